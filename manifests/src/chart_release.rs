@@ -17,7 +17,7 @@ pub struct ChartRelease {
     pub namespace: String,
     /// What stands for what only the site knows (addresses, numbers of hosts), below all other values. It changes no image.
     pub(crate) placeholders: Map<String, Value>,
-    /// Of ours: file and values are laid over them.
+    /// Built-in values: file and values are merged over them.
     pub defaults: Map<String, Value>,
     /// Laid over those of `values_file`, see [`kubexm_spec::rendering::merged`].
     pub values: Map<String, Value>,

@@ -336,7 +336,7 @@ fn every_use(kubernetes: &str) -> [Cluster; 4] {
     [plain, docker, services, harbor]
 }
 
-/// The platforms that a key must be had for.
+/// The platforms that a key must exist for.
 fn published(catalogue: &Catalogue, key: &ArtifactKey) -> Vec<Platform> {
     // compose is there for Harbor
     let of = match key {

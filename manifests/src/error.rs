@@ -1,4 +1,4 @@
-//! What can be wrong with a catalogue, a zone, or what a cluster asks of them.
+//! What can be wrong with a catalogue, a zone, or a cluster's request to them.
 
 use kubexm_spec::ExitCode;
 use kubexm_spec::Platform;
@@ -13,7 +13,7 @@ pub enum CatalogueError {
     Embedded {
         /// Path under `data/`.
         file: String,
-        /// What the reader says.
+        /// The reader's error.
         text: String,
     },
     /// catalogue.json is not what [`crate::Catalogue::to_json`] writes.
@@ -48,7 +48,7 @@ impl CatalogueError {
     }
 }
 
-/// What a cluster asks for and the catalogue cannot give.
+/// A request of a cluster that the catalogue cannot satisfy.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum RequireError {
     /// No release of that minor.
@@ -58,7 +58,7 @@ pub enum RequireError {
         new_minor(version, .nearest)
     )]
     UnknownKubernetes {
-        /// As asked for.
+        /// The requested name or version.
         version: String,
         /// Nearest minors.
         nearest: Vec<String>,
@@ -68,7 +68,7 @@ pub enum RequireError {
     UnknownVersion {
         /// Component name.
         component: String,
-        /// As asked for.
+        /// The requested name or version.
         version: String,
         /// Nearest versions.
         nearest: Vec<String>,
@@ -82,14 +82,14 @@ pub enum RequireError {
     UnknownFeatureVersion {
         /// Its name in the catalogue.
         feature: String,
-        /// Whether it comes as a chart, which can be had from elsewhere.
+        /// Whether it is a chart, which may have another source.
         chart: bool,
-        /// As asked for.
+        /// The requested name or version.
         version: String,
         /// Nearest versions.
         nearest: Vec<String>,
     },
-    /// The catalogue lacks something that every cluster needs.
+    /// Something that every cluster needs is missing in the catalogue.
     #[error(
         "the catalogue has no {what} for Kubernetes {kubernetes}: use the catalogue this program was released with, or complete the overlay"
     )]
@@ -124,9 +124,9 @@ pub enum RequireError {
     /// An add-on that the catalogue does not know.
     #[error("{because}: the catalogue has no {name:?}; nearest: {}. Name one of these, or state its source", list(.nearest))]
     UnknownFeature {
-        /// Which field asks.
+        /// The field that requests it.
         because: String,
-        /// As asked for.
+        /// The requested name or version.
         name: String,
         /// Nearest names.
         nearest: Vec<String>,
@@ -174,7 +174,7 @@ pub enum RequireError {
         kubernetes: String,
         /// The oldest that works.
         minimum: String,
-        /// As asked for.
+        /// The requested name or version.
         version: String,
     },
     /// An overlay's etcd is older than what kubeadm of this Kubernetes takes.
@@ -197,7 +197,7 @@ pub enum RequireError {
     OtherMinor {
         /// Version of Kubernetes.
         kubernetes: String,
-        /// As asked for.
+        /// The requested name or version.
         version: String,
         /// Those that are known of its minor.
         known: Vec<String>,
@@ -292,7 +292,7 @@ impl RequireError {
     }
 }
 
-/// What an overlay says of a minor that is not known.
+/// The part of an overlay that adds an unknown minor.
 fn new_minor(version: &str, nearest: &[String]) -> String {
     let (minor, like) = (version::minor(version), nearest.first().map_or("", String::as_str));
     format!(

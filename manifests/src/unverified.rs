@@ -1,4 +1,5 @@
-//! What a set of requirements rests on that was compared with no upstream: no gap, and said before anything is built of it.
+//! The parts of a set of requirements that were not compared with upstream: not an error, but reported before anything
+//! is built.
 
 use std::fmt;
 
@@ -23,7 +24,7 @@ const OF_KUBERNETES: [Program; 7] = [
     Program::KubeProxy,
 ];
 
-/// One thing that nobody has checked.
+/// One thing that was not checked.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Doubt {
@@ -31,7 +32,7 @@ pub struct Doubt {
     pub kind: DoubtKind,
     /// `Kubernetes 1.34.11`, `cilium 1.18.5`.
     pub about: String,
-    /// What was not checked, and what tells.
+    /// What was not checked, and how to check it.
     pub text: String,
     /// The artifacts that it is about, sorted.
     pub keys: Vec<ArtifactKey>,

@@ -1,4 +1,5 @@
-//! Zones: where to ask for what an origin publishes. A zone is a list of rewrite rules with fallback (cluster-config, "Zones").
+//! Zones: mirrors of what an origin publishes. A zone is a list of rewrite rules with fallback (cluster-config,
+//! "Zones").
 
 use std::path::PathBuf;
 
@@ -103,7 +104,7 @@ impl Zone {
         sink.finish(zone)
     }
 
-    /// Where to ask for a file, in order.
+    /// Addresses to fetch a file from, in order.
     pub fn files(&self, url: &str) -> Vec<FileCandidate> {
         let origin = || FileCandidate {
             url: url.to_owned(),
@@ -143,7 +144,7 @@ impl Zone {
         all
     }
 
-    /// What to ask for to get an image, in order.
+    /// References to pull an image by, in order.
     pub fn images(&self, reference: &str) -> Vec<ImageCandidate> {
         let (mut all, only) = self.candidates(reference, |rule, base, rest| {
             if is_folder(base) {

@@ -1,4 +1,4 @@
-//! What a lock says and what cluster.yaml and catalogue need now: every difference, as values. Pure.
+//! Every difference between a lock and what cluster.yaml and catalogue need now, as values. Pure.
 
 use std::collections::BTreeSet;
 
@@ -14,7 +14,7 @@ use crate::packages;
 const GIVEN: &str = "cluster.yaml and catalogue give";
 
 /// Every difference between a lock and what is needed now, in the order of keys. Images of charts come from renderings,
-/// not from requirements, and are left to whoever renders.
+/// not from requirements, and are left to the rendering step.
 pub fn drift(requirements: &Requirements, lock: &Lock) -> Vec<Difference> {
     let whole = |field, locked: &str, now: &str| {
         let what = What::Changed { field, locked: locked.to_owned(), now: now.to_owned(), by: NEEDED.into() };

@@ -49,7 +49,7 @@ pub enum BuildError {
     #[error("cannot read {}", path.display())]
     Local {
         path: PathBuf,
-        /// What the system said.
+        /// The system's error.
         #[source]
         source: std::io::Error,
     },
@@ -102,7 +102,7 @@ pub enum BuildError {
         fix(.0)
     )]
     Drift(Vec<Difference>),
-    /// What was locked cannot be had any more: an origin has something else.
+    /// The locked content is no longer available: an origin has something else.
     #[error(
         "{error}\nif this is intended, `kubexm-bundle update {items}` locks it, unless cluster.yaml or the catalogue pins the earlier one"
     )]
@@ -126,7 +126,7 @@ pub enum BuildError {
         of: String,
         unsolvable: Unsolvable,
     },
-    /// Nobody has signed packages that are needed, and no lock that somebody has looked at names them.
+    /// Needed packages are not signed, and no reviewed lock names them.
     #[error(
         "no signature covers {}, of {}: the metadata of their repository is accepted only for what a lock pins by sha256; write one with `kubexm-bundle lock`, review it, and build with --locked",
         .0.first().map_or("", String::as_str), counted_of(.0, "package")
@@ -158,12 +158,12 @@ pub enum BuildError {
         .0.iter().map(|other| format!("\n- {other}")).collect::<String>()
     )]
     Rendered(Vec<OtherThanRendered>),
-    /// A data structure of ours could not be written as text.
+    /// An internal data structure could not be serialized.
     #[error("cannot write {what} as text: {reason}")]
     Encode {
         /// `lock.yaml` …
         what: &'static str,
-        /// What the writer said.
+        /// The writer's error.
         reason: String,
     },
     /// A member of a bundle is not what this program reads.
@@ -252,7 +252,7 @@ pub(crate) fn trusted(family: kubexm_spec::Family) -> &'static str {
     }
 }
 
-/// How many items are named to whoever is to lock them anew.
+/// How many items the hint about locking them again names.
 const NAMED: usize = 3;
 
 /// What to do about differences.

@@ -14,7 +14,7 @@ use crate::{ArchiveError, TooManyValues, check_values, members};
 /// needs a quarter of it.
 pub const DOCUMENT_LIMIT: u64 = 64 << 20;
 
-/// Why a document that tells its format cannot be read.
+/// Why a document that states its format cannot be read.
 #[derive(Debug, thiserror::Error)]
 pub enum UnreadDocument {
     /// Reading it would take more memory than any bundle needs.

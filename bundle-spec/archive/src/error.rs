@@ -111,7 +111,7 @@ pub enum ArchiveError {
         /// What was asked for.
         name: String,
     },
-    /// A member is larger than whoever asked is ready to hold in memory.
+    /// A member is larger than the caller's memory limit.
     #[error("{name} in {} has {size} bytes, more than the {limit} bytes that such a member may have", path.display())]
     TooLarge {
         /// The file.

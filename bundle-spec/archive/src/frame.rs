@@ -36,7 +36,7 @@ pub(crate) const fn raw_len(input: u32) -> u32 {
     (RAW_HEADER + CHECKSUM) as u32 + input + BLOCK_HEADER as u32 * input.div_ceil(BLOCK as u32)
 }
 
-/// The size of the content that the header of a raw frame tells.
+/// The content size in the header of a raw frame, in bytes.
 pub(crate) fn raw_size(frame: &[u8]) -> Option<u32> {
     let size = frame.get(RAW_HEADER - 4..RAW_HEADER).filter(|_| begins_raw(frame))?;
     Some(u32::from_le_bytes(size.try_into().ok()?)).filter(|size| (1..=INPUT).contains(size))

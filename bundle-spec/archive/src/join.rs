@@ -1,4 +1,4 @@
-//! From volumes to one file, or from one file to volumes: frames are carried over as they are.
+//! From volumes to one file, or from one file to volumes: frames are copied unchanged.
 
 use std::path::Path;
 

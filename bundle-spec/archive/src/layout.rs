@@ -14,7 +14,7 @@ use crate::{DOCUMENT_LIMIT, Encoding, members};
 pub struct Layout {
     /// Format version, as in the manifest.
     pub format: u32,
-    /// Compressor and version, so that a merge can tell whether it would write the same bytes.
+    /// Compressor and version, so that a merge knows whether it would write the same bytes.
     pub encoder: String,
     /// Level of the compressed members.
     pub level: i32,

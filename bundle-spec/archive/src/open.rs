@@ -1,4 +1,4 @@
-//! Opening a bundle: manifest, signature room and layout, within limits, and all members laid over the frames.
+//! Opening a bundle: manifest, signature slot and layout, within limits, and all members mapped to the frames.
 
 use std::path::{Path, PathBuf};
 
@@ -14,7 +14,7 @@ use crate::source::{Origin, io_error};
 use crate::trailer::Trailer;
 use crate::{ArchiveError, Encoding, tar_header, trailer};
 
-/// What the first three members say.
+/// The content of the first three members.
 #[derive(Clone, Debug)]
 pub(crate) struct Head {
     pub(crate) manifest: Manifest,
@@ -56,11 +56,11 @@ pub(crate) trait HeadFrames {
 pub(crate) enum Room {
     /// It must be whole.
     Whole,
-    /// It is about to be written anew.
+    /// It is about to be rewritten.
     MayBeTorn,
 }
 
-/// Frames read from the places that a seek table tells.
+/// Frames read at the offsets of a seek table.
 pub(crate) struct Table<'a> {
     pub(crate) origin: &'a Origin,
     pub(crate) frames: &'a [Place],
@@ -77,7 +77,7 @@ impl HeadFrames for Table<'_> {
     }
 }
 
-/// Reads the head of a bundle of which the tail is known.
+/// Reads the head of a bundle whose tail is known.
 pub(crate) fn head(origin: &Origin, frames: &[Place], trailer: &Trailer, room: Room) -> Result<Head, ArchiveError> {
     let decoder = Decoder::new().map_err(io_error("prepare to read", &origin.name))?;
     let mut table = Table { origin, frames };
@@ -93,7 +93,7 @@ pub(crate) fn head_of_stream(name: &Path, feed: &mut dyn HeadFrames) -> Result<H
     Opening { name, feed, known: None, room: Room::Whole, decoder, signature_frame: usize::MAX, offset: 0 }.head()
 }
 
-/// A bundle of which the head is being read.
+/// A bundle whose head is being read.
 struct Opening<'a> {
     name: &'a Path,
     feed: &'a mut dyn HeadFrames,
@@ -149,7 +149,7 @@ impl Opening<'_> {
         }
     }
 
-    /// Reads a member of the head, whose size only its tar header tells.
+    /// Reads a member of the head, whose size only its tar header states.
     fn document(&mut self, name: &str, first: usize) -> Result<(StoredAt, Vec<u8>), ArchiveError> {
         let (digest, mut content) = self.content(name, first)?;
         let size = content

@@ -38,7 +38,7 @@ pub enum Incomplete {
         /// All of them, sorted.
         missing: Vec<Missing>,
     },
-    /// A member that must be read to tell cannot be.
+    /// A member that must be read for this check cannot be read.
     #[error(transparent)]
     Unreadable(#[from] ArchiveError),
 }

@@ -1,4 +1,4 @@
-//! `manifest.json.sig`: a member of fixed size, so that a signature is put in later without moving another byte.
+//! `manifest.json.sig`: a member of fixed size, so that a signature can be added later without moving another byte.
 
 use kubexm_spec::Statement;
 use serde::{Deserialize, Serialize};

@@ -1,4 +1,4 @@
-//! Where the bytes of a bundle come from: anything that can be read from any place.
+//! The input of a bundle's bytes: anything that can be read at any offset.
 
 use std::fmt::Debug;
 use std::fs::File;
@@ -63,7 +63,7 @@ impl FileSource {
     }
 }
 
-/// Opens for reading. A pipe that nobody writes to is opened as well, and is not waited for.
+/// Opens for reading. A pipe without a writer is opened too, without waiting.
 pub(crate) fn open(path: &Path) -> io::Result<File> {
     File::options().read(true).custom_flags(OFlags::NONBLOCK.bits().cast_signed()).open(path)
 }

@@ -1,4 +1,5 @@
-//! The end of the file: seek table and trailer. Says where every frame is, within limits, before anything else is read.
+//! The end of the file: seek table and trailer. Gives the offset of every frame, within limits, before anything else
+//! is read.
 
 use crate::frame::{self, Place};
 use crate::source::{Origin, io_error, read_some};
@@ -79,7 +80,7 @@ impl Tail {
     }
 }
 
-/// A seek table that tells of more, or fewer, bytes than stand before it: also the last volume alone.
+/// A seek table that covers more, or fewer, bytes than precede it: also the last volume alone.
 fn misplaced(origin: &Origin, table_at: u64) -> ArchiveError {
     let mut start = [0; volume_header::LEN];
     let start = read_some(&*origin.source, &mut start, 0).unwrap_or_default();

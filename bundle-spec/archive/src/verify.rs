@@ -75,7 +75,7 @@ pub(crate) struct Taken {
 pub(crate) trait Feed: Sync {
     /// The next frame, read into `spare`; nothing after the last.
     fn next(&self, spare: Vec<u8>) -> Option<Taken>;
-    /// The digest that the frame must have, where it is known; and a place to tell the one that it has.
+    /// The digest that the frame must have, where it is known; and where to report the actual one.
     fn known(&self, number: usize) -> Option<[u8; 32]>;
     /// Whether the digest of a frame of this encoding is wanted although its content is checked.
     fn wants_digest(&self, encoding: Encoding) -> bool;
@@ -256,7 +256,8 @@ impl<'a> Check<'a> {
         result.map_err(|problem| self.report_frame(member, place, problem)).ok()
     }
 
-    /// Holds one frame against the trailer, without its content, but for the signature's, of which the trailer knows nothing.
+    /// Compares one frame with the trailer, without decoding it, except the signature's, which the trailer does not
+    /// cover.
     fn frame_alone(&self, taken: Taken, member: Option<&StoredAt>, decoder: &mut Decoder) {
         let Taken { number, place, bytes } = taken;
         let result = bytes.and_then(|mut bytes| {

@@ -1,4 +1,4 @@
-//! The volumes of a split bundle, read where they lie: in any order, from several folders.
+//! The volumes of a split bundle, read in place: in any order, from several folders.
 
 use std::collections::BTreeMap;
 use std::fs;

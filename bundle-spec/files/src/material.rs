@@ -1,4 +1,4 @@
-//! Materials: texts that cluster.yaml names, read where they lie beside it.
+//! Materials: text files that cluster.yaml names, read from beside it.
 
 use std::fs::{self, OpenOptions};
 use std::io::{self, Read};

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use kubexm_spec::ExitCode;
 
-/// Why a key or a signature could not be had. Never holds a byte of a private key or a password.
+/// Why a key or a signature is not available. Never holds a byte of a private key or a password.
 #[derive(Debug, thiserror::Error)]
 pub enum SigningError {
     /// The operating system refused something.

@@ -1,4 +1,4 @@
-//! Whom a bundle is from: its signatures against the keys at hand.
+//! Who signed a bundle: its signatures checked with the given keys.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -15,7 +15,7 @@ pub enum Trust {
     Unsigned,
     /// Signed, and by no key that is at hand: **not checked**, never to be shown as verified.
     NotChecked {
-        /// The ids that the signatures tell.
+        /// The key ids in the signatures.
         by: Vec<String>,
     },
     /// At least one trusted key's signature holds, and none of them does not.
@@ -139,7 +139,7 @@ impl std::fmt::Display for Trust {
     }
 }
 
-/// Checks every signature that tells the id of a trusted key with that key.
+/// Checks every signature that carries the id of a trusted key with that key.
 pub fn check(signatures: &[Signature], subject: &Subject<'_>, trusted: &[PublicKey]) -> Trust {
     let (mut valid, mut others, mut broken) = (Vec::new(), Vec::new(), Vec::new());
     for signature in signatures {

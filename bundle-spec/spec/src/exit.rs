@@ -22,7 +22,7 @@ pub enum ExitCode {
     Unsupported = 22,
     /// cluster.yaml holds a secret where a bundle would carry it.
     InlineSecret = 23,
-    /// What is needed now is not what the lock says.
+    /// What is needed now differs from the lock.
     LockDrift = 24,
     /// What a chart's rendering seems to name is neither carried nor ignored.
     ChartImages = 25,
@@ -38,9 +38,9 @@ pub enum ExitCode {
     BundleIncomplete = 33,
     /// The signature is missing or not by a trusted key; or a bundle is older than the one that is installed, or of another signer.
     BundleUntrusted = 34,
-    /// It is no bundle at all.
+    /// The file is not a bundle.
     NotABundle = 35,
-    /// Nobody who is trusted has signed the bundle, nobody has agreed to its own cluster.yaml, and there is no terminal to ask at.
+    /// The bundle has no trusted signature, its own cluster.yaml was not confirmed, and there is no terminal to ask on.
     UnsignedCluster = 36,
     /// An origin does not answer, or answers too slowly or too little.
     OriginDown = 40,

@@ -20,15 +20,16 @@ pub struct SignedAt {
 }
 
 /// The statement that a signer makes about a bundle. It is beside the manifest, so that the same content has the same manifest
-/// whenever it is built and whoever signs it.
+/// independent of when it is built and who signs it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Statement {
     /// Always [`SCHEMA`].
     pub schema: String,
-    /// Of manifest.json, which has the digest of every member but sources.json.
+    /// Digest of manifest.json, which has the digest of every member but sources.json.
     pub manifest: Digest,
-    /// Of sources.json, where the bundle had it when it was signed. It may be left out later; another one is refused.
+    /// Digest of sources.json, where the bundle had it when it was signed. It may be left out later; another one is
+    /// refused.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sources: Option<Digest>,
     /// When it was signed, in seconds of Unix time by the signer's clock: which of two bundles of a signer is the newer one.

@@ -1,7 +1,7 @@
 //! What of a cluster no recipe installs yet. The builder makes a bundle of it and warns; the installer refuses it before it
 //! touches a host.
 //!
-//! It is here, and not beside the recipes, because both programs say it. A test of the recipes holds it true: a field
+//! It is here, and not beside the recipes, because both programs report it. A test of the recipes checks it: a field
 //! either changes their plan or is named here.
 
 use std::fmt;
@@ -17,7 +17,7 @@ use crate::cluster::{
 pub struct Unsupported {
     /// `spec.network.plugin`.
     pub path: String,
-    /// What the file says there; empty where it is more than a word.
+    /// The value in the file; empty where it is more than a word.
     pub value: String,
     /// What can be done instead.
     pub instead: String,
@@ -82,7 +82,7 @@ impl All {
         self.add(!none, path, "", LEAVE_OUT);
     }
 
-    /// A choice of which some are built.
+    /// A choice of which some values are supported.
     fn word<T: Keyword + PartialEq>(&mut self, path: &str, word: T, built: &[T]) {
         let words: Vec<&str> = built.iter().map(|word| word.word()).collect();
         self.add(!built.contains(&word), path, word.word(), &format!("supported today: {}", words.join(", ")));

@@ -16,7 +16,7 @@ use crate::{HttpOptions, TransportError};
 
 /// What rustls says of an answer that is no TLS.
 pub(crate) const NOT_TLS: &str = "InvalidContentType";
-/// What it says of a certificate that is not the origin's, or of nobody we trust.
+/// rustls's message for a certificate that is not the origin's, or not by a trusted CA.
 const WRONG_CERTIFICATE: &str = "invalid peer certificate";
 /// What [`NOT_TLS`] is for people.
 pub(crate) const NOT_TLS_TEXT: &str =
@@ -42,7 +42,7 @@ fn alert_of(text: &str) -> Option<&'static str> {
 }
 
 impl Source<'_> {
-    /// What a request that got no answer means; `patience` is had with a proxy that refuses it.
+    /// What a request that got no answer means; `patience` is the time limit for asking the proxy why it refuses.
     pub async fn failed_to_send(&self, error: &reqwest::Error, patience: Duration) -> Attempt {
         let to = error.url().unwrap_or(&self.url);
         match self.reach.proxies.of(to) {

@@ -41,7 +41,7 @@ struct Inner {
     windows: Mutex<VecDeque<(u64, Bytes)>>,
     moved: AtomicU64,
     changed: AtomicBool,
-    /// The last read that failed for good.
+    /// The last read that failed permanently.
     failed: Mutex<Option<(ExitCode, String)>>,
 }
 
@@ -72,7 +72,7 @@ impl Held {
 }
 
 impl HttpFile {
-    /// Asks for the first bytes: how long the file is, whether parts of it can be had, and what holds it.
+    /// Asks for the first bytes: how long the file is, whether ranges are supported, and its validators.
     pub fn open(address: &FileCandidate, options: HttpOptions) -> Result<Self, TransportError> {
         let (url, trusts) = address.parse()?;
         let clients = Clients::new(options)?;

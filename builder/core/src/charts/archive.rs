@@ -1,5 +1,5 @@
 //! A chart's archive: a gzip-compressed tar of one folder (helm.sh/docs/topics/charts, "The Chart File Structure"). It is
-//! foreign input: it is read here once, within limits, before helm gets it, and is unpacked by nobody.
+//! foreign input: it is read here once, within limits, before helm gets it, and is never unpacked to disk.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -40,7 +40,7 @@ struct ChartYaml {
     kind: String,
 }
 
-/// Reads an archive to its end and says which chart it is; the error says why it is none.
+/// Reads an archive to its end and returns which chart it is; the error states why it is not a chart.
 pub fn check(archive: impl Read) -> Result<Chart, String> {
     let bounded = MultiGzDecoder::new(archive).take(UNPACKED_LIMIT + 1);
     let mut tar = tar::Archive::new(bounded);
@@ -192,7 +192,7 @@ mod tests {
         gzip.finish().unwrap()
     }
 
-    /// An archive whose names are written as they are: the crate would refuse the bad ones.
+    /// An archive with unchecked names: the crate would refuse the bad ones.
     fn archive(entries: &[(&str, tar::EntryType, &[u8])]) -> Vec<u8> {
         let mut tar = tar::Builder::new(Vec::new());
         for (name, kind, bytes) in entries {

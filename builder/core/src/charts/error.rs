@@ -35,7 +35,7 @@ pub enum ChartError {
         /// The nearest that are there.
         known: Vec<String>,
     },
-    /// The repository tells no digest, so that nobody would notice another chart.
+    /// The repository publishes no digest, so a replaced chart would not be noticed.
     #[error("{item}: {index} has no digest of {chart} {version}; name the file itself: source: {{url: …, sha256: …}}")]
     NoDigest {
         /// The artifact's key.
@@ -47,7 +47,7 @@ pub enum ChartError {
         /// As asked for.
         version: String,
     },
-    /// Helm cannot be had or does not run.
+    /// Helm is not available or does not run.
     #[error("charts are rendered to find their images, and helm cannot be used: {reason}; name one with --helm FILE")]
     Helm { reason: String },
     /// Helm refused the chart or its values.
@@ -57,7 +57,7 @@ pub enum ChartError {
         item: String,
         /// Whether values were given.
         values: bool,
-        /// What helm said, or which limit was met.
+        /// Helm's output, or the limit that was exceeded.
         reason: String,
     },
     /// What was rendered, or a YAML add-on, cannot be read.

@@ -109,7 +109,7 @@ impl Helm {
     }
 }
 
-/// What a program said, within bounds and without control characters.
+/// The output of a program, bounded and without control characters.
 fn printable_excerpt(stderr: &str) -> String {
     let clean: String = stderr.trim().chars().filter(|c| *c == '\n' || !c.is_control()).take(REPORTED).collect();
     let text = clean.strip_prefix("Error: ").unwrap_or(&clean);

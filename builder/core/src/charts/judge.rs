@@ -7,7 +7,7 @@ use kubexm_spec::{ArtifactKey, Reference};
 
 use super::extract::Found;
 
-/// What a chart names and nobody carries.
+/// What a chart seems to name and the bundle does not carry.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Gap {
     /// The chart or YAML add-on.

@@ -84,7 +84,7 @@ pub enum ExtractError {
     /// A folder below the target is a link, or no folder.
     #[error("{} is a link or not a folder, and its target may be elsewhere; remove it", path.display())]
     NotAFolder { path: PathBuf },
-    /// What is where the folder is to be filled is another's.
+    /// The work folder exists and was not created by this program.
     #[error("{} was not created by an extract; move it away, or choose another folder", path.display())]
     InTheWay {
         /// The folder that is filled.

@@ -35,7 +35,7 @@ pub enum Content {
     Made(Vec<u8>),
 }
 
-/// Every member as it is: a plain OCI image layout with the bundle's own files beside it. Of a delta, those that it or
+/// Every member unchanged: a plain OCI image layout with the bundle's own files beside it. Of a delta, those that it or
 /// its bases have.
 pub fn members(bundle: &Bundle) -> Plan {
     let beside = [members::MANIFEST, members::SIGNATURE, members::LAYOUT, members::SOURCES];

@@ -1,4 +1,4 @@
-//! The packages of a folder: which files they are, and what each says of itself.
+//! The packages of a folder: which files they are, and the metadata in each.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};

@@ -37,7 +37,7 @@ pub enum HandOverError {
         /// The folder.
         path: PathBuf,
     },
-    /// What is where the folder is to be made is another's.
+    /// The work folder exists and was not created by this program.
     #[error("{} was not created by a hand-over; move it away, or choose another folder", path.display())]
     InTheWay {
         /// Where the folder is made before it has its name.
@@ -87,7 +87,7 @@ pub enum HandOverError {
     Sign {
         /// How the program ends on it.
         code: ExitCode,
-        /// What the signer said.
+        /// The signer's error.
         problem: String,
     },
 }

@@ -1,4 +1,4 @@
-//! The page of instructions: plain ASCII, short lines, for somebody tired at an old host.
+//! The page of instructions: plain ASCII, short lines, for a reader at an old host without UTF-8.
 
 use kubexm_spec::Arch;
 

@@ -34,10 +34,10 @@ pub enum ImportError {
         /// Its `apiVersion` and `kind`.
         found: Option<String>,
     },
-    /// It says what no cluster.yaml can say, and would be another cluster without it.
+    /// It has settings that cluster.yaml cannot express and without which it would be another cluster.
     #[error("no cluster.yaml can be made from it; fix this in it first:{}", .0.iter().map(|left| format!("\n{left}")).collect::<String>())]
     Refused(Vec<Left>),
-    /// A data structure of ours could not be written as text.
+    /// An internal data structure could not be serialized.
     #[error("cannot write cluster.yaml as text: {0}")]
     Encode(String),
 }

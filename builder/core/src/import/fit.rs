@@ -1,4 +1,4 @@
-//! Holds what is written against the strict reader of cluster.yaml: what it does not take is left out and reported, and where
+//! Checks the result with the strict reader of cluster.yaml: what it refuses is left out and reported, and where
 //! that would make another cluster of it, nothing is written.
 
 use std::collections::BTreeSet;
@@ -103,7 +103,7 @@ fn is_essential(path: &str) -> bool {
         })
 }
 
-/// What is said of a problem: at the place that the value came from.
+/// The message about a problem, with the line that the value came from.
 fn problem_at_source(root: &Map, problem: &Problem) -> Left {
     let hint = if problem.hint.is_empty() { String::new() } else { format!(" ({})", problem.hint) };
     let reason = format!("it is not valid as {} of cluster.yaml: {}{hint}", problem.path, problem.text);

@@ -19,7 +19,7 @@ const LISTS: [(&str, &str); 3] = [
     ("ephemeralContainers", "ephemeralContainerStatuses"),
 ];
 
-/// A cluster.yaml of extras with every image that a pod names, by the digest that runs where the runtime tells it.
+/// A cluster.yaml of extras with every image that a pod names, by the running digest if the runtime reports it.
 pub fn live(json: &[u8]) -> Result<Imported, ImportError> {
     let value: Value = serde_json::from_slice(json).map_err(|e| ImportError::Pods(e.to_string()))?;
     let items = match value["kind"].as_str() {

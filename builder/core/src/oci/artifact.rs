@@ -14,7 +14,7 @@ pub const ARTIFACT_TYPE: &str = "application/vnd.kubexm.bundle.v1";
 pub const MANIFEST_LAYER: &str = "application/vnd.kubexm.bundle.manifest.v1+json";
 /// Media type of the layer `layout.json`.
 pub const LAYOUT_LAYER: &str = "application/vnd.kubexm.bundle.layout.v1+json";
-/// Media type of every other member. Opaque: an image's manifest or index in it is none to the registry.
+/// Media type of every other member. Opaque: the registry does not treat an image's manifest or index in it as one.
 pub const MEMBER_LAYER: &str = "application/vnd.kubexm.bundle.member.v1";
 /// Media type of an image manifest, which an artifact's is.
 pub const IMAGE_MANIFEST: &str = "application/vnd.oci.image.manifest.v1+json";
@@ -62,7 +62,7 @@ pub enum ArtifactError {
     /// Something else is stored there.
     #[error("it is not a bundle but {found}; name an artifact that kubexm-bundle push wrote")]
     NotABundle { found: String },
-    /// It calls itself a bundle and is none.
+    /// Its artifact type is that of a bundle, but it is not a valid one.
     #[error("the artifact is not one that kubexm-bundle wrote: {0}")]
     Broken(String),
 }
@@ -71,7 +71,7 @@ impl Artifact {
     /// The members of a bundle's file, without the signature, which is a referrer.
     ///
     /// # Errors
-    /// sources.json, of which nothing else has the digest, cannot be read.
+    /// sources.json cannot be read; no digest of it exists elsewhere.
     pub fn of(bundle: &Bundle) -> Result<Self, ArchiveError> {
         let mut layers = Vec::new();
         for member in bundle.members() {
@@ -106,7 +106,7 @@ impl Artifact {
         }
     }
 
-    /// Reads a manifest that anybody may have written. What comes out has only names that a bundle has, each once, and a
+    /// Reads an untrusted manifest. What comes out has only names that a bundle has, each once, and a
     /// sum of sizes that fits into 64 bits.
     pub fn parse(bytes: &[u8]) -> Result<Self, ArtifactError> {
         let document = Document::read(bytes)?;

@@ -123,7 +123,7 @@ pub fn looked_at(mut listed: Vec<Digest>, ordered: bool) -> (Vec<Digest>, usize)
 }
 
 /// The list for the tag of the referrers tag schema, with `added` in it; nothing when it is there already. What others
-/// have put into the list stays as it is.
+/// have put into the list is kept.
 pub fn with(index: Option<&[u8]>, added: &[(&Referrer, Subject)]) -> Result<Option<Vec<u8>>, ArtifactError> {
     let broken = |problem: &str| ArtifactError::Broken(format!("its list of referrers {problem}"));
     let mut list: Value = match index {

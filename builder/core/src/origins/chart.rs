@@ -76,7 +76,7 @@ pub async fn lock(
     Ok(locked)
 }
 
-/// The digest that a chart had when it was last locked, asking nobody.
+/// The digest that a chart had when it was last locked, without network.
 pub fn remembered(source: &ChartSource, store: &Store) -> Option<Digest> {
     store.recorded(&note_key(source)?).ok()?.and_then(|recorded| recorded.parse().ok())
 }
@@ -96,7 +96,8 @@ pub fn check_local(key: &ArtifactKey, path: &Path) -> Result<(), BuildError> {
     }
 }
 
-/// YAML of this machine: a file as it is; of a folder every `.yaml`, `.yml` and `.json` in the order of names, as one stream.
+/// YAML of this machine: a file unchanged; of a folder every `.yaml`, `.yml` and `.json` in the order of names, as one
+/// stream.
 pub async fn lock_yaml(key: &ArtifactKey, path: &Path, origins: &Origins) -> Result<Locked, BuildError> {
     let (name, path) = (key.to_string(), path.to_owned());
     let (digest, size) = origins
@@ -326,7 +327,7 @@ async fn fetch_layer(
     fetched.map_err(|source| failed(key, source))
 }
 
-/// A file is taken as it is; a folder is packed.
+/// A file is used unchanged; a folder is packed.
 async fn of_path(key: &ArtifactKey, path: &Path, origins: &Origins) -> Result<Locked, BuildError> {
     let (key, path) = (key.clone(), path.to_owned());
     let (digest, size) = origins

@@ -9,7 +9,7 @@ use kubexm_spec::{Arch, Platform, names};
 
 use crate::BuildError;
 
-/// Candidate files for `kubexm-install`; each tells by its own header what it is for.
+/// Candidate files for `kubexm-install`; the ELF header states the platform.
 #[derive(Clone, Debug, Default)]
 pub struct Installers {
     found: BTreeMap<Platform, PathBuf>,

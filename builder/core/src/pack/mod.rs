@@ -33,7 +33,7 @@ pub struct Inputs<'a> {
     pub tool: &'a str,
 }
 
-/// A bundle that only lacks its bytes: blobs of the store may still be on their way.
+/// A bundle before its bytes are written: blobs may still be being fetched into the store.
 pub struct Packing {
     manifest: Manifest,
     sources: Vec<members::Source>,

@@ -1,4 +1,4 @@
-//! Requirements → what a lock says of packages: each as an item, and of each release what it was solved for and from.
+//! Requirements → the packages of a lock: each as an item, and for each release its roots and its indexes.
 
 use std::collections::BTreeMap;
 

@@ -45,7 +45,7 @@ pub struct Solved {
     pub loaded: Loaded,
     /// What is needed, or why it cannot be.
     pub closure: Result<Closure, Unsolvable>,
-    /// What a medium does not have and nobody was asked for, a sentence each.
+    /// Repositories that the medium does not have and that were not asked for elsewhere, a sentence each.
     pub left_out: Vec<String>,
 }
 

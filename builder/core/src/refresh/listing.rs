@@ -25,7 +25,7 @@ pub enum Source {
     Kubernetes,
     /// Releases of `owner/name`.
     GitHub(String),
-    /// The catalogue does not say.
+    /// The catalogue does not state it.
     Unknown,
 }
 

@@ -156,8 +156,8 @@ async fn digests(
     Ok(Some(pins))
 }
 
-/// Every origin that was asked says that it has no such file. Whoever refuses, fails, or answers with something else has not said so:
-/// a version is not passed over for a login page.
+/// Every origin answered that it has no such file. One that refuses, fails, or sends something else has not answered
+/// so: a version is not passed over for a login page.
 fn is_missing(error: &BuildError) -> bool {
     let BuildError::Fetch { source, .. } = error else { return false };
     match &**source {

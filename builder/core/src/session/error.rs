@@ -33,7 +33,7 @@ pub enum SessionError {
     #[error("cannot read {}: {source}", path.display())]
     Unreadable {
         path: PathBuf,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
     /// cluster.yaml, or a zone file, is not what it should be.
@@ -102,7 +102,7 @@ pub enum SessionError {
     NoLock {
         /// Its file.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
     /// A file is no lock that this program reads.

@@ -46,7 +46,7 @@ pub struct Needed {
     pub warnings: Vec<String>,
     /// What people should know before anything is done.
     pub notes: Vec<String>,
-    /// What nobody has installed yet as it is.
+    /// Combinations that are not verified by an installation.
     pub doubts: Vec<Doubt>,
     /// What upstream says against the chosen versions on this day; warnings have it too.
     pub notices: Vec<Notice>,

@@ -86,7 +86,7 @@ pub struct Index {
     pub paths: Vec<String>,
     /// As it is served.
     pub packed: Listed,
-    /// Unpacked, where the suite tells: what a cache may keep instead.
+    /// The unpacked file, where the suite lists it: a cache may keep this one instead.
     pub plain: Option<Listed>,
 }
 

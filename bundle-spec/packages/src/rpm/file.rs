@@ -205,7 +205,7 @@ pub(super) struct File {
     pub kind: FileKind,
 }
 
-/// What an index tells of files.
+/// The files that an index lists.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum FileKind {
     File,

@@ -4,7 +4,8 @@ use kubexm_spec::ExitCode;
 
 use crate::deb::release::format_date;
 
-/// Why something is not trusted. Keys are named by their fingerprint or, where a signature tells no more, their key id.
+/// Why something is not trusted. Keys are named by their fingerprint or, where a signature has nothing better, their
+/// key id.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum TrustError {
     /// What should be public keys is something else.
@@ -33,7 +34,7 @@ pub enum TrustError {
         /// What the reader says.
         why: String,
     },
-    /// It is signed, by nobody we know.
+    /// It is signed by an unknown key.
     #[error(
         "it is signed by {}, not by a key that is trusted here ({}); if the vendor has changed keys, add the new one", list(.found), list(.known)
     )]
@@ -48,7 +49,7 @@ pub enum TrustError {
         "the signature by {key} does not fit: the content was changed, or cut off, after it was signed; try again, or another mirror"
     )]
     BadSignature {
-        /// Of whom.
+        /// Key of the signer.
         key: String,
     },
     /// The key has expired.
@@ -61,7 +62,7 @@ pub enum TrustError {
     /// The signature itself was limited in time.
     #[error("the signature by {key} expired on {}", format_date(*.at))]
     SignatureExpired {
-        /// Of whom.
+        /// Key of the signer.
         key: String,
         /// When, in seconds of Unix time.
         at: i64,
@@ -72,7 +73,7 @@ pub enum TrustError {
     /// The digest can be forged.
     #[error("the signature by {key} is over {digest}, which can be forged; nothing weaker than SHA-224 is accepted")]
     WeakDigest {
-        /// Of whom.
+        /// Key of the signer.
         key: String,
         /// `SHA1`, `MD5`.
         digest: String,
@@ -95,7 +96,7 @@ pub enum TrustError {
         "the signature by {key} says that it was made on {}, which cannot be; is this machine's clock right?", format_date(*.made)
     )]
     ImpossibleTime {
-        /// Of whom.
+        /// Key of the signer.
         key: String,
         /// When, in seconds of Unix time.
         made: i64,

@@ -37,7 +37,7 @@ keywords! {
     }
 }
 
-/// Where the builder has an add-on from.
+/// Where the builder fetches an add-on from.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase", rename_all_fields = "camelCase", tag = "from")]
 pub enum AddonSource {
@@ -68,7 +68,7 @@ pub enum AddonSource {
     Url {
         /// http or https.
         url: String,
-        /// Of the content.
+        /// Digest of the content.
         sha256: Digest,
     },
     /// On the builder's disk: a YAML file, a folder of them, a chart's folder or its `.tgz`.

@@ -59,7 +59,7 @@ impl Cluster {
 pub enum BadMaterial {
     /// It holds a credential: `a private key`.
     Credential(&'static str),
-    /// It is not what its field wants; a sentence for people.
+    /// It is not what its field requires; a sentence for people.
     Content(String),
 }
 

@@ -19,7 +19,7 @@ pub struct Registry {
     pub port: u16,
     /// Where `registry` and `harbor` have their data; `/mnt/registry`.
     pub data_dir: String,
-    /// `host[:port][/prefix]` that nodes pull from; a name of ours when none.
+    /// `host[:port][/prefix]` that nodes pull from; a default name when none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub private_registry: Option<String>,
     /// How registries are logged in to, by `host[:port]`.

@@ -1,4 +1,4 @@
-//! Secrets that a cluster is made with: cluster.yaml says where each is had, and no bundle and no plan holds one.
+//! Secrets that a cluster is made with: cluster.yaml names the source of each, and no bundle and no plan holds one.
 
 use super::{Cluster, SecretSource};
 use crate::yaml;
@@ -13,14 +13,14 @@ pub enum SecretUse {
     AuditWebhook,
 }
 
-/// A secret and the field that says where it is had.
+/// A secret and the field that names its source.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SecretOf<'a> {
     /// `spec.kubernetes.audit.webhook.kubeconfigFrom`: by this name a plan asks for it.
     pub field: &'static str,
     /// What it is for.
     pub usage: SecretUse,
-    /// Where it is had.
+    /// Its source.
     pub source: &'a SecretSource,
 }
 

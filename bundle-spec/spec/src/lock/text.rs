@@ -32,7 +32,7 @@ pub enum LockError {
         "it is of schema {found:?}, and this program reads {SCHEMA}: use the kubexm-bundle that made it, or lock again"
     )]
     Schema {
-        /// What it says it is.
+        /// The schema that it states.
         found: String,
     },
     /// No JSON, or not the fields of a lock.

@@ -15,7 +15,7 @@ use crate::{Store, TransportError};
 
 /// The ends of cosign's tags.
 const ENDS: [&str; 3] = ["sig", "att", "sbom"];
-/// More than this many are not taken of one image: whoever may push to a registry may attach.
+/// The most that are taken for one image: everyone with push access may attach.
 const MOST: usize = 64;
 
 /// One thing that is attached to an image.

@@ -1,4 +1,4 @@
-//! Add-ons. One of KubeKey's may have a chart and any number of YAML files; one of ours has one source.
+//! Add-ons. One of KubeKey's may have a chart and any number of YAML files; one of cluster.yaml has one source.
 
 use super::super::fields::{carry, same};
 use super::super::secrets;
@@ -66,7 +66,7 @@ fn values(chart: &Place<'_>, addon: &mut Map) {
     });
 }
 
-/// Where a chart is from; none where our format cannot say it, which is reported with all that goes with it.
+/// Source of a chart; none where cluster.yaml cannot express it, which is reported with its dependent fields.
 fn source(chart: &Place<'_>) -> Option<Map> {
     if let Some(at) = chart.get("values") {
         at.leave("values are written as YAML here (values:), not as --set does");

@@ -115,7 +115,7 @@ pub(super) fn system(from: &Place<'_>) -> Map {
 /// How many lines of a script are reported.
 const LINES: usize = 5;
 
-/// A script as it is, or not at all: without the line that has the secret it would be another one.
+/// A script unchanged, or not at all: without the line that has the secret it would be another one.
 fn script(from: &Place<'_>) -> Option<Map> {
     let bash = from.get("bash");
     let secrets = bash.as_ref().and_then(Place::text).map(script::secrets_of).unwrap_or_default();

@@ -65,7 +65,7 @@ pub(super) fn kubernetes(from: &Place<'_>) -> Map {
     to
 }
 
-/// What both a field and the configuration beside it say: KubeKey takes the configuration's.
+/// A value set both by a field and by the configuration beside it: KubeKey uses the configuration's.
 fn overruled(from: &Place<'_>, field: &str, config: &Map, key: &str) -> bool {
     let (Some(at), Some(value)) = (from.get(field), config.get(key)) else { return false };
     let same = match at.text().map(scalar::plain) {
@@ -78,7 +78,7 @@ fn overruled(from: &Place<'_>, field: &str, config: &Map, key: &str) -> bool {
     true
 }
 
-/// A configuration as it is.
+/// A configuration, unchanged.
 fn config(from: &Place<'_>, name: &str) -> Map {
     let Some(at) = from.get(name) else { return Map::default() };
     match at.raw() {
@@ -167,7 +167,7 @@ fn gates(from: &Place<'_>) -> Map {
     gates
 }
 
-/// `- --flag=value`, `- flag=value`; of a flag that is said twice the last one counts (`util.GetArgs`).
+/// `- --flag=value`, `- flag=value`; of a repeated flag the last one counts (`util.GetArgs`).
 fn args(from: &Place<'_>) -> Map {
     let mut args = Map::default();
     let mut places: Vec<(&str, Place<'_>)> = Vec::new();

@@ -21,7 +21,7 @@ pub enum PackagesError {
         /// What went wrong; its text names the address.
         source: Box<TransportError>,
     },
-    /// Its signature is missing, wrong, or of nobody whom we know.
+    /// Its signature is missing, wrong, or by an unknown key.
     #[error(
         "repository {repository}: {url}: {source}; another mirror may serve what is signed, and a repository of your own needs its key"
     )]
@@ -119,10 +119,10 @@ pub enum PackagesError {
         repository: String,
         /// Of what is signed.
         url: String,
-        /// What it says.
+        /// The name that it states.
         found: String,
     },
-    /// What is signed cannot be read, or lacks what is asked for.
+    /// The signed content cannot be read, or does not have what is requested.
     #[error("repository {repository}: {url}: {source}")]
     Release {
         repository: String,
@@ -155,7 +155,7 @@ pub enum PackagesError {
         url: String,
         source: DocumentError,
     },
-    /// A module stream that was asked for cannot be had.
+    /// A requested module stream cannot be enabled.
     #[error("{0}; name another stream, or leave it out")]
     Modules(ModuleError),
     /// A package is not what the index says of it.
@@ -166,10 +166,10 @@ pub enum PackagesError {
         /// What is wrong.
         reason: String,
     },
-    /// A vendor's key of ours cannot be read, or is not there.
+    /// A vendor's key of an embedded profile is missing or cannot be read.
     #[error("a key of the profile: {0}")]
     Key(TrustError),
-    /// More repositories than a pool can tell apart.
+    /// More repositories than a pool supports.
     #[error("more than {0} repositories; name fewer")]
     TooMany(usize),
     /// Several failed; all are reported.
@@ -210,7 +210,7 @@ impl PackagesError {
         }
     }
 
-    /// Whether it may be otherwise later: nobody said that it is not there, or is wrong.
+    /// Whether a retry may succeed: no origin answered that it is absent or wrong.
     pub fn may_pass(&self) -> bool {
         match self {
             Self::Fetch { source, .. } => source.may_pass(),

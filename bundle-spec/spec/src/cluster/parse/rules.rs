@@ -1,4 +1,4 @@
-//! What parts of the file say of each other. A part that could not be read is left out: its own problems were reported.
+//! Checks across parts of the file. A part that could not be read is left out: its own problems were reported.
 
 use std::collections::BTreeSet;
 use std::net::IpAddr;

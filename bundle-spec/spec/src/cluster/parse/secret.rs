@@ -1,4 +1,4 @@
-//! Secrets: where they come from, and what is said where one is in the file itself.
+//! Secrets: their sources, and the error for one in the file itself.
 
 use super::values;
 use crate::cluster::SecretSource;
