@@ -159,8 +159,8 @@ pub enum ArchiveError {
         /// What does, in bytes.
         fits: u64,
     },
-    /// An input is not what the manifest says.
-    #[error("{name} is not what the manifest says: {problem}; remove the cached file and fetch it again")]
+    /// An input does not match the manifest.
+    #[error("{name} does not match the manifest: {problem}; remove the cached file and fetch it again")]
     InputMismatch {
         /// The member.
         name: String,

@@ -222,7 +222,7 @@ fn check_zstd_header(frame: &[u8], size: u32) -> Result<(), String> {
         return Err("frame header is not one that this format has".into());
     }
     if zstd_safe::get_frame_content_size(frame).ok().flatten() != Some(u64::from(size)) {
-        return Err(format!("frame header does not say {size} bytes"));
+        return Err(format!("frame header does not state {size} bytes"));
     }
     if zstd_safe::find_frame_compressed_size(frame) != Ok(frame.len()) {
         return Err("is not exactly one frame".into());

@@ -136,7 +136,7 @@ impl PrivateKey {
 fn from_sec1(name: &str, block: &Block) -> Result<PrivateKey, SigningError> {
     p256::SecretKey::from_sec1_der(&block.content)
         .map(|key| PrivateKey(Secret::EcdsaP256(Box::new(key.into()))))
-        .map_err(|_| none(name, "it is no key of the curve P-256, or not well formed"))
+        .map_err(|_| none(name, "it is not a key of the curve P-256, or not well formed"))
 }
 
 fn from_pkcs8(name: &str, der: &[u8]) -> Result<PrivateKey, SigningError> {
@@ -144,7 +144,7 @@ fn from_pkcs8(name: &str, der: &[u8]) -> Result<PrivateKey, SigningError> {
     match public::kind_of(info.algorithm.oid, info.algorithm.parameters_oid().ok()) {
         Ok(Algorithm::EcdsaP256) => p256::SecretKey::try_from(info)
             .map(|key| PrivateKey(Secret::EcdsaP256(Box::new(key.into()))))
-            .map_err(|_| none(name, "it is no key of the curve P-256")),
+            .map_err(|_| none(name, "it is not a key of the curve P-256")),
         Ok(Algorithm::Ed25519) => ed25519_dalek::SigningKey::try_from(info)
             .map(|key| PrivateKey(Secret::Ed25519(Box::new(key))))
             .map_err(|_| none(name, "it is not an Ed25519 key")),

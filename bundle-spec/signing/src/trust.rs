@@ -162,7 +162,7 @@ pub fn check(signatures: &[Signature], subject: &Subject<'_>, trusted: &[PublicK
     }
 }
 
-/// When it says that it was made.
+/// Its stated time of creation.
 fn holds(signature: &Signature, subject: &Subject<'_>, key: &PublicKey) -> Result<Option<SignedAt>, &'static str> {
     if signature.alg != key.algorithm().name() {
         return Err("is of another algorithm than the key");

@@ -28,7 +28,7 @@ pub enum ExitCode {
     ChartImages = 25,
     /// A chart cannot be rendered with these values.
     ChartRender = 26,
-    /// A byte of the bundle is not what the manifest says.
+    /// A byte of the bundle does not match the manifest.
     BundleDamaged = 30,
     /// The bundle ends too early.
     BundleTruncated = 31,

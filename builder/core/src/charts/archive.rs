@@ -234,7 +234,7 @@ mod tests {
     fn what_is_no_chart_is_refused_with_the_reason() {
         let file = tar::EntryType::Regular;
         for (bytes, reason) in [
-            (b"<html>".to_vec(), "no gzip"),
+            (b"<html>".to_vec(), "not a gzip"),
             (gzip(b"no tar at all"), "archive"),
             (archive(&[("web/values.yaml", file, b"a: b")]), "no Chart.yaml"),
             (archive(&[("web/Chart.yaml", file, b"name: web\n")]), "no version"),

@@ -190,7 +190,7 @@ mod tests {
                 assert!(text.contains(word), "{word}: {text}");
             }
             assert_eq!(text.contains("proves"), signed.is_some());
-            assert!(!text.contains("the bundle from whom"), "{text}");
+            assert!(!text.contains("the bundle from the right sender"), "{text}");
             let without = super::text(&Page { installers: &[], ..page });
             assert!(without.contains("that you have already") && without.contains("create --bundle"), "{without}");
         }
@@ -211,7 +211,7 @@ mod tests {
         };
         let text = super::text(&page);
         let words =
-            ["Nobody signed these sums", "ANOTHER way", "verify --key release.pub s.tar.zst", "programs beside it"];
+            ["These sums are not signed", "ANOTHER way", "verify --key release.pub s.tar.zst", "programs beside it"];
         assert!(words.iter().all(|word| text.contains(word)), "{text}");
         let key = text.find("Take release.pub").unwrap();
         assert!(key < text.find("preflight --bundle s.tar.zst --key release.pub").unwrap(), "{text}");

@@ -263,14 +263,14 @@ mod tests {
     fn what_is_no_installer_is_refused_with_the_reason() {
         let images_of = |inner: &[u8]| tgz(&[("harbor/harbor.v2.10.2.tar.gz", inner)]);
         for (bytes, reason) in [
-            (b"<html>".to_vec(), "no gzip"),
+            (b"<html>".to_vec(), "not a gzip"),
             (tgz(&[("harbor/install.sh", b"x")]), "no harbor.VERSION.tar.gz"),
             (images_of(&tgz(&[("x", b"y")])), "no manifest.json"),
-            (images_of(b"no archive"), "no gzip"),
+            (images_of(b"no archive"), "not a gzip"),
             (installer("{}"), "cannot be read"),
             (installer("[]"), "is empty"),
             (installer(&" ".repeat(LIST_LIMIT as usize + 10)), "more than"),
-            (installer(r#"[{"RepoTags":["NO IMAGE"]}]"#), "no name of an image"),
+            (installer(r#"[{"RepoTags":["NO IMAGE"]}]"#), "not the name of an image"),
             (installer(LIST)[..150].to_vec(), "archive"),
         ] {
             let error = images(bytes.as_slice()).unwrap_err();
@@ -318,7 +318,7 @@ mod tests {
         assert_eq!(reported(&installer(&saved(&listed))).unwrap(), [""; 0]);
         let less = reported(&installer(&saved(&listed[1..]))).unwrap();
         assert!(less.len() == 1 && less[0].contains(&listed[0]) && less[0].contains(&needed.version), "{less:?}");
-        assert!(reported(b"<html>").unwrap_err().to_string().contains("no offline installer"));
+        assert!(reported(b"<html>").unwrap_err().to_string().contains("not an offline installer"));
     }
 
     #[test]

@@ -78,7 +78,7 @@ async fn of_component(ask: Ask<'_>, component: &Component, stable: &listing::Sta
         listing::Source::Kubernetes => stable.versions.clone(),
         listing::Source::GitHub(repository) => listing::releases(ask, &repository).await?,
         listing::Source::Unknown => {
-            notes.push(format!("{name}: the catalogue does not say where upstream lists its versions"));
+            notes.push(format!("{name}: the catalogue does not state where upstream lists its versions"));
             return Ok((name, BTreeMap::new(), notes));
         }
     };

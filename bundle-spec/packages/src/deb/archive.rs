@@ -24,7 +24,7 @@ pub enum ArchiveError {
     #[error("cannot be read as a .deb: {0}")]
     Read(#[from] io::Error),
     /// It is something else.
-    #[error("is no .deb: {0}")]
+    #[error("is not a .deb: {0}")]
     NotADeb(String),
     /// Its control file is no paragraph of fields.
     #[error("its control file: {0}")]

@@ -93,7 +93,7 @@ pub enum TrustError {
     NotBound { key: String },
     /// It says it was made later than now, or before its key was.
     #[error(
-        "the signature by {key} says that it was made on {}, which cannot be; is this machine's clock right?", format_date(*.made)
+        "the signature by {key} states that it was made on {}, which cannot be; is this machine's clock right?", format_date(*.made)
     )]
     ImpossibleTime {
         /// Key of the signer.

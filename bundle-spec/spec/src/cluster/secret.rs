@@ -112,7 +112,7 @@ mod tests {
     fn a_kubeconfig_holds_all_that_it_needs_and_a_refusal_shows_nothing_of_it() {
         assert_eq!(SecretUse::AuditWebhook.check(GOOD), Ok(()));
         for (from, to, said) in [
-            ("kind: Config", "kind: Pod", "no kubeconfig"),
+            ("kind: Config", "kind: Pod", "not a kubeconfig"),
             ("current-context: a", "current-context: b", "current-context"),
             ("{cluster: c, user: u}", "{cluster: d, user: u}", "none of its clusters"),
             ("https://audit.test/log", "audit.test", "no server"),

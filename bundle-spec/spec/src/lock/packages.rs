@@ -55,7 +55,7 @@ pub struct PackageIndex {
     pub address: String,
     /// Digest of its bytes as served.
     pub digest: Digest,
-    /// When it says that it was made, in seconds of Unix time.
+    /// Its stated time of creation, in seconds of Unix time.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub date: Option<i64>,
     /// A key of the distribution has signed it, or what lists it.
