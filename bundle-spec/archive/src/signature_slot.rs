@@ -78,7 +78,7 @@ pub fn to_json(signatures: &[Signature]) -> Vec<u8> {
 
 /// The signatures of an array. What they say is unchecked, but none of it can do harm to a terminal or a log.
 pub fn from_json(json: &[u8]) -> Result<Vec<Signature>, String> {
-    let wrong = |e: serde_json::Error| format!("is not JSON array of signatures: {e}");
+    let wrong = |e: serde_json::Error| format!("is not a JSON array of signatures: {e}");
     // Read twice: a struct would also be taken from an array of its values, which other readers do not know.
     let _: Vec<serde_json::Map<String, serde_json::Value>> = serde_json::from_slice(json).map_err(wrong)?;
     let all: Vec<Signature> = serde_json::from_slice(json).map_err(wrong)?;

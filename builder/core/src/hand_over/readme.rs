@@ -130,7 +130,8 @@ fn install(page: &Page<'_>, text: &mut String, heading: &mut dyn FnMut(&str) -> 
     text.push_str(&heading("Look at the hosts; this changes nothing"));
     text.push_str(&format!("    kubexm-install preflight --bundle {bundle}{key}{base}\n\n"));
     text.push_str(
-        "It reads every byte of the bundle, and reports what is missing on which host.\n\
+        "It reads every byte of the bundle, and reports what is missing\n\
+         on which host.\n\
          Another cluster.yaml than the one in the bundle: -f cluster.yaml\n\n",
     );
     if !page.bundle_signed {
@@ -142,8 +143,8 @@ fn install(page: &Page<'_>, text: &mut String, heading: &mut dyn FnMut(&str) -> 
     text.push_str(&heading("Install"));
     text.push_str(&format!("    kubexm-install create --bundle {bundle}{key}{base}\n\n"));
     text.push_str(
-        "It shows the plan and asks before it changes anything. An interrupted run\n\
-         continues with: kubexm-install resume\n",
+        "It shows the plan and asks before it changes anything. An\n\
+         interrupted run continues with: kubexm-install resume\n",
     );
 }
 
