@@ -1,4 +1,4 @@
-//! What is wrong with a cluster's add-ons before anybody asks where they are.
+//! Errors in a cluster's add-ons that show before their sources are looked up.
 
 use std::collections::BTreeSet;
 

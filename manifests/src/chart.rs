@@ -1,5 +1,5 @@
 //! Charts and YAML add-ons: the values that each is rendered with. One place for both sides: the builder renders with these
-//! values to learn the images, the installer installs with the same.
+//! values to find the images, the installer installs with the same.
 
 use kubexm_spec::cluster::{Addon, AddonKind, AddonSource, Cluster, NetworkPlugin};
 use kubexm_spec::{ArtifactKey, Trust};
@@ -68,7 +68,7 @@ fn of_addon(addon: &Addon) -> ChartRelease {
     }
 }
 
-/// What an air gap asks of a chart of the catalogue; its users may say otherwise.
+/// Values that an air gap requires of a chart of the catalogue; users may override them.
 fn of_catalogue(feature: &str) -> Map<String, Value> {
     match feature {
         // It would count its installations over the internet.

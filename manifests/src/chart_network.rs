@@ -1,5 +1,5 @@
 //! Values of network plugins' charts: the cluster's own networks whatever a chart has of its own, and what an air gap and kubeadm's
-//! labels ask for.
+//! labels require.
 
 use std::net::IpAddr;
 

@@ -13,11 +13,11 @@ pub struct ChartRelease {
     pub key: ArtifactKey,
     /// Of helm's release.
     pub name: String,
-    /// Where its objects go that name no namespace.
+    /// Namespace of its objects that name none.
     pub namespace: String,
     /// What stands for what only the site knows (addresses, numbers of hosts), below all other values. It changes no image.
     pub(crate) placeholders: Map<String, Value>,
-    /// Of ours: file and values are laid over them.
+    /// Built-in values: file and values are merged over them.
     pub defaults: Map<String, Value>,
     /// Laid over those of `values_file`, see [`kubexm_spec::rendering::merged`].
     pub values: Map<String, Value>,

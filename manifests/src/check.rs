@@ -171,12 +171,12 @@ fn dates(catalogue: &Catalogue, gaps: &mut Vec<String>) {
     let features = catalogue.features.values().map(|f| (&f.name, &f.end_of_life));
     for (name, lines) in components.chain(features) {
         for (line, text) in lines.iter().filter(|(_, text)| !day(text)) {
-            gaps.push(format!("{name} {line}: its end of life {text:?} is no day, like 2026-07-03"));
+            gaps.push(format!("{name} {line}: its end of life {text:?} is not a day, like 2026-07-03"));
         }
     }
     for release in catalogue.releases.values() {
         if let Some(text) = release.end_of_life.as_ref().filter(|text| !day(text)) {
-            gaps.push(format!("release {}: its end of life {text:?} is no day, like 2026-07-03", release.minor));
+            gaps.push(format!("release {}: its end of life {text:?} is not a day, like 2026-07-03", release.minor));
         }
     }
 }
@@ -336,7 +336,7 @@ fn every_use(kubernetes: &str) -> [Cluster; 4] {
     [plain, docker, services, harbor]
 }
 
-/// The platforms that a key must be had for.
+/// The platforms that a key must exist for.
 fn published(catalogue: &Catalogue, key: &ArtifactKey) -> Vec<Platform> {
     // compose is there for Harbor
     let of = match key {

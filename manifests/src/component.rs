@@ -27,7 +27,7 @@ pub struct Component {
     /// Addresses of single architectures, which come before `url` (only overlays set them).
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub urls: BTreeMap<Arch, String>,
-    /// The GitHub repository whose releases are its versions, where the address does not say so.
+    /// The GitHub repository whose releases are its versions, where the address does not show it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub github: Option<String>,
     /// The architectures that upstream publishes; none: every one.
@@ -120,7 +120,7 @@ pub enum Raw {
     Raw,
 }
 
-/// What is taken out of an archive.
+/// What is extracted from an archive.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Archive {
@@ -169,7 +169,7 @@ impl Component {
         fill(self.urls.get(&arch).unwrap_or_else(usual), version, arch)
     }
 
-    /// The same, where somebody publishes it for the architecture.
+    /// The same, if it is published for the architecture.
     pub fn published_url(&self, version: &str, arch: Arch) -> Option<String> {
         let known = self.urls.contains_key(&arch) || self.published.as_ref().is_none_or(|all| all.contains(&arch));
         known.then(|| self.url(version, arch))

@@ -1,4 +1,4 @@
-//! What can be wrong with a catalogue, a zone, or what a cluster asks of them.
+//! What can be wrong with a catalogue, a zone, or a cluster's request to them.
 
 use kubexm_spec::ExitCode;
 use kubexm_spec::Platform;
@@ -13,7 +13,7 @@ pub enum CatalogueError {
     Embedded {
         /// Path under `data/`.
         file: String,
-        /// What the reader says.
+        /// The reader's error.
         text: String,
     },
     /// catalogue.json is not what [`crate::Catalogue::to_json`] writes.
@@ -48,48 +48,48 @@ impl CatalogueError {
     }
 }
 
-/// What a cluster asks for and the catalogue cannot give.
+/// A request of a cluster that the catalogue cannot satisfy.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum RequireError {
     /// No release of that minor.
     #[error(
-        "the catalogue knows no Kubernetes {version}; nearest: {}. Name one of these, or add it with --catalogue: {}",
+        "the catalogue has no Kubernetes {version}; nearest: {}. Name one of these, or add it with --catalogue: {}",
         list(.nearest),
         new_minor(version, .nearest)
     )]
     UnknownKubernetes {
-        /// As asked for.
+        /// The requested name or version.
         version: String,
         /// Nearest minors.
         nearest: Vec<String>,
     },
     /// No version of the same minor is known.
-    #[error("the catalogue knows no {component} {version}; nearest: {}. Name one of these, or bring it with --catalogue (components.{component}.versions)", list(.nearest))]
+    #[error("the catalogue has no {component} {version}; nearest: {}. Name one of these, or bring it with --catalogue (components.{component}.versions)", list(.nearest))]
     UnknownVersion {
         /// Component name.
         component: String,
-        /// As asked for.
+        /// The requested name or version.
         version: String,
         /// Nearest versions.
         nearest: Vec<String>,
     },
     /// No such version of a feature; overlays bring none.
     #[error(
-        "the catalogue knows no {feature} {version}; nearest: {}. Name one of these{}",
+        "the catalogue has no {feature} {version}; nearest: {}. Name one of these{}",
         list(.nearest),
-        if *chart { ", or say where the chart is: an add-on with source: {repo, chart, version}" } else { "" }
+        if *chart { ", or give the source of the chart: an add-on with source: {repo, chart, version}" } else { "" }
     )]
     UnknownFeatureVersion {
         /// Its name in the catalogue.
         feature: String,
-        /// Whether it comes as a chart, which can be had from elsewhere.
+        /// Whether it is a chart, which may have another source.
         chart: bool,
-        /// As asked for.
+        /// The requested name or version.
         version: String,
         /// Nearest versions.
         nearest: Vec<String>,
     },
-    /// The catalogue lacks something that every cluster needs.
+    /// Something that every cluster needs is missing in the catalogue.
     #[error(
         "the catalogue has no {what} for Kubernetes {kubernetes}: use the catalogue this program was released with, or complete the overlay"
     )]
@@ -101,7 +101,7 @@ pub enum RequireError {
     },
     /// Neither a pinned digest nor a place where upstream publishes one.
     #[error(
-        "no digest can be had for {component} {version} on {platform}: pin one with --catalogue (components.{component}.versions)"
+        "no source has a digest for {component} {version} on {platform}: pin one with --catalogue (components.{component}.versions)"
     )]
     NoDigest {
         /// Component name.
@@ -122,24 +122,24 @@ pub enum RequireError {
         platform: Platform,
     },
     /// An add-on that the catalogue does not know.
-    #[error("{because}: the catalogue knows no {name:?}; nearest: {}. Name one of these, or say where it comes from", list(.nearest))]
+    #[error("{because}: the catalogue has no {name:?}; nearest: {}. Name one of these, or state its source", list(.nearest))]
     UnknownFeature {
-        /// Which field asks.
+        /// The field that requests it.
         because: String,
-        /// As asked for.
+        /// The requested name or version.
         name: String,
         /// Nearest names.
         nearest: Vec<String>,
     },
     /// An add-on that the catalogue knows as a chart only.
-    #[error("spec.addons {name}: the catalogue knows it as a chart; say `type: helm`, or where the YAML comes from")]
+    #[error("spec.addons {name}: the catalogue knows it as a chart; give `type: helm`, or the source of the YAML")]
     NoYaml {
         /// The add-on.
         name: String,
     },
     /// A chart of the catalogue, in a bundle without a cluster.
     #[error(
-        "spec.bundle.extraCharts {name}: which version of the catalogue's chart it is depends on Kubernetes, and there is no spec.kubernetes; say `repo`, `chart` and `version`, or `oci`"
+        "spec.bundle.extraCharts {name}: which version of the catalogue's chart it is depends on Kubernetes, and there is no spec.kubernetes; give `repo`, `chart` and `version`, or `oci`"
     )]
     ChartOfNoCluster {
         /// The chart.
@@ -147,7 +147,7 @@ pub enum RequireError {
     },
     /// Two fields ask for different versions of one thing.
     #[error(
-        "{because} asks for {feature} {second}, and {first} is asked for already: name the same version in both places"
+        "{because} requests {feature} {second}, and {first} is already requested: name the same version in both places"
     )]
     TwoVersions {
         /// Its name in the catalogue.
@@ -174,7 +174,7 @@ pub enum RequireError {
         kubernetes: String,
         /// The oldest that works.
         minimum: String,
-        /// As asked for.
+        /// The requested name or version.
         version: String,
     },
     /// An overlay's etcd is older than what kubeadm of this Kubernetes takes.
@@ -197,13 +197,13 @@ pub enum RequireError {
     OtherMinor {
         /// Version of Kubernetes.
         kubernetes: String,
-        /// As asked for.
+        /// The requested name or version.
         version: String,
         /// Those that are known of its minor.
         known: Vec<String>,
     },
     /// `spec.bundle.exclude` names something that is no optional tool.
-    #[error("spec.bundle.exclude: {name:?} is no optional tool; those are {}", list(.known))]
+    #[error("spec.bundle.exclude: {name:?} is not an optional tool; those are {}", list(.known))]
     Exclude {
         /// As written.
         name: String,
@@ -292,7 +292,7 @@ impl RequireError {
     }
 }
 
-/// What an overlay says of a minor that is not known.
+/// The part of an overlay that adds an unknown minor.
 fn new_minor(version: &str, nearest: &[String]) -> String {
     let (minor, like) = (version::minor(version), nearest.first().map_or("", String::as_str));
     format!(

@@ -73,7 +73,7 @@ pub struct FeatureImage {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct FeatureVersion {
-    /// For which minors it is taken when nobody names a version; of several the newest.
+    /// The minors for which it is the default; of several the newest.
     pub kubernetes: Minors,
     /// Tags that differ from the feature's own, by name of the image.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]

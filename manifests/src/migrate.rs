@@ -1,4 +1,5 @@
-//! Catalogues that older programs wrote, made what they mean today: a bundle lives longer than the program that made it.
+//! Converts catalogues that older programs wrote to the current schema: a bundle lives longer than the program that
+//! made it.
 
 use serde_json::{Map, Value, json};
 
@@ -7,7 +8,7 @@ pub const SCHEMA: &str = "kubexm.io/catalogue/v2";
 /// What programs before wrote: it is read, and becomes [`SCHEMA`].
 pub const SCHEMA_1: &str = "kubexm.io/catalogue/v1";
 
-/// A catalogue of [`SCHEMA_1`] as one of [`SCHEMA`]; anything else stays as it is, and is refused by whoever reads it.
+/// A catalogue of [`SCHEMA_1`] as one of [`SCHEMA`]; anything else is returned unchanged, and the reader refuses it.
 pub(crate) fn to_current(mut value: Value) -> Value {
     if value.get("schema").and_then(Value::as_str) != Some(SCHEMA_1) {
         return value;
@@ -28,7 +29,7 @@ fn members<'v>(value: &'v mut Value, name: &str) -> impl Iterator<Item = &'v mut
     value.get_mut(name).and_then(Value::as_object_mut).into_iter().flat_map(Map::values_mut)
 }
 
-/// `unverified: true` was all that v1 said; what was checked did not say by what.
+/// v1 had only `unverified: true`; it did not record what a check was made with.
 fn verified(row: &mut Value) {
     let Some(row) = row.as_object_mut() else { return };
     if row.get("unverified").is_some_and(|said| !said.is_boolean()) {

@@ -1,4 +1,4 @@
-//! Who needs what: each program, image and feature of the catalogue, and the field of cluster.yaml that asks for it.
+//! What needs each program, image and feature of the catalogue, and the field of cluster.yaml that requests it.
 
 use kubexm_spec::cluster::{
     Addon, AddonSource, EtcdKind, InternalKind, Kubernetes, KubernetesKind, LoadBalancerMode, NetworkPlugin,

@@ -1,5 +1,5 @@
-//! What upstream says of the chosen versions that people should hear before a cluster rests on them: they are not made for this
-//! Kubernetes, or their line has ended. Nothing is chosen by it: two days never give two locks.
+//! Upstream's warnings about the chosen versions: they are not made for this
+//! Kubernetes, or their line has ended. They never influence a choice, so the day never changes a lock.
 
 use std::fmt;
 
@@ -20,7 +20,7 @@ pub struct Notice {
     pub kind: NoticeKind,
     /// `Kubernetes 1.33.13`, `cilium 1.18.5`.
     pub about: String,
-    /// What upstream says, and which version to name instead.
+    /// Upstream's statement, and which version to name instead.
     pub text: String,
 }
 
@@ -133,7 +133,7 @@ fn line_ended<'c>(
     let instead = match (newest(&supported), newest(&unknown)) {
         (Some(newest), _) => format!("; {newest} has patches still"),
         (None, Some(newest)) => format!("; {newest} is newer, and its end is not known"),
-        (None, None) => format!("; the catalogue knows no line of it for {minor} that has patches still"),
+        (None, None) => format!("; the catalogue has no line of it for {minor} that has patches still"),
     };
     Some(Notice {
         kind: NoticeKind::EndOfLife,

@@ -53,7 +53,7 @@ fn lay(mut catalogue: Catalogue, at: &At<'_>) -> Option<Catalogue> {
         && let Some(found) = at.text()
         && ![SCHEMA, SCHEMA_1].contains(&found)
     {
-        at.bad(format!("{found:?} is no schema this program reads"), format!("{SCHEMA} is wanted"));
+        at.bad(format!("{found:?} is not a schema this program reads"), format!("{SCHEMA} is wanted"));
     }
     if let Some(name) = map.need("name").and_then(|at| at.text().map(str::to_owned)) {
         catalogue.overlays.push(name);
@@ -105,7 +105,7 @@ fn components(catalogue: &mut Catalogue, at: &At<'_>) {
         if let Some(map) = map.get("versions").and_then(|at| at.open_mapping()) {
             for (text, at) in map.entries() {
                 if !version::is_version(text) {
-                    at.bad(format!("{text:?} is no version"), "like 1.34.4");
+                    at.bad(format!("{text:?} is not a version"), "like 1.34.4");
                     continue;
                 }
                 let pins = pins(&at);
@@ -138,7 +138,7 @@ fn pins(at: &At<'_>) -> BTreeMap<Arch, Pin> {
         let Some(map) = at.mapping(&PIN) else { continue };
         let sha256 = map.need("sha256").and_then(|at| digest(&at));
         let size = map.get("size").and_then(|at| {
-            at.parsed(|text| text.parse::<u64>().map_err(|_| format!("{text:?} is no number of bytes")))
+            at.parsed(|text| text.parse::<u64>().map_err(|_| format!("{text:?} is not a number of bytes")))
         });
         let trust = map.get("trust").and_then(|at| at.parsed(trust)).unwrap_or(Trust::Overlay);
         if let Some(sha256) = sha256 {
@@ -213,14 +213,14 @@ fn release<'c>(
     let near = version::near(minor, catalogue.releases.keys().map(String::as_str), 3).join(", ");
     let number = |part: &str| !part.is_empty() && part.bytes().all(|b| b.is_ascii_digit());
     if !minor.split_once('.').is_some_and(|(major, minor)| number(major) && number(minor)) {
-        at.bad(format!("{minor:?} is no Kubernetes minor"), "like 1.34");
+        at.bad(format!("{minor:?} is not a Kubernetes minor"), "like 1.34");
         return None;
     }
     let Some(like) = like else {
         at.fail(
             ProblemKind::UnknownKey,
             format!("there is no Kubernetes minor {minor:?}"),
-            format!("nearest known: {near}; a new one says which of them it is made after, as `like`"),
+            format!("nearest known: {near}; a new one names the one it is made after, as `like`"),
         );
         return None;
     };
@@ -248,7 +248,7 @@ fn unknown<'a>(at: &At<'_>, what: &str, name: &str, known: impl IntoIterator<Ite
 
 fn digest(at: &At<'_>) -> Option<Digest> {
     at.parsed(|text| {
-        parse_digest(text).ok_or_else(|| format!("{text:?} is no sha256 digest of 64 lower-case hex digits"))
+        parse_digest(text).ok_or_else(|| format!("{text:?} is not a sha256 digest of 64 lower-case hex digits"))
     })
 }
 
@@ -256,6 +256,6 @@ fn read_url(text: &str) -> Result<String, String> {
     if text.starts_with("https://") || text.starts_with("http://") {
         Ok(text.to_owned())
     } else {
-        Err(format!("{text:?} is no http or https address"))
+        Err(format!("{text:?} is not an http or https address"))
     }
 }

@@ -30,9 +30,9 @@ pub struct Requirements {
 pub struct PackageNeed {
     /// `debian-12`, as the catalogue calls it.
     pub os: String,
-    /// Of the machines.
+    /// Platform of the machines.
     pub platform: Platform,
-    /// Of its packages.
+    /// Family of its packages.
     pub family: Family,
     /// In the order of the catalogue's table, then the user's own.
     pub roots: Vec<PackageRoot>,

@@ -1,4 +1,5 @@
-//! What a set of requirements rests on that was compared with no upstream: no gap, and said before anything is built of it.
+//! The parts of a set of requirements that were not compared with upstream: not an error, but reported before anything
+//! is built.
 
 use std::fmt;
 
@@ -23,7 +24,7 @@ const OF_KUBERNETES: [Program; 7] = [
     Program::KubeProxy,
 ];
 
-/// One thing that nobody has checked.
+/// One thing that was not checked.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Doubt {
@@ -31,7 +32,7 @@ pub struct Doubt {
     pub kind: DoubtKind,
     /// `Kubernetes 1.34.11`, `cilium 1.18.5`.
     pub about: String,
-    /// What was not checked, and what tells.
+    /// What was not checked, and how to check it.
     pub text: String,
     /// The artifacts that it is about, sorted.
     pub keys: Vec<ArtifactKey>,
@@ -170,7 +171,7 @@ fn constants(requirements: &Requirements, versions: &Versions, catalogue: &Catal
         Some(older) => format!("its image tags are those of an older patch, which were compared with {older}"),
         None => {
             let why = range.unverified.as_ref().map(|why| format!(" ({why})")).unwrap_or_default();
-            format!("no kubeadm of {range} was asked for its images, and no source read{why}")
+            format!("no kubeadm of {range} was run for its images, and no source was read{why}")
         }
     };
     let text = format!(
@@ -190,12 +191,12 @@ fn constants(requirements: &Requirements, versions: &Versions, catalogue: &Catal
 fn images_of(feature: &FeatureSet, version: &str, requirements: &Requirements) -> Doubt {
     let tells = match (&feature.inside, &feature.chart) {
         (Some(_), _) => "; what the installer carries is read when it is here",
-        (None, Some(_)) => "; what it lacks is found when the chart is rendered",
+        (None, Some(_)) => "; what is missing in it is found when the chart is rendered",
         (None, None) => "",
     };
     let why = feature.versions.get(version).and_then(|known| known.unverified.as_ref());
     let why = why.map(|why| format!(" ({why})")).unwrap_or_default();
-    let text = format!("its list of images was compared with nothing of upstream's{why}{tells}");
+    let text = format!("its list of images was not compared with upstream's{why}{tells}");
     let keys = keys(requirements, |item| match &item.key {
         ArtifactKey::FeatureImage(name) => feature.images.iter().any(|image| image.name == *name),
         ArtifactKey::Binary(program) => feature.inside.as_deref() == Some(program.name()),

@@ -13,7 +13,7 @@ pub struct Verified {
     /// The tag or commit that it was read at; empty where there is none.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub tag: String,
-    /// The day, `2026-11-23`; empty where nobody wrote it down.
+    /// The day, `2026-11-23`; empty where it is not recorded.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub date: String,
 }

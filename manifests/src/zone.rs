@@ -1,4 +1,5 @@
-//! Zones: where to ask for what an origin publishes. A zone is a list of rewrite rules with fallback (cluster-config, "Zones").
+//! Zones: mirrors of what an origin publishes. A zone is a list of rewrite rules with fallback (cluster-config,
+//! "Zones").
 
 use std::path::PathBuf;
 
@@ -103,7 +104,7 @@ impl Zone {
         sink.finish(zone)
     }
 
-    /// Where to ask for a file, in order.
+    /// Addresses to fetch a file from, in order.
     pub fn files(&self, url: &str) -> Vec<FileCandidate> {
         let origin = || FileCandidate {
             url: url.to_owned(),
@@ -143,7 +144,7 @@ impl Zone {
         all
     }
 
-    /// What to ask for to get an image, in order.
+    /// References to pull an image by, in order.
     pub fn images(&self, reference: &str) -> Vec<ImageCandidate> {
         let (mut all, only) = self.candidates(reference, |rule, base, rest| {
             if is_folder(base) {
@@ -239,7 +240,7 @@ fn read_rule(at: &At<'_>) -> Option<Rule> {
     let matches = map.need("match").and_then(|at| {
         let text = at.text()?.trim_end_matches('/');
         if text.is_empty() || text.contains("://") || text.contains(char::is_whitespace) {
-            at.bad(format!("{text:?} is no origin"), "a host, or host and path, without https://");
+            at.bad(format!("{text:?} is not an origin"), "a host, or host and path, without https://");
             return None;
         }
         Some(text.to_owned())
@@ -261,7 +262,7 @@ fn read_rule(at: &At<'_>) -> Option<Rule> {
     let over_tls = |base: &&String| !is_folder(base) && !scheme_of(plain_http, base).0;
     if cert_file.is_some() && !to.iter().all(|base| over_tls(&base)) {
         at.bad(
-            "a client certificate for what is no https",
+            "a client certificate for something other than https",
             "leave out certFile and keyFile, or give `to` with https://",
         );
         return None;
@@ -272,7 +273,7 @@ fn read_rule(at: &At<'_>) -> Option<Rule> {
 fn read_to(at: &At<'_>) -> Option<Vec<String>> {
     let items = at.list();
     if at.is_list() && items.is_empty() {
-        at.bad("no place to go to", "give at least one base URL or registry prefix");
+        at.bad("no target", "give at least one base URL or registry prefix");
     }
     items
         .iter()
@@ -283,14 +284,14 @@ fn read_to(at: &At<'_>) -> Option<Vec<String>> {
             }
             let after = text.split_once("://");
             if text.starts_with("file:") && (!text.starts_with(FOLDER) || text.trim_end_matches('/') == "file:") {
-                item.bad(format!("{text:?} is no folder of this machine"), "an absolute path: file:///mnt/iso");
+                item.bad(format!("{text:?} is not a folder of this machine"), "an absolute path: file:///mnt/iso");
                 return None;
             }
             let known = after.is_none_or(|(scheme, _)| matches!(scheme, "http" | "https" | "file"));
             let rest = after.map_or(text, |(_, rest)| rest);
             if !known || rest.is_empty() || rest.contains(char::is_whitespace) {
                 item.bad(
-                    format!("{text:?} is no base URL or registry prefix"),
+                    format!("{text:?} is not a base URL or registry prefix"),
                     "like https://mirror.example/github.com, or file:///mnt/iso",
                 );
                 return None;

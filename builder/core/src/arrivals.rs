@@ -1,4 +1,4 @@
-//! Blobs that are fetched while others are packed: whoever packs waits for the one that comes next.
+//! Blobs that are fetched while others are packed: the packer waits for the one that it needs next.
 
 use std::collections::HashSet;
 use std::io;

@@ -1,4 +1,4 @@
-//! What is on the far side already: the base of a delta.
+//! What the target side already has: the base of a delta.
 
 use std::collections::HashSet;
 
@@ -9,7 +9,7 @@ use kubexm_spec::{Digest, Manifest};
 /// Blobs that need not be carried again.
 #[derive(Clone, Debug, Default)]
 pub struct Base {
-    /// Digest of the manifest of the bundle that has them; none of an inventory.
+    /// Digest of the manifest of the bundle that has them; none for an inventory.
     pub manifest: Option<Digest>,
     blobs: HashSet<Digest>,
 }
@@ -29,7 +29,7 @@ pub enum BaseError {
 }
 
 impl Base {
-    /// All that the bundle is about; what a delta leaves out is on the far side as well.
+    /// All that the bundle is about; what a delta leaves out is present on the target side as well.
     pub fn of_bundle(bundle: &Bundle) -> Self {
         Self::of_manifest(bundle.manifest(), bundle.manifest_digest())
     }

@@ -1,4 +1,4 @@
-//! The whole build, as a table of contents.
+//! The whole build: its steps in order.
 
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -18,14 +18,14 @@ use crate::origins::Origins;
 use crate::pack::Packing;
 use crate::{BuildError, Report, Resolution, charts, fetch, harbor, lock, locked, pack, packages, resolve, sources};
 
-/// How long is waited for registries to say whether tags were moved.
+/// How long to wait for registries to report whether tags were moved.
 const TAGS_WITHIN: Duration = Duration::from_secs(20);
 
 /// What to build, from where, to where.
 pub struct Request<'a> {
     /// Parsed from `cluster_yaml`.
     pub cluster: &'a Cluster,
-    /// Goes into the bundle as it is.
+    /// Goes into the bundle unchanged.
     pub cluster_yaml: &'a str,
     /// With overlays.
     pub catalogue: &'a Catalogue,
@@ -118,7 +118,7 @@ pub fn build(
     Ok(Built { written, lock })
 }
 
-/// Holds what is on this machine against the lock, and tells of tags that were moved since.
+/// Compares what is on this machine with the lock, and reports tags that were moved since.
 async fn from_lock(
     locked: &Lock,
     resolution: &Resolution,
@@ -139,7 +139,9 @@ async fn from_lock(
             report(EventKind::Warning { text });
         }),
         // The lock has the digests: nothing depends on the answer.
-        Err(_) => report(EventKind::Note { text: "registries do not say in time whether tags were moved".to_owned() }),
+        Err(_) => {
+            report(EventKind::Note { text: "registries did not answer in time whether tags were moved".to_owned() })
+        }
     }
     Ok(())
 }

@@ -1,4 +1,4 @@
-//! The time, as a value that a caller can choose: signatures and keys have ends.
+//! The time, as a value that a caller can choose: signatures and keys expire.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 

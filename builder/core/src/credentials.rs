@@ -1,4 +1,4 @@
-//! Files that hold a credential: whoever has the bundle could read it, so they go in only when their name is allowed.
+//! Files that hold a credential: everyone with the bundle could read it, so they go in only when their name is allowed.
 
 use std::fs::File;
 use std::io::Read;
@@ -18,7 +18,8 @@ pub struct Found {
     pub what: &'static str,
 }
 
-/// Those of the files that hold a credential. What cannot be read is left to whoever reads all of it.
+/// Those of the files that hold a credential. Files that cannot be read are skipped: the step that reads them reports
+/// it.
 pub fn search<'p>(paths: impl IntoIterator<Item = &'p Path>) -> Vec<Found> {
     let found = |path: &Path| Some(Found { path: path.to_owned(), what: credential::find(&start(path)?)? });
     paths.into_iter().filter_map(found).collect()

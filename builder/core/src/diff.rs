@@ -1,4 +1,4 @@
-//! What is different between two bundles, told from their manifests alone. Pure.
+//! The difference between two bundles, from their manifests alone. Pure.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -21,8 +21,8 @@ pub struct Diff<'a> {
     pub removed_bytes: u64,
     /// Blobs that both have, in bytes.
     pub kept_bytes: u64,
-    /// What a delta on the old bundle carries, in the new manifest's order: every blob that the old one lacks, and the
-    /// members before the blobs, which every bundle has itself.
+    /// What a delta on the old bundle carries, in the new manifest's order: every blob that is missing in the old one,
+    /// and the members before the blobs, which every bundle has itself.
     pub delta: Vec<&'a Member>,
 }
 
@@ -47,7 +47,7 @@ impl Change {
         }
     }
 
-    /// `+`, `-` or `~`, as it is before a line.
+    /// `+`, `-` or `~`, the prefix of a line.
     pub const fn mark(self) -> char {
         match self {
             Self::Added => '+',
@@ -110,7 +110,7 @@ pub fn diff<'a>(old: &'a Manifest, new: &'a Manifest) -> Diff<'a> {
     }
 }
 
-/// A bare manifest may tell any sizes.
+/// Sizes in a bare manifest are untrusted.
 fn summed(sizes: impl Iterator<Item = u64>) -> u64 {
     sizes.fold(0, u64::saturating_add)
 }

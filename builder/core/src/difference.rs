@@ -1,4 +1,4 @@
-//! One thing that is not as it was locked, as a value.
+//! One difference from the lock, as a value.
 
 use std::borrow::Cow;
 use std::fmt;

@@ -1,4 +1,4 @@
-//! Files of this machine: what hand-over, copy and provenance ask of them alike.
+//! Helpers for local files that hand-over, copy and provenance share.
 
 use std::fs::File;
 use std::io;
@@ -20,7 +20,7 @@ pub(crate) fn free(folder: &Path) -> io::Result<u64> {
     Ok(stat.f_bavail.saturating_mul(stat.f_frsize))
 }
 
-/// What to do about an answer of the system, as the end of a message; `full` is said of a full disk.
+/// What to do about an answer of the system, as the end of a message; `full` is the hint for a full disk.
 pub(crate) fn fix<'a>(source: &io::Error, full: &'a str) -> &'a str {
     match source.kind() {
         io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => full,

@@ -1,4 +1,4 @@
-//! What a lock says and what cluster.yaml and catalogue need now: every difference, as values. Pure.
+//! Every difference between a lock and what cluster.yaml and catalogue need now, as values. Pure.
 
 use std::collections::BTreeSet;
 
@@ -14,7 +14,7 @@ use crate::packages;
 const GIVEN: &str = "cluster.yaml and catalogue give";
 
 /// Every difference between a lock and what is needed now, in the order of keys. Images of charts come from renderings,
-/// not from requirements, and are left to whoever renders.
+/// not from requirements, and are left to the rendering step.
 pub fn drift(requirements: &Requirements, lock: &Lock) -> Vec<Difference> {
     let whole = |field, locked: &str, now: &str| {
         let what = What::Changed { field, locked: locked.to_owned(), now: now.to_owned(), by: NEEDED.into() };
@@ -273,7 +273,7 @@ mod tests {
         });
         let said = |lock: &Lock| -> Vec<String> { of_renderings(lock).iter().map(ToString::to_string).collect() };
         let lost = ["chart-image/a.test/web:1 linux/amd64: 1 is needed, and not in the lock"];
-        assert_eq!(said(&lock), lost, "what the cluster has itself is no chart's");
+        assert_eq!(said(&lock), lost, "what the cluster has itself is not a chart's");
         let pause = lock.items.iter().find(|item| item.key.name() == "pause").unwrap().clone();
         let Content::Image { target, .. } = &pause.content else { panic!() };
         let content = |reference: &str| Content::Image {

@@ -49,7 +49,7 @@ pub enum BuildError {
     #[error("cannot read {}", path.display())]
     Local {
         path: PathBuf,
-        /// What the system said.
+        /// The system's error.
         #[source]
         source: std::io::Error,
     },
@@ -102,9 +102,9 @@ pub enum BuildError {
         fix(.0)
     )]
     Drift(Vec<Difference>),
-    /// What was locked cannot be had any more: an origin has something else.
+    /// The locked content is no longer available: an origin has something else.
     #[error(
-        "{error}\nif that is what is wanted now, `kubexm-bundle update {items}` locks it, unless cluster.yaml or catalogue pin what was"
+        "{error}\nif this is intended, `kubexm-bundle update {items}` locks it, unless cluster.yaml or the catalogue pins the earlier one"
     )]
     NotAsLocked {
         error: Box<BuildError>,
@@ -120,22 +120,22 @@ pub enum BuildError {
         source: Box<PackagesError>,
     },
     /// No set of packages is what nodes need.
-    #[error("packages of {of}: no set of packages will do:{}", unsolvable.reasons.iter().map(|reason| format!("\n- {reason}")).collect::<String>())]
+    #[error("packages of {of}: no set of packages satisfies all dependencies:{}", unsolvable.reasons.iter().map(|reason| format!("\n- {reason}")).collect::<String>())]
     NoPackages {
         /// `debian-12 linux/amd64`.
         of: String,
         unsolvable: Unsolvable,
     },
-    /// Nobody has signed packages that are needed, and no lock that somebody has looked at names them.
+    /// Needed packages are not signed, and no reviewed lock names them.
     #[error(
-        "nobody signs {}, of {}: what their repository says of them is taken only as a lock has it by sha256; write one with `kubexm-bundle lock`, have a look at it, and build with --locked",
+        "no signature covers {}, of {}: the metadata of their repository is accepted only for what a lock pins by sha256; write one with `kubexm-bundle lock`, review it, and build with --locked",
         .0.first().map_or("", String::as_str), counted_of(.0, "package")
     )]
     UnsignedPackages(Vec<String>),
     /// A lock says of a package that the vendor signs it, and names no place of the vendor's.
     #[error(
-        "{item}: the lock says that the vendor signs it (gpg), and none of its sources is below a repository of {os}{}; \
-         `kubexm-bundle update` locks it anew from the signed repositories",
+        "{item}: the lock records that the vendor signs it (gpg), but none of its sources is below a repository of {os}{}; \
+         `kubexm-bundle update` locks it again from the signed repositories",
         trusted(*family)
     )]
     ForeignPackage {
@@ -154,16 +154,16 @@ pub enum BuildError {
     Harbor(#[from] HarborError),
     /// A lock was made with other values than cluster.yaml has now.
     #[error(
-        "what charts were rendered with when they were locked is not what cluster.yaml says:{}\n`kubexm-bundle update` renders them anew",
+        "charts were locked with other settings than cluster.yaml has now:{}\n`kubexm-bundle update` renders them again",
         .0.iter().map(|other| format!("\n- {other}")).collect::<String>()
     )]
     Rendered(Vec<OtherThanRendered>),
-    /// A data structure of ours could not be written as text.
+    /// An internal data structure could not be serialized.
     #[error("cannot write {what} as text: {reason}")]
     Encode {
         /// `lock.yaml` …
         what: &'static str,
-        /// What the writer said.
+        /// The writer's error.
         reason: String,
     },
     /// A member of a bundle is not what this program reads.
@@ -248,17 +248,17 @@ pub(crate) fn trusted(family: kubexm_spec::Family) -> &'static str {
         kubexm_spec::Family::Deb => {
             " (a .deb carries no signature of its own: it is trusted by the signed index that it was locked from)"
         }
-        kubexm_spec::Family::Rpm => " (which says whose signature it must carry)",
+        kubexm_spec::Family::Rpm => " (which states whose signature it must carry)",
     }
 }
 
-/// How many items are named to whoever is to lock them anew.
+/// How many items the hint about locking them again names.
 const NAMED: usize = 3;
 
 /// What to do about differences.
 fn fix(differences: &[Difference]) -> String {
     let items = items(differences);
-    format!("`kubexm-bundle update{items}` locks anew what is different; `kubexm-bundle diff` shows what that changes")
+    format!("`kubexm-bundle update{items}` locks again what is different; `kubexm-bundle diff` shows what that changes")
 }
 
 /// ` KEY KEY` for the command line that fixes differences; nothing where they are many, or about the lock as a whole.

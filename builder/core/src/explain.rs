@@ -1,5 +1,5 @@
-//! Why an artifact is in a bundle, or what would bring it in. Pure: every answer is `require`'s own, or of a rendering that
-//! somebody has made.
+//! Why an artifact is in a bundle, or what would bring it in. Pure: every answer comes from `require`, or from a
+//! rendering that already exists.
 
 mod alternatives;
 mod packages;
@@ -64,7 +64,7 @@ pub enum Explained {
     Unknown {
         /// Names that are nearest to it.
         near: Vec<String>,
-        /// Charts whose images nobody knows yet: it may be one of those.
+        /// Charts whose images are not known yet: it may be one of theirs.
         unrendered: Vec<ArtifactKey>,
     },
 }

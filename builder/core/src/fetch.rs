@@ -1,5 +1,5 @@
 //! Brings every blob of a lock into the store, verified, what a create needs first before the rest. What is fetched is blobs,
-//! not artifacts: one that several images share is asked for once, and any of their origins may give it.
+//! not artifacts: one that several images share is fetched once, from any of their origins.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -28,7 +28,7 @@ struct Wanted<'a> {
 }
 
 enum From<'a> {
-    /// `reported` is a size that catalogue and cluster.yaml do not have: an origin said it when it was locked.
+    /// `reported` is a size that catalogue and cluster.yaml do not have: an origin reported it when it was locked.
     File {
         candidates: &'a [FileCandidate],
         refuse_html: bool,

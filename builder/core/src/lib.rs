@@ -1,7 +1,7 @@
 //! The builder's stages, each taking the type that the one before it made:
 //! `Requirements` → [`Resolution`] → `Lock` → [`pack::Packing`] → a bundle; blobs are fetched and packed side by side.
 //!
-//! Nothing here prints, asks or reads the environment: [`session`] is where a program begins.
+//! Nothing here prints, asks or reads the environment: [`session`] is the entry point.
 
 pub mod arrivals;
 pub mod base;

@@ -1,4 +1,4 @@
-//! Resolution → Lock: digests and sizes of everything. What upstream tells no digest or size of is fetched here.
+//! Resolution → Lock: digests and sizes of everything. What upstream publishes no digest or size of is fetched here.
 
 use std::collections::BTreeMap;
 
@@ -18,8 +18,8 @@ use crate::{BuildError, Report, remote_size};
 pub enum Sizes {
     /// The file is fetched: a build needs it anyway, and a HEAD may lie.
     Fetched,
-    /// Origins are asked by HEAD; what they do not tell, or not alike, is fetched. One that lies alone is found out when the
-    /// lock is built: the digest is what is trusted, and the lock is what is wrong then.
+    /// Sizes are requested by HEAD; where origins state none, or different ones, the file is fetched. A wrong size of
+    /// one origin is found when the lock is built: the digest is what is trusted, and the lock is what is wrong then.
     Reported,
 }
 
@@ -89,7 +89,8 @@ pub(crate) fn one_image_a_name(items: &[LockItem]) -> Result<(), BuildError> {
     if failures.is_empty() { Ok(()) } else { Err(BuildError::from_many(failures)) }
 }
 
-/// What must be on this machine is looked for before anything is fetched: nobody waits an hour for a mistyped path.
+/// What must be on this machine is looked for before anything is fetched: a mistyped path must not show up after an
+/// hour of fetching.
 pub fn check_local(resolution: &Resolution, origins: &Origins) -> Result<(), BuildError> {
     let failures: Vec<BuildError> =
         resolution.items.iter().filter_map(|resolved| check_local_item(&resolved.requirement, origins).err()).collect();

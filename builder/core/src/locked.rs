@@ -1,4 +1,4 @@
-//! A build from a lock: what is packed is what the lock says, byte for byte, and every difference is reported.
+//! A build from a lock: what is packed is what the lock pins, byte for byte, and every difference is reported.
 
 use std::collections::BTreeMap;
 
@@ -13,7 +13,7 @@ use crate::origins::{Origins, image};
 use crate::resolve::{Candidates, Resolution, Resolved, candidates};
 use crate::{BuildError, charts, lock, packages};
 
-/// Where the items of a lock may be had in this zone, in the lock's order; refused when cluster.yaml and catalogue need
+/// The sources of a lock's items in this zone, in the lock's order; refused when cluster.yaml and catalogue need
 /// anything else, or when the lock says what it could not have been made with. The places that the lock names are not asked, and not
 /// carried: digests decide what is built, and the zone at hand where it is fetched. Pure.
 pub fn resolve(
@@ -48,7 +48,7 @@ pub fn resolve(
     Ok(Resolution { name, kubernetes, zone, items })
 }
 
-/// The same lock with the places that this zone gives, and no other digest. What nothing needs stays as it is. Pure.
+/// The same lock with the sources of this zone and the same digests. Items that nothing needs are unchanged. Pure.
 #[must_use]
 pub fn with_places(requirements: &Requirements, locked: &Lock, catalogue: &Catalogue, zone: &Zone) -> Lock {
     let mut new = Lock { zone: Some(zone.name.clone()), ..locked.clone() };
@@ -109,8 +109,8 @@ async fn found(item: &LockItem, resolved: &Resolved, origins: &Origins) -> Resul
     Ok(now.map(|now| content_changes(item, &now, "the image itself has")).unwrap_or_default())
 }
 
-/// Whether an item is brought here before anything is fetched: what is on this machine, and a chart that the cache lacks, whose
-/// address only the index of its repository tells.
+/// Whether an item is brought here before anything is fetched: what is on this machine, and a chart that is missing in
+/// the cache, whose address only the index of its repository has.
 fn is_brought(item: &LockItem, resolved: &Resolved, origins: &Origins) -> Result<bool, BuildError> {
     match (&resolved.candidates, &item.content) {
         (Candidates::Local, _) => Ok(true),
@@ -165,7 +165,7 @@ fn sizes<'a>(all: impl Iterator<Item = &'a Descriptor>) -> String {
     all.join(" ")
 }
 
-/// A tag that points at something else than was locked.
+/// A tag that no longer points at the locked digest.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Moved {
     /// With its tag.
@@ -176,8 +176,8 @@ pub struct Moved {
     pub now: Digest,
 }
 
-/// Tags that were moved since they were locked. Whom nobody can ask is passed over: the lock has the digests, and they are
-/// what is fetched.
+/// Tags that were moved since they were locked. Registries that do not answer are skipped: the lock has the digests,
+/// and they are what is fetched.
 pub async fn moved_tags(locked: &Lock, resolution: &Resolution, origins: &Origins, jobs: usize) -> Vec<Moved> {
     let mut tags = BTreeMap::new();
     for (item, resolved) in locked.items.iter().zip(&resolution.items) {

@@ -1,9 +1,9 @@
-//! Where a zone says that something is asked, as addresses of the transport.
+//! The addresses that a zone gives for an artifact, as candidates of the transport.
 
 use kubexm_manifests::Zone;
 use kubexm_transport::{FileCandidate, Identity, ImageCandidate};
 
-/// An address without a query; the name of an image as it is.
+/// An address without its query; the name of an image unchanged.
 pub(crate) fn shown(address: &str) -> String {
     match address.starts_with("http") && address.contains("://") {
         true => kubexm_transport::http::shown(address),

@@ -1,5 +1,5 @@
-//! Asks every place that an artifact may come from whether it has what a build would take of it: holes are found before a
-//! long build, not in its middle. Who does not have it is distinguished from who does not answer now.
+//! Asks every source of an artifact whether it has what a build would fetch: holes are found before a
+//! long build, not in its middle. A source that does not have it is distinguished from one that does not answer now.
 
 use futures::{StreamExt, stream};
 use kubexm_manifests::requirements::Source;
@@ -24,12 +24,12 @@ pub struct Probed {
     pub checksums: Vec<Place>,
 }
 
-/// One place and what it said.
+/// One source and its answer.
 #[derive(Debug)]
 pub struct Place {
     /// Address, or registry and repository; `this machine` of what is local.
     pub address: String,
-    /// Size in bytes where it is reported; or why it cannot be had here.
+    /// Size in bytes where it is reported; or why it is not available here.
     pub answer: Result<Option<u64>, Hole>,
 }
 
@@ -38,20 +38,20 @@ pub struct Place {
 pub struct Hole {
     /// For people.
     pub reason: String,
-    /// What a build would end with, had it no other place.
+    /// The exit code of a build that had no other source.
     pub code: ExitCode,
-    /// Nobody said that it is not there: it may be had later.
+    /// No source answered that it is absent: it may be available later.
     pub may_pass: bool,
 }
 
-/// Whether something can be had, the best first.
+/// Availability, the best first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum State {
     /// It is there.
     Available,
     /// Who may have it does not answer now: refused or broken connections, silence, 5xx, 429.
     Unanswered,
-    /// It is not there, or is something else than a build needs.
+    /// It is absent, or not what a build needs.
     Missing,
 }
 
@@ -67,7 +67,7 @@ impl State {
 }
 
 impl Place {
-    /// Whether it can be had here.
+    /// Whether this source has it.
     pub fn state(&self) -> State {
         match &self.answer {
             Ok(_) => State::Available,
@@ -78,7 +78,7 @@ impl Place {
 }
 
 impl Probed {
-    /// Whether it can be had anywhere, with its checksum where that is needed.
+    /// Whether any source has it, with its checksum where that is needed.
     pub fn state(&self) -> State {
         let best = |places: &[Place]| places.iter().map(Place::state).min();
         best(&self.places).unwrap_or(State::Missing).max(best(&self.checksums).unwrap_or(State::Available))
@@ -94,7 +94,7 @@ impl Probed {
         self.asked().filter(|place| place.state() == state).count()
     }
 
-    /// Bytes, where a place tells them.
+    /// Size in bytes, where a source reports it.
     pub fn size(&self) -> Option<u64> {
         self.places.iter().find_map(|place| *place.answer.as_ref().ok()?)
     }
@@ -169,7 +169,8 @@ async fn one(resolved: &Resolved, origins: &Origins) -> Probed {
     Probed { key, platform: needed.platform, version, places, checksums }
 }
 
-/// What a place says of a file: its size in bytes, where it tells one. A page in place of a program is a hole.
+/// The answer of a source about a file: its size in bytes, where reported. An HTML page in place of a program is a
+/// hole.
 pub async fn file(key: &ArtifactKey, candidate: &FileCandidate, origins: &Origins) -> Result<Option<u64>, Hole> {
     let head = origins.http.head(candidate).await.map_err(|error| hole(&error))?;
     let page = head.content_type.as_deref().and_then(kubexm_transport::page_by_content_type);

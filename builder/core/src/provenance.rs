@@ -1,5 +1,5 @@
 //! What a bundle was built from, as an in-toto statement (v1) with SLSA's provenance (v1). Pure and without a clock: it
-//! says what the bundle itself says, in a form that policy engines read. Who signs it vouches for it.
+//! repeats what the bundle states, in a form that policy engines read. Its signer vouches for it.
 
 use kubexm_spec::Digest;
 use serde_json::{Map, Value, json};
@@ -8,7 +8,7 @@ use crate::sbom::{Component, Subject, components};
 
 /// `buildType`: resolve, lock, fetch and pack, as `kubexm-bundle build` does. Its parameters are those below.
 pub const BUILD_TYPE: &str = "https://kubexm.io/build/bundle/v1";
-/// `builder.id` of a program that anybody may have run: trust lies with whoever signs.
+/// `builder.id`: it proves nothing by itself, trust comes from the signature.
 pub const BUILDER: &str = "https://kubexm.io/builder/kubexm-bundle";
 
 /// What the statement says beside the bill of materials.

@@ -1,4 +1,4 @@
-//! Sizes that origins tell of files without sending them: what a lock may write down, and what it may not.
+//! Sizes that origins report for files without sending them, and when a lock may record them.
 
 use std::time::Duration;
 
@@ -7,11 +7,12 @@ use kubexm_transport::{FileCandidate, TransportError};
 
 use crate::origins::{Origins, file};
 
-/// How long is waited for one more place to say what the first has said: a lock can be made without it.
+/// How long to wait for a second source to confirm the size of the first: a lock can be made without it.
 const SECOND_WITHIN: Duration = Duration::from_secs(3);
 
-/// The size in bytes that may be trusted of a file before it is fetched: what the cache has; else what two places tell alike,
-/// or what one tells where no other says anything. None where they differ: then the file is fetched, and its digest decides.
+/// The size in bytes that may be trusted of a file before it is fetched: that of the cache; else the size that two
+/// sources report alike, or that of one source where no other reports one. None where they differ: then the file is
+/// fetched, and its digest decides.
 pub(crate) async fn size(sha256: Option<&Digest>, candidates: &[FileCandidate], origins: &Origins) -> Option<u64> {
     if let Some(size) = sha256.and_then(|digest| origins.store.size(digest)) {
         return Some(size);
@@ -31,8 +32,8 @@ pub(crate) async fn size(sha256: Option<&Digest>, candidates: &[FileCandidate], 
     first
 }
 
-/// What one place tells. The size of a page, of JSON or XML is none, whatever the file is: portals and mirrors answer so to
-/// everything, with 200, and a file that is such a text itself is small enough to be fetched.
+/// The size that one source reports; none for an HTML page, JSON or XML, whatever the file is: portals and mirrors
+/// answer so to everything, with 200, and a file that is such a text itself is small enough to be fetched.
 async fn head(candidate: &FileCandidate, origins: &Origins) -> Option<u64> {
     let head = origins.http.head(candidate).await.ok()?;
     let page = head.content_type.as_deref().and_then(kubexm_transport::page_by_content_type);

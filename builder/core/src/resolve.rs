@@ -74,7 +74,7 @@ impl Candidates {
         all.iter().map(|address| shown(address)).collect()
     }
 
-    /// The addresses in order, as a lock has them. A folder of this machine is nobody else's, and may be another one tomorrow.
+    /// The addresses in order, as a lock has them. A folder of this machine exists on no other, and may change.
     pub fn addresses(&self) -> Vec<String> {
         match self {
             Self::File { file, .. } => file.iter().filter(|c| !c.is_local()).map(|c| c.url.clone()).collect(),

@@ -1,4 +1,4 @@
-//! How much a build would fetch: what is known without asking anybody, and what origins say.
+//! How much a build would fetch: sizes known locally, and sizes reported by origins.
 
 use std::collections::BTreeMap;
 
@@ -27,7 +27,7 @@ pub fn total<'a>(all: impl IntoIterator<Item = &'a Parts>) -> u64 {
     once.values().sum()
 }
 
-/// What lock, catalogue, cache and this machine's files say, in the resolution's order.
+/// Sizes from lock, catalogue, cache and this machine's files, in the resolution's order.
 pub fn known(
     resolution: &Resolution,
     locked: Option<&Lock>,
@@ -65,7 +65,8 @@ fn one(needed: &Requirement, digest: Option<String>, size: u64) -> Parts {
     Parts::from([(digest.unwrap_or_else(|| format!("{} {platform}", needed.key)), size)])
 }
 
-/// Asks origins for what is not known: files by HEAD, images by their manifests. Who does not answer leaves it unknown.
+/// Asks origins for what is not known: files by HEAD, images by their manifests. Without an answer a size stays
+/// unknown.
 pub async fn asked(
     resolution: &Resolution,
     known: Vec<Option<Parts>>,

@@ -1,4 +1,4 @@
-//! Where the artifacts of a bundle are from: what was asked for, where this zone lets ask, and who has answered.
+//! Sources of a bundle's artifacts: the address upstream, the candidates of this zone, and those that answered.
 //!
 //! The member is the last of a bundle, and its size is before the first blob: it is computed for every address that may answer,
 //! and what is not needed of it is spaces.
@@ -15,7 +15,7 @@ use kubexm_transport::Store;
 use crate::places::shown;
 use crate::resolve::{Resolution, Resolved};
 
-/// Room for answers from places that nobody foresaw, in bytes for each artifact: mirrors of registries.conf.
+/// Space reserved for sources that are not known before the fetch (mirrors of registries.conf), in bytes per artifact.
 const UNFORESEEN: usize = 64;
 
 /// The sources of a bundle that is about to be packed.

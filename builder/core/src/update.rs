@@ -1,4 +1,4 @@
-//! A lock made anew, whole or in part, and what that changes. Pure.
+//! Renewing a lock, in whole or in part, and the changes this makes. Pure.
 
 use kubexm_manifests::Requirements;
 use kubexm_manifests::requirements::Source;

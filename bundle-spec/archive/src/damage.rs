@@ -29,7 +29,7 @@ pub struct Damage {
 }
 
 impl Damage {
-    /// One line about it. The file is named unless it is `bundle`, of which whoever reads the line has heard.
+    /// One line about it. The file is named unless it is `bundle`, which the reader already knows.
     pub fn describe_for(&self, bundle: &Path) -> String {
         let Self { part, offset, length, problem, file } = self;
         let place = match crate::volumes::split_name(file) {

@@ -14,14 +14,14 @@ use crate::{ArchiveError, TooManyValues, check_values, members};
 /// needs a quarter of it.
 pub const DOCUMENT_LIMIT: u64 = 64 << 20;
 
-/// Why a document that tells its format cannot be read.
+/// Why a document that states its format cannot be read.
 #[derive(Debug, thiserror::Error)]
 pub enum UnreadDocument {
     /// Reading it would take more memory than any bundle needs.
     #[error(transparent)]
     TooManyValues(#[from] TooManyValues),
     /// No JSON, or without the format's number.
-    #[error("tells no format: {0}")]
+    #[error("states no format: {0}")]
     NoFormat(serde_json::Error),
     /// Of a format that came later.
     #[error("format {0}")]

@@ -44,7 +44,7 @@ pub enum ArchiveError {
         what: String,
     },
     /// The format names it, this program cannot read it yet.
-    #[error("{} uses {feature}: known, not built yet; use a bundle built in full and in one file", path.display())]
+    #[error("{} uses {feature}: known, not supported yet; use a bundle built in full and in one file", path.display())]
     Unsupported {
         /// The file.
         path: PathBuf,
@@ -111,7 +111,7 @@ pub enum ArchiveError {
         /// What was asked for.
         name: String,
     },
-    /// A member is larger than whoever asked is ready to hold in memory.
+    /// A member is larger than the caller's memory limit.
     #[error("{name} in {} has {size} bytes, more than the {limit} bytes that such a member may have", path.display())]
     TooLarge {
         /// The file.
@@ -159,8 +159,8 @@ pub enum ArchiveError {
         /// What does, in bytes.
         fits: u64,
     },
-    /// An input is not what the manifest says.
-    #[error("{name} is not what the manifest says: {problem}; remove the cached file and fetch it again")]
+    /// An input does not match the manifest.
+    #[error("{name} does not match the manifest: {problem}; remove the cached file and fetch it again")]
     InputMismatch {
         /// The member.
         name: String,
@@ -176,7 +176,7 @@ pub enum ArchiveError {
         source: io::Error,
     },
     /// The signatures of a bundle cannot be put where nothing may be written.
-    #[error("{} may not be written to; sign a copy, or put the signature into a file of its own with --detached", path.display())]
+    #[error("{} is not writable; sign a copy, or put the signature into a file of its own with --detached", path.display())]
     NotWritable {
         /// The file.
         path: PathBuf,

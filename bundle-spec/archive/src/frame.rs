@@ -36,7 +36,7 @@ pub(crate) const fn raw_len(input: u32) -> u32 {
     (RAW_HEADER + CHECKSUM) as u32 + input + BLOCK_HEADER as u32 * input.div_ceil(BLOCK as u32)
 }
 
-/// The size of the content that the header of a raw frame tells.
+/// The content size in the header of a raw frame, in bytes.
 pub(crate) fn raw_size(frame: &[u8]) -> Option<u32> {
     let size = frame.get(RAW_HEADER - 4..RAW_HEADER).filter(|_| begins_raw(frame))?;
     Some(u32::from_le_bytes(size.try_into().ok()?)).filter(|size| (1..=INPUT).contains(size))
@@ -222,7 +222,7 @@ fn check_zstd_header(frame: &[u8], size: u32) -> Result<(), String> {
         return Err("frame header is not one that this format has".into());
     }
     if zstd_safe::get_frame_content_size(frame).ok().flatten() != Some(u64::from(size)) {
-        return Err(format!("frame header does not say {size} bytes"));
+        return Err(format!("frame header does not state {size} bytes"));
     }
     if zstd_safe::find_frame_compressed_size(frame) != Ok(frame.len()) {
         return Err("is not exactly one frame".into());

@@ -1,4 +1,4 @@
-//! From volumes to one file, or from one file to volumes: frames are carried over as they are.
+//! From volumes to one file, or from one file to volumes: frames are copied unchanged.
 
 use std::path::Path;
 
@@ -26,7 +26,7 @@ pub fn join(
         if inner.frame_digest(number).is_some_and(|known| frame::digest(&bytes).as_bytes() != known) {
             let part = inner.head.member_of(number).and_then(|at| inner.head.members.get(at));
             let part = part.map_or(crate::members::END_PART, |member| &member.name);
-            let problem = "the frame does not have the digest that the trailer says";
+            let problem = "the frame does not have the digest that the trailer states";
             return Err(inner.origin.damaged(part, place.offset, problem));
         }
         file.frame(&bytes, place.size)?;

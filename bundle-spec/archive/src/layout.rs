@@ -14,7 +14,7 @@ use crate::{DOCUMENT_LIMIT, Encoding, members};
 pub struct Layout {
     /// Format version, as in the manifest.
     pub format: u32,
-    /// Compressor and version, so that a merge can tell whether it would write the same bytes.
+    /// Compressor and version, so that a merge knows whether it would write the same bytes.
     pub encoder: String,
     /// Level of the compressed members.
     pub level: i32,
@@ -79,12 +79,12 @@ impl Layout {
                 return Err("has sources, which came with format 2".to_owned());
             }
             Some(size) if !(1..=DOCUMENT_LIMIT).contains(&size) => {
-                return Err(format!("tells {size} bytes of sources"));
+                return Err(format!("states {size} bytes of sources"));
             }
             _ => {}
         }
         if !Self::LEVELS.contains(&self.level) {
-            return Err(format!("tells level {}, which is not one of 1 to 19", self.level));
+            return Err(format!("states level {}, which is not one of 1 to 19", self.level));
         }
         let (mut here, mut left_out) = (self.members.iter().peekable(), self.left_out.iter().peekable());
         for member in listed {

@@ -4,7 +4,7 @@
 //! ```text
 //! write()  Manifest + Inputs ─► .NAME.partial ─► NAME.tar.zst
 //! Bundle::open()  seek table, trailer, manifest.json, layout.json: structure holds
-//! verify()  every byte is what the manifest and the format say
+//! verify()  every byte is what the manifest and the format require
 //! check_references()  everything that is named inside is there
 //! ```
 //!

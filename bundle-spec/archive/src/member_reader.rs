@@ -133,7 +133,7 @@ impl MemberReader {
         // Read from the start, the digest of the whole content says more, for half the work.
         let known = if self.hasher.is_some() { None } else { inner.frame_digest(in_file) };
         if known.is_some_and(|digest| frame::digest(&bytes).as_bytes() != digest) {
-            return Err(damaged(place.offset, "the frame does not have the digest that the trailer says"));
+            return Err(damaged(place.offset, "the frame does not have the digest that the trailer states"));
         }
         let mut spare = self.spare.pop().unwrap_or_default();
         let decoded = self

@@ -41,10 +41,10 @@ pub(crate) fn check(members: &[Member]) -> Result<(), String> {
         let rank = match FIXED.iter().position(|fixed| *fixed == name) {
             Some(rank) => rank,
             None if is_blob(member) => FIXED.len(),
-            None => return Err(format!("{name:?} is no name of a member, or not the name of its own digest")),
+            None => return Err(format!("{name:?} is not the name of a member, or not the name of its own digest")),
         };
         if rank < last {
-            return Err(format!("{name} is behind members that come after it"));
+            return Err(format!("{name} is after members that it must precede"));
         }
         last = rank;
         if !seen.insert(name) {
@@ -84,7 +84,7 @@ pub struct StoredAt {
 }
 
 impl StoredAt {
-    /// Lays a member behind the frame before `first_frame`; nothing when its size is beyond all bounds.
+    /// Lays a member behind the frame before `first_frame`; nothing when its size is out of range.
     pub(crate) fn new(
         name: &str,
         size: u64,

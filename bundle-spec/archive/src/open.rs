@@ -1,4 +1,4 @@
-//! Opening a bundle: manifest, signature room and layout, within limits, and all members laid over the frames.
+//! Opening a bundle: manifest, signature slot and layout, within limits, and all members mapped to the frames.
 
 use std::path::{Path, PathBuf};
 
@@ -14,7 +14,7 @@ use crate::source::{Origin, io_error};
 use crate::trailer::Trailer;
 use crate::{ArchiveError, Encoding, tar_header, trailer};
 
-/// What the first three members say.
+/// The content of the first three members.
 #[derive(Clone, Debug)]
 pub(crate) struct Head {
     pub(crate) manifest: Manifest,
@@ -56,11 +56,11 @@ pub(crate) trait HeadFrames {
 pub(crate) enum Room {
     /// It must be whole.
     Whole,
-    /// It is about to be written anew.
+    /// It is about to be rewritten.
     MayBeTorn,
 }
 
-/// Frames read from the places that a seek table tells.
+/// Frames read at the offsets of a seek table.
 pub(crate) struct Table<'a> {
     pub(crate) origin: &'a Origin,
     pub(crate) frames: &'a [Place],
@@ -77,7 +77,7 @@ impl HeadFrames for Table<'_> {
     }
 }
 
-/// Reads the head of a bundle of which the tail is known.
+/// Reads the head of a bundle whose tail is known.
 pub(crate) fn head(origin: &Origin, frames: &[Place], trailer: &Trailer, room: Room) -> Result<Head, ArchiveError> {
     let decoder = Decoder::new().map_err(io_error("prepare to read", &origin.name))?;
     let mut table = Table { origin, frames };
@@ -93,7 +93,7 @@ pub(crate) fn head_of_stream(name: &Path, feed: &mut dyn HeadFrames) -> Result<H
     Opening { name, feed, known: None, room: Room::Whole, decoder, signature_frame: usize::MAX, offset: 0 }.head()
 }
 
-/// A bundle of which the head is being read.
+/// A bundle whose head is being read.
 struct Opening<'a> {
     name: &'a Path,
     feed: &'a mut dyn HeadFrames,
@@ -117,7 +117,7 @@ impl Opening<'_> {
         let layout: Layout = self.parse(members::LAYOUT, &layout_json)?;
         if layout.format != manifest.format || self.known.is_some_and(|(_, trailer)| trailer.format != manifest.format)
         {
-            return Err(self.damaged(members::LAYOUT, "tells another format than manifest.json or the trailer"));
+            return Err(self.damaged(members::LAYOUT, "states another format than manifest.json or the trailer"));
         }
         manifest.check_fields().map_err(|problem| self.damaged(members::MANIFEST, &problem))?;
         if manifest.canonical_json().ok().as_ref() != Some(&manifest_json) {
@@ -141,7 +141,7 @@ impl Opening<'_> {
         match (read, self.room) {
             (Err(ArchiveError::Damaged { problem, .. }), Room::MayBeTorn) => {
                 let stored = StoredAt::new(members::SIGNATURE, SIGNATURE_ROOM as u64, None, Encoding::Raw, first)
-                    .ok_or_else(|| self.damaged(members::SIGNATURE, "its size is beyond all bounds"))?;
+                    .ok_or_else(|| self.damaged(members::SIGNATURE, "its size is out of range"))?;
                 self.fits(&stored)?;
                 Ok((stored, Vec::new(), Some(problem)))
             }
@@ -149,19 +149,19 @@ impl Opening<'_> {
         }
     }
 
-    /// Reads a member of the head, whose size only its tar header tells.
+    /// Reads a member of the head, whose size only its tar header states.
     fn document(&mut self, name: &str, first: usize) -> Result<(StoredAt, Vec<u8>), ArchiveError> {
         let (digest, mut content) = self.content(name, first)?;
         let size = content
             .get(..tar_header::BLOCK as usize)
             .and_then(|header| tar_header::size_of(name, header))
-            .ok_or_else(|| self.damaged(name, "the tar header is not the one that is here"))?;
+            .ok_or_else(|| self.damaged(name, "the tar header is not the expected one"))?;
         let limit = if name == members::SIGNATURE { SIGNATURE_ROOM as u64 } else { DOCUMENT_LIMIT };
         if size > limit {
             return Err(ArchiveError::TooLarge { path: self.name.to_owned(), name: name.to_owned(), size, limit });
         }
         let mut stored = StoredAt::new(name, size, None, Encoding::Raw, first)
-            .ok_or_else(|| self.damaged(name, "its size is beyond all bounds"))?;
+            .ok_or_else(|| self.damaged(name, "its size is out of range"))?;
         self.fits(&stored)?;
         if content.len() != stored.input_of(0) as usize {
             return Err(self.damaged(name, "the frame does not have the member's size"));
@@ -209,7 +209,7 @@ impl Opening<'_> {
 
     /// The table is behind the trailer, which is behind the frames.
     fn table_damaged(&self, name: &str) -> ArchiveError {
-        let problem = format!("tells another size than a frame of {name} has");
+        let problem = format!("states another size than a frame of {name} has");
         let Some((frames, trailer)) = self.known else { return self.damaged(name, &problem) };
         let end = frames.last().map_or(0, |p| p.offset + u64::from(p.len));
         self.damaged_at("seek table", end + trailer::len(trailer.digests.len()) as u64, &problem)
@@ -218,7 +218,7 @@ impl Opening<'_> {
     fn held_against_trailer(&self, name: &str, number: usize, digest: Digest) -> Result<(), ArchiveError> {
         let known = self.known.and_then(|(_, trailer)| trailer.digest_of(number, self.signature_frame));
         if known.is_some_and(|known| known != digest.as_bytes()) {
-            return Err(self.damaged(name, "the frame does not have the digest that the trailer says"));
+            return Err(self.damaged(name, "the frame does not have the digest that the trailer states"));
         }
         Ok(())
     }
@@ -256,14 +256,14 @@ impl Opening<'_> {
             let Some(here) = stored.next_if(|here| here.name == member.name) else { continue };
             let first = all.last().map_or(0, StoredAt::end_frame);
             let at = StoredAt::new(&member.name, member.size, Some(member.sha256), here.encoding, first)
-                .ok_or_else(|| self.damaged(members::MANIFEST, "a member's size is beyond all bounds"))?;
+                .ok_or_else(|| self.damaged(members::MANIFEST, "a member's size is out of range"))?;
             self.fits(&at)?;
             all.push(at);
         }
         if let Some(size) = layout.sources {
             let first = all.last().map_or(0, StoredAt::end_frame);
             let at = StoredAt::new(members::SOURCES, size, None, Encoding::Raw, first)
-                .ok_or_else(|| self.damaged(members::LAYOUT, "the size of sources.json is beyond all bounds"))?;
+                .ok_or_else(|| self.damaged(members::LAYOUT, "the size of sources.json is out of range"))?;
             self.fits(&at)?;
             all.push(at);
         }

@@ -112,7 +112,7 @@ fn read_member(input: &Input<'_>, mut emit: impl FnMut(Encoding, Fill<'_>) -> Re
     let unreadable = |source| ArchiveError::InputUnreadable { name: input.name.clone(), source };
     let mismatch = |problem| ArchiveError::InputMismatch { name: input.name.clone(), problem };
     let stored = StoredAt::new(&input.name, input.size, None, input.encoding, 0)
-        .ok_or_else(|| mismatch("its size is beyond all bounds".into()))?;
+        .ok_or_else(|| mismatch("its size is out of range".into()))?;
     let mut reader = (input.open)().map_err(unreadable)?;
     let mut hasher = Hasher::default();
     let mut left = input.size;

@@ -1,4 +1,4 @@
-//! An opened bundle, and what can be asked of it.
+//! An opened bundle, and queries on it.
 
 use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
@@ -23,7 +23,7 @@ const LISTED: usize = 20;
 
 /// An opened bundle. Cheap to clone; readers of members may be used from several threads at once.
 ///
-/// Opening proves that the structure holds, not that the content is whole ([`crate::verify`]) or by whom it is.
+/// Opening proves that the structure holds, not that the content is whole ([`crate::verify`]) or who signed it.
 #[derive(Clone, Debug)]
 pub struct Bundle(pub(crate) Arc<Inner>);
 
@@ -50,7 +50,7 @@ impl Bundle {
         Self::open_all(&[path.to_owned()])
     }
 
-    /// Opens a bundle of which the volumes lie here and there: files and folders, in any order.
+    /// Opens a bundle whose volumes are in several places: files and folders, in any order.
     pub fn open_all(paths: &[PathBuf]) -> Result<Self, ArchiveError> {
         Self::from_origin(volumes::open(paths)?, Room::Whole)
     }
@@ -253,7 +253,7 @@ impl Inner {
     fn check_volumes(&self) -> Result<(), ArchiveError> {
         for (offset, wanted) in self.volume_headers() {
             if self.origin.read(offset, LEN)? != wanted {
-                return Err(self.origin.damaged("volume header", offset, "it is not the one that belongs here"));
+                return Err(self.origin.damaged("volume header", offset, "it is not the expected one"));
             }
         }
         Ok(())

@@ -31,14 +31,14 @@ impl std::fmt::Display for Missing {
 #[derive(Debug, thiserror::Error)]
 pub enum Incomplete {
     /// Things are named and not there.
-    #[error("{} lacks {} things that it names, the first: {}; build it again", path.display(), missing.len(), missing.first().map_or_else(String::new, ToString::to_string))]
+    #[error("{} is missing {} things that it names, the first: {}; build it again", path.display(), missing.len(), missing.first().map_or_else(String::new, ToString::to_string))]
     Missing {
         /// The file.
         path: std::path::PathBuf,
         /// All of them, sorted.
         missing: Vec<Missing>,
     },
-    /// A member that must be read to tell cannot be.
+    /// A member that must be read for this check cannot be read.
     #[error(transparent)]
     Unreadable(#[from] ArchiveError),
 }

@@ -19,7 +19,7 @@ pub(crate) const fn len(frames: usize) -> usize {
     SKIPPABLE_HEADER + ENTRY * frames + FOOTER
 }
 
-/// The number of frames a footer tells; nothing when it is no footer. Not yet compared with [`MAX_FRAMES`].
+/// The number of frames in a footer; none when it is not a footer. Not yet compared with [`MAX_FRAMES`].
 pub(crate) fn frames_in(footer: &[u8]) -> Option<u32> {
     let (count, rest) = footer.split_first_chunk::<4>()?;
     let (descriptor, magic) = rest.split_first()?;

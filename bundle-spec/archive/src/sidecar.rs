@@ -1,4 +1,4 @@
-//! What lies beside a bundle under its name, and whose it is: nothing is replaced or removed that another has put there.
+//! Files beside a bundle that carry its name: only those that this program wrote are replaced or removed.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -59,12 +59,12 @@ fn is_bundle(file: &mut dyn Read) -> bool {
     start.starts_with(&MAGIC) || manifest()
 }
 
-/// `NAME.sums` of a bundle that would be written in volumes, where it is not ours to replace.
+/// `NAME.sums` of a bundle that would be written in volumes, where it must not be replaced.
 pub fn foreign_sums(target: &Path) -> Result<Option<PathBuf>, ArchiveError> {
     Ok((sums_of(target)? == Sums::Foreign).then(|| sums::path_of(target)))
 }
 
-/// The same, for who is about to write volumes.
+/// The same, before volumes are written.
 pub(crate) fn may_write_sums(target: &Path) -> Result<(), ArchiveError> {
     match foreign_sums(target)? {
         None => Ok(()),
@@ -75,7 +75,8 @@ pub(crate) fn may_write_sums(target: &Path) -> Result<(), ArchiveError> {
     }
 }
 
-/// After a bundle was written in one file: what an earlier split one has left under its name goes, as far as it is ours.
+/// After a bundle was written in one file: removes the volumes of an earlier split bundle of that name, if this
+/// program wrote them.
 pub(crate) fn tidy_after_one(target: &Path) -> Result<(), ArchiveError> {
     if let Sums::Ours(listed) = sums_of(target)? {
         let there = volumes_of(target)?;
@@ -152,7 +153,7 @@ fn names_beside(target: &Path) -> Result<Vec<(PathBuf, String)>, ArchiveError> {
     Ok(names)
 }
 
-/// What a volume says of itself; nothing of what is no volume.
+/// The header of a volume; none for another file.
 fn header_of(path: &Path) -> Option<VolumeHeader> {
     if !fs::symlink_metadata(path).is_ok_and(|there| there.is_file()) {
         return None;

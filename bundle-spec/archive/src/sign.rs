@@ -1,4 +1,4 @@
-//! Signing in place: the signatures of a bundle are replaced in the room kept for them, and no other byte is touched.
+//! Signing in place: the signatures of a bundle are replaced in the signature slot, and no other byte is touched.
 //!
 //! The room is one frame of fixed length, at one place of one file (of a split bundle: of the volume that has it). It is not
 //! in the trailer, so nothing else has to be written. A crash while it is written can tear this frame and nothing else, and
@@ -20,7 +20,7 @@ use crate::{ArchiveError, Bundle, Encoding, Signature, members, sums, tar_header
 /// Bytes that are read at a time for the sums.
 const CHUNK: usize = 1 << 20;
 
-/// A bundle that is open to be signed: nobody else signs it until this is dropped.
+/// A bundle that is open for signing, locked against other signers until this is dropped.
 #[derive(Debug)]
 pub struct Signing {
     bundle: Bundle,
@@ -120,7 +120,7 @@ impl Signing {
         if frame.len() == self.len {
             return Ok(frame);
         }
-        let problem = format!("the room for signatures takes {} bytes there and {} here", self.len, frame.len());
+        let problem = format!("the signature slot has {} bytes there and {} here", self.len, frame.len());
         Err(ArchiveError::Unwritable { problem })
     }
 

@@ -1,4 +1,4 @@
-//! `manifest.json.sig`: a member of fixed size, so that a signature is put in later without moving another byte.
+//! `manifest.json.sig`: a member of fixed size, so that a signature can be added later without moving another byte.
 
 use kubexm_spec::Statement;
 use serde::{Deserialize, Serialize};
@@ -37,7 +37,7 @@ impl Signature {
 /// More signatures than the member has room for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "the room for signatures in a bundle has {SIGNATURE_ROOM} bytes: {fit} of these {wanted} signatures fit; put more into a \
+    "the signature slot of a bundle has {SIGNATURE_ROOM} bytes: {fit} of these {wanted} signatures fit; put more into a \
      file of their own with --detached"
 )]
 pub struct RoomFull {
@@ -78,7 +78,7 @@ pub fn to_json(signatures: &[Signature]) -> Vec<u8> {
 
 /// The signatures of an array. What they say is unchecked, but none of it can do harm to a terminal or a log.
 pub fn from_json(json: &[u8]) -> Result<Vec<Signature>, String> {
-    let wrong = |e: serde_json::Error| format!("is no JSON array of signatures: {e}");
+    let wrong = |e: serde_json::Error| format!("is not a JSON array of signatures: {e}");
     // Read twice: a struct would also be taken from an array of its values, which other readers do not know.
     let _: Vec<serde_json::Map<String, serde_json::Value>> = serde_json::from_slice(json).map_err(wrong)?;
     let all: Vec<Signature> = serde_json::from_slice(json).map_err(wrong)?;
@@ -89,11 +89,11 @@ pub fn from_json(json: &[u8]) -> Result<Vec<Signature>, String> {
         }
         let name = |c: u8| c.is_ascii_lowercase() || c.is_ascii_digit() || c == b'-';
         if !(1..=64).contains(&signature.alg.len()) || !signature.alg.bytes().all(name) {
-            return Err(format!("has an alg that is no name of one, in signature {}", at + 1));
+            return Err(format!("has an alg that is not the name of one, in signature {}", at + 1));
         }
         let base64 = |c: u8| c.is_ascii_alphanumeric() || matches!(c, b'+' | b'/' | b'=');
         if signature.sig.is_empty() || !signature.sig.bytes().all(base64) {
-            return Err(format!("has a sig that is no base64, in signature {}", at + 1));
+            return Err(format!("has a sig that is not base64, in signature {}", at + 1));
         }
         if let Some(text) = &signature.statement {
             if text.len() > STATEMENT {

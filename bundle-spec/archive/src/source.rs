@@ -1,4 +1,4 @@
-//! Where the bytes of a bundle come from: anything that can be read from any place.
+//! The input of a bundle's bytes: anything that can be read at any offset.
 
 use std::fmt::Debug;
 use std::fs::File;
@@ -56,14 +56,14 @@ impl FileSource {
         let metadata = file.metadata().map_err(io_error("examine", path))?;
         if !metadata.is_file() {
             let reason =
-                if metadata.is_dir() { "it is a folder" } else { "it is no regular file (a pipe is verified as -)" };
+                if metadata.is_dir() { "it is a folder" } else { "it is not a regular file (a pipe is verified as -)" };
             return Err(ArchiveError::NotABundle { path: path.to_owned(), reason: reason.into() });
         }
         Ok(Self { file, path: path.to_owned(), len: metadata.len() })
     }
 }
 
-/// Opens for reading. A pipe that nobody writes to is opened as well, and is not waited for.
+/// Opens for reading. A pipe without a writer is opened too, without waiting.
 pub(crate) fn open(path: &Path) -> io::Result<File> {
     File::options().read(true).custom_flags(OFlags::NONBLOCK.bits().cast_signed()).open(path)
 }

@@ -1,4 +1,4 @@
-//! A bundle read once, from front to end, from where nothing can be read twice: standard input.
+//! A bundle read once, from start to end, from an input that cannot seek: standard input.
 
 use std::collections::HashMap;
 use std::io::{self, BufRead, BufReader, Read};
@@ -143,7 +143,7 @@ impl<R: Read> FrameReader<'_, R> {
         let reason = if start.is_empty() {
             "nothing came"
         } else if !start.starts_with(&volume_header::MAGIC) && !frame::begins_raw(&start[..start.len().min(5)]) {
-            "it does not begin as a bundle does"
+            "it does not begin like a bundle"
         } else {
             return Ok(());
         };
@@ -177,7 +177,8 @@ impl<R: Read> FrameReader<'_, R> {
         }
     }
 
-    /// What follows the magic number of a frame with content: header, blocks, checksum. The size that the header tells.
+    /// What follows the magic number of a frame with content: header, blocks, checksum. The size is the one in the
+    /// header.
     fn blocks(&mut self, frame: &mut Vec<u8>) -> Result<u32, ArchiveError> {
         let at = self.offset;
         let wrong = |this: &Self| this.damaged("frames", at, "no frame of a bundle is here");

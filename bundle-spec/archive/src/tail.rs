@@ -1,4 +1,5 @@
-//! The end of the file: seek table and trailer. Says where every frame is, within limits, before anything else is read.
+//! The end of the file: seek table and trailer. Gives the offset of every frame, within limits, before anything else
+//! is read.
 
 use crate::frame::{self, Place};
 use crate::source::{Origin, io_error, read_some};
@@ -30,7 +31,7 @@ impl Tail {
         let Some(count) = seek_table::frames_in(footer) else { return Err(no_tail(origin)) };
         let table_damaged = |problem: &str| origin.damaged("seek table", footer_at, problem);
         if count > seek_table::MAX_FRAMES {
-            return Err(table_damaged("tells more frames than any bundle has"));
+            return Err(table_damaged("states more frames than any bundle has"));
         }
         let table_len = seek_table::len(count as usize);
         let Some(table_at) = size.checked_sub(table_len as u64) else {
@@ -53,7 +54,7 @@ impl Tail {
             return Err(table_damaged("has a frame of a size that no frame has"));
         }
         if volumes.len() > volume_header::MAX as usize {
-            return Err(table_damaged("tells more volumes than any bundle has"));
+            return Err(table_damaged("states more volumes than any bundle has"));
         }
         let bytes = origin.read(last.offset, last.len as usize)?;
         let trailer = Trailer::decode(&bytes).map_err(|refusal| match refusal {
@@ -79,7 +80,7 @@ impl Tail {
     }
 }
 
-/// A seek table that tells of more, or fewer, bytes than stand before it: also the last volume alone.
+/// A seek table that covers more, or fewer, bytes than precede it: also the last volume alone.
 fn misplaced(origin: &Origin, table_at: u64) -> ArchiveError {
     let mut start = [0; volume_header::LEN];
     let start = read_some(&*origin.source, &mut start, 0).unwrap_or_default();
@@ -109,7 +110,7 @@ fn no_tail(origin: &Origin) -> ArchiveError {
         return lone_volume(origin);
     }
     if header.is_err() && !begins_like_a_bundle(origin) {
-        return not_a_bundle(origin, "it does not begin as a bundle does");
+        return not_a_bundle(origin, "it does not begin like a bundle");
     }
     let size = origin.len();
     match walk::walk(&*origin.source) {

@@ -1,7 +1,8 @@
 //! The trailer: a skippable frame before the seek table, with the digest of every frame but the signature's.
 //!
 //! Finds damage early and cheaply; nothing in it must be trusted. In every version of the format its payload begins with
-//! [`MARK`] and the format's number and ends with a digest of itself, so that an older program tells "newer" from "damaged".
+//! [`MARK`] and the format's number and ends with a digest of itself, so that an older program can distinguish "newer"
+//! from "damaged".
 
 use std::cmp::Ordering;
 
@@ -29,7 +30,7 @@ pub(crate) struct Trailer {
     pub(crate) digests: Vec<[u8; DIGEST]>,
 }
 
-/// Why bytes are no trailer of ours.
+/// Why bytes are not a trailer of this format.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Refusal {
     /// Not the frame that is before the seek table of a bundle.

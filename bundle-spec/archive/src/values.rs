@@ -1,4 +1,4 @@
-//! How much one JSON document may ask for.
+//! Limit on the number of values in one JSON document.
 
 /// The most values that a document of a bundle may have: a small value takes ten times its bytes when it is read, and the
 /// manifest of a bundle of 100 000 members has some 700 000.

@@ -75,7 +75,7 @@ pub(crate) struct Taken {
 pub(crate) trait Feed: Sync {
     /// The next frame, read into `spare`; nothing after the last.
     fn next(&self, spare: Vec<u8>) -> Option<Taken>;
-    /// The digest that the frame must have, where it is known; and a place to tell the one that it has.
+    /// The digest that the frame must have, where it is known; and where to report the actual one.
     fn known(&self, number: usize) -> Option<[u8; 32]>;
     /// Whether the digest of a frame of this encoding is wanted although its content is checked.
     fn wants_digest(&self, encoding: Encoding) -> bool;
@@ -256,7 +256,8 @@ impl<'a> Check<'a> {
         result.map_err(|problem| self.report_frame(member, place, problem)).ok()
     }
 
-    /// Holds one frame against the trailer, without its content, but for the signature's, of which the trailer knows nothing.
+    /// Compares one frame with the trailer, without decoding it, except the signature's, which the trailer does not
+    /// cover.
     fn frame_alone(&self, taken: Taken, member: Option<&StoredAt>, decoder: &mut Decoder) {
         let Taken { number, place, bytes } = taken;
         let result = bytes.and_then(|mut bytes| {
@@ -277,7 +278,7 @@ impl<'a> Check<'a> {
     /// Holds the digest of a frame against the trailer.
     fn prove(&self, number: usize, digest: Digest) -> Result<(), String> {
         if self.feed.known(number).is_some_and(|known| known != *digest.as_bytes()) {
-            return Err("the frame does not have the digest that the trailer says".to_owned());
+            return Err("the frame does not have the digest that the trailer states".to_owned());
         }
         self.feed.tell(number, digest);
         Ok(())
@@ -343,8 +344,7 @@ impl<'a> Check<'a> {
         };
         let (right, digest) = content.pass(member, &ready);
         let proved = digest.map_or(Ok(()), |digest| self.prove(number, digest));
-        let form =
-            if right { Ok(()) } else { Err("tar header or padding is not the one that belongs here".to_owned()) };
+        let form = if right { Ok(()) } else { Err("tar header or padding is not the expected one".to_owned()) };
         if let Err(problem) = proved.and(form) {
             content.spoiled = true;
             self.report_frame(member, place, problem);

@@ -1,4 +1,4 @@
-//! The volumes of a split bundle, read where they lie: in any order, from several folders.
+//! The volumes of a split bundle, read in place: in any order, from several folders.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -216,7 +216,7 @@ fn header_of(path: &Path) -> Result<(VolumeHeader, u64), ArchiveError> {
             })
         }
         Err(_) => {
-            let problem = "it is no volume; give one bundle, or the volumes of one".to_owned();
+            let problem = "it is not a volume; give one bundle, or the volumes of one".to_owned();
             Err(ArchiveError::Volumes { path: path.to_owned(), problem })
         }
     }

@@ -1,4 +1,4 @@
-//! Tells a truncated file from a damaged one, by walking its frames from the start.
+//! Distinguishes a truncated file from a damaged one, by walking its frames from the start.
 
 use std::io;
 

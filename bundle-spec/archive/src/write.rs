@@ -183,7 +183,7 @@ fn check(manifest: &Manifest, layout: &Layout, inputs: &[Input<'_>], options: &O
         return unwritable(format!("level {} is not one of 1 to 19", options.level));
     }
     if !(1..=FORMAT).contains(&manifest.format) {
-        return unwritable(format!("its manifest says format {}", manifest.format));
+        return unwritable(format!("its manifest states format {}", manifest.format));
     }
     if let Err(problem) = manifest.check_fields() {
         return unwritable(format!("its manifest {problem}"));

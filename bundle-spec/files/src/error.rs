@@ -50,7 +50,7 @@ pub enum OutputError {
         /// Which kind would be written.
         kind: &'static str,
     },
-    /// The same for a kind of which no file is replaced without `--force`.
+    /// The same for a kind whose files are never replaced without `--force`.
     #[error("{} already exists; replace it with --force, or name another file with -o", path.display())]
     Exists {
         /// As it was named.

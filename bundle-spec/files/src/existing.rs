@@ -1,4 +1,4 @@
-//! What is at the path already.
+//! What already exists at the output path.
 
 use std::fs::{self, File, Metadata, OpenOptions};
 use std::io::{self, Read};

@@ -1,4 +1,4 @@
-//! Materials: texts that cluster.yaml names, read where they lie beside it.
+//! Materials: text files that cluster.yaml names, read from beside it.
 
 use std::fs::{self, OpenOptions};
 use std::io::{self, Read};
@@ -32,7 +32,7 @@ pub enum MaterialError {
         what: &'static str,
     },
     /// It, or a folder on the path to it, is a link: what it leads to may lie anywhere.
-    #[error("{field}: {} is a symbolic link; lay the file itself beside cluster.yaml", path.display())]
+    #[error("{field}: {} is a symbolic link; put the file itself beside cluster.yaml", path.display())]
     Link {
         /// The field that names it.
         field: String,
@@ -41,7 +41,7 @@ pub enum MaterialError {
     },
     /// It holds a credential.
     #[error(
-        "{field}: {} holds {what}, which everyone would have who has the bundle or sees the plan; take it out: keys, kubeconfigs and \
+        "{field}: {} holds {what}, which everyone with the bundle or the plan could read; remove it: keys, kubeconfigs and \
          tokens are given as secret sources ({{env: NAME}} or {{file: PATH}})",
         path.display()
     )]
@@ -145,7 +145,7 @@ fn read(path: &Path) -> Result<Vec<u8>, InputError> {
     let flags = rustix::fs::OFlags::NOFOLLOW | rustix::fs::OFlags::NONBLOCK;
     let file = OpenOptions::new().read(true).custom_flags(flags.bits().cast_signed()).open(path).map_err(failed)?;
     if !file.metadata().map_err(failed)?.is_file() {
-        return Err(failed(io::Error::other("it is no regular file any more")));
+        return Err(failed(io::Error::other("it is no longer a regular file")));
     }
     let mut bytes = Vec::new();
     file.take(MATERIAL_LIMIT + 1).read_to_end(&mut bytes).map_err(failed)?;

@@ -1,4 +1,4 @@
-//! Packages of operating systems: what repositories of deb and rpm say, whom to trust, and which packages a node needs.
+//! Packages of operating systems: metadata of deb and rpm repositories, trusted keys, and which packages a node needs.
 //!
 //! No IO: bytes come in, values go out. Fetching belongs to the builder, installing to the ops. One model and one solver
 //! serve both families; what differs between them is in [`deb`] and [`rpm`].

@@ -190,7 +190,7 @@ pub enum Deferred {
 
 /// A relation that does not follow its family's grammar.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{text:?} is no relation between packages: {why}")]
+#[error("{text:?} is not a relation between packages: {why}")]
 pub struct RelationError {
     /// As written, cut to a readable length.
     pub text: String,

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use kubexm_spec::ExitCode;
 
-/// Why a key or a signature could not be had. Never holds a byte of a private key or a password.
+/// Why a key or a signature is not available. Never holds a byte of a private key or a password.
 #[derive(Debug, thiserror::Error)]
 pub enum SigningError {
     /// The operating system refused something.
@@ -48,13 +48,13 @@ pub enum SigningError {
         name: String,
     },
     /// A new key is not to be protected by nothing.
-    #[error("the password is empty: put one into {from}, or leave that away for a key without a password")]
+    #[error("the password is empty: put one into {from}, or omit it for a key without a password")]
     EmptyPassword {
         /// Where it came from.
         from: &'static str,
     },
     /// Nothing is overwritten.
-    #[error("{} exists already: choose another name; a key that is lost cannot be made again", path.display())]
+    #[error("{} exists already: choose another name; a lost key cannot be restored", path.display())]
     Exists {
         /// The file.
         path: PathBuf,
@@ -69,7 +69,7 @@ pub enum SigningError {
         name: String,
     },
     /// The machine gives no random numbers.
-    #[error("this machine gives no random numbers: {problem}")]
+    #[error("this machine provides no random numbers: {problem}")]
     NoRandomness {
         /// Its answer.
         problem: String,
@@ -92,7 +92,7 @@ pub enum SigningError {
     },
     /// What the external signer gave is no signature by the key.
     #[error(
-        "the signer {program} gave {length} bytes that are no {algorithm} signature of manifest.json by the key {key_id}; \
+        "the signer {program} gave {length} bytes that are not an {algorithm} signature of manifest.json by the key {key_id}; \
          nothing was stored. Wanted is the signature over the bytes on standard input (SHA-256 for ECDSA), by the key of \
          --public-key"
     )]

@@ -63,7 +63,7 @@ impl Signer {
         };
         match found {
             true => Ok(()),
-            false => Err(self.failed("cannot be started: No such file, or none that can be run".to_owned(), "")),
+            false => Err(self.failed("cannot be started: no such file, or not executable".to_owned(), "")),
         }
     }
 
@@ -94,7 +94,7 @@ impl Signer {
         {
             None => Vec::new(),
             Some(Ok(Ok(bytes))) => bytes,
-            Some(Ok(Err(e))) => return Err(self.failed(format!("gave what cannot be read: {e}"), "")),
+            Some(Ok(Err(e))) => return Err(self.failed(format!("gave output that cannot be read: {e}"), "")),
             Some(Err(_)) => return Err(late()),
         };
         let status = ended(child, deadline).map_err(|e| self.failed(format!("cannot be waited for: {e}"), ""))?;

@@ -1,4 +1,4 @@
-//! Keys, signatures, and whom to trust: over a statement about a bundle: its manifest.json, its sources, a date.
+//! Keys, signatures and trust: over a statement about a bundle: its manifest.json, its sources, a date.
 //!
 //! ```text
 //! PrivateKey ─sign→ Signature ─with_added→ the array in manifest.json.sig, or in NAME.sig

@@ -63,7 +63,7 @@ impl PrivateKey {
         let asked = || password()?.ok_or_else(|| SigningError::PasswordNeeded { name: name.to_owned() });
         if block.headers {
             let problem =
-                "it is encrypted in OpenSSL's oldest form; write it anew with `openssl pkcs8 -topk8 -in KEY -out NEW`";
+                "it is encrypted in OpenSSL's oldest form; convert it with `openssl pkcs8 -topk8 -in KEY -out NEW`";
             return Err(none(name, problem));
         }
         match block.label.as_str() {
@@ -136,7 +136,7 @@ impl PrivateKey {
 fn from_sec1(name: &str, block: &Block) -> Result<PrivateKey, SigningError> {
     p256::SecretKey::from_sec1_der(&block.content)
         .map(|key| PrivateKey(Secret::EcdsaP256(Box::new(key.into()))))
-        .map_err(|_| none(name, "it is no key of the curve P-256, or not well formed"))
+        .map_err(|_| none(name, "it is not a key of the curve P-256, or not well formed"))
 }
 
 fn from_pkcs8(name: &str, der: &[u8]) -> Result<PrivateKey, SigningError> {
@@ -144,23 +144,22 @@ fn from_pkcs8(name: &str, der: &[u8]) -> Result<PrivateKey, SigningError> {
     match public::kind_of(info.algorithm.oid, info.algorithm.parameters_oid().ok()) {
         Ok(Algorithm::EcdsaP256) => p256::SecretKey::try_from(info)
             .map(|key| PrivateKey(Secret::EcdsaP256(Box::new(key.into()))))
-            .map_err(|_| none(name, "it is no key of the curve P-256")),
+            .map_err(|_| none(name, "it is not a key of the curve P-256")),
         Ok(Algorithm::Ed25519) => ed25519_dalek::SigningKey::try_from(info)
             .map(|key| PrivateKey(Secret::Ed25519(Box::new(key))))
-            .map_err(|_| none(name, "it is no Ed25519 key")),
+            .map_err(|_| none(name, "it is not an Ed25519 key")),
         Err(kind) => Err(SigningError::OtherKind { name: name.to_owned(), kind }),
     }
 }
 
 fn decrypted(name: &str, block: &Block, password: &Password) -> Result<SecretDocument, SigningError> {
-    let scheme = "it is encrypted in a way that this program does not know; write it anew with \
+    let scheme = "it is encrypted in a way that this program does not know; convert it with \
                   `openssl pkcs8 -topk8 -v2 aes-256-cbc -in KEY -out NEW`";
     let info = EncryptedPrivateKeyInfoRef::from_der(&block.content).map_err(|_| none(name, scheme))?;
     let parameters = info.encryption_algorithm.pbes2().ok_or_else(|| none(name, scheme))?;
     if let Kdf::Scrypt(kdf) = &parameters.kdf {
         let (n, r, p) = (kdf.cost_parameter, u32::from(kdf.block_size), u32::from(kdf.parallelization));
-        cosign::scrypt_params(n, r, p)
-            .ok_or_else(|| none(name, "it asks for more than a GiB of memory to be opened"))?;
+        cosign::scrypt_params(n, r, p).ok_or_else(|| none(name, "it needs more than 1 GiB of memory to open"))?;
     }
     info.decrypt(password.bytes()).map_err(|_| SigningError::WrongPassword { name: name.to_owned() })
 }

@@ -66,13 +66,14 @@ impl PublicKey {
         let curve = info.algorithm.parameters_oid().ok();
         match kind_of(info.algorithm.oid, curve) {
             Ok(Algorithm::EcdsaP256) => {
-                let key = ecdsa::VerifyingKey::try_from(info).map_err(|_| broken("it is no point of P-256"))?;
+                let key = ecdsa::VerifyingKey::try_from(info).map_err(|_| broken("it is not a point of P-256"))?;
                 Ok(Self(Kind::EcdsaP256(key)))
             }
             Ok(Algorithm::Ed25519) => {
-                let key = ed25519_dalek::VerifyingKey::try_from(info).map_err(|_| broken("it is no Ed25519 key"))?;
+                let key =
+                    ed25519_dalek::VerifyingKey::try_from(info).map_err(|_| broken("it is not an Ed25519 key"))?;
                 if key.is_weak() {
-                    return Err(broken("it is a weak key, for which anybody can make signatures"));
+                    return Err(broken("it is a weak key, for which anyone can forge signatures"));
                 }
                 Ok(Self(Kind::Ed25519(key)))
             }

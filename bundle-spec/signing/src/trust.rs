@@ -1,4 +1,4 @@
-//! Whom a bundle is from: its signatures against the keys at hand.
+//! Who signed a bundle: its signatures checked with the given keys.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -15,7 +15,7 @@ pub enum Trust {
     Unsigned,
     /// Signed, and by no key that is at hand: **not checked**, never to be shown as verified.
     NotChecked {
-        /// The ids that the signatures tell.
+        /// The key ids in the signatures.
         by: Vec<String>,
     },
     /// At least one trusted key's signature holds, and none of them does not.
@@ -139,7 +139,7 @@ impl std::fmt::Display for Trust {
     }
 }
 
-/// Checks every signature that tells the id of a trusted key with that key.
+/// Checks every signature that carries the id of a trusted key with that key.
 pub fn check(signatures: &[Signature], subject: &Subject<'_>, trusted: &[PublicKey]) -> Trust {
     let (mut valid, mut others, mut broken) = (Vec::new(), Vec::new(), Vec::new());
     for signature in signatures {
@@ -162,16 +162,16 @@ pub fn check(signatures: &[Signature], subject: &Subject<'_>, trusted: &[PublicK
     }
 }
 
-/// When it says that it was made.
+/// Its stated time of creation.
 fn holds(signature: &Signature, subject: &Subject<'_>, key: &PublicKey) -> Result<Option<SignedAt>, &'static str> {
     if signature.alg != key.algorithm().name() {
         return Err("is of another algorithm than the key");
     }
-    let bytes = STANDARD.decode(&signature.sig).map_err(|_| "is no base64")?;
+    let bytes = STANDARD.decode(&signature.sig).map_err(|_| "is not base64")?;
     let Some(text) = &signature.statement else {
         // Else whoever carries the bundle could say where everything in it is from.
         if subject.sources.is_some() {
-            return Err("is over manifest.json alone, and says nothing of the sources.json that is there");
+            return Err("is over manifest.json alone, and does not cover the sources.json that is there");
         }
         let right = key.verifies(subject.manifest_json, &bytes);
         return if right { Ok(None) } else { Err("does not hold for this manifest.json") };
@@ -242,7 +242,7 @@ impl Policy {
         let problem = match &trust {
             Trust::Valid { .. } => None,
             Trust::Invalid { .. } => Some(format!(
-                "{trust}: the bundle was changed after it was signed, or the signature was put there by somebody else; get it again from who signed it"
+                "{trust}: the bundle was changed after it was signed, or the signature was put there by somebody else; get it again from the signer"
             )),
             _ if !mandatory => None,
             Trust::Unsigned => {

@@ -11,7 +11,7 @@ pub const SCHEMA: &str = "kubexm.io/event/v1";
 pub struct Event {
     /// Always [`SCHEMA`].
     pub schema: String,
-    /// RFC 3339 in UTC, set by whoever emits.
+    /// Time in RFC 3339, UTC, set by the emitter.
     pub time: String,
     /// What.
     #[serde(flatten)]
@@ -60,7 +60,8 @@ pub enum EventKind {
         /// How many tries there are in all, unless something comes.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         attempts: Option<u64>,
-        /// Seconds that it asked to be left alone for (`Retry-After`; RFC 9110, 10.2.3). A longer wait than ours is not had.
+        /// Pause that the origin requested, in seconds (`Retry-After`; RFC 9110, 10.2.3). A pause beyond the limit is
+        /// not waited for.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         retry_after_s: Option<u64>,
         /// What comes next.
@@ -107,7 +108,7 @@ pub enum EventKind {
     },
 }
 
-/// What follows a wait for an origin.
+/// The next action after waiting for an origin.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Next {
@@ -125,7 +126,7 @@ pub enum Next {
 pub enum StepOutcome {
     /// Nothing was to be done.
     Satisfied,
-    /// It changed something and was seen to hold.
+    /// It changed something, and the change was verified.
     Done,
     /// It failed after its retries.
     Failed,

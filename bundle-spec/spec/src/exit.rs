@@ -22,13 +22,13 @@ pub enum ExitCode {
     Unsupported = 22,
     /// cluster.yaml holds a secret where a bundle would carry it.
     InlineSecret = 23,
-    /// What is needed now is not what the lock says.
+    /// What is needed now differs from the lock.
     LockDrift = 24,
     /// What a chart's rendering seems to name is neither carried nor ignored.
     ChartImages = 25,
     /// A chart cannot be rendered with these values.
     ChartRender = 26,
-    /// A byte of the bundle is not what the manifest says.
+    /// A byte of the bundle does not match the manifest.
     BundleDamaged = 30,
     /// The bundle ends too early.
     BundleTruncated = 31,
@@ -38,9 +38,9 @@ pub enum ExitCode {
     BundleIncomplete = 33,
     /// The signature is missing or not by a trusted key; or a bundle is older than the one that is installed, or of another signer.
     BundleUntrusted = 34,
-    /// It is no bundle at all.
+    /// The file is not a bundle.
     NotABundle = 35,
-    /// Nobody who is trusted has signed the bundle, nobody has agreed to its own cluster.yaml, and there is no terminal to ask at.
+    /// The bundle has no trusted signature, its own cluster.yaml was not confirmed, and there is no terminal to ask on.
     UnsignedCluster = 36,
     /// An origin does not answer, or answers too slowly or too little.
     OriginDown = 40,
@@ -52,7 +52,7 @@ pub enum ExitCode {
     OriginDenied = 43,
     /// The disk of this machine is full or fails.
     Disk = 44,
-    /// `zone check`: something that is needed can be found nowhere.
+    /// `zone check`: something needed is available from no source.
     NoSource = 45,
     /// Nothing may be asked (`--offline`), and the cache lacks something that is needed.
     NotCached = 46,
@@ -136,13 +136,13 @@ impl ExitCode {
             Self::Ok => "all well",
             Self::Differs => "the two differ (diff --exit-code)",
             Self::Usage => "the command line is wrong",
-            Self::Declined => "the operator said no, or interrupted",
+            Self::Declined => "the operator declined, or interrupted",
             Self::NeedsYes => "a change without a terminal needs -y",
             Self::Config => "cluster.yaml, zone, catalogue overlay or key is wrong",
             Self::UnknownVersion => "unknown version or component",
             Self::Unsupported => "known, but not supported yet",
-            Self::InlineSecret => "a secret is where a bundle would carry it",
-            Self::LockDrift => "what is needed is not what the lock says",
+            Self::InlineSecret => "a secret is in a place that a bundle would carry",
+            Self::LockDrift => "what is needed differs from the lock",
             Self::ChartImages => "what a chart seems to name is neither carried nor ignored",
             Self::ChartRender => "a chart cannot be rendered",
             Self::BundleDamaged => "the bundle is damaged",
@@ -152,15 +152,15 @@ impl ExitCode {
             Self::BundleUntrusted => {
                 "signature missing or not trusted, or older or by another signer than what is installed"
             }
-            Self::NotABundle => "this is no bundle",
+            Self::NotABundle => "this is not a bundle",
             Self::UnsignedCluster => "an unsigned bundle's own cluster.yaml needs -f or --allow-unsigned",
             Self::OriginDown => "an origin does not answer, or cuts off",
-            Self::OriginMismatch => "an origin sent something else than was asked for",
-            Self::OriginMissing => "an origin has no such thing",
-            Self::OriginDenied => "an origin wants other credentials",
+            Self::OriginMismatch => "an origin sent something other than was requested",
+            Self::OriginMissing => "an origin does not have what was requested",
+            Self::OriginDenied => "an origin requires other credentials",
             Self::Disk => "this machine's disk is full or fails",
-            Self::NoSource => "something that is needed can be found nowhere",
-            Self::NotCached => "offline, and the cache lacks something",
+            Self::NoSource => "something needed is available from no source",
+            Self::NotCached => "offline, and something is missing in the cache",
             Self::HostUnreachable => "a host cannot be reached",
             Self::HostDenied => "a host's key or ours is refused",
             Self::HostNoSudo => "the user cannot become root on a host",

@@ -42,11 +42,11 @@ pub struct Node {
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Package {
-    /// As the package manager calls it.
+    /// Name in the package manager.
     pub name: String,
     /// With epoch and release.
     pub version: String,
-    /// As the package manager calls it: `amd64`, `all`, `x86_64`, `noarch`.
+    /// Architecture in the package manager's terms: `amd64`, `all`, `x86_64`, `noarch`.
     pub arch: String,
 }
 
@@ -54,7 +54,7 @@ pub struct Package {
 #[derive(Debug, thiserror::Error)]
 pub enum InventoryError {
     /// It is no JSON of this form.
-    #[error("it is no inventory: {0}; give a file that kubexm-install inventory wrote")]
+    #[error("it is not an inventory: {0}; give a file that kubexm-install inventory wrote")]
     Form(#[from] serde_json::Error),
     /// Another, perhaps newer, schema.
     #[error("its schema is {0:?}, and this program reads {SCHEMA}; use the kubexm that came with it")]
@@ -62,7 +62,7 @@ pub enum InventoryError {
 }
 
 impl Inventory {
-    /// Of these blobs alone.
+    /// An inventory of these blobs alone.
     pub fn of_blobs(blobs: impl IntoIterator<Item = Digest>) -> Self {
         let mut blobs: Vec<Digest> = blobs.into_iter().collect();
         blobs.sort();

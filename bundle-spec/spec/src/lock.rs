@@ -68,7 +68,7 @@ pub enum Content {
     File {
         /// The name upstream (or the user) gives the file.
         file_name: String,
-        /// Of the bytes as fetched.
+        /// Digest of the bytes as fetched.
         digest: Digest,
         /// In bytes.
         size: u64,

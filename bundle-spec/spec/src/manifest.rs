@@ -56,7 +56,7 @@ pub struct Member {
     pub name: String,
     /// In bytes, uncompressed.
     pub size: u64,
-    /// Of the content.
+    /// Digest of the content.
     pub sha256: Digest,
 }
 
@@ -75,7 +75,7 @@ pub struct Artifact {
     pub name: String,
     /// The file's blob, or what the image's tag points at (an index where upstream has one).
     pub digest: Digest,
-    /// Of an image: the platform's manifest.
+    /// For an image: digest of the platform's manifest.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub manifest: Option<Digest>,
     /// Every blob of it with size in bytes: a file's one; an image's index, manifest, config, layers.
@@ -91,7 +91,7 @@ pub struct Artifact {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Blob {
-    /// Of the content.
+    /// Digest of the content.
     pub digest: Digest,
     /// In bytes.
     pub size: u64,

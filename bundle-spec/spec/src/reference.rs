@@ -18,7 +18,7 @@ pub struct Reference {
 }
 
 impl Reference {
-    /// Reads a name, short or full; none when it is no name of an image.
+    /// Reads a name, short or full; none when it is not the name of an image.
     pub fn read(text: &str) -> Option<Self> {
         let (name, digest) = match text.split_once('@') {
             Some((name, digest)) => (name, Some(digest.parse::<Digest>().ok()?)),

@@ -17,7 +17,7 @@ pub const VALUES_LIMIT: u64 = 1 << 20;
 pub struct Rendering {
     /// `chart/NAME` or `yaml/NAME`.
     pub key: ArtifactKey,
-    /// Of the chart's archive, or of the YAML.
+    /// Digest of the chart's archive, or of the YAML.
     pub source: Digest,
     /// [`digest`] of `values`.
     pub values_digest: Digest,
@@ -38,11 +38,11 @@ pub struct Rendering {
 pub struct Asked<'a> {
     /// `chart/NAME` or `yaml/NAME`.
     pub key: &'a ArtifactKey,
-    /// Of the chart or YAML that the bundle (or the lock) has.
+    /// Digest of the chart or YAML that the bundle (or the lock) has.
     pub source: Digest,
     /// Values file and inline values as one, see [`merged`].
     pub values: &'a Map<String, Value>,
-    /// Where to.
+    /// Target namespace.
     pub namespace: &'a str,
     /// `v1.34.4`.
     pub kubernetes: Option<&'a str>,
@@ -154,7 +154,7 @@ fn check_one(rendering: Option<&Rendering>, asked: &Asked<'_>) -> Vec<OtherThanR
     all
 }
 
-/// Of values, however they were written: over their JSON with sorted keys and no blanks.
+/// Digest of values, independent of how they were written: over their JSON with sorted keys and no blanks.
 pub fn digest(values: &Map<String, Value>) -> Digest {
     let mut text = String::new();
     canonical(values, &mut text);

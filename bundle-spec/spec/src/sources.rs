@@ -20,7 +20,7 @@ pub struct Sources {
     pub artifacts: Vec<ArtifactSources>,
 }
 
-/// Where one artifact is from.
+/// The sources of one artifact.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct ArtifactSources {
@@ -29,14 +29,14 @@ pub struct ArtifactSources {
     /// None for what is the same on every platform.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub platform: Option<Platform>,
-    /// What was asked for: the address upstream, before any zone rewrites it.
+    /// The address upstream, before any zone rewrites it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub asked: Option<String>,
     /// The addresses at which the zone lets ask for it, in order.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub candidates: Vec<String>,
-    /// The addresses that have answered with its bytes, sorted; of an image, repositories. Empty where nobody knows: blobs that
-    /// were brought into the cache by something that does not write down where from.
+    /// The addresses that have answered with its bytes, sorted; of an image, repositories. Empty where they are not
+    /// known: blobs that were brought into the cache by something that does not write down where from.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub from: Vec<String>,
 }

@@ -20,15 +20,16 @@ pub struct SignedAt {
 }
 
 /// The statement that a signer makes about a bundle. It is beside the manifest, so that the same content has the same manifest
-/// whenever it is built and whoever signs it.
+/// independent of when it is built and who signs it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Statement {
     /// Always [`SCHEMA`].
     pub schema: String,
-    /// Of manifest.json, which has the digest of every member but sources.json.
+    /// Digest of manifest.json, which has the digest of every member but sources.json.
     pub manifest: Digest,
-    /// Of sources.json, where the bundle had it when it was signed. It may be left out later; another one is refused.
+    /// Digest of sources.json, where the bundle had it when it was signed. It may be left out later; another one is
+    /// refused.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sources: Option<Digest>,
     /// When it was signed, in seconds of Unix time by the signer's clock: which of two bundles of a signer is the newer one.
@@ -56,7 +57,7 @@ impl Statement {
     /// # Errors
     /// What is wrong with it.
     pub fn parse(text: &str) -> Result<Self, String> {
-        let statement: Self = serde_json::from_str(text).map_err(|e| format!("is no statement: {e}"))?;
+        let statement: Self = serde_json::from_str(text).map_err(|e| format!("is not a statement: {e}"))?;
         if statement.schema != SCHEMA {
             return Err(format!("is of schema {:?}, and this program reads {SCHEMA}", statement.schema));
         }

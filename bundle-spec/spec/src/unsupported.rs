@@ -1,7 +1,7 @@
 //! What of a cluster no recipe installs yet. The builder makes a bundle of it and warns; the installer refuses it before it
 //! touches a host.
 //!
-//! It is here, and not beside the recipes, because both programs say it. A test of the recipes holds it true: a field
+//! It is here, and not beside the recipes, because both programs report it. A test of the recipes checks it: a field
 //! either changes their plan or is named here.
 
 use std::fmt;
@@ -17,7 +17,7 @@ use crate::cluster::{
 pub struct Unsupported {
     /// `spec.network.plugin`.
     pub path: String,
-    /// What the file says there; empty where it is more than a word.
+    /// The value in the file; empty where it is more than a word.
     pub value: String,
     /// What can be done instead.
     pub instead: String,
@@ -27,8 +27,8 @@ impl fmt::Display for Unsupported {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { path, value, instead } = self;
         match value.as_str() {
-            "" => write!(f, "{path}: this is known, and not built yet ({instead})"),
-            value => write!(f, "{path}: {value:?} is known, and not built yet ({instead})"),
+            "" => write!(f, "{path}: this is known, and not supported yet ({instead})"),
+            value => write!(f, "{path}: {value:?} is known, and not supported yet ({instead})"),
         }
     }
 }
@@ -57,7 +57,7 @@ pub fn check(cluster: &Cluster) -> Vec<Unsupported> {
     all.load_balancer(&cluster.load_balancer.mode);
     all.registry(&cluster.registry);
     for (index, addon) in cluster.addons.iter().enumerate() {
-        all.add(true, &format!("spec.addons[{index}]"), &addon.name, "put it in yourself, and leave it out here");
+        all.add(true, &format!("spec.addons[{index}]"), &addon.name, "install it yourself, and leave it out here");
     }
     all.unless_none("spec.storage.openebs", cluster.storage.open_ebs.is_none());
     all.unless_none("spec.storage.nfs", cluster.storage.nfs.is_none());
@@ -82,10 +82,10 @@ impl All {
         self.add(!none, path, "", LEAVE_OUT);
     }
 
-    /// A choice of which some are built.
+    /// A choice of which some values are supported.
     fn word<T: Keyword + PartialEq>(&mut self, path: &str, word: T, built: &[T]) {
         let words: Vec<&str> = built.iter().map(|word| word.word()).collect();
-        self.add(!built.contains(&word), path, word.word(), &format!("built today: {}", words.join(", ")));
+        self.add(!built.contains(&word), path, word.word(), &format!("supported today: {}", words.join(", ")));
     }
 
     fn v4(&mut self, path: &str, address: IpAddr) {
@@ -137,7 +137,7 @@ impl All {
     fn etcd(&mut self, etcd: &Etcd) {
         self.word("spec.etcd.type", etcd.kind, &[EtcdKind::Kubeadm]);
         let default = Etcd::default().data_dir;
-        self.add(etcd.data_dir != default, "spec.etcd.dataDir", &etcd.data_dir, &format!("built today: {default}"));
+        self.add(etcd.data_dir != default, "spec.etcd.dataDir", &etcd.data_dir, &format!("supported today: {default}"));
         self.unless_none("spec.etcd.quota", etcd.quota.is_none());
         self.unless_none("spec.etcd.snapshots", etcd.snapshots == Snapshots::default());
         self.unless_none("spec.etcd.backup", etcd.backup.is_none());
@@ -176,7 +176,7 @@ impl All {
                 self.v4("spec.loadBalancer.vip", *vip);
             }
             LoadBalancerMode::Internal { .. } => {
-                self.add(true, "spec.loadBalancer.mode", "internal", "built today: none, external");
+                self.add(true, "spec.loadBalancer.mode", "internal", "supported today: none, external");
             }
         }
     }

@@ -74,7 +74,7 @@ struct State {
     end: End,
 }
 
-/// Who has told the end of the program: one of the two, and the other one nothing more.
+/// Whether the end of the program is already reported, and by what; it is reported once.
 #[derive(Clone, Copy, Default)]
 enum End {
     #[default]
@@ -275,14 +275,14 @@ fn json(event: &Event) {
     }
 }
 
-/// For whom, why, which try of how many, and when what comes next.
+/// Origin, reason, which attempt of how many, and when the next one starts.
 fn waiting(origin: &str, reason: &str, tries: Option<(u64, u64)>, next: Next, within_ms: u64) -> String {
     let tries = tries.map(|(attempt, attempts)| format!("try {attempt} of {attempts}, ")).unwrap_or_default();
     let within = text::seconds(within_ms);
     match next {
         Next::GiveUp => format!("waiting for {origin}: {reason} ({tries}given up in {within})"),
         Next::Try => format!("waiting for {origin}: {reason} ({tries}next in {within})"),
-        Next::Elsewhere => format!("{origin}: {reason}; another place is asked"),
+        Next::Elsewhere => format!("{origin}: {reason}; another source is tried"),
     }
 }
 
@@ -329,7 +329,7 @@ mod tests {
         );
         assert_eq!(
             reported(Some((1, 1)), Next::Elsewhere, 0),
-            "https://a.test/f: 503 Service Unavailable; another place is asked"
+            "https://a.test/f: 503 Service Unavailable; another source is tried"
         );
     }
 }

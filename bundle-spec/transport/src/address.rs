@@ -1,4 +1,4 @@
-//! Addresses as messages show them, and as hosts are told apart.
+//! Addresses as messages show them, and how hosts are distinguished.
 
 use reqwest::Url;
 

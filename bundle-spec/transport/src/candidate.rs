@@ -39,7 +39,7 @@ impl FileCandidate {
     pub(crate) fn parse(&self) -> Result<(Url, Trusts), TransportError> {
         let wrong =
             |problem: String| TransportError::Setting { what: format!("address {}", shown(&self.url)), problem };
-        let url = Url::parse(&self.url).map_err(|e| wrong(format!("is no URL: {e}")))?;
+        let url = Url::parse(&self.url).map_err(|e| wrong(format!("is not a URL: {e}")))?;
         match url.scheme() {
             "https" => {}
             "http" if self.plain_http_allowed => {}

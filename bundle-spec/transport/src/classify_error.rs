@@ -16,11 +16,11 @@ use crate::{HttpOptions, TransportError};
 
 /// What rustls says of an answer that is no TLS.
 pub(crate) const NOT_TLS: &str = "InvalidContentType";
-/// What it says of a certificate that is not the origin's, or of nobody we trust.
+/// rustls's message for a certificate that is not the origin's, or not by a trusted CA.
 const WRONG_CERTIFICATE: &str = "invalid peer certificate";
 /// What [`NOT_TLS`] is for people.
 pub(crate) const NOT_TLS_TEXT: &str =
-    "it does not speak https there; where plain http is meant, allow it (--plain-http; plainHttp in a zone)";
+    "it does not speak https there; if plain http is intended, allow it (--plain-http; plainHttp in a zone)";
 
 /// What rustls writes before an alert of the other side.
 const ALERT: &str = "received fatal alert: ";
@@ -42,7 +42,7 @@ fn alert_of(text: &str) -> Option<&'static str> {
 }
 
 impl Source<'_> {
-    /// What a request that got no answer means; `patience` is had with a proxy that refuses it.
+    /// What a request that got no answer means; `patience` is the time limit for asking the proxy why it refuses.
     pub async fn failed_to_send(&self, error: &reqwest::Error, patience: Duration) -> Attempt {
         let to = error.url().unwrap_or(&self.url);
         match self.reach.proxies.of(to) {
@@ -56,7 +56,7 @@ impl Source<'_> {
         let text = text_of(error);
         if text.contains(WRONG_CERTIFICATE) {
             return self.unusable(format!(
-                "{text}; the way goes through the proxy {proxy}: if that looks into TLS, its CA is the one to trust (caFile)"
+                "{text}; the connection goes through the proxy {proxy}: if that inspects TLS, its CA is the one to trust (caFile)"
             ));
         }
         let reported = |reason: String, denied| TransportError::Proxy {
@@ -66,7 +66,7 @@ impl Source<'_> {
             denied,
         };
         if text.contains("proxy authorization required") {
-            let reason = "wants another login (407 Proxy Authentication Required)".to_owned();
+            let reason = "requires another login (407 Proxy Authentication Required)".to_owned();
             return Attempt::Fatal(reported(reason, true));
         }
         // The way was there, and what is at its other end is no TLS.
@@ -74,15 +74,15 @@ impl Source<'_> {
             return self.failed(error);
         }
         if error.is_timeout() {
-            let error = reported("gives no way to it in time".to_owned(), false);
+            let error = reported("does not connect to it in time".to_owned(), false);
             return Attempt::Again { error, why: Why::Silent };
         }
         if !text.contains("tunnel error: unsuccessful") {
-            let does = if text.contains("tcp connect error") { "does not answer" } else { "does not lead there" };
+            let does = if text.contains("tcp connect error") { "does not answer" } else { "does not connect to it" };
             let error = reported(format!("{does}: {text}"), false);
             return Attempt::Again { error, why: Why::Failed };
         }
-        let refuses = format!("refuses the way to {}", host_of(to));
+        let refuses = format!("refuses the connection to {}", host_of(to));
         match proxy.refusal(to, patience).await {
             Some(status) if status.is_client_error() && status != StatusCode::TOO_MANY_REQUESTS => {
                 Attempt::Fatal(reported(format!("{refuses}: {status}"), true))
@@ -134,7 +134,7 @@ impl Source<'_> {
         let proxy = self.reach.proxies.of(&self.url);
         if let Some(proxy) = proxy.as_ref().filter(|_| status == StatusCode::PROXY_AUTHENTICATION_REQUIRED) {
             let (origin, proxy) = (self.origin(), proxy.to_string());
-            let reason = format!("wants another login ({status})");
+            let reason = format!("requires another login ({status})");
             return Attempt::Fatal(TransportError::Proxy { origin, proxy, reason, denied: true });
         }
         let (origin, reason) = (self.origin(), format!("{status}{}", self.through()));
@@ -162,7 +162,7 @@ impl Source<'_> {
         let longest = options.backoff_max;
         match retry_after(headers) {
             Some(after) if after > longest => {
-                let asked = format!("it asks to be left alone for {} s (Retry-After)", after.as_secs());
+                let asked = format!("it requests a pause of {} s (Retry-After)", after.as_secs());
                 let reason = format!("{reason}; {asked}, and no wait is longer than {}", seconds(longest));
                 self.attempt(reason, Why::Reported(after))
             }

@@ -22,7 +22,7 @@ const REDIRECTS: usize = 10;
 pub(crate) struct Trusts {
     /// A file of CA certificates besides the usual roots.
     pub ca_file: Option<PathBuf>,
-    /// Who we are to whoever asks.
+    /// The client certificate, presented to servers that request one.
     pub identity: Option<Identity>,
     /// Whether `http://` may be used at all, redirects included.
     pub plain_http: bool,

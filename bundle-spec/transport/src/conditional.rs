@@ -22,12 +22,12 @@ pub struct Validators {
     pub last_modified: Option<String>,
 }
 
-/// What an address says to whom has an earlier version.
+/// The answer of an address to a conditional request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Answer {
     /// It is still the same.
     Same,
-    /// It is another one, or the address does not tell.
+    /// It changed, or the address has no validators.
     Fresh {
         /// All of it.
         body: Vec<u8>,

@@ -89,7 +89,7 @@ pub enum TransportError {
         found: String,
     },
     /// The origin says that it has no such thing.
-    #[error("{origin} has no such thing ({reason}); check version and address")]
+    #[error("{origin} does not have it ({reason}); check version and address")]
     Missing {
         /// The address.
         origin: String,
@@ -97,7 +97,7 @@ pub enum TransportError {
         reason: String,
     },
     /// The origin wants other credentials.
-    #[error("{origin} refuses access: {reason}; log in to it (docker config), or use an origin that is open")]
+    #[error("{origin} refuses access: {reason}; log in to it (docker config), or use an origin without login")]
     Denied {
         /// The address.
         origin: String,
@@ -107,7 +107,7 @@ pub enum TransportError {
     /// The origin shows what it has to holders of a certificate only, and of the one that it was shown, if any, it thinks nothing.
     #[error(
         "{origin} wants a client certificate that it trusts ({alert}); give certFile and keyFile in the rule of a zone file for its \
-         host, of a subscription that is still good"
+         host, of a subscription that is still valid"
     )]
     ClientCertificate {
         /// The address.
@@ -117,7 +117,7 @@ pub enum TransportError {
     },
     /// A link, or the address itself, leads out of the folder whose files may be read.
     #[error(
-        "{origin} leads out of {}, and nothing outside of it is read; unpack the medium anew, or name the folder that has all of it",
+        "{origin} leads out of {}, and nothing outside of it is read; unpack the medium again, or name the folder that has all of it",
         folder.display()
     )]
     Outside {
@@ -185,14 +185,14 @@ pub enum TransportError {
     },
     /// Nothing would tell that the file is another one in the middle of reading it.
     #[error(
-        "{origin} tells neither ETag nor Last-Modified, so a file that changes could not be noticed; fetch the whole file and use it from disk"
+        "{origin} sends neither ETag nor Last-Modified, so a file that changes could not be noticed; fetch the whole file and use it from disk"
     )]
     NotHeld {
         /// The address.
         origin: String,
     },
     /// The file was replaced or removed while it was read.
-    #[error("{origin} was changed or removed while it was read; begin again")]
+    #[error("{origin} was changed or removed while it was read; start again")]
     Changed {
         /// The address.
         origin: String,
@@ -211,7 +211,7 @@ pub enum TransportError {
         what: String,
     },
     /// Every candidate failed; each with its own reason.
-    #[error("{what} cannot be had from any origin:{}", list(tried))]
+    #[error("{what} is not available from any origin:{}", list(tried))]
     AllFailed {
         /// What was wanted.
         what: String,

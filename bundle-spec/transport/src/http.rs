@@ -56,7 +56,7 @@ impl HttpClient {
                 Ok(fetched) => return Ok(fetched),
                 Err(error) if error.is_ours() => return Err(error),
                 Err(error) => {
-                    tracing::warn!(%error, "a candidate is passed over");
+                    tracing::warn!(%error, "a candidate is skipped");
                     tried.push((candidate.folder.as_deref(), error));
                 }
             }

@@ -39,7 +39,7 @@ impl Identity {
         let text = Zeroizing::new(file(&self.key, &what)?);
         let key = PrivateKeyDer::from_pem_slice(&text).map_err(|_| match is_locked(&text) {
             true => {
-                wrong("has a password, and none is asked for; write it without (openssl pkey), readable by you alone")
+                wrong("is encrypted, which is not supported; write it without a password (openssl pkey), readable by you alone")
             }
             false => wrong("holds no private key (wanted PEM, `-----BEGIN PRIVATE KEY-----`)"),
         })?;

@@ -31,7 +31,9 @@ impl FileCandidate {
         };
         let url = Url::from_file_path(path).map_err(|()| wrong("is not an absolute path"))?;
         if url.path() == "/" {
-            return Err(wrong("is all of this machine; name the folder that the medium is mounted on"));
+            return Err(wrong(
+                "is the root of this machine's file system; name the folder that the medium is mounted on",
+            ));
         }
         let url = url.as_str().trim_end_matches('/').to_owned();
         Ok(Self { folder: Some(url.clone()), ..Self::new(url) })
@@ -45,7 +47,7 @@ impl FileCandidate {
         let path = Url::parse(url).ok().filter(|url| url.scheme() == "file").and_then(|url| url.to_file_path().ok());
         let path = path.ok_or_else(|| TransportError::Setting {
             what: format!("address {}", shown(url)),
-            problem: "is no absolute path of this machine (file:///mnt/iso)".to_owned(),
+            problem: "is not an absolute path of this machine (file:///mnt/iso)".to_owned(),
         })?;
         Self::folder(&path)
     }
@@ -96,8 +98,9 @@ impl Place {
         })?;
         let below = candidate.url.strip_prefix(folder).filter(|below| below.is_empty() || below.starts_with('/'));
         let below = below.ok_or_else(|| wrong("is outside the folder that was named"))?.trim_start_matches('/');
-        let path =
-            candidate.local_folder().ok_or_else(|| wrong("is no absolute path of this machine (file:///mnt/iso)"))?;
+        let path = candidate
+            .local_folder()
+            .ok_or_else(|| wrong("is not an absolute path of this machine (file:///mnt/iso)"))?;
         Ok(Self { origin: candidate.url.clone(), folder: path, below: below.to_owned() })
     }
 
@@ -148,7 +151,7 @@ impl Place {
         let file = file.map_err(|error| self.unreadable(&error))?;
         let meta = file.metadata().map_err(|error| self.unreadable(&error))?;
         if !meta.is_file() {
-            return Err(self.missing("it is no regular file".to_owned()));
+            return Err(self.missing("it is not a regular file".to_owned()));
         }
         Ok((file, meta.len()))
     }

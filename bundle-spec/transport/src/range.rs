@@ -41,7 +41,7 @@ struct Inner {
     windows: Mutex<VecDeque<(u64, Bytes)>>,
     moved: AtomicU64,
     changed: AtomicBool,
-    /// The last read that failed for good.
+    /// The last read that failed permanently.
     failed: Mutex<Option<(ExitCode, String)>>,
 }
 
@@ -72,7 +72,7 @@ impl Held {
 }
 
 impl HttpFile {
-    /// Asks for the first bytes: how long the file is, whether parts of it can be had, and what holds it.
+    /// Asks for the first bytes: how long the file is, whether ranges are supported, and its validators.
     pub fn open(address: &FileCandidate, options: HttpOptions) -> Result<Self, TransportError> {
         let (url, trusts) = address.parse()?;
         let clients = Clients::new(options)?;
@@ -310,7 +310,7 @@ impl Inner {
         while let Some(chunk) = next_chunk(&source, &self.options, &mut stream).await? {
             self.moved.fetch_add(chunk.len() as u64, Ordering::Relaxed);
             let Some(rest) = left.checked_sub(chunk.len() as u64) else {
-                let reason = format!("sent more than the {promised} bytes that its Content-Range says");
+                let reason = format!("sent more than the {promised} bytes that its Content-Range states");
                 return Err(TransportError::Down { origin: source.origin(), reason }.into());
             };
             left = rest;
@@ -369,7 +369,7 @@ fn plain(source: &Source<'_>, response: &Response) -> Result<(), TransportError>
 fn lies(source: &Source<'_>, response: &Response, asked: &str) -> TransportError {
     let reported = text(response, header::CONTENT_RANGE).map(crate::oci::short);
     let reason = match reported {
-        Some(reported) => format!("{asked}, its Content-Range says {reported:?}"),
+        Some(reported) => format!("{asked}, its Content-Range states {reported:?}"),
         None => format!("{asked}, and it sent a part without a Content-Range"),
     };
     TransportError::Down { origin: source.origin(), reason }

@@ -166,13 +166,13 @@ impl<'a> Source<'a> {
         let longest = options.backoff_max;
         if let Some(left) = host.wants_rest().filter(|left| self.is_once() && *left > longest) {
             let left = Duration::from_secs(left.as_secs());
-            let reason = format!("it asked to be left alone for {} more (Retry-After)", seconds(left));
+            let reason = format!("it requested a pause of {} more (Retry-After)", seconds(left));
             return Err(Attempt::Fatal(TransportError::Down { origin: self.origin(), reason }));
         }
         if host.rested(self.retry_policy.others).await {
             return Ok(());
         }
-        let reason = "it asks to be left alone (Retry-After), and another place is asked".to_owned();
+        let reason = "it requests a pause (Retry-After), and another source is tried".to_owned();
         Err(Attempt::Fatal(TransportError::Down { origin: self.origin(), reason }))
     }
 

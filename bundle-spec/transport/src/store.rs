@@ -206,7 +206,7 @@ impl Store {
             return;
         }
         if let Err(error) = self.note(&from_key(digest), place) {
-            tracing::warn!(%error, "where a blob is from could not be noted");
+            tracing::warn!(%error, "the source of a blob could not be recorded");
         }
     }
 

@@ -234,7 +234,7 @@ impl Download<'_> {
             return Ok(());
         }
         self.partial.clear()?;
-        Err(self.source.again("the rest is not there any more"))
+        Err(self.source.again("the rest is no longer there"))
     }
 
     /// Refuses by its head what cannot be the file, before any byte is written.

@@ -1,4 +1,5 @@
-//! What is known of an operating system's packages: where its repositories are, whom they are signed by, what a node needs.
+//! What is known of an operating system's packages: its repositories, their signing keys, the packages that a node
+//! needs.
 
 use std::collections::BTreeMap;
 
@@ -28,7 +29,7 @@ pub struct Profile {
     pub glibc: Option<String>,
     /// The architectures its repositories are kept for.
     pub archs: Vec<Arch>,
-    /// All of them are one pool. None where only a user's own mirror can be had.
+    /// All of them form one pool. None where only a user's own mirror is available.
     #[serde(default)]
     pub repositories: Vec<Repository>,
     /// What differs from the rest of its family.
@@ -40,7 +41,7 @@ pub struct Profile {
     /// The names were compared with an index of this release.
     #[serde(default)]
     pub verified: bool,
-    /// What the table cannot say: what a user must bring, and why.
+    /// What the table cannot express: what a user must provide, and why.
     #[serde(default)]
     pub note: Option<String>,
 }

@@ -32,7 +32,7 @@ pub struct VendorKey {
     pub fingerprint: String,
     /// Whose it is: its user id.
     pub owner: String,
-    /// Where it was taken from: a package of a distribution.
+    /// Its source: a package of a distribution.
     pub source: String,
     /// File below `data/os/keys/`.
     pub file: String,

@@ -154,7 +154,7 @@ fn what_upstream_does_not_publish_is_refused_and_nothing_is_written() {
         (&["add", "runc", "1.4.3"], "is pinned"),
         (&["add", "docker", "29.0.0"], "publishes no sha256 of docker"),
         (&["add", "kubelett", "1.34.99"], "there is no component"),
-        (&["add", "kubelet", "../1.34.99"], "is no version"),
+        (&["add", "kubelet", "../1.34.99"], "is not a version"),
         (&["add", "kubelet"], "usage"),
     ] {
         let error = bench.refused(&origin, arguments);

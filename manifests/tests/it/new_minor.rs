@@ -60,7 +60,7 @@ fn a_new_minor_that_is_like_none_or_like_an_unknown_one_is_refused_with_its_plac
     assert!(text.contains("no Kubernetes minor \"1.37\"") && text.contains("`like`"), "{text}");
     assert!(refused("releases: {\"1.37\": {like: \"1.99\"}}\n").contains("nearest: 1.36"));
     assert!(refused("releases: {\"1.34\": {like: \"1.33\"}}\n").contains("1.34 is known"));
-    assert!(refused("releases: {v1.37.0: {like: \"1.36\"}}\n").contains("no Kubernetes minor"));
+    assert!(refused("releases: {v1.37.0: {like: \"1.36\"}}\n").contains("not a Kubernetes minor"));
     assert!(refused("releases: {\"1.37\": {like: \"1.36\", kubeadmApi: v2}}\n").contains("v1beta4"));
 }
 

@@ -81,7 +81,7 @@ fn the_end_of_a_line_is_reported_from_its_day_on_and_changes_no_version() {
     assert_eq!(ended("2026-10-27"), [kubernetes]);
     let containerd = "containerd 2.2.7: upstream ended its line on 2026-11-06; 2.3.4 has patches still";
     assert_eq!(ended("2026-11-06"), [kubernetes, containerd]);
-    let haproxy = "haproxy 3.2.22: upstream ended its line on 2030-04-01; the catalogue knows no line of it for 1.34 that has patches still";
+    let haproxy = "haproxy 3.2.22: upstream ended its line on 2030-04-01; the catalogue has no line of it for 1.34 that has patches still";
     assert!(ended("2030-04-01").contains(&haproxy.to_owned()), "{:?}", ended("2030-04-01"));
     let harbor = "apiVersion: kubexm.io/v1alpha1\nkind: Cluster\nmetadata: {name: x}\nspec:\n  kubernetes: {version: v1.34.4}\n  registry: {type: harbor}\n";
     let ended = texts(&on("2025-04-09", &parse(harbor).unwrap()), NoticeKind::EndOfLife);
@@ -109,7 +109,7 @@ fn what_is_named_instead_runs_with_the_clusters_minor_and_has_patches_only_where
     let text = manager("v1.32.13", "2026-08-01");
     assert!(text.ends_with("; 1.20.3 is newer, and its end is not known"), "{text}");
     let text = manager("v1.31.14", "2026-08-01");
-    assert!(text.ends_with("; the catalogue knows no line of it for 1.31 that has patches still"), "{text}");
+    assert!(text.ends_with("; the catalogue has no line of it for 1.31 that has patches still"), "{text}");
     let text = manager("v1.31.14", "2026-04-01");
     assert!(text.ends_with("; 1.19.2 has patches still"), "{text}");
     let mut cluster = for_version(Some("1.34.4"));

@@ -335,7 +335,7 @@ fn every_way_in_which_a_chart_cannot_be_had_ends_with_its_own_code() {
         (
             format!("{{repo: \"{}\", chart: operator, version: 1.2.3}}", no_digest.url("charts")),
             ExitCode::OriginMissing,
-            "tells no digest",
+            "has no digest",
         ),
         (
             format!("{{repo: \"{}\", chart: operator, version: 1.2.3}}", page.url("charts")),
@@ -345,9 +345,9 @@ fn every_way_in_which_a_chart_cannot_be_had_ends_with_its_own_code() {
         (
             "{oci: \"oci://registry.test/team/operator\", version: \"1.0\"}".to_owned(),
             ExitCode::OriginMismatch,
-            "what is no chart",
+            "something other than a chart",
         ),
-        ("{path: chart.tgz}".to_owned(), ExitCode::Config, "no gzip-compressed tar"),
+        ("{path: chart.tgz}".to_owned(), ExitCode::Config, "not a gzip-compressed tar"),
     ] {
         place.operator(&source, "");
         let reported = place.run(&["lock"]).must(code).err;

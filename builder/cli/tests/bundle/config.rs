@@ -45,7 +45,7 @@ fn config_says_what_is_a_default_what_the_catalogue_chooses_and_what_is_not_inst
     assert!(!line("plugin: calico").contains("default"));
     let version = line("# version: v1.");
     assert!(version.ends_with("# chosen by the catalogue"), "{version}");
-    assert_contains(&shown.err, &["spec.network.plugin: \"calico\"", "not built yet"]);
+    assert_contains(&shown.err, &["spec.network.plugin: \"calico\"", "not supported yet"]);
     let document = site.run(&["config", "-f", "cluster.yaml", "--json"]).must(ExitCode::Ok).document();
     assert_eq!(document["schema"], "kubexm.io/config/v1");
     assert_eq!(document["cluster"]["spec"]["kubernetes"]["maxPods"], 110);
@@ -69,7 +69,7 @@ fn a_cluster_that_is_not_installed_yet_is_built_with_a_warning() {
     let ended = site.run(&["build", "-f", "cluster.yaml", "--dry-run"]).must(ExitCode::Ok);
     assert_contains(
         &ended.err,
-        &["kubexm-install refuses this cluster", "spec.runtime.type: \"docker\" is known, and not built yet"],
+        &["kubexm-install refuses this cluster", "spec.runtime.type: \"docker\" is known, and not supported yet"],
     );
     assert!(ended.out.contains("cri-dockerd"), "{}", ended.out);
 }

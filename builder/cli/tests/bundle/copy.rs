@@ -237,8 +237,8 @@ fn two_copies_to_one_stick_are_kept_apart() {
 #[test]
 fn what_cannot_be_copied_or_copied_to_is_reported_with_the_way_out() {
     let site = split();
-    assert_contains(&copy(&site, &site.path("none")).must(ExitCode::Usage).out, &["none", "no folder"]);
-    assert_contains(&copy(&site, &site.path("volumes")).must(ExitCode::Usage).out, &["lies in the target itself"]);
+    assert_contains(&copy(&site, &site.path("none")).must(ExitCode::Usage).out, &["none", "not a folder"]);
+    assert_contains(&copy(&site, &site.path("volumes")).must(ExitCode::Usage).out, &["is inside the target"]);
     let stick = stick(&site);
     std::fs::remove_file(site.path("volumes/site.tar.zst.002")).unwrap();
     copy(&site, &stick).must(ExitCode::BundleTruncated);
@@ -254,7 +254,7 @@ fn sums_that_name_files_elsewhere_lead_nowhere() {
     let good = std::fs::read_to_string(&sums).unwrap();
     for name in ["../secret", "/etc/passwd", "..", "x/../../secret"] {
         std::fs::write(&sums, format!("{good}{}  {name}\n", "0".repeat(64))).unwrap();
-        assert_contains(&copy(&site, &stick).must(ExitCode::BundleDamaged).out, &["no name of a file beside it"]);
+        assert_contains(&copy(&site, &stick).must(ExitCode::BundleDamaged).out, &["not the name of a file beside it"]);
         assert_eq!(names(&stick), Vec::<String>::new());
     }
 }

@@ -132,6 +132,9 @@ fn a_rule_of_a_zone_file_that_nothing_needs_is_reported_and_those_of_a_builtin_z
         end(site.program().args(args).env("SOURCE_DATE_EPOCH", BEFORE)).must(ExitCode::Ok).document()["warnings"]
             .clone()
     };
-    assert_eq!(warnings("zone.yaml"), json!(["zone mine: nothing that is needed is asked by the rule for ghrc.io"]));
+    assert_eq!(
+        warnings("zone.yaml"),
+        json!(["zone mine: nothing that is needed is fetched through the rule for ghrc.io"])
+    );
     assert_eq!(warnings("cn"), json!([]));
 }

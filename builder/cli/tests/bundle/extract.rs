@@ -143,7 +143,7 @@ fn damage_leaves_no_file_under_the_items_name() {
     // Nobody's but the operator's own.
     site.write("new/.mine.partial/a.txt", "mine");
     let (_, text) = extract(&site, &["file/a.txt", "-C", "new/mine"], ExitCode::Usage);
-    assert_contains(&text, &["new/.mine.partial was not begun by an extract"]);
+    assert_contains(&text, &["new/.mine.partial was not created by an extract"]);
     assert_eq!(std::fs::read_to_string(site.path("new/.mine.partial/a.txt")).unwrap(), "mine");
 
     let mut bytes = good;
@@ -159,7 +159,7 @@ fn a_bundle_that_calls_a_file_out_of_the_folder_is_refused() {
     for bad in ["../evil", "/tmp/evil", "..", "sub/evil", "a\nb"] {
         rewrite(&site, &site.path("bad.tar.zst"), None, |manifest| manifest.artifacts[0].name = bad.to_owned());
         let ended = site.run(&["extract", "bad.tar.zst", "file/a.txt", "-C", "here"]).must(ExitCode::BundleDamaged);
-        assert_contains(&ended.err, &["no name of a file"]);
+        assert_contains(&ended.err, &["not the name of a file"]);
         assert!(names(&site.path("here")).is_empty() && !site.path("evil").exists());
     }
     // An image's name becomes the name of a folder.

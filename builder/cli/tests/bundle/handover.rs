@@ -351,7 +351,7 @@ fn what_a_hand_over_after_a_build_is_refused_for_is_reported_before_anything_is_
     let signer = ["new", "--signer", "./none", "--public-key", "none.pub"];
     refused(&[&out[..], &signer].concat(), ExitCode::Config, &["none.pub"]);
     refused(&[&out[..], &["new", "--installer", "no-program"]].concat(), ExitCode::Config, &["no-program"]);
-    refused(&["-o", "a b.tar.zst", "--hand-over", "new"], ExitCode::Usage, &["a b", "no name"]);
+    refused(&["-o", "a b.tar.zst", "--hand-over", "new"], ExitCode::Usage, &["a b", "cannot be used as a file name"]);
     refused(
         &["-o", "inside/out.tar.zst", "--hand-over", "inside"],
         ExitCode::Usage,

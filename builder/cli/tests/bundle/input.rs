@@ -70,7 +70,7 @@ fn what_must_be_on_this_machine_is_looked_for_before_any_origin_is_asked() {
             "3 artifacts failed",
             "missing.txt",
             "No such file",
-            "home: it is no regular file",
+            "home: it is not a regular file",
             "none: there is no such folder",
         ],
     );
@@ -92,7 +92,7 @@ fn a_cluster_without_the_installer_is_refused_before_any_origin_is_asked() {
     let script = site.write("script", "#!/bin/sh");
     assert_contains(
         &site.refused(ExitCode::Config, &["--installer", script.to_str().unwrap()]),
-        &["script", "no Linux program"],
+        &["script", "not a Linux program"],
     );
 }
 
@@ -115,7 +115,7 @@ fn a_bundle_of_nothing_and_a_list_of_no_images_are_refused_by_every_verb_that_wo
         let build = ["build", "--kubernetes", "v1.34.4", "--images-from", "list.txt", "--dry-run"];
         assert_contains(
             &site.run(&build).must(ExitCode::Config).err,
-            &["list.txt names no image", "without --images-from"],
+            &["list.txt names no image", "omit --images-from"],
         );
     }
 }

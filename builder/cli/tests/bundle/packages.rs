@@ -183,10 +183,10 @@ fn what_cannot_be_is_reported_in_sentences_and_has_its_exit_code() {
         let args: Vec<&str> = ["resolve"].iter().chain(roots).copied().collect();
         assert_contains(&served.run("debian-12", &args).must(ExitCode::NoSource).err, parts);
     };
-    refused(&["sokat"], &["no repository has sokat; near to it: socat"]);
+    refused(&["sokat"], &["no repository has sokat; close to it: socat"]);
     refused(&["socat=9"], &["no repository has socat (= 9) (there is 1.7-2)"]);
     refused(&["exim4", "postfix"], &["conflicts with mta", "exim4 4", "postfix 3"]);
-    refused(&["mta"], &["mta is no package; name one of those that provide it: exim4, postfix"]);
+    refused(&["mta"], &["mta is not a package; name one of those that provide it: exim4, postfix"]);
     let ended = served.run("debian-12", &["resolve", "exim4", "postfix", "--json"]).must(ExitCode::NoSource);
     assert_eq!(ended.document()["solvable"], false);
     let ended = served.run("debian-12", &["why", "libc6", "exim4", "postfix", "--json"]).must(ExitCode::NoSource);

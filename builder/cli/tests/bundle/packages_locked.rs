@@ -134,7 +134,7 @@ fn a_lock_says_of_each_package_what_it_is_and_why_and_its_bundle_is_the_same_wit
     assert_eq!(because.keys().cloned().collect::<BTreeSet<_>>(), names(&lock));
     assert_eq!(because["socat"], "wanted by socat");
     assert_eq!(because["libwrap0"], "socat Depends libwrap0 (>= 7.6-4~)");
-    assert_eq!(because["systemd-timesyncd"], "chrony takes its place, and this is the rollback");
+    assert_eq!(because["systemd-timesyncd"], "chrony replaces it, and this one is for the rollback");
     assert!(!because.contains_key("systemd"), "of what is only a rollback nothing more is carried");
     assert_eq!(roots.last().map(|root| root.name.as_str()), Some("ipset"));
     let addresses: Vec<&str> = indexes.iter().map(|index| index.address.as_str()).collect();
@@ -256,7 +256,7 @@ fn a_lock_that_lacks_a_package_or_has_what_nobody_needs_is_refused_by_name() {
     );
     site.drifts(
         |lock| lock.packages[0].indexes[0].signed = false,
-        &["one that nobody signs, the profile of debian-12 has a signed one"],
+        &["an unsigned one, the profile of debian-12 has a signed one"],
     );
     site.cluster("v1.34.4", "v1.34.4, proxyMode: ipvs");
     site.drifts(|_| {}, &["package/debian-12/ipvsadm linux/amd64: root: the lock has none"]);
@@ -275,7 +275,7 @@ fn a_package_under_the_name_of_another_is_refused_before_it_is_packed() {
         (socat.content, socat.sources) = (other, sources);
     });
     let ended = site.build(&["--locked"]).must(ExitCode::OriginMismatch);
-    assert_contains(&ended.err, &["package/debian-12/socat linux/amd64", "it is ethtool", "given out as another"]);
+    assert_contains(&ended.err, &["package/debian-12/socat linux/amd64", "it is ethtool", "listed as another package"]);
 }
 
 #[test]
@@ -382,5 +382,5 @@ fn what_is_asked_for_is_reported_before_anybody_is_asked_and_why_the_rest_is_in_
 fn what_no_repository_has_is_refused_with_what_is_near() {
     let site = Site::new("  system: {debs: [sokat]}\n");
     let ended = site.run(&["lock"], &SETUP[4..]).must(ExitCode::NoSource);
-    assert_contains(&ended.err, &["packages of debian-12 linux/amd64", "no repository has sokat; near to it: socat"]);
+    assert_contains(&ended.err, &["packages of debian-12 linux/amd64", "no repository has sokat; close to it: socat"]);
 }

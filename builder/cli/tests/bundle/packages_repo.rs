@@ -399,12 +399,12 @@ fn a_folder_with_what_is_no_whole_package_or_one_of_two_is_refused_by_its_name()
     let data = find(&bytes, "data.tar");
     for length in [data, data + 30, data + 60, bytes.len() - 2] {
         std::fs::write(&path, &bytes[..length]).unwrap();
-        refused("cut", &["kubexm-test-one_1.0-1_all.deb", "as a copy that was cut off"]);
+        refused("cut", &["kubexm-test-one_1.0-1_all.deb", "like a truncated copy"]);
     }
     deb(&site, "twins", "kubexm-test-one", "");
     std::fs::rename(site.path("twins/kubexm-test-one_1.0-1_all.deb"), site.path("twins/a.deb")).unwrap();
     deb(&site, "twins", "kubexm-test-one", "Depends: dpkg\n");
-    refused("twins", &["a.deb", "both kubexm-test-one 1.0-1 all", "keep the one"]);
+    refused("twins", &["a.deb", "both kubexm-test-one 1.0-1 all", "keep the right one"]);
     std::fs::create_dir(site.path("link")).unwrap();
     std::os::unix::fs::symlink("/nowhere", site.path("link/x.deb")).unwrap();
     refused("link", &["x.deb", "leads nowhere"]);
@@ -431,7 +431,7 @@ fn what_cannot_be_a_repository_is_said_before_anything_is_written() {
     assert_contains(&repo("broken", "site.key").must(ExitCode::OriginMismatch).err, &["a.deb"]);
     assert_contains(
         &repo("empty", "site.key.pub").must(ExitCode::Config).err,
-        &["site.key.pub", "no OpenPGP secret key"],
+        &["site.key.pub", "not an OpenPGP secret key"],
     );
     assert_contains(&repo("empty", "none.key").must(ExitCode::Config).err, &["none.key"]);
     assert_eq!(names(&site.path("empty")), Vec::<String>::new());

@@ -83,7 +83,7 @@ fn trusts(lock: &Lock) -> Vec<Trust> {
 fn what_nobody_signs_is_taken_by_a_lock_and_by_nothing_else() {
     let site = Site::new("kylin-v10-sp3", "update.cs2c.com.cn");
     let refused = site.build(&[]).must(ExitCode::OriginMismatch);
-    assert_contains(&refused.err, &["nobody signs package/kylin-v10-sp3/", "kubexm-bundle lock", "--locked"]);
+    assert_contains(&refused.err, &["no signature covers package/kylin-v10-sp3/", "kubexm-bundle lock", "--locked"]);
     assert!(!site.mirror.requests().iter().any(|one| one.path.ends_with(".rpm")), "it was fetched all the same");
     let lock = site.lock();
     assert!(trusts(&lock).iter().all(|trust| *trust == Trust::PinnedSha256), "{:?}", trusts(&lock));

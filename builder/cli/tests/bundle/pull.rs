@@ -68,7 +68,7 @@ fn an_artifact_that_lies_is_refused_before_its_members_are_fetched() {
     let (registry, site) = pushed();
     type Change = fn(&mut Vec<Value>);
     let changes: [(&str, Change); 8] = [
-        ("sources.json is not the one that layout.json tells", |l| {
+        ("sources.json is not the one that layout.json describes", |l| {
             let at = l.len() - 1;
             l[at]["size"] = (l[at]["size"].as_u64().unwrap() + 1).into();
         }),
@@ -193,7 +193,7 @@ fn a_signature_that_is_none_is_left_out_with_a_warning() {
         to.push_manifest(&tag, index_type, list.to_string().as_bytes()).await.unwrap();
     });
     let ended = site.run(&["pull", &registry.oci("a:v1"), "-o", "back.tar.zst", "--plain-http"]).must(ExitCode::Ok);
-    assert_contains(&ended.err, &["warning", "listed as a signature and is none", "unsigned"]);
+    assert_contains(&ended.err, &["warning", "listed as a signature and is not one", "unsigned"]);
     assert_eq!(digest(&site.path("back.tar.zst")), digest(&site.path("out.tar.zst")));
 }
 
@@ -289,7 +289,7 @@ fn signatures_on_every_page_of_a_registrys_own_list_come_and_a_list_without_end_
         files.push((format!("v2/a/blobs/{}", Digest::of(&layer)), layer));
         files.push((format!("v2/a/manifests/{}", Digest::of(&manifest)), manifest));
     }
-    for (endless, warning) in [(false, ""), (true, "warning: the registry lists more than is asked for")] {
+    for (endless, warning) in [(false, ""), (true, "warning: the registry lists more than are read")] {
         let server = paging(files.clone(), pages.clone(), endless);
         let address = format!("oci://{}/a:v1", server.address());
         let ended = site.run(&["pull", &address, "-o", "back.tar.zst", "--plain-http"]).must(ExitCode::Ok);

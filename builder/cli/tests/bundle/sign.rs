@@ -395,7 +395,7 @@ fn a_bundle_that_may_not_be_written_to_gets_its_signature_beside_it() {
     disk.make_read_only();
     let name = on_disk.to_str().unwrap();
     let refused = site.run(&["sign", "--key", "a.key", name]).must(ExitCode::Disk).err;
-    assert_contains(&refused, &["may not be written to", "--detached", "Read-only"]);
+    assert_contains(&refused, &["is not writable", "--detached", "Read-only"]);
     let beside = site.run(&["sign", "--key", "a.key", "--detached", name]).must(ExitCode::Disk).err;
     assert_contains(&beside, &["out.sig"]);
     site.run(&["sign", "--key", "a.key", "--detached", "-o", "mine.sig", name]).must(ExitCode::Ok);

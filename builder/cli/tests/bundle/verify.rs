@@ -85,7 +85,7 @@ fn what_is_no_bundle_at_all_is_called_so() {
     for args in [&["verify", "pipe"][..], &["verify", "--base", "pipe", "pipe"], &["diff", "pipe", "pipe"]] {
         let output = site.program().args(args).timeout(std::time::Duration::from_secs(20)).output().unwrap();
         assert_eq!(output.status.code(), Some(35), "{args:?}: {output:?}");
-        assert_contains(&String::from_utf8(output.stderr).unwrap(), &["no regular file"]);
+        assert_contains(&String::from_utf8(output.stderr).unwrap(), &["not a regular file"]);
     }
 }
 

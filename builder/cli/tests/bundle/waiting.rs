@@ -88,6 +88,6 @@ fn where_another_place_has_it_nobody_waits_for_one_that_wants_a_day() {
     site.extras(&format!("zone: zone.yaml\nextraFiles:\n{}", wanted(&full.url("tool"), &body)));
     let mut running = build(&site, &[]);
     let reported = line(running.0.stderr.take().unwrap(), "503");
-    assert_contains(&reported, &[&format!("{busy}/tool"), "86400 s", "another place is asked"]);
+    assert_contains(&reported, &[&format!("{busy}/tool"), "86400 s", "another source is tried"]);
     assert!(running.0.wait().unwrap().success());
 }

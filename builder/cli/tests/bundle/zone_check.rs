@@ -131,7 +131,10 @@ fn the_zone_that_holds_is_shown_with_who_named_it_and_whom_it_overrules() {
     program.args(["zone", "show", "-f", "cluster.yaml", "--json"]).env("KMZONE", "cn");
     let document = end(&mut program).must(ExitCode::Ok).document();
     assert_eq!((&document["zone"], &document["namedBy"]), (&json!("cn"), &json!("KMZONE")));
-    assert_eq!(document["notes"][0], "zone cn of KMZONE is used; spec.bundle.zone says mine.yaml, and comes after it");
+    assert_eq!(
+        document["notes"][0],
+        "zone cn of KMZONE is used; spec.bundle.zone sets mine.yaml, which has lower precedence"
+    );
     assert!(
         document["rules"].as_array().unwrap().iter().any(|rule| rule["matches"] == "registry.k8s.io"),
         "{document}"

@@ -1,5 +1,5 @@
 //! A chart's archive: a gzip-compressed tar of one folder (helm.sh/docs/topics/charts, "The Chart File Structure"). It is
-//! foreign input: it is read here once, within limits, before helm gets it, and is unpacked by nobody.
+//! foreign input: it is read here once, within limits, before helm gets it, and is never unpacked to disk.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -40,11 +40,11 @@ struct ChartYaml {
     kind: String,
 }
 
-/// Reads an archive to its end and says which chart it is; the error says why it is none.
+/// Reads an archive to its end and returns which chart it is; the error states why it is not a chart.
 pub fn check(archive: impl Read) -> Result<Chart, String> {
     let bounded = MultiGzDecoder::new(archive).take(UNPACKED_LIMIT + 1);
     let mut tar = tar::Archive::new(bounded);
-    let unreadable = |e: io::Error| format!("it is no gzip-compressed tar archive: {e}");
+    let unreadable = |e: io::Error| format!("it is not a gzip-compressed tar archive: {e}");
     let (mut top, mut chart, mut files) = (None, None, 0);
     for entry in tar.entries().map_err(unreadable)? {
         let mut entry = entry.map_err(unreadable)?;
@@ -57,7 +57,7 @@ pub fn check(archive: impl Read) -> Result<Chart, String> {
             return Err(format!("it has more than {FILES_LIMIT} files"));
         }
         let path =
-            String::from_utf8(entry.path_bytes().into_owned()).map_err(|_| "a name in it is no text".to_owned())?;
+            String::from_utf8(entry.path_bytes().into_owned()).map_err(|_| "a name in it is not text".to_owned())?;
         if !kind.is_file() && !kind.is_dir() {
             return Err(format!("{path:?} is neither file nor folder"));
         }
@@ -87,7 +87,7 @@ fn parts(path: &str) -> Result<Vec<&str>, String> {
         return Ok(Vec::new());
     }
     let parts: Vec<&str> = path_only.split('/').collect();
-    if parts.iter().all(good) { Ok(parts) } else { Err(format!("{path:?} is no name of a file in a folder")) }
+    if parts.iter().all(good) { Ok(parts) } else { Err(format!("{path:?} is not the name of a file in a folder")) }
 }
 
 fn read_chart_yaml(from: impl Read) -> Result<Chart, String> {
@@ -102,7 +102,7 @@ fn read_chart_yaml(from: impl Read) -> Result<Chart, String> {
         return Err("its Chart.yaml has no name or no version".to_owned());
     }
     if reported.kind == "library" {
-        return Err(format!("{} is a library chart, which nobody can install", reported.name));
+        return Err(format!("{} is a library chart, which cannot be installed", reported.name));
     }
     Ok(Chart { name: reported.name, version: reported.version })
 }
@@ -160,7 +160,7 @@ fn list(
     for entry in fs::read_dir(folder).map_err(failed)? {
         let entry = entry.map_err(failed)?;
         let path = entry.path();
-        let name = entry.file_name().into_string().map_err(|_| format!("{}: its name is no text", path.display()))?;
+        let name = entry.file_name().into_string().map_err(|_| format!("{}: its name is not text", path.display()))?;
         let name = if above.is_empty() { name } else { format!("{above}/{name}") };
         let kind = entry.file_type().map_err(failed)?;
         if ignore.names(&name, kind.is_dir()) {
@@ -192,7 +192,7 @@ mod tests {
         gzip.finish().unwrap()
     }
 
-    /// An archive whose names are written as they are: the crate would refuse the bad ones.
+    /// An archive with unchecked names: the crate would refuse the bad ones.
     fn archive(entries: &[(&str, tar::EntryType, &[u8])]) -> Vec<u8> {
         let mut tar = tar::Builder::new(Vec::new());
         for (name, kind, bytes) in entries {
@@ -234,7 +234,7 @@ mod tests {
     fn what_is_no_chart_is_refused_with_the_reason() {
         let file = tar::EntryType::Regular;
         for (bytes, reason) in [
-            (b"<html>".to_vec(), "no gzip"),
+            (b"<html>".to_vec(), "not a gzip"),
             (gzip(b"no tar at all"), "archive"),
             (archive(&[("web/values.yaml", file, b"a: b")]), "no Chart.yaml"),
             (archive(&[("web/Chart.yaml", file, b"name: web\n")]), "no version"),

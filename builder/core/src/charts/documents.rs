@@ -54,7 +54,7 @@ pub fn values(text: &str) -> Result<Map<String, Value>, String> {
     match one(text)? {
         Value::Object(values) => Ok(values),
         Value::Null => Ok(Map::new()),
-        _ => Err("it is no map of values".to_owned()),
+        _ => Err("it is not a map of values".to_owned()),
     }
 }
 

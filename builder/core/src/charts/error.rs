@@ -9,8 +9,8 @@ use super::judge::Gap;
 /// An error about a chart or a YAML add-on.
 #[derive(Debug, thiserror::Error)]
 pub enum ChartError {
-    /// What an origin sent is no chart that can be used.
-    #[error("{item}: what {origin} has is no chart that can be used: {problem}")]
+    /// What an origin sent cannot be used.
+    #[error("{item}: the chart of {origin} cannot be used: {problem}")]
     NotAChart {
         /// The artifact's key.
         item: String,
@@ -35,10 +35,8 @@ pub enum ChartError {
         /// The nearest that are there.
         known: Vec<String>,
     },
-    /// The repository tells no digest, so that nobody would notice another chart.
-    #[error(
-        "{item}: {index} tells no digest of {chart} {version}; name the file itself: source: {{url: …, sha256: …}}"
-    )]
+    /// The repository publishes no digest, so a replaced chart would not be noticed.
+    #[error("{item}: {index} has no digest of {chart} {version}; name the file itself: source: {{url: …, sha256: …}}")]
     NoDigest {
         /// The artifact's key.
         item: String,
@@ -49,8 +47,8 @@ pub enum ChartError {
         /// As asked for.
         version: String,
     },
-    /// Helm cannot be had or does not run.
-    #[error("charts are rendered to learn their images, and helm cannot be used: {reason}; name one with --helm FILE")]
+    /// Helm is not available or does not run.
+    #[error("charts are rendered to find their images, and helm cannot be used: {reason}; name one with --helm FILE")]
     Helm { reason: String },
     /// Helm refused the chart or its values.
     #[error("{item} cannot be rendered{}: {reason}", with(*.values))]
@@ -59,7 +57,7 @@ pub enum ChartError {
         item: String,
         /// Whether values were given.
         values: bool,
-        /// What helm said, or which limit was met.
+        /// Helm's output, or the limit that was exceeded.
         reason: String,
     },
     /// What was rendered, or a YAML add-on, cannot be read.

@@ -105,15 +105,15 @@ impl Helm {
         if !ended.status.success() {
             return Err(refused(printable_excerpt(&ended.stderr)));
         }
-        String::from_utf8(ended.stdout).map_err(|_| refused("what helm printed is no text".to_owned()))
+        String::from_utf8(ended.stdout).map_err(|_| refused("helm's output is not text".to_owned()))
     }
 }
 
-/// What a program said, within bounds and without control characters.
+/// The output of a program, bounded and without control characters.
 fn printable_excerpt(stderr: &str) -> String {
     let clean: String = stderr.trim().chars().filter(|c| *c == '\n' || !c.is_control()).take(REPORTED).collect();
     let text = clean.strip_prefix("Error: ").unwrap_or(&clean);
-    if text.is_empty() { "it said nothing".to_owned() } else { text.to_owned() }
+    if text.is_empty() { "it printed nothing".to_owned() } else { text.to_owned() }
 }
 
 /// Fetches the catalogue's helm for this machine, and takes the program out of its archive.
@@ -130,7 +130,7 @@ async fn from_catalogue(
         other => return Err(unusable(format!("the catalogue has none for this machine ({other})"))),
     };
     let component = catalogue.component(Program::Helm).ok_or_else(|| unusable("the catalogue has none".to_owned()))?;
-    let version = newest(component).ok_or_else(|| unusable("the catalogue knows no version of it".to_owned()))?;
+    let version = newest(component).ok_or_else(|| unusable("the catalogue has no version of it".to_owned()))?;
     let url = component.url(version, arch);
     let (key, file_name) = (ArtifactKey::Binary(Program::Helm), component.file_name(version, arch));
     let pin = component.pin(version, arch);

@@ -35,7 +35,7 @@ pub fn versions(bytes: &[u8], chart: &str) -> Result<Vec<String>, String> {
 }
 
 fn read(bytes: &[u8], chart: &str) -> Result<Index, String> {
-    let text = std::str::from_utf8(bytes).map_err(|_| "no text instead of an index".to_owned())?;
+    let text = std::str::from_utf8(bytes).map_err(|_| "not text where an index was expected".to_owned())?;
     let budget = serde_saphyr::budget! {
         max_nodes: NODES_LIMIT, max_events: 2 * NODES_LIMIT, max_total_scalar_bytes: 256 << 20,
         max_anchors: 1_000, max_aliases: 1_000
@@ -51,7 +51,7 @@ fn read(bytes: &[u8], chart: &str) -> Result<Index, String> {
     serde_saphyr::with_deserializer_from_str_with_options(text, options, |deserializer| {
         deserializer.deserialize_map(seed)
     })
-    .map_err(|error| format!("no index of charts: {}", error.to_string().lines().next().unwrap_or_default()))
+    .map_err(|error| format!("not an index of charts: {}", error.to_string().lines().next().unwrap_or_default()))
 }
 
 /// Looks a version up; the error says in words what was found instead of an index.

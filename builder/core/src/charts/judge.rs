@@ -7,7 +7,7 @@ use kubexm_spec::{ArtifactKey, Reference};
 
 use super::extract::Found;
 
-/// What a chart names and nobody carries.
+/// What a chart seems to name and the bundle does not carry.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Gap {
     /// The chart or YAML add-on.
@@ -111,7 +111,7 @@ pub fn judge(key: &ArtifactKey, found: &Found, known: &Known) -> Result<Verdict,
 
 /// Every gap of every chart, and what to write.
 pub fn text(gaps: &[Gap]) -> String {
-    let mut text = "charts name what the bundle would not carry".to_owned();
+    let mut text = "charts seem to name images that the bundle would not carry".to_owned();
     let (mut extra, mut ignore) = (BTreeSet::new(), BTreeSet::new());
     for gap in gaps {
         text.push_str(&format!("\n{}:", gap.key));
@@ -122,14 +122,14 @@ pub fn text(gaps: &[Gap]) -> String {
         };
         list("looks like an image", &gap.suspects);
         list("is an image with neither tag nor digest", &gap.untagged);
-        list("stands for an image and is no name of one", &gap.broken);
+        list("is where an image is expected and is not an image name", &gap.broken);
         for (name, _) in gap.suspects.iter().chain(&gap.untagged) {
             let exact = Reference::read(name).is_some_and(|name| name.is_exact());
             extra.insert(if exact { name.clone() } else { format!("{name}:latest") });
         }
         ignore.extend(gap.suspects.iter().chain(&gap.untagged).chain(&gap.broken).map(|(name, _)| name.clone()));
     }
-    text.push_str("\nwhat is pulled goes under extraImages, what is no image or never pulled under ignoreImages; in cluster.yaml:");
+    text.push_str("\nlist what is pulled under extraImages, and what is not an image or is never pulled under ignoreImages; in cluster.yaml:");
     text.push_str("\nspec:\n  bundle:");
     if !extra.is_empty() {
         text.push_str("\n    extraImages:");

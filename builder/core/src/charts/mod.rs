@@ -1,4 +1,4 @@
-//! Charts and YAML add-ons: what images they bring is learnt by rendering them with the values that will be used, before
+//! Charts and YAML add-ons: their images are found by rendering them with the values that will be used, before
 //! anything is packed. The lock keeps the images of each rendering; a build from a lock renders nothing, and is refused when
 //! the values are others.
 //!
@@ -68,7 +68,7 @@ struct Release {
 }
 
 /// Makes renderings and chart images of a lock right: charts are rendered, new images locked, those that nothing names any
-/// more dropped. What is locked already stays as it is. A lock without charts is given back as it came.
+/// more dropped. What is already locked is not changed. A lock without charts is returned unchanged.
 pub async fn complete(
     work: &Work<'_>,
     lock: Lock,
@@ -107,7 +107,7 @@ pub async fn complete(
     Ok(lock)
 }
 
-/// Holds what cluster.yaml says now against what a lock was rendered with; renders nothing and asks nobody.
+/// Compares cluster.yaml with the settings that a lock was rendered with; renders nothing and needs no network.
 pub fn check_locked(cluster: &Cluster, lock: &Lock) -> Result<(), BuildError> {
     let releases = of_lock(cluster, lock)?;
     let asked: Vec<Asked<'_>> = releases
@@ -243,7 +243,7 @@ async fn look_at(
                 let helm = Helm::find(work.catalogue, work.zone, origins).await?;
                 if !helm.is_offline() {
                     let text =
-                        "this machine lets no program be run without a network: helm renders with one".to_owned();
+                        "this machine does not allow running a program without a network: helm renders with network access".to_owned();
                     report(EventKind::Note { text });
                 }
                 Ok::<_, BuildError>(helm)
@@ -293,7 +293,7 @@ fn locked(release: &Release, lock: &Lock) -> Option<Found> {
     })
 }
 
-/// Brings a chart here that was locked by what origins told of it, or on another machine.
+/// Fetches a chart that was locked by the digest that origins reported, or on another machine.
 async fn bring(work: &Work<'_>, release: &Release, origins: &Origins) -> Result<(), BuildError> {
     let key = &release.release.key;
     if origins.store.contains(&release.source) {
@@ -413,7 +413,7 @@ pub(crate) fn needed_image(
 }
 
 /// The images that charts will bring beyond what is required, as far as that is known without rendering, for every platform;
-/// and the charts of which nothing is known.
+/// and the charts whose renderings are not known.
 pub fn expected(work: &Work<'_>, known: &[(ArtifactKey, Option<Vec<String>>)]) -> (Vec<Requirement>, Vec<ArtifactKey>) {
     let full = |name: &str| Reference::read(name).map_or_else(|| name.to_owned(), |name| name.to_string());
     let mut seen: BTreeSet<String> = work.requirements.images().into_iter().map(full).collect();

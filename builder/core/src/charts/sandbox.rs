@@ -1,6 +1,6 @@
-//! Runs a program on foreign input: nothing of this machine's environment, a home of its own that is gone afterwards, no network
-//! where the kernel lets us take it away (util-linux `unshare`, a user and a network namespace), a time limit, and no more output
-//! than is said. Its memory is not bounded.
+//! Runs a program on foreign input: nothing of this machine's environment, a home of its own that is removed
+//! afterwards, no network where the kernel lets us take it away (util-linux `unshare`, a user and a network
+//! namespace), a time limit, and no more output than is said. Its memory is not bounded.
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
@@ -60,7 +60,7 @@ impl Sandbox {
         self.unshare.is_some()
     }
 
-    /// Runs a program in `folder`, which is also its home. The error says in words why there is no end to tell of.
+    /// Runs a program in `folder`, which is also its home. The error states why there is no exit status.
     pub async fn run<A: AsRef<OsStr>>(
         &self,
         program: &Path,
@@ -102,7 +102,7 @@ impl Sandbox {
         match tokio::time::timeout(limits.time, run).await {
             Ok(Ok(ended)) => Ok(ended),
             Ok(Err(cut)) => Err(cut.why),
-            Err(_) => Err(format!("it was not done after {} s", limits.time.as_secs())),
+            Err(_) => Err(format!("it had not finished after {} s", limits.time.as_secs())),
         }
     }
 }

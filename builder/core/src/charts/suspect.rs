@@ -1,5 +1,5 @@
-//! What looks like the name of an image in a text that is none: arguments, environment, files in ConfigMaps. Reported by its form
-//! alone, and by whether what is before it speaks of an image.
+//! What looks like the name of an image in other text: arguments, environment, files in ConfigMaps. Reported by its
+//! form alone, and by whether what is before it speaks of an image.
 
 use kubexm_spec::Reference;
 

@@ -25,19 +25,19 @@ pub enum CopyError {
         source: io::Error,
     },
     /// The bundle lies in no file of this machine.
-    #[error("{} lies in no file of this machine; fetch it first, with pull or join", path.display())]
+    #[error("{} is not in a file on this machine; fetch it first, with pull or join", path.display())]
     NoFiles {
         /// Its address.
         path: PathBuf,
     },
     /// The target cannot be copied into.
-    #[error("{} is no folder; give the folder or mount point to copy into", path.display())]
+    #[error("{} is not a folder; give the folder or mount point to copy into", path.display())]
     NotAFolder {
         /// The target.
         path: PathBuf,
     },
     /// The files lie there already, as themselves.
-    #[error("{} lies in the target itself; give another folder", path.display())]
+    #[error("{} is inside the target; give another folder", path.display())]
     SameFolder {
         /// One of the files.
         path: PathBuf,
@@ -51,7 +51,7 @@ pub enum CopyError {
         other: PathBuf,
     },
     /// What lies beside the bundle lists a file that is not there.
-    #[error("{} lists {name}, which does not lie beside it; bring that too, or copy the bundle without its sums", sums.display())]
+    #[error("{} lists {name}, which is not beside it; bring that too, or copy the bundle without its sums", sums.display())]
     Missing {
         /// `NAME.sums`.
         sums: PathBuf,
@@ -59,7 +59,7 @@ pub enum CopyError {
         name: String,
     },
     /// The sums name what could lie anywhere.
-    #[error("{} lists {name:?}, which is no name of a file beside it; make the sums again", sums.display())]
+    #[error("{} lists {name:?}, which is not the name of a file beside it; create the sums again", sums.display())]
     Name {
         /// `NAME.sums`.
         sums: PathBuf,
@@ -67,7 +67,7 @@ pub enum CopyError {
         name: String,
     },
     /// The file to be copied is damaged already.
-    #[error("{} does not have the sum that {} says; it was not copied; get it again", path.display(), sums.display())]
+    #[error("{} does not have the sum that {} lists; it was not copied; get it again", path.display(), sums.display())]
     SourceDamaged {
         /// The file.
         path: PathBuf,
@@ -113,7 +113,7 @@ pub enum CopyError {
         names: Vec<String>,
     },
     /// Other files lie there under names that the copy brings.
-    #[error("{} holds {}, which would be replaced and is no earlier copy of this bundle; move it away, name another folder, or give --force", target.display(), names.join(", "))]
+    #[error("{} holds {}, which would be replaced and is not an earlier copy of this bundle; move it away, name another folder, or give --force", target.display(), names.join(", "))]
     Occupied {
         /// The target folder.
         target: PathBuf,
@@ -122,7 +122,7 @@ pub enum CopyError {
     },
     /// What was read back is not what was written.
     #[error(
-        "{} gives back other bytes than were written to it, at byte {offset}: the medium, its reader or the cable is bad; \
+        "{} returns other bytes than were written to it, at byte {offset}: the medium, its reader or the cable is bad; \
          use another one",
         path.display()
     )]

@@ -13,7 +13,7 @@ use super::error::io_error;
 use super::items::{Item, There};
 use super::medium::{FromMedium, PIECE, ReadBack};
 
-/// How much is written before it is brought to the medium: progress then tells of the medium and not of memory.
+/// Bytes written between two syncs: progress then shows what is on the medium, not in the page cache.
 const SYNC: u64 = 32 << 20;
 
 /// What was read of a source, so that it can be compared with what the medium gives back.
@@ -97,7 +97,7 @@ impl Partial {
     }
 }
 
-/// What `one` tells of its progress.
+/// Progress that `one` reports, in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Doing {
     Copy,

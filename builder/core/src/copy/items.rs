@@ -1,4 +1,4 @@
-//! Which files a copy is made of: the bundle's own, and what its `NAME.sums` and signatures beside it say.
+//! Which files a copy is made of: the bundle's own, and its `NAME.sums` and signatures beside it.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -84,7 +84,8 @@ pub(crate) fn foreign(items: &[Item], target: &Path) -> Result<Vec<String>, Copy
 }
 
 /// Files in the target under names that are brought and with other bytes, which are no earlier copy: those that an earlier
-/// copy's `NAME.sums` does not list. Of the bundle's own files, one of the very length of the right one is a damaged copy.
+/// copy's `NAME.sums` does not list. Of the bundle's own files, one with the same length as the right one is a damaged
+/// copy.
 pub(crate) fn occupied(items: &[Item], found: &[There], target: &Path) -> Vec<String> {
     let own = |name: &str| stem(name).is_some() && items.first().is_some_and(|first| stem(name) == stem(&first.name));
     let sums_there = items.iter().find(|item| item.name.ends_with(".sums")).map(|item| item.name.as_str());
@@ -115,7 +116,7 @@ fn stem(name: &str) -> Option<String> {
     stem.ends_with(SUFFIX).then_some(stem)
 }
 
-/// Anything but a volume with such a name is none of ours to complain about, but for a whole bundle beside volumes.
+/// Anything but a volume with such a name is not reported, except for a whole bundle beside volumes.
 fn is_volume(path: &Path) -> bool {
     let mut start = [0; 4];
     let read = fs::File::open(path).and_then(|mut file| file.read_exact(&mut start));

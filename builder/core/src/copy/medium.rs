@@ -1,5 +1,5 @@
-//! The file system that is copied to: how much room it has, how large a file may be, and reading from it what the machine
-//! itself does not remember.
+//! The file system that is copied to: its free space, its file size limit, and reads that bypass
+//! the page cache.
 
 use std::fs::{File, OpenOptions};
 use std::io;

@@ -1,4 +1,4 @@
-//! Copying a bundle to a stick or a disk, and reading it back past what the machine remembers of it.
+//! Copying a bundle to a stick or a disk, and reading it back from the medium, not from the page cache.
 //!
 //! ```text
 //! bundle ─items→ files ─look→ right | wrong | absent ─one→ .NAME.partial ─fsync, read back→ NAME
@@ -208,8 +208,8 @@ fn freed_by(file: &fs::Metadata) -> u64 {
 }
 
 /// Bytes free and bytes needed; an error when these are more. A wrong file stays until the right one is whole, unless there is
-/// no room for both and it has the very length of the right one: then it is a damaged copy of it, and goes first. None goes
-/// where the right ones would not fit even then.
+/// no room for both and it has the same length as the right one: then it is a damaged copy of it, and goes first. None
+/// goes where the right ones would not fit even then.
 fn room(items: &[Item], found: &[There], target: &Path) -> Result<(u64, u64), CopyError> {
     let free = || disk::free(target).map_err(io_error("examine", target));
     let mut needed = 0;

@@ -1,4 +1,4 @@
-//! The same cluster with one thing otherwise: what explains how something that is not in would be brought in. Pure.
+//! The same cluster with one setting changed: explains how an artifact that is not in the bundle would get in. Pure.
 
 use std::net::{IpAddr, Ipv4Addr};
 

@@ -1,4 +1,4 @@
-//! Packages of operating systems: those that are asked for are known by `require`, what these need by a lock only.
+//! Packages of operating systems: those requested are known from `require`, their dependencies only from a lock.
 
 use kubexm_manifests::{Requirement, Requirements};
 use kubexm_spec::lock::{LockItem, PackageRoot};
@@ -14,7 +14,7 @@ pub struct Root {
     pub key: ArtifactKey,
     /// For which machines.
     pub platform: Platform,
-    /// What it is asked for by.
+    /// What requests it.
     pub root: PackageRoot,
 }
 

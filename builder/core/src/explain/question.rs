@@ -1,4 +1,4 @@
-//! What an explanation is asked of.
+//! The input of an explanation.
 
 use kubexm_manifests::{Catalogue, Requirements};
 use kubexm_spec::{ArtifactKey, Cluster, Lock};

@@ -19,7 +19,7 @@ pub enum Item<'a> {
         /// One platform was asked for: its manifest stands for the image, not the index of all.
         single: bool,
     },
-    /// A member, as it is.
+    /// A member, unchanged.
     Member(String),
 }
 

@@ -54,13 +54,13 @@ pub enum ExtractError {
         what: &'static str,
     },
     /// Two items become one file.
-    #[error("two items would both become {}; take them out one after the other, into two folders", path.display())]
+    #[error("two items would both become {}; extract them one after the other, into two folders", path.display())]
     Clash {
         /// Below the folder.
         path: PathBuf,
     },
     /// Something is there already.
-    #[error("{} is there already{}; choose another folder, or overwrite with --force", path.display(), more(*others))]
+    #[error("{} already exists{}; choose another folder, or overwrite with --force", path.display(), more(*others))]
     Exists {
         /// The first of them.
         path: PathBuf,
@@ -76,16 +76,16 @@ pub enum ExtractError {
         path: PathBuf,
     },
     /// A name in the manifest would lead out of the folder.
-    #[error("the bundle calls a file {name:?}, which is no name of a file: do not trust this bundle")]
+    #[error("the bundle calls a file {name:?}, which is not the name of a file: do not trust this bundle")]
     UnsafeName {
         /// As the manifest has it.
         name: String,
     },
     /// A folder below the target is a link, or no folder.
-    #[error("{} is a link or no folder, and what is behind it may lie elsewhere; remove it", path.display())]
+    #[error("{} is a link or not a folder, and its target may be elsewhere; remove it", path.display())]
     NotAFolder { path: PathBuf },
-    /// What is where the folder is to be filled is another's.
-    #[error("{} was not begun by an extract; move it away, or choose another folder", path.display())]
+    /// The work folder exists and was not created by this program.
+    #[error("{} was not created by an extract; move it away, or choose another folder", path.display())]
     InTheWay {
         /// The folder that is filled.
         path: PathBuf,
@@ -97,7 +97,7 @@ pub enum ExtractError {
         path: PathBuf,
     },
     /// The bundle holds an OCI document that cannot be read.
-    #[error("{member} of the bundle is no OCI document: {reason}")]
+    #[error("{member} of the bundle is not an OCI document: {reason}")]
     Document {
         /// Member name.
         member: String,

@@ -35,7 +35,7 @@ pub enum Content {
     Made(Vec<u8>),
 }
 
-/// Every member as it is: a plain OCI image layout with the bundle's own files beside it. Of a delta, those that it or
+/// Every member unchanged: a plain OCI image layout with the bundle's own files beside it. Of a delta, those that it or
 /// its bases have.
 pub fn members(bundle: &Bundle) -> Plan {
     let beside = [members::MANIFEST, members::SIGNATURE, members::LAYOUT, members::SOURCES];
@@ -78,7 +78,7 @@ pub fn single_layout(bundle: &Bundle, items: &[Item<'_>]) -> Result<Plan, Extrac
             Item::File(artifact) => wrapped(bundle, artifact)?,
             Item::Image { artifacts, single } => image(bundle, artifacts, *single)?,
             Item::Member(name) => {
-                let what = "a member that index.json does not name: it can be taken out as a file only";
+                let what = "a member that index.json does not name: it can be extracted as a file only";
                 return Err(ExtractError::WrongKind { item: name.clone(), what });
             }
         };

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use super::{ExtractError, Plan, io_error};
 
-/// Lies in a folder that an extract has begun: only what is beside it is ours to use again or to remove.
+/// Marks a folder that an extract created: only files in such a folder are reused or removed.
 const MARK: &str = ".kubexm-extract";
 
 /// Where files are written.

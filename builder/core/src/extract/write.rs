@@ -70,7 +70,7 @@ pub fn write(
     Ok(written)
 }
 
-/// A file that an interrupted run has left, where it has the very bytes.
+/// A file that an interrupted run left, if its bytes are the right ones.
 fn complete(bundle: &Bundle, output: &Output, target: &Path) -> Result<Option<Extracted>, ExtractError> {
     let Some(there) = check_regular(target)? else { return Ok(None) };
     let (size, sha256) = match &output.content {
@@ -117,7 +117,7 @@ fn replaceable(plan: &Plan, folder: &Path, force: bool) -> Result<(), ExtractErr
     }
 }
 
-/// Makes the folders between, none of which may be a link: what is behind one may lie anywhere.
+/// Makes the folders between, none of which may be a link: its target may be anywhere.
 fn parents(folder: &Path, path: &Path, made: &mut BTreeSet<PathBuf>) -> Result<(), ExtractError> {
     let mut at = folder.to_owned();
     for part in path.parent().into_iter().flat_map(Path::components) {

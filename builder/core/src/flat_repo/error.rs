@@ -29,7 +29,7 @@ pub enum FlatError {
     /// Not the family that was asked for.
     #[error("{} holds packages of another family than the operating system that was named", .0.display())]
     WrongFamily(PathBuf),
-    /// A package that is none.
+    /// A file that is not a valid package.
     #[error("{file} {why}; it was not made a repository of")]
     Package {
         /// Its name.

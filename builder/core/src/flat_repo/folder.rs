@@ -1,4 +1,4 @@
-//! The packages of a folder: which files they are, and what each says of itself.
+//! The packages of a folder: which files they are, and the metadata in each.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -27,7 +27,7 @@ pub(super) fn package_files(folder: &Path) -> Result<Vec<String>, FlatError> {
         }
         let wrong = |why: &str| FlatError::Package { file: shown.clone(), why: why.to_owned() };
         if !entry.path().is_file() {
-            return Err(wrong("is no file (a folder, or a link that leads nowhere)"));
+            return Err(wrong("is not a file (a folder, or a dangling link)"));
         }
         files.push(name.into_string().map_err(|_| wrong("has a name that is not UTF-8"))?);
     }
@@ -76,7 +76,7 @@ pub(super) fn no_twins(packages: &[Listed]) -> Result<(), FlatError> {
         let Some(other) = seen.insert(label.clone(), listed).filter(|other| other.digest != listed.digest) else {
             continue;
         };
-        let why = format!("and {} are both {label}, and differ; keep the one that is meant", other.file);
+        let why = format!("and {} are both {label}, and differ; keep the right one", other.file);
         return Err(FlatError::Package { file: listed.file.clone(), why });
     }
     Ok(())

@@ -39,7 +39,8 @@ pub struct Published {
     pub written: Vec<String>,
 }
 
-/// Makes a folder of packages a repository, or brings its metadata up to what the folder holds now. Package files stay as they are.
+/// Makes a folder of packages a repository, or brings its metadata up to what the folder holds now. Package files are
+/// not changed.
 pub fn publish(folder: &Path, options: &Options<'_>) -> Result<Published, FlatError> {
     let files = package_files(folder)?;
     let is_deb = |file: &String| file.ends_with(".deb");

@@ -1,4 +1,4 @@
-//! What is asked of a repository, and what is in it.
+//! The request for a flat repository, and its content.
 
 use kubexm_packages::rpm::file::Rpm;
 use kubexm_packages::trust::{Keyring, Policy, SiteKey};
@@ -12,7 +12,8 @@ pub struct Options<'a> {
     pub date: i64,
     /// The family that the packages must be of; any when none.
     pub family: Option<Family>,
-    /// Whose signatures each .rpm must carry; none: whoever they are of, and what dnf would not trust is reported.
+    /// Whose signatures each .rpm must carry; with none any signer is accepted, and what dnf would not trust is
+    /// reported.
     pub vendor: Option<Vendor>,
     /// Today, in seconds of Unix time: keys may have expired.
     pub now: i64,

@@ -37,8 +37,8 @@ pub enum HandOverError {
         /// The folder.
         path: PathBuf,
     },
-    /// What is where the folder is to be made is another's.
-    #[error("{} is no folder that a hand-over began; move it away, or choose another folder", path.display())]
+    /// The work folder exists and was not created by this program.
+    #[error("{} was not created by a hand-over; move it away, or choose another folder", path.display())]
     InTheWay {
         /// Where the folder is made before it has its name.
         path: PathBuf,
@@ -50,7 +50,7 @@ pub enum HandOverError {
         path: PathBuf,
     },
     /// Files of this name cannot lie on every stick.
-    #[error("{name:?} is no name for files on a stick: {problem}; give another with --name")]
+    #[error("{name:?} cannot be used as a file name on a USB stick: {problem}; give another with --name")]
     Name {
         /// The name.
         name: String,
@@ -87,7 +87,7 @@ pub enum HandOverError {
     Sign {
         /// How the program ends on it.
         code: ExitCode,
-        /// What the signer said.
+        /// The signer's error.
         problem: String,
     },
 }

@@ -13,10 +13,10 @@ use super::{HandOverError, io_error};
 /// The last file that is written: without it a folder is not whole.
 pub(super) const README: &str = "README.txt";
 
-/// Lies in a folder under way that we have made: only what is beside it is ours to remove.
+/// Marks an unfinished folder that a hand-over created: only files in such a folder are removed.
 const MARK: &str = ".kubexm-hand-over";
 
-/// A folder under way, locked.
+/// An unfinished folder, locked.
 pub(super) struct Folder {
     /// Where files are written now.
     work: PathBuf,
@@ -148,8 +148,8 @@ fn is_new(target: &Path, force: bool) -> Result<bool, HandOverError> {
     }
 }
 
-/// Marks the folder as ours, and empties it of what a run that was killed has left. What lies in one without the mark is
-/// somebody else's.
+/// Marks the folder as created by this program, and removes what an interrupted run left in it. Files in a folder
+/// without the mark are not touched.
 fn take_over(work: &Path) -> Result<(), HandOverError> {
     let there: Vec<PathBuf> = fs::read_dir(work)
         .and_then(|entries| entries.map(|entry| Ok(entry?.path())).collect())

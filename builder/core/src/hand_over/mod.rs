@@ -194,7 +194,7 @@ enum From {
 }
 
 /// One for each platform of the bundle, and for those that one was given for, before anything is written. A bundle of extras
-/// needs none, and of a delta the far side has those that it leaves out.
+/// needs none, and for a delta the target side has those that it leaves out.
 fn installers(request: &HandOver<'_>) -> Result<Vec<(String, Platform, From)>, HandOverError> {
     let manifest = request.bundle.manifest();
     let given = Installers::look(request.installers, None)?;
@@ -217,7 +217,7 @@ fn installers(request: &HandOver<'_>) -> Result<Vec<(String, Platform, From)>, H
     Ok(all)
 }
 
-/// The bundle's files in the folder. Volumes stay as they are, unless another size is asked for.
+/// The bundle's files in the folder. Volumes are kept, unless another size is requested.
 fn write_bundle(
     request: &HandOver<'_>,
     folder: &Folder,
@@ -279,7 +279,7 @@ fn raw_signature(signer: &Signer<'_>, bytes: &[u8]) -> Result<Vec<u8>, HandOverE
     let signature = sign(signer, bytes)?;
     STANDARD.decode(&signature.sig).map_err(|e| HandOverError::Sign {
         code: ExitCode::Internal,
-        problem: format!("the signature is no base64: {e}"),
+        problem: format!("the signature is not base64: {e}"),
     })
 }
 

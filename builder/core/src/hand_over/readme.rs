@@ -1,4 +1,4 @@
-//! The page of instructions: plain ASCII, short lines, for somebody tired at an old host.
+//! The page of instructions: plain ASCII, short lines, for a reader at an old host without UTF-8.
 
 use kubexm_spec::Arch;
 
@@ -49,44 +49,44 @@ pub(super) fn text(page: &Page<'_>) -> String {
         format!("{step}. {title}\n{}\n", "-".repeat(title.len() + 3))
     };
     if let Some(algorithm) = page.signed {
-        text.push_str(&heading("Is it from whom you think?"));
+        text.push_str(&heading("Is it from the right sender?"));
         text.push_str(&format!(
             "Take release.pub, the sender's public key, from ANOTHER way: you have\n\
              it already, or it came by another person, or its sum was read to you\n\
              on the telephone:\n\n    openssl pkey -pubin -in release.pub -outform DER | sha256sum\n\n\
              {stem}.pub in this folder is a copy for convenience. It proves\n\
-             nothing: who can change the bundle can change it too. Then:\n\n"
+             nothing: anyone who can change the bundle can change it too. Then:\n\n"
         ));
         text.push_str(&match algorithm {
             "ed25519" => format!(
                 "    openssl pkeyutl -verify -pubin -inkey release.pub -rawin \\\n        \
                  -in {stem}.sums -sigfile {stem}.sums.sig\n\n\
-                 must say: Signature Verified Successfully (needs OpenSSL 3).\n\n"
+                 must print: Signature Verified Successfully (needs OpenSSL 3).\n\n"
             ),
             _ => format!(
                 "    openssl dgst -sha256 -verify release.pub \\\n        -signature {stem}.sums.sig {stem}.sums\n\n\
-                 must say: Verified OK\n\n"
+                 must print: Verified OK\n\n"
             ),
         });
     }
     text.push_str(&heading("Is every byte here?"));
     text.push_str(&format!(
         "    sha256sum -c {stem}.sums\n\n\
-         must say OK in every line. If a line says FAILED, bring that one file\n\
+         must print OK on every line. If a line has FAILED, copy that one file\n\
          again; the others are good.\n\n"
     ));
     if page.signed.is_none() {
         text.push_str(
-            "Nobody signed these sums: they find damage, and not somebody who\n\
-             changed the bundle and the sums.\n\n",
+            "These sums are not signed: they show damage, but not that somebody\n\
+             changed both the bundle and the sums.\n\n",
         );
     }
     if page.signed.is_none() && page.bundle_signed {
-        text.push_str(&heading("Is the bundle from whom you think?"));
+        text.push_str(&heading("Is the bundle from the right sender?"));
         text.push_str(&own_signature(page));
     }
     if page.cluster.is_none() && page.installers.is_empty() {
-        text.push_str("kubexm-bundle list, extract and cat take out what is in it.\n");
+        text.push_str("kubexm-bundle list, extract and cat read its content.\n");
         return text;
     }
     install(page, &mut text, &mut heading);
@@ -104,7 +104,7 @@ fn own_signature(page: &Page<'_>) -> String {
          on the telephone:\n\n    openssl pkey -pubin -in release.pub -outform DER | sha256sum\n\n\
          Where you have a kubexm-bundle that you trust:\n\n    \
          kubexm-bundle verify --key release.pub {bundle}\n\n\
-         must say: signature valid. ",
+         must print: signature valid. ",
         if page.installers.is_empty() { "" } else { ", and not for the\nprograms beside it" },
     );
     if !page.installers.is_empty() {
@@ -130,7 +130,8 @@ fn install(page: &Page<'_>, text: &mut String, heading: &mut dyn FnMut(&str) -> 
     text.push_str(&heading("Look at the hosts; this changes nothing"));
     text.push_str(&format!("    kubexm-install preflight --bundle {bundle}{key}{base}\n\n"));
     text.push_str(
-        "It reads every byte of the bundle, and says which host lacks what.\n\
+        "It reads every byte of the bundle, and reports what is missing\n\
+         on which host.\n\
          Another cluster.yaml than the one in the bundle: -f cluster.yaml\n\n",
     );
     if !page.bundle_signed {
@@ -142,14 +143,14 @@ fn install(page: &Page<'_>, text: &mut String, heading: &mut dyn FnMut(&str) -> 
     text.push_str(&heading("Install"));
     text.push_str(&format!("    kubexm-install create --bundle {bundle}{key}{base}\n\n"));
     text.push_str(
-        "It shows the plan and asks before it changes anything. What was cut off\n\
-         continues with: kubexm-install resume\n",
+        "It shows the plan and asks before it changes anything. An\n\
+         interrupted run continues with: kubexm-install resume\n",
     );
 }
 
 fn make_a_program(page: &Page<'_>, text: &mut String, heading: &mut dyn FnMut(&str) -> String) {
     text.push_str(&heading("Make the installer a program"));
-    text.push_str("Ask the host what it is (uname -m), and take the file for it:\n\n");
+    text.push_str("Check the host's architecture (uname -m), and take the file for it:\n\n");
     for (name, arch) in page.installers {
         text.push_str(&format!("    {:8} {name}\n", arch.uname()));
     }
@@ -190,7 +191,7 @@ mod tests {
                 assert!(text.contains(word), "{word}: {text}");
             }
             assert_eq!(text.contains("proves"), signed.is_some());
-            assert!(!text.contains("the bundle from whom"), "{text}");
+            assert!(!text.contains("the bundle from the right sender"), "{text}");
             let without = super::text(&Page { installers: &[], ..page });
             assert!(without.contains("that you have already") && without.contains("create --bundle"), "{without}");
         }
@@ -211,7 +212,7 @@ mod tests {
         };
         let text = super::text(&page);
         let words =
-            ["Nobody signed these sums", "ANOTHER way", "verify --key release.pub s.tar.zst", "programs beside it"];
+            ["These sums are not signed", "ANOTHER way", "verify --key release.pub s.tar.zst", "programs beside it"];
         assert!(words.iter().all(|word| text.contains(word)), "{text}");
         let key = text.find("Take release.pub").unwrap();
         assert!(key < text.find("preflight --bundle s.tar.zst --key release.pub").unwrap(), "{text}");

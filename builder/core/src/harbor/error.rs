@@ -4,7 +4,7 @@ use kubexm_spec::ExitCode;
 
 /// An installer that cannot be used.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
-#[error("{item}: it is no offline installer of Harbor: {problem}")]
+#[error("{item}: it is not an offline installer of Harbor: {problem}")]
 pub struct HarborError {
     /// The artifact's key and platform.
     pub item: String,

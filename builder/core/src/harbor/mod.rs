@@ -182,7 +182,8 @@ fn saved(archive: impl Read) -> Result<BTreeSet<String>, String> {
     let list = list.ok_or_else(|| "its images have no manifest.json".to_owned())?;
     let mut all = BTreeSet::new();
     for tag in list.into_iter().filter_map(|image| image.tags).flatten() {
-        let reference = Reference::read(&tag).ok_or_else(|| format!("{tag:?} in its list is no name of an image"))?;
+        let reference =
+            Reference::read(&tag).ok_or_else(|| format!("{tag:?} in its list is not the name of an image"))?;
         all.insert(reference.to_string());
     }
     if all.is_empty() { Err("the list of its images is empty".to_owned()) } else { Ok(all) }
@@ -191,7 +192,7 @@ fn saved(archive: impl Read) -> Result<BTreeSet<String>, String> {
 /// Shows the regular files of a tar archive in turn, until it was enough.
 fn each(from: impl Read, mut look: impl FnMut(&str, &mut dyn Read) -> Result<bool, String>) -> Result<(), String> {
     let mut archive = tar::Archive::new(from);
-    let unreadable = |e: io::Error| format!("it is no gzip-compressed tar archive: {e}");
+    let unreadable = |e: io::Error| format!("it is not a gzip-compressed tar archive: {e}");
     for (index, entry) in archive.entries().map_err(unreadable)?.enumerate() {
         let mut entry = entry.map_err(unreadable)?;
         if index >= MEMBERS_LIMIT {
@@ -262,14 +263,14 @@ mod tests {
     fn what_is_no_installer_is_refused_with_the_reason() {
         let images_of = |inner: &[u8]| tgz(&[("harbor/harbor.v2.10.2.tar.gz", inner)]);
         for (bytes, reason) in [
-            (b"<html>".to_vec(), "no gzip"),
+            (b"<html>".to_vec(), "not a gzip"),
             (tgz(&[("harbor/install.sh", b"x")]), "no harbor.VERSION.tar.gz"),
             (images_of(&tgz(&[("x", b"y")])), "no manifest.json"),
-            (images_of(b"no archive"), "no gzip"),
+            (images_of(b"no archive"), "not a gzip"),
             (installer("{}"), "cannot be read"),
             (installer("[]"), "is empty"),
             (installer(&" ".repeat(LIST_LIMIT as usize + 10)), "more than"),
-            (installer(r#"[{"RepoTags":["NO IMAGE"]}]"#), "no name of an image"),
+            (installer(r#"[{"RepoTags":["NO IMAGE"]}]"#), "not the name of an image"),
             (installer(LIST)[..150].to_vec(), "archive"),
         ] {
             let error = images(bytes.as_slice()).unwrap_err();
@@ -317,7 +318,7 @@ mod tests {
         assert_eq!(reported(&installer(&saved(&listed))).unwrap(), [""; 0]);
         let less = reported(&installer(&saved(&listed[1..]))).unwrap();
         assert!(less.len() == 1 && less[0].contains(&listed[0]) && less[0].contains(&needed.version), "{less:?}");
-        assert!(reported(b"<html>").unwrap_err().to_string().contains("no offline installer"));
+        assert!(reported(b"<html>").unwrap_err().to_string().contains("not an offline installer"));
     }
 
     #[test]

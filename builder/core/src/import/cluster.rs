@@ -34,7 +34,7 @@ const ORDER: &[&str] = &[
     "bundle",
 ];
 
-/// The whole file, and what it leaves to KubeKey.
+/// The whole file, and the defaults of KubeKey for fields that it does not set.
 pub fn cluster(root: &Place<'_>) -> (Map, Vec<Assumed>) {
     known(root);
     let name = name(root, "cluster");

@@ -1,5 +1,5 @@
-//! Where KubeKey's default is another one than ours, as data: what a file leaves to KubeKey is written out, so that the
-//! imported cluster is the one that KubeKey made.
+//! KubeKey's defaults that differ from kubexm's, as data: a field that the file does not set is written out, so that
+//! the imported cluster is the one that KubeKey made.
 //!
 //! Compared with KubeKey 3's source (`cmd/kk/apis/kubekey/v1alpha2/default.go`, `pkg/kubernetes/templates/kubeadm_config.go`,
 //! `pkg/etcd/templates/etcd_env.go`, `pkg/bootstrap/os/templates/init_script.go`, `pkg/bootstrap/registry`). Not here is what
@@ -131,7 +131,7 @@ pub(super) const ROWS: &[Row] = &[
     row("spec.registry.port", "443", &["registry", "port"], Ours::Number(443), When::DockerRegistry),
 ];
 
-/// Writes what the file leaves to KubeKey.
+/// Writes KubeKey's defaults for fields that the file does not set.
 pub(super) fn apply(root: &Place<'_>, spec: &mut Map) -> Vec<Assumed> {
     let mut assumed = Vec::new();
     for row in ROWS.iter().filter(|row| !is_said(root, row)) {
@@ -154,7 +154,7 @@ pub(super) fn apply(root: &Place<'_>, spec: &mut Map) -> Vec<Assumed> {
     assumed
 }
 
-/// Whether the file says the field itself, carried over or reported. Flags are looked for one by one, among ours.
+/// Whether the file sets the field itself, carried over or reported. Flags are looked for one by one, among ours.
 fn is_said(root: &Place<'_>, row: &Row) -> bool {
     let names: Vec<&str> = row.field.split('.').collect();
     let flags = names.last().is_some_and(|name| name.ends_with("Args"));

@@ -17,13 +17,13 @@ pub enum ImportError {
     #[error("it cannot be read:\n{0}")]
     Yaml(Problems),
     /// It is no JSON of pods.
-    #[error("it is no list of pods, as `kubectl get pods -A -o json` prints it: {0}")]
+    #[error("it is not a list of pods, as `kubectl get pods -A -o json` prints it: {0}")]
     Pods(String),
     /// No file of KubeKey's has so much in it.
     #[error("it has more than {MOST} values, aliases counted as what they stand for")]
     Large,
     /// Another version.
-    #[error("it is of {found}, and {KUBEKEY} is read: write it anew with the kk of that version")]
+    #[error("it is of {found}, and {KUBEKEY} is read: write it again with the kk of that version")]
     Version {
         /// Its `apiVersion`.
         found: String,
@@ -34,10 +34,10 @@ pub enum ImportError {
         /// Its `apiVersion` and `kind`.
         found: Option<String>,
     },
-    /// It says what no cluster.yaml can say, and would be another cluster without it.
-    #[error("what it says makes no cluster.yaml; fix this in it first:{}", .0.iter().map(|left| format!("\n{left}")).collect::<String>())]
+    /// It has settings that cluster.yaml cannot express and without which it would be another cluster.
+    #[error("no cluster.yaml can be made from it; fix this in it first:{}", .0.iter().map(|left| format!("\n{left}")).collect::<String>())]
     Refused(Vec<Left>),
-    /// A data structure of ours could not be written as text.
+    /// An internal data structure could not be serialized.
     #[error("cannot write cluster.yaml as text: {0}")]
     Encode(String),
 }

@@ -1,4 +1,4 @@
-//! Fields of theirs as fields of ours.
+//! KubeKey's fields as fields of cluster.yaml.
 
 use std::collections::BTreeSet;
 
@@ -30,7 +30,7 @@ pub(super) fn known(root: &Place<'_>) {
     root.at(&["metadata", "creationTimestamp"]).inspect(Place::taken);
 }
 
-/// A field of ours from one of theirs; it is remembered which.
+/// Sets a field of cluster.yaml from one of KubeKey's, and records which.
 pub(super) fn carry(from: &Place<'_>, old: &str, to: &mut Map, new: &str, read: impl Fn(&Place<'_>) -> Option<Yaml>) {
     let Some(at) = from.get(old) else { return };
     if let Some(value) = read(&at) {
@@ -71,7 +71,7 @@ pub(super) fn one_or_more(text: &str) -> Yaml {
     }
 }
 
-/// Names of environment variables that secrets are had from: each name of the file has its own.
+/// Names of environment variables that secrets are read from, one for each name in the file.
 #[derive(Default)]
 pub(super) struct Variables(BTreeSet<String>);
 

@@ -1,4 +1,4 @@
-//! Holds what is written against the strict reader of cluster.yaml: what it does not take is left out and reported, and where
+//! Checks the result with the strict reader of cluster.yaml: what it refuses is left out and reported, and where
 //! that would make another cluster of it, nothing is written.
 
 use std::collections::BTreeSet;
@@ -103,10 +103,10 @@ fn is_essential(path: &str) -> bool {
         })
 }
 
-/// What is said of a problem: at the place that the value came from.
+/// The message about a problem, with the line that the value came from.
 fn problem_at_source(root: &Map, problem: &Problem) -> Left {
     let hint = if problem.hint.is_empty() { String::new() } else { format!(" ({})", problem.hint) };
-    let reason = format!("as {} of cluster.yaml it cannot be: {}{hint}", problem.path, problem.text);
+    let reason = format!("it is not valid as {} of cluster.yaml: {}{hint}", problem.path, problem.text);
     let left = Left { line: 0, path: problem.path.clone(), reason };
     match nearest(root, &problem.path, None) {
         Some(origin) => left_of(&left, &origin),

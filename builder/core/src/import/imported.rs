@@ -10,8 +10,8 @@ pub struct Imported {
     pub kind: String,
     /// A cluster.yaml that our own reader takes.
     pub cluster_yaml: String,
-    /// What it does not say that the file said, or not as it was said, in the order of lines.
+    /// What was in the file and was not carried over, or was changed, in the order of lines.
     pub left: Vec<Left>,
-    /// What the file leaves to KubeKey, where KubeKey's default is another one than ours.
+    /// Fields that the file does not set and whose default in KubeKey differs from kubexm's.
     pub assumed: Vec<Assumed>,
 }

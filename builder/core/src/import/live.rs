@@ -19,7 +19,7 @@ const LISTS: [(&str, &str); 3] = [
     ("ephemeralContainers", "ephemeralContainerStatuses"),
 ];
 
-/// A cluster.yaml of extras with every image that a pod names, by the digest that runs where the runtime tells it.
+/// A cluster.yaml of extras with every image that a pod names, by the running digest if the runtime reports it.
 pub fn live(json: &[u8]) -> Result<Imported, ImportError> {
     let value: Value = serde_json::from_slice(json).map_err(|e| ImportError::Pods(e.to_string()))?;
     let items = match value["kind"].as_str() {
@@ -35,7 +35,7 @@ pub fn live(json: &[u8]) -> Result<Imported, ImportError> {
     }
     for other in others {
         let (kind, name) = (other["kind"].as_str().unwrap_or("?"), other["metadata"]["name"].as_str().unwrap_or("?"));
-        left.push(Left { line: 0, path: format!("{kind} {name}"), reason: "it is no pod".to_owned() });
+        left.push(Left { line: 0, path: format!("{kind} {name}"), reason: "it is not a pod".to_owned() });
     }
     for pod in pods {
         let text = |name: &str| pod["metadata"][name].as_str().unwrap_or("?").to_owned();
@@ -50,7 +50,7 @@ pub fn live(json: &[u8]) -> Result<Imported, ImportError> {
                     Ok(Found { reference, instead_of_id }) => {
                         if instead_of_id {
                             say(format!(
-                                "its image is named by its id alone: it is carried as {reference}, and is to be named so"
+                                "its image is named by its id alone: it is carried as {reference}, refer to it by this name"
                             ));
                         }
                         images.entry(reference).or_insert(());
@@ -94,7 +94,7 @@ fn reference(container: &Value, status: Option<&Value>) -> Result<Found, String>
         let pulled = id.split_once('@').filter(|(name, digest)| !name.is_empty() && digest.parse::<Digest>().is_ok());
         let full = pulled.and_then(|_| full_reference(id).ok());
         return full.map(|reference| Found { reference, instead_of_id: true }).ok_or_else(|| {
-            "its image is named by its id alone, which no registry serves, and its node does not say where it is from; push \
+            "its image is named by its id alone, which no registry serves, and its node does not state its source; push \
              it to a registry, or give an OCI layout of it (extraImages, from)"
                 .to_owned()
         });

@@ -25,7 +25,7 @@ pub fn manifest(root: &Place<'_>) -> Map {
         // An artifact of KubeKey has the images of its list; a bundle has its own network's besides.
         spec.add(&["network", "plugin"], "flannel".into(), NO_PLUGIN);
         root.tell(
-            "a Manifest names no network plugin: flannel is written, which is ours by itself, and carried; write the cluster's \
+            "a Manifest names no network plugin: flannel, the default, is written and carried; write the cluster's \
              own into spec.network.plugin (KubeKey's is calico), or none where these images bring it",
         );
     }
@@ -162,7 +162,7 @@ fn images(from: &Place<'_>) -> Vec<Map> {
     let (mut all, mut seen) = (Vec::new(), std::collections::BTreeSet::new());
     for at in from.items() {
         let Some(text) = at.text() else {
-            at.leave("it is no name of an image");
+            at.leave("it is not the name of an image");
             continue;
         };
         match full_reference(text) {

@@ -1,4 +1,5 @@
-//! Other tools' files as cluster.yaml: what can be carried over is, and of everything else is said where it is and why.
+//! Other tools' files as cluster.yaml: what can be carried over is; everything else is reported with its line and
+//! reason.
 //! Pure; no value that may be a secret is ever repeated. What is written is read by [`kubexm_spec::cluster::parse`], or
 //! nothing is.
 

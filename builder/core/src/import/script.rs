@@ -1,11 +1,11 @@
-//! Secrets that stand in a shell script: looked for line by line, by how they are handed over. What only says where a secret is
-//! to be had (`$PASSWORD`, `$(cat file)`, a path) is none.
+//! Secrets in a shell script: searched line by line, by how they are passed. A reference to a secret
+//! (`$PASSWORD`, `$(cat file)`, a path) is not one.
 //!
-//! This is no shell: what it takes for a secret and is none costs a warning, and a script that is to be written by hand.
+//! This is not a shell parser: a false positive costs a warning, and a script that must be written by hand.
 
 use super::secrets;
 
-/// Beginnings of tokens that say themselves what they are, and how long such a token is at least.
+/// Prefixes of well-known tokens, and the least length of such a token in bytes.
 const SHAPES: [(&str, usize); 8] = [
     ("ghp_", 36),
     ("gho_", 36),
@@ -33,7 +33,7 @@ const ENDS: [&str; 12] = [
 ];
 /// Other such names, whole or behind a mark.
 const WHOLE: [&str; 3] = ["pass", "auth", "dockerconfigjson"];
-/// A value below one of these is where a secret is to be had.
+/// A value with one of these prefixes is a path to a secret, not the secret.
 const ROOTS: [&str; 9] = ["/etc/", "/var/", "/run/", "/root/", "/home/", "/opt/", "/usr/", "/tmp/", "/dev/"];
 /// Values that are none.
 const EMPTY: [&str; 11] = ["true", "false", "yes", "no", "null", "none", "0", "1", "|", ">", "-"];

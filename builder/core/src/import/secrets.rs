@@ -1,9 +1,9 @@
-//! What lets somebody in, and does not travel: cluster.yaml is in every bundle.
+//! Credentials, which are not carried over: cluster.yaml is in every bundle.
 
 use super::left::{Left, left_of};
 use super::yaml::{Field, Map, Yaml};
 
-/// What is said of a value that is left out for its name.
+/// The note about a value that is left out because of its name.
 pub const LEFT_OUT: &str = "it looks like a secret, and no secret is in cluster.yaml, which travels in the bundle";
 
 /// Whether what bears this name is a secret, as the reader of cluster.yaml has it: `oidc-client-secret`, `adminPassword`.

@@ -1,4 +1,4 @@
-//! A foreign YAML file of which is known what was read: what was not is reported.
+//! A foreign YAML file that records which fields were read: the others are reported.
 
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -9,7 +9,7 @@ use super::left::Left;
 use super::yaml::{Map, Origin, Yaml};
 use super::{scalar, secrets};
 
-/// The default word on a field that nothing of ours stands for.
+/// The default reason for a field without an equivalent in cluster.yaml.
 const NO_FIELD: &str = "cluster.yaml has no field for it";
 
 /// What became of places, by the address of their node: a path may be spelt in two ways.
@@ -20,7 +20,7 @@ type Seen = RefCell<HashMap<usize, Fate>>;
 struct Fate {
     /// It is carried over, with what is in it.
     taken: bool,
-    /// What there is to say of it.
+    /// The note about it.
     reasons: Vec<String>,
     /// What is said of it besides: what is in it is reported by itself all the same.
     notes: Vec<String>,
@@ -51,7 +51,7 @@ impl<'a> Source<'a> {
         Place { path: String::new(), line: self.tree.line, node: self.tree, seen: &self.seen }
     }
 
-    /// Everything that was not carried over, or of which there is something to say.
+    /// Everything that was not carried over, or that has a note.
     pub fn left(&'a self) -> Vec<Left> {
         let mut left = Vec::new();
         self.root().walk(false, &mut left);
@@ -146,7 +146,7 @@ impl<'a> Place<'a> {
         self.truth() == Some(true)
     }
 
-    /// A number, or a text of one; 0 is as if it were not said, as Go's empty value is.
+    /// A number, or a text of one; 0 counts as not set, like Go's zero value.
     pub fn number(&self) -> Option<u64> {
         let number = match scalar::value(self.node)? {
             Yaml::Int(number) => u64::try_from(number).ok(),
@@ -155,12 +155,12 @@ impl<'a> Place<'a> {
         };
         match number {
             Some(_) => self.taken(),
-            None => self.leave("it is no whole number, or less than none"),
+            None => self.leave("it is not a whole number, or less than none"),
         }
         number.filter(|number| *number > 0)
     }
 
-    /// Whether it is the number 0, which KubeKey takes for nothing said.
+    /// Whether it is the number 0, which KubeKey treats as not set.
     pub fn is_zero(&self) -> bool {
         scalar::value(self.node) == Some(Yaml::Int(0))
     }

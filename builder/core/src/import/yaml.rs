@@ -1,5 +1,5 @@
 //! The cluster.yaml that is written: fields in an order that people expect, each with the place it comes from, so that what
-//! our own reader does not take can be determined there.
+//! the strict reader refuses can be reported with that place.
 
 use kubexm_spec::yaml::{At, Data, Node, Sink};
 use serde::ser::{Error as _, Serialize, SerializeMap, SerializeSeq, Serializer};

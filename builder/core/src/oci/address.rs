@@ -42,7 +42,7 @@ impl FromStr for Address {
         }
         let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | ':' | '[' | ']');
         if host.is_empty() || !host.chars().all(plain) {
-            return Err(format!("{host:?} is no host"));
+            return Err(format!("{host:?} is not a host"));
         }
         let (repository, wanted) = match path.split_once('@') {
             Some((name, digest)) => {
@@ -55,12 +55,12 @@ impl FromStr for Address {
             },
         };
         if !is_repository(repository) {
-            return Err(format!("{repository:?} is no name of a repository (small letters, digits, . _ - and /)"));
+            return Err(format!("{repository:?} is not the name of a repository (small letters, digits, . _ - and /)"));
         }
         if let Wanted::Tag(tag) = &wanted
             && !is_tag(tag)
         {
-            return Err(format!("{tag:?} is no tag (letters, digits, . _ -; at most {TAG_MAX})"));
+            return Err(format!("{tag:?} is not a tag (letters, digits, . _ -; at most {TAG_MAX})"));
         }
         Ok(Self { host: host.to_owned(), repository: repository.to_owned(), wanted })
     }

@@ -14,7 +14,7 @@ pub const ARTIFACT_TYPE: &str = "application/vnd.kubexm.bundle.v1";
 pub const MANIFEST_LAYER: &str = "application/vnd.kubexm.bundle.manifest.v1+json";
 /// Media type of the layer `layout.json`.
 pub const LAYOUT_LAYER: &str = "application/vnd.kubexm.bundle.layout.v1+json";
-/// Media type of every other member. Opaque: an image's manifest or index in it is none to the registry.
+/// Media type of every other member. Opaque: the registry does not treat an image's manifest or index in it as one.
 pub const MEMBER_LAYER: &str = "application/vnd.kubexm.bundle.member.v1";
 /// Media type of an image manifest, which an artifact's is.
 pub const IMAGE_MANIFEST: &str = "application/vnd.oci.image.manifest.v1+json";
@@ -60,9 +60,9 @@ pub enum ArtifactError {
         size: usize,
     },
     /// Something else is stored there.
-    #[error("it is no bundle but {found}; name what kubexm-bundle push wrote")]
+    #[error("it is not a bundle but {found}; name an artifact that kubexm-bundle push wrote")]
     NotABundle { found: String },
-    /// It calls itself a bundle and is none.
+    /// Its artifact type is that of a bundle, but it is not a valid one.
     #[error("the artifact is not one that kubexm-bundle wrote: {0}")]
     Broken(String),
 }
@@ -71,7 +71,7 @@ impl Artifact {
     /// The members of a bundle's file, without the signature, which is a referrer.
     ///
     /// # Errors
-    /// sources.json, of which nothing else has the digest, cannot be read.
+    /// sources.json cannot be read; no digest of it exists elsewhere.
     pub fn of(bundle: &Bundle) -> Result<Self, ArchiveError> {
         let mut layers = Vec::new();
         for member in bundle.members() {
@@ -106,7 +106,7 @@ impl Artifact {
         }
     }
 
-    /// Reads a manifest that anybody may have written. What comes out has only names that a bundle has, each once, and a
+    /// Reads an untrusted manifest. What comes out has only names that a bundle has, each once, and a
     /// sum of sizes that fits into 64 bits.
     pub fn parse(bytes: &[u8]) -> Result<Self, ArtifactError> {
         let document = Document::read(bytes)?;
@@ -141,7 +141,7 @@ impl Artifact {
                     || blob.is_some_and(|digest| digest == Ok(layer.digest))
             };
             if wanted.is_none() && !is_member() {
-                return broken(format!("{} is no name of a member, or not that of its own digest", shown(name)));
+                return broken(format!("{} is not the name of a member, or not that of its own digest", shown(name)));
             }
             if wanted.is_some() && layer.size > DOCUMENT_LIMIT {
                 return broken(format!("its {name} would have {} bytes", layer.size));
@@ -155,7 +155,7 @@ impl Artifact {
             };
         }
         if self.layers.len() < 2 {
-            return broken("it lacks manifest.json or layout.json".to_owned());
+            return broken("manifest.json or layout.json is missing in it".to_owned());
         }
         Ok(())
     }
@@ -167,7 +167,7 @@ impl Artifact {
         let mut layers = self.layers.get(2..).unwrap_or_default();
         let sources = layers.split_last().filter(|(last, _)| last.name == members::SOURCES);
         if sources.map(|(last, _)| last.size) != layout.sources {
-            return broken("its sources.json is not the one that layout.json tells".to_owned());
+            return broken("its sources.json is not the one that layout.json describes".to_owned());
         }
         if let Some((_, rest)) = sources {
             layers = rest;
@@ -284,7 +284,7 @@ impl Descriptor {
         let name = self.annotations.title;
         let name = name.ok_or_else(|| ArtifactError::Broken("a layer has no title".to_owned()))?;
         let digest =
-            self.digest.parse().map_err(|_| ArtifactError::Broken(format!("{} is no sha256", shown(&name))))?;
+            self.digest.parse().map_err(|_| ArtifactError::Broken(format!("{} is not a sha256", shown(&name))))?;
         Ok(Layer { name, digest, size: self.size })
     }
 }

@@ -41,11 +41,11 @@ pub enum OciError {
         /// As layout.json names it.
         theirs: String,
     },
-    /// A data structure of ours could not be written as text.
+    /// An internal data structure could not be serialized.
     #[error("cannot write {what} as text: {reason}")]
     Encode {
         what: &'static str,
-        /// What the writer said.
+        /// The writer's error.
         reason: String,
     },
     /// A task of this program died.

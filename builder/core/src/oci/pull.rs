@@ -54,7 +54,7 @@ pub struct Pulled {
     pub recoded: bool,
 }
 
-/// The two documents that say what the layers are.
+/// The two documents that describe the layers.
 struct Head {
     manifest: Manifest,
     layout: Layout,
@@ -62,7 +62,7 @@ struct Head {
     bundle_id: Digest,
 }
 
-/// Fetches what the store lacks, and writes the bundle again from its members.
+/// Fetches what is missing in the store, and writes the bundle again from its members.
 pub async fn pull(pull: &Pull<'_>, report: Report<'_>) -> Result<Pulled, OciError> {
     let place = format!("{}/{} {}", pull.from.registry, pull.from.repository, pull.wanted);
     let wrong = |source| OciError::Artifact { place: place.clone(), source };
@@ -114,10 +114,10 @@ fn descriptor(layer: &Layer) -> Descriptor {
     Descriptor { media_type: MEMBER_LAYER.to_owned(), digest: layer.digest, size: layer.size }
 }
 
-/// Reads manifest.json and layout.json, which anybody may have written.
+/// Reads manifest.json and layout.json, which are untrusted.
 fn head(store: &Store, documents: &[Layer], place: &str) -> Result<Head, OciError> {
     let [manifest_at, layout_at] = documents else {
-        let source = ArtifactError::Broken("it lacks manifest.json or layout.json".to_owned());
+        let source = ArtifactError::Broken("manifest.json or layout.json is missing in it".to_owned());
         return Err(OciError::Artifact { place: place.to_owned(), source });
     };
     let manifest_json = store.read(&manifest_at.digest, DOCUMENT_LIMIT)?;
@@ -135,7 +135,7 @@ fn head(store: &Store, documents: &[Layer], place: &str) -> Result<Head, OciErro
     Ok(Head { manifest, layout, bundle_id: hasher.finish() })
 }
 
-/// A document of the head, whose bytes are those that the artifact's manifest tells.
+/// A document of the head, checked against the digest in the artifact's manifest.
 fn document<T: DeserializeOwned>(name: &str, json: &[u8], place: &str) -> Result<T, OciError> {
     read_document(json).map_err(|e| match e.is_newer() {
         true => ArchiveError::Newer { path: PathBuf::from(place), what: format!("{name}: {e}") }.into(),
@@ -147,7 +147,7 @@ fn document<T: DeserializeOwned>(name: &str, json: &[u8], place: &str) -> Result
 }
 
 /// The signatures that refer to the bundle. Those of several pushes add up; what is no signature room is passed over, for
-/// anybody who may push may add to the list.
+/// everyone with push access may add to the list.
 async fn signatures(
     pull: &Pull<'_>,
     repository: &Repository,
@@ -169,14 +169,14 @@ async fn signatures(
         warn(format!("{left_out} listed signatures are left out: {which} {} are taken", referrer::LOOKS));
     }
     if !referrers.whole {
-        warn("the registry lists more than is asked for; signatures beyond that are left out".to_owned());
+        warn("the registry lists more than are read; signatures beyond that are left out".to_owned());
     }
     let mut rooms = Vec::new();
     for digest in chosen {
         match room(pull, repository, subject, &digest).await {
             Ok(room) => rooms.push(room),
             Err(OciError::Artifact { source, .. }) => {
-                warn(format!("{digest} is listed as a signature and is none ({source}); it is left out"));
+                warn(format!("{digest} is listed as a signature and is not one ({source}); it is left out"));
             }
             Err(error) => return Err(error),
         }
@@ -239,7 +239,7 @@ fn contents<'a>(pull: &Pull<'_>, artifact: &Artifact, head: &'a Head, signatures
     Contents { manifest: &head.manifest, inputs, delta, signatures, sources }
 }
 
-/// What the registry had contradicts itself; nothing of ours is at fault.
+/// The registry's content contradicts itself; this program is not at fault.
 fn unwritable(error: ArchiveError, place: &str) -> OciError {
     match error {
         ArchiveError::Unwritable { problem } => {

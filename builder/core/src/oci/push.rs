@@ -91,7 +91,7 @@ pub async fn push(push: &Push<'_>, report: Report<'_>) -> Result<Pushed, OciErro
     })
 }
 
-/// The signature room, where somebody has signed, and the bill of materials.
+/// The signature slot, if the bundle is signed, and the bill of materials.
 fn referrers(push: &Push<'_>) -> Result<Vec<Referrer>, OciError> {
     let mut all = Vec::new();
     if !push.bundle.signatures().is_empty() {

@@ -68,7 +68,7 @@ impl Referrer {
 pub fn parse(bytes: &[u8], artifact_type: &str, subject: &Digest) -> Result<Layer, ArtifactError> {
     let document = Document::read(bytes)?;
     if document.artifact_type.as_deref() != Some(artifact_type) {
-        return Err(ArtifactError::Broken(format!("a referrer that is listed as {artifact_type} is none")));
+        return Err(ArtifactError::Broken(format!("a referrer that is listed as {artifact_type} is not one")));
     }
     if document.subject.as_ref().and_then(|found| found.digest.parse().ok()) != Some(*subject) {
         return Err(ArtifactError::Broken("a referrer refers to something else".to_owned()));
@@ -77,7 +77,7 @@ pub fn parse(bytes: &[u8], artifact_type: &str, subject: &Digest) -> Result<Laye
     let mut layers = document.layers.into_iter();
     match (layers.next(), layers.next()) {
         (Some(layer), None) => layer.layer(),
-        _ => Err(ArtifactError::Broken("a referrer has not one layer".to_owned())),
+        _ => Err(ArtifactError::Broken("a referrer does not have exactly one layer".to_owned())),
     }
 }
 
@@ -123,15 +123,15 @@ pub fn looked_at(mut listed: Vec<Digest>, ordered: bool) -> (Vec<Digest>, usize)
 }
 
 /// The list for the tag of the referrers tag schema, with `added` in it; nothing when it is there already. What others
-/// have put into the list stays as it is.
+/// have put into the list is kept.
 pub fn with(index: Option<&[u8]>, added: &[(&Referrer, Subject)]) -> Result<Option<Vec<u8>>, ArtifactError> {
     let broken = |problem: &str| ArtifactError::Broken(format!("its list of referrers {problem}"));
     let mut list: Value = match index {
         Some(bytes) if bytes.len() > MANIFEST_LIMIT => return Err(broken("is too long")),
-        Some(bytes) => serde_json::from_slice(bytes).map_err(|_| broken("is no index"))?,
+        Some(bytes) => serde_json::from_slice(bytes).map_err(|_| broken("is not an index"))?,
         None => json!({ "manifests": [], "mediaType": IMAGE_INDEX, "schemaVersion": 2 }),
     };
-    let manifests = list.get_mut("manifests").and_then(Value::as_array_mut).ok_or_else(|| broken("is no index"))?;
+    let manifests = list.get_mut("manifests").and_then(Value::as_array_mut).ok_or_else(|| broken("is not an index"))?;
     let before = manifests.len();
     for (referrer, descriptor) in added {
         let digest = json!(descriptor.digest);

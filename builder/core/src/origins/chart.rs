@@ -70,13 +70,13 @@ pub async fn lock(
     let chart = read(key, &locked.digest, origin, origins).await?;
     let same = |a: &str, b: &str| a.strip_prefix('v').unwrap_or(a) == b.strip_prefix('v').unwrap_or(b);
     if chart.name != name || !same(&chart.version, version) {
-        let problem = format!("it is {} {}, and {name} {version} was asked for", chart.name, chart.version);
+        let problem = format!("it is {} {}, and {name} {version} was requested", chart.name, chart.version);
         return Err(not_a_chart(key, origin, problem, false));
     }
     Ok(locked)
 }
 
-/// The digest that a chart had when it was last locked, asking nobody.
+/// The digest that a chart had when it was last locked, without network.
 pub fn remembered(source: &ChartSource, store: &Store) -> Option<Digest> {
     store.recorded(&note_key(source)?).ok()?.and_then(|recorded| recorded.parse().ok())
 }
@@ -96,7 +96,8 @@ pub fn check_local(key: &ArtifactKey, path: &Path) -> Result<(), BuildError> {
     }
 }
 
-/// YAML of this machine: a file as it is; of a folder every `.yaml`, `.yml` and `.json` in the order of names, as one stream.
+/// YAML of this machine: a file unchanged; of a folder every `.yaml`, `.yml` and `.json` in the order of names, as one
+/// stream.
 pub async fn lock_yaml(key: &ArtifactKey, path: &Path, origins: &Origins) -> Result<Locked, BuildError> {
     let (name, path) = (key.to_string(), path.to_owned());
     let (digest, size) = origins
@@ -190,7 +191,7 @@ impl Repository<'_> {
             }
         }
         if failures.is_empty() {
-            let problem = format!("the index names no address of {} {}", self.chart, self.version);
+            let problem = format!("the index has no address of {} {}", self.chart, self.version);
             return Err(not_a_chart(self.key, &answered_by, problem, false));
         }
         Err(BuildError::from_many(failures))
@@ -231,7 +232,7 @@ impl Repository<'_> {
             let tag = tag.unwrap_or(self.version);
             let layer = chart_layer(self.key, name, tag, &repositories, origins).await?;
             if layer.digest != digest {
-                let problem = format!("the index says {digest}, the registry {}", layer.digest);
+                let problem = format!("the index has {digest}, the registry {}", layer.digest);
                 return Err(not_a_chart(self.key, url, problem, false));
             }
             fetch_layer(self.key, &layer, &repositories, origins).await?;
@@ -307,7 +308,8 @@ async fn chart_layer(
         match (charts.next(), charts.next()) {
             (Some(layer), None) if layer.size <= ARCHIVE_LIMIT => return Ok(layer),
             _ => {
-                let found = "what is no chart: it has not one layer of a chart's media type".to_owned();
+                let found = "something other than a chart: it does not have exactly one layer of a chart's media type"
+                    .to_owned();
                 tried.push(TransportError::NotTheFile { origin, found });
             }
         }
@@ -325,7 +327,7 @@ async fn fetch_layer(
     fetched.map_err(|source| failed(key, source))
 }
 
-/// A file is taken as it is; a folder is packed.
+/// A file is used unchanged; a folder is packed.
 async fn of_path(key: &ArtifactKey, path: &Path, origins: &Origins) -> Result<Locked, BuildError> {
     let (key, path) = (key.clone(), path.to_owned());
     let (digest, size) = origins

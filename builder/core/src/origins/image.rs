@@ -14,7 +14,7 @@ use crate::BuildError;
 pub struct Locked {
     /// Index, manifest, config and layers by digest.
     pub content: Content,
-    /// Nobody but a mirror said what the tag points at.
+    /// Only a mirror reported what the tag points at.
     pub only_a_mirror_answered: bool,
 }
 
@@ -82,7 +82,7 @@ fn referrer(attached: Attached) -> Referrer {
 }
 
 /// What a locked image is by its own index and manifests, from its digest down; they are kept in the store, where fetching
-/// finds them. None when they cannot be had without a network: fetching tells of it, unless a base has them.
+/// finds them. None when they are not available offline: fetching reports that, unless a base has them.
 pub async fn from_digest(
     item: &LockItem,
     candidates: &[ImageCandidate],
@@ -171,7 +171,7 @@ pub fn descriptors(content: &Content) -> Vec<&Descriptor> {
     [target, manifest].into_iter().chain(blobs).chain(attached).collect()
 }
 
-/// Of an image that was resolved without a network, what the store lacks.
+/// The blobs missing in the store, of an image that was resolved offline.
 fn check_kept(content: &Content, store: &Store) -> Result<(), TransportError> {
     let mut absent = Vec::new();
     for blob in descriptors(content) {

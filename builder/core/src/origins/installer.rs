@@ -9,7 +9,7 @@ use kubexm_spec::{Arch, Platform, names};
 
 use crate::BuildError;
 
-/// Candidate files for `kubexm-install`; each tells by its own header what it is for.
+/// Candidate files for `kubexm-install`; the ELF header states the platform.
 #[derive(Clone, Debug, Default)]
 pub struct Installers {
     found: BTreeMap<Platform, PathBuf>,
@@ -25,7 +25,7 @@ impl Installers {
             match arch {
                 Some(arch) => all.take(arch, path.clone()),
                 None => {
-                    let source = std::io::Error::other("it is no Linux program for x86_64 or aarch64");
+                    let source = std::io::Error::other("it is not a Linux program for x86_64 or aarch64");
                     return Err(BuildError::Local { path: path.clone(), source });
                 }
             }

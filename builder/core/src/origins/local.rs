@@ -24,7 +24,7 @@ fn open(path: &Path) -> Result<File, BuildError> {
     let local = |source| BuildError::Local { path: path.to_owned(), source };
     // Asked before it is opened: opening a pipe would wait for its writer.
     if !std::fs::metadata(path).map_err(local)?.is_file() {
-        return Err(local(std::io::Error::other("it is no regular file")));
+        return Err(local(std::io::Error::other("it is not a regular file")));
     }
     File::open(path).map_err(local)
 }

@@ -24,7 +24,7 @@ pub struct Origins {
     pub store: Store,
     /// Whether signatures, attestations and SBOMs of images are looked for and carried.
     pub referrers: bool,
-    /// As long as it is held, nobody clears away what was found in the cache.
+    /// While it is held, `cache gc` removes nothing that was found in the cache.
     pub lease: Option<Lease>,
     /// Where `kubexm-install` of each platform lies.
     pub installers: installer::Installers,

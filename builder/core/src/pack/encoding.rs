@@ -1,5 +1,5 @@
 //! How a blob is stored follows from what it is declared to be, not from its first bytes: layout.json is before blobs
-//! that are still being fetched, and must say the same whatever came first.
+//! that are still being fetched, and must not depend on their order of arrival.
 
 use kubexm_archive::Encoding;
 use kubexm_spec::lock::{Content, LockItem, Referrer};

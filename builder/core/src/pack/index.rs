@@ -1,4 +1,4 @@
-//! `index.json` and the OCI artifact manifests of everything that is no image, so that a bundle unpacked is a plain
+//! `index.json` and the OCI artifact manifests of everything that is not an image, so that a bundle unpacked is a plain
 //! OCI layout (bundle format v1, "Members"; OCI image-spec v1.1, "Guidelines for Artifact Usage").
 
 use std::collections::BTreeMap;

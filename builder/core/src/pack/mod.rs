@@ -33,7 +33,7 @@ pub struct Inputs<'a> {
     pub tool: &'a str,
 }
 
-/// A bundle that only lacks its bytes: blobs of the store may still be on their way.
+/// A bundle before its bytes are written: blobs may still be being fetched into the store.
 pub struct Packing {
     manifest: Manifest,
     sources: Vec<members::Source>,
@@ -126,7 +126,7 @@ fn heal(store: &Store, error: ArchiveError) -> BuildError {
     match digest.map(|digest| (digest, store.verify(&digest))) {
         Some((digest, Ok(false))) => BuildError::Cache {
             path: store.path(&digest),
-            problem: "the cached blob was damaged and has been removed; run the same build again to fetch it anew"
+            problem: "the cached blob was damaged and has been removed; run the same build again to fetch it again"
                 .to_owned(),
         },
         _ => error.into(),

@@ -1,4 +1,4 @@
-//! Requirements → what a lock says of packages: each as an item, and of each release what it was solved for and from.
+//! Requirements → the packages of a lock: each as an item, and for each release its roots and its indexes.
 
 use std::collections::BTreeMap;
 
@@ -106,7 +106,7 @@ impl Locking<'_> {
         // By itself: what it needs is on the machines that have it.
         for (root, name) in self.need.roots.iter().flat_map(|root| root.replaces.iter().map(move |name| (root, name))) {
             let Some(id) = pool.candidate(name).filter(|_| !because.contains_key(name)) else { continue };
-            because.insert(name.clone(), format!("{} takes its place, and this is the rollback", root.name));
+            because.insert(name.clone(), format!("{} replaces it, and this one is for the rollback", root.name));
             items.push(self.item(pool.package(id)));
         }
         let mut indexes: Vec<PackageIndex> = Vec::new();

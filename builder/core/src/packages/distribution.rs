@@ -45,7 +45,7 @@ pub struct Solved {
     pub loaded: Loaded,
     /// What is needed, or why it cannot be.
     pub closure: Result<Closure, Unsolvable>,
-    /// What a medium does not have and nobody was asked for, a sentence each.
+    /// Repositories that the medium does not have and that were not asked for elsewhere, a sentence each.
     pub left_out: Vec<String>,
 }
 
@@ -134,7 +134,11 @@ impl<'a> Distribution<'a> {
 
     fn lacks(&self, what: &str, folders: &[PathBuf]) -> String {
         let folders: Vec<String> = folders.iter().map(|folder| folder.display().to_string()).collect();
-        format!("{}: {what} is not on {}, and what only it has is left out", self.profile.name, folders.join(", "))
+        format!(
+            "{}: {what} is not on {}, and packages found only there are left out",
+            self.profile.name,
+            folders.join(", ")
+        )
     }
 
     fn empty_medium(&self, mut folders: Vec<PathBuf>) -> PackagesError {

@@ -1,4 +1,4 @@
-//! Package files that have come, compared with the lock and their vendor before anything is packed.
+//! Fetched package files, compared with the lock and their vendor before anything is packed.
 
 use std::collections::HashMap;
 

@@ -1,4 +1,4 @@
-//! Packages that a lock has: where each may be had, and whether the lock fits what is needed. Asks nobody.
+//! Packages of a lock: the sources of each, and whether the lock fits what is needed. Needs no network.
 
 use std::collections::BTreeSet;
 
@@ -106,7 +106,7 @@ pub(crate) fn drift(requirements: &Requirements, lock: &Lock) -> Vec<Difference>
     all
 }
 
-/// A package that none of its release's repositories has: nobody would be asked whether the vendor has signed it.
+/// A package that none of its release's repositories has: no origin could prove that the vendor signed it.
 fn strange(item: &LockItem, set: &PackageSet) -> Option<Difference> {
     let (Content::File { file_name, .. }, Some(platform)) = (&item.content, item.platform) else { return None };
     let profile = Profiles::embedded().all.get(&set.os)?;
@@ -139,7 +139,7 @@ fn indexes(set: &PackageSet) -> Vec<Difference> {
                 reported("index", &crate::places::shown(&index.address), &bases.join(" "));
             }
             Some(known) if index.signed == known.trust.metadata.is_empty() => {
-                let word = |signed: bool| if signed { "a signed one" } else { "one that nobody signs" };
+                let word = |signed: bool| if signed { "a signed one" } else { "an unsigned one" };
                 reported("index", &format!("{}, {}", index.repository, word(index.signed)), word(!index.signed));
             }
             Some(_) => {}
@@ -196,7 +196,7 @@ fn other_roots(need: &PackageNeed, set: &PackageSet) -> Vec<Difference> {
     all
 }
 
-/// What a set says that it has, and the lock lacks.
+/// Packages that a set lists and that are missing in the lock.
 fn items(set: &PackageSet, lock: &Lock) -> Vec<Difference> {
     let key = |name: &String| ArtifactKey::Package { os: set.os.clone(), name: name.clone() };
     let keys = set.because.keys().map(key);

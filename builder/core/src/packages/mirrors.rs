@@ -1,4 +1,4 @@
-//! Where the repositories of a release are asked: their own addresses, mirrors of a zone, mirrors and media that a user names.
+//! Sources of a release's repositories: their own addresses, mirrors of a zone, mirrors and media that a user names.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
@@ -27,13 +27,13 @@ pub enum WrongMirror {
         /// As written.
         said: String,
     },
-    /// It holds a login, which would stand in every list of processes. The address is not said again.
+    /// It holds a login, which process lists would show. The address is not repeated in the message.
     #[error(
-        "an address with a login in it: it would stand in lists of processes; use a mirror that is open, or one that asks for a client's \
+        "an address with a login in it: process lists would show it; use a mirror without login, or one that requires a client \
          certificate (certFile and keyFile of a zone's rule), or copy the mirror and name the folder"
     )]
     Login,
-    /// Of a repository that is none.
+    /// The name is not that of a repository.
     #[error("{os} has no repository {name:?}, only {}", known.join(", "))]
     NoRepository {
         /// The release.
@@ -108,7 +108,7 @@ impl Mirrors {
         self.places.get(name).cloned().unwrap_or_default()
     }
 
-    /// Whether a user has said of a repository, by its name, where it is.
+    /// Whether the user gave a mirror for a repository by its name.
     pub fn is_named(&self, name: &str) -> bool {
         self.named.contains(name)
     }
@@ -119,7 +119,7 @@ fn holds_login(url: &str) -> bool {
     host.is_some_and(|host| host.contains('@'))
 }
 
-/// What a user names: an address as it is, a folder by its absolute path.
+/// A mirror that the user gave: an address unchanged, a folder as its absolute path.
 fn place(said: &str) -> Option<FileCandidate> {
     if said.starts_with("http://") || said.starts_with("https://") {
         let plain_http_allowed = said.starts_with("http://");
@@ -217,7 +217,7 @@ pub(super) enum Found {
     Nowhere(Vec<PathBuf>),
 }
 
-/// Looks where a repository is. What a user has named for it alone must have it, and is asked as it is.
+/// Finds the address of a repository. A mirror given for this repository alone must have it, and is used unchanged.
 pub(super) fn found(mirrors: &Mirrors, name: &str, family: Family) -> Found {
     let marker = match family {
         Family::Deb => "dists",

@@ -1,5 +1,5 @@
-//! Asks every place of the repositories that packages would be locked from: whether it answers, is signed by the vendor's key, is
-//! good today, and has the indexes that it lists. No package is asked for.
+//! Probes every source of the repositories that packages would be locked from: whether it answers, is signed by the
+//! vendor's key, is still valid, and has the indexes that it lists. No package is fetched.
 
 use futures::{StreamExt, stream};
 use kubexm_manifests::Zone;
@@ -35,7 +35,7 @@ pub struct Repositories {
 }
 
 impl ProbedRepository {
-    /// Whether it can be had anywhere.
+    /// Whether any source has it.
     pub fn state(&self) -> State {
         self.places.iter().map(Place::state).min().unwrap_or(State::Missing)
     }
@@ -55,7 +55,7 @@ enum Asked {
 /// Asks for every repository of every need, `jobs` at once.
 ///
 /// # Errors
-/// A release that nobody knows, and a key of a profile that cannot be read.
+/// An unknown release, and a key of a profile that cannot be read.
 pub async fn probe_repositories(
     needs: &[PackageNeed],
     zone: &Zone,

@@ -25,7 +25,7 @@ pub enum Source {
     Kubernetes,
     /// Releases of `owner/name`.
     GitHub(String),
-    /// The catalogue does not say.
+    /// The catalogue does not state it.
     Unknown,
 }
 
@@ -78,7 +78,7 @@ pub async fn stable(ask: Ask<'_>, wanted: impl Fn(&str) -> bool) -> Result<Stabl
         match one(ask, &format!("{KUBERNETES}{name}"), minor).await {
             Ok(version) if ask.catalogue.release(&version).is_some() => found.versions.push(version),
             Ok(version) => found.notes.push(format!(
-                "Kubernetes {version}: the catalogue does not know this minor: an overlay can say which one it is like \
+                "Kubernetes {version}: the catalogue does not know this minor: an overlay can name the one it is like \
                  (kubexm-bundle catalogue --help)"
             )),
             Err(error) => failures.push(error),

@@ -78,7 +78,7 @@ async fn of_component(ask: Ask<'_>, component: &Component, stable: &listing::Sta
         listing::Source::Kubernetes => stable.versions.clone(),
         listing::Source::GitHub(repository) => listing::releases(ask, &repository).await?,
         listing::Source::Unknown => {
-            notes.push(format!("{name}: the catalogue does not say where upstream lists its versions"));
+            notes.push(format!("{name}: the catalogue does not state where upstream lists its versions"));
             return Ok((name, BTreeMap::new(), notes));
         }
     };
@@ -156,8 +156,8 @@ async fn digests(
     Ok(Some(pins))
 }
 
-/// Every origin that was asked says that it has no such file. Whoever refuses, fails, or answers with something else has not said so:
-/// a version is not passed over for a login page.
+/// Every origin answered that it has no such file. One that refuses, fails, or sends something else has not answered
+/// so: a version is not passed over for a login page.
 fn is_missing(error: &BuildError) -> bool {
     let BuildError::Fetch { source, .. } = error else { return false };
     match &**source {

@@ -1,4 +1,4 @@
-//! What was found, as an overlay.
+//! The versions that were found, written as a catalogue overlay.
 
 use kubexm_manifests::catalogue::SCHEMA;
 

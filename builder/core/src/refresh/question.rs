@@ -1,4 +1,4 @@
-//! What is asked of origins, and what was found.
+//! Requests to origins for newer versions, and their results.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -25,7 +25,8 @@ pub struct Ask<'a> {
 pub struct Refreshed {
     /// Newer versions by component, with a digest for each architecture that upstream publishes.
     pub components: BTreeMap<String, BTreeMap<String, BTreeMap<Arch, Pin>>>,
-    /// Newer versions of features by name: their images must be compared before they can be carried, so that no overlay has them.
+    /// Newer versions of features by name: their images must be compared before they can be carried, so no overlay
+    /// contains them.
     pub features: BTreeMap<String, Vec<String>>,
     /// What people should know: withdrawn releases, minors that are not known, components without published digests.
     pub notes: Vec<String>,

@@ -15,7 +15,7 @@ use kubexm_spec::{ArtifactKey, Digest, Kind, Manifest, Sources, depot};
 pub use cyclonedx::cyclonedx;
 pub use spdx::spdx;
 
-/// A bundle, as far as a bill of materials tells of it.
+/// The parts of a bundle that a bill of materials lists.
 #[derive(Clone, Copy)]
 pub struct Subject<'a> {
     /// What is in it.
@@ -24,7 +24,7 @@ pub struct Subject<'a> {
     pub digest: Digest,
     /// The catalogue that the bundle carries, for licences and origins.
     pub catalogue: &'a Catalogue,
-    /// Where the artifacts are from; none where the bundle does not say it.
+    /// Sources of the artifacts; none where the bundle does not state them.
     pub sources: Option<&'a Sources>,
     /// Name and version of this program.
     pub tool: (&'a str, &'a str),

@@ -46,7 +46,7 @@ pub fn spdx(subject: &Subject<'_>) -> Value {
         "creationInfo": {
             "created": NO_TIME,
             "creators": [format!("Tool: {tool}-{version}")],
-            "comment": "The same bundle gives the same document: the time is no time of making.",
+            "comment": "The same bundle gives the same document: the time is not that of its creation.",
         },
         "packages": packages,
         "relationships": relationships,
@@ -102,7 +102,7 @@ fn checksum(digest: &Digest) -> Value {
     json!({ "algorithm": "SHA256", "checksumValue": digest.hex() })
 }
 
-/// Letters, digits, `.` and `-` only, so names are told apart by a digest over the whole id.
+/// Letters, digits, `.` and `-` only, so a digest over the whole id keeps names distinct.
 fn id(component: &Component<'_>) -> String {
     let name: String = component.name.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '-' }).collect();
     format!("SPDXRef-{name}-{}", Digest::of(component.id.as_bytes()).short())

@@ -1,9 +1,9 @@
-//! Bundles that are named by an address, and what was said of such addresses.
+//! Bundles that are named by an address, and the messages about such addresses.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
-/// What was said of addresses of bundles: of a web server, or of a registry.
+/// Errors about addresses of bundles, on a web server or in a registry.
 #[derive(Clone, Debug, Default)]
 pub struct Network {
     /// Whether `http://` may be spoken.

@@ -28,7 +28,7 @@ pub struct Query {
     pub key: Option<PathBuf>,
     /// Name or file of a zone.
     pub zone: Option<String>,
-    /// What a host said that it has installed.
+    /// Packages that a host reported as installed.
     pub installed: Option<PathBuf>,
     /// Folder of the cache; the usual one when none.
     pub cache: Option<PathBuf>,
@@ -95,7 +95,7 @@ fn keys(file: &Path) -> Result<Keyring, SessionError> {
 /// The most bytes of a list of installed packages: a hundred times what a large host has.
 const INSTALLED_LIMIT: u64 = 256 << 20;
 
-/// What a host has installed, by what it said.
+/// What a host has installed, from its own report.
 fn installed(file: &Path, profile: &Profile, arch: Arch) -> Result<Baseline, SessionError> {
     let wrong = |problem: String| {
         let query = format!("`kubexm-bundle packages query --os {}` prints what to run on the host", profile.name);
@@ -119,7 +119,7 @@ fn installed(file: &Path, profile: &Profile, arch: Arch) -> Result<Baseline, Ses
     Ok(baseline)
 }
 
-/// What it means that nobody has signed the metadata of a repository.
+/// The note about a repository with unsigned metadata.
 fn unsigned(profile: &Profile, repository: &str) -> String {
     let signs_packages = |known: &Repository| known.name == repository && !known.trust.packages.is_empty();
     match profile.repositories.iter().any(signs_packages) {

@@ -33,7 +33,7 @@ pub enum SessionError {
     #[error("cannot read {}: {source}", path.display())]
     Unreadable {
         path: PathBuf,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
     /// cluster.yaml, or a zone file, is not what it should be.
@@ -65,7 +65,7 @@ pub enum SessionError {
         file: PathBuf,
     },
     /// A list of images has lines that name none.
-    #[error("{} is no list of images:\n{}", path.display(), lines(bad))]
+    #[error("{} is not a list of images:\n{}", path.display(), lines(bad))]
     ImageList {
         /// Its file.
         path: PathBuf,
@@ -73,7 +73,7 @@ pub enum SessionError {
         bad: Vec<BadLine>,
     },
     /// A list of images names none.
-    #[error("{} names no image: give a list that does, or go without --images-from", path.display())]
+    #[error("{} names no image: give a list that does, or omit --images-from", path.display())]
     EmptyImageList {
         /// Its file.
         path: PathBuf,
@@ -102,7 +102,7 @@ pub enum SessionError {
     NoLock {
         /// Its file.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
     /// A file is no lock that this program reads.
@@ -155,7 +155,7 @@ pub enum SessionError {
     #[error(transparent)]
     UnknownOs(#[from] UnknownOs),
     /// An operating system is not there for an architecture.
-    #[error("{os} is not there for {}, only for {}", arch.as_str(), known.join(", "))]
+    #[error("{os} is not available for {}, only for {}", arch.as_str(), known.join(", "))]
     NoArch {
         /// Its name.
         os: String,

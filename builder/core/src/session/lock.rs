@@ -16,7 +16,7 @@ pub struct Locking<'a> {
     pub resolution: &'a Resolution,
     /// Packages.
     pub packages: &'a [PackageNeed],
-    /// Where sizes come from that the catalogue lacks.
+    /// Source of sizes that the catalogue does not have.
     pub sizes: Sizes,
     /// How many items at once.
     pub jobs: usize,

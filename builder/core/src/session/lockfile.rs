@@ -1,4 +1,4 @@
-//! Lock files: where they lie, and how they are read.
+//! Lock files: their default path, and how they are read.
 
 use std::fs::File;
 use std::io::Read;

@@ -70,7 +70,7 @@ pub struct Session {
 }
 
 impl Session {
-    /// A session whose clients log in as `credentials` says, and tell `events` what happens.
+    /// A session whose clients log in with `credentials`, and report to `events`.
     pub fn new(
         environment: Environment,
         network: Network,

@@ -46,7 +46,7 @@ pub struct Needed {
     pub warnings: Vec<String>,
     /// What people should know before anything is done.
     pub notes: Vec<String>,
-    /// What nobody has installed yet as it is.
+    /// Combinations that are not verified by an installation.
     pub doubts: Vec<Doubt>,
     /// What upstream says against the chosen versions on this day; warnings have it too.
     pub notices: Vec<Notice>,
@@ -166,5 +166,5 @@ fn idle_rules(zone: &Zone, requirements: &Requirements) -> Option<String> {
     let charts = requirements.items.iter().any(|item| matches!(item.key, ArtifactKey::Chart(_) | ArtifactKey::Yaml(_)));
     let unless = if charts { ", unless it is what charts name" } else { "" };
     let (rules, names) = (if names.len() == 1 { "the rule" } else { "the rules" }, names.join(", "));
-    Some(format!("zone {}: nothing that is needed is asked by {rules} for {names}{unless}", zone.name))
+    Some(format!("zone {}: nothing that is needed is fetched through {rules} for {names}{unless}", zone.name))
 }

@@ -1,4 +1,4 @@
-//! Bundles on web servers, and how origins are talked to.
+//! Bundles on web servers, and the network settings for origins.
 
 use std::path::PathBuf;
 use std::sync::{Arc, PoisonError};

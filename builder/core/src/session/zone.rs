@@ -1,4 +1,4 @@
-//! Which zone holds, and who says so: a name that is asked for, then variables, then `spec.bundle.zone`, then `global`.
+//! Which zone applies, and what set it: an explicit name, then variables, then `spec.bundle.zone`, then `global`.
 
 use std::path::{Path, PathBuf};
 
@@ -14,7 +14,7 @@ use super::{Session, SessionError, cluster};
 pub struct Choice {
     /// Its rules.
     pub zone: Zone,
-    /// Who named it; `the default` when nobody did.
+    /// What named it (option, variable, field); `the default` when nothing did.
     pub by: &'static str,
     /// What should be fixed.
     pub warnings: Vec<String>,
@@ -43,7 +43,7 @@ impl Session {
             .iter()
             .filter(|(_, other)| other != name)
             .map(|(other_by, other)| {
-                format!("zone {name} of {by} is used; {other_by} says {other}, and comes after it")
+                format!("zone {name} of {by} is used; {other_by} sets {other}, which has lower precedence")
             })
             .collect();
         Ok(Choice { zone: self.read_zone(name)?, by, warnings, notes })

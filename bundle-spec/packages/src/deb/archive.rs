@@ -24,7 +24,7 @@ pub enum ArchiveError {
     #[error("cannot be read as a .deb: {0}")]
     Read(#[from] io::Error),
     /// It is something else.
-    #[error("is no .deb: {0}")]
+    #[error("is not a .deb: {0}")]
     NotADeb(String),
     /// Its control file is no paragraph of fields.
     #[error("its control file: {0}")]
@@ -69,7 +69,7 @@ pub fn control(reader: impl Read) -> Result<String, ArchiveError> {
 
 /// Whether all of it is there: every member whole, one of them `data.tar.*`, and nothing behind the last. `size` is the file's.
 pub fn complete(mut reader: impl Read + Seek, size: u64) -> Result<(), ArchiveError> {
-    let cut = |name: &str| ArchiveError::NotADeb(format!("it ends within {name}, as a copy that was cut off does"));
+    let cut = |name: &str| ArchiveError::NotADeb(format!("it ends within {name}, like a truncated copy"));
     let mut at = reader.seek(SeekFrom::Start(MAGIC.len() as u64))?;
     let mut data = false;
     while at < size {
@@ -85,11 +85,7 @@ pub fn complete(mut reader: impl Read + Seek, size: u64) -> Result<(), ArchiveEr
         // Members begin at even places; of the last one the byte between may be missing.
         at = reader.seek(SeekFrom::Start(end.saturating_add(length % 2)))?;
     }
-    if data {
-        Ok(())
-    } else {
-        Err(ArchiveError::NotADeb("it has no data.tar, as a copy that was cut off has none".to_owned()))
-    }
+    if data { Ok(()) } else { Err(ArchiveError::NotADeb("it has no data.tar, like a truncated copy".to_owned())) }
 }
 
 /// Name and size in bytes of the next member (ar(5), the common format with GNU's slash).

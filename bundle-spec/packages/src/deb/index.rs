@@ -111,14 +111,14 @@ impl<'a> Known<'a> {
             return Err(self.wrong("Filename", "leads out of the repository"));
         }
         if self.size.parse::<u64>().is_err() {
-            return Err(self.wrong("Size", "is no number of bytes"));
+            return Err(self.wrong("Size", "is not a number of bytes"));
         }
         if self.sha256.is_empty() {
             return Err(self.wrong("SHA256", "is missing; older sums are not trusted"));
         }
         match self.sha256.len() == 64 && self.sha256.bytes().all(|digit| digit.is_ascii_hexdigit()) {
             true => Ok(()),
-            false => Err(self.wrong("SHA256", "is no sha256")),
+            false => Err(self.wrong("SHA256", "is not a sha256")),
         }
     }
 
@@ -136,7 +136,7 @@ impl<'a> Known<'a> {
             {
                 return Err(self.wrong(
                     field,
-                    if value.is_empty() { "is missing" } else { "has blanks or what is no letter in it" },
+                    if value.is_empty() { "is missing" } else { "has blanks or characters that are not letters in it" },
                 ));
             }
         }

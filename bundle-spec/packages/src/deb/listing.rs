@@ -212,7 +212,7 @@ fn cut(text: &[u8], readers: usize) -> Vec<usize> {
     ends
 }
 
-/// Every piece by a reader of its own; none where one of them cannot be read, or there is no thread to be had.
+/// Every piece by a reader of its own; none where one of them cannot be read, or no thread can be started.
 fn together(text: &[u8], ends: &[usize], arch: &str) -> Option<Vec<Part>> {
     thread::scope(|scope| {
         let mut from = 0;

@@ -38,7 +38,7 @@ pub(super) fn each_provided<'a>(
         let mut rest = Rest { whole: part, text: part };
         let Written { name, arch: wanted, version } = rest.written()?;
         if !rest.text.is_empty() {
-            return Err(rest.wrong("something is behind it"));
+            return Err(rest.wrong("something follows it"));
         }
         if version.as_ref().is_some_and(|(comparison, _)| *comparison != Comparison::Equal) {
             return Err(rest.wrong("what is provided has one version (`=`)"));
@@ -109,7 +109,7 @@ impl<'a> Rest<'a> {
                 match self.word(|byte| byte.is_ascii_alphanumeric() || byte == b'-') {
                     "any" => ArchWanted::Any,
                     "native" => ArchWanted::Native,
-                    "" => return Err(self.wrong("no architecture is behind the colon")),
+                    "" => return Err(self.wrong("no architecture follows the colon")),
                     arch => ArchWanted::Named(arch.into()),
                 }
             }
@@ -145,7 +145,7 @@ impl<'a> Rest<'a> {
             .ok_or_else(|| self.wrong("no comparison (<<, <=, =, >=, >>) is before the version"))?;
         let version = version.trim();
         if version.is_empty() || version.contains(|c: char| c.is_whitespace() || c.is_control()) {
-            return Err(self.wrong(format!("{:?} is no version", version.chars().take(SHOWN).collect::<String>())));
+            return Err(self.wrong(format!("{:?} is not a version", version.chars().take(SHOWN).collect::<String>())));
         }
         Ok((comparison, version))
     }

@@ -86,7 +86,7 @@ pub struct Index {
     pub paths: Vec<String>,
     /// As it is served.
     pub packed: Listed,
-    /// Unpacked, where the suite tells: what a cache may keep instead.
+    /// The unpacked file, where the suite lists it: a cache may keep this one instead.
     pub plain: Option<Listed>,
 }
 
@@ -121,7 +121,7 @@ impl Release {
             }
         }
         if read.date.is_none() {
-            let problem = "is missing, so that an old one cannot be distinguished from today's; who makes the repository can write it (as \
+            let problem = "is missing, so an old one cannot be distinguished from a current one; the maintainer of the repository can write it (as \
                            `apt-ftparchive release` does)";
             return Err(
                 ControlError::Field { subject: "it".to_owned(), field: "Date", problem: problem.to_owned() }.into()
@@ -220,7 +220,7 @@ fn date(field: &'static str, text: &str) -> Result<i64, ControlError> {
     parse_date(text).ok_or_else(|| ControlError::Field {
         subject: "it".to_owned(),
         field,
-        problem: format!("is no date of RFC 5322 in UTC: {:?}", text.chars().take(60).collect::<String>()),
+        problem: format!("is not a date of RFC 5322 in UTC: {:?}", text.chars().take(60).collect::<String>()),
     })
 }
 

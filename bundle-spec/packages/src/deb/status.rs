@@ -9,7 +9,7 @@ use crate::model::{Package, RepoId};
 /// The repository of what is installed already: none.
 pub const INSTALLED: RepoId = RepoId(u16::MAX);
 
-/// A package of which a node has more than configuration files.
+/// A package that is on a node with more than its configuration files.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Installed {
     /// What it says of itself. It has no location, no size and no digest.

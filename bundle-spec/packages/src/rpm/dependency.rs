@@ -242,7 +242,7 @@ impl<'a> Words<'a> {
                     _ => Requirement::Unless { condition, then, otherwise },
                 })
             }
-            other => Err(self.wrong(format!("`{other}` is no operator"))),
+            other => Err(self.wrong(format!("`{other}` is not an operator"))),
         }
     }
 }

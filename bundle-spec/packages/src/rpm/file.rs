@@ -205,7 +205,7 @@ pub(super) struct File {
     pub kind: FileKind,
 }
 
-/// What an index tells of files.
+/// The files that an index lists.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum FileKind {
     File,
@@ -219,7 +219,7 @@ fn signatures(header: &Header) -> Result<Vec<Signature>, HeaderError> {
     let mut found = Vec::new();
     for text in header.texts(OPENPGP) {
         let packet = base64::engine::general_purpose::STANDARD.decode(text.as_bytes());
-        let packet = packet.map_err(|e| malformed(format!("a signature is no base64: {e}")))?;
+        let packet = packet.map_err(|e| malformed(format!("a signature is not base64: {e}")))?;
         found.push(Signature { covers: Covers::Header, packet });
     }
     for (tag, covers) in

@@ -13,7 +13,7 @@ pub fn in_primary(path: &str) -> bool {
     path.starts_with("/etc/") || path.contains("bin/") || path == "/usr/lib/sendmail"
 }
 
-/// The paths that the packages need and that only filelists can tell of.
+/// The paths that the packages need and that only filelists has.
 pub fn wanted(packages: &[Package]) -> Result<BTreeSet<Box<str>>, RelationError> {
     let mut paths = BTreeSet::new();
     for package in packages {

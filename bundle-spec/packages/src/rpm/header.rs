@@ -15,7 +15,7 @@ const INTRO: usize = 16;
 #[derive(Debug, thiserror::Error)]
 pub enum HeaderError {
     /// It does not follow the format.
-    #[error("it is no rpm: {0}")]
+    #[error("it is not an rpm: {0}")]
     Malformed(String),
     /// It cannot be read.
     #[error("it cannot be read")]
@@ -108,7 +108,7 @@ impl Header {
         Ok(entry)
     }
 
-    /// The region is what rpm signs. One that covers less would leave entries that nobody vouches for.
+    /// The region is what rpm signs. One that covers less would leave entries without a signature.
     fn check_region(&self, tag: u32, entries: usize, data: usize) -> Result<(), HeaderError> {
         let wrong = || malformed(format!("its region {tag} does not cover the whole header"));
         let first = self.entries.first().filter(|entry| entry.tag == tag && entry.count == ENTRY).ok_or_else(wrong)?;

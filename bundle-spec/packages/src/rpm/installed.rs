@@ -29,7 +29,7 @@ const SHOWN: usize = 120;
 
 /// What is no list of installed packages.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("line {line} of the installed packages is not what rpm was asked for: {text:?}")]
+#[error("line {line} of the installed packages is not in the format that rpm was asked for: {text:?}")]
 pub struct InstalledError {
     /// From 1.
     pub line: usize,

@@ -48,7 +48,8 @@ pub fn metadata(items: &[Item<'_>], date: u64) -> Result<Vec<Written>, HeaderErr
     Ok(index(all, "xml.gz", date))
 }
 
-/// The same as texts, and primary alone: it has every path that one of the packages needs, so that nobody looks for another list.
+/// The same as texts, and primary alone: it has every path that one of the packages needs, so that no other list is
+/// needed.
 pub fn plain(items: &[Item<'_>], date: u64) -> Result<Vec<Written>, HeaderError> {
     let mut wanted = BTreeSet::new();
     for item in items {

@@ -26,7 +26,7 @@ pub struct Choice<'a> {
     pub hotfixes: &'a [RepoId],
 }
 
-/// A stream that is wanted and cannot be had.
+/// A requested stream that cannot be enabled.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the module stream {module}:{stream} cannot be enabled: {why}")]
 pub struct ModuleError {
@@ -79,7 +79,7 @@ impl Modules {
         Ok(seen.collect())
     }
 
-    /// The builds that are active: of what is enabled, of defaults that can be had beside it, and of what both need.
+    /// The builds that are active: of what is enabled, of defaults that fit beside it, and of what both need.
     fn active(&self, choice: &Choice<'_>) -> Result<BTreeSet<usize>, ModuleError> {
         let mut streams: Streams<'_> = BTreeMap::new();
         for (module, stream) in choice.enabled {

@@ -35,7 +35,7 @@ pub fn solve(pool: &Pool, roots: &[Root], baseline: &Baseline) -> Result<Closure
     let found = sat::search(&universe, &asked).map_err(refused)?;
     let selection = without_idle(&universe, &found, &asked);
     if !verify(&universe, &selection, &asked).is_empty() {
-        let why = "the answer that was found does not hold; please report it".into();
+        let why = "the solution that was found is not valid; please report it".into();
         return Err(refused(vec![Reason::TooHard { why }]));
     }
     Ok(closure(&universe, &selection, &asked))

@@ -1,9 +1,10 @@
-//! apt's way to a closure: depth first, in the order in which packages say what they need (pkgDepCache::MarkInstall).
+//! apt's algorithm for a closure: depth first, in the order in which packages list their dependencies
+//! (pkgDepCache::MarkInstall).
 //!
-//! All roots are there before anything else is looked at. Of a group of alternatives the first is taken that can be had with all
-//! it needs; a real package comes before those that provide its name, and those come by priority, then by name. (apt takes the
-//! last of several with one priority in the order in which its cache met them; nobody can foresee that.) What could not be had
-//! once is not tried again.
+//! All roots are there before anything else is looked at. Of a group of alternatives the first is taken that can be
+//! installed with all it needs; a real package comes before those that provide its name, and those come by priority,
+//! then by name. (apt takes the last of several with one priority in the order in which its cache met them; that
+//! cannot be predicted.) What could not be installed once is not tried again.
 
 use std::collections::HashSet;
 use std::rc::Rc;

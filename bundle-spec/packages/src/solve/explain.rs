@@ -11,7 +11,7 @@ use super::Reason;
 use super::sat_model::{About, Model};
 use crate::model::Constraint;
 
-/// More sentences than this nobody reads.
+/// The most sentences in an explanation.
 const REPORTED: usize = 16;
 
 /// From what was asked for downwards, each once.

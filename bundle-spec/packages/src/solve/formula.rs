@@ -31,8 +31,8 @@ pub(super) enum Unfit {
 impl fmt::Display for Unfit {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::TooLarge => write!(f, "too large to be solved: it comes to more than {CLAUSES} clauses"),
-            Self::Mixed => f.write_str("not to be solved: its `with` or `without` is about more than one package"),
+            Self::TooLarge => write!(f, "too large to be solved: it has more than {CLAUSES} clauses"),
+            Self::Mixed => f.write_str("cannot be solved: its `with` or `without` is about more than one package"),
         }
     }
 }

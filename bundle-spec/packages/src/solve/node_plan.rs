@@ -33,7 +33,7 @@ pub enum PackageState {
     Install,
     /// Something that is there is upgraded for it.
     Upgrade,
-    /// It cannot be had beside what is there, or beside the roots before it.
+    /// It cannot be installed beside what the node has, or beside the roots before it.
     Conflict(Unsolvable),
 }
 

@@ -88,7 +88,8 @@ impl Pool {
         Self { family, arch: arch.into(), repos, slots, listings: Vec::new(), provides, files, obsoletes }
     }
 
-    /// Of Debian's listings, which are for `arch`: the same pool as of their packages, but each is made when somebody asks for it.
+    /// Of Debian's listings, which are for `arch`: the same pool as of their packages, but each is created on first
+    /// use.
     /// A listing of no known repository is left out.
     pub fn of_listings(arch: &str, repos: Vec<Repo>, mut listings: Vec<(RepoId, Listing)>) -> Self {
         let family = Family::Deb;
@@ -130,7 +131,7 @@ impl Pool {
         self.slots.is_empty()
     }
 
-    /// All packages, by name; of one name the better one first. Those that nobody has asked for yet are made on the way.
+    /// All packages, by name; of one name the better one first. Those not used yet are created on the way.
     pub fn packages(&self) -> impl ExactSizeIterator<Item = &Package> {
         self.slots.iter().map(|slot| self.made(slot))
     }

@@ -8,7 +8,8 @@ use super::universe::Universe;
 use super::{Because, PackageId};
 use crate::model::Requirement;
 
-/// From the roots on, breadth first: the first that needs a package is reported as the reason. What nobody needs has none.
+/// From the roots on, breadth first: the first that needs a package is reported as the reason. A package that nothing
+/// needs has none.
 pub(super) fn reasons(
     universe: &Universe<'_>,
     selection: &Selection<'_>,

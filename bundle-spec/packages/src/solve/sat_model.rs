@@ -21,7 +21,7 @@ use super::universe::Universe;
 use super::{PackageId, satisfy};
 use crate::model::{Constraint, Requirement};
 
-/// A relation as it is told to people.
+/// A relation as messages show it.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Text {
     /// `libwrap0 (>= 7.6)`; of what a package cannot stand `conflicts with exim4`.

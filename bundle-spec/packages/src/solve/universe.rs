@@ -21,7 +21,7 @@ pub(super) struct Universe<'a> {
     by_provide: HashMap<&'a str, Vec<PackageId>>,
     by_file: HashMap<&'a str, Vec<PackageId>>,
     relations: RefCell<HashMap<PackageId, Option<Rc<Relations>>>>,
-    /// Packages whose relations nobody can read, and why.
+    /// Packages whose relations cannot be parsed, and why.
     unreadable: RefCell<HashMap<PackageId, String>>,
     /// Paths that were looked for and not found.
     no_file: RefCell<BTreeSet<Box<str>>>,

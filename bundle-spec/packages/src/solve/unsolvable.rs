@@ -99,12 +99,12 @@ impl fmt::Display for Reason {
             Self::UnknownRoot { wants, versions, near } => {
                 write!(f, "no repository has {wants}{}", there_is(versions))?;
                 if versions.is_empty() && !near.is_empty() {
-                    write!(f, "; near to it: {}", near.join(", "))?;
+                    write!(f, "; close to it: {}", near.join(", "))?;
                 }
                 Ok(())
             }
             Self::Ambiguous { wants, providers } => {
-                write!(f, "{wants} is no package; name one of those that provide it: {}", providers.join(", "))
+                write!(f, "{wants} is not a package; name one of those that provide it: {}", providers.join(", "))
             }
             Self::Missing { by, wants, versions } => {
                 write!(f, "{by} needs {wants}, which no repository has{}", there_is(versions))
@@ -119,11 +119,11 @@ impl fmt::Display for Reason {
                 [one] => write!(f, "{by} needs {wants}, and that is {one}"),
                 several => write!(f, "{by} needs {wants}, and that is one of {}", listed(several)),
             },
-            Self::Conflicts { by, with, says } => write!(f, "{by} {says}, and so cannot be there with {with}"),
-            Self::TwoVersions { packages } => write!(f, "only one of {} can be there", listed(packages)),
+            Self::Conflicts { by, with, says } => write!(f, "{by} {says}, and so cannot be installed with {with}"),
+            Self::TwoVersions { packages } => write!(f, "only one of {} can be installed", listed(packages)),
             Self::Installed { package } => write!(f, "{package} is installed, and is neither removed nor made older"),
-            Self::Unreadable { package, why } => write!(f, "{package} cannot be taken: {why}"),
-            Self::TooHard { why } => write!(f, "the search was given up: {why}"),
+            Self::Unreadable { package, why } => write!(f, "{package} cannot be used: {why}"),
+            Self::TooHard { why } => write!(f, "the search was stopped: {why}"),
         }
     }
 }
@@ -144,7 +144,7 @@ fn there_is(versions: &[Box<str>]) -> String {
 impl fmt::Display for Unsolvable {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.reasons.is_empty() {
-            return f.write_str("no set of packages will do");
+            return f.write_str("no set of packages satisfies all dependencies");
         }
         for (at, reason) in self.reasons.iter().enumerate() {
             if at > 0 {

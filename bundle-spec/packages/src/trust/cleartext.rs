@@ -52,7 +52,7 @@ pub(super) fn split(document: &str) -> Result<Parts<'_>, String> {
     };
     let Some((_, behind)) = signature.split_once(END) else { return Err(format!("there is no {END}")) };
     if !behind.trim().is_empty() {
-        return Err("something is behind the signature".to_owned());
+        return Err("something follows the signature".to_owned());
     }
     Ok(Parts { text, signature })
 }

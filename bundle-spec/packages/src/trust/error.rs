@@ -4,11 +4,12 @@ use kubexm_spec::ExitCode;
 
 use crate::deb::release::format_date;
 
-/// Why something is not trusted. Keys are named by their fingerprint or, where a signature tells no more, their key id.
+/// Why something is not trusted. Keys are named by their fingerprint or, where a signature has nothing better, their
+/// key id.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum TrustError {
     /// What should be public keys is something else.
-    #[error("these are no OpenPGP public keys: {why}; export them with gpg --export --armor")]
+    #[error("these are not OpenPGP public keys: {why}; export them with gpg --export --armor")]
     NotKeys {
         /// What the reader says.
         why: String,
@@ -22,18 +23,18 @@ pub enum TrustError {
         has: Vec<String>,
     },
     /// There is no clear-signed text, or not only one.
-    #[error("it is no clear-signed text: {why}; is it what a proxy or a login page sends instead?")]
+    #[error("it is not clear-signed text: {why}; is it what a proxy or a login page sends instead?")]
     NotClearsigned {
         /// What is wrong with it.
         why: String,
     },
     /// What should be a signature is something else.
-    #[error("it is no OpenPGP signature: {why}")]
+    #[error("it is not an OpenPGP signature: {why}")]
     NotASignature {
         /// What the reader says.
         why: String,
     },
-    /// It is signed, by nobody we know.
+    /// It is signed by an unknown key.
     #[error(
         "it is signed by {}, not by a key that is trusted here ({}); if the vendor has changed keys, add the new one", list(.found), list(.known)
     )]
@@ -48,7 +49,7 @@ pub enum TrustError {
         "the signature by {key} does not fit: the content was changed, or cut off, after it was signed; try again, or another mirror"
     )]
     BadSignature {
-        /// Of whom.
+        /// Key of the signer.
         key: String,
     },
     /// The key has expired.
@@ -61,7 +62,7 @@ pub enum TrustError {
     /// The signature itself was limited in time.
     #[error("the signature by {key} expired on {}", format_date(*.at))]
     SignatureExpired {
-        /// Of whom.
+        /// Key of the signer.
         key: String,
         /// When, in seconds of Unix time.
         at: i64,
@@ -70,9 +71,9 @@ pub enum TrustError {
     #[error("the key {key} was revoked by its owner; nothing that it signed is trusted")]
     Revoked { key: String },
     /// The digest can be forged.
-    #[error("the signature by {key} is over {digest}, which can be forged; nothing weaker than SHA-224 is taken")]
+    #[error("the signature by {key} is over {digest}, which can be forged; nothing weaker than SHA-224 is accepted")]
     WeakDigest {
-        /// Of whom.
+        /// Key of the signer.
         key: String,
         /// `SHA1`, `MD5`.
         digest: String,
@@ -92,10 +93,10 @@ pub enum TrustError {
     NotBound { key: String },
     /// It says it was made later than now, or before its key was.
     #[error(
-        "the signature by {key} says that it was made on {}, which cannot be; is this machine's clock right?", format_date(*.made)
+        "the signature by {key} states that it was made on {}, which cannot be; is this machine's clock right?", format_date(*.made)
     )]
     ImpossibleTime {
-        /// Of whom.
+        /// Key of the signer.
         key: String,
         /// When, in seconds of Unix time.
         made: i64,
@@ -115,7 +116,7 @@ pub enum TrustError {
         why: String,
     },
     /// More than any repository sends.
-    #[error("it has {size} bytes, more than the {limit} that are read of such a thing")]
+    #[error("it has {size} bytes, more than the {limit} that are read of such a file")]
     TooLarge {
         /// In bytes.
         size: usize,

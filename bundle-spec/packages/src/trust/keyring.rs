@@ -93,7 +93,7 @@ impl Keyring {
         self
     }
 
-    /// Keys that a signature names as its maker. One that names nobody may be by all.
+    /// Keys that a signature names as its maker. One that names none may be by any.
     pub(super) fn candidates<'a>(
         &'a self,
         signature: &'a Signature,
@@ -132,7 +132,7 @@ impl Certificate {
         &self.fingerprint
     }
 
-    /// The owner's name, as the key says it: nobody has checked it.
+    /// The owner's name as the key states it, unchecked.
     pub fn owner(&self) -> &str {
         &self.owner
     }
@@ -194,7 +194,7 @@ impl Key {
                 let bits = params.write_len().saturating_sub(2 + 2 + 1) * 8;
                 if bits < RSA_BITS { Err(weak(format!("RSA of fewer than {RSA_BITS} bits"))) } else { Ok(()) }
             }
-            PublicParams::DSA(_) | PublicParams::Elgamal(_) => Err(weak("DSA is no longer taken".to_owned())),
+            PublicParams::DSA(_) | PublicParams::Elgamal(_) => Err(weak("DSA is no longer accepted".to_owned())),
             _ => Ok(()),
         }
     }

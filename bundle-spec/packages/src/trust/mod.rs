@@ -1,4 +1,4 @@
-//! Whom to trust: keys by fingerprint, and what they have signed.
+//! Trust: keys by fingerprint, and the signatures they made.
 //!
 //! OpenPGP (RFC 9580) as distributions use it: a clear-signed `InRelease`, a detached `Release.gpg` or `repomd.xml.asc`, the
 //! signatures in an .rpm. The cryptography is rPGP's; which key may sign, until when, and over which digest is decided here.

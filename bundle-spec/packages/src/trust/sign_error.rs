@@ -4,7 +4,7 @@
 #[derive(Debug, thiserror::Error)]
 pub enum SignError {
     /// What should be a secret key is something else.
-    #[error("it is no OpenPGP secret key: {why}; export one with gpg --export-secret-keys --armor FINGERPRINT")]
+    #[error("it is not an OpenPGP secret key: {why}; export one with gpg --export-secret-keys --armor FINGERPRINT")]
     NotAKey {
         /// What the reader says.
         why: String,

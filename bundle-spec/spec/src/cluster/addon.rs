@@ -17,9 +17,9 @@ pub struct Addon {
     /// Chart or plain YAML.
     #[serde(rename = "type")]
     pub kind: AddonKind,
-    /// Where the builder has it from.
+    /// Where the builder fetches it from.
     pub source: AddonSource,
-    /// Where its objects go that name no namespace; `default`.
+    /// Namespace of its objects that name none; `default`.
     pub namespace: String,
     /// Values of the chart, laid over those of `values_file`.
     pub values: Map<String, Value>,
@@ -37,7 +37,7 @@ keywords! {
     }
 }
 
-/// Where the builder has an add-on from.
+/// Where the builder fetches an add-on from.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase", rename_all_fields = "camelCase", tag = "from")]
 pub enum AddonSource {
@@ -68,7 +68,7 @@ pub enum AddonSource {
     Url {
         /// http or https.
         url: String,
-        /// Of the content.
+        /// Digest of the content.
         sha256: Digest,
     },
     /// On the builder's disk: a YAML file, a folder of them, a chart's folder or its `.tgz`.

@@ -22,7 +22,7 @@ pub struct Bundle {
     pub extra_images: Vec<ExtraImage>,
     /// Files beyond the cluster's own.
     pub extra_files: Vec<ExtraFile>,
-    /// Charts that are carried with their images, and installed by nobody but the user.
+    /// Charts that are carried with their images and that the user installs.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub extra_charts: Vec<Addon>,
     /// What looks like an image in a chart's rendering and is none, or is never pulled: as the error of a build names it.
@@ -65,7 +65,7 @@ pub enum ExtraFile {
     Url {
         /// http or https.
         url: String,
-        /// Of the content.
+        /// Digest of the content.
         sha256: Digest,
     },
     /// On the builder's disk.

@@ -38,15 +38,15 @@ pub struct Host {
     pub sudo_password: Option<SecretSource>,
     /// Hosts that the connection goes through, the nearest first.
     pub via: Vec<Jump>,
-    /// What the machine is said to be; found out when none.
+    /// The declared architecture; detected when none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub arch: Option<Arch>,
     /// Node labels.
     pub labels: BTreeMap<String, String>,
 }
 
-/// Where a secret is to be had when it is needed (`passwordFrom: {env: NAME}` or `{file: PATH}`). The secret itself never
-/// is in cluster.yaml: that file travels in the bundle.
+/// Where a secret is read from when it is needed (`passwordFrom: {env: NAME}` or `{file: PATH}`). The secret itself
+/// never is in cluster.yaml: that file travels in the bundle.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub enum SecretSource {
@@ -78,13 +78,13 @@ pub struct Jump {
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct RoleGroups {
-    /// etcd members: the same as `control_plane` with etcd type `kubeadm`, nobody with `external`.
+    /// etcd members: the same as `control_plane` with etcd type `kubeadm`, empty with `external`.
     pub etcd: Vec<String>,
     /// `master` (alias `control-plane`) in the file.
     pub control_plane: Vec<String>,
     /// Workers. A control plane that is also a worker is left untainted.
     pub worker: Vec<String>,
-    /// Hosts of keepalived with haproxy or nginx; nobody with the other load balancers.
+    /// Hosts of keepalived with haproxy or nginx; empty with the other load balancers.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub load_balancer: Vec<String>,
     /// Registry hosts; the first control plane when not given.

@@ -50,9 +50,9 @@ pub struct Kubernetes {
     /// The API server's audit log; none without it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub audit: Option<Audit>,
-    /// Raw KubeletConfiguration fields merged over ours.
+    /// Raw KubeletConfiguration fields merged over the defaults.
     pub kubelet: Map<String, Value>,
-    /// Raw KubeProxyConfiguration fields merged over ours.
+    /// Raw KubeProxyConfiguration fields merged over the defaults.
     pub kube_proxy: Map<String, Value>,
 }
 
@@ -100,7 +100,7 @@ impl Default for NodeLocalDns {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Audit {
-    /// A policy of the user (audit.k8s.io/v1); ours, which leaves out what is only noise, when none.
+    /// The user's policy (audit.k8s.io/v1); when none, the default one, which leaves out noise.
     pub policy_file: Option<MaterialFile>,
     /// Where events are sent besides; nowhere when none.
     #[serde(skip_serializing_if = "Option::is_none")]

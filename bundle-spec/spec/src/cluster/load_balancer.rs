@@ -38,7 +38,7 @@ pub enum LoadBalancerMode {
         /// Interface that keepalived puts the address on; the one with the node's address when none.
         #[serde(skip_serializing_if = "Option::is_none")]
         interface: Option<String>,
-        /// keepalived's `virtual_router_id`, by which pairs in one network are told apart; from the address when none.
+        /// keepalived's `virtual_router_id`, which distinguishes pairs in one network; from the address when none.
         #[serde(skip_serializing_if = "Option::is_none")]
         virtual_router_id: Option<u8>,
     },

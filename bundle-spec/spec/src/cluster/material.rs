@@ -12,7 +12,7 @@ pub const MATERIAL_LIMIT: u64 = 1 << 20;
 pub struct MaterialFile {
     /// Its path relative to cluster.yaml, without `.` and `..`: its name in the bundle ([`crate::ArtifactKey::Material`]).
     pub name: String,
-    /// Where it is read; the same until whoever reads it knows the folder of cluster.yaml.
+    /// The path it is read from; the same until the folder of cluster.yaml is known.
     pub path: PathBuf,
 }
 
@@ -23,7 +23,7 @@ impl MaterialFile {
     /// # Errors
     /// A sentence for people.
     pub fn parse(text: &str) -> Result<Self, String> {
-        let wrong = |what: &str| format!("{text:?} {what}; lay the file beside cluster.yaml, or in a folder there");
+        let wrong = |what: &str| format!("{text:?} {what}; put the file beside cluster.yaml, or in a folder there");
         if text.starts_with('/') || text.starts_with('~') {
             return Err(wrong("is not relative to this file"));
         }
@@ -42,7 +42,7 @@ impl MaterialFile {
     }
 }
 
-/// As cluster.yaml has it: where it lies on one machine is nobody else's.
+/// Only the path in cluster.yaml: the path on this machine means nothing on another.
 impl Serialize for MaterialFile {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.serialize_str(&self.name)

@@ -59,7 +59,7 @@ impl Cluster {
 pub enum BadMaterial {
     /// It holds a credential: `a private key`.
     Credential(&'static str),
-    /// It is not what its field wants; a sentence for people.
+    /// It is not what its field requires; a sentence for people.
     Content(String),
 }
 
@@ -84,7 +84,7 @@ const LEVELS: [&str; 4] = ["None", "Metadata", "Request", "RequestResponse"];
 
 /// What kube-apiserver does not start without (apiserver/pkg/audit/policy/reader.go): kind, version and one rule, each with a level.
 fn audit_policy(text: &str) -> Result<(), String> {
-    let tree = yaml::parse(text).map_err(|problems| format!("it is no YAML that can be read:\n{problems}"))?;
+    let tree = yaml::parse(text).map_err(|problems| format!("it is not YAML that can be read:\n{problems}"))?;
     let sink = yaml::Sink::default();
     let document = yaml::At::root(&tree, &sink).json();
     let field = |name: &str| document.get(name).and_then(serde_json::Value::as_str).unwrap_or("nothing");

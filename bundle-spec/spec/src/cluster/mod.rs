@@ -65,7 +65,7 @@ pub struct Cluster {
     pub runtime: Runtime,
     /// Pod network.
     pub network: Network,
-    /// What is before the control planes.
+    /// Load balancer in front of the control planes.
     pub load_balancer: LoadBalancer,
     /// Where images come from inside the gap.
     pub registry: Registry,

@@ -19,7 +19,7 @@ pub struct Registry {
     pub port: u16,
     /// Where `registry` and `harbor` have their data; `/mnt/registry`.
     pub data_dir: String,
-    /// `host[:port][/prefix]` that nodes pull from; a name of ours when none.
+    /// `host[:port][/prefix]` that nodes pull from; a default name when none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub private_registry: Option<String>,
     /// How registries are logged in to, by `host[:port]`.
@@ -28,7 +28,7 @@ pub struct Registry {
     /// With `harbor` and no other.
     #[serde(rename = "harborConfig", skip_serializing_if = "Option::is_none")]
     pub harbor: Option<Harbor>,
-    /// Whether the registry's certificate is not looked at, or plain HTTP is spoken.
+    /// Whether the registry's certificate is not checked, or plain HTTP is used.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub insecure: bool,
     /// On the controller: the CA of the registry's certificate.
@@ -75,7 +75,7 @@ pub struct Harbor {
     pub admin_password: Option<SecretSource>,
     /// Password of Harbor's database; one is made where none is given.
     pub database_password: Option<SecretSource>,
-    /// Fields of harbor.yml, laid over ours.
+    /// Fields of harbor.yml, merged over the defaults.
     pub config: Map<String, Value>,
 }
 

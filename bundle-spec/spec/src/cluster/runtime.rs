@@ -17,7 +17,7 @@ pub struct Runtime {
     /// Folder of images and containers; the runtime's own when none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub data_dir: Option<String>,
-    /// Fields of the runtime's own configuration, laid over ours.
+    /// Fields of the runtime's own configuration, merged over the defaults.
     #[serde(skip_serializing_if = "Map::is_empty")]
     pub extra_config: Map<String, Value>,
 }

@@ -1,4 +1,4 @@
-//! Secrets that a cluster is made with: cluster.yaml says where each is had, and no bundle and no plan holds one.
+//! Secrets that a cluster is made with: cluster.yaml names the source of each, and no bundle and no plan holds one.
 
 use super::{Cluster, SecretSource};
 use crate::yaml;
@@ -13,14 +13,14 @@ pub enum SecretUse {
     AuditWebhook,
 }
 
-/// A secret and the field that says where it is had.
+/// A secret and the field that names its source.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SecretOf<'a> {
     /// `spec.kubernetes.audit.webhook.kubeconfigFrom`: by this name a plan asks for it.
     pub field: &'static str,
     /// What it is for.
     pub usage: SecretUse,
-    /// Where it is had.
+    /// Its source.
     pub source: &'a SecretSource,
 }
 
@@ -62,13 +62,13 @@ const ELSEWHERE: [&str; 6] =
 /// A kubeconfig that holds all that it needs.
 fn kubeconfig(text: &str) -> Result<(), &'static str> {
     // Problems of the parser quote the text.
-    let tree = yaml::parse(text).map_err(|_| "it is no YAML that can be read")?;
+    let tree = yaml::parse(text).map_err(|_| "it is not YAML that can be read")?;
     let sink = yaml::Sink::default();
     let document = yaml::At::root(&tree, &sink).json();
     let text =
         |value: &serde_json::Value, key: &str| value.get(key).and_then(|value| value.as_str()).map(str::to_owned);
     if text(&document, "kind").as_deref() != Some("Config") || text(&document, "apiVersion").as_deref() != Some("v1") {
-        return Err("it is no kubeconfig (apiVersion v1, kind Config)");
+        return Err("it is not a kubeconfig (apiVersion v1, kind Config)");
     }
     let list = |key: &str| document.get(key).and_then(|value| value.as_array()).cloned().unwrap_or_default();
     let (clusters, users, contexts) = (list("clusters"), list("users"), list("contexts"));
@@ -112,7 +112,7 @@ mod tests {
     fn a_kubeconfig_holds_all_that_it_needs_and_a_refusal_shows_nothing_of_it() {
         assert_eq!(SecretUse::AuditWebhook.check(GOOD), Ok(()));
         for (from, to, said) in [
-            ("kind: Config", "kind: Pod", "no kubeconfig"),
+            ("kind: Config", "kind: Pod", "not a kubeconfig"),
             ("current-context: a", "current-context: b", "current-context"),
             ("{cluster: c, user: u}", "{cluster: d, user: u}", "none of its clusters"),
             ("https://audit.test/log", "audit.test", "no server"),

@@ -86,7 +86,7 @@ keywords! {
 pub struct Script {
     /// What it does, in a few words.
     pub name: String,
-    /// What bash is given to run, in the folder that has the materials.
+    /// What bash runs, in the folder that has the materials.
     pub bash: String,
     /// Texts that it needs; they travel in the bundle.
     pub materials: Vec<MaterialFile>,

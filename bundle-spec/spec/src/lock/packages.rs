@@ -1,4 +1,5 @@
-//! Packages of operating systems, as a lock has them: what they were chosen for, and from what. (Each package is an item.)
+//! Packages of operating systems in a lock: what they were chosen for, and from which indexes. (Each package is an
+//! item.)
 
 use std::collections::BTreeMap;
 
@@ -13,7 +14,7 @@ use crate::{Digest, Platform};
 pub struct PackageSet {
     /// `debian-12`, as the catalogue calls it.
     pub os: String,
-    /// Of the machines.
+    /// Platform of the machines.
     pub platform: Platform,
     /// What it was solved for: in the order of the catalogue's table, then the user's own.
     pub roots: Vec<PackageRoot>,
@@ -52,9 +53,9 @@ pub struct PackageIndex {
     pub repository: String,
     /// Its own address, before any zone rewrites it.
     pub address: String,
-    /// Of its bytes as they were served.
+    /// Digest of its bytes as served.
     pub digest: Digest,
-    /// When it says that it was made, in seconds of Unix time.
+    /// Its stated time of creation, in seconds of Unix time.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub date: Option<i64>,
     /// A key of the distribution has signed it, or what lists it.

@@ -32,11 +32,11 @@ pub enum LockError {
         "it is of schema {found:?}, and this program reads {SCHEMA}: use the kubexm-bundle that made it, or lock again"
     )]
     Schema {
-        /// What it says it is.
+        /// The schema that it states.
         found: String,
     },
     /// No JSON, or not the fields of a lock.
-    #[error("it is no lock of kubexm-bundle: {0}")]
+    #[error("it is not a lock of kubexm-bundle: {0}")]
     Form(#[from] serde_json::Error),
     /// A field that no lock of this schema has: what it says would be lost.
     #[error(

@@ -17,7 +17,7 @@ pub struct Problem {
     pub column: usize,
     /// `spec.hosts[0].name`; empty when the file as a whole is meant.
     pub path: String,
-    /// What kind.
+    /// Its kind.
     pub kind: ProblemKind,
     /// What was found.
     pub text: String,

@@ -162,7 +162,7 @@ impl<'a> At<'a> {
         } else {
             return false;
         };
-        let hint = "use an origin that is open, or fetch it yourself and give its path";
+        let hint = "use an origin without login, or fetch it yourself and give its path";
         self.fail(ProblemKind::InlineSecret, format!("{what} in an address that travels in the bundle"), hint);
         true
     }

@@ -3,11 +3,11 @@
 /// A mapping with fixed keys, in the order in which they are shown.
 #[derive(Debug)]
 pub struct Object {
-    /// What it is about, for editors.
+    /// Its description, for editors.
     pub about: &'static str,
     /// Its keys.
     pub fields: &'static [Field],
-    /// Keys of which just one must be there; none where that is no question.
+    /// Keys of which exactly one must be present; empty where this does not apply.
     pub one_of: &'static [&'static str],
 }
 
@@ -16,15 +16,15 @@ pub struct Object {
 pub struct Field {
     /// The key.
     pub name: &'static str,
-    /// What it says, for editors.
+    /// Its description, for editors.
     pub about: &'static str,
-    /// What may stand there.
+    /// Its allowed values.
     pub shape: Shape,
     /// Whether it must be there.
     pub needed: bool,
 }
 
-/// What may stand at a place.
+/// The allowed values of a key or item.
 #[derive(Clone, Copy, Debug)]
 pub enum Shape {
     /// A text that is not empty; numbers are taken as they are written.
@@ -86,7 +86,7 @@ impl Object {
         self.fields.iter().map(|field| field.name)
     }
 
-    /// What is said of a key.
+    /// The documentation of a key.
     pub fn field(&self, name: &str) -> Option<&'static Field> {
         self.fields.iter().find(|field| field.name == name)
     }

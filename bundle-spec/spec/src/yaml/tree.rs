@@ -7,7 +7,7 @@ use granit_parser::{Event, Parser, ScalarStyle, ScanError, Span, StrInput, Tag};
 
 use super::problem::{Problem, ProblemKind, Problems};
 
-/// Deeper nesting is refused: no format of ours has a third of it.
+/// Deeper nesting is refused: no format of KubeXM has a third of it.
 const MAX_DEPTH: usize = 64;
 /// More nodes, aliases counted as what they stand for, are refused.
 const MAX_NODES: usize = 100_000;
@@ -23,7 +23,7 @@ pub struct Node {
     pub data: Data,
 }
 
-/// What a node is.
+/// The kind and content of a node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Data {
     /// A scalar. A plain one may be meant as a number, a truth value or nothing; a quoted one is text.
@@ -188,7 +188,7 @@ impl<'input> Builder<'input> {
             }
             let key = self.node(event, span, depth + 1)?;
             let Data::Scalar { text, plain } = key.data else {
-                return Err(syntax(span, "a key must be a text"));
+                return Err(syntax(span, "a key must be text"));
             };
             let (event, value_span) = self.content()?;
             let value = self.node(event, value_span, depth + 1)?;

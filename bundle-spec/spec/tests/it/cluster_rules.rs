@@ -66,7 +66,7 @@ const WRONG: &[(&str, &str, &str)] = &[
         "inside the network of services",
     ),
     ("  network: {plugin: none, multus: true}\n", "spec.network.multus", "there is none"),
-    ("  network: {plugin: multus, multus: false}\n", "spec.network.multus", "plugin says multus"),
+    ("  network: {plugin: multus, multus: false}\n", "spec.network.multus", "plugin is multus"),
     ("  network: {plugin: none, options: {a: 1}}\n", "spec.network.options", "no plugin"),
     ("  etcd: {type: external}\n", "spec.etcd", "externalConfig"),
     (
@@ -87,7 +87,7 @@ const WRONG: &[(&str, &str, &str)] = &[
     (
         "  etcd: {type: external, quota: 8Gi, externalConfig: {endpoints: [\"http://10.0.0.5:2379\"]}}\n",
         "spec.etcd.quota",
-        "not set up by us",
+        "not set up by kubexm",
     ),
     (
         "  etcd: {externalConfig: {endpoints: [\"http://10.0.0.5:2379\"]}}\n",
@@ -128,7 +128,7 @@ const WRONG: &[(&str, &str, &str)] = &[
     (
         "HOSTS  roleGroups: {master: [a], worker: [b], loadbalancer: [b]}\n",
         "spec.roleGroups.loadbalancer",
-        "nothing of ours runs there",
+        "kubexm runs nothing there",
     ),
     (
         "HOSTS  roleGroups: {master: [a], worker: [b], loadbalancer: [a]}\n  loadBalancer: {mode: external, external: {type: kubexm-kh}, vip: 10.0.0.9}\n",

@@ -15,7 +15,7 @@ use crate::{Store, TransportError};
 
 /// The ends of cosign's tags.
 const ENDS: [&str; 3] = ["sig", "att", "sbom"];
-/// More than this many are not taken of one image: whoever may push to a registry may attach.
+/// The most that are taken for one image: everyone with push access may attach.
 const MOST: usize = 64;
 
 /// One thing that is attached to an image.
@@ -174,7 +174,7 @@ async fn of_subject(repository: &Repository, subject: &Digest) -> Result<Vec<Att
 /// None of what is no manifest with layers (an index of referrers, say): it cannot be carried as one.
 fn read(subject: Digest, tag: Option<String>, bytes: Vec<u8>) -> Option<Attached> {
     let Ok(Parsed::Manifest { media_type, config, layers }) = image::parse(&bytes) else {
-        tracing::warn!(%subject, "something attached is no manifest and is left");
+        tracing::warn!(%subject, "something attached is not a manifest and is left out");
         return None;
     };
     let descriptor = Descriptor { media_type, digest: Digest::of(&bytes), size: bytes.len() as u64 };

@@ -113,7 +113,7 @@ impl OciRegistry {
                 Ok(done) => return Ok(done),
                 Err(error) if error.is_ours() => return Err(vec![error]),
                 Err(error) => {
-                    tracing::warn!(%error, "a candidate is passed over");
+                    tracing::warn!(%error, "a candidate is skipped");
                     tried.push(error);
                 }
             }

@@ -174,7 +174,7 @@ fn read(place: &Place) -> Result<Option<(Vec<u8>, Form)>, TransportError> {
                 serde_json::error::Category::Data => format!(
                     "{place} is not as docker writes it (`auths` and `credHelpers` by registry, `credsStore` a name, all values texts)"
                 ),
-                _ => format!("it is no JSON ({place})"),
+                _ => format!("it is not JSON ({place})"),
             };
             Err(wrong(format!("{problem}; fix it, or move it away and log in again (`docker login`)")))
         }
@@ -208,13 +208,13 @@ fn of_file(path: &Path, bytes: &[u8], form: &Form, server: &str) -> Result<Auth,
             format!("{} cannot be run; install it where PATH leads, or take it out", helper())
         }
         CredentialRetrievalError::MalformedHelperResponse => {
-            format!("{} answers with something else than a name and a secret; fix it, or take it out", helper())
+            format!("{} answers with something other than a name and a secret; fix it, or take it out", helper())
         }
         CredentialRetrievalError::CredentialDecodingError => {
             again(&format!("`auth` of its entry for {server} is not the base64 of name:password"))
         }
         CredentialRetrievalError::CredentialMismatchError => {
-            again(&format!("`auth` of its entry for {server} says something else than `username` and `password` there"))
+            again(&format!("`auth` of its entry for {server} differs from `username` and `password` there"))
         }
         CredentialRetrievalError::ConfigNotFound | CredentialRetrievalError::ConfigReadError => {
             again(&format!("its entry for {server} cannot be read"))

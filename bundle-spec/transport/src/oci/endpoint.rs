@@ -1,6 +1,7 @@
 //! One repository at one registry, spoken to request by request (distribution-spec 1.1, "Endpoints").
 //!
-//! oci-client 0.18 is not used here: it tells neither the `Location` of an upload, so that a broken one cannot be resumed
+//! oci-client 0.18 is not used here: it exposes neither the `Location` of an upload, so that a broken one cannot be
+//! resumed
 //! , nor `OCI-Subject`; it sends no second scope for a mount; takes a mount that became an upload for an error; knows
 //! no `Retry-After`; reads a manifest of any length; and panics when a registry answers a manifest without a `Location`.
 
@@ -53,7 +54,7 @@ impl Request {
         Self { method, url, headers: Vec::new(), body: Bytes::new(), settles: 0 }
     }
 
-    /// With a header whose value is text of ours.
+    /// Adds a header whose value this program made.
     pub fn header(mut self, name: HeaderName, value: &str) -> Result<Self, TransportError> {
         let value = HeaderValue::from_str(value).map_err(|_| TransportError::Setting {
             what: format!("header {name}"),

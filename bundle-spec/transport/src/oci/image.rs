@@ -110,7 +110,7 @@ impl Linked {
 /// Reads an index or a manifest; the error is a sentence about it.
 pub(crate) fn parse(bytes: &[u8]) -> Result<Parsed, String> {
     let document: Document =
-        serde_json::from_slice(bytes).map_err(|e| format!("what came is no image manifest: {e}"))?;
+        serde_json::from_slice(bytes).map_err(|e| format!("what came is not an image manifest: {e}"))?;
     if document.schema_version != Some(2) {
         return Err(
             "its manifest is of the old schema 1, which has no stable digest; push it again with a current tool"
@@ -119,7 +119,7 @@ pub(crate) fn parse(bytes: &[u8]) -> Result<Parsed, String> {
     }
     let declared = document.media_type.filter(|media_type| !media_type.is_empty());
     if let Some(other) = declared.as_deref().filter(|media_type| !MANIFEST_TYPES.contains(media_type)) {
-        return Err(format!("its manifest is of type {other}, which is no image"));
+        return Err(format!("its manifest is of type {other}, which is not an image"));
     }
     match (document.manifests, document.config, document.layers) {
         (Some(manifests), None, None) => {

@@ -145,7 +145,7 @@ impl<'a> Upload<'a> {
         Ok(false)
     }
 
-    /// A session that a mount opened and nobody needs. What a registry says to it changes nothing: it drops old ones.
+    /// Cancels a session that a mount opened and that is not needed. The answer is ignored: registries drop old ones.
     async fn cancel(&self, session: Session) {
         let _ = self.endpoint.send(&Request::new(Method::DELETE, session.url), &|_| {}).await;
     }

@@ -171,7 +171,7 @@ async fn files_that_are_no_certificate_or_no_key_are_reported_by_name_and_never_
         assert!(!format!("{error} {error:?}").contains(secret), "{error:?}");
         error.to_string()
     };
-    assert!(with_key(&key.replace("PRIVATE KEY", "ENCRYPTED PRIVATE KEY")).contains("has a password"));
+    assert!(with_key(&key.replace("PRIVATE KEY", "ENCRYPTED PRIVATE KEY")).contains("is encrypted"));
     assert!(with_key(&key.replace("PRIVATE KEY", "PUBLIC KEY")).contains("holds no private key"));
     assert!(with_key(&key[..key.len() / 2]).contains("1-key.pem of a client certificate: holds no private key"));
     std::fs::write(&good.key, &key).unwrap();

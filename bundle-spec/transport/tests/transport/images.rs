@@ -243,7 +243,7 @@ async fn images_that_cannot_be_carried_are_refused_with_the_reason() {
             ExitCode::OriginMismatch,
             "nests too deep",
         ),
-        ("no JSON", |m| m.blob(MANIFEST, b"<html>"), ExitCode::OriginMismatch, "no image manifest"),
+        ("no JSON", |m| m.blob(MANIFEST, b"<html>"), ExitCode::OriginMismatch, "not an image manifest"),
     ];
     for (name, make, code, text) in table {
         let maker = Maker::new();

@@ -110,12 +110,12 @@ async fn who_wants_a_day_is_asked_once_more_after_the_longest_wait_and_then_left
     let error = client.fetch(&[plain(server.url("f"))], &want(b"x"), &store, &quiet).await.unwrap_err();
     assert!((Duration::from_millis(200)..Duration::from_millis(1500)).contains(&begun.elapsed()));
     assert_eq!(server.requests().len(), 2);
-    for part in ["503", "left alone for 86400 s (Retry-After)", "no wait is longer than 0.2 s"] {
+    for part in ["503", "a pause of 86400 s (Retry-After)", "no wait is longer than 0.2 s"] {
         assert!(error.to_string().contains(part), "{part}: {error}");
     }
     assert_eq!(waits(&reported), [(Some(1), Some(2), Some(86_400), Next::Try)]);
     let error = client.fetch(&[plain(server.url("g"))], &want(b"x"), &store, &quiet).await.unwrap_err();
-    assert!(error.to_string().contains("it asked to be left alone for 86399 s more"), "{error}");
+    assert!(error.to_string().contains("it requested a pause of 86399 s more"), "{error}");
     assert_eq!(server.requests().len(), 2, "it was asked not to be asked");
 }
 

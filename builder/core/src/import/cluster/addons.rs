@@ -1,4 +1,4 @@
-//! Add-ons. One of KubeKey's may have a chart and any number of YAML files; one of ours has one source.
+//! Add-ons. One of KubeKey's may have a chart and any number of YAML files; one of cluster.yaml has one source.
 
 use super::super::fields::{carry, same};
 use super::super::secrets;
@@ -20,7 +20,7 @@ fn addon(from: &Place<'_>) -> Vec<Map> {
         if let Some(at) = from.get(name)
             && at.number().is_some()
         {
-            at.leave("add-ons are waited for, and not tried again by number");
+            at.leave("the installer waits for add-ons: there is no number of retries");
         }
     }
     for name in ["preInstall", "postInstall"] {
@@ -66,7 +66,7 @@ fn values(chart: &Place<'_>, addon: &mut Map) {
     });
 }
 
-/// Where a chart is from; none where our format cannot say it, which is reported with all that goes with it.
+/// Source of a chart; none where cluster.yaml cannot express it, which is reported with its dependent fields.
 fn source(chart: &Place<'_>) -> Option<Map> {
     if let Some(at) = chart.get("values") {
         at.leave("values are written as YAML here (values:), not as --set does");
@@ -94,12 +94,12 @@ fn address(chart: &Place<'_>) -> Option<Map> {
             // The chart's folder or archive is below the path.
             source.set("path", format!("{}/{name}", at.text()?.trim_end_matches('/')));
             if let Some(at) = version {
-                at.leave("a chart at a path has the version that it has");
+                at.leave("the version of a chart at a path is the one in its Chart.yaml");
             }
             return Some(source);
         }
         if !name.starts_with("oci://") {
-            chart.leave("it says neither a repo nor a path");
+            chart.leave("it has neither a repo nor a path");
             return None;
         }
         source.set("oci", plain(&chart.get("name")?, name));
@@ -135,7 +135,7 @@ fn exact(chart: &Place<'_>, mut source: Map) -> Option<Map> {
 fn plain(at: &Place<'_>, address: &str) -> String {
     let Some(bare) = secrets::without_login(address) else { return address.to_owned() };
     at.leave(
-        "a login is in the address, and no secret is in cluster.yaml: it is written without; use an origin that is open, or give the path of a copy",
+        "a login is in the address, and no secret is in cluster.yaml: it is written without the login; use an origin without login, or give the path of a copy",
     );
     bare
 }

@@ -61,7 +61,7 @@ fn host(from: &Place<'_>, variables: &mut Variables) -> Map {
         host.add(&["privateKeyPath"], KEY.into(), COMMENT);
     }
     if let Some(at) = from.get("timeout") {
-        at.leave("how long is waited for a host is no field here; an SSH connection is given 30 seconds");
+        at.leave("there is no timeout field for a host; an SSH connection has 30 seconds");
     }
     carry(from, "labels", &mut host, "labels", |at| Some(labels(at).into()));
     host
@@ -115,7 +115,7 @@ pub(super) fn system(from: &Place<'_>) -> Map {
 /// How many lines of a script are reported.
 const LINES: usize = 5;
 
-/// A script as it is, or not at all: without the line that has the secret it would be another one.
+/// A script unchanged, or not at all: without the line that has the secret it would be another one.
 fn script(from: &Place<'_>) -> Option<Map> {
     let bash = from.get("bash");
     let secrets = bash.as_ref().and_then(Place::text).map(script::secrets_of).unwrap_or_default();
@@ -137,7 +137,7 @@ fn script(from: &Place<'_>) -> Option<Map> {
     same(from, &mut script, &[("name", "name"), ("bash", "bash")]);
     lists(from, &mut script, &[("materials", "materials")]);
     if let Some(at) = from.get("role") {
-        at.leave("a script runs on every node here, not on those of a role: let it ask where it is");
+        at.leave("a script runs on every node here, not on those of a role: let it check which host it runs on");
     }
     Some(script)
 }

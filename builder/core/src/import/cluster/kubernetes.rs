@@ -65,7 +65,7 @@ pub(super) fn kubernetes(from: &Place<'_>) -> Map {
     to
 }
 
-/// What both a field and the configuration beside it say: KubeKey takes the configuration's.
+/// A value set both by a field and by the configuration beside it: KubeKey uses the configuration's.
 fn overruled(from: &Place<'_>, field: &str, config: &Map, key: &str) -> bool {
     let (Some(at), Some(value)) = (from.get(field), config.get(key)) else { return false };
     let same = match at.text().map(scalar::plain) {
@@ -73,12 +73,12 @@ fn overruled(from: &Place<'_>, field: &str, config: &Map, key: &str) -> bool {
         None => false,
     };
     if !same {
-        at.leave(format!("{key} in the configuration beside it says something else, and KubeKey takes that"));
+        at.leave(format!("{key} in the configuration beside it has another value, and KubeKey uses that one"));
     }
     true
 }
 
-/// A configuration as it is.
+/// A configuration, unchanged.
 fn config(from: &Place<'_>, name: &str) -> Map {
     let Some(at) = from.get(name) else { return Map::default() };
     match at.raw() {
@@ -87,7 +87,7 @@ fn config(from: &Place<'_>, name: &str) -> Map {
             map
         }
         _ => {
-            at.leave("it is no block of fields");
+            at.leave("it is not a block of fields");
             Map::default()
         }
     }
@@ -107,7 +107,7 @@ fn kubelet(from: &Place<'_>, to: &mut Map) {
             Yaml::Int(0) => None,
             number @ Yaml::Int(_) => Some(number),
             _ => {
-                at.leave("it is no whole number");
+                at.leave("it is not a whole number");
                 None
             }
         });
@@ -140,7 +140,7 @@ fn kube_proxy(from: &Place<'_>, to: &mut Map) {
                     _ => None,
                 };
                 if said.unwrap_or(Yaml::Bool(false)) != Yaml::Bool(wanted) {
-                    at.leave("kubeProxyConfiguration.iptables says something else, and KubeKey takes that");
+                    at.leave("kubeProxyConfiguration.iptables has another value, and KubeKey uses that one");
                 }
             }
             None if wanted => {
@@ -167,13 +167,13 @@ fn gates(from: &Place<'_>) -> Map {
     gates
 }
 
-/// `- --flag=value`, `- flag=value`; of a flag that is said twice the last one counts (`util.GetArgs`).
+/// `- --flag=value`, `- flag=value`; of a repeated flag the last one counts (`util.GetArgs`).
 fn args(from: &Place<'_>) -> Map {
     let mut args = Map::default();
     let mut places: Vec<(&str, Place<'_>)> = Vec::new();
     for at in from.items() {
         let Some((flag, value)) = at.text().and_then(|text| text.trim_start_matches('-').split_once('=')) else {
-            at.leave("it is no flag with a value, and KubeKey leaves it out, too");
+            at.leave("it is not a flag with a value, and KubeKey leaves it out, too");
             continue;
         };
         if secrets::is_name(flag) {
@@ -183,7 +183,7 @@ fn args(from: &Place<'_>) -> Map {
         if let Some((_, before)) = places.iter().rfind(|(known, _)| *known == flag)
             && args.get(flag) != Some(&Yaml::from(value))
         {
-            before.leave(format!("{flag} is said again in line {}, and the last one counts", at.line()));
+            before.leave(format!("{flag} is repeated in line {}, and the last one counts", at.line()));
         }
         args.put(flag, value);
         args.came_from(flag, at.origin());

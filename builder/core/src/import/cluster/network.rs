@@ -12,7 +12,7 @@ pub(super) fn network(from: &Place<'_>) -> Map {
             Some("kubeovn" | "kube-ovn") => "kube-ovn",
             Some(known @ ("calico" | "flannel" | "cilium" | "hybridnet" | "none")) => known,
             _ => {
-                at.leave("there is no such plugin here: none is written, and the network is yours to put in");
+                at.leave("there is no such plugin here: none is written, and you install the network yourself");
                 "none"
             }
         };

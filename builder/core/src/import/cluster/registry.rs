@@ -32,7 +32,7 @@ pub(super) fn registry(from: &Place<'_>, hosts: bool) -> Map {
     }
     for (name, reason) in [
         ("registryMirrors", "where images are fetched from is a zone's: `kubexm-bundle zone --help` shows the file"),
-        ("bridgeIP", "docker's bridge is left as docker makes it; see spec.runtime.extraConfig"),
+        ("bridgeIP", "docker's bridge is not changed; see spec.runtime.extraConfig"),
         (
             "namespaceRewrite",
             "one folder for all images is spec.registry.namespaceOverride; others are by upstream host",
@@ -69,7 +69,7 @@ fn auth(host: &str, from: &Place<'_>, variables: &mut Variables) -> Map {
         at.leave(format!("no secret is in cluster.yaml: set {variable} where the programs run"));
     }
     for name in ["skipTLSVerify", "plainHTTP"] {
-        never(from, &[name], "spec.registry.insecure says it for the cluster's own registry");
+        never(from, &[name], "spec.registry.insecure is this setting for the cluster's own registry");
     }
     if let Some(at) = from.get("certsPath") {
         at.leave("give the CA with spec.registry.caFile");
@@ -83,7 +83,9 @@ pub(super) fn storage(from: &Place<'_>) -> Map {
         let mut openebs = Map { origin: Some(at.origin()), ..Map::default() };
         same(&at, &mut openebs, &[("basePath", "basePath")]);
         if !openebs.fields.is_empty() {
-            at.leave("KubeKey installs it with KubeSphere or --with-local-storage only: take spec.storage out where it was not");
+            at.leave(
+                "KubeKey installs it with KubeSphere or --with-local-storage only: remove spec.storage if it was not",
+            );
         }
         storage.put("openebs", Yaml::Map(openebs));
     }

@@ -1,4 +1,4 @@
-//! A package file in the store, compared with what it is said to be, and against its vendor's signature where it carries one.
+//! A package file in the store, compared with its index entry and, where it carries one, with its vendor's signature.
 
 use std::io::{BufRead, BufReader};
 
@@ -40,8 +40,9 @@ pub struct Vendor {
     pub policy: Policy,
 }
 
-/// Holds a package in the store against what it is called: an index that nobody signs, or a lock after a merge, could give one
-/// package out as another. An .rpm must carry the vendor's signature, where one is asked for; a .deb has none of its own.
+/// Compares a package in the store with its name, version and architecture: an unsigned index, or a lock after a
+/// merge, could give one package out as another. An .rpm must carry the vendor's signature, where one is asked for; a
+/// .deb has none of its own.
 pub async fn check(file: &File, vendor: Option<&Vendor>, store: &Store) -> Result<(), PackagesError> {
     let (file, vendor, store) = (file.clone(), vendor.cloned(), store.clone());
     let work = move || {
@@ -84,7 +85,7 @@ impl File {
         let [name, version, arch] = reported;
         match *name == self.name && *version == self.version && self.archs.contains(arch) {
             true => Ok(()),
-            false => Err(self.damaged(format!("it is {name} {version} {arch}, which is given out as another"))),
+            false => Err(self.damaged(format!("it is {name} {version} {arch}, which is listed as another package"))),
         }
     }
 

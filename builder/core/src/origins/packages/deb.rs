@@ -1,4 +1,4 @@
-//! Debian's repositories: InRelease (or Release and Release.gpg) → whom it is signed by → indexes by their sha256 → packages.
+//! Debian's repositories: InRelease (or Release and Release.gpg) → signer → indexes by their sha256 → packages.
 
 use futures::future::join_all;
 use kubexm_manifests::os::{self, Profile};
@@ -18,7 +18,8 @@ use super::{Loaded, Options, PackagesError, Snapshot, Trust, below, without_slas
 pub struct Suite {
     /// Of the repository in its profile: `main`.
     pub name: String,
-    /// The repository's own address without a slash at the end, whoever is asked: `https://deb.debian.org/debian`.
+    /// The repository's own address without a slash at the end, whichever mirror is used:
+    /// `https://deb.debian.org/debian`.
     pub origin: String,
     /// Addresses that are asked, without a slash at the end, the best first.
     pub bases: Vec<FileCandidate>,
@@ -234,7 +235,8 @@ impl Loading<'_> {
         join_all(loading).await.into_iter().collect()
     }
 
-    /// The packages of an index. The cache keeps it unpacked where the suite tells its digest: the next run only reads it.
+    /// The packages of an index. The cache keeps it unpacked where the suite lists its digest: the next run only reads
+    /// it.
     async fn listing(self, folder: &FileCandidate, index: &Index) -> Result<Listing, PackagesError> {
         let kept = match index.plain {
             Some(plain) if self.store.holds(&plain.digest, plain.size).map_err(|e| self.failed(e))? => {
@@ -287,7 +289,7 @@ impl Loading<'_> {
     }
 }
 
-/// Whether an origin sent something else than its release promised.
+/// Whether an origin sent something other than its release lists.
 fn is_other(error: &TransportError) -> bool {
     match error {
         TransportError::Mismatch { .. } | TransportError::WrongSize { .. } | TransportError::Missing { .. } => true,

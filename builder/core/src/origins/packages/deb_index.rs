@@ -1,4 +1,4 @@
-//! An index of Debian's that is in the store → packages.
+//! A Debian package index in the store → packages.
 
 use std::io::{BufRead, BufReader, Read};
 

@@ -1,4 +1,4 @@
-//! A suite's release: InRelease, or Release and Release.gpg; by whom it is signed, and of when it is.
+//! A suite's release: InRelease, or Release and Release.gpg; its signer and its date.
 
 use kubexm_packages::deb::control::ControlError;
 use kubexm_packages::deb::release::Release;
@@ -149,7 +149,7 @@ fn utf8(signed: &Signed, repository: &str) -> Result<String, PackagesError> {
     })
 }
 
-/// The text within a clear signature (RFC 9580, 7) that nobody checks; any other text as it is.
+/// The text within a clear signature (RFC 9580, 7) without checking it; any other text unchanged.
 fn unwrapped(text: &str) -> String {
     let Some((_, behind)) = text.split_once("-----BEGIN PGP SIGNED MESSAGE-----") else { return text.to_owned() };
     let body = behind.split_once("\n\n").map_or(behind, |(_, body)| body);

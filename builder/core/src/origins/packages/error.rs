@@ -21,7 +21,7 @@ pub enum PackagesError {
         /// What went wrong; its text names the address.
         source: Box<TransportError>,
     },
-    /// Its signature is missing, wrong, or of nobody whom we know.
+    /// Its signature is missing, wrong, or by an unknown key.
     #[error(
         "repository {repository}: {url}: {source}; another mirror may serve what is signed, and a repository of your own needs its key"
     )]
@@ -33,7 +33,7 @@ pub enum PackagesError {
     },
     /// Its vendor shows it to subscribers only, and no certificate of one is at hand.
     #[error(
-        "repository {repository}: {url} wants the client certificate of a subscription: give a rule of a zone file for its host \
+        "repository {repository}: {url} requires the client certificate of a subscription: give a rule of a zone file for its host \
          certFile and keyFile (of a subscribed host: /etc/pki/entitlement/N.pem and N-key.pem) and caFile \
          (/etc/rhsm/ca/redhat-uep.pem), or name a mirror or the vendor's DVD (--mirror)"
     )]
@@ -51,8 +51,8 @@ pub enum PackagesError {
     },
     /// The same of a folder of this machine: vendors sign what they serve, and few of their media.
     #[error(
-        "repository {repository}: {url} is not signed (no InRelease, no Release.gpg), as the indexes of most media are not: let a mirror that has \
-         the signature answer beside it (a zone's rule without `only`, --mirror given twice), and packages are still read from the \
+        "repository {repository}: {url} is not signed (no InRelease, no Release.gpg), like the indexes of most media: add a mirror that \
+         has the signature (a zone's rule without `only`, --mirror given twice), packages are still read from the \
          medium; or sign it with a key of your own (gpg --detach-sign -o Release.gpg Release), and name that with --key"
     )]
     UnsignedMedium {
@@ -88,7 +88,7 @@ pub enum PackagesError {
         until: i64,
     },
     /// It was made later than now.
-    #[error("repository {repository}: {url} is of {}, which is not yet; check this machine's clock", format_date(*.date))]
+    #[error("repository {repository}: {url} has the date {}, which is in the future; check this machine's clock", format_date(*.date))]
     NotYet {
         repository: String,
         /// Of what is signed.
@@ -98,8 +98,8 @@ pub enum PackagesError {
     },
     /// It is older than what the same address had before.
     #[error(
-        "repository {repository}: {url} is of {}, and had been of {} before: an old state is replayed, or the mirror went back; use \
-         another mirror, or, if it was meant to go back, an empty cache (--cache)",
+        "repository {repository}: {url} has the date {}, and had {} before: an old state is replayed, or the mirror was rolled back; \
+         use another mirror, or, if the rollback is intended, an empty cache (--cache)",
         format_date(*.date), format_date(*.before)
     )]
     Replayed {
@@ -119,10 +119,10 @@ pub enum PackagesError {
         repository: String,
         /// Of what is signed.
         url: String,
-        /// What it says.
+        /// The name that it states.
         found: String,
     },
-    /// What is signed cannot be read, or lacks what is asked for.
+    /// The signed content cannot be read, or does not have what is requested.
     #[error("repository {repository}: {url}: {source}")]
     Release {
         repository: String,
@@ -155,7 +155,7 @@ pub enum PackagesError {
         url: String,
         source: DocumentError,
     },
-    /// A module stream that was asked for cannot be had.
+    /// A requested module stream cannot be enabled.
     #[error("{0}; name another stream, or leave it out")]
     Modules(ModuleError),
     /// A package is not what the index says of it.
@@ -166,10 +166,10 @@ pub enum PackagesError {
         /// What is wrong.
         reason: String,
     },
-    /// A vendor's key of ours cannot be read, or is not there.
+    /// A vendor's key of an embedded profile is missing or cannot be read.
     #[error("a key of the profile: {0}")]
     Key(TrustError),
-    /// More repositories than a pool can tell apart.
+    /// More repositories than a pool supports.
     #[error("more than {0} repositories; name fewer")]
     TooMany(usize),
     /// Several failed; all are reported.
@@ -210,7 +210,7 @@ impl PackagesError {
         }
     }
 
-    /// Whether it may be otherwise later: nobody said that it is not there, or is wrong.
+    /// Whether a retry may succeed: no origin answered that it is absent or wrong.
     pub fn may_pass(&self) -> bool {
         match self {
             Self::Fetch { source, .. } => source.may_pass(),

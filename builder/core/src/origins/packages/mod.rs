@@ -1,5 +1,5 @@
 //! Packages of operating systems: repositories read, checked and put into one pool; and package files, compared
-//! with what they are said to be.
+//! with their index entries.
 
 mod check;
 pub mod deb;
@@ -25,7 +25,7 @@ use kubexm_transport::FileCandidate;
 pub enum Trust {
     /// Its metadata carries a signature of one of these keys.
     Signed(Keyring),
-    /// Nothing of it is signed, and the user has said so: of what comes out of it only what a lock names by sha256 may be taken.
+    /// Unsigned with the user's consent: only packages that a lock pins by sha256 are accepted from it.
     PinnedOnly,
 }
 
@@ -44,7 +44,7 @@ impl Loaded {
         self.snapshots.get(usize::from(package.repo.0))
     }
 
-    /// A package's own address, whoever answered.
+    /// A package's own address, whichever mirror answered.
     pub fn origin(&self, package: &Package) -> String {
         match self.snapshot(package) {
             Some(snapshot) if !package.location.contains("://") => below(&snapshot.origin, &package.location),
@@ -60,9 +60,9 @@ pub struct Snapshot {
     pub repository: String,
     /// Of the repository in its profile: `security`.
     pub name: String,
-    /// The repository's own address without a slash at its end, whoever answered.
+    /// The repository's own address without a slash at its end, whichever mirror answered.
     pub origin: String,
-    /// The signed file's own address, whoever answered.
+    /// The signed file's own address, whichever mirror answered.
     pub address: String,
     /// Of the signed file (InRelease, Release, repomd.xml).
     pub digest: Digest,

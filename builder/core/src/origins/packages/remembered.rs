@@ -1,5 +1,5 @@
 //! What the cache remembers of a repository: the signed file that was trusted last, how to ask whether it is still the same,
-//! and the newest date that was seen, so that nobody gives out an old state as today's.
+//! and the newest date that was seen, so that an old state cannot be replayed.
 
 use kubexm_spec::Digest;
 use kubexm_transport::{Store, TransportError, Validators};
@@ -14,7 +14,7 @@ const SKEW: i64 = 600;
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub(super) struct Remembered {
-    /// The address that had it.
+    /// The address that served it.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub base: String,
     /// InRelease, Release or repomd.xml. (The other names are those of earlier versions of this program.)
@@ -23,7 +23,7 @@ pub(super) struct Remembered {
     /// Release.gpg or repomd.xml.asc.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub signature: Option<Digest>,
-    /// What the address said of the signed file.
+    /// Validators (ETag, Last-Modified) that the address sent with the signed file.
     pub validators: Validators,
     /// The newest date that was seen, in seconds of Unix time.
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -1,4 +1,4 @@
-//! Metadata of a repository of Red Hat's family: by whom it is signed, of when it is, and the packages it lists.
+//! Metadata of an rpm repository: its signer, its date, and the packages it lists.
 
 use std::collections::BTreeSet;
 use std::io::{BufReader, Read};
@@ -86,7 +86,7 @@ impl Loading<'_> {
         }
     }
 
-    /// The addresses that are asked, and the digests of which a list of mirrors says that the metadata has one.
+    /// The addresses to fetch from, and the digests of which the metadata must have one, from the list of mirrors.
     pub async fn bases(self) -> Result<(Vec<FileCandidate>, Option<Vec<Digest>>), PackagesError> {
         let (mut bases, mut digests) = (self.repository.bases.clone(), None);
         if let Some((kind, url)) = &self.repository.mirrors {
@@ -199,7 +199,7 @@ impl Loading<'_> {
         Ok(index)
     }
 
-    /// The metadata and when the vendor made it, if it is signed by whom it must be and not older than what was seen.
+    /// The metadata and when the vendor made it, if its signer is trusted and it is not older than the newest seen.
     fn trusted(
         self,
         base: &FileCandidate,
@@ -266,7 +266,7 @@ impl Loading<'_> {
         }
     }
 
-    /// Reads a file of the store, unpacked, where it holds up nobody.
+    /// Reads a file of the store, unpacked, on a blocking thread.
     async fn parsed<T: Send + 'static>(
         self,
         (url, digest): (String, Digest),

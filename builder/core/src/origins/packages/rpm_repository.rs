@@ -1,4 +1,4 @@
-//! A repository of Red Hat's family, and what is chosen of its modules.
+//! An rpm repository, and the module streams enabled in it.
 
 use kubexm_manifests::os::{MirrorList, Profile};
 use kubexm_packages::trust::Keyring;
@@ -9,7 +9,8 @@ use kubexm_transport::FileCandidate;
 pub struct Repository {
     /// What people call it: `baseos`.
     pub name: String,
-    /// Its own address without a slash at the end, whoever is asked: `https://dl.rockylinux.org/pub/rocky/9/BaseOS/x86_64/os`.
+    /// Its own address without a slash at the end, whichever mirror is used:
+    /// `https://dl.rockylinux.org/pub/rocky/9/BaseOS/x86_64/os`.
     /// Of one that is known by a list of mirrors, the list's.
     pub origin: String,
     /// Addresses that are asked, without a slash at the end, the best first.
@@ -20,7 +21,7 @@ pub struct Repository {
     pub metadata: Option<Keyring>,
     /// Its own address wants the client certificate of a subscription.
     pub entitlement: bool,
-    /// Its packages are seen whatever modules say (`module_hotfixes`).
+    /// Its packages are not filtered by modules (`module_hotfixes`).
     pub hotfixes: bool,
     /// See [`Repo::priority`].
     pub priority: i32,

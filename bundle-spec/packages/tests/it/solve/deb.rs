@@ -92,7 +92,7 @@ fn other_architectures_are_not_there_and_qualifiers_are_kept() {
         asked(text, "b"),
         "no: b 1 needs lib:any, which lib 1 is not: its Multi-Arch is not `allowed`, as `:any` wants"
     );
-    assert_eq!(asked(text, "i"), "no: no repository has i; near to it: a, b");
+    assert_eq!(asked(text, "i"), "no: no repository has i; close to it: a, b");
 }
 
 #[test]
@@ -170,7 +170,7 @@ fn what_is_missing_is_reported_with_who_needs_it_and_what_there_is() {
 #[test]
 fn a_conflict_is_reported_with_the_way_to_it() {
     let text = "a 1; Conflicts: b\n b 1\n c 2; Depends: b";
-    assert_eq!(asked(text, "a c"), "no: a 1 conflicts with b, and so cannot be there with b 1; c 2 needs b");
+    assert_eq!(asked(text, "a c"), "no: a 1 conflicts with b, and so cannot be installed with b 1; c 2 needs b");
 }
 
 #[test]
@@ -183,14 +183,14 @@ fn two_versions_of_one_name_are_reported() {
 
 #[test]
 fn an_unknown_name_is_reported_with_near_ones() {
-    assert_eq!(asked("socat 1\n socket 1", "sokat"), "no: no repository has sokat; near to it: socat, socket");
+    assert_eq!(asked("socat 1\n socket 1", "sokat"), "no: no repository has sokat; close to it: socat, socket");
     assert_eq!(asked("socat 1", "socat=2"), "no: no repository has socat (= 2) (there is 1)");
 }
 
 #[test]
 fn a_name_that_several_packages_provide_is_no_root() {
     let reported = asked("x 1; Provides: v\n y 1; Provides: v", "v");
-    assert_eq!(reported, "no: v is no package; name one of those that provide it: x, y");
+    assert_eq!(reported, "no: v is not a package; name one of those that provide it: x, y");
     assert_eq!(asked("x 1; Provides: v", "v"), "x 1");
 }
 
@@ -198,5 +198,5 @@ fn a_name_that_several_packages_provide_is_no_root() {
 fn a_package_whose_words_cannot_be_read_is_not_taken() {
     let text = "a 1; Depends: ((\n b 1; Depends: a | c\n c 1";
     assert_eq!(asked(text, "b"), "b 1, c 1");
-    assert!(asked(text, "a").starts_with("no: a 1 cannot be taken: "), "{}", asked(text, "a"));
+    assert!(asked(text, "a").starts_with("no: a 1 cannot be used: "), "{}", asked(text, "a"));
 }

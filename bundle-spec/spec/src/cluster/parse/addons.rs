@@ -15,22 +15,22 @@ pub(super) const ADDON: Object = Object::new(
     "Something that runs in the cluster beyond its own",
     &[
         Field::needed("name", Shape::Text, "Its name; the release's name with a chart"),
-        Field::needed("type", Shape::Words(AddonKind::WORDS), "A chart of Helm, or objects as they are"),
-        Field::needed("source", Shape::Mapping(&SOURCE), "Where the builder has it from"),
-        Field::new("namespace", Shape::Text, "Where its objects go that name no namespace"),
-        Field::new("values", Shape::Raw, "Values of the chart, laid over those of valuesFile"),
+        Field::needed("type", Shape::Words(AddonKind::WORDS), "A Helm chart, or plain objects"),
+        Field::needed("source", Shape::Mapping(&SOURCE), "Where the builder fetches it from"),
+        Field::new("namespace", Shape::Text, "Namespace of its objects that name none"),
+        Field::new("values", Shape::Raw, "Values of the chart, merged over those of valuesFile"),
         Field::new("valuesFile", Shape::Text, "Values of the chart, relative to this file; travels in the bundle"),
     ],
 );
 
 /// One of `spec.bundle.extraCharts`.
 pub(super) const CHART: Object = Object::new(
-    "A chart that is carried with its images, and installed by nobody but you",
+    "A chart that is carried with its images and that you install yourself",
     &[
         Field::needed("name", Shape::Text, "The release's name"),
-        Field::needed("source", Shape::Mapping(&SOURCE), "Where the builder has it from"),
+        Field::needed("source", Shape::Mapping(&SOURCE), "Where the builder fetches it from"),
         Field::new("namespace", Shape::Text, "Where its objects will go"),
-        Field::new("values", Shape::Raw, "Values that you will use: the images depend on them"),
+        Field::new("values", Shape::Raw, "Values that you will install it with: the images depend on them"),
         Field::new("valuesFile", Shape::Text, "The same as a file, relative to this file"),
     ],
 );
@@ -150,13 +150,13 @@ fn source(at: &At<'_>, kind: Option<AddonKind>) -> Option<AddonSource> {
     // A name alone may be the catalogue's, or a path, or a chart's: what was meant is not guessed.
     if let Some(name) = at.text_quiet().filter(|text| values::label(text).is_ok()) {
         let hint = format!("{{catalogue: {name}}} is the catalogue's own; else {{repo, chart, version}}, {{path}} …");
-        at.fail(ProblemKind::WrongType, format!("{name:?} says not where it is from"), hint);
+        at.fail(ProblemKind::WrongType, format!("{name:?} does not state its source"), hint);
         return None;
     }
     let map = at.mapping(&SOURCE)?;
     let ways: Vec<_> = WAYS.iter().filter(|(way, _)| map.get(way).is_some()).collect();
     let [(way, with)] = ways.as_slice() else {
-        let text = if ways.is_empty() { "this says not where it is from" } else { "it comes from one place" };
+        let text = if ways.is_empty() { "this does not state its source" } else { "it has one source" };
         at.fail(if ways.is_empty() { ProblemKind::Missing } else { ProblemKind::BadValue }, text, SOURCE.about);
         return None;
     };
@@ -212,7 +212,7 @@ pub(super) fn storage(at: &At<'_>) -> Option<Storage> {
     if storage.open_ebs.as_ref().is_some_and(|o| o.default_class)
         && storage.nfs.as_ref().is_some_and(|n| n.default_class)
     {
-        at.bad("two default classes", "openebs is it unless it says defaultClass: false");
+        at.bad("two default classes", "openebs is the default unless it has defaultClass: false");
     }
     Some(storage)
 }

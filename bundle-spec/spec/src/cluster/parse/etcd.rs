@@ -97,9 +97,9 @@ fn belongs(map: &Mapping<'_>, kind: EtcdKind) {
     if kind == EtcdKind::External {
         if map.get("externalConfig").is_none() {
             let hint = "externalConfig: {endpoints: [\"https://10.0.0.5:2379\"], caFile, certFile, keyFile}";
-            map.at().fail(ProblemKind::Missing, "\"externalConfig\" is missing: nobody knows where etcd is", hint);
+            map.at().fail(ProblemKind::Missing, "\"externalConfig\" is missing: the address of etcd is unknown", hint);
         }
-        let why = "an etcd of your own is not set up by us";
+        let why = "an etcd of your own is not set up by kubexm";
         none_of(map, &["dataDir", "quota", "snapshots", "backup"], why, "leave it out, or choose another type");
     } else {
         none_of(map, &["externalConfig"], "this is about an etcd of your own", "write type: external, or leave it out");

@@ -49,8 +49,8 @@ pub(super) const KUBERNETES: Object = Object::new(
             Shape::Mapping(&AUDIT),
             "The API server's audit log; {} for its defaults, none when left out",
         ),
-        Field::new("kubelet", Shape::Raw, "Fields of KubeletConfiguration, laid over ours"),
-        Field::new("kubeProxy", Shape::Raw, "Fields of KubeProxyConfiguration, laid over ours"),
+        Field::new("kubelet", Shape::Raw, "Fields of KubeletConfiguration, merged over the defaults"),
+        Field::new("kubeProxy", Shape::Raw, "Fields of KubeProxyConfiguration, merged over the defaults"),
     ],
 );
 
@@ -80,7 +80,7 @@ pub(super) const WEBHOOK: Object = Object::new(
     &[Field::needed(
         "kubeconfigFrom",
         Shape::Mapping(&secret::SOURCE),
-        "Where the kubeconfig is had that names the receiver; it never travels in the bundle",
+        "Where the kubeconfig of the receiver is read from; it never travels in the bundle",
     )],
 );
 

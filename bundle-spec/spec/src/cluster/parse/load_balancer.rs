@@ -20,7 +20,7 @@ keywords! {
 
 /// `spec.loadBalancer`.
 pub(super) const LOAD_BALANCER: Object = Object::new(
-    "What is before the control planes",
+    "Load balancer in front of the control planes",
     &[
         Field::new(
             "mode",
@@ -34,9 +34,9 @@ pub(super) const LOAD_BALANCER: Object = Object::new(
         Field::new(
             "interface",
             Shape::Text,
-            "Interface of the address, where we put it there; the one with the node's address when left out",
+            "Interface of the address, where kubexm sets it; the one with the node's address when left out",
         ),
-        Field::new("domain", Shape::Text, "Name of the control plane; a name of ours when left out"),
+        Field::new("domain", Shape::Text, "Name of the control plane; a default name when left out"),
     ],
 );
 
@@ -52,7 +52,7 @@ pub(super) const EXTERNAL: Object = Object::new(
         Field::new(
             "virtualRouterId",
             Shape::Number(1, 255),
-            "keepalived's number, by which pairs in one network are told apart",
+            "keepalived's virtual router ID, which distinguishes pairs in one network",
         ),
     ],
 );
@@ -76,7 +76,7 @@ pub(super) fn load_balancer(at: &At<'_>) -> Option<LoadBalancer> {
             for key in ["external", "internal", "vip", "port", "interface"].into_iter().filter(|key| map.has(key)) {
                 let at = map.get(key).unwrap_or_else(|| at.clone());
                 at.bad(
-                    format!("{key:?} says where a load balancer is, and mode is none"),
+                    format!("{key:?} describes a load balancer, and mode is none"),
                     "write mode: external or internal, or leave it out",
                 );
             }
@@ -102,7 +102,7 @@ fn external(map: &Mapping<'_>) -> Option<LoadBalancerMode> {
     let port = or(map.get("port"), API_PORT, port);
     let interface = maybe(map.get("interface"), |at| at.parsed(values::interface));
     if kind == Some(ExternalKind::External) {
-        let (why, hint) = ("the address is your own, and nothing of ours puts it anywhere", "leave it out");
+        let (why, hint) = ("the address is your own, and kubexm sets it nowhere", "leave it out");
         none_of(map, &["interface"], why, hint);
         if let Some(of) = &of {
             none_of(of, &["virtualRouterId"], why, hint);

@@ -1,5 +1,6 @@
 //! Reading cluster.yaml: strict, every problem at once, each with line and column. One file per part of the format: what its
-//! keys are (as data, of which the JSON Schema is made too) and how they are read; [`rules`] is what parts say of each other.
+//! keys are (as data, of which the JSON Schema is made too) and how they are read; [`rules`] are the checks across
+//! parts.
 
 mod addons;
 mod addresses;
@@ -58,7 +59,11 @@ const SPEC: Object = Object::new(
         Field::new("etcd", Shape::Mapping(&etcd::ETCD), "What the API server keeps its objects in"),
         Field::new("runtime", Shape::Mapping(&runtime::RUNTIME), "What runs containers"),
         Field::new("network", Shape::Mapping(&network::NETWORK), "The network of pods and services"),
-        Field::new("loadBalancer", Shape::Mapping(&load_balancer::LOAD_BALANCER), "What is before the control planes"),
+        Field::new(
+            "loadBalancer",
+            Shape::Mapping(&load_balancer::LOAD_BALANCER),
+            "Load balancer in front of the control planes",
+        ),
         Field::new("registry", Shape::Mapping(&registry::REGISTRY), "Where images come from inside the gap"),
         Field::new(
             "addons",
@@ -77,7 +82,7 @@ const SPEC: Object = Object::new(
 /// A file that was read.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Read {
-    /// What it says, defaults filled in.
+    /// Its content, with defaults filled in.
     pub cluster: Cluster,
     /// Paths of all that is written in it, `spec.hosts[0].port`; the rest are defaults.
     pub written: BTreeSet<String>,
@@ -91,7 +96,7 @@ pub fn parse(text: &str) -> Result<Cluster, Problems> {
     read(text).map(|read| read.cluster)
 }
 
-/// Reads the text of a cluster.yaml, and tells what of it was written.
+/// Reads the text of a cluster.yaml, and records which fields were written.
 ///
 /// # Errors
 /// Every problem of the file, by line and column.

@@ -76,11 +76,11 @@ fn plugin(map: &Mapping<'_>) -> Option<(NetworkPlugin, bool)> {
     };
     let (plugin, multus) = (plugin?, multus?);
     if named && !multus {
-        map.get("multus")?.bad("plugin says multus, and this says none", "leave one of the two out");
+        map.get("multus")?.bad("plugin is multus, and this is none", "leave one of the two out");
         return None;
     }
     if plugin == NetworkPlugin::None && multus {
-        let hint = "choose a main plugin, or put multus in yourself as an add-on";
+        let hint = "choose a main plugin, or install multus yourself as an add-on";
         map.get("multus")?.bad("multus is before a main plugin, and there is none", hint);
         return None;
     }

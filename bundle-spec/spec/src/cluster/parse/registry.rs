@@ -22,14 +22,14 @@ pub(super) const REGISTRY: Object = Object::new(
         Field::new(
             "privateRegistry",
             Shape::Form("^[^/@]+(/[^@]+)?$"),
-            "host[:port][/prefix] that nodes pull from; a name of ours when left out",
+            "host[:port][/prefix] that nodes pull from; a default name when left out",
         ),
         Field::new("auths", Shape::Named(&Shape::Mapping(&AUTH)), "How registries are logged in to, by host[:port]"),
         Field::new("harborConfig", Shape::Mapping(&HARBOR), "With type harbor"),
         Field::new(
             "insecure",
             Shape::Bool,
-            "Whether the registry's certificate is not looked at, or plain HTTP is spoken (external)",
+            "Whether the registry's certificate is not checked, or plain HTTP is used (external)",
         ),
         Field::new("caFile", Shape::Text, "On this machine: the CA of the registry's certificate (external)"),
         Field::new(
@@ -69,7 +69,7 @@ pub(super) const HARBOR: Object = Object::new(
             Shape::Mapping(&secret::SOURCE),
             "Password of its database; one is made when left out",
         ),
-        Field::new("config", Shape::Raw, "Fields of harbor.yml, laid over ours; no passwords"),
+        Field::new("config", Shape::Raw, "Fields of harbor.yml, merged over the defaults; no passwords"),
         Field::new("adminPassword", Shape::Refused, "Refused: use adminPasswordFrom"),
         Field::new("databasePassword", Shape::Refused, "Refused: use databasePasswordFrom"),
     ],
@@ -127,14 +127,14 @@ fn belongs(map: &Mapping<'_>, kind: RegistryKind, port: Option<u16>) {
     if kind == RegistryKind::External && map.get("privateRegistry").is_none() {
         map.at().fail(
             ProblemKind::Missing,
-            "\"privateRegistry\" is missing: nobody knows where your registry is",
+            "\"privateRegistry\" is missing: the address of your registry is unknown",
             "privateRegistry: registry.example.com:5000",
         );
     }
     if let (Some(at), Some(_)) = (map.get("insecure"), map.get("caFile"))
         && at.text_quiet() == Some("true")
     {
-        at.bad("a certificate that is not looked at needs no CA", "leave one of the two out");
+        at.bad("a certificate that is not checked needs no CA", "leave one of the two out");
     }
 }
 

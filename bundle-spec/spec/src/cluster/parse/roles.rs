@@ -44,7 +44,7 @@ pub(super) fn role_groups(spec: &Mapping<'_>) -> Option<RoleGroups> {
         if !own && !names.is_empty() {
             spec.at().fail(
                 ProblemKind::Missing,
-                "there are hosts, and \"spec.roleGroups\" is missing: nobody has a role",
+                "there are hosts, and \"spec.roleGroups\" is missing: no host has a role",
                 "at least: roleGroups: {master: [NAME], worker: [NAME]}",
             );
             return None;

@@ -1,4 +1,4 @@
-//! What parts of the file say of each other. A part that could not be read is left out: its own problems were reported.
+//! Checks across parts of the file. A part that could not be read is left out: its own problems were reported.
 
 use std::collections::BTreeSet;
 use std::net::IpAddr;
@@ -122,7 +122,7 @@ fn inside(spec: &Mapping<'_>, parts: &Parts<'_>, networks: &[Named]) {
                 let (what, text) = (network.what, network.cidr);
                 place(spec, path).bad(
                     format!("{address} is inside the network of {what} ({text})"),
-                    "choose an address outside our networks",
+                    "choose an address outside the cluster's networks",
                 );
             }
         }
@@ -198,7 +198,7 @@ fn load_balancer_role(spec: &Mapping<'_>, hosts: &[Host], load_balancer: &LoadBa
     );
     if !keepalived && !roles.load_balancer.is_empty() {
         place(spec, &["roleGroups", "loadbalancer"]).bad(
-            "hosts have the role loadbalancer, and nothing of ours runs there",
+            "hosts have the role loadbalancer, and kubexm runs nothing there",
             "write loadBalancer: {mode: external, external: {type: kubexm-kh}, vip: ADDRESS}, or leave the role out",
         );
     }
@@ -212,7 +212,7 @@ fn moving(spec: &Mapping<'_>, hosts: &[Host], vip: IpAddr) {
     if let Some(host) = hosts.iter().find(|host| host.addresses().any(|address| address == vip)) {
         place(spec, &["loadBalancer", "vip"]).bad(
             format!("{vip} is the address of host {:?}, and moves from host to host", host.name),
-            "choose an address that nobody has",
+            "choose an unused address",
         );
     }
 }

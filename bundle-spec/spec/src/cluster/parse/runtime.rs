@@ -16,7 +16,7 @@ pub(super) const RUNTIME: Object = Object::new(
             "Exact version; the newest that suits the Kubernetes version when left out",
         ),
         Field::new("dataDir", Shape::Text, "Folder of images and containers; the runtime's own when left out"),
-        Field::new("extraConfig", Shape::Raw, "Fields of the runtime's own configuration, laid over ours"),
+        Field::new("extraConfig", Shape::Raw, "Fields of the runtime's own configuration, merged over the defaults"),
     ],
 );
 

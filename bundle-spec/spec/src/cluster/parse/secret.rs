@@ -1,4 +1,4 @@
-//! Secrets: where they come from, and what is said where one is in the file itself.
+//! Secrets: their sources, and the error for one in the file itself.
 
 use super::values;
 use crate::cluster::SecretSource;
@@ -6,7 +6,7 @@ use crate::yaml::{At, Field, Mapping, Object, ProblemKind, Shape};
 
 /// `{env: NAME}` or `{file: PATH}`.
 pub(super) const SOURCE: Object = Object::new(
-    "Where a secret is to be had when it is needed: one of the two",
+    "Where a secret is read from when it is needed: one of the two",
     &[
         Field::new(
             "env",
@@ -60,7 +60,7 @@ pub(super) fn source(at: &At<'_>) -> Option<SecretSource> {
         (Some(at), None) => at.parsed(variable).map(SecretSource::Env),
         (None, Some(at)) => at.parsed(values::path).map(SecretSource::File),
         _ => {
-            at.bad("a secret comes from one place", "give {env: NAME} or {file: PATH}");
+            at.bad("a secret has one source", "give {env: NAME} or {file: PATH}");
             None
         }
     }

@@ -21,15 +21,19 @@ pub(super) const SYSTEM: Object = Object::new(
         Field::new("timezone", Shape::Text, "Time zone, like Asia/Shanghai; left as it is when left out"),
         Field::new("firewall", Shape::Words(Firewall::WORDS), "Whether firewalld and ufw are kept or stopped"),
         Field::new("selinux", Shape::Words(Selinux::WORDS), "Whether SELinux is kept or made permissive"),
-        Field::new("rpms", PACKAGES, "Further RPM packages for every node; what they bring is not started"),
-        Field::new("debs", PACKAGES, "Further Debian packages for every node; what they bring is not started"),
+        Field::new("rpms", PACKAGES, "Further RPM packages for every node; services that they bring are not started"),
+        Field::new(
+            "debs",
+            PACKAGES,
+            "Further Debian packages for every node; services that they bring are not started",
+        ),
         Field::new("preInstall", SCRIPTS, "Run on every node before anything else is done to it"),
         Field::new("postInstall", SCRIPTS, "Run on every node after everything else"),
-        Field::new("skipConfigureOS", Shape::Bool, "Leave name, swap, modules and kernel parameters as they are"),
+        Field::new("skipConfigureOS", Shape::Bool, "Do not change name, swap, modules and kernel parameters"),
         Field::new(
             "osPackages",
             Shape::Words(OsPackages::WORDS),
-            "Install packages that a node lacks, none, or the whole set",
+            "Install packages that are missing on a node, none, or the whole set",
         ),
     ],
 );
@@ -39,7 +43,7 @@ pub(super) const SCRIPT: Object = Object::new(
     "Something of your own to run on every node",
     &[
         Field::needed("name", Shape::Text, "What it does, in a few words"),
-        Field::needed("bash", Shape::Text, "What bash is given to run, in the folder that has the materials"),
+        Field::needed("bash", Shape::Text, "What bash runs, in the folder that has the materials"),
         Field::new(
             "materials",
             Shape::List(&Shape::Text),
@@ -49,14 +53,14 @@ pub(super) const SCRIPT: Object = Object::new(
         Field::new(
             "undo",
             Shape::Text,
-            "What bash is given to undo it, also half done and more than once; no rollback without it",
+            "What bash runs to undo it, also when half done and more than once; without it there is no rollback",
         ),
     ],
 );
 
 /// `spec.extra`.
 pub(super) const EXTRA: Object = Object::new(
-    "Entries that every node gets and gives back on delete",
+    "Entries that are added to every node and removed on delete",
     &[
         Field::new("hosts", Shape::List(&Shape::Mapping(&EXTRA_HOST)), "Lines for /etc/hosts"),
         Field::new("resolves", Shape::List(&Shape::Mapping(&RESOLVE)), "DNS servers put before the node's own"),

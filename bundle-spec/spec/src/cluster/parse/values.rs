@@ -189,7 +189,7 @@ pub(super) fn path(text: &str) -> Result<std::path::PathBuf, String> {
         return Err("the path is empty".to_owned());
     }
     if text.contains("://") {
-        return Err("an address is where a path is wanted: fetch it, and give the path of the file".to_owned());
+        return Err("this is an address, and a path is wanted: fetch the file, and give its path".to_owned());
     }
     Ok(text.into())
 }

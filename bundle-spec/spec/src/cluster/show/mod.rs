@@ -22,7 +22,7 @@ pub struct Shown {
     pub yaml: String,
     /// For machines.
     pub document: Value,
-    /// Paths of the document that nobody wrote.
+    /// Paths of the document that were not written in the file.
     pub defaults: Vec<String>,
 }
 
@@ -115,7 +115,7 @@ impl Writer<'_> {
         }
     }
 
-    /// A line, called a default where nobody wrote what it says.
+    /// A line, marked as a default where the file does not set it.
     fn line(&mut self, line: &str, path: &str, leaf: bool) {
         let default = leaf && !self.written.contains(path);
         if default {
