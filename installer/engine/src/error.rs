@@ -195,13 +195,35 @@ impl LinkError {
     }
 
     /// Whether another try may help.
-    pub(crate) const fn may_pass(&self) -> bool {
-        matches!(self, Self::Unreachable { .. } | Self::Op { .. })
+    pub(crate) fn may_pass(&self) -> bool {
+        match self {
+            Self::Unreachable { .. } => true,
+            Self::Op { text, .. } => !LASTING.iter().any(|lasting| text.contains(lasting)),
+            _ => false,
+        }
     }
 }
+
+/// What the C library says of errors that only the operator can end (strerror(3) in the C locale, which is what the
+/// standard library and programs that the agent runs show): ENOSPC, EDQUOT, EROFS.
+const LASTING: [&str; 3] = ["No space left on device", "Disk quota exceeded", "Read-only file system"];
 
 /// The first three problems, for an error of one line.
 fn first_texts(problems: &[Problem]) -> String {
     let texts: Vec<&str> = problems.iter().take(3).map(|p| p.text.as_str()).collect();
     texts.join("; ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn another_try_is_not_made_where_only_the_operator_can_help() {
+        let op = |text: &str| LinkError::Op { host: "n1".to_owned(), text: text.to_owned() };
+        let full = std::io::Error::from_raw_os_error(28);
+        assert!(!op(&format!("cannot write /var/lib/kubexm/store/x: {full}")).may_pass(), "{full}");
+        assert!(!op("`tar` failed (exit code 2): write error: No space left on device").may_pass());
+        assert!(op("`ctr` failed (exit code 1): connection refused").may_pass());
+    }
 }

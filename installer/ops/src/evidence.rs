@@ -37,6 +37,10 @@ pub fn collect(machine: &Machine) -> Vec<(String, String)> {
     run(machine, &Program::new("ss").args(["-lntup"]).within(20), "sockets.txt", &mut found);
     run(machine, &Program::new("ip").args(["route", "show", "table", "all"]).within(20), "routes.txt", &mut found);
     run(machine, &Program::new("ip").args(["address", "show"]).within(20), "addresses.txt", &mut found);
+    // Both: of rules that iptables-legacy made, nft shows nothing.
+    run(machine, &Program::new("nft").args(["list", "ruleset"]).within(20), "nft.txt", &mut found);
+    run(machine, &Program::new("iptables-save").within(20), "iptables.txt", &mut found);
+    run(machine, &Program::new("ip6tables-save").within(20), "ip6tables.txt", &mut found);
     pod_logs(machine, &mut found);
     found
 }

@@ -9,7 +9,7 @@ use std::sync::mpsc::{Receiver, channel};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use kubexm_plan::facts::Interface;
+use kubexm_plan::facts::{Inodes, Interface};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, PidfdFlags, Signal, kill_process_group, pidfd_open};
 
@@ -160,6 +160,7 @@ pub(crate) fn space_of(path: &Path) -> Result<Space, OpError> {
     Ok(Space {
         free: found.f_bavail.saturating_mul(found.f_frsize),
         size: found.f_blocks.saturating_mul(found.f_frsize),
+        inodes: (found.f_files > 0).then_some(Inodes { free: found.f_favail, total: found.f_files }),
     })
 }
 

@@ -7,7 +7,7 @@ use crate::ledger::{Outcome, Record, SCHEMA};
 use crate::ops::packages;
 use crate::system::ActContext;
 use crate::teardown::mounts;
-use crate::{Machine, OpError, Wave, dispatch, paths};
+use crate::{Machine, OpError, Wave, dispatch, paths, transient};
 
 /// Observes every op of a step; changes nothing.
 pub fn observe(step: &Step, machine: &Machine) -> Result<Vec<ObservedState>, OpError> {
@@ -96,6 +96,9 @@ pub fn undo(
             packages::let_go(&machine, &step.ops, before, wave)?;
         }
         Undo::WithParent { .. } | Undo::Irreversible { .. } | Undo::Nothing => {}
+    }
+    if wave == Wave::Start && step.ops.iter().any(|op| matches!(op, Op::Act(_) | Op::Packages(_))) {
+        transient::forget_ended(&machine, Some(&ActContext { run: run.to_owned(), step: step.id.0.clone() }))?;
     }
     // A disk of its own below stays, and the ledger with it.
     if wave == Wave::Start && marked_the_host(step, before)? && mounts::below(&machine, paths::STATE)?.is_empty() {

@@ -196,6 +196,8 @@ pub struct Space {
     pub free: u64,
     /// In all.
     pub size: u64,
+    /// None where there is no fixed number of them (btrfs).
+    pub inodes: Option<kubexm_plan::facts::Inodes>,
 }
 
 /// The kernel's identity.

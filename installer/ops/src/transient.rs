@@ -35,15 +35,39 @@ pub(crate) fn stop(machine: &Machine, act: &ActContext) -> Result<(), OpError> {
 
 /// The units of acts that run right now, of whatever run.
 pub(crate) fn running(machine: &Machine) -> Result<Vec<String>, OpError> {
-    let listed = machine.run(&systemctl(["list-units", "--all", "--plain", "--no-legend", "--full", ALL]))?;
-    let names = listed.stdout();
     let mut running = Vec::new();
-    for unit in names.lines().filter_map(|line| line.split_whitespace().next()) {
-        if systemd::show(machine, unit)?.running() {
-            running.push(unit.to_owned());
+    for unit in all(machine)? {
+        if systemd::show(machine, &unit)?.running() {
+            running.push(unit);
         }
     }
     Ok(running)
+}
+
+/// Units of acts of any run, running or ended.
+fn all(machine: &Machine) -> Result<Vec<String>, OpError> {
+    let listed = machine.run(&systemctl(["list-units", "--all", "--plain", "--no-legend", "--full", ALL]))?;
+    Ok(listed.stdout().lines().filter_map(|line| line.split_whitespace().next()).map(str::to_owned).collect())
+}
+
+/// Removes what systemd still knows of acts that ended badly: those of one step and of its undo, or of every run. Until
+/// then they show how an act ended, which decides whether it is undone as a half-done one.
+pub(crate) fn forget_ended(machine: &Machine, step: Option<&ActContext>) -> Result<(), OpError> {
+    if !machine.is_real() {
+        return Ok(());
+    }
+    let unit = step.map(ActContext::unit);
+    let of_step = |name: &str| {
+        let Some(prefix) = unit.as_deref().and_then(|unit| unit.strip_suffix(".service")) else { return true };
+        // `.undo`, `.reset` and the like are acts of the same step
+        name.strip_prefix(prefix).is_some_and(|rest| rest.starts_with('.'))
+    };
+    for unit in all(machine)?.into_iter().filter(|unit| of_step(unit)) {
+        if !systemd::show(machine, &unit)?.running() {
+            forget(machine, &unit)?;
+        }
+    }
+    Ok(())
 }
 
 /// Starts the program as the act's unit, or attaches to the one that runs, and waits for its end.

@@ -140,6 +140,22 @@ pub struct Disk {
     pub size: u64,
     /// `xfs` with ftype=0 breaks overlayfs; none when unknown.
     pub filesystem: Option<String>,
+    /// Whether it is mounted read-only.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub read_only: bool,
+    /// Inodes, where the file system has a fixed number of them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub inodes: Option<Inodes>,
+}
+
+/// Inodes of a file system.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Inodes {
+    /// Unused ones.
+    pub free: u64,
+    /// All of them.
+    pub total: u64,
 }
 
 /// Whether a kernel module is available.

@@ -110,6 +110,8 @@ pub fn facts(name: &str, last: u8) -> Facts {
             free: 80 * GIB,
             size: 100 * GIB,
             filesystem: Some("ext4".to_owned()),
+            read_only: false,
+            inodes: None,
         }],
         cgroup_version: 2,
         modules: ["overlay", "br_netfilter"].into_iter().map(|m| (m.to_owned(), ModuleState::Present)).collect(),

@@ -30,6 +30,8 @@ pub fn facts(host: &str) -> Facts {
             free: 80 << 30,
             size: 100 << 30,
             filesystem: Some("ext4".to_owned()),
+            read_only: false,
+            inodes: None,
         }],
         cgroup_version: 2,
         modules: ["overlay", "br_netfilter"].map(|name| (name.to_owned(), ModuleState::Present)).into(),

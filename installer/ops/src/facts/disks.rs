@@ -78,6 +78,8 @@ fn disk(machine: &Machine, point: &str, mount: Option<&Mount>) -> Result<Disk, O
         free: space.free,
         size: space.size,
         filesystem: mount.map(|mount| filesystem(machine, mount)),
+        read_only: mount.is_some_and(|mount| mount.options.split(',').any(|option| option == "ro")),
+        inodes: space.inodes,
     })
 }
 

@@ -3,7 +3,7 @@
 //! It does what the programs of a node do to the file tree and refuses what they would refuse: to start a unit whose
 //! file or program is missing, to run `kubeadm init` twice, to pull an image that no registry serves. Its own state is
 //! below `/run/kubexm-double`, so a new process finds it again. What a test sets there: `cpus`, `arch`, `page-size`,
-//! `space.json`, `interfaces.json`, `xfs-info`, `missing-modules.json`, `registry.json`, and `kill-kubeadm-init` or
+//! `space.json`, `inodes.json`, `interfaces.json`, `xfs-info`, `missing-modules.json`, `registry.json`, and `kill-kubeadm-init` or
 //! `kill-kubeadm-join` to end an init or a join half-way. [`RootedSystem::share`] puts several hosts into one cluster.
 
 mod etcd;
@@ -27,7 +27,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use kubexm_plan::facts::Interface;
+use kubexm_plan::facts::{Inodes, Interface};
 use kubexm_plan::{Op, Plan};
 pub use rooted::{FOLDER, RootedSystem};
 pub use seed::seed;
@@ -167,7 +167,8 @@ impl System for RootedSystem {
         // The longest folder that is a prefix, as mount points are found.
         let found = all.iter().rfind(|(folder, _)| Path::new(path).starts_with(folder)).map(|(_, space)| *space);
         let (free, size) = found.unwrap_or((100 << 30, 120 << 30));
-        Ok(Space { free, size })
+        let inodes: Option<(u64, u64)> = self.setting("inodes.json");
+        Ok(Space { free, size, inodes: inodes.map(|(free, total)| Inodes { free, total }) })
     }
 
     fn interfaces(&self) -> Result<Vec<Interface>, OpError> {

@@ -19,12 +19,16 @@ const UNPACKED: u64 = 3;
 const ETCD: u64 = 2 << 30;
 /// Folder where packages install their files.
 const USR: &str = "/usr";
+/// Files of the images of a cluster's own pods, unpacked, with room to spare.
+const IMAGE_FILES: u64 = 20_000;
 /// Logs and volumes of the system pods.
 const KUBELET: u64 = 1 << 30;
 
 pub(super) fn run(site: &Site<'_>, report: &mut Report) {
     for seen in &site.hosts {
         xfs(site, seen, report);
+        read_only(seen, report);
+        inodes(site, seen, report);
         let mut needed: BTreeMap<&str, (u64, Vec<&str>)> = BTreeMap::new();
         for (path, bytes) in wanted(site, seen) {
             if let Some(disk) = disk_of(&seen.facts.disks, path) {
@@ -59,6 +63,38 @@ fn xfs(site: &Site<'_>, seen: &Seen<'_>, report: &mut Report) {
             format!("a file system for {data} that overlayfs supports: ext4, or xfs with ftype=1"),
             format!("mount another file system at {data}, or make this one anew"),
         );
+    }
+}
+
+fn read_only(seen: &Seen<'_>, report: &mut Report) {
+    for disk in seen.facts.disks.iter().filter(|disk| disk.read_only && !disk.paths.is_empty()) {
+        report.fail(
+            seen.name(),
+            format!("{} mounted read-only", disk.mount),
+            format!("a file system that can be written for {}", disk.paths.join(", ")),
+            format!(
+                "`mount -o remount,rw {}`, and the same in /etc/fstab; if the kernel made it read-only after an error, \
+                 `dmesg` shows why: check the disk first",
+                disk.mount
+            ),
+        );
+    }
+}
+
+/// Where images are unpacked. kubelet evicts pods where less than 5 % of the inodes are free (`imagefs.inodesFree`).
+fn inodes(site: &Site<'_>, seen: &Seen<'_>, report: &mut Report) {
+    let data = site.cx.cluster.runtime.kind.data_dir();
+    let Some((disk, found)) = disk_of(&seen.facts.disks, data).and_then(|disk| Some((disk, disk.inodes?))) else {
+        return;
+    };
+    let needed = found.total / 20 + IMAGE_FILES;
+    if found.free < needed {
+        let words = Words {
+            found: format!("{} of {} inodes free on {}", found.free, found.total, disk.mount),
+            needed: format!("{needed} for the files of images in {data}, and for kubelet to leave pods alone"),
+            fix: "delete small files there, or make the file system anew with more inodes (`mkfs.ext4 -N`)".to_owned(),
+        };
+        report.add(if seen.ours { Severity::Warn } else { Severity::Fail }, Some(seen.name()), words);
     }
 }
 

@@ -60,6 +60,10 @@ pub const ROWS: &[Row] = rows! {
             mounts(s.node1(), "26 25 8:2 / /var/lib/etcd rw,noatime - ext4 /dev/sdb1 rw\n");
             s.node1().fake("space.json", "{\"/var/lib/etcd\": [1073741824, 1073741824]}");
         } => "1.0 GiB free on /var/lib/etcd", "2.0 GiB for /var/lib/etcd", "larger disk";
+    "space" Fail NODE1, "a disk without inodes", |s| s.node1().fake("inodes.json", "[30000, 1000000]")
+        => "30000 of 1000000 inodes free on /", "70000 for the files of images", "mkfs.ext4 -N";
+    "space" Fail NODE2, "a folder that cannot be written", |s| mounts(s.node2(), "26 25 8:2 / /etc ro,relatime - ext4 /dev/sdb1 rw\n")
+        => "/etc mounted read-only", "can be written for /etc", "remount,rw /etc";
     "space" Fail NODE2, "an xfs that overlayfs refuses", |s| {
             mounts(s.node2(), "26 25 8:2 / /var/lib/containerd rw - xfs /dev/sdb1 rw\n");
             s.node2().fake("xfs-info", "naming =version 2 bsize=4096 ascii-ci=0, ftype=0\n");

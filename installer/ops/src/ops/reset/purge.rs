@@ -5,7 +5,7 @@ use kubexm_spec::names;
 use super::set_aside;
 use crate::ops::packages;
 use crate::teardown::mounts;
-use crate::{Machine, OpError, fsio, paths};
+use crate::{Machine, OpError, fsio, paths, transient};
 
 /// What is still there.
 pub(super) fn left(machine: &Machine, folders: &[String]) -> Result<Vec<String>, OpError> {
@@ -30,6 +30,7 @@ pub(super) fn purge(machine: &Machine, folders: &[String], parents: &[String]) -
     }
     // With what they came for upgraded permanently, and staying, nobody has rolled them back.
     packages::forget_keys(machine)?;
+    transient::forget_ended(machine, None)?;
     mounts::remove_tree(machine, paths::STATE)?;
     // The last: without it nobody could continue here.
     programs().try_for_each(|path| fsio::remove(&machine.path(path)))
