@@ -389,7 +389,7 @@ fn mounts_that_would_go_with_the_clusters_folders_are_named_on_all_hosts_before_
         "node1: /var/lib/kubelet/pods (tmpfs of tmpfs)",
         "node2: /var/lib/kubelet/pods/1/volumes/a/b (tmpfs of tmpfs), in use by bash (pid 7)",
         "nothing was stopped",
-        "left with its data",
+        "unmount them",
     ] {
         assert!(text.contains(wanted), "{text}");
     }

@@ -175,7 +175,7 @@ mod tests {
         assert_eq!(row("clones"), "ok ok FAIL");
         let (failure, warning) = (table.find("FAIL n2: ports").unwrap(), table.find("warn n1: time").unwrap());
         assert!(failure < warning, "{table}");
-        assert!(table.contains("fix of ports"), "{table}");
+        assert!(table.contains("mend of ports"), "{table}");
         assert!(!table.contains("blocked"), "{table}");
     }
 
