@@ -85,6 +85,9 @@ pub struct Facts {
     pub listeners: Vec<Listener>,
     /// What a Kubernetes, container runtime or etcd left or runs here.
     pub leftovers: Vec<Leftover>,
+    /// What is there of keepalived and of the proxies that a load balancer can run, at most one of each program.
+    #[serde(default)]
+    pub balancers: Vec<Balancer>,
     /// State folders ([`crate::state_folders`]) with something in them; none are looked at on a host with our stamp.
     #[serde(default)]
     pub state_folders: Vec<StateFolder>,
@@ -213,6 +216,22 @@ pub struct Listener {
 pub struct Leftover {
     /// What, for people: `/etc/kubernetes/admin.conf`, `docker with 3 containers`, `etcd running (pid 512)`.
     pub what: String,
+    /// Whether the ledger says we made it.
+    pub ours: bool,
+}
+
+/// keepalived, haproxy or nginx, installed or running.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Balancer {
+    /// `haproxy`, as its process is called.
+    pub program: String,
+    /// Its configuration file, when it is there.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub config: Option<String>,
+    /// The first process of it that runs outside of pods.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pid: Option<u32>,
     /// Whether the ledger says we made it.
     pub ours: bool,
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::net::IpAddr;
 
 use kubexm_plan::{Facts, Vouched};
-use kubexm_spec::cluster::{Cluster, Host, Kubernetes, MaterialFile};
+use kubexm_spec::cluster::{Cluster, Host, Kubernetes, MaterialFile, Roles};
 use kubexm_spec::manifest::Artifact;
 use kubexm_spec::{ArtifactKey, ClusterImage, Digest, Manifest, Platform, Program, names};
 
@@ -55,12 +55,8 @@ pub struct Node<'a> {
     pub ip: IpAddr,
     /// Its platform.
     pub platform: Platform,
-    /// Runs the control plane.
-    pub control_plane: bool,
-    /// Runs pods of users.
-    pub worker: bool,
-    /// Serves the depot.
-    pub registry: bool,
+    /// What it does in the cluster.
+    pub roles: Roles,
     /// Other hosts take the time from it.
     pub serves_time: bool,
 }
@@ -73,12 +69,12 @@ impl Node<'_> {
 
     /// Whether it is a node of the cluster; a host that only serves the registry is not.
     pub const fn in_cluster(&self) -> bool {
-        self.control_plane || self.worker
+        self.roles.in_cluster()
     }
 
     /// Whether the cluster may be made without it: a worker and nothing else.
     pub const fn optional(&self) -> bool {
-        self.worker && !self.control_plane && !self.registry && !self.serves_time
+        self.roles.only_worker() && !self.serves_time
     }
 
     /// The interface that has the node's address.
@@ -141,15 +137,12 @@ impl<'a> PlanCx<'a> {
         }
         let ip =
             host.node_ip().ok_or_else(|| RecipeError::NoAddress { host: name(), address: host.address.clone() })?;
-        let roles = &self.cluster.role_groups;
         Ok(Node {
             host,
             facts,
             ip,
             platform: Platform { arch },
-            control_plane: roles.control_plane.contains(&host.name),
-            worker: roles.worker.contains(&host.name),
-            registry: self.cluster.registry_host().is_some_and(|r| r.name == host.name),
+            roles: self.cluster.roles(&host.name),
             serves_time: is_server(self.cluster, host),
         })
     }

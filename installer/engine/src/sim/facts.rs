@@ -57,6 +57,7 @@ pub fn facts(host: &str) -> Facts {
         round_trip_ms: 1,
         listeners: Vec::new(),
         leftovers: Vec::new(),
+        balancers: Vec::new(),
         state_folders: Vec::new(),
         foreign_mounts: Vec::new(),
         stamp: None,

@@ -1,6 +1,7 @@
 //! Facts: what is seen on a machine before anything is planned. Everything comes from files below the machine's root
 //! where the kernel or the distribution keeps it, so that a machine rooted in a directory can show any of it.
 
+mod balancers;
 mod disks;
 mod glibc;
 mod held;
@@ -111,6 +112,7 @@ pub fn collect(machine: &Machine, host: &str) -> Result<Facts, OpError> {
         round_trip_ms: 0,
         listeners: listeners::look(machine, &processes, &ours)?,
         leftovers: leftovers::look(machine, &processes, &ours)?,
+        balancers: balancers::look(machine, &processes, &ours),
         state_folders: if ours.stamped() { Vec::new() } else { state_folders::look(machine) },
         foreign_mounts: foreign::look(machine)?,
         stamp,

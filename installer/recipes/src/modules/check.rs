@@ -46,7 +46,7 @@ pub fn run<'a>(
     }
     // The pod that is asked from runs where the check runs, and is made with the admin's rights: on control planes. It has
     // one name in the cluster, so one check waits for the other.
-    let asked = members.iter().filter(|n| n.control_plane).map(|node| pod_network(draft.cx, node));
+    let asked = members.iter().filter(|n| n.roles.control_plane).map(|node| pod_network(draft.cx, node));
     chain.then(asked.collect::<Result<Vec<_>, _>>()?);
     Ok(draft.add(chain))
 }

@@ -94,7 +94,7 @@ fn hostname(node: &Node<'_>) -> Step {
 fn hosts(cx: &PlanCx<'_>, node: &Node<'_>) -> Result<Step, RecipeError> {
     let nodes = cx.nodes()?;
     let mut lines: Vec<String> = nodes.iter().map(|n| format!("{} {}", n.ip, n.name())).collect();
-    if let Some(registry) = nodes.iter().find(|n| n.registry) {
+    if let Some(registry) = nodes.iter().find(|n| n.roles.registry) {
         lines.push(format!("{} {}", registry.ip, names::registry_name(&cx.cluster.name)));
     }
     lines.extend(endpoint::lines(cx, node, &nodes)?);

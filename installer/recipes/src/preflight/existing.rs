@@ -1,7 +1,7 @@
 //! Nothing of another Kubernetes, container runtime or etcd is there, and nothing of anybody's where ours would be.
 
 use kubexm_plan::facts::StateFolder;
-use kubexm_plan::state_folders::is_below;
+use kubexm_plan::state_folders::{self, is_below};
 use kubexm_spec::counted;
 
 use super::report::Report;
@@ -45,17 +45,18 @@ pub(super) fn run(site: &Site<'_>, report: &mut Report) {
     }
 }
 
-/// A host that only serves the registry has none of these folders made.
+/// Nodes have all of these folders made, other members of etcd its own, and hosts that only serve others none.
 fn folders(site: &Site<'_>, seen: &Seen<'_>, report: &mut Report) {
-    if seen.ours || !seen.in_cluster {
+    if seen.ours {
         return;
     }
+    let made = |path: &str| seen.roles.in_cluster() || (seen.roles.etcd && path == state_folders::ETCD);
     // What only a cluster leaves is a finding of its own, which names it.
     let named = |folder: &StateFolder| {
         let mut leftovers = seen.facts.leftovers.iter().filter(|leftover| !leftover.ours);
         leftovers.any(|leftover| is_below(&leftover.what, &folder.path))
     };
-    for folder in &seen.facts.state_folders {
+    for folder in seen.facts.state_folders.iter().filter(|folder| made(&folder.path)) {
         if let Some(moved) = &folder.moved {
             report.fail(
                 seen.name(),
@@ -72,7 +73,7 @@ fn folders(site: &Site<'_>, seen: &Seen<'_>, report: &mut Report) {
             );
         }
     }
-    for mount in &seen.facts.foreign_mounts {
+    for mount in seen.facts.foreign_mounts.iter().filter(|mount| made(&mount.folder)) {
         report.fail(
             seen.name(),
             format!("{mount} mounted below {}", mount.folder),

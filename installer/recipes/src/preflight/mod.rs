@@ -11,6 +11,7 @@ mod glibc;
 mod hardware;
 mod hostname;
 mod kernel;
+mod load_balancers;
 pub mod mesh;
 mod mtu;
 mod networks;
@@ -69,6 +70,7 @@ pub const CHECKS: &[Check] = &[
     Check { name: "networks", run: networks::run },
     Check { name: "mtu", run: mtu::run },
     Check { name: "control-planes", run: control_planes::run },
+    Check { name: "load-balancers", run: load_balancers::run },
     Check { name: "bundle", run: bundle_fit::run },
 ];
 

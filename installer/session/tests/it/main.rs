@@ -6,5 +6,6 @@ mod bundle;
 mod fleet;
 mod installed;
 mod materials;
+mod roles;
 mod secrets;
 mod sessions;

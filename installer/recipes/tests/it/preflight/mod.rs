@@ -60,6 +60,7 @@ fn stamped(facts: &mut Facts) {
 
 fn second_host(site: &mut Site) {
     site.cluster.hosts.push(sample::host("node2", 12));
+    site.cluster.role_groups.worker.push("node2".to_owned());
     site.facts.insert("node2".to_owned(), sample::facts("node2", 12));
 }
 
