@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 
-use kubexm_plan::{Facts, Vouched};
+use kubexm_plan::{ClusterId, Facts, Vouched};
 use kubexm_spec::cluster::{Cluster, Host, Kubernetes, MaterialFile, Roles};
 use kubexm_spec::manifest::Artifact;
 use kubexm_spec::{ArtifactKey, ClusterImage, Digest, Manifest, Platform, Program, names};
@@ -21,6 +21,8 @@ pub const INSTALLABLE: [&str; 4] = ["1.33", "1.34", "1.35", "1.36"];
 pub struct PlanCx<'a> {
     /// The cluster, defaults filled in.
     pub cluster: &'a Cluster,
+    /// Which cluster of that name: what the hosts' stamps say, or made now ([`crate::Identity`]). None where nothing is planned.
+    pub cluster_id: Option<ClusterId>,
     /// Of the bytes of its cluster.yaml.
     pub cluster_digest: Digest,
     /// What the bundle holds.

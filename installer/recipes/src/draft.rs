@@ -46,6 +46,7 @@ impl<'a> Draft<'a> {
             schema: kubexm_plan::SCHEMA,
             pipeline,
             cluster_name: cx.cluster.name.clone(),
+            cluster_id: cx.cluster_id,
             cluster: cx.cluster_digest,
             bundle: Some(cx.manifest_digest),
             hosts: nodes.iter().map(plan_host).collect(),

@@ -66,7 +66,7 @@ pub fn steps(draft: &mut Draft<'_>, node: &Node<'_>) -> Result<Vec<Step>, Recipe
 /// into: rolled back side by side, each but the one that made it would leave it, and that one must be the last.
 fn stamp(cx: &PlanCx<'_>, node: &Node<'_>) -> Step {
     Step::on(node.name(), "os.stamp", "Mark the node as this cluster's")
-        .ensure(Stamp { cluster: cx.cluster.name.clone(), bundle: cx.vouched.cloned() })
+        .ensure(Stamp { cluster: cx.cluster.name.clone(), id: cx.cluster_id, bundle: cx.vouched.cloned() })
         .ensure(Dir { path: paths::OURS.to_owned(), mode: 0o755 })
         .undo(Undo::RestoreBefore)
         .build()

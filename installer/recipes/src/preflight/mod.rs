@@ -12,6 +12,7 @@ mod hardware;
 mod hostname;
 mod kernel;
 mod load_balancers;
+mod membership;
 pub mod mesh;
 mod mtu;
 mod networks;
@@ -58,6 +59,7 @@ pub const CHECKS: &[Check] = &[
     Check { name: "time", run: time::run },
     Check { name: "programs", run: programs::run },
     Check { name: "packages", run: packages::run },
+    Check { name: "membership", run: membership::run },
     Check { name: "existing", run: existing::run },
     Check { name: "unchanged", run: unchanged::run },
     Check { name: "ports", run: ports::run },

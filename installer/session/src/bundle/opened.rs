@@ -198,6 +198,7 @@ impl Opened {
     pub fn plan_cx<'a>(&'a self, facts: &'a BTreeMap<String, Facts>, packages: &'a CarriedPackages) -> PlanCx<'a> {
         PlanCx {
             cluster: &self.cluster,
+            cluster_id: None,
             cluster_digest: self.cluster.digest(),
             manifest: self.bundle.manifest(),
             manifest_digest: self.bundle.manifest_digest(),

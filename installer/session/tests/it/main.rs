@@ -4,6 +4,7 @@
 
 mod bundle;
 mod fleet;
+mod identity;
 mod installed;
 mod materials;
 mod roles;

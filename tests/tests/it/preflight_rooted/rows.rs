@@ -195,6 +195,20 @@ pub const ROWS: &[Row] = rows! {
     "existing" Fail NODE1, "a node of another cluster of ours", |s| stamp(s.node1(), "other")
         => "cluster \"other\" (run r1)", "\"demo\"", "kubexm-install reset -f";
 
+    "membership" Fail NODE2, "a node of another cluster of the same name", |s| {
+            member(s.node1(), "00000000-0000-4000-8000-00000000000a", "ca");
+            member(s.node2(), "00000000-0000-4000-8000-00000000000b", "ca");
+        } => "id 00000000-0000-4000-8000-00000000000b (run r1)", "with id 00000000-0000-4000-8000-00000000000a", "reset -f cluster.yaml --only node2";
+    "membership" Fail NODE2, "a node with another CA", |s| {
+            member(s.node1(), "00000000-0000-4000-8000-00000000000a", "ca");
+            member(s.node2(), "00000000-0000-4000-8000-00000000000a", "another");
+        } => "its CA is not that of node1 (run r1)", "belongs to the cluster of node1", "--only node2";
+    "membership" Fail NODE2, "a node of a cluster that is gone", |s| {
+            member(s.node2(), "00000000-0000-4000-8000-00000000000b", "ca");
+        } => "with id 00000000-0000-4000-8000-00000000000b, and node1 is free", "first control plane", "--only node2";
+    "membership" Fail NODE1, "a damaged stamp", |s| s.node1().put("/var/lib/kubexm/stamp.json", "{")
+        => "a stamp that cannot be read", "a readable one of \"demo\"", "stamp.json says which cluster";
+
     "ports" Fail NODE1, "the API's port taken", |s| {
             s.node1().process(4242, "haproxy", &[99]);
             s.node1().listener("tcp", 6443, 99);
@@ -457,6 +471,11 @@ pub const FINE: &[(&str, Edit)] = &[
         s.node1().put("/etc/kubernetes/manifests/.keep", "");
         s.node1().put("/etc/cni/net.d/.kubernetes-cni-keep", "");
     }),
+    ("members of one cluster, one of them from before there were ids", |s| {
+        member(s.node1(), "00000000-0000-4000-8000-00000000000a", "ca");
+        member(s.node2(), "00000000-0000-4000-8000-00000000000a", "ca");
+        stamp(s.node2(), "demo");
+    }),
     ("leftovers of this very cluster", |s| {
         stamp(s.node1(), "demo");
         s.node1().put("/etc/kubernetes/admin.conf", "x");
@@ -513,6 +532,13 @@ fn installed(name: &str, state: &str) -> String {
 fn initialised(host: &Host, config: &str) {
     let mark = format!("{{\"endedWell\":true,\"config\":\"{config}\"}}");
     host.put("/var/lib/kubexm/acts/kubeadm-init.json", &mark);
+}
+
+/// A node that is joined to the cluster `demo` of this id and CA.
+fn member(host: &Host, id: &str, ca: &str) {
+    host.put("/var/lib/kubexm/stamp.json", &format!("{{\"cluster\":\"demo\",\"id\":\"{id}\",\"run\":\"r1\"}}"));
+    host.put("/etc/kubernetes/kubelet.conf", "x");
+    host.put("/etc/kubernetes/pki/ca.crt", ca);
 }
 
 fn stamp(host: &Host, cluster: &str) {

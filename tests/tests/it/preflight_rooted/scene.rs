@@ -211,6 +211,7 @@ impl Scene {
             materials: &kubexm_recipes::sample::materials(&self.cluster),
             vouched: None,
             cluster: &self.cluster,
+            cluster_id: None,
             cluster_digest: Digest::of("cluster.yaml"),
             manifest: &manifest,
             manifest_digest: Digest::of("manifest.json"),
