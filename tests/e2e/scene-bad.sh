@@ -39,7 +39,7 @@ truncate -s 200000000 "$WORK/flipped.tar.zst"
 check "a truncated bundle is refused" exits 31 install --bundle "$WORK/flipped.tar.zst" --allow-unsigned -y
 rm -f "$WORK/flipped.tar.zst"
 
-check "what is not built yet is said so before a host is touched" says 22 'spec.network.plugin: "calico" is known, and not supported yet' \
+check "what is not supported yet is refused before a host is touched" says 22 'spec.network.plugin: "calico" is known, and not supported yet' \
   install --bundle "$FILE" -f "$WORK/later.yaml" -y
 check "a host that is not there is named" exits 50 install --bundle "$FILE" --allow-unsigned -y --accept-new-host-keys
 lab host up n1 10.77.0.11

@@ -77,9 +77,11 @@ check "its host is as before, with the scripts undone" as_before
 check "a cluster comes up with an audit log, a receiver and scripts" site_create newer
 check "every pod runs (site)" within 90 all_running n1
 # shellcheck disable=SC2016  # for the host's shell
-check "the scripts ran once each, the first before and the last after everything" on_host sh -c '
+check "the scripts ran once each, the first before and the last after everything" on_host '
   [ "$(cat /etc/site-words)" = "the site'"'"'s own words" ] && [ "$(wc -l < /var/tmp/site-post)" = 1 ] && [ "$(cat /var/tmp/site-pre)" -lt "$(cat /var/tmp/site-post)" ]'
-logged() { on_host grep -c '"resource":"configmaps"' /var/log/kubernetes/audit/audit.log && ! on_host grep -q '"resource":"pods"' /var/log/kubernetes/audit/audit.log; }
+logged() {
+  on_host 'cd /var/log/kubernetes/audit && grep -c "\"resource\":\"configmaps\"" audit.log && ! grep -q "\"resource\":\"pods\"" audit.log'
+}
 check "the API server writes the log that the policy asks for" within 60 logged
 check "the receiver gets events, with its token" within 60 grep -q "^Bearer $TOKEN .*/configmaps" "$SITE/received"
 token_hidden() {
@@ -95,14 +97,15 @@ site_changes_nothing() {
 }
 check "a second create changes nothing, and runs no script again" site_changes_nothing
 # shellcheck disable=SC2016
-check "the last script ran once" on_host sh -c '[ "$(wc -l < /var/tmp/site-post)" = 1 ]'
+check "the last script ran once" on_host '[ "$(wc -l < /var/tmp/site-post)" = 1 ]'
+depot_log_has() { on_host journalctl -u kubexm-depot.service -n 20 --no-pager | grep -q "$1"; }
 depot_reloads() {
   local before after
   before=$(on_host systemctl show -p MainPID --value kubexm-depot.service)
   on_host systemctl reload kubexm-depot.service || return 1
   after=$(on_host systemctl show -p MainPID --value kubexm-depot.service)
   [ "$before" = "$after" ] && [ "$before" != 0 ] &&
-    on_host sh -c '/usr/local/bin/ctr --version > /dev/null; journalctl -u kubexm-depot.service -n 20 --no-pager' | tee /dev/stderr | grep -qi reload
+    within 10 depot_log_has reloaded
 }
 check "the depot is reloaded by its unit and goes on as the same process" depot_reloads
 check "an older bundle of the same signer is refused" says 34 "--allow-older" site_create older
@@ -110,7 +113,7 @@ check "and nothing was changed by it" site_changes_nothing
 check "with --allow-older its plan is made" site plan older create --allow-older --accept-new-host-keys
 check "a reset undoes the scripts, and leaves the audit log" site reset newer -y
 check "the log is the operator's" on_host test -s /var/log/kubernetes/audit/audit.log
-check "what the scripts made is gone" on_host sh -c '[ ! -e /etc/site-words ] && [ ! -e /var/tmp/site-post ] && [ ! -e /var/tmp/site-pre ]'
+check "what the scripts made is gone" on_host '[ ! -e /etc/site-words ] && [ ! -e /var/tmp/site-post ] && [ ! -e /var/tmp/site-pre ]'
 kill "$SINK" 2> /dev/null || true
 lab host down --all
 HOME_NAME=home

@@ -195,7 +195,7 @@ impl Sample {
             if !self.added.contains(&name.as_str()) {
                 facts.state_folders.clear();
                 facts.joined = nodes.control_plane.contains(name) || nodes.worker.contains(name);
-                facts.stamp = Some(Stamp { cluster: "demo".to_owned(), run: "run".to_owned(), bundle: None });
+                facts.stamp = Some(Stamp { cluster: "demo".to_owned(), run: "run".to_owned(), id: None, bundle: None });
                 if !cluster.system.ntp_servers.is_empty() {
                     facts.programs.insert("chronyd".to_owned(), Some("/usr/sbin/chronyd".to_owned()));
                 }
@@ -248,6 +248,7 @@ impl Sample {
         let cx = PlanCx {
             vouched: None,
             cluster,
+            cluster_id: Some(kubexm_recipes::sample::CLUSTER_ID),
             cluster_digest: Digest::of(self.yaml()),
             manifest: &bundle.manifest,
             manifest_digest: bundle.digest().expect("a digest"),

@@ -33,6 +33,13 @@ impl fmt::Display for Unsupported {
     }
 }
 
+impl Unsupported {
+    /// Whether preflight looks at the hosts all the same: what they need for it is known, though no recipe installs it.
+    pub fn has_preflight(&self) -> bool {
+        matches!(self.path.as_str(), ETCD_TYPE | LOAD_BALANCER_TYPE)
+    }
+}
+
 /// Everything of a cluster that no recipe installs yet, in the order of the format.
 pub fn check(cluster: &Cluster) -> Vec<Unsupported> {
     let mut all = All::default();
@@ -64,6 +71,8 @@ pub fn check(cluster: &Cluster) -> Vec<Unsupported> {
     all.0
 }
 
+const ETCD_TYPE: &str = "spec.etcd.type";
+const LOAD_BALANCER_TYPE: &str = "spec.loadBalancer.external.type";
 const LEAVE_OUT: &str = "leave it out";
 const NAME_SYSTEMS: &str = "name the hosts' systems in spec.bundle.os, so that the bundle has their packages";
 const V4: &str = "IPv4 only today";
@@ -135,7 +144,7 @@ impl All {
     }
 
     fn etcd(&mut self, etcd: &Etcd) {
-        self.word("spec.etcd.type", etcd.kind, &[EtcdKind::Kubeadm]);
+        self.word(ETCD_TYPE, etcd.kind, &[EtcdKind::Kubeadm]);
         let default = Etcd::default().data_dir;
         self.add(etcd.data_dir != default, "spec.etcd.dataDir", &etcd.data_dir, &format!("supported today: {default}"));
         self.unless_none("spec.etcd.quota", etcd.quota.is_none());
@@ -172,7 +181,7 @@ impl All {
         match mode {
             LoadBalancerMode::None => {}
             LoadBalancerMode::External { kind, vip, .. } => {
-                self.word("spec.loadBalancer.external.type", *kind, &[ExternalKind::External]);
+                self.word(LOAD_BALANCER_TYPE, *kind, &[ExternalKind::External]);
                 self.v4("spec.loadBalancer.vip", *vip);
             }
             LoadBalancerMode::Internal { .. } => {

@@ -40,6 +40,7 @@ fn plan() -> Plan {
         schema: SCHEMA,
         pipeline: kubexm_plan::Pipeline::Create,
         cluster_name: "test".into(),
+        cluster_id: None,
         cluster: Digest::of("cluster"),
         bundle: Some(Digest::of("bundle")),
         hosts: Vec::new(),

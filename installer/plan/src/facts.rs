@@ -6,7 +6,7 @@ use std::net::IpAddr;
 use kubexm_spec::{Arch, Digest, Family};
 use serde::{Deserialize, Serialize};
 
-use crate::Vouched;
+use crate::{ClusterId, Vouched};
 
 /// One host as it was found.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -85,20 +85,30 @@ pub struct Facts {
     pub listeners: Vec<Listener>,
     /// What a Kubernetes, container runtime or etcd left or runs here.
     pub leftovers: Vec<Leftover>,
+    /// What is there of keepalived and of the proxies that a load balancer can run, at most one of each program.
+    #[serde(default)]
+    pub balancers: Vec<Balancer>,
     /// State folders ([`crate::state_folders`]) with something in them; none are looked at on a host with our stamp.
     #[serde(default)]
     pub state_folders: Vec<StateFolder>,
     /// Mounts below state folders that are nobody's we know, or in use by a process of the host.
     #[serde(default)]
     pub foreign_mounts: Vec<ForeignMount>,
-    /// Cluster and pipeline of our stamp, when we have been here.
+    /// Our stamp, when we have been here.
     pub stamp: Option<Stamp>,
-    /// Digest of the config that a `kubeadm init` of kubexm was given, once that init has succeeded.
+    /// Why the stamp that is there cannot be read: nobody knows whose node this is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unreadable_stamp: Option<String>,
+    /// Digest of the config that a `kubeadm init` of ours was given, once that init has ended well.
     #[serde(default)]
     pub kubeadm_config: Option<Digest>,
     /// Whether the node is in a kubexm cluster: kubelet's credentials are there, and our stamp.
     #[serde(default)]
     pub joined: bool,
+    /// Digest of the cluster CA's certificate of a node that is in a cluster of ours: two clusters have different ones, also when
+    /// their stamps say the same.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cluster_ca: Option<Digest>,
     /// `*_proxy` variables set for everyone, with the file that sets them.
     pub proxies: Vec<(String, String)>,
     /// Mount points with `noexec` among the paths we use.
@@ -233,6 +243,22 @@ pub struct Leftover {
     pub ours: bool,
 }
 
+/// keepalived, haproxy or nginx, installed or running.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Balancer {
+    /// `haproxy`, as its process is called.
+    pub program: String,
+    /// Its configuration file, when it is there.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub config: Option<String>,
+    /// The first process of it that runs outside of pods.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pid: Option<u32>,
+    /// Whether the ledger says we made it.
+    pub ours: bool,
+}
+
 /// A state folder that is not empty. Empty folders in it, empty hidden files (packages' placeholders) and a
 /// file system's `lost+found` do not count.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -284,6 +310,9 @@ impl std::fmt::Display for ForeignMount {
 pub struct Stamp {
     /// `metadata.name`.
     pub cluster: String,
+    /// Which cluster of that name; none in stamps of programs that made no ids.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub id: Option<ClusterId>,
     /// Run that wrote it.
     pub run: String,
     /// The bundle of that run; none in stamps of programs that did not write it down.

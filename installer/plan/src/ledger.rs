@@ -9,8 +9,8 @@ use crate::observed_state::ObservedState;
 use crate::op::Op;
 use crate::undo::Undo;
 
-/// Version of the record's shape.
-pub const SCHEMA: u32 = 2;
+/// Version of the record's shape. 2 lacks the cluster's id in stamps.
+pub const SCHEMA: u32 = 3;
 
 /// One line of `records.jsonl`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

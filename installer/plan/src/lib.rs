@@ -5,6 +5,7 @@
 
 #![warn(missing_docs)]
 
+mod cluster_id;
 pub mod facts;
 mod id;
 pub mod kind;
@@ -30,6 +31,7 @@ pub mod undo;
 mod vouched;
 pub mod wave;
 
+pub use cluster_id::{ClusterId, ClusterIdError};
 pub use facts::Facts;
 pub use id::StepId;
 pub use kind::{AfterReset, Needs, OpKind, Scope, State};

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use kubexm_spec::Digest;
 use serde::{Deserialize, Serialize};
 
+use crate::cluster_id::ClusterId;
 use crate::id::StepId;
 use crate::pipeline::Pipeline;
 use crate::slot::{SlotName, SlotProvider};
@@ -20,6 +21,9 @@ pub struct Plan {
     pub pipeline: Pipeline,
     /// `metadata.name`.
     pub cluster_name: String,
+    /// Which cluster of that name; none of a cluster that was made before there were ids.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cluster_id: Option<ClusterId>,
     /// Digest over the bytes of the cluster.yaml that was planned.
     pub cluster: Digest,
     /// Digest of the bundle's manifest.json; none for a pipeline that needs no bundle (`reset`).

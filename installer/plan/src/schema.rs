@@ -8,9 +8,9 @@ use crate::pipeline::Pipeline;
 use crate::plan::Plan;
 
 /// Version of the plan's own shape, as it is written.
-pub const SCHEMA: u32 = 4;
+pub const SCHEMA: u32 = 5;
 /// The oldest that is still read. 2 differs in one word: `add-node` was `join`; 3 lacks files with the values of slots in
-/// a text.
+/// a text; 4 lacks the cluster's id.
 pub const OLDEST_SCHEMA: u32 = 2;
 const ADD_NODE_OF_SCHEMA_2: &str = "join";
 

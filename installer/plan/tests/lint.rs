@@ -14,6 +14,7 @@ fn good() -> Plan {
         schema: kubexm_plan::SCHEMA,
         pipeline: kubexm_plan::Pipeline::Create,
         cluster_name: "demo".to_owned(),
+        cluster_id: None,
         cluster: Digest::of("cluster"),
         bundle: Some(Digest::of("bundle")),
         hosts: vec![PlanHost { name: "a".to_owned(), roles: Vec::new(), optional: false }],

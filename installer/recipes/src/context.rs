@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::net::IpAddr;
 
 use ipnet::IpNet;
-use kubexm_plan::{Facts, Vouched};
-use kubexm_spec::cluster::{Cluster, Host, Kubernetes, MaterialFile};
+use kubexm_plan::{ClusterId, Facts, Vouched};
+use kubexm_spec::cluster::{Cluster, Host, Kubernetes, MaterialFile, Roles};
 use kubexm_spec::manifest::Artifact;
 use kubexm_spec::{ArtifactKey, ClusterImage, Digest, Manifest, Platform, Program, names};
 
@@ -21,6 +21,8 @@ pub const INSTALLABLE: [&str; 4] = ["1.33", "1.34", "1.35", "1.36"];
 pub struct PlanCx<'a> {
     /// The cluster, defaults filled in.
     pub cluster: &'a Cluster,
+    /// Which cluster of that name: what the hosts' stamps say, or made now ([`crate::Identity`]). None where nothing is planned.
+    pub cluster_id: Option<ClusterId>,
     /// Digest of its cluster.yaml.
     pub cluster_digest: Digest,
     /// The bundle's manifest.
@@ -55,12 +57,8 @@ pub struct Node<'a> {
     pub ip: IpAddr,
     /// Its platform.
     pub platform: Platform,
-    /// Runs the control plane.
-    pub control_plane: bool,
-    /// Runs pods of users.
-    pub worker: bool,
-    /// Serves the depot.
-    pub registry: bool,
+    /// What it does in the cluster.
+    pub roles: Roles,
     /// Other hosts synchronise their clocks with it.
     pub serves_time: bool,
 }
@@ -73,12 +71,12 @@ impl Node<'_> {
 
     /// Whether it is a node of the cluster; a host that only serves the registry is not.
     pub const fn in_cluster(&self) -> bool {
-        self.control_plane || self.worker
+        self.roles.in_cluster()
     }
 
     /// Whether the cluster may be created without it: a worker with no other role.
     pub const fn optional(&self) -> bool {
-        self.worker && !self.control_plane && !self.registry && !self.serves_time
+        self.roles.only_worker() && !self.serves_time
     }
 
     /// The interface that has the node's address.
@@ -141,15 +139,12 @@ impl<'a> PlanCx<'a> {
         }
         let ip =
             host.node_ip().ok_or_else(|| RecipeError::NoAddress { host: name(), address: host.address.clone() })?;
-        let roles = &self.cluster.role_groups;
         Ok(Node {
             host,
             facts,
             ip,
             platform: Platform { arch },
-            control_plane: roles.control_plane.contains(&host.name),
-            worker: roles.worker.contains(&host.name),
-            registry: self.cluster.registry_host().is_some_and(|r| r.name == host.name),
+            roles: self.cluster.roles(&host.name),
             serves_time: is_server(self.cluster, host),
         })
     }

@@ -46,6 +46,7 @@ impl<'a> Draft<'a> {
             schema: kubexm_plan::SCHEMA,
             pipeline,
             cluster_name: cx.cluster.name.clone(),
+            cluster_id: cx.cluster_id,
             cluster: cx.cluster_digest,
             bundle: Some(cx.manifest_digest),
             hosts: nodes.iter().map(plan_host).collect(),
@@ -203,7 +204,15 @@ pub fn rolling(chains: &mut [Chain], width: usize) {
 }
 
 fn plan_host(node: &Node<'_>) -> kubexm_plan::PlanHost {
-    let roles = [("control-plane", node.control_plane), ("worker", node.worker), ("registry", node.registry)];
+    let of = node.roles;
+    let roles = [
+        ("control-plane", of.control_plane),
+        ("worker", of.worker),
+        // With kubeadm every control plane has a member, and the role says nothing new.
+        ("etcd", of.etcd && !of.control_plane),
+        ("loadbalancer", of.load_balancer),
+        ("registry", of.registry),
+    ];
     kubexm_plan::PlanHost {
         name: node.name().to_owned(),
         roles: roles.into_iter().filter(|(_, has)| *has).map(|(role, _)| role.to_owned()).collect(),

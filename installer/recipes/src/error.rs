@@ -124,6 +124,34 @@ pub enum RecipeError {
         /// Which cluster was named.
         wanted: String,
     },
+    /// A host's stamp is damaged: nobody knows whose node it is.
+    #[error("{host}: {why}")]
+    UnreadableStamp {
+        host: String,
+        /// What is wrong, and how to fix it.
+        why: String,
+    },
+    /// One host of a cluster that stays is to be reset.
+    #[error(
+        "{host} is a member of cluster {cluster}{id}, which stays: reset alone, its node object and its etcd member would \
+         remain there; leave --only out to reset the whole cluster"
+    )]
+    StillMember {
+        host: String,
+        /// `metadata.name`.
+        cluster: String,
+        /// ` with id …`, or nothing.
+        id: String,
+    },
+    /// A host was named that cluster.yaml does not have.
+    #[error("{host} is no host of cluster {cluster}; its hosts are {known}")]
+    UnknownHost {
+        host: String,
+        /// `metadata.name`.
+        cluster: String,
+        /// Names in cluster.yaml.
+        known: String,
+    },
     /// A node's ledger was written by a newer program.
     #[error(
         "{host}: its ledger has schema {found}, and this kubexm-install knows {known}; use the version that made the cluster, or a newer one"
@@ -195,6 +223,7 @@ impl RecipeError {
             | Self::OtherArch { .. }
             | Self::BadNetwork { .. }
             | Self::CannotJoin { .. }
+            | Self::UnknownHost { .. }
             | Self::NoInterface { .. } => ExitCode::Config,
             Self::NoFacts { .. }
             | Self::Packages { .. }
@@ -202,6 +231,8 @@ impl RecipeError {
             | Self::Mounted { .. }
             | Self::NoClusterYet { .. }
             | Self::OtherCluster { .. }
+            | Self::UnreadableStamp { .. }
+            | Self::StillMember { .. }
             | Self::NewerLedger { .. }
             | Self::UnreadableState { .. } => ExitCode::Preflight,
             Self::Catalogue(error) => error.exit_code(),

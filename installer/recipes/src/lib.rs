@@ -8,6 +8,7 @@ pub mod config;
 pub mod context;
 pub mod draft;
 pub mod error;
+mod identity;
 pub mod mesh;
 pub mod modules;
 pub mod network;
@@ -26,6 +27,7 @@ pub mod yaml;
 
 pub use context::{Materials, Node, PlanCx};
 pub use error::RecipeError;
+pub use identity::{Identity, Stranger};
 pub use mesh::{Mesh, mesh};
 pub use pipelines::add_node::{absent, add_node};
 pub use pipelines::create::{create, create_unproven};

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
 use kubexm_plan::mesh::{Dial, Port, Protocol};
-use kubexm_spec::cluster::{LoadBalancerMode, RegistryKind};
+use kubexm_spec::cluster::{LoadBalancerMode, RegistryKind, Roles};
 use kubexm_spec::names::DEPOT_PORT;
 
 use crate::context::PlanCx;
@@ -13,8 +13,10 @@ use crate::network;
 
 /// kube-apiserver.
 pub const API_SERVER: u16 = 6443;
-/// etcd: clients, peers.
-const ETCD: [u16; 2] = [2379, 2380];
+/// etcd, for the API servers and for whoever asks a member.
+const ETCD_CLIENTS: u16 = 2379;
+/// etcd, between its members.
+const ETCD_PEERS: u16 = 2380;
 /// kubelet, for logs, exec and metrics.
 const KUBELET: u16 = 10250;
 /// Target name for connections to the user's own load balancer; a host cannot have this name.
@@ -32,8 +34,7 @@ pub struct Mesh {
 struct Host<'a> {
     name: &'a str,
     ip: IpAddr,
-    control_plane: bool,
-    registry: bool,
+    roles: Roles,
     /// UDP ports that are in use, so that the agent cannot echo on them.
     taken: Vec<u16>,
 }
@@ -53,10 +54,10 @@ pub fn mesh(cx: &PlanCx<'_>) -> Mesh {
         }
     }
     if let LoadBalancerMode::External { vip, port, .. } = cx.cluster.load_balancer.mode {
-        for control_plane in hosts.iter().filter(|host| host.control_plane) {
+        for control_plane in hosts.iter().filter(|host| host.roles.control_plane) {
             listen.entry(control_plane.name).or_default().insert(tcp(API_SERVER));
         }
-        for from in hosts.iter().filter(|host| host.ip != vip) {
+        for from in hosts.iter().filter(|host| host.ip != vip && host.roles.in_cluster()) {
             let dial = Dial { to: LOAD_BALANCER.to_owned(), address: vip, port: tcp(port) };
             dials.entry(from.name).or_default().insert(dial);
         }
@@ -74,8 +75,7 @@ fn hosts<'a>(cx: &PlanCx<'a>) -> Vec<Host<'a>> {
         Some(Host {
             name: &host.name,
             ip: host.node_ip()?,
-            control_plane: cx.cluster.role_groups.control_plane.contains(&host.name),
-            registry: cx.cluster.registry_host().is_some_and(|registry| registry.name == host.name),
+            roles: cx.cluster.roles(&host.name),
             taken: udp.map(|listener| listener.port).collect(),
         })
     });
@@ -84,19 +84,28 @@ fn hosts<'a>(cx: &PlanCx<'a>) -> Vec<Host<'a>> {
 
 fn ports(cx: &PlanCx<'_>, from: &Host<'_>, to: &Host<'_>) -> Vec<Port> {
     let mut ports = Vec::new();
-    if to.control_plane {
+    let (dials, serves) = (from.roles, to.roles);
+    if serves.control_plane && (dials.in_cluster() || dials.load_balancer) {
         ports.push(tcp(API_SERVER));
     }
-    if from.control_plane && to.control_plane {
-        ports.extend(ETCD.map(tcp));
+    if serves.load_balancer && dials.in_cluster() {
+        ports.push(tcp(cx.cluster.load_balancer.mode.port()));
     }
-    if from.control_plane {
-        ports.push(tcp(KUBELET));
+    if serves.etcd && (dials.etcd || dials.control_plane) {
+        ports.push(tcp(ETCD_CLIENTS));
     }
-    let network = network::of(cx.cluster).map(|network| network.udp_ports).unwrap_or_default();
-    let free = network.iter().filter(|number| !to.taken.contains(number));
-    ports.extend(free.map(|number| Port { protocol: Protocol::Udp, number: *number }));
-    if to.registry {
+    if serves.etcd && dials.etcd {
+        ports.push(tcp(ETCD_PEERS));
+    }
+    if dials.in_cluster() && serves.in_cluster() {
+        if dials.control_plane {
+            ports.push(tcp(KUBELET));
+        }
+        let network = network::of(cx.cluster).map(|network| network.udp_ports).unwrap_or_default();
+        let free = network.iter().filter(|number| !to.taken.contains(number));
+        ports.extend(free.map(|number| Port { protocol: Protocol::Udp, number: *number }));
+    }
+    if serves.registry {
         ports.push(tcp(DEPOT_PORT));
         if cx.cluster.registry.kind != RegistryKind::None {
             ports.push(tcp(cx.cluster.registry.port));

@@ -11,7 +11,7 @@ use kubexm_manifests::{Catalogue, RequireError, Source, require};
 use kubexm_packages::model::{Deferred, MultiArch, Package, RepoId};
 use kubexm_packages::solve::{Pool, Repo};
 use kubexm_plan::facts::{Disk, InstalledPackages, Interface, ModuleState, SelinuxState};
-use kubexm_plan::{Facts, Plan};
+use kubexm_plan::{ClusterId, Facts, Plan};
 use kubexm_spec::cluster::{Cluster, Host, Kubernetes, MaterialUse, RoleGroups, Runtime, RuntimeKind};
 use kubexm_spec::lock::PackageSet;
 use kubexm_spec::manifest::{Artifact, Blob, ClusterSummary, FORMAT, Manifest};
@@ -23,6 +23,9 @@ use crate::packages::{CarriedPackages, NO_PACKAGES, RepositoryFile};
 use crate::pipelines::create::create;
 
 const GIB: u64 = 1 << 30;
+
+/// The id of every sample.
+pub const CLUSTER_ID: ClusterId = ClusterId::from_random([7; 16]);
 
 /// One host, `node1` at 10.77.0.11, that is control plane, worker and registry.
 pub fn cluster() -> Cluster {
@@ -67,6 +70,7 @@ pub fn plan(cluster: &Cluster) -> Result<Plan, Box<dyn Error + Send + Sync>> {
     Ok(create(&PlanCx {
         vouched: None,
         cluster,
+        cluster_id: Some(CLUSTER_ID),
         cluster_digest: Digest::of("cluster.yaml"),
         manifest: &manifest,
         manifest_digest: Digest::of("manifest.json"),
@@ -139,11 +143,14 @@ pub fn facts(name: &str, last: u8) -> Facts {
         round_trip_ms: 10,
         listeners: Vec::new(),
         leftovers: Vec::new(),
+        balancers: Vec::new(),
         state_folders: Vec::new(),
         foreign_mounts: Vec::new(),
         stamp: None,
+        unreadable_stamp: None,
         kubeadm_config: None,
         joined: false,
+        cluster_ca: None,
         proxies: Vec::new(),
         noexec: Vec::new(),
         glibc: Some("2.36".to_owned()),

@@ -13,3 +13,8 @@ pub fn refuse(cluster: &Cluster) -> Result<(), RecipeError> {
     let all = check(cluster);
     if all.is_empty() { Ok(()) } else { Err(RecipeError::NotInstalled { all }) }
 }
+
+/// Refuses to look at the hosts of a cluster of which preflight would leave something out.
+pub fn refuse_preflight(cluster: &Cluster) -> Result<(), RecipeError> {
+    if check(cluster).iter().all(Unsupported::has_preflight) { Ok(()) } else { refuse(cluster) }
+}

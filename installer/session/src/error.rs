@@ -9,8 +9,8 @@ use kubexm_engine::link::LinkError;
 use kubexm_files::{InputError, MaterialError};
 use kubexm_manifests::CatalogueError;
 use kubexm_packages::trust::SignError;
-use kubexm_plan::Severity;
 use kubexm_plan::lint::Problem;
+use kubexm_plan::{ClusterId, Severity};
 use kubexm_recipes::RecipeError;
 use kubexm_signing::{SigningError, Untrusted};
 use kubexm_spec::yaml::Problems;
@@ -140,6 +140,20 @@ pub enum SessionError {
     /// A plan does not pass its lint.
     #[error("the plan does not pass its lint:{}", errors_of(.0))]
     Lint(Vec<Problem>),
+    /// A plan was made for another cluster of the same name.
+    #[error(
+        "the plan was made for the cluster {cluster} with id {planned}, and the hosts belong to the one with id {found}; make the \
+         plan anew, or reset the hosts first"
+    )]
+    OtherCluster {
+        /// `metadata.name`.
+        cluster: String,
+        planned: ClusterId,
+        found: ClusterId,
+    },
+    /// The system gives no random numbers.
+    #[error("the system gives no random numbers for the cluster's id: {0}")]
+    NoRandom(String),
     /// A plan from a file cannot be run with this bundle and cluster.
     #[error("{}: {reason}", path.display())]
     PlanFile {
@@ -252,6 +266,8 @@ impl ExitError for SessionError {
             Self::Links { errors, .. } => errors.iter().map(LinkError::exit_code).max().unwrap_or(ExitCode::Internal),
             Self::Preflight { .. } => ExitCode::Preflight,
             Self::Lint(_) => ExitCode::PlanLint,
+            Self::OtherCluster { .. } => ExitCode::Preflight,
+            Self::NoRandom(_) => ExitCode::Internal,
             Self::PlanFile { .. } => ExitCode::PlanMismatch,
             Self::Engine(error) => error.exit_code(),
             Self::Stopped { error, .. } => error.exit_code(),

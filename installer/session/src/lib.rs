@@ -33,6 +33,7 @@ pub mod events;
 mod files;
 mod fleet;
 mod home;
+mod identity;
 mod link;
 mod observe;
 mod options;

@@ -2,13 +2,14 @@
 
 use kubexm_plan::lint;
 use kubexm_plan::{CheckedPlan, Pipeline, Plan};
-use kubexm_recipes::{PlanCx, ResetCx, ResetHost};
+use kubexm_recipes::{Identity, PlanCx, ResetCx, ResetHost};
 
 use crate::bundle::cluster_source::ClusterSource;
 use crate::bundle::opened::Opened;
 use crate::error::{SessionError, problem_text};
 use crate::events;
 use crate::home::ClusterHome;
+use crate::identity;
 use crate::observe::Observed;
 use crate::observe::subject::{BundleSurvey, LedgerSurvey, Subject};
 use crate::session::Session;
@@ -61,19 +62,23 @@ impl<'s, S: Subject<Survey = BundleSurvey>> Observed<'s, S> {
     /// The hosts do not pass preflight.
     pub async fn reviewed(self, plan: CheckedPlan) -> Result<Checked<'s, S>, SessionError> {
         let (site, survey) = self.into_parts();
-        site.unless_refused(survey.check(site.session)).await?;
+        let refused = survey.check(site.session).and_then(|()| {
+            let hosts = Identity::of(site.subject.cluster(), &survey.facts).id;
+            identity::check_plan(plan.plan(), hosts)
+        });
+        site.unless_refused(refused).await?;
         Ok(Checked { site, plan, clean: Vec::new() })
     }
 }
 
 impl<'s> Observed<'s, ClusterSource> {
-    /// Plans the reset of the hosts that were reached.
+    /// Plans the reset of the hosts that were reached; only of the named ones when any is named.
     ///
     /// # Errors
-    /// No plan can be made of what the hosts wrote down.
-    pub async fn plan(self) -> Result<Planned<'s, ClusterSource>, SessionError> {
+    /// No plan can be made of what the hosts wrote down, or a host is named that is a member of a cluster which stays.
+    pub async fn plan(self, only: &[String]) -> Result<Planned<'s, ClusterSource>, SessionError> {
         let (site, survey) = self.into_parts();
-        let planned = reset(site.session, &site.subject, &survey);
+        let planned = reset(site.session, &site.subject, &survey, only);
         let (plan, clean) = site.unless_refused(planned).await?;
         Ok(Planned { site, plan, clean })
     }
@@ -126,7 +131,14 @@ fn with_bundle(
     // With the repositories that hosts get packages from.
     survey.carried.publish(opened, home)?;
     let vouched = opened.vouched_after(&survey.facts, home)?;
-    let cx = PlanCx { vouched: Some(&vouched), ..opened.plan_cx(&survey.facts, &survey.carried.packages) };
+    let id = match Identity::of(opened.cluster(), &survey.facts).id {
+        Some(id) => Some(id),
+        // A cluster that was made before there were ids gets one from `create`, which stamps all of its hosts.
+        None if matches!(recipe, Recipe::Create) => Some(identity::new_id()?),
+        None => None,
+    };
+    let cx =
+        PlanCx { cluster_id: id, vouched: Some(&vouched), ..opened.plan_cx(&survey.facts, &survey.carried.packages) };
     Ok(match recipe {
         Recipe::Create => kubexm_recipes::create(&cx)?,
         Recipe::AddNode([]) => kubexm_recipes::add_node(&cx, &kubexm_recipes::absent(&cx)?)?,
@@ -138,12 +150,17 @@ fn reset(
     session: &Session<'_>,
     source: &ClusterSource,
     survey: &LedgerSurvey,
+    only: &[String],
 ) -> Result<(Plan, Vec<String>), SessionError> {
     let cluster = source.cluster();
+    let identity = Identity::of(cluster, &survey.facts);
+    identity.may_be_reset(cluster, &survey.facts, only)?;
+    let wanted = |host: &String| only.is_empty() || only.contains(host);
     let registry = cluster.registry_host().map(|host| &host.name);
     let hosts: Vec<ResetHost<'_>> = cluster
         .hosts
         .iter()
+        .filter(|host| wanted(&host.name))
         .filter_map(|host| {
             Some(ResetHost {
                 name: &host.name,
@@ -155,11 +172,16 @@ fn reset(
             })
         })
         .collect();
-    let clean: Vec<String> = hosts.iter().filter(|host| host.is_clean()).map(|host| host.name.to_owned()).collect();
+    let mut clean: Vec<String> = hosts.iter().filter(|host| host.is_clean()).map(|host| host.name.to_owned()).collect();
     for host in &clean {
         events::note(session.events, format!("{host}: nothing of kubexm is there, and nothing is done"));
     }
+    clean.extend(survey.facts.keys().filter(|host| !wanted(host)).cloned());
     events::phase(session.events, "plan");
-    let cx = ResetCx { cluster: &cluster.name, cluster_digest: cluster.digest(), hosts };
+    let cluster_id = match only {
+        [] => identity.id,
+        _ => hosts.iter().find_map(|host| host.facts.stamp.as_ref()?.id),
+    };
+    let cx = ResetCx { cluster: &cluster.name, cluster_id, cluster_digest: cluster.digest(), hosts };
     Ok((kubexm_recipes::reset(&cx)?, clean))
 }

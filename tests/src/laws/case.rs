@@ -255,7 +255,12 @@ async fn plan_reset<F: Fleet>(hosts: Vec<(String, [bool; 3])>, fleet: &F) -> Res
     let hosts = reported.iter().map(|Reported { name, roles: [control_plane, worker, registry], facts, ledger }| {
         ResetHost { name, control_plane: *control_plane, worker: *worker, registry: *registry, facts, ledger }
     });
-    let cx = ResetCx { cluster: "demo", cluster_digest: kubexm_spec::Digest::of("yaml"), hosts: hosts.collect() };
+    let cx = ResetCx {
+        cluster: "demo",
+        cluster_id: None,
+        cluster_digest: kubexm_spec::Digest::of("yaml"),
+        hosts: hosts.collect(),
+    };
     let plan = kubexm_recipes::reset(&cx).map_err(said)?;
     lint::check(plan).map(|(plan, _)| plan).map_err(|problems| format!("{problems:?}"))
 }

@@ -300,7 +300,7 @@ mod tests {
     fn what_is_wrong_with_a_release_is_reported_in_a_sentence() {
         let date = "Date: Sat, 11 Jul 2026 10:16:37 UTC\n";
         for (text, reported) in [
-            (format!("{date}Valid-Until: soon\n"), "its Release: Valid-Until is no date"),
+            (format!("{date}Valid-Until: soon\n"), "its Release: Valid-Until is not a date"),
             (format!("{date}SHA256:\n zz 1 x\n"), "its Release: SHA256 has a line"),
             (format!("{date}<html>\n"), "its Release: paragraph 1 has a line without a field"),
             ("SHA256:\n".to_owned(), "its Release: Date is missing"),

@@ -118,7 +118,7 @@ mod tests {
             ("https://audit.test/log", "audit.test", "no server"),
             ("{token: hunter2}", "{tokenFile: /run/token}", "names files"),
             ("{token: hunter2}", "{exec: {command: hunter2}}", "names files"),
-            ("{token: hunter2}", "{token: hunter2", "no YAML"),
+            ("{token: hunter2}", "{token: hunter2", "not YAML"),
         ] {
             let error = SecretUse::AuditWebhook.check(&GOOD.replace(from, to)).unwrap_err();
             assert!(error.contains(said) && !error.contains("hunter2"), "{to}: {error}");

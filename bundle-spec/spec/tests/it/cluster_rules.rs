@@ -161,7 +161,7 @@ const WRONG: &[(&str, &str, &str)] = &[
         "\"passwordFrom\" is missing",
     ),
     ("  addons: [{name: a, type: helm}]\n", "spec.addons[0]", "\"source\" is missing"),
-    ("  addons: [{name: a, type: helm, source: {}}]\n", "spec.addons[0].source", "where it is from"),
+    ("  addons: [{name: a, type: helm, source: {}}]\n", "spec.addons[0].source", "does not state its source"),
     (
         "  addons: [{name: a, type: helm, source: {path: a, oci: \"oci://b/c\", version: \"1\"}}]\n",
         "spec.addons[0].source",

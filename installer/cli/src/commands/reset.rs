@@ -20,6 +20,7 @@ use crate::terminal::Shell;
 ///   kubexm-install reset -f cluster.yaml
 ///   kubexm-install reset --bundle site.tar.zst -y                # its cluster.yaml names the hosts
 ///   kubexm-install reset -f cluster.yaml --unreachable skip -y   # without a host that is gone
+///   kubexm-install reset -f cluster.yaml --only node3            # a host that such a reset left, when it is back
 ///   kubexm-install reset -f cluster.yaml --roll-back             # of a reset that failed half-way
 #[derive(Debug, clap::Args)]
 #[command(verbatim_doc_comment)]
@@ -28,6 +29,10 @@ pub struct Args {
     cluster: ClusterArgs,
     #[command(flatten)]
     hosts: HostArgs,
+    /// Reset only this host (may be given several times): one that belongs to another cluster of the same name, as after a
+    /// reset without it. A member of this cluster is refused
+    #[arg(long, value_name = "HOST", conflicts_with = "roll_back")]
+    only: Vec<String>,
     /// Confirm without being asked
     #[arg(short = 'y', long)]
     yes: bool,
@@ -51,6 +56,10 @@ struct Commands<'a>(&'a Args);
 
 impl Commands<'_> {
     fn again(&self) -> String {
+        self.0.only.iter().fold(self.of_cluster(), |command, host| format!("{command} --only {host}"))
+    }
+
+    fn of_cluster(&self) -> String {
         on_cluster("reset", &self.0.cluster, &self.0.hosts)
     }
 }
@@ -62,7 +71,7 @@ impl kubexm_session::Commands for Commands<'_> {
     }
 
     fn rollback(&self, run: &str) -> String {
-        format!("{} --roll-back {run}", self.again())
+        format!("{} --roll-back {run}", self.of_cluster())
     }
 }
 
@@ -89,7 +98,7 @@ pub fn run(args: &Args, display: &Display) -> Result<(), Failure> {
                 ),
             };
             let observed = session.observe("reset", source, &access, &hosts, unreachable).await?;
-            observed.plan().await?.check().await?.start(options).await?.finish().await
+            observed.plan(&args.only).await?.check().await?.start(options).await?.finish().await
         })?,
     };
     ended::report(&ended, &commands.again(), display)

@@ -178,6 +178,7 @@ mod tests {
             schema: kubexm_plan::SCHEMA,
             pipeline: kubexm_plan::Pipeline::Create,
             cluster_name: "demo".to_owned(),
+            cluster_id: None,
             cluster: Digest::of("cluster.yaml"),
             bundle: None,
             hosts: ["node1", "node2", "node3"].map(host).to_vec(),

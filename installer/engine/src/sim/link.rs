@@ -5,13 +5,14 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use kubexm_plan::facts::Stamp;
-use kubexm_plan::op::Depots;
+use kubexm_plan::op::{self, Depots};
 use kubexm_plan::{Facts, Op, Plan, Probe, SlotName, SlotProvider, Step, Wave, ledger, mesh};
 use kubexm_spec::Digest;
 use tokio::io::AsyncReadExt;
 
 use super::facts::facts;
 use super::fleet::SimFleet;
+use super::names::KUBELET_CONF;
 use super::world::Host;
 use crate::link::{
     BlobSource, Change, DeliverProgress, Fetched, Link, LinkError, ObservedState, ProbeAnswer, SlotValues, Survey,
@@ -99,13 +100,15 @@ impl Link for SimLink {
     async fn facts(&self) -> Result<Facts, LinkError> {
         self.reach()?;
         let world = self.fleet.lock();
-        let state = world.host(&self.host).map_err(|text| self.refused(text))?.state.get("stamp");
-        let stamp = state.map(|text| {
-            let (cluster, bundle) = text.split_once(' ').unwrap_or((text, ""));
-            let bundle = serde_json::from_str(bundle).ok();
-            Stamp { cluster: cluster.to_owned(), run: "simulated".to_owned(), bundle }
+        let here = &world.host(&self.host).map_err(|text| self.refused(text))?.state;
+        let stamp = here.get("stamp").map(|text| match serde_json::from_str(text) {
+            Ok(op::Stamp { cluster, id, bundle }) => Stamp { cluster, id, run: "simulated".to_owned(), bundle },
+            // A test put it there.
+            Err(_) => Stamp { cluster: text.clone(), id: None, run: "simulated".to_owned(), bundle: None },
         });
-        Ok(Facts { stamp, joined: world.is_joined(&self.host), ..facts(&self.host) })
+        // As on a real host: also when the cluster that it joined is gone.
+        let joined = stamp.is_some() && here.contains_key(KUBELET_CONF);
+        Ok(Facts { stamp, joined, ..facts(&self.host) })
     }
 
     async fn observe(&self, plan: &Plan, step: &Step, slots: &SlotValues) -> Result<Vec<ObservedState>, LinkError> {
@@ -262,6 +265,7 @@ mod tests {
             schema: kubexm_plan::SCHEMA,
             pipeline: kubexm_plan::Pipeline::Create,
             cluster_name: "demo".to_owned(),
+            cluster_id: None,
             cluster: Digest::of("cluster.yaml"),
             bundle: None,
             hosts: Vec::new(),

@@ -49,6 +49,7 @@ fn plan_with_a_file() -> (Plan, Step) {
         schema: SCHEMA,
         pipeline: kubexm_plan::Pipeline::Create,
         cluster_name: "test".into(),
+        cluster_id: None,
         cluster: Digest::of("cluster"),
         bundle: Some(Digest::of("bundle")),
         hosts: Vec::new(),

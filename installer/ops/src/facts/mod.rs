@@ -1,6 +1,7 @@
 //! Facts: what is seen on a machine before anything is planned. Everything comes from files below the machine's root
 //! where the kernel or the distribution keeps it, so that a machine rooted in a directory can show any of it.
 
+mod balancers;
 mod disks;
 mod glibc;
 mod held;
@@ -19,7 +20,7 @@ use std::collections::BTreeMap;
 
 use kubexm_plan::Facts;
 use kubexm_plan::facts::ModuleState;
-use kubexm_spec::Arch;
+use kubexm_spec::{Arch, Digest};
 
 use crate::ops::act::kubeadm_init;
 use crate::ops::{kernel_module, stamp, swap_off, sysctl};
@@ -61,6 +62,8 @@ const PROGRAMS: [&str; 25] = [
 
 /// What kubelet comes to the API server with, once its node is in a cluster.
 const KUBELET_CONF: &str = "/etc/kubernetes/kubelet.conf";
+/// The cluster CA as `kubeadm init` and `kubeadm join` leave it on every node.
+const CLUSTER_CA: &str = "/etc/kubernetes/pki/ca.crt";
 
 /// Looks at everything. `host` is the name in cluster.yaml. `clock_offset_ms` and `round_trip_ms` are the link's to
 /// fill in: a machine cannot know how far its clock is from the controller's.
@@ -71,7 +74,11 @@ pub fn collect(machine: &Machine, host: &str) -> Result<Facts, OpError> {
     let (default_route, routes) = network::routes(machine)?;
     let fstab = fsio::read_text(&machine.path("/etc/fstab"))?.unwrap_or_default();
     let nameservers = network::nameservers(machine)?;
-    let stamp = stamp::read(machine)?;
+    // Whoever looks at many hosts says what is wrong with all of them: here a damaged stamp is a fact like any other.
+    let (stamp, unreadable_stamp) = match stamp::read(machine) {
+        Ok(stamp) => (stamp, None),
+        Err(error) => (None, Some(error.full())),
+    };
     let ours = ours::Ours::read(machine, stamp.is_some())?;
     let joined = stamp.is_some() && machine.path(KUBELET_CONF).is_file();
     let processes = processes::all(machine);
@@ -111,17 +118,24 @@ pub fn collect(machine: &Machine, host: &str) -> Result<Facts, OpError> {
         round_trip_ms: 0,
         listeners: listeners::look(machine, &processes, &ours)?,
         leftovers: leftovers::look(machine, &processes, &ours)?,
+        balancers: balancers::look(machine, &processes, &ours),
         state_folders: if ours.stamped() { Vec::new() } else { state_folders::look(machine) },
         foreign_mounts: foreign::look(machine)?,
         stamp,
+        unreadable_stamp,
         kubeadm_config: kubeadm_init::config_of_the_cluster(machine)?,
         joined,
+        cluster_ca: if joined { cluster_ca(machine)? } else { None },
         proxies: os::proxies(machine)?,
         noexec: disks::noexec(machine)?,
         boot_sysctls: sysctl::at_boot(machine)?,
         machine_id: os::line(machine, "/etc/machine-id")?,
         product_uuid: os::line(machine, "/sys/class/dmi/id/product_uuid")?.to_ascii_lowercase(),
     })
+}
+
+fn cluster_ca(machine: &Machine) -> Result<Option<Digest>, OpError> {
+    Ok(fsio::read(&machine.path(CLUSTER_CA))?.map(Digest::of))
 }
 
 fn modules(machine: &Machine) -> Result<BTreeMap<String, ModuleState>, OpError> {

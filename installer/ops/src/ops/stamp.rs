@@ -7,7 +7,7 @@ use crate::fsio::{self, Access};
 use crate::place::{Look, Place, PutBack};
 use crate::{Converge, Machine, OpError, Wave, paths};
 
-/// Reads the stamp of a machine. One that cannot be read is an error: it says whose node this is, and nobody may take the
+/// Reads the stamp of a machine, none where there is none. One that cannot be read is an error: it says whose node this is, and nobody may take the
 /// node for their own on the word of a damaged file.
 pub(crate) fn read(machine: &Machine) -> Result<Option<facts::Stamp>, OpError> {
     let Some(bytes) = fsio::read(&machine.path(paths::STAMP))? else { return Ok(None) };
@@ -24,14 +24,21 @@ pub(crate) fn read(machine: &Machine) -> Result<Option<facts::Stamp>, OpError> {
 impl Converge for Stamp {
     fn observe(&self, machine: &Machine) -> Result<Stamped, OpError> {
         let place = Place::look(machine, paths::STAMP)?;
-        let (cluster, bundle) = read(machine)?.map(|stamp| (stamp.cluster, stamp.bundle)).unzip();
-        Ok(Stamped { place, cluster, bundle: bundle.flatten() })
+        let stamp = read(machine)?;
+        Ok(Stamped {
+            place,
+            id: stamp.as_ref().and_then(|stamp| stamp.id),
+            bundle: stamp.as_ref().and_then(|stamp| stamp.bundle.clone()),
+            cluster: stamp.map(|stamp| stamp.cluster),
+        })
     }
 
-    /// The run that wrote it does not matter: a second run changes nothing. A plan that says nothing of the bundle was made by a
-    /// program that did not remember it, and takes nothing from what is remembered.
+    /// The run that wrote it does not matter: a second run changes nothing. A plan that says nothing of the id or the bundle was
+    /// made by a program that did not remember them, and removes nothing of what is remembered.
     fn satisfied(&self, found: &Stamped, _: &Machine) -> bool {
-        found.cluster.as_deref() == Some(&self.cluster) && (self.bundle.is_none() || found.bundle == self.bundle)
+        found.cluster.as_deref() == Some(&self.cluster)
+            && (self.id.is_none() || found.id == self.id)
+            && (self.bundle.is_none() || found.bundle == self.bundle)
     }
 
     fn overwrites(&self, _: &Machine) -> Vec<String> {
@@ -39,8 +46,20 @@ impl Converge for Stamp {
     }
 
     fn converge(&self, machine: &Machine) -> Result<(), OpError> {
+        let found = read(machine)?;
+        let known = found.as_ref().filter(|stamp| stamp.cluster == self.cluster).and_then(|stamp| stamp.id);
+        if let (Some(known), Some(own)) = (known, self.id)
+            && known != own
+        {
+            return Err(OpError::other(format!(
+                "this node belongs to another cluster of the name {:?}: its stamp has the id {known}, this plan's cluster the \
+                 id {own}; `kubexm-install reset --only HOST` frees the node if nobody needs what is on it",
+                self.cluster
+            )));
+        }
         let run = machine.act().map(|act| act.run.clone()).unwrap_or_default();
-        let stamp = facts::Stamp { cluster: self.cluster.clone(), run, bundle: self.bundle.clone() };
+        let id = self.id.or(known);
+        let stamp = facts::Stamp { cluster: self.cluster.clone(), id, run, bundle: self.bundle.clone() };
         let mut text = serde_json::to_vec_pretty(&stamp)
             .map_err(|error| OpError::other(format!("the stamp cannot be written as JSON: {error}")))?;
         text.push(b'\n');

@@ -229,7 +229,7 @@ const CASES: [Case; 34] = [
         h.put("/var/lib/kubelet/mine/x", "theirs");
         MoveAside { paths: vec!["/var/lib/etcd".into(), "/var/lib/kubelet".into(), "/var/lib/cni".into()] }.into()
     }),
-    ("the stamp", |_| Stamp { cluster: "lab".into(), bundle: None }.into()),
+    ("the stamp", |_| Stamp { cluster: "lab".into(), id: None, bundle: None }.into()),
 ];
 
 #[test]

@@ -137,21 +137,39 @@ fn a_taken_port_is_named_with_its_process_and_ours_is_known_by_the_ledger() {
 }
 
 #[test]
-fn a_stamp_that_cannot_be_read_is_nobodys_to_replace() {
+fn a_stamp_that_cannot_be_read_is_a_fact_and_nobodys_to_replace() {
     let host = Host::fresh();
-    let stamp = Op::from(Stamp { cluster: "lab".into(), bundle: None });
-    for damaged in ["", "{\"cluster\":\"other\"", "{\"cluster\":\"other\",\"run\":\"r\",\"later\":1}"] {
+    let stamp = Op::from(Stamp { cluster: "lab".into(), id: None, bundle: None });
+    let (id, later) =
+        ("{\"cluster\":\"lab\",\"id\":\"one\",\"run\":\"r\"}", "{\"cluster\":\"other\",\"run\":\"r\",\"later\":1}");
+    for damaged in ["", "{\"cluster\":\"other\"", later, id] {
         host.put("/var/lib/kubexm/stamp.json", damaged);
-        for error in [
-            kubexm_ops::facts::collect(&host.machine, "node1").map(drop).expect_err("refused"),
-            dispatch::observe(&stamp, &host.machine).map(drop).expect_err("refused"),
-        ] {
-            let text = error.full();
+        let facts = look(&host);
+        assert_eq!(facts.stamp, None);
+        let refused = dispatch::observe(&stamp, &host.machine).map(drop).expect_err("refused");
+        for text in [facts.unreadable_stamp.expect("said"), refused.full()] {
             assert!(text.contains("stamp.json") && text.contains("cannot be read"), "{text}");
             assert!(text.contains("which cluster") && text.contains("remove it"), "{text}");
         }
         assert_eq!(host.read("/var/lib/kubexm/stamp.json"), damaged);
     }
+}
+
+#[test]
+fn a_stamp_gets_the_clusters_id_and_never_another_ones() {
+    let host = Host::fresh();
+    host.put("/var/lib/kubexm/stamp.json", "{\"cluster\":\"lab\",\"run\":\"r\"}");
+    assert_eq!(look(&host).stamp.expect("a stamp").id, None, "of a program that made no ids");
+    let [one, other] = [1, 2].map(|byte| Some(kubexm_plan::ClusterId::from_random([byte; 16])));
+    let stamp = |id| Op::from(Stamp { cluster: "lab".into(), id, bundle: None });
+    assert!(!dispatch::observe(&stamp(one), &host.machine).expect("observe").satisfied);
+    dispatch::converge(&stamp(one), &host.machine).expect("stamp");
+    assert_eq!(look(&host).stamp.expect("a stamp").id, one);
+    let older = dispatch::observe(&stamp(None), &host.machine).expect("observe");
+    assert!(older.satisfied, "a plan that says nothing of ids removes none");
+    let refused = dispatch::converge(&stamp(other), &host.machine).expect_err("another cluster").full();
+    assert!([one, other].iter().flatten().all(|id| refused.contains(&id.to_string())), "{refused}");
+    assert_eq!(look(&host).stamp.expect("a stamp").id, one);
 }
 
 #[test]
@@ -166,12 +184,12 @@ fn a_stamp_says_which_bundle_was_installed_and_one_from_before_gets_it() {
         date: Some(1_790_000_000),
         sequence: Some(7),
     };
-    let stamp = Op::from(Stamp { cluster: "lab".into(), bundle: Some(bundle.clone()) });
+    let stamp = Op::from(Stamp { cluster: "lab".into(), id: None, bundle: Some(bundle.clone()) });
     let found = dispatch::observe(&stamp, &host.machine).expect("observe");
     assert!(!found.satisfied, "the bundle is not in it yet");
     dispatch::converge(&stamp, &host.machine).expect("stamp");
     assert_eq!(look(&host).stamp.and_then(|stamp| stamp.bundle), Some(bundle));
-    let older_plan = Op::from(Stamp { cluster: "lab".into(), bundle: None });
+    let older_plan = Op::from(Stamp { cluster: "lab".into(), id: None, bundle: None });
     let found = dispatch::observe(&older_plan, &host.machine).expect("observe");
     assert!(found.satisfied, "a plan that says nothing of bundles forgets none");
 }
@@ -195,7 +213,7 @@ fn leftovers_of_others_are_named_and_those_of_our_own_cluster_are_ours() {
     assert_eq!(what, wanted);
     assert!(found.iter().all(|leftover| !leftover.ours));
 
-    dispatch::converge(&Stamp { cluster: "lab".into(), bundle: None }.into(), &host.machine).expect("stamp");
+    dispatch::converge(&Stamp { cluster: "lab".into(), id: None, bundle: None }.into(), &host.machine).expect("stamp");
     let facts = look(&host);
     assert_eq!(facts.stamp.map(|stamp| stamp.cluster).as_deref(), Some("lab"));
     let ours: Vec<bool> = facts.leftovers.iter().map(|leftover| leftover.ours).collect();

@@ -72,7 +72,7 @@ fn a_torn_line_is_cut_off_once_and_not_what_others_write_meanwhile() {
 fn the_rollback_to_a_host_that_was_nobodys_leaves_no_ledger_and_one_to_an_older_cluster_does() {
     let marking = |run: &str, host: &Host| {
         let step = Step::on("node1", "os.stamp", "Mark the node")
-            .ensure(Stamp { cluster: "lab".to_owned(), bundle: None })
+            .ensure(Stamp { cluster: "lab".to_owned(), id: None, bundle: None })
             .ensure(Dir { path: format!("/etc/{run}"), mode: 0o755 })
             .undo(Undo::RestoreBefore)
             .build();

@@ -376,7 +376,7 @@ fn two_ops(host: &mut Host) -> Step {
     Step::on("node1", "os.names", "Name it")
         .ensure(Hostname { name: "node1".into() })
         .ensure(host.file("/etc/motd", "hello\n"))
-        .ensure(Stamp { cluster: "lab".into(), bundle: None })
+        .ensure(Stamp { cluster: "lab".into(), id: None, bundle: None })
         .undo(Undo::RestoreBefore)
         .build()
 }

@@ -4,10 +4,10 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use crate::Vouched;
 use crate::kind::{AfterReset, Needs, OpKind, Scope, State};
 use crate::place::Place;
 use crate::touch::{Thing, Touch};
+use crate::{ClusterId, Vouched};
 
 /// Whose node this is.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -15,6 +15,9 @@ use crate::touch::{Thing, Touch};
 pub struct Stamp {
     /// `metadata.name`.
     pub cluster: String,
+    /// Which cluster of that name; none in plans of programs that made no ids.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub id: Option<ClusterId>,
     /// The bundle that is installed, and who vouches for it; none in plans of programs that did not say it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bundle: Option<Vouched>,
@@ -28,6 +31,9 @@ pub struct Stamped {
     pub place: Place,
     /// None without a stamp.
     pub cluster: Option<String>,
+    /// None without a stamp, and in stamps of programs that made no ids.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub id: Option<ClusterId>,
     /// What the stamp says of the bundle.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bundle: Option<Vouched>,
@@ -38,9 +44,7 @@ impl OpKind for Stamp {
 
     fn touches(&self) -> Vec<Touch> {
         // Texts and numbers in a struct: there is nothing that could not be written.
-        let bundle = self.bundle.as_ref().and_then(|bundle| serde_json::to_string(bundle).ok());
-        let value = bundle.map_or_else(|| self.cluster.clone(), |bundle| format!("{} {bundle}", self.cluster));
-        vec![Touch::sets(Thing::Stamp, value)]
+        vec![Touch::sets(Thing::Stamp, serde_json::to_string(self).unwrap_or_default())]
     }
 
     fn needs(&self) -> Needs<'_> {
@@ -58,12 +62,13 @@ impl OpKind for Stamp {
 
 impl fmt::Display for Stamp {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "stamp of cluster {}", self.cluster)
+        write!(f, "stamp of cluster {}", self.cluster)?;
+        self.id.iter().try_for_each(|id| write!(f, ", id {id}"))
     }
 }
 
 impl State for Stamped {
-    const SCHEMA: u32 = 1;
+    const SCHEMA: u32 = 2;
 
     fn places(&self) -> Vec<&Place> {
         vec![&self.place]

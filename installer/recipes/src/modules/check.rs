@@ -46,7 +46,7 @@ pub fn run<'a>(
     }
     // The pod from which the check asks runs on the host of the check and is created with admin.conf, so on control
     // planes. Its name is the same for all, so the checks run one after the other.
-    let asked = members.iter().filter(|n| n.control_plane).map(|node| pod_network(draft.cx, node));
+    let asked = members.iter().filter(|n| n.roles.control_plane).map(|node| pod_network(draft.cx, node));
     chain.then(asked.collect::<Result<Vec<_>, _>>()?);
     Ok(draft.add(chain))
 }

@@ -46,7 +46,7 @@ pub fn ignored(cx: &PlanCx<'_>, node: &Node<'_>) -> Result<Vec<String>, RecipeEr
 
 /// For the first control plane: labels of cluster.yaml, and no taint if it is a worker too.
 pub fn register(node: &Node<'_>, init: &StepId) -> Option<Step> {
-    let untaint = node.control_plane && node.worker;
+    let untaint = node.roles.control_plane && node.roles.worker;
     if !untaint && node.host.labels.is_empty() {
         return None;
     }

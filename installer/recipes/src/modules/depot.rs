@@ -42,7 +42,7 @@ pub fn store(draft: &Draft<'_>, node: &Node<'_>, packages: Option<&NodePackages<
     for artifact in &draft.cx.manifest.artifacts {
         let own = artifact.platform.is_none_or(|p| p == node.platform)
             && match artifact.key {
-                ArtifactKey::Binary(Program::Registry) => node.registry,
+                ArtifactKey::Binary(Program::Registry) => node.roles.registry,
                 ArtifactKey::Binary(_) => true,
                 ArtifactKey::Image(image) => {
                     without_registry && images::of_roles(draft.cx.cluster, node).any(|needed| needed == image)
@@ -57,7 +57,7 @@ pub fn store(draft: &Draft<'_>, node: &Node<'_>, packages: Option<&NodePackages<
                 | ArtifactKey::Yaml(_)
                 | ArtifactKey::Package { .. } => false,
             };
-        if node.registry || own {
+        if node.roles.registry || own {
             blobs.extend(artifact.blobs.iter().map(|b| (b.digest, b.size)));
         }
     }

@@ -23,7 +23,7 @@ pub fn lines<'a>(cx: &PlanCx<'a>, node: &Node<'_>, nodes: &[Node<'a>]) -> Result
     let direct = control_planes.iter().map(|n| format!("{} {name}", n.ip)).collect();
     Ok(match cx.cluster.load_balancer.mode {
         LoadBalancerMode::None | LoadBalancerMode::Internal { vip: None, .. } => direct,
-        LoadBalancerMode::External { port: API_PORT, .. } if node.control_plane => direct,
+        LoadBalancerMode::External { port: API_PORT, .. } if node.roles.control_plane => direct,
         LoadBalancerMode::External { vip, .. } | LoadBalancerMode::Internal { vip: Some(vip), .. } => {
             vec![format!("{vip} {name}")]
         }

@@ -21,7 +21,7 @@ const CONTROL_PLANE: [ClusterImage; 4] =
 
 /// The images of a node's roles.
 pub fn of_roles(cluster: &Cluster, node: &Node<'_>) -> impl Iterator<Item = ClusterImage> {
-    let control_plane = if node.control_plane { CONTROL_PLANE.as_slice() } else { &[] };
+    let control_plane = if node.roles.control_plane { CONTROL_PLANE.as_slice() } else { &[] };
     let of_network = network::of(cluster).map(|network| network.images).unwrap_or_default();
     EVERY_NODE.iter().chain(of_network).chain(control_plane).copied()
 }

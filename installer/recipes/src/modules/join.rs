@@ -45,18 +45,18 @@ fn own_resolv_conf(draft: &Draft<'_>, first: &Node<'_>, node: &Node<'_>) -> Resu
 /// `kubeadm join`; rolled back by `kubeadm reset`, which also removes a control plane's etcd member.
 pub fn step(draft: &mut Draft<'_>, first: &Node<'_>, node: &Node<'_>) -> Result<Step, RecipeError> {
     let cx = draft.cx;
-    let slots = Slots::of(draft, first, node.control_plane);
+    let slots = Slots::of(draft, first, node.roles.control_plane);
     let patches = own_resolv_conf(draft, first, node)?.map(|_| paths::KUBEADM_PATCHES);
     let config = draft.text(kubeadm_config::join(cx, first, node, &slots, patches)?);
     let title =
-        if node.control_plane { "Join as a control plane with kubeadm" } else { "Join as a worker with kubeadm" };
+        if node.roles.control_plane { "Join as a control plane with kubeadm" } else { "Join as a worker with kubeadm" };
     Ok(Step::on(node.name(), "join.node", title)
         .ensure_all(state_folders::of_kubernetes(&[network::of(cx.cluster)?]).into_iter().map(StateDir::at))
         .ensure(KubeadmJoin {
             config,
             slots: slots.names(),
             cri_socket: runtime::of(cx.cluster).endpoint.to_owned(),
-            control_plane: node.control_plane,
+            control_plane: node.roles.control_plane,
             ignore: ignored(cx, node)?,
         })
         .timeout_s(600)
@@ -92,11 +92,11 @@ fn registration(node: &Node<'_>) -> Vec<Op> {
         Op::from(NodeLabel { node: node.name().to_owned(), key: key.to_owned(), value: value.to_owned() })
     };
     let mut ops: Vec<Op> = Vec::new();
-    if node.control_plane && node.worker {
+    if node.roles.control_plane && node.roles.worker {
         ops.push(NodeUntainted { node: node.name().to_owned(), key: TAINT.to_owned() }.into());
     }
     ops.extend(node.host.labels.iter().map(|(key, value)| label(key, value)));
-    let own = if node.control_plane { (MANAGED_BY, "kubexm") } else { (WORKER_ROLE, "") };
+    let own = if node.roles.control_plane { (MANAGED_BY, "kubexm") } else { (WORKER_ROLE, "") };
     if !node.host.labels.contains_key(own.0) {
         ops.push(label(own.0, own.1));
     }

@@ -70,7 +70,7 @@ fn registration(cx: &PlanCx<'_>, node: &Node<'_>) -> Result<Value, RecipeError> 
         "kubeletExtraArgs": arguments,
     });
     // A control plane that is a worker too never gets the taint, so CoreDNS can be scheduled at once.
-    if node.worker {
+    if node.roles.worker {
         registration["taints"] = json!([]);
     }
     Ok(registration)

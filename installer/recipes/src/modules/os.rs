@@ -67,7 +67,7 @@ pub fn steps(draft: &mut Draft<'_>, node: &Node<'_>) -> Result<Vec<Step>, Recipe
 /// write into: these are rolled back in parallel, and the folder must be removed last.
 fn stamp(cx: &PlanCx<'_>, node: &Node<'_>) -> Step {
     Step::on(node.name(), "os.stamp", "Mark the node as this cluster's")
-        .ensure(Stamp { cluster: cx.cluster.name.clone(), bundle: cx.vouched.cloned() })
+        .ensure(Stamp { cluster: cx.cluster.name.clone(), id: cx.cluster_id, bundle: cx.vouched.cloned() })
         .ensure(Dir { path: paths::OURS.to_owned(), mode: 0o755 })
         .undo(Undo::RestoreBefore)
         .build()
@@ -95,7 +95,7 @@ fn hostname(node: &Node<'_>) -> Step {
 fn hosts(cx: &PlanCx<'_>, node: &Node<'_>) -> Result<Step, RecipeError> {
     let nodes = cx.nodes()?;
     let mut lines: Vec<String> = nodes.iter().map(|n| format!("{} {}", n.ip, n.name())).collect();
-    if let Some(registry) = nodes.iter().find(|n| n.registry) {
+    if let Some(registry) = nodes.iter().find(|n| n.roles.registry) {
         lines.push(format!("{} {}", registry.ip, names::registry_name(&cx.cluster.name)));
     }
     lines.extend(endpoint::lines(cx, node, &nodes)?);

@@ -23,11 +23,10 @@ pub fn wanted(cx: &PlanCx<'_>, node: &Node<'_>, program: Program) -> Result<bool
     }
     Ok(match component(cx, program)?.role {
         NodeRole::All => true,
-        NodeRole::ControlPlane => node.control_plane,
-        NodeRole::Worker => node.worker,
-        // etcd's members are the control planes wherever recipes run it
-        NodeRole::Etcd => node.control_plane,
-        NodeRole::Registry => node.registry,
+        NodeRole::ControlPlane => node.roles.control_plane,
+        NodeRole::Worker => node.roles.worker,
+        NodeRole::Etcd => node.roles.etcd,
+        NodeRole::Registry => node.roles.registry,
     })
 }
 

@@ -12,11 +12,11 @@ use crate::paths;
 /// The depots that a host fetches from: that of the registry host, by its address, whatever serves images there. None
 /// for the registry host itself: the controller sends its blobs.
 pub fn depots(cx: &PlanCx<'_>, node: &Node<'_>) -> Result<Option<Depots>, RecipeError> {
-    if node.registry {
+    if node.roles.registry {
         return Ok(None);
     }
     let nodes = cx.nodes()?;
-    Ok(nodes.iter().find(|n| n.registry).map(|registry| Depots {
+    Ok(nodes.iter().find(|n| n.roles.registry).map(|registry| Depots {
         urls: vec![format!("https://{}:{}", registry.ip, cx.cluster.registry.depot_port())],
         ca: paths::REGISTRY_CA.to_owned(),
     }))

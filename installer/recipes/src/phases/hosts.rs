@@ -95,7 +95,7 @@ impl Host<'_, '_> {
         }
         chain.then([trust::taking_from(depots, depot::store(draft, self.node, self.coming))]);
         let mut registry = chain.fork();
-        if self.node.registry {
+        if self.node.roles.registry {
             registry.then([depot::serve(draft, self.node)?]);
             registry.then(registry::steps(draft, self.node)?);
             *serves = registry.tail().to_vec();
@@ -131,7 +131,7 @@ impl Host<'_, '_> {
     fn kubelet(&self, draft: &mut Draft<'_>, chain: &mut Chain) -> Result<(), RecipeError> {
         chain.then(kubernetes::steps(draft, self.node)?);
         chain.then(dns::resolv_conf(draft, self.node)?);
-        if self.node.control_plane {
+        if self.node.roles.control_plane {
             chain.then(audit::step(draft, self.node)?);
         }
         if self.site.is_first(self.node) {

@@ -62,7 +62,7 @@ impl<'a> Joined<'a> {
         let register = join::register(first, node, &awaited.id);
         chain.then([awaited, join::step(draft, first, node)?]);
         let mut users = chain.fork();
-        if node.control_plane {
+        if node.roles.control_plane {
             users.then([kubeconfig::step(node)]);
         }
         self.0.insert(&node.host.name, register.id.clone());

@@ -25,7 +25,7 @@ impl<'a> Site<'a> {
 
     /// Workers that are not control planes.
     pub fn workers(&self) -> impl Iterator<Item = &Node<'a>> {
-        self.nodes.iter().filter(|node| node.worker && !node.control_plane)
+        self.nodes.iter().filter(|node| node.roles.worker && !node.roles.control_plane)
     }
 
     /// Hosts that become nodes of the cluster; one that only serves the registry does not.
@@ -37,7 +37,7 @@ impl<'a> Site<'a> {
     /// for; then in the order of cluster.yaml.
     pub fn in_order(&self) -> Vec<&Node<'a>> {
         let mut order: Vec<&Node<'a>> = self.nodes.iter().collect();
-        order.sort_by_key(|node| (!node.registry, node.name() != self.first.name()));
+        order.sort_by_key(|node| (!node.roles.registry, node.name() != self.first.name()));
         order
     }
 

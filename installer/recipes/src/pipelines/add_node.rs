@@ -7,6 +7,7 @@ use kubexm_plan::{Op, Pipeline, Plan, SlotProvider, Step, StepId, Undo};
 use crate::context::{Node, PlanCx};
 use crate::draft::Drafted;
 use crate::error::RecipeError;
+use crate::identity::Identity;
 use crate::modules::time;
 use crate::pipelines::create;
 
@@ -18,8 +19,8 @@ pub fn absent(cx: &PlanCx<'_>) -> Result<Vec<String>, RecipeError> {
 }
 
 fn is_joined(cx: &PlanCx<'_>, host: &str) -> bool {
-    let ours = |stamp: &kubexm_plan::facts::Stamp| stamp.cluster == cx.cluster.name;
-    cx.facts.get(host).is_some_and(|facts| facts.joined && facts.stamp.as_ref().is_some_and(ours))
+    let identity = Identity::of(cx.cluster, cx.facts);
+    cx.facts.get(host).is_some_and(|facts| facts.joined && identity.is_member(cx.cluster, host, facts))
 }
 
 /// The plan that adds `new` to a cluster: everything that `create` does on them and for them, the names of all hosts on

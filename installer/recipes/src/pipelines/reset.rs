@@ -65,6 +65,7 @@ pub fn reset(cx: &ResetCx<'_>) -> Result<Plan, RecipeError> {
         schema: kubexm_plan::SCHEMA,
         pipeline: Pipeline::Reset,
         cluster_name: cx.cluster.to_owned(),
+        cluster_id: cx.cluster_id,
         cluster: cx.cluster_digest,
         bundle: None,
         hosts: cx.hosts.iter().map(plan_host).collect(),

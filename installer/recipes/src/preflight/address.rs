@@ -35,6 +35,7 @@ pub(super) fn run(site: &Site<'_>, report: &mut Report) {
             );
         }
         if let Some(name) = &site.cx.cluster.network.interface
+            && seen.roles.in_cluster()
             && !interfaces.iter().any(|i| i.name == *name)
         {
             report.fail(

@@ -1,8 +1,8 @@
-//! The number of control planes, and the load balancer in front of them.
+//! The number of control planes and etcd members, and the load balancer in front of them.
 
 use std::net::IpAddr;
 
-use kubexm_spec::cluster::LoadBalancerMode;
+use kubexm_spec::cluster::{EtcdKind, LoadBalancerMode};
 
 use super::report::{Report, Severity, Words};
 use super::site::Site;
@@ -14,10 +14,15 @@ pub(super) fn run(site: &Site<'_>, report: &mut Report) {
     let mut say = |severity, found: String, needed: &str, fix: &str| {
         report.add(severity, None, Words { found, needed: needed.to_owned(), fix: fix.to_owned() });
     };
-    if number > 0 && number.is_multiple_of(2) {
+    let members = cluster.etcd_members().len();
+    if members > 0 && members.is_multiple_of(2) {
+        let found = match cluster.etcd.kind {
+            EtcdKind::Kubeadm => format!("{members} control planes, each with an etcd member"),
+            EtcdKind::Kubexm | EtcdKind::External => format!("{members} members of etcd"),
+        };
         say(
             Severity::Warn,
-            format!("{number} control planes, each with an etcd member"),
+            found,
             "an odd number: a majority of members must be up",
             "one more tolerates one more failure; one less tolerates just as many",
         );
@@ -35,7 +40,7 @@ pub(super) fn run(site: &Site<'_>, report: &mut Report) {
         LoadBalancerMode::External { vip, port, .. } => {
             let (vip, port) = (*vip, *port);
             let seen = site.hosts.iter().find(|seen| seen.ip == Some(vip));
-            if let Some(seen) = seen.filter(|seen| seen.control_plane && port == API_SERVER) {
+            if let Some(seen) = seen.filter(|seen| seen.roles.control_plane && port == API_SERVER) {
                 say(
                     Severity::Fail,
                     format!("the load balancer's address {vip}:{port}, the API server's own of {}", seen.name()),

@@ -1,7 +1,7 @@
 //! The host has no other Kubernetes, container runtime or etcd, and no files where kubexm's would be.
 
 use kubexm_plan::facts::StateFolder;
-use kubexm_plan::state_folders::is_below;
+use kubexm_plan::state_folders::{self, is_below};
 use kubexm_spec::counted;
 
 use super::report::Report;
@@ -9,7 +9,8 @@ use super::site::{Seen, Site};
 
 pub(super) fn run(site: &Site<'_>, report: &mut Report) {
     let own = &site.cx.cluster.name;
-    for seen in &site.hosts {
+    // Of a host whose stamp cannot be read nobody knows what is ours: that is a finding of its own.
+    for seen in site.hosts.iter().filter(|seen| seen.facts.unreadable_stamp.is_none()) {
         let other = seen.facts.stamp.as_ref().filter(|stamp| stamp.cluster != *own);
         // `kubeadm reset` alone would leave services, files and kubexm's ledger, which the next cluster would find.
         let reset = other.map(|stamp| {
@@ -46,17 +47,18 @@ pub(super) fn run(site: &Site<'_>, report: &mut Report) {
     }
 }
 
-/// On a host that only serves the registry none of these folders is made.
+/// All of these folders are made on nodes, etcd's own on its other members, and none on hosts that only serve others.
 fn folders(site: &Site<'_>, seen: &Seen<'_>, report: &mut Report) {
-    if seen.ours || !seen.in_cluster {
+    if seen.ours {
         return;
     }
+    let made = |path: &str| seen.roles.in_cluster() || (seen.roles.etcd && path == state_folders::ETCD);
     // Traces that only a cluster leaves are reported as a separate finding.
     let named = |folder: &StateFolder| {
         let mut leftovers = seen.facts.leftovers.iter().filter(|leftover| !leftover.ours);
         leftovers.any(|leftover| is_below(&leftover.what, &folder.path))
     };
-    for folder in &seen.facts.state_folders {
+    for folder in seen.facts.state_folders.iter().filter(|folder| made(&folder.path)) {
         if let Some(moved) = &folder.moved {
             report.fail(
                 seen.name(),
@@ -74,7 +76,7 @@ fn folders(site: &Site<'_>, seen: &Seen<'_>, report: &mut Report) {
             );
         }
     }
-    for mount in &seen.facts.foreign_mounts {
+    for mount in seen.facts.foreign_mounts.iter().filter(|mount| made(&mount.folder)) {
         report.fail(
             seen.name(),
             format!("{mount} mounted below {}", mount.folder),

@@ -1,10 +1,9 @@
 //! The node's C library compared with what the bundle's programs were linked against.
 
-use kubexm_manifests::NodeRole;
 use kubexm_spec::ArtifactKey;
 
 use super::report::Report;
-use super::site::{Seen, Site};
+use super::site::Site;
 
 pub(super) fn run(site: &Site<'_>, report: &mut Report) {
     for seen in &site.hosts {
@@ -12,7 +11,7 @@ pub(super) fn run(site: &Site<'_>, report: &mut Report) {
         let carried = site.cx.manifest.artifacts.iter().filter(|artifact| artifact.platform == seen.platform);
         for artifact in carried {
             let ArtifactKey::Binary(program) = &artifact.key else { continue };
-            let component = site.cx.catalogue.component(*program).filter(|component| runs(seen, component.role));
+            let component = site.cx.catalogue.component(*program).filter(|component| seen.gets(component.role));
             let Some(needs) = component.and_then(|component| component.libc(&artifact.version)) else { continue };
             if !needs.runs_with(glibc) {
                 report.fail(
@@ -23,14 +22,5 @@ pub(super) fn run(site: &Site<'_>, report: &mut Report) {
                 );
             }
         }
-    }
-}
-
-/// Whether a host gets what nodes of a role get.
-fn runs(seen: &Seen<'_>, role: NodeRole) -> bool {
-    match role {
-        NodeRole::All | NodeRole::Worker => true,
-        NodeRole::ControlPlane | NodeRole::Etcd => seen.control_plane,
-        NodeRole::Registry => seen.registry,
     }
 }

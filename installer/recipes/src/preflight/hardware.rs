@@ -1,30 +1,51 @@
 //! CPUs and memory. The thresholds are what machines sold as "4 GB" and "2 GB" report.
 
+use kubexm_spec::cluster::Roles;
+
 use super::report::Report;
 use super::site::{Site, gib};
 
-const CPUS: u32 = 2;
-/// 3.5 GiB.
-const CONTROL_PLANE: u64 = 7 << 29;
+/// What a host of a role needs.
+struct Needs {
+    role: &'static str,
+    cpus: u32,
+    /// Bytes.
+    memory: u64,
+}
+
+const CONTROL_PLANE: Needs = Needs { role: "control plane", cpus: 2, memory: 7 << 29 };
+/// 1.7 GiB: etcd keeps its database (2 GiB at most by default) in the page cache.
+const ETCD: Needs = Needs { role: "member of etcd", cpus: 2, memory: (17_u64 << 30).div_ceil(10) };
 /// 1.7 GiB.
-const WORKER: u64 = (17_u64 << 30).div_ceil(10);
+const WORKER: Needs = Needs { role: "worker", ..ETCD };
+/// 0.4 GiB: keepalived and a proxy of TCP connections.
+const LOAD_BALANCER: Needs = Needs { role: "load balancer", cpus: 1, memory: (4_u64 << 30).div_ceil(10) };
+
+fn needs(roles: Roles) -> Needs {
+    match roles {
+        Roles { control_plane: true, .. } => CONTROL_PLANE,
+        Roles { etcd: true, .. } => ETCD,
+        Roles { worker: false, registry: false, load_balancer: true, .. } => LOAD_BALANCER,
+        _ => WORKER,
+    }
+}
 
 pub(super) fn run(site: &Site<'_>, report: &mut Report) {
     for seen in &site.hosts {
-        if seen.facts.cpus < CPUS {
+        let Needs { role, cpus, memory } = needs(seen.roles);
+        if seen.facts.cpus < cpus {
             report.fail(
                 seen.name(),
                 format!("{} CPU", seen.facts.cpus),
-                format!("{CPUS} CPUs or more"),
+                format!("{cpus} CPUs or more"),
                 "give the machine more CPUs",
             );
         }
-        let (role, wanted) = if seen.control_plane { ("control plane", CONTROL_PLANE) } else { ("worker", WORKER) };
-        if seen.facts.memory < wanted {
+        if seen.facts.memory < memory {
             report.fail(
                 seen.name(),
                 format!("{} of memory", gib(seen.facts.memory)),
-                format!("{} or more on a {role}", gib(wanted)),
+                format!("{} or more on a {role}", gib(memory)),
                 "give the machine more memory",
             );
         }

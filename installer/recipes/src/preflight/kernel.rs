@@ -15,7 +15,7 @@ const OLDEST: (u32, u32) = (3, 10);
 const NFTABLES: (u32, u32) = (5, 13);
 
 pub(super) fn run(site: &Site<'_>, report: &mut Report) {
-    for seen in &site.hosts {
+    for seen in site.nodes() {
         version(site, seen, report);
         cgroups(site, seen, report);
         for module in MODULES {

@@ -18,7 +18,38 @@ pub const NAME: &str = "mesh";
 /// One finding for each blocked pair; `dialed` is keyed by the connecting host.
 pub fn findings(cx: &PlanCx<'_>, dialed: &BTreeMap<String, Vec<Dialed>>) -> Vec<Finding> {
     let all = dialed.iter().flat_map(|(from, dialed)| dialed.iter().map(move |dialed| (from, dialed)));
-    all.filter_map(|(from, dialed)| Some(finding(cx, from, dialed, dialed.blocked.as_deref()?))).collect()
+    let unexpected = all.clone().filter(|(_, dialed)| !is_expected(cx, dialed));
+    let blocked = unexpected.filter_map(|(from, dialed)| Some(finding(cx, from, dialed, dialed.blocked.as_deref()?)));
+    blocked.chain(taken(cx, all)).collect()
+}
+
+/// Whether a dial was to be blocked: nobody has the address yet that keepalived of ours is to have.
+pub fn is_expected(cx: &PlanCx<'_>, dialed: &Dialed) -> bool {
+    cx.cluster.load_balancer.mode.runs_on_role() && dialed.dial.to == LOAD_BALANCER && dialed.blocked.is_some()
+}
+
+/// An address that keepalived of ours is to have, and that somebody has.
+fn taken<'a>(cx: &PlanCx<'_>, mut all: impl Iterator<Item = (&'a String, &'a Dialed)>) -> Option<Finding> {
+    let ours = |host: &str| {
+        let stamp = cx.facts.get(host).and_then(|facts| facts.stamp.as_ref());
+        stamp.is_some_and(|stamp| stamp.cluster == cx.cluster.name)
+    };
+    let hosts = &cx.cluster.role_groups.load_balancer;
+    if !cx.cluster.load_balancer.mode.runs_on_role() || hosts.iter().any(|host| ours(host)) {
+        return None;
+    }
+    let (from, dialed) = all.find(|(_, dialed)| dialed.dial.to == LOAD_BALANCER && dialed.blocked.is_none())?;
+    Some(Finding {
+        severity: Severity::Fail,
+        check: NAME.to_owned(),
+        host: Some(from.clone()),
+        found: format!(
+            "an answer at {} port {}, the load balancer's own address",
+            dialed.dial.address, dialed.dial.port
+        ),
+        needed: "an address that nobody has: keepalived moves it between the hosts of the load balancer".to_owned(),
+        fix: "choose another `loadBalancer.vip`, or take the address from whoever has it".to_owned(),
+    })
 }
 
 fn finding(cx: &PlanCx<'_>, from: &str, dialed: &Dialed, reason: &str) -> Finding {

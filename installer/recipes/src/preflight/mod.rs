@@ -12,6 +12,8 @@ mod glibc;
 mod hardware;
 mod hostname;
 mod kernel;
+mod load_balancers;
+mod membership;
 pub mod mesh;
 mod mtu;
 mod networks;
@@ -58,6 +60,7 @@ pub const CHECKS: &[Check] = &[
     Check { name: "time", run: time::run },
     Check { name: "programs", run: programs::run },
     Check { name: "packages", run: packages::run },
+    Check { name: "membership", run: membership::run },
     Check { name: "existing", run: existing::run },
     Check { name: "unchanged", run: unchanged::run },
     Check { name: "ports", run: ports::run },
@@ -70,6 +73,7 @@ pub const CHECKS: &[Check] = &[
     Check { name: "networks", run: networks::run },
     Check { name: "mtu", run: mtu::run },
     Check { name: "control-planes", run: control_planes::run },
+    Check { name: "load-balancers", run: load_balancers::run },
     Check { name: "bundle", run: bundle_fit::run },
 ];
 

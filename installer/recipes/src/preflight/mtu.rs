@@ -5,7 +5,7 @@ use super::report::Report;
 use super::site::Site;
 
 pub(super) fn run(site: &Site<'_>, report: &mut Report) {
-    let mut known = site.hosts.iter().filter_map(|seen| {
+    let mut known = site.nodes().filter_map(|seen| {
         let ip = seen.ip?;
         let has = |address: &String| address.split_once('/').map_or(address.as_str(), |(ip, _)| ip).parse() == Ok(ip);
         let interface = seen.facts.interfaces.iter().find(|i| i.addresses.iter().any(has))?;

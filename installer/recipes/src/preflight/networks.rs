@@ -27,7 +27,7 @@ pub(super) fn run(site: &Site<'_>, report: &mut Report) {
         };
         report.add(Severity::Warn, None, words);
     }
-    for seen in &site.hosts {
+    for seen in site.nodes() {
         overlaps(seen, [("podCidr", pods), ("serviceCidr", services)], report);
     }
 }

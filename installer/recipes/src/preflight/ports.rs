@@ -1,6 +1,6 @@
 //! The ports that a host's roles need are free, or used by the cluster's own processes.
 
-use kubexm_spec::cluster::RegistryKind;
+use kubexm_spec::cluster::{API_PORT, RegistryKind, Roles};
 
 use super::report::Report;
 use super::site::{Seen, Site};
@@ -12,44 +12,53 @@ struct Port {
     protocol: &'static str,
     /// Process name in the kernel (15 characters); none for a socket of the kernel itself.
     process: Option<&'static str>,
-    control_plane: bool,
 }
 
-const fn tcp(number: u16, process: &'static str, control_plane: bool) -> Port {
-    Port { number, protocol: "tcp", process: Some(process), control_plane }
+const fn tcp(number: u16, process: &'static str) -> Port {
+    Port { number, protocol: "tcp", process: Some(process) }
 }
 
-const PORTS: &[Port] = &[
-    tcp(6443, "kube-apiserver", true),
-    tcp(2379, "etcd", true),
-    tcp(2380, "etcd", true),
-    tcp(10257, "kube-controller", true),
-    tcp(10259, "kube-scheduler", true),
-    tcp(10250, "kubelet", false),
-    tcp(10256, "kube-proxy", false),
-];
+const CONTROL_PLANE: [Port; 3] =
+    [tcp(API_PORT, "kube-apiserver"), tcp(10257, "kube-controller"), tcp(10259, "kube-scheduler")];
+const ETCD: [Port; 2] = [tcp(2379, "etcd"), tcp(2380, "etcd")];
+const NODE: [Port; 2] = [tcp(10250, "kubelet"), tcp(10256, "kube-proxy")];
 
 pub(super) fn run(site: &Site<'_>, report: &mut Report) {
-    let registry = &site.cx.cluster.registry;
-    let mut served = vec![tcp(registry.depot_port(), "kubexm-install", false)];
-    if registry.kind == RegistryKind::Registry {
-        served.push(tcp(registry.port, "registry", false));
-    }
-    let network = network::of(site.cx.cluster).map(|network| network.udp_ports).unwrap_or_default();
-    let network: Vec<Port> = network
-        .iter()
-        .map(|number| Port { number: *number, protocol: "udp", process: None, control_plane: false })
-        .collect();
     for seen in &site.hosts {
-        let by_role = PORTS.iter().filter(|port| seen.control_plane || !port.control_plane);
-        for port in by_role.chain(&network).chain(served.iter().filter(|_| seen.registry)) {
-            taken(seen, port, report);
+        for port in of_roles(site, seen.roles) {
+            taken(seen, &port, report);
         }
         // A time service that runs as a unit is stopped before; chrony is kept.
         if time_servers::is_server(site.cx.cluster, seen.host) && seen.facts.time_services.is_empty() {
-            taken(seen, &Port { number: 123, protocol: "udp", process: Some("chronyd"), control_plane: false }, report);
+            taken(seen, &Port { number: 123, protocol: "udp", process: Some("chronyd") }, report);
         }
     }
+}
+
+fn of_roles(site: &Site<'_>, roles: Roles) -> Vec<Port> {
+    let cluster = site.cx.cluster;
+    let mut ports = Vec::new();
+    if roles.control_plane {
+        ports.extend(CONTROL_PLANE);
+    }
+    if roles.etcd {
+        ports.extend(ETCD);
+    }
+    if roles.in_cluster() {
+        ports.extend(NODE);
+        let network = network::of(cluster).map(|network| network.udp_ports).unwrap_or_default();
+        ports.extend(network.iter().map(|number| Port { number: *number, protocol: "udp", process: None }));
+    }
+    if let (true, Some(proxy)) = (roles.load_balancer, cluster.load_balancer.mode.proxy()) {
+        ports.push(tcp(cluster.load_balancer.mode.port(), proxy));
+    }
+    if roles.registry {
+        ports.push(tcp(cluster.registry.depot_port(), "kubexm-install"));
+        if cluster.registry.kind == RegistryKind::Registry {
+            ports.push(tcp(cluster.registry.port, "registry"));
+        }
+    }
+    ports
 }
 
 fn taken(seen: &Seen<'_>, port: &Port, report: &mut Report) {

@@ -5,7 +5,7 @@ use super::site::Site;
 
 pub(super) fn run(site: &Site<'_>, report: &mut Report) {
     let Some(support) = site.support else { return };
-    for seen in &site.hosts {
+    for seen in site.nodes() {
         let comes = |name: &str| seen.comes().is_some_and(|planned| planned.brings(name));
         let has = |name: &str| seen.facts.programs.get(name).is_some_and(Option::is_some) || comes(name);
         let missing: Vec<String> = support

@@ -8,7 +8,7 @@ pub(super) fn run(site: &Site<'_>, report: &mut Report) {
     if !site.cx.cluster.extra.resolves.is_empty() {
         return;
     }
-    for seen in &site.hosts {
+    for seen in site.nodes() {
         let found = match &seen.facts.nameservers {
             None => "no /etc/resolv.conf".to_owned(),
             Some(servers) if servers.is_empty() => "no nameserver in /etc/resolv.conf".to_owned(),

@@ -40,7 +40,7 @@ pub(super) fn run(site: &Site<'_>, report: &mut Report) {
             report.warn(seen.name(), found, "the cluster's ports open between nodes", fix);
         }
         let swaps: Vec<&str> = facts.swaps.iter().chain(&facts.fstab_swaps).map(String::as_str).collect();
-        if !swaps.is_empty() {
+        if seen.roles.in_cluster() && !swaps.is_empty() {
             let found = format!("swap ({})", swaps.join(", "));
             report.warn(seen.name(), found, "none", "it will be turned off, now and at boot");
         }

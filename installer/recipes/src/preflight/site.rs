@@ -2,10 +2,10 @@
 
 use std::net::IpAddr;
 
-use kubexm_manifests::Support;
+use kubexm_manifests::{NodeRole, Support};
 use kubexm_plan::Facts;
 use kubexm_spec::Platform;
-use kubexm_spec::cluster::Host;
+use kubexm_spec::cluster::{Host, Roles};
 
 use crate::context::PlanCx;
 use crate::packages::{self, NodePackages, NothingComes};
@@ -29,10 +29,8 @@ pub(super) struct Seen<'a> {
     pub(super) facts: &'a Facts,
     pub(super) ip: Option<IpAddr>,
     pub(super) platform: Option<Platform>,
-    pub(super) control_plane: bool,
-    /// Whether it becomes a node; otherwise it only serves the registry.
-    pub(super) in_cluster: bool,
-    pub(super) registry: bool,
+    /// What it is to do in the cluster.
+    pub(super) roles: Roles,
     /// Whether it has the stamp of this cluster: what an earlier run made is not a conflict.
     pub(super) ours: bool,
     /// Packages of its distribution that will be installed.
@@ -48,17 +46,25 @@ impl<'a> Site<'a> {
     }
 }
 
+impl<'a> Site<'a> {
+    /// Hosts that become nodes of the cluster: those with a kubelet, a container runtime and pods.
+    pub(super) fn nodes(&self) -> impl Iterator<Item = &Seen<'a>> {
+        self.hosts.iter().filter(|seen| seen.roles.in_cluster())
+    }
+
+    /// Hosts of the load balancer, where it is ours.
+    pub(super) fn load_balancers(&self) -> impl Iterator<Item = &Seen<'a>> {
+        self.hosts.iter().filter(|seen| seen.roles.load_balancer)
+    }
+}
+
 fn seen<'a>(cx: &PlanCx<'a>, host: &'a Host, facts: &'a Facts) -> Seen<'a> {
     Seen {
         host,
         facts,
         ip: host.node_ip(),
         platform: facts.arch.map(|arch| Platform { arch }),
-        control_plane: cx.cluster.role_groups.control_plane.contains(&host.name),
-        in_cluster: [&cx.cluster.role_groups.control_plane, &cx.cluster.role_groups.worker]
-            .iter()
-            .any(|group| group.contains(&host.name)),
-        registry: cx.cluster.registry_host().is_some_and(|r| r.name == host.name),
+        roles: cx.cluster.roles(&host.name),
         ours: facts.stamp.as_ref().is_some_and(|stamp| stamp.cluster == cx.cluster.name),
         packages: packages::of_host(cx, &host.name, facts),
     }
@@ -67,6 +73,16 @@ fn seen<'a>(cx: &PlanCx<'a>, host: &'a Host, facts: &'a Facts) -> Seen<'a> {
 impl Seen<'_> {
     pub(super) fn name(&self) -> &str {
         &self.host.name
+    }
+
+    /// Whether hosts of a role get it, so that this one does.
+    pub(super) const fn gets(&self, role: NodeRole) -> bool {
+        match role {
+            NodeRole::All | NodeRole::Worker => self.roles.in_cluster(),
+            NodeRole::ControlPlane => self.roles.control_plane,
+            NodeRole::Etcd => self.roles.etcd,
+            NodeRole::Registry => self.roles.registry,
+        }
     }
 
     /// The packages that will be installed on it.

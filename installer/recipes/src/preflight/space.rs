@@ -15,7 +15,7 @@ use crate::preflight::Severity;
 
 /// Factor from a gzip archive's or layer's size to archive plus unpacked content.
 const UNPACKED: u64 = 3;
-/// etcd's default quota, in bytes.
+/// What etcd may grow to before it refuses to write, unless cluster.yaml says otherwise (its default quota).
 const ETCD: u64 = 2 << 30;
 /// Folder where packages install their files.
 const USR: &str = "/usr";
@@ -26,9 +26,11 @@ const KUBELET: u64 = 1 << 30;
 
 pub(super) fn run(site: &Site<'_>, report: &mut Report) {
     for seen in &site.hosts {
-        xfs(site, seen, report);
         read_only(seen, report);
-        inodes(site, seen, report);
+        if seen.roles.in_cluster() {
+            xfs(site, seen, report);
+            inodes(site, seen, report);
+        }
         let mut needed: BTreeMap<&str, (u64, Vec<&str>)> = BTreeMap::new();
         for (path, bytes) in wanted(site, seen) {
             if let Some(disk) = disk_of(&seen.facts.disks, path) {
@@ -105,15 +107,20 @@ fn wanted<'a>(site: &Site<'a>, seen: &Seen<'_>) -> Vec<(&'a str, u64)> {
     let own = || all.iter().filter(|a| a.platform.is_none() || a.platform == seen.platform);
     // Without a registry the node imports all its images from its own store.
     let imported = registry.kind == RegistryKind::None;
-    let images = own().filter(|a| match a.key {
+    let images = own().filter(|_| seen.roles.in_cluster()).filter(|a| match a.key {
         ArtifactKey::Image(_) => true,
         ArtifactKey::ExtraImage(_) | ArtifactKey::FeatureImage(_) | ArtifactKey::ChartImage(_) => imported,
         _ => false,
     });
     let images: Vec<&Artifact> = images.collect();
-    let programs: Vec<&Artifact> = own().filter(|a| a.key.kind() == Kind::Binary).collect();
+    let comes = |artifact: &&Artifact| match &artifact.key {
+        // What the catalogue does not know is counted everywhere.
+        ArtifactKey::Binary(program) => site.cx.catalogue.component(*program).is_none_or(|one| seen.gets(one.role)),
+        _ => false,
+    };
+    let programs: Vec<&Artifact> = own().filter(comes).collect();
     let (images_size, programs_size) = (total(images), total(programs));
-    let store = match (seen.registry, imported) {
+    let store = match (seen.roles.registry, imported) {
         (true, _) => total(all),
         (false, true) => programs_size + images_size,
         (false, false) => programs_size,
@@ -121,19 +128,22 @@ fn wanted<'a>(site: &Site<'a>, seen: &Seen<'_>) -> Vec<(&'a str, u64)> {
     let packages = || seen.comes().into_iter().flat_map(NodePackages::carried_packages);
     // Everything that the depot serves is in its host's store anyway.
     let own_packages =
-        if seen.registry { 0 } else { packages().map(|package| package.size).fold(0, u64::saturating_add) };
+        if seen.roles.registry { 0 } else { packages().map(|package| package.size).fold(0, u64::saturating_add) };
     let mut wanted = vec![
         (paths::STORE, store.saturating_add(own_packages)),
         (USR, packages().map(|package| package.installed_size).fold(0, u64::saturating_add)),
         (paths::BIN, UNPACKED * programs_size),
-        // The runtime keeps layers both compressed and unpacked
-        (site.cx.cluster.runtime.kind.data_dir(), (1 + UNPACKED) * images_size),
-        ("/var/lib/kubelet", KUBELET),
     ];
-    if seen.control_plane {
-        wanted.push(("/var/lib/etcd", ETCD));
+    if seen.roles.in_cluster() {
+        // The runtime keeps the layers as they came, and unpacked
+        wanted.push((site.cx.cluster.runtime.kind.data_dir(), (1 + UNPACKED) * images_size));
+        wanted.push(("/var/lib/kubelet", KUBELET));
     }
-    if seen.registry && registry.kind == RegistryKind::Registry {
+    if seen.roles.etcd {
+        let etcd = &site.cx.cluster.etcd;
+        wanted.push((&etcd.data_dir, etcd.quota.unwrap_or(ETCD)));
+    }
+    if seen.roles.registry && registry.kind == RegistryKind::Registry {
         let mount = |path| disk_of(&seen.facts.disks, path).map(|disk| &disk.mount);
         let data = registry.data_dir.as_str();
         // On the store's own file system the blobs are hard links, so they count once.

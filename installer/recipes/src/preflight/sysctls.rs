@@ -7,7 +7,7 @@ use crate::paths;
 
 pub(super) fn run(site: &Site<'_>, report: &mut Report) {
     let name = |path: &str| path.rsplit('/').next().unwrap_or(path).to_owned();
-    for seen in &site.hosts {
+    for seen in site.nodes() {
         for key in SYSCTLS {
             let Some(boot) = seen.facts.boot_sysctls.get(key).filter(|boot| boot.value != "1") else { continue };
             // Files are read by name, whatever folder they are in (sysctl.d(5)).

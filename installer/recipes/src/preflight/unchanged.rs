@@ -9,7 +9,7 @@ use crate::modules::kubeadm_config;
 
 pub(super) fn run(site: &Site<'_>, report: &mut Report) {
     let Ok(nodes) = site.cx.nodes() else { return };
-    for node in nodes.iter().filter(|node| node.control_plane) {
+    for node in nodes.iter().filter(|node| node.roles.control_plane) {
         let (Some(made_with), Ok(wanted)) = (node.facts.kubeadm_config, kubeadm_config::init(site.cx, node)) else {
             continue;
         };

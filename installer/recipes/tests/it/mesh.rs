@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot continue has failed")]
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write;
 use std::net::IpAddr;
 
 use crate::common::Site;
@@ -10,7 +11,7 @@ use kubexm_plan::mesh::{Dial, Dialed};
 use kubexm_recipes::mesh::{LOAD_BALANCER, Mesh};
 use kubexm_recipes::preflight::{Finding, Severity, mesh::findings};
 use kubexm_recipes::sample;
-use kubexm_spec::cluster::{Firewall, LoadBalancerMode, RegistryKind};
+use kubexm_spec::cluster::{EtcdKind, ExternalKind, Firewall, LoadBalancerMode, RegistryKind};
 
 /// Control planes node1 (the registry's too) and node2, worker node3.
 fn three() -> Site {
@@ -127,4 +128,54 @@ fn a_firewall_that_the_plan_stops_is_only_said() {
     // nftables.service is left alone, and so is what it blocks.
     site.facts.get_mut("node2").unwrap().firewalls = vec!["nftables.service".to_owned()];
     one(&said(&site, "node3", "node2"), Severity::Fail, "open it in the firewall");
+}
+
+/// Hosts of their own for etcd (etcd1, etcd2) and the load balancer (lb1), before control planes node1, node2 and worker node3.
+fn with_roles() -> Site {
+    let mut site = three();
+    for (name, last) in [("etcd1", 21), ("etcd2", 22), ("lb1", 23)] {
+        site.cluster.hosts.push(sample::host(name, last));
+        site.facts.insert(name.to_owned(), sample::facts(name, last));
+    }
+    site.cluster.etcd.kind = EtcdKind::Kubexm;
+    site.cluster.role_groups.etcd = vec!["etcd1".to_owned(), "etcd2".to_owned()];
+    site.cluster.role_groups.load_balancer = vec!["lb1".to_owned()];
+    site.cluster.load_balancer.mode = LoadBalancerMode::External {
+        kind: ExternalKind::KubexmKh,
+        vip: [10, 77, 0, 100].into(),
+        port: 8443,
+        interface: None,
+        virtual_router_id: None,
+    };
+    site
+}
+
+#[test]
+fn hosts_of_etcd_and_of_the_load_balancer_are_reached_by_whoever_needs_them_and_by_nobody_else() {
+    let mesh = mesh(&with_roles());
+    let mut text = String::new();
+    for (from, dials) in &mesh.dials {
+        let mut to: Vec<&str> = dials.iter().map(|dial| dial.to.as_str()).collect();
+        to.dedup();
+        for to in to {
+            let _ = writeln!(text, "{from} -> {to}: {}", between(&mesh, from, to));
+        }
+    }
+    insta::assert_snapshot!("mesh_of_roles", text);
+}
+
+#[test]
+fn an_address_that_keepalived_is_to_have_is_free_until_then() {
+    let site = with_roles();
+    let mut dialed: BTreeMap<String, Vec<Dialed>> = BTreeMap::new();
+    for (host, dials) in mesh(&site).dials {
+        let blocked = |dial: &Dial| (dial.to == LOAD_BALANCER).then(|| "refused".to_owned());
+        let dials = dials.into_iter().map(|dial| Dialed { blocked: blocked(&dial), dial }).collect();
+        dialed.insert(host, dials);
+    }
+    assert_eq!(findings(&site.cx(), &dialed), []);
+    for dialed in dialed.values_mut().flatten() {
+        dialed.blocked = None;
+    }
+    one(&findings(&site.cx(), &dialed), Severity::Fail, "choose another `loadBalancer.vip`");
 }

@@ -13,7 +13,8 @@ use serde_json::json;
 
 fn facts(host: &str, cluster: Option<&str>) -> Facts {
     let mut facts = sample::facts(host, 11);
-    facts.stamp = cluster.map(|cluster| Stamp { cluster: cluster.to_owned(), run: "r".to_owned(), bundle: None });
+    facts.stamp =
+        cluster.map(|cluster| Stamp { cluster: cluster.to_owned(), run: "r".to_owned(), id: None, bundle: None });
     facts
 }
 
@@ -81,7 +82,7 @@ fn a_cluster() -> Vec<Record> {
             vec![(file("/etc/systemd/system/kubelet.service", "k"), "no file"), (unit("kubelet.service"), "off")],
         ),
         ("control-plane.init", vec![(init(), "notBegun")]),
-        ("stamp", vec![(Op::Stamp(op::Stamp { cluster: "demo".to_owned(), bundle: None }), "none")]),
+        ("stamp", vec![(Op::Stamp(op::Stamp { cluster: "demo".to_owned(), id: None, bundle: None }), "none")]),
     ];
     let mut records = vec![folders()];
     for (name, ops) in &steps {
@@ -91,7 +92,7 @@ fn a_cluster() -> Vec<Record> {
 }
 
 fn planned(hosts: Vec<ResetHost<'_>>) -> Result<Plan, RecipeError> {
-    reset(&ResetCx { cluster: "demo", cluster_digest: Digest::of("yaml"), hosts })
+    reset(&ResetCx { cluster: "demo", cluster_id: None, cluster_digest: Digest::of("yaml"), hosts })
 }
 
 fn host<'a>(name: &'a str, roles: &str, facts: &'a Facts, ledger: &'a [Record]) -> ResetHost<'a> {
@@ -273,7 +274,7 @@ fn a_host_of_another_cluster_is_refused_by_stamp_and_by_ledger() {
     let ledger = [record(
         "create",
         "stamp",
-        &[(Op::Stamp(op::Stamp { cluster: "third".into(), bundle: None }), "")],
+        &[(Op::Stamp(op::Stamp { cluster: "third".into(), id: None, bundle: None }), "")],
         Outcome::Done,
     )];
     let error = planned(vec![host("node1", "c", &bare, &ledger)]).expect_err("it is another's");
@@ -283,7 +284,12 @@ fn a_host_of_another_cluster_is_refused_by_stamp_and_by_ledger() {
 #[test]
 fn the_newest_stamp_says_whose_host_it_is() {
     let stamp = |run: &str, cluster: &str| {
-        record(run, "stamp", &[(Op::Stamp(op::Stamp { cluster: cluster.into(), bundle: None }), "")], Outcome::Done)
+        record(
+            run,
+            "stamp",
+            &[(Op::Stamp(op::Stamp { cluster: cluster.into(), id: None, bundle: None }), "")],
+            Outcome::Done,
+        )
     };
     let ledger = [stamp("first", "older"), stamp("second", "demo")];
     for stamped in [None, Some("demo")] {
@@ -389,7 +395,7 @@ fn mounts_that_would_go_with_the_clusters_folders_are_named_on_all_hosts_before_
         "node1: /var/lib/kubelet/pods (tmpfs of tmpfs)",
         "node2: /var/lib/kubelet/pods/1/volumes/a/b (tmpfs of tmpfs), in use by bash (pid 7)",
         "nothing was stopped",
-        "left with its data",
+        "unmount them",
     ] {
         assert!(text.contains(wanted), "{text}");
     }

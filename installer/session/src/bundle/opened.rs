@@ -8,7 +8,8 @@ use kubexm_engine::events::event;
 use kubexm_manifests::Catalogue;
 use kubexm_plan::{Facts, Vouched};
 use kubexm_recipes::packages::CarriedPackages;
-use kubexm_recipes::{PlanCx, bundle, config, unsupported};
+use kubexm_recipes::{PlanCx, RecipeError, bundle, config, unsupported};
+use kubexm_spec::Cluster;
 use kubexm_spec::event::EventKind;
 
 use super::cluster_file::ClusterFile;
@@ -123,10 +124,22 @@ impl Opened {
     /// Whether a recipe installs everything that the cluster says, the bundle has everything it needs, and a plan can be made
     /// of it; all that lacks is named.
     pub fn check_closed_world(&self) -> Result<(), SessionError> {
+        self.check_world(unsupported::refuse)
+    }
+
+    /// The same for a look at the hosts, which does not stop at roles that no recipe installs yet.
+    ///
+    /// # Errors
+    /// Something else lacks, or what no recipe installs yet is more than roles; all of it is named.
+    pub fn check_for_preflight(&self) -> Result<(), SessionError> {
+        self.check_world(unsupported::refuse_preflight)
+    }
+
+    fn check_world(&self, refuse: impl Fn(&Cluster) -> Result<(), RecipeError>) -> Result<(), SessionError> {
         let facts = BTreeMap::new();
         let cx = self.plan_cx(&facts, &self.packages);
         cx.kubernetes()?;
-        unsupported::refuse(cx.cluster)?;
+        refuse(cx.cluster)?;
         self.materials.check()?;
         bundle::check(&cx)?;
         match config::check(&cx) {
@@ -185,6 +198,7 @@ impl Opened {
     pub fn plan_cx<'a>(&'a self, facts: &'a BTreeMap<String, Facts>, packages: &'a CarriedPackages) -> PlanCx<'a> {
         PlanCx {
             cluster: &self.cluster,
+            cluster_id: None,
             cluster_digest: self.cluster.digest(),
             manifest: self.bundle.manifest(),
             manifest_digest: self.bundle.manifest_digest(),

@@ -4,8 +4,9 @@ use std::collections::BTreeMap;
 use std::fmt::Write;
 
 use kubexm_plan::mesh::Dialed;
-use kubexm_recipes::Finding;
 use kubexm_recipes::preflight::{CHECKS, Severity, mesh};
+use kubexm_recipes::unsupported::Unsupported;
+use kubexm_recipes::{Finding, RecipeError};
 use serde_json::{Value, json};
 
 use crate::error::SessionError;
@@ -20,6 +21,7 @@ pub struct Findings {
     hosts: Vec<String>,
     findings: Vec<Finding>,
     dialed: BTreeMap<String, Vec<Dialed>>,
+    unsupported: Vec<Unsupported>,
 }
 
 impl Findings {
@@ -30,7 +32,24 @@ impl Findings {
         findings: Vec<Finding>,
         dialed: BTreeMap<String, Vec<Dialed>>,
     ) -> Self {
-        Self { cluster, hosts, findings, dialed }
+        Self { cluster, hosts, findings, dialed, unsupported: Vec::new() }
+    }
+
+    /// The same, of a cluster of which no recipe installs this yet.
+    #[must_use]
+    pub fn without_recipe(self, unsupported: Vec<Unsupported>) -> Self {
+        Self { unsupported, ..self }
+    }
+
+    /// Refuses what no recipe installs yet, whatever the hosts are like.
+    ///
+    /// # Errors
+    /// [`kubexm_recipes::RecipeError::NotInstalled`], with all of it.
+    pub fn check_recipes(&self) -> Result<(), SessionError> {
+        match self.unsupported.as_slice() {
+            [] => Ok(()),
+            all => Err(RecipeError::NotInstalled { all: all.to_vec() }.into()),
+        }
     }
 
     /// Refuses hosts that do not pass.
@@ -82,6 +101,9 @@ impl Findings {
         for finding in self.warnings() {
             let _ = write!(text, "\nwarn {finding}");
         }
+        for row in &self.unsupported {
+            let _ = write!(text, "\nnot installed yet: {row}");
+        }
         text
     }
 
@@ -131,11 +153,12 @@ impl Findings {
         json!({
             "schema": "kubexm.io/preflight/v1",
             "cluster": self.cluster,
-            "ok": self.failures().next().is_none(),
+            "ok": self.failures().next().is_none() && self.unsupported.is_empty(),
             "hosts": self.hosts,
             "checks": checks,
             "findings": self.findings,
             "mesh": dialed,
+            "unsupported": self.unsupported.iter().map(ToString::to_string).collect::<Vec<_>>(),
         })
     }
 }
@@ -175,7 +198,7 @@ mod tests {
         assert_eq!(row("clones"), "ok ok FAIL");
         let (failure, warning) = (table.find("FAIL n2: ports").unwrap(), table.find("warn n1: time").unwrap());
         assert!(failure < warning, "{table}");
-        assert!(table.contains("fix of ports"), "{table}");
+        assert!(table.contains("mend of ports"), "{table}");
         assert!(!table.contains("blocked"), "{table}");
     }
 

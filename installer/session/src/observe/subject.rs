@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use kubexm_engine::link::BlobSource;
 use kubexm_plan::Facts;
 use kubexm_plan::ledger::Record;
+use kubexm_recipes::unsupported;
 
 use super::findings::Findings;
 use super::mesh;
@@ -98,11 +99,15 @@ impl Subject for Opened {
         let carried = Carried::read(self, &facts).await?;
         let cx = self.plan_cx(&facts, &carried.packages);
         let mut found = kubexm_recipes::preflight(&cx);
-        let dialed = mesh::dial(&kubexm_recipes::mesh(&cx), &fleet.links(), events).await?;
+        let mut dialed = mesh::dial(&kubexm_recipes::mesh(&cx), &fleet.links(), events).await?;
         found.extend(kubexm_recipes::preflight::mesh::findings(&cx, &dialed));
+        for all in dialed.values_mut() {
+            all.retain(|one| !kubexm_recipes::preflight::mesh::is_expected(&cx, one));
+        }
         let cluster = self.cluster();
         let hosts = cluster.hosts.iter().map(|host| host.name.clone()).collect();
-        let findings = Findings::new(cluster.name.clone(), hosts, found, dialed);
+        let findings =
+            Findings::new(cluster.name.clone(), hosts, found, dialed).without_recipe(unsupported::check(cluster));
         Ok(BundleSurvey { facts, carried, findings })
     }
 }

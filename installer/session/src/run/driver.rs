@@ -49,6 +49,8 @@ impl RunDriver<'_> {
         let outcome = outcome.map_err(|error| self.stopped(error, self.options.commands.resume(run.id().as_str())))?;
         let mut kubeconfig = None;
         match (outcome, self.plan.plan().pipeline) {
+            // One host of several was reset: the cluster stays.
+            (Outcome::Succeeded, Pipeline::Reset) if !self.is_of_whole_cluster() => {}
             (Outcome::Succeeded, Pipeline::Reset) => {
                 self.remove_kubeconfig();
                 if self.fleet.missing().is_empty() {
@@ -123,6 +125,11 @@ impl RunDriver<'_> {
             self.options.commands.die();
         }
         SessionError::Stopped { error: Box::new(error), command }
+    }
+
+    /// Whether the plan has every host that was reached.
+    fn is_of_whole_cluster(&self) -> bool {
+        self.plan.plan().hosts.len() + self.fleet.missing().len() >= self.cluster.hosts.len()
     }
 
     fn remove_kubeconfig(&self) {

@@ -34,6 +34,8 @@ impl SimConnector {
 impl Connector for SimConnector {
     async fn connect(&self, target: SshTarget, _: SshOptions, _: AgentBinary) -> Result<Arc<dyn HostLink>, LinkError> {
         let link = Arc::clone(&self.fleet.links()[&target.name]);
+        // A host that is cut off is not connected to.
+        link.facts().await?;
         self.agents.connected.fetch_add(1, Ordering::Relaxed);
         Ok(Arc::new(SimHost { link, agents: Arc::clone(&self.agents) }))
     }

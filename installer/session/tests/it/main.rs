@@ -4,7 +4,9 @@
 
 mod bundle;
 mod fleet;
+mod identity;
 mod installed;
 mod materials;
+mod roles;
 mod secrets;
 mod sessions;

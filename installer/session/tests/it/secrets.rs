@@ -47,7 +47,7 @@ async fn a_webhooks_kubeconfig_reaches_hosts_and_stays_out_of_everything_that_is
 
 #[tokio::test]
 async fn a_secret_that_cannot_be_had_or_used_stops_before_the_question() {
-    for (kubeconfig, words) in [(None, "there is none"), (Some("kind: Pod\nname: hunter2\n"), "no kubeconfig")] {
+    for (kubeconfig, words) in [(None, "there is none"), (Some("kind: Pod\nname: hunter2\n"), "not a kubeconfig")] {
         let site = site(kubeconfig);
         let before = site.hosts.fleet.snapshot();
         let error = site.create().await.err().unwrap();

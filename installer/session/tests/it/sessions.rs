@@ -148,7 +148,7 @@ impl Site {
         let source = session.cluster(&cluster)?;
         let access = Access::obtain(&session, source.cluster(), &cluster.trust, &hosts)?;
         let observed = session.observe("reset", source, &access, &hosts, Unreachable::Refused("")).await?;
-        observed.plan().await?.check().await?.start(RUN).await?.finish().await
+        observed.plan(&[]).await?.check().await?.start(RUN).await?.finish().await
     }
 
     pub fn events(&self) -> String {

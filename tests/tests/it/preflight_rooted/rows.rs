@@ -1,7 +1,7 @@
 //! The rows: one edit of a good scene each, and what preflight must say of it.
 
 use kubexm_recipes::preflight::Severity::{self, Fail, Warn};
-use kubexm_spec::cluster::{Firewall, LoadBalancerMode, ProxyMode};
+use kubexm_spec::cluster::{ExternalKind, Firewall, LoadBalancerMode, ProxyMode};
 use kubexm_spec::{ArtifactKey, Digest, Program};
 
 use super::scene::{Host, Scene};
@@ -35,6 +35,10 @@ macro_rules! rows {
 
 const NODE1: Option<&str> = Some("node1");
 const NODE2: Option<&str> = Some("node2");
+// Of `Scene::with_roles`.
+const ETCD1: Option<&str> = Some("etcd1");
+const LB1: Option<&str> = Some("lb1");
+const LB2: Option<&str> = Some("lb2");
 
 /// Everything that stops an installation or is said before one.
 pub const ROWS: &[Row] = rows! {
@@ -45,7 +49,7 @@ pub const ROWS: &[Row] = rows! {
     "os" Fail NODE2, "no os-release", |s| s.node2().remove("/etc/os-release")
         => "no ID in /etc/os-release", "debian-12", "use a host";
     "os" Warn NODE1, "a system nobody tried", |s| s.node1().put("/etc/os-release", "ID='ubuntu'\nVERSION_ID=\"22.04\"\n")
-        => "ubuntu-22.04", "tried", "try a host";
+        => "ubuntu-22.04", "tried", "test it";
 
     "hardware" Fail NODE1, "one CPU", |s| s.node1().fake("cpus", "1")
         => "1 CPU", "2 CPUs", "more CPUs";
@@ -179,14 +183,14 @@ pub const ROWS: &[Row] = rows! {
     "existing" Fail NODE1, "what was set aside and never came back", |s| s.node1().put("/var/lib/.kubexm-before-etcd/x", "")
         => "/var/lib/.kubexm-before-etcd", "no trace", "move it back to /var/lib/etcd";
     "existing" Fail NODE1, "an etcd that runs", |s| s.node1().process(512, "etcd", &[])
-        => "etcd running (pid 512)", "etcd of its own", "take it away";
+        => "etcd running (pid 512)", "etcd of its own", "remove it";
     "existing" Fail NODE2, "docker with containers", |s| {
             s.node2().process(600, "dockerd", &[]);
             s.node2().process(601, "containerd-shim", &[]);
             s.node2().process(602, "containerd-shim", &[]);
-        } => "docker with 2 containers", "container runtime", "take it away";
+        } => "docker with 2 containers", "container runtime", "remove it";
     "existing" Fail NODE2, "podman with a container", |s| s.node2().process(700, "conmon", &[])
-        => "podman with 1 container", "container runtime", "take it away";
+        => "podman with 1 container", "container runtime", "remove it";
     "unchanged" Fail NODE1, "a running cluster that was made with another config", |s| {
             stamp(s.node1(), "demo");
             initialised(s.node1(), &Digest::of("another config").to_string());
@@ -194,6 +198,20 @@ pub const ROWS: &[Row] = rows! {
 
     "existing" Fail NODE1, "a node of another cluster of ours", |s| stamp(s.node1(), "other")
         => "cluster \"other\" (run r1)", "\"demo\"", "kubexm-install reset -f";
+
+    "membership" Fail NODE2, "a node of another cluster of the same name", |s| {
+            member(s.node1(), "00000000-0000-4000-8000-00000000000a", "ca");
+            member(s.node2(), "00000000-0000-4000-8000-00000000000b", "ca");
+        } => "id 00000000-0000-4000-8000-00000000000b (run r1)", "with id 00000000-0000-4000-8000-00000000000a", "reset -f cluster.yaml --only node2";
+    "membership" Fail NODE2, "a node with another CA", |s| {
+            member(s.node1(), "00000000-0000-4000-8000-00000000000a", "ca");
+            member(s.node2(), "00000000-0000-4000-8000-00000000000a", "another");
+        } => "its CA is not that of node1 (run r1)", "belongs to the cluster of node1", "--only node2";
+    "membership" Fail NODE2, "a node of a cluster that is gone", |s| {
+            member(s.node2(), "00000000-0000-4000-8000-00000000000b", "ca");
+        } => "with id 00000000-0000-4000-8000-00000000000b, and node1 is free", "first control plane", "--only node2";
+    "membership" Fail NODE1, "a damaged stamp", |s| s.node1().put("/var/lib/kubexm/stamp.json", "{")
+        => "a stamp that cannot be read", "a readable one of \"demo\"", "stamp.json says which cluster";
 
     "ports" Fail NODE1, "the API's port taken", |s| {
             s.node1().process(4242, "haproxy", &[99]);
@@ -220,9 +238,9 @@ pub const ROWS: &[Row] = rows! {
     "settings" Warn NODE1, "SELinux enforcing", |s| s.node1().put("/sys/fs/selinux/enforce", "1")
         => "SELinux enforcing", "permissive", "system.selinux: permissive";
     "settings" Warn NODE1, "fapolicyd, which refuses our programs", |s| s.node1().unit("fapolicyd.service", true)
-        => "fapolicyd active", "allowed to run", "fapolicyd-cli --file add /usr/local/bin";
+        => "fapolicyd active", "permission to run", "fapolicyd-cli --file add /usr/local/bin";
     "settings" Warn NODE2, "FIPS mode", |s| s.node2().put("/proc/sys/crypto/fips_enabled", "1\n")
-        => "FIPS mode", "cryptography", "try it first";
+        => "FIPS mode", "your own test", "turn the mode off";
     "settings" Warn NODE2, "firewalld, kept", |s| s.node2().unit("firewalld.service", true)
         => "firewalld.service active", "ports open", "system.firewall: off";
     "settings" Warn NODE2, "ufw, to be stopped", |s| {
@@ -263,6 +281,100 @@ pub const ROWS: &[Row] = rows! {
             s.cluster.load_balancer.mode = LoadBalancerMode::at([10, 77, 0, 100].into(), 6443);
         } => "2 control planes", "odd number", "tolerates";
 
+    "control-planes" Warn None, "two members of etcd on hosts of their own", |s| {
+            s.with_roles();
+            s.cluster.role_groups.etcd.push("lb2".to_owned());
+        } => "2 members of etcd", "odd number", "tolerates";
+
+    "hardware" Fail ETCD1, "a 1 GB member of etcd", |s| {
+            s.with_roles();
+            s.host("etcd1").put("/proc/meminfo", "MemTotal:  1048576 kB\n");
+        } => "1.0 GiB of memory", "1.7 GiB or more on a member of etcd", "more memory";
+    "systemd" Fail LB1, "a load balancer with a systemd that starts no unit of ours", |s| {
+            s.with_roles();
+            s.host("lb1").fake("systemd-version", "219");
+        } => "systemd 219", "239 or newer", "a newer release of its system";
+    "space" Fail ETCD1, "a small disk of a member of etcd", |s| {
+            s.with_roles();
+            mounts(s.host("etcd1"), "26 25 8:2 / /var/lib/etcd rw,noatime - ext4 /dev/sdb1 rw\n");
+            s.host("etcd1").fake("space.json", "{\"/var/lib/etcd\": [1073741824, 1073741824]}");
+        } => "1.0 GiB free on /var/lib/etcd", "2.0 GiB for /var/lib/etcd", "larger disk";
+    "space" Fail ETCD1, "a disk too small for the quota that is asked for", |s| {
+            s.with_roles();
+            s.cluster.etcd.quota = Some(8 << 30);
+            mounts(s.host("etcd1"), "26 25 8:2 / /var/lib/etcd rw,noatime - ext4 /dev/sdb1 rw\n");
+            s.host("etcd1").fake("space.json", "{\"/var/lib/etcd\": [4294967296, 4294967296]}");
+        } => "4.0 GiB free on /var/lib/etcd", "8.0 GiB for /var/lib/etcd", "larger disk";
+    "time" Fail ETCD1, "a member of etcd whose clock is off", |s| {
+            s.with_roles();
+            s.clocks.extend([("etcd1", (2_600, 100)), ("node1", (1_300, 0)), ("node2", (1_300, 0)), ("lb1", (1_300, 0)), ("lb2", (1_300, 0))]);
+        } => "2.6 s away from that of the controller", "2 s", "set the clock";
+    "existing" Fail ETCD1, "an etcd of somebody's on a host of the role", |s| {
+            s.with_roles();
+            s.host("etcd1").process(512, "etcd", &[]);
+        } => "etcd running (pid 512)", "etcd of its own", "remove it";
+    "existing" Fail ETCD1, "a snapshot of somebody's in the folder of a member", |s| {
+            s.with_roles();
+            s.host("etcd1").put("/var/lib/etcd/snapshot-2025.db", "x");
+        } => "1 file in /var/lib/etcd (snapshot-2025.db)", "/var/lib/etcd to be empty", "--set-aside";
+    "ports" Fail ETCD1, "the port of etcd's clients taken", |s| {
+            s.with_roles();
+            s.host("etcd1").process(4242, "other", &[99]);
+            s.host("etcd1").listener("tcp", 2379, 99);
+        } => "2379/tcp held by other (pid 4242)", "a free port for etcd", "stop that process";
+    "ports" Fail ETCD1, "the port of etcd's peers taken", |s| {
+            s.with_roles();
+            s.host("etcd1").process(4242, "other", &[99]);
+            s.host("etcd1").listener("tcp6", 2380, 99);
+        } => "2380/tcp held by other (pid 4242)", "a free port for etcd", "stop that process";
+    "ports" Fail LB1, "the load balancer's port taken", |s| {
+            s.with_roles();
+            s.host("lb1").process(4242, "other", &[99]);
+            s.host("lb1").listener("tcp", 6443, 99);
+        } => "6443/tcp held by other (pid 4242)", "a free port for haproxy", "stop that process";
+    "ports" Fail LB2, "a load balancer's port that cluster.yaml names, taken", |s| {
+            s.with_roles();
+            if let LoadBalancerMode::External { port, .. } = &mut s.cluster.load_balancer.mode {
+                *port = 8443;
+            }
+            s.host("lb2").process(4242, "other", &[99]);
+            s.host("lb2").listener("tcp", 8443, 99);
+        } => "8443/tcp held by other (pid 4242)", "a free port for haproxy", "stop that process";
+    "load-balancers" Fail LB1, "a haproxy of somebody's", |s| {
+            s.with_roles();
+            s.host("lb1").process(4242, "haproxy", &[]);
+            s.host("lb1").put("/etc/haproxy/haproxy.cfg", "global\n");
+        } => "haproxy running (pid 4242)", "without a haproxy", "ours would replace it";
+    "load-balancers" Fail LB2, "a keepalived of somebody's", |s| {
+            s.with_roles();
+            s.host("lb2").process(4242, "keepalived", &[]);
+        } => "keepalived running (pid 4242)", "without a keepalived", "ours would replace it";
+    "load-balancers" Fail LB1, "an nginx where ours comes", |s| {
+            s.with_roles();
+            if let LoadBalancerMode::External { kind, .. } = &mut s.cluster.load_balancer.mode {
+                *kind = ExternalKind::KubexmKn;
+            }
+            s.host("lb1").process(4242, "nginx", &[]);
+        } => "nginx running (pid 4242)", "without a nginx", "ours would replace it";
+    "load-balancers" Warn LB1, "the configuration of a haproxy that does not run", |s| {
+            s.with_roles();
+            s.host("lb1").put("/etc/haproxy/haproxy.cfg", "global\n");
+        } => "/etc/haproxy/haproxy.cfg, of a haproxy that does not run", "without a haproxy", "keep a copy";
+    "load-balancers" Warn None, "one host alone", |s| {
+            s.with_roles();
+            s.cluster.role_groups.load_balancer.pop();
+        } => "lb1 as the only host", "two or more", "roleGroups.loadbalancer";
+    "load-balancers" Fail LB1, "an interface that is not there", |s| {
+            s.with_roles();
+            if let LoadBalancerMode::External { interface, .. } = &mut s.cluster.load_balancer.mode {
+                *interface = Some("eth0".to_owned());
+            }
+            s.host("lb1").fake(
+                "interfaces.json",
+                r#"[{"name": "ens3", "addresses": ["10.77.0.14/24"], "mac": "52:54:00:00:00:0e", "mtu": 1500}]"#,
+            );
+        } => "no interface eth0 (ens3 10.77.0.14/24)", "spec.loadBalancer.interface", "correct it";
+
     "noexec" Fail NODE1, "programs that cannot be run", |s| mounts(s.node1(), "26 25 8:2 / /usr/local rw,noexec - ext4 /dev/sdb1 rw\n")
         => "/usr/local mounted noexec", "run from", "mount -o remount,exec /usr/local";
 
@@ -290,6 +402,35 @@ pub const ROWS: &[Row] = rows! {
 
 /// What an anxious check would stop at, and must not.
 pub const FINE: &[(&str, Edit)] = &[
+    ("hosts of etcd and of the load balancer", Scene::with_roles),
+    ("what only nodes need, lacking on hosts of etcd and of the load balancer", |s| {
+        s.with_roles();
+        for name in ["etcd1", "lb1"] {
+            let host = s.host(name);
+            host.remove("/usr/sbin/conntrack");
+            host.remove("/etc/resolv.conf");
+            host.put("/etc/fstab", "/swap.img none swap sw 0 0\n");
+            host.put("/etc/sysctl.d/99-sysctl.conf", "net.ipv4.ip_forward=0\n");
+            host.put("/var/lib/kubelet/mine", "x");
+            host.fake("missing-modules.json", "[\"br_netfilter\"]");
+            host.listener("tcp", 10250, 99);
+        }
+    }),
+    ("a small load balancer", |s| {
+        s.with_roles();
+        s.host("lb1").fake("cpus", "1");
+        s.host("lb1").put("/proc/meminfo", "MemTotal:  500000 kB\n");
+    }),
+    ("an nginx beside our haproxy, and a haproxy on a worker", |s| {
+        s.with_roles();
+        s.host("lb1").process(4242, "nginx", &[]);
+        s.node2().process(4242, "haproxy", &[]);
+        s.node2().put("/etc/haproxy/haproxy.cfg", "global\n");
+    }),
+    ("etcd's ports on the control plane, whose members are elsewhere", |s| {
+        s.with_roles();
+        s.node1().listener("tcp", 2379, 99);
+    }),
     ("a disk of etcd's own with nothing but what its file system has", |s| {
         mounts(s.node1(), "26 25 8:2 / /var/lib/etcd rw,noatime - ext4 /dev/sdb1 rw\n");
         s.node1().put("/var/lib/etcd/lost+found/x", "of the file system");
@@ -333,6 +474,11 @@ pub const FINE: &[(&str, Edit)] = &[
     ("folders that a package left empty", |s| {
         s.node1().put("/etc/kubernetes/manifests/.keep", "");
         s.node1().put("/etc/cni/net.d/.kubernetes-cni-keep", "");
+    }),
+    ("members of one cluster, one of them from before there were ids", |s| {
+        member(s.node1(), "00000000-0000-4000-8000-00000000000a", "ca");
+        member(s.node2(), "00000000-0000-4000-8000-00000000000a", "ca");
+        stamp(s.node2(), "demo");
     }),
     ("leftovers of this very cluster", |s| {
         stamp(s.node1(), "demo");
@@ -390,6 +536,13 @@ fn installed(name: &str, state: &str) -> String {
 fn initialised(host: &Host, config: &str) {
     let mark = format!("{{\"endedWell\":true,\"config\":\"{config}\"}}");
     host.put("/var/lib/kubexm/acts/kubeadm-init.json", &mark);
+}
+
+/// A node that is joined to the cluster `demo` of this id and CA.
+fn member(host: &Host, id: &str, ca: &str) {
+    host.put("/var/lib/kubexm/stamp.json", &format!("{{\"cluster\":\"demo\",\"id\":\"{id}\",\"run\":\"r1\"}}"));
+    host.put("/etc/kubernetes/kubelet.conf", "x");
+    host.put("/etc/kubernetes/pki/ca.crt", ca);
 }
 
 fn stamp(host: &Host, cluster: &str) {

@@ -10,6 +10,7 @@ use kubexm_plan::Facts;
 use kubexm_plan::op::Unit;
 use kubexm_recipes::preflight::Finding;
 use kubexm_recipes::{PlanCx, preflight, sample};
+use kubexm_spec::cluster::{EtcdKind, ExternalKind, LoadBalancerMode};
 use kubexm_spec::{ArtifactKey, Cluster, Digest};
 use kubexm_tests::laws::scratch;
 
@@ -140,6 +141,30 @@ impl Scene {
         Self { cluster, hosts: BTreeMap::from(hosts), clocks: BTreeMap::new(), lost: Vec::new(), set_aside: false }
     }
 
+    /// Hosts of their own for etcd (`etcd1`) and the load balancer (`lb1`, `lb2`), to which node2 is a worker as before.
+    pub fn with_roles(&mut self) {
+        let cluster = &mut self.cluster;
+        for (name, last) in [("etcd1", 13), ("lb1", 14), ("lb2", 15)] {
+            cluster.hosts.push(sample::host(name, last));
+            self.hosts.insert(name.to_owned(), Host::good(name, last));
+        }
+        cluster.etcd.kind = EtcdKind::Kubexm;
+        cluster.role_groups.etcd = vec!["etcd1".to_owned()];
+        cluster.role_groups.load_balancer = vec!["lb1".to_owned(), "lb2".to_owned()];
+        cluster.load_balancer.mode = LoadBalancerMode::External {
+            kind: ExternalKind::KubexmKh,
+            vip: [10, 77, 0, 100].into(),
+            port: 6443,
+            interface: None,
+            virtual_router_id: None,
+        };
+    }
+
+    /// A host by its name.
+    pub fn host(&self, name: &str) -> &Host {
+        &self.hosts[name]
+    }
+
     /// The control plane.
     pub fn node1(&self) -> &Host {
         &self.hosts["node1"]
@@ -186,6 +211,7 @@ impl Scene {
             materials: &kubexm_recipes::sample::materials(&self.cluster),
             vouched: None,
             cluster: &self.cluster,
+            cluster_id: None,
             cluster_digest: Digest::of("cluster.yaml"),
             manifest: &manifest,
             manifest_digest: Digest::of("manifest.json"),

@@ -79,7 +79,7 @@ pub fn reasons(unsolvable: &Unsolvable) -> Vec<String> {
 /// Why there is no answer, a reason a line.
 pub fn refused(unsolvable: &Unsolvable) -> Failure {
     let lines: Vec<String> = reasons(unsolvable).iter().map(|reason| format!("\n  {reason}")).collect();
-    Failure::new(ExitCode::NoSource, format!("no set of packages will do:{}", lines.concat()))
+    Failure::new(ExitCode::NoSource, format!("no set of packages satisfies all dependencies:{}", lines.concat()))
 }
 
 /// What should be known before the answer.

@@ -28,6 +28,7 @@ pub fn plan(workers: &[&str]) -> Plan {
         schema: SCHEMA,
         pipeline: kubexm_plan::Pipeline::Create,
         cluster_name: "demo".to_owned(),
+        cluster_id: None,
         cluster: Digest::of(CLUSTER),
         bundle: Some(Digest::of(BUNDLE)),
         hosts: std::iter::once(host("cp", false)).chain(workers.iter().map(|name| host(name, true))).collect(),

@@ -31,6 +31,7 @@ pub fn plan() -> CheckedPlan {
         schema: SCHEMA,
         pipeline: kubexm_plan::Pipeline::Create,
         cluster_name: "demo".to_owned(),
+        cluster_id: None,
         cluster: Digest::of(CLUSTER),
         bundle: Some(Digest::of(BUNDLE)),
         hosts: ["a", "b"]

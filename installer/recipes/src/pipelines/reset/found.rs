@@ -35,6 +35,9 @@ pub(super) struct Ours {
 
 /// Reads a host's ledger; refuses a host of another cluster, and a ledger that a newer program wrote.
 pub(super) fn ours(cluster: &str, host: &ResetHost<'_>) -> Result<Ours, RecipeError> {
+    if let Some(why) = &host.facts.unreadable_stamp {
+        return Err(RecipeError::UnreadableStamp { host: host.name.to_owned(), why: why.clone() });
+    }
     if let Some(record) = host.ledger.iter().find(|record| record.schema > SCHEMA) {
         return Err(RecipeError::NewerLedger { host: host.name.to_owned(), found: record.schema, known: SCHEMA });
     }

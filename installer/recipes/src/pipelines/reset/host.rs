@@ -1,5 +1,6 @@
 //! The input of a reset plan.
 
+use kubexm_plan::ClusterId;
 use kubexm_plan::facts::Facts;
 use kubexm_plan::ledger::Record;
 use kubexm_spec::Digest;
@@ -9,7 +10,9 @@ use kubexm_spec::Digest;
 pub struct ResetCx<'a> {
     /// `metadata.name`.
     pub cluster: &'a str,
-    /// Digest of the cluster.yaml that names the hosts.
+    /// Which cluster of that name, by the stamps of its hosts.
+    pub cluster_id: Option<ClusterId>,
+    /// Of the bytes of the cluster.yaml that names the hosts.
     pub cluster_digest: Digest,
     /// In the order of cluster.yaml; those that cannot be reached are left out.
     pub hosts: Vec<ResetHost<'a>>,
@@ -35,6 +38,6 @@ pub struct ResetHost<'a> {
 impl ResetHost<'_> {
     /// Nothing of kubexm is on it: no stamp and no record. It gets no step.
     pub fn is_clean(&self) -> bool {
-        self.facts.stamp.is_none() && self.ledger.is_empty()
+        self.facts.stamp.is_none() && self.facts.unreadable_stamp.is_none() && self.ledger.is_empty()
     }
 }

@@ -47,6 +47,7 @@ impl Site {
         PlanCx {
             vouched: None,
             cluster: &self.cluster,
+            cluster_id: Some(sample::CLUSTER_ID),
             cluster_digest: Digest::of("cluster.yaml"),
             manifest: &self.manifest,
             manifest_digest: Digest::of("manifest.json"),
@@ -64,6 +65,7 @@ impl Site {
             facts.joined = name != new;
             facts.stamp = facts.joined.then(|| Stamp {
                 cluster: self.cluster.name.clone(),
+                id: None,
                 run: "earlier".to_owned(),
                 bundle: None,
             });

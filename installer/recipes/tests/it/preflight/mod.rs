@@ -55,11 +55,12 @@ fn passes(change: impl FnOnce(&mut Facts)) {
 const GIB: u64 = 1 << 30;
 
 fn stamped(facts: &mut Facts) {
-    facts.stamp = Some(Stamp { cluster: "demo".to_owned(), run: "r1".to_owned(), bundle: None });
+    facts.stamp = Some(Stamp { cluster: "demo".to_owned(), run: "r1".to_owned(), id: None, bundle: None });
 }
 
 fn second_host(site: &mut Site) {
     site.cluster.hosts.push(sample::host("node2", 12));
+    site.cluster.role_groups.worker.push("node2".to_owned());
     site.facts.insert("node2".to_owned(), sample::facts("node2", 12));
 }
 

@@ -22,7 +22,7 @@ fn leftovers_are_refused_unless_they_are_ours() {
         f.leftovers.push(leftover(false));
     });
     fails(
-        |f| f.stamp = Some(Stamp { cluster: "other".to_owned(), run: "r1".to_owned(), bundle: None }),
+        |f| f.stamp = Some(Stamp { cluster: "other".to_owned(), run: "r1".to_owned(), id: None, bundle: None }),
         "existing",
         "\"other\"",
     );
@@ -32,7 +32,7 @@ fn leftovers_are_refused_unless_they_are_ours() {
 fn a_host_of_another_cluster_is_to_be_reset_by_us_and_only_a_strangers_by_kubeadm() {
     let leftover = || Leftover { what: "/etc/kubernetes/admin.conf".to_owned(), ours: false };
     let ours = after(|f| {
-        f.stamp = Some(Stamp { cluster: "other".to_owned(), run: "r1".to_owned(), bundle: None });
+        f.stamp = Some(Stamp { cluster: "other".to_owned(), run: "r1".to_owned(), id: None, bundle: None });
         f.leftovers.push(leftover());
     });
     assert_eq!(ours.len(), 2, "{ours:#?}");

@@ -1,0 +1,29 @@
+//! keepalived, and the proxies that a load balancer of ours runs.
+
+use kubexm_plan::facts::Balancer;
+
+use super::ours::Ours;
+use super::processes::Process;
+use crate::Machine;
+
+/// Processes, and the configuration that their packages bring.
+const PROGRAMS: [(&str, &str); 3] = [
+    ("haproxy", "/etc/haproxy/haproxy.cfg"),
+    ("keepalived", "/etc/keepalived/keepalived.conf"),
+    ("nginx", "/etc/nginx/nginx.conf"),
+];
+
+pub(super) fn look(machine: &Machine, processes: &[Process], ours: &Ours) -> Vec<Balancer> {
+    let found = PROGRAMS.iter().filter_map(|(program, config)| {
+        // A proxy in a pod (an ingress controller) is the cluster's own.
+        let process = processes.iter().find(|process| process.name == *program && !process.in_pod);
+        let config = Some(*config).filter(|path| machine.path(path).exists());
+        (process.is_some() || config.is_some()).then(|| Balancer {
+            program: (*program).to_owned(),
+            config: config.map(str::to_owned),
+            pid: process.map(|process| process.pid),
+            ours: config.is_some_and(|path| ours.path(path)) || process.is_some_and(|process| ours.process(process)),
+        })
+    });
+    found.collect()
+}

@@ -1,0 +1,100 @@
+//! A cluster of the same name is another cluster.
+
+use kubexm_engine::Outcome;
+use kubexm_plan::facts::Stamp;
+use kubexm_session::{Access, Answer, ClusterOptions, HostOptions, Recipe, SessionError, TrustOptions, Unreachable};
+use kubexm_spec::{ExitCode, ExitError as _};
+
+use crate::sessions::{RUN, Site};
+
+const AGENT: &str = "path:/usr/local/bin/kubexm-install";
+const HOSTS: [&str; 3] = ["red1", "red2", "red3"];
+
+async fn stamp(site: &Site, host: &str) -> Option<Stamp> {
+    site.hosts.fleet.links()[host].facts().await.unwrap().stamp
+}
+
+/// Connecting puts the agent there, which the simulation does not.
+fn put_agents(site: &Site) {
+    let hosts = HOSTS.iter().filter(|host| !site.hosts.fleet.snapshot()[**host].contains_key(AGENT));
+    hosts.for_each(|host| site.hosts.fleet.meddle(host, AGENT, "program"));
+}
+
+async fn reset(site: &Site, unreachable: Unreachable<'_>, only: &[&str]) -> Result<(), SessionError> {
+    let only: Vec<String> = only.iter().map(|host| (*host).to_owned()).collect();
+    let (session, hosts) = (site.session(), HostOptions::default());
+    let cluster = ClusterOptions { file: Some(site.folder.path().join("cluster.yaml")), ..ClusterOptions::default() };
+    let source = session.cluster(&cluster)?;
+    let access = Access::obtain(&session, source.cluster(), &TrustOptions::default(), &hosts)?;
+    let observed = session.observe("reset", source, &access, &hosts, unreachable).await?;
+    let ended = observed.plan(&only).await?.check().await?.start(RUN).await?.finish().await;
+    put_agents(site);
+    ended.map(drop)
+}
+
+#[tokio::test]
+async fn a_cluster_has_one_id_in_its_plan_and_all_its_stamps_and_keeps_it() {
+    let site = Site::new("red", &HOSTS, Answer::Yes);
+    site.create().await.unwrap();
+    let id = stamp(&site, "red1").await.unwrap().id.expect("an id");
+    for host in HOSTS {
+        assert_eq!(stamp(&site, host).await.unwrap().id, Some(id), "{host}");
+    }
+    assert_eq!(site.plan(None).await.cluster_id, Some(id));
+    let again = site.create().await.unwrap();
+    assert_eq!(again.run.unwrap().status.counts.done, 0, "a second create changes nothing");
+
+    reset(&site, Unreachable::Refused(""), &[]).await.unwrap();
+    site.create().await.unwrap();
+    assert_ne!(stamp(&site, "red1").await.unwrap().id, Some(id), "another cluster of the name is another one");
+}
+
+/// Without a check a create takes the host for a member, waits for its node, and rolls everything back.
+#[tokio::test]
+async fn a_host_that_a_reset_left_is_no_member_of_the_next_cluster_of_the_name() {
+    let site = Site::new("red", &HOSTS, Answer::Yes);
+    site.create().await.unwrap();
+    let old = stamp(&site, "red3").await.unwrap().id.unwrap();
+    site.hosts.fleet.cut("red3");
+    reset(&site, Unreachable::Missing, &[]).await.unwrap();
+    site.hosts.fleet.fix("red3");
+
+    // Back before there is a new cluster: the control plane is free.
+    let before = site.hosts.fleet.snapshot();
+    let refused = site.create().await.unwrap_err();
+    let text = refused.to_string();
+    assert_eq!((refused.exit_code(), site.hosts.fleet.snapshot()), (ExitCode::Preflight, before), "{text}");
+    assert!(text.contains(&old.to_string()) && text.contains("red1 is free"), "{text}");
+
+    // Back after there is one.
+    let two = Site::of("red", &HOSTS, &crate::bundle::cluster_yaml("red", &HOSTS[..2]), crate::bundle::write_bundle);
+    let two = Site { hosts: crate::fleet::SimConnector { fleet: site.hosts.fleet.clone(), ..two.hosts }, ..two };
+    two.create().await.unwrap();
+    let new = stamp(&site, "red1").await.unwrap().id.unwrap();
+    let made = site.hosts.fleet.snapshot();
+    let session = site.session();
+    for recipe in [Recipe::Create, Recipe::AddNode(&[])] {
+        let bundle = kubexm_session::BundleOptions { bundle: vec![site.bundle.clone()], ..Default::default() };
+        let (opened, hosts) = (session.open(&bundle).unwrap(), HostOptions::default());
+        let access = Access::obtain(&session, opened.cluster(), &bundle.trust, &hosts).unwrap();
+        let observed = session.observe("plan", opened, &access, &hosts, Unreachable::Refused("")).await.unwrap();
+        let Err(refused) = observed.plan(recipe).await else { unreachable!("red3 is another cluster's") };
+        let text = refused.to_string();
+        assert_eq!(refused.exit_code(), ExitCode::Preflight, "{text}");
+        for said in [old.to_string(), new.to_string(), "reset -f cluster.yaml --only red3".to_owned()] {
+            assert!(text.contains(&said), "{text}");
+        }
+    }
+    assert_eq!(site.hosts.fleet.snapshot(), made);
+
+    // A member is not reset alone; the stranger is, and joins.
+    let refused = reset(&site, Unreachable::Refused(""), &["red2"]).await.unwrap_err();
+    assert!(refused.exit_code() == ExitCode::Preflight && refused.to_string().contains(&new.to_string()), "{refused}");
+    let refused = reset(&site, Unreachable::Refused(""), &["red9"]).await.unwrap_err();
+    assert_eq!(refused.exit_code(), ExitCode::Config, "{refused}");
+    reset(&site, Unreachable::Refused(""), &["red3"]).await.unwrap();
+    assert_eq!((stamp(&site, "red3").await, stamp(&site, "red1").await.unwrap().id), (None, Some(new)));
+    let ended = site.create().await.unwrap();
+    assert_eq!(ended.run.unwrap().outcome, Outcome::Succeeded);
+    assert_eq!(stamp(&site, "red3").await.unwrap().id, Some(new));
+}

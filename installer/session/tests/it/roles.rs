@@ -1,0 +1,69 @@
+//! Hosts of roles that no recipe installs yet: preflight looks at them, and what would change them is refused as before.
+
+use std::sync::atomic::Ordering;
+
+use kubexm_session::{Access, BundleOptions, HostOptions, TrustOptions, Unreachable};
+use kubexm_spec::{ExitCode, ExitError as _};
+
+use crate::bundle::write_bundle;
+use crate::sessions::Site;
+
+const HOSTS: [&str; 4] = ["n1", "etcd1", "lb1", "lb2"];
+
+fn site(more: &str) -> Site {
+    let host = |host: &&str| {
+        let address = kubexm_engine::sim::facts(host).interfaces[0].addresses[0].replace("/24", "");
+        format!("  - {{name: {host}, address: {address}, user: root, privateKeyPath: /nowhere/key}}\n")
+    };
+    let yaml = format!(
+        "apiVersion: kubexm.io/v1alpha1\nkind: Cluster\nmetadata: {{name: roles}}\nspec:\n  hosts:\n{}  \
+         roleGroups: {{master: [n1], worker: [n1], etcd: [etcd1], loadbalancer: [lb1, lb2]}}\n  \
+         kubernetes: {{version: v1.34.4}}\n  network: {{plugin: flannel}}\n  etcd: {{type: kubexm}}\n  \
+         loadBalancer: {{mode: external, external: {{type: kubexm-kh}}, vip: 10.77.0.250}}\n{more}",
+        HOSTS.iter().map(host).collect::<String>(),
+    );
+    Site::of("roles", &HOSTS, &yaml, write_bundle)
+}
+
+#[tokio::test]
+async fn hosts_of_etcd_and_of_the_load_balancer_are_looked_at_and_not_installed() {
+    let site = site("");
+    let session = site.session();
+    let options = BundleOptions { bundle: vec![site.bundle.clone()], ..BundleOptions::default() };
+    let (hosts, trust) = (HostOptions::default(), TrustOptions::default());
+    let opened = session.open(&options).unwrap();
+    assert_eq!(opened.check_closed_world().unwrap_err().exit_code(), ExitCode::Unsupported);
+    opened.check_for_preflight().unwrap();
+    let access = Access::obtain(&session, opened.cluster(), &trust, &hosts).unwrap();
+    let observed = session.observe("preflight", opened, &access, &hosts, Unreachable::Refused("")).await.unwrap();
+    let survey = observed.leave().await.unwrap();
+    assert_eq!(site.hosts.agents.connected.load(Ordering::Relaxed), HOSTS.len());
+    let findings = survey.findings();
+    let document = findings.document();
+    assert_eq!(document["hosts"], serde_json::json!(HOSTS));
+    let dials = document["mesh"].as_array().unwrap();
+    let dialed = |from: &str, to: &str| dials.iter().any(|dial| dial["from"] == from && dial["to"] == to);
+    assert!(dialed("n1", "etcd1") && dialed("lb1", "n1") && dialed("n1", "lb2"), "{document:#}");
+    let refused = findings.check_recipes().unwrap_err();
+    assert_eq!(refused.exit_code(), ExitCode::Unsupported);
+    for field in ["spec.etcd.type", "spec.loadBalancer.external.type"] {
+        assert!(findings.table().contains(field) && refused.to_string().contains(field), "{field}");
+    }
+    assert_eq!((document["ok"].as_bool(), document["unsupported"].as_array().unwrap().len()), (Some(false), 2));
+
+    let refused = site.create().await.unwrap_err();
+    assert_eq!(refused.exit_code(), ExitCode::Unsupported);
+    assert_eq!(site.hosts.agents.connected.load(Ordering::Relaxed), HOSTS.len(), "create connects to nobody");
+}
+
+#[test]
+fn what_preflight_would_leave_out_is_refused_before_it_looks() {
+    let site = site("  storage: {nfs: {server: 10.0.0.1, path: /srv}}\n");
+    let options = BundleOptions { bundle: vec![site.bundle.clone()], ..BundleOptions::default() };
+    let opened = site.session().open(&options).unwrap();
+    let refused = opened.check_for_preflight().unwrap_err();
+    assert_eq!(refused.exit_code(), ExitCode::Unsupported);
+    for field in ["spec.etcd.type", "spec.storage.nfs"] {
+        assert!(refused.to_string().contains(field), "{refused}");
+    }
+}
