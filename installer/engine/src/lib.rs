@@ -6,6 +6,7 @@
 //! ```
 
 pub mod clock;
+mod controller;
 mod delivery;
 pub mod error;
 pub mod events;
@@ -38,6 +39,7 @@ mod undo;
 mod undo_order;
 mod undo_scope;
 
+pub use controller::controller_link;
 pub use error::EngineError;
 pub use events::{EventSink, FanOut};
 pub use execute::{Drill, ExecuteOptions, Links, OnFailure, Outcome, execute, roll_back};

@@ -134,12 +134,13 @@ impl SlotSource for ClusterPki {
                 slot: name.0.clone(),
                 reason: format!("{field} is not a certificate; this is a fault of the program"),
             }),
-            SlotProvider::JoinToken { .. } | SlotProvider::CaCertHash { .. } | SlotProvider::CertificateKey { .. } => {
-                Err(EngineError::Slot {
-                    slot: name.0.clone(),
-                    reason: "it is made on a host, not here; this is a fault of the program".to_owned(),
-                })
-            }
+            SlotProvider::JoinToken { .. }
+            | SlotProvider::CaCertHash { .. }
+            | SlotProvider::CertificateKey { .. }
+            | SlotProvider::AdminKubeconfig { .. } => Err(EngineError::Slot {
+                slot: name.0.clone(),
+                reason: "it is made on a host, not here; this is a fault of the program".to_owned(),
+            }),
         }
     }
 }

@@ -78,13 +78,18 @@ impl<'a> Slots<'a> {
         })
     }
 
-    /// The values that the controller keeps, for a look.
+    /// The values that the controller keeps, for a look, and those that last where they can be had already.
     pub(crate) async fn kept(&self, step: &Step) -> Result<Given, EngineError> {
         let mut given = Given::default();
         for name in reads(step) {
             let provider = self.provider(name)?;
             if provider.made_on().is_none() {
                 given.values.insert(name.clone(), self.source.value(name, provider, self.plan).await?);
+            } else if let Some(host) = provider.made_on().filter(|_| provider.lasts()) {
+                // Without it the step is looked at all the same, and does not hold. Why it cannot be had is reported then.
+                if let Ok((value, _)) = self.made(name, provider, host, None).await {
+                    given.values.insert(name.clone(), value.to_vec());
+                }
             }
         }
         Ok(given)
@@ -117,11 +122,18 @@ impl<'a> Slots<'a> {
         if let Some(made) = cell.as_ref().filter(|made| made.at.elapsed() < GOOD_FOR && Some(made.serial) != dead) {
             return Ok((made.value.clone(), made.serial));
         }
-        let link = self.links.get(host).ok_or_else(|| EngineError::Slot {
-            slot: name.0.clone(),
-            reason: format!("it is made on {host}, to which there is no link; this is a fault of the program"),
-        })?;
-        let value = Zeroizing::new(link.provide(provider).await?);
+        let value = match provider {
+            // What lies on a host is checked before it is used, and who gives out values does that.
+            SlotProvider::AdminKubeconfig { .. } => self.source.value(name, provider, self.plan).await?,
+            _ => {
+                let link = self.links.get(host).ok_or_else(|| EngineError::Slot {
+                    slot: name.0.clone(),
+                    reason: format!("it is made on {host}, to which there is no link; this is a fault of the program"),
+                })?;
+                link.provide(provider).await?
+            }
+        };
+        let value = Zeroizing::new(value);
         *cell = Some(Made { value: value.clone(), at: Instant::now(), serial: last + 1 });
         Ok((value, last + 1))
     }

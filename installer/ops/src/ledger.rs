@@ -27,7 +27,7 @@ impl Ledger {
         Self { folder }
     }
 
-    fn records_path(&self) -> PathBuf {
+    pub(crate) fn records_path(&self) -> PathBuf {
         self.folder.join("records.jsonl")
     }
 

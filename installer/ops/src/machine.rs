@@ -31,6 +31,7 @@ pub struct Machine {
     digest_cache: Arc<DigestCache>,
     archived: Arc<Archived>,
     survey: Option<Arc<SurveyScope>>,
+    ledger: Option<PathBuf>,
 }
 
 // Slot values are secrets: only their names may be shown.
@@ -51,13 +52,19 @@ impl Machine {
         let root = root.into();
         let digest_cache = Arc::new(DigestCache::below(&root));
         let (texts, slots, archived) = (Arc::default(), Arc::default(), Arc::default());
-        Self { root, system, texts, slots, act: None, faults: None, digest_cache, archived, survey: None }
+        Self { root, system, texts, slots, act: None, faults: None, digest_cache, archived, survey: None, ledger: None }
     }
 
     /// The same machine with the texts that ops name by digest.
     #[must_use]
     pub fn with_texts(&self, texts: impl Into<Arc<Texts>>) -> Self {
         Self { texts: texts.into(), ..self.clone() }
+    }
+
+    /// The same machine with its ledger in another folder of this process than a node's.
+    #[must_use]
+    pub fn with_ledger(&self, folder: impl Into<PathBuf>) -> Self {
+        Self { ledger: Some(folder.into()), ..self.clone() }
     }
 
     /// The same machine with slot values for one step.
@@ -238,7 +245,7 @@ impl Machine {
 
     /// The node's ledger.
     pub fn ledger(&self) -> Ledger {
-        Ledger::at(self.path(paths::LEDGER))
+        Ledger::at(self.ledger.clone().unwrap_or_else(|| self.path(paths::LEDGER)))
     }
 }
 

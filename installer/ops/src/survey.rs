@@ -9,7 +9,7 @@ use kubexm_spec::Digest;
 
 use crate::ops::image_loaded;
 use crate::survey_scope::SurveyScope;
-use crate::{Machine, OpError, dispatch, fsio, paths, probe};
+use crate::{Machine, OpError, dispatch, fsio, probe};
 
 /// Steps that are looked at side by side; most wait for programs.
 const AT_ONCE: usize = 8;
@@ -74,7 +74,7 @@ fn probe_holds(wanted: &Probe, machine: &Machine) -> bool {
 
 /// What the host has been through: another one after every record of its ledger and after every boot.
 fn past(machine: &Machine) -> Result<String, OpError> {
-    let records = fsio::read(&machine.path(format!("{}/records.jsonl", paths::LEDGER)))?.unwrap_or_default();
+    let records = fsio::read(&machine.ledger().records_path())?.unwrap_or_default();
     let boot = fsio::read(&machine.path("/proc/sys/kernel/random/boot_id"))?.unwrap_or_default();
     Ok(Digest::of([boot.as_slice(), b"\n", records.as_slice()].concat()).hex())
 }

@@ -41,7 +41,7 @@ pub use observed_state::{ObservedState, ProbeAnswer, StateError};
 pub use op::{Act, Op, Probe, Reset};
 pub use pipeline::{Invariant, Pipeline};
 pub use place::{Entry, Place};
-pub use plan::{Plan, PlanHost, Texts};
+pub use plan::{CONTROLLER, Plan, PlanHost, Texts};
 pub use schema::SCHEMA;
 pub use slot::{SlotName, SlotProvider};
 pub use step::{OVER_NETWORK, Step, StepBuilder};

@@ -11,6 +11,9 @@ use crate::pipeline::Pipeline;
 use crate::slot::{SlotName, SlotProvider};
 use crate::step::Step;
 
+/// What steps of this machine have in the place of a host's name; a host cannot be called that.
+pub const CONTROLLER: &str = "@controller";
+
 /// Everything a run will do.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
@@ -68,6 +71,11 @@ impl Plan {
         let digest = Digest::of(&text);
         self.texts.insert(digest, text);
         digest
+    }
+
+    /// Whether some step is the controller's own. Plans of earlier programs have none.
+    pub fn has_controller_steps(&self) -> bool {
+        self.steps.iter().any(|step| step.host == CONTROLLER)
     }
 
     /// A step by id.

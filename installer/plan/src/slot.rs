@@ -46,6 +46,12 @@ pub enum SlotProvider {
         /// Control plane that uploads them.
         host: String,
     },
+    /// The operator's kubeconfig: the credentials of kubeadm's admin.conf on a control plane, checked and written anew by the
+    /// controller with an address that it reaches; secret.
+    AdminKubeconfig {
+        /// Control plane that it comes from.
+        host: String,
+    },
     /// A secret of the operator, had where a field of cluster.yaml says; secret.
     Secret {
         /// `spec.kubernetes.audit.webhook.kubeconfigFrom`. Where that leads is not in the plan.
@@ -57,9 +63,11 @@ impl SlotProvider {
     /// Whether the value may never be shown or stored outside its owner's file.
     pub const fn secret(&self) -> bool {
         match self {
-            Self::RegistryKey { .. } | Self::JoinToken { .. } | Self::CertificateKey { .. } | Self::Secret { .. } => {
-                true
-            }
+            Self::RegistryKey { .. }
+            | Self::JoinToken { .. }
+            | Self::CertificateKey { .. }
+            | Self::AdminKubeconfig { .. }
+            | Self::Secret { .. } => true,
             Self::RegistryCa | Self::RegistryCert { .. } | Self::CaCertHash { .. } => false,
         }
     }
@@ -68,9 +76,18 @@ impl SlotProvider {
     /// when the value is old; the others are kept by the controller and are the same in every run.
     pub fn made_on(&self) -> Option<&str> {
         match self {
-            Self::JoinToken { host } | Self::CaCertHash { host } | Self::CertificateKey { host } => Some(host),
+            Self::JoinToken { host }
+            | Self::CaCertHash { host }
+            | Self::CertificateKey { host }
+            | Self::AdminKubeconfig { host } => Some(host),
             Self::RegistryCa | Self::RegistryCert { .. } | Self::RegistryKey { .. } | Self::Secret { .. } => None,
         }
+    }
+
+    /// Whether a value that a host makes is what lies there: the same each time, so that a look asks for it, too, and finds that a
+    /// step which reads it holds.
+    pub const fn lasts(&self) -> bool {
+        matches!(self, Self::AdminKubeconfig { .. })
     }
 
     /// The slot that this one cannot be made without.

@@ -8,7 +8,7 @@ use kubexm_engine::events::Silent;
 use kubexm_engine::journal::Record;
 use kubexm_engine::sim::Snapshot;
 use kubexm_plan::lint::{self, Order};
-use kubexm_plan::{CheckedPlan, Facts, Pipeline, Plan, Undo, ledger};
+use kubexm_plan::{CONTROLLER, CheckedPlan, Facts, Pipeline, Plan, Undo, ledger};
 use kubexm_recipes::{ResetCx, ResetHost};
 
 use super::compare::{differences, refuse};
@@ -134,7 +134,8 @@ impl<F: Fleet> Case<F> {
             host.retain(|key, _| key != "(system) images");
         }
         // What is in the cluster was etcd's, whose folder is one of a host.
-        refuse(differences(&found, &wanted, &BTreeSet::from([CLUSTER.to_owned()])), "a reset")
+        // The operator's kubeconfig is removed by the session, when no host is left.
+        refuse(differences(&found, &wanted, &BTreeSet::from([CLUSTER, CONTROLLER].map(str::to_owned))), "a reset")
     }
 
     /// Carries it out undisturbed.

@@ -10,7 +10,7 @@ use kubexm_engine::sim::{Invariant, Snapshot};
 use kubexm_engine::{Links, LocalLink};
 use kubexm_ops::fake::{RootedSystem, seed};
 use kubexm_ops::{FaultPoint, Faults, Machine};
-use kubexm_plan::{CheckedPlan, state_folders};
+use kubexm_plan::{CONTROLLER, CheckedPlan, state_folders};
 use serde_json::Value;
 use tempfile::TempDir;
 
@@ -49,7 +49,9 @@ impl Rooted {
     }
 
     /// Hosts that lie in a folder already; these work on a copy.
-    pub fn from_tree(hosts: Vec<String>, folder: &Path) -> Self {
+    pub fn from_tree(mut hosts: Vec<String>, folder: &Path) -> Self {
+        // Earlier programs had no steps on the controller.
+        hosts.extend(Some(CONTROLLER.to_owned()).filter(|controller| folder.join(controller).is_dir()));
         let fleet = Self::of(hosts);
         copy_tree(folder, fleet.folder.path()).expect("a copy");
         fleet.share();
@@ -90,7 +92,7 @@ impl Rooted {
 #[expect(clippy::expect_used, reason = "a test that cannot set itself up has failed")]
 impl Fleet for Rooted {
     fn fresh(sample: &Sample, plan: &CheckedPlan) -> Self {
-        let fleet = Self::of(sample.hosts());
+        let fleet = Self::of(sample.hosts().into_iter().chain([CONTROLLER.to_owned()]).collect());
         let facts = sample.facts();
         for (host, address) in fleet.hosts.iter().zip(11_u8..) {
             let root = fleet.root(host);
@@ -114,7 +116,7 @@ impl Fleet for Rooted {
             let system = fleet.system(host);
             system.put("interfaces.json", interfaces.to_string().as_bytes()).expect("written");
             system.serve_images_of(plan.plan()).expect("a registry");
-            if let Some(installed) = &facts[host].packages {
+            if let Some(installed) = facts.get(host).and_then(|facts| facts.packages.as_ref()) {
                 system.has_packages(&installed.list).expect("written");
             }
         }

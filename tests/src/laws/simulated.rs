@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use kubexm_engine::Links;
 use kubexm_engine::sim::{Failure, Invariant, SimFleet, Snapshot};
-use kubexm_plan::CheckedPlan;
+use kubexm_plan::{CONTROLLER, CheckedPlan};
 
 use super::{Fleet, foreign};
 use crate::samples::Sample;
@@ -15,7 +15,7 @@ pub struct Simulated(pub SimFleet);
 
 impl Fleet for Simulated {
     fn fresh(sample: &Sample, plan: &CheckedPlan) -> Self {
-        let fleet = SimFleet::new(sample.hosts().iter().map(String::as_str));
+        let fleet = SimFleet::new(sample.hosts().iter().map(String::as_str).chain([CONTROLLER]));
         for (host, path) in
             sample.hosts().iter().flat_map(|host| foreign::files(plan.plan()).into_iter().map(move |path| (host, path)))
         {

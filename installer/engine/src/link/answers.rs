@@ -46,6 +46,7 @@ pub(super) fn provided(host: &str, provider: &SlotProvider, value: Vec<u8>) -> R
         SlotProvider::RegistryCa
         | SlotProvider::RegistryCert { .. }
         | SlotProvider::RegistryKey { .. }
+        | SlotProvider::AdminKubeconfig { .. }
         | SlotProvider::Secret { .. } => ("value: the controller has it", false),
     };
     if good { Ok(value) } else { Err(untrusted(host, format!("the value that it made is not a valid {what}"))) }

@@ -15,6 +15,7 @@ impl World {
             SlotProvider::RegistryCa
             | SlotProvider::RegistryCert { .. }
             | SlotProvider::RegistryKey { .. }
+            | SlotProvider::AdminKubeconfig { .. }
             | SlotProvider::Secret { .. } => {
                 return Err(format!("{provider:?} is not made on a host"));
             }

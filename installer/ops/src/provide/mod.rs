@@ -24,6 +24,7 @@ pub fn value(provider: &SlotProvider, machine: &Machine) -> Result<Vec<u8>, OpEr
         SlotProvider::RegistryCa
         | SlotProvider::RegistryCert { .. }
         | SlotProvider::RegistryKey { .. }
+        | SlotProvider::AdminKubeconfig { .. }
         | SlotProvider::Secret { .. } => {
             return Err(OpError::other(format!("{provider:?} is not made on a node; this is a fault of the program")));
         }

@@ -9,7 +9,7 @@ use super::order::Order;
 use super::problem::{Problem, Severity};
 use crate::id::StepId;
 use crate::op::{Act, Content, Op};
-use crate::plan::Plan;
+use crate::plan::{CONTROLLER, Plan};
 use crate::slot::{SlotName, SlotProvider};
 use crate::step::Step;
 use crate::touch::Thing;
@@ -69,7 +69,8 @@ fn unique_ids(rule: &Rule, plan: &Plan, _: &Order) -> Vec<Problem> {
 }
 
 fn known_hosts(rule: &Rule, plan: &Plan, _: &Order) -> Vec<Problem> {
-    let known: BTreeSet<&str> = plan.hosts.iter().map(|h| h.name.as_str()).collect();
+    let hosts = plan.hosts.iter().map(|h| h.name.as_str());
+    let known: BTreeSet<&str> = hosts.chain([CONTROLLER]).collect();
     let named = plan.steps.iter().flat_map(|step| {
         let domain = step.domain.iter().map(|domain| ("belongs to", domain));
         std::iter::once(("runs on", &step.host)).chain(domain).map(move |(what, host)| (step, what, host))

@@ -1,9 +1,10 @@
-//! admin.conf for root and for the SSH user.
+//! admin.conf for root and for the SSH user, and the operator's own kubeconfig made from it.
 
 use kubexm_plan::op::Kubeconfig;
-use kubexm_plan::{Step, Undo};
+use kubexm_plan::{CONTROLLER, OVER_NETWORK, SlotProvider, Step, StepId, Undo};
 
 use crate::context::Node;
+use crate::draft::Draft;
 
 /// On a control plane, after it was started.
 pub fn step(node: &Node<'_>) -> Step {
@@ -13,4 +14,20 @@ pub fn step(node: &Node<'_>) -> Step {
         step = step.ensure(Kubeconfig { user: node.host.user.clone() });
     }
     step.undo(Undo::RestoreBefore).build()
+}
+
+/// Below the cluster's folder on the controller.
+const OF_OPERATOR: &str = "/kubeconfig";
+
+/// On the controller, once the first control plane answers.
+pub fn of_operator(draft: &mut Draft<'_>, first: &Node<'_>, init: &StepId) -> Step {
+    let provider = SlotProvider::AdminKubeconfig { host: first.name().to_owned() };
+    let file = draft.slot_file(OF_OPERATOR, 0o600, "operator-kubeconfig", provider);
+    let step = Step::on(CONTROLLER, "kubeconfig.operator", "Keep a kubeconfig for the operator on this machine")
+        .ensure(file)
+        .after(init)
+        .retries(OVER_NETWORK)
+        .undo(Undo::RestoreBefore)
+        .build();
+    draft.of_all(step)
 }

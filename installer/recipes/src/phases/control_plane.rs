@@ -3,7 +3,7 @@
 use kubexm_plan::StepId;
 
 use super::{Prepared, Site};
-use crate::draft::Draft;
+use crate::draft::{Chain, Draft};
 use crate::error::RecipeError;
 use crate::modules::{control_plane, dns, kubeconfig};
 use crate::network;
@@ -34,5 +34,9 @@ pub fn start<'a>(draft: &mut Draft<'a>, site: &Site<'a>, prepared: &Prepared<'a>
         )?),
     );
     chain.then(network::step(draft, first, &init)?);
-    Ok(ControlPlane { init, network: draft.add(chain) })
+    let network = draft.add(chain);
+    let mut operator = Chain::default();
+    operator.then([kubeconfig::of_operator(draft, first, &init)]);
+    draft.add(operator);
+    Ok(ControlPlane { init, network })
 }

@@ -1,9 +1,12 @@
 //! The one driver of every pipeline: a run from its folder to its end, forward or back.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
 use kubexm_engine::execute::roll_back;
 use kubexm_engine::link::BlobSource;
-use kubexm_engine::{ClusterPki, EngineError, ExecuteOptions, Outcome, Run, execute, status};
-use kubexm_plan::{CheckedPlan, Pipeline};
+use kubexm_engine::{ClusterPki, EngineError, ExecuteOptions, Links, Outcome, Run, controller_link, execute, status};
+use kubexm_plan::{CONTROLLER, CheckedPlan, Pipeline};
 use kubexm_recipes::network;
 use kubexm_spec::Cluster;
 use tokio::sync::Mutex;
@@ -41,10 +44,12 @@ impl RunDriver<'_> {
         let slots = ControllerSlots {
             session: self.session,
             cluster: self.cluster,
+            fleet: self.fleet,
             pki: ClusterPki::open(&self.home.pki())?,
             read: Mutex::default(),
+            refused: AtomicBool::new(false),
         };
-        let (links, options) = (self.fleet.links(), self.execute_options(&run));
+        let (links, options) = (self.links(), self.execute_options(&run));
         let outcome = execute(self.plan, &links, &mut run, &slots, blobs, events, options).await;
         let outcome = outcome.map_err(|error| self.stopped(error, self.options.commands.resume(run.id().as_str())))?;
         let mut kubeconfig = None;
@@ -61,14 +66,17 @@ impl RunDriver<'_> {
                 if let Some(opened) = self.bundle {
                     installed::remember(self.home, run.id().as_str(), &opened.vouched())?;
                 }
-                let fetched = kubeconfig::fetch(self.fleet, self.cluster, self.home).await;
-                fetched.map_err(|error| SessionError::Kubeconfig(Box::new(error)))?;
+                if !self.plan.plan().has_controller_steps() {
+                    let fetched = kubeconfig::fetch(self.fleet, self.cluster, self.home).await;
+                    fetched.map_err(|error| SessionError::Kubeconfig(Box::new(error)))?;
+                }
                 kubeconfig = Some(self.home.kubeconfig());
             }
             (Outcome::RolledBack, _) => agents::take_away(&run, self.plan.plan(), self.fleet, events).await,
             _ => {}
         }
-        Ok(Ended { kubeconfig, ..self.ended(Direction::Forward, outcome, &run) })
+        let host_untrusted = slots.refused.load(Ordering::Relaxed);
+        Ok(Ended { kubeconfig, host_untrusted, ..self.ended(Direction::Forward, outcome, &run) })
     }
 
     /// Rolls back what a run has changed, or continues with that; also without hosts that are not reached, where these may be
@@ -77,7 +85,7 @@ impl RunDriver<'_> {
         let events = self.session.events;
         events::note(events, format!("rolling back run {} in {}", run.id(), run.dir().display()));
         let options = ExecuteOptions { skip_unreachable, ..self.execute_options(&run) };
-        let outcome = roll_back(self.plan, &self.fleet.links(), &mut run, events, options).await;
+        let outcome = roll_back(self.plan, &self.links(), &mut run, events, options).await;
         let outcome =
             outcome.map_err(|error| self.stopped(error, self.options.commands.rollback(run.id().as_str())))?;
         agents::take_away(&run, self.plan.plan(), self.fleet, events).await;
@@ -85,6 +93,15 @@ impl RunDriver<'_> {
             installed::rolled_back(self.home, run.id().as_str())?;
         }
         Ok(self.ended(Direction::Back, outcome, &run))
+    }
+
+    /// The hosts, and this machine where the plan has steps of its own for it.
+    fn links(&self) -> Links {
+        let mut links = self.fleet.links();
+        if self.plan.plan().has_controller_steps() {
+            links.insert(CONTROLLER.to_owned(), Arc::new(controller_link(&self.home.folder)));
+        }
+        links
     }
 
     fn ended(&self, direction: Direction, outcome: Outcome, run: &Run) -> Ended {
@@ -96,6 +113,7 @@ impl RunDriver<'_> {
             direction,
             run: Some(EndedRun { outcome, status, report: run.dir().join("report.md") }),
             kubeconfig: None,
+            host_untrusted: false,
             network_of_operator: network::is_left_to_operator(self.cluster),
             missing: self.fleet.missing().to_vec(),
         }

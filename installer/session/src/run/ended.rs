@@ -28,6 +28,8 @@ pub struct Ended {
     pub run: Option<EndedRun>,
     /// The operator's kubeconfig, when the cluster runs and it was fetched.
     pub kubeconfig: Option<PathBuf>,
+    /// A control plane sent a kubeconfig that is not accepted: the run stopped over it.
+    pub host_untrusted: bool,
     /// The pod network is the operator's to install, and to clean up.
     pub network_of_operator: bool,
     /// Hosts that could not be reached and were not reset.
@@ -58,6 +60,7 @@ impl Ended {
             (Some(run), _) => run.outcome.exit_code(),
         };
         match of_run {
+            code if code != ExitCode::Ok && self.host_untrusted => ExitCode::HostUntrusted,
             ExitCode::Ok if !self.missing.is_empty() => ExitCode::RunPartial,
             code => code,
         }

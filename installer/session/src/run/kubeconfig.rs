@@ -1,18 +1,32 @@
 //! The operator's kubeconfig: the credentials of kubeadm's admin.conf, with an address that this machine can reach.
 
+use kubexm_engine::link::LinkError;
 use kubexm_spec::Cluster;
+use zeroize::Zeroizing;
 
 use crate::error::SessionError;
 use crate::files;
 use crate::fleet::Fleet;
 use crate::home::ClusterHome;
 
-/// Fetches it from the first control plane and keeps it, readable by its owner only. It is a secret: never shown.
-pub(super) async fn fetch(fleet: &Fleet, cluster: &Cluster, home: &ClusterHome) -> Result<(), SessionError> {
-    let Some((host, link)) = cluster.first_control_plane().and_then(|host| Some((host, fleet.link(&host.name)?)))
-    else {
-        return Ok(());
+/// Asks a control plane for it; what it sends is checked and written anew. None where that host is not reached.
+pub(super) async fn of_host(
+    fleet: &Fleet,
+    cluster: &Cluster,
+    host: &str,
+) -> Result<Option<Zeroizing<String>>, LinkError> {
+    let Some((host, link)) = cluster.host(host).and_then(|host| Some((host, fleet.link(&host.name)?))) else {
+        return Ok(None);
     };
-    let admin = link.kubeconfig(cluster, &host.address).await.map_err(|error| SessionError::links([error]))?;
-    files::write_private(&home.kubeconfig(), admin.as_bytes())
+    link.kubeconfig(cluster, &host.address).await.map(Some)
+}
+
+/// For plans of earlier programs, which have no step that keeps it: fetches it from the first control plane and keeps it,
+/// readable by its owner only. It is a secret: never shown.
+pub(super) async fn fetch(fleet: &Fleet, cluster: &Cluster, home: &ClusterHome) -> Result<(), SessionError> {
+    let Some(first) = cluster.first_control_plane() else { return Ok(()) };
+    match of_host(fleet, cluster, &first.name).await.map_err(|error| SessionError::links([error]))? {
+        Some(admin) => files::write_private(&home.kubeconfig(), admin.as_bytes()),
+        None => Ok(()),
+    }
 }

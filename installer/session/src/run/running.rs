@@ -89,6 +89,7 @@ impl<S: Startable> Running<'_, S> {
                 direction: Direction::Forward,
                 run: None,
                 kubeconfig: None,
+                host_untrusted: false,
                 network_of_operator: false,
                 missing: fleet.missing().to_vec(),
             }),

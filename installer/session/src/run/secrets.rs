@@ -1,8 +1,10 @@
 //! Secrets that hosts are given, read where cluster.yaml says, for as long as a run continues.
 
 use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use async_trait::async_trait;
+use kubexm_engine::link::LinkError;
 use kubexm_engine::slots::SlotSource;
 use kubexm_engine::{ClusterPki, EngineError};
 use kubexm_plan::{Plan, SlotName, SlotProvider};
@@ -10,22 +12,42 @@ use kubexm_spec::Cluster;
 use tokio::sync::Mutex;
 use zeroize::Zeroizing;
 
+use super::kubeconfig;
 use crate::error::SessionError;
+use crate::fleet::Fleet;
 use crate::session::Session;
 
 /// What the controller gives to a run: certificates that it keeps, and secrets of the operator.
 pub(super) struct ControllerSlots<'a> {
     pub session: &'a Session<'a>,
     pub cluster: &'a Cluster,
+    pub fleet: &'a Fleet,
     pub pki: ClusterPki,
     /// One value for the whole run, by field: a file that is edited meanwhile would make hosts of two kinds.
     pub read: Mutex<BTreeMap<String, Zeroizing<String>>>,
+    /// A control plane sent a kubeconfig that is not accepted.
+    pub refused: AtomicBool,
 }
 
 #[async_trait]
 impl SlotSource for ControllerSlots<'_> {
     async fn value(&self, name: &SlotName, provider: &SlotProvider, plan: &Plan) -> Result<Vec<u8>, EngineError> {
-        let SlotProvider::Secret { field } = provider else { return self.pki.value(name, provider, plan).await };
+        let field = match provider {
+            SlotProvider::Secret { field } => field,
+            SlotProvider::AdminKubeconfig { host } => {
+                let kubeconfig = kubeconfig::of_host(self.fleet, self.cluster, host).await.inspect_err(|error| {
+                    if matches!(error, LinkError::Untrusted { .. }) {
+                        self.refused.store(true, Ordering::Relaxed);
+                    }
+                })?;
+                let missing = || EngineError::Slot {
+                    slot: name.0.clone(),
+                    reason: format!("{host}, which has it, is not reached; resume the run once it is"),
+                };
+                return Ok(kubeconfig.ok_or_else(missing)?.as_bytes().to_vec());
+            }
+            provider => return self.pki.value(name, provider, plan).await,
+        };
         let mut read = self.read.lock().await;
         if let Some(value) = read.get(field) {
             return Ok(value.as_bytes().to_vec());

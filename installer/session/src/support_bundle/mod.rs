@@ -39,7 +39,9 @@ impl Collection {
         let mut all = cluster.run_ids()?;
         let runs = all.split_off(all.len().saturating_sub(runs));
         let mut known = Known::default();
-        for path in files_below(&cluster.pki()).into_iter().chain([cluster.kubeconfig()]) {
+        // And what a run has replaced of them.
+        let replaced = files_below(&cluster.folder.join("ledger/content"));
+        for path in files_below(&cluster.pki()).into_iter().chain([cluster.kubeconfig()]).chain(replaced) {
             // What cannot be read cannot have been copied from here either.
             if let Ok(secret) = fs::read_to_string(&path)
                 && path.extension().is_none_or(|extension| extension != "crt")

@@ -1,7 +1,7 @@
 //! The simulated fleet behind a session's connector.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use async_trait::async_trait;
 use kubexm_engine::link::ssh::{AgentBinary, SshOptions, SshTarget};
@@ -22,6 +22,8 @@ pub struct Agents {
     pub connected: AtomicUsize,
     pub removed: AtomicUsize,
     pub closed: AtomicUsize,
+    /// Hosts send a kubeconfig that is not accepted.
+    pub lies: AtomicBool,
 }
 
 impl SimConnector {
@@ -74,7 +76,10 @@ impl HostLink for SimHost {
     }
 
     async fn kubeconfig(&self, cluster: &Cluster, address: &str) -> Result<Zeroizing<String>, LinkError> {
-        Ok(Zeroizing::new(format!("{} at {address}", cluster.name)))
+        match self.agents.lies.load(Ordering::Relaxed) {
+            true => Err(LinkError::Untrusted { host: "red1".to_owned(), reason: "a field `exec`".to_owned() }),
+            false => Ok(Zeroizing::new(format!("{} at {address}", cluster.name))),
+        }
     }
 
     async fn close(&self) {

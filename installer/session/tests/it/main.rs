@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, missing_docs, reason = "a test")]
 
 mod bundle;
+mod controller;
 mod fleet;
 mod identity;
 mod installed;
