@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
-"""A receiver of audit events as a site might have one. audit-sink.py ADDRESS:PORT FILE: each event is a line of FILE, after the
+"""A receiver of audit events as a site might have one. audit-sink.py ADDRESS:PORT FILE CERTIFICATE KEY: each event is a line of FILE, after the
 token that it came with."""
 
 import http.server
 import json
+import ssl
 import sys
 
 address, port = sys.argv[1].rsplit(":", 1)
@@ -22,4 +23,8 @@ class Sink(http.server.BaseHTTPRequestHandler):
         pass
 
 
-http.server.ThreadingHTTPServer((address, int(port)), Sink).serve_forever()
+server = http.server.ThreadingHTTPServer((address, int(port)), Sink)
+context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+context.load_cert_chain(sys.argv[3], sys.argv[4])
+server.socket = context.wrap_socket(server.socket, server_side=True)
+server.serve_forever()
