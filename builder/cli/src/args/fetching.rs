@@ -3,8 +3,6 @@
 use std::path::PathBuf;
 
 use kubexm_builder::session;
-use kubexm_spec::ExitCode;
-use kubexm_terminal::Failure;
 
 use super::size;
 
@@ -51,10 +49,4 @@ impl Fetching {
             helm: self.helm.clone(),
         }
     }
-}
-
-/// Threads for what goes over the network.
-pub fn runtime() -> Result<tokio::runtime::Runtime, Failure> {
-    tokio::runtime::Runtime::new()
-        .map_err(|e| Failure::new(ExitCode::Internal, format!("cannot start worker threads: {e}")))
 }
