@@ -102,7 +102,7 @@ pub fn build<'n>(
         locked: lock,
         target: &target,
         jobs: request.fetching.jobs,
-        options: request.options.clone(),
+        options: request.options,
         base: base.as_ref(),
         sources: request.sources,
         tool: request.tool,

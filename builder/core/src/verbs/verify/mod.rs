@@ -156,7 +156,7 @@ pub fn verify(session: &Session, request: &Request<'_>, stdin: impl Read + Send)
         exit_code: code.worst(signature.code()).worst(found.code()),
         signature: Some(signature),
         complete: complete(found),
-        delta: layout.is_delta().then(|| Delta { base: layout.base, left_out: layout.left_out.len() }),
+        delta: layout.is_delta().then_some(Delta { base: layout.base, left_out: layout.left_out.len() }),
         problem: None,
         counts: (manifest.artifacts.len(), manifest.members.len()),
     })
