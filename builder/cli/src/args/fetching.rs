@@ -18,7 +18,7 @@ pub struct Fetching {
     /// Bytes a second over all transfers, at most; K, M, G are powers of 1024
     #[arg(long, value_name = "RATE", value_parser = size::parse)]
     pub limit_rate: Option<u64>,
-    /// Ask nobody: only what the cache holds. What lacks is named
+    /// Use no network: only what the cache has. What is missing is named
     #[arg(long)]
     pub offline: bool,
     /// Leave out what registries have attached to images: signatures, attestations, SBOMs

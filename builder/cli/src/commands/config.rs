@@ -7,7 +7,7 @@ use kubexm_terminal::Failure;
 
 use crate::context::Context;
 
-/// Show the whole cluster: every field, every default called one
+/// Show the whole cluster: every field, with defaults marked as such
 ///
 /// The answer is a cluster.yaml that says the same: keys that are not set stand in it as comments, with what they are for and
 /// what the catalogue chooses for them. Nothing is fetched.

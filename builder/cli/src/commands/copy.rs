@@ -11,7 +11,7 @@ use crate::context::Context;
 /// Copy a bundle to a stick or a disk, and read it back from there
 ///
 /// The bundle's file or volumes are copied, with NAME.sums, everything that it lists and the signatures beside it. Each file is
-/// brought to the medium, read back past the page cache and compared before it gets its name, so what is listed as copied
+/// written to the medium, read back past the page cache and compared before it gets its name, so what is listed as copied
 /// can be read there. Run again, it continues where it was cut off, and writes only what is missing or damaged. Other files
 /// that have these names there, such as a README.txt of yours, are replaced with --force only.
 ///

@@ -9,7 +9,7 @@ use super::chart_images;
 use crate::args::What;
 use crate::context::Context;
 
-/// Say why something is in a bundle, from where, and why its digest is trusted; or what would bring it in
+/// Explain why something is in a bundle, where it comes from, and why its digest is trusted; or what would add it
 ///
 /// The item is a key (binary/kubeadm), a name (kubeadm, metrics-server), or an image with or without its tag. Images of
 /// charts are known by the lock, or by a rendering that the cache has; packages of operating systems that others need,
@@ -20,7 +20,7 @@ use crate::context::Context;
 ///   kubexm-bundle explain registry.k8s.io/pause --kubernetes v1.34
 ///   kubexm-bundle explain package/debian-12/libwrap0 -f cluster.yaml
 ///   kubexm-bundle explain pause:3.9 -f cluster.yaml       # not in: says which pause is
-///   kubexm-bundle explain calicoctl -f cluster.yaml       # not in: says what would bring it in
+///   kubexm-bundle explain calicoctl -f cluster.yaml       # not in: says what would add it
 ///   kubexm-bundle explain nerdctl -f cluster.yaml         # in no cluster: says how to carry it all the same
 #[derive(Debug, clap::Args)]
 #[command(verbatim_doc_comment)]

@@ -10,7 +10,7 @@ use crate::context::Context;
 
 /// Print a commented cluster.yaml to start from
 ///
-/// Profiles: minimal, one host that is all at once; ha, three control planes behind an address of yours; harbor, images from
+/// Profiles: minimal, one host with all roles; ha, three control planes behind an address of yours; harbor, images from
 /// Harbor on a host of its own; cn, built from mirrors in China. Every field is named by `kubexm-bundle config`.
 ///
 /// Examples:

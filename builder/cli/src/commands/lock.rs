@@ -13,11 +13,11 @@ use kubexm_terminal::{Failure, bytes};
 use crate::args::{Fetching, What};
 use crate::context::Context;
 
-/// Write down every artifact by digest, so that a build is the same for everybody
+/// Lock every artifact by digest, so that a build is the same for everybody
 ///
 /// The lock is a text for version control: one field a line, items in a stable order, so that a merge
 /// request shows what changes. `build --locked` builds just what it says; `update` renews it, whole or
-/// item by item. Why each digest is trusted is said of each item:
+/// item by item. Each item says why its digest is trusted:
 ///   pinned             the catalogue that kubexm-bundle was released with has the digest
 ///   overlay            a catalogue overlay of yours has it
 ///   upstream-checksum  upstream publishes it beside the file
@@ -27,8 +27,8 @@ use crate::context::Context;
 ///   pinned-sha256      nobody has signed the package: only build --locked takes it, by this lock
 ///   user, self-built   you gave it, or it is this very program
 ///
-/// Sizes that the catalogue lacks are asked by HEAD, of two places where there are two; what they tell differently, or not at
-/// all, is fetched, and so is what has no digest before.
+/// Sizes that the catalogue lacks are asked by HEAD, of two places where there are two; where they disagree, or report none, the
+/// file is fetched, and so is what has no digest yet.
 ///
 /// Examples:
 ///   kubexm-bundle lock -f cluster.yaml                    # writes cluster.lock.json

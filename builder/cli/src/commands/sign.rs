@@ -14,10 +14,10 @@ use crate::context::Context;
 
 /// Sign a bundle: a statement with the digest of its manifest.json, that of its sources.json, and the date
 ///
-/// manifest.json has the digest of every other byte in it. The date says which of two bundles is the newer one: a cluster takes
-/// no older one than it has without being reported so. It is this machine's, or that of SOURCE_DATE_EPOCH. With --sequence a number says it in place of the date.
+/// manifest.json has the digest of every other byte in it. The date says which of two bundles is the newer one: a cluster refuses
+/// an older one than it has, unless --allow-older is given. It is this machine's, or that of SOURCE_DATE_EPOCH. With --sequence a number decides in place of the date.
 ///
-/// The signature goes into the room that every bundle keeps for it; no other byte of the file changes,
+/// The signature goes into the space that every bundle reserves for it; no other byte of the file changes,
 /// and NAME.sums beside it gets the new sum. It also holds for volumes and deltas of the bundle.
 /// A signature by another key is added, one by the same key is replaced. With --detached the bundle
 /// stays as it is, and NAME.sig beside it holds the signatures.

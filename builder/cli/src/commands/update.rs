@@ -14,7 +14,7 @@ use crate::context::Context;
 ///
 /// Items are named as `explain` names them: by key (image/pause), name (kubeadm), or image
 /// (quay.io/cilium/cilium). The others stay as they are, byte for byte. What changes is printed.
-/// Files that are named are fetched, so that their sizes are not what an origin tells but what they are.
+/// Files that are named are fetched, so that their sizes are measured, and not only what an origin reports.
 ///
 /// Examples:
 ///   kubexm-bundle update -f cluster.yaml                  # everything

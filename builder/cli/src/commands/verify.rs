@@ -33,8 +33,8 @@ pub struct Args {
     /// Of a delta: a bundle that has what it leaves out; may be given several times
     #[arg(long = "base", value_name = "BUNDLE")]
     bases: Vec<PathBuf>,
-    /// Only hold the file as it is against its trailer, and check manifest and signature: finds what a bad stick or a cut
-    /// copy did, in half the time, and says nothing about completeness
+    /// Only compare the file with its trailer, and check manifest and signature: finds damage by a bad stick or a truncated
+    /// copy in half the time, and does not check completeness
     #[arg(long)]
     quick: bool,
     #[command(flatten)]

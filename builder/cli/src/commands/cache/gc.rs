@@ -12,10 +12,10 @@ use crate::context::Context;
 
 const DAY: u64 = 86_400;
 
-/// Remove what has not been used for long, never what a running build uses
+/// Remove what has not been used for a long time, never what a running build uses
 ///
-/// Without a limit, what was not used for 30 days goes. With --max-size, the least recently used goes until the rest is small
-/// enough, whatever its age. A build that runs keeps what it has found in the cache or put there.
+/// Without a limit, what was not used for 30 days is removed. With --max-size, the least recently used is removed until the rest is
+/// small enough, whatever its age. A build that runs keeps what it has found in the cache or put there.
 ///
 /// Examples:
 ///   kubexm-bundle cache gc --max-age 7d
@@ -32,7 +32,7 @@ pub struct Args {
     /// Remove the least recently used until the blobs take no more than this; K, M, G are powers of 1024, 0 is everything
     #[arg(long, value_name = "SIZE", value_parser = size_or_nothing)]
     max_size: Option<u64>,
-    /// Only tell what would go
+    /// Only show what would be removed
     #[arg(long)]
     dry_run: bool,
     /// One JSON document

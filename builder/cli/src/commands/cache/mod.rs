@@ -5,11 +5,11 @@ mod verify;
 
 use super::verbs::verbs;
 
-/// Look after the cache that builds share
+/// Clean and check the cache that builds share
 ///
 /// Examples:
 ///   kubexm-bundle cache gc                           # what no build has used for 30 days
-///   kubexm-bundle cache gc --max-size 20G --dry-run  # what would go to make it that small
+///   kubexm-bundle cache gc --max-size 20G --dry-run  # what would be removed to make it that small
 ///   kubexm-bundle cache verify                       # hash every blob again; damaged ones are removed
 #[derive(Debug, clap::Args)]
 #[command(verbatim_doc_comment)]

@@ -8,9 +8,9 @@ use kubexm_terminal::Failure;
 
 use crate::context::Context;
 
-/// Tell every gap: a version without a digest, an image without a tag, a set that some cluster could not be made of
+/// List every gap: a version without a digest, an image without a tag, a set of versions that some cluster cannot be made of
 ///
-/// Exit code 20 when there is one. What nobody has compared with its upstream is listed too, and is no gap.
+/// Exit code 20 when there is one. What nobody has compared with upstream is listed too, and is no gap.
 ///
 /// Examples:
 ///   kubexm-bundle catalogue check

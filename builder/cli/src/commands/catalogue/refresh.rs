@@ -31,7 +31,7 @@ pub struct Args {
     /// Where the overlay is written
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
-    /// Say what this cluster would get by it
+    /// Also show what this cluster would get
     #[arg(short = 'f', long = "file", value_name = "FILE")]
     file: Option<PathBuf>,
     /// Overlays that are known already
@@ -91,7 +91,7 @@ fn news(found: &Refreshed) -> Vec<String> {
         format!("newer: {name} {}", versions.join(", "))
     });
     let charts = found.charts.iter().map(|(name, versions)| {
-        format!("newer chart: {name} {} (its images are not compared: the overlay has it not)", versions.join(", "))
+        format!("newer chart: {name} {} (not in the overlay: its images are not compared)", versions.join(", "))
     });
     components.chain(charts).collect()
 }
@@ -109,7 +109,7 @@ fn conclusion(args: &Args, found: &Refreshed) -> Vec<String> {
     lines.extend(match (&args.output, found.components.is_empty()) {
         (_, true) => Some("nothing newer is published with a digest".to_owned()),
         (Some(target), false) if is_stdout(target) => None,
-        (Some(target), false) => Some(format!("{}: written; --catalogue takes it", target.display())),
+        (Some(target), false) => Some(format!("{}: written; use it with --catalogue", target.display())),
         (None, false) => Some("-o FILE writes an overlay with these".to_owned()),
     });
     lines

@@ -38,7 +38,7 @@ pub struct From {
     /// How many transfers at once
     #[arg(short = 'j', long, value_name = "N", default_value = "16")]
     pub jobs: NonZeroU16,
-    /// Ask nobody: only what the cache holds
+    /// Use no network: only what the cache has
     #[arg(long)]
     pub offline: bool,
 }

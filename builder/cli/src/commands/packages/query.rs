@@ -5,7 +5,7 @@ use kubexm_terminal::Failure;
 
 use crate::context::Context;
 
-/// Print the command that says what a host has installed, for `packages resolve --installed`
+/// Print the command that lists what a host has installed, for `packages resolve --installed`
 ///
 /// It is for a POSIX shell on the host, needs no right but to read, and changes nothing.
 ///

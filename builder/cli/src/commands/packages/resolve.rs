@@ -7,7 +7,7 @@ use kubexm_terminal::{Failure, bytes};
 use super::pool::{self, From};
 use crate::context::Context;
 
-/// Say which packages another operating system needs for some roots, from where, and why each
+/// List the packages that another operating system needs for some roots, where they come from, and why each is needed
 ///
 /// The repositories of that system are read and their signatures checked by the vendor's keys;
 /// nothing of this machine's own packages counts, and no tool of that system is needed. The answer

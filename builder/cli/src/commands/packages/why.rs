@@ -8,7 +8,7 @@ use super::pool::{self, From};
 use super::resolve::refused;
 use crate::context::Context;
 
-/// Say why a package is needed for some roots: the way to it from what was asked for, and all that need it
+/// Explain why a package is needed for some roots: the chain from what was asked for, and all packages that need it
 ///
 /// The package is a name; what follows it are the roots, as `packages resolve` takes them.
 ///

@@ -5,7 +5,7 @@ mod show;
 
 use super::verbs::verbs;
 
-/// Show the zone that holds, and look for holes in it before a long build
+/// Show the zone in use, and check it for holes before a long build
 ///
 /// A zone says where to ask instead of the origins: mirrors of a country, or an inside mirror.
 /// It is named by --zone, then KMZONE, then spec.bundle.zone; it is `global`, `cn`, or the path of

@@ -8,7 +8,7 @@ use kubexm_terminal::Failure;
 
 use crate::context::Context;
 
-/// Show which zone holds, who named it, and its rules in the order in which they are tried
+/// Show which zone is used, who named it, and its rules in the order in which they are tried
 ///
 /// Examples:
 ///   kubexm-bundle zone show                       # what KMZONE says

@@ -74,7 +74,10 @@ pub fn publish(session: &Session, request: &Request<'_>) -> Result<Repository, S
     let source = match is_plain(&folder) {
         true => Some(source(published.family, &folder, vendored)),
         false => {
-            notes.push(format!("{}: neither apt nor dnf can be determined of a folder whose path has such characters; move it, or let a web server show it", folder.display()));
+            notes.push(format!(
+                "{}: apt and dnf cannot use a folder whose path has such characters; move it, or serve it over HTTP",
+                folder.display()
+            ));
             None
         }
     };
