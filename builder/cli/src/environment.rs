@@ -4,7 +4,8 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use kubexm_builder::session::Environment;
-use kubexm_spec::names;
+use kubexm_spec::{ExitCode, names};
+use kubexm_terminal::Failure;
 use kubexm_transport::Credentials;
 
 fn variable(name: &str) -> Option<OsString> {
@@ -68,4 +69,13 @@ fn dropped_in(folder: &Path) -> Vec<PathBuf> {
     let mut files: Vec<PathBuf> = entries.filter(|path| path.extension().is_some_and(|end| end == "conf")).collect();
     files.sort();
     files
+}
+
+/// `SOURCE_DATE_EPOCH` (reproducible-builds.org): the time that outputs depend on, in seconds of Unix time.
+pub fn source_date() -> Result<Option<i64>, Failure> {
+    let Some(text) = variable("SOURCE_DATE_EPOCH") else { return Ok(None) };
+    let seconds = text.to_str().and_then(|text| text.parse::<u32>().ok());
+    seconds.map(|seconds| Some(i64::from(seconds))).ok_or_else(|| {
+        Failure::new(ExitCode::Usage, format!("SOURCE_DATE_EPOCH is {text:?}, and should be seconds of Unix time"))
+    })
 }

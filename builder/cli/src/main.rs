@@ -1,6 +1,8 @@
 //! `kubexm-bundle`: builds, verifies and shows bundles, where there is internet.
 
+mod args;
 mod commands;
+mod context;
 mod environment;
 mod interrupt;
 
@@ -12,7 +14,7 @@ use kubexm_terminal::{Display, Failure, Mode};
 fn main() -> std::process::ExitCode {
     // The one TLS backend; an error means that it is installed already.
     let _ = rustls::crypto::ring::default_provider().install_default();
-    let (arguments, whole) = commands::without_secrets(std::env::args_os());
+    let (arguments, whole) = args::without_secrets(std::env::args_os());
     let cli = commands::Cli::read(arguments);
     let display = Arc::new(Display::new(Mode::choose(cli.verb.json())));
     let watched = interrupt::watch(&display)

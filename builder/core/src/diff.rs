@@ -27,7 +27,8 @@ pub struct Diff<'a> {
 }
 
 /// What became of something.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, serde::Serialize)]
+#[serde(rename_all = "camelCase")]
 pub enum Change {
     /// Only in the new one.
     Added,
@@ -38,15 +39,6 @@ pub enum Change {
 }
 
 impl Change {
-    /// `added`, `removed` or `changed`.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Added => "added",
-            Self::Removed => "removed",
-            Self::Changed => "changed",
-        }
-    }
-
     /// `+`, `-` or `~`, the prefix of a line.
     pub const fn mark(self) -> char {
         match self {

@@ -42,6 +42,7 @@ pub mod session;
 pub mod sizes;
 pub mod sources;
 pub mod update;
+pub mod verbs;
 
 pub use difference::{Difference, What};
 pub use error::BuildError;

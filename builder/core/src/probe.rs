@@ -45,7 +45,8 @@ pub struct Hole {
 }
 
 /// Availability, the best first.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, serde::Serialize)]
+#[serde(rename_all = "camelCase")]
 pub enum State {
     /// It is there.
     Available,
@@ -53,17 +54,6 @@ pub enum State {
     Unanswered,
     /// It is absent, or not what a build needs.
     Missing,
-}
-
-impl State {
-    /// As documents have it.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Available => "available",
-            Self::Unanswered => "unanswered",
-            Self::Missing => "missing",
-        }
-    }
 }
 
 impl Place {

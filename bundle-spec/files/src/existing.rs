@@ -14,8 +14,12 @@ pub fn is_stdout(path: &Path) -> bool {
     path == Path::new("-")
 }
 
-/// Refuses what [`crate::Writer::commit`] would refuse later: called before anything is fetched or computed.
+/// Refuses what [`crate::Writer::commit`] would refuse later: called before anything is fetched or computed. Standard output is
+/// always good.
 pub fn check(path: &Path, kind: &Kind, force: bool) -> Result<(), OutputError> {
+    if is_stdout(path) {
+        return Ok(());
+    }
     check_folder(path)?;
     replaceable(path, kind, force).map(drop)
 }

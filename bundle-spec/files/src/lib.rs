@@ -19,4 +19,4 @@ pub use existing::{check, check_folder, check_regular, is_stdout};
 pub use input::{InputError, TEXT_LIMIT, read, read_text, text_of};
 pub use kind::{Access, Kind, head};
 pub use material::{MaterialError, check_material, read_material};
-pub use writer::{Writer, rename, write};
+pub use writer::{Writer, put, rename, write};

@@ -11,7 +11,7 @@ use rustix::io::Errno;
 use tempfile::NamedTempFile;
 
 use crate::error::io_error;
-use crate::existing::{check_folder, folder_of, replaceable};
+use crate::existing::{check_folder, folder_of, is_stdout, replaceable};
 use crate::{Access, Kind, OutputError};
 
 /// Characters of the target's name in that of the temporary file: the longest names leave room for what is added.
@@ -22,6 +22,15 @@ pub fn write(path: &Path, kind: &Kind, force: bool, content: &[u8]) -> Result<()
     let mut writer = Writer::create(path, kind, force)?;
     writer.write_all(content).map_err(io_error("write", path))?;
     writer.commit()
+}
+
+/// Writes the whole content to the file that `-o` names, or to `stdout`, which reports by itself what cannot be written to it.
+pub fn put(path: &Path, kind: &Kind, force: bool, content: &[u8], stdout: &dyn Fn(&[u8])) -> Result<(), OutputError> {
+    match is_stdout(path) {
+        true => stdout(content),
+        false => write(path, kind, force, content)?,
+    }
+    Ok(())
 }
 
 /// `.NAME.….partial` beside the target until [`Writer::commit`]; removed when dropped before.

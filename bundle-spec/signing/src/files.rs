@@ -30,8 +30,7 @@ pub fn private_key(path: &Path, password_file: Option<&Path>) -> Result<PrivateK
 
 /// A private key in a variable of the environment, as CI hands secrets over.
 pub fn private_key_from_env(variable: &str, password_file: Option<&Path>) -> Result<PrivateKey, SigningError> {
-    let text = std::env::var_os(variable).ok_or_else(|| SigningError::NoVariable { name: variable.to_owned() })?;
-    let text = Zeroizing::new(text.into_encoded_bytes());
+    let text = self::variable(variable).ok_or_else(|| SigningError::NoVariable { name: variable.to_owned() })?;
     PrivateKey::from_pem(&format!("${variable}"), &text, || password(password_file))
 }
 
@@ -41,6 +40,11 @@ pub fn password(file: Option<&Path>) -> Result<Option<Password>, SigningError> {
         Some(path) => Ok(Some(Password::from_file_content(read(path)?))),
         None => Ok(std::env::var_os(PASSWORD_ENV).map(|value| Password::new(value.into_encoded_bytes()))),
     }
+}
+
+/// A secret in a variable of the environment.
+pub fn variable(name: &str) -> Option<Zeroizing<Vec<u8>>> {
+    std::env::var_os(name).map(|value| Zeroizing::new(value.into_encoded_bytes()))
 }
 
 /// The password for a new key: the same, but not an empty one.

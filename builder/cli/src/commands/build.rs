@@ -2,21 +2,15 @@
 
 use std::path::PathBuf;
 
-use kubexm_archive::{Bundle, Options};
-use kubexm_builder::session::{Building, Session, is_address};
-use kubexm_files::is_stdout;
-use kubexm_manifests::Requirements;
-use kubexm_spec::event::EventKind;
-use kubexm_spec::{Cluster, ExitCode, Lock, counted_of, names};
-use kubexm_terminal::{Display, Failure, bytes};
-use serde_json::json;
+use kubexm_archive::Options;
+use kubexm_builder::session::lockfile;
+use kubexm_builder::verbs::build::{Request, build, locked};
+use kubexm_builder::verbs::{dry_run, hand_over};
+use kubexm_spec::counted;
+use kubexm_terminal::{Failure, bytes};
 
-use super::dry_run::{self, How};
-use super::fetching::{self, Fetching};
-use super::hand_over;
-use super::signing_key::KeyArgs;
-use super::what::What;
-use super::{lockfile, size, written};
+use crate::args::{Fetching, KeyArgs, What, size};
+use crate::context::Context;
 
 /// Resolve, lock, fetch and pack everything a cluster needs into one file
 ///
@@ -81,120 +75,54 @@ pub struct Args {
     pub json: bool,
 }
 
-pub fn run(args: Args, session: &Session, display: &Display) -> Result<(), Failure> {
+pub fn run(args: &Args, context: &Context<'_>) -> Result<(), Failure> {
+    let session = context.session;
     let needed = args.what.read(session)?;
-    let locked = args.locked()?;
+    let lock_file =
+        args.locked.then(|| args.lock.clone().unwrap_or_else(|| lockfile::default_path(args.what.file.as_deref())));
+    let lock = locked(lock_file.as_deref())?;
+    let (fetching, runtime) = (args.fetching.options(), context.runtime()?);
     if args.dry_run {
-        let how = How { ask: args.sizes, locked: locked.as_ref(), fetching: &args.fetching };
-        return dry_run::run(&needed, &how, session, display);
+        let request = dry_run::Request { ask: args.sizes, locked: lock.as_ref(), fetching: &fetching };
+        let list = dry_run::dry_run(session, &needed, &request, runtime.handle())?;
+        return context.answer(&list, |list| {
+            session.advise(list.warnings, list.notes);
+            super::dry_run::lines(list, args.sizes)
+        });
     }
-    session.advise(&needed.warnings, &needed.notes);
-    if let Some(zone) = needed.cluster.bundle.zone.as_ref().filter(|_| args.no_sources) {
-        let text = format!(
-            "--no-sources leaves out the zone's name, and cluster.yaml, which is carried as it is, has it (spec.bundle.zone: {zone}); \
-             name the zone by --zone or KMZONE instead"
-        );
-        display.emit(EventKind::Warning { text });
+    if let Some(output) = &args.output {
+        context.check_bundle_output(output, args.split)?;
     }
-    let target = args.output.clone().unwrap_or_else(|| default_name(&needed.cluster, &needed.requirements));
-    // What is read is reported first: no --force helps there.
-    written::apart(&target, &inputs(&args, session))?;
-    written::check_bundle(&target, args.split, args.force, args.json)?;
-    if is_stdout(&target) && args.hand_over.is_some() {
-        let text = "--hand-over reads the bundle that was written; name a file with -o";
-        return Err(Failure::new(ExitCode::Usage, text));
-    }
-    let key = args.key.open()?;
-    if key.is_some() && args.hand_over.is_none() {
-        let text = "a key signs what --hand-over makes; give that, or sign the bundle with `kubexm-bundle sign`";
-        return Err(Failure::new(ExitCode::Usage, text));
-    }
-    // Before anything is fetched: what it says may be wrong.
-    let signed = args.key.signed_at(session)?;
-    let base = args.base.as_deref().map(|base| session.base(base)).transpose()?;
-    let origins = session.origins(&args.fetching.options())?;
-    let hand_over = args.hand_over.as_deref().map(|folder| hand_over::What {
-        folder,
-        name: None,
-        split: args.split,
-        installers: &args.fetching.installer,
-        force: false,
-    });
-    if let Some(what) = &hand_over {
-        hand_over::check_ahead(&target, what)?;
-    }
-    let building = Building {
-        locked: locked.as_ref(),
-        target: &target,
-        jobs: args.fetching.jobs.into(),
+    let installers = &*args.fetching.installer;
+    let folder = args.hand_over.as_deref();
+    let request = Request {
+        selection: &args.what.selection()?,
+        fetching: &fetching,
+        target: args.output.as_deref(),
+        force: args.force,
+        lock: lock_file.as_deref(),
         options: Options { level: args.level, split: args.split, ..Options::default() },
-        base: base.as_ref(),
+        base: args.base.as_deref(),
+        hand_over: folder.map(|folder| hand_over::Request {
+            folder,
+            name: None,
+            split: args.split,
+            installers,
+            force: false,
+        }),
+        key: &args.key.source()?,
         sources: !args.no_sources,
         tool: concat!("kubexm-bundle ", env!("CARGO_PKG_VERSION")),
     };
-    let runtime = fetching::runtime()?;
-    let built = session.build(&needed, &origins, &building, runtime.handle())?;
-    let mut data = written::data(&built.written);
-    data["artifacts"] = built.lock.items.len().into();
-    data["unverified"] = json!(needed.doubts);
-    data["verified"] = json!(needed.verified);
-    data["notices"] = json!(needed.notices);
+    let built = build(session, &needed, lock.as_ref(), &request, runtime.handle())?;
+    if let Some(handed_over) = built.hand_over.as_ref().filter(|_| !args.json) {
+        super::hand_over::lines(handed_over).iter().for_each(|line| context.line(line));
+    }
     let volumes = match built.written.files.len() {
         1 => String::new(),
         count => format!("{count} volumes, "),
     };
-    if let Some(what) = &hand_over {
-        data["handOver"] = hand_over::after_build(&built.written.files, what, key.as_ref(), signed, display)?;
-    }
-    display.emit(EventKind::Result {
-        ok: true,
-        exit_code: ExitCode::Ok.code(),
-        summary: format!(
-            "{} ({}, {volumes}{}, manifest {})",
-            target.display(),
-            bytes(built.written.size),
-            counted_of(&built.lock.items, "artifact"),
-            built.written.manifest,
-        ),
-        data: Some(data),
-    });
-    Ok(())
-}
-
-impl Args {
-    fn locked(&self) -> Result<Option<Lock>, Failure> {
-        if !self.locked {
-            return Ok(None);
-        }
-        Ok(Some(lockfile::read(&self.lock_path())?))
-    }
-
-    fn lock_path(&self) -> PathBuf {
-        self.lock.clone().unwrap_or_else(|| lockfile::default_path(self.what.file.as_deref()))
-    }
-}
-
-/// Files on this machine that are read: a base above all, whose default name may be that of what is built.
-fn inputs(args: &Args, session: &Session) -> Vec<PathBuf> {
-    let mut files = args.what.files(session);
-    files.extend(args.fetching.installer.iter().cloned());
-    if args.locked {
-        files.push(args.lock_path());
-    }
-    if let Some(base) = args.base.as_ref().filter(|base| is_address(base).is_none()) {
-        files.push(base.clone());
-        // What is no bundle is a text, and read as that; what cannot be read is reported then.
-        files.extend(Bundle::open(base).map(|base| base.files()).unwrap_or_default());
-    }
-    files
-}
-
-/// `<name>-<kubernetes version>-<arches>.tar.zst`.
-fn default_name(cluster: &Cluster, requirements: &Requirements) -> PathBuf {
-    let version = requirements.versions.as_ref().map(|v| format!("-{}", v.kubernetes.to_string())).unwrap_or_default();
-    let mut arches: Vec<&str> = cluster.bundle.platforms.iter().map(|p| p.arch.as_str()).collect();
-    arches.sort_unstable();
-    arches.dedup();
-    let name = if cluster.name.is_empty() { names::BUILDER } else { &cluster.name };
-    format!("{name}{version}-{}.tar.zst", arches.join("-")).into()
+    let (target, size) = (built.target.display(), bytes(built.written.size));
+    let (artifacts, manifest) = (counted(built.artifacts as u64, "artifact"), built.written.manifest);
+    context.done(format!("{target} ({artifacts}, {volumes}{size}, manifest {manifest})"), &built)
 }

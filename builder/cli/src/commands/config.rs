@@ -1,17 +1,13 @@
 //! `kubexm-bundle config`.
 
-use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-use kubexm_builder::session::Session;
-use kubexm_manifests::{Catalogue, require};
-use kubexm_spec::cluster::{self, Read, RuntimeKind};
-use kubexm_spec::event::EventKind;
-use kubexm_spec::{Program, unsupported};
-use kubexm_terminal::{Display, Failure, Mode};
-use serde_json::json;
+use kubexm_builder::verbs::config::config;
+use kubexm_terminal::Failure;
 
-/// Show the whole cluster: every field, every default called one
+use crate::context::Context;
+
+/// Show the whole cluster: every field, with defaults marked as such
 ///
 /// The answer is a cluster.yaml that says the same: keys that are not set stand in it as comments, with what they are for and
 /// what the catalogue chooses for them. Nothing is fetched.
@@ -38,49 +34,12 @@ pub struct Args {
     pub json: bool,
 }
 
-pub fn run(args: &Args, session: &Session, display: &Display) -> Result<(), Failure> {
-    let read = session.cluster_as_written(args.file.as_deref(), args.kubernetes.as_deref())?;
-    let catalogue = session.catalogue(&args.catalogue)?;
-    // That the catalogue refuses the cluster is build's to end with: here it would hide what was asked for.
-    let (chosen, warning) = match chosen(&read, &catalogue) {
-        Ok(chosen) => (chosen, None),
-        Err(failure) => (BTreeMap::new(), Some(failure.text)),
-    };
-    let shown = cluster::show(&read, &chosen);
-    let unsupported = unsupported::check(&read.cluster);
-    if display.mode() == Mode::Json {
-        let unsupported: Vec<_> = unsupported
-            .iter()
-            .map(|row| json!({"path": row.path, "value": row.value, "instead": row.instead}))
-            .collect();
-        let document = json!({
-            "schema": "kubexm.io/config/v1", "file": args.file, "cluster": shown.document, "defaults": shown.defaults,
-            "chosen": chosen, "notInstalled": unsupported, "warnings": warning.into_iter().collect::<Vec<_>>(),
-        });
-        display.answer(&document.to_string());
-        return Ok(());
-    }
-    let unsupported = unsupported.iter().map(|row| format!("kubexm-install refuses this cluster: {row}"));
-    for text in warning.into_iter().chain(unsupported) {
-        display.emit(EventKind::Warning { text });
-    }
-    display.answer(&shown.yaml);
-    Ok(())
-}
-
-/// Versions that the file leaves to the catalogue, by path.
-fn chosen(read: &Read, catalogue: &Catalogue) -> Result<BTreeMap<String, String>, Failure> {
-    let requirements = require(&read.cluster, catalogue).map_err(|e| Failure::from_error(e.exit_code(), &e))?;
-    let Some(versions) = requirements.versions else { return Ok(BTreeMap::new()) };
-    let runtime = match read.cluster.runtime.kind {
-        RuntimeKind::Containerd => Some(Program::Containerd),
-        RuntimeKind::Docker => Some(Program::Docker),
-        RuntimeKind::CriO => Some(Program::CriO),
-        // Of the packages of the operating system.
-        RuntimeKind::Isulad => None,
-    };
-    let runtime = runtime.and_then(|program| versions.of(program)).map(str::to_owned);
-    let all = [("spec.kubernetes.version", Some(versions.kubernetes.to_string())), ("spec.runtime.version", runtime)];
-    let left = |path: &str| !read.written.contains(path);
-    Ok(all.into_iter().filter(|(path, _)| left(path)).filter_map(|(path, v)| Some((path.to_owned(), v?))).collect())
+pub fn run(args: &Args, context: &Context<'_>) -> Result<(), Failure> {
+    let config = config(context.session, args.file.as_deref(), args.kubernetes.as_deref(), &args.catalogue)?;
+    context.answer(&config, |config| {
+        let refused = config.not_installed.iter();
+        let refused = refused.map(|row| format!("kubexm-install refuses this cluster: {}", row.text));
+        config.warnings.iter().cloned().chain(refused).for_each(|text| context.warn(text));
+        vec![config.yaml.clone()]
+    })
 }

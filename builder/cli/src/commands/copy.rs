@@ -2,15 +2,16 @@
 
 use std::path::PathBuf;
 
-use kubexm_builder::copy::{Done, ReadBack, copy};
-use kubexm_builder::session::Session;
-use kubexm_terminal::{Display, Failure, Mode, bytes};
-use serde_json::json;
+use kubexm_builder::copy::{Done, ReadBack};
+use kubexm_builder::verbs::copy::copy;
+use kubexm_terminal::{Failure, bytes};
+
+use crate::context::Context;
 
 /// Copy a bundle to a stick or a disk, and read it back from there
 ///
 /// The bundle's file or volumes are copied, with NAME.sums, everything that it lists and the signatures beside it. Each file is
-/// brought to the medium, read back past the page cache and compared before it gets its name, so what is listed as copied
+/// written to the medium, read back past the page cache and compared before it gets its name, so what is listed as copied
 /// can be read there. Run again, it continues where it was cut off, and writes only what is missing or damaged. Other files
 /// that have these names there, such as a README.txt of yours, are replaced with --force only.
 ///
@@ -35,48 +36,24 @@ pub struct Args {
     pub json: bool,
 }
 
-pub fn run(args: &Args, session: &Session, display: &Display) -> Result<(), Failure> {
-    let bundle = session.bundle(&args.bundle)?;
-    let people = display.mode() != Mode::Json;
-    let report = |kind| {
-        if people {
-            display.emit(kind);
-        }
-    };
-    let copied =
-        copy(&bundle, &args.target, args.force, &report).map_err(|e| Failure::from_error(e.exit_code(), &e))?;
-    if !people {
-        let files: Vec<_> = copied
-            .files
-            .iter()
-            .map(|f| json!({ "path": f.path, "size": f.size, "sha256": f.sha256.hex(), "done": f.done.name() }))
-            .collect();
-        let document = json!({
-            "schema": "kubexm.io/copy/v1",
-            "target": args.target,
-            "files": files,
-            "readBack": copied.read_back.name(),
-            "written": copied.written,
-            "freeBefore": copied.free,
-        });
-        display.answer(&document.to_string());
-        return Ok(());
-    }
-    for file in &copied.files {
-        let done = match file.done {
-            Done::Copied => "copied",
-            Done::Replaced => "replaced what was there",
-            Done::Skipped => "was there already",
+pub fn run(args: &Args, context: &Context<'_>) -> Result<(), Failure> {
+    context.answer(&copy(context.session, &args.bundle, &args.target, args.force)?, |copied| {
+        let how = match copied.read_back {
+            ReadBack::Direct => "read back from the medium (O_DIRECT)",
+            ReadBack::Dropped => {
+                "read back after it was written out and dropped from the page cache (this file system takes no O_DIRECT)"
+            }
         };
-        display.answer(&format!("{} ({}): {done}", file.path.display(), bytes(file.size)));
-    }
-    let how = match copied.read_back {
-        ReadBack::Direct => "read back from the medium (O_DIRECT)",
-        ReadBack::Dropped => {
-            "read back after it was written out and dropped from the page cache (this file system takes no O_DIRECT)"
-        }
-    };
-    let written = bytes(copied.written);
-    display.answer(&format!("{} files, {written} written; every byte {how} and found right", copied.files.len()));
-    Ok(())
+        let files = copied.files.iter().map(|file| {
+            let done = match file.done {
+                Done::Copied => "copied",
+                Done::Replaced => "replaced what was there",
+                Done::Skipped => "was there already",
+            };
+            format!("{} ({}): {done}", file.path.display(), bytes(file.size))
+        });
+        let (count, written) = (copied.files.len(), bytes(copied.written));
+        let sum = format!("{count} files, {written} written; every byte {how} and found right");
+        files.chain([sum]).collect()
+    })
 }

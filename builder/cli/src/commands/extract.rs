@@ -1,15 +1,12 @@
 //! `kubexm-bundle extract`.
 
-use std::cell::Cell;
 use std::path::{Path, PathBuf};
 
-use kubexm_archive::Bundle;
-use kubexm_builder::extract::{self, Content, ExtractError, Extracted, Item, Plan};
-use kubexm_builder::session::Session;
+use kubexm_builder::verbs::extract::{Extracted, ExtractedFile, Request, extract};
 use kubexm_spec::Platform;
-use kubexm_spec::event::EventKind;
-use kubexm_terminal::{Display, Failure, Mode, bytes};
-use serde_json::json;
+use kubexm_terminal::{Failure, bytes};
+
+use crate::context::Context;
 
 /// Take artifacts or members out of a bundle, verified while they are written
 ///
@@ -63,56 +60,25 @@ pub struct Args {
     pub json: bool,
 }
 
-pub fn run(args: &Args, session: &Session, display: &Display) -> Result<(), Failure> {
-    let bundle = session.bundle_on(std::slice::from_ref(&args.bundle), &args.bases)?;
-    let (document, summary) = take_out(args, &bundle, display).map_err(|e| {
-        let e = e.of_delta(&bundle);
-        let mut failure = Failure::from_error(e.exit_code(), &e);
-        let begun = kubexm_archive::partial_path(&args.directory).filter(|folder| folder.is_dir());
-        let is_ours = !matches!(e, ExtractError::InTheWay { .. } | ExtractError::Locked { .. });
-        if let Some(folder) = begun.filter(|_| is_ours && !args.directory.exists()) {
-            let text = format!(
-                "\nwhat is complete is in {}: run it again to continue, or remove that folder",
-                folder.display()
-            );
-            failure.text.push_str(&text);
-        }
-        failure
-    })?;
-    match display.mode() {
-        Mode::Json => display.answer(&document.to_string()),
-        _ => display.answer(&summary),
-    }
-    Ok(())
-}
-
-fn take_out(args: &Args, bundle: &Bundle, display: &Display) -> Result<(serde_json::Value, String), ExtractError> {
-    let mut document = json!({ "schema": "kubexm.io/extract/v1", "file": args.bundle, "files": [] });
-    let plan = plan(args, bundle)?;
-    if let Some(target) = &args.oci_archive {
-        let size = extract::oci_archive(bundle, &plan, target, args.force)?;
-        document["files"] = json!([{ "path": target, "size": size }]);
-        return Ok((document, format!("{} ({})", target.display(), bytes(size))));
-    }
-    let (done, total) = (Cell::new(0), total(bundle, &plan));
-    let progress = |more| {
-        done.set(done.get() + more);
-        if display.mode() != Mode::Json {
-            let what = "extract".to_owned();
-            display.emit(EventKind::Progress { what, done: done.get(), total: Some(total), unit: "bytes".to_owned() });
-        }
+pub fn run(args: &Args, context: &Context<'_>) -> Result<(), Failure> {
+    let request = Request {
+        bundle: &args.bundle,
+        bases: &args.bases,
+        items: (!args.all).then_some(&args.items),
+        folder: &args.directory,
+        layout: args.layout,
+        oci_archive: args.oci_archive.as_deref(),
+        platform: args.platform,
+        force: args.force,
     };
-    let written = extract::write(bundle, &plan, &args.directory, args.force, &progress)?;
-    document["files"] =
-        written.iter().map(|file| json!({ "path": file.path, "size": file.size, "digest": file.sha256 })).collect();
-    Ok((document, summary(&written)))
+    context.answer(&extract(context.session, &request)?, lines)
 }
 
-/// For people: a file by its name, a layout by its folder.
-fn summary(written: &[Extracted]) -> String {
-    let is_index = |file: &&Extracted| file.path.ends_with("index.json");
+/// A file by its name, a layout by its folder.
+fn lines(Extracted { files: written, .. }: &Extracted) -> Vec<String> {
+    let is_index = |file: &&ExtractedFile| file.path.ends_with("index.json");
     let layouts: Vec<&Path> = written.iter().filter(is_index).filter_map(|file| file.path.parent()).collect();
-    let inside = |file: &Extracted, layout: &Path| file.path.starts_with(layout);
+    let inside = |file: &ExtractedFile, layout: &Path| file.path.starts_with(layout);
     let files = written.iter().filter(|file| !layouts.iter().any(|layout| inside(file, layout)));
     let mut lines: Vec<String> = files.map(|file| format!("{} ({})", file.path.display(), bytes(file.size))).collect();
     lines.extend(layouts.iter().map(|layout| {
@@ -120,27 +86,5 @@ fn summary(written: &[Extracted]) -> String {
         let size = bytes(files.iter().map(|file| file.size).sum());
         format!("{} (OCI layout, {} files, {size})", layout.display(), files.len())
     }));
-    lines.join("\n")
-}
-
-fn plan(args: &Args, bundle: &Bundle) -> Result<Plan, ExtractError> {
-    if args.all {
-        return Ok(extract::members(bundle));
-    }
-    let find = |item: &String| extract::find_all(bundle.manifest(), item, args.platform);
-    let items: Vec<Item<'_>> = args.items.iter().map(find).collect::<Result<Vec<_>, _>>()?.concat();
-    if args.layout || args.oci_archive.is_some() {
-        extract::single_layout(bundle, &items)
-    } else {
-        extract::separate(bundle, &items)
-    }
-}
-
-/// Content of all files in bytes.
-fn total(bundle: &Bundle, plan: &Plan) -> u64 {
-    let size = |content: &Content| match content {
-        Content::Member(name) => bundle.find(name).map_or(0, |member| member.size),
-        Content::Made(bytes) => bytes.len() as u64,
-    };
-    plan.values().map(|output| size(&output.content)).sum()
+    lines
 }

@@ -1,16 +1,12 @@
 //! `kubexm-bundle hand-over`.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
-use kubexm_archive::{Bundle, Options};
-use kubexm_builder::hand_over::{self as core, HandOver, HandedOver, hand_over};
-use kubexm_builder::session::Session;
-use kubexm_spec::SignedAt;
-use kubexm_terminal::{Display, Failure, Mode};
-use serde_json::{Value, json};
+use kubexm_builder::verbs::hand_over::{HandedOver, Request, hand_over};
+use kubexm_terminal::Failure;
 
-use super::signing_key::{Key, KeyArgs};
-use super::size;
+use crate::args::{KeyArgs, size};
+use crate::context::Context;
 
 /// Make a folder to be carried by hand: bundle, installers, sums, signature, one page of instructions
 ///
@@ -50,124 +46,25 @@ pub struct Args {
     pub json: bool,
 }
 
-pub fn run(args: &Args, session: &Session, display: &Display) -> Result<(), Failure> {
-    let key = args.key.open()?;
-    let bundle = session.bundle(&args.bundle)?;
-    let what = What {
+pub fn run(args: &Args, context: &Context<'_>) -> Result<(), Failure> {
+    let request = Request {
         folder: &args.folder,
         name: args.name.as_deref(),
         split: args.split,
         installers: &args.installer,
         force: args.force,
     };
-    let document = make(&bundle, &what, key.as_ref(), args.key.signed_at(session)?, display)?;
-    if display.mode() == Mode::Json {
-        display.answer(&document.to_string());
-    }
-    Ok(())
+    context.answer(&hand_over(context.session, &args.bundle, &request, &args.key.source()?)?, lines)
 }
 
-/// What a hand-over is made of, but for the bundle and the key.
-pub struct What<'a> {
-    /// To be made.
-    pub folder: &'a Path,
-    /// What file names begin with.
-    pub name: Option<&'a str>,
-    /// The most bytes of a volume.
-    pub split: Option<u64>,
-    /// In place of those in the bundle.
-    pub installers: &'a [PathBuf],
-    /// Write into a folder that holds something.
-    pub force: bool,
-}
-
-/// What `build --hand-over` is refused for before anything is fetched.
-pub fn check_ahead(bundle: &Path, what: &What<'_>) -> Result<(), Failure> {
-    core::check_ahead(bundle, what.folder, what.installers, what.force)
-        .map_err(|e| Failure::from_error(e.exit_code(), &e))
-}
-
-/// What `build --hand-over` ends with. The bundle is whole by then, and an error says so.
-pub fn after_build(
-    files: &[PathBuf],
-    what: &What<'_>,
-    key: Option<&Key>,
-    signed: SignedAt,
-    display: &Display,
-) -> Result<Value, Failure> {
-    let bundle = Bundle::open_all(files).map_err(|e| Failure::from_error(e.exit_code(), &e))?;
-    make(&bundle, what, key, signed, display).map_err(|failure| {
-        let (file, folder) = (files.first().map(|file| file.display().to_string()), what.folder.display());
-        let file = file.unwrap_or_default();
-        let text = format!(
-            "{}\n{file} is whole; when that is fixed, continue with: kubexm-bundle hand-over {file} {folder}",
-            failure.text
-        );
-        Failure { text, ..failure }
-    })
-}
-
-/// Makes the folder and tells people; the document is for machines.
-fn make(
-    bundle: &Bundle,
-    what: &What<'_>,
-    key: Option<&Key>,
-    signed: SignedAt,
-    display: &Display,
-) -> Result<Value, Failure> {
-    let people = display.mode() != Mode::Json;
-    let report = |kind| {
-        if people {
-            display.emit(kind);
-        }
+/// What is told of a folder that is whole.
+pub fn lines(done: &HandedOver) -> Vec<String> {
+    let signed = match (&done.key_id, &done.public_key_sha256) {
+        (Some(key), Some(sum)) => format!(
+            "signed by key {key}; bring the public key another way than this folder, or tell its sha256:\n{sum}"
+        ),
+        _ => "not signed: the sums find damage, and not somebody who changes the bundle and the sums".to_owned(),
     };
-    let sign = |bytes: &[u8]| match key {
-        Some(key) => key.sign(bytes),
-        None => Err((kubexm_spec::ExitCode::Internal, "there is no key".to_owned())),
-    };
-    let signer = key.map(|key| key.signer(&sign));
-    let request = HandOver {
-        bundle,
-        folder: what.folder,
-        name: what.name,
-        split: what.split,
-        installers: what.installers,
-        signer: signer.as_ref(),
-        signed,
-        force: what.force,
-        threads: Options::default().threads,
-    };
-    let done = hand_over(&request, &report).map_err(|e| Failure::from_error(e.exit_code(), &e))?;
-    if people {
-        tell(&done, what.folder, key, display);
-    }
-    Ok(document(&done, what.folder, key))
-}
-
-fn document(done: &HandedOver, folder: &Path, key: Option<&Key>) -> Value {
-    let files: Vec<_> = done.files.iter().map(|(path, sum)| json!({ "path": path, "sha256": sum.hex() })).collect();
-    json!({
-        "schema": "kubexm.io/hand-over/v1",
-        "folder": folder,
-        "files": files,
-        "sums": done.sums,
-        "signature": done.signature,
-        "platforms": done.platforms,
-        "keyId": key.map(Key::id),
-        "publicKeySha256": key.map(Key::fingerprint),
-    })
-}
-
-fn tell(done: &HandedOver, folder: &Path, key: Option<&Key>, display: &Display) {
-    display.answer(&format!("{}: {} files and their sums; begin with README.txt", folder.display(), done.files.len()));
-    match key {
-        Some(key) => display.answer(&format!(
-            "signed by key {}; bring the public key another way than this folder, or tell its sha256:\n{}",
-            key.id(),
-            key.fingerprint()
-        )),
-        None => {
-            display.answer("not signed: the sums find damage, and not somebody who changes the bundle and the sums")
-        }
-    }
+    let (folder, count) = (done.folder.display(), done.files.len());
+    vec![format!("{folder}: {count} files and their sums; begin with README.txt"), signed]
 }

@@ -1,18 +1,11 @@
 //! `kubexm-bundle import`.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
-use kubexm_builder::import::{Assumed, ImportError, Imported, kubekey, live};
-use kubexm_files::InputError;
-use kubexm_spec::ExitCode;
-use kubexm_spec::event::EventKind;
-use kubexm_terminal::{Display, Failure, Mode};
-use serde_json::json;
+use kubexm_builder::verbs::import::{Imported, import};
+use kubexm_terminal::Failure;
 
-use super::{kinds, written};
-
-/// The most bytes that are read: the pods of a cluster of some thousand nodes.
-const LIMIT: u64 = 256 << 20;
+use crate::context::Context;
 
 /// Make a cluster.yaml of a KubeKey file, or of the images of a running cluster
 ///
@@ -47,56 +40,36 @@ pub struct Args {
     pub json: bool,
 }
 
-pub fn run(args: &Args, display: &Display) -> Result<(), Failure> {
-    let unreadable = |e: InputError| Failure::from_error(e.exit_code(), &e);
-    let bytes = kubexm_files::read(&args.file, LIMIT).map_err(unreadable)?;
-    let name = args.file.display();
-    let wrong = |e: ImportError| {
-        let code = match e {
-            ImportError::Encode(_) => ExitCode::Internal,
-            _ => ExitCode::Config,
-        };
-        Failure::new(code, format!("{name}: {e}"))
-    };
-    let imported =
-        if args.live { live(&bytes) } else { kubekey(&kubexm_files::text_of(&args.file, bytes).map_err(unreadable)?) }
-            .map_err(wrong)?;
-    if let Some(output) = &args.output {
-        put(output, &imported, args, display)?;
+pub fn run(args: &Args, context: &Context<'_>) -> Result<(), Failure> {
+    let output = args.output.as_deref();
+    if let Some(output) = output {
+        context.check_output(output)?;
     }
-    show(&imported, args, display);
+    let imported = import(&args.file, args.live, output, args.force, &|content| context.stdout(content))?;
+    context.answer(
+        &imported,
+        |imported| if output.is_none() { vec![imported.cluster_yaml.clone()] } else { Vec::new() },
+    )?;
+    if !args.json {
+        tell(&imported, context);
+    }
     Ok(())
 }
 
-fn put(output: &Path, imported: &Imported, args: &Args, display: &Display) -> Result<(), Failure> {
-    written::alone(output, args.json)?;
-    written::apart(output, std::slice::from_ref(&args.file))?;
-    written::put(output, &kinds::CLUSTER, args.force, imported.cluster_yaml.as_bytes(), display)
-}
-
-fn show(imported: &Imported, args: &Args, display: &Display) {
-    if display.mode() == Mode::Json {
-        let document = json!({
-            "schema": "kubexm.io/import/v1", "file": args.file, "kind": imported.kind, "output": args.output,
-            "clusterYaml": imported.cluster_yaml, "notCarriedOver": imported.left, "kubekeyDefaults": imported.assumed,
-        });
-        return display.answer(&document.to_string());
-    }
-    if args.output.is_none() {
-        display.answer(&imported.cluster_yaml);
-    }
-    for left in &imported.left {
-        display.emit(EventKind::Warning { text: left.to_string() });
-    }
-    for Assumed { field, value, .. } in imported.assumed.iter().filter(|assumed| assumed.written_as.is_none()) {
+/// What should be looked at.
+fn tell(imported: &Imported, context: &Context<'_>) {
+    imported.not_carried_over.iter().for_each(|left| context.warn(left.to_string()));
+    let (written, unwritten): (Vec<_>, Vec<_>) =
+        imported.kubekey_defaults.iter().partition(|assumed| assumed.written_as.is_some());
+    for default in unwritten {
+        let (field, value) = (&default.field, &default.value);
         let text = format!("{field}: not said, so KubeKey's default held: {value}; cluster.yaml has no field for it");
-        display.emit(EventKind::Warning { text });
+        context.warn(text);
     }
-    let written = imported.assumed.iter().filter(|assumed| assumed.written_as.is_some()).count();
-    if written > 0 {
-        let text = format!(
-            "{written} defaults of KubeKey's that are others than ours are written, each with a comment: look at them before you build"
-        );
-        display.emit(EventKind::Note { text });
+    if !written.is_empty() {
+        context.note(format!(
+            "{} defaults of KubeKey's that are others than ours are written, each with a comment: look at them before you build",
+            written.len()
+        ));
     }
 }

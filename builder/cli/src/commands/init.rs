@@ -2,14 +2,15 @@
 
 use std::path::PathBuf;
 
+use kubexm_builder::verbs::kinds::CLUSTER;
 use kubexm_spec::cluster::{Keyword, Profile};
-use kubexm_terminal::{Display, Failure};
+use kubexm_terminal::Failure;
 
-use super::{kinds, written};
+use crate::context::Context;
 
 /// Print a commented cluster.yaml to start from
 ///
-/// Profiles: minimal, one host that is all at once; ha, three control planes behind an address of yours; harbor, images from
+/// Profiles: minimal, one host with all roles; ha, three control planes behind an address of yours; harbor, images from
 /// Harbor on a host of its own; cn, built from mirrors in China. Every field is named by `kubexm-bundle config`.
 ///
 /// Examples:
@@ -34,11 +35,6 @@ fn profile(word: &str) -> Result<Profile, String> {
     Profile::of_word(word).ok_or_else(|| format!("there are: {}", Profile::WORDS.join(", ")))
 }
 
-pub fn run(args: &Args, display: &Display) -> Result<(), Failure> {
-    let text = args.profile.text();
-    let Some(output) = &args.output else {
-        display.answer(text);
-        return Ok(());
-    };
-    written::put(output, &kinds::CLUSTER, args.force, text.as_bytes(), display)
+pub fn run(args: &Args, context: &Context<'_>) -> Result<(), Failure> {
+    context.give(args.profile.text(), args.output.as_deref(), &CLUSTER, args.force)
 }

@@ -2,16 +2,10 @@
 
 use std::path::PathBuf;
 
-use base64::Engine;
-use base64::engine::general_purpose::STANDARD;
-use kubexm_archive::{Bundle, Signature};
-use kubexm_builder::session::Session;
-use kubexm_spec::manifest::Artifact;
-use kubexm_spec::{ExitCode, Sources};
-use kubexm_terminal::{Display, Failure, Mode, bytes, shown_date};
-use serde_json::{Value, json};
+use kubexm_builder::verbs::inspect::{Inspected, Traced, signature, signature_bytes, signed_bytes};
+use kubexm_terminal::{Failure, bytes, shown_date};
 
-use super::{sbom, trust};
+use crate::context::Context;
 
 /// Show what is inside a bundle: artifacts, versions, sizes, digests, where they came from and why they are trusted
 ///
@@ -60,94 +54,50 @@ enum Form {
     Base64,
 }
 
-pub fn run(args: &Args, session: &Session, display: &Display) -> Result<(), Failure> {
-    let bundle = session.bundle(&args.bundle)?;
+pub fn run(args: &Args, context: &Context<'_>) -> Result<(), Failure> {
+    let (file, bundle) = (&args.bundle, context.session.bundle(&args.bundle)?);
     if args.manifest {
-        display.give(bundle.manifest_json());
-        return Ok(());
-    }
-    if let Some(wanted) = &args.statement {
-        let signature = found(args, &bundle, wanted)?;
-        display.give(signature.statement.as_ref().map_or(bundle.manifest_json(), String::as_bytes));
-        return Ok(());
-    }
-    if let Some(wanted) = &args.signature {
-        display.give(&one_signature(args, &bundle, wanted)?);
-        return Ok(());
-    }
-    if display.mode() == Mode::Json {
-        display.answer(&document(args, &bundle)?.to_string());
-        return Ok(());
-    }
-    let manifest = bundle.manifest();
-    let sources = sbom::places(&bundle)?;
-    let platforms: Vec<String> = manifest.platforms.iter().map(ToString::to_string).collect();
-    display.answer(&format!("bundle    {} ({})", manifest.name, bytes(bundle.size())));
-    if let Some(cluster) = &manifest.cluster {
-        display
-            .answer(&format!("cluster   Kubernetes {}, {}, {}", cluster.kubernetes, cluster.runtime, cluster.network));
-    }
-    display.answer(&format!("platforms {}", platforms.join(", ")));
-    match &sources {
-        Some(sources) => display.answer(&format!("zone      {}", sources.zone)),
-        None => display.answer("zone      not in the bundle (built with --no-sources)"),
-    }
-    display.answer(&format!("manifest  {}", bundle.manifest_digest()));
-    if bundle.signatures().is_empty() {
-        display.answer("signed    unsigned");
-    }
-    for (number, signature) in (1..).zip(bundle.signatures()) {
-        let Signature { key_id, alg, .. } = signature;
-        let stated = signature.stated();
-        let date = stated.as_ref().map(|statement| format!(", {}", shown_date(statement.date))).unwrap_or_default();
-        let sequence = stated.and_then(|statement| statement.sequence);
-        let sequence = sequence.map(|sequence| format!(", sequence {sequence}")).unwrap_or_default();
-        display.answer(&format!("signed    {number}: by key {key_id} ({alg}){date}{sequence}, not checked"));
-    }
-    display.answer("");
-    for artifact in &manifest.artifacts {
-        display.answer(&line(artifact, sources.as_ref()));
+        context.stdout(bundle.manifest_json());
+    } else if let Some(wanted) = &args.statement {
+        context.stdout(signed_bytes(&bundle, signature(file, &bundle, wanted)?));
+    } else if let Some(wanted) = &args.signature {
+        let signature = signature(file, &bundle, wanted)?;
+        context.stdout(&match args.form {
+            Form::Base64 => format!("{}\n", signature.sig).into_bytes(),
+            Form::Der => signature_bytes(file, signature)?,
+        });
+    } else {
+        context.answer(&Inspected::of(file, &bundle)?, lines)?;
     }
     Ok(())
 }
 
-fn document(args: &Args, bundle: &Bundle) -> Result<Value, Failure> {
-    let manifest = bundle.manifest();
-    let sources = sbom::places(bundle)?;
-    let artifacts: Vec<Value> = manifest.artifacts.iter().map(|artifact| one(artifact, sources.as_ref())).collect();
-    Ok(json!({
-        "schema": "kubexm.io/inspect/v1",
-        "file": args.bundle,
-        "size": bundle.size(),
-        "manifest": bundle.manifest_digest(),
-        "bundleId": bundle.bundle_id(),
-        "signatures": trust::listed(bundle.signatures()),
-        "name": manifest.name,
-        "cluster": manifest.cluster,
-        "platforms": manifest.platforms,
-        "format": manifest.format,
-        "zone": sources.map(|sources| sources.zone),
-        "tool": manifest.tool,
-        "lock": manifest.lock,
-        "artifacts": artifacts,
-        "members": manifest.members,
-    }))
-}
-
-/// An artifact with where it is from.
-fn one(artifact: &Artifact, sources: Option<&Sources>) -> Value {
-    let mut document = json!(artifact);
-    if let Some(places) = sources.and_then(|sources| sources.find(&artifact.key, artifact.platform)) {
-        document["asked"] = json!(places.asked);
-        document["sources"] = json!(places.candidates);
-        document["from"] = json!(places.from);
+fn lines(inspected: &Inspected<'_>) -> Vec<String> {
+    let mut lines = vec![format!("bundle    {} ({})", inspected.name, bytes(inspected.size))];
+    lines.extend(inspected.cluster.map(|cluster| {
+        format!("cluster   Kubernetes {}, {}, {}", cluster.kubernetes, cluster.runtime, cluster.network)
+    }));
+    let platforms: Vec<String> = inspected.platforms.iter().map(ToString::to_string).collect();
+    lines.push(format!("platforms {}", platforms.join(", ")));
+    let zone = inspected.zone.as_deref().unwrap_or("not in the bundle (built with --no-sources)");
+    lines.push(format!("zone      {zone}"));
+    lines.push(format!("manifest  {}", inspected.manifest));
+    if inspected.signatures.is_empty() {
+        lines.push("signed    unsigned".to_owned());
     }
-    document
+    for (number, signature) in (1..).zip(&inspected.signatures) {
+        let date = signature.date.map(|date| format!(", {}", shown_date(date))).unwrap_or_default();
+        let sequence = signature.sequence.map(|sequence| format!(", sequence {sequence}")).unwrap_or_default();
+        let (key, alg) = (&signature.key_id, &signature.alg);
+        lines.push(format!("signed    {number}: by key {key} ({alg}){date}{sequence}, not checked"));
+    }
+    lines.push(String::new());
+    lines.extend(inspected.artifacts.iter().map(line));
+    lines
 }
 
-fn line(artifact: &Artifact, sources: Option<&Sources>) -> String {
+fn line(Traced { artifact, places }: &Traced<'_>) -> String {
     let platform = artifact.platform.map(|p| p.to_string()).unwrap_or_default();
-    let places = sources.and_then(|sources| sources.find(&artifact.key, artifact.platform));
     // Who answered; of bundles that do not say it, who was asked first.
     let source = match places {
         Some(places) if !places.from.is_empty() => places.from.join(" "),
@@ -155,39 +105,11 @@ fn line(artifact: &Artifact, sources: Option<&Sources>) -> String {
         None => String::new(),
     };
     format!(
-        "{:32} {:14} {:12} {:>10}  {:17} {}  {source}",
+        "{:32} {:14} {platform:12} {:>10}  {:17} {}  {source}",
         artifact.key.to_string(),
         artifact.version,
-        platform,
         bytes(artifact.size()),
         artifact.trust.to_string(),
         artifact.digest.short(),
     )
-}
-
-/// One signature, by its number or the id of its key.
-fn found<'b>(args: &Args, bundle: &'b Bundle, wanted: &str) -> Result<&'b Signature, Failure> {
-    let all = bundle.signatures();
-    let number = wanted.parse::<usize>().ok().and_then(|number| number.checked_sub(1));
-    let found = all.iter().find(|signature| signature.key_id == wanted).or_else(|| all.get(number?));
-    let file = args.bundle.display();
-    found.ok_or_else(|| {
-        let text = match all.len() {
-            0 => format!("{file} is unsigned"),
-            count => format!("{file} has {count} signatures and none that is {wanted:?}; `inspect` lists them"),
-        };
-        Failure::new(ExitCode::BundleUntrusted, text)
-    })
-}
-
-/// The bytes of one signature, in the form that was asked for.
-fn one_signature(args: &Args, bundle: &Bundle, wanted: &str) -> Result<Vec<u8>, Failure> {
-    let (signature, file) = (found(args, bundle, wanted)?, args.bundle.display());
-    match args.form {
-        Form::Base64 => Ok(format!("{}\n", signature.sig).into_bytes()),
-        Form::Der => STANDARD.decode(&signature.sig).map_err(|_| {
-            let text = format!("the signature of key {} in {file} is no base64", signature.key_id);
-            Failure::new(ExitCode::BundleUntrusted, text)
-        }),
-    }
 }

@@ -2,11 +2,12 @@
 
 use std::path::PathBuf;
 
-use kubexm_builder::session::Session;
-use kubexm_spec::event::EventKind;
-use kubexm_terminal::{Display, Failure};
+use kubexm_builder::verbs::merge::join;
+use kubexm_terminal::Failure;
 
-use super::{size, written};
+use super::written;
+use crate::args::size;
+use crate::context::Context;
 
 /// Make one file of a bundle's volumes, or volumes of one file
 ///
@@ -37,14 +38,7 @@ pub struct Args {
     pub json: bool,
 }
 
-pub fn run(args: &Args, session: &Session, display: &Display) -> Result<(), Failure> {
-    let bundle = session.bundle_on(&args.bundles, &[])?;
-    written::free(&args.output, args.split, (args.force, args.json), &bundle)?;
-    let progress = |done, total| {
-        display.emit(EventKind::Progress { what: "join".into(), done, total: Some(total), unit: "bytes".into() });
-    };
-    let done = kubexm_archive::join(&bundle, &args.output, args.split, &progress)
-        .map_err(|e| Failure::from_error(e.exit_code(), &e))?;
-    display.emit(written::result(&done));
-    Ok(())
+pub fn run(args: &Args, context: &Context<'_>) -> Result<(), Failure> {
+    context.check_bundle_output(&args.output, args.split)?;
+    written(context, &join(context.session, &args.bundles, &args.output, args.split, args.force)?)
 }

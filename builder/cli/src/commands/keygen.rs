@@ -2,11 +2,11 @@
 
 use std::path::PathBuf;
 
-use kubexm_signing::{Algorithm, PrivateKey, files};
-use kubexm_terminal::{Display, Failure, Mode};
-use serde_json::json;
+use kubexm_builder::verbs::keygen::keygen;
+use kubexm_signing::Algorithm;
+use kubexm_terminal::Failure;
 
-use super::trust::failure;
+use crate::context::Context;
 
 /// Make a key pair that bundles are signed with
 ///
@@ -45,35 +45,17 @@ enum Kind {
     Ed25519,
 }
 
-impl From<Kind> for Algorithm {
-    fn from(kind: Kind) -> Self {
-        match kind {
-            Kind::EcdsaP256 => Self::EcdsaP256,
-            Kind::Ed25519 => Self::Ed25519,
-        }
-    }
-}
-
-pub fn run(args: &Args, display: &Display) -> Result<(), Failure> {
-    let password = files::new_password(args.password_file.as_deref()).map_err(failure)?;
-    let key = PrivateKey::generate(args.algorithm.into()).map_err(failure)?;
-    let (private, public) = files::write_pair(&args.name, &key, password.as_ref()).map_err(failure)?;
-    let id = key.public().id();
-    if display.mode() == Mode::Json {
-        let document = json!({
-            "schema": "kubexm.io/keygen/v1",
-            "keyId": id,
-            "algorithm": key.algorithm().name(),
-            "privateKey": private,
-            "publicKey": public,
-            "encrypted": password.is_some(),
-        });
-        display.answer(&document.to_string());
-        return Ok(());
-    }
-    let protection = if password.is_some() { "encrypted" } else { "not encrypted: whoever reads it can sign" };
-    display.answer(&format!("private key {} ({protection})", private.display()));
-    display.answer(&format!("public key  {}", public.display()));
-    display.answer(&format!("key id      {id}"));
-    Ok(())
+pub fn run(args: &Args, context: &Context<'_>) -> Result<(), Failure> {
+    let algorithm = match args.algorithm {
+        Kind::EcdsaP256 => Algorithm::EcdsaP256,
+        Kind::Ed25519 => Algorithm::Ed25519,
+    };
+    context.answer(&keygen(&args.name, algorithm, args.password_file.as_deref())?, |key| {
+        let protection = if key.encrypted { "encrypted" } else { "not encrypted: whoever reads it can sign" };
+        vec![
+            format!("private key {} ({protection})", key.private_key.display()),
+            format!("public key  {}", key.public_key.display()),
+            format!("key id      {}", key.key_id),
+        ]
+    })
 }

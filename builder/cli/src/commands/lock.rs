@@ -1,24 +1,23 @@
 //! `kubexm-bundle lock`.
 
-use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-use kubexm_builder::session::Session;
+use kubexm_builder::session::lockfile;
+use kubexm_builder::verbs::lock::{check, lock, write};
+use kubexm_builder::verbs::update::size;
 use kubexm_files::is_stdout;
-use kubexm_spec::event::EventKind;
-use kubexm_spec::{ExitCode, Lock, counted_of};
-use kubexm_terminal::{Display, Failure, bytes};
-use serde_json::json;
+use kubexm_spec::counted_of;
+use kubexm_spec::lock::LockItem;
+use kubexm_terminal::{Failure, bytes};
 
-use super::fetching::{self, Fetching};
-use super::what::What;
-use super::{kinds, lockfile, written};
+use crate::args::{Fetching, What};
+use crate::context::Context;
 
-/// Write down every artifact by digest, so that a build is the same for everybody
+/// Lock every artifact by digest, so that a build is the same for everybody
 ///
 /// The lock is a text for version control: one field a line, items in a stable order, so that a merge
 /// request shows what changes. `build --locked` builds just what it says; `update` renews it, whole or
-/// item by item. Why each digest is trusted is said of each item:
+/// item by item. Each item says why its digest is trusted:
 ///   pinned             the catalogue that kubexm-bundle was released with has the digest
 ///   overlay            a catalogue overlay of yours has it
 ///   upstream-checksum  upstream publishes it beside the file
@@ -28,8 +27,8 @@ use super::{kinds, lockfile, written};
 ///   pinned-sha256      nobody has signed the package: only build --locked takes it, by this lock
 ///   user, self-built   you gave it, or it is this very program
 ///
-/// Sizes that the catalogue lacks are asked by HEAD, of two places where there are two; what they tell differently, or not at
-/// all, is fetched, and so is what has no digest before.
+/// Sizes that the catalogue lacks are asked by HEAD, of two places where there are two; where they disagree, or report none, the
+/// file is fetched, and so is what has no digest yet.
 ///
 /// Examples:
 ///   kubexm-bundle lock -f cluster.yaml                    # writes cluster.lock.json
@@ -53,40 +52,31 @@ pub struct Args {
     pub json: bool,
 }
 
-pub fn run(args: &Args, session: &Session, display: &Display) -> Result<(), Failure> {
+pub fn run(args: &Args, context: &Context<'_>) -> Result<(), Failure> {
+    let session = context.session;
     let needed = args.what.read(session)?;
     let target = args.output.clone().unwrap_or_else(|| lockfile::default_path(args.what.file.as_deref()));
-    let to_stdout = is_stdout(&target);
-    written::alone(&target, args.json)?;
-    written::apart(&target, &args.what.files(session))?;
-    written::check(&target, &kinds::LOCK, args.force)?;
+    context.check_output(&target)?;
+    check(session, &target, &args.what.selection()?, args.force)?;
     session.advise(&needed.warnings, &needed.notes);
-    let fetching = args.fetching.options();
-    let origins = session.origins(&fetching)?;
-    let locked = fetching::runtime()?.block_on(session.lock(&needed, &origins, fetching.jobs))?;
-    lockfile::write(&target, &locked, args.force, display)?;
-    if !args.json && !to_stdout {
-        locked.items.iter().for_each(|item| display.answer(&lockfile::line(item)));
+    let lock = lock(session, &needed, &args.fetching.options(), context.runtime()?.handle())?;
+    let locked = write(&target, &lock, &needed, args.force, &|content| context.stdout(content))?;
+    if !args.json && !is_stdout(&target) {
+        lock.items.iter().for_each(|item| context.line(line(item)));
     }
-    let total: u64 = locked.blobs().values().sum();
-    display.emit(EventKind::Result {
-        ok: true,
-        exit_code: ExitCode::Ok.code(),
-        summary: format!("{} ({}, {})", target.display(), counted_of(&locked.items, "artifact"), bytes(total)),
-        data: Some(json!({
-            "file": target, "zone": locked.zone, "kubernetes": locked.kubernetes,
-            "artifacts": locked.items.len(), "bytes": total, "trust": trust(&locked), "unverified": needed.doubts,
-            "verified": needed.verified, "notices": needed.notices,
-        })),
-    });
-    Ok(())
+    let (target, artifacts) = (target.display(), counted_of(&lock.items, "artifact"));
+    context.done(format!("{target} ({artifacts}, {})", bytes(locked.bytes)), &locked)
 }
 
-/// How many items are trusted for which reason.
-fn trust(lock: &Lock) -> BTreeMap<String, usize> {
-    let mut counts = BTreeMap::new();
-    for item in &lock.items {
-        *counts.entry(item.trust.to_string()).or_default() += 1;
-    }
-    counts
+/// One item: what, how much, and why its digest is trusted.
+fn line(item: &LockItem) -> String {
+    let platform = item.platform.map(|platform| platform.to_string()).unwrap_or_default();
+    format!(
+        "{:32} {:16} {platform:12} {:>10}  {:17} {}",
+        item.key.to_string(),
+        item.version,
+        bytes(size(item)),
+        item.trust.to_string(),
+        item.digest().short()
+    )
 }

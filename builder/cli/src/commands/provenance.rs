@@ -1,15 +1,12 @@
 //! `kubexm-bundle provenance`.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
-use kubexm_archive::Bundle;
-use kubexm_builder::disk;
-use kubexm_builder::provenance::{Built, provenance};
-use kubexm_builder::session::{Session, is_address};
-use kubexm_spec::{Digest, ExitCode};
-use kubexm_terminal::{Display, Failure};
+use kubexm_builder::verbs::documents::{open, provenance};
+use kubexm_builder::verbs::kinds::PROVENANCE;
+use kubexm_terminal::Failure;
 
-use super::{kinds, sbom};
+use crate::context::{Context, TOOL};
 
 /// Print what a bundle was built from, as an in-toto statement (v1) with SLSA provenance (v1)
 ///
@@ -39,32 +36,9 @@ pub struct Args {
     force: bool,
 }
 
-pub fn run(args: &Args, session: &Session, display: &Display) -> Result<(), Failure> {
-    let to = sbom::Output { file: args.output.as_deref(), kind: &kinds::PROVENANCE, force: args.force };
-    let bundle = to.checked(session.bundle(&args.bundle)?)?;
-    let catalogue = sbom::catalogue(&bundle)?;
-    let sources = sbom::places(&bundle)?;
-    let files = if args.files { files(&args.bundle, &bundle, session)? } else { Vec::new() };
-    let built = Built {
-        subject: sbom::subject(&bundle, &catalogue, sources.as_ref()),
-        bundle_id: bundle.bundle_id(),
-        encoder: (&bundle.layout().encoder, bundle.layout().level),
-        files,
-    };
-    to.give(&provenance(&built), display)
-}
-
-/// Names without folders of the bundle's files, or of the one on a server, and their digests.
-fn files(path: &Path, bundle: &Bundle, session: &Session) -> Result<Vec<(String, Digest)>, Failure> {
-    match is_address(path) {
-        Some(address) => Ok(session.digest_at(address)?.into_iter().collect()),
-        None => bundle.files().iter().map(|path| named(path)).collect(),
-    }
-}
-
-fn named(path: &Path) -> Result<(String, Digest), Failure> {
-    let digest =
-        disk::digest(path).map_err(|e| Failure::new(ExitCode::Disk, format!("cannot read {}: {e}", path.display())))?;
-    let name = path.file_name().unwrap_or(path.as_os_str());
-    Ok((name.to_string_lossy().into_owned(), digest))
+pub fn run(args: &Args, context: &Context<'_>) -> Result<(), Failure> {
+    let (session, output) = (context.session, args.output.as_deref());
+    let bundle = open(session, &args.bundle, output, &PROVENANCE, args.force)?;
+    let document = provenance(session, &args.bundle, &bundle, args.files, TOOL)?;
+    context.give(&document, output, &PROVENANCE, args.force)
 }

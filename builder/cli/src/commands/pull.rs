@@ -2,17 +2,10 @@
 
 use std::path::PathBuf;
 
-use kubexm_archive::Options;
-use kubexm_builder::oci::{Pull, pull};
-use kubexm_builder::session::Session;
-use kubexm_spec::ExitCode;
-use kubexm_spec::event::EventKind;
-use kubexm_terminal::{Display, Failure, bytes};
-use serde_json::json;
+use kubexm_builder::verbs::registry::{PullRequest, pull};
+use kubexm_terminal::{Failure, bytes};
 
-use super::fetching::runtime;
-use super::push::{address, candidate, registry};
-use super::written::check_bundle;
+use crate::context::Context;
 
 /// Fetch a bundle from an OCI registry: the same file that was pushed, byte for byte, with its signatures
 ///
@@ -50,57 +43,26 @@ pub struct Args {
     pub json: bool,
 }
 
-pub fn run(args: &Args, session: &Session, display: &Display) -> Result<(), Failure> {
-    let address = address(&args.address)?;
-    check_bundle(&args.output, None, args.force, args.json)?;
-    let store = session.store(args.cache.as_deref())?;
-    let registry = registry(session, args.jobs)?;
-    let request = Pull {
-        registry: &registry,
-        from: &candidate(session, &address),
-        wanted: &address.wanted,
-        store: &store,
+pub fn run(args: &Args, context: &Context<'_>) -> Result<(), Failure> {
+    context.check_bundle_output(&args.output, None)?;
+    let request = PullRequest {
+        address: &args.address,
         target: &args.output,
-        threads: Options::default().threads,
+        force: args.force,
+        cache: args.cache.as_deref(),
         recode: args.recode,
+        jobs: args.jobs.into(),
     };
-    let pulled = runtime()?
-        .block_on(pull(&request, &|kind| display.emit(kind)))
-        .map_err(|e| Failure::from_error(e.exit_code(), &e))?;
+    let pulled = pull(context.session, &request, context.runtime()?.handle())?;
     if pulled.recoded {
-        let text = format!("{} has other bytes than the file that was pushed", args.output.display());
-        display.emit(EventKind::Warning { text });
+        context.warn(format!("{} has other bytes than the file that was pushed", args.output.display()));
     }
     let signed = match pulled.signatures {
         0 => "unsigned".to_owned(),
         1 => "1 signature, not checked".to_owned(),
         count => format!("{count} signatures, not checked"),
     };
-    display.emit(EventKind::Result {
-        ok: true,
-        exit_code: ExitCode::Ok.code(),
-        summary: format!(
-            "{} ({}{}, manifest {}; {signed}) from {}/{}@{}",
-            args.output.display(),
-            if pulled.delta { "a delta, " } else { "" },
-            bytes(pulled.written.size),
-            pulled.written.manifest,
-            address.host,
-            address.repository,
-            pulled.digest,
-        ),
-        data: Some(json!({
-            "schema": "kubexm.io/pull/v1",
-            "file": args.output,
-            "size": pulled.written.size,
-            "manifest": pulled.written.manifest,
-            "bundleId": pulled.written.bundle_id,
-            "address": format!("oci://{}/{}@{}", address.host, address.repository, pulled.digest),
-            "digest": pulled.digest,
-            "signatures": pulled.signatures,
-            "delta": pulled.delta,
-            "recoded": pulled.recoded,
-        })),
-    });
-    Ok(())
+    let (file, delta) = (args.output.display(), if pulled.delta { "a delta, " } else { "" });
+    let (size, manifest, from) = (bytes(pulled.size), pulled.manifest, pulled.address.trim_start_matches("oci://"));
+    context.done(format!("{file} ({delta}{size}, manifest {manifest}; {signed}) from {from}"), &pulled)
 }

@@ -2,17 +2,11 @@
 
 use std::path::PathBuf;
 
-use kubexm_archive::Bundle;
-use kubexm_builder::oci::{Address, Push, Pushed, push};
-use kubexm_builder::session::Session;
-use kubexm_spec::event::EventKind;
-use kubexm_spec::{ExitCode, counted};
-use kubexm_terminal::{Display, Failure, bytes};
-use kubexm_transport::{HttpClient, HttpOptions, ImageCandidate, OciRegistry};
-use serde_json::json;
+use kubexm_builder::verbs::registry::{PushRequest, push};
+use kubexm_spec::counted;
+use kubexm_terminal::{Failure, bytes};
 
-use super::fetching::runtime;
-use super::sbom;
+use crate::context::{Context, TOOL};
 
 /// Put a bundle into an OCI registry, as one artifact
 ///
@@ -47,92 +41,23 @@ pub struct Args {
     pub json: bool,
 }
 
-pub fn run(args: &Args, session: &Session, display: &Display) -> Result<(), Failure> {
-    let address = address(&args.address)?;
-    let bundle = session.bundle(&args.bundle)?;
-    let sbom = if args.no_sbom { None } else { bill(&bundle)? };
-    let pushed = runtime()?.block_on(send(args, &address, &bundle, sbom, (session, display)))?;
-    display.emit(EventKind::Result {
-        ok: true,
-        exit_code: ExitCode::Ok.code(),
-        summary: format!(
-            "{}/{}@{} ({}; {} sent, {}; {} mounted, {} were there)",
-            address.host,
-            address.repository,
-            pushed.digest,
-            address.wanted,
-            counted(pushed.sent.0 as u64, "blob"),
-            bytes(pushed.sent.1),
-            pushed.mounted,
-            pushed.present,
-        ),
-        data: Some(json!({
-            "schema": "kubexm.io/push/v1",
-            "address": format!("oci://{}/{}@{}", address.host, address.repository, pushed.digest),
-            "reference": address.to_string(),
-            "digest": pushed.digest,
-            "manifest": bundle.manifest_digest(),
-            "size": pushed.size,
-            "sent": { "blobs": pushed.sent.0, "bytes": pushed.sent.1 },
-            "mounted": pushed.mounted,
-            "present": pushed.present,
-            "referrers": pushed.referrers.iter()
-                .map(|(kind, digest)| json!({ "artifactType": kind, "digest": digest })).collect::<Vec<_>>(),
-        })),
-    });
-    Ok(())
-}
-
-async fn send(
-    args: &Args,
-    address: &Address,
-    bundle: &Bundle,
-    sbom: Option<Vec<u8>>,
-    (session, display): (&Session, &Display),
-) -> Result<Pushed, Failure> {
-    let registry = registry(session, args.jobs)?;
-    let to = registry.repository(&candidate(session, address), &args.mount_from).await;
-    let to = to.map_err(|e| Failure::from_error(e.exit_code(), &e))?;
-    let request = Push { bundle, to: &to, wanted: &address.wanted, sbom, jobs: args.jobs.into() };
-    push(&request, &|kind| display.emit(kind)).await.map_err(|e| Failure::from_error(e.exit_code(), &e))
-}
-
-/// The bytes that `kubexm-bundle sbom --format cyclonedx` prints; none where a bundle carries no catalogue.
-fn bill(bundle: &Bundle) -> Result<Option<Vec<u8>>, Failure> {
-    if bundle.find("catalogue.json").is_none() {
-        return Ok(None);
-    }
-    let catalogue = sbom::catalogue(bundle)?;
-    let document = {
-        let sources = sbom::places(bundle)?;
-        kubexm_builder::sbom::cyclonedx(&sbom::subject(bundle, &catalogue, sources.as_ref()))
+pub fn run(args: &Args, context: &Context<'_>) -> Result<(), Failure> {
+    let request = PushRequest {
+        address: &args.address,
+        mount_from: &args.mount_from,
+        sbom: !args.no_sbom,
+        jobs: args.jobs.into(),
+        tool: TOOL,
     };
-    Ok(Some(format!("{document:#}\n").into_bytes()))
-}
-
-/// What a user wrote after the bundle.
-pub fn address(text: &str) -> Result<Address, Failure> {
-    text.parse().map_err(|problem: String| {
-        Failure::new(
-            ExitCode::Usage,
-            format!("the address is not of the form oci://HOST/REPO[:TAG|@DIGEST]: {problem}"),
-        )
-    })
-}
-
-/// The repository of an address, with what was said about the network.
-pub fn candidate(session: &Session, address: &Address) -> ImageCandidate {
-    ImageCandidate {
-        plain_http: session.network().plain_http,
-        ca_file: session.network().ca_file.clone(),
-        ..ImageCandidate::new(&address.host, &address.repository)
-    }
-}
-
-/// Clients that send or fetch so many blobs at once.
-pub fn registry(session: &Session, jobs: u16) -> Result<OciRegistry, Failure> {
-    let jobs = usize::from(jobs);
-    let options = HttpOptions { parallel: jobs, parallel_per_host: jobs, ..session.http_options(true) };
-    let http = HttpClient::new(options).map_err(|e| Failure::from_error(e.exit_code(), &e))?;
-    Ok(OciRegistry::new(http, session.credentials()))
+    let pushed = push(context.session, &args.bundle, &request, context.runtime()?.handle())?;
+    let summary = format!(
+        "{} ({}; {} sent, {}; {} mounted, {} were there)",
+        pushed.address.trim_start_matches("oci://"),
+        pushed.wanted,
+        counted(pushed.sent.blobs as u64, "blob"),
+        bytes(pushed.sent.bytes),
+        pushed.mounted,
+        pushed.present,
+    );
+    context.done(summary, &pushed)
 }

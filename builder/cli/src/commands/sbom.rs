@@ -1,19 +1,11 @@
 //! `kubexm-bundle sbom`.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
-use kubexm_archive::Bundle;
-use kubexm_builder::complete;
-use kubexm_builder::sbom::{self, Subject};
-use kubexm_builder::session::Session;
-use kubexm_builder::sources;
-use kubexm_files::Kind;
-use kubexm_manifests::Catalogue;
-use kubexm_spec::{Sources, names};
-use kubexm_terminal::{Display, Failure};
-use serde_json::Value;
+use kubexm_builder::verbs::documents::{self, open, sbom};
+use kubexm_terminal::Failure;
 
-use super::{kinds, written};
+use crate::context::{Context, TOOL};
 
 /// Print a bill of materials: every artifact with version, licence where upstream's is known, digest and origin
 ///
@@ -48,74 +40,12 @@ enum Format {
     Spdx,
 }
 
-pub fn run(args: &Args, session: &Session, display: &Display) -> Result<(), Failure> {
-    let kind = match args.format {
-        Format::Cyclonedx => &kinds::CYCLONEDX,
-        Format::Spdx => &kinds::SPDX,
+pub fn run(args: &Args, context: &Context<'_>) -> Result<(), Failure> {
+    let format = match args.format {
+        Format::Cyclonedx => documents::Format::Cyclonedx,
+        Format::Spdx => documents::Format::Spdx,
     };
-    let to = Output { file: args.output.as_deref(), kind, force: args.force };
-    let bundle = to.checked(session.bundle(&args.bundle)?)?;
-    let catalogue = catalogue(&bundle)?;
-    let sources = places(&bundle)?;
-    let subject = subject(&bundle, &catalogue, sources.as_ref());
-    let document = match args.format {
-        Format::Cyclonedx => sbom::cyclonedx(&subject),
-        Format::Spdx => sbom::spdx(&subject),
-    };
-    to.give(&document, display)
-}
-
-/// The catalogue that the bundle carries.
-pub fn catalogue(bundle: &Bundle) -> Result<Catalogue, Failure> {
-    complete::catalogue(bundle).map_err(|e| Failure::from_error(e.exit_code(), &e))
-}
-
-/// Where the artifacts of a bundle are from.
-pub fn places(bundle: &Bundle) -> Result<Option<Sources>, Failure> {
-    sources::of(bundle).map_err(|e| Failure::from_error(e.exit_code(), &e))
-}
-
-/// What documents about a bundle are made of.
-pub fn subject<'a>(bundle: &'a Bundle, catalogue: &'a Catalogue, sources: Option<&'a Sources>) -> Subject<'a> {
-    Subject {
-        sources,
-        manifest: bundle.manifest(),
-        digest: bundle.manifest_digest(),
-        catalogue,
-        tool: (names::BUILDER, env!("CARGO_PKG_VERSION")),
-        tool_licence: env!("CARGO_PKG_LICENSE"),
-    }
-}
-
-/// Where a document about a bundle goes: a file other than the bundle's own, or standard output.
-pub struct Output<'a> {
-    /// None: standard output.
-    pub file: Option<&'a Path>,
-    /// Of the document.
-    pub kind: &'a Kind,
-    /// Replace another file.
-    pub force: bool,
-}
-
-impl Output<'_> {
-    /// The bundle, when the document may be written beside it.
-    pub fn checked(&self, bundle: Bundle) -> Result<Bundle, Failure> {
-        if let Some(path) = self.file {
-            written::apart(path, &bundle.files())?;
-            written::check(path, self.kind, self.force)?;
-        }
-        Ok(bundle)
-    }
-
-    /// Writes the document.
-    pub fn give(&self, document: &Value, display: &Display) -> Result<(), Failure> {
-        let text = format!("{document:#}\n");
-        match self.file {
-            Some(path) => written::put(path, self.kind, self.force, text.as_bytes(), display),
-            None => {
-                display.answer(&text);
-                Ok(())
-            }
-        }
-    }
+    let (output, force) = (args.output.as_deref(), args.force);
+    let bundle = open(context.session, &args.bundle, output, format.kind(), force)?;
+    context.give(&sbom(&bundle, format, TOOL)?, output, format.kind(), force)
 }

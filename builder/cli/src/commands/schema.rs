@@ -1,7 +1,9 @@
 //! `kubexm-bundle schema`.
 
 use kubexm_spec::{ExitCode, cluster};
-use kubexm_terminal::{Display, Failure};
+use kubexm_terminal::Failure;
+
+use crate::context::Context;
 
 /// Print the JSON Schema of cluster.yaml, so that editors complete it
 ///
@@ -16,9 +18,9 @@ use kubexm_terminal::{Display, Failure};
 #[command(verbatim_doc_comment)]
 pub struct Args {}
 
-pub fn run(_: &Args, display: &Display) -> Result<(), Failure> {
+pub fn run(_: &Args, context: &Context<'_>) -> Result<(), Failure> {
     let text = serde_json::to_string_pretty(&cluster::schema())
         .map_err(|e| Failure::new(ExitCode::Internal, format!("the schema cannot be written: {e}")))?;
-    display.answer(&text);
+    context.line(text);
     Ok(())
 }

@@ -211,7 +211,11 @@ fn what_a_mirror_of_zone_cn_lacks_comes_from_the_next_one_or_from_the_origin() {
     let check = world.run(&["zone", "check", "-f", "cluster.yaml"]).must(ExitCode::Ok);
     assert_contains(
         &check.out,
-        &["ok   binary/runc", "https://files.m.daocloud.io/github.com/opencontainers/runc", "0 that can be had"],
+        &[
+            "ok   binary/runc",
+            "https://files.m.daocloud.io/github.com/opencontainers/runc",
+            "0 that can be found nowhere",
+        ],
     );
     // The check asks everybody, the build nobody in vain.
     let probed = world.internet.asked("registry.k8s.io/");

@@ -76,7 +76,7 @@ fn what_a_cluster_rests_on_that_nobody_has_checked_is_reported_before_anything_i
         &ended.err,
         &[
             "warning: unverified: Kubernetes 1.34.99: the catalogue does not know this patch",
-            "warning: unverified: Kubernetes 1.34.99: no kubeadm of patches from 11 was asked",
+            "warning: unverified: Kubernetes 1.34.99: no kubeadm of patches from 11 was run for its images",
         ],
     );
     let document = build("v1.34.99", &["--json"]).document();
@@ -87,7 +87,7 @@ fn what_a_cluster_rests_on_that_nobody_has_checked_is_reported_before_anything_i
     let explained = |item: &str, more: &[&str]| {
         site.run(&[&["explain", item, "--kubernetes", "v1.34.11"], more].concat()).must(ExitCode::Ok)
     };
-    assert_contains(&explained("pause", &[]).out, &["doubt", "no kubeadm of patches from 11 was asked"]);
+    assert_contains(&explained("pause", &[]).out, &["doubt", "no kubeadm of patches from 11 was run for its images"]);
     assert!(!explained("runc", &[]).out.contains("doubt"));
     let document = explained("pause", &["--json"]).document();
     assert_eq!(document["items"][0]["unverified"].as_array().unwrap().len(), 1, "{document}");

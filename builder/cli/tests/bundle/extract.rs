@@ -53,7 +53,7 @@ fn what_is_there_stays_unless_force_is_said_and_then_nothing_else_is_written() {
     let site = sample();
     site.write("here/a.txt", "mine");
     let both = ["file/a.txt", "file/big.bin", "-C", "here"];
-    assert_contains(&extract(&site, &both, ExitCode::Usage).1, &["here/a.txt is there already", "--force"]);
+    assert_contains(&extract(&site, &both, ExitCode::Usage).1, &["here/a.txt already exists", "--force"]);
     assert_eq!(names(&site.path("here")), ["a.txt"]);
     assert_eq!(std::fs::read_to_string(site.path("here/a.txt")).unwrap(), "mine");
     extract(&site, &[&both[..], &["--force"]].concat(), ExitCode::Ok);

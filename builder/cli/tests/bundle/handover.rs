@@ -185,7 +185,7 @@ fn an_unsigned_folder_says_what_its_sums_are_worth() {
     assert_contains(&hand_over(&site, &[]).must(ExitCode::Ok).out, &["not signed"]);
     sums_hold(&site);
     let page = std::fs::read_to_string(site.path("folder/README.txt")).unwrap();
-    assert_contains(&page, &["Nobody signed"]);
+    assert_contains(&page, &["These sums are not signed"]);
     assert!(!page.contains("openssl") && !page.contains("--key"), "{page}");
     assert!(!names(&site.path("folder")).iter().any(|name| name.ends_with(".sig") || name.ends_with(".pub")));
 }
@@ -311,7 +311,7 @@ fn a_bundle_that_was_signed_before_says_how_that_is_checked_where_the_sums_are_n
     hand_over(&site, &[]).must(ExitCode::Ok);
     sums_hold(&site);
     let page = std::fs::read_to_string(site.path("folder/README.txt")).unwrap();
-    assert_contains(&page, &["Nobody signed these sums", "ANOTHER way", "every byte in the bundle"]);
+    assert_contains(&page, &["These sums are not signed", "ANOTHER way", "every byte in the bundle"]);
     std::fs::copy(site.path("a.pub"), site.path("folder/release.pub")).unwrap();
     let check = command(&page, "kubexm-bundle verify");
     let check = check.replacen("kubexm-bundle", assert_cmd::cargo::cargo_bin("kubexm-bundle").to_str().unwrap(), 1);

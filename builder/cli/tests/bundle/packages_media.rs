@@ -42,7 +42,7 @@ fn a_dvd_of_reds_family_is_read_as_its_vendor_lays_it_out_and_what_it_lacks_is_r
     for mirror in ["./iso", &site.path("iso").display().to_string(), &folder] {
         let ended = resolve(&site, "rocky-9", &["app", "--mirror", mirror]).must(ExitCode::Ok);
         assert_contains(&ended.out, &["app 1-1.el9 x86_64", "tool 1-1.el9 x86_64", "2 packages"]);
-        assert_contains(&ended.err, &["rocky-9: extras is not on", "is left out"]);
+        assert_contains(&ended.err, &["rocky-9: extras is not on", "are left out"]);
     }
     let document = resolve(&site, "rocky-9", &["app", "--mirror", "./iso", "--json"]).must(ExitCode::Ok).document();
     assert_eq!(document["packages"][0]["url"], format!("{folder}/BaseOS/Packages/app.rpm"));

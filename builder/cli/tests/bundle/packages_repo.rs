@@ -407,7 +407,7 @@ fn a_folder_with_what_is_no_whole_package_or_one_of_two_is_refused_by_its_name()
     refused("twins", &["a.deb", "both kubexm-test-one 1.0-1 all", "keep the right one"]);
     std::fs::create_dir(site.path("link")).unwrap();
     std::os::unix::fs::symlink("/nowhere", site.path("link/x.deb")).unwrap();
-    refused("link", &["x.deb", "leads nowhere"]);
+    refused("link", &["x.deb", "dangling link"]);
 
     deb(&site, "a place", "kubexm-test-one", "");
     let run = site.run(&["packages", "repo", "a place", "--sign-key", "site.key", "--json"]).must(ExitCode::Ok);

@@ -364,7 +364,7 @@ fn a_program_that_signs_is_held_against_the_public_key() {
     let foreign = by_program(&site, "openssl dgst -sha256 -sign c.key", &[]).must(ExitCode::BundleUntrusted).err;
     assert_contains(
         &foreign,
-        &["no ecdsa-p256-sha256 signature of manifest.json", &key_id(&site, "a.pub"), "nothing was stored"],
+        &["not an ecdsa-p256-sha256 signature of manifest.json", &key_id(&site, "a.pub"), "nothing was stored"],
     );
     let other_bytes = by_program(&site, "printf x | openssl dgst -sha256 -sign a.key", &[]);
     other_bytes.must(ExitCode::BundleUntrusted);

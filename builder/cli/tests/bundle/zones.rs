@@ -47,7 +47,7 @@ fn the_old_variable_is_read_with_a_warning_and_the_new_one_without() {
     let new = dry_run(&site, &[("KMZONE", "new.yaml"), ("KKZONE", "old.yaml")], &[]);
     assert_eq!(new.document()["warnings"], serde_json::json!([]));
     // Whom the nearest word overrules is reported, and nobody who says the same.
-    let overruled = ["KKZONE says old.yaml", "spec.bundle.zone says"];
+    let overruled = ["KKZONE sets old.yaml", "spec.bundle.zone sets"];
     let notes = new.document()["notes"].clone();
     for (note, word) in notes.as_array().unwrap().iter().zip(overruled) {
         assert_contains(note.as_str().unwrap(), &["zone new.yaml of KMZONE is used", word]);

@@ -170,7 +170,7 @@ mod tests {
     #[tokio::test]
     async fn who_does_not_end_or_does_not_stop_talking_is_killed() {
         let short = Limits { time: Duration::from_millis(300), ..LIMITS };
-        assert!(shell(&Sandbox::default(), "while :; do :; done", short).await.unwrap_err().contains("not done"));
+        assert!(shell(&Sandbox::default(), "while :; do :; done", short).await.unwrap_err().contains("not finished"));
         let endless = "while :; do echo aaaaaaaaaaaaaaaaaaaaaaaaaaaaa; done";
         assert!(shell(&Sandbox::default(), endless, LIMITS).await.unwrap_err().contains("more than 4096 bytes"));
         let loud = "while :; do echo aaaaaaaaaaaaaaaaaaaaaaaaaaaaa >&2; done";

@@ -15,22 +15,14 @@ pub(crate) const PIECE: usize = 4 << 20;
 const ALIGNMENT: usize = 4096;
 
 /// How what was written is read again.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
 pub enum ReadBack {
     /// `O_DIRECT`: from the medium, past the page cache.
+    #[serde(rename = "direct")]
     Direct,
     /// The file system takes no `O_DIRECT`: written out, dropped from the page cache (`POSIX_FADV_DONTNEED`), read again.
+    #[serde(rename = "cache-dropped")]
     Dropped,
-}
-
-impl ReadBack {
-    /// For machines.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Direct => "direct",
-            Self::Dropped => "cache-dropped",
-        }
-    }
 }
 
 /// The file system's name and the most bytes of one file, where that is less than bundles have.

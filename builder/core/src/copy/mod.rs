@@ -30,7 +30,8 @@ use file::Doing;
 use items::{Item, There};
 
 /// What was done with a file.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
+#[serde(rename_all = "camelCase")]
 pub enum Done {
     /// It was not there.
     Copied,
@@ -38,17 +39,6 @@ pub enum Done {
     Replaced,
     /// It was there, byte for byte.
     Skipped,
-}
-
-impl Done {
-    /// For machines.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Copied => "copied",
-            Self::Replaced => "replaced",
-            Self::Skipped => "skipped",
-        }
-    }
 }
 
 /// One file in the target.

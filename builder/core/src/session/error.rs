@@ -4,16 +4,23 @@ use std::io;
 use std::path::PathBuf;
 
 use kubexm_archive::ArchiveError;
-use kubexm_files::{InputError, MaterialError};
+use kubexm_files::{InputError, MaterialError, OutputError};
 use kubexm_manifests::os::UnknownOs;
 use kubexm_manifests::{CatalogueError, RequireError, Zone};
+use kubexm_packages::trust::SignError;
+use kubexm_signing::SigningError;
 use kubexm_spec::yaml::Problems;
 use kubexm_spec::{Arch, ExitCode, ExitError, error_chain, names};
 use kubexm_transport::TransportError;
 
 use crate::BuildError;
+use crate::copy::CopyError;
 use crate::credentials::Found;
+use crate::extract::ExtractError;
+use crate::flat_repo::FlatError;
+use crate::hand_over::HandOverError;
 use crate::images_list::BadLine;
+use crate::oci::OciError;
 use crate::origins::packages::PackagesError;
 use crate::packages::WrongMirror;
 
@@ -182,6 +189,38 @@ pub enum SessionError {
     /// Texts that cluster.yaml names cannot be carried.
     #[error("{}", MaterialError::all(.0))]
     Materials(Vec<MaterialError>),
+    /// What is asked for cannot be done.
+    #[error("{problem}")]
+    Refused {
+        /// How a program ends on it.
+        code: ExitCode,
+        /// What, and how to mend it.
+        problem: String,
+    },
+    /// An output cannot be written.
+    #[error(transparent)]
+    Output(#[from] OutputError),
+    /// A key, a signature or a signer cannot be used.
+    #[error(transparent)]
+    Signing(#[from] SigningError),
+    /// The OpenPGP key of a site cannot be used.
+    #[error(transparent)]
+    SiteKey(#[from] SignError),
+    /// Something cannot be taken out of a bundle.
+    #[error(transparent)]
+    Extract(Box<ExtractError>),
+    /// A bundle cannot be copied.
+    #[error(transparent)]
+    Copy(Box<CopyError>),
+    /// There is no hand-over folder.
+    #[error(transparent)]
+    HandOver(Box<HandOverError>),
+    /// A registry that bundles are pushed to and pulled from.
+    #[error(transparent)]
+    Registry(Box<OciError>),
+    /// A folder of packages cannot be made a repository.
+    #[error(transparent)]
+    Repository(Box<FlatError>),
     /// Files that go into the bundle hold credentials.
     #[error(
         "credentials would be readable by everyone who has the bundle; leave these files out, or allow each with \
@@ -194,13 +233,28 @@ pub enum SessionError {
     },
 }
 
-impl From<BuildError> for SessionError {
-    fn from(error: BuildError) -> Self {
-        Self::Build(Box::new(error))
-    }
+/// Errors that are too large to lie in every result.
+macro_rules! boxed {
+    ($($variant:ident($error:ty)),*) => {$(
+        impl From<$error> for SessionError {
+            fn from(error: $error) -> Self {
+                Self::$variant(Box::new(error))
+            }
+        }
+    )*};
+}
+
+boxed! {
+    Build(BuildError), Extract(ExtractError), Copy(CopyError), HandOver(HandOverError), Registry(OciError),
+    Repository(FlatError)
 }
 
 impl SessionError {
+    /// An error in words.
+    pub(crate) fn refused(code: ExitCode, problem: impl Into<String>) -> Self {
+        Self::Refused { code, problem: problem.into() }
+    }
+
     /// The exit code of a program that ends with it.
     pub fn exit_code(&self) -> ExitCode {
         match self {
@@ -231,6 +285,15 @@ impl SessionError {
             Self::Input(error) => error.exit_code(),
             Self::Materials(errors) => MaterialError::exit_code_of(errors),
             Self::Credentials { .. } => ExitCode::InlineSecret,
+            Self::Refused { code, .. } => *code,
+            Self::Output(error) => error.exit_code(),
+            Self::Signing(error) => error.exit_code(),
+            Self::SiteKey(error) => error.exit_code(),
+            Self::Extract(error) => error.exit_code(),
+            Self::Copy(error) => error.exit_code(),
+            Self::HandOver(error) => error.exit_code(),
+            Self::Registry(error) => error.exit_code(),
+            Self::Repository(error) => error.exit_code(),
         }
     }
 }

@@ -105,4 +105,16 @@ impl Session {
     pub fn report(&self, event: EventKind) {
         (self.events)(event);
     }
+
+    /// Reports an event of work whose only answer is a document: not where nothing else is read ([`Network::quiet`]).
+    pub fn report_to_people(&self, event: EventKind) {
+        if !self.network.quiet {
+            self.report(event);
+        }
+    }
+
+    /// The same of how far it is.
+    pub fn progress(&self, what: &str, (done, total): (u64, Option<u64>), unit: &str) {
+        self.report_to_people(EventKind::Progress { what: what.to_owned(), done, total, unit: unit.to_owned() });
+    }
 }

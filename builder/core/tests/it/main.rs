@@ -3,5 +3,7 @@
 
 mod apt_referee;
 mod network_charts;
+mod operator;
 mod packages;
 mod session;
+mod verbs;

@@ -40,7 +40,7 @@ pub fn run(args: &Args, display: &Display) -> Result<(), Failure> {
         display.emit(EventKind::Progress { what: "verify".into(), done, total: Some(total), unit: "bytes".into() });
     };
     if let Some(path) = &args.output {
-        output::check(path, &output::INVENTORY, args.force)?;
+        kubexm_files::check(path, &output::INVENTORY, args.force)?;
     }
     let mut blobs = Vec::new();
     for path in &args.bundles {
@@ -55,7 +55,12 @@ pub fn run(args: &Args, display: &Display) -> Result<(), Failure> {
     }
     let text = Inventory::of_blobs(blobs).to_json();
     match &args.output {
-        Some(path) => output::put(path, &output::INVENTORY, args.force, text.as_bytes(), display),
+        Some(path) => {
+            let stdout = |content: &[u8]| {
+                display.give(content);
+            };
+            Ok(kubexm_files::put(path, &output::INVENTORY, args.force, text.as_bytes(), &stdout)?)
+        }
         None => {
             display.answer(text.trim_end());
             Ok(())

@@ -57,7 +57,7 @@ enum Planned {
 
 pub fn run(args: &Args, display: &Display) -> Result<(), Failure> {
     if let Some(path) = &args.output {
-        output::check(path, &output::PLAN, args.force)?;
+        kubexm_files::check(path, &output::PLAN, args.force)?;
     }
     let shell = Shell::looking(display)?;
     let (session, bundle, hosts) = (shell.session(), args.bundle.options(), args.hosts.options());
@@ -86,7 +86,10 @@ fn give(
     match &args.output {
         Some(path) => {
             let content = if args.text { summary::long(plan).into_bytes() } else { plan_file::to_json(plan)? };
-            output::put(path, &output::PLAN, args.force, &content, display)?;
+            let stdout = |content: &[u8]| {
+                display.give(content);
+            };
+            kubexm_files::put(path, &output::PLAN, args.force, &content, &stdout)?;
         }
         None if args.text || display.mode() == Mode::Terminal => display.answer(&summary::long(plan)),
         None => display.answer(&String::from_utf8_lossy(&plan_file::to_json(plan)?)),

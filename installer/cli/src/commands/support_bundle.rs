@@ -47,7 +47,7 @@ pub fn run(args: &Args, display: &Display) -> Result<(), Failure> {
         let text = "-o - and --json both write to standard output; choose one of them";
         return Err(Failure::new(ExitCode::Usage, text));
     }
-    output::check(&output, &output::SUPPORT_BUNDLE, args.force)?;
+    kubexm_files::check(&output, &output::SUPPORT_BUNDLE, args.force)?;
     let collection = Collection::of(&cluster, args.runs)?;
     let files = output::write_with(&output, &output::SUPPORT_BUNDLE, args.force, |to| collection.write(to))?;
     let runs = collection.runs();

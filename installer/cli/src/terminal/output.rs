@@ -7,7 +7,7 @@ use flate2::read::GzDecoder;
 use kubexm_files::{Access, Kind, OutputError, Writer, head, is_stdout};
 use kubexm_session::SessionError;
 use kubexm_spec::ExitCode;
-use kubexm_terminal::{Display, Failure};
+use kubexm_terminal::Failure;
 
 /// A plan, as JSON or as text.
 pub const PLAN: Kind = Kind { name: "a plan", recognise: Some(is_plan), access: Access::Private };
@@ -37,24 +37,6 @@ fn is_inventory(file: &mut dyn Read) -> bool {
 /// The name in the first tar header.
 fn is_support_bundle(file: &mut dyn Read) -> bool {
     head(&mut GzDecoder::new(file), 100).starts_with(b"kubexm-support-")
-}
-
-/// What is wrong with the place of an output is reported before any host is asked.
-pub fn check(path: &Path, kind: &Kind, force: bool) -> Result<(), Failure> {
-    match is_stdout(path) {
-        true => Ok(()),
-        false => kubexm_files::check(path, kind, force).map_err(failure),
-    }
-}
-
-/// Writes a text.
-pub fn put(path: &Path, kind: &Kind, force: bool, content: &[u8], display: &Display) -> Result<(), Failure> {
-    if is_stdout(path) {
-        // What cannot be written is reported at the end of the program.
-        display.give(content);
-        return Ok(());
-    }
-    kubexm_files::write(path, kind, force, content).map_err(failure)
 }
 
 /// Writes bytes that are no text, piece by piece.

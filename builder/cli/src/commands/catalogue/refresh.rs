@@ -1,19 +1,15 @@
 //! `kubexm-bundle catalogue refresh`.
 
-use std::collections::BTreeSet;
 use std::path::PathBuf;
 
-use kubexm_builder::refresh::{Ask, Refreshed, refresh, text};
-use kubexm_builder::session::{Selection, Session};
+use kubexm_builder::session::Selection;
+use kubexm_builder::verbs::refresh::{Refreshed, Request, refresh};
 use kubexm_files::is_stdout;
-use kubexm_manifests::{Catalogue, Notice, Zone, notices, require};
-use kubexm_spec::yaml::nearest;
-use kubexm_spec::{ArtifactKey, Cluster, ExitCode};
-use kubexm_terminal::{Display, Failure, Mode};
-use serde_json::{Value, json};
+use kubexm_terminal::Failure;
 
-use super::super::fetching::{self, Fetching};
-use super::super::{clock, kinds, written};
+use crate::args::Fetching;
+use crate::context::Context;
+use crate::environment::source_date;
 
 /// Ask origins what is newer than this program's catalogue, and write it as an overlay
 ///
@@ -28,14 +24,14 @@ use super::super::{clock, kinds, written};
 ///   kubexm-bundle catalogue refresh --component kubelet --component containerd --zone inside.yaml
 #[derive(Debug, clap::Args)]
 #[command(verbatim_doc_comment)]
-pub struct Refresh {
+pub struct Args {
     /// Only these programs and charts
     #[arg(long = "component", value_name = "NAME")]
     components: Vec<String>,
     /// Where the overlay is written
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
-    /// Say what this cluster would get by it
+    /// Also show what this cluster would get
     #[arg(short = 'f', long = "file", value_name = "FILE")]
     file: Option<PathBuf>,
     /// Overlays that are known already
@@ -54,177 +50,67 @@ pub struct Refresh {
     fetching: Fetching,
 }
 
-/// A version that a cluster would get.
-struct Effect {
-    name: String,
-    now: String,
-    then: String,
-}
-
-/// What a cluster would get.
-#[derive(Default)]
-struct Effects {
-    all: Vec<Effect>,
-    /// Why nothing can be compared: it cannot be made with the catalogue as it is, or not with the overlay either.
-    note: Option<String>,
-}
-
-pub fn run(args: &Refresh, session: &Session, display: &Display) -> Result<(), Failure> {
-    let catalogue = session.catalogue(&args.catalogue)?;
-    let cluster = args.file.as_deref().map(|file| session.cluster(Some(file), None)).transpose()?;
-    let cluster = cluster.map(|(_, cluster)| cluster);
-    let only: BTreeSet<String> = args.components.iter().cloned().collect();
-    known(&only, &catalogue)?;
-    let source_date = clock::source_date()?;
+pub fn run(args: &Args, context: &Context<'_>) -> Result<(), Failure> {
     if let Some(target) = &args.output {
-        written::alone(target, args.json)?;
-        written::apart(target, &inputs(args, session))?;
-        written::check(target, &kinds::OVERLAY, args.force)?;
+        context.check_output(target)?;
     }
-    let choice = session.zone(args.zone.as_deref(), cluster.as_ref())?;
-    session.advise(&choice.warnings, &choice.notes);
-    let day = session.today(source_date);
-    let mut found = ask(args, session, &catalogue, &choice.zone, &only)?;
-    let overlay = text(&found, &day);
-    // Before anything else can fail: origins count requests.
-    if let (Some(target), Some(overlay)) = (&args.output, &overlay) {
-        written::put(target, &kinds::OVERLAY, args.force, overlay.as_bytes(), display)?;
-    }
-    let effects = effects(&catalogue, overlay.as_deref(), cluster.as_ref())?;
-    if let (Some(file), Some(note)) = (&args.file, &effects.note) {
-        found.notes.push(format!("{}: {note}", file.display()));
-    }
-    let ended = ended(&catalogue, cluster.as_ref(), &day);
-    match display.mode() {
-        Mode::Json => display.answer(&document(args, &found, &effects, &ended, overlay.is_some()).to_string()),
-        _ => show(args, session, display, (&found, &effects, &ended)),
-    }
-    Ok(())
-}
-
-/// The files on this machine that are read.
-fn inputs(args: &Refresh, session: &Session) -> Vec<PathBuf> {
-    let Refresh { file, catalogue, zone, .. } = args;
-    session.inputs(&Selection {
-        file: file.clone(),
-        catalogue: catalogue.clone(),
-        zone: zone.clone(),
+    let selection = Selection {
+        file: args.file.clone(),
+        catalogue: args.catalogue.clone(),
+        zone: args.zone.clone(),
+        source_date: source_date()?,
         ..Selection::default()
+    };
+    let request = Request {
+        components: &args.components,
+        output: args.output.as_deref(),
+        force: args.force,
+        selection: &selection,
+        fetching: &args.fetching.options(),
+    };
+    let stdout = |content: &[u8]| context.stdout(content);
+    let refreshed = refresh(context.session, &request, &stdout, context.runtime()?.handle())?;
+    context.answer(&refreshed, |found| {
+        let (news, conclusion) = (news(found), conclusion(args, found));
+        // On standard error where the overlay is the only thing on standard output.
+        if args.output.as_deref().is_some_and(is_stdout) {
+            let warnings: Vec<String> = found.notices.iter().map(ToString::to_string).collect();
+            context.session.advise(&warnings, &[&*news, &found.notes, &conclusion].concat());
+            return Vec::new();
+        }
+        let notes = found.notes.iter().map(|note| format!("note: {note}"));
+        let notices = found.notices.iter().map(|notice| format!("warning: {notice}"));
+        news.into_iter().chain(notes).chain(notices).chain(conclusion).collect()
     })
 }
 
-fn ask(
-    args: &Refresh,
-    session: &Session,
-    catalogue: &Catalogue,
-    zone: &Zone,
-    only: &BTreeSet<String>,
-) -> Result<Refreshed, Failure> {
-    if args.fetching.offline {
-        let text = "catalogue refresh asks origins what is newer: leave out --offline".to_owned();
-        return Err(Failure::new(ExitCode::Usage, text));
-    }
-    let origins = session.origins(&args.fetching.options())?;
-    let ask = Ask { catalogue, zone, only, origins: &origins };
-    Ok(fetching::runtime()?.block_on(refresh(ask))?)
-}
-
-/// Names that the catalogue does not have are slips.
-fn known(only: &BTreeSet<String>, catalogue: &Catalogue) -> Result<(), Failure> {
-    let all = || catalogue.components.keys().chain(catalogue.features.keys()).map(String::as_str);
-    match only.iter().find(|name| !all().any(|known| known == name.as_str())) {
-        None => Ok(()),
-        Some(name) => {
-            let near: Vec<&str> = nearest(name, all()).into_iter().take(3).collect();
-            let text = format!("the catalogue knows no {name}; nearest: {}", near.join(", "));
-            Err(Failure::new(ExitCode::UnknownVersion, text))
-        }
-    }
-}
-
-/// The versions of a cluster that are others with the overlay.
-fn effects(catalogue: &Catalogue, overlay: Option<&str>, cluster: Option<&Cluster>) -> Result<Effects, Failure> {
-    let (Some(cluster), Some(overlay)) = (cluster, overlay) else { return Ok(Effects::default()) };
-    let with = catalogue.clone().overlaid(overlay).map_err(|e| Failure::from_error(e.exit_code(), &e))?;
-    let note = |text: String| Ok(Effects { all: Vec::new(), note: Some(text) });
-    let (now, then) = match (require(cluster, catalogue), require(cluster, &with)) {
-        (Ok(now), Ok(then)) => (now, then),
-        (Err(error), Ok(_)) => return note(format!("possible with the overlay, and was not before: {error}")),
-        (_, Err(error)) => return note(format!("not possible with the overlay either: {error}")),
-    };
-    let versions =
-        |name: &ArtifactKey| then.items.iter().find(|item| item.key == *name).map(|item| item.version.clone());
-    let mut all: Vec<Effect> = Vec::new();
-    for item in &now.items {
-        let (name, now) = (item.key.to_string(), item.version.clone());
-        let Some(then) = versions(&item.key).filter(|then| *then != now) else { continue };
-        if all.iter().all(|known| known.name != name) {
-            all.push(Effect { name, now, then });
-        }
-    }
-    Ok(Effects { all, note: None })
-}
-
-/// What is at its end: of the cluster that is named, or of what the defaults are made of.
-fn ended(catalogue: &Catalogue, cluster: Option<&Cluster>, day: &str) -> Vec<Notice> {
-    let default = kubexm_spec::cluster::for_version(None);
-    let Ok(requirements) = require(cluster.unwrap_or(&default), catalogue) else { return Vec::new() };
-    notices(&requirements, catalogue, day)
-}
-
-/// On standard output; on standard error where the overlay is the only thing on standard output.
-fn show(
-    args: &Refresh,
-    session: &Session,
-    display: &Display,
-    (found, effects, ended): (&Refreshed, &Effects, &[Notice]),
-) {
-    let (news, conclusion) = news(args, found, effects);
-    if args.output.as_deref().is_some_and(is_stdout) {
-        let warnings: Vec<String> = ended.iter().map(ToString::to_string).collect();
-        session.advise(&warnings, &[&*news, &found.notes, &conclusion].concat());
-        return;
-    }
-    news.iter().for_each(|text| display.answer(text));
-    found.notes.iter().for_each(|note| display.answer(&format!("note: {note}")));
-    ended.iter().for_each(|notice| display.answer(&format!("warning: {notice}")));
-    conclusion.iter().for_each(|text| display.answer(text));
-}
-
-/// What is newer; and what follows from it.
-fn news(args: &Refresh, found: &Refreshed, effects: &Effects) -> (Vec<String>, Vec<String>) {
+/// What is newer.
+fn news(found: &Refreshed) -> Vec<String> {
     let components = found.components.iter().map(|(name, versions)| {
         let versions: Vec<&str> = versions.keys().map(String::as_str).collect();
         format!("newer: {name} {}", versions.join(", "))
     });
-    let charts = found.features.iter().map(|(name, versions)| {
-        format!("newer chart: {name} {} (its images are not compared: the overlay has it not)", versions.join(", "))
+    let charts = found.charts.iter().map(|(name, versions)| {
+        format!("newer chart: {name} {} (not in the overlay: its images are not compared)", versions.join(", "))
     });
-    let news = components.chain(charts).collect();
-    let mut conclusion = Vec::new();
-    if let Some(file) = &args.file {
-        let file = file.display();
-        conclusion
-            .extend(effects.all.iter().map(|one| format!("{file}: {} {} becomes {}", one.name, one.now, one.then)));
-        if effects.all.is_empty() && effects.note.is_none() {
-            conclusion.push(format!("{file}: nothing changes: it names its versions, or they are the newest"));
-        }
-    }
-    conclusion.extend(match (&args.output, found.components.is_empty()) {
-        (_, true) => Some("nothing newer is published with a digest".to_owned()),
-        (Some(target), false) if is_stdout(target) => None,
-        (Some(target), false) => Some(format!("{}: written; --catalogue takes it", target.display())),
-        (None, false) => Some("-o FILE writes an overlay with these".to_owned()),
-    });
-    (news, conclusion)
+    components.chain(charts).collect()
 }
 
-fn document(args: &Refresh, found: &Refreshed, effects: &Effects, ended: &[Notice], new: bool) -> Value {
-    let effects: Vec<Value> =
-        effects.all.iter().map(|e| json!({"key": e.name, "now": e.now, "then": e.then})).collect();
-    json!({
-        "schema": "kubexm.io/catalogue-refresh/v1", "components": found.components, "charts": found.features,
-        "notes": found.notes, "notices": ended, "changes": effects,
-        "file": args.output.as_ref().filter(|_| new),
-    })
+/// What follows from it.
+fn conclusion(args: &Args, found: &Refreshed) -> Vec<String> {
+    let mut lines = Vec::new();
+    if let Some(file) = &args.file {
+        let file = file.display();
+        lines.extend(found.changes.iter().map(|one| format!("{file}: {} {} becomes {}", one.key, one.now, one.then)));
+        if found.changes.is_empty() && !found.incomparable {
+            lines.push(format!("{file}: nothing changes: it names its versions, or they are the newest"));
+        }
+    }
+    lines.extend(match (&args.output, found.components.is_empty()) {
+        (_, true) => Some("nothing newer is published with a digest".to_owned()),
+        (Some(target), false) if is_stdout(target) => None,
+        (Some(target), false) => Some(format!("{}: written; use it with --catalogue", target.display())),
+        (None, false) => Some("-o FILE writes an overlay with these".to_owned()),
+    });
+    lines
 }

@@ -3,13 +3,10 @@
 use std::num::NonZeroU16;
 use std::path::PathBuf;
 
-use kubexm_builder::session::{Answered, Query, Session};
+use kubexm_builder::session::Query;
 use kubexm_packages::model::Comparison;
 use kubexm_packages::solve::Root;
 use kubexm_spec::Arch;
-use kubexm_terminal::Failure;
-
-use crate::commands::fetching;
 
 /// For every verb that looks into repositories.
 #[derive(Clone, Debug, clap::Args)]
@@ -41,7 +38,7 @@ pub struct From {
     /// How many transfers at once
     #[arg(short = 'j', long, value_name = "N", default_value = "16")]
     pub jobs: NonZeroU16,
-    /// Ask nobody: only what the cache holds
+    /// Use no network: only what the cache has
     #[arg(long)]
     pub offline: bool,
 }
@@ -70,20 +67,10 @@ pub fn root(text: &str) -> Result<Root, String> {
 }
 
 impl From {
-    /// Reads the repositories and solves.
-    pub fn resolve(&self, session: &Session, roots: &[Root]) -> Result<Answered, Failure> {
-        let query = Query {
-            os: self.os.clone(),
-            arch: self.arch,
-            mirrors: self.mirror.clone(),
-            key: self.key.clone(),
-            zone: self.zone.clone(),
-            installed: self.installed.clone(),
-            cache: self.cache.clone(),
-            jobs: self.jobs.get().into(),
-            offline: self.offline,
-        };
-        Ok(fetching::runtime()?.block_on(session.packages(&query, roots))?)
+    /// The same, for the library.
+    pub fn query(&self) -> Query {
+        let Self { os, arch, mirror: mirrors, key, zone, installed, cache, jobs, offline } = self.clone();
+        Query { os, arch, mirrors, key, zone, installed, cache, jobs: jobs.get().into(), offline }
     }
 }
 

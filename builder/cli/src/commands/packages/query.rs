@@ -1,11 +1,11 @@
 //! `kubexm-bundle packages query`.
 
-use kubexm_manifests::os::Profiles;
-use kubexm_packages::rpm::installed::QUERY;
-use kubexm_spec::Family;
-use kubexm_terminal::{Display, Failure};
+use kubexm_builder::verbs::packages::query::command;
+use kubexm_terminal::Failure;
 
-/// Print the command that says what a host has installed, for `packages resolve --installed`
+use crate::context::Context;
+
+/// Print the command that lists what a host has installed, for `packages resolve --installed`
 ///
 /// It is for a POSIX shell on the host, needs no right but to read, and changes nothing.
 ///
@@ -20,11 +20,7 @@ pub struct Args {
     os: String,
 }
 
-pub fn run(args: &Args, display: &Display) -> Result<(), Failure> {
-    let profile = Profiles::embedded().get(&args.os).map_err(|error| Failure::from_error(error.exit_code(), &error))?;
-    match profile.family {
-        Family::Deb => display.answer("cat /var/lib/dpkg/status"),
-        Family::Rpm => display.answer(&format!("LC_ALL=C rpm -qa --queryformat '{QUERY}'")),
-    }
+pub fn run(args: &Args, context: &Context<'_>) -> Result<(), Failure> {
+    context.line(command(&args.os)?);
     Ok(())
 }

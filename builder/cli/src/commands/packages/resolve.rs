@@ -1,15 +1,13 @@
 //! `kubexm-bundle packages resolve`.
 
-use kubexm_builder::session::{Answered, Session};
-use kubexm_packages::solve::{Because, Chosen, Pool, Root, Unsolvable};
-use kubexm_spec::ExitCode;
-use kubexm_spec::event::EventKind;
-use kubexm_terminal::{Display, Failure, Mode, bytes};
-use serde_json::{Value, json};
+use kubexm_builder::verbs::packages::resolve::{Outcome, Resolved, resolve};
+use kubexm_packages::solve::Root;
+use kubexm_terminal::{Failure, bytes};
 
 use super::pool::{self, From};
+use crate::context::Context;
 
-/// Say which packages another operating system needs for some roots, from where, and why each
+/// List the packages that another operating system needs for some roots, where they come from, and why each is needed
 ///
 /// The repositories of that system are read and their signatures checked by the vendor's keys;
 /// nothing of this machine's own packages counts, and no tool of that system is needed. The answer
@@ -39,84 +37,29 @@ pub struct Args {
     pub json: bool,
 }
 
-pub fn run(args: &Args, session: &Session, display: &Display) -> Result<(), Failure> {
-    let resolved = args.from.resolve(session, &args.roots)?;
-    let json = display.mode() == Mode::Json;
-    if !json {
-        tell(&resolved, display);
-    }
-    let closure = match &resolved.closure {
-        Ok(closure) => closure,
-        Err(unsolvable) if json => {
-            let more = json!({ "solvable": false, "reasons": reasons(unsolvable) });
-            display.answer(&document(args, &resolved, more).to_string());
-            return Err(Failure::silent(ExitCode::NoSource));
-        }
-        Err(unsolvable) => return Err(refused(unsolvable)),
-    };
-    // What an index that nobody signs says of sizes may be anything.
-    let sizes = closure.packages.iter().map(|chosen| resolved.pool.package(chosen.package).size);
-    let size = sizes.fold(0, u64::saturating_add);
-    if json {
-        let packages: Vec<Value> = closure.packages.iter().map(|chosen| value(&resolved.pool, chosen)).collect();
-        let more = json!({ "solvable": true, "size": size, "packages": packages });
-        display.answer(&document(args, &resolved, more).to_string());
-        return Ok(());
-    }
-    for chosen in &closure.packages {
-        let place = chosen.replaces.as_ref().map(|old| format!("; takes the place of {old}")).unwrap_or_default();
-        display.answer(&format!("{}  ({}{place})", resolved.pool.package(chosen.package), chosen.because));
-    }
-    display.answer(&format!("{} packages, {}", closure.packages.len(), bytes(size)));
-    Ok(())
-}
-
-/// Why there is no answer, for a machine.
-pub fn reasons(unsolvable: &Unsolvable) -> Vec<String> {
-    unsolvable.reasons.iter().map(ToString::to_string).collect()
-}
-
-/// Why there is no answer, a reason a line.
-pub fn refused(unsolvable: &Unsolvable) -> Failure {
-    let lines: Vec<String> = reasons(unsolvable).iter().map(|reason| format!("\n  {reason}")).collect();
-    Failure::new(ExitCode::NoSource, format!("no set of packages satisfies all dependencies:{}", lines.concat()))
-}
-
-/// What should be known before the answer.
-pub fn tell(resolved: &Answered, display: &Display) {
-    for text in &resolved.notes {
-        display.emit(EventKind::Note { text: text.clone() });
-    }
-}
-
-fn value(pool: &Pool, chosen: &Chosen) -> Value {
-    let package = pool.package(chosen.package);
-    json!({
-        "name": package.name, "version": package.version, "arch": package.arch, "url": pool.url(package),
-        "size": package.size, "sha256": package.digest.hex(), "repository": pool.repo(package).map(|repo| &repo.id),
-        "module": package.module, "because": because(&chosen.because), "replaces": chosen.replaces,
+pub fn run(args: &Args, context: &Context<'_>) -> Result<(), Failure> {
+    let resolved = resolve(context.session, &args.from.query(), &args.roots, context.runtime()?.handle())?;
+    context.answer(&resolved, |resolved| {
+        resolved.notes.iter().for_each(|text| context.note(text.clone()));
+        lines(resolved)
+    })?;
+    context.end(resolved.code(), || match &resolved.outcome {
+        Outcome::Unsolvable { reasons } => refused(reasons),
+        Outcome::Solved { .. } => String::new(),
     })
 }
 
-/// Why, for a machine: who needs it and in which words; of a root, its name.
-pub fn because(because: &Because) -> Value {
-    match because {
-        Because::Root(root) => json!({ "root": root }),
-        Because::Needed { by, wants } => json!({ "neededBy": by, "wants": wants }),
-        Because::InStep { wants } => json!({ "inStepWith": wants }),
-    }
+fn lines(resolved: &Resolved) -> Vec<String> {
+    let Outcome::Solved { size, packages } = &resolved.outcome else { return Vec::new() };
+    let all = packages.iter().map(|package| {
+        let place = package.replaces.as_ref().map(|old| format!("; takes the place of {old}")).unwrap_or_default();
+        format!("{} {} {}  ({}{place})", package.name, package.version, package.arch, package.why)
+    });
+    all.chain([format!("{} packages, {}", packages.len(), bytes(*size))]).collect()
 }
 
-fn document(args: &Args, resolved: &Answered, mut more: Value) -> Value {
-    let repositories: Vec<Value> = resolved
-        .snapshots
-        .iter()
-        .map(|one| json!({ "id": one.repository, "digest": one.digest, "date": one.date, "signed": one.signed }))
-        .collect();
-    more["schema"] = "kubexm.io/packages-resolve/v1".into();
-    more["os"] = resolved.profile.name.as_str().into();
-    more["arch"] = args.from.arch.as_str().into();
-    more["repositories"] = repositories.into();
-    more["notes"] = json!(resolved.notes);
-    more
+/// Why there is no answer, a reason a line.
+pub fn refused(reasons: &[String]) -> String {
+    let lines: String = reasons.iter().map(|reason| format!("\n  {reason}")).collect();
+    format!("no set of packages satisfies all dependencies:{lines}")
 }

@@ -3,11 +3,9 @@
 mod check;
 mod show;
 
-use clap::Subcommand;
-use kubexm_builder::session::Session;
-use kubexm_terminal::{Display, Failure};
+use super::verbs::verbs;
 
-/// Show the zone that holds, and look for holes in it before a long build
+/// Show the zone in use, and check it for holes before a long build
 ///
 /// A zone says where to ask instead of the origins: mirrors of a country, or an inside mirror.
 /// It is named by --zone, then KMZONE, then spec.bundle.zone; it is `global`, `cn`, or the path of
@@ -41,28 +39,7 @@ use kubexm_terminal::{Display, Failure};
 #[command(verbatim_doc_comment)]
 pub struct Args {
     #[command(subcommand)]
-    verb: Verb,
+    pub verb: Verb,
 }
 
-#[derive(Debug, Subcommand)]
-enum Verb {
-    Check(Box<check::Args>),
-    Show(show::Args),
-}
-
-impl Args {
-    /// Whether a machine reads.
-    pub fn json(&self) -> bool {
-        match &self.verb {
-            Verb::Check(args) => args.json,
-            Verb::Show(args) => args.json,
-        }
-    }
-}
-
-pub fn run(args: &Args, session: &Session, display: &Display) -> Result<(), Failure> {
-    match &args.verb {
-        Verb::Check(args) => check::run(args, session, display),
-        Verb::Show(args) => show::run(args, session, display),
-    }
-}
+verbs! { Check(check), Show(show) }

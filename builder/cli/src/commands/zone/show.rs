@@ -2,13 +2,13 @@
 
 use std::path::PathBuf;
 
-use kubexm_builder::session::Session;
-use kubexm_manifests::Zone;
+use kubexm_builder::verbs::zone_show::show;
 use kubexm_manifests::zone::Rule;
-use kubexm_terminal::{Display, Failure, Mode};
-use serde_json::json;
+use kubexm_terminal::Failure;
 
-/// Show which zone holds, who named it, and its rules in the order in which they are tried
+use crate::context::Context;
+
+/// Show which zone is used, who named it, and its rules in the order in which they are tried
 ///
 /// Examples:
 ///   kubexm-bundle zone show                       # what KMZONE says
@@ -28,26 +28,16 @@ pub struct Args {
     pub json: bool,
 }
 
-pub fn run(args: &Args, session: &Session, display: &Display) -> Result<(), Failure> {
-    let cluster = args.file.as_deref().map(|file| session.cluster(Some(file), None)).transpose()?;
-    let choice = session.zone(args.zone.as_deref(), cluster.as_ref().map(|(_, cluster)| cluster))?;
-    if display.mode() == Mode::Json {
-        let document = json!({
-            "schema": "kubexm.io/zone-show/v1", "zone": choice.zone.name, "namedBy": choice.by,
-            "rules": choice.zone.rules, "known": Zone::builtin_names(), "warnings": choice.warnings, "notes": choice.notes,
-        });
-        display.answer(&document.to_string());
-        return Ok(());
-    }
-    session.advise(&choice.warnings, &choice.notes);
-    display.answer(&format!("zone {}, named by {}", choice.zone.name, choice.by));
-    if choice.zone.rules.is_empty() {
-        display.answer("no rules: every origin is asked itself");
-    }
-    for rule in &choice.zone.rules {
-        display.answer(&line(rule));
-    }
-    Ok(())
+pub fn run(args: &Args, context: &Context<'_>) -> Result<(), Failure> {
+    let shown = show(context.session, args.zone.as_deref(), args.file.as_deref())?;
+    context.answer(&shown, |shown| {
+        context.session.advise(&shown.warnings, &shown.notes);
+        let none = "no rules: every origin is asked itself".to_owned();
+        let mut lines = vec![format!("zone {}, named by {}", shown.zone, shown.named_by)];
+        lines.extend(shown.rules.is_empty().then_some(none));
+        lines.extend(shown.rules.iter().map(line));
+        lines
+    })
 }
 
 fn line(Rule { matches, to, only, plain_http, ca_file, cert_file, key_file: _ }: &Rule) -> String {

@@ -3,8 +3,6 @@
 use std::path::PathBuf;
 
 use kubexm_builder::session;
-use kubexm_spec::ExitCode;
-use kubexm_terminal::Failure;
 
 use super::size;
 
@@ -20,7 +18,7 @@ pub struct Fetching {
     /// Bytes a second over all transfers, at most; K, M, G are powers of 1024
     #[arg(long, value_name = "RATE", value_parser = size::parse)]
     pub limit_rate: Option<u64>,
-    /// Ask nobody: only what the cache holds. What lacks is named
+    /// Use no network: only what the cache has. What is missing is named
     #[arg(long)]
     pub offline: bool,
     /// Leave out what registries have attached to images: signatures, attestations, SBOMs
@@ -51,10 +49,4 @@ impl Fetching {
             helm: self.helm.clone(),
         }
     }
-}
-
-/// Threads for what goes over the network.
-pub fn runtime() -> Result<tokio::runtime::Runtime, Failure> {
-    tokio::runtime::Runtime::new()
-        .map_err(|e| Failure::new(ExitCode::Internal, format!("cannot start worker threads: {e}")))
 }

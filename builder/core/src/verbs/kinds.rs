@@ -3,10 +3,11 @@
 use std::io::Read;
 
 use kubexm_archive::signature_slot;
-use kubexm_builder::provenance::BUILDER;
 use kubexm_files::{Access, Kind, head};
 use kubexm_spec::names;
 use serde_json::Value;
+
+use crate::provenance::BUILDER;
 
 /// A cluster.yaml is edited after it was written: it is always the operator's own.
 pub const CLUSTER: Kind = Kind { name: "a cluster.yaml", recognise: None, access: Access::Umask };

@@ -1,14 +1,16 @@
 //! What is verified: a bundle that can be read from any place, or one that passes once.
 
+use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use kubexm_archive::{Bundle, DamageReport, Documents, Layout, Signature, Streamed, Verified};
-use kubexm_builder::session::Session;
 use kubexm_spec::{Digest, ExitCode};
-use kubexm_terminal::Failure;
+
+use super::request::Request;
+use crate::session::{Session, SessionError};
 
 /// A bundle, however it comes.
-pub enum Subject {
+pub(super) enum Subject {
     /// Files, or an address.
     Seekable(Box<Bundle>),
     /// Standard input: it has passed already.
@@ -16,46 +18,43 @@ pub enum Subject {
 }
 
 /// Bytes done and in all.
-type Progress<'a> = &'a (dyn Fn(u64, u64) + Sync);
+pub(super) type Progress<'a> = &'a (dyn Fn(u64, u64) + Sync);
 
 impl Subject {
     pub fn open(
         session: &Session,
-        bundles: &[PathBuf],
-        bases: &[PathBuf],
-        quick: bool,
+        request: &Request<'_>,
+        stdin: impl Read + Send,
         threads: usize,
         progress: Progress<'_>,
-    ) -> Result<Self, Failure> {
-        if bundles.iter().any(|path| path == Path::new("-")) {
-            return Self::pass(bundles, bases, quick, threads, progress);
+    ) -> Result<Self, SessionError> {
+        if request.bundles.iter().any(|path| path == Path::new("-")) {
+            return Self::pass(request, stdin, threads, progress);
         }
-        let bundle = session.bundle_on(bundles, bases)?;
+        let bundle = session.bundle_on(request.bundles, request.bases)?;
         Ok(Self::Seekable(Box::new(bundle)))
     }
 
     fn pass(
-        bundles: &[PathBuf],
-        bases: &[PathBuf],
-        quick: bool,
+        request: &Request<'_>,
+        stdin: impl Read + Send,
         threads: usize,
         progress: Progress<'_>,
-    ) -> Result<Self, Failure> {
+    ) -> Result<Self, SessionError> {
         let refused = |what: &str| {
             let text = format!("standard input is read once, front to end: {what}");
-            Err(Failure::new(ExitCode::Usage, text))
+            Err(SessionError::refused(ExitCode::Usage, text))
         };
-        if bundles.len() > 1 {
+        if request.bundles.len() > 1 {
             return refused("give - alone, and the volumes as `cat NAME.tar.zst.* | kubexm-bundle verify -`");
         }
-        if quick {
+        if request.quick {
             return refused("--quick saves nothing there; leave it out, or give the file");
         }
-        if !bases.is_empty() {
+        if !request.bases.is_empty() {
             return refused("a delta on a base is read from both; give the delta as a file");
         }
-        let streamed = kubexm_archive::verify_stream(Path::new("-"), std::io::stdin(), threads, progress)
-            .map_err(|e| Failure::from_error(e.exit_code(), &e))?;
+        let streamed = kubexm_archive::verify_stream(Path::new("-"), stdin, threads, progress)?;
         Ok(Self::Passed(Box::new(streamed)))
     }
 

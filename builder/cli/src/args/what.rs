@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use kubexm_builder::session::{Needed, Selection, Session};
 use kubexm_terminal::Failure;
 
-use super::clock;
+use crate::environment::source_date;
 
 /// What the file is called when nobody calls it otherwise.
 const CLUSTER_YAML: &str = "cluster.yaml";
@@ -35,14 +35,14 @@ pub struct What {
 
 impl What {
     /// The same, for the library.
-    fn selection(&self, source_date: Option<i64>) -> Selection {
+    pub fn selection(&self) -> Result<Selection, Failure> {
         let Self { file, kubernetes, zone, catalogue, images_from, allow_secret } = self.clone();
-        Selection { file, kubernetes, zone, catalogue, images_from, allow_secret, source_date }
+        Ok(Selection { file, kubernetes, zone, catalogue, images_from, allow_secret, source_date: source_date()? })
     }
 
     /// Reads all of it.
     pub fn read(&self, session: &Session) -> Result<Needed, Failure> {
-        let mut needed = session.needed(&self.selection(clock::source_date()?))?;
+        let mut needed = session.needed(&self.selection()?)?;
         needed.warnings.extend(self.unused_cluster_yaml());
         Ok(needed)
     }
@@ -56,10 +56,5 @@ impl What {
             ),
             Some(version) => format!("{CLUSTER_YAML} in this folder is not read: --kubernetes {version} is for a cluster of defaults"),
         })
-    }
-
-    /// The files on this machine that are read.
-    pub fn files(&self, session: &Session) -> Vec<PathBuf> {
-        session.inputs(&self.selection(None))
     }
 }

@@ -1,0 +1,145 @@
+//! A bundle, and the folder that it is handed over in.
+
+use std::path::{Path, PathBuf};
+
+use kubexm_archive::{Bundle, Options};
+use kubexm_files::is_stdout;
+use kubexm_manifests::{Checked, Doubt, Notice};
+use kubexm_spec::event::EventKind;
+use kubexm_spec::{ExitCode, Lock, names};
+use serde::Serialize;
+use tokio::runtime::Handle;
+
+use super::hand_over::{self, HandedOver};
+use super::outputs::{WrittenBundle, apart, check_bundle};
+use super::signing_key::KeySource;
+use crate::session::{Building, Fetching, Needed, Selection, Session, SessionError, is_address, lockfile};
+
+/// What is built, and where to.
+pub struct Request<'a> {
+    pub selection: &'a Selection,
+    pub fetching: &'a Fetching,
+    /// The bundle's file, `-` for standard output; by its name when none.
+    pub target: Option<&'a Path>,
+    /// Replace a file that is not a bundle.
+    pub force: bool,
+    /// Build just what this lock says.
+    pub lock: Option<&'a Path>,
+    /// How the archive is written.
+    pub options: Options,
+    /// A delta on this bundle, manifest or inventory.
+    pub base: Option<&'a Path>,
+    /// Make a folder of it.
+    pub hand_over: Option<hand_over::Request<'a>>,
+    /// Signs the folder.
+    pub key: &'a KeySource,
+    /// Whether the bundle says where its artifacts are from.
+    pub sources: bool,
+    /// The program that builds: `kubexm-bundle 0.1.0`.
+    pub tool: &'a str,
+}
+
+/// What was built.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Built<'n> {
+    #[serde(flatten)]
+    pub written: WrittenBundle,
+    /// By number.
+    pub artifacts: usize,
+    pub unverified: &'n [Doubt],
+    pub verified: &'n [Checked],
+    pub notices: &'n [Notice],
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub hand_over: Option<HandedOver>,
+    /// As it was named, without the numbers of volumes.
+    #[serde(skip)]
+    pub target: PathBuf,
+}
+
+/// The lock that is built, where one is named.
+pub fn locked(lock: Option<&Path>) -> Result<Option<Lock>, SessionError> {
+    lock.map(lockfile::read).transpose()
+}
+
+/// Builds it. Whatever can be refused is refused before anything is fetched.
+pub fn build<'n>(
+    session: &Session,
+    needed: &'n Needed,
+    lock: Option<&Lock>,
+    request: &Request<'_>,
+    runtime: &Handle,
+) -> Result<Built<'n>, SessionError> {
+    session.advise(&needed.warnings, &needed.notes);
+    if let Some(zone) = needed.cluster.bundle.zone.as_ref().filter(|_| !request.sources) {
+        let text = format!(
+            "--no-sources leaves out the zone's name, and cluster.yaml, which is carried as it is, has it (spec.bundle.zone: {zone}); \
+             name the zone by --zone or KMZONE instead"
+        );
+        session.report(EventKind::Warning { text });
+    }
+    let target = request.target.map_or_else(|| default_name(needed), Path::to_owned);
+    // What is read is reported first: no --force helps there.
+    apart(&target, &inputs(session, request))?;
+    check_bundle(&target, request.options.split, request.force)?;
+    if is_stdout(&target) && request.hand_over.is_some() {
+        let text = "--hand-over reads the bundle that was written; name a file with -o";
+        return Err(SessionError::refused(ExitCode::Usage, text));
+    }
+    let key = request.key.open()?;
+    if key.is_some() && request.hand_over.is_none() {
+        let text = "a key signs what --hand-over makes; give that, or sign the bundle with `kubexm-bundle sign`";
+        return Err(SessionError::refused(ExitCode::Usage, text));
+    }
+    // Before anything is fetched: what it says may be wrong.
+    let signed = request.key.signed_at(session)?;
+    let base = request.base.map(|base| session.base(base)).transpose()?;
+    let origins = session.origins(request.fetching)?;
+    if let Some(hand_over::Request { folder, installers, force, .. }) = request.hand_over {
+        hand_over::check_ahead(&target, folder, installers, force)?;
+    }
+    let building = Building {
+        locked: lock,
+        target: &target,
+        jobs: request.fetching.jobs,
+        options: request.options,
+        base: base.as_ref(),
+        sources: request.sources,
+        tool: request.tool,
+    };
+    let built = session.build(needed, &origins, &building, runtime)?;
+    let files = &built.written.files;
+    let of_built = |folder| hand_over::of_built(session, files, folder, key.as_ref(), signed);
+    Ok(Built {
+        hand_over: request.hand_over.as_ref().map(of_built).transpose()?,
+        written: WrittenBundle::from(&built.written),
+        artifacts: built.lock.items.len(),
+        unverified: &needed.doubts,
+        verified: &needed.verified,
+        notices: &needed.notices,
+        target,
+    })
+}
+
+/// Files on this machine that are read: a base above all, whose default name may be that of what is built.
+fn inputs(session: &Session, request: &Request<'_>) -> Vec<PathBuf> {
+    let mut files = session.inputs(request.selection);
+    files.extend(request.fetching.installers.iter().cloned());
+    files.extend(request.lock.map(Path::to_owned));
+    if let Some(base) = request.base.filter(|base| is_address(base).is_none()) {
+        files.push(base.to_owned());
+        // What is no bundle is a text, and read as that; what cannot be read is reported then.
+        files.extend(Bundle::open(base).map(|base| base.files()).unwrap_or_default());
+    }
+    files
+}
+
+/// `<name>-<kubernetes version>-<arches>.tar.zst`.
+fn default_name(Needed { cluster, requirements, .. }: &Needed) -> PathBuf {
+    let version = requirements.versions.as_ref().map(|v| format!("-{}", v.kubernetes)).unwrap_or_default();
+    let mut arches: Vec<&str> = cluster.bundle.platforms.iter().map(|p| p.arch.as_str()).collect();
+    arches.sort_unstable();
+    arches.dedup();
+    let name = if cluster.name.is_empty() { names::BUILDER } else { &cluster.name };
+    format!("{name}{version}-{}.tar.zst", arches.join("-")).into()
+}

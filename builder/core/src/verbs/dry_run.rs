@@ -1,0 +1,168 @@
+//! What a build would put into a bundle, platform by platform, before a byte is fetched.
+
+use std::collections::BTreeMap;
+
+use kubexm_manifests::requirements::PackageNeed;
+use kubexm_manifests::{Checked, Doubt};
+use kubexm_manifests::{Notice, Requirement};
+use kubexm_spec::{ArtifactKey, Lock, Platform};
+use serde::Serialize;
+use tokio::runtime::Handle;
+
+use super::chart_images::{self, ChartImages};
+use crate::locked;
+use crate::origins::installer::Installers;
+use crate::resolve::{Resolution, Resolved, resolve};
+use crate::session::{Fetching, Needed, Session, SessionError};
+use crate::sizes::{self, Parts};
+
+/// How the list is made.
+pub struct Request<'a> {
+    /// Sizes that nobody here knows are asked of origins.
+    pub ask: bool,
+    /// What is built, where a lock is.
+    pub locked: Option<&'a Lock>,
+    /// Where the cache and the installers are.
+    pub fetching: &'a Fetching,
+}
+
+/// What would go in.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct DryRun<'n> {
+    schema: &'static str,
+    pub name: String,
+    pub kubernetes: Option<String>,
+    pub zone: String,
+    pub items: Vec<Item>,
+    pub platforms: Vec<OfPlatform>,
+    pub total: Sum,
+    pub charts: Vec<ChartImages>,
+    /// What is asked for; what these need is not known before the repositories are read.
+    pub packages: &'n [PackageNeed],
+    pub warnings: &'n [String],
+    pub notes: &'n [String],
+    pub unverified: &'n [Doubt],
+    pub verified: &'n [Checked],
+    pub notices: &'n [Notice],
+    /// Whether a lock says which packages there are.
+    #[serde(skip)]
+    pub is_locked: bool,
+}
+
+/// One artifact for one platform.
+#[derive(Debug, Serialize)]
+pub struct Item {
+    pub key: ArtifactKey,
+    pub platform: Option<Platform>,
+    pub version: String,
+    /// Why its digest is, or will be, trusted.
+    pub trust: String,
+    pub because: String,
+    pub optional: bool,
+    /// In bytes, where it is known.
+    pub size: Option<u64>,
+    /// In the order in which they are asked; none of what is on this machine.
+    pub sources: Vec<String>,
+}
+
+/// What is for one platform; for all where there is none.
+#[derive(Debug, Serialize)]
+pub struct OfPlatform {
+    pub platform: Option<Platform>,
+    #[serde(flatten)]
+    pub sum: Sum,
+}
+
+/// Of a platform, or of all.
+#[derive(Debug, Serialize)]
+pub struct Sum {
+    pub artifacts: usize,
+    /// Of those whose size is known, shared blobs once.
+    pub bytes: u64,
+    /// Artifacts of unknown size.
+    pub unknown: usize,
+}
+
+/// Lists what a build would carry. Without `ask`, nothing goes over the network.
+pub fn dry_run<'n>(
+    session: &Session,
+    needed: &'n Needed,
+    request: &Request<'_>,
+    runtime: &Handle,
+) -> Result<DryRun<'n>, SessionError> {
+    let resolution = match request.locked {
+        Some(lock) => locked::resolve(&needed.requirements, lock, &needed.catalogue, &needed.zone)?,
+        None => resolve(&needed.requirements, &needed.zone),
+    };
+    crate::lock::check_paths(&resolution)?;
+    let parts = parts(&resolution, request, session, runtime)?;
+    let charts = chart_images::known(session, needed, request.locked, request.fetching.cache.as_deref());
+    let pairs = || resolution.items.iter().zip(&parts);
+    let platforms = platforms(&resolution).into_iter().map(|platform| {
+        let of_it = pairs().filter(|(item, _)| item.requirement.platform == platform).map(|(_, parts)| parts.as_ref());
+        OfPlatform { platform, sum: sum(of_it) }
+    });
+    Ok(DryRun {
+        schema: "kubexm.io/dry-run/v1",
+        platforms: platforms.collect(),
+        total: sum(parts.iter().map(Option::as_ref)),
+        items: pairs().map(|(resolved, parts)| item(resolved, parts.as_ref(), request.locked)).collect(),
+        name: resolution.name,
+        kubernetes: resolution.kubernetes,
+        zone: resolution.zone,
+        charts: charts.into_iter().map(|(key, images)| ChartImages { key, images }).collect(),
+        packages: &needed.requirements.packages,
+        warnings: &needed.warnings,
+        notes: &needed.notes,
+        unverified: &needed.doubts,
+        verified: &needed.verified,
+        notices: &needed.notices,
+        is_locked: request.locked.is_some(),
+    })
+}
+
+fn parts(
+    resolution: &Resolution,
+    request: &Request<'_>,
+    session: &Session,
+    runtime: &Handle,
+) -> Result<Vec<Option<Parts>>, SessionError> {
+    // A cache that is not there is not made: a dry run writes nothing.
+    let store = session.store_at_hand(request.fetching.cache.as_deref());
+    let installers = session.installers(&request.fetching.installers).unwrap_or_else(|_| Installers::default());
+    let known = sizes::known(resolution, request.locked, store.as_ref(), &installers);
+    if !request.ask || known.iter().all(Option::is_some) {
+        return Ok(known);
+    }
+    let origins = session.quick_origins(request.fetching)?;
+    Ok(runtime.block_on(sizes::asked(resolution, known, &origins, request.fetching.jobs)))
+}
+
+/// In order; what serves all of them has none.
+fn platforms(resolution: &Resolution) -> Vec<Option<Platform>> {
+    let all: BTreeMap<Option<Platform>, ()> =
+        resolution.items.iter().map(|item| (item.requirement.platform, ())).collect();
+    all.into_keys().collect()
+}
+
+fn sum<'p>(parts: impl Iterator<Item = Option<&'p Parts>>) -> Sum {
+    let all: Vec<Option<&Parts>> = parts.collect();
+    let known: Vec<&Parts> = all.iter().copied().flatten().collect();
+    Sum { artifacts: all.len(), bytes: sizes::total(known.iter().copied()), unknown: all.len() - known.len() }
+}
+
+fn item(resolved: &Resolved, parts: Option<&Parts>, lock: Option<&Lock>) -> Item {
+    let Requirement { key, platform, version, trust, because, optional, .. } = &resolved.requirement;
+    let locked = lock.and_then(|lock| lock.find(key, *platform));
+    Item {
+        key: key.clone(),
+        platform: *platform,
+        version: version.clone(),
+        trust: locked.map_or(*trust, |item| item.trust).to_string(),
+        because: because.clone(),
+        optional: *optional,
+        size: parts.map(sizes::bytes),
+        sources: resolved.candidates.shown(),
+    }
+}

@@ -1,0 +1,123 @@
+//! What is inside a bundle, by its head and tail: artifacts, where they are from, signatures.
+
+use std::path::{Path, PathBuf};
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use kubexm_archive::{Bundle, Signature};
+use kubexm_spec::manifest::{Artifact, ClusterSummary, Member};
+use kubexm_spec::sources::ArtifactSources;
+use kubexm_spec::{Digest, ExitCode, Platform};
+use serde::Serialize;
+
+use super::signatures::{Listed, listed};
+use crate::session::SessionError;
+use crate::sources;
+
+/// What is inside.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Inspected<'b> {
+    schema: &'static str,
+    /// As it was named.
+    pub file: PathBuf,
+    /// Of all volumes, in bytes.
+    pub size: u64,
+    /// Digest of manifest.json.
+    pub manifest: Digest,
+    pub bundle_id: Digest,
+    /// None of them is checked.
+    pub signatures: Vec<Listed>,
+    pub name: &'b str,
+    /// None in a bundle of extras only.
+    pub cluster: Option<&'b ClusterSummary>,
+    pub platforms: &'b [Platform],
+    pub format: u32,
+    /// None where the places were left out.
+    pub zone: Option<String>,
+    pub tool: &'b str,
+    /// Digest of the lock.
+    pub lock: Digest,
+    pub artifacts: Vec<Traced<'b>>,
+    pub members: &'b [Member],
+}
+
+/// An artifact and where it is from.
+#[derive(Debug, Serialize)]
+pub struct Traced<'b> {
+    #[serde(flatten)]
+    pub artifact: &'b Artifact,
+    #[serde(flatten)]
+    pub places: Option<Places>,
+}
+
+/// Where an artifact is from.
+#[derive(Debug, Serialize)]
+pub struct Places {
+    /// The address upstream, before any zone rewrote it.
+    pub asked: Option<String>,
+    /// What was asked, in order.
+    #[serde(rename = "sources")]
+    pub candidates: Vec<String>,
+    /// Who answered; empty where nobody wrote it down.
+    pub from: Vec<String>,
+}
+
+impl<'b> Inspected<'b> {
+    /// Reads no content but the places.
+    pub fn of(file: &Path, bundle: &'b Bundle) -> Result<Self, SessionError> {
+        let manifest = bundle.manifest();
+        let sources = sources::of(bundle)?;
+        let places = |artifact: &Artifact| {
+            let ArtifactSources { asked, candidates, from, .. } =
+                sources.as_ref()?.find(&artifact.key, artifact.platform)?.clone();
+            Some(Places { asked, candidates, from })
+        };
+        let artifacts = manifest.artifacts.iter();
+        Ok(Self {
+            schema: "kubexm.io/inspect/v1",
+            file: file.to_owned(),
+            size: bundle.size(),
+            manifest: bundle.manifest_digest(),
+            bundle_id: bundle.bundle_id(),
+            signatures: listed(bundle.signatures()),
+            name: &manifest.name,
+            cluster: manifest.cluster.as_ref(),
+            platforms: &manifest.platforms,
+            format: manifest.format,
+            artifacts: artifacts.map(|artifact| Traced { artifact, places: places(artifact) }).collect(),
+            zone: sources.map(|sources| sources.zone),
+            tool: &manifest.tool,
+            lock: manifest.lock,
+            members: &manifest.members,
+        })
+    }
+}
+
+/// One signature of a bundle, by its number, from 1 on, or the id of its key.
+pub fn signature<'b>(file: &Path, bundle: &'b Bundle, wanted: &str) -> Result<&'b Signature, SessionError> {
+    let all = bundle.signatures();
+    let number = wanted.parse::<usize>().ok().and_then(|number| number.checked_sub(1));
+    let found = all.iter().find(|signature| signature.key_id == wanted).or_else(|| all.get(number?));
+    let file = file.display();
+    found.ok_or_else(|| {
+        let text = match all.len() {
+            0 => format!("{file} is unsigned"),
+            count => format!("{file} has {count} signatures and none that is {wanted:?}; `inspect` lists them"),
+        };
+        SessionError::refused(ExitCode::BundleUntrusted, text)
+    })
+}
+
+/// The exact bytes that a signature signs: its statement, or (format 1) manifest.json.
+pub fn signed_bytes<'b>(bundle: &'b Bundle, signature: &'b Signature) -> &'b [u8] {
+    signature.statement.as_ref().map_or(bundle.manifest_json(), String::as_bytes)
+}
+
+/// The bytes of a signature as openssl takes them: DER for ECDSA, 64 bytes for Ed25519.
+pub fn signature_bytes(file: &Path, signature: &Signature) -> Result<Vec<u8>, SessionError> {
+    STANDARD.decode(&signature.sig).map_err(|_| {
+        let text = format!("the signature of key {} in {} is no base64", signature.key_id, file.display());
+        SessionError::refused(ExitCode::BundleUntrusted, text)
+    })
+}
