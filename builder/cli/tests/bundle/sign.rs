@@ -377,7 +377,7 @@ fn a_program_that_signs_is_held_against_the_public_key() {
     let late = by_program(&site, "exec sleep 600", &["--timeout", "1"]).must(ExitCode::Config).err;
     assert_contains(&late, &["did not end within 1 s"]);
     let none = site.run(&["sign", "--signer", "/no/such/program", "--public-key", "a.pub", "out.tar.zst"]);
-    assert_contains(&none.must(ExitCode::Config).err, &["/no/such/program cannot be started", "No such file"]);
+    assert_contains(&none.must(ExitCode::Config).err, &["/no/such/program cannot be started", "no such file"]);
     assert_eq!(bundle(&site), before);
     by_program(&site, "openssl dgst -sha256 -sign a.key", &[]).must(ExitCode::Ok);
     assert_eq!(answer(&site, ExitCode::Ok, &["--key", "a.pub"])["state"], "valid");
