@@ -179,7 +179,7 @@ fn constants(requirements: &Requirements, versions: &Versions, catalogue: &Catal
         range.pause,
         range.coredns,
         range.etcd,
-        versions.kubernetes.to_string()
+        versions.kubernetes
     );
     let keys = keys(requirements, |item| match &item.key {
         ArtifactKey::Image(image) => matches!(image, ClusterImage::Pause | ClusterImage::Coredns | ClusterImage::Etcd),
