@@ -36,8 +36,29 @@ follow_first() {
   done
 }
 check "the other hosts follow the clock of the first, and of nobody else" within 120 follow_first
+fleet_status() {
+  local id facts="$WORK/facts-fleet.json"
+  # With a home of its own, which knows the hosts' keys and nothing else.
+  mkdir -p "$WORK/home-elsewhere" && cp "$WORK/home-fleet/known_hosts" "$WORK/home-elsewhere/" || return 1
+  HOME_NAME=home-elsewhere fleet status -f "$FLEET_YAML" --json > "$facts" || return 1
+  id=$(lab host root n1 cat /var/lib/kubexm/stamp.json | python3 -c 'import json, sys; print(json.load(sys.stdin)["id"])') || return 1
+  python3 - "$facts" "$id" << 'PY'
+import json, sys
+facts, id = json.load(open(sys.argv[1]))["clusters"][0]["facts"], sys.argv[2]
+print(json.dumps({key: facts[key] for key in ("id", "serverVersion", "network", "gaps")}))
+hosts = {one["host"] for one in facts["certificates"]}
+wanted = [
+    facts["id"] == id == facts["applied"]["id"], facts["gaps"] == [], len(facts["nodes"]) == 3, all(node["ready"] for node in facts["nodes"]),
+    len(facts["etcd"]) == 2, all(one["healthy"] and one["version"].startswith("3.") for one in facts["etcd"]), len(hosts) == 3,
+    len(facts["components"]) == 8, all(one["ready"] for one in facts["components"]), facts["network"] == "flannel",
+    "sudoPasswordFrom" not in json.dumps(facts), all(one["ends"] > 1600000000 for one in facts["certificates"]),
+]
+sys.exit(0 if all(wanted) else f"not as it should be: {wanted}")
+PY
+}
 check "pods reach pods of other hosts, and a service by its name" across_hosts
 check "the comparison of hosts sees a cluster, in every kind" sees_a_cluster
+check "status shows the cluster that runs, from a machine that never made one" fleet_status
 check "a second create changes nothing on any host" fleet_changes_nothing
 check "the sudo password is nowhere on the controller or a host" no_password
 stopped_and_kept() { lab host stop --all && keep_cluster fleet; }

@@ -228,7 +228,9 @@ impl Sample {
 
     /// The bundle and the plan that adds [`Sample::added`] to the cluster of the others.
     pub fn plan_add_node(&self) -> (SyntheticBundle, CheckedPlan) {
-        let add = |cx: &PlanCx<'_>| kubexm_recipes::add_node(cx, &kubexm_recipes::absent(cx)?);
+        let add = |cx: &PlanCx<'_>| {
+            kubexm_recipes::add_node(cx, &kubexm_plan::ClusterFacts::default(), &kubexm_recipes::absent(cx)?)
+        };
         self.plan_of(&self.cluster(), &self.facts_before_add_node(), add)
     }
 

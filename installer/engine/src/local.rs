@@ -7,7 +7,9 @@ use std::time::Duration;
 use async_trait::async_trait;
 use kubexm_ops::Machine;
 use kubexm_plan::op::Depots;
-use kubexm_plan::{Facts, ObservedState, Plan, Probe, ProbeAnswer, SlotProvider, Step, Survey, Wave, ledger, mesh};
+use kubexm_plan::{
+    ClusterFacts, Facts, ObservedState, Plan, Probe, ProbeAnswer, SlotProvider, Step, Survey, Wave, ledger, mesh,
+};
 use kubexm_spec::Digest;
 use kubexm_transport::{Store, TransportError};
 use tokio::io::AsyncReadExt;
@@ -147,6 +149,11 @@ impl<W: Work> Link for LocalLink<W> {
     async fn facts(&self) -> Result<Facts, LinkError> {
         let host = self.host.clone();
         self.block(move |work| work.facts(&host)).await
+    }
+
+    async fn cluster_facts(&self) -> Result<ClusterFacts, LinkError> {
+        let host = self.host.clone();
+        self.block(move |work| Ok(work.cluster_facts(&host))).await
     }
 
     async fn observe(&self, plan: &Plan, step: &Step, slots: &SlotValues) -> Result<Vec<ObservedState>, LinkError> {

@@ -44,6 +44,27 @@ pub(crate) fn find_node(machine: &Machine, name: &str) -> Result<Option<Value>, 
         .map_err(|error| OpError::other(format!("`kubectl get node {name}` did not return JSON: {error}")))
 }
 
+/// What the API server answers at a path (`/version`), within some seconds; none when there is no such object.
+pub(crate) fn raw(machine: &Machine, path: &str) -> Result<Option<Value>, OpError> {
+    // kubectl knows more ways to log in, and is slower.
+    if let Some(credentials) = api::credentials(machine)? {
+        return api::get(machine, &credentials, path);
+    }
+    let program = Program::new("kubectl")
+        .args(["--kubeconfig", paths::ADMIN_CONF, "--request-timeout=10s", CACHE, "get", "--raw", path])
+        .within(15);
+    let output = machine.try_run(&program)?;
+    if output.code != 0 && String::from_utf8_lossy(&output.stderr).contains("NotFound") {
+        return Ok(None);
+    }
+    if output.code != 0 {
+        return Err(OpError::other(format!("`{program}` failed: {}", output.tail())));
+    }
+    serde_json::from_slice(&output.stdout)
+        .map(Some)
+        .map_err(|error| OpError::other(format!("`{program}` did not answer JSON: {error}")))
+}
+
 /// The pods of a namespace.
 pub(crate) fn pods(machine: &Machine, namespace: &str) -> Result<Value, OpError> {
     let path = format!("/api/v1/namespaces/{namespace}/pods");

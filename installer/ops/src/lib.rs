@@ -5,6 +5,7 @@
 //! [`fake::RootedSystem`] behind it; both run the same code.
 
 mod archived;
+pub mod cluster_facts;
 pub mod converge;
 mod digest_cache;
 mod dirfd;

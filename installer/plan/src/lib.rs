@@ -5,6 +5,7 @@
 
 #![warn(missing_docs)]
 
+pub mod cluster_facts;
 mod cluster_id;
 pub mod facts;
 mod id;
@@ -31,6 +32,7 @@ pub mod undo;
 mod vouched;
 pub mod wave;
 
+pub use cluster_facts::ClusterFacts;
 pub use cluster_id::{ClusterId, ClusterIdError};
 pub use facts::Facts;
 pub use id::StepId;

@@ -1,5 +1,6 @@
 //! Why no plan could be made.
 
+use kubexm_plan::ClusterId;
 use kubexm_spec::ExitCode;
 use kubexm_spec::unsupported::Unsupported;
 
@@ -124,6 +125,32 @@ pub enum RecipeError {
         /// Which cluster was named.
         wanted: String,
     },
+    /// The hosts' stamps and the running cluster have different ids.
+    #[error(
+        "the hosts belong to the cluster {cluster} with id {planned}, and the one that runs there has the id {found}; find out which \
+         of them cluster.yaml means before you continue"
+    )]
+    OtherIdentity {
+        /// `metadata.name`.
+        cluster: String,
+        /// By the stamps of its hosts.
+        planned: ClusterId,
+        /// By the cluster that runs.
+        found: ClusterId,
+    },
+    /// The bundle is of another minor than the running cluster.
+    #[error(
+        "cluster {cluster} runs Kubernetes {server}, and the bundle brings {bundle}: a node joins only with the cluster's own minor; \
+         use a bundle with Kubernetes {server}"
+    )]
+    OtherMinor {
+        /// `metadata.name`.
+        cluster: String,
+        /// Of its API server.
+        server: String,
+        /// Of the bundle.
+        bundle: String,
+    },
     /// A host's stamp is damaged: nobody knows whose node it is.
     #[error("{host}: {why}")]
     UnreadableStamp {
@@ -232,6 +259,8 @@ impl RecipeError {
             | Self::NoClusterYet { .. }
             | Self::OtherCluster { .. }
             | Self::UnreadableStamp { .. }
+            | Self::OtherIdentity { .. }
+            | Self::OtherMinor { .. }
             | Self::StillMember { .. }
             | Self::NewerLedger { .. }
             | Self::UnreadableState { .. } => ExitCode::Preflight,

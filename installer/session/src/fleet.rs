@@ -81,6 +81,18 @@ impl Fleet {
         Ok(fleet)
     }
 
+    /// Connects to the hosts that can be worked with; the others come with why not.
+    pub(crate) async fn connect_to_some(
+        session: &Session<'_>,
+        reach: Reach<'_>,
+    ) -> Result<(Self, BTreeMap<String, LinkError>), SessionError> {
+        let (fleet, errors) = Self::reach(session, reach).await;
+        if fleet.links.is_empty() && !errors.is_empty() {
+            return Err(SessionError::links(errors.into_values()));
+        }
+        Ok((fleet, errors))
+    }
+
     /// Leaves out those that were not reached, or returns an error with a hint.
     fn leave_out(
         &mut self,
@@ -179,6 +191,11 @@ impl Fleet {
     pub(crate) fn links(&self) -> Links {
         let reached = self.links.iter().map(|(host, link)| (host.clone(), Arc::clone(link).link()));
         reached.chain(self.gone.iter().map(|(host, gone)| (host.clone(), Arc::clone(gone) as Arc<dyn Link>))).collect()
+    }
+
+    /// One host's link, to be kept.
+    pub(crate) fn link_of(&self, host: &str) -> Option<Arc<dyn HostLink>> {
+        self.links.get(host).map(Arc::clone)
     }
 
     /// One host's link.

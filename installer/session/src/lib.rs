@@ -25,6 +25,7 @@
 
 mod access;
 mod bundle;
+mod cluster_facts;
 mod confirm;
 mod credentials;
 mod error;
@@ -51,6 +52,7 @@ pub use bundle::opened::{Opened, Verified};
 pub use bundle::plan_file;
 pub use bundle::replace::{RefusedReason, ReplaceRefused};
 pub use bundle::trust::Provenance;
+pub use cluster_facts::ClusterView;
 pub use confirm::{Answer, Change, Confirm, Question, UnsignedCluster};
 pub use credentials::Credentials;
 pub use error::SessionError;

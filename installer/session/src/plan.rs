@@ -1,11 +1,12 @@
 //! The stages between looking and changing: a plan, and the same after its lint.
 
 use kubexm_plan::lint;
-use kubexm_plan::{CheckedPlan, Pipeline, Plan};
+use kubexm_plan::{CheckedPlan, ClusterFacts, Pipeline, Plan};
 use kubexm_recipes::{Identity, PlanCx, ResetCx, ResetHost};
 
 use crate::bundle::cluster_source::ClusterSource;
 use crate::bundle::opened::Opened;
+use crate::cluster_facts::{self, Asked};
 use crate::error::{SessionError, problem_text};
 use crate::events;
 use crate::home::ClusterHome;
@@ -48,8 +49,14 @@ impl<'s, S: Subject<Survey = BundleSurvey>> Observed<'s, S> {
     /// The hosts do not pass preflight, or no plan can be made of them.
     pub async fn plan(self, recipe: Recipe<'_>) -> Result<Planned<'s, S>, SessionError> {
         let (site, mut survey) = self.into_parts();
+        // Of hosts that do not pass nothing more is asked.
+        site.unless_refused(survey.check(site.session)).await?;
+        let running = match recipe {
+            Recipe::Create => ClusterFacts::default(),
+            Recipe::AddNode(_) => cluster_facts::of(&site.fleet, site.subject.cluster(), Asked::ControlPlanes).await,
+        };
         let plan = match site.subject.bundle() {
-            Some(opened) => with_bundle(site.session, opened, &site.home, &mut survey, recipe),
+            Some(opened) => with_bundle(site.session, opened, &site.home, (&mut survey, &running), recipe),
             None => Err(SessionError::NoCluster),
         };
         let plan = site.unless_refused(plan).await?;
@@ -120,10 +127,9 @@ fn with_bundle(
     session: &Session<'_>,
     opened: &Opened,
     home: &ClusterHome,
-    survey: &mut BundleSurvey,
+    (survey, running): (&mut BundleSurvey, &ClusterFacts),
     recipe: Recipe<'_>,
 ) -> Result<Plan, SessionError> {
-    survey.check(session)?;
     events::phase(session.events, "plan");
     for note in opened.materials().notes() {
         events::note(session.events, note);
@@ -141,8 +147,8 @@ fn with_bundle(
         PlanCx { cluster_id: id, vouched: Some(&vouched), ..opened.plan_cx(&survey.facts, &survey.carried.packages) };
     Ok(match recipe {
         Recipe::Create => kubexm_recipes::create(&cx)?,
-        Recipe::AddNode([]) => kubexm_recipes::add_node(&cx, &kubexm_recipes::absent(&cx)?)?,
-        Recipe::AddNode(named) => kubexm_recipes::add_node(&cx, named)?,
+        Recipe::AddNode([]) => kubexm_recipes::add_node(&cx, running, &kubexm_recipes::absent(&cx)?)?,
+        Recipe::AddNode(named) => kubexm_recipes::add_node(&cx, running, named)?,
     })
 }
 

@@ -1,22 +1,30 @@
 //! `kubexm-install status`.
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 use kubexm_engine::clock::rfc3339;
 use kubexm_engine::replay::{RunState, StepState};
 use kubexm_engine::{ClusterLock, Status, run};
 use kubexm_plan::Vouched;
-use kubexm_session::{ClusterHome, installed_bundle};
+use kubexm_session::{Access, ClusterHome, ClusterOptions, ClusterView, installed_bundle};
 use kubexm_terminal::{Display, Failure, Mode};
 use serde_json::{Value, json};
 
-use crate::terminal::home;
+use super::args::{HostArgs, TrustArgs};
+use crate::render::cluster_facts;
+use crate::terminal::{Shell, home};
 
 /// Show the runs of the clusters that were installed from here, and how to continue those that have not succeeded
 ///
-/// Everything is read from the journals of the runs, also of one that is running right now; no host is contacted.
+/// Everything is read from the journals of the runs, also of one that is running right now; no host is contacted. With -f or --bundle
+/// the hosts of that cluster.yaml are contacted, too: the cluster's id, versions, nodes, etcd, ends of certificates, and what was
+/// applied. That changes nothing, takes no lock, and works for a cluster that another machine made; our agent is put on a host that
+/// has none for as long as it takes. What does not answer is reported (`gaps`) with exit code 0; the exit code is 50 to 55 when no
+/// host can be worked with.
 ///
 /// Examples:
+///   kubexm-install status -f cluster.yaml --json | jq '.clusters[0].facts'
 ///   kubexm-install status
 ///   kubexm-install status lab --watch
 ///   kubexm-install status lab --json | jq '.clusters[].runs[-1].state'
@@ -24,9 +32,23 @@ use crate::terminal::home;
 #[command(verbatim_doc_comment)]
 pub struct Args {
     /// Only this cluster (metadata.name)
+    #[arg(conflicts_with_all = ["file", "bundle"])]
     cluster: Option<String>,
+    /// cluster.yaml of a cluster whose hosts are contacted
+    #[arg(short = 'f', long = "file", value_name = "FILE")]
+    file: Option<PathBuf>,
+    /// Bundle whose cluster.yaml is meant; also needed for hosts of another architecture than this machine's
+    #[arg(long, value_name = "FILE")]
+    bundle: Option<PathBuf>,
+    /// Of a delta: a bundle that has what it leaves out; may be given several times
+    #[arg(long = "base", value_name = "FILE", requires = "bundle")]
+    bases: Vec<PathBuf>,
+    #[command(flatten)]
+    trust: TrustArgs,
+    #[command(flatten)]
+    hosts: HostArgs,
     /// Show it again whenever a journal grows, until no run is running any more
-    #[arg(long, conflicts_with = "json")]
+    #[arg(long, conflicts_with_all = ["json", "file", "bundle"])]
     watch: bool,
     /// One JSON document
     #[arg(long)]
@@ -53,10 +75,12 @@ struct Cluster<'a> {
 }
 
 pub fn run(args: &Args, display: &Display) -> Result<(), Failure> {
+    let asks = args.file.is_some() || args.bundle.is_some();
+    let view = if asks { Some(view(args, display)?) } else { None };
     let home = home()?;
     let mut shown = None;
     loop {
-        let clusters = match &args.cluster {
+        let clusters = match args.cluster.as_ref().or(view.as_ref().map(|view| &view.cluster)) {
             Some(name) => vec![home.cluster(name)],
             None => home.clusters()?,
         };
@@ -70,11 +94,14 @@ pub fn run(args: &Args, display: &Display) -> Result<(), Failure> {
             });
         }
         if display.mode() == Mode::Json {
-            let clusters: Vec<Value> = seen.iter().map(document).collect();
+            let clusters: Vec<Value> = seen.iter().map(|cluster| document(cluster, view.as_ref())).collect();
             display.answer(&json!({ "schema": "kubexm.io/status/v1", "clusters": clusters }).to_string());
             return Ok(());
         }
-        let text = text(&seen);
+        let mut text = text(&seen);
+        if let Some(view) = &view {
+            text = format!("{}\n{text}", cluster_facts::text(&view.cluster, &view.facts, unix_time()));
+        }
         if shown.as_ref() != Some(&text) {
             display.answer(&text);
             shown = Some(text);
@@ -84,6 +111,23 @@ pub fn run(args: &Args, display: &Display) -> Result<(), Failure> {
         }
         std::thread::sleep(WATCH);
     }
+}
+
+/// Asks the hosts.
+fn view(args: &Args, display: &Display) -> Result<ClusterView, Failure> {
+    let shell = Shell::looking(display)?;
+    let (session, hosts) = (shell.session(), args.hosts.options());
+    let (file, bundle, bases) = (args.file.clone(), args.bundle.clone(), args.bases.clone());
+    let cluster = ClusterOptions { file, bundle, bases, trust: args.trust.options() };
+    let source = session.cluster(&cluster)?;
+    let access = Access::obtain(&session, source.cluster(), &cluster.trust, &hosts)?;
+    shell.wait(session.view(&source, &access, &hosts))
+}
+
+/// In seconds.
+fn unix_time() -> i64 {
+    let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
+    i64::try_from(since.as_secs()).unwrap_or(i64::MAX)
 }
 
 fn text(seen: &[Cluster<'_>]) -> String {
@@ -135,7 +179,7 @@ fn installed_line(installed: &Result<Option<Vouched>, String>) -> Option<String>
     Some(format!("  installed: bundle {}, {signed}{sequence}", bundle.manifest))
 }
 
-fn document(cluster: &Cluster<'_>) -> Value {
+fn document(cluster: &Cluster<'_>, view: Option<&ClusterView>) -> Value {
     let Cluster { home, at_work, runs, installed } = cluster;
     let installed = match installed {
         Ok(bundle) => json!(bundle),
@@ -149,7 +193,12 @@ fn document(cluster: &Cluster<'_>) -> Value {
         })
         .collect();
     let kubeconfig = Some(home.kubeconfig()).filter(|path| path.is_file());
-    json!({ "name": home.name, "kubeconfig": kubeconfig, "installed": installed, "atWork": at_work, "runs": runs })
+    let mut document =
+        json!({ "name": home.name, "kubeconfig": kubeconfig, "installed": installed, "atWork": at_work, "runs": runs });
+    if let Some(view) = view {
+        document["facts"] = json!(view.facts);
+    }
+    document
 }
 
 fn line(cluster: &ClusterHome, at_work: bool, run: &Seen) -> String {

@@ -1,4 +1,5 @@
 //! Texts about a plan and about the end of a run.
 
+pub mod cluster_facts;
 pub mod ended;
 pub mod summary;

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use kubexm_plan::{SlotProvider, Step, StepId, Survey, mesh};
+use kubexm_plan::{ClusterFacts, SlotProvider, Step, StepId, Survey, mesh};
 
 use super::LinkError;
 
@@ -15,6 +15,15 @@ pub(crate) fn surveyed(host: &str, asked: &[&Step], survey: Survey) -> Result<Su
         Some(other) => {
             Err(untrusted(host, format!("it answered for the step {}, which it was not asked about", shown(&other.0))))
         }
+    }
+}
+
+/// What a host says of the cluster names no other host as the one whose files were read.
+pub(super) fn cluster_facts(host: &str, facts: ClusterFacts) -> Result<ClusterFacts, LinkError> {
+    let hosts = facts.certificates.iter().map(|one| &one.host).chain(facts.gaps.iter().map(|gap| &gap.host));
+    match hosts.into_iter().find(|named| *named != host) {
+        None => Ok(facts),
+        Some(other) => Err(untrusted(host, format!("it answered for the files of {}", shown(other)))),
     }
 }
 
@@ -66,6 +75,7 @@ mod tests {
     use std::net::IpAddr;
 
     use kubexm_plan::Undo;
+    use kubexm_plan::cluster_facts::Gap;
 
     use super::*;
 
@@ -88,6 +98,15 @@ mod tests {
             assert!(error.starts_with("a: ") && !error.contains('\u{1b}'), "{error}");
         }
         assert!(surveyed("a", &[], survey(&["a/os.swap"])).is_err(), "it was asked about nothing");
+    }
+
+    #[test]
+    fn a_host_speaks_of_its_own_files_only() {
+        let gap = |host: &str| Gap { host: host.to_owned(), what: "w".to_owned(), why: "y".to_owned() };
+        let facts = |host: &str| ClusterFacts { gaps: vec![gap(host)], ..ClusterFacts::default() };
+        assert!(cluster_facts("a", facts("a")).is_ok());
+        let error = cluster_facts("a", facts("b\u{1b}")).expect_err("a lie").to_string();
+        assert!(error.starts_with("a: ") && !error.contains('\u{1b}'), "{error}");
     }
 
     #[test]

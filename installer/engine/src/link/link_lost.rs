@@ -4,7 +4,7 @@
 
 use async_trait::async_trait;
 use kubexm_plan::op::Depots;
-use kubexm_plan::{Facts, Plan, Probe, SlotProvider, Step, Wave, ledger, mesh};
+use kubexm_plan::{ClusterFacts, Facts, Plan, Probe, SlotProvider, Step, Wave, ledger, mesh};
 use kubexm_spec::Digest;
 
 use super::{
@@ -39,6 +39,10 @@ impl LinkLost {
 #[async_trait]
 impl Link for LinkLost {
     async fn facts(&self) -> Result<Facts, LinkError> {
+        self.why()
+    }
+
+    async fn cluster_facts(&self) -> Result<ClusterFacts, LinkError> {
         self.why()
     }
 

@@ -9,7 +9,7 @@ pub mod wire;
 
 use async_trait::async_trait;
 use kubexm_plan::op::Depots;
-use kubexm_plan::{Facts, Plan, Probe, SlotProvider, Step, Wave, ledger, mesh};
+use kubexm_plan::{ClusterFacts, Facts, Plan, Probe, SlotProvider, Step, Wave, ledger, mesh};
 pub use kubexm_plan::{ObservedState, ProbeAnswer, Survey};
 use kubexm_spec::Digest;
 pub use link_lost::LinkLost;
@@ -52,6 +52,9 @@ pub struct Fetched {
 pub trait Link: Send + Sync {
     /// Looks at the host; changes nothing.
     async fn facts(&self) -> Result<Facts, LinkError>;
+
+    /// Looks at the cluster that the host is a node of; changes nothing, and takes no lock. What does not answer is a gap.
+    async fn cluster_facts(&self) -> Result<ClusterFacts, LinkError>;
 
     /// Observes every op of a step.
     async fn observe(&self, plan: &Plan, step: &Step, slots: &SlotValues) -> Result<Vec<ObservedState>, LinkError>;

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use kubexm_plan::facts::Stamp;
 use kubexm_plan::op::{self, Depots};
-use kubexm_plan::{Facts, Op, Plan, Probe, SlotName, SlotProvider, Step, Wave, ledger, mesh};
+use kubexm_plan::{ClusterFacts, Facts, Op, Plan, Probe, SlotName, SlotProvider, Step, Wave, ledger, mesh};
 use kubexm_spec::Digest;
 use tokio::io::AsyncReadExt;
 
@@ -109,6 +109,11 @@ impl Link for SimLink {
         // As on a real host: also when the cluster that it joined is gone.
         let joined = stamp.is_some() && here.contains_key(KUBELET_CONF);
         Ok(Facts { stamp, joined, ..facts(&self.host) })
+    }
+
+    async fn cluster_facts(&self) -> Result<ClusterFacts, LinkError> {
+        let facts = self.facts().await?;
+        Ok(self.fleet.lock().cluster_facts(&self.host, facts))
     }
 
     async fn observe(&self, plan: &Plan, step: &Step, slots: &SlotValues) -> Result<Vec<ObservedState>, LinkError> {

@@ -6,6 +6,7 @@
 
 mod acts;
 mod aside;
+mod cluster_facts;
 mod facts;
 mod failure;
 mod faults;

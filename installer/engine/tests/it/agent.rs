@@ -17,7 +17,8 @@ use kubexm_engine::link::wire::{
 };
 use kubexm_engine::link::{Change, SlotValues};
 use kubexm_plan::{
-    Facts, ObservedState, Probe, ProbeAnswer, SlotName, SlotProvider, Step, Survey, Texts, Undo, Wave, ledger,
+    ClusterFacts, Facts, ObservedState, Probe, ProbeAnswer, SlotName, SlotProvider, Step, Survey, Texts, Undo, Wave,
+    ledger,
 };
 use proptest::prelude::*;
 
@@ -32,6 +33,10 @@ struct Steered {
 impl Work for Steered {
     fn facts(&self, _: &str) -> Result<Facts, String> {
         Err("no facts".into())
+    }
+
+    fn cluster_facts(&self, _: &str) -> ClusterFacts {
+        ClusterFacts::default()
     }
 
     fn observe(&self, _: &Step, _: Texts, _: SlotValues) -> Result<Vec<ObservedState>, String> {

@@ -8,7 +8,9 @@ use kubexm_engine::events::Silent;
 use kubexm_engine::execute;
 use kubexm_engine::link::{BlobSource, Change, DeliverProgress, Fetched, Link, LinkError, SlotValues, Survey};
 use kubexm_plan::op::Depots;
-use kubexm_plan::{Facts, ObservedState, Plan, Probe, ProbeAnswer, SlotProvider, Step, StepId, Wave, ledger, mesh};
+use kubexm_plan::{
+    ClusterFacts, Facts, ObservedState, Plan, Probe, ProbeAnswer, SlotProvider, Step, StepId, Wave, ledger, mesh,
+};
 use kubexm_spec::{Digest, ExitCode};
 
 use crate::common::fleet::plan;
@@ -41,6 +43,10 @@ impl Link for Liar {
 
     async fn facts(&self) -> Result<Facts, LinkError> {
         self.link.facts().await
+    }
+
+    async fn cluster_facts(&self) -> Result<ClusterFacts, LinkError> {
+        self.link.cluster_facts().await
     }
 
     async fn observe(&self, plan: &Plan, step: &Step, slots: &SlotValues) -> Result<Vec<ObservedState>, LinkError> {

@@ -26,6 +26,10 @@ pub(super) fn answer(
             let members: Vec<Value> = state.cluster.members.iter().map(|(id, member)| shown(id, member)).collect();
             (200, json!({ "members": members }))
         }
+        "v3/maintenance/status" => {
+            let leader = if state.cluster.has_quorum() { "1" } else { "0" };
+            (200, json!({"version": "3.6.5", "leader": leader}))
+        }
         "v3/cluster/member/remove" if !state.cluster.has_quorum() => {
             (503, json!({"code": 14, "message": "etcdserver: no leader"}))
         }

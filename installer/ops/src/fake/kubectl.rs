@@ -16,6 +16,7 @@ pub(super) fn kubectl(system: &RootedSystem, state: &mut State, args: &[&str], s
     let args: Vec<&str> = args.iter().copied().skip(4).collect();
     match args.as_slice() {
         ["get", "--raw", "/readyz"] => Output::text("ok"),
+        ["get", "--raw", path] => raw(state, path),
         ["get", "-o", "json", "node", name] => match state.cluster.nodes.get(*name) {
             Some(node) => Output::text(node.to_string()),
             None => Output::failed(1, format!("Error from server (NotFound): nodes \"{name}\" not found")),
@@ -75,6 +76,41 @@ pub(super) fn kubectl(system: &RootedSystem, state: &mut State, args: &[&str], s
         ["label", rest @ ..] => label(state, rest),
         other => Output::failed(1, format!("the fake kubectl does not know `{}`", other.join(" "))),
     }
+}
+
+/// What the API server has at a path.
+fn raw(state: &State, path: &str) -> Output {
+    let (path, _) = path.split_once('?').unwrap_or((path, ""));
+    let found = match path.trim_start_matches("/api/v1/") {
+        "/version" => Some(json!({"gitVersion": "v1.34.4"})),
+        "nodes" => Some(json!({"items": state.cluster.nodes.values().collect::<Vec<_>>()})),
+        "namespaces/kube-system/pods" => Some(json!({"items": static_pods(state)})),
+        other => {
+            let name = other.strip_prefix("namespaces/kube-system/configmaps/").unwrap_or_default();
+            let key = format!("ConfigMap/{name}");
+            state.cluster.objects.get(&key).map(|document| as_the_server_has_it(&key, document))
+        }
+    };
+    match found {
+        Some(object) => Output::text(object.to_string()),
+        None => Output::failed(1, format!("Error from server (NotFound): {path} not found")),
+    }
+}
+
+/// The API server of each control plane whose etcd is up.
+fn static_pods(state: &State) -> Vec<Value> {
+    let up = state.cluster.members.values().filter(|member| !member.dead);
+    let pod = |name: &str| {
+        json!({
+            "metadata": {"name": format!("kube-apiserver-{name}"), "labels": {"component": "kube-apiserver"}},
+            "spec": {"nodeName": name, "containers": [{"image": "registry.k8s.io/kube-apiserver:v1.34.4"}]},
+            "status": {
+                "conditions": [{"type": "Ready", "status": "True"}],
+                "containerStatuses": [{"restartCount": 1}],
+            },
+        })
+    };
+    up.map(|member| pod(&member.name)).collect()
 }
 
 /// A bootstrap token: without it there is nothing that would be created and not applied.

@@ -16,7 +16,7 @@ pub(crate) fn in_survey(machine: &Machine, path: &str) -> Option<Value> {
 
 /// Of a real machine's admin.conf; none when there is none, or when it is not as kubeadm writes it: kubectl knows more
 /// ways to log in.
-fn credentials(machine: &Machine) -> Result<Option<Credentials>, OpError> {
+pub(super) fn credentials(machine: &Machine) -> Result<Option<Credentials>, OpError> {
     if !machine.is_real() {
         return Ok(None);
     }
@@ -24,7 +24,7 @@ fn credentials(machine: &Machine) -> Result<Option<Credentials>, OpError> {
 }
 
 /// The object, or list, at a path (`/api/v1/nodes/n1`); none when there is no such.
-fn get(machine: &Machine, api: &Credentials, path: &str) -> Result<Option<Value>, OpError> {
+pub(super) fn get(machine: &Machine, api: &Credentials, path: &str) -> Result<Option<Value>, OpError> {
     let url = format!("{}{path}", api.server);
     let request =
         HttpsRequest { method: "GET", url: &url, ca: &api.ca, certificate: &api.certificate, key: &api.key, body: "" };

@@ -2,6 +2,7 @@
 //! process's.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test that cannot continue has failed")]
 
+mod cluster_facts;
 mod common;
 mod every_op;
 mod evidence;

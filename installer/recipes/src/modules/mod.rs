@@ -15,6 +15,7 @@ pub mod kubernetes;
 pub mod os;
 pub mod packages;
 pub mod programs;
+pub mod record;
 pub mod registry;
 pub mod route;
 pub mod scripts;

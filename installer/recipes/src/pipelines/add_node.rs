@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use kubexm_plan::{Op, Pipeline, Plan, SlotProvider, Step, StepId, Undo};
+use kubexm_plan::{ClusterFacts, Op, Pipeline, Plan, SlotProvider, Step, StepId, Undo};
 
 use crate::context::{Node, PlanCx};
 use crate::draft::Drafted;
@@ -24,13 +24,15 @@ fn is_joined(cx: &PlanCx<'_>, host: &str) -> bool {
 }
 
 /// The plan that adds `new` to a cluster: everything that `create` does on them and for them, the names of all hosts on
-/// every host, and the final check of the whole cluster.
-pub fn add_node(cx: &PlanCx<'_>, new: &[String]) -> Result<Plan, RecipeError> {
+/// every host, and the final check of the whole cluster. `running` is the
+/// cluster as it is now.
+pub fn add_node(cx: &PlanCx<'_>, running: &ClusterFacts, new: &[String]) -> Result<Plan, RecipeError> {
     let first = cx.cluster.first_control_plane().ok_or(RecipeError::NoHosts { what: "control plane" })?;
     if !is_joined(cx, &first.name) {
         return Err(RecipeError::NoClusterYet { first: first.name.clone() });
     }
     let nodes = cx.nodes()?;
+    fits(cx, running, &nodes)?;
     for host in new {
         let cannot = |reason: &str| Err(RecipeError::CannotJoin { host: host.clone(), reason: reason.to_owned() });
         match nodes.iter().find(|n| n.name() == host) {
@@ -58,6 +60,32 @@ pub fn add_node(cx: &PlanCx<'_>, new: &[String]) -> Result<Plan, RecipeError> {
     Ok(only(plan, |step| of_all.contains(&step.id) || new.iter().any(|host| step.domain() == host)))
 }
 
+/// Whether hosts can be added to the cluster that runs with this bundle: it is this very cluster, and its API server is of the bundle's
+/// minor. kubelets may not be newer than it, and kubeadm joins only where the versions have the same minor. What could not be seen
+/// of the cluster refuses nothing.
+fn fits(cx: &PlanCx<'_>, running: &ClusterFacts, nodes: &[Node<'_>]) -> Result<(), RecipeError> {
+    if let (Some(planned), Some(found)) = (cx.cluster_id, running.id)
+        && planned != found
+    {
+        return Err(RecipeError::OtherIdentity { cluster: cx.cluster.name.clone(), planned, found });
+    }
+    let Some(server) = &running.server_version else { return Ok(()) };
+    let first = nodes.first().ok_or(RecipeError::NoHosts { what: "hosts" })?;
+    let bundle = cx.kubernetes_version(first.platform)?;
+    match (minor(server), minor(&bundle)) {
+        (Some(running), Some(carried)) if running != carried => {
+            Err(RecipeError::OtherMinor { cluster: cx.cluster.name.clone(), server: server.clone(), bundle })
+        }
+        _ => Ok(()),
+    }
+}
+
+/// `1.34` of `v1.34.4`.
+fn minor(version: &str) -> Option<(u32, u32)> {
+    let mut parts = version.trim_start_matches('v').split('.');
+    Some((parts.next()?.parse().ok()?, parts.next()?.parse().ok()?))
+}
+
 /// The wanted steps in their order, with only the texts and slots that they read.
 fn only(mut plan: Plan, wanted: impl Fn(&Step) -> bool) -> Plan {
     let mut left_out: BTreeMap<StepId, Step> = BTreeMap::new();
@@ -72,8 +100,11 @@ fn only(mut plan: Plan, wanted: impl Fn(&Step) -> bool) -> Plan {
     }
     for step in &mut kept {
         if matches!(&step.undo, Undo::WithParent { step } if left_out.contains_key(step)) {
-            let why = "it belongs to the whole cluster, which stays".to_owned();
-            step.undo = Undo::Irreversible { why };
+            // Objects of the cluster were there before, and otherwise.
+            step.undo = match step.ops.iter().all(|op| matches!(op, Op::KubeObject(_))) {
+                true => Undo::RestoreBefore,
+                false => Undo::Irreversible { why: "it belongs to the whole cluster, which stays".to_owned() },
+            };
         }
     }
     let ops = || kept.iter().flat_map(|step| &step.ops);

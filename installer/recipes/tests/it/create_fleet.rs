@@ -4,12 +4,15 @@
 use std::net::IpAddr;
 
 use crate::common::{Site, fleet_text, text};
+use kubexm_plan::ClusterFacts;
+use kubexm_plan::cluster_facts::AppliedCluster;
 use kubexm_plan::lint::{self, Order};
 use kubexm_plan::op::{NodeDelete, Op};
 use kubexm_plan::{Plan, Step, StepId, Undo};
 use kubexm_recipes::{RecipeError, add_node, sample};
 use kubexm_spec::ExitCode;
 use kubexm_spec::cluster::LoadBalancerMode;
+use kubexm_spec::cluster::SecretSource;
 
 #[track_caller]
 fn checked(plan: Plan) -> Plan {
@@ -222,7 +225,7 @@ fn what_join_does_is_a_part_of_what_create_does() {
     let mut site = Site::of(sample::fleet(2, 2));
     site.join_all_but("node4");
     let create = plan(&site);
-    let added = checked(add_node(&site.cx(), &["node4".to_owned()]).unwrap());
+    let added = checked(add_node(&site.cx(), &kubexm_plan::ClusterFacts::default(), &["node4".to_owned()]).unwrap());
     for step in &added.steps {
         let same = create.step(&step.id).unwrap_or_else(|| panic!("{} is no step of create", step.id));
         assert_eq!((&same.ops, &same.probe, &same.domain), (&step.ops, &step.probe, &step.domain), "{}", step.id);
@@ -245,7 +248,7 @@ fn what_join_does_is_a_part_of_what_create_does() {
 fn a_control_plane_can_be_added_and_brings_its_slots() {
     let mut site = Site::of(sample::fleet(3, 1));
     site.join_all_but("node3");
-    let added = checked(add_node(&site.cx(), &["node3".to_owned()]).unwrap());
+    let added = checked(add_node(&site.cx(), &kubexm_plan::ClusterFacts::default(), &["node3".to_owned()]).unwrap());
     assert!(added.slots.keys().any(|slot| slot.0 == "certificate-key"));
     assert!(before(&added, "node1/join.register-node3", "node1/check.pods"));
 }
@@ -262,14 +265,54 @@ fn the_hosts_to_add_are_those_that_are_not_in_the_cluster() {
 #[test]
 fn join_refuses_what_it_cannot_add() {
     let mut site = Site::of(sample::fleet(1, 1));
-    let none = add_node(&site.cx(), &["node2".to_owned()]).unwrap_err();
+    let none = add_node(&site.cx(), &kubexm_plan::ClusterFacts::default(), &["node2".to_owned()]).unwrap_err();
     assert_eq!(none.exit_code(), ExitCode::Preflight);
     assert!(none.to_string().contains("kubexm-install create"), "{none}");
     site.join_all_but("node2");
     for host in ["node1", "node9"] {
-        let error = add_node(&site.cx(), &[host.to_owned()]).unwrap_err();
+        let error = add_node(&site.cx(), &kubexm_plan::ClusterFacts::default(), &[host.to_owned()]).unwrap_err();
         assert!(matches!(&error, RecipeError::CannotJoin { host: named, .. } if named == host), "{error}");
     }
+}
+
+#[test]
+fn nodes_are_added_to_the_cluster_that_was_looked_at_and_only_with_its_own_minor() {
+    let mut site = Site::of(sample::fleet(1, 1));
+    site.join_all_but("node2");
+    let add = |running: ClusterFacts| add_node(&site.cx(), &running, &["node2".to_owned()]);
+    let seen = |id, version: &str| ClusterFacts {
+        id: Some(id),
+        server_version: Some(version.to_owned()),
+        ..ClusterFacts::default()
+    };
+    add(seen(sample::CLUSTER_ID, "v1.34.1")).expect("another patch");
+    let other = kubexm_plan::ClusterId::from_random([9; 16]);
+    let refused = add(seen(other, "v1.34.4")).unwrap_err();
+    let text = refused.to_string();
+    assert_eq!(refused.exit_code(), ExitCode::Preflight, "{text}");
+    assert!(text.contains(&other.to_string()) && text.contains(&sample::CLUSTER_ID.to_string()), "{text}");
+    for version in ["v1.33.13", "v1.35.0"] {
+        let refused = add(seen(sample::CLUSTER_ID, version)).unwrap_err();
+        assert_eq!(refused.exit_code(), ExitCode::Preflight, "{refused}");
+        assert!(refused.to_string().contains(version) && refused.to_string().contains("v1.34.4"), "{refused}");
+    }
+}
+
+#[test]
+fn what_was_applied_is_recorded_without_secrets_and_an_added_node_brings_it_back_on_a_rollback() {
+    let mut site = Site::of(sample::fleet(1, 1));
+    site.cluster.hosts[1].password = Some(SecretSource::Env("NODE_PASSWORD".to_owned()));
+    let create = plan(&site);
+    let map: serde_json::Value = serde_json::from_str(text(&create, "kubexm-cluster")).unwrap();
+    let record = AppliedCluster::of_config_map(&map).unwrap();
+    assert_eq!((record.id, record.kubernetes.as_str()), (Some(sample::CLUSTER_ID), "v1.34.4"));
+    assert_eq!((record.cluster_sha256, record.bundle.manifest), (create.cluster, create.bundle.unwrap()));
+    assert_eq!(record.cluster["spec"]["hosts"][1]["name"], "node2");
+    assert!(!text(&create, "kubexm-cluster").contains("NODE_PASSWORD"));
+    assert!(before(&create, "node1/check.pods", "node1/record.applied"));
+    site.join_all_but("node2");
+    let added = checked(add_node(&site.cx(), &ClusterFacts::default(), &["node2".to_owned()]).unwrap());
+    assert_eq!(step(&added, "node1/record.applied").undo, kubexm_plan::Undo::RestoreBefore);
 }
 
 #[test]

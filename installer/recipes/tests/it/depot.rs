@@ -143,7 +143,8 @@ fn what_did_not_change_stays_where_it_is_and_the_depot_hears_of_the_rest_last() 
 fn a_join_leaves_the_repositories_where_they_are() {
     let mut site = site(cluster());
     site.join_all_but("node2");
-    let plan = kubexm_recipes::add_node(&site.cx(), &["node2".to_owned()]).unwrap();
+    let plan =
+        kubexm_recipes::add_node(&site.cx(), &kubexm_plan::ClusterFacts::default(), &["node2".to_owned()]).unwrap();
     let files = plan.steps.iter().flat_map(|step| &step.ops).filter_map(|op| match op {
         Op::File(file) if file.path.starts_with("/var/lib/kubexm/depot") => Some(&file.content),
         _ => None,

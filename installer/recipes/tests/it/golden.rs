@@ -154,7 +154,8 @@ fn scripts_run_before_and_after_everything_and_one_without_an_undo_is_said() {
 fn a_worker_that_is_added_to_a_cluster() {
     let mut site = Site::of(sample::fleet(1, 2));
     site.join_all_but("node3");
-    let plan = kubexm_recipes::add_node(&site.cx(), &["node3".to_owned()]).unwrap();
+    let plan =
+        kubexm_recipes::add_node(&site.cx(), &kubexm_plan::ClusterFacts::default(), &["node3".to_owned()]).unwrap();
     let (_, warnings) = lint::check(plan.clone()).unwrap_or_else(|problems| panic!("{problems:#?}"));
     assert_eq!(warnings, Vec::new());
     golden("add-node", || assert_snapshot!("plan", plan.render()));

@@ -87,7 +87,8 @@ fn plans_name_nothing_that_the_cluster_does_not_require() {
             continue;
         };
         site.join_all_but(&last);
-        let join = kubexm_recipes::add_node(&site.cx(), &[last]).unwrap_or_else(|error| panic!("{name}: {error}"));
+        let join = kubexm_recipes::add_node(&site.cx(), &kubexm_plan::ClusterFacts::default(), &[last])
+            .unwrap_or_else(|error| panic!("{name}: {error}"));
         inside(&format!("join {name}"), &site, &join);
     }
 }

@@ -443,6 +443,7 @@ fn packages_of_the_other_hosts_are_not_a_part_of_a_join() {
         facts.programs.insert("socat".to_owned(), None);
     }
     site.join_all_but("node3");
-    let plan = kubexm_recipes::add_node(&site.cx(), &["node3".to_owned()]).unwrap();
+    let plan =
+        kubexm_recipes::add_node(&site.cx(), &kubexm_plan::ClusterFacts::default(), &["node3".to_owned()]).unwrap();
     assert_eq!(warnings(&plan), ["node3/packages.install: socat"]);
 }

@@ -114,7 +114,9 @@ fn servers_of_the_cluster_follow_the_ones_outside_and_each_other() {
 fn a_host_that_joins_is_let_in_by_the_server_and_no_other_host_is_touched_for_it() {
     let mut site = site(&["node1"]);
     site.join_all_but("node3");
-    let plan = checked(kubexm_recipes::add_node(&site.cx(), &["node3".to_owned()]).unwrap());
+    let plan = checked(
+        kubexm_recipes::add_node(&site.cx(), &kubexm_plan::ClusterFacts::default(), &["node3".to_owned()]).unwrap(),
+    );
     assert!(config(&plan, "node1/time.server").contains(&"allow 10.77.0.13".to_owned()));
     assert!(waits(&plan, "node3/time.client", "node1/time.server"));
     assert!(!plan.steps.iter().any(|step| step.id.0 == "node2/time.client"), "{}", plan.render());
@@ -125,7 +127,9 @@ fn a_host_joins_no_cluster_whose_new_server_of_the_time_has_no_chrony() {
     let mut site = site(&["node1"]);
     site.join_all_but("node3");
     site.facts.get_mut("node1").unwrap().programs.insert("chronyd".to_owned(), None);
-    let error = kubexm_recipes::add_node(&site.cx(), &["node3".to_owned()]).unwrap_err().to_string();
+    let error = kubexm_recipes::add_node(&site.cx(), &kubexm_plan::ClusterFacts::default(), &["node3".to_owned()])
+        .unwrap_err()
+        .to_string();
     assert!(error.contains("node1") && error.contains("run `create` first"), "{error}");
 }
 

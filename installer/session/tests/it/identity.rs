@@ -1,4 +1,4 @@
-//! A cluster of the same name is another cluster.
+//! A cluster of the same name is another cluster; and what is seen of one that runs.
 
 use kubexm_engine::Outcome;
 use kubexm_plan::facts::Stamp;
@@ -97,4 +97,47 @@ async fn a_host_that_a_reset_left_is_no_member_of_the_next_cluster_of_the_name()
     let ended = site.create().await.unwrap();
     assert_eq!(ended.run.unwrap().outcome, Outcome::Succeeded);
     assert_eq!(stamp(&site, "red3").await.unwrap().id, Some(new));
+}
+
+async fn view(site: &Site) -> Result<kubexm_session::ClusterView, SessionError> {
+    let (session, hosts) = (site.session(), HostOptions::default());
+    let cluster = ClusterOptions { file: Some(site.folder.path().join("cluster.yaml")), ..ClusterOptions::default() };
+    let source = session.cluster(&cluster)?;
+    let access = Access::obtain(&session, source.cluster(), &TrustOptions::default(), &hosts)?;
+    session.view(&source, &access, &hosts).await
+}
+
+#[tokio::test]
+async fn a_cluster_is_looked_at_from_elsewhere_without_a_lock_and_hosts_that_do_not_answer_are_gaps() {
+    let site = Site::new("red", &HOSTS, Answer::Yes);
+    site.create().await.unwrap();
+    let made = site.hosts.fleet.snapshot();
+    // Another home, which has never seen the cluster; and a run at work in the first one.
+    let other = Site::of("red", &HOSTS, &crate::bundle::cluster_yaml("red", &HOSTS), crate::bundle::write_bundle);
+    let other = Site { hosts: crate::fleet::SimConnector { fleet: site.hosts.fleet.clone(), ..other.hosts }, ..other };
+    let _lock = kubexm_engine::ClusterLock::take(&other.home.cluster("red").folder, "red", "a run").unwrap();
+    other.hosts.fleet.cut("red3");
+    let seen = view(&other).await.unwrap();
+    assert_eq!(seen.facts.id, stamp(&site, "red1").await.unwrap().id);
+    assert_eq!((seen.cluster.as_str(), seen.facts.server_version.as_deref()), ("red", Some("v1.34.4")));
+    assert_eq!(seen.facts.nodes.len(), 3);
+    assert!(seen.facts.gaps.iter().any(|gap| gap.host == "red3" && gap.why.contains("cannot reach")), "{seen:#?}");
+    assert_eq!(other.hosts.fleet.snapshot(), made);
+    HOSTS.iter().for_each(|host| other.hosts.fleet.cut(host));
+    assert_eq!(view(&other).await.unwrap_err().exit_code(), ExitCode::HostUnreachable);
+}
+
+#[tokio::test]
+async fn a_node_is_not_added_to_a_cluster_of_another_minor() {
+    let site = Site::new("red", &HOSTS, Answer::Yes);
+    site.create().await.unwrap();
+    site.hosts.fleet.meddle("(cluster)", "serverVersion", "v1.33.13");
+    let (session, hosts) = (site.session(), HostOptions::default());
+    let bundle = kubexm_session::BundleOptions { bundle: vec![site.bundle.clone()], ..Default::default() };
+    let opened = session.open(&bundle).unwrap();
+    let access = Access::obtain(&session, opened.cluster(), &bundle.trust, &hosts).unwrap();
+    let observed = session.observe("plan", opened, &access, &hosts, Unreachable::Refused("")).await.unwrap();
+    let Err(refused) = observed.plan(Recipe::AddNode(&["red2".to_owned()])).await else { unreachable!("1.33") };
+    assert_eq!(refused.exit_code(), ExitCode::Preflight);
+    assert!(refused.to_string().contains("v1.33.13"), "{refused}");
 }

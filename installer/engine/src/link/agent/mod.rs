@@ -124,6 +124,9 @@ impl<W: Work> Agent<W> {
     fn answer(&self, ask: Request, place: &Turn) -> Response {
         let answered = match ask {
             Request::Facts { host } => self.work.facts(&host).map(|facts| Response::Facts { facts: Box::new(facts) }),
+            Request::ClusterFacts { host } => {
+                Ok(Response::ClusterFacts { facts: Box::new(self.work.cluster_facts(&host)) })
+            }
             Request::Observe { step, texts, slots } => match self.hold(step.timeout_s) {
                 Err(locked) => return locked,
                 Ok(()) => {

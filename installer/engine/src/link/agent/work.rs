@@ -3,8 +3,10 @@
 use std::path::PathBuf;
 
 use kubexm_ops::paths::ADMIN_CONF;
-use kubexm_ops::{Machine, OpError, evidence, facts, probe, provide, step, survey};
-use kubexm_plan::{Facts, ObservedState, Probe, ProbeAnswer, SlotProvider, Step, Survey, Texts, Wave, ledger};
+use kubexm_ops::{Machine, OpError, cluster_facts, evidence, facts, probe, provide, step, survey};
+use kubexm_plan::{
+    ClusterFacts, Facts, ObservedState, Probe, ProbeAnswer, SlotProvider, Step, Survey, Texts, Wave, ledger,
+};
 
 use crate::link::{Change, SlotValues};
 
@@ -19,6 +21,8 @@ pub const PRESENT_PATH: &str = "/run/kubexm/agents.lock";
 pub trait Work: Send + Sync + 'static {
     /// Looks at the host; changes nothing.
     fn facts(&self, host: &str) -> Result<Facts, String>;
+    /// Looks at the cluster; changes nothing.
+    fn cluster_facts(&self, host: &str) -> ClusterFacts;
     /// Observes every op of a step.
     fn observe(&self, step: &Step, texts: Texts, slots: SlotValues) -> Result<Vec<ObservedState>, String>;
     /// Looks at many steps in one moment.
@@ -53,6 +57,10 @@ pub trait Work: Send + Sync + 'static {
 impl Work for Machine {
     fn facts(&self, host: &str) -> Result<Facts, String> {
         said(facts::collect(self, host))
+    }
+
+    fn cluster_facts(&self, host: &str) -> ClusterFacts {
+        cluster_facts::collect(self, host)
     }
 
     fn observe(&self, step: &Step, texts: Texts, slots: SlotValues) -> Result<Vec<ObservedState>, String> {

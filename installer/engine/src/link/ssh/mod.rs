@@ -26,7 +26,9 @@ use std::time::{Duration, SystemTime};
 use async_trait::async_trait;
 use kubexm_ops::paths::ADMIN_CONF;
 use kubexm_plan::op::Depots;
-use kubexm_plan::{Facts, ObservedState, Plan, Probe, ProbeAnswer, SlotProvider, Step, Survey, Wave, ledger, mesh};
+use kubexm_plan::{
+    ClusterFacts, Facts, ObservedState, Plan, Probe, ProbeAnswer, SlotProvider, Step, Survey, Wave, ledger, mesh,
+};
 use kubexm_spec::{Cluster, Digest};
 use tokio::sync::Mutex;
 use tokio::time::Instant;
@@ -309,6 +311,14 @@ impl Link for SshLink {
         facts.host.clone_from(&self.target.name);
         (facts.clock_offset_ms, facts.round_trip_ms) = self.clock().await?;
         Ok(*facts)
+    }
+
+    async fn cluster_facts(&self) -> Result<ClusterFacts, LinkError> {
+        let host = self.target.name.clone();
+        match self.ask(&Request::ClusterFacts { host }, LOOK).await? {
+            Response::ClusterFacts { facts } => answers::cluster_facts(&self.target.name, *facts),
+            _ => Err(self.misfit()),
+        }
     }
 
     async fn observe(&self, plan: &Plan, step: &Step, slots: &SlotValues) -> Result<Vec<ObservedState>, LinkError> {

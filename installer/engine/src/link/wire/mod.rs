@@ -13,7 +13,8 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use kubexm_plan::op::Depots;
 use kubexm_plan::{
-    Facts, ObservedState, Probe, ProbeAnswer, SlotName, SlotProvider, Step, Survey, Texts, Wave, ledger, mesh,
+    ClusterFacts, Facts, ObservedState, Probe, ProbeAnswer, SlotName, SlotProvider, Step, Survey, Texts, Wave, ledger,
+    mesh,
 };
 use kubexm_spec::{Arch, Digest};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
@@ -21,7 +22,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 pub use frame::{Frame, WireError};
 
 /// Version of these messages. Both sides must have the same.
-pub const PROTOCOL: u32 = 3;
+pub const PROTOCOL: u32 = 4;
 
 /// A request of the controller.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -58,6 +59,11 @@ pub enum Request {
     },
     /// Look at the host.
     Facts {
+        /// Name in cluster.yaml.
+        host: String,
+    },
+    /// Look at the cluster that the host is a node of.
+    ClusterFacts {
         /// Name in cluster.yaml.
         host: String,
     },
@@ -179,6 +185,8 @@ pub enum Response {
         /// Without the clock's offset, which the controller measures.
         facts: Box<Facts>,
     },
+    /// To `ClusterFacts`.
+    ClusterFacts { facts: Box<ClusterFacts> },
     /// To `Observe`.
     Observed {
         /// One for each op.

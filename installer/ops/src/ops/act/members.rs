@@ -14,7 +14,7 @@ const MANIFEST: &str = "/etc/kubernetes/manifests/etcd.yaml";
 const CA: &str = "/etc/kubernetes/pki/etcd/ca.crt";
 /// kubeadm makes the first for probes and the second for the API server; etcd takes both as clients.
 const CLIENTS: [&str; 2] = ["/etc/kubernetes/pki/etcd/healthcheck-client", "/etc/kubernetes/pki/apiserver-etcd-client"];
-const LOCAL: &str = "https://127.0.0.1:2379";
+pub(crate) const LOCAL: &str = "https://127.0.0.1:2379";
 
 /// What becomes of the other control planes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,19 +36,28 @@ pub(super) enum Listed {
     Unknown,
 }
 
-struct Client {
+pub(crate) struct Client {
     ca: Vec<u8>,
     certificate: Vec<u8>,
     key: Vec<u8>,
 }
 
 #[derive(Debug)]
-struct Member {
-    id: String,
-    name: String,
-    peers: Vec<String>,
-    clients: Vec<String>,
-    learner: bool,
+pub(crate) struct Member {
+    /// Decimal, as the gateway writes it.
+    pub id: String,
+    pub name: String,
+    pub peers: Vec<String>,
+    pub clients: Vec<String>,
+    pub learner: bool,
+}
+
+/// What a member says of itself.
+#[derive(Debug)]
+pub(crate) struct Status {
+    pub version: String,
+    /// It has no leader, or reports an error (`alarm:NOSPACE`).
+    pub trouble: Option<String>,
 }
 
 /// Whether the member of this host is in the list, as its own etcd says.
@@ -116,18 +125,28 @@ fn stays(members: &[Member], ours: &Member, answering: &[(&Member, &String)], wh
 
 impl Client {
     /// Serializable: answered from the member's own copy, so that it can be obtained without a quorum.
-    fn list(&self, machine: &Machine, endpoint: &str) -> Result<Vec<Member>, OpError> {
-        let answer = self.call(machine, endpoint, "list", "{\"linearizable\":false}")?;
+    pub(crate) fn list(&self, machine: &Machine, endpoint: &str) -> Result<Vec<Member>, OpError> {
+        let answer = self.call(machine, endpoint, "cluster/member/list", "{\"linearizable\":false}")?;
         let members = answer["members"].as_array().cloned().unwrap_or_default();
         Ok(members.iter().map(Member::of).collect())
     }
 
     fn remove(&self, machine: &Machine, endpoint: &str, id: &str) -> Result<(), OpError> {
-        self.call(machine, endpoint, "remove", &format!("{{\"ID\":\"{id}\"}}")).map(drop)
+        self.call(machine, endpoint, "cluster/member/remove", &format!("{{\"ID\":\"{id}\"}}")).map(drop)
+    }
+
+    /// Of the member at this endpoint.
+    pub(crate) fn status(&self, machine: &Machine, endpoint: &str) -> Result<Status, OpError> {
+        let answer = self.call(machine, endpoint, "maintenance/status", "{}")?;
+        let leader = answer["leader"].as_str().is_some_and(|leader| !matches!(leader, "" | "0"));
+        let errors = answer["errors"].as_array().into_iter().flatten().filter_map(Value::as_str);
+        let errors: Vec<&str> = errors.chain((!leader).then_some("it has no leader")).collect();
+        let trouble = (!errors.is_empty()).then(|| errors.join(", "));
+        Ok(Status { version: answer["version"].as_str().unwrap_or_default().to_owned(), trouble })
     }
 
     fn call(&self, machine: &Machine, endpoint: &str, verb: &str, body: &str) -> Result<Value, OpError> {
-        let url = format!("{endpoint}/v3/cluster/member/{verb}");
+        let url = format!("{endpoint}/v3/{verb}");
         let (ca, certificate, key) = (&*self.ca, &*self.certificate, &*self.key);
         let request = HttpsRequest { method: "POST", url: &url, ca, certificate, key, body };
         let (status, answer) = machine.system().https_request(&request)?;
@@ -162,7 +181,7 @@ impl Member {
 }
 
 /// None where there is no etcd of kubeadm's.
-fn client(machine: &Machine) -> Result<Option<Client>, OpError> {
+pub(crate) fn client(machine: &Machine) -> Result<Option<Client>, OpError> {
     let Some(ca) = fsio::read(&machine.path(CA))? else { return Ok(None) };
     for path in CLIENTS {
         let certificate = fsio::read(&machine.path(format!("{path}.crt")))?;

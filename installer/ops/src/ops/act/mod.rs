@@ -6,7 +6,7 @@ pub(crate) mod kubeadm_init;
 pub(crate) mod kubeadm_join;
 pub(crate) mod kubeadm_reset;
 pub(crate) mod mark;
-mod members;
+pub(crate) mod members;
 mod node_awaited;
 mod node_delete;
 

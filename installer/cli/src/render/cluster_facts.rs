@@ -1,0 +1,152 @@
+//! A running cluster as tables.
+
+use std::fmt::Write as _;
+
+use kubexm_engine::clock::rfc3339;
+use kubexm_plan::ClusterFacts;
+use kubexm_plan::cluster_facts::{Certificate, NodeFacts};
+use kubexm_session::escaped;
+
+/// Certificates that end within so many seconds are named one by one.
+const SOON: i64 = 90 * 24 * 3600;
+
+/// For people. What hosts answered is shown escaped. `now` is Unix time in seconds.
+pub fn text(name: &str, facts: &ClusterFacts, now: i64) -> String {
+    let id = facts.id.map_or_else(|| "without an id".to_owned(), |id| format!("id {id}"));
+    let version = facts.server_version.as_deref().unwrap_or("which does not answer");
+    let mut lines = vec![format!("cluster {name}, {id}: Kubernetes {version}")];
+    if let Some(network) = &facts.network {
+        lines.push(format!("  network: {network}"));
+    }
+    if let Some(applied) = &facts.applied {
+        lines.push(format!(
+            "  applied: cluster.yaml {}, bundle {}, by {}",
+            applied.cluster_sha256, applied.bundle.manifest, applied.program
+        ));
+    }
+    if !facts.nodes.is_empty() {
+        let head = ["node", "status", "roles", "kubelet", "runtime", "system"].map(str::to_owned);
+        lines.extend(table(std::iter::once(head).chain(facts.nodes.iter().map(node))));
+    }
+    if !facts.etcd.is_empty() {
+        let head = ["etcd member", "id", "version", "status"].map(str::to_owned);
+        let members = facts.etcd.iter().map(|member| {
+            let status = match (member.healthy, member.learner) {
+                (true, false) => "healthy",
+                (true, true) => "healthy, learner",
+                (false, _) => "NOT HEALTHY",
+            };
+            let version = member.version.clone().unwrap_or_else(|| "-".to_owned());
+            [member.name.clone(), member.id.clone(), version, status.to_owned()]
+        });
+        lines.extend(table(std::iter::once(head).chain(members)));
+    }
+    let not_ready = facts.components.iter().filter(|component| !component.ready);
+    lines.extend(not_ready.map(|component| format!("  {} on {} is NOT READY", component.name, component.node)));
+    lines.extend(certificates(&facts.certificates, now));
+    lines.extend(facts.gaps.iter().map(|gap| format!("  not seen: {} of {}: {}", gap.what, gap.host, gap.why)));
+    lines.iter().map(|line| escaped(line)).collect::<Vec<_>>().join("\n")
+}
+
+fn node(node: &NodeFacts) -> [String; 6] {
+    let mut status = if node.ready { "Ready".to_owned() } else { "NotReady".to_owned() };
+    if node.unschedulable {
+        status.push_str(",SchedulingDisabled");
+    }
+    let roles = if node.roles.is_empty() { "-".to_owned() } else { node.roles.join(",") };
+    let runtime = format!("{} {}", node.runtime, node.runtime_version);
+    [node.name.clone(), status, roles, node.kubelet.clone(), runtime, node.os_image.clone()]
+}
+
+/// The first that ends, and all that end soon.
+fn certificates(all: &[Certificate], now: i64) -> Vec<String> {
+    let Some(first) = all.iter().min_by_key(|certificate| certificate.ends) else { return Vec::new() };
+    let shown = |one: &Certificate| {
+        let days = (one.ends - now).div_euclid(24 * 3600);
+        let when = if one.ends <= now { "HAS ENDED".to_owned() } else { format!("ends in {days} days") };
+        format!("{} on {} {when}, {}", one.path, one.host, rfc3339(one.ends))
+    };
+    let mut lines = vec![format!("  certificates: {}, the first to end is {}", all.len(), shown(first))];
+    let soon = all.iter().filter(|one| one.ends - now < SOON && *one != first);
+    lines.extend(soon.map(|one| format!("  certificate {}", shown(one))));
+    lines
+}
+
+/// Rows with columns of equal width.
+fn table<const N: usize>(rows: impl Iterator<Item = [String; N]>) -> Vec<String> {
+    let rows: Vec<[String; N]> = rows.collect();
+    let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0);
+    let widths: Vec<usize> = (0..N).map(width).collect();
+    let line = |row: &[String; N]| {
+        let mut line = String::from(" ");
+        for (cell, width) in row.iter().zip(&widths) {
+            let _ = write!(line, " {cell:width$} ");
+        }
+        line.trim_end().to_owned()
+    };
+    rows.iter().map(line).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use kubexm_plan::cluster_facts::{EtcdMember, Gap};
+
+    use super::*;
+
+    #[test]
+    fn a_node_a_member_an_end_and_a_gap_are_shown_and_nothing_of_them_reaches_the_terminal() {
+        let node = NodeFacts {
+            name: "cp1".to_owned(),
+            roles: vec!["control-plane".to_owned()],
+            kubelet: "v1.34.4".to_owned(),
+            runtime: "containerd".to_owned(),
+            runtime_version: "2.2.7".to_owned(),
+            os_image: "evil\u{1b}[2J".to_owned(),
+            kernel: String::new(),
+            addresses: Vec::new(),
+            ready: false,
+            conditions: Vec::new(),
+            unschedulable: true,
+        };
+        let member = EtcdMember {
+            id: "a1".to_owned(),
+            name: "cp1".to_owned(),
+            peer_urls: Vec::new(),
+            version: None,
+            healthy: false,
+            learner: false,
+        };
+        let certificate = |path: &str, ends| Certificate {
+            host: "cp1".to_owned(),
+            path: path.to_owned(),
+            subject: String::new(),
+            ends,
+        };
+        let now = 1_800_000_000;
+        let facts = ClusterFacts {
+            server_version: Some("v1.34.4".to_owned()),
+            nodes: vec![node],
+            etcd: vec![member],
+            certificates: vec![
+                certificate("/late", now + 10 * SOON),
+                certificate("/soon", now + 86_400),
+                certificate("/gone", now),
+            ],
+            gaps: vec![Gap { host: "w1".to_owned(), what: "host".to_owned(), why: "refused".to_owned() }],
+            ..ClusterFacts::default()
+        };
+        let text = text("demo", &facts, now);
+        for part in [
+            "cluster demo, without an id: Kubernetes v1.34.4",
+            "NotReady,SchedulingDisabled",
+            "containerd 2.2.7",
+            "NOT HEALTHY",
+            "certificates: 3, the first to end is /gone on cp1 HAS ENDED",
+            "certificate /soon on cp1 ends in 1 days",
+            "not seen: host of w1: refused",
+        ] {
+            assert!(text.contains(part), "{part}: {text}");
+        }
+        assert!(!text.contains('\u{1b}') && !text.contains("/late"), "{text}");
+    }
+}

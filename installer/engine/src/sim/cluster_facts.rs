@@ -1,0 +1,63 @@
+//! What a simulated host says of the cluster. What was applied is not kept as a text here, and so is a gap.
+
+use kubexm_plan::cluster_facts::{APPLIED, EtcdMember, Gap, NodeFacts, SERVER_VERSION};
+use kubexm_plan::{ClusterFacts, Facts};
+
+use super::names::ADMIN_CONF;
+use super::world::World;
+
+/// Of the API server, unless a test has set `serverVersion` of the cluster.
+const VERSION: &str = "v1.34.4";
+
+impl World {
+    /// `here` is what the host says of itself.
+    pub(super) fn cluster_facts(&self, host: &str, here: Facts) -> ClusterFacts {
+        let gap = |what: &str, why: &str| Gap { host: host.to_owned(), what: what.to_owned(), why: why.to_owned() };
+        let (name, id) = here.stamp.map(|stamp| (stamp.cluster, stamp.id)).unzip();
+        let mut facts = ClusterFacts { name, id: id.flatten(), ..ClusterFacts::default() };
+        if !self.has(host, ADMIN_CONF) {
+            return facts;
+        }
+        if !self.cluster.contains_key("initialised") {
+            facts.gaps.push(gap(SERVER_VERSION, "no API server answers"));
+            return facts;
+        }
+        let named = |kind: &str| {
+            let names = self.cluster.keys().filter_map(|key| key.strip_prefix(kind));
+            names.map(str::to_owned).collect::<Vec<_>>()
+        };
+        let version = self.cluster.get("serverVersion").map_or(VERSION, String::as_str);
+        facts.server_version = Some(version.to_owned());
+        facts.nodes = named("node:").into_iter().map(|name| node(name, version)).collect();
+        facts.etcd = named("member:").into_iter().map(member).collect();
+        facts.gaps.push(gap(APPLIED, "the simulation keeps no texts of objects"));
+        facts
+    }
+}
+
+fn node(name: String, version: &str) -> NodeFacts {
+    NodeFacts {
+        name,
+        roles: Vec::new(),
+        kubelet: version.to_owned(),
+        runtime: "containerd".to_owned(),
+        runtime_version: "2.2.7".to_owned(),
+        os_image: "simulated".to_owned(),
+        kernel: "6.1.0".to_owned(),
+        addresses: Vec::new(),
+        ready: true,
+        conditions: Vec::new(),
+        unschedulable: false,
+    }
+}
+
+fn member(name: String) -> EtcdMember {
+    EtcdMember {
+        id: "1".to_owned(),
+        peer_urls: vec![format!("https://{name}:2380")],
+        name,
+        version: Some("3.6.5".to_owned()),
+        healthy: true,
+        learner: false,
+    }
+}

@@ -1,0 +1,138 @@
+//! What the API server says.
+
+use std::thread;
+
+use kubexm_plan::cluster_facts::{
+    APPLIED, AppliedCluster, COMPONENTS, ClusterFacts, Component, Condition, Gap, IDENTITY, NODES,
+};
+use kubexm_plan::cluster_facts::{NodeFacts, SERVER_VERSION, applied};
+use serde_json::Value;
+
+use super::Gaps;
+use crate::kube;
+use crate::{Machine, OpError};
+
+const VERSION: &str = "/version";
+const ALL_NODES: &str = "/api/v1/nodes";
+const STATIC_PODS: &str = "/api/v1/namespaces/kube-system/pods?labelSelector=tier%3Dcontrol-plane";
+const ROLE: &str = "node-role.kubernetes.io/";
+
+/// What came of asking.
+#[derive(Debug, Default)]
+pub(super) struct Seen {
+    server_version: Option<String>,
+    nodes: Vec<NodeFacts>,
+    components: Vec<Component>,
+    applied: Option<AppliedCluster>,
+    gaps: Vec<Gap>,
+}
+
+/// Asks for everything at once, when the API server answers at all.
+pub(super) fn look(machine: &Machine, host: &str) -> Seen {
+    let mut gaps = Gaps { host, found: Vec::new() };
+    let version = gaps.note(SERVER_VERSION, kube::raw(machine, VERSION));
+    let Some(version) = version.flatten() else {
+        return Seen { gaps: gaps.found, ..Seen::default() };
+    };
+    let record = format!("/api/v1/namespaces/{}/configmaps/{}", applied::NAMESPACE, applied::CONFIG_MAP);
+    let [nodes, pods, record] = thread::scope(|scope| {
+        let ask = |path: String| scope.spawn(move || kube::raw(machine, &path));
+        [ALL_NODES.to_owned(), STATIC_PODS.to_owned(), record].map(ask).map(|asked| {
+            asked
+                .join()
+                .unwrap_or_else(|_| Err(OpError::other("the request ended in a fault of this program".to_owned())))
+        })
+    });
+    let mut seen = Seen { server_version: version["gitVersion"].as_str().map(str::to_owned), ..Seen::default() };
+    seen.nodes = items(gaps.note(NODES, nodes)).iter().map(node).collect();
+    seen.components = items(gaps.note(COMPONENTS, pods)).iter().map(component).collect();
+    seen.nodes.sort_by(|one, other| one.name.cmp(&other.name));
+    seen.components.sort_by(|one, other| (&one.node, &one.name).cmp(&(&other.node, &other.name)));
+    match gaps.note(APPLIED, record) {
+        Some(Some(object)) => match AppliedCluster::of_config_map(&object) {
+            Ok(applied) => seen.applied = Some(applied),
+            Err(why) => gaps.add(APPLIED, why),
+        },
+        Some(None) => gaps.add(
+            APPLIED,
+            "the cluster has none: it was made by a program that did not write it, or its create has not ended",
+        ),
+        None => {}
+    }
+    seen.gaps = gaps.found;
+    seen
+}
+
+impl Seen {
+    pub(super) fn add_to(self, host: &str, facts: &mut ClusterFacts, gaps: &mut Vec<Gap>) {
+        facts.server_version = self.server_version;
+        facts.nodes = self.nodes;
+        facts.components = self.components;
+        gaps.extend(self.gaps);
+        if let Some(applied) = &self.applied {
+            facts.name.get_or_insert_with(|| applied.name.clone());
+            if let (Some(stamp), Some(record)) = (facts.id, applied.id)
+                && stamp != record
+            {
+                let why = format!("the stamp of this host has the id {stamp}, and the record in the cluster {record}");
+                gaps.push(Gap { host: host.to_owned(), what: IDENTITY.to_owned(), why });
+            }
+            facts.id = facts.id.or(applied.id);
+        }
+        facts.applied = self.applied;
+    }
+}
+
+fn items(list: Option<Option<Value>>) -> Vec<Value> {
+    let items = list.flatten().and_then(|mut list| list.get_mut("items").map(Value::take));
+    items.and_then(|items| items.as_array().cloned()).unwrap_or_default()
+}
+
+fn text(object: &Value, path: &str) -> String {
+    object.pointer(path).and_then(Value::as_str).unwrap_or_default().to_owned()
+}
+
+fn array<'a>(object: &'a Value, path: &str) -> &'a [Value] {
+    object.pointer(path).and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default()
+}
+
+fn is_ready(object: &Value) -> bool {
+    array(object, "/status/conditions").iter().any(|one| one["type"] == "Ready" && one["status"] == "True")
+}
+
+fn node(object: &Value) -> NodeFacts {
+    let labels = object.pointer("/metadata/labels").and_then(Value::as_object);
+    let roles = labels.into_iter().flatten().filter_map(|(label, _)| label.strip_prefix(ROLE));
+    let runtime = text(object, "/status/nodeInfo/containerRuntimeVersion");
+    let (runtime, version) = runtime.split_once("://").unwrap_or((&runtime, ""));
+    let addresses = array(object, "/status/addresses").iter().filter(|address| address["type"] == "InternalIP");
+    NodeFacts {
+        name: text(object, "/metadata/name"),
+        roles: roles.filter(|role| !role.is_empty()).map(str::to_owned).collect(),
+        kubelet: text(object, "/status/nodeInfo/kubeletVersion"),
+        runtime: runtime.to_owned(),
+        runtime_version: version.to_owned(),
+        os_image: text(object, "/status/nodeInfo/osImage"),
+        kernel: text(object, "/status/nodeInfo/kernelVersion"),
+        addresses: addresses.map(|address| text(address, "/address")).collect(),
+        ready: is_ready(object),
+        conditions: array(object, "/status/conditions").iter().map(condition).collect(),
+        unschedulable: object.pointer("/spec/unschedulable").and_then(Value::as_bool).unwrap_or(false),
+    }
+}
+
+fn condition(value: &Value) -> Condition {
+    Condition { kind: text(value, "/type"), status: text(value, "/status"), reason: text(value, "/reason") }
+}
+
+fn component(pod: &Value) -> Component {
+    let status = array(pod, "/status/containerStatuses").first();
+    let restarts = status.and_then(|status| status["restartCount"].as_u64()).unwrap_or(0);
+    Component {
+        name: text(pod, "/metadata/labels/component"),
+        node: text(pod, "/spec/nodeName"),
+        ready: is_ready(pod),
+        image: text(pod, "/spec/containers/0/image"),
+        restarts,
+    }
+}

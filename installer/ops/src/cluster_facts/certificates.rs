@@ -1,0 +1,66 @@
+//! When the certificates in the files of a node end. Keys are not read.
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD as BASE64;
+use kubexm_plan::cluster_facts::{Certificate, Gap};
+use rustls::pki_types::CertificateDer;
+use rustls::pki_types::pem::PemObject as _;
+use x509_parser::prelude::{FromDer as _, X509Certificate};
+
+use super::Gaps;
+use crate::{Machine, fsio};
+
+/// As kubeadm and kubelet leave them; each on some hosts only.
+const FILES: [&str; 13] = [
+    "/etc/kubernetes/pki/ca.crt",
+    "/etc/kubernetes/pki/apiserver.crt",
+    "/etc/kubernetes/pki/apiserver-kubelet-client.crt",
+    "/etc/kubernetes/pki/apiserver-etcd-client.crt",
+    "/etc/kubernetes/pki/front-proxy-ca.crt",
+    "/etc/kubernetes/pki/front-proxy-client.crt",
+    "/etc/kubernetes/pki/etcd/ca.crt",
+    "/etc/kubernetes/pki/etcd/server.crt",
+    "/etc/kubernetes/pki/etcd/peer.crt",
+    "/etc/kubernetes/pki/etcd/healthcheck-client.crt",
+    "/var/lib/kubelet/pki/kubelet-client-current.pem",
+    "/var/lib/kubelet/pki/kubelet.crt",
+    "/etc/kubexm/registry-ca.crt",
+];
+/// Kubeconfigs with a client certificate in them.
+const KUBECONFIGS: [&str; 4] = [
+    "/etc/kubernetes/admin.conf",
+    "/etc/kubernetes/super-admin.conf",
+    "/etc/kubernetes/controller-manager.conf",
+    "/etc/kubernetes/scheduler.conf",
+];
+
+pub(super) fn look(machine: &Machine, host: &str) -> (Vec<Certificate>, Vec<Gap>) {
+    let mut gaps = Gaps { host, found: Vec::new() };
+    let mut found = Vec::new();
+    for path in FILES.into_iter().chain(KUBECONFIGS) {
+        let what = format!("certificate {path}");
+        let Some(Some(bytes)) = gaps.note(&what, fsio::read(&machine.path(path))) else { continue };
+        let pem = if KUBECONFIGS.contains(&path) { of_kubeconfig(&bytes) } else { Some(bytes) };
+        match pem.as_deref().and_then(read) {
+            Some((subject, ends)) => {
+                found.push(Certificate { host: host.to_owned(), path: path.to_owned(), subject, ends });
+            }
+            None => gaps.add(&what, "there is no certificate in it that can be read"),
+        }
+    }
+    (found, gaps.found)
+}
+
+fn of_kubeconfig(bytes: &[u8]) -> Option<Vec<u8>> {
+    let text = String::from_utf8_lossy(bytes);
+    let encoded = text.lines().find_map(|line| line.trim().strip_prefix("client-certificate-data: "))?;
+    BASE64.decode(encoded.trim().trim_matches('"')).ok()
+}
+
+/// Subject and end of the first certificate.
+fn read(pem: &[u8]) -> Option<(String, i64)> {
+    let der = CertificateDer::from_pem_slice(pem).ok()?;
+    let (_, certificate) = X509Certificate::from_der(&der).ok()?;
+    let name = certificate.subject().iter_common_name().next().and_then(|name| name.as_str().ok());
+    Some((name.unwrap_or_default().to_owned(), certificate.validity().not_after.timestamp()))
+}

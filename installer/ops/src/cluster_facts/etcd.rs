@@ -1,0 +1,61 @@
+//! What etcd says: its members, and each of them of itself.
+
+use std::thread;
+
+use kubexm_plan::cluster_facts::{ETCD, EtcdMember, Gap};
+
+use super::Gaps;
+use crate::Machine;
+use crate::ops::act::members::{self, Member};
+
+pub(super) fn look(machine: &Machine, host: &str) -> (Vec<EtcdMember>, Vec<Gap>) {
+    let mut gaps = Gaps { host, found: Vec::new() };
+    let client = match members::client(machine) {
+        Ok(Some(client)) => client,
+        Ok(None) => {
+            gaps.add(ETCD, "no etcd of kubeadm's is on this host");
+            return (Vec::new(), gaps.found);
+        }
+        Err(error) => {
+            gaps.add(ETCD, error.full());
+            return (Vec::new(), gaps.found);
+        }
+    };
+    let Some(listed) = gaps.note(ETCD, client.list(machine, members::LOCAL)) else { return (Vec::new(), gaps.found) };
+    let ask = |member: &Member| {
+        let mut why = "it has no client URL: it has not started yet".to_owned();
+        for endpoint in &member.clients {
+            match client.status(machine, endpoint) {
+                Ok(status) => return Ok(status),
+                Err(error) => why = error.full(),
+            }
+        }
+        Err(why)
+    };
+    let statuses: Vec<_> = thread::scope(|scope| {
+        let asked: Vec<_> = listed.iter().map(|member| scope.spawn(|| ask(member))).collect();
+        let fault = || Err("the look at it ended in a fault of this program".to_owned());
+        asked.into_iter().map(|asked| asked.join().unwrap_or_else(|_| fault())).collect()
+    });
+    let mut found = Vec::new();
+    for (member, status) in listed.into_iter().zip(statuses) {
+        let id = member.id.parse::<u64>().map_or_else(|_| member.id.clone(), |id| format!("{id:x}"));
+        let (version, healthy) = match status {
+            Ok(status) => {
+                if let Some(trouble) = &status.trouble {
+                    gaps.add(&format!("health of etcd member {}", member.name), trouble.clone());
+                }
+                (Some(status.version), status.trouble.is_none())
+            }
+            Err(why) => {
+                let name = if member.name.is_empty() { &id } else { &member.name };
+                gaps.add(&format!("etcd member {name}"), why);
+                (None, false)
+            }
+        };
+        let (name, peer_urls, learner) = (member.name, member.peers, member.learner);
+        found.push(EtcdMember { id, name, peer_urls, version, healthy, learner });
+    }
+    found.sort_by(|one, other| (&one.name, &one.id).cmp(&(&other.name, &other.id)));
+    (found, gaps.found)
+}

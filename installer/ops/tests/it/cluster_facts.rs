@@ -1,0 +1,102 @@
+//! What a host sees of its cluster, on directories with a fake of a cluster behind them.
+
+use std::sync::Arc;
+
+use crate::common::Host;
+use kubexm_ops::fake::RootedSystem;
+use kubexm_ops::{cluster_facts, dispatch};
+use kubexm_plan::ClusterId;
+use kubexm_plan::cluster_facts::{APPLIED, ClusterFacts, SERVER_VERSION, applied};
+use kubexm_plan::op::{KubeObject, KubeadmInit, Op, Stamp};
+use serde_json::json;
+
+const CONFIG: &str = "---\napiVersion: kubeadm.k8s.io/v1beta4\nkind: InitConfiguration\nnodeRegistration:\n  name: node1\n---\n\
+                      apiVersion: kubeadm.k8s.io/v1beta4\nkind: ClusterConfiguration\n---\nkind: KubeletConfiguration\n";
+
+/// A control plane, alone.
+fn control_plane() -> Host {
+    let host = Host::fresh();
+    host.ready_for_init();
+    host.put("/etc/kubexm/kubeadm.yaml", CONFIG);
+    let interfaces = json!([{"name": "eth0", "addresses": ["10.0.0.1/24"], "mac": "02::1", "mtu": 1500}]);
+    host.put("/run/kubexm-double/interfaces.json", interfaces.to_string());
+    let config = "/etc/kubexm/kubeadm.yaml".to_owned();
+    let socket = "unix:///run/containerd/containerd.sock".to_owned();
+    let init = Op::from(KubeadmInit { config, cri_socket: socket, ignore: vec![] });
+    dispatch::converge(&init, &host.machine).expect("init");
+    host
+}
+
+fn gaps(facts: &ClusterFacts) -> Vec<&str> {
+    facts.gaps.iter().map(|gap| gap.what.as_str()).collect()
+}
+
+fn certificate(days: i64) -> String {
+    let mut params = rcgen::CertificateParams::new(Vec::new()).expect("parameters");
+    params.distinguished_name.push(rcgen::DnType::CommonName, "kube-apiserver");
+    params.not_after = rcgen::date_time_ymd(2027, 1, u8::try_from(days).expect("a day"));
+    let key = rcgen::KeyPair::generate().expect("a key");
+    params.self_signed(&key).expect("a certificate").pem()
+}
+
+#[test]
+fn a_control_plane_sees_nodes_etcd_components_certificates_and_what_was_applied() {
+    let mut host = control_plane();
+    let id = ClusterId::from_random([3; 16]);
+    let stamp = Op::from(Stamp { cluster: "demo".to_owned(), id: Some(id), bundle: None });
+    dispatch::converge(&stamp, &host.machine).expect("stamp");
+    host.put("/etc/kubernetes/pki/apiserver.crt", certificate(2));
+    host.put("/etc/cni/net.d/10-flannel.conflist", "{}");
+    let record = json!({
+        "schema": applied::SCHEMA, "name": "demo", "id": id, "kubernetes": "v1.34.4", "cluster": {"kind": "Cluster"},
+        "clusterSha256": kubexm_spec::Digest::of("yaml"), "bundle": {"manifest": kubexm_spec::Digest::of("m")},
+        "program": "kubexm-install 0.1.0",
+    });
+    let map = json!({
+        "apiVersion": "v1", "kind": "ConfigMap", "data": {applied::KEY: record.to_string()},
+        "metadata": {"name": applied::CONFIG_MAP, "namespace": applied::NAMESPACE},
+    });
+    let text = host.text(&map.to_string());
+    let object = Op::from(KubeObject { name: applied::CONFIG_MAP.to_owned(), text });
+    dispatch::converge(&object, &host.machine).expect("applied");
+    let before = host.tree();
+
+    let facts = cluster_facts::collect(&host.machine, "cp1");
+    assert_eq!((facts.name.as_deref(), facts.id), (Some("demo"), Some(id)));
+    assert_eq!(facts.server_version.as_deref(), Some("v1.34.4"), "{:#?}", facts.gaps);
+    assert_eq!(facts.nodes.iter().map(|node| node.name.as_str()).collect::<Vec<_>>(), ["node1"]);
+    let [member] = facts.etcd.as_slice() else { panic!("{:#?}", facts.etcd) };
+    assert_eq!((member.name.as_str(), member.healthy, member.learner), ("node1", true, false));
+    assert_eq!((member.version.as_deref(), member.peer_urls.len()), (Some("3.6.5"), 1));
+    assert!(member.id.starts_with("a000"), "hexadecimal: {}", member.id);
+    let [component] = facts.components.as_slice() else { panic!("{:#?}", facts.components) };
+    assert_eq!((component.name.as_str(), component.ready, component.restarts), ("kube-apiserver", true, 1));
+    let api = facts.certificates.iter().find(|one| one.path.ends_with("/apiserver.crt")).expect("its certificate");
+    assert_eq!((api.host.as_str(), api.subject.as_str(), api.ends), ("cp1", "kube-apiserver", 1_798_848_000));
+    assert_eq!(facts.network.as_deref(), Some("flannel"));
+    assert_eq!(facts.applied.expect("the record").id, Some(id));
+    assert_eq!(host.tree(), before, "it only looks");
+}
+
+#[test]
+fn what_does_not_answer_is_a_gap_and_the_rest_is_seen() {
+    let host = control_plane();
+    host.put("/etc/kubernetes/pki/apiserver.crt", "damaged");
+    host.put("/var/lib/kubexm/stamp.json", "{");
+    let facts = cluster_facts::collect(&host.machine, "cp1");
+    assert!(facts.api_answers() && !facts.nodes.is_empty());
+    for what in ["stamp", "certificate /etc/kubernetes/pki/apiserver.crt", APPLIED] {
+        assert!(gaps(&facts).contains(&what), "{what}: {:#?}", facts.gaps);
+    }
+    Arc::new(RootedSystem::new(host.machine.root())).kill_member("node1").expect("killed");
+    let facts = cluster_facts::collect(&host.machine, "cp1");
+    assert!(!facts.api_answers() && facts.etcd.is_empty());
+    assert!(gaps(&facts).contains(&SERVER_VERSION) && gaps(&facts).contains(&"etcd members"), "{:#?}", facts.gaps);
+    assert!(facts.gaps.iter().all(|gap| gap.host == "cp1" && !gap.why.is_empty()));
+    let worker = Host::fresh();
+    assert_eq!(
+        cluster_facts::collect(&worker.machine, "w1"),
+        ClusterFacts::default(),
+        "a host of no cluster sees none"
+    );
+}

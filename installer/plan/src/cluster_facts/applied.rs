@@ -1,0 +1,120 @@
+//! What was applied to a cluster, as the cluster itself keeps it.
+
+use kubexm_spec::Digest;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::{ClusterId, Vouched};
+
+/// The schema of [`AppliedCluster`].
+pub const SCHEMA: &str = "kubexm.io/applied/v1";
+/// The namespace of the ConfigMap that holds it.
+pub const NAMESPACE: &str = "kube-system";
+/// The name of that ConfigMap.
+pub const CONFIG_MAP: &str = "kubexm-cluster";
+/// The key of the document in it.
+pub const KEY: &str = "applied.json";
+
+/// What the last run that ended well has applied.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct AppliedCluster {
+    /// [`SCHEMA`]; another one is not read.
+    pub schema: String,
+    /// `metadata.name`.
+    pub name: String,
+    /// Which cluster of that name; none of a cluster that was made before there were ids.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub id: Option<ClusterId>,
+    /// `v1.34.4`.
+    pub kubernetes: String,
+    /// Digest of the bytes of cluster.yaml.
+    pub cluster_sha256: Digest,
+    /// cluster.yaml with every default written out, without secrets and without what names their sources
+    /// ([`without_secret_sources`]).
+    pub cluster: Value,
+    /// The bundle, and who vouched for it.
+    pub bundle: Vouched,
+    /// Program and version.
+    pub program: String,
+}
+
+/// Fields of cluster.yaml that say where a secret is had: nothing in the cluster has use for them.
+const SECRET_SOURCES: [&str; 2] = ["From", "privateKeyPath"];
+
+/// The document of a cluster.yaml without the fields that name the sources of secrets, at any depth.
+pub fn without_secret_sources(document: Value) -> Value {
+    match document {
+        Value::Object(map) => {
+            let kept = map.into_iter().filter(|(key, _)| !SECRET_SOURCES.iter().any(|end| key.ends_with(end)));
+            Value::Object(kept.map(|(key, value)| (key, without_secret_sources(value))).collect())
+        }
+        Value::Array(items) => Value::Array(items.into_iter().map(without_secret_sources).collect()),
+        other => other,
+    }
+}
+
+impl AppliedCluster {
+    /// Reads the ConfigMap, as the API server gives it.
+    ///
+    /// # Errors
+    /// A sentence for people: it has no such document, or one of another schema.
+    pub fn of_config_map(object: &Value) -> Result<Self, String> {
+        let place = format!("the ConfigMap {CONFIG_MAP} in {NAMESPACE}");
+        let text = object.pointer("/data").and_then(|data| data.get(KEY)).and_then(Value::as_str);
+        let text = text.ok_or_else(|| format!("{place} has no {KEY}"))?;
+        let wrong = |error: serde_json::Error| format!("{KEY} of {place} cannot be read: {error}");
+        let value: Value = serde_json::from_str(text).map_err(wrong)?;
+        match value.get("schema").and_then(Value::as_str) {
+            Some(SCHEMA) => serde_json::from_value(value).map_err(wrong),
+            other => Err(format!(
+                "{KEY} of {place} has the schema {:?}, and this program reads {SCHEMA}",
+                other.unwrap_or("none")
+            )),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn applied() -> AppliedCluster {
+        AppliedCluster {
+            schema: SCHEMA.to_owned(),
+            name: "demo".to_owned(),
+            id: Some(ClusterId::from_random([1; 16])),
+            kubernetes: "v1.34.4".to_owned(),
+            cluster_sha256: Digest::of("yaml"),
+            cluster: json!({"kind": "Cluster"}),
+            bundle: Vouched { manifest: Digest::of("m"), signers: Default::default(), date: None, sequence: None },
+            program: "kubexm-install 0.1.0".to_owned(),
+        }
+    }
+
+    #[test]
+    fn it_is_read_from_the_config_map_and_another_schema_is_not() {
+        let map = |text: String| json!({"data": {KEY: text}});
+        let text = serde_json::to_string(&applied()).unwrap();
+        assert_eq!(AppliedCluster::of_config_map(&map(text.clone())), Ok(applied()));
+        let later = text.replace("applied/v1", "applied/v9");
+        assert!(AppliedCluster::of_config_map(&map(later)).unwrap_err().contains("applied/v9"));
+        assert!(AppliedCluster::of_config_map(&map("{".to_owned())).unwrap_err().contains("cannot be read"));
+        assert!(AppliedCluster::of_config_map(&json!({"data": {}})).unwrap_err().contains("has no applied.json"));
+    }
+
+    #[test]
+    fn sources_of_secrets_are_left_out_at_any_depth() {
+        let document = json!({"spec": {
+            "hosts": [{"name": "a", "passwordFrom": {"env": "X"}, "via": [{"privateKeyPath": "/k", "port": 22}]}],
+            "kubernetes": {"audit": {"webhook": {"kubeconfigFrom": {"file": "/f"}}}},
+        }});
+        let wanted = json!({"spec": {
+            "hosts": [{"name": "a", "via": [{"port": 22}]}],
+            "kubernetes": {"audit": {"webhook": {}}},
+        }});
+        assert_eq!(without_secret_sources(document), wanted);
+    }
+}

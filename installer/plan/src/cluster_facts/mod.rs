@@ -1,0 +1,279 @@
+//! What is seen of a running cluster: what every pipeline after `create` starts from, and what `status` shows.
+//!
+//! A look never fails as a whole: what did not answer is a [`Gap`].
+
+pub mod applied;
+
+use std::collections::BTreeSet;
+
+use serde::{Deserialize, Serialize};
+
+use crate::ClusterId;
+pub use applied::AppliedCluster;
+
+/// The schema of [`ClusterFacts`].
+pub const SCHEMA: &str = "kubexm.io/cluster-facts/v1";
+
+/// A running cluster as its own hosts see it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ClusterFacts {
+    /// [`SCHEMA`].
+    pub schema: String,
+    /// `metadata.name`, by the record in the cluster or the stamp of a host.
+    pub name: Option<String>,
+    /// By the record in the cluster or the stamp of a host.
+    pub id: Option<ClusterId>,
+    /// Of the API server, `v1.34.4`.
+    pub server_version: Option<String>,
+    /// By name.
+    pub nodes: Vec<NodeFacts>,
+    /// By name.
+    pub etcd: Vec<EtcdMember>,
+    /// Static pods of the control planes, by node and name.
+    pub components: Vec<Component>,
+    /// By host and path.
+    pub certificates: Vec<Certificate>,
+    /// The plugin whose CNI configuration a control plane has, `flannel`; none where it is of no plugin that is known.
+    pub network: Option<String>,
+    /// What was applied; none in clusters of programs that did not record it.
+    pub applied: Option<AppliedCluster>,
+    /// What could not be seen.
+    pub gaps: Vec<Gap>,
+}
+
+/// A node.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct NodeFacts {
+    /// Of the node object.
+    pub name: String,
+    /// Of its labels `node-role.kubernetes.io/…`.
+    pub roles: Vec<String>,
+    /// `v1.34.4`.
+    pub kubelet: String,
+    /// `containerd`.
+    pub runtime: String,
+    /// `2.2.7`.
+    pub runtime_version: String,
+    /// `Debian GNU/Linux 12 (bookworm)`.
+    pub os_image: String,
+    /// `uname -r`.
+    pub kernel: String,
+    /// Addresses of type InternalIP.
+    pub addresses: Vec<String>,
+    /// Its condition Ready.
+    pub ready: bool,
+    /// Every condition.
+    pub conditions: Vec<Condition>,
+    /// It is cordoned.
+    pub unschedulable: bool,
+}
+
+/// A condition of a node.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Condition {
+    /// `Ready`, `MemoryPressure`.
+    #[serde(rename = "type")]
+    pub kind: String,
+    /// `True`, `False`, `Unknown`.
+    pub status: String,
+    /// One word.
+    pub reason: String,
+}
+
+/// A member of etcd.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct EtcdMember {
+    /// Hexadecimal, as etcdctl writes it.
+    pub id: String,
+    /// Empty while it has not started.
+    pub name: String,
+    /// `https://10.0.0.1:2380`.
+    pub peer_urls: Vec<String>,
+    /// Of its server; none when it did not answer.
+    pub version: Option<String>,
+    /// It answered, has a leader and reports no error.
+    pub healthy: bool,
+    /// It does not vote yet.
+    pub learner: bool,
+}
+
+/// A static pod of a control plane.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Component {
+    /// `kube-apiserver`.
+    pub name: String,
+    /// Where it runs.
+    pub node: String,
+    /// Its condition Ready.
+    pub ready: bool,
+    /// Of its first container.
+    pub image: String,
+    /// Of its first container.
+    pub restarts: u64,
+}
+
+/// A certificate in a file of a host.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Certificate {
+    /// Name in cluster.yaml.
+    pub host: String,
+    /// The file.
+    pub path: String,
+    /// Common name of its subject.
+    pub subject: String,
+    /// Seconds of Unix time at which it ends.
+    pub ends: i64,
+}
+
+/// Something that could not be seen.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Gap {
+    /// Host that was asked.
+    pub host: String,
+    /// What is missing: `nodes`, `etcd member cp2`, `certificate /etc/…`.
+    pub what: String,
+    /// Why.
+    pub why: String,
+}
+
+impl Default for ClusterFacts {
+    fn default() -> Self {
+        Self {
+            schema: SCHEMA.to_owned(),
+            name: None,
+            id: None,
+            server_version: None,
+            nodes: Vec::new(),
+            etcd: Vec::new(),
+            components: Vec::new(),
+            certificates: Vec::new(),
+            network: None,
+            applied: None,
+            gaps: Vec::new(),
+        }
+    }
+}
+
+impl ClusterFacts {
+    /// Whether the API server answered.
+    pub const fn api_answers(&self) -> bool {
+        self.server_version.is_some()
+    }
+
+    /// What several hosts see, together. Of what all of them see, what the first one says counts; certificates are each host's own.
+    /// A gap that another host fills is none. Control planes are given first.
+    #[must_use]
+    pub fn merged(all: impl IntoIterator<Item = Self>) -> Self {
+        let mut whole = Self::default();
+        let mut covered: BTreeSet<&str> = BTreeSet::new();
+        for one in all {
+            whole.name = whole.name.or(one.name);
+            match (whole.id, one.id) {
+                (Some(first), Some(other)) if first != other => {
+                    let host = one.certificates.first().map(|certificate| certificate.host.clone()).unwrap_or_default();
+                    whole.gaps.push(Gap {
+                        host,
+                        what: IDENTITY.to_owned(),
+                        why: format!(
+                            "it says that it belongs to the cluster with id {other}, and another host to {first}"
+                        ),
+                    });
+                }
+                (known, other) => whole.id = known.or(other),
+            }
+            whole.server_version = whole.server_version.or(one.server_version);
+            whole.network = whole.network.or(one.network);
+            whole.applied = whole.applied.or(one.applied);
+            take(&mut whole.nodes, one.nodes);
+            // One member's look may see more members answer than another's.
+            if one.etcd.iter().filter(|member| member.healthy).count()
+                > whole.etcd.iter().filter(|member| member.healthy).count()
+                || whole.etcd.is_empty()
+            {
+                whole.etcd = one.etcd;
+            }
+            take(&mut whole.components, one.components);
+            whole.certificates.extend(one.certificates);
+            whole.gaps.extend(one.gaps);
+        }
+        for (what, known) in [
+            (SERVER_VERSION, whole.server_version.is_some()),
+            (NODES, !whole.nodes.is_empty()),
+            (COMPONENTS, !whole.components.is_empty()),
+            (ETCD, !whole.etcd.is_empty()),
+            (APPLIED, whole.applied.is_some()),
+        ] {
+            if known {
+                covered.insert(what);
+            }
+        }
+        whole.gaps.retain(|gap| !covered.contains(gap.what.as_str()));
+        whole.certificates.sort_by(|one, other| (&one.host, &one.path).cmp(&(&other.host, &other.path)));
+        whole.gaps.sort();
+        whole.gaps.dedup();
+        whole
+    }
+}
+
+/// Of [`Gap::what`]: the API server did not answer.
+pub const SERVER_VERSION: &str = "server version";
+/// Of [`Gap::what`].
+pub const NODES: &str = "nodes";
+/// Of [`Gap::what`].
+pub const COMPONENTS: &str = "components";
+/// Of [`Gap::what`]: no member answered.
+pub const ETCD: &str = "etcd members";
+/// Of [`Gap::what`]: hosts do not agree which cluster this is.
+pub const IDENTITY: &str = "identity";
+/// Of [`Gap::what`]: what was applied.
+pub const APPLIED: &str = "record of what was applied";
+
+fn take<T>(whole: &mut Vec<T>, one: Vec<T>) {
+    if whole.is_empty() {
+        *whole = one;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn gap(host: &str, what: &str) -> Gap {
+        Gap { host: host.to_owned(), what: what.to_owned(), why: "refused".to_owned() }
+    }
+
+    fn certificate(host: &str) -> Certificate {
+        Certificate { host: host.to_owned(), path: "/p".to_owned(), subject: "cn".to_owned(), ends: 1 }
+    }
+
+    #[test]
+    fn what_one_host_does_not_see_another_fills_in() {
+        let (a, b) = (ClusterId::from_random([1; 16]), ClusterId::from_random([2; 16]));
+        let blind = ClusterFacts {
+            id: Some(a),
+            certificates: vec![certificate("cp2")],
+            gaps: vec![gap("cp2", SERVER_VERSION), gap("cp2", "etcd member cp1")],
+            ..ClusterFacts::default()
+        };
+        let seeing = ClusterFacts {
+            id: Some(b),
+            server_version: Some("v1.34.4".to_owned()),
+            certificates: vec![certificate("cp1")],
+            ..ClusterFacts::default()
+        };
+        let whole = ClusterFacts::merged([blind, seeing]);
+        assert_eq!((whole.id, whole.server_version.as_deref(), whole.api_answers()), (Some(a), Some("v1.34.4"), true));
+        let hosts: Vec<_> = whole.certificates.iter().map(|certificate| certificate.host.as_str()).collect();
+        assert_eq!(hosts, ["cp1", "cp2"]);
+        let gaps: Vec<_> = whole.gaps.iter().map(|gap| (gap.host.as_str(), gap.what.as_str())).collect();
+        assert_eq!(gaps, [("cp1", "identity"), ("cp2", "etcd member cp1")]);
+        assert!(whole.gaps[0].why.contains(&b.to_string()) && whole.gaps[0].why.contains(&a.to_string()));
+    }
+}
