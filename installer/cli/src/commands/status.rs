@@ -100,7 +100,9 @@ pub fn run(args: &Args, display: &Display) -> Result<(), Failure> {
         }
         let mut text = text(&seen);
         if let Some(view) = &view {
-            text = format!("{}\n{text}", cluster_facts::text(&view.cluster, &view.facts, unix_time()));
+            let runs =
+                if seen.iter().any(|cluster| !cluster.runs.is_empty()) { format!("\n{text}") } else { String::new() };
+            text = cluster_facts::text(&view.cluster, &view.facts, unix_time()) + &runs;
         }
         if shown.as_ref() != Some(&text) {
             display.answer(&text);

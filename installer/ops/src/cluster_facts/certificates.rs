@@ -1,4 +1,4 @@
-//! When the certificates in the files of a node end. Keys are not read.
+//! When the certificates in the files of a node end. Of keys in the same files nothing is used.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;

@@ -24,8 +24,7 @@ fn is_joined(cx: &PlanCx<'_>, host: &str) -> bool {
 }
 
 /// The plan that adds `new` to a cluster: everything that `create` does on them and for them, the names of all hosts on
-/// every host, and the final check of the whole cluster. `running` is the
-/// cluster as it is now.
+/// every host, and the final check of the whole cluster. `running` is the cluster as it is now.
 pub fn add_node(cx: &PlanCx<'_>, running: &ClusterFacts, new: &[String]) -> Result<Plan, RecipeError> {
     let first = cx.cluster.first_control_plane().ok_or(RecipeError::NoHosts { what: "control plane" })?;
     if !is_joined(cx, &first.name) {
