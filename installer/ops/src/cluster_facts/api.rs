@@ -8,7 +8,7 @@ use kubexm_plan::cluster_facts::{
 use kubexm_plan::cluster_facts::{NodeFacts, SERVER_VERSION, applied};
 use serde_json::Value;
 
-use super::Gaps;
+use super::gaps::Gaps;
 use crate::kube;
 use crate::{Machine, OpError};
 
@@ -29,7 +29,7 @@ pub(super) struct Seen {
 
 /// Asks for everything at once, when the API server answers at all.
 pub(super) fn look(machine: &Machine, host: &str) -> Seen {
-    let mut gaps = Gaps { host, found: Vec::new() };
+    let mut gaps = Gaps::of(host);
     let version = gaps.note(SERVER_VERSION, kube::raw(machine, VERSION));
     let Some(version) = version.flatten() else {
         return Seen { gaps: gaps.found, ..Seen::default() };

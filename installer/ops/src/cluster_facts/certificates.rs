@@ -7,7 +7,7 @@ use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject as _;
 use x509_parser::prelude::{FromDer as _, X509Certificate};
 
-use super::Gaps;
+use super::gaps::Gaps;
 use crate::{Machine, fsio};
 
 /// As kubeadm and kubelet leave them; each on some hosts only.
@@ -35,7 +35,7 @@ const KUBECONFIGS: [&str; 4] = [
 ];
 
 pub(super) fn look(machine: &Machine, host: &str) -> (Vec<Certificate>, Vec<Gap>) {
-    let mut gaps = Gaps { host, found: Vec::new() };
+    let mut gaps = Gaps::of(host);
     let mut found = Vec::new();
     for path in FILES.into_iter().chain(KUBECONFIGS) {
         let what = format!("certificate {path}");

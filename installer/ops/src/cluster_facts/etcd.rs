@@ -4,12 +4,12 @@ use std::thread;
 
 use kubexm_plan::cluster_facts::{ETCD, EtcdMember, Gap};
 
-use super::Gaps;
+use super::gaps::Gaps;
 use crate::Machine;
 use crate::ops::act::members::{self, Member};
 
 pub(super) fn look(machine: &Machine, host: &str) -> (Vec<EtcdMember>, Vec<Gap>) {
-    let mut gaps = Gaps { host, found: Vec::new() };
+    let mut gaps = Gaps::of(host);
     let client = match members::client(machine) {
         Ok(Some(client)) => client,
         Ok(None) => {

@@ -4,20 +4,22 @@
 mod api;
 mod certificates;
 mod etcd;
+mod gaps;
 
 use std::thread;
 
-use kubexm_plan::cluster_facts::{ClusterFacts, Gap};
+use kubexm_plan::cluster_facts::ClusterFacts;
 use kubexm_plan::network;
 use kubexm_spec::cluster::{Keyword as _, NetworkPlugin};
 
 use crate::ops::stamp;
-use crate::{Machine, OpError, kube};
+use crate::{Machine, kube};
+use gaps::Gaps;
 
 /// Looks. `host` is the name in cluster.yaml. A host that is no control plane sees its own certificates alone.
 pub fn collect(machine: &Machine, host: &str) -> ClusterFacts {
     let mut facts = ClusterFacts::default();
-    let mut gaps = Gaps { host, found: Vec::new() };
+    let mut gaps = Gaps::of(host);
     if let Some(stamp) = gaps.note("stamp", stamp::read(machine)).flatten() {
         (facts.name, facts.id) = (Some(stamp.cluster), stamp.id);
     }
@@ -55,20 +57,4 @@ fn plugin(machine: &Machine) -> Option<String> {
         configs.iter().any(|config| machine.path(config).is_file())
     };
     NetworkPlugin::ALL.iter().find(|plugin| has(plugin)).map(ToString::to_string)
-}
-
-/// What a host could not see.
-struct Gaps<'a> {
-    host: &'a str,
-    found: Vec<Gap>,
-}
-
-impl Gaps<'_> {
-    fn add(&mut self, what: &str, why: impl Into<String>) {
-        self.found.push(Gap { host: self.host.to_owned(), what: what.to_owned(), why: why.into() });
-    }
-
-    fn note<T>(&mut self, what: &str, seen: Result<T, OpError>) -> Option<T> {
-        seen.map_err(|error| self.add(what, error.full())).ok()
-    }
 }
