@@ -10,7 +10,7 @@ use std::sync::Arc;
 use kubexm_ops::Machine;
 use kubexm_ops::real::RealSystem;
 use kubexm_plan::{
-    CONTROLLER, Facts, ObservedState, Probe, ProbeAnswer, SlotProvider, Step, Survey, Texts, Wave, ledger,
+    CONTROLLER, ClusterFacts, Facts, ObservedState, Probe, ProbeAnswer, SlotProvider, Step, Survey, Texts, Wave, ledger,
 };
 
 use crate::LocalLink;
@@ -46,6 +46,11 @@ fn not_here<T>(what: &str) -> Result<T, String> {
 impl Work for ControllerWork {
     fn facts(&self, _: &str) -> Result<Facts, String> {
         not_here("a host's facts")
+    }
+
+    fn cluster_facts(&self, _: &str) -> ClusterFacts {
+        // This machine is a node of none.
+        ClusterFacts::default()
     }
 
     fn observe(&self, step: &Step, texts: Texts, slots: SlotValues) -> Result<Vec<ObservedState>, String> {

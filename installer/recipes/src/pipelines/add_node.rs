@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use kubexm_plan::cluster_facts::applied;
 use kubexm_plan::{ClusterFacts, Op, Pipeline, Plan, SlotProvider, Step, StepId, Undo};
 
 use crate::context::{Node, PlanCx};
@@ -99,8 +100,9 @@ fn only(mut plan: Plan, wanted: impl Fn(&Step) -> bool) -> Plan {
     }
     for step in &mut kept {
         if matches!(&step.undo, Undo::WithParent { step } if left_out.contains_key(step)) {
-            // Objects of the cluster were there before, and otherwise.
-            step.undo = match step.ops.iter().all(|op| matches!(op, Op::KubeObject(_))) {
+            // Of the record there is an earlier one, which nobody edits.
+            let is_record = |op: &Op| matches!(op, Op::KubeObject(object) if object.name == applied::CONFIG_MAP);
+            step.undo = match step.ops.iter().all(is_record) {
                 true => Undo::RestoreBefore,
                 false => Undo::Irreversible { why: "it belongs to the whole cluster, which stays".to_owned() },
             };
