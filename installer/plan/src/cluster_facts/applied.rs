@@ -30,8 +30,7 @@ pub struct AppliedCluster {
     pub kubernetes: String,
     /// Digest of the bytes of cluster.yaml.
     pub cluster_sha256: Digest,
-    /// cluster.yaml with every default written out, without secrets and without what names their sources
-    /// ([`without_secret_sources`]).
+    /// cluster.yaml with every default written out, without secrets ([`recorded`]).
     pub cluster: Value,
     /// The bundle, and who vouched for it.
     pub bundle: Vouched,
@@ -41,9 +40,20 @@ pub struct AppliedCluster {
 
 /// Fields of cluster.yaml that say where a secret is had: nothing in the cluster has use for them.
 const SECRET_SOURCES: [&str; 2] = ["From", "privateKeyPath"];
+/// Fields of a host that say how it is connected to: each operator's own.
+const CONNECTION: [&str; 3] = ["port", "agent", "via"];
 
-/// The document of a cluster.yaml without the fields that name the sources of secrets, at any depth.
-pub fn without_secret_sources(document: Value) -> Value {
+/// The document of a cluster.yaml without the fields that name the sources of secrets, at any depth, and without those by which
+/// hosts are connected to: two operators who install the same cluster record the same.
+pub fn recorded(mut document: Value) -> Value {
+    let hosts = document.pointer_mut("/spec/hosts").and_then(Value::as_array_mut);
+    for host in hosts.into_iter().flatten().filter_map(Value::as_object_mut) {
+        host.retain(|key, _| !CONNECTION.contains(&key.as_str()));
+    }
+    without_secret_sources(document)
+}
+
+fn without_secret_sources(document: Value) -> Value {
     match document {
         Value::Object(map) => {
             let kept = map.into_iter().filter(|(key, _)| !SECRET_SOURCES.iter().any(|end| key.ends_with(end)));
@@ -106,15 +116,17 @@ mod tests {
     }
 
     #[test]
-    fn sources_of_secrets_are_left_out_at_any_depth() {
+    fn sources_of_secrets_and_ways_to_connect_are_left_out() {
         let document = json!({"spec": {
-            "hosts": [{"name": "a", "passwordFrom": {"env": "X"}, "via": [{"privateKeyPath": "/k", "port": 22}]}],
+            "hosts": [{"name": "a", "passwordFrom": {"env": "X"}, "port": 22, "via": [{"address": "b"}]}],
+            "registry": {"port": 5000},
             "kubernetes": {"audit": {"webhook": {"kubeconfigFrom": {"file": "/f"}}}},
         }});
         let wanted = json!({"spec": {
-            "hosts": [{"name": "a", "via": [{"port": 22}]}],
+            "hosts": [{"name": "a"}],
+            "registry": {"port": 5000},
             "kubernetes": {"audit": {"webhook": {}}},
         }});
-        assert_eq!(without_secret_sources(document), wanted);
+        assert_eq!(recorded(document), wanted);
     }
 }

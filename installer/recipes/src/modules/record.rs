@@ -1,6 +1,6 @@
 //! The record in the cluster of what was applied: whoever upgrades, compares or adopts it later starts from it.
 
-use kubexm_plan::cluster_facts::applied::{self, AppliedCluster, without_secret_sources};
+use kubexm_plan::cluster_facts::applied::{self, AppliedCluster, recorded};
 use kubexm_plan::op::KubeObject;
 use kubexm_plan::{Step, StepId, Undo, Vouched};
 use kubexm_spec::cluster::document;
@@ -41,7 +41,7 @@ fn config_map(cx: &PlanCx<'_>, first: &Node<'_>) -> Result<String, RecipeError> 
         id: cx.cluster_id,
         kubernetes: cx.kubernetes_version(first.platform)?,
         cluster_sha256: cx.cluster_digest,
-        cluster: without_secret_sources(document(cx.cluster)),
+        cluster: recorded(document(cx.cluster)),
         bundle: cx.vouched.cloned().unwrap_or_else(unsigned),
         program: PROGRAM.to_owned(),
     };

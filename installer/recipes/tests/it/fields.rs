@@ -5,7 +5,9 @@
 use std::collections::BTreeSet;
 
 use crate::common::Site;
+use kubexm_plan::Op;
 use kubexm_plan::Plan;
+use kubexm_plan::cluster_facts::applied;
 use kubexm_plan::facts::InstalledPackages;
 use kubexm_recipes::{RecipeError, unsupported};
 use kubexm_spec::Family;
@@ -382,7 +384,13 @@ fn outcome(patch: Value) -> Result<Plan, RecipeError> {
         let list = "N\tiptables-nft\t0\t1.0\t1\tx86_64\n".to_owned();
         facts.packages = Some(InstalledPackages { family: Family::Rpm, list, broken: None });
     }
-    site.create()
+    let mut plan = site.create()?;
+    // The record of what was applied has every field: it shows nothing of who acts on them.
+    let is_record = |op: &Op| matches!(op, Op::KubeObject(object) if object.name == applied::CONFIG_MAP);
+    for step in plan.steps.extract_if(.., |step| step.ops.iter().any(is_record)) {
+        step.ops.iter().filter_map(Op::text).for_each(|text| drop(plan.texts.remove(&text)));
+    }
+    Ok(plan)
 }
 
 /// Whether a problem at `named` is about `field`: at it or above it; the kind of a part speaks for the whole part.
