@@ -165,7 +165,7 @@ const WRONG: &[(&str, &str, &str)] = &[
     (
         "  addons: [{name: a, type: helm, source: {path: a, oci: \"oci://b/c\", version: \"1\"}}]\n",
         "spec.addons[0].source",
-        "one place",
+        "more than one source",
     ),
     (
         "  addons: [{name: a, type: helm, source: {path: a, version: \"1\"}}]\n",

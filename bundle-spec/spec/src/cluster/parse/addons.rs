@@ -156,7 +156,7 @@ fn source(at: &At<'_>, kind: Option<AddonKind>) -> Option<AddonSource> {
     let map = at.mapping(&SOURCE)?;
     let ways: Vec<_> = WAYS.iter().filter(|(way, _)| map.get(way).is_some()).collect();
     let [(way, with)] = ways.as_slice() else {
-        let text = if ways.is_empty() { "this does not state its source" } else { "it has one source" };
+        let text = if ways.is_empty() { "this does not state its source" } else { "this names more than one source" };
         at.fail(if ways.is_empty() { ProblemKind::Missing } else { ProblemKind::BadValue }, text, SOURCE.about);
         return None;
     };
