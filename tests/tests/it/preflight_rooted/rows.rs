@@ -49,7 +49,7 @@ pub const ROWS: &[Row] = rows! {
     "os" Fail NODE2, "no os-release", |s| s.node2().remove("/etc/os-release")
         => "no ID in /etc/os-release", "debian-12", "use a host";
     "os" Warn NODE1, "a system nobody tried", |s| s.node1().put("/etc/os-release", "ID='ubuntu'\nVERSION_ID=\"22.04\"\n")
-        => "ubuntu-22.04", "tried", "test it";
+        => "ubuntu-22.04", "tested", "test it";
 
     "hardware" Fail NODE1, "one CPU", |s| s.node1().fake("cpus", "1")
         => "1 CPU", "2 CPUs", "more CPUs";
