@@ -57,7 +57,7 @@ pub fn run(args: &Args, context: &Context<'_>) -> Result<(), Failure> {
     context.answer(&hand_over(context.session, &args.bundle, &request, &args.key.source()?)?, lines)
 }
 
-/// What is told of a folder that is whole.
+/// The report about a complete folder.
 pub fn lines(done: &HandedOver) -> Vec<String> {
     let signed = match (&done.key_id, &done.public_key_sha256) {
         (Some(key), Some(sum)) => format!(

@@ -181,7 +181,7 @@ fn what_would_go_in_and_why_needs_no_network() {
     let (session, needed) = (&site.operator.session, site.operator.needed());
     let request = dry_run::Request { ask: false, locked: None, fetching: &Fetching::default() };
     let list = dry_run::dry_run(session, &needed, &request, site.runtime.handle()).unwrap();
-    assert_eq!((list.total.artifacts, list.total.unknown), (2, 1), "nobody has told the size of the file of an origin");
+    assert_eq!((list.total.artifacts, list.total.unknown), (2, 1), "no origin has stated the size of the file");
     let found = explain::explain(session, "plan.bin", &needed, None, None).unwrap();
     let document = to_value(&found).unwrap();
     assert_eq!((&document["in"], &document["answer"]), (&json!(true), &json!("in")));

@@ -41,7 +41,7 @@ impl Watched {
         Ok(Self { site, before: trusted(machine)? })
     }
 
-    /// Removes what a package manager has come to trust by itself: told `gpgkey`, it imports what is there when it
+    /// Removes what a package manager has come to trust by itself: given `gpgkey`, it imports what is there when it
     /// meets a signature by somebody whom it does not know.
     pub(super) fn end(&self, machine: &Machine) -> Result<(), OpError> {
         let ours = |key: &&String| !self.before.contains(*key) && self.site.iter().any(|one| is_of(key, one));

@@ -1,0 +1,39 @@
+//! Edits of hosts that several rows make.
+
+use super::scene::{Host, Scene};
+
+/// The root's mount and these.
+pub fn mounts(host: &Host, more: &str) {
+    let path = "/proc/self/mountinfo";
+    host.put(path, &(host.read(path) + more));
+}
+
+/// Packages of Debian 12 are in the bundle, and both hosts have what no program tells of.
+pub fn packaged(scene: &mut Scene) {
+    scene.cluster.bundle.os = vec!["debian-12".to_owned()];
+    for host in [scene.node1(), scene.node2()] {
+        host.put("/usr/bin/apt-get", "");
+        host.put("/var/lib/dpkg/status", &installed("bash-completion", "installed"));
+    }
+}
+
+pub fn installed(name: &str, state: &str) -> String {
+    format!("Package: {name}\nStatus: install ok {state}\nVersion: 1.0-1\nArchitecture: amd64\n\n")
+}
+
+/// The mark of a `kubeadm init` that has ended well.
+pub fn initialised(host: &Host, config: &str) {
+    let mark = format!("{{\"endedWell\":true,\"config\":\"{config}\"}}");
+    host.put("/var/lib/kubexm/acts/kubeadm-init.json", &mark);
+}
+
+/// A node that is joined to the cluster `demo` of this id and CA.
+pub fn member(host: &Host, id: &str, ca: &str) {
+    host.put("/var/lib/kubexm/stamp.json", &format!("{{\"cluster\":\"demo\",\"id\":\"{id}\",\"run\":\"r1\"}}"));
+    host.put("/etc/kubernetes/kubelet.conf", "x");
+    host.put("/etc/kubernetes/pki/ca.crt", ca);
+}
+
+pub fn stamp(host: &Host, cluster: &str) {
+    host.put("/var/lib/kubexm/stamp.json", &format!("{{\"cluster\":\"{cluster}\",\"run\":\"r1\"}}"));
+}

@@ -1,0 +1,64 @@
+//! What is on a host already: other clusters, files of the operator's, members of another cluster.
+
+use kubexm_recipes::preflight::Severity::Fail;
+use kubexm_spec::Digest;
+
+use super::super::edits::{initialised, member, mounts, stamp};
+use super::{NODE1, NODE2, Row, rows};
+
+pub const ROWS: &[Row] = rows! {
+    "existing" Fail NODE1, "a cluster's admin.conf", |s| s.node1().put("/etc/kubernetes/admin.conf", "x")
+        => "/etc/kubernetes/admin.conf", "without Kubernetes", "kubeadm reset";
+    "existing" Fail NODE2, "a kubelet's unit", |s| s.node2().put("/usr/lib/systemd/system/kubelet.service", "x")
+        => "/usr/lib/systemd/system/kubelet.service", "without Kubernetes", "kubeadm reset";
+    "existing" Fail NODE1, "etcd's data", |s| s.node1().put("/var/lib/etcd/member/wal/0.wal", "x")
+        => "/var/lib/etcd/member", "without Kubernetes", "kubeadm reset";
+    "existing" Fail NODE1, "a static pod", |s| s.node1().put("/etc/kubernetes/manifests/kube-apiserver.yaml", "x")
+        => "/etc/kubernetes/manifests/kube-apiserver.yaml", "without Kubernetes", "kubeadm reset";
+    "existing" Fail NODE2, "another pod network", |s| s.node2().put("/etc/cni/net.d/10-calico.conflist", "x")
+        => "/etc/cni/net.d/10-calico.conflist", "without Kubernetes", "kubeadm reset";
+    "existing" Fail NODE1, "a snapshot of somebody's in etcd's folder", |s| s.node1().put("/var/lib/etcd/snapshot-2025.db", "x")
+        => "1 file in /var/lib/etcd (snapshot-2025.db)", "/var/lib/etcd to be empty", "--set-aside";
+    "existing" Fail NODE2, "somebody's files in kubelet's folder", |s| {
+            (0..300).for_each(|number| s.node2().put(&format!("/var/lib/kubelet/mine/{number:03}"), ""));
+        }
+        => "300 files in /var/lib/kubelet (mine/000, mine/001, mine/002, mine/003, \u{2026})", "to be empty", "until a rollback or reset moves it back";
+    "existing" Fail NODE2, "addresses of another pod network", |s| s.node2().put("/var/lib/cni/networks/x/10.0.0.2", "")
+        => "1 file in /var/lib/cni (networks/x/10.0.0.2)", "to be empty", "move that elsewhere";
+    "existing" Fail NODE2, "a disk below kubelet's folder", |s| {
+            mounts(s.node2(), "26 25 8:2 / /var/lib/kubelet/pods rw - tmpfs tmpfs rw\n");
+        }
+        => "/var/lib/kubelet/pods (tmpfs of tmpfs)", "/var/lib/kubelet to be empty", "unmount it";
+    "existing" Fail NODE1, "what was set aside and never came back", |s| s.node1().put("/var/lib/.kubexm-before-etcd/x", "")
+        => "/var/lib/.kubexm-before-etcd", "no trace", "move it back to /var/lib/etcd";
+    "existing" Fail NODE1, "an etcd that runs", |s| s.node1().process(512, "etcd", &[])
+        => "etcd running (pid 512)", "etcd of its own", "remove it";
+    "existing" Fail NODE2, "docker with containers", |s| {
+            s.node2().process(600, "dockerd", &[]);
+            s.node2().process(601, "containerd-shim", &[]);
+            s.node2().process(602, "containerd-shim", &[]);
+        } => "docker with 2 containers", "container runtime", "remove it";
+    "existing" Fail NODE2, "podman with a container", |s| s.node2().process(700, "conmon", &[])
+        => "podman with 1 container", "container runtime", "remove it";
+    "unchanged" Fail NODE1, "a running cluster that was made with another config", |s| {
+            stamp(s.node1(), "demo");
+            initialised(s.node1(), &Digest::of("another config").to_string());
+        } => "another version, network", "the bundle it was made with", "not supported yet";
+
+    "existing" Fail NODE1, "a node of another cluster of ours", |s| stamp(s.node1(), "other")
+        => "cluster \"other\" (run r1)", "\"demo\"", "kubexm-install reset -f";
+
+    "membership" Fail NODE2, "a node of another cluster of the same name", |s| {
+            member(s.node1(), "00000000-0000-4000-8000-00000000000a", "ca");
+            member(s.node2(), "00000000-0000-4000-8000-00000000000b", "ca");
+        } => "id 00000000-0000-4000-8000-00000000000b (run r1)", "with id 00000000-0000-4000-8000-00000000000a", "reset -f cluster.yaml --only node2";
+    "membership" Fail NODE2, "a node with another CA", |s| {
+            member(s.node1(), "00000000-0000-4000-8000-00000000000a", "ca");
+            member(s.node2(), "00000000-0000-4000-8000-00000000000a", "another");
+        } => "its CA is not that of node1 (run r1)", "belongs to the cluster of node1", "--only node2";
+    "membership" Fail NODE2, "a node of a cluster that is gone", |s| {
+            member(s.node2(), "00000000-0000-4000-8000-00000000000b", "ca");
+        } => "with id 00000000-0000-4000-8000-00000000000b, and node1 is free", "first control plane", "--only node2";
+    "membership" Fail NODE1, "a damaged stamp", |s| s.node1().put("/var/lib/kubexm/stamp.json", "{")
+        => "a stamp that cannot be read", "a readable one of \"demo\"", "stamp.json says which cluster";
+};

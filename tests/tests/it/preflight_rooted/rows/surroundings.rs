@@ -1,0 +1,196 @@
+//! What is around the hosts: ports, resolvers, settings, networks; roles; the bundle.
+
+use kubexm_recipes::preflight::Severity::{Fail, Warn};
+use kubexm_spec::cluster::{ExternalKind, Firewall, LoadBalancerMode};
+use kubexm_spec::{ArtifactKey, Program};
+
+use super::super::edits::mounts;
+use super::{ETCD1, LB1, LB2, NODE1, NODE2, Row, rows};
+
+pub const ROWS: &[Row] = rows! {
+    "ports" Fail NODE1, "the API's port taken", |s| {
+            s.node1().process(4242, "haproxy", &[99]);
+            s.node1().listener("tcp", 6443, 99);
+        } => "6443/tcp held by haproxy (pid 4242)", "kube-apiserver", "stop that process";
+    "ports" Fail NODE2, "kubelet's port taken, over IPv6", |s| {
+            s.node2().process(4242, "nginx", &[99]);
+            s.node2().listener("tcp6", 10250, 99);
+        } => "10250/tcp held by nginx (pid 4242)", "kubelet", "stop that process";
+    "ports" Fail NODE2, "the pod network's port taken by nobody", |s| s.node2().listener("udp", 8472, 99)
+        => "8472/udp held by a process that could not be found", "pod network", "use another host";
+
+    "resolv.conf" Warn NODE1, "no resolv.conf", |s| s.node1().remove("/etc/resolv.conf")
+        => "no /etc/resolv.conf", "a nameserver", "spec.extra.resolves";
+    "resolv.conf" Warn NODE2, "an empty resolv.conf", |s| s.node2().put("/etc/resolv.conf", "search lan\n")
+        => "no nameserver", "a nameserver", "spec.extra.resolves";
+    "resolv.conf" Warn NODE1, "a resolver of the host's own", |s| s.node1().put("/etc/resolv.conf", "nameserver 127.0.0.1\n")
+        => "only loopback nameservers", "that pods reach", "spec.extra.resolves";
+    "resolv.conf" Warn NODE1, "systemd-resolved without servers", |s| {
+            s.node1().put("/etc/resolv.conf", "nameserver 127.0.0.53\n");
+            s.node1().put("/run/systemd/resolve/resolv.conf", "# No DNS servers known.\nsearch .\n");
+        } => "systemd-resolved", "that pods reach", "spec.extra.resolves";
+
+    "settings" Warn NODE1, "SELinux enforcing", |s| s.node1().put("/sys/fs/selinux/enforce", "1")
+        => "SELinux enforcing", "permissive", "system.selinux: permissive";
+    "settings" Warn NODE1, "fapolicyd, which refuses our programs", |s| s.node1().unit("fapolicyd.service", true)
+        => "fapolicyd active", "permission to run", "fapolicyd-cli --file add /usr/local/bin";
+    "settings" Warn NODE2, "FIPS mode", |s| s.node2().put("/proc/sys/crypto/fips_enabled", "1\n")
+        => "FIPS mode", "your own test", "turn the mode off";
+    "settings" Warn NODE2, "firewalld, kept", |s| s.node2().unit("firewalld.service", true)
+        => "firewalld.service active", "ports open", "system.firewall: off";
+    "settings" Warn NODE2, "ufw, to be stopped", |s| {
+            s.cluster.system.firewall = Firewall::Off;
+            s.node2().put("/etc/ufw/ufw.conf", "ENABLED=yes\n");
+            s.node2().unit("ufw.service", true);
+        } => "ufw.service active", "ports open", "will be stopped";
+    "settings" Warn NODE1, "swap on", |s| s.node1().put("/proc/swaps", "Filename Type Size Used Priority\n/dev/sda5 partition 9 0 -2\n")
+        => "swap (/dev/sda5)", "none", "turned off";
+    "settings" Warn NODE2, "swap at the next boot", |s| s.node2().put("/etc/fstab", "/swap.img none swap sw 0 0\n")
+        => "/swap.img none swap", "none", "turned off";
+
+    "proxies" Warn NODE1, "a proxy for everyone", |s| s.node1().put("/etc/environment", "HTTPS_PROXY=http://10.0.0.8:3128\n")
+        => "HTTPS_PROXY set in /etc/environment", "no proxy", "no_proxy";
+    "proxies" Warn NODE2, "a proxy for logins", |s| s.node2().put("/etc/profile.d/proxy.sh", "export http_proxy=http://10.0.0.8:3128\n")
+        => "http_proxy set in /etc/profile.d/proxy.sh", "no proxy", "no_proxy";
+
+    "existing" Fail NODE2, "a containerd without containers, whose unit ours would hide", |s| s.node2().put("/lib/systemd/system/containerd.service", "[Service]\n")
+        => "containerd.service (installed)", "container runtime", "kubexm's would replace it";
+    "existing" Fail NODE1, "another containerd's config", |s| s.node1().put("/etc/containerd/config.toml", "version = 2\n")
+        => "/etc/containerd/config.toml (installed)", "container runtime", "kubexm's would replace it";
+    "hostname" Fail NODE1, "the hostname of the other host", |s| s.node1().put("/proc/sys/kernel/hostname", "node2\n")
+        => "\"node2\", which is another host's name", "its own address", "swap the addresses";
+    "address" Fail NODE2, "the address of the other host", |s| {
+            s.cluster.hosts[1].internal_address = Some([10, 77, 0, 11].into());
+            s.node2().interface("10.77.0.11/24", "52:54:00:00:00:0c");
+        } => "10.77.0.11, that of node1", "an address of its own", "internalAddress";
+    "sysctls" Fail NODE1, "a hardened host", |s| s.node1().put("/etc/sysctl.d/99-sysctl.conf", "# CIS\nnet.ipv4.ip_forward=0\n")
+        => "/etc/sysctl.d/99-sysctl.conf:2 sets net.ipv4.ip_forward = 0", "after a reboot", "remove that line";
+    "mtu" Warn NODE2, "jumbo frames on one of two", |s| s.node2().fake(
+            "interfaces.json",
+            r#"[{"name": "eth0", "addresses": ["10.77.0.12/24"], "mac": "52:54:00:00:00:0c", "mtu": 9000}]"#,
+        ) => "9000 on eth0, and 1500 on eth0 of node1", "one MTU", "same MTU";
+    "control-planes" Warn None, "three control planes and nothing before them", |s| s.cluster.role_groups.control_plane.extend(["a".to_owned(), "b".to_owned()])
+        => "3 control planes and no load balancer", "one address that forwards to the healthy ones", "loadBalancer.mode: external";
+    "control-planes" Warn None, "two members of etcd", |s| {
+            s.cluster.role_groups.control_plane.push("a".to_owned());
+            s.cluster.load_balancer.mode = LoadBalancerMode::at([10, 77, 0, 100].into(), 6443);
+        } => "2 control planes", "odd number", "tolerates";
+
+    "control-planes" Warn None, "two members of etcd on hosts of their own", |s| {
+            s.with_roles();
+            s.cluster.role_groups.etcd.push("lb2".to_owned());
+        } => "2 members of etcd", "odd number", "tolerates";
+
+    "hardware" Fail ETCD1, "a 1 GB member of etcd", |s| {
+            s.with_roles();
+            s.host("etcd1").put("/proc/meminfo", "MemTotal:  1048576 kB\n");
+        } => "1.0 GiB of memory", "1.7 GiB or more on a member of etcd", "more memory";
+    "systemd" Fail LB1, "a load balancer with a systemd that starts no unit of ours", |s| {
+            s.with_roles();
+            s.host("lb1").fake("systemd-version", "219");
+        } => "systemd 219", "239 or newer", "a newer release of its system";
+    "space" Fail ETCD1, "a small disk of a member of etcd", |s| {
+            s.with_roles();
+            mounts(s.host("etcd1"), "26 25 8:2 / /var/lib/etcd rw,noatime - ext4 /dev/sdb1 rw\n");
+            s.host("etcd1").fake("space.json", "{\"/var/lib/etcd\": [1073741824, 1073741824]}");
+        } => "1.0 GiB free on /var/lib/etcd", "2.0 GiB for /var/lib/etcd", "larger disk";
+    "space" Fail ETCD1, "a disk too small for the quota that is asked for", |s| {
+            s.with_roles();
+            s.cluster.etcd.quota = Some(8 << 30);
+            mounts(s.host("etcd1"), "26 25 8:2 / /var/lib/etcd rw,noatime - ext4 /dev/sdb1 rw\n");
+            s.host("etcd1").fake("space.json", "{\"/var/lib/etcd\": [4294967296, 4294967296]}");
+        } => "4.0 GiB free on /var/lib/etcd", "8.0 GiB for /var/lib/etcd", "larger disk";
+    "time" Fail ETCD1, "a member of etcd whose clock is off", |s| {
+            s.with_roles();
+            s.clocks.extend([("etcd1", (2_600, 100)), ("node1", (1_300, 0)), ("node2", (1_300, 0)), ("lb1", (1_300, 0)), ("lb2", (1_300, 0))]);
+        } => "2.6 s away from that of the controller", "2 s", "set the clock";
+    "existing" Fail ETCD1, "an etcd of somebody's on a host of the role", |s| {
+            s.with_roles();
+            s.host("etcd1").process(512, "etcd", &[]);
+        } => "etcd running (pid 512)", "etcd of its own", "remove it";
+    "existing" Fail ETCD1, "a snapshot of somebody's in the folder of a member", |s| {
+            s.with_roles();
+            s.host("etcd1").put("/var/lib/etcd/snapshot-2025.db", "x");
+        } => "1 file in /var/lib/etcd (snapshot-2025.db)", "/var/lib/etcd to be empty", "--set-aside";
+    "ports" Fail ETCD1, "the port of etcd's clients taken", |s| {
+            s.with_roles();
+            s.host("etcd1").process(4242, "other", &[99]);
+            s.host("etcd1").listener("tcp", 2379, 99);
+        } => "2379/tcp held by other (pid 4242)", "a free port for etcd", "stop that process";
+    "ports" Fail ETCD1, "the port of etcd's peers taken", |s| {
+            s.with_roles();
+            s.host("etcd1").process(4242, "other", &[99]);
+            s.host("etcd1").listener("tcp6", 2380, 99);
+        } => "2380/tcp held by other (pid 4242)", "a free port for etcd", "stop that process";
+    "ports" Fail LB1, "the load balancer's port taken", |s| {
+            s.with_roles();
+            s.host("lb1").process(4242, "other", &[99]);
+            s.host("lb1").listener("tcp", 6443, 99);
+        } => "6443/tcp held by other (pid 4242)", "a free port for haproxy", "stop that process";
+    "ports" Fail LB2, "a load balancer's port that cluster.yaml names, taken", |s| {
+            s.with_roles();
+            if let LoadBalancerMode::External { port, .. } = &mut s.cluster.load_balancer.mode {
+                *port = 8443;
+            }
+            s.host("lb2").process(4242, "other", &[99]);
+            s.host("lb2").listener("tcp", 8443, 99);
+        } => "8443/tcp held by other (pid 4242)", "a free port for haproxy", "stop that process";
+    "load-balancers" Fail LB1, "a haproxy of somebody's", |s| {
+            s.with_roles();
+            s.host("lb1").process(4242, "haproxy", &[]);
+            s.host("lb1").put("/etc/haproxy/haproxy.cfg", "global\n");
+        } => "haproxy running (pid 4242)", "without a haproxy", "ours would replace it";
+    "load-balancers" Fail LB2, "a keepalived of somebody's", |s| {
+            s.with_roles();
+            s.host("lb2").process(4242, "keepalived", &[]);
+        } => "keepalived running (pid 4242)", "without a keepalived", "ours would replace it";
+    "load-balancers" Fail LB1, "an nginx where ours comes", |s| {
+            s.with_roles();
+            if let LoadBalancerMode::External { kind, .. } = &mut s.cluster.load_balancer.mode {
+                *kind = ExternalKind::KubexmKn;
+            }
+            s.host("lb1").process(4242, "nginx", &[]);
+        } => "nginx running (pid 4242)", "without a nginx", "ours would replace it";
+    "load-balancers" Warn LB1, "the configuration of a haproxy that does not run", |s| {
+            s.with_roles();
+            s.host("lb1").put("/etc/haproxy/haproxy.cfg", "global\n");
+        } => "/etc/haproxy/haproxy.cfg, of a haproxy that does not run", "without a haproxy", "keep a copy";
+    "load-balancers" Warn None, "one host alone", |s| {
+            s.with_roles();
+            s.cluster.role_groups.load_balancer.pop();
+        } => "lb1 as the only host", "two or more", "roleGroups.loadbalancer";
+    "load-balancers" Fail LB1, "an interface that is not there", |s| {
+            s.with_roles();
+            if let LoadBalancerMode::External { interface, .. } = &mut s.cluster.load_balancer.mode {
+                *interface = Some("eth0".to_owned());
+            }
+            s.host("lb1").fake(
+                "interfaces.json",
+                r#"[{"name": "ens3", "addresses": ["10.77.0.14/24"], "mac": "52:54:00:00:00:0e", "mtu": 1500}]"#,
+            );
+        } => "no interface eth0 (ens3 10.77.0.14/24)", "spec.loadBalancer.interface", "correct it";
+
+    "noexec" Fail NODE1, "programs that cannot be run", |s| mounts(s.node1(), "26 25 8:2 / /usr/local rw,noexec - ext4 /dev/sdb1 rw\n")
+        => "/usr/local mounted noexec", "run from", "mount -o remount,exec /usr/local";
+
+    "clones" Fail NODE2, "one machine id for two", |s| s.node2().put("/etc/machine-id", &s.node1().read("/etc/machine-id"))
+        => "machine id 0123456789abcdef0123456789abcd0b, that of node1", "of its own", "systemd-machine-id-setup";
+    "clones" Fail NODE2, "one product uuid for two", |s| {
+            let path = "/sys/class/dmi/id/product_uuid";
+            s.node2().put(path, &s.node1().read(path));
+        } => "that of node1", "product uuid of its own", "hypervisor";
+    "clones" Fail NODE2, "one hardware address for two", |s| s.node2().interface("10.77.0.12/24", "52:54:00:00:00:0b")
+        => "52:54:00:00:00:0b, that of node1", "hardware address of its own", "hypervisor";
+
+    "networks" Fail NODE2, "a route into the pod network", |s| s.node2().route("10.233.64.0", "255.255.240.0")
+        => "a route to 10.233.64.0/20", "spec.network.podCidr", "another podCidr";
+    "networks" Fail NODE1, "a route over the service network", |s| s.node1().route("10.233.0.0", "255.255.240.0")
+        => "a route to 10.233.0.0/20", "spec.network.serviceCidr", "another serviceCidr";
+    "networks" Fail None, "pods and services in one network", |s| s.cluster.network.service_cidr = "10.233.64.0/20".parse().unwrap()
+        => "podCidr 10.233.64.0/18 and serviceCidr 10.233.64.0/20", "share no address", "choose another";
+
+    "bundle" Fail NODE2, "a platform that is not in the bundle", |s| s.node2().fake("arch", "aarch64\n")
+        => "linux/arm64", "linux/amd64", "spec.bundle.platforms";
+    "bundle" Fail None, "a bundle without kubectl", |s| s.lost.push(ArtifactKey::Binary(Program::Kubectl))
+        => "binary/kubectl", "all of them", "kubexm-bundle build";
+};
