@@ -120,7 +120,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ten_comes_after_nine_and_a_candidate_before_its_release() {
+    fn versions_are_ordered_numerically_and_candidates_before_releases() {
         assert_eq!(newest(["1.34.9", "1.34.11", "1.34.10"]), Some("1.34.11"));
         assert_eq!(compare("2.0.0-rc.1", "2.0.0"), Ordering::Less);
         assert_eq!(minor("v1.34.4"), "1.34");
@@ -159,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn a_version_cannot_climb_out_of_an_address() {
+    fn a_version_cannot_change_the_path_of_an_address() {
         assert!(is_version("v1.34.4-rc.1") && is_version("2.0.0+k3s1"));
         for bad in ["", "../1.2.3", "1.2.3/../x", "1.2.3-..", "latest", "1.2.3 "] {
             assert!(!is_version(bad), "{bad:?}");

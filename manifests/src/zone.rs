@@ -10,7 +10,7 @@ use crate::embedded::ZONES;
 use crate::error::CatalogueError;
 
 const ZONE: Keys = Keys::all(&["name", "rules"]);
-const RULE: Keys = Keys::all(&["match", "to", "only", "plainHttp", "caFile", "certFile", "keyFile"]);
+const RULE: Keys = Keys::all(&["match", "to", "only", "plainHttp", "trustUnsigned", "caFile", "certFile", "keyFile"]);
 
 /// An ordered list of rules.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -34,6 +34,9 @@ pub struct Rule {
     pub only: bool,
     /// Entries of `to` without a scheme are asked over plain HTTP.
     pub plain_http: bool,
+    /// Metadata of rpm repositories that nobody signs is accepted from these hosts over plain HTTP.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub trust_unsigned: bool,
     /// PEM file of the authority these hosts are signed by.
     pub ca_file: Option<PathBuf>,
     /// PEM file of the certificate that these hosts are shown: the entitlement of a subscription. For files, not for registries.
@@ -53,6 +56,8 @@ pub struct FileCandidate {
     pub ca_file: Option<PathBuf>,
     /// The address is plain HTTP.
     pub plain_http: bool,
+    /// See [`Rule::trust_unsigned`].
+    pub trust_unsigned: bool,
     /// Certificate and private key that the host is shown.
     pub identity: Option<(PathBuf, PathBuf)>,
     /// Of a file of this machine: the address of the folder that it is below.
@@ -110,6 +115,7 @@ impl Zone {
             url: url.to_owned(),
             ca_file: None,
             plain_http: url.starts_with("http://"),
+            trust_unsigned: false,
             identity: None,
             folder: None,
             mirror: false,
@@ -122,6 +128,7 @@ impl Zone {
                     url,
                     ca_file: None,
                     plain_http: false,
+                    trust_unsigned: false,
                     identity: None,
                     folder,
                     mirror: true,
@@ -133,6 +140,7 @@ impl Zone {
                 url: format!("{scheme}://{base}{rest}"),
                 ca_file: rule.ca_file.clone(),
                 plain_http,
+                trust_unsigned: rule.trust_unsigned,
                 identity: rule.cert_file.clone().zip(rule.key_file.clone()),
                 folder: None,
                 mirror: true,
@@ -249,6 +257,7 @@ fn read_rule(at: &At<'_>) -> Option<Rule> {
     let flag = |name: &str| map.get(name).map_or(Some(false), |at| at.boolean());
     let only = flag("only");
     let plain_http = flag("plainHttp");
+    let trust_unsigned = flag("trustUnsigned");
     let file = |name: &str| match map.get(name) {
         Some(at) => at.text().map(|text| Some(PathBuf::from(text))),
         None => Some(None),
@@ -267,7 +276,16 @@ fn read_rule(at: &At<'_>) -> Option<Rule> {
         );
         return None;
     }
-    Some(Rule { matches: matches?, to, only: only?, plain_http, ca_file, cert_file, key_file })
+    Some(Rule {
+        matches: matches?,
+        to,
+        only: only?,
+        plain_http,
+        trust_unsigned: trust_unsigned?,
+        ca_file,
+        cert_file,
+        key_file,
+    })
 }
 
 fn read_to(at: &At<'_>) -> Option<Vec<String>> {

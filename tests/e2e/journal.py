@@ -4,6 +4,7 @@
   overlap RUN                  two hosts were worked on at the same moment
   one-at-a-time RUN            no two control planes were joining at the same moment
   nothing-done EVENTS          every step that ended was satisfied
+  only-done EVENTS STEP...     these steps were done, and every other one was satisfied
   seconds RUN                  the longest steps, for people
   next-kill RUN SEED KILL OF   the record of the next attempt to die at, as the KILLth of OF over what is left of the run
   before-init RUN SEED KILL OF the same over what is left before `kubeadm init`
@@ -91,6 +92,12 @@ def nothing_done(events):
     assert ends and not other, other
 
 
+def only_done(events, *steps):
+    ends = [e for e in map(json.loads, open(events)) if e["type"] == "step-ended"]
+    other = {e["step"]: e["outcome"] for e in ends if e["outcome"] != "satisfied"}
+    assert other == dict.fromkeys(steps, "done"), other
+
+
 def print_seconds(run):
     for step, begun, ended in sorted(intervals(run), key=lambda s: s[1] - s[2])[:15]:
         print(f"{ended - begun:7.1f} s  {step}")
@@ -170,7 +177,8 @@ def rolled_back(events):
     assert not left, f"not rolled back: {left}"
 
 
-WORDS = {"overlap": overlap, "one-at-a-time": one_at_a_time, "nothing-done": nothing_done, "seconds": print_seconds,
+WORDS = {"overlap": overlap, "one-at-a-time": one_at_a_time, "nothing-done": nothing_done, "only-done": only_done,
+         "seconds": print_seconds,
          "next-kill": next_kill, "before-init": before_init, "init": init, "said": said,
          "pick": pick, "failed-and-taken-back": rolled_back}
 WORDS[sys.argv[1]](*sys.argv[2:])

@@ -11,6 +11,8 @@ say "one install, killed at every turn (seed $SEED)"
 HOME_NAME=home-kills
 lab host down --all
 fleet_hosts
+check "a bundle carries what its hosts lack (kills)" fleet_bundle
+[ "$HELD" = 1 ] || return 0
 KILLS=${E2E_KILLS:-20}
 BEFORE_INIT=$((KILLS * 2 / 5))
 : > "$WORK/kills.log"

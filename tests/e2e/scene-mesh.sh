@@ -29,5 +29,16 @@ states before
 check "a way that is closed in one direction is refused: a table of the one pair, and the text of a firewall ticket" one_pair_blocked
 check "create stops there with the same code" says 53 "10.77.0.32 port 10250/tcp" mesh create -y
 check "before anything on a host is changed, our agent included" as_before
+# only other hosts may come in: what the host's own pods send is dropped
+lab host root m2 'nft delete table inet site'
+lab host root m1 'nft -f -' << 'NFT'
+table inet site {
+  chain in { type filter hook input priority 0; policy drop; iif lo accept; ct state established accept; ip saddr 10.77.0.0/24 accept; }
+}
+NFT
+states before
+check "a firewall that drops what a host's own pods send is refused" says 53 "port 6443/tcp: no answer" mesh preflight
+check "with the network to accept" says 53 "accept connections from" mesh preflight
+check "and nothing of that check stays on the host" as_before
 lab host down --all
 HOME_NAME=home

@@ -20,7 +20,7 @@ reached online "$WORK"/{objects,tree}-online
 check "a second create changes nothing" changes_nothing
 sed 's,network: {plugin: flannel},network: {plugin: flannel\, podCidr: 10.244.64.0/18},' "$WORK/cluster.yaml" > "$WORK/other-network.yaml"
 check "a running cluster is not half changed by another pod network" \
-  says 53 "made with another version, network" install --bundle "$FILE" -f "$WORK/other-network.yaml" -y
+  says 53 "networking.podSubnet: 10.233.64.0/18 -> 10.244.64.0/18" install --bundle "$FILE" -f "$WORK/other-network.yaml" -y
 REBOOTED=$(date -u +%FT%TZ)
 check "the cluster survives a reboot" bash -c "'$ROOT/scripts/lab' host reboot n1"
 check "the depot is back after the reboot" depot_back n1

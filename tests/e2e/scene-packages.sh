@@ -63,7 +63,7 @@ check "nothing was changed for that" packages_as n2 packages-n2
 
 fake n3 libipset13 7.1-1 > /dev/null
 HOME_NAME=home-packages-n3
-check "what would be upgraded is said before, and that there is no rollback" says 0 "no rollback from an upgrade" on n3 preflight
+check "what would be upgraded is said before, and that there is no rollback" says 0 "an upgrade cannot be rolled back" on n3 preflight
 check "a run that upgraded is rolled back but for that, and says so" \
   says 71 "cannot be rolled back: libipset13 7.1-1 is upgraded to 7.17-1" on n3 create -y --on-failure rollback --drill fail:n3/packages.install
 upgraded() { lab host root n3 "dpkg-query -W -f '\${Version}' libipset13" | grep -x 7.17-1; }

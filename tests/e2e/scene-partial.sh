@@ -2,7 +2,7 @@
 # tier: long
 # seconds: 300
 # needs: lab
-# The worker's disk is full: the cluster comes up without it, and takes it in later.
+# The worker's disk fills up while it is installed: the cluster comes up without it, and takes it in later.
 . "$ROOT/tests/e2e/fleet.sh"
 say "one worker with a full disk"
 HOME_NAME=home-partial
@@ -14,16 +14,26 @@ check "an unsigned bundle is refused where a key is trusted" exits 34 install pl
 lab host down --all
 fleet_up whole
 lab host disk n3 /var/lib/containerd full
+check "a disk that is full is found before anything is changed" says 53 "inodes free on /var/lib/containerd" fleet_create
+lab host disk n3 /var/lib/containerd room
 states before
-check "a worker with a full disk stops nobody else, and is reported" exits 72 fleet_create --max-failed-workers 1
+# Once content is being copied there, preflight is over.
+fills_up() {
+  local rc=0
+  { within 120 lab host root n3 test -d /var/lib/kubexm/store && lab host disk n3 /var/lib/containerd full; } &
+  exits 72 fleet_create --max-failed-workers 1 || rc=1
+  wait "$!" || rc=1
+  return "$rc"
+}
+check "a worker whose disk fills up stops nobody else, and is reported" fills_up
 [ "$HELD" = 1 ] || { lab host down --all; return 0; }
 two_ready() { [ "$(kubectl_on n1 get nodes --no-headers)" != "" ] && [ "$(kubectl_on n1 get nodes --no-headers | grep -c ' Ready ')" = 2 ]; }
 check "the two others are Ready" within 60 two_ready
-# Our program stays there: the run is not over, and resume continues with it.
+# Our program stays there: the run is not over, and resume continues with it. The limit of the disk is what we changed.
 worker_as_before() {
   one_state now n3
-  grep -v ' /usr/local/bin/kubexm-install' "$WORK/now-n3" > "$WORK/now-n3-but-us"
-  same "$WORK/before-n3" "$WORK/now-n3-but-us"
+  grep -v ' /usr/local/bin/kubexm-install' "$WORK/now-n3" | sed 's/,nr_inodes=8$//' > "$WORK/now-n3-but-us"
+  same <(sed 's/,nr_inodes=1000000$//' "$WORK/before-n3") "$WORK/now-n3-but-us"
 }
 check "the worker is as it was" worker_as_before
 # The network of n3 is away for longer than it is waited for.

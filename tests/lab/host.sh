@@ -221,11 +221,12 @@ host_reboot() {
   done
 }
 
-# host_disk NAME PATH full|room: a disk of its own, of a size that any check beforehand likes, and not one file more fits on it.
-# In memory: it is empty after a reboot.
+# host_disk NAME PATH full|room: a disk of its own, of a size that any check beforehand likes; when full, a handful of files more
+# fit on it than are there (a tmpfs without a limit cannot be given one later). In memory: it is empty after a reboot.
 host_disk() {
   local files
-  case ${3:-} in full) files=8 ;; room) files=0 ;; *) die "usage: lab host disk NAME PATH full|room" ;; esac
+  # shellcheck disable=SC2016  # for the host's shell
+  case ${3:-} in full) files='$(($(df --output=iused '$2' | tail -n 1) + 7))' ;; room) files=1000000 ;; *) die "usage: lab host disk NAME PATH full|room" ;; esac
   host_root "$1" "mkdir -p $2 && { mountpoint -q $2 || mount -t tmpfs -o size=12g tmpfs $2; } && mount -o remount,nr_inodes=$files $2"
 }
 

@@ -248,7 +248,7 @@ impl Sample {
         let catalogue = Catalogue::embedded();
         let bundle = SyntheticBundle::of(cluster, &catalogue).expect("a bundle for a sample");
         let cx = PlanCx {
-            vouched: None,
+            bundle_record: None,
             cluster,
             cluster_id: Some(kubexm_recipes::sample::CLUSTER_ID),
             cluster_digest: Digest::of(self.yaml()),

@@ -12,7 +12,7 @@ use serde_json::Value;
 const LEFT_OUT: [&str; 4] = ["/run", "/var/lib/kubexm/ledger", "/var/lib/kubexm/runs", "/var/lib/kubexm/units"];
 const FAKE: &str = "run/kubexm-double/state.json";
 
-/// Path → kind, mode and content; and the fake's units, images and objects without what is new with every start.
+/// Path → kind, mode and content; and the fake's units, images, objects and API server without what is new with every start.
 pub fn state_of(root: &Path) -> io::Result<BTreeMap<String, String>> {
     let mut state = BTreeMap::new();
     walk(root, "", &mut state)?;
@@ -23,6 +23,9 @@ pub fn state_of(root: &Path) -> io::Result<BTreeMap<String, String>> {
                 for unit in units.values_mut().filter_map(Value::as_object_mut) {
                     unit.remove("invocation");
                 }
+            }
+            if key == "apiServer" {
+                value = value["read"].take();
             }
             state.insert(format!("(system) {key}"), value.to_string());
         }

@@ -76,7 +76,7 @@ mod tests {
     use super::Arrivals;
 
     #[test]
-    fn who_waits_for_a_blob_is_reported_when_fetching_panics() {
+    fn waiters_for_a_blob_get_an_error_when_its_fetch_panics() {
         let arrivals = std::sync::Arc::new(Arrivals::default());
         let (here, lost) = (Digest::of(b"here"), Digest::of(b"lost"));
         let (tell, reported) = mpsc::channel();

@@ -209,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn sizes_beyond_all_numbers_do_not_bring_the_comparison_down() {
+    fn huge_sizes_do_not_overflow_the_comparison() {
         let (old, mut new) = (manifest(&[]), manifest(&[(Program::Kubeadm, "1", b"aa"), (Program::Runc, "1", b"b")]));
         new.members.iter_mut().for_each(|member| member.size = u64::MAX);
         let diff = diff(&old, &new);

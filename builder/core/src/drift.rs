@@ -210,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn what_came_and_what_went_are_told_apart() {
+    fn added_and_removed_items_are_distinguished() {
         let (with, without) = (needed("  kubernetes: {}\n"), needed("  kubernetes: {}\n  bundle: {exclude: [helm]}\n"));
         let went = warnings(&without, &locked(&with));
         assert!(went.len() == 1 && went[0].ends_with("is in the lock, and nothing needs it"), "{went:?}");
@@ -231,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn a_trust_that_no_lock_could_have_is_drift_and_one_that_says_less_than_is_known_now_is_none() {
+    fn an_impossible_trust_in_a_lock_is_drift_and_a_weaker_one_is_not() {
         let now = needed("  kubernetes: {version: v1.34.99}\n  registry: {type: registry}\n");
         let with = |key: &str, trust: Trust| {
             let mut lock = locked(&now);

@@ -282,7 +282,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_left_out_says_what_would_bring_it_in() {
+    fn explain_says_which_setting_would_include_what_is_left_out() {
         let excluded = "  kubernetes: {}\n  bundle: {exclude: [helm]}\n";
         let with = vec!["helm not in spec.bundle.exclude".to_owned()];
         assert_eq!(out("helm", excluded), ("binary/helm".to_owned(), with));
@@ -302,7 +302,7 @@ mod tests {
     }
 
     #[test]
-    fn harbors_own_images_are_inside_of_its_installer_or_would_be() {
+    fn explain_says_that_harbors_images_are_inside_its_installer() {
         let (image, harbor) =
             ("docker.io/goharbor/harbor-core:v2.10.2", "  kubernetes: {}\n  registry: {type: harbor}\n");
         for word in ["harbor-core", "docker.io/goharbor/harbor-core", "feature-image/harbor-core", image] {
@@ -313,7 +313,7 @@ mod tests {
     }
 
     #[test]
-    fn what_no_cluster_needs_says_why_and_how_it_is_carried_all_the_same() {
+    fn explain_says_how_to_bundle_what_no_cluster_needs() {
         let Explained::Never { because, with, .. } = explained("nerdctl", PLAIN) else { panic!() };
         assert!(because.contains("no cluster needs it"));
         assert!(
@@ -342,7 +342,7 @@ mod tests {
     }
 
     #[test]
-    fn an_image_that_a_chart_names_by_its_digest_too_is_told_to_be_in_a_lock_twice() {
+    fn an_image_that_a_chart_also_names_by_digest_is_reported_as_locked_twice() {
         let text = "apiVersion: kubexm.io/v1alpha1\nkind: Cluster\nmetadata: {name: prod}\nspec: {network: {plugin: cilium}}\n";
         let (cluster, catalogue) = (kubexm_spec::cluster::parse(text).unwrap(), Catalogue::embedded());
         let requirements = require(&cluster, &catalogue).unwrap();

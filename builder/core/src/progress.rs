@@ -59,7 +59,7 @@ mod tests {
     use super::Total;
 
     #[test]
-    fn bytes_of_all_blobs_are_one_sum_that_goes_back_with_a_transfer_that_begins_again() {
+    fn progress_is_the_sum_of_all_blobs_and_decreases_when_a_transfer_restarts() {
         let reported = Mutex::new(Vec::new());
         let report = |kind: EventKind| {
             let EventKind::Progress { done, total: Some(100), .. } = kind else { return };

@@ -150,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn a_full_room_tells_how_many_fit_and_so_many_do() {
+    fn a_full_slot_reports_how_many_signatures_fit() {
         let all: Vec<_> = (0..200).map(signature).collect();
         let full = encode(&all).unwrap_err();
         assert_eq!(full.wanted, 200);

@@ -108,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn it_reads_back_and_has_the_length_it_tells() {
+    fn it_reads_back_and_has_its_declared_length() {
         let frame = sample();
         assert_eq!(frame.len(), len(2));
         assert_eq!(Trailer::decode(&frame).map(|t| t.digests.len()), Ok(2));

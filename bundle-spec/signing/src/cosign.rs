@@ -128,7 +128,7 @@ mod tests {
     ];
 
     #[test]
-    fn a_box_of_nacl_opens_and_a_changed_byte_closes_it() {
+    fn a_nacl_box_is_decrypted_and_a_changed_byte_is_refused() {
         let plain = secretbox_open(&KEY, &NONCE, &BOXED).unwrap();
         assert_eq!(
             (plain.len(), &plain[..6], &plain[125..]),
@@ -143,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn parameters_that_would_eat_the_machine_are_refused_before_they_are_used() {
+    fn excessive_scrypt_parameters_are_refused_before_use() {
         assert!(scrypt_params(65536, 8, 1).is_some());
         for (n, r, p) in [
             (0, 8, 1),

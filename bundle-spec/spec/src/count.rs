@@ -18,7 +18,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn one_thing_has_no_s_and_none_has() {
+    fn only_a_count_of_one_is_singular() {
         assert_eq!([0u64, 1, 2].map(|number| counted(number, "hole")), ["0 holes", "1 hole", "2 holes"]);
         assert_eq!(counted_of(&["a"], "artifact"), "1 artifact");
     }

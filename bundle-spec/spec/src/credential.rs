@@ -117,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn what_only_speaks_of_credentials_is_none() {
+    fn text_that_only_mentions_credentials_is_no_credential() {
         for text in [
             format!("-----BEGIN CERTIFICATE-----\n{BODY}\n-----END CERTIFICATE-----\n"),
             "a file with -----BEGIN PRIVATE KEY----- in its first line is a key\n".to_owned(),

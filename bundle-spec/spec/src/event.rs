@@ -78,6 +78,22 @@ pub enum EventKind {
         /// Title for people.
         title: String,
     },
+    /// A step has taken a while: after 5 s, then ever more rarely.
+    StepWaiting {
+        /// Step id.
+        step: String,
+        /// Host it runs on.
+        host: String,
+        /// Title for people.
+        title: String,
+        /// What it has seen last of what it waits for.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        seen: Option<String>,
+        /// Seconds since it began.
+        waited_s: u64,
+        /// Seconds after which an attempt is given up.
+        limit_s: u64,
+    },
     /// A step came to its end.
     StepEnded {
         /// Step id.

@@ -103,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn another_schema_is_reported_from_other_files() {
+    fn another_schema_is_distinguished_from_other_files() {
         let other = br#"{"schema":"kubexm.io/inventory/v9","things":1}"#;
         assert!(matches!(Inventory::parse(other), Err(InventoryError::Schema(_))));
         assert!(matches!(Inventory::parse(b"[]"), Err(InventoryError::Form(_))));

@@ -284,7 +284,7 @@ mod tests {
     }
 
     #[test]
-    fn other_values_are_refused_by_their_places_and_never_by_what_they_are() {
+    fn changed_values_are_reported_by_path_and_never_shown() {
         let rendered = rendering(json!({"image": {"tag": "s3cret-1"}, "args": ["a", "b"], "same": 1}));
         let reported =
             refusals(&rendered, json!({"image": {"tag": "s3cret-2"}, "args": ["a", "c"], "same": 1, "more": {}}));
@@ -301,7 +301,7 @@ mod tests {
     }
 
     #[test]
-    fn another_chart_namespace_or_kubernetes_is_reported_each() {
+    fn a_different_chart_namespace_or_kubernetes_version_is_each_reported() {
         let (key, values) = (key(), Map::new());
         let asked = Asked {
             key: &key,

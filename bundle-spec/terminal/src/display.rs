@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use kubexm_spec::event::{Event, EventKind, Next, SCHEMA, StepOutcome};
-use kubexm_spec::{ExitCode, printable};
+use kubexm_spec::{ExitCode, counted, printable};
 use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
 
@@ -56,6 +56,28 @@ impl State {
     }
 }
 
+impl State {
+    /// Whether the end of a step has no line of its own: it would only repeat the one failure, or that nothing is new.
+    fn only_counts(&mut self, outcome: StepOutcome) -> bool {
+        match outcome {
+            StepOutcome::Satisfied => self.unchanged += 1,
+            StepOutcome::Blocked => self.skipped += 1,
+            StepOutcome::Done | StepOutcome::Failed | StepOutcome::Undone => return false,
+        }
+        true
+    }
+
+    /// A line for the steps that had none, by their outcome, since the last time.
+    fn counts(&mut self) -> Vec<String> {
+        let counts = [
+            (std::mem::take(&mut self.unchanged), "needed no change"),
+            (std::mem::take(&mut self.skipped), "skipped, since a step that they need failed"),
+        ];
+        let line = |(count, what): (u64, &str)| format!("   {} {what}", counted(count, "step"));
+        counts.into_iter().filter(|(count, _)| *count > 0).map(line).collect()
+    }
+}
+
 /// Shows events. Cheap to share behind a reference; never fails (a closed pipe ends the output, not the work).
 pub struct Display {
     mode: Mode,
@@ -72,6 +94,9 @@ struct State {
     /// Why an answer is not where standard output leads.
     unanswered: Option<std::io::Error>,
     end: End,
+    /// Steps that needed no change, and those that were skipped, since they were last counted in a line.
+    unchanged: u64,
+    skipped: u64,
 }
 
 /// Whether the end of the program is already reported, and by what; it is reported once.
@@ -182,6 +207,7 @@ impl Display {
         match kind {
             EventKind::Progress { what, done, total, unit } => self.progress(state, what, done, total, &unit),
             EventKind::Phase { name } => {
+                tally(state);
                 if let Some((_, bar)) = state.bar.take() {
                     bar.finish_and_clear();
                 }
@@ -194,10 +220,16 @@ impl Display {
                 let tries = attempt.zip(attempts);
                 say(state, &format!("   {}", waiting(&origin, &reason, tries, next, within_ms)));
             }
-            EventKind::StepStarted { host, title, .. } => match self.mode {
-                Mode::Terminal => self.spin(state, format!("{host}: {title}")),
-                _ => say(state, &format!("   .. {host}: {title}")),
-            },
+            EventKind::StepStarted { host, title, .. } if self.mode == Mode::Terminal => {
+                self.spin(state, format!("{host}: {title}"));
+            }
+            // It is reported when it ends, or has taken a while.
+            EventKind::StepStarted { .. } => {}
+            EventKind::StepWaiting { host, title, seen, waited_s, limit_s, .. } => {
+                let seen = seen.map(|seen| format!(": {seen}")).unwrap_or_default();
+                say(state, &format!("   .. {host}: {title} ({waited_s} s of at most {limit_s} s){seen}"));
+            }
+            EventKind::StepEnded { outcome, .. } if state.only_counts(outcome) => {}
             EventKind::StepEnded { host, title, outcome, duration_ms, error, .. } => {
                 say(state, &format!("   {} {host}: {title} ({})", mark(outcome), text::seconds(duration_ms)));
                 if let Some(error) = error {
@@ -205,6 +237,7 @@ impl Display {
                 }
             }
             EventKind::Result { ok, summary, .. } => {
+                tally(state);
                 if let Some((_, bar)) = state.bar.take() {
                     bar.finish_and_clear();
                 }
@@ -256,6 +289,10 @@ impl Display {
         bar.set_message(printable(&message).into_owned());
         state.bar = Some((String::new(), bar));
     }
+}
+
+fn tally(state: &mut State) {
+    state.counts().iter().for_each(|line| say(state, line));
 }
 
 /// A line for people, above the bar when there is one.
@@ -314,6 +351,19 @@ fn now() -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn one_failure_and_thirty_steps_that_need_it_are_one_line_more() {
+        let mut state = State::default();
+        assert!(!state.only_counts(StepOutcome::Failed) && !state.only_counts(StepOutcome::Done));
+        for _ in 0..30 {
+            assert!(state.only_counts(StepOutcome::Blocked));
+        }
+        assert!(state.only_counts(StepOutcome::Satisfied));
+        let lines = ["   1 step needed no change", "   30 steps skipped, since a step that they need failed"];
+        assert_eq!(state.counts(), lines);
+        assert_eq!(state.counts(), [""; 0]);
+    }
 
     #[test]
     fn a_wait_says_for_whom_why_which_try_it_is_and_what_comes_when() {

@@ -84,7 +84,7 @@ mod tests {
     }
 
     #[test]
-    fn a_program_has_one_end_its_own_or_a_signals() {
+    fn the_last_event_is_written_once_also_after_a_signal() {
         let interrupted = Display::new(Mode::Plain);
         assert!(interrupted.interrupt(ExitCode::Declined, "interrupted"));
         assert!(!interrupted.interrupt(ExitCode::Declined, "interrupted"));

@@ -47,7 +47,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_pace_is_reported_when_there_is_one_and_time_left_when_something_is_left() {
+    fn the_rate_is_shown_when_known_and_the_remaining_time_when_bytes_remain() {
         let second = Duration::from_secs(1);
         assert_eq!(progress_text(10 << 20, Some(20 << 20), 2 * second), ", 5.00 MiB/s, 4.0 s left");
         assert_eq!(progress_text(10 << 20, Some(0), 2 * second), ", 5.00 MiB/s");
@@ -57,7 +57,7 @@ mod tests {
     }
 
     #[test]
-    fn another_thing_and_a_thing_that_begins_anew_have_a_pace_of_their_own() {
+    fn a_new_or_restarted_transfer_has_its_own_rate() {
         let pace = Pace::of(None, "copy", 100);
         assert_eq!(Pace::of(Some(pace), "copy", 500).from, 100);
         assert_eq!(Pace::of(Some(Pace::of(None, "copy", 100)), "verify", 500).from, 500);

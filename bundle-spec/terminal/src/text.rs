@@ -35,7 +35,7 @@ mod tests {
     }
 
     #[test]
-    fn times_are_short_and_never_round_up_to_a_lie() {
+    fn durations_are_short_and_never_rounded_up() {
         assert_eq!(super::seconds(460), "0.4 s");
         assert_eq!(super::seconds(12_900), "12 s");
         assert_eq!(super::seconds(200_000), "3 min 20 s");

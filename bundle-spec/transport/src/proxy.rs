@@ -123,7 +123,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn the_status_that_refuses_the_way_is_learnt_from_its_first_line() {
+    async fn the_status_of_a_refused_connect_is_read_from_its_first_line() {
         for (answer, expected) in [
             ("HTTP/1.1 403 Forbidden\r\nx: y\r\n\r\n", Some(StatusCode::FORBIDDEN)),
             ("HTTP/1.0 502\r\n\r\n", Some(StatusCode::BAD_GATEWAY)),

@@ -347,7 +347,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn who_waits_for_a_host_is_reported_when_another_gives_it_up() {
+    async fn waiters_for_a_host_get_an_error_when_another_gives_it_up() {
         let host = Host::new(4);
         let begun = Instant::now();
         let (waited, ()) = tokio::join!(host.wait(Duration::from_secs(60), false), async {
@@ -359,7 +359,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_host_that_asked_for_rest_gets_it_from_all() {
+    async fn a_retry_after_of_a_host_holds_for_all_transfers() {
         let host = Host::new(4);
         let longest = Duration::from_secs(60);
         host.rest(Duration::from_secs(3), longest);
@@ -376,7 +376,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn of_many_that_wait_for_a_host_one_tells_it_until_it_is_to_last_longer() {
+    async fn of_many_waiters_for_a_host_one_reports_unless_the_wait_gets_longer() {
         let host = Host::new(4);
         let (often, second) = (Duration::from_secs(5), Duration::from_secs(1));
         assert!(host.is_news(often, second));

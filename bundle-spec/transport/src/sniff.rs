@@ -35,7 +35,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn pages_and_messages_are_reported_from_programs() {
+    fn html_pages_and_error_messages_are_distinguished_from_programs() {
         for (head, found) in [
             (&b"\n <!DOCTYPE html><html>"[..], Some("an HTML page")),
             (b"\xef\xbb\xbf<HTML>", Some("an HTML page")),

@@ -1,17 +1,17 @@
-//! The clock of journals, events and run ids: UTC, milliseconds.
+//! Timestamps of journals, events and run ids: UTC, milliseconds.
 
 use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
 
-/// Now as RFC 3339 in UTC with milliseconds.
+/// The current time as RFC 3339 in UTC with milliseconds.
 pub fn now() -> String {
     let now = OffsetDateTime::now_utc();
     let now = now.replace_millisecond(now.millisecond()).unwrap_or(now);
-    // RFC 3339 can express every year a system clock gives; the epoch stands for a clock that is out of range.
+    // RFC 3339 covers every year of a working system clock; the epoch replaces a time out of range.
     now.format(&Rfc3339).unwrap_or_else(|_| "1970-01-01T00:00:00Z".to_owned())
 }
 
-/// Seconds of Unix time as RFC 3339 in UTC; the number itself where no calendar has it.
+/// Seconds of Unix time as RFC 3339 in UTC; the number itself if it is out of range.
 pub fn rfc3339(seconds: i64) -> String {
     let date = OffsetDateTime::from_unix_timestamp(seconds).ok();
     date.and_then(|date| date.format(&Rfc3339).ok()).unwrap_or_else(|| format!("{seconds} s after 1970"))

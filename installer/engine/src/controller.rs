@@ -1,8 +1,8 @@
-//! The controller's own part of a run: the same ops, over a link without a channel, in the cluster's folder.
+//! The steps of a run on the controller: the same ops, over a link without a channel, inside the cluster's folder.
 //!
-//! The folder is the root of the machine that these ops see, so a plan says nothing of whose home it is in. What a run
-//! found there before is in a ledger beside it, as on a node; no root rights are needed, and a controller that is a node at
-//! the same time has two ledgers and two locks.
+//! The folder is the root of the machine that these ops see, so a plan does not depend on the operator's home. The
+//! earlier state is in a ledger next to it, as on a node. No root rights are needed, and a controller that is also a
+//! node has two ledgers and two locks.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -10,29 +10,30 @@ use std::sync::Arc;
 use kubexm_ops::Machine;
 use kubexm_ops::real::RealSystem;
 use kubexm_plan::{
-    CONTROLLER, ClusterFacts, Facts, ObservedState, Probe, ProbeAnswer, SlotProvider, Step, Survey, Texts, Wave, ledger,
+    CONTROLLER, ClusterFacts, Facts, ObservedState, Probe, ProbeAnswer, SlotProvider, Step, StepDrift, Survey, Texts,
+    Wave, ledger,
 };
 
 use crate::LocalLink;
 use crate::link::agent::Work;
 use crate::link::{Change, SlotValues};
 
-/// The controller within the folder of one cluster.
+/// The controller, limited to the folder of one cluster.
 pub struct ControllerWork {
     machine: Machine,
     folder: PathBuf,
 }
 
-/// Where the ledger of a cluster's folder lies.
+/// The ledger's folder inside the cluster's folder.
 const LEDGER: &str = "ledger";
 
-/// A link to the controller within the folder of a cluster, `clusters/<name>`.
+/// A link to the controller, limited to the folder of a cluster, `clusters/<name>`.
 pub fn controller_link(folder: &Path) -> LocalLink<ControllerWork> {
     LocalLink::new(CONTROLLER, ControllerWork::of(folder))
 }
 
 impl ControllerWork {
-    /// In the folder of a cluster.
+    /// For the folder of a cluster.
     pub fn of(folder: &Path) -> Self {
         let machine = Machine::with_system(folder, Arc::new(RealSystem)).with_ledger(folder.join(LEDGER));
         Self { machine, folder: folder.to_owned() }
@@ -49,7 +50,7 @@ impl Work for ControllerWork {
     }
 
     fn cluster_facts(&self, _: &str) -> ClusterFacts {
-        // This machine is a node of none.
+        // The controller as such is not a node.
         ClusterFacts::default()
     }
 
@@ -59,6 +60,10 @@ impl Work for ControllerWork {
 
     fn survey(&self, steps: &[Step], texts: Texts, slots: SlotValues) -> Result<Survey, String> {
         Work::survey(&self.machine, steps, texts, slots)
+    }
+
+    fn drift(&self, steps: &[Step], texts: Texts, slots: SlotValues) -> Result<Vec<StepDrift>, String> {
+        Work::drift(&self.machine, steps, texts, slots)
     }
 
     fn converge(&self, step: &Step, texts: Texts, slots: SlotValues, change: Change<'_>) -> Result<(), String> {
@@ -81,7 +86,7 @@ impl Work for ControllerWork {
         not_here("a probe")
     }
 
-    /// Journals of the operator's own machine are nobody's evidence.
+    /// Journals of the operator's own machine are not collected.
     fn evidence(&self) -> Result<Vec<(String, String)>, String> {
         Ok(Vec::new())
     }

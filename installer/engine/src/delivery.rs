@@ -1,4 +1,4 @@
-//! Brings blobs to a node: from depots of the cluster first, what they do not have from the bundle.
+//! Copies blobs to a node: from the cluster's depots if they have them, else from the bundle.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
@@ -12,7 +12,8 @@ use crate::link::{DeliverProgress, Link, ObservedState};
 use crate::step_runner::{StepRunner, Trouble};
 
 impl StepRunner<'_, '_> {
-    /// Brings the blobs of those `Blobs` ops that do not hold. What arrived stays there, so a cut is no loss.
+    /// Copies the blobs of those `Blobs` ops that are not satisfied. Complete blobs are kept if the delivery is
+    /// interrupted.
     pub(crate) async fn deliver(&self, step: &Step, link: &dyn Link, found: &[ObservedState]) -> Result<(), Trouble> {
         let wanting: Vec<&Blobs> = step
             .ops

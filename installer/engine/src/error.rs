@@ -7,8 +7,8 @@ use kubexm_spec::ExitCode;
 
 use crate::link::LinkError;
 
-/// Why a run could not be made, read or carried on. A failed *step* is no error of the engine: it is an
-/// [`Outcome`](crate::Outcome) with its story in journal and report.
+/// Why a run could not be created, read or executed. A failed *step* is not an error of the engine: it is an
+/// [`Outcome`](crate::Outcome), described in journal and report.
 #[derive(Debug, thiserror::Error)]
 pub enum EngineError {
     /// A system call on a file of the controller failed.
@@ -25,20 +25,20 @@ pub enum EngineError {
     /// There is no such run.
     #[error("there is no run at {path}; `kubexm-install status` lists the runs of a cluster")]
     NoRun {
-        /// Where it was looked for.
+        /// The path that was read.
         path: PathBuf,
     },
-    /// A file of a run folder does not hold what was written.
+    /// The content of a file in a run folder is not valid.
     #[error(
         "{path} is damaged: {reason}; the run cannot continue: start a new one: it does not change what is already in \
          place on the hosts"
     )]
     RunDamaged {
         path: PathBuf,
-        /// What was seen.
+        /// What is wrong.
         reason: String,
     },
-    /// The journal has a record this program does not know.
+    /// The journal has a record that this version does not know.
     #[error(
         "{path}, line {line}: record {record:?} was written by a newer version; continue with that version of kubexm-install"
     )]
@@ -66,9 +66,9 @@ pub enum EngineError {
         run: String,
         /// `bundle`, `cluster.yaml`, `plan schema`, `plan`.
         what: &'static str,
-        /// In the plan.
+        /// The value in the plan.
         planned: String,
-        /// What was given now.
+        /// The value given now.
         given: String,
         /// How to fix it.
         hint: &'static str,
@@ -78,10 +78,10 @@ pub enum EngineError {
     PlanLint {
         /// Run id.
         run: String,
-        /// All of them.
+        /// All problems.
         problems: Vec<Problem>,
     },
-    /// Steps wait for each other, or for one that does not exist.
+    /// A step waits for itself through others, or for one that does not exist.
     #[error("step {step} can never run: {reason}; this is a fault of the recipe")]
     Order { step: StepId, reason: String },
     /// A step names a host without a link.
@@ -96,14 +96,14 @@ pub enum EngineError {
     Slot {
         /// Name.
         slot: String,
-        /// Why; never the value.
+        /// The reason; never the value.
         reason: String,
     },
     /// A certificate of the controller's pki folder cannot be made or read.
     #[error("{path}: {reason}; move the file aside and run again: a new one is made and distributed")]
     Pki {
         path: PathBuf,
-        /// What was wrong.
+        /// The reason.
         reason: String,
     },
     /// Another run works on the cluster, from this controller.
@@ -114,7 +114,7 @@ pub enum EngineError {
         /// Process and run, when known.
         holder: String,
     },
-    /// The run was rolled back: its plan was made for hosts that are as before.
+    /// The run was rolled back, so its plan no longer fits the hosts.
     #[error("run {run} was rolled back and cannot continue; start a new one with `kubexm-install create`")]
     RolledBack {
         /// Run id.
@@ -126,24 +126,24 @@ pub enum EngineError {
         /// Run id.
         run: String,
     },
-    /// The design names it, this program does not build it yet.
+    /// Designed, but not supported yet.
     #[error("{what} is not supported yet; {instead}")]
     Unsupported {
-        /// What was asked for.
+        /// The feature.
         what: &'static str,
-        /// What can be done today.
+        /// What can be done instead.
         instead: &'static str,
     },
-    /// A host could not be worked with, outside any step.
+    /// A host could not be used, outside of any step.
     #[error(transparent)]
     Link(#[from] LinkError),
-    /// A hook of a test ended the run as a crash would.
+    /// A test's hook stopped the run, like a crash.
     #[error("the run was stopped by a hook at journal record {record}")]
     Stopped {
-        /// Records written so far.
+        /// Number of records written so far.
         record: usize,
     },
-    /// Something that can always be written could not be.
+    /// A value that should always be serialisable was not.
     #[error("cannot serialise {what}; this is a fault of the program")]
     Serialise {
         what: &'static str,
@@ -159,7 +159,7 @@ impl EngineError {
         move |source| Self::File { action, path, source }
     }
 
-    /// The exit code of the program when this ends it.
+    /// The exit code of the program if it ends with this error.
     pub fn exit_code(&self) -> ExitCode {
         match self {
             Self::File { .. } => ExitCode::Disk,
@@ -180,7 +180,7 @@ impl EngineError {
 }
 
 impl LinkError {
-    /// The exit code when this keeps a run from beginning. Inside a run it fails a step instead.
+    /// The exit code if this stops a run from starting. During a run it fails a step instead.
     pub fn exit_code(&self) -> ExitCode {
         match self {
             Self::Unreachable { .. } => ExitCode::HostUnreachable,
@@ -194,7 +194,7 @@ impl LinkError {
         }
     }
 
-    /// Whether another try may help.
+    /// Whether a retry may succeed.
     pub(crate) fn may_pass(&self) -> bool {
         match self {
             Self::Unreachable { .. } => true,
@@ -204,11 +204,11 @@ impl LinkError {
     }
 }
 
-/// What the C library says of errors that only the operator can end (strerror(3) in the C locale, which is what the
-/// standard library and programs that the agent runs show): ENOSPC, EDQUOT, EROFS.
+/// Texts of errors that only the operator can fix: ENOSPC, EDQUOT, EROFS (strerror(3) in the C locale, as shown by the
+/// standard library and by programs that the agent runs).
 const LASTING: [&str; 3] = ["No space left on device", "Disk quota exceeded", "Read-only file system"];
 
-/// The first three problems, for an error of one line.
+/// The first three problems, for a one-line error.
 fn first_texts(problems: &[Problem]) -> String {
     let texts: Vec<&str> = problems.iter().take(3).map(|p| p.text.as_str()).collect();
     texts.join("; ")
@@ -219,7 +219,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn another_try_is_not_made_where_only_the_operator_can_help() {
+    fn errors_that_only_the_operator_can_fix_are_not_retried() {
         let op = |text: &str| LinkError::Op { host: "n1".to_owned(), text: text.to_owned() };
         let full = std::io::Error::from_raw_os_error(28);
         assert!(!op(&format!("cannot write /var/lib/kubexm/store/x: {full}")).may_pass(), "{full}");

@@ -1,4 +1,4 @@
-//! Where events go. One stream, many readers: screen, JSON lines, tests.
+//! Event sinks. One stream with many readers: screen, JSON lines, tests.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -6,24 +6,24 @@ use kubexm_spec::event::{Event, EventKind, SCHEMA};
 
 use crate::clock;
 
-/// Takes events. Called from the engine's own task: a reader that is slow buffers for itself; it may drop
-/// [`EventKind::Progress`], and nothing else.
+/// Receives events. Called from the engine's own task: a slow sink must buffer. It may drop [`EventKind::Progress`],
+/// but nothing else.
 pub trait EventSink: Send + Sync {
-    /// Takes one event.
+    /// Receives one event.
     fn emit(&self, event: Event);
 }
 
-/// An event that happens now.
+/// An event with the current time.
 pub fn event(kind: EventKind) -> Event {
     Event { schema: SCHEMA.to_owned(), time: clock::now(), kind }
 }
 
-/// Hands every event to several sinks, in order.
+/// Passes every event to several sinks, in order.
 #[derive(Clone, Default)]
 pub struct FanOut(Vec<Arc<dyn EventSink>>);
 
 impl FanOut {
-    /// A fan-out over these sinks.
+    /// Passes events to these sinks.
     pub fn new(sinks: Vec<Arc<dyn EventSink>>) -> Self {
         Self(sinks)
     }
@@ -37,7 +37,7 @@ impl EventSink for FanOut {
     }
 }
 
-/// Takes everything and keeps nothing.
+/// Discards every event.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Silent;
 
@@ -45,12 +45,12 @@ impl EventSink for Silent {
     fn emit(&self, _: Event) {}
 }
 
-/// Keeps every event, for tests and for results that are shown at the end.
+/// Stores every event, for tests and for results that are shown at the end.
 #[derive(Debug, Default)]
 pub struct Recorder(Mutex<Vec<Event>>);
 
 impl Recorder {
-    /// What came so far.
+    /// The events so far.
     pub fn events(&self) -> Vec<Event> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }

@@ -1,7 +1,7 @@
-//! Carries a plan out. All choices are the plan's; all memory is the journal.
+//! Executes a plan. The plan contains all choices, and the journal the whole state.
 //!
-//! Everything runs on the caller's task: dropping the future is what a crash of the program is, and the tests use
-//! it so.
+//! Everything runs on the caller's task: dropping the future has the same effect as a crash of the program, which the
+//! tests use.
 
 use futures::StreamExt;
 use futures::stream::FuturesUnordered;
@@ -13,6 +13,7 @@ use crate::failure_domain::Judged;
 use crate::journal::{Ended, Record, Scope};
 use crate::link::BlobSource;
 pub use crate::options::{Drill, ExecuteOptions, Hook, OnFailure, Outcome};
+use crate::reach::{Cause, Watch};
 use crate::replay::RunState;
 pub use crate::run_context::Links;
 use crate::run_context::RunContext;
@@ -23,12 +24,12 @@ use crate::survey_cache::SurveyCache;
 use crate::undo::UndoResult;
 use crate::{EngineError, Run};
 
-/// Carries a plan out, from the start or from where the run's journal ends, in the direction that it went.
+/// Executes a plan, from the start or from the end of the run's journal, in the direction of the run.
 ///
-/// Whatever an earlier attempt did, every step is looked at again before it is trusted; the before-state of a
-/// step's first change stays the one an undo will restore. A run that has succeeded is left alone; one that was being
-/// rolled back continues being rolled back; one that has been rolled back is refused. One that stood (it ended without some
-/// hosts, or was kept) is not rolled back by itself any more, whatever the options say: people use the cluster.
+/// Every step is observed again, whatever an earlier attempt did; an undo always restores the state before a step's
+/// first change in the run. A run that has succeeded is left alone; a rollback that was interrupted is continued; a run
+/// that was rolled back is refused. A run that ended without some hosts, or was kept after a failure, is no longer
+/// rolled back automatically, whatever the options say: its cluster is in use.
 pub async fn execute(
     plan: &CheckedPlan,
     links: &Links,
@@ -57,10 +58,9 @@ pub async fn execute(
     Ok(outcome)
 }
 
-/// Rolls back whatever a run has changed and is still there; continues with a rollback that was interrupted or is
-/// stuck.
+/// Rolls back what a run has changed, or continues a rollback that was interrupted or is stuck.
 ///
-/// What other runs have changed since is not known to this one: roll back the last run of a cluster first.
+/// Changes of later runs are not known to this one: roll back the last run of a cluster first.
 pub async fn roll_back(
     plan: &CheckedPlan,
     links: &Links,
@@ -81,16 +81,24 @@ pub async fn roll_back(
     Ok(outcome)
 }
 
-/// Something that continues while a plan is executed.
+/// A task during the execution of a plan.
 enum Job<'p> {
     Step(usize),
-    /// A host that was left out is rolled back.
+    /// The rollback of a host that was left out.
     Host(&'p str),
 }
 
 enum Done<'p> {
     Step(usize, StepEnd),
     Host(&'p str, UndoResult),
+}
+
+/// The failure that failed a run.
+#[derive(Clone, Copy)]
+struct Fatal {
+    /// Its position in the plan.
+    step: usize,
+    cause: Cause,
 }
 
 async fn forward(mut carrier: StepRunner<'_, '_>) -> Result<Outcome, EngineError> {
@@ -113,8 +121,14 @@ async fn forward(mut carrier: StepRunner<'_, '_>) -> Result<Outcome, EngineError
     }
     match attempt.options.on_failure {
         OnFailure::Keep => Ok(outcome),
+        OnFailure::Rollback if first.is_some_and(|failed| failed.cause == Cause::Unreachable) => {
+            let text = "the hosts are not rolled back: the run failed since a host is out of reach, and what was done on the others \
+                        is sound. Resume the run when that host answers; or roll it back with `rollback --unreachable skip`";
+            attempt.emit(EventKind::Warning { text: text.to_owned() });
+            Ok(outcome)
+        }
         OnFailure::Rollback => {
-            let why = first.map(|index| format!("{} failed", attempt.plan.steps[index].id));
+            let why = first.map(|failed| format!("{} failed", attempt.plan.steps[failed.step].id));
             attempt.roll_back(&why.unwrap_or_else(|| "a step failed".to_owned())).await
         }
     }
@@ -153,34 +167,40 @@ fn end(attempt: &RunContext<'_>, schedule: &Schedule<'_>) -> Result<Outcome, Eng
 }
 
 impl<'p> StepRunner<'_, 'p> {
-    /// Runs what may run until nothing is left. Returns the step whose failure failed the run, when there is one.
-    async fn run_steps(&self, schedule: &mut Schedule<'p>) -> Result<Option<usize>, EngineError> {
+    /// Runs steps until none can run. Returns the failure that failed the run, if any.
+    async fn run_steps(&self, schedule: &mut Schedule<'p>) -> Result<Option<Fatal>, EngineError> {
         let options = self.attempt.options;
         let mut fatal = None;
         let mut running = FuturesUnordered::new();
+        let mut watch = Watch::new();
         loop {
-            // What will be rolled back anyway is not begun.
-            let goes_on =
+            // No step is started that will be rolled back anyway.
+            let continues =
                 || !options.cancel.is_cancelled() && (fatal.is_none() || options.on_failure == OnFailure::Keep);
-            while goes_on()
+            while continues()
                 && let Some(host) = schedule.take_drained()
             {
                 running.push(self.work(Job::Host(host)));
             }
-            while goes_on()
+            while continues()
                 && let Some(index) = schedule.take()
             {
                 running.push(self.work(Job::Step(index)));
             }
-            let Some(done) = running.next().await else { return Ok(fatal) };
+            let done = tokio::select! {
+                biased;
+                never = watch.report(self.attempt) => match never {},
+                done = running.next() => done,
+            };
+            let Some(done) = done else { return Ok(fatal) };
             match done? {
                 Done::Step(index, StepEnd::Holds) => schedule.holds(index),
                 Done::Step(index, StepEnd::Interrupted) => schedule.gave_up(index),
-                Done::Step(index, StepEnd::Failed) => {
+                Done::Step(index, StepEnd::Failed(cause)) => {
                     let (judged, blocked) = schedule.failed(index);
                     self.block(blocked, index)?;
                     if judged == Judged::Fatal {
-                        fatal.get_or_insert(index);
+                        fatal.get_or_insert(Fatal { step: index, cause });
                     }
                 }
                 Done::Host(_, UndoResult::Interrupted) => {}
@@ -197,8 +217,8 @@ impl<'p> StepRunner<'_, 'p> {
                 self.attempt.collect_evidence(host).await;
                 let why = self.attempt.lock().replay().first_failure_of(self.attempt.plan, host);
                 let scope = Scope::Host { host: host.to_owned() };
-                // All of it was there when an earlier attempt ended: people use its node.
-                let in_use = self.attempt.lock().replay().held_whole(self.attempt.plan, host);
+                // All steps of the host were satisfied when an earlier attempt ended, so its node is in use.
+                let in_use = self.attempt.lock().replay().all_satisfied(self.attempt.plan, host);
                 Ok(Done::Host(
                     host,
                     match in_use {

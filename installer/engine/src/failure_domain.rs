@@ -1,15 +1,15 @@
 //! Failure domains: hosts that the run may continue without. Pure.
 //!
-//! One bad worker of sixty must not unwind fifty-nine. As long as no more hosts fail than the operator allows, only what
-//! belongs to the failed one is rolled back, and what waits for it only to settle continues without it. An undo that fails
-//! there leaves that host as it is: the others are not held up by it, the report names what is left, and `resume` tries
-//! the host again from where it is.
+//! One failed worker of sixty must not roll back the other fifty-nine. If no more hosts fail than the operator allows,
+//! only the steps of the failed host are rolled back, and steps that only wait for its end continue. If its undo fails,
+//! that host is left as it is: it does not delay the others, the report names what is left, and `resume` continues with
+//! it.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use kubexm_plan::Plan;
 
-/// What a failure means for the run.
+/// The effect of a failure on the run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Judged {
     /// The run continues without the host.
@@ -20,7 +20,7 @@ pub(crate) enum Judged {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Stage {
-    /// Its last steps finish.
+    /// Its running steps are being finished.
     Draining,
     /// It is being rolled back.
     Undoing,
@@ -28,7 +28,7 @@ enum Stage {
     Settled,
 }
 
-/// The hosts that were left out, and how many may be.
+/// The hosts that were left out, and how many are allowed.
 #[derive(Debug)]
 pub(crate) struct Domains<'a> {
     optional: BTreeSet<&'a str>,
@@ -54,7 +54,7 @@ impl<'a> Domains<'a> {
         Judged::LeftOut
     }
 
-    /// The next host that can be rolled back: left out, and not busy any more.
+    /// The next host to roll back: left out, with no running steps.
     pub(crate) fn take_drained(&mut self, busy: impl Fn(&str) -> bool) -> Option<&'a str> {
         let (host, stage) = self.left_out.iter_mut().find(|(host, s)| **s == Stage::Draining && !busy(host))?;
         *stage = Stage::Undoing;

@@ -1,4 +1,4 @@
-//! Files of the controller: written whole or not at all.
+//! Files of the controller: written completely or not at all.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::Write;
@@ -7,17 +7,17 @@ use std::path::Path;
 
 use crate::EngineError;
 
-/// Makes a directory with its parents, readable by its owner only: journals name hosts and paths.
+/// Creates a directory and its parents, readable by their owner only, since journals contain hosts and paths.
 pub(crate) fn make_dir(path: &Path) -> Result<(), EngineError> {
     fs::DirBuilder::new().recursive(true).mode(0o700).create(path).map_err(EngineError::file("create", path))
 }
 
-/// Makes what was renamed or created in a directory last.
+/// Syncs a directory, so that renamed and created entries survive a crash.
 pub(crate) fn sync_dir(path: &Path) -> Result<(), EngineError> {
     File::open(path).and_then(|d| d.sync_all()).map_err(EngineError::file("sync", path))
 }
 
-/// Writes a file whole: temporary file beside it, fsync, rename, fsync of the directory.
+/// Writes a file atomically: temporary file in the same folder, fsync, rename, fsync of the directory.
 pub(crate) fn write_whole(path: &Path, bytes: &[u8], mode: u32) -> Result<(), EngineError> {
     let parent = path.parent().unwrap_or(Path::new("."));
     let mut name = std::ffi::OsString::from(".");
@@ -37,7 +37,7 @@ pub(crate) fn write_whole(path: &Path, bytes: &[u8], mode: u32) -> Result<(), En
     sync_dir(parent)
 }
 
-/// A name that is one plain component of a path: what a host says is never taken as a path.
+/// Turns a name into a single path component: a host's answer is never used as a path.
 pub(crate) fn plain_name(name: &str) -> String {
     let plain: String = name
         .chars()

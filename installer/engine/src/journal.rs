@@ -1,8 +1,8 @@
-//! The journal of a run: one JSON record a line, each on disk before its append returns.
+//! The journal of a run: one JSON record on each line, on disk before its append returns.
 //!
-//! A crash while appending leaves a last line without its newline; it was never acted upon, so the reader cuts
-//! it off. When the power went, pages of what was not synced yet may be zeros before others that are whole: such a tail
-//! is cut off, too. Everything else that cannot be read is an error: a journal is never guessed at.
+//! A crash during an append leaves a last line without its newline. Nothing was done after it, so the reader cuts it
+//! off. After a power failure, unsynced pages may be zeros before other, complete ones; such a tail is cut off too.
+//! Anything else that cannot be read is an error: a journal is never interpreted by guessing.
 
 use std::fs::{File, OpenOptions};
 use std::io::{Read, Seek, SeekFrom, Write};
@@ -25,32 +25,32 @@ pub struct Entry {
 }
 
 impl Entry {
-    /// A record of this moment.
+    /// A record with the current time.
     pub fn now(record: Record) -> Self {
         Self { time: clock::now(), record }
     }
 }
 
-/// What reading a journal gave.
+/// The result of reading a journal.
 #[derive(Debug, PartialEq)]
 pub struct Parsed {
-    /// Whole records, in order.
+    /// Complete records, in order.
     pub entries: Vec<Entry>,
-    /// Bytes they take; what lies behind is a torn line.
+    /// Their length in bytes; the rest is an incomplete line.
     pub whole: u64,
 }
 
-/// Why a journal's text cannot be used.
+/// Why a journal cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ParseError {
-    /// A line is no record.
+    /// A line is not a record.
     Damaged {
         /// From 1.
         line: usize,
         /// The parser's error.
         reason: String,
     },
-    /// A line is a record this program does not know.
+    /// A line is a record that this version does not know.
     Newer {
         /// From 1.
         line: usize,
@@ -59,7 +59,7 @@ pub enum ParseError {
     },
 }
 
-/// Reads a journal's bytes. A last line without newline is cut off, and a tail that never came to the disk.
+/// Reads a journal's bytes. A last line without newline, and a tail that was never synced, are cut off.
 pub fn parse(bytes: &[u8]) -> Result<Parsed, ParseError> {
     let mut whole = 0;
     let mut entries = Vec::new();
@@ -75,8 +75,8 @@ pub fn parse(bytes: &[u8]) -> Result<Parsed, ParseError> {
     Ok(Parsed { entries, whole })
 }
 
-/// Whether a line with zeros in it begins a tail that was never synced. Syncing a record syncs all before it, so nothing of
-/// such a tail but its last line can be a record that is synced on its own.
+/// Whether a line with zeros starts a tail that was never synced. Syncing a record syncs all records before it, so only
+/// the last line of such a tail can be a record that was synced on its own.
 fn never_synced<'a>(line: &[u8], rest: impl Iterator<Item = &'a [u8]>) -> bool {
     let zeros = |line: &[u8]| line.contains(&0);
     let unsynced = |line: &[u8]| {
@@ -99,7 +99,7 @@ fn parse_line(line: &[u8], number: usize) -> Result<Entry, ParseError> {
     serde_json::from_value(value).map_err(damaged)
 }
 
-/// An open journal. One process appends to it, under the lock of the cluster's folder.
+/// An open journal. Only one process appends to it, under the lock of the cluster's folder.
 #[derive(Debug)]
 pub struct Journal {
     path: PathBuf,
@@ -107,7 +107,7 @@ pub struct Journal {
 }
 
 impl Journal {
-    /// Opens or creates, reads every record and cuts a torn last line off the file.
+    /// Opens or creates a journal, reads every record, and truncates an incomplete last line.
     pub fn open(path: &Path) -> Result<(Self, Vec<Entry>), EngineError> {
         let failed = || EngineError::file("open", path);
         let mut file =
@@ -125,7 +125,7 @@ impl Journal {
         Ok((Self { path: path.to_owned(), file }, parsed.entries))
     }
 
-    /// Reads without touching; a torn last line is passed over, since the run may be continuing right now.
+    /// Reads without changing the file; an incomplete last line is ignored, since the run may be active.
     pub fn read(path: &Path) -> Result<Vec<Entry>, EngineError> {
         let bytes = match std::fs::read(path) {
             Err(e) if e.kind() == std::io::ErrorKind::NotFound => Vec::new(),
@@ -134,8 +134,8 @@ impl Journal {
         Ok(parsed_at(path, &bytes)?.entries)
     }
 
-    /// Appends one record and returns when it is on disk. The wait is wanted: nothing may happen before it. Only that a step
-    /// held already comes to the disk with the next record: it is looked at again when that was lost.
+    /// Appends one record and returns when it is on disk: nothing may happen before it is. Only `StepSatisfied` is
+    /// synced with the next record: if it is lost, the step is observed again.
     pub fn append(&mut self, entry: &Entry) -> Result<(), EngineError> {
         let mut line =
             serde_json::to_vec(entry).map_err(|source| EngineError::Serialise { what: "a journal record", source })?;
@@ -148,7 +148,7 @@ impl Journal {
             .map_err(EngineError::file("append to", &self.path))
     }
 
-    /// Where it lies.
+    /// Its path.
     pub fn path(&self) -> &Path {
         &self.path
     }

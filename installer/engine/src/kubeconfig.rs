@@ -1,9 +1,8 @@
-//! The operator's kubeconfig, made from the admin.conf that a control plane sent.
+//! The operator's kubeconfig, derived from the admin.conf that a control plane sent.
 //!
-//! kubectl runs programs that a kubeconfig names, sends its traffic through a proxy that it names, and skips
-//! verification where it says so. The file comes from a host that may be hostile and is used on the operator's machine:
-//! only the CA, the client certificate and its key are taken from it, and they are written anew. Every other field is an
-//! error that names the field.
+//! kubectl runs programs that a kubeconfig names, uses its proxy, and skips TLS verification if it says so. The file
+//! comes from a host that may be hostile and is used on the operator's machine: only the CA, the client certificate and
+//! its key are taken from it and written to a new file. Every other field is an error that names the field.
 //! Fields: <https://kubernetes.io/docs/reference/config-api/kubeconfig.v1/>.
 
 use std::net::IpAddr;
@@ -16,16 +15,17 @@ use rustls_pki_types::{CertificateDer, PrivateKeyDer};
 use serde_json::{Map, Value};
 use zeroize::Zeroizing;
 
-/// Longest admin.conf in bytes; kubeadm's has 5 to 12 KiB.
+/// The maximum size of an admin.conf in bytes; kubeadm's has 5 to 12 KiB.
 const MAX_BYTES: usize = 64 << 10;
-/// Longest PEM text of one field in bytes.
+/// The maximum length of the PEM text of one field in bytes.
 const MAX_PEM: usize = 32 << 10;
-/// Most certificates in one field: a CA that is being replaced has two.
+/// The most certificates in one field: a CA that is being replaced has two.
 const MAX_CERTIFICATES: usize = 16;
-/// Values of the file's nesting and number; kubeadm's has 30.
+/// The most YAML values in the file; kubeadm's has 30.
 const MAX_NODES: usize = 256;
 
-/// Fields that are dangerous on the reader's machine, and why. All others are refused because kubeadm does not write them.
+/// Fields that are dangerous on the operator's machine, and why. All others are refused because kubeadm does not write
+/// them.
 const DANGEROUS: [(&str, &str); 9] = [
     ("exec", "kubectl would run a program that it names"),
     ("auth-provider", "kubectl would load a plugin that it names"),
@@ -38,23 +38,23 @@ const DANGEROUS: [(&str, &str); 9] = [
     ("tokenFile", "kubectl would send the content of a file that it names"),
 ];
 
-/// Why an admin.conf is refused. No variant holds a value of the file, except for a server's URL.
+/// Why an admin.conf is refused. No variant contains a value of the file, except for a server's URL.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub enum KubeconfigError {
-    /// Longer than any that kubeadm writes.
+    /// Longer than kubeadm's ever is.
     #[error("it is {0} bytes long, more than the {MAX_BYTES} bytes that are accepted")]
     TooLong(usize),
-    /// Not one YAML document within bounds, or a key is there twice.
+    /// Not one YAML document within limits, or a key is repeated.
     #[error("it is not one YAML document without repeated keys")]
     NotYaml,
-    /// A field that is not taken from a host.
+    /// A field that is not accepted from a host.
     #[error("it contains the field `{field}`: {reason}")]
     Refused {
         /// Path of the field; names from the file are escaped.
         field: String,
         reason: &'static str,
     },
-    /// A field that kubeadm writes is not there.
+    /// A field that kubeadm writes is missing.
     #[error("the field `{field}` is missing")]
     Missing {
         /// Path of the field.
@@ -70,7 +70,7 @@ pub enum KubeconfigError {
     },
 }
 
-/// What was taken from an admin.conf: credentials, nothing else.
+/// The credentials from an admin.conf, nothing else.
 pub struct AdminKubeconfig {
     authority: Vec<CertificateDer<'static>>,
     certificate: Vec<CertificateDer<'static>>,
@@ -85,7 +85,7 @@ impl std::fmt::Debug for AdminKubeconfig {
 }
 
 impl AdminKubeconfig {
-    /// Reads what the control plane of this cluster at `address` sent.
+    /// Reads the file that the control plane of this cluster at `address` sent.
     pub fn read(bytes: &[u8], cluster: &Cluster, address: &str) -> Result<Self, KubeconfigError> {
         if bytes.len() > MAX_BYTES {
             return Err(KubeconfigError::TooLong(bytes.len()));
@@ -120,7 +120,7 @@ impl AdminKubeconfig {
         Ok(Self { authority, certificate, key })
     }
 
-    /// The kubeconfig for a reader outside the cluster. The control plane's name may mean nothing there: the server is the
+    /// The kubeconfig for use outside the cluster. The control plane's name may not resolve there, so the server is the
     /// address, and the certificate is checked against the name.
     pub fn render(&self, cluster: &Cluster, address: &str) -> Zeroizing<String> {
         let quote = |text: &str| Value::from(text).to_string();
@@ -155,7 +155,7 @@ impl AdminKubeconfig {
 }
 
 fn parse(bytes: &[u8]) -> Result<Value, KubeconfigError> {
-    // What the parser says may quote the file, which holds a key.
+    // The parser's message may quote the file, which contains a key.
     let text = std::str::from_utf8(bytes).map_err(|_| KubeconfigError::NotYaml)?;
     let budget = serde_saphyr::budget! {
         max_nodes: MAX_NODES, max_events: 4 * MAX_NODES, max_documents: 1, max_depth: 8, max_aliases: 0, max_anchors: 0
@@ -172,7 +172,7 @@ fn url(host: &str, port: u16) -> String {
     }
 }
 
-/// The server must be one that we chose: the control plane's name, or the host that sent the file.
+/// The server must be a known one: the control plane's name, or the host that sent the file.
 fn check_server(server: &str, cluster: &Cluster, address: &str) -> Result<(), KubeconfigError> {
     let name = url(&cluster.control_plane_name(), cluster.control_plane_port());
     if server == name || server == url(address, API_PORT) {
@@ -192,7 +192,7 @@ fn object(value: Value, field: &str) -> Result<Map<String, Value>, KubeconfigErr
     }
 }
 
-/// Refuses every field that is not in the list.
+/// Refuses every field that is not allowed.
 fn allow(fields: &Map<String, Value>, place: &str, allowed: &[&str]) -> Result<(), KubeconfigError> {
     let Some(field) = fields.keys().find(|field| !allowed.contains(&field.as_str())) else { return Ok(()) };
     let reason = DANGEROUS.iter().find(|(name, _)| name == field).map(|(_, reason)| *reason);
@@ -200,7 +200,7 @@ fn allow(fields: &Map<String, Value>, place: &str, allowed: &[&str]) -> Result<(
     Err(KubeconfigError::Refused { field: at(place, &shown), reason: reason.unwrap_or("kubeadm does not write it") })
 }
 
-/// Name and content of the one entry of a list.
+/// Name and content of the only entry of a list.
 fn only(
     document: &mut Map<String, Value>,
     list: &'static str,
@@ -234,7 +234,7 @@ fn expect_text(fields: &mut Map<String, Value>, place: &str, field: &str, wanted
     Err(invalid(&at(place, field), "it does not name what kubeadm writes there"))
 }
 
-/// The PEM blocks of a field in base64.
+/// The PEM blocks of a base64 field.
 fn blocks(fields: &mut Map<String, Value>, place: &str, field: &str) -> Result<Vec<::pem::Pem>, KubeconfigError> {
     let encoded = Zeroizing::new(text(fields, place, field)?);
     let decoded = BASE64.decode(encoded.as_bytes()).map(Zeroizing::new);
@@ -265,7 +265,7 @@ fn certificates(
     blocks.into_iter().map(certificate).collect()
 }
 
-/// The key as base64 of PEM; it belongs to the first of the certificates.
+/// The key as base64 of PEM; it must belong to the first certificate.
 fn private_key(
     user: &mut Map<String, Value>,
     place: &str,
@@ -303,7 +303,7 @@ fn certificates_text(certificates: &[CertificateDer<'_>]) -> String {
     BASE64.encode(blocks)
 }
 
-/// A PEM block without the headers that the one it was read from may have had.
+/// A PEM block without the headers that the original may have had.
 fn to_pem(tag: &str, der: &[u8]) -> String {
     let config = ::pem::EncodeConfig::new().set_line_ending(::pem::LineEnding::LF);
     ::pem::encode_config(&::pem::Pem::new(tag, der), config)

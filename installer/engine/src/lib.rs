@@ -1,4 +1,4 @@
-//! The engine carries a plan out: DAG, journal, resume, and the links to the machines.
+//! The engine executes a plan: DAG, journal, resume, and the links to the machines.
 //!
 //! ```text
 //! CheckedPlan ─Run::create→ run folder ─execute(links)→ journal.jsonl ─fold→ Replay ─┬─ Status (JSON)
@@ -8,11 +8,13 @@
 pub mod clock;
 mod controller;
 mod delivery;
+pub mod drift;
 pub mod error;
 pub mod events;
 pub mod execute;
 mod failure_domain;
 mod files;
+mod hold;
 pub mod journal;
 pub mod kubeconfig;
 pub mod link;
@@ -21,6 +23,7 @@ pub mod lock;
 pub mod options;
 mod pem;
 pub mod pki;
+mod reach;
 mod record;
 pub mod replay;
 pub mod report;
@@ -38,11 +41,13 @@ mod transitions;
 mod undo;
 mod undo_order;
 mod undo_scope;
+pub mod waits;
 
 pub use controller::controller_link;
 pub use error::EngineError;
 pub use events::{EventSink, FanOut};
 pub use execute::{Drill, ExecuteOptions, Links, OnFailure, Outcome, execute, roll_back};
+pub use hold::lock_hosts;
 pub use local::LocalLink;
 pub use lock::ClusterLock;
 pub use pki::ClusterPki;

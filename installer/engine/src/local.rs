@@ -1,5 +1,5 @@
-//! A link to the machine this program runs on, or to one rooted in a directory: the same ops as the agent's, without
-//! a channel between.
+//! A link to the machine on which this program runs, or to one rooted in a directory: the same ops as the agent's,
+//! without a channel.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -8,7 +8,8 @@ use async_trait::async_trait;
 use kubexm_ops::Machine;
 use kubexm_plan::op::Depots;
 use kubexm_plan::{
-    ClusterFacts, Facts, ObservedState, Plan, Probe, ProbeAnswer, SlotProvider, Step, Survey, Wave, ledger, mesh,
+    ClusterFacts, Facts, ObservedState, Plan, Probe, ProbeAnswer, SlotProvider, Step, StepDrift, Survey, Wave, ledger,
+    mesh,
 };
 use kubexm_spec::Digest;
 use kubexm_transport::{Store, TransportError};
@@ -18,12 +19,13 @@ use crate::link::agent::Work;
 use crate::link::agent::lock::{HostLock, LockError, LockTimeouts};
 use crate::link::{BlobSource, Change, DeliverProgress, Fetched, Link, LinkError, SlotValues};
 
-/// Bytes of a blob that are read before they are written.
+/// How long an op of an earlier link to this machine may take to finish.
 const CHUNK: usize = 1 << 20;
 /// How long an op of an earlier link to this machine may need to finish.
 const OWN_PATIENCE: Duration = Duration::from_secs(600);
 
-/// The link. The host's lock is taken with the first call and kept until the link, and every op it began, has ended.
+/// The link. The host's lock is taken with the first call and held until the link, and every op it has started, have
+/// ended.
 pub struct LocalLink<W = Machine> {
     host: String,
     work: Arc<W>,
@@ -36,7 +38,7 @@ impl<W: Work> LocalLink<W> {
         Self { host: host.into(), work: Arc::new(work), lock: Arc::default() }
     }
 
-    /// Runs work that blocks. It continues to its end when the caller is dropped, as an agent's does.
+    /// Runs blocking work. It continues to its end if the caller is dropped, like an agent's.
     async fn block<T: Send + 'static>(
         &self,
         work: impl FnOnce(&W) -> Result<T, String> + Send + 'static,
@@ -45,7 +47,7 @@ impl<W: Work> LocalLink<W> {
         let task = tokio::task::spawn_blocking(move || {
             hold(&lock, &*machine, &host)?;
             let done = work(&machine).map_err(|text| LinkError::Op { host, text });
-            // The lock is let go only after the op, even when nobody waits for it any more.
+            // The lock is released only after the op, even if nobody waits for it.
             drop(lock);
             done
         });
@@ -88,7 +90,7 @@ impl<W: Work> LocalLink<W> {
     }
 }
 
-/// The unfinished blob to continue with; none when it is there already.
+/// The incomplete blob to continue; none if the blob exists.
 fn begin(
     work: &impl Work,
     digest: Digest,
@@ -99,25 +101,27 @@ fn begin(
         return Ok(None);
     }
     let mut partial = store.partial(&digest.hex())?;
-    // As long as the blob or longer, and still not the blob: nothing in it can be trusted.
+    // At least as long as the blob, but with another digest: none of it can be trusted.
     if partial.length() >= size && partial.digest() != digest {
         partial.clear()?;
     }
     Ok(Some(partial))
 }
 
-/// Takes the host's lock, once for a link.
+/// Takes the host's lock, once for each link.
 fn hold(lock: &Mutex<Option<HostLock>>, work: &impl Work, host: &str) -> Result<(), LinkError> {
     let mut held = lock.lock().unwrap_or_else(PoisonError::into_inner);
     if held.is_some() {
         return Ok(());
     }
-    // Ops of another link in this process may still be finishing.
+    // Ops of another link in this process may still be running.
     let holder = format!("a local run of process {}", std::process::id());
     let patience = LockTimeouts { other: Duration::ZERO, own: OWN_PATIENCE };
     match HostLock::acquire(&work.lock_path(), &holder, patience, &|| false) {
         Ok(lock) => *held = Some(lock),
-        Err(LockError::Held { holder }) => return Err(LinkError::Locked { host: host.to_owned(), holder }),
+        Err(LockError::Held { holder, finishing }) => {
+            return Err(LinkError::Locked { host: host.to_owned(), holder, finishing });
+        }
         Err(error) => return Err(LinkError::Op { host: host.to_owned(), text: kubexm_spec::error_chain(&error) }),
     }
     Ok(())
@@ -146,6 +150,10 @@ impl Owned {
 
 #[async_trait]
 impl<W: Work> Link for LocalLink<W> {
+    fn lost_for(&self) -> Option<Duration> {
+        None
+    }
+
     async fn facts(&self) -> Result<Facts, LinkError> {
         let host = self.host.clone();
         self.block(move |work| work.facts(&host)).await
@@ -154,6 +162,10 @@ impl<W: Work> Link for LocalLink<W> {
     async fn cluster_facts(&self) -> Result<ClusterFacts, LinkError> {
         let host = self.host.clone();
         self.block(move |work| Ok(work.cluster_facts(&host))).await
+    }
+
+    async fn hold(&self) -> Result<(), LinkError> {
+        self.block(|_| Ok(())).await
     }
 
     async fn observe(&self, plan: &Plan, step: &Step, slots: &SlotValues) -> Result<Vec<ObservedState>, LinkError> {
@@ -165,6 +177,12 @@ impl<W: Work> Link for LocalLink<W> {
         let steps: Vec<Step> = steps.iter().copied().cloned().collect();
         let (texts, slots) = (plan.texts.clone(), slots.clone());
         self.block(move |work| work.survey(&steps, texts, slots)).await
+    }
+
+    async fn drift(&self, plan: &Plan, steps: &[&Step], slots: &SlotValues) -> Result<Vec<StepDrift>, LinkError> {
+        let steps: Vec<Step> = steps.iter().copied().cloned().collect();
+        let (texts, slots) = (plan.texts.clone(), slots.clone());
+        self.block(move |work| work.drift(&steps, texts, slots)).await
     }
 
     async fn converge(
@@ -192,7 +210,7 @@ impl<W: Work> Link for LocalLink<W> {
         self.block(|work| work.ledger()).await
     }
 
-    /// The controller's own bundle is nearer than any depot.
+    /// The controller's own bundle is closer than any depot.
     async fn fetch(&self, blobs: &[(Digest, u64)], _: &Depots, _: DeliverProgress<'_>) -> Result<Fetched, LinkError> {
         Ok(Fetched { missing: blobs.to_vec(), reasons: Vec::new() })
     }
@@ -201,7 +219,7 @@ impl<W: Work> Link for LocalLink<W> {
         Ok(())
     }
 
-    /// A link without a network between has nothing that could block.
+    /// Without a network nothing can be blocked.
     async fn dial(&self, dials: &[mesh::Dial]) -> Result<Vec<mesh::Dialed>, LinkError> {
         Ok(dials.iter().map(|dial| mesh::Dialed { dial: dial.clone(), blocked: None }).collect())
     }

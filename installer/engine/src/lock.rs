@@ -1,8 +1,8 @@
 //! The lock of a cluster's folder on the controller: one run at a time.
 //!
-//! Who only asks whether a run continues must not take the lock that a run is about to take, not even for a moment. So a run
-//! holds two files: `lock`, which decides and is never waited for, and `lock.held`, which says so and which others look at.
-//! A run waits for the second one, which others hold only while they read it.
+//! A reader that only checks whether a run is active must never take the lock that a run is about to take. So a run
+//! holds two files: `lock`, which decides and is never waited for, and `lock.held`, which readers check. A run waits
+//! for the second one, since readers hold it only for a moment.
 
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{Read, Seek, SeekFrom, Write};
@@ -12,7 +12,7 @@ use std::path::Path;
 use crate::EngineError;
 use crate::files::make_dir;
 
-/// Held while it lives; the kernel lets go when the process dies, however it dies.
+/// Held while it exists; the kernel releases it when the process ends for any reason.
 #[derive(Debug)]
 pub struct ClusterLock {
     held: File,
@@ -20,9 +20,9 @@ pub struct ClusterLock {
 }
 
 impl Drop for ClusterLock {
-    /// Unlocks by name: a child that another thread forks has both files open until it runs its program.
+    /// Unlocks explicitly: a child process that another thread forks has both files open until it executes its program.
     fn drop(&mut self) {
-        // `held` first: who then gets the lock finds it free. Closing the files unlocks them too.
+        // `held` first, so that the next holder of the lock finds it free. Closing the files unlocks them too.
         let _ = self.held.unlock();
         let _ = self.lock.unlock();
     }
@@ -32,12 +32,12 @@ const LOCK: &str = "lock";
 const HELD: &str = "lock.held";
 
 impl ClusterLock {
-    /// Who has the lock of `folder` right now; none when nobody has. Changes nothing.
+    /// The current holder of the lock of `folder`; none if it is free. Changes nothing.
     pub fn holder(folder: &Path) -> Option<String> {
         let held = File::open(folder.join(HELD)).ok()?;
         match held.try_lock_shared() {
             Err(TryLockError::WouldBlock) => {
-                // Who it is is a help for people; that somebody has it is known.
+                // The name is only informative; that the lock is held is known.
                 let holder = std::fs::read_to_string(folder.join(LOCK)).unwrap_or_default();
                 Some(if holder.is_empty() { "unknown".to_owned() } else { holder })
             }
@@ -45,7 +45,8 @@ impl ClusterLock {
         }
     }
 
-    /// Takes the lock of `folder` (`clusters/<name>`), or says who has it. `holder` is told to the next one who asks.
+    /// Takes the lock of `folder` (`clusters/<name>`), or fails with its holder. `holder` is shown to others who find
+    /// it taken.
     pub fn take(folder: &Path, cluster: &str, holder: &str) -> Result<Self, EngineError> {
         make_dir(folder)?;
         let path = folder.join(LOCK);
@@ -59,7 +60,7 @@ impl ClusterLock {
             Ok(()) => {}
             Err(TryLockError::WouldBlock) => {
                 let mut holder = String::new();
-                // Who holds it is a help for people, not worth failing for.
+                // The name of the holder is only informative.
                 let _ = file.read_to_string(&mut holder);
                 let holder = if holder.is_empty() { "unknown".to_owned() } else { holder };
                 return Err(EngineError::ClusterLocked { cluster: cluster.to_owned(), holder });
@@ -82,7 +83,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn who_only_looks_never_keeps_a_run_from_its_lock_and_sees_the_one_that_has_it() {
+    fn reading_the_holder_never_blocks_a_run_from_the_lock() {
         let folder = tempfile::tempdir().unwrap();
         assert_eq!(ClusterLock::holder(folder.path()), None);
         drop(ClusterLock::take(folder.path(), "demo", "run 0").unwrap());

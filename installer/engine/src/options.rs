@@ -1,4 +1,4 @@
-//! How a plan is executed, besides what is in the plan itself, and how that may end.
+//! Options of executing a plan, and the possible outcomes.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -10,68 +10,68 @@ use tokio_util::sync::CancellationToken;
 
 use crate::journal::Record;
 
-/// Where tests stop a run as a crash would: before or after a journal record reaches the disk.
+/// Lets tests stop a run, like a crash, before or after a journal record is on disk.
 pub trait Hook: Send + Sync {
-    /// Before the `nth` record of the journal (from 1) is written; `false` ends the run there.
+    /// Called before the `nth` record of the journal (from 1) is written; `false` ends the run.
     fn before_record(&self, nth: usize, record: &Record) -> bool;
-    /// After it was written.
+    /// Called after it was written.
     fn after_record(&self, nth: usize, record: &Record) -> bool;
 }
 
-/// What happens when a step failed.
+/// What to do when a step fails.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum OnFailure {
-    /// The run is rolled back: nothing new begins, evidence is kept, and every change is undone.
+    /// Roll back the run: no further step starts, evidence is collected, and every change is undone.
     #[default]
     Rollback,
-    /// Everything stays as it is, for `resume`; what does not need the failed step is executed.
+    /// Keep everything for `resume`; steps that do not depend on the failed one are still executed.
     Keep,
 }
 
-/// A failure on purpose, for operators who want to see the rollback before they need it, and for tests.
+/// A simulated failure, for operators who want to watch a rollback before they need it, and for tests.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Drill {
-    /// This step is reported as failed after it was done.
+    /// Report this step as failed after it has succeeded.
     FailStep(StepId),
-    /// The run ends with [`crate::EngineError::Stopped`] when that many records are on disk (from 1, over all attempts),
-    /// and the program is expected to end at once: what the death of a controller leaves.
+    /// End the run with [`crate::EngineError::Stopped`] when this many records are on disk (from 1, over all attempts);
+    /// the program must exit at once, as if the controller had crashed.
     DieAtRecord(usize),
 }
 
-/// How a plan is executed, besides what is in the plan itself.
+/// Options of executing a plan.
 #[derive(Clone)]
 pub struct ExecuteOptions {
     /// Program and version, for the journal.
     pub tool: String,
-    /// The exact command that continues with this run, for report and status.
+    /// The complete command that resumes this run, for report and status.
     pub resume_command: String,
-    /// The exact command that takes this run back; when empty, `kubexm-install rollback <run>`.
+    /// The complete command that rolls this run back; if empty, `kubexm-install rollback <run>`.
     pub rollback_command: String,
-    /// When a step failed.
+    /// What to do when a step fails.
     pub on_failure: OnFailure,
-    /// How many hosts that are failure domains of their own may be left out.
+    /// How many optional hosts may be left out.
     pub max_failed_hosts: usize,
-    /// Whether a rollback continues without hosts that are not reached: they are left as they are, the others are rolled back
-    /// whole, and the run stays stuck until it is rolled back again with them. Else a host that is not reached holds up what
-    /// its steps build on, and the waves that follow.
+    /// Whether a rollback continues without hosts that cannot be reached: these are left as they are, the others are
+    /// rolled back completely, and the run stays stuck until it is rolled back again with them. Otherwise an
+    /// unreachable host blocks the steps that its own steps depend on, and the following waves.
     pub skip_unreachable: bool,
-    /// A failure on purpose.
+    /// A simulated failure.
     pub drill: Option<Drill>,
-    /// Cancelled by Ctrl-C: the op that runs is finished, nothing new begins.
+    /// Cancelled by Ctrl-C: running ops are finished, and nothing new is started.
     pub cancel: CancellationToken,
-    /// Time between two looks of a probe.
+    /// Interval between two runs of a probe.
     pub poll: Duration,
-    /// Pause before the second try of a step; doubled for each further one, up to a minute.
+    /// Pause before the second attempt of a step; doubled for each further one, up to a minute.
     pub backoff: Duration,
-    /// A file of the cluster's where it is remembered when the networks of pods were seen to work from inside; without it
-    /// every run checks them so.
+    /// File of the cluster's folder with the last successful check of the pod networks; without it every run checks
+    /// them from inside pods.
     pub remembered: Option<PathBuf>,
     /// For tests.
     pub hook: Option<Arc<dyn Hook>>,
 }
 
 impl ExecuteOptions {
-    /// The usual ones: rolled back on failure, no host left out, probes every second, two seconds before the second try.
+    /// Defaults: roll back on failure, leave no host out, probe every second, two seconds before the second attempt.
     pub fn new(tool: impl Into<String>, resume_command: impl Into<String>) -> Self {
         Self {
             tool: tool.into(),
@@ -93,23 +93,23 @@ impl ExecuteOptions {
 /// How a run ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// Every step holds.
+    /// Every step succeeded.
     Succeeded,
-    /// Every step holds but those of the hosts that were left out; `resume` tries those again.
+    /// Every step succeeded, except those of hosts that were left out; `resume` tries them again.
     Partial,
     /// A step failed and nothing was rolled back; the report names it, and how to continue.
     Failed,
-    /// Everything the run had changed is as it was before.
+    /// Everything that the run has changed was restored.
     RolledBack,
-    /// It could not be rolled back whole; the report has the reason, and the command that continues.
+    /// The rollback is incomplete; the report has the reason, and the command that continues.
     Stuck,
     /// The operator interrupted; `resume` continues, forward or back.
     Interrupted,
 }
 
 impl Outcome {
-    /// The exit code of the program, when the run was to be executed. (Of a rollback that was asked for,
-    /// [`Outcome::RolledBack`] is the success.)
+    /// The exit code of a program that executed the plan. (For a requested rollback, [`Outcome::RolledBack`] is the
+    /// success.)
     pub const fn exit_code(self) -> ExitCode {
         match self {
             Self::Succeeded => ExitCode::Ok,

@@ -1,13 +1,15 @@
-//! A certificate chain and its key in one PEM file, and whether it still serves.
+//! A certificate chain and its key in one PEM file, and whether it can still be used.
 
 use std::net::IpAddr;
 use std::path::Path;
 
+use kubexm_plan::CertificateUse;
 use rustls_pki_types::CertificateDer;
 use rustls_pki_types::pem::PemObject;
 use time::OffsetDateTime;
 use x509_parser::extensions::GeneralName;
 use x509_parser::parse_x509_certificate;
+use x509_parser::x509::AttributeTypeAndValue;
 
 use crate::EngineError;
 
@@ -26,7 +28,7 @@ impl Pair {
     }
 }
 
-/// Reads a pair; none when the file does not exist.
+/// Reads a pair; none if the file does not exist.
 pub(crate) fn read(path: &Path) -> Result<Option<Pair>, EngineError> {
     let text = match std::fs::read_to_string(path) {
         Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok(None),
@@ -38,11 +40,11 @@ pub(crate) fn read(path: &Path) -> Result<Option<Pair>, EngineError> {
     }
 }
 
-/// Whether a chain ends in this CA, is for exactly these names, and is good until then.
+/// Whether a chain ends in this CA, has exactly this use, and is valid until the given time.
 pub(crate) fn serves(
     path: &Path,
     pair: &Pair,
-    sans: &[String],
+    for_what: &CertificateUse,
     authority: &str,
     until: OffsetDateTime,
 ) -> Result<bool, EngineError> {
@@ -53,14 +55,26 @@ pub(crate) fn serves(
         .map_err(|e| damaged(path, &format!("its certificate cannot be read: {e}")))?;
     let (_, leaf) =
         parse_x509_certificate(&der).map_err(|e| damaged(path, &format!("its certificate cannot be read: {e}")))?;
-    let mut wanted: Vec<String> = sans.to_vec();
+    let mut wanted = for_what.sans.clone();
     let mut found: Vec<String> = match leaf.subject_alternative_name() {
         Ok(Some(extension)) => extension.value.general_names.iter().filter_map(san_text).collect(),
         _ => Vec::new(),
     };
     wanted.sort();
     found.sort();
-    Ok(wanted == found && leaf.validity().not_after.timestamp() > until.unix_timestamp())
+    let names = |attributes: Vec<&AttributeTypeAndValue<'_>>| -> Vec<String> {
+        attributes.into_iter().filter_map(|name| name.as_str().ok().map(str::to_owned)).collect()
+    };
+    let subject = leaf.subject();
+    let common = names(subject.iter_common_name().collect());
+    let organizations = names(subject.iter_organization().collect());
+    let client = leaf.extended_key_usage().ok().flatten().is_some_and(|usage| usage.value.client_auth);
+    let same_subject = organizations == for_what.organizations
+        && for_what.common_name.as_ref().is_none_or(|name| common == [name.as_str()]);
+    Ok(wanted == found
+        && same_subject
+        && client == for_what.client
+        && leaf.validity().not_after.timestamp() > until.unix_timestamp())
 }
 
 fn san_text(name: &GeneralName<'_>) -> Option<String> {

@@ -1,12 +1,12 @@
 //! The certificates of one cluster on its controller: `clusters/<name>/pki`, readable by the owner only.
 //!
-//! A certificate and its key lie in one file, so a crash between the two cannot part them. What is good is given out
-//! again byte for byte: a second run finds nothing to change.
+//! A certificate and its key are in one file, so a crash cannot separate them. Valid ones are returned unchanged, so
+//! that a second run finds nothing to change.
 
 use std::path::{Path, PathBuf};
 
 use async_trait::async_trait;
-use kubexm_plan::{Plan, SlotName, SlotProvider};
+use kubexm_plan::{Authority, CertificateUse, Plan, SlotName, SlotProvider};
 use rcgen::{
     BasicConstraints, CertificateParams, DistinguishedName, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair,
     KeyUsagePurpose,
@@ -18,11 +18,11 @@ use crate::files::{make_dir, plain_name, write_whole};
 use crate::pem::{self, Pair};
 use crate::slots::SlotSource;
 
-/// How long the CA and its certificates are good for: ten years of 365 days.
+/// Validity of the CA and its certificates: ten years of 365 days.
 const VALIDITY: Duration = Duration::days(3650);
-/// Clocks of hosts may run behind.
+/// Hosts' clocks may be behind.
 const BACKDATED: Duration = Duration::hours(1);
-/// A server certificate with less left is made anew.
+/// A server certificate with less remaining validity is renewed.
 const RENEW_BEFORE: Duration = Duration::days(30);
 
 /// The pki folder of a cluster. Used under the lock of the cluster's folder.
@@ -33,13 +33,13 @@ pub struct ClusterPki {
 }
 
 impl ClusterPki {
-    /// Opens or makes the folder. Certificates are made when they are first asked for.
+    /// Opens or creates the folder. Certificates are created on first use.
     pub fn open(dir: &Path) -> Result<Self, EngineError> {
         make_dir(dir)?;
         Ok(Self { dir: dir.to_owned(), now: None })
     }
 
-    /// The same folder as it will be seen at another time, for tests of renewal.
+    /// The same folder at another time, for tests of renewal.
     #[must_use]
     pub fn at(mut self, now: OffsetDateTime) -> Self {
         self.now = Some(now);
@@ -50,27 +50,30 @@ impl ClusterPki {
         self.now.unwrap_or_else(OffsetDateTime::now_utc)
     }
 
-    /// The registry CA's certificate as PEM.
-    pub fn registry_ca(&self) -> Result<String, EngineError> {
-        Ok(self.authority()?.certificates)
+    /// The certificate of an authority as PEM.
+    pub fn certificate_of(&self, authority: Authority) -> Result<String, EngineError> {
+        Ok(self.authority(authority)?.certificates)
     }
 
-    /// Certificate chain and key (PKCS#8) of a registry server, both PEM. Made anew when the names change, when it
-    /// is about to expire, or when the CA is another.
-    pub fn registry_server(&self, name: &str, sans: &[String]) -> Result<(String, String), EngineError> {
-        let authority = self.authority()?;
-        let path = self.dir.join(format!("registry-server-{}.pem", plain_name(name)));
+    /// Certificate chain and key (PKCS#8), both PEM. Created again if its use or its authority has changed, or if it is
+    /// about to expire.
+    pub fn certificate(&self, name: &str, wanted: &CertificateUse) -> Result<(String, String), EngineError> {
+        let authority = self.authority(wanted.authority)?;
+        let path = self.dir.join(format!("{}-{}.pem", file_prefix(wanted), plain_name(name)));
         if let Some(pair) = pem::read(&path)?
-            && pem::serves(&path, &pair, sans, &authority.certificates, self.now() + RENEW_BEFORE)?
+            && pem::serves(&path, &pair, wanted, &authority.certificates, self.now() + RENEW_BEFORE)?
         {
             return Ok((pair.certificates, pair.key));
         }
         let failed = rcgen_failed(&path);
-        let mut params = CertificateParams::new(sans).map_err(&failed)?;
-        // Names are looked for in the SANs alone; a long cluster name would not fit here (RFC 5280, ub-common-name).
-        params.distinguished_name = common_name("KubeXM registry");
+        let mut params = CertificateParams::new(wanted.sans.as_slice()).map_err(&failed)?;
+        // Clients check a server's names in the SANs only.
+        let common = wanted.common_name.clone().unwrap_or_else(|| format!("KubeXM {}", word(wanted.authority)));
+        params.distinguished_name = distinguished(&common, &wanted.organizations);
         params.key_usages = vec![KeyUsagePurpose::DigitalSignature];
-        params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
+        let server = (!wanted.sans.is_empty()).then_some(ExtendedKeyUsagePurpose::ServerAuth);
+        let client = wanted.client.then_some(ExtendedKeyUsagePurpose::ClientAuth);
+        params.extended_key_usages = server.into_iter().chain(client).collect();
         params.use_authority_key_identifier_extension = true;
         self.set_validity(&mut params);
         let ca_key = KeyPair::from_pem(&authority.key).map_err(&failed)?;
@@ -82,14 +85,14 @@ impl ClusterPki {
         Ok((pair.certificates, pair.key))
     }
 
-    fn authority(&self) -> Result<Pair, EngineError> {
-        let path = self.dir.join("registry-ca.pem");
+    fn authority(&self, authority: Authority) -> Result<Pair, EngineError> {
+        let path = self.dir.join(format!("{}-ca.pem", word(authority)));
         if let Some(pair) = pem::read(&path)? {
             return Ok(pair);
         }
         let failed = rcgen_failed(&path);
         let mut params = CertificateParams::default();
-        params.distinguished_name = common_name("KubeXM registry CA");
+        params.distinguished_name = distinguished(&format!("KubeXM {} CA", word(authority)), &[]);
         params.is_ca = IsCa::Ca(BasicConstraints::Constrained(0));
         params.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign];
         self.set_validity(&mut params);
@@ -111,20 +114,36 @@ fn rcgen_failed(path: &Path) -> impl Fn(rcgen::Error) -> EngineError {
     move |error| EngineError::Pki { path: path.to_owned(), reason: error.to_string() }
 }
 
-fn common_name(name: &str) -> DistinguishedName {
-    let mut distinguished = DistinguishedName::new();
-    distinguished.push(DnType::CommonName, name);
-    distinguished
+fn distinguished(common_name: &str, organizations: &[String]) -> DistinguishedName {
+    let mut name = DistinguishedName::new();
+    name.push(DnType::CommonName, common_name);
+    for organization in organizations {
+        name.push(DnType::OrganizationName, organization.as_str());
+    }
+    name
+}
+
+const fn word(authority: Authority) -> &'static str {
+    match authority {
+        Authority::Registry => "registry",
+        Authority::Etcd => "etcd",
+    }
+}
+
+/// Existing clusters have files with these names: another name would mean another certificate.
+fn file_prefix(wanted: &CertificateUse) -> String {
+    let role = if wanted.sans.is_empty() { "client" } else { "server" };
+    format!("{}-{role}", word(wanted.authority))
 }
 
 #[async_trait]
 impl SlotSource for ClusterPki {
     async fn value(&self, name: &SlotName, provider: &SlotProvider, plan: &Plan) -> Result<Vec<u8>, EngineError> {
         match provider {
-            SlotProvider::RegistryCa => Ok(self.registry_ca()?.into_bytes()),
-            SlotProvider::RegistryCert { sans } => Ok(self.registry_server(&name.0, sans)?.0.into_bytes()),
-            SlotProvider::RegistryKey { cert } => match plan.slots.get(cert) {
-                Some(SlotProvider::RegistryCert { sans }) => Ok(self.registry_server(&cert.0, sans)?.1.into_bytes()),
+            SlotProvider::Authority { authority } => Ok(self.certificate_of(*authority)?.into_bytes()),
+            SlotProvider::Certificate(wanted) => Ok(self.certificate(&name.0, wanted)?.0.into_bytes()),
+            SlotProvider::CertificateKey { cert } => match plan.slots.get(cert) {
+                Some(SlotProvider::Certificate(wanted)) => Ok(self.certificate(&cert.0, wanted)?.1.into_bytes()),
                 _ => Err(EngineError::Slot {
                     slot: name.0.clone(),
                     reason: format!("slot {} is not a certificate; this is a fault of the recipe", cert.0),
@@ -136,7 +155,7 @@ impl SlotSource for ClusterPki {
             }),
             SlotProvider::JoinToken { .. }
             | SlotProvider::CaCertHash { .. }
-            | SlotProvider::CertificateKey { .. }
+            | SlotProvider::UploadKey { .. }
             | SlotProvider::AdminKubeconfig { .. } => Err(EngineError::Slot {
                 slot: name.0.clone(),
                 reason: "it is made on a host, not here; this is a fault of the program".to_owned(),

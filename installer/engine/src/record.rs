@@ -1,4 +1,4 @@
-//! What a journal's records say.
+//! The records of a journal.
 
 use kubexm_plan::{StepId, Wave};
 use kubexm_spec::Digest;
@@ -10,21 +10,21 @@ use crate::link::ObservedState;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Ended {
-    /// Every step holds.
+    /// Every step succeeded.
     Succeeded,
-    /// Every step holds but those of the hosts that were left out.
+    /// Every step succeeded, except those of hosts that were left out.
     Partial,
     /// A step failed.
     Failed,
 }
 
-/// What an undo goes over.
+/// The scope of an undo.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(tag = "of", rename_all = "camelCase", rename_all_fields = "camelCase")]
 pub enum Scope {
-    /// Everything that the run has changed.
+    /// All changes of the run.
     Run,
-    /// Only the steps of one failure domain; the run continues beside it.
+    /// Only the steps of one failure domain; the run continues in parallel.
     Host {
         /// The domain's host.
         host: String,
@@ -35,12 +35,12 @@ pub enum Scope {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "is", rename_all = "camelCase", rename_all_fields = "camelCase")]
 pub enum UndoEnd {
-    /// The state before came back.
+    /// The earlier state was restored.
     #[serde(rename = "takenBack")]
     RolledBack,
-    /// It could not continue.
+    /// It could not be completed.
     Stuck {
-        /// Why, with the way to fix it.
+        /// The reason, and how to fix it.
         why: String,
     },
 }
@@ -51,85 +51,85 @@ pub enum UndoEnd {
 pub enum Record {
     /// The first record of every journal.
     RunStarted {
-        /// Digest of plan.json's plan.
+        /// Digest of the plan in plan.json.
         plan: Digest,
         /// Program and version.
         tool: String,
-        /// The command that continues with this run, for people.
+        /// The command that resumes this run, for people.
         resume: String,
-        /// The command that takes this run back, for people.
+        /// The command that rolls this run back, for people.
         #[serde(default, skip_serializing_if = "String::is_empty")]
         rollback: String,
     },
-    /// A further attempt begins; every step is looked at again.
+    /// A further attempt starts; every step is observed again.
     Resumed {
         /// Program and version.
         tool: String,
     },
-    /// Write-ahead: this is what was found, the change comes next.
+    /// Write-ahead: the observed state, before the change.
     StepPrepared {
         step: StepId,
-        /// Number of the change in this run; also names the node's ledger record.
+        /// Number of the change in this run; also identifies the record in the node's ledger.
         sequence: u64,
-        /// One entry an op.
+        /// One entry for each op.
         before: Vec<ObservedState>,
     },
-    /// The step held already.
+    /// The step was satisfied already.
     StepSatisfied {
         step: StepId,
         /// Milliseconds.
         duration_ms: u64,
     },
-    /// The step was changed and seen to hold.
+    /// The step was changed and is satisfied now.
     StepDone {
         step: StepId,
-        /// Milliseconds, back from the time of this record: when it ran, to see what ran beside it.
+        /// Milliseconds until the time of this record, which shows the steps that ran in parallel.
         duration_ms: u64,
     },
-    /// The step failed after all its tries.
+    /// The step failed after all attempts.
     StepFailed {
         step: StepId,
-        /// What went wrong, with the way to fix it.
+        /// The error, and how to fix it.
         error: String,
-        /// How often it was tried.
+        /// Number of attempts.
         tries: u32,
         /// Milliseconds.
         duration_ms: u64,
     },
-    /// A step it needs failed, or its host is left out.
+    /// A step that it depends on failed, or its host was left out.
     StepBlocked {
         step: StepId,
         /// The step that failed.
         on: StepId,
     },
-    /// Write-ahead: these steps will be rolled back, from what they found before their first change. Again after a
-    /// crash or a stuck undo: what was rolled back stays so.
+    /// Write-ahead: these steps will be rolled back to the state before their first change. Written again after a crash
+    /// or a stuck undo; steps that were rolled back stay so.
     UndoBegan {
-        /// What is rolled back.
+        /// The scope.
         scope: Scope,
         why: String,
-        /// Every step that will be touched, in the order of the plan.
+        /// Every step that will be changed, in the order of the plan.
         steps: Vec<StepId>,
     },
-    /// A step was rolled back in this wave and those before it.
+    /// A step was rolled back in this wave and the earlier ones.
     WaveDone {
         step: StepId,
-        /// Up to which.
+        /// The wave.
         wave: Wave,
     },
-    /// A step could not be rolled back, after all its tries.
+    /// A step could not be rolled back, after all attempts.
     UndoFailed {
         step: StepId,
-        /// In which wave.
+        /// The wave.
         wave: Wave,
-        /// What went wrong.
+        /// The error.
         error: String,
-        /// How often it was tried.
+        /// Number of attempts.
         tries: u32,
     },
     /// An undo finished.
     UndoEnded {
-        /// What is rolled back.
+        /// The scope.
         scope: Scope,
         end: UndoEnd,
     },
@@ -139,7 +139,7 @@ pub enum Record {
     RunEnded { outcome: Ended },
 }
 
-/// The names of all records, to tell a newer program's record from a damaged line.
+/// The names of all records, to distinguish a newer version's record from a damaged line.
 pub(crate) const NAMES: [&str; 13] = [
     "runStarted",
     "resumed",

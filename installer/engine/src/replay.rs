@@ -1,4 +1,4 @@
-//! The fold of a journal: where a run and each of its steps stand. Pure.
+//! The state of a run and its steps, computed from the journal. Pure.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -15,37 +15,37 @@ use crate::transitions::{RunVerb, StepVerb, run_after, step_after};
 pub struct StepStory {
     /// In the current attempt.
     pub state: StepState,
-    /// Number and before-state of its first change in this run. A later, half-changed state never replaces them:
-    /// they are what an undo restores.
+    /// Number and before-state of its first change in this run, which an undo restores. A later, half-changed state
+    /// never replaces them.
     pub before: Option<(u64, Vec<ObservedState>)>,
-    /// What went wrong last.
+    /// The last error.
     pub error: Option<String>,
-    /// How often it was tried when it failed.
+    /// Number of attempts when it failed.
     pub tries: u32,
     /// The failed step it waits for.
     pub blocked_on: Option<StepId>,
-    /// Milliseconds of the last attempt at it.
+    /// Milliseconds of the last attempt that changed it, or failed; of the observation, if nothing had to be changed.
     pub duration_ms: Option<u64>,
     /// Rolled back up to this wave.
     pub wave: Option<Wave>,
-    /// Where taking it back failed last, and why.
+    /// The wave in which its last rollback failed, and why.
     pub undo_error: Option<(Wave, String)>,
 }
 
 impl StepStory {
-    /// Whether something that this run has changed, or may have, is there still.
+    /// Whether something that this run has changed, or may have changed, still exists.
     pub const fn changed(&self) -> bool {
         self.before.is_some() && !self.rolled_back()
     }
 
-    /// Whether it was changed and is as it was before.
+    /// Whether it was changed and then restored.
     pub const fn rolled_back(&self) -> bool {
         matches!(self.wave, Some(Wave::Start))
     }
 
-    /// A further attempt at the plan: it is looked at anew. What was rolled back has no before-state any more; what was
-    /// not, or not whole, keeps its first one.
-    fn look_again(&mut self) {
+    /// Prepares for a further attempt: the step is observed again. A step that was rolled back completely has no
+    /// before-state any more; others keep the first one.
+    fn prepare_for_attempt(&mut self) {
         if self.rolled_back() {
             self.before = None;
         }
@@ -60,9 +60,9 @@ impl StepStory {
 #[derive(Clone, Debug, PartialEq)]
 pub struct UndoStory {
     pub why: String,
-    /// What it goes over.
+    /// The steps to roll back.
     pub steps: BTreeSet<StepId>,
-    /// How it ended; none while it continues, or when the program died.
+    /// How it ended; none while it is running, or if the program crashed.
     pub end: Option<UndoEnd>,
 }
 
@@ -70,37 +70,38 @@ pub struct UndoStory {
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Replay {
     pub state: RunState,
-    /// Plan it carries out.
+    /// The plan's digest.
     pub plan: Option<Digest>,
     /// Program that started it.
     pub tool: String,
-    /// Command that continues.
+    /// The command that resumes it.
     pub resume: String,
-    /// Command that rolls it back.
+    /// The command that rolls it back.
     pub rollback: String,
     /// Time of the first record.
     pub started: Option<String>,
     /// Time of the last record.
     pub last: Option<String>,
-    /// How often it was resumed.
+    /// Number of resumes.
     pub resumes: u32,
-    /// Steps that were touched.
+    /// Steps with records.
     pub steps: BTreeMap<StepId, StepStory>,
     /// The undo of the whole run, once it was started.
     pub undo: Option<UndoStory>,
-    /// Hosts that this attempt has left out, with their undo.
+    /// Hosts that were left out in this attempt, with their undo.
     pub left_out: BTreeMap<String, UndoStory>,
-    /// Whether an attempt ended and what it did stayed, for people to use: without some hosts, or kept as it was.
+    /// Whether an attempt ended and its changes were kept (without some hosts, or after a failure), so that the cluster
+    /// may be in use.
     pub stood: bool,
-    /// What held then.
+    /// Steps that were satisfied then.
     pub held: BTreeSet<StepId>,
     /// Number of the next change.
     pub next_sequence: u64,
-    /// Records so far.
+    /// Number of records.
     pub records: usize,
 }
 
-/// A record that cannot follow what was before it.
+/// A record that cannot follow the earlier ones.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct IllegalTransition(pub String);
@@ -108,7 +109,7 @@ pub struct IllegalTransition(pub String);
 mod undo;
 
 impl Replay {
-    /// Folds a whole journal; the error comes with the line, from 1.
+    /// Processes a whole journal; an error has the line, from 1.
     pub fn of(entries: &[Entry]) -> Result<Self, (usize, IllegalTransition)> {
         let mut replay = Self { next_sequence: 1, ..Self::default() };
         for (index, entry) in entries.iter().enumerate() {
@@ -117,12 +118,12 @@ impl Replay {
         Ok(replay)
     }
 
-    /// Where a step is.
+    /// The state of a step.
     pub fn step(&self, id: &StepId) -> StepStory {
         self.steps.get(id).cloned().unwrap_or_default()
     }
 
-    /// Why a host is left out: its first failed step, in the order of the plan, and what went wrong.
+    /// Why a host was left out: its first failed step in the order of the plan, and the error.
     pub(crate) fn first_failure_of(&self, plan: &Plan, domain: &str) -> String {
         let mut steps = plan.steps.iter().filter(|step| step.domain() == domain);
         let failed = steps.find_map(|step| {
@@ -132,7 +133,7 @@ impl Replay {
         failed.unwrap_or_else(|| format!("a step of {domain} failed"))
     }
 
-    /// Takes one record, or refuses it and stays as it was.
+    /// Processes one record, or refuses it and stays unchanged.
     pub fn apply(&mut self, entry: &Entry) -> Result<(), IllegalTransition> {
         let next = self.next_run_state(&entry.record)?;
         self.apply_record(&entry.record)?;
@@ -163,12 +164,14 @@ impl Replay {
                 }
                 self.resumes += 1;
                 self.left_out.clear();
-                self.steps.values_mut().for_each(StepStory::look_again);
+                self.steps.values_mut().for_each(StepStory::prepare_for_attempt);
             }
             Record::StepPrepared { step, sequence, before } => self.prepare(step, *sequence, before)?,
             Record::StepSatisfied { step, duration_ms } => {
                 let story = self.step_to(step, StepVerb::Satisfy)?;
-                story.duration_ms = Some(*duration_ms);
+                // Of a step that this run has changed, the time is that of the change, not of the look that found it in place.
+                let change = story.duration_ms.filter(|_| story.changed() && story.error.is_none());
+                story.duration_ms = change.or(Some(*duration_ms));
                 story.error = None;
             }
             Record::StepDone { step, duration_ms } => {
@@ -207,8 +210,8 @@ impl Replay {
         Ok(())
     }
 
-    /// Whether all steps of a host held when an attempt ended and what it did stayed.
-    pub(crate) fn held_whole(&self, plan: &Plan, host: &str) -> bool {
+    /// Whether all steps of a host were satisfied when an attempt ended and its changes were kept.
+    pub(crate) fn all_satisfied(&self, plan: &Plan, host: &str) -> bool {
         let mut own = plan.steps.iter().filter(|step| step.domain() == host).peekable();
         own.peek().is_some() && own.all(|step| self.held.contains(&step.id))
     }

@@ -1,26 +1,35 @@
-//! `report.md`: a run as a person reads it. Pure: the same plan and journal give the same text.
+//! `report.md`: a run as text for people. Pure: equal plans and journals give equal texts.
 
 use std::fmt::Write;
 
-use kubexm_spec::printable;
+use kubexm_spec::{counted, printable};
 
 use crate::Status;
 use crate::replay::{RunState, StepState};
 use crate::status::StepStatus;
 
-/// Renders a run; `evidence` are paths relative to the run's folder.
-pub fn render(status: &Status, evidence: &[String]) -> String {
+/// Texts of hosts that a run has kept: paths relative to its folder.
+#[derive(Clone, Debug, Default)]
+pub struct Kept {
+    /// Logs of actions.
+    pub logs: Vec<String>,
+    /// What was collected on hosts after a failure.
+    pub evidence: Vec<String>,
+}
+
+/// Renders a run.
+pub fn render(status: &Status, kept: &Kept) -> String {
     let mut text = String::new();
     header(&mut text, status);
     left_out(&mut text, status);
     stuck(&mut text, status);
-    failures(&mut text, status, evidence);
+    failures(&mut text, status, kept);
     steps(&mut text, status);
     changes(&mut text, status);
     printable(&text).into_owned()
 }
 
-// Writing to a string cannot fail; the results of `writeln!` say nothing.
+// Writing to a string cannot fail, so the results of `writeln!` are ignored.
 fn header(text: &mut String, status: &Status) {
     let _ = writeln!(text, "# {} of cluster {}: {}\n", status.pipeline, status.cluster, state_words(status.state));
     let _ = writeln!(text, "- Run: {}", status.run);
@@ -83,7 +92,7 @@ fn stuck(text: &mut String, status: &Status) {
     }
 }
 
-fn failures(text: &mut String, status: &Status, evidence: &[String]) {
+fn failures(text: &mut String, status: &Status, kept: &Kept) {
     let failed: Vec<&StepStatus> = status.steps.iter().filter(|s| s.failed()).collect();
     if failed.is_empty() {
         return;
@@ -94,7 +103,9 @@ fn failures(text: &mut String, status: &Status, evidence: &[String]) {
         for line in step.error.as_deref().unwrap_or("no reason was given").lines() {
             let _ = writeln!(text, "> {line}");
         }
-        let _ = writeln!(text, "\nTried {} times. Log: `{}`", step.tries, log_path(step));
+        let log = Some(log_path(step)).filter(|path| kept.logs.contains(path));
+        let log = log.map_or_else(String::new, |path| format!(" Log: `{path}`"));
+        let _ = writeln!(text, "\nTried {}.{log}", counted(u64::from(step.tries), "time"));
         let waiting: Vec<&str> = status
             .steps
             .iter()
@@ -102,12 +113,16 @@ fn failures(text: &mut String, status: &Status, evidence: &[String]) {
             .map(|s| s.step.as_str())
             .collect();
         if !waiting.is_empty() {
-            let _ = writeln!(text, "Blocked by it: {}", waiting.join(", "));
+            let others = match waiting.len() {
+                1 => String::new(),
+                count => format!(" and {} more (see Steps)", count - 1),
+            };
+            let _ = writeln!(text, "Skipped, since they need it: `{}`{others}", waiting[0]);
         }
     }
-    if !evidence.is_empty() {
+    if !kept.evidence.is_empty() {
         let _ = writeln!(text, "\nEvidence from the hosts:\n");
-        for path in evidence {
+        for path in &kept.evidence {
             let _ = writeln!(text, "- `{path}`");
         }
     }

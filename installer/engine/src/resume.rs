@@ -1,7 +1,7 @@
-//! Continues with a run from its folder: everything it needs to know lies there.
+//! Continues a run from its folder, which contains everything that is needed.
 //!
-//! There is no second way of carrying out: [`execute`] looks at every step again, [`roll_back`] at what the journal has
-//! as changed. This module only makes sure that the folder, the cluster and the bundle belong together.
+//! Execution is the same as for a new run: [`execute`] observes every step again, [`roll_back`] undoes the changes in
+//! the journal. This module only checks that the folder, the cluster and the bundle belong together.
 
 use std::path::Path;
 
@@ -12,7 +12,7 @@ use crate::run::{Belongs, Run, RunId};
 use crate::slots::SlotSource;
 use crate::{EngineError, Status, status};
 
-/// Loads a run and carries its plan on. Returns how it ended and where it is.
+/// Loads a run and executes its plan. Returns how it ended, and its folder.
 #[expect(clippy::too_many_arguments, reason = "the arguments of execute, and where the run lies")]
 pub async fn resume(
     runs: &Path,
@@ -29,7 +29,7 @@ pub async fn resume(
     Ok((outcome, status::of(id.as_str(), plan.plan(), run.replay())))
 }
 
-/// Loads a run and rolls it back. Returns how it ended and where it is; [`Outcome::RolledBack`] is the success.
+/// Loads a run and rolls it back. Returns how it ended, and its folder; [`Outcome::RolledBack`] is the success.
 pub async fn rollback(
     runs: &Path,
     id: &RunId,

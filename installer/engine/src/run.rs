@@ -1,8 +1,8 @@
 //! The run folder: `runs/<id>/{sequence, plan.json, texts/<hex>, journal.jsonl, logs/, evidence/, report.md}`.
 //!
-//! It is made whole under another name and renamed, so a run is there with its plan or not at all. plan.json and
-//! texts are never written again. `sequence` is the run's number in its cluster, from 1: the clock may be set back, and
-//! names say only when the clock thought a run was made.
+//! It is created under another name and renamed when it is complete, so a run exists with its plan or not at all.
+//! plan.json and texts never change. `sequence` is the run's number in its cluster, from 1: run ids have the clock's
+//! time, and the clock may be set back.
 
 use std::fmt;
 use std::fs;
@@ -22,17 +22,17 @@ use crate::{EngineError, Status, report, status};
 /// File with the run's number.
 const SEQUENCE: &str = "sequence";
 
-/// Name of a run: UTC time and four hex digits. Which run came later is said by [`list`], not by names.
+/// Id of a run: UTC time and four hex digits. The order of runs is that of [`list`], not that of their ids.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct RunId(String);
 
 impl RunId {
-    /// A new one, for this moment.
+    /// A new id with the current time.
     pub fn new() -> Self {
         Self::at(SystemTime::now())
     }
 
-    /// A new one, for a moment.
+    /// A new id with a given time.
     pub fn at(now: SystemTime) -> Self {
         let now = OffsetDateTime::from(now);
         let (date, time) = (now.date(), now.time());
@@ -49,7 +49,7 @@ impl RunId {
         ))
     }
 
-    /// One that the operator named; anything but letters, digits, `.`, `-` and `_` is replaced.
+    /// An id from the operator's text; anything except letters, digits, `.`, `-` and `_` is replaced.
     pub fn named(name: &str) -> Self {
         Self(plain_name(name))
     }
@@ -72,12 +72,12 @@ impl fmt::Display for RunId {
     }
 }
 
-/// What a run that continues must belong to.
+/// What a resumed run must belong to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Belongs {
     /// Digest of the bytes of cluster.yaml.
     pub cluster: Digest,
-    /// Digest of the bundle's manifest.json; none for a run that needs no bundle.
+    /// Digest of the bundle's manifest.json; none for a run without a bundle.
     pub bundle: Option<Digest>,
 }
 
@@ -92,11 +92,11 @@ pub struct Run {
 }
 
 impl Run {
-    /// Makes the folder of a new run below `runs`. Nothing is journalled yet.
+    /// Creates the folder of a new run below `runs`. Nothing is journalled yet.
     pub fn create(runs: &Path, id: RunId, plan: &CheckedPlan) -> Result<Self, EngineError> {
         let plan = plan.plan();
         make_dir(runs)?;
-        // Nobody else makes one: the caller holds the cluster's lock.
+        // The caller holds the cluster's lock, so nobody else creates a run.
         let last = list(runs)?.iter().map(|id| sequence(runs, id)).max().unwrap_or_default();
         let dir = runs.join(id.as_str());
         let making = runs.join(format!(".{id}.new"));
@@ -113,7 +113,7 @@ impl Run {
         Self::open(dir, id, plan)
     }
 
-    /// Opens a run to continue with it: schema, cluster, bundle, texts and journal are checked.
+    /// Opens a run to continue it: schema, cluster, bundle, texts and journal are checked.
     pub fn load(runs: &Path, id: &RunId, belongs: Belongs) -> Result<(Self, CheckedPlan), EngineError> {
         let dir = runs.join(id.as_str());
         let plan = read_plan(&dir, id)?;
@@ -164,7 +164,7 @@ impl Run {
         &self.replay
     }
 
-    /// Appends a record: checked against the table first, on disk when this returns.
+    /// Appends a record: checked against the table of transitions first, on disk when this returns.
     pub(crate) fn record(&mut self, record: Record) -> Result<(), EngineError> {
         let entry = Entry::now(record);
         self.replay.apply(&entry).map_err(|e| EngineError::Illegal {
@@ -175,16 +175,15 @@ impl Run {
         self.journal.append(&entry)
     }
 
-    /// Writes report.md anew from plan and journal.
+    /// Writes report.md from plan and journal.
     pub fn write_report(&self, plan: &Plan) -> Result<PathBuf, EngineError> {
         let path = self.dir.join("report.md");
         let status = status::of(self.id.as_str(), plan, &self.replay);
-        let evidence = listing(&self.dir.join("evidence"));
-        write_whole(&path, report::render(&status, &evidence).as_bytes(), 0o600)?;
+        write_whole(&path, report::render(&status, &kept_texts(&self.dir)).as_bytes(), 0o600)?;
         Ok(path)
     }
 
-    /// Writes a text of a host below `logs/` or `evidence/`.
+    /// Writes a host's text below `logs/` or `evidence/`.
     pub(crate) fn keep_text(&self, folder: &str, host: &str, name: &str, text: &str) -> Result<(), EngineError> {
         let dir = self.dir.join(folder).join(plain_name(host));
         make_dir(&dir)?;
@@ -192,7 +191,7 @@ impl Run {
     }
 }
 
-/// Reads a run without opening it for writing; it may be continuing right now.
+/// Reads a run without opening it for writing; it may be active.
 pub fn read_status(runs: &Path, id: &RunId) -> Result<Status, EngineError> {
     let dir = runs.join(id.as_str());
     let plan = read_plan(&dir, id)?;
@@ -203,17 +202,17 @@ pub fn read_status(runs: &Path, id: &RunId) -> Result<Status, EngineError> {
 
 /// Reads a run and renders its report.
 pub fn read_report(runs: &Path, id: &RunId) -> Result<String, EngineError> {
-    Ok(report::render(&read_status(runs, id)?, &listing(&runs.join(id.as_str()).join("evidence"))))
+    Ok(report::render(&read_status(runs, id)?, &kept_texts(&runs.join(id.as_str()))))
 }
 
-/// A run's number; 0 for one that was made before runs had numbers, or has lost it.
+/// A run's number; 0 if it was created before runs had numbers, or has lost it.
 fn sequence(runs: &Path, id: &RunId) -> u64 {
     let text = fs::read_to_string(runs.join(id.as_str()).join(SEQUENCE)).unwrap_or_default();
     text.trim().parse().unwrap_or_default()
 }
 
-/// The runs below a folder, in the order they were made, whatever the clock said: those without a number first, by name. A
-/// folder that does not exist has none.
+/// The runs below a folder in the order of their numbers, whatever the clock was; those without a number first, by id.
+/// Empty if the folder does not exist.
 pub fn list(runs: &Path) -> Result<Vec<RunId>, EngineError> {
     let entries = match fs::read_dir(runs) {
         Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
@@ -223,8 +222,8 @@ pub fn list(runs: &Path) -> Result<Vec<RunId>, EngineError> {
     for entry in entries {
         let entry = entry.map_err(EngineError::file("list", runs))?;
         let (name, path) = (entry.file_name(), entry.path());
-        // Names with a dot are runs whose making was interrupted. What looks like a run and has lost its plan is
-        // reported as such; a folder or file that somebody put beside the runs must not pass for the last of them.
+        // Ids with a dot are runs whose creation was interrupted. A run that has lost its plan is reported as damaged;
+        // other files and folders must not be taken for the last run.
         let is_run = |name: &&str| {
             let dated = name.starts_with(|first: char| first.is_ascii_digit());
             !name.starts_with('.') && path.is_dir() && (dated || path.join("plan.json").is_file())
@@ -294,12 +293,17 @@ fn replay(path: &Path, entries: &[Entry], id: &RunId, plan: &Plan) -> Result<Rep
 }
 
 /// Files below the evidence folder, as paths relative to the run's folder.
-fn listing(dir: &Path) -> Vec<String> {
+fn kept_texts(run: &Path) -> report::Kept {
+    report::Kept { logs: listing(run, "logs"), evidence: listing(run, "evidence") }
+}
+
+/// `FOLDER/HOST/NAME` of every text below a folder of a run, sorted.
+fn listing(run: &Path, folder: &str) -> Vec<String> {
     let mut found = Vec::new();
-    for host in fs::read_dir(dir).into_iter().flatten().flatten() {
+    for host in fs::read_dir(run.join(folder)).into_iter().flatten().flatten() {
         for file in fs::read_dir(host.path()).into_iter().flatten().flatten() {
             found.push(format!(
-                "evidence/{}/{}",
+                "{folder}/{}/{}",
                 host.file_name().to_string_lossy(),
                 file.file_name().to_string_lossy()
             ));

@@ -1,4 +1,4 @@
-//! One attempt at a run, forward or back: what it works on, and its one way to the journal and to the readers.
+//! One attempt at a run, forward or back: its input, and its access to the journal and the event sinks.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -12,25 +12,27 @@ use crate::events::{EventSink, event};
 use crate::journal::Record;
 use crate::link::Link;
 use crate::options::{Drill, ExecuteOptions};
+use crate::waits::{self, StepWaits};
 use crate::{EngineError, Run};
 
-/// How long evidence of one host may take.
+/// Time limit for collecting evidence of one host.
 const EVIDENCE_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// The links to the hosts, by host name.
 pub type Links = BTreeMap<String, Arc<dyn Link>>;
 
-/// What every step needs, whichever way it goes.
+/// What every step needs, forward or back.
 pub(crate) struct RunContext<'a> {
     pub(crate) plan: &'a Plan,
     pub(crate) links: &'a Links,
     run: Mutex<&'a mut Run>,
     pub(crate) events: &'a dyn EventSink,
     pub(crate) options: &'a ExecuteOptions,
+    waits: Mutex<StepWaits>,
 }
 
 impl<'a> RunContext<'a> {
-    /// Refuses what can be known to be wrong before anything is journalled.
+    /// Refuses inputs that are known to be wrong before anything is journalled.
     pub(crate) fn new(
         plan: &'a Plan,
         links: &'a Links,
@@ -45,16 +47,16 @@ impl<'a> RunContext<'a> {
                 what: "plan",
                 planned: run.plan_digest().to_string(),
                 given: given.to_string(),
-                hint: "carry out the plan of the run's own folder",
+                hint: "execute the plan in the run's own folder",
             });
         }
         if let Some(step) = plan.steps.iter().find(|s| !links.contains_key(&s.host)) {
             return Err(EngineError::NoLink { step: step.id.clone(), host: step.host.clone() });
         }
-        Ok(Self { plan, links, run: Mutex::new(run), events, options })
+        Ok(Self { plan, links, run: Mutex::new(run), events, options, waits: Mutex::default() })
     }
 
-    /// The run; never held over an await.
+    /// The run; never held across an await.
     pub(crate) fn lock(&self) -> MutexGuard<'_, &'a mut Run> {
         self.run.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -85,7 +87,23 @@ impl<'a> RunContext<'a> {
         self.events.emit(event(kind));
     }
 
+    fn waits(&self) -> MutexGuard<'_, StepWaits> {
+        self.waits.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What a step that waits has seen last, for its next report.
+    pub(crate) fn saw(&self, step: &Step, seen: &str) {
+        self.waits().saw(&step.id, seen);
+    }
+
+    /// Reports the steps that have taken a while.
+    pub(crate) fn report_waits(&self) {
+        let due = self.waits().due();
+        due.into_iter().for_each(|kind| self.emit(kind));
+    }
+
     pub(crate) fn emit_begin(&self, step: &Step) {
+        self.waits().begin(step);
         self.emit(EventKind::StepStarted {
             step: step.id.to_string(),
             host: step.host.clone(),
@@ -94,6 +112,7 @@ impl<'a> RunContext<'a> {
     }
 
     pub(crate) fn emit_end(&self, step: &Step, outcome: StepOutcome, duration_ms: u64, error: Option<String>) {
+        self.waits().end(&step.id);
         self.emit(EventKind::StepEnded {
             step: step.id.to_string(),
             host: step.host.clone(),
@@ -104,11 +123,14 @@ impl<'a> RunContext<'a> {
         });
     }
 
-    /// Journals and listings of a host where a step failed, before anything of it is rolled back. What cannot be
-    /// obtained is a warning: the failure itself is what the operator must see.
+    /// Collects journals and listings of a host where a step failed, before anything is rolled back there. If that
+    /// fails, only a warning is reported: the step's own failure is what matters.
     pub(crate) async fn collect_evidence(&self, host: &str) {
         let Some(link) = self.links.get(host) else { return };
-        let problem = match tokio::time::timeout(EVIDENCE_TIMEOUT, link.evidence()).await {
+        let evidence = tokio::time::timeout(EVIDENCE_TIMEOUT, link.evidence());
+        let evidence = waits::of_hosts(self.events, "evidence of the failure", [(host.to_owned(), evidence)]).await;
+        let Some((_, evidence)) = evidence.into_iter().next() else { return };
+        let problem = match evidence {
             Err(_) => Some(format!("{host} did not answer within {} s", EVIDENCE_TIMEOUT.as_secs())),
             Ok(Err(error)) => Some(error.to_string()),
             Ok(Ok(files)) => {

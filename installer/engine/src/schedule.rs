@@ -1,5 +1,5 @@
-//! Which step may run next: the DAG of a plan, how many hosts and steps work at once, and which hosts were left out.
-//! Pure.
+//! Decides which step may run next: the DAG of a plan, limits of hosts and steps that run in parallel, and hosts that
+//! were left out. Pure.
 
 use std::collections::BTreeMap;
 
@@ -14,16 +14,16 @@ use crate::failure_domain::{Domains, Judged};
 /// Why one step comes before another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Edge {
-    /// It must hold.
+    /// It must have succeeded.
     After,
-    /// It must have finished: it holds, or its host was left out.
+    /// It must have finished: succeeded, or its host was left out.
     Settled,
 }
 
 /// The edges of a plan over the positions of its steps.
 pub(crate) type Dag = DiGraph<(), Edge>;
 
-/// Builds the DAG; refuses an unknown predecessor and a cycle.
+/// Builds the DAG; refuses an unknown dependency and a cycle.
 pub(crate) fn dag(plan: &Plan) -> Result<Dag, EngineError> {
     let mut graph = Dag::new();
     let positions: BTreeMap<&StepId, NodeIndex> = plan.steps.iter().map(|s| (&s.id, graph.add_node(()))).collect();
@@ -46,7 +46,7 @@ pub(crate) fn dag(plan: &Plan) -> Result<Dag, EngineError> {
     }
 }
 
-/// How many steps of each host run, and whether one more may.
+/// How many steps of each host run, and whether another one may.
 #[derive(Debug, Default)]
 pub(crate) struct Room<'a>(BTreeMap<&'a str, usize>);
 
@@ -79,7 +79,7 @@ enum State {
     Blocked,
 }
 
-/// The steps of a plan by their position, and where each is.
+/// The steps of a plan by their position, and the state of each.
 #[derive(Debug)]
 pub(crate) struct Schedule<'a> {
     plan: &'a Plan,
@@ -90,7 +90,7 @@ pub(crate) struct Schedule<'a> {
 }
 
 impl<'a> Schedule<'a> {
-    /// Everything waits. So many hosts may be left out.
+    /// All steps are waiting. `max_failed_hosts` hosts may be left out.
     pub(crate) fn of(plan: &'a Plan, max_failed_hosts: usize) -> Result<Self, EngineError> {
         let graph = dag(plan)?;
         let states = vec![State::Waiting; plan.steps.len()];
@@ -122,18 +122,18 @@ impl<'a> Schedule<'a> {
         self.room.leave(&self.plan.steps[index].host);
     }
 
-    /// A step holds.
+    /// A step succeeded.
     pub(crate) fn holds(&mut self, index: usize) {
         self.ended(index, State::Holds);
     }
 
-    /// A step was given up before its end; nothing after it runs.
+    /// A step was abandoned; no step that depends on it runs.
     pub(crate) fn gave_up(&mut self, index: usize) {
         self.ended(index, State::Waiting);
     }
 
-    /// A step failed; tells whether the run can do without its host, and which steps are blocked by it, in the order
-    /// of the plan: what comes after it, and all of its host when that is left out.
+    /// A step failed; returns whether the run can continue without its host, and the steps that are blocked, in the
+    /// order of the plan: those that depend on it, and all of its host if that is left out.
     pub(crate) fn failed(&mut self, index: usize) -> (Judged, Vec<usize>) {
         self.ended(index, State::Failed);
         let domain = self.plan.steps[index].domain();
@@ -154,7 +154,7 @@ impl<'a> Schedule<'a> {
                 self.states[next] = State::Blocked;
                 blocked.push(next);
             }
-            // Who waits for a host only to settle continues without it.
+            // A step that only waits for the host's end continues without it.
             let settles = self.domains.is_left_out(self.plan.steps[next].domain());
             let later = self.graph.edges(NodeIndex::new(next)).filter(|e| *e.weight() == Edge::After || !settles);
             open.extend(later.map(|e| e.target().index()).filter(|&i| self.states[i] == State::Waiting));
@@ -163,7 +163,7 @@ impl<'a> Schedule<'a> {
         (judged, blocked)
     }
 
-    /// The next host that is left out and on whose behalf nothing runs any more: it can be rolled back now.
+    /// The next host that was left out and has no running steps: it can be rolled back now.
     pub(crate) fn take_drained(&mut self) -> Option<&'a str> {
         let busy = |domain: &str| {
             let mut steps = self.plan.steps.iter().zip(&self.states);
@@ -177,18 +177,18 @@ impl<'a> Schedule<'a> {
         self.domains.settled(host);
     }
 
-    /// Whether every step holds.
+    /// Whether every step succeeded.
     pub(crate) fn all_hold(&self) -> bool {
         self.states.iter().all(|s| *s == State::Holds)
     }
 
-    /// Whether every step holds that is not of a host that was left out.
+    /// Whether every step succeeded, except those of hosts that were left out.
     pub(crate) fn others_hold(&self) -> bool {
         let mut steps = self.plan.steps.iter().zip(&self.states);
         steps.all(|(step, state)| *state == State::Holds || self.domains.is_settled(step.domain()))
     }
 
-    /// Hosts on which a step failed whose failure the run cannot do without, in the order of the plan.
+    /// Hosts with a failed step that the run cannot continue without, in the order of the plan.
     pub(crate) fn failed_hosts(&self) -> Vec<&'a str> {
         let failed =
             |host: &str| {

@@ -1,9 +1,9 @@
-//! Slots: values that exist only while a run continues. They are made for the step that reads them, sent with its
-//! requests, and forgotten; they are never journalled, logged or shown.
+//! Slots: values that exist only during a run. They are made for the step that reads them, sent with its requests, and
+//! not stored; they are never journalled, logged or shown.
 //!
-//! What the controller keeps (certificates) is given with every look. What a host makes (a join token) is made only once
-//! a step that reads it was found wanting, for all steps that read it at the same time, and anew when it is old or a try
-//! that had it failed: it may be what has run out.
+//! Values that the controller keeps (certificates) are sent with every observation. A value that a host makes (a join
+//! token) is made only when a step that reads it is not satisfied, for all steps that read it at the same time; it is
+//! made again when it is old, or when an attempt with it failed, since it may have expired.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -21,7 +21,7 @@ use crate::run_context::Links;
 /// day; a join takes minutes.
 const GOOD_FOR: Duration = Duration::from_secs(20 * 60);
 
-/// Makes the values of slots. The same slot gives the same value in every run, as long as it is good: otherwise a
+/// Provides the values of slots. As long as a value is valid, the slot has the same one in every run: otherwise a
 /// second run would change something.
 #[async_trait]
 pub trait SlotSource: Send + Sync {
@@ -34,7 +34,7 @@ pub fn reads(step: &Step) -> BTreeSet<&SlotName> {
     step.ops.iter().flat_map(Op::slots).collect()
 }
 
-/// The values that one try of a step was given; wiped when the try is over.
+/// The values for one attempt of a step; wiped after the attempt.
 #[derive(Default)]
 pub(crate) struct Given {
     pub(crate) values: SlotValues,
@@ -46,14 +46,14 @@ impl Drop for Given {
     }
 }
 
-/// Which making of a slot the tries of one step were given last.
+/// The serial number of each slot's value in the last attempt of a step.
 pub(crate) type Used = BTreeMap<SlotName, u64>;
 
 /// A value that was made on a host.
 struct Made {
     value: Zeroizing<Vec<u8>>,
     at: Instant,
-    /// Counts the makings of this slot.
+    /// Number of values that were made for this slot.
     serial: u64,
 }
 
@@ -62,7 +62,7 @@ pub(crate) struct Slots<'a> {
     plan: &'a Plan,
     links: &'a Links,
     source: &'a dyn SlotSource,
-    /// Held by name while a value is being made, so that nobody makes a second one beside it.
+    /// The entry is locked while a value is made, so that only one is made at a time.
     made: Mutex<BTreeMap<SlotName, Arc<tokio::sync::Mutex<Option<Made>>>>>,
 }
 
@@ -78,7 +78,7 @@ impl<'a> Slots<'a> {
         })
     }
 
-    /// The values that the controller keeps, for a look, and those that last where they can be had already.
+    /// Values that the controller keeps, for an observation, and lasting values of hosts that can be read already.
     pub(crate) async fn kept(&self, step: &Step) -> Result<Given, EngineError> {
         let mut given = Given::default();
         for name in reads(step) {
@@ -86,7 +86,7 @@ impl<'a> Slots<'a> {
             if provider.made_on().is_none() {
                 given.values.insert(name.clone(), self.source.value(name, provider, self.plan).await?);
             } else if let Some(host) = provider.made_on().filter(|_| provider.lasts()) {
-                // Without it the step is looked at all the same, and does not hold. Why it cannot be had is reported then.
+                // Without it the step is observed as not satisfied; the error is reported when the step runs.
                 if let Ok((value, _)) = self.made(name, provider, host, None).await {
                     given.values.insert(name.clone(), value.to_vec());
                 }
@@ -95,8 +95,8 @@ impl<'a> Slots<'a> {
         Ok(given)
     }
 
-    /// Adds the values that hosts make, for a change. `used` are those that earlier tries of the step had; they are
-    /// not given again.
+    /// Adds the values that hosts make, for a change. `used` are those of earlier attempts of the step, which are not
+    /// used again.
     pub(crate) async fn complete(&self, step: &Step, given: &mut Given, used: &mut Used) -> Result<(), EngineError> {
         for name in reads(step) {
             let provider = self.provider(name)?;
@@ -123,7 +123,7 @@ impl<'a> Slots<'a> {
             return Ok((made.value.clone(), made.serial));
         }
         let value = match provider {
-            // What lies on a host is checked before it is used, and who gives out values does that.
+            // A file from a host must be verified before it is used; the controller's source does that.
             SlotProvider::AdminKubeconfig { .. } => self.source.value(name, provider, self.plan).await?,
             _ => {
                 let link = self.links.get(host).ok_or_else(|| EngineError::Slot {

@@ -1,6 +1,6 @@
-//! Where a run is, as data: a pure fold of plan and journal, for `status`, `--json` and the report.
+//! The state of a run as data, computed from plan and journal, for `status`, `--json` and the report. Pure.
 
-use kubexm_plan::{Op, Pipeline, Plan, Step, Undo};
+use kubexm_plan::{Op, Pipeline, Plan, Reset, Step, Undo};
 use kubexm_spec::names;
 use serde::Serialize;
 
@@ -21,17 +21,17 @@ pub struct Status {
     pub pipeline: Pipeline,
     /// `metadata.name`.
     pub cluster: String,
-    /// Where it is. `running` is also what a crash leaves behind.
+    /// Its state. A crash also leaves `running`.
     pub state: RunState,
-    /// RFC 3339, none before the first record.
+    /// RFC 3339; none before the first record.
     pub started: Option<String>,
     /// Time of the last record.
     pub last: Option<String>,
-    /// How often it was resumed.
+    /// Number of resumes.
     pub resumes: u32,
     /// Program that started it.
     pub tool: String,
-    /// How many steps stand where.
+    /// Number of steps in each state.
     pub counts: Counts,
     /// The undo of the whole run, once it was started.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -41,9 +41,9 @@ pub struct Status {
     pub left_out: Vec<LeftOut>,
     /// In the order of the plan.
     pub steps: Vec<StepStatus>,
-    /// The exact command that continues, when there is something to continue with: forward, or with a rollback.
+    /// The complete command that continues the run, forward or with its rollback, if it can be continued.
     pub go_on: Option<String>,
-    /// The exact command that takes the run back, when there is something to roll back.
+    /// The complete command that rolls the run back, if there is something to roll back.
     #[serde(rename = "takeBack")]
     pub roll_back: Option<String>,
 }
@@ -53,11 +53,11 @@ pub struct Status {
 #[serde(rename_all = "camelCase")]
 pub struct UndoStatus {
     pub why: String,
-    /// Why it cannot continue, when it is stuck.
+    /// Why it could not be completed, if it is stuck.
     pub stuck: Option<String>,
 }
 
-/// A host that the run has continued without.
+/// A host that the run has left out.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct LeftOut {
@@ -65,18 +65,18 @@ pub struct LeftOut {
     pub host: String,
     /// The step that failed, and why.
     pub why: String,
-    /// Whether everything that the run had changed for it is as it was before.
+    /// Whether everything that the run has changed for it was restored.
     #[serde(rename = "takenBack")]
     pub rolled_back: bool,
-    /// Why not, when it was tried: the host is left as it is.
+    /// Why not, if it was attempted: the host is left as it is.
     pub left_as_it_is: Option<String>,
 }
 
-/// How many steps stand where.
+/// Number of steps in each state.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Counts {
-    /// Held already.
+    /// Satisfied without a change.
     pub satisfied: usize,
     /// Changed by this run.
     pub done: usize,
@@ -84,9 +84,9 @@ pub struct Counts {
     pub undone: usize,
     /// Failed.
     pub failed: usize,
-    /// Wait for a failed one.
+    /// Waiting for a failed one.
     pub blocked: usize,
-    /// Not begun, or begun and not ended.
+    /// Not started, or started and not finished.
     pub open: usize,
 }
 
@@ -98,34 +98,34 @@ pub struct StepStatus {
     pub step: String,
     /// Host.
     pub host: String,
-    /// For people.
+    /// Title, for people.
     pub title: String,
-    /// In the current attempt; a step that an earlier attempt of the run changed and that held is `done`.
+    /// In the current attempt; a step that an earlier attempt changed and that is still satisfied is `done`.
     pub state: StepState,
-    /// Milliseconds of the last attempt at it.
+    /// Milliseconds of the last attempt that changed it, or failed; of the observation, if nothing had to be changed.
     pub duration_ms: Option<u64>,
-    /// What went wrong.
+    /// The error.
     pub error: Option<String>,
     /// Why it could not be rolled back.
     pub undo_error: Option<String>,
-    /// How often it was tried when it failed.
+    /// Number of attempts when it failed.
     pub tries: u32,
     /// The failed step it waits for.
     pub blocked_on: Option<String>,
-    /// What this run changed or may have changed: `file /etc/hosts`.
+    /// What this run has changed or may have changed: `file /etc/hosts`.
     pub changes: Vec<String>,
-    /// Why it cannot be rolled back, when that is so.
+    /// Why it cannot be rolled back, if it cannot.
     pub irreversible: Option<String>,
 }
 
 impl StepStatus {
-    /// Whether it failed, rolled back since or not.
+    /// Whether it failed, even if it was rolled back since.
     pub fn failed(&self) -> bool {
         self.state == StepState::Failed || (self.state == StepState::Undone && self.error.is_some())
     }
 }
 
-/// Folds a run.
+/// Computes the state of a run.
 pub fn of(run: &str, plan: &Plan, replay: &Replay) -> Status {
     let steps: Vec<StepStatus> = plan.steps.iter().map(|step| step_status(step, replay)).collect();
     let mut counts = Counts::default();
@@ -213,8 +213,17 @@ fn step_status(step: &Step, replay: &Replay) -> StepStatus {
     }
 }
 
-/// An op in a few words: its kind and what it is about.
+/// An op in a few words: its kind and subject.
 pub fn describe(op: &Op) -> String {
+    // No field names a part of a reset.
+    match op {
+        Op::Reset(Reset::Reverted { ops, .. }) => {
+            let ops: Vec<String> = ops.iter().map(describe).collect();
+            return format!("as found before: {}", ops.join(", "));
+        }
+        Op::Reset(reset) => return reset.to_string(),
+        _ => {}
+    }
     let Ok(value) = serde_json::to_value(op) else { return "an op".to_owned() };
     let field = |name: &str| value.get(name).and_then(serde_json::Value::as_str);
     let kind = field("act").or_else(|| field("op")).unwrap_or("op");

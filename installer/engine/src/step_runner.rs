@@ -1,4 +1,4 @@
-//! Carries one step: observe, write ahead, converge, observe again, probe. The same for every op kind.
+//! Runs one step: observe, write ahead, converge, observe again, probe. The same for every op kind.
 
 use std::time::{Duration, Instant};
 
@@ -10,51 +10,47 @@ use crate::EngineError;
 use crate::journal::Record;
 use crate::link::{BlobSource, Change, Link, LinkError, ObservedState, SlotValues};
 use crate::options::{Drill, ExecuteOptions};
+use crate::reach::{Cause, Failure};
 use crate::replay::StepState;
 use crate::run_context::RunContext;
 use crate::slots::{Slots, Used};
 use crate::status;
 use crate::survey_cache::SurveyCache;
 
-/// The longest pause between two tries.
+/// The longest pause between two attempts.
 const MAX_BACKOFF: Duration = Duration::from_secs(60);
-/// How long the log of a step may take.
+/// Time limit for fetching the log of a step.
 const LOG_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// How a step finished in this attempt at the run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum StepEnd {
     Holds,
-    Failed,
+    Failed(Cause),
     Interrupted,
 }
 
-/// Why one try did not succeed.
+/// Why an attempt did not succeed.
 pub(crate) enum Trouble {
     /// The run itself cannot continue (the journal cannot be written).
     Run(EngineError),
-    /// The step failed; another try may help or not.
-    Step { text: String, may_pass: bool },
-    /// The operator interrupted before the step's end.
+    /// The step failed.
+    Step(Failure),
+    /// The operator interrupted it.
     Interrupted,
 }
 
 impl From<LinkError> for Trouble {
     fn from(error: LinkError) -> Self {
-        Self::Step { text: error.to_string(), may_pass: error.may_pass() }
+        Self::Step(error.into())
     }
 }
 
-fn failed(text: String) -> Trouble {
-    Trouble::Step { text, may_pass: true }
-}
-
 fn of_slot(error: EngineError) -> Trouble {
-    let may_pass = matches!(&error, EngineError::Link(link) if link.may_pass());
-    Trouble::Step { text: error.to_string(), may_pass }
+    Trouble::Step(error.into())
 }
 
-/// The pauses between the tries of a step, one for each further try.
+/// The pauses before each further attempt of a step.
 pub(crate) fn pauses(options: &ExecuteOptions, step: &Step) -> impl Iterator<Item = Duration> + use<> {
     ExponentialBuilder::new()
         .with_min_delay(options.backoff)
@@ -64,7 +60,7 @@ pub(crate) fn pauses(options: &ExecuteOptions, step: &Step) -> impl Iterator<Ite
         .build()
 }
 
-/// What carries steps out.
+/// Runs steps.
 pub(crate) struct StepRunner<'c, 'a> {
     pub(crate) attempt: &'c RunContext<'a>,
     pub(crate) slots: Slots<'a>,
@@ -73,7 +69,7 @@ pub(crate) struct StepRunner<'c, 'a> {
 }
 
 impl StepRunner<'_, '_> {
-    /// Carries one step to its end, with its tries. An error ends the whole run.
+    /// Runs one step with its attempts. An error ends the whole run.
     pub(crate) async fn carry(&self, step: &Step) -> Result<StepEnd, EngineError> {
         let options = self.attempt.options;
         let link = self.attempt.link(step)?;
@@ -85,34 +81,38 @@ impl StepRunner<'_, '_> {
         for tries in 1.. {
             let limit = Duration::from_secs(step.timeout_s);
             let tried = tokio::time::timeout(limit, self.try_once(step, link, &mut used)).await;
-            let (text, may_pass) = match tried {
+            let failure = match tried {
                 Ok(Ok(())) if options.drill == Some(Drill::FailStep(step.id.clone())) => {
                     let text = "it was done, and is reported as failed because a drill asked for it".to_owned();
-                    return self.ended_badly(step, link, began, tries, text).await;
+                    return self.ended_badly(step, link, began, tries, Failure::of_host(text)).await;
                 }
                 Ok(Ok(())) => return self.ended_well(step, link, began).await,
                 Ok(Err(Trouble::Run(error))) => return Err(error),
                 Ok(Err(Trouble::Interrupted)) => return Ok(StepEnd::Interrupted),
-                Ok(Err(Trouble::Step { text, may_pass })) => (text, may_pass),
-                Err(_) => (format!("did not finish within {} s; its log shows how far it got", limit.as_secs()), true),
+                Ok(Err(Trouble::Step(failure))) => failure,
+                Err(_) => {
+                    let limit = limit.as_secs();
+                    Failure::waited(format!("did not finish within {limit} s; its log shows how far it got"))
+                }
             };
-            match pauses.next().filter(|_| may_pass) {
+            let failure = failure.explained(step, self.attempt.links);
+            match pauses.next().filter(|_| failure.may_pass) {
                 Some(pause) => {
-                    self.attempt.emit(EventKind::Warning {
-                        text: format!("{}: {text}; attempt {} follows in {} s", step.id, tries + 1, pause.as_secs()),
-                    });
+                    let (id, text, next) = (&step.id, failure.text, tries + 1);
+                    let text = format!("{id}: {text}; attempt {next} follows in {} s", pause.as_secs());
+                    self.attempt.emit(EventKind::Warning { text });
                     tokio::select! {
                         () = tokio::time::sleep(pause) => {}
                         () = self.attempt.options.cancel.cancelled() => return Ok(StepEnd::Interrupted),
                     }
                 }
-                None => return self.ended_badly(step, link, began, tries, text).await,
+                None => return self.ended_badly(step, link, began, tries, failure).await,
             }
         }
         Ok(StepEnd::Interrupted)
     }
 
-    /// One try.
+    /// One attempt.
     async fn try_once(&self, step: &Step, link: &dyn Link, used: &mut Used) -> Result<(), Trouble> {
         if self.seen.holds(step) {
             return Ok(());
@@ -126,7 +126,7 @@ impl StepRunner<'_, '_> {
             return Err(Trouble::Interrupted);
         }
         self.slots.complete(step, &mut given, used).await.map_err(of_slot)?;
-        // Dropped however this try ends, also when its time is over while the host is still at it.
+        // Dropped at the end of this attempt, even on a timeout while the host is still working.
         let _changing = self.seen.changing();
         let (sequence, before) = self.prepare(step, &found).map_err(Trouble::Run)?;
         self.deliver(step, link, &found).await?;
@@ -139,7 +139,7 @@ impl StepRunner<'_, '_> {
                 "{} was applied but did not stay so: something else on the host changes it",
                 status::describe(op)
             );
-            return Err(failed(text));
+            return Err(Trouble::Step(Failure::of_host(text)));
         }
         self.wait_for_probe(step, link).await
     }
@@ -149,11 +149,11 @@ impl StepRunner<'_, '_> {
         if found.len() == step.ops.len() {
             return Ok(found);
         }
-        let reason = format!("{} answers for the {} ops of {}", found.len(), step.ops.len(), step.id);
+        let reason = format!("it reported {} states for the {} ops of step {}", found.len(), step.ops.len(), step.id);
         Err(LinkError::Protocol { host: step.host.clone(), reason }.into())
     }
 
-    /// Write-ahead: the before-state is on disk when this returns. A second try of the step finds itself prepared.
+    /// Write-ahead: the before-state is on disk when this returns. A second attempt finds the step prepared.
     fn prepare(&self, step: &Step, found: &[ObservedState]) -> Result<(u64, Vec<ObservedState>), EngineError> {
         let (story, next) = {
             let run = self.attempt.lock();
@@ -166,7 +166,7 @@ impl StepRunner<'_, '_> {
         Ok((sequence, before))
     }
 
-    /// Looks until the probe holds. A broken look is a look: a service that is starting refuses connections.
+    /// Probes until the condition is true. An error counts as not true: a service that is starting refuses connections.
     async fn wait_for_probe(&self, step: &Step, link: &dyn Link) -> Result<(), Trouble> {
         let Some(timed) = &step.probe else { return Ok(()) };
         let until = Instant::now() + Duration::from_secs(timed.within_s);
@@ -177,8 +177,10 @@ impl StepRunner<'_, '_> {
                 Err(error) if error.may_pass() => error.to_string(),
                 Err(error) => return Err(error.into()),
             };
+            self.attempt.saw(step, &seen);
             if Instant::now() >= until {
-                return Err(failed(format!("not reached after {} s: {seen}", timed.within_s)));
+                let text = format!("not reached after {} s: {seen}", timed.within_s);
+                return Err(Trouble::Step(Failure::waited(text)));
             }
             tokio::select! {
                 () = tokio::time::sleep(self.attempt.options.poll) => {}
@@ -207,16 +209,19 @@ impl StepRunner<'_, '_> {
         link: &dyn Link,
         began: Instant,
         tries: u32,
-        error: String,
+        failure: Failure,
     ) -> Result<StepEnd, EngineError> {
+        let Failure { text: error, cause, .. } = failure;
         let duration_ms = millis(began);
         self.attempt.record(Record::StepFailed { step: step.id.clone(), error: error.clone(), tries, duration_ms })?;
-        self.keep_log(step, link).await;
+        if link.lost_for().is_none() {
+            self.keep_log(step, link).await;
+        }
         self.attempt.emit_end(step, StepOutcome::Failed, duration_ms, Some(error));
-        Ok(StepEnd::Failed)
+        Ok(StepEnd::Failed(cause))
     }
 
-    /// Fetches the step's log. A log that cannot be obtained is a warning, never a failure of the step.
+    /// Fetches the step's log. A failure is only a warning.
     async fn keep_log(&self, step: &Step, link: &dyn Link) {
         let run = self.attempt.lock().id().to_string();
         let name = step.id.0.split_once('/').map_or(step.id.0.as_str(), |(_, name)| name);

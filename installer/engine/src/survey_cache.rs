@@ -1,15 +1,16 @@
-//! One look at every host when an attempt begins, all steps at once: where nothing is to be done, it is all there is to do.
+//! One observation of every host at the start of an attempt, for all steps at once: if nothing has to be done, it is
+//! all that happens.
 //!
-//! What it found is trusted only while the run has changed nothing, on any host, and for some seconds: then the look that a
-//! step would have when its turn comes would find the same. From the first change on every step is looked at in its turn.
-//! Steps that did not hold have their look, and say why, in their turn too (docs/decisions/0011).
+//! Its result is trusted only for some seconds and only while the run has changed nothing on any host: until then,
+//! observing a step in its turn would give the same. After the first change every step is observed in its turn. Steps
+//! that were not satisfied are always observed again in their turn, which also reports the reason
+//! (docs/decisions/0011).
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use futures::future::join_all;
 use kubexm_plan::{Plan, Probe, Step, StepId, Survey};
 use kubexm_spec::Digest;
 use serde::{Deserialize, Serialize};
@@ -18,33 +19,34 @@ use crate::files::write_whole;
 use crate::link::{LinkError, SlotValues, answers};
 use crate::run_context::RunContext;
 use crate::slots::{Given, Slots};
+use crate::waits;
 
-/// How long what was seen is trusted.
+/// How long the result is trusted.
 const GOOD_FOR: Duration = Duration::from_secs(10);
-/// How long the look at a host may take: each step is looked at alone afterwards.
+/// Time limit for each host; without a result, each step is observed in its turn.
 const LIMIT: Duration = Duration::from_secs(60);
 /// How long a check from inside a pod is remembered.
 const REMEMBERED: Duration = Duration::from_secs(24 * 60 * 60);
 
-/// What was seen of the hosts, and what the run has changed since.
+/// The result of observing the hosts, and the changes since.
 pub(crate) struct SurveyCache {
     holding: BTreeSet<StepId>,
     at: Instant,
-    /// Counts the beginnings and ends of changes.
+    /// Number of starts and ends of changes.
     changes: AtomicUsize,
-    /// Changes when the first check of a pod's network began.
+    /// Value of `changes` when the first check of a pod's network started.
     before_check: AtomicUsize,
-    /// The last check from inside a pod, after which nothing has happened to any host.
+    /// Whether the last check from inside a pod is remembered and no host has changed since.
     remembered: bool,
 }
 
-/// The last time that the networks of pods were seen to work from inside.
+/// The last successful check of the pod networks from inside pods.
 #[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 struct Checked {
-    /// Digest of the probes and of the hosts they ran on.
+    /// Digest of the probes and of their hosts.
     probes: Digest,
-    /// What each host had been through.
+    /// [`Survey::past`] of each host.
     past: BTreeMap<String, String>,
     /// Milliseconds since 1970.
     at_ms: u64,
@@ -61,17 +63,17 @@ impl SurveyCache {
         }
     }
 
-    /// Looks at all hosts. A host that does not answer has nothing that holds: its steps will tell. One that answers for
-    /// other hosts is an error.
+    /// Observes all hosts. On a host that does not answer no step counts as satisfied; its steps report the error. A
+    /// host that answers for other hosts is an error.
     pub(crate) async fn look(attempt: &RunContext<'_>, slots: &Slots<'_>) -> Result<Self, LinkError> {
         let at = Instant::now();
         let surveys = surveys(attempt, Some(slots)).await?;
         let mut holding: BTreeSet<StepId> = surveys.values().flat_map(|survey| survey.holding.clone()).collect();
-        // Where anything will be done, pods are asked from: the check need not come after it.
+        // If anything has to be done, the pod networks are checked from inside pods after it.
         let all_hold = attempt.plan.steps.iter().all(|step| holding.contains(&step.id));
         let remembered = all_hold && surveys.len() == attempt.links.len() && remembers(attempt, &surveys);
         if !remembered {
-            // They were asked from the host only.
+            // They were only checked from the host.
             for step in network_checks(attempt.plan) {
                 holding.remove(&step.id);
             }
@@ -79,13 +81,13 @@ impl SurveyCache {
         Ok(Self { holding, at, remembered, ..Self::nothing() })
     }
 
-    /// Whether a step was seen to hold, and nothing was changed since.
+    /// Whether a step was observed as satisfied, and nothing was changed since.
     pub(crate) fn holds(&self, step: &Step) -> bool {
         self.changes.load(Ordering::SeqCst) == 0 && self.at.elapsed() < GOOD_FOR && self.holding.contains(&step.id)
     }
 
-    /// The run is about to change something; it counts once more when the guard is dropped, since what was looked at in
-    /// between may have been seen before the change or after it.
+    /// The run is about to change something. It is counted again when the guard is dropped, since an observation in
+    /// between may be from before or after the change.
     pub(crate) fn changing(&self) -> Changing<'_> {
         self.change();
         Changing(self)
@@ -95,7 +97,7 @@ impl SurveyCache {
         self.changes.fetch_add(1, Ordering::SeqCst);
     }
 
-    /// A step begins that checks the network of pods from inside.
+    /// A step starts that checks the pod network from inside.
     pub(crate) fn begin(&self, step: &Step) {
         if is_network_check(step) {
             self.before_check.fetch_min(self.changes.load(Ordering::SeqCst), Ordering::SeqCst);
@@ -107,8 +109,8 @@ impl SurveyCache {
         self.before_check.load(Ordering::SeqCst) == self.changes.load(Ordering::SeqCst)
     }
 
-    /// After a run all of whose steps hold: what its check of the network was worth is kept for the next one, when nothing
-    /// was changed after it. What cannot be kept costs the next run a check.
+    /// After a successful run: stores its check of the network for the next run, if nothing was changed after it. If
+    /// storing fails, the next run only has to repeat the check.
     pub(crate) async fn remember(&self, attempt: &RunContext<'_>) {
         let Some(path) = attempt.options.remembered.as_deref().filter(|_| !self.remembered) else { return };
         if !self.checked_last() {
@@ -127,7 +129,7 @@ impl SurveyCache {
     }
 }
 
-/// While it lives, something is being changed.
+/// While it exists, something is being changed.
 pub(crate) struct Changing<'s>(&'s SurveyCache);
 
 impl Drop for Changing<'_> {
@@ -136,32 +138,36 @@ impl Drop for Changing<'_> {
     }
 }
 
-/// What every host answers that answers; without slots no step is asked about, and only what it has been through.
+/// The answers of all hosts that answer; without slots no step is observed, and only [`Survey::past`] is returned.
 async fn surveys(attempt: &RunContext<'_>, slots: Option<&Slots<'_>>) -> Result<BTreeMap<String, Survey>, LinkError> {
-    let looks = attempt.links.iter().map(|(host, link)| async move {
-        let mut steps = Vec::new();
-        let mut given = Given::default();
-        if let Some(slots) = slots {
-            for step in attempt.plan.steps.iter().filter(|step| step.host == *host) {
-                // A value that cannot be made is reported when its step runs.
-                if let Ok(own) = slots.kept(step).await {
-                    given.values.extend(own.values.iter().map(|(name, value)| (name.clone(), value.clone())));
-                    steps.push(step);
+    let looks = attempt.links.iter().map(|(host, link)| {
+        let look = async move {
+            let mut steps = Vec::new();
+            let mut given = Given::default();
+            if let Some(slots) = slots {
+                for step in attempt.plan.steps.iter().filter(|step| step.host == *host) {
+                    // A value that cannot be made is reported when its step runs.
+                    if let Ok(own) = slots.kept(step).await {
+                        given.values.extend(own.values.iter().map(|(name, value)| (name.clone(), value.clone())));
+                        steps.push(step);
+                    }
                 }
             }
-        }
-        let values: &SlotValues = &given.values;
-        let survey = tokio::time::timeout(LIMIT, link.survey(attempt.plan, &steps, values)).await;
-        match survey {
-            Ok(Ok(survey)) => Ok(Some((host.clone(), answers::surveyed(host, &steps, survey)?))),
-            Ok(Err(error @ LinkError::Untrusted { .. })) => Err(error),
-            Ok(Err(_)) | Err(_) => Ok(None),
-        }
+            let values: &SlotValues = &given.values;
+            let survey = tokio::time::timeout(LIMIT, link.survey(attempt.plan, &steps, values)).await;
+            match survey {
+                Ok(Ok(survey)) => Ok(Some((host.clone(), answers::surveyed(host, &steps, survey)?))),
+                Ok(Err(error @ LinkError::Untrusted { .. })) => Err(error),
+                Ok(Err(_)) | Err(_) => Ok(None),
+            }
+        };
+        (host.clone(), look)
     });
-    join_all(looks).await.into_iter().filter_map(Result::transpose).collect()
+    let ended = waits::of_hosts(attempt.events, "a comparison with the plan", looks).await;
+    ended.into_iter().filter_map(|(_, looked)| looked.transpose()).collect()
 }
 
-/// Whether the network was checked from inside a pod, and nothing has happened to any host since.
+/// Whether the network was checked from inside a pod, and no host has changed since.
 fn remembers(attempt: &RunContext<'_>, surveys: &BTreeMap<String, Survey>) -> bool {
     let read = |path: &Path| serde_json::from_slice::<Checked>(&std::fs::read(path).ok()?).ok();
     let checked = attempt.options.remembered.as_deref().and_then(read);
@@ -169,8 +175,8 @@ fn remembers(attempt: &RunContext<'_>, surveys: &BTreeMap<String, Survey>) -> bo
 }
 
 impl Checked {
-    /// Of the same questions, to the same hosts, to which nothing has happened, within a day. One from the future is of a
-    /// clock that was set back.
+    /// Whether it is for the same probes on the same hosts, which have not changed, and not older than a day. One from
+    /// the future is ignored: the clock was set back.
     fn is_good(&self, probes: Option<Digest>, past: &BTreeMap<String, String>, now_ms: u64) -> bool {
         let age = now_ms.checked_sub(self.at_ms).map(Duration::from_millis);
         age.is_some_and(|age| age < REMEMBERED) && Some(self.probes) == probes && self.past == *past
@@ -189,7 +195,7 @@ fn network_checks(plan: &Plan) -> impl Iterator<Item = &Step> {
     plan.steps.iter().filter(|step| is_network_check(step))
 }
 
-/// What is asked, and where; none when a plan asks nothing.
+/// The probes and their hosts; none if the plan has none.
 fn probes(plan: &Plan) -> Option<Digest> {
     let asked: Vec<_> = network_checks(plan).map(|step| (&step.host, &step.probe)).collect();
     (!asked.is_empty()).then(|| serde_json::to_vec(&asked).ok().map(Digest::of)).flatten()
@@ -229,7 +235,7 @@ mod tests {
     }
 
     #[test]
-    fn a_check_that_a_change_came_after_or_that_ran_beside_one_is_worth_nothing() {
+    fn a_network_check_before_or_during_a_change_is_not_remembered() {
         let seen = SurveyCache::nothing();
         assert!(!seen.checked_last(), "there was none");
         seen.change();
@@ -242,7 +248,7 @@ mod tests {
     }
 
     #[test]
-    fn a_check_that_ran_while_a_change_was_given_up_is_worth_nothing() {
+    fn a_network_check_during_an_abandoned_change_is_not_remembered() {
         let seen = SurveyCache::nothing();
         let changing = seen.changing();
         seen.begin(&check());
@@ -251,7 +257,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_seen_holds_until_the_first_change() {
+    fn the_survey_is_trusted_until_the_first_change() {
         let step = check();
         let seen = SurveyCache { holding: BTreeSet::from([step.id.clone()]), ..SurveyCache::nothing() };
         assert!(seen.holds(&step));

@@ -1,67 +1,67 @@
-//! What may follow what in a journal: the two tables are the whole law, anything else is an error.
+//! Allowed orders of journal records: two tables; anything else is an error.
 
 use serde::Serialize;
 
 use crate::record::{Ended, Record, Scope, UndoEnd};
 
-/// Where a run is.
+/// The state of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub enum RunState {
     /// Nothing was written yet.
     #[default]
     New,
-    /// An attempt is continuing, or died.
+    /// An attempt is running, or has crashed.
     Running,
     /// The operator interrupted it.
     Interrupted,
-    /// A step failed, and what was done is still there.
+    /// A step failed, and the changes were kept.
     Failed,
-    /// Every step holds.
+    /// Every step succeeded.
     Succeeded,
-    /// Every step holds but those of the hosts that were left out.
+    /// Every step succeeded, except those of hosts that were left out.
     Partial,
-    /// It is being rolled back, or the program died while it was.
+    /// It is being rolled back, or the program crashed during the rollback.
     RollingBack,
-    /// Everything it had changed is as it was before.
+    /// Everything that it has changed was restored.
     RolledBack,
-    /// It could not be rolled back whole; what was rolled back stays so.
+    /// The rollback is incomplete; steps that were rolled back stay so.
     Stuck,
 }
 
 impl RunState {
-    /// Whether `resume` carries the plan on.
+    /// Whether `resume` continues the plan.
     pub const fn goes_forward(self) -> bool {
         matches!(self, Self::New | Self::Running | Self::Interrupted | Self::Failed | Self::Partial)
     }
 
-    /// Whether `resume` continues with rolling back.
+    /// Whether `resume` continues the rollback.
     pub const fn goes_back(self) -> bool {
         matches!(self, Self::RollingBack | Self::Stuck)
     }
 
-    /// Whether there may be something that `rollback` rolls back.
+    /// Whether `rollback` may have something to do.
     pub const fn can_be_rolled_back(self) -> bool {
         !matches!(self, Self::New | Self::RolledBack)
     }
 }
 
-/// Where a step is in the current attempt.
+/// The state of a step in the current attempt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub enum StepState {
-    /// Not looked at in this attempt.
+    /// Not observed in this attempt.
     #[default]
     Waiting,
-    /// Its before-state is written down; it may be half changed.
+    /// Its before-state is journalled; it may be half changed.
     Prepared,
-    /// Held without a change in this attempt.
+    /// Satisfied without a change in this attempt.
     Satisfied,
-    /// Changed and seen to hold.
+    /// Changed, and satisfied now.
     Done,
-    /// Failed after its tries.
+    /// Failed after all attempts.
     Failed,
-    /// A step it needs failed, or its host is left out.
+    /// A step that it depends on failed, or its host was left out.
     Blocked,
     /// Changed, and rolled back.
     Undone,
@@ -100,7 +100,7 @@ const RUN_TABLE: [(RunState, RunVerb, RunState); 23] = [
     (RunState::Running, RunVerb::Succeed, RunState::Succeeded),
     (RunState::Running, RunVerb::LeaveOut, RunState::Partial),
     (RunState::Running, RunVerb::Fail, RunState::Failed),
-    // A crash leaves `Running` behind.
+    // A crash leaves `Running`.
     (RunState::Running, RunVerb::Resume, RunState::Running),
     (RunState::Interrupted, RunVerb::Resume, RunState::Running),
     (RunState::Failed, RunVerb::Resume, RunState::Running),
@@ -117,7 +117,7 @@ const RUN_TABLE: [(RunState, RunVerb, RunState); 23] = [
     (RunState::RollingBack, RunVerb::UndoStep, RunState::RollingBack),
     (RunState::RollingBack, RunVerb::RolledBack, RunState::RolledBack),
     (RunState::RollingBack, RunVerb::Stick, RunState::Stuck),
-    // Interrupted or dead in the middle, or stuck and fixed: it continues.
+    // After an interruption, a crash, or a fix of what was stuck, it continues.
     (RunState::RollingBack, RunVerb::Interrupt, RunState::RollingBack),
     (RunState::RollingBack, RunVerb::UndoRun, RunState::RollingBack),
     (RunState::Stuck, RunVerb::UndoRun, RunState::RollingBack),
@@ -130,7 +130,7 @@ const STEP_TABLE: [(StepState, StepVerb, StepState); 12] = [
     (StepState::Waiting, StepVerb::Block, StepState::Blocked),
     (StepState::Prepared, StepVerb::Finish, StepState::Done),
     (StepState::Prepared, StepVerb::Fail, StepState::Failed),
-    // Whatever became of it in this attempt, an earlier one may have changed something.
+    // Whatever its state in this attempt, an earlier attempt may have changed something.
     (StepState::Waiting, StepVerb::Undo, StepState::Undone),
     (StepState::Prepared, StepVerb::Undo, StepState::Undone),
     (StepState::Satisfied, StepVerb::Undo, StepState::Undone),
@@ -163,12 +163,12 @@ impl RunVerb {
     }
 }
 
-/// The state of a run after a record, or none when it cannot follow.
+/// The state of a run after a record; none if the record is not allowed.
 pub(crate) fn run_after(state: RunState, verb: RunVerb) -> Option<RunState> {
     RUN_TABLE.iter().find(|(from, v, _)| *from == state && *v == verb).map(|(.., to)| *to)
 }
 
-/// The state of a step after a record, or none when it cannot follow.
+/// The state of a step after a record; none if the record is not allowed.
 pub(crate) fn step_after(state: StepState, verb: StepVerb) -> Option<StepState> {
     STEP_TABLE.iter().find(|(from, v, _)| *from == state && *v == verb).map(|(.., to)| *to)
 }

@@ -1,11 +1,12 @@
-//! Rolls back what a run, or one host of it, has changed: three waves (services stop, data comes back, services start
-//! again), each over all steps in reverse order before the next begins.
+//! Rolls back what a run, or one host of it, has changed, in three waves: services stop, data is restored, services
+//! start again. Each wave covers all steps in reverse order before the next one starts.
 //!
-//! What is to be touched is journalled before anything is; every wave of every step is journalled when it is done, so a
-//! crash continues where it was. A step that cannot be rolled back holds up what it builds on and the waves that follow; the
-//! rest of the wave continues. Nothing is tried again by itself afterwards: the undo is stuck, and says so.
+//! The steps to change are journalled before anything is changed, and every wave of every step after it is done, so
+//! that a crash can be continued. A step that cannot be rolled back blocks the steps that it depends on, and the
+//! following waves; the rest of the wave continues. Nothing is retried automatically afterwards: the undo is stuck and
+//! reports that.
 //!
-//! A host that is not reached does the same, unless the operator has said to continue without such hosts.
+//! An unreachable host has the same effect, unless the operator allows the undo to continue without such hosts.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
@@ -18,6 +19,7 @@ use kubexm_spec::event::{EventKind, StepOutcome};
 use crate::execute::Outcome;
 use crate::journal::{Record, Scope, UndoEnd};
 use crate::link::{Change, LinkError};
+use crate::reach::Watch;
 use crate::run_context::RunContext;
 use crate::step_runner::{millis, pauses};
 use crate::undo_order::UndoOrder;
@@ -32,7 +34,7 @@ pub(crate) enum UndoResult {
     Interrupted,
 }
 
-/// How a wave over one step ended.
+/// How a wave of one step ended.
 enum StepUndo {
     Done,
     Failed { text: String, unreachable: bool },
@@ -40,7 +42,7 @@ enum StepUndo {
 }
 
 impl RunContext<'_> {
-    /// Takes the whole run back, or continues with it.
+    /// Rolls back the whole run, or continues doing so.
     pub(crate) async fn roll_back(&self, why: &str) -> Result<Outcome, EngineError> {
         let why = match &self.lock().replay().undo {
             Some(undo) => undo.why.clone(),
@@ -56,7 +58,7 @@ impl RunContext<'_> {
         }
     }
 
-    /// Rolls back what belongs to the scope.
+    /// Rolls back the steps in the scope.
     pub(crate) async fn undo(&self, scope: Scope, why: &str) -> Result<UndoResult, EngineError> {
         let dag = schedule::dag(self.plan)?;
         let taking = UndoScope::of(self.plan, &dag, self.lock().replay(), &scope);
@@ -91,7 +93,7 @@ impl RunContext<'_> {
         self.end_undo(scope, end)
     }
 
-    /// Rolls nothing of the scope back, and reports that.
+    /// Leaves the scope as it is, and reports that.
     pub(crate) fn leave(&self, scope: Scope, why: &str) -> Result<UndoResult, EngineError> {
         self.record(Record::UndoBegan { scope: scope.clone(), why: why.to_owned(), steps: Vec::new() })?;
         self.end_undo(scope, UndoEnd::Stuck { why: "it was in the cluster before this run".to_owned() })
@@ -113,7 +115,8 @@ impl RunContext<'_> {
         Ok(result)
     }
 
-    /// One wave, as parallel as the order and the plan's limits allow. Returns what failed, but for hosts that are left.
+    /// One wave, as parallel as the order and the plan's limits allow. Returns the failures, except those of hosts that
+    /// are left as they are.
     async fn undo_wave<'s>(
         &'s self,
         taking: &UndoScope,
@@ -124,6 +127,7 @@ impl RunContext<'_> {
         let mut failures = Vec::new();
         let mut unreachable: BTreeSet<&str> = BTreeSet::new();
         let mut running = FuturesUnordered::new();
+        let mut watch = Watch::new();
         loop {
             while !self.options.cancel.is_cancelled()
                 && let Some(index) = order.take(|host| !unreachable.contains(host))
@@ -131,7 +135,12 @@ impl RunContext<'_> {
                 let step = taking.step(index, self.plan);
                 running.push(async move { (index, self.undo_step(step, wave).await) });
             }
-            let Some((index, ended)) = running.next().await else { return Ok(failures) };
+            let done = tokio::select! {
+                biased;
+                never = watch.report(self) => match never {},
+                done = running.next() => done,
+            };
+            let Some((index, ended)) = done else { return Ok(failures) };
             match ended? {
                 StepUndo::Done => order.done(index),
                 StepUndo::Interrupted => order.failed(index),
@@ -151,7 +160,7 @@ impl RunContext<'_> {
         }
     }
 
-    /// One step in one wave, with its tries.
+    /// One step in one wave, with its attempts.
     async fn undo_step(&self, step: &Step, wave: Wave) -> Result<StepUndo, EngineError> {
         let link = self.link(step)?;
         let (run, story) = {
@@ -199,7 +208,7 @@ impl RunContext<'_> {
     }
 }
 
-/// What is reported about hosts that were left as they are.
+/// The report about hosts that were left as they are.
 fn left_alone(left: &BTreeMap<&str, String>) -> String {
     let hosts: Vec<&str> = left.keys().copied().collect();
     let (are, they) = if hosts.len() == 1 { ("is", "it answers") } else { ("are", "they answer") };

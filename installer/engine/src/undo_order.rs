@@ -1,4 +1,4 @@
-//! Which step may be rolled back next: the DAG of a plan walked from its end, over the steps that changed something.
+//! Decides which step may be rolled back next: the DAG of a plan in reverse, limited to steps that changed something.
 //! Pure.
 
 use kubexm_plan::Plan;
@@ -11,19 +11,19 @@ use crate::schedule::{Dag, Room};
 pub(crate) struct UndoOrder<'a> {
     plan: &'a Plan,
     dag: &'a Dag,
-    /// Whether there is something to do for a step in this wave that was not taken yet.
+    /// Whether a step still has to be rolled back in this wave and was not taken yet.
     member: Vec<bool>,
-    /// How many later steps are still to be passed.
+    /// How many later steps are still unfinished.
     later: Vec<usize>,
-    /// May be rolled back now, by position.
+    /// Steps that may be rolled back now, by position.
     ready: Vec<usize>,
     room: Room<'a>,
     open: usize,
 }
 
 impl<'a> UndoOrder<'a> {
-    /// A wave over these steps. The others only hold the order together: what comes after them comes back before what
-    /// they come after.
+    /// A wave over these steps. The other steps only keep the order: steps that depend on them are rolled back before
+    /// the steps that they depend on.
     pub(crate) fn over(plan: &'a Plan, dag: &'a Dag, members: &[usize]) -> Self {
         let mut member = vec![false; plan.steps.len()];
         members.iter().for_each(|&index| member[index] = true);
@@ -34,7 +34,7 @@ impl<'a> UndoOrder<'a> {
         all
     }
 
-    /// Steps behind which nothing is left.
+    /// Marks steps without unfinished later steps.
     fn reach(&mut self, mut reached: Vec<usize>) {
         while let Some(index) = reached.pop() {
             if self.member[index] {
@@ -58,7 +58,7 @@ impl<'a> UndoOrder<'a> {
             .collect()
     }
 
-    /// Takes the next one, the last of the plan first, on a host that `may` be worked with.
+    /// Takes the next step, the last of the plan first, on a host that `may` be used.
     pub(crate) fn take(&mut self, may: impl Fn(&str) -> bool) -> Option<usize> {
         let fits = |&index: &usize| {
             let host = &self.plan.steps[index].host;
@@ -71,7 +71,7 @@ impl<'a> UndoOrder<'a> {
         Some(index)
     }
 
-    /// It is rolled back in this wave.
+    /// A step was rolled back in this wave.
     pub(crate) fn done(&mut self, index: usize) {
         self.room.leave(&self.plan.steps[index].host);
         self.open -= 1;
@@ -79,12 +79,13 @@ impl<'a> UndoOrder<'a> {
         self.reach(earlier);
     }
 
-    /// It could not be: what it builds on stays.
+    /// A step could not be rolled back: the steps that it depends on are left.
     pub(crate) fn failed(&mut self, index: usize) {
         self.room.leave(&self.plan.steps[index].host);
     }
 
-    /// It could not be, and its host is given up: nothing more is done there in this wave, and its steps hold nothing up.
+    /// A step could not be rolled back and its host is given up: nothing more is done there in this wave, and its steps
+    /// block nothing.
     pub(crate) fn give_up(&mut self, index: usize) {
         let host = &self.plan.steps[index].host;
         self.room.leave(host);
@@ -106,7 +107,7 @@ impl<'a> UndoOrder<'a> {
         }
     }
 
-    /// How many are not rolled back in this wave.
+    /// Number of steps that are not rolled back in this wave.
     pub(crate) fn open(&self) -> usize {
         self.open
     }

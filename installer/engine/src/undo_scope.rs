@@ -1,4 +1,4 @@
-//! What an undo goes over, and what stays. Pure.
+//! The steps that an undo covers, and those that are kept. Pure.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,20 +10,21 @@ use crate::journal::{Scope, UndoEnd};
 use crate::replay::Replay;
 use crate::schedule::Dag;
 
-/// The steps that are rolled back, by position.
+/// The steps to roll back, by position.
 pub(crate) struct UndoScope {
     steps: BTreeSet<usize>,
-    /// Those that are rolled back otherwise than their plan says.
+    /// Steps that are rolled back differently than in the plan.
     instead: BTreeMap<usize, Step>,
-    /// Changed, and never rolled back.
+    /// Changed steps that cannot be rolled back.
     irreversible: Vec<usize>,
-    /// What those build on: it stays, too.
+    /// Steps that those depend on, which are therefore kept.
     kept: BTreeSet<usize>,
 }
 
 impl UndoScope {
-    /// Everything of the scope that the run has changed, but what cannot be rolled back and all that this builds on.
-    /// What dies with a parent that is not rolled back here (this run did not change it) is restored like any other step.
+    /// Every step in the scope that the run has changed, except those that cannot be rolled back and their
+    /// dependencies. A step whose parent is not rolled back here (this run did not change it) is restored like any
+    /// other step.
     pub(crate) fn of(plan: &Plan, dag: &Dag, replay: &Replay, scope: &Scope) -> Self {
         let begun = match scope {
             Scope::Run => replay.undo.as_ref(),
@@ -65,13 +66,13 @@ impl UndoScope {
         self.steps.iter().map(|&i| plan.steps[i].id.clone()).collect()
     }
 
-    /// A step as it is rolled back.
+    /// The step, in the form in which it is rolled back.
     pub(crate) fn step<'s>(&'s self, index: usize, plan: &'s Plan) -> &'s Step {
         self.instead.get(&index).unwrap_or(&plan.steps[index])
     }
 
-    /// What is still to be done in a wave. A step with nothing of its own to restore is asked only in the last one,
-    /// so that its node's ledger has it as rolled back.
+    /// The steps that are still to be rolled back in a wave. A step with nothing of its own to restore is processed
+    /// only in the last wave, so that its node's ledger records it as rolled back.
     pub(crate) fn open_in(&self, wave: Wave, plan: &Plan, replay: &Replay) -> Vec<usize> {
         let acts = |index: usize| match self.step(index, plan).undo {
             Undo::RestoreBefore | Undo::Act { .. } => true,
@@ -81,7 +82,7 @@ impl UndoScope {
         self.steps.iter().copied().filter(|&index| acts(index) && open(index)).collect()
     }
 
-    /// The end of an undo in which nothing failed.
+    /// The result of an undo without failures.
     pub(crate) fn end(&self, plan: &Plan) -> UndoEnd {
         let Some(step) = self.irreversible.first().map(|&index| &plan.steps[index]) else { return UndoEnd::RolledBack };
         let Undo::Irreversible { why } = &step.undo else { return UndoEnd::RolledBack };

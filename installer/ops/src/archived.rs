@@ -1,4 +1,5 @@
-//! What archives hold, for the time of a process: one that was read for a look is not read again for the change.
+//! Contents of archives, cached for the duration of a process: an archive that was read while observing is not read
+//! again for the change.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -10,12 +11,13 @@ pub(crate) type Contents = BTreeMap<String, Digest>;
 
 /// By the digest of the archive. Shared by the clones of a [`crate::Machine`].
 ///
+/// It does not prove that the archive is unchanged: files are compared with the archive when they are written.
 /// It is no proof that the archive still holds it: who places files reads them, and compares.
 #[derive(Debug, Default)]
 pub(crate) struct Archived(Mutex<BTreeMap<Digest, Arc<Contents>>>);
 
 impl Archived {
-    /// What it held when it was read; `read` is how, where that was not yet.
+    /// The contents, from the cache or with `read`.
     pub(crate) fn contents<E>(
         &self,
         blob: Digest,

@@ -1,9 +1,9 @@
-//! Digests of large files that were read before, so that a look at a host need not read hundreds of megabytes of programs again.
+//! Cached digests of large files, so that observing a host does not read hundreds of megabytes of programs again.
 //!
-//! A note is taken by every look that reads a file, and trusted only by a survey, of exactly the same file: path,
-//! device, inode, size, mode, owner and both times, of which that of the last change of content or metadata (ctime) is
-//! set by the kernel alone and cannot be set back by who writes the file. It lies below /run: after a boot everything
-//! is read anew, and after a day too, since a disk may rot without a trace. Before anything is changed, files are read.
+//! Every observation that reads a file writes an entry; only a survey uses one, and only for exactly the same file:
+//! path, device, inode, size, mode, owner and both times. The time of the last change of content or metadata (ctime) is
+//! set only by the kernel, so writers of the file cannot set it back. The cache is below /run: after a boot everything
+//! is read again, and also after a day, since a disk may silently corrupt data. Before a change, files are always read.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File, Metadata};
@@ -20,14 +20,14 @@ use crate::{OpError, fsio, paths};
 
 /// Files below this size in bytes are read each time.
 const LARGE: u64 = 64 << 10;
-/// How long a note is trusted.
+/// How long an entry is valid.
 const TRUSTED: Duration = Duration::from_secs(24 * 60 * 60);
-/// The kernel's clock for ctime stands still for up to 10 ms (HZ=100), and some file systems know whole seconds only: a file
-/// that was changed within so long before it was read may have been changed again without a new ctime.
+/// The kernel's ctime clock advances only every 10 ms (HZ=100), and some file systems have a resolution of a second: a
+/// file that was changed so shortly before it was read may have been changed again without a new ctime.
 const TICK: Duration = Duration::from_millis(50);
 const WHOLE_SECONDS: Duration = Duration::from_secs(3);
 
-/// A file as it was when it was read, and what it held.
+/// A file's metadata and digest when it was read.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 struct Note {
@@ -37,7 +37,7 @@ struct Note {
     read_ms: u64,
 }
 
-/// What changes whenever a file is written to, replaced or touched.
+/// Metadata that changes whenever a file is written, replaced or touched.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 struct Identity {
@@ -67,7 +67,7 @@ impl Identity {
         }
     }
 
-    /// Whether a write from `now` on would surely show in the times.
+    /// Whether a write from `now` on certainly changes the times.
     fn is_settled(&self, now: Duration) -> bool {
         let (seconds, nanoseconds) = self.changed;
         let (Ok(seconds), Ok(nanoseconds)) = (u64::try_from(seconds), u32::try_from(nanoseconds)) else { return false };
@@ -76,7 +76,7 @@ impl Identity {
     }
 }
 
-/// The notes of a machine. Shared by the clones of a [`crate::Machine`].
+/// The cache of a machine. Shared by the clones of a [`crate::Machine`].
 #[derive(Debug)]
 pub(crate) struct DigestCache {
     path: PathBuf,
@@ -90,13 +90,13 @@ struct Notes {
 }
 
 impl DigestCache {
-    /// Those of the machine with this root; read when they are first asked for.
+    /// The cache of the machine with this root; read on first use.
     pub(crate) fn below(root: &Path) -> Self {
         Self { path: root.join(paths::DIGESTS.trim_start_matches('/')), notes: Mutex::default() }
     }
 
-    /// The digest of a file: as noted, when that may be trusted, else read and noted.
-    /// With the metadata of the file itself that was read.
+    /// The digest of a file, from a valid entry if `trust` is set, else by reading it, with the metadata of the same
+    /// open file.
     pub(crate) fn digest(&self, path: &Path, trust: bool) -> Result<(Digest, Metadata), OpError> {
         let mut file = fsio::open_plain(path).map_err(OpError::path("open", path))?;
         let look = |file: &File| file.metadata().map_err(OpError::path("look at", path));
@@ -120,7 +120,7 @@ impl DigestCache {
         Ok((digest, found))
     }
 
-    /// Brings new notes to the disk. One that is lost costs a reading.
+    /// Writes new entries to disk. If that fails, the files are only read again.
     pub(crate) fn save(&self) {
         let mut notes = self.notes();
         let Some(notes) = notes.as_mut().filter(|notes| notes.unsaved) else { return };
@@ -139,7 +139,7 @@ impl DigestCache {
         file.persist(&self.path).map(drop).map_err(|error| error.error)
     }
 
-    /// The notes, read from the disk the first time. What another user could have written is none.
+    /// The entries, read from disk on first use. A file that another user could have written is ignored.
     fn notes(&self) -> MutexGuard<'_, Option<Notes>> {
         let mut notes = self.notes.lock().unwrap_or_else(PoisonError::into_inner);
         if notes.is_none() {
@@ -155,7 +155,7 @@ impl DigestCache {
     }
 }
 
-/// A note from the future is of a clock that was set back since: not to be trusted.
+/// An entry from the future is invalid: the clock was set back.
 fn is_fresh(note: &Note, now: Duration) -> bool {
     now.checked_sub(Duration::from_millis(note.read_ms)).is_some_and(|age| age < TRUSTED)
 }
@@ -174,7 +174,7 @@ mod tests {
 
     use super::*;
 
-    /// A file that was written long enough ago to be noted.
+    /// Creates a file that is old enough to be cached.
     fn program(folder: &Path, bytes: &[u8]) -> PathBuf {
         let path = folder.join("program");
         fs::write(&path, bytes).unwrap();
@@ -188,12 +188,12 @@ mod tests {
         vec![byte; 100 << 10]
     }
 
-    /// What a survey of another run would take the file for.
+    /// The digest that another run's survey uses.
     fn trusted(folder: &Path, path: &Path) -> Digest {
         DigestCache::below(folder).digest(path, true).unwrap().0
     }
 
-    /// Makes the note say something else of the file, so that a belief in it is seen.
+    /// Changes the digest in the entry, to detect its use.
     fn forge(folder: &Path, digest: Digest) {
         let recorded = DigestCache::below(folder);
         recorded.notes().as_mut().unwrap().by_path.values_mut().for_each(|note| note.digest = digest);
@@ -222,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn only_a_survey_trusts_a_note_and_only_of_the_very_file_for_a_day() {
+    fn only_surveys_use_cached_digests_of_the_same_file_and_for_a_day() {
         let folder = tempfile::tempdir().unwrap();
         let path = program(folder.path(), &large(1));
         let recorded = DigestCache::below(folder.path());
@@ -245,7 +245,7 @@ mod tests {
     }
 
     #[test]
-    fn notes_that_others_may_write_to_are_none() {
+    fn cache_entries_that_others_may_write_to_are_ignored() {
         let folder = tempfile::tempdir().unwrap();
         let path = program(folder.path(), &large(1));
         let recorded = DigestCache::below(folder.path());
@@ -257,7 +257,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_was_just_written_is_not_noted() {
+    fn the_digest_of_a_just_written_file_is_not_cached() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("program");
         fs::write(&path, large(1)).unwrap();

@@ -1,10 +1,11 @@
-//! Folders opened one component after the other, so that no link of another user leads root elsewhere.
+//! Folders opened component by component, so that another user's link cannot redirect root.
 //!
-//! Below a folder that another user may write to, every name may become a link at any moment: what was looked at by path
-//! is not what the next system call on that path changes. A [`DirFd`] is a descriptor; everything is done relative to it.
+//! Below a folder that another user can write to, any name may become a link at any moment: a path that was checked is
+//! not necessarily what the next system call on that path changes. A [`DirFd`] is a descriptor, and all operations are
+//! relative to it.
 //!
-//! Links are followed only where nobody but root can have put them: in a folder that root owns and others cannot write
-//! to, with only such folders before it. That is where administrators and distributions have theirs (`/var/run`, a
+//! Links are followed only in folders that are owned by root, not writable by others, and reached only through such
+//! folders: there only root can have created them. Administrators and distributions place theirs there (`/var/run`, a
 //! `/var/lib/containerd` on another disk).
 
 use std::collections::VecDeque;
@@ -19,9 +20,9 @@ use rustix::fs::{AtFlags, CWD, FileType, Gid, Mode, OFlags, Stat, Uid};
 
 use crate::OpError;
 
-/// As many links as the kernel follows in one path (MAXSYMLINKS).
+/// The kernel's limit of links in one path (MAXSYMLINKS).
 const MOST_LINKS: usize = 40;
-/// Mode of folders that are made on the way.
+/// Mode of folders that are created.
 const MADE: u32 = 0o755;
 
 /// An open folder.
@@ -33,30 +34,30 @@ pub(crate) struct DirFd {
 }
 
 impl DirFd {
-    /// Opens a folder that is there.
+    /// Opens an existing folder.
     pub(crate) fn open(path: &Path) -> Result<Self, OpError> {
         Walk::to(path, false)
     }
 
-    /// Opens a folder; it and its parents are made where they are missing, 0755 whatever the umask of a hardened host:
-    /// services of other users read there.
+    /// Opens a folder; missing parents are created with mode 0755 whatever the umask is, since services of other users
+    /// read there.
     pub(crate) fn make(path: &Path) -> Result<Self, OpError> {
         Walk::to(path, true)
     }
 
-    /// The folder of a path, which must be there, and the path's last component.
+    /// The existing folder of a path, and the path's last component.
     pub(crate) fn of(path: &Path) -> Result<(Self, &OsStr), OpError> {
         let (folder, name) = split(path)?;
         Ok((Self::open(folder)?, name))
     }
 
-    /// As [`DirFd::of`], and makes the folder.
+    /// As [`DirFd::of`], but creates the folder.
     pub(crate) fn made_for(path: &Path) -> Result<(Self, &OsStr), OpError> {
         let (folder, name) = split(path)?;
         Ok((Self::make(folder)?, name))
     }
 
-    /// Opens or makes a folder in this one. It is given to its owner only when it was made here.
+    /// Opens or creates a folder in this one. It gets the owner only if it was created here.
     pub(crate) fn child(&self, name: &str, mode: u32, owner: (u32, u32)) -> Result<Self, OpError> {
         let path = self.path.join(name);
         let made = match rustix::fs::mkdirat(&self.fd, name, Mode::from_raw_mode(0o700)) {
@@ -70,8 +71,8 @@ impl DirFd {
         let fd = open_folder(&self.fd, OsStr::new(name)).map_err(OpError::path("open the folder", &path))?;
         let child = Self { fd, path };
         if made {
-            // Whoever may write to this folder may have put another one there meanwhile: one with something in it is not
-            // the one that was made, and is not given away.
+            // Somebody who can write to this folder may have replaced the new one meanwhile: one that is not empty is
+            // not ours, and its owner is not changed.
             let empty = child.names()?.is_empty();
             let ours = child.stat()?.st_uid == rustix::process::geteuid().as_raw();
             if !(empty && ours) {
@@ -90,7 +91,7 @@ impl DirFd {
         &self.path
     }
 
-    /// A new file of this process, 0600, under a name that nothing had. It goes with the guard unless it is renamed.
+    /// A new file with mode 0600 and an unused name. It is deleted with the guard unless it is renamed.
     pub(crate) fn temporary(&self) -> Result<Temporary<'_>, OpError> {
         let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let (fd, name) = self
@@ -99,7 +100,7 @@ impl DirFd {
         Ok(Temporary { folder: self, name, file: File::from(fd), kept: false })
     }
 
-    /// Puts a symbolic link into place by rename.
+    /// Creates a symbolic link atomically, by rename.
     pub(crate) fn put_link(&self, target: &str, name: &OsStr) -> Result<(), OpError> {
         let place = || self.path.join(name);
         let ((), temporary) = self
@@ -127,7 +128,7 @@ impl DirFd {
         Ok(rustix::fs::unlinkat(&self.fd, name, AtFlags::REMOVEDIR)?)
     }
 
-    /// Makes a folder of this process alone.
+    /// Creates a folder with mode 0700.
     pub(crate) fn make_private(&self, name: &OsStr) -> io::Result<()> {
         Ok(rustix::fs::mkdirat(&self.fd, name, Mode::from_raw_mode(0o700))?)
     }
@@ -137,7 +138,7 @@ impl DirFd {
         set_access(&self.fd, mode, owner, &self.path)
     }
 
-    /// Makes what happened to the entries last.
+    /// Syncs the folder, so that changes of its entries survive a crash.
     pub(crate) fn sync(&self) -> Result<(), OpError> {
         rustix::fs::fsync(&self.fd).map_err(|error| OpError::path("sync", &self.path)(error.into()))
     }
@@ -146,13 +147,13 @@ impl DirFd {
         rustix::fs::fstat(&self.fd).map_err(|error| OpError::path("look at", &self.path)(error.into()))
     }
 
-    /// Where an entry leads, when it is a link.
+    /// The target of an entry, if it is a link.
     fn link(&self, name: &OsStr) -> Option<PathBuf> {
         let target = rustix::fs::readlinkat(&self.fd, name, Vec::new()).ok()?;
         Some(PathBuf::from(OsString::from_vec(target.into_bytes())))
     }
 
-    /// Names of what is in it, sorted.
+    /// Names of its entries, sorted.
     pub(crate) fn names(&self) -> Result<Vec<OsString>, OpError> {
         let list = || -> io::Result<Vec<OsString>> {
             let mut names = Vec::new();
@@ -169,12 +170,12 @@ impl DirFd {
         list().map_err(OpError::path("list", &self.path))
     }
 
-    /// A folder in this one; none when it is something else, a link among them, or gone.
+    /// A folder in this one; none if it is missing or something else, for example a link.
     pub(crate) fn inner(&self, name: &OsStr) -> Result<Option<Self>, OpError> {
         let path = self.path.join(name);
         match open_folder(&self.fd, name) {
             Ok(fd) => Ok(Some(Self { fd, path })),
-            // A link gives one of the first two, by the kernel's version.
+            // A link causes one of the first two errors, depending on the kernel's version.
             Err(error)
                 if [rustix::io::Errno::NOTDIR, rustix::io::Errno::LOOP, rustix::io::Errno::NOENT]
                     .iter()
@@ -186,16 +187,16 @@ impl DirFd {
         }
     }
 
-    /// Which file system it lies on.
+    /// The device of its file system.
     pub(crate) fn device(&self) -> Result<u64, OpError> {
         Ok(self.stat()?.st_dev)
     }
 
-    /// Makes something under a name of its own; tries again when the name is taken.
+    /// Creates something with a random name; tries again if the name exists.
     fn unused<T>(&self, mut make: impl FnMut(&OsStr) -> rustix::io::Result<T>) -> io::Result<(T, OsString)> {
         use std::hash::{BuildHasher, RandomState};
         for attempt in 0..100_u32 {
-            // Keys of a RandomState come from the system's random numbers.
+            // The keys of a RandomState are from the system's random numbers.
             let name = OsString::from(format!(".kubexm-{:016x}", RandomState::new().hash_one(attempt)));
             match make(&name) {
                 Err(error) if error == rustix::io::Errno::EXIST => {}
@@ -206,7 +207,7 @@ impl DirFd {
     }
 }
 
-/// A file that is being written, beside the one that it will replace.
+/// A temporary file next to the one that it will replace.
 #[derive(Debug)]
 pub(crate) struct Temporary<'f> {
     folder: &'f DirFd,
@@ -216,8 +217,7 @@ pub(crate) struct Temporary<'f> {
 }
 
 impl Temporary<'_> {
-    /// Gives it its mode and owner, brings it to the disk and puts it into place. What is there is replaced, never
-    /// followed.
+    /// Sets mode and owner, syncs, and renames. An existing entry is replaced, never followed.
     pub(crate) fn put(mut self, name: &OsStr, mode: u32, owner: Option<(u32, u32)>) -> Result<(), OpError> {
         let place = self.folder.path.join(name);
         set_access(&self.file, mode, owner, &place)?;
@@ -266,11 +266,11 @@ fn is_a_link(link: &Path, target: &Path) -> OpError {
     ))
 }
 
-/// A path on its way to a folder.
+/// The resolution of a path to a folder.
 struct Walk {
     fd: OwnedFd,
     path: PathBuf,
-    /// Only root can have put what lies in the folders so far.
+    /// Whether only root can have created entries in the folders so far.
     trusted: bool,
     links: usize,
 }
@@ -304,7 +304,7 @@ impl Walk {
         Ok(Self { fd, path: PathBuf::from(start), trusted, links: 0 })
     }
 
-    /// Goes into a folder, or puts a link's target before the rest. None: there is nothing of that name.
+    /// Enters a folder, or puts a link's target before the remaining components. None if there is no such entry.
     fn enter(&mut self, name: &OsStr, rest: &mut VecDeque<OsString>) -> io::Result<Result<Option<()>, OpError>> {
         let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let fd = match rustix::fs::openat(&self.fd, name, flags, Mode::empty()) {
@@ -325,7 +325,8 @@ impl Walk {
                 if !(self.trusted && is_own(&stat) && self.is_closed()?) {
                     return Ok(Err(is_a_link(&self.path.join(name), &target)));
                 }
-                // What a link of /proc says is not always where it leads (`/proc/<pid>/root`): the kernel makes and follows them.
+                // The text of a link in /proc is not always its target (`/proc/<pid>/root`); the kernel creates and
+                // resolves these.
                 if rustix::fs::fstatfs(&self.fd)?.f_type == rustix::fs::PROC_SUPER_MAGIC {
                     let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
                     self.fd = rustix::fs::openat(&self.fd, name, flags, Mode::empty())?;
@@ -359,13 +360,14 @@ impl Walk {
         Ok(rustix::fs::fchmod(&fd, Mode::from_raw_mode(MADE))?)
     }
 
-    /// Whether only root may put entries into the folder. A sticky one does not keep out links that others move there.
+    /// Whether only root can create entries in the folder. The sticky bit does not prevent others from moving links
+    /// there.
     fn is_closed(&self) -> io::Result<bool> {
         Ok(rustix::fs::fstat(&self.fd)?.st_mode & 0o022 == 0)
     }
 }
 
-/// Names between the separators; `..` is one, as it is for the kernel.
+/// Components of a path; `..` is a component, as in the kernel.
 fn components(path: &Path) -> VecDeque<OsString> {
     let name = |component: Component<'_>| match component {
         Component::RootDir | Component::CurDir | Component::Prefix(_) => None,
@@ -374,12 +376,12 @@ fn components(path: &Path) -> VecDeque<OsString> {
     path.components().filter_map(name).collect()
 }
 
-/// Of root, or of who runs this where that is somebody else.
+/// Owned by root, or by the current user if that is not root.
 fn is_own(stat: &Stat) -> bool {
     stat.st_uid == 0 || stat.st_uid == rustix::process::geteuid().as_raw()
 }
 
-/// A folder of root in which no other user can replace what root has put there.
+/// Owned by root, and other users cannot replace root's entries in it.
 fn is_trusted(stat: &Stat) -> bool {
     is_own(stat) && (stat.st_mode & 0o022 == 0 || stat.st_mode & 0o1000 != 0)
 }

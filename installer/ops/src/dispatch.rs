@@ -1,11 +1,11 @@
-//! From an op to the implementation of its kind. The kinds are the list of [`kubexm_plan::each_op`].
+//! Dispatches an op to the implementation of its kind. The kinds are listed in [`kubexm_plan::each_op`].
 
 use kubexm_plan::{ObservedState, Op, each_op};
 
 use crate::fault::FaultPoint;
 use crate::{Converge, Machine, OpError, Wave};
 
-/// Looks at one op's state; changes nothing.
+/// Observes the state of one op; changes nothing.
 pub fn observe(op: &Op, machine: &Machine) -> Result<ObservedState, OpError> {
     fn with<C: Converge>(op: &C, machine: &Machine) -> Result<ObservedState, OpError> {
         let state = op.observe(machine)?;
@@ -16,18 +16,18 @@ pub fn observe(op: &Op, machine: &Machine) -> Result<ObservedState, OpError> {
     each_op!(op, kind => with(kind, machine))
 }
 
-/// Files whose bytes a converge would overwrite.
+/// Files whose content a converge would overwrite.
 pub(crate) fn overwrites(op: &Op, machine: &Machine) -> Vec<String> {
     each_op!(op, kind => Converge::overwrites(kind, machine))
 }
 
-/// Puts the bytes that a converge would overwrite into the node's ledger.
+/// Saves the content that a converge would overwrite in the node's ledger.
 pub fn keep(op: &Op, machine: &Machine) -> Result<(), OpError> {
     let ledger = machine.ledger();
     overwrites(op, machine).iter().try_for_each(|path| ledger.keep(&machine.path(path)).map(drop))
 }
 
-/// Makes it so. [`keep`] must have been called before, or there is no rollback.
+/// Establishes the desired state. [`keep`] must have been called before, otherwise there is no rollback.
 pub fn converge(op: &Op, machine: &Machine) -> Result<(), OpError> {
     let run = || each_op!(op, kind => Converge::converge(kind, machine));
     let Some(faults) = machine.faults() else { return run() };
@@ -37,7 +37,7 @@ pub fn converge(op: &Op, machine: &Machine) -> Result<(), OpError> {
     faults.strike(FaultPoint::After(number))
 }
 
-/// Makes it so as a part of another op, which faults are counted for.
+/// Converges as a part of another op; counted for injected faults.
 pub(crate) fn make(op: &Op, machine: &Machine) -> Result<(), OpError> {
     each_op!(op, kind => Converge::converge(kind, machine))
 }

@@ -1,10 +1,10 @@
-//! How every program of kubexm is found and what it is given.
+//! Lookup and environment of the programs that kubexm runs.
 
 use std::path::{Path, PathBuf};
 
 use crate::{OpError, paths};
 
-/// The fixed environment of every program: no proxies, no pager, no prompt, no restart of services behind our back.
+/// The fixed environment of every program: no proxies, pager, prompts, or automatic restart of services.
 pub(crate) fn environment() -> [(&'static str, &'static str); 9] {
     [
         ("PATH", paths::PATH),

@@ -23,16 +23,16 @@ pub enum OpError {
         program: String,
         /// Exit status.
         status: String,
-        /// The last lines it wrote.
+        /// The last lines of its output.
         stderr: String,
     },
-    /// What was recorded of an op cannot be used.
+    /// The recorded state of an op cannot be used.
     #[error(transparent)]
     State(#[from] kubexm_plan::StateError),
-    /// A fault that a test asked for.
+    /// A fault that a test has injected.
     #[error("injected fault: {0}")]
     Injected(String),
-    /// Anything else, in one sentence with the way to fix it.
+    /// Any other error, in one sentence with the fix.
     #[error("{0}")]
     Other(String),
 }
@@ -43,12 +43,12 @@ impl OpError {
         Self::Other(text.into())
     }
 
-    /// Turns an IO error on a path into ours; for `map_err`.
+    /// Converts an IO error on a path; for `map_err`.
     pub fn path(action: &'static str, path: impl AsRef<Path>) -> impl FnOnce(std::io::Error) -> Self {
         move |source| Self::Path { action, path: path.as_ref().display().to_string(), source }
     }
 
-    /// The error with everything that caused it, in one line: what a person needs who sees only this text.
+    /// The error with all of its causes, on one line.
     pub fn full(&self) -> String {
         let mut text = self.to_string();
         let mut cause = std::error::Error::source(self);

@@ -1,4 +1,4 @@
-//! What is worth having when something failed: collected before the undo, from our own parts alone, which log no secrets.
+//! Evidence after a failure: collected before the undo, only from kubexm's own components, which log no secrets.
 
 use std::fs;
 use std::io::{Read, Seek, SeekFrom};
@@ -12,16 +12,17 @@ use crate::system::Program;
 
 const JOURNALS: [&str; 2] = ["kubelet", "kubexm-depot"];
 const LINES: &str = "500";
-/// Whether a folder of logs is of what we install. What pods of users say is not ours to carry away, and may be anything.
+/// Whether a folder of logs belongs to a pod that kubexm installs. Logs of users' pods may contain anything and are not
+/// collected.
 fn is_ours(pod: &str) -> bool {
     let namespace = pod.split('_').next().unwrap_or_default();
     network::any().any(|network| network.namespaces.contains(&namespace))
 }
 
-/// Bytes of each pod log's end.
+/// The most bytes from the end of each pod log.
 const TAIL: u64 = 64 << 10;
 
-/// Text by file name. What cannot be obtained is left out: evidence never makes a failure worse.
+/// Text by file name. What cannot be read is left out, so that collecting evidence never causes another failure.
 pub fn collect(machine: &Machine) -> Vec<(String, String)> {
     let mut found = Vec::new();
     for unit in JOURNALS.into_iter().chain(runtime::INSTALLED.map(RuntimeTraits::service)) {
@@ -37,7 +38,7 @@ pub fn collect(machine: &Machine) -> Vec<(String, String)> {
     run(machine, &Program::new("ss").args(["-lntup"]).within(20), "sockets.txt", &mut found);
     run(machine, &Program::new("ip").args(["route", "show", "table", "all"]).within(20), "routes.txt", &mut found);
     run(machine, &Program::new("ip").args(["address", "show"]).within(20), "addresses.txt", &mut found);
-    // Both: of rules that iptables-legacy made, nft shows nothing.
+    // Both, since nft does not show the rules of iptables-legacy.
     run(machine, &Program::new("nft").args(["list", "ruleset"]).within(20), "nft.txt", &mut found);
     run(machine, &Program::new("iptables-save").within(20), "iptables.txt", &mut found);
     run(machine, &Program::new("ip6tables-save").within(20), "ip6tables.txt", &mut found);

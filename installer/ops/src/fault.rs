@@ -1,10 +1,10 @@
-//! Faults on demand: the laws fail every converge once before and once after it has changed the machine.
+//! Injected faults: the laws let every converge fail once before and once after it has changed the machine.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::OpError;
 
-/// Where a fault strikes. Converges of ops are counted from 1 over the life of a [`Faults`].
+/// Where to inject a fault. Converges of ops are counted from 1 over the life of a [`Faults`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FaultPoint {
     /// The n-th converge fails without having changed anything.
@@ -13,7 +13,7 @@ pub enum FaultPoint {
     After(u64),
 }
 
-/// Counts converges and fails at most one of them. Shared by the clones of a machine.
+/// Counts converges, and lets at most one fail. Shared by the clones of a machine.
 #[derive(Debug, Default)]
 pub struct Faults {
     point: Option<FaultPoint>,
@@ -21,17 +21,17 @@ pub struct Faults {
 }
 
 impl Faults {
-    /// Fails at this point, once.
+    /// Fails once, at this point.
     pub fn at(point: FaultPoint) -> Self {
         Self { point: Some(point), count: AtomicU64::new(0) }
     }
 
-    /// Never fails; [`Self::count`] then says how many converges a run has.
+    /// Never fails; [`Self::count`] then returns the number of converges.
     pub fn counting() -> Self {
         Self::default()
     }
 
-    /// Converges seen so far.
+    /// Number of converges so far.
     pub fn count(&self) -> u64 {
         self.count.load(Ordering::SeqCst)
     }

@@ -1,4 +1,4 @@
-//! What is in a folder that a service fills: how it is remembered, and how what came since is removed and nothing else.
+//! Content of a folder that a service fills: lists it, and removes only what was added since.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt;
@@ -9,21 +9,22 @@ use kubexm_plan::state_folders::MOVED;
 use crate::teardown::mounts;
 use crate::{Machine, OpError, fsio};
 
-/// Folders are listed with all that is in them up to this many entries.
+/// Folders with at most this many entries are listed recursively.
 const MOST_DEEP: usize = 256;
-/// And with what is right in them up to this many.
+/// Larger ones are listed non-recursively, up to this many entries.
 const MOST: usize = 65_536;
 /// A file system's own, in its root.
 const LOST_AND_FOUND: &str = "lost+found";
 
-/// Whether an entry is never listed, moved or removed: a file system's own, and what was moved aside in a mount point.
+/// Whether an entry is never listed, moved or removed: the file system's own, and content that was moved aside inside a
+/// mount point.
 pub(crate) fn always_stays(name: &str) -> bool {
     name == LOST_AND_FOUND || name.starts_with(MOVED)
 }
 
-/// What is in a folder, relative to it, in this order: a folder before what is in it, its name with a `/` at the end.
-/// A link or what is mounted below counts as one entry. Of a folder with more than 256 entries only those right in it,
-/// without a `/`; none of one with more than 65,536 of those, of what is no folder, and of what cannot be read.
+/// The content of a folder as relative paths; a folder has a trailing `/` and comes before its content. A link, or a
+/// mount below, is one entry. A folder with more than 256 entries is listed non-recursively and without the `/`; the
+/// result is none for more than 65,536 entries, for something that is not a folder, and if it cannot be read.
 pub(crate) fn list(machine: &Machine, path: &str) -> Option<Vec<String>> {
     let folder = machine.path(path);
     let device = fs::metadata(&folder).ok().filter(fs::Metadata::is_dir)?.dev();
@@ -36,7 +37,7 @@ pub(crate) fn list(machine: &Machine, path: &str) -> Option<Vec<String>> {
 fn list_into(folder: &Path, before: &str, device: Option<u64>, most: usize, found: &mut Vec<String>) -> Option<()> {
     let mut names = Vec::new();
     for entry in fs::read_dir(folder).ok()? {
-        // A name that JSON cannot hold would not be known again.
+        // A name that is not UTF-8 could not be recognised in JSON.
         let name = entry.ok()?.file_name().into_string().ok()?;
         if !always_stays(&name) {
             names.push(name);
@@ -63,8 +64,8 @@ fn list_into(folder: &Path, before: &str, device: Option<u64>, most: usize, foun
     Some(())
 }
 
-/// Removes what came into a folder since [`list`] gave `held`. All of it is looked at first: with something mounted
-/// among it nothing is removed.
+/// Removes the entries that were added since [`list`] returned `held`. They are all examined first: if one contains a
+/// mount, nothing is removed.
 pub(crate) fn remove_new(machine: &Machine, path: &str, held: &[String]) -> Result<(), OpError> {
     let folder = machine.path(path);
     if !folder.is_dir() {
@@ -75,7 +76,7 @@ pub(crate) fn remove_new(machine: &Machine, path: &str, held: &[String]) -> Resu
     let mounted = mounts::below(machine, path)?;
     let real = fs::canonicalize(&folder).map_err(OpError::path("look at", &folder))?;
     for entry in &came {
-        // mountinfo has names without links.
+        // mountinfo has resolved paths.
         let entry = entry.strip_prefix(&folder).map_or_else(|_| entry.clone(), |rest| real.join(rest));
         let named = mounts::named(machine, &entry);
         if let Some(mount) = mounted.iter().find(|mount| Path::new(&mount.point).starts_with(&named)) {
@@ -83,7 +84,7 @@ pub(crate) fn remove_new(machine: &Machine, path: &str, held: &[String]) -> Resu
         }
     }
     came.iter().try_for_each(|entry| match entry.is_symlink() {
-        // What it leads to did not come with it.
+        // Only the link is new, not its target.
         true => fsio::remove(entry),
         false => mounts::remove_tree(machine, &mounts::named(machine, entry)),
     })
@@ -106,14 +107,14 @@ fn find_new(folder: &Path, before: &str, held: &[String], came: &mut Vec<PathBuf
     Ok(())
 }
 
-/// Files in a folder at any depth, on its own file system, and the first few of them.
+/// Number of files in a folder at any depth, on its own file system, and the first few of them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Content {
     pub files: u64,
     pub first: Vec<String>,
 }
 
-/// Counts files up to `most`. Folders and empty hidden files hold no data; one that cannot be read counts as a file.
+/// Counts files up to `most`. Folders and empty hidden files do not count; an unreadable entry counts as a file.
 pub(crate) fn content(machine: &Machine, path: &str, most: u64) -> Content {
     let real = machine.path(path);
     let mut content = Content::default();

@@ -1,4 +1,4 @@
-//! Files as this crate reads and writes them: whole or not at all, and on the disk before we say so.
+//! File access of this crate: writes are atomic and synced.
 
 use std::ffi::OsStr;
 use std::fs::{self, File};
@@ -11,7 +11,7 @@ use kubexm_spec::digest::Hasher;
 use crate::OpError;
 use crate::dirfd::DirFd;
 
-/// The bytes of a file, none when it does not exist.
+/// The bytes of a file; none if it does not exist.
 pub(crate) fn read(path: &Path) -> Result<Option<Vec<u8>>, OpError> {
     match fs::read(path) {
         Ok(bytes) => Ok(Some(bytes)),
@@ -20,16 +20,16 @@ pub(crate) fn read(path: &Path) -> Result<Option<Vec<u8>>, OpError> {
     }
 }
 
-/// Where bytes that are not UTF-8 are kept in a text: characters for private use, that no file of a system has.
+/// Bytes that are not UTF-8 are mapped to private-use characters from here on, which no system file contains.
 const RAW: u32 = 0x10_F700;
 
-/// The text of a file, none when it does not exist. Bytes that are not UTF-8 come back with [`to_bytes`]: comments in
-/// /etc/hosts and paths in /etc/fstab may have any encoding, and are not ours to spoil.
+/// The text of a file; none if it does not exist. [`to_bytes`] restores bytes that are not UTF-8: comments in
+/// /etc/hosts and paths in /etc/fstab may have any encoding and must be preserved.
 pub(crate) fn read_text(path: &Path) -> Result<Option<String>, OpError> {
     Ok(read(path)?.map(|bytes| to_text(&bytes)))
 }
 
-/// The text of bytes that lie elsewhere, as [`read_text`] gives that of a file.
+/// Converts bytes to text in the same way as [`read_text`].
 pub(crate) fn to_text(bytes: &[u8]) -> String {
     let mut text = String::with_capacity(bytes.len());
     for chunk in bytes.utf8_chunks() {
@@ -39,7 +39,7 @@ pub(crate) fn to_text(bytes: &[u8]) -> String {
     text
 }
 
-/// The bytes of a text that was made from what [`read_text`] gave.
+/// Converts a text from [`read_text`] back to bytes.
 pub(crate) fn to_bytes(text: &str) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(text.len());
     for character in text.chars() {
@@ -57,7 +57,7 @@ pub(crate) fn digest(path: &Path) -> Result<Digest, OpError> {
     digest_of(&mut file).map_err(OpError::path("read", path))
 }
 
-/// The digest of what is left of a file.
+/// The digest of the rest of a file.
 pub(crate) fn digest_of(file: &mut File) -> std::io::Result<Digest> {
     let mut hasher = Hasher::default();
     let mut buffer = vec![0; 1 << 17];
@@ -70,11 +70,11 @@ pub(crate) fn digest_of(file: &mut File) -> std::io::Result<Digest> {
     }
 }
 
-/// Who owns a new file, and its permission bits.
+/// Owner and permission bits of a new file.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Access {
     pub mode: u32,
-    /// User and group; none leaves those of this process.
+    /// User and group; none for those of this process.
     pub owner: Option<(u32, u32)>,
 }
 
@@ -84,7 +84,7 @@ impl Access {
     }
 }
 
-/// Puts a file into a folder that is open: a temporary file, fsync, rename, fsync of the folder.
+/// Writes a file into an open folder: temporary file, fsync, rename, fsync of the folder.
 pub(crate) fn place_in(
     folder: &DirFd,
     name: &OsStr,
@@ -96,24 +96,24 @@ pub(crate) fn place_in(
     temporary.put(name, access.mode, access.owner)
 }
 
-/// Makes the folder that holds a path (0755) and returns it.
+/// Creates the folder of a path (0755) and returns it.
 pub(crate) fn make_parent(path: &Path) -> Result<std::path::PathBuf, OpError> {
     let folder = path.parent().unwrap_or(Path::new("/")).to_owned();
     make_folders(&folder)?;
     Ok(folder)
 }
 
-/// Makes a folder and its parents, 0755 whatever the umask of a hardened host: services of other users read there.
+/// Creates a folder and its parents with mode 0755 whatever the umask is, since services of other users read there.
 pub(crate) fn make_folders(folder: &Path) -> Result<(), OpError> {
     DirFd::make(folder).map(drop)
 }
 
-/// Makes what happened to a folder's entries last.
+/// Syncs a folder, so that changes of its entries survive a crash.
 pub(crate) fn sync_folder(folder: &Path) -> Result<(), OpError> {
     DirFd::open(folder)?.sync()
 }
 
-/// Removes a file or link; none there is fine.
+/// Removes a file or link, if it exists.
 pub(crate) fn remove(path: &Path) -> Result<(), OpError> {
     let Some((folder, name)) = there(DirFd::of(path))? else { return Ok(()) };
     match folder.unlink(name) {
@@ -123,7 +123,7 @@ pub(crate) fn remove(path: &Path) -> Result<(), OpError> {
     }
 }
 
-/// Removes an empty folder. None there is fine; false when something is in it.
+/// Removes an empty folder, if it exists; false if it is not empty.
 pub(crate) fn remove_folder(path: &Path) -> Result<bool, OpError> {
     let Some((folder, name)) = there(DirFd::of(path))? else { return Ok(true) };
     match folder.remove_folder(name) {
@@ -134,13 +134,13 @@ pub(crate) fn remove_folder(path: &Path) -> Result<bool, OpError> {
     }
 }
 
-/// Makes a folder that only root enters, in one that is there.
+/// Creates a folder with mode 0700 in an existing one.
 pub(crate) fn make_private_folder(path: &Path) -> Result<(), OpError> {
     let (folder, name) = DirFd::of(path)?;
     folder.make_private(name).map_err(OpError::path("make the folder", path))
 }
 
-/// Renames, within one file system, and brings it to the disk.
+/// Renames within one file system, and syncs.
 pub(crate) fn rename(from: &Path, to: &Path) -> Result<(), OpError> {
     let ((source, old), (target, new)) = (DirFd::of(from)?, DirFd::of(to)?);
     source.rename(old, &target, new).map_err(OpError::path("rename", from))?;
@@ -148,7 +148,7 @@ pub(crate) fn rename(from: &Path, to: &Path) -> Result<(), OpError> {
     target.sync()
 }
 
-/// None when what was to be opened is not there.
+/// None if the file to open does not exist.
 fn there<T>(opened: Result<T, OpError>) -> Result<Option<T>, OpError> {
     match opened {
         Err(OpError::Path { source, .. })
@@ -160,7 +160,7 @@ fn there<T>(opened: Result<T, OpError>) -> Result<Option<T>, OpError> {
     }
 }
 
-/// Opens a file for reading; a link is not followed, and a pipe in its place does not block.
+/// Opens a file for reading without following a link, or blocking on a pipe.
 pub(crate) fn open_plain(path: &Path) -> std::io::Result<File> {
     use std::os::unix::fs::OpenOptionsExt;
     let flags = rustix::fs::OFlags::NOFOLLOW | rustix::fs::OFlags::NONBLOCK;

@@ -1,14 +1,14 @@
-//! Images as `ctr images list` and `ctr images check` of containerd show them.
+//! Images in the output of `ctr images list` and `ctr images check` of containerd.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use kubexm_plan::op::{ImageLoaded, Listed, Loaded};
 use kubexm_spec::Digest;
 
-/// Labels that the CRI plugin and kubelet's image GC look at: managed by CRI, and pinned against GC.
+/// Labels for the CRI plugin and kubelet's image garbage collection: managed by CRI, and pinned.
 pub(crate) const LABELS: [&str; 2] = ["io.cri-containerd.image=managed", "io.cri-containerd.pinned=pinned"];
 
-/// Images that containerd has, asked for with two programs in all.
+/// Images of containerd, listed with two commands.
 #[derive(Debug)]
 pub(crate) struct ImageList {
     listed: BTreeMap<String, Listed>,
@@ -16,13 +16,13 @@ pub(crate) struct ImageList {
 }
 
 impl ImageList {
-    /// `listed` is what `ctr images list` prints, `complete` what `ctr images check --quiet` does.
+    /// `listed` is the output of `ctr images list`, `complete` that of `ctr images check --quiet`.
     pub(crate) fn parse(listed: &str, complete: &str) -> Self {
         let listed = listed.lines().filter_map(parse_line).map(|(name, image)| (name.to_owned(), image)).collect();
         Self { listed, complete: complete.lines().map(|line| line.trim().to_owned()).collect() }
     }
 
-    /// How the image of an op is.
+    /// The state of an op's image.
     pub(crate) fn of(&self, op: &ImageLoaded) -> Loaded {
         let (by_tag, by_digest) = (self.listed.get(&op.reference), self.listed.get(&by_digest(op)));
         let complete = by_tag.is_some() && self.complete.contains(&op.reference);

@@ -1,4 +1,4 @@
-//! kubectl with the admin kubeconfig; in a survey the API server is asked without it.
+//! kubectl with the admin kubeconfig; a survey sends requests to the API server directly.
 
 mod api;
 pub(crate) mod credentials;
@@ -8,7 +8,7 @@ use serde_json::Value;
 use crate::system::Program;
 use crate::{Machine, OpError, paths};
 
-/// Else kubectl leaves a cache in root's home.
+/// Otherwise kubectl would leave a cache in root's home.
 const CACHE: &str = "--cache-dir=/run/kubexm/kubectl";
 const API_SERVER: &str = "/etc/kubernetes/manifests/kube-apiserver.yaml";
 
@@ -20,17 +20,17 @@ pub(crate) fn kubectl<S: Into<String>>(args: impl IntoIterator<Item = S>) -> Pro
         .within(120)
 }
 
-/// Whether there is a cluster to talk to at all.
+/// Whether this host has credentials for a cluster.
 pub(crate) fn has_admin_conf(machine: &Machine) -> bool {
     machine.path(paths::ADMIN_CONF).is_file()
 }
 
-/// Whether this host runs an API server that an undo has to talk to.
+/// Whether this host runs an API server that an undo can use.
 pub(crate) fn has_control_plane(machine: &Machine) -> bool {
     has_admin_conf(machine) && machine.path(API_SERVER).is_file()
 }
 
-/// A node object, none when the cluster does not know it; no answer is an error.
+/// A node object; none if it does not exist. No answer is an error.
 pub(crate) fn find_node(machine: &Machine, name: &str) -> Result<Option<Value>, OpError> {
     if let Some(node) = node_in_survey(machine, name) {
         return Ok(Some(node));
@@ -44,9 +44,9 @@ pub(crate) fn find_node(machine: &Machine, name: &str) -> Result<Option<Value>, 
         .map_err(|error| OpError::other(format!("`kubectl get node {name}` did not return JSON: {error}")))
 }
 
-/// What the API server answers at a path (`/version`), within some seconds; none when there is no such object.
+/// The API server's answer at a path (`/version`), with a timeout of some seconds; none if there is no such object.
 pub(crate) fn raw(machine: &Machine, path: &str) -> Result<Option<Value>, OpError> {
-    // kubectl knows more ways to log in, and is slower.
+    // kubectl supports more ways to log in, but is slower.
     if let Some(credentials) = api::credentials(machine)? {
         return api::get(machine, &credentials, path);
     }
@@ -82,7 +82,7 @@ pub(crate) fn get<S: Into<String>>(machine: &Machine, args: impl IntoIterator<It
         .map_err(|error| OpError::other(format!("`{program}` did not return JSON: {error}")))
 }
 
-/// A node object; none when the cluster does not know it or does not answer.
+/// A node object; none if it does not exist or the API server does not answer.
 pub(crate) fn node(machine: &Machine, name: &str) -> Result<Option<Value>, OpError> {
     if !has_admin_conf(machine) {
         return Ok(None);
@@ -94,7 +94,7 @@ pub(crate) fn node(machine: &Machine, name: &str) -> Result<Option<Value>, OpErr
     Ok(if output.code == 0 { serde_json::from_slice(&output.stdout).ok() } else { None })
 }
 
-/// A node object, in a survey; none says nothing.
+/// A node object, in a survey; none if it is unknown.
 pub(crate) fn node_in_survey(machine: &Machine, node: &str) -> Option<Value> {
     api::in_survey(machine, &format!("/api/v1/nodes/{node}"))
 }

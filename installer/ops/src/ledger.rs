@@ -1,7 +1,7 @@
-//! The node's ledger: what every step found before it changed something, and the bytes it overwrote.
+//! The node's ledger: the state before every step's change, and the content that it overwrote.
 //!
-//! With it a node can be restored from another controller after the first one is lost. Folder 0700, files 0600,
-//! every record and every content fsynced before the change it belongs to.
+//! With it a node can be restored from another controller if the first one is lost. Folder 0700, files 0600; every
+//! record and every content is fsynced before the change that it belongs to.
 
 use std::fs::{self, DirBuilder, OpenOptions};
 use std::io::{Seek, SeekFrom, Write};
@@ -22,7 +22,7 @@ pub struct Ledger {
 }
 
 impl Ledger {
-    /// The ledger in this folder, made when first written.
+    /// The ledger in this folder, which is created on the first write.
     pub fn at(folder: PathBuf) -> Self {
         Self { folder }
     }
@@ -35,36 +35,55 @@ impl Ledger {
         self.folder.join("content").join(digest.hex())
     }
 
-    /// Keeps the bytes of a file under their digest; links and what is not there have none.
+    /// Saves the content of a file under its digest; none for links and missing files.
     pub fn keep(&self, path: &Path) -> Result<Option<Digest>, OpError> {
         if !path.symlink_metadata().is_ok_and(|found| found.is_file()) {
             return Ok(None);
         }
-        // One file throughout, whatever is put there meanwhile.
+        // The same open file is used throughout, even if the path is replaced meanwhile.
         let mut source = fsio::open_plain(path).map_err(OpError::path("open", path))?;
         let digest = fsio::digest_of(&mut source).map_err(OpError::path("read", path))?;
-        let kept = self.content_path(&digest);
+        self.store(&digest, |copy| {
+            source.rewind().map_err(OpError::path("read", path))?;
+            std::io::copy(&mut source, copy.as_file_mut()).map_err(OpError::path("keep a copy of", path))?;
+            // The file may be written to during the copy: then the copy does not match the observed state.
+            if fsio::digest(copy.path())? != digest {
+                return Err(OpError::other(format!("{} changed while it was being copied; run again", path.display())));
+            }
+            Ok(())
+        })?;
+        Ok(Some(digest))
+    }
+
+    /// Saves bytes that are not in a file under their digest.
+    pub fn keep_bytes(&self, bytes: &[u8]) -> Result<Digest, OpError> {
+        let digest = Digest::of(bytes);
+        self.store(&digest, |copy| copy.write_all(bytes).map_err(OpError::path("write", copy.path())))?;
+        Ok(digest)
+    }
+
+    /// Stores a content atomically and synced.
+    fn store(
+        &self,
+        digest: &Digest,
+        write: impl FnOnce(&mut tempfile::NamedTempFile) -> Result<(), OpError>,
+    ) -> Result<(), OpError> {
+        let kept = self.content_path(digest);
         if kept.is_file() {
-            return Ok(Some(digest));
+            return Ok(());
         }
         let folder = make_private(kept.parent().unwrap_or(&self.folder))?;
         let mut temporary = tempfile::Builder::new()
             .prefix(".new-")
             .tempfile_in(&folder)
             .map_err(OpError::path("make a temporary file in", &folder))?;
-        source.rewind().map_err(OpError::path("read", path))?;
-        std::io::copy(&mut source, temporary.as_file_mut()).map_err(OpError::path("keep a copy of", path))?;
+        write(&mut temporary)?;
         temporary.as_file().sync_all().map_err(OpError::path("sync", &kept))?;
-        // Somebody may write to it while we copy: then the copy must not pass for what was observed.
-        if fsio::digest(temporary.path())? != digest {
-            return Err(OpError::other(format!("{} changed while it was being copied; run again", path.display())));
-        }
         temporary.persist(&kept).map_err(|error| OpError::path("keep", &kept)(error.error))?;
-        fsio::sync_folder(&folder)?;
-        Ok(Some(digest))
+        fsio::sync_folder(&folder)
     }
 
-    /// Bytes kept earlier.
+    /// Content that was saved earlier.
     pub fn content(&self, digest: &Digest) -> Result<Vec<u8>, OpError> {
         let path = self.content_path(digest);
         let bytes = fsio::read(&path)?.ok_or_else(|| {
@@ -74,17 +93,17 @@ impl Ledger {
         })?;
         if Digest::of(&bytes) != *digest {
             return Err(OpError::other(format!(
-                "{} does not match its name any more: the node's disk is failing or the file was changed",
+                "{} no longer has the digest in its name: the node's disk is failing, or the file was changed; put the old content back by hand",
                 path.display()
             )));
         }
         Ok(bytes)
     }
 
-    /// Appends a record and waits until it is on the disk. A torn last line of an earlier crash is cut off first.
+    /// Appends a record and waits until it is on disk. An incomplete last line from a crash is cut off first.
     ///
-    /// Steps of one host run side by side, in threads or in agents of their own: the file is locked while one of them
-    /// writes (flock(2), which a crash lets go of), or else the half-written line of one would pass for torn.
+    /// Steps of one host run in parallel, in threads or in several agents: the file is locked during a write (flock(2),
+    /// which the kernel releases after a crash), since otherwise another writer's incomplete line would be cut off.
     pub fn append(&self, record: &Record) -> Result<(), OpError> {
         make_private(&self.folder)?;
         let path = self.records_path();
@@ -107,8 +126,7 @@ impl Ledger {
         if whole == 0 { fsio::sync_folder(&self.folder) } else { Ok(()) }
     }
 
-    /// All records in the order they were written. A torn last line is what a crash left and does not count; a
-    /// broken line elsewhere is an error.
+    /// All records in order. An incomplete last line from a crash is ignored; any other invalid line is an error.
     pub fn records(&self) -> Result<Vec<Record>, OpError> {
         let path = self.records_path();
         let bytes = fsio::read(&path)?.unwrap_or_default();
@@ -119,18 +137,22 @@ impl Ledger {
             .filter(|(_, line)| !line.is_empty())
             .map(|(index, line)| {
                 serde_json::from_slice(line).map_err(|error| {
-                    OpError::other(format!("{} line {} cannot be read: {error}", path.display(), index + 1))
+                    OpError::other(format!(
+                        "{}, line {} cannot be read: {error}; was it changed by hand, or is the node's disk failing?",
+                        path.display(),
+                        index + 1
+                    ))
                 })
             })
             .collect()
     }
 
-    /// What a step of a run found when it was tried first: later tries saw their own half-done work.
+    /// The state before the first attempt of a step in a run: later attempts find their own half-done work.
     pub fn before(&self, run: &str, step: &StepId) -> Result<Option<Record>, OpError> {
         Ok(self.records()?.into_iter().find(|record| record.run == run && record.step == *step))
     }
 
-    /// Whether a path was ever written by an op recorded here.
+    /// Whether a recorded op has ever written a path.
     pub fn made(&self, path: &str) -> bool {
         let Ok(Some(text)) = fsio::read_text(&self.records_path()) else { return false };
         text.contains(&format!("\"{path}\""))

@@ -1,16 +1,19 @@
-//! Ops: observe and converge one thing, on the machine this code runs on.
+//! Ops: observe and converge one thing, on the machine on which this code runs.
 //!
-//! [`dispatch`] leads from an op of the plan to its implementation, [`step`] does a whole step with the node's ledger,
-//! [`probe`], [`facts`] and [`evidence`] only look. [`Machine`] is the real one or one rooted in a directory with
-//! [`fake::RootedSystem`] behind it; both run the same code.
+//! [`dispatch`] calls the implementation of an op, [`step`] executes a whole step with the node's ledger; [`probe`],
+//! [`facts`] and [`evidence`] only observe. [`Machine`] is the real one or one rooted in a directory with
+//! [`fake::RootedSystem`]; both run the same code.
 
 mod archived;
 pub mod cluster_facts;
+mod containers;
 pub mod converge;
+mod difference;
 mod digest_cache;
 mod dirfd;
 pub mod dispatch;
 mod dpkg_lock;
+pub mod drift;
 mod environment;
 pub mod error;
 pub mod evidence;
@@ -34,6 +37,7 @@ pub mod probe;
 pub mod provide;
 pub mod real;
 
+mod started;
 pub mod step;
 pub mod survey;
 mod survey_scope;

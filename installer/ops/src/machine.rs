@@ -5,6 +5,8 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD as BASE64;
 use kubexm_plan::op::Content;
 use kubexm_plan::{SlotName, Texts};
 use kubexm_spec::Digest;
@@ -19,7 +21,7 @@ use crate::paths;
 use crate::survey_scope::SurveyScope;
 use crate::system::{ActContext, Output, Program, System};
 
-/// Root of the file system, the system behind it, and what the current step may read. Cheap to clone.
+/// Root of the file system, the system behind it, and the data that the current step may read. Cheap to clone.
 #[derive(Clone)]
 pub struct Machine {
     root: PathBuf,
@@ -47,7 +49,7 @@ impl std::fmt::Debug for Machine {
 }
 
 impl Machine {
-    /// Any system over any root.
+    /// A root with any system.
     pub fn with_system(root: impl Into<PathBuf>, system: Arc<dyn System>) -> Self {
         let root = root.into();
         let digest_cache = Arc::new(DigestCache::below(&root));
@@ -55,13 +57,13 @@ impl Machine {
         Self { root, system, texts, slots, act: None, faults: None, digest_cache, archived, survey: None, ledger: None }
     }
 
-    /// The same machine with the texts that ops name by digest.
+    /// The same machine with the texts of a plan.
     #[must_use]
     pub fn with_texts(&self, texts: impl Into<Arc<Texts>>) -> Self {
         Self { texts: texts.into(), ..self.clone() }
     }
 
-    /// The same machine with its ledger in another folder of this process than a node's.
+    /// The same machine with its ledger in another folder.
     #[must_use]
     pub fn with_ledger(&self, folder: impl Into<PathBuf>) -> Self {
         Self { ledger: Some(folder.into()), ..self.clone() }
@@ -73,41 +75,41 @@ impl Machine {
         Self { slots: Arc::new(slots), ..self.clone() }
     }
 
-    /// The same machine, within a step of a run: names the transient units and logs of Acts.
+    /// The same machine for a step of a run, which determines the names of transient units and logs of acts.
     #[must_use]
     pub fn with_act(&self, act: ActContext) -> Self {
         Self { act: Some(act), ..self.clone() }
     }
 
-    /// The same machine, failing where a test says so.
+    /// The same machine with injected faults.
     #[must_use]
     pub fn with_faults(&self, faults: Arc<Faults>) -> Self {
         Self { faults: Some(faults), ..self.clone() }
     }
 
-    /// The same machine within one survey: its looks share what they ask, and cached digests count for files that nobody
-    /// has touched since. Not for anything that changes the machine.
+    /// The same machine within one survey: observations share their queries, and cached digests are used for unchanged
+    /// files. Must not be used for changes.
     #[must_use]
     pub(crate) fn in_survey(&self, scope: SurveyScope) -> Self {
         Self { survey: Some(Arc::new(scope)), ..self.clone() }
     }
 
-    /// What the looks of a survey share, within one.
+    /// Data that the observations of a survey share, within one.
     pub(crate) fn survey(&self) -> Option<&SurveyScope> {
         self.survey.as_deref()
     }
 
-    /// Digests of large files that were read before.
+    /// Cached digests of large files.
     pub(crate) fn digest_cache(&self) -> &DigestCache {
         &self.digest_cache
     }
 
-    /// What archives were found to hold.
+    /// Cached contents of archives.
     pub(crate) fn archived(&self) -> &Archived {
         &self.archived
     }
 
-    /// Where an absolute path of the machine lies for this process.
+    /// The path of this process for an absolute path of the machine.
     pub fn path(&self, path: impl AsRef<Path>) -> PathBuf {
         let path = path.as_ref();
         self.root.join(path.strip_prefix("/").unwrap_or(path))
@@ -118,17 +120,17 @@ impl Machine {
         &self.root
     }
 
-    /// Whether this is the machine we run on.
+    /// Whether this is the real machine.
     pub fn is_real(&self) -> bool {
         self.system.is_real()
     }
 
-    /// What is behind the file system.
+    /// The system behind the file system.
     pub fn system(&self) -> &dyn System {
         &*self.system
     }
 
-    /// The current step, when there is one.
+    /// The current step, if there is one.
     pub fn act(&self) -> Option<&ActContext> {
         self.act.as_ref()
     }
@@ -137,18 +139,18 @@ impl Machine {
         self.faults.as_deref()
     }
 
-    /// Runs a program; an exit code other than 0 is an error that quotes what it said.
+    /// Runs a program; an exit code other than 0 is an error that quotes its output.
     pub fn run(&self, program: &Program) -> Result<Output, OpError> {
         let output = self.system.run(program)?;
         succeeded(program, output).map_err(|error| self.hide(error))
     }
 
-    /// Runs a program and leaves the exit code to the caller.
+    /// Runs a program and returns its exit code.
     pub fn try_run(&self, program: &Program) -> Result<Output, OpError> {
         self.system.run(program)
     }
 
-    /// Runs the program of an Act: as a transient unit of the step on a real machine.
+    /// Runs the program of an act: on a real machine as a transient unit of the step.
     pub fn run_act(&self, program: &Program) -> Result<Output, OpError> {
         let act = self.act.as_ref().ok_or_else(|| {
             OpError::other(format!(
@@ -176,7 +178,7 @@ impl Machine {
         })
     }
 
-    /// The bytes a file op wants.
+    /// The desired bytes of a file op.
     pub fn content(&self, content: &Content) -> Result<Cow<'_, [u8]>, OpError> {
         match content {
             Content::Text { digest } => Ok(Cow::Borrowed(self.text(digest)?.as_bytes())),
@@ -185,30 +187,47 @@ impl Machine {
         }
     }
 
-    /// A slot's value; a secret, as a rule.
+    /// A slot's value; usually a secret.
     pub(crate) fn slot(&self, slot: &SlotName) -> Result<&[u8], OpError> {
         self.slots.get(slot).map(Vec::as_slice).ok_or_else(|| {
             OpError::other(format!("the value of slot {} was not sent with the step; resume the run", slot.0))
         })
     }
 
-    /// A text of the plan with the values of these slots at their places. What a value says is never read as a place.
+    /// A text of the plan with the placeholders of these slots replaced by their values. Placeholders within values are
+    /// not replaced.
     pub(crate) fn filled(&self, digest: &Digest, slots: &[SlotName]) -> Result<String, OpError> {
+        self.filled_with(digest, slots, |slot| self.slot_text(slot).map(str::to_owned))
+    }
+
+    /// The same with base64 of the values.
+    pub(crate) fn filled_in_base64(&self, digest: &Digest, slots: &[SlotName]) -> Result<String, OpError> {
+        self.filled_with(digest, slots, |slot| self.slot(slot).map(|value| BASE64.encode(value)))
+    }
+
+    fn filled_with(
+        &self,
+        digest: &Digest,
+        slots: &[SlotName],
+        value: impl Fn(&SlotName) -> Result<String, OpError>,
+    ) -> Result<String, OpError> {
         let mut parts = self.text(digest)?.split(HOLE);
         let mut filled = parts.next().unwrap_or_default().to_owned();
         for part in parts {
             let place = slots.iter().find_map(|slot| Some((slot, part.strip_prefix(&slot.0)?.strip_prefix("}}")?)));
             let (slot, rest) = place.ok_or_else(|| {
-                OpError::other(format!("text {digest} names a slot that its op does not; this is a fault of the plan"))
+                OpError::other(format!(
+                    "text {digest} names a slot that its op does not list; this is a fault of the plan"
+                ))
             })?;
-            filled.push_str(self.slot_text(slot)?);
+            filled.push_str(&value(slot)?);
             filled.push_str(rest);
         }
         Ok(filled)
     }
 
     fn slot_text(&self, slot: &SlotName) -> Result<&str, OpError> {
-        let no_text = |_| OpError::other(format!("the value of slot {} is no text (UTF-8)", slot.0));
+        let no_text = |_| OpError::other(format!("the value of slot {} is not UTF-8 text", slot.0));
         std::str::from_utf8(self.slot(slot)?).map_err(no_text)
     }
 
@@ -216,8 +235,10 @@ impl Machine {
     /// parts of them.
     pub(crate) fn without_slots(&self, mut text: String) -> String {
         let values = self.slots.values().filter_map(|value| std::str::from_utf8(value).ok());
-        let mut pieces: Vec<&str> = values.flat_map(pieces).collect();
-        // A piece may lie in a longer one.
+        // In the encoding of Secrets.
+        let encoded: Vec<String> = self.slots.values().map(|value| BASE64.encode(value)).collect();
+        let mut pieces: Vec<&str> = values.chain(encoded.iter().map(String::as_str)).flat_map(pieces).collect();
+        // A piece may be contained in a longer one.
         pieces.sort_by_key(|piece| std::cmp::Reverse(piece.len()));
         for piece in pieces {
             text = text.replace(piece, "(secret)");
@@ -225,7 +246,7 @@ impl Machine {
         text
     }
 
-    /// The digest of what a file op wants; for a text it needs no text.
+    /// The digest of the desired content of a file op; the text itself is not needed.
     pub fn content_digest(&self, content: &Content) -> Result<Digest, OpError> {
         match content {
             Content::Text { digest } => Ok(*digest),
@@ -233,12 +254,12 @@ impl Machine {
         }
     }
 
-    /// Where a blob of the node's content store lies.
+    /// The path of a blob in the node's content store.
     pub fn blob(&self, digest: &Digest) -> PathBuf {
         self.path(format!("{}/blobs/sha256/{}", paths::STORE, digest.hex()))
     }
 
-    /// The node's content store as a folder.
+    /// The folder of the node's content store.
     pub fn store(&self) -> PathBuf {
         self.path(paths::STORE)
     }
@@ -249,7 +270,7 @@ impl Machine {
     }
 }
 
-/// Shorter parts of a value are words like others.
+/// Shorter parts of a value may be ordinary words.
 const SHORTEST: usize = 8;
 
 /// The value, its lines, and the words in them.

@@ -1,4 +1,4 @@
-//! Files of a machine that are put in place whole, with the label that SELinux wants.
+//! Atomic writes of files, with the right SELinux label.
 
 use std::fs::File;
 use std::io::Write as _;
@@ -9,12 +9,12 @@ use crate::system::Program;
 use crate::{Machine, OpError};
 
 impl Machine {
-    /// Puts bytes into place: a temporary file in the same folder, fsync, rename, fsync of the folder, SELinux label.
+    /// Writes bytes atomically: a temporary file in the same folder, fsync, rename, fsync of the folder, SELinux label.
     pub(crate) fn write_file(&self, path: &str, bytes: &[u8], access: Access) -> Result<(), OpError> {
         self.place_file(path, access, |file| file.write_all(bytes))
     }
 
-    /// As [`Machine::write_file`], with the bytes coming from a function.
+    /// As [`Machine::write_file`], with a function that writes the bytes.
     pub(crate) fn place_file(
         &self,
         path: &str,
@@ -27,8 +27,8 @@ impl Machine {
         self.relabel(path)
     }
 
-    /// Gives a placed file the label that the policy wants: a rename keeps the label of the temporary file, and a
-    /// service that may not read its program dies with 203/EXEC.
+    /// Sets the label of the SELinux policy: a renamed file keeps the label of the temporary file, and a service that
+    /// may not read its program fails with 203/EXEC.
     pub(crate) fn relabel(&self, path: &str) -> Result<(), OpError> {
         if !self.path("/sys/fs/selinux/enforce").exists() {
             return Ok(());

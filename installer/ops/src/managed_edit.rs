@@ -1,25 +1,25 @@
-//! Files that others edit, too: our part of one goes or comes back, and what others put there since stays.
+//! Edits of files that others edit too: kubexm's part is removed or restored, and changes of others are kept.
 //!
-//! A reset may come years after the edit. By then /etc/fstab has new disks and /etc/hosts has the site's names, and the
-//! bytes of the day of the install would take all of them away.
+//! A reset may run years after the edit. By then /etc/fstab has new disks and /etc/hosts has new names, which restoring
+//! the old content would remove.
 
 use crate::place::{self, Entry, Look, Place, PutBack};
 use crate::{Machine, OpError, fsio};
 
-/// An edit of a text that is not ours alone.
+/// An edit of a text that others edit too.
 pub(crate) trait Edit {
     /// The edited text; editing it again changes nothing.
     fn make(&self, text: &str) -> String;
 
-    /// The text with nothing of kubexm in it, as far as it can be distinguished from the text alone.
+    /// The text without kubexm's parts, as far as they can be recognised in the text alone.
     fn bare(&self, text: &str) -> String;
 
-    /// `now` with the parts of kubexm that `then` had, and no others.
+    /// `now` with exactly the parts of kubexm that `then` had.
     fn toward(&self, now: &str, then: &str) -> String;
 }
 
-/// Restores what was there before the edit: exactly the earlier bytes where nobody else changed anything since, else
-/// our part alone. A file that somebody has replaced by a link is left. `held` says that the edit was in the file
+/// Restores the state before the edit: the exact earlier content if nobody else has changed the file since, otherwise
+/// only kubexm's part. A file that was replaced by a link is left alone. `held` tells whether the edit was in the file
 /// before.
 pub(crate) fn restore(machine: &Machine, before: &Place, held: bool, edit: &impl Edit) -> Result<(), OpError> {
     let entry = Entry::look(machine, &before.path)?;
@@ -31,7 +31,7 @@ pub(crate) fn restore(machine: &Machine, before: &Place, held: bool, edit: &impl
         Entry::Absent => String::new(),
         Entry::File { digest, .. } => match machine.ledger().content(digest) {
             Ok(bytes) => fsio::to_text(&bytes),
-            // Never kept, for there was nothing to change.
+            // The content was not saved, because there was nothing to change.
             Err(_) if held => return Ok(()),
             Err(error) => return Err(error),
         },
@@ -53,13 +53,13 @@ pub(crate) fn restore(machine: &Machine, before: &Place, held: bool, edit: &impl
     machine.write_file(&before.path, &fsio::to_bytes(&back), place::access_like(machine, &before.path, 0o644)?)
 }
 
-/// The text of the file that a link at `path` leads to.
+/// The text of the file that a link at `path` points to.
 fn behind(machine: &Machine, path: &str, target: &str) -> Result<String, OpError> {
     let folder = std::path::Path::new(path).parent().unwrap_or(std::path::Path::new("/"));
     Ok(fsio::read_text(&machine.path(folder.join(target)))?.unwrap_or_default())
 }
 
-/// Whether two texts have the same lines, blank ones and ends of lines left aside: an edit may drop those.
+/// Whether two texts have the same lines, ignoring blank lines and line endings, which an edit may change.
 fn same(one: &str, other: &str) -> bool {
     fn said(text: &str) -> impl Iterator<Item = &str> {
         text.lines().map(str::trim_end).filter(|line| !line.is_empty())

@@ -1,5 +1,5 @@
-//! One image of the node's content store as a tar of an OCI image layout (image-spec, image-layout.md), made while it is
-//! read: no copy of an image lies anywhere.
+//! One image of the node's content store as a tar of an OCI image layout (image-spec, image-layout.md), generated while
+//! it is read, so that no copy of the image is written.
 
 use std::collections::BTreeSet;
 
@@ -10,14 +10,14 @@ use serde_json::json;
 use crate::system::Piece;
 use crate::{Machine, OpError};
 
-/// The whole name of an image, as containerd's importer reads it.
+/// Annotation with the full name of an image for containerd's importer.
 const IMAGE_NAME: &str = "io.containerd.image.name";
 /// Size of a tar block in bytes.
 const BLOCK: u64 = 512;
 /// No index or manifest is larger (OCI distribution-spec: 4 MiB).
 const MANIFEST_LIMIT: u64 = 4 << 20;
 
-/// What says of a document what it is.
+/// The fields that determine the type of a document.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Document {
@@ -25,7 +25,7 @@ struct Document {
     manifests: Option<serde::de::IgnoredAny>,
 }
 
-/// The archive: `name` is a tag of `digest`, and `blobs` are all that is carried of it.
+/// The archive: `name` is a tag of `digest`, and `blobs` is its complete content.
 pub(crate) fn pieces(
     machine: &Machine,
     name: &str,
@@ -33,7 +33,7 @@ pub(crate) fn pieces(
     blobs: &BTreeSet<Digest>,
 ) -> Result<Vec<Piece>, OpError> {
     let top = machine.blob(digest);
-    let size = top.metadata().map_err(OpError::path("look at the blob", &top))?.len();
+    let size = top.metadata().map_err(OpError::path("examine the blob", &top))?.len();
     let index = json!({
         "schemaVersion": 2,
         "mediaType": "application/vnd.oci.image.index.v1+json",
@@ -52,7 +52,7 @@ pub(crate) fn pieces(
     }
     for blob in blobs.iter().chain((!blobs.contains(digest)).then_some(digest)) {
         let path = machine.blob(blob);
-        let size = path.metadata().map_err(OpError::path("look at the blob", &path))?.len();
+        let size = path.metadata().map_err(OpError::path("examine the blob", &path))?.len();
         member(&mut pieces, &format!("blobs/sha256/{}", blob.hex()), size, Piece::File { path, size })?;
     }
     // A tar ends with two empty blocks.
@@ -72,7 +72,7 @@ fn member(pieces: &mut Vec<Piece>, name: &str, size: u64, content: Piece) -> Res
     Ok(())
 }
 
-/// A document says its own type; where it does not (OCI leaves that open), its parts do.
+/// The media type in the document; if it is missing, as OCI allows, it is derived from the other fields.
 fn media_type(machine: &Machine, digest: &Digest, size: u64) -> Result<String, OpError> {
     let path = machine.blob(digest);
     if size > MANIFEST_LIMIT {

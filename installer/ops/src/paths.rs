@@ -12,9 +12,11 @@ pub const STAMP: &str = "/var/lib/kubexm/stamp.json";
 pub const PLACED: &str = "/var/lib/kubexm/placed";
 /// Digest of the objects last applied under a name.
 pub const APPLIED: &str = "/var/lib/kubexm/applied";
+/// Copies of the files that kubeadm wrote, by their paths, as they were right after its init or join.
+pub const KUBEADM_FILES: &str = "/var/lib/kubexm/kubeadm";
 /// Logs of Acts, one folder a run.
 pub const RUNS: &str = "/var/lib/kubexm/runs";
-/// What each unit was started with, and in which boot.
+/// What each unit, and each static pod that we restarted, was started with, and in which boot.
 pub const UNITS: &str = "/var/lib/kubexm/units";
 /// Digests of large files as they were last read; gone with the next boot.
 pub const DIGESTS: &str = "/run/kubexm/digests.json";
@@ -24,3 +26,5 @@ pub const ADMIN_CONF: &str = "/etc/kubernetes/admin.conf";
 pub const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 /// The mark before a foreign line that we commented out.
 pub const MARK: &str = "# kubexm: ";
+/// What `kubeadm init` was given.
+pub const KUBEADM_CONFIG: &str = "/etc/kubexm/kubeadm.yaml";

@@ -1,4 +1,4 @@
-//! What is at a path, how it is remembered, and how it comes back: the state of every op that writes files.
+//! The entry at a path, and how it is restored: the state of every op that writes files.
 
 use std::fs;
 use std::io::ErrorKind;
@@ -11,20 +11,20 @@ use crate::{Machine, OpError};
 
 pub use kubexm_plan::place::{Entry, Place};
 
-/// What is found at a path of a machine.
+/// Observes a path of a machine.
 pub trait Look: Sized {
-    /// Looks, and changes nothing.
+    /// Observes, and changes nothing.
     fn look(machine: &Machine, path: &str) -> Result<Self, OpError>;
 }
 
-/// What can be restored.
+/// A state that can be restored.
 pub trait PutBack {
-    /// Restores what was there; parents that were made for it go when nothing else is in them.
+    /// Restores the earlier entry; parents that were created for it are removed if they are empty.
     fn restore(&self, machine: &Machine) -> Result<(), OpError>;
 }
 
 impl Look for Entry {
-    /// Without following a link.
+    /// Does not follow a link.
     fn look(machine: &Machine, path: &str) -> Result<Self, OpError> {
         let real = machine.path(path);
         let found = match fs::symlink_metadata(&real) {
@@ -36,8 +36,8 @@ impl Look for Entry {
         };
         let mode = found.mode() & 0o7777;
         if found.is_file() {
-            // Owner and content are of one and the same file, whatever is put there meanwhile: a restore gives the
-            // content to the owner.
+            // Owner and content must be of the same file, even if the path is replaced meanwhile: a restore gives this
+            // content to this owner.
             let (digest, found) = machine.digest_cache().digest(&real, machine.survey().is_some())?;
             Ok(Self::File { digest, mode: found.mode() & 0o7777, uid: found.uid(), gid: found.gid() })
         } else if found.is_dir() {
@@ -52,7 +52,7 @@ impl Look for Entry {
 }
 
 impl Look for Place {
-    /// With its parents.
+    /// Including missing parents.
     fn look(machine: &Machine, path: &str) -> Result<Self, OpError> {
         let mut missing = Vec::new();
         let mut parent = Path::new(path).parent();
@@ -86,12 +86,15 @@ impl PutBack for Place {
                 }
                 Entry::Link { target } => put_link(machine, &self.path, target)?,
                 Entry::Special => {
-                    return Err(OpError::other(format!("{} was a device, socket or pipe: put it back", self.path)));
+                    return Err(OpError::other(format!(
+                        "{} was a device, socket or pipe before, which kubexm cannot restore: create it again by hand",
+                        self.path
+                    )));
                 }
             }
         }
         for folder in &self.missing {
-            // Something else may live there by now; then the folder stays.
+            // A folder that contains something else by now is kept.
             if !fsio::remove_folder(&machine.path(folder)).unwrap_or(false) {
                 break;
             }
@@ -100,7 +103,7 @@ impl PutBack for Place {
     }
 }
 
-/// Refuses to put a file over something that is not a file or a link.
+/// Refuses to replace anything except a file or a link.
 pub fn replaceable(machine: &Machine, path: &str) -> Result<(), OpError> {
     match Entry::look(machine, path)? {
         Entry::Directory { .. } => {
@@ -113,7 +116,7 @@ pub fn replaceable(machine: &Machine, path: &str) -> Result<(), OpError> {
     }
 }
 
-/// Mode and owner of the file that is there, or the mode for a new one.
+/// Mode and owner of the existing file, or the mode for a new one.
 pub(crate) fn access_like(machine: &Machine, path: &str, mode: u32) -> Result<Access, OpError> {
     Ok(match Entry::look(machine, path)? {
         Entry::File { mode, uid, gid, .. } => Access { mode, owner: Some((uid, gid)) },
@@ -121,7 +124,7 @@ pub(crate) fn access_like(machine: &Machine, path: &str, mode: u32) -> Result<Ac
     })
 }
 
-/// Puts a symbolic link into place by rename.
+/// Creates a symbolic link atomically, by rename.
 pub(crate) fn put_link(machine: &Machine, path: &str, target: &str) -> Result<(), OpError> {
     let real = machine.path(path);
     let (folder, name) = DirFd::made_for(&real)?;
@@ -130,7 +133,7 @@ pub(crate) fn put_link(machine: &Machine, path: &str, target: &str) -> Result<()
 
 fn clear(real: &Path) -> Result<(), OpError> {
     match fs::symlink_metadata(real) {
-        // Only an empty one: what others put below it is not ours to delete.
+        // Only an empty folder: content of others is not deleted.
         Ok(found) if found.is_dir() => fsio::remove_folder(real).map(drop),
         Ok(_) => fsio::remove(real),
         Err(_) => Ok(()),

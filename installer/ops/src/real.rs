@@ -1,6 +1,8 @@
-//! The system of the machine we run on.
+//! The real system of this machine.
 
+use std::collections::BTreeMap;
 use std::io::{Read, Write};
+use std::net::IpAddr;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Stdio};
@@ -17,9 +19,9 @@ use crate::environment::{environment, find};
 use crate::system::{ActContext, Head, HttpsRequest, Kernel, Output, Program, Space, System};
 use crate::{Machine, OpError};
 
-/// A program that writes more than this is broken; the rest is dropped.
+/// The most output of a program in bytes; the rest is dropped.
 const OUTPUT_LIMIT: u64 = 64 << 20;
-/// How long an ended program's descendants may hold its output open.
+/// How long descendants of an ended program may keep its output open.
 const DRAIN: Duration = Duration::from_secs(5);
 
 /// Programs of this machine, its kernel and its systemd.
@@ -64,7 +66,7 @@ impl System for RealSystem {
         let stdout = stdout.recv_timeout(DRAIN).map_err(left_open)?;
         let stderr = stderr.recv_timeout(DRAIN).map_err(left_open)?;
         match fed {
-            // A closed pipe is an error that the program's exit code already tells.
+            // The program's exit code already shows why it closed the pipe.
             Ok(Err(source)) if source.kind() != std::io::ErrorKind::BrokenPipe => {
                 return Err(OpError::Path { action: "feed", path: program.to_string(), source });
             }
@@ -127,9 +129,13 @@ impl System for RealSystem {
         crate::probe::netns::check_here(name, dns, service)
     }
 
+    fn dns_addresses(&self, servers: &[IpAddr], names: &[String]) -> BTreeMap<String, (IpAddr, IpAddr)> {
+        crate::probe::dns::addresses(servers, names)
+    }
+
     fn signal(&self, pid: u32, kill: bool) -> Result<(), OpError> {
         let signal = if kill { Signal::KILL } else { Signal::TERM };
-        // 0 would be our own process group, 1 the machine.
+        // 0 would be this process group, 1 the init process.
         let Some(process) = i32::try_from(pid).ok().filter(|pid| *pid > 1).and_then(Pid::from_raw) else {
             return Err(OpError::other(format!(
                 "{pid} is no process that may be ended; this is a fault of the program"
@@ -146,7 +152,7 @@ impl System for RealSystem {
     }
 }
 
-/// Space of the file system below a path, whose nearest existing parent counts.
+/// Space of the file system of a path, or of its nearest existing parent.
 pub(crate) fn space_of(path: &Path) -> Result<Space, OpError> {
     let mut existing = path;
     while !existing.exists() {
@@ -178,18 +184,17 @@ fn drain<R: Read + Send + 'static>(pipe: Option<R>) -> Receiver<Vec<u8>> {
     thread::spawn(move || {
         let mut bytes = Vec::new();
         if let Some(mut pipe) = pipe {
-            // What was read before an error is still worth showing.
+            // Output that was read before an error is still useful.
             let _ = pipe.by_ref().take(OUTPUT_LIMIT).read_to_end(&mut bytes);
             let _ = std::io::copy(&mut pipe, &mut std::io::sink());
         }
-        // The receiver is gone when the program was killed: nobody wants the bytes.
+        // The receiver is gone if the program was killed.
         let _ = sender.send(bytes);
     });
     receiver
 }
 
-/// Waits until the program ends or its time is over: by a file descriptor of the process (Linux 5.3), else with growing
-/// pauses.
+/// Waits until the program ends or its time is over: with a pidfd (Linux 5.3), else with increasing pauses.
 fn wait(child: &mut Child, deadline: Instant) -> Result<Option<ExitStatus>, OpError> {
     let process = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
     let ended = process.and_then(|pid| pidfd_open(pid, PidfdFlags::empty()).ok());
@@ -210,7 +215,7 @@ fn wait(child: &mut Child, deadline: Instant) -> Result<Option<ExitStatus>, OpEr
         match &ended {
             Some(ended) => {
                 let limit = Timespec::try_from(left.min(Duration::from_secs(1))).ok();
-                // A signal of kubexm may cut it short: it is looked again.
+                // A signal to this process may interrupt the wait; then it is repeated.
                 let _ = poll(&mut [PollFd::new(ended, PollFlags::IN)], limit.as_ref());
             }
             None => {
@@ -223,7 +228,7 @@ fn wait(child: &mut Child, deadline: Instant) -> Result<Option<ExitStatus>, OpEr
 
 fn kill(child: &mut Child) {
     if let Some(group) = i32::try_from(child.id()).ok().and_then(Pid::from_raw) {
-        // It may have ended in this instant; then there is nothing to kill.
+        // It may just have ended; then there is nothing to kill.
         let _ = kill_process_group(group, Signal::KILL);
     }
     let _ = child.wait();

@@ -1,4 +1,4 @@
-//! One step on the machine it belongs to: what the local link and the agent both do.
+//! Executes one step on its machine, for the local link and for the agent.
 
 use kubexm_plan::op::{Act, Stamp};
 use kubexm_plan::{Entry, ObservedState, Op, Step, Undo};
@@ -16,10 +16,10 @@ pub fn observe(step: &Step, machine: &Machine) -> Result<Vec<ObservedState>, OpE
     found
 }
 
-/// Observes, writes old bytes and before-states to the ledger (fsynced), then converges in order what is not
-/// satisfied. Each op is looked at again right before its turn: an earlier one of the step may have changed it.
-/// `before` is what the step's first change in this run found: an undo brings that back, and not what a half-done
-/// earlier try left. Slot values and texts are those of `machine`.
+/// Observes, writes old content and before-states to the ledger (fsynced), then converges in order every op that is not
+/// satisfied. Each op is observed again right before its turn, since an earlier one of the step may have changed it.
+/// `before` is the state before the step's first change in this run: an undo restores that, and not what a half-done
+/// attempt has left. `machine` has the slot values and texts.
 pub fn converge(
     step: &Step,
     machine: &Machine,
@@ -33,7 +33,7 @@ pub fn converge(
         dispatch::keep(op, &machine)?;
     }
     let ledger = machine.ledger();
-    // A ledger that the step itself removes is not begun anew.
+    // A step that removes the ledger must not create it again.
     let forgets = step.ops.iter().any(|op| matches!(op, Op::Reset(reset) if reset.forgets()));
     if !forgets {
         ledger.append(&record(step, run, sequence, before, Outcome::Begun))?;
@@ -68,8 +68,9 @@ fn record(step: &Step, run: &str, sequence: u64, before: &[ObservedState], outco
     }
 }
 
-/// Rolls a step back in one wave, by its undo. `before` is what its first change found. The ledger has the step
-/// as restored once the last wave has passed; with the step that made the host ours it goes, with all that is ours.
+/// Rolls a step back in one wave, by its undo. `before` is the state before its first change. After the last wave the
+/// ledger has the step as restored; with the step that stamped the host, the ledger and everything else of kubexm are
+/// removed.
 pub fn undo(
     step: &Step,
     machine: &Machine,
@@ -91,7 +92,7 @@ pub fn undo(
                 dispatch::restore(op, &machine, found, wave)?;
             }
         }
-        // What was upgraded stays; that services may not start, as long as that continued, does not.
+        // Upgrades are kept, but the temporary policy that stops services from starting is removed.
         Undo::Irreversible { .. } if step.ops.iter().any(|op| matches!(op, Op::Packages(_))) => {
             packages::let_go(&machine, &step.ops, before, wave)?;
         }
@@ -100,10 +101,10 @@ pub fn undo(
     if wave == Wave::Start && step.ops.iter().any(|op| matches!(op, Op::Act(_) | Op::Packages(_))) {
         transient::forget_ended(&machine, Some(&ActContext { run: run.to_owned(), step: step.id.0.clone() }))?;
     }
-    // A disk of its own below stays, and the ledger with it.
+    // If a separate disk is mounted below, it is kept with the ledger.
     if wave == Wave::Start && marked_the_host(step, before)? && mounts::below(&machine, paths::STATE)?.is_empty() {
-        // The first step of the run that made the host ours, and the last to be rolled back: what was there before has come
-        // back from the ledger, and nothing of kubexm is left that the ledger would describe.
+        // This was the run's first step, which stamped the host, and is rolled back last: the earlier state was
+        // restored from the ledger, and nothing of kubexm is left that the ledger would describe.
         return mounts::remove_tree(&machine, paths::STATE);
     }
     if wave == Wave::Start {
@@ -112,7 +113,7 @@ pub fn undo(
     Ok(())
 }
 
-/// Whether the host was nobody's before this step.
+/// Whether the host had no stamp before this step.
 fn marked_the_host(step: &Step, before: &[ObservedState]) -> Result<bool, OpError> {
     let mut stamps = step.ops.iter().zip(before).filter(|(op, _)| matches!(op, Op::Stamp(_)));
     if step.undo != Undo::RestoreBefore {
@@ -121,8 +122,8 @@ fn marked_the_host(step: &Step, before: &[ObservedState]) -> Result<bool, OpErro
     stamps.try_fold(false, |marked, (_, found)| Ok(marked || found.state::<Stamp>()?.place.entry == Entry::Absent))
 }
 
-/// Whether what the step's acts made is ours to remove: not when it was there before, whole or damaged, and not when
-/// somebody else made it and the step was refused for that.
+/// Whether kubexm has created the result of the step's acts and may remove it: not if it existed before, intact or
+/// damaged, and not if somebody else created it and the step was refused for that.
 fn is_ours(step: &Step, before: &[ObservedState]) -> Result<bool, OpError> {
     let acts = step.ops.iter().zip(before).filter(|(op, _)| matches!(op, Op::Act(_)));
     for (_, found) in acts {
@@ -133,20 +134,20 @@ fn is_ours(step: &Step, before: &[ObservedState]) -> Result<bool, OpError> {
     Ok(true)
 }
 
-/// Restores what every op of a step found, in reverse order, in one wave. `before` is as [`observe`] gave it.
+/// Restores the state before every op of a step, in reverse order, in one wave. `before` is from [`observe`].
 pub fn restore(step: &Step, machine: &Machine, before: &[ObservedState], wave: Wave) -> Result<(), OpError> {
     if before.len() != step.ops.len() {
         return Err(OpError::other(format!(
-            "{} ops and {} journalled states for step {}: the plan was changed since",
-            step.ops.len(),
+            "{} recorded states for the {} ops of step {}: plan or journal were changed by hand; put the originals back, then run again",
             before.len(),
+            step.ops.len(),
             step.id
         )));
     }
     step.ops.iter().zip(before).rev().try_for_each(|(op, found)| dispatch::restore(op, machine, found, wave))
 }
 
-/// The log that the step's Act left on the host; empty when it has none.
+/// The log of the step's act on the host; empty if there is none.
 pub fn log(step: &Step, machine: &Machine, run: &str) -> Result<String, OpError> {
     let act = ActContext { run: run.to_owned(), step: step.id.0.clone() };
     Ok(crate::fsio::read_text(&machine.path(act.log()))?.unwrap_or_default())

@@ -1,6 +1,6 @@
-//! One look at many steps, side by side: what nearly everything of a second run is.
+//! Observes many steps in parallel: most of what a second run does.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 
@@ -11,53 +11,66 @@ use crate::ops::image_loaded;
 use crate::survey_scope::SurveyScope;
 use crate::{Machine, OpError, dispatch, fsio, probe};
 
-/// Steps that are looked at side by side; most wait for programs.
+/// Steps that are observed in parallel; most of them wait for programs.
 const AT_ONCE: usize = 8;
 
-/// Looks at these steps in one survey. A step that cannot be looked at does not hold: who looks at it alone is told why.
+/// Observes these steps in one survey. A step that cannot be observed counts as not satisfied; observing it alone
+/// reports the reason.
 ///
-/// Steps that have only a probe come when all others hold, and else not at all: something will be done before their turn, and
-/// on a host where nothing is yet, a server that does not answer would be waited for.
+/// Steps with only a probe are checked if all others are satisfied, and otherwise not at all: something will change
+/// before their turn, and on an empty host the survey would wait for servers that do not run yet.
 pub fn survey(steps: &[Step], machine: &Machine) -> Result<Survey, OpError> {
     let past = past(machine)?;
-    let references = steps.iter().flat_map(|step| &step.ops).filter_map(|op| match op {
-        Op::ImageLoaded(image) => Some(image.reference.clone()),
-        _ => None,
-    });
-    let machine = machine.in_survey(SurveyScope::with_images(references.collect()));
+    let machine = machine.in_survey(scope_of(steps));
     let (probes, mut others): (Vec<&Step>, Vec<&Step>) = steps.iter().partition(|step| step.ops.is_empty());
-    // The images come last: their answer is asked for meanwhile, and would be waited for by all.
+    // Images come last: their list is requested in the background, and all of them would wait for it.
     let images = |step: &Step| step.ops.iter().any(|op| matches!(op, Op::ImageLoaded(_)));
     others.sort_by_key(|step| images(step));
     let mut holding = std::thread::scope(|scope| {
         if others.last().is_some_and(|step| images(step)) {
             scope.spawn(|| image_loaded::in_survey(&machine).is_some());
         }
-        side_by_side(&others, &machine)
+        held(&others, &machine)
     });
     if holding.len() == others.len() {
-        holding.extend(side_by_side(&probes, &machine));
+        holding.extend(held(&probes, &machine));
     }
     machine.digest_cache().save();
     Ok(Survey { holding, past })
 }
 
-/// Those of the steps that hold.
-fn side_by_side(steps: &[&Step], machine: &Machine) -> BTreeSet<StepId> {
+/// What the observations of these steps share.
+pub(crate) fn scope_of(steps: &[Step]) -> SurveyScope {
+    let references = steps.iter().flat_map(|step| &step.ops).filter_map(|op| match op {
+        Op::ImageLoaded(image) => Some(image.reference.clone()),
+        _ => None,
+    });
+    SurveyScope::with_images(references.collect())
+}
+
+/// The steps that are satisfied.
+fn held(steps: &[&Step], machine: &Machine) -> BTreeSet<StepId> {
+    side_by_side(steps, |step| holds(step, machine).then(|| step.id.clone())).into_iter().collect()
+}
+
+/// Observes steps in parallel; the results are in the order of the steps.
+pub(crate) fn side_by_side<T: Send>(steps: &[&Step], look: impl Fn(&Step) -> Option<T> + Sync) -> Vec<T> {
     let next = AtomicUsize::new(0);
-    let holding = Mutex::new(BTreeSet::new());
+    let found = Mutex::new(BTreeMap::new());
     std::thread::scope(|scope| {
         for _ in 0..AT_ONCE.min(steps.len()) {
             scope.spawn(|| {
-                while let Some(step) = steps.get(next.fetch_add(1, Ordering::Relaxed)) {
-                    if holds(step, machine) {
-                        holding.lock().unwrap_or_else(PoisonError::into_inner).insert(step.id.clone());
+                loop {
+                    let at = next.fetch_add(1, Ordering::Relaxed);
+                    let Some(step) = steps.get(at) else { return };
+                    if let Some(one) = look(step) {
+                        found.lock().unwrap_or_else(PoisonError::into_inner).insert(at, one);
                     }
                 }
             });
         }
     });
-    holding.into_inner().unwrap_or_else(PoisonError::into_inner)
+    found.into_inner().unwrap_or_else(PoisonError::into_inner).into_values().collect()
 }
 
 fn holds(step: &Step, machine: &Machine) -> bool {
@@ -72,7 +85,7 @@ fn probe_holds(wanted: &Probe, machine: &Machine) -> bool {
     }
 }
 
-/// What the host has been through: another one after every record of its ledger and after every boot.
+/// An opaque value that changes with every record in the host's ledger and with every boot.
 fn past(machine: &Machine) -> Result<String, OpError> {
     let records = fsio::read(&machine.ledger().records_path())?.unwrap_or_default();
     let boot = fsio::read(&machine.path("/proc/sys/kernel/random/boot_id"))?.unwrap_or_default();

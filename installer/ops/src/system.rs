@@ -1,8 +1,10 @@
-//! What is behind the file system of a machine: programs, the kernel, systemd.
+//! The system of a machine besides its files: programs, the kernel, systemd.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::fs::File;
 use std::io::{Read, Write};
+use std::net::IpAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -12,24 +14,24 @@ use crate::OpError;
 #[must_use]
 #[derive(Clone, Debug)]
 pub struct Program {
-    /// Looked for in [`crate::paths::PATH`].
+    /// Searched for in [`crate::paths::PATH`].
     pub name: String,
-    /// Never a secret: arguments are seen by every user of the host.
+    /// Never a secret: every user of the host can see arguments.
     pub args: Vec<String>,
     /// Written to its standard input; none is /dev/null.
     pub stdin: Option<Vec<u8>>,
-    /// Written after `stdin`, piece by piece: what is too large to be held.
+    /// Written after `stdin`, in pieces: for input that is too large for memory.
     pub pieces: Vec<Piece>,
     /// Added to the fixed environment.
     pub env: Vec<(String, String)>,
-    /// Folders that an act sees empty, and cannot change: of a program that is run as [`System::run_act`] alone.
+    /// Folders that an act sees as empty and cannot change; only for [`System::run_act`].
     pub hidden: Vec<String>,
-    /// After this its whole process group is killed.
+    /// After this time its whole process group is killed.
     pub timeout: Duration,
 }
 
 impl Program {
-    /// A program that may take a minute.
+    /// A program with a timeout of a minute.
     pub fn new(name: &str) -> Self {
         Self {
             name: name.to_owned(),
@@ -42,13 +44,13 @@ impl Program {
         }
     }
 
-    /// More arguments.
+    /// Adds arguments.
     pub fn args<S: Into<String>>(mut self, args: impl IntoIterator<Item = S>) -> Self {
         self.args.extend(args.into_iter().map(Into::into));
         self
     }
 
-    /// One more argument.
+    /// Adds an argument.
     pub fn arg(mut self, arg: impl Into<String>) -> Self {
         self.args.push(arg.into());
         self
@@ -59,39 +61,39 @@ impl Program {
         self
     }
 
-    /// What it reads, piece by piece.
+    /// Sets its input, in pieces.
     pub fn pieces(mut self, pieces: Vec<Piece>) -> Self {
         self.pieces = pieces;
         self
     }
 
-    /// One more environment variable.
+    /// Adds an environment variable.
     pub fn env(mut self, name: &str, value: impl Into<String>) -> Self {
         self.env.push((name.to_owned(), value.into()));
         self
     }
 
-    /// Folders that it sees empty.
+    /// Hides folders: it sees them as empty.
     pub fn hiding(mut self, folders: impl IntoIterator<Item = &'static str>) -> Self {
         self.hidden.extend(folders.into_iter().map(str::to_owned));
         self
     }
 
-    /// Seconds it may take.
+    /// Sets its timeout in seconds.
     pub fn within(mut self, seconds: u64) -> Self {
         self.timeout = Duration::from_secs(seconds);
         self
     }
 }
 
-/// A piece of what a program reads.
+/// A piece of a program's input.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Piece {
     /// These bytes.
     Bytes(Vec<u8>),
-    /// As many bytes of a file as it had when the piece was made; a file that has become shorter is an error.
+    /// As many bytes of a file as it had when the piece was created; a shorter file is an error.
     File {
-        /// Where it lies for this process.
+        /// Path for this process.
         path: PathBuf,
         /// In bytes.
         size: u64,
@@ -127,10 +129,10 @@ impl fmt::Display for Program {
     }
 }
 
-/// What a program left.
+/// The result of a program.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Output {
-    /// Exit code; 128 + signal when a signal ended it.
+    /// Exit code; 128 + signal if a signal ended it.
     pub code: i32,
     /// Standard output.
     pub stdout: Vec<u8>,
@@ -154,7 +156,7 @@ impl Output {
         String::from_utf8_lossy(&self.stdout).into_owned()
     }
 
-    /// The last 20 lines of what it said, standard error first choice: what fits into an error.
+    /// The last 20 lines of its output, preferably of standard error: for error messages.
     pub fn tail(&self) -> String {
         let said = if self.stderr.iter().all(u8::is_ascii_whitespace) { &self.stdout } else { &self.stderr };
         let said = String::from_utf8_lossy(said);
@@ -163,7 +165,7 @@ impl Output {
     }
 }
 
-/// Which Act of which run is executed: names the transient unit and the log file.
+/// The act and run that are executed: determine the names of the transient unit and the log file.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct ActContext {
@@ -189,14 +191,14 @@ fn plain(text: &str) -> String {
     text.chars().map(|c| if c.is_ascii_alphanumeric() || c == '.' || c == '_' { c } else { '-' }).collect()
 }
 
-/// Free and whole size of a file system, in bytes.
+/// Free and total size of a file system, in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Space {
-    /// For root.
+    /// Available to root.
     pub free: u64,
-    /// In all.
+    /// Total.
     pub size: u64,
-    /// None where there is no fixed number of them (btrfs).
+    /// None if the number of inodes is not fixed (btrfs).
     pub inodes: Option<kubexm_plan::facts::Inodes>,
 }
 
@@ -207,22 +209,22 @@ pub struct Kernel {
     pub release: String,
     /// `uname -m`.
     pub machine: String,
-    /// Bytes.
+    /// In bytes.
     pub page_size: u64,
-    /// Online.
+    /// Online CPUs.
     pub cpus: u32,
 }
 
-/// A request to a server that wants a client certificate and talks JSON: etcd, the API server.
+/// A request to a server that requires a client certificate and uses JSON: etcd, the API server.
 #[derive(Clone, Copy)]
 pub struct HttpsRequest<'a> {
     /// `GET` or `POST`.
     pub method: &'a str,
     /// `https://10.0.0.5:2379/v3/cluster/member/list`.
     pub url: &'a str,
-    /// PEM of the CAs that the server is trusted by, and no others.
+    /// PEM of the only CAs that are trusted for the server.
     pub ca: &'a [u8],
-    /// PEM of our certificate.
+    /// PEM of the client certificate.
     pub certificate: &'a [u8],
     /// PEM of its key; secret.
     pub key: &'a [u8],
@@ -243,11 +245,11 @@ impl fmt::Debug for HttpsRequest<'_> {
 
 /// Programs, the kernel and systemd: the real ones, or a strict fake for a machine rooted in a directory.
 pub trait System: Send + Sync + fmt::Debug {
-    /// Runs a program to its end. A program that cannot be found or does not end in time is an error; an exit code
-    /// other than 0 is not.
+    /// Runs a program to its end. A program that is not found or does not end in time is an error; an exit code other
+    /// than 0 is not.
     fn run(&self, program: &Program) -> Result<Output, OpError>;
 
-    /// Runs the program of an Act so that it outlives us, or attaches to it when it is already running.
+    /// Runs the program of an act so that it outlives this process, or attaches to it if it is already running.
     fn run_act(&self, act: &ActContext, program: &Program) -> Result<Output, OpError>;
 
     /// The kernel's host name.
@@ -256,10 +258,10 @@ pub trait System: Send + Sync + fmt::Debug {
     /// Sets the kernel's host name.
     fn set_hostname(&self, name: &str) -> Result<(), OpError>;
 
-    /// The kernel.
+    /// The kernel's properties.
     fn kernel(&self) -> Result<Kernel, OpError>;
 
-    /// Space of the file system that holds a path of the machine.
+    /// Space of the file system that contains a path of the machine.
     fn space(&self, path: &str) -> Result<Space, OpError>;
 
     /// Interfaces with addresses.
@@ -268,23 +270,25 @@ pub trait System: Send + Sync + fmt::Debug {
     /// Status of an HTTPS GET, trusting the CAs in `ca` (PEM) and no others.
     fn https_get(&self, url: &str, ca: &[u8]) -> Result<u16, OpError>;
 
-    /// What an OCI registry at `url` (`https://host:port`) says of these paths, over one connection.
+    /// Answers of an OCI registry at `url` (`https://host:port`) for these paths, over one connection.
     fn https_heads(&self, url: &str, ca: &[u8], paths: &[String]) -> Result<Vec<Head>, OpError>;
 
-    /// Status and body of what an HTTPS server answers.
+    /// Status and body of an HTTPS server's answer.
     fn https_request(&self, request: &HttpsRequest<'_>) -> Result<(u16, Vec<u8>), OpError>;
 
-    /// From inside the network namespace of a process: asks the DNS server `dns` for `name`, and connects to `service`
-    /// (`address:port`). Returns what was seen.
+    /// From inside the network namespace of a process: queries the DNS server `dns` for `name`, and connects to
+    /// `service` (`address:port`). Returns a description.
     fn pod_network(&self, pid: u32, name: &str, dns: &str, service: &str) -> Result<String, OpError>;
 
-    /// The same from the network of the host itself: what a service's rules do to the host's own packets, they do to a
-    /// pod's.
+    /// The same from the host's network: the rules of a Service treat packets of the host and of pods alike.
     fn host_network(&self, name: &str, dns: &str, service: &str) -> Result<String, OpError>;
 
-    /// Asks a process to end (SIGTERM), or ends it (SIGKILL). One that is gone already is no error.
+    /// Asks each of these name servers for each name: the first address of each name that has one, after its server.
+    fn dns_addresses(&self, servers: &[IpAddr], names: &[String]) -> BTreeMap<String, (IpAddr, IpAddr)>;
+
+    /// Sends SIGTERM, or SIGKILL if `kill` is set, to a process. A missing process is not an error.
     fn signal(&self, pid: u32, kill: bool) -> Result<(), OpError>;
 
-    /// Whether this is the machine we run on (its network, processes and owners can be used).
+    /// Whether this is the real machine, whose network, processes and owners can be used.
     fn is_real(&self) -> bool;
 }

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use crate::system::Program;
 use crate::{Machine, OpError};
 
-/// How long a started unit is watched for an early end.
+/// How long a started unit is watched for an early exit.
 const SETTLE: Duration = Duration::from_millis(1500);
 
 /// Properties of a unit.
@@ -19,10 +19,10 @@ pub(crate) struct Shown {
     pub needs_reload: bool,
     pub invocation: String,
     pub restarts: u32,
-    /// Exit code of the main process, as a transient unit keeps it.
+    /// Exit code of the main process, kept for a transient unit.
     pub exit_code: i32,
     pub result: String,
-    /// Process id, 0 when none runs.
+    /// Process id; 0 if it does not run.
     pub pid: u32,
 }
 
@@ -32,7 +32,7 @@ impl Shown {
     }
 
     pub(crate) fn enabled(&self) -> bool {
-        // Without an [Install] section there is nothing to enable, and it is started by others.
+        // A unit without an [Install] section cannot be enabled and is started by others.
         matches!(self.file_state.as_str(), "enabled" | "enabled-runtime" | "static" | "alias" | "generated")
     }
 
@@ -54,11 +54,11 @@ pub(crate) fn show(machine: &Machine, unit: &str) -> Result<Shown, OpError> {
     Ok(shown(&machine.run(&systemctl(["show", unit, PROPERTIES]))?.stdout()))
 }
 
-/// Several units with one question, in their order.
+/// Properties of several units with one command, in their order.
 pub(crate) fn show_all(machine: &Machine, units: &[&str]) -> Result<Vec<Shown>, OpError> {
     let program = Program::new("systemctl").arg("show").args(units.iter().copied()).arg(PROPERTIES).within(150);
     let text = machine.run(&program)?.stdout();
-    // An empty line is between two units.
+    // Units are separated by an empty line.
     let found: Vec<Shown> = text.trim_end().split("\n\n").map(shown).collect();
     if found.len() == units.len() {
         return Ok(found);
@@ -66,7 +66,7 @@ pub(crate) fn show_all(machine: &Machine, units: &[&str]) -> Result<Vec<Shown>, 
     Err(OpError::other(format!("`{program}` reported {} units instead of {}", found.len(), units.len())))
 }
 
-/// Of the manager that runs, `252.39-1~deb12u1` or `v252`: 252.
+/// The version of the running manager, `252.39-1~deb12u1` or `v252`: 252.
 pub(crate) fn version(machine: &Machine) -> Result<Option<u32>, OpError> {
     let output = machine.try_run(&systemctl(["show", "--property=Version"]))?;
     Ok(number(&output.stdout()))
@@ -102,7 +102,7 @@ pub(crate) fn daemon_reload(machine: &Machine) -> Result<(), OpError> {
     machine.run(&systemctl(["daemon-reload"])).map(drop)
 }
 
-/// A file that is new to systemd shows as not found until it is told to look.
+/// A new unit file is not found until systemd reloads its files.
 pub(crate) fn reload_if_needed(machine: &Machine, unit: &str) -> Result<(), OpError> {
     let shown = show(machine, unit)?;
     if shown.needs_reload || !shown.exists() { daemon_reload(machine) } else { Ok(()) }
@@ -114,11 +114,11 @@ pub(crate) fn enable(machine: &Machine, unit: &str, enabled: bool) -> Result<(),
 
 pub(crate) fn stop(machine: &Machine, unit: &str) -> Result<(), OpError> {
     machine.run(&systemctl(["stop", unit]))?;
-    // Else a failed state is left behind, and counts against the start limit.
+    // Otherwise the failed state remains and counts against the start limit.
     machine.try_run(&systemctl(["reset-failed", unit])).map(drop)
 }
 
-/// Has the running unit take over what its files say now; its process stays.
+/// Reloads the running unit, which keeps its process.
 pub(crate) fn reload(machine: &Machine, unit: &str) -> Result<(), OpError> {
     match machine.run(&systemctl(["reload", unit])) {
         Ok(_) => Ok(()),
@@ -126,7 +126,7 @@ pub(crate) fn reload(machine: &Machine, unit: &str) -> Result<(), OpError> {
     }
 }
 
-/// Starts or restarts, and sees that it stays up: a unit that crash-loops is "active" for a moment in each turn.
+/// Starts or restarts, and checks that it stays up: a unit that crash-loops is "active" for a moment each time.
 pub(crate) fn start_anew(machine: &Machine, unit: &str) -> Result<(), OpError> {
     machine.try_run(&systemctl(["reset-failed", unit]))?;
     if let Err(error) = machine.run(&systemctl(["restart", unit])) {

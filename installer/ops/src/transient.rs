@@ -1,4 +1,4 @@
-//! Acts as transient systemd units: they outlive the connection and the agent, and a resume attaches to them.
+//! Acts as transient systemd units: they outlive the connection and the agent, and a resumed run attaches to them.
 //!
 //! `Type=simple` and `StandardOutput=file:` are what the oldest systemd among the supported systems (239) has.
 
@@ -11,15 +11,15 @@ use crate::systemd::{self, systemctl};
 use crate::{Machine, OpError, fsio};
 
 const PAUSE: Duration = Duration::from_millis(200);
-/// As [`ActContext::unit`] names them.
+/// Pattern of the names from [`ActContext::unit`].
 const ALL: &str = "kubexm-act-*.service";
 
-/// Whether the unit of an act is running right now.
+/// Whether the unit of an act is running.
 pub(crate) fn is_running(machine: &Machine, act: &ActContext) -> Result<bool, OpError> {
     Ok(machine.is_real() && systemd::show(machine, &act.unit())?.running())
 }
 
-/// How the unit of an act ended, when it ended and is still kept: nobody has seen its end yet.
+/// Whether the unit of an act has succeeded, if it has ended and systemd still keeps it.
 pub(crate) fn ended(machine: &Machine, act: &ActContext) -> Result<Option<bool>, OpError> {
     if !machine.is_real() {
         return Ok(None);
@@ -28,12 +28,12 @@ pub(crate) fn ended(machine: &Machine, act: &ActContext) -> Result<Option<bool>,
     Ok((shown.exists() && !shown.running()).then_some(shown.result == "success" && shown.exit_code == 0))
 }
 
-/// Ends the unit of an act, when it runs.
+/// Stops the unit of an act, if it runs.
 pub(crate) fn stop(machine: &Machine, act: &ActContext) -> Result<(), OpError> {
     if is_running(machine, act)? { machine.run(&systemctl(["stop", &act.unit()])).map(drop) } else { Ok(()) }
 }
 
-/// The units of acts that run right now, of whatever run.
+/// Running units of acts of any run.
 pub(crate) fn running(machine: &Machine) -> Result<Vec<String>, OpError> {
     let mut running = Vec::new();
     for unit in all(machine)? {
@@ -50,8 +50,8 @@ fn all(machine: &Machine) -> Result<Vec<String>, OpError> {
     Ok(listed.stdout().lines().filter_map(|line| line.split_whitespace().next()).map(str::to_owned).collect())
 }
 
-/// Removes what systemd still knows of acts that ended badly: those of one step and of its undo, or of every run. Until
-/// then they show how an act ended, which decides whether it is undone as a half-done one.
+/// Resets the failed units of acts: those of one step and of its undo, or of every run. Until then they show how an act
+/// ended, which decides whether it is undone as a half-done one.
 pub(crate) fn forget_ended(machine: &Machine, step: Option<&ActContext>) -> Result<(), OpError> {
     if !machine.is_real() {
         return Ok(());
@@ -70,7 +70,7 @@ pub(crate) fn forget_ended(machine: &Machine, step: Option<&ActContext>) -> Resu
     Ok(())
 }
 
-/// Starts the program as the act's unit, or attaches to the one that runs, and waits for its end.
+/// Starts the program as the act's unit, or attaches to the running one, and waits for its end.
 pub(crate) fn run(
     machine: &Machine,
     system: &impl System,
@@ -82,7 +82,7 @@ pub(crate) fn run(
         forget(machine, &unit)?;
         start(system, machine, act, program)?;
     }
-    // A unit ends by itself after its own limit; a little more is left for systemd to kill it.
+    // A unit has its own timeout; systemd needs a little more time to kill it.
     let deadline = Instant::now() + program.timeout + Duration::from_secs(30);
     let shown = loop {
         let shown = systemd::show(machine, &unit)?;
@@ -118,7 +118,7 @@ pub(crate) fn run(
     Ok(Output::failed(if shown.exit_code == 0 { 1 } else { shown.exit_code }, log))
 }
 
-/// A unit that ended keeps its name until it is forgotten.
+/// Removes an ended unit, which keeps its name until then.
 fn forget(machine: &Machine, unit: &str) -> Result<(), OpError> {
     if systemd::show(machine, unit)?.exists() {
         machine.try_run(&systemctl(["stop", unit]))?;
@@ -147,7 +147,8 @@ fn start(system: &impl System, machine: &Machine, act: &ActContext, program: &Pr
         .arg(format!("--property=RuntimeMaxSec={}", program.timeout.as_secs()))
         .arg(format!("--property=StandardOutput=file:{}", log.display()))
         .args(["--property=StandardError=inherit", "--property=StandardInput=null"]);
-    // A file system of its own over each, in the unit's mounts alone (systemd 238). One that is not there hides nothing.
+    // An empty file system is mounted over each, only for this unit (systemd 238). A folder that does not exist needs
+    // none.
     for folder in program.hidden.iter().filter(|folder| machine.path(folder).is_dir()) {
         run = run.arg(format!("--property=TemporaryFileSystem={folder}"));
     }
@@ -169,7 +170,7 @@ fn start(system: &impl System, machine: &Machine, act: &ActContext, program: &Pr
     })
 }
 
-/// systemd's `file:` writes over an older try's text from the start; that text is evidence.
+/// systemd's `file:` overwrites the log of an earlier attempt from the start; that log is evidence.
 fn keep_older_log(log: &std::path::Path) -> Result<(), OpError> {
     let older = log.with_extension("log.before");
     match std::fs::rename(log, &older) {

@@ -1,19 +1,19 @@
-//! The identity of a cluster: a random id that is made once, and never derived from the cluster's name.
+//! The identity of a cluster: a random id that is created once and not derived from the cluster's name.
 
 use std::fmt;
 use std::str::FromStr;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-/// A random UUID (RFC 9562, version 4). Two clusters of the same name have different ones.
+/// A random UUID (RFC 9562, version 4). Two clusters with the same name have different ids.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ClusterId([u8; 16]);
 
-/// Where the hyphens of the text are.
+/// Positions of the hyphens in the text form.
 const HYPHENS: [usize; 4] = [8, 13, 18, 23];
 const TEXT_LENGTH: usize = 36;
 
-/// A text that is no UUID.
+/// A text that is not a UUID.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0:?} is no cluster id: a UUID is expected, as 1b4e28ba-2fa1-4d3b-8c6e-9c0f3f1b6a57")]
 pub struct ClusterIdError(String);
@@ -48,7 +48,7 @@ impl fmt::Debug for ClusterId {
 impl FromStr for ClusterId {
     type Err = ClusterIdError;
 
-    /// Lower case with hyphens, as it is written; nothing else, so that equal ids have equal texts.
+    /// Accepts only lower case with hyphens, as it is written, so that equal ids have equal texts.
     fn from_str(text: &str) -> Result<Self, ClusterIdError> {
         let wrong = || ClusterIdError(text.chars().take(80).collect());
         let shaped = text.len() == TEXT_LENGTH

@@ -1,4 +1,4 @@
-//! What was seen on a host before anything is planned. Facts never go into the cluster spec.
+//! What is observed on a host before anything is planned. Facts never go into the cluster spec.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -6,9 +6,9 @@ use std::net::IpAddr;
 use kubexm_spec::{Arch, Digest, Family};
 use serde::{Deserialize, Serialize};
 
-use crate::{ClusterId, Vouched};
+use crate::{BundleRecord, ClusterId, KubeadmFiles};
 
-/// One host as it was found.
+/// The facts about one host.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Facts {
@@ -16,16 +16,16 @@ pub struct Facts {
     pub host: String,
     /// `hostname`.
     pub hostname: String,
-    /// Addresses that the node's own name resolves to without our hosts block (from /etc/hosts only).
+    /// Addresses that /etc/hosts, without kubexm's block, gives to the node's own name.
     pub hostname_addresses: Vec<IpAddr>,
     /// `ID` of /etc/os-release.
     pub os_id: String,
     /// `VERSION_ID` of /etc/os-release.
     pub os_version: String,
-    /// `VERSION` of /etc/os-release, or what /etc/.productinfo says, where there is one: which edition or service pack it is.
+    /// `VERSION` of /etc/os-release, or the content of /etc/.productinfo if that exists: the edition or service pack.
     #[serde(default)]
     pub os_edition: String,
-    /// Major and minor of its glibc, `2.36`; none where it has none (musl), or does not say.
+    /// Major and minor version of glibc, `2.36`; none if there is no glibc (musl) or its version is unknown.
     #[serde(default)]
     pub glibc: Option<String>,
     /// Architecture of the kernel.
@@ -38,18 +38,18 @@ pub struct Facts {
     pub cpus: u32,
     /// MemTotal in bytes.
     pub memory: u64,
-    /// Free bytes for root, by mount point of each path we write to.
+    /// Free bytes for root, by mount point of each path that kubexm writes to.
     pub disks: Vec<Disk>,
     /// 1 or 2.
     pub cgroup_version: u8,
-    /// Modules that are loaded, built in or loadable, of those we need.
+    /// State of each kernel module that kubexm needs.
     pub modules: BTreeMap<String, ModuleState>,
-    /// Version of the systemd that runs; none where it does not tell.
+    /// Version of the running systemd; none if unknown.
     #[serde(default)]
     pub systemd: Option<u32>,
-    /// Programs that kubeadm and kubelet call: path, or none when absent.
+    /// Programs that kubeadm and kubelet call, with their path; none if absent.
     pub programs: BTreeMap<String, Option<String>>,
-    /// What is installed; none where neither dpkg nor rpm is.
+    /// Installed packages; none if there is neither dpkg nor rpm.
     #[serde(default)]
     pub packages: Option<InstalledPackages>,
     /// Interfaces with their addresses.
@@ -58,20 +58,23 @@ pub struct Facts {
     pub default_route: bool,
     /// Destination networks of routes (CIDR text), without the default route.
     pub routes: Vec<String>,
-    /// Nameservers of /etc/resolv.conf; none when the file does not exist.
+    /// Nameservers of /etc/resolv.conf; none if the file does not exist.
     pub nameservers: Option<Vec<IpAddr>>,
-    /// Servers that systemd-resolved asks (/run/systemd/resolve/resolv.conf), where /etc/resolv.conf names its stub;
-    /// none elsewhere.
+    /// Upstream servers of systemd-resolved (/run/systemd/resolve/resolv.conf) if /etc/resolv.conf names its stub, else
+    /// none.
     pub resolved_nameservers: Option<Vec<IpAddr>>,
+    /// Name servers of the host that give an address to names that nobody has.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub dns_wildcards: Vec<DnsWildcard>,
     /// Devices of /proc/swaps.
     pub swaps: Vec<String>,
-    /// Lines of /etc/fstab that bring swap back.
+    /// Lines of /etc/fstab that enable swap at boot.
     pub fstab_swaps: Vec<String>,
-    /// SELinux now.
+    /// Current mode of SELinux.
     pub selinux: SelinuxState,
-    /// Whether fapolicyd runs: it refuses to run programs that no package brought.
+    /// Whether fapolicyd is active: it blocks programs that no package installed.
     pub fapolicyd: bool,
-    /// Whether the kernel is in FIPS mode: it wants validated cryptography alone.
+    /// Whether the kernel is in FIPS mode, which allows only validated cryptography.
     pub fips: bool,
     /// Active units of firewalld, ufw, nftables.
     pub firewalls: Vec<String>,
@@ -81,57 +84,77 @@ pub struct Facts {
     pub clock_offset_ms: i64,
     /// Milliseconds of that round trip.
     pub round_trip_ms: u64,
-    /// Sockets that listen.
+    /// Listening sockets.
     pub listeners: Vec<Listener>,
-    /// What a Kubernetes, container runtime or etcd left or runs here.
+    /// Files and processes of another Kubernetes, container runtime or etcd.
     pub leftovers: Vec<Leftover>,
-    /// What is there of keepalived and of the proxies that a load balancer can run, at most one of each program.
+    /// keepalived and the proxies that a load balancer can run, at most one entry for each program.
     #[serde(default)]
     pub balancers: Vec<Balancer>,
-    /// State folders ([`crate::state_folders`]) with something in them; none are looked at on a host with our stamp.
+    /// State folders ([`crate::state_folders`]) that are not empty; not examined on a host with kubexm's stamp.
     #[serde(default)]
     pub state_folders: Vec<StateFolder>,
-    /// Mounts below state folders that are nobody's we know, or in use by a process of the host.
+    /// Mounts below state folders that are not a pod's, or are in use by a process of the host.
     #[serde(default)]
     pub foreign_mounts: Vec<ForeignMount>,
-    /// Our stamp, when we have been here.
+    /// The stamp, if the host belongs to a cluster of kubexm.
     pub stamp: Option<Stamp>,
-    /// Why the stamp that is there cannot be read: nobody knows whose node this is.
+    /// Why the stamp cannot be read, so that it is unknown which cluster the node belongs to.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unreadable_stamp: Option<String>,
-    /// Digest of the config that a `kubeadm init` of ours was given, once that init has ended well.
+    /// Digest of the config of the last `kubeadm init` by kubexm that succeeded.
     #[serde(default)]
     pub kubeadm_config: Option<Digest>,
-    /// Whether the node is in a kubexm cluster: kubelet's credentials are there, and our stamp.
+    /// The text of that config, when the file on the host is still that one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub kubeadm_config_text: Option<String>,
+    /// The files that kubeadm wrote, if an init or join by kubexm has succeeded here.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub kubeadm_files: Option<KubeadmFiles>,
+    /// Whether the node has joined a cluster of kubexm: it has kubelet's credentials and a stamp.
     #[serde(default)]
     pub joined: bool,
-    /// Digest of the cluster CA's certificate of a node that is in a cluster of ours: two clusters have different ones, also when
-    /// their stamps say the same.
+    /// Digest of the cluster CA's certificate on a node of a kubexm cluster: it differs between clusters even if their
+    /// stamps are equal.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cluster_ca: Option<Digest>,
-    /// `*_proxy` variables set for everyone, with the file that sets them.
+    /// `*_proxy` variables that are set for all users, with the file that sets them.
     pub proxies: Vec<(String, String)>,
-    /// Mount points with `noexec` among the paths we use.
+    /// Mount points with `noexec` among the paths that kubexm uses.
     pub noexec: Vec<String>,
-    /// What a boot would set, by kernel parameter (sysctl.d(5)).
+    /// Values that the next boot would set, by kernel parameter (sysctl.d(5)).
     #[serde(default)]
     pub boot_sysctls: BTreeMap<String, BootSysctl>,
-    /// Machine id, to find clones.
+    /// Machine id, to detect clones.
     pub machine_id: String,
-    /// DMI product uuid, to find clones; empty when the machine has none.
+    /// DMI product uuid, to detect clones; empty if the machine has none.
     pub product_uuid: String,
+}
+
+/// A name server that gives an address to random names.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct DnsWildcard {
+    /// To names below this search domain of the host; none: to any name.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub domain: Option<String>,
+    /// The name server.
+    pub server: IpAddr,
+    /// The address that it gave.
+    pub address: IpAddr,
 }
 
 /// Packages that a host has installed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct InstalledPackages {
-    /// Whose list it is.
+    /// The package manager that the list is from.
     pub family: Family,
-    /// Deb: dpkg's status file, without what is not installed and without fields that no solver reads. Rpm: the lines of
-    /// `rpm -qa` that `kubexm_packages::rpm::installed` reads.
+    /// Deb: dpkg's status file, without packages that are not installed and fields that the solver does not read. Rpm:
+    /// lines of `rpm -qa`, as `kubexm_packages::rpm::installed` reads them.
     pub list: String,
-    /// Why the list cannot be trusted, in the words of who was asked: the database cannot be read, or nobody answered.
+    /// Why the list cannot be trusted (the database cannot be read, or the package manager did not answer), in the
+    /// package manager's own words.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub broken: Option<String>,
 }
@@ -142,18 +165,18 @@ pub struct InstalledPackages {
 pub struct Disk {
     /// Mount point.
     pub mount: String,
-    /// Paths of kubexm on it.
+    /// Paths that kubexm uses on it.
     pub paths: Vec<String>,
     /// Free bytes.
     pub free: u64,
     /// Size in bytes.
     pub size: u64,
-    /// `xfs` with ftype=0 breaks overlayfs; none when unknown.
+    /// `xfs` with ftype=0 breaks overlayfs; none if unknown.
     pub filesystem: Option<String>,
     /// Whether it is mounted read-only.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub read_only: bool,
-    /// Inodes, where the file system has a fixed number of them.
+    /// Inodes, if the file system has a fixed number of them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub inodes: Option<Inodes>,
 }
@@ -162,9 +185,9 @@ pub struct Disk {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Inodes {
-    /// Unused ones.
+    /// Free inodes.
     pub free: u64,
-    /// All of them.
+    /// All inodes.
     pub total: u64,
 }
 
@@ -172,9 +195,9 @@ pub struct Inodes {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum ModuleState {
-    /// In the kernel or loaded.
+    /// Built in or loaded.
     Present,
-    /// `modprobe --dry-run` finds it.
+    /// `modprobe --dry-run` succeeds.
     Loadable,
     /// Not available.
     Missing,
@@ -190,30 +213,30 @@ pub struct Interface {
     pub addresses: Vec<String>,
     /// Hardware address.
     pub mac: String,
-    /// Largest packet in bytes; 0 when unknown.
+    /// MTU in bytes; 0 if unknown.
     #[serde(default)]
     pub mtu: u32,
 }
 
-/// A kernel parameter as a boot would set it.
+/// The value that the next boot would set for a kernel parameter.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct BootSysctl {
-    /// The value of the line that wins.
+    /// The value of the line that takes precedence.
     pub value: String,
-    /// Where that line is, `/etc/sysctl.d/99-sysctl.conf:12`.
+    /// File and line number, `/etc/sysctl.d/99-sysctl.conf:12`.
     pub line: String,
 }
 
-/// SELinux's mode.
+/// Mode of SELinux.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum SelinuxState {
-    /// Not in the kernel, or off.
+    /// Not in the kernel, or disabled.
     Absent,
-    /// Logs only.
+    /// Denials are only logged.
     Permissive,
-    /// Refuses.
+    /// Denials are enforced.
     Enforcing,
 }
 
@@ -225,21 +248,21 @@ pub struct Listener {
     pub protocol: String,
     /// Port.
     pub port: u16,
-    /// Process name, when it could be found.
+    /// Process name, if known.
     pub process: Option<String>,
-    /// Process id, when it could be found.
+    /// Process id, if known.
     pub pid: Option<u32>,
-    /// Whether the process belongs to something we installed (its unit or path is in the ledger).
+    /// Whether the process belongs to kubexm (its unit or path is in the ledger).
     pub ours: bool,
 }
 
-/// Something that is already there.
+/// Something that another cluster, container runtime or etcd has left.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Leftover {
-    /// What, for people: `/etc/kubernetes/admin.conf`, `docker with 3 containers`, `etcd running (pid 512)`.
+    /// Description for people: `/etc/kubernetes/admin.conf`, `docker with 3 containers`, `etcd running (pid 512)`.
     pub what: String,
-    /// Whether it was made by kubexm, by the ledger.
+    /// Whether kubexm made it, according to the ledger.
     pub ours: bool,
 }
 
@@ -247,15 +270,15 @@ pub struct Leftover {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Balancer {
-    /// `haproxy`, as its process is called.
+    /// Process name, `haproxy`.
     pub program: String,
-    /// Its configuration file, when it is there.
+    /// Its configuration file, if it exists.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub config: Option<String>,
-    /// The first process of it that runs outside of pods.
+    /// Its first process outside of pods.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pid: Option<u32>,
-    /// Whether the ledger says we made it.
+    /// Whether kubexm installed it, according to the ledger.
     pub ours: bool,
 }
 
@@ -266,33 +289,33 @@ pub struct Balancer {
 pub struct StateFolder {
     /// Absolute.
     pub path: String,
-    /// Files in it, at any depth; counted up to [`StateFolder::MOST`].
+    /// Number of files in it, at any depth, counted up to [`StateFolder::MOST`].
     pub files: u64,
     /// The first few of them, relative to it.
     pub first: Vec<String>,
-    /// Where an earlier [`crate::op::MoveAside`] put what was in it, when that is still there.
+    /// The folder to which an earlier [`crate::op::MoveAside`] moved its content, if that still exists.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub moved: Option<String>,
 }
 
 impl StateFolder {
-    /// More files than these are not counted.
+    /// The count stops at this number of files.
     pub const MOST: u64 = 10_000;
 }
 
-/// A mount that stops a reset, and a create.
+/// A mount that blocks a reset or a create.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ForeignMount {
-    /// The state folder that it lies in.
+    /// The state folder that contains it.
     pub folder: String,
-    /// Where it is mounted.
+    /// Its mount point.
     pub point: String,
     /// `tmpfs`, `nfs4`.
     pub filesystem: String,
     /// Device or export.
     pub source: String,
-    /// A process of the host that uses a mount of a pod's; none of a mount that is no pod's.
+    /// For a mount of a pod, a process of the host that uses it; none for a mount that is not a pod's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub used_by: Option<String>,
 }
@@ -304,18 +327,18 @@ impl std::fmt::Display for ForeignMount {
     }
 }
 
-/// `/var/lib/kubexm/stamp.json`: whose node this is.
+/// `/var/lib/kubexm/stamp.json`: the cluster that the node belongs to.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Stamp {
     /// `metadata.name`.
     pub cluster: String,
-    /// Which cluster of that name; none in stamps of programs that made no ids.
+    /// The cluster's id; none in stamps of versions without ids.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub id: Option<ClusterId>,
     /// Run that wrote it.
     pub run: String,
-    /// The bundle of that run; none in stamps of programs that did not write it down.
+    /// The bundle of that run; none in stamps of versions that did not record it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub bundle: Option<Vouched>,
+    pub bundle: Option<BundleRecord>,
 }

@@ -1,4 +1,4 @@
-//! Names of steps.
+//! Ids of steps.
 
 use std::fmt;
 

@@ -1,4 +1,4 @@
-//! Properties of an op kind that follow from its data. Nothing has a default: a kind that misses one does not compile.
+//! Properties of an op kind that follow from its data. Nothing has a default: a kind that omits one does not compile.
 
 use std::fmt::Display;
 
@@ -10,35 +10,37 @@ use crate::place::Place;
 use crate::slot::SlotName;
 use crate::touch::{Thing, Touch};
 
-/// The data of one op kind. How it is done on a machine is `kubexm_ops::Converge`, in a file of the same name.
+/// The data of one op kind. Its execution on a machine is `kubexm_ops::Converge`, in a file of the same name.
 pub trait OpKind: Display + Serialize + DeserializeOwned {
-    /// What is found of it before a change. It lives in journals and in the ledgers of nodes, for years.
+    /// The state that is observed before a change. It is kept in journals and in nodes' ledgers for years.
     type State: State;
 
-    /// What it changes on its host or in the cluster, and what that is afterwards.
+    /// What it changes on its host or in the cluster, with the value afterwards.
     fn touches(&self) -> Vec<Touch>;
 
-    /// What it is given besides what it says itself, and what must be there before it.
+    /// Slots, texts and blobs that the op uses, and what must exist before it runs.
     fn needs(&self) -> Needs<'_>;
 
-    /// What removes it when the cluster is removed.
+    /// What removes the op's result when the cluster is removed.
     fn scope(&self) -> Scope;
 
-    /// How it comes back when a reset that took it away is rolled back.
+    /// How the op's result comes back when the reset that removed it is rolled back.
     fn after_reset(&self) -> AfterReset;
 }
 
-/// What an op kind finds: digests and modes, never secrets.
+/// The observed state of an op kind: digests and modes, never secrets.
 ///
-/// When its shape changes, the number grows and reading takes all older shapes as well: nodes have them.
+/// When its format changes, [`State::SCHEMA`] is increased, and all older versions, which nodes still have, must be
+/// read.
 pub trait State: Serialize + DeserializeOwned {
-    /// Version of the shape that is written.
+    /// Version of the format that is written.
     const SCHEMA: u32;
 
-    /// Every place in it: files that a reset compares and restores.
+    /// Every place in it: the files that a reset compares and restores.
     fn places(&self) -> Vec<&Place>;
 
-    /// Whether what is no file is as it was `then`; none when it is by whether the op holds.
+    /// Whether the parts that are not files are as they were `then`; none if that is decided by whether the op is
+    /// satisfied.
     fn is_back(&self, then: &Self) -> Option<bool>;
 }
 
@@ -54,27 +56,27 @@ impl State for Place {
     }
 }
 
-/// Any op, for what is made of ops.
+/// Any op, for types that contain ops.
 pub trait AnyOp: Display {
     /// As [`OpKind::touches`].
     fn all_touches(&self) -> Vec<Touch>;
 }
 
-/// What an op is given, and what must be there before it.
+/// What an op uses, and what must exist before it runs.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Needs<'a> {
-    /// Slots whose values it gets.
+    /// Slots whose values it receives.
     pub slots: &'a [SlotName],
-    /// The text of the plan that it names. With slots, the text has their placeholders ([`SlotName::placeholder`]).
+    /// A text of the plan. If the op has slots, the text contains their placeholders ([`SlotName::placeholder`]).
     pub text: Option<Digest>,
     /// Blobs of the node's content store.
     pub blobs: Vec<Digest>,
-    /// Units that run, files, modules, the cluster.
+    /// Running units, files, modules, the cluster.
     pub things: Vec<Thing>,
 }
 
 impl Needs<'_> {
-    /// It needs nothing.
+    /// Nothing is needed.
     pub fn nothing() -> Self {
         Self::default()
     }
@@ -83,23 +85,24 @@ impl Needs<'_> {
 /// What removes an op's result when the cluster is removed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scope {
-    /// It is of the host: what was found before it comes back.
+    /// A rollback of the op: it changes the host, and the state that was found before it is restored.
     Host,
-    /// It is in the cluster, or in the data of the cluster's runtime, and goes with them.
+    /// The removal of the cluster, or of its runtime's data, which contains it.
     Cluster,
-    /// It is ours (the store, the stamp), and goes in the last step.
+    /// The last step of the reset: it is kubexm's own (the store, the stamp).
     End,
 }
 
-/// How what an op made comes back, when the reset that took it away is rolled back.
+/// How an op's result comes back when the reset that removed it is rolled back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AfterReset {
-    /// What the reset found is restored, and that is all of it.
+    /// The state that the reset found is restored; that is sufficient.
     Restored,
-    /// That is restored, and an op that held is made anew: the kernel or a service has a part of it in no file.
+    /// The state is restored, and an op that was satisfied is converged again: the kernel or a service has a part of
+    /// the result that is in no file.
     RestoredAndMade,
-    /// It is made before anything else is restored, whether it held or not: it was out of the way of what comes back.
+    /// Converged before anything else is restored, satisfied or not: it makes room for what is restored.
     MadeFirst,
-    /// An op that held is made anew: its files are blobs of the store, of which no copies are kept.
+    /// An op that was satisfied is converged again: its files come from blobs of the store, so no copies are kept.
     Made,
 }

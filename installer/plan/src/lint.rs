@@ -1,4 +1,4 @@
-//! Plan lint: what must hold of every plan before a host is touched. All problems are returned.
+//! Plan lint: rules that every plan must pass before a host is changed. All problems are returned.
 
 mod order;
 mod problem;
@@ -9,7 +9,7 @@ pub use problem::{Problem, Severity};
 
 use crate::plan::Plan;
 
-/// A plan that has passed the lint; the only kind that the engine takes.
+/// A plan that has passed the lint. The engine accepts no other.
 #[derive(Clone, Debug, PartialEq)]
 pub struct CheckedPlan(Plan);
 
@@ -20,7 +20,7 @@ impl CheckedPlan {
     }
 }
 
-/// Checks a plan against every rule. Warnings pass and are returned beside the plan.
+/// Checks a plan against every rule. Warnings do not fail it and are returned with the plan.
 pub fn check(plan: Plan) -> Result<(CheckedPlan, Vec<Problem>), Vec<Problem>> {
     let order = Order::of(&plan);
     let problems: Vec<Problem> = rules::RULES.iter().flat_map(|rule| (rule.run)(rule, &plan, &order)).collect();

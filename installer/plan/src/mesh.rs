@@ -1,17 +1,17 @@
-//! Which hosts must reach each other on which ports, and what a dial of them gave.
+//! Connections between hosts that must work, and the results of testing them.
 
 use std::fmt;
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv4Addr};
 
 use serde::{Deserialize, Serialize};
 
-/// A port of a protocol.
+/// A port with its protocol.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Port {
-    /// TCP or UDP.
+    /// The protocol.
     pub protocol: Protocol,
-    /// Its number.
+    /// The port number.
     pub number: u16,
 }
 
@@ -39,20 +39,33 @@ impl fmt::Display for Port {
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Dial {
-    /// Name of the other host.
+    /// Name of the host to reach.
     pub to: String,
     /// Its address inside the cluster.
     pub address: IpAddr,
-    /// Which.
+    /// The port.
     pub port: Port,
+    /// For a connection as from a pod of the connecting host.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pod: Option<PodAddress>,
 }
 
-/// What a dial gave.
+/// The two ends of a connection as from a pod: addresses of the pod network that no pod has yet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct PodAddress {
+    /// Address of the pod.
+    pub pod: Ipv4Addr,
+    /// Address of the host's end of the link.
+    pub host: Ipv4Addr,
+}
+
+/// The result of a dial.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Dialed {
-    /// Which.
+    /// The dial.
     pub dial: Dial,
-    /// Why it was not reached; none when it was.
+    /// Why the port was not reached; none if it was.
     pub blocked: Option<String>,
 }

@@ -1,14 +1,14 @@
-//! What looking at a host answers: the state of an op, and whether a probe holds.
+//! The results of observing a host: the state of an op, and whether a probe succeeds.
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::kind::{OpKind, State};
 
-/// What one op found: its state (digests, never secrets) and whether that is what the op wants.
+/// The observed state of one op (digests, never secrets), and whether it is the desired one.
 ///
-/// It is journalled, and kept in the ledgers of nodes for years: a state says which version of its kind's shape it has
-/// (1 if absent), and every reader gets a type ([`ObservedState::state`]).
+/// It is journalled, and kept in the ledgers of nodes for years: each state has the version of its kind's format (1 if
+/// absent), and readers get a typed state ([`ObservedState::state`]).
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ObservedState {
@@ -16,7 +16,7 @@ pub struct ObservedState {
     #[serde(default = "first", skip_serializing_if = "is_first")]
     schema: u32,
     state: Value,
-    /// Whether nothing is to be done.
+    /// Whether nothing has to be changed.
     pub satisfied: bool,
 }
 
@@ -32,7 +32,7 @@ const fn is_first(schema: &u32) -> bool {
 /// Why a recorded state cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum StateError {
-    /// It has a later shape.
+    /// Its format is newer than this program.
     #[error(
         "the recorded state of an op has schema {found}, and this program reads up to {known}: a newer kubexm-install \
          wrote it; use that version"
@@ -43,23 +43,23 @@ pub enum StateError {
         /// [`State::SCHEMA`] here.
         known: u32,
     },
-    /// It is not of its kind's shape.
+    /// It is not in its kind's format.
     #[error("the recorded state of an op cannot be read: {0}; was it written by another version, or changed by hand?")]
     Unreadable(String),
 }
 
 impl ObservedState {
-    /// A look at an op of this kind.
+    /// The state of an op of this kind.
     pub fn new<K: OpKind>(state: &K::State, satisfied: bool) -> Result<Self, serde_json::Error> {
         Ok(Self { schema: K::State::SCHEMA, state: serde_json::to_value(state)?, satisfied })
     }
 
-    /// A look whose state only its own link can read, as that of a simulated host.
+    /// A state that only its own link can read, such as that of a simulated host.
     pub const fn opaque(state: Value, satisfied: bool) -> Self {
         Self { schema: first(), state, satisfied }
     }
 
-    /// The state, which an op of this kind found.
+    /// The state as the type of this op kind.
     pub fn state<K: OpKind>(&self) -> Result<K::State, StateError> {
         let known = K::State::SCHEMA;
         if self.schema > known {
@@ -68,19 +68,19 @@ impl ObservedState {
         K::State::deserialize(&self.state).map_err(|error| StateError::Unreadable(error.to_string()))
     }
 
-    /// The state as it is written, for callers that made it with [`ObservedState::opaque`], and for people.
+    /// The state as JSON, for callers that made it with [`ObservedState::opaque`], and for people.
     pub const fn raw(&self) -> &Value {
         &self.state
     }
 }
 
-/// The answer of a probe.
+/// The result of a probe.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ProbeAnswer {
-    /// Whether it holds.
+    /// Whether the probe succeeded.
     pub holds: bool,
-    /// What was seen, for the log and the error when time runs out.
+    /// What was observed, for the log and for the error on a timeout.
     pub seen: String,
 }
 
@@ -107,7 +107,7 @@ mod tests {
         let text = json!({"schema": schema, "state": {}, "satisfied": true});
         let found: ObservedState = serde_json::from_value(text.clone()).unwrap();
         assert_eq!(found.state::<Unit>(), Err(StateError::Newer { found: schema, known: schema - 1 }));
-        // It is kept as it came: the version that wrote it reads it again.
+        // It is kept unchanged: the version that wrote it can read it again.
         assert_eq!(serde_json::to_value(&found).unwrap(), text);
     }
 

@@ -1,6 +1,7 @@
-//! The pipelines: what each is called, what it starts from, and what must hold while it runs.
+//! The pipelines: their names, what they start from, and which invariants hold while they run.
 //!
-//! A new pipeline is a variant here; what has to know of it (recipe, verb, laws) does not compile until it does.
+//! A new pipeline is a variant and a row of `for_each_pipeline!`, through which the laws find it; `Recipe` of kubexm-session and the command are
+//! added by hand.
 
 use std::fmt;
 
@@ -29,45 +30,45 @@ macro_rules! pipelines {
 }
 for_each_pipeline!(pipelines);
 
-/// A function from what was seen to a plan.
+/// A function from observed hosts to a plan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Pipeline {
-    /// A cluster is made, or completed.
+    /// Creates a cluster, or completes it.
     Create,
-    /// Hosts are added to a cluster.
+    /// Adds hosts to a cluster.
     AddNode,
-    /// A cluster is removed from its hosts.
+    /// Removes a cluster from its hosts.
     Reset,
 }
 
-/// What a pipeline starts from, besides hosts that answer.
+/// What a pipeline needs, besides hosts that answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Needs {
-    /// A bundle with the artifacts that its steps place.
+    /// A bundle with the artifacts that its steps install.
     pub bundle: bool,
-    /// A cluster that runs on the hosts.
+    /// A running cluster on the hosts.
     pub cluster: bool,
     /// The ledgers of the hosts.
     pub ledgers: bool,
 }
 
-/// What must hold of the hosts while a pipeline runs, and when it has ended.
+/// What must be true of the hosts while a pipeline runs, and after it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Invariant {
-    /// At every point more than half of etcd's members run.
+    /// More than half of etcd's members run, at all times.
     Quorum,
-    /// At every point the control plane's name leads every node to at least one control plane that runs, or to a load
-    /// balancer that is none of the hosts.
+    /// On every node, the control plane's name resolves to at least one running control plane, or to an external load
+    /// balancer, at all times.
     ControlPlaneName,
-    /// At every point a unit that runs has its file, and the programs that it was started from.
+    /// A running unit has its file and the programs that it was started from, at all times.
     UnitFiles,
-    /// At rest a unit runs with the config that is there.
+    /// After a pipeline, running units have loaded the current configuration.
     LoadedConfig,
 }
 
 impl Pipeline {
-    /// The verb of the command line, and the name in plans, journals and reports.
+    /// The command, and the name in plans, journals and reports.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Create => "create",
@@ -76,7 +77,7 @@ impl Pipeline {
         }
     }
 
-    /// What it starts from.
+    /// What it needs.
     pub const fn needs(self) -> Needs {
         match self {
             Self::Create => Needs { bundle: true, cluster: false, ledgers: false },
@@ -85,13 +86,13 @@ impl Pipeline {
         }
     }
 
-    /// What holds throughout it.
+    /// The invariants that hold while it runs.
     pub const fn invariants(self) -> &'static [Invariant] {
         match self {
             Self::Create | Self::AddNode => {
                 &[Invariant::Quorum, Invariant::ControlPlaneName, Invariant::UnitFiles, Invariant::LoadedConfig]
             }
-            // The cluster goes away: its members of etcd and its API servers are stopped one after another.
+            // The cluster is removed: its etcd members and API servers are stopped one after another.
             Self::Reset => &[Invariant::UnitFiles, Invariant::LoadedConfig],
         }
     }

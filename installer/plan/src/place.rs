@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 pub enum Entry {
     /// Nothing.
     Absent,
-    /// A regular file; the ledger keeps its bytes under the digest before we replace it.
+    /// A regular file; the ledger keeps its bytes under the digest before it is replaced.
     File {
         /// Digest of its bytes.
         digest: Digest,
@@ -27,32 +27,32 @@ pub enum Entry {
     },
     /// A symbolic link.
     Link {
-        /// What it says.
+        /// Target of the link.
         target: String,
     },
-    /// A device, socket or pipe: never ours to replace.
+    /// A device, socket or pipe: never replaced.
     Special,
 }
 
-/// An entry, and the parents that had to be made for it.
+/// An entry, and the parent folders that do not exist.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Place {
     /// Absolute path.
     pub path: String,
-    /// What is there.
+    /// The entry at the path.
     pub entry: Entry,
-    /// Parents that did not exist, the deepest first.
+    /// Parent folders that do not exist, the deepest first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub missing: Vec<String>,
-    /// Of a folder that a service fills: what was in it, relative to it, folders with a `/` at the end. None: nobody looked,
-    /// there was too much, or it was filled by a service of kubexm already.
+    /// For a folder that a service fills: its content as relative paths, folders with a trailing `/`. None if it was
+    /// not listed, has too many entries, or was filled by a service of kubexm already.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub held: Option<Vec<String>>,
 }
 
 impl Entry {
-    /// The digest, when it is a file.
+    /// The digest, if it is a file.
     pub const fn digest(&self) -> Option<Digest> {
         if let Self::File { digest, .. } = self { Some(*digest) } else { None }
     }

@@ -11,39 +11,39 @@ use crate::pipeline::Pipeline;
 use crate::slot::{SlotName, SlotProvider};
 use crate::step::Step;
 
-/// What steps of this machine have in the place of a host's name; a host cannot be called that.
+/// The host name of steps that run on the controller; no host can have this name.
 pub const CONTROLLER: &str = "@controller";
 
 /// Everything a run will do.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Plan {
-    /// [`crate::SCHEMA`] of what is made now; a plan that was read keeps its own.
+    /// [`crate::SCHEMA`] for new plans; a plan that was read keeps its own.
     pub schema: u32,
-    /// Which pipeline made it.
+    /// The pipeline that made it.
     pub pipeline: Pipeline,
     /// `metadata.name`.
     pub cluster_name: String,
-    /// Which cluster of that name; none of a cluster that was made before there were ids.
+    /// The cluster's id; none for a cluster that was created before ids existed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cluster_id: Option<ClusterId>,
-    /// Digest over the bytes of the cluster.yaml that was planned.
+    /// Digest of the bytes of the cluster.yaml that was planned.
     pub cluster: Digest,
-    /// Digest of the bundle's manifest.json; none for a pipeline that needs no bundle (`reset`).
+    /// Digest of the bundle's manifest.json; none for a pipeline without a bundle (`reset`).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bundle: Option<Digest>,
     /// Hosts in the order of cluster.yaml.
     pub hosts: Vec<PlanHost>,
-    /// How many hosts work at once.
+    /// The most hosts that are changed at the same time.
     pub fleet_concurrency: usize,
-    /// How many steps of one host run at once.
+    /// The most steps of one host that run at the same time.
     pub host_concurrency: usize,
-    /// Values made while running, by name; never their content.
+    /// Providers of values that are made during the run, by name; never the values.
     pub slots: BTreeMap<SlotName, SlotProvider>,
-    /// File contents by digest; stored beside the plan, not in it.
+    /// File contents by digest; stored next to the plan, not in it.
     #[serde(skip)]
     pub texts: Texts,
-    /// In an order that respects `after`.
+    /// Sorted so that each step comes after the steps in its `after`.
     pub steps: Vec<Step>,
 }
 
@@ -56,16 +56,16 @@ pub type Texts = BTreeMap<Digest, String>;
 pub struct PlanHost {
     /// Name in cluster.yaml.
     pub name: String,
-    /// Roles for people: `control-plane`, `worker`, `registry`.
+    /// Roles, for people: `control-plane`, `worker`, `registry`.
     pub roles: Vec<String>,
-    /// A failure domain of its own: when one of its steps fails, the run may continue without it (a host that is a
-    /// worker and nothing else). See [`Step::settled`].
+    /// Whether the run may continue without it when one of its steps fails (a host that is only a worker). See
+    /// [`Step::settled`].
     #[serde(default, rename = "expendable")]
     pub optional: bool,
 }
 
 impl Plan {
-    /// Adds a text and returns its digest, by which ops name it.
+    /// Adds a text and returns its digest, by which ops refer to it.
     pub fn text(&mut self, text: impl Into<String>) -> Digest {
         let text = text.into();
         let digest = Digest::of(&text);
@@ -73,7 +73,7 @@ impl Plan {
         digest
     }
 
-    /// Whether some step is the controller's own. Plans of earlier programs have none.
+    /// Whether some step runs on the controller. Plans of earlier versions have none.
     pub fn has_controller_steps(&self) -> bool {
         self.steps.iter().any(|step| step.host == CONTROLLER)
     }
@@ -83,7 +83,7 @@ impl Plan {
         self.steps.iter().find(|s| s.id == *id)
     }
 
-    /// Digest over the canonical JSON of the plan; texts are covered, since ops name them by digest.
+    /// Digest of the plan's canonical JSON; it covers the texts, since ops refer to them by digest.
     pub fn digest(&self) -> Result<Digest, serde_json::Error> {
         Ok(Digest::of(serde_json::to_vec(&self.to_json()?)?))
     }

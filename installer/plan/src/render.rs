@@ -1,4 +1,4 @@
-//! A plan as text that a person (or a change board) reads: one line for a step, one for each op.
+//! A plan as text for people: one line for each step, and one for each op.
 
 use std::fmt::Write as _;
 
@@ -6,7 +6,7 @@ use crate::plan::Plan;
 use crate::step::Step;
 
 impl Plan {
-    /// The whole plan. The same plan gives the same text; contents appear by digest.
+    /// The whole plan. Equal plans give equal texts; contents appear as digests.
     pub fn render(&self) -> String {
         let bundle = self.bundle.map_or_else(|| "none".to_owned(), |digest| digest.short());
         let mut text = format!("{} {} (bundle {bundle})\n", self.pipeline, self.cluster_name);
@@ -26,7 +26,7 @@ impl Plan {
 }
 
 impl Step {
-    /// The step with its ops, what it waits for and how it is rolled back.
+    /// The step with its ops, its dependencies and its undo.
     pub fn render(&self) -> String {
         let mut text = format!("{}: {}\n", self.id, self.title);
         if !self.after.is_empty() {

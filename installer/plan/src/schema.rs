@@ -1,4 +1,4 @@
-//! Reading plans of this program and of earlier ones.
+//! Reads plans of this version and of earlier ones.
 
 use serde::de::Error as _;
 use serde_json::Value;
@@ -8,19 +8,19 @@ use crate::pipeline::Pipeline;
 use crate::plan::Plan;
 
 /// Version of the plan's own shape, as it is written.
-pub const SCHEMA: u32 = 6;
+pub const SCHEMA: u32 = 7;
 /// The oldest that is still read. 2 differs in one word: `add-node` was `join`; 3 lacks files with the values of slots in
-/// a text; 4 lacks the cluster's id; 5 lacks steps on the controller.
+/// a text; 4 lacks the cluster's id; 5 lacks steps on the controller; 6 lacks restarts of static pods.
 pub const OLDEST_SCHEMA: u32 = 2;
 const ADD_NODE_OF_SCHEMA_2: &str = "join";
 
-/// Why a document is no plan that can be executed.
+/// Why a document is not a plan that can be executed.
 #[derive(Debug, Error)]
 pub enum ReadError {
-    /// Made by a program of another time.
+    /// It was made by an incompatible version.
     #[error("its plan schema is {found}, this program reads {OLDEST_SCHEMA} to {SCHEMA}")]
     Schema {
-        /// As the document has it, or `none`.
+        /// The schema in the document, or `none`.
         found: String,
     },
     /// Its fields are not those of a plan.
@@ -29,8 +29,8 @@ pub enum ReadError {
 }
 
 impl Plan {
-    /// Reads a plan of any schema from [`OLDEST_SCHEMA`] on; its texts are read by the caller. The plan keeps the schema that it was
-    /// written with, and with it its digest.
+    /// Reads a plan of any schema from [`OLDEST_SCHEMA`] on; the caller reads its texts. The plan keeps its schema, and
+    /// so its digest.
     pub fn from_json(mut value: Value) -> Result<Self, ReadError> {
         let schema = value.get("schema").and_then(Value::as_u64);
         if !schema.is_some_and(|schema| (u64::from(OLDEST_SCHEMA)..=u64::from(SCHEMA)).contains(&schema)) {
@@ -51,7 +51,7 @@ impl Plan {
         serde_json::from_value(value).map_err(ReadError::Damaged)
     }
 
-    /// The bytes of plan.json: of its schema, without its texts.
+    /// The bytes of plan.json, in the plan's schema and without texts.
     pub fn to_bytes(&self) -> Result<Vec<u8>, serde_json::Error> {
         let mut bytes = match self.schema {
             SCHEMA => serde_json::to_vec_pretty(self)?,
@@ -61,7 +61,7 @@ impl Plan {
         Ok(bytes)
     }
 
-    /// The plan as JSON of its schema, without its texts.
+    /// The plan as JSON, in its schema and without texts.
     pub fn to_json(&self) -> Result<Value, serde_json::Error> {
         let mut value = serde_json::to_value(self)?;
         if self.schema == 2 && self.pipeline == Pipeline::AddNode {
@@ -84,7 +84,7 @@ mod tests {
     }
 
     #[test]
-    fn a_plan_of_before_keeps_its_digest_and_its_words() {
+    fn a_plan_of_an_earlier_schema_keeps_its_digest_and_names() {
         let old = plan(2, "join");
         let read = Plan::from_json(old.clone()).unwrap();
         assert_eq!((read.pipeline, read.schema), (Pipeline::AddNode, 2));
@@ -94,10 +94,10 @@ mod tests {
     }
 
     #[test]
-    fn each_schema_has_its_own_words() {
+    fn each_schema_has_its_own_names() {
         assert!(matches!(Plan::from_json(plan(2, "add-node")), Err(ReadError::Damaged(_))));
         assert!(matches!(Plan::from_json(plan(3, "join")), Err(ReadError::Damaged(_))));
-        for schema in [3, 4, 5, SCHEMA] {
+        for schema in [3, 4, 5, 6, SCHEMA] {
             assert_eq!(Plan::from_json(plan(schema, "add-node")).unwrap().pipeline, Pipeline::AddNode);
         }
         for schema in [0, 1, SCHEMA + 1] {

@@ -1,33 +1,74 @@
-//! Slots: values that exist only while a run continues, and who makes them.
+//! Slots: values that exist only during a run, and who provides them.
 
 use serde::{Deserialize, Serialize};
 
-/// The name of a slot: a value that exists only while running.
+/// The name of a slot: a value that exists only during a run.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct SlotName(pub String);
 
 impl SlotName {
-    /// What is in a text for the slot's value.
+    /// The placeholder for the slot's value in a text.
     pub fn placeholder(&self) -> String {
         format!("{{{{slot:{}}}}}", self.0)
     }
 }
 
-/// Who makes a slot's value.
+/// A certificate authority that the controller keeps for a cluster. What it signs is trusted only for this purpose.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum Authority {
+    /// For the depot and the registry.
+    #[default]
+    Registry,
+    /// For etcd's members and clients, if kubeadm does not manage etcd.
+    Etcd,
+}
+
+/// The subject and the allowed uses of a certificate.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct CertificateUse {
+    /// The authority that signs it.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub authority: Authority,
+    /// Common name: the user name of a client (at most 64 characters, RFC 5280 ub-common-name). None if only `sans` are
+    /// used.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub common_name: Option<String>,
+    /// Organizations: the groups of a client.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub organizations: Vec<String>,
+    /// DNS names and addresses.
+    pub sans: Vec<String>,
+    /// Whether it is a client certificate. With `sans` it is a server certificate as well.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub client: bool,
+}
+
+fn is_default<T: Default + PartialEq>(value: &T) -> bool {
+    *value == T::default()
+}
+
+/// Who provides a slot's value.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "camelCase", rename_all_fields = "camelCase")]
 pub enum SlotProvider {
-    /// The cluster's registry CA certificate (PEM), kept in the controller's pki folder; not secret.
-    RegistryCa,
-    /// A server certificate chain (PEM) signed by the registry CA; not secret.
-    RegistryCert {
-        /// DNS names and addresses.
-        sans: Vec<String>,
+    /// The certificate (PEM) of one of the cluster's authorities, from the controller's pki folder; not secret.
+    // Plans of earlier programs have the names below: the registry's were the first certificates.
+    #[serde(rename = "registryCa")]
+    Authority {
+        /// The authority.
+        #[serde(default, skip_serializing_if = "is_default")]
+        authority: Authority,
     },
-    /// The key (PEM, PKCS#8) of the server certificate of another slot.
-    RegistryKey {
-        /// The certificate's slot.
+    /// A certificate chain (PEM) that the controller signs; not secret.
+    #[serde(rename = "registryCert")]
+    Certificate(CertificateUse),
+    /// The key (PEM, PKCS#8) of the certificate of another slot; secret.
+    #[serde(rename = "registryKey")]
+    CertificateKey {
+        /// The slot of the certificate.
         cert: SlotName,
     },
     /// A bootstrap token, made on a control plane; secret.
@@ -41,59 +82,63 @@ pub enum SlotProvider {
         /// Control plane where it is read.
         host: String,
     },
-    /// The key under which the control plane's certificates were uploaded just now; secret.
-    CertificateKey {
+    /// The key of the control plane's certificates that were just uploaded (kubeadm's `certificateKey`); secret.
+    #[serde(rename = "certificateKey")]
+    UploadKey {
         /// Control plane that uploads them.
         host: String,
     },
-    /// The operator's kubeconfig: the credentials of kubeadm's admin.conf on a control plane, checked and written anew by the
-    /// controller with an address that it reaches; secret.
+    /// The operator's kubeconfig: the credentials of kubeadm's admin.conf from a control plane, verified and rewritten
+    /// by the controller with an address that it can reach; secret.
     AdminKubeconfig {
         /// Control plane that it comes from.
         host: String,
     },
-    /// A secret of the operator, had where a field of cluster.yaml says; secret.
+    /// A secret of the operator, from the source that a field of cluster.yaml names; secret.
     Secret {
-        /// `spec.kubernetes.audit.webhook.kubeconfigFrom`. Where that leads is not in the plan.
+        /// `spec.kubernetes.audit.webhook.kubeconfigFrom`. The source itself is not in the plan.
         field: String,
     },
 }
 
 impl SlotProvider {
-    /// Whether the value may never be shown or stored outside its owner's file.
+    /// The certificate of the registry's authority.
+    pub const REGISTRY_CA: Self = Self::Authority { authority: Authority::Registry };
+
+    /// Whether the value must never be shown, or stored outside of its own file.
     pub const fn secret(&self) -> bool {
         match self {
-            Self::RegistryKey { .. }
+            Self::CertificateKey { .. }
             | Self::JoinToken { .. }
-            | Self::CertificateKey { .. }
+            | Self::UploadKey { .. }
             | Self::AdminKubeconfig { .. }
             | Self::Secret { .. } => true,
-            Self::RegistryCa | Self::RegistryCert { .. } | Self::CaCertHash { .. } => false,
+            Self::Authority { .. } | Self::Certificate(_) | Self::CaCertHash { .. } => false,
         }
     }
 
-    /// The host that makes the value. Such a slot is filled only when a step that reads it was found wanting, and anew
-    /// when the value is old; the others are kept by the controller and are the same in every run.
+    /// The host that makes the value, if any. Such a slot is filled only if a step that reads it is not satisfied, and
+    /// again when the value expires. The other values are kept by the controller and are the same in every run.
     pub fn made_on(&self) -> Option<&str> {
         match self {
             Self::JoinToken { host }
             | Self::CaCertHash { host }
-            | Self::CertificateKey { host }
+            | Self::UploadKey { host }
             | Self::AdminKubeconfig { host } => Some(host),
-            Self::RegistryCa | Self::RegistryCert { .. } | Self::RegistryKey { .. } | Self::Secret { .. } => None,
+            Self::Authority { .. } | Self::Certificate(_) | Self::CertificateKey { .. } | Self::Secret { .. } => None,
         }
     }
 
-    /// Whether a value that a host makes is what lies there: the same each time, so that a look asks for it, too, and finds that a
-    /// step which reads it holds.
+    /// Whether the host's value is the same each time, so that it can be read while observing to see whether the step
+    /// that uses it is satisfied.
     pub const fn lasts(&self) -> bool {
         matches!(self, Self::AdminKubeconfig { .. })
     }
 
-    /// The slot that this one cannot be made without.
+    /// The slot whose value is needed to make this one.
     pub const fn needs(&self) -> Option<&SlotName> {
         match self {
-            Self::RegistryKey { cert } => Some(cert),
+            Self::CertificateKey { cert } => Some(cert),
             _ => None,
         }
     }

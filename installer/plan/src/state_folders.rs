@@ -1,10 +1,10 @@
-//! Folders of a node that Kubernetes, its pods and the container runtime make and fill. The one list of them: preflight,
-//! steps, rollback, reset and the simulation take theirs from here.
+//! Folders of a node that Kubernetes, its pods and the container runtime create and fill. Preflight, steps, rollback,
+//! reset and the simulation all use this list.
 
 use crate::network::{self, NetworkTraits};
 use crate::runtime;
 
-/// Folders that kubeadm and kubelet make and fill, whatever the network.
+/// Folders that kubeadm and kubelet create, whatever the network.
 const OF_KUBERNETES: [&str; 7] = [
     "/etc/kubernetes",
     "/usr/libexec/kubernetes",
@@ -14,32 +14,33 @@ const OF_KUBERNETES: [&str; 7] = [
     "/var/log/containers",
     "/var/log/pods",
 ];
-/// Those of [`OF_KUBERNETES`] that must be cleared before an init or a join can be tried again.
+/// Those of [`OF_KUBERNETES`] that must be cleared before an init or a join can be retried.
 const CLEARED: [&str; 4] = ["/etc/kubernetes", "/var/lib/cni", ETCD, KUBELET];
-/// etcd's data directory, as kubeadm has it.
+/// etcd's data directory, with kubeadm.
 pub const ETCD: &str = "/var/lib/etcd";
 /// kubelet's root directory.
 pub const KUBELET: &str = "/var/lib/kubelet";
 /// Folder of CNI network configurations.
 pub const CNI_CONFIGS: &str = "/etc/cni/net.d";
 
-/// Name of what [`crate::op::MoveAside`] moved: `/var/lib/.kubexm-before-etcd`, or `/var/lib/etcd/.kubexm-before` in a
-/// folder that is a mount point or a link. Another name than that of a reset ([`crate::op::reset::ASIDE`]): both may be there.
+/// Name of the folder with content that [`crate::op::MoveAside`] moved: `/var/lib/.kubexm-before-etcd`, or
+/// `/var/lib/etcd/.kubexm-before` in a folder that is a mount point or a link. It differs from that of a reset
+/// ([`crate::op::reset::ASIDE`]), since both may exist.
 pub const MOVED: &str = ".kubexm-before";
 
-/// Folders of CNI, and what a network's pods put into them where they were there before.
+/// Folders of CNI, with what the pods of these networks write there.
 pub fn of_cni(networks: &[&NetworkTraits]) -> Vec<&'static str> {
     let programs = networks.iter().flat_map(|network| network.cni_programs);
     let configs = networks.iter().flat_map(|network| network.cni_configs);
     std::iter::once("/opt/cni").chain(programs.copied()).chain(["/etc/cni"]).chain(configs.copied()).collect()
 }
 
-/// Folders that kubeadm, kubelet and the pods of these networks make and fill, sorted.
+/// Folders that kubeadm, kubelet and the pods of these networks create and fill, sorted.
 pub fn of_kubernetes(networks: &[&NetworkTraits]) -> Vec<&'static str> {
     with_runs(&OF_KUBERNETES, networks)
 }
 
-/// Those that must be cleared before an init or a join can be tried again, of any network.
+/// Folders that must be cleared before an init or a join can be retried, for any network.
 pub fn cleared() -> Vec<&'static str> {
     with_runs(&CLEARED, &network::ALL)
 }
@@ -51,7 +52,7 @@ fn with_runs(folders: &[&'static str], networks: &[&NetworkTraits]) -> Vec<&'sta
     all
 }
 
-/// Every state folder of any network and runtime that does not lie in another one, sorted.
+/// Every state folder of any network and runtime that is not inside another one, sorted.
 pub fn all() -> Vec<&'static str> {
     let listed = listed();
     let inside = |path: &&str| listed.iter().any(|other| is_below(path, other));
@@ -67,12 +68,12 @@ fn listed() -> Vec<&'static str> {
     listed
 }
 
-/// Whether a path is a folder, or lies in it.
+/// Whether a path is a folder, or is inside it.
 pub fn holds(folder: &str, path: &str) -> bool {
     path == folder || is_below(path, folder)
 }
 
-/// Whether a path lies in a folder.
+/// Whether a path is inside a folder.
 pub fn is_below(path: &str, folder: &str) -> bool {
     path.strip_prefix(folder).is_some_and(|rest| rest.starts_with('/'))
 }

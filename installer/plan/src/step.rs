@@ -1,4 +1,4 @@
-//! A step: a few ops that must hold together on one host.
+//! A step: a few ops that belong together on one host.
 
 use std::marker::PhantomData;
 
@@ -12,7 +12,7 @@ use crate::undo::Undo;
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Step {
-    /// Unique.
+    /// Unique in the plan.
     pub id: StepId,
     /// Host it runs on.
     pub host: String,
@@ -20,45 +20,45 @@ pub struct Step {
     pub title: String,
     /// Steps that must have succeeded before.
     pub after: Vec<StepId>,
-    /// Steps that must have finished before, whether they hold or not: of a host that may be left out
-    /// ([`crate::PlanHost::optional`]), which then has been rolled back.
+    /// Steps that must have finished before, successfully or not: used for steps of optional hosts
+    /// ([`crate::PlanHost::optional`]), which are rolled back if they fail.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub settled: Vec<StepId>,
-    /// Host whose failure a failure of this step is, when that is not the one it runs on: a control plane labels a
-    /// worker's node.
+    /// The host that has failed if this step fails, if it is not the one that the step runs on: a control plane labels
+    /// a worker's node.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub domain: Option<String>,
-    /// What must hold, in this order.
+    /// The desired states, in this order.
     pub ops: Vec<Op>,
-    /// Polled after converge until it holds.
+    /// A condition that is polled after converge until it is true.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub probe: Option<TimedProbe>,
-    /// Seconds for all of it, the probe included.
+    /// Timeout of the whole step in seconds, including the probe.
     pub timeout_s: u64,
-    /// Further tries after a failure, with backoff.
+    /// Number of further attempts after a failure, with backoff.
     pub retries: u32,
     /// How it is rolled back.
     pub undo: Undo,
 }
 
-/// Further tries of a step that takes from another host what can be taken again: with the engine's pauses between them a
-/// network that is away for 90 s is outlasted.
+/// Retries of a step that fetches from another host: together with the engine's pauses they outlast a network outage of
+/// 90 s.
 pub const OVER_NETWORK: u32 = 6;
 
-/// A probe and how long it may take to hold.
+/// A probe and its time limit.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct TimedProbe {
-    /// What is looked at.
+    /// The condition.
     pub probe: Probe,
-    /// Seconds.
+    /// Time limit in seconds.
     pub within_s: u64,
 }
 
-/// State of a builder whose undo has not been chosen.
+/// State of a builder without an undo.
 #[derive(Debug)]
 pub enum NoUndo {}
-/// State of a builder that can be built.
+/// State of a builder with an undo.
 #[derive(Debug)]
 pub enum HasUndo {}
 
@@ -71,7 +71,7 @@ pub struct StepBuilder<State> {
 }
 
 impl Step {
-    /// Begins a step. `name` is `<module>.<step>`.
+    /// Starts a step. `name` is `<module>.<step>`.
     pub fn on(host: &str, name: &str, title: &str) -> StepBuilder<NoUndo> {
         StepBuilder {
             step: Self {
@@ -91,62 +91,62 @@ impl Step {
         }
     }
 
-    /// The failure domain: the host that a failure of this step is a failure of.
+    /// The failure domain: the host that has failed if this step fails.
     pub fn domain(&self) -> &str {
         self.domain.as_deref().unwrap_or(&self.host)
     }
 }
 
 impl<State> StepBuilder<State> {
-    /// One more thing that must hold.
+    /// Adds a desired state.
     pub fn ensure(mut self, op: impl Into<Op>) -> Self {
         self.step.ops.push(op.into());
         self
     }
 
-    /// More things that must hold, in this order.
+    /// Adds desired states, in this order.
     pub fn ensure_all<O: Into<Op>>(mut self, ops: impl IntoIterator<Item = O>) -> Self {
         self.step.ops.extend(ops.into_iter().map(Into::into));
         self
     }
 
-    /// Must come after this step.
+    /// Runs after this step has succeeded.
     pub fn after(mut self, id: &StepId) -> Self {
         self.step.after.push(id.clone());
         self
     }
 
-    /// Must come after this step has finished, whether it holds or not.
+    /// Runs after this step has finished, successfully or not.
     pub fn settled(mut self, id: &StepId) -> Self {
         self.step.settled.push(id.clone());
         self
     }
 
-    /// A failure of this step is a failure of that host.
+    /// Sets the failure domain.
     pub fn domain(mut self, host: &str) -> Self {
         self.step.domain = (host != self.step.host).then(|| host.to_owned());
         self
     }
 
-    /// Polled after converge until it holds.
+    /// Sets a condition that is polled after converge until it is true.
     pub fn probe(mut self, probe: Probe, within_s: u64) -> Self {
         self.step.probe = Some(TimedProbe { probe, within_s });
         self
     }
 
-    /// Seconds for the whole step.
+    /// Sets the timeout of the whole step in seconds.
     pub fn timeout_s(mut self, seconds: u64) -> Self {
         self.step.timeout_s = seconds;
         self
     }
 
-    /// Further tries after a failure.
+    /// Sets the number of further attempts after a failure.
     pub fn retries(mut self, retries: u32) -> Self {
         self.step.retries = retries;
         self
     }
 
-    /// How the step is rolled back.
+    /// Sets how the step is rolled back.
     pub fn undo(mut self, undo: Undo) -> StepBuilder<HasUndo> {
         self.step.undo = undo;
         StepBuilder { step: self.step, state: PhantomData }
@@ -154,7 +154,7 @@ impl<State> StepBuilder<State> {
 }
 
 impl StepBuilder<HasUndo> {
-    /// The step.
+    /// Builds the step.
     pub fn build(self) -> Step {
         self.step
     }

@@ -1,4 +1,4 @@
-//! One look at many steps.
+//! One observation of many steps.
 
 use std::collections::BTreeSet;
 
@@ -6,14 +6,14 @@ use serde::{Deserialize, Serialize};
 
 use crate::id::StepId;
 
-/// What one look at many steps of a host gave. It says of a step only that it holds; what was found of the others is for
-/// a look of their own.
+/// The result of observing many steps of a host at once. It only lists the steps that are satisfied; the others are
+/// observed again on their own.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Survey {
-    /// Steps all of whose ops hold, and whose probe holds: that of a pod's network ([`crate::Probe::PodNetwork`]) was
-    /// asked from the host, not from inside a pod.
+    /// Steps whose ops and probe are all satisfied. The probe of a pod's network ([`crate::Probe::PodNetwork`]) was run
+    /// from the host, not from inside a pod.
     pub holding: BTreeSet<StepId>,
-    /// What the host has been through, opaque: another one after every record of its ledger and after every boot.
+    /// An opaque value that changes with every record in the host's ledger and with every boot.
     pub past: String,
 }

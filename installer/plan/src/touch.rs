@@ -1,4 +1,4 @@
-//! What an op changes on its host, by name: what two steps without an order between them must not share.
+//! What ops change on a host, by name: two steps without an order between them must not change the same thing.
 
 use std::fmt;
 
@@ -7,19 +7,19 @@ use kubexm_spec::Digest;
 /// Something on a host or in the cluster that ops change or need.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Thing {
-    /// A file, link or folder by its absolute path; with `/*` at the end, every file right in a folder.
+    /// A file, link or folder by its absolute path; with a trailing `/*`, every file directly in a folder.
     Path(String),
-    /// What a service puts into a folder, or the file that it writes.
+    /// What a service writes into a folder, or the file that it writes.
     State(String),
-    /// What a folder held before kubexm.
+    /// The content of a folder before kubexm.
     Before(String),
     /// A blob of the node's content store.
     Blob(Digest),
-    /// A systemd unit. As a need: it runs.
+    /// A systemd unit. As a need: it must be running.
     Unit(String),
     /// A package of the operating system.
     Package(String),
-    /// dpkg or rpm, which do one thing at a time.
+    /// dpkg or rpm, which runs one operation at a time.
     PackageManager,
     /// A kernel parameter.
     Sysctl(String),
@@ -31,7 +31,7 @@ pub enum Thing {
     Selinux,
     /// The host's name.
     Hostname,
-    /// Names of hosts in /etc/hosts.
+    /// Host names in /etc/hosts.
     HostNames,
     /// DNS servers of the host.
     Nameservers,
@@ -39,9 +39,9 @@ pub enum Thing {
     Image(String),
     /// A kubeconfig of a user of the node.
     Kubeconfig(String),
-    /// Objects of the cluster, under the name that they are applied by.
+    /// Objects of the cluster, by the name of their op.
     Objects(String),
-    /// A node's object.
+    /// A node object.
     Node(String),
     /// A taint of a node.
     Taint {
@@ -57,25 +57,27 @@ pub enum Thing {
         /// Key.
         key: String,
     },
-    /// What a script of the user does, by its id.
+    /// The effect of a user's script, by its id.
     Script(String),
-    /// Whose node this is.
+    /// The stamp of the node.
     Stamp,
-    /// What kubeadm makes of a host.
+    /// What kubeadm creates on a host.
     Kubeadm,
-    /// The host as a control plane.
+    /// The host in its role as a control plane.
     ControlPlane,
     /// Pods of the host.
     Pods,
+    /// A static pod of the host: that it runs with its files as they are.
+    StaticPod(String),
     /// What pods make in the host's network.
     Network,
-    /// The container runtime; a need.
+    /// The running container runtime; only a need.
     Runtime,
-    /// The admin's kubeconfig, which kubeadm writes on a control plane; a need.
+    /// The admin's kubeconfig, which kubeadm writes on a control plane; only a need.
     AdminConf,
-    /// The cluster's API server; a need.
+    /// The cluster's API server; only a need.
     Api,
-    /// The cluster's registry or depot, serving images; a need.
+    /// The registry or depot of the cluster, serving images; only a need.
     Registry,
 }
 
@@ -107,6 +109,7 @@ impl fmt::Display for Thing {
             Self::Kubeadm => f.write_str("kubeadm"),
             Self::ControlPlane => f.write_str("control plane"),
             Self::Pods => f.write_str("pods"),
+            Self::StaticPod(name) => write!(f, "static pod {name}"),
             Self::Network => f.write_str("network"),
             Self::Runtime => f.write_str("container runtime"),
             Self::AdminConf => f.write_str("admin.conf"),
@@ -117,7 +120,7 @@ impl fmt::Display for Thing {
 }
 
 impl Thing {
-    /// Whether two of them are one: `/opt/cni/bin/*` holds `/opt/cni/bin/bridge`.
+    /// Whether they overlap: `/opt/cni/bin/*` contains `/opt/cni/bin/bridge`.
     pub fn overlaps(&self, other: &Self) -> bool {
         let holds = |all: &str, path: &str| {
             all.strip_suffix('*')
@@ -134,32 +137,32 @@ impl Thing {
 /// A change of a thing.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Touch {
-    /// What is changed.
+    /// The thing that is changed.
     pub thing: Thing,
-    /// What it is afterwards, in one line; a slot's value as [`crate::SlotName::placeholder`]. None where the op does not
-    /// say it: what a service writes, what depends on the host.
+    /// Its value afterwards, in one line, with [`crate::SlotName::placeholder`] for a slot's value. None if the op does
+    /// not determine it: a service writes it, or it depends on the host.
     pub value: Option<String>,
-    /// Doing it twice is the same as once, whatever the order: steps without an order between them may.
+    /// Whether several steps may make the same change without an order between them.
     pub shared: bool,
 }
 
 impl Touch {
-    /// A change that needs an order with all others of the same thing.
+    /// A change that needs an order with all other changes of the same thing.
     pub fn sets(thing: Thing, value: impl Into<String>) -> Self {
         Self { thing, value: Some(value.into()), shared: false }
     }
 
-    /// As [`Touch::sets`], of a file.
+    /// [`Touch::sets`] for a file.
     pub fn file(path: impl Into<String>, value: impl Into<String>) -> Self {
         Self::sets(Thing::Path(path.into()), value)
     }
 
-    /// A change that does not say what the thing is afterwards.
+    /// A change with an unknown result.
     pub const fn changes(thing: Thing) -> Self {
         Self { thing, value: None, shared: false }
     }
 
-    /// The same change, which others may make side by side.
+    /// The same change, allowed without an order with equal ones.
     #[must_use]
     pub fn shared(self) -> Self {
         Self { shared: true, ..self }

@@ -1,32 +1,32 @@
-//! How a step is rolled back. There is no default: a step without a choice does not compile.
+//! How a step is rolled back. There is no default: a step without an undo does not compile.
 
 use serde::{Deserialize, Serialize};
 
 use crate::id::StepId;
 use crate::op::Act;
 
-/// What takes a step back.
+/// The undo of a step.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "camelCase", rename_all_fields = "camelCase")]
 pub enum Undo {
-    /// Every op restores the state it found, from the node's ledger.
+    /// Every op restores the state that it found, from the node's ledger.
     RestoreBefore,
-    /// An action of its own.
+    /// An act.
     Act {
-        /// Which.
+        /// The act.
         act: Act,
     },
-    /// It dies with the thing another step made (a Kubernetes object, when its cluster is torn down).
+    /// It is removed with the result of another step (a Kubernetes object, with its cluster).
     WithParent {
-        /// That step.
+        /// The other step.
         step: StepId,
     },
     /// It cannot be rolled back; shown before the operator confirms.
     Irreversible {
-        /// Why not.
+        /// The reason.
         why: String,
     },
-    /// It only looks and changes nothing.
+    /// The step changes nothing.
     Nothing,
 }
 

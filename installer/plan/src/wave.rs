@@ -1,20 +1,20 @@
-//! The three waves of an undo over a whole run.
+//! The three waves of a rollback of a whole run.
 
 use serde::{Deserialize, Serialize};
 
-/// A wave goes over all steps of a run, in reverse topological order, before the next one begins.
+/// A wave covers all steps of a run, in reverse topological order, before the next wave starts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Wave {
-    /// Services stop, Acts are undone.
+    /// Services are stopped and acts are undone.
     Stop,
-    /// Files come back.
+    /// Files are restored.
     Data,
-    /// Services start again.
+    /// Services are started again.
     Start,
 }
 
 impl Wave {
-    /// In the order of an undo.
+    /// All waves, in their order.
     pub const ALL: [Self; 3] = [Self::Stop, Self::Data, Self::Start];
 }

@@ -24,7 +24,7 @@ fn good() -> Plan {
         texts: BTreeMap::new(),
         steps: Vec::new(),
     };
-    plan.slots.insert(slot("ca"), SlotProvider::RegistryCa);
+    plan.slots.insert(slot("ca"), SlotProvider::REGISTRY_CA);
     let text = plan.text("one = 1\n");
     let blob = Digest::of("program");
     let fill = Step::on("a", "store.fill", "Fill")
@@ -52,7 +52,7 @@ fn good() -> Plan {
         .build();
     let apply = Step::on("a", "x.apply", "Apply")
         .after(&run.id)
-        .ensure(KubeObject { name: "x".to_owned(), text })
+        .ensure(KubeObject::new("x", text))
         .undo(Undo::WithParent { step: run.id.clone() })
         .build();
     plan.steps.extend([fill, install, run, apply]);
@@ -111,7 +111,7 @@ fn breaks(rule: &str, change: impl FnOnce(&mut Plan)) {
 }
 
 #[test]
-fn a_plan_without_fault_passes_in_silence() {
+fn a_correct_plan_has_no_finding() {
     assert_eq!(broken(|_| ()), Vec::new());
 }
 
@@ -216,7 +216,7 @@ fn a_package_that_no_step_brings_to_its_host_is_refused() {
 fn a_slot_that_nobody_fills_is_refused() {
     breaks("slots-provided", |plan| plan.slots.clear());
     breaks("slots-provided", |plan| {
-        plan.slots.insert(slot("key"), SlotProvider::RegistryKey { cert: slot("cert") });
+        plan.slots.insert(slot("key"), SlotProvider::CertificateKey { cert: slot("cert") });
     });
 }
 
@@ -230,12 +230,12 @@ fn fleet_breaks(rule: &str, change: impl FnOnce(&mut Plan)) {
 }
 
 #[test]
-fn a_worker_that_joins_passes_in_silence() {
+fn a_plan_with_a_joining_worker_has_no_finding() {
     assert_eq!(broken(fleet), Vec::new());
 }
 
 #[test]
-fn needing_a_step_that_is_given_up_with_a_worker_is_refused() {
+fn needing_a_step_that_is_left_out_with_a_worker_is_refused() {
     fleet_breaks("domain-closed", |plan| plan.steps[7].after.push(id("a/k.ready-w")));
     fleet_breaks("domain-closed", |plan| plan.steps[6].domain = None);
     fleet_breaks("domain-closed", |plan| plan.steps[7].undo = Undo::WithParent { step: id("w/k.join") });
@@ -254,7 +254,7 @@ fn waiting_for_the_end_of_what_does_not_exist_or_comes_later_is_refused() {
 }
 
 #[test]
-fn the_end_of_a_step_is_an_order_between_writers_and_no_success_to_build_on() {
+fn waiting_for_the_end_of_a_step_orders_writers_and_does_not_imply_its_success() {
     let writer = |plan: &mut Plan, name: &str| {
         let text = plan.text("one = 1\n");
         let file = file("/etc/y.conf", Content::Text { digest: text });
@@ -279,7 +279,7 @@ fn the_end_of_a_step_is_an_order_between_writers_and_no_success_to_build_on() {
 }
 
 #[test]
-fn a_slot_of_a_control_plane_that_is_read_before_it_is_one_is_refused() {
+fn reading_a_slot_of_a_control_plane_before_its_init_is_refused() {
     fleet_breaks("slots-can-be-made", |plan| plan.steps[5].after.clear());
     let problems = broken(|plan| {
         // A cluster that was made before: nothing here makes the control plane.
@@ -305,7 +305,44 @@ fn a_join_whose_slots_are_not_those_of_its_text_is_refused() {
 }
 
 #[test]
-fn a_file_with_places_lists_their_slots_and_every_slot_is_read() {
+fn a_slot_of_an_object_stands_in_a_secret() {
+    let with = |kind: &str| {
+        let document = format!("kind: {kind}\ndata:\n  token: {}\n", slot("ca").placeholder());
+        move |plan: &mut Plan| {
+            let text = plan.text(format!("kind: ConfigMap\ndata:\n  a: b\n---\n{document}"));
+            let object = KubeObject { name: "x".to_owned(), text, slots: vec![slot("ca")] };
+            plan.steps[3].ops = vec![object.into()];
+        }
+    };
+    breaks("slots-in-secrets", with("ConfigMap"));
+    assert_eq!(broken(with("Secret")), Vec::new());
+    let elsewhere = format!("metadata:\n  annotations:\n    note: x{}\n", slot("ca").placeholder());
+    for more in [
+        "  other: aHVudGVyMg==\n",
+        "stringData:\n  other: hunter2\n",
+        "\"stringData\": {other: hunter2}\n",
+        "data: {other: aHVudGVyMg==}\n",
+        &elsewhere,
+    ] {
+        let change = |plan: &mut Plan| {
+            with("Secret")(plan);
+            let text = plan.texts.values().find(|text| text.contains("kind: Secret")).cloned().unwrap_or_default();
+            let text = plan.text(text + more);
+            let Some(Op::KubeObject(object)) = plan.steps[3].ops.first_mut() else { return };
+            object.text = text;
+        };
+        breaks("slots-in-secrets", change);
+        breaks("no-secret", change);
+    }
+    breaks("slots-in-texts", |plan| {
+        with("Secret")(plan);
+        let Some(Op::KubeObject(object)) = plan.steps[3].ops.first_mut() else { return };
+        object.slots.push(slot("other"));
+    });
+}
+
+#[test]
+fn a_file_with_placeholders_lists_their_slots_and_every_slot_is_used() {
     breaks("slots-used", |plan| {
         plan.slots.insert(slot("idle"), SlotProvider::Secret { field: "spec.a".to_owned() });
     });
@@ -320,7 +357,7 @@ fn a_file_with_places_lists_their_slots_and_every_slot_is_read() {
     };
     breaks("slots-in-texts", |plan| with(plan, Vec::new()));
     breaks("slots-in-texts", |plan| {
-        plan.slots.insert(slot("other"), SlotProvider::RegistryCa);
+        plan.slots.insert(slot("other"), SlotProvider::REGISTRY_CA);
         with(plan, vec![slot("ca"), slot("other")]);
     });
     assert_eq!(broken(|plan| with(plan, vec![slot("ca")])), Vec::new());

@@ -19,21 +19,21 @@ pub fn missing(cx: &PlanCx<'_>) -> Result<Vec<String>, RecipeError> {
     let requirements = require(cx.cluster, cx.catalogue).map_err(RecipeError::Catalogue)?;
     let mut missing = Vec::new();
     for item in &requirements.items {
-        // From the bundle, or read from next to the operator's own cluster.yaml.
+        // Read from the bundle, or from the folder of the operator's own cluster.yaml.
         if let ArtifactKey::Material(name) = &item.key {
             if !cx.materials.contains_key(name) {
                 missing.push(item.key.to_string());
             }
             continue;
         }
-        let held: Vec<&str> = cx
+        let available: Vec<&str> = cx
             .manifest
             .artifacts
             .iter()
             .filter(|a| a.key == item.key && a.platform == item.platform)
             .map(|a| a.version.as_str())
             .collect();
-        if !held.is_empty() && (item.version.is_empty() || held.contains(&item.version.as_str())) {
+        if !available.is_empty() && (item.version.is_empty() || available.contains(&item.version.as_str())) {
             continue;
         }
         let mut text = item.key.to_string();
@@ -43,18 +43,17 @@ pub fn missing(cx: &PlanCx<'_>) -> Result<Vec<String>, RecipeError> {
         if let Some(platform) = item.platform {
             text = format!("{text} for {platform}");
         }
-        if !held.is_empty() {
-            text = format!("{text} (the bundle has {})", held.join(", "));
+        if !available.is_empty() {
+            text = format!("{text} (the bundle has {})", available.join(", "));
         }
         missing.push(text);
     }
-    missing.extend(requirements.packages.iter().flat_map(|need| of_packages(cx, need)));
+    missing.extend(requirements.packages.iter().flat_map(|need| missing_packages(cx, need)));
     Ok(missing)
 }
 
-/// Packages that nodes of an operating system need and that were not resolved when the bundle was built, or are not in
-/// it.
-fn of_packages(cx: &PlanCx<'_>, need: &PackageNeed) -> Vec<String> {
+/// OS packages that nodes need, and that were not resolved when the bundle was built or are not in it.
+fn missing_packages(cx: &PlanCx<'_>, need: &PackageNeed) -> Vec<String> {
     let PackageNeed { os, platform, roots, .. } = need;
     let Some(carried) = cx.packages.find(os, *platform) else {
         return vec![format!("packages of {os} for {platform}")];

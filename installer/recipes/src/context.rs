@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::net::IpAddr;
 
 use ipnet::IpNet;
-use kubexm_plan::{ClusterId, Facts, Vouched};
+use kubexm_plan::{BundleRecord, ClusterId, Facts};
 use kubexm_spec::cluster::{Cluster, Host, Kubernetes, MaterialFile, Roles};
 use kubexm_spec::manifest::Artifact;
 use kubexm_spec::{ArtifactKey, ClusterImage, Digest, Manifest, Platform, Program, names};
@@ -21,7 +21,7 @@ pub const INSTALLABLE: [&str; 4] = ["1.33", "1.34", "1.35", "1.36"];
 pub struct PlanCx<'a> {
     /// The cluster, defaults filled in.
     pub cluster: &'a Cluster,
-    /// Which cluster of that name: what the hosts' stamps say, or made now ([`crate::Identity`]). None where nothing is planned.
+    /// The cluster's id: read from the hosts' stamps ([`crate::Identity`]), or new. None if nothing is planned.
     pub cluster_id: Option<ClusterId>,
     /// Digest of its cluster.yaml.
     pub cluster_digest: Digest,
@@ -30,7 +30,7 @@ pub struct PlanCx<'a> {
     /// Digest of manifest.json.
     pub manifest_digest: Digest,
     /// The bundle and its signers, as recorded on nodes.
-    pub vouched: Option<&'a Vouched>,
+    pub bundle_record: Option<&'a BundleRecord>,
     /// The bundle's own catalogue.
     pub catalogue: &'a kubexm_manifests::Catalogue,
     /// By host name.
@@ -57,7 +57,7 @@ pub struct Node<'a> {
     pub ip: IpAddr,
     /// Its platform.
     pub platform: Platform,
-    /// What it does in the cluster.
+    /// Its roles in the cluster.
     pub roles: Roles,
     /// Other hosts synchronise their clocks with it.
     pub serves_time: bool,
@@ -74,7 +74,7 @@ impl Node<'_> {
         self.roles.in_cluster()
     }
 
-    /// Whether the cluster may be created without it: a worker with no other role.
+    /// Whether the cluster may be created without it: a worker with no other role that does not serve the time.
     pub const fn optional(&self) -> bool {
         self.roles.only_worker() && !self.serves_time
     }
@@ -97,7 +97,7 @@ impl Node<'_> {
     pub fn upstream_nameservers(&self, cluster: &Cluster) -> Vec<IpAddr> {
         let mut usable: Vec<IpAddr> = Vec::new();
         for address in cluster.extra.resolves.iter().copied().chain(usable_nameservers(self.facts)) {
-            if !is_of_this_host(address) && !usable.contains(&address) {
+            if !is_host_local(address) && !usable.contains(&address) {
                 usable.push(address);
             }
         }
@@ -108,11 +108,11 @@ impl Node<'_> {
 /// A host's nameservers that pods can reach: from /etc/resolv.conf, and those behind systemd-resolved's stub.
 pub fn usable_nameservers(facts: &Facts) -> impl Iterator<Item = IpAddr> {
     let all = facts.nameservers.iter().chain(&facts.resolved_nameservers).flatten();
-    all.copied().filter(|address| !is_of_this_host(*address))
+    all.copied().filter(|address| !is_host_local(*address))
 }
 
-/// Whether a nameserver's address cannot be reached from a pod's network, or would be CoreDNS itself.
-pub const fn is_of_this_host(nameserver: IpAddr) -> bool {
+/// Whether a nameserver's address is local to its host: a pod cannot reach it, or would reach itself.
+pub const fn is_host_local(nameserver: IpAddr) -> bool {
     nameserver.is_loopback() || nameserver.is_unspecified()
 }
 
@@ -134,8 +134,8 @@ impl<'a> PlanCx<'a> {
         let name = || host.name.clone();
         let facts = self.facts.get(&host.name).ok_or_else(|| RecipeError::NoFacts { host: name() })?;
         let arch = facts.arch.ok_or_else(|| RecipeError::UnknownArch { host: name() })?;
-        if let Some(said) = host.arch.filter(|said| *said != arch) {
-            return Err(RecipeError::OtherArch { host: name(), found: arch, said });
+        if let Some(configured) = host.arch.filter(|configured| *configured != arch) {
+            return Err(RecipeError::OtherArch { host: name(), found: arch, configured });
         }
         let ip =
             host.node_ip().ok_or_else(|| RecipeError::NoAddress { host: name(), address: host.address.clone() })?;
@@ -231,7 +231,7 @@ impl<'a> PlanCx<'a> {
         address.filter(|address| network.contains(address)).ok_or_else(|| RecipeError::BadNetwork {
             field: "spec.network.serviceCidr",
             value: network.to_string(),
-            reason: "is too small; at least a /24 is wanted".to_owned(),
+            reason: "is too small; at least a /24 is required".to_owned(),
         })
     }
 }

@@ -10,8 +10,8 @@ use crate::context::{Node, PlanCx};
 use crate::error::RecipeError;
 use crate::templates;
 
-/// Most hosts that are worked on at once. A host mostly waits (units, kubelet, kubeadm), so that sixty hosts take two
-/// rounds; more at once would share the network link of the depot's host until downloads time out.
+/// The most hosts that are changed at the same time. A host mostly waits (for units, kubelet, kubeadm), so sixty hosts
+/// take two rounds; with more at once, all downloads share the link of the depot's host and time out.
 const FLEET_CONCURRENCY: usize = 32;
 
 /// A plan under construction.
@@ -20,7 +20,7 @@ pub struct Draft<'a> {
     /// The input.
     pub cx: &'a PlanCx<'a>,
     plan: Plan,
-    of_all: BTreeSet<StepId>,
+    cluster_wide: BTreeSet<StepId>,
 }
 
 /// A plan, and which of its steps depend on all hosts.
@@ -29,7 +29,7 @@ pub struct Drafted {
     /// The plan.
     pub plan: Plan,
     /// Steps whose content depends on all hosts of the cluster: adding a host changes them.
-    pub of_all: BTreeSet<StepId>,
+    pub cluster_wide: BTreeSet<StepId>,
 }
 
 /// Steps in the order they were added: each runs after the one before it. Chains can fork and join.
@@ -56,7 +56,7 @@ impl<'a> Draft<'a> {
             texts: Default::default(),
             steps: Vec::new(),
         };
-        Self { cx, plan, of_all: BTreeSet::new() }
+        Self { cx, plan, cluster_wide: BTreeSet::new() }
     }
 
     /// A file with this text.
@@ -79,7 +79,7 @@ impl<'a> Draft<'a> {
         File { path: path.to_owned(), content: Content::Slot { slot: self.slot(slot, provider) }, mode }
     }
 
-    /// A file with this text, in which the value of a slot is put at its place.
+    /// A file with this text, in which the placeholder of a slot is replaced by its value.
     pub fn filled_file(
         &mut self,
         path: &str,
@@ -112,14 +112,14 @@ impl<'a> Draft<'a> {
     }
 
     /// Marks a step as depending on all hosts.
-    pub fn of_all(&mut self, step: Step) -> Step {
-        self.of_all.insert(step.id.clone());
+    pub fn cluster_wide(&mut self, step: Step) -> Step {
+        self.cluster_wide.insert(step.id.clone());
         step
     }
 
     /// The finished plan.
     pub fn finish(self) -> Drafted {
-        Drafted { plan: self.plan, of_all: self.of_all }
+        Drafted { plan: self.plan, cluster_wide: self.cluster_wide }
     }
 }
 
@@ -170,9 +170,9 @@ impl Chain {
             return;
         }
         let own = std::mem::take(&mut self.tail);
-        // The fork's start is before its end.
-        let begun: Vec<&StepId> = fork.steps.iter().flat_map(|step| &step.after).collect();
-        self.tail = own.into_iter().filter(|id| !begun.contains(&id)).collect();
+        // Waiting for the fork's last steps implies waiting for the steps that it started after.
+        let starts: Vec<&StepId> = fork.steps.iter().flat_map(|step| &step.after).collect();
+        self.tail = own.into_iter().filter(|id| !starts.contains(&id)).collect();
         self.wait(&fork.tail);
         self.steps.extend(fork.steps);
     }
@@ -204,14 +204,14 @@ pub fn rolling(chains: &mut [Chain], width: usize) {
 }
 
 fn plan_host(node: &Node<'_>) -> kubexm_plan::PlanHost {
-    let of = node.roles;
+    let assigned = node.roles;
     let roles = [
-        ("control-plane", of.control_plane),
-        ("worker", of.worker),
-        // With kubeadm every control plane has a member, and the role says nothing new.
-        ("etcd", of.etcd && !of.control_plane),
-        ("loadbalancer", of.load_balancer),
-        ("registry", of.registry),
+        ("control-plane", assigned.control_plane),
+        ("worker", assigned.worker),
+        // With kubeadm every control plane has an etcd member, so the role would add nothing.
+        ("etcd", assigned.etcd && !assigned.control_plane),
+        ("loadbalancer", assigned.load_balancer),
+        ("registry", assigned.registry),
     ];
     kubexm_plan::PlanHost {
         name: node.name().to_owned(),

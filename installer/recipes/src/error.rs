@@ -42,7 +42,7 @@ pub enum RecipeError {
         /// `hosts`, `control plane`.
         what: &'static str,
     },
-    /// `join` without a cluster.
+    /// `add-node` without a cluster.
     #[error(
         "{first} is not in a cluster of kubexm-install yet, so there is nothing to join; run `kubexm-install create`, which creates the cluster with all its hosts"
     )]
@@ -50,7 +50,7 @@ pub enum RecipeError {
         /// The first control plane.
         first: String,
     },
-    /// `join` cannot take this host.
+    /// A host that cannot be added.
     #[error("{host} cannot be joined: {reason}")]
     CannotJoin {
         host: String,
@@ -67,9 +67,7 @@ pub enum RecipeError {
         mounts: Vec<String>,
     },
     /// The facts of a host are missing.
-    #[error(
-        "nothing is known of {host}: its facts were not gathered; run `kubexm-install preflight` and fix what it reports"
-    )]
+    #[error("the facts of {host} were not gathered; run `kubexm-install preflight` and fix what it reports")]
     NoFacts { host: String },
     /// The cluster needs an IP address, and cluster.yaml has a name.
     #[error(
@@ -81,12 +79,14 @@ pub enum RecipeError {
         address: String,
     },
     /// The machine's architecture differs from cluster.yaml.
-    #[error("{host}: its architecture is {found}, but cluster.yaml has `arch: {said}`; correct it, or leave it out")]
+    #[error(
+        "{host}: its architecture is {found}, but cluster.yaml has `arch: {configured}`; correct it, or leave it out"
+    )]
     OtherArch {
         host: String,
         found: kubexm_spec::Arch,
         /// The value in cluster.yaml.
-        said: kubexm_spec::Arch,
+        configured: kubexm_spec::Arch,
     },
     /// The machine's architecture is not supported.
     #[error("{host}: its architecture is not supported; amd64 and arm64 are")]
@@ -96,7 +96,7 @@ pub enum RecipeError {
     BadNetwork {
         /// `spec.network.serviceCidr`.
         field: &'static str,
-        /// What it says.
+        /// Its value in cluster.yaml.
         value: String,
         /// What is wrong, and what is expected.
         reason: String,
@@ -117,51 +117,51 @@ pub enum RecipeError {
     Catalogue(#[source] kubexm_manifests::RequireError),
     /// A host belongs to another cluster.
     #[error(
-        "{host} belongs to cluster {found}, and {wanted} is to be reset; name its cluster.yaml, or take the host out of this one"
+        "{host} belongs to cluster {found}, but the reset is of cluster {wanted}; use the cluster.yaml of {found}, or remove the host from this one"
     )]
     OtherCluster {
         host: String,
         found: String,
-        /// Which cluster was named.
+        /// The cluster to reset.
         wanted: String,
     },
     /// The hosts' stamps and the running cluster have different ids.
     #[error(
-        "the hosts belong to the cluster {cluster} with id {planned}, and the one that runs there has the id {found}; find out which \
-         of them cluster.yaml means before you continue"
+        "the hosts are stamped for cluster {cluster} with id {planned}, but the cluster that runs on them has the id {found}; find out \
+         which of the two cluster.yaml describes before you continue"
     )]
     OtherIdentity {
         /// `metadata.name`.
         cluster: String,
-        /// By the stamps of its hosts.
+        /// The id in the stamps of its hosts.
         planned: ClusterId,
-        /// By the cluster that runs.
+        /// The id of the running cluster.
         found: ClusterId,
     },
-    /// The bundle is of another minor than the running cluster.
+    /// The bundle and the running cluster have different Kubernetes minor versions.
     #[error(
-        "cluster {cluster} runs Kubernetes {server}, and the bundle brings {bundle}: a node joins only with the cluster's own minor; \
+        "cluster {cluster} runs Kubernetes {server}, and the bundle has {bundle}: a node joins only with the cluster's own minor; \
          use a bundle with Kubernetes {server}"
     )]
     OtherMinor {
         /// `metadata.name`.
         cluster: String,
-        /// Of its API server.
+        /// The version of its API server.
         server: String,
-        /// Of the bundle.
+        /// The version in the bundle.
         bundle: String,
     },
-    /// A host's stamp is damaged: nobody knows whose node it is.
+    /// A host's stamp is damaged, so it is unknown which cluster the host belongs to.
     #[error("{host}: {why}")]
     UnreadableStamp {
         host: String,
         /// What is wrong, and how to fix it.
         why: String,
     },
-    /// One host of a cluster that stays is to be reset.
+    /// A reset of some hosts includes a member of a cluster that stays.
     #[error(
-        "{host} is a member of cluster {cluster}{id}, which stays: reset alone, its node object and its etcd member would \
-         remain there; leave --only out to reset the whole cluster"
+        "{host} is a member of cluster {cluster}{id}, which stays: if only this host were reset, its node object and etcd member would \
+         remain; omit --only to reset the whole cluster"
     )]
     StillMember {
         host: String,
@@ -170,8 +170,8 @@ pub enum RecipeError {
         /// ` with id …`, or nothing.
         id: String,
     },
-    /// A host was named that cluster.yaml does not have.
-    #[error("{host} is no host of cluster {cluster}; its hosts are {known}")]
+    /// A host was named that is not in cluster.yaml.
+    #[error("{host} is not a host of cluster {cluster}; its hosts are {known}")]
     UnknownHost {
         host: String,
         /// `metadata.name`.
@@ -185,12 +185,12 @@ pub enum RecipeError {
     )]
     NewerLedger {
         host: String,
-        /// Of its ledger.
+        /// The schema of its ledger.
         found: u32,
-        /// Ours.
+        /// The newest schema that this program reads.
         known: u32,
     },
-    /// A ledger holds a before-state that cannot be used: what was there before is not known.
+    /// A before-state in a ledger cannot be read, so the host's earlier state is unknown.
     #[error(
         "{host}: its ledger does not record what was there before step {step} ({op}); without that it cannot be reset"
     )]
@@ -211,7 +211,7 @@ pub enum RecipeError {
         why: String,
     },
     /// A template does not render; a bug in kubexm.
-    #[error("template {name} does not render; this is a fault of kubexm-install")]
+    #[error("template {name} does not render; this is a bug in kubexm-install")]
     Template {
         name: &'static str,
         /// minijinja's error.
@@ -219,7 +219,7 @@ pub enum RecipeError {
         source: minijinja::Error,
     },
     /// A document cannot be written; a bug in kubexm.
-    #[error("{name} cannot be written as a document: {reason}; this is a fault of kubexm-install")]
+    #[error("{name} cannot be written as a document: {reason}; this is a bug in kubexm-install")]
     Document {
         name: &'static str,
         /// The serialiser's error.

@@ -1,4 +1,4 @@
-//! Which hosts are members of one cluster: a name is given twice, an id is not.
+//! Which hosts are members of a cluster. Two clusters may have the same name, but never the same id.
 
 use std::collections::BTreeMap;
 
@@ -8,24 +8,24 @@ use kubexm_spec::Cluster;
 
 use crate::error::RecipeError;
 
-/// What the stamps of the hosts say together about a cluster of a name.
+/// The identity of a cluster of a given name, derived from the stamps of its hosts.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Identity {
-    /// The id of the cluster: that of its first control plane, or else of the first host that was prepared for it. None where no
-    /// stamp has one: the hosts are free, or a program prepared them that made no ids.
+    /// The id of the cluster: that of its first control plane, or else of the first host that was prepared for it. None
+    /// if no stamp has one: the hosts are free, or were prepared by a version without cluster ids.
     pub id: Option<ClusterId>,
-    /// Hosts whose stamps have the cluster's name and which are no members of it.
-    pub strangers: BTreeMap<String, Stranger>,
+    /// Hosts whose stamps have the cluster's name, but which are not members of it.
+    pub non_members: BTreeMap<String, NonMember>,
 }
 
-/// Why a host whose stamp has the cluster's name is no member.
+/// Why a host whose stamp has the cluster's name is not a member.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Stranger {
+pub enum NonMember {
     /// Its stamp has another id than the cluster.
     OtherId {
-        /// Of its stamp.
+        /// The id in its stamp.
         found: ClusterId,
-        /// Of the cluster.
+        /// The cluster's id.
         cluster: ClusterId,
     },
     /// It is joined to a cluster with another CA.
@@ -39,32 +39,32 @@ impl Identity {
     pub fn of(cluster: &Cluster, facts: &BTreeMap<String, Facts>) -> Self {
         let stamped = |name: &str| facts.get(name).and_then(|facts| Some((facts, stamp(cluster, facts)?)));
         let first = cluster.first_control_plane().map(|host| host.name.as_str());
-        let founder = first.and_then(stamped);
-        // A host that was not reached, or whose stamp is damaged, is not known to be free.
+        let first_member = first.and_then(stamped);
+        // A host that was not reached, or whose stamp is damaged, may not be free.
         let free = first
             .and_then(|name| facts.get(name))
             .is_some_and(|first| stamp(cluster, first).is_none() && first.unreadable_stamp.is_none());
-        let mut strangers = BTreeMap::new();
+        let mut non_members = BTreeMap::new();
         let mut members = Vec::new();
         for (name, (facts, stamp)) in in_order(cluster).filter_map(|name| Some((name, stamped(name)?))) {
-            let cas = founder.and_then(|(first, _)| first.cluster_ca).zip(facts.cluster_ca);
+            let cas = first_member.and_then(|(first, _)| first.cluster_ca).zip(facts.cluster_ca);
             if free && facts.joined {
-                strangers.insert(name.to_owned(), Stranger::NoCluster);
+                non_members.insert(name.to_owned(), NonMember::NoCluster);
             } else if cas.is_some_and(|(own, other)| own != other) {
-                strangers.insert(name.to_owned(), Stranger::OtherCa);
+                non_members.insert(name.to_owned(), NonMember::OtherCa);
             } else {
                 members.push((name, stamp.id));
             }
         }
-        let id = founder.and_then(|(_, stamp)| stamp.id).or_else(|| members.iter().find_map(|(_, id)| *id));
+        let id = first_member.and_then(|(_, stamp)| stamp.id).or_else(|| members.iter().find_map(|(_, id)| *id));
         for (name, found) in members {
             if let (Some(found), Some(cluster)) = (found, id)
                 && found != cluster
             {
-                strangers.insert(name.to_owned(), Stranger::OtherId { found, cluster });
+                non_members.insert(name.to_owned(), NonMember::OtherId { found, cluster });
             }
         }
-        Self { id, strangers }
+        Self { id, non_members }
     }
 
     /// Refuses hosts that are members of a cluster which stays, when only some of its hosts are to be reset.
@@ -95,9 +95,9 @@ impl Identity {
         }
     }
 
-    /// Whether a host's stamp has the cluster's name and nothing speaks against its being a member.
+    /// Whether a host's stamp has the cluster's name and the host is a member of it.
     pub fn is_member(&self, cluster: &Cluster, host: &str, facts: &Facts) -> bool {
-        stamp(cluster, facts).is_some() && !self.strangers.contains_key(host)
+        stamp(cluster, facts).is_some() && !self.non_members.contains_key(host)
     }
 }
 
@@ -135,16 +135,16 @@ mod tests {
         Identity::of(&cluster, &facts)
     }
 
-    fn strangers(identity: &Identity) -> Vec<&str> {
-        identity.strangers.keys().map(String::as_str).collect()
+    fn non_members(identity: &Identity) -> Vec<&str> {
+        identity.non_members.keys().map(String::as_str).collect()
     }
 
     #[test]
-    fn the_first_control_planes_id_is_the_clusters_and_who_has_another_is_a_stranger() {
+    fn a_host_whose_id_differs_from_that_of_the_first_control_plane_is_no_member() {
         let (a, b) = (Some((Some(A), true)), Some((Some(B), false)));
         let found = identity([a, None, b, a]);
-        assert_eq!((found.id, strangers(&found)), (Some(A), vec!["node3"]));
-        assert_eq!(found.strangers["node3"], Stranger::OtherId { found: B, cluster: A });
+        assert_eq!((found.id, non_members(&found)), (Some(A), vec!["node3"]));
+        assert_eq!(found.non_members["node3"], NonMember::OtherId { found: B, cluster: A });
         let alone = identity([None, None, None, None]);
         assert_eq!(alone, Identity::default());
     }
@@ -153,27 +153,27 @@ mod tests {
     fn hosts_that_were_prepared_before_a_create_died_keep_their_id() {
         let prepared = |id| Some((Some(id), false));
         let found = identity([None, None, prepared(A), prepared(A)]);
-        assert_eq!((found.id, strangers(&found)), (Some(A), vec![]));
+        assert_eq!((found.id, non_members(&found)), (Some(A), vec![]));
         let found = identity([None, prepared(B), prepared(A), None]);
-        assert_eq!((found.id, strangers(&found)), (Some(B), vec!["node3"]), "control planes come first");
+        assert_eq!((found.id, non_members(&found)), (Some(B), vec!["node3"]), "control planes come first");
     }
 
     #[test]
-    fn who_is_joined_while_the_first_control_plane_is_free_is_a_remnant() {
+    fn a_joined_host_is_no_member_while_the_first_control_plane_is_free() {
         let found = identity([None, Some((Some(A), true)), Some((None, true)), Some((Some(B), false))]);
-        assert_eq!((found.id, strangers(&found)), (Some(B), vec!["node2", "node3"]));
-        assert!(found.strangers.values().all(|stranger| *stranger == Stranger::NoCluster));
+        assert_eq!((found.id, non_members(&found)), (Some(B), vec!["node2", "node3"]));
+        assert!(found.non_members.values().all(|why| *why == NonMember::NoCluster));
     }
 
     #[test]
-    fn without_ids_the_clusters_ca_tells_a_remnant_and_members_may_get_an_id_later() {
+    fn without_ids_the_ca_decides_membership_and_members_may_get_an_id_later() {
         let old = Some((None, true));
         let found = identity([old, old, old, old]);
         assert_eq!(found, Identity::default());
         let mixed = identity([Some((Some(A), true)), old, None, None]);
-        assert_eq!(strangers(&mixed), ["node2"], "its CA is another");
+        assert_eq!(non_members(&mixed), ["node2"], "its CA is another");
         let (half, prepared) = (Some((None, false)), Some((Some(A), false)));
         let found = identity([half, half, prepared, half]);
-        assert_eq!((found.id, strangers(&found)), (Some(A), vec![]));
+        assert_eq!((found.id, non_members(&found)), (Some(A), vec![]));
     }
 }

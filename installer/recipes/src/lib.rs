@@ -18,6 +18,7 @@ pub mod phases;
 pub mod pipelines;
 pub mod preflight;
 pub mod runtime;
+#[cfg(any(test, feature = "testing"))]
 pub mod sample;
 pub mod support;
 pub mod templates;
@@ -27,9 +28,9 @@ pub mod yaml;
 
 pub use context::{Materials, Node, PlanCx};
 pub use error::RecipeError;
-pub use identity::{Identity, Stranger};
+pub use identity::{Identity, NonMember};
 pub use mesh::{Mesh, mesh};
 pub use pipelines::add_node::{absent, add_node};
-pub use pipelines::create::{create, create_unproven};
+pub use pipelines::create::{create, create_unsupported};
 pub use pipelines::reset::{ResetCx, ResetHost, reset};
 pub use preflight::{Finding, preflight};

@@ -2,18 +2,18 @@
 //! [`crate::preflight::mesh`] interprets the result.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv4Addr};
 
-use kubexm_plan::mesh::{Dial, Port, Protocol};
-use kubexm_spec::cluster::{LoadBalancerMode, RegistryKind, Roles};
-use kubexm_spec::names::DEPOT_PORT;
+use ipnet::IpNet;
+use kubexm_plan::mesh::{Dial, PodAddress, Port, Protocol};
+use kubexm_spec::cluster::{API_PORT, LoadBalancerMode, RegistryKind, Roles};
 
 use crate::context::PlanCx;
 use crate::network;
 
 /// kube-apiserver.
-pub const API_SERVER: u16 = 6443;
-/// etcd, for the API servers and for whoever asks a member.
+pub const API_SERVER: u16 = API_PORT;
+/// etcd, for the API servers and other clients.
 const ETCD_CLIENTS: u16 = 2379;
 /// etcd, between its members.
 const ETCD_PEERS: u16 = 2380;
@@ -37,9 +37,23 @@ struct Host<'a> {
     roles: Roles,
     /// UDP ports that are in use, so that the agent cannot echo on them.
     taken: Vec<u16>,
+    /// Without a pod network.
+    is_new: bool,
 }
 
-/// Every port between two different hosts. A host whose address or facts are not known is left out: preflight names it.
+/// The last addresses of the pod network, which plugins give out last. None for a network of IPv6, and for one that the
+/// operator installs.
+fn pod_address(cx: &PlanCx<'_>) -> Option<PodAddress> {
+    if network::is_left_to_operator(cx.cluster) {
+        return None;
+    }
+    let IpNet::V4(pods) = cx.cluster.network.pod_cidr else { return None };
+    let last = u32::from(pods.broadcast());
+    Some(PodAddress { pod: Ipv4Addr::from(last - 1), host: Ipv4Addr::from(last - 2) })
+}
+
+/// Every port between two different hosts, and the API server of each new control plane as its own pods reach it. A host
+/// whose address or facts are not known is left out: preflight reports it.
 pub fn mesh(cx: &PlanCx<'_>) -> Mesh {
     let hosts = hosts(cx);
     let mut dials: BTreeMap<&str, BTreeSet<Dial>> = BTreeMap::new();
@@ -47,7 +61,7 @@ pub fn mesh(cx: &PlanCx<'_>) -> Mesh {
     for from in &hosts {
         for to in hosts.iter().filter(|to| to.name != from.name && to.ip != from.ip) {
             for port in ports(cx, from, to) {
-                let dial = Dial { to: to.name.to_owned(), address: to.ip, port };
+                let dial = Dial { to: to.name.to_owned(), address: to.ip, port, pod: None };
                 dials.entry(from.name).or_default().insert(dial);
                 listen.entry(to.name).or_default().insert(port);
             }
@@ -58,9 +72,16 @@ pub fn mesh(cx: &PlanCx<'_>) -> Mesh {
             listen.entry(control_plane.name).or_default().insert(tcp(API_SERVER));
         }
         for from in hosts.iter().filter(|host| host.ip != vip && host.roles.in_cluster()) {
-            let dial = Dial { to: LOAD_BALANCER.to_owned(), address: vip, port: tcp(port) };
+            let dial = Dial { to: LOAD_BALANCER.to_owned(), address: vip, port: tcp(port), pod: None };
             dials.entry(from.name).or_default().insert(dial);
         }
+    }
+    for host in hosts.iter().filter(|host| host.roles.control_plane && host.is_new) {
+        // A pod's connection to another host comes from its own host's address, and is among those above.
+        let Some(pod) = pod_address(cx) else { continue };
+        listen.entry(host.name).or_default().insert(tcp(API_SERVER));
+        let dial = Dial { to: host.name.to_owned(), address: host.ip, port: tcp(API_SERVER), pod: Some(pod) };
+        dials.entry(host.name).or_default().insert(dial);
     }
     Mesh {
         listen: listen.into_iter().map(|(host, ports)| (host.to_owned(), ports.into_iter().collect())).collect(),
@@ -69,7 +90,7 @@ pub fn mesh(cx: &PlanCx<'_>) -> Mesh {
 }
 
 fn hosts<'a>(cx: &PlanCx<'a>) -> Vec<Host<'a>> {
-    let seen = cx.cluster.hosts.iter().filter_map(|host| {
+    let hosts = cx.cluster.hosts.iter().filter_map(|host| {
         let facts = cx.facts.get(&host.name)?;
         let udp = facts.listeners.iter().filter(|listener| listener.protocol == "udp");
         Some(Host {
@@ -77,38 +98,40 @@ fn hosts<'a>(cx: &PlanCx<'a>) -> Vec<Host<'a>> {
             ip: host.node_ip()?,
             roles: cx.cluster.roles(&host.name),
             taken: udp.map(|listener| listener.port).collect(),
+            is_new: facts.stamp.is_none(),
         })
     });
-    seen.collect()
+    hosts.collect()
 }
 
 fn ports(cx: &PlanCx<'_>, from: &Host<'_>, to: &Host<'_>) -> Vec<Port> {
     let mut ports = Vec::new();
-    let (dials, serves) = (from.roles, to.roles);
-    if serves.control_plane && (dials.in_cluster() || dials.load_balancer) {
+    let (client, server) = (from.roles, to.roles);
+    if server.control_plane && (client.in_cluster() || client.load_balancer) {
         ports.push(tcp(API_SERVER));
     }
-    if serves.load_balancer && dials.in_cluster() {
+    if server.load_balancer && client.in_cluster() {
         ports.push(tcp(cx.cluster.load_balancer.mode.port()));
     }
-    if serves.etcd && (dials.etcd || dials.control_plane) {
+    if server.etcd && (client.etcd || client.control_plane) {
         ports.push(tcp(ETCD_CLIENTS));
     }
-    if serves.etcd && dials.etcd {
+    if server.etcd && client.etcd {
         ports.push(tcp(ETCD_PEERS));
     }
-    if dials.in_cluster() && serves.in_cluster() {
-        if dials.control_plane {
+    if client.in_cluster() && server.in_cluster() {
+        if client.control_plane {
             ports.push(tcp(KUBELET));
         }
         let network = network::of(cx.cluster).map(|network| network.udp_ports).unwrap_or_default();
         let free = network.iter().filter(|number| !to.taken.contains(number));
         ports.extend(free.map(|number| Port { protocol: Protocol::Udp, number: *number }));
     }
-    if serves.registry {
-        ports.push(tcp(DEPOT_PORT));
-        if cx.cluster.registry.kind != RegistryKind::None {
-            ports.push(tcp(cx.cluster.registry.port));
+    if server.registry {
+        let registry = &cx.cluster.registry;
+        ports.push(tcp(registry.depot_port()));
+        if registry.kind != RegistryKind::None && registry.port != registry.depot_port() {
+            ports.push(tcp(registry.port));
         }
     }
     ports

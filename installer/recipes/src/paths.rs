@@ -1,4 +1,4 @@
-//! Names and paths on a node that recipes write. All paths of a node are defined here.
+//! Names and paths on a node that several recipes use.
 
 /// The node's content store, which the depot serves from.
 pub const STORE: &str = "/var/lib/kubexm/store";
@@ -6,12 +6,12 @@ pub const STORE: &str = "/var/lib/kubexm/store";
 pub const REPOSITORIES: &str = "/var/lib/kubexm/repos";
 /// Files that the depot serves besides the content store, also stored by digest.
 pub const DEPOT_METADATA: &str = "/var/lib/kubexm/depot";
-/// Folder for the keys of the depot's repositories on a host that is not a node.
-pub const BY_HAND: &str = "/etc/kubexm-packages";
+/// Folder for the CA and keys on a host that uses the depot's repositories without being a node.
+pub const PACKAGE_CLIENT: &str = "/etc/kubexm-packages";
 /// Folder of kubexm's and Kubernetes' programs.
 pub const BIN: &str = "/usr/local/bin";
-/// Folder of kubexm's configs.
-pub const OURS: &str = "/etc/kubexm";
+/// Folder of kubexm's configuration files.
+pub const CONFIG_DIR: &str = "/etc/kubexm";
 /// The registry's CA certificate, which nodes trust.
 pub const REGISTRY_CA: &str = "/etc/kubexm/registry-ca.crt";
 /// Config of the depot.
@@ -58,8 +58,8 @@ pub const KUBELET_PATCH: &str = "/etc/kubexm/patches/kubeletconfiguration+merge.
 pub const CHRONY_DEB: &str = "/etc/chrony/chrony.conf";
 /// chrony's configuration on Red Hat.
 pub const CHRONY_RPM: &str = "/etc/chrony.conf";
-/// chrony's drift file; removing an rpm package leaves it behind.
-pub const OF_CHRONY: [&str; 2] = ["/var/lib/chrony", "/var/log/chrony"];
+/// Folders of chrony's drift file and logs; removing the rpm package leaves them behind.
+pub const CHRONY_STATE: [&str; 2] = ["/var/lib/chrony", "/var/log/chrony"];
 /// The node's resolver.
 pub const RESOLV: &str = "/etc/resolv.conf";
 /// systemd-resolved's list of its upstream servers.

@@ -1,6 +1,6 @@
 //! A small cluster, facts about its hosts and a bundle's manifest for it: for tests that need a plan.
 //!
-//! Digests are those of names, not of real content; nothing here is used by a program.
+//! Digests are those of names, not of real content.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::error::Error;
@@ -68,7 +68,7 @@ pub fn plan(cluster: &Cluster) -> Result<Plan, Box<dyn Error + Send + Sync>> {
     let catalogue = Catalogue::embedded();
     let (manifest, facts) = (manifest(cluster, &catalogue)?, all_facts(cluster));
     Ok(create(&PlanCx {
-        vouched: None,
+        bundle_record: None,
         cluster,
         cluster_id: Some(CLUSTER_ID),
         cluster_digest: Digest::of("cluster.yaml"),
@@ -132,6 +132,7 @@ pub fn facts(name: &str, last: u8) -> Facts {
         routes: vec!["10.77.0.0/24".to_owned()],
         nameservers: Some(vec![IpAddr::V4(Ipv4Addr::new(10, 77, 0, 1))]),
         resolved_nameservers: None,
+        dns_wildcards: Vec::new(),
         swaps: Vec::new(),
         fstab_swaps: Vec::new(),
         selinux: SelinuxState::Absent,
@@ -149,6 +150,8 @@ pub fn facts(name: &str, last: u8) -> Facts {
         stamp: None,
         unreadable_stamp: None,
         kubeadm_config: None,
+        kubeadm_config_text: None,
+        kubeadm_files: None,
         joined: false,
         cluster_ca: None,
         proxies: Vec::new(),

@@ -1,7 +1,7 @@
 //! Settings of a cluster that no recipe supports yet: all are reported at once, before a host is changed.
 //!
 //! Every pipeline checks this first, so that no setting of cluster.yaml is ignored silently: a field either changes the
-//! plan or is reported here (`tests/it/fields.rs` tries every one).
+//! plan or is reported here (`tests/it/fields.rs` tests every field).
 
 use kubexm_spec::cluster::Cluster;
 pub use kubexm_spec::unsupported::{Unsupported, check};
@@ -14,7 +14,7 @@ pub fn refuse(cluster: &Cluster) -> Result<(), RecipeError> {
     if all.is_empty() { Ok(()) } else { Err(RecipeError::NotInstalled { all }) }
 }
 
-/// Refuses to look at the hosts of a cluster of which preflight would leave something out.
+/// Refuses preflight of a cluster for which preflight has no checks yet.
 pub fn refuse_preflight(cluster: &Cluster) -> Result<(), RecipeError> {
     if check(cluster).iter().all(Unsupported::has_preflight) { Ok(()) } else { refuse(cluster) }
 }

@@ -1,4 +1,5 @@
-//! A running cluster as its hosts see it, merged. Read-only, without the cluster's lock, and it ends: each host has some seconds.
+//! A running cluster as observed by its hosts, merged. Read-only and without the cluster's lock; each host has a time
+//! limit.
 
 use std::time::Duration;
 
@@ -16,12 +17,12 @@ use crate::fleet::{Fleet, Reach};
 use crate::options::HostOptions;
 use crate::session::Session;
 
-/// For one host, from the question to its answer. What the host asks itself takes less.
+/// Time limit for one host, including the connection; the host's own queries have shorter ones.
 const LIMIT: Duration = Duration::from_secs(45);
-/// Of [`Gap::what`]: nothing of this host was seen.
+/// [`Gap::what`] if nothing of this host could be observed.
 const HOST: &str = "host";
 
-/// What was seen of a cluster, and of how many of its hosts.
+/// The observed cluster; hosts that did not answer are gaps of its facts.
 #[derive(Clone, Debug)]
 pub struct ClusterView {
     /// `metadata.name` of the cluster.yaml.
@@ -29,20 +30,20 @@ pub struct ClusterView {
     pub facts: ClusterFacts,
 }
 
-/// Which hosts are asked.
+/// The hosts to ask.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Asked {
-    /// All: certificates are each host's own.
+    /// All hosts, for the certificates on each.
     All,
-    /// Those that see the whole cluster.
+    /// The control planes, which can observe the whole cluster.
     ControlPlanes,
 }
 
 impl Session<'_> {
-    /// Looks at a running cluster from its hosts. A host that is not reached, or does not answer, is a gap.
+    /// Observes a running cluster. A host that cannot be reached, or does not answer, is a gap.
     ///
     /// # Errors
-    /// No host can be worked with.
+    /// No host can be used.
     pub async fn view(
         &self,
         source: &ClusterSource,
@@ -76,7 +77,7 @@ pub(crate) async fn of(fleet: &Fleet, cluster: &Cluster, asked: Asked) -> Cluste
     let looks = links.map(|(name, link)| async move {
         match tokio::time::timeout(LIMIT, link.link().cluster_facts()).await {
             Ok(Ok(facts)) if planes.contains(name) => facts,
-            // A worker speaks for its own files, and for nothing of the cluster.
+            // A worker reports only its own files.
             Ok(Ok(ClusterFacts { certificates, gaps, .. })) => {
                 ClusterFacts { certificates, gaps, ..ClusterFacts::default() }
             }

@@ -1,18 +1,19 @@
-//! What is asked before hosts are connected to or changed.
+//! Questions that are asked before hosts are connected to or changed.
 
 use async_trait::async_trait;
+use kubexm_engine::drift::Drift;
 use kubexm_plan::Plan;
 
 use crate::bundle::trust::Provenance;
 
-/// Answers questions: a person at a terminal, a flag, a policy of a server.
+/// Answers questions: a person at a terminal, an option, a server's policy.
 #[async_trait]
 pub trait Confirm: Send + Sync {
-    /// Whether the cluster.yaml of a bundle that nobody trusted has signed may be used: its hosts connected to, its secrets used.
-    /// Asked before anything that it names is read or connected to.
+    /// Whether the cluster.yaml of a bundle without a trusted signature may be used: its hosts contacted, its secrets
+    /// read. Asked before either happens.
     fn trust_cluster(&self, question: &UnsignedCluster) -> Answer;
 
-    /// Whether hosts may be changed. Whoever answers shows what is asked.
+    /// Whether hosts may be changed. The implementation shows the question.
     async fn confirm(&self, question: Question<'_>) -> Answer;
 }
 
@@ -23,43 +24,45 @@ pub enum Answer {
     Yes,
     /// Nothing is done.
     No,
-    /// Nobody is there to answer: the same as `No`, with another message.
+    /// Nobody can answer: like `No`, with another message.
     Nobody,
 }
 
 /// What an unsigned cluster.yaml asks for.
 #[derive(Debug)]
 pub struct UnsignedCluster {
-    /// The bundle, and why nobody vouches for it; escaped, on one line.
+    /// The bundle, and why its signature is not trusted; escaped, on one line.
     pub bundle: String,
-    /// Hosts and secrets, a line each; escaped.
+    /// Hosts and secrets, one line each; escaped.
     pub wanted: Vec<String>,
 }
 
-/// A change of hosts.
+/// A change of hosts that needs confirmation.
 #[derive(Debug)]
 pub struct Question<'a> {
     /// The cluster.
     pub cluster: &'a str,
-    /// Who vouches for the bundle, where one takes part.
+    /// The result of checking the bundle's signatures, if a bundle is used.
     pub provenance: Option<&'a Provenance>,
-    /// What would be done.
+    /// The change.
     pub change: Change<'a>,
 }
 
-/// What would be done.
+/// A kind of change.
 #[derive(Debug)]
 pub enum Change<'a> {
     /// A plan is executed.
     Run {
         /// The plan.
         plan: &'a Plan,
+        /// If every host is in the cluster already: what the plan would change there.
+        drift: Option<&'a Drift>,
     },
     /// A cluster is removed from its hosts, with its data.
     Reset {
         /// The plan.
         plan: &'a Plan,
-        /// Hosts that cannot be reached, and stay as they are.
+        /// Hosts that cannot be reached, and are left as they are.
         missing: &'a [String],
     },
     /// A run is rolled back.
@@ -68,7 +71,7 @@ pub enum Change<'a> {
         run: &'a str,
         /// Its plan.
         plan: &'a Plan,
-        /// How many steps have changed something.
+        /// Number of steps that have changed something.
         changed: usize,
     },
 }

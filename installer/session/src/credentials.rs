@@ -1,4 +1,4 @@
-//! Where the secrets of hosts are from.
+//! The sources of secrets for hosts.
 
 use std::sync::Arc;
 
@@ -8,20 +8,20 @@ use zeroize::Zeroizing;
 
 use crate::home::Home;
 
-/// Secrets for connecting to hosts. What it gives is never written to events, errors or files.
+/// Reads secrets for connecting to hosts. They must never appear in events, errors or files.
 pub trait Credentials: Send + Sync {
-    /// A password, by its source in cluster.yaml.
+    /// Reads a password from its source in cluster.yaml.
     ///
     /// # Errors
-    /// A sentence for the operator that shows nothing of the secret.
+    /// A sentence for the operator that does not contain the secret.
     fn password(&self, source: &SecretSource, home: &Home) -> Result<Password, String>;
 
-    /// A secret of several lines that hosts are given, whole.
+    /// Reads a complete secret of several lines that is stored on hosts.
     ///
     /// # Errors
-    /// A sentence for the operator that shows nothing of the secret.
+    /// A sentence for the operator that does not contain the secret.
     fn secret(&self, source: &SecretSource, home: &Home) -> Result<Zeroizing<String>, String>;
 
-    /// Who answers what a server asks while logging in.
+    /// Answers questions of a server during login.
     fn prompt(&self) -> Arc<dyn Prompt>;
 }

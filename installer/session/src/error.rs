@@ -1,4 +1,4 @@
-//! Why a stage cannot be done, and which exit code that is.
+//! Errors of the stages, with their exit codes.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -22,16 +22,16 @@ use crate::bundle::replace::ReplaceRefused;
 /// An error of a [`crate::Session`].
 #[derive(Debug, thiserror::Error)]
 pub enum SessionError {
-    /// No file is where a bundle should be.
+    /// No bundle at the given path.
     #[error("there is no bundle at {}; name the file that `kubexm-bundle build` wrote", .0.display())]
     NoBundle(PathBuf),
     /// A bundle cannot be opened or read.
     #[error(transparent)]
     Archive(ArchiveError),
-    /// Bytes of a bundle are not what they should be.
+    /// Content of a bundle does not match its digest.
     #[error("{}", every_damage(.0))]
     Damaged(Box<DamageReport>),
-    /// A bundle lacks what it names.
+    /// A bundle does not contain something that it references.
     #[error("{}", all_that_lacks(.0))]
     Incomplete(Box<Incomplete>),
     /// The catalogue of a bundle cannot be used.
@@ -44,10 +44,10 @@ pub enum SessionError {
         bundle: PathBuf,
         reason: String,
     },
-    /// A package, or the packages of an operating system, are not what the bundle says.
+    /// A package, or the packages of an operating system, do not match the bundle's lock or manifest.
     #[error("{what}{reason}")]
     Packages {
-        /// The package and its bundle, or the operating system; ends where the reason begins.
+        /// The package and its bundle, or the operating system; a prefix of the reason.
         what: String,
         /// What is wrong.
         reason: String,
@@ -65,13 +65,13 @@ pub enum SessionError {
     /// A key or a signature cannot be read.
     #[error(transparent)]
     Signing(#[from] SigningError),
-    /// A bundle is not signed as is demanded.
+    /// A bundle does not have the required signatures.
     #[error(transparent)]
     Untrusted(#[from] Untrusted),
-    /// A bundle may not take the place of the one that is installed.
+    /// A bundle may not replace the installed one.
     #[error(transparent)]
     Replace(#[from] Box<ReplaceRefused>),
-    /// What this controller remembers of a cluster's bundle cannot be read.
+    /// The controller's record of a cluster's bundle cannot be read.
     #[error(
         "{} says which bundle is installed, and cannot be read: {problem}; use the kubexm-install that wrote it, or remove the file \
          when you know which bundle is installed",
@@ -103,7 +103,7 @@ pub enum SessionError {
     /// Neither a cluster.yaml nor a bundle was named.
     #[error("name the cluster with -f cluster.yaml or --bundle FILE")]
     NoCluster,
-    /// The cluster.yaml of a bundle that nobody trusted has signed, and nobody to ask.
+    /// The cluster.yaml is from a bundle without a trusted signature, and nobody can be asked.
     #[error(
         "{bundle}, so its own cluster.yaml is not used without your consent, and there is no terminal to ask on. \
          Nothing of it was read, and no host was contacted. It asks:\n{}\nto continue: give a cluster.yaml of your \
@@ -112,15 +112,15 @@ pub enum SessionError {
         wanted.join("\n")
     )]
     UnsignedCluster {
-        /// The bundle, and why nobody vouches for it.
+        /// The bundle, and why its signature is not trusted.
         bundle: String,
-        /// Hosts and secrets, a line each.
+        /// Hosts and secrets, one line each.
         wanted: Vec<String>,
     },
-    /// The answer to [`crate::Confirm::trust_cluster`] was a no.
+    /// The answer to [`crate::Confirm::trust_cluster`] was no.
     #[error("declined; nothing was read and no host was contacted. To use a cluster.yaml of your own, give it with -f")]
     UnsignedDeclined,
-    /// The answer to [`crate::Confirm::confirm`] was a no.
+    /// The answer to [`crate::Confirm::confirm`] was no.
     #[error("declined; nothing was changed")]
     Declined,
     /// [`crate::Session::cancel`] was cancelled before anything was changed.
@@ -132,18 +132,18 @@ pub enum SessionError {
     /// The hosts do not pass preflight.
     #[error("preflight failed, and nothing was changed:\n{table}")]
     Preflight {
-        /// The findings for people.
+        /// The findings, for people.
         table: String,
-        /// The findings for machines.
+        /// The findings, as JSON.
         document: Value,
     },
     /// A plan does not pass its lint.
     #[error("the plan does not pass its lint:{}", errors_of(.0))]
     Lint(Vec<Problem>),
-    /// A plan was made for another cluster of the same name.
+    /// A plan belongs to another cluster with the same name.
     #[error(
-        "the plan was made for the cluster {cluster} with id {planned}, and the hosts belong to the one with id {found}; make the \
-         plan anew, or reset the hosts first"
+        "the plan was made for the cluster {cluster} with id {planned}, and the hosts belong to the one with id {found}; create the \
+         plan again, or reset the hosts first"
     )]
     OtherCluster {
         /// `metadata.name`.
@@ -151,10 +151,10 @@ pub enum SessionError {
         planned: ClusterId,
         found: ClusterId,
     },
-    /// The system gives no random numbers.
-    #[error("the system gives no random numbers for the cluster's id: {0}")]
+    /// The system returned no random numbers.
+    #[error("no id can be generated for the cluster, since the system's random source failed: {0}")]
     NoRandom(String),
-    /// A plan from a file cannot be run with this bundle and cluster.
+    /// A plan from a file does not belong to this bundle and cluster.
     #[error("{}: {reason}", path.display())]
     PlanFile {
         /// Its file.
@@ -168,35 +168,35 @@ pub enum SessionError {
     /// A drill names a step that the plan does not have.
     #[error("--drill fail:{0}: the plan has no such step; `kubexm-install plan create --text` lists them")]
     NoStepToFail(String),
-    /// Hosts cannot be worked with.
+    /// Hosts cannot be used.
     #[error("{}{hint}", chains(errors))]
     Links {
-        /// One a host.
+        /// One for each host.
         errors: Vec<LinkError>,
-        /// What helps, on a line of its own; or nothing.
+        /// A hint on a separate line, or empty.
         hint: String,
     },
     /// A run cannot be chosen.
     #[error("{0}")]
     Run(String),
-    /// A run cannot be made, read or carried on.
+    /// A run cannot be created, read or resumed.
     #[error(transparent)]
     Engine(#[from] EngineError),
-    /// A run could not continue.
+    /// The engine could not continue a run.
     #[error("{}\nto continue: {command}", error_chain(error))]
     Stopped {
         error: Box<EngineError>,
-        /// The command that continues with it.
+        /// The command that resumes it.
         command: String,
     },
-    /// The cluster runs, and its kubeconfig could not be fetched or kept.
+    /// The cluster runs, but its kubeconfig could not be fetched or stored.
     #[error(
         "the cluster is up, but its kubeconfig could not be fetched: {}\nit is on the first control plane as \
          /etc/kubernetes/admin.conf",
         error_chain(.0)
     )]
     Kubeconfig(Box<SessionError>),
-    /// A file or folder of this machine.
+    /// A file or folder of the controller.
     #[error("cannot {action} {}: {reason}", path.display())]
     Disk {
         /// `read`, `write` …
@@ -206,18 +206,18 @@ pub enum SessionError {
         /// The operating system's error.
         reason: String,
     },
-    /// A thread of kubexm ended before its time.
-    #[error("{0} ended too early; this is a fault of kubexm-install")]
+    /// A thread ended unexpectedly.
+    #[error("{0} panicked; this is a bug in kubexm-install")]
     Crashed(String),
 }
 
 impl SessionError {
-    /// A file of this machine that cannot be read or written.
+    /// A file of the controller that cannot be read or written.
     pub fn disk(action: &'static str, path: &Path, reason: &dyn std::error::Error) -> Self {
         Self::Disk { action, path: path.to_owned(), reason: reason.to_string() }
     }
 
-    /// Every host that could not be worked with, reported together.
+    /// Every host that could not be used, reported together.
     pub fn links(errors: impl IntoIterator<Item = LinkError>) -> Self {
         Self::Links { errors: errors.into_iter().collect(), hint: String::new() }
     }
@@ -261,7 +261,7 @@ impl ExitError for SessionError {
             Self::NoCluster | Self::NoStepToFail(_) | Self::Run(_) => ExitCode::Usage,
             Self::UnsignedCluster { .. } => ExitCode::UnsignedCluster,
             Self::UnsignedDeclined | Self::Declined | Self::Interrupted => ExitCode::Declined,
-            // The most severe one counts.
+            // The most severe exit code is used.
             Self::Recipe(errors) => errors.iter().map(RecipeError::exit_code).max().unwrap_or(ExitCode::Internal),
             Self::Links { errors, .. } => errors.iter().map(LinkError::exit_code).max().unwrap_or(ExitCode::Internal),
             Self::Preflight { .. } => ExitCode::Preflight,
@@ -287,7 +287,7 @@ impl ExitError for SessionError {
     }
 }
 
-/// Every place, not only the first.
+/// Lists every damaged place.
 fn every_damage(report: &DamageReport) -> String {
     let mut text = report.to_string();
     for damage in &report.damages {
@@ -296,7 +296,7 @@ fn every_damage(report: &DamageReport) -> String {
     text
 }
 
-/// All that is missing, not only how much.
+/// Lists everything that is missing.
 fn all_that_lacks(error: &Incomplete) -> String {
     let mut text = error_chain(error);
     if let Incomplete::Missing { missing, .. } = error {

@@ -1,8 +1,8 @@
-//! Texts of others on one line.
+//! Untrusted texts on one line.
 
-/// A text on one line in which nothing is hidden: what is no visible character, and what turns the direction of writing
-/// around, is escaped, line ends too ([`kubexm_spec::printable`] keeps them). The names in an unproven cluster.yaml are
-/// chosen by who may want the question to be misread.
+/// A text on one line in which nothing is hidden: invisible characters, characters that change the writing direction
+/// and line ends are escaped ([`kubexm_spec::printable`] keeps line ends). The author of an unproven cluster.yaml may
+/// have chosen names that make the question misleading.
 pub fn escaped(text: &str) -> String {
     let shown = |c: char| match c {
         '\'' | '"' => c.to_string(),

@@ -1,4 +1,4 @@
-//! Files of this machine: whole or not at all, readable by their owner only.
+//! Files of the controller: written completely or not at all, readable by their owner only.
 
 use std::fs::{DirBuilder, File};
 use std::io::Write;
@@ -7,7 +7,7 @@ use std::path::Path;
 
 use crate::error::SessionError;
 
-/// Writes a file of our own folders: temporary file beside it (mode 0600), fsync, rename, fsync of the folder.
+/// Writes a file atomically: temporary file in the same folder (mode 0600), fsync, rename, fsync of the folder.
 pub fn write_private(path: &Path, bytes: &[u8]) -> Result<(), SessionError> {
     let folder = match path.parent() {
         Some(folder) if !folder.as_os_str().is_empty() => folder,

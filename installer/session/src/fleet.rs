@@ -7,7 +7,7 @@ use std::time::Duration;
 use futures::future::join_all;
 use kubexm_engine::link::ssh::{AGENT_PATH, AgentBinary, AgentSource, SshOptions};
 use kubexm_engine::link::{Link, LinkError, LinkLost};
-use kubexm_engine::{EventSink, Links};
+use kubexm_engine::{EventSink, Links, waits};
 use kubexm_plan::ledger::Record;
 use kubexm_plan::{Facts, Plan};
 use kubexm_spec::{Arch, ArtifactKey};
@@ -21,47 +21,48 @@ use crate::link::HostLink;
 use crate::options::HostOptions;
 use crate::session::Session;
 
-/// For each stage of connecting.
+/// Timeout of each stage of connecting.
 const CONNECT: Duration = Duration::from_secs(20);
-/// Quiet time after which a connection is checked.
+/// Idle time after which a connection is checked.
 const KEEPALIVE: Duration = Duration::from_secs(15);
 
-/// What becomes of a host that cannot be reached. One that answers and refuses us is no such host.
+/// What happens to a host that cannot be reached. A host that answers but refuses the login is not such a host.
 #[derive(Clone, Copy, Debug)]
 pub enum Unreachable<'a> {
-    /// Nothing starts. The text is a hint on its own line, or empty.
+    /// Nothing is started. The text is a hint on a separate line, or empty.
     Refused(&'a str),
-    /// A run continues without up to so many hosts that the plan can do without.
+    /// A run continues without up to this number of optional hosts of the plan.
     LeftOut(&'a Plan, usize),
-    /// A rollback leaves them as they are, if there is any other host.
+    /// A rollback leaves them as they are, if another host can be reached.
     LeftAsTheyAre,
-    /// A reset names them at its end.
+    /// A reset lists them at its end.
     Missing,
 }
 
-/// Whose hosts, and how they are reached.
+/// The hosts, and how they are connected.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Reach<'a> {
     /// Permission to connect.
     pub access: &'a Access,
-    /// Agents for hosts of other architectures come from it. Without it hosts must have this machine's architecture.
+    /// Agents for hosts of other architectures are taken from it. Without it hosts must have the controller's
+    /// architecture.
     pub bundle: Option<&'a Opened>,
     pub hosts: &'a HostOptions,
-    /// For anybody who finds a host locked.
+    /// Shown to another run that finds a host locked.
     pub holder: &'a str,
 }
 
 /// Links to all hosts.
 pub struct Fleet {
     links: BTreeMap<String, Arc<dyn HostLink>>,
-    /// Hosts that a run is carried on without.
+    /// Hosts that a run continues without.
     gone: BTreeMap<String, Arc<LinkLost>>,
-    /// Hosts that a reset names at its end.
+    /// Hosts that a reset lists at its end.
     missing: Vec<String>,
 }
 
 impl Fleet {
-    /// Connects to every host at once. What is wrong with any of them is reported together, and nothing stays behind.
+    /// Connects to every host in parallel. All errors are reported together; on an error nothing is left on any host.
     pub(crate) async fn connect(
         session: &Session<'_>,
         reach: Reach<'_>,
@@ -81,7 +82,7 @@ impl Fleet {
         Ok(fleet)
     }
 
-    /// Connects to the hosts that can be worked with; the others come with why not.
+    /// Connects to the hosts that can be used; returns the errors of the others.
     pub(crate) async fn connect_to_some(
         session: &Session<'_>,
         reach: Reach<'_>,
@@ -93,7 +94,7 @@ impl Fleet {
         Ok((fleet, errors))
     }
 
-    /// Leaves out those that were not reached, or returns an error with a hint.
+    /// Leaves out hosts that cannot be reached, or returns an error with a hint.
     fn leave_out(
         &mut self,
         errors: &BTreeMap<String, LinkError>,
@@ -149,10 +150,10 @@ impl Fleet {
         let connecting = reach.access.targets(session).map(|(host, target)| {
             let (options, agent) = (options.clone(), agent.clone());
             let connect = async { session.connector.connect(target?, options, agent).await };
-            async move { (host.to_owned(), connect.await) }
+            (host.to_owned(), connect)
         });
         let (mut links, mut errors) = (BTreeMap::new(), BTreeMap::new());
-        for (host, link) in join_all(connecting).await {
+        for (host, link) in waits::of_hosts(session.events, "a connection and its agent", connecting).await {
             match link {
                 Ok(link) => drop(links.insert(host, link)),
                 Err(error) => drop(errors.insert(host, error)),
@@ -161,12 +162,12 @@ impl Fleet {
         (Self { links, gone: BTreeMap::new(), missing: Vec::new() }, errors)
     }
 
-    /// Hosts that a reset goes without.
+    /// Hosts that a reset leaves out.
     pub(crate) fn missing(&self) -> &[String] {
         &self.missing
     }
 
-    /// Lets go of hosts on which there is nothing to do; an agent that was put there now goes again.
+    /// Disconnects hosts without anything to do; an agent that was just installed is removed.
     pub(crate) async fn leave(&mut self, hosts: &[String], events: &dyn EventSink) {
         let mut left = Self { links: BTreeMap::new(), gone: BTreeMap::new(), missing: Vec::new() };
         for host in hosts {
@@ -176,24 +177,24 @@ impl Fleet {
         left.close().await;
     }
 
-    /// Reads the ledger of every host at once.
-    pub(crate) async fn ledgers(&self) -> Result<BTreeMap<String, Vec<Record>>, SessionError> {
-        by_host(self.on_all(|link| async move { link.link().ledger().await }).await)
+    /// Reads the ledgers of all hosts in parallel.
+    pub(crate) async fn ledgers(&self, events: &dyn EventSink) -> Result<BTreeMap<String, Vec<Record>>, SessionError> {
+        by_host(self.on_all(events, "its ledger", |link| async move { link.link().ledger().await }).await)
     }
 
-    /// Looks at every host at once.
+    /// Gathers the facts of all hosts in parallel.
     pub(crate) async fn facts(&self, events: &dyn EventSink) -> Result<BTreeMap<String, Facts>, SessionError> {
         events::phase(events, "look");
-        by_host(self.on_all(|link| async move { link.link().facts().await }).await)
+        by_host(self.on_all(events, "its facts", |link| async move { link.link().facts().await }).await)
     }
 
-    /// The links as the engine takes them.
+    /// The links for the engine.
     pub(crate) fn links(&self) -> Links {
         let reached = self.links.iter().map(|(host, link)| (host.clone(), Arc::clone(link).link()));
         reached.chain(self.gone.iter().map(|(host, gone)| (host.clone(), Arc::clone(gone) as Arc<dyn Link>))).collect()
     }
 
-    /// One host's link, to be kept.
+    /// One host's link, shared.
     pub(crate) fn link_of(&self, host: &str) -> Option<Arc<dyn HostLink>> {
         self.links.get(host).map(Arc::clone)
     }
@@ -203,55 +204,62 @@ impl Fleet {
         self.links.get(host).map(Arc::as_ref)
     }
 
-    /// After a refusal: takes the agent away again from every host where it was put now.
+    /// After a refusal: removes the agent from every host on which it was just installed.
     pub(crate) async fn withdraw(&self, events: &dyn EventSink) {
-        report_agents(self.on_all(|link| async move { link.remove_agent().await }).await, events);
+        let removed = self.on_all(events, "the removal of its agent", |link| async move { link.remove_agent().await });
+        report_agents(removed.await, events);
     }
 
-    /// Hosts that had no agent until it was put there now.
+    /// Hosts on which the agent was installed for the first time.
     pub(crate) fn new_agents(&self) -> Vec<String> {
         self.links.iter().filter(|(_, link)| link.agent_is_new()).map(|(host, _)| host.clone()).collect()
     }
 
-    /// Takes the agent away from hosts that had none before a run that was rolled back.
+    /// Removes the agent from hosts that had none before a run that was rolled back.
     pub(crate) async fn take_agents_away(&self, hosts: &BTreeSet<String>, events: &dyn EventSink) {
         let gone = self.links.iter().filter(|(host, _)| hosts.contains(*host));
-        let gone = gone.map(|(host, link)| async move { (host.clone(), link.take_agent_away().await) });
-        report_agents(join_all(gone).await, events);
+        let gone = gone.map(|(host, link)| (host.clone(), link.take_agent_away()));
+        report_agents(waits::of_hosts(events, "the removal of its agent", gone).await, events);
     }
 
-    /// After confirmation: the agents stay. What an older one leaves is no reason to stop.
+    /// After confirmation: keeps the agents. A failure to delete an older agent does not stop the run.
     pub(crate) async fn keep(&self, events: &dyn EventSink) {
-        for (host, kept) in self.on_all(|link| async move { link.keep_agent().await }).await {
+        let kept = self.on_all(events, "its agent", |link| async move { link.keep_agent().await });
+        for (host, kept) in kept.await {
             if let Err(error) = kept {
                 events::warning(events, format!("{host}: {AGENT_PATH}.before can be removed: {error}"));
             }
         }
     }
 
-    /// Ends the agents; the hosts are free afterwards.
+    /// Stops the agents, which unlocks the hosts.
     pub(crate) async fn close(&self) {
         join_all(self.links.values().map(|link| link.close())).await;
     }
 
-    async fn on_all<T, F>(&self, work: impl Fn(Arc<dyn HostLink>) -> F) -> Vec<(String, Result<T, LinkError>)>
+    /// Does the same on all hosts in parallel; `what` says for what a host is waited for.
+    async fn on_all<T, F>(
+        &self,
+        events: &dyn EventSink,
+        what: &str,
+        work: impl Fn(Arc<dyn HostLink>) -> F,
+    ) -> Vec<(String, Result<T, LinkError>)>
     where
         F: Future<Output = Result<T, LinkError>>,
     {
-        let all = self.links.iter().map(|(host, link)| {
-            let work = work(Arc::clone(link));
-            async move { (host.clone(), work.await) }
-        });
-        join_all(all).await
+        let all = self.links.iter().map(|(host, link)| (host.clone(), work(Arc::clone(link))));
+        let mut ended = waits::of_hosts(events, what, all).await;
+        ended.sort_by(|(one, _), (other, _)| one.cmp(other));
+        ended
     }
 }
 
-/// The answers of all hosts by their names.
+/// The results of all hosts by name.
 fn by_host<T>(answers: Vec<(String, Result<T, LinkError>)>) -> Result<BTreeMap<String, T>, SessionError> {
     Ok(all(answers.into_iter().map(|(host, answer)| Ok((host, answer?))))?.into_iter().collect())
 }
 
-/// All answers, or what went wrong with any.
+/// All results, or all errors.
 pub(crate) fn all<T>(answers: impl IntoIterator<Item = Result<T, LinkError>>) -> Result<Vec<T>, SessionError> {
     let (mut good, mut errors) = (Vec::new(), Vec::new());
     for answer in answers {
@@ -271,7 +279,7 @@ fn report_agents(removed: Vec<(String, Result<(), LinkError>)>, events: &dyn Eve
     }
 }
 
-/// Hosts of our own architecture get the program that the session names, the others the one that the bundle carries.
+/// Hosts with the controller's architecture get the session's program, the others the one in the bundle.
 fn agent_programs(session: &Session<'_>, opened: Option<&Opened>) -> AgentBinary {
     let mut sources = BTreeMap::new();
     let bundled =

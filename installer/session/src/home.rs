@@ -1,4 +1,4 @@
-//! Folders of this machine, as values: nothing here reads the environment.
+//! Folders of the controller, as values: nothing here reads the environment.
 
 use std::path::{Path, PathBuf};
 
@@ -7,10 +7,10 @@ use kubexm_engine::run;
 
 use crate::error::SessionError;
 
-/// Keys that are tried when cluster.yaml names none, as ssh does.
+/// Default keys if cluster.yaml names none, as in ssh.
 const KEYS: [&str; 3] = [".ssh/id_ed25519", ".ssh/id_ecdsa", ".ssh/id_rsa"];
 
-/// The program's folder, and the user's.
+/// The program's folder and the user's home.
 #[derive(Clone, Debug)]
 pub struct Home {
     root: PathBuf,
@@ -28,8 +28,8 @@ pub struct ClusterHome {
 }
 
 impl Home {
-    /// The program's folder, which is absolute so that printed commands hold anywhere; the user's home, and the socket of an
-    /// ssh-agent, where there are any.
+    /// The program's folder, as an absolute path so that printed commands work in any folder; the user's home and the
+    /// socket of an ssh-agent, if they exist.
     pub fn new(root: PathBuf, user: Option<PathBuf>, ssh_agent: Option<PathBuf>) -> Self {
         Self { root, user, ssh_agent }
     }
@@ -58,24 +58,24 @@ impl Home {
         Ok(clusters)
     }
 
-    /// Where it is noted which bundles were read whole and found right.
+    /// Folder of the cache of verified bundles.
     pub fn verified(&self) -> PathBuf {
         self.root.join("verified")
     }
 
-    /// Public keys of those whose bundles are taken: with one in it, a valid signature is mandatory.
+    /// Folder of trusted public keys. If it contains one, bundles need a valid signature.
     pub fn trusted_keys(&self) -> PathBuf {
         self.root.join("trusted-keys")
     }
 
-    /// Files of known host keys: ours, where new ones are learnt, then the user's and the machine's.
+    /// Files of known host keys: kubexm's, to which new keys are added, then the user's and the system's.
     pub fn known_hosts(&self) -> Vec<PathBuf> {
         let users = self.user.iter().map(|user| user.join(".ssh/known_hosts"));
         let ours = [self.root.join("known_hosts")];
         ours.into_iter().chain(users).chain([PathBuf::from("/etc/ssh/ssh_known_hosts")]).collect()
     }
 
-    /// The user's own key, the first that exists of those that ssh would try.
+    /// The user's default key: the first of ssh's defaults that exists.
     pub fn default_key(&self) -> Option<PathBuf> {
         let user = self.user.as_deref()?;
         KEYS.iter().map(|key| user.join(key)).find(|path| path.is_file())
@@ -86,7 +86,7 @@ impl Home {
         self.ssh_agent.clone()
     }
 
-    /// `~/…` is the user's home.
+    /// Replaces `~/` by the user's home.
     pub fn expand(&self, path: &Path) -> PathBuf {
         match (path.strip_prefix("~"), &self.user) {
             (Ok(rest), Some(user)) => user.join(rest),
@@ -106,7 +106,7 @@ impl ClusterHome {
         self.folder.join("pki")
     }
 
-    /// Where it is remembered when the networks of pods were seen to work.
+    /// File with the last successful check of the pod networks.
     pub fn network(&self) -> PathBuf {
         self.folder.join("network.json")
     }

@@ -1,4 +1,4 @@
-//! How hosts are connected to: over SSH, or as a test says.
+//! Connections to hosts: over SSH, or provided by a test.
 
 use std::sync::Arc;
 
@@ -8,10 +8,10 @@ use kubexm_engine::link::{Link, LinkError};
 use kubexm_spec::Cluster;
 use zeroize::Zeroizing;
 
-/// Makes links to hosts.
+/// Connects to hosts.
 #[async_trait]
 pub trait Connector: Send + Sync {
-    /// Connects, puts the agent there when it is not, and starts it.
+    /// Connects, installs the agent if it is missing, and starts it.
     async fn connect(
         &self,
         target: SshTarget,
@@ -20,31 +20,32 @@ pub trait Connector: Send + Sync {
     ) -> Result<Arc<dyn HostLink>, LinkError>;
 }
 
-/// A link, and what becomes of the agent at its other end.
+/// A link, with the management of its agent.
 #[async_trait]
 pub trait HostLink: Send + Sync {
-    /// The link itself, as the engine takes it.
+    /// The link for the engine.
     fn link(self: Arc<Self>) -> Arc<dyn Link>;
 
-    /// Whether this link changed the agent's program on the host.
+    /// Whether this link has changed the agent's program on the host.
     fn agent_installed(&self) -> bool;
 
-    /// Whether this link put the agent's program on a host that had none.
+    /// Whether this link has installed the agent's program on a host that had none.
     fn agent_is_new(&self) -> bool;
 
-    /// After a refusal: ends the agent and removes what connecting put there.
+    /// After a refusal: stops the agent and removes what connecting has installed.
     async fn remove_agent(&self) -> Result<(), LinkError>;
 
-    /// After the rollback of a run that put the agent on a host without one: ends the agent and removes its program.
+    /// After the rollback of a run that installed the agent on a host without one: stops the agent and removes its
+    /// program.
     async fn take_agent_away(&self) -> Result<(), LinkError>;
 
-    /// After confirmation: the program that was there before ours is not needed any more.
+    /// After confirmation: deletes the earlier version of the program.
     async fn keep_agent(&self) -> Result<(), LinkError>;
 
-    /// The operator's kubeconfig, made from a control plane's admin.conf; a secret.
+    /// The operator's kubeconfig, derived from a control plane's admin.conf; a secret.
     async fn kubeconfig(&self, cluster: &Cluster, address: &str) -> Result<Zeroizing<String>, LinkError>;
 
-    /// Lets the agent finish what it does and ends it; the host is free afterwards.
+    /// Waits for the agent to finish its work and stops it, which unlocks the host.
     async fn close(&self);
 }
 

@@ -1,45 +1,45 @@
-//! What an operator chooses.
+//! Options of the operator.
 
 use std::path::PathBuf;
 
 use kubexm_engine::OnFailure;
 use kubexm_engine::options::Drill;
 
-/// Whom a bundle has to be from.
+/// Which signatures a bundle needs.
 #[derive(Clone, Debug, Default)]
 pub struct TrustOptions {
-    /// Files of public keys that are trusted, besides those of [`crate::Home::trusted_keys`]. With a key, only a bundle with a
-    /// valid signature by one of them is accepted.
+    /// Files of trusted public keys, in addition to those of [`crate::Home::trusted_keys`]. If there is any key, only a
+    /// bundle with a valid signature by one of them is accepted.
     pub keys: Vec<PathBuf>,
-    /// Files of signatures, besides those in the bundle.
+    /// Files of signatures, in addition to those in the bundle.
     pub signatures: Vec<PathBuf>,
-    /// No bundle without a valid signature is accepted, also when no key is trusted.
+    /// Require a valid signature even if no key is trusted.
     pub require_signature: bool,
-    /// The cluster.yaml of a bundle that nobody trusted has signed is used without a question.
+    /// Use the cluster.yaml of a bundle without a trusted signature without asking.
     pub allow_unsigned: bool,
 }
 
-/// Which bundle may take the place of the one that a cluster was made of.
+/// Which bundles may replace the installed one.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct ReplaceOptions {
-    /// One that was signed before it.
+    /// One that was signed earlier.
     pub older: bool,
-    /// One that no remembered signer has signed.
+    /// One that none of the recorded signers has signed.
     pub other_signer: bool,
 }
 
-/// A bundle, and whose cluster.yaml.
+/// A bundle, and which cluster.yaml to use.
 #[derive(Clone, Debug, Default)]
 pub struct BundleOptions {
     /// Its file, a folder with it, or its volumes.
     pub bundle: Vec<PathBuf>,
-    /// Of a delta: bundles that have what it leaves out.
+    /// For a delta: the bundles that have the rest of its content.
     pub bases: Vec<PathBuf>,
     /// cluster.yaml to use instead of the one in the bundle.
     pub file: Option<PathBuf>,
-    /// Whom it has to be from.
+    /// Which signatures it needs.
     pub trust: TrustOptions,
-    /// What it may take the place of.
+    /// Which installed bundle it may replace.
     pub replace: ReplaceOptions,
 }
 
@@ -48,45 +48,45 @@ pub struct BundleOptions {
 pub struct ClusterOptions {
     /// cluster.yaml; needed where no bundle is given.
     pub file: Option<PathBuf>,
-    /// A bundle whose cluster.yaml is meant; also needed for hosts of another architecture than this machine's.
+    /// A bundle whose cluster.yaml is used; also needed for hosts with another architecture than the controller's.
     pub bundle: Option<PathBuf>,
-    /// Of a delta: bundles that have what it leaves out.
+    /// For a delta: the bundles that have the rest of its content.
     pub bases: Vec<PathBuf>,
-    /// Whom the bundle has to be from.
+    /// Which signatures the bundle needs.
     pub trust: TrustOptions,
 }
 
-/// How hosts are reached.
+/// How hosts are connected.
 #[derive(Clone, Debug, Default)]
 pub struct HostOptions {
-    /// The key of a host that is not known yet is accepted and recorded.
+    /// Accept and record the key of an unknown host.
     pub accept_new_host_keys: bool,
-    /// The file of known host keys; those of [`crate::Home::known_hosts`] when none.
+    /// The file of known host keys; none for those of [`crate::Home::known_hosts`].
     pub known_hosts: Option<PathBuf>,
 }
 
 /// How a run is executed.
 #[derive(Clone)]
 pub struct RunOptions<'a> {
-    /// When a step failed.
+    /// What to do when a step fails.
     pub on_failure: OnFailure,
-    /// How many hosts that are workers and nothing else may be left out.
+    /// How many hosts that are only workers may be left out.
     pub max_failed_workers: usize,
-    /// A failure on purpose.
+    /// A simulated failure.
     pub drill: Option<Drill>,
-    /// What is printed and journalled for anybody who continues the run or rolls it back.
+    /// The commands to print and journal for resuming the run or rolling it back.
     pub commands: &'a dyn Commands,
 }
 
-/// The exact commands that continue a run or roll it back, from any folder.
+/// The complete commands that resume a run or roll it back, valid in any folder.
 pub trait Commands: Send + Sync {
-    /// Continues a run.
+    /// Resumes a run.
     fn resume(&self, run: &str) -> String;
 
     /// Rolls a run back.
     fn rollback(&self, run: &str) -> String;
 
-    /// Called when a drill (`die:N`) has stopped the run, before anything is tidied up: a program ends here as a power cut
-    /// would end it. Where this returns, the run ends with [`crate::SessionError::Stopped`].
+    /// Called when a drill (`die:N`) has stopped the run, before anything is cleaned up: a program exits here, as in a
+    /// power cut. If this returns, the run ends with [`crate::SessionError::Stopped`].
     fn die(&self) {}
 }

@@ -1,5 +1,6 @@
-//! The stages between looking and changing: a plan, and the same after its lint.
+//! The stages between observation and execution: a plan, and a plan that has passed the lint.
 
+use kubexm_engine::drift::Drift;
 use kubexm_plan::lint;
 use kubexm_plan::{CheckedPlan, ClusterFacts, Pipeline, Plan};
 use kubexm_recipes::{Identity, PlanCx, ResetCx, ResetHost};
@@ -7,6 +8,7 @@ use kubexm_recipes::{Identity, PlanCx, ResetCx, ResetHost};
 use crate::bundle::cluster_source::ClusterSource;
 use crate::bundle::opened::Opened;
 use crate::cluster_facts::{self, Asked};
+use crate::drift;
 use crate::error::{SessionError, problem_text};
 use crate::events;
 use crate::home::ClusterHome;
@@ -16,30 +18,33 @@ use crate::observe::subject::{BundleSurvey, LedgerSurvey, Subject};
 use crate::session::Session;
 use crate::site::Site;
 
-/// What is planned with a bundle.
+/// What to plan with a bundle.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Recipe<'a> {
-    /// The cluster is made, or completed.
+    /// Create or complete the cluster.
     Create,
-    /// These hosts are added; all that are not in the cluster yet when none is named.
+    /// Add these hosts; if none is named, all hosts that are not in the cluster yet.
     AddNode(&'a [String]),
 }
 
-/// A plan that was made of what was seen. Made by [`Observed::plan`] alone.
+/// A plan for observed hosts. Only [`Observed::plan`] creates one.
 #[must_use]
 pub struct Planned<'s, S: Subject> {
     site: Site<'s, S>,
     plan: Plan,
     clean: Vec<String>,
+    created: bool,
 }
 
-/// A plan that passed its lint. Made by [`Planned::check`] and [`Observed::reviewed`] alone.
+/// A plan that has passed the lint. Only [`Planned::check`] and [`Observed::reviewed`] create one.
 #[must_use]
 pub struct Checked<'s, S: Subject> {
     pub(crate) site: Site<'s, S>,
     pub(crate) plan: CheckedPlan,
-    /// Hosts on which there is nothing to do.
+    /// Hosts with nothing to do.
     pub(crate) clean: Vec<String>,
+    /// Whether every host belongs to the cluster already, so that the plan only mends.
+    pub(crate) created: bool,
 }
 
 impl<'s, S: Subject<Survey = BundleSurvey>> Observed<'s, S> {
@@ -49,7 +54,7 @@ impl<'s, S: Subject<Survey = BundleSurvey>> Observed<'s, S> {
     /// The hosts do not pass preflight, or no plan can be made of them.
     pub async fn plan(self, recipe: Recipe<'_>) -> Result<Planned<'s, S>, SessionError> {
         let (site, mut survey) = self.into_parts();
-        // Of hosts that do not pass nothing more is asked.
+        // Nothing more is read from hosts that do not pass.
         site.unless_refused(survey.check(site.session)).await?;
         let running = match recipe {
             Recipe::Create => ClusterFacts::default(),
@@ -60,10 +65,14 @@ impl<'s, S: Subject<Survey = BundleSurvey>> Observed<'s, S> {
             None => Err(SessionError::NoCluster),
         };
         let plan = site.unless_refused(plan).await?;
-        Ok(Planned { site, plan, clean: Vec::new() })
+        let created = drift::is_created(&plan, &survey.facts);
+        if created {
+            drift::report_unrecorded(site.session.events, &survey.facts);
+        }
+        Ok(Planned { site, plan, clean: Vec::new(), created })
     }
 
-    /// Takes a plan that was made before ([`crate::plan_file`]) in place of a new one.
+    /// Uses a plan that was made earlier ([`crate::plan_file`]) instead of making one.
     ///
     /// # Errors
     /// The hosts do not pass preflight.
@@ -74,39 +83,41 @@ impl<'s, S: Subject<Survey = BundleSurvey>> Observed<'s, S> {
             identity::check_plan(plan.plan(), hosts)
         });
         site.unless_refused(refused).await?;
-        Ok(Checked { site, plan, clean: Vec::new() })
+        let created = drift::is_created(plan.plan(), &survey.facts);
+        Ok(Checked { site, plan, clean: Vec::new(), created })
     }
 }
 
 impl<'s> Observed<'s, ClusterSource> {
-    /// Plans the reset of the hosts that were reached; only of the named ones when any is named.
+    /// Plans the reset of the reached hosts; if hosts are named, only of these.
     ///
     /// # Errors
-    /// No plan can be made of what the hosts wrote down, or a host is named that is a member of a cluster which stays.
+    /// No plan can be made from the hosts' ledgers, or a named host is a member of a cluster that stays.
     pub async fn plan(self, only: &[String]) -> Result<Planned<'s, ClusterSource>, SessionError> {
         let (site, survey) = self.into_parts();
         let planned = reset(site.session, &site.subject, &survey, only);
         let (plan, clean) = site.unless_refused(planned).await?;
-        Ok(Planned { site, plan, clean })
+        Ok(Planned { site, plan, clean, created: false })
     }
 }
 
 impl<'s, S: Subject> Planned<'s, S> {
-    /// Checks the plan, and reports what the lint warns of.
+    /// Lints the plan, and reports the lint's warnings.
     ///
     /// # Errors
     /// The plan does not pass.
     pub async fn check(self) -> Result<Checked<'s, S>, SessionError> {
-        let Self { site, plan, clean } = self;
+        let Self { site, plan, clean, created } = self;
         let checked = lint::check(plan).map_err(SessionError::Lint);
         let (plan, warnings) = site.unless_refused(checked).await?;
-        // Those of a reset say of each host that deleting cannot be rolled back: the question does.
+        // For a reset they only repeat for each host that deleting cannot be rolled back; the confirmation prompt shows
+        // that.
         if plan.plan().pipeline != Pipeline::Reset {
             for warning in warnings {
                 events::warning(site.session.events, problem_text(&warning));
             }
         }
-        Ok(Checked { site, plan, clean })
+        Ok(Checked { site, plan, clean, created })
     }
 }
 
@@ -116,7 +127,13 @@ impl<S: Subject> Checked<'_, S> {
         &self.plan
     }
 
-    /// Takes the agents away that connecting put there, and gives the plan.
+    /// What differs on the hosts from the plan. None if a host is not in the cluster yet, or does not answer: then the
+    /// steps of the plan say what will be done.
+    pub async fn drift(&self) -> Option<Drift> {
+        drift::of(&self.site, &self.plan, self.created).await
+    }
+
+    /// Removes the agents that connecting has installed, and returns the plan.
     pub async fn leave(self) -> CheckedPlan {
         self.site.fleet.withdraw(self.site.session.events).await;
         self.plan
@@ -134,17 +151,20 @@ fn with_bundle(
     for note in opened.materials().notes() {
         events::note(session.events, note);
     }
-    // With the repositories that hosts get packages from.
+    // Adds the signed repositories that hosts install packages from.
     survey.carried.publish(opened, home)?;
-    let vouched = opened.vouched_after(&survey.facts, home)?;
+    let record = opened.record_after(&survey.facts, home)?;
     let id = match Identity::of(opened.cluster(), &survey.facts).id {
         Some(id) => Some(id),
-        // A cluster that was made before there were ids gets one from `create`, which stamps all of its hosts.
+        // A cluster without an id gets one from `create`, which stamps all of its hosts.
         None if matches!(recipe, Recipe::Create) => Some(identity::new_id()?),
         None => None,
     };
-    let cx =
-        PlanCx { cluster_id: id, vouched: Some(&vouched), ..opened.plan_cx(&survey.facts, &survey.carried.packages) };
+    let cx = PlanCx {
+        cluster_id: id,
+        bundle_record: Some(&record),
+        ..opened.plan_cx(&survey.facts, &survey.carried.packages)
+    };
     Ok(match recipe {
         Recipe::Create => kubexm_recipes::create(&cx)?,
         Recipe::AddNode([]) => kubexm_recipes::add_node(&cx, running, &kubexm_recipes::absent(&cx)?)?,

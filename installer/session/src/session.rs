@@ -1,4 +1,4 @@
-//! What a session knows of its surroundings.
+//! The environment of a session.
 
 use std::path::PathBuf;
 use std::time::SystemTime;
@@ -9,28 +9,30 @@ use tokio_util::sync::CancellationToken;
 use crate::confirm::{Answer, Confirm, Question};
 use crate::credentials::Credentials;
 use crate::error::SessionError;
+use crate::file_system::FileSystems;
 use crate::home::Home;
 use crate::link::Connector;
 
-/// What one use of the installer knows of its surroundings: values and traits, so that several sessions run in one process at
-/// the same time.
+/// The environment in which the installer runs: values and traits, so that several sessions can run in one process.
 #[derive(Clone)]
 pub struct Session<'a> {
-    /// Folders of this machine.
+    /// Folders of the controller.
     pub home: &'a Home,
-    /// Takes every event.
+    /// Receives every event.
     pub events: &'a dyn EventSink,
     /// Answers questions.
     pub confirm: &'a dyn Confirm,
-    /// Gives secrets.
+    /// Reads secrets.
     pub credentials: &'a dyn Credentials,
     /// Connects to hosts.
     pub connector: &'a dyn Connector,
-    /// Names runs.
+    /// Time, for the names of runs.
     pub clock: &'a dyn Clock,
-    /// Who works on the hosts.
+    /// Where bundles are stored, which decides whether their verification may be remembered.
+    pub file_systems: &'a dyn FileSystems,
+    /// The program and machine that work on the hosts.
     pub controller: &'a Controller,
-    /// When cancelled, what is being done is finished and nothing new begins.
+    /// On cancellation, current work is finished and nothing new is started.
     pub cancel: CancellationToken,
 }
 
@@ -39,19 +41,19 @@ pub struct Session<'a> {
 pub struct Controller {
     /// Program and version, for journals.
     pub tool: String,
-    /// Machine and process, for anybody who finds a host or a cluster locked.
+    /// Machine and process, shown to another run that finds a host or a cluster locked.
     pub name: String,
-    /// The program that becomes the agent on hosts of this machine's architecture.
+    /// The program that is installed as agent on hosts with the controller's architecture.
     pub agent: PathBuf,
 }
 
-/// Gives the time.
+/// A clock.
 pub trait Clock: Send + Sync {
-    /// Now.
+    /// The current time.
     fn now(&self) -> SystemTime;
 }
 
-/// This machine's clock.
+/// The system clock.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct SystemClock;
 
@@ -62,12 +64,12 @@ impl Clock for SystemClock {
 }
 
 impl Session<'_> {
-    /// Who holds the hosts of a cluster, for anybody who finds them held.
+    /// The description of the lock's holder, shown to others who find the hosts locked.
     pub(crate) fn holder(&self, verb: &str, cluster: &str) -> String {
         format!("{verb} of cluster {cluster} from {}", self.controller.name)
     }
 
-    /// Asks before a change; anything but a confirmation ends the run before it begins.
+    /// Asks before a change; any answer other than yes is an error.
     pub(crate) async fn ask(&self, question: Question<'_>) -> Result<(), SessionError> {
         match self.confirm.confirm(question).await {
             Answer::Yes => Ok(()),
@@ -75,7 +77,7 @@ impl Session<'_> {
         }
     }
 
-    /// Ends what has changed nothing yet when it was interrupted.
+    /// Fails if it was interrupted, while nothing has been changed yet.
     pub(crate) fn check_interrupt(&self) -> Result<(), SessionError> {
         match self.cancel.is_cancelled() {
             true => Err(SessionError::Interrupted),

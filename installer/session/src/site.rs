@@ -1,4 +1,4 @@
-//! A cluster whose hosts are connected: what every stage after connecting has.
+//! A cluster with connected hosts: shared by every stage after connecting.
 
 use kubexm_engine::ClusterLock;
 
@@ -7,20 +7,20 @@ use crate::fleet::Fleet;
 use crate::home::ClusterHome;
 use crate::session::Session;
 
-/// The hosts of a cluster, connected.
+/// A cluster with connected hosts.
 pub(crate) struct Site<'s, S> {
     pub session: &'s Session<'s>,
-    /// What the cluster is known by.
+    /// The bundle or cluster.yaml that identifies the cluster.
     pub subject: S,
     pub fleet: Fleet,
     /// The cluster's folder.
     pub home: ClusterHome,
-    /// Held by what changes hosts; what only looks has none.
+    /// The cluster's lock; none for stages that only observe.
     pub lock: Option<ClusterLock>,
 }
 
 impl<'s, S> Site<'s, S> {
-    /// Before confirmation: when something is refused the agents go again.
+    /// Before confirmation: on an error, removes agents that connecting has installed.
     pub async fn unless_refused<T>(&self, decided: Result<T, SessionError>) -> Result<T, SessionError> {
         if decided.is_err() {
             self.fleet.withdraw(self.session.events).await;

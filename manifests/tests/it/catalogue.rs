@@ -100,7 +100,7 @@ fn constants_follow_the_patch_not_only_the_minor() {
 }
 
 #[test]
-fn an_unknown_patch_goes_by_upstreams_checksum_and_an_unknown_minor_is_refused() {
+fn an_unknown_patch_is_trusted_by_upstreams_checksum_and_an_unknown_minor_is_refused() {
     let found = needs(&for_version(Some("1.34.99")));
     let (sha256, _, trust, url) = file(&found, Program::Kubeadm, Platform::LINUX_AMD64);
     assert_eq!((sha256, trust), (None, Trust::UpstreamChecksum));
@@ -125,7 +125,7 @@ fn containerd_must_be_known_and_new_enough() {
 }
 
 #[test]
-fn containerd_1_is_taken_where_kubernetes_takes_it() {
+fn containerd_1_is_chosen_for_the_minors_that_support_it() {
     for minor in ["1.33", "1.34", "1.35"] {
         let mut cluster = for_version(Some(minor));
         cluster.runtime.version = Some("1.7.32".to_owned());
@@ -248,7 +248,7 @@ fn damage_to_catalogue_json_is_an_error() {
 }
 
 #[test]
-fn the_members_to_place_are_named_for_each_archive() {
+fn the_members_to_install_are_listed_for_each_archive() {
     let catalogue = Catalogue::embedded();
     let etcd = catalogue.component(Program::Etcd).unwrap().payload("3.6.5", kubexm_spec::Arch::Arm64);
     let Payload::Archive(etcd) = etcd else { panic!("etcd comes in an archive") };
@@ -259,7 +259,7 @@ fn the_members_to_place_are_named_for_each_archive() {
 }
 
 #[test]
-fn preflight_finds_its_rules() {
+fn rules_for_preflight_are_found_by_version_and_system() {
     let catalogue = Catalogue::embedded();
     assert!(catalogue.support("1.34.4").unwrap().kubeadm_ignore(true).is_empty());
     assert_eq!(catalogue.support("v1.35.0").unwrap().kubeadm_ignore(true), ["SystemVerification"]);

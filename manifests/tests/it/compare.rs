@@ -190,7 +190,7 @@ fn sum() -> String {
 }
 
 #[test]
-fn what_upstream_says_too_is_equal_and_kept_with_place_tag_and_day() {
+fn what_upstream_confirms_is_equal_and_recorded_with_place_tag_and_day() {
     let bench = Bench::new("equal");
     bench.catalogue("quay.io/acme/agent", &sum());
     let (code, text) = bench.compare();

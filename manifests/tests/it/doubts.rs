@@ -20,7 +20,7 @@ fn keys(doubt: &Doubt) -> Vec<String> {
 }
 
 #[test]
-fn a_patch_whose_constants_were_read_leaves_no_doubt_and_one_whose_were_not_names_the_images_in_question() {
+fn unverified_constants_of_a_patch_are_reported_with_their_images_and_verified_ones_not() {
     assert_eq!(of_version("1.34.4"), []);
     let all = of_version("1.34.11");
     let [doubt] = all.as_slice() else { panic!("{all:?}") };
@@ -49,7 +49,7 @@ fn a_patch_that_the_catalogue_does_not_know_is_reported_with_the_newest_that_it_
 }
 
 #[test]
-fn a_patch_that_a_refresh_brought_has_digests_and_its_constants_are_in_doubt() {
+fn a_patch_from_a_refresh_has_digests_and_unverified_constants() {
     let version =
         |name: &str| format!("  {name}: {{versions: {{1.35.99: {{amd64: {{sha256: {}}}}}}}}}\n", "ab".repeat(32));
     let programs = ["kubeadm", "kubelet", "kubectl"].map(version).concat();
@@ -75,7 +75,7 @@ fn a_patch_that_a_refresh_brought_has_digests_and_its_constants_are_in_doubt() {
 }
 
 #[test]
-fn image_lists_that_nobody_held_against_upstream_are_reported_of_those_features_that_are_used() {
+fn unverified_image_lists_are_reported_for_the_features_in_use() {
     let mut cluster = for_version(Some("1.34.4"));
     cluster.network.plugin = NetworkPlugin::Cilium;
     cluster.registry = Registry::of(RegistryKind::Harbor);
@@ -111,7 +111,7 @@ fn what_was_compared_is_reported_with_what_it_was_compared_with() {
 }
 
 #[test]
-fn an_overlay_that_writes_all_constants_ends_the_doubt_and_one_that_writes_two_does_not() {
+fn an_overlay_with_all_constants_counts_as_verified_and_one_with_two_does_not() {
     let overlaid = |constants: &str| {
         let text = format!(
             "schema: kubexm.io/catalogue/v1\nname: mine\nreleases: {{\"1.34\": {{constants: {{{constants}}}}}}}\n"

@@ -268,7 +268,7 @@ fn every_combination_resolves_to_a_complete_and_closed_set() {
 }
 
 #[test]
-fn harbor_for_arm64_is_refused_with_the_way_out_where_nobody_has_said_where_it_is() {
+fn harbor_for_arm64_is_refused_with_a_remedy_unless_an_overlay_names_its_address() {
     let mut cluster = for_version(Some("1.34"));
     cluster.registry = Registry::of(RegistryKind::Harbor);
     cluster.bundle.platforms = Platform::ALL.to_vec();

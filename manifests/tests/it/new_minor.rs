@@ -47,7 +47,7 @@ fn the_error_about_an_unknown_minor_says_what_an_overlay_must_have_and_that_is_e
 }
 
 #[test]
-fn constants_that_were_taken_over_from_the_minor_before_are_doubted() {
+fn constants_copied_from_the_earlier_minor_count_as_unverified() {
     let catalogue = overlaid(&format!("releases: {{\"1.37\": {{like: \"1.36\"}}}}\n{PROGRAMS}"));
     let found = require(&for_version(Some("1.37.0")), &catalogue).unwrap();
     let kinds: Vec<DoubtKind> = doubts(&found, &catalogue).iter().map(|doubt| doubt.kind).collect();
@@ -65,7 +65,7 @@ fn a_new_minor_that_is_like_none_or_like_an_unknown_one_is_refused_with_its_plac
 }
 
 #[test]
-fn the_check_of_a_catalogue_tells_what_a_new_minor_lacks() {
+fn catalogue_check_reports_what_a_new_minor_lacks() {
     let gaps = check(&overlaid(RELEASE));
     assert!(gaps.iter().any(|gap| gap == "release 1.37: no patch is pinned"), "{gaps:?}");
     assert!(gaps.iter().any(|gap| gap == "release 1.37: no cri-o of this minor"), "{gaps:?}");

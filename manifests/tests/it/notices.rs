@@ -94,7 +94,7 @@ fn the_end_of_a_line_is_reported_from_its_day_on_and_changes_no_version() {
 }
 
 #[test]
-fn what_is_named_instead_runs_with_the_clusters_minor_and_has_patches_only_where_its_end_is_known() {
+fn suggested_versions_fit_the_minor_and_unknown_ends_are_called_unknown() {
     let ended = |day: &str, cluster: &Cluster, name: &str| {
         let all = texts(&on(day, cluster), NoticeKind::EndOfLife);
         all.into_iter().find(|text| text.starts_with(name)).unwrap_or_default()

@@ -73,7 +73,7 @@ fn what_a_user_names_is_a_root_of_every_node_of_its_family_and_a_bundle_of_extra
 }
 
 #[test]
-fn what_chrony_takes_the_place_of_is_carried_with_it() {
+fn packages_that_chrony_replaces_are_bundled_with_it() {
     let all = needed("  kubernetes: {}\n  bundle: {os: [debian-12]}\n  system: {ntpServers: [10.0.0.9]}\n").unwrap();
     let chrony = all[0].roots.iter().find(|root| root.name == "chrony").unwrap();
     assert_eq!(chrony.replaces, ["systemd-timesyncd"]);

@@ -50,7 +50,7 @@ fn a_row_that_was_changed_after_it_was_compared_is_not_called_verified() {
 }
 
 #[test]
-fn every_version_of_a_feature_and_every_range_of_patches_says_by_what_or_why_not() {
+fn every_feature_version_and_patch_range_is_verified_or_says_why_not() {
     let catalogue = Catalogue::embedded();
     for feature in catalogue.features.values() {
         for (version, known) in &feature.versions {

@@ -95,7 +95,7 @@ fn images_of_the_chinese_zone_are_asked_of_flat_mirrors_by_their_last_name_and_o
 }
 
 #[test]
-fn a_rule_that_says_only_leaves_no_way_out() {
+fn a_rule_with_only_has_no_fallback_to_the_origin() {
     let zone = Zone::parse(
         "name: lab\nrules:\n- {match: get.helm.sh, to: [\"http://127.0.0.1:8080/get.helm.sh\"], only: true}\n- {match: ghcr.io, to: [127.0.0.1:5000/ghcr.io], only: true, plainHttp: true}\n- {match: quay.io, to: [mirror.example/quay], caFile: /ca.pem}\n",
     )
@@ -195,4 +195,16 @@ fn a_client_certificate_comes_with_its_key_and_for_https_alone() {
         let problems = zone(rule).unwrap_err().to_string();
         assert!(problems.contains(words), "{problems}");
     }
+}
+
+#[test]
+fn unsigned_metadata_is_trusted_of_the_hosts_of_a_rule_that_says_so_and_not_of_the_origin() {
+    let rule = |more: &str| format!("name: x\nrules:\n- {{match: d.test, to: [\"http://lan\"]{more}}}\n");
+    let trusted = |more: &str| -> Vec<bool> {
+        let files = Zone::parse(&rule(more)).unwrap().files("http://d.test/repo");
+        files.into_iter().map(|candidate| candidate.trust_unsigned).collect()
+    };
+    assert_eq!(trusted(", trustUnsigned: true"), [true, false]);
+    assert_eq!(trusted(", plainHttp: true"), [false, false]);
+    assert!(Zone::parse(&rule(", trustUnsigned: maybe")).is_err());
 }

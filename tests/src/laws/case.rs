@@ -97,6 +97,19 @@ impl<F: Fleet> Case<F> {
         Ok(Self { name: format!("{}, bent", self.name), pipeline: self.pipeline, setting, start, fresh })
     }
 
+    /// A second `create` of the cluster that this one makes, of a cluster.yaml that was changed since.
+    pub async fn again(&self, change: impl FnOnce(&mut Plan)) -> Result<Self, String> {
+        let start = self.carried_out().await?.fork();
+        let bent = self.bent(change)?;
+        let setting = Setting { name: "again".to_owned(), ..bent.setting };
+        Ok(Self { name: format!("{}, again and changed", self.name), setting, start, ..bent })
+    }
+
+    /// The hosts after it.
+    pub async fn carried_out(&self) -> Result<F, String> {
+        Ok(self.undisturbed().await?.0.fleet)
+    }
+
     /// The same plan on other hosts, to be refused.
     pub fn on<G: Fleet>(&self, change: impl FnOnce(F) -> G) -> Case<G> {
         let start = change(self.start.fork());

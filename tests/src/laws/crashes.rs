@@ -46,7 +46,7 @@ impl<F: Fleet> Case<F> {
     }
 
     /// Law 3: a crash before or after any record of a rollback is resumed to the same end.
-    pub async fn a_crash_at_any_record_of_a_rollback_goes_on_to_the_same_end(
+    pub async fn a_rollback_resumed_after_a_crash_at_any_record_has_the_same_end(
         &self,
         points: Points,
     ) -> Result<usize, String> {

@@ -16,7 +16,7 @@ pub trait Fleet: Clone + Send + Sync + 'static {
     /// Other hosts that are as these are now, at rest.
     fn fork(&self) -> Self;
     /// As [`Self::fork`], in the middle of a run, when that is possible: what a crash at this moment leaves.
-    fn photograph(&self) -> Option<Self>;
+    fn crashed_copy(&self) -> Option<Self>;
     /// Links to its hosts, as one program has them.
     fn links(&self) -> Links;
     /// Everything that is so on the hosts, without logs, ledger times, /run and what is random by nature.

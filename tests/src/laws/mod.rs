@@ -27,6 +27,8 @@ pub use simulated::Simulated;
 pub enum Points {
     /// All.
     Every,
+    /// Every `of`-th, from this one on: `of` such parts are all of them.
+    Part { part: usize, of: usize },
     /// So many, drawn by this seed; all where there are no more.
     Drawn {
         count: usize,
@@ -38,8 +40,12 @@ pub enum Points {
 impl Points {
     /// The points of 1 to `last` that are tried, in order.
     pub fn of(self, last: usize) -> Vec<usize> {
-        let Self::Drawn { count, mut seed } = self else { return (1..=last).collect() };
         let mut all: Vec<usize> = (1..=last).collect();
+        let (count, mut seed) = match self {
+            Self::Every => return all,
+            Self::Part { part, of } => return all.into_iter().skip(part - 1).step_by(of).collect(),
+            Self::Drawn { count, seed } => (count, seed),
+        };
         let mut drawn = Vec::new();
         while drawn.len() < count && !all.is_empty() {
             // Knuth's MMIX generator; its high bits are the good ones.

@@ -117,7 +117,7 @@ impl Fleet for Rooted {
             system.put("interfaces.json", interfaces.to_string().as_bytes()).expect("written");
             system.serve_images_of(plan.plan()).expect("a registry");
             if let Some(installed) = facts.get(host).and_then(|facts| facts.packages.as_ref()) {
-                system.has_packages(&installed.list).expect("written");
+                system.set_packages(&installed.list).expect("written");
             }
         }
         fleet.share();
@@ -128,11 +128,14 @@ impl Fleet for Rooted {
         let fork = Self::of(self.hosts.clone());
         copy_tree(self.folder.path(), fork.folder.path()).expect("a copy");
         fork.share();
+        for host in &fork.hosts {
+            fork.system(host).mark_as_copy().expect("written");
+        }
         fork
     }
 
     /// Ops that run finish, and nobody knows when.
-    fn photograph(&self) -> Option<Self> {
+    fn crashed_copy(&self) -> Option<Self> {
         None
     }
 

@@ -264,7 +264,7 @@ impl<F: Fleet> Camera<F> {
 
     fn take(&self, records: usize, what: &str, nth: usize, record: &Record) {
         self.fleet.look();
-        let fleet = self.fleet.photograph().filter(|_| self.keeps);
+        let fleet = if self.keeps { self.fleet.crashed_copy() } else { None };
         if let (Some(fleet), Ok(mut taken)) = (fleet, self.taken.lock()) {
             let record = serde_json::to_value(record).unwrap_or_default();
             let what = format!("a crash {what} record {nth} ({} {})", record["record"], record["step"]);

@@ -19,7 +19,7 @@ impl Fleet for Simulated {
         for (host, path) in
             sample.hosts().iter().flat_map(|host| foreign::files(plan.plan()).into_iter().map(move |path| (host, path)))
         {
-            fleet.meddle(host, &format!("path:{path}"), "file 0640 theirs");
+            fleet.set_state(host, &format!("path:{path}"), "file 0640 theirs");
         }
         Self(fleet)
     }
@@ -28,8 +28,8 @@ impl Fleet for Simulated {
         Self(self.0.fork())
     }
 
-    fn photograph(&self) -> Option<Self> {
-        Some(Self(self.0.photograph()))
+    fn crashed_copy(&self) -> Option<Self> {
+        Some(Self(self.0.crashed_copy()))
     }
 
     fn links(&self) -> Links {

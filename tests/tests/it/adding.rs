@@ -42,22 +42,36 @@ fn walk(folder: &Path, files: &mut Vec<String>) {
     }
 }
 
+/// The section below a heading.
+fn section(heading: &str) -> &'static str {
+    let (_, section) = DOCUMENT.split_once(&format!("\n## {heading}\n")).expect("the heading");
+    section.split("\n## ").next().unwrap_or_default()
+}
+
+/// The example of a section: `SelinuxMode`.
+fn example(section: &str) -> &str {
+    let (_, example) = section.split_once("Example: `").expect("an example");
+    example.split('`').next().unwrap_or_default()
+}
+
+/// Rust files below a folder that have one of the words.
+fn files_with(folder: &str, words: &[String]) -> BTreeSet<String> {
+    let mut files = Vec::new();
+    walk(&root().join(folder), &mut files);
+    let has_word = |path: &String| {
+        let text = std::fs::read_to_string(root().join(path)).expect("a file");
+        let is_word = |c: char| c.is_alphanumeric() || c == '_';
+        text.split(|c| !is_word(c)).any(|word| words.iter().any(|name| name == word))
+    };
+    files.into_iter().filter(has_word).collect()
+}
+
 #[test]
 fn the_files_of_an_op_kind_and_of_an_act_are_those_that_name_the_example() {
-    let mut files = Vec::new();
-    walk(&root().join("installer"), &mut files);
     for heading in ["An op kind", "An act"] {
-        let (_, section) = DOCUMENT.split_once(&format!("\n## {heading}\n")).expect("the heading");
-        let section = section.split("\n## ").next().unwrap_or_default();
-        let (_, example) = section.split_once("Example: `").expect("an example");
-        let example = example.split('`').next().unwrap_or_default();
-        let words = [example.to_owned(), snake(example)];
-        let names = |path: &&String| {
-            let text = std::fs::read_to_string(root().join(path)).expect("a file");
-            let is_word = |c: char| c.is_alphanumeric() || c == '_';
-            text.split(|c| !is_word(c)).any(|word| words.iter().any(|name| name == word))
-        };
-        let found: BTreeSet<String> = files.iter().filter(names).cloned().collect();
+        let section = section(heading);
+        let example = example(section);
+        let found = files_with("installer", &[example.to_owned(), snake(example)]);
         let said: BTreeSet<String> =
             named(section).into_iter().filter(|path| path.starts_with("installer/") && path.ends_with(".rs")).collect();
         assert_eq!(said, found, "docs/adding.md (left) and the files that name {example} (right), {heading}");
@@ -65,6 +79,20 @@ fn the_files_of_an_op_kind_and_of_an_act_are_those_that_name_the_example() {
     for path in named(DOCUMENT) {
         assert!(root().join(&path).is_file(), "docs/adding.md names {path}, which is not there");
     }
+}
+
+#[test]
+fn a_field_of_cluster_yaml_is_declared_in_one_file() {
+    let section = section("A field of cluster.yaml");
+    let key = example(section).rsplit('.').next().expect("a key");
+    let found = files_with("bundle-spec/spec", &[key.to_owned(), snake(key)]);
+    let rows = section.lines().skip_while(|line| !line.starts_with('|')).take_while(|line| line.starts_with('|'));
+    let said: BTreeSet<String> = rows
+        .filter_map(|row| row.split('`').nth(1).filter(|path| path.starts_with("bundle-spec/spec/")))
+        .map(str::to_owned)
+        .collect();
+    assert_eq!(said, found, "docs/adding.md (left) and the files that name {key} (right)");
+    assert_eq!(found.iter().filter(|path| path.contains("/src/")).count(), 1, "one declaration, {found:?}");
 }
 
 #[test]

@@ -8,7 +8,7 @@ use walkdir::WalkDir;
 const NAMES: [&str; 9] = ["containerd", "crio", "cri-o", "dockerd", "isulad", "conmon", "flannel", "cni0", "vxlan"];
 
 /// Where they may stand, below `installer/`, and why.
-const HOMES: [(&str, &str); 13] = [
+const HOMES: [(&str, &str); 14] = [
     ("plan/src/runtime/", "traits of runtimes"),
     ("plan/src/network/", "traits of networks"),
     ("recipes/src/runtime/", "recipes of runtimes"),
@@ -18,6 +18,7 @@ const HOMES: [(&str, &str); 13] = [
     ("plan/src/op/probe.rs", "the same"),
     ("ops/src/ops/image_loaded.rs", "images by ctr"),
     ("ops/src/image_list.rs", "what ctr prints"),
+    ("ops/src/containers.rs", "containers by ctr"),
     ("ops/src/probe/", "what a runtime says of itself"),
     ("ops/src/oci_archive.rs", "an annotation of the archive format"),
     ("ops/src/fake/", "the fake programs themselves"),

@@ -14,7 +14,7 @@ fn every_sample_can_be_created() {
 }
 
 #[test]
-fn to_every_fleet_hosts_can_be_added_by_steps_of_its_own_create() {
+fn hosts_can_be_added_to_every_sample_with_steps_of_its_create() {
     for sample in FLEETS {
         let ((_, before), (_, join), (_, create)) =
             (sample.plan_before_add_node(), sample.plan_add_node(), sample.plan_create());

@@ -105,7 +105,7 @@ fn the_scenes_of_tier_always_fit_into_a_quarter_of_an_hour_and_fewer_into_less()
 }
 
 #[test]
-fn who_starts_from_a_cluster_comes_after_its_maker_in_the_same_lane() {
+fn a_scene_that_starts_from_a_cluster_runs_after_its_creator_in_the_same_lane() {
     let (makers, starters) = (scenes_with("# makes: fleet"), scenes_with("# starts-from: fleet"));
     assert_eq!((makers.len(), starters.is_empty()), (1, false));
     for choice in commits() {
@@ -120,7 +120,7 @@ fn who_starts_from_a_cluster_comes_after_its_maker_in_the_same_lane() {
 }
 
 #[test]
-fn who_compares_never_waits_for_a_scene_behind_it_in_its_own_lane() {
+fn a_scene_never_compares_with_a_later_one_of_its_own_lane() {
     let choices = commits().chain([Choice::of(&["--long"]), Choice::of(&["--only", "kills resume"])]);
     for choice in choices {
         for (scene, compared) in [("kills", "fleet"), ("resume", "online")] {
@@ -132,7 +132,7 @@ fn who_compares_never_waits_for_a_scene_behind_it_in_its_own_lane() {
 }
 
 #[test]
-fn a_part_of_the_bench_that_could_not_run_is_named_and_the_figures_of_the_others_stay() {
+fn a_part_of_the_bench_that_cannot_run_is_named_and_the_others_figures_are_kept() {
     let work = tempfile::tempdir().expect("a folder");
     let samples = "1\tverify\t0.50\t2048\t0.4\t0.1\n1\tsha256sum-file\t1.00\t1024\t0.9\t0.1\n";
     std::fs::write(work.path().join("samples.tsv"), samples).expect("samples");

@@ -29,7 +29,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_size_is_refused() {
+    fn invalid_sizes_are_refused() {
         for text in ["", "M", "4 G", "-1", "1.5G", "4GB", "0", "99999999999T"] {
             assert!(parse(text).is_err(), "{text}");
         }

@@ -91,6 +91,10 @@ fn lines(inspected: &Inspected<'_>) -> Vec<String> {
         let (key, alg) = (&signature.key_id, &signature.alg);
         lines.push(format!("signed    {number}: by key {key} ({alg}){date}{sequence}, not checked"));
     }
+    lines.extend(inspected.trust_unsigned.iter().map(|index| {
+        let (repository, os, platform) = (&index.repository, &index.os, index.platform);
+        format!("trusted   {repository} of {os} {platform}: its metadata came over plain http, and nobody signed it")
+    }));
     lines.push(String::new());
     lines.extend(inspected.artifacts.iter().map(line));
     lines

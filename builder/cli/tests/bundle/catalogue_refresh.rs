@@ -61,7 +61,7 @@ fn containerd(request: &Request) -> Option<Reply> {
 }
 
 #[test]
-fn newer_releases_are_found_over_pages_and_withdrawn_ones_and_candidates_are_not_taken() {
+fn newer_releases_are_found_on_all_pages_without_withdrawn_ones_and_candidates() {
     let server = Server::start(|request| containerd(request).unwrap_or_else(|| Reply::new(404, "")));
     let site = site(&server);
     let args = ["catalogue", "refresh", "--zone", "zone.yaml", "--component", "containerd", "-o", "newer.yaml"];
@@ -138,7 +138,7 @@ fn what_a_cluster_would_get_is_reported_and_only_where_it_names_no_patch() {
 }
 
 #[test]
-fn charts_that_are_newer_are_named_and_no_overlay_has_them() {
+fn newer_charts_are_reported_and_not_written_to_the_overlay() {
     let index = "apiVersion: v1\nentries:\n  cilium:\n  - {version: 1.21.0-rc.1}\n  - {version: 1.20.1}\n  - {version: 1.20.0}\n  - {version: 1.18.12}\n  other:\n  - {version: 9.9.9}\n";
     let server = Server::start(move |request| match request.path.as_str() {
         "helm.cilium.io/index.yaml" => Reply::new(200, index),
@@ -152,7 +152,7 @@ fn charts_that_are_newer_are_named_and_no_overlay_has_them() {
 }
 
 #[test]
-fn a_rate_limit_is_waited_for_when_it_says_how_long_and_reported_when_it_does_not() {
+fn a_rate_limit_is_waited_for_if_it_says_how_long_and_reported_otherwise() {
     let asked = AtomicUsize::new(0);
     let patient = Server::start(move |request| {
         if request.path.starts_with("api.github.com/") && asked.fetch_add(1, Ordering::Relaxed) == 0 {
@@ -189,7 +189,7 @@ fn over_the_limit(seconds: u64) -> Reply {
 }
 
 #[test]
-fn a_page_in_place_of_a_list_or_a_version_is_no_news() {
+fn an_html_page_instead_of_a_list_or_a_version_is_not_a_newer_release() {
     let portal = "<!DOCTYPE html><html><body>Please sign in</body></html>";
     let server = Server::start(move |_| Reply::new(200, portal).header("content-type", "text/html"));
     let site = site(&server);
@@ -202,7 +202,7 @@ fn a_page_in_place_of_a_list_or_a_version_is_no_news() {
 }
 
 #[test]
-fn nothing_of_the_users_is_overwritten_and_slips_are_named() {
+fn user_files_are_not_overwritten_and_typos_are_reported() {
     let server = Server::start(|request| containerd(request).unwrap_or_else(|| Reply::new(404, "")));
     let site = site(&server);
     site.write("mine.yaml", "schema: kubexm.io/catalogue/v2\nname: mine\n");
@@ -239,7 +239,7 @@ fn an_overlay_that_is_there_is_replaced_by_force_only_and_one_that_is_read_never
 }
 
 #[test]
-fn a_version_is_not_passed_over_for_an_origin_that_refuses_or_answers_with_a_page() {
+fn an_origin_that_refuses_or_answers_with_a_page_ends_the_refresh() {
     let args = ["catalogue", "refresh", "--zone", "zone.yaml", "--component", "containerd", "-o", "newer.yaml"];
     let run = |sums: fn() -> Reply| {
         let server = Server::start(move |request| match request.path.ends_with(".sha256sum") {

@@ -200,7 +200,7 @@ fn a_folder_is_packed_the_same_each_time_and_values_decide_which_images_there_ar
 }
 
 #[test]
-fn what_an_operator_hides_in_its_arguments_is_an_error_that_says_what_to_write() {
+fn images_hidden_in_an_operators_arguments_are_an_error_that_says_what_to_write() {
     let place = Place::new();
     let (server, _) = repository(None, "files/operator-1.2.3.tgz");
     let addon = |more: &str| {
@@ -227,7 +227,7 @@ fn what_an_operator_hides_in_its_arguments_is_an_error_that_says_what_to_write()
 }
 
 #[test]
-fn plain_yaml_of_a_cluster_is_searched_like_a_chart_and_what_the_cluster_has_covers_it() {
+fn images_in_plain_manifests_must_be_covered_by_the_cluster_as_in_charts() {
     let lab = Lab::new();
     let site = &lab.site;
     let cluster = std::fs::read_to_string(site.path("cluster.yaml")).unwrap();
@@ -280,7 +280,7 @@ fn helm_of_the_catalogue_is_fetched_verified_and_run() {
 }
 
 #[test]
-fn a_rendering_is_kept_so_that_nothing_is_asked_twice_and_a_dry_run_can_tell() {
+fn a_rendering_is_cached_for_the_next_build_and_for_dry_runs() {
     let place = Place::new();
     let (server, _) = repository(None, "files/operator-1.2.3.tgz");
     place.operator(&format!("{{repo: \"{}\", chart: operator, version: 1.2.3}}", server.url("charts")), "");
@@ -316,7 +316,7 @@ fn a_rendering_is_kept_so_that_nothing_is_asked_twice_and_a_dry_run_can_tell() {
 }
 
 #[test]
-fn every_way_in_which_a_chart_cannot_be_had_ends_with_its_own_code() {
+fn each_failure_to_get_a_chart_has_its_own_exit_code() {
     let place = Place::new();
     let (server, _) = repository(None, "files/operator-1.2.3.tgz");
     let url = server.url("charts");
@@ -356,7 +356,7 @@ fn every_way_in_which_a_chart_cannot_be_had_ends_with_its_own_code() {
 }
 
 #[test]
-fn what_helm_refuses_is_reported_in_its_words_and_no_value_is_in_the_arguments() {
+fn helms_errors_are_quoted_and_values_are_not_passed_as_arguments() {
     let place = Place::new();
     place.site.write("chart/Chart.yaml", chart_yaml("operator", "1.2.3"));
     place.site.write("chart/templates/a.yaml", "{{ required \"a password is needed\" .Values.password }}\n");

@@ -152,7 +152,7 @@ fn the_action_passes_a_good_bundle_and_stops_at_a_damaged_and_at_an_unsigned_one
 }
 
 #[test]
-fn the_action_is_asked_wrongly_with_code_2_and_runs_nothing_of_its_inputs() {
+fn the_action_ends_with_2_for_wrong_inputs_and_never_runs_them() {
     let site = sign::built();
     let program = program();
     let wrong = |more: &[(&str, &str)]| action(&site, more).0.must(ExitCode::Usage).out;
@@ -270,7 +270,7 @@ fn the_gitlab_template_runs_a_fetched_program_only_with_the_right_digest() {
 }
 
 #[test]
-fn the_shell_of_both_is_without_findings() {
+fn shellcheck_finds_nothing_in_the_templates() {
     let Gitlab { job } = read("scripts/ci/gitlab.yml");
     let inline = job.script.join("\n");
     Command::new("shellcheck").args(["-s", "sh", "-"]).write_stdin(inline).assert().success();

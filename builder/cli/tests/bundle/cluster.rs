@@ -139,7 +139,7 @@ fn harbor() -> Vec<u8> {
 }
 
 #[test]
-fn the_images_in_harbors_installer_are_held_against_the_catalogue_from_a_cold_cache_too() {
+fn harbors_image_list_is_compared_with_the_catalogue_also_with_a_cold_cache() {
     let served = |path: &str| if path.contains("harbor-offline") { harbor() } else { body(path) };
     let lab = Lab::of(&format!("{SPEC}  registry: {{type: harbor}}\n"), served);
     let lock = lab.site.run(&[&["lock", "-f", "cluster.yaml"], &SETUP[..]].concat()).must(ExitCode::Ok);

@@ -233,7 +233,7 @@ fn what_a_mirror_of_zone_cn_lacks_comes_from_the_next_one_or_from_the_origin() {
 }
 
 #[test]
-fn what_zone_cn_has_nowhere_is_found_before_the_build() {
+fn an_artifact_that_no_source_of_zone_cn_has_is_found_before_the_build() {
     let world = World::new(|host, path| {
         matches!(host, "registry.aliyuncs.com" | "k8s.m.daocloud.io" | "registry.k8s.io") && path.contains("/pause/")
     });

@@ -85,7 +85,7 @@ fn members_are_where_the_list_says_with_the_bytes_that_it_says() {
 }
 
 #[test]
-fn a_diff_tells_artifacts_bytes_and_what_a_delta_carries() {
+fn a_diff_reports_artifacts_bytes_and_the_content_of_a_delta() {
     let site = sample();
     std::fs::rename(site.path("out.tar.zst"), site.path("old.tar.zst")).unwrap();
     site.write("a.txt", "other text ".repeat(900));
@@ -150,7 +150,7 @@ fn a_diff_refuses_what_is_neither_a_bundle_nor_a_manifest() {
 }
 
 #[test]
-fn one_item_goes_to_standard_output_and_nothing_beside_it() {
+fn cat_writes_the_item_and_nothing_else_to_standard_output() {
     let site = sample();
     let cat = |item: &str| site.run(&["cat", "out.tar.zst", item]).must(ExitCode::Ok).out;
     assert_eq!(cat("cluster.yaml"), std::fs::read_to_string(site.path("cluster.yaml")).unwrap());
@@ -209,7 +209,7 @@ fn damage_is_reported_where_it_lies_in_a_range_and_only_there() {
 }
 
 #[test]
-fn a_reader_that_has_enough_ends_cat_without_an_error() {
+fn cat_ends_without_an_error_when_the_reader_closes_the_pipe() {
     let site = sample();
     let program = assert_cmd::cargo::cargo_bin("kubexm-bundle");
     let shell = format!("set -o pipefail; {} cat out.tar.zst file/big.bin | head -c 10 | wc -c", program.display());
@@ -240,7 +240,7 @@ fn into(site: &Site, verb: &str, stdout: impl Into<Stdio>) -> (i32, String) {
 }
 
 #[test]
-fn a_reader_that_has_gone_away_is_no_error_for_any_verb_that_prints() {
+fn a_closed_pipe_is_no_error_for_any_command_that_prints() {
     let site = sample();
     for verb in PRINTING {
         let (reader, writer) = std::io::pipe().unwrap();
@@ -261,7 +261,7 @@ fn an_answer_that_did_not_get_onto_the_disk_is_an_error() {
 }
 
 #[test]
-fn a_name_in_a_bundle_cannot_steer_the_terminal_of_who_looks_at_it() {
+fn control_characters_in_names_of_a_bundle_do_not_reach_the_terminal() {
     let site = sample();
     rewrite(&site, &site.path("bad.tar.zst"), None, |manifest| {
         manifest.artifacts[0].version = "1\u{1b}[2J".to_owned();

@@ -85,7 +85,7 @@ fn of_a_damaged_copy_only_the_damaged_volume_is_written_again() {
 }
 
 #[test]
-fn a_copy_that_was_cut_off_goes_on_inside_the_file_and_trusts_nothing_that_is_there() {
+fn an_interrupted_copy_resumes_inside_the_file_and_verifies_what_is_there() {
     let site = split();
     let stick = stick(&site);
     let whole = std::fs::read(site.path("volumes/site.tar.zst.001")).unwrap();
@@ -162,7 +162,7 @@ fn damaged_volumes_stay_where_the_right_ones_would_not_fit_even_without_them() {
 }
 
 #[test]
-fn a_read_only_stick_is_called_so() {
+fn a_read_only_medium_is_reported_as_read_only() {
     let site = split();
     let disk = Tmpfs::mount("64m");
     disk.make_read_only();
@@ -221,7 +221,7 @@ fn a_file_of_somebody_else_is_not_replaced_without_force_and_one_of_an_earlier_c
 }
 
 #[test]
-fn two_copies_to_one_stick_are_kept_apart() {
+fn two_copies_to_one_stick_exclude_each_other() {
     let site = split();
     let stick = stick(&site);
     let begun = std::fs::File::create(stick.join(".site.tar.zst.001.partial")).unwrap();
@@ -235,7 +235,7 @@ fn two_copies_to_one_stick_are_kept_apart() {
 }
 
 #[test]
-fn what_cannot_be_copied_or_copied_to_is_reported_with_the_way_out() {
+fn sources_and_targets_that_cannot_be_used_are_reported_with_a_remedy() {
     let site = split();
     assert_contains(&copy(&site, &site.path("none")).must(ExitCode::Usage).out, &["none", "not a folder"]);
     assert_contains(&copy(&site, &site.path("volumes")).must(ExitCode::Usage).out, &["is inside the target"]);
@@ -246,7 +246,7 @@ fn what_cannot_be_copied_or_copied_to_is_reported_with_the_way_out() {
 }
 
 #[test]
-fn sums_that_name_files_elsewhere_lead_nowhere() {
+fn sums_that_name_files_outside_of_their_folder_are_refused() {
     let site = split();
     let stick = stick(&site);
     site.write("secret", "s");

@@ -49,7 +49,7 @@ fn two_files(site: &Site) -> (Server, [Vec<u8>; 2]) {
 }
 
 #[test]
-fn a_cache_that_is_full_keeps_what_is_whole_and_goes_on_when_there_is_room() {
+fn a_full_cache_keeps_complete_blobs_and_the_build_resumes_when_there_is_space() {
     let (site, disk) = (Site::new(), Tmpfs::mount("5m"));
     let (server, bodies) = two_files(&site);
     let cache = disk.path().join("cache");
@@ -67,7 +67,7 @@ fn a_cache_that_is_full_keeps_what_is_whole_and_goes_on_when_there_is_room() {
 }
 
 #[test]
-fn no_room_for_the_bundle_leaves_nothing_there_and_the_cache_whole() {
+fn without_space_for_the_bundle_nothing_is_left_and_the_cache_is_intact() {
     let (site, disk) = (Site::new(), Tmpfs::mount("4m"));
     let (server, _) = two_files(&site);
     let target = disk.path().join("out.tar.zst");

@@ -43,7 +43,7 @@ fn sizes_are_asked_only_when_that_is_wanted_and_shared_layers_count_once() {
 }
 
 #[test]
-fn a_network_that_is_not_there_fails_no_dry_run() {
+fn a_dry_run_works_without_a_network() {
     let site = Site::new();
     site.extras(&format!("extraFiles:\n{}", wanted(&format!("http://{}/tool", nobody()), b"x")));
     let document = site.build(&["--dry-run", "--sizes", "--json"]).must(ExitCode::Ok).document();
@@ -66,7 +66,7 @@ fn a_lock_and_files_of_this_machine_give_sizes_without_asking() {
 }
 
 #[test]
-fn what_a_cluster_rests_on_that_nobody_has_checked_is_reported_before_anything_is_built() {
+fn unverified_catalogue_data_is_reported_before_the_build() {
     let site = Site::new();
     let build = |version: &str, more: &[&str]| {
         site.run(&[&["build", "--kubernetes", version, "--dry-run"], more].concat()).must(ExitCode::Ok)
@@ -98,7 +98,7 @@ const BEFORE: &str = "1767225600";
 const AFTER: &str = "1796083200";
 
 #[test]
-fn lines_past_their_end_are_reported_by_the_day_and_choose_nothing() {
+fn release_lines_after_their_end_of_life_are_reported_and_do_not_change_versions() {
     let site = Site::new();
     let document = |day: &str| {
         let args = ["build", "--kubernetes", "v1.34.4", "--dry-run", "--json"];

@@ -7,7 +7,7 @@ use crate::server::{Server, nobody};
 use crate::site::{Site, assert_contains, bundles, end, noise, wanted};
 
 #[test]
-fn a_dry_run_asks_nobody_writes_nothing_and_says_what_would_go_in() {
+fn a_dry_run_sends_no_request_writes_nothing_and_lists_the_content() {
     let site = Site::new();
     let url = format!("http://{}/tool", nobody());
     site.extras(&format!("extraFiles:\n{}\n", wanted(&url, b"x")));
@@ -89,7 +89,7 @@ fn without_o_the_bundle_is_called_after_name_version_and_platforms() {
 }
 
 #[test]
-fn a_reader_that_goes_away_does_not_end_the_work() {
+fn a_closed_pipe_does_not_end_a_build() {
     let site = Site::new();
     site.write("notes", noise(1, 2 << 20));
     site.extras("extraFiles: [{path: notes}]");

@@ -8,7 +8,7 @@ use crate::site::{Site, assert_contains, wanted};
 const HEAD: &str = "apiVersion: kubexm.io/v1alpha1\nkind: Cluster\nmetadata: {name: prod}\nspec:\n";
 
 #[test]
-fn the_reasons_the_places_and_the_trust_of_an_item_are_reported() {
+fn explain_reports_the_reasons_addresses_and_trust_of_an_item() {
     let site = Site::new();
     site.write("cluster.yaml", format!("{HEAD}  kubernetes: {{version: v1.34}}\n"));
     let text = site.run(&["explain", "kubeadm", "-f", "cluster.yaml", "--zone", "cn"]).must(ExitCode::Ok).out;
@@ -33,7 +33,7 @@ fn the_reasons_the_places_and_the_trust_of_an_item_are_reported() {
 }
 
 #[test]
-fn what_is_not_in_says_what_would_bring_it_in() {
+fn explain_says_which_setting_would_include_a_missing_item() {
     let site = Site::new();
     site.write("cluster.yaml", format!("{HEAD}  kubernetes: {{version: v1.34.4}}\n  bundle: {{exclude: [helm]}}\n"));
     let text = site.run(&["explain", "helm", "-f", "cluster.yaml"]).must(ExitCode::Ok).out;
@@ -53,7 +53,7 @@ fn an_unknown_name_ends_with_the_nearest_ones() {
 }
 
 #[test]
-fn another_tag_an_add_on_an_inner_image_and_a_tool_of_no_cluster_are_all_known() {
+fn explain_knows_other_tags_add_ons_images_inside_installers_and_unused_tools() {
     let site = Site::new();
     site.write("cluster.yaml", format!("{HEAD}  kubernetes: {{version: v1.34.4}}\n  registry: {{type: harbor}}\n"));
     let reported = |item: &str| site.run(&["explain", item, "-f", "cluster.yaml"]).must(ExitCode::Ok).out;

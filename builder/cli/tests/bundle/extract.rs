@@ -49,7 +49,7 @@ fn items_are_found_by_key_reference_digest_and_member_name() {
 }
 
 #[test]
-fn what_is_there_stays_unless_force_is_said_and_then_nothing_else_is_written() {
+fn existing_files_are_replaced_with_force_only_and_links_never() {
     let site = sample();
     site.write("here/a.txt", "mine");
     let both = ["file/a.txt", "file/big.bin", "-C", "here"];
@@ -76,7 +76,7 @@ fn what_is_there_stays_unless_force_is_said_and_then_nothing_else_is_written() {
 }
 
 #[test]
-fn the_bundle_that_is_read_is_not_replaced_by_what_comes_out_of_it_even_with_force() {
+fn extract_never_replaces_the_bundle_that_it_reads_even_with_force() {
     let site = sample();
     let before = Digest::of(std::fs::read(site.path("out.tar.zst")).unwrap());
     std::os::unix::fs::symlink(site.path("out.tar.zst"), site.path("link.tar")).unwrap();
@@ -154,7 +154,7 @@ fn damage_leaves_no_file_under_the_items_name() {
 }
 
 #[test]
-fn a_bundle_that_calls_a_file_out_of_the_folder_is_refused() {
+fn a_bundle_with_file_names_outside_of_the_folder_is_refused() {
     let site = sample();
     for bad in ["../evil", "/tmp/evil", "..", "sub/evil", "a\nb"] {
         rewrite(&site, &site.path("bad.tar.zst"), None, |manifest| manifest.artifacts[0].name = bad.to_owned());
@@ -170,7 +170,7 @@ fn a_bundle_that_calls_a_file_out_of_the_folder_is_refused() {
 }
 
 #[test]
-fn a_link_in_the_folder_leads_nothing_out_of_it() {
+fn extract_does_not_follow_links_out_of_the_folder() {
     let site = sample();
     for folder in ["here", "elsewhere"] {
         std::fs::create_dir(site.path(folder)).unwrap();
@@ -184,7 +184,7 @@ fn a_link_in_the_folder_leads_nothing_out_of_it() {
 }
 
 #[test]
-fn all_is_what_tar_unpacks() {
+fn extract_all_writes_what_tar_unpacks() {
     let site = sample();
     extract(&site, &["--all", "-C", "ours"], ExitCode::Ok);
     let theirs = site.unpack(&site.path("out.tar.zst"));
@@ -230,7 +230,7 @@ fn a_program_comes_out_executable() {
 }
 
 #[test]
-fn what_is_not_there_is_answered_with_what_is_near() {
+fn a_missing_item_is_reported_with_similar_names() {
     let site = sample();
     let (_, text) = extract(&site, &["file/a.text"], ExitCode::BundleIncomplete);
     assert_contains(&text, &["there is no file/a.text", "file/a.txt"]);
@@ -248,7 +248,7 @@ fn what_is_not_there_is_answered_with_what_is_near() {
 }
 
 #[test]
-fn what_a_delta_leaves_out_comes_from_its_base_and_is_named_without_it() {
+fn items_that_a_delta_leaves_out_are_read_from_its_base_and_named_without_it() {
     let site = sample();
     std::fs::rename(site.path("out.tar.zst"), site.path("base.tar.zst")).unwrap();
     site.write("a.txt", "another text");
@@ -286,7 +286,7 @@ fn what_a_delta_leaves_out_comes_from_its_base_and_is_named_without_it() {
 }
 
 #[test]
-fn a_split_bundle_is_taken_apart_like_one_in_a_file() {
+fn a_split_bundle_is_extracted_like_one_in_a_file() {
     let site = sample();
     extract(&site, &["--all", "-C", "one"], ExitCode::Ok);
     std::fs::remove_file(site.path("out.tar.zst")).unwrap();

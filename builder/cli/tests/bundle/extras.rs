@@ -130,7 +130,7 @@ fn the_same_input_gives_the_same_bytes_whatever_the_number_of_jobs_and_the_state
 }
 
 #[test]
-fn the_lock_is_sorted_and_names_no_place() {
+fn the_lock_is_sorted_and_contains_no_addresses() {
     let full = Full::new("linux/arm64, linux/amd64");
     let folder = full.site.unpack(&full.site.built(&[]));
     let lock = std::fs::read_to_string(folder.join("lock.yaml")).unwrap();

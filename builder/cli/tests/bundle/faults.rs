@@ -21,7 +21,7 @@ fn answers(reply: impl Fn() -> Reply + Send + Sync + 'static) -> Server {
 }
 
 #[test]
-fn other_bytes_than_asked_for_are_deleted_and_named() {
+fn a_download_with_a_wrong_digest_is_deleted_and_named() {
     let server = answers(|| Reply::new(200, "other bytes"));
     let site = wants(&server.url("tool"), b"the right bytes");
     let text = site.refused(ExitCode::OriginMismatch, &[]);
@@ -85,7 +85,7 @@ fn an_origin_that_cuts_off_or_is_slow_is_resumed_where_it_stopped() {
 }
 
 #[test]
-fn every_artifact_that_fails_is_named_and_what_was_whole_stays() {
+fn every_artifact_that_fails_is_named_and_complete_ones_stay_in_the_cache() {
     let server = Server::files(vec![("good", b"good".to_vec()), ("bad", b"bad".to_vec())]);
     let site = Site::new();
     let files =

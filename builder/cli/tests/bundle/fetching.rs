@@ -33,7 +33,7 @@ fn files(count: u64, size: usize, how: How) -> (Site, Server, Vec<Vec<u8>>) {
 }
 
 #[test]
-fn a_build_from_a_filled_cache_asks_nobody_offline_and_an_empty_one_names_all_that_lacks() {
+fn an_offline_build_uses_only_the_cache_and_names_everything_that_is_missing() {
     let (site, server, bodies) = files(3, 5000, How::Whole);
     let refused = site.refused(ExitCode::NotCached, &["--offline"]);
     let digests: Vec<String> = bodies.iter().map(|body| Digest::of(body).to_string()).collect();
@@ -100,7 +100,7 @@ fn two_builds_at_once_fetch_each_file_once() {
 }
 
 #[test]
-fn a_rate_is_kept_and_nonsense_is_refused() {
+fn a_rate_limit_is_kept_and_an_invalid_one_is_refused() {
     let (site, _server, _) = files(4, 500_000, How::Whole);
     let begun = std::time::Instant::now();
     site.built(&["--limit-rate", "1M"]);

@@ -158,7 +158,7 @@ fn sums_that_were_changed_no_longer_have_the_signature() {
 }
 
 #[test]
-fn a_signature_by_the_key_that_does_not_hold_is_replaced_by_one_that_does() {
+fn an_invalid_signature_by_the_key_is_replaced_by_a_valid_one() {
     let site = built();
     let id = kubexm_signing::files::public_key(&site.path("a.pub")).unwrap().id().to_string();
     let forged = Signature { key_id: id, alg: "ecdsa-p256-sha256".into(), sig: "AAAA".into(), statement: None };
@@ -170,7 +170,7 @@ fn a_signature_by_the_key_that_does_not_hold_is_replaced_by_one_that_does() {
 }
 
 #[test]
-fn a_link_in_place_of_the_folder_under_way_leads_nowhere() {
+fn a_link_in_place_of_the_temporary_folder_is_not_followed() {
     let site = built();
     site.write("precious/keep", "keep");
     std::os::unix::fs::symlink(site.path("precious"), site.path(".folder.partial")).unwrap();
@@ -180,7 +180,7 @@ fn a_link_in_place_of_the_folder_under_way_leads_nowhere() {
 }
 
 #[test]
-fn an_unsigned_folder_says_what_its_sums_are_worth() {
+fn the_readme_of_an_unsigned_folder_says_that_its_sums_are_not_signed() {
     let site = built();
     assert_contains(&hand_over(&site, &[]).must(ExitCode::Ok).out, &["not signed"]);
     sums_hold(&site);
@@ -281,7 +281,7 @@ fn killed(site: &Site) {
 }
 
 #[test]
-fn two_that_make_one_folder_are_kept_apart_and_what_a_dead_one_left_is_taken_over() {
+fn two_writers_of_one_folder_exclude_each_other_and_leftovers_of_a_dead_one_are_used() {
     let site = built();
     killed(&site);
     let other = std::fs::File::open(site.path(".folder.partial")).unwrap();
@@ -296,7 +296,7 @@ fn two_that_make_one_folder_are_kept_apart_and_what_a_dead_one_left_is_taken_ove
 }
 
 #[test]
-fn files_of_somebody_else_in_a_folder_of_the_name_under_way_stay() {
+fn foreign_files_in_the_temporary_folder_are_kept() {
     let site = built();
     site.write(".folder.partial/mine.txt", "mine");
     assert_contains(&hand_over(&site, &[]).must(ExitCode::Usage).err, &[".folder.partial", "move it away"]);
@@ -323,7 +323,7 @@ fn a_bundle_that_was_signed_before_says_how_that_is_checked_where_the_sums_are_n
 
 /// A build of extras whose hand-over cannot be made, and that has an origin which says whether it was asked.
 #[test]
-fn what_a_hand_over_after_a_build_is_refused_for_is_reported_before_anything_is_fetched() {
+fn a_hand_over_that_would_be_refused_is_reported_before_anything_is_fetched() {
     let body = noise(1, 1000);
     let server = crate::server::Server::files(vec![("tool", body.clone())]);
     let site = Site::new();
@@ -378,7 +378,7 @@ fn what_a_hand_over_after_a_build_is_refused_for_is_reported_before_anything_is_
 }
 
 #[test]
-fn an_installer_that_is_given_comes_before_the_one_in_the_bundle_and_one_that_lacks_is_named() {
+fn a_given_installer_takes_precedence_over_the_bundles_and_a_missing_one_is_named() {
     let site = built();
     let own = program(62).into_iter().chain(*b"own").collect::<Vec<_>>();
     site.write("own", &own);

@@ -128,7 +128,7 @@ fn a_bundle_is_read_over_tls_with_a_password_from_a_real_server_that_never_shows
 }
 
 #[test]
-fn plain_http_is_spoken_only_when_it_is_said_so() {
+fn plain_http_is_used_only_if_it_is_allowed() {
     let site = site(1, 1000);
     let server = serve(&site.path("out.tar.zst"), |_, reply| reply);
     let url = server.url("site.tar.zst").replace("http://", "http://me:sesame@");
@@ -139,7 +139,7 @@ fn plain_http_is_spoken_only_when_it_is_said_so() {
 }
 
 #[test]
-fn addresses_that_only_their_query_tells_apart_are_both_read_and_no_query_is_shown() {
+fn addresses_that_differ_only_in_their_query_are_both_read_and_no_query_is_shown() {
     let site = site(1, 1000);
     let (file, other) = (std::fs::read(site.path("out.tar.zst")).unwrap(), noise(3, 5000));
     site.write("f0.bin", other);
@@ -195,7 +195,7 @@ fn a_server_without_ranges_is_refused_with_what_to_do() {
 }
 
 #[test]
-fn a_server_that_does_not_tell_versions_apart_is_refused() {
+fn a_server_without_etag_and_last_modified_is_refused() {
     let site = site(1, 1000);
     let server = serve(&site.path("out.tar.zst"), |_, mut reply| {
         reply.headers.retain(|(name, _)| *name != "etag");
@@ -224,7 +224,7 @@ fn a_file_that_changes_while_it_is_read_is_an_error_and_never_a_mixture() {
 }
 
 #[test]
-fn a_server_that_ignores_if_range_does_not_get_a_mixture_through_either() {
+fn a_changed_file_of_a_server_that_ignores_if_range_is_never_mixed() {
     let site = site(3, 2 << 20);
     let asked = AtomicUsize::new(0);
     let server = serve(&site.path("out.tar.zst"), move |_, mut reply| {
@@ -239,7 +239,7 @@ fn a_server_that_ignores_if_range_does_not_get_a_mixture_through_either() {
 }
 
 #[test]
-fn a_server_that_lies_about_what_it_sends_is_found_out() {
+fn wrong_ranges_and_lengths_of_a_server_are_noticed() {
     let site = site(1, 1 << 20);
     let bundle = site.path("out.tar.zst");
     // From elsewhere than asked for, and said so.
@@ -291,7 +291,7 @@ fn a_connection_that_breaks_is_resumed_where_it_was() {
 }
 
 #[test]
-fn a_server_that_dies_in_the_middle_is_named_and_not_taken_for_damage() {
+fn a_server_that_dies_in_the_middle_is_named_and_not_reported_as_damage() {
     let site = site(1, 3 << 20);
     let server = serve(&site.path("out.tar.zst"), |request, reply| match request.number {
         0..2 => reply,

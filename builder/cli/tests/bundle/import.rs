@@ -1,4 +1,4 @@
-//! `import`: what a KubeKey file or a running cluster assert_contains, as cluster.yaml; what is lost is reported with its line.
+//! `import`: what a KubeKey file or a running cluster contains, as cluster.yaml; what is lost is reported with its line.
 
 use kubexm_spec::cluster::{
     EtcdKind, InternalKind, LoadBalancerMode, NetworkPlugin, RegistryKind, RuntimeKind, SecretSource, parse,
@@ -157,7 +157,7 @@ fn every_field_that_is_lost_is_reported_with_its_line_and_no_secret_is_repeated(
 }
 
 #[test]
-fn people_get_the_text_on_standard_output_and_the_losses_beside_it() {
+fn import_prints_the_text_on_standard_output_and_losses_on_standard_error() {
     let site = Site::new();
     site.write("from.yaml", CLUSTER);
     let ended = site.run(&["import", "from.yaml"]).must(ExitCode::Ok);
@@ -332,7 +332,7 @@ fn a_live_image_that_is_named_by_its_id_is_taken_by_what_its_node_pulled_or_repo
 }
 
 #[test]
-fn other_files_are_refused_by_what_they_are() {
+fn import_names_the_kind_of_a_file_that_it_refuses() {
     let site = Site::new();
     for (text, said) in [
         ("apiVersion: v1\nkind: Pod\n", "v1 Pod"),
@@ -345,7 +345,7 @@ fn other_files_are_refused_by_what_they_are() {
 }
 
 #[test]
-fn the_images_of_a_running_cluster_are_taken_by_the_digest_that_runs() {
+fn images_of_a_running_cluster_are_imported_by_their_running_digest() {
     let digest = format!("sha256:{}", "a".repeat(64));
     let pods = json!({"apiVersion": "v1", "kind": "List", "items": [
         {"kind": "Pod", "metadata": {"namespace": "kube-system", "name": "one"},

@@ -85,7 +85,7 @@ fn killed(site: &Site, server: &Server, moment: &Moment) -> bool {
 }
 
 #[test]
-fn a_build_killed_at_any_moment_goes_on_to_the_same_bytes() {
+fn a_build_killed_at_any_moment_resumes_to_the_same_bytes() {
     let (site, server) = site();
     let mut unfinished = 0;
     let asked = [0, 150, 250, 350].map(Moment::Asked);
@@ -108,7 +108,7 @@ fn a_build_killed_at_any_moment_goes_on_to_the_same_bytes() {
 }
 
 #[test]
-fn a_build_that_is_interrupted_ends_with_a_result_and_goes_on_when_it_is_called_again() {
+fn an_interrupted_build_ends_with_a_result_and_resumes_when_it_is_run_again() {
     let (site, server) = site();
     for signal in ["-INT", "-TERM"] {
         let asked = server.requests().len();

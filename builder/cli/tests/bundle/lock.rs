@@ -103,7 +103,7 @@ fn a_lock_asks_for_sizes_and_fetches_no_file_whose_digest_is_known() {
 }
 
 #[test]
-fn why_each_digest_is_trusted_is_said_of_each_item() {
+fn a_lock_says_for_each_item_why_its_digest_is_trusted() {
     let stock = Stock::new();
     let ended = stock.site.run(&["lock", "-f", "cluster.yaml", "--zone", "zone.yaml"]).must(ExitCode::Ok);
     let trust = |key: &str| {
@@ -149,7 +149,7 @@ fn a_locked_build_names_every_difference_and_fetches_nothing() {
 }
 
 #[test]
-fn a_source_that_answers_other_bytes_is_refused() {
+fn a_source_with_other_bytes_than_locked_is_refused() {
     let site = Site::new();
     let changed = std::sync::Arc::new(std::sync::atomic::AtomicBool::new(false));
     let server = Server::start({
@@ -230,7 +230,7 @@ fn update_of_one_item_leaves_the_others_as_they_are_byte_for_byte() {
 }
 
 #[test]
-fn update_takes_in_what_came_and_leaves_out_what_went_and_says_what_still_differs() {
+fn update_adds_new_items_removes_old_ones_and_reports_what_still_differs() {
     let stock = Stock::new();
     stock.lock();
     let other = wanted(&stock.server.url("tools/other.bin"), &noise(4, 3_000));
@@ -317,7 +317,7 @@ fn image<'a>(lock: &'a mut serde_json::Value, key: &str) -> &'a mut serde_json::
 }
 
 #[test]
-fn a_lock_that_lost_a_line_of_an_image_is_refused_with_a_cold_cache_and_a_warm_one() {
+fn a_lock_with_a_deleted_line_of_an_image_is_refused_with_a_cold_and_a_warm_cache() {
     let stock = Stock::new();
     let whole = stock.lock();
     stock.built(&stock.cold("warm", &[]));
@@ -417,7 +417,7 @@ fn a_lock_behind_a_link_is_not_written_and_the_files_name_is_given() {
 }
 
 #[test]
-fn what_is_no_file_and_what_is_read_are_not_replaced() {
+fn a_lock_does_not_replace_its_inputs_or_anything_but_regular_files() {
     let stock = Stock::new();
     let pipe = stock.site.path("pipe");
     assert!(std::process::Command::new("mkfifo").arg(&pipe).status().unwrap().success());

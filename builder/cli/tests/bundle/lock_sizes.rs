@@ -48,7 +48,7 @@ fn lies(reported: usize) -> Server {
 }
 
 #[test]
-fn the_size_of_a_page_that_a_mirror_answers_everything_with_gets_into_no_lock() {
+fn the_size_of_a_mirrors_error_page_is_never_locked() {
     for content_type in ["text/html; charset=utf-8", "application/json", "text/xml"] {
         let mirror = Server::start(move |_: &Request| {
             Reply::new(200, "<html>log in first</html>").header("content-type", content_type)
@@ -61,7 +61,7 @@ fn the_size_of_a_page_that_a_mirror_answers_everything_with_gets_into_no_lock() 
 }
 
 #[test]
-fn a_size_that_two_places_tell_differently_is_measured() {
+fn a_size_that_two_mirrors_report_differently_is_measured() {
     let mirror = Server::files(vec![(TOOL, noise(5, 500))]);
     let origin = Server::files(vec![(TOOL, tool())]);
     let site = behind(&mirror, &origin);
@@ -71,7 +71,7 @@ fn a_size_that_two_places_tell_differently_is_measured() {
 }
 
 #[test]
-fn two_places_that_tell_one_size_are_asked_once_each_and_send_nothing() {
+fn two_mirrors_that_report_one_size_get_one_head_request_each() {
     let (mirror, origin) = (Server::files(vec![(TOOL, tool())]), Server::files(vec![(TOOL, tool())]));
     let site = behind(&mirror, &origin);
     lock(&site, &["--zone", "zone.yaml"]);
@@ -83,7 +83,7 @@ fn two_places_that_tell_one_size_are_asked_once_each_and_send_nothing() {
 }
 
 #[test]
-fn a_second_place_that_never_answers_holds_no_lock_up() {
+fn a_second_mirror_that_never_answers_does_not_delay_the_lock() {
     let origin = Server::start(|_: &Request| {
         std::thread::sleep(Duration::from_secs(60));
         Reply::new(503, "")
@@ -96,7 +96,7 @@ fn a_second_place_that_never_answers_holds_no_lock_up() {
 }
 
 #[test]
-fn a_file_that_is_not_as_long_as_its_only_origin_reported_is_drift_of_the_lock_and_update_of_it_mends_that() {
+fn a_size_that_its_only_origin_reported_wrongly_is_drift_and_update_corrects_it() {
     for reported in [17, 40_000] {
         let server = lies(reported);
         let site = Site::new();
@@ -115,7 +115,7 @@ fn a_file_that_is_not_as_long_as_its_only_origin_reported_is_drift_of_the_lock_a
 }
 
 #[test]
-fn an_origin_that_sends_other_bytes_than_were_locked_is_still_blamed_for_it_and_what_to_do_is_said() {
+fn an_origin_with_other_bytes_than_locked_is_named_with_a_remedy() {
     let server = Server::start(|request: &Request| match request.method.as_str() {
         "HEAD" => file(request, &tool()),
         _ => file(request, &noise(9, 20_000)),

@@ -35,7 +35,7 @@ impl Locked {
 }
 
 #[test]
-fn a_lock_is_built_behind_another_mirror_and_the_places_that_it_names_are_neither_asked_nor_carried() {
+fn a_lock_is_built_with_another_mirror_without_using_the_addresses_in_it() {
     let locked = Locked::new();
     let other = Server::files(vec![(TOOL, noise(3, 30_000))]);
     locked.zone("office.yaml", "office", other.address());
@@ -60,7 +60,7 @@ fn a_lock_is_built_behind_another_mirror_and_the_places_that_it_names_are_neithe
 }
 
 #[test]
-fn places_are_written_into_a_lock_without_another_digest_and_without_asking_anybody() {
+fn addresses_in_a_lock_are_rewritten_offline_and_digests_stay() {
     let locked = Locked::new();
     let new = nobody();
     locked.zone("office.yaml", "office", &new);
@@ -79,7 +79,7 @@ fn places_are_written_into_a_lock_without_another_digest_and_without_asking_anyb
 }
 
 #[test]
-fn places_are_written_anew_for_all_items_or_for_none() {
+fn addresses_in_a_lock_are_rewritten_for_all_items_or_for_none() {
     let locked = Locked::new();
     let update = ["update", "-f", "cluster.yaml", "--zone", "zone.yaml", "--sources", "tool.bin"];
     assert_contains(&locked.site.run(&update).must(ExitCode::Usage).err, &["--sources"]);

@@ -168,7 +168,7 @@ fn cosign_attests_the_provenance_of_a_bundle() {
 }
 
 #[test]
-fn what_users_add_has_no_licence_that_nobody_said() {
+fn items_that_users_add_have_no_invented_licence() {
     let site = sample();
     for format in ["cyclonedx", "spdx"] {
         let name = format!("sbom.{format}.json");
@@ -183,7 +183,7 @@ fn what_users_add_has_no_licence_that_nobody_said() {
 
 /// The referees refuse what they should: else the tests above could not fail.
 #[test]
-fn a_spoiled_document_does_not_pass_its_referee() {
+fn the_schema_validators_refuse_a_spoiled_document() {
     let site = sample();
     let good = |args: &[&str]| site.run(args).must(ExitCode::Ok).out;
     let (cyclonedx, spdx, statement) = (

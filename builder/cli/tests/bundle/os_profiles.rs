@@ -57,7 +57,7 @@ fn every_key_is_what_its_fingerprint_says_and_somebody_signs_with_it() {
 }
 
 #[test]
-fn profiles_name_what_is_there() {
+fn profiles_refer_only_to_existing_roots_keys_and_repositories() {
     let profiles = Profiles::embedded();
     let roots: BTreeSet<&str> = profiles.roots.iter().map(|root| root.name.as_str()).collect();
     for (name, profile) in &profiles.all {
@@ -81,7 +81,7 @@ fn profiles_name_what_is_there() {
 }
 
 #[test]
-fn hosts_are_told_apart_by_service_pack() {
+fn hosts_are_distinguished_by_service_pack() {
     let profiles = Profiles::embedded();
     for (id, version_id, version, name) in [
         ("debian", "12", "12 (bookworm)", Some("debian-12")),

@@ -40,7 +40,7 @@ fn layer_behind(file: Digest) -> Vec<u8> {
 }
 
 #[test]
-fn what_has_arrived_is_packed_while_a_layer_is_still_on_its_way() {
+fn downloaded_blobs_are_packed_while_a_layer_is_still_being_fetched() {
     let site = Site::new();
     let body = noise(7, 300_000);
     let origin = Server::files(vec![("tool", body.clone())]);

@@ -85,7 +85,7 @@ impl Mirrors {
         i64::try_from(now).unwrap().max(self.key.created())
     }
 
-    fn serve(self) -> Served {
+    pub fn serve(self) -> Served {
         let files = self.files;
         let server = Server::start(move |request| match files.get(&request.path) {
             Some(body) => file(request, body),
@@ -95,9 +95,9 @@ impl Mirrors {
     }
 }
 
-struct Served {
-    site: Site,
-    server: Server,
+pub struct Served {
+    pub site: Site,
+    pub server: Server,
 }
 
 impl Served {
@@ -154,7 +154,7 @@ fn a_root_comes_with_all_it_needs_from_all_suites_and_each_with_address_digest_a
 }
 
 #[test]
-fn people_read_a_package_a_line_and_the_sum() {
+fn packages_are_printed_one_per_line_with_the_total() {
     let served = Mirrors::new().debian(&socat(), "");
     let ended = served.run("debian-12", &["resolve", "socat"]).must(ExitCode::Ok);
     assert_contains(
@@ -164,7 +164,7 @@ fn people_read_a_package_a_line_and_the_sum() {
 }
 
 #[test]
-fn the_way_to_a_package_and_all_that_need_it_are_reported() {
+fn the_dependency_path_and_all_dependents_of_a_package_are_reported() {
     let served = Mirrors::new().debian(&socat(), "");
     let ended = served.run("debian-12", &["why", "libc6", "socat"]).must(ExitCode::Ok);
     assert_contains(&ended.out, &["socat 1.7-2 amd64  (asked for)", "libc6 2.36-9 amd64", "  libwrap0 needs libc6"]);
@@ -177,7 +177,7 @@ fn the_way_to_a_package_and_all_that_need_it_are_reported() {
 }
 
 #[test]
-fn what_cannot_be_is_reported_in_sentences_and_has_its_exit_code() {
+fn unsolvable_requests_are_explained_and_have_an_exit_code() {
     let served = Mirrors::new().debian(&socat(), "");
     let refused = |roots: &[&str], parts: &[&str]| {
         let args: Vec<&str> = ["resolve"].iter().chain(roots).copied().collect();
@@ -195,7 +195,7 @@ fn what_cannot_be_is_reported_in_sentences_and_has_its_exit_code() {
 }
 
 #[test]
-fn what_a_host_has_already_does_not_come_and_what_is_too_old_there_is_reported() {
+fn packages_that_a_host_has_are_left_out_and_too_old_ones_reported() {
     let served = Mirrors::new().debian(&socat(), "");
     let entry = |name: &str, version: &str| {
         format!("Package: {name}\nStatus: install ok installed\nArchitecture: amd64\nVersion: {version}\n\n")
@@ -243,7 +243,7 @@ fn repositories_that_the_key_has_not_signed_are_refused() {
 }
 
 #[test]
-fn a_command_line_that_cannot_be_is_refused_before_anybody_is_asked() {
+fn an_impossible_command_line_is_refused_before_any_request() {
     let served = Mirrors::new().debian(&socat(), "");
     assert_contains(&served.run("debian-21", &["resolve", "socat"]).must(ExitCode::UnknownVersion).err, &["debian-12"]);
     assert_contains(

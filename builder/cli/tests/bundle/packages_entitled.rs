@@ -1,6 +1,5 @@
 //! Repositories that a vendor shows to subscribers only, by the certificate that a zone gives for its host.
 
-use std::collections::HashMap;
 use std::io::{BufRead, BufReader, Write};
 use std::net::{TcpListener, TcpStream};
 use std::sync::Arc;
@@ -18,9 +17,25 @@ struct Vendor {
     address: String,
 }
 
-/// One authority signs host and subscriber: `ca.pem`, `1.pem` and `1-key.pem` of the site.
+/// What a host has at a path.
+pub enum Answer {
+    File(Vec<u8>),
+    /// It is at another address.
+    Moved(String),
+}
+
 fn vendor(mirrors: Mirrors) -> Vendor {
     let Mirrors { site, files, .. } = mirrors;
+    let address = host(&site, true, move |path| files.get(path).cloned().map(Answer::File));
+    Vendor { site, address }
+}
+
+/// A host with TLS. One authority signs host and subscriber: `ca.pem`, `1.pem` and `1-key.pem` of the site.
+pub fn host(
+    site: &Site,
+    subscribers_only: bool,
+    answer: impl Fn(&str) -> Option<Answer> + Send + Sync + 'static,
+) -> String {
     let key = KeyPair::generate().unwrap();
     let mut authority = CertificateParams::new(Vec::new()).unwrap();
     authority.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
@@ -42,24 +57,27 @@ fn vendor(mirrors: Mirrors) -> Vendor {
     roots.add(own.der().clone()).unwrap();
     let verifier = WebPkiClientVerifier::builder(Arc::new(roots)).build().unwrap();
     let hosts = PrivateKeyDer::try_from(hosts.serialize_der()).unwrap();
-    let config = rustls::ServerConfig::builder().with_client_cert_verifier(verifier);
+    let config = match subscribers_only {
+        true => rustls::ServerConfig::builder().with_client_cert_verifier(verifier),
+        false => rustls::ServerConfig::builder().with_no_client_auth(),
+    };
     let config = Arc::new(config.with_single_cert(vec![host.der().clone()], hosts).unwrap());
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap().to_string();
-    let files = Arc::new(files);
+    let answer = Arc::new(answer);
     std::thread::spawn(move || {
         for stream in listener.incoming().map_while(Result::ok) {
-            let (config, files) = (Arc::clone(&config), Arc::clone(&files));
-            std::thread::spawn(move || serve(stream, config, &files).ok());
+            let (config, answer) = (Arc::clone(&config), Arc::clone(&answer));
+            std::thread::spawn(move || serve(stream, config, &*answer).ok());
         }
     });
-    Vendor { site, address }
+    address
 }
 
 fn serve(
     stream: TcpStream,
     config: Arc<rustls::ServerConfig>,
-    files: &HashMap<String, Vec<u8>>,
+    answer: &dyn Fn(&str) -> Option<Answer>,
 ) -> std::io::Result<()> {
     let connection = rustls::ServerConnection::new(config).map_err(std::io::Error::other)?;
     let mut tls = rustls::StreamOwned::new(connection, stream);
@@ -73,10 +91,14 @@ fn serve(
         }
     }
     let path = head.split(' ').nth(1).unwrap_or_default().trim_start_matches('/');
-    let (status, body) = files.get(path).map_or(("404 Not Found", &[][..]), |body| ("200 OK", body.as_slice()));
+    let (status, body) = match answer(path) {
+        Some(Answer::File(body)) => ("200 OK".to_owned(), body),
+        Some(Answer::Moved(to)) => (format!("302 Found\r\nlocation: {to}"), Vec::new()),
+        None => ("404 Not Found".to_owned(), Vec::new()),
+    };
     let length = body.len();
     write!(tls, "HTTP/1.1 {status}\r\nconnection: close\r\ncontent-length: {length}\r\n\r\n")?;
-    tls.write_all(body)?;
+    tls.write_all(&body)?;
     tls.conn.send_close_notify();
     tls.flush()
 }
@@ -90,7 +112,7 @@ fn repositories() -> Mirrors {
 }
 
 #[test]
-fn a_subscriber_reads_what_nobody_else_does() {
+fn repositories_of_a_subscription_are_read_with_its_client_certificate_only() {
     let Vendor { site, address } = vendor(repositories());
     let rule = |more: &str| {
         format!(
@@ -121,7 +143,7 @@ fn a_subscriber_reads_what_nobody_else_does() {
 }
 
 #[test]
-fn without_a_certificate_the_vendor_itself_is_not_even_asked() {
+fn without_a_client_certificate_the_vendor_is_not_asked() {
     let site = Site::new();
     let ended = site.run(&["packages", "resolve", "socat", "--os", "rhel-9"]).must(ExitCode::OriginDenied);
     assert_contains(

@@ -126,7 +126,7 @@ fn names(lock: &Lock) -> BTreeSet<String> {
 }
 
 #[test]
-fn a_lock_says_of_each_package_what_it_is_and_why_and_its_bundle_is_the_same_without_an_index() {
+fn a_lock_describes_each_package_and_its_bundle_is_the_same_without_an_index() {
     let site = Site::locked(WANTED);
     let lock = site.read();
     let [PackageSet { os, roots, indexes, date, because, .. }] = lock.packages.as_slice() else { panic!() };
@@ -170,7 +170,7 @@ fn a_lock_says_of_each_package_what_it_is_and_why_and_its_bundle_is_the_same_wit
 }
 
 #[test]
-fn what_a_bundle_carries_of_packages_is_listed_verified_and_taken_out_for_a_repository() {
+fn packages_of_a_bundle_are_listed_verified_and_extracted_for_a_repository() {
     let site = Site::locked("");
     site.build(&["--locked"]).must(ExitCode::Ok);
     let here = &site.lab.site;
@@ -210,7 +210,7 @@ fn a_bundle_that_lost_a_package_is_incomplete() {
 }
 
 #[test]
-fn a_lock_that_lacks_a_package_or_has_what_nobody_needs_is_refused_by_name() {
+fn a_lock_with_missing_or_unneeded_packages_is_refused_with_their_names() {
     let site = Site::locked("");
     site.drifts(
         |lock| lock.items.retain(|item| item.key != key("libwrap0")),
@@ -298,7 +298,7 @@ fn a_mirror_that_sends_other_bytes_is_refused() {
 }
 
 #[test]
-fn a_lock_goes_into_another_zone_without_another_digest() {
+fn a_lock_is_moved_to_another_zone_and_digests_stay() {
     let site = Site::locked("");
     let lock = site.read();
     let other = Server::start(|request| file(request, &served(&request.path)));
@@ -350,7 +350,7 @@ fn update_takes_all_packages_of_a_release_along_and_leaves_the_rest() {
 }
 
 #[test]
-fn what_is_asked_for_is_reported_before_anybody_is_asked_and_why_the_rest_is_in_by_the_lock() {
+fn explain_knows_requested_packages_offline_and_their_dependencies_from_the_lock() {
     let site = Site::new("");
     let asked = site.lab.server.requests().len();
     let shown = site.build(&["--dry-run"]).must(ExitCode::Ok);
@@ -379,7 +379,7 @@ fn what_is_asked_for_is_reported_before_anybody_is_asked_and_why_the_rest_is_in_
 }
 
 #[test]
-fn what_no_repository_has_is_refused_with_what_is_near() {
+fn a_package_that_no_repository_has_is_refused_with_similar_names() {
     let site = Site::new("  system: {debs: [sokat]}\n");
     let ended = site.run(&["lock"], &SETUP[4..]).must(ExitCode::NoSource);
     assert_contains(&ended.err, &["packages of debian-12 linux/amd64", "no repository has sokat; close to it: socat"]);

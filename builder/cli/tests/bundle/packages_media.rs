@@ -36,7 +36,7 @@ fn resolve(site: &Site, os: &str, more: &[&str]) -> Ended {
 }
 
 #[test]
-fn a_dvd_of_reds_family_is_read_as_its_vendor_lays_it_out_and_what_it_lacks_is_reported() {
+fn a_red_hat_dvd_is_read_in_its_vendors_layout_and_missing_packages_are_reported() {
     let site = rocky();
     let folder = format!("file://{}", site.path("iso").display());
     for mirror in ["./iso", &site.path("iso").display().to_string(), &folder] {
@@ -59,7 +59,7 @@ fn a_dvd_of_reds_family_is_read_as_its_vendor_lays_it_out_and_what_it_lacks_is_r
 }
 
 #[test]
-fn what_rpm_says_is_on_a_host_does_not_come_from_the_dvd() {
+fn packages_that_rpm_lists_on_a_host_are_not_taken_from_the_dvd() {
     let site = rocky();
     let resolve = |list: &str| {
         site.write("node.txt", list);
@@ -74,7 +74,7 @@ fn what_rpm_says_is_on_a_host_does_not_come_from_the_dvd() {
 }
 
 #[test]
-fn a_disc_of_debian_whose_release_nobody_signed_gives_packages_and_no_indexes() {
+fn of_a_debian_disc_without_a_signed_release_packages_are_used_and_no_indexes() {
     let mut mirrors = Mirrors::new();
     mirrors.suite("", "bookworm", &socat());
     let files: HashMap<String, Vec<u8>> =
@@ -105,7 +105,7 @@ fn a_disc_of_debian_whose_release_nobody_signed_gives_packages_and_no_indexes() 
 }
 
 #[test]
-fn a_link_on_a_disc_that_leads_out_of_it_is_nothing_that_the_disc_has() {
+fn a_link_that_leads_out_of_a_disc_is_not_followed() {
     let mut mirrors = Mirrors::new();
     mirrors.suite("dvd", "bookworm", &(socat() + &deb("new", "1", "")));
     write(&mirrors.site.path("."), &mirrors.files);

@@ -364,7 +364,7 @@ fn packages_of_an_operating_system_are_refused_where_its_vendor_has_not_signed_t
 }
 
 #[test]
-fn packages_of_ones_own_are_trusted_by_a_key_that_is_named_and_doubted_without() {
+fn own_packages_are_verified_with_a_named_key_and_reported_as_unverified_without() {
     let site = site();
     let home = vendor(&site);
     rpm(&site, "rpms", "kubexm-test-one", "", &home);
@@ -386,7 +386,7 @@ fn packages_of_ones_own_are_trusted_by_a_key_that_is_named_and_doubted_without()
 }
 
 #[test]
-fn a_folder_with_what_is_no_whole_package_or_one_of_two_is_refused_by_its_name() {
+fn a_damaged_or_duplicate_package_in_a_folder_is_refused_by_name() {
     let site = site();
     let refused = |folder: &str, words: &[&str]| {
         let text = site.run(&["packages", "repo", folder, "--sign-key", "site.key"]).must(ExitCode::OriginMismatch).err;
@@ -419,7 +419,7 @@ fn a_folder_with_what_is_no_whole_package_or_one_of_two_is_refused_by_its_name()
 }
 
 #[test]
-fn what_cannot_be_a_repository_is_said_before_anything_is_written() {
+fn what_cannot_be_a_repository_is_refused_before_anything_is_written() {
     let site = site();
     std::fs::create_dir(site.path("empty")).unwrap();
     let repo = |folder: &str, key: &str| site.run(&["packages", "repo", folder, "--sign-key", key]);

@@ -7,6 +7,8 @@ use kubexm_manifests::os::{Profiles, RootRole};
 use kubexm_spec::{ArtifactKey, ExitCode, Lock, Trust};
 
 use crate::cluster::{Lab, SETUP, SPEC, body};
+use crate::packages::{Mirrors, Served, rpm};
+use crate::packages_entitled::{Answer, host};
 use crate::server::{Reply, Server, file};
 use crate::site::{Ended, assert_contains};
 
@@ -41,6 +43,10 @@ struct Site {
 
 impl Site {
     fn new(os: &str, host: &str) -> Self {
+        Self::of(os, host, ", trustUnsigned: true")
+    }
+
+    fn of(os: &str, host: &str, more: &str) -> Self {
         let spec = SPEC.replace("exclude: [helm]", &format!("os: [{os}], exclude: [helm]"));
         let lab = Lab::of(&spec, body);
         let folder = lab.site.path("made-rpms");
@@ -52,7 +58,8 @@ impl Site {
         });
         let zone = lab.site.path("zone.yaml");
         let text = std::fs::read_to_string(&zone).unwrap();
-        let rule = format!("- {{match: {host}, to: [\"{}/{host}\"], plainHttp: true, only: true}}\n", mirror.address());
+        let rule =
+            format!("- {{match: {host}, to: [\"{}/{host}\"], plainHttp: true, only: true{more}}}\n", mirror.address());
         std::fs::write(zone, format!("{text}{rule}")).unwrap();
         Self { lab, mirror }
     }
@@ -80,7 +87,7 @@ fn trusts(lock: &Lock) -> Vec<Trust> {
 }
 
 #[test]
-fn what_nobody_signs_is_taken_by_a_lock_and_by_nothing_else() {
+fn unsigned_packages_are_accepted_only_by_their_locked_digest() {
     let site = Site::new("kylin-v10-sp3", "update.cs2c.com.cn");
     let refused = site.build(&[]).must(ExitCode::OriginMismatch);
     assert_contains(&refused.err, &["no signature covers package/kylin-v10-sp3/", "kubexm-bundle lock", "--locked"]);
@@ -92,6 +99,84 @@ fn what_nobody_signs_is_taken_by_a_lock_and_by_nothing_else() {
     site.lab.site.run(&["verify", "out.tar.zst"]).must(ExitCode::Ok);
     let sbom = site.lab.site.run(&["sbom", "out.tar.zst", "--format", "spdx"]).must(ExitCode::Ok);
     assert_contains(&sbom.out, &["pkg:rpm/kylin/socat@1-1?arch=noarch&distro=kylin-v10-sp3"]);
+}
+
+#[test]
+fn unsigned_metadata_over_plain_http_is_locked_only_with_trust_that_lock_and_inspect_show() {
+    let site = Site::of("kylin-v10-sp3", "update.cs2c.com.cn", "");
+    let lock = || site.lab.site.run(&[&["lock", "-f", "cluster.yaml"], &SETUP[..]].concat());
+    let refused = lock().must(ExitCode::OriginMismatch);
+    assert_contains(
+        &refused.err,
+        &["repository base", "repomd.xml is not signed", "plain http", "trustUnsigned: true"],
+    );
+    assert!(site.mirror.requests().is_empty(), "it was asked all the same");
+
+    let zone = site.lab.site.path("zone.yaml");
+    let text =
+        std::fs::read_to_string(&zone).unwrap().replace("plainHttp: true,", "plainHttp: true, trustUnsigned: true,");
+    std::fs::write(&zone, text).unwrap();
+    assert!(site.lock().packages[0].indexes.iter().all(|index| index.trust_unsigned));
+    let shown = site.lab.site.run(&["zone", "show", "--zone", "zone.yaml"]).must(ExitCode::Ok);
+    assert_contains(&shown.out, &["unsigned metadata of packages trusted"]);
+    site.build(&["--locked"]).must(ExitCode::Ok);
+    let shown = site.lab.site.run(&["inspect", "out.tar.zst"]).must(ExitCode::Ok);
+    assert_contains(&shown.out, &["trusted   base of kylin-v10-sp3 linux/amd64", "over plain http", "nobody signed"]);
+    let document = site.lab.site.run(&["inspect", "out.tar.zst", "--json"]).must(ExitCode::Ok).document();
+    assert_eq!(document["trustUnsigned"][0]["repository"], "base", "{document}");
+}
+
+/// The repositories of Rocky 9 with one package, as files of a mirror.
+fn rocky() -> Mirrors {
+    let mut mirrors = Mirrors::new();
+    mirrors.rocky("pub/rocky/9/BaseOS/x86_64/os", 1, &rpm("app", ""), "");
+    mirrors.rocky("pub/rocky/9/AppStream/x86_64/os", 0, "", "");
+    mirrors.rocky("pub/rocky/9/extras/x86_64/os", 0, "", "");
+    mirrors
+}
+
+#[test]
+fn unsigned_metadata_is_accepted_from_a_plain_http_mirror_only_with_trust() {
+    let Served { site, server } = rocky().serve();
+    let mirror = format!("http://{}", server.address());
+    let resolve = ["packages", "resolve", "app", "--os", "rocky-9", "--mirror", &mirror];
+    let refused = site.run(&resolve).must(ExitCode::OriginMismatch);
+    assert_contains(&refused.err, &["baseos", "repomd.xml is not signed", "--trust-unsigned"]);
+    assert!(server.requests().is_empty());
+    let trusted = site.run(&[&resolve[..], &["--trust-unsigned"]].concat()).must(ExitCode::Ok);
+    assert_contains(&trusted.out, &["app 1-1.el9 x86_64"]);
+    assert_contains(&trusted.err, &["baseos", "over plain http"]);
+    // What was accepted with trust is not remembered as good without it.
+    site.run(&resolve).must(ExitCode::OriginMismatch);
+    site.run(&[&resolve[..], &["--offline"]].concat()).must(ExitCode::NotCached);
+}
+
+#[test]
+fn unsigned_metadata_is_accepted_over_https_and_not_when_that_redirects_to_plain_http() {
+    for moved in [false, true] {
+        let Mirrors { site, files, .. } = rocky();
+        let served = files.clone();
+        let plain = Server::start(move |request| match served.get(&request.path) {
+            Some(body) => file(request, body),
+            None => Reply::new(404, "no such file"),
+        });
+        let to = plain.address().to_owned();
+        let address = host(&site, false, move |path| match moved {
+            true => Some(Answer::Moved(format!("http://{to}/{path}"))),
+            false => files.get(path).cloned().map(Answer::File),
+        });
+        let rule = "caFile: ca.pem, only: true, trustUnsigned: true";
+        site.write(
+            "zone.yaml",
+            format!("name: x\nrules:\n- {{match: dl.rockylinux.org, to: [\"https://{address}\"], {rule}}}\n"),
+        );
+        let ended = site.run(&["packages", "resolve", "app", "--os", "rocky-9", "--zone", "zone.yaml"]);
+        match moved {
+            true => assert_contains(&ended.must(ExitCode::OriginDown).err, &["baseos", "repomd.xml"]),
+            false => assert_contains(&ended.must(ExitCode::Ok).out, &["app 1-1.el9 x86_64"]),
+        }
+        assert!(plain.requests().is_empty());
+    }
 }
 
 #[test]

@@ -15,7 +15,7 @@ fn spec(policy: &str) -> String {
 }
 
 #[test]
-fn a_policy_is_locked_by_digest_carried_and_taken_out_where_cluster_yaml_looks_for_it() {
+fn a_policy_is_locked_by_digest_bundled_and_extracted_to_its_path_in_cluster_yaml() {
     let lab = Lab::with(&spec("policies/audit.yaml"), body, |site| drop(site.write("policies/audit.yaml", POLICY)));
     let site = &lab.site;
     lab.build().must(ExitCode::Ok);

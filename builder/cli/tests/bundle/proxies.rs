@@ -35,7 +35,7 @@ fn check(url: &str, environment: &[(&str, String)], more: &[&str]) -> Ended {
 }
 
 #[test]
-fn a_proxy_that_nobody_listens_behind_is_named_with_the_variable_it_is_from_and_without_its_password() {
+fn an_unreachable_proxy_is_named_with_its_variable_and_without_its_password() {
     let proxy = nobody();
     let with_login = format!("http://user:sesame@{proxy}");
     for (url, variable) in [
@@ -50,7 +50,7 @@ fn a_proxy_that_nobody_listens_behind_is_named_with_the_variable_it_is_from_and_
 }
 
 #[test]
-fn a_proxy_that_refuses_the_way_or_wants_a_login_is_reported_as_the_one_that_does() {
+fn a_proxy_that_refuses_or_requires_a_login_is_named_as_the_cause() {
     let environment = |proxy: &str| [("HTTPS_PROXY", format!("http://user:sesame@{proxy}"))];
     let proxy = refusing("407 Proxy Authentication Required");
     let ended = check("https://files.test/tool", &environment(&proxy), &["--json"]).must(ExitCode::NoSource);
@@ -116,7 +116,7 @@ fn a_broken_file_of_credentials_is_named_with_what_is_wrong_and_how_to_mend_it()
 }
 
 #[test]
-fn a_file_of_credentials_that_is_a_folder_or_leads_nowhere_is_reported() {
+fn a_credentials_file_that_is_a_folder_or_a_dangling_link_is_reported() {
     let site = Site::new();
     site.extras("extraImages: [{name: \"registry.test/team/app:v1\"}]");
     let file = site.path("home/.docker/config.json");

@@ -99,7 +99,7 @@ fn an_artifact_that_lies_is_refused_before_its_members_are_fetched() {
 }
 
 #[test]
-fn what_is_no_bundle_at_all_is_called_so() {
+fn a_file_that_is_no_bundle_is_reported_as_such() {
     let (registry, site) = pushed();
     forge(&registry, async |_, manifest| manifest["artifactType"] = "application/vnd.example.other".into());
     assert_contains(
@@ -109,7 +109,7 @@ fn what_is_no_bundle_at_all_is_called_so() {
 }
 
 #[test]
-fn a_blob_that_the_registry_has_damaged_is_named_and_the_pull_goes_on_when_it_is_mended() {
+fn a_damaged_blob_of_a_registry_is_named_and_the_pull_resumes_when_it_is_repaired() {
     let (registry, site) = pushed();
     let blob = digest(&site.path("f1.bin"));
     let good = std::fs::read(registry.data(&blob.hex())).unwrap();
@@ -221,7 +221,7 @@ fn keys(bundle: &std::path::Path) -> Vec<usize> {
 }
 
 #[test]
-fn of_more_signatures_than_are_looked_at_the_newest_come_and_it_is_said_that_some_do_not() {
+fn of_too_many_signatures_the_newest_are_pulled_with_a_warning() {
     let (registry, site) = pushed();
     with(&registry, "a", async |to| {
         let subject = to.manifest("v1").await.unwrap().unwrap().descriptor;
@@ -272,7 +272,7 @@ fn paging(files: Vec<(String, Vec<u8>)>, pages: Vec<Value>, endless: bool) -> Se
 }
 
 #[test]
-fn signatures_on_every_page_of_a_registrys_own_list_come_and_a_list_without_end_is_given_up() {
+fn signatures_on_all_pages_of_referrers_are_pulled_and_an_endless_list_is_given_up() {
     let (registry, site) = pushed();
     let subject = registry.raw("a:v1");
     let at = Subject { digest: Digest::of(&subject), size: subject.len() as u64 };
@@ -301,7 +301,7 @@ fn signatures_on_every_page_of_a_registrys_own_list_come_and_a_list_without_end_
 }
 
 #[test]
-fn a_file_that_is_there_stays_where_the_artifact_would_make_another_than_its_layout_says() {
+fn an_existing_file_stays_if_the_artifact_contradicts_its_layout() {
     let (registry, site) = pushed();
     forge(&registry, async |to, manifest| {
         let bundle = kubexm_archive::Bundle::open(&site.path("out.tar.zst")).unwrap();

@@ -137,7 +137,7 @@ fn the_same_file_has_the_same_digest_everywhere_and_is_not_sent_twice_nor_where_
 }
 
 #[test]
-fn a_signature_that_is_put_in_later_is_pushed_alone_and_the_digest_stays() {
+fn a_later_signature_is_pushed_alone_and_the_digest_stays() {
     let registry = Registry::start(Setup::default());
     let site = site(1, 100_000);
     let unsigned = push(&site, &registry.oci("a:v1"), &[]);
@@ -250,7 +250,7 @@ fn a_push_that_was_killed_sends_only_what_is_missing_when_it_is_run_again() {
 }
 
 #[test]
-fn a_registry_that_does_not_let_us_in_is_named_and_the_password_is_not() {
+fn a_registry_that_denies_access_is_named_without_the_password() {
     let setup = Setup { tls: true, password: true };
     let registry = Registry::start(setup);
     let site = site(1, 1000);

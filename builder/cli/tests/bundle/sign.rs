@@ -41,7 +41,7 @@ fn bundle(site: &Site) -> Vec<u8> {
 }
 
 #[test]
-fn an_unsigned_bundle_is_taken_without_a_demand_and_refused_with_one() {
+fn an_unsigned_bundle_passes_unless_a_signature_is_required() {
     let site = built();
     let free = answer(&site, ExitCode::Ok, &[]);
     assert_eq!((&free["ok"], &free["state"]), (&Value::Null, &"unsigned".into()));
@@ -116,7 +116,7 @@ fn another_key_adds_its_signature_and_the_same_key_replaces_its_own() {
 }
 
 #[test]
-fn a_damaged_byte_and_a_valid_signature_are_two_answers() {
+fn damage_and_a_valid_signature_are_reported_separately() {
     let site = built();
     site.run(&["sign", "--key", "a.key", "out.tar.zst"]).must(ExitCode::Ok);
     let mut bytes = bundle(&site);
@@ -250,7 +250,7 @@ fn a_key_may_come_from_the_environment() {
 }
 
 #[test]
-fn what_is_no_key_of_the_wanted_kind_is_reported_with_the_way_out() {
+fn a_key_of_the_wrong_kind_is_reported_with_a_remedy() {
     let site = built();
     site.write("empty", "");
     site.write("notes", "just text\n");
@@ -267,7 +267,7 @@ fn what_is_no_key_of_the_wanted_kind_is_reported_with_the_way_out() {
 }
 
 #[test]
-fn what_signs_is_said_exactly_once() {
+fn exactly_one_signer_must_be_given() {
     let site = built();
     for args in [
         &["sign", "out.tar.zst"][..],
@@ -291,7 +291,7 @@ fn fill(path: &Path, count: usize) {
 }
 
 #[test]
-fn a_full_room_says_how_many_fit_and_keeps_what_is_there() {
+fn a_full_signature_slot_says_how_many_fit_and_keeps_them() {
     let site = built();
     let path = site.path("out.tar.zst");
     fill(&path, 85);
@@ -339,7 +339,7 @@ fn sums_of_another_form_beside_it_are_reported_and_the_bundle_is_signed() {
 }
 
 #[test]
-fn a_second_signer_waits_for_nobody_and_loses_nothing() {
+fn concurrent_signers_do_not_wait_and_lose_no_signature() {
     let site = built();
     let first = Signing::open(&site.path("out.tar.zst")).unwrap();
     let refused = site.run(&["sign", "--key", "a.key", "out.tar.zst"]).must(ExitCode::HostLocked).err;
@@ -357,7 +357,7 @@ fn by_program(site: &Site, script: &str, more: &[&str]) -> Ended {
 }
 
 #[test]
-fn a_program_that_signs_is_held_against_the_public_key() {
+fn a_signature_of_an_external_program_is_checked_with_the_public_key() {
     let site = built();
     let before = bundle(&site);
     site.run(&["keygen", "-o", "c"]).must(ExitCode::Ok);

@@ -140,7 +140,7 @@ fn keys_that_openssl_made_sign_in_every_form_it_writes_them_in() {
 }
 
 #[test]
-fn keys_that_bundles_are_not_signed_with_are_called_by_their_kind() {
+fn unsupported_kinds_of_keys_are_named() {
     let site = built();
     openssl(&site, "genpkey -algorithm RSA -pkeyopt rsa_keygen_bits:2048 -out rsa.pem");
     openssl(&site, "genpkey -algorithm EC -pkeyopt ec_paramgen_curve:P-384 -out p384.pem");
@@ -160,7 +160,7 @@ fn keys_that_bundles_are_not_signed_with_are_called_by_their_kind() {
 }
 
 #[test]
-fn a_key_of_cosign_signs_and_what_cosign_signs_is_taken() {
+fn cosigns_keys_sign_and_cosigns_signatures_are_accepted() {
     let site = built();
     assert!(cosign(&site, "generate-key-pair").status.success());
     let with = |password: &str| {

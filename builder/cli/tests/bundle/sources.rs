@@ -133,7 +133,7 @@ fn a_second_build_from_the_cache_knows_where_its_blobs_are_from_and_is_the_same_
 }
 
 #[test]
-fn lock_inspect_bill_of_materials_and_provenance_say_the_same_of_what_was_asked_and_who_answered() {
+fn lock_inspect_sbom_and_provenance_agree_on_sources() {
     let mirrored = Mirrored::new();
     mirrored.built(0, "0.tar.zst", &[]);
     let json = |args: &[&str]| mirrored.site.run(args).must(ExitCode::Ok).document();

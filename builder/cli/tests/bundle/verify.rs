@@ -69,7 +69,7 @@ fn a_truncated_bundle_says_where_it_ends() {
 }
 
 #[test]
-fn what_is_no_bundle_at_all_is_called_so() {
+fn a_file_that_is_no_bundle_is_reported_as_such() {
     let site = Site::new();
     site.write("notes.tar.zst", "just text\n".repeat(100));
     assert_contains(&verify(&site, "notes.tar.zst", ExitCode::NotABundle).0, &["notes.tar.zst", "is not a bundle"]);
@@ -90,7 +90,7 @@ fn what_is_no_bundle_at_all_is_called_so() {
 }
 
 #[test]
-fn keys_and_signatures_that_cannot_be_had_are_reported_before_the_bundle_is_read() {
+fn missing_keys_and_signatures_are_reported_before_the_bundle_is_read() {
     let site = built();
     // Nobody writes to this pipe, and nobody closes it: reading the bundle first would wait for ever.
     let (reader, writer) = std::io::pipe().unwrap();

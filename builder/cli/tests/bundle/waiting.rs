@@ -75,7 +75,7 @@ fn a_retry_after_of_a_day_is_reported_at_once_with_the_origin_and_that_no_wait_i
 }
 
 #[test]
-fn where_another_place_has_it_nobody_waits_for_one_that_wants_a_day() {
+fn a_retry_after_of_a_day_is_not_waited_for_if_another_mirror_has_the_file() {
     let body = noise(6, 5_000);
     let served = body.clone();
     let (busy, full) = (

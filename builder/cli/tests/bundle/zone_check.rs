@@ -25,7 +25,7 @@ fn check(site: &Site, more: &[&str]) -> Ended {
 }
 
 #[test]
-fn a_hole_that_another_place_fills_is_reported_and_is_no_failure() {
+fn an_artifact_that_another_mirror_has_is_reported_and_is_no_failure() {
     let (empty, origin) = (Server::files(vec![]), Server::files(vec![("tool", noise(5, 5_000))]));
     let site = mirrored(&origin, &[empty.url("store"), format!("http://{}", nobody())], false);
     let ended = check(&site, &[]).must(ExitCode::Ok);
@@ -45,7 +45,7 @@ fn a_hole_that_another_place_fills_is_reported_and_is_no_failure() {
 }
 
 #[test]
-fn what_can_be_had_nowhere_has_an_exit_code_of_its_own() {
+fn an_artifact_that_no_source_has_has_its_own_exit_code() {
     let (empty, origin) = (Server::files(vec![]), Server::files(vec![("tool", noise(5, 5_000))]));
     let site = mirrored(&origin, &[empty.url("store")], true);
     let ended = check(&site, &[]).must(ExitCode::NoSource);
@@ -102,7 +102,7 @@ fn images_are_asked_for_by_their_manifest() {
 }
 
 #[test]
-fn the_zone_that_holds_is_shown_with_who_named_it_and_whom_it_overrules() {
+fn the_effective_zone_is_shown_with_its_source_and_what_it_overrides() {
     let site = Site::new();
     site.write(
         "mine.yaml",

@@ -46,7 +46,7 @@ fn at(server: &Server) -> String {
 }
 
 #[test]
-fn an_image_without_the_wanted_platform_is_a_hole_that_another_place_may_fill() {
+fn an_image_without_the_wanted_platform_counts_as_missing_until_another_mirror_has_it() {
     let registry = Registry::start(Setup::default());
     let made = Site::new();
     let one = Maker::new(made.path("one"));
@@ -94,7 +94,7 @@ fn an_image_whose_config_names_another_architecture_than_its_index_is_a_hole() {
 }
 
 #[test]
-fn what_the_cache_holds_of_an_image_fills_no_hole_of_a_registry() {
+fn a_cached_image_does_not_count_as_available_in_the_registry() {
     let registry = Registry::start(Setup::default());
     let made = Site::new();
     let (both, index, _) = two_platforms(made.path("both"), "v1");
@@ -141,7 +141,7 @@ fn a_mirror_that_takes_no_head_is_asked_for_one_byte() {
 }
 
 #[test]
-fn who_does_not_answer_now_is_reported_from_who_does_not_have_it_with_an_exit_code_of_its_own() {
+fn a_source_that_does_not_answer_has_another_exit_code_than_a_missing_artifact() {
     let states = |document: &Value| -> Vec<Value> {
         document["items"][0]["places"].as_array().unwrap().iter().map(|place| place["state"].clone()).collect()
     };

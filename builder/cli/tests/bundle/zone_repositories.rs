@@ -42,7 +42,7 @@ fn every_suite_is_asked_and_no_package_is() {
 }
 
 #[test]
-fn what_is_unsigned_not_the_vendors_gone_or_half_there_is_a_hole_and_who_is_silent_is_told_apart() {
+fn unsigned_foreign_and_incomplete_repositories_are_missing_and_silent_ones_distinguished() {
     let site = Site::new("");
     let holes = |server: &Server, code: ExitCode, words: &[&str]| {
         site.mirror(server.address());
@@ -81,7 +81,7 @@ fn what_is_unsigned_not_the_vendors_gone_or_half_there_is_a_hole_and_who_is_sile
 }
 
 #[test]
-fn a_repository_of_another_key_is_no_repository_of_the_vendors() {
+fn a_repository_signed_by_another_key_is_not_the_vendors() {
     let site = Site::new("");
     let key = kubexm_packages::trust::SiteKey::generate("stranger", 2048).unwrap();
     let release = format!("Suite: bookworm\nSHA256:\n {} 1 x\n", Digest::of("x").hex());

@@ -26,7 +26,7 @@ fn zone(ended: &Ended) -> String {
 }
 
 #[test]
-fn the_nearest_word_on_the_zone_wins() {
+fn the_most_specific_zone_setting_wins() {
     let site = site();
     let (new, old) = (("KMZONE", "new.yaml"), ("KKZONE", "old.yaml"));
     assert_eq!(zone(&dry_run(&site, &[new, old], &["--zone", "flag.yaml"])), "flag");

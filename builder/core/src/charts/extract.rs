@@ -325,7 +325,7 @@ mod tests {
     }
 
     #[test]
-    fn schemas_are_searched_for_what_they_set_and_not_for_what_they_explain() {
+    fn defaults_in_schemas_are_searched_and_descriptions_are_not() {
         let found = found(
             "kind: CustomResourceDefinition\nmetadata: {name: x}\nspec: {versions: [{schema: {properties: {\
              image: {description: 'like a.b/explained:1', default: a.b/set, type: string}, \
@@ -336,13 +336,13 @@ mod tests {
     }
 
     #[test]
-    fn what_stands_for_an_image_and_is_none_is_reported() {
+    fn invalid_image_references_are_reported() {
         let found = found("kind: Pod\nspec: {containers: [{image: ''}, {image: 'A/B'}]}\n");
         assert_eq!(names(&found.broken), ["", "A/B"]);
     }
 
     #[test]
-    fn objects_of_a_shape_that_nobody_expects_stop_nothing() {
+    fn objects_of_unexpected_shape_do_not_stop_the_search() {
         for text in [
             "kind: [1]\nmetadata: x\nspec: null\n",
             "containers: [null, 1, [x], {image: 3}]\n",

@@ -1,4 +1,4 @@
-//! `.helmignore` (helm.sh/docs/chart_template_guide/helm_ignore_file): one pattern a line, `!` rolls back, `/` at the end means
+//! `.helmignore` (helm.sh/docs/chart_template_guide/helm_ignore_file): one pattern a line, `!` negates, `/` at the end means
 //! folders only, a pattern with a `/` is about the whole path.
 
 /// The rules of one file, in order.

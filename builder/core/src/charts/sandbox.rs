@@ -168,7 +168,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn who_does_not_end_or_does_not_stop_talking_is_killed() {
+    async fn a_program_that_does_not_end_or_prints_too_much_is_killed() {
         let short = Limits { time: Duration::from_millis(300), ..LIMITS };
         assert!(shell(&Sandbox::default(), "while :; do :; done", short).await.unwrap_err().contains("not finished"));
         let endless = "while :; do echo aaaaaaaaaaaaaaaaaaaaaaaaaaaaa; done";

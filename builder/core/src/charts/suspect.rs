@@ -103,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn what_nodes_would_pull_is_seen_wherever_it_is_hidden() {
+    fn hidden_references_to_images_are_found() {
         for (text, name) in [
             ("--prometheus-config-reloader=quay.io/prometheus/reloader:v0.80.0", "quay.io/prometheus/reloader:v0.80.0"),
             ("--acme-http01-solver-image=quay.io/jetstack/solver", "quay.io/jetstack/solver"),

@@ -104,7 +104,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_fat_stick_is_known_by_its_number_and_nothing_else_is_taken_for_one() {
+    fn a_fat_file_system_is_recognized_by_its_magic_number_only() {
         assert_eq!(limit_of(0x4d44), Some(("FAT32", 4_294_967_295)));
         // ext4, tmpfs, exFAT, NTFS.
         for magic in [0xef53, 0x0102_1994, 0x2011_bab0, 0x7366_746e] {

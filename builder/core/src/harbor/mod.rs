@@ -279,7 +279,7 @@ mod tests {
     }
 
     #[test]
-    fn an_installer_of_a_cluster_is_held_against_the_catalogues_list_of_its_version() {
+    fn a_harbor_installer_is_compared_with_the_catalogues_list_of_its_version() {
         use kubexm_spec::cluster::{Cluster, Registry, RegistryKind};
         use kubexm_spec::lock::{LockItem, SCHEMA};
 

@@ -258,7 +258,7 @@ mod tests {
     }
 
     #[test]
-    fn the_last_room_comes_as_it_is_and_others_add_only_keys_that_it_lacks() {
+    fn the_newest_signatures_are_kept_and_older_ones_add_only_missing_keys() {
         let [a, again, b, c] = [("a", "1"), ("a", "2"), ("b", "1"), ("c", "1")].map(|(key, sig)| signature(key, sig));
         let rooms = vec![vec![a.clone()], vec![c.clone()], vec![again.clone(), b.clone()]];
         assert_eq!(together(rooms), [again, b, c]);
@@ -273,7 +273,7 @@ mod tests {
     }
 
     #[test]
-    fn signatures_that_do_not_fit_into_the_room_are_left_out() {
+    fn signatures_that_do_not_fit_into_the_slot_are_left_out() {
         let large = |key: &str| signature(key, &"x".repeat(SIGNATURE_ROOM / 2));
         let all = together(vec![vec![large("a")], vec![large("b")]]);
         assert_eq!(all.iter().map(|s| s.key_id.as_str()).collect::<Vec<_>>(), ["b"]);

@@ -153,7 +153,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_newest_are_looked_at_and_of_a_list_in_any_order_always_the_same() {
+    fn the_newest_signatures_are_chosen_whatever_the_order_of_the_list() {
         let all: Vec<Digest> = (0..40).map(|n: u32| Digest::of(n.to_string())).collect();
         assert_eq!(looked_at(all.clone(), true), (all[8..].to_vec(), 8));
         let mut turned = all.clone();

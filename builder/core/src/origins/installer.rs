@@ -89,7 +89,7 @@ mod tests {
     }
 
     #[test]
-    fn a_program_for_another_machine_is_never_taken_for_this_one() {
+    fn a_program_for_another_architecture_is_never_used() {
         let folder = tempfile::tempdir().unwrap();
         elf(folder.path(), "kubexm-install", 183);
         let installers = Installers::look(&[], Some(folder.path())).unwrap();

@@ -119,6 +119,7 @@ impl Locking<'_> {
                     digest: snapshot.digest,
                     date: snapshot.date,
                     signed: snapshot.signed,
+                    trust_unsigned: snapshot.trust_unsigned,
                 });
             }
         }

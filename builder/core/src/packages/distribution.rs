@@ -181,6 +181,10 @@ impl<'a> Distribution<'a> {
         let mut repositories =
             rpm::repositories(self.profile, self.profiles, self.arch, &of).map_err(PackagesError::Key)?;
         repositories.retain(|repository| places.contains_key(&repository.name));
+        for repository in &mut repositories {
+            let trusted = repository.bases.iter().map(|base| &base.url).filter(|url| self.mirrors.trusts_unsigned(url));
+            repository.trust_unsigned = trusted.cloned().collect();
+        }
         if let Some(keyring) = &self.keyring {
             repositories.iter_mut().for_each(|repository| repository.metadata = Some(keyring.clone()));
         }

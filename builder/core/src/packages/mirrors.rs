@@ -16,6 +16,8 @@ pub struct Mirrors {
     places: BTreeMap<String, Vec<FileCandidate>>,
     /// Repositories whose places a user has named one by one: what is not there is missed. A medium need not have all of them.
     named: BTreeSet<String>,
+    /// Addresses from which unsigned rpm metadata is accepted over plain http.
+    trust_unsigned: BTreeSet<String>,
 }
 
 /// A mirror that a user has named and that cannot be.
@@ -48,9 +50,11 @@ pub enum WrongMirror {
 impl Mirrors {
     /// Where a zone leads.
     pub fn of_zone(profile: &Profile, arch: Arch, zone: &Zone) -> Self {
-        let mut places = BTreeMap::new();
+        let (mut places, mut trust_unsigned) = (BTreeMap::new(), BTreeSet::new());
         for repository in &profile.repositories {
             let own = repository.base(profile.family, arch);
+            let trusted = zone.files(&own).into_iter().filter(|place| place.trust_unsigned);
+            trust_unsigned.extend(trusted.map(|place| place.url.trim_end_matches('/').to_owned()));
             let found = medium::places(profile, arch, repository, "", zone);
             let is_own =
                 |place: &FileCandidate| place.url == own && place.identity.is_none() && place.ca_file.is_none();
@@ -58,13 +62,20 @@ impl Mirrors {
                 places.insert(repository.name.clone(), found);
             }
         }
-        Self { places, named: BTreeSet::new() }
+        Self { places, named: BTreeSet::new(), trust_unsigned }
     }
 
     /// The same with what a user names, which takes the place of the zone's: `NAME=URL` for one repository, `URL` for the host of
     /// all of them, their paths kept. Named twice, both are asked in that order. A folder of this machine will do in place of an
     /// address; where it is laid out as the vendor's media are, it is read so.
-    pub fn with(mut self, profile: &Profile, arch: Arch, said: &[String]) -> Result<Self, WrongMirror> {
+    /// `trust_unsigned`: unsigned rpm metadata is accepted from them over plain http.
+    pub fn with(
+        mut self,
+        profile: &Profile,
+        arch: Arch,
+        said: &[String],
+        trust_unsigned: bool,
+    ) -> Result<Self, WrongMirror> {
         let mut replaced: BTreeSet<&str> = BTreeSet::new();
         for text in said {
             let (name, url) = match text.split_once('=') {
@@ -86,14 +97,18 @@ impl Mirrors {
                 if replaced.insert(&repository.name) {
                     places.clear();
                 }
+                let trusted =
+                    |place: &FileCandidate| trust_unsigned.then(|| place.url.trim_end_matches('/').to_owned());
                 if name.is_some() {
                     self.named.insert(repository.name.clone());
+                    self.trust_unsigned.extend(trusted(&place));
                     places.push(place.clone());
                     continue;
                 }
                 let own = repository.base(profile.family, arch);
                 let as_pressed = medium::pressed(repository, profile.family, arch, &place, "");
                 for place in as_pressed.into_iter().chain([place.below(path(&own))]) {
+                    self.trust_unsigned.extend(trusted(&place));
                     if !places.contains(&place) {
                         places.push(place);
                     }
@@ -106,6 +121,11 @@ impl Mirrors {
     /// Of a repository.
     pub fn of(&self, name: &str) -> Vec<FileCandidate> {
         self.places.get(name).cloned().unwrap_or_default()
+    }
+
+    /// Whether unsigned rpm metadata is accepted from an address over plain http.
+    pub fn trusts_unsigned(&self, url: &str) -> bool {
+        self.trust_unsigned.contains(url.trim_end_matches('/'))
     }
 
     /// Whether the user gave a mirror for a repository by its name.
@@ -150,7 +170,7 @@ mod tests {
         let said: Vec<String> = said.iter().map(|one| (*one).to_owned()).collect();
         let zone = Zone::parse(zone).unwrap();
         let of_zone = Mirrors::of_zone(profile, Arch::Amd64, &zone);
-        of_zone.with(profile, Arch::Amd64, &said).map_err(|error| error.to_string())
+        of_zone.with(profile, Arch::Amd64, &said, false).map_err(|error| error.to_string())
     }
 
     fn urls(mirrors: &Mirrors, name: &str) -> Vec<String> {
@@ -182,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn a_zone_leads_elsewhere_with_the_authority_of_its_host_and_what_a_user_names_takes_its_place() {
+    fn a_zone_redirects_repositories_with_its_ca_and_a_users_mirror_overrides_it() {
         let zone = "name: site\nrules:\n- {match: deb.debian.org/debian, to: [\"https://lan/d\"], caFile: /ca.pem, only: true}\n";
         let by_zone = mirrors(&[], zone).unwrap();
         let main = &by_zone.of("main")[0];

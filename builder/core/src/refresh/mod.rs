@@ -199,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn candidates_of_releases_are_none() {
+    fn release_candidates_do_not_count_as_releases() {
         assert!(is_release("1.2.3") && is_release("v1.17"));
         for bad in ["1.2.3-rc.1", "nightly", "v2.0.0-beta", "2026", "../1.2"] {
             assert!(!is_release(bad), "{bad}");

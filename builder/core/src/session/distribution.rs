@@ -24,6 +24,8 @@ pub struct Query {
     pub arch: Arch,
     /// Mirrors of the user's own: `NAME=URL` or `URL`.
     pub mirrors: Vec<String>,
+    /// Unsigned rpm metadata is accepted from these mirrors over plain http.
+    pub trust_unsigned: bool,
     /// A file of certificates whose signatures the repositories must carry, in place of the vendor's.
     pub key: Option<PathBuf>,
     /// Name or file of a zone.
@@ -63,7 +65,7 @@ impl Session {
         }
         let chosen = self.zone(query.zone.as_deref(), None)?;
         let mirrors = Mirrors::of_zone(profile, query.arch, &chosen.zone)
-            .with(profile, query.arch, &query.mirrors)
+            .with(profile, query.arch, &query.mirrors, query.trust_unsigned)
             .map_err(SessionError::Mirror)?;
         let keyring = query.key.as_deref().map(keys).transpose();
         let installed = |file: &PathBuf| installed(file, profile, query.arch);
@@ -81,6 +83,11 @@ impl Session {
         notes.extend(left_out);
         let nobody = snapshots.iter().filter(|snapshot| !snapshot.signed);
         notes.extend(nobody.map(|snapshot| unsigned(profile, &snapshot.repository)));
+        let trusted = snapshots.iter().filter(|snapshot| snapshot.trust_unsigned);
+        notes.extend(trusted.map(|snapshot| {
+            let name = &snapshot.repository;
+            format!("the metadata of {name} came over plain http: anybody on the network could have replaced it")
+        }));
         Ok(Answered { profile, pool, snapshots, closure, notes })
     }
 }

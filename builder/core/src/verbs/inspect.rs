@@ -5,14 +5,15 @@ use std::path::{Path, PathBuf};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use kubexm_archive::{Bundle, Signature};
+use kubexm_spec::lock::PackageSet;
 use kubexm_spec::manifest::{Artifact, ClusterSummary, Member};
 use kubexm_spec::sources::ArtifactSources;
-use kubexm_spec::{Digest, ExitCode, Platform};
+use kubexm_spec::{ArtifactKey, Digest, ExitCode, Platform};
 use serde::Serialize;
 
 use super::signatures::{Listed, listed};
 use crate::session::SessionError;
-use crate::sources;
+use crate::{complete, sources};
 
 /// What is inside.
 #[derive(Debug, Serialize)]
@@ -38,8 +39,21 @@ pub struct Inspected<'b> {
     pub tool: &'b str,
     /// Digest of the lock.
     pub lock: Digest,
+    /// Repositories whose unsigned metadata came over plain http, by the lock.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub trust_unsigned: Vec<TrustedIndex>,
     pub artifacts: Vec<Traced<'b>>,
     pub members: &'b [Member],
+}
+
+/// The metadata of a repository that nobody signed, and that came over plain http with the user's consent.
+#[derive(Debug, Serialize)]
+pub struct TrustedIndex {
+    pub os: String,
+    pub platform: Platform,
+    pub repository: String,
+    /// Of the metadata.
+    pub digest: Digest,
 }
 
 /// An artifact and where it is from.
@@ -64,7 +78,7 @@ pub struct Places {
 }
 
 impl<'b> Inspected<'b> {
-    /// Reads no content but the places.
+    /// Reads no content but the places and, of a bundle with packages, the lock.
     pub fn of(file: &Path, bundle: &'b Bundle) -> Result<Self, SessionError> {
         let manifest = bundle.manifest();
         let sources = sources::of(bundle)?;
@@ -87,11 +101,29 @@ impl<'b> Inspected<'b> {
             format: manifest.format,
             artifacts: artifacts.map(|artifact| Traced { artifact, places: places(artifact) }).collect(),
             zone: sources.map(|sources| sources.zone),
+            trust_unsigned: trust_unsigned(bundle)?,
             tool: &manifest.tool,
             lock: manifest.lock,
             members: &manifest.members,
         })
     }
+}
+
+fn trust_unsigned(bundle: &Bundle) -> Result<Vec<TrustedIndex>, SessionError> {
+    let is_package = |artifact: &Artifact| matches!(artifact.key, ArtifactKey::Package { .. });
+    if !bundle.manifest().artifacts.iter().any(is_package) {
+        return Ok(Vec::new());
+    }
+    let lock = complete::lock(bundle)?;
+    let of = |set: PackageSet| {
+        let PackageSet { os, platform, indexes, .. } = set;
+        let trusted = indexes.into_iter().filter(|index| index.trust_unsigned);
+        trusted.map(move |index| {
+            let (repository, digest) = (index.repository, index.digest);
+            TrustedIndex { os: os.clone(), platform, repository, digest }
+        })
+    };
+    Ok(lock.packages.into_iter().flat_map(of).collect())
 }
 
 /// One signature of a bundle, by its number, from 1 on, or the id of its key.

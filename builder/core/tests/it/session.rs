@@ -16,7 +16,7 @@ fn whole(bundle: &std::path::Path) -> Bundle {
 }
 
 #[test]
-fn two_sessions_lock_and_build_at_the_same_time_and_know_nothing_of_each_other() {
+fn two_sessions_lock_and_build_at_the_same_time_without_affecting_each_other() {
     let runtime = tokio::runtime::Runtime::new().unwrap();
     let (first, second) = runtime.block_on(async { (Server::start().await, Server::start().await) });
     let one = Operator::new("one", &first, &[1; 70_000]);

@@ -159,7 +159,7 @@ fn a_lock_and_the_bundle_of_it_do_not_differ_and_another_file_does() {
 }
 
 #[test]
-fn what_can_be_found_nowhere_is_named_before_a_build() {
+fn an_artifact_that_no_source_has_is_named_before_a_build() {
     let site = Site::new("places");
     let (needed, fetching) = (site.operator.needed(), Fetching { jobs: 2, ..Fetching::default() });
     let request = zone_check::Request { fetching: &fetching, lock: None, file: None };
@@ -175,7 +175,7 @@ fn what_can_be_found_nowhere_is_named_before_a_build() {
 }
 
 #[test]
-fn what_would_go_in_and_why_needs_no_network() {
+fn a_dry_run_and_explain_need_no_network() {
     let site = Site::new("plan");
     site.server.remove(|_| true);
     let (session, needed) = (&site.operator.session, site.operator.needed());

@@ -96,7 +96,7 @@ fn a_content_that_agrees_with_the_trailer_but_not_with_the_manifest_is_damage() 
 }
 
 #[test]
-fn padding_and_tar_headers_that_agree_with_the_trailer_are_still_held_to_the_letter() {
+fn padding_and_tar_headers_are_checked_even_if_they_match_the_trailer() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("x.tar.zst");
     let contents = [("index.json".to_owned(), b"{}".to_vec()), blob(noise(30, 3))];
@@ -111,7 +111,7 @@ fn padding_and_tar_headers_that_agree_with_the_trailer_are_still_held_to_the_let
 }
 
 #[test]
-fn a_bad_first_frame_of_a_member_does_not_accuse_those_behind_it() {
+fn a_damaged_first_frame_is_not_blamed_on_later_members() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("x.tar.zst");
     let large = blob([b"\x1f\x8b".to_vec(), noise(30 << 20, 1)].concat());

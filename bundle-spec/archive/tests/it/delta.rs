@@ -61,7 +61,7 @@ fn a_delta_on_its_base_reads_as_the_full_bundle_and_merges_to_its_bytes() {
 }
 
 #[test]
-fn a_delta_without_its_base_is_refused_with_the_names_of_what_lacks() {
+fn a_delta_without_its_base_is_refused_with_the_names_of_missing_members() {
     let dir = tempfile::tempdir().unwrap();
     let [base, part] = ["base", "part"].map(|name| dir.path().join(name));
     delta(&part, &new(), &old(), &[]);

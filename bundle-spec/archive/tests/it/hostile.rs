@@ -25,7 +25,7 @@ fn honest() -> Forged {
 }
 
 #[test]
-fn an_honest_forgery_opens() {
+fn a_resealed_archive_without_changes_opens() {
     assert_eq!(exit_of(&honest()), ExitCode::Ok);
 }
 
@@ -49,7 +49,7 @@ fn sizes_that_no_file_has_are_refused_without_reserving_them() {
 }
 
 #[test]
-fn a_document_of_the_head_that_tells_a_huge_size_is_refused() {
+fn a_document_of_the_head_with_a_huge_declared_size_is_refused() {
     let dir = tempfile::tempdir().unwrap();
     let mut bytes = honest().bytes();
     // The tar header's size field of manifest.json: base-256, 2^60. Its frame then no longer matches in any way.
@@ -115,7 +115,7 @@ fn a_delta_may_leave_out_blobs_of_the_manifest_and_nothing_else() {
 }
 
 #[test]
-fn parts_of_the_format_that_are_not_built_yet_are_refused_as_such() {
+fn unsupported_parts_of_the_format_are_refused_as_such() {
     let mut recoded = honest();
     let end = recoded.layout_json.len() - 1;
     recoded.layout_json.splice(end.., b",\"recoded\":[\"index.json\"]}".iter().copied());
@@ -123,7 +123,7 @@ fn parts_of_the_format_that_are_not_built_yet_are_refused_as_such() {
 }
 
 #[test]
-fn a_trailer_that_tells_of_volumes_that_are_not_there_is_refused() {
+fn a_trailer_with_volumes_that_do_not_exist_is_refused() {
     assert_eq!(exit_of(&Forged { volumes: 3, ..honest() }), ExitCode::BundleDamaged);
     let dir = tempfile::tempdir().unwrap();
     let mut volume = 0x184D_2A5C_u32.to_le_bytes().to_vec();
@@ -150,7 +150,7 @@ fn a_seek_table_that_lies_is_refused() {
 }
 
 #[test]
-fn a_signature_room_with_anything_else_in_it_is_refused() {
+fn a_signature_slot_with_other_content_is_refused() {
     let room = |text: &[u8], pad: u8| {
         let mut room = text.to_vec();
         room.resize(16384, pad);
@@ -167,7 +167,7 @@ fn a_signature_room_with_anything_else_in_it_is_refused() {
 }
 
 #[test]
-fn other_files_are_called_no_bundle() {
+fn other_files_are_reported_as_no_bundle() {
     let dir = tempfile::tempdir().unwrap();
     let tar_zst = zstd::encode_all(&[0; 10240][..], 1).unwrap();
     for bytes in [&b"hello"[..], b"\x1f\x8b\x08\0 gzip", b"\x7fELF", &tar_zst] {

@@ -69,7 +69,7 @@ impl Read for Gate {
 }
 
 #[test]
-fn two_writers_of_one_file_are_kept_apart() {
+fn two_writers_of_one_file_exclude_each_other() {
     let dir = tempfile::tempdir().unwrap();
     let target = dir.path().join("x.tar.zst");
     let contents = [blob(Vec::new())];
@@ -111,7 +111,7 @@ impl Drop for SmallDisk {
 }
 
 #[test]
-fn a_full_disk_is_said_and_leaves_no_file() {
+fn a_full_disk_is_reported_and_leaves_no_file() {
     let disk = SmallDisk::new();
     let target = disk.0.path().join("x.tar.zst");
     let error = write_with(&target, &[blob(noise(30 << 20, 3))], 2).unwrap_err();

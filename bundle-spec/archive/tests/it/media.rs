@@ -156,7 +156,7 @@ fn a_bundle_on_a_full_disk_is_signed_in_place_and_a_signature_of_its_own_is_not_
 }
 
 #[test]
-fn two_writers_of_one_target_are_kept_apart_whatever_they_write() {
+fn two_writers_of_one_target_exclude_each_other_whatever_they_write() {
     let dir = tempfile::tempdir().unwrap();
     let whole = dir.path().join("whole.tar.zst");
     build(&whole, None).unwrap();

@@ -41,7 +41,7 @@ fn room_frame(bytes: &[u8]) -> std::ops::Range<usize> {
 }
 
 #[test]
-fn only_the_room_changes_and_the_bundle_stays_whole() {
+fn signing_changes_only_the_signature_slot() {
     let (_dir, path) = unsigned();
     let before = fs::read(&path).unwrap();
     let (id, manifest) = {
@@ -65,7 +65,7 @@ fn only_the_room_changes_and_the_bundle_stays_whole() {
 }
 
 #[test]
-fn a_room_torn_at_any_byte_loses_signatures_only_and_is_signed_anew() {
+fn a_torn_signature_slot_loses_only_signatures_and_can_be_signed_again() {
     let (dir, path) = unsigned();
     let unsigned = fs::read(&path).unwrap();
     sign(&path, &[signature(1)]).unwrap();
@@ -92,7 +92,7 @@ fn a_room_torn_at_any_byte_loses_signatures_only_and_is_signed_anew() {
 }
 
 #[test]
-fn garbage_in_the_room_is_damage_for_readers_and_room_for_signers() {
+fn garbage_in_the_signature_slot_is_damage_for_readers_and_replaced_by_signers() {
     let (_dir, path) = unsigned();
     let before = fs::read(&path).unwrap();
     let room = room_frame(&before);
@@ -121,7 +121,7 @@ fn damage_elsewhere_is_not_signed_over() {
 }
 
 #[test]
-fn a_second_signer_is_refused_while_the_first_is_at_it() {
+fn a_second_signer_is_refused_while_the_first_works() {
     let (_dir, path) = unsigned();
     let first = Signing::open(&path).unwrap();
     let refused = Signing::open(&path).unwrap_err();

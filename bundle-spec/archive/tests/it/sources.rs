@@ -41,7 +41,7 @@ fn padded(sources: &Sources, more: usize) -> Option<Input<'static>> {
 }
 
 #[test]
-fn two_places_are_one_manifest_and_without_them_one_file() {
+fn two_mirrors_give_one_manifest_and_without_sources_one_file() {
     let dir = tempfile::tempdir().unwrap();
     let at = |name: &str| dir.path().join(name);
     let one = write(&at("1.tar.zst"), padded(&sources("mirror.test"), 0), None).unwrap();
@@ -102,7 +102,7 @@ fn sources_of_another_form_name_or_size_are_refused() {
 }
 
 #[test]
-fn a_file_whose_layout_tells_sources_that_are_not_there_is_refused() {
+fn a_layout_with_sources_that_do_not_exist_is_refused() {
     for size in ["600", "0", "99999999999999999"] {
         let forged = Forged::honest(&small()).edit_layout("]}", &format!("],\"sources\":{size}}}"));
         let dir = tempfile::tempdir().unwrap();

@@ -45,7 +45,7 @@ impl Read for Trickle<'_> {
 }
 
 #[test]
-fn what_a_stream_tells_is_what_the_file_tells() {
+fn a_stream_is_reported_on_like_the_file() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("x.tar.zst");
     write_with(&path, &sample(), 2).unwrap();
@@ -118,7 +118,7 @@ fn damage_in_the_middle_of_a_stream_is_reported_with_its_member_and_the_rest_is_
 }
 
 #[test]
-fn what_is_no_bundle_and_what_lies_is_refused_as_a_stream_too() {
+fn streams_that_are_no_bundle_or_forged_are_refused() {
     let code = |bytes: &[u8]| verify_stream(Path::new("-"), bytes, 1, &|_, _| {}).unwrap_err().exit_code();
     assert_eq!(code(b""), ExitCode::NotABundle);
     assert_eq!(code(b"hello"), ExitCode::NotABundle);

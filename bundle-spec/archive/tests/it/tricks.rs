@@ -165,7 +165,7 @@ fn sizes_owners_and_modes_in_headers_that_are_not_the_manifests_are_damage() {
 }
 
 #[test]
-fn a_member_that_is_there_twice_is_refused_wherever_it_is_said() {
+fn a_duplicate_member_is_refused_in_manifest_and_archive() {
     let twice = |at: usize| {
         let mut contents = small();
         contents.insert(at, contents[at].clone());
@@ -306,7 +306,7 @@ fn a_bomb_of_gigabytes_is_refused_in_little_memory() {
 }
 
 #[test]
-fn a_manifest_that_tells_of_terabytes_reserves_none() {
+fn a_manifest_that_declares_terabytes_allocates_nothing() {
     let forged = Forged::honest(&small());
     let name = &small()[4].0;
     for size in ["1099511627776", "9223372036854775807", "18446744073709551615"] {

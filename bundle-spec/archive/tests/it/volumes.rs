@@ -136,7 +136,7 @@ fn one_file_in_place_of_volumes_leaves_none_of_them_and_nothing_of_others_is_tou
 }
 
 #[test]
-fn what_a_killed_split_has_begun_goes_with_the_next_one_unless_somebody_writes_it() {
+fn leftovers_of_a_killed_split_are_removed_by_the_next_one_unless_in_use() {
     let dir = tempfile::tempdir().unwrap();
     let target = dir.path().join("x.tar.zst");
     let begun = |name: &str| dir.path().join(name);

@@ -89,7 +89,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn versions_stand_in_the_order_of_the_manual() {
+    fn versions_are_ordered_as_in_debian_policy() {
         let rising = [
             "0~~",
             "0~",
@@ -121,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_left_out_counts_as_nought() {
+    fn missing_version_parts_count_as_zero() {
         for (one, other) in [("0:1.0", "1.0"), ("1.0-0", "1.0"), ("1.0-00", "1.0-0"), ("1.01", "1.1"), ("00:1", "1")] {
             assert_eq!(compare(one, other), Ordering::Equal, "{one} and {other}");
         }

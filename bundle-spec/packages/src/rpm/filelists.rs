@@ -105,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn paths_of_primary_are_reported_from_the_others() {
+    fn paths_in_primary_are_distinguished_from_the_others() {
         for path in ["/usr/bin/perl", "/bin/sh", "/usr/sbin/ip", "/etc/passwd", "/usr/lib/sendmail", "/opt/x/bin/y"] {
             assert!(in_primary(path), "{path}");
         }

@@ -150,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_excluded_is_held_by_every_name_that_dnf_has_for_it() {
+    fn an_exclude_holds_a_package_under_every_name_that_dnf_knows() {
         for pattern in [
             "socat",
             "soc*",
@@ -191,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn holds_are_lines_of_the_list_that_its_reader_passes_over() {
+    fn lines_with_holds_are_ignored_by_the_reader_of_installed_packages() {
         let holds =
             [Hold::Excluded("a*".to_owned()), Hold::Locked { name: "b".to_owned(), pattern: "b-0:1-1.*".to_owned() }];
         let lines: String = holds.iter().map(|hold| format!("{hold}\n")).collect();

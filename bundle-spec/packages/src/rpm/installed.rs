@@ -185,7 +185,7 @@ mod tests {
         N\tempty\t0\t1\t1\tnoarch\nF\t(none)\n";
 
     #[test]
-    fn what_rpm_said_is_read_without_keys_and_without_what_nothing_asks_for() {
+    fn output_of_rpm_is_read_without_keys_and_unused_fields() {
         let list = reduced(SAID);
         assert!(!list.contains("/usr/share") && !list.contains("rpmlib") && list.matches("libc.so.6").count() == 1);
         let read = read(&list).unwrap();

@@ -290,7 +290,7 @@ mod tests {
     }
 
     #[test]
-    fn what_no_digest_vouches_for_is_refused() {
+    fn a_package_without_a_digest_is_refused() {
         for (from, to, why) in [
             ("type=\"sha256\"", "type=\"sha\"", "package socat: its checksum is sha"),
             ("<checksum", "<xchecksum", "</checksum>"),

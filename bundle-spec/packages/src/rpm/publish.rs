@@ -318,7 +318,7 @@ mod tests {
     }
 
     #[test]
-    fn what_xml_cannot_say_is_left_out() {
+    fn characters_that_xml_cannot_hold_are_left_out() {
         assert_eq!(escaped("a\u{1}<b>&\"\u{1b}[0m\n\u{ffff}"), "a&lt;b&gt;&amp;&quot;[0m\n");
     }
 }

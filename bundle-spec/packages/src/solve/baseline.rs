@@ -123,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn what_rpms_administrator_excludes_or_locks_neither_comes_nor_is_upgraded() {
+    fn excluded_or_locked_rpms_are_neither_installed_nor_upgraded() {
         for held in ["X\tsoc*\n", "L\tsocat\tsocat-0:0.9-1.*\n"] {
             for there in ["", OLD] {
                 let list = format!("{there}{held}");
@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn an_update_of_rpms_that_was_cut_off_is_planned_as_coming_and_kernels_stand_side_by_side() {
+    fn an_interrupted_rpm_update_is_planned_again_and_kernels_are_installed_side_by_side() {
         assert_eq!(standing(&format!("{SOCAT}{OLD}")), ("comes".to_owned(), vec!["socat 1.0-1".to_owned()]));
         assert_eq!(standing(SOCAT), ("satisfied".to_owned(), vec![]));
         let newer = SOCAT.replace("1.0", "2.0");

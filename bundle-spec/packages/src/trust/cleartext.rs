@@ -110,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_joined_is_split_into_the_same() {
+    fn joined_text_and_signature_are_split_into_the_same_parts() {
         for original in ["a\n", "- a\n--\n\n\nb\n", "-----BEGIN PGP SIGNATURE-----\n"] {
             assert_eq!(text(&join(original, "SHA256", SIGNED)), Ok(original.to_owned()));
         }

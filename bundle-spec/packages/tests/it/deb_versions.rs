@@ -96,7 +96,7 @@ fn check(pairs: &[(String, String)], answers: &[String], who: &str) {
 }
 
 #[test]
-fn a_hundred_thousand_pairs_stand_as_debians_own_module_has_them() {
+fn a_hundred_thousand_pairs_are_ordered_as_by_debians_own_module() {
     let pairs = pairs(100_000);
     let input = pairs.iter().map(|(one, other)| format!("{one} {other}\n")).collect();
     let script = "while (<STDIN>) { my ($a, $b) = split; print version_compare($a, $b), \"\\n\" }";
@@ -104,7 +104,7 @@ fn a_hundred_thousand_pairs_stand_as_debians_own_module_has_them() {
 }
 
 #[test]
-fn some_of_them_stand_as_dpkg_has_them() {
+fn a_sample_of_pairs_is_ordered_as_by_dpkg() {
     let pairs = &pairs(600)[..];
     let input = pairs.iter().map(|(one, other)| format!("{one} {other}\n")).collect();
     let script = "while read -r a b; do if dpkg --compare-versions \"$a\" lt \"$b\"; then echo -1; \

@@ -2,30 +2,45 @@
 
 use std::path::PathBuf;
 
-use serde::Serialize;
+use serde_json::Value;
 
+use super::field::{Calendar, EtcdEndpoint, FieldType, Folder, Number, Quantity, section};
+use super::parse::take::none_of;
 use crate::keywords::keywords;
+use crate::yaml::{At, Mapping, ProblemKind, Shape};
 
-/// `spec.etcd`.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub struct Etcd {
-    /// Who runs it.
-    #[serde(rename = "type")]
-    pub kind: EtcdKind,
-    /// How an etcd of the user's is reached; with type `external` and no other.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub external: Option<ExternalEtcd>,
-    /// Folder of its data on the members.
-    pub data_dir: String,
-    /// Bytes that the database may have (`--quota-backend-bytes`); etcd's own default (2 GiB) when none.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub quota: Option<u64>,
-    /// etcd's own defaults where none.
-    pub snapshots: Snapshots,
-    /// Backups on the members; none without it.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub backup: Option<Backup>,
+section! {
+    /// What the API server keeps its objects in
+    ///
+    /// `spec.etcd`.
+    #[check(belongs(kind))]
+    #[hides(foreign(kind))]
+    pub struct Etcd {
+        /// Static pods of kubeadm, binaries under systemd, or one of your own
+        #[serde(rename = "type")]
+        #[yaml("type")]
+        pub kind: EtcdKind,
+        /// How an etcd of your own is reached (type external)
+        #[serde(skip_serializing_if = "Option::is_none")]
+        #[yaml("externalConfig")]
+        pub external: Option<ExternalEtcd>,
+        /// Folder of its data on the members
+        #[yaml("dataDir" as Folder, default = "/var/lib/etcd".to_owned())]
+        pub data_dir: String,
+        /// Most bytes of the database, like 8Gi; etcd's own default (2Gi) when left out
+        ///
+        /// `--quota-backend-bytes`.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        #[yaml("quota" as Option<Quantity>)]
+        pub quota: Option<u64>,
+        /// etcd's own snapshots, from which it starts
+        #[yaml("snapshots")]
+        pub snapshots: Snapshots,
+        /// Backups on the members; {} for its defaults, none when left out
+        #[serde(skip_serializing_if = "Option::is_none")]
+        #[yaml("backup")]
+        pub backup: Option<Backup>,
+    }
 }
 
 keywords! {
@@ -40,57 +55,115 @@ keywords! {
     }
 }
 
-/// `spec.etcd.externalConfig`.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub struct ExternalEtcd {
-    /// `https://10.0.0.5:2379`, one for each member.
-    pub endpoints: Vec<String>,
-    /// On the controller: the CA of the members' certificates; with `https` only.
-    pub ca_file: Option<PathBuf>,
-    /// On the controller: the API server's client certificate.
-    pub cert_file: Option<PathBuf>,
-    /// On the controller: its key.
-    pub key_file: Option<PathBuf>,
-}
-
-/// `spec.etcd.snapshots`: etcd's own, from which it starts and by which a slow member catches up.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub struct Snapshots {
-    /// Changes after which one is made (`--snapshot-count`).
-    pub count: Option<u32>,
-    /// How many are kept (`--max-snapshots`).
-    pub keep: Option<u32>,
-}
-
-/// `spec.etcd.backup`.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub struct Backup {
-    /// When: a calendar expression of systemd (systemd.time(7)).
-    pub schedule: String,
-    /// Folder on the members.
-    pub dir: String,
-    /// How many are kept.
-    pub keep: u32,
-}
-
-impl Default for Etcd {
-    fn default() -> Self {
-        Self {
-            kind: EtcdKind::default(),
-            external: None,
-            data_dir: "/var/lib/etcd".to_owned(),
-            quota: None,
-            snapshots: Snapshots::default(),
-            backup: None,
-        }
+section! {
+    /// An etcd of your own
+    ///
+    /// `spec.etcd.externalConfig`.
+    #[check(certificate(endpoints))]
+    pub struct ExternalEtcd {
+        /// Client addresses of its members, like https://10.0.0.5:2379
+        #[yaml("endpoints" as Endpoints, required)]
+        pub endpoints: Vec<String>,
+        /// On this machine: the CA of the members' certificates
+        ///
+        /// With `https` only, as the two others.
+        #[yaml("caFile")]
+        pub ca_file: Option<PathBuf>,
+        /// On this machine: the API server's client certificate
+        #[yaml("certFile")]
+        pub cert_file: Option<PathBuf>,
+        /// On this machine: its key
+        #[yaml("keyFile")]
+        pub key_file: Option<PathBuf>,
     }
 }
 
-impl Default for Backup {
-    fn default() -> Self {
-        Self { schedule: "daily".to_owned(), dir: "/var/backups/etcd".to_owned(), keep: 6 }
+section! {
+    /// etcd's own snapshots
+    ///
+    /// `spec.etcd.snapshots`: a slow member catches up by them too.
+    pub struct Snapshots {
+        /// Changes after which one is made (--snapshot-count); etcd's own default when left out
+        #[yaml("count" as Option<Number<1, 10_000_000>>)]
+        pub count: Option<u32>,
+        /// How many are kept (--max-snapshots); etcd's own default when left out
+        #[yaml("keep" as Option<Number<1, 1000>>)]
+        pub keep: Option<u32>,
+    }
+}
+
+section! {
+    /// Backups on the members
+    ///
+    /// `spec.etcd.backup`.
+    pub struct Backup {
+        /// When: a calendar expression of systemd (systemd.time(7))
+        #[yaml("schedule" as Calendar, default = "daily".to_owned())]
+        pub schedule: String,
+        /// Folder on the members
+        #[yaml("dir" as Folder, default = "/var/backups/etcd".to_owned())]
+        pub dir: String,
+        /// How many are kept
+        #[yaml("keep" as Number<1, 10_000>, default = 6)]
+        pub keep: u32,
+    }
+}
+
+/// Keys that mean nothing with a type.
+const fn foreign(kind: EtcdKind) -> &'static [&'static str] {
+    match kind {
+        EtcdKind::External => &["dataDir", "quota", "snapshots", "backup"],
+        EtcdKind::Kubeadm | EtcdKind::Kubexm => &["externalConfig"],
+    }
+}
+
+fn belongs(map: &Mapping<'_>, kind: Option<&EtcdKind>) -> Option<()> {
+    let kind = *kind?;
+    if kind != EtcdKind::External {
+        none_of(map, foreign(kind), "this is about an etcd of your own", "write type: external, or leave it out");
+        return Some(());
+    }
+    if map.get("externalConfig").is_none() {
+        let hint = "externalConfig: {endpoints: [\"https://10.0.0.5:2379\"], caFile, certFile, keyFile}";
+        map.at().fail(ProblemKind::Missing, "\"externalConfig\" is missing: the address of etcd is unknown", hint);
+    }
+    let why = "an etcd of your own is not set up by kubexm";
+    none_of(map, foreign(kind), why, "leave it out, or choose another type");
+    Some(())
+}
+
+fn certificate(map: &Mapping<'_>, endpoints: Option<&Vec<String>>) -> Option<()> {
+    let tls = endpoints.is_some_and(|all| all.iter().any(|endpoint| endpoint.starts_with("https://")));
+    let missing: Vec<&str> =
+        ["caFile", "certFile", "keyFile"].into_iter().filter(|key| map.get(key).is_none()).collect();
+    if !tls || missing.is_empty() {
+        return Some(());
+    }
+    map.at().fail(
+        ProblemKind::Missing,
+        format!("an etcd at https:// is reached with a certificate; missing: {}", missing.join(", ")),
+        "paths on the machine that installs",
+    );
+    None
+}
+
+/// At least one.
+struct Endpoints;
+
+impl FieldType for Endpoints {
+    type Value = Vec<String>;
+
+    const SHAPE: Shape = Shape::Some(&EtcdEndpoint::SHAPE);
+
+    fn read(at: &At<'_>) -> Option<Vec<String>> {
+        let all = Vec::<EtcdEndpoint>::read(at)?;
+        if all.is_empty() {
+            at.bad("at least one is wanted", "https://HOST:2379 of each member");
+        }
+        (!all.is_empty()).then_some(all)
+    }
+
+    fn show(value: &Vec<String>) -> Option<Value> {
+        Vec::<EtcdEndpoint>::show(value)
     }
 }

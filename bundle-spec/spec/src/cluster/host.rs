@@ -6,43 +6,67 @@ use std::path::PathBuf;
 
 use serde::Serialize;
 
+use super::field::{HostName, OfEachFamily, OneOrTwo, OptionalPair, Port, Subdomain, User, section};
+use super::parse::hosts::Labels;
+use super::parse::login::AnyJump;
 use crate::Arch;
+use crate::keywords::keywords;
+use crate::yaml::Shape;
 
-/// A machine.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub struct Host {
-    /// Node name, DNS-1123.
-    pub name: String,
-    /// Where SSH reaches it: IP address or DNS name.
-    pub address: String,
-    /// Further addresses of the same machine, where the file has a list.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub more_addresses: Vec<String>,
-    /// Address used inside the cluster; `address` when not given.
-    pub internal_address: Option<IpAddr>,
-    /// The address of the other family, for dual-stack.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub more_internal_addresses: Vec<IpAddr>,
-    /// SSH port.
-    pub port: u16,
-    /// SSH user; root, or one who may use sudo.
-    pub user: String,
-    /// Private key file on the controller.
-    pub private_key_path: Option<PathBuf>,
-    /// Password for SSH, when keys are not used or not enough.
-    pub password: Option<SecretSource>,
-    /// Whether keys of the operator's ssh-agent are used.
-    pub agent: bool,
-    /// Password for sudo, where it asks for one.
-    pub sudo_password: Option<SecretSource>,
-    /// Hosts that the connection goes through, the nearest first.
-    pub via: Vec<Jump>,
-    /// The declared architecture; detected when none.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub arch: Option<Arch>,
-    /// Node labels.
-    pub labels: BTreeMap<String, String>,
+/// The roles, as `roles` of a host and the keys of `spec.roleGroups` write them.
+pub(super) const ROLE_WORDS: &[&str] = &["etcd", "master", "control-plane", "worker", "loadbalancer", "registry"];
+
+section! {
+    /// A machine
+    #[elsewhere("roles" as Shape::List(&Shape::Words(ROLE_WORDS)), "What it does, beside spec.roleGroups")]
+    #[refused(
+        "password" => "passwordFrom",
+        "sudoPassword" => "sudoPasswordFrom",
+        "privateKey" => "privateKeyPath"
+    )]
+    pub struct Host {
+        /// Name of the node, a DNS name
+        #[yaml("name" as Subdomain, required)]
+        pub name: String,
+        /// Where SSH reaches it: IP address or DNS name
+        #[yaml("address" as OneOrTwo<HostName>, required)]
+        #[others(more_addresses: Vec<String>)]
+        pub address: String,
+        /// IP address used inside the cluster, or one of each family; address when left out
+        #[yaml("internalAddress" as OptionalPair<OfEachFamily<IpAddr>>)]
+        #[others(more_internal_addresses: Vec<IpAddr>)]
+        pub internal_address: Option<IpAddr>,
+        /// SSH port
+        #[yaml("port" as Port, default = 22)]
+        pub port: u16,
+        /// SSH user: root, or one who may use sudo
+        #[yaml("user" as User, default = "root".to_owned())]
+        pub user: String,
+        /// Private key file on this machine
+        #[yaml("privateKeyPath")]
+        pub private_key_path: Option<PathBuf>,
+        /// Where the SSH password comes from
+        ///
+        /// Where keys are not used, or not enough.
+        #[yaml("passwordFrom")]
+        pub password: Option<SecretSource>,
+        /// Whether keys of your ssh-agent are used
+        #[yaml("agent")]
+        pub agent: bool,
+        /// Where the password for sudo comes from
+        #[yaml("sudoPasswordFrom")]
+        pub sudo_password: Option<SecretSource>,
+        /// Hosts on the way there, the nearest first; user@host:port is short for one
+        #[yaml("via" as Vec<AnyJump>)]
+        pub via: Vec<Jump>,
+        /// Its architecture; found out when left out
+        #[serde(skip_serializing_if = "Option::is_none")]
+        #[yaml("arch")]
+        pub arch: Option<Arch>,
+        /// Labels of the node
+        #[yaml("labels" as Labels)]
+        pub labels: BTreeMap<String, String>,
+    }
 }
 
 /// Where a secret is read from when it is needed (`passwordFrom: {env: NAME}` or `{file: PATH}`). The secret itself
@@ -56,22 +80,31 @@ pub enum SecretSource {
     File(PathBuf),
 }
 
-/// A host on the way to another one (`via`): SSH is forwarded through it (RFC 4254, direct-tcpip).
-#[derive(Clone, Debug, PartialEq, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub struct Jump {
-    /// IP address or DNS name.
-    pub address: String,
-    /// SSH port.
-    pub port: u16,
-    /// SSH user; it needs no sudo there.
-    pub user: String,
-    /// Private key file on the controller; the host's own when none.
-    pub private_key_path: Option<PathBuf>,
-    /// Password for SSH.
-    pub password: Option<SecretSource>,
-    /// Whether keys of the operator's ssh-agent are used.
-    pub agent: bool,
+section! {
+    /// A host on the way to another one
+    ///
+    /// `via`: SSH is forwarded through it (RFC 4254, direct-tcpip).
+    #[refused("password" => "passwordFrom", "privateKey" => "privateKeyPath")]
+    pub struct Jump {
+        /// IP address or DNS name
+        #[yaml("address" as HostName, required)]
+        pub address: String,
+        /// SSH port
+        #[yaml("port" as Port, default = 22)]
+        pub port: u16,
+        /// SSH user; it needs no sudo there
+        #[yaml("user" as User, default = "root".to_owned())]
+        pub user: String,
+        /// Private key file on this machine; the host's own when left out
+        #[yaml("privateKeyPath")]
+        pub private_key_path: Option<PathBuf>,
+        /// Where the password comes from
+        #[yaml("passwordFrom")]
+        pub password: Option<SecretSource>,
+        /// Whether keys of your ssh-agent are used
+        #[yaml("agent")]
+        pub agent: bool,
+    }
 }
 
 /// Names of hosts by role, ranges (`node[1:3]`) already written out, `hosts[].roles` already added.
@@ -89,6 +122,35 @@ pub struct RoleGroups {
     pub load_balancer: Vec<String>,
     /// Registry hosts; the first control plane when not given.
     pub registry: Vec<String>,
+}
+
+keywords! {
+    /// A group of `spec.roleGroups`.
+    pub enum Role {
+        /// Members of etcd.
+        Etcd = "etcd",
+        /// Control planes; `control-plane` is read, too.
+        ControlPlane = "master",
+        /// Workers.
+        Worker = "worker",
+        /// Hosts of keepalived.
+        LoadBalancer = "loadbalancer",
+        /// Registry hosts.
+        Registry = "registry",
+    }
+}
+
+impl RoleGroups {
+    /// The hosts of a role.
+    pub const fn of(&self, role: Role) -> &Vec<String> {
+        match role {
+            Role::Etcd => &self.etcd,
+            Role::ControlPlane => &self.control_plane,
+            Role::Worker => &self.worker,
+            Role::LoadBalancer => &self.load_balancer,
+            Role::Registry => &self.registry,
+        }
+    }
 }
 
 impl Host {

@@ -1,59 +1,81 @@
 //! `spec.kubernetes`.
 
 use std::collections::BTreeMap;
-use std::net::{IpAddr, Ipv4Addr};
+use std::net::IpAddr;
 
-use serde::Serialize;
 use serde_json::{Map, Value};
 
+use super::field::{FieldType, Flag, Gate, KubernetesVersion, Named, Number, Subdomain, SubjectName, section};
 use super::host::SecretSource;
 use super::material::MaterialFile;
 use crate::keywords::keywords;
+use crate::yaml::{At, Shape};
 
-/// `spec.kubernetes`.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub struct Kubernetes {
-    /// What makes the cluster.
-    #[serde(rename = "type", skip_serializing_if = "is_default")]
-    pub kind: KubernetesKind,
-    /// `v1.34.4`, `v1.34` (its newest known patch), or none (the catalogue's default).
-    pub version: Option<String>,
-    /// `metadata.name` when not given.
-    pub cluster_name: String,
-    /// `cluster.local`.
-    pub dns_domain: String,
-    /// kube-proxy's mode.
-    pub proxy_mode: ProxyMode,
-    /// 110.
-    pub max_pods: u32,
-    /// Gates of every component by name.
-    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
-    pub feature_gates: BTreeMap<String, bool>,
-    /// Flags of kube-apiserver without their dashes.
-    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
-    pub api_server_args: BTreeMap<String, String>,
-    /// Flags of kube-controller-manager without their dashes.
-    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
-    pub controller_manager_args: BTreeMap<String, String>,
-    /// Flags of kube-scheduler without their dashes.
-    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
-    pub scheduler_args: BTreeMap<String, String>,
-    /// Extra names and addresses of the API server's certificate.
-    pub cert_sans: Vec<String>,
-    /// Whether a timer renews the control plane's certificates before they end.
-    #[serde(skip_serializing_if = "std::ops::Not::not")]
-    pub auto_renew_certs: bool,
-    /// A DNS cache on every node; none without it.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub nodelocaldns: Option<NodeLocalDns>,
-    /// The API server's audit log; none without it.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub audit: Option<Audit>,
-    /// Raw KubeletConfiguration fields merged over the defaults.
-    pub kubelet: Map<String, Value>,
-    /// Raw KubeProxyConfiguration fields merged over the defaults.
-    pub kube_proxy: Map<String, Value>,
+/// kubeadm gives each node a /24 of the pod network: 254 addresses.
+const MOST_PODS: u32 = 254;
+
+section! {
+    /// Kubernetes itself
+    ///
+    /// `spec.kubernetes`.
+    pub struct Kubernetes {
+        /// Made by kubeadm, or components as services of systemd
+        #[serde(rename = "type", skip_serializing_if = "is_default")]
+        #[yaml("type")]
+        pub kind: KubernetesKind,
+        /// v1.34.4, or v1.34 for its newest known patch; the catalogue's default when left out
+        #[yaml("version" as Option<KubernetesVersion>)]
+        pub version: Option<String>,
+        /// Name inside the cluster; metadata.name when left out
+        #[yaml("clusterName" as Subdomain, default = "kubernetes".to_owned())]
+        pub cluster_name: String,
+        /// DNS domain of services
+        #[yaml("dnsDomain" as Subdomain, default = "cluster.local".to_owned())]
+        pub dns_domain: String,
+        /// What kube-proxy writes its rules with
+        #[yaml("proxyMode")]
+        pub proxy_mode: ProxyMode,
+        /// Pods of a node
+        #[yaml("maxPods" as Number<1, MOST_PODS>, default = 110)]
+        pub max_pods: u32,
+        /// Feature gates of every component
+        #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+        #[yaml("featureGates" as Named<Gate, bool>)]
+        pub feature_gates: BTreeMap<String, bool>,
+        /// Further flags of kube-apiserver, without their dashes
+        #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+        #[yaml("apiServerArgs" as Named<Flag, Argument>)]
+        pub api_server_args: BTreeMap<String, String>,
+        /// Further flags of kube-controller-manager, without their dashes
+        #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+        #[yaml("controllerManagerArgs" as Named<Flag, Argument>)]
+        pub controller_manager_args: BTreeMap<String, String>,
+        /// Further flags of kube-scheduler, without their dashes
+        #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+        #[yaml("schedulerArgs" as Named<Flag, Argument>)]
+        pub scheduler_args: BTreeMap<String, String>,
+        /// Further names and addresses of the API server's certificate
+        #[yaml("certSANs" as Vec<SubjectName>)]
+        pub cert_sans: Vec<String>,
+        /// Whether a timer renews the control plane's certificates
+        #[serde(skip_serializing_if = "std::ops::Not::not")]
+        #[yaml("autoRenewCerts")]
+        pub auto_renew_certs: bool,
+        /// A DNS cache on every node; {} for its defaults, none when left out
+        #[serde(skip_serializing_if = "Option::is_none")]
+        #[yaml("nodelocaldns")]
+        pub nodelocaldns: Option<NodeLocalDns>,
+        /// The API server's audit log; {} for its defaults, none when left out
+        #[serde(skip_serializing_if = "Option::is_none")]
+        #[yaml("audit")]
+        pub audit: Option<Audit>,
+        /// Fields of KubeletConfiguration, merged over the defaults
+        #[yaml("kubelet")]
+        pub kubelet: Map<String, Value>,
+        /// Fields of KubeProxyConfiguration, merged over the defaults
+        #[yaml("kubeProxy")]
+        pub kube_proxy: Map<String, Value>,
+    }
 }
 
 fn is_default(kind: &KubernetesKind) -> bool {
@@ -82,72 +104,80 @@ keywords! {
     }
 }
 
-/// `spec.kubernetes.nodelocaldns`: a cache on every node, asked before CoreDNS.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub struct NodeLocalDns {
-    /// Link-local address that pods ask.
-    pub address: IpAddr,
-}
-
-impl Default for NodeLocalDns {
-    fn default() -> Self {
-        Self { address: IpAddr::V4(Ipv4Addr::new(169, 254, 25, 10)) }
+section! {
+    /// A DNS cache on every node
+    ///
+    /// `spec.kubernetes.nodelocaldns`: it is asked before CoreDNS.
+    pub struct NodeLocalDns {
+        /// Link-local address that pods ask
+        #[yaml("address", default = IpAddr::from([169, 254, 25, 10]))]
+        pub address: IpAddr,
     }
 }
 
-/// `spec.kubernetes.audit`.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub struct Audit {
-    /// The user's policy (audit.k8s.io/v1); when none, the default one, which leaves out noise.
-    pub policy_file: Option<MaterialFile>,
-    /// Where events are sent besides; nowhere when none.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub webhook: Option<AuditWebhook>,
-    /// Days that old logs are kept.
-    pub max_age: u32,
-    /// How many old logs are kept.
-    pub max_backups: u32,
-    /// Megabytes at which a new log is begun.
-    pub max_size: u32,
+section! {
+    /// The API server's audit log
+    ///
+    /// `spec.kubernetes.audit`.
+    pub struct Audit {
+        /// A policy of your own (audit.k8s.io/v1), beside this file; it travels in the bundle
+        ///
+        /// Without it the default one, which leaves out noise.
+        #[yaml("policyFile")]
+        pub policy_file: Option<MaterialFile>,
+        /// Where events are sent besides; nowhere when left out
+        #[serde(skip_serializing_if = "Option::is_none")]
+        #[yaml("webhook")]
+        pub webhook: Option<AuditWebhook>,
+        /// Days that old logs are kept
+        #[yaml("maxAge" as Number<1, 36500>, default = 30)]
+        pub max_age: u32,
+        /// How many old logs are kept
+        #[yaml("maxBackups" as Number<1, 10000>, default = 10)]
+        pub max_backups: u32,
+        /// Megabytes at which a new log is begun
+        #[yaml("maxSize" as Number<1, 100_000>, default = 100)]
+        pub max_size: u32,
+    }
 }
 
-/// `spec.kubernetes.audit.webhook`.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub struct AuditWebhook {
-    /// The kubeconfig that names the receiver, and logs in there.
-    #[serde(rename = "kubeconfigFrom")]
-    pub kubeconfig: SecretSource,
-}
-
-impl Default for Audit {
-    fn default() -> Self {
-        Self { policy_file: None, webhook: None, max_age: 30, max_backups: 10, max_size: 100 }
+section! {
+    /// A receiver of audit events
+    ///
+    /// `spec.kubernetes.audit.webhook`.
+    pub struct AuditWebhook {
+        /// Where the kubeconfig of the receiver is read from; it never travels in the bundle
+        ///
+        /// It names the receiver, and logs in there.
+        #[serde(rename = "kubeconfigFrom")]
+        #[yaml("kubeconfigFrom", required)]
+        pub kubeconfig: SecretSource,
     }
 }
 
 impl Kubernetes {
     /// The defaults of the format for a cluster of this name.
     pub fn named(cluster: impl Into<String>) -> Self {
-        Self {
-            kind: KubernetesKind::default(),
-            version: None,
-            cluster_name: cluster.into(),
-            dns_domain: "cluster.local".to_owned(),
-            proxy_mode: ProxyMode::default(),
-            max_pods: 110,
-            feature_gates: BTreeMap::new(),
-            api_server_args: BTreeMap::new(),
-            controller_manager_args: BTreeMap::new(),
-            scheduler_args: BTreeMap::new(),
-            cert_sans: Vec::new(),
-            auto_renew_certs: false,
-            nodelocaldns: None,
-            audit: None,
-            kubelet: Map::new(),
-            kube_proxy: Map::new(),
+        Self { cluster_name: cluster.into(), ..Self::default() }
+    }
+}
+
+/// A flag's value: a text, or a truth value as it is written.
+struct Argument;
+
+impl FieldType for Argument {
+    type Value = String;
+
+    const SHAPE: Shape = Shape::Either(&Shape::Text, &Shape::Bool);
+
+    fn read(at: &At<'_>) -> Option<String> {
+        match at.text_quiet().filter(|text| matches!(*text, "true" | "false")) {
+            Some(text) => Some(text.to_owned()),
+            None => String::read(at),
         }
+    }
+
+    fn show(value: &String) -> Option<Value> {
+        String::show(value)
     }
 }

@@ -6,6 +6,7 @@
 mod addon;
 mod bundle;
 mod etcd;
+mod field;
 mod host;
 mod kubernetes;
 mod load_balancer;
@@ -20,14 +21,15 @@ mod runtime;
 mod schema;
 mod secret;
 mod show;
+mod storage;
 mod system;
 
 use serde::Serialize;
 
-pub use self::addon::{Addon, AddonKind, AddonSource, Nfs, OpenEbs, Storage};
+pub use self::addon::{Addon, AddonKind, AddonSource};
 pub use self::bundle::{Bundle, ExtraFile, ExtraImage};
 pub use self::etcd::{Backup, Etcd, EtcdKind, ExternalEtcd, Snapshots};
-pub use self::host::{Host, Jump, RoleGroups, SecretSource};
+pub use self::host::{Host, Jump, Role, RoleGroups, SecretSource};
 pub use self::kubernetes::{Audit, AuditWebhook, Kubernetes, KubernetesKind, NodeLocalDns, ProxyMode};
 pub use self::load_balancer::{API_PORT, ExternalKind, InternalKind, LoadBalancer, LoadBalancerMode};
 pub use self::material::{MATERIAL_LIMIT, MaterialFile};
@@ -41,6 +43,7 @@ pub use self::runtime::{Runtime, RuntimeKind};
 pub use self::schema::schema;
 pub use self::secret::{AUDIT_WEBHOOK, SecretOf, SecretUse};
 pub use self::show::{Shown, document, show};
+pub use self::storage::{Nfs, OpenEbs, Storage};
 pub use self::system::{Extra, ExtraHost, Firewall, OsPackages, Script, Selinux, System};
 pub use crate::keywords::Keyword;
 pub use crate::yaml::{Problem, ProblemKind, Problems};

@@ -3,39 +3,54 @@
 use std::net::Ipv4Addr;
 
 use ipnet::{IpNet, Ipv4Net};
-use serde::Serialize;
 use serde_json::{Map, Value};
 
+use super::field::{Cidr, FieldType, Interface, OfEachFamily, section};
+use super::parse::take::none_of;
 use crate::keywords::keywords;
+use crate::yaml::{At, Mapping, Shape};
 
-const POD_CIDR: Ipv4Net = Ipv4Net::new_assert(Ipv4Addr::new(10, 233, 64, 0), 18);
-const SERVICE_CIDR: Ipv4Net = Ipv4Net::new_assert(Ipv4Addr::new(10, 233, 0, 0), 18);
+section! {
+    /// The network of pods and services
+    ///
+    /// `spec.network`.
+    #[check(plugins(plugin, multus))]
+    pub struct Network {
+        /// The main plugin; multus is the default one with multus before it
+        #[serde(skip_serializing_if = "is_default")]
+        #[yaml("plugin" as Plugin)]
+        pub plugin: NetworkPlugin,
+        /// Whether multus is before the main plugin
+        ///
+        /// Pods can have further interfaces then.
+        #[serde(skip_serializing_if = "std::ops::Not::not")]
+        #[yaml("multus")]
+        pub multus: bool,
+        /// Network of pods, or one of each family
+        ///
+        /// /8 to /24 or /48 to /64: kubeadm gives each node a /24 of IPv4, and a /64 of IPv6 (at most 65536 nodes).
+        #[yaml("podCidr" as OfEachFamily<Cidr<8, 24, 48, 64>>, default = v4_only(10, 233, 64))]
+        #[others(more_pod_cidrs: Vec<IpNet>)]
+        pub pod_cidr: IpNet,
+        /// Network of services, or one of each family
+        ///
+        /// /12 to /28 or /108 to /124: the API server takes no more than 20 bits of addresses.
+        #[yaml("serviceCidr" as OfEachFamily<Cidr<12, 28, 108, 124>>, default = v4_only(10, 233, 0))]
+        #[others(more_service_cidrs: Vec<IpNet>)]
+        pub service_cidr: IpNet,
+        /// Interface between the nodes; the one with the node's address when left out
+        #[yaml("interface" as Option<Interface>)]
+        pub interface: Option<String>,
+        /// Options of the plugin in its own words (values of its chart)
+        #[serde(skip_serializing_if = "Map::is_empty")]
+        #[yaml("options")]
+        pub options: Map<String, Value>,
+    }
+}
 
-/// `spec.network`.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub struct Network {
-    /// The main plugin.
-    #[serde(skip_serializing_if = "is_default")]
-    pub plugin: NetworkPlugin,
-    /// Whether multus is before it, so that pods can have further interfaces.
-    #[serde(skip_serializing_if = "std::ops::Not::not")]
-    pub multus: bool,
-    /// Network of pods, `10.233.64.0/18`.
-    pub pod_cidr: IpNet,
-    /// The network of the other family, for dual-stack.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub more_pod_cidrs: Vec<IpNet>,
-    /// Network of services, `10.233.0.0/18`.
-    pub service_cidr: IpNet,
-    /// The network of the other family, for dual-stack.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub more_service_cidrs: Vec<IpNet>,
-    /// Interface of the pod network; by the node's internal address when none.
-    pub interface: Option<String>,
-    /// Options of the plugin, in its own words (values of its chart).
-    #[serde(skip_serializing_if = "Map::is_empty")]
-    pub options: Map<String, Value>,
+/// A /18 of IPv4 and no other network.
+fn v4_only(a: u8, b: u8, c: u8) -> (IpNet, Vec<IpNet>) {
+    (Ipv4Net::new_assert(Ipv4Addr::new(a, b, c, 0), 18).into(), Vec::new())
 }
 
 impl Network {
@@ -77,17 +92,47 @@ keywords! {
     }
 }
 
-impl Default for Network {
-    fn default() -> Self {
-        Self {
-            plugin: NetworkPlugin::default(),
-            multus: false,
-            pod_cidr: POD_CIDR.into(),
-            more_pod_cidrs: Vec::new(),
-            service_cidr: SERVICE_CIDR.into(),
-            more_service_cidrs: Vec::new(),
-            interface: None,
-            options: Map::new(),
-        }
+/// The plugin that only is before another one; a word for the default one with it.
+const MULTUS: &str = "multus";
+
+/// A plugin, or [`MULTUS`].
+pub(super) struct Plugin;
+
+impl Plugin {
+    /// Whether the word is [`MULTUS`].
+    pub(super) fn is_multus(at: Option<&At<'_>>) -> bool {
+        at.is_some_and(|at| at.text_quiet() == Some(MULTUS))
     }
+}
+
+impl FieldType for Plugin {
+    type Value = NetworkPlugin;
+
+    const SHAPE: Shape = Shape::Words(&["flannel", "calico", "cilium", "kube-ovn", "hybridnet", "none", MULTUS]);
+
+    fn read(at: &At<'_>) -> Option<NetworkPlugin> {
+        if Self::is_multus(Some(at)) { Some(NetworkPlugin::default()) } else { NetworkPlugin::read(at) }
+    }
+
+    fn show(value: &NetworkPlugin) -> Option<Value> {
+        NetworkPlugin::show(value)
+    }
+}
+
+fn plugins(map: &Mapping<'_>, plugin: Option<&NetworkPlugin>, multus: Option<&bool>) -> Option<()> {
+    let (plugin, multus) = (*plugin?, *multus?);
+    if let Some(at) = map.get("multus").filter(|_| !multus && Plugin::is_multus(map.get("plugin").as_ref())) {
+        at.bad("plugin is multus, and this is none", "leave one of the two out");
+        return None;
+    }
+    if plugin == NetworkPlugin::None && multus {
+        let hint = "choose a main plugin, or install multus yourself as an add-on";
+        map.get("multus")?.bad("multus is before a main plugin, and there is none", hint);
+        return None;
+    }
+    if plugin == NetworkPlugin::None {
+        let why = "there is no plugin that these would be options of";
+        none_of(map, &["options"], why, "choose a plugin, or leave it out");
+    }
+    Some(())
 }

@@ -3,40 +3,58 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-use serde::Serialize;
 use serde_json::{Map, Value};
 
 use super::SecretSource;
+use super::field::{
+    FieldType, Folder, Line, Named, Port, PrivateRegistry, RegistryHost, Repository, Version, inline_in_raw, section,
+};
+use super::parse::take::none_of;
 use crate::keywords::keywords;
+use crate::names;
+use crate::yaml::{At, Mapping, ProblemKind, Shape};
 
-/// `spec.registry`.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub struct Registry {
-    /// What serves images.
-    pub kind: RegistryKind,
-    /// Its TCP port: 5443 embedded, 5000 with `registry`, 443 with `harbor`.
-    pub port: u16,
-    /// Where `registry` and `harbor` have their data; `/mnt/registry`.
-    pub data_dir: String,
-    /// `host[:port][/prefix]` that nodes pull from; a default name when none.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub private_registry: Option<String>,
-    /// How registries are logged in to, by `host[:port]`.
-    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
-    pub auths: BTreeMap<String, RegistryAuth>,
-    /// With `harbor` and no other.
-    #[serde(rename = "harborConfig", skip_serializing_if = "Option::is_none")]
-    pub harbor: Option<Harbor>,
-    /// Whether the registry's certificate is not checked, or plain HTTP is used.
-    #[serde(skip_serializing_if = "std::ops::Not::not")]
-    pub insecure: bool,
-    /// On the controller: the CA of the registry's certificate.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub ca_file: Option<PathBuf>,
-    /// One folder that all images are put into, instead of one by upstream host.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub namespace_override: Option<String>,
+section! {
+    /// Where images come from inside the gap
+    ///
+    /// `spec.registry`.
+    #[check(belongs(kind, port))]
+    #[hides(foreign(kind))]
+    pub struct Registry {
+        /// kubexm-install itself, the distribution registry, Harbor, your own, or none (imported on every node)
+        #[yaml("type")]
+        pub kind: RegistryKind,
+        /// Its TCP port: 5443 embedded, 5000 registry, 443 harbor
+        #[yaml("port" as Port, default = RegistryKind::default().default_port())]
+        pub port: u16,
+        /// Folder of its data (registry, harbor)
+        #[yaml("dataDir" as Folder, default = "/mnt/registry".to_owned())]
+        pub data_dir: String,
+        /// host[:port][/prefix] that nodes pull from; a default name when left out
+        #[serde(skip_serializing_if = "Option::is_none")]
+        #[yaml("privateRegistry" as Option<PrivateRegistry>)]
+        pub private_registry: Option<String>,
+        /// How registries are logged in to, by host[:port]
+        #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+        #[yaml("auths" as Named<RegistryHost, RegistryAuth>)]
+        pub auths: BTreeMap<String, RegistryAuth>,
+        /// With type harbor
+        #[serde(rename = "harborConfig", skip_serializing_if = "Option::is_none")]
+        #[yaml("harborConfig")]
+        pub harbor: Option<Harbor>,
+        /// Whether the registry's certificate is not checked, or plain HTTP is used (external)
+        #[serde(skip_serializing_if = "std::ops::Not::not")]
+        #[yaml("insecure")]
+        pub insecure: bool,
+        /// On this machine: the CA of the registry's certificate (external)
+        #[serde(skip_serializing_if = "Option::is_none")]
+        #[yaml("caFile")]
+        pub ca_file: Option<PathBuf>,
+        /// One folder for all images, instead of one for each upstream host
+        #[serde(skip_serializing_if = "Option::is_none")]
+        #[yaml("namespaceOverride" as Option<Repository>)]
+        pub namespace_override: Option<String>,
+    }
 }
 
 keywords! {
@@ -55,28 +73,99 @@ keywords! {
     }
 }
 
-/// How one registry is logged in to.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub struct RegistryAuth {
-    /// Who.
-    pub username: String,
-    /// With what.
-    pub password: SecretSource,
+section! {
+    /// How one registry is logged in to
+    #[refused("password" => "passwordFrom")]
+    pub struct RegistryAuth {
+        /// Who
+        #[yaml("username" as Line, required)]
+        pub username: String,
+        /// Where the password comes from
+        #[yaml("passwordFrom", required)]
+        pub password: SecretSource,
+    }
 }
 
-/// `spec.registry.harborConfig`.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub struct Harbor {
-    /// Without `v`; the catalogue's default when none.
-    pub version: Option<String>,
-    /// Password of `admin`; one is made where none is given.
-    pub admin_password: Option<SecretSource>,
-    /// Password of Harbor's database; one is made where none is given.
-    pub database_password: Option<SecretSource>,
-    /// Fields of harbor.yml, merged over the defaults.
-    pub config: Map<String, Value>,
+section! {
+    /// Harbor
+    ///
+    /// `spec.registry.harborConfig`.
+    #[refused("adminPassword" => "adminPasswordFrom", "databasePassword" => "databasePasswordFrom")]
+    pub struct Harbor {
+        /// Exact version; the catalogue's default when left out
+        ///
+        /// Without `v`.
+        #[yaml("version" as Option<Version>)]
+        pub version: Option<String>,
+        /// Password of admin; one is made when left out
+        #[yaml("adminPasswordFrom")]
+        pub admin_password: Option<SecretSource>,
+        /// Password of its database; one is made when left out
+        #[yaml("databasePasswordFrom")]
+        pub database_password: Option<SecretSource>,
+        /// Fields of harbor.yml, merged over the defaults; no passwords
+        #[yaml("config" as HarborConfig)]
+        pub config: Map<String, Value>,
+    }
+}
+
+/// Fields of harbor.yml.
+struct HarborConfig;
+
+impl FieldType for HarborConfig {
+    type Value = Map<String, Value>;
+
+    const SHAPE: Shape = Shape::Raw;
+
+    fn read(at: &At<'_>) -> Option<Map<String, Value>> {
+        inline_in_raw(at, "use adminPasswordFrom or databasePasswordFrom");
+        Map::read(at)
+    }
+
+    fn show(value: &Map<String, Value>) -> Option<Value> {
+        Map::show(value)
+    }
+}
+
+/// Keys that mean nothing with a type.
+const fn foreign(kind: RegistryKind) -> &'static [&'static str] {
+    match kind {
+        RegistryKind::Embedded => &["dataDir", "harborConfig", "insecure", "caFile"],
+        RegistryKind::Registry => &["harborConfig", "insecure", "caFile"],
+        RegistryKind::Harbor => &["insecure", "caFile"],
+        RegistryKind::External => &["port", "dataDir", "harborConfig"],
+        RegistryKind::None => {
+            &["port", "dataDir", "privateRegistry", "harborConfig", "insecure", "caFile", "namespaceOverride"]
+        }
+    }
+}
+
+/// Each type has keys that mean nothing with another, and keys that it needs.
+fn belongs(map: &Mapping<'_>, kind: Option<&RegistryKind>, port: Option<&u16>) -> Option<()> {
+    let kind = *kind?;
+    if kind.has_data()
+        && port == Some(&names::DEPOT_PORT)
+        && let Some(at) = map.get("port")
+    {
+        at.bad(
+            format!("port {} is the depot's, which is beside this registry", names::DEPOT_PORT),
+            format!("choose another one; it is {} when left out", kind.default_port()),
+        );
+    }
+    none_of(map, foreign(kind), "the registry of this type has none", "leave it out");
+    if kind == RegistryKind::External && map.get("privateRegistry").is_none() {
+        map.at().fail(
+            ProblemKind::Missing,
+            "\"privateRegistry\" is missing: the address of your registry is unknown",
+            "privateRegistry: registry.example.com:5000",
+        );
+    }
+    if let (Some(at), Some(_)) = (map.get("insecure"), map.get("caFile"))
+        && at.text_quiet() == Some("true")
+    {
+        at.bad("a certificate that is not checked needs no CA", "leave one of the two out");
+    }
+    Some(())
 }
 
 impl RegistryKind {
@@ -85,7 +174,7 @@ impl RegistryKind {
         match self {
             Self::Registry => 5000,
             Self::Harbor => 443,
-            Self::Embedded | Self::External | Self::None => crate::names::DEPOT_PORT,
+            Self::Embedded | Self::External | Self::None => names::DEPOT_PORT,
         }
     }
 
@@ -98,30 +187,14 @@ impl RegistryKind {
 impl Registry {
     /// The defaults of a type.
     pub fn of(kind: RegistryKind) -> Self {
-        Self {
-            kind,
-            port: kind.default_port(),
-            data_dir: "/mnt/registry".to_owned(),
-            private_registry: None,
-            auths: BTreeMap::new(),
-            harbor: None,
-            insecure: false,
-            ca_file: None,
-            namespace_override: None,
-        }
+        Self { kind, port: kind.default_port(), ..Self::default() }
     }
 
     /// TCP port of the depot, which serves blobs and files beside every registry that is not itself the embedded one.
     pub const fn depot_port(&self) -> u16 {
         match self.kind {
-            RegistryKind::Registry | RegistryKind::Harbor | RegistryKind::External => crate::names::DEPOT_PORT,
+            RegistryKind::Registry | RegistryKind::Harbor | RegistryKind::External => names::DEPOT_PORT,
             RegistryKind::Embedded | RegistryKind::None => self.port,
         }
-    }
-}
-
-impl Default for Registry {
-    fn default() -> Self {
-        Self::of(RegistryKind::default())
     }
 }

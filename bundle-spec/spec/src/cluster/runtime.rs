@@ -1,25 +1,33 @@
 //! `spec.runtime`.
 
-use serde::Serialize;
 use serde_json::{Map, Value};
 
+use super::field::{Folder, Version, section};
 use crate::keywords::keywords;
 
-/// `spec.runtime`.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub struct Runtime {
-    /// What runs containers.
-    #[serde(rename = "type", skip_serializing_if = "is_default")]
-    pub kind: RuntimeKind,
-    /// Without `v`; the catalogue's default when none.
-    pub version: Option<String>,
-    /// Folder of images and containers; the runtime's own when none.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub data_dir: Option<String>,
-    /// Fields of the runtime's own configuration, merged over the defaults.
-    #[serde(skip_serializing_if = "Map::is_empty")]
-    pub extra_config: Map<String, Value>,
+section! {
+    /// What runs containers
+    ///
+    /// `spec.runtime`.
+    pub struct Runtime {
+        /// Which one; docker comes with cri-dockerd
+        #[serde(rename = "type", skip_serializing_if = "is_default")]
+        #[yaml("type")]
+        pub kind: RuntimeKind,
+        /// Exact version; the newest that suits the Kubernetes version when left out
+        ///
+        /// Without `v`.
+        #[yaml("version" as Option<Version>)]
+        pub version: Option<String>,
+        /// Folder of images and containers; the runtime's own when left out
+        #[serde(skip_serializing_if = "Option::is_none")]
+        #[yaml("dataDir" as Option<Folder>)]
+        pub data_dir: Option<String>,
+        /// Fields of the runtime's own configuration, merged over the defaults
+        #[serde(skip_serializing_if = "Map::is_empty")]
+        #[yaml("extraConfig")]
+        pub extra_config: Map<String, Value>,
+    }
 }
 
 fn is_default(kind: &RuntimeKind) -> bool {

@@ -60,6 +60,10 @@ pub struct PackageIndex {
     pub date: Option<i64>,
     /// A key of the distribution has signed it, or what lists it.
     pub signed: bool,
+    /// Nobody has signed it and it came over plain http, with the user's consent: anybody on that network could have chosen the
+    /// packages.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub trust_unsigned: bool,
 }
 
 /// Which nodes need a package.

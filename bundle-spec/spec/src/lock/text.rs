@@ -282,6 +282,7 @@ mod tests {
                 digest: Digest::of("index"),
                 date: Some(7),
                 signed: true,
+                trust_unsigned: false,
             }],
             date: 7,
             because: [("chrony", "wanted by chrony"), ("libc6", "chrony Depends libc6 (>= 2.36)")]

@@ -86,6 +86,11 @@ impl Object {
         self.fields.iter().map(|field| field.name)
     }
 
+    /// Its keys where a secret would stand.
+    pub fn refused(&self) -> impl Iterator<Item = &'static str> {
+        self.fields.iter().filter(|field| matches!(field.shape, Shape::Refused)).map(|field| field.name)
+    }
+
     /// The documentation of a key.
     pub fn field(&self, name: &str) -> Option<&'static Field> {
         self.fields.iter().find(|field| field.name == name)

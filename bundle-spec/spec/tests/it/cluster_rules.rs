@@ -160,6 +160,11 @@ const WRONG: &[(&str, &str, &str)] = &[
         "spec.registry.auths.r.example.com",
         "\"passwordFrom\" is missing",
     ),
+    (
+        "  registry: {auths: {r.example.com: {username: me, password: }}}\n",
+        "spec.registry.auths.r.example.com",
+        "\"passwordFrom\" is missing",
+    ),
     ("  addons: [{name: a, type: helm}]\n", "spec.addons[0]", "\"source\" is missing"),
     ("  addons: [{name: a, type: helm, source: {}}]\n", "spec.addons[0].source", "does not state its source"),
     (
@@ -211,7 +216,7 @@ const WRONG: &[(&str, &str, &str)] = &[
 ];
 
 #[test]
-fn what_parts_say_of_each_other_is_reported_once_with_its_place() {
+fn contradictions_between_sections_are_reported_once_with_their_path() {
     for (spec, path, said) in WRONG {
         let problems = refused(&spec.replace("HOSTS", HOSTS));
         assert_eq!(problems.exit_code(), ExitCode::Config, "{spec}{problems}");
@@ -255,7 +260,49 @@ fn secrets_are_refused_wherever_a_bundle_would_carry_them_and_never_shown() {
 }
 
 #[test]
-fn a_query_that_lets_nobody_in_may_stand_in_an_address() {
+fn a_script_names_the_hosts_that_it_runs_on_by_role_and_by_name() {
+    let scripts = |scripts: &str| {
+        let hosts =
+            "  hosts: [{name: a, address: 10.0.0.1}, {name: b, address: 10.0.0.2}, {name: c, address: 10.0.0.3}]\n";
+        format!("{hosts}  roleGroups: {{master: [a], worker: [b, c]}}\n  system:\n    preInstall:\n{scripts}")
+    };
+    let runs_on = |script: &str| {
+        let cluster = cluster(&scripts(&format!("    - {{name: x, bash: \"true\"{script}}}\n")));
+        let chosen =
+            cluster.hosts.iter().filter(|host| cluster.system.pre_install[0].runs_on(&cluster.role_groups, &host.name));
+        chosen.map(|host| host.name.clone()).collect::<Vec<_>>().join(" ")
+    };
+    assert_eq!(runs_on(""), "a b c");
+    assert_eq!(runs_on(", roles: [], hosts: []"), "a b c");
+    assert_eq!(runs_on(", roles: [control-plane]"), "a");
+    assert_eq!(runs_on(", roles: [master], hosts: [c]"), "a c");
+    // etcd of kubeadm, and the registry that nobody named.
+    assert_eq!(runs_on(", roles: [etcd, registry]"), "a");
+    assert_eq!(runs_on(", roles: [loadbalancer]"), "");
+
+    let problems = refused(&scripts(
+        "    - {name: x, bash: \"true\", roles: [worker, wroker]}\n    - {name: y, bash: \"true\", hosts: [b, d]}\n",
+    ));
+    let text = problems.to_string();
+    assert_eq!(problems.0.len(), 2, "{text}");
+    for part in ["spec.system.preInstall[0].roles[1]", "wroker", "spec.system.preInstall[1].hosts[1]", "no host \"d\""]
+    {
+        assert!(text.contains(part), "{part}: {text}");
+    }
+    let places: Vec<_> = problems.0.iter().map(|problem| (problem.line, problem.column > 1)).collect();
+    assert_eq!(places, [(9, true), (10, true)], "{text}");
+}
+
+#[test]
+fn a_script_that_selects_no_hosts_is_the_same_document_as_before_there_was_a_selection() {
+    let cluster = cluster("  system: {postInstall: [{name: x, bash: \"true\"}]}\n");
+    let script = serde_json::to_value(&cluster.system.post_install[0]).unwrap();
+    let fields: Vec<&String> = script.as_object().unwrap().keys().collect();
+    assert_eq!(fields, ["bash", "materials", "name", "timeout"]);
+}
+
+#[test]
+fn a_query_without_credentials_is_allowed_in_an_address() {
     for query in ["raw=true", "version=1.2&os=linux", "monkey=1", "x"] {
         let url = format!("https://a.test/f?{query}");
         let hex = "ab".repeat(32);

@@ -152,7 +152,7 @@ const NOT_BUILT: &[(&str, &str)] = &[
 ];
 
 #[test]
-fn what_no_recipe_installs_is_read_and_told_apart_from_mistakes() {
+fn unsupported_settings_are_read_and_distinguished_from_mistakes() {
     for (spec, paths) in NOT_BUILT {
         let cluster = parse(&file(spec)).unwrap_or_else(|problems| panic!("{spec}{problems}"));
         let found: Vec<String> = check(&cluster).into_iter().map(|unsupported| unsupported.path).collect();

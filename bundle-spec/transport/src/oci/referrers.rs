@@ -51,7 +51,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_next_page_is_found_in_a_link_and_leads_nowhere_but_to_the_same_list() {
+    fn the_next_page_in_a_link_header_must_belong_to_the_same_list() {
         let page = Url::parse("https://r.test:5000/v2/a/b/referrers/sha256:00?n=2").unwrap();
         let next = |link: &str| next_page(&page, link).map(|url| url.to_string());
         let at = |query: &str| Some(format!("https://r.test:5000/v2/a/b/referrers/sha256:00?{query}"));

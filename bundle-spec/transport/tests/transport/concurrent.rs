@@ -35,7 +35,7 @@ async fn many_fetchers_of_one_blob_make_one_download() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_fetch_that_is_cancelled_lets_the_next_go_on() {
+async fn a_cancelled_fetch_releases_the_next_one() {
     let body = bytes(6, 4 << 20);
     let good = body.clone();
     let server = Server::start(move |request| {

@@ -32,7 +32,7 @@ impl Drop for Tmpfs {
 }
 
 #[tokio::test]
-async fn a_full_disk_says_where_and_how_much_and_the_fetch_goes_on_when_there_is_room() {
+async fn a_full_disk_is_reported_with_place_and_size_and_the_fetch_resumes_later() {
     let disk = Tmpfs::mount("size=4m");
     let store = Store::open(disk.path().join("store")).unwrap();
     let body = bytes(7, 6 << 20);

@@ -299,7 +299,7 @@ async fn when_all_fail_each_is_named_with_its_own_reason() {
 }
 
 #[tokio::test]
-async fn without_a_digest_only_an_entity_tag_lets_it_go_on() {
+async fn without_a_digest_a_transfer_is_resumed_only_with_an_etag() {
     for (tag, resumed) in [(Some("\"t\""), true), (Some("W/\"t\""), false), (None, false)] {
         let body = body();
         let good = body.clone();
@@ -338,7 +338,7 @@ async fn what_the_store_has_is_not_asked_for_and_a_cut_blob_is_fetched_anew() {
 }
 
 #[tokio::test]
-async fn small_bodies_have_a_limit_and_heads_tell_size_and_tag() {
+async fn small_bodies_have_a_limit_and_head_requests_return_size_and_etag() {
     let server = Server::start(|request| file(request, b"0123456789", TAG)).await;
     let candidate = plain(server.url("f"));
     let client = client();

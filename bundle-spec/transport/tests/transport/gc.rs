@@ -28,7 +28,7 @@ fn limits(days: Option<u32>, size: Option<u64>) -> Limits {
 }
 
 #[test]
-fn what_was_not_used_for_long_goes_and_looking_at_a_blob_is_using_it() {
+fn gc_removes_blobs_that_were_not_read_for_long() {
     let (_dir, store) = store();
     let (old, looked_at, young) = (put(&store, 1, 1000, 40), put(&store, 2, 1000, 40), put(&store, 3, 1000, 5));
     // As a build does, which is over when garbage is collected.
@@ -80,7 +80,7 @@ fn a_lease_of_a_program_that_was_killed_holds_nothing() {
 }
 
 #[test]
-fn unfinished_files_go_when_they_are_old_and_nobody_writes_them() {
+fn gc_removes_old_partial_files_that_nobody_writes() {
     let (_dir, store) = store();
     for key in ["old", "busy", "young"] {
         store.partial(key).unwrap().write(b"half", None).unwrap();
@@ -95,7 +95,7 @@ fn unfinished_files_go_when_they_are_old_and_nobody_writes_them() {
 }
 
 #[test]
-fn damaged_blobs_are_removed_and_whole_ones_and_strangers_stay() {
+fn gc_removes_damaged_blobs_and_keeps_whole_ones_and_foreign_files() {
     let (_dir, store) = store();
     let whole = put(&store, 1, 100_000, 40);
     let flipped = put(&store, 2, 100_000, 0);

@@ -112,7 +112,7 @@ fn subscription(dir: &Path, of: &Authority) -> Identity {
 }
 
 #[tokio::test]
-async fn who_has_the_certificate_is_served_and_nobody_else() {
+async fn only_clients_with_the_certificate_are_served() {
     let dir = tempfile::tempdir().unwrap();
     let (own, clients, others) = (Authority::new("own"), Authority::new("vendor"), Authority::new("other"));
     let ca = dir.path().join("ca.pem");
@@ -136,7 +136,7 @@ async fn who_has_the_certificate_is_served_and_nobody_else() {
 }
 
 #[tokio::test]
-async fn no_other_host_is_shown_it_not_even_by_a_redirect() {
+async fn the_client_certificate_is_not_sent_to_other_hosts_even_after_a_redirect() {
     let dir = tempfile::tempdir().unwrap();
     let (own, clients) = (Authority::new("own"), Authority::new("vendor"));
     let ca = dir.path().join("ca.pem");
@@ -182,7 +182,7 @@ async fn files_that_are_no_certificate_or_no_key_are_reported_by_name_and_never_
 }
 
 #[tokio::test]
-async fn over_plain_http_nobody_is_shown_anything() {
+async fn the_client_certificate_is_not_used_over_plain_http() {
     let dir = tempfile::tempdir().unwrap();
     let identity = Some(subscription(dir.path(), &Authority::new("vendor")));
     let at = FileCandidate { identity, plain_http_allowed: true, ..FileCandidate::new("http://127.0.0.1:9/x") };

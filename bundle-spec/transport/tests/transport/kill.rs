@@ -33,7 +33,7 @@ async fn child(arguments: &str) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_fetch_killed_at_random_moments_goes_on_and_leaves_only_whole_blobs() {
+async fn a_fetch_killed_at_random_moments_resumes_and_leaves_only_complete_blobs() {
     if let Ok(arguments) = std::env::var(CHILD) {
         return child(&arguments).await;
     }
@@ -48,7 +48,7 @@ async fn a_fetch_killed_at_random_moments_goes_on_and_leaves_only_whole_blobs() 
     let store = Store::open(dir.path().join("store")).unwrap();
     let start = || {
         Command::new(std::env::current_exe().unwrap())
-            .args(["--exact", "kill::a_fetch_killed_at_random_moments_goes_on_and_leaves_only_whole_blobs"])
+            .args(["--exact", "kill::a_fetch_killed_at_random_moments_resumes_and_leaves_only_complete_blobs"])
             .env(CHILD, format!("{} {}", store.root().display(), server.url("")))
             .stdout(Stdio::null())
             .stderr(Stdio::null())

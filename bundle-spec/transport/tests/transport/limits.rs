@@ -56,7 +56,7 @@ async fn many_small_files_run_at_once_where_few_large_ones_would() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn one_transfer_that_is_told_to_wait_makes_the_others_of_its_host_wait_too() {
+async fn a_retry_after_of_one_transfer_delays_the_others_of_its_host() {
     let server = Server::start(|request| match request.number {
         0 => Reply::new(503, "").header("retry-after", "1"),
         _ => file(request, &bytes(7, 1000), "\"t\""),

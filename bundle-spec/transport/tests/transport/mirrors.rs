@@ -10,7 +10,7 @@ use crate::support::{bytes, client, options, plain, provider, quiet, store, want
 const SIZE: usize = 3 << 20;
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_next_mirror_goes_on_at_the_byte_where_one_broke_off() {
+async fn the_next_mirror_resumes_at_the_byte_where_one_stopped() {
     // In the middle of a chunk, at its ends, and at the ends of the file.
     for (at, how) in
         [0, 1, 4095, 65_536, 1_234_567, SIZE - 1].into_iter().flat_map(|at| [(at, How::Cut(at)), (at, How::Reset(at))])

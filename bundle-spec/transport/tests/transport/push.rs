@@ -92,7 +92,7 @@ async fn an_upload_that_breaks_in_a_chunk_is_asked_how_far_it_came_and_resumed()
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_upload_that_the_registry_has_forgotten_begins_again() {
+async fn an_upload_that_the_registry_has_forgotten_restarts() {
     let registry = FakeRegistry::start(|seen, number| match (seen.method.as_str(), number) {
         ("PATCH", 1) => Fault::Forget,
         _ => Fault::None,
@@ -178,7 +178,7 @@ async fn a_registry_that_wants_huge_chunks_gets_no_more_than_is_held_in_memory()
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_registry_that_forgets_every_upload_is_given_up_and_not_sent_to_for_ever() {
+async fn a_registry_that_forgets_every_upload_is_given_up() {
     let registry = FakeRegistry::start(|seen, number| match seen.method.as_str() {
         // The first chunk of each session arrives, the second never does.
         "PATCH" if number % 2 == 1 => Fault::Forget,

@@ -74,7 +74,7 @@ async fn a_file_may_be_read_and_dropped_where_nothing_may_block() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_file_without_an_entity_tag_is_held_by_its_date() {
+async fn a_file_without_an_etag_is_identified_by_its_date() {
     provider();
     let body = bytes(3, 1 << 20);
     let server = Server::start(move |request| {

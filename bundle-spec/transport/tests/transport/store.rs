@@ -57,7 +57,7 @@ fn a_damaged_blob_is_found_and_removed() {
 }
 
 #[test]
-fn a_partial_goes_on_where_it_was_left_and_becomes_the_blob() {
+fn a_partial_file_is_resumed_and_becomes_the_blob() {
     let (_dir, store) = store();
     let body = bytes(4, 50_000);
     let digest = Digest::of(&body);

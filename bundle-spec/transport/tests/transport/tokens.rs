@@ -90,7 +90,7 @@ async fn a_token_that_runs_out_in_the_middle_is_asked_for_again() {
 }
 
 #[tokio::test]
-async fn a_failed_login_is_denied_and_not_taken_for_an_anonymous_one() {
+async fn a_failed_login_is_denied_and_not_treated_as_anonymous() {
     let maker = Maker::new();
     let manifest = image(&maker);
     let server = Server::start(registry(&maker, manifest)).await;
@@ -150,7 +150,7 @@ async fn an_identity_token_where_names_are_wanted_is_denied_and_never_reported()
 
 /// What a registry says in `Retry-After` about a manifest is waited for, but not longer than our own limit.
 #[tokio::test]
-async fn a_registry_that_wants_rest_gets_it_up_to_a_limit() {
+async fn a_retry_after_of_a_registry_is_kept_up_to_a_limit() {
     let maker = Maker::new();
     let manifest = maker.manifest(MANIFEST, "amd64", &[maker.layer(1, 100)]);
     let (bytes, root) = (std::fs::read(maker.blob_path(&manifest.digest)).unwrap(), maker.path().join("blobs/sha256"));

@@ -102,7 +102,7 @@ async fn a_silent_mirror_is_left_after_one_try_where_there_is_another_place() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn who_wants_a_day_is_asked_once_more_after_the_longest_wait_and_then_left_alone() {
+async fn an_origin_with_a_retry_after_of_a_day_is_tried_once_more_after_the_longest_wait() {
     let server = Server::start(|_| Reply::new(503, "").header("retry-after", "86400")).await;
     let (client, reported) = watched(short());
     let (_dir, store) = store();
@@ -120,7 +120,7 @@ async fn who_wants_a_day_is_asked_once_more_after_the_longest_wait_and_then_left
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn who_wants_more_than_a_wait_and_is_well_after_it_serves() {
+async fn an_origin_with_a_long_retry_after_serves_if_it_recovers_within_the_longest_wait() {
     let body = bytes(4, 10_000);
     let served = body.clone();
     let server = Server::start(move |request| match request.number {
@@ -136,7 +136,7 @@ async fn who_wants_more_than_a_wait_and_is_well_after_it_serves() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn where_another_place_has_it_nobody_waits_for_who_wants_a_day() {
+async fn a_retry_after_of_a_day_is_not_waited_for_if_another_mirror_serves() {
     let busy = Server::start(|_| Reply::new(503, "").header("retry-after", "86400")).await;
     let good = Server::start(|request| {
         file(request, &bytes(request.path.trim_start_matches('/').parse().unwrap(), 10_000), "\"t\"")
@@ -182,7 +182,7 @@ async fn a_body_that_stops_coming_is_reported_and_resumed() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn of_many_that_wait_for_one_host_it_is_reported_once_a_while() {
+async fn many_waiters_for_one_host_report_only_once_in_a_while() {
     let (address, _taken) = silent();
     let (client, reported) = watched(HttpOptions { notice_after: Duration::from_millis(250), ..short() });
     let (_dir, store) = store();

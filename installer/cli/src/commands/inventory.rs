@@ -2,14 +2,10 @@
 
 use std::path::PathBuf;
 
-use kubexm_archive::Bundle;
-use kubexm_session::SessionError;
-use kubexm_spec::event::EventKind;
-use kubexm_spec::inventory::Inventory;
-use kubexm_spec::manifest::Member;
+use kubexm_session::inventory;
 use kubexm_terminal::{Display, Failure};
 
-use crate::terminal::output;
+use crate::terminal::{Shown, output};
 
 /// List the blobs that this side has already, for a smaller bundle next time
 ///
@@ -35,25 +31,10 @@ pub struct Args {
 }
 
 pub fn run(args: &Args, display: &Display) -> Result<(), Failure> {
-    let threads = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
-    let progress = |done, total| {
-        display.emit(EventKind::Progress { what: "verify".into(), done, total: Some(total), unit: "bytes".into() });
-    };
     if let Some(path) = &args.output {
         kubexm_files::check(path, &output::INVENTORY, args.force)?;
     }
-    let mut blobs = Vec::new();
-    for path in &args.bundles {
-        let bundle = Bundle::open(path).map_err(SessionError::from)?;
-        kubexm_archive::verify(&bundle, threads, &progress)
-            .map_err(|report| Failure::from_error(report.exit_code(), &report))?;
-        let left_out: std::collections::HashSet<&str> = bundle.left_out().map(|member| member.name.as_str()).collect();
-        let here = |member: &&Member| {
-            member.name.starts_with(kubexm_archive::members::BLOBS) && !left_out.contains(member.name.as_str())
-        };
-        blobs.extend(bundle.manifest().members.iter().filter(here).map(|member| member.sha256));
-    }
-    let text = Inventory::of_blobs(blobs).to_json();
+    let text = inventory(&args.bundles, &Shown(display))?.to_json();
     match &args.output {
         Some(path) => {
             let stdout = |content: &[u8]| {

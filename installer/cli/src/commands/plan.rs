@@ -69,10 +69,15 @@ pub fn run(args: &Args, display: &Display) -> Result<(), Failure> {
         Planned::Create => Recipe::Create,
         Planned::AddNode => Recipe::AddNode(&[]),
     };
-    let plan = shell.wait(async {
+    let (plan, drift) = shell.wait(async {
         let observed = session.observe("plan", opened, &access, &hosts, Unreachable::Refused("")).await?;
-        Ok(observed.plan(recipe).await?.check().await?.leave().await)
+        let checked = observed.plan(recipe).await?.check().await?;
+        let drift = checked.drift().await;
+        Ok((checked.leave().await, drift))
     })?;
+    if let Some(drift) = &drift {
+        summary::differences(plan.plan(), drift).lines().for_each(|line| note(shell.events(), line));
+    }
     give(args, &plan, display, shell.events())
 }
 

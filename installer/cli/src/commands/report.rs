@@ -1,7 +1,5 @@
 //! `kubexm-install report`.
 
-use kubexm_engine::{RunId, run};
-use kubexm_session::{ClusterHome, SessionError};
 use kubexm_spec::ExitCode;
 use kubexm_terminal::{Display, Failure, Mode};
 
@@ -29,44 +27,12 @@ pub struct Args {
 }
 
 pub fn run(args: &Args, display: &Display) -> Result<(), Failure> {
-    let home = home()?;
-    let clusters = match &args.cluster {
-        Some(name) => vec![home.cluster(name)],
-        None => home.clusters()?,
+    let report = home()?.run_report(args.cluster.as_deref(), args.run.as_deref())?;
+    let text = match display.mode() {
+        Mode::Json => serde_json::to_string(&report.status()?)
+            .map_err(|error| Failure::new(ExitCode::Internal, format!("the report cannot be written: {error}")))?,
+        Mode::Terminal | Mode::Plain => report.text()?,
     };
-    let (cluster, id) = find(&clusters, args.run.as_deref())?;
-    if display.mode() == Mode::Json {
-        let status = run::read_status(&cluster.runs(), &id).map_err(SessionError::from)?;
-        let text = serde_json::to_string(&status)
-            .map_err(|error| Failure::new(ExitCode::Internal, format!("the report cannot be written: {error}")))?;
-        display.answer(&text);
-    } else {
-        display.answer(&run::read_report(&cluster.runs(), &id).map_err(SessionError::from)?);
-    }
+    display.answer(&text);
     Ok(())
-}
-
-/// The named run, or the latest.
-fn find(clusters: &[ClusterHome], named: Option<&str>) -> Result<(ClusterHome, RunId), Failure> {
-    let mut found: Option<(ClusterHome, RunId)> = None;
-    for cluster in clusters {
-        let mut runs = cluster.run_ids()?.into_iter();
-        let candidate = match named {
-            Some(name) => runs.find(|id| id.as_str() == name),
-            None => runs.next_back(),
-        };
-        // Of several clusters only the names of their runs say which was later.
-        if let Some(id) = candidate
-            && (named.is_some() || found.as_ref().is_none_or(|(_, latest)| id > *latest))
-        {
-            found = Some((cluster.clone(), id));
-        }
-    }
-    found.ok_or_else(|| {
-        let text = match named {
-            Some(name) => format!("there is no run {name}; `kubexm-install status` lists the runs"),
-            None => "there are no runs yet; `kubexm-install --bundle FILE` starts one".to_owned(),
-        };
-        Failure::new(ExitCode::Usage, text)
-    })
 }

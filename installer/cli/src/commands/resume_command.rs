@@ -126,7 +126,7 @@ mod tests {
     use kubexm_session::Commands as _;
 
     #[test]
-    fn a_reset_that_is_printed_trusts_nobody_whom_the_one_that_ran_did_not() {
+    fn a_printed_reset_command_trusts_no_more_keys_than_the_run() {
         let trust = TrustArgs {
             keys: vec!["/keys/a.pub".into()],
             signatures: vec!["/media/x.sig".into()],
@@ -143,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn whom_to_trust_is_demanded_again_when_a_run_goes_on_or_back() {
+    fn resume_and_rollback_commands_repeat_the_trust_options() {
         let trust = TrustArgs {
             keys: vec!["/keys/a.pub".into(), "/keys/b.pub".into()],
             signatures: vec!["/media/x.sig".into()],

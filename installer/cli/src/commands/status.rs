@@ -5,11 +5,9 @@ use std::time::Duration;
 
 use kubexm_engine::clock::rfc3339;
 use kubexm_engine::replay::{RunState, StepState};
-use kubexm_engine::{ClusterLock, Status, run};
-use kubexm_plan::Vouched;
-use kubexm_session::{Access, ClusterHome, ClusterOptions, ClusterView, installed_bundle};
+use kubexm_plan::BundleRecord;
+use kubexm_session::{Access, ClusterHome, ClusterOptions, ClusterStatus, ClusterView, RecordedRun, status_document};
 use kubexm_terminal::{Display, Failure, Mode};
-use serde_json::{Value, json};
 
 use super::args::{HostArgs, TrustArgs};
 use crate::render::cluster_facts;
@@ -55,24 +53,8 @@ pub struct Args {
     pub json: bool,
 }
 
-/// Pause between two looks of `--watch`.
+/// Pause between two readings of `--watch`.
 const WATCH: Duration = Duration::from_secs(1);
-
-/// A run as far as it can be read.
-enum Seen {
-    Read(Box<Status>),
-    Unreadable { run: String, error: String },
-}
-
-/// A cluster as this machine knows it.
-struct Cluster<'a> {
-    home: &'a ClusterHome,
-    /// Who works on it now.
-    at_work: Option<String>,
-    runs: Vec<Seen>,
-    /// The bundle that it was made of, or why the record cannot be read.
-    installed: Result<Option<Vouched>, String>,
-}
 
 pub fn run(args: &Args, display: &Display) -> Result<(), Failure> {
     let asks = args.file.is_some() || args.bundle.is_some();
@@ -80,35 +62,26 @@ pub fn run(args: &Args, display: &Display) -> Result<(), Failure> {
     let home = home()?;
     let mut shown = None;
     loop {
-        let clusters = match args.cluster.as_ref().or(view.as_ref().map(|view| &view.cluster)) {
-            Some(name) => vec![home.cluster(name)],
-            None => home.clusters()?,
-        };
-        let mut seen = Vec::new();
-        for cluster in &clusters {
-            seen.push(Cluster {
-                home: cluster,
-                at_work: ClusterLock::holder(&cluster.folder),
-                runs: look(cluster)?,
-                installed: installed_bundle(cluster).map_err(|error| error.to_string()),
-            });
-        }
+        let named = args.cluster.as_ref().or(view.as_ref().map(|view| &view.cluster));
+        let clusters = home.status(named.map(String::as_str))?;
         if display.mode() == Mode::Json {
-            let clusters: Vec<Value> = seen.iter().map(|cluster| document(cluster, view.as_ref())).collect();
-            display.answer(&json!({ "schema": "kubexm.io/status/v1", "clusters": clusters }).to_string());
+            display.answer(&status_document(&clusters, view.as_ref()).to_string());
             return Ok(());
         }
-        let mut text = text(&seen);
+        let mut text = text(&clusters);
         if let Some(view) = &view {
-            let runs =
-                if seen.iter().any(|cluster| !cluster.runs.is_empty()) { format!("\n{text}") } else { String::new() };
+            let runs = if clusters.iter().any(|cluster| !cluster.runs.is_empty()) {
+                format!("\n{text}")
+            } else {
+                String::new()
+            };
             text = cluster_facts::text(&view.cluster, &view.facts, unix_time()) + &runs;
         }
         if shown.as_ref() != Some(&text) {
             display.answer(&text);
             shown = Some(text);
         }
-        if !args.watch || seen.iter().all(|cluster| cluster.at_work.is_none()) {
+        if !args.watch || clusters.iter().all(|cluster| cluster.holder.is_none()) {
             return Ok(());
         }
         std::thread::sleep(WATCH);
@@ -132,18 +105,18 @@ fn unix_time() -> i64 {
     i64::try_from(since.as_secs()).unwrap_or(i64::MAX)
 }
 
-fn text(seen: &[Cluster<'_>]) -> String {
-    if seen.iter().all(|cluster| cluster.runs.is_empty()) {
+fn text(clusters: &[ClusterStatus]) -> String {
+    if clusters.iter().all(|cluster| cluster.runs.is_empty()) {
         return "no runs yet; `kubexm-install --bundle FILE` starts one".to_owned();
     }
     let mut lines = Vec::new();
-    for Cluster { home, at_work, runs, installed } in seen {
+    for ClusterStatus { home, holder, runs, installed } in clusters {
         // Only the newest can be the one that continues.
         let last = runs.len().saturating_sub(1);
-        lines.extend(runs.iter().enumerate().map(|(n, run)| line(home, at_work.is_some() && n == last, run)));
+        lines.extend(runs.iter().enumerate().map(|(n, run)| line(home, holder.is_some() && n == last, run)));
         lines.extend(installed_line(installed));
-        let Some(Seen::Read(last)) = runs.last() else { continue };
-        if let Some(holder) = at_work {
+        let Some(RecordedRun::Read(last)) = runs.last() else { continue };
+        if let Some(holder) = holder {
             lines.push(format!("at work: {holder}"));
             let open = last.steps.iter().filter(|step| step.state == StepState::Prepared);
             lines.extend(open.map(|step| format!("  now: {} ({})", step.title, step.step)));
@@ -156,17 +129,8 @@ fn text(seen: &[Cluster<'_>]) -> String {
     lines.join("\n")
 }
 
-fn look(cluster: &ClusterHome) -> Result<Vec<Seen>, Failure> {
-    let runs = cluster.run_ids()?;
-    let read = |id| match run::read_status(&cluster.runs(), id) {
-        Ok(status) => Seen::Read(Box::new(status)),
-        Err(error) => Seen::Unreadable { run: id.to_string(), error: error.to_string() },
-    };
-    Ok(runs.iter().map(read).collect())
-}
-
 /// The bundle that a cluster was made from; the next one is compared with it.
-fn installed_line(installed: &Result<Option<Vouched>, String>) -> Option<String> {
+fn installed_line(installed: &Result<Option<BundleRecord>, String>) -> Option<String> {
     let bundle = match installed {
         Ok(bundle) => bundle.as_ref()?,
         Err(error) => return Some(format!("  installed: {error}")),
@@ -181,31 +145,9 @@ fn installed_line(installed: &Result<Option<Vouched>, String>) -> Option<String>
     Some(format!("  installed: bundle {}, {signed}{sequence}", bundle.manifest))
 }
 
-fn document(cluster: &Cluster<'_>, view: Option<&ClusterView>) -> Value {
-    let Cluster { home, at_work, runs, installed } = cluster;
-    let installed = match installed {
-        Ok(bundle) => json!(bundle),
-        Err(error) => json!({ "error": error }),
-    };
-    let runs: Vec<Value> = runs
-        .iter()
-        .map(|run| match run {
-            Seen::Read(status) => json!(status),
-            Seen::Unreadable { run, error } => json!({ "run": run, "error": error }),
-        })
-        .collect();
-    let kubeconfig = Some(home.kubeconfig()).filter(|path| path.is_file());
-    let mut document =
-        json!({ "name": home.name, "kubeconfig": kubeconfig, "installed": installed, "atWork": at_work, "runs": runs });
-    if let Some(view) = view {
-        document["facts"] = json!(view.facts);
-    }
-    document
-}
-
-fn line(cluster: &ClusterHome, at_work: bool, run: &Seen) -> String {
+fn line(cluster: &ClusterHome, at_work: bool, run: &RecordedRun) -> String {
     match run {
-        Seen::Read(status) => {
+        RecordedRun::Read(status) => {
             let counts = &status.counts;
             format!(
                 "{:16} {:24} {:8} {:12} {} changed, {} held, {} undone, {} failed, {} blocked, {} open",
@@ -221,7 +163,7 @@ fn line(cluster: &ClusterHome, at_work: bool, run: &Seen) -> String {
                 counts.open
             )
         }
-        Seen::Unreadable { run, error } => format!("{:16} {run:24} cannot be read: {error}", cluster.name),
+        RecordedRun::Unreadable { run, error } => format!("{:16} {run:24} cannot be read: {error}", cluster.name),
     }
 }
 

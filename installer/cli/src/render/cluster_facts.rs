@@ -94,7 +94,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_node_a_member_an_end_and_a_gap_are_shown_and_nothing_of_them_reaches_the_terminal() {
+    fn nodes_members_expiry_and_gaps_are_shown_without_control_characters() {
         let node = NodeFacts {
             name: "cp1".to_owned(),
             roles: vec!["control-plane".to_owned()],

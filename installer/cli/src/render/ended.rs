@@ -2,11 +2,12 @@
 
 use std::fmt::Write;
 
+use kubexm_engine::status::StepStatus;
 use kubexm_engine::{Outcome, Status};
 use kubexm_plan::Pipeline;
 use kubexm_session::{Direction, Ended, EndedRun};
-use kubexm_spec::ExitCode;
 use kubexm_spec::event::EventKind;
+use kubexm_spec::{ExitCode, counted};
 use kubexm_terminal::{Display, Failure};
 use serde_json::{Value, json};
 
@@ -97,10 +98,27 @@ fn unwell(run: &EndedRun) -> Failure {
     let EndedRun { outcome, status, report } = run;
     let mut text = String::new();
     // Writing to a string cannot fail.
-    for step in status.steps.iter().filter(|step| step.failed() || step.undo_error.is_some()) {
-        if let Some(error) = &step.error {
-            let _ = writeln!(text, "{} ({}) failed: {error}", step.title, step.step);
-        }
+    for (step, others) in causes(status) {
+        let also = match others {
+            0 => String::new(),
+            others => format!("\n  {} failed for the same reason", counted(others, "other step")),
+        };
+        let _ = writeln!(
+            text,
+            "{} ({}) failed: {}{also}",
+            step.title,
+            step.step,
+            step.error.as_deref().unwrap_or_default()
+        );
+    }
+    if status.counts.blocked > 0 {
+        let _ = writeln!(
+            text,
+            "{} skipped, since a step that they need failed",
+            counted(status.counts.blocked as u64, "step")
+        );
+    }
+    for step in &status.steps {
         if let Some(error) = &step.undo_error {
             let _ = writeln!(text, "{} ({}) could not be rolled back: {error}", step.title, step.step);
         }
@@ -120,6 +138,22 @@ fn unwell(run: &EndedRun) -> Failure {
         let _ = write!(text, "\nto roll it all back: {command}");
     }
     Failure::new(outcome.exit_code(), text).with_data(data(run))
+}
+
+/// Each cause once, by the first step that failed for it, with the number of the others: steps that wait for one host that is
+/// gone all fail, and say so with other numbers of seconds.
+fn causes(status: &Status) -> Vec<(&StepStatus, u64)> {
+    let is_number = |word: &&str| word.bytes().all(|byte| byte.is_ascii_digit());
+    let cause = |error: &str| error.split_whitespace().filter(|word| !is_number(word)).collect::<Vec<_>>().join(" ");
+    let mut causes: Vec<(String, &StepStatus, u64)> = Vec::new();
+    for step in status.steps.iter().filter(|step| step.failed()) {
+        let text = cause(step.error.as_deref().unwrap_or_default());
+        match causes.iter_mut().find(|(known, ..)| *known == text) {
+            Some((_, _, others)) => *others += 1,
+            None => causes.push((text, step, 0)),
+        }
+    }
+    causes.into_iter().map(|(_, step, others)| (step, others)).collect()
 }
 
 fn sentence(outcome: Outcome, status: &Status) -> String {

@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 use std::fmt::Write;
 
 use kubexm_plan::op::Op;
-use kubexm_plan::{Leaves, Plan, Step, Undo};
+use kubexm_plan::{Plan, Removal, Step, Undo};
+use kubexm_session::Drift;
 use kubexm_spec::counted;
 
 /// Steps by module, and what cannot be rolled back.
@@ -18,6 +19,40 @@ pub fn short(plan: &Plan) -> String {
         }
     }
     tail(&mut text, plan);
+    text
+}
+
+/// For hosts that are in the cluster already: what the plan would change, with its lines, instead of every step.
+pub fn drifted(plan: &Plan, drift: &Drift) -> String {
+    let mut text = hosts(plan);
+    text.push_str(&differences(plan, drift));
+    let changing = |step: &Step| drift.steps.iter().any(|changed| changed.step == step.id);
+    if !drift.steps.is_empty() {
+        irreversible(&mut text, plan.steps.iter().filter(|step| changing(step)));
+    }
+    text
+}
+
+/// Every difference from a plan, by step.
+pub fn differences(plan: &Plan, drift: &Drift) -> String {
+    let mut text = String::new();
+    let _ = match drift.steps.len() {
+        0 => writeln!(text, "Nothing has drifted: {} are in place.", counted(drift.compared as u64, "step")),
+        count => writeln!(text, "Drift: {count} of {} would change something:", counted(drift.compared as u64, "step")),
+    };
+    for changed in &drift.steps {
+        let Some(step) = plan.step(&changed.step) else { continue };
+        let _ = writeln!(text, "  {}: {}", step.host, step.title);
+        for one in &changed.differences {
+            let _ = writeln!(text, "    {}: {}", one.what.replace('\n', " "), one.how);
+            for line in one.diff.iter().flat_map(|diff| diff.lines()) {
+                let _ = writeln!(text, "      {line}");
+            }
+        }
+    }
+    if drift.skipped > 0 {
+        let _ = writeln!(text, "{} not compared before the run.", counted(drift.skipped as u64, "step"));
+    }
     text
 }
 
@@ -36,6 +71,12 @@ pub fn long(plan: &Plan) -> String {
 
 // Writing to a string cannot fail; the results of `writeln!` say nothing.
 fn head(plan: &Plan) -> String {
+    let mut text = hosts(plan);
+    let _ = writeln!(text, "{} steps; what is already in place is not changed:", plan.steps.len());
+    text
+}
+
+fn hosts(plan: &Plan) -> String {
     let mut text = format!("{} of cluster {}", plan.pipeline, plan.cluster_name);
     if let Some(bundle) = plan.bundle {
         let _ = write!(text, ", bundle {bundle}");
@@ -44,7 +85,6 @@ fn head(plan: &Plan) -> String {
     for host in &plan.hosts {
         let _ = writeln!(text, "  host {}: {}{}", host.name, host.roles.join(", "), packages(plan, &host.name));
     }
-    let _ = writeln!(text, "{} steps; what is already in place is not changed:", plan.steps.len());
     text
 }
 
@@ -77,9 +117,11 @@ fn packages(plan: &Plan, host: &str) -> String {
 }
 
 fn tail(text: &mut String, plan: &Plan) {
-    let irreversible: Vec<(&Step, &str)> = plan
-        .steps
-        .iter()
+    irreversible(text, plan.steps.iter());
+}
+
+fn irreversible<'p>(text: &mut String, steps: impl Iterator<Item = &'p Step>) {
+    let irreversible: Vec<(&Step, &str)> = steps
         .filter_map(|step| match &step.undo {
             Undo::Irreversible { why } => Some((step, why.as_str())),
             _ => None,
@@ -96,30 +138,30 @@ fn tail(text: &mut String, plan: &Plan) {
 }
 
 /// What a reset will remove of each host's packages, shown before it starts, with what is lost irreversibly.
-pub fn packages_that_go(plan: &Plan) -> Vec<String> {
+pub fn packages_to_remove(plan: &Plan) -> Vec<String> {
     let mut lines = Vec::new();
     for host in &plan.hosts {
         let resets = plan.steps.iter().filter(|step| step.host == host.name).flat_map(|step| &step.ops);
         let resets = resets.filter_map(|op| if let Op::Reset(reset) = op { Some(reset) } else { None });
-        let all: Result<Vec<_>, _> = resets.map(kubexm_plan::packages_that_go).collect();
-        let going: BTreeMap<&str, Leaves> = match all {
+        let all: Result<Vec<_>, _> = resets.map(kubexm_plan::packages_to_remove).collect();
+        let removals: BTreeMap<&str, Removal> = match all {
             Ok(all) => all.into_iter().flatten().collect(),
             Err(why) => {
                 lines.push(format!("{}: which packages are removed is not known: {why}", host.name));
                 continue;
             }
         };
-        let of = |wanted: Leaves| {
-            let names = going.iter().filter(move |(_, leaves)| **leaves == wanted).map(|(name, _)| *name);
+        let of = |wanted: Removal| {
+            let names = removals.iter().filter(move |(_, removal)| **removal == wanted).map(|(name, _)| *name);
             names.collect::<Vec<_>>()
         };
         for (names, what) in [
             (
-                of(Leaves::Purged),
+                of(Removal::Purged),
                 "purged, with their configuration and the data that their own scripts delete; this is irreversible: \
                  rolling back the reset does not restore it, so copy what you need of it first",
             ),
-            (of(Leaves::Removed), "removed; configuration that was changed stays, and so does their data"),
+            (of(Removal::Removed), "removed; configuration that was changed stays, and so does their data"),
         ] {
             if !names.is_empty() {
                 let count = counted(names.len() as u64, "package");
@@ -191,7 +233,7 @@ mod tests {
     }
 
     #[test]
-    fn a_reset_says_of_each_host_which_packages_go_with_their_data_and_of_none_that_was_there_before() {
+    fn a_reset_lists_for_each_host_the_packages_that_it_removes_and_no_earlier_ones() {
         let created = step(
             "node1",
             &[("open-iscsi", false), ("socat", false), ("vim", true), ("nginx", false)],
@@ -205,7 +247,7 @@ mod tests {
         let before = vec![ObservedState::opaque(found, false)];
         let revert =
             Step::on("node1", "reset.revert", "Bring back").ensure(Reset::Reverted { ops: created.ops, before });
-        let reported = packages_that_go(&plan(vec![revert.undo(Undo::RestoreBefore).build()]));
+        let reported = packages_to_remove(&plan(vec![revert.undo(Undo::RestoreBefore).build()]));
         assert_eq!(reported.len(), 2, "{reported:#?}");
         assert!(
             reported[0].starts_with("node1: 2 packages ") && reported[0].ends_with(": open-iscsi socat"),
@@ -216,7 +258,28 @@ mod tests {
     }
 
     #[test]
-    fn how_many_packages_come_to_each_host_and_what_has_no_rollback_is_reported() {
+    fn what_has_drifted_is_shown_with_its_lines_instead_of_all_steps() {
+        let mut mended = step("node2", &[], &[], Undo::Irreversible { why: "old".to_owned() });
+        mended.title = "Configure containerd".to_owned();
+        let plan = plan(vec![step("node1", &[], &[], Undo::Irreversible { why: "no".to_owned() }), mended]);
+        let differences = vec![kubexm_plan::Difference {
+            what: "/etc/x".to_owned(),
+            how: "+1 -1 lines".to_owned(),
+            diff: Some("@@ -1 +1 @@\n-a\n+b".to_owned()),
+        }];
+        let steps = vec![kubexm_plan::StepDrift { step: plan.steps[1].id.clone(), differences }];
+        let text = drifted(&plan, &Drift { steps, compared: 2, skipped: 1 });
+        let wanted = "Drift: 1 of 2 steps would change something:\n  node2: Configure containerd\n    /etc/x: +1 -1 lines\n      \
+                      @@ -1 +1 @@\n      -a\n      +b\n1 step not compared before the run.\nCannot be rolled back:\n  \
+                      node2/packages.install: Configure containerd: old\n";
+        assert!(text.ends_with(wanted), "{text}");
+        assert!(!text.contains("Install"), "{text}");
+        let text = drifted(&plan, &Drift { compared: 2, ..Drift::default() });
+        assert!(text.ends_with("Nothing has drifted: 2 steps are in place.\n"), "{text}");
+    }
+
+    #[test]
+    fn the_number_of_packages_per_host_and_changes_without_rollback_are_reported() {
         let plan = plan(vec![
             step("node1", &[("a", true), ("b", false)], &[], Undo::Irreversible { why: "old".to_owned() }),
             step("node1", &[("c", false)], &["d"], Undo::RestoreBefore),

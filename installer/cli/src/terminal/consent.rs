@@ -5,7 +5,7 @@ use std::io::{IsTerminal, Write as _};
 use async_trait::async_trait;
 use kubexm_plan::{Pipeline, Plan};
 use kubexm_session::events::{note, warning};
-use kubexm_session::{Answer, Change, Confirm, Question, UnsignedCluster};
+use kubexm_session::{Answer, Change, Confirm, Drift, Question, UnsignedCluster};
 use kubexm_spec::ExitCode;
 use kubexm_terminal::{Display, Failure, Mode};
 
@@ -37,8 +37,9 @@ impl<'d> Terminal<'d> {
         Ok(Self { display, yes })
     }
 
-    fn show(&self, plan: &Plan) {
-        let (text, shown) = (summary::short(plan), Shown(self.display));
+    fn show(&self, plan: &Plan, drift: Option<&Drift>) {
+        let text = drift.map_or_else(|| summary::short(plan), |drift| summary::drifted(plan, drift));
+        let shown = Shown(self.display);
         match self.display.mode() {
             Mode::Json => note(&shown, text.trim_end()),
             mode => {
@@ -54,12 +55,12 @@ impl<'d> Terminal<'d> {
     fn describe(&self, question: &Question<'_>) -> &'static str {
         let shown = Shown(self.display);
         match question.change {
-            Change::Run { plan } => {
-                self.show(plan);
+            Change::Run { plan, drift } => {
+                self.show(plan, drift);
                 "Continue?"
             }
             Change::Reset { plan, missing } => {
-                self.show(plan);
+                self.show(plan, None);
                 what_goes(plan, &shown);
                 for host in missing {
                     warning(&shown, format!("{host} cannot be reached and stays as it is"));
@@ -136,7 +137,7 @@ fn what_goes(plan: &Plan, shown: &Shown<'_>) {
         hosts.join(", ")
     );
     note(shown, text);
-    for text in summary::packages_that_go(plan) {
+    for text in summary::packages_to_remove(plan) {
         warning(shown, text);
     }
 }

@@ -9,5 +9,6 @@ mod secrets;
 mod shell;
 pub mod start;
 
+pub use events::Shown;
 pub use home::home;
 pub use shell::Shell;

@@ -75,7 +75,7 @@ mod tests {
     use kubexm_session::plan_file;
 
     #[test]
-    fn a_plan_is_known_as_json_and_as_text_and_what_is_none_is_not() {
+    fn plans_are_recognized_as_json_and_text_and_other_files_are_not() {
         let plan = sample::plan(&sample::cluster()).unwrap();
         assert!(is_plan(&mut plan_file::to_json(&plan).unwrap().as_slice()));
         assert!(is_plan(&mut summary::long(&plan).as_bytes()));

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use kubexm_engine::EventSink;
 use kubexm_engine::events::Silent;
-use kubexm_session::{Controller, Home, Session, SessionError, Ssh, SystemClock};
+use kubexm_session::{Controller, Home, Mounted, Session, SessionError, Ssh, SystemClock};
 use kubexm_terminal::{Display, Failure, Mode};
 use tokio_util::sync::CancellationToken;
 
@@ -68,6 +68,7 @@ impl<'d> Shell<'d> {
             credentials: &self.secrets,
             connector: &Ssh,
             clock: &SystemClock,
+            file_systems: &Mounted,
             controller: &self.controller,
             cancel: self.cancel.clone(),
         }

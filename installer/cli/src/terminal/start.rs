@@ -37,12 +37,14 @@ pub fn runtime() -> Result<Runtime, Failure> {
         .map_err(|error| Failure::new(ExitCode::Internal, format!("cannot start worker threads: {error}")))
 }
 
-/// This machine and process, shown to anybody who finds a host or a cluster locked.
+/// The user, machine and process, shown to anybody who finds a host or a cluster locked.
 pub fn this_process() -> String {
     let machine = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
     let machine = match machine.trim() {
         "" => "an unnamed machine",
         name => name,
     };
-    format!("{machine}, process {}", std::process::id())
+    let user = ["SUDO_USER", "USER", "LOGNAME"].into_iter().filter_map(|name| std::env::var(name).ok());
+    let user = user.filter(|user| !user.is_empty()).map(|user| format!("{user}@")).next().unwrap_or_default();
+    format!("{user}{machine}, process {}", std::process::id())
 }

@@ -12,7 +12,7 @@ use predicates::str::contains;
 use crate::site::{Site, closed_port, cluster_yaml, content_of};
 
 #[test]
-fn a_file_that_is_not_there_or_no_bundle_is_said_to_be_so() {
+fn a_missing_file_or_one_that_is_no_bundle_is_reported() {
     let site = Site::new();
     let absent = site.path("absent.tar.zst");
     site.create(&absent).assert().code(35).stderr(contains("absent.tar.zst").and(contains("there is no bundle")));
@@ -118,7 +118,7 @@ fn a_bundle_is_read_whole_once_and_again_when_the_file_has_changed() {
 }
 
 #[test]
-fn an_unsigned_bundle_is_called_so() {
+fn an_unsigned_bundle_is_reported_as_not_signed() {
     let site = Site::new();
     let bundle = site.bundle(closed_port());
     site.create(&bundle).assert().stderr(contains("unsigned"));
@@ -185,7 +185,7 @@ fn volumes_in_two_folders_are_one_bundle_and_a_missing_one_is_named() {
 }
 
 #[test]
-fn a_delta_wants_its_base_before_any_host_is_touched_and_installs_with_it() {
+fn a_delta_is_refused_without_its_base_before_any_host_is_touched_and_installs_with_it() {
     let site = Site::new();
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let full = Bundle::open(&site.bundle(closed_port())).unwrap();

@@ -31,6 +31,22 @@ fn there_is_nothing_to_resume_in_an_empty_home() {
 }
 
 #[test]
+fn resume_names_the_unfinished_run_of_a_cluster_that_the_bundle_does_not_name() {
+    let site = Site::new();
+    let id = RunId::named("20260101T000000Z-0001");
+    let run = Run::create(&site.path("home/clusters/plant-7/runs"), id.clone(), &plan()).unwrap();
+    let bundle = site.bundle(closed_port());
+    let resume = |more: &[&str]| {
+        site.install(&[&["resume", "--bundle", bundle.to_str().unwrap()], more].concat()).assert().code(2)
+    };
+    let other = format!("run {} of cluster plant-7 can be continued with: resume", id.as_str());
+    resume(&[]).stderr(contains("demo has no run"));
+    start(&run);
+    resume(&[]).stderr(contains("demo has no run").and(contains(other.as_str())));
+    resume(&[id.as_str()]).stderr(contains("no run 2026").and(contains(other.as_str())));
+}
+
+#[test]
 fn a_run_is_seen_by_status_and_report_and_resumed_only_with_its_own_bundle() {
     let site = Site::new();
     let runs = site.path("home/clusters/demo/runs");
@@ -113,7 +129,7 @@ fn a_run_that_cannot_be_read_does_not_hide_the_others() {
 }
 
 #[test]
-fn a_run_that_a_later_one_stands_on_is_not_rolled_back_before_it() {
+fn a_run_is_not_rolled_back_before_later_runs() {
     let site = Site::new();
     let runs = site.path("home/clusters/demo/runs");
     for id in ["20260101T000000Z-0001", "20260101T000000Z-0002"] {

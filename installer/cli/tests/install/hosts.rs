@@ -28,7 +28,7 @@ fn every_host_that_cannot_be_reached_is_named_in_one_go() {
 }
 
 #[test]
-fn a_resume_that_does_not_reach_a_worker_says_how_to_go_on_without_it() {
+fn a_resume_that_does_not_reach_a_worker_says_how_to_continue_without_it() {
     let site = Site::new();
     let yaml = cluster_yaml(&[("node1", closed_port())]).replace("/nowhere/key", &key(&site));
     let path = site.bundle_with(&yaml, |_| true);
@@ -54,7 +54,7 @@ fn a_resume_that_does_not_reach_a_worker_says_how_to_go_on_without_it() {
 }
 
 #[test]
-fn a_machine_reads_the_end_as_one_event() {
+fn with_json_the_last_event_is_the_result() {
     let site = Site::new();
     let key = key(&site);
     let yaml = cluster_yaml(&[("node1", closed_port())]).replace("/nowhere/key", &key);
@@ -91,7 +91,7 @@ fn a_change_without_a_terminal_needs_a_yes() {
 }
 
 #[test]
-fn a_drill_that_is_none_is_refused_before_anything_is_read() {
+fn an_invalid_drill_is_refused_before_anything_is_read() {
     let site = Site::new();
     for drill in ["fail", "fail:init", "die:soon", "burn:down"] {
         let refused = site.install(&["create", "-y", "--bundle", "/nowhere", "--drill", drill]).assert().code(2);

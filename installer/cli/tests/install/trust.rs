@@ -94,7 +94,7 @@ fn keys_kept_in_the_home_count_as_given() {
 }
 
 #[test]
-fn a_detached_signature_is_as_good_and_one_that_does_not_hold_is_refused() {
+fn a_valid_detached_signature_is_accepted_and_an_invalid_one_refused() {
     let site = Site::new();
     let bundle = site.bundle(closed_port());
     let ours = key(&site, "ours");
@@ -197,7 +197,7 @@ fn an_older_bundle_and_one_of_another_signer_are_refused_before_a_host_is_touche
 }
 
 #[test]
-fn a_cluster_that_was_made_of_a_signed_bundle_takes_no_unsigned_one_by_itself_later() {
+fn an_unsigned_bundle_is_refused_for_a_cluster_made_from_a_signed_one() {
     let site = Site::new();
     let bundle = site.bundle(closed_port());
     let ours = key(&site, "ours");
@@ -235,7 +235,7 @@ fn a_newer_statement_of_another_bundle_makes_no_bundle_newer() {
 }
 
 #[test]
-fn a_newer_date_makes_no_older_sequence_newer_and_what_is_refused_says_so_to_machines() {
+fn an_older_sequence_is_refused_despite_a_newer_date_and_json_has_the_reason() {
     let site = Site::new();
     let bundle = site.bundle(closed_port());
     let ours = key(&site, "ours");

@@ -209,7 +209,7 @@ fn a_cluster_yaml_of_the_operator_is_used_as_it_is_with_and_without_a_bundle() {
 }
 
 #[test]
-fn allow_unsigned_goes_on_and_says_what_it_allows() {
+fn allow_unsigned_continues_and_reports_what_it_allows() {
     let trap = Trap::new();
     let sprung = trap.spring();
     let ended = trap.install(&["create", "-y", "--allow-unsigned"]).assert().code(predicate::in_iter([50, 51]));
@@ -218,7 +218,7 @@ fn allow_unsigned_goes_on_and_says_what_it_allows() {
 }
 
 #[test]
-fn a_bundle_that_a_trusted_key_has_signed_goes_on() {
+fn a_bundle_signed_by_a_trusted_key_needs_no_consent() {
     let trap = Trap::new();
     sign(&trap.bundle, &key(&trap.site, "ours"));
     let sprung = trap.spring();
@@ -229,7 +229,7 @@ fn a_bundle_that_a_trusted_key_has_signed_goes_on() {
 }
 
 #[test]
-fn a_signature_by_somebody_unknown_is_none() {
+fn a_signature_by_an_unknown_key_counts_as_none() {
     let trap = Trap::new();
     let theirs = key(&trap.site, "theirs");
     sign(&trap.bundle, &theirs);
@@ -239,7 +239,7 @@ fn a_signature_by_somebody_unknown_is_none() {
 }
 
 #[test]
-fn where_a_key_is_trusted_no_flag_takes_an_unsigned_bundle() {
+fn once_a_key_is_trusted_no_flag_accepts_an_unsigned_bundle() {
     let trap = Trap::new();
     key(&trap.site, "ours");
     let trusted = trap.site.path("ours.pub");
@@ -249,7 +249,7 @@ fn where_a_key_is_trusted_no_flag_takes_an_unsigned_bundle() {
 }
 
 #[test]
-fn at_a_terminal_one_question_comes_first_and_only_yes_goes_on() {
+fn at_a_terminal_one_question_comes_first_and_only_yes_continues() {
     let trap = Trap::new();
     for (verb, answer) in [
         (&["create", "-y"][..], "no\n"),
@@ -276,7 +276,7 @@ fn at_a_terminal_one_question_comes_first_and_only_yes_goes_on() {
 }
 
 #[test]
-fn a_run_that_was_agreed_to_goes_on_and_back_with_its_own_bundle_and_no_other() {
+fn an_accepted_unsigned_run_is_resumed_and_rolled_back_only_with_its_own_bundle() {
     for verb in [&["resume"][..], &["rollback", "-y"]] {
         let trap = Trap::new();
         trap.begun();

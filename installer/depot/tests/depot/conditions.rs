@@ -5,7 +5,7 @@ use reqwest::Method;
 use crate::site::start;
 
 #[tokio::test]
-async fn who_has_the_bytes_gets_none_and_who_has_others_gets_all() {
+async fn if_none_match_answers_304_or_the_whole_content() {
     let depot = start().await;
     let (tag, other) = (format!("\"{}\"", depot.layer), format!("\"{}\"", depot.index));
     for path in ["/files/kubeadm".to_owned(), format!("/blobs/sha256/{}", depot.layer.hex())] {
@@ -29,7 +29,7 @@ async fn who_has_the_bytes_gets_none_and_who_has_others_gets_all() {
 
 /// The end of one file must never be put behind the beginning of another.
 #[tokio::test]
-async fn a_range_goes_on_only_with_what_it_began_with() {
+async fn if_range_serves_a_range_only_of_the_same_content() {
     let depot = start().await;
     let of = |digest| format!("\"{digest}\"");
     for (condition, status) in [

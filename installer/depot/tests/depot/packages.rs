@@ -33,7 +33,7 @@ async fn metadata_and_packages_are_served_by_name_and_typed() {
 
 /// A client that knows of URLs would ask for `InRelease`.
 #[tokio::test]
-async fn apt_gets_what_it_asks_for_below_a_dot() {
+async fn paths_with_a_dot_segment_are_served_as_apt_asks_for_them() {
     let depot = start().await;
     let mut stream = shaken(depot.address).await;
     let asked = "GET /packages/debian-12-amd64/./InRelease HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n";
@@ -63,7 +63,7 @@ async fn people_read_which_repositories_there_are_and_what_is_in_one() {
 }
 
 #[tokio::test]
-async fn a_package_comes_in_parts_and_not_at_all_to_who_has_it() {
+async fn packages_support_range_and_if_none_match() {
     let depot = start().await;
     for (path, bytes) in [("rocky-9-amd64/b-1.rpm", &b"another"[..]), ("debian-12-amd64/Packages", b"listed")] {
         let tag = format!("\"{}\"", Digest::of(bytes));
@@ -83,7 +83,7 @@ async fn a_package_comes_in_parts_and_not_at_all_to_who_has_it() {
 }
 
 #[tokio::test]
-async fn nothing_else_is_there_and_nothing_can_be_put_there() {
+async fn other_paths_are_not_found_and_uploads_are_refused() {
     let depot = start().await;
     for path in [
         "debian-12-amd64/a-1.rpm",

@@ -1,33 +1,44 @@
-//! Checks answers of a host: they must be about itself, and only what it was asked. An agent may lie: a false answer
-//! about its own host harms that host alone, and answers about others are refused here.
+//! Validates answers of a host: they must be about the host itself and only about what was requested. An agent may lie:
+//! a false answer about its own host harms only that host, and answers about others are refused here.
 
 use std::collections::BTreeSet;
 
-use kubexm_plan::{ClusterFacts, SlotProvider, Step, StepId, Survey, mesh};
+use kubexm_plan::{ClusterFacts, SlotProvider, Step, StepDrift, StepId, Survey, mesh};
 
 use super::LinkError;
 
-/// A survey names only steps that the host was asked about.
+/// A survey may contain only steps that the host was asked about.
 pub(crate) fn surveyed(host: &str, asked: &[&Step], survey: Survey) -> Result<Survey, LinkError> {
     let known: BTreeSet<&StepId> = asked.iter().filter(|step| step.host == host).map(|step| &step.id).collect();
     match survey.holding.iter().find(|id| !known.contains(id)) {
         None => Ok(survey),
         Some(other) => {
-            Err(untrusted(host, format!("it answered for the step {}, which it was not asked about", shown(&other.0))))
+            Err(untrusted(host, format!("it reported on step {}, which it was not asked about", shown(&other.0))))
         }
     }
 }
 
-/// What a host says of the cluster names no other host as the one whose files were read.
+/// Differences may be only of steps that the host was asked about.
+pub(super) fn drift(host: &str, asked: &[&Step], drift: Vec<StepDrift>) -> Result<Vec<StepDrift>, LinkError> {
+    match drift.iter().find(|one| !asked.iter().any(|step| step.host == host && step.id == one.step)) {
+        None => Ok(drift),
+        Some(other) => Err(untrusted(
+            host,
+            format!("it answered for the step {}, which it was not asked about", shown(&other.step.0)),
+        )),
+    }
+}
+
+/// Certificates in a host's cluster facts must be from that host.
 pub(super) fn cluster_facts(host: &str, facts: ClusterFacts) -> Result<ClusterFacts, LinkError> {
     let hosts = facts.certificates.iter().map(|one| &one.host).chain(facts.gaps.iter().map(|gap| &gap.host));
     match hosts.into_iter().find(|named| *named != host) {
         None => Ok(facts),
-        Some(other) => Err(untrusted(host, format!("it answered for the files of {}", shown(other)))),
+        Some(other) => Err(untrusted(host, format!("it reported files of {}", shown(other)))),
     }
 }
 
-/// One answer for each dial, in the order they were asked.
+/// One result for each dial, in the order of the dials.
 pub(super) fn dialed(
     host: &str,
     asked: &[mesh::Dial],
@@ -36,11 +47,11 @@ pub(super) fn dialed(
     if dialed.len() == asked.len() && dialed.iter().zip(asked).all(|(answer, asked)| answer.dial == *asked) {
         return Ok(dialed);
     }
-    Err(untrusted(host, "it answered for connections that it was not asked to try".to_owned()))
+    Err(untrusted(host, "it reported connections that it was not asked to try".to_owned()))
 }
 
-/// A value that goes into kubeadm's configuration on other hosts has the form that kubeadm gives it, and so cannot add
-/// anything to that configuration.
+/// A value for kubeadm's configuration on other hosts must have kubeadm's format, so that it cannot add anything to
+/// that configuration.
 pub(super) fn provided(host: &str, provider: &SlotProvider, value: Vec<u8>) -> Result<Vec<u8>, LinkError> {
     let hex = |text: &[u8]| text.len() == 64 && text.iter().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'));
     let word = |text: &[u8]| text.iter().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'z'));
@@ -51,10 +62,10 @@ pub(super) fn provided(host: &str, provider: &SlotProvider, value: Vec<u8>) -> R
             ("bootstrap token", good)
         }
         SlotProvider::CaCertHash { .. } => ("hash of the CA's key", value.strip_prefix(b"sha256:").is_some_and(hex)),
-        SlotProvider::CertificateKey { .. } => ("certificate key", hex(&value)),
-        SlotProvider::RegistryCa
-        | SlotProvider::RegistryCert { .. }
-        | SlotProvider::RegistryKey { .. }
+        SlotProvider::UploadKey { .. } => ("certificate key", hex(&value)),
+        SlotProvider::Authority { .. }
+        | SlotProvider::Certificate(_)
+        | SlotProvider::CertificateKey { .. }
         | SlotProvider::AdminKubeconfig { .. }
         | SlotProvider::Secret { .. } => ("value: the controller has it", false),
     };
@@ -65,7 +76,7 @@ fn untrusted(host: &str, reason: String) -> LinkError {
     LinkError::Untrusted { host: host.to_owned(), reason }
 }
 
-/// A host's words in a message.
+/// A host's text, escaped for a message.
 fn shown(text: &str) -> String {
     text.escape_default().take(200).collect()
 }
@@ -88,7 +99,7 @@ mod tests {
     }
 
     #[test]
-    fn a_host_answers_for_its_own_steps_that_it_was_asked_about_and_for_no_others() {
+    fn a_host_may_report_only_its_own_requested_steps() {
         let (own, other) = (step("a", "os.swap"), step("b", "os.swap"));
         let asked = [&own, &other];
         assert!(surveyed("a", &asked, survey(&[])).is_ok());
@@ -101,7 +112,18 @@ mod tests {
     }
 
     #[test]
-    fn a_host_speaks_of_its_own_files_only() {
+    fn a_host_reports_differences_of_its_own_steps_only() {
+        let (own, other) = (step("a", "os.swap"), step("b", "os.swap"));
+        let differs = |id: &str| StepDrift { step: StepId(id.to_owned()), differences: Vec::new() };
+        assert!(drift("a", &[&own, &other], vec![differs("a/os.swap")]).is_ok());
+        for lie in ["b/os.swap", "a/os.hosts", "a/\u{1b}[2J"] {
+            let error = drift("a", &[&own, &other], vec![differs(lie)]).expect_err(lie).to_string();
+            assert!(error.starts_with("a: ") && !error.contains('\u{1b}'), "{error}");
+        }
+    }
+
+    #[test]
+    fn a_host_may_report_only_its_own_files() {
         let gap = |host: &str| Gap { host: host.to_owned(), what: "w".to_owned(), why: "y".to_owned() };
         let facts = |host: &str| ClusterFacts { gaps: vec![gap(host)], ..ClusterFacts::default() };
         assert!(cluster_facts("a", facts("a")).is_ok());
@@ -110,9 +132,9 @@ mod tests {
     }
 
     #[test]
-    fn a_host_answers_for_each_connection_that_it_was_asked_to_try() {
+    fn a_host_must_report_every_requested_connection() {
         let port = mesh::Port { protocol: mesh::Protocol::Tcp, number: 6443 };
-        let dial = |to: &str| mesh::Dial { to: to.to_owned(), address: IpAddr::from([10, 0, 0, 1]), port };
+        let dial = |to: &str| mesh::Dial { to: to.to_owned(), address: IpAddr::from([10, 0, 0, 1]), port, pod: None };
         let answer = |to: &str| mesh::Dialed { dial: dial(to), blocked: None };
         let asked = [dial("b"), dial("c")];
         assert!(dialed("a", &asked, vec![answer("b"), answer("c")]).is_ok());
@@ -129,7 +151,7 @@ mod tests {
         let (token, hash, key) = (
             SlotProvider::JoinToken { host: host() },
             SlotProvider::CaCertHash { host: host() },
-            SlotProvider::CertificateKey { host: host() },
+            SlotProvider::UploadKey { host: host() },
         );
         let digest = "0123456789abcdef".repeat(4);
         let good = [
@@ -146,6 +168,6 @@ mod tests {
                 assert!(lie.is_empty() || !error.contains(&lie), "a secret is shown: {error}");
             }
         }
-        assert!(provided("cp", &SlotProvider::RegistryCa, b"x".to_vec()).is_err());
+        assert!(provided("cp", &SlotProvider::REGISTRY_CA, b"x".to_vec()).is_err());
     }
 }

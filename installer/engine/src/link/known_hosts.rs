@@ -1,8 +1,8 @@
-//! Whether a server's key is the one we know: OpenSSH's known_hosts files (sshd(8), "SSH_KNOWN_HOSTS FILE FORMAT").
+//! Verifies a server's key with OpenSSH's known_hosts files (sshd(8), "SSH_KNOWN_HOSTS FILE FORMAT").
 //!
-//! Understood are plain names, `[host]:port`, hashed names, wildcards, negation, several key types for a host and
-//! `@revoked`. `@cert-authority` lines are named, and trusted for nothing: host certificates are not asked for. Lines that are
-//! no entries (another key type, a typo) are passed over as OpenSSH does.
+//! Supported are plain names, `[host]:port`, hashed names, wildcards, negation, several key types for a host and
+//! `@revoked`. `@cert-authority` lines are reported but not trusted, since host certificates are not supported. Lines
+//! that are not entries (another key type, a typo) are ignored, as OpenSSH does.
 
 use std::io::Write as _;
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
@@ -39,18 +39,18 @@ impl std::fmt::Display for Place {
     }
 }
 
-/// What the files say about a key.
+/// The result for a key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// It is the host's.
+    /// It is a recorded key of the host.
     Known,
-    /// The host is in no file.
+    /// No file has the host.
     Unknown,
-    /// The host has another key there.
+    /// The host is recorded with other keys.
     Changed(Place),
     /// The host is only in a `@cert-authority` line.
     Authority(Place),
-    /// The key must not be trusted any more.
+    /// The key is revoked.
     Revoked(Place),
 }
 
@@ -71,7 +71,7 @@ impl KnownHosts {
     /// Adds the entries of a file's text.
     pub fn add(&mut self, path: &Path, text: &str) {
         for (index, line) in text.lines().enumerate() {
-            // Fields may be set apart by tabs and by more than one space.
+            // Fields may be separated by tabs and by several spaces.
             let line = line.split_whitespace().collect::<Vec<_>>().join(" ");
             if line.starts_with('#') {
                 continue;
@@ -82,9 +82,9 @@ impl KnownHosts {
         }
     }
 
-    /// Judges a key. A revoked key stays revoked whatever other lines say; a host that is known by other keys only
-    /// is changed, whatever their types: recorded types are asked for first ([`Self::algorithms`]), so a server that
-    /// still had a recorded key would have shown it.
+    /// Checks a key. A revoked key is refused whatever other lines say; a host that is recorded only with other keys
+    /// counts as changed, even if their types differ: recorded types are requested first ([`Self::algorithms`]), so a
+    /// server that still has a recorded key presents it.
     pub fn check(&self, host: &str, port: u16, key: &PublicKey) -> Verdict {
         let mut verdict = Verdict::Unknown;
         for line in self.lines.iter().filter(|line| matches(line.entry.host_patterns(), host, port)) {
@@ -105,7 +105,7 @@ impl KnownHosts {
         verdict
     }
 
-    /// Types of the keys that are recorded for a host, to be asked for first.
+    /// Types of the keys that are recorded for a host, which are requested first.
     pub fn algorithms(&self, host: &str, port: u16) -> Vec<Algorithm> {
         self.lines
             .iter()
@@ -126,7 +126,7 @@ pub fn learn(path: &Path, host: &str, port: u16, key: &PublicKey) -> std::io::Re
     if !ends_with_newline(&mut file)? {
         line.insert(0, '\n');
     }
-    // One write, so that links which learn at the same time do not mix their lines.
+    // A single write, so that links which record keys at the same time do not mix their lines.
     file.write_all(line.as_bytes())?;
     file.sync_all()
 }
@@ -147,7 +147,7 @@ pub fn fingerprint(key: &PublicKey) -> String {
     key.fingerprint(HashAlg::Sha256).to_string()
 }
 
-/// How a host is written: its bare name on port 22, `[name]:port` elsewhere.
+/// The name of a host in the file: the bare name for port 22, else `[name]:port`.
 fn canonical(host: &str, port: u16) -> String {
     let host = host.to_ascii_lowercase();
     if port == 22 { host } else { format!("[{host}]:{port}") }
@@ -163,7 +163,7 @@ fn matches(patterns: &HostPatterns, host: &str, port: u16) -> bool {
             for pattern in patterns {
                 let pattern = pattern.to_ascii_lowercase();
                 match pattern.strip_prefix('!') {
-                    // One negated match settles the line (ssh_config(5), PATTERNS).
+                    // One negated match decides the line (ssh_config(5), PATTERNS).
                     Some(negated) if glob(negated.as_bytes(), name.as_bytes()) => return false,
                     Some(_) => {}
                     None => found |= glob(pattern.as_bytes(), name.as_bytes()),
@@ -174,7 +174,7 @@ fn matches(patterns: &HostPatterns, host: &str, port: u16) -> bool {
     }
 }
 
-/// `*` and `?`; brackets are literal. Linear in memory, and without recursion: the file is not ours.
+/// `*` and `?`; brackets are literal. Linear in memory and without recursion, since the file is not trusted.
 fn glob(pattern: &[u8], text: &[u8]) -> bool {
     let (mut p, mut t) = (0, 0);
     let mut star: Option<(usize, usize)> = None;
@@ -253,7 +253,7 @@ mod tests {
         assert_eq!(judge(&format!("@cert-authority * {A}"), "node1", 22), Verdict::Authority(at(1)));
     }
 
-    /// The reference is OpenSSH's own: `ssh-keygen -H` hashes what we then must find.
+    /// Compared with OpenSSH: `ssh-keygen -H` hashes the name that must be found.
     #[test]
     fn entries_hashed_by_ssh_keygen_are_found() {
         let folder = tempfile::tempdir().unwrap();
@@ -293,7 +293,7 @@ mod tests {
         }
 
         #[test]
-        fn no_text_makes_the_reader_fall_over(text in "\\PC*") {
+        fn no_text_panics_the_reader(text in "\\PC*") {
             let _ = judge(&text, "node1", 22);
         }
     }

@@ -1,43 +1,51 @@
-//! A host that was not reached: whatever is asked of it is answered with why.
+//! A link to a host that could not be reached: every request fails with the reason.
 //!
-//! It lets a run that may leave hosts out begin without one of them; to the engine that host fails like any other.
+//! With it a run that may leave hosts out can start without one of them; for the engine that host fails like any other.
+
+use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
 use kubexm_plan::op::Depots;
-use kubexm_plan::{ClusterFacts, Facts, Plan, Probe, SlotProvider, Step, Wave, ledger, mesh};
+use kubexm_plan::{ClusterFacts, Facts, Plan, Probe, SlotProvider, Step, StepDrift, Wave, ledger, mesh};
 use kubexm_spec::Digest;
 
 use super::{
     BlobSource, Change, DeliverProgress, Fetched, Link, LinkError, ObservedState, ProbeAnswer, SlotValues, Survey,
 };
 
-/// The link to a host that was not reached.
+/// The link to a host that could not be reached.
 #[derive(Clone, Debug)]
 pub struct LinkLost {
     host: String,
     address: String,
     reason: String,
+    since: Instant,
 }
 
 impl LinkLost {
-    /// Of what went wrong when it was dialled; none when it was reached, and refuses us.
+    /// From a connection error; none if the host was reached but refused the login.
     pub fn of(error: &LinkError) -> Option<Self> {
         match error {
             LinkError::Unreachable { host, address, reason } => {
-                Some(Self { host: host.clone(), address: address.clone(), reason: reason.clone() })
+                let (host, address, reason) = (host.clone(), address.clone(), reason.clone());
+                Some(Self { host, address, reason, since: Instant::now() })
             }
             _ => None,
         }
     }
 
     fn why<T>(&self) -> Result<T, LinkError> {
-        let Self { host, address, reason } = self.clone();
+        let Self { host, address, reason, .. } = self.clone();
         Err(LinkError::Unreachable { host, address, reason })
     }
 }
 
 #[async_trait]
 impl Link for LinkLost {
+    fn lost_for(&self) -> Option<Duration> {
+        Some(self.since.elapsed())
+    }
+
     async fn facts(&self) -> Result<Facts, LinkError> {
         self.why()
     }
@@ -46,11 +54,19 @@ impl Link for LinkLost {
         self.why()
     }
 
+    async fn hold(&self) -> Result<(), LinkError> {
+        self.why()
+    }
+
     async fn observe(&self, _: &Plan, _: &Step, _: &SlotValues) -> Result<Vec<ObservedState>, LinkError> {
         self.why()
     }
 
     async fn survey(&self, _: &Plan, _: &[&Step], _: &SlotValues) -> Result<Survey, LinkError> {
+        self.why()
+    }
+
+    async fn drift(&self, _: &Plan, _: &[&Step], _: &SlotValues) -> Result<Vec<StepDrift>, LinkError> {
         self.why()
     }
 

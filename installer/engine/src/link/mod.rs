@@ -1,4 +1,4 @@
-//! A link carries typed requests to the machine where ops run, and nothing else: no shell text.
+//! A link sends typed requests to the machine where ops run, and nothing else: no shell commands.
 
 pub mod agent;
 pub(crate) mod answers;
@@ -7,77 +7,91 @@ mod link_lost;
 pub mod ssh;
 pub mod wire;
 
+use std::time::Duration;
+
 use async_trait::async_trait;
 use kubexm_plan::op::Depots;
-use kubexm_plan::{ClusterFacts, Facts, Plan, Probe, SlotProvider, Step, Wave, ledger, mesh};
+use kubexm_plan::{ClusterFacts, Facts, Plan, Probe, SlotProvider, Step, StepDrift, Wave, ledger, mesh};
 pub use kubexm_plan::{ObservedState, ProbeAnswer, Survey};
 use kubexm_spec::Digest;
 pub use link_lost::LinkLost;
 
-/// Values of slots for one step, sent with the request that needs them and forgotten afterwards.
+/// Values of slots for one step, sent with the request that needs them and not stored.
 pub type SlotValues = std::collections::BTreeMap<kubexm_plan::SlotName, Vec<u8>>;
 
-/// Which change of a run a request belongs to.
+/// Identifies the change of a run that a request belongs to.
 #[derive(Clone, Copy, Debug)]
 pub struct Change<'a> {
     /// Run id.
     pub run: &'a str,
-    /// Number of the change in the run; with the run it names the ledger's record.
+    /// Number of the change in the run; together with the run id it identifies the ledger's record.
     pub sequence: u64,
-    /// What the step's first change in this run found, one an op.
+    /// The state before the step's first change in this run, one entry for each op.
     pub before: &'a [ObservedState],
 }
 
-/// Where missing blobs come from: the bundle on the controller.
+/// The source of missing blobs: the bundle on the controller.
 #[async_trait]
 pub trait BlobSource: Send + Sync {
-    /// Reads a blob from `offset`; the reader ends with the blob.
+    /// Reads a blob from `offset` to its end.
     async fn open(&self, digest: Digest, offset: u64) -> std::io::Result<Box<dyn tokio::io::AsyncRead + Send + Unpin>>;
 }
 
-/// Reports bytes delivered: (blob, bytes done, bytes in all).
+/// Reports delivered bytes: (blob, bytes done, bytes in total).
 pub type DeliverProgress<'a> = &'a (dyn Fn(Digest, u64, u64) + Send + Sync);
 
-/// What came of asking depots.
+/// The result of fetching from depots.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Fetched {
-    /// What none of them gave, with its size in bytes: for the controller to send.
+    /// Blobs that no depot had, with their sizes in bytes: the controller sends them.
     pub missing: Vec<(Digest, u64)>,
-    /// What each depot did that failed, for people. One that merely lacks a blob did not fail.
+    /// Errors of depots, for people. A depot that only does not have a blob has no error.
     pub reasons: Vec<String>,
 }
 
-/// One host, as the executor sees it. Every call can be made again after a crash.
+/// One host, as seen by the executor. Every call can be repeated after a crash.
 #[async_trait]
 pub trait Link: Send + Sync {
-    /// Looks at the host; changes nothing.
+    /// How long the host has been out of reach; none while it is connected, as far as is known.
+    fn lost_for(&self) -> Option<Duration>;
+
+    /// Gathers facts about the host; changes nothing.
     async fn facts(&self) -> Result<Facts, LinkError>;
 
-    /// Looks at the cluster that the host is a node of; changes nothing, and takes no lock. What does not answer is a gap.
+    /// Observes the cluster that the host is a node of; changes nothing and takes no lock. What does not answer is a
+    /// gap.
     async fn cluster_facts(&self) -> Result<ClusterFacts, LinkError>;
+
+    /// Locks the host for the run, until the link is closed; waits a few seconds for another run.
+    async fn hold(&self) -> Result<(), LinkError>;
 
     /// Observes every op of a step.
     async fn observe(&self, plan: &Plan, step: &Step, slots: &SlotValues) -> Result<Vec<ObservedState>, LinkError>;
 
-    /// Looks at many steps of the host in one moment, probes included; changes nothing. With no steps it tells what the
-    /// host has been through.
+    /// Observes many steps of the host at once, including probes; changes nothing. Without steps it only returns
+    /// [`Survey::past`].
     async fn survey(&self, plan: &Plan, steps: &[&Step], slots: &SlotValues) -> Result<Survey, LinkError>;
 
-    /// Writes the before-states and old bytes to the node's ledger (fsynced), then converges every op that is not
+    /// Compares the host with many steps at once, without probes, and describes what differs; changes nothing and takes
+    /// no lock.
+    async fn drift(&self, plan: &Plan, steps: &[&Step], slots: &SlotValues) -> Result<Vec<StepDrift>, LinkError>;
+
+    /// Writes the before-states and old contents to the node's ledger (fsynced), then converges every op that is not
     /// satisfied, in order.
     async fn converge(&self, plan: &Plan, step: &Step, slots: &SlotValues, change: Change<'_>)
     -> Result<(), LinkError>;
 
-    /// Rolls a step back in one wave, by its undo, to the state before its first change. Twice is the same as once.
+    /// Rolls a step back in one wave, by its undo, to the state before its first change. Repeating it has no further
+    /// effect.
     async fn undo(&self, plan: &Plan, step: &Step, change: Change<'_>, wave: Wave) -> Result<(), LinkError>;
 
-    /// Makes the value of a slot whose provider makes it on a host ([`SlotProvider::made_on`]); often a secret.
+    /// Makes the value of a slot that a host provides ([`SlotProvider::made_on`]); often a secret.
     async fn provide(&self, provider: &SlotProvider) -> Result<Vec<u8>, LinkError>;
 
     /// The records of the node's ledger, in the order they were written.
     async fn ledger(&self) -> Result<Vec<ledger::Record>, LinkError>;
 
-    /// Has the node take blobs from depots. A depot that does not answer is no error.
+    /// Lets the node fetch blobs from depots. A depot that does not answer is not an error.
     async fn fetch(
         &self,
         blobs: &[(Digest, u64)],
@@ -85,16 +99,16 @@ pub trait Link: Send + Sync {
         progress: DeliverProgress<'_>,
     ) -> Result<Fetched, LinkError>;
 
-    /// Listens on those of these ports that are free, until it is asked again (with none: no more). Answers dials.
+    /// Listens on those of these ports that are free, and on no others. Answers dials.
     async fn listen(&self, ports: &[mesh::Port]) -> Result<(), LinkError>;
 
-    /// Dials ports of other hosts, all at once.
+    /// Dials ports of other hosts in parallel.
     async fn dial(&self, dials: &[mesh::Dial]) -> Result<Vec<mesh::Dialed>, LinkError>;
 
-    /// Looks once.
+    /// Runs a probe once.
     async fn probe(&self, probe: &Probe) -> Result<ProbeAnswer, LinkError>;
 
-    /// Puts blobs into the node's content store, resuming what a cut connection left; present ones are skipped.
+    /// Sends blobs to the node's content store, resuming interrupted transfers; existing blobs are skipped.
     async fn deliver(
         &self,
         blobs: &[(Digest, u64)],
@@ -102,17 +116,17 @@ pub trait Link: Send + Sync {
         progress: DeliverProgress<'_>,
     ) -> Result<(), LinkError>;
 
-    /// Text of journals and listings for `runs/<id>/evidence`, by file name; what cannot be obtained is left out.
+    /// Texts of journals and listings for `runs/<id>/evidence`, by file name; what cannot be read is left out.
     async fn evidence(&self) -> Result<Vec<(String, String)>, LinkError>;
 
     /// Log text of a step that ran on this host, for `logs/<host>/<step>.log`.
     async fn step_log(&self, run: &str, step: &Step) -> Result<String, LinkError>;
 }
 
-/// What goes wrong between controller and host. The kind decides the exit code.
+/// Errors between controller and host. The variant determines the exit code.
 #[derive(Debug, thiserror::Error)]
 pub enum LinkError {
-    /// No TCP, no SSH banner, or the connection broke and would not come back.
+    /// No TCP connection, no SSH banner, or a lost connection that could not be restored.
     #[error("cannot reach {host} ({address}): {reason}; check network, firewall and sshd")]
     Unreachable {
         /// Host name.
@@ -122,14 +136,14 @@ pub enum LinkError {
         /// The operating system's error.
         reason: String,
     },
-    /// Host key unknown or changed, or our key refused.
+    /// The host key is unknown or changed, or the login was refused.
     #[error("{host} ({address}): {reason}")]
     Denied {
         /// Host name.
         host: String,
         /// Address and port.
         address: String,
-        /// What, and how to fix it.
+        /// The reason, and how to fix it.
         reason: String,
     },
     /// The user cannot become root.
@@ -143,12 +157,14 @@ pub enum LinkError {
         reason: String,
     },
     /// Another run holds the host.
-    #[error("{host} is held by another run ({holder}); wait for it, or look with `kubexm-install status`")]
+    #[error("{host} is held by another run ({holder}); start again when that has ended, or end it there")]
     Locked {
         /// Host name.
         host: String,
-        /// Run id and process, when known.
+        /// User, machine and process, and since when, as far as known.
         holder: String,
+        /// Whether the holder's controller is gone, and it only finishes running work.
+        finishing: bool,
     },
     /// An op failed on the host.
     #[error("{host}: {text}")]
@@ -158,7 +174,7 @@ pub enum LinkError {
         /// What, where, how to fix it.
         text: String,
     },
-    /// The agent speaks another version, or nonsense.
+    /// The agent has another version, or its messages are invalid.
     #[error(
         "{host}: the agent does not understand this program: {reason}; remove /usr/local/bin/kubexm-install there and \
          run again"
@@ -166,18 +182,18 @@ pub enum LinkError {
     Protocol {
         /// Host name.
         host: String,
-        /// What was seen.
+        /// What is wrong.
         reason: String,
     },
-    /// The host answered something that is not accepted from a host: it is damaged or hostile.
+    /// The host sent an answer that is not accepted: it is damaged or hostile.
     #[error("{host}: {reason}; the answer was discarded. Find out who changed that host before you continue")]
     Untrusted {
         /// Host name.
         host: String,
-        /// What was answered.
+        /// What is wrong with the answer.
         reason: String,
     },
-    /// A blob could not be read on this side.
+    /// A blob could not be read on the controller.
     #[error("cannot read blob {digest} from the bundle: {reason}")]
     Source { digest: Digest, reason: String },
 }

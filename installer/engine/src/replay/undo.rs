@@ -1,4 +1,4 @@
-//! The fold of what was rolled back.
+//! Processes the records of an undo.
 
 use kubexm_plan::{StepId, Wave};
 
@@ -7,15 +7,15 @@ use crate::journal::{Scope, UndoEnd};
 
 impl Replay {
     pub(super) fn begin_undo(&mut self, scope: &Scope, why: &str, steps: &[StepId]) -> Result<(), IllegalTransition> {
-        let goes_on = matches!(scope, Scope::Run) && matches!(self.state, RunState::RollingBack | RunState::Stuck);
+        let continues = matches!(scope, Scope::Run) && matches!(self.state, RunState::RollingBack | RunState::Stuck);
         if let Some(id) = steps.iter().find(|id| self.steps.get(*id).is_none_or(|story| story.before.is_none())) {
             return Err(IllegalTransition(format!("{id} has changed nothing that could be rolled back")));
         }
         for id in steps {
             if let Some(story) = self.steps.get_mut(id) {
                 story.undo_error = None;
-                // An undo of the host alone may have come half-way; the undo of the run begins anew.
-                story.wave = story.wave.filter(|_| goes_on);
+                // An undo of the host alone may be incomplete; the undo of the run starts again.
+                story.wave = story.wave.filter(|_| continues);
             }
         }
         let story = UndoStory { why: why.to_owned(), steps: steps.iter().cloned().collect(), end: None };
@@ -48,7 +48,7 @@ impl Replay {
             Scope::Host { host } => self.left_out.get_mut(host),
         };
         let undo = undo.filter(|undo| undo.end.is_none());
-        let undo = undo.ok_or_else(|| IllegalTransition(format!("no undo of {scope:?} was continuing")))?;
+        let undo = undo.ok_or_else(|| IllegalTransition(format!("no undo of {scope:?} was in progress")))?;
         let open = undo.steps.iter().find(|id| stories.get(*id).is_none_or(|story| !story.rolled_back()));
         if let (UndoEnd::RolledBack, Some(id)) = (end, open) {
             return Err(IllegalTransition(format!("{scope:?} is not rolled back while {id} is not")));
@@ -57,7 +57,7 @@ impl Replay {
         Ok(())
     }
 
-    /// Only what an undo that continues was announced to touch may be rolled back.
+    /// Only steps that the current undo has announced may be rolled back.
     pub(super) fn in_undo(&self, step: &StepId) -> Result<(), IllegalTransition> {
         let mut open = self.undo.iter().chain(self.left_out.values()).filter(|undo| undo.end.is_none());
         match open.any(|undo| undo.steps.contains(step)) {

@@ -1,7 +1,7 @@
-//! Acts on a simulated host: those whose effect no data says, since kubeadm makes it (`nodes`) or the cluster does. Any
-//! other is what it touches, like every op.
+//! Acts on a simulated host whose effects do not follow from their data, since kubeadm (`nodes`) or the cluster has
+//! them. Every other act is simulated by the things that it touches, like an op.
 
-use kubexm_plan::op::{Act, KubeadmJoin, NodeAwaited, NodeDelete, ScriptRun, ScriptUndo};
+use kubexm_plan::op::{Act, KubeadmJoin, NodeDelete, NodeLookup, ScriptRun, ScriptUndo};
 use kubexm_plan::{Step, Wave};
 
 use super::keys::{Keys, Want};
@@ -10,33 +10,33 @@ use super::world::World;
 use crate::link::SlotValues;
 
 impl World {
-    /// What an act leaves to be seen by.
+    /// The keys from which it is later observed that an act is done.
     pub(super) fn want_act(host: &str, act: &Act, want: &mut Want) {
         let (part, key, value) = match act {
             Act::KubeadmInit(_) => (&mut want.cluster, "initialised".to_owned(), host),
             Act::KubeadmJoin(_) => (&mut want.cluster, format!("joined:{host}"), "yes"),
-            Act::NodeAwaited(NodeAwaited { node }) => (&mut want.cluster, format!("awaited:{node}"), "yes"),
+            Act::NodeLookup(NodeLookup { node }) => (&mut want.cluster, format!("awaited:{node}"), "yes"),
             Act::KubeadmReset(_) => (&mut want.host, "kubernetes".to_owned(), "reset"),
             Act::ScriptRun(ScriptRun { id, .. }) => (&mut want.host, format!("script:{id}"), "done"),
-            // One that deletes is known by what is not there.
+            // That something was deleted is observed from its absence.
             _ => return,
         };
         part.insert(key, value.to_owned());
     }
 
-    /// Whether an act holds, when its keys do or do not.
+    /// Whether an act is done. `keys`: whether the keys of [`Self::want_act`] are as desired.
     pub(super) fn act_holds(&self, act: &Act, keys: bool) -> bool {
         match act {
             Act::NodeDelete(NodeDelete { node }) => !self.is_node(node),
-            Act::NodeAwaited(NodeAwaited { node }) => keys || self.is_node(node),
+            Act::NodeLookup(NodeLookup { node }) => keys || self.is_node(node),
             _ => keys,
         }
     }
 
-    /// What kubeadm looks at before it begins, beside what the act says that it needs.
+    /// kubeadm's own preflight, in addition to the needs that the act declares.
     pub(super) fn refuse_act(&self, host: &str, act: &Act, step: &Step) -> Result<(), String> {
         match (act, self.cluster.get("initialised")) {
-            (Act::KubeadmInit(_), Some(by)) => Err(format!("{by} has begun the cluster already")),
+            (Act::KubeadmInit(_), Some(by)) => Err(format!("{by} has initialised the cluster already")),
             (Act::KubeadmInit(_) | Act::KubeadmJoin(_), _) => self.refuse_kubeadm(host, step),
             _ => Ok(()),
         }
@@ -58,17 +58,17 @@ impl World {
         }
     }
 
-    /// A join needs good values; a failed one uses them up.
+    /// A join needs valid values; a failed one uses them up.
     pub(super) fn refuse_join(&mut self, act: &Act, slots: &SlotValues, fails: bool) -> Result<(), String> {
         let Act::KubeadmJoin(KubeadmJoin { slots: reads, .. }) = act else { return Ok(()) };
         if fails {
-            self.wear_out(reads, slots);
+            self.invalidate_values(reads, slots);
             return Ok(());
         }
         self.refuse_values(reads, slots)
     }
 
-    /// What an act makes beside its own key.
+    /// Effects of an act in addition to its own key.
     pub(super) fn apply_act(&mut self, host: &str, act: &Act, step: &Step) -> Result<(), String> {
         match act {
             Act::KubeadmInit(_) => self.make_node(host, step, true),
@@ -77,12 +77,12 @@ impl World {
                 self.drop_node(node);
                 Ok(())
             }
-            // It is reset before its key is set.
+            // KubeadmReset resets the host before its key is set.
             _ => Ok(()),
         }
     }
 
-    /// An act whose step restores what was before it.
+    /// Rolls back an act whose step restores the state before it.
     pub(super) fn restore_act(&mut self, host: &str, act: &Act, cluster: &Keys, wave: Wave) -> Result<(), String> {
         match act {
             Act::KubeadmInit(_) | Act::KubeadmJoin(_) if wave == Wave::Stop => {
@@ -93,7 +93,7 @@ impl World {
         }
     }
 
-    /// An act that rolls a step back.
+    /// Executes an act that is the rollback of a step.
     pub(super) fn undo_act(&mut self, host: &str, act: &Act) -> Result<(), String> {
         match act {
             Act::KubeadmReset(_) => self.reset(host),

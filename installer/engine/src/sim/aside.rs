@@ -1,4 +1,4 @@
-//! What state folders held before the cluster, on a simulated host.
+//! `MoveAside` on a simulated host: content of state folders from before the cluster.
 
 use std::collections::BTreeMap;
 
@@ -8,21 +8,21 @@ use kubexm_plan::op::{AsideWas, MoveAside, MovedFolder, MovedFolders};
 use super::keys::is_below;
 use super::world::World;
 
-/// Marks a key whose thing was moved.
+/// Prefix of the key of something that was moved aside.
 const MOVED: &str = "before:";
 
-/// Whether something of a folder was moved and is not back.
+/// Whether content of a folder was moved aside and has not been moved back.
 pub(super) fn is_away(state: &BTreeMap<String, String>, path: &String) -> bool {
     state.keys().any(|key| moved_from(key, path).is_some())
 }
 
-/// The key of what was moved out of a folder.
+/// The original key of something that was moved out of a folder.
 fn moved_from<'a>(key: &'a str, path: &String) -> Option<&'a str> {
     key.strip_prefix(MOVED).filter(|key| is_below(key, std::slice::from_ref(path)))
 }
 
 impl World {
-    /// A folder is occupied when there is something to be moved; where that was done, what lies there came later.
+    /// A folder is occupied if it has content to move. Content of a folder that was already moved was created later.
     pub(super) fn observe_aside(&self, host: &str, aside: &MoveAside) -> Result<ObservedState, String> {
         let here = &self.host(host)?.state;
         let look = |path: &String| {
@@ -62,7 +62,7 @@ impl World {
             let moved = state.filter_map(|(key, value)| Some((moved_from(key, &path)?.to_owned(), value.clone())));
             for (key, value) in moved.collect::<Vec<_>>() {
                 if self.has(host, &key) {
-                    return Err(format!("{key} came since, and what was there before would replace it"));
+                    return Err(format!("{key} was created since, and restoring the earlier content would replace it"));
                 }
                 self.remove(host, &format!("{MOVED}{key}"))?;
                 self.restore_key(host, &key, &value);
@@ -72,7 +72,7 @@ impl World {
     }
 }
 
-/// Folders whose content was moved.
+/// Folders whose content was moved aside.
 pub(super) fn occupied(found: &ObservedState) -> Result<Vec<String>, String> {
     let folders = found.state::<MoveAside>().map_err(|error| error.to_string())?.folders;
     let occupied = folders.into_iter().filter(|folder| folder.was == AsideWas::Occupied);

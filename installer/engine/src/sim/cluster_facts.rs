@@ -1,4 +1,4 @@
-//! What a simulated host says of the cluster. What was applied is not kept as a text here, and so is a gap.
+//! Cluster facts of a simulated host. The simulation keeps no applied documents, so those are a gap.
 
 use kubexm_plan::cluster_facts::{APPLIED, EtcdMember, Gap, NodeFacts, SERVER_VERSION};
 use kubexm_plan::{ClusterFacts, Facts};
@@ -6,11 +6,11 @@ use kubexm_plan::{ClusterFacts, Facts};
 use super::names::ADMIN_CONF;
 use super::world::World;
 
-/// Of the API server, unless a test has set `serverVersion` of the cluster.
+/// Version of the API server, unless a test has set the cluster's `serverVersion`.
 const VERSION: &str = "v1.34.4";
 
 impl World {
-    /// `here` is what the host says of itself.
+    /// `here`: the host's own facts.
     pub(super) fn cluster_facts(&self, host: &str, here: Facts) -> ClusterFacts {
         let gap = |what: &str, why: &str| Gap { host: host.to_owned(), what: what.to_owned(), why: why.to_owned() };
         let (name, id) = here.stamp.map(|stamp| (stamp.cluster, stamp.id)).unzip();

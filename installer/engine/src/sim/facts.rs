@@ -6,7 +6,7 @@ use kubexm_plan::Facts;
 use kubexm_plan::facts::{Disk, Interface, ModuleState, SelinuxState};
 use kubexm_spec::{Arch, Digest};
 
-/// What a plain Debian brings of the programs that kubeadm and the installer call.
+/// The programs called by kubeadm and the installer that a plain Debian has.
 const PROGRAMS: [&str; 9] = ["iptables", "conntrack", "mount", "umount", "nsenter", "ip", "ethtool", "tc", "socat"];
 
 /// Facts of a host that passes every check: Debian 12, amd64, 4 CPUs, 8 GiB.
@@ -48,6 +48,7 @@ pub fn facts(host: &str) -> Facts {
         routes: vec!["10.0.0.0/24".to_owned()],
         nameservers: Some(Vec::new()),
         resolved_nameservers: None,
+        dns_wildcards: Vec::new(),
         swaps: Vec::new(),
         fstab_swaps: Vec::new(),
         selinux: SelinuxState::Absent,
@@ -64,6 +65,8 @@ pub fn facts(host: &str) -> Facts {
         foreign_mounts: Vec::new(),
         stamp: None,
         kubeadm_config: None,
+        kubeadm_config_text: None,
+        kubeadm_files: None,
         unreadable_stamp: None,
         joined: false,
         cluster_ca: None,

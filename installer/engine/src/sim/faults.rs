@@ -1,31 +1,31 @@
-//! What a test wants to be so on the simulated fleet: hosts cut off, blobs in its depots; and what was asked of it.
+//! What tests set on the simulated fleet (unreachable hosts, blobs in depots), and counters that they read.
 
 use kubexm_spec::Digest;
 
 use super::fleet::SimFleet;
 
 impl SimFleet {
-    /// Nothing reaches this host any more.
-    pub fn cut(&self, host: &str) {
+    /// Makes a host unreachable.
+    pub fn disconnect(&self, host: &str) {
         self.lock().cut.insert(host.to_owned());
     }
 
-    /// The host is reached again.
-    pub fn fix(&self, host: &str) {
+    /// Makes a host reachable again.
+    pub fn reconnect(&self, host: &str) {
         self.lock().cut.remove(host);
     }
 
-    /// The depots of the cluster have this blob.
+    /// Puts a blob into the cluster's depots.
     pub fn put_into_depots(&self, blob: Digest) {
         self.lock().depots.insert(blob);
     }
 
-    /// A depot fails, as every node that asks will tell.
+    /// Adds a problem of a depot, which every node that fetches from it reports.
     pub fn depot_fails(&self, trouble: &str) {
         self.lock().depot_troubles.push(trouble.to_owned());
     }
 
-    /// What was made for slots so far, in order: `joinToken`, `caCertHash` …
+    /// Kinds of the values made for slots so far, in order: `joinToken`, `caCertHash` …
     pub fn provided(&self) -> Vec<String> {
         self.lock().provided.clone()
     }

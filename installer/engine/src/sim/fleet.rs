@@ -24,12 +24,12 @@ impl SimFleet {
         fleet
     }
 
-    /// Everything that is so now.
+    /// The current state of everything.
     pub fn snapshot(&self) -> Snapshot {
         self.lock().snapshot()
     }
 
-    /// Fails once at this point from now on; the count starts anew.
+    /// Injects one failure; counts start at this call.
     pub fn fail_at(&self, failure: Failure) {
         let mut world = self.lock();
         world.converges = 0;
@@ -42,39 +42,39 @@ impl SimFleet {
         self.lock().converges
     }
 
-    /// Looks at single steps so far, and probes.
-    pub fn looks(&self) -> u64 {
-        self.lock().looks
+    /// Observations of single steps and probes so far, without surveys.
+    pub fn observations(&self) -> u64 {
+        self.lock().observations
     }
 
     /// Sets one entry of a host's state, as a person or a foreign program would: `path:/etc/x` → `file 0644 …`. The
     /// host `(cluster)` is the cluster's own state.
-    pub fn meddle(&self, host: &str, key: &str, value: &str) {
-        self.lock().meddle(host, key, value);
+    pub fn set_state(&self, host: &str, key: &str, value: &str) {
+        self.lock().set_state(host, key, value);
     }
 
-    /// A fleet of its own that is as this one is now. What happened until now was before all that will happen there.
+    /// A separate copy of the current state. Its steps may change everything that was written before, in any order.
     #[must_use]
     pub fn fork(&self) -> Self {
         let mut world = self.lock().clone();
-        world.settle();
+        world.forget_writers();
         (world.converges, world.undos, world.failure) = (0, 0, None);
         world.broken.clear();
         Self { world: Arc::new(Mutex::new(world)) }
     }
 
-    /// A fleet of its own, as a crash at this moment would leave this one.
+    /// A separate copy in the state that a crash would leave at this moment.
     #[must_use]
-    pub fn photograph(&self) -> Self {
+    pub fn crashed_copy(&self) -> Self {
         Self { world: Arc::new(Mutex::new(self.lock().clone())) }
     }
 
-    /// What must hold of a fleet at rest and does not.
+    /// The invariants that are violated now, with nothing running.
     pub fn broken_invariants(&self) -> Vec<String> {
         self.lock().broken_at_rest().into_iter().map(|(_, text)| text).collect()
     }
 
-    /// What did not hold at some point until now, and what does not hold now that the fleet is at rest.
+    /// The invariants that were violated at any point, and those that are violated now with nothing running.
     pub fn broken_so_far(&self) -> BTreeSet<(Invariant, String)> {
         let world = self.lock();
         world.broken.iter().cloned().chain(world.broken_at_rest()).collect()

@@ -1,4 +1,4 @@
-//! What must hold of the fleet whatever is continuing, and what must hold of it at rest.
+//! Invariants of the fleet: those that must hold at any time, and those that must hold when no step runs.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +8,7 @@ use super::names::{ADMIN_CONF, PODS};
 use super::world::World;
 
 impl World {
-    /// Keeps what is broken right now.
+    /// Records the invariants that are violated now.
     pub(super) fn look(&mut self) {
         let now = self.broken_now();
         self.broken.extend(now);
@@ -20,9 +20,15 @@ impl World {
             for (unit, _) in host.units().filter(|(_, running)| *running) {
                 for (path, loaded) in host.loaded(unit) {
                     if host.state.get(&format!("path:{path}")).map(String::as_str) != Some(loaded) {
-                        let text = format!("{unit} on {name} runs with another {path} than the one that is there");
+                        let text = format!("{unit} on {name} runs with an older {path} than the one on disk");
                         broken.push((Invariant::LoadedConfig, text));
                     }
+                }
+            }
+            for (pod, path, read) in host.read_by_pods().filter(|_| self.runs_pods(name)) {
+                if host.state.get(&format!("path:{path}")).map(String::as_str) != Some(read) {
+                    let text = format!("{pod} on {name} has read an older {path} than the one on disk");
+                    broken.push((Invariant::LoadedConfig, text));
                 }
             }
         }
@@ -59,7 +65,8 @@ impl World {
         self.hosts.get(host).is_some_and(|host| host.state.contains_key(PODS))
     }
 
-    /// By the node's /etc/hosts: addresses of the name that is neither a host's nor the registry's.
+    /// Checks the addresses of the control plane's name in the node's /etc/hosts: the name that is neither a host's nor the
+    /// registry's.
     fn lost_control_plane(&self, node: &str, up: &[&str]) -> Option<String> {
         let lines = self.hosts.get(node)?.state.get("hosts")?;
         let mut owners: BTreeMap<&str, &str> = BTreeMap::new();

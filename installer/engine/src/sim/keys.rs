@@ -1,4 +1,4 @@
-//! Keys of the simulated fleet's state: of things, of what an op wants, and of what one found.
+//! Keys of the simulated fleet's state: for things, for the state that an op desires, and for observed states.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -7,7 +7,7 @@ use kubexm_plan::Thing;
 use super::world::blob_key;
 use crate::link::ObservedState;
 
-/// Keys and values that must be so; the first part is of the host, the second of the cluster.
+/// Desired keys and values of the host and of the cluster.
 #[derive(Default)]
 pub(super) struct Want {
     pub(super) host: BTreeMap<String, String>,
@@ -20,7 +20,7 @@ pub(super) enum Key {
     Cluster(String),
 }
 
-/// The key of a thing that an op can set; none for what only ops of their own change, and for needs.
+/// The key of a thing. None for things that are only needed, or that are simulated separately.
 pub(super) fn key(thing: &Thing) -> Option<Key> {
     Some(match thing {
         Thing::Path(path) => Key::Host(format!("path:{path}")),
@@ -46,30 +46,30 @@ pub(super) fn key(thing: &Thing) -> Option<Key> {
         | Thing::Node(_)
         | Thing::Script(_)
         | Thing::Kubeadm => return None,
-        Thing::ControlPlane | Thing::Pods | Thing::Network => return None,
+        Thing::ControlPlane | Thing::Pods | Thing::StaticPod(_) | Thing::Network => return None,
         Thing::Runtime | Thing::AdminConf | Thing::Api | Thing::Registry => return None,
     })
 }
 
-/// Keys with the values they had, none where there was nothing.
+/// Keys with their earlier values; none if the key did not exist.
 pub(super) type Keys = BTreeMap<String, Option<String>>;
 
-/// The part of a state that is of the host or of the cluster.
+/// The host's or the cluster's part of an observed state.
 pub(super) fn keys(found: &ObservedState, part: &str) -> Result<Keys, String> {
     let keys = found.raw().get(part).cloned().unwrap_or_else(|| serde_json::json!({}));
-    serde_json::from_value(keys).map_err(|e| format!("a state before cannot be read: {e}"))
+    serde_json::from_value(keys).map_err(|e| format!("an observed state cannot be read: {e}"))
 }
 
-/// Whether a key's thing lies in one of the folders.
+/// Whether a key's path is in one of the folders.
 pub(super) fn is_below(key: &str, folders: &[String]) -> bool {
     folders.iter().any(|folder| below(key, folder).is_some())
 }
 
-/// Where in a folder a key's thing lies; an empty text is the folder itself.
+/// A key's path relative to a folder; empty for the folder itself.
 pub(super) fn below<'a>(key: &'a str, folder: &str) -> Option<&'a str> {
     let path = match key.split_once(':') {
         Some(("path", path)) => path,
-        // In a folder of the runtime's, whichever it is.
+        // Images are in a folder of the runtime, whichever runtime it is.
         Some(("image", _)) => "/var/lib/containerd/images",
         _ => return None,
     };
@@ -77,7 +77,7 @@ pub(super) fn below<'a>(key: &'a str, folder: &str) -> Option<&'a str> {
     if rest.is_empty() { Some(rest) } else { rest.strip_prefix('/') }
 }
 
-/// What is in a folder, as a host's agent says it: folders with a `/` at the end.
+/// The content of a folder as an agent lists it: folders end with `/`.
 pub(super) fn held(state: &BTreeMap<String, String>, folder: &str) -> BTreeSet<String> {
     let mut held = BTreeSet::new();
     for (key, value) in state {
@@ -88,7 +88,7 @@ pub(super) fn held(state: &BTreeMap<String, String>, folder: &str) -> BTreeSet<S
     held
 }
 
-/// Whether a key's thing came into a folder after this was held in it.
+/// Whether a key's path is in a folder and was not there when `held` was listed.
 pub(super) fn came_into(key: &str, folder: &str, held: &BTreeSet<String>) -> bool {
     below(key, folder)
         .is_some_and(|rest| !rest.is_empty() && !held.contains(rest) && !held.contains(&format!("{rest}/")))

@@ -2,11 +2,14 @@
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
+use std::time::Duration;
 
 use async_trait::async_trait;
 use kubexm_plan::facts::Stamp;
 use kubexm_plan::op::{self, Depots};
-use kubexm_plan::{ClusterFacts, Facts, Op, Plan, Probe, SlotName, SlotProvider, Step, Wave, ledger, mesh};
+use kubexm_plan::{
+    ClusterFacts, Difference, Facts, Op, Plan, Probe, SlotName, SlotProvider, Step, StepDrift, Wave, ledger, mesh,
+};
 use kubexm_spec::Digest;
 use tokio::io::AsyncReadExt;
 
@@ -51,8 +54,13 @@ impl SimLink {
         LinkError::Op { host: self.host.clone(), text }
     }
 
-    async fn look(&self, plan: &Plan, step: &Step, slots: &SlotValues) -> Result<Vec<ObservedState>, LinkError> {
-        // A real host lets others run while it answers.
+    async fn observe_step(
+        &self,
+        plan: &Plan,
+        step: &Step,
+        slots: &SlotValues,
+    ) -> Result<Vec<ObservedState>, LinkError> {
+        // As with a real host, other tasks run while it answers.
         tokio::task::yield_now().await;
         self.reach()?;
         let world = self.fleet.lock();
@@ -74,7 +82,7 @@ impl SimLink {
             tokio::task::yield_now().await;
             self.reach()?;
             let mut world = self.fleet.lock();
-            world.enter(plan);
+            world.set_plan(plan);
             let found = world.observe(&self.host, op, plan, slots).map_err(|text| self.refused(text))?;
             if !found.satisfied {
                 world.converge(&self.host, op, plan, step, slots).map_err(|text| self.refused(text))?;
@@ -84,26 +92,30 @@ impl SimLink {
     }
 }
 
-/// States are journalled, shown and kept: the value of a secret slot may not be in one.
+/// States are written to the journal and shown, so they must not contain the value of a secret slot.
 fn shows_no_secret(plan: &Plan, slots: &SlotValues, states: &[ObservedState]) -> Result<(), String> {
     let text = serde_json::to_string(states).map_err(|e| e.to_string())?;
     let secret = |name: &SlotName| plan.slots.get(name).is_none_or(SlotProvider::secret);
     let shown = |value: &[u8]| !value.is_empty() && std::str::from_utf8(value).is_ok_and(|value| text.contains(value));
     match slots.iter().find(|(name, value)| secret(name) && shown(value)) {
-        Some((name, _)) => Err(format!("a state shows the value of slot {}", name.0)),
+        Some((name, _)) => Err(format!("a state contains the value of slot {}", name.0)),
         None => Ok(()),
     }
 }
 
 #[async_trait]
 impl Link for SimLink {
+    fn lost_for(&self) -> Option<Duration> {
+        self.reach().is_err().then_some(Duration::ZERO)
+    }
+
     async fn facts(&self) -> Result<Facts, LinkError> {
         self.reach()?;
         let world = self.fleet.lock();
         let here = &world.host(&self.host).map_err(|text| self.refused(text))?.state;
         let stamp = here.get("stamp").map(|text| match serde_json::from_str(text) {
             Ok(op::Stamp { cluster, id, bundle }) => Stamp { cluster, id, run: "simulated".to_owned(), bundle },
-            // A test put it there.
+            // Set by a test.
             Err(_) => Stamp { cluster: text.clone(), id: None, run: "simulated".to_owned(), bundle: None },
         });
         // As on a real host: also when the cluster that it joined is gone.
@@ -116,16 +128,20 @@ impl Link for SimLink {
         Ok(self.fleet.lock().cluster_facts(&self.host, facts))
     }
 
+    async fn hold(&self) -> Result<(), LinkError> {
+        self.reach()
+    }
+
     async fn observe(&self, plan: &Plan, step: &Step, slots: &SlotValues) -> Result<Vec<ObservedState>, LinkError> {
-        self.fleet.lock().looks += 1;
-        self.look(plan, step, slots).await
+        self.fleet.lock().observations += 1;
+        self.observe_step(plan, step, slots).await
     }
 
     async fn survey(&self, plan: &Plan, steps: &[&Step], slots: &SlotValues) -> Result<Survey, LinkError> {
         let mut holding = BTreeSet::new();
         for step in steps {
-            // What cannot be looked at does not hold.
-            let ops = self.look(plan, step, slots).await;
+            // A step that cannot be observed is not satisfied.
+            let ops = self.observe_step(plan, step, slots).await;
             let probe = match &step.probe {
                 Some(timed) => self.ask(&timed.probe).await?.holds,
                 None => true,
@@ -140,6 +156,21 @@ impl Link for SimLink {
         Ok(Survey { holding, past: records.to_string() })
     }
 
+    async fn drift(&self, plan: &Plan, steps: &[&Step], slots: &SlotValues) -> Result<Vec<StepDrift>, LinkError> {
+        let mut drift = Vec::new();
+        for step in steps {
+            let found = self.observe_step(plan, step, slots).await?;
+            let differs = step.ops.iter().zip(&found).filter(|(_, found)| !found.satisfied);
+            let differences: Vec<Difference> = differs
+                .map(|(op, _)| Difference { what: op.to_string(), how: "not as planned".to_owned(), diff: None })
+                .collect();
+            if !differences.is_empty() {
+                drift.push(StepDrift { step: step.id.clone(), differences });
+            }
+        }
+        Ok(drift)
+    }
+
     async fn converge(
         &self,
         plan: &Plan,
@@ -152,7 +183,7 @@ impl Link for SimLink {
         let forgets = step.ops.iter().any(|op| matches!(op, Op::Reset(reset) if reset.forgets()));
         let note = |outcome| {
             if !forgets {
-                self.fleet.lock().note(&self.host, step, change, outcome);
+                self.fleet.lock().record(&self.host, step, change, outcome);
             }
         };
         note(ledger::Outcome::Begun);
@@ -168,10 +199,10 @@ impl Link for SimLink {
         tokio::task::yield_now().await;
         self.reach()?;
         let mut world = self.fleet.lock();
-        world.enter(plan);
+        world.set_plan(plan);
         world.undo(&self.host, step, change.before, wave).map_err(|text| self.refused(text))?;
         if wave == Wave::Start {
-            world.note(&self.host, step, change, ledger::Outcome::Restored);
+            world.record(&self.host, step, change, ledger::Outcome::Restored);
         }
         Ok(())
     }
@@ -215,7 +246,7 @@ impl Link for SimLink {
     }
 
     async fn probe(&self, probe: &Probe) -> Result<ProbeAnswer, LinkError> {
-        self.fleet.lock().looks += 1;
+        self.fleet.lock().observations += 1;
         self.ask(probe).await
     }
 
@@ -236,7 +267,7 @@ impl Link for SimLink {
             let mut bytes = Vec::new();
             reader.read_to_end(&mut bytes).await.map_err(|e| failed(e.to_string()))?;
             if Digest::of(&bytes) != *digest || bytes.len() as u64 != *size {
-                return Err(failed(format!("{} bytes came, which are not it", bytes.len())));
+                return Err(failed(format!("{} bytes arrived, with another digest", bytes.len())));
             }
             self.fleet.lock().add_blob(&self.host, digest);
             progress(*digest, *size, *size);
@@ -287,6 +318,6 @@ mod tests {
         let state = |text: &str| [ObservedState::opaque(serde_json::json!({ "path:/etc/x": text }), false)];
         assert_eq!(shows_no_secret(&plan, &slots, &state("file sha256:ca")), Ok(()));
         let refused = shows_no_secret(&plan, &slots, &state("token abcdef.0123"));
-        assert_eq!(refused, Err("a state shows the value of slot token".to_owned()));
+        assert_eq!(refused, Err("a state contains the value of slot token".to_owned()));
     }
 }

@@ -2,7 +2,8 @@
 //!
 //! It is stricter than a real host: it refuses what would only go wrong sometimes (two unordered steps that write one
 //! path, a step that builds on what another writes and does not wait for it, a unit started without its files, a file
-//! removed from a running unit, a state that shows a secret), and keeps what was broken of the fleet at any point.
+//! removed from a running unit, a state that contains a secret), and records every invariant that was violated at any
+//! point.
 
 mod acts;
 mod aside;

@@ -7,7 +7,9 @@ pub(super) const KUBELET_CONF: &str = "path:/etc/kubernetes/kubelet.conf";
 pub(super) const KUBELET_CONFIG: &str = "path:/var/lib/kubelet/config.yaml";
 pub(super) const ETCD_DATA: &str = "path:/var/lib/etcd/member";
 pub(super) const AGENT: &str = "path:/usr/local/bin/kubexm-install";
+/// `read:kube-apiserver:/etc/x`: what a static pod read when it started.
+pub(super) const READ: &str = "read:";
 /// Whether pods run on a host.
 pub(super) const PODS: &str = "pods";
-/// What they make in its network.
+/// What pods create in the host's network.
 pub(super) const NETWORK: &str = "network";

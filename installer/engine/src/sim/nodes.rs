@@ -1,8 +1,8 @@
-//! What `kubeadm` makes of a simulated host and of the cluster, and removes again.
+//! The effects of `kubeadm` on a simulated host and on the cluster.
 
 use kubexm_plan::Step;
 
-use super::names::{ADMIN_CONF, ETCD_DATA, KUBELET, KUBELET_CONF, KUBELET_CONFIG, NETWORK, PODS};
+use super::names::{ADMIN_CONF, ETCD_DATA, KUBELET, KUBELET_CONF, KUBELET_CONFIG, NETWORK, PODS, READ};
 use super::world::World;
 
 impl World {
@@ -11,13 +11,13 @@ impl World {
         self.cluster.contains_key(&format!("node:{name}"))
     }
 
-    /// Whether a host was made a node of the cluster, and is one.
+    /// Whether `kubeadm` has made a host a node of the cluster, and it is still one.
     pub(super) fn is_joined(&self, host: &str) -> bool {
         self.cluster.get("initialised").is_some_and(|by| by == host)
             || self.cluster.contains_key(&format!("joined:{host}"))
     }
 
-    /// What an init or a join leaves on its host; on a control plane a member of etcd, too.
+    /// The effects of an init or a join; on a control plane including an etcd member.
     pub(super) fn make_node(&mut self, host: &str, step: &Step, control_plane: bool) -> Result<(), String> {
         if control_plane {
             self.set(host, step, ADMIN_CONF, "file 0600 admin")?;
@@ -33,9 +33,9 @@ impl World {
         Ok(())
     }
 
-    /// Pods, and what they make in the network, come with the kubelet of a node.
+    /// A node's kubelet starts pods, which create interfaces and rules.
     pub(super) fn kubelet_starts(&mut self, host: &str) {
-        if let Some(host) = self.hosts.get_mut(host).filter(|host| host.state.contains_key(KUBELET_CONF)) {
+        if let Some(host) = self.host_mut(host).filter(|host| host.state.contains_key(KUBELET_CONF)) {
             host.state.insert(PODS.to_owned(), "running".to_owned());
             host.state.insert(NETWORK.to_owned(), "links and rules".to_owned());
         }
@@ -59,13 +59,16 @@ impl World {
         for key in [ADMIN_CONF, KUBELET_CONF, KUBELET_CONFIG, ETCD_DATA, PODS, NETWORK] {
             self.remove(host, key)?;
         }
-        if let Some(kubelet) = self.hosts.get_mut(host).and_then(|here| here.state.get_mut(KUBELET)) {
+        if let Some(here) = self.host_mut(host) {
+            here.state.retain(|key, _| !key.starts_with(READ));
+        }
+        if let Some(kubelet) = self.host_mut(host).and_then(|here| here.state.get_mut(KUBELET)) {
             *kubelet = kubelet.replace("running", "stopped");
         }
         Ok(())
     }
 
-    /// The node's object with all that is written on it.
+    /// Removes the node's object with its labels and taints.
     pub(super) fn drop_node(&mut self, node: &str) {
         let of_node = [format!("label:{node}:"), format!("taint:{node}:")];
         let own = [format!("node:{node}"), format!("awaited:{node}")];

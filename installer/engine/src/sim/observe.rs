@@ -1,16 +1,17 @@
-//! What each op wants of a simulated host, as keys and values; looking compares them.
+//! Observes ops on a simulated host: compares the desired keys and values of an op with the current ones.
 //!
-//! Keys and values are what the op's own data says ([`kubexm_plan::OpKind::touches`]). Of their own are only units, whose
-//! state depends on the host's; acts; folders that a service fills, and what was in them before; and the parts of a reset.
+//! They follow from the op's data ([`kubexm_plan::OpKind::touches`]), except for units, whose state depends on the host's;
+//! acts; folders that a service fills, and their earlier content; and the parts of a reset.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use kubexm_plan::op::{StateDir, Unit};
+use kubexm_plan::op::{StateDir, StaticPodStarted, Unit};
 use kubexm_plan::{Entry, Op, Place, Plan, ledger};
 use kubexm_spec::Digest;
 
 use super::keys::{Key, Want, held, is_below, key};
+use super::names::READ;
 use super::world::World;
 use crate::link::{ObservedState, SlotValues};
 
@@ -39,7 +40,7 @@ impl World {
         };
         let satisfied = holds(&want.host, here) && holds(&want.cluster, &self.cluster);
         let satisfied = match op {
-            // A unit that nobody knows neither runs nor starts.
+            // A unit without an entry neither runs nor starts.
             Op::Unit(Unit { name, enabled: false, running: Some(false), .. }) => {
                 satisfied || !here.contains_key(&format!("unit:{name}"))
             }
@@ -51,14 +52,14 @@ impl World {
         Ok(ObservedState::opaque(state, satisfied))
     }
 
-    /// What was in a service's folder says a reset what stays there: it is read as any host's.
+    /// The earlier content of a service's folder tells a reset what to keep; it is listed as on a real host.
     fn observe_folder(&self, host: &str, dir: &StateDir) -> Result<ObservedState, String> {
         let here = &self.host(host)?.state;
         let there = here.keys().any(|key| is_below(key, std::slice::from_ref(&dir.path)));
         let entry = if there { Entry::Directory { mode: 0o755 } } else { Entry::Absent };
-        // What a service of kubexm has filled already is not listed: nothing of it goes.
+        // A folder that a service of kubexm has already filled is not listed: nothing in it is removed.
         let is_it = |op: &Op| matches!(op, Op::StateDir(other) if other == dir);
-        let ours = ledger::stands(self.host(host)?.ledger.iter().map(Arc::as_ref), is_it);
+        let ours = ledger::any_not_rolled_back(self.host(host)?.ledger.iter().map(Arc::as_ref), is_it);
         let held = (there && !ours).then(|| held(here, &dir.path).into_iter().collect());
         let place = Place { path: dir.path.clone(), entry, missing: Vec::new(), held };
         ObservedState::new::<StateDir>(&place, true).map_err(|error| error.to_string())
@@ -84,10 +85,18 @@ impl World {
         }
         match op {
             Op::Unit(unit) => want.host.extend(self.want_unit(host, unit)?),
+            Op::StaticPodStarted(pod) => want.host.extend(self.want_pod(host, pod)?),
             Op::Act(act) => Self::want_act(host, act, &mut want),
             _ => {}
         }
         Ok(want)
+    }
+
+    /// Desired: the static pod has read the current content of its files.
+    pub(super) fn want_pod(&self, host: &str, pod: &StaticPodStarted) -> Result<Vec<(String, String)>, String> {
+        let here = self.host(host)?;
+        let now = |path: &String| here.state.get(&format!("path:{path}")).map_or("missing", String::as_str).to_owned();
+        Ok(pod.after.iter().map(|path| (format!("{READ}{}:{path}", pod.pod), now(path))).collect())
     }
 
     fn want_unit(&self, host: &str, unit: &Unit) -> Result<Vec<(String, String)>, String> {
@@ -102,7 +111,7 @@ impl World {
         let mut want = vec![(format!("unit:{}", unit.name), words.to_owned())];
         if unit.running == Some(true) {
             for path in unit.files() {
-                // A path that is not there cannot have been loaded: wanted as such, and refused when it is started.
+                // A missing path cannot have been loaded; starting the unit is refused.
                 let now = here.state.get(&format!("path:{path}")).map_or("missing", String::as_str);
                 want.push((format!("loaded:{}:{path}", unit.name), now.to_owned()));
             }

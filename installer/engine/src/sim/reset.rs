@@ -8,10 +8,10 @@ use serde_json::{Value, json};
 
 use super::aside::{is_away, occupied};
 use super::keys::{Keys, below, is_below, keys};
-use super::names::{AGENT, KUBELET_UNIT, NETWORK, PODS};
+use super::names::{AGENT, KUBELET_UNIT, NETWORK, PODS, READ};
 use super::world::World;
 
-/// Marks a key whose thing was renamed aside.
+/// Prefix of the key of something that was set aside.
 const ASIDE: &str = "aside:";
 
 impl World {
@@ -34,17 +34,17 @@ impl World {
                 found
             }
             Reset::Reverted { ops, before } => {
-                // By the keys that each had looked at: texts and slots of the plan that made it are gone.
+                // Compared by the keys in the recorded states: texts and slots of the earlier plan are not available.
                 let looks = ops.iter().zip(before).map(|(op, then)| self.as_it_is(host, op, then));
                 let states = looks.collect::<Result<Vec<_>, _>>()?;
-                let back = self.are_back(host, ops, before)?;
+                let back = self.all_reverted(host, ops, before)?;
                 ObservedState::opaque(json!({ "states": states }), back)
             }
         })
     }
 
     fn as_it_is(&self, host: &str, op: &Op, then: &ObservedState) -> Result<ObservedState, String> {
-        // What it was decides what becomes of a service's folder, and of what was in it before.
+        // The recorded state decides what happens to a service's folder and its earlier content.
         if matches!(op, Op::StateDir(_) | Op::MoveAside(_)) {
             let mut now = then.clone();
             now.satisfied = true;
@@ -55,8 +55,8 @@ impl World {
         Ok(ObservedState::opaque(json!({ "host": now, "cluster": {} }), true))
     }
 
-    /// Every key is as the oldest op that looked at it (the last one) had found it.
-    fn are_back(&self, host: &str, ops: &[Op], before: &[ObservedState]) -> Result<bool, String> {
+    /// Whether every key has the value that the oldest op (the last one) recorded.
+    fn all_reverted(&self, host: &str, ops: &[Op], before: &[ObservedState]) -> Result<bool, String> {
         let here = &self.host(host)?.state;
         let mut then = Keys::new();
         for (op, found) in ops.iter().zip(before) {
@@ -70,11 +70,11 @@ impl World {
 
     pub(super) fn converge_reset(&mut self, host: &str, reset: &Reset) -> Result<(), String> {
         if self.host(host)?.runs(KUBELET_UNIT) {
-            return Err(format!("{KUBELET_UNIT} runs, and would start pods again"));
+            return Err(format!("{KUBELET_UNIT} runs and would restart pods"));
         }
         let pods = !matches!(reset, Reset::PodsStopped) && self.has(host, PODS);
         match reset {
-            _ if pods => Err("pods run, which use what is taken away".to_owned()),
+            _ if pods => Err("pods run, and use what is to be removed".to_owned()),
             Reset::PodsStopped => self.remove(host, PODS),
             Reset::NetworkCleared => self.remove(host, NETWORK),
             Reset::MoveStateAside { paths, spared, moved } => {
@@ -104,10 +104,10 @@ impl World {
                 for (key, _) in self.matching(host, is_forgotten)? {
                     self.remove(host, &key)?;
                 }
-                if let Some(here) = self.hosts.get_mut(host) {
+                if let Some(here) = self.host_mut(host) {
                     here.ledger.clear();
                 }
-                // With its last member the cluster is gone.
+                // The cluster is gone with its last member.
                 self.cluster.remove(&format!("member:{host}"));
                 self.cluster.remove(&format!("joined:{host}"));
                 self.drop_node(host);
@@ -142,7 +142,7 @@ impl World {
                     serde_json::from_value(before["states"].clone()).map_err(|e| e.to_string())?;
                 for (op, found) in ops.iter().zip(&states).rev() {
                     match op {
-                        // Out of the way of the cluster again.
+                        // Moved aside again.
                         Op::MoveAside(aside) if wave == Wave::Data => self.converge_aside(host, aside)?,
                         Op::MoveAside(_) => {}
                         op => self.restore(host, op, found, wave)?,
@@ -150,7 +150,7 @@ impl World {
                 }
                 Ok(())
             }
-            // Pods and rules come back with the units that make them.
+            // Pods and rules are created again by their units.
             _ => Ok(()),
         }
     }
@@ -161,7 +161,7 @@ impl World {
     }
 }
 
-/// Whether a key's thing is set aside: one that was there before kubexm is not.
+/// Whether a key is set aside: not if it existed before kubexm.
 fn goes(key: &str, paths: &[String], spared: &BTreeMap<String, Vec<String>>) -> bool {
     paths.iter().any(|path| match (below(key, path), spared.get(path)) {
         (None, _) => false,
@@ -173,11 +173,16 @@ fn goes(key: &str, paths: &[String], spared: &BTreeMap<String, Vec<String>>) -> 
     })
 }
 
-/// Whether a key's thing was moved before the cluster was made, and is back.
+/// Whether a key was moved aside before the cluster was created and has been moved back.
 fn is_back(state: &BTreeMap<String, String>, key: &str, moved: &BTreeSet<String>) -> bool {
     moved.iter().any(|path| is_below(key, std::slice::from_ref(path)) && !is_away(state, path))
 }
 
 fn is_forgotten(key: &str) -> bool {
-    key.starts_with(ASIDE) || key.starts_with("blob:") || key.starts_with("script:") || key == "stamp" || key == AGENT
+    key.starts_with(ASIDE)
+        || key.starts_with(READ)
+        || key.starts_with("blob:")
+        || key.starts_with("script:")
+        || key == "stamp"
+        || key == AGENT
 }

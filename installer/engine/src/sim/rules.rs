@@ -1,4 +1,6 @@
-//! What a simulated host does, and what it refuses to do.
+//! How a simulated host converges ops, and what it refuses.
+
+use std::sync::Arc;
 
 use kubexm_plan::op::Unit;
 use kubexm_plan::runtime;
@@ -11,7 +13,7 @@ use super::world::World;
 use crate::link::SlotValues;
 
 impl World {
-    /// Makes an op so, with the failure that was asked for.
+    /// Converges an op, with the injected failure.
     pub(super) fn converge(
         &mut self,
         host: &str,
@@ -59,10 +61,10 @@ impl World {
         }
         self.cluster.extend(want.cluster);
         if let Some((digest, text)) = op.text().and_then(|digest| Some((digest, plan.texts.get(&digest)?))) {
-            self.texts.insert(digest.to_string(), text.clone());
+            Arc::make_mut(&mut self.texts).insert(digest.to_string(), text.clone());
         }
         match op {
-            // What the service puts into the folders that its step names.
+            // Data that the service writes into the folders that its step names.
             Op::Unit(Unit { name, running: Some(true), .. }) => {
                 let folders = step.ops.iter().filter_map(|op| match op {
                     Op::StateDir(dir) => Some(format!("path:{}/of-{name}", dir.path)),
@@ -73,15 +75,34 @@ impl World {
                 }
                 Ok(())
             }
+            Op::Act(act @ (Act::KubeadmInit(_) | Act::KubeadmJoin(_))) => {
+                self.apply_act(host, act, step)?;
+                self.start_static_pods(host, plan, step)
+            }
             Op::Act(act) => self.apply_act(host, act, step),
             _ => Ok(()),
         }
     }
 
-    /// What must be there before an op can do its work, from a step that this one waits for.
+    /// kubelet starts the static pods of a new control plane, which read their files: earlier steps must have written them.
+    fn start_static_pods(&mut self, host: &str, plan: &Plan, step: &Step) -> Result<(), String> {
+        let ops = plan.steps.iter().filter(|step| step.host == host).flat_map(|step| &step.ops);
+        let pods = ops.filter_map(|op| if let Op::StaticPodStarted(pod) = op { Some(pod) } else { None });
+        for pod in pods {
+            for path in &pod.after {
+                self.need(host, step, &Thing::Path(path.clone()))?;
+            }
+            for (key, value) in self.want_pod(host, pod)? {
+                self.set(host, step, &key, &value)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Refuses an op whose needs are missing, or were written by a step that its own does not wait for.
     fn refuse(&self, host: &str, op: &Op, step: &Step) -> Result<(), String> {
         let needs = op.needs();
-        // A link brings blobs before an op says that they are there.
+        // The link delivers blobs before the op is converged.
         let brought = op.touches().into_iter().map(|touch| touch.thing).filter(|thing| matches!(thing, Thing::Blob(_)));
         let blobs = needs.blobs.iter().copied().map(Thing::Blob);
         brought.chain(blobs).chain(needs.things).try_for_each(|thing| self.need(host, step, &thing))?;
@@ -124,7 +145,7 @@ impl World {
             Thing::Api => self.refuse_without_cluster(),
             Thing::Node(name) => there(self.is_node(name), format!("nodes \"{name}\" not found")),
             Thing::Registry => there(self.serves_images(), "no registry serves images".to_owned()),
-            other => Err(format!("the simulated fleet cannot tell whether {other} is there, which {} needs", step.id)),
+            other => Err(format!("the simulated fleet does not know whether {other}, which {} needs, exists", step.id)),
         }
     }
 
@@ -137,7 +158,7 @@ impl World {
         if self.cluster.contains_key("initialised") { Ok(()) } else { Err("no API server answers".to_owned()) }
     }
 
-    /// A unit needs its file; started, also what it loads and the programs that its files name.
+    /// A unit needs its file; to be started, also the files that it loads and the programs in them.
     fn refuse_unit(&self, host: &str, unit: &Unit, step: &Step) -> Result<(), String> {
         let here = self.host(host)?;
         if !unit.enabled && unit.running != Some(true) {
@@ -166,11 +187,11 @@ impl World {
         Ok(())
     }
 
-    /// The programs that a unit's files start, as far as a plan brings them; and a file of its own, when it has none.
+    /// The programs in a unit's files that a plan installs; and the unit's file if it is missing.
     pub(super) fn unit_reads(&self, host: &str, unit: &str) -> Vec<String> {
         let Some(here) = self.hosts.get(host) else { return Vec::new() };
         let (own, drop_ins) = (format!("/{unit}"), format!("/{unit}.d/"));
-        let files = || here.state.iter().filter_map(|(key, value)| Some((key.strip_prefix("path:")?, value)));
+        let files = || here.with_prefix("path:");
         let mut reads: Vec<String> = Vec::new();
         if here.brings(unit).is_none() && !files().any(|(path, _)| path.ends_with(&own)) {
             reads.push(format!("/etc/systemd/system{own}"));
@@ -183,7 +204,7 @@ impl World {
         reads
     }
 
-    /// What a probe misses, or none when it holds.
+    /// Why a probe is not satisfied, or none if it is.
     pub(super) fn probe(&self, host: &str, probe: &Probe) -> Option<String> {
         let here = match self.host(host) {
             Ok(here) => here,

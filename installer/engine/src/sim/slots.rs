@@ -1,4 +1,4 @@
-//! Values that a simulated control plane makes for a join, and which of them are still good.
+//! Values that a simulated control plane makes for a join, and which of them are still valid.
 
 use kubexm_plan::{SlotName, SlotProvider};
 
@@ -6,15 +6,15 @@ use super::world::World;
 use crate::link::SlotValues;
 
 impl World {
-    /// Makes a value; a token is another one each time.
+    /// Makes a value; every token is a new one.
     pub(super) fn provide(&mut self, host: &str, provider: &SlotProvider) -> Result<Vec<u8>, String> {
         let kind = match provider {
             SlotProvider::JoinToken { .. } => "joinToken",
             SlotProvider::CaCertHash { .. } => "caCertHash",
-            SlotProvider::CertificateKey { .. } => "certificateKey",
-            SlotProvider::RegistryCa
-            | SlotProvider::RegistryCert { .. }
-            | SlotProvider::RegistryKey { .. }
+            SlotProvider::UploadKey { .. } => "certificateKey",
+            SlotProvider::Authority { .. }
+            | SlotProvider::Certificate(_)
+            | SlotProvider::CertificateKey { .. }
             | SlotProvider::AdminKubeconfig { .. }
             | SlotProvider::Secret { .. } => {
                 return Err(format!("{provider:?} is not made on a host"));
@@ -28,17 +28,17 @@ impl World {
             SlotProvider::CaCertHash { .. } => "sha256:ca".to_owned(),
             _ => format!("secret-{kind}-{}", self.provided.len()),
         };
-        self.good_values.insert(value.clone().into_bytes());
+        self.valid_values.insert(value.clone().into_bytes());
         Ok(value.into_bytes())
     }
 
-    /// A join needs every value it reads, and each must still be good.
+    /// A join needs every value that it reads, and each must still be valid.
     pub(super) fn refuse_values(&self, reads: &[SlotName], slots: &SlotValues) -> Result<(), String> {
         for name in reads {
             match slots.get(name) {
                 None => return Err(format!("slot {} was not given to the step", name.0)),
-                Some(value) if !self.good_values.contains(value) => {
-                    return Err(format!("the value of slot {} has run out", name.0));
+                Some(value) if !self.valid_values.contains(value) => {
+                    return Err(format!("the value of slot {} is no longer valid", name.0));
                 }
                 Some(_) => {}
             }
@@ -46,10 +46,10 @@ impl World {
         Ok(())
     }
 
-    /// What a failed join was given is used up.
-    pub(super) fn wear_out(&mut self, reads: &[SlotName], slots: &SlotValues) {
+    /// A failed join uses its values up.
+    pub(super) fn invalidate_values(&mut self, reads: &[SlotName], slots: &SlotValues) {
         for value in reads.iter().filter_map(|name| slots.get(name)).filter(|value| value.starts_with(b"secret-")) {
-            self.good_values.remove(value);
+            self.valid_values.remove(value);
         }
     }
 }

@@ -1,4 +1,4 @@
-//! How a simulated host is restored, and what it refuses on the way.
+//! How a simulated host is restored, and what it refuses.
 
 use std::collections::BTreeSet;
 
@@ -7,12 +7,12 @@ use kubexm_plan::{Entry, Op, Scope, Step, Undo, Wave};
 
 use super::failure::Failure;
 use super::keys::{Keys, came_into, is_below, keys};
-use super::names::KUBELET_UNIT;
+use super::names::{ADMIN_CONF, KUBELET_UNIT};
 use super::world::World;
 use crate::link::ObservedState;
 
 impl World {
-    /// Takes a step back in one wave, with the failure that was asked for.
+    /// Rolls a step back in one wave, with the injected failure.
     pub(super) fn undo(&mut self, host: &str, step: &Step, before: &[ObservedState], wave: Wave) -> Result<(), String> {
         self.undos += 1;
         let fails = |at| self.failure == Some(at);
@@ -30,7 +30,7 @@ impl World {
 
     fn undo_whole(&mut self, host: &str, step: &Step, before: &[ObservedState], wave: Wave) -> Result<(), String> {
         if before.len() != step.ops.len() {
-            return Err(format!("{} states for the {} ops of {}", before.len(), step.ops.len(), step.id));
+            return Err(format!("{} states for the {} ops of step {}", before.len(), step.ops.len(), step.id));
         }
         match &step.undo {
             Undo::RestoreBefore => {}
@@ -47,7 +47,7 @@ impl World {
         Ok(())
     }
 
-    /// Restores what one op had found.
+    /// Restores the state that one op had observed.
     pub(super) fn restore(&mut self, host: &str, op: &Op, found: &ObservedState, wave: Wave) -> Result<(), String> {
         if let Op::Reset(reset) = op {
             return self.restore_reset(host, reset, found.raw(), wave);
@@ -57,12 +57,14 @@ impl World {
             (Op::Unit(unit), _, Wave::Stop) => self.stop_unit(host, &unit.name, &here),
             (Op::Unit(unit), _, Wave::Start) => self.start_unit(host, &unit.name, &here),
             (Op::Unit(_), _, Wave::Data) => Ok(()),
+            (Op::StaticPodStarted(_), _, Wave::Start) => self.restart_pod(host, &here),
+            (Op::StaticPodStarted(_), _, _) => Ok(()),
             (Op::Act(act), _, wave) => self.restore_act(host, act, &cluster, wave),
             (Op::StateDir(dir), _, Wave::Data) => self.clear_folder(host, dir, found),
             (Op::MoveAside(_), _, Wave::Data) => self.restore_aside(host, found),
             (_, Scope::Cluster, Wave::Stop) => {
-                self.put_back_images(host, &here)?;
-                // With the cluster they are gone, too.
+                self.restore_images(host, &here)?;
+                // They are gone with the cluster.
                 if self.cluster.contains_key("initialised") {
                     for (key, was) in cluster {
                         match was {
@@ -73,13 +75,13 @@ impl World {
                 }
                 Ok(())
             }
-            (_, Scope::Host | Scope::End, Wave::Data) => self.put_back(host, &here),
+            (_, Scope::Host | Scope::End, Wave::Data) => self.restore_keys(host, &here),
             _ => Ok(()),
         }
     }
 
-    /// What a service put into its folder goes with that, when it was not there before; of one that was there what came
-    /// goes, and nothing of one whose content nobody listed.
+    /// A service's folder that did not exist before is removed with its content; in one that existed, only new entries are
+    /// removed, and nothing if its content was not listed.
     fn clear_folder(&mut self, host: &str, dir: &StateDir, found: &ObservedState) -> Result<(), String> {
         let before = found.state::<StateDir>().map_err(|error| error.to_string())?;
         let held: Option<BTreeSet<String>> = before.held.map(|held| held.into_iter().collect());
@@ -92,16 +94,16 @@ impl World {
         keys.iter().try_for_each(|key| self.remove(host, key))
     }
 
-    /// What an op of the cluster has on its host are images, which the runtime removes.
-    fn put_back_images(&mut self, host: &str, images: &Keys) -> Result<(), String> {
+    /// On its host an op of the cluster has only images, which the runtime removes.
+    fn restore_images(&mut self, host: &str, images: &Keys) -> Result<(), String> {
         let gone = images.iter().any(|(key, was)| was.is_none() && self.has(host, key));
         if gone && !self.host(host)?.runs_containers() {
             return Err("an image cannot be removed: no container runtime runs".to_owned());
         }
-        self.put_back(host, images)
+        self.restore_keys(host, images)
     }
 
-    fn put_back(&mut self, host: &str, keys: &Keys) -> Result<(), String> {
+    fn restore_keys(&mut self, host: &str, keys: &Keys) -> Result<(), String> {
         for (key, was) in keys {
             match was {
                 Some(was) => self.restore_key(host, key, was),
@@ -120,7 +122,7 @@ impl World {
         }
     }
 
-    /// A unit that did not run before stops; one that did continues until its files are back.
+    /// Stops a unit that did not run before; one that did is restarted when its files are restored.
     fn stop_unit(&mut self, host: &str, unit: &str, keys: &Keys) -> Result<(), String> {
         let ran =
             keys.get(&format!("unit:{unit}")).and_then(Option::as_ref).is_some_and(|was| was.ends_with("running"));
@@ -131,6 +133,22 @@ impl World {
             match was {
                 Some(was) => self.restore_key(host, key, was),
                 None => self.remove(host, key)?,
+            }
+        }
+        Ok(())
+    }
+
+    /// A static pod reads the restored files. One without an earlier entry is removed.
+    fn restart_pod(&mut self, host: &str, keys: &Keys) -> Result<(), String> {
+        if !self.has(host, ADMIN_CONF) {
+            return Ok(());
+        }
+        for (key, was) in keys {
+            let path = key.rsplit_once(':').map(|(_, path)| format!("path:{path}")).unwrap_or_default();
+            match (was, self.host(host)?.state.get(&path).cloned()) {
+                (None, _) => self.remove(host, key)?,
+                (Some(_), Some(now)) => self.restore_key(host, key, &now),
+                (Some(_), None) => return Err(format!("a static pod would start without {path}")),
             }
         }
         Ok(())

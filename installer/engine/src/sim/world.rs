@@ -1,7 +1,8 @@
-//! State of the simulated hosts: sorted keys and values, and what has to be remembered to be strict.
+//! State of the simulated hosts: sorted keys and values, and what is needed to refuse unordered steps.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::hash::{DefaultHasher, Hash, Hasher};
+use std::ops::Bound;
 use std::sync::Arc;
 
 use kubexm_plan::lint::Order;
@@ -10,9 +11,10 @@ use kubexm_plan::{Invariant, Plan, Step, StepId, ledger};
 use kubexm_spec::Digest;
 
 use super::failure::Failure;
+use super::names::READ;
 use crate::link::Change;
 
-/// What stands for the cluster where a host is named.
+/// Name of the cluster's own state where a host is expected.
 const CLUSTER: &str = "(cluster)";
 
 /// State of every host and of the cluster, as sorted text: two equal snapshots are two equal fleets.
@@ -23,9 +25,9 @@ pub type Snapshot = BTreeMap<String, BTreeMap<String, String>>;
 pub(super) struct Host {
     /// `path:/etc/x` → `file 0644 sha256:…`, `unit:x.service` → `enabled running` …
     pub(super) state: BTreeMap<String, String>,
-    /// What it wrote down of the steps that were executed here.
+    /// Its ledger: the steps that were executed here.
     pub(super) ledger: Vec<Arc<ledger::Record>>,
-    /// Which step wrote a key last.
+    /// The step that wrote a key last.
     writers: BTreeMap<String, StepId>,
 }
 
@@ -40,27 +42,28 @@ struct Ordered {
 /// All hosts, and the one cluster on them.
 #[derive(Clone, Debug, Default)]
 pub(super) struct World {
-    pub(super) hosts: BTreeMap<String, Host>,
+    /// Shared with photographs until one of them changes.
+    pub(super) hosts: BTreeMap<String, Arc<Host>>,
     /// `initialised`, `object:flannel` …
     pub(super) cluster: BTreeMap<String, String>,
     pub(super) converges: u64,
-    /// Looks at one step so far, and probes; none of a survey.
-    pub(super) looks: u64,
+    /// Observations of single steps and probes so far, without surveys.
+    pub(super) observations: u64,
     pub(super) undos: u64,
     pub(super) failure: Option<Failure>,
     /// Blobs that the depots of the cluster have.
     pub(super) depots: BTreeSet<Digest>,
-    /// What a node says that the depots did.
+    /// Problems of depots that nodes report.
     pub(super) depot_troubles: Vec<String>,
-    /// Hosts that nothing reaches.
+    /// Unreachable hosts.
     pub(super) cut: BTreeSet<String>,
     /// Kinds of the values made for slots.
     pub(super) provided: Vec<String>,
-    /// Values that a join is let in with.
-    pub(super) good_values: BTreeSet<Vec<u8>>,
-    /// Content of text files by their digest, to see what a unit would start.
-    pub(super) texts: BTreeMap<String, String>,
-    /// What was broken at any point so far.
+    /// Values that a join may use.
+    pub(super) valid_values: BTreeSet<Vec<u8>>,
+    /// Content of text files by digest, to find the programs in unit files.
+    pub(super) texts: Arc<BTreeMap<String, String>>,
+    /// Invariants that were violated at any point so far.
     pub(super) broken: BTreeSet<(Invariant, String)>,
     order: Option<Arc<Ordered>>,
 }
@@ -71,25 +74,28 @@ impl World {
             ("swap", "on"),
             ("selinux", "enforcing"),
             ("hostname", "localhost"),
-            // A link puts the agent there before any step.
+            // The link installs the agent before any step.
             ("path:/usr/local/bin/kubexm-install", "file 0755 agent"),
         ];
         let state = fresh.into_iter().map(|(key, value)| (key.to_owned(), value.to_owned())).collect();
-        self.hosts.insert(name.to_owned(), Host { state, ..Host::default() });
+        self.hosts.insert(name.to_owned(), Arc::new(Host { state, ..Host::default() }));
     }
 
-    /// A host, or the cluster, as it was left.
     pub(super) fn host_names(&self) -> impl Iterator<Item = &str> {
         self.hosts.keys().map(String::as_str)
     }
 
-    pub(super) fn host(&self, name: &str) -> Result<&Host, String> {
-        self.hosts.get(name).ok_or_else(|| format!("there is no host {name}"))
+    pub(super) fn host_mut(&mut self, name: &str) -> Option<&mut Host> {
+        self.hosts.get_mut(name).map(Arc::make_mut)
     }
 
-    /// The host writes down how far a step came.
-    pub(super) fn note(&mut self, host: &str, step: &Step, change: Change<'_>, outcome: ledger::Outcome) {
-        if let Some(host) = self.hosts.get_mut(host) {
+    pub(super) fn host(&self, name: &str) -> Result<&Host, String> {
+        self.hosts.get(name).map(|host| &**host).ok_or_else(|| format!("there is no host {name}"))
+    }
+
+    /// Appends a step's outcome to the host's ledger.
+    pub(super) fn record(&mut self, host: &str, step: &Step, change: Change<'_>, outcome: ledger::Outcome) {
+        if let Some(host) = self.host_mut(host) {
             host.ledger.push(Arc::new(ledger::Record {
                 schema: ledger::SCHEMA,
                 run: change.run.to_owned(),
@@ -108,11 +114,11 @@ impl World {
         hosts.chain([(CLUSTER.to_owned(), self.cluster.clone())]).collect()
     }
 
-    pub(super) fn meddle(&mut self, host: &str, key: &str, value: &str) {
+    pub(super) fn set_state(&mut self, host: &str, key: &str, value: &str) {
         if host == CLUSTER {
             self.cluster.insert(key.to_owned(), value.to_owned());
         }
-        if let Some(host) = self.hosts.get_mut(host) {
+        if let Some(host) = self.host_mut(host) {
             host.state.insert(key.to_owned(), value.to_owned());
         }
     }
@@ -122,16 +128,16 @@ impl World {
     }
 
     pub(super) fn add_blob(&mut self, host: &str, digest: &Digest) {
-        self.meddle(host, &blob_key(digest), "present");
+        self.set_state(host, &blob_key(digest), "present");
     }
 
-    /// Everything until now was before whatever comes next.
-    pub(super) fn settle(&mut self) {
-        self.hosts.values_mut().for_each(|host| host.writers.clear());
+    /// Forgets which steps wrote what: following steps may change everything.
+    pub(super) fn forget_writers(&mut self) {
+        self.hosts.values_mut().for_each(|host| Arc::make_mut(host).writers.clear());
     }
 
-    /// The plan whose steps change and read things from now on.
-    pub(super) fn enter(&mut self, plan: &Plan) {
+    /// Sets the plan whose steps are executed from now on.
+    pub(super) fn set_plan(&mut self, plan: &Plan) {
         let mut hasher = DefaultHasher::new();
         plan.steps.iter().for_each(|step| (&step.id, &step.after, &step.settled).hash(&mut hasher));
         let fingerprint = hasher.finish();
@@ -141,7 +147,7 @@ impl World {
         }
     }
 
-    /// Whether a step comes after the one that wrote something. A step of another plan was executed before this one.
+    /// Whether a step is ordered after the one that wrote something. Steps of other plans were executed earlier.
     fn comes_after(&self, step: &StepId, writer: &StepId) -> bool {
         let Some(known) = &self.order else { return true };
         match (known.positions.get(writer), known.positions.get(step)) {
@@ -155,28 +161,28 @@ impl World {
         if let Some(writer) = self.host(host)?.writers.get(key)
             && !self.comes_after(&step.id, writer)
         {
-            return Err(format!("{key} was written by {writer}, after which {} does not come", step.id));
+            return Err(format!("{key} was written by {writer}, and {} is not ordered after it", step.id));
         }
-        if let Some(host) = self.hosts.get_mut(host) {
+        if let Some(host) = self.host_mut(host) {
             host.writers.insert(key.to_owned(), step.id.clone());
             host.state.insert(key.to_owned(), value.to_owned());
         }
         Ok(())
     }
 
-    /// What a step builds on must have been written by a step that it waits for: otherwise it is there only sometimes.
+    /// What a step needs must have been written by a step that it waits for; otherwise it would exist only sometimes.
     pub(super) fn read(&self, host: &str, step: &Step, key: &str) -> Result<(), String> {
         match self.host(host)?.writers.get(key) {
             Some(writer) if !self.comes_after(&step.id, writer) => {
-                Err(format!("{} builds on {key}, which {writer} writes, and does not wait for that", step.id))
+                Err(format!("{} needs {key}, which {writer} writes, and does not wait for that step", step.id))
             }
             _ => Ok(()),
         }
     }
 
-    /// Takes a key away. A path that a running unit was started with may not go.
+    /// Removes a key. A path that a running unit was started with cannot be removed.
     pub(super) fn remove(&mut self, host: &str, key: &str) -> Result<(), String> {
-        let host = self.hosts.get_mut(host).ok_or_else(|| format!("there is no host {host}"))?;
+        let host = self.host_mut(host).ok_or_else(|| format!("there is no host {host}"))?;
         if let Some(path) = key.strip_prefix("path:") {
             let user = host.units().find(|(unit, running)| *running && host.loaded(unit).any(|(p, _)| p == path));
             if let Some((unit, _)) = user {
@@ -188,9 +194,9 @@ impl World {
         Ok(())
     }
 
-    /// Restores what a key was before any step of the plan wrote it.
+    /// Restores the value of a key before any step of the plan wrote it.
     pub(super) fn restore_key(&mut self, host: &str, key: &str, was: &str) {
-        if let Some(host) = self.hosts.get_mut(host) {
+        if let Some(host) = self.host_mut(host) {
             host.writers.remove(key);
             host.state.insert(key.to_owned(), was.to_owned());
         }
@@ -198,7 +204,17 @@ impl World {
 }
 
 impl Host {
-    /// Whether something lies at a path, or was unpacked beside it with `all_into`.
+    /// Entries whose key starts so, without that part of the key.
+    pub(super) fn with_prefix<'a, P: AsRef<str>>(
+        &'a self,
+        prefix: P,
+    ) -> impl Iterator<Item = (&'a str, &'a str)> + use<'a, P> {
+        let from: (Bound<&str>, Bound<&str>) = (Bound::Included(prefix.as_ref()), Bound::Unbounded);
+        let entries = self.state.range::<str, _>(from);
+        entries.map_while(move |(key, value)| Some((key.strip_prefix(prefix.as_ref())?, value.as_str())))
+    }
+
+    /// Whether a path exists.
     pub(super) fn has_path(&self, path: &str) -> bool {
         self.state.contains_key(&format!("path:{path}"))
     }
@@ -213,7 +229,7 @@ impl Host {
         runtime::ALL.iter().any(|runtime| self.runs(runtime.unit))
     }
 
-    /// The key of the installed package that brings a unit: chrony brings chrony.service, or chronyd.service.
+    /// The key of the installed package that contains a unit: chrony has chrony.service or chronyd.service.
     pub(super) fn brings(&self, unit: &str) -> Option<&str> {
         let stem = unit.strip_suffix(".service")?;
         let names = [stem, stem.strip_suffix('d').unwrap_or(stem)].map(|name| format!("package:{name}"));
@@ -221,17 +237,22 @@ impl Host {
         self.state.iter().find(there).map(|(key, _)| key.as_str())
     }
 
-    /// Units that were set, with whether they run.
+    /// Units with an entry, and whether they run.
     pub(super) fn units(&self) -> impl Iterator<Item = (&str, bool)> {
-        let units = self.state.iter().filter_map(|(key, value)| Some((key.strip_prefix("unit:")?, value)));
-        units.map(|(name, value)| (name, value.ends_with("running")))
+        self.with_prefix("unit:").map(|(name, value)| (name, value.ends_with("running")))
     }
 
-    /// What a unit was started with: path and value.
+    /// Files that static pods have read: pod, path and value.
+    pub(super) fn read_by_pods(&self) -> impl Iterator<Item = (&str, &str, &str)> {
+        self.with_prefix(READ).filter_map(|(key, value)| {
+            let (pod, path) = key.split_once(':')?;
+            Some((pod, path, value))
+        })
+    }
+
+    /// Files that a unit was started with: path and value.
     pub(super) fn loaded<'a>(&'a self, unit: &str) -> impl Iterator<Item = (&'a str, &'a str)> + use<'a> {
-        let prefix = format!("loaded:{unit}:");
-        let all = self.state.iter();
-        all.filter_map(move |(key, value)| Some((key.strip_prefix(prefix.as_str())?, value.as_str())))
+        self.with_prefix(format!("loaded:{unit}:"))
     }
 }
 

@@ -17,8 +17,8 @@ use kubexm_engine::link::wire::{
 };
 use kubexm_engine::link::{Change, SlotValues};
 use kubexm_plan::{
-    ClusterFacts, Facts, ObservedState, Probe, ProbeAnswer, SlotName, SlotProvider, Step, Survey, Texts, Undo, Wave,
-    ledger,
+    ClusterFacts, Facts, ObservedState, Probe, ProbeAnswer, SlotName, SlotProvider, Step, StepDrift, Survey, Texts,
+    Undo, Wave, ledger,
 };
 use proptest::prelude::*;
 
@@ -45,6 +45,10 @@ impl Work for Steered {
 
     fn survey(&self, _: &[Step], _: Texts, _: SlotValues) -> Result<Survey, String> {
         Ok(Survey::default())
+    }
+
+    fn drift(&self, _: &[Step], _: Texts, _: SlotValues) -> Result<Vec<StepDrift>, String> {
+        Ok(Vec::new())
     }
 
     fn converge(&self, _: &Step, _: Texts, _: SlotValues, change: Change<'_>) -> Result<(), String> {
@@ -177,7 +181,7 @@ fn a_ping_is_answered_while_a_step_runs() {
 
 /// The controller gave the step up: its time was over, but it still runs.
 #[test]
-fn a_step_that_still_runs_is_neither_begun_beside_itself_nor_rolled_back_under_itself() {
+fn a_running_step_is_neither_started_again_nor_rolled_back() {
     let steering = steering();
     let mut agent = Agent::start(steering.work, "run 1");
     agent.ask(2, converge("run 1"));
@@ -295,7 +299,7 @@ proptest! {
     }
 
     #[test]
-    fn data_comes_out_as_it_went_in_and_a_cut_is_noticed(data in prop::collection::vec(any::<u8>(), 0..2000), cut in any::<prop::sample::Index>()) {
+    fn data_is_transferred_unchanged_and_truncation_is_noticed(data in prop::collection::vec(any::<u8>(), 0..2000), cut in any::<prop::sample::Index>()) {
         let mut bytes = data_header(data.len()).unwrap().to_vec();
         bytes.extend_from_slice(&data);
         prop_assert_eq!(read_frame(&mut bytes.as_slice()).unwrap(), Some(Frame::Data(data)));

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use async_trait::async_trait;
 use kubexm_engine::events::Silent;
@@ -9,7 +10,8 @@ use kubexm_engine::execute;
 use kubexm_engine::link::{BlobSource, Change, DeliverProgress, Fetched, Link, LinkError, SlotValues, Survey};
 use kubexm_plan::op::Depots;
 use kubexm_plan::{
-    ClusterFacts, Facts, ObservedState, Plan, Probe, ProbeAnswer, SlotProvider, Step, StepId, Wave, ledger, mesh,
+    ClusterFacts, Facts, ObservedState, Plan, Probe, ProbeAnswer, SlotProvider, Step, StepDrift, StepId, Wave, ledger,
+    mesh,
 };
 use kubexm_spec::{Digest, ExitCode};
 
@@ -33,6 +35,10 @@ struct Liar {
 
 #[async_trait]
 impl Link for Liar {
+    fn lost_for(&self) -> Option<Duration> {
+        None
+    }
+
     async fn survey(&self, plan: &Plan, steps: &[&Step], slots: &SlotValues) -> Result<Survey, LinkError> {
         let mut survey = self.link.survey(plan, steps, slots).await?;
         if let Hostile::Vouches(steps) = &self.how {
@@ -41,12 +47,20 @@ impl Link for Liar {
         Ok(survey)
     }
 
+    async fn drift(&self, plan: &Plan, steps: &[&Step], slots: &SlotValues) -> Result<Vec<StepDrift>, LinkError> {
+        self.link.drift(plan, steps, slots).await
+    }
+
     async fn facts(&self) -> Result<Facts, LinkError> {
         self.link.facts().await
     }
 
     async fn cluster_facts(&self) -> Result<ClusterFacts, LinkError> {
         self.link.cluster_facts().await
+    }
+
+    async fn hold(&self) -> Result<(), LinkError> {
+        self.link.hold().await
     }
 
     async fn observe(&self, plan: &Plan, step: &Step, slots: &SlotValues) -> Result<Vec<ObservedState>, LinkError> {
@@ -136,7 +150,7 @@ async fn with_liar(says: &[&str]) -> (Site, Result<kubexm_engine::Outcome, kubex
 }
 
 #[tokio::test]
-async fn a_worker_that_vouches_for_the_control_plane_ends_the_run_before_anything_is_changed() {
+async fn a_worker_that_reports_steps_of_other_hosts_ends_the_run_before_any_change() {
     for lie in [&["cp/kubernetes.init"][..], &["cp/os.runtime", "w1/os.runtime"], &["w1/no.such"], &["x/y"]] {
         let (site, outcome) = with_liar(lie).await;
         let error = outcome.expect_err("a lie");
@@ -154,7 +168,7 @@ async fn a_worker_that_lies_about_itself_alone_changes_no_other_host() {
 }
 
 #[tokio::test]
-async fn what_a_host_says_reaches_the_report_as_text_only() {
+async fn messages_of_hosts_are_escaped_in_the_report() {
     let (site, plan) = (Site::with(["cp", "w1"]), checked(plan(&["w1"])));
     let mut links: BTreeMap<_, _> = site.fleet.links();
     let link = links["cp"].clone();

@@ -4,12 +4,13 @@
 
 use crate::common::{Site, StopAt, checked, fleet};
 use fleet::id;
-use kubexm_engine::events::Silent;
+use kubexm_engine::events::{Recorder, Silent};
 use kubexm_engine::journal::{Record, Scope};
 use kubexm_engine::replay::{RunState, StepState};
 use kubexm_engine::sim::{Failure, Snapshot};
 use kubexm_engine::{Drill, EngineError, OnFailure, Outcome};
 use kubexm_spec::ExitCode;
+use kubexm_spec::event::{Event, EventKind, StepOutcome};
 
 const WORKERS: [&str; 3] = ["w1", "w2", "w3"];
 
@@ -62,7 +63,7 @@ async fn one_bad_worker_is_rolled_back_alone_and_added_by_resume() {
 }
 
 #[tokio::test]
-async fn what_waits_for_a_left_out_host_to_settle_begins_after_its_undo() {
+async fn steps_that_wait_for_the_end_of_a_left_out_host_start_after_its_undo() {
     let (mut site, plan) = (site(1), checked(fleet::plan(&WORKERS)));
     site.options.drill = Some(Drill::FailStep(id("w2/kubernetes.join")));
     site.execute(&plan, &mut site.create(&plan), &Silent).await.expect("a run");
@@ -74,7 +75,7 @@ async fn what_waits_for_a_left_out_host_to_settle_begins_after_its_undo() {
 }
 
 #[tokio::test]
-async fn more_bad_workers_than_allowed_take_the_whole_run_back() {
+async fn more_failed_workers_than_allowed_roll_the_whole_run_back() {
     for (max, state) in [(0, Outcome::RolledBack), (1, Outcome::Partial)] {
         let (mut site, plan) = (site(max), checked(fleet::plan(&WORKERS)));
         let before = site.fleet.snapshot();
@@ -84,17 +85,51 @@ async fn more_bad_workers_than_allowed_take_the_whole_run_back() {
             assert_eq!(site.fleet.snapshot(), before);
         }
     }
-    let (site, plan) = (site(1), checked(fleet::plan(&WORKERS)));
-    let reachable = site.fleet.snapshot();
-    site.fleet.cut("w1");
-    site.fleet.cut("w2");
-    let outcome = site.execute(&plan, &mut site.create(&plan), &Silent).await.expect("a run");
-    assert_eq!(outcome, Outcome::RolledBack, "{}", site.report());
-    assert_eq!(site.fleet.snapshot(), reachable);
 }
 
 #[tokio::test]
-async fn a_host_that_may_not_be_left_out_takes_the_whole_run_back_whatever_is_allowed() {
+async fn unreachable_hosts_do_not_cause_a_rollback_of_others() {
+    // Two workers where one may fail, and a control plane.
+    for (cut, max) in [(&["w1", "w2"][..], 1), (&["cp"], 3)] {
+        let (site, plan, events) = (site(max), checked(fleet::plan(&WORKERS)), Recorder::default());
+        for host in cut {
+            site.fleet.disconnect(host);
+        }
+        let outcome = site.execute(&plan, &mut site.create(&plan), &events).await.expect("a run");
+        assert_eq!(outcome, Outcome::Failed, "{}", site.report());
+        let texts: Vec<String> = events.events().into_iter().filter_map(warning).collect();
+        assert!(texts.iter().any(|text| text.contains("not rolled back")), "{texts:?}");
+        for host in cut {
+            let watched = format!("{host} has been out of reach for 0 s");
+            assert_eq!(texts.iter().filter(|text| text.starts_with(&watched)).count(), 1, "{texts:?}");
+        }
+        let error = failure(&events, cut[0]);
+        assert!(error.contains("out of reach") || error.contains("cannot reach"), "{error}");
+        for host in cut {
+            site.fleet.reconnect(host);
+        }
+        assert_eq!(site.resume(&Silent).await.expect("a resumed run"), Outcome::Succeeded, "{}", site.report());
+    }
+}
+
+fn warning(event: Event) -> Option<String> {
+    match event.kind {
+        EventKind::Warning { text } => Some(text),
+        _ => None,
+    }
+}
+
+/// The first failure of a step on this host.
+fn failure(events: &Recorder, on: &str) -> String {
+    let ended = events.events().into_iter().find_map(|event| match event.kind {
+        EventKind::StepEnded { host, outcome: StepOutcome::Failed, error, .. } if host == on => error,
+        _ => None,
+    });
+    ended.expect("a failed step")
+}
+
+#[tokio::test]
+async fn a_failed_required_host_rolls_the_whole_run_back() {
     let (mut site, plan) = (site(3), checked(fleet::plan(&WORKERS)));
     let before = site.fleet.snapshot();
     site.options.drill = Some(Drill::FailStep(id("cp/check.end")));
@@ -154,7 +189,7 @@ async fn a_host_that_nothing_reaches_any_more_is_left_as_it_is_and_reported() {
     let left = site.status().left_out.remove(0);
     assert!(!left.rolled_back && left.left_as_it_is.is_some_and(|why| why.contains("cannot reach w3")));
     assert!(site.report().contains("left as it is"));
-    site.fleet.fix("w3");
+    site.fleet.reconnect("w3");
     assert_eq!(site.resume(&Silent).await.expect("the resumed run"), Outcome::Succeeded);
     assert_eq!(site.fleet.snapshot(), whole().await);
 }
@@ -172,14 +207,14 @@ impl kubexm_engine::execute::Hook for CutAt {
 
     fn after_record(&self, _: usize, record: &Record) -> bool {
         if matches!(record, Record::StepPrepared { step, .. } if *step == self.step) {
-            self.fleet.cut("w3");
+            self.fleet.disconnect("w3");
         }
         true
     }
 }
 
 #[tokio::test]
-async fn an_undo_that_fails_on_a_left_out_host_holds_up_nobody_and_a_rollback_of_the_run_mends_it() {
+async fn a_failed_undo_of_a_left_out_host_does_not_stop_the_run_and_a_rollback_completes_it() {
     let (mut site, plan) = (site(1), checked(fleet::plan(&WORKERS)));
     let before = site.fleet.snapshot();
     site.options.drill = Some(Drill::FailStep(id("w2/kubernetes.join")));

@@ -12,7 +12,8 @@ use kubexm_engine::replay::{RunState, StepState};
 use kubexm_engine::sim::Failure;
 use kubexm_engine::{EngineError, EventSink, Outcome, execute, run};
 use kubexm_plan::op::Depots;
-use kubexm_plan::{Op, Step, StepId, Undo};
+use kubexm_plan::{Op, Probe, Step, StepId, Undo};
+use kubexm_spec::cluster::RuntimeKind;
 use kubexm_spec::event::{Event, EventKind, StepOutcome};
 use kubexm_spec::{Digest, ExitCode};
 
@@ -25,7 +26,7 @@ fn outcomes(recorder: &Recorder) -> Vec<(String, StepOutcome)> {
 }
 
 #[tokio::test]
-async fn a_plan_is_carried_out_in_the_order_of_its_edges_and_nothing_is_left_open() {
+async fn a_plan_is_executed_completely_in_the_order_of_its_edges() {
     let (site, plan, events) = (Site::new(), plan(), Recorder::default());
     let mut run = site.create(&plan);
     assert_eq!(site.execute(&plan, &mut run, &events).await.expect("a run"), Outcome::Succeeded);
@@ -56,13 +57,13 @@ async fn a_second_run_finds_every_step_satisfied_and_changes_nothing() {
 }
 
 #[tokio::test]
-async fn a_second_run_looks_at_each_host_once_and_at_no_step_alone() {
+async fn a_second_run_surveys_each_host_once() {
     let (site, plan) = (Site::new(), plan());
     site.execute(&plan, &mut site.create(&plan), &Silent).await.expect("first run");
-    let before = site.fleet.looks();
+    let before = site.fleet.observations();
     let mut second = run::Run::create(&site.runs(), run::RunId::named("two"), &plan).expect("a run folder");
     site.execute(&plan, &mut second, &Silent).await.expect("second run");
-    assert_eq!(site.fleet.looks(), before);
+    assert_eq!(site.fleet.observations(), before);
 }
 
 /// What a change on a host takes along: when the step is done, a file of another step is another one.
@@ -75,18 +76,18 @@ impl Hook for TakesAlong {
 
     fn after_record(&self, _: usize, record: &Record) -> bool {
         if matches!(record, Record::StepDone { step, .. } if step.0 == "a/os.swap") {
-            self.0.meddle("a", "path:/etc/containerd/config.toml", "file 0644 of somebody else");
+            self.0.set_state("a", "path:/etc/containerd/config.toml", "file 0644 of somebody else");
         }
         true
     }
 }
 
 #[tokio::test]
-async fn what_was_seen_before_the_first_change_of_a_run_is_not_trusted_after_it() {
+async fn the_survey_is_not_trusted_after_the_first_change() {
     let (mut site, plan) = (Site::new(), plan());
     site.execute(&plan, &mut site.create(&plan), &Silent).await.expect("first run");
     let whole = site.fleet.snapshot();
-    site.fleet.meddle("a", "swap", "on");
+    site.fleet.set_state("a", "swap", "on");
     site.options.hook = Some(Arc::new(TakesAlong(site.fleet.clone())));
     let mut second = run::Run::create(&site.runs(), run::RunId::named("two"), &plan).expect("a run folder");
     let events = Recorder::default();
@@ -157,13 +158,27 @@ async fn a_done_step_that_no_longer_holds_is_converged_again_on_resume() {
     let (site, plan) = (Site::new(), plan());
     site.fleet.fail_at(Failure::Before(3));
     site.execute(&plan, &mut site.create(&plan), &Silent).await.expect("a failed run");
-    site.fleet.meddle("a", "swap", "on");
+    site.fleet.set_state("a", "swap", "on");
     assert_eq!(site.resume(&Silent).await.expect("the resumed run"), Outcome::Succeeded);
     assert_eq!(site.fleet.snapshot()["a"]["swap"], "off");
 }
 
 #[tokio::test]
-async fn an_interrupt_begins_nothing_new_and_can_be_resumed() {
+async fn a_report_names_a_log_only_if_there_is_one() {
+    let (site, plan) = (Site::new(), plan());
+    site.fleet.fail_at(Failure::Before(1));
+    site.execute(&plan, &mut site.create(&plan), &Silent).await.expect("a failed run");
+    let failed = site.status().steps.into_iter().find(|step| step.failed()).expect("a failed step");
+    let log = format!("logs/{}.log", failed.step);
+    let report = site.report();
+    assert!(report.contains(&format!("Log: `{log}`")), "{report}");
+    std::fs::remove_file(site.runs().join("one").join(log)).expect("the log");
+    let report = site.report();
+    assert!(report.contains("## What failed") && !report.contains("Log:"), "{report}");
+}
+
+#[tokio::test]
+async fn after_an_interrupt_no_step_starts_and_the_run_can_be_resumed() {
     let (mut site, plan) = (Site::new(), plan());
     site.options.cancel.cancel();
     let mut run = site.create(&plan);
@@ -190,7 +205,7 @@ async fn a_step_that_cannot_be_ordered_is_refused_before_anything_is_journalled(
 }
 
 #[tokio::test]
-async fn a_run_that_succeeded_is_left_alone_when_it_is_resumed() {
+async fn resuming_a_succeeded_run_changes_nothing() {
     let (site, plan) = (Site::new(), plan());
     site.execute(&plan, &mut site.create(&plan), &Silent).await.expect("a run");
     let journal = site.runs().join("one/journal.jsonl");
@@ -241,7 +256,7 @@ async fn the_controller_sends_only_what_the_depots_do_not_have() {
 }
 
 #[tokio::test]
-async fn a_depot_that_fails_is_told_to_the_operator_though_the_run_succeeds() {
+async fn a_failing_depot_is_reported_though_the_run_succeeds() {
     let mut plan = plan().plan().clone();
     for op in plan.steps.iter_mut().flat_map(|step| &mut step.ops) {
         if let Op::Blobs(blobs) = op {
@@ -268,4 +283,27 @@ impl EventSink for Warnings {
             self.0.lock().unwrap_or_else(PoisonError::into_inner).push(text);
         }
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_step_that_waits_reports_its_host_and_what_it_sees_after_five_seconds() {
+    let mut plan = plan().plan().clone();
+    let probe = Probe::CriReady { runtime: RuntimeKind::Containerd, config_dump: Vec::new() };
+    let waits = Step::on("a", "check.runtime", "Wait for the runtime").probe(probe, 20).timeout_s(30);
+    plan.steps = vec![waits.undo(Undo::Nothing).build()];
+    (plan.slots, plan.texts) = Default::default();
+    let (site, plan, events) = (Site::new(), checked(plan), Recorder::default());
+    let outcome = site.execute(&plan, &mut site.create(&plan), &events).await.expect("a run");
+    assert_ne!(outcome, Outcome::Succeeded);
+    let waits: Vec<(String, Option<String>, u64)> = events
+        .events()
+        .into_iter()
+        .filter_map(|event| match event.kind {
+            EventKind::StepWaiting { host, seen, waited_s, .. } => Some((host, seen, waited_s)),
+            _ => None,
+        })
+        .collect();
+    let seen = Some("containerd.service does not run".to_owned());
+    let wanted = [5, 10, 20].map(|at| ("a".to_owned(), seen.clone(), at));
+    assert_eq!(waits, wanted, "{:?}", outcomes(&events));
 }

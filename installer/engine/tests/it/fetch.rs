@@ -174,7 +174,7 @@ fn every_blob_comes_whole_and_under_its_own_name() {
 }
 
 #[test]
-fn a_transfer_that_breaks_again_and_again_goes_on_where_it_broke() {
+fn a_transfer_that_breaks_repeatedly_resumes_each_time() {
     let site = Site::new();
     let large = bytes(1, LARGE);
     let wire = Between::to(site.depot("one", &[&large]), Wire::Breaks(3 * MIB));
@@ -184,7 +184,7 @@ fn a_transfer_that_breaks_again_and_again_goes_on_where_it_broke() {
 }
 
 #[test]
-fn a_second_depot_gives_only_the_rest_of_what_the_first_began() {
+fn a_second_depot_sends_only_the_rest_of_an_interrupted_blob() {
     let site = Site::new();
     let large = bytes(1, LARGE);
     let first = Between::to(site.depot("one", &[&large]), Wire::Dies(5 * MIB));
@@ -197,7 +197,7 @@ fn a_second_depot_gives_only_the_rest_of_what_the_first_began() {
 }
 
 #[test]
-fn the_next_request_goes_on_after_what_the_last_one_left() {
+fn the_next_request_resumes_a_partial_blob() {
     let site = Site::new();
     let large = bytes(1, LARGE);
     let depot = site.depot("one", &[&large]);
@@ -235,7 +235,7 @@ fn a_depot_that_takes_a_connection_and_says_nothing_is_given_up() {
 }
 
 #[test]
-fn what_a_depot_sends_under_the_wrong_name_gets_no_name_here() {
+fn blobs_with_a_wrong_digest_are_not_stored() {
     let site = Site::new();
     let (right, wrong) = (bytes(1, LARGE), bytes(2, LARGE));
     let liar = site.depot_of("liar", &[(Digest::of(&right), &wrong)]);
@@ -251,7 +251,7 @@ fn what_a_depot_sends_under_the_wrong_name_gets_no_name_here() {
 }
 
 #[test]
-fn half_a_lie_is_not_laid_at_the_door_of_the_depot_that_sends_the_rest() {
+fn wrong_bytes_of_one_depot_are_not_blamed_on_the_next() {
     let site = Site::new();
     let (right, wrong) = (bytes(1, LARGE), bytes(2, LARGE));
     let liar = Between::to(site.depot_of("liar", &[(Digest::of(&right), &wrong)]), Wire::Dies(5 * MIB));
@@ -262,7 +262,7 @@ fn half_a_lie_is_not_laid_at_the_door_of_the_depot_that_sends_the_rest() {
 }
 
 #[test]
-fn what_no_depot_has_is_left_to_the_controller_and_is_no_fault_of_theirs() {
+fn blobs_that_no_depot_has_are_left_to_the_controller_without_an_error() {
     let site = Site::new();
     let (here, a, b) = (bytes(1, 1000), bytes(2, 2000), bytes(3, 3000));
     let depots = [site.depot("one", &[&here]), site.depot("two", &[])];
@@ -274,7 +274,7 @@ fn what_no_depot_has_is_left_to_the_controller_and_is_no_fault_of_theirs() {
 }
 
 #[test]
-fn a_depot_that_another_authority_vouches_for_is_not_taken_from() {
+fn a_depot_with_a_certificate_of_another_ca_is_not_used() {
     let site = Site::new();
     let a = bytes(1, 1000);
     let other = site.depot_by(&authority(), "other", &[(Digest::of(&a), &a)]);
@@ -284,7 +284,7 @@ fn a_depot_that_another_authority_vouches_for_is_not_taken_from() {
 }
 
 #[test]
-fn what_is_there_is_not_asked_for() {
+fn stored_blobs_are_not_requested() {
     let site = Site::new();
     let a = bytes(1, 1000);
     site.fetch(&[&a], &[site.depot("one", &[&a])]);

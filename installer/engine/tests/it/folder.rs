@@ -7,7 +7,9 @@ use std::os::unix::fs::PermissionsExt;
 use crate::common::{BUNDLE, CLUSTER, Site, plan};
 use kubexm_engine::events::Silent;
 use kubexm_engine::{Belongs, ClusterLock, ClusterPki, EngineError, Run, RunId, run};
+use kubexm_plan::{Authority, CertificateUse};
 use kubexm_spec::{Digest, ExitCode};
+use rustls_pki_types::pem::PemObject as _;
 use time::{Duration, OffsetDateTime};
 
 #[test]
@@ -54,7 +56,7 @@ async fn a_plan_that_was_edited_after_the_run_began_is_refused() {
 }
 
 #[test]
-fn runs_are_listed_by_age_and_one_whose_making_was_cut_off_is_not() {
+fn runs_are_listed_by_age_without_half_created_ones() {
     let site = Site::new();
     assert_eq!(run::list(&site.runs()).expect("none yet"), []);
     let id = RunId::new();
@@ -82,7 +84,7 @@ fn the_last_run_is_the_one_that_was_made_last_whatever_the_clock_said() {
 }
 
 #[test]
-fn the_lock_of_a_cluster_names_its_holder_and_goes_with_it() {
+fn the_lock_of_a_cluster_names_its_holder_and_is_released_with_it() {
     let folder = tempfile::tempdir().expect("a folder");
     let lock = ClusterLock::take(folder.path(), "demo", "run one").expect("free");
     let error = ClusterLock::take(folder.path(), "demo", "run two").expect_err("held");
@@ -92,21 +94,54 @@ fn the_lock_of_a_cluster_names_its_holder_and_goes_with_it() {
     ClusterLock::take(folder.path(), "demo", "run three").expect("free again");
 }
 
+fn server(names: &[String]) -> CertificateUse {
+    CertificateUse { sans: names.to_vec(), ..CertificateUse::default() }
+}
+
+#[test]
+fn a_clients_certificate_is_of_its_own_authority_and_made_anew_for_another_user() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let pki = ClusterPki::open(folder.path()).expect("a pki folder");
+    let client = |user: &str, group: &str| CertificateUse {
+        authority: Authority::Etcd,
+        common_name: Some(user.to_owned()),
+        organizations: vec![group.to_owned()],
+        client: true,
+        ..CertificateUse::default()
+    };
+    let first = pki.certificate("apiserver", &client("kube-apiserver-etcd-client", "masters")).expect("a certificate");
+    let authority = pki.certificate_of(Authority::Etcd).expect("a CA");
+    assert!(first.0.ends_with(&authority));
+    assert_ne!(authority, pki.certificate_of(Authority::Registry).expect("another CA"));
+    let again = pki.certificate("apiserver", &client("kube-apiserver-etcd-client", "masters")).expect("the same");
+    assert_eq!(again, first);
+
+    let pem = rustls_pki_types::CertificateDer::from_pem_slice(first.0.as_bytes()).expect("PEM");
+    let (_, leaf) = x509_parser::parse_x509_certificate(&pem).expect("X.509");
+    assert_eq!(leaf.subject().to_string(), "CN=kube-apiserver-etcd-client, O=masters");
+    let usage = leaf.extended_key_usage().expect("read").expect("there").value;
+    assert!(usage.client_auth && !usage.server_auth);
+
+    let other = pki.certificate("apiserver", &client("other", "masters")).expect("another user");
+    assert_ne!(other, first);
+    assert_ne!(pki.certificate("apiserver", &client("other", "others")).expect("another group"), other);
+}
+
 #[test]
 fn certificates_stay_the_same_until_names_change_or_they_run_out() {
     let folder = tempfile::tempdir().expect("a folder");
     let pki = ClusterPki::open(folder.path()).expect("a pki folder");
     let names = ["registry.demo.kubexm.internal".to_owned(), "10.0.0.5".to_owned()];
-    let first = pki.registry_server("registry", &names).expect("a certificate");
-    let authority = pki.registry_ca().expect("a CA");
+    let first = pki.certificate("registry", &server(&names)).expect("a certificate");
+    let authority = pki.certificate_of(Authority::Registry).expect("a CA");
     assert!(first.0.ends_with(&authority) && first.1.contains("BEGIN PRIVATE KEY"));
     let again = ClusterPki::open(folder.path()).expect("the same folder");
-    assert_eq!(again.registry_server("registry", &names).expect("the same"), first);
-    assert_eq!(again.registry_ca().expect("the same"), authority);
+    assert_eq!(again.certificate("registry", &server(&names)).expect("the same"), first);
+    assert_eq!(again.certificate_of(Authority::Registry).expect("the same"), authority);
 
     let late = again.clone().at(OffsetDateTime::now_utc() + Duration::days(3640));
-    assert_ne!(late.registry_server("registry", &names).expect("a new one"), first);
-    let other = pki.registry_server("registry", &names[..1]).expect("other names");
+    assert_ne!(late.certificate("registry", &server(&names)).expect("a new one"), first);
+    let other = pki.certificate("registry", &server(&names[..1])).expect("other names");
     assert_ne!(other, first);
     for file in std::fs::read_dir(folder.path()).expect("files") {
         let mode = file.expect("a file").metadata().expect("metadata").permissions().mode();
@@ -118,9 +153,9 @@ fn certificates_stay_the_same_until_names_change_or_they_run_out() {
 fn a_damaged_certificate_is_an_error_that_names_the_file_and_not_the_key() {
     let folder = tempfile::tempdir().expect("a folder");
     let pki = ClusterPki::open(folder.path()).expect("a pki folder");
-    let (_, key) = pki.registry_server("registry", &["a.b".to_owned()]).expect("a certificate");
+    let (_, key) = pki.certificate("registry", &server(&["a.b".to_owned()])).expect("a certificate");
     let path = folder.path().join("registry-server-registry.pem");
     std::fs::write(&path, key).expect("written");
-    let error = pki.registry_server("registry", &["a.b".to_owned()]).expect_err("damaged").to_string();
+    let error = pki.certificate("registry", &server(&["a.b".to_owned()])).expect_err("damaged").to_string();
     assert!(error.contains("registry-server-registry.pem") && !error.contains("BEGIN"), "{error}");
 }

@@ -5,7 +5,8 @@
 use kubexm_engine::journal::{Ended, Entry, Journal, ParseError, Record, Scope, UndoEnd, parse};
 use kubexm_engine::replay::Replay;
 use kubexm_engine::{EngineError, link::ObservedState};
-use kubexm_plan::{StepId, Wave};
+use kubexm_plan::op::SwapOff;
+use kubexm_plan::{Op, Reset, StepId, Wave};
 use kubexm_spec::{Digest, ExitCode};
 use proptest::prelude::*;
 
@@ -150,7 +151,7 @@ fn a_torn_last_line_is_cut_off_the_file_so_that_the_next_record_stands_alone() {
 }
 
 #[test]
-fn a_story_that_cannot_have_happened_is_an_error() {
+fn an_impossible_sequence_of_records_is_an_error() {
     let done = || Record::StepDone { step: step("x"), duration_ms: 1 };
     let prepared = |sequence| Record::StepPrepared { step: step("x"), sequence, before: vec![found("1")] };
     let satisfied = || Record::StepSatisfied { step: step("x"), duration_ms: 1 };
@@ -203,7 +204,37 @@ fn a_later_before_state_never_replaces_the_first() {
 }
 
 #[test]
-fn a_tail_of_which_pages_never_came_to_the_disk_is_cut_off_and_zeros_before_a_synced_record_are_not() {
+fn parts_of_a_reset_are_described_in_words() {
+    let aside =
+        Reset::MoveStateAside { paths: vec!["/etc/kubernetes".to_owned()], spared: [].into(), moved: [].into() };
+    let described = |reset: Reset| kubexm_engine::status::describe(&Op::from(reset));
+    assert_eq!(described(aside), "set aside /etc/kubernetes");
+    let swap = Op::from(SwapOff {});
+    assert_eq!(described(Reset::Reverted { ops: vec![swap], before: Vec::new() }), "as found before: swapOff");
+    assert!(described(Reset::NetworkCleared).contains("no link, rule or set"));
+}
+
+#[test]
+fn the_time_of_a_change_stays_that_of_the_change_when_a_resumed_run_finds_it_in_place() {
+    let done = step("os.swap");
+    let resumed = Record::Resumed { tool: "test".to_owned() };
+    let entries = [
+        started(),
+        Record::StepPrepared { step: done.clone(), sequence: 1, before: vec![found("on")] },
+        Record::StepDone { step: done.clone(), duration_ms: 40_825 },
+        Record::Interrupted,
+        resumed,
+        Record::StepSatisfied { step: done.clone(), duration_ms: 2 },
+        Record::StepSatisfied { step: step("os.modules"), duration_ms: 3 },
+    ]
+    .map(entry);
+    let replay = Replay::of(&entries).expect("legal");
+    assert_eq!(replay.step(&done).duration_ms, Some(40_825));
+    assert_eq!(replay.step(&step("os.modules")).duration_ms, Some(3));
+}
+
+#[test]
+fn a_tail_of_unwritten_pages_is_cut_off_and_zeros_before_a_synced_record_are_not() {
     let held = |n: u32| entry(Record::StepSatisfied { step: StepId(format!("n1/step-{n}")), duration_ms: 1 });
     // The power went before the last record was synced: of what came before it since the last sync, some pages are zeros.
     let (first, last) = (started(), Record::Interrupted);

@@ -16,7 +16,7 @@ fn unreachable(host: &str) -> LinkError {
 }
 
 #[tokio::test]
-async fn a_run_whose_controller_died_goes_on_without_a_worker_that_is_gone_and_adds_it_when_it_is_back() {
+async fn a_resumed_run_leaves_out_a_lost_worker_and_a_later_resume_adds_it() {
     let plan = checked(fleet::plan(&["w1", "w2"]));
     let whole = Site::with(["cp", "w1", "w2"]);
     whole.execute(&plan, &mut whole.create(&plan), &Silent).await.expect("a run");
@@ -44,7 +44,7 @@ async fn a_run_whose_controller_died_goes_on_without_a_worker_that_is_gone_and_a
 }
 
 #[test]
-fn a_host_that_refuses_us_is_not_gone() {
+fn a_host_that_refuses_the_login_does_not_count_as_lost() {
     let (host, address) = ("w2".to_owned(), "w2:22".to_owned());
     assert!(LinkLost::of(&LinkError::Denied { host, address, reason: "its key changed".to_owned() }).is_none());
 }

@@ -57,7 +57,7 @@ fn site() -> Site {
 }
 
 #[tokio::test]
-async fn a_failure_at_any_converge_takes_packages_away_again() {
+async fn after_a_failure_at_any_converge_packages_are_removed_again() {
     let plan = checked(plan(true));
     let counted = site();
     counted.execute(&plan, &mut counted.create(&plan), &Silent).await.expect("a run");

@@ -16,7 +16,7 @@ fn site() -> Site {
 }
 
 #[tokio::test]
-async fn three_joins_at_once_share_one_making_of_each_value() {
+async fn three_parallel_joins_share_each_slot_value() {
     let (site, plan) = (site(), checked(fleet::plan(&WORKERS)));
     assert_eq!(site.execute(&plan, &mut site.create(&plan), &Silent).await.expect("a run"), Outcome::Succeeded);
     let mut made = site.fleet.provided();
@@ -30,7 +30,7 @@ async fn three_joins_at_once_share_one_making_of_each_value() {
 }
 
 #[tokio::test]
-async fn nothing_is_made_when_every_step_holds_already() {
+async fn no_slot_value_is_made_when_every_step_is_satisfied() {
     let (site, plan) = (site(), checked(fleet::plan(&WORKERS)));
     site.execute(&plan, &mut site.create(&plan), &Silent).await.expect("the first run");
     let made = site.fleet.provided().len();

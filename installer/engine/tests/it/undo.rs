@@ -20,7 +20,7 @@ fn site() -> Site {
 }
 
 #[tokio::test]
-async fn a_failure_at_any_converge_brings_every_host_back_to_what_it_was() {
+async fn a_failure_at_any_converge_restores_every_host() {
     let plan = checked(fleet::plan(&["w1", "w2"]));
     let counted = site();
     counted.execute(&plan, &mut counted.create(&plan), &Silent).await.expect("a run");
@@ -59,7 +59,7 @@ async fn waves_are_global_and_go_against_the_order_of_the_plan() {
 }
 
 #[tokio::test]
-async fn a_rollback_undoes_a_succeeded_a_kept_and_an_interrupted_run_and_then_refuses_to_go_on() {
+async fn succeeded_kept_and_interrupted_runs_can_be_rolled_back_and_not_resumed_after() {
     let plan = checked(fleet::plan(&["w1"]));
     for end in [Outcome::Succeeded, Outcome::Failed, Outcome::Interrupted] {
         let mut site = site();
@@ -104,7 +104,7 @@ impl kubexm_engine::execute::Hook for Cancel {
 }
 
 #[tokio::test]
-async fn a_crash_at_any_record_of_a_rollback_goes_on_to_the_same_end() {
+async fn a_rollback_resumed_after_a_crash_at_any_record_has_the_same_end() {
     let plan = checked(fleet::plan(&["w1", "w2"]));
     let whole = site();
     whole.execute(&plan, &mut whole.create(&plan), &Silent).await.expect("a run");
@@ -153,7 +153,7 @@ async fn a_controller_that_dies_at_any_record_can_be_rolled_back_by_the_next_one
 }
 
 #[tokio::test]
-async fn an_undo_that_fails_leaves_the_run_stuck_with_the_command_and_goes_on_when_it_is_mended() {
+async fn a_failed_undo_leaves_the_run_stuck_with_a_command_that_resumes_the_rollback() {
     let (mut site, plan) = (site(), checked(fleet::plan(&["w1"])));
     let before = site.fleet.snapshot();
     site.options.rollback_command = "kubexm-install rollback one --bundle x".to_owned();
@@ -175,7 +175,7 @@ async fn an_undo_that_fails_leaves_the_run_stuck_with_the_command_and_goes_on_wh
         assert_eq!(site.resume(&Silent).await.expect("the rest"), Outcome::RolledBack, "undo {nth}");
         assert_eq!(site.fleet.snapshot(), before, "undo {nth}");
     }
-    site.fleet.cut("w1");
+    site.fleet.disconnect("w1");
     let outcome = site.rollback(&Silent).await.expect("a rollback");
     assert_eq!((outcome, outcome.exit_code()), (Outcome::Stuck, ExitCode::RunStuck));
     let status = site.status();
@@ -188,18 +188,18 @@ async fn an_undo_that_fails_leaves_the_run_stuck_with_the_command_and_goes_on_wh
     for text in ["kubexm-install rollback one --bundle x", "## What could not be rolled back", "cannot reach w1"] {
         assert!(report.contains(text), "{text:?} is missing in:\n{report}");
     }
-    site.fleet.fix("w1");
+    site.fleet.reconnect("w1");
     assert_eq!(site.rollback(&Silent).await.expect("the rest"), Outcome::RolledBack);
     assert_eq!(site.fleet.snapshot(), before);
 }
 
 #[tokio::test]
-async fn without_hosts_that_are_gone_the_others_are_rolled_back_whole_and_those_when_they_are_there_again() {
+async fn lost_hosts_can_be_skipped_and_are_rolled_back_when_they_return() {
     let (mut site, plan) = (site(), checked(fleet::plan(&["w1", "w2"])));
     let before = site.fleet.snapshot();
     site.execute(&plan, &mut site.create(&plan), &Silent).await.expect("a run");
     let whole = site.fleet.snapshot();
-    site.fleet.cut("w1");
+    site.fleet.disconnect("w1");
     assert_eq!(site.rollback(&Silent).await.expect("a rollback"), Outcome::Stuck);
     assert_eq!(site.fleet.snapshot()["(cluster)"]["initialised"], "cp", "nobody said to continue without w1");
 
@@ -213,13 +213,13 @@ async fn without_hosts_that_are_gone_the_others_are_rolled_back_whole_and_those_
     let stuck = site.status().undo.and_then(|undo| undo.stuck).expect("why it is stuck");
     assert!(stuck.starts_with("w1 is left as before the rollback") && stuck.contains("cannot reach w1"), "{stuck}");
 
-    site.fleet.fix("w1");
+    site.fleet.reconnect("w1");
     assert_eq!(site.rollback(&Silent).await.expect("the rest"), Outcome::RolledBack);
     assert_eq!(site.fleet.snapshot(), before);
 }
 
 #[tokio::test]
-async fn a_host_that_goes_away_at_any_undo_holds_up_nobody_when_such_hosts_are_skipped() {
+async fn a_host_lost_during_a_rollback_does_not_stop_the_others_if_skipped() {
     let plan = checked(fleet::plan(&["w1", "w2"]));
     let undos = {
         let counted = site();
@@ -238,7 +238,7 @@ async fn a_host_that_goes_away_at_any_undo_holds_up_nobody_when_such_hosts_are_s
         for host in ["cp", "w2", "(cluster)"] {
             assert_eq!(now[host], before[host], "{host} was held up after undo {nth}");
         }
-        site.fleet.fix("w1");
+        site.fleet.reconnect("w1");
         site.options.hook = None;
         if outcome != Outcome::RolledBack {
             assert_eq!(site.rollback(&Silent).await.expect("the rest"), Outcome::RolledBack, "undo {nth}");
@@ -261,7 +261,7 @@ impl kubexm_engine::execute::Hook for Lose {
 
     fn after_record(&self, _: usize, record: &Record) -> bool {
         if matches!(record, Record::WaveDone { .. }) && self.fleet.undos() >= self.after {
-            self.fleet.cut(self.host);
+            self.fleet.disconnect(self.host);
         }
         true
     }
@@ -287,10 +287,10 @@ async fn nothing_before_an_irreversible_change_is_touched_and_the_run_says_why()
 }
 
 #[tokio::test]
-async fn what_dies_with_a_parent_that_this_run_did_not_make_is_restored_by_itself() {
+async fn a_change_below_a_parent_of_an_earlier_run_is_rolled_back_alone() {
     let (site, plan) = (site(), checked(fleet::plan(&["w1"])));
     site.execute(&plan, &mut site.create(&plan), &Silent).await.expect("the first run");
-    site.fleet.meddle("(cluster)", "label:w1:role", "other");
+    site.fleet.set_state("(cluster)", "label:w1:role", "other");
     let fixed = site.fleet.snapshot();
     let id = kubexm_engine::RunId::named("two");
     let mut second = kubexm_engine::Run::create(&site.runs(), id, &plan).expect("a run folder");
@@ -324,7 +324,7 @@ async fn evidence_is_kept_before_anything_is_rolled_back() {
 }
 
 #[tokio::test]
-async fn a_run_that_failed_by_two_at_once_names_the_scope_it_took_back() {
+async fn a_run_with_two_failures_at_once_names_the_scope_that_was_rolled_back() {
     let (site, plan) = (site(), checked(fleet::plan(&["w1", "w2"])));
     site.fleet.fail_at(Failure::After(3));
     site.execute(&plan, &mut site.create(&plan), &Silent).await.expect("a run");
@@ -333,7 +333,7 @@ async fn a_run_that_failed_by_two_at_once_names_the_scope_it_took_back() {
 }
 
 #[tokio::test]
-async fn an_interrupted_rollback_goes_on_as_a_rollback() {
+async fn an_interrupted_rollback_is_resumed_as_a_rollback() {
     let (mut site, plan) = (site(), checked(fleet::plan(&["w1"])));
     let before = site.fleet.snapshot();
     site.execute(&plan, &mut site.create(&plan), &Silent).await.expect("a run");

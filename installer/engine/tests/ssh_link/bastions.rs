@@ -70,7 +70,7 @@ async fn each_hop_has_its_own_known_key() {
 }
 
 #[tokio::test]
-async fn a_host_that_the_bastion_cannot_reach_and_a_key_that_the_bastion_refuses_are_told_apart() {
+async fn a_host_that_the_bastion_cannot_reach_is_distinguished_from_a_refused_key() {
     let servers = servers(&["", ""]);
     let (mut target, options, last) = chain(&servers);
     let agent = last.agent();
@@ -90,7 +90,7 @@ async fn a_host_that_the_bastion_cannot_reach_and_a_key_that_the_bastion_refuses
 }
 
 #[tokio::test]
-async fn more_hosts_behind_one_bastion_than_it_lets_knock_at_once_are_all_reached() {
+async fn more_hosts_than_max_startups_of_one_bastion_are_all_reached() {
     // Drops every connection from the tenth on that has not logged in yet.
     let servers = servers(&["MaxStartups 9:100:9", "MaxStartups 100"]);
     let (target, options, last) = chain(&servers);

@@ -61,7 +61,7 @@ async fn carry(
 }
 
 #[tokio::test]
-async fn a_line_that_goes_dead_without_a_word_is_noticed_and_the_question_is_asked_again_when_it_is_back() {
+async fn a_silently_dead_connection_is_noticed_and_the_request_repeated_later() {
     let server = Server::start(&Setup::default());
     let cable = Cable::to(server.port).await;
     let mut target = server.target();
@@ -79,7 +79,11 @@ async fn a_line_that_goes_dead_without_a_word_is_noticed_and_the_question_is_ask
     let link = SshLink::connect(target, options, server.agent()).await.unwrap();
     link.converge(&plan, &step, &SlotValues::new(), CHANGE).await.unwrap();
 
+    assert_eq!(link.lost_for(), None);
     cable.cut.store(true, Ordering::SeqCst);
+    // Keepalives notice it, also while nothing is asked.
+    tokio::time::sleep(Duration::from_secs(2)).await;
+    assert!(link.lost_for().is_some());
     let slots = SlotValues::new();
     let asked = link.observe(&plan, &step, &slots);
     let fixed = async {
@@ -88,6 +92,7 @@ async fn a_line_that_goes_dead_without_a_word_is_noticed_and_the_question_is_ask
     };
     let (found, ()) = tokio::join!(asked, fixed);
     assert!(found.unwrap()[0].satisfied);
+    assert_eq!(link.lost_for(), None);
 }
 
 #[tokio::test]

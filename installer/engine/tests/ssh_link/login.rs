@@ -111,7 +111,7 @@ async fn a_key_and_then_a_password_are_given_where_sshd_wants_both() {
 }
 
 #[tokio::test]
-async fn what_no_password_answers_is_asked_of_the_operator_who_may_mistype() {
+async fn other_prompts_are_asked_of_the_operator_who_may_retry() {
     let server = server(KEY_AND_PAM);
     let operator = Operator::with(&["Mistyped-of-login", PASSWORD]);
     let options = SshOptions { prompt: operator.clone(), ..server.options("run 1") };

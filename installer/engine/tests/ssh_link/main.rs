@@ -186,7 +186,7 @@ async fn a_host_without_sshd_is_unreachable() {
 }
 
 #[tokio::test]
-async fn a_user_who_cannot_sudo_is_reported_what_sudo_said() {
+async fn sudos_refusal_is_quoted() {
     let sudo = Some("echo 'sudo: a password is required' >&2; exit 1");
     let server = Server::start(&Setup { plain_user: true, sudo, ..Setup::default() });
     match server.connect().await {
@@ -221,7 +221,7 @@ async fn what_a_login_shell_prints_first_does_no_harm() {
 }
 
 #[tokio::test]
-async fn an_agent_that_cannot_run_is_a_protocol_error_with_what_it_said_and_is_taken_away() {
+async fn an_agent_that_cannot_run_is_a_protocol_error_with_its_output_and_is_removed() {
     let server = Server::start(&Setup::default());
     let broken = server.path("broken");
     std::fs::write(&broken, "#!/bin/sh\necho 'needs glibc 9.9' >&2\nexit 1\n").unwrap();
@@ -254,7 +254,7 @@ async fn a_host_that_another_run_holds_is_refused_with_its_name_and_free_afterwa
 }
 
 #[tokio::test]
-async fn a_lost_connection_is_made_again_and_the_question_asked_again() {
+async fn a_lost_connection_is_reopened_and_the_request_repeated() {
     let server = Server::start(&Setup::default());
     let (plan, step) = plan_with_a_file();
     let link = server.connect().await.unwrap();
@@ -351,7 +351,7 @@ async fn blobs_arrive_whole_and_are_not_sent_twice() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_delivery_over_a_line_that_breaks_goes_on_where_it_was_and_the_blob_is_whole() {
+async fn an_interrupted_delivery_is_resumed_and_the_blob_is_complete() {
     const SIZE: u64 = 48 << 20;
     let server = Server::start(&Setup::default());
     let link = server.connect().await.unwrap();

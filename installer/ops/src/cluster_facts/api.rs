@@ -1,4 +1,4 @@
-//! What the API server says.
+//! Observations from the API server.
 
 use std::thread;
 
@@ -17,7 +17,7 @@ const ALL_NODES: &str = "/api/v1/nodes";
 const STATIC_PODS: &str = "/api/v1/namespaces/kube-system/pods?labelSelector=tier%3Dcontrol-plane";
 const ROLE: &str = "node-role.kubernetes.io/";
 
-/// What came of asking.
+/// The results.
 #[derive(Debug, Default)]
 pub(super) struct Seen {
     server_version: Option<String>,
@@ -27,7 +27,7 @@ pub(super) struct Seen {
     gaps: Vec<Gap>,
 }
 
-/// Asks for everything at once, when the API server answers at all.
+/// Sends all requests in parallel, if the API server answers at all.
 pub(super) fn look(machine: &Machine, host: &str) -> Seen {
     let mut gaps = Gaps::of(host);
     let version = gaps.note(SERVER_VERSION, kube::raw(machine, VERSION));
@@ -38,9 +38,9 @@ pub(super) fn look(machine: &Machine, host: &str) -> Seen {
     let [nodes, pods, record] = thread::scope(|scope| {
         let ask = |path: String| scope.spawn(move || kube::raw(machine, &path));
         [ALL_NODES.to_owned(), STATIC_PODS.to_owned(), record].map(ask).map(|asked| {
-            asked
-                .join()
-                .unwrap_or_else(|_| Err(OpError::other("the request ended in a fault of this program".to_owned())))
+            asked.join().unwrap_or_else(|_| {
+                Err(OpError::other("the request failed, because of a fault of this program".to_owned()))
+            })
         })
     });
     let mut seen = Seen { server_version: version["gitVersion"].as_str().map(str::to_owned), ..Seen::default() };
@@ -55,7 +55,7 @@ pub(super) fn look(machine: &Machine, host: &str) -> Seen {
         },
         Some(None) => gaps.add(
             APPLIED,
-            "the cluster has none: it was made by a program that did not write it, or its create has not ended",
+            "the cluster has none: it was created by an earlier kubexm-install, or its create has not finished",
         ),
         None => {}
     }

@@ -1,4 +1,4 @@
-//! When the certificates in the files of a node end. Of keys in the same files nothing is used.
+//! Expiry of the certificates in files of a node. Keys in the same files are not used.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
@@ -10,7 +10,7 @@ use x509_parser::prelude::{FromDer as _, X509Certificate};
 use super::gaps::Gaps;
 use crate::{Machine, fsio};
 
-/// As kubeadm and kubelet leave them; each on some hosts only.
+/// The files of kubeadm and kubelet; each exists only on some hosts.
 const FILES: [&str; 13] = [
     "/etc/kubernetes/pki/ca.crt",
     "/etc/kubernetes/pki/apiserver.crt",
@@ -57,7 +57,7 @@ fn of_kubeconfig(bytes: &[u8]) -> Option<Vec<u8>> {
     BASE64.decode(encoded.trim().trim_matches('"')).ok()
 }
 
-/// Subject and end of the first certificate.
+/// Subject and expiry of the first certificate.
 fn read(pem: &[u8]) -> Option<(String, i64)> {
     let der = CertificateDer::from_pem_slice(pem).ok()?;
     let (_, certificate) = X509Certificate::from_der(&der).ok()?;

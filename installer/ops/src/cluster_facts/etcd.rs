@@ -1,4 +1,4 @@
-//! What etcd says: its members, and each of them of itself.
+//! Observations from etcd: its members, and the status of each.
 
 use std::thread;
 
@@ -34,7 +34,7 @@ pub(super) fn look(machine: &Machine, host: &str) -> (Vec<EtcdMember>, Vec<Gap>)
     };
     let statuses: Vec<_> = thread::scope(|scope| {
         let asked: Vec<_> = listed.iter().map(|member| scope.spawn(|| ask(member))).collect();
-        let fault = || Err("the look at it ended in a fault of this program".to_owned());
+        let fault = || Err("it was not asked, because of a fault of this program".to_owned());
         asked.into_iter().map(|asked| asked.join().unwrap_or_else(|_| fault())).collect()
     });
     let mut found = Vec::new();

@@ -1,10 +1,10 @@
-//! What a host could not see, as it is collected.
+//! Collects what a host could not observe.
 
 use kubexm_plan::cluster_facts::Gap;
 
 use crate::OpError;
 
-/// What a host could not see.
+/// What a host could not observe.
 pub(super) struct Gaps<'a> {
     host: &'a str,
     pub(super) found: Vec<Gap>,

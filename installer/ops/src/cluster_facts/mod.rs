@@ -1,4 +1,5 @@
-//! What one host sees of the cluster that it is a node of. Read-only, without a lock, and it ends: whoever is asked is given
+//! Observes the cluster from one of its nodes. Read-only, without a lock, and with time limits; what does not answer is
+//! a gap.
 //! some seconds, and what does not answer is a gap.
 
 mod api;
@@ -16,7 +17,7 @@ use crate::ops::stamp;
 use crate::{Machine, kube};
 use gaps::Gaps;
 
-/// Looks. `host` is the name in cluster.yaml. A host that is no control plane sees its own certificates alone.
+/// `host` is the name in cluster.yaml. A host that is not a control plane reports only its own certificates.
 pub fn collect(machine: &Machine, host: &str) -> ClusterFacts {
     let mut facts = ClusterFacts::default();
     let mut gaps = Gaps::of(host);
@@ -28,7 +29,7 @@ pub fn collect(machine: &Machine, host: &str) -> ClusterFacts {
     facts.certificates = certificates;
     gaps.found.extend(unread);
     if kube::has_admin_conf(machine) {
-        // Side by side: none waits for one that hangs.
+        // In parallel, so that one that hangs does not delay the other.
         let (api, etcd) = thread::scope(|scope| {
             let api = scope.spawn(|| api::look(machine, host));
             let etcd = scope.spawn(|| etcd::look(machine, host));
@@ -36,21 +37,21 @@ pub fn collect(machine: &Machine, host: &str) -> ClusterFacts {
         });
         match api {
             Ok(seen) => seen.add_to(host, &mut facts, &mut gaps.found),
-            Err(_) => gaps.add("API server", "the look at it ended in a fault of this program"),
+            Err(_) => gaps.add("API server", "it was not asked, because of a fault of this program"),
         }
         match etcd {
             Ok((members, unseen)) => {
                 facts.etcd = members;
                 gaps.found.extend(unseen);
             }
-            Err(_) => gaps.add("etcd members", "the look at them ended in a fault of this program"),
+            Err(_) => gaps.add("etcd members", "they were not listed, because of a fault of this program"),
         }
     }
     facts.gaps = gaps.found;
     facts
 }
 
-/// The plugin whose CNI configuration lies on the host.
+/// The plugin with a CNI configuration on the host.
 fn plugin(machine: &Machine) -> Option<String> {
     let has = |plugin: &NetworkPlugin| {
         let configs = network::of(*plugin).map(|network| network.cni_configs).unwrap_or_default();

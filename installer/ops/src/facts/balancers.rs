@@ -1,4 +1,4 @@
-//! keepalived, and the proxies that a load balancer of ours runs.
+//! keepalived, and the proxies that kubexm's load balancers run.
 
 use kubexm_plan::facts::Balancer;
 
@@ -6,7 +6,7 @@ use super::ours::Ours;
 use super::processes::Process;
 use crate::Machine;
 
-/// Processes, and the configuration that their packages bring.
+/// Process names, and the configuration files of their packages.
 const PROGRAMS: [(&str, &str); 3] = [
     ("haproxy", "/etc/haproxy/haproxy.cfg"),
     ("keepalived", "/etc/keepalived/keepalived.conf"),
@@ -15,7 +15,7 @@ const PROGRAMS: [(&str, &str); 3] = [
 
 pub(super) fn look(machine: &Machine, processes: &[Process], ours: &Ours) -> Vec<Balancer> {
     let found = PROGRAMS.iter().filter_map(|(program, config)| {
-        // A proxy in a pod (an ingress controller) is the cluster's own.
+        // A proxy in a pod (an ingress controller) belongs to the cluster.
         let process = processes.iter().find(|process| process.name == *program && !process.in_pod);
         let config = Some(*config).filter(|path| machine.path(path).exists());
         (process.is_some() || config.is_some()).then(|| Balancer {

@@ -1,4 +1,4 @@
-//! Space and mount options of the paths we write to.
+//! Space and mount options of the paths that kubexm writes to.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -9,7 +9,7 @@ use kubexm_plan::{runtime, state_folders};
 use crate::system::Program;
 use crate::{Machine, OpError, fsio};
 
-/// What a node of kubexm writes to.
+/// Paths that kubexm writes to on a node.
 const PATHS: [&str; 8] = [
     "/etc",
     "/usr/local/bin",
@@ -20,19 +20,19 @@ const PATHS: [&str; 8] = [
     "/var/log",
     "/mnt/registry",
 ];
-/// Where programs are run from: ours, those of images, and those that pods keep in volumes.
+/// Paths of programs: kubexm's, those of images, and those in pods' volumes.
 const PROGRAM_PATHS: [&str; 3] = ["/usr/local/bin", "/opt/cni/bin", state_folders::KUBELET];
 
-/// Where runtimes that we install have images and containers.
+/// Folders with images and containers of the runtimes that kubexm installs.
 fn runtimes() -> impl Iterator<Item = &'static str> {
     runtime::INSTALLED.into_iter().map(|runtime| runtime.kind.data_dir())
 }
 
-/// File systems of this machine's own disks: cluster.yaml may name a folder on any of them. Others (nfs) are not looked at
-/// unless one of our paths lies there, since a server that is gone would let us wait.
+/// File systems on local disks: cluster.yaml may name a folder on any of them. Others (nfs) are examined only if one of
+/// kubexm's paths is there, since a server that is down would block.
 const LOCAL: [&str; 7] = ["ext2", "ext3", "ext4", "xfs", "btrfs", "zfs", "f2fs"];
 
-/// What is mounted there belongs to pods and sessions.
+/// Mounts below these belong to pods and sessions.
 const OF_OTHERS: [&str; 2] = ["/var/lib/kubelet/", "/run/"];
 
 struct Mount {
@@ -41,7 +41,7 @@ struct Mount {
     filesystem: String,
 }
 
-/// By mount point; a path that does not exist yet counts where it will be made.
+/// By mount point; a path that does not exist yet counts for the mount point on which it will be created.
 pub(super) fn look(machine: &Machine) -> Result<Vec<Disk>, OpError> {
     let mounts = mounts(machine)?;
     let mut by_mount: BTreeMap<&str, Disk> = BTreeMap::new();
@@ -59,7 +59,7 @@ pub(super) fn look(machine: &Machine) -> Result<Vec<Disk>, OpError> {
         LOCAL.contains(&mount.filesystem.as_str()) && !OF_OTHERS.iter().any(|folder| mount.point.starts_with(folder))
     };
     for mount in mounts.iter().filter(place) {
-        // A file that is mounted is no place for data.
+        // A mounted file cannot contain data.
         if !by_mount.contains_key(mount.point.as_str())
             && machine.path(&mount.point).is_dir()
             && let Ok(disk) = disk(machine, &mount.point, Some(mount))
@@ -83,7 +83,7 @@ fn disk(machine: &Machine, point: &str, mount: Option<&Mount>) -> Result<Disk, O
     })
 }
 
-/// Mount points with `noexec` that programs are run from.
+/// Mount points with `noexec` from which programs are run.
 pub(super) fn noexec(machine: &Machine) -> Result<Vec<String>, OpError> {
     let mounts = mounts(machine)?;
     let found: BTreeSet<String> = PROGRAM_PATHS
@@ -96,7 +96,7 @@ pub(super) fn noexec(machine: &Machine) -> Result<Vec<String>, OpError> {
     Ok(found.into_iter().collect())
 }
 
-/// Of proc_pid_mountinfo(5): the fifth field is the mount point, the sixth its options; the type follows ` - `.
+/// From proc_pid_mountinfo(5): the fifth field is the mount point, the sixth its options; the type follows ` - `.
 fn mounts(machine: &Machine) -> Result<Vec<Mount>, OpError> {
     let text = fsio::read_text(&machine.path("/proc/self/mountinfo"))?.unwrap_or_default();
     let parse = |line: &str| {
@@ -111,7 +111,7 @@ fn mounts(machine: &Machine) -> Result<Vec<Mount>, OpError> {
     Ok(text.lines().filter_map(parse).collect())
 }
 
-/// The longest mount point that holds the path; of several on one point the last one covers the others.
+/// The longest mount point that contains the path; the last of several mounts on one point covers the others.
 fn of<'a>(mounts: &'a [Mount], path: &str) -> Option<&'a Mount> {
     mounts
         .iter()

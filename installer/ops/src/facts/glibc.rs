@@ -1,4 +1,4 @@
-//! The version of a machine's C library, read out of the library: no program is asked, so that any root shows it.
+//! The version of a machine's C library, read from the library itself, which also works below another root.
 
 use std::fs::File;
 use std::io::Read;
@@ -6,7 +6,7 @@ use std::path::Path;
 
 use crate::Machine;
 
-/// Where distributions keep it; a link of `/lib` to `/usr/lib` makes some of them one place.
+/// Paths in different distributions; `/lib` may be a link to `/usr/lib`.
 const PLACES: [&str; 8] = [
     "/lib/x86_64-linux-gnu/libc.so.6",
     "/lib/aarch64-linux-gnu/libc.so.6",
@@ -17,15 +17,15 @@ const PLACES: [&str; 8] = [
     "/lib/libc.so.6",
     "/usr/lib/libc.so.6",
 ];
-/// The most bytes of a library that are looked at; those of distributions have about two million.
+/// The most bytes of a library that are read; usual ones have about two million.
 const LIMIT: u64 = 16 << 20;
-/// What every glibc says of itself: `GNU C Library (Debian GLIBC 2.36-9+deb12u10) stable release version 2.36.`
+/// The banner of every glibc: `GNU C Library (Debian GLIBC 2.36-9+deb12u10) stable release version 2.36.`
 const BANNER: &[u8] = b"GNU C Library";
 const RELEASE: &[u8] = b"release version ";
-/// How long the banner's line is at the most.
+/// Maximum length of the banner's line.
 const LINE: usize = 256;
 
-/// Major and minor, `2.36`; none where there is no glibc, or it does not say.
+/// Major and minor version, `2.36`; none if there is no glibc or no banner.
 pub(super) fn version(machine: &Machine) -> Option<String> {
     PLACES.iter().find_map(|place| of_library(&machine.path(place)))
 }
@@ -71,7 +71,7 @@ mod tests {
     }
 
     #[test]
-    fn what_says_nothing_of_a_version_gives_none() {
+    fn output_without_a_version_gives_none() {
         for bytes in [
             &b"musl libc"[..],
             b"GNU C Library",

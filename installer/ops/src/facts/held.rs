@@ -1,5 +1,5 @@
-//! What the administrator of a host of rpm's family keeps as it is: `exclude=` of dnf's and yum's own configuration (dnf.conf(5),
-//! yum.conf(5)), and the lists of their plugin versionlock.
+//! Packages that the administrator of an rpm-based host has locked: `exclude=` in the configuration of dnf and yum
+//! (dnf.conf(5), yum.conf(5)), and the lists of their versionlock plugins.
 
 use kubexm_packages::rpm::held::Hold;
 use serde::Deserialize;
@@ -8,12 +8,12 @@ use crate::{Machine, OpError, fsio};
 
 /// On newer systems the second is a link to the first.
 const CONFIGURATIONS: [&str; 2] = ["/etc/dnf/dnf.conf", "/etc/yum.conf"];
-/// The plugin's own configuration, and the list that it means where it says nothing else.
+/// The plugin's configuration, and its default list.
 const LOCKS: [(&str, &str); 2] = [
     ("/etc/dnf/plugins/versionlock.conf", "/etc/dnf/plugins/versionlock.list"),
     ("/etc/yum/pluginconf.d/versionlock.conf", "/etc/yum/pluginconf.d/versionlock.list"),
 ];
-/// dnf5's, which needs no plugin.
+/// The list of dnf5, which needs no plugin.
 const LOCKS_OF_DNF5: &str = "/etc/dnf/versionlock.toml";
 
 /// All of it.
@@ -46,7 +46,7 @@ pub(super) fn look(machine: &Machine) -> Result<Vec<Hold>, OpError> {
     Ok(holds)
 }
 
-/// Settings of `[main]`; a line that begins with a blank continues with the one before.
+/// Settings of `[main]`; a line that starts with a blank continues the previous one.
 fn main_section(text: &str) -> Vec<(String, String)> {
     let mut settings: Vec<(String, String)> = Vec::new();
     let mut inside = false;
@@ -69,8 +69,8 @@ fn main_section(text: &str) -> Vec<(String, String)> {
     settings
 }
 
-/// A line of a list: `NAME-EPOCH:VERSION-RELEASE.ARCH` of dnf, `EPOCH:NAME-VERSION-RELEASE.ARCH` of yum, with an exclamation mark
-/// before what shall not come.
+/// A line of a list: `NAME-EPOCH:VERSION-RELEASE.ARCH` for dnf, `EPOCH:NAME-VERSION-RELEASE.ARCH` for yum, with a
+/// leading exclamation mark for excluded packages.
 fn locked(line: &str) -> Hold {
     if let Some(pattern) = line.strip_prefix('!') {
         return Hold::Excluded(pattern.to_owned());
@@ -79,7 +79,7 @@ fn locked(line: &str) -> Hold {
     let (before, after) = line.split_once(':').unwrap_or(("", line));
     let name = match before.rsplit_once('-') {
         Some((name, epoch)) if digits(epoch) => name,
-        // A version and a release stand behind a name, and no hyphen is in either.
+        // Version and release follow the name and contain no hyphens.
         _ => {
             let full = if digits(before) { after } else { line };
             full.rsplitn(3, '-').nth(2).unwrap_or(full)
@@ -109,7 +109,7 @@ struct Dnf5Condition {
 }
 
 impl Dnf5Lock {
-    /// Of conditions other than one version nobody here knows whether they would be met: then nothing of that name comes.
+    /// Conditions other than one version cannot be evaluated here, so no package of that name is installed.
     fn hold(self) -> Hold {
         match self.conditions.as_slice() {
             [one] if one.key == "evr" && one.comparator == "=" => {

@@ -1,4 +1,4 @@
-//! Network interfaces of the machine we run on, from `ip -json`.
+//! Network interfaces of this machine, from `ip -json`.
 
 use kubexm_plan::facts::Interface;
 use serde::Deserialize;
@@ -23,8 +23,8 @@ struct Address {
     prefixlen: Option<u8>,
 }
 
-/// Every interface but the loopback. Without `ip`, only names and hardware addresses from /sys: preflight then names
-/// the missing program.
+/// Every interface except the loopback. Without `ip`, only names and hardware addresses from /sys: preflight then
+/// reports the missing program.
 pub(crate) fn of_this_machine(system: &impl System) -> Result<Vec<Interface>, OpError> {
     let program = Program::new("ip").args(["-json", "address", "show"]).within(20);
     let Ok(output) = system.run(&program) else { return Ok(from_sys()) };

@@ -1,4 +1,4 @@
-//! What a Kubernetes, a container runtime or an etcd left or runs here.
+//! Files and processes of another Kubernetes, container runtime or etcd.
 
 use std::fs;
 
@@ -19,7 +19,7 @@ const FILES: [&str; 7] = [
     "/etc/systemd/system/kubelet.service",
     "/usr/lib/systemd/system/kubelet.service",
 ];
-/// Units of etcd: ours would take its place, as that of a container runtime. By name of the unit, wherever it is.
+/// etcd's unit: kubexm's would replace it. Identified by its name, in any folder.
 const ETCD_UNIT: &str = "etcd.service";
 const UNIT_FOLDERS: [&str; 3] = ["/etc/systemd/system", "/usr/lib/systemd/system", "/lib/systemd/system"];
 /// Folders that only a cluster fills.
@@ -53,7 +53,7 @@ pub(super) fn look(machine: &Machine, processes: &[Process], ours: &Ours) -> Res
     Ok(found)
 }
 
-/// Runtimes that are installed, with or without containers.
+/// Installed runtimes, with or without containers.
 fn installed(machine: &Machine, ours: &Ours, found: &mut Vec<Leftover>) {
     let path_of = |unit: &&str| {
         let paths = UNIT_FOLDERS.iter().map(|folder| format!("{folder}/{unit}"));
@@ -69,13 +69,13 @@ fn installed(machine: &Machine, ours: &Ours, found: &mut Vec<Leftover>) {
     }
 }
 
-/// Container engines with containers of their own; each container has one process that keeps it.
+/// Container engines with containers; each container has one supervising process.
 fn runtimes(processes: &[Process], ours: &Ours, found: &mut Vec<Leftover>) {
     let has = |name: &str| processes.iter().any(|process| process.name == name);
     for keeper in runtime::ALL.iter().filter_map(|runtime| runtime.keeper) {
         let (daemon, other) = keeper.shared_with;
         let engine = if has(daemon) { other } else { keeper.otherwise };
-        // comm is cut off after 15 bytes: `containerd-shim-runc-v2` shows as `containerd-shim`.
+        // comm is limited to 15 bytes: `containerd-shim-runc-v2` appears as `containerd-shim`.
         let shims: Vec<&Process> =
             processes.iter().filter(|process| process.name.starts_with(keeper.program)).collect();
         if !shims.is_empty() {

@@ -1,4 +1,4 @@
-//! Sockets that listen, and whose they are.
+//! Listening sockets and their processes.
 
 use std::collections::BTreeMap;
 

@@ -1,8 +1,9 @@
-//! Facts: what is seen on a machine before anything is planned. Everything comes from files below the machine's root
-//! where the kernel or the distribution keeps it, so that a machine rooted in a directory can show any of it.
+//! Facts: what is observed on a machine before anything is planned. Everything is read from files below the machine's
+//! root where the kernel or the distribution has such files, so that a machine rooted in a directory can provide them.
 
 mod balancers;
 mod disks;
+mod dns;
 mod glibc;
 mod held;
 pub(crate) mod interfaces;
@@ -22,16 +23,17 @@ use kubexm_plan::Facts;
 use kubexm_plan::facts::ModuleState;
 use kubexm_spec::{Arch, Digest};
 
-use crate::ops::act::kubeadm_init;
+use crate::ops::act::{kubeadm_files, kubeadm_init, mark};
 use crate::ops::{kernel_module, stamp, swap_off, sysctl};
 use crate::system::Program;
 use crate::teardown::foreign;
 use crate::{Machine, OpError, fsio, paths, systemd};
 
-/// Modules whose absence stops us: for the runtime, the bridge's sysctls and kube-proxy's ipvs mode. Others (vxlan,
-/// nf_conntrack) cannot be distinguished from missing when they are built in without parameters.
+/// Modules that kubexm needs: for the runtime, the bridge's sysctls and kube-proxy's ipvs mode. Others (vxlan,
+/// nf_conntrack) cannot be distinguished from missing ones if they are built in without parameters.
 const MODULES: [&str; 6] = ["br_netfilter", "overlay", "ip_vs", "ip_vs_rr", "ip_vs_wrr", "ip_vs_sh"];
-/// Programs that kubeadm, kubelet, kube-proxy, the CNI plugins and we ourselves call, and those of the table of root packages.
+/// Programs that kubeadm, kubelet, kube-proxy, the CNI plugins and kubexm call, and those in the table of root
+/// packages.
 const PROGRAMS: [&str; 25] = [
     "iptables",
     "nft",
@@ -60,13 +62,13 @@ const PROGRAMS: [&str; 25] = [
     "diff",
 ];
 
-/// What kubelet comes to the API server with, once its node is in a cluster.
+/// kubelet's credentials on a node that has joined a cluster.
 const KUBELET_CONF: &str = "/etc/kubernetes/kubelet.conf";
-/// The cluster CA as `kubeadm init` and `kubeadm join` leave it on every node.
+/// The cluster CA on every node, from `kubeadm init` or `kubeadm join`.
 const CLUSTER_CA: &str = "/etc/kubernetes/pki/ca.crt";
 
-/// Looks at everything. `host` is the name in cluster.yaml. `clock_offset_ms` and `round_trip_ms` are the link's to
-/// fill in: a machine cannot know how far its clock is from the controller's.
+/// Gathers all facts. `host` is the name in cluster.yaml. The link sets `clock_offset_ms` and `round_trip_ms`, which a
+/// machine cannot measure itself.
 pub fn collect(machine: &Machine, host: &str) -> Result<Facts, OpError> {
     let kernel = machine.system().kernel()?;
     let hostname = machine.system().hostname()?;
@@ -74,12 +76,14 @@ pub fn collect(machine: &Machine, host: &str) -> Result<Facts, OpError> {
     let (default_route, routes) = network::routes(machine)?;
     let fstab = fsio::read_text(&machine.path("/etc/fstab"))?.unwrap_or_default();
     let nameservers = network::nameservers(machine)?;
-    // Whoever looks at many hosts says what is wrong with all of them: here a damaged stamp is a fact like any other.
+    let resolved = network::resolved_nameservers(machine, nameservers.as_deref().unwrap_or_default())?;
+    // A damaged stamp is a fact, not an error, so that the problems of all hosts are reported together.
     let (stamp, unreadable_stamp) = match stamp::read(machine) {
         Ok(stamp) => (stamp, None),
         Err(error) => (None, Some(error.full())),
     };
     let ours = ours::Ours::read(machine, stamp.is_some())?;
+    let kubeadm_config = kubeadm_init::config_of_the_cluster(machine)?;
     let joined = stamp.is_some() && machine.path(KUBELET_CONF).is_file();
     let processes = processes::all(machine);
     let services = services::look(machine)?;
@@ -105,7 +109,8 @@ pub fn collect(machine: &Machine, host: &str) -> Result<Facts, OpError> {
         interfaces: machine.system().interfaces()?,
         default_route,
         routes,
-        resolved_nameservers: network::resolved_nameservers(machine, nameservers.as_deref().unwrap_or_default())?,
+        dns_wildcards: dns::wildcards(machine, resolved.as_deref().or(nameservers.as_deref()).unwrap_or_default())?,
+        resolved_nameservers: resolved,
         nameservers,
         swaps: swap_off::devices(machine)?,
         fstab_swaps: swap_off::fstab_lines(&fstab),
@@ -123,7 +128,9 @@ pub fn collect(machine: &Machine, host: &str) -> Result<Facts, OpError> {
         foreign_mounts: foreign::look(machine)?,
         stamp,
         unreadable_stamp,
-        kubeadm_config: kubeadm_init::config_of_the_cluster(machine)?,
+        kubeadm_config_text: kubeadm_init::text_of(kubeadm_config.as_ref(), machine)?,
+        kubeadm_config,
+        kubeadm_files: mark::any_ended_well(machine)?.then(|| kubeadm_files::compared(machine)).transpose()?,
         joined,
         cluster_ca: if joined { cluster_ca(machine)? } else { None },
         proxies: os::proxies(machine)?,

@@ -1,17 +1,17 @@
-//! Routes, nameservers, and what /etc/hosts says of the node's own name.
+//! Routes, nameservers, and the addresses of the node's own name in /etc/hosts.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use crate::ops::resolver;
 use crate::{Machine, OpError, fsio};
 
-/// RTF_REJECT of linux/route.h: a route that leads nowhere.
+/// RTF_REJECT of linux/route.h: a route that rejects packets.
 const REJECT: u32 = 0x0200;
-/// Where systemd-resolved listens for programs of its own host (systemd-resolved.service(8)).
+/// Addresses on which systemd-resolved listens for local programs (systemd-resolved.service(8)).
 const RESOLVED_STUBS: [IpAddr; 2] =
     [IpAddr::V4(Ipv4Addr::new(127, 0, 0, 53)), IpAddr::V4(Ipv4Addr::new(127, 0, 0, 54))];
 
-/// Whether there is a default route, and the destinations of all others as CIDRs.
+/// Whether there is a default route, and the destinations of all other routes as CIDRs.
 pub(super) fn routes(machine: &Machine) -> Result<(bool, Vec<String>), OpError> {
     let v4 = fsio::read_text(&machine.path("/proc/net/route"))?.unwrap_or_default();
     let v6 = fsio::read_text(&machine.path("/proc/net/ipv6_route"))?.unwrap_or_default();
@@ -52,12 +52,12 @@ fn route_v6(line: &str) -> Option<(IpAddr, u32)> {
     Some((address.into(), u32::from_str_radix(fields.get(1)?, 16).ok()?))
 }
 
-/// Nameservers of /etc/resolv.conf; none when the file does not exist.
+/// Nameservers of /etc/resolv.conf; none if the file does not exist.
 pub(super) fn nameservers(machine: &Machine) -> Result<Option<Vec<IpAddr>>, OpError> {
     servers_in(machine, "/etc/resolv.conf")
 }
 
-/// Servers of systemd-resolved itself, when its stub is among `nameservers`; none when it has no part in this.
+/// Upstream servers of systemd-resolved if its stub is among `nameservers`, else none.
 pub(super) fn resolved_nameservers(machine: &Machine, nameservers: &[IpAddr]) -> Result<Option<Vec<IpAddr>>, OpError> {
     if nameservers.iter().any(|server| RESOLVED_STUBS.contains(server)) {
         servers_in(machine, "/run/systemd/resolve/resolv.conf")
@@ -68,12 +68,12 @@ pub(super) fn resolved_nameservers(machine: &Machine, nameservers: &[IpAddr]) ->
 
 fn servers_in(machine: &Machine, path: &str) -> Result<Option<Vec<IpAddr>>, OpError> {
     let text = fsio::read_text(&machine.path(path))?;
-    // An address with a zone (`fe80::1%eth0`) counts without it.
+    // The zone of an address (`fe80::1%eth0`) is ignored.
     let parse = |server: &str| server.split('%').next().and_then(|address| address.parse().ok());
     Ok(text.map(|text| resolver::nameservers(&text).filter_map(parse).collect()))
 }
 
-/// Addresses of the lines of /etc/hosts outside our block that carry this name.
+/// Addresses of the lines of /etc/hosts with this name, without kubexm's block.
 pub(super) fn addresses_in_hosts(machine: &Machine, name: &str) -> Result<Vec<IpAddr>, OpError> {
     let text = fsio::read_text(&machine.path("/etc/hosts"))?.unwrap_or_default();
     let mut inside = false;

@@ -12,7 +12,7 @@ const ENVIRONMENT_FILES: [&str; 4] =
 const ENVIRONMENT_FOLDERS: [&str; 3] = ["/etc/profile.d", "/etc/environment.d", "/etc/systemd/system.conf.d"];
 const PROXIES: [&str; 4] = ["http_proxy", "https_proxy", "all_proxy", "no_proxy"];
 
-/// os-release(5), with quotes taken off.
+/// os-release(5), without quotes.
 pub(super) fn release(machine: &Machine) -> Result<BTreeMap<String, String>, OpError> {
     let text = match fsio::read_text(&machine.path("/etc/os-release"))? {
         Some(text) => text,
@@ -22,8 +22,8 @@ pub(super) fn release(machine: &Machine) -> Result<BTreeMap<String, String>, OpE
     Ok(entries.map(|(key, value)| (key.trim().to_owned(), value.trim().trim_matches(['"', '\'']).to_owned())).collect())
 }
 
-/// Which edition: Kylin's service packs stand in a file of its own (`release V10 (SP2) /(Sword)-…`), openEuler's in the
-/// version that people read.
+/// The edition: Kylin has its service pack in a separate file (`release V10 (SP2) /(Sword)-…`), openEuler in the
+/// human-readable version.
 pub(super) fn edition(machine: &Machine, release: &BTreeMap<String, String>) -> Result<String, OpError> {
     let own = line(machine, "/etc/.productinfo")?;
     Ok(if own.is_empty() { release.get("VERSION").cloned().unwrap_or_default() } else { own })
@@ -45,7 +45,7 @@ pub(super) fn selinux(machine: &Machine) -> Result<SelinuxState, OpError> {
     })
 }
 
-/// `*_proxy` variables and the file that sets each.
+/// `*_proxy` variables, each with the file that sets it.
 pub(super) fn proxies(machine: &Machine) -> Result<Vec<(String, String)>, OpError> {
     let mut files: Vec<String> = ENVIRONMENT_FILES.iter().map(|path| (*path).to_owned()).collect();
     for folder in ENVIRONMENT_FOLDERS {
@@ -68,8 +68,8 @@ pub(super) fn proxies(machine: &Machine) -> Result<Vec<(String, String)>, OpErro
     Ok(found)
 }
 
-/// A file of one line; empty when there is none.
+/// The content of a one-line file; empty if it does not exist.
 pub(super) fn line(machine: &Machine, path: &str) -> Result<String, OpError> {
-    // DMI files can be closed even to root in a container.
+    // DMI files may be unreadable even for root in a container.
     Ok(fsio::read_text(&machine.path(path)).unwrap_or_default().unwrap_or_default().trim().to_owned())
 }

@@ -1,9 +1,9 @@
-//! What on a host belongs to kubexm.
+//! Identifies what belongs to kubexm on a host.
 
 use super::processes::Process;
 use crate::{Machine, OpError, fsio, paths};
 
-/// Distinguishes kubexm's from other things: by the paths in the node's ledger, and for pods by the stamp.
+/// Identifies what belongs to kubexm: by the paths in the node's ledger, and for pods by the stamp.
 pub(crate) struct Ours {
     ledger: String,
     stamped: bool,
@@ -15,17 +15,17 @@ impl Ours {
         Ok(Self { ledger, stamped })
     }
 
-    /// Whether one of our ops has to do with this path.
+    /// Whether an op of kubexm has changed this path.
     pub(crate) fn path(&self, path: &str) -> bool {
         self.ledger.contains(&format!("\"{path}\""))
     }
 
-    /// Whether a process runs a program of kubexm, or in a pod of our cluster.
+    /// Whether a process runs a program of kubexm, or runs in a pod of its cluster.
     pub(crate) fn process(&self, process: &Process) -> bool {
         process.exe.as_deref().is_some_and(|exe| self.path(exe)) || (self.stamped && process.in_pod)
     }
 
-    /// Whether our stamp is on this node.
+    /// Whether the node has kubexm's stamp.
     pub(crate) const fn stamped(&self) -> bool {
         self.stamped
     }

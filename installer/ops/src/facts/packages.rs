@@ -1,6 +1,5 @@
-//! What is installed, as the package manager knows it. A database that cannot be read is a fact like others: who needs packages is
-//!
-//! reported, and nobody else.
+//! Installed packages, according to the package manager. A database that cannot be read is a fact like any other, and
+//! is reported only if the host needs packages.
 
 use std::collections::BTreeMap;
 
@@ -14,19 +13,19 @@ use crate::system::Program;
 use crate::{Machine, dpkg_lock, fsio, paths};
 
 const STATUS: &str = "/var/lib/dpkg/status";
-/// Seconds that rpm may take. A database whose lock was left behind lets everyone wait for ever.
+/// Timeout for rpm in seconds. A stale lock of its database would block for ever.
 const LIMIT_S: u64 = 30;
-/// Seconds in which a dpkg that is running may finish, before it is reported.
+/// Seconds to wait for a running dpkg before it is reported.
 const AT_WORK_S: u64 = 60;
-/// Systems of rpm's family that may have dpkg and apt, too.
+/// rpm-based systems that may also have dpkg and apt.
 const OF_RPM: [&str; 4] = ["rhel", "fedora", "centos", "openeuler"];
 
-/// None where no package manager is that we work with.
+/// None without a supported package manager.
 pub(super) fn look(machine: &Machine, release: &BTreeMap<String, String>) -> Option<InstalledPackages> {
     let family = family(machine, release)?;
     let (list, broken) = match family {
         Family::Deb => {
-            // Often it is what a run began that lost its controller: it finishes.
+            // Often it was started by a run that has lost its controller, and finishes soon.
             if dpkg_lock::is_cut_off(machine) {
                 dpkg_lock::wait(machine, AT_WORK_S);
             }
@@ -60,7 +59,7 @@ fn dpkg(machine: &Machine) -> Result<String, String> {
     status::reduced(bytes.as_slice()).map_err(|error| format!("{STATUS} {error}"))
 }
 
-/// Why dpkg's status is not all that it knows. Who works right now has not been cut off: it ends by itself.
+/// Why dpkg's status file is incomplete. A running program is not an interruption: it finishes by itself.
 fn in_the_middle(machine: &Machine) -> Option<String> {
     if !dpkg_lock::is_cut_off(machine) {
         return None;
@@ -70,7 +69,7 @@ fn in_the_middle(machine: &Machine) -> Option<String> {
             "another package manager is running: {holder}; wait until it has ended, then run \
                                       again"
         )),
-        // It may have finished since.
+        // It may have finished meanwhile.
         None => {
             dpkg_lock::is_cut_off(machine).then(|| "dpkg was interrupted; `dpkg --configure -a` repairs it".to_owned())
         }

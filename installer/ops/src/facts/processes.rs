@@ -1,17 +1,17 @@
-//! Processes of the host, as far as anybody asks.
+//! Processes of the host.
 
 use std::fs;
 
 use crate::Machine;
 
-/// A process, as far as anybody asks.
+/// A process, with the properties that facts need.
 #[derive(Clone, Debug)]
 pub(crate) struct Process {
     pub pid: u32,
     pub name: String,
-    /// Path of its program, as the process sees it.
+    /// Path of its program, as seen by the process.
     pub exe: Option<String>,
-    /// Its control group belongs to kubelet.
+    /// Whether its control group belongs to kubelet.
     pub in_pod: bool,
     /// Inodes of its sockets.
     pub sockets: Vec<u64>,
@@ -31,7 +31,7 @@ pub(super) fn all(machine: &Machine) -> Vec<Process> {
             Some(Process {
                 pid,
                 name: fs::read_to_string(folder.join("comm")).unwrap_or_default().trim().to_owned(),
-                // A program that was replaced since is still the one at its path.
+                // The path of a program that was replaced since still ends with this mark.
                 exe: exe.map(|path| path.trim_end_matches(" (deleted)").to_owned()),
                 in_pod: groups.contains("kubepods"),
                 sockets: sockets(&folder.join("fd")),

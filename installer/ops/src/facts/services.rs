@@ -1,9 +1,9 @@
-//! Firewalls, time services and fapolicyd, when they are active.
+//! Active firewalls, time services and fapolicyd.
 
 use crate::{Machine, OpError, fsio, systemd};
 
 const FIREWALLS: [&str; 4] = ["firewalld.service", "ufw.service", "nftables.service", "iptables.service"];
-/// chronyd.service and ntp.service can be other names of a unit; each name that is active is listed.
+/// chronyd.service and ntp.service may be aliases of a unit; every active name is listed.
 const TIME: [&str; 7] = [
     "chrony.service",
     "chronyd.service",
@@ -15,14 +15,14 @@ const TIME: [&str; 7] = [
 ];
 const FAPOLICYD: &str = "fapolicyd.service";
 
-/// What is active of the services that matter, by the name of its unit.
+/// Active services that matter, by the names of their units.
 pub(super) struct Services {
     pub firewalls: Vec<String>,
     pub time: Vec<String>,
     pub fapolicyd: bool,
 }
 
-/// One question for all of them.
+/// One query for all of them.
 pub(super) fn look(machine: &Machine) -> Result<Services, OpError> {
     let units: Vec<&str> = FIREWALLS.into_iter().chain(TIME).chain([FAPOLICYD]).collect();
     let shown = systemd::show_all(machine, &units)?;
@@ -31,7 +31,7 @@ pub(super) fn look(machine: &Machine) -> Result<Services, OpError> {
         wanted.iter().filter(|unit| active.contains(*unit)).map(|unit| (*unit).to_owned()).collect()
     };
     let mut firewalls = of(&FIREWALLS);
-    // Ubuntu runs ufw.service at every boot; it does something only when this says so.
+    // Ubuntu starts ufw.service at every boot, but it only acts if this file enables it.
     let ufw = fsio::read_text(&machine.path("/etc/ufw/ufw.conf"))?.unwrap_or_default();
     if !ufw.lines().any(|line| line.trim().eq_ignore_ascii_case("ENABLED=yes")) {
         firewalls.retain(|unit| unit != "ufw.service");

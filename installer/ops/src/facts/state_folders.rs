@@ -1,4 +1,4 @@
-//! State folders with something in them, before anything of kubexm fills them.
+//! State folders that are not empty before kubexm uses them.
 
 use kubexm_plan::facts::StateFolder;
 use kubexm_plan::state_folders;

@@ -1,7 +1,8 @@
-//! The files and objects that kubeadm leaves on a control plane, and what it asks of a host first.
+//! The files and objects that kubeadm creates on a control plane, and its preflight.
 
 use serde_json::Value;
 
+use super::api_server;
 use super::rooted::RootedSystem;
 use super::state::{State, Unit};
 use crate::OpError;
@@ -12,7 +13,7 @@ pub(super) const CONFIGS: [&str; 5] =
 pub(super) const TAINT: &str = "node-role.kubernetes.io/control-plane";
 
 pub(super) const CA_FILE: &str = "/etc/kubernetes/pki/ca.crt";
-/// A certificate whose key nobody has; what reads it wants a real one.
+/// A real certificate, since it is parsed; its key does not exist.
 pub(super) const CA: &str = "-----BEGIN CERTIFICATE-----\n\
 MIIBgDCCASegAwIBAgIULS/YkelPLSpjjDldY8oEwznOfGMwCgYIKoZIzj0EAwIw\n\
 FTETMBEGA1UEAwwKa3ViZXJuZXRlczAgFw0yNjExMjExNTA5NDVaGA8yMTI2MTAy\n\
@@ -33,12 +34,12 @@ pub(super) fn put(system: &RootedSystem, path: &str, text: &str) -> Result<(), O
     std::fs::write(&real, text).map_err(OpError::path("write", &real))
 }
 
-/// What `--config` names.
+/// The content of the file that `--config` names.
 pub(super) fn config(system: &RootedSystem, args: &[&str]) -> Option<String> {
     args.windows(2).find(|pair| pair[0] == "--config").and_then(|pair| system.read(pair[1]))
 }
 
-/// What kubeadm's preflight misses of a host.
+/// The problem that kubeadm's preflight finds, if there is one.
 pub(super) fn not_ready(system: &RootedSystem, state: &State, args: &[&str]) -> Option<String> {
     if !state.units.get("containerd.service").is_some_and(|unit| unit.active) {
         return Some("CRI: the container runtime is not running".to_owned());
@@ -58,7 +59,7 @@ pub(super) fn not_ready(system: &RootedSystem, state: &State, args: &[&str]) -> 
     (etcd && !ignored).then(|| format!("{check}: /var/lib/etcd is not empty"))
 }
 
-/// Certificates that ask etcd.
+/// Client certificates for etcd.
 pub(super) fn put_etcd_keys(system: &RootedSystem) -> Result<(), OpError> {
     for name in ["ca.crt", "healthcheck-client.crt", "healthcheck-client.key"] {
         put(system, &format!("/etc/kubernetes/pki/etcd/{name}"), &format!("double: etcd's {name}\n"))?;
@@ -71,6 +72,11 @@ pub(super) fn put_control_plane(system: &RootedSystem, state: &State) -> Result<
     for name in STATIC_PODS {
         put(system, &format!("/etc/kubernetes/manifests/{name}.yaml"), &format!("double: static pod {name}\n"))?;
     }
+    put(
+        system,
+        "/etc/kubernetes/manifests/kube-apiserver.yaml",
+        &api_server::manifest(&state.cluster.api_server_files),
+    )?;
     let members: Vec<String> =
         state.cluster.members.values().map(|m| format!("{}=https://{}:2380", m.name, m.address)).collect();
     let own = system.address()?;
@@ -85,7 +91,7 @@ pub(super) fn put_control_plane(system: &RootedSystem, state: &State) -> Result<
     Ok(())
 }
 
-/// A node of the cluster whose kubelet runs.
+/// Adds a node to the cluster, and starts its kubelet.
 pub(super) fn register(system: &RootedSystem, state: &mut State, name: String, node: Value) -> Result<(), OpError> {
     put(system, "/var/lib/kubelet/config.yaml", "double: kubelet's config\n")?;
     state.cluster.nodes.insert(name, node);

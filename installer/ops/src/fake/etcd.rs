@@ -7,7 +7,7 @@ use super::state::{Member, State};
 use crate::OpError;
 use crate::system::HttpsRequest;
 
-/// The member that is asked answers when it is up; a change wants a quorum.
+/// A member answers if it is up; a change needs a quorum.
 pub(super) fn answer(
     system: &RootedSystem,
     state: &mut State,
@@ -54,11 +54,11 @@ fn shown(id: &str, member: &Member) -> Value {
     })
 }
 
-/// A new member on this host.
+/// Adds a member on this host.
 pub(super) fn add(system: &RootedSystem, state: &mut State, name: &str) -> Result<(), OpError> {
     state.starts += 1;
     let address = system.address()?;
-    // As large as etcd's own, so that what shortens them shows.
+    // As large as etcd's own ids, so that a loss of digits is noticed.
     let id = (0xA000_0000_0000_0000_u64 + state.cluster.members.len() as u64 * 0x1_0000 + state.starts).to_string();
     state.cluster.members.insert(id, Member { name: name.to_owned(), address, dead: false });
     Ok(())

@@ -1,10 +1,11 @@
-//! `ctr` over a registry that is a table of names and digests.
+//! `ctr`, with a registry that is a table of names and digests.
 
 use std::collections::BTreeMap;
 use std::io::Read;
 
 use kubexm_spec::Digest;
 
+use super::api_server;
 use super::rooted::RootedSystem;
 use super::state::{Image, State};
 use crate::system::{Output, Piece};
@@ -21,6 +22,9 @@ pub(super) fn ctr(system: &RootedSystem, state: &mut State, args: &[&str], archi
         return Output::text(format!("TYPE                     ID     PLATFORMS    STATUS\n{line}\n"));
     }
     let args = args.strip_prefix(&["--namespace", "k8s.io"]).unwrap_or(args);
+    if let Some(output) = api_server::ctr(system, state, args) {
+        return output;
+    }
     match args {
         ["images", "import", "--local", "--platform", _, "-"] => import(state, archive),
         ["images", "pull", rest @ ..] => pull(system, state, rest),
@@ -74,7 +78,7 @@ fn pull(system: &RootedSystem, state: &mut State, args: &[&str]) -> Output {
     Output::default()
 }
 
-/// Takes the images that an archive's index.json names; a blob that does not match its name is refused.
+/// Imports the images in an archive's index.json; a blob with another digest than its name is refused.
 fn import(state: &mut State, archive: &[Piece]) -> Output {
     match images_of(archive) {
         Ok(images) => {

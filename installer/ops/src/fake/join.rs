@@ -1,4 +1,4 @@
-//! `kubeadm join` and what it needs of a control plane.
+//! `kubeadm join`, and `upload-certs` on a control plane.
 
 use serde_json::json;
 

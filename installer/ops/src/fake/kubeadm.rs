@@ -1,4 +1,4 @@
-//! `kubeadm`: the files that an init leaves.
+//! `kubeadm init` and `kubeadm reset`.
 
 use serde_json::json;
 
@@ -7,7 +7,7 @@ use super::control_plane::{
 };
 use super::rooted::{FOLDER, RootedSystem};
 use super::state::{Cluster, State};
-use super::{etcd, join};
+use super::{api_server, etcd, join};
 use crate::OpError;
 use crate::system::{Output, System as _};
 
@@ -54,6 +54,7 @@ fn init(system: &RootedSystem, state: &mut State, args: &[&str]) -> Result<Outpu
         "status": {"conditions": [{"type": "Ready", "status": "True"}]},
     });
     etcd::add(system, state, &name)?;
+    state.cluster.api_server_files = api_server::files(&config);
     put_control_plane(system, state)?;
     register(system, state, name, node)?;
     for (kind, name) in [("Deployment", "coredns"), ("DaemonSet", "kube-proxy")] {
@@ -69,14 +70,14 @@ fn reset(system: &RootedSystem, state: &mut State, hidden: &[String]) -> Result<
         let real = system.at(path);
         if real.is_dir() {
             std::fs::remove_dir_all(&real).map_err(OpError::path("remove", &real))?;
-            // kubeadm empties these folders and leaves them.
+            // kubeadm empties these folders but keeps them.
             std::fs::create_dir_all(&real).map_err(OpError::path("make the folder", &real))?;
         }
     }
     for path in CONFIGS.map(|name| format!("/etc/kubernetes/{name}")).iter().filter(|path| !hides(path)) {
         crate::fsio::remove(&system.at(path))?;
     }
-    // Without a cluster to ask, kubeadm leaves the member in the list: it is dead now. The last one takes all along.
+    // Without an API server, kubeadm leaves the member in the list, and it is dead. With the last one the cluster is gone.
     let own = system.address()?;
     state.cluster.members.values_mut().filter(|m| m.address == own).for_each(|member| member.dead = true);
     if state.cluster.members.values().all(|member| member.dead) {

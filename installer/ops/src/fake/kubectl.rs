@@ -7,7 +7,7 @@ use super::state::State;
 use crate::system::Output;
 
 pub(super) fn kubectl(system: &RootedSystem, state: &mut State, args: &[&str], stdin: &[u8]) -> Output {
-    // Every kubeconfig of the fake leads to any control plane that is up.
+    // Every kubeconfig of the fake reaches any control plane that is up.
     let reachable = system.at("/etc/kubernetes/admin.conf").is_file() && state.cluster.has_quorum();
     if !reachable || state.cluster.nodes.is_empty() {
         return Output::failed(1, "The connection to the server was refused - did you specify the right host or port?");
@@ -16,6 +16,14 @@ pub(super) fn kubectl(system: &RootedSystem, state: &mut State, args: &[&str], s
     let args: Vec<&str> = args.iter().copied().skip(4).collect();
     match args.as_slice() {
         ["get", "--raw", "/readyz"] => Output::text("ok"),
+        ["--server", "https://127.0.0.1:6443", "get", "--raw", "/readyz"] => {
+            let answers = state.api_server.as_ref().is_some_and(|server| !server.ended);
+            if answers {
+                Output::text("ok")
+            } else {
+                Output::failed(1, "The connection to the server 127.0.0.1:6443 was refused")
+            }
+        }
         ["get", "--raw", path] => raw(state, path),
         ["get", "-o", "json", "node", name] => match state.cluster.nodes.get(*name) {
             Some(node) => Output::text(node.to_string()),
@@ -41,7 +49,7 @@ pub(super) fn kubectl(system: &RootedSystem, state: &mut State, args: &[&str], s
         ["get", ..] => {
             let there = documents(&text).filter_map(|(key, _)| {
                 let document = state.cluster.objects.get(&key)?;
-                Some(as_the_server_has_it(&key, document))
+                Some(with_server_fields(&key, document))
             });
             let there: Vec<Value> = there.collect();
             if there.is_empty() {
@@ -78,7 +86,7 @@ pub(super) fn kubectl(system: &RootedSystem, state: &mut State, args: &[&str], s
     }
 }
 
-/// What the API server has at a path.
+/// The API server's answer for a path.
 fn raw(state: &State, path: &str) -> Output {
     let (path, _) = path.split_once('?').unwrap_or((path, ""));
     let found = match path.trim_start_matches("/api/v1/") {
@@ -88,7 +96,7 @@ fn raw(state: &State, path: &str) -> Output {
         other => {
             let name = other.strip_prefix("namespaces/kube-system/configmaps/").unwrap_or_default();
             let key = format!("ConfigMap/{name}");
-            state.cluster.objects.get(&key).map(|document| as_the_server_has_it(&key, document))
+            state.cluster.objects.get(&key).map(|document| with_server_fields(&key, document))
         }
     };
     match found {
@@ -113,7 +121,7 @@ fn static_pods(state: &State) -> Vec<Value> {
     up.map(|member| pod(&member.name)).collect()
 }
 
-/// A bootstrap token: without it there is nothing that would be created and not applied.
+/// `kubectl create`, which is used for bootstrap tokens only.
 fn create(state: &mut State, text: &str) -> Output {
     let field = |name: &str| {
         let line = text.lines().find_map(|line| line.trim().strip_prefix(name));
@@ -128,8 +136,8 @@ fn create(state: &mut State, text: &str) -> Output {
     }
 }
 
-/// An object with what the API server adds to each. A text that is no JSON comes whole, and goes back so.
-fn as_the_server_has_it(key: &str, document: &str) -> Value {
+/// An object with the fields that the API server adds. Text that is not JSON is kept as a text.
+fn with_server_fields(key: &str, document: &str) -> Value {
     let (kind, name) = key.split_once('/').unwrap_or((key, ""));
     let whole = || json!({"kind": kind, "metadata": {"name": name}, "document": document});
     let mut object = serde_json::from_str(document).unwrap_or_else(|_| whole());
@@ -145,7 +153,7 @@ fn as_the_server_has_it(key: &str, document: &str) -> Value {
     object
 }
 
-/// `Kind/name` and text of every document; of a list, of each in it.
+/// `Kind/name` and text of every document, and of each item of a list.
 fn documents(text: &str) -> impl Iterator<Item = (String, String)> + '_ {
     text.split("\n---").map(str::trim).filter(|document| !document.is_empty()).flat_map(|document| {
         if let Ok(object) = serde_json::from_str::<Value>(document) {

@@ -1,11 +1,12 @@
 //! A strict fake of a system, for machines rooted in a directory.
 //!
-//! It does what the programs of a node do to the file tree and refuses what they would refuse: to start a unit whose
-//! file or program is missing, to run `kubeadm init` twice, to pull an image that no registry serves. Its own state is
-//! below `/run/kubexm-double`, so a new process finds it again. What a test sets there: `cpus`, `arch`, `page-size`,
+//! It changes the file tree as the programs of a node do and refuses what they refuse: to start a unit whose file or
+//! program is missing, to run `kubeadm init` twice, to pull an image that no registry serves. Its own state is below
+//! `/run/kubexm-double` (the name is in recorded fixtures), so that a new process finds it. Tests set there: `cpus`, `arch`, `page-size`,
 //! `space.json`, `inodes.json`, `interfaces.json`, `xfs-info`, `missing-modules.json`, `registry.json`, and `kill-kubeadm-init` or
 //! `kill-kubeadm-join` to end an init or a join half-way. [`RootedSystem::share`] puts several hosts into one cluster.
 
+mod api_server;
 mod etcd;
 
 mod control_plane;
@@ -24,6 +25,7 @@ mod unit_files;
 mod units;
 
 use std::collections::BTreeMap;
+use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -36,11 +38,11 @@ use state::State;
 use crate::system::{ActContext, Head, HttpsRequest, Kernel, Output, Program, Space, System};
 use crate::{Machine, OpError, paths};
 
-/// Programs that a plan brings to the node: they must be there to be run.
+/// Programs that a plan installs: they must exist to be run.
 const BROUGHT: [&str; 3] = ["kubeadm", "kubectl", "ctr"];
 
 impl RootedSystem {
-    /// Makes the registry serve what the plan's images want.
+    /// Makes the registry serve the plan's images.
     pub fn serve_images_of(&self, plan: &Plan) -> Result<(), OpError> {
         let images: BTreeMap<String, String> = plan
             .steps
@@ -56,14 +58,14 @@ impl RootedSystem {
         self.put("registry.json", &text)
     }
 
-    /// dpkg's status says so.
-    pub fn has_packages(&self, status: &str) -> Result<(), OpError> {
+    /// Sets dpkg's status.
+    pub fn set_packages(&self, status: &str) -> Result<(), OpError> {
         packages::seed(self, status)
     }
 
     /// Switches a member of etcd off, by its host's node name: it stays in the member list.
     pub fn kill_member(&self, name: &str) -> Result<(), OpError> {
-        let _turn = self.turn()?;
+        let _lock = self.lock()?;
         let mut state = State::load(self)?;
         let before = state.clone();
         state.cluster.members.values_mut().filter(|member| member.name == name).for_each(|member| member.dead = true);
@@ -72,7 +74,7 @@ impl RootedSystem {
 }
 
 impl Machine {
-    /// A machine whose file system starts at `root`, with a strict fake of a system behind it.
+    /// A machine with `root` as its file system, and a strict fake of a system.
     pub fn rooted(root: impl Into<PathBuf>) -> Self {
         let root = root.into();
         let system = Arc::new(RootedSystem::new(&root));
@@ -82,7 +84,7 @@ impl Machine {
 
 impl System for RootedSystem {
     fn run(&self, program: &Program) -> Result<Output, OpError> {
-        let _turn = self.turn()?;
+        let _lock = self.lock()?;
         if BROUGHT.contains(&program.name.as_str()) && !self.is_installed(&program.name) {
             return Err(OpError::other(format!(
                 "the program `{}` is not on this host (looked in {}); install it",
@@ -101,7 +103,7 @@ impl System for RootedSystem {
             "modprobe" => self.modprobe(&args)?,
             "swapoff" => self.swap(&args, false)?,
             "swapon" => self.swap(&args, true)?,
-            // `config dump` of 2.x writes strings in single quotes, whatever the file has.
+            // `config dump` of 2.x writes strings in single quotes, whatever quotes the file has.
             "containerd" => {
                 let config = self.read("/etc/containerd/config.toml").unwrap_or_default();
                 Output::text(if config.starts_with("version = 2") { config } else { config.replace('"', "'") })
@@ -128,6 +130,7 @@ impl System for RootedSystem {
                 return Err(OpError::other(format!("the fake system does not know the program `{other}`")));
             }
         };
+        api_server::run_manifest(self, &mut state);
         state.save(self, &before)?;
         Ok(output)
     }
@@ -176,11 +179,11 @@ impl System for RootedSystem {
     }
 
     fn https_get(&self, url: &str, ca: &[u8]) -> Result<u16, OpError> {
-        let _turn = self.turn()?;
+        let _lock = self.lock()?;
         if ca.is_empty() {
             return Err(OpError::other(format!("{url}: the CA file is empty")));
         }
-        // The one server that a plan brings is the depot.
+        // The only server that a plan installs is the depot.
         let state = State::load(self)?;
         if state.units.get("kubexm-depot.service").is_some_and(|unit| unit.active) {
             Ok(200)
@@ -190,7 +193,7 @@ impl System for RootedSystem {
     }
 
     fn https_request(&self, request: &HttpsRequest<'_>) -> Result<(u16, Vec<u8>), OpError> {
-        let _turn = self.turn()?;
+        let _lock = self.lock()?;
         let mut state = State::load(self)?;
         let before = state.clone();
         let answer = etcd::answer(self, &mut state, request)?;
@@ -199,7 +202,7 @@ impl System for RootedSystem {
     }
 
     fn https_heads(&self, url: &str, ca: &[u8], paths: &[String]) -> Result<Vec<Head>, OpError> {
-        let _turn = self.turn.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        let _lock = self.running.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         if ca.is_empty() {
             return Err(OpError::other(format!("{url}: the CA file is empty")));
         }
@@ -212,6 +215,16 @@ impl System for RootedSystem {
 
     fn host_network(&self, name: &str, _dns: &str, service: &str) -> Result<String, OpError> {
         Ok(format!("{name} resolves and {service} accepts"))
+    }
+
+    /// `dns.json` has an address for each suffix of names that exist.
+    fn dns_addresses(&self, servers: &[IpAddr], names: &[String]) -> BTreeMap<String, (IpAddr, IpAddr)> {
+        let text = self.read(&format!("{FOLDER}/dns.json")).unwrap_or_default();
+        let all: BTreeMap<String, IpAddr> = serde_json::from_str(&text).unwrap_or_default();
+        let of =
+            |name: &String| all.iter().find(|(suffix, _)| name.ends_with(suffix.as_str())).map(|(_, address)| *address);
+        let Some(server) = servers.first() else { return BTreeMap::new() };
+        names.iter().filter_map(|name| Some((name.clone(), (*server, of(name)?)))).collect()
     }
 
     fn signal(&self, pid: u32, kill: bool) -> Result<(), OpError> {
@@ -243,7 +256,7 @@ impl RootedSystem {
             ));
         }
         if args.contains(&"-r") {
-            // Absent already is what a second -r finds.
+            // A second -r finds the module already absent.
             let _ = std::fs::remove_dir(&folder);
             if module == "br_netfilter" {
                 let _ = std::fs::remove_dir_all(self.at("/proc/sys/net/bridge"));

@@ -1,4 +1,5 @@
-//! `apt-get`, `dpkg` and `dpkg-query` over a status file: packages come from the links of our own repository, and are a file each.
+//! `apt-get`, `dpkg` and `dpkg-query` with a status file. Packages are taken from the links of kubexm's repository; each
+//! installs one file.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -9,7 +10,7 @@ use crate::{OpError, fsio};
 
 const STATUS: &str = "/var/lib/dpkg/status";
 
-/// Files of packages that matter to more than dpkg: a unit, its program.
+/// Files of packages that matter outside of dpkg: a unit, its program.
 const FILES: [(&str, &[(&str, &str)]); 2] = [
     (
         "chrony",
@@ -30,23 +31,23 @@ const FILES: [(&str, &[(&str, &str)]); 2] = [
         )],
     ),
 ];
-/// Stays until it is purged.
+/// It stays until the package is purged.
 const CHRONY_CONF: &str = "/etc/chrony/chrony.conf";
 
 fn files(name: &str) -> &'static [(&'static str, &'static str)] {
     FILES.iter().find(|(package, _)| *package == name).map_or(&[], |(_, files)| files)
 }
 
-/// A package of the status: its version, its architecture, and whether more than configuration is there.
-struct Known {
+/// A package in the status: its version, its architecture, and whether more than its configuration is installed.
+struct Package {
     version: String,
     arch: String,
     installed: bool,
 }
 
-type All = BTreeMap<String, Known>;
+type All = BTreeMap<String, Package>;
 
-/// What one of the three programs does; none for another program.
+/// Runs one of the three programs; none for another program.
 pub(super) fn run(system: &RootedSystem, name: &str, args: &[&str]) -> Result<Option<Output>, OpError> {
     let mut all = load(system);
     let output = match name {
@@ -78,7 +79,7 @@ fn apt_get(system: &RootedSystem, args: &[&str], all: &mut All) -> Result<Output
             if !offered {
                 return Ok(Output::failed(100, format!("E: Unable to locate package {name}")));
             }
-            // A String takes whatever is written to it.
+            // Writing to a String cannot fail.
             let _ = writeln!(reported, "Inst {name} ({version} kubexm [{arch}])");
             if !simulated {
                 install(system, all, name, version, arch)?;
@@ -125,7 +126,7 @@ fn query(args: &[&str], all: &All) -> Output {
     let mut code = 0;
     for name in format_and_names.iter().skip(1) {
         match all.get(*name) {
-            Some(Known { version, arch, installed }) => {
+            Some(Package { version, arch, installed }) => {
                 let _ = writeln!(text, "{name}\t{arch}\t{}\t{version}", if *installed { "ii " } else { "rc " });
             }
             None => code = 1,
@@ -135,14 +136,14 @@ fn query(args: &[&str], all: &All) -> Output {
 }
 
 fn install(system: &RootedSystem, all: &mut All, name: &str, version: &str, arch: &str) -> Result<(), OpError> {
-    all.insert(name.to_owned(), Known { version: version.to_owned(), arch: arch.to_owned(), installed: true });
+    all.insert(name.to_owned(), Package { version: version.to_owned(), arch: arch.to_owned(), installed: true });
     let put = |path: &str, text: &str| {
         let file = system.at(path);
         fsio::make_parent(&file)?;
         std::fs::write(&file, text).map_err(OpError::path("write", &file))
     };
     for (path, text) in files(name) {
-        // Configuration that is there is kept.
+        // Existing configuration is kept.
         if *path != CHRONY_CONF || !system.at(path).exists() {
             put(path, text)?;
         }
@@ -172,7 +173,7 @@ fn remove(system: &RootedSystem, all: &mut All, name: &str, purged: bool) -> Res
     })
 }
 
-/// Packages that are there from the beginning, with their files.
+/// Packages that are installed from the start, with their files.
 pub(super) fn seed(system: &RootedSystem, status: &str) -> Result<(), OpError> {
     let file = system.at(STATUS);
     fsio::make_parent(&file)?;
@@ -195,7 +196,10 @@ fn load(system: &RootedSystem) -> All {
     let entries = text.split("\n\n").filter(|entry| !entry.trim().is_empty());
     let known = |entry: &str| {
         let (version, arch) = (field(entry, "Version:"), field(entry, "Architecture:"));
-        (field(entry, "Package:"), Known { version, arch, installed: field(entry, "Status:").ends_with(" installed") })
+        (
+            field(entry, "Package:"),
+            Package { version, arch, installed: field(entry, "Status:").ends_with(" installed") },
+        )
     };
     entries.map(known).collect()
 }
@@ -205,7 +209,7 @@ fn save(system: &RootedSystem, all: &All) -> Result<(), OpError> {
         return Ok(());
     }
     let mut text = String::new();
-    for (name, Known { version, arch, installed }) in all {
+    for (name, Package { version, arch, installed }) in all {
         let status = if *installed { "install ok installed" } else { "deinstall ok config-files" };
         let _ = write!(text, "Package: {name}\nStatus: {status}\nArchitecture: {arch}\nVersion: {version}\n\n");
     }

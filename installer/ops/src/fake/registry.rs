@@ -1,4 +1,4 @@
-//! The distribution registry: answers from its file-system layout, as the real one does.
+//! The distribution registry: it answers from its file-system layout, as the real one does.
 
 use super::rooted::RootedSystem;
 use super::state::State;

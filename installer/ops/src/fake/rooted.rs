@@ -1,4 +1,4 @@
-//! The folder behind a fake system: its files, its settings, and one program at a time.
+//! The folder of a fake system: its files and settings, and a lock for one program at a time.
 
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
@@ -8,29 +8,29 @@ use serde::de::DeserializeOwned;
 
 use crate::{OpError, paths};
 
-/// Where the fake keeps what it must remember.
+/// Folder of the fake's own state.
 pub const FOLDER: &str = "/run/kubexm-double";
 /// Programs, kernel and systemd of a machine that is only a directory.
 #[derive(Debug)]
 pub struct RootedSystem {
     pub(super) root: PathBuf,
     /// One program at a time: each reads the state, changes it and writes it back.
-    pub(super) turn: Mutex<()>,
+    pub(super) running: Mutex<()>,
 }
 
 impl RootedSystem {
-    /// Nothing is written before something runs.
+    /// Nothing is written before a program runs.
     pub fn new(root: &Path) -> Self {
-        Self { root: root.to_owned(), turn: Mutex::new(()) }
+        Self { root: root.to_owned(), running: Mutex::new(()) }
     }
 
-    /// This host finds its cluster in a folder that other hosts have too.
+    /// Keeps the state of the cluster in a folder that several hosts share.
     pub fn share(&self, folder: &Path) -> Result<(), OpError> {
         std::fs::create_dir_all(folder).map_err(OpError::path("make the folder", folder))?;
         self.put("cluster", folder.to_string_lossy().as_bytes())
     }
 
-    /// Sets one of the files that the fake looks at.
+    /// Writes one of the fake's settings.
     pub fn put(&self, name: &str, bytes: &[u8]) -> Result<(), OpError> {
         let path = self.at(&format!("{FOLDER}/{name}"));
         crate::fsio::make_parent(&path)?;
@@ -42,8 +42,8 @@ impl RootedSystem {
     }
 
     /// One program at a time on this host, and one in the cluster.
-    pub(super) fn turn(&self) -> Result<(std::sync::MutexGuard<'_, ()>, Option<std::fs::File>), OpError> {
-        let here = self.turn.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+    pub(super) fn lock(&self) -> Result<(std::sync::MutexGuard<'_, ()>, Option<std::fs::File>), OpError> {
+        let here = self.running.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         let Some(shared) = self.shared() else { return Ok((here, None)) };
         let path = shared.join("lock");
         let file = std::fs::File::create(&path).map_err(OpError::path("open", &path))?;
@@ -74,7 +74,7 @@ impl RootedSystem {
         paths::PATH.split(':').any(|folder| self.at(&format!("{folder}/{program}")).is_file())
     }
 
-    /// Its network interfaces: those that a test has set, or one.
+    /// Its network interfaces: those that a test has set, or a default one.
     pub(super) fn own_interfaces(&self) -> Vec<Interface> {
         self.setting("interfaces.json").unwrap_or_else(|| {
             vec![Interface {

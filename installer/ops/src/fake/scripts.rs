@@ -1,4 +1,4 @@
-//! bash of a rooted host: it knows `touch`, `rm -f`, `echo`, `cp` of a material, `true` and `exit`, a command a line.
+//! bash of a rooted host. It has `touch`, `rm -f`, `echo`, `cp` of a material, `true` and `exit`, one command per line.
 
 use crate::system::Output;
 use crate::{OpError, fsio};

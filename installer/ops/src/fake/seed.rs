@@ -1,4 +1,4 @@
-//! The files of a fresh Debian 12 host that ops and facts look at.
+//! The files of a fresh Debian 12 host that ops and facts read.
 
 use std::path::Path;
 
@@ -67,7 +67,7 @@ const PROGRAMS: [&str; 12] = [
     "diff",
 ];
 
-/// Writes a fresh Debian 12 host into an empty directory. Tests then change what they are about.
+/// Writes a fresh Debian 12 host into an empty directory. Tests then change what they need.
 pub fn seed(root: &Path) -> Result<Machine, OpError> {
     let machine = Machine::rooted(root);
     let put = |path: &str, text: &str| {
@@ -81,7 +81,7 @@ pub fn seed(root: &Path) -> Result<Machine, OpError> {
     for program in PROGRAMS {
         put(&format!("/usr/sbin/{program}"), "#!/bin/true\n")?;
     }
-    // The agent itself, which the link puts there before anything else.
+    // The agent itself, which the link installs first.
     put("/usr/local/bin/kubexm-install", "#!/bin/true\n")?;
     for folder in [
         "/root",

@@ -1,4 +1,4 @@
-//! What the fake remembers between programs.
+//! State that the fake keeps between programs.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -20,16 +20,19 @@ const CLUSTER: &str = "cluster.json";
 pub(super) struct State {
     /// By unit name.
     pub units: BTreeMap<String, Unit>,
-    /// Digest of each unit file as systemd read it last.
+    /// Digest of each unit file when systemd last read it.
     pub known: BTreeMap<String, Digest>,
-    /// Grows with every start of a unit; makes invocation ids.
+    /// Incremented with every start of a unit, for invocation ids.
     pub starts: u64,
     /// containerd's images by name.
     pub images: BTreeMap<String, Image>,
-    /// The cluster this host is in; of several hosts in one cluster it lies in the folder that they share.
+    /// The container of its API server.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub api_server: Option<ApiServer>,
+    /// The cluster of this host; for several hosts it is in the folder that they share.
     #[serde(flatten)]
     pub cluster: Cluster,
-    /// It lies in no file yet.
+    /// It was not written to a file yet.
     #[serde(skip)]
     unsaved: bool,
 }
@@ -45,10 +48,13 @@ pub(super) struct Cluster {
     /// etcd's members by id.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub members: BTreeMap<String, Member>,
+    /// Files of every API server, from kubeadm's config.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub api_server_files: Vec<String>,
     /// Bootstrap tokens that are valid.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub tokens: Vec<String>,
-    /// The key of the certificates that were uploaded last.
+    /// The key of the last uploaded certificates.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub certificate_key: Option<String>,
 }
@@ -59,7 +65,7 @@ pub(super) struct Cluster {
 pub(super) struct Member {
     pub name: String,
     pub address: String,
-    /// It was switched off by a test, and counts all the same.
+    /// A test has switched it off; it still counts as a member.
     pub dead: bool,
 }
 
@@ -78,6 +84,19 @@ pub(super) struct Unit {
     pub invocation: String,
 }
 
+/// A container of the API server.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(super) struct ApiServer {
+    pub id: String,
+    /// Nanoseconds since 1970.
+    pub started: u64,
+    /// Digests at its start of the files that its manifest names.
+    pub read: BTreeMap<String, Digest>,
+    /// It ended by itself.
+    pub ended: bool,
+}
+
 /// An image.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
@@ -87,7 +106,7 @@ pub(super) struct Image {
 }
 
 impl State {
-    /// Reads the state; the first time, every unit file is known, as after a boot.
+    /// Reads the state; the first time, systemd knows every unit file, as after a boot.
     pub(super) fn load(system: &RootedSystem) -> Result<Self, OpError> {
         let mut state: Self = match read(&system.at(&format!("{FOLDER}/{FILE}")))? {
             Some(state) => state,
@@ -99,7 +118,7 @@ impl State {
         Ok(state)
     }
 
-    /// Writes it, unless it is what it was `before`: most programs only look.
+    /// Writes it if it differs from `before`: most programs only read.
     pub(super) fn save(&self, system: &RootedSystem, before: &Self) -> Result<(), OpError> {
         if self == before && !self.unsaved {
             return Ok(());

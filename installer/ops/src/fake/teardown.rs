@@ -1,7 +1,8 @@
-//! What taking a cluster away calls: `umount` over the directory's mountinfo, packet filters as texts, links as folders.
+//! Programs that the removal of a cluster calls: `umount` with the directory's mountinfo, packet filters as texts, links
+//! as folders.
 //!
-//! A test sets `busy-mounts.json` (mount points that cannot be unmounted) and `<program>-save` (what it prints, until
-//! `<program>-restore` is given something, which is kept as `<program>-restore`).
+//! Tests set `busy-mounts.json` (mount points that cannot be unmounted) and `<program>-save` (that program's output, until
+//! something is restored; the input of `<program>-restore` is stored in a file of that name).
 
 use super::rooted::{FOLDER, RootedSystem};
 use crate::OpError;
@@ -13,7 +14,7 @@ pub(super) fn umount(system: &RootedSystem, args: &[&str]) -> Result<Output, OpE
     let point = args.last().copied().unwrap_or_default();
     let busy: Vec<String> = system.setting("busy-mounts.json").unwrap_or_default();
     let text = system.read(MOUNTS).unwrap_or_default();
-    // As the kernel writes a space in it (proc(5)).
+    // The kernel's escape for a space (proc(5)).
     let written = point.replace(' ', "\\040");
     let is_it = |line: &&str| line.split(' ').nth(4) == Some(written.as_str());
     let mut lines: Vec<&str> = text.lines().collect();
@@ -39,7 +40,7 @@ pub(super) fn ip(system: &RootedSystem, args: &[&str]) -> Result<Output, OpError
     Ok(Output::default())
 }
 
-/// `iptables-save`, `ip6tables-restore` and their other makes; none when the program is no packet filter's.
+/// `iptables-save`, `ip6tables-restore` and their variants; none for other programs.
 pub(super) fn filter(system: &RootedSystem, name: &str, stdin: &[u8]) -> Result<Option<Output>, OpError> {
     if name.ends_with("tables-save") {
         return Ok(Some(Output::text(system.read(&format!("{FOLDER}/{name}")).unwrap_or_default())));
@@ -52,7 +53,7 @@ pub(super) fn filter(system: &RootedSystem, name: &str, stdin: &[u8]) -> Result<
     Ok(Some(Output::default()))
 }
 
-/// A signalled process of the directory's /proc is gone; one that a test marks `stubborn` goes when it is killed.
+/// Removes a signalled process from the directory's /proc; one that a test marks `stubborn` only if it is killed.
 pub(super) fn signal(system: &RootedSystem, pid: u32, kill: bool) -> Result<(), OpError> {
     let process = system.at(&format!("/proc/{pid}"));
     if !kill && process.join("stubborn").exists() {

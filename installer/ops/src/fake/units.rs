@@ -1,4 +1,4 @@
-//! `systemctl` over unit files in the directory.
+//! `systemctl` with the unit files of the directory.
 
 use kubexm_spec::Digest;
 
@@ -119,12 +119,12 @@ fn enable(system: &RootedSystem, state: &State, unit: &str) -> Result<Output, Op
 
 fn disable(system: &RootedSystem, unit: &str) -> Result<Output, OpError> {
     crate::fsio::remove(&system.at(&format!("{WANTS}/{unit}")))?;
-    // As systemctl does, when it was the last one.
+    // As systemctl does after the last link.
     let _ = std::fs::remove_dir(system.at(WANTS));
     Ok(Output::default())
 }
 
-/// The process stays as it is: its invocation is the one before.
+/// The process continues: its invocation id does not change.
 fn reload(system: &RootedSystem, state: &State, unit: &str) -> Result<Output, OpError> {
     let fail = |why: &str| Ok(Output::failed(1, format!("Failed to reload {unit}: {why}")));
     if !state.units.get(unit).is_some_and(|unit| unit.active) {

@@ -1,4 +1,4 @@
-//! The API server without kubectl, for surveys: a request of some milliseconds instead of a process.
+//! Requests to the API server without kubectl, for surveys: some milliseconds instead of a process.
 
 use serde_json::Value;
 
@@ -6,15 +6,15 @@ use super::credentials::Credentials;
 use crate::system::HttpsRequest;
 use crate::{Machine, OpError, fsio, paths};
 
-/// What a survey is answered at a path; none outside of a survey, and where kubectl must be asked: the API server cannot be
-/// reached so, or has no such object.
+/// The answer at a path within a survey; none outside of a survey, and if kubectl has to be used: the API server cannot
+/// be reached this way, or has no such object.
 pub(crate) fn in_survey(machine: &Machine, path: &str) -> Option<Value> {
     let survey = machine.survey()?;
     let api = survey.api(|| credentials(machine).ok().flatten())?;
     survey.object(path, || get(machine, api, path).ok().flatten())
 }
 
-/// Of a real machine's admin.conf; none when there is none, or when it is not as kubeadm writes it: kubectl knows more
+/// From a real machine's admin.conf; none if it does not exist, or is not as kubeadm writes it: kubectl supports more
 /// ways to log in.
 pub(super) fn credentials(machine: &Machine) -> Result<Option<Credentials>, OpError> {
     if !machine.is_real() {
@@ -23,7 +23,7 @@ pub(super) fn credentials(machine: &Machine) -> Result<Option<Credentials>, OpEr
     Ok(fsio::read_text(&machine.path(paths::ADMIN_CONF))?.as_deref().and_then(Credentials::parse))
 }
 
-/// The object, or list, at a path (`/api/v1/nodes/n1`); none when there is no such.
+/// The object or list at a path (`/api/v1/nodes/n1`); none if it does not exist.
 pub(super) fn get(machine: &Machine, api: &Credentials, path: &str) -> Result<Option<Value>, OpError> {
     let url = format!("{}{path}", api.server);
     let request =

@@ -19,7 +19,8 @@ impl std::fmt::Debug for Credentials {
 }
 
 impl Credentials {
-    /// kubeadm writes one cluster and one user, each value on a line of its own. A file with more is for kubectl.
+    /// Parses kubeadm's format: one cluster and one user, each value on a separate line. None for other files, which
+    /// kubectl can use.
     pub(super) fn parse(text: &str) -> Option<Self> {
         let value = |key: &str| {
             let mut values = text.lines().filter_map(|line| line.trim().strip_prefix(key)?.strip_prefix(": "));

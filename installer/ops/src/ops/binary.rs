@@ -23,8 +23,8 @@ impl Converge for Binary {
         vec![self.path.clone()]
     }
 
-    /// A copy of its own (shared blocks where the file system can): a hard link would let a change of the program
-    /// reach the store. By rename, because a running program cannot be written to.
+    /// A separate copy (with shared blocks if the file system supports them): with a hard link a change of the program
+    /// would change the store. By rename, since a running program cannot be written to.
     fn converge(&self, machine: &Machine) -> Result<(), OpError> {
         place::replaceable(machine, &self.path)?;
         let blob = machine.blob(&self.blob);
@@ -54,7 +54,7 @@ impl Converge for Binary {
                 }
             })
             .inspect_err(|_| {
-                // A blob that does not match its name must not be found again: the next run sends it anew.
+                // A blob with a wrong digest is removed, so that the next run sends it again.
                 if digest.is_some_and(|found| found != self.blob) {
                     let _ = fsio::remove(&blob);
                 }

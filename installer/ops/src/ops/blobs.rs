@@ -1,4 +1,4 @@
-//! Blobs in the node's content store. The link delivers and verifies them; this op says which are there.
+//! Blobs in the node's content store. The link delivers and verifies them; this op reports which exist.
 
 use kubexm_plan::op::{Blobs, Missing};
 use kubexm_spec::Digest;
@@ -6,8 +6,8 @@ use kubexm_spec::Digest;
 use crate::{Converge, Machine, OpError, Wave, fsio};
 
 impl Converge for Blobs {
-    /// By size: a blob gets its name only after its digest was computed over every byte, and is verified again
-    /// where it is used.
+    /// By size only: a blob gets its name after its digest was computed over every byte, and is verified again when it
+    /// is used.
     fn observe(&self, machine: &Machine) -> Result<Missing, OpError> {
         let absent = |digest: &Digest, size: u64| {
             !machine.blob(digest).metadata().is_ok_and(|found| found.is_file() && found.len() == size)
@@ -25,7 +25,7 @@ impl Converge for Blobs {
         Vec::new()
     }
 
-    /// The engine delivers before it converges; what is still missing here cannot be obtained.
+    /// The engine delivers before it converges; a blob that is still missing here is not available.
     fn converge(&self, machine: &Machine) -> Result<(), OpError> {
         let missing = self.observe(machine)?.missing;
         match missing.first() {
@@ -43,7 +43,7 @@ impl Converge for Blobs {
             return Ok(());
         }
         before.missing.iter().try_for_each(|digest| fsio::remove(&machine.blob(digest)))?;
-        // The store's own folders, when we brought them; a blob of somebody else keeps them.
+        // Removes the store's own folders if kubexm created them and no other blob is in them.
         let mut folder = machine.blob(&Digest::of(b""));
         for _ in 0..3 {
             folder.pop();

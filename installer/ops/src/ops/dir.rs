@@ -14,7 +14,7 @@ impl Converge for Dir {
     fn satisfied(&self, found: &Place, machine: &Machine) -> bool {
         match &found.entry {
             Entry::Directory { mode } => *mode == self.mode,
-            // An administrator's link to another disk is a directory to everyone who uses it.
+            // An administrator's link to a directory on another disk is accepted.
             Entry::Link { .. } => machine.path(&self.path).is_dir(),
             Entry::Absent | Entry::File { .. } | Entry::Special => false,
         }

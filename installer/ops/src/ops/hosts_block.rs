@@ -1,7 +1,7 @@
-//! Our managed block in /etc/hosts.
+//! kubexm's managed block in /etc/hosts.
 //!
-//! Stock Debian has `127.0.1.1 <name>`, and resolvers take the first line: the node's own name is taken out of
-//! foreign lines, whose first form stays behind our mark.
+//! Debian has `127.0.1.1 <name>` by default, and resolvers use the first match: the node's own name is removed from
+//! other lines, whose original text is kept in a comment with kubexm's mark.
 
 use kubexm_plan::op::{Hosts, HostsBlock};
 
@@ -51,7 +51,7 @@ impl Edit for HostsBlock {
         self.toward(text, "")
     }
 
-    /// Foreign lines as `now` has them, behind our mark only where `then` had them so, and the block of `then`.
+    /// Other lines as in `now`, commented out only if `then` had them so, and the block of `then`.
     fn toward(&self, now: &str, then: &str) -> String {
         let (_, had) = parted(then);
         let marked: Vec<&str> = parted(then).0.into_iter().filter(|line| line.starts_with(paths::MARK)).collect();
@@ -72,7 +72,7 @@ impl Edit for HostsBlock {
                 (old, made)
             });
             match made {
-                // Only what we put there: a note of somebody's may begin with the same words.
+                // Only lines that kubexm commented out: a user's comment may start with the same words.
                 Some((old, made)) if made.first().is_some_and(|first| first == line) => {
                     out.push(old.to_owned());
                     if let Some(rest) = made.get(1) {
@@ -88,14 +88,14 @@ impl Edit for HostsBlock {
     }
 }
 
-/// Lines outside of our block, and the block with its marks.
+/// Lines outside of the block, and the block with its markers.
 fn parted(text: &str) -> (Vec<&str>, Vec<&str>) {
     let (mut outside, mut block) = (Vec::new(), Vec::new());
     let mut inside = false;
     let lines: Vec<&str> = text.lines().collect();
     for (index, line) in lines.iter().enumerate() {
         match line.trim() {
-            // Only a block that ends: else all that follows would go with it.
+            // Only if the block has an end marker: otherwise all following lines would be lost.
             BEGIN => {
                 let mut marks = lines[index + 1..].iter().map(|line| line.trim()).filter(|l| [BEGIN, END].contains(l));
                 inside = marks.next() == Some(END);
@@ -115,7 +115,7 @@ fn parted(text: &str) -> (Vec<&str>, Vec<&str>) {
     (outside, block)
 }
 
-/// The wanted text, made from the one that is there. Rendering what was rendered changes nothing.
+/// The desired text. Applying it again changes nothing.
 fn render(text: &str, op: &HostsBlock) -> String {
     let mut out: Vec<String> = Vec::new();
     for line in parted(text).0 {

@@ -1,11 +1,11 @@
 //! An image in containerd's `k8s.io` namespace, pulled from the cluster's registry or imported from the node's content
 //! store, and pinned against image GC.
 //!
-//! `ctr images pull` of 2.x goes through containerd's transfer service and reads `hosts.toml`; `--skip-metadata` is needed
-//! because it otherwise asks for the manifests of every platform of the index, and a bundle carries only its own. That of
-//! 1.x has no such flag and asks for its own platform only; its transfer service does not look at `--hosts-dir`, so it
-//! pulls by itself (`--local`). An import goes by `--local` in both: the archive is made while it is read.
-//! The labels are those that the CRI plugin and kubelet's image GC look at.
+//! `ctr images pull` of 2.x uses containerd's transfer service and reads `hosts.toml`; it needs `--skip-metadata`,
+//! since it otherwise requests the manifests of every platform in the index, and a bundle has only some. 1.x has no
+//! such flag and requests only its own platform; its transfer service ignores `--hosts-dir`, so `--local` is used. An
+//! import uses `--local` in both, since the archive is generated while it is read. The labels are those that the CRI
+//! plugin and kubelet's image garbage collection use.
 
 use kubexm_plan::op::{ImageLoaded, ImageSource, Listed, Loaded};
 use kubexm_plan::runtime::{self, RuntimeTraits};
@@ -76,7 +76,7 @@ impl Converge for ImageLoaded {
     }
 
     fn restore(&self, machine: &Machine, before: &Loaded, wave: Wave) -> Result<(), OpError> {
-        // While containerd still runs; when it is gone or was never ours to talk to, its data goes with it.
+        // While containerd still runs; if it is gone or is not kubexm's, the images are removed with its data.
         if wave != Wave::Stop || !machine.path(CONTAINERD.socket()).exists() {
             return Ok(());
         }
@@ -123,12 +123,12 @@ pub(crate) fn in_survey(machine: &Machine) -> Option<&ImageList> {
     machine.survey()?.images(|references| list_all(machine, references).ok())
 }
 
-/// Of the images with these references, by their tags and by their digests, side by side.
+/// The images with these references, by tag and by digest, in parallel.
 pub(crate) fn list_all(machine: &Machine, references: &[String]) -> Result<ImageList, OpError> {
     let (listed, complete) = std::thread::scope(|scope| {
         let listed = scope.spawn(|| machine.run(&ctr(["images", "list"])));
         let names = references.iter().map(|reference| format!("name=={reference}"));
-        // It fails when any of them is not whole, and prints those that are all the same.
+        // It fails if any of them is incomplete, but still prints the complete ones.
         let complete = machine.try_run(&ctr(["images", "check", "--quiet"]).args(names));
         (listed.join(), complete)
     });

@@ -1,4 +1,4 @@
-//! Kernel modules, now and at boot. Built in counts: such a kernel has no file to load.
+//! Kernel modules, now and at boot. A built-in module counts as loaded.
 
 use kubexm_plan::op::{KernelModule, Modules};
 
@@ -46,7 +46,7 @@ impl Converge for KernelModule {
         }
         before.file.restore(machine)?;
         for (name, _) in before.present.iter().filter(|(_, present)| !**present) {
-            // Something else may use it by now; then it stays, and costs nothing.
+            // A module that is in use by now stays loaded, which is harmless.
             let _ = machine.try_run(&Program::new("modprobe").args(["-r", name]))?;
         }
         Ok(())

@@ -1,19 +1,25 @@
 //! Kubernetes objects applied with the admin kubeconfig: server-side apply as field manager `kubexm`.
 //!
-//! Whether they hold is asked of the API server (`kubectl diff --server-side`: a dry run of the same apply, exit code 1
-//! when anything would change), so that a change made by hand is seen, and fields of others are left alone.
+//! The API server decides whether they are satisfied (`kubectl diff --server-side`: a dry run of the same apply, exit
+//! code 1 if anything would change), so that manual changes are detected, and fields of others are left alone.
+//!
+//! The content of a Secret is in no state, since states are journalled. Earlier Secrets are kept in the node's ledger,
+//! like the old content of files.
 
+use std::borrow::Cow;
 use std::collections::BTreeSet;
 
 use kubexm_plan::op::{Applied, KubeObject};
+use kubexm_spec::Digest;
 use serde_json::{Value, json};
 
 use crate::kube::{self, kubectl};
 use crate::system::Program;
 use crate::{Converge, Machine, OpError, Wave};
 
+const GONE: [&str; 2] = ["--ignore-not-found", "--wait=false"];
 const FORCE: [&str; 3] = ["--server-side", "--force-conflicts", "--field-manager=kubexm"];
-/// What the API server sets by itself in the metadata of every object; an apply with it is refused or says nothing.
+/// Metadata that the API server sets on every object; an apply that contains it is refused or has no effect.
 const SET_BY_THE_SERVER: [&str; 6] =
     ["creationTimestamp", "generation", "managedFields", "resourceVersion", "selfLink", "uid"];
 
@@ -22,20 +28,14 @@ impl Converge for KubeObject {
         if !kube::has_admin_conf(machine) {
             return Ok(Applied::Unknown);
         }
-        let diff = machine.try_run(&on(["diff"], FORCE, machine.text(&self.text)?))?;
+        // A slot that is only filled if a step needs its value: the objects can be read, and not compared.
+        let Ok(text) = self.filled(machine) else { return Ok(self.before(machine).unwrap_or(Applied::Unknown)) };
+        let diff = machine.try_run(&on(["diff"], FORCE, &text))?;
         match diff.code {
             0 => Ok(Applied::Same),
-            1 => {
-                let objects = self.there(machine)?;
-                if objects.is_empty() {
-                    return Ok(Applied::Absent);
-                }
-                // States are journalled.
-                let objects = objects.into_iter().filter(|object| !is_secret(object)).map(own).collect();
-                Ok(Applied::Other { objects })
-            }
-            // A kind whose definition is among the texts cannot be compared yet, and neither can anything while the
-            // API server is away: the apply will tell.
+            1 => self.before(machine),
+            // A kind whose definition is in the same text cannot be compared yet, and nothing can while the API server
+            // is down: the apply reports errors.
             _ => Ok(Applied::Unknown),
         }
     }
@@ -49,12 +49,19 @@ impl Converge for KubeObject {
     }
 
     fn converge(&self, machine: &Machine) -> Result<(), OpError> {
-        machine.run(&on(["apply"], FORCE, machine.text(&self.text)?)).map(drop)
+        let text = self.filled(machine)?;
+        if self.has_secrets(machine)? {
+            let (_, secrets) = self.there(machine)?;
+            if !secrets.is_empty() {
+                machine.ledger().keep_bytes(list(&secrets).as_bytes())?;
+            }
+        }
+        machine.run(&on(["apply"], FORCE, &text)).map(drop)
     }
 
-    /// An apply of what was there, as the same field manager: it takes out the fields that ours had brought.
+    /// Applies the earlier objects as the same field manager, which removes the fields that kubexm has added.
     ///
-    /// What is not known to have been otherwise stays: an error here would hold up what comes after it on every host.
+    /// If the earlier state is unknown, the objects are left: an error here would block later steps on every host.
     fn restore(&self, machine: &Machine, before: &Applied, wave: Wave) -> Result<(), OpError> {
         if wave != Wave::Stop || !kube::has_control_plane(machine) {
             return Ok(());
@@ -62,48 +69,89 @@ impl Converge for KubeObject {
         match before {
             Applied::Same | Applied::Unknown | Applied::Different => Ok(()),
             Applied::Absent => {
-                let text = machine.text(&self.text)?;
-                machine.run(&on(["delete"], ["--ignore-not-found", "--wait=false"], text)).map(drop)
+                // Deleting only needs the objects' names, and no slot values.
+                machine.run(&on(["delete"], GONE, machine.text(&self.text)?)).map(drop)
             }
-            Applied::Other { objects } => {
-                if !objects.is_empty() {
-                    machine.run(&on(["apply"], FORCE, &list(objects)))?;
+            Applied::Other { objects, secrets } => {
+                let kept = secrets.map(|digest| kept(machine, &digest)).transpose()?.unwrap_or_default();
+                let had: Vec<Value> = objects.iter().cloned().chain(kept).collect();
+                if !had.is_empty() {
+                    machine.run(&on(["apply"], FORCE, &list(&had)))?;
                 }
-                let had: BTreeSet<String> = objects.iter().map(name).collect();
-                let mut new = self.there(machine)?;
-                new.retain(|object| !is_secret(object) && !had.contains(&name(object)));
+                let had: BTreeSet<String> = had.iter().map(name).collect();
+                let (objects, secrets) = self.there(machine)?;
+                let new = objects.into_iter().chain(secrets).filter(|object| !had.contains(&name(object)));
+                let new: Vec<Value> = new.collect();
                 if new.is_empty() {
                     return Ok(());
                 }
-                machine.run(&on(["delete"], ["--ignore-not-found", "--wait=false"], &list(&new))).map(drop)
+                machine.run(&on(["delete"], GONE, &list(&new))).map(drop)
             }
         }
     }
 }
 
-trait There {
-    fn there(&self, machine: &Machine) -> Result<Vec<Value>, OpError>;
+trait Objects {
+    fn before(&self, machine: &Machine) -> Result<Applied, OpError>;
+    fn filled<'a>(&self, machine: &'a Machine) -> Result<Cow<'a, str>, OpError>;
+    fn has_secrets(&self, machine: &Machine) -> Result<bool, OpError>;
+    fn there(&self, machine: &Machine) -> Result<(Vec<Value>, Vec<Value>), OpError>;
 }
 
-impl There for KubeObject {
-    /// Those of the objects that the cluster has, as it has them.
-    fn there(&self, machine: &Machine) -> Result<Vec<Value>, OpError> {
+impl Objects for KubeObject {
+    /// The state that a rollback restores. Of the text only the identity of the objects is read, no values of slots.
+    fn before(&self, machine: &Machine) -> Result<Applied, OpError> {
+        let (objects, secrets) = self.there(machine)?;
+        if objects.is_empty() && secrets.is_empty() {
+            return Ok(Applied::Absent);
+        }
+        let secrets = (!secrets.is_empty()).then(|| Digest::of(list(&secrets)));
+        Ok(Applied::Other { objects, secrets })
+    }
+
+    /// The documents with the values of the slots.
+    fn filled<'a>(&self, machine: &'a Machine) -> Result<Cow<'a, str>, OpError> {
+        if self.slots.is_empty() {
+            return machine.text(&self.text).map(Cow::Borrowed);
+        }
+        machine.filled_in_base64(&self.text, &self.slots).map(Cow::Owned)
+    }
+
+    /// Whether the documents may contain Secrets, so that the cluster's Secrets have to be read.
+    fn has_secrets(&self, machine: &Machine) -> Result<bool, OpError> {
+        Ok(machine.text(&self.text)?.contains("Secret"))
+    }
+
+    /// The objects that exist, in the form in which they can be applied; Secrets separately.
+    fn there(&self, machine: &Machine) -> Result<(Vec<Value>, Vec<Value>), OpError> {
         let program = on(["get"], ["--ignore-not-found", "--output=json"], machine.text(&self.text)?);
         let output = machine.run(&program)?;
         if output.stdout.iter().all(u8::is_ascii_whitespace) {
-            return Ok(Vec::new());
+            return Ok(Default::default());
         }
         let mut answer: Value = serde_json::from_slice(&output.stdout)
             .map_err(|error| OpError::other(format!("`{program}` did not return JSON: {error}")))?;
-        // One object comes alone, several in a list.
-        Ok(match answer.get_mut("items").map(Value::take) {
+        // One object is returned alone, several in a list.
+        let objects = match answer.get_mut("items").map(Value::take) {
             Some(Value::Array(items)) => items,
             _ => vec![answer],
-        })
+        };
+        let (secrets, others) = objects.into_iter().map(own).partition(is_secret);
+        Ok((others, secrets))
     }
 }
 
-/// What an apply may say of an object: nothing that the API server sets.
+/// Secrets that an apply has found, from the node's ledger.
+fn kept(machine: &Machine, digest: &Digest) -> Result<Vec<Value>, OpError> {
+    let unreadable = |error| OpError::other(format!("the Secrets kept as {digest} are no JSON: {error}"));
+    let mut list: Value = serde_json::from_slice(&machine.ledger().content(digest)?).map_err(unreadable)?;
+    match list.get_mut("items").map(Value::take) {
+        Some(Value::Array(items)) => Ok(items),
+        _ => Err(OpError::other(format!("what the node's ledger keeps as {digest} is no list of Secrets"))),
+    }
+}
+
+/// An object without the fields that the API server sets.
 fn own(mut object: Value) -> Value {
     if let Some(fields) = object.as_object_mut() {
         fields.remove("status");
@@ -118,7 +166,7 @@ fn is_secret(object: &Value) -> bool {
     object.get("kind").is_some_and(|kind| kind == "Secret")
 }
 
-/// Group, kind, namespace and name. The version may be another one when it is asked again.
+/// Group, kind, namespace and name. The version may differ when it is read again.
 fn name(object: &Value) -> String {
     let field = |path: &str| object.pointer(path).and_then(Value::as_str).unwrap_or_default();
     let group = field("/apiVersion").split_once('/').map_or("", |(group, _)| group);

@@ -45,7 +45,7 @@ impl Converge for Kubeconfig {
         })?;
         let (path, owner) = (path(&user), (user.uid, user.gid));
         place::replaceable(machine, &path)?;
-        // The folders are the user's: they may be exchanged while we write as root.
+        // The folders belong to the user, who may replace them while root writes.
         let folder = DirFd::open(&machine.path(&user.home))?.child(".kube", 0o700, owner)?;
         let access = Access { mode: 0o600, owner: Some(owner) };
         fsio::place_in(&folder, OsStr::new("config"), access, |file| file.write_all(&bytes))?;

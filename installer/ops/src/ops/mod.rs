@@ -22,6 +22,7 @@ pub(crate) mod resolver;
 mod selinux_mode;
 pub(crate) mod stamp;
 pub(crate) mod state_dir;
+mod static_pod_started;
 pub(crate) mod swap_off;
 pub(crate) mod sysctl;
 mod unit;

@@ -1,8 +1,8 @@
-//! What state folders held before kubexm is moved out of the way, and back: by renames on the same file system, so that
-//! content, modes, owners and times stay as they are.
+//! Moves the earlier content of state folders out of the way, and back: by renames on the same file system, so that
+//! content, modes, owners and times are preserved.
 //!
-//! A folder is renamed beside itself. A mount point cannot be renamed, and an administrator's link must not be: its entries
-//! go into a folder inside, which has another name until it holds all of them, so that a move that was interrupted is
+//! A folder is renamed. A mount point cannot be renamed, and an administrator's link must not be: their entries are
+//! moved to a folder inside, which has a temporary name until all of them are moved, so that an interrupted move is
 //! resumed and not taken for a finished one.
 
 use std::fs::{self, File, FileTimes};
@@ -47,12 +47,12 @@ impl Converge for MoveAside {
     }
 }
 
-/// Where [`MoveAside`] puts what is in a folder, when something lies there: a finished move.
+/// Where [`MoveAside`] has moved the content of a folder, if the move is finished and not reverted.
 pub(crate) fn moved(machine: &Machine, path: &str) -> Option<String> {
     [beside(path), inside(path)].into_iter().find(|aside| machine.path(aside).symlink_metadata().is_ok())
 }
 
-/// Whether something that was moved is not back yet, be the move finished or not.
+/// Whether content that was moved is not back yet, whether the move is finished or not.
 pub(crate) fn is_away(machine: &Machine, path: &str) -> bool {
     moved(machine, path).is_some() || machine.path(unfinished(path)).exists()
 }
@@ -131,8 +131,8 @@ fn bring_back(machine: &Machine, before: &MovedFolder) -> Result<(), OpError> {
     }
 }
 
-/// Renames back. What is there by now is never replaced: folders are merged, and for anything else both are kept and
-/// named.
+/// Renames back without replacing anything: folders are merged, and for anything else both are kept and the error names
+/// them.
 fn put_back(from: &Path, to: &Path) -> Result<(), OpError> {
     let Ok(there) = fs::symlink_metadata(to) else { return fsio::rename(from, to) };
     let here = fs::symlink_metadata(from).map_err(OpError::path("look at", from))?;
@@ -155,7 +155,7 @@ fn put_back(from: &Path, to: &Path) -> Result<(), OpError> {
             put_back(&entry, &to.join(name))?;
         }
     }
-    // The folder around it may be a service's, who may put a link there.
+    // A service may own the folder around it and may put a link there.
     DirFd::open(to)?.set_access(here.mode() & 0o7777, Some((here.uid(), here.gid())))?;
     here.modified().map_err(OpError::path("look at", to)).and_then(|modified| set_modified(to, modified))?;
     fs::remove_dir(from).map_err(OpError::path("remove", from))

@@ -29,7 +29,7 @@ impl Converge for NodeLabel {
         if wave != Wave::Stop || !before.known || !kube::has_control_plane(machine) {
             return Ok(());
         }
-        // Deleted by a later part of an undo that is gone through again.
+        // The node was deleted by a later part of an undo that is being repeated.
         if kube::find_node(machine, &self.node)?.is_none() {
             return Ok(());
         }

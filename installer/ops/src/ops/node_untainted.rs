@@ -26,7 +26,7 @@ impl Converge for NodeUntainted {
     }
 
     fn converge(&self, machine: &Machine) -> Result<(), OpError> {
-        // kubectl calls it an error to remove a taint that is gone.
+        // kubectl fails if the taint to remove does not exist.
         if self.satisfied(&self.observe(machine)?, machine) {
             return Ok(());
         }
@@ -38,7 +38,7 @@ impl Converge for NodeUntainted {
         else {
             return Ok(());
         };
-        // Deleted by a later part of an undo that is gone through again.
+        // The node was deleted by a later part of an undo that is being repeated.
         if kube::find_node(machine, &self.node)?.is_none() {
             return Ok(());
         }

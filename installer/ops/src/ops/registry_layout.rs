@@ -1,4 +1,4 @@
-//! Blobs of the node's content store as the distribution registry keeps them on a file system.
+//! Blobs of the node's content store in the file-system layout of the distribution registry.
 //!
 //! `docker/registry/v2` below the root has `blobs/sha256/<2 hex>/<hex>/data`, and for each repository
 //! `_layers/sha256/<hex>/link`, `_manifests/revisions/sha256/<hex>/link` and `_manifests/tags/<tag>/{current,
@@ -18,10 +18,10 @@ use crate::fsio::{self, Access};
 use crate::place::{self, Entry, Look, Place, PutBack};
 use crate::{Converge, Machine, OpError, Wave};
 
-/// Permission bits of what is copied.
+/// Permission bits of copied files.
 const MODE: u32 = 0o644;
 
-/// What a file of the layout has.
+/// The content of a file in the layout.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Has {
     /// The bytes of a blob.
@@ -56,7 +56,7 @@ fn files(op: &RegistryLayout) -> BTreeMap<String, Has> {
 }
 
 impl Has {
-    /// Whether a file that is there is the wanted one. A blob goes by its size: it gets its name only after its digest
+    /// Whether an existing file has the right content. A blob is checked by its size: it got its name after its digest
     /// was computed over every byte, and clients that pull it verify it again.
     fn is(self, machine: &Machine, real: &Path) -> Result<bool, OpError> {
         match self {
@@ -99,7 +99,7 @@ impl Converge for RegistryLayout {
             .unwrap_or_default()
     }
 
-    /// Blobs before links, and a tag's own last: what is named is there.
+    /// Blobs before links, and tags last, so that everything that a link names exists.
     fn converge(&self, machine: &Machine) -> Result<(), OpError> {
         let files = files(self);
         let last = |path: &&String| path.ends_with("/current/link");
@@ -129,7 +129,7 @@ impl Converge for RegistryLayout {
         for path in files(self).into_keys().filter(|path| ours(Path::new(path))) {
             fsio::remove(&machine.path(&path))?;
             for folder in Path::new(&path).ancestors().skip(1).take_while(|folder| ours(folder)) {
-                // Something else may live there by now; then the folder stays.
+                // A folder that contains something else by now is kept.
                 if fs::remove_dir(machine.path(folder)).is_err() {
                     break;
                 }
@@ -139,13 +139,14 @@ impl Converge for RegistryLayout {
     }
 }
 
-/// The path itself, or its first parent that is not there.
+/// The path itself, or its first parent that does not exist.
 fn topmost_missing(machine: &Machine, path: &str) -> String {
     let missing = Path::new(path).ancestors().take_while(|at| fs::symlink_metadata(machine.path(at)).is_err());
     missing.last().unwrap_or(Path::new(path)).to_string_lossy().into_owned()
 }
 
-/// The blob under one name more: a hard link where that can be, a copy (shared blocks where the file system can) elsewhere.
+/// Adds a name for the blob: a hard link if possible, else a copy (with shared blocks if the file system supports
+/// them).
 fn put_blob(machine: &Machine, path: &str, digest: &Digest) -> Result<(), OpError> {
     let source = machine.blob(digest);
     let mut blob = File::open(&source).map_err(OpError::path("open the blob", &source))?;
@@ -153,7 +154,7 @@ fn put_blob(machine: &Machine, path: &str, digest: &Digest) -> Result<(), OpErro
     let folder = fsio::make_parent(&real)?;
     let found = verified(&mut blob, &mut io::sink()).map_err(OpError::path("read the blob", &source))?;
     if found != *digest {
-        // A blob that does not match its name must not be found again: the next run sends it anew.
+        // A blob with a wrong digest is removed, so that the next run sends it again.
         fsio::remove(&source)?;
         return Err(OpError::other(format!(
             "{} has the digest {found}, and was removed: resume the run to send it again",
@@ -172,11 +173,11 @@ fn put_blob(machine: &Machine, path: &str, digest: &Digest) -> Result<(), OpErro
         }
         io::Seek::rewind(&mut blob)?;
         let written = verified(&mut blob, target)?;
-        if written == *digest { Ok(()) } else { Err(io::Error::other(format!("{written} was read the second time"))) }
+        if written == *digest { Ok(()) } else { Err(io::Error::other(format!("its second reading gave other bytes, with the digest {written}: the disk is failing, or something writes to the store"))) }
     })
 }
 
-/// Copies and gives the digest of what was copied.
+/// Copies, and returns the digest of the copied bytes.
 fn verified(source: &mut impl Read, target: &mut impl Write) -> io::Result<Digest> {
     let mut hasher = Hasher::default();
     let mut buffer = vec![0; 1 << 17];

@@ -1,4 +1,4 @@
-//! DNS servers on top of the node's own, in the way the node's resolver wants it.
+//! DNS servers in addition to the node's own, configured in the way that the node's resolver supports.
 
 use kubexm_plan::op::{Resolver, Servers, Way};
 
@@ -39,25 +39,26 @@ impl Converge for Resolver {
         let found = fsio::read_text(&machine.path(path))?;
         let wanted = self.wanted(machine, way, found.as_deref())?;
         machine.write_file(path, &fsio::to_bytes(&wanted), place::access_like(machine, path, 0o644)?)?;
-        tell(machine, way)
+        reload_resolver(machine, way)
     }
 
     fn restore(&self, machine: &Machine, before: &Servers, wave: Wave) -> Result<(), OpError> {
         match wave {
             Wave::Stop => Ok(()),
-            // Drop-ins are ours alone.
+            // Drop-ins are kubexm's own files.
             Wave::Data if before.way != Way::Plain => before.file.restore(machine),
             Wave::Data if matches!(before.file.entry, Entry::Link { .. }) => {
-                // What it leads to may say something else by now; ours stood in its place.
+                // The link's target may have changed; kubexm's file has replaced the link.
                 let text = fsio::read_text(&machine.path(RESOLV_CONF))?.unwrap_or_default();
                 let ours = self.nameservers.iter().all(|own| nameservers(&text).any(|server| server == own));
                 let replaced = matches!(Entry::look(machine, RESOLV_CONF)?, Entry::File { .. });
                 if replaced && ours { before.file.restore(machine) } else { Ok(()) }
             }
             Wave::Data => managed_edit::restore(machine, &before.file, before.settled, self),
-            // Of its own: an undo that was killed between the file and this would never tell.
+            // A separate wave, since an undo that was interrupted between the file and the reload could not be detected
+            // otherwise.
             Wave::Start if before.settled => Ok(()),
-            Wave::Start => tell(machine, before.way),
+            Wave::Start => reload_resolver(machine, before.way),
         }
     }
 }
@@ -71,7 +72,8 @@ impl Edit for Resolver {
         without(text, |server| self.nameservers.iter().any(|own| own == server))
     }
 
-    /// Without our servers that `then` did not have; a file that names no others is left, for the host's sake.
+    /// Without kubexm's servers that `then` did not have; a file without other servers is left, so that the host can
+    /// still resolve names.
     fn toward(&self, now: &str, then: &str) -> String {
         let ours = |server: &str| {
             self.nameservers.iter().any(|own| own == server) && !nameservers(then).any(|had| had == server)
@@ -80,7 +82,7 @@ impl Edit for Resolver {
     }
 }
 
-/// The text without the `nameserver` lines that this is true of.
+/// The text without the `nameserver` lines for which `gone` is true.
 fn without(text: &str, gone: impl Fn(&str) -> bool) -> String {
     text.split_inclusive('\n').filter(|line| !nameservers(line).next().is_some_and(&gone)).collect()
 }
@@ -97,7 +99,7 @@ impl Wanted for Resolver {
                 format!("# Managed by KubeXM.\n[Resolve]\nDNS={}\nDomains=~.\n", self.nameservers.join(" "))
             }
             Way::NetworkManager => {
-                // A global section replaces what connections bring: theirs go below ours.
+                // A global section replaces the servers of connections, so these are added after kubexm's.
                 let own = fsio::read_text(&machine.path(RESOLV_CONF))?.unwrap_or_default();
                 let mut servers = self.nameservers.clone();
                 servers.extend(
@@ -131,7 +133,7 @@ const fn file_of(way: Way) -> &'static str {
     }
 }
 
-fn tell(machine: &Machine, way: Way) -> Result<(), OpError> {
+fn reload_resolver(machine: &Machine, way: Way) -> Result<(), OpError> {
     let arguments = match way {
         Way::Plain => return Ok(()),
         Way::Resolved => ["try-restart", "systemd-resolved.service"],
@@ -148,7 +150,7 @@ pub(crate) fn nameservers(text: &str) -> impl Iterator<Item = &str> {
     })
 }
 
-/// Ours first: glibc asks three servers and no more.
+/// kubexm's first, since glibc uses only three servers.
 fn plain(text: &str, ours: &[String]) -> String {
     let mut lines: Vec<String> = Vec::new();
     let mut placed = false;

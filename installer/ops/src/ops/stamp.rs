@@ -1,4 +1,4 @@
-//! Whose node this is: `/var/lib/kubexm/stamp.json`.
+//! The stamp of a node: `/var/lib/kubexm/stamp.json`.
 
 use kubexm_plan::facts;
 use kubexm_plan::op::{Stamp, Stamped};
@@ -7,8 +7,8 @@ use crate::fsio::{self, Access};
 use crate::place::{Look, Place, PutBack};
 use crate::{Converge, Machine, OpError, Wave, paths};
 
-/// Reads the stamp of a machine, none where there is none. One that cannot be read is an error: it says whose node this is, and nobody may take the
-/// node for their own on the word of a damaged file.
+/// Reads the stamp; none if it does not exist. An unreadable stamp is an error: it tells which cluster the node belongs
+/// to, and a damaged one must not let another cluster take the node.
 pub(crate) fn read(machine: &Machine) -> Result<Option<facts::Stamp>, OpError> {
     let Some(bytes) = fsio::read(&machine.path(paths::STAMP))? else { return Ok(None) };
     serde_json::from_slice(&bytes).map(Some).map_err(|error| {
@@ -33,8 +33,8 @@ impl Converge for Stamp {
         })
     }
 
-    /// The run that wrote it does not matter: a second run changes nothing. A plan that says nothing of the id or the bundle was
-    /// made by a program that did not remember them, and removes nothing of what is remembered.
+    /// The run that wrote it does not matter: a second run changes nothing. A plan without id or bundle was made by a
+    /// version that did not record them, and removes nothing from the stamp.
     fn satisfied(&self, found: &Stamped, _: &Machine) -> bool {
         found.cluster.as_deref() == Some(&self.cluster)
             && (self.id.is_none() || found.id == self.id)

@@ -1,4 +1,5 @@
-//! A directory that a service makes and fills, or a file that it writes: what came goes, what was there before stays.
+//! A directory that a service creates and fills, or a file that it writes: undo removes new content and keeps the
+//! earlier one.
 
 use kubexm_plan::op::StateDir;
 use kubexm_plan::{Op, ledger};
@@ -8,8 +9,8 @@ use crate::teardown::mounts;
 use crate::{Converge, Machine, OpError, Wave, folder, fsio};
 
 impl Converge for StateDir {
-    /// Of a folder that a service of kubexm has filled already nothing is listed: a later run that is rolled back must
-    /// not remove what the running cluster wrote meanwhile.
+    /// A folder that a service of kubexm has filled already is not listed: the rollback of a later run must not remove
+    /// what the running cluster has written meanwhile.
     fn observe(&self, machine: &Machine) -> Result<Place, OpError> {
         let place = Place::look(machine, &self.path)?;
         let before_us = place.entry != Entry::Absent && !filled_by_us(machine, &self.path)?;
@@ -17,7 +18,7 @@ impl Converge for StateDir {
         Ok(Place { held, ..place })
     }
 
-    /// Nothing is asked of it: the service makes it.
+    /// Always satisfied: the service creates it.
     fn satisfied(&self, _: &Place, _: &Machine) -> bool {
         true
     }
@@ -40,7 +41,7 @@ impl Converge for StateDir {
                     return Err(mounts::left_alone(&mount));
                 }
                 let real = machine.path(&self.path);
-                // A link came since, and what it leads to is somebody's.
+                // The entry is a new link, whose target belongs to somebody else.
                 if real.is_symlink() {
                     fsio::remove(&real)?
                 } else {
@@ -52,14 +53,14 @@ impl Converge for StateDir {
                 folder::remove_new(machine, &self.path, held)?;
                 restore_access(machine, before)
             }
-            // What was in it is not known: then nothing of it is ours to remove.
+            // The earlier content is unknown, so nothing in it is removed.
             (Entry::Directory { .. } | Entry::Link { .. }, None) => restore_access(machine, before),
             (Entry::File { .. } | Entry::Special, _) => Ok(()),
         }
     }
 }
 
-/// The mode of a folder that was there before, and nothing of what is in it.
+/// Restores the mode of an existing folder, and nothing in it.
 pub(crate) fn restore_access(machine: &Machine, before: &Place) -> Result<(), OpError> {
     if matches!(before.entry, Entry::Directory { .. }) { before.restore(machine) } else { Ok(()) }
 }
@@ -70,5 +71,5 @@ fn filled_by_us(machine: &Machine, path: &str) -> Result<bool, OpError> {
         return Ok(false);
     }
     let is_it = |op: &Op| matches!(op, Op::StateDir(dir) if dir.path == path);
-    Ok(ledger::stands(ledger.records()?.iter(), is_it))
+    Ok(ledger::any_not_rolled_back(ledger.records()?.iter(), is_it))
 }

@@ -1,4 +1,5 @@
-//! No swap, now and at boot: devices off, lines of /etc/fstab behind our mark, `.swap` units and zram masked.
+//! No swap, now and at boot: swap devices are turned off, lines of /etc/fstab commented out, `.swap` units and zram
+//! masked.
 
 use kubexm_plan::op::{SwapOff, Swaps};
 
@@ -11,9 +12,9 @@ use crate::{Converge, Machine, OpError, Wave, paths};
 const FSTAB: &str = "/etc/fstab";
 const UNIT_FOLDERS: [&str; 4] =
     ["/etc/systemd/system", "/usr/lib/systemd/system", "/lib/systemd/system", "/run/systemd/generator.late"];
-/// Services that make swap on zram, of Debian and of Ubuntu.
+/// Services that enable swap on zram, in Debian and Ubuntu.
 const ZRAM_UNITS: [&str; 2] = ["zramswap.service", "zram-config.service"];
-/// An empty file here switches the generator off (zram-generator.conf(5)).
+/// An empty file here disables the generator (zram-generator.conf(5)).
 const ZRAM_CONFIG: &str = "/etc/systemd/zram-generator.conf";
 const ZRAM_CONFIGS: [&str; 2] = ["/usr/lib/systemd/zram-generator.conf", ZRAM_CONFIG];
 
@@ -51,11 +52,11 @@ impl Converge for SwapOff {
         for mask in &found.masks {
             place::put_link(machine, &mask.path, "/dev/null")?;
         }
-        // Before swapoff: a .swap unit that systemd still knows from fstab may be started again.
+        // Before swapoff: systemd may start a .swap unit again that it still knows from fstab.
         if self.wrote_units(&found) {
             machine.run(&Program::new("systemctl").arg("daemon-reload"))?;
         }
-        // Memory must hold what was swapped out; that can take long.
+        // Swapped-out pages must fit into memory; that can take long.
         found
             .devices
             .iter()
@@ -68,7 +69,7 @@ impl Converge for SwapOff {
         }
         managed_edit::restore(machine, &before.fstab, before.lines.is_empty(), self)?;
         for mask in &before.masks {
-            // Somebody may have put a unit of his own in its place.
+            // Somebody may have replaced it by another unit.
             if is_mask(&Entry::look(machine, &mask.path)?) {
                 mask.restore(machine)?;
             }
@@ -100,7 +101,7 @@ impl WroteUnits for SwapOff {
     }
 }
 
-/// Devices of /proc/swaps; a host that hides the file has none of its own.
+/// Devices in /proc/swaps; a host without that file has none.
 pub(crate) fn devices(machine: &Machine) -> Result<Vec<String>, OpError> {
     let text = fsio::read_text(&machine.path("/proc/swaps"))?.unwrap_or_default();
     Ok(text.lines().skip(1).filter_map(|line| line.split_whitespace().next()).map(str::to_owned).collect())
@@ -110,12 +111,12 @@ fn is_swap(line: &str) -> bool {
     !line.trim_start().starts_with('#') && line.split_whitespace().nth(2) == Some("swap")
 }
 
-/// Lines of fstab that bring swap back.
+/// Lines of fstab that enable swap.
 pub(crate) fn fstab_lines(text: &str) -> Vec<String> {
     text.lines().filter(|line| is_swap(line)).map(str::to_owned).collect()
 }
 
-/// The line that we commented out, if this is one: a note of somebody's behind the same words is none.
+/// The line that kubexm has commented out, if this is one; a user's comment with the same words is not.
 fn of_ours(line: &str) -> Option<&str> {
     line.strip_prefix(paths::MARK).filter(|line| is_swap(line))
 }
@@ -129,7 +130,7 @@ impl Edit for SwapOff {
         text.split_inclusive('\n').map(|line| of_ours(line).unwrap_or(line)).collect()
     }
 
-    /// What an earlier run commented out stays so, and what `then` had so is made so again.
+    /// Lines that an earlier run has commented out stay so, and those that `then` had so are commented out again.
     fn toward(&self, now: &str, then: &str) -> String {
         let had: Vec<&str> = then.lines().filter_map(of_ours).map(str::trim_end).collect();
         let line = |line: &str| match of_ours(line) {
@@ -147,7 +148,7 @@ fn commented(text: &str) -> String {
         .collect()
 }
 
-/// Places of masks for units that would bring swap and are not masked. Units that the fstab generator makes go with
+/// Paths of masks for units that would enable swap and are not masked. Units of the fstab generator are removed with
 /// their lines.
 fn unmasked(machine: &Machine) -> Result<Vec<Place>, OpError> {
     let mut names = std::collections::BTreeSet::new();

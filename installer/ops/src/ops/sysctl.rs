@@ -1,8 +1,8 @@
 //! Kernel parameters, now and at boot.
 //!
-//! The value of a boot is what `systemd-sysctl` would set: files of the four folders by name, the same name in an
-//! earlier folder hides the later, the last line wins (sysctl.d(5)). `/etc/sysctl.conf` counts when a link in those
-//! folders leads to it, as on Debian and EL.
+//! The value at boot is what `systemd-sysctl` would set: files of the four folders sorted by name; a file hides those
+//! with the same name in later folders; the last line wins (sysctl.d(5)). `/etc/sysctl.conf` counts if a link in these
+//! folders points to it, as on Debian and EL.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -57,7 +57,7 @@ impl Converge for Sysctl {
         }
         before.file.restore(machine)?;
         for (key, value) in &before.live {
-            // A parameter without a value then had no module then; it goes with the module.
+            // A parameter without a value had no module then; it is removed with the module.
             if let Some(value) = value
                 && live_path(machine, key).exists()
             {
@@ -73,7 +73,7 @@ trait Overriding {
 }
 
 impl Overriding for Sysctl {
-    /// Names every line that a boot would read after our file and that says something else.
+    /// Refuses lines that a boot reads after kubexm's file and that set another value; the error names each.
     fn refuse_overriding(&self, machine: &Machine) -> Result<(), OpError> {
         let own = Path::new(&self.path).file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
         let lines: Vec<String> = boot_values(machine)?
@@ -120,7 +120,7 @@ fn normal(value: &str) -> String {
     value.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-/// What a boot would set, for facts.
+/// The values at boot, for facts.
 pub(crate) fn at_boot(machine: &Machine) -> Result<BTreeMap<String, BootSysctl>, OpError> {
     let all = boot_values(machine)?.into_iter();
     Ok(all.map(|(key, BootValue { value, line })| (key, BootSysctl { value, line })).collect())
@@ -147,7 +147,7 @@ fn boot_values(machine: &Machine) -> Result<BTreeMap<String, BootValue>, OpError
                 continue;
             }
             let Some((key, value)) = line.split_once('=') else { continue };
-            // A pattern never beats a line that names the key (sysctl.d(5)), as ours does.
+            // A pattern never overrides a line that names the key (sysctl.d(5)), as kubexm's does.
             let key = key.trim().trim_start_matches('-').trim();
             if key.contains(['*', '?', '[']) {
                 continue;
@@ -164,7 +164,7 @@ fn dotted(key: &str) -> String {
     if slashed && !key.contains('.') { key.replace('/', ".") } else { key.to_owned() }
 }
 
-/// A link with an absolute target leads to the machine's file, not to ours.
+/// An absolute link target is relative to the machine's root.
 fn resolved(machine: &Machine, path: &str) -> PathBuf {
     let real = machine.path(path);
     match std::fs::read_link(&real) {

@@ -8,21 +8,15 @@ use std::path::Path;
 use kubexm_plan::op::{Started, Unit, UnitState};
 use kubexm_spec::Digest;
 
-use crate::fsio::{self, Access};
-use crate::place::{Entry, Look};
+use crate::started::{boot_id, digests, holds, read_record, remove_record, write_record};
 use crate::systemd;
-use crate::{Converge, Machine, OpError, Wave, paths};
-
-/// Whether the process that runs now was started with these files: by us, or by a later boot.
-fn holds(started: &Started, invocation: &str, boot: &str, now: &BTreeMap<String, Digest>) -> bool {
-    started.loaded == *now && (started.invocation == invocation || started.boot != boot)
-}
+use crate::{Converge, Machine, OpError, Wave};
 
 impl Converge for Unit {
     fn observe(&self, machine: &Machine) -> Result<UnitState, OpError> {
         let shown = systemd::show(machine, &self.name)?;
         let record = read_record(machine, &self.name)?;
-        let now = digests(machine, self)?;
+        let now = digests(machine, self.files())?;
         let boot = boot_id(machine)?;
         let current = self.files().next().is_none()
             || record.as_ref().is_some_and(|started| holds(started, &shown.invocation, &boot, &now));
@@ -72,9 +66,9 @@ impl Converge for Unit {
         match self.running {
             Some(true) if !(found.active && found.current) => {
                 // Before the start: a file that changes between the two makes the record stale, not wrong.
-                let loaded = digests(machine, self)?;
+                let loaded = digests(machine, self.files())?;
                 take_over(self, machine, &found, &loaded)?;
-                write_record(machine, &self.name, loaded)
+                write_record(machine, &self.name, systemd::show(machine, &self.name)?.invocation, loaded)
             }
             Some(false) if found.active => systemd::stop(machine, &self.name),
             _ => Ok(()),
@@ -108,7 +102,7 @@ impl Converge for Unit {
                 if !before.active {
                     return Ok(());
                 }
-                let loaded = digests(machine, self)?;
+                let loaded = digests(machine, self.files())?;
                 // Without a record it runs as before, unless a kill came between our start and its record.
                 let reloaded = now.record.as_ref().map_or(
                     before.invocation.is_empty()
@@ -120,7 +114,7 @@ impl Converge for Unit {
                     take_over(self, machine, &now, &loaded)?;
                 }
                 if before.record.is_some() {
-                    write_record(machine, &self.name, loaded)
+                    write_record(machine, &self.name, systemd::show(machine, &self.name)?.invocation, loaded)
                 } else {
                     remove_record(machine, &self.name)
                 }
@@ -145,58 +139,4 @@ fn take_over(unit: &Unit, machine: &Machine, found: &UnitState, now: &BTreeMap<S
         return systemd::reload(machine, &unit.name);
     }
     systemd::start_anew(machine, &unit.name)
-}
-
-fn record_path(machine: &Machine, unit: &str) -> std::path::PathBuf {
-    machine.path(format!("{}/{unit}.json", paths::UNITS))
-}
-
-fn remove_record(machine: &Machine, unit: &str) -> Result<(), OpError> {
-    fsio::remove(&record_path(machine, unit))?;
-    // The folder goes with the last record; that it still holds others is no error.
-    let _ = std::fs::remove_dir(machine.path(paths::UNITS));
-    Ok(())
-}
-
-/// The id the kernel took at this boot; empty on a machine that is only a directory.
-fn boot_id(machine: &Machine) -> Result<String, OpError> {
-    let id = fsio::read_text(&machine.path("/proc/sys/kernel/random/boot_id"))?;
-    Ok(id.unwrap_or_default().trim().to_owned())
-}
-
-fn read_record(machine: &Machine, unit: &str) -> Result<Option<Started>, OpError> {
-    Ok(fsio::read(&record_path(machine, unit))?.and_then(|bytes| serde_json::from_slice(&bytes).ok()))
-}
-
-fn write_record(machine: &Machine, unit: &str, loaded: BTreeMap<String, Digest>) -> Result<(), OpError> {
-    let record = Started { invocation: systemd::show(machine, unit)?.invocation, boot: boot_id(machine)?, loaded };
-    let text = serde_json::to_vec(&record)
-        .map_err(|error| OpError::other(format!("the record of {unit} cannot be written as JSON: {error}")))?;
-    machine.write_file(&format!("{}/{unit}.json", paths::UNITS), &text, Access::mode(0o600))
-}
-
-/// Digests of the files that are there; a folder counts with every file in it.
-fn digests(machine: &Machine, unit: &Unit) -> Result<BTreeMap<String, Digest>, OpError> {
-    let mut digests = BTreeMap::new();
-    for path in unit.files() {
-        match Entry::look(machine, path)? {
-            Entry::File { digest, .. } => {
-                digests.insert(path.clone(), digest);
-            }
-            Entry::Directory { .. } => {
-                for entry in walkdir::WalkDir::new(machine.path(path)).sort_by_file_name() {
-                    let entry = entry.map_err(|error| OpError::other(format!("cannot list {path}: {error}")))?;
-                    if entry.file_type().is_file() {
-                        let below = entry.path().strip_prefix(machine.path(path)).unwrap_or(entry.path());
-                        digests.insert(format!("{path}/{}", below.display()), fsio::digest(entry.path())?);
-                    }
-                }
-            }
-            Entry::Link { .. } if machine.path(path).is_file() => {
-                digests.insert(path.clone(), fsio::digest(&machine.path(path))?);
-            }
-            Entry::Absent | Entry::Link { .. } | Entry::Special => {}
-        }
-    }
-    Ok(digests)
 }

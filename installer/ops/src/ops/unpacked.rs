@@ -1,7 +1,7 @@
-//! Chosen members of a gzip-compressed tar archive as files.
+//! Selected members of a gzip-compressed tar archive, as files.
 //!
-//! What an archive holds is recorded once (`/var/lib/kubexm/placed/<blob>.json`: member → digest), so that looking
-//! whether everything is in place reads the placed files and not the archive.
+//! The content of an archive is recorded once (`/var/lib/kubexm/placed/<blob>.json`: member → digest), so that
+//! observing reads the installed files and not the archive.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -18,9 +18,9 @@ use crate::fsio::{self, Access};
 use crate::place::{self, Look, Place, PutBack};
 use crate::{Converge, Machine, OpError, Wave, paths};
 
-/// No program of kubexm is larger; a member that claims more is refused.
+/// The maximum size of a member in bytes; no program of kubexm is larger.
 const MEMBER_LIMIT: u64 = 1 << 30;
-/// Nor do all members of an archive together come near this.
+/// The maximum size of all members together in bytes.
 const ARCHIVE_LIMIT: u64 = 8 << 30;
 /// Permission bits of every placed file.
 const MODE: u32 = 0o755;
@@ -30,7 +30,7 @@ impl Converge for Unpacked {
         let contents = match recorded(machine, &self.blob)? {
             Some(contents) => Arc::new(contents),
             None if machine.blob(&self.blob).is_file() => listed(machine, &self.blob)?,
-            // Nothing is known yet: only what the plan itself names can be looked at.
+            // Nothing is recorded yet: only files that the plan itself names can be observed.
             None => {
                 let files = self.members.values().map(|path| Place::look(machine, path)).collect::<Result<_, _>>()?;
                 return Ok(Placed { files, settled: None });
@@ -71,7 +71,7 @@ impl Converge for Unpacked {
                 if contents.get(member) == Some(&reader.hasher.clone().finish()) {
                     Ok(())
                 } else {
-                    Err(std::io::Error::other("the archive is not what it was when it was read first"))
+                    Err(std::io::Error::other("the archive has changed since it was checked"))
                 }
             });
             result.map_err(|error| {
@@ -80,7 +80,7 @@ impl Converge for Unpacked {
             })
         });
         if let Some(error) = failed {
-            // Where the blob itself has changed since the look, that is what is said, and it is not found again.
+            // If the blob has changed since it was observed, that is reported, and the blob is removed.
             read_archive(machine, &self.blob, sunk)?;
             return Err(error);
         }
@@ -93,7 +93,7 @@ impl Converge for Unpacked {
         }
         before.files.iter().try_for_each(|place| place.restore(machine))?;
         fsio::remove(&record_path(machine, &self.blob))?;
-        // Only when it is empty by now.
+        // Only if it is empty.
         let _ = std::fs::remove_dir(machine.path(paths::PLACED));
         Ok(())
     }
@@ -145,18 +145,18 @@ fn record(machine: &Machine, blob: &Digest, contents: &Contents) -> Result<(), O
     machine.write_file(&format!("{}/{}.json", paths::PLACED, blob.hex()), &text, Access::mode(0o600))
 }
 
-/// What the archive holds, by reading it unless this process has done so before.
+/// The content of an archive, read at most once in this process.
 fn listed(machine: &Machine, blob: &Digest) -> Result<Arc<Contents>, OpError> {
     machine.archived().contents(*blob, || read_archive(machine, blob, sunk))
 }
 
-/// Takes a member for its digest alone.
+/// Reads a member only for its digest.
 fn sunk(_: &str, reader: &mut Hashed<&mut dyn Read>) -> std::io::Result<()> {
     std::io::copy(reader, &mut std::io::sink()).map(drop)
 }
 
-/// Reads the whole archive once, checks the blob's digest, and hands every regular file to `take`. Anything but
-/// folders, links (which no component of kubexm needs) and bounded regular files below the archive's top is refused.
+/// Reads the whole archive once, checks the blob's digest, and passes every regular file to `take`. Anything except
+/// folders, links (which no component needs) and regular files of limited size below the archive's top is refused.
 fn read_archive(
     machine: &Machine,
     blob: &Digest,
@@ -195,7 +195,7 @@ fn read_archive(
     std::io::copy(&mut rest, &mut std::io::sink()).map_err(OpError::path("read the blob", &path))?;
     let found = rest.hasher.finish();
     if found != *blob {
-        // It must not be found again: the next run sends it anew.
+        // It is removed, so that the next run sends it again.
         fsio::remove(&path)?;
         return Err(broken(format!("the blob's bytes have the digest {found}; resume the run to send it again")));
     }

@@ -1,4 +1,4 @@
-//! The two answers of a probe.
+//! The two possible answers of a probe.
 
 use kubexm_plan::ProbeAnswer;
 

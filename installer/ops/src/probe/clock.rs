@@ -1,5 +1,6 @@
-//! chrony follows a time server: what each of them is worth to it is in `chronyc sources`. One that it has followed since it was
-//! started and that is silent now is enough: the clock is right, and a second look at a good cluster is no place to fail.
+//! chrony follows a time server, according to `chronyc sources`. A server that it has followed since its start and that
+//! does not answer now is sufficient: the clock is right, and a second run on a working cluster should not fail for
+//! this.
 
 use kubexm_plan::ProbeAnswer;
 
@@ -27,7 +28,7 @@ pub(super) fn look(machine: &Machine, servers: &[String]) -> Result<ProbeAnswer,
     Ok(no(format!("the clock follows no time server of spec.system.ntpServers ({wanted}): {reported}")))
 }
 
-/// Of the line of `chronyc -c tracking`: the first field names the reference, the last is the leap status (chronyc(1)).
+/// From the line of `chronyc -c tracking`: the first field is the reference, the last the leap status (chronyc(1)).
 fn was_set(tracking: &str) -> bool {
     let fields: Vec<&str> = tracking.trim().split(',').collect();
     fields.len() > 2 && fields.first() != Some(&"00000000") && fields.last() != Some(&"Not synchronised")
@@ -54,7 +55,7 @@ impl<'a> Source<'a> {
         let Self { state, address, reach } = self;
         match (*state, *reach) {
             ("*", _) => format!("{address} is followed"),
-            // A name that nobody resolves is there as `ID#0000000001`.
+            // A name that cannot be resolved appears as `ID#0000000001`.
             _ if address.starts_with("ID#") => "the name of one cannot be resolved".to_owned(),
             (_, "0") => format!("{address} has not answered (does a firewall drop udp/123?)"),
             ("x", _) => format!("{address} reports another time than most"),
@@ -87,7 +88,7 @@ mod tests {
     }
 
     #[test]
-    fn a_clock_that_no_server_has_set_yet_is_reported_from_one_that_was() {
+    fn an_unset_clock_is_distinguished_from_one_that_a_server_has_set() {
         let line = |reference: &str, leap: &str| {
             format!("{reference},10.0.0.9,11,1795347845.9,0.0,0.0,0.0,-12.4,0.0,0.02,0.0001,0.00004,64.2,{leap}\n")
         };

@@ -1,4 +1,4 @@
-//! containerd answers, and has taken over what we wrote: it ignores keys it does not know without a word.
+//! containerd answers, and has loaded kubexm's configuration: it silently ignores unknown keys.
 
 use kubexm_plan::ProbeAnswer;
 
@@ -14,7 +14,7 @@ pub(super) fn look(machine: &Machine, config_dump: &[String]) -> Result<ProbeAns
         let ended = |_| Err(OpError::other("`containerd config dump` was not waited for"));
         (machine.try_run(&asked), dump.map(|dump| dump.join().unwrap_or_else(ended)))
     });
-    // The CRI plugin is one of many; a fault in its part of the configuration only leaves it out.
+    // The CRI plugin is one of many; an error in its configuration only disables it.
     let plugins = plugins?;
     if plugins.code != 0 {
         return Ok(no(format!("containerd does not answer: {}", plugins.tail())));

@@ -1,4 +1,4 @@
-//! One HTTPS request with a CA of our own: a node has no curl that could be relied on.
+//! HTTPS requests with a private CA, since a node may not have curl.
 
 use std::io::{BufRead, Read, Write};
 use std::net::{TcpStream, ToSocketAddrs};
@@ -13,9 +13,9 @@ use crate::OpError;
 use crate::system::{Head, HttpsRequest};
 
 const LIMIT: Duration = Duration::from_secs(10);
-/// More than any status line.
+/// Longer than any response header.
 const HEAD_LIMIT: u64 = 4096;
-/// More than any list of etcd members, and than the pods of the namespaces that are looked at.
+/// Larger than any list of etcd members, or of pods in the checked namespaces.
 const ANSWER_LIMIT: u64 = 64 << 20;
 
 /// The status of a GET.
@@ -40,8 +40,7 @@ pub(crate) fn get(url: &str, ca: &[u8]) -> Result<u16, OpError> {
     status(&head).ok_or_else(|| bad(&not_http(&head)))
 }
 
-/// Status and body of what a server answers who comes with a client certificate. HTTP/1.0, so that the answer comes in one
-/// piece.
+/// Status and body of an answer to a request with a client certificate. HTTP/1.0, so that the answer is not chunked.
 pub(crate) fn request(request: &HttpsRequest<'_>) -> Result<(u16, Vec<u8>), OpError> {
     let url = request.url;
     let bad = |what: &dyn std::fmt::Display| OpError::other(format!("{url}: {what}"));
@@ -60,29 +59,32 @@ pub(crate) fn request(request: &HttpsRequest<'_>) -> Result<(u16, Vec<u8>), OpEr
     stream.write_all(text.as_bytes()).map_err(|e| bad(&e))?;
     let mut answer = Vec::new();
     match stream.take(ANSWER_LIMIT).read_to_end(&mut answer) {
-        // A server may hang up without TLS's goodbye: whether that is the end is for the announced length to say.
+        // A server may close the connection without TLS's close_notify: the announced length shows whether the answer
+        // is complete.
         Err(error) if error.kind() != std::io::ErrorKind::UnexpectedEof => return Err(bad(&error)),
         _ => {}
     }
     let status = status(&answer).ok_or_else(|| bad(&not_http(&answer)))?;
-    let body =
-        answer.windows(4).position(|end| end == b"\r\n\r\n").ok_or_else(|| bad(&"the answer ends in its head"))?;
+    let body = answer
+        .windows(4)
+        .position(|end| end == b"\r\n\r\n")
+        .ok_or_else(|| bad(&"the response ends within its headers"))?;
     let body = answer.split_off(body + 4);
     let announced: Option<usize> = header(&answer, "content-length").and_then(|length| length.parse().ok());
     match announced {
         Some(whole) if body.len() < whole => {
-            Err(bad(&format!("the answer ends after {} of {whole} bytes", body.len())))
+            Err(bad(&format!("the response ends after {} of {whole} bytes", body.len())))
         }
         _ => Ok((status, body)),
     }
 }
 
-/// Manifests that a registry may answer with; without the right one distribution says that there is none.
+/// Accepted media types of manifests; without the right one distribution answers "not found".
 const MANIFESTS: &str = "application/vnd.oci.image.index.v1+json, application/vnd.oci.image.manifest.v1+json, \
                          application/vnd.docker.distribution.manifest.list.v2+json, \
                          application/vnd.docker.distribution.manifest.v2+json";
 
-/// Status and digest of each path, asked with HEAD one after the other on one connection.
+/// Status and digest of each path, requested with HEAD on one connection.
 pub(crate) fn heads(url: &str, ca: &[u8], paths: &[String]) -> Result<Vec<Head>, OpError> {
     let at = Address::parse(url)?;
     let mut stream = std::io::BufReader::new(connect(url, &at, ca, None)?);
@@ -102,7 +104,7 @@ fn head(stream: &mut std::io::BufReader<Stream>, at: &Address<'_>, path: &str) -
     while !answer.ends_with(b"\r\n\r\n") {
         let left = HEAD_LIMIT.saturating_sub(u64::try_from(answer.len()).unwrap_or(HEAD_LIMIT));
         if stream.by_ref().take(left).read_until(b'\n', &mut answer)? == 0 {
-            return Err(std::io::Error::other("the answer ends in its head, or its head is too long"));
+            return Err(std::io::Error::other("the response ends within its headers, or they are too long"));
         }
     }
     let status = status(&answer).ok_or_else(|| std::io::Error::other(not_http(&answer)))?;

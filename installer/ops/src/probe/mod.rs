@@ -1,11 +1,14 @@
-//! Probes: each checks once and returns what it saw. The engine polls until it holds or time runs out.
+//! Probes: each checks a condition once and reports what it found. The engine polls until the condition is true or time
+//! runs out.
 
 mod answer;
 mod clock;
 mod cri;
+pub(crate) mod dns;
 pub(crate) mod https;
 pub(crate) mod netns;
 mod nodes;
+pub mod pod_address;
 mod pod_network;
 mod pods;
 mod registry;
@@ -17,8 +20,8 @@ use answer::no;
 
 use crate::{Machine, OpError};
 
-/// Looks once. What cannot be looked at yet (a server that does not answer, a program that is not there) does not
-/// hold, and the reason is what was seen: it is no error, since the next look may find it.
+/// Checks once. If something is not available yet (a server that does not answer, a missing program), the condition is
+/// false and the reason is reported: that is not an error, since the next check may succeed.
 pub fn look(probe: &Probe, machine: &Machine) -> Result<ProbeAnswer, OpError> {
     let answer = match probe {
         Probe::CriReady { runtime: RuntimeKind::Containerd, config_dump } => cri::look(machine, config_dump),

@@ -1,4 +1,4 @@
-//! A DNS question and a connection from inside the network namespace of a pod.
+//! A DNS query and a connection from inside the network namespace of a pod.
 
 use std::fs::File;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpStream, UdpSocket};
@@ -7,13 +7,14 @@ use std::time::Duration;
 
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 
+use super::dns::{answers, question};
 use crate::OpError;
 
 const LIMIT: Duration = Duration::from_secs(5);
 /// DNS record types A and AAAA (RFC 1035 3.2.2, RFC 3596 2.1).
 const TYPES: [u16; 2] = [1, 28];
 
-/// On a thread of its own: only that thread changes its namespace, and it ends with it.
+/// Runs on a separate thread, which alone changes its namespace and then ends.
 pub(crate) fn check(pid: u32, name: &str, dns: &str, service: &str) -> Result<String, OpError> {
     let path = format!("/proc/{pid}/ns/net");
     let namespace = File::open(&path).map_err(OpError::path("open", &path))?;
@@ -26,7 +27,7 @@ pub(crate) fn check(pid: u32, name: &str, dns: &str, service: &str) -> Result<St
     inside.join().unwrap_or_else(|_| Err(OpError::other("the check inside the pod's network ended unexpectedly")))
 }
 
-/// The same from the network that this program is in.
+/// The same from this process's own network.
 pub(crate) fn check_here(name: &str, dns: &str, service: &str) -> Result<String, OpError> {
     Asked::parse(name, dns, service)?.from("the host", "from the host")
 }
@@ -46,7 +47,7 @@ impl Asked {
         })
     }
 
-    /// From the network that the calling thread is in; both texts are for people.
+    /// From the network of the calling thread; both texts are for messages.
     fn from(&self, who: &str, whence: &str) -> Result<String, OpError> {
         let Self { name, dns, service } = self;
         let count = resolve(who, name, SocketAddr::new(*dns, 53))?;
@@ -79,57 +80,4 @@ fn resolve(who: &str, name: &str, server: SocketAddr) -> Result<u16, OpError> {
         }
     }
     Err(failed(&last))
-}
-
-/// A query with one question and recursion desired (RFC 1035 4.1).
-fn question(name: &str, id: u16, kind: u16) -> Option<Vec<u8>> {
-    let mut message = Vec::with_capacity(18 + name.len());
-    for word in [id, 0x0100, 1, 0, 0, 0] {
-        message.extend(word.to_be_bytes());
-    }
-    for label in name.trim_end_matches('.').split('.') {
-        let length = u8::try_from(label.len()).ok().filter(|length| (1..=63).contains(length))?;
-        message.push(length);
-        message.extend(label.as_bytes());
-    }
-    message.push(0);
-    message.extend(kind.to_be_bytes());
-    message.extend(1u16.to_be_bytes());
-    Some(message)
-}
-
-/// How many records answer our question.
-fn answers(message: &[u8], id: u16) -> Result<u16, String> {
-    let word = |at: usize| message.get(at..at + 2).map(|two| u16::from_be_bytes([two[0], two[1]]));
-    let (Some(found), Some(flags), Some(count)) = (word(0), word(2), word(6)) else {
-        return Err("the answer is too short".to_owned());
-    };
-    if found != id || flags & 0x8000 == 0 {
-        return Err("the reply does not match the query".to_owned());
-    }
-    match flags & 0xf {
-        0 => Ok(count),
-        code => Err(format!("the server answers with code {code}")),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_question_is_what_rfc_1035_says() {
-        let message = question("a.bc.", 7, 1).expect("a name");
-        assert_eq!(message, [0, 7, 1, 0, 0, 1, 0, 0, 0, 0, 0, 0, 1, b'a', 2, b'b', b'c', 0, 0, 1, 0, 1]);
-        assert_eq!(question("a..b", 7, 1), None);
-    }
-
-    #[test]
-    fn an_answer_to_another_question_or_an_error_code_is_not_an_address() {
-        let good = [0, 7, 0x81, 0x80, 0, 1, 0, 2];
-        assert_eq!(answers(&good, 7), Ok(2));
-        assert!(answers(&good, 8).is_err());
-        assert!(answers(&[0, 7, 0x81, 0x83, 0, 1, 0, 0], 7).is_err_and(|text| text.contains('3')));
-        assert!(answers(&[0, 7], 7).is_err());
-    }
 }

@@ -1,4 +1,4 @@
-//! A node is Ready, or would be with a pod network.
+//! A node is Ready, or would be if it had a pod network.
 
 use kubexm_plan::ProbeAnswer;
 use serde_json::Value;
@@ -13,8 +13,8 @@ pub(super) fn look(machine: &Machine, name: &str) -> Result<ProbeAnswer, OpError
     })
 }
 
-/// How kubelet's message begins where the pod network is all that is missing; of several causes it makes a list in brackets
-/// (kubelet, `nodestatus.ReadyCondition`).
+/// The start of kubelet's message if only the pod network is missing; several causes are listed in brackets (kubelet,
+/// `nodestatus.ReadyCondition`).
 const NETWORK_ALONE: &str = "container runtime network not ready";
 
 pub(super) fn awaits_network(machine: &Machine, name: &str) -> Result<ProbeAnswer, OpError> {
@@ -41,7 +41,7 @@ fn get(machine: &Machine, name: &str) -> Result<Value, OpError> {
     }
 }
 
-/// Whether a node is Ready, and why not.
+/// Whether a node is Ready, or why not.
 fn readiness(node: &Value) -> Result<(), &str> {
     let condition = ready_condition(node).ok_or("it has no Ready condition yet")?;
     if condition["status"] == "True" {
@@ -67,7 +67,7 @@ mod tests {
 
     /// Messages as kubelet 1.34 writes them.
     #[test]
-    fn only_a_missing_network_and_nothing_besides_counts_as_awaiting_one() {
+    fn only_a_node_that_lacks_nothing_but_a_network_counts_as_waiting_for_one() {
         let network = "container runtime network not ready: NetworkReady=false reason:NetworkPluginNotReady message:Network \
                        plugin returns error: cni plugin not initialized";
         let besides = format!("[{network}, CSINode is not yet initialized]");

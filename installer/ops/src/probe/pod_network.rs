@@ -1,5 +1,5 @@
-//! DNS and a service, seen from inside the network of a pod that runs our pause image. The pod is deleted again
-//! whatever happened.
+//! DNS and a Service, checked from inside the network of a pod that runs the pause image. The pod is always deleted
+//! afterwards.
 
 use std::fs;
 use std::time::{Duration, Instant};
@@ -27,10 +27,10 @@ pub(super) struct Check<'a> {
 
 pub(super) fn look(machine: &Machine, check: &Check<'_>) -> Result<ProbeAnswer, OpError> {
     let text = pod(check).to_string();
-    // Of a check that was killed: its spec is the same, so the apply takes it over.
+    // A pod of an interrupted check has the same spec, so the apply reuses it.
     machine.run(&kubectl(["apply", "--server-side", "--field-manager=kubexm", "--filename", "-"]).stdin(text))?;
     let seen = inside(machine, check);
-    // Waited for: who looks at the cluster next sees nothing of the check.
+    // Waits for the deletion, so that later observations do not see the pod.
     let delete = ["delete", "pod", NAME, "--namespace", NAMESPACE, "--ignore-not-found", "--now", "--timeout=60s"];
     let deleted = machine.run(&kubectl(delete));
     let seen = seen?;
@@ -73,7 +73,7 @@ fn inside(machine: &Machine, check: &Check<'_>) -> Result<ProbeAnswer, OpError> 
     }
 }
 
-/// A process of the pod: its control group carries the pod's uid, with `_` under the systemd driver.
+/// A process of the pod: its control group contains the pod's uid, with `_` instead of `-` for the systemd driver.
 fn process_of(uid: &str) -> Result<u32, OpError> {
     let with_underscores = uid.replace('-', "_");
     for entry in fs::read_dir("/proc").map_err(OpError::path("list", "/proc"))?.flatten() {

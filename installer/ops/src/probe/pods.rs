@@ -1,4 +1,4 @@
-//! Every pod of some namespaces runs and is ready, and no image comes from outside the bundle.
+//! Every pod in some namespaces is running and ready, and no image is from outside the bundle.
 
 use kubexm_plan::ProbeAnswer;
 use serde_json::Value;
@@ -27,13 +27,13 @@ pub(super) fn look(
     Ok(if problems.is_empty() { yes(format!("{count} pods run and are ready")) } else { no(problems.join("; ")) })
 }
 
-/// The pods of a list, or those of them that kubeadm makes and that need no pod network.
+/// The pods of a list; with `kubeadm_only`, those that kubeadm creates and that need no pod network.
 fn looked_at(list: &Value, kubeadm_only: bool) -> Vec<&Value> {
     let pods = list["items"].as_array().map(Vec::as_slice).unwrap_or_default();
     pods.iter().filter(|pod| !kubeadm_only || is_kubeadms(pod)).collect()
 }
 
-/// A static pod, which its node owns, or one of kube-proxy. Networks have pods on the nodes' network in kube-system too.
+/// A static pod, which its node owns, or kube-proxy. Networks also have pods on the host network in kube-system.
 fn is_kubeadms(pod: &Value) -> bool {
     let owners = pod.pointer("/metadata/ownerReferences").and_then(Value::as_array).into_iter().flatten();
     owners
@@ -53,7 +53,7 @@ fn problems_of(pod: &Value, images: &[String]) -> Vec<String> {
         .map(|image| format!("{name} uses the image {image}, which is not in the bundle"))
         .collect();
     let ready = ready_condition(pod).is_some_and(|condition| condition["status"] == "True");
-    // A job's pod that has done its work is never ready again.
+    // A completed pod of a job is never ready again.
     if phase != "Succeeded" && !(phase == "Running" && ready) {
         problems.push(format!("{name} is {}", waiting(pod).unwrap_or_else(|| format!("{phase} and not ready"))));
     }
@@ -75,7 +75,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn where_the_network_is_somebody_elses_only_kubeadms_own_pods_are_looked_at() {
+    fn without_a_network_of_kubexm_only_kubeadms_own_pods_are_checked() {
         let pod = |name: &str, kind: &str, owner: &str| json!({"metadata": {"name": name, "ownerReferences": [{"kind": kind, "name": owner}]}, "spec": {"hostNetwork": true}});
         let list = json!({"items": [
             pod("coredns-x", "ReplicaSet", "coredns-y"),

@@ -1,4 +1,4 @@
-//! The audit of a registry: every reference resolves to the digest that was published, and every blob is there.
+//! Audits a registry: every reference resolves to the right digest, and every blob exists.
 
 use std::collections::BTreeMap;
 
@@ -42,7 +42,7 @@ pub(super) fn look(
     })
 }
 
-/// Every path of the registry's API and the digest it must answer with.
+/// Every path of the registry's API, with the digest that it must return.
 fn questions(repositories: &BTreeMap<String, Repository>) -> Vec<(String, Digest)> {
     let mut questions = Vec::new();
     for (name, repository) in repositories {

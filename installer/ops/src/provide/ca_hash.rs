@@ -1,5 +1,5 @@
-//! `sha256:<hex>` over the public key of the cluster's CA (SubjectPublicKeyInfo, RFC 5280 4.1.2.7, in DER), by which a
-//! joining node knows the cluster it talks to.
+//! `sha256:<hex>` of the public key of the cluster's CA (SubjectPublicKeyInfo, RFC 5280 4.1.2.7, in DER), with which a
+//! joining node verifies the cluster.
 
 use kubexm_spec::Digest;
 use rustls::pki_types::CertificateDer;

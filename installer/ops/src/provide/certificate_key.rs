@@ -1,23 +1,21 @@
-//! The control plane's certificates, uploaded to the cluster encrypted under a key made here (`kubeadm init phase
-//! upload-certs`); kubeadm's Secret `kubeadm-certs` is removed by the cluster after two hours.
+//! Uploads the control plane's certificates to the cluster, encrypted with a new key (`kubeadm init phase
+//! upload-certs`); the cluster deletes kubeadm's Secret `kubeadm-certs` after two hours.
 
 use super::random::{hex, random};
 use crate::ops::act::kubeadm_join::SecretFile;
 use crate::system::Program;
-use crate::{Machine, OpError, fsio, kube};
+use crate::{Machine, OpError, fsio, kube, paths};
 
-/// For the time of the call.
+/// Exists only during the call.
 const CONFIG: &str = "/run/kubexm/kubeadm-upload-certs.yaml";
-/// kubeadm's config of our init, which names the API version that this kubeadm reads.
-const OURS: &str = "/etc/kubexm/kubeadm.yaml";
 const PREFIX: &str = "kubeadm.k8s.io/";
 
 pub(super) fn upload(machine: &Machine) -> Result<String, OpError> {
     let key = hex(&random::<32>()?);
     let version = api_version(machine)?;
     let cluster = cluster_configuration(machine)?;
-    // By file: an argument is seen by every user of the host. Without the ClusterConfiguration kubeadm would ask the
-    // internet which release is stable.
+    // In a file, since every user of the host can see arguments. Without the ClusterConfiguration kubeadm would look up
+    // the latest stable release on the internet.
     let text = format!("apiVersion: {version}\nkind: InitConfiguration\ncertificateKey: \"{key}\"\n---\n{cluster}");
     let _config = SecretFile::write(machine, CONFIG, text.as_bytes())?;
     let upload = Program::new("kubeadm")
@@ -32,9 +30,9 @@ pub(super) fn upload(machine: &Machine) -> Result<String, OpError> {
     Ok(key)
 }
 
-/// From the config of our init; from the cluster when this control plane was joined.
+/// From the config of kubexm's init, or from the cluster if this control plane has joined.
 fn cluster_configuration(machine: &Machine) -> Result<String, OpError> {
-    let ours = fsio::read_text(&machine.path(OURS))?.unwrap_or_default();
+    let ours = fsio::read_text(&machine.path(paths::KUBEADM_CONFIG))?.unwrap_or_default();
     if let Some(document) = document(&ours, "ClusterConfiguration") {
         return Ok(document.to_owned());
     }
@@ -59,7 +57,7 @@ fn api_version(machine: &Machine) -> Result<String, OpError> {
     )))
 }
 
-/// The YAML document of a kind.
+/// The YAML document with a kind.
 fn document<'a>(text: &'a str, kind: &str) -> Option<&'a str> {
     let is_kind =
         |line: &str| line.strip_prefix("kind:").is_some_and(|value| value.trim().trim_matches(['"', '\'']) == kind);

@@ -1,4 +1,4 @@
-//! Values of slots that are made on a control plane: what a join needs.
+//! Values of slots that are made on a control plane, for joins.
 
 mod ca_hash;
 mod certificate_key;
@@ -9,7 +9,7 @@ use kubexm_plan::SlotProvider;
 
 use crate::{Machine, OpError, kube};
 
-/// Makes the value. A second call makes another one; what an earlier one made runs out by itself.
+/// Makes the value. Each call makes a new one; earlier ones expire.
 pub fn value(provider: &SlotProvider, machine: &Machine) -> Result<Vec<u8>, OpError> {
     let made = match provider {
         SlotProvider::CaCertHash { .. } => ca_hash::read(machine)?,
@@ -17,13 +17,13 @@ pub fn value(provider: &SlotProvider, machine: &Machine) -> Result<Vec<u8>, OpEr
             on_a_control_plane(machine, host)?;
             token::make(machine)?
         }
-        SlotProvider::CertificateKey { host } => {
+        SlotProvider::UploadKey { host } => {
             on_a_control_plane(machine, host)?;
             certificate_key::upload(machine)?
         }
-        SlotProvider::RegistryCa
-        | SlotProvider::RegistryCert { .. }
-        | SlotProvider::RegistryKey { .. }
+        SlotProvider::Authority { .. }
+        | SlotProvider::Certificate(_)
+        | SlotProvider::CertificateKey { .. }
         | SlotProvider::AdminKubeconfig { .. }
         | SlotProvider::Secret { .. } => {
             return Err(OpError::other(format!("{provider:?} is not made on a node; this is a fault of the program")));

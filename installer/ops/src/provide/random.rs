@@ -1,10 +1,10 @@
-//! Random bytes, and how they are written.
+//! Random bytes and their encoding.
 
 use rustls::crypto::SecureRandom;
 
 use crate::OpError;
 
-/// Random bytes of the operating system.
+/// Random bytes from the operating system.
 pub(super) fn random<const N: usize>() -> Result<[u8; N], OpError> {
     let mut bytes = [0; N];
     let random: &'static dyn SecureRandom = rustls::crypto::ring::default_provider().secure_random;

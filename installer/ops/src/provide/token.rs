@@ -1,5 +1,5 @@
-//! A bootstrap token: a Secret of kube-system as Kubernetes documents it ("Authenticating with Bootstrap Tokens"), with
-//! the group that kubeadm's RBAC rules of an init speak of.
+//! A bootstrap token: a Secret in kube-system as documented by Kubernetes ("Authenticating with Bootstrap Tokens"),
+//! with the group that kubeadm's RBAC rules use.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -7,22 +7,23 @@ use super::random::random;
 use crate::kube::kubectl;
 use crate::{Machine, OpError};
 
-/// Long enough for a fleet, short enough to be no standing way in.
+/// Long enough for many joins, but not a permanent way to join.
 const LIVES_S: u64 = 2 * 60 * 60;
-/// `[a-z0-9]{6}\.[a-z0-9]{16}`: 36 characters, so that bytes from 252 on are left out and none is likelier than another.
+/// `[a-z0-9]{6}\.[a-z0-9]{16}`: 36 characters; bytes from 252 on are skipped, so that all characters are equally
+/// likely.
 const ALPHABET: &[u8; 36] = b"abcdefghijklmnopqrstuvwxyz0123456789";
 
 pub(super) fn make(machine: &Machine) -> Result<String, OpError> {
     let (id, secret) = (characters(6)?, characters(16)?);
     let expires = rfc3339(now()? + LIVES_S);
-    // Over standard input: an argument is seen by every user of the host.
+    // On standard input, since every user of the host can see arguments.
     let text = format!(
         "apiVersion: v1\nkind: Secret\nmetadata:\n  name: bootstrap-token-{id}\n  namespace: kube-system\n\
          type: bootstrap.kubernetes.io/token\nstringData:\n  token-id: \"{id}\"\n  token-secret: \"{secret}\"\n  \
          expiration: \"{expires}\"\n  usage-bootstrap-authentication: \"true\"\n  usage-bootstrap-signing: \"true\"\n  \
          auth-extra-groups: system:bootstrappers:kubeadm:default-node-token\n  description: made by KubeXM for a join\n"
     );
-    // `create` and not `apply`: the annotation of the last applied state would hold the secret once more.
+    // `create` and not `apply`, whose annotation would contain the secret a second time.
     machine.run(&kubectl(["create", "--filename", "-"]).stdin(text)).map_err(|error| match error {
         OpError::Program { program, status, stderr } => {
             OpError::Program { program, status, stderr: stderr.replace(&secret, "(secret)") }

@@ -1,4 +1,4 @@
-//! Control groups of pods: which processes are in them, and how the empty ones go.
+//! Control groups of pods: their processes, and removal of empty groups.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -8,11 +8,11 @@ use super::mounts;
 use crate::system::Program;
 use crate::{Machine, OpError, fsio};
 
-/// The slice that kubelet's systemd driver makes.
+/// The slice of kubelet's systemd driver.
 const SLICE: &str = "kubepods.slice";
 
 /// Whether a process is in a pod's group of this machine. A cluster inside a container of this machine has `kubepods`
-/// groups too, below that container's own: they are no business of kubexm.
+/// groups too, below that container's own; these are left alone.
 pub(super) fn is_of_a_pod(machine: &Machine, pid: u32) -> bool {
     let own = paths_of(machine, 1);
     paths_of(machine, pid).iter().any(|(hierarchy, path)| {
@@ -33,7 +33,7 @@ fn paths_of(machine: &Machine, pid: u32) -> BTreeMap<String, String> {
         .collect()
 }
 
-/// Removes the groups that kubelet made for pods, once nothing runs in them.
+/// Removes kubelet's groups for pods, which must have no processes.
 pub fn remove(machine: &Machine) -> Result<(), OpError> {
     let groups: Vec<String> = mounts::all(machine)?
         .into_iter()
@@ -42,13 +42,13 @@ pub fn remove(machine: &Machine) -> Result<(), OpError> {
         .filter(|path| machine.path(path).is_dir())
         .collect();
     if groups.iter().any(|group| group.ends_with(SLICE)) {
-        // systemd knows the slice and would keep it; one that it does not know is no error.
+        // systemd knows the slice and would keep it; it is not an error if it does not.
         machine.try_run(&Program::new("systemctl").args(["stop", SLICE]))?;
     }
     groups.iter().try_for_each(|group| remove_group(&machine.path(group)))
 }
 
-/// A group goes by rmdir(2), from the leaves; its files are the kernel's.
+/// Removes a group with rmdir(2), leaves first; its files belong to the kernel.
 fn remove_group(group: &Path) -> Result<(), OpError> {
     let Ok(listed) = fs::read_dir(group) else { return Ok(()) };
     for entry in listed.flatten().filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir())) {

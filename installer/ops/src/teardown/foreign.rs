@@ -1,8 +1,8 @@
-//! Mounts below state folders that stop a teardown, found before anything is stopped or unmounted.
+//! Mounts below state folders that block a teardown, found before anything is stopped or unmounted.
 //!
-//! Pods' own mounts are unmounted, and kubelet mounts them again when it starts again: a teardown that is rolled back
-//! loses none. Nobody mounts another one again, and its data would go with the folder: it is named and left alone, as is
-//! one of a pod that a process of the host uses, which could not be unmounted.
+//! Mounts of pods are unmounted, and kubelet mounts them again after a rollback of the teardown. Other mounts would not
+//! be mounted again, and their data would be deleted with the folder: they are reported and left alone, as are mounts
+//! of pods that a process of the host uses, which could not be unmounted.
 
 use std::cell::OnceCell;
 use std::fs;
@@ -12,6 +12,7 @@ use kubexm_plan::facts::ForeignMount;
 use kubexm_plan::runtime::{self, RuntimeTraits};
 use kubexm_plan::state_folders;
 
+use super::cgroups;
 use super::mounts::{self, Mount};
 use crate::{Machine, OpError};
 
@@ -23,7 +24,7 @@ fn ends(name: &str) -> bool {
     name == "kubelet" || runtime::INSTALLED.iter().any(of_runtime)
 }
 
-/// All of them, below every state folder.
+/// All such mounts, below every state folder.
 pub fn look(machine: &Machine) -> Result<Vec<ForeignMount>, OpError> {
     let (mut found, uses) = (Vec::new(), Uses::new());
     for folder in state_folders::all() {
@@ -46,7 +47,7 @@ pub fn refuse(machine: &Machine, folder: &str) -> Result<(), OpError> {
     )))
 }
 
-/// Paths that processes of the host hold open, each with who does: `bash (pid 512)`. Looked for once, where anything is
+/// Paths that processes of the host have open, each with its process: `bash (pid 512)`. Determined once, if anything is
 /// mounted.
 type Uses = OnceCell<Vec<(String, String)>>;
 
@@ -73,7 +74,7 @@ fn below(machine: &Machine, folder: &str, uses: &Uses) -> Result<Vec<ForeignMoun
 }
 
 /// Where kubelet mounts volumes (kubelet's `pods/<uid>/volumes/<plugin>/<name>`, volume-subpaths, block devices; below
-/// `plugins/` what several pods share), and the runtime roots and shared memory of containers.
+/// `plugins/` what several pods share), and the root file systems and shared memory of containers.
 fn is_of_a_pod(machine: &Machine, point: &str) -> bool {
     let inside = |folder: &str| {
         let rest = Path::new(point).strip_prefix(mounts::real(machine, folder)).ok()?;
@@ -95,22 +96,36 @@ fn is_of_a_pod(machine: &Machine, point: &str) -> bool {
     of_kubelet || runtime::INSTALLED.iter().any(of_runtime)
 }
 
-/// Those of containers see mounts of their own, and end with their pods.
+/// Whether a process is one of these programs, or was started by one: a container that is being created has the host's
+/// mounts and lies outside its pod's control group for a moment, its root file system as its working directory.
+fn ends_first(machine: &Machine, pid: u32) -> bool {
+    let mut next = Some(pid);
+    // A chain of parents that changes while it is read could lead into a circle.
+    for _ in 0..64 {
+        let Some(pid) = next.filter(|pid| *pid > 1) else { return false };
+        let text = |file: &str| fs::read_to_string(machine.path(format!("/proc/{pid}/{file}"))).unwrap_or_default();
+        // comm is limited to 15 bytes.
+        if ends(text("comm").trim()) {
+            return true;
+        }
+        next = text("status").lines().find_map(|line| line.strip_prefix("PPid:")?.trim().parse().ok());
+    }
+    false
+}
+
+/// Processes of containers have their own mounts, or are in the control group of their pod, and end with it.
 fn look_at_processes(machine: &Machine) -> Vec<(String, String)> {
     let namespace = |process: &Path| fs::read_link(process.join("ns/mnt")).ok();
     let proc = machine.path("/proc");
     let own = namespace(&proc.join("self"));
     let mut uses = Vec::new();
     for process in mounts::entries(&proc).unwrap_or_default() {
-        let pid = process.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
-        if !pid.bytes().all(|byte| byte.is_ascii_digit()) || namespace(&process) != own {
+        let name = process.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+        let Ok(pid) = name.parse::<u32>() else { continue };
+        if namespace(&process) != own || cgroups::is_of_a_pod(machine, pid) || ends_first(machine, pid) {
             continue;
         }
         let name = fs::read_to_string(process.join("comm")).unwrap_or_default().trim().to_owned();
-        // comm is cut off after 15 bytes.
-        if ends(&name) {
-            continue;
-        }
         let open = mounts::entries(&process.join("fd")).unwrap_or_default();
         let links = ["cwd", "root", "exe"].into_iter().map(|link| process.join(link)).chain(open);
         for path in links.filter_map(|link| fs::read_link(link).ok()).filter(|path| path.is_absolute()) {

@@ -1,5 +1,5 @@
-//! Mounts below a folder, and how a folder goes without ever crossing one: what is mounted there (a volume, an NFS
-//! export, a disk of its own) is the user's.
+//! Mounts below a folder, and removal of a folder without ever crossing one: what is mounted there (a volume, an NFS
+//! export, a separate disk) belongs to the user.
 //!
 //! Format of `/proc/self/mountinfo`: proc(5).
 
@@ -19,7 +19,7 @@ pub struct Mount {
     pub source: String,
 }
 
-/// Every mount, in the order they were made.
+/// Every mount, in the order in which they were mounted.
 pub fn all(machine: &Machine) -> Result<Vec<Mount>, OpError> {
     let text = fsio::read_text(&machine.path("/proc/self/mountinfo"))?.unwrap_or_default();
     Ok(text.lines().filter_map(parse).collect())
@@ -31,13 +31,13 @@ pub fn is_point(machine: &Machine, path: &str) -> Result<bool, OpError> {
     Ok(all(machine)?.iter().any(|mount| mount.point == path))
 }
 
-/// What is mounted at a folder itself; of several the last, which covers the others.
+/// The mount at a folder itself; the last of several, which covers the others.
 pub(crate) fn at(machine: &Machine, path: &str) -> Result<Option<Mount>, OpError> {
     let path = real(machine, path);
     Ok(all(machine)?.into_iter().rfind(|mount| mount.point == path))
 }
 
-/// What is mounted strictly below a folder, in the order it was mounted.
+/// Mounts strictly below a folder, in the order in which they were mounted.
 pub fn below(machine: &Machine, path: &str) -> Result<Vec<Mount>, OpError> {
     let path = real(machine, path);
     let inside = |mount: &Mount| mount.point != path && Path::new(&mount.point).starts_with(&path);
@@ -52,14 +52,14 @@ pub(crate) fn left_alone(mount: &Mount) -> OpError {
     ))
 }
 
-/// A real path as the machine names it.
+/// The machine's path for a path of this process.
 pub(crate) fn named(machine: &Machine, real: &Path) -> String {
     let below = real.strip_prefix(machine.root()).unwrap_or(real);
     format!("/{}", below.to_string_lossy().trim_start_matches('/'))
 }
 
-/// Deletes a folder with all that is in it, and never crosses a mount point: with one below, nothing is deleted. A
-/// folder that is itself a mount point, or a link to another disk, is emptied and stays.
+/// Deletes a folder with its content without crossing a mount point: if there is one below, nothing is deleted. A
+/// folder that is itself a mount point, or a link to another disk, is emptied and kept.
 pub fn remove_tree(machine: &Machine, path: &str) -> Result<(), OpError> {
     let real_path = machine.path(path);
     let Ok(found) = fs::symlink_metadata(&real_path) else { return Ok(()) };
@@ -84,8 +84,8 @@ pub fn remove_tree(machine: &Machine, path: &str) -> Result<(), OpError> {
     )))
 }
 
-/// Deletes what is in a folder, on this one device. What goes by itself meanwhile (sockets of a daemon that ends) is gone.
-/// What another user puts in a folder's place meanwhile is not gone into.
+/// Deletes the content of a folder on this device. Entries that disappear meanwhile (sockets of a daemon that ends) are
+/// ignored. If another user replaces a folder meanwhile, the new one is not entered.
 fn empty(folder: &DirFd, device: u64) -> Result<(), OpError> {
     for name in folder.names()? {
         let path = folder.path().join(&name);
@@ -114,7 +114,7 @@ fn gone(result: std::io::Result<()>) -> std::io::Result<()> {
     }
 }
 
-/// What is in a folder, sorted; one that is not there is empty.
+/// The entries of a folder, sorted; empty if it does not exist.
 pub(crate) fn entries(folder: &Path) -> Result<Vec<PathBuf>, OpError> {
     let listed = match fs::read_dir(folder) {
         Ok(listed) => listed,
@@ -128,7 +128,7 @@ pub(crate) fn entries(folder: &Path) -> Result<Vec<PathBuf>, OpError> {
     Ok(paths)
 }
 
-/// As mountinfo spells it: without links. Links of a machine that is only a directory lead out of it.
+/// The path with links resolved, as in mountinfo. Links of a machine that is only a directory lead out of it.
 pub(super) fn real(machine: &Machine, path: &str) -> String {
     let canonical = machine.is_real().then(|| fs::canonicalize(path).ok()).flatten();
     canonical.map_or_else(|| path.trim_end_matches('/').to_owned(), |path| path.to_string_lossy().into_owned())

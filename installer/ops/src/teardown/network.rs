@@ -1,7 +1,7 @@
 //! What a cluster leaves in the network of a host: links, namespaces of pods, packet filter rules, sets.
 //!
-//! Links, chains, tables and sets are known by the names that those who make them give ([`kubexm_plan::network`]), as
-//! upstream's own clean-up does. A `veth` is a pod's when it hangs on a network's bridge; Docker's stay.
+//! Links, chains, tables and sets are identified by the names that their creators use ([`kubexm_plan::network`]), as in
+//! upstream's own cleanup. A `veth` belongs to a pod if it is attached to a network's bridge; Docker's are kept.
 
 use std::fs;
 
@@ -11,15 +11,15 @@ use super::{has_program, mounts, rules, unmount};
 use crate::system::Program;
 use crate::{Machine, OpError, fsio};
 
-/// Families of packet filters: each may be there in two makes, and kube-proxy uses the one it finds in use.
+/// Packet filters: each may exist in two variants, and kube-proxy uses the one that is in use.
 const FILTERS: [&str; 6] =
     ["iptables", "ip6tables", "iptables-legacy", "ip6tables-legacy", "iptables-nft", "ip6tables-nft"];
-/// Tables that iptables-nft makes, with their chains of the kernel, for the first rule that is ever put into them.
+/// Tables that iptables-nft creates, with their built-in chains, for the first rule that is added.
 const MADE_FOR_RULES: [(&str, [&str; 5]); 2] =
     [("ip", ["raw", "mangle", "nat", "filter", "security"]), ("ip6", ["raw", "mangle", "nat", "filter", "security"])];
 const NAMESPACES: &str = "/run/netns";
 
-/// What of a cluster is still in the network, for people; empty when nothing is.
+/// Traces of a cluster in the network, as text for people; empty if there are none.
 pub fn leftovers(machine: &Machine) -> Result<Vec<String>, OpError> {
     let mut found: Vec<String> = links(machine)?.into_iter().map(|link| format!("link {link}")).collect();
     found.extend(namespaces(machine)?.into_iter().map(|path| format!("namespace {path}")));
@@ -34,7 +34,7 @@ pub fn leftovers(machine: &Machine) -> Result<Vec<String>, OpError> {
     Ok(found)
 }
 
-/// Takes it away. Pods must have been stopped: a namespace lives as long as a process in it.
+/// Removes the traces. Pods must have been stopped: a namespace exists as long as a process is in it.
 pub fn clear(machine: &Machine) -> Result<(), OpError> {
     for path in namespaces(machine)? {
         unmount::unmount_point(machine, &path)?;
@@ -54,12 +54,12 @@ pub fn clear(machine: &Machine) -> Result<(), OpError> {
     }
     for link in links {
         let deleted = machine.try_run(&Program::new("ip").args(["link", "delete", &link]))?;
-        // Its other end may have gone with a namespace just now.
+        // Its other end may just have disappeared with a namespace.
         if deleted.code != 0 && machine.path(format!("/sys/class/net/{link}")).exists() {
             return Err(OpError::other(format!("the link {link} cannot be deleted: {}", deleted.tail())));
         }
     }
-    // After the rules that name them.
+    // After the rules that use them.
     sets(machine)?.into_iter().try_for_each(|set| machine.run(&Program::new("ipset").args(["destroy", &set])).map(drop))
 }
 
@@ -91,7 +91,7 @@ fn filters(machine: &Machine) -> impl Iterator<Item = &'static str> + '_ {
 }
 
 fn clearing(machine: &Machine, filter: &str) -> Result<Option<String>, OpError> {
-    // A kernel without this make has none of its rules.
+    // A kernel without this variant has none of its rules.
     let saved = machine.try_run(&Program::new(&format!("{filter}-save")))?;
     Ok(if saved.code == 0 { rules::clearing(&saved.stdout()) } else { None })
 }
@@ -106,7 +106,7 @@ fn tables(machine: &Machine) -> Result<Vec<(&'static str, &'static str)>, OpErro
     Ok(network::any().flat_map(|network| network.tables).copied().filter(there).collect())
 }
 
-/// Tables without a rule, whose chains accept all: whether they are there or not, no packet goes another way.
+/// Tables without rules, whose chains accept everything: they do not affect packets.
 fn empty_tables(machine: &Machine) -> Result<Vec<(&'static str, &'static str)>, OpError> {
     if !has_program(machine, "nft") {
         return Ok(Vec::new());

@@ -1,5 +1,5 @@
-//! Processes of pods: what keeps kubelet's containers ([`kubexm_plan::runtime`]), what that started, and what is in a pod's
-//! control group. They outlive the runtime, by design.
+//! Processes of pods: the supervisors of kubelet's containers ([`kubexm_plan::runtime`]), their children, and processes
+//! in a pod's control group. By design they outlive the runtime.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -10,9 +10,9 @@ use kubexm_plan::runtime::{self, Keeper};
 use super::cgroups;
 use crate::{Machine, OpError, fsio};
 
-/// How long a container may take to end by itself before it is killed.
+/// How long a container may take to end before it is killed.
 const GRACE: Duration = Duration::from_secs(10);
-/// How long killed processes may take to go.
+/// How long killed processes may take to disappear.
 const GONE: Duration = Duration::from_secs(30);
 const PAUSE: Duration = Duration::from_millis(100);
 
@@ -21,9 +21,9 @@ const PAUSE: Duration = Duration::from_millis(100);
 pub struct Process {
     /// Process id.
     pub pid: u32,
-    /// Its program, for people.
+    /// Name of its program.
     pub name: String,
-    /// A container's keeper and no container.
+    /// Whether it is a container's supervisor and not a container.
     pub shim: bool,
 }
 
@@ -33,7 +33,7 @@ struct Seen {
     shim: bool,
 }
 
-/// Every process of a pod that runs now.
+/// Every running process of a pod.
 pub fn running(machine: &Machine) -> Result<Vec<Process>, OpError> {
     let all = processes(machine)?;
     let mut of_pods: BTreeSet<u32> = all.iter().filter(|(_, seen)| seen.shim).map(|(pid, _)| *pid).collect();
@@ -56,15 +56,15 @@ pub fn running(machine: &Machine) -> Result<Vec<Process>, OpError> {
         .collect())
 }
 
-/// Ends every process of a pod: asked first, killed after ten seconds; then their control groups go. kubelet must not
-/// run, or it starts them again. The runtime may run or not.
+/// Stops every process of a pod: SIGTERM first, SIGKILL after ten seconds; then their control groups are removed.
+/// kubelet must not run, or it would start them again. The runtime may run.
 pub fn stop_all(machine: &Machine) -> Result<(), OpError> {
     let containers = |processes: &[Process]| processes.iter().any(|process| !process.shim);
     let first = running(machine)?;
     for process in first.iter().filter(|process| !process.shim) {
         machine.system().signal(process.pid, false)?;
     }
-    // Processes of a directory end at once or never.
+    // Processes of a fake machine end at once or never.
     let until = Instant::now() + if machine.is_real() { GRACE } else { Duration::ZERO };
     while containers(&running(machine)?) && Instant::now() < until {
         std::thread::sleep(PAUSE);
@@ -95,13 +95,13 @@ fn processes(machine: &Machine) -> Result<BTreeMap<u32, Seen>, OpError> {
     let folder = machine.path("/proc");
     let listed = fs::read_dir(&folder).map_err(OpError::path("list", &folder))?;
     let pids = listed.flatten().filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
-    // One that ends while we look is none.
+    // A process that ends meanwhile is ignored.
     Ok(pids.filter_map(|pid| Some((pid, look(machine, pid)?))).collect())
 }
 
 fn look(machine: &Machine, pid: u32) -> Option<Seen> {
     let stat = fsio::read_text(&machine.path(format!("/proc/{pid}/stat"))).ok()??;
-    // The name is in parentheses and may hold any character, more of them too (proc(5)).
+    // The name is in parentheses and may contain any character, also parentheses (proc(5)).
     let (before, after) = stat.rsplit_once(") ")?;
     let mut fields = after.split(' ');
     let state = fields.next()?;
@@ -114,7 +114,7 @@ fn look(machine: &Machine, pid: u32) -> Option<Seen> {
     let arguments: Vec<String> =
         line.split(|b| *b == 0).map(|word| String::from_utf8_lossy(word).into_owned()).collect();
     let program = arguments.first().and_then(|path| path.rsplit('/').next()).unwrap_or_default();
-    // Keepers of others' containers, whose arguments say something else, stay.
+    // Supervisors of other containers, which have other arguments, are kept.
     let keeps = |keeper: Keeper| {
         let of_kubelet = |(key, value)| arguments.windows(2).any(|pair| pair[0] == key && pair[1] == value);
         program.starts_with(keeper.program) && keeper.of_kubelet.is_some_and(of_kubelet)

@@ -1,16 +1,17 @@
-//! Packet filter rules of kube-proxy, kubelet, networks and CNI plugins: what `iptables-restore --noflush` must be given
-//! to take them away in one turn, and nothing else.
+//! Packet filter rules of kube-proxy, kubelet, networks and CNI plugins: the input of `iptables-restore --noflush` that
+//! removes exactly these in one transaction.
 
 use kubexm_plan::network;
 
-/// Whether a chain or set is a cluster's.
+/// Whether a chain or set belongs to a cluster.
 pub(super) fn is_ours(name: &str) -> bool {
     network::any().flat_map(|network| network.chains).any(|prefix| name.starts_with(prefix))
 }
 
-/// From what `iptables-save` says, input for `iptables-restore --noflush`; none when there is nothing of a cluster.
+/// The input of `iptables-restore --noflush`, from the output of `iptables-save`; none if there is nothing of a
+/// cluster.
 ///
-/// Naming a chain empties it; a rule elsewhere that leads to one is deleted as it was written; then the chains go.
+/// Naming a chain empties it; rules elsewhere that jump to one are deleted; then the chains are removed.
 pub fn clearing(saved: &str) -> Option<String> {
     let mut input = String::new();
     for table in saved.split("\n*").map(|table| table.trim_start_matches('*')) {
@@ -36,14 +37,14 @@ pub fn clearing(saved: &str) -> Option<String> {
     (!input.is_empty()).then_some(input)
 }
 
-/// Whether a table of `nft list ruleset` is there and holds nothing but chains of the kernel that accept all.
+/// Whether a table in `nft list ruleset` exists and contains only built-in chains that accept everything.
 pub(super) fn is_empty_table(ruleset: &str, family: &str, table: &str) -> bool {
     let head = format!("table {family} {table} {{");
     let mut lines = ruleset.lines().skip_while(|line| *line != head).skip(1).peekable();
     if lines.peek().is_none() {
         return false;
     }
-    // A set, a rule, a chain that drops: anything else is somebody's.
+    // A set, a rule, or a chain that drops packets belongs to somebody else.
     let nothing = |line: &str| {
         let of_the_kernel = line.starts_with("type ") && line.ends_with("; policy accept;");
         line.is_empty() || line == "}" || (line.starts_with("chain ") && line.ends_with(" {")) || of_the_kernel
@@ -51,7 +52,7 @@ pub(super) fn is_empty_table(ruleset: &str, family: &str, table: &str) -> bool {
     lines.take_while(|line| *line != "}").all(|line| nothing(line.trim()))
 }
 
-/// A rule in a chain of others that jumps into one of kubexm.
+/// A rule in another chain that jumps to a chain of a cluster.
 fn leads(rule: &str) -> bool {
     let chain = rule.split(' ').next().unwrap_or_default();
     let words: Vec<&str> = rule.split(' ').collect();
@@ -72,7 +73,7 @@ mod tests {
         table ip6 nat {\n\tset mine {\n\t\ttype ipv6_addr\n\t}\n}\n";
 
     #[test]
-    fn a_table_with_a_rule_a_set_or_a_chain_that_drops_is_somebodys() {
+    fn a_table_with_a_rule_a_set_or_a_dropping_chain_is_not_removed() {
         for (family, table) in [("ip", "nat"), ("ip", "mangle")] {
             assert!(is_empty_table(RULESET, family, table), "{family} {table}");
         }

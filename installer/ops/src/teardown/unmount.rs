@@ -1,12 +1,13 @@
-//! Unmounting: the newest first, never forced, and nothing that is not a pod's own.
+//! Unmounting: the newest mount first, never forced, and only mounts of pods.
 
 use super::foreign;
 use super::mounts::{Mount, all, below};
 use crate::system::Program;
 use crate::{Machine, OpError};
 
-/// Unmounts everything strictly below a folder, the newest first; never forced and never lazily, so what is in use
-/// stops it. All mounts are examined first: one that is no pod's own, or that a process of the host uses, is named, and
+/// Unmounts everything strictly below a folder, the newest first; never forced and never lazily, so a mount that is in
+/// use stops it. All mounts are examined first: if one is not a pod's, or is used by a process of the host, the error
+/// names it and none is unmounted.
 /// then none is unmounted.
 pub fn unmount_below(machine: &Machine, path: &str) -> Result<(), OpError> {
     foreign::refuse(machine, path)?;
@@ -23,7 +24,7 @@ pub fn unmount_below(machine: &Machine, path: &str) -> Result<(), OpError> {
     }
 }
 
-/// Unmounts one mount point; none there is fine.
+/// Unmounts one mount point, if it is one.
 pub fn unmount_point(machine: &Machine, path: &str) -> Result<(), OpError> {
     match all(machine)?.into_iter().rfind(|mount| mount.point == path) {
         Some(mount) => unmount(machine, &mount),

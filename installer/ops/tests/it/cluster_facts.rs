@@ -57,7 +57,7 @@ fn a_control_plane_sees_nodes_etcd_components_certificates_and_what_was_applied(
         "metadata": {"name": applied::CONFIG_MAP, "namespace": applied::NAMESPACE},
     });
     let text = host.text(&map.to_string());
-    let object = Op::from(KubeObject { name: applied::CONFIG_MAP.to_owned(), text });
+    let object = Op::from(KubeObject::new(applied::CONFIG_MAP, text));
     dispatch::converge(&object, &host.machine).expect("applied");
     let before = host.tree();
 
@@ -79,7 +79,7 @@ fn a_control_plane_sees_nodes_etcd_components_certificates_and_what_was_applied(
 }
 
 #[test]
-fn what_does_not_answer_is_a_gap_and_the_rest_is_seen() {
+fn components_that_do_not_answer_are_gaps_and_the_rest_is_reported() {
     let host = control_plane();
     host.put("/etc/kubernetes/pki/apiserver.crt", "damaged");
     host.put("/var/lib/kubexm/stamp.json", "{");

@@ -137,7 +137,7 @@ fn a_taken_port_is_named_with_its_process_and_ours_is_known_by_the_ledger() {
 }
 
 #[test]
-fn a_stamp_that_cannot_be_read_is_a_fact_and_nobodys_to_replace() {
+fn an_unreadable_stamp_is_reported_as_a_fact_and_never_replaced() {
     let host = Host::fresh();
     let stamp = Op::from(Stamp { cluster: "lab".into(), id: None, bundle: None });
     let (id, later) =
@@ -178,7 +178,7 @@ fn a_stamp_says_which_bundle_was_installed_and_one_from_before_gets_it() {
     host.put("/var/lib/kubexm/stamp.json", "{\"cluster\":\"lab\",\"run\":\"r\"}");
     assert_eq!(look(&host).stamp.and_then(|stamp| stamp.bundle), None);
     let manifest = kubexm_spec::Digest::of("manifest.json");
-    let bundle = kubexm_plan::Vouched {
+    let bundle = kubexm_plan::BundleRecord {
         manifest,
         signers: ["ab".repeat(16)].into(),
         date: Some(1_790_000_000),
@@ -221,7 +221,7 @@ fn leftovers_of_others_are_named_and_those_of_our_own_cluster_are_ours() {
 }
 
 #[test]
-fn podmans_containers_and_a_runtime_that_only_is_installed_are_in_the_way_too() {
+fn podman_containers_and_an_installed_runtime_are_leftovers_too() {
     let host = Host::fresh();
     host.put("/proc/80/comm", "conmon\n");
     host.put("/usr/lib/systemd/system/docker.service", "[Service]\n");
@@ -252,7 +252,7 @@ fn names_routes_and_resolvers_of_an_isolated_network() {
 }
 
 #[test]
-fn servers_behind_systemd_resolved_are_seen_and_its_file_counts_nowhere_else() {
+fn servers_behind_systemd_resolved_are_read_and_its_file_is_ignored_elsewhere() {
     let host = Host::fresh();
     let address = |text: &str| text.parse::<IpAddr>().expect("an address");
     host.put("/run/systemd/resolve/resolv.conf", "nameserver 10.0.0.7\nnameserver fe80::1%eth0\nsearch lan\n");

@@ -33,7 +33,7 @@ fn machine(host: &Host, text: &str, values: &[(&str, &str)]) -> Machine {
 }
 
 #[test]
-fn every_place_gets_its_value_and_what_a_value_says_is_no_place() {
+fn placeholders_are_replaced_once_and_not_inside_of_values() {
     let host = Host::fresh();
     let machine = machine(&host, TEXT, &[("a", "{{slot:b}}"), ("b", "two\nlines")]);
     let op = filled(TEXT);
@@ -47,7 +47,7 @@ fn every_place_gets_its_value_and_what_a_value_says_is_no_place() {
 }
 
 #[test]
-fn a_place_without_a_value_and_a_place_that_the_op_does_not_list_are_refused() {
+fn placeholders_without_a_value_or_not_listed_by_the_op_are_refused() {
     let host = Host::fresh();
     let without = machine(&host, TEXT, &[("a", "one")]);
     let error = dispatch::converge(&filled(TEXT), &without).expect_err("no value").to_string();

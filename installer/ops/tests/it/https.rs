@@ -96,7 +96,7 @@ fn a_body_that_is_cut_off_is_no_answer_and_a_missing_goodbye_is_none_of_it() {
     let error = post(&cut).expect_err("an error");
     assert!(error.contains("ends after 5 of 12 bytes"), "{error}");
     let error = post(&serve("HTTP/1.0 200 OK\r\nContent-Le")).expect_err("an error");
-    assert!(error.contains("ends in its head"), "{error}");
+    assert!(error.contains("ends within its headers"), "{error}");
 }
 
 #[test]
@@ -121,7 +121,7 @@ fn a_server_of_another_ca_is_not_trusted() {
 }
 
 #[test]
-fn what_does_not_speak_http_is_said_so() {
+fn a_server_that_does_not_speak_http_is_reported() {
     let server = serve("220 smtp ready\r\n");
     let text = RealSystem.https_get(&server.url, server.ca.as_bytes()).expect_err("an error").full();
     assert!(text.contains("does not speak HTTP/1.1"), "{text}");

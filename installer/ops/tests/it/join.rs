@@ -9,7 +9,7 @@ use std::sync::Arc;
 use crate::common::{Host, same};
 use kubexm_ops::fake::RootedSystem;
 use kubexm_ops::{Machine, OpError, Wave, dispatch, provide, step};
-use kubexm_plan::op::{KubeadmInit, KubeadmJoin, KubeadmReset, Kubeconfig, NodeAwaited, NodeDelete, NodeLabel, Op};
+use kubexm_plan::op::{KubeadmInit, KubeadmJoin, KubeadmReset, Kubeconfig, NodeDelete, NodeLabel, NodeLookup, Op};
 use kubexm_plan::{SlotName, SlotProvider, Step, Undo};
 use kubexm_spec::Digest;
 use serde_json::Value;
@@ -58,7 +58,7 @@ impl Fleet {
         self.hosts[number - 1].machine.with_slots(BTreeMap::from([
             (slot("token"), make(SlotProvider::JoinToken { host: host() })),
             (slot("hash"), make(SlotProvider::CaCertHash { host: host() })),
-            (slot("key"), make(SlotProvider::CertificateKey { host: host() })),
+            (slot("key"), make(SlotProvider::UploadKey { host: host() })),
         ]))
     }
 
@@ -144,7 +144,7 @@ fn holds(root: &Path, needle: &str) -> Vec<String> {
 }
 
 #[test]
-fn a_worker_and_a_control_plane_join_and_a_second_look_finds_nothing_to_do() {
+fn a_worker_and_a_control_plane_join_and_a_second_run_has_nothing_to_do() {
     let fleet = Fleet::with_init(3);
     for (number, control_plane) in [(2, true), (3, false)] {
         let machine = fleet.ready(number);
@@ -184,7 +184,7 @@ fn a_tokens_secret_is_on_no_disk_once_the_join_has_ended_well_or_not() {
 }
 
 #[test]
-fn what_kubeadm_asks_of_slots_is_made_and_made_anew_each_time() {
+fn values_that_kubeadm_makes_for_slots_are_new_each_time() {
     let fleet = Fleet::with_init(1);
     let make = |provider| {
         let value = provide::value(&provider, &fleet.hosts[0].machine).expect("a value");
@@ -196,9 +196,9 @@ fn what_kubeadm_asks_of_slots_is_made_and_made_anew_each_time() {
     let plain = |text: &str| text.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit());
     assert!(id.len() == 6 && secret.len() == 16 && plain(id) && plain(secret), "{id}");
     assert_ne!(token, make(SlotProvider::JoinToken { host: host() }));
-    let key = make(SlotProvider::CertificateKey { host: host() });
+    let key = make(SlotProvider::UploadKey { host: host() });
     assert_eq!(fleet.state()["certificateKey"], key.as_str());
-    assert_ne!(key, make(SlotProvider::CertificateKey { host: host() }));
+    assert_ne!(key, make(SlotProvider::UploadKey { host: host() }));
     // As `openssl x509 -pubkey | openssl pkey -pubin -outform der | sha256sum` says of the fake's CA.
     let hash = make(SlotProvider::CaCertHash { host: host() });
     assert_eq!(hash, "sha256:4357c8f91a776f3105a26a97ab1e87b397cf2e8210b2ca6187e831e695c1a98c");
@@ -208,7 +208,7 @@ fn what_kubeadm_asks_of_slots_is_made_and_made_anew_each_time() {
 }
 
 #[test]
-fn a_join_that_was_killed_half_way_is_cleared_with_its_member_and_done_again() {
+fn a_killed_join_is_cleaned_up_with_its_member_and_repeated() {
     for control_plane in [false, true] {
         let fleet = Fleet::with_init(2);
         let machine = fleet.ready(2);
@@ -226,7 +226,7 @@ fn machine_put(host: &Host, name: &str) {
 }
 
 #[test]
-fn a_member_that_cannot_be_taken_out_stops_before_anything_is_deleted_and_says_how_to_mend_it() {
+fn a_member_that_cannot_be_removed_stops_the_undo_before_anything_is_deleted() {
     let fleet = Fleet::with_init(2);
     dispatch::converge(&act(2, true), &fleet.ready(2)).expect("join");
     // Two members, one of them dead: no quorum. The one that stays up is asked, and cannot.
@@ -361,8 +361,8 @@ fn a_label_of_a_node_that_an_undo_has_deleted_already_stops_no_second_undo() {
 
 #[test]
 fn a_node_that_a_failed_join_left_is_deleted_from_a_control_plane_and_one_that_was_there_before_is_not() {
-    let awaiting = Step::on("node1", "join.await-node2", "Await node node2")
-        .ensure(NodeAwaited { node: "node2".into() })
+    let awaiting = Step::on("node1", "join.await-node2", "Look up node node2")
+        .ensure(NodeLookup { node: "node2".into() })
         .undo(Undo::Act { act: NodeDelete { node: "node2".into() }.into() })
         .build();
     let undo = |fleet: &Fleet, before: &[kubexm_plan::ObservedState]| {

@@ -3,9 +3,8 @@
 
 use crate::common::Host;
 use kubexm_ops::{Wave, dispatch};
-use kubexm_plan::ObservedState;
-use kubexm_plan::Op;
 use kubexm_plan::op::{KubeObject, KubeadmInit};
+use kubexm_plan::{ObservedState, Op, SlotName};
 use serde_json::{Value, json};
 
 const SOCKET: &str = "unix:///run/containerd/containerd.sock";
@@ -25,7 +24,7 @@ fn object(kind: &str, name: &str, data: &str) -> Value {
 fn apply(host: &mut Host, objects: &[Value]) -> Op {
     let text: Vec<String> = objects.iter().map(Value::to_string).collect();
     let text = host.text(&text.join("\n---\n"));
-    KubeObject { name: "objects".into(), text }.into()
+    KubeObject::new("objects", text).into()
 }
 
 fn holds(host: &mut Host, objects: &[Value]) -> bool {
@@ -56,7 +55,7 @@ fn an_object_with_other_content_comes_back_and_a_new_one_goes() {
 }
 
 #[test]
-fn what_a_secret_says_is_in_no_state_and_its_undo_ends() {
+fn what_a_secret_says_is_in_no_state_and_comes_back() {
     let mut host = cluster();
     let first = apply(&mut host, &[object("Secret", "token", "hunter2")]);
     dispatch::converge(&first, &host.machine).expect("applied");
@@ -67,11 +66,53 @@ fn what_a_secret_says_is_in_no_state_and_its_undo_ends() {
     for wave in Wave::ALL {
         dispatch::restore(&op, &host.machine, &found, wave).unwrap_or_else(|error| panic!("{}", error.full()));
     }
-    assert!(holds(&mut host, &[object("Secret", "token", "ours")]), "nobody has the old one: it must not be deleted");
+    assert!(holds(&mut host, &[object("Secret", "token", "hunter2")]));
+    assert_eq!(observe_new(&mut host), json!("absent"));
+}
+
+fn observe_new(host: &mut Host) -> Value {
+    let new = apply(host, &[object("ConfigMap", "new", "ours")]);
+    dispatch::observe(&new, &host.machine).expect("a look").raw().clone()
+}
+
+/// A Secret with a slot: in YAML, as recipes write it.
+fn with_slot(host: &mut Host) -> (Op, SlotName) {
+    let slot = SlotName("password".into());
+    let text = host.text(&format!(
+        "apiVersion: v1\nkind: Secret\nmetadata:\n  name: login\ndata:\n  password: {}\n",
+        slot.placeholder()
+    ));
+    (KubeObject { name: "login".into(), text, slots: vec![slot.clone()] }.into(), slot)
 }
 
 #[test]
-fn a_state_of_an_older_program_that_kept_no_content_holds_up_no_wave() {
+fn the_value_of_a_slot_is_in_the_secret_in_base64_and_in_nothing_that_is_written_down() {
+    let mut host = cluster();
+    let (op, slot) = with_slot(&mut host);
+    // Without its value nothing can be compared; but what a rollback has to restore is known.
+    let found = dispatch::observe(&op, &host.machine).expect("a look");
+    assert_eq!((found.raw(), found.satisfied), (&json!("absent"), false));
+    // What would end a field of YAML ends none.
+    let value = "hunter2: \"}\nkind: Evil\n---\n";
+    let machine = host.machine.with_slots([(slot, value.as_bytes().to_vec())].into());
+    assert_eq!(dispatch::observe(&op, &machine).expect("a look").raw(), &json!("absent"));
+    dispatch::converge(&op, &machine).expect("applied");
+    let after = dispatch::observe(&op, &machine).expect("a look");
+    assert!(after.satisfied, "{}", after.raw());
+    let found = dispatch::observe(&op, &host.machine).expect("a look");
+    assert!(!found.satisfied && found.raw().to_string().contains("secrets"), "{}", found.raw());
+    assert!(!found.raw().to_string().contains("aHVudGVy"), "{}", found.raw());
+    let cluster = host.read(&format!("{}/state.json", kubexm_ops::fake::FOLDER));
+    assert!(cluster.contains("password: aHVudGVyMjogIn0Ka2luZDogRXZpbAotLS0K"), "{cluster}");
+    let absent = ObservedState::opaque(json!("absent"), false);
+    for wave in Wave::ALL {
+        dispatch::restore(&op, &host.machine, &absent, wave).expect("its undo needs no value");
+    }
+    assert_eq!(dispatch::observe(&op, &machine).expect("a look").raw(), &json!("absent"));
+}
+
+#[test]
+fn a_state_without_content_from_an_older_program_does_not_stop_a_rollback() {
     let mut host = cluster();
     let op = apply(&mut host, &[object("ConfigMap", "coredns", "ours")]);
     dispatch::converge(&op, &host.machine).expect("applied");

@@ -69,7 +69,7 @@ fn a_torn_line_is_cut_off_once_and_not_what_others_write_meanwhile() {
 }
 
 #[test]
-fn the_rollback_to_a_host_that_was_nobodys_leaves_no_ledger_and_one_to_an_older_cluster_does() {
+fn a_rollback_removes_the_ledger_of_a_free_host_and_keeps_that_of_an_older_cluster() {
     let marking = |run: &str, host: &Host| {
         let step = Step::on("node1", "os.stamp", "Mark the node")
             .ensure(Stamp { cluster: "lab".to_owned(), id: None, bundle: None })

@@ -104,7 +104,7 @@ fn a_link_or_a_second_name_in_place_of_the_file_is_replaced_and_what_it_leads_to
 }
 
 #[test]
-fn what_comes_back_goes_to_the_owner_of_the_very_file_that_was_read() {
+fn a_restored_file_gets_the_owner_of_the_file_that_was_read() {
     let host = host();
     let config = host.machine.path("/home/alice/.kube/config");
     host.put("/home/alice/.kube/config", "hers\n");
@@ -165,7 +165,7 @@ fn while_exchanged(host: &Host, folder: &Path, act: impl FnOnce()) {
 }
 
 #[test]
-fn a_user_who_exchanges_folder_and_link_all_the_time_gets_nothing_written_or_given_away() {
+fn a_user_who_races_folder_and_link_gets_nothing_written_or_chowned() {
     let host = host();
     let before = victim(&host);
     while_exchanged(&host, &host.machine.path("/home/alice/.kube"), || {
@@ -178,7 +178,7 @@ fn a_user_who_exchanges_folder_and_link_all_the_time_gets_nothing_written_or_giv
 }
 
 #[test]
-fn a_user_who_exchanges_folder_and_link_all_the_time_gets_nothing_deleted() {
+fn a_user_who_races_folder_and_link_gets_nothing_deleted() {
     let host = host();
     let state = StateDir { path: "/home/alice/state".into() };
     let absent = state.observe(&host.machine).expect("a look");

@@ -4,6 +4,7 @@
 
 mod cluster_facts;
 mod common;
+mod drift;
 mod every_op;
 mod evidence;
 mod facts;
@@ -11,6 +12,7 @@ mod filled;
 mod https;
 mod join;
 mod kube_object;
+mod kubeadm_files;
 mod ledger;
 mod links;
 mod packages;
@@ -19,6 +21,7 @@ mod registry_layout;
 mod scripts;
 mod shared_files;
 mod state_folders;
+mod static_pod;
 mod survey;
 mod teardown;
 mod traps;

@@ -23,7 +23,7 @@ fn a_program_sees_our_environment_and_not_the_operators() {
 }
 
 #[test]
-fn an_exit_code_and_a_signal_are_told_apart_from_success() {
+fn an_exit_code_and_a_signal_are_distinguished_from_success() {
     assert_eq!(RealSystem.run(&shell("exit 3")).expect("it runs").code, 3);
     assert_eq!(RealSystem.run(&shell("kill -9 $$")).expect("it runs").code, 137);
 }

@@ -42,7 +42,7 @@ fn fails(op: &Op, host: &Host) -> String {
 }
 
 #[test]
-fn a_script_runs_once_in_the_folder_of_its_materials_and_its_undo_takes_it_back_once() {
+fn a_script_and_its_undo_each_run_once_in_the_folder_of_its_materials() {
     let host = Host::fresh();
     let run = script(&host, 0, true);
     assert_eq!(progress(&run, &host.machine), Progress::NotBegun);
@@ -90,7 +90,7 @@ fn an_undo_that_fails_is_run_again_and_the_script_not() {
 }
 
 #[test]
-fn a_half_done_script_without_an_undo_stops_the_run_until_somebody_has_looked() {
+fn a_half_done_script_without_an_undo_stops_the_run_until_an_operator_acts() {
     let host = Host::fresh();
     let run = script(&host, 3, false);
     fails(&run, &host);

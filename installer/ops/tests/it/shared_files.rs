@@ -40,7 +40,7 @@ fn append(host: &Host, path: &str, line: &str) {
 }
 
 #[test]
-fn disks_that_came_into_fstab_since_stay_when_swap_comes_back() {
+fn disks_added_to_fstab_since_stay_when_swap_is_restored() {
     let host = Host::fresh();
     let old = host.read(FSTAB);
     let disk = "UUID=cccc /srv/data ext4 defaults 0 2\n";
@@ -66,7 +66,7 @@ fn a_swap_line_that_an_earlier_run_took_out_stays_out_when_a_later_one_is_rolled
 }
 
 #[test]
-fn a_mask_that_somebody_replaced_by_a_unit_since_is_left_to_him() {
+fn a_mask_that_somebody_has_replaced_by_a_unit_is_left_alone() {
     let host = Host::fresh();
     host.put("/usr/lib/systemd/system/dev-x.swap", "[Swap]\nWhat=/dev/x\n");
     host.put("/usr/lib/systemd/zram-generator.conf", "[zram0]\n");
@@ -81,7 +81,7 @@ fn a_mask_that_somebody_replaced_by_a_unit_since_is_left_to_him() {
 }
 
 #[test]
-fn names_that_came_into_hosts_since_stay_when_our_block_goes() {
+fn names_added_to_hosts_since_stay_when_our_block_is_removed() {
     let host = Host::fresh();
     host.put(HOSTS, "127.0.0.1 localhost debian\n127.0.1.1 debian\n\n::1 ip6-localhost\n");
     let found = make(&host, &hosts("10.0.0.5"));
@@ -92,7 +92,7 @@ fn names_that_came_into_hosts_since_stay_when_our_block_goes() {
 }
 
 #[test]
-fn the_block_of_an_earlier_run_comes_back_with_the_names_that_came_since() {
+fn the_block_of_an_earlier_run_is_restored_and_names_added_since_stay() {
     let host = Host::fresh();
     make(&host, &hosts("10.0.0.5"));
     let first = host.read(HOSTS);

@@ -163,7 +163,7 @@ fn a_folder_with_a_mount_below_it_is_not_moved() {
 }
 
 #[test]
-fn of_a_folder_that_was_there_what_came_goes_and_all_else_stays_however_much_it_is() {
+fn in_an_existing_folder_only_new_entries_are_removed() {
     for files in [3, 300, 66_000] {
         let host = Host::fresh();
         let folder = "/var/lib/containerd";
@@ -193,7 +193,7 @@ fn of_a_folder_that_was_there_what_came_goes_and_all_else_stays_however_much_it_
 }
 
 #[test]
-fn an_empty_disk_is_emptied_of_what_came_and_stays_mounted() {
+fn new_files_on_an_empty_disk_are_removed_and_it_stays_mounted() {
     let host = Host::fresh();
     mounted(&host, ETCD);
     let before = host.tree();
@@ -280,7 +280,7 @@ fn files_that_appeared_before_an_init_outlive_its_reset_and_all_that_kubeadm_mad
 }
 
 #[test]
-fn a_half_done_init_is_cleared_and_done_anew_beside_files_of_somebody_else() {
+fn a_half_done_init_is_cleaned_up_and_repeated_and_foreign_files_stay() {
     let host = Host::fresh();
     host.ready_for_init();
     host.put("/var/lib/kubelet/mine/x", "theirs");
@@ -294,7 +294,7 @@ fn a_half_done_init_is_cleared_and_done_anew_beside_files_of_somebody_else() {
 }
 
 #[test]
-fn a_disk_of_etcds_own_is_taken_with_its_lost_and_found_and_given_back_with_it() {
+fn a_disk_for_etcd_with_lost_and_found_is_used_and_restored() {
     let host = Host::fresh();
     host.ready_for_init();
     mounted(&host, ETCD);
@@ -355,6 +355,28 @@ fn a_pods_mount_that_a_process_of_the_host_uses_is_named_with_it_before_any_is_u
 }
 
 #[test]
+fn a_container_that_is_being_created_is_no_process_of_the_host() {
+    let host = Host::fresh();
+    let rootfs = "/run/containerd/io.containerd.runtime.v2.task/k8s.io/c1/rootfs";
+    mounted(&host, rootfs);
+    // `runc init` before it has its own mounts: its program is a descriptor of runc, its working directory the rootfs.
+    host.put("/proc/600/comm", "6\n");
+    host.put("/proc/600/status", "Name:\t6\nPPid:\t601\n");
+    symlink(rootfs, host.machine.path("/proc/600/cwd")).expect("a link");
+    let blocks = || facts::collect(&host.machine, "node1").expect("facts").foreign_mounts.len();
+    assert_eq!(blocks(), 1, "nothing shows yet that it belongs to a container");
+    host.put("/proc/1/cgroup", "0::/init.scope\n");
+    host.put("/proc/600/cgroup", "0::/kubepods.slice/kubepods-pod1.slice/cri-containerd-c1.scope\n");
+    assert_eq!(blocks(), 0, "in its pod's control group");
+    host.put("/proc/600/cgroup", "0::/system.slice/containerd.service\n");
+    host.put("/proc/601/comm", "runc\n");
+    host.put("/proc/601/status", "Name:\trunc\nPPid:\t602\n");
+    assert_eq!(blocks(), 1);
+    host.put("/proc/602/comm", "containerd-shim\n");
+    assert_eq!(blocks(), 0, "started by the shim, before it is moved into its group");
+}
+
+#[test]
 fn facts_name_what_is_in_state_folders_until_the_host_is_ours() {
     let host = Host::fresh();
     host.put("/var/lib/etcd/lost+found/x", "");
@@ -371,7 +393,7 @@ fn facts_name_what_is_in_state_folders_until_the_host_is_ours() {
 }
 
 #[test]
-fn a_reset_that_goes_on_after_the_files_are_back_leaves_them_alone() {
+fn a_reset_resumed_after_files_were_moved_back_leaves_them_alone() {
     let host = Host::fresh();
     snapshot_in(&host, ETCD);
     let (op, before) = (aside(&[ETCD]), exact(&host, ETCD));
@@ -394,7 +416,7 @@ fn a_reset_that_goes_on_after_the_files_are_back_leaves_them_alone() {
 }
 
 #[test]
-fn a_link_that_came_goes_and_what_it_leads_to_stays() {
+fn a_link_created_since_is_removed_and_its_target_stays() {
     for existed in [false, true] {
         let host = Host::fresh();
         host.put("/srv/data/file", "theirs");

@@ -49,7 +49,7 @@ fn a_byte_of_a_program_that_was_changed_behind_our_back_is_found_though_its_mtim
 }
 
 #[test]
-fn what_the_host_has_been_through_is_another_after_every_change() {
+fn the_hosts_history_fingerprint_differs_after_every_change() {
     let host = Host::fresh();
     let past = || survey(&[], &host.machine).expect("a survey").past;
     let blob = host.blob("program");

@@ -86,7 +86,7 @@ fn a_folder_with_a_mount_below_it_is_not_deleted_at_all() {
 }
 
 #[test]
-fn a_folder_goes_whole_and_one_that_is_a_mount_point_is_emptied() {
+fn folders_are_removed_and_mount_points_emptied() {
     let host = Host::fresh();
     host.put("/var/lib/cni/networks/10.244.0.2", "x");
     host.put("/var/lib/etcd/member/db", "x");
@@ -111,7 +111,7 @@ fn a_link_in_a_folder_is_removed_and_not_followed() {
 }
 
 #[test]
-fn every_process_of_a_pod_ends_and_those_of_other_containers_go_on() {
+fn every_process_of_a_pod_ends_and_other_containers_keep_running() {
     let host = Host::fresh();
     process(&host, 1, 0, "systemd", &["/sbin/init"], "/init.scope");
     process(&host, 10, 1, "containerd-shim", &shim("k8s.io"), "/system.slice/containerd.service");
@@ -178,7 +178,7 @@ fn a_clusters_links_namespaces_and_rules_go_and_dockers_stay() {
 }
 
 #[test]
-fn what_was_in_a_folder_before_us_outlives_a_reset_and_what_came_into_it_since_does_not() {
+fn a_reset_keeps_earlier_content_of_a_folder_and_removes_new_content() {
     let host = Host::fresh();
     let (folder, manifests) = ("/etc/kubernetes".to_owned(), "/etc/kubernetes/manifests".to_owned());
     host.put("/etc/kubernetes/audit-policy.yaml", "theirs");
@@ -216,7 +216,7 @@ fn what_was_in_a_folder_before_us_outlives_a_reset_and_what_came_into_it_since_d
 }
 
 #[test]
-fn of_a_folder_with_more_than_can_be_listed_deep_what_is_right_in_it_is_and_of_a_huge_one_nothing_is_known() {
+fn large_folders_are_listed_less_deeply_and_huge_ones_not_at_all() {
     let host = Host::fresh();
     let held =
         || dispatch::observe(&StateDir::at("/var/lib/x").into(), &host.machine).expect("a look").raw()["held"].clone();

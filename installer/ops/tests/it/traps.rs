@@ -84,7 +84,7 @@ fn swap_that_comes_back_at_boot_is_seen_when_none_is_on() {
 }
 
 #[test]
-fn a_restart_that_a_crash_swallowed_is_made_up_for() {
+fn a_restart_lost_in_a_crash_is_made_by_the_next_run() {
     let mut host = Host::fresh();
     host.unit("a.service", "/usr/local/bin/a");
     let loaded = vec!["/etc/a.conf".to_owned()];
@@ -146,7 +146,7 @@ fn a_unit_is_reloaded_for_files_it_can_take_over_and_started_anew_for_others() {
 }
 
 #[test]
-fn a_unit_without_its_program_is_refused_by_the_double() {
+fn a_unit_without_its_program_is_refused_by_the_fake() {
     let host = Host::fresh();
     host.put("/etc/systemd/system/a.service", "[Service]\nExecStart=/usr/local/bin/absent\n[Install]\n");
     let unit =
@@ -177,7 +177,7 @@ fn an_archive_that_leads_out_of_itself_or_lacks_a_member_is_refused() {
 }
 
 #[test]
-fn a_second_look_at_an_archive_needs_no_archive() {
+fn an_archive_that_was_observed_once_is_not_needed_again() {
     let host = Host::fresh();
     let blob = host.blob(archive(&[("bin/a", "a")]));
     let members = BTreeMap::from([("bin/a".to_owned(), "/usr/local/bin/a".to_owned())]);
@@ -190,7 +190,7 @@ fn a_second_look_at_an_archive_needs_no_archive() {
 }
 
 #[test]
-fn an_archive_that_changes_after_the_look_places_nothing_and_is_not_found_again() {
+fn an_archive_that_changes_after_it_was_observed_installs_nothing_and_is_removed() {
     let host = Host::fresh();
     let blob = host.blob(archive(&[("bin/a", "a")]));
     let members = BTreeMap::from([("bin/a".to_owned(), "/usr/local/bin/a".to_owned())]);
@@ -255,7 +255,7 @@ fn init() -> Op {
 }
 
 #[test]
-fn an_init_that_was_killed_half_way_is_cleared_and_done_again() {
+fn a_killed_init_is_cleaned_up_and_repeated() {
     let host = Host::fresh();
     host.ready_for_init();
     host.put("/run/kubexm-double/kill-kubeadm-init", "");
@@ -351,6 +351,13 @@ impl System for Busy {
     fn host_network(&self, name: &str, dns: &str, service: &str) -> Result<String, OpError> {
         self.inner.system().host_network(name, dns, service)
     }
+    fn dns_addresses(
+        &self,
+        servers: &[std::net::IpAddr],
+        names: &[String],
+    ) -> std::collections::BTreeMap<String, (std::net::IpAddr, std::net::IpAddr)> {
+        self.inner.system().dns_addresses(servers, names)
+    }
     fn signal(&self, pid: u32, kill: bool) -> Result<(), OpError> {
         self.inner.system().signal(pid, kill)
     }
@@ -360,7 +367,7 @@ impl System for Busy {
 }
 
 #[test]
-fn an_init_that_another_run_left_running_is_waited_for_and_not_reset_under_its_feet() {
+fn a_running_init_of_another_run_is_waited_for_and_not_reset() {
     let host = Host::fresh();
     host.ready_for_init();
     host.put("/run/kubexm-double/kill-kubeadm-init", "");
@@ -382,7 +389,7 @@ fn two_ops(host: &mut Host) -> Step {
 }
 
 #[test]
-fn a_step_that_failed_anywhere_comes_back_from_the_ledger_alone() {
+fn a_step_that_failed_anywhere_is_rolled_back_from_the_ledger_alone() {
     for point in (1..=3).flat_map(|n| [FaultPoint::Before(n), FaultPoint::After(n)]) {
         let mut host = Host::fresh();
         host.put("/etc/motd", "old\n");
@@ -432,7 +439,7 @@ fn a_torn_last_line_of_the_ledger_is_cut_off_and_a_broken_one_elsewhere_is_an_er
 }
 
 #[test]
-fn the_ledger_is_closed_to_others() {
+fn the_ledger_is_not_readable_for_other_users() {
     use std::os::unix::fs::MetadataExt;
     let mut host = Host::fresh();
     host.put("/etc/motd", "old\n");

@@ -1,29 +1,29 @@
-//! What was applied to a cluster, as the cluster itself keeps it.
+//! The record of what was applied to a cluster, kept as a ConfigMap in the cluster.
 
 use kubexm_spec::Digest;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::{ClusterId, Vouched};
+use crate::{BundleRecord, ClusterId};
 
 /// The schema of [`AppliedCluster`].
 pub const SCHEMA: &str = "kubexm.io/applied/v1";
-/// The namespace of the ConfigMap that holds it.
+/// The namespace of the ConfigMap.
 pub const NAMESPACE: &str = "kube-system";
 /// The name of that ConfigMap.
 pub const CONFIG_MAP: &str = "kubexm-cluster";
-/// The key of the document in it.
+/// The key of the document in the ConfigMap.
 pub const KEY: &str = "applied.json";
 
-/// What the last run that ended well has applied.
+/// What the last successful run has applied.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct AppliedCluster {
-    /// [`SCHEMA`]; another one is not read.
+    /// [`SCHEMA`]; a document with another one is not read.
     pub schema: String,
     /// `metadata.name`.
     pub name: String,
-    /// Which cluster of that name; none of a cluster that was made before there were ids.
+    /// The cluster's id; none for a cluster that was created before ids existed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub id: Option<ClusterId>,
     /// `v1.34.4`.
@@ -32,19 +32,19 @@ pub struct AppliedCluster {
     pub cluster_sha256: Digest,
     /// cluster.yaml with every default written out, without secrets ([`recorded`]).
     pub cluster: Value,
-    /// The bundle, and who vouched for it.
-    pub bundle: Vouched,
-    /// Program and version.
+    /// The bundle and its signers.
+    pub bundle: BundleRecord,
+    /// Name and version of the program that wrote the record.
     pub program: String,
 }
 
-/// Fields of cluster.yaml that say where a secret is had: nothing in the cluster has use for them.
+/// Fields of cluster.yaml that name the source of a secret: of no use inside the cluster.
 const SECRET_SOURCES: [&str; 2] = ["From", "privateKeyPath"];
-/// Fields of a host that say how it is connected to: each operator's own.
+/// Fields of a host that describe the connection to it, which differ between operators.
 const CONNECTION: [&str; 3] = ["port", "agent", "via"];
 
-/// The document of a cluster.yaml without the fields that name the sources of secrets, at any depth, and without those by which
-/// hosts are connected to: two operators who install the same cluster record the same.
+/// The document of a cluster.yaml without the fields that name sources of secrets, at any depth, and without those that
+/// describe connections to hosts: two operators who install the same cluster write the same record.
 pub fn recorded(mut document: Value) -> Value {
     let hosts = document.pointer_mut("/spec/hosts").and_then(Value::as_array_mut);
     for host in hosts.into_iter().flatten().filter_map(Value::as_object_mut) {
@@ -65,10 +65,10 @@ fn without_secret_sources(document: Value) -> Value {
 }
 
 impl AppliedCluster {
-    /// Reads the ConfigMap, as the API server gives it.
+    /// Reads the ConfigMap as returned by the API server.
     ///
     /// # Errors
-    /// A sentence for people: it has no such document, or one of another schema.
+    /// A sentence for people: the ConfigMap has no such document, or one with another schema.
     pub fn of_config_map(object: &Value) -> Result<Self, String> {
         let place = format!("the ConfigMap {CONFIG_MAP} in {NAMESPACE}");
         let text = object.pointer("/data").and_then(|data| data.get(KEY)).and_then(Value::as_str);
@@ -99,7 +99,7 @@ mod tests {
             kubernetes: "v1.34.4".to_owned(),
             cluster_sha256: Digest::of("yaml"),
             cluster: json!({"kind": "Cluster"}),
-            bundle: Vouched { manifest: Digest::of("m"), signers: Default::default(), date: None, sequence: None },
+            bundle: BundleRecord { manifest: Digest::of("m"), signers: Default::default(), date: None, sequence: None },
             program: "kubexm-install 0.1.0".to_owned(),
         }
     }

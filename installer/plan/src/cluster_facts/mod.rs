@@ -1,6 +1,6 @@
-//! What is seen of a running cluster: what every pipeline after `create` starts from, and what `status` shows.
+//! The observed state of a running cluster: the input of every pipeline after `create`, and of `status`.
 //!
-//! A look never fails as a whole: what did not answer is a [`Gap`].
+//! Observing never fails as a whole: whatever did not answer is a [`Gap`].
 
 pub mod applied;
 
@@ -14,31 +14,31 @@ pub use applied::AppliedCluster;
 /// The schema of [`ClusterFacts`].
 pub const SCHEMA: &str = "kubexm.io/cluster-facts/v1";
 
-/// A running cluster as its own hosts see it.
+/// A running cluster, as observed from its own hosts.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ClusterFacts {
     /// [`SCHEMA`].
     pub schema: String,
-    /// `metadata.name`, by the record in the cluster or the stamp of a host.
+    /// `metadata.name`, from the record in the cluster or the stamp of a host.
     pub name: Option<String>,
-    /// By the record in the cluster or the stamp of a host.
+    /// From the record in the cluster or the stamp of a host.
     pub id: Option<ClusterId>,
-    /// Of the API server, `v1.34.4`.
+    /// Version of the API server, `v1.34.4`.
     pub server_version: Option<String>,
-    /// By name.
+    /// Sorted by name.
     pub nodes: Vec<NodeFacts>,
-    /// By name.
+    /// Sorted by name.
     pub etcd: Vec<EtcdMember>,
-    /// Static pods of the control planes, by node and name.
+    /// Static pods of the control planes, sorted by node and name.
     pub components: Vec<Component>,
-    /// By host and path.
+    /// Sorted by host and path.
     pub certificates: Vec<Certificate>,
-    /// The plugin whose CNI configuration a control plane has, `flannel`; none where it is of no plugin that is known.
+    /// The plugin whose CNI configuration a control plane has, `flannel`; none if it is of no known plugin.
     pub network: Option<String>,
-    /// What was applied; none in clusters of programs that did not record it.
+    /// What was applied; none if the cluster was created by a version that did not record it.
     pub applied: Option<AppliedCluster>,
-    /// What could not be seen.
+    /// What could not be observed.
     pub gaps: Vec<Gap>,
 }
 
@@ -46,9 +46,9 @@ pub struct ClusterFacts {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct NodeFacts {
-    /// Of the node object.
+    /// Name of the node object.
     pub name: String,
-    /// Of its labels `node-role.kubernetes.io/…`.
+    /// From its labels `node-role.kubernetes.io/…`.
     pub roles: Vec<String>,
     /// `v1.34.4`.
     pub kubelet: String,
@@ -62,11 +62,11 @@ pub struct NodeFacts {
     pub kernel: String,
     /// Addresses of type InternalIP.
     pub addresses: Vec<String>,
-    /// Its condition Ready.
+    /// Whether its condition Ready is true.
     pub ready: bool,
     /// Every condition.
     pub conditions: Vec<Condition>,
-    /// It is cordoned.
+    /// Whether it is cordoned.
     pub unschedulable: bool,
 }
 
@@ -79,7 +79,7 @@ pub struct Condition {
     pub kind: String,
     /// `True`, `False`, `Unknown`.
     pub status: String,
-    /// One word.
+    /// Machine-readable reason, one word: `KubeletReady`.
     pub reason: String,
 }
 
@@ -89,15 +89,15 @@ pub struct Condition {
 pub struct EtcdMember {
     /// Hexadecimal, as etcdctl writes it.
     pub id: String,
-    /// Empty while it has not started.
+    /// Empty until it has started.
     pub name: String,
     /// `https://10.0.0.1:2380`.
     pub peer_urls: Vec<String>,
-    /// Of its server; none when it did not answer.
+    /// Version of its server; none if it did not answer.
     pub version: Option<String>,
-    /// It answered, has a leader and reports no error.
+    /// Whether it answered, has a leader and reports no error.
     pub healthy: bool,
-    /// It does not vote yet.
+    /// Whether it is a learner, which does not vote yet.
     pub learner: bool,
 }
 
@@ -107,13 +107,13 @@ pub struct EtcdMember {
 pub struct Component {
     /// `kube-apiserver`.
     pub name: String,
-    /// Where it runs.
+    /// The node it runs on.
     pub node: String,
-    /// Its condition Ready.
+    /// Whether its condition Ready is true.
     pub ready: bool,
-    /// Of its first container.
+    /// Image of its first container.
     pub image: String,
-    /// Of its first container.
+    /// Restarts of its first container.
     pub restarts: u64,
 }
 
@@ -127,19 +127,19 @@ pub struct Certificate {
     pub path: String,
     /// Common name of its subject.
     pub subject: String,
-    /// Seconds of Unix time at which it ends.
+    /// Expiry (notAfter), in seconds of Unix time.
     pub ends: i64,
 }
 
-/// Something that could not be seen.
+/// Something that could not be observed.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Gap {
-    /// Host that was asked.
+    /// The host that was asked.
     pub host: String,
     /// What is missing: `nodes`, `etcd member cp2`, `certificate /etc/…`.
     pub what: String,
-    /// Why.
+    /// The reason.
     pub why: String,
 }
 
@@ -167,8 +167,8 @@ impl ClusterFacts {
         self.server_version.is_some()
     }
 
-    /// What several hosts see, together. Of what all of them see, what the first one says counts; certificates are each host's own.
-    /// A gap that another host fills is none. Control planes are given first.
+    /// Merges what several hosts have observed. For facts about the cluster the first answer counts; certificates are
+    /// kept for each host. A gap that another host fills is dropped. Control planes must come first.
     #[must_use]
     pub fn merged(all: impl IntoIterator<Item = Self>) -> Self {
         let mut whole = Self::default();
@@ -192,7 +192,7 @@ impl ClusterFacts {
             whole.network = whole.network.or(one.network);
             whole.applied = whole.applied.or(one.applied);
             take(&mut whole.nodes, one.nodes);
-            // One member's look may see more members answer than another's.
+            // One member may reach more members than another one.
             if one.etcd.iter().filter(|member| member.healthy).count()
                 > whole.etcd.iter().filter(|member| member.healthy).count()
                 || whole.etcd.is_empty()
@@ -222,17 +222,17 @@ impl ClusterFacts {
     }
 }
 
-/// Of [`Gap::what`]: the API server did not answer.
+/// [`Gap::what`] if the API server did not answer.
 pub const SERVER_VERSION: &str = "server version";
-/// Of [`Gap::what`].
+/// [`Gap::what`] of the nodes.
 pub const NODES: &str = "nodes";
-/// Of [`Gap::what`].
+/// [`Gap::what`] of the static pods.
 pub const COMPONENTS: &str = "components";
-/// Of [`Gap::what`]: no member answered.
+/// [`Gap::what`] if no member answered.
 pub const ETCD: &str = "etcd members";
-/// Of [`Gap::what`]: hosts do not agree which cluster this is.
+/// [`Gap::what`] if hosts report different cluster ids.
 pub const IDENTITY: &str = "identity";
-/// Of [`Gap::what`]: what was applied.
+/// [`Gap::what`] of the record of what was applied.
 pub const APPLIED: &str = "record of what was applied";
 
 fn take<T>(whole: &mut Vec<T>, one: Vec<T>) {

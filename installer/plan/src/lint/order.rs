@@ -1,4 +1,4 @@
-//! Which step comes before which.
+//! The order between the steps of a plan.
 
 use std::collections::BTreeMap;
 
@@ -10,19 +10,19 @@ use crate::id::StepId;
 use crate::plan::Plan;
 use crate::step::Step;
 
-/// The order between the steps of a plan, as `after` and `settled` say it.
+/// The order between the steps of a plan, derived from `after` and `settled`.
 #[derive(Debug)]
 pub struct Order {
-    /// For each step (by position) whether each other must have succeeded before it.
+    /// For each step, by position, whether each other step must have succeeded before it.
     before: Vec<Vec<bool>>,
     /// The same for steps that must at least have finished.
     earlier: Vec<Vec<bool>>,
-    /// Steps that wait for themselves, by way of others.
+    /// A step that depends on itself through other steps.
     cycle: Option<usize>,
 }
 
 impl Order {
-    /// Reads the edges; names that no step has are left out (a rule of its own reports them).
+    /// Reads the dependencies; ids of steps that do not exist are ignored (another rule reports them).
     pub fn of(plan: &Plan) -> Self {
         let after = graph(plan, |step| step.after.iter().collect());
         let all = graph(plan, |step| step.after.iter().chain(&step.settled).collect());
@@ -30,17 +30,18 @@ impl Order {
         Self { before: ancestors(&after), earlier: ancestors(&all), cycle }
     }
 
-    /// Whether the step at position `earlier` must have succeeded before the one at `later` begins.
+    /// Whether the step at position `earlier` must have succeeded before the one at `later` starts.
     pub fn is_before(&self, earlier: usize, later: usize) -> bool {
         holds(&self.before, earlier, later)
     }
 
-    /// Whether the step at position `earlier` must have finished, well or not, before the one at `later` begins.
+    /// Whether the step at position `earlier` must have finished, successfully or not, before the one at `later`
+    /// starts.
     pub fn is_earlier(&self, earlier: usize, later: usize) -> bool {
         holds(&self.earlier, earlier, later)
     }
 
-    /// A step that waits for itself, by position.
+    /// A step that depends on itself, by position.
     pub fn cycle(&self) -> Option<usize> {
         self.cycle
     }

@@ -1,18 +1,18 @@
-//! What the lint finds.
+//! Problems that the lint reports.
 
 use crate::id::StepId;
 
-/// How bad a problem is.
+/// Severity of a problem.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, serde::Serialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Severity {
-    /// Worth knowing.
+    /// The plan is accepted.
     Warning,
     /// The plan is refused.
     Error,
 }
 
-/// One finding.
+/// One problem.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Problem {
@@ -20,8 +20,8 @@ pub struct Problem {
     pub severity: Severity,
     /// Name of the rule, `unique-ids`.
     pub rule: &'static str,
-    /// Where.
+    /// The step, if the problem concerns one.
     pub step: Option<StepId>,
-    /// What, and how to fix it.
+    /// What is wrong, and how to fix it.
     pub text: String,
 }

@@ -19,7 +19,7 @@ use crate::undo::Undo;
 pub(super) struct Rule {
     name: &'static str,
     severity: Severity,
-    /// What is wrong, and at which step.
+    /// Returns what is wrong, and at which step.
     pub(super) run: fn(&Rule, &Plan, &Order) -> Vec<Problem>,
 }
 
@@ -35,6 +35,7 @@ pub(super) const RULES: &[Rule] = &[
     Rule { name: "slots-used", severity: Severity::Error, run: slots_used },
     Rule { name: "slots-can-be-made", severity: Severity::Error, run: slots_can_be_made },
     Rule { name: "slots-in-texts", severity: Severity::Error, run: slots_in_texts },
+    Rule { name: "slots-in-secrets", severity: Severity::Error, run: slots_in_secrets },
     Rule { name: "blobs-delivered", severity: Severity::Error, run: blobs_delivered },
     Rule { name: "texts-there", severity: Severity::Error, run: texts_there },
     Rule { name: "no-secret", severity: Severity::Error, run: no_secret },
@@ -113,7 +114,8 @@ fn steps_in_order(rule: &Rule, plan: &Plan, _: &Order) -> Vec<Problem> {
     problems
 }
 
-/// What fails with a host that may be left out must be of that host alone: others wait for its end, not for its success.
+/// A step of another host must not depend on the success of an optional host's step, only on its end: when the optional
+/// host fails, only its own steps fail.
 fn domain_closed(rule: &Rule, plan: &Plan, _: &Order) -> Vec<Problem> {
     let optional: BTreeSet<&str> = plan.hosts.iter().filter(|h| h.optional).map(|h| h.name.as_str()).collect();
     let domains: BTreeMap<&StepId, &str> = plan.steps.iter().map(|s| (&s.id, s.domain())).collect();
@@ -126,7 +128,7 @@ fn domain_closed(rule: &Rule, plan: &Plan, _: &Order) -> Vec<Problem> {
         for name in step.after.iter().chain(parent) {
             let Some(domain) = domains.get(name).filter(|domain| optional.contains(**domain)) else { continue };
             if *domain != step.domain() {
-                let text = format!("{} needs {name}, which is given up with {domain} when that host fails", step.id);
+                let text = format!("{} needs {name}, which is left out with {domain} when that host fails", step.id);
                 problems.push(rule.at(step, text));
             }
         }
@@ -169,7 +171,7 @@ fn slots_provided(rule: &Rule, plan: &Plan, _: &Order) -> Vec<Problem> {
     problems
 }
 
-/// A secret that nothing reads would be fetched and given out for nothing.
+/// A slot that no step reads would be fetched and distributed for nothing.
 fn slots_used(rule: &Rule, plan: &Plan, _: &Order) -> Vec<Problem> {
     let read: BTreeSet<&SlotName> = plan.steps.iter().flat_map(|step| &step.ops).flat_map(Op::slots).collect();
     let needed: BTreeSet<&SlotName> = plan.slots.values().filter_map(SlotProvider::needs).collect();
@@ -181,7 +183,8 @@ fn unprovided(reader: &str, slot: &SlotName) -> String {
     format!("{reader} reads slot {}, which nothing provides", slot.0)
 }
 
-/// A slot that a control plane makes is read only once that control plane is there: where the plan makes it one, after that.
+/// A slot whose value a control plane makes may be read only after that control plane exists: if the plan creates it,
+/// after that step.
 fn slots_can_be_made(rule: &Rule, plan: &Plan, order: &Order) -> Vec<Problem> {
     let makes = |op: &Op| op.changes(&Thing::ControlPlane);
     let mut problems = Vec::new();
@@ -198,13 +201,13 @@ fn slots_can_be_made(rule: &Rule, plan: &Plan, order: &Order) -> Vec<Problem> {
     problems
 }
 
-/// A text with holes for slots is filled from the slots that the op names: no hole stays, no slot is fetched for nothing.
+/// A text is filled from the slots that its op names: each placeholder has a slot, and each slot a placeholder.
 fn slots_in_texts(rule: &Rule, plan: &Plan, _: &Order) -> Vec<Problem> {
     let mut problems = Vec::new();
     for step in &plan.steps {
         for op in &step.ops {
             let needs = op.needs();
-            // Any other text is what it is: a user's may hold anything.
+            // Texts without slots are written unchanged: a user's text may contain anything.
             let is_filled = |op: &Op| match op {
                 Op::File(file) => matches!(file.content, Content::Filled { .. }),
                 op => matches!(op, Op::Act(Act::KubeadmJoin(_))),
@@ -215,16 +218,63 @@ fn slots_in_texts(rule: &Rule, plan: &Plan, _: &Order) -> Vec<Problem> {
             let holes = text.matches(HOLE).count();
             let filled: usize = slots.iter().map(|slot| text.matches(slot.placeholder().as_str()).count()).sum();
             let unused = slots.iter().filter(|slot| !text.contains(&slot.placeholder()));
-            problems.extend(unused.map(|s| rule.at(step, format!("{} names slot {} for nothing", step.id, s.0))));
+            problems
+                .extend(unused.map(|s| {
+                    rule.at(step, format!("{} lists slot {}, which its text does not contain", step.id, s.0))
+                }));
             if holes != filled {
-                problems.push(rule.at(step, format!("{} leaves {} slots of its text empty", step.id, holes - filled)));
+                problems.push(rule.at(step, format!("{} does not list {} slots of its text", step.id, holes - filled)));
             }
         }
     }
     problems
 }
 
-/// Programs, and images that no registry serves, come from the node's own store: an earlier step (or an earlier op) must have put the blob there.
+/// Of the objects of the cluster, only Secrets may contain values of slots: more users may read ConfigMaps.
+fn slots_in_secrets(rule: &Rule, plan: &Plan, _: &Order) -> Vec<Problem> {
+    let mut problems = Vec::new();
+    for step in &plan.steps {
+        let objects = step.ops.iter().filter_map(|op| match op {
+            Op::KubeObject(objects) if !objects.slots.is_empty() => plan.texts.get(&objects.text),
+            _ => None,
+        });
+        let documents = objects.flat_map(|text| text.split(DOCUMENTS));
+        let wrong = documents.filter(|document| document.contains(HOLE) && !is_secret_of_slots(document));
+        let text = || format!("{} uses a slot outside of the data of a Secret", step.id);
+        problems.extend(wrong.map(|_| rule.at(step, text())));
+    }
+    problems
+}
+
+/// The separator between two YAML documents.
+const DOCUMENTS: &str = "\n---";
+const SECRET: &str = "kind: Secret";
+
+/// Top-level fields of a Secret (`v1`) that may be in a plan: `stringData` is not among them.
+const SECRET_FIELDS: [&str; 6] = ["apiVersion", "kind", "metadata", "type", "immutable", "data"];
+
+/// Whether a document is a Secret in block style whose `data` has placeholders of slots and nothing else, one on each line.
+fn is_secret_of_slots(document: &str) -> bool {
+    let is_place = |line: &str| {
+        let value = line.split_once(": ").and_then(|(_, value)| value.trim().strip_prefix(HOLE)?.strip_suffix("}}"));
+        value.is_some_and(|name| !name.contains('}'))
+    };
+    let mut in_data = false;
+    let mut lines = document.lines().filter(|line| !line.trim().is_empty() && *line != "---");
+    let sound = lines.all(|line| match line.split_once(':') {
+        _ if line.starts_with(' ') && in_data => is_place(line),
+        _ if line.starts_with(' ') => !line.contains(HOLE),
+        Some((field, value)) => {
+            in_data = field == "data";
+            SECRET_FIELDS.contains(&field) && !value.contains(HOLE) && (!in_data || value.trim().is_empty())
+        }
+        None => false,
+    });
+    sound && document.lines().any(|line| line.trim_end() == SECRET)
+}
+
+/// Programs, and images that no registry serves, come from the node's own store: an earlier step or op must have put
+/// the blob there.
 fn blobs_delivered(rule: &Rule, plan: &Plan, order: &Order) -> Vec<Problem> {
     let mut delivered: BTreeMap<(&str, Digest), Vec<(usize, usize)>> = BTreeMap::new();
     for (position, step) in plan.steps.iter().enumerate() {
@@ -261,8 +311,16 @@ fn texts_there(rule: &Rule, plan: &Plan, _: &Order) -> Vec<Problem> {
 }
 
 fn no_secret(rule: &Rule, plan: &Plan, _: &Order) -> Vec<Problem> {
-    let found = plan.texts.iter().filter_map(|(digest, text)| credential::in_text(text).map(|what| (digest, what)));
-    let text = |(digest, what)| format!("text {digest} looks like it holds {what}; secrets are slots");
+    let rest = |text: &str| -> String {
+        let documents = text.split(DOCUMENTS).map(|document| match is_secret_of_slots(document) {
+            true => document.replace(SECRET, ""),
+            false => document.to_owned(),
+        });
+        documents.collect::<Vec<_>>().join(DOCUMENTS)
+    };
+    let found =
+        plan.texts.iter().filter_map(|(digest, text)| credential::in_text(&rest(text)).map(|what| (digest, what)));
+    let text = |(digest, what)| format!("text {digest} seems to contain {what}; secrets must be slots");
     found.map(|found| rule.problem(None, text(found))).collect()
 }
 
@@ -272,7 +330,7 @@ fn time_for_the_probe(rule: &Rule, plan: &Plan, _: &Order) -> Vec<Problem> {
     short.map(|s| rule.at(s, format!("{} ends after {} s, before its probe may", s.id, s.timeout_s))).collect()
 }
 
-/// What is rolled back with another step must have been made after it.
+/// A step that is removed with its parent must come after that parent.
 fn parent_before(rule: &Rule, plan: &Plan, order: &Order) -> Vec<Problem> {
     let mut problems = Vec::new();
     for (position, step) in plan.steps.iter().enumerate() {
@@ -286,7 +344,7 @@ fn parent_before(rule: &Rule, plan: &Plan, order: &Order) -> Vec<Problem> {
     problems
 }
 
-/// Shown before the operator confirms.
+/// Irreversible steps are shown before the operator confirms.
 fn irreversible(rule: &Rule, plan: &Plan, _: &Order) -> Vec<Problem> {
     let why = |step: &Step| match &step.undo {
         Undo::Irreversible { why } => Some(why.clone()),

@@ -1,11 +1,11 @@
-//! What kubelet, kube-proxy and the CNI reference plugins make on a node, whatever the network plugin.
+//! What kubelet, kube-proxy and the CNI reference plugins create on a node, whatever the network plugin.
 
 use super::traits::{NOTHING, NetworkTraits};
 
-/// The link of kube-proxy's IPVS mode, which holds every service address.
+/// The interface of kube-proxy's IPVS mode, which has every service address.
 pub const IPVS: &str = "kube-ipvs0";
 
-/// Traits that every cluster has, whatever its network.
+/// Traits of every cluster, whatever its network.
 pub const CLUSTER: NetworkTraits = NetworkTraits {
     links: &[IPVS],
     chains: &["KUBE-", "CNI-"],

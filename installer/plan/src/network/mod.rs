@@ -1,5 +1,5 @@
-//! What pod networks are on a node: their links, rules, folders, ports, images. One file for each plugin; preflight,
-//! recipes, teardown, evidence and the simulation take every such name from here.
+//! What pod networks create on a node: links, rules, folders, ports, images. One file for each plugin; preflight,
+//! recipes, teardown, evidence and the simulation use only these names.
 
 mod cluster;
 mod flannel;
@@ -11,10 +11,10 @@ use kubexm_spec::cluster::NetworkPlugin;
 pub use cluster::{CLUSTER, IPVS};
 pub use traits::NetworkTraits;
 
-/// Every network that recipes install. What an earlier run left may be of any of them.
+/// Every network that recipes install; the remains of an earlier run may be of any of them.
 pub const ALL: [&NetworkTraits; 2] = [&flannel::TRAITS, &none::TRAITS];
 
-/// Those of a plugin; `None` where no recipe installs it.
+/// The traits of a plugin; `None` if no recipe installs it.
 pub const fn of(plugin: NetworkPlugin) -> Option<&'static NetworkTraits> {
     match plugin {
         NetworkPlugin::Flannel => Some(&flannel::TRAITS),
@@ -23,7 +23,7 @@ pub const fn of(plugin: NetworkPlugin) -> Option<&'static NetworkTraits> {
     }
 }
 
-/// What any kubexm cluster may have on a node: [`CLUSTER`], then every network.
+/// Everything that a kubexm cluster may have on a node: [`CLUSTER`], then every network.
 pub fn any() -> impl Iterator<Item = &'static NetworkTraits> {
     [&CLUSTER].into_iter().chain(ALL)
 }

@@ -1,5 +1,5 @@
-//! kubexm installs no network: the operator does. What it leaves on a node under names that no network here has is the
-//! operator's to clean up.
+//! No network is installed by kubexm: the operator installs one, and has to clean up what it leaves on nodes under
+//! names that are not listed here.
 
 use super::traits::{NOTHING, NetworkTraits};
 

@@ -1,33 +1,33 @@
-//! What is asked of a pod network.
+//! Traits of a pod network.
 
 use kubexm_spec::ClusterImage;
 
-/// A pod network as a node shows it. What every cluster has, whatever its network, is [`CLUSTER`].
+/// What a pod network has on a node. What every cluster has, whatever its network, is [`CLUSTER`].
 #[derive(Clone, Copy, Debug)]
 pub struct NetworkTraits {
-    /// Links by their whole names.
+    /// Full names of links.
     pub links: &'static [&'static str],
-    /// Bridges: a veth that hangs on one is a pod's.
+    /// Bridges: a veth attached to one belongs to a pod.
     pub bridges: &'static [&'static str],
-    /// How chains and sets of packet filters begin.
+    /// Prefixes of the names of packet-filter chains and sets.
     pub chains: &'static [&'static str],
-    /// Tables of nftables: family and name.
+    /// nftables tables: family and name.
     pub tables: &'static [(&'static str, &'static str)],
-    /// Folders below /run that its pods fill.
+    /// Folders below /run that its pods write.
     pub run: &'static [&'static str],
-    /// CNI plugins that its pods bring themselves.
+    /// CNI plugins that its pods install.
     pub cni_programs: &'static [&'static str],
-    /// The network configuration that its pods write for the runtime.
+    /// Network configurations that its pods write for the runtime.
     pub cni_configs: &'static [&'static str],
     /// Namespaces of its own pods.
     pub namespaces: &'static [&'static str],
-    /// UDP ports on which nodes reach each other; the kernel listens, no process does.
+    /// UDP ports for traffic between nodes; the kernel listens on them, not a process.
     pub udp_ports: &'static [u16],
-    /// Images that every node must have.
+    /// Images that every node needs.
     pub images: &'static [ClusterImage],
 }
 
-/// A plugin that brings nothing.
+/// A plugin without any traits.
 pub(super) const NOTHING: NetworkTraits = NetworkTraits {
     links: &[],
     bridges: &[],

@@ -10,37 +10,37 @@ use crate::kind::{AfterReset, Needs, OpKind, Scope, State};
 use crate::place::Place;
 use crate::touch::{Thing, Touch};
 
-/// Blobs in the node's content store.
+/// Blobs that must be in the node's content store.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Blobs {
     /// Sorted by digest, sizes in bytes.
     pub blobs: BTreeMap<Digest, u64>,
-    /// Depots of this cluster that may have them, asked before the controller sends anything.
+    /// Depots of this cluster that may have them, tried before the controller sends anything.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub depots: Option<Depots>,
 }
 
-/// Depots that a node takes blobs from.
+/// Depots that a node fetches blobs from.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Depots {
-    /// `https://10.0.0.5:5443`, in the order they are asked; a blob is `<url>/blobs/sha256/<hex>`.
+    /// `https://10.0.0.5:5443`, in the order in which they are tried; a blob is `<url>/blobs/sha256/<hex>`.
     pub urls: Vec<String>,
-    /// PEM file on the node with the CA to trust them by.
+    /// PEM file on the node with the CA of the depots.
     pub ca: String,
 }
 
 impl Depots {
-    /// Seconds that a node may take to get so many bytes from them; what is not there then, the controller sends. Two
-    /// mebibytes a second are little in one's own network, and a depot that hangs is found out within a minute.
+    /// Seconds that a node may take to fetch so many bytes; the controller sends what is missing then. Based on 2
+    /// MiB/s, which is slow for a local network, and a minute to detect a depot that hangs.
     pub fn limit_s(&self, bytes: u64) -> u64 {
         let hanging = u64::try_from(self.urls.len()).unwrap_or(u64::MAX).saturating_mul(60);
         (bytes / (2 << 20)).saturating_add(hanging).saturating_add(120)
     }
 }
 
-/// Blobs of the op that are not there, or not whole.
+/// Blobs of the op that are missing or incomplete.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Missing {

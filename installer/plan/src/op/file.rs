@@ -19,16 +19,16 @@ pub enum Content {
         /// Digest of the text.
         digest: Digest,
     },
-    /// A text of the plan in which the values of slots are put at their places ([`SlotName::placeholder`]), on the host.
+    /// A text of the plan whose placeholders ([`SlotName::placeholder`]) are replaced by the slots' values on the host.
     Filled {
         /// Digest of the text with its placeholders.
         digest: Digest,
-        /// Those that it has places for.
+        /// The slots that it has placeholders for.
         slots: Vec<SlotName>,
     },
     /// A slot's value.
     Slot {
-        /// Which.
+        /// The slot.
         slot: SlotName,
     },
 }

@@ -8,7 +8,7 @@ use crate::kind::{AfterReset, Needs, OpKind, Scope, State};
 use crate::place::Place;
 use crate::touch::{Thing, Touch};
 
-/// The host's name, now and at boot (cloud-init is configured to leave it).
+/// The host's name, now and at boot (cloud-init is configured not to change it).
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Hostname {
@@ -16,19 +16,19 @@ pub struct Hostname {
     pub name: String,
 }
 
-/// Names and files as they are.
+/// The names and files as observed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Names {
-    /// The kernel's.
+    /// The kernel's current name.
     pub live: String,
     /// The name in /etc/hostname.
     pub configured: Option<String>,
     /// /etc/hostname.
     pub file: Place,
-    /// The drop-in for cloud-init; none without that.
+    /// The drop-in for cloud-init; none if cloud-init is not installed.
     pub preserve: Option<Place>,
-    /// cloud-init leaves the name, or is not there.
+    /// Whether cloud-init keeps the name, or is not installed.
     pub preserved: bool,
 }
 

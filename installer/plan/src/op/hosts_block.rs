@@ -1,4 +1,4 @@
-//! Our managed block in /etc/hosts.
+//! kubexm's managed block in /etc/hosts.
 
 use std::fmt;
 
@@ -8,7 +8,7 @@ use crate::kind::{AfterReset, Needs, OpKind, Scope, State};
 use crate::place::Place;
 use crate::touch::{Thing, Touch};
 
-/// Our managed block in /etc/hosts; foreign lines for the node's own name are commented (Debian's 127.0.1.1).
+/// kubexm's managed block in /etc/hosts; other lines with the node's own name (Debian's 127.0.1.1) are commented out.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct HostsBlock {
@@ -18,13 +18,13 @@ pub struct HostsBlock {
     pub own_name: String,
 }
 
-/// The file, and whether it already says what we want.
+/// The file, and whether it has the desired content.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Hosts {
     /// /etc/hosts.
     pub file: Place,
-    /// It has our block, and no foreign line with the node's own name.
+    /// Whether it has the block, and no other line with the node's own name.
     pub settled: bool,
 }
 

@@ -11,20 +11,20 @@ use crate::kind::{AfterReset, Needs, OpKind, Scope, State};
 use crate::place::Place;
 use crate::touch::{Thing, Touch};
 
-/// An image of the container runtime (containerd: in its `k8s.io` namespace), pinned against image GC.
+/// An image of the container runtime (containerd: in the namespace `k8s.io`), pinned against image garbage collection.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct ImageLoaded {
     /// `registry.k8s.io/pause:3.10.1`.
     pub reference: String,
-    /// What the reference must resolve to.
+    /// The digest that the reference must resolve to.
     pub digest: Digest,
     /// `linux/amd64`.
     pub platform: String,
-    /// Where it comes from.
+    /// Where the image comes from.
     #[serde(default, skip_serializing_if = "ImageSource::is_registry")]
     pub source: ImageSource,
-    /// Which runtime has it.
+    /// The runtime that has the image.
     #[serde(default, skip_serializing_if = "is_containerd")]
     pub runtime: RuntimeKind,
 }
@@ -37,12 +37,12 @@ pub(super) fn is_containerd(runtime: &RuntimeKind) -> bool {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "from", rename_all = "camelCase", rename_all_fields = "camelCase")]
 pub enum ImageSource {
-    /// Pulled from the cluster's registry, as the runtime was pointed at it.
+    /// Pulled from the registry that the runtime is configured to use.
     #[default]
     Registry,
     /// Imported from the node's content store.
     Store {
-        /// The index (or single manifest), the platform's manifest, config and layers.
+        /// The index (or single manifest), and the platform's manifest, config and layers.
         blobs: BTreeSet<Digest>,
     },
 }
@@ -54,15 +54,15 @@ impl ImageSource {
     }
 }
 
-/// What the runtime has under the two names of the image.
+/// What the runtime has under the image's two names.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Loaded {
     /// `registry.k8s.io/pause:3.10.1`.
     pub by_tag: Option<Listed>,
-    /// `registry.k8s.io/pause@sha256:…`: the image survives when its tag is moved.
+    /// `registry.k8s.io/pause@sha256:…`, which keeps the image when its tag is moved.
     pub by_digest: Option<Listed>,
-    /// Every layer is there and unpacked.
+    /// Whether every layer exists and is unpacked.
     pub complete: bool,
 }
 
@@ -72,9 +72,9 @@ pub struct Loaded {
 pub struct Listed {
     /// What the name resolves to.
     pub digest: String,
-    /// Safe from image GC.
+    /// Whether it is protected from image garbage collection.
     pub pinned: bool,
-    /// The CRI plugin knows it.
+    /// Whether the CRI plugin manages it.
     pub managed: bool,
 }
 

@@ -19,15 +19,15 @@ pub struct KernelModule {
     pub modules: Vec<String>,
 }
 
-/// Which modules the kernel has, and our drop-in.
+/// The modules that are loaded, and the drop-in.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Modules {
     /// The drop-in.
     pub file: Place,
-    /// It has the wanted text.
+    /// Whether the drop-in has the desired text.
     pub settled: bool,
-    /// Loaded or built in, by name.
+    /// Whether each module is loaded or built in, by name.
     pub present: BTreeMap<String, bool>,
 }
 

@@ -8,32 +8,47 @@ use serde_json::Value;
 
 use crate::kind::{AfterReset, Needs, OpKind, Scope, State};
 use crate::place::Place;
+use crate::slot::SlotName;
 use crate::touch::{Thing, Touch};
 
 /// Objects applied with the admin kubeconfig (server-side apply, field manager `kubexm`).
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct KubeObject {
-    /// For people and for the applied-stamp: `flannel`.
+    /// Name for people: `flannel`.
     pub name: String,
     /// YAML documents, a text of the plan.
     pub text: Digest,
+    /// Slots whose values go into the `data` of Secrets: each [`SlotName::placeholder`] is replaced by the base64 of
+    /// the value, so that no value can break out of its field.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub slots: Vec<SlotName>,
 }
 
-/// How far the objects are.
+impl KubeObject {
+    /// Objects without slots.
+    pub fn new(name: impl Into<String>, text: Digest) -> Self {
+        Self { name: name.into(), text, slots: Vec::new() }
+    }
+}
+
+/// The state of the objects.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Applied {
-    /// No cluster, or it does not answer.
+    /// There is no cluster, or it does not answer.
     Unknown,
-    /// None of them is there.
+    /// None of them exists.
     Absent,
-    /// Some are missing or say something else, and what they say is not known.
+    /// Some are missing or different; their earlier content is not recorded.
     Different,
-    /// Some are missing or say something else.
+    /// Some are missing or different.
     Other {
-        /// Those that are there, as an apply takes them; never a Secret.
+        /// Those that exist, in the form in which they can be applied; never a Secret.
         objects: Vec<Value>,
+        /// The Secrets that exist: digest of a JSON list in the node's ledger. Since schema 2.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        secrets: Option<Digest>,
     },
     /// An apply would change nothing.
     Same,
@@ -43,11 +58,13 @@ impl OpKind for KubeObject {
     type State = Applied;
 
     fn touches(&self) -> Vec<Touch> {
-        vec![Touch::sets(Thing::Objects(self.name.clone()), self.text.to_string())]
+        let slots = self.slots.iter().map(|slot| format!(" {}", slot.placeholder()));
+        vec![Touch::sets(Thing::Objects(self.name.clone()), format!("{}{}", self.text, slots.collect::<String>()))]
     }
 
     fn needs(&self) -> Needs<'_> {
-        Needs { text: Some(self.text), things: vec![Thing::AdminConf, Thing::Api], ..Needs::nothing() }
+        let things = vec![Thing::AdminConf, Thing::Api];
+        Needs { slots: &self.slots, text: Some(self.text), things, ..Needs::nothing() }
     }
 
     fn scope(&self) -> Scope {
@@ -61,12 +78,19 @@ impl OpKind for KubeObject {
 
 impl fmt::Display for KubeObject {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "objects {} from {}", self.name, self.text.short())
+        write!(f, "objects {} from {}", self.name, self.text.short())?;
+        match self.slots.as_slice() {
+            [] => Ok(()),
+            slots => {
+                let slots: Vec<&str> = slots.iter().map(|slot| slot.0.as_str()).collect();
+                write!(f, " with slot {}", slots.join(", "))
+            }
+        }
     }
 }
 
 impl State for Applied {
-    const SCHEMA: u32 = 1;
+    const SCHEMA: u32 = 2;
 
     fn places(&self) -> Vec<&Place> {
         Vec::new()

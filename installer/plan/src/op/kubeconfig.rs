@@ -12,17 +12,17 @@ use crate::touch::{Thing, Touch};
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Kubeconfig {
-    /// User of the node; its home's `.kube/config` is written, owned by it.
+    /// A user of the node; `.kube/config` in their home is written and owned by them.
     pub user: String,
 }
 
-/// The user's kubeconfig, and whether it is admin.conf.
+/// The user's kubeconfig, and whether it equals admin.conf.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Copied {
     /// `.kube/config` of the user's home.
     pub file: Place,
-    /// It is admin.conf, and the user's own.
+    /// Whether it equals admin.conf and belongs to the user.
     pub settled: bool,
 }
 

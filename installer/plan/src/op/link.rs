@@ -14,7 +14,7 @@ use crate::touch::Touch;
 pub struct Link {
     /// Absolute path of the link.
     pub path: String,
-    /// What it says.
+    /// The link's target.
     pub target: String,
 }
 

@@ -1,4 +1,4 @@
-//! The op kinds: each is one thing that must hold on a host, in a file of its own. There is no generic "run this command".
+//! The op kinds: each is one desired state of a host, in a file of its own. There is no generic "run this command".
 
 mod act;
 mod binary;
@@ -23,6 +23,7 @@ mod resolver;
 mod selinux_mode;
 mod stamp;
 mod state_dir;
+mod static_pod_started;
 mod swap_off;
 mod sysctl;
 mod unit;
@@ -56,6 +57,7 @@ pub use resolver::{Resolver, Servers, Way};
 pub use selinux_mode::{Modes, SelinuxMode};
 pub use stamp::{Stamp, Stamped};
 pub use state_dir::StateDir;
+pub use static_pod_started::{StaticPodStarted, StaticPodState};
 pub use swap_off::{SwapOff, Swaps};
 pub use sysctl::{BootValue, Parameters, Sysctl};
 pub use unit::{Started, Unit, UnitState};
@@ -67,10 +69,10 @@ use crate::place::Place;
 use crate::slot::SlotName;
 use crate::touch::{Thing, Touch};
 
-/// A part of taking a cluster away.
+/// A part of a reset.
 pub type Reset = reset::Reset<Op>;
 
-/// The list. [`each_op`] goes to the kind that an op is.
+/// The list. [`each_op`] dispatches to the kind of an op.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! ops {
@@ -78,7 +80,7 @@ macro_rules! ops {
         $($then)+! { [$($with)*]
             File Dir StateDir MoveAside Link Blobs Binary Unpacked RegistryLayout Packages Unit Sysctl KernelModule SwapOff
             HostsBlock Resolver SelinuxMode Hostname ImageLoaded Kubeconfig KubeObject NodeUntainted NodeLabel Stamp
-            Act Reset
+            StaticPodStarted Act Reset
         }
     };
 }
@@ -99,7 +101,7 @@ macro_rules! define {
         })*
 
         impl Op {
-            /// Names of all kinds, as the list has them.
+            /// Names of all kinds, in the order of the list.
             pub const KINDS: &[&str] = &[$(stringify!($kind)),*];
 
             /// The name of its kind.
@@ -110,7 +112,7 @@ macro_rules! define {
     };
 }
 
-/// Does the same with whatever kind an op is.
+/// Evaluates the same expression for whichever kind an op is.
 #[macro_export]
 macro_rules! each_op {
     ($op:expr, $kind:ident => $then:expr) => { $crate::ops!([$crate::match_op] ($op) $kind ($then)) };
@@ -127,7 +129,7 @@ macro_rules! match_op {
 ops!([define]);
 
 macro_rules! acts_are_ops {
-    ([] $($kind:ident)*) => {
+    ([] $($kind:ident $(($wire:literal))?)*) => {
         $(impl From<$kind> for Op {
             fn from(act: $kind) -> Self {
                 Self::Act(act.into())
@@ -144,7 +146,7 @@ impl Op {
         each_op!(self, op => op.touches())
     }
 
-    /// What it changes that others may change only in an order with it.
+    /// Things that it changes and that other steps may change only before or after it, not in parallel.
     pub fn alone(&self) -> Vec<Thing> {
         self.touches().into_iter().filter(|touch| !touch.shared).map(|touch| touch.thing).collect()
     }
@@ -164,17 +166,17 @@ impl Op {
         each_op!(self, op => op.after_reset())
     }
 
-    /// Slots whose values the op gets.
+    /// Slots whose values the op receives.
     pub fn slots(&self) -> &[SlotName] {
         self.needs().slots
     }
 
-    /// The text of the plan that the op names.
+    /// The text of the plan that the op uses.
     pub fn text(&self) -> Option<Digest> {
         self.needs().text
     }
 
-    /// Blobs of the node's content store that the op takes something from.
+    /// Blobs of the node's content store that the op reads.
     pub fn blobs(&self) -> BTreeSet<Digest> {
         self.needs().blobs.into_iter().collect()
     }
@@ -184,7 +186,7 @@ impl Op {
         self.touches().iter().any(|touch| touch.thing == *thing)
     }
 
-    /// Every place in a state that the op found.
+    /// Every place in a state that the op observed.
     pub fn places(&self, found: &ObservedState) -> Result<Vec<Place>, StateError> {
         fn of<K: OpKind>(_: &K, found: &ObservedState) -> Result<Vec<Place>, StateError> {
             Ok(found.state::<K>()?.places().into_iter().cloned().collect())
@@ -192,7 +194,7 @@ impl Op {
         each_op!(self, op => of(op, found))
     }
 
-    /// Whether what is no file is as it was `then`, by what the op found `now`.
+    /// Whether the parts that are not files are as they were `then`, compared with the state observed `now`.
     pub fn is_back(&self, now: &ObservedState, then: &ObservedState) -> Result<bool, StateError> {
         fn of<K: OpKind>(_: &K, now: &ObservedState, then: &ObservedState) -> Result<bool, StateError> {
             let (state, before) = (now.state::<K>()?, then.state::<K>()?);

@@ -1,4 +1,4 @@
-//! What was in state folders before is moved out of their way.
+//! Moves the earlier content of state folders out of the way.
 
 use std::fmt;
 use std::time::SystemTime;
@@ -9,12 +9,12 @@ use crate::kind::{AfterReset, Needs, OpKind, Scope, State};
 use crate::place::Place;
 use crate::touch::{Thing, Touch};
 
-/// What these folders held before kubexm lies beside them, or inside one that is a mount point or a link
-/// ([`crate::state_folders::MOVED`]). Undo moves it back. A file system's `lost+found` stays where it is.
+/// Moves what these folders contained before kubexm to a folder next to them, or to a folder inside one that is a mount
+/// point or a link ([`crate::state_folders::MOVED`]). Undo moves it back. A file system's `lost+found` is not moved.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct MoveAside {
-    /// Absolute; none lies in another.
+    /// Absolute; none is inside another.
     pub paths: Vec<String>,
 }
 
@@ -22,32 +22,32 @@ pub struct MoveAside {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct MovedFolders {
-    /// In that order.
+    /// In the op's order.
     pub folders: Vec<MovedFolder>,
 }
 
-/// How one folder was found.
+/// The observed state of one folder.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct MovedFolder {
     /// Absolute.
     pub path: String,
-    /// What was in it.
+    /// What it contained.
     pub was: AsideWas,
-    /// When its entries were last changed; none where it is not there.
+    /// When its entries were last changed; none if the folder does not exist.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub modified: Option<SystemTime>,
 }
 
-/// What was in a folder.
+/// What a folder contained.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum AsideWas {
     /// No file.
     Empty,
-    /// Something that has to move, or the rest of it.
+    /// Content that has to be moved, or the rest of it.
     Occupied,
-    /// It was moved already: what is in the folder came since.
+    /// Its content was moved already; what is in it now is new.
     Moved,
 }
 

@@ -24,9 +24,9 @@ pub struct NodeLabel {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Labelled {
-    /// Whether the cluster knows the node and answers.
+    /// Whether the API server answers and knows the node.
     pub known: bool,
-    /// None without the label.
+    /// None if the node does not have the label.
     pub value: Option<String>,
 }
 

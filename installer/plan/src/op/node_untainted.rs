@@ -18,7 +18,7 @@ pub struct NodeUntainted {
     pub key: String,
 }
 
-/// Taints of that key; none when the cluster does not know the node or does not answer.
+/// Taints with that key; none if the API server does not answer or does not know the node.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Taints {

@@ -10,25 +10,24 @@ use crate::kind::{AfterReset, Needs, OpKind, Scope, State};
 use crate::place::Place;
 use crate::touch::{Thing, Touch};
 
-/// Packages of the operating system, as a repository of our own has them: apt, dnf or yum installs exactly these
-/// versions from that repository and from no other. An installed package that is newer is enough; none is ever made
-/// older.
+/// Packages of the operating system: apt, dnf or yum installs exactly these versions from kubexm's repository and from
+/// no other. A newer installed package is sufficient; none is downgraded.
 ///
-/// The repository's signed metadata and our source file are [`super::File`] ops, and its packages [`super::Blobs`], all
-/// earlier in the same or an ancestor step; the links from the repository to the store's blobs are this op's.
+/// The repository's signed metadata and its source file are [`super::File`] ops, and its packages [`super::Blobs`], all
+/// earlier in the same or an ancestor step. The links from the repository to the store's blobs are made by this op.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Packages {
-    /// Which programs install them.
+    /// The package manager's family.
     pub family: Family,
     /// Absolute folder of the repository: `/var/lib/kubexm/repos/debian-12-amd64`.
     pub repository: String,
-    /// Absolute path of our own source file: `<repository>/kubexm.list` or `<repository>/kubexm.repo` (whose repository is
-    /// called `kubexm`).
+    /// Absolute path of kubexm's source file: `<repository>/kubexm.list` or `<repository>/kubexm.repo` (whose
+    /// repository id is `kubexm`).
     pub source: String,
-    /// What comes or is upgraded on this host, by name.
+    /// Packages to install or upgrade on this host, by name.
     pub packages: BTreeMap<String, WantedPackage>,
-    /// What leaves for their sake, as the bundle carries it: it is put back on the rollback. Nothing else ever leaves.
+    /// Packages that these replace, with the bundle's version, which a rollback installs. No other package is removed.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub replaced: BTreeMap<String, WantedPackage>,
 }
@@ -37,86 +36,86 @@ pub struct Packages {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct WantedPackage {
-    /// With epoch and revision, as the family writes it.
+    /// With epoch and revision, in the family's format.
     pub version: String,
-    /// In the distribution's own words: `amd64`, `noarch`.
+    /// In the distribution's naming: `amd64`, `noarch`.
     pub arch: String,
     /// Its file below the repository: `socat_1.7.4.4-2_amd64.deb`.
     pub file: String,
     /// Blob of the node's content store.
     pub blob: Digest,
-    /// It takes the place of an older version, to which there is no rollback.
+    /// Whether it replaces an older version, which a rollback cannot restore.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub upgrade: bool,
 }
 
-/// Seconds in which somebody else may hold the package manager, and in which it reads its lists.
+/// Seconds to wait while another program holds the package manager, and for reading its lists.
 const BESIDE: u64 = 900;
-/// Seconds that one package may take: unpacked and configured on a slow disk.
+/// Seconds for each package: unpacked and configured on a slow disk.
 const EACH: u64 = 15;
 
 impl Packages {
-    /// Seconds that a step with this op may take, and that what works for it may continue when nobody waits for it any more.
+    /// Timeout of the step in seconds; also the limit for the package manager when nobody waits for it any more.
     pub fn limit_s(&self) -> u64 {
         BESIDE + EACH * u64::try_from(self.packages.len()).unwrap_or(u64::MAX / EACH / 2)
     }
 
-    /// Every file of the repository that is a link of this op, with the blob it leads to.
+    /// Every link in the repository that this op makes, with the blob it points to.
     pub fn links(&self) -> impl Iterator<Item = (String, Digest)> {
         let all = self.packages.values().chain(self.replaced.values());
         all.map(|package| (format!("{}/{}", self.repository, package.file), package.blob))
     }
 
-    /// What is upgraded, by name.
+    /// Packages that are upgraded, by name.
     pub fn upgrades(&self) -> impl Iterator<Item = &str> {
         self.packages.iter().filter(|(_, package)| package.upgrade).map(|(name, _)| name.as_str())
     }
 }
 
-/// What was found of packages.
+/// The observed state of the packages.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct PackagesState {
     /// State of each package of the op, by name.
     pub packages: BTreeMap<String, PackageState>,
-    /// Units of what will be replaced that ran or were enabled.
+    /// Units of packages to be replaced that were running or enabled.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub units: BTreeMap<String, UnitWas>,
-    /// Where the repository's links go.
+    /// The repository's links.
     pub links: Vec<Place>,
-    /// Keys that rpm trusted.
+    /// Keys that rpm trusts.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     pub keys: BTreeSet<String>,
-    /// A kill left it in the middle.
+    /// Whether an earlier installation was interrupted.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub begun: bool,
 }
 
-/// How a package is on a host.
+/// The state of a package on a host.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "is", rename_all = "camelCase", deny_unknown_fields)]
 pub enum PackageState {
-    /// It is not there.
+    /// Not installed.
     Absent,
-    /// It was removed, and its configuration was left.
+    /// Removed, with its configuration left behind.
     Configuration,
-    /// It is there.
+    /// Installed.
     Installed {
-        /// Which.
+        /// The installed version.
         version: String,
-        /// Unpacked and set up.
+        /// Whether it is unpacked and configured.
         whole: bool,
     },
 }
 
 impl PackageState {
-    /// Whether it is there, whole or not.
+    /// Whether it is installed, completely or not.
     pub const fn is_installed(&self) -> bool {
         matches!(self, Self::Installed { .. })
     }
 }
 
-/// How a unit of a package was found.
+/// The state of a unit of a package.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct UnitWas {

@@ -1,4 +1,4 @@
-//! What is looked at until it holds.
+//! Conditions that are polled until they are true.
 
 use std::collections::BTreeMap;
 
@@ -8,16 +8,16 @@ use serde::{Deserialize, Serialize};
 
 use super::image_loaded::is_containerd;
 
-/// Something to look at until it holds.
+/// A condition that is polled until it is true.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "probe", rename_all = "camelCase", rename_all_fields = "camelCase")]
 pub enum Probe {
-    /// The runtime answers over CRI, and shows the configuration that we wrote.
+    /// The runtime answers over CRI and has loaded kubexm's configuration.
     CriReady {
-        /// Which runtime.
+        /// The runtime.
         #[serde(default, skip_serializing_if = "is_containerd")]
         runtime: RuntimeKind,
-        /// Strings that the configuration it shows must contain.
+        /// Strings that the dumped configuration must contain.
         config_dump: Vec<String>,
     },
     /// An HTTPS GET answers 200, trusting the CA in this file.
@@ -27,18 +27,18 @@ pub enum Probe {
         /// PEM file on the node.
         ca: String,
     },
-    /// A registry answers for every reference and every blob with its digest, trusting the CA in this file.
+    /// A registry returns every reference and every blob with its digest, trusting the CA in this file.
     RegistryServes {
         /// `https://registry.example.kubexm.internal:5000`.
         url: String,
         /// PEM file on the node.
         ca: String,
-        /// Everything that is asked for.
+        /// The content to request.
         repositories: BTreeMap<String, Repository>,
     },
-    /// chrony has chosen a time server, by what `chronyc sources` says.
+    /// chrony has selected a time server, according to `chronyc sources`.
     ClockFollows {
-        /// Those that it was given, for people.
+        /// The configured servers, for messages.
         servers: Vec<String>,
     },
     /// A node is Ready.
@@ -46,26 +46,26 @@ pub enum Probe {
         /// Node name.
         node: String,
     },
-    /// A node is Ready but for the pod network, which somebody else brings; one that is Ready holds too.
+    /// A node is Ready except for the pod network, which somebody else installs; a Ready node is accepted too.
     NodeAwaitsNetwork {
         /// Node name.
         node: String,
     },
-    /// Every pod of these namespaces runs and is ready, and no container uses an image outside the list.
+    /// Every pod in these namespaces is running and ready, and no container uses an image outside the list.
     PodsRunning {
-        /// Only those that kubeadm makes and that need no pod network: static pods and kube-proxy's. The others wait for a
-        /// network, or are the network that somebody else installed.
+        /// Check only pods that kubeadm creates and that need no pod network (static pods and kube-proxy's). The others
+        /// wait for a network, or belong to a network that somebody else installed.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         kubeadm_only: bool,
         /// Namespaces.
         namespaces: Vec<String>,
-        /// Full references that may appear.
+        /// Full references of the allowed images.
         images: Vec<String>,
     },
-    /// From inside a pod's network namespace (our pause image): the cluster DNS resolves the API service's name, and
-    /// the service address accepts a connection.
+    /// From inside a pod's network namespace (with the pause image): the cluster DNS resolves the name of the API's
+    /// Service, and the Service address accepts a connection.
     PodNetwork {
-        /// Node the pod is put on.
+        /// Node to run the pod on.
         node: String,
         /// Pause image reference.
         image: String,

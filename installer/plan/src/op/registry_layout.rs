@@ -10,9 +10,9 @@ use crate::kind::{AfterReset, Needs, OpKind, Scope, State};
 use crate::place::Place;
 use crate::touch::Touch;
 
-/// Blobs of the node's content store, as the distribution registry keeps them on a file system
-/// (`docker/registry/v2` below its root; distribution v3, registry/storage/paths.go). Blobs are hard links or reflinks
-/// where the file system has them. What others put there stays.
+/// Blobs of the node's content store in the file-system layout of the distribution registry (`docker/registry/v2` below
+/// its root; distribution v3, registry/storage/paths.go). Blobs are hard links or reflinks if the file system supports
+/// them. Content that others put there is kept.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct RegistryLayout {
@@ -22,13 +22,13 @@ pub struct RegistryLayout {
     pub repositories: BTreeMap<String, Repository>,
 }
 
-/// What the layout lacks.
+/// What is missing or different in the layout.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Lacking {
-    /// Files that are not there; of a folder that is not there only the topmost one.
+    /// Missing files; of a missing folder only the topmost one.
     pub missing: BTreeSet<String>,
-    /// Files that are other ones: a tag that points elsewhere, a blob that is cut off.
+    /// Files with other content: a tag that points elsewhere, a truncated blob.
     pub changed: Vec<Place>,
 }
 

@@ -1,6 +1,6 @@
-//! What `reset` does on a host: the parts of taking a cluster away that no other op has.
+//! What `reset` does on a host: the parts of removing a cluster that no other op covers.
 //!
-//! Everything but [`Reset::Purge`] can be rolled back, and the cluster runs again: data is renamed aside, not deleted.
+//! Everything except [`Reset::Purge`] can be rolled back so that the cluster runs again: data is renamed, not deleted.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -13,59 +13,58 @@ use crate::observed_state::ObservedState;
 use crate::place::Place;
 use crate::touch::{Thing, Touch};
 
-/// Name of the folder that takes what is set aside: `/var/lib/.kubexm-reset-etcd`, or `/var/lib/etcd/.kubexm-reset` in
-/// one that is a mount point.
+/// Name of the folder that receives what is moved aside: `/var/lib/.kubexm-reset-etcd`, or
+/// `/var/lib/etcd/.kubexm-reset` if the folder is a mount point.
 pub const ASIDE: &str = ".kubexm-reset";
 
 /// One part of a reset, over any op `O` ([`crate::Op`]).
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "reset", rename_all = "camelCase", rename_all_fields = "camelCase")]
 pub enum Reset<O> {
-    /// No act of kubexm runs, no process of a pod does, and no control group of one is left. kubelet must not run: an
-    /// act that was stopped may have started it again, so it is stopped after that.
+    /// No act of kubexm, no process of a pod and no control group of a pod is left. kubelet must not run; since an act
+    /// that was stopped may have started it, it is stopped again after that.
     PodsStopped,
-    /// Nothing of these folders is where it was: what is mounted below is unmounted (never by force), the folder is
-    /// renamed beside itself, and of one that is a mount point or a link the content is renamed inside it.
+    /// The content of these folders is moved aside: mounts below are unmounted (never by force), and the folder is
+    /// renamed; of one that is a mount point or a link, the content is renamed inside it.
     #[serde(rename = "setAside")]
     MoveStateAside {
         /// Absolute.
         paths: Vec<String>,
-        /// Those of them that were there before kubexm: they stay, and of what is in them the named entries stay as
-        /// well.
+        /// Those that existed before kubexm: they are kept, with the listed entries in them.
         #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
         spared: BTreeMap<String, Vec<String>>,
-        /// Folders whose earlier content [`super::MoveAside`] moved. Once that is back, nothing in them is the cluster's
-        /// any more: a reset that continues after that leaves them alone.
+        /// Folders whose earlier content [`super::MoveAside`] moved. Once that is back, they contain nothing of the
+        /// cluster, and a resumed reset leaves them alone.
         #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
         moved: BTreeSet<String>,
     },
     /// No link, rule, set or namespace of a cluster is left in the host's network.
     NetworkCleared,
-    /// These ops are as they were found then.
+    /// These ops are rolled back to the state that they found.
     Reverted {
-        /// The newest first: the order they are rolled back in.
+        /// The newest first: the order in which they are rolled back.
         ops: Vec<O>,
         /// What each found before its first change, in the same order.
         before: Vec<ObservedState>,
     },
-    /// What was set aside is deleted, and the ledger, the store, the stamp, our logs and the agent's program with it.
+    /// What was moved aside is deleted, with the ledger, the store, the stamp, kubexm's logs and the agent's program.
     #[serde(rename = "forgotten")]
     Purge {
-        /// Folders whose asides go.
+        /// Folders whose moved content is deleted.
         paths: Vec<String>,
-        /// Folders that were made for those (`/opt`), the deepest first: they go when nothing else is in them.
+        /// Parent folders that were created for those (`/opt`), the deepest first: removed if they are empty.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         parents: Vec<String>,
     },
 }
 
-/// What was found of a part.
+/// The observed state of a part.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "is", rename_all = "camelCase", rename_all_fields = "camelCase", deny_unknown_fields)]
 pub enum Traces {
-    /// What is left, for people.
+    /// What is left, as text for people.
     Left {
-        /// Empty when nothing is.
+        /// Empty if nothing is left.
         what: Vec<String>,
     },
     /// The folders.
@@ -73,26 +72,26 @@ pub enum Traces {
         /// In the op's order.
         folders: Vec<Folder>,
     },
-    /// The ops, each as it was found.
+    /// The ops, each with its observed state.
     States {
         /// In the op's order.
         states: Vec<ObservedState>,
-        /// Folders that were made for the ops' files, with their modes and owners.
+        /// Folders that were created for the ops' files, with their modes and owners.
         folders: BTreeMap<String, FolderAccess>,
-        /// Whether they are as they were found then.
+        /// Whether they are in the state that they found.
         back: bool,
     },
 }
 
-/// A folder that is set aside, as it was found.
+/// The observed state of a folder to be moved aside.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Folder {
     /// Absolute.
     pub path: String,
-    /// Something is there that is not aside.
+    /// Whether it has content that is not moved aside.
     pub occupied: bool,
-    /// Asides that were there: what is renamed later is in one with this number or a higher one.
+    /// Number of moved folders that existed before: content that is renamed later gets this number or a higher one.
     pub asides: usize,
 }
 
@@ -121,7 +120,7 @@ impl State for Traces {
 }
 
 impl<O> Reset<O> {
-    /// Whether it takes the ledger itself away, in which nothing can be written of it.
+    /// Whether it removes the ledger itself, so that its own end cannot be recorded there.
     pub const fn forgets(&self) -> bool {
         matches!(self, Self::Purge { .. })
     }

@@ -1,4 +1,4 @@
-//! DNS servers on top of the node's own.
+//! DNS servers in addition to the node's own.
 
 use std::fmt;
 
@@ -8,7 +8,7 @@ use crate::kind::{AfterReset, Needs, OpKind, Scope, State};
 use crate::place::Place;
 use crate::touch::{Thing, Touch};
 
-/// DNS servers on top of the node's own, in the way the node's resolver wants it.
+/// DNS servers in addition to the node's own, configured in the way that the node's resolver supports.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Resolver {
@@ -16,27 +16,27 @@ pub struct Resolver {
     pub nameservers: Vec<String>,
 }
 
-/// Who owns /etc/resolv.conf.
+/// The program that manages /etc/resolv.conf.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Way {
-    /// Nobody: the file is edited.
+    /// None: the file is edited.
     Plain,
-    /// systemd-resolved: a drop-in.
+    /// systemd-resolved: a drop-in is written.
     Resolved,
-    /// NetworkManager writes it: a drop-in, else our lines last until the next lease.
+    /// NetworkManager: a drop-in is written, since it would overwrite the file at the next lease.
     NetworkManager,
 }
 
-/// The file that carries our servers, and whether it does.
+/// The file with the servers, and whether it has them.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Servers {
-    /// Who owns /etc/resolv.conf.
+    /// The program that manages /etc/resolv.conf.
     pub way: Way,
-    /// The file that carries our servers.
+    /// The file with the servers.
     pub file: Place,
-    /// It does.
+    /// Whether it has the desired servers.
     pub settled: bool,
 }
 

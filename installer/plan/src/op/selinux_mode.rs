@@ -1,4 +1,4 @@
-//! SELinux at most permissive.
+//! SELinux in permissive mode, or disabled.
 
 use std::fmt;
 
@@ -8,20 +8,20 @@ use crate::kind::{AfterReset, Needs, OpKind, Scope, State};
 use crate::place::Place;
 use crate::touch::{Thing, Touch};
 
-/// SELinux at most permissive, now and at boot.
+/// SELinux in permissive mode or disabled, now and at boot.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct SelinuxMode {}
 
-/// The live mode and the configured one.
+/// The current mode and the configured one.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Modes {
-    /// None without SELinux in the kernel.
+    /// Whether SELinux enforces; none without SELinux in the kernel.
     pub enforcing: Option<bool>,
     /// `SELINUX=` of the configuration.
     pub configured: Option<String>,
-    /// The configuration's file.
+    /// The configuration file.
     pub config: Place,
 }
 

@@ -1,4 +1,4 @@
-//! Whose node this is (`/var/lib/kubexm/stamp.json`).
+//! The stamp of a node (`/var/lib/kubexm/stamp.json`).
 
 use std::fmt;
 
@@ -7,23 +7,23 @@ use serde::{Deserialize, Serialize};
 use crate::kind::{AfterReset, Needs, OpKind, Scope, State};
 use crate::place::Place;
 use crate::touch::{Thing, Touch};
-use crate::{ClusterId, Vouched};
+use crate::{BundleRecord, ClusterId};
 
-/// Whose node this is.
+/// The cluster that the node belongs to.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Stamp {
     /// `metadata.name`.
     pub cluster: String,
-    /// Which cluster of that name; none in plans of programs that made no ids.
+    /// The cluster's id; none in plans of versions without ids.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub id: Option<ClusterId>,
-    /// The bundle that is installed, and who vouches for it; none in plans of programs that did not say it.
+    /// The bundle that is installed, and its signers; none in plans of versions that did not record it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub bundle: Option<Vouched>,
+    pub bundle: Option<BundleRecord>,
 }
 
-/// The stamp's place, and the cluster it names.
+/// The stamp's place and content.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Stamped {
@@ -31,19 +31,19 @@ pub struct Stamped {
     pub place: Place,
     /// None without a stamp.
     pub cluster: Option<String>,
-    /// None without a stamp, and in stamps of programs that made no ids.
+    /// None without a stamp, and in stamps of versions without ids.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub id: Option<ClusterId>,
-    /// What the stamp says of the bundle.
+    /// The bundle in the stamp.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub bundle: Option<Vouched>,
+    pub bundle: Option<BundleRecord>,
 }
 
 impl OpKind for Stamp {
     type State = Stamped;
 
     fn touches(&self) -> Vec<Touch> {
-        // Texts and numbers in a struct: there is nothing that could not be written.
+        // The struct has only texts and numbers, so serialising cannot fail.
         vec![Touch::sets(Thing::Stamp, serde_json::to_string(self).unwrap_or_default())]
     }
 

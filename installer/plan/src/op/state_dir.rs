@@ -1,4 +1,4 @@
-//! A directory that a service fills.
+//! A directory that a service writes.
 
 use std::fmt;
 
@@ -8,9 +8,9 @@ use crate::kind::{AfterReset, Needs, OpKind, Scope};
 use crate::place::Place;
 use crate::touch::{Thing, Touch};
 
-/// A directory that a service makes and fills, or a file that it writes: converge does nothing. Undo removes it with all
-/// that is in it when it was not there before; of one that was there it removes what came and nothing else. It never
-/// crosses a mount point: a mount below it stops the undo with its name.
+/// A directory that a service creates and fills, or a file that it writes; converge does nothing. Undo removes it with
+/// its content if it did not exist before, else only the new content. It never crosses a mount point: a mount below it
+/// stops the undo with an error that names it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct StateDir {
@@ -19,7 +19,7 @@ pub struct StateDir {
 }
 
 impl StateDir {
-    /// Where.
+    /// For this absolute path.
     pub fn at(path: &str) -> Self {
         Self { path: path.to_owned() }
     }

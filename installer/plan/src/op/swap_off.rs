@@ -8,24 +8,24 @@ use crate::kind::{AfterReset, Needs, OpKind, Scope, State};
 use crate::place::Place;
 use crate::touch::{Thing, Touch};
 
-/// No swap: swapoff, and lines of /etc/fstab commented with our mark.
+/// No swap: runs swapoff and comments out lines of /etc/fstab.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct SwapOff {}
 
-/// What swaps, and what would at the next boot.
+/// Active swap, and what would enable swap at the next boot.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Swaps {
-    /// Devices and files that swap.
+    /// Active swap devices and files.
     pub devices: Vec<String>,
-    /// Lines of fstab that bring swap back.
+    /// Lines of fstab that enable swap.
     pub lines: Vec<String>,
     /// /etc/fstab.
     pub fstab: Place,
-    /// Masks that are still to be made, and what is in their places.
+    /// Units that must still be masked, with what is at the path of the mask.
     pub masks: Vec<Place>,
-    /// When zram-generator would make swap.
+    /// The configuration of zram-generator, if that would enable swap.
     pub zram: Option<Place>,
 }
 

@@ -17,25 +17,25 @@ pub struct Sysctl {
     pub path: String,
     /// `net.ipv4.ip_forward` → `1`.
     pub values: BTreeMap<String, String>,
-    /// Parameters that what is started later sets by itself (`net.ipv4.conf.all.route_localnet`, by kube-proxy): no value
-    /// of them is wanted, and undo restores the one that was found.
+    /// Parameters that services of the cluster set later by themselves (`net.ipv4.conf.all.route_localnet`, by
+    /// kube-proxy): no value is set, and undo restores the observed one.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     pub remembered: BTreeSet<String>,
 }
 
-/// Live values, and the lines that would win over ours at boot.
+/// Current values, and the values at the next boot.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Parameters {
-    /// Our drop-in.
+    /// kubexm's drop-in.
     pub file: Place,
-    /// None where the kernel has no such parameter (its module is not loaded).
+    /// None if the kernel does not have the parameter (its module is not loaded).
     pub live: BTreeMap<String, Option<String>>,
-    /// What a boot would set, with our file as it is now.
+    /// What the next boot would set, with kubexm's file as it is now.
     pub boot: BTreeMap<String, BootValue>,
 }
 
-/// A value and the line it comes from.
+/// A value and the line that it comes from.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct BootValue {
@@ -54,7 +54,7 @@ impl OpKind for Sysctl {
     }
 
     fn needs(&self) -> Needs<'_> {
-        // They are there only with the module that they belong to.
+        // These exist only while the module is loaded.
         let bridge = self.values.keys().any(|name| name.starts_with("net.bridge."));
         let things = if bridge { vec![Thing::Module("br_netfilter".to_owned())] } else { Vec::new() };
         Needs { things, ..Needs::nothing() }

@@ -10,7 +10,7 @@ use crate::kind::{AfterReset, Needs, OpKind, Scope, State};
 use crate::place::Place;
 use crate::touch::{Thing, Touch};
 
-/// State of a systemd unit. Its files are [`super::File`] ops of their own, earlier in the same or an ancestor step.
+/// State of a systemd unit. Its files are separate [`super::File`] ops, earlier in the same or an ancestor step.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Unit {
@@ -18,52 +18,52 @@ pub struct Unit {
     pub name: String,
     /// Started at boot.
     pub enabled: bool,
-    /// Running or not; none leaves it (kubelet before `kubeadm init` crash-loops by design).
+    /// Whether it runs; none leaves that as it is (kubelet before `kubeadm init` crash-loops by design).
     pub running: Option<bool>,
-    /// Paths whose content the running unit must have been started with. Their digests and the unit's invocation
-    /// id are recorded under /run, so a restart is a state, not a handler.
+    /// Paths whose current content the unit must have been started with. Their digests and the unit's invocation id are
+    /// recorded under /run, so that a restart is a state, not a handler.
     pub loaded: Vec<String>,
-    /// Paths whose content the running unit takes over when it is reloaded (`ExecReload=` of its file), without a new
-    /// start: a change of these alone is a reload.
+    /// Paths whose content the unit reads again on a reload (`ExecReload=`): if only these change, it is reloaded and
+    /// not restarted.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub reloaded: Vec<String>,
 }
 
 impl Unit {
-    /// Every path whose content the running unit must have, by a start or a reload.
+    /// Every path whose current content the unit must have read, at its start or on a reload.
     pub fn files(&self) -> impl Iterator<Item = &String> {
         self.loaded.iter().chain(&self.reloaded)
     }
 }
 
-/// The unit as it was found.
+/// The observed state of the unit.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct UnitState {
-    /// systemd has a file for it.
+    /// Whether systemd has a file for it.
     pub exists: bool,
     /// Started at boot.
     pub enabled: bool,
     /// Running.
     pub active: bool,
-    /// It was started with the files as they are now.
+    /// Whether it was started with the current files.
     pub current: bool,
-    /// Its files were changed since systemd read them.
+    /// Whether its unit files were changed since systemd read them.
     pub needs_reload: bool,
-    /// systemd's id of this run of the unit; empty when it does not run.
+    /// systemd's invocation id; empty if it does not run.
     #[serde(default)]
     pub invocation: String,
-    /// What we recorded at its start; none when it was not started by us.
+    /// The record of its start; none if kubexm did not start it.
     pub record: Option<Started>,
 }
 
-/// What a unit was started with, or has reloaded since.
+/// The files that a unit was started with, or has reloaded since.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Started {
-    /// systemd's id of that run of the unit.
+    /// systemd's invocation id of that start.
     pub invocation: String,
-    /// The kernel's id of the boot in which it was started.
+    /// The kernel's boot id at that start.
     pub boot: String,
     /// Digests of its files, by path.
     pub loaded: BTreeMap<String, Digest>,
@@ -73,7 +73,7 @@ impl OpKind for Unit {
     type State = UnitState;
 
     fn touches(&self) -> Vec<Touch> {
-        // Of its files and of whether it runs already depends what it is afterwards.
+        // The result depends on its files and on whether it runs already.
         vec![Touch::changes(Thing::Unit(self.name.clone()))]
     }
 

@@ -1,4 +1,4 @@
-//! Chosen members of an archive blob as files.
+//! Members of an archive, unpacked as files.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -10,7 +10,7 @@ use crate::kind::{AfterReset, Needs, OpKind, Scope, State};
 use crate::place::Place;
 use crate::touch::Touch;
 
-/// Chosen members of a gzip-compressed tar archive.
+/// Selected members of a gzip-compressed tar archive.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Unpacked {
@@ -18,12 +18,12 @@ pub struct Unpacked {
     pub blob: Digest,
     /// Member path in the archive (without leading `./`) → absolute path on the host; mode 0755.
     pub members: BTreeMap<String, String>,
-    /// When given, every regular file below this folder of the archive (`""`: all) goes flat into the directory.
+    /// If set, every regular file below this folder of the archive is unpacked into one directory.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub all_into: Option<AllInto>,
 }
 
-/// Every regular file of an archive folder, into one directory.
+/// Every regular file of an archive folder, unpacked into one directory.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct AllInto {
@@ -33,13 +33,13 @@ pub struct AllInto {
     pub directory: String,
 }
 
-/// Every file it places, and whether each is what the archive holds.
+/// The files that it writes, and whether they are those of the archive.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Placed {
     /// By their paths.
     pub files: Vec<Place>,
-    /// None while the archive is not there to say what it holds.
+    /// Whether the files are those of the archive; none if the archive is not in the store.
     pub settled: Option<bool>,
 }
 

@@ -20,7 +20,7 @@ pub(super) const TRAITS: RuntimeTraits = RuntimeTraits {
     mount_folders: &["io.containerd.", "tmpmounts"],
     keeper: Some(Keeper {
         program: "containerd-shim",
-        // Containers of others (`moby`, `default`) stay.
+        // Containers in other namespaces (`moby`, `default`) are left alone.
         of_kubelet: Some(("-namespace", "k8s.io")),
         shared_with: ("dockerd", "docker"),
         otherwise: "containerd",

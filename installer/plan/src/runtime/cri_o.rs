@@ -11,7 +11,7 @@ pub(super) const TRAITS: RuntimeTraits = RuntimeTraits {
     endpoint: "unix:///run/crio/crio.sock",
     config: "/etc/crio/crio.conf",
     registries: "/etc/containers/registries.conf.d",
-    // `runroot` and `root` of containers/storage, and what CRI-O keeps beside them.
+    // `runroot` and `root` of containers/storage, and CRI-O's own folders.
     state: &["/run/containers", "/run/crio", "/var/lib/containers", "/var/lib/crio"],
     container_mounts: &["/run/containers/storage", "/var/lib/containers/storage"],
     mount_folders: &["storage"],

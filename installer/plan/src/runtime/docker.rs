@@ -2,12 +2,12 @@
 
 use kubexm_spec::cluster::RuntimeKind;
 
-use super::traits::{KNOWN_BY_SIGHT, RuntimeTraits};
+use super::traits::{DETECTED_ONLY, RuntimeTraits};
 
 pub(super) const TRAITS: RuntimeTraits = RuntimeTraits {
     kind: RuntimeKind::Docker,
     unit: "docker.service",
     other_units: &["cri-docker.service"],
     config: "/etc/docker/daemon.json",
-    ..KNOWN_BY_SIGHT
+    ..DETECTED_ONLY
 };

@@ -1,12 +1,12 @@
-//! iSulad, from the packages of openEuler.
+//! iSulad, from openEuler's packages.
 
 use kubexm_spec::cluster::RuntimeKind;
 
-use super::traits::{KNOWN_BY_SIGHT, RuntimeTraits};
+use super::traits::{DETECTED_ONLY, RuntimeTraits};
 
 pub(super) const TRAITS: RuntimeTraits = RuntimeTraits {
     kind: RuntimeKind::Isulad,
     unit: "isulad.service",
     config: "/etc/isulad/daemon.json",
-    ..KNOWN_BY_SIGHT
+    ..DETECTED_ONLY
 };

@@ -1,66 +1,66 @@
-//! What is asked of a container runtime.
+//! Traits of a container runtime.
 
 use kubexm_spec::cluster::RuntimeKind;
 
-/// A container runtime as a node shows it.
+/// What a container runtime has on a node.
 #[derive(Clone, Copy, Debug)]
 pub struct RuntimeTraits {
-    /// Which it is.
+    /// The runtime.
     pub kind: RuntimeKind,
-    /// systemd unit that runs it, with its suffix.
+    /// Its systemd unit, with the suffix.
     pub unit: &'static str,
-    /// Further units that come with it.
+    /// Further units that are installed with it.
     pub other_units: &'static [&'static str],
-    /// Its CRI endpoint, as Kubernetes names it.
+    /// Its CRI endpoint, as Kubernetes writes it.
     pub endpoint: &'static str,
-    /// Its main config.
+    /// Its main configuration file.
     pub config: &'static str,
-    /// Folder in which the registries that images come from are named.
+    /// Folder with the configuration of registries.
     pub registries: &'static str,
-    /// Folders that it makes and fills.
+    /// Folders that it creates and fills.
     pub state: &'static [&'static str],
-    /// Folders below which it mounts what containers see as their root and their shared memory.
+    /// Folders below which it mounts the root file systems and shared memory of containers.
     pub container_mounts: &'static [&'static str],
-    /// How names of folders in its state begin in which mounts are containers'.
+    /// Prefixes of the names of folders in its state that contain mounts of containers.
     pub mount_folders: &'static [&'static str],
-    /// How a container is kept.
+    /// The process that supervises each container.
     pub keeper: Option<Keeper>,
 }
 
-/// The process that keeps a container while the runtime itself may be stopped.
+/// The process that supervises a container, even while the runtime itself is stopped.
 #[derive(Clone, Copy, Debug)]
 pub struct Keeper {
-    /// How its program's name begins.
+    /// Prefix of its program's name.
     pub program: &'static str,
-    /// Arguments that stand side by side where the container is kubelet's. None where nothing tells its containers from
-    /// others': then none is ended, and the runtime cannot be one of [`super::INSTALLED`].
+    /// Two consecutive arguments that identify kubelet's containers. None if its containers cannot be distinguished from
+    /// others: then no container is stopped, and the runtime cannot be one of [`super::INSTALLED`].
     pub of_kubelet: Option<(&'static str, &'static str)>,
-    /// Other engines keep theirs by the same program: the daemon that runs then, and the engine's name. Without that
-    /// daemon it is `otherwise`.
+    /// Another engine that uses the same program: its daemon, and its name. If the daemon does not run, the engine is
+    /// `otherwise`.
     pub shared_with: (&'static str, &'static str),
-    /// The engine where the daemon does not run.
+    /// The engine if the daemon does not run.
     pub otherwise: &'static str,
 }
 
 impl RuntimeTraits {
-    /// The endpoint's path.
+    /// The path of the endpoint's socket.
     pub fn socket(&self) -> &'static str {
         self.endpoint.trim_start_matches("unix://")
     }
 
-    /// The unit without its suffix: what `journalctl --unit` and people call it.
+    /// The unit without its suffix, as in `journalctl --unit`.
     pub fn service(&self) -> &'static str {
         self.unit.trim_end_matches(".service")
     }
 
-    /// Every unit of it.
+    /// Every unit of the runtime.
     pub fn units(&self) -> impl Iterator<Item = &'static str> {
         std::iter::once(self.unit).chain(self.other_units.iter().copied())
     }
 }
 
-/// Of a runtime that no recipe knows: only what tells that it is there.
-pub(super) const KNOWN_BY_SIGHT: RuntimeTraits = RuntimeTraits {
+/// Base for a runtime that no recipe installs: only what is needed to detect it.
+pub(super) const DETECTED_ONLY: RuntimeTraits = RuntimeTraits {
     kind: RuntimeKind::Docker,
     unit: "",
     other_units: &[],

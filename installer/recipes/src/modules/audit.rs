@@ -1,6 +1,6 @@
 //! The API server's audit log on a control plane: its policy, its folder, and the kubeadm settings for both.
 
-use kubexm_plan::op::{Dir, File};
+use kubexm_plan::op::{Dir, File, StaticPodStarted};
 use kubexm_plan::{SlotProvider, Step, Undo};
 use kubexm_spec::cluster::{AUDIT_WEBHOOK, Audit};
 use minijinja::context;
@@ -10,6 +10,9 @@ use crate::context::{Node, PlanCx};
 use crate::draft::Draft;
 use crate::error::RecipeError;
 use crate::paths;
+
+/// The static pod that has the audit log.
+const API_SERVER: &str = "kube-apiserver";
 
 /// Files and folder for the audit log, made before kubeadm starts a kube-apiserver here. A reset keeps the log: it
 /// records who did what and belongs to the operator.
@@ -31,6 +34,21 @@ pub fn step(draft: &mut Draft<'_>, node: &Node<'_>) -> Result<Option<Step>, Reci
             .ensure(policy)
             .ensure_all(webhook)
             .ensure(Dir { path: paths::AUDIT_LOGS.to_owned(), mode: 0o700 })
+            .undo(Undo::RestoreBefore)
+            .build(),
+    ))
+}
+
+/// Restarts an API server that was started with other files; it reads them only when it starts.
+pub fn loaded(cx: &PlanCx<'_>, node: &Node<'_>) -> Result<Option<Step>, RecipeError> {
+    let Some(audit) = of(cx)? else { return Ok(None) };
+    let webhook = audit.webhook.as_ref().map(|_| paths::AUDIT_WEBHOOK);
+    let after = [paths::AUDIT_POLICY].into_iter().chain(webhook).map(str::to_owned).collect();
+    let runtime = cx.cluster.runtime.kind;
+    Ok(Some(
+        Step::on(node.name(), "control-plane.audit-loaded", "Restart the API server if its audit files have changed")
+            .ensure(StaticPodStarted { pod: API_SERVER.to_owned(), after, runtime })
+            .timeout_s(300)
             .undo(Undo::RestoreBefore)
             .build(),
     ))

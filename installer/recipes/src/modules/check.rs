@@ -12,7 +12,7 @@ use crate::error::RecipeError;
 use crate::network;
 use crate::phases::{ControlPlane, Joined, Site};
 
-/// Runs on the first control plane and changes nothing. Returns the last steps of the check. A host that is only a
+/// Runs on the control planes and leaves nothing behind. Returns the last steps of the check. A host that is only a
 /// worker is a failure domain of its own: the others wait for its check to end, not to succeed.
 pub fn run<'a>(
     draft: &mut Draft<'a>,
@@ -23,7 +23,7 @@ pub fn run<'a>(
     let (first, members) = (&site.first, site.members());
     let mut chain = Chain::after(cluster.network.iter().cloned());
     let mut settled = Vec::new();
-    let mut sure = chain.fork();
+    let mut required = chain.fork();
     for node in &members {
         let mut ready = chain.fork();
         ready.wait(joined.registered(node).map(std::slice::from_ref).unwrap_or_default());
@@ -31,23 +31,23 @@ pub fn run<'a>(
         if node.optional() {
             settled.push(step.id.clone());
             ready.then([step]);
-            sure.aside(ready);
+            required.aside(ready);
         } else {
             ready.then([step]);
-            sure.meet(ready);
+            required.meet(ready);
         }
     }
-    chain.meet(sure);
+    chain.meet(required);
     let mut pods = pods(draft.cx, first);
     pods.settled = settled;
-    chain.then([draft.of_all(pods)]);
+    chain.then([draft.cluster_wide(pods)]);
     if network::is_left_to_operator(draft.cx.cluster) {
         return Ok(draft.add(chain));
     }
-    // The pod from which the check asks runs on the host of the check and is created with admin.conf, so on control
-    // planes. Its name is the same for all, so the checks run one after the other.
-    let asked = members.iter().filter(|n| n.roles.control_plane).map(|node| pod_network(draft.cx, node));
-    chain.then(asked.collect::<Result<Vec<_>, _>>()?);
+    // The check creates its pod on its own host, with admin.conf, so it runs on control planes only. The pod's name is
+    // always the same, so the checks run one after the other.
+    let checks = members.iter().filter(|n| n.roles.control_plane).map(|node| pod_network(draft.cx, node));
+    chain.then(checks.collect::<Result<Vec<_>, _>>()?);
     Ok(draft.add(chain))
 }
 
@@ -92,7 +92,7 @@ fn pod_network(cx: &PlanCx<'_>, node: &Node<'_>) -> Result<Step, RecipeError> {
         dns: cx.service_address(10)?.to_string(),
         service: format!("{}:443", cx.service_address(1)?),
     };
-    Ok(Step::on(node.name(), "check.network", "Ask DNS and a service from inside a pod's network")
+    Ok(Step::on(node.name(), "check.network", "Query DNS and connect to a Service from a pod's network")
         .probe(probe, 120)
         .timeout_s(140)
         .undo(Undo::Nothing)

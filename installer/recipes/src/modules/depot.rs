@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, SocketAddr};
 
 use kubexm_plan::op::{Blobs, Dir, File, Unit};
-use kubexm_plan::{Probe, SlotName, SlotProvider, Step, Undo};
+use kubexm_plan::{CertificateUse, Probe, SlotName, SlotProvider, Step, Undo};
 use kubexm_spec::cluster::RegistryKind;
 use kubexm_spec::depot::{self, DepotConfig, Tls};
 use kubexm_spec::{ArtifactKey, Digest, Program, names};
@@ -28,7 +28,7 @@ pub(super) const CERT_SLOT: &str = "registry-cert";
 pub(super) const KEY_SLOT: &str = "registry-key";
 const UNIT: &str = "kubexm-depot.service";
 
-/// Timeout for slow links: 1 MiB/s, and five minutes for everything else.
+/// Timeout in seconds for copying so many bytes over a slow link (1 MiB/s), plus five minutes for everything else.
 pub(super) fn delivery_timeout(bytes: u64) -> u64 {
     300 + bytes / (1 << 20)
 }
@@ -75,7 +75,10 @@ pub fn store(draft: &Draft<'_>, node: &Node<'_>, packages: Option<&NodePackages<
 pub(super) fn identity(draft: &Draft<'_>, node: &Node<'_>) -> (SlotProvider, SlotProvider) {
     let name = names::registry_name(&draft.cx.cluster.name);
     let sans = vec![name, node.name().to_owned(), node.ip.to_string()];
-    (SlotProvider::RegistryCert { sans }, SlotProvider::RegistryKey { cert: SlotName(CERT_SLOT.to_owned()) })
+    (
+        SlotProvider::Certificate(CertificateUse { sans, ..CertificateUse::default() }),
+        SlotProvider::CertificateKey { cert: SlotName(CERT_SLOT.to_owned()) },
+    )
 }
 
 /// The depot as a unit of the registry host: it survives the installer's exit and a reboot.
@@ -104,7 +107,7 @@ pub fn serve(draft: &mut Draft<'_>, node: &Node<'_>) -> Result<Step, RecipeError
         .ensure(Dir { path: "/etc/kubexm/depot".to_owned(), mode: 0o700 })
         .ensure_all(folder)
         .ensure_all(metadata.into_values())
-        .ensure(draft.slot_file(paths::DEPOT_CA, 0o644, CA_SLOT, SlotProvider::RegistryCa))
+        .ensure(draft.slot_file(paths::DEPOT_CA, 0o644, CA_SLOT, SlotProvider::REGISTRY_CA))
         .ensure(draft.slot_file(paths::DEPOT_CERT, 0o644, CERT_SLOT, cert))
         .ensure(draft.slot_file(paths::DEPOT_KEY, 0o600, KEY_SLOT, key))
         .ensure(draft.file(paths::DEPOT_CONFIG, 0o644, text))
@@ -122,7 +125,7 @@ pub fn serve(draft: &mut Draft<'_>, node: &Node<'_>) -> Result<Step, RecipeError
         .build())
 }
 
-/// One repository for each package set of the bundle, with its files besides the packages. Files are stored by digest,
+/// One repository for each package set of the bundle, with all files except the packages. Files are stored by digest,
 /// so that the depot serves one consistent state of a repository until its configuration names the next.
 fn repositories(draft: &mut Draft<'_>, node: &Node<'_>, files: &mut BTreeMap<Digest, File>) -> Option<depot::Packages> {
     let cx = draft.cx;

@@ -1,9 +1,9 @@
 //! Cluster DNS on hosts whose resolver cannot be used by pods.
 //!
 //! CoreDNS forwards to the resolv.conf that kubelet gives it: with an empty one it exits ("no nameservers found"), with
-//! a loopback address it queries itself. So kubelet gets systemd-resolved's file with the real servers, or a file of
-//! kubexm with the usable ones. With no usable server, CoreDNS gets a Corefile without `forward` that answers NXDOMAIN
-//! for names outside the cluster.
+//! a loopback address it queries itself. So kubelet gets systemd-resolved's file with the real servers, or a file
+//! that kubexm writes with the usable ones. With no usable server, CoreDNS gets a Corefile without `forward` that
+//! answers NXDOMAIN for names outside the cluster.
 
 use std::net::IpAddr;
 
@@ -13,25 +13,25 @@ use kubexm_spec::Cluster;
 use minijinja::context;
 use serde_json::json;
 
-use crate::context::{Node, is_of_this_host};
+use crate::context::{Node, is_host_local};
 use crate::draft::Draft;
 use crate::error::RecipeError;
 use crate::{paths, templates, yaml};
 
-/// The resolv.conf that kubelet gives to pods: one of the node's, or kubexm's where pods cannot use those.
+/// The path of the resolv.conf that kubelet gives to pods: one of the node's, or kubexm's if pods cannot use those.
 ///
 /// systemd-resolved's file is used only without `extra.resolves`: whether those servers get into it depends on who
 /// writes /etc/resolv.conf, and once they are in it the next plan would choose another file than the first.
 ///
 /// Always set explicitly: kubeadm uses systemd-resolved's file wherever that service is active, whatever it contains.
 pub fn kubelet_resolv_conf(cluster: &Cluster, node: &Node<'_>) -> &'static str {
-    let own = |servers: &Option<Vec<IpAddr>>| servers.iter().flatten().any(|server| is_of_this_host(*server));
+    let has_local = |servers: &Option<Vec<IpAddr>>| servers.iter().flatten().any(|server| is_host_local(*server));
     let facts = node.facts;
     if node.upstream_nameservers(cluster).is_empty() {
         paths::KUBELET_RESOLV
-    } else if !own(&facts.nameservers) {
+    } else if !has_local(&facts.nameservers) {
         paths::RESOLV
-    } else if cluster.extra.resolves.is_empty() && !own(&facts.resolved_nameservers) && behind_stub(facts) {
+    } else if cluster.extra.resolves.is_empty() && !has_local(&facts.resolved_nameservers) && behind_stub(facts) {
         paths::RESOLVED_RESOLV
     } else {
         paths::KUBELET_RESOLV
@@ -42,7 +42,7 @@ fn behind_stub(facts: &Facts) -> bool {
     facts.resolved_nameservers.as_ref().is_some_and(|servers| !servers.is_empty())
 }
 
-/// A resolv.conf for kubelet, where pods cannot use the node's.
+/// Writes a resolv.conf for kubelet if pods cannot use the node's.
 pub fn resolv_conf(draft: &mut Draft<'_>, node: &Node<'_>) -> Result<Option<Step>, RecipeError> {
     if kubelet_resolv_conf(draft.cx.cluster, node) != paths::KUBELET_RESOLV {
         return Ok(None);
@@ -61,7 +61,7 @@ pub fn resolv_conf(draft: &mut Draft<'_>, node: &Node<'_>) -> Result<Option<Step
 /// Most servers that a resolv.conf can list (resolv.conf(5), MAXNS).
 const MAX_SERVERS: usize = 3;
 
-/// A Corefile of kubexm, if any node has no resolver that pods can use: CoreDNS may be scheduled on any node. It
+/// kubexm's own Corefile, if any node has no resolver that pods can use: CoreDNS may be scheduled on any node. It
 /// forwards to the servers of the other nodes, or not at all. Applied before the pod network, so before the first
 /// CoreDNS pod can start.
 pub fn corefile(
@@ -92,9 +92,9 @@ pub fn corefile(
     });
     let text = draft.text(yaml::documents("CoreDNS config", &[object])?);
     let step = Step::on(first.name(), "dns.corefile", "Configure CoreDNS for nodes without a resolver")
-        .ensure(KubeObject { name: "coredns".to_owned(), text })
+        .ensure(KubeObject::new("coredns", text))
         .retries(3)
         .undo(Undo::WithParent { step: init.clone() })
         .build();
-    Ok(Some(draft.of_all(step)))
+    Ok(Some(draft.cluster_wide(step)))
 }

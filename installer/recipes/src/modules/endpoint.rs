@@ -1,10 +1,10 @@
 //! What the control plane's name resolves to, as lines of /etc/hosts.
 //!
-//! Without a load balancer the name has the addresses of all control planes, the first one's first, on every host. Go's
+//! Without a load balancer the name has the addresses of all control planes, the first one's first, on every host. Go
 //! programs (kubelet, kube-proxy, kubectl, flanneld, kubeadm) dial them in the order of the file and continue to the next
 //! when one does not answer, so a dead first control plane costs a few seconds and not the cluster. A control plane that
-//! joins must not find itself first: kube-apiserver binds its port long before it answers, and kubeadm would wait for the
-//! API server that it is about to start.
+//! joins must not have its own address first: kube-apiserver binds its port long before it answers, and kubeadm would
+//! wait for the API server that it is about to start.
 //!
 //! Behind the user's own load balancer (`external`) workers use its address. Control planes connect to each other
 //! directly if the balancer's port is also that of the API servers: many balancers do not send a back-end's own

@@ -1,5 +1,5 @@
-//! Images that are pulled to a node in advance and pinned, so that its control plane survives an outage of the
-//! registry.
+//! Images that are pulled to a node in advance and pinned, so that system pods start while the registry is
+//! down.
 
 use kubexm_plan::op::{ImageLoaded, ImageSource};
 use kubexm_plan::{OVER_NETWORK, Step, Undo};
@@ -42,8 +42,8 @@ pub fn steps(cx: &PlanCx<'_>, node: &Node<'_>) -> Result<Vec<Step>, RecipeError>
     Ok(steps)
 }
 
-/// Images that no module names by type (of the user, of add-ons, of charts), without the cluster's own images. They are
-/// imported if there is no registry, since a node could get them nowhere else.
+/// Images of the user, of add-ons and of charts, without the cluster's own images. They are imported if there is no
+/// registry, since a node then has no other source for them.
 fn extra<'a>(cx: &PlanCx<'a>, node: &Node<'_>) -> impl Iterator<Item = &'a Artifact> {
     let platform = node.platform;
     let artifacts = &cx.manifest.artifacts;

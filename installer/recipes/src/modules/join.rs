@@ -1,8 +1,6 @@
 //! Joins a node: `kubeadm join` on it, then its labels and taints, set from the first control plane.
 
-use kubexm_plan::op::{
-    Dir, KubeadmJoin, KubeadmReset, NodeAwaited, NodeDelete, NodeLabel, NodeUntainted, Op, StateDir,
-};
+use kubexm_plan::op::{Dir, KubeadmJoin, KubeadmReset, NodeDelete, NodeLabel, NodeLookup, NodeUntainted, Op, StateDir};
 use kubexm_plan::{Step, StepId, Undo, state_folders};
 use serde_json::json;
 
@@ -19,13 +17,13 @@ const WORKER_ROLE: &str = "node-role.kubernetes.io/worker";
 /// Recommended label of Kubernetes ("Recommended Labels").
 const MANAGED_BY: &str = "app.kubernetes.io/managed-by";
 
-/// The cluster has one KubeletConfiguration, written for the first control plane. A node with another path of
-/// resolv.conf gets a patch: kubelet starts no pod when the configured resolv.conf does not exist.
+/// The cluster has one KubeletConfiguration, written for the first control plane. A node whose resolv.conf
+/// has another path gets a patch: kubelet starts no pod when the configured resolv.conf does not exist.
 pub fn patch(draft: &mut Draft<'_>, first: &Node<'_>, node: &Node<'_>) -> Result<Option<Step>, RecipeError> {
     let Some(path) = own_resolv_conf(draft, first, node)? else { return Ok(None) };
     let text = yaml::documents("kubelet patch", &[json!({"resolvConf": path})])?;
     Ok(Some(
-        Step::on(node.name(), "join.patch", "Tell kubelet where this node's resolver is")
+        Step::on(node.name(), "join.patch", "Point kubelet to this node's resolv.conf")
             .ensure(Dir { path: paths::KUBEADM_PATCHES.to_owned(), mode: 0o755 })
             .ensure(draft.file(paths::KUBELET_PATCH, 0o644, text))
             .undo(Undo::RestoreBefore)
@@ -65,11 +63,12 @@ pub fn step(draft: &mut Draft<'_>, first: &Node<'_>, node: &Node<'_>) -> Result<
 }
 
 /// Before a node joins, checks on the first control plane whether a Node object of that name exists. A rollback deletes
-/// the object that the join made, however far the join got, after the node's kubelet was stopped.
-pub fn awaited(first: &Node<'_>, node: &Node<'_>) -> Step {
+/// the object that the join made, however far the join got, after the node's kubelet was stopped. Journals of earlier
+/// versions contain the id `join.await-NODE`.
+pub fn lookup(first: &Node<'_>, node: &Node<'_>) -> Step {
     let name = node.name();
-    Step::on(first.name(), &format!("join.await-{name}"), &format!("Await node {name}"))
-        .ensure(NodeAwaited { node: name.to_owned() })
+    Step::on(first.name(), &format!("join.await-{name}"), &format!("Look up node {name}"))
+        .ensure(NodeLookup { node: name.to_owned() })
         .domain(name)
         .retries(3)
         .undo(Undo::Act { act: NodeDelete { node: name.to_owned() }.into() })
@@ -77,14 +76,14 @@ pub fn awaited(first: &Node<'_>, node: &Node<'_>) -> Step {
 }
 
 /// Labels and taints of a joined node, set from the first control plane.
-pub fn register(first: &Node<'_>, node: &Node<'_>, awaited: &StepId) -> Step {
+pub fn register(first: &Node<'_>, node: &Node<'_>, lookup: &StepId) -> Step {
     let name = node.name();
     let id = format!("join.register-{name}");
     let mut step = Step::on(first.name(), &id, &format!("Label node {name}")).domain(name);
     for op in registration(node) {
         step = step.ensure(op);
     }
-    step.retries(3).undo(Undo::WithParent { step: awaited.clone() }).build()
+    step.retries(3).undo(Undo::WithParent { step: lookup.clone() }).build()
 }
 
 fn registration(node: &Node<'_>) -> Vec<Op> {

@@ -5,7 +5,7 @@ use kubexm_plan::{SlotName, SlotProvider};
 use crate::context::Node;
 use crate::draft::Draft;
 
-/// Slots that a join reads. Their values are made on the first control plane once it runs.
+/// The slots that a join reads. Their values are made on the first control plane once it runs.
 #[derive(Debug)]
 pub struct Slots {
     /// Bootstrap token.
@@ -17,14 +17,14 @@ pub struct Slots {
 }
 
 impl Slots {
-    /// The slots of a join, beside the first control plane.
+    /// Adds the slots to the plan.
     pub fn of(draft: &mut Draft<'_>, first: &Node<'_>, control_plane: bool) -> Self {
         let host = || first.name().to_owned();
         Self {
             token: draft.slot("join-token", SlotProvider::JoinToken { host: host() }),
             ca_hash: draft.slot("ca-cert-hash", SlotProvider::CaCertHash { host: host() }),
             certificate_key: control_plane
-                .then(|| draft.slot("certificate-key", SlotProvider::CertificateKey { host: host() })),
+                .then(|| draft.slot("certificate-key", SlotProvider::UploadKey { host: host() })),
         }
     }
 

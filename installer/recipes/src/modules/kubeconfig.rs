@@ -16,18 +16,18 @@ pub fn step(node: &Node<'_>) -> Step {
     step.undo(Undo::RestoreBefore).build()
 }
 
-/// Below the cluster's folder on the controller.
-const OF_OPERATOR: &str = "/kubeconfig";
+/// Path below the cluster's folder on the controller.
+const OPERATOR_KUBECONFIG: &str = "/kubeconfig";
 
 /// On the controller, once the first control plane answers.
 pub fn of_operator(draft: &mut Draft<'_>, first: &Node<'_>, init: &StepId) -> Step {
     let provider = SlotProvider::AdminKubeconfig { host: first.name().to_owned() };
-    let file = draft.slot_file(OF_OPERATOR, 0o600, "operator-kubeconfig", provider);
+    let file = draft.slot_file(OPERATOR_KUBECONFIG, 0o600, "operator-kubeconfig", provider);
     let step = Step::on(CONTROLLER, "kubeconfig.operator", "Keep a kubeconfig for the operator on this machine")
         .ensure(file)
         .after(init)
         .retries(OVER_NETWORK)
         .undo(Undo::RestoreBefore)
         .build();
-    draft.of_all(step)
+    draft.cluster_wide(step)
 }

@@ -40,13 +40,13 @@ const TOOLS: [(Program, &str); 3] = [
 fn programs(cx: &PlanCx<'_>, node: &Node<'_>) -> Result<Step, RecipeError> {
     let mut step = Step::on(node.name(), "kubernetes.programs", "Install kubeadm, kubelet and kubectl");
     for program in [Program::Kubeadm, Program::Kubelet, Program::Kubectl] {
-        step = step.ensure(programs::place(cx, node, program, paths::BIN)?);
+        step = step.ensure(programs::install(cx, node, program, paths::BIN)?);
     }
     Ok(step.undo(Undo::RestoreBefore).build())
 }
 
 fn install(draft: &mut Draft<'_>, node: &Node<'_>, tool: Program, title: &str) -> Result<Step, RecipeError> {
-    let mut step = Step::on(node.name(), &format!("kubernetes.{}", tool.name()), title).ensure(programs::place(
+    let mut step = Step::on(node.name(), &format!("kubernetes.{}", tool.name()), title).ensure(programs::install(
         draft.cx,
         node,
         tool,

@@ -23,8 +23,9 @@ pub const MODULES: [&str; 2] = ["overlay", "br_netfilter"];
 pub const SYSCTLS: [&str; 3] =
     ["net.ipv4.ip_forward", "net.bridge.bridge-nf-call-iptables", "net.bridge.bridge-nf-call-ip6tables"];
 
-/// Kernel parameters that the cluster's own services set: kubelet (cm/container_manager_linux.go) the first six, kube-proxy
-/// (server_linux.go; proxier.go of iptables and of ipvs) the others.
+/// Kernel parameters that the cluster's own services set, and that a rollback therefore restores: kubelet
+/// (cm/container_manager_linux.go) the first six, kube-proxy (server_linux.go; proxier.go of iptables and of ipvs) the
+/// others.
 const REMEMBERED: [&str; 15] = [
     "vm.overcommit_memory",
     "vm.panic_on_oom",
@@ -52,7 +53,7 @@ pub fn steps(draft: &mut Draft<'_>, node: &Node<'_>) -> Result<Vec<Step>, Recipe
     let mut steps = vec![stamp(cx, node)];
     steps.extend(scripts::before(draft, node)?);
     steps.extend(set_aside(cx, node));
-    steps.extend([hostname(node), draft.of_all(hosts(cx, node)?)]);
+    steps.extend([hostname(node), draft.cluster_wide(hosts(cx, node)?)]);
     steps.extend(resolver(cx, node));
     steps.extend(selinux(cx, node));
     steps.extend(firewall(cx, node));
@@ -63,18 +64,17 @@ pub fn steps(draft: &mut Draft<'_>, node: &Node<'_>) -> Result<Vec<Step>, Recipe
     Ok(steps)
 }
 
-/// The first step, so that a run that dies leaves nothing without an owner. It also makes the folder that many steps
-/// write into: these are rolled back in parallel, and the folder must be removed last.
+/// The first step, so that everything that an interrupted run leaves on the host has an owner. It also makes the folder
+/// that many steps write into: these are rolled back in parallel, and the folder must be removed last.
 fn stamp(cx: &PlanCx<'_>, node: &Node<'_>) -> Step {
     Step::on(node.name(), "os.stamp", "Mark the node as this cluster's")
-        .ensure(Stamp { cluster: cx.cluster.name.clone(), id: cx.cluster_id, bundle: cx.vouched.cloned() })
-        .ensure(Dir { path: paths::OURS.to_owned(), mode: 0o755 })
+        .ensure(Stamp { cluster: cx.cluster.name.clone(), id: cx.cluster_id, bundle: cx.bundle_record.cloned() })
+        .ensure(Dir { path: paths::CONFIG_DIR.to_owned(), mode: 0o755 })
         .undo(Undo::RestoreBefore)
         .build()
 }
 
-/// Right after the stamp was written, before anything is written into these folders. A host with empty folders has no
-/// such step.
+/// Runs before anything is written into these folders. A host with empty folders has no such step.
 fn set_aside(cx: &PlanCx<'_>, node: &Node<'_>) -> Option<Step> {
     let paths: Vec<String> = node.facts.state_folders.iter().map(|folder| folder.path.clone()).collect();
     if !cx.set_aside || !node.in_cluster() || paths.is_empty() {
@@ -127,9 +127,9 @@ fn selinux(cx: &PlanCx<'_>, node: &Node<'_>) -> Option<Step> {
 
 /// Only units that exist: an op on a missing unit would have nothing to restore.
 fn firewall(cx: &PlanCx<'_>, node: &Node<'_>) -> Option<Step> {
-    let seen =
+    let is_active =
         |name: &&&str| node.facts.firewalls.iter().any(|unit| unit.strip_suffix(".service").unwrap_or(unit) == **name);
-    let units: Vec<&&str> = FIREWALLS.iter().filter(seen).collect();
+    let units: Vec<&&str> = FIREWALLS.iter().filter(is_active).collect();
     if cx.cluster.system.firewall == Firewall::Keep || units.is_empty() {
         return None;
     }
@@ -163,8 +163,8 @@ fn modules(node: &Node<'_>) -> Step {
         .build()
 }
 
-/// After the modules: net.bridge.* does not exist before br_netfilter is there. Bridged pod traffic must pass
-/// iptables for services to work, and pods are routed. (kubelet sets the vm.* and kernel.* values it wants itself.)
+/// After the modules: net.bridge.* does not exist before br_netfilter is loaded. Bridged pod traffic must pass
+/// iptables for services to work, and pods are routed. (kubelet sets its vm.* and kernel.* values itself.)
 fn sysctls(node: &Node<'_>) -> Step {
     let remembered = REMEMBERED.into_iter().map(str::to_owned).collect();
     let values: BTreeMap<String, String> = SYSCTLS.into_iter().map(|n| (n.to_owned(), "1".to_owned())).collect();

@@ -10,19 +10,19 @@ use crate::context::{Node, PlanCx};
 use crate::draft::Draft;
 use crate::error::RecipeError;
 use crate::modules::time;
-use crate::packages::{self, NodePackages, NothingComes, Part};
+use crate::packages::{self, CannotInstall, NodePackages, Part};
 
 /// The packages to install on a node; an error if something is missing and cannot be installed.
 pub fn of_node<'a>(cx: &PlanCx<'a>, node: &Node<'_>) -> Result<Option<NodePackages<'a>>, RecipeError> {
     let refused = |why: String| Err(RecipeError::Packages { host: node.name().to_owned(), why });
     match packages::of_host(cx, node.name(), node.facts) {
-        Err(NothingComes::NoSet { os, lacks }) => refused(format!(
+        Err(CannotInstall::NoSet { os, missing }) => refused(format!(
             "it is missing {}, and the bundle has packages for {} and none for {os}",
-            lacks.join(", "),
+            missing.join(", "),
             cx.packages.describe()
         )),
-        Err(NothingComes::Unreadable { lacks, why }) => {
-            refused(format!("it is missing {}, and what it has installed is not known: {why}", lacks.join(", ")))
+        Err(CannotInstall::Unreadable { missing, why }) => {
+            refused(format!("it is missing {}, and what it has installed is not known: {why}", missing.join(", ")))
         }
         Ok(planned) => match planned.as_ref().and_then(|planned| planned.conflicts.first()) {
             Some(conflict) => refused(format!("{} cannot be installed: {}", conflict.root.name, conflict.why)),
@@ -38,10 +38,11 @@ pub fn blobs(planned: &NodePackages<'_>) -> BTreeMap<Digest, u64> {
     all.map(|(name, package)| (package.blob, size(name))).collect()
 }
 
-/// Steps: the repository, then what cannot be rolled back (upgrades with their dependencies), then the rest, which can.
+/// Steps: the repository; the packages whose installation cannot be rolled back (upgrades with their dependencies); the
+/// others.
 pub fn steps(draft: &mut Draft<'_>, node: &Node<'_>, planned: &NodePackages<'_>) -> Vec<Step> {
     let mut steps = vec![repository(draft, node, planned)];
-    if let Some(part) = &planned.for_good {
+    if let Some(part) = &planned.irreversible {
         let why = why(planned);
         steps.push(install(node, planned, part, "upgrade", Undo::Irreversible { why }));
     }
@@ -68,7 +69,8 @@ fn repository(draft: &mut Draft<'_>, node: &Node<'_>, planned: &NodePackages<'_>
 fn install(node: &Node<'_>, planned: &NodePackages<'_>, part: &Part, name: &str, undo: Undo) -> Step {
     let count = part.packages.len();
     let upgrades = part.packages.values().filter(|package| package.upgrade).count();
-    let roots = planned.coming.iter().filter(|root| root.packages.iter().any(|name| part.packages.contains_key(name)));
+    let roots =
+        planned.to_install.iter().filter(|root| root.packages.iter().any(|name| part.packages.contains_key(name)));
     let roots: Vec<&str> = roots.map(|root| root.name.as_str()).collect();
     let title = match (count - upgrades, upgrades) {
         (new, 0) if roots.is_empty() => format!("Install {}", counted(new)),
@@ -86,7 +88,7 @@ fn install(node: &Node<'_>, planned: &NodePackages<'_>, part: &Part, name: &str,
         replaced: part.replaced.clone(),
     };
     let limit = op.limit_s();
-    let step = Step::on(node.name(), &format!("packages.{name}"), &title).ensure_all(time::of_chrony(family, part));
+    let step = Step::on(node.name(), &format!("packages.{name}"), &title).ensure_all(time::chrony_state(family, part));
     step.ensure(op).timeout_s(limit).undo(undo).build()
 }
 
@@ -102,10 +104,11 @@ fn counted(packages: usize) -> String {
     kubexm_spec::counted(packages as u64, "package")
 }
 
-/// Why there is no rollback, with all packages concerned.
+/// Why the upgrades cannot be rolled back: names every package.
 fn why(planned: &NodePackages<'_>) -> String {
     let upgrades = planned.upgrades.iter().map(|one| format!("{} {} is upgraded to {}", one.name, one.from, one.to));
-    let away = planned.for_good.iter().flat_map(|part| part.replaced.keys()).map(|name| format!("{name} stays away"));
-    let all: Vec<String> = upgrades.chain(away).collect();
+    let removed =
+        planned.irreversible.iter().flat_map(|part| part.replaced.keys()).map(|name| format!("{name} stays removed"));
+    let all: Vec<String> = upgrades.chain(removed).collect();
     format!("{}; the bundle does not have the older packages", all.join(", "))
 }

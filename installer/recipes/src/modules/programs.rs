@@ -31,7 +31,7 @@ pub fn wanted(cx: &PlanCx<'_>, node: &Node<'_>, program: Program) -> Result<bool
 }
 
 /// The op that installs a program (or all programs of its archive) into a directory.
-pub fn place(cx: &PlanCx<'_>, node: &Node<'_>, program: Program, directory: &str) -> Result<Op, RecipeError> {
+pub fn install(cx: &PlanCx<'_>, node: &Node<'_>, program: Program, directory: &str) -> Result<Op, RecipeError> {
     let artifact = cx.program(program, node.platform)?;
     let archive = match component(cx, program)?.payload(&artifact.version, node.platform.arch) {
         Payload::Raw(_) => {

@@ -1,6 +1,5 @@
-//! The distribution registry on the registry host, if `spec.registry.type` is `registry`: its file-system layout is
-//! written from the node's content store, it serves it read-only, and then every image is requested from it once as a
-//! check.
+//! The distribution registry on the registry host, if `spec.registry.type` is `registry`. Its file-system layout is
+//! written from the node's content store and served read-only; then every image is requested once as a check.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{Ipv4Addr, SocketAddr};
@@ -29,8 +28,8 @@ pub fn steps(draft: &mut Draft<'_>, node: &Node<'_>) -> Result<Vec<Step>, Recipe
     Ok(vec![layout(draft.cx, node, repositories.clone()), serve(draft, node, repositories)?])
 }
 
-/// Repository folder of an upstream host. A registry's name may have a port, a repository's no colon
-/// (OCI distribution-spec, "Pulling manifests"), and no host has an underscore.
+/// Repository folder of an upstream host. A registry's name may contain a port, but a repository's name
+/// no colon (OCI distribution-spec, "Pulling manifests"); `_` cannot clash, since no host name contains it.
 pub fn folder(cx: &PlanCx<'_>, host: &str) -> String {
     match cx.cluster.registry.kind {
         RegistryKind::Registry | RegistryKind::Harbor | RegistryKind::External => {
@@ -43,9 +42,9 @@ pub fn folder(cx: &PlanCx<'_>, host: &str) -> String {
 /// Every image of the bundle, under the names that nodes pull.
 fn repositories(cx: &PlanCx<'_>) -> BTreeMap<String, Repository> {
     // Reuses the depot's list of content; its address and files are not needed here.
-    let nowhere = SocketAddr::from((Ipv4Addr::UNSPECIFIED, 0));
+    let unused = SocketAddr::from((Ipv4Addr::UNSPECIFIED, 0));
     let tls = Tls { cert: String::new(), key: String::new() };
-    let all = DepotConfig::serving(cx.manifest, nowhere, paths::STORE, tls).images;
+    let all = DepotConfig::serving(cx.manifest, unused, paths::STORE, tls).images;
     all.into_iter()
         .map(|(name, repository)| match name.split_once('/') {
             Some((host, path)) => (format!("{}/{path}", folder(cx, host)), repository),
@@ -90,12 +89,12 @@ fn serve(
         context! { bin => paths::BIN, config => paths::REGISTRY_CONFIG, data_dir => &registry.data_dir },
     )?;
     let (cert, key) = depot::identity(draft, node);
-    let program = programs::place(cx, node, Program::Registry, paths::BIN)?;
+    let program = programs::install(cx, node, Program::Registry, paths::BIN)?;
     let loaded = [paths::REGISTRY_CERT, paths::REGISTRY_KEY, paths::REGISTRY_CONFIG].map(str::to_owned);
     Ok(Step::on(node.name(), "registry.serve", "Serve the bundle's images with the distribution registry")
         .ensure(program)
         .ensure(Dir { path: "/etc/kubexm/registry".to_owned(), mode: 0o700 })
-        .ensure(draft.slot_file(paths::REGISTRY_OWN_CA, 0o644, depot::CA_SLOT, SlotProvider::RegistryCa))
+        .ensure(draft.slot_file(paths::REGISTRY_OWN_CA, 0o644, depot::CA_SLOT, SlotProvider::REGISTRY_CA))
         .ensure(draft.slot_file(paths::REGISTRY_CERT, 0o644, depot::CERT_SLOT, cert))
         .ensure(draft.slot_file(paths::REGISTRY_KEY, 0o600, depot::KEY_SLOT, key))
         .ensure(config)

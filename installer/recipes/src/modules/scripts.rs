@@ -12,16 +12,23 @@ use crate::paths;
 
 /// `spec.system.preInstall`, in order.
 pub fn before(draft: &mut Draft<'_>, node: &Node<'_>) -> Result<Vec<Step>, RecipeError> {
-    let scripts = &draft.cx.cluster.system.pre_install;
-    scripts.iter().zip(1..).map(|(script, number)| step(draft, node, script, &format!("pre-{number}"))).collect()
+    let cluster = draft.cx.cluster;
+    let chosen = cluster
+        .system
+        .pre_install
+        .iter()
+        .zip(1..)
+        .filter(|(script, _)| script.runs_on(&cluster.role_groups, node.name()));
+    chosen.map(|(script, number)| step(draft, node, script, &format!("pre-{number}"))).collect()
 }
 
-/// `spec.system.postInstall`, in order, on every host after the final check of the cluster.
+/// `spec.system.postInstall`, in order, after the final check of the cluster.
 pub fn finish(draft: &mut Draft<'_>, nodes: &[Node<'_>], checked: &[StepId]) -> Result<(), RecipeError> {
-    let scripts = &draft.cx.cluster.system.post_install;
+    let cluster = draft.cx.cluster;
     for node in nodes {
         let mut chain = Chain::after(checked.iter().cloned());
-        for (script, number) in scripts.iter().zip(1..) {
+        let scripts = cluster.system.post_install.iter().zip(1..);
+        for (script, number) in scripts.filter(|(script, _)| script.runs_on(&cluster.role_groups, node.name())) {
             chain.then([step(draft, node, script, &format!("post-{number}"))?]);
         }
         draft.add(chain);

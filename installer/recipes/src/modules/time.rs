@@ -17,16 +17,17 @@ use crate::draft::Draft;
 use crate::error::RecipeError;
 use crate::packages::{NodePackages, Part, family};
 use crate::paths;
-use crate::time_servers::means;
+use crate::time_servers::refers_to;
 
-/// A server that did not answer the first burst is asked again after 64 s (`minpoll 6`).
+/// Seconds for the first synchronisation. A server that did not answer the first burst is asked again after 64 s
+/// (`minpoll 6`).
 const WITHIN_S: u64 = 90;
 
 /// Names and paths of chrony on a family of distributions.
 struct Chrony {
     unit: &'static str,
     config: &'static str,
-    /// The path of the distribution's file, so that a host that has chrony already keeps its measured drift.
+    /// The distribution's path, so that a host that already has chrony keeps its measured drift.
     drift: &'static str,
 }
 
@@ -40,8 +41,9 @@ const fn chrony(family: Family) -> Chrony {
 }
 
 /// Whether a host has chrony, or it will be installed.
-pub fn has_chrony(facts: &Facts, coming: Option<&NodePackages<'_>>) -> bool {
-    facts.programs.get("chronyd").is_some_and(Option::is_some) || coming.is_some_and(|coming| coming.brings("chronyd"))
+pub fn has_chrony(facts: &Facts, to_install: Option<&NodePackages<'_>>) -> bool {
+    facts.programs.get("chronyd").is_some_and(Option::is_some)
+        || to_install.is_some_and(|to_install| to_install.brings("chronyd"))
 }
 
 /// Whether chrony runs now.
@@ -50,10 +52,11 @@ pub fn runs_chrony(facts: &Facts) -> bool {
 }
 
 /// Units that set the clock now and must be stopped: other than chrony, and not removed with their package.
-pub fn others<'a>(facts: &'a Facts, coming: Option<&NodePackages<'_>>) -> Vec<&'a str> {
-    let leaves = |unit: &str| coming.is_some_and(|coming| coming.replaced().any(|(name, _)| name == stem(unit)));
+pub fn others<'a>(facts: &'a Facts, to_install: Option<&NodePackages<'_>>) -> Vec<&'a str> {
+    let is_removed =
+        |unit: &str| to_install.is_some_and(|to_install| to_install.replaced().any(|(name, _)| name == stem(unit)));
     let all = facts.time_services.iter().map(String::as_str);
-    all.filter(|unit| !is_chrony(unit) && !leaves(unit)).collect()
+    all.filter(|unit| !is_chrony(unit) && !is_removed(unit)).collect()
 }
 
 fn is_chrony(unit: &str) -> bool {
@@ -64,12 +67,12 @@ fn stem(unit: &str) -> &str {
     unit.strip_suffix(".service").unwrap_or(unit)
 }
 
-/// Before chrony starts: two services must not set the same clock.
-pub fn before(cluster: &Cluster, node: &Node<'_>, coming: Option<&NodePackages<'_>>) -> Option<Step> {
+/// Stops other time services before chrony starts: two services must not set the same clock.
+pub fn stop_others(cluster: &Cluster, node: &Node<'_>, to_install: Option<&NodePackages<'_>>) -> Option<Step> {
     if cluster.system.ntp_servers.is_empty() {
         return None;
     }
-    let stopped = others(node.facts, coming).into_iter().map(|unit| Unit {
+    let stopped = others(node.facts, to_install).into_iter().map(|unit| Unit {
         name: format!("{}.service", stem(unit)),
         enabled: false,
         running: Some(false),
@@ -84,10 +87,10 @@ pub fn before(cluster: &Cluster, node: &Node<'_>, coming: Option<&NodePackages<'
     Some(step.undo(Undo::RestoreBefore).build())
 }
 
-/// Paths that chrony fills, and its configuration, which the package installs before kubexm overwrites it. They are
-/// named in the step that installs chrony, so that an undo removes those that did not exist before.
-pub fn of_chrony(family: Family, part: &Part) -> Vec<StateDir> {
-    let paths = paths::OF_CHRONY.into_iter().chain([chrony(family).config]);
+/// Paths that chrony writes, and its configuration, which the package installs before kubexm overwrites it. The step
+/// that installs chrony lists them, so that its undo removes those that did not exist before.
+pub fn chrony_state(family: Family, part: &Part) -> Vec<StateDir> {
+    let paths = paths::CHRONY_STATE.into_iter().chain([chrony(family).config]);
     paths.filter(|_| part.packages.contains_key("chrony")).map(StateDir::at).collect()
 }
 
@@ -98,7 +101,7 @@ pub fn step(
     draft: &mut Draft<'_>,
     node: &Node<'_>,
     nodes: &[Node<'_>],
-    coming: Option<&NodePackages<'_>>,
+    to_install: Option<&NodePackages<'_>>,
 ) -> Result<Option<Step>, RecipeError> {
     let cluster = draft.cx.cluster;
     if cluster.system.ntp_servers.is_empty() {
@@ -110,7 +113,7 @@ pub fn step(
             "spec.system.ntpServers needs chrony, but the host has neither dpkg nor rpm, so its paths are unknown",
         ));
     };
-    if !has_chrony(node.facts, coming) {
+    if !has_chrony(node.facts, to_install) {
         return Err(refused("spec.system.ntpServers needs chrony, which is not installed and not in the bundle"));
     }
     let Chrony { unit, config, drift } = chrony(family);
@@ -139,17 +142,17 @@ pub fn step(
         false => step.probe(Probe::ClockFollows { servers }, WITHIN_S).timeout_s(WITHIN_S + 60),
     };
     let step = step.undo(Undo::RestoreBefore).build();
-    // Allow all other hosts of the cluster.
-    Ok(Some(if node.serves_time { draft.of_all(step) } else { step }))
+    // A server's configuration allows every other host of the cluster.
+    Ok(Some(if node.serves_time { draft.cluster_wide(step) } else { step }))
 }
 
 /// Stratum of a server's local clock: 10 for the first server, one more for each further one, so that they follow the
-/// first that is up. (`orphan` does the same, and chrony since 4.7 waits five minutes before it does.) 15 is the
+/// first that is up. (`orphan` does the same, but since chrony 4.7 only after five minutes.) 15 is the
 /// highest valid stratum.
 fn stratum(cluster: &Cluster, node: &Node<'_>, nodes: &[Node<'_>]) -> usize {
-    let named = |said: &String| nodes.iter().find(|other| means(said, other.host)).map(Node::name);
+    let host_name = |server: &String| nodes.iter().find(|host| refers_to(server, host.host)).map(Node::name);
     let mut servers: Vec<&str> = Vec::new();
-    for name in cluster.system.ntp_servers.iter().filter_map(named) {
+    for name in cluster.system.ntp_servers.iter().filter_map(host_name) {
         if !servers.contains(&name) {
             servers.push(name);
         }
@@ -161,11 +164,11 @@ fn stratum(cluster: &Cluster, node: &Node<'_>, nodes: &[Node<'_>]) -> usize {
 fn servers(cluster: &Cluster, node: &Node<'_>, nodes: &[Node<'_>]) -> Vec<String> {
     let mut seen = BTreeSet::new();
     let mut servers = Vec::new();
-    for said in &cluster.system.ntp_servers {
-        let server = match nodes.iter().find(|other| means(said, other.host)) {
+    for configured in &cluster.system.ntp_servers {
+        let server = match nodes.iter().find(|other| refers_to(configured, other.host)) {
             Some(other) if other.name() == node.name() => continue,
             Some(other) => other.ip.to_string(),
-            None => said.clone(),
+            None => configured.clone(),
         };
         if seen.insert(server.clone()) {
             servers.push(server);

@@ -9,8 +9,8 @@ use crate::error::RecipeError;
 use crate::modules::depot;
 use crate::paths;
 
-/// The depots that a host fetches from: that of the registry host, by its address, whatever serves images there. None
-/// for the registry host itself: the controller sends its blobs.
+/// The depots that a host fetches blobs from: the one on the registry host, by IP address, whichever registry serves
+/// the images. None for the registry host itself, whose blobs the controller sends.
 pub fn depots(cx: &PlanCx<'_>, node: &Node<'_>) -> Result<Option<Depots>, RecipeError> {
     if node.roles.registry {
         return Ok(None);
@@ -25,13 +25,13 @@ pub fn depots(cx: &PlanCx<'_>, node: &Node<'_>) -> Result<Option<Depots>, Recipe
 /// Installs the CA certificate on a host, before anything is fetched.
 pub fn ca(draft: &mut Draft<'_>, node: &Node<'_>) -> Step {
     Step::on(node.name(), "store.trust", "Trust the cluster's depot")
-        .ensure(draft.slot_file(paths::REGISTRY_CA, 0o644, depot::CA_SLOT, SlotProvider::RegistryCa))
+        .ensure(draft.slot_file(paths::REGISTRY_CA, 0o644, depot::CA_SLOT, SlotProvider::REGISTRY_CA))
         .undo(Undo::RestoreBefore)
         .build()
 }
 
 /// Lets a step fetch its blobs from these depots. Its timeout grows, so that the controller can still send the rest.
-pub fn taking_from(depots: Option<Depots>, mut step: Step) -> Step {
+pub fn fetch_from(depots: Option<Depots>, mut step: Step) -> Step {
     let Some(depots) = depots else { return step };
     for op in &mut step.ops {
         if let Op::Blobs(blobs) = op {

@@ -12,7 +12,7 @@ use crate::error::RecipeError;
 use crate::{paths, yaml};
 
 /// Namespace of the DaemonSet.
-pub const NAMESPACE: &str = "kube-flannel";
+const NAMESPACE: &str = "kube-flannel";
 const CONFIG: &str = "kube-flannel-cfg";
 
 /// Applies the manifest. It has no undo of its own: it is removed with the cluster.
@@ -20,7 +20,7 @@ pub fn step(draft: &mut Draft<'_>, node: &Node<'_>, init: &StepId) -> Result<Ste
     let text = yaml::documents("flannel manifest", &manifest(draft.cx, node)?)?;
     let text = draft.text(text);
     Ok(Step::on(node.name(), "network.flannel", "Apply the pod network")
-        .ensure(KubeObject { name: "flannel".to_owned(), text })
+        .ensure(KubeObject::new("flannel", text))
         .retries(3)
         .undo(Undo::WithParent { step: init.clone() })
         .build())
@@ -163,9 +163,9 @@ fn init_container(name: &str, image: &str, [from, to]: [&str; 2], mounts: Value)
 }
 
 /// flanneld asks the API by the control plane's name, not by the service's address, whose rules kube-proxy may write only
-/// after flanneld's first dial: that one then hangs until its time-out of 30 s. It is the name that kube-proxy itself
-/// uses (`controlPlaneEndpoint`), so nothing new can fail: kubelet gives pods of the host's network the host's
-/// /etc/hosts, which has every control plane or the load balancer ([`crate::modules::endpoint`]). A single
+/// after flanneld's first connection: that connection then hangs until its timeout of 30 s. It is the name that
+/// kube-proxy itself uses (`controlPlaneEndpoint`), so nothing new can fail: kubelet gives pods of the host's network
+/// the host's /etc/hosts, which has every control plane or the load balancer ([`crate::modules::endpoint`]). A single
 /// address here would tie all nodes to one control plane, and a DaemonSet has one value for all nodes.
 fn flanneld(cx: &PlanCx<'_>, image: &str) -> Value {
     let field = |name: &str, path: &str| json!({"name": name, "valueFrom": {"fieldRef": {"fieldPath": path}}});

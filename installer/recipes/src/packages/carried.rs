@@ -22,13 +22,13 @@ pub static NO_PACKAGES: CarriedPackages = CarriedPackages { sets: Vec::new() };
 pub struct CarriedSet {
     /// Its entry in the lock.
     pub set: PackageSet,
-    /// Of the operating system.
+    /// The profile of the operating system.
     pub profile: &'static Profile,
     /// Metadata of each package; its location is the file name in the repository. Empty until a host is known to need
     /// packages.
     pub pool: Pool,
-    /// Files of its repository besides the packages: signed metadata, keys, and the source file that names it. Empty until a host
-    /// is known to need packages.
+    /// All files of its repository except the packages: signed metadata, keys, and the apt or dnf source file. Empty
+    /// until a host is known to need packages.
     pub repository: Vec<RepositoryFile>,
 }
 
@@ -43,7 +43,7 @@ pub struct RepositoryFile {
 
 impl CarriedPackages {
     /// From a lock, before any package was read. An operating system that this program does not know is left out: no
-    /// host can have it.
+    /// host with it is supported.
     pub fn unread(sets: &[PackageSet]) -> Self {
         let sets = sets.iter().filter_map(|set| {
             let profile = Profiles::embedded().get(&set.os).ok()?;

@@ -13,20 +13,20 @@ use kubexm_spec::{Family, PackageRole, Platform};
 use super::carried::{CarriedSet, family, profile};
 use crate::context::PlanCx;
 
-/// Why missing packages cannot be installed on a host.
+/// Why the missing packages of a host cannot be installed.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum NothingComes {
+pub enum CannotInstall {
     /// The bundle has packages, but none for this host's operating system.
     NoSet {
         /// The operating system: `rocky-9`, or the ID from os-release.
         os: String,
         /// The missing packages.
-        lacks: Vec<String>,
+        missing: Vec<String>,
     },
     /// The installed packages are not known, so nothing can be planned.
     Unreadable {
         /// The missing packages.
-        lacks: Vec<String>,
+        missing: Vec<String>,
         /// The error of the package manager.
         why: String,
     },
@@ -34,7 +34,7 @@ pub enum NothingComes {
 
 /// Package roots to install.
 #[derive(Debug)]
-pub struct Wanted<'a> {
+pub struct MissingRoots<'a> {
     /// The bundle's packages for the host.
     pub carried: &'a CarriedSet,
     /// In the order of the set.
@@ -47,7 +47,7 @@ pub struct Wanted<'a> {
 
 /// The roots to install on a host of the cluster; none if nothing is missing, or nothing is to be installed
 /// (`osPackages: none`, a bundle without packages).
-pub fn lacking<'a>(cx: &PlanCx<'a>, host: &str, facts: &Facts) -> Result<Option<Wanted<'a>>, NothingComes> {
+pub fn lacking<'a>(cx: &PlanCx<'a>, host: &str, facts: &Facts) -> Result<Option<MissingRoots<'a>>, CannotInstall> {
     let system = &cx.cluster.system;
     if system.os_packages == OsPackages::None || cx.packages.sets.is_empty() {
         return Ok(None);
@@ -57,38 +57,38 @@ pub fn lacking<'a>(cx: &PlanCx<'a>, host: &str, facts: &Facts) -> Result<Option<
     let platform = facts.arch.map(|arch| Platform { arch });
     let carried = profile.zip(platform).and_then(|(profile, platform)| cx.packages.find(&profile.name, platform));
     let Some(carried) = carried else {
-        let lacks = without_set(cx, facts, &roles);
+        let missing = without_set(cx, facts, &roles);
         let os = profile.map_or_else(|| format!("{} {}", facts.os_id, facts.os_version), |one| one.name.clone());
         let platform = platform.map_or_else(String::new, |platform| format!(" ({platform})"));
-        return if lacks.is_empty() { Ok(None) } else { Err(NothingComes::NoSet { os: os + &platform, lacks }) };
+        return if missing.is_empty() { Ok(None) } else { Err(CannotInstall::NoSet { os: os + &platform, missing }) };
     };
     let wanted = carried.set.roots.iter().filter(|root| roles.contains(&root.role) && !root.packages.is_empty());
-    let half = half_there(facts, carried);
+    let incomplete = interrupted(facts, carried);
     let by_program = |root: &&PackageRoot| {
-        let whole =
-            has_programs(facts, &root.commands) && !root.packages.iter().any(|name| half.contains_key(name.as_str()));
-        system.os_packages == OsPackages::Full || !whole
+        let complete = has_programs(facts, &root.commands)
+            && !root.packages.iter().any(|name| incomplete.contains_key(name.as_str()));
+        system.os_packages == OsPackages::Full || !complete
     };
-    let mut open: Vec<&PackageRoot> = wanted.filter(by_program).collect();
-    if open.is_empty() {
+    let mut missing: Vec<&PackageRoot> = wanted.filter(by_program).collect();
+    if missing.is_empty() {
         return Ok(None);
     }
     let read = match &facts.packages {
         Some(installed) => installed_of(installed, carried),
-        None => Err("neither dpkg nor rpm is there".to_owned()),
+        None => Err("neither dpkg nor rpm is present".to_owned()),
     };
     let (installed, cut_off) = match read {
         Ok(read) => read,
-        Err(why) => return Err(NothingComes::Unreadable { lacks: names(&open), why }),
+        Err(why) => return Err(CannotInstall::Unreadable { missing: names(&missing), why }),
     };
     // Which of the interrupted packages will be installed is known only after the bundle's packages were read.
-    let whole = installed.packages.iter().filter(|package| !cut_off.contains_key(&package.name));
-    let there: BTreeSet<&str> = whole.map(|package| &*package.name).collect();
-    open.retain(|root| !root.packages.iter().all(|name| there.contains(name.as_str())));
-    if open.is_empty() {
+    let complete = installed.packages.iter().filter(|package| !cut_off.contains_key(&package.name));
+    let present: BTreeSet<&str> = complete.map(|package| &*package.name).collect();
+    missing.retain(|root| !root.packages.iter().all(|name| present.contains(name.as_str())));
+    if missing.is_empty() {
         return Ok(None);
     }
-    Ok(Some(Wanted { carried, roots: open, installed, cut_off }))
+    Ok(Some(MissingRoots { carried, roots: missing, installed, cut_off }))
 }
 
 /// Properties of a host that decide which packages it needs.
@@ -122,33 +122,35 @@ fn has_programs(facts: &Facts, commands: &[String]) -> bool {
 
 /// Packages whose installation was interrupted, though their programs may exist. A list in which every package is
 /// complete is not read further; one that cannot be read counts as empty.
-fn half_there(facts: &Facts, carried: &CarriedSet) -> CutOff {
-    let half = |line: &str| line.strip_prefix("Status:").is_some_and(|status| !status.ends_with(" ok installed"));
+fn interrupted(facts: &Facts, carried: &CarriedSet) -> CutOff {
+    let incomplete = |line: &str| line.strip_prefix("Status:").is_some_and(|status| !status.ends_with(" ok installed"));
     let list = facts.packages.as_ref().filter(|list| match list.family {
-        Family::Deb => list.list.lines().any(half),
+        Family::Deb => list.list.lines().any(incomplete),
         Family::Rpm => rpm::installed::has_twins(&list.list),
     });
     list.and_then(|list| installed_of(list, carried).ok()).map(|(_, cut_off)| cut_off).unwrap_or_default()
 }
 
-/// What a host without a package set is missing: by its programs, and everything that the user wants for its family.
+/// What a host without a package set is missing: roots whose programs it does not have, and every package that
+/// cluster.yaml names for its family.
 fn without_set(cx: &PlanCx<'_>, facts: &Facts, roles: &BTreeSet<PackageRole>) -> Vec<String> {
-    let mut lacks = Vec::new();
-    // What is wanted for one distribution is wanted for every other.
+    let mut missing = Vec::new();
+    // A root that is needed on one distribution is needed on every other.
     for root in cx.packages.sets.iter().flat_map(|carried| &carried.set.roots) {
         let known = root.commands.iter().any(|name| facts.programs.contains_key(name));
-        if roles.contains(&root.role) && known && !has_programs(facts, &root.commands) && !lacks.contains(&root.name) {
-            lacks.push(root.name.clone());
+        if roles.contains(&root.role) && known && !has_programs(facts, &root.commands) && !missing.contains(&root.name)
+        {
+            missing.push(root.name.clone());
         }
     }
     if roles.contains(&PackageRole::Node) {
         match family(facts) {
-            Some(Family::Deb) => lacks.extend(cx.cluster.system.debs.iter().cloned()),
-            Some(Family::Rpm) => lacks.extend(cx.cluster.system.rpms.iter().cloned()),
+            Some(Family::Deb) => missing.extend(cx.cluster.system.debs.iter().cloned()),
+            Some(Family::Rpm) => missing.extend(cx.cluster.system.rpms.iter().cloned()),
             None => {}
         }
     }
-    lacks
+    missing
 }
 
 /// The installed packages, and those whose installation was interrupted.

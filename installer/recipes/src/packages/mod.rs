@@ -11,7 +11,7 @@ mod served;
 
 pub(crate) use carried::family;
 pub use carried::{CarriedPackages, CarriedSet, NO_PACKAGES, RepositoryFile};
-pub use lacking::{NothingComes, lacking};
+pub use lacking::{CannotInstall, lacking};
 pub use node::{Conflict, NodePackages, Part, Upgrade, of_host};
 pub use served::{PUBLIC_KEY, VENDOR_KEYS, served};
 

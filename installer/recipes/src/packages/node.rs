@@ -12,7 +12,7 @@ use kubexm_plan::op::WantedPackage;
 use kubexm_spec::lock::PackageRoot;
 
 use super::carried::CarriedSet;
-use super::lacking::{NothingComes, Wanted, lacking};
+use super::lacking::{CannotInstall, MissingRoots, lacking};
 use crate::context::PlanCx;
 
 /// The packages to install on a host. Nothing is downgraded, and only what is in `replaced` is removed.
@@ -21,18 +21,17 @@ pub struct NodePackages<'a> {
     /// The package set of the bundle.
     pub carried: &'a CarriedSet,
     /// Roots that will be installed, by [`PackageRoot::name`].
-    pub coming: Vec<&'a PackageRoot>,
+    pub to_install: Vec<&'a PackageRoot>,
     /// Roots that conflict with installed packages.
     pub conflicts: Vec<Conflict<'a>>,
     /// Upgrades, by name.
     pub upgrades: Vec<Upgrade>,
     /// The part that cannot be rolled back, with its dependencies; none if everything can. Installed first.
-    pub for_good: Option<Part>,
+    pub irreversible: Option<Part>,
     /// The part that can be rolled back.
     pub restorable: Option<Part>,
-    /// Packages to remove whose version is not in the bundle, so that a rollback installs another version: name,
-    /// version.
-    pub leaves_for_good: Vec<(String, String)>,
+    /// Packages to remove (name, installed version) of which the bundle has another version, which a rollback installs.
+    pub restored_differently: Vec<(String, String)>,
     /// Packages whose earlier installation was interrupted.
     pub cut_off: Vec<String>,
     /// Packages that the administrator holds at their version.
@@ -60,7 +59,7 @@ pub struct Conflict<'a> {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Upgrade {
     pub name: String,
-    /// The installed packages.
+    /// The installed version.
     pub from: String,
     pub to: String,
 }
@@ -77,7 +76,7 @@ impl NodePackages<'_> {
     }
 
     fn parts(&self) -> impl Iterator<Item = &Part> {
-        self.for_good.iter().chain(&self.restorable)
+        self.irreversible.iter().chain(&self.restorable)
     }
 
     /// All packages to install, with the metadata of the bundle's packages.
@@ -87,65 +86,66 @@ impl NodePackages<'_> {
 
     /// Whether a program is installed by it.
     pub fn brings(&self, program: &str) -> bool {
-        self.coming.iter().any(|root| root.commands.iter().any(|command| command == program))
+        self.to_install.iter().any(|root| root.commands.iter().any(|command| command == program))
     }
 }
 
 /// Resolves what a host is missing against what it has; none if nothing is to be installed.
-pub fn of_host<'a>(cx: &PlanCx<'a>, host: &str, facts: &Facts) -> Result<Option<NodePackages<'a>>, NothingComes> {
+pub fn of_host<'a>(cx: &PlanCx<'a>, host: &str, facts: &Facts) -> Result<Option<NodePackages<'a>>, CannotInstall> {
     Ok(lacking(cx, host, facts)?.and_then(planned))
 }
 
-fn planned(wanted: Wanted<'_>) -> Option<NodePackages<'_>> {
-    let Wanted { carried, roots, mut installed, cut_off } = wanted;
-    know_files(&mut installed, carried);
-    let Replacing { plan, leaving, lacking } = with_replacing(carried, &roots, &mut installed);
-    let standing = |root: &PackageRoot| {
-        let of = |name: &String| plan.roots.iter().find(|(one, _)| *one.name == **name).map(|(_, standing)| standing);
+fn planned(wanted: MissingRoots<'_>) -> Option<NodePackages<'_>> {
+    let MissingRoots { carried, roots, mut installed, cut_off } = wanted;
+    add_bundle_files(&mut installed, carried);
+    let Replacement { plan, to_remove, lacking } = solve_replacing(carried, &roots, &mut installed);
+    let state = |root: &PackageRoot| {
+        let of = |name: &String| plan.roots.iter().find(|(one, _)| *one.name == **name).map(|(_, state)| state);
         root.packages.iter().filter_map(of).collect::<Vec<_>>()
     };
-    let (mut coming, mut conflicts) = (Vec::new(), Vec::new());
+    let (mut to_install, mut conflicts) = (Vec::new(), Vec::new());
     for root in &roots {
-        let standings = standing(root);
-        let why = standings.iter().find_map(|standing| match standing {
+        let states = state(root);
+        let why = states.iter().find_map(|state| match state {
             PackageState::Conflict(unsolvable) => Some(unsolvable.to_string()),
             _ => None,
         });
         match why {
             Some(why) => conflicts.push(Conflict { root, why }),
-            None if standings.iter().all(|standing| matches!(standing, PackageState::Satisfied { .. })) => {}
-            None => coming.push(*root),
+            None if states.iter().all(|state| matches!(state, PackageState::Satisfied { .. })) => {}
+            None => to_install.push(*root),
         }
     }
-    for root in roots.iter().filter(|root| !lacking.is_empty() && leaving.iter().any(|(_, one)| one.name == root.name))
+    for root in
+        roots.iter().filter(|root| !lacking.is_empty() && to_remove.iter().any(|(_, one)| one.name == root.name))
     {
-        coming.retain(|one| one.name != root.name);
-        let gone: Vec<&str> = leaving.iter().map(|(package, _)| &*package.name).collect();
-        let why = format!("{} would have to be removed for it, and {}", gone.join(", "), lacking.join(", "));
+        to_install.retain(|one| one.name != root.name);
+        let removed: Vec<&str> = to_remove.iter().map(|(package, _)| &*package.name).collect();
+        let why = format!("{} would have to be removed for it, and {}", removed.join(", "), lacking.join(", "));
         conflicts.push(Conflict { root, why });
     }
-    let mut leaves_for_good = Vec::new();
+    let mut restored_differently = Vec::new();
     let mut replaced: BTreeMap<String, WantedPackage> = BTreeMap::new();
-    for (package, root) in leaving {
+    for (package, root) in to_remove {
         match carried.package(&package.name) {
             Some(same) => {
                 if same.version != package.version {
-                    leaves_for_good.push((package.name.to_string(), package.version.to_string()));
+                    restored_differently.push((package.name.to_string(), package.version.to_string()));
                 }
                 replaced.insert(package.name.to_string(), as_wanted(same, false));
             }
             None => {
-                coming.retain(|one| one.name != root.name);
+                to_install.retain(|one| one.name != root.name);
                 let why = format!(
-                    "{} would have to be removed for it, and the bundle does not contain {0}: there would be no \
-                     rollback",
+                    "{} would have to be removed for it, and the bundle does not contain {0}: it could not be rolled \
+                     back",
                     package.name
                 );
                 conflicts.push(Conflict { root, why });
             }
         }
     }
-    if coming.is_empty() && conflicts.is_empty() {
+    if to_install.is_empty() && conflicts.is_empty() {
         return None;
     }
     let package = |id: PackageId| carried.pool.package(id);
@@ -165,20 +165,30 @@ fn planned(wanted: Wanted<'_>) -> Option<NodePackages<'_>> {
         upgrades.extend(from.map(|from| Upgrade { name: package.name.to_string(), from, to }));
     }
     upgrades.sort_by(|one, other| one.name.cmp(&other.name));
-    let replacers = coming.iter().filter(|root| !root.replaces.is_empty());
+    let replacers = to_install.iter().filter(|root| !root.replaces.is_empty());
     let replacing: BTreeSet<&str> = replacers.flat_map(|root| &root.packages).map(String::as_str).collect();
     // A removed package is restored on rollback, even in the bundle's version: a host without a time service would
     // differ more from before.
     let unrestorable: BTreeSet<&str> = upgrades.iter().map(|upgrade| upgrade.name.as_str()).collect();
-    let (for_good, restorable) = split(carried, &installed, all, (replaced, &replacing), &unrestorable);
+    let (irreversible, restorable) = split(carried, &installed, all, (replaced, &replacing), &unrestorable);
     let held = installed.held.iter().map(ToString::to_string).collect();
     let cut_off = cut_off.into_keys().map(String::from).collect();
-    Some(NodePackages { carried, coming, conflicts, upgrades, for_good, restorable, leaves_for_good, cut_off, held })
+    Some(NodePackages {
+        carried,
+        to_install,
+        conflicts,
+        upgrades,
+        irreversible,
+        restorable,
+        restored_differently,
+        cut_off,
+        held,
+    })
 }
 
-/// The facts have only the paths that an index would list. An installed package also gets those of the bundle's package of its
-/// name, so that it satisfies a dependency on such a path.
-fn know_files(installed: &mut Baseline, carried: &CarriedSet) {
+/// Adds to each installed package the files of the bundle's package of the same name, so that it satisfies a dependency
+/// on a path: the facts have only the paths that a repository's index lists.
+fn add_bundle_files(installed: &mut Baseline, carried: &CarriedSet) {
     for package in &mut installed.packages {
         if let Some(same) = carried.package(&package.name) {
             package.files.extend(same.files.iter().cloned());
@@ -189,49 +199,49 @@ fn know_files(installed: &mut Baseline, carried: &CarriedSet) {
 }
 
 /// A solution in which some packages are removed for others.
-struct Replacing<'a> {
+struct Replacement<'a> {
     plan: NodePlan,
     /// Packages to remove, each with the root that replaces it.
-    leaving: Vec<(Package, &'a PackageRoot)>,
-    /// Installed packages that would miss a dependency: `gnome 1 needs systemd-timesyncd`.
+    to_remove: Vec<(Package, &'a PackageRoot)>,
+    /// Installed packages that would lose a dependency: `gnome 1 needs systemd-timesyncd`.
     lacking: Vec<String>,
 }
 
 /// Solves; if a root conflicts with a package that it is meant to replace, that package is removed from `installed`
 /// first.
-fn with_replacing<'a>(carried: &CarriedSet, roots: &[&'a PackageRoot], installed: &mut Baseline) -> Replacing<'a> {
+fn solve_replacing<'a>(carried: &CarriedSet, roots: &[&'a PackageRoot], installed: &mut Baseline) -> Replacement<'a> {
     let names = roots.iter().flat_map(|root| &root.packages).map(String::as_str);
     let wanted: Vec<Root> = names.map(Root::named).collect();
     let nothing = BTreeMap::new();
     let plan = node_plan(&carried.pool, &wanted, installed, &nothing);
-    let stuck = |root: &&&PackageRoot| {
-        let conflict = |(one, standing): &(Root, PackageState)| {
-            root.packages.iter().any(|name| **name == *one.name) && matches!(standing, PackageState::Conflict(_))
+    let blocked = |root: &&&PackageRoot| {
+        let conflict = |(one, state): &(Root, PackageState)| {
+            root.packages.iter().any(|name| **name == *one.name) && matches!(state, PackageState::Conflict(_))
         };
         !root.replaces.is_empty() && plan.roots.iter().any(conflict)
     };
-    let mut leaving: Vec<(Package, &PackageRoot)> = Vec::new();
-    for root in roots.iter().filter(stuck) {
+    let mut to_remove: Vec<(Package, &PackageRoot)> = Vec::new();
+    for root in roots.iter().filter(blocked) {
         let leaves = |package: &&Package| root.replaces.iter().any(|name| **name == *package.name);
-        leaving.extend(installed.packages.iter().filter(leaves).map(|package| (package.clone(), *root)));
+        to_remove.extend(installed.packages.iter().filter(leaves).map(|package| (package.clone(), *root)));
     }
-    if leaving.is_empty() {
-        return Replacing { plan, leaving, lacking: Vec::new() };
+    if to_remove.is_empty() {
+        return Replacement { plan, to_remove, lacking: Vec::new() };
     }
     let mut without = installed.clone();
-    without.packages.retain(|package| !leaving.iter().any(|(gone, _)| gone.name == package.name));
+    without.packages.retain(|package| !to_remove.iter().any(|(removed, _)| removed.name == package.name));
     let replacing = node_plan(&carried.pool, &wanted, &without, &nothing);
     let possible = |root: &PackageRoot| {
         let mut all = replacing.roots.iter().filter(|(one, _)| root.packages.iter().any(|name| **name == *one.name));
-        all.all(|(_, standing)| !matches!(standing, PackageState::Conflict(_)))
+        all.all(|(_, state)| !matches!(state, PackageState::Conflict(_)))
     };
-    // It was not the cause of the conflict.
-    if !leaving.iter().all(|(_, root)| possible(root)) {
-        return Replacing { plan, leaving: Vec::new(), lacking: Vec::new() };
+    // The packages to replace were not the cause of the conflict.
+    if !to_remove.iter().all(|(_, root)| possible(root)) {
+        return Replacement { plan, to_remove: Vec::new(), lacking: Vec::new() };
     }
     let lacking = left_lacking(&carried.pool, installed, &without, &replacing);
     *installed = without;
-    Replacing { plan: replacing, leaving, lacking }
+    Replacement { plan: replacing, to_remove, lacking }
 }
 
 /// Splits into what cannot be rolled back, with all its dependencies, and the rest. If the dependencies solved alone
@@ -242,23 +252,23 @@ fn split(
     installed: &Baseline,
     all: BTreeMap<String, WantedPackage>,
     (replaced, replacing): (BTreeMap<String, WantedPackage>, &BTreeSet<&str>),
-    for_good: &BTreeSet<&str>,
+    irreversible: &BTreeSet<&str>,
 ) -> (Option<Part>, Option<Part>) {
     let some = |part: Part| (!part.packages.is_empty()).then_some(part);
-    if for_good.is_empty() {
+    if irreversible.is_empty() {
         return (None, some(Part { packages: all, replaced }));
     }
-    let Some(first) = alone(carried, installed, &all, for_good) else {
+    let Some(first) = alone(carried, installed, &all, irreversible) else {
         return (some(Part { packages: all, replaced }), None);
     };
     let (packages, rest): (BTreeMap<_, _>, BTreeMap<_, _>) =
         all.into_iter().partition(|(name, _)| first.contains(name));
-    let (mut for_good, mut restorable) = (Part::default(), Part::default());
+    let (mut irreversible, mut restorable) = (Part::default(), Part::default());
     let later = rest.keys().any(|name| replacing.contains(name.as_str()));
-    (if later { &mut restorable } else { &mut for_good }).replaced = replaced;
-    for_good.packages = packages;
+    (if later { &mut restorable } else { &mut irreversible }).replaced = replaced;
+    irreversible.packages = packages;
     restorable.packages = rest;
-    (some(for_good), some(restorable))
+    (some(irreversible), some(restorable))
 }
 
 /// Names of all dependencies of some packages solved alone; none if they are not a subset of `all`.

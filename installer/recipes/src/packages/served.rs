@@ -14,18 +14,19 @@ pub const VENDOR_KEYS: &str = "vendor.asc";
 /// apt configuration with the CA certificate for this depot.
 const APT_SETTINGS: &str = "kubexm.conf";
 
-/// Files of a set's repository at `url` besides the packages. The signed files are the same as in a node's own folder.
+/// All files of a set's repository at `url` except the packages. The signed files are the same as in a node's own
+/// folder.
 pub fn served(carried: &CarriedSet, cluster: &str, url: &str) -> Vec<RepositoryFile> {
     let family = carried.profile.family;
     // A node's own source file names its own folder.
     let signed = carried.repository.iter().filter(|file| file.path != source(family));
     let file = |path: &str, text: String| RepositoryFile { path: path.to_owned(), text };
-    let reported = match family {
+    let sources = match family {
         Family::Deb => vec![file(source(family), apt_source(url)), file(APT_SETTINGS, apt_settings(url))],
         Family::Rpm => vec![file(source(family), dnf_source(url, has_vendor_keys(carried)))],
     };
     let how_to = file(depot::HOW_TO, how_to(carried, cluster, url));
-    signed.cloned().chain(reported).chain([how_to]).collect()
+    signed.cloned().chain(sources).chain([how_to]).collect()
 }
 
 fn has_vendor_keys(carried: &CarriedSet) -> bool {
@@ -33,14 +34,14 @@ fn has_vendor_keys(carried: &CarriedSet) -> bool {
 }
 
 fn apt_source(url: &str) -> String {
-    format!("deb [signed-by={}/{PUBLIC_KEY}] {url} ./\n", paths::BY_HAND)
+    format!("deb [signed-by={}/{PUBLIC_KEY}] {url} ./\n", paths::PACKAGE_CLIENT)
 }
 
-/// For this one host only: what else the machine trusts, and its proxy for other hosts, do not change. apt's manual
+/// For the depot's host only, so that other trusted CAs and the proxy for other hosts do not change. apt's manual
 /// puts the host last; for certificates, apt 2.6 reads it only before the option.
 fn apt_settings(url: &str) -> String {
     let host = url.strip_prefix("https://").unwrap_or(url).split(['/', ':']).next().unwrap_or_default();
-    let ca = format!("{}/ca.crt", paths::BY_HAND);
+    let ca = format!("{}/ca.crt", paths::PACKAGE_CLIENT);
     format!(
         "Acquire::https::{host}::CAInfo \"{ca}\";\nAcquire::https::CAInfo::{host} \"{ca}\";\n\
          Acquire::https::Proxy::{host} \"DIRECT\";\n"
@@ -50,7 +51,7 @@ fn apt_settings(url: &str) -> String {
 /// The site's key signs the index alone, and dnf keeps it for that repository. In rpm's own key list it would be
 /// trusted for packages of every repository, so only the vendor's keys are imported there, by hand.
 fn dnf_source(url: &str, signed_packages: bool) -> String {
-    let (folder, check) = (paths::BY_HAND, u8::from(signed_packages));
+    let (folder, check) = (paths::PACKAGE_CLIENT, u8::from(signed_packages));
     format!(
         "[kubexm]\nname=KubeXM\nbaseurl={url}\nenabled=1\ngpgcheck={check}\nrepo_gpgcheck=1\n\
          gpgkey=file://{folder}/{PUBLIC_KEY}\nsslverify=1\nsslcacert={folder}/ca.crt\nproxy=_none_\nmodule_hotfixes=1\n\
@@ -63,7 +64,7 @@ const KEYS_STAY: &str =
     "\nrpm still trusts the keys from `rpm --import`: `rpm -q gpg-pubkey` lists them, `rpm --erase` removes one.\n";
 
 fn how_to(carried: &CarriedSet, cluster: &str, url: &str) -> String {
-    let (family, set, folder) = (carried.profile.family, &carried.set, paths::BY_HAND);
+    let (family, set, folder) = (carried.profile.family, &carried.set, paths::PACKAGE_CLIENT);
     let manager = match family {
         Family::Deb => "apt",
         Family::Rpm => "dnf and yum",
@@ -87,7 +88,7 @@ fn how_to(carried: &CarriedSet, cluster: &str, url: &str) -> String {
     format!(
         "Packages of {os} ({arch}) for {manager}, signed by the key of cluster {cluster}.\n\
          \n\
-         The cluster's registry CA is where trust begins: {registry_ca} on the cluster's nodes, {depot_ca} on\n\
+         Trust starts with the cluster's registry CA: {registry_ca} on the cluster's nodes, {depot_ca} on\n\
          this depot's own host. Copy it by a way that you trust. On a host of that system, as root, with the CA as ca.crt in\n\
          the current folder:\n\
          \n\
@@ -96,7 +97,7 @@ fn how_to(carried: &CarriedSet, cluster: &str, url: &str) -> String {
          \x20 cd {folder}\n\
          {key}{commands}\
          \n\
-         What the cluster's hosts lack is installed by kubexm-install, without this. To undo it:\n\
+         The cluster's own hosts do not need this: kubexm-install installs their packages. To undo it:\n\
          \n\
          \x20 rm -r {folder} {added}\n{keys}",
         keys = if family == Family::Rpm && has_vendor_keys(carried) { KEYS_STAY } else { "" },

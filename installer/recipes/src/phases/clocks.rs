@@ -5,13 +5,13 @@ use crate::draft::Draft;
 use crate::error::RecipeError;
 use crate::modules::time;
 
-/// Sets the clocks of all hosts; a host counts as prepared only when its clock is synchronised.
+/// Adds the steps that set the clocks; a host is prepared only when its clock is synchronised.
 pub fn set_clocks<'a>(draft: &mut Draft<'a>, site: &Site<'a>, prepared: &mut Prepared<'a>) -> Result<(), RecipeError> {
     let mut hosts = std::mem::take(&mut prepared.packaged);
     hosts.sort_by_key(|host| !host.node.serves_time);
     let mut serving = Vec::new();
     for host in hosts {
-        let Some(step) = time::step(draft, &host.node, &site.nodes, host.coming.as_ref())? else { continue };
+        let Some(step) = time::step(draft, &host.node, &site.nodes, host.to_install.as_ref())? else { continue };
         let mut chain = host.chain;
         if !host.node.serves_time {
             chain.wait(&serving);

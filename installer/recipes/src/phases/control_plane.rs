@@ -5,14 +5,16 @@ use kubexm_plan::StepId;
 use super::{Prepared, Site};
 use crate::draft::{Chain, Draft};
 use crate::error::RecipeError;
-use crate::modules::{control_plane, dns, kubeconfig};
+use crate::modules::{audit, control_plane, dns, kubeconfig};
 use crate::network;
 
 /// A control plane that hosts can join.
 #[derive(Debug)]
 pub struct ControlPlane {
-    /// The step after which the API server answers.
+    /// `kubeadm init`: rolling it back also removes every object in the cluster.
     pub init: StepId,
+    /// The step after which the API server answers and has loaded its current files.
+    pub answers: StepId,
     /// The steps after which nodes can be Ready: those that apply the pod network, if kubexm installs it.
     pub network: Vec<StepId>,
 }
@@ -23,7 +25,12 @@ pub fn start<'a>(draft: &mut Draft<'a>, site: &Site<'a>, prepared: &Prepared<'a>
     let step = control_plane::init(draft.cx, first)?;
     let init = step.id.clone();
     let mut chain = prepared.chain(first);
+    chain.then(audit::step(draft, first)?);
     chain.then([step]);
+    let loaded = audit::loaded(draft.cx, first)?;
+    let answers = loaded.as_ref().map_or(&init, |step| &step.id).clone();
+    // Before anything in the cluster is changed, so that the restart interrupts no other step.
+    chain.then(loaded);
     chain.together(
         // Before the pod network, so before DNS starts
         [kubeconfig::step(first)].into_iter().chain(control_plane::register(first, &init)).chain(dns::corefile(
@@ -38,5 +45,5 @@ pub fn start<'a>(draft: &mut Draft<'a>, site: &Site<'a>, prepared: &Prepared<'a>
     let mut operator = Chain::default();
     operator.then([kubeconfig::of_operator(draft, first, &init)]);
     draft.add(operator);
-    Ok(ControlPlane { init, network })
+    Ok(ControlPlane { init, answers, network })
 }

@@ -1,5 +1,5 @@
-//! Prepares hosts up to, but without, kubeadm: host → store → packages → runtime → kubelet. All hosts run in parallel;
-//! on one host, what takes long (the runtime with its images, the programs) runs in parallel too.
+//! Prepares hosts up to the point where kubeadm runs: host → store → packages → runtime → kubelet. All hosts run in
+//! parallel; on one host, what takes long (the runtime with its images, the programs) runs in parallel too.
 
 use std::collections::BTreeMap;
 
@@ -9,9 +9,7 @@ use super::Site;
 use crate::context::Node;
 use crate::draft::{Chain, Draft};
 use crate::error::RecipeError;
-use crate::modules::{
-    audit, control_plane, depot, dns, images, join, kubernetes, os, packages, registry, route, time, trust,
-};
+use crate::modules::{control_plane, depot, dns, images, join, kubernetes, os, packages, registry, route, time, trust};
 use crate::packages::NodePackages;
 use crate::runtime;
 
@@ -20,7 +18,7 @@ use crate::runtime;
 pub struct Prepared<'a> {
     /// By host: the steps that must be done before kubeadm runs there.
     ready: BTreeMap<&'a str, Vec<StepId>>,
-    /// For the clocks, in the order of the plan.
+    /// Hosts whose packages are installed and whose clocks are set next, in the order of the plan.
     pub(super) packaged: Vec<Packaged<'a>>,
 }
 
@@ -28,8 +26,8 @@ pub struct Prepared<'a> {
 #[derive(Debug)]
 pub(super) struct Packaged<'a> {
     pub node: Node<'a>,
-    /// The blobs that it gets from the bundle.
-    pub coming: Option<NodePackages<'a>>,
+    /// The packages that are installed on it.
+    pub to_install: Option<NodePackages<'a>>,
     /// A chain that starts after the packages.
     pub chain: Chain,
 }
@@ -49,11 +47,11 @@ impl<'a> Prepared<'a> {
 /// Prepares every host.
 pub fn prepare<'a>(draft: &mut Draft<'a>, site: &Site<'a>) -> Result<Prepared<'a>, RecipeError> {
     let mut prepared = Prepared::default();
-    // The step after which the registry serves, once its host was prepared.
+    // The steps after which the registry serves; empty until its host, the first one, was planned.
     let mut serves = Vec::new();
     for node in site.in_order() {
-        let coming = packages::of_node(draft.cx, node)?;
-        let host = Host { site, node, coming: coming.as_ref() };
+        let to_install = packages::of_node(draft.cx, node)?;
+        let host = Host { site, node, to_install: to_install.as_ref() };
         let mut chain = Chain::default();
         chain.then(os::steps(draft, node)?);
         let registry = host.store(draft, &mut chain, &mut serves)?;
@@ -65,7 +63,7 @@ pub fn prepare<'a>(draft: &mut Draft<'a>, site: &Site<'a>) -> Result<Prepared<'a
             host.kubelet(draft, &mut kubelet)?;
             chain.meet(runtime);
             chain.meet(kubelet);
-            // Tools that no step calls: they are unpacked while kubeadm waits.
+            // No step calls these tools, so kubeadm does not wait for them.
             let mut tools = chain.fork();
             tools.together(kubernetes::tools(draft, node)?);
             chain.aside(tools);
@@ -73,7 +71,7 @@ pub fn prepare<'a>(draft: &mut Draft<'a>, site: &Site<'a>) -> Result<Prepared<'a
             chain.meet(registry);
         }
         prepared.extend(node, draft.add(chain));
-        prepared.packaged.push(Packaged { node: *node, coming, chain: packaged });
+        prepared.packaged.push(Packaged { node: *node, to_install, chain: packaged });
     }
     Ok(prepared)
 }
@@ -82,7 +80,7 @@ pub fn prepare<'a>(draft: &mut Draft<'a>, site: &Site<'a>) -> Result<Prepared<'a
 struct Host<'s, 'a> {
     site: &'s Site<'a>,
     node: &'s Node<'a>,
-    coming: Option<&'s NodePackages<'a>>,
+    to_install: Option<&'s NodePackages<'a>>,
 }
 
 impl Host<'_, '_> {
@@ -93,7 +91,7 @@ impl Host<'_, '_> {
             chain.then([trust::ca(draft, self.node)]);
             chain.wait(serves);
         }
-        chain.then([trust::taking_from(depots, depot::store(draft, self.node, self.coming))]);
+        chain.then([trust::fetch_from(depots, depot::store(draft, self.node, self.to_install))]);
         let mut registry = chain.fork();
         if self.node.roles.registry {
             registry.then([depot::serve(draft, self.node)?]);
@@ -103,12 +101,12 @@ impl Host<'_, '_> {
         Ok(registry)
     }
 
-    /// Packages whose programs the rest calls; hosts that fetch from the registry do not wait for them. Returns a chain
-    /// that starts when they are installed.
+    /// Packages whose programs later steps call. Other hosts that fetch from the registry do not wait for them. Returns
+    /// a chain that starts when they are installed.
     fn packages(&self, draft: &mut Draft<'_>, chain: &mut Chain) -> Chain {
-        chain.then(time::before(draft.cx.cluster, self.node, self.coming));
-        if let Some(coming) = self.coming {
-            chain.then(packages::steps(draft, self.node, coming));
+        chain.then(time::stop_others(draft.cx.cluster, self.node, self.to_install));
+        if let Some(to_install) = self.to_install {
+            chain.then(packages::steps(draft, self.node, to_install));
         }
         chain.fork()
     }
@@ -131,9 +129,6 @@ impl Host<'_, '_> {
     fn kubelet(&self, draft: &mut Draft<'_>, chain: &mut Chain) -> Result<(), RecipeError> {
         chain.then(kubernetes::steps(draft, self.node)?);
         chain.then(dns::resolv_conf(draft, self.node)?);
-        if self.node.roles.control_plane {
-            chain.then(audit::step(draft, self.node)?);
-        }
         if self.site.is_first(self.node) {
             chain.then([control_plane::configure(draft, self.node)?]);
         } else {

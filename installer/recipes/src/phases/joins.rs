@@ -8,21 +8,22 @@ use super::{ControlPlane, Prepared, Site};
 use crate::context::Node;
 use crate::draft::{Chain, Draft, rolling};
 use crate::error::RecipeError;
-use crate::modules::{join, kubeconfig};
+use crate::modules::{audit, join, kubeconfig};
 
 /// Nodes that joined.
 #[derive(Debug, Default)]
 pub struct Joined<'a>(BTreeMap<&'a str, StepId>);
 
 impl Joined<'_> {
-    /// The step after which a node is registered with its labels and taints; none for the first control plane.
+    /// The step after which a node is registered with its labels and taints, and a control plane's API server has
+    /// loaded its current files; none for the first control plane.
     pub fn registered(&self, node: &Node<'_>) -> Option<&StepId> {
         self.0.get(node.name())
     }
 }
 
-/// Joins control planes one at a time: each adds an etcd member, and two at once could cost etcd its quorum. Workers
-/// join all at once, as soon as the first API server answers: they wait neither for further control planes (etcd works
+/// Joins control planes one at a time: two etcd members that are added at once could cost the quorum, and changed audit
+/// files with which the API server does not start stop only one control plane. Workers join all at once, as soon as the first API server answers: they wait neither for further control planes (etcd works
 /// while a member is added, and kubeadm retries during its pauses) nor for the pod network (their kubelet registers
 /// meanwhile, and no pod can start there before the network's own pod runs).
 pub fn join<'a>(
@@ -57,16 +58,28 @@ impl<'a> Joined<'a> {
     ) -> Result<Chain, RecipeError> {
         let first = &site.first;
         let mut chain = prepared.chain(node);
-        chain.wait(std::slice::from_ref(&cluster.init));
-        let awaited = join::awaited(first, node);
-        let register = join::register(first, node, &awaited.id);
-        chain.then([awaited, join::step(draft, first, node)?]);
+        chain.wait(std::slice::from_ref(&cluster.answers));
+        let lookup = join::lookup(first, node);
+        let register = join::register(first, node, &lookup.id);
+        if node.roles.control_plane {
+            chain.then(audit::step(draft, node)?);
+        }
+        chain.then([lookup, join::step(draft, first, node)?]);
         let mut users = chain.fork();
         if node.roles.control_plane {
             users.then([kubeconfig::step(node)]);
         }
-        self.0.insert(&node.host.name, register.id.clone());
+        let mut done = register.id.clone();
         chain.then([register]);
+        let loaded = if node.roles.control_plane { audit::loaded(draft.cx, node)? } else { None };
+        if let Some(loaded) = loaded {
+            done = loaded.id.clone();
+            // An external load balancer may send requests of the first control plane's steps to this API server, so
+            // it restarts only after them.
+            chain.wait(&cluster.network);
+            chain.then([loaded]);
+        }
+        self.0.insert(&node.host.name, done);
         chain.aside(users);
         Ok(chain)
     }

@@ -24,15 +24,15 @@ fn is_joined(cx: &PlanCx<'_>, host: &str) -> bool {
     cx.facts.get(host).is_some_and(|facts| facts.joined && identity.is_member(cx.cluster, host, facts))
 }
 
-/// The plan that adds `new` to a cluster: everything that `create` does on them and for them, the names of all hosts on
-/// every host, and the final check of the whole cluster. `running` is the cluster as it is now.
+/// The plan that adds the hosts `new` to a cluster: every step of `create` on them and for them, the names of all hosts
+/// on every host, and the final check of the whole cluster. `running` is the cluster as it is now.
 pub fn add_node(cx: &PlanCx<'_>, running: &ClusterFacts, new: &[String]) -> Result<Plan, RecipeError> {
     let first = cx.cluster.first_control_plane().ok_or(RecipeError::NoHosts { what: "control plane" })?;
     if !is_joined(cx, &first.name) {
         return Err(RecipeError::NoClusterYet { first: first.name.clone() });
     }
     let nodes = cx.nodes()?;
-    fits(cx, running, &nodes)?;
+    check_compatible(cx, running, &nodes)?;
     for host in new {
         let cannot = |reason: &str| Err(RecipeError::CannotJoin { host: host.clone(), reason: reason.to_owned() });
         match nodes.iter().find(|n| n.name() == host) {
@@ -48,22 +48,22 @@ pub fn add_node(cx: &PlanCx<'_>, running: &ClusterFacts, new: &[String]) -> Resu
             Some(_) => {}
         }
     }
-    let without = |node: &&Node<'_>| {
+    let lacks_chrony = |node: &&Node<'_>| {
         node.serves_time && !new.iter().any(|host| host == node.name()) && !time::has_chrony(node.facts, None)
     };
-    if let Some(node) = nodes.iter().find(without) {
+    if let Some(node) = nodes.iter().find(lacks_chrony) {
         let why = "spec.system.ntpServers names it, and it has no chrony yet, which a join installs on new hosts \
                    only; run `create` first";
         return Err(RecipeError::Packages { host: node.name().to_owned(), why: why.to_owned() });
     }
-    let Drafted { plan, of_all } = create::whole(cx, Pipeline::AddNode)?;
-    Ok(only(plan, |step| of_all.contains(&step.id) || new.iter().any(|host| step.domain() == host)))
+    let Drafted { plan, cluster_wide } = create::plan_cluster(cx, Pipeline::AddNode)?;
+    Ok(only(plan, |step| cluster_wide.contains(&step.id) || new.iter().any(|host| step.domain() == host)))
 }
 
-/// Whether hosts can be added to the cluster that runs with this bundle: it is this very cluster, and its API server is of the bundle's
-/// minor. kubelets may not be newer than it, and kubeadm joins only where the versions have the same minor. What could not be seen
-/// of the cluster refuses nothing.
-fn fits(cx: &PlanCx<'_>, running: &ClusterFacts, nodes: &[Node<'_>]) -> Result<(), RecipeError> {
+/// Checks that hosts can be added to the running cluster with this bundle: the cluster has the planned id, and its API
+/// server has the bundle's minor version. kubelet must not be newer than the API server, and kubeadm joins only with
+/// the same minor version. What could not be observed is not checked.
+fn check_compatible(cx: &PlanCx<'_>, running: &ClusterFacts, nodes: &[Node<'_>]) -> Result<(), RecipeError> {
     if let (Some(planned), Some(found)) = (cx.cluster_id, running.id)
         && planned != found
     {
@@ -88,19 +88,19 @@ fn minor(version: &str) -> Option<(u32, u32)> {
 
 /// The wanted steps in their order, with only the texts and slots that they read.
 fn only(mut plan: Plan, wanted: impl Fn(&Step) -> bool) -> Plan {
-    let mut left_out: BTreeMap<StepId, Step> = BTreeMap::new();
+    let mut dropped: BTreeMap<StepId, Step> = BTreeMap::new();
     let mut kept: Vec<Step> = Vec::new();
     for mut step in std::mem::take(&mut plan.steps) {
-        pass_over(&mut step, &left_out);
+        skip_dropped(&mut step, &dropped);
         if wanted(&step) {
             kept.push(step);
         } else {
-            left_out.insert(step.id.clone(), step);
+            dropped.insert(step.id.clone(), step);
         }
     }
     for step in &mut kept {
-        if matches!(&step.undo, Undo::WithParent { step } if left_out.contains_key(step)) {
-            // Of the record there is an earlier one, which nobody edits.
+        if matches!(&step.undo, Undo::WithParent { step } if dropped.contains_key(step)) {
+            // An earlier version of the record exists, and nobody else edits it, so it can be restored.
             let is_record = |op: &Op| matches!(op, Op::KubeObject(object) if object.name == applied::CONFIG_MAP);
             step.undo = match step.ops.iter().all(is_record) {
                 true => Undo::RestoreBefore,
@@ -120,11 +120,11 @@ fn only(mut plan: Plan, wanted: impl Fn(&Step) -> bool) -> Plan {
     plan
 }
 
-/// A step that waited for a dropped step waits for that step's dependencies instead, which are resolved already.
-fn pass_over(step: &mut Step, left_out: &BTreeMap<StepId, Step>) {
+/// Replaces dependencies on dropped steps by the dependencies of those, which are resolved already.
+fn skip_dropped(step: &mut Step, dropped: &BTreeMap<StepId, Step>) {
     let (mut after, mut settled) = (Vec::new(), Vec::new());
     for id in std::mem::take(&mut step.after) {
-        match left_out.get(&id) {
+        match dropped.get(&id) {
             Some(earlier) => {
                 after.extend(earlier.after.iter().cloned());
                 settled.extend(earlier.settled.iter().cloned());
@@ -133,7 +133,7 @@ fn pass_over(step: &mut Step, left_out: &BTreeMap<StepId, Step>) {
         }
     }
     for id in std::mem::take(&mut step.settled) {
-        match left_out.get(&id) {
+        match dropped.get(&id) {
             Some(earlier) => settled.extend(earlier.after.iter().chain(&earlier.settled).cloned()),
             None => settled.push(id),
         }

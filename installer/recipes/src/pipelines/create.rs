@@ -11,17 +11,17 @@ use crate::{bundle, unsupported};
 
 /// The plan that creates a cluster, or completes it: every step checks before it changes anything.
 pub fn create(cx: &PlanCx<'_>) -> Result<Plan, RecipeError> {
-    Ok(whole(cx, Pipeline::Create)?.plan)
+    Ok(plan_cluster(cx, Pipeline::Create)?.plan)
 }
 
-/// The plan of the whole cluster, as a pipeline of this name.
-pub(super) fn whole(cx: &PlanCx<'_>, pipeline: Pipeline) -> Result<Drafted, RecipeError> {
+/// The plan of the whole cluster, for this pipeline.
+pub(super) fn plan_cluster(cx: &PlanCx<'_>, pipeline: Pipeline) -> Result<Drafted, RecipeError> {
     unsupported::refuse(cx.cluster)?;
     compose(cx, pipeline)
 }
 
 /// The plan even for features that are not supported yet, for developing recipes. No program executes it.
-pub fn create_unproven(cx: &PlanCx<'_>) -> Result<Plan, RecipeError> {
+pub fn create_unsupported(cx: &PlanCx<'_>) -> Result<Plan, RecipeError> {
     Ok(compose(cx, Pipeline::Create)?.plan)
 }
 

@@ -1,4 +1,4 @@
-//! One file for each pipeline; each reads as a table of contents.
+//! One file for each pipeline: its phases in their order.
 
 pub mod add_node;
 pub mod create;

@@ -1,10 +1,11 @@
 //! `reset`: removes a cluster, using only the ledgers that its nodes have kept.
 //!
-//! Needs no bundle and no data of the controller that made the cluster. Until the last step of each host everything can
-//! be rolled back and the cluster runs again; the last steps run after all hosts have done the others.
+//! Needs no bundle and no data of the controller that created the cluster. The last step of each host deletes its data
+//! and runs after all hosts have finished the other steps; until then the reset can be rolled back, and the cluster
+//! runs again.
 
-mod found;
 mod host;
+mod owned;
 
 use std::collections::BTreeMap;
 
@@ -13,14 +14,14 @@ use kubexm_plan::op::Unit;
 use kubexm_plan::{Pipeline, Plan, PlanHost, Reset, Step, StepId, Undo};
 
 use crate::error::RecipeError;
-use found::Ours;
 pub use host::{ResetCx, ResetHost};
+use owned::Owned;
 
 const KUBELET: &str = "kubelet.service";
 
-/// Order of hosts: hosts that others need come last.
+/// The order in which hosts are reset: hosts that others need come last.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Turn {
+enum Position {
     Worker,
     ControlPlane,
     FirstControlPlane,
@@ -29,16 +30,16 @@ enum Turn {
 
 /// The plan that removes a cluster.
 pub fn reset(cx: &ResetCx<'_>) -> Result<Plan, RecipeError> {
-    let mut turns: BTreeMap<Turn, Vec<(&ResetHost<'_>, Ours)>> = BTreeMap::new();
+    let mut groups: BTreeMap<Position, Vec<(&ResetHost<'_>, Owned)>> = BTreeMap::new();
     let mut mounts = Vec::new();
     let first = cx.hosts.iter().find(|host| host.control_plane).map(|host| host.name);
     for host in &cx.hosts {
-        let ours = found::ours(cx.cluster, host)?;
-        let in_the_way = |mount: &&ForeignMount| ours.folders.contains(&mount.folder);
-        let here = host.facts.foreign_mounts.iter().filter(in_the_way);
+        let owned = owned::of_host(cx.cluster, host)?;
+        let blocks = |mount: &&ForeignMount| owned.folders.contains(&mount.folder);
+        let here = host.facts.foreign_mounts.iter().filter(blocks);
         mounts.extend(here.map(|mount| format!("{}: {mount}", host.name)));
         if !host.is_clean() {
-            turns.entry(turn(host, first)).or_default().push((host, ours));
+            groups.entry(position(host, first)).or_default().push((host, owned));
         }
     }
     if !mounts.is_empty() {
@@ -46,10 +47,10 @@ pub fn reset(cx: &ResetCx<'_>) -> Result<Plan, RecipeError> {
     }
     let mut steps: Vec<Step> = Vec::new();
     let mut last: Vec<StepId> = Vec::new();
-    for group in turns.values() {
+    for group in groups.values() {
         let mut ends = Vec::new();
-        for (host, ours) in group {
-            let chain = chain(host.name, ours, &last);
+        for (host, owned) in group {
+            let chain = chain(host.name, owned, &last);
             ends.extend(chain.last().map(|step| step.id.clone()));
             steps.extend(chain);
         }
@@ -58,8 +59,8 @@ pub fn reset(cx: &ResetCx<'_>) -> Result<Plan, RecipeError> {
             last = ends;
         }
     }
-    for (host, ours) in turns.values().flatten() {
-        steps.push(forget(host.name, ours, &last));
+    for (host, owned) in groups.values().flatten() {
+        steps.push(purge(host.name, owned, &last));
     }
     Ok(Plan {
         schema: kubexm_plan::SCHEMA,
@@ -77,49 +78,49 @@ pub fn reset(cx: &ResetCx<'_>) -> Result<Plan, RecipeError> {
     })
 }
 
-fn turn(host: &ResetHost<'_>, first: Option<&str>) -> Turn {
+fn position(host: &ResetHost<'_>, first: Option<&str>) -> Position {
     match host {
-        ResetHost { registry: true, .. } => Turn::Registry,
-        ResetHost { control_plane: true, name, .. } if first == Some(name) => Turn::FirstControlPlane,
-        ResetHost { control_plane: true, .. } => Turn::ControlPlane,
-        _ => Turn::Worker,
+        ResetHost { registry: true, .. } => Position::Registry,
+        ResetHost { control_plane: true, name, .. } if first == Some(name) => Position::FirstControlPlane,
+        ResetHost { control_plane: true, .. } => Position::ControlPlane,
+        _ => Position::Worker,
     }
 }
 
 /// Steps that can be rolled back, one after the other.
-fn chain(host: &str, ours: &Ours, after: &[StepId]) -> Vec<Step> {
+fn chain(host: &str, owned: &Owned, after: &[StepId]) -> Vec<Step> {
     let mut stop = Step::on(host, "reset.stop", "Stop Kubernetes, its pods and the runtime").timeout_s(600);
-    // The files it was started with, so that it counts as running with them when it is started again.
+    // `loaded` stays, so that the unit counts as running with these files when a rollback starts it again.
     let stopped = |unit: &&Unit| Unit { enabled: false, running: Some(false), ..(*unit).clone() };
-    let (kubelet, others): (Vec<&Unit>, Vec<&Unit>) = ours.units.iter().partition(|unit| unit.name == KUBELET);
+    let (kubelet, others): (Vec<&Unit>, Vec<&Unit>) = owned.units.iter().partition(|unit| unit.name == KUBELET);
     stop = stop.ensure_all(kubelet.iter().map(stopped));
     // After kubelet, which would start them again, and before containerd, which cleans up after them.
-    if ours.kubernetes {
+    if owned.kubernetes {
         stop = stop.ensure(Reset::PodsStopped);
     }
     stop = stop.ensure_all(others.iter().map(stopped));
     let mut steps = Vec::new();
-    if ours.kubernetes || !ours.units.is_empty() {
+    if owned.kubernetes || !owned.units.is_empty() {
         steps.push(stop.undo(Undo::RestoreBefore).build());
     }
-    if !ours.folders.is_empty() {
+    if !owned.folders.is_empty() {
         let step = Step::on(host, "reset.aside", "Unmount volumes and set the data aside").timeout_s(600);
         steps.push(
             step.ensure(Reset::MoveStateAside {
-                paths: ours.folders.clone(),
-                spared: ours.spared.clone(),
-                moved: ours.moved.clone(),
+                paths: owned.folders.clone(),
+                spared: owned.spared.clone(),
+                moved: owned.moved.clone(),
             })
             .undo(Undo::RestoreBefore)
             .build(),
         );
     }
-    if ours.kubernetes {
+    if owned.kubernetes {
         let step = Step::on(host, "reset.network", "Clear links, rules and sets of the cluster").timeout_s(300);
         steps.push(step.ensure(Reset::NetworkCleared).undo(Undo::RestoreBefore).build());
     }
-    if !ours.ops.is_empty() {
-        let (ops, before) = (ours.ops.clone(), ours.before.clone());
+    if !owned.ops.is_empty() {
+        let (ops, before) = (owned.ops.clone(), owned.before.clone());
         let step = Step::on(host, "reset.revert", "Restore what was there before").timeout_s(600);
         steps.push(step.ensure(Reset::Reverted { ops, before }).undo(Undo::RestoreBefore).build());
     }
@@ -130,13 +131,13 @@ fn chain(host: &str, ours: &Ours, after: &[StepId]) -> Vec<Step> {
     steps
 }
 
-fn forget(host: &str, ours: &Ours, after: &[StepId]) -> Step {
+fn purge(host: &str, owned: &Owned, after: &[StepId]) -> Step {
     let title = "Delete the data, the ledger and the agent";
     let mut step = Step::on(host, "reset.forget", title).timeout_s(1800);
     for id in after {
         step = step.after(id);
     }
-    step.ensure(Reset::Purge { paths: ours.folders.clone(), parents: ours.parents.clone() })
+    step.ensure(Reset::Purge { paths: owned.folders.clone(), parents: owned.parents.clone() })
         .undo(Undo::Irreversible { why: "the data is deleted".to_owned() })
         .build()
 }

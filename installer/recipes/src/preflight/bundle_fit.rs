@@ -5,14 +5,14 @@ use super::site::Site;
 use crate::bundle;
 
 pub(super) fn run(site: &Site<'_>, report: &mut Report) {
-    let held: Vec<String> = site.cx.manifest.platforms.iter().map(ToString::to_string).collect();
-    for seen in &site.hosts {
-        match seen.platform {
+    let platforms: Vec<String> = site.cx.manifest.platforms.iter().map(ToString::to_string).collect();
+    for host in &site.hosts {
+        match host.platform {
             Some(platform) if site.cx.manifest.platforms.contains(&platform) => (),
             found => report.fail(
-                seen.name(),
+                host.name(),
                 found.map_or_else(|| "an architecture that kubexm does not know".to_owned(), |p| p.to_string()),
-                format!("a platform of the bundle ({})", held.join(", ")),
+                format!("a platform of the bundle ({})", platforms.join(", ")),
                 "add it to `spec.bundle.platforms` and build the bundle again",
             ),
         }

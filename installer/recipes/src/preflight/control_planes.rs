@@ -11,7 +11,7 @@ use crate::mesh::API_SERVER;
 pub(super) fn run(site: &Site<'_>, report: &mut Report) {
     let cluster = site.cx.cluster;
     let number = cluster.role_groups.control_plane.len();
-    let mut say = |severity, found: String, needed: &str, fix: &str| {
+    let mut add = |severity, found: String, needed: &str, fix: &str| {
         report.add(severity, None, Words { found, needed: needed.to_owned(), fix: fix.to_owned() });
     };
     let members = cluster.etcd_members().len();
@@ -20,7 +20,7 @@ pub(super) fn run(site: &Site<'_>, report: &mut Report) {
             EtcdKind::Kubeadm => format!("{members} control planes, each with an etcd member"),
             EtcdKind::Kubexm | EtcdKind::External => format!("{members} members of etcd"),
         };
-        say(
+        add(
             Severity::Warn,
             found,
             "an odd number: a majority of members must be up",
@@ -28,7 +28,7 @@ pub(super) fn run(site: &Site<'_>, report: &mut Report) {
         );
     }
     match &cluster.load_balancer.mode {
-        LoadBalancerMode::None if number > 1 => say(
+        LoadBalancerMode::None if number > 1 => add(
             Severity::Warn,
             format!("{number} control planes and no load balancer"),
             "one address that forwards to the healthy ones",
@@ -39,17 +39,17 @@ pub(super) fn run(site: &Site<'_>, report: &mut Report) {
         LoadBalancerMode::None | LoadBalancerMode::Internal { .. } => (),
         LoadBalancerMode::External { vip, port, .. } => {
             let (vip, port) = (*vip, *port);
-            let seen = site.hosts.iter().find(|seen| seen.ip == Some(vip));
-            if let Some(seen) = seen.filter(|seen| seen.roles.control_plane && port == API_SERVER) {
-                say(
+            let host = site.hosts.iter().find(|host| host.ip == Some(vip));
+            if let Some(host) = host.filter(|host| host.roles.control_plane && port == API_SERVER) {
+                add(
                     Severity::Fail,
-                    format!("the load balancer's address {vip}:{port}, the API server's own of {}", seen.name()),
+                    format!("the load balancer's address {vip}:{port}, the API server's own of {}", host.name()),
                     "an address in front of the control planes",
                     "give the load balancer's own address in `loadBalancer.external`, or set `mode: none`",
                 );
             }
             if let Some(field) = inside(site, vip) {
-                say(
+                add(
                     Severity::Fail,
                     format!("the load balancer's address {vip} inside spec.network.{field}"),
                     "an address outside the networks of pods and services",

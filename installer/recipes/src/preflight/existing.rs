@@ -5,13 +5,13 @@ use kubexm_plan::state_folders::{self, is_below};
 use kubexm_spec::counted;
 
 use super::report::Report;
-use super::site::{Seen, Site};
+use super::site::{ObservedHost, Site};
 
 pub(super) fn run(site: &Site<'_>, report: &mut Report) {
     let own = &site.cx.cluster.name;
-    // Of a host whose stamp cannot be read nobody knows what is ours: that is a finding of its own.
-    for seen in site.hosts.iter().filter(|seen| seen.facts.unreadable_stamp.is_none()) {
-        let other = seen.facts.stamp.as_ref().filter(|stamp| stamp.cluster != *own);
+    // If a stamp cannot be read, it is unknown what belongs to this cluster; `membership` reports that.
+    for host in site.hosts.iter().filter(|host| host.facts.unreadable_stamp.is_none()) {
+        let other = host.facts.stamp.as_ref().filter(|stamp| stamp.cluster != *own);
         // `kubeadm reset` alone would leave services, files and kubexm's ledger, which the next cluster would find.
         let reset = other.map(|stamp| {
             format!(
@@ -21,54 +21,54 @@ pub(super) fn run(site: &Site<'_>, report: &mut Report) {
         });
         if let (Some(stamp), Some(reset)) = (other, &reset) {
             report.fail(
-                seen.name(),
+                host.name(),
                 format!("the stamp of cluster {:?} (run {})", stamp.cluster, stamp.run),
                 format!("a host that is free, or belongs to {own:?}"),
                 format!("use another host, or {reset}"),
             );
         }
-        folders(site, seen, report);
+        folders(site, host, report);
         // What is in a folder that is moved aside moves with it.
         let moves = |what: &str| {
-            site.cx.set_aside && seen.facts.state_folders.iter().any(|folder| is_below(what, &folder.path))
+            site.cx.set_aside && host.facts.state_folders.iter().any(|folder| is_below(what, &folder.path))
         };
-        for leftover in seen.facts.leftovers.iter().filter(|l| !l.ours && !seen.ours && !moves(&l.what)) {
-            let away = reset.as_deref().unwrap_or(
+        for leftover in host.facts.leftovers.iter().filter(|l| !l.ours && !host.ours && !moves(&l.what)) {
+            let fix = reset.as_deref().unwrap_or(
                 "remove it if nobody needs it (`kubeadm reset`, the packages, their folders): kubexm's would replace \
                  it",
             );
             report.fail(
-                seen.name(),
+                host.name(),
                 leftover.what.clone(),
                 "a host without Kubernetes, container runtime or etcd of its own",
-                format!("use another host, or {away}"),
+                format!("use another host, or {fix}"),
             );
         }
     }
 }
 
-/// All of these folders are made on nodes, etcd's own on its other members, and none on hosts that only serve others.
-fn folders(site: &Site<'_>, seen: &Seen<'_>, report: &mut Report) {
-    if seen.ours {
+/// Nodes need all of these folders, other members of etcd only etcd's, and hosts that only serve others none.
+fn folders(site: &Site<'_>, host: &ObservedHost<'_>, report: &mut Report) {
+    if host.ours {
         return;
     }
-    let made = |path: &str| seen.roles.in_cluster() || (seen.roles.etcd && path == state_folders::ETCD);
-    // Traces that only a cluster leaves are reported as a separate finding.
-    let named = |folder: &StateFolder| {
-        let mut leftovers = seen.facts.leftovers.iter().filter(|leftover| !leftover.ours);
+    let needed = |path: &str| host.roles.in_cluster() || (host.roles.etcd && path == state_folders::ETCD);
+    // What only a cluster leaves is reported as a leftover.
+    let has_leftover = |folder: &StateFolder| {
+        let mut leftovers = host.facts.leftovers.iter().filter(|leftover| !leftover.ours);
         leftovers.any(|leftover| is_below(&leftover.what, &folder.path))
     };
-    for folder in seen.facts.state_folders.iter().filter(|folder| made(&folder.path)) {
+    for folder in host.facts.state_folders.iter().filter(|folder| needed(&folder.path)) {
         if let Some(moved) = &folder.moved {
             report.fail(
-                seen.name(),
-                format!("{moved}, which an earlier --set-aside made and nothing has moved back"),
+                host.name(),
+                format!("{moved}, which an earlier --set-aside created and no run has moved back"),
                 "no trace of an earlier cluster",
                 format!("move it back to {} by hand, or elsewhere", folder.path),
             );
-        } else if !site.cx.set_aside && !named(folder) {
+        } else if !site.cx.set_aside && !has_leftover(folder) {
             report.fail(
-                seen.name(),
+                host.name(),
                 in_words(folder),
                 format!("{} to be empty: the cluster makes and fills it", folder.path),
                 "move that elsewhere, or give --set-aside, which moves it out of the way until a rollback or reset \
@@ -76,9 +76,9 @@ fn folders(site: &Site<'_>, seen: &Seen<'_>, report: &mut Report) {
             );
         }
     }
-    for mount in seen.facts.foreign_mounts.iter().filter(|mount| made(&mount.folder)) {
+    for mount in host.facts.foreign_mounts.iter().filter(|mount| needed(&mount.folder)) {
         report.fail(
-            seen.name(),
+            host.name(),
             format!("{mount} mounted below {}", mount.folder),
             format!("{} to be empty: the cluster makes and fills it", mount.folder),
             format!("unmount it; a disk for {0} is mounted at {0} itself", mount.folder),

@@ -31,20 +31,20 @@ fn needs(roles: Roles) -> Needs {
 }
 
 pub(super) fn run(site: &Site<'_>, report: &mut Report) {
-    for seen in &site.hosts {
-        let Needs { role, cpus, memory } = needs(seen.roles);
-        if seen.facts.cpus < cpus {
+    for host in &site.hosts {
+        let Needs { role, cpus, memory } = needs(host.roles);
+        if host.facts.cpus < cpus {
             report.fail(
-                seen.name(),
-                format!("{} CPU", seen.facts.cpus),
+                host.name(),
+                format!("{} CPU", host.facts.cpus),
                 format!("{cpus} CPUs or more"),
                 "give the machine more CPUs",
             );
         }
-        if seen.facts.memory < memory {
+        if host.facts.memory < memory {
             report.fail(
-                seen.name(),
-                format!("{} of memory", gib(seen.facts.memory)),
+                host.name(),
+                format!("{} of memory", gib(host.facts.memory)),
                 format!("{} or more on a {role}", gib(memory)),
                 "give the machine more memory",
             );

@@ -6,8 +6,8 @@ use super::report::Report;
 use super::site::Site;
 
 pub(super) fn run(site: &Site<'_>, report: &mut Report) {
-    for seen in &site.hosts {
-        let name = seen.name();
+    for this in &site.hosts {
+        let name = this.name();
         if !dns_1123(name) {
             report.fail(
                 name,
@@ -16,25 +16,25 @@ pub(super) fn run(site: &Site<'_>, report: &mut Report) {
                 "rename the host in cluster.yaml",
             );
         }
-        if seen.facts.hostname != name && !site.hosts.iter().any(|host| host.name() == seen.facts.hostname) {
+        if this.facts.hostname != name && !site.hosts.iter().any(|host| host.name() == this.facts.hostname) {
             report.warn(
                 name,
-                format!("the hostname {:?}", seen.facts.hostname),
+                format!("the hostname {:?}", this.facts.hostname),
                 format!("{name:?}, its name in cluster.yaml"),
                 "it will be set (the old one is kept in the node's ledger); rename the host in cluster.yaml to keep \
                  its own",
             );
         }
-        let taken = |host: &&super::site::Seen<'_>| host.name() == seen.facts.hostname && host.name() != name;
+        let taken = |host: &&super::site::ObservedHost<'_>| host.name() == this.facts.hostname && host.name() != name;
         if let Some(other) = site.hosts.iter().find(taken) {
             report.fail(
                 name,
                 format!("the hostname {:?}, which is another host's name in cluster.yaml", other.name()),
-                "each host at its own address",
+                "every host of cluster.yaml at its own address",
                 "swap the addresses in cluster.yaml if they are mixed up, else give the machine its new name first (`hostnamectl hostname`)",
             );
         }
-        let strange = seen.facts.hostname_addresses.iter().find(|a| !a.is_loopback() && Some(**a) != seen.ip);
+        let strange = this.facts.hostname_addresses.iter().find(|a| !a.is_loopback() && Some(**a) != this.ip);
         if let Some(address) = strange {
             report.warn(
                 name,

@@ -5,7 +5,7 @@ use kubexm_plan::facts::ModuleState;
 use kubexm_spec::cluster::ProxyMode;
 
 use super::report::{Report, Severity, Words};
-use super::site::{Seen, Site};
+use super::site::{ObservedHost, Site};
 use crate::modules::os::MODULES;
 use crate::support;
 
@@ -15,23 +15,23 @@ const OLDEST: (u32, u32) = (3, 10);
 const NFTABLES: (u32, u32) = (5, 13);
 
 pub(super) fn run(site: &Site<'_>, report: &mut Report) {
-    for seen in site.nodes() {
-        version(site, seen, report);
-        cgroups(site, seen, report);
+    for host in site.nodes() {
+        version(site, host, report);
+        cgroups(site, host, report);
         for module in MODULES {
-            if matches!(seen.facts.modules.get(module), None | Some(ModuleState::Missing)) {
+            if matches!(host.facts.modules.get(module), None | Some(ModuleState::Missing)) {
                 report.fail(
-                    seen.name(),
+                    host.name(),
                     format!("no kernel module {module}"),
                     format!("{module} loaded, built in or loadable"),
                     "install the modules of the running kernel (linux-modules-extra, kernel-modules), or boot the kernel whose modules are installed",
                 );
             }
         }
-        if seen.facts.page_size > 4096 {
+        if host.facts.page_size > 4096 {
             report.warn(
-                seen.name(),
-                format!("memory pages of {} bytes", seen.facts.page_size),
+                host.name(),
+                format!("memory pages of {} bytes", host.facts.page_size),
                 "4096 bytes",
                 "some images (those with jemalloc) crash on larger pages: boot a kernel with 4K pages if one does",
             );
@@ -39,15 +39,15 @@ pub(super) fn run(site: &Site<'_>, report: &mut Report) {
     }
 }
 
-fn version(site: &Site<'_>, seen: &Seen<'_>, report: &mut Report) {
-    let found = || format!("kernel {}", seen.facts.kernel);
+fn version(site: &Site<'_>, host: &ObservedHost<'_>, report: &mut Report) {
+    let found = || format!("kernel {}", host.facts.kernel);
     let newer = "upgrade the kernel and reboot";
-    let Some(kernel) = parse(&seen.facts.kernel) else {
-        report.fail(seen.name(), found(), "a version that can be read, such as 6.1.0", "check `uname -r` there");
+    let Some(kernel) = parse(&host.facts.kernel) else {
+        report.fail(host.name(), found(), "a version that can be read, such as 6.1.0", "check `uname -r` there");
         return;
     };
     if kernel < OLDEST {
-        report.fail(seen.name(), found(), "3.10 or newer", newer);
+        report.fail(host.name(), found(), "3.10 or newer", newer);
         return;
     }
     if let Some(support) = site.support
@@ -58,22 +58,22 @@ fn version(site: &Site<'_>, seen: &Seen<'_>, report: &mut Report) {
             kubexm_manifests::Severity::Warn => Severity::Warn,
         };
         let needed = format!("{} or newer for Kubernetes {}", support.minimum_kernel, site.kubernetes);
-        report.add(severity, Some(seen.name()), Words { found: found(), needed, fix: newer.to_owned() });
+        report.add(severity, Some(host.name()), Words { found: found(), needed, fix: newer.to_owned() });
     }
     for (feature, version, minimum) in features(site) {
         if parse(minimum).is_some_and(|minimum| kernel < minimum) {
             report.warn(
-                seen.name(),
+                host.name(),
                 found(),
                 format!("{minimum} or newer for {feature} {version}"),
-                "upgrade the kernel and reboot: upstream runs it with no older one",
+                "upgrade the kernel and reboot: upstream does not support an older one",
             );
         }
     }
     let nftables = site.cx.cluster.kubernetes.as_ref().is_some_and(|k| k.proxy_mode == ProxyMode::Nftables);
     if nftables && kernel < NFTABLES {
         report.fail(
-            seen.name(),
+            host.name(),
             found(),
             "5.13 or newer for `proxyMode: nftables`",
             "upgrade the kernel and reboot, or set `proxyMode: iptables`",
@@ -90,21 +90,21 @@ fn features<'a>(site: &Site<'a>) -> impl Iterator<Item = (&'a str, &'a str, &'a 
     })
 }
 
-fn cgroups(site: &Site<'_>, seen: &Seen<'_>, report: &mut Report) {
+fn cgroups(site: &Site<'_>, host: &ObservedHost<'_>, report: &mut Report) {
     let (Some(support), Some(kubernetes)) = (site.support, &site.cx.cluster.kubernetes) else { return };
-    if seen.facts.cgroup_version != 1 {
+    if host.facts.cgroup_version != 1 {
         return;
     }
-    let wanted = support::cgroup_v1_wanted(kubernetes, seen.facts);
+    let wanted = support::cgroup_v1_wanted(kubernetes, host.facts);
     match support.cgroup_v1 {
         CgroupV1::Refused if !wanted => report.fail(
-            seen.name(),
+            host.name(),
             "cgroup v1",
             format!("cgroup v2 for Kubernetes {}", site.kubernetes),
             "boot with systemd.unified_cgroup_hierarchy=1, or set `kubelet: {failCgroupV1: false}` in cluster.yaml",
         ),
         CgroupV1::Refused | CgroupV1::Warned => report.warn(
-            seen.name(),
+            host.name(),
             "cgroup v1",
             "cgroup v2",
             "it works with this Kubernetes and its support is being removed: boot with \

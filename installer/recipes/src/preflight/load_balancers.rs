@@ -1,49 +1,50 @@
-//! Hosts of the load balancer, where it is ours: nothing of anybody's where keepalived and the proxy would be, and a network
-//! that the address can move in.
+//! Hosts of a load balancer that kubexm installs: they have no other keepalived or proxy, and an interface in the
+//! network of the virtual IP.
 
 use kubexm_spec::cluster::LoadBalancerMode;
 
 use super::report::{Report, Severity, Words};
-use super::site::{Seen, Site};
+use super::site::{ObservedHost, Site};
 use ipnet::IpNet;
 
 const KEEPALIVED: &str = "keepalived";
 
 pub(super) fn run(site: &Site<'_>, report: &mut Report) {
     let Some(proxy) = site.cx.cluster.load_balancer.mode.proxy() else { return };
-    let hosts: Vec<&Seen<'_>> = site.load_balancers().collect();
+    let hosts: Vec<&ObservedHost<'_>> = site.load_balancers().collect();
     if let [only] = hosts.as_slice() {
         let words = Words {
             found: format!("{} as the only host of the load balancer", only.name()),
             needed: "two or more, between which the address can move".to_owned(),
-            fix: "name a second one in `roleGroups.loadbalancer`: without it this host must not fail".to_owned(),
+            fix: "add a second one to `roleGroups.loadbalancer`: with one host, the API is down when that host is"
+                .to_owned(),
         };
         report.add(Severity::Warn, None, words);
     }
-    for seen in hosts {
+    for host in hosts {
         for program in [KEEPALIVED, proxy] {
-            foreign(seen, program, report);
+            foreign(host, program, report);
         }
-        address(site, seen, report);
+        address(site, host, report);
     }
 }
 
-/// A service of somebody else. One that is installed and idle is replaced; one that runs has users.
-fn foreign(seen: &Seen<'_>, program: &str, report: &mut Report) {
-    if seen.ours {
+/// A keepalived or proxy that kubexm did not install. One that does not run is replaced; one that runs is refused.
+fn foreign(host: &ObservedHost<'_>, program: &str, report: &mut Report) {
+    if host.ours {
         return;
     }
-    for service in seen.facts.balancers.iter().filter(|service| service.program == program && !service.ours) {
+    for service in host.facts.balancers.iter().filter(|service| service.program == program && !service.ours) {
         if let Some(pid) = service.pid {
             report.fail(
-                seen.name(),
+                host.name(),
                 format!("{program} running (pid {pid})"),
                 format!("a host without a {program} of its own"),
-                "use another host, or stop it and remove its package if nobody needs it: ours would replace it",
+                "use another host, or stop it and remove its package if nobody needs it: kubexm's would replace it",
             );
         } else if let Some(config) = &service.config {
             report.warn(
-                seen.name(),
+                host.name(),
                 format!("{config}, of a {program} that does not run"),
                 format!("a host without a {program} of its own"),
                 "it would be replaced: keep a copy if anybody needs it",
@@ -52,29 +53,29 @@ fn foreign(seen: &Seen<'_>, program: &str, report: &mut Report) {
     }
 }
 
-/// keepalived announces the address in the network of one interface.
-fn address(site: &Site<'_>, seen: &Seen<'_>, report: &mut Report) {
+/// keepalived announces the virtual IP in the network of one interface.
+fn address(site: &Site<'_>, host: &ObservedHost<'_>, report: &mut Report) {
     let LoadBalancerMode::External { vip, interface, .. } = &site.cx.cluster.load_balancer.mode else { return };
-    let interfaces = &seen.facts.interfaces;
+    let interfaces = &host.facts.interfaces;
     let found: Vec<String> = interfaces.iter().map(|i| format!("{} {}", i.name, i.addresses.join(" "))).collect();
     let wanted = |name: &str| interface.as_deref().is_none_or(|wanted| wanted == name);
     let mut candidates = interfaces.iter().filter(|one| wanted(&one.name)).peekable();
     if candidates.peek().is_none() {
         let name = interface.as_deref().unwrap_or_default();
         report.fail(
-            seen.name(),
+            host.name(),
             format!("no interface {name} ({})", found.join(", ")),
             "the interface that `spec.loadBalancer.interface` names",
-            "correct it, or leave it out: the node's address then decides",
+            "correct it, or remove it to use the interface that has the node's address",
         );
         return;
     }
     let holds = |text: &String| text.parse::<IpNet>().is_ok_and(|network| network.contains(vip));
     if !candidates.any(|one| one.addresses.iter().any(holds)) {
         report.warn(
-            seen.name(),
+            host.name(),
             format!("no interface in a network with {vip} ({})", found.join(", ")),
-            "the load balancer's address in a network of its hosts, which keepalived announces it in",
+            "the load balancer's address in a network of its hosts, where keepalived announces it",
             "choose an address of that network, or make sure that routers follow it when it moves",
         );
     }

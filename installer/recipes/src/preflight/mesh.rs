@@ -23,12 +23,12 @@ pub fn findings(cx: &PlanCx<'_>, dialed: &BTreeMap<String, Vec<Dialed>>) -> Vec<
     blocked.chain(taken(cx, all)).collect()
 }
 
-/// Whether a dial was to be blocked: nobody has the address yet that keepalived of ours is to have.
+/// Whether a dial has to fail: no host has the virtual IP until kubexm's keepalived runs.
 pub fn is_expected(cx: &PlanCx<'_>, dialed: &Dialed) -> bool {
     cx.cluster.load_balancer.mode.runs_on_role() && dialed.dial.to == LOAD_BALANCER && dialed.blocked.is_some()
 }
 
-/// An address that keepalived of ours is to have, and that somebody has.
+/// The virtual IP is for kubexm's keepalived, but another machine already has it.
 fn taken<'a>(cx: &PlanCx<'_>, mut all: impl Iterator<Item = (&'a String, &'a Dialed)>) -> Option<Finding> {
     let ours = |host: &str| {
         let stamp = cx.facts.get(host).and_then(|facts| facts.stamp.as_ref());
@@ -47,8 +47,9 @@ fn taken<'a>(cx: &PlanCx<'_>, mut all: impl Iterator<Item = (&'a String, &'a Dia
             "an answer at {} port {}, the load balancer's own address",
             dialed.dial.address, dialed.dial.port
         ),
-        needed: "an address that nobody has: keepalived moves it between the hosts of the load balancer".to_owned(),
-        fix: "choose another `loadBalancer.vip`, or take the address from whoever has it".to_owned(),
+        needed: "an address that no machine has: keepalived moves it between the hosts of the load balancer".to_owned(),
+        fix: "choose another `loadBalancer.vip`, or remove the address from the machine that has it".to_owned(),
+        detail: None,
     })
 }
 
@@ -58,15 +59,30 @@ fn finding(cx: &PlanCx<'_>, from: &str, dialed: &Dialed, reason: &str) -> Findin
         Some(ip) => ip.to_string(),
         None => from.to_owned(),
     };
+    let source = match dial.pod {
+        Some(pod) => format!("the pod address {}", pod.pod),
+        None => source,
+    };
     let (severity, needed, fix) = if dial.to == LOAD_BALANCER {
         let fix = "nothing forwards it now, which is normal for one with health checks: make sure that it forwards \
                     to port 6443 of every control plane";
         (Severity::Warn, "a load balancer that forwards to the control planes", fix.to_owned())
     } else if let Some(firewall) = stopped_later(cx, &dial.to) {
-        (Severity::Warn, "it open", format!("{firewall} on {} will be stopped (`system.firewall: off`)", dial.to))
+        (
+            Severity::Warn,
+            "this port open",
+            format!("{firewall} on {} will be stopped (`system.firewall: off`)", dial.to),
+        )
+    } else if dial.pod.is_some() {
+        let fix = format!(
+            "its own firewall drops what its pods send to it: accept connections from {} in the chain INPUT of {}, not only \
+             those from other hosts",
+            cx.cluster.network.pod_cidr, dial.to
+        );
+        (Severity::Fail, "an API server that pods on its own host reach, such as cluster DNS", fix)
     } else {
         let fix = format!("open it in the firewall of {} and in every firewall between it and {from}", dial.to);
-        (Severity::Fail, "it open", fix)
+        (Severity::Fail, "this port open", fix)
     };
     Finding {
         severity,
@@ -75,10 +91,11 @@ fn finding(cx: &PlanCx<'_>, from: &str, dialed: &Dialed, reason: &str) -> Findin
         found: format!("from {source} to {} port {}: {reason}", dial.address, dial.port),
         needed: needed.to_owned(),
         fix,
+        detail: None,
     }
 }
 
-/// The host's firewall that the plan stops, and that may be the only cause.
+/// A firewall of the host that the plan stops: it may be the only cause.
 fn stopped_later<'a>(cx: &PlanCx<'a>, host: &str) -> Option<&'a str> {
     if cx.cluster.system.firewall != Firewall::Off {
         return None;

@@ -7,6 +7,8 @@ mod address;
 mod bundle_fit;
 mod clones;
 mod control_planes;
+mod dns;
+mod drift;
 mod existing;
 mod glibc;
 mod hardware;
@@ -63,8 +65,10 @@ pub const CHECKS: &[Check] = &[
     Check { name: "membership", run: membership::run },
     Check { name: "existing", run: existing::run },
     Check { name: "unchanged", run: unchanged::run },
+    Check { name: "drift", run: drift::run },
     Check { name: "ports", run: ports::run },
     Check { name: "resolv.conf", run: resolv_conf::run },
+    Check { name: "dns", run: dns::run },
     Check { name: "settings", run: settings::run },
     Check { name: "proxies", run: proxies::run },
     Check { name: "sysctls", run: sysctls::run },

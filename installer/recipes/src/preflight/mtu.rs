@@ -5,11 +5,11 @@ use super::report::Report;
 use super::site::Site;
 
 pub(super) fn run(site: &Site<'_>, report: &mut Report) {
-    let mut known = site.nodes().filter_map(|seen| {
-        let ip = seen.ip?;
+    let mut known = site.nodes().filter_map(|host| {
+        let ip = host.ip?;
         let has = |address: &String| address.split_once('/').map_or(address.as_str(), |(ip, _)| ip).parse() == Ok(ip);
-        let interface = seen.facts.interfaces.iter().find(|i| i.addresses.iter().any(has))?;
-        (interface.mtu > 0).then_some((seen.name(), interface))
+        let interface = host.facts.interfaces.iter().find(|i| i.addresses.iter().any(has))?;
+        (interface.mtu > 0).then_some((host.name(), interface))
     });
     let Some((first, one)) = known.next() else { return };
     for (host, other) in known.filter(|(_, other)| other.mtu != one.mtu) {

@@ -6,7 +6,7 @@ use kubexm_spec::cluster::overlap;
 use crate::network;
 
 use super::report::{Report, Severity, Words};
-use super::site::{Seen, Site};
+use super::site::{ObservedHost, Site};
 
 pub(super) fn run(site: &Site<'_>, report: &mut Report) {
     let network = &site.cx.cluster.network;
@@ -27,34 +27,34 @@ pub(super) fn run(site: &Site<'_>, report: &mut Report) {
         };
         report.add(Severity::Warn, None, words);
     }
-    for seen in site.nodes() {
-        overlaps(seen, [("podCidr", pods), ("serviceCidr", services)], report);
+    for host in site.nodes() {
+        overlaps(host, [("podCidr", pods), ("serviceCidr", services)], report);
     }
 }
 
-fn overlaps(seen: &Seen<'_>, ours: [(&str, IpNet); 2], report: &mut Report) {
+fn overlaps(host: &ObservedHost<'_>, ours: [(&str, IpNet); 2], report: &mut Report) {
     let interfaces =
-        seen.facts.interfaces.iter().flat_map(|i| {
+        host.facts.interfaces.iter().flat_map(|i| {
             i.addresses.iter().map(move |address| (format!("{address} on {}", i.name), address.as_str()))
         });
-    let routes = seen.facts.routes.iter().map(|route| (format!("a route to {route}"), route.as_str()));
+    let routes = host.facts.routes.iter().map(|route| (format!("a route to {route}"), route.as_str()));
     for (what, text) in interfaces.chain(routes) {
         let Ok(theirs) = text.parse::<IpNet>() else { continue };
         // On a host of this cluster, cni0, flannel.1 and the routes to other nodes' pods are inside.
         let overlap =
-            |(_, network): &&(&str, IpNet)| overlap(*network, theirs) && !(seen.ours && network.contains(&theirs));
+            |(_, network): &&(&str, IpNet)| overlap(*network, theirs) && !(host.ours && network.contains(&theirs));
         if let Some((field, _)) = ours.iter().find(overlap) {
             report.fail(
-                seen.name(),
+                host.name(),
                 what,
                 format!("nothing that overlaps spec.network.{field}"),
                 format!("choose another {field} in cluster.yaml"),
             );
         }
     }
-    if let Some((field, ip)) = seen.ip.and_then(|ip| ours.iter().find(|(_, n)| n.contains(&ip)).map(|(f, _)| (f, ip))) {
+    if let Some((field, ip)) = host.ip.and_then(|ip| ours.iter().find(|(_, n)| n.contains(&ip)).map(|(f, _)| (f, ip))) {
         report.fail(
-            seen.name(),
+            host.name(),
             format!("the node's address {ip}"),
             format!("one outside spec.network.{field}"),
             format!("choose another {field} in cluster.yaml"),

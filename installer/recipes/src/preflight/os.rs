@@ -4,17 +4,17 @@ use super::report::Report;
 use super::site::Site;
 
 pub(super) fn run(site: &Site<'_>, report: &mut Report) {
-    for seen in &site.hosts {
-        let (id, version) = (&seen.facts.os_id, &seen.facts.os_version);
+    for host in &site.hosts {
+        let (id, version) = (&host.facts.os_id, &host.facts.os_version);
         match site.cx.catalogue.os(id, version) {
             None => {
                 let known: Vec<&str> = site.cx.catalogue.os.keys().map(String::as_str).collect();
                 let found =
                     if id.is_empty() { "no ID in /etc/os-release".to_owned() } else { format!("{id} {version}") };
-                report.fail(seen.name(), found, format!("one of {}", known.join(", ")), "use a host with one of these");
+                report.fail(host.name(), found, format!("one of {}", known.join(", ")), "use a host with one of these");
             }
             Some((name, profile)) if !profile.tried => report.warn(
-                seen.name(),
+                host.name(),
                 name,
                 "a system that this release was tested on",
                 "it is in the support table, but this release was not tested on it: test it on one such host first",

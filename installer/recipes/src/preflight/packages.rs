@@ -5,28 +5,28 @@ use kubexm_spec::Family;
 
 use super::report::Report;
 use super::site::Site;
-use crate::packages::{NodePackages, NothingComes};
+use crate::packages::{CannotInstall, NodePackages};
 
 pub(super) fn run(site: &Site<'_>, report: &mut Report) {
-    for seen in &site.hosts {
-        let name = seen.name();
-        match &seen.packages {
+    for host in &site.hosts {
+        let name = host.name();
+        match &host.packages {
             Ok(None) => {}
             Ok(Some(planned)) => check_host(site, name, planned, report),
-            Err(NothingComes::NoSet { os, lacks }) => report.fail(
+            Err(CannotInstall::NoSet { os, missing }) => report.fail(
                 name,
                 format!(
                     "{os} without {}, and a bundle with packages of {} only",
-                    lacks.join(", "),
+                    missing.join(", "),
                     site.cx.packages.describe()
                 ),
                 format!("packages of {os}"),
                 "add the system to `spec.bundle.os` (and its platform to `spec.bundle.platforms`) and build the bundle \
                  again, or install them yourself",
             ),
-            Err(NothingComes::Unreadable { lacks, why }) => report.fail(
+            Err(CannotInstall::Unreadable { missing, why }) => report.fail(
                 name,
-                format!("no {}, and the list of installed packages cannot be read: {why}", lacks.join(", ")),
+                format!("no {}, and the list of installed packages cannot be read: {why}", missing.join(", ")),
                 "a list of installed packages that can be read, so that none of them is broken",
                 "repair it (a broken list: `dpkg --configure -a`, `rpm --rebuilddb`), or set `system.osPackages: none` and install them \
                  yourself",
@@ -35,7 +35,7 @@ pub(super) fn run(site: &Site<'_>, report: &mut Report) {
     }
 }
 
-/// Whether a sentence names a package: `socat`, `socat:amd64`, but not as part of a longer name.
+/// Whether a text contains a package's name (`socat`, `socat:amd64`), but not as part of a longer name.
 fn names(sentence: &str, package: &str) -> bool {
     let of_name = |letter: char| letter.is_ascii_alphanumeric() || "+-._".contains(letter);
     sentence.split(|letter| !of_name(letter)).any(|word| word.trim_end_matches('.') == package)
@@ -53,7 +53,7 @@ fn check_host(site: &Site<'_>, name: &str, planned: &NodePackages<'_>, report: &
             }
             held => format!(
                 "this host keeps {} as it is: see `exclude` in /etc/dnf/dnf.conf (or /etc/yum.conf) and `dnf versionlock list`, and \
-                 release it where you can spare it",
+                 release it if you can",
                 held.join(", ")
             ),
         };
@@ -75,14 +75,14 @@ fn check_host(site: &Site<'_>, name: &str, planned: &NodePackages<'_>, report: &
         );
     }
     for (gone, package) in planned.replaced() {
-        let version = planned.leaves_for_good.iter().find(|(one, _)| one == gone).map(|(_, version)| version);
-        // Only for chrony the text explains the setup.
+        let version = planned.restored_differently.iter().find(|(one, _)| one == gone).map(|(_, version)| version);
+        // kubexm configures only chrony, and only with `ntpServers`.
         let started = match site.cx.cluster.system.ntp_servers.is_empty() {
             true => "the new service is not started: set it up (chrony: name servers in `spec.system.ntpServers`). ",
             false => "",
         };
         let back = "when the run is rolled back or the cluster is reset";
-        let stays_away = planned.for_good.as_ref().is_some_and(|part| part.replaced.contains_key(gone));
+        let stays_away = planned.irreversible.as_ref().is_some_and(|part| part.replaced.contains_key(gone));
         let fix = match version {
             _ if stays_away => format!(
                 "{started}What is installed with it cannot be rolled back, so it stays removed: install it yourself where that matters"
@@ -94,7 +94,7 @@ fn check_host(site: &Site<'_>, name: &str, planned: &NodePackages<'_>, report: &
         };
         report.warn(name, format!("{gone}, which another package replaces"), "only one of the two", fix);
     }
-    let chrony = planned.coming.iter().any(|root| root.packages.iter().any(|name| name == "chrony"));
+    let chrony = planned.to_install.iter().any(|root| root.packages.iter().any(|name| name == "chrony"));
     if chrony && site.cx.cluster.system.ntp_servers.is_empty() && planned.replaced().next().is_none() {
         report.warn(
             name,

@@ -3,7 +3,7 @@
 use kubexm_spec::cluster::{API_PORT, RegistryKind, Roles};
 
 use super::report::Report;
-use super::site::{Seen, Site};
+use super::site::{ObservedHost, Site};
 use crate::{network, time_servers};
 
 /// A port and the process that will listen on it.
@@ -24,13 +24,13 @@ const ETCD: [Port; 2] = [tcp(2379, "etcd"), tcp(2380, "etcd")];
 const NODE: [Port; 2] = [tcp(10250, "kubelet"), tcp(10256, "kube-proxy")];
 
 pub(super) fn run(site: &Site<'_>, report: &mut Report) {
-    for seen in &site.hosts {
-        for port in of_roles(site, seen.roles) {
-            taken(seen, &port, report);
+    for host in &site.hosts {
+        for port in of_roles(site, host.roles) {
+            taken(host, &port, report);
         }
-        // A time service that runs as a unit is stopped before; chrony is kept.
-        if time_servers::is_server(site.cx.cluster, seen.host) && seen.facts.time_services.is_empty() {
-            taken(seen, &Port { number: 123, protocol: "udp", process: Some("chronyd") }, report);
+        // A time service that is a unit is stopped by the plan; chrony is kept.
+        if time_servers::is_server(site.cx.cluster, host.spec) && host.facts.time_services.is_empty() {
+            taken(host, &Port { number: 123, protocol: "udp", process: Some("chronyd") }, report);
         }
     }
 }
@@ -61,18 +61,18 @@ fn of_roles(site: &Site<'_>, roles: Roles) -> Vec<Port> {
     ports
 }
 
-fn taken(seen: &Seen<'_>, port: &Port, report: &mut Report) {
+fn taken(host: &ObservedHost<'_>, port: &Port, report: &mut Report) {
     let at = |l: &&kubexm_plan::facts::Listener| l.port == port.number && l.protocol == port.protocol;
     // On a host with this cluster's stamp, the expected process on its port is the cluster's even if the ledger
     // has no record of it: static pods are started by kubelet, and the vxlan socket belongs to no process.
     let ours = |l: &kubexm_plan::facts::Listener| {
-        l.ours || (seen.ours && l.process.as_deref().is_none_or(|name| Some(name) == port.process))
+        l.ours || (host.ours && l.process.as_deref().is_none_or(|name| Some(name) == port.process))
     };
-    let Some(holder) = seen.facts.listeners.iter().filter(at).find(|l| !ours(l)) else { return };
+    let Some(holder) = host.facts.listeners.iter().filter(at).find(|l| !ours(l)) else { return };
     let process = holder.process.as_deref().unwrap_or("a process that could not be found");
     let pid = holder.pid.map(|pid| format!(" (pid {pid})")).unwrap_or_default();
     report.fail(
-        seen.name(),
+        host.name(),
         format!("{}/{} held by {process}{pid}", port.number, port.protocol),
         format!("a free port for {}", port.process.unwrap_or("the pod network")),
         "stop that process, or use another host",

@@ -5,9 +5,9 @@ use super::site::Site;
 
 pub(super) fn run(site: &Site<'_>, report: &mut Report) {
     let Some(support) = site.support else { return };
-    for seen in site.nodes() {
-        let comes = |name: &str| seen.comes().is_some_and(|planned| planned.brings(name));
-        let has = |name: &str| seen.facts.programs.get(name).is_some_and(Option::is_some) || comes(name);
+    for host in site.nodes() {
+        let is_planned = |name: &str| host.planned_packages().is_some_and(|planned| planned.brings(name));
+        let has = |name: &str| host.facts.programs.get(name).is_some_and(Option::is_some) || is_planned(name);
         let missing: Vec<String> = support
             .required_programs()
             .filter(|names| !names.iter().any(|name| has(name)))
@@ -15,7 +15,7 @@ pub(super) fn run(site: &Site<'_>, report: &mut Report) {
             .collect();
         if !missing.is_empty() {
             report.fail(
-                seen.name(),
+                host.name(),
                 format!("no {}", missing.join(", ")),
                 "these programs",
                 "install the packages that hold them (iptables, conntrack, socat, ethtool, iproute2, util-linux), or name \

@@ -4,13 +4,13 @@ use super::report::Report;
 use super::site::Site;
 
 pub(super) fn run(site: &Site<'_>, report: &mut Report) {
-    for seen in &site.hosts {
-        for (variable, file) in &seen.facts.proxies {
+    for host in &site.hosts {
+        for (variable, file) in &host.facts.proxies {
             report.warn(
-                seen.name(),
+                host.name(),
                 format!("{variable} set in {file}"),
                 "no proxy between the cluster's own parts",
-                "kubexm clears it for all that it starts; services that users start see it: remove it, or set no_proxy",
+                "kubexm clears it for everything that it starts, but services that users start have it: remove it, or set no_proxy",
             );
         }
     }

@@ -31,12 +31,16 @@ pub struct Finding {
     /// How to fix it.
     #[serde(rename = "mend")]
     pub fix: String,
+    /// Lines that show it, such as a unified diff.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub detail: Option<String>,
 }
 
 impl fmt::Display for Finding {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let host = self.host.as_deref().unwrap_or("cluster");
-        write!(f, "{host}: {}: found {}; needed {}; {}", self.check, self.found, self.needed, self.fix)
+        write!(f, "{host}: {}: found {}; needed {}; {}", self.check, self.found, self.needed, self.fix)?;
+        self.detail.iter().flat_map(|detail| detail.lines()).try_for_each(|line| write!(f, "\n    {line}"))
     }
 }
 
@@ -59,7 +63,14 @@ impl Report {
     pub(super) fn add(&mut self, severity: Severity, host: Option<&str>, words: Words) {
         let Words { found, needed, fix } = words;
         let (check, host) = (self.check.to_owned(), host.map(str::to_owned));
-        self.findings.push(Finding { severity, check, host, found, needed, fix });
+        self.findings.push(Finding { severity, check, host, found, needed, fix, detail: None });
+    }
+
+    /// Adds lines to the last finding.
+    pub(super) fn show(&mut self, detail: Option<String>) {
+        if let Some(last) = self.findings.last_mut() {
+            last.detail = detail;
+        }
     }
 
     pub(super) fn fail(

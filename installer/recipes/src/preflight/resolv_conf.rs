@@ -8,18 +8,18 @@ pub(super) fn run(site: &Site<'_>, report: &mut Report) {
     if !site.cx.cluster.extra.resolves.is_empty() {
         return;
     }
-    for seen in site.nodes() {
-        let found = match &seen.facts.nameservers {
+    for host in site.nodes() {
+        let found = match &host.facts.nameservers {
             None => "no /etc/resolv.conf".to_owned(),
             Some(servers) if servers.is_empty() => "no nameserver in /etc/resolv.conf".to_owned(),
-            Some(_) if usable_nameservers(seen.facts).next().is_some() => continue,
-            Some(_) if seen.facts.resolved_nameservers.is_some() => {
+            Some(_) if usable_nameservers(host.facts).next().is_some() => continue,
+            Some(_) if host.facts.resolved_nameservers.is_some() => {
                 "systemd-resolved in /etc/resolv.conf, which knows no nameserver".to_owned()
             }
             Some(_) => "only loopback nameservers in /etc/resolv.conf".to_owned(),
         };
         report.warn(
-            seen.name(),
+            host.name(),
             found,
             "a nameserver that pods reach, if names outside the cluster must resolve",
             "cluster DNS will answer for names of the cluster only; set name servers in `spec.extra.resolves` if \

@@ -8,25 +8,23 @@ use super::site::Site;
 
 pub(super) fn run(site: &Site<'_>, report: &mut Report) {
     let system = &site.cx.cluster.system;
-    for seen in &site.hosts {
-        let facts = seen.facts;
+    for host in &site.hosts {
+        let facts = host.facts;
         if facts.selinux == SelinuxState::Enforcing {
             let fix = match system.selinux {
                 Selinux::Permissive => "it will be made permissive, now and at boot",
-                Selinux::Keep => {
-                    "it is kept: set `system.selinux: permissive` if containers are refused what they need"
-                }
+                Selinux::Keep => "it is kept: set `system.selinux: permissive` if it stops containers from working",
             };
-            report.warn(seen.name(), "SELinux enforcing", "a policy that supports containers, or permissive", fix);
+            report.warn(host.name(), "SELinux enforcing", "a policy that supports containers, or permissive", fix);
         }
         if facts.fapolicyd {
             let fix = "trust them with `fapolicyd-cli --file add /usr/local/bin` (and /opt/cni/bin), or stop fapolicyd";
-            report.warn(seen.name(), "fapolicyd active", "permission to run programs that no package installed", fix);
+            report.warn(host.name(), "fapolicyd active", "permission to run programs that no package installed", fix);
         }
         if facts.fips {
             let fix =
-                "nothing that is installed is FIPS-validated: turn the mode off where rules allow, or try it first";
-            report.warn(seen.name(), "FIPS mode", "FIPS mode off, or your own test that all of it runs", fix);
+                "no installed component is FIPS-validated: turn the mode off if your rules allow it, or test it first";
+            report.warn(host.name(), "FIPS mode", "FIPS mode off, or your own test that every component runs", fix);
         }
         if !facts.firewalls.is_empty() {
             let fix = match system.firewall {
@@ -37,12 +35,12 @@ pub(super) fn run(site: &Site<'_>, report: &mut Report) {
                 }
             };
             let found = format!("{} active", facts.firewalls.join(", "));
-            report.warn(seen.name(), found, "the cluster's ports open between nodes", fix);
+            report.warn(host.name(), found, "the cluster's ports open between nodes", fix);
         }
         let swaps: Vec<&str> = facts.swaps.iter().chain(&facts.fstab_swaps).map(String::as_str).collect();
-        if seen.roles.in_cluster() && !swaps.is_empty() {
+        if host.roles.in_cluster() && !swaps.is_empty() {
             let found = format!("swap ({})", swaps.join(", "));
-            report.warn(seen.name(), found, "none", "it will be turned off, now and at boot");
+            report.warn(host.name(), found, "none", "it will be turned off, now and at boot");
         }
     }
 }

@@ -8,14 +8,14 @@ use kubexm_spec::Platform;
 use kubexm_spec::cluster::{Host, Roles};
 
 use crate::context::PlanCx;
-use crate::packages::{self, NodePackages, NothingComes};
+use crate::packages::{self, CannotInstall, NodePackages};
 use crate::support;
 
 /// The input of a check.
 #[derive(Debug)]
 pub(super) struct Site<'a> {
     pub(super) cx: &'a PlanCx<'a>,
-    pub(super) hosts: Vec<Seen<'a>>,
+    pub(super) hosts: Vec<ObservedHost<'a>>,
     /// The rows of the support matrix for the version in the bundle, when it has one.
     pub(super) support: Option<&'a Support>,
     /// That version, `v1.34.4`.
@@ -24,43 +24,43 @@ pub(super) struct Site<'a> {
 
 /// A host with facts.
 #[derive(Debug)]
-pub(super) struct Seen<'a> {
-    pub(super) host: &'a Host,
+pub(super) struct ObservedHost<'a> {
+    pub(super) spec: &'a Host,
     pub(super) facts: &'a Facts,
     pub(super) ip: Option<IpAddr>,
     pub(super) platform: Option<Platform>,
-    /// What it is to do in the cluster.
+    /// Its roles in the cluster.
     pub(super) roles: Roles,
     /// Whether it has the stamp of this cluster: what an earlier run made is not a conflict.
     pub(super) ours: bool,
     /// Packages of its distribution that will be installed.
-    pub(super) packages: Result<Option<NodePackages<'a>>, NothingComes>,
+    pub(super) packages: Result<Option<NodePackages<'a>>, CannotInstall>,
 }
 
 impl<'a> Site<'a> {
     pub(super) fn of(cx: &'a PlanCx<'a>) -> Self {
         let platform = cx.manifest.platforms.first();
         let kubernetes = platform.and_then(|p| cx.kubernetes_version(*p).ok()).unwrap_or_default();
-        let hosts = cx.cluster.hosts.iter().filter_map(|host| cx.facts.get(&host.name).map(|f| seen(cx, host, f)));
+        let hosts = cx.cluster.hosts.iter().filter_map(|host| cx.facts.get(&host.name).map(|f| observed(cx, host, f)));
         Self { cx, hosts: hosts.collect(), support: support::of(cx.catalogue, &kubernetes).ok(), kubernetes }
     }
 }
 
 impl<'a> Site<'a> {
     /// Hosts that become nodes of the cluster: those with a kubelet, a container runtime and pods.
-    pub(super) fn nodes(&self) -> impl Iterator<Item = &Seen<'a>> {
-        self.hosts.iter().filter(|seen| seen.roles.in_cluster())
+    pub(super) fn nodes(&self) -> impl Iterator<Item = &ObservedHost<'a>> {
+        self.hosts.iter().filter(|host| host.roles.in_cluster())
     }
 
-    /// Hosts of the load balancer, where it is ours.
-    pub(super) fn load_balancers(&self) -> impl Iterator<Item = &Seen<'a>> {
-        self.hosts.iter().filter(|seen| seen.roles.load_balancer)
+    /// Hosts of the load balancer, if kubexm installs it.
+    pub(super) fn load_balancers(&self) -> impl Iterator<Item = &ObservedHost<'a>> {
+        self.hosts.iter().filter(|host| host.roles.load_balancer)
     }
 }
 
-fn seen<'a>(cx: &PlanCx<'a>, host: &'a Host, facts: &'a Facts) -> Seen<'a> {
-    Seen {
-        host,
+fn observed<'a>(cx: &PlanCx<'a>, host: &'a Host, facts: &'a Facts) -> ObservedHost<'a> {
+    ObservedHost {
+        spec: host,
         facts,
         ip: host.node_ip(),
         platform: facts.arch.map(|arch| Platform { arch }),
@@ -70,12 +70,12 @@ fn seen<'a>(cx: &PlanCx<'a>, host: &'a Host, facts: &'a Facts) -> Seen<'a> {
     }
 }
 
-impl Seen<'_> {
+impl ObservedHost<'_> {
     pub(super) fn name(&self) -> &str {
-        &self.host.name
+        &self.spec.name
     }
 
-    /// Whether hosts of a role get it, so that this one does.
+    /// Whether this host gets a program that hosts of this role get.
     pub(super) const fn gets(&self, role: NodeRole) -> bool {
         match role {
             NodeRole::All | NodeRole::Worker => self.roles.in_cluster(),
@@ -86,7 +86,7 @@ impl Seen<'_> {
     }
 
     /// The packages that will be installed on it.
-    pub(super) fn comes(&self) -> Option<&NodePackages<'_>> {
+    pub(super) fn planned_packages(&self) -> Option<&NodePackages<'_>> {
         self.packages.as_ref().ok().and_then(Option::as_ref)
     }
 }

@@ -8,14 +8,14 @@ use kubexm_spec::manifest::{Artifact, Blob};
 use kubexm_spec::{ArtifactKey, Kind};
 
 use super::report::{Report, Words};
-use super::site::{Seen, Site, gib};
+use super::site::{ObservedHost, Site, gib};
 use crate::packages::NodePackages;
 use crate::paths;
 use crate::preflight::Severity;
 
 /// Factor from a gzip archive's or layer's size to archive plus unpacked content.
 const UNPACKED: u64 = 3;
-/// What etcd may grow to before it refuses to write, unless cluster.yaml says otherwise (its default quota).
+/// etcd's default quota: it refuses writes to a larger database. cluster.yaml can set another one.
 const ETCD: u64 = 2 << 30;
 /// Folder where packages install their files.
 const USR: &str = "/usr";
@@ -55,7 +55,7 @@ pub(super) fn run(site: &Site<'_>, report: &mut Report) {
 }
 
 /// overlayfs refuses an xfs that was made without ftype (`mkfs.xfs` before 2016, EL7's first releases).
-fn xfs(site: &Site<'_>, seen: &Seen<'_>, report: &mut Report) {
+fn xfs(site: &Site<'_>, seen: &ObservedHost<'_>, report: &mut Report) {
     let data = site.cx.cluster.runtime.kind.data_dir();
     let disk = disk_of(&seen.facts.disks, data);
     if let Some(disk) = disk.filter(|d| d.filesystem.as_deref().is_some_and(|f| f.contains("ftype=0"))) {
@@ -68,7 +68,7 @@ fn xfs(site: &Site<'_>, seen: &Seen<'_>, report: &mut Report) {
     }
 }
 
-fn read_only(seen: &Seen<'_>, report: &mut Report) {
+fn read_only(seen: &ObservedHost<'_>, report: &mut Report) {
     for disk in seen.facts.disks.iter().filter(|disk| disk.read_only && !disk.paths.is_empty()) {
         report.fail(
             seen.name(),
@@ -84,7 +84,7 @@ fn read_only(seen: &Seen<'_>, report: &mut Report) {
 }
 
 /// Where images are unpacked. kubelet evicts pods where less than 5 % of the inodes are free (`imagefs.inodesFree`).
-fn inodes(site: &Site<'_>, seen: &Seen<'_>, report: &mut Report) {
+fn inodes(site: &Site<'_>, seen: &ObservedHost<'_>, report: &mut Report) {
     let data = site.cx.cluster.runtime.kind.data_dir();
     let Some((disk, found)) = disk_of(&seen.facts.disks, data).and_then(|disk| Some((disk, disk.inodes?))) else {
         return;
@@ -101,7 +101,7 @@ fn inodes(site: &Site<'_>, seen: &Seen<'_>, report: &mut Report) {
 }
 
 /// Bytes by path.
-fn wanted<'a>(site: &Site<'a>, seen: &Seen<'_>) -> Vec<(&'a str, u64)> {
+fn wanted<'a>(site: &Site<'a>, seen: &ObservedHost<'_>) -> Vec<(&'a str, u64)> {
     let registry = &site.cx.cluster.registry;
     let all = &site.cx.manifest.artifacts;
     let own = || all.iter().filter(|a| a.platform.is_none() || a.platform == seen.platform);
@@ -125,8 +125,8 @@ fn wanted<'a>(site: &Site<'a>, seen: &Seen<'_>) -> Vec<(&'a str, u64)> {
         (false, true) => programs_size + images_size,
         (false, false) => programs_size,
     };
-    let packages = || seen.comes().into_iter().flat_map(NodePackages::carried_packages);
-    // Everything that the depot serves is in its host's store anyway.
+    let packages = || seen.planned_packages().into_iter().flat_map(NodePackages::carried_packages);
+    // On the registry host they are in the store already, for the depot.
     let own_packages =
         if seen.roles.registry { 0 } else { packages().map(|package| package.size).fold(0, u64::saturating_add) };
     let mut wanted = vec![
@@ -142,6 +142,12 @@ fn wanted<'a>(site: &Site<'a>, seen: &Seen<'_>) -> Vec<(&'a str, u64)> {
     if seen.roles.etcd {
         let etcd = &site.cx.cluster.etcd;
         wanted.push((&etcd.data_dir, etcd.quota.unwrap_or(ETCD)));
+    }
+    let audit = site.cx.cluster.kubernetes.as_ref().and_then(|kubernetes| kubernetes.audit.as_ref());
+    if let Some(audit) = audit.filter(|_| seen.roles.control_plane) {
+        // The log that is written, and the old ones. kube-apiserver's megabytes are of 1024 × 1024 bytes (lumberjack).
+        let logs = 1 + u64::from(audit.max_backups);
+        wanted.push((paths::AUDIT_LOGS, (u64::from(audit.max_size) << 20).saturating_mul(logs)));
     }
     if seen.roles.registry && registry.kind == RegistryKind::Registry {
         let mount = |path| disk_of(&seen.facts.disks, path).map(|disk| &disk.mount);

@@ -7,14 +7,14 @@ use crate::paths;
 
 pub(super) fn run(site: &Site<'_>, report: &mut Report) {
     let name = |path: &str| path.rsplit('/').next().unwrap_or(path).to_owned();
-    for seen in site.nodes() {
+    for host in site.nodes() {
         for key in SYSCTLS {
-            let Some(boot) = seen.facts.boot_sysctls.get(key).filter(|boot| boot.value != "1") else { continue };
+            let Some(boot) = host.facts.boot_sysctls.get(key).filter(|boot| boot.value != "1") else { continue };
             // Files are read by name, whatever folder they are in (sysctl.d(5)).
             let file = boot.line.rsplit_once(':').map_or(boot.line.as_str(), |(file, _)| file);
             if name(file) > name(paths::SYSCTL) {
                 report.fail(
-                    seen.name(),
+                    host.name(),
                     format!("{} sets {key} = {}", boot.line, boot.value),
                     format!(
                         "no file read after {} that sets another value: it must be 1 after a reboot too",

@@ -9,10 +9,10 @@ use super::site::Site;
 const OLDEST: u32 = 239;
 
 pub(super) fn run(site: &Site<'_>, report: &mut Report) {
-    for seen in &site.hosts {
-        if let Some(version) = seen.facts.systemd.filter(|version| *version < OLDEST) {
+    for host in &site.hosts {
+        if let Some(version) = host.facts.systemd.filter(|version| *version < OLDEST) {
             report.fail(
-                seen.name(),
+                host.name(),
                 format!("systemd {version}"),
                 format!(
                     "{OLDEST} or newer, which starts kubeadm, apt and dnf in units with a limit and a log of their own"

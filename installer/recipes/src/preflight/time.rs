@@ -1,14 +1,14 @@
 //! Clocks agree, and a time service keeps them so. Certificates and etcd need correct clocks.
 
 use super::report::Report;
-use super::site::{Seen, Site};
+use super::site::{ObservedHost, Site};
 use crate::modules::time;
 
 /// Largest difference between any two of controller and nodes.
 const SKEW_MS: u64 = 2_000;
 
 pub(super) fn run(site: &Site<'_>, report: &mut Report) {
-    // The controller's clock is the zero of the offsets, measured without a round trip.
+    // Offsets are relative to the controller's clock, which is read without a round trip.
     let mut clocks = vec![("the controller", 0_i64, 0_u64)];
     clocks.extend(site.hosts.iter().map(|s| (s.name(), s.facts.clock_offset_ms, s.facts.round_trip_ms)));
     for (index, (one, offset, trip)) in clocks.iter().enumerate() {
@@ -26,11 +26,11 @@ pub(super) fn run(site: &Site<'_>, report: &mut Report) {
         }
     }
     if !site.cx.cluster.system.ntp_servers.is_empty() {
-        return site.hosts.iter().for_each(|seen| report_clock(seen, report));
+        return site.hosts.iter().for_each(|host| report_clock(host, report));
     }
-    for seen in site.hosts.iter().filter(|s| s.facts.time_services.is_empty()) {
+    for host in site.hosts.iter().filter(|s| s.facts.time_services.is_empty()) {
         report.warn(
-            seen.name(),
+            host.name(),
             "no active time service",
             "chronyd, ntpd or systemd-timesyncd",
             "clocks drift apart without one: set it up with a server inside the network",
@@ -39,9 +39,9 @@ pub(super) fn run(site: &Site<'_>, report: &mut Report) {
 }
 
 /// Findings about a host's time services if `spec.system.ntpServers` is set.
-fn report_clock(seen: &Seen<'_>, report: &mut Report) {
-    let (name, coming) = (seen.name(), seen.comes());
-    if !time::has_chrony(seen.facts, coming) {
+fn report_clock(host: &ObservedHost<'_>, report: &mut Report) {
+    let (name, to_install) = (host.name(), host.planned_packages());
+    if !time::has_chrony(host.facts, to_install) {
         report.fail(
             name,
             "no chronyd",
@@ -50,12 +50,12 @@ fn report_clock(seen: &Seen<'_>, report: &mut Report) {
              `system.osPackages: none`), install chrony yourself, or leave `ntpServers` out",
         );
     }
-    // Written by an earlier run of kubexm.
-    if seen.ours {
+    // An earlier run of kubexm has configured chrony.
+    if host.ours {
         return;
     }
     let back = "it is restored when the run is rolled back or the cluster is reset; leave `ntpServers` out to keep it";
-    let others = time::others(seen.facts, coming);
+    let others = time::others(host.facts, to_install);
     if !others.is_empty() {
         report.warn(
             name,
@@ -64,7 +64,7 @@ fn report_clock(seen: &Seen<'_>, report: &mut Report) {
             back,
         );
     }
-    if time::runs_chrony(seen.facts) {
+    if time::runs_chrony(host.facts) {
         let needed = "the servers of `spec.system.ntpServers` alone";
         report.warn(name, "chrony, whose configuration kubexm replaces as a whole", needed, back);
     }

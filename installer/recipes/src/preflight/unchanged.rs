@@ -1,7 +1,10 @@
-//! A running cluster is planned with its original settings. `create` adds what is missing; it cannot change the
-//! version, networks or names of a running cluster, and half of such a change would be worse than none.
+//! cluster.yaml still has the settings that the running cluster was created with. `create` adds what is missing; it
+//! cannot change the version, networks or names of a running cluster, and a partial change would be worse than none.
+
+use std::collections::{BTreeMap, BTreeSet};
 
 use kubexm_spec::Digest;
+use serde_json::Value;
 
 use super::report::Report;
 use super::site::Site;
@@ -14,13 +17,112 @@ pub(super) fn run(site: &Site<'_>, report: &mut Report) {
             continue;
         };
         if Digest::of(&wanted) != made_with {
+            let settings = node.facts.kubeadm_config_text.as_deref().map(|text| differences(text, &wanted));
+            let found = match settings {
+                Some(settings) if !settings.is_empty() => {
+                    format!("a running kubexm cluster that was made with other settings: {}", shown(&settings))
+                }
+                _ => "a running kubexm cluster that was made with another version, network, name or kubelet setting"
+                    .to_owned(),
+            };
             report.fail(
                 node.name(),
-                "a running kubexm cluster that was made with another version, network, name or kubelet setting",
+                found,
                 "the cluster.yaml and the bundle it was made with: `create` changes none of these on a running cluster",
                 "revert the change (what it was made with is /etc/kubexm/kubeadm.yaml there); upgrade and reconfigure \
                  are not supported yet",
             );
         }
+    }
+}
+
+/// Most settings that are named one by one.
+const MOST: usize = 6;
+/// Most characters of a value that are shown.
+const LONGEST: usize = 80;
+
+/// What differs between two texts of kubeadm's configuration, as `networking.podSubnet: OLD -> NEW`. Empty when one of them is not
+/// what kubexm writes.
+fn differences(old: &str, new: &str) -> Vec<String> {
+    let (Some(old), Some(new)) = (settings(old), settings(new)) else { return Vec::new() };
+    let names: BTreeSet<&String> = old.keys().chain(new.keys()).collect();
+    let value = |of: &BTreeMap<String, Value>, name: &String| of.get(name).map_or("unset".to_owned(), plain);
+    let differing = names.into_iter().filter(|name| old.get(*name) != new.get(*name));
+    differing.map(|name| format!("{name}: {} -> {}", value(&old, name), value(&new, name))).collect()
+}
+
+/// Every value of all documents by its path.
+fn settings(text: &str) -> Option<BTreeMap<String, Value>> {
+    let documents: Vec<Value> = serde_saphyr::from_multiple(text).ok()?;
+    let mut found = BTreeMap::new();
+    for document in &documents {
+        let kind = document.get("kind").and_then(Value::as_str).unwrap_or_default();
+        // What most settings of cluster.yaml become goes without its kind.
+        let prefix = if kind == "ClusterConfiguration" { "" } else { kind };
+        flatten(prefix, document, &mut found);
+    }
+    Some(found)
+}
+
+fn flatten(path: &str, value: &Value, into: &mut BTreeMap<String, Value>) {
+    let below = |key: &str| if path.is_empty() { key.to_owned() } else { format!("{path}.{key}") };
+    match value {
+        Value::Object(fields) if !fields.is_empty() => {
+            fields.iter().for_each(|(key, value)| flatten(&below(key), value, into));
+        }
+        // Flags of components: by their names, so that one more moves no other.
+        Value::Array(items) if items.iter().all(|item| item.get("name").is_some_and(Value::is_string)) => {
+            for item in items {
+                let name = item.get("name").and_then(Value::as_str).unwrap_or_default();
+                into.insert(below(name), item.get("value").unwrap_or(item).clone());
+            }
+        }
+        other => {
+            into.insert(path.to_owned(), other.clone());
+        }
+    }
+}
+
+/// The value for a message. It comes from the host: at most [`LONGEST`] characters of it.
+fn plain(value: &Value) -> String {
+    let text = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+    match text.char_indices().nth(LONGEST) {
+        Some((end, _)) => format!("{}…", &text[..end]),
+        None => text,
+    }
+}
+
+fn shown(settings: &[String]) -> String {
+    let more = settings.len().saturating_sub(MOST);
+    let rest = if more == 0 { String::new() } else { format!("; and {more} more") };
+    format!("{}{rest}", settings[..settings.len() - more].join("; "))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_differs_is_named_with_both_values() {
+        let old = "---\nkind: ClusterConfiguration\nkubernetesVersion: v1.34.4\nnetworking:\n  podSubnet: 10.244.0.0/16\n\
+                   apiServer:\n  extraArgs:\n  - name: audit-log-maxage\n    value: \"30\"\n\
+                   ---\nkind: KubeletConfiguration\nmaxPods: 110\n";
+        let new = "---\nkind: ClusterConfiguration\nkubernetesVersion: v1.34.4\nnetworking:\n  podSubnet: 10.245.0.0/16\n\
+                   apiServer:\n  extraArgs:\n  - name: profiling\n    value: \"false\"\n  - name: audit-log-maxage\n    value: \"30\"\n\
+                   ---\nkind: KubeletConfiguration\nmaxPods: 250\n";
+        assert_eq!(
+            differences(old, new),
+            [
+                "KubeletConfiguration.maxPods: 110 -> 250",
+                "apiServer.extraArgs.profiling: unset -> false",
+                "networking.podSubnet: 10.244.0.0/16 -> 10.245.0.0/16",
+            ]
+        );
+        assert_eq!(differences("{", new), Vec::<String>::new());
+        let long = format!("---\nkind: ClusterConfiguration\nclusterName: {}\n", "ä".repeat(5_000));
+        let name = "---\nkind: ClusterConfiguration\nclusterName: demo\n";
+        assert_eq!(differences(&long, name), [format!("clusterName: {}… -> demo", "ä".repeat(LONGEST))]);
+        let many: Vec<String> = (0..9).map(|n| n.to_string()).collect();
+        assert_eq!(shown(&many), "0; 1; 2; 3; 4; 5; and 3 more");
     }
 }

@@ -19,16 +19,16 @@ const CERTS_D: &str = runtime::of(RuntimeKind::Containerd).registries;
 /// Folder that containerd uses for an upstream host without its own.
 const DEFAULT: &str = "_default";
 
-/// Versions with the same config format.
+/// The format of containerd's config, by version.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Line {
+enum ConfigFormat {
     /// Config version 2: one CRI plugin, `io.containerd.grpc.v1.cri`.
     V1_7,
     /// Config version 3: images and runtime are separate plugins.
     V2,
 }
 
-impl Line {
+impl ConfigFormat {
     fn of(version: &str) -> Result<Self, RecipeError> {
         if version.starts_with("2.") {
             return Ok(Self::V2);
@@ -60,9 +60,9 @@ impl Line {
     }
 }
 
-/// Whether the config of this version is supported.
-pub fn known(version: &str) -> Result<(), RecipeError> {
-    Line::of(version).map(drop)
+/// Fails if no recipe can write the config of this version.
+pub fn check_version(version: &str) -> Result<(), RecipeError> {
+    ConfigFormat::of(version).map(drop)
 }
 
 /// Steps: programs, registry configuration, and the running service.
@@ -72,13 +72,13 @@ pub fn steps(draft: &mut Draft<'_>, node: &Node<'_>) -> Result<Vec<Step>, Recipe
 
 fn programs(cx: &PlanCx<'_>, node: &Node<'_>) -> Result<Step, RecipeError> {
     let containerd = cx.program(Program::Containerd, node.platform)?;
-    Line::of(&containerd.version)?;
+    ConfigFormat::of(&containerd.version)?;
     Ok(Step::on(node.name(), "runtime.programs", "Install containerd, runc and the CNI plugins")
-        .ensure(programs::place(cx, node, Program::Containerd, paths::BIN)?)
-        .ensure(programs::place(cx, node, Program::Runc, paths::BIN)?)
+        .ensure(programs::install(cx, node, Program::Containerd, paths::BIN)?)
+        .ensure(programs::install(cx, node, Program::Runc, paths::BIN)?)
         .ensure_all(state_folders::of_cni(&[network::of(cx.cluster)?]).into_iter().map(StateDir::at))
         .ensure(Dir { path: paths::CNI_BIN.to_owned(), mode: 0o755 })
-        .ensure(programs::place(cx, node, Program::CniPlugins, paths::CNI_BIN)?)
+        .ensure(programs::install(cx, node, Program::CniPlugins, paths::CNI_BIN)?)
         .timeout_s(300)
         .undo(Undo::RestoreBefore)
         .build())
@@ -93,7 +93,7 @@ fn mirrors(draft: &mut Draft<'_>, node: &Node<'_>) -> Result<Step, RecipeError> 
         return no_mirror(draft, node);
     }
     let mut step = Step::on(node.name(), "runtime.mirrors", "Point containerd at the cluster's registry")
-        .ensure(draft.slot_file(paths::REGISTRY_CA, 0o644, depot::CA_SLOT, SlotProvider::RegistryCa))
+        .ensure(draft.slot_file(paths::REGISTRY_CA, 0o644, depot::CA_SLOT, SlotProvider::REGISTRY_CA))
         .ensure(Dir { path: "/etc/containerd".to_owned(), mode: 0o755 })
         .ensure(Dir { path: CERTS_D.to_owned(), mode: 0o755 });
     let folders = upstream_hosts(cx).into_iter().map(|host| (format!("/v2/{}", registry::folder(cx, &host)), host));
@@ -124,11 +124,11 @@ fn no_mirror(draft: &mut Draft<'_>, node: &Node<'_>) -> Result<Step, RecipeError
 fn run(draft: &mut Draft<'_>, node: &Node<'_>) -> Result<Step, RecipeError> {
     let cx = draft.cx;
     let runtime = of(cx.cluster);
-    let line = Line::of(&cx.program(Program::Containerd, node.platform)?.version)?;
+    let format = ConfigFormat::of(&cx.program(Program::Containerd, node.platform)?.version)?;
     let pause = &cx.image(ClusterImage::Pause, node.platform)?.name;
     let systemd_cgroup = cgroup_driver(cx)? == "systemd";
     let values = context! { pause, systemd_cgroup, certs_d => CERTS_D };
-    let config = draft.template(runtime.config, line.template(), values)?;
+    let config = draft.template(runtime.config, format.template(), values)?;
     let unit = draft.template(paths::unit(runtime.unit), "containerd.service", context! { bin => paths::BIN })?;
     let loaded = vec![runtime.config.to_owned(), paths::unit(runtime.unit), paths::bin("containerd")];
     Ok(Step::on(node.name(), "runtime.run", "Configure and start containerd")
@@ -144,7 +144,10 @@ fn run(draft: &mut Draft<'_>, node: &Node<'_>) -> Result<Step, RecipeError> {
             reloaded: Vec::new(),
         })
         .probe(
-            Probe::CriReady { runtime: RuntimeKind::Containerd, config_dump: line.config_dump(pause, systemd_cgroup) },
+            Probe::CriReady {
+                runtime: RuntimeKind::Containerd,
+                config_dump: format.config_dump(pause, systemd_cgroup),
+            },
             60,
         )
         .timeout_s(180)

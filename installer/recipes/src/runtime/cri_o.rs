@@ -29,17 +29,18 @@ pub(super) fn steps(draft: &mut Draft<'_>, node: &Node<'_>) -> Result<Vec<Step>,
 fn programs(cx: &PlanCx<'_>, node: &Node<'_>) -> Result<Step, RecipeError> {
     Ok(Step::on(node.name(), "runtime.programs", "Install CRI-O and the CNI plugins")
         .ensure(Dir { path: PROGRAMS.to_owned(), mode: 0o755 })
-        .ensure(programs::place(cx, node, Program::CriO, PROGRAMS)?)
+        .ensure(programs::install(cx, node, Program::CriO, PROGRAMS)?)
         .ensure_all(state_folders::of_cni(&[network::of(cx.cluster)?]).into_iter().map(StateDir::at))
         .ensure(Dir { path: paths::CNI_BIN.to_owned(), mode: 0o755 })
-        .ensure(programs::place(cx, node, Program::CniPlugins, paths::CNI_BIN)?)
+        .ensure(programs::install(cx, node, Program::CniPlugins, paths::CNI_BIN)?)
         .timeout_s(300)
         .undo(Undo::RestoreBefore)
         .build())
 }
 
-/// Each upstream host is a folder of the cluster's registry. The format has no default: a host that is not in the bundle
-/// would be contacted itself; preflight and the final check compare the images with the bundle, so that this cannot happen.
+/// Each upstream host is a folder of the cluster's registry. The format has no default entry, so CRI-O would contact a
+/// host that is not in the bundle directly; preflight and the final check prevent that by comparing the images with the
+/// bundle.
 fn mirrors(draft: &mut Draft<'_>, node: &Node<'_>) -> Result<Step, RecipeError> {
     let cx = draft.cx;
     if cx.cluster.registry.kind == RegistryKind::None {
@@ -59,7 +60,7 @@ fn mirrors(draft: &mut Draft<'_>, node: &Node<'_>) -> Result<Step, RecipeError> 
         .ensure(Dir { path: of(cx.cluster).registries.to_owned(), mode: 0o755 })
         .ensure(Dir { path: "/etc/containers/certs.d".to_owned(), mode: 0o755 })
         .ensure(Dir { path: certificates.clone(), mode: 0o755 })
-        .ensure(draft.slot_file(&format!("{certificates}/ca.crt"), 0o644, depot::CA_SLOT, SlotProvider::RegistryCa))
+        .ensure(draft.slot_file(&format!("{certificates}/ca.crt"), 0o644, depot::CA_SLOT, SlotProvider::REGISTRY_CA))
         .ensure(draft.template(REGISTRIES, "cri-o-registries.conf", values)?)
         .ensure(draft.template(POLICY, "cri-o-policy.json", context! {})?)
         .undo(Undo::RestoreBefore)

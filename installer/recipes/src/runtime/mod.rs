@@ -18,7 +18,7 @@ use crate::error::RecipeError;
 /// Refuses a version in the bundle whose configuration no recipe can write.
 pub fn unknown_version(cx: &PlanCx<'_>) -> Option<RecipeError> {
     let mut programs = cx.manifest.artifacts.iter().filter(|a| a.key == ArtifactKey::Binary(Program::Containerd));
-    programs.find_map(|program| containerd::known(&program.version).err())
+    programs.find_map(|program| containerd::check_version(&program.version).err())
 }
 
 /// Steps: programs, registry configuration, and the running service.

@@ -61,7 +61,7 @@ fn a_bundle_of_extras_has_no_cluster_to_create() {
 }
 
 #[test]
-fn a_host_that_was_not_looked_at_or_has_no_address_is_refused() {
+fn a_host_without_facts_or_address_is_refused() {
     assert!(matches!(refused(|site| site.facts.clear()), RecipeError::NoFacts { .. }));
     let named = refused(|site| site.cluster.hosts[0].address = "node1.example".to_owned());
     assert!(matches!(named, RecipeError::NoAddress { .. }));
@@ -103,7 +103,7 @@ fn a_step_that_changes_something_says_how_it_is_rolled_back() {
 }
 
 #[test]
-fn firewall_and_selinux_are_touched_only_when_asked_and_seen() {
+fn firewall_and_selinux_are_changed_only_if_requested_and_active() {
     let seen = |site: &mut Site| site.facts().firewalls = vec!["firewalld".to_owned(), "nftables".to_owned()];
     let keep = plan(seen);
     assert!(!ids(&keep).contains(&"node1/os.firewall") && !ids(&keep).contains(&"node1/os.selinux"));
@@ -200,7 +200,7 @@ fn runtime_and_kubelet_have_the_same_cgroup_driver() {
 }
 
 #[test]
-fn cgroup_v1_from_1_35_is_told_to_kubeadm_when_the_user_wants_it() {
+fn from_1_35_kubeadm_ignores_cgroup_v1_if_the_user_wants_it() {
     let mut cluster = sample::cluster();
     let kubernetes = cluster.kubernetes.as_mut().unwrap();
     kubernetes.version = Some("v1.35.4".to_owned());

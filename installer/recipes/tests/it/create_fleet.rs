@@ -83,7 +83,7 @@ fn programs_and_images_of_a_host_need_not_wait_for_each_other_and_init_waits_for
 }
 
 #[test]
-fn what_is_done_for_a_worker_fails_with_it_and_the_cluster_waits_only_for_its_end() {
+fn steps_for_a_worker_fail_with_it_and_the_cluster_waits_only_for_their_end() {
     let plan = plan(&Site::of(sample::fleet(1, 2)));
     for id in ["node1/join.await-node2", "node1/join.register-node2", "node1/check.ready-node2"] {
         assert_eq!((step(&plan, id).host.as_str(), step(&plan, id).domain()), ("node1", "node2"), "{id}");
@@ -221,7 +221,7 @@ fn where_one_node_has_no_resolver_dns_asks_those_of_the_others() {
 }
 
 #[test]
-fn what_join_does_is_a_part_of_what_create_does() {
+fn steps_of_add_node_are_a_part_of_those_of_create() {
     let mut site = Site::of(sample::fleet(2, 2));
     site.join_all_but("node4");
     let create = plan(&site);
@@ -276,7 +276,7 @@ fn join_refuses_what_it_cannot_add() {
 }
 
 #[test]
-fn nodes_are_added_to_the_cluster_that_was_looked_at_and_only_with_its_own_minor() {
+fn nodes_are_added_to_the_observed_cluster_and_only_with_its_own_minor() {
     let mut site = Site::of(sample::fleet(1, 1));
     site.join_all_but("node2");
     let add = |running: ClusterFacts| add_node(&site.cx(), &running, &["node2".to_owned()]);

@@ -72,7 +72,7 @@ fn every_system_of_the_bundle_is_served_though_no_host_lacks_anything() {
 }
 
 #[test]
-fn hosts_are_reported_whom_to_trust_and_by_which_certificate() {
+fn readme_and_client_configuration_name_the_depots_key_and_ca() {
     let plan = plan(&site(cluster()));
     let mut settings = Settings::clone_current();
     settings.set_snapshot_path("../golden/depot");
@@ -89,7 +89,7 @@ fn hosts_are_reported_whom_to_trust_and_by_which_certificate() {
 }
 
 #[test]
-fn what_no_vendor_signed_is_checked_by_the_signed_index_alone_and_nobody_is_told_to_import_a_key() {
+fn unsigned_packages_are_checked_by_the_signed_index_and_no_key_is_imported() {
     let mut site = site(cluster());
     let rpm = site.packages.sets.iter_mut().find(|set| set.set.os == "rocky-9").unwrap();
     rpm.repository.retain(|file| file.path != "vendor.asc");
@@ -122,7 +122,7 @@ fn a_bundle_without_packages_leaves_the_depot_as_it_was() {
 
 /// A depot serves one state of a repository until its configuration names the next.
 #[test]
-fn what_did_not_change_stays_where_it_is_and_the_depot_hears_of_the_rest_last() {
+fn unchanged_repositories_stay_and_the_depot_is_reloaded_last() {
     let (before, mut later) = (site(cluster()), site(cluster()));
     later.packages.sets[0].repository[0].text = "signed anew\n".to_owned();
     let written = |plan: &Plan| {

@@ -6,7 +6,9 @@ use insta::{Settings, assert_snapshot};
 use kubexm_plan::{Plan, lint};
 use kubexm_recipes::{RecipeError, sample};
 use kubexm_spec::ExitCode;
-use kubexm_spec::cluster::{Audit, Cluster, MaterialFile, MaterialUse, NetworkPlugin, Runtime, RuntimeKind, Script};
+use kubexm_spec::cluster::{
+    Audit, Cluster, MaterialFile, MaterialUse, NetworkPlugin, Role, Runtime, RuntimeKind, Script,
+};
 
 /// All texts of a case go into one folder, without a header that changes with the test's line.
 fn golden(case: &str, check: impl FnOnce()) {
@@ -71,7 +73,7 @@ fn cri_o_in_place_of_containerd() {
     cluster.runtime = Runtime { kind: RuntimeKind::CriO, ..Runtime::default() };
     let site = Site::of(cluster);
     assert!(matches!(site.create(), Err(RecipeError::NotInstalled { .. })));
-    let plan = kubexm_recipes::create_unproven(&site.cx()).unwrap();
+    let plan = kubexm_recipes::create_unsupported(&site.cx()).unwrap();
     let (_, warnings) = lint::check(plan.clone()).unwrap_or_else(|problems| panic!("{problems:#?}"));
     assert_eq!(warnings, Vec::new());
     golden("cri-o", || {
@@ -125,6 +127,40 @@ fn control_planes_with_an_audit_log_by_our_policy_and_by_one_of_the_user() {
 }
 
 #[test]
+fn a_script_runs_on_the_hosts_that_it_selects_by_role_or_name_and_keeps_its_number() {
+    let script = |roles: &[Role], hosts: &[&str]| Script {
+        name: "x".to_owned(),
+        bash: "true".to_owned(),
+        materials: Vec::new(),
+        timeout: 90,
+        undo: Some("true".to_owned()),
+        roles: roles.to_vec(),
+        hosts: hosts.iter().map(|host| (*host).to_owned()).collect(),
+    };
+    let mut cluster = sample::fleet(2, 2);
+    cluster.system.pre_install =
+        vec![script(&[Role::Worker], &[]), script(&[], &["node1"]), script(&[Role::Worker], &["node2"])];
+    cluster.system.post_install = vec![script(&[Role::LoadBalancer], &[]), script(&[], &[])];
+    let plan = checked(&Site::of(cluster));
+    let ids = plan.steps.iter().map(|step| step.id.0.as_str()).filter(|id| id.contains("/script."));
+    let mut ids: Vec<&str> = ids.collect();
+    ids.sort_unstable();
+    let wanted = [
+        "node1/script.post-2",
+        "node1/script.pre-2",
+        "node2/script.post-2",
+        "node2/script.pre-3",
+        "node3/script.post-2",
+        "node3/script.pre-1",
+        "node3/script.pre-3",
+        "node4/script.post-2",
+        "node4/script.pre-1",
+        "node4/script.pre-3",
+    ];
+    assert_eq!(ids, wanted);
+}
+
+#[test]
 fn scripts_run_before_and_after_everything_and_one_without_an_undo_is_said() {
     let script = |name: &str, undo: Option<&str>| Script {
         name: name.to_owned(),
@@ -132,6 +168,8 @@ fn scripts_run_before_and_after_everything_and_one_without_an_undo_is_said() {
         materials: vec![MaterialFile::parse("scripts/disks.sh").unwrap()],
         timeout: 90,
         undo: undo.map(str::to_owned),
+        roles: Vec::new(),
+        hosts: Vec::new(),
     };
     let mut cluster = sample::fleet(1, 1);
     cluster.system.pre_install = vec![script("disks", Some("./disks.sh off\n"))];

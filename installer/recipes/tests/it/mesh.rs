@@ -1,17 +1,17 @@
 //! Which ports are dialed between which hosts, and what is said of a blocked one.
-#![allow(clippy::unwrap_used, reason = "a test that cannot continue has failed")]
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot continue has failed")]
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 use std::net::IpAddr;
 
 use crate::common::Site;
-use kubexm_plan::facts::Listener;
+use kubexm_plan::facts::{Listener, Stamp};
 use kubexm_plan::mesh::{Dial, Dialed};
 use kubexm_recipes::mesh::{LOAD_BALANCER, Mesh};
 use kubexm_recipes::preflight::{Finding, Severity, mesh::findings};
 use kubexm_recipes::sample;
-use kubexm_spec::cluster::{EtcdKind, ExternalKind, Firewall, LoadBalancerMode, RegistryKind};
+use kubexm_spec::cluster::{EtcdKind, ExternalKind, Firewall, LoadBalancerMode, NetworkPlugin, RegistryKind};
 
 /// Control planes node1 (the registry's too) and node2, worker node3.
 fn three() -> Site {
@@ -30,7 +30,7 @@ fn mesh(site: &Site) -> Mesh {
 }
 
 fn between(mesh: &Mesh, from: &str, to: &str) -> String {
-    let dials = mesh.dials[from].iter().filter(|dial| dial.to == to);
+    let dials = mesh.dials[from].iter().filter(|dial| dial.to == to && dial.pod.is_none());
     dials.map(|dial| dial.port.to_string()).collect::<Vec<_>>().join(" ")
 }
 
@@ -42,7 +42,7 @@ fn every_port_that_roles_need_is_dialed_between_different_hosts() {
     assert_eq!(between(&mesh, "node1", "node3"), "10250/tcp 8472/udp");
     assert_eq!(between(&mesh, "node3", "node1"), "5443/tcp 6443/tcp 8472/udp");
     assert_eq!(between(&mesh, "node3", "node2"), "6443/tcp 8472/udp");
-    assert!(mesh.dials.iter().all(|(from, dials)| dials.iter().all(|dial| dial.to != *from)));
+    assert!(mesh.dials.iter().all(|(from, dials)| dials.iter().all(|dial| dial.to != *from || dial.pod.is_some())));
 }
 
 #[test]
@@ -56,8 +56,38 @@ fn what_is_dialed_is_listened_on() {
 }
 
 #[test]
-fn one_host_alone_dials_nobody() {
-    assert_eq!(mesh(&Site::new()), Mesh::default());
+fn a_new_control_plane_is_dialed_as_from_a_pod_of_its_own_though_no_other_host_is_there() {
+    let mesh = mesh(&Site::new());
+    let dials: Vec<_> =
+        mesh.dials.iter().flat_map(|(from, dials)| dials.iter().map(move |dial| (from, dial))).collect();
+    let [(from, dial)] = dials.as_slice() else { panic!("{dials:#?}") };
+    assert_eq!((from.as_str(), dial.to.as_str(), dial.port.number), ("node1", "node1", 6443));
+    let ends = dial.pod.map(|pod| (pod.pod.to_string(), pod.host.to_string()));
+    assert_eq!(ends, Some(("10.233.127.254".to_owned(), "10.233.127.253".to_owned())));
+    assert_eq!(mesh.listen["node1"], [dial.port]);
+}
+
+#[test]
+fn a_node_of_the_cluster_a_worker_and_an_operators_own_network_are_not_dialed_as_from_a_pod() {
+    let pods = |site: &Site| -> Vec<String> {
+        let mesh = mesh(site);
+        mesh.dials.values().flatten().filter(|dial| dial.pod.is_some()).map(|dial| dial.to.clone()).collect()
+    };
+    let mut site = three();
+    assert_eq!(pods(&site), ["node1", "node2"]);
+    let stamp = Stamp { cluster: "demo".to_owned(), id: None, run: "r1".to_owned(), bundle: None };
+    site.facts.get_mut("node1").unwrap().stamp = Some(stamp);
+    assert_eq!(pods(&site), ["node2"]);
+    site.cluster.network.plugin = NetworkPlugin::None;
+    assert_eq!(pods(&site), [""; 0]);
+}
+
+#[test]
+fn a_firewall_that_drops_what_a_hosts_own_pods_send_is_refused_with_the_pod_network() {
+    let site = Site::new();
+    let found = said(&site, "node1", "node1");
+    one(&found, Severity::Fail, "from the pod address 10.233.127.254 to 10.77.0.11 port 6443/tcp: no answer");
+    one(&found, Severity::Fail, "accept connections from 10.233.64.0/18 in the chain INPUT of node1");
 }
 
 #[test]
@@ -65,6 +95,13 @@ fn a_registry_of_its_own_kind_is_dialed_beside_the_depot() {
     let mut site = three();
     (site.cluster.registry.kind, site.cluster.registry.port) = (RegistryKind::Registry, 5000);
     assert_eq!(between(&mesh(&site), "node3", "node1"), "5000/tcp 5443/tcp 6443/tcp 8472/udp");
+}
+
+#[test]
+fn an_embedded_registry_on_another_port_is_dialed_there_alone() {
+    let mut site = three();
+    site.cluster.registry.port = 6000;
+    assert_eq!(between(&mesh(&site), "node3", "node1"), "6000/tcp 6443/tcp 8472/udp");
 }
 
 #[test]
@@ -119,7 +156,7 @@ fn a_blocked_pair_is_reported_as_a_firewall_ticket_wants_it() {
 }
 
 #[test]
-fn a_firewall_that_the_plan_stops_is_only_said() {
+fn a_firewall_that_the_plan_stops_is_only_a_warning() {
     let mut site = three();
     site.facts.get_mut("node2").unwrap().firewalls = vec!["firewalld.service".to_owned()];
     one(&said(&site, "node3", "node2"), Severity::Fail, "open it in the firewall");
@@ -155,7 +192,7 @@ fn hosts_of_etcd_and_of_the_load_balancer_are_reached_by_whoever_needs_them_and_
     let mesh = mesh(&with_roles());
     let mut text = String::new();
     for (from, dials) in &mesh.dials {
-        let mut to: Vec<&str> = dials.iter().map(|dial| dial.to.as_str()).collect();
+        let mut to: Vec<&str> = dials.iter().filter(|dial| dial.pod.is_none()).map(|dial| dial.to.as_str()).collect();
         to.dedup();
         for to in to {
             let _ = writeln!(text, "{from} -> {to}: {}", between(&mesh, from, to));

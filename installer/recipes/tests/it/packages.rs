@@ -102,7 +102,7 @@ fn finding(site: &Site, severity: Severity) -> String {
 }
 
 #[test]
-fn a_host_that_has_all_gets_nothing_and_is_asked_nothing_of_what_is_installed() {
+fn a_host_without_missing_packages_gets_none_and_is_not_asked_for_its_list() {
     let mut site = site(|_| ());
     assert_eq!(warnings(&checked(&site)), Vec::<String>::new());
     assert_eq!(preflight(&site.cx()), Vec::new());
@@ -112,7 +112,7 @@ fn a_host_that_has_all_gets_nothing_and_is_asked_nothing_of_what_is_installed() 
 }
 
 #[test]
-fn a_program_that_comes_is_no_failure_and_comes_with_what_it_needs() {
+fn a_program_from_a_bundled_package_is_no_failure_and_brings_its_dependencies() {
     let mut site = site(|_| ());
     without(&mut site, "conntrack");
     let with_library = package(&site, "conntrack", |one| needs(one, vec![relation("libnetfilter", None)]));
@@ -125,7 +125,7 @@ fn a_program_that_comes_is_no_failure_and_comes_with_what_it_needs() {
 }
 
 #[test]
-fn what_comes_is_there_before_anything_that_calls_it_and_after_the_store() {
+fn packages_are_installed_after_the_store_and_before_their_users() {
     let mut site = site(|_| ());
     without(&mut site, "socat");
     let plan = checked(&site);
@@ -177,7 +177,7 @@ fn an_upgrade_has_a_step_of_its_own_and_is_reported_before_as_what_has_no_rollba
 }
 
 #[test]
-fn what_cannot_be_beside_what_is_there_is_refused_in_words_before_anything_changes() {
+fn packages_that_conflict_with_installed_ones_are_refused_before_any_change() {
     let mut site = site(|_| ());
     without(&mut site, "socat");
     has(&mut site, "libwrap=9");
@@ -221,11 +221,11 @@ fn with_time(installed: &str) -> Site {
 }
 
 #[test]
-fn one_that_takes_the_place_of_another_brings_it_back_when_the_bundle_has_that_very_one() {
+fn a_replaced_package_is_restorable_only_if_the_bundle_has_the_same_version() {
     let site = with_time("1.0-1");
     let packages = kubexm_recipes::packages::of_host(&site.cx(), "node1", &site.facts["node1"]);
     let planned = packages.unwrap().unwrap();
-    assert!(planned.for_good.is_none() && planned.conflicts.is_empty(), "{planned:#?}");
+    assert!(planned.irreversible.is_none() && planned.conflicts.is_empty(), "{planned:#?}");
     let part = planned.restorable.as_ref().unwrap();
     assert_eq!(part.packages.keys().collect::<Vec<_>>(), ["chrony"]);
     assert_eq!(part.replaced["systemd-timesyncd"].version, "1.0-1");
@@ -235,14 +235,14 @@ fn one_that_takes_the_place_of_another_brings_it_back_when_the_bundle_has_that_v
     let other = with_time("0.9");
     let packages = kubexm_recipes::packages::of_host(&other.cx(), "node1", &other.facts["node1"]);
     let planned = packages.unwrap().unwrap();
-    assert!(planned.for_good.is_none(), "a host would be left without a time service: {planned:#?}");
+    assert!(planned.irreversible.is_none(), "a host would be left without a time service: {planned:#?}");
     assert_eq!(planned.restorable.as_ref().unwrap().replaced["systemd-timesyncd"].version, "1.0-1");
     let warning = finding(&other, Severity::Warn);
     assert!(warning.contains("removed as 0.9, and restored as 1.0-1"), "{warning}");
 }
 
 #[test]
-fn nothing_leaves_that_another_installed_package_needs() {
+fn no_package_is_removed_that_another_one_needs() {
     let needing = |needs: &str| {
         let mut site = with_time("1.0-1");
         let list = &mut site.facts().packages.as_mut().unwrap().list;
@@ -265,7 +265,7 @@ fn nothing_leaves_that_another_installed_package_needs() {
 }
 
 #[test]
-fn chrony_without_time_servers_is_told_to_stand_idle() {
+fn chrony_without_time_servers_gets_a_warning_that_it_is_not_started() {
     let mut site = site(|cluster| cluster.system.debs = vec!["chrony".to_owned()]);
     let reported = finding(&site, Severity::Warn);
     assert!(reported.contains("no `spec.system.ntpServers`") && reported.contains("set up and started"), "{reported}");
@@ -283,17 +283,17 @@ fn chrony_without_time_servers_is_told_to_stand_idle() {
 }
 
 #[test]
-fn nothing_leaves_for_which_the_bundle_has_no_rollback() {
+fn no_package_is_removed_that_the_bundle_cannot_reinstall() {
     let mut site = with_time("1.0-1");
     let need = need(&site.cluster);
     let mut all: Vec<Package> = site.packages.sets[0].pool.packages().cloned().collect();
     all.retain(|one| &*one.name != "systemd-timesyncd");
     site.packages.sets[0].pool = sample::pool(&need, all);
-    assert!(finding(&site, Severity::Fail).contains("there would be no rollback"));
+    assert!(finding(&site, Severity::Fail).contains("it could not be rolled back"));
 }
 
 #[test]
-fn a_host_of_a_system_that_the_bundle_has_no_packages_of_is_reported_what_it_lacks() {
+fn missing_packages_are_listed_for_a_host_whose_system_the_bundle_does_not_have() {
     let mut site = site(|cluster| cluster.system.debs = vec!["vim".to_owned()]);
     site.facts().os_version = "11".to_owned();
     site.facts().os_edition = "11 (bullseye)".to_owned();
@@ -306,7 +306,7 @@ fn a_host_of_a_system_that_the_bundle_has_no_packages_of_is_reported_what_it_lac
 }
 
 #[test]
-fn a_list_that_cannot_be_trusted_is_refused_where_something_lacks_and_only_there() {
+fn an_unreadable_package_list_is_refused_only_if_a_package_is_missing() {
     let mut site = site(|_| ());
     without(&mut site, "socat");
     site.facts().packages.as_mut().unwrap().broken = Some("dpkg: error: parsing file".to_owned());
@@ -341,7 +341,7 @@ fn half(site: &mut Site, name: &str, status: &str, version: &str) {
 }
 
 #[test]
-fn a_package_whose_installation_was_cut_off_comes_though_its_name_and_its_programs_are_there() {
+fn a_half_installed_package_is_planned_although_its_programs_exist() {
     for status in ["install reinstreq half-installed", "install ok unpacked", "install ok half-configured"] {
         let mut site = site(|_| ());
         half(&mut site, "socat", status, "1.0-1");
@@ -355,7 +355,7 @@ fn a_package_whose_installation_was_cut_off_comes_though_its_name_and_its_progra
 }
 
 #[test]
-fn what_was_cut_off_is_upgraded_for_good_and_is_never_made_older_nor_touched_where_it_is_held() {
+fn half_installed_packages_are_upgraded_irreversibly_and_neither_downgraded_nor_changed_if_held() {
     let of = |status: &str, version: &str| {
         let mut site = site(|_| ());
         half(&mut site, "socat", status, version);
@@ -368,7 +368,7 @@ fn what_was_cut_off_is_upgraded_for_good_and_is_never_made_older_nor_touched_whe
 }
 
 #[test]
-fn what_a_root_needs_comes_where_it_was_cut_off() {
+fn a_half_installed_dependency_of_a_root_is_planned() {
     let mut site = site(|_| ());
     without(&mut site, "socat");
     half(&mut site, "libwrap", "install reinstreq half-installed", "1.0-1");
@@ -410,7 +410,7 @@ fn rocky(installed: &[&str]) -> (Site, PackageNeed) {
 }
 
 #[test]
-fn what_rpms_administrator_excludes_is_refused_before_anything_with_the_place_to_release_it() {
+fn excluded_rpms_are_refused_first_with_the_file_that_excludes_them() {
     let (mut site, need) = rocky(&["iptables-nft", "bash-completion"]);
     site.facts().packages.as_mut().unwrap().list.push_str("X\tsoc*\n");
     carrying(&mut site, vec![sample::package(&need, "socat")]);

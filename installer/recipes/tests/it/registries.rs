@@ -120,7 +120,7 @@ fn with_a_registry_images_that_the_user_adds_stay_where_they_are_until_a_pod_wan
 }
 
 #[test]
-fn containerd_1_7_gets_the_config_of_its_own_shape_and_is_looked_at_for_it() {
+fn containerd_1_7_gets_its_own_config_format_and_is_checked_for_it() {
     let plan = with(RegistryKind::Embedded, |cluster| cluster.runtime.version = Some("1.7.32".to_owned()));
     let config = text(&plan, "/etc/containerd/config.toml");
     let probe = plan.steps.iter().find(|step| step.id.0 == "node1/runtime.run").unwrap().probe.clone().unwrap();

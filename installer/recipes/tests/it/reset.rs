@@ -190,7 +190,7 @@ fn workers_go_first_and_the_registry_last_and_nothing_is_deleted_before_all_are_
 }
 
 #[test]
-fn of_several_runs_the_oldest_before_counts_and_what_was_rolled_back_or_reset_does_not() {
+fn of_several_runs_the_oldest_state_is_restored_without_rolled_back_and_reset_ones() {
     let path = "/etc/containerd/config.toml";
     let ledger = [
         record("rolled-back", "containerd.configure", &[(file(path, "0"), "not this")], Outcome::Begun),
@@ -216,7 +216,7 @@ fn a_ledger_whose_states_nobody_can_read_is_refused_with_the_step() {
 }
 
 #[test]
-fn of_a_folder_of_a_service_all_goes_when_it_was_not_there_before_and_else_what_came_into_it_since() {
+fn a_services_folder_is_removed_if_it_is_new_and_else_only_its_new_entries() {
     let state = |path: &str, held: Option<&[&str]>| {
         let state = match held {
             None => json!({"path": path, "entry": {"is": "absent"}, "missing": ["/srv/made"]}),
@@ -313,7 +313,7 @@ fn a_ledger_of_a_newer_program_is_refused() {
 }
 
 #[test]
-fn a_clean_host_gets_no_step_and_one_with_a_rolled_back_create_only_loses_our_traces() {
+fn a_clean_host_gets_no_step_and_after_a_rolled_back_create_only_our_traces_are_removed() {
     let bare = facts("node1", None);
     assert_eq!(planned(vec![host("node1", "c", &bare, &[])]).expect("a plan").steps, []);
     let ledger = [record("create", "os.swap", &[(Op::SwapOff(op::SwapOff {}), "swap")], Outcome::Restored)];
@@ -323,7 +323,7 @@ fn a_clean_host_gets_no_step_and_one_with_a_rolled_back_create_only_loses_our_tr
 }
 
 #[test]
-fn packages_of_each_run_are_taken_away_and_those_of_an_older_run_only_once() {
+fn packages_of_each_run_are_removed_and_those_of_an_older_run_only_once() {
     let packages = |names: &[&str]| {
         let wanted = |name: &&str| {
             let package = WantedPackage {
@@ -355,7 +355,7 @@ fn packages_of_each_run_are_taken_away_and_those_of_an_older_run_only_once() {
 }
 
 #[test]
-fn a_file_of_a_package_that_goes_is_set_aside_and_not_brought_back_beside_it() {
+fn a_configuration_file_of_a_removed_package_is_set_aside_and_not_restored() {
     let (conf, dir) = ("/etc/chrony/chrony.conf", "/var/lib/chrony");
     let mut before = record("create", "time.before", &[(Op::StateDir(StateDir::at(conf)), "")], Outcome::Done);
     before.before[0] = ObservedState::opaque(json!({"path": conf, "entry": {"is": "absent"}}), false);

@@ -123,7 +123,7 @@ fn a_host_that_joins_is_let_in_by_the_server_and_no_other_host_is_touched_for_it
 }
 
 #[test]
-fn a_host_joins_no_cluster_whose_new_server_of_the_time_has_no_chrony() {
+fn a_host_is_not_added_if_its_time_server_in_the_cluster_has_no_chrony() {
     let mut site = site(&["node1"]);
     site.join_all_but("node3");
     site.facts.get_mut("node1").unwrap().programs.insert("chronyd".to_owned(), None);

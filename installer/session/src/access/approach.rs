@@ -1,4 +1,4 @@
-//! How to log in to a host: what is shown before confirmation is what is used after it.
+//! How to log in to a host. The same value is shown before confirmation and used after it.
 
 use std::path::Path;
 
@@ -10,7 +10,7 @@ use crate::credentials::Credentials;
 use crate::escaped::escaped;
 use crate::home::Home;
 
-/// A host, the way to it, and the sources of the secrets for it.
+/// A host, the route to it, and the sources of the secrets that logging in needs.
 #[derive(Debug)]
 pub struct Approach {
     name: String,
@@ -19,7 +19,7 @@ pub struct Approach {
     sudo_password: Option<SecretSource>,
 }
 
-/// A place where somebody logs in.
+/// One login: on the host itself or on a bastion.
 #[derive(Debug)]
 struct Stop {
     address: String,
@@ -29,17 +29,17 @@ struct Stop {
     password: Option<SecretSource>,
 }
 
-/// A secret by its source, and who gets it.
+/// A secret, described by its source, and who receives it.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Use {
-    /// Never the secret itself.
+    /// A description of the source, never the secret itself.
     pub secret: String,
-    /// User, address and the hosts on the way.
+    /// User, address and bastions.
     pub goes_to: String,
 }
 
 impl Approach {
-    /// Of a host of cluster.yaml. Nothing that it names is opened.
+    /// From a host of cluster.yaml. Nothing that it names is read.
     pub fn of(host: &Host, home: &Home) -> Self {
         let end = Stop {
             address: host.address.clone(),
@@ -103,12 +103,12 @@ impl Approach {
         })
     }
 
-    /// The host and the way to it, for a person: `root@10.0.0.2:22 via jump@198.51.100.7:22`.
+    /// The host and the route to it, for people: `root@10.0.0.2:22 via jump@198.51.100.7:22`.
     pub fn route(&self) -> String {
         route(&self.end, &self.way)
     }
 
-    /// Every secret that [`Self::resolve`] reads or the connection uses, on the way and at the end.
+    /// Every secret that [`Self::resolve`] reads or the connection uses, for the bastions and the host.
     pub fn uses(&self) -> Vec<Use> {
         let mut uses = Vec::new();
         for (number, stop) in self.way.iter().chain([&self.end]).enumerate() {
@@ -117,11 +117,12 @@ impl Approach {
                 KeySource::File(path) => format!("private key {}", shown(path)),
                 KeySource::Agent(path) => format!("keys of the ssh-agent at {}", shown(path)),
             });
-            let password = stop.password.as_ref().map(|source| format!("SSH password from {}", source_words(source)));
+            let password =
+                stop.password.as_ref().map(|source| format!("SSH password from {}", describe_source(source)));
             uses.extend(keys.chain(password).map(|secret| Use { secret, goes_to: goes_to.clone() }));
         }
         if let Some(source) = &self.sudo_password {
-            let secret = format!("sudo password from {}", source_words(source));
+            let secret = format!("sudo password from {}", describe_source(source));
             uses.push(Use { secret, goes_to: self.route() });
         }
         uses
@@ -147,8 +148,8 @@ impl Stop {
     }
 }
 
-/// Where a secret is had, for people.
-pub fn source_words(source: &SecretSource) -> String {
+/// The source of a secret, for people.
+pub fn describe_source(source: &SecretSource) -> String {
     match source {
         SecretSource::Env(name) => format!("the environment variable {}", escaped(name)),
         SecretSource::File(path) => format!("the file {}", shown(path)),
@@ -159,8 +160,8 @@ fn shown(path: &Path) -> String {
     escaped(&path.to_string_lossy())
 }
 
-/// The key that is named comes first, then those of the ssh-agent. Where nothing is named, they come before the user's own
-/// key, whose passphrase is then not asked; where a password is given, nothing else is tried.
+/// A named key comes first, then those of the ssh-agent. If no key is named, the agent's come before the user's default
+/// key, so that its passphrase is not asked for; if a password is given, nothing else is tried.
 fn keys(named: Option<&Path>, agent: bool, password: bool, home: &Home) -> Vec<KeySource> {
     let unnamed = named.is_none() && !password;
     let mut keys: Vec<KeySource> = named.map(|path| KeySource::File(home.expand(path))).into_iter().collect();

@@ -1,7 +1,7 @@
 //! Permission to connect to the hosts of a cluster.yaml, and to use the secrets that it names for that.
 //!
-//! A bundle that nobody who is trusted has signed may name any host and any secret of the operator's: were they used as
-//! they are in it, the author of the bundle would choose who gets which password. So nothing connects without an
+//! A bundle without a trusted signature may name any host and any of the operator's secrets. If these were used as they
+//! are, the author of the bundle would choose which host receives which password. So nothing connects without an
 //! [`Access`], and only this file makes one:
 //!
 //! ```text
@@ -32,17 +32,17 @@ use crate::home::Home;
 use crate::options::{HostOptions, TrustOptions};
 use crate::session::Session;
 
-/// Hosts that may be connected to, each with the secrets that may be used for it. None of these was read yet.
+/// Hosts that may be connected to, each with the secrets that may be used for it. No secret has been read yet.
 #[derive(Debug)]
 #[must_use]
 pub struct Access(Vec<Approach>);
 
 impl Access {
-    /// For what begins something, or only looks: granted by where the cluster.yaml is from, by an option, or by the answer to one
-    /// question. Asked before anything that cluster.yaml names is read or connected to.
+    /// For commands that start a run or only observe: granted by the origin of the cluster.yaml, by an option, or by
+    /// the answer to one question. Nothing that cluster.yaml names is read or connected to before.
     ///
     /// # Errors
-    /// The answer was no, or there was nobody to ask.
+    /// The answer was no, or nobody could be asked.
     pub fn obtain(
         session: &Session<'_>,
         file: &ClusterFile,
@@ -71,9 +71,9 @@ impl Access {
         }
     }
 
-    /// For a run that was started: the person who started it agreed to connect to the hosts of this cluster.yaml, and
-    /// to install this bundle, whose digests the run's plan has ([`Run::load`] refuses others). To ask again would
-    /// change nothing for who holds the run, and would stop a resume after a power cut that nobody watches.
+    /// For a run that was started: the operator has agreed to connect to the hosts of this cluster.yaml and to install
+    /// this bundle, whose digests are in the run's plan ([`Run::load`] refuses others). Asking again would protect
+    /// nobody, and would stop an unattended resume after a power cut.
     pub(crate) fn of_run(
         opened: &Opened,
         home: &Home,
@@ -84,7 +84,7 @@ impl Access {
         Ok((run, plan, Self::to(opened.cluster(), home)))
     }
 
-    /// Where to connect to, and with what, by host name. The secrets are read now.
+    /// The connection parameters of each host, by name. The secrets are read now.
     pub(crate) fn targets(&self, session: &Session<'_>) -> impl Iterator<Item = (&str, Result<SshTarget, LinkError>)> {
         self.0.iter().map(|approach| (approach.name(), approach.resolve(session.credentials, session.home)))
     }

@@ -1,12 +1,13 @@
-//! What an unproven cluster.yaml wants, in lines for a person.
+//! What an unproven cluster.yaml asks for, as lines for people.
 
 use kubexm_spec::Cluster;
 use kubexm_spec::cluster::SecretUse;
 
-use super::approach::{Approach, Use, source_words};
+use super::approach::{Approach, Use, describe_source};
 use crate::escaped::escaped;
 
-/// Every host, then every secret with all who get it: one line a secret, so that none is lost among many hosts.
+/// Every host, then every secret with all its recipients: one line for each secret, so that it is not overlooked among
+/// many hosts.
 pub fn wanted(cluster: &Cluster, approaches: &[Approach], accepts_new_keys: bool) -> Vec<String> {
     let mut lines = vec![format!("to connect to the hosts of cluster {}:", escaped(&cluster.name))];
     lines.extend(approaches.iter().map(|host| format!("  {}: {}", escaped(host.name()), host.route())));
@@ -29,7 +30,7 @@ pub fn wanted(cluster: &Cluster, approaches: &[Approach], accepts_new_keys: bool
     lines
 }
 
-/// Secrets that hosts are given to keep.
+/// Secrets that are stored on hosts.
 fn of_hosts(cluster: &Cluster) -> impl Iterator<Item = Use> + '_ {
     let given = |usage| match usage {
         SecretUse::AuditWebhook => {
@@ -37,7 +38,7 @@ fn of_hosts(cluster: &Cluster) -> impl Iterator<Item = Use> + '_ {
         }
     };
     cluster.secrets().into_iter().map(move |secret| Use {
-        secret: format!("{} from {}", secret.usage.title(), source_words(secret.source)),
+        secret: format!("{} from {}", secret.usage.title(), describe_source(secret.source)),
         goes_to: format!("kept on {}", given(secret.usage).join(", ")),
     })
 }

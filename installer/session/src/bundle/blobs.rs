@@ -1,4 +1,4 @@
-//! Blobs for the hosts, read from the bundle where they lie: nothing is unpacked.
+//! Blobs for the hosts, read directly from the bundle: nothing is unpacked.
 
 use std::io::{self, Read};
 
@@ -8,9 +8,9 @@ use kubexm_engine::link::BlobSource;
 use kubexm_spec::Digest;
 use tokio::io::{AsyncRead, AsyncWriteExt};
 
-/// Bytes that are on their way between the thread that reads and the connection that sends.
+/// Buffer in bytes between the thread that reads and the connection that sends.
 const PIPE: usize = 2 << 20;
-/// Bytes of one read.
+/// Bytes for each read.
 const CHUNK: usize = 256 << 10;
 
 /// The blobs of a bundle.
@@ -29,8 +29,8 @@ impl BlobSource for BundleBlobs {
     }
 }
 
-/// Reads on blocking threads. An error ends the stream too early, which the receiver reports with the blob's name;
-/// the reason goes to the log.
+/// Reads on blocking threads. An error ends the stream early; the receiver reports that with the blob's name, and the
+/// log has the reason.
 async fn pump<R: Read + Send + 'static>(mut reader: R, mut pipe: tokio::io::DuplexStream, digest: Digest) {
     loop {
         let read = tokio::task::spawn_blocking(move || {
@@ -42,7 +42,7 @@ async fn pump<R: Read + Send + 'static>(mut reader: R, mut pipe: tokio::io::Dupl
         reader = back;
         match read {
             Ok(0) => return,
-            // Nobody reads any more.
+            // The receiver has closed the stream.
             Ok(length) => match pipe.write_all(&bytes[..length]).await {
                 Ok(()) => {}
                 Err(_) => return,
@@ -55,7 +55,7 @@ async fn pump<R: Read + Send + 'static>(mut reader: R, mut pipe: tokio::io::Dupl
     }
 }
 
-/// Where no bundle is: a plan that asks for a blob is none that needs no bundle.
+/// For plans without a bundle, which must not request a blob.
 #[derive(Clone, Copy, Debug)]
 pub struct NoBlobs;
 

@@ -1,4 +1,4 @@
-//! A cluster.yaml with where it is from: what may be done with the hosts and secrets that it names follows from that.
+//! A cluster.yaml and its origin, which determines whether the hosts and secrets that it names may be used.
 
 use std::ops::Deref;
 use std::path::{Path, PathBuf};
@@ -9,23 +9,23 @@ use kubexm_spec::{Cluster, Digest, cluster};
 use super::trust::Provenance;
 use crate::error::SessionError;
 
-/// Where a cluster.yaml is from.
+/// The origin of a cluster.yaml.
 #[derive(Clone, Debug)]
 pub enum Origin {
-    /// Given with `-f`: the operator's own choice of hosts and secrets, whatever the bundle is.
+    /// Given with `-f`: the operator's own choice of hosts and secrets, whichever bundle is used.
     Operator,
-    /// From a bundle that a trusted key has signed.
+    /// From a bundle with the signature of a trusted key.
     Signed,
-    /// Of a bundle that nobody who is trusted has signed: anybody may have written it.
+    /// From a bundle without the signature of a trusted key: anybody may have written it.
     Unproven {
         /// The bundle.
         bundle: PathBuf,
-        /// Why nobody vouches for it.
+        /// Why the signature is not trusted.
         provenance: Provenance,
     },
 }
 
-/// A cluster.yaml that was read. Made by the two functions below alone, so that the origin is never made up.
+/// A cluster.yaml and its origin. Only the two functions below create one, so that the origin is always right.
 #[derive(Clone, Debug)]
 pub struct ClusterFile {
     cluster: Cluster,
@@ -34,13 +34,13 @@ pub struct ClusterFile {
 }
 
 impl ClusterFile {
-    /// The file that the operator gave.
+    /// Reads the operator's own file.
     pub fn of_operator(path: &Path) -> Result<Self, SessionError> {
         let text = kubexm_files::read(path, kubexm_files::TEXT_LIMIT)?;
         Self::parsed(&path.display().to_string(), text, Origin::Operator)
     }
 
-    /// The one that a bundle carries. Its bytes are compared with the manifest, which is what is signed.
+    /// Reads the one in a bundle. Its bytes are compared with the manifest, which is covered by the signature.
     pub fn of_bundle(bundle: &Bundle, provenance: &Provenance) -> Result<Self, SessionError> {
         let text = bundle.read("cluster.yaml", DOCUMENT_LIMIT)?;
         let origin = match provenance.vouches_for(bundle) {
@@ -58,13 +58,13 @@ impl ClusterFile {
         Ok(Self { cluster, digest, origin })
     }
 
-    /// A cluster that a test has put together.
+    /// A cluster made by a test.
     #[cfg(test)]
     pub const fn of_test(cluster: Cluster, digest: Digest) -> Self {
         Self { cluster, digest, origin: Origin::Operator }
     }
 
-    /// For a test to change what it put together.
+    /// Lets a test change the cluster.
     #[cfg(test)]
     pub const fn cluster_mut(&mut self) -> &mut Cluster {
         &mut self.cluster

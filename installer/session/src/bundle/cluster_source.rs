@@ -1,4 +1,4 @@
-//! A cluster that is named by its cluster.yaml, with or without a bundle.
+//! An existing cluster, identified by its cluster.yaml, with or without a bundle.
 
 use super::cluster_file::ClusterFile;
 use super::opened::Opened;
@@ -6,24 +6,24 @@ use crate::error::SessionError;
 use crate::options::{BundleOptions, ClusterOptions};
 use crate::session::Session;
 
-/// The cluster.
+/// Where the description of the cluster is from.
 #[derive(Debug)]
 pub enum ClusterSource {
     /// The operator's own file.
     File(Box<ClusterFile>),
-    /// By a bundle, with its own cluster.yaml or the operator's: agents of other architectures come from it.
+    /// A bundle, with its own cluster.yaml or the operator's; it also has the agents of other architectures.
     Bundle(Box<Opened>),
 }
 
 impl Session<'_> {
-    /// Reads the cluster.yaml of a cluster that exists.
+    /// Reads the cluster.yaml of an existing cluster.
     ///
     /// # Errors
-    /// No cluster is named, or what names it cannot be used.
+    /// No cluster is named, or the file or bundle cannot be used.
     pub fn cluster(&self, options: &ClusterOptions) -> Result<ClusterSource, SessionError> {
         if let Some(bundle) = &options.bundle {
             let ClusterOptions { file, bases, trust, .. } = options.clone();
-            // It takes the place of nothing.
+            // Nothing is installed from it, so `replace` does not matter.
             let bundle = BundleOptions { bundle: vec![bundle.clone()], bases, file, trust, ..BundleOptions::default() };
             let opened = self.open(&bundle)?;
             return Ok(ClusterSource::Bundle(Box::new(opened)));
@@ -34,7 +34,7 @@ impl Session<'_> {
 }
 
 impl ClusterSource {
-    /// Its hosts above all.
+    /// The cluster.yaml.
     pub fn cluster(&self) -> &ClusterFile {
         match self {
             Self::File(cluster) => cluster,
@@ -42,7 +42,7 @@ impl ClusterSource {
         }
     }
 
-    /// The bundle, where there is one.
+    /// The bundle, if there is one.
     pub fn bundle(&self) -> Option<&Opened> {
         match self {
             Self::File(_) => None,

@@ -1,8 +1,8 @@
-//! What a controller remembers of the bundle that a cluster was made of: `clusters/NAME/installed.json`.
+//! The controller's record of the bundle that a cluster was installed from: `clusters/NAME/installed.json`.
 
 use std::path::PathBuf;
 
-use kubexm_plan::Vouched;
+use kubexm_plan::BundleRecord;
 use serde::{Deserialize, Serialize};
 
 use crate::error::SessionError;
@@ -16,12 +16,12 @@ const SCHEMA: &str = "kubexm.io/installed/v1";
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 struct Record {
     schema: String,
-    /// The run that installed it; empty when a later run was rolled back.
+    /// The run that installed it; empty after a later run was rolled back.
     run: String,
-    bundle: Vouched,
-    /// What was installed before, for the rollback of that run.
+    bundle: BundleRecord,
+    /// The bundle that was installed before, for the rollback of that run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    before: Option<Vouched>,
+    before: Option<BundleRecord>,
 }
 
 fn path(cluster: &ClusterHome) -> PathBuf {
@@ -46,25 +46,25 @@ fn write(cluster: &ClusterHome, record: &Record) -> Result<(), SessionError> {
     files::write_private(&path, &bytes)
 }
 
-/// What the controller remembers; none where it has installed nothing, or programs did that which did not write it down.
+/// The recorded bundle; none if this controller has installed nothing, or an earlier version did so without a record.
 ///
 /// # Errors
 /// The record cannot be read.
-pub fn installed_bundle(cluster: &ClusterHome) -> Result<Option<Vouched>, SessionError> {
+pub fn installed_bundle(cluster: &ClusterHome) -> Result<Option<BundleRecord>, SessionError> {
     Ok(read(cluster)?.map(|record| record.bundle))
 }
 
-/// Remembers what a run has installed.
-pub(crate) fn remember(cluster: &ClusterHome, run: &str, bundle: &Vouched) -> Result<(), SessionError> {
+/// Records what a run has installed.
+pub(crate) fn remember(cluster: &ClusterHome, run: &str, bundle: &BundleRecord) -> Result<(), SessionError> {
     let before = read(cluster)?.map(|record| record.bundle);
-    let bundle = before.iter().fold(bundle.clone(), Vouched::in_place_of);
+    let bundle = before.iter().fold(bundle.clone(), BundleRecord::in_place_of);
     if before.as_ref() == Some(&bundle) {
         return Ok(());
     }
     write(cluster, &Record { schema: SCHEMA.to_owned(), run: run.to_owned(), bundle, before })
 }
 
-/// What a run installed is rolled back: what was installed before counts again.
+/// After a rollback: the bundle that was installed before is recorded again.
 pub(crate) fn rolled_back(cluster: &ClusterHome, run: &str) -> Result<(), SessionError> {
     match read(cluster)? {
         Some(Record { schema, run: of, before: Some(bundle), .. }) if of == run => {
@@ -75,7 +75,7 @@ pub(crate) fn rolled_back(cluster: &ClusterHome, run: &str) -> Result<(), Sessio
     }
 }
 
-/// The cluster is gone.
+/// Deletes the record when the cluster was removed.
 pub(crate) fn forget(cluster: &ClusterHome) -> Result<(), SessionError> {
     let path = path(cluster);
     match std::fs::remove_file(&path) {
@@ -92,37 +92,37 @@ mod tests {
     use crate::bundle::replace;
     use crate::options::ReplaceOptions;
 
-    fn vouched(content: &str, signers: &[&str], date: Option<i64>) -> Vouched {
+    fn record(content: &str, signers: &[&str], date: Option<i64>) -> BundleRecord {
         let signers = signers.iter().map(|key| (*key).to_owned()).collect();
-        Vouched { manifest: Digest::of(content), signers, date, sequence: None }
+        BundleRecord { manifest: Digest::of(content), signers, date, sequence: None }
     }
 
-    fn refused(known: &Vouched, offered: &Vouched) -> bool {
+    fn refused(known: &BundleRecord, offered: &BundleRecord) -> bool {
         replace::check(known, offered, ReplaceOptions::default(), "node1").is_err()
     }
 
     #[test]
-    fn a_key_that_signed_once_vouches_when_the_other_is_lost_and_is_no_rollback_to_the_bundle_that_it_signed() {
+    fn an_earlier_signer_is_accepted_for_newer_bundles_and_not_for_older_ones() {
         let folder = tempfile::tempdir().unwrap();
         let cluster = ClusterHome { folder: folder.path().join("c"), name: "c".to_owned() };
-        remember(&cluster, "r1", &vouched("1", &["backup", "release"], Some(1))).unwrap();
-        remember(&cluster, "r2", &vouched("2", &["release"], Some(2))).unwrap();
+        remember(&cluster, "r1", &record("1", &["backup", "release"], Some(1))).unwrap();
+        remember(&cluster, "r2", &record("2", &["release"], Some(2))).unwrap();
         let known = installed_bundle(&cluster).unwrap().unwrap();
-        // Who takes the other signatures out of the first bundle leaves its date.
-        assert!(refused(&known, &vouched("1", &["backup"], Some(1))));
-        let next = vouched("3", &["backup", "new"], Some(3));
+        // Somebody may remove the other signatures from the first bundle, but its date remains.
+        assert!(refused(&known, &record("1", &["backup"], Some(1))));
+        let next = record("3", &["backup", "new"], Some(3));
         assert!(!refused(&known, &next));
         remember(&cluster, "r3", &next).unwrap();
         let known = installed_bundle(&cluster).unwrap().unwrap();
-        assert!(!refused(&known, &vouched("4", &["new"], Some(4))));
-        assert!(refused(&known, &vouched("4", &["stranger"], Some(4))));
+        assert!(!refused(&known, &record("4", &["new"], Some(4))));
+        assert!(refused(&known, &record("4", &["stranger"], Some(4))));
     }
 
     #[test]
-    fn a_rollback_brings_back_what_was_remembered_before_and_only_that_of_its_own_run() {
+    fn a_rollback_restores_the_record_from_before_its_own_run_only() {
         let folder = tempfile::tempdir().unwrap();
         let cluster = ClusterHome { folder: folder.path().join("c"), name: "c".to_owned() };
-        let [one, two] = [1, 2].map(|date| vouched(&date.to_string(), &["ours"], Some(date)));
+        let [one, two] = [1, 2].map(|date| record(&date.to_string(), &["ours"], Some(date)));
         assert_eq!(installed_bundle(&cluster).unwrap(), None);
         remember(&cluster, "r1", &one).unwrap();
         remember(&cluster, "r2", &two).unwrap();

@@ -1,4 +1,4 @@
-//! The lock that a bundle carries.
+//! The lock in a bundle.
 
 use kubexm_archive::{Bundle, DOCUMENT_LIMIT};
 use kubexm_recipes::packages::CarriedPackages;
@@ -18,11 +18,11 @@ pub fn packages(bundle: &Bundle) -> Result<CarriedPackages, SessionError> {
     Ok(CarriedPackages::unread(&lock.packages))
 }
 
-/// Values of a lock: each item has some twenty, a large image some hundred.
+/// The most YAML values in a lock: each item has about twenty, a large image about a hundred.
 const LOCK_NODES: usize = 4_000_000;
 
-/// The member is the lock in YAML, not the lock file's JSON. Its size is bounded, and so are the depth and number of what is in it:
-/// an unsigned bundle is vouched for by no key.
+/// The member is the lock as YAML, not the JSON of the lock file. Its size, depth and number of values are limited,
+/// since a bundle may be unsigned.
 fn read_lock(text: &[u8]) -> Result<Lock, String> {
     let text = std::str::from_utf8(text).map_err(|error| error.to_string())?;
     let budget =

@@ -1,4 +1,4 @@
-//! Texts that cluster.yaml names: of the bundle, or read beside the operator's own cluster.yaml.
+//! Texts that cluster.yaml names, from the bundle or from the folder of the operator's own cluster.yaml.
 
 use std::collections::BTreeMap;
 use std::io::ErrorKind;
@@ -13,20 +13,20 @@ use kubexm_spec::{ArtifactKey, Digest};
 
 use crate::error::SessionError;
 
-/// The materials of a cluster. A problem with them stops planning, and nothing else: a run that is resumed or rolled
-/// back has its texts already.
+/// The materials of a cluster. A problem with them only stops planning: a run that is resumed or rolled back has its
+/// texts already.
 #[derive(Debug)]
 pub struct ReadMaterials {
     /// By name.
     pub texts: Materials,
-    /// Those that are not the bundle's.
+    /// Those that were read from disk and not from the bundle.
     from_disk: BTreeMap<String, PathBuf>,
     wrong: Arc<Vec<MaterialError>>,
 }
 
 impl ReadMaterials {
-    /// Reads what a cluster names. Beside the operator's own cluster.yaml (`file`) a file counts before the bundle's of the same name;
-    /// the bundle's is used where there is none.
+    /// Reads what a cluster names. A file in the folder of the operator's own cluster.yaml (`file`) takes precedence
+    /// over the bundle's file of the same name.
     pub fn read(cluster: &Cluster, file: Option<&Path>, bundle: &Bundle) -> Self {
         let (mut texts, mut from_disk, mut wrong) = (Materials::new(), BTreeMap::new(), Vec::new());
         for material in cluster.materials() {
@@ -42,19 +42,19 @@ impl ReadMaterials {
             match read {
                 Some(Ok(text)) => drop(texts.insert(name.clone(), text)),
                 Some(Err(error)) => wrong.push(error),
-                // The closed world reports what the bundle lacks.
+                // A missing material is reported by the closed-world check.
                 None => {}
             }
         }
         Self { texts, from_disk, wrong: Arc::new(wrong) }
     }
 
-    /// Whether all that could be read can be used.
+    /// Fails if a text that was read cannot be used.
     pub fn check(&self) -> Result<(), SessionError> {
         if self.wrong.is_empty() { Ok(()) } else { Err(SessionError::Materials(Arc::clone(&self.wrong))) }
     }
 
-    /// A line for each that the bundle's signature does not cover.
+    /// One line for each text that the bundle's signature does not cover.
     pub fn notes(&self) -> Vec<String> {
         let digest = |name: &str| self.texts.get(name).map(|text| Digest::of(text).to_string()).unwrap_or_default();
         let note = |(name, path): (&String, &PathBuf)| {
@@ -64,7 +64,7 @@ impl ReadMaterials {
     }
 }
 
-/// None where no file is.
+/// None if there is no such file.
 fn of_disk(material: &MaterialOf<'_>, path: &Path) -> Option<Result<String, MaterialError>> {
     let file = MaterialFile { path: path.to_owned(), name: material.file.name.clone() };
     match read_material(&MaterialOf { file: &file, field: material.field.clone(), usage: material.usage }) {
@@ -77,7 +77,7 @@ fn of_disk(material: &MaterialOf<'_>, path: &Path) -> Option<Result<String, Mate
     }
 }
 
-/// None where the bundle has none. An unsigned bundle may carry anything under this name.
+/// None if the bundle has no such text. An unsigned bundle may contain anything under this name.
 fn of_bundle(material: &MaterialOf<'_>, bundle: &Bundle) -> Option<Result<String, MaterialError>> {
     let key = ArtifactKey::Material(material.file.name.clone());
     let artifact = bundle.manifest().artifacts.iter().find(|artifact| artifact.key == key)?;

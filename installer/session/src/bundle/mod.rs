@@ -4,6 +4,7 @@ pub mod blobs;
 pub mod cluster_file;
 pub mod cluster_source;
 pub mod installed;
+pub mod inventory;
 mod lock;
 mod materials;
 pub mod opened;

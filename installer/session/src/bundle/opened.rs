@@ -1,12 +1,13 @@
-//! A bundle that was opened, with the cluster it is to become; and the same when every byte of it was read.
+//! An opened bundle, and one whose every byte was verified, each with the cluster to install.
 
 use std::collections::BTreeMap;
+use std::num::NonZero;
 
 use kubexm_archive::{Bundle, DOCUMENT_LIMIT};
-use kubexm_engine::Belongs;
 use kubexm_engine::events::event;
+use kubexm_engine::{Belongs, EventSink};
 use kubexm_manifests::Catalogue;
-use kubexm_plan::{Facts, Vouched};
+use kubexm_plan::{BundleRecord, Facts};
 use kubexm_recipes::packages::CarriedPackages;
 use kubexm_recipes::{PlanCx, RecipeError, bundle, config, unsupported};
 use kubexm_spec::Cluster;
@@ -24,42 +25,43 @@ use crate::home::ClusterHome;
 use crate::options::{BundleOptions, ReplaceOptions};
 use crate::session::Session;
 
-/// Bundle, cluster and catalogue. Made by [`Session::open`] alone.
+/// Bundle, cluster and catalogue. Only [`Session::open`] creates one.
 #[derive(Debug)]
 pub struct Opened {
-    /// Structure holds; blobs are checked where they are used.
+    /// Its structure is valid; blobs are verified when they are used.
     pub(super) bundle: Bundle,
     pub(super) provenance: Provenance,
     pub(super) cluster: ClusterFile,
     /// The bundle's own.
     pub(super) catalogue: Catalogue,
-    /// The packages in its lock, before any of them is read.
+    /// The packages in its lock, before any of them was read.
     pub(super) packages: CarriedPackages,
     /// Texts that cluster.yaml names.
     pub(super) materials: ReadMaterials,
     pub(super) set_aside: bool,
-    /// What it may take the place of.
+    /// Which installed bundle it may replace.
     pub(super) replace: ReplaceOptions,
 }
 
-/// An opened bundle of which every byte was read and found right, now or before. Made by [`Opened::verify`] alone.
+/// An opened bundle of which every byte was read and verified, now or earlier. Only [`Opened::verify`] creates one.
 #[derive(Debug)]
 pub struct Verified(Opened);
 
 impl Session<'_> {
-    /// Opens a bundle, checks its signers before anything else in it is trusted, and reads its documents.
+    /// Opens a bundle, checks its signatures before anything else in it is trusted, and reads its documents.
     ///
     /// # Errors
-    /// It is no bundle, is not signed as is demanded, or its documents cannot be used.
+    /// It is not a bundle, does not have the required signatures, or its documents cannot be used.
     pub fn open(&self, options: &BundleOptions) -> Result<Opened, SessionError> {
         events::phase(self.events, "bundle");
         let bundle = Bundle::open_all(&options.bundle)?;
         let provenance = options.trust.judge(&bundle, self.home)?;
-        // Nothing of it is trusted yet: on one line its name can pass for no other.
+        // Nothing in it is trusted yet: the name is on the same line as the result, so that it cannot imitate another
+        // message.
         let about = format!("{}: {}; {}", bundle.manifest().name, about(&bundle), provenance.trust());
         events::note(self.events, escaped(&about));
-        // What is missing is reported now, before anything is changed. The manifest of the delta, which is what is signed, has the
-        // digests of what the bases give.
+        // Missing content is reported now, before anything is changed. The delta's manifest, which is covered by the
+        // signature, has the digests of the content from the bases.
         let bases = options.bases.iter().map(|base| Bundle::open(base)).collect::<Result<_, _>>()?;
         let bundle = bundle.on_bases(bases)?;
         let catalogue = Catalogue::from_json(&bundle.read("catalogue.json", DOCUMENT_LIMIT)?)?;
@@ -75,43 +77,47 @@ impl Session<'_> {
 }
 
 impl Opened {
-    /// Reads every byte of the bundle and follows every reference, unless these very files were read before.
+    /// Reads every byte of the bundle and follows every reference, unless exactly these files were verified before on a
+    /// file system that shows when a file is replaced.
     ///
     /// # Errors
-    /// Content does not match the manifest, or something that is named is missing.
+    /// Content does not match the manifest, or referenced content is missing.
     pub fn verify(self, session: &Session<'_>) -> Result<Verified, SessionError> {
         events::phase(session.events, "verify");
         let files = VerifiedFiles::look(&self.bundle)?;
-        if files.is_noted(&session.home.verified()) {
+        let unreliable = files.unreliable(session.file_systems)?;
+        if let Some(name) = &unreliable {
+            let text = format!(
+                "the bundle is on {name}, where a replaced file cannot be told from the verified one: every use verifies it anew; \
+                 a copy on a local disk (ext4, XFS, btrfs) is verified once"
+            );
+            events::note(session.events, text);
+        } else if files.is_noted(&session.home.verified()) {
             events::note(session.events, "this file was verified before and has not changed since");
             return Ok(Verified(self));
         }
-        let threads = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
-        let progress = |done, total| {
-            let (what, unit) = ("verify".to_owned(), "bytes".to_owned());
-            session.events.emit(event(EventKind::Progress { what, done, total: Some(total), unit }));
-        };
         for file in std::iter::once(&self.bundle).chain(self.bundle.bases()) {
-            kubexm_archive::verify(file, threads, &progress)
-                .map_err(|report| SessionError::Damaged(Box::new(report)))?;
+            verify_bytes(file, session.events)?;
         }
         kubexm_archive::check_references(&self.bundle).map_err(|error| SessionError::Incomplete(Box::new(error)))?;
         events::note(session.events, "every byte is right, and everything that is named inside is there");
-        files.keep(&session.home.verified())?;
+        if unreliable.is_none() {
+            files.keep(&session.home.verified())?;
+        }
         Ok(Verified(self))
     }
 
-    /// Its bytes.
+    /// The bundle.
     pub const fn bundle(&self) -> &Bundle {
         &self.bundle
     }
 
-    /// Who vouches for it.
+    /// The result of checking its signatures.
     pub const fn provenance(&self) -> &Provenance {
         &self.provenance
     }
 
-    /// The bundle's own cluster.yaml, or the one that was given.
+    /// The bundle's own cluster.yaml, or the operator's.
     pub const fn cluster(&self) -> &ClusterFile {
         &self.cluster
     }
@@ -121,16 +127,16 @@ impl Opened {
         &self.materials
     }
 
-    /// Whether a recipe installs everything that the cluster says, the bundle has everything it needs, and a plan can be made
-    /// of it; all that lacks is named.
+    /// Checks that recipes support everything in the cluster, that the bundle has everything that it needs, and that a
+    /// plan can be made; every problem is reported.
     pub fn check_closed_world(&self) -> Result<(), SessionError> {
         self.check_world(unsupported::refuse)
     }
 
-    /// The same for a look at the hosts, which does not stop at roles that no recipe installs yet.
+    /// The same check for preflight, which accepts roles that no recipe installs yet.
     ///
     /// # Errors
-    /// Something else lacks, or what no recipe installs yet is more than roles; all of it is named.
+    /// Something else is missing, or a setting other than a role is not supported; every problem is reported.
     pub fn check_for_preflight(&self) -> Result<(), SessionError> {
         self.check_world(unsupported::refuse_preflight)
     }
@@ -148,11 +154,11 @@ impl Opened {
         }
     }
 
-    /// Whether it may take the place of what this controller remembers as installed. [`Session::observe`] asks it too; asked
-    /// before that, nothing was read whole and nobody was asked anything.
+    /// Checks whether it may replace the bundle that this controller has recorded as installed. [`Session::observe`]
+    /// repeats the check; calling it earlier avoids verifying the bundle and asking questions for nothing.
     ///
     /// # Errors
-    /// It is older, or of another signer, and that is not allowed; or what is remembered cannot be read.
+    /// It is older or from another signer, and that is not allowed; or the record cannot be read.
     pub fn check_remembered(&self, session: &Session<'_>) -> Result<(), SessionError> {
         match installed::installed_bundle(&session.home.cluster(&self.cluster.name))? {
             Some(known) => self.check_replaces(&known, "this controller"),
@@ -160,41 +166,41 @@ impl Opened {
         }
     }
 
-    /// The same by the stamps of nodes, which other controllers may have written.
+    /// The same check against the stamps of nodes, which other controllers may have written.
     pub(crate) fn check_stamps(&self, facts: &BTreeMap<String, Facts>) -> Result<(), SessionError> {
         stamps(&self.cluster.name, facts).try_for_each(|(host, known)| self.check_replaces(known, host))
     }
 
-    fn check_replaces(&self, known: &Vouched, remembered_by: &str) -> Result<(), SessionError> {
-        Ok(replace::check(known, &self.vouched(), self.replace, remembered_by)?)
+    fn check_replaces(&self, known: &BundleRecord, remembered_by: &str) -> Result<(), SessionError> {
+        Ok(replace::check(known, &self.bundle_record(), self.replace, remembered_by)?)
     }
 
-    /// The bundle, and who vouches for it.
-    pub fn vouched(&self) -> Vouched {
-        self.provenance.vouched()
+    /// The bundle and its signers.
+    pub fn bundle_record(&self) -> BundleRecord {
+        self.provenance.bundle_record()
     }
 
-    /// What nodes are to remember: with the keys that vouch for it since they signed an earlier bundle of this cluster. What this
-    /// controller remembers counts, and where it remembers nothing, what all nodes agree upon: no node alone adds a key.
-    pub(crate) fn vouched_after(
+    /// What is recorded on nodes, including the keys that signed an earlier bundle of this cluster. This controller's
+    /// record decides; without one, what all nodes agree on, so that no single node can add a key.
+    pub(crate) fn record_after(
         &self,
         facts: &BTreeMap<String, Facts>,
         home: &ClusterHome,
-    ) -> Result<Vouched, SessionError> {
+    ) -> Result<BundleRecord, SessionError> {
         let known = match installed::installed_bundle(home)? {
             Some(known) => Some(known),
-            None => Vouched::agreed(stamps(&self.cluster.name, facts).map(|(_, known)| known)),
+            None => BundleRecord::agreed(stamps(&self.cluster.name, facts).map(|(_, known)| known)),
         };
-        Ok(known.iter().fold(self.vouched(), Vouched::in_place_of))
+        Ok(known.iter().fold(self.bundle_record(), BundleRecord::in_place_of))
     }
 
-    /// The same with what lies in state folders moved aside, or refused.
+    /// Sets whether the content of state folders is moved aside; otherwise it is refused.
     #[must_use]
     pub fn setting_aside(self, set_aside: bool) -> Self {
         Self { set_aside, ..self }
     }
 
-    /// What planning starts from.
+    /// The input of planning.
     pub fn plan_cx<'a>(&'a self, facts: &'a BTreeMap<String, Facts>, packages: &'a CarriedPackages) -> PlanCx<'a> {
         PlanCx {
             cluster: &self.cluster,
@@ -202,7 +208,7 @@ impl Opened {
             cluster_digest: self.cluster.digest(),
             manifest: self.bundle.manifest(),
             manifest_digest: self.bundle.manifest_digest(),
-            vouched: None,
+            bundle_record: None,
             catalogue: &self.catalogue,
             facts,
             set_aside: self.set_aside,
@@ -211,21 +217,35 @@ impl Opened {
         }
     }
 
-    /// What a plan of this cluster and bundle must belong to.
+    /// The bundle and cluster that a plan must belong to.
     pub fn belongs(&self) -> Belongs {
         Belongs { cluster: self.cluster.digest(), bundle: Some(self.bundle.manifest_digest()) }
     }
 }
 
 impl Verified {
-    /// What was verified.
+    /// The bundle that was verified.
     pub const fn opened(&self) -> &Opened {
         &self.0
     }
 }
 
-/// What the nodes of a cluster say of the bundle that they have, by host.
-fn stamps<'a>(cluster: &'a str, facts: &'a BTreeMap<String, Facts>) -> impl Iterator<Item = (&'a str, &'a Vouched)> {
+/// Reads every byte of one bundle, and reports the progress.
+pub(super) fn verify_bytes(bundle: &Bundle, events: &dyn EventSink) -> Result<(), SessionError> {
+    let threads = std::thread::available_parallelism().map_or(1, NonZero::get);
+    let progress = |done, total| {
+        let (what, unit) = ("verify".to_owned(), "bytes".to_owned());
+        events.emit(event(EventKind::Progress { what, done, total: Some(total), unit }));
+    };
+    kubexm_archive::verify(bundle, threads, &progress).map_err(|report| SessionError::Damaged(Box::new(report)))?;
+    Ok(())
+}
+
+/// The bundles in the stamps of a cluster's nodes, by host.
+fn stamps<'a>(
+    cluster: &'a str,
+    facts: &'a BTreeMap<String, Facts>,
+) -> impl Iterator<Item = (&'a str, &'a BundleRecord)> {
     facts.iter().filter_map(move |(host, facts)| {
         let stamp = facts.stamp.as_ref().filter(|stamp| stamp.cluster == cluster)?;
         Some((host.as_str(), stamp.bundle.as_ref()?))

@@ -1,10 +1,12 @@
-//! The packages in a bundle: their metadata, and the repositories that kubexm makes of them.
+//! The packages in a bundle: their metadata, and the repositories that kubexm generates for them.
 //!
 //! ```text
-//! lock ─lock::packages→ CarriedPackages ─read(what hosts lack)→ with pools ─publish(the site's key)→ with repositories
+//! lock ─lock::packages→ CarriedPackages ─read(what hosts are missing)→ with pools ─publish(the site's key)→ with
+//! repositories
 //! ```
 //!
-//! Of each package only the front is read. A look at the hosts reads what some host lacks; a plan has all of them, for the depot.
+//! Preflight reads the headers of the packages that some host is missing. A plan needs all packages, for the depot, and
+//! reads every byte: what the site's key signs was verified just before, whatever was verified earlier.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::num::NonZero;
@@ -14,8 +16,8 @@ use kubexm_packages::model::RepoId;
 use kubexm_packages::solve::{Pool, Repo};
 use kubexm_plan::Facts;
 use kubexm_recipes::packages::{self, CarriedPackages, CarriedSet};
+use kubexm_spec::ArtifactKey;
 use kubexm_spec::manifest::Artifact;
-use kubexm_spec::{ArtifactKey, Family};
 
 use super::opened::Opened;
 use super::repository::{self, PackageFile, Unsigned};
@@ -23,71 +25,60 @@ use super::site_key;
 use crate::error::SessionError;
 use crate::home::ClusterHome;
 
-/// What some host lacks.
+/// The packages that some host is missing.
 #[derive(Debug, Default)]
 pub struct Carried {
-    /// As recipes take it.
+    /// In the form that recipes use.
     pub packages: CarriedPackages,
-    /// Metadata of sets that were read, by their place.
-    unsigned: BTreeMap<usize, Unsigned>,
 }
 
 impl Carried {
-    /// Reads the sets of which a host lacks something. Blocking work goes to threads of its own.
+    /// Reads the sets from which a host is missing something. Blocking work runs on separate threads.
     pub async fn read(opened: &Opened, facts: &BTreeMap<String, Facts>) -> Result<Self, SessionError> {
         let sets: Vec<_> = opened.packages.sets.iter().map(|carried| carried.set.clone()).collect();
-        let mut read = Self { packages: CarriedPackages::unread(&sets), unsigned: BTreeMap::new() };
+        let mut read = Self { packages: CarriedPackages::unread(&sets) };
         for place in lacking(opened, facts) {
             let Some(carried) = read.packages.sets.get_mut(place) else { continue };
             let (bundle, wanted) = (opened.bundle.clone(), artifacts(&opened.bundle, carried));
             let family = carried.profile.family;
-            let files =
-                tokio::task::spawn_blocking(move || files(&bundle, &wanted, family)).await.map_err(crashed)??;
-            let unsigned = unsigned(carried, &files)?;
+            let headers = move || in_parallel(&wanted, |artifact| repository::read(&bundle, artifact, family));
+            let files = tokio::task::spawn_blocking(headers).await.map_err(crashed)??;
+            let files: Vec<&PackageFile> = files.iter().collect();
             let damaged = |why| damaged(carried, why);
             let described = repository::described(&files, family, carried.pool.arch(), RepoId(0)).map_err(damaged)?;
             let repo = Repo { id: "bundle".to_owned(), base: String::new(), priority: 0 };
             carried.pool = Pool::new(family, family.arch(carried.set.platform.arch), vec![repo], described);
-            read.unsigned.insert(place, unsigned);
         }
         Ok(read)
     }
 
-    /// Signs the repositories of all sets: a host's own folder has its system's, and the depot serves every one. The key is made
-    /// when it is first wanted.
+    /// Signs the repositories of all sets: a host gets the one for its system, and the depot serves all of them. The
+    /// key is created when it is first needed.
     pub fn publish(&mut self, opened: &Opened, home: &ClusterHome) -> Result<(), SessionError> {
         if self.packages.sets.is_empty() {
             return Ok(());
         }
+        let mut unsigned = Vec::new();
+        for carried in &self.packages.sets {
+            let (bundle, family) = (&opened.bundle, carried.profile.family);
+            let wanted = artifacts(bundle, carried);
+            let verified = in_parallel(&wanted, |artifact| repository::read_verified(bundle, artifact, family))?;
+            let metadata = Unsigned::of(&carried.set, carried.profile, &verified);
+            unsigned.push(metadata.map_err(|why| damaged(carried, why))?);
+        }
         let key = site_key::open(home)?;
-        for (place, carried) in self.packages.sets.iter_mut().enumerate() {
-            let metadata = match self.unsigned.remove(&place) {
-                Some(read) => read,
-                None => {
-                    let wanted = artifacts(&opened.bundle, carried);
-                    unsigned(carried, &files(&opened.bundle, &wanted, carried.profile.family)?)?
-                }
-            };
+        for (carried, metadata) in self.packages.sets.iter_mut().zip(unsigned) {
             carried.repository = metadata.signed(&key)?;
         }
         Ok(())
     }
 }
 
-/// The fronts of a set's packages.
-fn files(bundle: &Bundle, wanted: &[Artifact], family: Family) -> Result<Vec<PackageFile>, SessionError> {
-    in_parallel(wanted, |artifact| repository::read(bundle, artifact, family))
-}
-
-fn unsigned(carried: &CarriedSet, files: &[PackageFile]) -> Result<Unsigned, SessionError> {
-    Unsigned::of(&carried.set, carried.profile, files).map_err(|why| damaged(carried, why))
-}
-
 fn damaged(carried: &CarriedSet, reason: String) -> SessionError {
     SessionError::Packages { what: format!("packages of {}: ", carried.set.os), reason }
 }
 
-/// Places of the sets that have what some host lacks.
+/// Indexes of the sets from which some host is missing something.
 fn lacking(opened: &Opened, facts: &BTreeMap<String, Facts>) -> BTreeSet<usize> {
     let cx = opened.plan_cx(facts, &opened.packages);
     let sets = facts.iter().filter_map(|(host, facts)| {
@@ -106,7 +97,7 @@ fn artifacts(bundle: &Bundle, carried: &CarriedSet) -> Vec<Artifact> {
     bundle.manifest().artifacts.iter().filter(of_set).cloned().collect()
 }
 
-/// The results in the order of the things; the first failure ends it.
+/// Results in the order of the inputs; the first error ends the work.
 fn in_parallel<T: Sync, R: Send>(
     all: &[T],
     work: impl Fn(&T) -> Result<R, SessionError> + Sync,

@@ -1,4 +1,4 @@
-//! `plan.json`: a plan with its texts in one file, to be read, reviewed, and run later.
+//! `plan.json`: a plan with its texts in one file, to be read, reviewed and executed later.
 
 use std::path::Path;
 
@@ -12,7 +12,7 @@ use serde_json::Value;
 use super::opened::Opened;
 use crate::error::SessionError;
 
-/// The most bytes of a plan: far more than one of a thousand hosts has.
+/// The maximum size of a plan file in bytes: much more than a plan for a thousand hosts needs.
 const LIMIT: u64 = 1 << 30;
 
 /// The schema of the file. Another one is refused.
@@ -34,7 +34,7 @@ pub fn to_json(plan: &Plan) -> Result<Vec<u8>, SessionError> {
     Ok(bytes)
 }
 
-/// Reads a plan and compares it with the bundle and cluster that it is to be run with.
+/// Reads a plan and checks that it belongs to the bundle and cluster to be used.
 pub fn read(path: &Path, opened: &Opened) -> Result<CheckedPlan, SessionError> {
     let bytes = kubexm_files::read(path, LIMIT).map_err(|error| match error {
         kubexm_files::InputError::Io { source, .. } => SessionError::disk("read", path, &source),

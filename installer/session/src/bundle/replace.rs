@@ -1,40 +1,40 @@
-//! Whether a bundle may take the place of the one that is installed: an older one, or one of another signer, only when the
-//! operator says so (docs/decisions/0023, 0024).
+//! Whether a bundle may replace the installed one: an older one, or one of another signer, only with the operator's
+//! permission (docs/decisions/0023, 0024).
 
 use kubexm_engine::clock;
-use kubexm_plan::Vouched;
+use kubexm_plan::BundleRecord;
 use serde::Serialize;
 
 use crate::options::ReplaceOptions;
 
-/// A bundle that is refused in place of the one that is installed.
+/// A bundle that must not replace the installed one.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, thiserror::Error)]
 #[serde(rename_all = "camelCase")]
 #[error("{}", self.text())]
 pub struct ReplaceRefused {
     pub reason: RefusedReason,
-    /// Who remembers what is installed: this controller, or a host by its name.
+    /// Where the installed bundle is recorded: this controller, or a host by its name.
     pub remembered_by: String,
-    /// What is installed.
-    pub installed: Vouched,
-    /// What was to take its place.
-    pub offered: Vouched,
+    /// The installed bundle.
+    pub installed: BundleRecord,
+    /// The bundle that was to replace it.
+    pub offered: BundleRecord,
 }
 
-/// Why a bundle is refused in place of the one that is installed.
+/// Why a bundle must not replace the installed one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub enum RefusedReason {
-    /// It was signed before it.
+    /// It was signed earlier.
     Older,
-    /// No key that signed what is installed has signed it.
+    /// No key that signed the installed bundle has signed it.
     OtherSigner,
 }
 
 impl ReplaceRefused {
     fn text(&self) -> String {
         let Self { reason, remembered_by, installed, offered } = self;
-        let keys = |of: &Vouched| of.signers.iter().map(String::as_str).collect::<Vec<_>>().join(", ");
+        let keys = |of: &BundleRecord| of.signers.iter().map(String::as_str).collect::<Vec<_>>().join(", ");
         match reason {
             RefusedReason::OtherSigner => {
                 let who = match offered.signers.is_empty() {
@@ -60,8 +60,8 @@ impl ReplaceRefused {
     }
 }
 
-/// When it was signed, and which number it has.
-fn when(of: &Vouched) -> String {
+/// When it was signed, and its sequence number.
+fn when(of: &BundleRecord) -> String {
     let date =
         of.date.map_or_else(|| "has no date".to_owned(), |date| format!("was signed at {}", clock::rfc3339(date)));
     match of.sequence {
@@ -70,23 +70,23 @@ fn when(of: &Vouched) -> String {
     }
 }
 
-/// Compares a bundle with the one that is installed.
+/// Compares a bundle with the installed one.
 ///
 /// # Errors
-/// It is older, or of another signer, and the operator does not allow that.
+/// It is older or from another signer, and the operator has not allowed that.
 pub fn check(
-    installed: &Vouched,
-    offered: &Vouched,
+    installed: &BundleRecord,
+    offered: &BundleRecord,
     allowed: ReplaceOptions,
     remembered_by: &str,
 ) -> Result<(), Box<ReplaceRefused>> {
-    // The same content is never a downgrade, no matter who signed it, and when.
+    // The same content is never a downgrade, whoever signed it and whenever.
     if installed.signers.is_empty() || installed.manifest == offered.manifest {
         return Ok(());
     }
     let reason = match () {
         () if !installed.knows(offered) && !allowed.other_signer => RefusedReason::OtherSigner,
-        // Whatever signatures are left out of the file: the newest that is there must not be older than the newest that was.
+        // Signatures may have been removed from the file, so the newest signature decides.
         () if offered.is_older_than(installed) && !allowed.older => RefusedReason::Older,
         () => return Ok(()),
     };
@@ -100,18 +100,18 @@ mod tests {
 
     use super::*;
 
-    fn vouched(content: &str, signers: &[&str], date: Option<i64>) -> Vouched {
+    fn record(content: &str, signers: &[&str], date: Option<i64>) -> BundleRecord {
         let signers = signers.iter().map(|key| (*key).to_owned()).collect();
-        Vouched { manifest: Digest::of(content), signers, date, sequence: None }
+        BundleRecord { manifest: Digest::of(content), signers, date, sequence: None }
     }
 
-    fn reason(known: &Vouched, offered: &Vouched, allowed: ReplaceOptions) -> Option<RefusedReason> {
+    fn reason(known: &BundleRecord, offered: &BundleRecord, allowed: ReplaceOptions) -> Option<RefusedReason> {
         check(known, offered, allowed, "node1").err().map(|refused| refused.reason)
     }
 
     #[test]
     fn an_older_bundle_another_signer_and_none_are_refused_until_they_are_allowed() {
-        let known = vouched("new", &["ours"], Some(100));
+        let known = record("new", &["ours"], Some(100));
         let no = ReplaceOptions::default();
         let older = ReplaceOptions { older: true, ..no };
         let other = ReplaceOptions { other_signer: true, ..no };
@@ -133,11 +133,11 @@ mod tests {
             (&[], None, other, is_older),
             (&[], None, both, None),
         ] {
-            let ended = reason(&known, &vouched("x", signers, date), allowed);
+            let ended = reason(&known, &record("x", signers, date), allowed);
             assert_eq!(ended, ends, "{signers:?} {date:?} {allowed:?}");
         }
-        assert_eq!(reason(&known, &vouched("new", &[], None), no), None, "the same content");
-        assert_eq!(reason(&vouched("x", &[], None), &vouched("y", &[], None), no), None, "nobody ever signed");
-        assert_eq!(reason(&vouched("x", &[], None), &vouched("y", &["ours"], Some(1)), no), None);
+        assert_eq!(reason(&known, &record("new", &[], None), no), None, "the same content");
+        assert_eq!(reason(&record("x", &[], None), &record("y", &[], None), no), None, "nobody ever signed");
+        assert_eq!(reason(&record("x", &[], None), &record("y", &["ours"], Some(1)), no), None);
     }
 }

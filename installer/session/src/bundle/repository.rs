@@ -1,6 +1,8 @@
 //! kubexm's package repository for one operating system and platform: its index is made from the packages' metadata,
 //! dated by the lock, signed by the site's key. The same packages, lock and key give the same bytes.
 
+use std::io::{BufRead, BufReader};
+
 use kubexm_archive::{Bundle, members};
 use kubexm_manifests::os::{Profile, Profiles};
 use kubexm_packages::deb::{archive, index, publish};
@@ -12,11 +14,11 @@ use kubexm_recipes::modules::packages::source;
 use kubexm_recipes::packages::{PUBLIC_KEY, RepositoryFile, VENDOR_KEYS, folder};
 use kubexm_spec::lock::PackageSet;
 use kubexm_spec::manifest::Artifact;
-use kubexm_spec::{ArtifactKey, Family};
+use kubexm_spec::{ArtifactKey, Family, error_chain};
 
 use crate::error::SessionError;
 
-/// `Suite` and `Codename` of our own.
+/// `Suite` and `Codename` of kubexm's repositories.
 const SUITE: &str = "kubexm";
 
 /// A package of the bundle and its metadata.
@@ -27,6 +29,11 @@ pub struct PackageFile {
     front: Front,
 }
 
+/// A package of which every byte was read and has the manifest's digest. Only [`read_verified`] creates one, and only of
+/// these is metadata made that the site's key signs: the trailer, by which parts of a bundle are checked, is not signed.
+#[derive(Debug)]
+pub struct VerifiedPackage(PackageFile);
+
 #[derive(Debug)]
 enum Front {
     /// The control paragraph.
@@ -34,13 +41,35 @@ enum Front {
     Rpm(Box<Rpm>),
 }
 
-/// Reads the front of a package where it lies in the bundle, and compares it with the manifest.
+/// Reads the headers of a package in the bundle, and compares them with the manifest. Nobody has verified them.
 pub fn read(bundle: &Bundle, artifact: &Artifact, family: Family) -> Result<PackageFile, SessionError> {
-    let damaged = |why: &dyn std::fmt::Display| {
-        let what = format!("{} of {}: {} ", artifact.key, bundle.path().display(), artifact.name);
-        SessionError::Packages { what, reason: why.to_string() }
-    };
-    // Any other name could be that of a file of the repository itself.
+    let reader = bundle.part(&members::blob_name(&artifact.digest), 0)?;
+    read_from(&mut BufReader::new(reader), bundle, artifact, family)
+}
+
+/// Reads every byte of a package in the bundle, and compares its digest and headers with the manifest.
+pub fn read_verified(bundle: &Bundle, artifact: &Artifact, family: Family) -> Result<VerifiedPackage, SessionError> {
+    let mut reader = BufReader::new(bundle.member(&members::blob_name(&artifact.digest))?);
+    let file = read_from(&mut reader, bundle, artifact, family)?;
+    // The last read compares the digest.
+    std::io::copy(&mut reader, &mut std::io::sink())
+        .map_err(|error| damaged(bundle, artifact, &format!("cannot be read: {}", error_chain(&error))))?;
+    Ok(VerifiedPackage(file))
+}
+
+fn damaged(bundle: &Bundle, artifact: &Artifact, why: &dyn std::fmt::Display) -> SessionError {
+    let what = format!("{} of {}: {} ", artifact.key, bundle.path().display(), artifact.name);
+    SessionError::Packages { what, reason: why.to_string() }
+}
+
+fn read_from(
+    reader: &mut impl BufRead,
+    bundle: &Bundle,
+    artifact: &Artifact,
+    family: Family,
+) -> Result<PackageFile, SessionError> {
+    let damaged = |why: &dyn std::fmt::Display| damaged(bundle, artifact, why);
+    // Any other name could clash with a file of the repository itself.
     let suffix = match family {
         Family::Deb => ".deb",
         Family::Rpm => ".rpm",
@@ -50,17 +79,15 @@ pub fn read(bundle: &Bundle, artifact: &Artifact, family: Family) -> Result<Pack
     }
     let size = artifact.blobs.iter().filter(|blob| blob.digest == artifact.digest).map(|blob| blob.size).next();
     let size = size.ok_or_else(|| damaged(&"has no blob in the manifest"))?;
-    let reader = bundle.part(&members::blob_name(&artifact.digest), 0)?;
-    let mut reader = std::io::BufReader::new(reader);
     let front = match family {
         Family::Deb => Front::Deb(archive::control(reader).map_err(|error| damaged(&error))?),
         Family::Rpm => {
-            Front::Rpm(Box::new(Rpm::read(&mut reader).map_err(|error| damaged(&format!("cannot be read: {error}")))?))
+            Front::Rpm(Box::new(Rpm::read(reader).map_err(|error| damaged(&format!("cannot be read: {error}")))?))
         }
     };
     let file = PackageFile { artifact: artifact.clone(), size, front };
     let arch = artifact.platform.map_or("", |platform| family.arch(platform.arch));
-    let described = described(std::slice::from_ref(&file), family, arch, RepoId(0)).map_err(|why| damaged(&why))?;
+    let described = described(&[&file], family, arch, RepoId(0)).map_err(|why| damaged(&why))?;
     let ArtifactKey::Package { name, .. } = &artifact.key else { return Err(damaged(&"is not a package")) };
     match described.as_slice() {
         [one] if *one.name == **name && *one.version == *artifact.version => Ok(file),
@@ -69,14 +96,14 @@ pub fn read(bundle: &Bundle, artifact: &Artifact, family: Family) -> Result<Pack
     }
 }
 
-/// What a path, a list of apt and an XML document hold as it is.
+/// Characters that need no escaping in paths, apt lists and XML.
 fn plain(name: &str) -> bool {
     let fine = |c: char| c.is_ascii_alphanumeric() || "+-._~:^%".contains(c);
     !name.is_empty() && !name.starts_with(['.', '-']) && name.chars().all(fine)
 }
 
 /// The packages as an index describes them; their location is the file's name.
-pub fn described(files: &[PackageFile], family: Family, arch: &str, repo: RepoId) -> Result<Vec<Package>, String> {
+pub fn described(files: &[&PackageFile], family: Family, arch: &str, repo: RepoId) -> Result<Vec<Package>, String> {
     match family {
         Family::Deb => {
             let list = deb_list(files).map_err(|error| error.to_string())?;
@@ -91,7 +118,7 @@ pub fn described(files: &[PackageFile], family: Family, arch: &str, repo: RepoId
     }
 }
 
-fn deb_list(files: &[PackageFile]) -> Result<String, kubexm_packages::deb::control::ControlError> {
+fn deb_list(files: &[&PackageFile]) -> Result<String, kubexm_packages::deb::control::ControlError> {
     let entries = files.iter().filter_map(|file| match &file.front {
         Front::Deb(control) => Some(publish::Entry {
             control: control.clone(),
@@ -104,7 +131,7 @@ fn deb_list(files: &[PackageFile]) -> Result<String, kubexm_packages::deb::contr
     publish::packages(&entries.collect::<Vec<_>>())
 }
 
-fn rpms(files: &[PackageFile]) -> impl Iterator<Item = rpm::publish::Item<'_>> {
+fn rpms<'a>(files: &[&'a PackageFile]) -> impl Iterator<Item = rpm::publish::Item<'a>> {
     files.iter().filter_map(|file| match &file.front {
         Front::Rpm(rpm) => Some(rpm::publish::Item {
             rpm,
@@ -116,21 +143,23 @@ fn rpms(files: &[PackageFile]) -> impl Iterator<Item = rpm::publish::Item<'_>> {
     })
 }
 
-/// The metadata before it is signed.
+/// The metadata of a repository before it is signed, made of verified packages only.
 #[derive(Debug)]
 pub struct Unsigned {
     family: Family,
     /// In seconds of Unix time.
     date: i64,
-    /// Files that are not signed themselves, the source file last.
+    /// Files without a signature of their own; the source file is last.
     files: Vec<RepositoryFile>,
-    /// `Release` or `repomd.xml`, which says what the others are.
+    /// `Release` or `repomd.xml`, which lists the other files.
     signed: String,
 }
 
 impl Unsigned {
     /// The metadata of a set.
-    pub fn of(set: &PackageSet, profile: &Profile, packages: &[PackageFile]) -> Result<Self, String> {
+    pub fn of(set: &PackageSet, profile: &Profile, packages: &[VerifiedPackage]) -> Result<Self, String> {
+        let packages: Vec<&PackageFile> = packages.iter().map(|package| &package.0).collect();
+        let packages = packages.as_slice();
         let (family, date) = (profile.family, set.date);
         let folder = folder(&set.os, set.platform.arch);
         let file = |path: &str, text: String| RepositoryFile { path: path.to_owned(), text };
@@ -166,9 +195,9 @@ impl Unsigned {
         Ok(Self { family, date, files, signed })
     }
 
-    /// All files of the repository; what is signed comes before the source file that makes it known.
+    /// All files of the repository; the source file, which makes the repository known, comes after the signed ones.
     pub fn signed(&self, key: &SiteKey) -> Result<Vec<RepositoryFile>, SignError> {
-        // A signature from before its key was made would be refused.
+        // A signature that is older than its key would be refused.
         let made = self.date.max(key.created());
         let file = |path: &str, text: String| RepositoryFile { path: path.to_owned(), text };
         let mut files = vec![file(PUBLIC_KEY, key.public()?)];
@@ -188,18 +217,19 @@ fn utf8(bytes: Vec<u8>) -> Result<String, String> {
     String::from_utf8(bytes).map_err(|error| error.to_string())
 }
 
-/// The certificates of those who sign the packages of a distribution; empty where nobody does.
+/// The public keys of the vendors that sign a distribution's packages; empty if nobody does.
 fn vendor_keys(profile: &Profile) -> String {
     let all = profile.repositories.iter().flat_map(|repository| repository.trust.packages.iter().cloned());
     let all: Vec<String> = all.collect();
     Profiles::embedded().certificates(&all).iter().map(|key| format!("{}\n", key.armored.trim_end())).collect()
 }
 
-/// The .repo file for yum 3 and dnf. Unsigned packages are checked against the signed metadata only: the lock pins each by digest.
-/// It names only the site's key, for the metadata; the keys that rpm checks packages with are given when they are installed.
+/// The .repo file for yum 3 and dnf. Unsigned packages are checked only by the signed metadata; the lock has the digest
+/// of each. It names only the site's key, for the metadata; the vendors' keys are passed to rpm during the
+/// installation.
 fn dnf_source(folder: &str, signed_packages: bool) -> String {
     let check = u8::from(signed_packages);
-    // Packages of modules are taken as they are: what was resolved is what comes.
+    // Without module filtering, so that exactly the resolved packages are installed.
     format!(
         "[kubexm]\nname=KubeXM\nbaseurl=file://{folder}\nenabled=0\ngpgcheck={check}\nrepo_gpgcheck=1\n\
          gpgkey=file://{folder}/{PUBLIC_KEY}\nmodule_hotfixes=1\nmetadata_expire=0\nskip_if_unavailable=0\n"

@@ -1,4 +1,4 @@
-//! The key that signs the repositories of packages of a cluster: OpenPGP, RSA, in the cluster's pki folder.
+//! The key that signs a cluster's package repositories: OpenPGP, RSA, in the cluster's pki folder.
 
 use std::io::ErrorKind;
 
@@ -8,10 +8,10 @@ use crate::error::SessionError;
 use crate::files;
 use crate::home::ClusterHome;
 
-/// Enough until 2030 and beyond (NIST SP 800-57), and made in a second or two.
+/// Sufficient beyond 2030 (NIST SP 800-57), and generated in a second or two.
 const BITS: u32 = 3072;
 
-/// Reads the key, or makes it and keeps it, readable by its owner only.
+/// Reads the key, or generates and stores it, readable by its owner only.
 pub fn open(home: &ClusterHome) -> Result<SiteKey, SessionError> {
     let path = home.pki().join("packages-key.asc");
     let failed = |error: SignError| SessionError::SiteKey { path: path.clone(), error };

@@ -1,10 +1,10 @@
-//! Whom a bundle has to be from before anything in it is trusted.
+//! Checks who signed a bundle before anything in it is trusted.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
 
 use kubexm_archive::Bundle;
-use kubexm_plan::Vouched;
+use kubexm_plan::BundleRecord;
 use kubexm_signing::{KeyId, Policy, PublicKey, Subject, Trust, files};
 use kubexm_spec::Digest;
 
@@ -12,13 +12,13 @@ use crate::error::SessionError;
 use crate::home::Home;
 use crate::options::TrustOptions;
 
-/// Who vouches for one bundle. Made by [`TrustOptions::judge`] alone.
+/// The result of checking a bundle's signatures. Only [`TrustOptions::judge`] creates one.
 #[derive(Clone, Debug)]
 pub struct Provenance {
     trust: Trust,
-    /// Of trusted keys whose signatures hold: the name of the key's file.
+    /// Trusted keys with valid signatures, each with the name of its file.
     names: Vec<(KeyId, String)>,
-    /// The manifest that was judged.
+    /// The manifest that was checked.
     manifest: Digest,
 }
 
@@ -28,11 +28,11 @@ impl Provenance {
         matches!(self.trust, Trust::Valid { .. }) && self.manifest == bundle.manifest_digest()
     }
 
-    /// How nodes and controllers remember the bundle.
-    pub fn vouched(&self) -> Vouched {
+    /// The record of the bundle for nodes and controllers.
+    pub fn bundle_record(&self) -> BundleRecord {
         let signers = self.trust.signers();
         let signed = || signers.iter().filter_map(|signer| signer.signed);
-        Vouched {
+        BundleRecord {
             manifest: self.manifest,
             signers: signers.iter().map(|signer| signer.key.to_string()).collect(),
             date: signed().map(|signed| signed.date).max(),
@@ -40,7 +40,7 @@ impl Provenance {
         }
     }
 
-    /// What the signatures say, for the log.
+    /// The result of the signatures, for the log.
     pub const fn trust(&self) -> &Trust {
         &self.trust
     }
@@ -69,8 +69,8 @@ impl fmt::Display for Provenance {
 }
 
 impl TrustOptions {
-    /// Checks the signatures of a bundle; an error when they are not what is demanded. Asked each time a bundle is opened, whether
-    /// its bytes were verified before or not: keys and demands may be others now.
+    /// Checks the signatures of a bundle; fails if required ones are missing. Repeated each time a bundle is opened,
+    /// even if its bytes were verified before: keys and requirements may have changed.
     pub fn judge(&self, bundle: &Bundle, home: &Home) -> Result<Provenance, SessionError> {
         let mut keys = files::public_keys_in(&home.trusted_keys())?;
         for path in &self.keys {
@@ -89,7 +89,7 @@ impl TrustOptions {
     }
 }
 
-/// What the operator calls a key: its file, without `.pub`.
+/// The name of a key: its file name without `.pub`.
 fn name_of(id: &KeyId, keys: &[(PathBuf, PublicKey)]) -> String {
     let path = keys.iter().find(|(_, key)| key.id() == *id).map(|(path, _)| path.as_path());
     let stem = path.and_then(Path::file_stem).map(|stem| stem.to_string_lossy().into_owned());

@@ -1,7 +1,9 @@
-//! A note of which bundle files were read whole and found right, so that later runs need not read them again.
+//! A cache of the bundle files that were verified completely, so that later runs need not read them again.
 //!
-//! It is trusted only for exactly the same files: path, device, inode, times, size and the manifest's digest.
+//! An entry is valid only for exactly the same files: path, device, inode, times, size and the manifest's digest. Where
+//! the file system does not keep these reliably, there is no entry.
 
+use std::borrow::Cow;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
@@ -10,9 +12,10 @@ use kubexm_spec::Digest;
 use serde::{Deserialize, Serialize};
 
 use crate::error::SessionError;
+use crate::file_system::{FileSystems, unreliable};
 use crate::files;
 
-/// What the files of a bundle, and of the bases of a delta, looked like when they were verified.
+/// Metadata of the files of a bundle, and of the bases of a delta, when they were verified.
 #[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct VerifiedFiles {
@@ -29,27 +32,39 @@ struct Seen {
     inode: u64,
     /// Last change of the content, in nanoseconds since 1970.
     modified: i128,
-    /// Last change of content or metadata: this one cannot be set back.
+    /// Last change of content or metadata (ctime), which users cannot set.
     changed: i128,
     size: u64,
 }
 
 impl VerifiedFiles {
-    /// How the files look now.
+    /// The current metadata of the files.
     pub fn look(bundle: &Bundle) -> Result<Self, SessionError> {
         let all = std::iter::once(bundle).chain(bundle.bases()).flat_map(Bundle::files);
         let files = all.map(|path| Seen::look(&path)).collect::<Result<_, _>>()?;
         Ok(Self { files, manifest: bundle.manifest_digest() })
     }
 
-    /// Whether these very files were verified before. A note that cannot be read is none.
+    /// The name of the first file system whose metadata do not show that a file was replaced; none if all of them do.
+    pub fn unreliable(&self, file_systems: &dyn FileSystems) -> Result<Option<Cow<'static, str>>, SessionError> {
+        for file in &self.files {
+            let magic = file_systems.magic(&file.path);
+            let magic = magic.map_err(|error| SessionError::disk("examine the file system of", &file.path, &error))?;
+            if let Some(name) = unreliable(magic) {
+                return Ok(Some(name));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Whether exactly these files were verified before. An unreadable entry does not count.
     pub fn is_noted(&self, folder: &Path) -> bool {
         let recorded =
             std::fs::read(self.note(folder)).ok().and_then(|bytes| serde_json::from_slice::<Self>(&bytes).ok());
         recorded.is_some_and(|recorded| recorded == *self)
     }
 
-    /// Notes it.
+    /// Writes the entry.
     pub fn keep(&self, folder: &Path) -> Result<(), SessionError> {
         let path = self.note(folder);
         let bytes = serde_json::to_vec_pretty(self).map_err(|error| SessionError::disk("write", &path, &error))?;

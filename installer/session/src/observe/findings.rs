@@ -1,4 +1,4 @@
-//! What preflight found, as a table for people and as one document for machines. Pure.
+//! The results of preflight, as a table for people and as a JSON document. Pure.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -11,10 +11,10 @@ use serde_json::{Value, json};
 
 use crate::error::SessionError;
 
-/// Column of findings that are about no single host.
+/// Column of findings about the whole cluster.
 const CLUSTER: &str = "cluster";
 
-/// Preflight's answer.
+/// The results of preflight.
 #[derive(Debug)]
 pub struct Findings {
     cluster: String,
@@ -25,7 +25,7 @@ pub struct Findings {
 }
 
 impl Findings {
-    /// `hosts` are those that were looked at; `dialed` is what their dials gave, by the host that dialed.
+    /// `hosts` are the observed hosts; `dialed` are the results of their dials, by the host that dialed.
     pub fn new(
         cluster: String,
         hosts: Vec<String>,
@@ -35,16 +35,16 @@ impl Findings {
         Self { cluster, hosts, findings, dialed, unsupported: Vec::new() }
     }
 
-    /// The same, of a cluster of which no recipe installs this yet.
+    /// The same, for a cluster with settings that no recipe supports yet.
     #[must_use]
     pub fn without_recipe(self, unsupported: Vec<Unsupported>) -> Self {
         Self { unsupported, ..self }
     }
 
-    /// Refuses what no recipe installs yet, whatever the hosts are like.
+    /// Fails if the cluster has settings that no recipe supports yet, whatever the hosts are like.
     ///
     /// # Errors
-    /// [`kubexm_recipes::RecipeError::NotInstalled`], with all of it.
+    /// [`kubexm_recipes::RecipeError::NotInstalled`], with all of them.
     pub fn check_recipes(&self) -> Result<(), SessionError> {
         match self.unsupported.as_slice() {
             [] => Ok(()),
@@ -52,10 +52,10 @@ impl Findings {
         }
     }
 
-    /// Refuses hosts that do not pass.
+    /// Fails if the hosts do not pass.
     ///
     /// # Errors
-    /// [`SessionError::Preflight`], with all of it.
+    /// [`SessionError::Preflight`], with all findings.
     pub fn check(&self) -> Result<(), SessionError> {
         match self.failures().next() {
             None => Ok(()),
@@ -63,12 +63,12 @@ impl Findings {
         }
     }
 
-    /// What is only a warning.
+    /// Findings that are only warnings.
     pub fn warnings(&self) -> impl Iterator<Item = &Finding> {
         self.of(Severity::Warn)
     }
 
-    /// What must be fixed first.
+    /// Findings that must be fixed first.
     pub fn failures(&self) -> impl Iterator<Item = &Finding> {
         self.of(Severity::Fail)
     }
@@ -77,7 +77,7 @@ impl Findings {
         self.findings.iter().filter(move |finding| finding.severity == severity)
     }
 
-    /// One row per check, one column per host; below it every finding in words, the worst first.
+    /// One row for each check and one column for each host; below it every finding as text, the most severe first.
     pub fn table(&self) -> String {
         let mut columns: Vec<&str> = self.hosts.iter().map(String::as_str).collect();
         if self.findings.iter().any(|finding| finding.host.is_none()) {
@@ -107,7 +107,7 @@ impl Findings {
         text
     }
 
-    /// A row for each blocked pair: all that a firewall ticket asks for. Empty when none is.
+    /// One row for each blocked pair, with everything that a firewall request needs. Empty if none is blocked.
     fn blocked(&self) -> String {
         let heads = ["from", "to", "address", "port", "reason"].map(str::to_owned);
         let mut rows = vec![heads];
@@ -115,7 +115,11 @@ impl Findings {
             for Dialed { dial, blocked } in dialed {
                 if let Some(reason) = blocked {
                     let (address, port) = (dial.address.to_string(), dial.port.to_string());
-                    rows.push([from.clone(), dial.to.clone(), address, port, reason.clone()]);
+                    let from = match dial.pod {
+                        Some(_) => format!("pods of {from}"),
+                        None => from.clone(),
+                    };
+                    rows.push([from, dial.to.clone(), address, port, reason.clone()]);
                 }
             }
         }
@@ -141,13 +145,13 @@ impl Findings {
         }
     }
 
-    /// The same for machines.
+    /// The same as JSON.
     pub fn document(&self) -> Value {
         let checks: Vec<&str> = checks().collect();
         let dialed = self.dialed.iter().flat_map(|(from, all)| all.iter().map(move |dialed| (from, dialed)));
         let dialed: Vec<Value> = dialed
             .map(|(from, Dialed { dial, blocked })| {
-                json!({"from": from, "to": dial.to, "address": dial.address, "port": dial.port, "blocked": blocked})
+                json!({"from": from, "to": dial.to, "address": dial.address, "port": dial.port, "pod": dial.pod, "blocked": blocked})
             })
             .collect();
         json!({
@@ -163,7 +167,7 @@ impl Findings {
     }
 }
 
-/// Rows of the table: what was looked at, and the ways between the hosts.
+/// Rows of the table: the checks, and connectivity.
 fn checks() -> impl Iterator<Item = &'static str> {
     CHECKS.iter().map(|check| check.name).chain([mesh::NAME])
 }
@@ -177,7 +181,7 @@ mod tests {
     fn finding(severity: Severity, check: &str, host: Option<&str>) -> Finding {
         let words = |word: &str| format!("{word} of {check}");
         let (found, needed, fix) = (words("found"), words("needed"), words("mend"));
-        Finding { severity, check: check.to_owned(), host: host.map(str::to_owned), found, needed, fix }
+        Finding { severity, check: check.to_owned(), host: host.map(str::to_owned), found, needed, fix, detail: None }
     }
 
     #[test]
@@ -209,6 +213,7 @@ mod tests {
                 to: "n2".to_owned(),
                 address: [10, 0, 0, 2].into(),
                 port: Port { protocol: Protocol::Tcp, number },
+                pod: None,
             },
             blocked: blocked.map(str::to_owned),
         };

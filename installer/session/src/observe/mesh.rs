@@ -1,9 +1,9 @@
-//! The ways between the hosts: every agent listens, then every agent dials, then none listens any more.
+//! Connectivity between the hosts: every agent listens, every agent dials, every agent stops listening.
 
 use std::collections::BTreeMap;
 
 use futures::future::join_all;
-use kubexm_engine::{EventSink, Links};
+use kubexm_engine::{EventSink, Links, waits};
 use kubexm_plan::mesh::Dialed;
 use kubexm_recipes::Mesh;
 
@@ -11,7 +11,7 @@ use crate::error::SessionError;
 use crate::events;
 use crate::fleet::all;
 
-/// What the dials of each host gave. Agents stop listening whatever happens.
+/// The results of the dials of each host. Agents stop listening even on an error.
 pub async fn dial(
     mesh: &Mesh,
     links: &Links,
@@ -21,12 +21,14 @@ pub async fn dial(
         return Ok(BTreeMap::new());
     }
     events::phase(events, "dial");
-    let listening = join_all(mesh.listen.iter().filter_map(|(host, ports)| Some(links.get(host)?.listen(ports)))).await;
-    let dialed = match all(listening) {
+    let listening = mesh.listen.iter().filter_map(|(host, ports)| Some((host.clone(), links.get(host)?.listen(ports))));
+    let listening = waits::of_hosts(events, "listening on the ports of the cluster", listening).await;
+    let dialed = match all(listening.into_iter().map(|(_, listens)| listens)) {
         Ok(_) => {
             let dials = mesh.dials.iter().filter_map(|(host, dials)| Some((host, links.get(host)?, dials)));
-            let dials = dials.map(|(host, link, dials)| async move { Ok((host.clone(), link.dial(dials).await?)) });
-            all(join_all(dials).await)
+            let dials = dials.map(|(host, link, dials)| (host.clone(), link.dial(dials)));
+            let dialed = waits::of_hosts(events, "its connections to the other hosts", dials).await;
+            all(dialed.into_iter().map(|(host, dialed)| Ok((host, dialed?))))
         }
         Err(error) => Err(error),
     };

@@ -1,4 +1,4 @@
-//! What is seen on the hosts before anything is planned.
+//! Observation of the hosts, before anything is planned.
 
 pub mod findings;
 mod mesh;

@@ -1,4 +1,4 @@
-//! The stage after connecting: hosts that were looked at.
+//! The stage after connecting: observed hosts.
 
 use kubexm_engine::ClusterLock;
 
@@ -12,8 +12,8 @@ use crate::options::HostOptions;
 use crate::session::Session;
 use crate::site::Site;
 
-/// Hosts that were looked at. Made by [`Session::observe`] alone; the agents that connecting put there go again with
-/// [`Observed::leave`], or when a later stage is refused.
+/// Observed hosts. Only [`Session::observe`] creates one. Agents that connecting has installed are removed by
+/// [`Observed::leave`], or if a later stage fails.
 #[must_use]
 pub struct Observed<'s, S: Subject> {
     site: Site<'s, S>,
@@ -21,10 +21,11 @@ pub struct Observed<'s, S: Subject> {
 }
 
 impl Session<'_> {
-    /// Connects to the hosts of a cluster and looks at them. `verb` is for anybody who finds a host locked meanwhile.
+    /// Connects to the hosts of a cluster and observes them. `verb` is shown to another run that finds a host locked.
     ///
     /// # Errors
-    /// Another program works on the cluster, the bundle may not take the place of what is installed, or a host cannot be worked with; nothing stays on any host.
+    /// Another program holds the cluster's lock, the bundle may not replace the installed one, or a host cannot be
+    /// used. Nothing is left on any host.
     pub async fn observe<'s, S: Subject>(
         &'s self,
         verb: &str,
@@ -39,7 +40,7 @@ impl Session<'_> {
             true => Some(ClusterLock::take(&home.folder, &name, &holder)?),
             false => None,
         };
-        // With the lock: no other run of this controller changes it meanwhile.
+        // Under the lock, so that no other run of this controller can change the record in between.
         subject.check_remembered(self)?;
         let reach = Reach { access, bundle: subject.bundle(), hosts, holder: &holder };
         let fleet = Fleet::connect(self, reach, unreachable).await?;
@@ -54,10 +55,10 @@ impl Session<'_> {
 }
 
 impl<'s, S: Subject> Observed<'s, S> {
-    /// Takes the agents away that connecting put there, and gives what was seen.
+    /// Removes the agents that connecting has installed, and returns the observation.
     ///
     /// # Errors
-    /// It was interrupted meanwhile.
+    /// It was interrupted.
     pub async fn leave(self) -> Result<S::Survey, SessionError> {
         self.site.fleet.withdraw(self.site.session.events).await;
         self.site.session.check_interrupt()?;
@@ -70,12 +71,12 @@ impl<'s, S: Subject> Observed<'s, S> {
 }
 
 impl BundleSurvey {
-    /// What preflight found.
+    /// The results of preflight.
     pub const fn findings(&self) -> &Findings {
         &self.findings
     }
 
-    /// Refuses hosts that do not pass preflight, and reports its warnings.
+    /// Fails if hosts do not pass preflight, and reports its warnings.
     pub(crate) fn check(&self, session: &Session<'_>) -> Result<(), SessionError> {
         self.findings.check()?;
         for warning in self.findings.warnings() {

@@ -1,4 +1,4 @@
-//! What a cluster is known by, and so what is looked at on its hosts and may be done with them.
+//! What identifies a cluster, and therefore what is observed on its hosts and may be done with them.
 
 use std::collections::BTreeMap;
 
@@ -14,32 +14,33 @@ use crate::bundle::cluster_file::ClusterFile;
 use crate::bundle::cluster_source::ClusterSource;
 use crate::bundle::opened::{Opened, Verified};
 use crate::bundle::packages::Carried;
+use crate::diff::without_secrets;
 use crate::error::SessionError;
 use crate::events;
 use crate::fleet::Fleet;
 use crate::session::Session;
 
-/// A bundle that was opened, one that was verified, or a cluster that exists. Others cannot implement it.
+/// An opened bundle, a verified bundle, or an existing cluster. Sealed.
 pub trait Subject: sealed::Sealed + Send + Sync {
-    /// What is seen on the hosts.
+    /// The result of observing the hosts.
     type Survey: Send + Sync;
 
-    /// Whether its stages lead to a change of hosts, which one program at a time may begin.
+    /// Whether its stages lead to a change of hosts, which only one program at a time may start.
     const CHANGES: bool;
 
     /// The cluster.
     fn cluster(&self) -> &ClusterFile;
 
-    /// The bundle, where one takes part.
+    /// The bundle, if there is one.
     fn bundle(&self) -> Option<&Opened>;
 
-    /// Whether it may take the place of what this controller remembers as installed.
+    /// Checks whether it may replace the bundle that this controller has recorded as installed.
     ///
     /// # Errors
     /// It may not.
     fn check_remembered(&self, session: &Session<'_>) -> Result<(), SessionError>;
 
-    /// Looks at the hosts; changes nothing.
+    /// Observes the hosts without changing anything.
     fn survey(
         &self,
         session: &Session<'_>,
@@ -47,30 +48,30 @@ pub trait Subject: sealed::Sealed + Send + Sync {
     ) -> impl Future<Output = Result<Self::Survey, SessionError>> + Send;
 }
 
-/// What may be executed: a verified bundle, or a cluster that exists. [`Opened`] is not: a plan that is made of a
-/// bundle that was not verified cannot be started.
+/// What can be executed: a verified bundle, or an existing cluster. [`Opened`] is not: a plan from a bundle that was
+/// not verified cannot be started.
 pub trait Startable: Subject {
-    /// What hosts are sent.
+    /// Blobs for the hosts.
     fn blobs(&self) -> Box<dyn BlobSource>;
 }
 
-/// What planning with a bundle starts from.
+/// The input of planning with a bundle.
 #[derive(Debug)]
 pub struct BundleSurvey {
     /// By host.
     pub(crate) facts: BTreeMap<String, Facts>,
-    /// Packages of the bundle that some host lacks.
+    /// Packages of the bundle that some host is missing.
     pub(crate) carried: Carried,
-    /// Preflight's answer.
+    /// The results of preflight.
     pub(crate) findings: Findings,
 }
 
-/// What planning a reset starts from.
+/// The input of planning a reset.
 #[derive(Debug)]
 pub struct LedgerSurvey {
     /// By host.
     pub(crate) facts: BTreeMap<String, Facts>,
-    /// What each host wrote down of what was done to it.
+    /// The ledgers, by host.
     pub(crate) ledgers: BTreeMap<String, Vec<Record>>,
 }
 
@@ -90,7 +91,7 @@ impl Subject for Opened {
         self.check_remembered(session)
     }
 
-    /// Gathers facts and compares them with preflight's table.
+    /// Gathers facts and runs preflight's checks.
     async fn survey(&self, session: &Session<'_>, fleet: &Fleet) -> Result<BundleSurvey, SessionError> {
         let events = session.events;
         let facts = fleet.facts(events).await?;
@@ -99,6 +100,7 @@ impl Subject for Opened {
         let carried = Carried::read(self, &facts).await?;
         let cx = self.plan_cx(&facts, &carried.packages);
         let mut found = kubexm_recipes::preflight(&cx);
+        found.iter_mut().for_each(|finding| finding.detail = finding.detail.as_deref().map(without_secrets));
         let mut dialed = mesh::dial(&kubexm_recipes::mesh(&cx), &fleet.links(), events).await?;
         found.extend(kubexm_recipes::preflight::mesh::findings(&cx, &dialed));
         for all in dialed.values_mut() {
@@ -155,26 +157,26 @@ impl Subject for ClusterSource {
         self.bundle()
     }
 
-    /// Nothing takes its place.
+    /// It replaces nothing.
     fn check_remembered(&self, _: &Session<'_>) -> Result<(), SessionError> {
         Ok(())
     }
 
     async fn survey(&self, session: &Session<'_>, fleet: &Fleet) -> Result<LedgerSurvey, SessionError> {
         let facts = fleet.facts(session.events).await?;
-        Ok(LedgerSurvey { facts, ledgers: fleet.ledgers().await? })
+        Ok(LedgerSurvey { facts, ledgers: fleet.ledgers(session.events).await? })
     }
 }
 
 impl Startable for ClusterSource {
-    /// A reset deletes.
+    /// A reset needs no blobs.
     fn blobs(&self) -> Box<dyn BlobSource> {
         Box::new(NoBlobs)
     }
 }
 
 mod sealed {
-    /// Keeps [`super::Subject`] to this crate.
+    /// Seals [`super::Subject`].
     pub trait Sealed {}
 
     impl Sealed for super::Opened {}

@@ -1,5 +1,5 @@
-//! Where a run put the agent's program on hosts that had none: `runs/<id>/agents`, a host a line. Written before the run
-//! changes anything, so that anybody who rolls the run back later, in another process, removes the agent too.
+//! The hosts on which a run has installed the agent for the first time: `runs/<id>/agents`, one host on each line.
+//! Written before the run changes anything, so that a later rollback by another process can remove the agent.
 
 use std::collections::BTreeSet;
 use std::io::Write;
@@ -13,7 +13,7 @@ use crate::fleet::Fleet;
 
 const FILE: &str = "agents";
 
-/// Adds the hosts on which this process put it.
+/// Adds the hosts on which this process has installed it.
 pub(super) fn remember(run: &Path, fleet: &Fleet, shown: &dyn EventSink) {
     let new = fleet.new_agents();
     if new.is_empty() {
@@ -25,12 +25,12 @@ pub(super) fn remember(run: &Path, fleet: &Fleet, shown: &dyn EventSink) {
         file.sync_all()
     });
     if let Err(error) = written {
-        // No reason to stop: what is lost is the tidying of a rollback that another process carries out.
+        // Not a reason to stop: without the file, a rollback by another process leaves the agent on the hosts.
         events::warning(shown, format!("{} cannot be written: {error}", run.join(FILE).display()));
     }
 }
 
-/// After a rollback: hosts with nothing left of the run are as they were, but for the agent where there was none.
+/// After a rollback: removes the agent from hosts that had none and have no changes of the run left.
 pub(super) async fn take_away(run: &Run, plan: &Plan, fleet: &Fleet, shown: &dyn EventSink) {
     let written = std::fs::read_to_string(run.dir().join(FILE)).unwrap_or_default();
     let mut hosts: BTreeSet<String> = written.lines().map(str::to_owned).chain(fleet.new_agents()).collect();

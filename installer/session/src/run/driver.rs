@@ -1,11 +1,13 @@
-//! The one driver of every pipeline: a run from its folder to its end, forward or back.
+//! The driver of every pipeline: executes a run to its end, forward or as a rollback.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use kubexm_engine::execute::roll_back;
 use kubexm_engine::link::BlobSource;
-use kubexm_engine::{ClusterPki, EngineError, ExecuteOptions, Links, Outcome, Run, controller_link, execute, status};
+use kubexm_engine::{
+    ClusterPki, EngineError, ExecuteOptions, Links, Outcome, Run, controller_link, execute, lock_hosts, status,
+};
 use kubexm_plan::{CONTROLLER, CheckedPlan, Pipeline};
 use kubexm_recipes::network;
 use kubexm_spec::Cluster;
@@ -23,11 +25,11 @@ use crate::home::ClusterHome;
 use crate::options::RunOptions;
 use crate::session::Session;
 
-/// What a run is executed with.
+/// The environment of a run.
 pub(super) struct RunDriver<'a> {
     pub session: &'a Session<'a>,
     pub cluster: &'a Cluster,
-    /// The bundle that is installed, where one takes part.
+    /// The bundle to install, if there is one.
     pub bundle: Option<&'a Opened>,
     pub fleet: &'a Fleet,
     pub home: &'a ClusterHome,
@@ -36,7 +38,7 @@ pub(super) struct RunDriver<'a> {
 }
 
 impl RunDriver<'_> {
-    /// Carries the plan out, or what is left of it; a run that was being rolled back when it stopped continues with that.
+    /// Executes the rest of the plan; if the run was being rolled back when it stopped, continues the rollback.
     pub async fn forward(&self, mut run: Run, blobs: &dyn BlobSource) -> Result<Ended, SessionError> {
         let events = self.session.events;
         events::note(events, format!("run {} in {}", run.id(), run.dir().display()));
@@ -50,11 +52,12 @@ impl RunDriver<'_> {
             refused: AtomicBool::new(false),
         };
         let (links, options) = (self.links(), self.execute_options(&run));
+        lock_hosts(&links, events).await.map_err(SessionError::links)?;
         let outcome = execute(self.plan, &links, &mut run, &slots, blobs, events, options).await;
         let outcome = outcome.map_err(|error| self.stopped(error, self.options.commands.resume(run.id().as_str())))?;
         let mut kubeconfig = None;
         match (outcome, self.plan.plan().pipeline) {
-            // One host of several was reset: the cluster stays.
+            // Only some of the hosts were reset: the cluster stays.
             (Outcome::Succeeded, Pipeline::Reset) if !self.is_of_whole_cluster() => {}
             (Outcome::Succeeded, Pipeline::Reset) => {
                 self.remove_kubeconfig();
@@ -64,7 +67,7 @@ impl RunDriver<'_> {
             }
             (Outcome::Succeeded | Outcome::Partial, Pipeline::Create | Pipeline::AddNode) => {
                 if let Some(opened) = self.bundle {
-                    installed::remember(self.home, run.id().as_str(), &opened.vouched())?;
+                    installed::remember(self.home, run.id().as_str(), &opened.bundle_record())?;
                 }
                 if !self.plan.plan().has_controller_steps() {
                     let fetched = kubeconfig::fetch(self.fleet, self.cluster, self.home).await;
@@ -73,19 +76,22 @@ impl RunDriver<'_> {
                 kubeconfig = Some(self.home.kubeconfig());
             }
             (Outcome::RolledBack, _) => agents::take_away(&run, self.plan.plan(), self.fleet, events).await,
-            _ => {}
+            (Outcome::Partial, Pipeline::Reset) => {}
+            (Outcome::Failed | Outcome::Stuck | Outcome::Interrupted, _) => {}
         }
         let host_untrusted = slots.refused.load(Ordering::Relaxed);
         Ok(Ended { kubeconfig, host_untrusted, ..self.ended(Direction::Forward, outcome, &run) })
     }
 
-    /// Rolls back what a run has changed, or continues with that; also without hosts that are not reached, where these may be
-    /// skipped.
+    /// Rolls back what a run has changed, or continues doing so; with `skip_unreachable`, also without hosts that
+    /// cannot be reached.
     pub async fn back(&self, mut run: Run, skip_unreachable: bool) -> Result<Ended, SessionError> {
         let events = self.session.events;
         events::note(events, format!("rolling back run {} in {}", run.id(), run.dir().display()));
         let options = ExecuteOptions { skip_unreachable, ..self.execute_options(&run) };
-        let outcome = roll_back(self.plan, &self.links(), &mut run, events, options).await;
+        let links = self.links();
+        lock_hosts(&links, events).await.map_err(SessionError::links)?;
+        let outcome = roll_back(self.plan, &links, &mut run, events, options).await;
         let outcome =
             outcome.map_err(|error| self.stopped(error, self.options.commands.rollback(run.id().as_str())))?;
         agents::take_away(&run, self.plan.plan(), self.fleet, events).await;
@@ -95,7 +101,7 @@ impl RunDriver<'_> {
         Ok(self.ended(Direction::Back, outcome, &run))
     }
 
-    /// The hosts, and this machine where the plan has steps of its own for it.
+    /// Links to the hosts, and to the controller if the plan has steps for it.
     fn links(&self) -> Links {
         let mut links = self.fleet.links();
         if self.plan.plan().has_controller_steps() {
@@ -127,13 +133,13 @@ impl RunDriver<'_> {
             max_failed_hosts: self.options.max_failed_workers,
             drill: self.options.drill.clone(),
             cancel: self.session.cancel.clone(),
-            // What a reset leaves has no network that could be remembered.
+            // After a reset there is no pod network whose check could be remembered.
             remembered: (self.plan.plan().pipeline != Pipeline::Reset).then(|| self.home.network()),
             ..ExecuteOptions::new(self.session.controller.tool.as_str(), commands.resume(id))
         }
     }
 
-    /// The run itself could not continue.
+    /// The error of a run that the engine could not continue.
     fn stopped(&self, error: EngineError, command: String) -> SessionError {
         if let EngineError::Stopped { record } = &error
             && self.options.drill.is_some()
@@ -145,7 +151,7 @@ impl RunDriver<'_> {
         SessionError::Stopped { error: Box::new(error), command }
     }
 
-    /// Whether the plan has every host that was reached.
+    /// Whether the plan includes every host that was reached.
     fn is_of_whole_cluster(&self) -> bool {
         self.plan.plan().hosts.len() + self.fleet.missing().len() >= self.cluster.hosts.len()
     }

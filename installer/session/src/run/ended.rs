@@ -6,53 +6,53 @@ use kubexm_engine::{Outcome, Status};
 use kubexm_plan::Pipeline;
 use kubexm_spec::ExitCode;
 
-/// What was asked for.
+/// The requested direction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Direction {
-    /// The plan was to be executed.
+    /// Execute the plan.
     Forward,
-    /// The run was to be rolled back.
+    /// Roll back the run.
     Back,
 }
 
-/// How a run ended. Made by [`super::Running::finish`] and [`super::Loaded::roll_back`] alone.
+/// How a run ended. Only [`super::Running::finish`] and [`super::Loaded::roll_back`] create one.
 #[derive(Debug)]
 pub struct Ended {
     /// The cluster.
     pub cluster: String,
     /// The pipeline.
     pub pipeline: Pipeline,
-    /// What was asked for.
+    /// The requested direction.
     pub direction: Direction,
-    /// Where the run is; none when there was nothing to do, and no run was made.
+    /// The run; none if there was nothing to do and no run was created.
     pub run: Option<EndedRun>,
-    /// The operator's kubeconfig, when the cluster runs and it was fetched.
+    /// The operator's kubeconfig, if the cluster runs and it was fetched.
     pub kubeconfig: Option<PathBuf>,
-    /// A control plane sent a kubeconfig that is not accepted: the run stopped over it.
+    /// Whether a control plane sent a kubeconfig that was rejected, which stopped the run.
     pub host_untrusted: bool,
-    /// The pod network is the operator's to install, and to clean up.
+    /// Whether the operator installs the pod network, and so has to clean it up.
     pub network_of_operator: bool,
     /// Hosts that could not be reached and were not reset.
     pub missing: Vec<String>,
 }
 
-/// A run that has ended, for now.
+/// A run that has ended, at least for now.
 #[derive(Debug)]
 pub struct EndedRun {
     pub outcome: Outcome,
-    /// Its steps, and the commands that come next.
+    /// Its steps, and the next commands.
     pub status: Status,
     /// Its report, for people.
     pub report: PathBuf,
 }
 
 impl Ended {
-    /// Whether what was asked for is so.
+    /// Whether the request succeeded.
     pub fn is_success(&self) -> bool {
         self.exit_code() == ExitCode::Ok
     }
 
-    /// The exit code of a program that did nothing else.
+    /// The exit code of a program that only did this.
     pub fn exit_code(&self) -> ExitCode {
         let of_run = match (&self.run, self.direction) {
             (None, _) => ExitCode::Ok,

@@ -1,4 +1,4 @@
-//! The operator's kubeconfig: the credentials of kubeadm's admin.conf, with an address that this machine can reach.
+//! The operator's kubeconfig: the credentials of kubeadm's admin.conf, with an address that the controller can reach.
 
 use kubexm_engine::link::LinkError;
 use kubexm_spec::Cluster;
@@ -9,7 +9,7 @@ use crate::files;
 use crate::fleet::Fleet;
 use crate::home::ClusterHome;
 
-/// Asks a control plane for it; what it sends is checked and written anew. None where that host is not reached.
+/// Fetches it from a control plane, verifies it and rewrites it. None if that host cannot be reached.
 pub(super) async fn of_host(
     fleet: &Fleet,
     cluster: &Cluster,
@@ -21,8 +21,8 @@ pub(super) async fn of_host(
     link.kubeconfig(cluster, &host.address).await.map(Some)
 }
 
-/// For plans of earlier programs, which have no step that keeps it: fetches it from the first control plane and keeps it,
-/// readable by its owner only. It is a secret: never shown.
+/// For plans of earlier versions, which have no step for it: fetches it from the first control plane and stores it,
+/// readable by its owner only. It is a secret and never shown.
 pub(super) async fn fetch(fleet: &Fleet, cluster: &Cluster, home: &ClusterHome) -> Result<(), SessionError> {
     let Some(first) = cluster.first_control_plane() else { return Ok(()) };
     match of_host(fleet, cluster, &first.name).await.map_err(|error| SessionError::links([error]))? {

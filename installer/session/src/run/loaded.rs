@@ -1,4 +1,4 @@
-//! A run that was started before: what resumes it or rolls it back starts from it.
+//! A run that was started earlier: the input of resume and rollback.
 
 use kubexm_engine::{Belongs, ClusterLock, Run};
 use kubexm_plan::CheckedPlan;
@@ -17,7 +17,7 @@ use crate::observe::subject::Subject;
 use crate::options::{HostOptions, RunOptions};
 use crate::session::Session;
 
-/// A run of a cluster whose lock is held, with its plan, which belongs to exactly this bundle and cluster.yaml.
+/// A run, with the cluster's lock and with its plan, which belongs to exactly this bundle and cluster.yaml.
 #[must_use]
 pub struct Loaded<'s, S> {
     pub(super) session: &'s Session<'s>,
@@ -33,11 +33,11 @@ impl Session<'_> {
     /// Finds the run to resume: the named one, or the cluster's last.
     ///
     /// # Errors
-    /// There is none that can be resumed, it belongs to another bundle or cluster.yaml, or its bundle may not take the place of
-    /// one that another run has installed since.
+    /// No run can be resumed, it belongs to another bundle or cluster.yaml, or its bundle may not replace one that
+    /// another run has installed since.
     pub fn run_to_resume(&self, opened: Opened, named: Option<&str>) -> Result<Loaded<'_, Opened>, SessionError> {
         let home = self.home.cluster(&opened.cluster().name);
-        let id = select::to_resume(&home, named)?;
+        let id = select::to_resume(self.home, &home, named)?;
         let lock = ClusterLock::take(&home.folder, &home.name, &self.holder("resume", &home.name))?;
         let (run, plan, access) = Access::of_run(&opened, self.home, &home.runs(), &id)?;
         opened.check_remembered(self)?;
@@ -47,7 +47,7 @@ impl Session<'_> {
     /// Finds the run to roll back: the named one, or the cluster's last unless it succeeded.
     ///
     /// # Errors
-    /// There is none that can be rolled back, or it belongs to another bundle or cluster.yaml.
+    /// No run can be rolled back, or it belongs to another bundle or cluster.yaml.
     pub fn run_to_roll_back(&self, opened: Opened, named: Option<&str>) -> Result<Loaded<'_, Opened>, SessionError> {
         let home = self.home.cluster(&opened.cluster().name);
         let id = select::to_roll_back(&home, named, false)?;
@@ -59,7 +59,7 @@ impl Session<'_> {
     /// Finds the reset to roll back: the named one, or the cluster's last run.
     ///
     /// # Errors
-    /// There is none that can be rolled back, or it belongs to another cluster.yaml.
+    /// No reset can be rolled back, or it belongs to another cluster.yaml.
     pub fn reset_to_roll_back(
         &self,
         source: ClusterSource,
@@ -76,7 +76,7 @@ impl Session<'_> {
 }
 
 impl<'s> Loaded<'s, Opened> {
-    /// Verifies the bundle, which is needed to resume.
+    /// Verifies the bundle, as resuming requires.
     ///
     /// # Errors
     /// As [`Opened::verify`].
@@ -93,11 +93,11 @@ impl<S: Subject> Loaded<'_, S> {
         &self.plan
     }
 
-    /// Asks, connects, and rolls the run back. With `skip`, hosts that cannot be reached are left as they are, and the run
-    /// stays stuck until it is rolled back again with them.
+    /// Asks for confirmation, connects, and rolls the run back. With `skip`, hosts that cannot be reached are left as
+    /// they are, and the run stays stuck until it is rolled back again with them.
     ///
     /// # Errors
-    /// The answer was no, a host cannot be worked with, or the run could not continue.
+    /// The answer was no, a host cannot be used, or the run could not continue.
     pub async fn roll_back(
         self,
         hosts: &HostOptions,

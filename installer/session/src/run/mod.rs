@@ -1,14 +1,19 @@
-//! A plan from the question to its end: executed, resumed, rolled back; one driver for every pipeline.
+//! Execution of a plan, from the confirmation to the end: executed, resumed, rolled back; one driver for every
+//! pipeline.
 
 mod agents;
 mod driver;
 mod ended;
 mod kubeconfig;
 mod loaded;
+mod report;
 mod running;
-mod secrets;
+pub(crate) mod secrets;
 mod select;
+mod status;
 
 pub use ended::{Direction, Ended, EndedRun};
 pub use loaded::Loaded;
+pub use report::RunReport;
 pub use running::Running;
+pub use status::{ClusterStatus, RecordedRun, status_document};

@@ -1,7 +1,7 @@
-//! The stage after the yes: a run whose folder exists, or nothing to do.
+//! The stage after confirmation: a run whose folder exists, or nothing to do.
 
 use kubexm_engine::options::Drill;
-use kubexm_engine::{Run, RunId};
+use kubexm_engine::{Run, RunId, lock_hosts};
 use kubexm_plan::{CheckedPlan, Pipeline, Plan};
 
 use super::driver::RunDriver;
@@ -10,6 +10,7 @@ use super::loaded::Loaded;
 use super::secrets;
 use crate::bundle::opened::{Opened, Verified};
 use crate::confirm::{Change, Question};
+use crate::drift;
 use crate::error::SessionError;
 use crate::fleet::{Fleet, Reach, Unreachable};
 use crate::observe::subject::Startable;
@@ -17,24 +18,25 @@ use crate::options::{HostOptions, RunOptions};
 use crate::plan::Checked;
 use crate::site::Site;
 
-/// A run that may change hosts. Made by [`Checked::start`], and by [`Loaded::resume`], alone.
+/// A run that may change hosts. Only [`Checked::start`] and [`Loaded::resume`] create one.
 #[must_use]
 pub struct Running<'s, S> {
     site: Site<'s, S>,
     plan: CheckedPlan,
-    /// None when there is nothing to do.
+    /// None if there is nothing to do.
     run: Option<Run>,
     options: RunOptions<'s>,
 }
 
 impl<'s, S: Startable> Checked<'s, S> {
-    /// Asks, and begins the run: its folder is made, nothing is changed yet. Where a reset has nothing to do, nothing is asked.
+    /// Asks for confirmation and creates the run's folder; nothing is changed on hosts yet. A reset with nothing to do
+    /// does not ask.
     ///
     /// # Errors
-    /// The answer was no, or it was interrupted; the agents that connecting put on hosts are gone again.
+    /// The answer was no, or it was interrupted; agents that connecting has installed are removed.
     pub async fn start(self, options: RunOptions<'s>) -> Result<Running<'s, S>, SessionError> {
-        let Self { mut site, plan, clean } = self;
-        let decided = decide(&site, &plan, &options).await;
+        let Self { mut site, plan, clean, created } = self;
+        let decided = decide(&site, (&plan, created), &options).await;
         let run = site.unless_refused(decided).await?;
         site.fleet.keep(site.session.events).await;
         site.fleet.leave(&clean, site.session.events).await;
@@ -43,10 +45,10 @@ impl<'s, S: Startable> Checked<'s, S> {
 }
 
 impl<'s> Loaded<'s, Verified> {
-    /// Connects to the hosts, to carry out what is left of the run. It was confirmed when it started: nothing is asked.
+    /// Connects to the hosts to execute the rest of the run. It was confirmed when it was started, so nothing is asked.
     ///
     /// # Errors
-    /// A host cannot be worked with that the run cannot do without.
+    /// A host that the run needs cannot be used.
     pub async fn resume(
         self,
         hosts: &HostOptions,
@@ -65,10 +67,10 @@ impl<'s> Loaded<'s, Verified> {
 }
 
 impl<S: Startable> Running<'_, S> {
-    /// Carries the run out, to whatever end; the hosts and the cluster are free afterwards.
+    /// Executes the run to its end, whatever that is; the hosts and the cluster are unlocked afterwards.
     ///
     /// # Errors
-    /// The run could not continue, or the kubeconfig of a cluster that runs could not be fetched.
+    /// The run could not continue, or the kubeconfig of a running cluster could not be fetched.
     pub async fn finish(self) -> Result<Ended, SessionError> {
         let Self { site, plan, run, options } = self;
         let Site { session, subject, fleet, home, lock } = site;
@@ -102,27 +104,29 @@ impl<S: Startable> Running<'_, S> {
 
 async fn decide<S: Startable>(
     site: &Site<'_, S>,
-    plan: &CheckedPlan,
+    (checked, created): (&CheckedPlan, bool),
     options: &RunOptions<'_>,
 ) -> Result<Option<Run>, SessionError> {
-    let (session, checked) = (site.session, plan);
-    let plan = plan.plan();
+    let (session, plan) = (site.session, checked.plan());
     options.check(plan)?;
     secrets::check(session, site.subject.cluster(), plan)?;
+    let drift = drift::of(site, checked, created).await;
     let change = match plan.pipeline {
         Pipeline::Reset if plan.steps.is_empty() => return Ok(None),
         Pipeline::Reset => Change::Reset { plan, missing: site.fleet.missing() },
-        Pipeline::Create | Pipeline::AddNode => Change::Run { plan },
+        Pipeline::Create | Pipeline::AddNode => Change::Run { plan, drift: drift.as_ref() },
     };
     session.check_interrupt()?;
     let provenance = site.subject.bundle().map(Opened::provenance);
     session.ask(Question { cluster: &site.home.name, provenance, change }).await?;
     session.check_interrupt()?;
+    // Before there is a run: one that cannot begin has nothing to resume.
+    lock_hosts(&site.fleet.links(), session.events).await.map_err(SessionError::links)?;
     Ok(Some(Run::create(&site.home.runs(), RunId::at(session.clock.now()), checked)?))
 }
 
 impl RunOptions<'_> {
-    /// Refuses a drill over a step that the plan does not have, before anything is asked or touched.
+    /// Refuses a drill for a step that the plan does not have, before anything is asked or changed.
     ///
     /// # Errors
     /// There is no such step.

@@ -1,4 +1,4 @@
-//! Secrets that hosts are given, read where cluster.yaml says, for as long as a run continues.
+//! Secrets that are stored on hosts, read from the sources in cluster.yaml and kept for the duration of a run.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -17,15 +17,16 @@ use crate::error::SessionError;
 use crate::fleet::Fleet;
 use crate::session::Session;
 
-/// What the controller gives to a run: certificates that it keeps, and secrets of the operator.
-pub(super) struct ControllerSlots<'a> {
+/// Values that the controller provides to a run: its certificates, and the operator's secrets.
+pub(crate) struct ControllerSlots<'a> {
     pub session: &'a Session<'a>,
     pub cluster: &'a Cluster,
     pub fleet: &'a Fleet,
     pub pki: ClusterPki,
-    /// One value for the whole run, by field: a file that is edited meanwhile would make hosts of two kinds.
+    /// By field; each is read once for the whole run, so that all hosts get the same value even if the file is edited
+    /// meanwhile.
     pub read: Mutex<BTreeMap<String, Zeroizing<String>>>,
-    /// A control plane sent a kubeconfig that is not accepted.
+    /// Whether a control plane sent a kubeconfig that was rejected.
     pub refused: AtomicBool,
 }
 
@@ -60,7 +61,7 @@ impl SlotSource for ControllerSlots<'_> {
     }
 }
 
-/// Refuses a run whose secrets cannot be obtained, before anything is asked or changed.
+/// Fails if a secret of the run cannot be read, before anything is asked or changed.
 pub(super) fn check(session: &Session<'_>, cluster: &Cluster, plan: &Plan) -> Result<(), SessionError> {
     let wanted = plan.slots.values().filter_map(|provider| match provider {
         SlotProvider::Secret { field } => Some(field),
@@ -70,7 +71,7 @@ pub(super) fn check(session: &Session<'_>, cluster: &Cluster, plan: &Plan) -> Re
     if wrong.is_empty() { Ok(()) } else { Err(SessionError::Secrets(wrong)) }
 }
 
-/// The error shows nothing of the secret.
+/// The error does not contain the secret.
 fn read_secret(session: &Session<'_>, cluster: &Cluster, field: &str) -> Result<Zeroizing<String>, String> {
     let all = cluster.secrets();
     let secret = all.iter().find(|secret| secret.field == field);

@@ -1,4 +1,4 @@
-//! Which run is meant: the named one, or the cluster's last.
+//! Selects a run: the named one, or the cluster's last.
 
 use kubexm_engine::replay::RunState;
 use kubexm_engine::run::read_status;
@@ -6,11 +6,14 @@ use kubexm_engine::{RunId, Status};
 use kubexm_plan::Pipeline;
 
 use crate::error::SessionError;
-use crate::home::ClusterHome;
+use crate::home::{ClusterHome, Home};
 
-/// The run to resume. An older run that another one has overtaken is resumed only when it is named.
-pub(super) fn to_resume(cluster: &ClusterHome, named: Option<&str>) -> Result<RunId, SessionError> {
-    let id = find(cluster, named)?;
+/// The run to resume. A run that is older than another one is resumed only if it is named.
+pub(super) fn to_resume(home: &Home, cluster: &ClusterHome, named: Option<&str>) -> Result<RunId, SessionError> {
+    let id = find(cluster, named).map_err(|none| match of_another_cluster(home, cluster, named) {
+        Some(other) => SessionError::Run(format!("{none}; {other}")),
+        None => none,
+    })?;
     let run = status(cluster, &id)?;
     of_pipeline(&run, false)?;
     let what = match run.state {
@@ -21,8 +24,8 @@ pub(super) fn to_resume(cluster: &ClusterHome, named: Option<&str>) -> Result<Ru
     Err(SessionError::Run(format!("run {id} of cluster {} {what}", cluster.name)))
 }
 
-/// The run to roll back, a reset or another. What a later run changed is on what this one did, so the later one goes
-/// first.
+/// The run to roll back, a reset or another. Later runs build on the changes of earlier ones, so the latest is rolled
+/// back first.
 pub(super) fn to_roll_back(cluster: &ClusterHome, named: Option<&str>, reset: bool) -> Result<RunId, SessionError> {
     let id = find(cluster, named)?;
     let run = status(cluster, &id)?;
@@ -30,14 +33,14 @@ pub(super) fn to_roll_back(cluster: &ClusterHome, named: Option<&str>, reset: bo
     let refused = |what: &str| SessionError::Run(format!("run {id} of cluster {} {what}", cluster.name));
     match run.state {
         RunState::RolledBack => {
-            // Never chosen by itself: who says `rollback` twice would lose the cluster.
+            // A successful run is never selected by itself: running `rollback` twice would remove the cluster.
             let before = cluster.run_ids()?.into_iter().rev().skip_while(|later| *later != id).nth(1);
             let hint = before
                 .map_or_else(String::new, |before| format!("; to roll back the one before it, name it: {before}"));
             return Err(refused(&format!("was rolled back already{hint}")));
         }
         RunState::New => return Err(refused("has not started: there is nothing to roll back")),
-        // The run that was meant may have been refused before it was written down: `create … || rollback`.
+        // A refused command may have left no run: `create … || rollback` must not roll back the previous one.
         RunState::Succeeded | RunState::Partial if named.is_none() => {
             return Err(refused(&format!("succeeded, and what it made may be in use; to roll it back, name it: {id}")));
         }
@@ -55,7 +58,7 @@ pub(super) fn to_roll_back(cluster: &ClusterHome, named: Option<&str>, reset: bo
     Ok(id)
 }
 
-/// A reset needs no bundle, and has its own verb.
+/// A reset needs no bundle, and has its own command.
 fn of_pipeline(run: &Status, reset: bool) -> Result<(), SessionError> {
     let hint = match (run.pipeline == Pipeline::Reset, reset) {
         (true, false) => {
@@ -67,7 +70,7 @@ fn of_pipeline(run: &Status, reset: bool) -> Result<(), SessionError> {
     Err(SessionError::Run(format!("run {} of cluster {} {hint}", run.run, run.cluster)))
 }
 
-/// Whether hosts may be otherwise than before a run.
+/// Whether hosts may differ from their state before a run.
 fn left_something(run: &Status) -> bool {
     match run.state {
         RunState::New | RunState::RolledBack => false,
@@ -87,6 +90,17 @@ fn find(cluster: &ClusterHome, named: Option<&str>) -> Result<RunId, SessionErro
         None => runs.into_iter().next_back(),
     };
     found.ok_or_else(|| SessionError::Run(none(cluster, named)))
+}
+
+/// A run of another cluster that may be meant: a run is of the cluster that its cluster.yaml names, which need not be that of the
+/// bundle.
+fn of_another_cluster(home: &Home, cluster: &ClusterHome, named: Option<&str>) -> Option<String> {
+    let others = home.clusters().ok()?.into_iter().filter(|other| other.name != cluster.name);
+    others.into_iter().find_map(|other| {
+        let run = status(&other, &find(&other, named).ok()?).ok()?;
+        let command = run.go_on?;
+        Some(format!("run {} of cluster {} can be continued with: {command}", run.run, other.name))
+    })
 }
 
 fn none(cluster: &ClusterHome, named: Option<&str>) -> String {

@@ -1,8 +1,8 @@
-//! What goes into a support bundle: named files of a cluster's runs, each without secrets.
+//! The content of a support bundle: selected files of a cluster's runs, each without secrets.
 //!
-//! Only what is listed here is packed. Keys, kubeconfigs and everything else that lies in the cluster's folder stay.
+//! Only the files listed here are packed. Keys, kubeconfigs and everything else in the cluster's folder are not.
 
-mod redact;
+pub(crate) mod redact;
 
 use std::fs;
 use std::io::{Read, Seek, SeekFrom, Write};
@@ -17,7 +17,7 @@ use self::redact::Known;
 use crate::error::SessionError;
 use crate::home::ClusterHome;
 
-/// Bytes of a file's end that are packed; a log that is longer has its reasons there.
+/// The most bytes that are packed from the end of a file: the end of a long log has the error.
 const TAIL: u64 = 16 << 20;
 /// Files of a run's folder.
 const FILES: [&str; 3] = ["plan.json", "journal.jsonl", "report.md"];
@@ -26,7 +26,7 @@ const FOLDERS: [&str; 3] = ["texts", "logs", "evidence"];
 /// The README in the archive.
 const README: &str = "README.txt";
 
-/// What will be packed.
+/// The files to pack.
 pub struct Collection {
     cluster: ClusterHome,
     runs: Vec<RunId>,
@@ -39,10 +39,10 @@ impl Collection {
         let mut all = cluster.run_ids()?;
         let runs = all.split_off(all.len().saturating_sub(runs));
         let mut known = Known::default();
-        // And what a run has replaced of them.
+        // Also earlier versions of secret files that a run has replaced.
         let replaced = files_below(&cluster.folder.join("ledger/content"));
         for path in files_below(&cluster.pki()).into_iter().chain([cluster.kubeconfig()]).chain(replaced) {
-            // What cannot be read cannot have been copied from here either.
+            // A secret that cannot be read was not copied from this machine either.
             if let Ok(secret) = fs::read_to_string(&path)
                 && path.extension().is_none_or(|extension| extension != "crt")
             {
@@ -57,7 +57,7 @@ impl Collection {
         self.runs.iter().map(ToString::to_string).collect()
     }
 
-    /// Writes the archive (tar, gzip), and gives the number of files in it.
+    /// Writes the archive (tar, gzip), and returns the number of files in it.
     ///
     /// # Errors
     /// It cannot be written.
@@ -113,7 +113,7 @@ impl Collection {
     }
 }
 
-/// Regular files below a folder, sorted; links are not followed. A folder that is not there has none.
+/// Regular files below a folder, sorted; links are not followed. Empty if the folder does not exist.
 fn files_below(folder: &Path) -> Vec<PathBuf> {
     let walk = walkdir::WalkDir::new(folder).sort_by_file_name();
     walk.into_iter().flatten().filter(|entry| entry.file_type().is_file()).map(walkdir::DirEntry::into_path).collect()
@@ -127,7 +127,7 @@ fn end_of(path: &Path) -> std::io::Result<String> {
     let mut bytes = Vec::new();
     file.take(TAIL).read_to_end(&mut bytes)?;
     let text = String::from_utf8_lossy(&bytes).into_owned();
-    // Half a line does not say what it is: the name of the secret may be what was interrupted.
+    // The first, incomplete line is dropped: the name of a secret field may have been cut off.
     let cut = if length > TAIL { text.find('\n').map_or(text.len(), |end| end + 1) } else { 0 };
     Ok(text[cut..].to_owned())
 }

@@ -17,7 +17,7 @@ async fn stamp(site: &Site, host: &str) -> Option<Stamp> {
 /// Connecting puts the agent there, which the simulation does not.
 fn put_agents(site: &Site) {
     let hosts = HOSTS.iter().filter(|host| !site.hosts.fleet.snapshot()[**host].contains_key(AGENT));
-    hosts.for_each(|host| site.hosts.fleet.meddle(host, AGENT, "program"));
+    hosts.for_each(|host| site.hosts.fleet.set_state(host, AGENT, "program"));
 }
 
 async fn reset(site: &Site, unreachable: Unreachable<'_>, only: &[&str]) -> Result<(), SessionError> {
@@ -55,9 +55,9 @@ async fn a_host_that_a_reset_left_is_no_member_of_the_next_cluster_of_the_name()
     let site = Site::new("red", &HOSTS, Answer::Yes);
     site.create().await.unwrap();
     let old = stamp(&site, "red3").await.unwrap().id.unwrap();
-    site.hosts.fleet.cut("red3");
+    site.hosts.fleet.disconnect("red3");
     reset(&site, Unreachable::Missing, &[]).await.unwrap();
-    site.hosts.fleet.fix("red3");
+    site.hosts.fleet.reconnect("red3");
 
     // Back before there is a new cluster: the control plane is free.
     let before = site.hosts.fleet.snapshot();
@@ -87,7 +87,7 @@ async fn a_host_that_a_reset_left_is_no_member_of_the_next_cluster_of_the_name()
     }
     assert_eq!(site.hosts.fleet.snapshot(), made);
 
-    // A member is not reset alone; the stranger is, and joins.
+    // A member is not reset alone; the host that is no member is, and joins.
     let refused = reset(&site, Unreachable::Refused(""), &["red2"]).await.unwrap_err();
     assert!(refused.exit_code() == ExitCode::Preflight && refused.to_string().contains(&new.to_string()), "{refused}");
     let refused = reset(&site, Unreachable::Refused(""), &["red9"]).await.unwrap_err();
@@ -108,7 +108,7 @@ async fn view(site: &Site) -> Result<kubexm_session::ClusterView, SessionError> 
 }
 
 #[tokio::test]
-async fn a_cluster_is_looked_at_from_elsewhere_without_a_lock_and_hosts_that_do_not_answer_are_gaps() {
+async fn status_works_from_another_machine_without_a_lock_and_silent_hosts_are_gaps() {
     let site = Site::new("red", &HOSTS, Answer::Yes);
     site.create().await.unwrap();
     let made = site.hosts.fleet.snapshot();
@@ -116,14 +116,14 @@ async fn a_cluster_is_looked_at_from_elsewhere_without_a_lock_and_hosts_that_do_
     let other = Site::of("red", &HOSTS, &crate::bundle::cluster_yaml("red", &HOSTS), crate::bundle::write_bundle);
     let other = Site { hosts: crate::fleet::SimConnector { fleet: site.hosts.fleet.clone(), ..other.hosts }, ..other };
     let _lock = kubexm_engine::ClusterLock::take(&other.home.cluster("red").folder, "red", "a run").unwrap();
-    other.hosts.fleet.cut("red3");
+    other.hosts.fleet.disconnect("red3");
     let seen = view(&other).await.unwrap();
     assert_eq!(seen.facts.id, stamp(&site, "red1").await.unwrap().id);
     assert_eq!((seen.cluster.as_str(), seen.facts.server_version.as_deref()), ("red", Some("v1.34.4")));
     assert_eq!(seen.facts.nodes.len(), 3);
     assert!(seen.facts.gaps.iter().any(|gap| gap.host == "red3" && gap.why.contains("cannot reach")), "{seen:#?}");
     assert_eq!(other.hosts.fleet.snapshot(), made);
-    HOSTS.iter().for_each(|host| other.hosts.fleet.cut(host));
+    HOSTS.iter().for_each(|host| other.hosts.fleet.disconnect(host));
     assert_eq!(view(&other).await.unwrap_err().exit_code(), ExitCode::HostUnreachable);
 }
 
@@ -131,7 +131,7 @@ async fn a_cluster_is_looked_at_from_elsewhere_without_a_lock_and_hosts_that_do_
 async fn a_node_is_not_added_to_a_cluster_of_another_minor() {
     let site = Site::new("red", &HOSTS, Answer::Yes);
     site.create().await.unwrap();
-    site.hosts.fleet.meddle("(cluster)", "serverVersion", "v1.33.13");
+    site.hosts.fleet.set_state("(cluster)", "serverVersion", "v1.33.13");
     let (session, hosts) = (site.session(), HostOptions::default());
     let bundle = kubexm_session::BundleOptions { bundle: vec![site.bundle.clone()], ..Default::default() };
     let opened = session.open(&bundle).unwrap();

@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 
 use kubexm_engine::options::Drill;
 use kubexm_engine::{OnFailure, Outcome};
-use kubexm_plan::{StepId, Vouched};
+use kubexm_plan::{BundleRecord, StepId};
 use kubexm_session::{
     Access, Answer, BundleOptions, Home, HostOptions, RefusedReason, ReplaceOptions, RunOptions, Session, SessionError,
     TrustOptions, Unreachable, installed_bundle,
@@ -44,12 +44,12 @@ fn refused(error: SessionError) -> (RefusedReason, String) {
     (refused.reason, refused.remembered_by)
 }
 
-fn dated(known: Option<Vouched>) -> Option<i64> {
+fn dated(known: Option<BundleRecord>) -> Option<i64> {
     known.and_then(|known| known.date)
 }
 
 #[tokio::test]
-async fn an_older_bundle_is_refused_by_the_controller_and_by_the_nodes_and_a_reset_forgets() {
+async fn an_older_bundle_is_refused_by_controller_and_nodes_until_a_reset() {
     let site = Site::new("red", &HOSTS, Answer::Yes);
     let (key, cluster) = (PrivateKey::generate(Algorithm::Ed25519).unwrap(), site.home.cluster("red"));
     trusts(&site.home, &key);

@@ -37,7 +37,7 @@ async fn planned(site: &Site, file: Option<PathBuf>) -> String {
 }
 
 #[tokio::test]
-async fn the_operators_own_file_counts_before_the_bundles_and_is_said() {
+async fn the_operators_own_file_takes_precedence_over_the_bundles_and_is_reported() {
     let site = site(Some(&policy("Metadata")));
     let yaml = site.folder.path().join("cluster.yaml");
     assert_eq!(planned(&site, None).await, policy("Metadata"));

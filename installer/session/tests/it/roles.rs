@@ -26,7 +26,7 @@ fn site(more: &str) -> Site {
 }
 
 #[tokio::test]
-async fn hosts_of_etcd_and_of_the_load_balancer_are_looked_at_and_not_installed() {
+async fn hosts_of_etcd_and_of_the_load_balancer_are_checked_and_not_installed() {
     let site = site("");
     let session = site.session();
     let options = BundleOptions { bundle: vec![site.bundle.clone()], ..BundleOptions::default() };
@@ -57,7 +57,7 @@ async fn hosts_of_etcd_and_of_the_load_balancer_are_looked_at_and_not_installed(
 }
 
 #[test]
-fn what_preflight_would_leave_out_is_refused_before_it_looks() {
+fn settings_that_preflight_cannot_check_are_refused_before_it_observes_hosts() {
     let site = site("  storage: {nfs: {server: 10.0.0.1, path: /srv}}\n");
     let options = BundleOptions { bundle: vec![site.bundle.clone()], ..BundleOptions::default() };
     let opened = site.session().open(&options).unwrap();

@@ -12,7 +12,7 @@ use kubexm_engine::{OnFailure, Outcome};
 use kubexm_plan::Plan;
 use kubexm_session::{
     Access, Answer, BundleOptions, Change, ClusterOptions, Commands, Confirm, Controller, Credentials, Ended, Home,
-    HostOptions, Question, Recipe, RunOptions, Session, SessionError, SystemClock, TrustOptions, Unreachable,
+    HostOptions, Mounted, Question, Recipe, RunOptions, Session, SessionError, SystemClock, TrustOptions, Unreachable,
     UnsignedCluster,
 };
 use kubexm_spec::cluster::SecretSource;
@@ -51,8 +51,12 @@ impl Confirm for Answers {
     }
 
     async fn confirm(&self, question: Question<'_>) -> Answer {
+        if let Change::Run { drift: Some(drift), .. } = question.change {
+            let steps = drift.steps.iter().map(|step| step.step.to_string()).collect::<Vec<_>>().join(" ");
+            self.asked.lock().unwrap().push(format!("drift: {steps}"));
+        }
         let what = match question.change {
-            Change::Run { plan } | Change::Reset { plan, .. } => plan.pipeline.to_string(),
+            Change::Run { plan, .. } | Change::Reset { plan, .. } => plan.pipeline.to_string(),
             Change::Rollback { .. } => "rollback".to_owned(),
         };
         self.asked.lock().unwrap().push(format!("{what} of {}", question.cluster));
@@ -119,6 +123,7 @@ impl Site {
             credentials: &self.secrets,
             connector: &self.hosts,
             clock: &SystemClock,
+            file_systems: &Mounted,
             controller: &self.controller,
             cancel: CancellationToken::new(),
         }
@@ -171,7 +176,7 @@ pub async fn create(session: &Session<'_>, bundle: &BundleOptions, run: RunOptio
 }
 
 #[tokio::test]
-async fn two_clusters_are_created_at_once_in_one_process_and_know_nothing_of_each_other() {
+async fn two_clusters_are_created_at_once_in_one_process_without_affecting_each_other() {
     let red = Site::new("red", &["red1", "red2"], Answer::Yes);
     let blue = Site::new("blue", &["blue1"], Answer::Yes);
     let mut before = red.hosts.fleet.snapshot();
@@ -205,7 +210,23 @@ async fn two_clusters_are_created_at_once_in_one_process_and_know_nothing_of_eac
 }
 
 #[tokio::test]
-async fn a_no_changes_nothing_and_takes_the_agents_away() {
+async fn a_second_create_asks_about_what_has_drifted_and_about_nothing_else() {
+    let site = Site::new("red", &["red1", "red2"], Answer::Yes);
+    let drift = || {
+        let asked = std::mem::take(&mut *site.answers.asked.lock().unwrap());
+        asked.into_iter().find_map(|asked| asked.strip_prefix("drift: ").map(str::to_owned))
+    };
+    site.create().await.unwrap();
+    assert_eq!(drift(), None, "the hosts were not in the cluster");
+    site.create().await.unwrap();
+    assert_eq!(drift().as_deref(), Some(""), "nothing has drifted");
+    site.hosts.fleet.set_state("red2", "swap", "on");
+    site.create().await.unwrap();
+    assert_eq!(drift().as_deref(), Some("red2/os.swap"));
+}
+
+#[tokio::test]
+async fn declining_changes_nothing_and_removes_the_agents() {
     let site = Site::new("red", &["red1", "red2"], Answer::Yes);
     let before = site.hosts.fleet.snapshot();
     let asked = Site { answers: Answers { answer: Answer::No, asked: Mutex::default() }, ..site };

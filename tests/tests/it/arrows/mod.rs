@@ -131,7 +131,7 @@ fn workspace() -> BTreeMap<String, BTreeSet<String>> {
 }
 
 #[test]
-fn no_crate_knows_more_than_the_architecture_says() {
+fn crates_depend_only_on_what_the_architecture_allows() {
     let mut crates = workspace();
     crates.remove("kubexm-tests");
     let known: BTreeMap<_, BTreeSet<_>> =
@@ -176,7 +176,7 @@ fn recipes_cannot_reach_a_host() {
 }
 
 #[test]
-fn the_installers_library_knows_no_process_and_no_terminal() {
+fn the_installers_library_uses_no_process_state_and_no_terminal() {
     let mut files = vec![root().join("installer/session/src")];
     while let Some(path) = files.pop() {
         if path.is_dir() {
@@ -195,7 +195,7 @@ fn the_installers_library_knows_no_process_and_no_terminal() {
 }
 
 #[test]
-fn no_files_of_a_crate_need_each_other() {
+fn no_crate_has_a_cycle_of_files() {
     let mut problems = String::new();
     for package in packages() {
         let roots = package.targets.iter().filter(|t| t.kind.iter().any(|kind| kind == "lib" || kind == "bin"));
@@ -224,7 +224,7 @@ fn circles_of(files: &[(&str, &str)]) -> Vec<String> {
 }
 
 #[test]
-fn a_circle_is_named_by_its_files_and_what_ties_them() {
+fn a_cycle_is_reported_with_its_files_and_their_imports() {
     let found = circles_of(&[
         ("lib.rs", "mod a; mod b; pub use a::A; pub fn run() { a::work(); }"),
         ("a.rs", "use crate::b::{self, lock}; pub struct A; pub fn work() { lock(); b::more(); }"),
@@ -236,7 +236,7 @@ fn a_circle_is_named_by_its_files_and_what_ties_them() {
 }
 
 #[test]
-fn names_passed_on_and_tests_make_no_circle() {
+fn re_exports_and_tests_make_no_cycle() {
     let found = circles_of(&[
         ("lib.rs", "mod a; mod b; pub use a::A; pub use b::B;"),
         ("a.rs", "pub struct A; pub fn b() {} #[cfg(test)] mod tests { use crate::b::B; fn f(_: B) {} }"),

@@ -5,6 +5,7 @@
 #![allow(clippy::print_stdout, reason = "how many points were tried, and how long it took, is said")]
 
 mod acts_half_done;
+mod reconfigured;
 mod refused;
 mod table;
 
@@ -20,7 +21,7 @@ async fn check<F: Fleet>(law: Law, case: &Case<F>, points: Points) -> Result<usi
         Law::Unwinds => case.a_failure_anywhere_unwinds_to_the_state_before(points).await,
         Law::CrashResumes => case.a_crash_at_any_record_resumes_to_the_same_end(points).await,
         Law::FailureResumes => case.a_failure_that_is_kept_resumes_to_the_same_end(points).await,
-        Law::RollbackResumes => case.a_crash_at_any_record_of_a_rollback_goes_on_to_the_same_end(points).await,
+        Law::RollbackResumes => case.a_rollback_resumed_after_a_crash_at_any_record_has_the_same_end(points).await,
         Law::UndoFails => case.a_failure_of_any_undo_is_resumed_to_the_same_end(points).await,
         Law::SecondRun => case.a_second_run_changes_nothing().await.map(|()| 1),
         Law::Invariants => case.its_invariants_hold_at_every_point().await.map(|()| 1),

@@ -55,14 +55,14 @@ impl Fleet for Adding {
         Self { fleet: self.fleet.fork(), links: Arc::new(AtomicUsize::new(self.links.load(Ordering::SeqCst))) }
     }
 
-    fn photograph(&self) -> Option<Self> {
-        let fleet = self.fleet.photograph()?;
+    fn crashed_copy(&self) -> Option<Self> {
+        let fleet = self.fleet.crashed_copy()?;
         Some(Self { fleet, links: Arc::new(AtomicUsize::new(self.links.load(Ordering::SeqCst))) })
     }
 
     fn links(&self) -> Links {
         let nth = self.links.fetch_add(1, Ordering::SeqCst) + 1;
-        self.fleet.0.meddle("node1", "path:/root/links", &format!("{nth} lines"));
+        self.fleet.0.set_state("node1", "path:/root/links", &format!("{nth} lines"));
         self.fleet.links()
     }
 
@@ -172,7 +172,7 @@ async fn law_5_refuses_a_service_that_runs_with_a_config_it_did_not_load() {
 }
 
 #[tokio::test]
-async fn what_leaves_a_host_out_refuses_one_that_is_not_as_it_was() {
+async fn the_check_for_left_out_hosts_refuses_one_that_was_not_restored() {
     let case = case(&FLEETS[0], Pipeline::AddNode).await;
     let bent = case.bent(|plan| step(plan, "node3/os.swap").undo = Undo::Nothing).expect("a plan");
     let late = Points::Drawn { count: 20, seed: 1 };
@@ -180,7 +180,7 @@ async fn what_leaves_a_host_out_refuses_one_that_is_not_as_it_was() {
 }
 
 #[tokio::test]
-async fn what_compares_hosts_with_before_refuses_a_reset_that_forgets_a_part() {
+async fn the_check_for_restored_hosts_refuses_an_incomplete_reset() {
     let case = case(&SAMPLES[0], Pipeline::Reset).await;
     let bent = case.bent(|plan| {
         let reverted = step(plan, "node1/reset.revert");
@@ -196,7 +196,7 @@ async fn what_compares_hosts_with_before_refuses_a_reset_that_forgets_a_part() {
 }
 
 #[tokio::test]
-async fn the_simulated_fleet_refuses_a_step_that_does_not_wait_for_what_it_builds_on() {
+async fn the_simulated_fleet_refuses_a_step_that_does_not_wait_for_what_it_needs() {
     let case = case(&SAMPLES[0], Pipeline::Create).await;
     let bent = case.bent(|plan| {
         // kubelet's unit is written in the same second as the programs that it starts.

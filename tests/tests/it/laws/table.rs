@@ -45,7 +45,7 @@ impl Law {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Held {
     /// Every point of the samples of these names, so many drawn ones of each other. `KUBEXM_LAWS=every` tries every point
-    /// of every sample; how long that takes was not measured.
+    /// of every sample; how long that takes was not measured. `KUBEXM_LAWS=2/3` tries a third of the points of the former.
     At { every: &'static [&'static str], drawn: usize },
     /// So many drawn points of these samples alone, or every point of every sample, as above.
     Of { samples: &'static [&'static str], drawn: usize },
@@ -127,20 +127,40 @@ fn all() -> impl Iterator<Item = &'static Sample> {
 /// The samples that a line is about, with the points that are tried; none where the law is not held.
 pub fn samples(held: Held, pipeline: Pipeline) -> Vec<(&'static Sample, Points)> {
     let all = all().filter(|sample| sample.is_for(pipeline));
-    let all_points = std::env::var("KUBEXM_LAWS").is_ok_and(|laws| laws == "every");
+    let which = std::env::var("KUBEXM_LAWS").unwrap_or_default();
+    let (all_points, part) = (which == "every", part(&which));
     all.filter_map(|sample| match held {
         Held::Not(_) => None,
         Held::Whole => Some((sample, Points::Every)),
         Held::At { .. } | Held::Of { .. } if all_points => Some((sample, Points::Every)),
-        Held::At { every, .. } if every.contains(&sample.name) => Some((sample, Points::Every)),
+        Held::At { every, .. } if every.contains(&sample.name) => Some((sample, part)),
         Held::Of { samples, .. } if !samples.contains(&sample.name) => None,
         Held::At { drawn, .. } | Held::Of { drawn, .. } => Some((sample, Points::Drawn { count: drawn, seed: SEED })),
     })
     .collect()
 }
 
+/// `2/3`: the second third of the points that would be all. Anything else that is set is a mistake.
+fn part(which: &str) -> Points {
+    if ["", "every"].contains(&which) {
+        return Points::Every;
+    }
+    let numbers = which.split_once('/').and_then(|(part, of)| Some((part.parse().ok()?, of.parse().ok()?)));
+    match numbers {
+        Some((part, of)) if (1..=of).contains(&part) => Points::Part { part, of },
+        _ => panic!("KUBEXM_LAWS is {which:?}: it takes `every`, or a part such as 2/3"),
+    }
+}
+
 #[test]
-fn every_law_is_held_against_every_pipeline_or_the_table_says_why_not() {
+fn the_parts_of_the_points_are_all_of_them() {
+    let mut tried: Vec<usize> = ["1/3", "2/3", "3/3"].iter().flat_map(|which| part(which).of(100)).collect();
+    tried.sort_unstable();
+    assert_eq!(tried, Points::Every.of(100));
+}
+
+#[test]
+fn every_law_is_tested_on_every_pipeline_or_the_table_says_why_not() {
     for law in Law::ALL {
         for pipeline in Pipeline::ALL.iter().copied() {
             let row = row(law, pipeline);

@@ -34,6 +34,13 @@ pub fn member(host: &Host, id: &str, ca: &str) {
     host.put("/etc/kubernetes/pki/ca.crt", ca);
 }
 
+/// A file that kubeadm wrote in its join, and its content now.
+pub fn written_by_kubeadm(host: &Host, path: &str, then: &str, now: &str) {
+    host.put("/var/lib/kubexm/acts/kubeadm-join.json", "{\"endedWell\":true,\"config\":null}");
+    host.put(&format!("/var/lib/kubexm/kubeadm{path}"), then);
+    host.put(path, now);
+}
+
 pub fn stamp(host: &Host, cluster: &str) {
     host.put("/var/lib/kubexm/stamp.json", &format!("{{\"cluster\":\"{cluster}\",\"run\":\"r1\"}}"));
 }

@@ -1,6 +1,8 @@
 //! What looks like trouble and is none.
 
-use super::edits::{member, mounts, packaged, stamp};
+use kubexm_spec::cluster::Audit;
+
+use super::edits::{member, mounts, packaged, stamp, written_by_kubeadm};
 use super::scene::Scene;
 
 /// An edit of a good scene.
@@ -56,6 +58,14 @@ pub const FINE: &[(&str, Edit)] = &[
     ("a minor release of Debian", |s| s.node1().put("/etc/os-release", "ID=debian\nVERSION_ID=\"13\"\n")),
     ("what a 4 GB machine reports", |s| s.node1().put("/proc/meminfo", "MemTotal:  3880000 kB\n")),
     ("what a 2 GB worker reports", |s| s.node2().put("/proc/meminfo", "MemTotal:  1900000 kB\n")),
+    ("an audit log that just fits, and a worker without room for one", |s| {
+        s.kubernetes().audit = Some(Audit { max_size: 512, max_backups: 1, ..Audit::default() });
+        for host in [s.node1(), s.node2()] {
+            mounts(host, "26 25 8:2 / /var/log rw,noatime - ext4 /dev/sdb1 rw\n");
+        }
+        s.node1().fake("space.json", "{\"/var/log\": [1073741824, 4294967296]}");
+        s.node2().fake("space.json", "{\"/var/log\": [1024, 4294967296]}");
+    }),
     ("an xfs of today", |s| mounts(s.node1(), "26 25 8:2 / /var rw - xfs /dev/sdb1 rw\n")),
     ("overlay and br_netfilter built in", |s| {
         s.node1().fake("missing-modules.json", "[\"overlay\", \"br_netfilter\"]");
@@ -86,9 +96,22 @@ pub const FINE: &[(&str, Edit)] = &[
         member(s.node2(), "00000000-0000-4000-8000-00000000000a", "ca");
         stamp(s.node2(), "demo");
     }),
+    ("files as kubeadm wrote them", |s| {
+        member(s.node1(), "00000000-0000-4000-8000-00000000000a", "ca");
+        written_by_kubeadm(s.node1(), "/etc/kubernetes/manifests/kube-scheduler.yaml", "spec:\n", "spec:\n");
+    }),
+    ("files of which no copy was made, since an older version installed the node", |s| {
+        member(s.node1(), "00000000-0000-4000-8000-00000000000a", "ca");
+        s.node1().put("/var/lib/kubexm/acts/kubeadm-join.json", "{\"endedWell\":true,\"config\":null}");
+        s.node1().put("/etc/kubernetes/manifests/kube-scheduler.yaml", "spec:\n");
+    }),
     ("leftovers of this very cluster", |s| {
         stamp(s.node1(), "demo");
         s.node1().put("/etc/kubernetes/admin.conf", "x");
+    }),
+    ("a search domain with names of its own", |s| {
+        s.node1().put("/etc/resolv.conf", "nameserver 10.77.0.1\nsearch site.example\n");
+        s.node1().fake("dns.json", "{\"www.site.example\": \"203.0.113.7\"}");
     }),
     ("systemd-resolved with servers", |s| {
         s.node1().put("/etc/resolv.conf", "nameserver 127.0.0.53\noptions edns0 trust-ad\n");

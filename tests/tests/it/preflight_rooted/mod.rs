@@ -22,7 +22,7 @@ fn good_hosts_have_no_finding() {
 }
 
 #[test]
-fn each_row_finds_its_own_trouble_and_no_other() {
+fn each_row_finds_its_own_problem_and_no_other() {
     let wrong: Vec<String> =
         rows::all().filter_map(|row| differs(row).map(|how| format!("{}: {how}", row.what))).collect();
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
@@ -50,7 +50,7 @@ fn differs(row: &Row) -> Option<String> {
 }
 
 #[test]
-fn what_looks_like_trouble_and_is_none_has_no_finding() {
+fn what_looks_like_a_problem_and_is_none_has_no_finding() {
     for (what, edit) in FINE {
         let mut scene = Scene::good();
         edit(&mut scene);
@@ -81,7 +81,7 @@ const CONTROL_PLANE: [(&str, u16); 9] = [
 const NOT_ON_A_WORKER: [u16; 6] = [6443, 2379, 2380, 10257, 10259, 5443];
 
 #[test]
-fn every_port_of_a_role_is_looked_at_and_its_holder_named() {
+fn every_port_of_a_role_is_checked_and_its_holder_named() {
     for (table, port) in CONTROL_PLANE {
         let scene = Scene::good();
         for host in [scene.node1(), scene.node2()] {
@@ -102,7 +102,21 @@ fn every_port_of_a_role_is_looked_at_and_its_holder_named() {
 }
 
 #[test]
-fn all_troubles_of_all_hosts_are_reported_at_once() {
+fn an_edit_of_a_file_of_kubeadm_is_shown_below_its_finding() {
+    let scene = Scene::good();
+    edits::member(scene.node1(), "00000000-0000-4000-8000-00000000000a", "ca");
+    edits::written_by_kubeadm(
+        scene.node1(),
+        "/var/lib/kubelet/config.yaml",
+        "a: 1\nmaxPods: 110\n",
+        "a: 1\nmaxPods: 500\n",
+    );
+    let shown = scene.findings()[0].to_string();
+    assert!(shown.ends_with("\n     a: 1\n    -maxPods: 110\n    +maxPods: 500"), "{shown}");
+}
+
+#[test]
+fn all_problems_of_all_hosts_are_reported_at_once() {
     let mut scene = Scene::good();
     scene.node1().fake("cpus", "1");
     scene.node2().remove("/usr/sbin/conntrack");

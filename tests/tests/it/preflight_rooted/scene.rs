@@ -209,7 +209,7 @@ impl Scene {
         }
         preflight(&PlanCx {
             materials: &kubexm_recipes::sample::materials(&self.cluster),
-            vouched: None,
+            bundle_record: None,
             cluster: &self.cluster,
             cluster_id: None,
             cluster_digest: Digest::of("cluster.yaml"),

@@ -22,6 +22,10 @@ pub struct From {
     /// there. May be given several times
     #[arg(long, value_name = "[NAME=]URL")]
     pub mirror: Vec<String>,
+    /// Accept rpm metadata that nobody signs over plain http from the mirrors of --mirror: anybody on the network can
+    /// then choose the packages
+    #[arg(long, requires = "mirror")]
+    pub trust_unsigned: bool,
     /// Certificates whose signatures the repositories must carry, in place of the vendor's
     #[arg(long, value_name = "FILE")]
     pub key: Option<PathBuf>,
@@ -69,8 +73,9 @@ pub fn root(text: &str) -> Result<Root, String> {
 impl From {
     /// The same, for the library.
     pub fn query(&self) -> Query {
-        let Self { os, arch, mirror: mirrors, key, zone, installed, cache, jobs, offline } = self.clone();
-        Query { os, arch, mirrors, key, zone, installed, cache, jobs: jobs.get().into(), offline }
+        let Self { os, arch, mirror: mirrors, trust_unsigned, key, zone, installed, cache, jobs, offline } =
+            self.clone();
+        Query { os, arch, mirrors, trust_unsigned, key, zone, installed, cache, jobs: jobs.get().into(), offline }
     }
 }
 

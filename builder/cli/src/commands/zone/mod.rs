@@ -19,6 +19,7 @@ use super::verbs::verbs;
 ///     to: [nexus.example:5000/k8s]
 ///     only: true                               # the origin itself is not asked
 ///     plainHttp: false
+///     trustUnsigned: false                     # true: unsigned rpm metadata is taken from them over plain http
 ///     caFile: inside-ca.pem                    # relative to the zone file
 ///   - match: dl.rockylinux.org/pub/rocky/9     # a DVD that is mounted, or an unpacked ISO
 ///     to: [file:///mnt/iso]

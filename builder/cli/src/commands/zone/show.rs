@@ -40,11 +40,12 @@ pub fn run(args: &Args, context: &Context<'_>) -> Result<(), Failure> {
     })
 }
 
-fn line(Rule { matches, to, only, plain_http, ca_file, cert_file, key_file: _ }: &Rule) -> String {
+fn line(Rule { matches, to, only, plain_http, trust_unsigned, ca_file, cert_file, key_file: _ }: &Rule) -> String {
     let last = if *only { "and nobody else" } else { "then the origin" };
     let plain = if *plain_http { ", over plain http" } else { "" };
+    let unsigned = if *trust_unsigned { ", unsigned metadata of packages trusted" } else { "" };
     let ca = ca_file.as_ref().map(|file| format!(", trusting {}", file.display())).unwrap_or_default();
     let shown = |file: &std::path::PathBuf| format!(", showing it {}", file.display());
     let certificate = cert_file.as_ref().map(shown).unwrap_or_default();
-    format!("{matches:32} {}, {last}{plain}{ca}{certificate}", to.join(", "))
+    format!("{matches:32} {}, {last}{plain}{unsigned}{ca}{certificate}", to.join(", "))
 }

@@ -136,8 +136,16 @@ fn script(from: &Place<'_>) -> Option<Map> {
     let mut script = Map { origin: Some(from.origin()), ..Map::default() };
     same(from, &mut script, &[("name", "name"), ("bash", "bash")]);
     lists(from, &mut script, &[("materials", "materials")]);
-    if let Some(at) = from.get("role") {
-        at.leave("a script runs on every node here, not on those of a role: let it check which host it runs on");
-    }
+    carry(from, "role", &mut script, "roles", |at| match at.text()? {
+        // Control planes and workers.
+        "k8s" => Some(["master", "worker"].map(Yaml::from).to_vec().into()),
+        role @ ("etcd" | "master" | "control-plane" | "worker" | "registry" | "loadbalancer") => {
+            Some(vec![Yaml::from(role)].into())
+        }
+        _ => {
+            at.leave("there is no such role: here the script runs on every node");
+            None
+        }
+    });
     Some(script)
 }

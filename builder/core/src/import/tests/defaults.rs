@@ -67,7 +67,7 @@ fn text(value: &super::super::yaml::Yaml) -> serde_json::Value {
 }
 
 #[test]
-fn what_the_file_says_itself_is_no_default() {
+fn a_value_in_the_file_is_not_marked_as_a_default() {
     let imported = import(&file(
         "  system: {skipConfigureOS: true}
   kubernetes: {clusterName: a.local, proxyMode: iptables, nodelocaldns: false, podPidsLimit: 5, containerManager: containerd, schedulerArgs: [bind-address=127.0.0.1], kubeletConfiguration: {evictionSoft: {}, kubeReserved: {cpu: 1}}, kubeProxyConfiguration: {iptables: {syncPeriod: 1s}}}
@@ -96,7 +96,7 @@ fn what_the_file_says_itself_is_no_default() {
 }
 
 #[test]
-fn zero_is_as_if_it_were_not_said() {
+fn zero_counts_as_not_set() {
     let imported =
         import(&file("  kubernetes: {podPidsLimit: 0, maxPods: 0}\n  etcd: {backupPeriod: 0, keepBackupNumber: 0}\n"));
     let cluster = cluster(&imported);
@@ -119,7 +119,7 @@ fn hosts_with_the_role_registry_get_the_registry_that_kubekey_puts_there() {
 }
 
 #[test]
-fn a_password_is_sudos_as_well_and_keeps_the_default_key_away() {
+fn a_password_is_also_used_for_sudo_and_disables_the_default_key() {
     let text = file("").replace("address: 10.0.0.1}", "address: 10.0.0.1, user: ops, password: x}");
     let host = cluster(&import(&text)).hosts.remove(0);
     assert!(host.password.is_some() && host.sudo_password == host.password && host.private_key_path.is_none());

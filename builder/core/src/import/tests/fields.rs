@@ -1,4 +1,4 @@
-//! Every field of KubeKey's types is carried over or left_at, and none is silently lost.
+//! Every field of KubeKey's types is carried over or reported as left out, and none is silently lost.
 
 use std::collections::BTreeSet;
 

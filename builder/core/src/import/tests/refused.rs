@@ -52,7 +52,7 @@ fn what_can_be_left_out_is_and_is_reported_at_its_place() {
 }
 
 #[test]
-fn documents_are_told_apart_as_yaml_has_them() {
+fn documents_are_separated_as_yaml_does() {
     let cluster = file("");
     for text in [
         format!("---\n{cluster}"),

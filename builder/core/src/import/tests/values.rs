@@ -104,7 +104,7 @@ fn a_text_that_looks_like_something_else_is_still_a_text_in_what_is_written() {
 }
 
 #[test]
-fn what_is_no_truth_value_or_number_is_reported_and_not_taken_for_no() {
+fn invalid_booleans_and_numbers_are_reported_and_not_read_as_false() {
     let imported = import(&file(
         "  kubernetes: {autoRenewCerts: maybe, maxPods: many, featureGates: {A: 1}}\n  etcd: {keepBackupNumber: -2}\n",
     ));
@@ -120,7 +120,7 @@ fn what_is_no_truth_value_or_number_is_reported_and_not_taken_for_no() {
 }
 
 #[test]
-fn what_two_fields_say_is_written_once_as_kubekey_decides_and_reported() {
+fn of_two_fields_for_one_setting_kubekeys_choice_is_written_and_reported() {
     let imported = import(&file(
         "  kubernetes:
     podPidsLimit: 5

@@ -221,6 +221,7 @@ impl Loading<'_> {
                 let repo = Repo { id: name.clone(), base: base.url.clone(), priority: self.suite.priority };
                 let signed = matches!(self.suite.trust, Trust::Signed(_));
                 let snapshot = Snapshot {
+                    trust_unsigned: false,
                     repository: name,
                     name: self.suite.name.clone(),
                     origin: self.suite.origin.clone(),

@@ -49,7 +49,18 @@ pub enum PackagesError {
         /// Where it was looked for.
         url: String,
     },
-    /// The same of a folder of this machine: vendors sign what they serve, and few of their media.
+    /// Nobody signs it, and nothing else shows that the vendor made it.
+    #[error(
+        "repository {repository}: {url} is not signed, and over plain http anybody on the network can replace it; use an address with \
+         https, a folder, or --key with a mirror that has repomd.xml.asc; if you trust that network: trustUnsigned: true in the \
+         zone's rule, or --trust-unsigned with --mirror"
+    )]
+    PlainHttp {
+        repository: String,
+        /// Of the metadata, or of the list of mirrors.
+        url: String,
+    },
+    /// Like [`PackagesError::Unsigned`], of a folder of this machine: vendors sign what they serve, and few of their media.
     #[error(
         "repository {repository}: {url} is not signed (no InRelease, no Release.gpg), like the indexes of most media: add a mirror that \
          has the signature (a zone's rule without `only`, --mirror given twice), packages are still read from the \
@@ -192,6 +203,7 @@ impl PackagesError {
             Self::Fetch { source, .. } => source.exit_code(),
             Self::Untrusted { source, .. } => source.exit_code(),
             Self::Unsigned { .. }
+            | Self::PlainHttp { .. }
             | Self::UnsignedMedium { .. }
             | Self::Expired { .. }
             | Self::NotYet { .. }

@@ -6,6 +6,7 @@ pub mod deb;
 mod deb_index;
 mod deb_release;
 mod error;
+mod protection;
 mod remembered;
 pub mod rpm;
 mod rpm_index;
@@ -70,6 +71,8 @@ pub struct Snapshot {
     pub date: Option<i64>,
     /// Whether a signature was checked.
     pub signed: bool,
+    /// Nobody signed it, it came over plain http, and the user trusts that address.
+    pub trust_unsigned: bool,
 }
 
 /// An address below another one.

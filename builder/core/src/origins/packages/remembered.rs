@@ -6,6 +6,7 @@ use kubexm_transport::{Store, TransportError, Validators};
 use serde::{Deserialize, Serialize};
 
 use super::PackagesError;
+use super::protection::Protection;
 
 /// How far another clock may be ahead of ours, in seconds.
 const SKEW: i64 = 600;
@@ -23,6 +24,9 @@ pub(super) struct Remembered {
     /// Release.gpg or repomd.xml.asc.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub signature: Option<Digest>,
+    /// What protected it on its way; none in the cache of an earlier version.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub protection: Option<Protection>,
     /// Validators (ETag, Last-Modified) that the address sent with the signed file.
     pub validators: Validators,
     /// The newest date that was seen, in seconds of Unix time.

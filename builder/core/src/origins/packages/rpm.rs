@@ -42,6 +42,7 @@ pub fn repositories(
             bases,
             mirrors: list,
             metadata: keyring(profiles, &repository.trust.metadata)?,
+            trust_unsigned: BTreeSet::new(),
             entitlement: repository.entitlement,
             hotfixes: false,
             priority: 0,

@@ -13,6 +13,7 @@ use kubexm_packages::trust::{self, Policy};
 use kubexm_spec::Digest;
 use kubexm_transport::{Answer, FileCandidate, HttpClient, Store, TransportError, Validators, Want};
 
+use super::protection::Protection;
 use super::remembered::Remembered;
 use super::rpm_repository::Repository;
 use super::{Options, PackagesError, Snapshot, below};
@@ -72,7 +73,8 @@ impl Loading<'_> {
     /// Looks at one address: whether its metadata is good, and its primary there.
     pub async fn look(self, base: &FileCandidate, digests: Option<&[Digest]>) -> Result<(), PackagesError> {
         let mut remembered = Remembered::read(self.store, &self.key()).map_err(|e| self.failed(e))?;
-        let got = self.got(base, &Validators::default()).await?.ok_or_else(|| self.unconditional(base))?;
+        let protection = self.protection(base, digests)?;
+        let got = self.got(base, &Validators::default(), protection).await?.ok_or_else(|| self.unconditional(base))?;
         let (repomd, _) = self.trusted(base, (&got.0, got.1.as_deref()), &mut remembered, digests)?;
         let missing = || self.unreadable(&below(&base.url, REPOMD), "it lists no primary".to_owned());
         let primary = repomd.get("primary").ok_or_else(missing)?;
@@ -86,7 +88,8 @@ impl Loading<'_> {
         }
     }
 
-    /// The addresses to fetch from, and the digests of which the metadata must have one, from the list of mirrors.
+    /// The addresses to fetch from, and the digests of which the metadata must have one, from the list of mirrors. Where
+    /// nobody signs the metadata, nobody on the network can have changed the list.
     pub async fn bases(self) -> Result<(Vec<FileCandidate>, Option<Vec<Digest>>), PackagesError> {
         let (mut bases, mut digests) = (self.repository.bases.clone(), None);
         if let Some((kind, url)) = &self.repository.mirrors {
@@ -101,11 +104,13 @@ impl Loading<'_> {
     }
 
     async fn listed(self, kind: MirrorList, url: &str) -> Result<mirrors::Metalink, PackagesError> {
-        let body = self
-            .http
-            .get_small(&self.allowed(FileCandidate::new(url)), mirrors::LIMIT)
-            .await
-            .map_err(|e| self.failed(e))?;
+        let list = FileCandidate::new(url);
+        let list = match self.repository.metadata {
+            Some(_) => self.allowed(list),
+            None if Protection::is_https(&list) => list,
+            None => return Err(self.plain_http(url.to_owned())),
+        };
+        let body = self.http.get_small(&list, mirrors::LIMIT).await.map_err(|e| self.failed(e))?;
         match kind {
             MirrorList::List => Ok(mirrors::Metalink {
                 repomd: Vec::new(),
@@ -121,24 +126,31 @@ impl Loading<'_> {
         remembered: &Remembered,
         digests: Option<&[Digest]>,
     ) -> Result<Index, PackagesError> {
+        let protection = self.protection(base, digests)?;
         let kept = if remembered.base == base.url { self.kept(remembered) } else { None };
         let known = if kept.is_some() { remembered.validators.clone() } else { Validators::default() };
-        match (self.got(base, &known).await?, kept) {
+        let next = Remembered { protection: Some(protection), ..remembered.clone() };
+        match (self.got(base, &known, protection).await?, kept) {
             (Some((text, signature, validators)), _) => {
-                let next = Remembered { validators, ..remembered.clone() };
-                self.index(base, text, signature, &next, digests).await
+                self.index(base, text, signature, &Remembered { validators, ..next }, digests).await
             }
-            (None, Some((text, signature))) => self.index(base, text, signature, remembered, digests).await,
+            (None, Some((text, signature))) => self.index(base, text, signature, &next, digests).await,
             (None, None) => Err(self.unconditional(base)),
         }
     }
 
     /// The metadata and its signature; none where it is still what was known.
-    async fn got(self, base: &FileCandidate, known: &Validators) -> Result<Option<Got>, PackagesError> {
+    async fn got(
+        self,
+        base: &FileCandidate,
+        known: &Validators,
+        protection: Protection,
+    ) -> Result<Option<Got>, PackagesError> {
         if self.repository.entitlement && base.url == self.repository.origin && base.identity.is_none() {
             return Err(PackagesError::Entitlement { repository: self.repository.name.clone(), url: base.url.clone() });
         }
-        let answer = self.http.get_if_changed(&self.candidate(base, REPOMD), repomd::LIMIT, known).await;
+        let candidate = protection.required_of(self.candidate(base, REPOMD));
+        let answer = self.http.get_if_changed(&candidate, repomd::LIMIT, known).await;
         match answer.map_err(|e| self.failed(e))? {
             Answer::Same => Ok(None),
             Answer::Fresh { body, validators } => {
@@ -191,6 +203,7 @@ impl Loading<'_> {
                 digest,
                 date,
                 signed: self.repository.metadata.is_some(),
+                trust_unsigned: next.protection == Some(Protection::Trusted),
             },
         };
         self.read(base, &repomd, &mut index).await?;
@@ -291,7 +304,13 @@ impl Loading<'_> {
 
     fn kept(self, remembered: &Remembered) -> Option<(Vec<u8>, Option<Vec<u8>>)> {
         let kept = remembered.kept(self.store, (repomd::LIMIT, SIGNATURE_LIMIT))?;
-        (kept.1.is_some() || self.repository.metadata.is_none()).then_some(kept)
+        let is_usable = match (&self.repository.metadata, remembered.protection) {
+            (Some(_), _) => kept.1.is_some(),
+            (None, None) => false,
+            (None, Some(Protection::Trusted)) => self.repository.trust_unsigned.contains(&remembered.base),
+            (None, Some(Protection::Signature | Protection::Https | Protection::Digest)) => true,
+        };
+        is_usable.then_some(kept)
     }
 
     /// Under which its state is remembered.
@@ -313,6 +332,16 @@ impl Loading<'_> {
     fn allowed(self, candidate: FileCandidate) -> FileCandidate {
         let plain_http_allowed = candidate.plain_http_allowed || self.options.plain_http;
         FileCandidate { plain_http_allowed, ..candidate }
+    }
+
+    /// What protects the metadata of an address on its way.
+    fn protection(self, base: &FileCandidate, digests: Option<&[Digest]>) -> Result<Protection, PackagesError> {
+        let refused = || self.plain_http(below(&base.url, REPOMD));
+        Protection::of(self.repository, base, digests.is_some()).ok_or_else(refused)
+    }
+
+    fn plain_http(self, url: String) -> PackagesError {
+        PackagesError::PlainHttp { repository: self.repository.name.clone(), url }
     }
 
     fn failed(self, source: TransportError) -> PackagesError {

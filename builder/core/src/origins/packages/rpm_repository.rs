@@ -1,5 +1,7 @@
 //! An rpm repository, and the module streams enabled in it.
 
+use std::collections::BTreeSet;
+
 use kubexm_manifests::os::{MirrorList, Profile};
 use kubexm_packages::trust::Keyring;
 use kubexm_transport::FileCandidate;
@@ -19,6 +21,8 @@ pub struct Repository {
     pub mirrors: Option<(MirrorList, String)>,
     /// Whose signature its metadata must carry (repomd.xml.asc); none where the vendor makes none.
     pub metadata: Option<Keyring>,
+    /// Those of `bases` from which metadata that nobody signs is accepted over plain http.
+    pub trust_unsigned: BTreeSet<String>,
     /// Its own address wants the client certificate of a subscription.
     pub entitlement: bool,
     /// Its packages are not filtered by modules (`module_hotfixes`).

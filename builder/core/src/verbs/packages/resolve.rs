@@ -43,6 +43,9 @@ pub struct Repository {
     /// When the vendor made it, in seconds of Unix time.
     pub date: Option<i64>,
     pub signed: bool,
+    /// Nobody signed it, it came over plain http, and the user accepts that.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub trust_unsigned: bool,
 }
 
 /// A package that is needed.
@@ -101,6 +104,7 @@ pub fn resolve(session: &Session, query: &Query, roots: &[Root], runtime: &Handl
         digest: one.digest,
         date: one.date,
         signed: one.signed,
+        trust_unsigned: one.trust_unsigned,
     });
     Ok(Resolved {
         schema: "kubexm.io/packages-resolve/v1",

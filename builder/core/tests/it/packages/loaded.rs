@@ -7,7 +7,7 @@ use crate::packages::repository::{Builder, Repository, keys, names, now, served}
 use crate::packages::server::Server;
 
 #[tokio::test]
-async fn a_second_run_asks_for_one_small_file_and_gets_not_even_that() {
+async fn a_second_run_sends_one_conditional_request() {
     let repository = Repository::default();
     let (server, builder) = (served(&repository).await, Builder::new());
     let suites = [repository.wanted(&[&server.url()])];
@@ -29,7 +29,7 @@ async fn a_second_run_asks_for_one_small_file_and_gets_not_even_that() {
 }
 
 #[tokio::test]
-async fn release_with_its_signature_beside_it_does_as_well() {
+async fn a_release_with_a_detached_signature_is_accepted() {
     let repository = Repository { clear_signed: false, by_hash: false, valid_until: None, ..Repository::default() };
     let (server, builder) = (served(&repository).await, Builder::new());
     let suites = [repository.wanted(&[&server.url()])];
@@ -107,7 +107,7 @@ async fn the_next_address_is_asked_where_one_fails() {
 }
 
 #[tokio::test]
-async fn offline_is_what_the_cache_has() {
+async fn offline_only_the_cache_is_read() {
     let repository = Repository::default();
     let (server, builder) = (served(&repository).await, Builder::new());
     let suites = [repository.wanted(&[&server.url()])];

@@ -56,7 +56,7 @@ async fn an_index_that_is_not_the_one_that_was_signed() {
 }
 
 #[tokio::test]
-async fn a_release_of_yesterday_that_is_good_no_more_or_of_tomorrow() {
+async fn an_expired_release_or_one_of_the_future() {
     let old = Repository { made: now() - 9 * DAY, valid_until: Some(now() - 1), ..Repository::default() };
     let error = refused(&old, |_| {}).await;
     assert!(matches!(error, PackagesError::Expired { until, .. } if until == now() - 1), "{error}");
@@ -66,7 +66,7 @@ async fn a_release_of_yesterday_that_is_good_no_more_or_of_tomorrow() {
 }
 
 #[tokio::test]
-async fn an_older_state_than_was_seen_before() {
+async fn an_older_state_than_an_earlier_build_has_read() {
     let repository = Repository { valid_until: None, ..Repository::default() };
     let (server, builder) = (served(&repository).await, Builder::new());
     let suites = [repository.wanted(&[&server.url()])];

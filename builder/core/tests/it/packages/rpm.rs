@@ -48,6 +48,7 @@ fn wanted(server: &Server) -> Repository {
         bases: vec![FileCandidate::new(format!("{}/el9", server.url()))],
         mirrors: None,
         metadata: None,
+        trust_unsigned: [format!("{}/el9", server.url())].into(),
         entitlement: false,
         hotfixes: false,
         priority: 0,
@@ -160,15 +161,52 @@ async fn a_metalink_leads_to_a_mirror_that_has_what_it_lists() {
     let right = Digest::of(repomd(&files(now() - 2 * DAY)));
     server.put([("metalink".to_owned(), link(right).into_bytes())]);
     let list = Some((MirrorList::Metalink, format!("{}/metalink", server.url())));
-    let repository = Repository { bases: Vec::new(), mirrors: list, ..wanted(&server) };
+    let repository = Repository { bases: Vec::new(), mirrors: list, ..signed(&server) };
+    for (at, made) in [(&server, 2), (&stale, 9)] {
+        at.put([signature(&files(now() - made * DAY), false)]);
+    }
     let found = loaded(&builder, &repository, &[]).await.unwrap();
     assert_eq!(found.snapshots[0].digest, right);
     assert_eq!(found.pool.repos()[0].base, format!("{}/el9", server.url()));
-    assert_eq!(stale.answers().len(), 1, "the better mirror was not asked first");
+    assert_eq!(stale.answers().len(), 2, "the better mirror was not asked first");
 
     server.put([("metalink".to_owned(), link(Digest::of("something else")).into_bytes())]);
     let error = loaded(&builder, &repository, &[]).await.unwrap_err();
     assert!(error.to_string().contains("which the metalink does not list"), "{error}");
+
+    // Without a signature its digests say nothing: whoever is on the network can replace both.
+    server.answers();
+    let unsigned = Repository { metadata: None, ..repository };
+    let error = loaded(&Builder::new(), &unsigned, &[]).await.unwrap_err();
+    assert!(matches!(&error, PackagesError::PlainHttp { url, .. } if url.ends_with("/metalink")), "{error}");
+    assert_eq!(server.answers(), []);
+}
+
+#[tokio::test]
+async fn unsigned_metadata_over_plain_http_needs_the_users_trust() {
+    let (server, builder) = (served().await, Builder::new());
+    let trusted = wanted(&server);
+    let wanted = Repository { trust_unsigned: BTreeSet::new(), ..trusted.clone() };
+    let error = loaded(&builder, &wanted, &[]).await.unwrap_err();
+    assert!(matches!(error, PackagesError::PlainHttp { .. }), "{error}");
+    assert_eq!(server.answers(), []);
+    assert!(loaded(&builder, &trusted, &[]).await.unwrap().snapshots[0].trust_unsigned);
+
+    server.put([signature(&files(now() - 2 * DAY), false)]);
+    let found =
+        loaded(&builder, &Repository { trust_unsigned: BTreeSet::new(), ..signed(&server) }, &[]).await.unwrap();
+    assert!(found.snapshots[0].signed && !found.snapshots[0].trust_unsigned);
+
+    // Nor is it taken from the cache without that trust, or if nothing says how it came there.
+    let builder = Builder::new();
+    loaded(&builder, &trusted, &[]).await.unwrap();
+    let key = format!("rpm repomd {}", trusted.bases[0].url);
+    let remembered = builder.store.recorded(&key).unwrap().unwrap();
+    let builder = builder.offline();
+    assert!(loaded(&builder, &trusted, &[]).await.unwrap().snapshots[0].trust_unsigned);
+    assert!(loaded(&builder, &wanted, &[]).await.is_err());
+    builder.store.note(&key, &remembered.replace("\"trusted\"", "null")).unwrap();
+    assert!(loaded(&builder, &trusted, &[]).await.is_err());
 }
 
 #[tokio::test]

@@ -69,7 +69,7 @@ fn traps_of_dependencies_are_resolved_as_dnf_does() {
 }
 
 #[test]
-fn modules_leave_to_be_seen_what_dnf_leaves() {
+fn module_filters_leave_the_same_packages_as_dnf() {
     let folder = tempfile::tempdir().unwrap();
     let made = repos::build(folder.path(), &modular::packages());
     repos::add_modules(&made["stream"], &modular::document());

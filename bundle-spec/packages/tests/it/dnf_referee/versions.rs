@@ -72,7 +72,7 @@ fn answers(program: &str, lines: &[String]) -> Vec<Ordering> {
 }
 
 #[test]
-fn versions_stand_in_the_order_that_rpm_gives_them() {
+fn versions_are_ordered_as_by_rpm() {
     let mut numbers = Numbers(7);
     let mut pairs = Vec::new();
     while pairs.len() < PAIRS {
@@ -96,7 +96,7 @@ fn versions_stand_in_the_order_that_rpm_gives_them() {
 }
 
 #[test]
-fn epoch_version_and_release_are_told_apart_as_rpm_does() {
+fn epoch_version_and_release_are_split_as_by_rpm() {
     let mut numbers = Numbers(11);
     let mut pairs = Vec::new();
     for _ in 0..20_000 {

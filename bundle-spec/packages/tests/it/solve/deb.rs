@@ -24,7 +24,7 @@ fn the_first_alternative_is_taken_unless_another_one_is_there_already() {
 }
 
 #[test]
-fn a_root_counts_before_its_turn_comes() {
+fn a_later_root_decides_between_alternatives_of_an_earlier_one() {
     let text = "a 1; Depends: m | n\n m 1\n n 1";
     assert_eq!(asked(text, "a n"), "a 1, n 1");
 }
@@ -70,7 +70,7 @@ fn a_repository_with_a_higher_priority_wins_over_versions() {
 }
 
 #[test]
-fn an_older_version_is_found_where_greed_takes_the_newest_and_is_wrong() {
+fn an_older_version_is_chosen_where_the_newest_has_no_solution() {
     // apt says that this cannot be: it looks at no version but the newest.
     let text = "a 1; Depends: lib (= 1)\n lib 1\n lib 2";
     assert_eq!(asked(text, "a"), "a 1, lib 1");
@@ -168,7 +168,7 @@ fn what_is_missing_is_reported_with_who_needs_it_and_what_there_is() {
 }
 
 #[test]
-fn a_conflict_is_reported_with_the_way_to_it() {
+fn a_conflict_is_reported_with_its_dependency_path() {
     let text = "a 1; Conflicts: b\n b 1\n c 2; Depends: b";
     assert_eq!(asked(text, "a c"), "no: a 1 conflicts with b, and so cannot be installed with b 1; c 2 needs b");
 }
@@ -195,7 +195,7 @@ fn a_name_that_several_packages_provide_is_no_root() {
 }
 
 #[test]
-fn a_package_whose_words_cannot_be_read_is_not_taken() {
+fn a_package_with_unreadable_relations_is_not_used() {
     let text = "a 1; Depends: ((\n b 1; Depends: a | c\n c 1";
     assert_eq!(asked(text, "b"), "b 1, c 1");
     assert!(asked(text, "a").starts_with("no: a 1 cannot be used: "), "{}", asked(text, "a"));

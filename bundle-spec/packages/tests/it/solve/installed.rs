@@ -100,14 +100,14 @@ fn what_was_broken_before_is_left_alone() {
 }
 
 #[test]
-fn what_stands_beside_what_it_conflicts_with_gets_no_more_of_that_kind() {
+fn an_existing_conflict_is_not_made_worse() {
     // Found by the property test.
     let reported = over(Deb, "a 1; Provides: w\n b 1; Conflicts: w", "e 1; Provides: w", "e");
     assert!(reported.starts_with("no: b 1 conflicts with w"), "{reported}");
 }
 
 #[test]
-fn a_foreign_twin_does_not_satisfy_and_may_not_fall_out_of_step() {
+fn a_package_of_another_architecture_does_not_satisfy_and_keeps_the_same_version() {
     let text = "a 1; Depends: lib\n lib 2; Arch: amd64; Multi-Arch: same\n b 1; Depends: lib (>= 2)";
     assert_eq!(over(Deb, "lib 2; Arch: i386; Multi-Arch: same", text, "a"), "a 1, lib 2");
     let reported = over(Deb, "lib 1; Arch: i386; Multi-Arch: same\n lib 1; Arch: amd64; Multi-Arch: same", text, "b");

@@ -32,7 +32,7 @@ const TEXT: &str = "socat 2; Depends: libwrap
     ipset 1";
 
 #[test]
-fn each_root_is_there_or_comes_or_comes_with_an_upgrade_or_cannot_be() {
+fn each_root_is_installed_planned_upgraded_or_impossible() {
     let (plan, reported) = plan(
         "ipset 1\n libnl 1\n ntp 1",
         TEXT,

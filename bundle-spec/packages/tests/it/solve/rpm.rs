@@ -53,7 +53,7 @@ fn of_several_providers_the_first_by_name_is_taken_even_before_the_package_of_th
 }
 
 #[test]
-fn a_choice_waits_until_it_has_been_made_by_something_else() {
+fn an_alternative_is_chosen_after_all_other_requirements() {
     assert_eq!(asked("y1"), "pa 1, y1 1");
     assert_eq!(asked("y1 y2"), "pb 1, y1 1, y2 1");
     assert_eq!(asked("y2 y1"), "pb 1, y1 1, y2 1");
@@ -67,7 +67,7 @@ fn two_providers_are_both_taken_where_both_are_needed() {
 }
 
 #[test]
-fn what_makes_a_wanted_package_obsolete_is_taken_in_its_place_but_not_for_those_that_need_it() {
+fn an_obsoleting_package_replaces_a_requested_one_but_not_a_dependency() {
     assert_eq!(asked("old"), "new 2");
     assert_eq!(asked("d"), "d 1, old 1");
     let reported = asked("d new");
@@ -160,7 +160,7 @@ fn a_version_without_a_release_means_any_release() {
 }
 
 #[test]
-fn foreign_twins_are_not_there() {
+fn packages_of_other_architectures_are_ignored() {
     let pool = pool(Rpm, "a 1; R: lib\n lib 2; Arch: i686\n lib 1; Arch: x86_64");
     assert_eq!(answer(&pool, "a", &Baseline::empty()), "a 1, lib 1");
 }

@@ -45,7 +45,7 @@ fn a_document_signed_by_a_subkey_gives_its_text_and_nothing_else() {
 }
 
 #[test]
-fn a_key_that_is_not_pinned_is_nobody() {
+fn a_signature_by_a_key_that_is_not_pinned_is_not_trusted() {
     let gpg = Gpg::new();
     let (mine, other) =
         (gpg.key("mine", "ed25519", "default", "never"), gpg.key("other", "ed25519", "default", "never"));
@@ -62,7 +62,7 @@ fn a_key_that_is_not_pinned_is_nobody() {
 }
 
 #[test]
-fn one_good_signature_is_enough_and_one_that_does_not_fit_is_too_much() {
+fn one_valid_signature_is_enough_and_an_invalid_one_of_a_trusted_key_is_refused() {
     let gpg = Gpg::new();
     let (one, two) = (gpg.key("one", "ed25519", "default", "never"), gpg.key("two", "ed25519", "default", "never"));
     let sign = |key: &str, text: &str| gpg.run(THEN, &["--local-user", key, "--detach-sign"], text);

@@ -7,7 +7,7 @@ use ipnet::IpNet;
 use super::values::{not_a, number, repository, subdomain};
 
 /// An IP address or a DNS name.
-pub(super) fn host(text: &str) -> Result<String, String> {
+pub(in crate::cluster) fn host(text: &str) -> Result<String, String> {
     if text.parse::<IpAddr>().is_ok() {
         return Ok(text.to_owned());
     }
@@ -16,12 +16,12 @@ pub(super) fn host(text: &str) -> Result<String, String> {
 }
 
 /// An IP address.
-pub(super) fn ip(text: &str) -> Result<IpAddr, String> {
+pub(in crate::cluster) fn ip(text: &str) -> Result<IpAddr, String> {
     text.parse().map_err(|_| not_a(text, "an IP address"))
 }
 
 /// `10.233.0.0/18` or `fd00:10::/56`; bits behind the prefix must be zero.
-pub(super) fn cidr(text: &str) -> Result<IpNet, String> {
+pub(in crate::cluster) fn cidr(text: &str) -> Result<IpNet, String> {
     let bad = || not_a(text, "a network, like 10.233.64.0/18");
     let (address, prefix) = text.split_once('/').ok_or_else(bad)?;
     let prefix = Some(prefix).filter(|prefix| number(prefix)).and_then(|prefix| prefix.parse().ok()).ok_or_else(bad)?;
@@ -33,7 +33,7 @@ pub(super) fn cidr(text: &str) -> Result<IpNet, String> {
 }
 
 /// An http or https address without a login (which [`crate::yaml::At::holds_login`] tells first).
-pub(super) fn url(text: &str) -> Result<String, String> {
+pub(in crate::cluster) fn url(text: &str) -> Result<String, String> {
     let rest = text.strip_prefix("https://").or_else(|| text.strip_prefix("http://"));
     rest.filter(|rest| !rest.is_empty() && !rest.starts_with('/') && !rest.contains(char::is_whitespace))
         .map(|_| text.to_owned())
@@ -41,7 +41,7 @@ pub(super) fn url(text: &str) -> Result<String, String> {
 }
 
 /// An etcd member's client address: `https://10.0.0.5:2379`, with a port and nothing after it.
-pub(super) fn endpoint(text: &str) -> Result<String, String> {
+pub(in crate::cluster) fn endpoint(text: &str) -> Result<String, String> {
     let bad = || not_a(text, "an etcd member's address, like https://10.0.0.5:2379");
     let rest = text.strip_prefix("https://").or_else(|| text.strip_prefix("http://")).ok_or_else(bad)?;
     let (name, number) = rest.rsplit_once(':').ok_or_else(bad)?;
@@ -51,7 +51,7 @@ pub(super) fn endpoint(text: &str) -> Result<String, String> {
 }
 
 /// `host[:port]` of a registry.
-pub(super) fn registry_host(text: &str) -> Result<String, String> {
+pub(in crate::cluster) fn registry_host(text: &str) -> Result<String, String> {
     let bad = || not_a(text, "a registry's host[:port]");
     let (name, number) = text.split_once(':').map_or((text, None), |(name, number)| (name, Some(number)));
     let good = host(name).is_ok() && number.is_none_or(|n| n.parse::<u16>().is_ok_and(|port| port > 0));
@@ -59,7 +59,7 @@ pub(super) fn registry_host(text: &str) -> Result<String, String> {
 }
 
 /// `host[:port][/prefix]` of a registry, without a scheme.
-pub(super) fn registry(text: &str) -> Result<String, String> {
+pub(in crate::cluster) fn registry(text: &str) -> Result<String, String> {
     let bad = || not_a(text, "a registry without a scheme, like registry.example.com:5000/mirror");
     let (host, prefix) = text.split_once('/').map_or((text, None), |(host, prefix)| (host, Some(prefix)));
     registry_host(host).map_err(|_| bad())?;
@@ -67,14 +67,14 @@ pub(super) fn registry(text: &str) -> Result<String, String> {
 }
 
 /// `oci://host[:port]/path`, without a tag.
-pub(super) fn oci(text: &str) -> Result<String, String> {
+pub(in crate::cluster) fn oci(text: &str) -> Result<String, String> {
     let bad = || not_a(text, "a chart in an OCI registry without its tag, like oci://ghcr.io/org/charts/name");
     let (host, path) = text.strip_prefix("oci://").and_then(|rest| rest.split_once('/')).ok_or_else(bad)?;
     registry_host(host).and_then(|_| repository(path)).map(|_| text.to_owned()).map_err(|_| bad())
 }
 
 /// A name of an API server's certificate: an address, a DNS name, or `*.` and a DNS name.
-pub(super) fn san(text: &str) -> Result<String, String> {
+pub(in crate::cluster) fn san(text: &str) -> Result<String, String> {
     if text.parse::<IpAddr>().is_ok() {
         return Ok(text.to_owned());
     }

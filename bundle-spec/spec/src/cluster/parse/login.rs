@@ -1,47 +1,27 @@
 //! The jumps of `via`, through which a host is reached.
 
-use super::take::{each, maybe, or, port};
-use super::{addresses, secret, values};
+use serde_json::Value;
+
+use super::{addresses, values};
 use crate::cluster::Jump;
-use crate::yaml::{At, Field, Object, Shape};
+use crate::cluster::field::FieldType;
+use crate::yaml::{At, Shape};
 
-/// One of `spec.hosts[].via`, in the long form.
-pub(super) const JUMP: Object = Object::new(
-    "A host on the way to another one",
-    &[
-        Field::needed("address", Shape::Text, "IP address or DNS name"),
-        Field::new("port", Shape::Number(1, 65535), "SSH port"),
-        Field::new("user", Shape::Text, "SSH user; it needs no sudo there"),
-        Field::new("privateKeyPath", Shape::Text, "Private key file on this machine; the host's own when left out"),
-        Field::new("passwordFrom", Shape::Mapping(&secret::SOURCE), "Where the password comes from"),
-        Field::new("agent", Shape::Bool, "Whether keys of your ssh-agent are used"),
-        Field::new("password", Shape::Refused, "Refused: use passwordFrom"),
-        Field::new("privateKey", Shape::Refused, "Refused: use privateKeyPath"),
-    ],
-);
+/// A jump as a mapping, or as `user@host:port` (ssh's `ProxyJump`).
+pub(in crate::cluster) struct AnyJump;
 
-/// Jumps, the nearest first: mappings, or `user@host:port` (ssh's `ProxyJump`).
-pub(super) fn via(at: &At<'_>) -> Option<Vec<Jump>> {
-    each(at, |at| if at.is_mapping() { jump(at) } else { at.parsed(short_jump) })
-}
+impl FieldType for AnyJump {
+    type Value = Jump;
 
-fn jump(at: &At<'_>) -> Option<Jump> {
-    let map = at.mapping(&JUMP)?;
-    secret::inline(&map);
-    let address = map.need("address").and_then(|at| at.parsed(addresses::host));
-    let port = or(map.get("port"), 22, port);
-    let user = or(map.get("user"), "root".to_owned(), |at| at.parsed(values::user));
-    let key = maybe(map.get("privateKeyPath"), |at| at.parsed(values::path));
-    let password = maybe(map.get("passwordFrom"), secret::source);
-    let agent = or(map.get("agent"), false, |at| at.boolean());
-    Some(Jump {
-        address: address?,
-        port: port?,
-        user: user?,
-        private_key_path: key?,
-        password: password?,
-        agent: agent?,
-    })
+    const SHAPE: Shape = Shape::Either(&Jump::SHAPE, &Shape::Text);
+
+    fn read(at: &At<'_>) -> Option<Jump> {
+        if at.is_mapping() { Jump::read(at) } else { at.parsed(short_jump) }
+    }
+
+    fn show(value: &Jump) -> Option<Value> {
+        Jump::show(value)
+    }
 }
 
 /// `bastion.example.com`, `ops@10.0.0.1`, `ops@bastion:2222`, `ops@[fd00::1]:2222`.

@@ -2,29 +2,27 @@
 //! keys are (as data, of which the JSON Schema is made too) and how they are read; [`rules`] are the checks across
 //! parts.
 
-mod addons;
-mod addresses;
-mod bundle;
-mod etcd;
-mod hosts;
-mod kubernetes;
+pub(super) mod addresses;
+pub(super) mod hosts;
 mod load_balancer;
-mod login;
-mod network;
-mod registry;
-mod roles;
+pub(super) mod login;
+pub(super) mod roles;
 mod rules;
-mod runtime;
 mod secret;
-mod system;
-mod take;
-mod values;
+pub(super) mod take;
+pub(super) mod values;
 mod written;
 
 use std::collections::BTreeSet;
 
+use self::hosts::Hosts;
 use self::rules::Parts;
-use super::{Bundle, Cluster, Etcd, Extra, Kubernetes, LoadBalancer, Network, Registry, Runtime, Storage, System};
+use super::addon::NamedOnce;
+use super::field::{FieldType, optional};
+use super::network::Plugin;
+use super::{
+    Addon, Bundle, Cluster, Etcd, Extra, Kubernetes, LoadBalancer, Network, Registry, Runtime, Storage, System,
+};
 use crate::names;
 use crate::yaml::{self, At, Field, Mapping, Object, Problems, Shape, Sink};
 
@@ -47,35 +45,19 @@ const METADATA: Object = Object::new(
 const SPEC: Object = Object::new(
     "What the cluster is",
     &[
-        Field::new(
-            "hosts",
-            Shape::List(&Shape::Mapping(&hosts::HOST)),
-            "The machines; a bundle can be built without them",
-        ),
+        Field::new("hosts", Hosts::SHAPE, "The machines; a bundle can be built without them"),
         Field::new("roleGroups", Shape::Mapping(&roles::ROLES), "Who does what"),
-        Field::new("system", Shape::Mapping(&system::SYSTEM), "Preparation of every node"),
-        Field::new("extra", Shape::Mapping(&system::EXTRA), "Entries that every node gets"),
-        Field::new("kubernetes", Shape::Mapping(&kubernetes::KUBERNETES), "Kubernetes itself"),
-        Field::new("etcd", Shape::Mapping(&etcd::ETCD), "What the API server keeps its objects in"),
-        Field::new("runtime", Shape::Mapping(&runtime::RUNTIME), "What runs containers"),
-        Field::new("network", Shape::Mapping(&network::NETWORK), "The network of pods and services"),
-        Field::new(
-            "loadBalancer",
-            Shape::Mapping(&load_balancer::LOAD_BALANCER),
-            "Load balancer in front of the control planes",
-        ),
-        Field::new("registry", Shape::Mapping(&registry::REGISTRY), "Where images come from inside the gap"),
-        Field::new(
-            "addons",
-            Shape::List(&Shape::Mapping(&addons::ADDON)),
-            "What runs in the cluster beyond its own, in order",
-        ),
-        Field::new("storage", Shape::Mapping(&addons::STORAGE), "What makes volumes"),
-        Field::new(
-            "bundle",
-            Shape::Mapping(&bundle::BUNDLE),
-            "What goes into the bundle beyond what the cluster needs",
-        ),
+        Field::new("system", System::SHAPE, "Preparation of every node"),
+        Field::new("extra", Extra::SHAPE, "Entries that every node gets"),
+        Field::new("kubernetes", Kubernetes::SHAPE, "Kubernetes itself"),
+        Field::new("etcd", Etcd::SHAPE, "What the API server keeps its objects in"),
+        Field::new("runtime", Runtime::SHAPE, "What runs containers"),
+        Field::new("network", Network::SHAPE, "The network of pods and services"),
+        Field::new("loadBalancer", LoadBalancer::SHAPE, "Load balancer in front of the control planes"),
+        Field::new("registry", Registry::SHAPE, "Where images come from inside the gap"),
+        Field::new("addons", NamedOnce::<Addon>::SHAPE, "What runs in the cluster beyond its own, in order"),
+        Field::new("storage", Storage::SHAPE, "What makes volumes"),
+        Field::new("bundle", Bundle::SHAPE, "What goes into the bundle beyond what the cluster needs"),
     ],
 );
 
@@ -141,24 +123,23 @@ fn file(at: &At<'_>) -> Option<Cluster> {
     let spec = map.need("spec")?.mapping(&SPEC)?;
     // what is wrong in one part keeps no other part from being read, so `?` comes only after all of them
     let fallback = name.clone().unwrap_or_default();
-    let hosts = part(&spec, "hosts", Vec::new, hosts::hosts);
+    let hosts = optional::<Hosts>(&spec, "hosts", Vec::new);
     let mut role_groups = roles::role_groups(&spec);
-    let system = part(&spec, "system", System::default, system::system);
-    let extra = part(&spec, "extra", Extra::default, system::extra);
+    let system = optional::<System>(&spec, "system", System::default);
+    let extra = optional::<Extra>(&spec, "extra", Extra::default);
     let kubernetes = if spec.has("bundle") && spec.entries().count() == 1 {
         Some(None)
     } else {
-        let default = || Kubernetes::named(&fallback);
-        part(&spec, "kubernetes", default, |at| kubernetes::kubernetes(at, &fallback)).map(Some)
+        kubernetes(&spec, &fallback).map(Some)
     };
-    let etcd = part(&spec, "etcd", Etcd::default, etcd::etcd);
-    let runtime = part(&spec, "runtime", Runtime::default, runtime::runtime);
-    let network = part(&spec, "network", Network::default, network::network);
-    let load_balancer = part(&spec, "loadBalancer", LoadBalancer::default, load_balancer::load_balancer);
-    let registry = part(&spec, "registry", Registry::default, registry::registry);
-    let addons = part(&spec, "addons", Vec::new, addons::addons);
-    let storage = part(&spec, "storage", Storage::default, addons::storage);
-    let bundle = part(&spec, "bundle", Bundle::default, bundle::bundle);
+    let etcd = optional::<Etcd>(&spec, "etcd", Etcd::default);
+    let runtime = optional::<Runtime>(&spec, "runtime", Runtime::default);
+    let network = network(&spec);
+    let load_balancer = optional::<LoadBalancer>(&spec, "loadBalancer", LoadBalancer::default);
+    let registry = registry(&spec);
+    let addons = optional::<NamedOnce<Addon>>(&spec, "addons", Vec::new);
+    let storage = optional::<Storage>(&spec, "storage", Storage::default);
+    let bundle = optional::<Bundle>(&spec, "bundle", Bundle::default);
     let parts = Parts {
         hosts: hosts.as_deref().unwrap_or_default(),
         kubernetes: kubernetes.as_ref().and_then(Option::as_ref),
@@ -186,13 +167,31 @@ fn file(at: &At<'_>) -> Option<Cluster> {
     })
 }
 
-fn part<T>(
-    spec: &Mapping<'_>,
-    key: &str,
-    default: impl FnOnce() -> T,
-    read: impl FnOnce(&At<'_>) -> Option<T>,
-) -> Option<T> {
-    spec.get(key).map_or_else(|| Some(default()), |at| read(&at))
+/// Some defaults follow from another field.
+fn kubernetes(spec: &Mapping<'_>, cluster: &str) -> Option<Kubernetes> {
+    let mut kubernetes = optional::<Kubernetes>(spec, "kubernetes", Kubernetes::default)?;
+    if get(spec, "kubernetes", "clusterName").is_none() {
+        cluster.clone_into(&mut kubernetes.cluster_name);
+    }
+    Some(kubernetes)
+}
+
+fn network(spec: &Mapping<'_>) -> Option<Network> {
+    let mut network = optional::<Network>(spec, "network", Network::default)?;
+    network.multus |= Plugin::is_multus(get(spec, "network", "plugin").as_ref());
+    Some(network)
+}
+
+fn registry(spec: &Mapping<'_>) -> Option<Registry> {
+    let mut registry = optional::<Registry>(spec, "registry", Registry::default)?;
+    if get(spec, "registry", "port").is_none() {
+        registry.port = registry.kind.default_port();
+    }
+    Some(registry)
+}
+
+fn get<'a>(spec: &Mapping<'a>, section: &str, key: &str) -> Option<At<'a>> {
+    spec.get(section)?.open_mapping_quiet()?.get(key)
 }
 
 fn constant(map: &Mapping<'_>, key: &str, wanted: &str) {

@@ -1,11 +1,12 @@
 //! `spec.roleGroups` and `spec.hosts[].roles`: who does what.
 
-use super::take::{each, or};
-use crate::cluster::RoleGroups;
-use crate::yaml::{At, Field, Mapping, Object, ProblemKind, Shape};
+use serde_json::Value;
 
-/// The roles, as both places write them.
-pub(super) const WORDS: &[&str] = &["etcd", "master", "control-plane", "worker", "loadbalancer", "registry"];
+use super::take::each;
+use crate::cluster::field::FieldType;
+use crate::cluster::host::{ROLE_WORDS, Role, RoleGroups};
+use crate::keywords::Keyword;
+use crate::yaml::{At, Field, Mapping, Object, ProblemKind, Shape};
 
 const NAMES: Shape = Shape::List(&Shape::Text);
 
@@ -53,7 +54,11 @@ pub(super) fn role_groups(spec: &Mapping<'_>) -> Option<RoleGroups> {
         return (add(&mut roles, &known) & filled(spec.at(), &mut roles, &names)).then_some(roles);
     };
     let map = at.mapping(&ROLES)?;
-    let group = |key: &str| or(map.get(key), Vec::new(), |at| members(at, &names));
+    let group = |key: &str| {
+        let Some(at) = map.get(key) else { return Some(Vec::new()) };
+        let known = refuse_unknown(&at, &names);
+        members(&at).filter(|_| known)
+    };
     let (master, alias) = (group("master"), group("control-plane"));
     if let Some(at) = map.get("control-plane").filter(|_| map.has("master")) {
         at.bad("master and control-plane are two names of one role", "give one of them");
@@ -82,22 +87,69 @@ fn known<'a>(spec: &Mapping<'a>) -> Vec<Known<'a>> {
     known.collect()
 }
 
+/// A role by its word.
+pub(in crate::cluster) struct RoleWord;
+
+impl FieldType for RoleWord {
+    type Value = Role;
+
+    const SHAPE: Shape = Shape::Words(ROLE_WORDS);
+
+    fn read(at: &At<'_>) -> Option<Role> {
+        let word = at.text()?;
+        let found = if word == "control-plane" { Some(Role::ControlPlane) } else { Role::of_word(word) };
+        if found.is_none() {
+            let near = crate::yaml::nearest(word, ROLE_WORDS.iter().copied());
+            at.bad(format!("{word:?} is not known here"), format!("nearest known: {}", near[..2].join(", ")));
+        }
+        found
+    }
+
+    fn show(value: &Role) -> Option<Value> {
+        Some(value.word().into())
+    }
+}
+
+/// Names of hosts, ranges written out. That there are such hosts is a rule across sections ([`refuse_unknown`]).
+pub(in crate::cluster) struct HostNames;
+
+impl FieldType for HostNames {
+    type Value = Vec<String>;
+
+    const SHAPE: Shape = NAMES;
+
+    fn read(at: &At<'_>) -> Option<Vec<String>> {
+        members(at)
+    }
+
+    fn show(value: &Vec<String>) -> Option<Value> {
+        Vec::<String>::show(value)
+    }
+}
+
+/// Hosts that scripts of `spec.system` name, and that are none.
+pub(super) fn script_hosts(spec: &Mapping<'_>) {
+    let hosts: Vec<String> = known(spec).into_iter().map(|host| host.name).collect();
+    let system = spec.get("system").and_then(|at| at.open_mapping_quiet());
+    let lists = system.iter().flat_map(|map| ["preInstall", "postInstall"].map(|key| map.get(key))).flatten();
+    for script in lists.filter(At::is_list).flat_map(|at| at.list()) {
+        let named = script.open_mapping_quiet().and_then(|map| map.get("hosts"));
+        if let Some(named) = named {
+            refuse_unknown(&named, &hosts);
+        }
+    }
+}
+
 /// Adds what hosts say of themselves.
 fn add(roles: &mut RoleGroups, known: &[Known<'_>]) -> bool {
     let mut good = true;
     for (host, at) in known.iter().flat_map(|host| host.roles.iter().map(move |at| (&host.name, at))) {
-        let group = match at.text() {
-            Some("etcd") => &mut roles.etcd,
-            Some("master" | "control-plane") => &mut roles.control_plane,
-            Some("worker") => &mut roles.worker,
-            Some("loadbalancer") => &mut roles.load_balancer,
-            Some("registry") => &mut roles.registry,
-            Some(other) => {
-                let near = crate::yaml::nearest(other, WORDS.iter().copied());
-                at.bad(format!("{other:?} is not known here"), format!("nearest known: {}", near[..2].join(", ")));
-                good = false;
-                continue;
-            }
+        let group = match RoleWord::read(at) {
+            Some(Role::Etcd) => &mut roles.etcd,
+            Some(Role::ControlPlane) => &mut roles.control_plane,
+            Some(Role::Worker) => &mut roles.worker,
+            Some(Role::LoadBalancer) => &mut roles.load_balancer,
+            Some(Role::Registry) => &mut roles.registry,
             None => {
                 good = false;
                 continue;
@@ -131,19 +183,24 @@ fn filled(at: &At<'_>, roles: &mut RoleGroups, hosts: &[String]) -> bool {
     true
 }
 
-/// Names of a group, ranges written out, each host once.
-fn members(at: &At<'_>, hosts: &[String]) -> Option<Vec<String>> {
-    let groups = each(at, |item| {
-        let names = item.parsed(expand)?;
-        let mut known = true;
+/// Whether every name of a list is one of these hosts.
+fn refuse_unknown(at: &At<'_>, hosts: &[String]) -> bool {
+    let mut good = true;
+    for item in if at.is_list() { at.list() } else { Vec::new() } {
+        let names = item.text_quiet().and_then(|text| expand(text).ok()).unwrap_or_default();
         for name in names.iter().filter(|name| !hosts.contains(name)) {
             let near = crate::yaml::nearest(name, hosts.iter().map(String::as_str));
             let hint = near.first().map(|near| format!("nearest: {near}")).unwrap_or_default();
             item.bad(format!("there is no host {name:?}"), hint);
-            known = false;
+            good = false;
         }
-        known.then_some(names)
-    })?;
+    }
+    good
+}
+
+/// Names of a group, ranges written out, each host once.
+fn members(at: &At<'_>) -> Option<Vec<String>> {
+    let groups = each(at, |item| item.parsed(expand))?;
     let mut all: Vec<String> = Vec::new();
     for name in groups.into_iter().flatten() {
         if all.contains(&name) {

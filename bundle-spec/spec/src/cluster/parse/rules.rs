@@ -5,6 +5,8 @@ use std::net::IpAddr;
 
 use ipnet::IpNet;
 
+use super::roles;
+
 use crate::cluster::{
     API_PORT, Bundle, Etcd, EtcdKind, ExternalKind, Host, InternalKind, Kubernetes, KubernetesKind, LoadBalancer,
     LoadBalancerMode, Network, RoleGroups, overlap,
@@ -35,6 +37,7 @@ pub(super) fn check(spec: &Mapping<'_>, parts: &Parts<'_>, roles: Option<&mut Ro
             load_balancer_role(spec, parts.hosts, load_balancer, roles);
         }
     }
+    roles::script_hosts(spec);
     if let (Some(kubernetes), Some(etcd)) = (parts.kubernetes, parts.etcd)
         && kubernetes.kind == KubernetesKind::Kubexm
         && etcd.kind == EtcdKind::Kubeadm

@@ -1,11 +1,15 @@
-//! Secrets: their sources, and the error for one in the file itself.
+//! The source of a secret.
 
-use super::values;
+use std::path::PathBuf;
+
+use serde_json::{Value, json};
+
 use crate::cluster::SecretSource;
-use crate::yaml::{At, Field, Mapping, Object, ProblemKind, Shape};
+use crate::cluster::field::FieldType;
+use crate::yaml::{At, Field, Object, Shape};
 
 /// `{env: NAME}` or `{file: PATH}`.
-pub(super) const SOURCE: Object = Object::new(
+const SOURCE: Object = Object::new(
     "Where a secret is read from when it is needed: one of the two",
     &[
         Field::new(
@@ -18,51 +22,28 @@ pub(super) const SOURCE: Object = Object::new(
 )
 .one_of(&["env", "file"]);
 
-/// Keys that would hold a secret, and what is there instead.
-const INLINE: [(&str, &str); 5] = [
-    ("password", "use privateKeyPath, or passwordFrom: {env: NAME} or {file: PATH}"),
-    ("sudoPassword", "use sudoPasswordFrom: {env: NAME} or {file: PATH}, or give the user sudo without a password"),
-    ("privateKey", "use privateKeyPath"),
-    ("adminPassword", "use adminPasswordFrom: {env: NAME} or {file: PATH}"),
-    ("databasePassword", "use databasePasswordFrom: {env: NAME} or {file: PATH}"),
-];
+impl FieldType for SecretSource {
+    type Value = Self;
 
-/// Refuses secrets that stand in the file itself.
-pub(super) fn inline(map: &Mapping<'_>) {
-    for (key, instead) in INLINE {
-        if let Some(at) = map.get(key) {
-            at.fail(ProblemKind::InlineSecret, format!("{key} is in a file that travels in the bundle"), instead);
+    const SHAPE: Shape = Shape::Mapping(&SOURCE);
+
+    fn read(at: &At<'_>) -> Option<Self> {
+        let map = at.mapping(&SOURCE)?;
+        match (map.get("env"), map.get("file")) {
+            (Some(at), None) => at.parsed(variable).map(Self::Env),
+            (None, Some(at)) => PathBuf::read(&at).map(Self::File),
+            _ => {
+                at.bad("a secret has one source", "give {env: NAME} or {file: PATH}");
+                None
+            }
         }
     }
-}
 
-/// Refuses what looks like a secret in a mapping of somebody else's format, at any depth.
-pub(super) fn inline_in_raw(at: &At<'_>, instead: &str) {
-    if at.is_list() {
-        at.list().iter().for_each(|item| inline_in_raw(item, instead));
-        return;
-    }
-    let Some(map) = at.open_mapping_quiet() else { return };
-    for (key, at) in map.entries() {
-        let name = key.to_lowercase();
-        let secret = ["password", "passwd", "secret", "token"].iter().any(|word| name.ends_with(word));
-        if secret && at.text_quiet().is_some_and(|text| !text.is_empty()) {
-            at.fail(ProblemKind::InlineSecret, format!("{key} is in a file that travels in the bundle"), instead);
-        }
-        inline_in_raw(&at, instead);
-    }
-}
-
-/// `{env: NAME}` or `{file: PATH}`.
-pub(super) fn source(at: &At<'_>) -> Option<SecretSource> {
-    let map = at.mapping(&SOURCE)?;
-    match (map.get("env"), map.get("file")) {
-        (Some(at), None) => at.parsed(variable).map(SecretSource::Env),
-        (None, Some(at)) => at.parsed(values::path).map(SecretSource::File),
-        _ => {
-            at.bad("a secret has one source", "give {env: NAME} or {file: PATH}");
-            None
-        }
+    fn show(value: &Self) -> Option<Value> {
+        Some(match value {
+            Self::Env(name) => json!({"env": name}),
+            Self::File(path) => json!({"file": PathBuf::show(path)}),
+        })
     }
 }
 

@@ -1,12 +1,12 @@
 //! Texts that must have a form: names, addresses, networks, versions. Each gives the value or says what is wrong with it.
 
 /// A DNS-1123 label: at most 63 of `a-z`, `0-9` and `-`, with a letter or digit at both ends.
-pub(super) fn label(text: &str) -> Result<String, String> {
+pub(in crate::cluster) fn label(text: &str) -> Result<String, String> {
     if is_label(text) { Ok(text.to_owned()) } else { Err(not_a(text, "a DNS-1123 label (a-z, 0-9 and -, at most 63)")) }
 }
 
 /// A DNS-1123 subdomain: labels with dots between, at most 253.
-pub(super) fn subdomain(text: &str) -> Result<String, String> {
+pub(in crate::cluster) fn subdomain(text: &str) -> Result<String, String> {
     if text.len() <= 253 && text.split('.').all(is_label) {
         Ok(text.to_owned())
     } else {
@@ -15,7 +15,7 @@ pub(super) fn subdomain(text: &str) -> Result<String, String> {
 }
 
 /// A Linux user name, as useradd takes it.
-pub(super) fn user(text: &str) -> Result<String, String> {
+pub(in crate::cluster) fn user(text: &str) -> Result<String, String> {
     let good = text.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_')
         && text.len() <= 64
         && text.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'-' | b'.' | b'@' | b'\\'));
@@ -23,7 +23,7 @@ pub(super) fn user(text: &str) -> Result<String, String> {
 }
 
 /// A network interface's name (IFNAMSIZ: at most 15 bytes).
-pub(super) fn interface(text: &str) -> Result<String, String> {
+pub(in crate::cluster) fn interface(text: &str) -> Result<String, String> {
     let good = !text.is_empty()
         && text.len() <= 15
         && text.bytes().all(|b| b.is_ascii_graphic() && !matches!(b, b'/' | b'"' | b'\'' | b'\\'));
@@ -31,7 +31,7 @@ pub(super) fn interface(text: &str) -> Result<String, String> {
 }
 
 /// `1.34`, `v1.34.4`, `1.34.4-rc.1` → with a `v`.
-pub(super) fn kubernetes_version(text: &str) -> Result<String, String> {
+pub(in crate::cluster) fn kubernetes_version(text: &str) -> Result<String, String> {
     let bare = text.strip_prefix('v').unwrap_or(text);
     let main = bare.split_once('-').map_or(bare, |(main, _)| main);
     let parts: Vec<&str> = main.split('.').collect();
@@ -44,7 +44,7 @@ pub(super) fn kubernetes_version(text: &str) -> Result<String, String> {
 }
 
 /// `2.2.1` or `v2.2.1` → without `v`.
-pub(super) fn version(text: &str) -> Result<String, String> {
+pub(in crate::cluster) fn version(text: &str) -> Result<String, String> {
     let bare = text.strip_prefix('v').unwrap_or(text);
     let main = bare.split_once('-').map_or(bare, |(main, _)| main);
     if main.split('.').count() == 3 && main.split('.').all(number) && version_text(bare) {
@@ -58,13 +58,13 @@ fn version_text(bare: &str) -> bool {
     bare.len() <= 64 && bare.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'.' | b'-' | b'+'))
 }
 
-pub(super) fn number(part: &str) -> bool {
+pub(in crate::cluster) fn number(part: &str) -> bool {
     !part.is_empty() && part.len() <= 9 && part.bytes().all(|b| b.is_ascii_digit())
 }
 
 /// An absolute path of a folder below another one, without `.`, `..` or anything that a config file could read otherwise;
 /// a slash at its end is left out.
-pub(super) fn folder(text: &str) -> Result<String, String> {
+pub(in crate::cluster) fn folder(text: &str) -> Result<String, String> {
     let path = text.strip_suffix('/').unwrap_or(text);
     let plain = |part: &str| {
         !matches!(part, "" | "." | "..") && part.bytes().all(|b| b.is_ascii_alphanumeric() || b"._-+@".contains(&b))
@@ -77,7 +77,7 @@ pub(super) fn folder(text: &str) -> Result<String, String> {
 
 /// A full image reference; short names and the other names of Docker Hub are completed as docker does (`busybox:1`,
 /// `index.docker.io/busybox:1` → `docker.io/library/busybox:1`).
-pub(super) fn image(text: &str) -> Result<String, String> {
+pub(in crate::cluster) fn image(text: &str) -> Result<String, String> {
     let bad = || not_a(text, "an image with tag or digest, like docker.io/library/busybox:1");
     let (name, digest) = text.split_once('@').map_or((text, None), |(name, digest)| (name, Some(digest)));
     if digest.is_some_and(|digest| digest.parse::<crate::Digest>().is_err()) {
@@ -105,13 +105,13 @@ pub(super) fn image(text: &str) -> Result<String, String> {
 }
 
 /// A chart's version, or a tag: kept as it is.
-pub(super) fn chart_version(text: &str) -> Result<String, String> {
+pub(in crate::cluster) fn chart_version(text: &str) -> Result<String, String> {
     let good = text.starts_with(|c: char| c.is_ascii_alphanumeric()) && version_text(text);
     if good { Ok(text.to_owned()) } else { Err(not_a(text, "an exact version, like 1.2.3")) }
 }
 
 /// A name of the IANA time zone database.
-pub(super) fn timezone(text: &str) -> Result<String, String> {
+pub(in crate::cluster) fn timezone(text: &str) -> Result<String, String> {
     let part = |part: &str| {
         part.starts_with(|c: char| c.is_ascii_alphabetic())
             && part.bytes().all(|b| b.is_ascii_alphanumeric() || b"_+-".contains(&b))
@@ -121,7 +121,7 @@ pub(super) fn timezone(text: &str) -> Result<String, String> {
 }
 
 /// The name of an RPM or Debian package.
-pub(super) fn package(text: &str) -> Result<String, String> {
+pub(in crate::cluster) fn package(text: &str) -> Result<String, String> {
     let good = text.starts_with(|c: char| c.is_ascii_alphanumeric())
         && text.len() <= 128
         && text.bytes().all(|b| b.is_ascii_alphanumeric() || b"._+-".contains(&b));
@@ -129,7 +129,7 @@ pub(super) fn package(text: &str) -> Result<String, String> {
 }
 
 /// The catalogue's name of an operating system: `debian-12`, `openeuler-22.03-sp3`.
-pub(super) fn os(text: &str) -> Result<String, String> {
+pub(in crate::cluster) fn os(text: &str) -> Result<String, String> {
     let good = text.split_once('-').is_some() && repository(text).is_ok() && !text.contains('/');
     if good {
         Ok(text.to_owned())
@@ -139,20 +139,20 @@ pub(super) fn os(text: &str) -> Result<String, String> {
 }
 
 /// A flag's name without its dashes.
-pub(super) fn flag(text: &str) -> Result<String, String> {
+pub(in crate::cluster) fn flag(text: &str) -> Result<String, String> {
     let good = text.starts_with(|c: char| c.is_ascii_lowercase())
         && text.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-');
     if good { Ok(text.to_owned()) } else { Err(not_a(text, "a flag's name without its dashes, like event-ttl")) }
 }
 
 /// A feature gate's name.
-pub(super) fn gate(text: &str) -> Result<String, String> {
+pub(in crate::cluster) fn gate(text: &str) -> Result<String, String> {
     let good = text.starts_with(|c: char| c.is_ascii_uppercase()) && text.bytes().all(|b| b.is_ascii_alphanumeric());
     if good { Ok(text.to_owned()) } else { Err(not_a(text, "a feature gate, like SidecarContainers")) }
 }
 
 /// Bytes: `8Gi`, `512Mi`, or a plain number; Ki, Mi, Gi and Ti are powers of 1024.
-pub(super) fn quantity(text: &str) -> Result<u64, String> {
+pub(in crate::cluster) fn quantity(text: &str) -> Result<u64, String> {
     let bad = || not_a(text, "a number of bytes, like 8Gi");
     let units = [("Ki", 10), ("Mi", 20), ("Gi", 30), ("Ti", 40)];
     let (digits, shift) = units
@@ -165,7 +165,7 @@ pub(super) fn quantity(text: &str) -> Result<u64, String> {
 }
 
 /// A calendar expression of systemd (systemd.time(7)), as far as can be determined without systemd.
-pub(super) fn calendar(text: &str) -> Result<String, String> {
+pub(in crate::cluster) fn calendar(text: &str) -> Result<String, String> {
     let words = text.bytes().all(|b| b.is_ascii_alphanumeric() || b" *-/:.,~".contains(&b));
     if words && !text.trim().is_empty() && text.len() <= 128 {
         Ok(text.to_owned())
@@ -175,7 +175,7 @@ pub(super) fn calendar(text: &str) -> Result<String, String> {
 }
 
 /// A line of text: not empty, no control characters.
-pub(super) fn line(text: &str) -> Result<String, String> {
+pub(in crate::cluster) fn line(text: &str) -> Result<String, String> {
     if !text.trim().is_empty() && !text.contains(char::is_control) {
         Ok(text.to_owned())
     } else {
@@ -183,8 +183,14 @@ pub(super) fn line(text: &str) -> Result<String, String> {
     }
 }
 
+/// What an NFS server exports.
+pub(in crate::cluster) fn nfs_export(text: &str) -> Result<String, String> {
+    let good = text.starts_with('/') && !text.contains(char::is_control);
+    if good { Ok(text.to_owned()) } else { Err(not_a(text, "an export, like /srv/volumes")) }
+}
+
 /// A path on this machine, as written. An address is none, and is not shown: it may hold a login.
-pub(super) fn path(text: &str) -> Result<std::path::PathBuf, String> {
+pub(in crate::cluster) fn path(text: &str) -> Result<std::path::PathBuf, String> {
     if text.is_empty() {
         return Err("the path is empty".to_owned());
     }
@@ -199,12 +205,12 @@ fn is_label(text: &str) -> bool {
     text.len() <= 63 && text.starts_with(edge) && text.ends_with(edge) && text.chars().all(|c| edge(c) || c == '-')
 }
 
-pub(super) fn not_a(text: &str, what: &str) -> String {
+pub(in crate::cluster) fn not_a(text: &str, what: &str) -> String {
     format!("{text:?} is not {what}")
 }
 
 /// A path of repositories' names (OCI distribution-spec, "Pulling manifests").
-pub(super) fn repository(text: &str) -> Result<String, String> {
+pub(in crate::cluster) fn repository(text: &str) -> Result<String, String> {
     let word = |part: &str| {
         let edge = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit();
         part.starts_with(edge) && part.ends_with(edge) && part.chars().all(|c| edge(c) || "._-".contains(c))

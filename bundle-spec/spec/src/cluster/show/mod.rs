@@ -1,7 +1,6 @@
 //! A whole cluster as YAML, every default written out and called one, and what is not set named.
 
 mod document;
-mod part;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;

@@ -32,8 +32,8 @@ const RICH: &str = r#"
     selinux: permissive
     rpms: [nfs-utils]
     debs: [nfs-common]
-    preInstall: [{name: disks, bash: "set -e\n./disks.sh \"$1\" # all\n", materials: [disks.sh], timeout: 90, undo: "./disks.sh off"}]
-    postInstall: [{name: done, bash: "true", materials: [a], undo: "true"}]
+    preInstall: [{name: disks, bash: "set -e\n./disks.sh \"$1\" # all\n", materials: [disks.sh], timeout: 90, undo: "./disks.sh off", roles: [worker, control-plane], hosts: ["node[1:2]"]}]
+    postInstall: [{name: done, bash: "true", materials: [a], undo: "true", roles: [etcd], hosts: [node3]}]
     skipConfigureOS: true
     osPackages: full
   extra:

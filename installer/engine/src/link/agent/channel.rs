@@ -1,4 +1,4 @@
-//! The channel of an agent: frames that come, answers that go, and what both modes of it say alike.
+//! The agent's channel: incoming frames, outgoing answers, and the handshake that both modes share.
 
 use std::io::{Read, Write};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
@@ -9,10 +9,10 @@ use kubexm_spec::Arch;
 
 use crate::link::wire::{Frame, PROTOCOL, Response, ResponseMessage, WireError, frame};
 
-/// Why an agent ended other than by `Bye` or a closed channel.
+/// Why an agent ended, other than by `Bye` or a closed channel.
 #[derive(Debug, thiserror::Error)]
 pub enum AgentError {
-    /// What came was not the protocol.
+    /// The input was not the protocol.
     #[error("the controller does not speak this agent's protocol: {0}")]
     Wire(#[from] WireError),
     /// A thread could not be started.
@@ -52,7 +52,7 @@ impl Out {
         Ok(Self(Mutex::new(Box::new(stdout))))
     }
 
-    /// An answer that cannot be written has nobody who waits for it: the controller asks again on a new channel.
+    /// If an answer cannot be written, nobody waits for it: the controller asks again on a new channel.
     pub(super) fn answer(&self, id: u64, answer: Response) {
         let mut out = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let sent = match frame::write_message(&mut *out, &ResponseMessage { id, answer }) {
@@ -70,7 +70,7 @@ impl Out {
 
 pub(super) type Frames = Receiver<Result<Frame, WireError>>;
 
-/// Frames as they come, read by a thread, so that silence can be noticed. The thread ends with the process or channel.
+/// Incoming frames, read by a thread so that silence can be detected. The thread ends with the process or channel.
 pub(super) fn read_frames(mut stdin: impl Read + Send + 'static) -> Result<Frames, AgentError> {
     let (sender, frames) = sync_channel(8);
     let read = move || {
@@ -85,10 +85,10 @@ pub(super) fn read_frames(mut stdin: impl Read + Send + 'static) -> Result<Frame
     Ok(frames)
 }
 
-/// None when the channel closed or fell silent.
+/// None if the channel was closed or fell silent.
 pub(super) fn next_frame(frames: &Frames, silence: Duration) -> Result<Option<Frame>, WireError> {
     match frames.recv_timeout(silence) {
-        // A channel that broke is a closed one.
+        // A broken channel counts as closed.
         Ok(Err(WireError::Io(_) | WireError::Cut)) => Ok(None),
         Ok(frame) => frame.map(Some),
         Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => Ok(None),

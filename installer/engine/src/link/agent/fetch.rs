@@ -1,8 +1,8 @@
-//! The node takes blobs from depots (`<url>/blobs/sha256/<hex>`) into its content store.
+//! Fetches blobs from depots (`<url>/blobs/sha256/<hex>`) into the node's content store.
 //!
-//! Each blob is asked of the depots in their order; one that breaks off in the middle is resumed at the next, since
-//! what came stays in the blob's part file and the digest tells in the end. A depot that does not answer is no error: it
-//! is not asked again in this request, and what none gave is for the controller to send.
+//! The depots are tried in order; a transfer that breaks off is resumed from the next depot, since the received bytes
+//! stay in the blob's part file and the digest is checked at the end. A depot that does not answer is not an error: it
+//! is skipped for the rest of the request, and the controller sends what no depot had.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -16,25 +16,25 @@ use kubexm_transport::{FileCandidate, HttpClient, HttpOptions, Store, TransportE
 
 use crate::link::Fetched;
 
-/// Blobs at the same time.
-const AT_ONCE: usize = 4;
-/// Between two looks whether the controller is still there.
+/// Blobs that are fetched in parallel.
+const PARALLEL: usize = 4;
+/// Interval at which the controller's presence is checked.
 const LOOK: Duration = Duration::from_millis(200);
 
-/// What a request may take.
+/// Time limits of a request.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
-    /// All of it.
+    /// For the whole request.
     pub whole: Duration,
-    /// For a connection to a depot.
+    /// For connecting to a depot.
     pub connect: Duration,
-    /// Without a byte before a connection is given up; it is tried once more.
+    /// Without data before a connection is given up; it is retried once.
     pub stall: Duration,
 }
 
 impl Limits {
-    /// For blobs of so many bytes in all. A depot that hangs costs a connection and a silence, twice, which
-    /// [`Depots::limit_s`] has room for.
+    /// Limits for so many bytes in total. A depot that hangs costs a connection timeout and a stall, twice;
+    /// [`Depots::limit_s`] includes these.
     pub fn of(bytes: u64, depots: &Depots) -> Self {
         Self {
             whole: Duration::from_secs(depots.limit_s(bytes)),
@@ -44,8 +44,9 @@ impl Limits {
     }
 }
 
-/// Fetches what the store lacks, until the limit or until the controller is `gone`. The program has installed rustls'
-/// provider. An error is this node's own: a disk that is full. A CA file that cannot be read is every depot's reason.
+/// Fetches what the store is missing, until the limit or until the controller is `gone`. The program must have
+/// installed rustls' provider. An error is local, such as a full disk. An unreadable CA file is reported as the reason
+/// for every depot.
 pub fn fetch(
     limits: Limits,
     store: &Path,
@@ -67,7 +68,7 @@ pub fn fetch(
         .map_err(|error| format!("cannot start the threads that fetch blobs: {error}"))?;
     let done = runtime.block_on(async {
         let all = futures::stream::iter(blobs).map(|(digest, size)| depots.blob(&store, *digest, *size));
-        let all = all.buffer_unordered(AT_ONCE).collect::<Vec<Result<(), TransportError>>>();
+        let all = all.buffer_unordered(PARALLEL).collect::<Vec<Result<(), TransportError>>>();
         tokio::select! {
             results = all => results.into_iter().collect::<Result<(), _>>().map_err(|error| error_chain(&error)),
             () = until(&gone) => Err("the connection to the controller is lost".to_owned()),
@@ -77,7 +78,7 @@ pub fn fetch(
             }
         }
     });
-    // A blocking task (a sync of a large file) may still run; what it does is whole or not there.
+    // A blocking task (a sync of a large file) may still run; its effect is atomic.
     runtime.shutdown_timeout(Duration::from_secs(5));
     done?;
     store.sync_names().map_err(|error| error_chain(&error))?;
@@ -97,8 +98,8 @@ fn options(limits: Limits) -> HttpOptions {
         retries: 1,
         backoff_min: Duration::from_millis(250),
         backoff_max: Duration::from_secs(2),
-        parallel: AT_ONCE,
-        parallel_per_host: AT_ONCE,
+        parallel: PARALLEL,
+        parallel_per_host: PARALLEL,
         proxies: false,
         ..HttpOptions::default()
     }
@@ -110,18 +111,18 @@ async fn until(gone: impl Fn() -> bool) {
     }
 }
 
-/// The depots as one request sees them.
+/// The depots during one request.
 struct Asked<'a> {
     client: HttpClient,
     urls: &'a [String],
     ca: PathBuf,
-    /// Not asked again.
+    /// Depots that are not tried again.
     down: Mutex<BTreeSet<usize>>,
     reasons: Mutex<Vec<String>>,
 }
 
 impl Asked<'_> {
-    /// One blob, from the first depot that gives it. An error is this machine's own.
+    /// Fetches one blob from the first depot that has it. An error is local.
     async fn blob(&self, store: &Store, digest: Digest, size: u64) -> Result<(), TransportError> {
         let want = Want { digest: Some(digest), size: Some(size), refuse_html: false };
         if store.holds(&digest, size)? {
@@ -145,7 +146,8 @@ impl Asked<'_> {
         Ok(())
     }
 
-    /// A depot without the blob is asked for the next one; one that does not answer, or lies, is not.
+    /// A depot without this blob is still tried for the next one; one that does not answer, or sends wrong data, is
+    /// not.
     fn failed(&self, index: usize, url: &str, tried: &[TransportError]) {
         let missing = tried.iter().all(|error| matches!(error, TransportError::Missing { .. }));
         if !missing && self.down().insert(index) {

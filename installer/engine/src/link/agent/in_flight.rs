@@ -1,14 +1,14 @@
-//! What changes the host at this moment. The controller may have given a step up that still runs here: it is not begun a
-//! second time beside itself, and nothing is rolled back under it.
+//! Changes that are running on the host. The controller may have given up a step that still runs here: it must not be
+//! started a second time in parallel, and nothing may be rolled back while it runs.
 //!
-//! The order is that in which requests came, not that in which their threads happen to start.
+//! The order is that in which requests arrived, not that in which their threads start.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 use kubexm_plan::StepId;
 
-/// Changes by step, and all of them in the order they were asked for.
+/// Running changes by step, and the order of all requests for changes.
 #[derive(Debug, Default)]
 pub(super) struct InFlight {
     changes: Arc<Changes>,
@@ -24,11 +24,11 @@ struct Changes {
 #[derive(Debug, Default)]
 struct Open {
     next: u64,
-    /// Asked for and not ended.
+    /// Requested and not finished.
     places: BTreeSet<u64>,
 }
 
-/// The place of a request among the others. Taken where requests are read, before a thread is started.
+/// The position of a request among the others. Taken by the reader of requests, before a thread is started.
 #[derive(Debug)]
 pub(super) struct Turn {
     number: u64,
@@ -36,7 +36,7 @@ pub(super) struct Turn {
 }
 
 impl InFlight {
-    /// A change was asked for: it is under way until the place is dropped.
+    /// A change was requested: it counts as running until the returned value is dropped.
     pub(super) fn change(&self) -> Turn {
         let mut open = self.changes.lock();
         let number = open.next;
@@ -45,7 +45,7 @@ impl InFlight {
         Turn { number, changes: Arc::clone(&self.changes) }
     }
 
-    /// Something else was asked for, which may have to wait for what is under way.
+    /// Another request, which may have to wait for running changes.
     pub(super) fn other(&self) -> Turn {
         let mut open = self.changes.lock();
         let number = open.next;
@@ -53,7 +53,7 @@ impl InFlight {
         Turn { number, changes: Arc::clone(&self.changes) }
     }
 
-    /// Works on a step while nobody else does.
+    /// Runs `work` while nothing else works on the step.
     pub(super) fn alone<T>(&self, step: &StepId, work: impl FnOnce() -> T) -> T {
         let own = {
             let mut steps = self.steps.lock().unwrap_or_else(PoisonError::into_inner);
@@ -65,7 +65,7 @@ impl InFlight {
 }
 
 impl Turn {
-    /// Blocks until every change that was asked for before this has ended.
+    /// Blocks until every change that was requested earlier has finished.
     pub(super) fn wait_for_earlier(&self) {
         let mut open = self.changes.lock();
         while open.places.range(..self.number).next().is_some() {

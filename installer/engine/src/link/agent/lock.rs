@@ -1,4 +1,4 @@
-//! One run at a time on a host: an flock that the kernel lets go when its process ends, however that happens.
+//! Allows one run at a time on a host: an flock, which the kernel releases when the process ends for any reason.
 
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{Read as _, Seek as _, Write as _};
@@ -7,6 +7,8 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
+
+use crate::clock;
 
 const POLL: Duration = Duration::from_millis(50);
 
@@ -17,32 +19,38 @@ pub struct HostLock {
     note: Note,
 }
 
-/// Who holds it, for the one that finds it held. Only a hint: the flock alone decides.
+/// The holder, for others who find the lock taken. Only informative: the flock alone decides.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 struct Note {
     holder: String,
     pid: u32,
-    /// Its controller is gone, and it only finishes what it had started.
+    /// Whether its controller is gone and it only finishes running work.
     finishing: bool,
+    /// When it took the lock, by the host's clock.
+    since: String,
 }
 
-/// How long to wait.
+/// How long to wait for the lock.
 #[derive(Clone, Copy, Debug)]
 pub struct LockTimeouts {
-    /// For another live run.
+    /// If another live run holds it.
     pub other: Duration,
-    /// For an agent that finishes, or for one of this run.
+    /// If an agent that is finishing, or one of this run, holds it.
     pub own: Duration,
 }
 
-/// Why the host was not got.
+/// Why the lock was not acquired.
 #[derive(Debug, thiserror::Error)]
 pub enum LockError {
-    /// Somebody else has it.
+    /// Another run holds it.
     #[error("held by {holder}")]
-    Held { holder: String },
-    /// The file cannot be used.
+    Held {
+        holder: String,
+        /// Whether it only finishes running work.
+        finishing: bool,
+    },
+    /// The lock file cannot be used.
     #[error("cannot lock {path}")]
     Io {
         path: PathBuf,
@@ -53,7 +61,7 @@ pub enum LockError {
 }
 
 impl HostLock {
-    /// Waits for the lock as long as `patience` says, or until `stop` says so.
+    /// Waits for the lock as long as `patience` allows, or until `stop` is true.
     pub fn acquire(
         path: &Path,
         holder: &str,
@@ -79,23 +87,25 @@ impl HostLock {
             if stop() || begun.elapsed() >= waits {
                 let holder = match note.holder.as_str() {
                     "" => "an agent that did not record its owner".to_owned(),
-                    name => format!("{name}, agent process {}", note.pid),
+                    name if note.since.is_empty() => format!("{name}, agent process {}", note.pid),
+                    name => format!("{name}, agent process {} since {}", note.pid, note.since),
                 };
-                return Err(LockError::Held { holder });
+                return Err(LockError::Held { holder, finishing: note.finishing });
             }
             std::thread::sleep(POLL);
         }
-        let lock = Self { file, note: Note { holder: holder.to_owned(), pid: std::process::id(), finishing: false } };
+        let (pid, since) = (std::process::id(), clock::now());
+        let lock = Self { file, note: Note { holder: holder.to_owned(), pid, finishing: false, since } };
         lock.write(&lock.note);
         Ok(lock)
     }
 
-    /// Tells who waits that this agent takes nothing new.
+    /// Records, for others who wait, that this agent accepts no new work.
     pub fn finishing(&self) {
         self.write(&Note { finishing: true, ..self.note.clone() });
     }
 
-    /// Failing is harmless: only the text for people is lost.
+    /// A failure is harmless: only the informative text is lost.
     fn write(&self, note: &Note) {
         let mut file = &self.file;
         let text = serde_json::to_vec(note).unwrap_or_default();
@@ -106,13 +116,13 @@ impl HostLock {
     }
 }
 
-/// Says that an agent is there, for as long as it lives. Shared with other agents.
+/// Marks that an agent is running, as a shared lock.
 #[derive(Debug)]
 pub struct Presence(#[expect(dead_code, reason = "the open file is the lock")] File);
 
 impl Presence {
-    /// None where the file cannot be made (a read-only /run): then only the lock of a run keeps the program there. Waits for
-    /// one that takes the program away: it is done at once.
+    /// None if the file cannot be created (a read-only /run): then only a run's lock keeps the program from being
+    /// removed. Waits for another process that is removing the program, which takes a moment.
     pub fn take(path: &Path) -> Option<Self> {
         let taken = (|| {
             if let Some(folder) = path.parent() {
@@ -141,12 +151,13 @@ mod tests {
     const SHORT: LockTimeouts = LockTimeouts { other: Duration::ZERO, own: Duration::from_secs(20) };
 
     #[test]
-    fn a_second_run_is_reported_who_holds_the_host() {
+    fn a_second_run_is_refused_with_the_holder_of_the_host() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("run/lock");
         let held = HostLock::acquire(&path, "run 7", SHORT, &|| false).unwrap();
         let refused = HostLock::acquire(&path, "run 8", SHORT, &|| false).unwrap_err().to_string();
         assert!(refused.contains("run 7") && refused.contains(&std::process::id().to_string()), "{refused}");
+        assert!(refused.contains(" since 20"), "{refused}");
         drop(held);
         HostLock::acquire(&path, "run 8", SHORT, &|| false).unwrap();
     }
@@ -168,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn who_waits_stops_when_its_own_controller_is_gone() {
+    fn an_agent_that_waits_for_the_lock_ends_with_its_controller() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("lock");
         let _held = HostLock::acquire(&path, "run 7", SHORT, &|| false).unwrap();

@@ -1,35 +1,37 @@
-//! Whether other hosts can be reached: this one listens where something will listen later, and dials the others.
+//! Tests connectivity: this host listens on ports that will be used later, and dials the other hosts.
 
 use std::io::ErrorKind;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::time::Duration;
 
 use futures::StreamExt;
-use kubexm_plan::mesh::{Dial, Dialed, Port, Protocol};
+use kubexm_ops::probe::pod_address;
+use kubexm_plan::mesh::{Dial, Dialed, PodAddress, Port, Protocol};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream, UdpSocket};
 use tokio::runtime::{Builder, Runtime};
 use tokio::time::timeout;
 
-/// For a TCP connection.
+/// Timeout of a TCP connection.
 const CONNECT: Duration = Duration::from_secs(3);
-/// For one echo over UDP, which may be lost.
+/// Timeout of one echo over UDP, which may be lost.
 const ECHO: Duration = Duration::from_secs(1);
 /// Datagrams sent before a UDP port counts as blocked.
 const TRIES: usize = 3;
-/// How long a caller may stay.
+/// How long a caller may stay connected.
 const STAY: Duration = Duration::from_secs(5);
-/// Dials at the same time; well below the limit of open files.
-const AT_ONCE: usize = 256;
-/// Begins what is sent, so that a stray datagram of somebody else's protocol gets no echo.
+/// Parallel dials; well below the limit of open files.
+const PARALLEL: usize = 256;
+/// Prefix of every packet, so that stray datagrams of another protocol get no echo.
 const GREETING: &[u8; 12] = b"kubexm-mesh ";
 const NONCE: usize = GREETING.len() + 8;
 
-/// Ports that are listened on. Dropping it closes them all.
+/// Open listeners. Dropping it closes them all.
 pub(super) struct Listening(Option<Runtime>);
 
 impl Listening {
-    /// Listens on those of these ports that are free; none when none are asked for. A taken port has its owner to answer.
+    /// Listens on those of these ports that are free; none if there are none. A port that is in use has another
+    /// listener.
     pub(super) fn on(ports: &[Port]) -> Result<Option<Self>, String> {
         if ports.is_empty() {
             return Ok(None);
@@ -57,7 +59,7 @@ impl Listening {
 
 impl Drop for Listening {
     fn drop(&mut self) {
-        // Its tasks only wait for the network; the ports are free when this returns.
+        // Its tasks only wait for the network; the ports are free after this.
         if let Some(runtime) = self.0.take() {
             runtime.shutdown_timeout(STAY);
         }
@@ -76,7 +78,7 @@ async fn accept(listener: TcpListener) {
     }
 }
 
-/// Sends back the nonce and lets the caller close first, so that no closed connection stays with the port here.
+/// Returns the nonce and lets the caller close first, so that no closed connection keeps the port in use here.
 async fn answer(mut stream: TcpStream) -> std::io::Result<()> {
     let mut nonce = [0; NONCE];
     stream.read_exact(&mut nonce).await?;
@@ -95,7 +97,7 @@ async fn echo(socket: UdpSocket) {
                 let _ = socket.send_to(&datagram[..NONCE], from).await;
             }
             Ok(_) => (),
-            // An earlier echo was refused by its sender; the socket continues.
+            // The sender refused an earlier echo; the socket can still be used.
             Err(error) => {
                 tracing::debug!(%error, "a datagram could not be received");
                 tokio::time::sleep(Duration::from_millis(10)).await;
@@ -104,8 +106,35 @@ async fn echo(socket: UdpSocket) {
     }
 }
 
-/// Dials them all at once; the answers are in the order of the dials.
+/// Dials all in parallel, and those as from a pod after them; the results are in the order of the dials.
 pub(super) fn dial(dials: Vec<Dial>) -> Result<Vec<Dialed>, String> {
+    let plain = dials.iter().filter(|dial| dial.pod.is_none()).cloned().collect();
+    let mut plain = dial_from_here(plain)?.into_iter();
+    let all = dials.into_iter().map(|dial| match dial.pod {
+        Some(pod) => Some(Dialed { blocked: dial_from_pod(&dial, &pod).err(), dial }),
+        None => plain.next(),
+    });
+    Ok(all.flatten().collect())
+}
+
+/// A host on which this cannot be tried is not refused for it.
+fn dial_from_pod(dial: &Dial, pod: &PodAddress) -> Result<(), String> {
+    match pod_address::connect(SocketAddr::from((dial.address, dial.port.number)), pod) {
+        Ok(Ok(())) => Ok(()),
+        Ok(Err(error)) if error.kind() == ErrorKind::TimedOut => Err(dropped()),
+        Ok(Err(error)) => Err(said(&error)),
+        Err(error) => {
+            tracing::info!(error = error.full(), "no connection as from a pod was tried");
+            Ok(())
+        }
+    }
+}
+
+fn dropped() -> String {
+    format!("no answer within {} s: the packets are dropped on the way", CONNECT.as_secs())
+}
+
+fn dial_from_here(dials: Vec<Dial>) -> Result<Vec<Dialed>, String> {
     let runtime = Builder::new_current_thread().enable_all().build().map_err(starting)?;
     Ok(runtime.block_on(async {
         let all = futures::stream::iter(dials).map(|dial| async move {
@@ -116,20 +145,20 @@ pub(super) fn dial(dials: Vec<Dial>) -> Result<Vec<Dialed>, String> {
             };
             Dialed { dial, blocked: reached.err() }
         });
-        all.buffered(AT_ONCE).collect().await
+        all.buffered(PARALLEL).collect().await
     }))
 }
 
-/// A connection is enough: the listener may be a service that runs already and knows no nonce.
+/// A connection is sufficient: the listener may be a running service that does not know the nonce.
 async fn dial_tcp(address: SocketAddr) -> Result<(), String> {
     match timeout(CONNECT, TcpStream::connect(address)).await {
         Ok(Ok(mut stream)) => {
-            // A listener of kubexm answers and is let go at once.
+            // kubexm's listener answers and then closes.
             let _ = stream.write_all(&nonce()).await;
             Ok(())
         }
         Ok(Err(error)) => Err(said(&error)),
-        Err(_) => Err(format!("no answer within {} s: the packets are dropped on the way", CONNECT.as_secs())),
+        Err(_) => Err(dropped()),
     }
 }
 
@@ -156,7 +185,7 @@ async fn dial_udp(address: SocketAddr) -> Result<(), String> {
     Err(last)
 }
 
-/// Different in each process and call; it needs to be no secret.
+/// Different in each process and call; it need not be secret.
 fn nonce() -> [u8; NONCE] {
     use std::hash::{BuildHasher, RandomState};
     let mut nonce = [0; NONCE];
@@ -165,7 +194,7 @@ fn nonce() -> [u8; NONCE] {
     nonce
 }
 
-/// In a firewall's words, so that the ticket can be written from it.
+/// In the terms of a firewall, so that a request can be written from it.
 fn said(error: &std::io::Error) -> String {
     match error.kind() {
         ErrorKind::ConnectionRefused => "refused: a firewall rejects it, or nothing listens there".to_owned(),
@@ -195,7 +224,7 @@ mod tests {
     }
 
     fn to(port: Port) -> Dial {
-        Dial { to: "n2".to_owned(), address: Ipv4Addr::LOCALHOST.into(), port }
+        Dial { to: "n2".to_owned(), address: Ipv4Addr::LOCALHOST.into(), port, pod: None }
     }
 
     fn blocked(ports: &[Port]) -> Vec<Option<String>> {
@@ -215,7 +244,7 @@ mod tests {
     }
 
     #[test]
-    fn a_taken_port_is_left_to_its_owner_who_is_reached() {
+    fn a_port_in_use_is_left_to_its_owner_and_counts_as_reachable() {
         let owner = std::net::TcpListener::bind((Ipv4Addr::UNSPECIFIED, 0)).unwrap();
         let port = Port { protocol: Protocol::Tcp, number: owner.local_addr().unwrap().port() };
         let _listening = Listening::on(&[port]).unwrap();

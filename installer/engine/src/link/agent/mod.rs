@@ -1,10 +1,10 @@
 //! The agent: this program on a node, serving one controller over its standard input and output.
 //!
-//! [`serve`] answers requests that look at or change the node; [`serve_store`], on a channel of its own, takes blobs.
-//! Both run on plain threads, and only what waits for the network (blobs of depots, the mesh) has a runtime of its own
-//! there. A request runs on a thread of its own, so that a `Ping` is
-//! answered while a step takes minutes. When the channel closes, or nothing was heard for [`SILENCE`], no further
-//! request is taken, the steps that run are finished and written to the ledger, and the agent ends.
+//! [`serve`] answers requests that observe or change the node; [`serve_store`], on a separate channel, receives blobs.
+//! Both use plain threads; only network waits (blobs from depots, the mesh) have an async runtime. Each request runs on
+//! its own thread, so that a `Ping` is answered while a step takes minutes. When the channel closes, or nothing was
+//! received for [`SILENCE`], no further request is accepted, running steps are finished and recorded in the ledger, and
+//! the agent exits.
 
 mod channel;
 pub mod fetch;
@@ -31,13 +31,13 @@ use lock::{HostLock, LockTimeouts, Presence};
 pub use store::serve_store;
 pub use work::{LOCK_PATH, PRESENT_PATH, Work};
 
-/// A controller that is there pings every few seconds. When nothing came for this long it is gone, even if the
-/// connection still seems to stand: sshd notices a lost network only after hours.
+/// A controller sends a ping every few seconds. If nothing was received for this long it is gone, even if the
+/// connection seems to be open: sshd detects a lost network only after hours.
 pub const SILENCE: Duration = Duration::from_secs(60);
-/// Requests that may run at once.
-const MOST_AT_ONCE: usize = 64;
-/// How long a step waits for a host that another live run holds.
-const OTHER_RUN: Duration = Duration::from_secs(5);
+/// The most requests that run at the same time.
+const MAX_PARALLEL: usize = 64;
+/// How long a step waits for a host that another live run has locked.
+const OTHER_RUN: Duration = Duration::from_secs(3);
 
 /// Serves until the controller says `Bye` or the channel closes.
 pub fn serve(
@@ -55,7 +55,7 @@ pub fn serve(
         work,
     });
     let frames = read_frames(stdin)?;
-    // Before the first answer: from then on a controller counts on the program.
+    // Before the first answer: after it a controller relies on the program.
     let _present = Presence::take(&agent.work.present_path());
     let mut running: Vec<JoinHandle<()>> = Vec::new();
     let mut bye = None;
@@ -76,7 +76,7 @@ pub fn serve(
                 bye = Some(request.id);
                 break Ok(());
             }
-            ask if running.len() < MOST_AT_ONCE => {
+            ask if running.len() < MAX_PARALLEL => {
                 let agent = Arc::clone(&agent);
                 let thread = std::thread::Builder::new().name("request".into());
                 let place = match ask {
@@ -85,13 +85,13 @@ pub fn serve(
                 };
                 let work = move || {
                     agent.out.answer(request.id, agent.answer(ask, &place));
-                    // Reported before what waits for it continues, so that answers come in that order too.
+                    // Released before the answer is sent, so that waiting requests answer later.
                     drop(place);
                 };
                 running.push(thread.spawn(work).map_err(AgentError::Thread)?);
             }
             _ => {
-                let text = format!("more than {MOST_AT_ONCE} requests at once");
+                let text = format!("more than {MAX_PARALLEL} requests at once");
                 agent.out.answer(request.id, Response::Failed { text });
             }
         }
@@ -101,7 +101,7 @@ pub fn serve(
         lock.finishing();
     }
     for thread in running {
-        // A thread that panicked has nothing more to say; its answer never comes and the controller asks again.
+        // A thread that panicked has sent no answer; the controller asks again.
         let _ = thread.join();
     }
     if let Some(id) = bye {
@@ -127,6 +127,10 @@ impl<W: Work> Agent<W> {
             Request::ClusterFacts { host } => {
                 Ok(Response::ClusterFacts { facts: Box::new(self.work.cluster_facts(&host)) })
             }
+            Request::Hold => match self.hold(0) {
+                Err(locked) => return locked,
+                Ok(()) => Ok(Response::Held),
+            },
             Request::Observe { step, texts, slots } => match self.hold(step.timeout_s) {
                 Err(locked) => return locked,
                 Ok(()) => {
@@ -141,6 +145,9 @@ impl<W: Work> Agent<W> {
                         surveyed.map(|survey| Response::Surveyed { survey })
                     }
                 }
+            }
+            Request::Drift { steps, texts, slots } => {
+                self.work.drift(&steps, texts, slots.into_values()).map(|drift| Response::Drift { drift })
             }
             Request::Converge { step, texts, slots, run, sequence, before } => match self.hold(step.timeout_s) {
                 Err(locked) => return locked,
@@ -176,7 +183,7 @@ impl<W: Work> Agent<W> {
             }
             Request::Listen { ports } => {
                 let mut listening = self.listening.lock().unwrap_or_else(PoisonError::into_inner);
-                // The old ones are closed first: some of the same ports may be wanted again.
+                // The old listeners are closed first: the new ones may need the same ports.
                 *listening = None;
                 mesh::Listening::on(&ports).map(|on| *listening = on).map(|()| Response::Listening)
             }
@@ -188,16 +195,18 @@ impl<W: Work> Agent<W> {
             }
             Request::Evidence => self.work.evidence().map(|files| Response::Evidence { files }),
             Request::StepLog { run, step } => self.work.step_log(&run, &step).map(|text| Response::StepLog { text }),
-            Request::StorePut { .. } => return not_here("blobs go over a store channel"),
-            Request::Hello { .. } | Request::Ping | Request::Bye => return not_here("this is answered elsewhere"),
+            Request::StorePut { .. } => return not_here("blobs are sent over a store channel"),
+            Request::Hello { .. } | Request::Ping | Request::Bye => {
+                return not_here("this request is not for the agent's work");
+            }
         };
         answered.unwrap_or_else(|text| Response::Failed { text })
     }
 
-    /// Holds the host from the first step on until the agent ends.
+    /// Locks the host from the first step until the agent ends.
     fn hold(&self, timeout_s: u64) -> Result<(), Response> {
         let mut held = self.lock.lock().unwrap_or_else(PoisonError::into_inner);
-        // A step that waited for a host until its controller went away must not begin.
+        // A step must not start if the controller has disconnected while it waited for the lock.
         let gone = || self.gone.load(Ordering::SeqCst);
         if gone() {
             return Err(Response::Failed { text: "the connection to the controller is lost".into() });
@@ -207,7 +216,7 @@ impl<W: Work> Agent<W> {
             let patience = LockTimeouts { other: OTHER_RUN, own: Duration::from_secs(timeout_s).max(OTHER_RUN) };
             match HostLock::acquire(&self.work.lock_path(), &holder, patience, &gone) {
                 Ok(lock) => *held = Some(lock),
-                Err(lock::LockError::Held { holder }) => return Err(Response::Locked { holder }),
+                Err(lock::LockError::Held { holder, finishing }) => return Err(Response::Locked { holder, finishing }),
                 Err(error) => return Err(Response::Failed { text: error_chain(&error) }),
             }
         }

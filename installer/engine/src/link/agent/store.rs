@@ -1,7 +1,7 @@
-//! The agent's second mode: blobs come over a channel of their own and go into the node's content store.
+//! The agent's second mode: receives blobs on a separate channel and writes them to the node's content store.
 //!
-//! Bytes are hashed while they are written; a blob gets its name only when all of it is there, right and synced. What
-//! a cut connection leaves stays as a part file, and the next channel continues after it.
+//! Bytes are hashed while they are written; a blob gets its name only when it is complete, verified and synced. An
+//! interrupted transfer leaves a part file, which the next channel continues.
 
 use std::collections::BTreeMap;
 use std::io::{Read, Write};
@@ -17,26 +17,26 @@ use super::channel::{AgentError, Out, clock_ms, hello, next_frame, not_here, rea
 use super::lock::Presence;
 use crate::link::wire::{Frame, Request, RequestMessage, Response, WireError, frame};
 
-/// A bundle on a slow stick may need a while before the next bytes come.
+/// A bundle on a slow USB stick may pause before the next bytes arrive.
 const SILENCE: Duration = Duration::from_secs(300);
-/// How long the writer of a cut channel may need to notice.
+/// How long the writer of an interrupted channel may take to notice.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// Part files of this channel, hashed once and held until their blob is whole.
+/// Part files of this channel, hashed once and locked until their blob is complete.
 type Partials = BTreeMap<Digest, Partial>;
 
-/// A blob whose bytes are coming.
+/// A blob that is being received.
 struct Put {
     id: u64,
     digest: Digest,
     size: u64,
-    /// Bytes still to come.
+    /// Bytes that are still to be received.
     remaining: u64,
-    /// None after a failure that was answered: what still comes of the blob is passed over.
+    /// None after a failure that was reported: the remaining bytes are discarded.
     partial: Option<Partial>,
 }
 
-/// Takes blobs until the controller says `Bye` or the channel closes.
+/// Receives blobs until the controller says `Bye` or the channel closes.
 pub fn serve_store(
     stdin: impl Read + Send + 'static,
     stdout: impl Write + Send + 'static,
@@ -54,7 +54,7 @@ pub fn serve_store(
             Frame::Message(body) => {
                 let RequestMessage { id, ask } = frame::parse(&body)?;
                 match ask {
-                    // The heartbeat comes between data frames too.
+                    // Heartbeats arrive between data frames too.
                     Request::Ping => out.answer(id, Response::Pong { clock_ms: clock_ms() }),
                     _ if coming.is_some() => return Err(WireError::Kind(0).into()),
                     Request::Hello { protocol, .. } => out.answer(id, hello(protocol)),
@@ -108,7 +108,7 @@ impl Put {
     }
 }
 
-/// A blob whose bytes and name are on the disk.
+/// A blob that is on disk under its name.
 struct Stored;
 
 fn stored(store: &Path, partial: Partial) -> Result<Stored, String> {
@@ -148,7 +148,7 @@ fn hold(store: &Store, digest: &Digest) -> Result<Partial, String> {
     }
 }
 
-/// What is missing, with the bytes that are there; part files with bytes stay open and locked in `partials`.
+/// The missing blobs, with the bytes that already exist; non-empty part files stay open and locked in `partials`.
 fn open_partials(work: &impl Work, blobs: &BTreeMap<Digest, u64>, partials: &mut Partials) -> Response {
     let mut look = || -> Result<BTreeMap<Digest, u64>, String> {
         let store = open(work)?;
@@ -161,7 +161,7 @@ fn open_partials(work: &impl Work, blobs: &BTreeMap<Digest, u64>, partials: &mut
                 Some(partial) => partial,
                 None => hold(&store, digest)?,
             };
-            // As long as the blob or longer, and still not the blob: nothing in it can be trusted.
+            // At least as long as the blob, but with another digest: none of it can be trusted.
             if partial.length() >= *size && partial.length() > 0 {
                 partial.clear().map_err(|error| error_chain(&error))?;
             }
@@ -175,7 +175,7 @@ fn open_partials(work: &impl Work, blobs: &BTreeMap<Digest, u64>, partials: &mut
     look().map_or_else(|text| Response::Failed { text }, |have| Response::Missing { have })
 }
 
-/// What is missing, for a channel that puts nothing.
+/// The missing blobs, for a channel that stores none.
 pub(super) fn missing(work: &impl Work, blobs: &BTreeMap<Digest, u64>) -> Result<Response, String> {
     Ok(open_partials(work, blobs, &mut Partials::new()))
 }
@@ -188,7 +188,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_blob_whose_name_did_not_come_to_the_disk_is_not_answered_as_stored() {
+    fn a_blob_is_reported_as_stored_only_after_its_name_is_on_disk() {
         const USER: u32 = 54_321;
         let folder = tempfile::tempdir().unwrap();
         let (root, is_root) = (folder.path(), rustix::process::geteuid().is_root());
@@ -205,13 +205,13 @@ mod tests {
         std::thread::scope(|scope| {
             let tested = scope.spawn(|| {
                 if is_root {
-                    // Root may read every folder. Of this thread alone.
+                    // root can read every folder. Applies to this thread only.
                     let user = rustix::process::Uid::from_raw(USER);
                     rustix::thread::set_thread_res_uid(user, user, user).unwrap();
                 }
                 assert!(put().is_ok());
                 fs::remove_file(blobs.join(Digest::of("blob").hex())).unwrap();
-                // Names may be put there, and the folder cannot be opened to be synced.
+                // Entries can be created, but the folder cannot be opened for syncing.
                 fs::set_permissions(&blobs, Permissions::from_mode(0o300)).unwrap();
                 let failed = put().err().unwrap_or_default();
                 fs::set_permissions(&blobs, Permissions::from_mode(0o700)).unwrap();

@@ -1,41 +1,43 @@
-//! What an agent does for its controller, on the machine it runs on.
+//! What an agent does for its controller on its machine.
 
 use std::path::PathBuf;
 
 use kubexm_ops::paths::ADMIN_CONF;
-use kubexm_ops::{Machine, OpError, cluster_facts, evidence, facts, probe, provide, step, survey};
+use kubexm_ops::{Machine, OpError, cluster_facts, drift, evidence, facts, probe, provide, step, survey};
 use kubexm_plan::{
-    ClusterFacts, Facts, ObservedState, Probe, ProbeAnswer, SlotProvider, Step, Survey, Texts, Wave, ledger,
+    ClusterFacts, Facts, ObservedState, Probe, ProbeAnswer, SlotProvider, Step, StepDrift, Survey, Texts, Wave, ledger,
 };
 
 use crate::link::{Change, SlotValues};
 
-/// Held by the agent that works on this node.
+/// Locked by the agent that works on this node.
 pub const LOCK_PATH: &str = "/run/kubexm/lock";
 
-/// Shared by every agent from its first message on, whether it works or waits for its controller's operator. Who takes
-/// the program away takes it alone, and so not from under another one.
+/// Locked (shared) by every agent from its first message on, whether it works or waits for confirmation. Removing the
+/// program takes the lock exclusively, so the program is never removed while another agent uses it.
 pub const PRESENT_PATH: &str = "/run/kubexm/agents.lock";
 
-/// The node's side of a link. An error is one text: what, where, how to fix it; it travels to the controller.
+/// The node's side of a link. An error is one text that is sent to the controller: what, where, how to fix it.
 pub trait Work: Send + Sync + 'static {
-    /// Looks at the host; changes nothing.
+    /// Gathers facts about the host; changes nothing.
     fn facts(&self, host: &str) -> Result<Facts, String>;
-    /// Looks at the cluster; changes nothing.
+    /// Observes the cluster; changes nothing.
     fn cluster_facts(&self, host: &str) -> ClusterFacts;
     /// Observes every op of a step.
     fn observe(&self, step: &Step, texts: Texts, slots: SlotValues) -> Result<Vec<ObservedState>, String>;
-    /// Looks at many steps in one moment.
+    /// Observes many steps at once.
     fn survey(&self, steps: &[Step], texts: Texts, slots: SlotValues) -> Result<Survey, String>;
-    /// Converges a step and keeps the ledger.
+    /// Describes what differs from many steps; changes nothing.
+    fn drift(&self, steps: &[Step], texts: Texts, slots: SlotValues) -> Result<Vec<StepDrift>, String>;
+    /// Converges a step and updates the ledger.
     fn converge(&self, step: &Step, texts: Texts, slots: SlotValues, change: Change<'_>) -> Result<(), String>;
-    /// Takes a step back in one wave and keeps the ledger.
+    /// Rolls a step back in one wave and updates the ledger.
     fn undo(&self, step: &Step, texts: Texts, change: Change<'_>, wave: Wave) -> Result<(), String>;
     /// Makes a slot's value; often a secret.
     fn provide(&self, provider: &SlotProvider) -> Result<Vec<u8>, String>;
     /// The ledger's records.
     fn ledger(&self) -> Result<Vec<ledger::Record>, String>;
-    /// Looks once.
+    /// Runs a probe once.
     fn probe(&self, probe: &Probe) -> Result<ProbeAnswer, String>;
     /// Text by file name.
     fn evidence(&self) -> Result<Vec<(String, String)>, String>;
@@ -43,9 +45,9 @@ pub trait Work: Send + Sync + 'static {
     fn admin_kubeconfig(&self) -> Result<Vec<u8>, String>;
     /// Log of a step.
     fn step_log(&self, run: &str, step: &Step) -> Result<String, String>;
-    /// The file whose flock means that a run holds the host.
+    /// The file whose flock locks the host for a run.
     fn lock_path(&self) -> PathBuf;
-    /// The file whose shared flock means that an agent is there ([`PRESENT_PATH`]).
+    /// The file whose shared flock marks a running agent ([`PRESENT_PATH`]).
     fn present_path(&self) -> PathBuf {
         let name = PRESENT_PATH.rsplit('/').next().unwrap_or(PRESENT_PATH);
         self.lock_path().with_file_name(name)
@@ -69,6 +71,10 @@ impl Work for Machine {
 
     fn survey(&self, steps: &[Step], texts: Texts, slots: SlotValues) -> Result<Survey, String> {
         said(survey::survey(steps, &self.with_texts(texts).with_slots(slots)))
+    }
+
+    fn drift(&self, steps: &[Step], texts: Texts, slots: SlotValues) -> Result<Vec<StepDrift>, String> {
+        Ok(drift::drift(steps, &self.with_texts(texts).with_slots(slots)))
     }
 
     fn converge(&self, step: &Step, texts: Texts, slots: SlotValues, change: Change<'_>) -> Result<(), String> {
@@ -115,7 +121,7 @@ impl Work for Machine {
     }
 }
 
-/// Errors travel as text.
+/// Errors are sent as text.
 fn said<T>(result: Result<T, OpError>) -> Result<T, String> {
     result.map_err(|error| error.full())
 }

@@ -1,5 +1,5 @@
-//! Logging in (RFC 4252): keys, the password, the server's own questions (RFC 4256), one after another where the server
-//! wants several.
+//! Logging in (RFC 4252): keys, the password, and the server's own questions (RFC 4256), in sequence if the server
+//! requires several.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -19,14 +19,14 @@ use super::secret::{Question, shown};
 use super::target::{KeySource, Login};
 use crate::link::{LinkError, known_hosts};
 
-/// Methods that a server may want one after another.
-const MOST_STAGES: usize = 6;
-/// Times a person may mistype a code.
+/// The most methods that a server may require in sequence.
+const MAX_STAGES: usize = 6;
+/// How often a code may be mistyped.
 const TRIES: usize = 3;
-/// Rounds of questions in one try.
-const MOST_ROUNDS: usize = 20;
+/// The most rounds of questions in one attempt.
+const MAX_ROUNDS: usize = 20;
 
-/// Logs in, or returns an error with what the server offers and what was tried.
+/// Logs in, or returns an error with the server's methods and the attempted ones.
 pub async fn authenticate(
     handle: &mut Handle<Checker>,
     endpoint: &Endpoint,
@@ -49,7 +49,7 @@ pub async fn authenticate(
             password_spent: false,
         },
     };
-    for _ in 0..MOST_STAGES {
+    for _ in 0..MAX_STAGES {
         match attempt.stage().await? {
             Some(Verdict::In) => return Ok(()),
             Some(Verdict::Further) => {}
@@ -61,7 +61,7 @@ pub async fn authenticate(
 
 enum Verdict {
     In,
-    /// Accepted, and more is wanted.
+    /// Accepted, but the server requires another method.
     Further,
 }
 
@@ -73,13 +73,13 @@ struct Attempt<'a> {
     offered: MethodSet,
     tried: Vec<String>,
     accepted: Vec<String>,
-    /// Fingerprints of keys that were offered.
+    /// Fingerprints of keys that were offered already.
     spent: BTreeSet<String>,
     password_spent: bool,
 }
 
 impl Attempt<'_> {
-    /// Tries everything until the server accepts something.
+    /// Tries all methods until the server accepts one.
     async fn stage(&mut self) -> Result<Option<Verdict>, LinkError> {
         if self.offered.contains(&MethodKind::PublicKey) {
             for source in &self.login.keys {
@@ -156,7 +156,7 @@ impl Attempt<'_> {
             let hash = self.rsa_hash(&identity.public_key().algorithm()).await?;
             let what = format!("ssh-agent's key {} ({fingerprint})", shown(identity.comment()));
             let user = self.login.user.as_str();
-            // A key of a token may wait for a finger: no limit but sshd's own.
+            // A hardware token may wait for a touch: only sshd's own limit applies.
             let answer = match identity {
                 AgentIdentity::PublicKey { key, .. } => {
                     self.handle.authenticate_publickey_with(user, key, hash, &mut agent).await
@@ -178,7 +178,7 @@ impl Attempt<'_> {
         Ok(None)
     }
 
-    /// SHA-2 for RSA keys, the longest that the server names.
+    /// The strongest SHA-2 variant for RSA keys that the server supports.
     async fn rsa_hash(&self, algorithm: &Algorithm) -> Result<Option<HashAlg>, LinkError> {
         if !matches!(algorithm, Algorithm::Rsa { .. }) {
             return Ok(None);
@@ -188,7 +188,7 @@ impl Attempt<'_> {
         Ok(hash.map_err(|error| self.endpoint.unreachable(&ended(&error)))?.unwrap_or(Some(HashAlg::Sha512)))
     }
 
-    /// Answers the server's questions: a password from the one given, the rest by the operator.
+    /// Answers the server's questions: password prompts with the given password, others by asking the operator.
     async fn interactive(&mut self) -> Result<Option<Verdict>, LinkError> {
         let limit = self.options.connect_timeout;
         let mut password_given = false;
@@ -196,7 +196,7 @@ impl Attempt<'_> {
             let mut person = false;
             let starting = self.handle.authenticate_keyboard_interactive_start(self.login.user.as_str(), None);
             let mut answer = within(limit, self.endpoint, "authenticating", starting).await?;
-            for _ in 0..MOST_ROUNDS {
+            for _ in 0..MAX_ROUNDS {
                 let Ok(Interactive::InfoRequest { name, instructions, prompts }) = answer else { break };
                 let said = [name, instructions].map(|text| shown(&text)).join(" ").trim().to_owned();
                 let Some(answers) = self.answers(&said, prompts, &mut password_given, &mut person).await else {
@@ -216,7 +216,7 @@ impl Attempt<'_> {
             });
             let what = if person { "the typed answer" } else { "the password, as answer to its question" };
             let found = self.judge(result, what.to_owned())?;
-            // A given password that was wrong stays wrong.
+            // A given password that was wrong is not tried again.
             if found.is_some() || !person {
                 return Ok(found);
             }
@@ -224,7 +224,7 @@ impl Attempt<'_> {
         Ok(None)
     }
 
-    /// One answer for each prompt; none when the operator cannot be asked.
+    /// One answer for each prompt; none if the operator cannot be asked.
     async fn answers(
         &mut self,
         said: &str,
@@ -262,7 +262,7 @@ impl Attempt<'_> {
         Some(answers)
     }
 
-    /// What a server's answer means.
+    /// Interprets a server's answer.
     fn judge(&mut self, answer: Result<AuthResult, russh::Error>, what: String) -> Result<Option<Verdict>, LinkError> {
         match answer {
             Ok(AuthResult::Success) => Ok(Some(Verdict::In)),
@@ -271,7 +271,7 @@ impl Attempt<'_> {
                 self.offered = remaining_methods;
                 Ok(Some(Verdict::Further))
             }
-            // russh's way to say that the connection ended; a server names at least the method that failed.
+            // russh reports a closed connection this way; a server names at least the method that failed.
             Ok(AuthResult::Failure { remaining_methods, .. }) if remaining_methods.is_empty() => Err(self.cut(what)),
             Ok(AuthResult::Failure { .. }) => {
                 self.tried.push(what);
@@ -281,7 +281,7 @@ impl Attempt<'_> {
         }
     }
 
-    /// The connection ended in the middle: the line, or sshd that has enough of our tries.
+    /// The connection was closed: by the network, or by sshd after too many attempts.
     fn cut(&self, what: String) -> LinkError {
         if self.tried.is_empty() {
             return self.endpoint.unreachable(&format!("the connection ended while authenticating with {what}"));

@@ -1,4 +1,4 @@
-//! The controller's end of an agent channel: many requests at once over one pair of streams.
+//! The controller's end of an agent channel: parallel requests over one pair of streams.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -12,19 +12,19 @@ use tokio::task::JoinSet;
 
 use crate::link::wire::{Frame, PROTOCOL, Request, RequestMessage, Response, ResponseMessage, WireError, frame};
 
-/// How often the agent hears that we are still there; it gives up after [`crate::link::agent::SILENCE`].
+/// Interval of heartbeats; the agent gives up after [`crate::link::agent::SILENCE`].
 const HEARTBEAT: Duration = Duration::from_secs(10);
 
 /// Why a request has no answer.
 #[derive(Debug, thiserror::Error)]
 pub enum ChannelError {
-    /// The channel ended or broke: ask again on a new one.
+    /// The channel ended or broke: repeat the request on a new one.
     #[error("the connection to the agent was lost")]
     Lost,
-    /// The other side is not an agent of kubexm.
+    /// The other side is not a kubexm agent.
     #[error(transparent)]
     Wire(#[from] WireError),
-    /// The agent did not understand us.
+    /// The agent did not understand the request.
     #[error("{0}")]
     NotUnderstood(String),
 }
@@ -37,7 +37,7 @@ pub struct AgentChannel {
     outgoing: mpsc::Sender<Vec<u8>>,
     waiting: Waiting,
     next_id: AtomicU64,
-    // Ends the tasks when the channel is dropped.
+    // Dropping it stops the tasks.
     _tasks: JoinSet<()>,
 }
 
@@ -46,14 +46,14 @@ pub struct AgentChannel {
 pub struct AgentHello {
     /// Program version.
     pub version: String,
-    /// What it was built for.
+    /// Architecture of its build.
     pub arch: Option<Arch>,
     /// Process id on the node.
     pub pid: u32,
 }
 
 impl AgentChannel {
-    /// Waits for the magic line and shakes hands. `holder` tells others whose run it is.
+    /// Waits for the magic line and does the handshake. `holder` identifies the run for others.
     pub async fn open(
         reader: impl AsyncRead + Unpin + Send + 'static,
         mut writer: impl AsyncWrite + Unpin + Send + 'static,
@@ -78,7 +78,7 @@ impl AgentChannel {
             while let Ok(Some(Frame::Message(body))) = frame::next_frame(&mut reader).await {
                 let Ok(ResponseMessage { id, answer }) = frame::parse(&body) else { break };
                 let sender = lock(&answered).as_mut().and_then(|waiting| waiting.remove(&id));
-                // Nobody waits for the answer to a heartbeat, or to a request whose time ran out.
+                // Nobody waits for the answer to a heartbeat, or to a request that timed out.
                 if let Some(sender) = sender {
                     let _ = sender.send(answer);
                 }
@@ -110,7 +110,7 @@ impl AgentChannel {
         }
     }
 
-    /// Asks and waits. The caller bounds the time.
+    /// Sends a request and waits for the answer. The caller must limit the time.
     pub async fn ask(&self, ask: &Request) -> Result<Response, ChannelError> {
         let answer = self.send(ask).await?;
         match answer.await.map_err(|_| ChannelError::Lost)? {
@@ -129,7 +129,7 @@ impl AgentChannel {
         Ok(receiver)
     }
 
-    /// Sends bytes that are a whole frame. Waits while the other side does not read.
+    /// Sends the bytes of a complete frame. Waits while the other side does not read.
     pub async fn raw(&self, frame: Vec<u8>) -> Result<(), ChannelError> {
         self.outgoing.send(frame).await.map_err(|_| ChannelError::Lost)
     }
@@ -140,7 +140,7 @@ impl AgentChannel {
     }
 }
 
-/// An answer that does not fit the question.
+/// An answer that does not belong to the request.
 pub fn unexpected(answer: &Response) -> ChannelError {
     match answer {
         Response::NotUnderstood { reason } => ChannelError::NotUnderstood(reason.clone()),
@@ -152,7 +152,7 @@ fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Whoever waits learns that the channel is lost.
+/// Wakes everybody who waits: the channel is lost.
 fn close(waiting: &Waiting) {
     lock(waiting).take();
 }

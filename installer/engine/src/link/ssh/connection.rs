@@ -1,4 +1,4 @@
-//! One SSH connection, made through as many bastions as the target names: host keys checked, users authenticated.
+//! One SSH connection, through the bastions that the target names: host keys verified, users authenticated.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,18 +17,18 @@ use super::{SshOptions, SshTarget, key, shared};
 use crate::link::LinkError;
 use crate::link::known_hosts::KnownHosts;
 
-/// Keepalives without an answer until the connection counts as lost.
+/// Unanswered keepalives until the connection counts as lost.
 const KEEPALIVES: usize = 3;
-/// For a script of kubexm that looks or sets a file, however slow the login shell is.
+/// Time limit of a script that observes or sets a file, even with a slow login shell.
 const SCRIPT: Duration = Duration::from_secs(600);
-/// How long a session that ended may still count for sshd.
-const BURIAL: Duration = Duration::from_secs(4);
+/// How long sshd may still count a session that has ended.
+const REAP_TIME: Duration = Duration::from_secs(4);
 
 /// An authenticated connection. Dropping it closes it.
 pub struct Connection {
     handle: Handle<Checker>,
     target: SshTarget,
-    /// What the connection runs through, the nearest first.
+    /// The bastions' connections, the nearest first.
     _bastions: Vec<Hopped>,
 }
 
@@ -37,17 +37,17 @@ struct Hopped {
     handle: Handle<Checker>,
 }
 
-/// Why no session was opened on a connection.
+/// Why no session was opened.
 #[derive(Debug)]
 pub enum NoSession {
-    /// sshd lets this connection have no more of them.
+    /// sshd allows no more sessions on this connection.
     Refused,
-    /// The connection is gone.
+    /// The connection is lost.
     Lost(LinkError),
 }
 
 impl Connection {
-    /// Connects, hop by hop; checks every host key and authenticates everywhere.
+    /// Connects through each hop, verifying every host key and logging in everywhere.
     pub async fn open(target: &SshTarget, options: &SshOptions) -> Result<Self, LinkError> {
         let endpoint = Endpoint::of(target);
         let files = options.known_hosts.clone();
@@ -73,15 +73,15 @@ impl Connection {
         })
     }
 
-    /// A session where no other is open. One that has just ended counts for sshd until it has buried the command's
-    /// process, so with `MaxSessions 1` it may refuse the next for a moment.
+    /// Opens a session if no other is open. sshd counts a session until it has reaped the command's process, so with
+    /// `MaxSessions 1` it may refuse the next one for a moment.
     pub async fn only_session(&self) -> Result<Channel<Msg>, LinkError> {
-        let until = Instant::now() + BURIAL;
+        let until = Instant::now() + REAP_TIME;
         loop {
             match self.session().await {
                 Ok(session) => return Ok(session),
                 Err(NoSession::Lost(error)) => return Err(error),
-                Err(NoSession::Refused) if Instant::now() < until => tokio::time::sleep(BURIAL / 40).await,
+                Err(NoSession::Refused) if Instant::now() < until => tokio::time::sleep(REAP_TIME / 40).await,
                 Err(NoSession::Refused) => {
                     let reason = "sshd opens no session at all; look at MaxSessions in its sshd_config";
                     return Err(denied(&self.target, reason.to_owned()));
@@ -90,7 +90,7 @@ impl Connection {
         }
     }
 
-    /// Starts a command in a session of its own or in the given one, and gives its streams.
+    /// Starts a command in the given session, and returns its streams.
     pub async fn start(&self, channel: Channel<Msg>, command: &str) -> Result<Streams, LinkError> {
         let started = session::start(channel, command, self.target.asked_by_sudo()).await;
         started.map_err(|error| unreachable(&self.target, &format!("sshd runs no command: {error}")))

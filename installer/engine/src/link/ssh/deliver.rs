@@ -1,4 +1,4 @@
-//! Blobs into a node's content store, over a channel of their own; what a cut connection left is resumed.
+//! Sends blobs to a node's content store on a separate channel; interrupted transfers are resumed.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -13,32 +13,32 @@ use crate::link::{BlobSource, DeliverProgress};
 
 /// Bytes of a data frame.
 const CHUNK: usize = 256 << 10;
-/// How long the node may take to answer: it may have to hash a large part file, or to sync a large blob.
+/// Time limit for the node's answer: it may have to hash a large part file, or sync a large blob.
 const ANSWER: Duration = Duration::from_secs(300);
 
-/// How a delivery ended early.
+/// Why a delivery ended early.
 #[derive(Debug)]
 pub enum Interrupted {
-    /// The channel ended: begin again on a new one.
+    /// The channel ended: continue on a new one.
     Lost {
-        /// Bytes that the node lacked when this channel began; none when it ended before that was known.
+        /// Bytes that the node was missing when this channel started; none if it ended before that was known.
         missing: Option<u64>,
     },
-    /// A blob arrived as something else.
+    /// A blob arrived with another digest.
     Corrupt {
         digest: Digest,
-        /// The digest that its bytes have.
+        /// The digest of the received bytes.
         found: Digest,
     },
-    /// The node cannot take it.
+    /// The node cannot store it.
     Node(String),
-    /// It cannot be read on this side.
+    /// It cannot be read on the controller.
     Source { digest: Digest, reason: String },
-    /// The agent does not understand.
+    /// The agent does not understand the request.
     Protocol(String),
 }
 
-/// Asks what is missing and sends it. Answers come while the next blobs are on their way.
+/// Asks what is missing and sends it. Answers arrive while the next blobs are sent.
 pub async fn deliver(
     channel: &AgentChannel,
     blobs: &[(Digest, u64)],
@@ -61,7 +61,7 @@ pub async fn deliver(
     }
     let (sender, mut answers) = mpsc::unbounded_channel();
     let send = async {
-        // In the order that the caller gave, each once.
+        // In the order of the caller, each once.
         let mut have = have.clone();
         for (digest, size) in blobs {
             let Some(offset) = have.remove(digest) else { continue };
@@ -69,7 +69,7 @@ pub async fn deliver(
             let mut reader = reader.map_err(|error| unreadable(*digest, &error.to_string()))?;
             let put = Request::StorePut { digest: *digest, size: *size, offset };
             let answer = channel.send(&put).await.map_err(cut)?;
-            // The receiving side lives as long as this one.
+            // The receiver lives as long as this sender.
             let _ = sender.send((*digest, *size, answer));
             let mut done = offset;
             while done < *size {
@@ -97,8 +97,7 @@ pub async fn deliver(
     tokio::try_join!(send, receive).map(drop)
 }
 
-/// The answer to a put comes after all its bytes, which may take long on a slow line: no limit but the channel's life,
-/// which keepalives watch.
+/// The answer to a put comes after all its bytes, which may take long on a slow line: only keepalives limit the time.
 async fn wait(answer: oneshot::Receiver<Response>) -> Result<Response, ChannelError> {
     match answer.await {
         Ok(Response::NotUnderstood { reason }) => Err(ChannelError::NotUnderstood(reason)),
@@ -107,7 +106,7 @@ async fn wait(answer: oneshot::Receiver<Response>) -> Result<Response, ChannelEr
     }
 }
 
-/// A whole data frame with the next bytes of a blob.
+/// A complete data frame with the next bytes of a blob.
 async fn next_frame(reader: &mut (impl AsyncRead + Unpin), digest: Digest, left: u64) -> Result<Vec<u8>, Interrupted> {
     let most = usize::try_from(left).unwrap_or(CHUNK).min(CHUNK);
     let mut frame = Vec::with_capacity(5 + most);

@@ -1,4 +1,4 @@
-//! The other end of a connection: its name in errors, its address in known_hosts, and a limit on what is awaited of it.
+//! The other end of a connection: its name in errors, its address in known_hosts, and a time limit for its answers.
 
 use std::time::Duration;
 
@@ -6,7 +6,7 @@ use super::SshTarget;
 use super::target;
 use crate::link::LinkError;
 
-/// A host that we log in to: for errors, and for known_hosts.
+/// A host to log in to.
 #[derive(Clone, Debug)]
 pub struct Endpoint {
     /// Name for people.
@@ -35,7 +35,7 @@ impl Endpoint {
     }
 }
 
-/// Bounds a stage of connecting.
+/// Limits the time of a stage of connecting.
 pub(super) async fn within<T>(
     timeout: Duration,
     endpoint: &Endpoint,

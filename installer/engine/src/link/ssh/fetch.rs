@@ -1,4 +1,4 @@
-//! Has the node take blobs from depots; the bytes do not pass the controller.
+//! Lets the node fetch blobs from depots; the bytes do not pass through the controller.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use crate::link::wire::{Request, Response};
 use crate::link::{DeliverProgress, Fetched, LinkError};
 
 impl SshLink {
-    /// Progress is reported for each blob once the node has answered: nothing of it passes here.
+    /// Progress is reported once for each blob, after the node has answered.
     pub(super) async fn fetch_from(
         &self,
         blobs: &[(Digest, u64)],
@@ -21,7 +21,7 @@ impl SshLink {
             return Ok(Fetched { missing: blobs.to_vec(), reasons: Vec::new() });
         }
         let sizes = blobs.iter().copied().collect();
-        // The agent keeps to the limit by itself; the grace is for the way, and for a new connection.
+        // The agent observes the limit itself; the extra time is for the network and for a new connection.
         let bytes = blobs.iter().map(|(_, size)| *size).sum();
         let limit = Duration::from_secs(depots.limit_s(bytes)).saturating_add(GRACE);
         let Response::Fetched { missing, reasons } =

@@ -1,4 +1,4 @@
-//! Whether a server may be talked to: its key, judged while the connection is made.
+//! Verifies a server's host key while the connection is made.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use super::endpoint::Endpoint;
 use crate::link::LinkError;
 use crate::link::known_hosts::{self, KnownHosts, Verdict};
 
-/// Judges the server's key.
+/// Verifies the server's key.
 pub struct Checker {
     pub(super) endpoint: Endpoint,
     pub(super) options: SshOptions,
@@ -20,9 +20,9 @@ pub struct Checker {
 /// Why no connection was made.
 #[derive(Debug)]
 pub enum Refused {
-    /// The line, or the protocol.
+    /// An error of the connection or protocol.
     Ssh(russh::Error),
-    /// A sentence.
+    /// A sentence about the key.
     HostKey(String),
 }
 
@@ -57,7 +57,7 @@ impl client::Handler for Checker {
         if !may_learn {
             return judged(verdict, &shown, &host, port, &self.options).map(|()| true);
         }
-        // Another link may have learnt it meanwhile, when the host is a bastion of both.
+        // Another link may have recorded the key meanwhile, if the host is a bastion of both.
         let _one_at_a_time = self.options.shared.learning.lock().await;
         let options = self.options.clone();
         let reported = shown.clone();

@@ -1,7 +1,7 @@
-//! Before the agent can run: what the node is, whether we may become root, and the agent's binary on its disk.
+//! Prepares a node for the agent: its architecture, root rights, and the agent's program on its disk.
 //!
-//! These are the only shell texts in the program. They need a POSIX `sh`, `id`, `uname`, `mktemp`, `sha256sum` and
-//! `install`, and each marks where its own output begins: a login shell's rc file may print before it.
+//! These are the only shell scripts of the program. They need a POSIX `sh`, `id`, `uname`, `mktemp`, `sha256sum` and
+//! `install`. Each marks the start of its output, since a login shell's rc file may print something first.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -22,30 +22,30 @@ use super::shared::Shared;
 use crate::link::agent::{LOCK_PATH, PRESENT_PATH};
 use crate::link::{BlobSource, LinkError};
 
-/// Where the agent is put on a node.
+/// Path of the agent's program on a node.
 pub const AGENT_PATH: &str = "/usr/local/bin/kubexm-install";
 
-/// What the agent's program was when it was hashed last; gone with the next boot.
+/// Cached digest of the agent's program; removed by a reboot.
 const NOTE: &str = "/run/kubexm/agent";
 
-/// The agent's program, one for each architecture of the fleet.
+/// The agent's program, one for each architecture of the hosts.
 #[derive(Clone)]
 pub struct AgentBinary {
-    /// Where each comes from.
+    /// The source of each.
     pub sources: BTreeMap<Arch, AgentSource>,
     /// Absolute path on the node, usually [`AGENT_PATH`].
     pub path: String,
 }
 
-/// Where an agent's program comes from.
+/// Source of an agent's program.
 #[derive(Clone)]
 pub enum AgentSource {
-    /// A file of the controller: the running program itself, when the node has its architecture.
+    /// A file of the controller: the running program itself, if the node has its architecture.
     File(PathBuf),
     /// A blob of the bundle.
     Blob {
         digest: Digest,
-        /// Who has it.
+        /// The source of the blob.
         source: Arc<dyn BlobSource>,
     },
 }
@@ -78,18 +78,18 @@ impl AgentSource {
     }
 }
 
-/// What was done to the node's agent.
+/// What was done to the agent's program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Installed {
-    /// The right one was there.
+    /// The right one existed.
     Present,
-    /// There was none.
+    /// There was none, and it was installed.
     New,
-    /// Another one was there; it is kept beside it.
+    /// Another one was replaced; a copy is kept next to it.
     Replaced,
 }
 
-/// Finds out what the node is, checks that we can become root, and puts the agent there when it is not.
+/// Detects the node's architecture, checks for root rights, and installs the agent if it is missing.
 pub async fn prepare(
     connection: &Connection,
     target: &SshTarget,
@@ -116,16 +116,16 @@ pub async fn prepare(
         }
     })?;
     let path = quote(&agent.path);
-    // The file is checked where it lies, before it becomes a program, and renamed within its folder so that a running
-    // agent keeps its own; its name is of this shell alone, since two installs may come at once. /tmp may be noexec:
-    // nothing is run from there.
+    // The file is verified before it becomes a program, and renamed within its folder so that a running agent keeps its
+    // own. Its name is unique, since two installations may run at the same time. /tmp may be noexec, so nothing is
+    // executed there.
     let script = format!(
-        "umask 077; n={path}.new.$$; t=$(mktemp) || exit 1; trap 'rm -f \"$t\" \"$n\"' EXIT; trap 'exit 1' HUP INT TERM; echo; echo {MARK}; \
+        "umask 077; n={path}.new.$$; t=$(mktemp) || exit 1; trap 'rm -f \"$t\" \"$n\" \"$n.before\"' EXIT; trap 'exit 1' HUP INT TERM; echo; echo {MARK}; \
          cat > \"$t\" || exit 1; d=$(sha256sum < \"$t\") || exit 1; \
          [ \"${{d%% *}}\" = {hex} ] || {{ echo \"arrived as $d\" >&2; exit 9; }}; \
          exec < /dev/null; \
          mkdir -p -m 755 {folder} && install -m 755 \"$t\" \"$n\" && \
-         {{ [ ! -e {path} ] || {{ rm -f {path}.before && cp -p {path} {path}.before; }}; }} && \
+         {{ [ ! -e {path} ] || {{ cp -p {path} \"$n.before\" && mv -f \"$n.before\" {path}.before; }}; }} && \
          {{ sync \"$n\" 2> /dev/null || sync; }} && mv -f \"$n\" {path}",
         hex = wanted.hex(),
         folder = quote(agent.path.rsplit_once('/').map_or("/", |(folder, _)| folder)),
@@ -137,8 +137,8 @@ pub async fn prepare(
     Ok(if seen.agent.is_some() { Installed::Replaced } else { Installed::New })
 }
 
-/// Removes what [`prepare`] put there; what was there before comes back. A program that somebody needs by now stays:
-/// another controller may have made a cluster with it, or be at it, since it was put there.
+/// Reverts [`prepare`]: restores the earlier program. A program that is used by now is kept: another controller may
+/// have created a cluster with it, or may be doing so.
 pub async fn remove(
     connection: &Connection,
     target: &SshTarget,
@@ -149,23 +149,23 @@ pub async fn remove(
     let script = match installed {
         Installed::Present => return Ok(()),
         Installed::New => removal(&format!("rm -f {path}"), STAMP, [PRESENT_PATH, LOCK_PATH]),
-        Installed::Replaced => putting_back(&path, [PRESENT_PATH, LOCK_PATH]),
+        Installed::Replaced => restore_previous(&path, [PRESENT_PATH, LOCK_PATH]),
     };
     run(connection, target, &script, "the agent's program cannot be removed").await
 }
 
-/// Removes the program, unless this is a cluster's node or another controller's agent is there, at work or waiting for
-/// its operator. Ours was told to end and may take a moment. Without util-linux's `flock` the stamp alone decides.
+/// Removes the program, unless this is a cluster's node or another controller's agent is running there. kubexm's own
+/// agent was asked to exit, which may take a moment. Without util-linux's `flock` only the stamp is checked.
 fn removal(remove: &str, stamp: &str, locks: [&str; 2]) -> String {
     format!("{}[ ! -e {stamp} ] || exit 0; {remove}", alone(locks), stamp = quote(stamp))
 }
 
-/// Puts back the program that was there before ours, unless another controller's agent was started from ours.
-fn putting_back(path: &str, locks: [&str; 2]) -> String {
+/// Restores the earlier program, unless another controller's agent was started from the new one.
+fn restore_previous(path: &str, locks: [&str; 2]) -> String {
     format!("{}mv -f {path}.before {path}", alone(locks))
 }
 
-/// Continues only when nobody else has any of these locks, and holds them until the script ends.
+/// Continues only if nobody else holds any of these locks, and holds them until the script ends.
 fn alone(locks: [&str; 2]) -> String {
     let lock = |(number, lock): (usize, &str)| {
         let (lock, file) = (quote(lock), number + 8);
@@ -176,7 +176,7 @@ fn alone(locks: [&str; 2]) -> String {
     locks.into_iter().enumerate().map(lock).collect()
 }
 
-/// The script that drops the program that was there before ours, for a session of its own.
+/// Deletes the earlier program, in a separate session.
 pub async fn forget_previous(
     (connection, session): (&Connection, Channel<Msg>),
     target: &SshTarget,
@@ -205,7 +205,7 @@ async fn look(connection: &Connection, target: &SshTarget, agent: &AgentBinary) 
     let script = format!(
         "echo; echo {MARK}; uname -m; {}; {}; echo \"digest ${{d%% *}}\"",
         if agent.path == AGENT_PATH { digest_once(&quote(&agent.path), NOTE) } else { digest_of(&quote(&agent.path)) },
-        unless_anothers(&quote(&agent.path)),
+        clear_if_replaceable(&quote(&agent.path)),
     );
     let output = as_root(connection, target, &script, tokio::io::empty()).await?;
     let text = String::from_utf8_lossy(&output.stdout);
@@ -215,7 +215,7 @@ async fn look(connection: &Connection, target: &SshTarget, agent: &AgentBinary) 
         return Err(match output.status {
             _ if output.password_refused => no_sudo(target, &said(&output.stderr), true),
             None => unreachable(target, "the connection ended while looking at the host"),
-            // The mark is written before sudo begins.
+            // The mark is written before sudo runs.
             Some(_) if String::from_utf8_lossy(&output.stderr).contains(MARK) && !target.root_prefix().is_empty() => {
                 no_sudo(target, &said(&output.stderr), false)
             }
@@ -228,19 +228,19 @@ async fn look(connection: &Connection, target: &SshTarget, agent: &AgentBinary) 
     Ok(Seen { arch, agent: Digest::from_hex(digest).ok() })
 }
 
-/// Sets `$d` to what `sha256sum` says of the program (one word of the shell).
+/// Sets `$d` to the program's digest, from `sha256sum`.
 fn digest_of(path: &str) -> String {
     format!("d=$(sha256sum 2> /dev/null < {path})")
 }
 
-/// Forgets `$d` when somebody else may write to the program: it may become another one before root starts it.
-fn unless_anothers(path: &str) -> String {
+/// Clears `$d` if another user can write to the program, who could replace it before root starts it.
+fn clear_if_replaceable(path: &str) -> String {
     format!("[ -n \"$(find -H {path} -prune -user \"$(id -u)\" ! -perm -020 ! -perm -002 2> /dev/null)\" ] || d=")
 }
 
-/// The same, and notes it where only root can: a program of which nothing has changed since, not even its ctime, is not
-/// hashed again for a day. Nothing is noted on a host where no agent has worked since it was booted, nor of a program that
-/// has changed just now, nor without GNU's `stat`.
+/// The same with a cache that only root can write: a program whose metadata, including its ctime, have not changed is
+/// not hashed again for a day. Nothing is cached if no agent has run since the last boot, if the program has just
+/// changed, or without GNU `stat`.
 fn digest_once(path: &str, note: &str) -> String {
     let stat = format!("stat -c '%d %i %s %f %u %g %y %z' {path} 2> /dev/null");
     format!(
@@ -271,12 +271,12 @@ async fn as_root(
     connection.run(session, &root_script(target, script), input).await
 }
 
-/// One sudo for the whole script: it asks for the password once, and before the script reads anything.
+/// One sudo for the whole script, which asks for the password once, before the script reads anything.
 fn root_script(target: &SshTarget, script: &str) -> String {
     shell(&format!("echo {MARK} >&2; exec {} {}", target.root_prefix(), shell(script)))
 }
 
-/// What sudo's refusal means. `refused`: it wanted the password a second time.
+/// Interprets sudo's error. `refused`: it asked for the password a second time.
 pub fn no_sudo(target: &SshTarget, said: &str, refused: bool) -> LinkError {
     let reason = if refused {
         "sudo refused the password of `sudoPasswordFrom`".to_owned()
@@ -310,12 +310,12 @@ fn failed(target: &SshTarget, what: &str, output: &Output) -> LinkError {
     LinkError::Op { host: target.name.clone(), text: format!("{what} (exit status {status}): {said}") }
 }
 
-/// Whatever the user's login shell is, the script runs in `sh`.
+/// Runs the script in `sh`, whatever the user's login shell is.
 fn shell(script: &str) -> String {
     format!("sh -c {}", quote(script))
 }
 
-/// One word for any shell.
+/// Quotes one word for any shell.
 fn quote(text: &str) -> String {
     format!("'{}'", text.replace('\'', r"'\''"))
 }
@@ -325,7 +325,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_refusal_takes_the_program_away_unless_another_controller_is_at_work_or_has_made_a_cluster_with_it() {
+    fn after_a_refusal_the_agent_is_removed_unless_a_controller_or_a_cluster_uses_it() {
         let folder = tempfile::tempdir().unwrap();
         let [program, stamp, lock, present] =
             ["agent's", "stamp.json", "lock", "agents.lock"].map(|name| folder.path().join(name));
@@ -366,7 +366,7 @@ mod tests {
         std::fs::write(&program, "program").unwrap();
         assert_eq!(digest(), Digest::of("program").hex());
         assert!(!note.exists(), "it was written just now, and may be written again with the same times");
-        // The note is trusted, and shows by being false.
+        // A wrong entry shows that the cache is used.
         let recorded = |text: &str| std::fs::write(&note, text).unwrap();
         let stat = std::process::Command::new("stat").args(["-c", "%d %i %s %f %u %g %y %z"]).arg(&program).output();
         let stat = String::from_utf8(stat.unwrap().stdout).unwrap();
@@ -381,7 +381,7 @@ mod tests {
     }
 
     #[test]
-    fn a_program_that_others_may_write_to_is_put_there_anew() {
+    fn an_agent_that_others_may_write_to_is_replaced() {
         use std::os::unix::fs::PermissionsExt as _;
         let folder = tempfile::tempdir().unwrap();
         let program = folder.path().join("agent's");
@@ -389,7 +389,7 @@ mod tests {
         let path = quote(&program.display().to_string());
         let counts = |mode: u32| {
             std::fs::set_permissions(&program, std::fs::Permissions::from_mode(mode)).unwrap();
-            let script = format!("{}; {}; echo \"${{d%% *}}\"", digest_of(&path), unless_anothers(&path));
+            let script = format!("{}; {}; echo \"${{d%% *}}\"", digest_of(&path), clear_if_replaceable(&path));
             let output = std::process::Command::new("sh").args(["-c", &script]).output().unwrap();
             String::from_utf8(output.stdout).unwrap().trim() == Digest::of("program").hex()
         };

@@ -1,4 +1,4 @@
-//! The operator's private key, and which algorithms are offered.
+//! The operator's private key, and the offered algorithms.
 
 use std::borrow::Cow;
 use std::path::Path;
@@ -16,7 +16,7 @@ pub enum Stored {
     Locked(Zeroizing<String>),
 }
 
-/// Reads a key in OpenSSH's, PEM or PKCS#8 form. The error is a sentence that names the file and the way to fix it.
+/// Reads a key in OpenSSH, PEM or PKCS#8 format. The error is a sentence that names the file and the fix.
 pub fn load(path: &Path) -> Result<Stored, String> {
     let shown = path.display();
     let read = std::fs::read_to_string(path).map_err(|error| format!("cannot read the key {shown}: {error}"));
@@ -33,11 +33,11 @@ pub fn load(path: &Path) -> Result<Stored, String> {
     }
 }
 
-/// The key behind a passphrase; none when the passphrase is wrong.
+/// Decrypts a key; none if the passphrase is wrong.
 pub fn unlock(path: &Path, text: &str, passphrase: &str) -> Result<Option<Arc<PrivateKey>>, String> {
     match russh::keys::decode_secret_key(text, Some(passphrase)) {
         Ok(key) if !key.is_encrypted() => usable(path, key).map(Some),
-        // A wrong passphrase shows as bytes that are no key.
+        // A wrong passphrase decrypts to bytes that are not a key.
         Ok(_) | Err(_) => Ok(None),
     }
 }
@@ -52,8 +52,8 @@ fn usable(path: &Path, key: PrivateKey) -> Result<Arc<PrivateKey>, String> {
     Ok(Arc::new(key))
 }
 
-/// What we offer: aes256-gcm first (the fastest measured on machines with AES instructions), the types of recorded host
-/// keys before the others, no SHA-1 and no DSA.
+/// The offered algorithms: aes256-gcm first (the fastest one measured on machines with AES instructions), types of
+/// recorded host keys before others, no SHA-1 and no DSA.
 pub fn preferred(recorded: &[Algorithm]) -> Preferred {
     const CIPHERS: &[cipher::Name] = &[
         cipher::AES_256_GCM,
@@ -94,7 +94,7 @@ mod tests {
         assert!(!offered.contains(&Algorithm::Rsa { hash: None }), "SHA-1 must not be offered");
     }
 
-    /// The reference is OpenSSH's own key maker.
+    /// Compared with keys made by OpenSSH.
     #[test]
     fn keys_of_every_kind_that_ssh_keygen_makes_are_read_and_those_with_a_passphrase_unlocked() {
         let folder = tempfile::tempdir().unwrap();

@@ -1,11 +1,11 @@
-//! Passwords, and who answers what a server asks of a person.
+//! Passwords, and answers to questions of a server.
 
 use std::fmt;
 
 use async_trait::async_trait;
 use zeroize::Zeroizing;
 
-/// Longest password in bytes: sudo reads a line of at most 1023 (`SUDO_CONV_REPL_MAX`).
+/// The maximum length of a password in bytes: sudo reads a line of at most 1023 (`SUDO_CONV_REPL_MAX`).
 const MOST: usize = 1000;
 
 /// A password. Never shown; overwritten when it is dropped.
@@ -13,10 +13,10 @@ const MOST: usize = 1000;
 pub struct Password(Zeroizing<String>);
 
 impl Password {
-    /// One line, since sudo reads it as one.
+    /// Must be one line, since sudo reads it as one.
     ///
     /// # Errors
-    /// A sentence that says what is wrong with it and shows nothing of it.
+    /// A sentence that says what is wrong and does not contain the password.
     pub fn new(text: impl Into<String>) -> Result<Self, &'static str> {
         let text = Zeroizing::new(text.into());
         match text.as_str() {
@@ -31,7 +31,7 @@ impl Password {
         &self.0
     }
 
-    /// The secret with a newline, as sudo reads it.
+    /// The password with a newline, for sudo.
     pub(super) fn line(&self) -> Zeroizing<Vec<u8>> {
         Zeroizing::new(format!("{}\n", self.expose()).into_bytes())
     }
@@ -43,35 +43,35 @@ impl fmt::Debug for Password {
     }
 }
 
-/// What only a person knows: a one-time code, a passphrase.
+/// A question that only a person can answer: for a one-time code, a passphrase.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Question {
-    /// Who asks: a host, or a key file of this machine.
+    /// Who asks: a host, or a key file of the controller.
     pub who: String,
-    /// What the server says before; may be empty.
+    /// The server's preceding text; may be empty.
     pub instructions: String,
     /// The prompt, without control characters.
     pub text: String,
-    /// Whether the answer may be seen while it is typed.
+    /// Whether the answer may be visible while it is typed.
     pub echo: bool,
 }
 
-/// Nobody is there to answer.
+/// Nobody can answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("there is no terminal to ask on")]
 pub struct Nobody;
 
-/// Asks the operator. One question at a time, whatever the number of hosts.
+/// Asks the operator one question at a time, however many hosts there are.
 #[async_trait]
 pub trait Prompt: Send + Sync + fmt::Debug {
-    /// Waits for the answer; an empty one is an answer too.
+    /// Waits for the answer, which may be empty.
     async fn ask(&self, question: Question) -> Result<Answered, Nobody>;
 }
 
 /// What the operator typed. Never shown; overwritten when it is dropped.
 pub struct Answered(pub Zeroizing<String>);
 
-/// Where nobody can be asked.
+/// For programs in which nobody can be asked.
 #[derive(Clone, Copy, Debug)]
 pub struct NoTerminal;
 
@@ -82,7 +82,7 @@ impl Prompt for NoTerminal {
     }
 }
 
-/// A server's text for a person's screen: no control characters, at most 300 characters.
+/// A server's text for the screen: no control characters, at most 300 characters.
 pub(super) fn shown(text: &str) -> String {
     text.trim().chars().map(|c| if c.is_control() { ' ' } else { c }).take(300).collect()
 }
@@ -102,7 +102,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_server_says_cannot_move_the_cursor() {
+    fn control_characters_of_a_server_do_not_reach_the_terminal() {
         assert_eq!(shown("Code:\x1b[2J\r\n"), "Code: [2J");
     }
 }

@@ -1,4 +1,4 @@
-//! Commands on an SSH connection: their streams, and the conversation with a sudo that asks for a password.
+//! Commands on an SSH connection: their streams, and the dialogue with a sudo that asks for a password.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -12,22 +12,22 @@ use tokio_util::io::StreamReader;
 
 use super::secret::Password;
 
-/// Bytes of a command's output that are kept.
-const MOST_OUTPUT: usize = 1 << 20;
-/// What sudo writes when it wants the password (`-p`); only then it is sent.
+/// The maximum output of a command that is kept, in bytes.
+const MAX_OUTPUT: usize = 1 << 20;
+/// sudo's prompt (`-p`); the password is only sent after it.
 pub const PROMPT: &str = "kubexm-asks-for-the-sudo-password:";
-/// The line that a script writes before its own output, and before it reads its input: a login shell's rc file may print
-/// before it, and sudo may read before it.
+/// A line that a script writes before its own output and before it reads its input: a login shell's rc file may print
+/// something before, and sudo may read something before.
 pub const MARK: &str = "kubexm-begin";
 
-/// What a command left.
+/// The result of a command.
 #[derive(Debug, Default)]
 pub struct Output {
-    /// Exit status; none when it was killed or the connection broke.
+    /// Exit status; none if it was killed or the connection broke.
     pub status: Option<u32>,
-    /// Its standard output, cut at 1 MiB.
+    /// Its standard output, limited to 1 MiB.
     pub stdout: Vec<u8>,
-    /// Its standard error, cut at 1 MiB.
+    /// Its standard error, limited to 1 MiB.
     pub stderr: Vec<u8>,
     /// sudo asked for the password a second time.
     pub password_refused: bool,
@@ -39,11 +39,11 @@ pub struct Streams {
     pub reader: Box<dyn AsyncRead + Unpin + Send>,
     /// Its standard input.
     pub writer: Box<dyn AsyncWrite + Unpin + Send>,
-    /// What went wrong with it, for the error that a dead agent becomes.
+    /// Errors of the command, for the error message if the agent dies.
     pub trouble: Arc<Trouble>,
 }
 
-/// Events of a running command besides its output.
+/// What a running command reports besides its output.
 #[derive(Debug, Default)]
 pub struct Trouble {
     said: Mutex<Vec<u8>>,
@@ -62,14 +62,14 @@ impl Trouble {
     }
 }
 
-/// Standard error for people: what came after the script began, without sudo's prompts.
+/// Standard error for people: the part after the script's start, without sudo's prompts.
 pub fn said(stderr: &[u8]) -> String {
     let text = String::from_utf8_lossy(stderr).replace(PROMPT, "");
     let begun = text.rsplit_once(&format!("{MARK}\n")).map_or(text.as_str(), |(_, said)| said);
     begun.trim().to_owned()
 }
 
-/// Starts a command and gives its streams. `password` is for the sudo that the command begins with.
+/// Starts a command and returns its streams. `password` is for the sudo that starts the command.
 pub async fn start(channel: Channel<Msg>, command: &str, password: Option<Password>) -> Result<Streams, russh::Error> {
     channel.exec(true, command).await?;
     let (reading, writing) = channel.split();
@@ -83,8 +83,8 @@ pub async fn start(channel: Channel<Msg>, command: &str, password: Option<Passwo
     Ok(Streams { reader: Box::new(StreamReader::new(Box::pin(stream))), writer, trouble })
 }
 
-/// Runs a script to its end. Its standard input is `input`, sent once the script has written [`MARK`]; what comes before
-/// is sudo's. None: sshd runs no commands.
+/// Runs a script to its end. `input` is sent to its standard input after the script has written [`MARK`]; what comes
+/// before is for sudo. None if sshd runs no commands.
 pub async fn run(
     channel: Channel<Msg>,
     command: &str,
@@ -98,7 +98,7 @@ pub async fn run(
         begun.notified().await;
         let mut input = input;
         let mut writer = writing.make_writer();
-        // A command that reads no more has said why on its standard error.
+        // A command that stops reading has written the reason to its standard error.
         let copied = tokio::io::copy(&mut input, &mut writer).await;
         let _ = writing.eof().await;
         copied
@@ -110,14 +110,14 @@ pub async fn run(
         while let Some(message) = reading.wait().await {
             match message {
                 ChannelMsg::Data { data } => {
-                    keep(&mut output.stdout, &data, MOST_OUTPUT);
+                    keep(&mut output.stdout, &data, MAX_OUTPUT);
                     if waiting && output.stdout.split(|byte| *byte == b'\n').any(|line| line == MARK.as_bytes()) {
                         waiting = false;
                         begun.notify_one();
                     }
                 }
                 ChannelMsg::ExtendedData { data, .. } => {
-                    keep(&mut output.stderr, &data, MOST_OUTPUT);
+                    keep(&mut output.stderr, &data, MAX_OUTPUT);
                     if !conversation.go_on(&data, &writing).await? {
                         output.password_refused = true;
                         writing.close().await?;
@@ -131,7 +131,7 @@ pub async fn run(
         }
         Ok(Some(output))
     };
-    // The output decides: when the command ends, what is still unread of the input does not matter.
+    // The output decides: when the command has ended, unread input does not matter.
     tokio::pin!(feed, collect);
     tokio::select! {
         output = &mut collect => output,
@@ -139,8 +139,8 @@ pub async fn run(
     }
 }
 
-/// Always reads, so that one channel that nobody reads does not stop the others of the connection. Closes the channel
-/// when the streams are dropped.
+/// Always reads, so that one idle channel does not block the others of the connection. Closes the channel when the
+/// streams are dropped.
 async fn pump(
     mut reading: ChannelReadHalf,
     writing: ChannelWriteHalf<Msg>,
@@ -174,7 +174,7 @@ async fn pump(
             Some(_) => {}
         }
     }
-    // A connection that is gone has closed its channels.
+    // A lost connection has no open channels.
     let _ = writing.close().await;
 }
 
@@ -188,15 +188,15 @@ fn keep(kept: &mut Vec<u8>, data: &[u8], most: usize) {
 enum Heard {
     Nothing,
     AsksOnce,
-    /// The password that it got was wrong.
+    /// The password was wrong.
     AsksAgain,
 }
 
-/// Watches a sudo's standard error for its prompt.
+/// Detects sudo's prompt in its standard error.
 #[derive(Debug)]
 struct Conversation {
     password: Option<Password>,
-    /// End of what came, where a prompt may have started.
+    /// The end of the received bytes, in which a prompt may have started.
     tail: Vec<u8>,
     answered: bool,
 }
@@ -206,7 +206,8 @@ impl Conversation {
         Self { password, tail: Vec::new(), answered: false }
     }
 
-    /// Answers the first prompt. False at the second: a wrong password is not tried again, since accounts get locked.
+    /// Answers the first prompt. False at the second one: a wrong password is not tried again, since accounts may get
+    /// locked.
     async fn go_on(&mut self, data: &[u8], writing: &ChannelWriteHalf<Msg>) -> Result<bool, russh::Error> {
         match (self.hear(data), &self.password) {
             (Heard::AsksOnce, Some(password)) => {
@@ -243,7 +244,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_prompt_is_heard_however_it_is_cut_and_a_second_one_means_a_wrong_password() {
+    fn a_prompt_is_recognized_in_any_pieces_and_a_second_one_means_a_wrong_password() {
         for cut in 0..=PROMPT.len() {
             let mut sudo = Conversation::new(Some(Password::new("x").unwrap()));
             let text = format!("We trust you have received the usual lecture.\n{PROMPT}");
@@ -256,7 +257,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_command_said_is_reported_without_prompts_and_without_what_a_login_shell_said_before() {
+    fn output_of_a_command_is_reported_without_prompts_and_login_messages() {
         assert_eq!(said(format!("noise\n{MARK}\n{PROMPT}Sorry.\n").as_bytes()), "Sorry.");
         assert_eq!(said(b" plain\n"), "plain");
     }

@@ -1,4 +1,4 @@
-//! What the links of one run share: keys whose passphrase was asked once, what programs hash to, and turns at a host's door.
+//! State that the links of one run share: decrypted keys, digests of programs, and limits for parallel logins.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -12,19 +12,19 @@ use tokio::sync::{Mutex, OwnedSemaphorePermit, Semaphore};
 use super::key::{self, Stored};
 use super::secret::{Prompt, Question};
 
-/// Logins at one address at once. sshd turns away the eleventh that is not logged in yet, at random
-/// (`MaxStartups 10:30:100`), which fifty hosts behind one bastion would meet.
-const AT_ONE_DOOR: usize = 5;
-/// Times a passphrase may be mistyped.
+/// Parallel logins at one address. sshd randomly rejects connections from the eleventh that is not logged in
+/// (`MaxStartups 10:30:100`), which would affect fifty hosts behind one bastion.
+const LOGINS_PER_ADDRESS: usize = 5;
+/// How often a passphrase may be mistyped.
 const TRIES: usize = 3;
 
-/// Shared by every link that has a clone of the same options.
+/// Shared by all links with a clone of the same options.
 #[derive(Default)]
 pub struct Shared {
     unlocked: Mutex<HashMap<PathBuf, Arc<PrivateKey>>>,
     programs: Mutex<HashMap<PathBuf, Digest>>,
     doors: StdMutex<HashMap<(String, u16), Arc<Semaphore>>>,
-    /// Held while a host key is learnt, so that links through one bastion learn it once.
+    /// Locked while a host key is recorded, so that links through one bastion record it once.
     pub(super) learning: Mutex<()>,
 }
 
@@ -35,7 +35,7 @@ impl std::fmt::Debug for Shared {
 }
 
 impl Shared {
-    /// A private key; its passphrase is asked at most once in a run. The error is a sentence.
+    /// A private key; its passphrase is asked for once in a run. The error is a sentence.
     pub(super) async fn key(&self, path: &Path, prompt: &dyn Prompt) -> Result<Arc<PrivateKey>, String> {
         let text = match load(path).await? {
             Stored::Open(key) => return Ok(key),
@@ -67,7 +67,7 @@ impl Shared {
         Err(format!("the passphrase of the key {shown} was wrong {TRIES} times"))
     }
 
-    /// The digest of a program of this machine; it is read once in a run.
+    /// The digest of a program of the controller, computed once in a run.
     pub(super) async fn program(&self, path: &Path) -> std::io::Result<Digest> {
         let mut programs = self.programs.lock().await;
         if let Some(digest) = programs.get(path) {
@@ -84,11 +84,11 @@ impl Shared {
         Ok(digest)
     }
 
-    /// Waits for a turn to log in at an address.
+    /// Waits for permission to log in at an address.
     pub(super) async fn turn(&self, address: &str, port: u16) -> Option<OwnedSemaphorePermit> {
         let door = {
             let mut doors = self.doors.lock().unwrap_or_else(PoisonError::into_inner);
-            let new = || Arc::new(Semaphore::new(AT_ONE_DOOR));
+            let new = || Arc::new(Semaphore::new(LOGINS_PER_ADDRESS));
             Arc::clone(doors.entry((address.to_owned(), port)).or_insert_with(new))
         };
         door.acquire_owned().await.ok()

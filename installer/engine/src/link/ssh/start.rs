@@ -1,4 +1,4 @@
-//! Starts the agent: its channel over a running command, and the error output when it does not run.
+//! Starts the agent: its channel over a running command, and the error output if it does not run.
 
 use russh::Channel;
 use russh::client::Msg;
@@ -10,11 +10,11 @@ use super::install::{self, AgentBinary};
 use super::{SshOptions, SshTarget};
 use crate::link::LinkError;
 
-/// How many times as long as an answer of sshd the agent's first word may take: a node with much to do reads a program of tens
-/// of megabytes from its disk before. A line that is gone is noticed sooner, by its keepalives.
+/// The agent's first message may take this many times sshd's own timeout: a busy node has to read a program of tens of
+/// megabytes from disk. A lost connection is detected earlier, by keepalives.
 const STARTS: u32 = 3;
 
-/// Starts the agent in a mode, in a session, and shakes hands.
+/// Starts the agent in a mode, in a session, and does the handshake.
 pub async fn open_agent(
     (connection, session): (&Connection, Channel<Msg>),
     target: &SshTarget,

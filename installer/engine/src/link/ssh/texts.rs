@@ -1,8 +1,8 @@
-//! Which texts of a plan travel with a step.
+//! Texts of a plan that are sent with a step.
 
 use kubexm_plan::{Plan, Step, Texts};
 
-/// The texts that a step's ops name: those of the plan whose digest appears in them.
+/// The texts that a step's ops use: those whose digest appears in the ops.
 pub fn texts_of(plan: &Plan, step: &Step) -> Texts {
     let mut texts = Texts::new();
     if let Ok(value) = serde_json::to_value(step) {

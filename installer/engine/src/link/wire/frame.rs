@@ -1,7 +1,8 @@
 //! Frames: `u32` big-endian length, one byte for the kind, the body. The length counts kind and body.
 //!
-//! A length is checked before anything is allocated, and memory grows with the bytes that really came. A message that gets
-//! shorter by it goes as a zlib stream (RFC 1950), under a kind of its own; what it unpacks to has the same limit.
+//! A length is checked before anything is allocated, and memory grows only with the bytes that were received. A message
+//! that compression makes shorter is sent as a zlib stream (RFC 1950) with a separate kind; the same limit applies to
+//! its uncompressed length.
 
 use std::io::{Read, Write};
 
@@ -15,17 +16,17 @@ use zeroize::Zeroize as _;
 
 use super::PROTOCOL;
 
-/// Longest JSON body in bytes: a step with all its texts is far below.
+/// The maximum length of a JSON body in bytes: a step with all its texts is much shorter.
 pub const MAX_MESSAGE: usize = 32 << 20;
-/// Longest body of a data frame in bytes.
+/// The maximum length of the body of a data frame in bytes.
 pub const MAX_DATA: usize = 1 << 20;
-/// Bytes that may come before the magic line.
+/// The most bytes before the magic line.
 pub const MAX_NOISE: usize = 256 << 10;
 
 const MESSAGE: u8 = 0;
 const DATA: u8 = 1;
 const PACKED: u8 = 2;
-/// Messages below this length in bytes gain nothing.
+/// Shorter messages, in bytes, are not compressed.
 const WORTH_PACKING: usize = 400;
 const MAGIC: &str = "KUBEXM-AGENT/";
 
@@ -39,7 +40,7 @@ pub enum Frame {
 }
 
 impl std::fmt::Debug for Frame {
-    // A message may hold slot values.
+    // A message may contain slot values.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::Message(body) => write!(f, "Message({} bytes)", body.len()),
@@ -48,7 +49,7 @@ impl std::fmt::Debug for Frame {
     }
 }
 
-/// Why bytes were not frames.
+/// Why bytes are not valid frames.
 #[derive(Debug, thiserror::Error)]
 pub enum WireError {
     /// The channel broke.
@@ -68,10 +69,10 @@ pub enum WireError {
     /// No such kind of frame, or an empty one.
     #[error("a frame of unknown kind {0}")]
     Kind(u8),
-    /// A packed message is no zlib stream.
+    /// A compressed message is not a zlib stream.
     #[error("a compressed message that cannot be decompressed")]
     Packed,
-    /// The JSON is not a message. serde's text is left out: it may quote a secret.
+    /// The JSON is not a message. serde's text is omitted, since it may quote a secret.
     #[error("a message that cannot be parsed (line {line}, column {column})")]
     Message {
         /// Position in the JSON.
@@ -79,10 +80,10 @@ pub enum WireError {
         /// Position in the JSON.
         column: usize,
     },
-    /// No magic line came.
+    /// No magic line was received.
     #[error("no agent answered; received instead: {0:?}")]
     NoMagic(String),
-    /// The magic line is of another protocol.
+    /// The magic line is of another protocol version.
     #[error("the agent speaks protocol {theirs:?}, this program {PROTOCOL}")]
     Protocol {
         /// Version in the hello line.
@@ -90,7 +91,7 @@ pub enum WireError {
     },
 }
 
-/// The line an agent begins with, on a line of its own whatever came before.
+/// The first line of an agent, on a line of its own whatever was printed before.
 pub fn magic_line() -> String {
     format!("\n{MAGIC}{PROTOCOL} {}\n", env!("CARGO_PKG_VERSION"))
 }
@@ -105,7 +106,7 @@ pub fn message_frame(message: &impl Serialize) -> Result<Vec<u8>, WireError> {
         packed.write_all(&bytes[5..])?;
         let packed = packed.finish()?;
         if packed.len() < bytes.len() {
-            // It may hold slot values.
+            // It may contain slot values.
             bytes.zeroize();
             bytes = packed;
             header = self::header(PACKED, bytes.len() - 5, MAX_MESSAGE)?;
@@ -115,7 +116,7 @@ pub fn message_frame(message: &impl Serialize) -> Result<Vec<u8>, WireError> {
     Ok(bytes)
 }
 
-/// What goes before the bytes of a data frame.
+/// The header of a data frame.
 pub fn data_header(length: usize) -> Result<[u8; 5], WireError> {
     header(DATA, length, MAX_DATA)
 }
@@ -126,7 +127,7 @@ fn header(kind: u8, length: usize, most: usize) -> Result<[u8; 5], WireError> {
     Ok([a, b, c, d, kind])
 }
 
-/// The body's length, if the header may be.
+/// The body's length, if the header is valid.
 fn body_length(header: [u8; 5]) -> Result<usize, WireError> {
     let [a, b, c, d, kind] = header;
     let most = match kind {
@@ -153,7 +154,7 @@ fn frame(header: [u8; 5], body: Vec<u8>, length: usize) -> Result<Frame, WireErr
     })
 }
 
-/// The message of a packed body.
+/// The message of a compressed body.
 fn unpack(body: &[u8]) -> Result<Vec<u8>, WireError> {
     let mut message = Vec::new();
     let most = MAX_MESSAGE as u64;
@@ -179,7 +180,7 @@ pub fn write_message(writer: &mut impl Write, message: &impl Serialize) -> Resul
     Ok(writer.flush()?)
 }
 
-/// The next frame; none when the channel ended between frames.
+/// The next frame; none if the channel ended between frames.
 pub fn read_frame(reader: &mut impl Read) -> Result<Option<Frame>, WireError> {
     let mut head = Vec::with_capacity(5);
     reader.by_ref().take(5).read_to_end(&mut head)?;
@@ -190,7 +191,7 @@ pub fn read_frame(reader: &mut impl Read) -> Result<Option<Frame>, WireError> {
     frame(head, body, length).map(Some)
 }
 
-/// The next frame; none when the channel ended between frames. Not cancel safe.
+/// The next frame; none if the channel ended between frames. Not cancel safe.
 pub async fn next_frame(reader: &mut (impl AsyncRead + Unpin)) -> Result<Option<Frame>, WireError> {
     let mut head = Vec::with_capacity(5);
     reader.take(5).read_to_end(&mut head).await?;
@@ -208,7 +209,7 @@ fn whole_header(head: &[u8]) -> Result<Option<[u8; 5]>, WireError> {
     }
 }
 
-/// Skips what a login shell printed, up to and with the magic line.
+/// Skips the output of a login shell, up to and including the magic line.
 pub async fn skip_to_magic(reader: &mut (impl AsyncBufRead + Unpin)) -> Result<(), WireError> {
     let mut limited = reader.take(MAX_NOISE as u64);
     let mut noise = String::new();
@@ -235,7 +236,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_long_message_goes_packed_and_comes_whole_and_a_short_one_as_it_is() {
+    fn long_messages_are_compressed_and_short_ones_are_not() {
         let long = vec!["the same again"; 1000];
         let bytes = message_frame(&long).unwrap();
         assert_eq!(bytes[4], PACKED);

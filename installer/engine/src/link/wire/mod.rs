@@ -1,8 +1,8 @@
-//! What controller and agent say to each other: typed messages in length-prefixed frames.
+//! The protocol between controller and agent: typed messages in length-prefixed frames.
 //!
-//! The agent begins with one magic line; whatever a login shell printed before it is skipped. Then both sides send
-//! frames ([`frame`]). A request carries an id, its response the same id; several may be on their way at once.
-//! Slot values travel only inside frames, and nothing here prints them.
+//! The agent starts with one magic line; output of a login shell before it is skipped. Then both sides send frames
+//! ([`frame`]). A response has the id of its request; several requests may be pending at once. Slot values are sent
+//! only inside frames and never printed.
 
 pub mod frame;
 
@@ -13,16 +13,16 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use kubexm_plan::op::Depots;
 use kubexm_plan::{
-    ClusterFacts, Facts, ObservedState, Probe, ProbeAnswer, SlotName, SlotProvider, Step, Survey, Texts, Wave, ledger,
-    mesh,
+    ClusterFacts, Facts, ObservedState, Probe, ProbeAnswer, SlotName, SlotProvider, Step, StepDrift, Survey, Texts,
+    Wave, ledger, mesh,
 };
 use kubexm_spec::{Arch, Digest};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 pub use frame::{Frame, WireError};
 
-/// Version of these messages. Both sides must have the same.
-pub const PROTOCOL: u32 = 4;
+/// Version of the messages. Both sides must have the same.
+pub const PROTOCOL: u32 = 5;
 
 /// A request of the controller.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -30,7 +30,7 @@ pub const PROTOCOL: u32 = 4;
 pub struct RequestMessage {
     /// Chosen by the controller, unique on the channel.
     pub id: u64,
-    /// What is asked.
+    /// The request.
     pub ask: Request,
 }
 
@@ -40,7 +40,7 @@ pub struct RequestMessage {
 pub struct ResponseMessage {
     /// Id of the request that it answers.
     pub id: u64,
-    /// What is answered.
+    /// The response.
     pub answer: Response,
 }
 
@@ -54,19 +54,21 @@ pub enum Request {
         protocol: u32,
         /// Program version of the controller.
         version: String,
-        /// Who will hold the host, for the one that finds it held: run id, controller, process.
+        /// Who will hold the host's lock, for others who find it taken: run id, controller, process.
         holder: String,
     },
-    /// Look at the host.
+    /// Gather facts about the host.
     Facts {
         /// Name in cluster.yaml.
         host: String,
     },
-    /// Look at the cluster that the host is a node of.
+    /// Observe the cluster that the host is a node of.
     ClusterFacts {
         /// Name in cluster.yaml.
         host: String,
     },
+    /// Lock the host for the run, as every request that changes something does.
+    Hold,
     /// Observe every op of a step.
     Observe {
         step: Box<Step>,
@@ -75,8 +77,16 @@ pub enum Request {
         /// The slots its ops read.
         slots: Secrets,
     },
-    /// Look at many steps in one moment.
+    /// Observe many steps at once.
     Survey {
+        steps: Vec<Step>,
+        /// The texts their ops name.
+        texts: Texts,
+        /// The slots their ops read.
+        slots: Secrets,
+    },
+    /// Compare the host with these steps, without the host's lock.
+    Drift {
         steps: Vec<Step>,
         /// The texts their ops name.
         texts: Texts,
@@ -94,10 +104,10 @@ pub enum Request {
         run: String,
         /// Number of the ledger record.
         sequence: u64,
-        /// What the step's first change in this run found.
+        /// The state before the step's first change in this run.
         before: Vec<ObservedState>,
     },
-    /// Take a step back in one wave.
+    /// Roll a step back in one wave.
     Undo {
         step: Box<Step>,
         /// The texts its ops name.
@@ -106,7 +116,7 @@ pub enum Request {
         run: String,
         /// Number of the ledger record.
         sequence: u64,
-        /// What the step's first change in this run found.
+        /// The state before the step's first change in this run.
         before: Vec<ObservedState>,
         wave: Wave,
     },
@@ -114,29 +124,29 @@ pub enum Request {
     Provide { provider: SlotProvider },
     /// The records of the node's ledger.
     Ledger,
-    /// Take blobs from depots.
+    /// Fetch blobs from depots.
     Fetch {
         /// Sizes in bytes.
         blobs: BTreeMap<Digest, u64>,
-        /// Where they may be.
+        /// The depots.
         depots: Depots,
     },
-    /// Listen on these ports, and on no others any more.
+    /// Listen on these ports, and close all others.
     Listen {
-        /// Which; taken ones are left out.
+        /// The ports; those in use are left out.
         ports: Vec<mesh::Port>,
     },
     /// Dial other hosts.
     Dial {
-        /// Whom.
+        /// The ports to dial.
         dials: Vec<mesh::Dial>,
     },
-    /// Look once.
+    /// Run a probe once.
     Probe {
-        /// At what.
+        /// The probe.
         probe: Probe,
     },
-    /// Which of these blobs the node's store lacks, and how much of each is there.
+    /// Which of these blobs the node's store is missing, and how many bytes of each exist.
     StoreMissing {
         /// Sizes in bytes.
         blobs: BTreeMap<Digest, u64>,
@@ -146,7 +156,7 @@ pub enum Request {
         digest: Digest,
         /// Its whole size in bytes.
         size: u64,
-        /// Where the bytes that follow begin.
+        /// Offset of the first byte that follows.
         offset: u64,
     },
     /// Journals and listings.
@@ -159,7 +169,7 @@ pub enum Request {
         run: String,
         step: Box<Step>,
     },
-    /// Answered at once, whatever else is continuing.
+    /// Answered immediately, whatever else is running.
     Ping,
     /// No more requests will come.
     Bye,
@@ -187,6 +197,8 @@ pub enum Response {
     },
     /// To `ClusterFacts`.
     ClusterFacts { facts: Box<ClusterFacts> },
+    /// To `Hold`.
+    Held,
     /// To `Observe`.
     Observed {
         /// One for each op.
@@ -194,8 +206,13 @@ pub enum Response {
     },
     /// To `Survey`.
     Surveyed {
-        /// Which of them hold.
+        /// The steps that are satisfied.
         survey: Survey,
+    },
+    /// To `Drift`.
+    Drift {
+        /// The steps that are not satisfied.
+        drift: Vec<StepDrift>,
     },
     /// To `Converge`.
     Converged,
@@ -213,9 +230,9 @@ pub enum Response {
     },
     /// To `Fetch`.
     Fetched {
-        /// What no depot gave.
+        /// Blobs that no depot had.
         missing: BTreeMap<Digest, u64>,
-        /// What each depot that failed did, for people.
+        /// Errors of depots, for people.
         reasons: Vec<String>,
     },
     /// To `Listen`.
@@ -230,14 +247,14 @@ pub enum Response {
         /// What was seen.
         answer: ProbeAnswer,
     },
-    /// To `StoreMissing`: bytes that are there of each blob that is not whole.
+    /// To `StoreMissing`: existing bytes of each incomplete blob.
     Missing {
-        /// Absent digests are whole.
+        /// Blobs that are not listed are complete.
         have: BTreeMap<Digest, u64>,
     },
-    /// To `StorePut`, once the blob is whole, verified and safe on disk.
+    /// To `StorePut`, after the blob is complete, verified and synced.
     Stored,
-    /// To `StorePut`, when the bytes are not those of the digest; what was there is gone.
+    /// To `StorePut`, if the digest is wrong; the received bytes were deleted.
     Corrupt {
         /// What the bytes hash to.
         found: Digest,
@@ -262,20 +279,24 @@ pub enum Response {
         /// Milliseconds since 1970 on the node's clock.
         clock_ms: i64,
     },
-    /// To `Bye`, when nothing runs any more.
+    /// To `Bye`, after all work has finished.
     Bye,
     /// Another run holds the host.
-    Locked { holder: String },
-    /// What was asked could not be done.
+    Locked {
+        holder: String,
+        /// Whether its controller is gone, and it only finishes running work.
+        finishing: bool,
+    },
+    /// The request failed.
     Failed {
         /// What, where, how to fix it.
         text: String,
     },
-    /// The request was not understood, or makes no sense here.
+    /// The request was not understood, or is not valid here.
     NotUnderstood { reason: String },
 }
 
-/// Slot values on their way to one step. Base64 in JSON; never shown.
+/// Slot values in a request. Base64 in JSON; never shown.
 #[derive(Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Secrets(BTreeMap<SlotName, Secret>);
@@ -317,7 +338,7 @@ impl Serialize for Secret {
 impl<'de> Deserialize<'de> for Secret {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let text = String::deserialize(deserializer)?;
-        // The error says nothing of the text.
+        // The error does not contain the text.
         BASE64.decode(text).map(Self).map_err(|_| serde::de::Error::custom("a slot value is not base64"))
     }
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use kubexm_plan::op::{
-    Binary, Blobs, Content, File, KubeadmInit, KubeadmJoin, KubeadmReset, NodeAwaited, NodeDelete, NodeLabel, SwapOff,
+    Binary, Blobs, Content, File, KubeadmInit, KubeadmJoin, KubeadmReset, NodeDelete, NodeLabel, NodeLookup, SwapOff,
     Unit,
 };
 use kubexm_plan::{Plan, PlanHost, Probe, SCHEMA, SlotName, SlotProvider, Step, StepId, Undo};
@@ -60,7 +60,7 @@ pub fn plan(workers: &[&str]) -> Plan {
     for worker in workers {
         let runtime = self::runtime(&mut plan, worker);
         let awaited = Step::on("cp", &format!("await.{worker}"), "Await the node")
-            .ensure(NodeAwaited { node: (*worker).to_owned() })
+            .ensure(NodeLookup { node: (*worker).to_owned() })
             .domain(worker)
             .after(&id("cp/kubernetes.init"))
             .undo(Undo::Act { act: NodeDelete { node: (*worker).to_owned() }.into() })

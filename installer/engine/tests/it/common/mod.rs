@@ -39,7 +39,7 @@ pub fn plan() -> CheckedPlan {
             .to_vec(),
         fleet_concurrency: 2,
         host_concurrency: 2,
-        slots: BTreeMap::from([(SlotName("ca".to_owned()), SlotProvider::RegistryCa)]),
+        slots: BTreeMap::from([(SlotName("ca".to_owned()), SlotProvider::REGISTRY_CA)]),
         texts: BTreeMap::new(),
         steps: Vec::new(),
     };

@@ -1,4 +1,4 @@
-//! Files that several acts look at.
+//! Files that several acts use.
 
 /// Static pods of a control plane, without etcd's.
 pub(super) const MANIFESTS: [&str; 3] = [
@@ -6,5 +6,5 @@ pub(super) const MANIFESTS: [&str; 3] = [
     "/etc/kubernetes/manifests/kube-controller-manager.yaml",
     "/etc/kubernetes/manifests/kube-scheduler.yaml",
 ];
-/// kubeadm's config of a join, for the time of the call.
+/// kubeadm's config of a join, which exists only during the call.
 pub(super) const JOIN_CONFIG: &str = "/run/kubexm/kubeadm-join.yaml";

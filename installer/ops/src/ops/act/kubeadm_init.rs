@@ -1,6 +1,6 @@
 //! `kubeadm init`.
 //!
-//! Our own [`mark`] tells a half-done init of kubexm from somebody's cluster.
+//! kubexm's [`mark`] distinguishes its half-done init from another cluster.
 
 use std::time::{Duration, Instant};
 
@@ -16,10 +16,11 @@ use crate::kube::kubectl;
 use crate::system::Program;
 use crate::{Machine, OpError, fsio, paths};
 
-/// kubeadm pulls nothing (images are there) and waits four minutes for the control plane by default.
+/// kubeadm pulls no images (they were loaded before) and waits four minutes for the control plane by default.
 const LIMIT_S: u64 = 900;
 
-/// How long the API server of an init whose end nobody saw may take to answer, before the init counts as half-done.
+/// How long the API server may take to answer after an init with an unknown result, before the init counts as half
+/// done.
 const COMES_UP: Duration = Duration::from_secs(60);
 
 impl Perform for KubeadmInit {
@@ -40,10 +41,10 @@ fn observe(machine: &Machine) -> Result<Progress, OpError> {
         None if traces.is_empty() => Progress::NotBegun,
         None => Progress::Foreign,
         Some(Mark { ended_well: true, .. }) if whole => Progress::Done,
-        // A cluster that people may have used: it has their data, and is never cleared by us.
+        // The cluster may have been used and has data: it is never cleared automatically.
         Some(Mark { ended_well: true, .. }) if !traces.is_empty() => Progress::Damaged,
         Some(mark) if mark.still_running(machine)?.is_some() => Progress::HalfDone,
-        // We were killed between the end of kubeadm and the mark.
+        // The agent was killed between the end of kubeadm and the update of the mark.
         Some(_) if whole && last_phases_done(machine)? => Progress::Done,
         Some(_) if traces.is_empty() => Progress::NotBegun,
         Some(_) => Progress::HalfDone,
@@ -81,7 +82,7 @@ fn converge(machine: &Machine, config: &str, socket: &str, ignore: &[String]) ->
         Progress::HalfDone => {
             let running = mark::read(machine, Of::Init)?.map_or(Ok(None), |mark| mark.still_running(machine))?;
             let ended_well = match running {
-                // Started by a run that was killed: wait for it. When it fails it is cleared and tried anew.
+                // Started by a run that was interrupted: wait for it. If it fails, it is cleared and repeated.
                 Some(act) => machine.with_act(act).run_act(&init).is_ok(),
                 None => missing(machine).is_empty() && comes_up(machine)?,
             };
@@ -97,12 +98,13 @@ fn converge(machine: &Machine, config: &str, socket: &str, ignore: &[String]) ->
     mark::write(machine, Of::Init, true, digest)
 }
 
-/// What an init that succeeded leaves, and is not there.
+/// Results of a successful init that are missing.
 fn missing(machine: &Machine) -> Vec<&'static str> {
     [paths::ADMIN_CONF].into_iter().chain(files::MANIFESTS).filter(|path| !machine.path(path).is_file()).collect()
 }
 
-/// After a reboot, or right after kubeadm's end, the API server needs its time; clearing it then would be a loss.
+/// After a reboot, or right after kubeadm's end, the API server needs some time; clearing the cluster then would lose
+/// it.
 fn comes_up(machine: &Machine) -> Result<bool, OpError> {
     let until = Instant::now() + COMES_UP;
     loop {
@@ -120,13 +122,19 @@ fn answers(machine: &Machine) -> Result<bool, OpError> {
     Ok(machine.try_run(&kubectl(["get", "--raw", "/readyz"]))?.code == 0)
 }
 
-/// The API server answers, and the two addons that kubeadm applies last are there.
+/// Whether the API server answers, and the two add-ons that kubeadm applies last exist.
 fn last_phases_done(machine: &Machine) -> Result<bool, OpError> {
     let last = ["get", "--namespace", "kube-system", "deployment/coredns", "daemonset/kube-proxy", "--output=name"];
     Ok(answers(machine)? && machine.try_run(&kubectl(last))?.code == 0)
 }
 
-/// Digest of the config that an init of kubexm was given, once it has succeeded.
+/// The text of that config, unless the file was edited or is gone.
+pub(crate) fn text_of(config: Option<&Digest>, machine: &Machine) -> Result<Option<String>, OpError> {
+    let Some(config) = config else { return Ok(None) };
+    Ok(fsio::read_text(&machine.path(paths::KUBEADM_CONFIG))?.filter(|text| Digest::of(text) == *config))
+}
+
+/// Digest of the config of kubexm's init, after it has succeeded.
 pub(crate) fn config_of_the_cluster(machine: &Machine) -> Result<Option<Digest>, OpError> {
     Ok(mark::read(machine, Of::Init)?.filter(|mark| mark.ended_well).and_then(|mark| mark.config))
 }

@@ -1,8 +1,8 @@
 //! `kubeadm join`: a worker, or one more control plane with a stacked etcd member.
 //!
-//! kubeadm's config carries a bootstrap token and perhaps the key of the cluster's certificates: it is written below
-//! /run, readable by root alone, for the time of the call. Our own [`mark`] tells a half-done join of kubexm from
-//! somebody's node.
+//! kubeadm's config contains a bootstrap token and perhaps the key of the cluster's certificates: it is written below
+//! /run, readable only by root, for the duration of the call. kubexm's [`mark`] distinguishes its half-done join from a
+//! node of another cluster.
 
 use kubexm_plan::op::{KubeadmJoin, Progress};
 
@@ -16,7 +16,7 @@ use crate::kube::kubectl;
 use crate::system::Program;
 use crate::{Machine, OpError, paths, systemd, transient};
 
-/// kubeadm pulls nothing (images are there); a control plane waits for etcd to take its learner in.
+/// kubeadm pulls no images (they were loaded before); a control plane waits for etcd to promote its learner.
 const LIMIT_S: u64 = 900;
 const KUBELET: &str = "kubelet.service";
 const KUBELET_CONF: &str = "/etc/kubernetes/kubelet.conf";
@@ -38,7 +38,7 @@ impl Perform for KubeadmJoin {
 struct Join<'a>(&'a KubeadmJoin);
 
 impl Join<'_> {
-    /// Needs no slot's value.
+    /// Needs no slot values.
     fn observe(&self, machine: &Machine) -> Result<Progress, OpError> {
         let traces = kubeadm_reset::traces(machine)?;
         let Some(mark) = mark::read(machine, Of::Join)? else {
@@ -47,10 +47,10 @@ impl Join<'_> {
         let whole = self.missing(machine).is_empty();
         Ok(match mark {
             Mark { ended_well: true, .. } if whole => self.still_in(machine)?,
-            // A node that people may have used: what it carries is never cleared by us.
+            // The node may have been used: its data is never cleared automatically.
             Mark { ended_well: true, .. } if !traces.is_empty() => Progress::Damaged,
             mark if mark.still_running(machine)?.is_some() => Progress::HalfDone,
-            // We were killed between the end of kubeadm and the mark.
+            // The agent was killed between the end of kubeadm and the update of the mark.
             mark if whole && self.ended_unseen(machine, &mark)? => Progress::Done,
             _ if traces.is_empty() => Progress::NotBegun,
             _ => Progress::HalfDone,
@@ -70,7 +70,7 @@ impl Join<'_> {
             Progress::Damaged => return self.fix(machine),
             Progress::HalfDone => {
                 let running = mark::read(machine, Of::Join)?.map_or(Ok(None), |mark| mark.still_running(machine))?;
-                // Started by a run that was killed: wait for it. When it fails it is cleared and tried anew.
+                // Started by a run that was interrupted: wait for it. If it fails, it is cleared and repeated.
                 if let Some(act) = running
                     && self.call(&machine.with_act(act)).is_ok()
                 {
@@ -85,7 +85,7 @@ impl Join<'_> {
         self.ended(machine)
     }
 
-    /// kubeadm said that it went well; what it says is looked at once more before it is written down.
+    /// kubeadm has reported success; the result is verified before it is recorded.
     fn ended(&self, machine: &Machine) -> Result<(), OpError> {
         let missing = self.missing(machine);
         if !missing.is_empty() {
@@ -104,7 +104,7 @@ impl Join<'_> {
         mark::write(machine, Of::Join, true, Some(self.0.config))
     }
 
-    /// With the config in place for as long as it runs, or attached to the one that runs.
+    /// Runs kubeadm with the config in place, or attaches to the running one.
     fn call(&self, machine: &Machine) -> Result<(), OpError> {
         let text = machine.filled(&self.0.config, &self.0.slots)?;
         let _config = SecretFile::write(machine, files::JOIN_CONFIG, text.as_bytes())?;
@@ -116,7 +116,7 @@ impl Join<'_> {
         machine.run_act(&join).map(drop)
     }
 
-    /// What a join that succeeded leaves, and is not there.
+    /// Results of a successful join that are missing.
     fn missing(&self, machine: &Machine) -> Vec<&'static str> {
         let control_plane: &[&str] = if self.0.control_plane { &[paths::ADMIN_CONF, ETCD] } else { &[] };
         let manifests: &[&str] = if self.0.control_plane { &files::MANIFESTS } else { &[] };
@@ -129,7 +129,7 @@ impl Join<'_> {
             .collect()
     }
 
-    /// Of a join that succeeded: kubelet is up, and etcd, when it answers, still has the member.
+    /// After a successful join: whether kubelet runs, and etcd, if it answers, still has the member.
     fn still_in(&self, machine: &Machine) -> Result<Progress, OpError> {
         let kubelet = systemd::show(machine, KUBELET)?;
         let in_etcd = !self.0.control_plane || members::listed(machine)? != Listed::No;
@@ -137,8 +137,8 @@ impl Join<'_> {
         Ok(if up && in_etcd { Progress::Done } else { Progress::Damaged })
     }
 
-    /// Whether a join of kubexm finished while nobody looked. The unit tells as long as it is kept. After a reboot
-    /// a worker has no bootstrap kubeconfig any more; of a control plane only etcd and the API server can tell.
+    /// Whether a join of kubexm has succeeded unobserved. The unit shows it as long as systemd keeps it. After a reboot
+    /// a worker is identified by its missing bootstrap kubeconfig, a control plane by etcd and the API server.
     fn ended_unseen(&self, machine: &Machine, mark: &Mark) -> Result<bool, OpError> {
         for act in [machine.act(), mark.act.as_ref()].into_iter().flatten() {
             if let Some(well) = transient::ended(machine, act)? {
@@ -154,7 +154,7 @@ impl Join<'_> {
                 && machine.try_run(&kubectl(["get", "--raw", "/readyz"]))?.code == 0))
     }
 
-    /// A kubelet that was stopped is started; a file that is gone is nothing that we could make again.
+    /// Starts a stopped kubelet; missing files cannot be created again.
     fn fix(&self, machine: &Machine) -> Result<(), OpError> {
         let missing = self.missing(machine);
         if !missing.is_empty() {
@@ -174,7 +174,7 @@ impl Join<'_> {
     }
 }
 
-/// A file with secrets that goes when it is let go of.
+/// A file with secrets that is deleted on drop.
 pub(crate) struct SecretFile<'a> {
     machine: &'a Machine,
     path: &'static str,
@@ -189,7 +189,7 @@ impl<'a> SecretFile<'a> {
 
 impl Drop for SecretFile<'_> {
     fn drop(&mut self) {
-        // Below /run, for root alone; the next reset tries again.
+        // It is below /run and readable only by root; the next reset tries again.
         let _ = fsio::remove(&self.machine.path(self.path));
     }
 }

@@ -1,8 +1,8 @@
-//! `kubeadm reset --force`: the rollback of init and join, and what clears a half-done one.
+//! `kubeadm reset --force`: the rollback of init and join, and the cleanup of a half-done one.
 //!
-//! In this order: out of etcd's member list while that can still be asked, kubelet stopped, volumes unmounted (kubeadm
-//! continues when one does not let go), `kubeadm reset`, which removes the containers, then everything that came with the
-//! init or join. What was there before stays, by what its [`mark`] says.
+//! The order is: remove the etcd member while etcd can still be reached, stop kubelet, unmount volumes (kubeadm ignores
+//! failures), `kubeadm reset`, which removes the containers, and remove everything that was added since the init or
+//! join. Earlier content is kept, as recorded in the [`mark`].
 
 use kubexm_plan::op::{KubeadmReset, Progress};
 use kubexm_plan::{network, runtime, state_folders};
@@ -24,11 +24,12 @@ const CONFIGS: [&str; 6] = [
     "controller-manager.conf",
     "scheduler.conf",
 ];
-/// Folders that `kubeadm reset` is shown empty: it would delete all that is in them, no matter who put it there. What
-/// came since the init or join was started we remove ourselves.
+/// Folders that are hidden from `kubeadm reset`, which would delete their whole content. kubexm removes only what was
+/// added since the init or join was started.
 const HIDDEN: [&str; 4] = ["/etc/kubernetes", "/var/lib/cni", state_folders::ETCD, state_folders::KUBELET];
 const KUBELET: &str = "kubelet.service";
-/// No such file: kubeadm would wait a minute for an API server that lost its etcd, to take a member out that is out.
+/// A file that does not exist: with a kubeconfig, kubeadm would wait a minute for an API server without etcd, to remove
+/// a member that is removed already.
 const NO_CLUSTER: &str = "/run/kubexm/no-kubeconfig";
 
 impl Perform for KubeadmReset {
@@ -58,7 +59,7 @@ fn converge(machine: &Machine, socket: &str) -> Result<(), OpError> {
             traces(machine)?.join(", ")
         )));
     }
-    // As the rollback of an init or join that is still running: it would continue building what we remove.
+    // An init or join that is still running is stopped: it would recreate what is being removed.
     for of in mark::Of::ALL {
         if let Some(act) = mark::read(machine, of)?.and_then(|mark| mark.act) {
             transient::stop(machine, &act)?;
@@ -68,8 +69,8 @@ fn converge(machine: &Machine, socket: &str) -> Result<(), OpError> {
     mark::remove_all(machine)
 }
 
-/// Removes what an init or join left, whole or half, under a unit name of its own: the step's own name may belong to
-/// the init, and attaching to that would pass for a reset.
+/// Removes what a complete or half-done init or join has left, under a separate unit name: the step's own name may
+/// belong to the init, and attaching to that would be mistaken for a reset.
 pub(super) fn clear(machine: &Machine, socket: &str, rest: Rest) -> Result<(), OpError> {
     let clearing = match machine.act() {
         Some(act) => machine.with_act(ActContext { run: act.run.clone(), step: format!("{}.reset", act.step) }),
@@ -95,7 +96,7 @@ fn reset(socket: &str) -> Program {
         .within(LIMIT_S)
 }
 
-/// What an init or join of kubeadm leaves, no matter who ran it.
+/// What an init or join of kubeadm leaves, whoever ran it.
 pub(super) fn traces(machine: &Machine) -> Result<Vec<String>, OpError> {
     let mut found: Vec<String> = CONFIGS
         .iter()
@@ -111,7 +112,7 @@ pub(super) fn traces(machine: &Machine) -> Result<Vec<String>, OpError> {
 }
 
 fn remove_leftovers(machine: &Machine, before: &[Place]) -> Result<(), OpError> {
-    // Whatever kubeadm left running: it only warns when the runtime does not answer.
+    // Stops what kubeadm has left running: it only warns if the runtime does not answer.
     pods::stop_all(machine)?;
     let mounts = runtime::INSTALLED.iter().flat_map(|runtime| runtime.container_mounts);
     mounts.into_iter().try_for_each(|folder| unmount::unmount_below(machine, folder))?;
@@ -123,11 +124,11 @@ fn remove_leftovers(machine: &Machine, before: &[Place]) -> Result<(), OpError> 
     teardown::network::clear(machine)
 }
 
-/// What came into a folder since; the folder stays, for the op that remembers whether it was there.
+/// Removes what was added to a folder; the folder itself is left to the op that recorded whether it existed.
 fn remove_new(machine: &Machine, before: &Place) -> Result<(), OpError> {
     let held = before.held.as_deref().unwrap_or_default();
     if before.path == state_folders::CNI_CONFIGS {
-        // Of the other files here none is written after kubeadm.
+        // None of the other files here is written after kubeadm.
         let configs = network::any().flat_map(|network| network.cni_configs);
         let new = |path: &&&str| !held.iter().any(|held| path.rsplit('/').next() == Some(held));
         return configs.filter(new).try_for_each(|path| fsio::remove(&machine.path(path)));

@@ -1,18 +1,19 @@
-//! Our own mark of an init or a join (`/var/lib/kubexm/acts/<act>.json`): whether it was started by us and whether it
-//! succeeded. Without it a half-done one of kubexm could not be distinguished from somebody's cluster, which must never
-//! be reset, nor from our own cluster whose API server is away for a moment.
+//! kubexm's record of an init or a join (`/var/lib/kubexm/acts/<act>.json`): whether kubexm started it, and whether it
+//! succeeded. Without it a half-done one could not be distinguished from another cluster, which must never be reset, or
+//! from kubexm's own cluster while its API server is temporarily down.
 
 use kubexm_plan::op::StateDir;
 use kubexm_plan::{Op, ledger, network, state_folders};
 use kubexm_spec::Digest;
 use serde::{Deserialize, Serialize};
 
+use super::kubeadm_files;
 use crate::fsio::{self, Access};
 use crate::place::{Entry, Look, Place};
 use crate::system::ActContext;
 use crate::{Machine, OpError, folder, paths, transient};
 
-/// Which act is marked.
+/// The recorded act.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Of {
     Init,
@@ -30,24 +31,24 @@ impl Of {
     }
 }
 
-/// What the file says.
+/// The content of the file.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(crate) struct Mark {
     pub(crate) ended_well: bool,
     /// Digest of kubeadm's config in the plan, without secrets.
     pub(crate) config: Option<Digest>,
-    /// The step that began it, until it succeeded: its unit may still run when another run comes.
+    /// The step that started it, until it has succeeded: its unit may still run when another run starts.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) act: Option<ActContext>,
-    /// What was in the folders that a reset clears when the act was started: a reset leaves that. None: an older
-    /// version began it.
+    /// The content of the folders that a reset clears, when the act was started; a reset keeps that. None if an older
+    /// version started it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) before: Option<Vec<Place>>,
 }
 
 impl Mark {
-    /// The act that runs right now: this step's own, or the one of another run that began it.
+    /// The running act: this step's own, or the one of the run that started it.
     pub(super) fn still_running(&self, machine: &Machine) -> Result<Option<ActContext>, OpError> {
         for act in [machine.act(), self.act.as_ref()].into_iter().flatten() {
             if transient::is_running(machine, act)? {
@@ -58,24 +59,28 @@ impl Mark {
     }
 }
 
-/// One that cannot be read counts as none.
+/// An unreadable record counts as none.
 pub(crate) fn read(machine: &Machine, of: Of) -> Result<Option<Mark>, OpError> {
     Ok(fsio::read(&machine.path(of.path()))?.and_then(|bytes| serde_json::from_slice(&bytes).ok()))
 }
 
 pub(super) fn write(machine: &Machine, of: Of, ended_well: bool, config: Option<Digest>) -> Result<(), OpError> {
     let act = machine.act().filter(|_| !ended_well).cloned();
-    // A second try finds what the first one left, or nothing of that: only the first saw the folders as they were.
+    // Only the first attempt has seen the folders as they were before.
     let before = match read(machine, of)?.filter(|older| older.before.is_some() || older.ended_well) {
         Some(older) => older.before,
         None => Some(folders(machine)?),
     };
+    // Once it has ended, the files may be edited by people.
+    if ended_well && !any_ended_well(machine)? {
+        kubeadm_files::record(machine)?;
+    }
     let text = serde_json::to_vec(&Mark { ended_well, config, act, before })
         .map_err(|error| OpError::other(format!("{} cannot be written as JSON: {error}", of.path())))?;
     machine.write_file(of.path(), &text, Access::mode(0o600))
 }
 
-/// What is in the folders that a reset clears.
+/// The content of the folders that a reset clears.
 fn folders(machine: &Machine) -> Result<Vec<Place>, OpError> {
     let look = |path: &str| {
         let place = Place { held: folder::list(machine, path), ..Place::look(machine, path)? };
@@ -90,7 +95,7 @@ fn folders(machine: &Machine) -> Result<Vec<Place>, OpError> {
     state_folders::cleared().into_iter().chain([state_folders::CNI_CONFIGS]).map(look).collect()
 }
 
-/// What the first init or join of kubexm found in the folders that a reset clears.
+/// The content of the folders that a reset clears, before kubexm's first init or join.
 pub(super) fn before(machine: &Machine) -> Result<Vec<Place>, OpError> {
     for of in Of::ALL {
         if let Some(before) = read(machine, of)?.and_then(|mark| mark.before) {
@@ -108,11 +113,11 @@ pub(super) fn before(machine: &Machine) -> Result<Vec<Place>, OpError> {
     ))
 }
 
-/// The same by the node's ledger, where an older version began the act: its steps looked at these folders earlier in
-/// the run. None where one of them was not looked at, or not listed.
+/// The same from the node's ledger, if an older version started the act: its steps observed these folders earlier in
+/// the run. None if one of them was not observed or listed.
 fn from_ledger(machine: &Machine) -> Result<Option<Vec<Place>>, OpError> {
     let records = machine.ledger().records()?;
-    let looks = || ledger::standing(records.iter()).flat_map(|record| record.ops.iter().zip(&record.before));
+    let looks = || ledger::not_rolled_back(records.iter()).flat_map(|record| record.ops.iter().zip(&record.before));
     let oldest = |path: &str| -> Result<Option<Place>, OpError> {
         let found = looks().find(|(op, _)| matches!(op, Op::StateDir(dir) if dir.path == path));
         found.map(|(_, found)| Ok(found.state::<StateDir>()?)).transpose()
@@ -124,7 +129,7 @@ fn from_ledger(machine: &Machine) -> Result<Option<Vec<Place>>, OpError> {
             _ => return Ok(None),
         }
     }
-    // A configuration that no step looked at is none of that run's network: it stays.
+    // A configuration that no step observed does not belong to that run's network and is kept.
     let mut held = Vec::new();
     let mut folder = Place::look(machine, state_folders::CNI_CONFIGS)?;
     for path in network::ALL.iter().flat_map(|network| network.cni_configs) {
@@ -138,15 +143,21 @@ fn from_ledger(machine: &Machine) -> Result<Option<Vec<Place>>, OpError> {
     Ok(Some(places))
 }
 
-/// Whether an init or a join of kubexm was ever begun here.
+/// Whether an init or a join by kubexm has succeeded on this machine.
+pub(crate) fn any_ended_well(machine: &Machine) -> Result<bool, OpError> {
+    Of::ALL.into_iter().try_fold(false, |found, of| Ok(found || read(machine, of)?.is_some_and(|mark| mark.ended_well)))
+}
+
+/// Whether kubexm has ever started an init or a join on this machine.
 pub(super) fn any(machine: &Machine) -> bool {
     Of::ALL.into_iter().any(|of| machine.path(of.path()).exists())
 }
 
-/// After a reset there is nothing to be told apart any more.
+/// After a reset there is nothing to distinguish any more.
 pub(super) fn remove_all(machine: &Machine) -> Result<(), OpError> {
     Of::ALL.into_iter().try_for_each(|of| fsio::remove(&machine.path(of.path())))?;
-    // Only when no other act has left a mark.
+    kubeadm_files::forget(machine)?;
+    // Only if no other act has left a record.
     let _ = std::fs::remove_dir(machine.path(format!("{}/acts", paths::STATE)));
     Ok(())
 }

@@ -1,8 +1,8 @@
-//! The etcd member of a control plane, taken out of the member list before its data goes.
+//! Removes the etcd member of a control plane before its data is deleted.
 //!
-//! `kubeadm reset` does this only when it reaches the API server, and what goes wrong there is no more than a warning: a
-//! dead member would stay in the list, and each one of those brings etcd nearer to the loss of its quorum. So we ask etcd
-//! itself, by its JSON gateway (etcd's api/v3, `/v3/cluster/member/…`), while the certificates are still there.
+//! `kubeadm reset` does this only if it reaches the API server, and only warns on errors: a dead member would remain,
+//! and each dead member brings etcd closer to losing its quorum. So kubexm uses etcd's JSON gateway (etcd's API v3,
+//! `/v3/cluster/member/…`) while the certificates still exist.
 
 use serde_json::Value;
 
@@ -12,27 +12,27 @@ use crate::{Machine, OpError, fsio};
 
 const MANIFEST: &str = "/etc/kubernetes/manifests/etcd.yaml";
 const CA: &str = "/etc/kubernetes/pki/etcd/ca.crt";
-/// kubeadm makes the first for probes and the second for the API server; etcd takes both as clients.
+/// kubeadm creates the first for probes and the second for the API server; etcd accepts both as clients.
 const CLIENTS: [&str; 2] = ["/etc/kubernetes/pki/etcd/healthcheck-client", "/etc/kubernetes/pki/apiserver-etcd-client"];
 pub(crate) const LOCAL: &str = "https://127.0.0.1:2379";
 
-/// What becomes of the other control planes.
+/// What happens to the other control planes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Rest {
-    /// They continue: a member that cannot be taken out is an error even when none of them answers.
+    /// They continue: a member that cannot be removed is an error, even if none of them answers.
     Lives,
-    /// They may be gone already, as when the whole cluster is taken down.
+    /// They may be gone already, for example when the whole cluster is removed.
     MayBeGone,
 }
 
-/// Whether etcd has this host among its members.
+/// Whether etcd has this host as a member.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Listed {
     Yes,
-    /// Named, and not voting yet or not started.
+    /// Listed, but a learner or not started.
     Partly,
     No,
-    /// Nobody could be asked.
+    /// No member could be asked.
     Unknown,
 }
 
@@ -44,7 +44,7 @@ pub(crate) struct Client {
 
 #[derive(Debug)]
 pub(crate) struct Member {
-    /// Decimal, as the gateway writes it.
+    /// Decimal, as in the gateway's answers.
     pub id: String,
     pub name: String,
     pub peers: Vec<String>,
@@ -52,7 +52,7 @@ pub(crate) struct Member {
     pub learner: bool,
 }
 
-/// What a member says of itself.
+/// A member's own status.
 #[derive(Debug)]
 pub(crate) struct Status {
     pub version: String,
@@ -60,7 +60,7 @@ pub(crate) struct Status {
     pub trouble: Option<String>,
 }
 
-/// Whether the member of this host is in the list, as its own etcd says.
+/// Whether this host's member is in the list of its own etcd.
 pub(super) fn listed(machine: &Machine) -> Result<Listed, OpError> {
     let Some(client) = client(machine)? else { return Ok(Listed::Unknown) };
     let Ok(members) = client.list(machine, LOCAL) else { return Ok(Listed::Unknown) };
@@ -72,7 +72,7 @@ pub(super) fn listed(machine: &Machine) -> Result<Listed, OpError> {
     })
 }
 
-/// Takes this host's member out of the list, when there are others. Twice is the same as once.
+/// Removes this host's member from the list, if there are others. Repeating it has no further effect.
 pub(super) fn leave(machine: &Machine, rest: Rest) -> Result<(), OpError> {
     let Some(client) = client(machine)? else { return Ok(()) };
     let own = own_peers(machine)?;
@@ -107,7 +107,7 @@ pub(super) fn leave(machine: &Machine, rest: Rest) -> Result<(), OpError> {
     Err(stays(&members, ours, &answering, &why))
 }
 
-/// What a member that stays means, and the command that fixes it.
+/// The consequence of a member that could not be removed, and the command that fixes it.
 fn stays(members: &[Member], ours: &Member, answering: &[(&Member, &String)], why: &str) -> OpError {
     let voters = members.iter().filter(|member| !member.learner).count();
     let needed = voters / 2 + 1;
@@ -124,7 +124,7 @@ fn stays(members: &[Member], ours: &Member, answering: &[(&Member, &String)], wh
 }
 
 impl Client {
-    /// Serializable: answered from the member's own copy, so that it can be obtained without a quorum.
+    /// Serializable: answered from the member's own data, without a quorum.
     pub(crate) fn list(&self, machine: &Machine, endpoint: &str) -> Result<Vec<Member>, OpError> {
         let answer = self.call(machine, endpoint, "cluster/member/list", "{\"linearizable\":false}")?;
         let members = answer["members"].as_array().cloned().unwrap_or_default();
@@ -135,7 +135,7 @@ impl Client {
         self.call(machine, endpoint, "cluster/member/remove", &format!("{{\"ID\":\"{id}\"}}")).map(drop)
     }
 
-    /// Of the member at this endpoint.
+    /// The status of the member at this endpoint.
     pub(crate) fn status(&self, machine: &Machine, endpoint: &str) -> Result<Status, OpError> {
         let answer = self.call(machine, endpoint, "maintenance/status", "{}")?;
         let leader = answer["leader"].as_str().is_some_and(|leader| !matches!(leader, "" | "0"));
@@ -180,7 +180,7 @@ impl Member {
     }
 }
 
-/// None where there is no etcd of kubeadm's.
+/// None if there is no etcd of kubeadm.
 pub(crate) fn client(machine: &Machine) -> Result<Option<Client>, OpError> {
     let Some(ca) = fsio::read(&machine.path(CA))? else { return Ok(None) };
     for path in CLIENTS {
@@ -193,14 +193,14 @@ pub(crate) fn client(machine: &Machine) -> Result<Option<Client>, OpError> {
     Ok(None)
 }
 
-/// A value of etcd's command line in kubeadm's static pod.
+/// The value of a flag of etcd in kubeadm's static pod.
 fn flag(manifest: &str, name: &str) -> Option<String> {
     let prefix = format!("- --{name}=");
     manifest.lines().find_map(|line| line.trim().strip_prefix(&prefix).map(str::to_owned))
 }
 
-/// Peer URLs that mean this host: its own flag's, and every address it has. A join that died before it wrote the static
-/// pod has its member in the list all the same.
+/// Peer URLs of this host: that of its own flag, and those of all its addresses. A join that was interrupted before it
+/// wrote the static pod has its member in the list too.
 fn own_peers(machine: &Machine) -> Result<Vec<String>, OpError> {
     let manifest = fsio::read_text(&machine.path(MANIFEST))?.unwrap_or_default();
     let mut own: Vec<String> = flag(&manifest, "initial-advertise-peer-urls").into_iter().collect();
@@ -215,7 +215,7 @@ fn own_peers(machine: &Machine) -> Result<Vec<String>, OpError> {
     Ok(own)
 }
 
-/// Where etcd may be asked: here, at the members that the static pod was started with, at those the API server knows.
+/// Endpoints of etcd: this host, the members that the static pod was started with, and those that the API server knows.
 fn endpoints(machine: &Machine) -> Result<Vec<String>, OpError> {
     let mut found = vec![LOCAL.to_owned()];
     let manifest = fsio::read_text(&machine.path(MANIFEST))?.unwrap_or_default();
@@ -223,7 +223,7 @@ fn endpoints(machine: &Machine) -> Result<Vec<String>, OpError> {
     found.extend(initial.split(',').filter_map(|m| m.split_once('=')).map(|(_, url)| url.replace(":2380", ":2379")));
     if kube::has_admin_conf(machine) {
         let get = ["get", "-o", "json", "pods", "--namespace", "kube-system", "--selector", "component=etcd"];
-        // Without an API server the other two ways must do.
+        // Without an API server the other two sources must be sufficient.
         if let Ok(output) = machine.try_run(&kubectl(get).within(20))
             && let Ok(pods) = serde_json::from_slice::<Value>(&output.stdout)
         {

@@ -1,14 +1,15 @@
-//! The reviewed list of imperative actions: how each is seen to have happened, and how a half-done one is cleared.
+//! The reviewed list of imperative actions: how each is detected, executed and cleaned up.
 
 mod files;
 mod ignored;
+pub(crate) mod kubeadm_files;
 pub(crate) mod kubeadm_init;
 pub(crate) mod kubeadm_join;
 pub(crate) mod kubeadm_reset;
 pub(crate) mod mark;
 pub(crate) mod members;
-mod node_awaited;
 mod node_delete;
+mod node_lookup;
 
 mod perform;
 mod script;

@@ -1,4 +1,4 @@
-//! The contract of an act on a machine.
+//! The execution of an act on a machine.
 
 use kubexm_plan::op::{ActKind, Progress};
 
@@ -6,9 +6,9 @@ use crate::{Machine, OpError};
 
 /// One act on a machine.
 pub(crate) trait Perform: ActKind {
-    /// How far it has come; changes nothing.
+    /// Its progress; changes nothing.
     fn progress(&self, machine: &Machine) -> Result<Progress, OpError>;
 
-    /// Does it, and clears what a kill in the middle of an earlier try left.
+    /// Executes it, and cleans up after an interrupted attempt.
     fn perform(&self, machine: &Machine) -> Result<(), OpError>;
 }

@@ -1,5 +1,5 @@
-//! Scripts of the user on a host: how far one came, by a mark of kubexm, and how its texts are run: within their time,
-//! in the folder of the materials, with an output that is bounded and quoted without credentials.
+//! Scripts of the user on a host: their progress, recorded in a file, and their execution with a timeout, in the folder
+//! of the materials, with limited output that is quoted without credentials.
 
 use kubexm_plan::op::Progress;
 use kubexm_spec::credential;
@@ -9,11 +9,11 @@ use crate::fsio::{self, Access};
 use crate::system::{ActContext, Program};
 use crate::{Machine, OpError, paths, transient};
 
-/// Runs `$1/$2` in `$1/files`, and ends as it does. Of the output the first and the last 256 KiB are kept. Without `${…}`, which systemd
-/// would put its own variables for (systemd.service(5), "Command lines").
+/// Runs `$1/$2` in `$1/files`, with its exit code. The first and the last 256 KiB of the output are kept. Without
+/// `${…}`, which systemd would expand (systemd.service(5), "Command lines").
 const WRAPPER: &str = "set -o pipefail; mkdir -p \"$1/files\" && cd \"$1/files\" || exit 1; \
                        bash \"$1/$2\" 2>&1 | { head -c 262144; tail -c 262144; }";
-/// Characters of a line that is quoted.
+/// Maximum length of a quoted line.
 const LONGEST: usize = 400;
 
 /// A script by its files.
@@ -25,37 +25,37 @@ pub(super) struct Script<'a> {
     pub(super) timeout_s: u64,
 }
 
-/// What `/var/lib/kubexm/acts/script-<id>.json` says.
+/// The content of `/var/lib/kubexm/acts/script-<id>.json`.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 struct Mark {
     ended_well: bool,
-    /// The step that began it, until it succeeded.
+    /// The step that started it, until it has succeeded.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     act: Option<ActContext>,
 }
 
 impl Script<'_> {
-    /// By the mark, and by the unit that started it. One whose mark cannot be read counts as started.
+    /// From the record, and from the unit that runs it. A script with an unreadable record counts as started.
     pub(super) fn progress(&self, machine: &Machine) -> Result<Progress, OpError> {
         let Some(bytes) = fsio::read(&machine.path(self.mark()))? else { return Ok(Progress::NotBegun) };
         let mark = serde_json::from_slice(&bytes).unwrap_or(Mark { ended_well: false, act: None });
         if mark.ended_well {
             return Ok(Progress::Done);
         }
-        // We were killed between its end and the mark.
+        // The agent was killed between the script's end and the update of the record.
         let ended = mark.act.map(|act| transient::ended(machine, &act)).transpose()?.flatten();
         Ok(if ended == Some(true) { Progress::Done } else { Progress::HalfDone })
     }
 
-    /// Runs it from its start, under a mark.
+    /// Runs the script from its start, and records that.
     pub(super) fn run(&self, machine: &Machine) -> Result<(), OpError> {
         self.write_mark(machine, &Mark { ended_well: false, act: machine.act().cloned() })?;
         self.call(machine, "run.sh")?;
         self.ended_well(machine)
     }
 
-    /// Waits for the one that somebody began and that still runs. None where none does.
+    /// Waits for a running script that was started earlier; none if there is none.
     pub(super) fn attach(&self, machine: &Machine) -> Result<Option<()>, OpError> {
         let bytes = fsio::read(&machine.path(self.mark()))?.unwrap_or_default();
         let act = serde_json::from_slice::<Mark>(&bytes).ok().and_then(|mark| mark.act);
@@ -65,8 +65,8 @@ impl Script<'_> {
         }
     }
 
-    /// Stops it where it runs, and runs the user's own undo. The mark goes once that has succeeded: an undo that was
-    /// interrupted is run again.
+    /// Stops the script if it runs, and runs the user's own undo. The record is deleted after the undo has succeeded,
+    /// so that an interrupted undo is repeated.
     pub(super) fn undo(&self, machine: &Machine) -> Result<(), OpError> {
         let bytes = fsio::read(&machine.path(self.mark()))?.unwrap_or_default();
         if let Some(act) = serde_json::from_slice::<Mark>(&bytes).ok().and_then(|mark| mark.act) {
@@ -76,7 +76,7 @@ impl Script<'_> {
         let machine = own.map_or_else(|| machine.clone(), |own| machine.with_act(own));
         self.call(&machine, "undo.sh")?;
         fsio::remove(&machine.path(self.mark()))?;
-        // Only when no other act has left a mark.
+        // Only if no other act has left a record.
         let _ = std::fs::remove_dir(machine.path(format!("{}/acts", paths::STATE)));
         Ok(())
     }
@@ -85,7 +85,7 @@ impl Script<'_> {
         self.write_mark(machine, &Mark { ended_well: true, act: None })
     }
 
-    /// Why a half-done one without an undo goes no further.
+    /// The error for a half-done script without an undo.
     pub(super) fn left_half_done(&self, machine: &Machine) -> OpError {
         let log = machine.act().map(ActContext::log).unwrap_or_default();
         OpError::other(format!(
@@ -122,7 +122,8 @@ impl Script<'_> {
     }
 }
 
-/// Output as it may be quoted: without lines that hold a credential, or lie in a private key, and with long ones cut.
+/// Output for messages: without lines that contain a credential or belong to a private key, and with long lines
+/// truncated.
 fn shown(text: &str) -> String {
     let (mut lines, mut in_key) = (Vec::new(), false);
     for line in text.lines() {

@@ -1,4 +1,4 @@
-//! A script of the user: run once, and never again blindly.
+//! Runs a script of the user once; an interrupted one is never repeated without its undo.
 
 use kubexm_plan::op::{Progress, ScriptRun};
 
@@ -16,7 +16,7 @@ impl Perform for ScriptRun {
         match script.progress(machine)? {
             Progress::Done => return script.ended_well(machine),
             Progress::HalfDone => {
-                // One that fails while somebody waits for it is as half done as any.
+                // A script that fails while it is waited for is half done like any other.
                 if let Ok(Some(())) = script.attach(machine) {
                     return script.ended_well(machine);
                 }

@@ -7,7 +7,7 @@ use super::script::Script;
 use crate::{Machine, OpError};
 
 impl Perform for ScriptUndo {
-    /// Done: the script was not begun, or was undone.
+    /// Done: the script was not started, or was undone.
     fn progress(&self, machine: &Machine) -> Result<Progress, OpError> {
         let there = of(self).progress(machine)? != Progress::NotBegun;
         Ok(if there { Progress::NotBegun } else { Progress::Done })

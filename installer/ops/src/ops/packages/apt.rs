@@ -10,12 +10,12 @@ use crate::system::Program;
 use crate::teardown::mounts;
 use crate::{Machine, OpError};
 
-/// Seconds that another apt or dpkg is waited for.
+/// Seconds to wait for another apt or dpkg.
 const LOCKED_S: u64 = 300;
 
 pub(super) fn install(work: &Work<'_>) -> Result<(), OpError> {
     let folder = work.on.folder();
-    // A kill may have left half a list.
+    // An interrupted run may have left incomplete lists.
     mounts::remove_tree(work.on.machine, &folder)?;
     for part in ["lists/partial", "cache/archives/partial"] {
         fsio::make_folders(&work.on.machine.path(format!("{folder}/{part}")))?;
@@ -26,14 +26,14 @@ pub(super) fn install(work: &Work<'_>) -> Result<(), OpError> {
     result
 }
 
-/// All that comes is marked as wanted by somebody (`apt-mark manual`), what others need of it as well: were it marked as `auto`, an
-/// administrator's `apt autoremove` could take what the cluster calls and no package depends on.
+/// Every installed package, including dependencies, is marked as manually installed (`apt-mark manual`): with the mark
+/// `auto`, an administrator's `apt autoremove` could remove programs that the cluster calls and no package depends on.
 fn from(work: &Work<'_>, folder: &str) -> Result<(), OpError> {
     let apt = || apt_get(&work.on.op.source, folder);
     let update = apt().args(["--option", "APT::Update::Error-Mode=any", "update"]).within(300);
     run(work.on.machine, "apt-get update with our own repository", &update)?;
     let install = apt().args(["--assume-yes", "--no-install-recommends", "--fix-broken", "--no-auto-remove"]);
-    // Nothing leaves; where something does, it is reported by name and checked below.
+    // No package is removed; with planned removals, others are checked by name below.
     let install = if work.leaving.is_empty() { install.arg("--no-remove") } else { install };
     let comes = work.missing.iter().map(|(name, one)| format!("{}={}", dpkg::named(name, Some(one)), one.version));
     let leaves = work.leaving.keys().map(|name| format!("{name}-"));
@@ -44,8 +44,8 @@ fn from(work: &Work<'_>, folder: &str) -> Result<(), OpError> {
     run_on(work.on.machine, &what, &install)
 }
 
-/// apt-get that knows our source file alone, keeps what it works with in our folder, asks nothing and trusts only what is
-/// signed. What the host's own configuration says of other repositories, pins and releases does not count.
+/// apt-get with kubexm's source file only and its files in kubexm's folder, without questions, trusting only signed
+/// metadata. The host's configuration of other repositories, pins and releases is not used.
 fn apt_get(source: &str, folder: &str) -> Program {
     let options = [
         format!("Dir::Etc::sourcelist={source}"),
@@ -56,12 +56,13 @@ fn apt_get(source: &str, folder: &str) -> Program {
         format!("Dir::Cache={folder}/cache"),
         "APT::Get::List-Cleanup=0".to_owned(),
         "APT::Default-Release=".to_owned(),
-        // The folder is root's alone.
+        // The folder is only accessible to root.
         "APT::Sandbox::User=root".to_owned(),
         "APT::Get::AllowUnauthenticated=false".to_owned(),
         "Acquire::AllowInsecureRepositories=false".to_owned(),
         "Acquire::AllowWeakRepositories=false".to_owned(),
-        // The clock of a machine room may be behind the day of the lock. What is old is no danger: the bundle says what is right.
+        // The host's clock may be behind the date of the lock. Old metadata is no risk: the bundle determines the right
+        // version.
         "Acquire::Check-Date=false".to_owned(),
         "Acquire::Languages=none".to_owned(),
         "Acquire::http::Proxy=DIRECT".to_owned(),
@@ -83,16 +84,17 @@ fn apt_get(source: &str, folder: &str) -> Program {
         .env("DEBIAN_PRIORITY", "critical")
 }
 
-/// What apt reads before the host's configuration, and instead of its last file (apt.conf(5)).
+/// Configuration that apt reads before the host's, and instead of its last file (apt.conf(5)).
 const FIRST: &str = "apt.conf";
 const LAST: &str = "last.conf";
 const OF_HOST: &str = "/etc/apt/apt.conf";
-/// Hooks around an update of lists: they are for the host's own, which are not touched, and one that fails would end ours.
+/// Hooks around an update of lists: they are for the host's own lists, which are not changed, and a failing hook would
+/// stop the installation.
 const HOOKS: [&str; 4] = ["Pre-Invoke", "Post-Invoke", "Post-Invoke-Success", "Post-Invoke-Stats"];
 
-/// The host's configuration counts without its hooks of updates, which can only be cleared where they were read. Hooks around dpkg
-/// run: they make `/usr` writable, or write a diary of `/etc`, and what one of them says after all is installed is not ours to
-/// judge.
+/// The host's configuration is used without its update hooks, which can only be cleared where they were read. Hooks
+/// around dpkg run: they remount `/usr` writable, or commit `/etc` to version control; their result after the
+/// installation is not checked.
 fn configure(machine: &Machine, folder: &str) -> Result<(), OpError> {
     let mut last = String::new();
     if machine.path(OF_HOST).is_file() {
@@ -112,7 +114,7 @@ fn simulated(install: &Program) -> Program {
     program
 }
 
-/// Whether apt would do what is in the plan and no more: `Inst NAME [OLD] (NEW … [ARCH])` and `Remv NAME [OLD]`.
+/// Whether apt would do exactly what is planned: `Inst NAME [OLD] (NEW … [ARCH])` and `Remv NAME [OLD]`.
 fn as_planned(work: &Work<'_>, reported: &str) -> Result<(), OpError> {
     let mut other: BTreeSet<String> = BTreeSet::new();
     for line in reported.lines() {

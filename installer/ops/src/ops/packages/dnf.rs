@@ -1,4 +1,4 @@
-//! Installing with dnf, or with yum where there is no dnf (EL7).
+//! Installing with dnf, or with yum if there is no dnf (EL7).
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -11,14 +11,14 @@ use crate::system::Program;
 use crate::teardown::mounts;
 use crate::{Machine, OpError, fsio, paths};
 
-/// The repository's name in our source file.
+/// The repository's id in kubexm's source file.
 const REPOSITORY: &str = "kubexm";
-/// Seconds that reading our own repository may take, with those in which another dnf is waited for.
+/// Timeout in seconds for reading kubexm's repository, including waiting for another dnf.
 const LIMIT_S: u64 = 600;
 
 pub(super) fn install(work: &Work<'_>) -> Result<(), OpError> {
     let (machine, folder) = (work.on.machine, work.on.folder());
-    // A kill may have left half a cache.
+    // An interrupted run may have left an incomplete cache.
     mounts::remove_tree(machine, &folder)?;
     fsio::make_folders(&machine.path(&folder))?;
     let result = from(work, &folder);
@@ -26,18 +26,18 @@ pub(super) fn install(work: &Work<'_>) -> Result<(), OpError> {
     result
 }
 
-/// First the metadata, which the site's key signs; then the packages, which their vendor's do. Each dnf command gets only the keys
-/// that it needs: dnf makes rpm trust every key it is given, and the site's key signs no packages.
+/// First the metadata, signed by the site's key, then the packages, signed by their vendor. Each dnf command gets only
+/// the keys that it needs: dnf imports every given key into rpm, and the site's key signs no packages.
 fn from(work: &Work<'_>, folder: &str) -> Result<(), OpError> {
     let (machine, op) = (work.on.machine, work.on.op);
     let name = manager(machine)?;
     let reported = |program: Program| manager_of(program, &op.source, folder, work.missing.keys().copied());
     let cache = reported(Program::new(name)).args(["--assumeyes", "makecache"]).within(LIMIT_S);
-    // yum would ask for lists that we do not write.
+    // yum would request lists that kubexm does not generate.
     let cache = if name == "yum" { cache.arg("fast") } else { cache };
     run(machine, &format!("{name} makecache with our own repository"), &cache)?;
     let install = reported(Program::new(name)).arg(format!("--setopt={REPOSITORY}.metadata_expire=never"));
-    // Only packages that are named are removed, and no other package is available to install.
+    // Only named packages are removed, and no other package is available to install.
     let install = if work.leaving.is_empty() || name == "yum" { install } else { install.arg("--allowerasing") };
     let names = work.missing.iter().map(|(name, one)| exactly(name, &one.version, &one.arch));
     let names: Vec<String> = names.collect();
@@ -58,7 +58,7 @@ fn from(work: &Work<'_>, folder: &str) -> Result<(), OpError> {
     result.and(rpm::reload(machine))
 }
 
-/// Whether dnf would do what is in the plan and no more.
+/// Whether dnf would do exactly what is planned.
 fn as_planned(work: &Work<'_>, manager: &str, reported: &DnfTransaction) -> Result<(), OpError> {
     let mut other: BTreeSet<String> = BTreeSet::new();
     for (name, version) in &reported.comes {
@@ -83,12 +83,13 @@ fn manager(machine: &Machine) -> Result<&'static str, OpError> {
     })
 }
 
-/// dnf that knows our repository alone, keeps what it works with in our folder, asks nothing and trusts only what is signed:
-/// the repository by our key, which has the digest of each package; and each package by its vendor's, unless our source file says
-/// that its vendor signs none. What the administrator excludes is left out: what was planned is nothing of that.
+/// dnf with kubexm's repository only and its files in kubexm's folder, without questions, trusting only signatures: the
+/// site's on the repository, which has the digest of each package, and the vendor's on each package, unless the source
+/// file says that the vendor does not sign. The administrator's excludes remain in effect; the plan contains no
+/// excluded package.
 fn manager_of<'a>(program: Program, source: &str, folder: &str, names: impl Iterator<Item = &'a str>) -> Program {
     let sources = Path::new(source).parent().unwrap_or(Path::new("/")).display();
-    // Nothing but what the plan names can come, whatever else the repository has.
+    // Only planned packages can be installed, whatever else the repository has.
     let names: Vec<&str> = names.collect();
     let settings = [
         format!("reposdir={sources}"),
@@ -105,7 +106,7 @@ fn manager_of<'a>(program: Program, source: &str, folder: &str, names: impl Iter
     settings.into_iter().fold(program, |program, setting| program.arg(format!("--setopt={setting}")))
 }
 
-/// `NAME-EPOCH:VERSION-RELEASE.ARCH`, which both dnf and yum read.
+/// `NAME-EPOCH:VERSION-RELEASE.ARCH`, which dnf and yum accept.
 fn exactly(name: &str, version: &str, arch: &str) -> String {
     format!("{name}-{version}.{arch}")
 }

@@ -1,22 +1,23 @@
-//! The transaction that dnf or yum would do, from `--assumeno`: the table before its question.
+//! The planned transaction of dnf or yum, parsed from the table that `--assumeno` prints.
 
 use std::collections::BTreeMap;
 
-/// Says that a table was written: without it the question was never reached.
+/// A heading that shows that the table was printed.
 pub(super) const SUMMARY: &str = "Transaction Summary";
 
 /// Packages of a transaction by name, with their versions.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct DnfTransaction {
-    /// Installed, upgraded, installed anew.
+    /// Packages that are installed, upgraded or reinstalled.
     pub comes: BTreeMap<String, String>,
-    /// Removed, made older, or replaced by another that says that it takes its place.
+    /// Packages that are removed, downgraded, or obsoleted by another one.
     pub leaves: BTreeMap<String, String>,
 }
 
 impl DnfTransaction {
-    /// Rows are ` NAME ARCH VERSION REPOSITORY SIZE` below a title that ends with a colon; one that is too long for its column continues
-    /// in the next line, deeper. What a package obsoletes is below it.
+    /// Rows are ` NAME ARCH VERSION REPOSITORY SIZE` below a title that ends with a colon; a row that is too long
+    /// continues on the next line, with more indentation. Obsoleted packages are listed below the one that obsoletes
+    /// them.
     pub(super) fn read(said: &str) -> Self {
         let mut reported = Self::default();
         let mut title = None;
@@ -48,7 +49,7 @@ impl DnfTransaction {
     fn add(&mut self, title: Option<&str>, row: &[&str]) {
         let (Some(title), [name, _, version, ..]) = (title, row) else { return };
         let starts = |words: &[&str]| words.iter().any(|word| title.starts_with(word));
-        // yum says "Updating".
+        // yum prints "Updating".
         if starts(&["Installing", "Upgrading", "Updating", "Reinstalling"]) {
             self.comes.insert((*name).to_owned(), (*version).to_owned());
         } else if starts(&["Removing", "Downgrading"]) {

@@ -11,13 +11,13 @@ use crate::{Machine, OpError, dpkg_lock};
 
 /// Name, architecture, the letters of `dpkg -l`, version.
 const FORMAT: &str = "${Package}\\t${Architecture}\\t${db:Status-Abbrev}\\t${Version}\\n";
-/// Seconds that a question may take, and that another dpkg is waited for.
+/// Timeout of a query, and for waiting for another dpkg, in seconds.
 const LIMIT_S: u64 = 300;
 const LOCKED_S: u64 = 300;
 const PAUSE: Duration = Duration::from_secs(2);
 
-/// How each package is, by name; one that dpkg never heard of is not in it.
-pub(super) fn standings(
+/// The state of each package, by name; packages that dpkg does not know are omitted.
+pub(super) fn states(
     machine: &Machine,
     wanted: &BTreeMap<&str, &WantedPackage>,
 ) -> Result<BTreeMap<String, PackageState>, OpError> {
@@ -26,7 +26,7 @@ pub(super) fn standings(
     }
     let show = Program::new("dpkg-query").args(["--show", "--showformat", FORMAT]).args(wanted.keys().copied());
     let output = machine.try_run(&show)?;
-    // 1: one of them is unknown.
+    // Exit code 1: one of them is unknown.
     if output.code > 1 {
         return Err(failed("dpkg-query --show", &output));
     }
@@ -40,27 +40,27 @@ pub(super) fn standings(
                 "dpkg-query printed {line:?}, which is not the format it was asked for"
             )));
         };
-        // Of a foreign architecture it is another package.
+        // The same name with a foreign architecture is another package.
         let ours = wanted.get(name).is_some_and(|one| arch == one.arch || arch == "all" || one.arch == "all");
         if ours {
-            let standing = standing(status, version);
-            let known = found.entry(name.to_owned()).or_insert_with(|| standing.clone());
-            if standing.is_installed() {
-                *known = standing;
+            let state = state(status, version);
+            let known = found.entry(name.to_owned()).or_insert_with(|| state.clone());
+            if state.is_installed() {
+                *known = state;
             }
         }
     }
     Ok(found)
 }
 
-/// Of the letters of `dpkg -l` the second says how far it is, a third that something is wrong (dpkg-query(1)).
-fn standing(status: &str, version: &str) -> PackageState {
+/// The second letter of `dpkg -l` is the state, a third one reports an error (dpkg-query(1)).
+fn state(status: &str, version: &str) -> PackageState {
     let mut letters = status.chars().skip(1);
     let (state, wrong) = (letters.next(), letters.next());
     match state {
         Some('n') | None => PackageState::Absent,
         Some('c') => PackageState::Configuration,
-        // Installed, or only triggers of others are still to come.
+        // Installed, possibly with pending triggers.
         Some('i' | 't' | 'W') => {
             PackageState::Installed { version: version.to_owned(), whole: !matches!(wrong, Some('R' | 'X')) }
         }
@@ -68,11 +68,12 @@ fn standing(status: &str, version: &str) -> PackageState {
     }
 }
 
-/// Removes what was not there, with its configuration unless that was. What somebody else's package needs by now stays.
+/// Removes packages that were not installed before, with their configuration unless that existed. Packages that another
+/// one needs by now are kept.
 pub(super) fn remove(machine: &Machine, op: &Packages, going: &BTreeMap<String, PackageState>) -> Result<(), OpError> {
     let free = free_of(machine, &op.packages, going)?;
     for (action, was) in [("--remove", PackageState::Configuration), ("--purge", PackageState::Absent)] {
-        let of_kind = going.iter().filter(|(_, standing)| **standing == was);
+        let of_kind = going.iter().filter(|(_, state)| **state == was);
         let names = of_kind.map(|(name, _)| named(name, op.packages.get(name))).filter(|name| free.contains(name));
         let names: Vec<String> = names.collect();
         if !names.is_empty() {
@@ -85,7 +86,7 @@ pub(super) fn remove(machine: &Machine, op: &Packages, going: &BTreeMap<String, 
     fix(machine, op)
 }
 
-/// Those that nobody else needs, with their architectures.
+/// Packages that no other package needs, with their architectures.
 pub(super) fn free_of(
     machine: &Machine,
     wanted: &BTreeMap<String, WantedPackage>,
@@ -94,8 +95,8 @@ pub(super) fn free_of(
     free(machine, going.keys().map(|name| named(name, wanted.get(name))).collect())
 }
 
-/// Those that nobody else needs. dpkg is asked first and does nothing: one that it refuses to remove it would keep
-/// marked as unwanted.
+/// Packages that no other package needs, from a simulated removal: a real one would leave refused packages marked for
+/// removal.
 fn free(machine: &Machine, mut names: Vec<String>) -> Result<Vec<String>, OpError> {
     while !names.is_empty() {
         let mut asked = removing("--purge", &names).within(LIMIT_S);
@@ -121,12 +122,12 @@ fn refused(line: &str) -> Option<&str> {
     line.strip_prefix("dpkg: dependency problems prevent removal of ")?.strip_suffix(':')
 }
 
-/// One that was interrupted while it was unpacked is in a very bad state, and nothing else takes it away.
+/// A package whose unpacking was interrupted can only be removed with force.
 fn removing(action: &str, names: &[String]) -> Program {
     Program::new("dpkg").args(["--force-remove-reinstreq", "--abort-after=10000", action]).args(names.iter().cloned())
 }
 
-/// Installs these very files, as `dpkg -i` does.
+/// Installs exactly these files, like `dpkg -i`.
 pub(super) fn put_back(machine: &Machine, op: &Packages, files: &[String]) -> Result<(), OpError> {
     let program = Program::new("dpkg")
         .args(["--force-confdef", "--force-confold", "--install"])
@@ -136,9 +137,9 @@ pub(super) fn put_back(machine: &Machine, op: &Packages, files: &[String]) -> Re
     if output.code == 0 { Ok(()) } else { Err(failed(&format!("dpkg --install of {} packages", files.len()), &output)) }
 }
 
-/// Finishes what a kill left: what is unpacked is set up, triggers run.
+/// Completes an interrupted installation: configures unpacked packages, runs triggers.
 pub(super) fn fix(machine: &Machine, op: &Packages) -> Result<(), OpError> {
-    // What another is in the middle of is not for us to finish.
+    // Work of another program that is still running is not completed.
     dpkg_lock::wait(machine, LOCKED_S);
     let whole = machine.try_run(&Program::new("dpkg").arg("--audit"))?;
     if whole.code == 0 && whole.stdout.iter().all(u8::is_ascii_whitespace) && !dpkg_lock::is_cut_off(machine) {
@@ -146,11 +147,12 @@ pub(super) fn fix(machine: &Machine, op: &Packages) -> Result<(), OpError> {
     }
     let configure = ["--force-confdef", "--force-confold", "--configure", "--pending"];
     let program = Program::new("dpkg").args(configure).within(op.limit_s());
-    // A package that cannot be configured misses a later dependency, or is not ours: the next install or check reports it.
+    // A package that cannot be configured lacks a dependency, or is not kubexm's: the next installation or check
+    // reports it.
     unlocked(machine, &program).map(drop)
 }
 
-/// `socat:amd64`: with a foreign architecture installed, too, the name alone would be two packages.
+/// `socat:amd64`: with a foreign architecture installed, the name alone is ambiguous.
 pub(super) fn named(name: &str, package: Option<&WantedPackage>) -> String {
     match package {
         Some(package) if package.arch != "all" => format!("{name}:{}", package.arch),
@@ -158,7 +160,7 @@ pub(super) fn named(name: &str, package: Option<&WantedPackage>) -> String {
     }
 }
 
-/// Runs dpkg as an act once no other does. Unlike apt it does not wait.
+/// Runs dpkg as an act when no other dpkg runs; dpkg itself does not wait.
 fn unlocked(machine: &Machine, program: &Program) -> Result<Output, OpError> {
     let until = Instant::now() + Duration::from_secs(LOCKED_S);
     loop {

@@ -1,7 +1,8 @@
-//! Whom rpm trusts. The vendor's keys come with its packages, and go with them; the site's key never comes: it would sign for every
-//! repository of the host, and it is needed for our own metadata alone, which dnf compares with a ring of its own.
+//! Keys that rpm trusts. A vendor's keys are imported with its packages, and removed with them. The site's key is never
+//! imported: rpm would trust it for packages of every repository, and it is only needed for kubexm's metadata, for
+//! which dnf has a separate key ring.
 //!
-//! rpm keeps a key as a package, `gpg-pubkey-<the end of its fingerprint>-<when it was made>`.
+//! rpm stores a key as a package, `gpg-pubkey-<end of its fingerprint>-<time of its creation>`.
 
 use std::collections::BTreeSet;
 
@@ -13,55 +14,55 @@ use crate::fsio::{self, Access};
 use crate::system::Program;
 use crate::{Machine, OpError};
 
-/// Fingerprints of keys that come with our packages, for the rollback. Written before a key comes.
+/// Fingerprints of keys that were imported with kubexm's packages, for the rollback. Written before a key is imported.
 const KEYS: &str = "/var/lib/kubexm/packages-keys.json";
-/// Keys in the folder of a repository: the site's, by which its metadata is signed, and those of who signed the packages.
+/// Keys in the folder of a repository: the site's, which signs the metadata, and the vendors', which sign the packages.
 const SITE: &str = "kubexm.asc";
 pub(super) const VENDOR: &str = "vendor.asc";
 const PACKAGE: &str = "gpg-pubkey-";
-/// Seconds that rpm may take, with those in which it waits for another.
+/// Timeout for rpm in seconds, including waiting for another rpm.
 const LIMIT_S: u64 = 300;
-/// Digits of a fingerprint that rpm has named a key by, at least.
+/// The minimum number of digits of a fingerprint in rpm's names of keys.
 const SHORTEST: usize = 8;
 
-/// What must not have come when a package manager has ended.
+/// Keys that must not be trusted after a package manager has run.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(super) struct Watched {
-    /// Fingerprints of the site.
+    /// Fingerprints of the site's key.
     site: BTreeSet<String>,
-    /// What rpm trusted before: one that was there is not ours to take.
+    /// Keys that rpm trusted before; these are not removed.
     before: BTreeSet<String>,
 }
 
 impl Watched {
-    /// Before a package manager begins.
+    /// Called before a package manager runs.
     pub(super) fn begin(machine: &Machine, repository: &str) -> Result<Self, OpError> {
         let site = read(machine, &format!("{repository}/{SITE}"))?.unwrap_or_default();
         Ok(Self { site, before: trusted(machine)? })
     }
 
-    /// Removes what a package manager has come to trust by itself: given `gpgkey`, it imports what is there when it
-    /// meets a signature by somebody whom it does not know.
+    /// Removes keys that a package manager has imported by itself: with `gpgkey` it imports keys when it finds a
+    /// signature by an unknown one.
     pub(super) fn end(&self, machine: &Machine) -> Result<(), OpError> {
         let ours = |key: &&String| !self.before.contains(*key) && self.site.iter().any(|one| is_of(key, one));
         trusted(machine)?.iter().filter(ours).try_for_each(|key| erase(machine, key))
     }
 }
 
-/// Keys that rpm trusts, by their packages' names.
+/// Keys that rpm trusts, by the names of their packages.
 pub(super) fn trusted(machine: &Machine) -> Result<BTreeSet<String>, OpError> {
     let output = machine.try_run(&Program::new("rpm").args(["-q", "gpg-pubkey"]).within(LIMIT_S))?;
     let said = output.stdout();
-    // 1: there is none, and that is said.
+    // Exit code 1: there are none.
     if output.code != 0 && !said.contains("not installed") {
         return Err(failed("rpm -q gpg-pubkey", &output));
     }
     Ok(said.lines().filter(|line| line.starts_with(PACKAGE)).map(|line| line.trim().to_owned()).collect())
 }
 
-/// Makes rpm trust who signed the packages, where the repository says who that is; says whether it does. That they come is
-/// written down before: whatever happens in between, the rollback knows of them.
+/// Imports the vendor's keys if the repository has any; returns whether it has. Recorded before the import, so that a
+/// rollback knows about them.
 pub(super) fn import_vendor(machine: &Machine, repository: &str) -> Result<bool, OpError> {
     let path = format!("{repository}/{VENDOR}");
     let Some(vendor) = read(machine, &path)? else { return Ok(false) };
@@ -78,7 +79,7 @@ pub(super) fn import_vendor(machine: &Machine, repository: &str) -> Result<bool,
     Ok(true)
 }
 
-/// Takes the keys back that came with our packages and were not there before.
+/// Removes the keys that were imported with kubexm's packages and were not trusted before.
 pub(super) fn forget(machine: &Machine, before: &BTreeSet<String>) -> Result<(), OpError> {
     let mut recorded = recorded(machine)?;
     let going = |one: &&String| !before.iter().any(|key| is_of(key, one));
@@ -96,13 +97,13 @@ fn erase(machine: &Machine, key: &str) -> Result<(), OpError> {
     run(machine, "rpm --erase of a key", &Program::new("rpm").args(["--erase", key]).within(LIMIT_S)).map(drop)
 }
 
-/// Whether a package of rpm is the key with this fingerprint: rpm has named keys by the last 8 digits, and by all.
+/// Whether a package of rpm is the key with this fingerprint: rpm uses its last 8 digits, or all.
 fn is_of(package: &str, fingerprint: &str) -> bool {
     let end = package.strip_prefix(PACKAGE).and_then(|rest| rest.split('-').next()).unwrap_or_default();
     end.len() >= SHORTEST && fingerprint.ends_with(end)
 }
 
-/// Fingerprints of what is in a file, in small letters; none where there is no file.
+/// Fingerprints in a file, in lower case; none if the file does not exist.
 fn read(machine: &Machine, path: &str) -> Result<Option<BTreeSet<String>>, OpError> {
     let Some(bytes) = fsio::read(&machine.path(path))? else { return Ok(None) };
     let keys = Keyring::read(&bytes).map_err(|error| OpError::other(format!("{path} cannot be read: {error}")))?;

@@ -1,9 +1,8 @@
 //! Operating system packages, installed by the distribution's package manager from kubexm's repository.
 //!
-//! The package manager is asked for names with their versions, and finds no other repository than ours. What it works with
-//! (lists, caches) lies in a folder of kubexm and is gone after. Nothing that a package brings is started or left
-//! enabled: that is said by [`kubexm_plan::op::Unit`] ops. What was not there before continues the rollback, and
-//! nothing else.
+//! The package manager gets names with versions, and only kubexm's repository. Its lists and caches are in a folder of
+//! kubexm and deleted afterwards. No unit of a package is started or left enabled: [`kubexm_plan::op::Unit`] ops do
+//! that. A rollback removes exactly the packages that were not installed before.
 
 mod apt;
 mod dnf;
@@ -31,9 +30,9 @@ use crate::place::{self, Look, Place, PutBack};
 use crate::teardown::mounts;
 use crate::{Converge, Machine, OpError, Wave, fsio, paths};
 
-/// Whether it is whole, and not older than what is wanted.
-fn is_at_least(standing: &PackageState, family: Family, wanted: &WantedPackage) -> bool {
-    match standing {
+/// Whether it is completely installed, and not older than the desired version.
+fn is_at_least(state: &PackageState, family: Family, wanted: &WantedPackage) -> bool {
+    match state {
         PackageState::Installed { version, whole: true } => compare(family, version, &wanted.version).is_ge(),
         _ => false,
     }
@@ -42,7 +41,7 @@ fn is_at_least(standing: &PackageState, family: Family, wanted: &WantedPackage) 
 impl Converge for Packages {
     fn observe(&self, machine: &Machine) -> Result<PackagesState, OpError> {
         let on = OnHost { op: self, machine };
-        let packages = on.standings()?;
+        let packages = on.states()?;
         let replaced = self.replaced.keys().map(String::as_str);
         let leaving = on.full_names(replaced.filter(|name| packages[*name].is_installed()));
         let keys = if self.family == Family::Rpm { keys::trusted(machine)? } else { BTreeSet::new() };
@@ -56,10 +55,10 @@ impl Converge for Packages {
         })
     }
 
-    /// The links are for who installs: on a host that has all of it they may be gone.
+    /// The links are only needed for installing: they may be missing if everything is installed.
     fn satisfied(&self, found: &PackagesState, _: &Machine) -> bool {
         let there = |(name, wanted): (&String, &WantedPackage)| {
-            found.packages.get(name).is_some_and(|standing| is_at_least(standing, self.family, wanted))
+            found.packages.get(name).is_some_and(|state| is_at_least(state, self.family, wanted))
         };
         !found.begun && self.packages.iter().all(there)
     }
@@ -71,7 +70,7 @@ impl Converge for Packages {
     fn converge(&self, machine: &Machine) -> Result<(), OpError> {
         let on = OnHost { op: self, machine };
         let mut begun = PackageTransaction::take_up(machine)?;
-        let now = on.standings()?;
+        let now = on.states()?;
         begun.fresh.extend(self.packages.keys().filter(|name| !now[*name].is_installed()).cloned());
         begun.keys = match self.family {
             Family::Deb => None,
@@ -84,12 +83,12 @@ impl Converge for Packages {
         if trusted.is_ok() {
             begun.keys = None;
         }
-        // Also what came with a failure starts nothing by itself.
+        // Units of partly installed packages are disabled too.
         let settled = on.settle(&mut begun);
         begun.leave(machine)?;
         let result = match result {
-            // What counts is what is there: with all of it installed and set up, somebody else has failed (a hook of the host's own
-            // after dpkg, a package that was half-way before). The log of the act says who.
+            // The result decides: if all packages are installed and configured, something else has failed (a hook of
+            // the host after dpkg, a package that was incomplete before). The log of the act has the details.
             Err(OpError::Program { .. }) if settled.is_ok() => Ok(()),
             other => other.and(settled),
         };
@@ -101,7 +100,7 @@ impl Converge for Packages {
         match wave {
             Wave::Stop => {
                 drop(PackageTransaction::take_up(machine)?);
-                // What others need by now stays, and runs on.
+                // Packages that others need by now are kept, and keep running.
                 let going = on.going(before)?;
                 let free = match self.family {
                     Family::Deb => dpkg::free_of(machine, &self.packages, &going)?,
@@ -123,8 +122,8 @@ impl Converge for Packages {
     }
 }
 
-/// Finishes what a kill left half-way of a step that cannot be rolled back: nothing of kubexm stays in the way of
-/// others. Keys that came with it go: who is installed needs them no more.
+/// Completes an interrupted installation of a step that cannot be rolled back, so that nothing of kubexm blocks other
+/// programs. Its imported keys are removed: installed packages do not need them.
 pub(crate) fn let_go(machine: &Machine, ops: &[Op], before: &[ObservedState], wave: Wave) -> Result<(), OpError> {
     if PackageTransaction::read(machine)?.is_some() {
         let mut begun = PackageTransaction::take_up(machine)?;
@@ -139,29 +138,29 @@ pub(crate) fn let_go(machine: &Machine, ops: &[Op], before: &[ObservedState], wa
     Ok(())
 }
 
-/// Removes every key that came with our packages: nothing of kubexm is left that would remember it.
+/// Removes every key that was imported with kubexm's packages, since nothing will remember them.
 pub(crate) fn forget_keys(machine: &Machine) -> Result<(), OpError> {
     keys::forget(machine, &BTreeSet::new())
 }
 
-/// Waits until no package manager of kubexm works any more.
+/// Waits until no package manager started by kubexm is running.
 pub(crate) fn wait(machine: &Machine) -> Result<(), OpError> {
     PackageTransaction::read(machine)?.map_or(Ok(()), |begun| begun.wait(machine))
 }
 
 impl OnHost<'_> {
-    /// How each package of the op is.
-    fn standings(&self) -> Result<BTreeMap<String, PackageState>, OpError> {
+    /// The state of each package of the op.
+    fn states(&self) -> Result<BTreeMap<String, PackageState>, OpError> {
         let wanted = by_name(self.op.packages.iter().chain(&self.op.replaced));
         let found = match self.op.family {
-            Family::Deb => dpkg::standings(self.machine, &wanted)?,
-            Family::Rpm => rpm::standings(self.machine, &wanted)?,
+            Family::Deb => dpkg::states(self.machine, &wanted)?,
+            Family::Rpm => rpm::states(self.machine, &wanted)?,
         };
         let of = |name: &&str| found.get(*name).cloned().unwrap_or(PackageState::Absent);
         Ok(wanted.keys().map(|name| ((*name).to_owned(), of(name))).collect())
     }
 
-    /// With their architectures: a twin of another one makes a bare name two packages, or none.
+    /// Names with architectures: if a package is installed for two architectures, the bare name is ambiguous.
     fn full_names<'a>(&self, names: impl Iterator<Item = &'a str>) -> Vec<String> {
         let wanted = |name: &str| self.op.packages.get(name).or_else(|| self.op.replaced.get(name));
         names
@@ -172,7 +171,7 @@ impl OnHost<'_> {
             .collect()
     }
 
-    /// What is half-way is finished, then what lacks comes.
+    /// Completes interrupted installations, then installs missing packages.
     fn install(&self) -> Result<(), OpError> {
         let (op, machine) = (self.op, self.machine);
         self.link()?;
@@ -180,7 +179,7 @@ impl OnHost<'_> {
             Family::Deb => dpkg::fix(machine, op)?,
             Family::Rpm => rpm::fix(self)?,
         }
-        let now = self.standings()?;
+        let now = self.states()?;
         let missing = op.packages.iter().filter(|(name, one)| !is_at_least(&now[*name], op.family, one));
         let leaving = op.replaced.iter().filter(|(name, _)| now[*name].is_installed());
         let work = Work { on: self, missing: by_name(missing), leaving: by_name(leaving) };
@@ -195,7 +194,7 @@ impl OnHost<'_> {
         }
     }
 
-    /// Puts the packages into the repository.
+    /// Creates the repository's links to the packages.
     fn link(&self) -> Result<(), OpError> {
         for (link, blob) in self.op.links() {
             let target = format!("{}/blobs/sha256/{}", paths::STORE, blob.hex());
@@ -207,9 +206,9 @@ impl OnHost<'_> {
         Ok(())
     }
 
-    /// What came and is whole runs and starts nothing by itself; and all is there.
+    /// Disables the units of newly installed packages, and verifies that all packages are installed.
     fn settle(&self, begun: &mut PackageTransaction) -> Result<(), OpError> {
-        let now = self.standings()?;
+        let now = self.states()?;
         let whole = |name: &String| matches!(now.get(name), Some(PackageState::Installed { whole: true, .. }));
         let came = self.full_names(begun.fresh.iter().filter(|name| whole(name)).map(String::as_str));
         units::quiet(self.op.family, self.machine, &came)?;
@@ -224,9 +223,10 @@ impl OnHost<'_> {
         }
     }
 
-    /// What was not there before and is now, with how it was then. Another version than ours is somebody else's by now.
+    /// Packages that are installed now and were not before, with their earlier state. A version other than kubexm's
+    /// belongs to somebody else by now.
     fn going(&self, before: &PackagesState) -> Result<BTreeMap<String, PackageState>, OpError> {
-        let now = self.standings()?;
+        let now = self.states()?;
         let was = |name: &String| before.packages.get(name).cloned().unwrap_or(PackageState::Absent);
         let ours = |(name, wanted): &(&String, &WantedPackage)| match &now[*name] {
             PackageState::Installed { version, whole: true } => {
@@ -239,7 +239,7 @@ impl OnHost<'_> {
         Ok(all.map(|(name, _)| (name.clone(), was(name))).collect())
     }
 
-    /// What came goes, what left comes back; what was upgraded stays as it is.
+    /// Removes installed packages and reinstalls removed ones; upgraded ones are kept.
     fn roll_back(&self, before: &PackagesState) -> Result<(), OpError> {
         let (op, machine) = (self.op, self.machine);
         let going = self.going(before)?;
@@ -247,7 +247,7 @@ impl OnHost<'_> {
             Family::Deb => dpkg::remove(machine, op, &going)?,
             Family::Rpm => rpm::remove(machine, op, &going)?,
         }
-        let now = self.standings()?;
+        let now = self.states()?;
         let left = |name: &str| before.packages.get(name).is_some_and(PackageState::is_installed);
         let back = by_name(op.replaced.iter().filter(|(name, _)| left(name) && !now[*name].is_installed()));
         if !back.is_empty() {
@@ -265,7 +265,7 @@ impl OnHost<'_> {
         before.links.iter().rev().try_for_each(|place| place.restore(machine))
     }
 
-    /// Paths of packages for dpkg or rpm itself, which trusts what it is given: each is compared with its digest.
+    /// Paths of packages for dpkg or rpm, which do not verify them: each is compared with its digest.
     fn files(&self, packages: &BTreeMap<&str, &WantedPackage>) -> Result<Vec<String>, OpError> {
         let file = |(name, package): (&&str, &&WantedPackage)| {
             let blob = self.machine.blob(&package.blob);

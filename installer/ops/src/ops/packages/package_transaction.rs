@@ -1,7 +1,7 @@
-//! What must be finished or rolled back when packages were left in the middle (`/var/lib/kubexm/packages.json`).
+//! Records what must be completed or rolled back after an interrupted installation (`/var/lib/kubexm/packages.json`).
 //!
-//! The state before a step says what to go back to. It does not say what of it is half-way right now: whether services are
-//! forbidden to start by us, whose units are not switched off yet, which unit of systemd does the work.
+//! The state before a step tells what to restore, but not the current intermediate state: whether kubexm's policy
+//! forbids starting services, whose units are not disabled yet, and which systemd unit runs the package manager.
 
 use std::collections::BTreeSet;
 
@@ -16,29 +16,29 @@ use crate::{Machine, OpError, transient};
 
 const PATH: &str = "/var/lib/kubexm/packages.json";
 
-/// What the file says.
+/// The content of the file.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(super) struct PackageTransaction {
-    /// Packages that were not there and whose units are not switched off yet, by name.
+    /// Newly installed packages whose units are not disabled yet, by name.
     #[serde(default)]
     pub fresh: BTreeSet<String>,
-    /// What lay where our policy lies now.
+    /// The earlier file at the path of kubexm's policy.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub policy: Option<Place>,
-    /// Whom rpm must not trust in the end.
+    /// Keys that rpm must not trust afterwards.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub keys: Option<Watched>,
-    /// What installs or removes right now.
+    /// The running act that installs or removes packages.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub act: Option<ActContext>,
-    /// Seconds that it may take.
+    /// Its timeout in seconds.
     #[serde(default)]
     pub limit_s: u64,
 }
 
 impl PackageTransaction {
-    /// None when nothing is half-way.
+    /// None if nothing was interrupted.
     pub(super) fn read(machine: &Machine) -> Result<Option<Self>, OpError> {
         let Some(bytes) = fsio::read(&machine.path(PATH))? else { return Ok(None) };
         let read = serde_json::from_slice(&bytes).map_err(|error| {
@@ -50,7 +50,7 @@ impl PackageTransaction {
         read.map(Some)
     }
 
-    /// What is half-way, after the end of what is doing it, and after what must not stay of it has gone.
+    /// Waits for the running act, removes what must not stay, and returns what is still to be completed.
     pub(super) fn take_up(machine: &Machine) -> Result<Self, OpError> {
         let Some(mut transaction) = Self::read(machine)? else { return Ok(Self::default()) };
         transaction.wait(machine)?;
@@ -60,26 +60,26 @@ impl PackageTransaction {
         Ok(transaction)
     }
 
-    /// Waits for the end of what works right now: a package manager that is stopped leaves a host worse than one that continues.
+    /// Waits for the running act: stopping a package manager would leave the host in a worse state.
     pub(super) fn wait(&self, machine: &Machine) -> Result<(), OpError> {
         if let Some(act) = self.act.as_ref().filter(|_| machine.is_real())
             && transient::is_running(machine, act)?
         {
-            // Its program is known to the unit; here it only gives the time to wait.
+            // The unit has the program; this only sets the time to wait.
             let waits = Program::new("true").within(self.limit_s);
-            // How it ended is seen by what is installed.
+            // The installed packages show how it ended.
             machine.system().run_act(act, &waits)?;
         }
         Ok(())
     }
 
-    /// Writes down which unit will work, before it does: who comes after a kill waits for it.
+    /// Records the act before it starts, so that a later run waits for it.
     pub(super) fn works(&mut self, machine: &Machine, op: &Packages) -> Result<(), OpError> {
         (self.act, self.limit_s) = (machine.act().cloned(), op.limit_s());
         self.write(machine)
     }
 
-    /// Whether an op has something to finish.
+    /// Whether an op has something to complete.
     pub(super) fn is_of(&self, op: &Packages) -> bool {
         self.act.is_some()
             || self.policy.is_some()
@@ -93,7 +93,7 @@ impl PackageTransaction {
         machine.write_file(PATH, &text, Access::mode(0o600))
     }
 
-    /// Keeps what is still to be done, and nothing where that is nothing.
+    /// Writes what is still to be done, or removes the file if there is nothing.
     pub(super) fn leave(&self, machine: &Machine) -> Result<(), OpError> {
         if self.fresh.is_empty() && self.policy.is_none() && self.keys.is_none() {
             fsio::remove(&machine.path(PATH))

@@ -1,5 +1,5 @@
-//! Nothing is started, stopped or restarted by a package's scripts while we work: `policy-rc.d` (invoke-rc.d(8), deb-systemd-invoke(1))
-//! says 101, "action forbidden by policy". Scripts of rpm's family start nothing.
+//! Stops scripts of packages from starting, stopping or restarting services: `policy-rc.d` (invoke-rc.d(8),
+//! deb-systemd-invoke(1)) exits with 101, "action forbidden by policy". Scripts of rpm packages start nothing.
 
 use kubexm_spec::Family;
 
@@ -11,7 +11,7 @@ use crate::{Machine, OpError};
 const PATH: &str = "/usr/sbin/policy-rc.d";
 const TEXT: &str = "#!/bin/sh\n# Of KubeXM while it changes packages: no service is started, stopped or restarted meanwhile.\nexit 101\n";
 
-/// Does something while services are forbidden, whatever its end.
+/// Runs `work` while services are forbidden, and allows them again whatever the result is.
 pub(super) fn while_forbidden(
     family: Family,
     machine: &Machine,
@@ -25,7 +25,7 @@ pub(super) fn while_forbidden(
         transaction.policy = Some(Place::look(machine, PATH)?);
         machine.ledger().keep(&machine.path(PATH))?;
     }
-    // Before ours lies there: after a kill it must be known what was.
+    // Recorded before the policy is written, so that an interruption cannot lose the earlier file.
     transaction.write(machine)?;
     machine.write_file(PATH, TEXT.as_bytes(), Access::mode(0o755))?;
     let result = work();
@@ -33,7 +33,7 @@ pub(super) fn while_forbidden(
     result
 }
 
-/// Restores what was there.
+/// Restores the earlier policy.
 pub(super) fn allow(machine: &Machine, transaction: &mut PackageTransaction) -> Result<(), OpError> {
     if let Some(place) = &transaction.policy {
         place.restore(machine)?;

@@ -11,30 +11,30 @@ use crate::system::Program;
 use crate::systemd::systemctl;
 use crate::{Machine, OpError};
 
-/// Name, architecture, version, what it provides; rpm's epoch 0 is not written.
+/// Name, architecture, version, and provided names; epoch 0 is omitted.
 const FORMAT: &str = "%{NAME}\\t%{ARCH}\\t%|EPOCH?{%{EPOCH}:}|%{VERSION}-%{RELEASE}\\t[%{PROVIDENAME} ]\\n";
-/// Seconds that a question may take, with those in which rpm waits for another.
+/// Timeout of a query in seconds, including waiting for another rpm.
 const LIMIT_S: u64 = 300;
 
-/// A package that rpm has, in all versions of one architecture.
+/// An installed package with all versions of one architecture.
 struct Installed {
     name: String,
     arch: String,
     /// The oldest first.
     versions: Vec<String>,
-    /// Versions of it stand side by side as a rule: kernels (`installonlypkgs` of dnf.conf(5)).
+    /// Several versions are normally installed at the same time: kernels (`installonlypkgs` of dnf.conf(5)).
     side_by_side: bool,
 }
 
 impl Installed {
-    /// Those that an update, cut off after the new one came and before the old one went, has left.
+    /// Older versions that an update has left, if it was interrupted before their removal.
     fn left_over(&self) -> &[String] {
         if self.side_by_side { &[] } else { &self.versions[..self.versions.len().saturating_sub(1)] }
     }
 }
 
-/// How each package is, by name; one that is not installed is not in it.
-pub(super) fn standings(
+/// The state of each package, by name; packages that are not installed are omitted.
+pub(super) fn states(
     machine: &Machine,
     wanted: &BTreeMap<&str, &WantedPackage>,
 ) -> Result<BTreeMap<String, PackageState>, OpError> {
@@ -80,7 +80,8 @@ fn all(machine: &Machine, wanted: &BTreeMap<&str, &WantedPackage>) -> Result<Vec
             }),
         }
     }
-    // Its exit code is how many are not installed, each with a line of its own; without those it could not look.
+    // Its exit code is the number of packages that are not installed, each reported on a line; without such lines the
+    // query failed.
     if output.code != 0 && unknown == 0 {
         return Err(failed("rpm -q", &output));
     }
@@ -88,13 +89,12 @@ fn all(machine: &Machine, wanted: &BTreeMap<&str, &WantedPackage>) -> Result<Vec
     Ok(found)
 }
 
-/// Finishes updates that were interrupted: what the newer version has taken the place of goes, as it would have gone
-/// then.
+/// Completes interrupted updates by removing the versions that newer ones have replaced.
 pub(super) fn fix(on: &OnHost<'_>) -> Result<(), OpError> {
     let (machine, op) = (on.machine, on.op);
     let mut old: Vec<String> = Vec::new();
     for one in all(machine, &by_name(op.packages.iter().chain(&op.replaced)))? {
-        // rpm takes no epoch here; two versions that differ in nothing else it refuses as one name for two.
+        // rpm accepts no epoch here; two versions that differ only in it are ambiguous, and rpm refuses them.
         let plain = |version: &String| version.split_once(':').map_or(version.clone(), |(_, rest)| rest.to_owned());
         old.extend(one.left_over().iter().map(|version| format!("{}-{}.{}", one.name, plain(version), one.arch)));
     }
@@ -106,18 +106,19 @@ pub(super) fn fix(on: &OnHost<'_>) -> Result<(), OpError> {
     run_on(machine, &what, &quiet(erase))
 }
 
-/// Scripts that call systemctl do to files what they would do, and start, stop and restart nothing (systemd's
-/// `docs/ENVIRONMENT.md`; since 238). What was put on the disk is then told to systemd by [`reload`].
+/// Scripts that call systemctl change files, but start, stop and restart nothing (systemd's `docs/ENVIRONMENT.md`;
+/// since 238). [`reload`] then lets systemd read the changed files.
 pub(super) fn quiet(program: Program) -> Program {
     program.env("SYSTEMD_OFFLINE", "1")
 }
 
-/// Tells systemd of units that came and went without a word.
+/// Lets systemd read units that were added or removed without its knowledge.
 pub(super) fn reload(machine: &Machine) -> Result<(), OpError> {
     run(machine, "systemctl daemon-reload", &systemctl(["daemon-reload"])).map(drop)
 }
 
-/// Removes what was not there. What somebody else's package needs by now stays, with what that one needs.
+/// Removes packages that were not installed before. Packages that another one needs by now are kept, with their
+/// dependencies.
 pub(super) fn remove(machine: &Machine, op: &Packages, going: &BTreeMap<String, PackageState>) -> Result<(), OpError> {
     let free = free_of(machine, &op.packages, going)?;
     if free.is_empty() {
@@ -128,7 +129,7 @@ pub(super) fn remove(machine: &Machine, op: &Packages, going: &BTreeMap<String, 
     erased.and(reload(machine))
 }
 
-/// Those that nobody else needs, with their architectures. rpm is asked, and does nothing.
+/// Packages that no other package needs, with their architectures, from a simulated removal.
 pub(super) fn free_of(
     machine: &Machine,
     wanted: &BTreeMap<String, WantedPackage>,
@@ -151,12 +152,12 @@ pub(super) fn free_of(
     Ok(Vec::new())
 }
 
-/// `socat.x86_64`: with a twin of another architecture the name alone would be two packages.
+/// `socat.x86_64`: if it is installed for two architectures, the name alone is ambiguous.
 pub(super) fn named(name: &str, package: Option<&WantedPackage>) -> String {
     package.map_or_else(|| name.to_owned(), |package| format!("{name}.{}", package.arch))
 }
 
-/// Which of the packages are needed by those that rpm names: `X is needed by (installed) NAME-VERSION-RELEASE.ARCH`.
+/// The packages that others need, from rpm's messages: `X is needed by (installed) NAME-VERSION-RELEASE.ARCH`.
 fn needed(machine: &Machine, said: &str, names: &BTreeSet<&str>) -> Result<BTreeSet<String>, OpError> {
     let others: BTreeSet<&str> = said
         .lines()
@@ -174,7 +175,7 @@ fn needed(machine: &Machine, said: &str, names: &BTreeSet<&str>) -> Result<BTree
     Ok(by.lines().filter(|name| names.contains(name)).map(str::to_owned).collect())
 }
 
-/// Installs these very files.
+/// Installs exactly these files.
 pub(super) fn put_back(machine: &Machine, op: &Packages, files: &[String]) -> Result<(), OpError> {
     let install = Program::new("rpm").arg("--install").args(files.iter().cloned()).within(op.limit_s());
     let installed = run_on(machine, &format!("rpm --install of {} packages", files.len()), &quiet(install));

@@ -1,9 +1,9 @@
-//! How programs of the package manager are run, and what of their words is in an error.
+//! Runs programs of the package manager, and quotes their output in errors.
 
 use crate::system::{Output, Program};
 use crate::{Machine, OpError};
 
-/// Lines of the package manager that an error quotes, and how long each may be.
+/// The most lines of output that an error quotes, and their maximum length.
 const QUOTED: usize = 20;
 const QUOTED_CHARS: usize = 300;
 
@@ -24,14 +24,14 @@ pub(super) fn failed(what: &str, output: &Output) -> OpError {
     }
 }
 
-/// Runs a program of the package manager; what it said is in the error, its many arguments do not.
+/// Runs a program of the package manager; an error quotes its output, but not its many arguments.
 pub(super) fn run(machine: &Machine, what: &str, program: &Program) -> Result<Output, OpError> {
     let output = machine.try_run(program)?;
     if output.code == 0 { Ok(output) } else { Err(failed(what, &output)) }
 }
 
-/// Runs a program that changes the host: it outlives us, and who comes next waits for its end. What it is must be written down
-/// before ([`super::package_transaction::PackageTransaction::works`]).
+/// Runs a program that changes the host. It outlives the agent, and a later run waits for it, so it must have been
+/// recorded before ([`super::package_transaction::PackageTransaction::works`]).
 pub(super) fn act(machine: &Machine, program: &Program) -> Result<Output, OpError> {
     match machine.act() {
         Some(act) => machine.system().run_act(act, program),
@@ -39,7 +39,7 @@ pub(super) fn act(machine: &Machine, program: &Program) -> Result<Output, OpErro
     }
 }
 
-/// As [`act`]; an exit code other than 0 is an error.
+/// As [`act`], but an exit code other than 0 is an error.
 pub(super) fn run_on(machine: &Machine, what: &str, program: &Program) -> Result<(), OpError> {
     let output = act(machine, program)?;
     if output.code == 0 { Ok(()) } else { Err(failed(what, &output)) }

@@ -1,6 +1,6 @@
-//! Units that packages bring. Debian enables what it installs, and a preset may do so elsewhere; what shall run is said by
-//! [`kubexm_plan::op::Unit`] ops, so what came is switched off afterwards. That is the same on every system, and needs no file of
-//! presets, which older helpers of Debian do not read.
+//! Units of packages. Debian enables the units of new packages, and elsewhere a preset may do so;
+//! [`kubexm_plan::op::Unit`] ops decide what runs, so new units are disabled afterwards. That works on every system,
+//! and without a preset file, which older helpers of Debian do not read.
 
 use std::collections::BTreeMap;
 
@@ -11,13 +11,13 @@ use crate::system::Program;
 use crate::systemd::{self, systemctl};
 use crate::{Machine, OpError};
 
-/// Where packages put units.
+/// Folders where packages install units.
 const FOLDERS: [&str; 2] = ["/lib/systemd/system/", "/usr/lib/systemd/system/"];
-/// Where scripts of before systemd lie; systemd makes units of them.
+/// Folder of init scripts; systemd generates units for them.
 const SCRIPTS: &str = "/etc/init.d/";
 const KINDS: [&str; 6] = ["service", "socket", "timer", "path", "target", "mount"];
 
-/// Units of these packages that run or are enabled.
+/// Units of these packages that are running or enabled.
 pub(super) fn of_interest(
     family: Family,
     machine: &Machine,
@@ -33,18 +33,18 @@ pub(super) fn of_interest(
     Ok(found)
 }
 
-/// Those that run.
+/// Units of these packages that are running.
 pub(super) fn active(family: Family, machine: &Machine, packages: &[String]) -> Result<Vec<String>, OpError> {
     let found = of_interest(family, machine, packages)?;
     Ok(found.into_iter().filter(|(_, was)| was.active).map(|(unit, _)| unit).collect())
 }
 
-/// Stops them: the scripts of a package are forbidden to.
+/// Stops units, since the packages' scripts are not allowed to.
 pub(super) fn stop(machine: &Machine, units: &[String]) -> Result<(), OpError> {
     units.iter().try_for_each(|unit| systemd::stop(machine, unit))
 }
 
-/// Neither runs nor is started at boot.
+/// Stops and disables the units of these packages.
 pub(super) fn quiet(family: Family, machine: &Machine, packages: &[String]) -> Result<(), OpError> {
     for (unit, was) in of_interest(family, machine, packages)? {
         if was.enabled {
@@ -71,7 +71,7 @@ pub(super) fn bring_back(machine: &Machine, units: &BTreeMap<String, UnitWas>) -
     Ok(())
 }
 
-/// Sockets and timers before the services that they start again.
+/// Sockets and timers come before the services that they would start again.
 fn of(family: Family, machine: &Machine, packages: &[String]) -> Result<Vec<String>, OpError> {
     if packages.is_empty() {
         return Ok(Vec::new());
@@ -81,7 +81,7 @@ fn of(family: Family, machine: &Machine, packages: &[String]) -> Result<Vec<Stri
         Family::Rpm => Program::new("rpm").args(["-q", "--list"]),
     };
     let output = machine.try_run(&list.args(packages.iter().cloned()))?;
-    // Exit code 1 (with rpm: how many): packages that are not installed are reported on stderr.
+    // Exit code 1 (for rpm: their number): packages that are not installed, reported on stderr.
     if family == Family::Deb && output.code > 1 {
         return Err(super::run::failed("dpkg-query --listfiles", &output));
     }
@@ -95,14 +95,14 @@ fn of(family: Family, machine: &Machine, packages: &[String]) -> Result<Vec<Stri
     Ok(units)
 }
 
-/// Templates are no units before somebody names an instance.
+/// Templates are not units without an instance name.
 fn unit(path: &str) -> Option<&str> {
     let name = FOLDERS.iter().find_map(|folder| path.strip_prefix(folder))?;
     let (stem, kind) = name.rsplit_once('.')?;
     (KINDS.contains(&kind) && !name.contains('/') && !stem.ends_with('@')).then_some(name)
 }
 
-/// `is-enabled` and `is-active` answer by a word; the word for a unit that nobody knows is none of them.
+/// Whether `is-enabled` or `is-active` answers with the expected word; the word for an unknown unit is another one.
 fn is(machine: &Machine, question: &str, unit: &str) -> Result<bool, OpError> {
     let answer = machine.try_run(&systemctl([question, unit]))?.stdout();
     Ok(matches!(answer.trim(), "enabled" | "enabled-runtime" | "active" | "activating" | "reloading"))

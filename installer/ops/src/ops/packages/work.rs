@@ -1,4 +1,4 @@
-//! What the package managers are given: an op on a machine, and what of it is to be done.
+//! The input of the package managers: an op on a machine, and what is to be done for it.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,22 +12,22 @@ pub(super) struct OnHost<'a> {
     pub machine: &'a Machine,
 }
 
-/// What one converge does.
+/// The work of one converge.
 pub(super) struct Work<'a> {
     pub on: &'a OnHost<'a>,
-    /// What comes or is upgraded.
+    /// Packages to install or upgrade.
     pub missing: BTreeMap<&'a str, &'a WantedPackage>,
-    /// What leaves for it.
+    /// Packages to remove for them.
     pub leaving: BTreeMap<&'a str, &'a WantedPackage>,
 }
 
 impl OnHost<'_> {
-    /// Seconds that what works for it may take: no less than the step.
+    /// Timeout of the package manager in seconds: not less than the step's.
     pub(super) fn limit_s(&self) -> u64 {
         self.op.limit_s()
     }
 
-    /// Where the package manager keeps what it works with, while it does.
+    /// Folder for the package manager's files while it runs.
     pub(super) fn folder(&self) -> String {
         format!("{}/.work", self.op.repository)
     }

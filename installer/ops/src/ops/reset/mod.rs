@@ -1,4 +1,4 @@
-//! The parts of `reset`. Each can be rolled back, but for the last.
+//! The parts of `reset`. Each except the last can be rolled back.
 
 mod purge;
 mod reverted;
@@ -17,10 +17,10 @@ fn left(what: Vec<String>) -> Traces {
 
 const KUBELET: &str = "kubelet.service";
 
-/// An init or join outlives its agent: it would continue to start kubelet and write what is about to be removed. One
-/// that came that far has started kubelet since it was stopped.
+/// Stops a running init or join, which outlives its agent: it would start kubelet and write what is about to be
+/// removed. Since it may have started kubelet already, kubelet is stopped again.
 fn stop(machine: &Machine) -> Result<(), OpError> {
-    // A package manager that is stopped would leave the host in the middle.
+    // Stopping a package manager would leave packages incomplete.
     packages::wait(machine)?;
     for unit in transient::running(machine)? {
         systemd::stop(machine, &unit)?;
@@ -69,7 +69,7 @@ impl Converge for Reset {
             Self::PodsStopped => stop(machine),
             Self::NetworkCleared => network::clear(machine),
             Self::MoveStateAside { paths, spared, moved } => {
-                // Of all folders, before anything of one is unmounted.
+                // For all folders, before anything is unmounted.
                 paths.iter().try_for_each(|path| foreign::refuse(machine, path))?;
                 paths.iter().try_for_each(|path| set_aside::set_aside(machine, path, spared, moved))
             }
@@ -78,7 +78,7 @@ impl Converge for Reset {
         }
     }
 
-    /// Pods and rules come back with the units that make them: the steps that stopped those start them again.
+    /// Pods and rules are restored by the units that create them, which are started by the steps that stopped them.
     fn restore(&self, machine: &Machine, before: &Traces, wave: Wave) -> Result<(), OpError> {
         match (self, before) {
             (Self::MoveStateAside { spared, .. }, Traces::Folders { folders }) if wave == Wave::Data => {

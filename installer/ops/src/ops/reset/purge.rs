@@ -1,4 +1,4 @@
-//! The end of a reset: what was set aside, kubexm's state and the agent are deleted.
+//! The end of a reset: deletes what was moved aside, kubexm's state and the agent.
 
 use kubexm_spec::names;
 
@@ -7,7 +7,7 @@ use crate::ops::packages;
 use crate::teardown::mounts;
 use crate::{Machine, OpError, fsio, paths, transient};
 
-/// What is still there.
+/// What is still to be deleted.
 pub(super) fn left(machine: &Machine, folders: &[String]) -> Result<Vec<String>, OpError> {
     let mut left = Vec::new();
     for folder in folders {
@@ -25,23 +25,23 @@ pub(super) fn purge(machine: &Machine, folders: &[String], parents: &[String]) -
         }
     }
     for parent in parents {
-        // It stays when others put something there.
+        // A folder that contains something else is kept.
         let _ = std::fs::remove_dir(machine.path(parent));
     }
-    // With what they came for upgraded permanently, and staying, nobody has rolled them back.
+    // Keys are normally removed with their packages, but not if these were upgraded irreversibly and are kept.
     packages::forget_keys(machine)?;
     transient::forget_ended(machine, None)?;
     mounts::remove_tree(machine, paths::STATE)?;
-    // The last: without it nobody could continue here.
+    // Last, since nothing can be continued without it.
     programs().try_for_each(|path| fsio::remove(&machine.path(path)))
 }
 
-/// The agent, and the older one that a newer put aside.
+/// The agent, and an older version that was kept next to it.
 fn programs() -> impl Iterator<Item = String> {
     ["", ".before"].into_iter().map(|end| format!("/usr/local/bin/{}{end}", names::INSTALLER))
 }
 
-/// A disk of its own for our state stays mounted when it is empty.
+/// A separate disk for kubexm's state remains mounted when it is empty.
 fn is_empty_mount(machine: &Machine, path: &str) -> bool {
     let empty = mounts::entries(&machine.path(path)).is_ok_and(|entries| entries.is_empty());
     empty && mounts::is_point(machine, path).unwrap_or(false)

@@ -1,7 +1,7 @@
-//! Ops rolled back to what they found long ago, as the node's ledger has it.
+//! Rolls ops back to the state that they found, from the node's ledger.
 //!
-//! A mark (`/var/lib/kubexm/reverted`) says that all of it was done: some ops leave what somebody else needs by now (a
-//! module in use, a folder that others put files in), and would be rolled back in every run.
+//! A marker file (`/var/lib/kubexm/reverted`) records that all of it was done: some ops leave things that are in use by
+//! now (a loaded module, a folder with files of others), and would otherwise be rolled back again in every run.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -25,7 +25,7 @@ pub(super) fn observe(machine: &Machine, ops: &[Op], before: &[ObservedState]) -
     let mut back = true;
     for (number, (op, then)) in ops.iter().zip(before).enumerate() {
         let now = dispatch::observe(op, machine)?;
-        // Of several that changed one thing, the oldest (the last here) says how it was.
+        // Of several ops that changed one thing, the oldest (the last here) has the original state.
         let decides = !ops[number + 1..].iter().any(|older| overlap(op, older));
         back = back && (!decides || is_back(machine, op, &now, then)?);
         look_at_folders(machine, &op.places(then)?, &mut folders);
@@ -40,7 +40,7 @@ pub(super) fn revert(machine: &Machine, ops: &[Op], before: &[ObservedState]) ->
     for wave in Wave::ALL {
         for (op, then) in ops.iter().zip(before) {
             match op {
-                // What came into it is set aside already, and was not deleted: only the folder itself comes back.
+                // Its content was moved aside already, and not deleted: only the folder itself is restored.
                 Op::StateDir(_) if wave == Wave::Data => {
                     op.places(then)?.iter().try_for_each(|place| state_dir::restore_access(machine, place))?;
                 }
@@ -51,10 +51,10 @@ pub(super) fn revert(machine: &Machine, ops: &[Op], before: &[ObservedState]) ->
     machine.write_file(&format!("{}/{MARK}", paths::STATE), mark_of(ops).as_bytes(), fsio::Access::mode(0o600))
 }
 
-/// Back to what the reset found: the oldest first, as they were made.
+/// Restores the state that the reset found: the oldest op first, in the order in which they were made.
 ///
-/// A restore brings files and units back. What else held (a module, a parameter, no swap) is made so again; nothing of
-/// that needs a text or a slot of the plan that made it.
+/// Restoring brings back files and units. Other ops that were satisfied (a module, a parameter, no swap) are converged
+/// again; none of them needs a text or slot of its plan.
 pub(super) fn restore(
     machine: &Machine,
     ops: &[Op],
@@ -65,7 +65,7 @@ pub(super) fn restore(
     paired(ops, states.len())?;
     match wave {
         Wave::Stop => fsio::remove(&mark_path(machine))?,
-        // Parents sort before what is in them.
+        // Parent folders sort before their content.
         Wave::Data => {
             for op in ops.iter().filter(|op| op.after_reset() == AfterReset::MadeFirst) {
                 dispatch::make(op, machine)?;
@@ -87,7 +87,7 @@ pub(super) fn restore(
     Ok(())
 }
 
-/// A folder of an op's files, as it was found.
+/// A folder of an op's files, as it was observed.
 fn make_folder(machine: &Machine, path: &str, access: FolderAccess) -> Result<(), OpError> {
     let real = machine.path(path);
     if real.symlink_metadata().is_ok() {
@@ -96,7 +96,7 @@ fn make_folder(machine: &Machine, path: &str, access: FolderAccess) -> Result<()
     DirFd::make(&real)?.set_access(access.mode, Some((access.uid, access.gid)))
 }
 
-/// Folders that were not there then, as they are now.
+/// Folders that did not exist then, with their current mode and owner.
 fn look_at_folders(machine: &Machine, then: &[Place], folders: &mut BTreeMap<String, FolderAccess>) {
     for path in then.iter().flat_map(|place| &place.missing) {
         if let Ok(found) = fs::symlink_metadata(machine.path(path))
@@ -112,7 +112,10 @@ fn paired(ops: &[Op], states: usize) -> Result<(), OpError> {
     if ops.len() == states {
         return Ok(());
     }
-    Err(OpError::other(format!("{} ops and {states} states to roll back: plan or journal were changed", ops.len())))
+    Err(OpError::other(format!(
+        "{states} recorded states for {} ops to roll back: plan or journal were changed by hand; put the originals back, then run again",
+        ops.len()
+    )))
 }
 
 fn mark_path(machine: &Machine) -> std::path::PathBuf {
@@ -128,11 +131,11 @@ fn overlap(one: &Op, other: &Op) -> bool {
     one.alone().iter().any(|thing| others.iter().any(|other| thing.overlaps(other)))
 }
 
-/// Every file that the op had looked at is as it was, and so is what is no file.
+/// Whether every file of the op is as it was, and so is everything that is not a file.
 fn is_back(machine: &Machine, op: &Op, now: &ObservedState, then: &ObservedState) -> Result<bool, OpError> {
     for place in op.places(then)? {
         let found = Entry::look(machine, &place.path)?;
-        // A folder in which others put something by now stays.
+        // A folder in which others have put something by now is kept.
         let others = place.entry == Entry::Absent && matches!(found, Entry::Directory { .. });
         if found != place.entry && !others {
             return Ok(false);

@@ -1,4 +1,4 @@
-//! Folders renamed aside: gone for everybody who looks where they were, and back by another rename.
+//! Moves folders aside by renaming, and back by another rename.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -15,7 +15,7 @@ use crate::{Machine, OpError, folder, fsio};
 type Spared = BTreeMap<String, Vec<String>>;
 type Moved = BTreeSet<String>;
 
-/// `moved` as [`kubexm_plan::Reset::MoveStateAside`] has it.
+/// `moved` is as in [`kubexm_plan::Reset::MoveStateAside`].
 pub(super) fn look(machine: &Machine, path: &str, spared: &Spared, moved: &Moved) -> Result<Folder, OpError> {
     let inside = stays(machine, path, spared)?;
     let asides = asides(machine, path, inside)?.len();
@@ -48,7 +48,7 @@ pub(super) fn set_aside(machine: &Machine, path: &str, spared: &Spared, moved: &
     })
 }
 
-/// Renames back what was set aside since the folder was looked at. What came into the folder meanwhile gives way.
+/// Renames back what was moved aside since the folder was observed. Content that was added meanwhile is replaced.
 pub(super) fn bring_back(machine: &Machine, before: &Folder, spared: &Spared) -> Result<(), OpError> {
     if !before.occupied {
         return Ok(());
@@ -85,7 +85,7 @@ fn put_back(aside: &Path, real: &Path) -> Result<(), OpError> {
     fsio::remove_folder(aside).map(drop)
 }
 
-/// The folders with all that was set aside of a path, beside it and in it.
+/// All folders with content of a path that was moved aside, next to it and in it.
 pub(super) fn all(machine: &Machine, path: &str) -> Result<Vec<PathBuf>, OpError> {
     Ok([asides(machine, path, false)?, asides(machine, path, true)?].concat())
 }
@@ -113,17 +113,17 @@ fn aside(machine: &Machine, path: &str, number: usize, inside: bool) -> Result<P
     Ok(machine.path(format!("{parent}/{ASIDE}-{name}{number}")))
 }
 
-/// A mount point cannot be renamed, and an administrator's link to another disk and folder must not be.
+/// A mount point cannot be renamed, and an administrator's link to another disk must not be.
 fn stays(machine: &Machine, path: &str, spared: &Spared) -> Result<bool, OpError> {
     Ok(spared.contains_key(path) || machine.path(path).is_symlink() || mounts::is_point(machine, path)?)
 }
 
-/// What goes of a folder that stays; a file system's own `lost+found`, and what was moved
-/// aside before the cluster was made, are not ours.
+/// What is moved from a folder that itself is kept; the file system's own `lost+found`, and content that was moved
+/// aside before the cluster was created, are not.
 fn content(machine: &Machine, path: &str, spared: &Spared) -> Result<Vec<PathBuf>, OpError> {
     let folder = machine.path(path);
     if folder.symlink_metadata().is_ok() && !folder.is_dir() {
-        // Somebody has put something else there since.
+        // Something else is at this path by now.
         return Ok(Vec::new());
     }
     let own = |path: &PathBuf, names: &[String]| {

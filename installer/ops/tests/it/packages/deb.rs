@@ -60,7 +60,7 @@ fn version(root: &Root, name: &str) -> String {
 }
 
 #[test]
-fn what_apt_installed_is_there_and_quiet_and_goes_without_a_trace() {
+fn apt_installs_without_starting_services_and_the_rollback_leaves_no_trace() {
     let root = Root::over(&bare());
     let op = op(&root, &tool(), &TOOL, &[]);
     let listed = root.says("dpkg", &["-l"]);
@@ -84,7 +84,7 @@ fn what_apt_installed_is_there_and_quiet_and_goes_without_a_trace() {
 }
 
 #[test]
-fn with_a_twin_of_another_architecture_what_comes_is_quiet_all_the_same_and_only_it_goes() {
+fn beside_the_same_package_of_another_architecture_only_ours_is_installed_and_removed() {
     let root = Root::over(&bare());
     root.says("dpkg", &["--add-architecture", "i386"]);
     let [tool, library] = tool();
@@ -102,7 +102,7 @@ fn with_a_twin_of_another_architecture_what_comes_is_quiet_all_the_same_and_only
 }
 
 #[test]
-fn what_the_administrator_installed_in_between_is_not_ours_to_take() {
+fn packages_that_the_administrator_installed_since_stay() {
     let root = Root::over(&bare());
     let op = op(&root, &tool(), &TOOL, &[]);
     let before = look(&root, &op);
@@ -121,7 +121,7 @@ fn a_clock_that_is_behind_the_day_of_the_lock_stops_nothing() {
 }
 
 #[test]
-fn hooks_of_the_hosts_own_that_fail_after_all_is_done_fail_nothing_and_those_of_its_own_lists_do_not_run() {
+fn host_hooks_that_fail_after_the_installation_do_not_fail_the_step_and_update_hooks_do_not_run() {
     for (file, text) in [
         ("apt.conf.d/99hook", "DPkg::Post-Invoke {\"touch /tmp/hooked; false\";};\n"),
         ("apt.conf.d/99hook", "APT::Update::Post-Invoke {\"touch /tmp/updated; false\";};\n"),
@@ -150,7 +150,7 @@ fn a_hook_that_stops_dpkg_before_anything_is_done_fails_the_step() {
 }
 
 #[test]
-fn whatever_changes_the_host_outlives_us_and_may_take_as_long_as_its_step() {
+fn package_managers_outlive_the_agent_and_may_take_as_long_as_the_step() {
     let root = Root::over(&bare());
     let [new, old] = clocks();
     had(&root, &old);
@@ -173,7 +173,7 @@ fn whatever_changes_the_host_outlives_us_and_may_take_as_long_as_its_step() {
 }
 
 #[test]
-fn an_apt_that_is_at_work_is_waited_for() {
+fn a_running_apt_is_waited_for() {
     let root = Root::over(&bare());
     let op = op(&root, &tool(), &TOOL, &[]);
     let slow = Deb::new("site-slow", "1").script("postinst", "touch /tmp/at-work; sleep 3; touch /tmp/done");
@@ -205,7 +205,7 @@ fn what_was_held_since_it_was_planned_is_refused_in_apts_words() {
 }
 
 #[test]
-fn killed_on_the_rollback_a_second_rollback_is_finished() {
+fn a_killed_rollback_is_finished_by_a_second_one() {
     let root = Root::over(&bare());
     let [tool, library] = tool();
     let tool = tool.script("prerm", "touch /tmp/leaving; [ ! -e /tmp/slow-back ] || sleep 30");
@@ -312,7 +312,7 @@ fn configuration_that_was_there_of_a_removed_package_is_there_again_after_the_ro
 }
 
 #[test]
-fn what_others_need_by_now_stays_and_the_rest_goes() {
+fn packages_that_others_need_by_now_stay_and_the_rest_is_removed() {
     let root = Root::over(&bare());
     let op = op(&root, &tool(), &TOOL, &[]);
     let before = look(&root, &op);
@@ -325,7 +325,7 @@ fn what_others_need_by_now_stays_and_the_rest_goes() {
 }
 
 #[test]
-fn what_is_newer_already_is_left_and_what_is_older_is_upgraded_and_stays_so() {
+fn newer_packages_are_left_and_older_ones_upgraded_for_good() {
     let root = Root::over(&bare());
     let [tool, library] = tool();
     had(&root, &Deb::new("kubexm-library", "2.0"));
@@ -360,7 +360,7 @@ fn clocks() -> [Deb; 2] {
 }
 
 #[test]
-fn what_leaves_for_another_comes_back_with_its_configuration_and_enabled_as_it_was() {
+fn a_replaced_package_is_restored_with_its_configuration_and_enabled_state() {
     let root = Root::over(&bare());
     let [new, old] = clocks();
     had(&root, &old);
@@ -412,7 +412,7 @@ fn a_repository_or_a_package_that_was_tampered_with_is_refused() {
 }
 
 #[test]
-fn what_the_host_configures_for_its_own_repositories_stands_in_nobodys_way() {
+fn settings_for_the_hosts_own_repositories_do_not_affect_ours() {
     let root = Root::over(&bare());
     let conf = "APT::Default-Release \"bookworm\";\nAcquire::http::Proxy \"http://127.0.0.1:9\";\nAPT::Install-Recommends \"true\";\n";
     root.put("/etc/apt/apt.conf.d/90site", conf);
@@ -427,7 +427,7 @@ fn what_the_host_configures_for_its_own_repositories_stands_in_nobodys_way() {
 }
 
 #[test]
-fn a_reset_takes_packages_away_and_its_own_rollback_brings_them_again() {
+fn a_reset_removes_packages_and_its_rollback_reinstalls_them() {
     let root = Root::over(&bare());
     let op = op(&root, &tool(), &TOOL, &[]);
     let listed = root.says("dpkg", &["-l"]);
@@ -447,7 +447,7 @@ fn a_reset_takes_packages_away_and_its_own_rollback_brings_them_again() {
 }
 
 #[test]
-fn what_cannot_be_rolled_back_forbids_no_service_for_ever() {
+fn a_killed_irreversible_upgrade_does_not_leave_policy_rc_d_behind() {
     let root = Root::over(&bare());
     let op = op(&root, &tool(), &TOOL, &[]);
     let before = vec![look(&root, &op)];

@@ -227,6 +227,14 @@ impl System for Private {
         self.rooted.host_network(name, dns, service)
     }
 
+    fn dns_addresses(
+        &self,
+        servers: &[std::net::IpAddr],
+        names: &[String],
+    ) -> std::collections::BTreeMap<String, (std::net::IpAddr, std::net::IpAddr)> {
+        self.rooted.dns_addresses(servers, names)
+    }
+
     fn signal(&self, pid: u32, kill: bool) -> Result<(), OpError> {
         self.rooted.signal(pid, kill)
     }

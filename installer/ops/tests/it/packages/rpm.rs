@@ -65,7 +65,7 @@ fn installed(root: &Root) -> String {
 }
 
 #[test]
-fn what_dnf_installed_is_there_and_quiet_and_goes_with_the_keys_that_came() {
+fn dnf_installs_without_starting_services_and_the_rollback_removes_its_keys() {
     let vendor = Vendor::new();
     let root = root(&vendor);
     let op = tool_op(&root, &vendor, &tool(&vendor));
@@ -131,7 +131,7 @@ fn killed_in_the_middle_dnf_is_finished_or_rolled_back() {
 }
 
 #[test]
-fn what_others_need_by_now_stays_and_the_rest_goes() {
+fn packages_that_others_need_by_now_stay_and_the_rest_is_removed() {
     let vendor = Vendor::new();
     let root = root(&vendor);
     let op = tool_op(&root, &vendor, &tool(&vendor));
@@ -156,7 +156,7 @@ fn a_package_that_its_vendor_has_not_signed_is_refused_in_dnfs_words() {
 }
 
 #[test]
-fn the_sites_key_signs_no_packages_and_rpm_never_gets_to_know_it() {
+fn the_sites_key_is_never_imported_into_rpm_and_does_not_vouch_for_packages() {
     let (vendor, site) = (Vendor::new(), Vendor::with_key_of_site());
     let root = root(&vendor);
     let op = tool_op(&root, &vendor, &tool(&site));
@@ -232,7 +232,7 @@ fn keys_go_with_a_step_that_cannot_be_rolled_back() {
 }
 
 #[test]
-fn an_update_that_was_cut_off_is_not_taken_for_whole_and_is_finished() {
+fn an_interrupted_update_is_recognized_and_finished() {
     let vendor = Vendor::new();
     let root = root(&vendor);
     let built = tool(&vendor);
@@ -257,7 +257,7 @@ fn clocks(vendor: &Vendor, new: &str) -> Vec<Built> {
 }
 
 #[test]
-fn what_leaves_for_another_leaves_alone_and_comes_back() {
+fn a_replaced_package_is_removed_alone_and_restored() {
     let vendor = Vendor::new();
     for new in ["Provides: time-thing\nConflicts: time-thing", "Obsoletes: old-clock"] {
         let root = root(&vendor);
@@ -293,7 +293,7 @@ fn what_leaves_for_another_leaves_alone_and_comes_back() {
 }
 
 #[test]
-fn what_is_newer_already_is_left_and_nothing_else_of_the_repository_comes() {
+fn newer_packages_are_left_and_nothing_else_of_the_repository_is_installed() {
     let vendor = Vendor::new();
     let root = root(&vendor);
     had(&root, &vendor.build("kubexm-library", "2.0", "", "", ""));

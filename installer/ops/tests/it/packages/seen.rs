@@ -17,7 +17,7 @@ fn facts(root: &Root) -> InstalledPackages {
 }
 
 #[test]
-fn debian_tells_what_dpkg_tells_and_what_is_held_and_what_was_cut_off() {
+fn facts_of_debian_have_installed_held_and_half_installed_packages() {
     let root = Root::over(&bare());
     root.put("/tmp/a.deb", Deb::new("kubexm-held", "1:2.0-3").control("Provides: thing (= 2)\n").build());
     root.put("/tmp/b.deb", Deb::new("kubexm-broken", "1").script("postinst", "exit 1").build());
@@ -51,7 +51,7 @@ fn debian_tells_what_dpkg_tells_and_what_is_held_and_what_was_cut_off() {
 }
 
 #[test]
-fn who_works_right_now_is_not_reported_as_cut_off() {
+fn a_running_package_manager_is_not_reported_as_interrupted() {
     let root = Root::over(&bare());
     let slow =
         Deb::new("site-slow", "1").script("postinst", "touch /tmp/at-work; while [ ! -e /tmp/go ]; do sleep 0.1; done");
@@ -71,7 +71,7 @@ fn who_works_right_now_is_not_reported_as_cut_off() {
 }
 
 #[test]
-fn the_other_family_tells_what_rpm_tells_and_a_broken_database_is_a_fact() {
+fn facts_of_rpm_hosts_have_installed_packages_and_a_broken_database() {
     let root = Root::over(Path::new("/"));
     let _ = std::fs::remove_dir_all(root.machine.path("/root/.rpmdb"));
     root.put(

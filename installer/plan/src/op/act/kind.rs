@@ -8,10 +8,10 @@ use crate::kind::{Needs, State};
 use crate::place::Place;
 use crate::touch::Touch;
 
-/// The data of one act. How it is seen and done is `kubexm_ops`' `Perform`, in a file of the same name. An act is of the
-/// cluster, and is rolled back by another act, which its step names.
+/// The data of one act. Its execution is `Perform` of `kubexm_ops`, in a file of the same name. An act belongs to the
+/// cluster and is rolled back by another act, which its step names.
 pub trait ActKind: Display {
-    /// What the reviewed list (`docs/acts.md`) calls it.
+    /// Its title in the reviewed list (`docs/acts.md`).
     fn title(&self) -> &'static str;
 
     /// As [`crate::OpKind::touches`].
@@ -21,24 +21,24 @@ pub trait ActKind: Display {
     fn needs(&self) -> Needs<'_>;
 }
 
-/// How far an act has come.
+/// The progress of an act.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Progress {
-    /// Nothing of it is there.
+    /// Nothing of it exists.
     NotBegun,
-    /// A kill in the middle left something, or it is running right now.
+    /// It was interrupted and left something, or it is running right now.
     HalfDone,
     /// It has happened.
     Done,
-    /// It had happened, and something took a part of it away since.
+    /// It had happened, and a part of its result was removed since.
     Damaged,
-    /// What it would make is there, and not from us.
+    /// What it would create exists, and kubexm did not create it.
     Foreign,
 }
 
 impl Progress {
-    /// Whether the act's undo may remove what is there: it is ours, and was not there before.
+    /// Whether the act's undo may remove the result: kubexm created it, and it did not exist before.
     pub const fn may_be_undone(self) -> bool {
         matches!(self, Self::NotBegun | Self::HalfDone)
     }

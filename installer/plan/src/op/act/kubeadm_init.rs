@@ -8,7 +8,8 @@ use super::kind::ActKind;
 use crate::kind::Needs;
 use crate::touch::{Thing, Touch};
 
-/// `kubeadm init --config`. Done: admin.conf is there and the API server answers it. Partial: `kubeadm reset`.
+/// `kubeadm init --config`. Done: admin.conf exists and the API server accepts it. Half done: undone by `kubeadm
+/// reset`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct KubeadmInit {
@@ -16,7 +17,7 @@ pub struct KubeadmInit {
     pub config: String,
     /// `unix:///run/containerd/containerd.sock`.
     pub cri_socket: String,
-    /// Preflight checks of kubeadm that the support matrix says to ignore.
+    /// Preflight checks of kubeadm to ignore, from the support matrix.
     pub ignore: Vec<String>,
 }
 

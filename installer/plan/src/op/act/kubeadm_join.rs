@@ -10,9 +10,9 @@ use crate::kind::Needs;
 use crate::slot::SlotName;
 use crate::touch::{Thing, Touch};
 
-/// `kubeadm join --config`. Done: kubelet.conf is there, kubelet runs, and on a control plane its static pods and
-/// admin.conf answer. Partial: `kubeadm reset`. The config is a secret while it lives: it is written below /run
-/// for the call, and removed.
+/// `kubeadm join --config`. Done: kubelet.conf exists, kubelet runs, and on a control plane its static pods and
+/// admin.conf work. Half done: undone by `kubeadm reset`. The config contains secrets: it is written below /run for the
+/// call and removed afterwards.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct KubeadmJoin {
@@ -24,7 +24,7 @@ pub struct KubeadmJoin {
     pub cri_socket: String,
     /// Joins as a control plane, with a stacked etcd member.
     pub control_plane: bool,
-    /// Preflight checks of kubeadm that the support matrix says to ignore.
+    /// Preflight checks of kubeadm to ignore, from the support matrix.
     pub ignore: Vec<String>,
 }
 
@@ -33,7 +33,7 @@ impl ActKind for KubeadmJoin {
         if self.control_plane { "kubeadm join, control plane" } else { "kubeadm join, worker" }
     }
 
-    /// Of this host only: `kubeadm` changes no other, and etcd's members are the joins' own order.
+    /// Touches this host only: `kubeadm` changes no other host, and the order of joins takes care of etcd's members.
     fn touches(&self) -> Vec<Touch> {
         let plane = self.control_plane.then(|| Touch::changes(Thing::ControlPlane));
         std::iter::once(Touch::changes(Thing::Kubeadm)).chain(plane).collect()

@@ -1,12 +1,12 @@
-//! The reviewed list of imperative actions. Each knows how to see that it has happened and how to clear what a
-//! kill in the middle leaves; on a real machine each runs as a transient systemd unit that a resume attaches to.
+//! The reviewed list of imperative actions. Each can detect whether it has happened and clean up after an interruption;
+//! on a real machine each runs as a transient systemd unit to which a resumed run attaches.
 
 mod kind;
 mod kubeadm_init;
 mod kubeadm_join;
 mod kubeadm_reset;
-mod node_awaited;
 mod node_delete;
+mod node_lookup;
 mod script_run;
 mod script_undo;
 
@@ -18,30 +18,35 @@ pub use kind::{ActKind, Progress};
 pub use kubeadm_init::KubeadmInit;
 pub use kubeadm_join::KubeadmJoin;
 pub use kubeadm_reset::KubeadmReset;
-pub use node_awaited::NodeAwaited;
 pub use node_delete::NodeDelete;
+pub use node_lookup::NodeLookup;
 pub use script_run::ScriptRun;
 pub use script_undo::ScriptUndo;
 
 use crate::kind::{AfterReset, Needs, OpKind, Scope};
 use crate::touch::Touch;
 
-/// The list. `each_act!(act, one => …)` goes to the one that an act is.
+/// The list; a text in parentheses is the name in plans, for an act that was renamed since. `each_act!(act, one => …)`
+/// dispatches to the variant of an act.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! acts {
     ([$($then:tt)+] $($with:tt)*) => {
-        $($then)+! { [$($with)*] KubeadmInit KubeadmJoin NodeAwaited NodeDelete KubeadmReset ScriptRun ScriptUndo }
+        $($then)+! { [$($with)*] KubeadmInit KubeadmJoin NodeLookup("nodeAwaited") NodeDelete KubeadmReset ScriptRun ScriptUndo }
     };
 }
 
 macro_rules! define {
-    ([] $($kind:ident)*) => {
-        /// One of the list.
+    ([] $($kind:ident $(($wire:literal))?)*) => {
+        /// One act of the list.
         #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
         #[serde(tag = "act", rename_all = "camelCase")]
         pub enum Act {
-            $(#[doc = concat!("See [`", stringify!($kind), "`].")] $kind($kind),)*
+            $(
+                #[doc = concat!("See [`", stringify!($kind), "`].")]
+                $(#[serde(rename = $wire)])?
+                $kind($kind),
+            )*
         }
 
         $(impl From<$kind> for Act {
@@ -52,7 +57,7 @@ macro_rules! define {
     };
 }
 
-/// Does the same with whatever act it is.
+/// Evaluates the same expression for whichever variant an act is.
 #[macro_export]
 macro_rules! each_act {
     ($act:expr, $kind:ident => $then:expr) => { $crate::acts!([$crate::match_act] ($act) $kind ($then)) };
@@ -61,7 +66,7 @@ macro_rules! each_act {
 #[doc(hidden)]
 #[macro_export]
 macro_rules! match_act {
-    ([($act:expr) $one:ident ($then:expr)] $($kind:ident)*) => {
+    ([($act:expr) $one:ident ($then:expr)] $($kind:ident $(($wire:literal))?)*) => {
         match $act { $($crate::op::Act::$kind($one) => $then,)* }
     };
 }
@@ -98,5 +103,18 @@ impl OpKind for Act {
 impl fmt::Display for Act {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         each_act!(self, act => act.fmt(f))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_renamed_act_keeps_its_name_in_plans() {
+        let act = Act::from(NodeLookup { node: "node2".to_owned() });
+        let json = serde_json::json!({ "act": "nodeAwaited", "node": "node2" });
+        assert_eq!(serde_json::to_value(&act).expect("JSON"), json);
+        assert_eq!(serde_json::from_value::<Act>(json).expect("an act"), act);
     }
 }

@@ -1,4 +1,4 @@
-//! A node's object is deleted.
+//! Deletes a node object.
 
 use std::fmt;
 
@@ -8,8 +8,8 @@ use super::kind::ActKind;
 use crate::kind::Needs;
 use crate::touch::{Thing, Touch};
 
-/// The node's object is deleted, asked of the API from a control plane. Done: there is no such node, or no API
-/// server any more on this host.
+/// Deletes a node object through the API server of a control plane. Done: the object does not exist, or this host has
+/// no API server any more.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct NodeDelete {

@@ -8,19 +8,19 @@ use super::kind::ActKind;
 use crate::kind::Needs;
 use crate::touch::{Thing, Touch};
 
-/// A script of cluster.yaml is run with bash, in the folder that has its materials. Done: our mark says that it
-/// succeeded. A half-done one is undone by the user's own undo and run from its start, or stops the run where there is
-/// none.
+/// Runs a script of cluster.yaml with bash, in the folder that contains its materials. Done: kubexm's marker records
+/// its success. A half-done script is undone with the user's own undo and run again; if it has no undo, the run stops.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct ScriptRun {
-    /// `pre-1-0123456789ab`: where it is in cluster.yaml, and the start of a digest over its texts. Another text is another script.
+    /// `pre-1-0123456789ab`: its position in cluster.yaml, and the start of a digest of its texts. A script with
+    /// changed texts is another script.
     pub id: String,
-    /// What it does, as cluster.yaml says.
+    /// Its description in cluster.yaml.
     pub name: String,
-    /// Folder of `run.sh`, of `undo.sh` where there is one, and of `files` with the materials.
+    /// Folder of `run.sh`, of `undo.sh` if there is an undo, and of `files` with the materials.
     pub folder: String,
-    /// Seconds that it may take, and its undo again.
+    /// Timeout in seconds, for the script and for its undo.
     pub timeout_s: u64,
     /// Whether there is an undo.
     pub undo: bool,

@@ -8,17 +8,18 @@ use super::kind::ActKind;
 use crate::kind::Needs;
 use crate::touch::{Thing, Touch};
 
-/// What a script did, or began to do, is undone by the user's own `undo`. Done: the script was not begun, as far as our mark says.
+/// Undoes what a script did or started to do, with the user's own `undo`. Done: according to kubexm's marker, the
+/// script was not started.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct ScriptUndo {
-    /// As of [`super::ScriptRun`].
+    /// As in [`super::ScriptRun`].
     pub id: String,
-    /// What the script does, as cluster.yaml says.
+    /// The script's description in cluster.yaml.
     pub name: String,
     /// Folder of the script.
     pub folder: String,
-    /// Seconds that it may take.
+    /// Timeout in seconds.
     pub timeout_s: u64,
 }
 
@@ -31,7 +32,7 @@ impl ActKind for ScriptUndo {
         vec![Touch::changes(Thing::Script(self.id.clone()))]
     }
 
-    /// A script whose files never came was not begun.
+    /// A script whose files were not written was not started, so they are not needed.
     fn needs(&self) -> Needs<'_> {
         Needs::nothing()
     }

@@ -10,9 +10,9 @@ use kubexm_spec::Digest;
 pub struct ResetCx<'a> {
     /// `metadata.name`.
     pub cluster: &'a str,
-    /// Which cluster of that name, by the stamps of its hosts.
+    /// The cluster's id, from the stamps of its hosts.
     pub cluster_id: Option<ClusterId>,
-    /// Of the bytes of the cluster.yaml that names the hosts.
+    /// Digest of the bytes of the cluster.yaml that names the hosts.
     pub cluster_digest: Digest,
     /// In the order of cluster.yaml; those that cannot be reached are left out.
     pub hosts: Vec<ResetHost<'a>>,
@@ -29,14 +29,14 @@ pub struct ResetHost<'a> {
     pub worker: bool,
     /// Serves the depot.
     pub registry: bool,
-    /// The stamp, which names the cluster that the node belongs to.
+    /// Its facts: the stamp, which names the cluster that it belongs to, and mounts that are not kubexm's.
     pub facts: &'a Facts,
     /// The records of its ledger, in the order they were written.
     pub ledger: &'a [Record],
 }
 
 impl ResetHost<'_> {
-    /// Nothing of kubexm is on it: no stamp and no record. It gets no step.
+    /// Whether nothing of kubexm is on it: no stamp and no record. It gets no step.
     pub fn is_clean(&self) -> bool {
         self.facts.stamp.is_none() && self.facts.unreadable_stamp.is_none() && self.ledger.is_empty()
     }

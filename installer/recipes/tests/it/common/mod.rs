@@ -45,7 +45,7 @@ impl Site {
 
     pub fn cx(&self) -> PlanCx<'_> {
         PlanCx {
-            vouched: None,
+            bundle_record: None,
             cluster: &self.cluster,
             cluster_id: Some(sample::CLUSTER_ID),
             cluster_digest: Digest::of("cluster.yaml"),

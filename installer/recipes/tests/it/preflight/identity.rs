@@ -14,7 +14,7 @@ fn a_name_that_is_no_dns_name_is_refused() {
 }
 
 #[test]
-fn another_hostname_is_said_and_debians_own_line_is_not() {
+fn another_hostname_is_a_warning_and_debians_own_line_is_not() {
     warns(|f| f.hostname = "localhost".to_owned(), "hostname", "localhost");
     warns(|f| f.hostname_addresses = vec![IpAddr::V4(Ipv4Addr::new(192, 0, 2, 1))], "hostname", "192.0.2.1");
     passes(|f| f.hostname_addresses = vec![IpAddr::V4(Ipv4Addr::new(10, 77, 0, 11))]);
@@ -51,7 +51,7 @@ fn a_parameter_that_a_later_file_sets_otherwise_is_refused_before_anything_is_ch
 }
 
 #[test]
-fn nodes_with_packets_of_different_sizes_are_said() {
+fn nodes_with_different_mtus_are_a_warning() {
     let with = |mtu| {
         findings(|site| {
             second_host(site);
@@ -77,7 +77,7 @@ fn behind(vip: [u8; 4], port: u16) -> LoadBalancerMode {
 }
 
 #[test]
-fn several_control_planes_without_a_load_balancer_are_said() {
+fn several_control_planes_without_a_load_balancer_are_a_warning() {
     let said = findings(|site| control_planes(site, 3));
     assert!(said[0].fix.contains("all of them under one name"), "{}", said[0]);
     one(said, Severity::Warn, "control-planes", "no load balancer");
@@ -89,7 +89,7 @@ fn several_control_planes_without_a_load_balancer_are_said() {
 }
 
 #[test]
-fn an_even_number_of_control_planes_is_said() {
+fn an_even_number_of_control_planes_is_a_warning() {
     let even = findings(|site| {
         control_planes(site, 2);
         site.cluster.load_balancer.mode = behind([10, 77, 0, 100], 6443);

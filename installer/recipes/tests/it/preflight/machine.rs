@@ -3,7 +3,7 @@
 use super::*;
 
 #[test]
-fn an_unknown_system_is_refused_and_an_untried_one_is_said() {
+fn an_unknown_system_is_refused_and_an_untried_one_is_a_warning() {
     fails(|f| f.os_id = "arch".to_owned(), "os", "arch 12");
     fails(|f| f.os_version = "9".to_owned(), "os", "debian 9");
     passes(|f| f.os_version = "13".to_owned());
@@ -117,7 +117,7 @@ fn without_a_registry_a_worker_needs_room_for_images_in_its_store_and_in_contain
 }
 
 #[test]
-fn an_old_kernel_is_refused_or_said_by_minor() {
+fn an_old_kernel_is_refused_or_a_warning_by_minor() {
     fails(|f| f.kernel = "2.6.32-754.el6".to_owned(), "kernel", "2.6.32");
     warns(|f| f.kernel = "4.18.0-553.el8_10.x86_64".to_owned(), "kernel", "4.18.0");
     one(
@@ -147,7 +147,7 @@ fn nftables_wants_a_newer_kernel() {
 }
 
 #[test]
-fn cgroup_v1_is_said_and_from_1_35_refused_unless_the_user_says_so() {
+fn cgroup_v1_is_a_warning_and_from_1_35_refused_unless_the_user_allows_it() {
     warns(|f| f.cgroup_version = 1, "kernel", "cgroup v1");
     let v1 = |wanted: bool| {
         findings(|site| {
@@ -185,7 +185,7 @@ fn a_missing_module_is_refused_and_a_loadable_one_is_not() {
 }
 
 #[test]
-fn large_pages_are_said() {
+fn large_pages_are_a_warning() {
     warns(|f| f.page_size = 65_536, "kernel", "65536");
 }
 
@@ -207,7 +207,7 @@ fn a_program_that_was_linked_against_a_newer_glibc_is_refused_before_it_is_put_t
 }
 
 #[test]
-fn a_kernel_older_than_upstream_names_for_a_feature_of_the_bundle_is_said() {
+fn a_kernel_older_than_upstream_requires_for_a_feature_is_a_warning() {
     let old = findings(|site| {
         let all = kubexm_manifests::Catalogue::embedded();
         let mut cilium = all.features["cilium"].clone();

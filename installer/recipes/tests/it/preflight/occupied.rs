@@ -29,7 +29,7 @@ fn leftovers_are_refused_unless_they_are_ours() {
 }
 
 #[test]
-fn a_host_of_another_cluster_is_to_be_reset_by_us_and_only_a_strangers_by_kubeadm() {
+fn the_remedy_for_a_kubexm_host_is_our_reset_and_for_other_hosts_kubeadm_reset() {
     let leftover = || Leftover { what: "/etc/kubernetes/admin.conf".to_owned(), ours: false };
     let ours = after(|f| {
         f.stamp = Some(Stamp { cluster: "other".to_owned(), run: "r1".to_owned(), id: None, bundle: None });
@@ -40,8 +40,8 @@ fn a_host_of_another_cluster_is_to_be_reset_by_us_and_only_a_strangers_by_kubead
         assert!(finding.fix.contains("kubexm-install reset -f <cluster.yaml of \"other\">"), "{finding}");
         assert!(!finding.fix.contains("kubeadm") && !finding.fix.contains("stamp.json"), "{finding}");
     }
-    let strangers = after(|f| f.leftovers.push(leftover()));
-    assert!(strangers[0].fix.contains("`kubeadm reset`"), "{strangers:#?}");
+    let non_members = after(|f| f.leftovers.push(leftover()));
+    assert!(non_members[0].fix.contains("`kubeadm reset`"), "{non_members:#?}");
 }
 
 fn listener(protocol: &str, port: u16, process: Option<&str>, ours: bool) -> Listener {

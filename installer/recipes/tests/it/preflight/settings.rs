@@ -3,7 +3,7 @@
 use super::*;
 
 #[test]
-fn a_resolv_conf_without_use_is_said_unless_cluster_yaml_names_servers() {
+fn a_useless_resolv_conf_is_a_warning_unless_cluster_yaml_names_servers() {
     warns(|f| f.nameservers = None, "resolv.conf", "no /etc/resolv.conf");
     warns(|f| f.nameservers = Some(Vec::new()), "resolv.conf", "no nameserver");
     let loopback = vec![IpAddr::V4(Ipv4Addr::new(127, 0, 0, 53))];
@@ -25,7 +25,7 @@ fn a_resolv_conf_without_use_is_said_unless_cluster_yaml_names_servers() {
 }
 
 #[test]
-fn selinux_firewall_and_swap_are_said() {
+fn selinux_firewall_and_swap_are_warnings() {
     warns(|f| f.selinux = SelinuxState::Enforcing, "settings", "SELinux");
     passes(|f| f.selinux = SelinuxState::Permissive);
     warns(|f| f.fapolicyd = true, "settings", "fapolicyd");
@@ -41,7 +41,7 @@ fn selinux_firewall_and_swap_are_said() {
 }
 
 #[test]
-fn a_proxy_is_said_with_the_file_that_sets_it() {
+fn a_proxy_is_a_warning_with_the_file_that_sets_it() {
     warns(
         |f| f.proxies = vec![("https_proxy".to_owned(), "/etc/environment".to_owned())],
         "proxies",

@@ -1,6 +1,6 @@
 //! Small packages of dpkg-deb and rpmbuild in real bundles; apt and dnf read the repositories that come of them.
 
-use std::os::unix::fs::PermissionsExt as _;
+use std::os::unix::fs::{FileExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -160,7 +160,7 @@ fn text<'a>(files: &'a [RepositoryFile], path: &str) -> &'a str {
 }
 
 #[test]
-fn hosts_that_have_all_are_looked_at_without_a_look_at_packages_and_the_depot_serves_them_all_the_same() {
+fn without_missing_packages_the_pool_is_not_read_and_the_depot_still_serves_all() {
     let mut site = Site::debian("1.0-1");
     assert!(site.read().unwrap().packages.sets[0].pool.is_empty());
     assert!(!site.home().pki().exists());
@@ -170,7 +170,7 @@ fn hosts_that_have_all_are_looked_at_without_a_look_at_packages_and_the_depot_se
 }
 
 #[test]
-fn what_is_signed_is_by_the_clusters_own_key_and_the_same_twice() {
+fn repositories_are_signed_with_the_clusters_key_reproducibly() {
     let mut site = Site::debian("1.0-1");
     site.without_socat();
     let files = site.published();
@@ -219,6 +219,39 @@ fn apt_takes_the_repository_with_its_checks_on() {
     std::fs::remove_dir_all(root.join("state/lists")).unwrap();
     let refused = Command::new("apt-get").env("APT_CONFIG", root.join("apt.conf")).arg("update").output().unwrap();
     assert!(!refused.status.success(), "{}", String::from_utf8_lossy(&refused.stderr));
+}
+
+#[test]
+fn nothing_is_signed_before_every_byte_of_every_package_was_verified() {
+    // Its headers are in the first frame, which is right; the last byte of the next frame is not.
+    let large = |folder: &Path, name: &str| {
+        let mut bytes = deb(folder, name, "1.0-1");
+        if name == "socat" {
+            bytes.resize(bytes.len() + (17 << 20), 7);
+        }
+        ("1.0-1".to_owned(), bytes)
+    };
+    let mut site = Site::new("debian-12", |_| (), large);
+    site.without_socat();
+    assert!(!site.published().is_empty());
+    std::fs::remove_dir_all(site.home().folder).unwrap();
+
+    let bundle = &site.opened.bundle;
+    let is_socat = |one: &&Artifact| matches!(&one.key, ArtifactKey::Package { name, .. } if name == "socat");
+    let socat = bundle.manifest().artifacts.iter().find(is_socat).unwrap();
+    let member = bundle.find(&members::blob_name(&socat.digest)).unwrap();
+    let last = bundle.stored_offset(member) + bundle.stored_size(member) - 1;
+    let file = std::fs::File::options().read(true).write(true).open(bundle.path()).unwrap();
+    let mut byte = [0];
+    file.read_exact_at(&mut byte, last).unwrap();
+    file.write_all_at(&[byte[0] ^ 1], last).unwrap();
+
+    let mut carried = site.read().unwrap();
+    let error = carried.publish(&site.opened, &site.home()).unwrap_err();
+    assert_eq!(error.exit_code(), ExitCode::BundleDamaged);
+    assert!(error.to_string().contains("package/debian-12/socat"), "{error}");
+    assert!(carried.packages.sets[0].repository.is_empty());
+    assert!(!site.home().pki().exists(), "not even a key was made");
 }
 
 /// A host of Rocky 9 that lacks alpha, which needs a path of beta's that no index lists by itself.

@@ -1,2 +1,2 @@
-/// What is where a secret stood.
+/// Replacement of a secret.
 pub const MARK: &str = "<redacted>";

@@ -1,8 +1,8 @@
-//! Takes secrets out of texts that leave the site.
+//! Removes secrets from texts that leave the site.
 //!
-//! Our own parts log no secrets; what other programs print may hold any. Three nets, one behind the other: values of
-//! fields whose name says that they are secret, in JSON and YAML after decoding; shapes that secrets have, in every text;
-//! and the values that this controller knows. What is taken out by mistake is a smaller loss than what is left in.
+//! kubexm itself logs no secrets, but the output of other programs may contain any. Three methods are combined: values
+//! of fields with a secret's name, in decoded JSON and YAML; patterns of secrets, in every text; and the values that
+//! this controller knows. Removing too much is better than leaving a secret.
 
 mod mark;
 mod text;
@@ -12,9 +12,9 @@ use serde_json::Value;
 
 pub use self::mark::MARK;
 
-/// Longest text that is read as YAML, in bytes; longer ones are searched as texts.
+/// The longest text that is parsed as YAML, in bytes; longer ones are searched as plain text.
 const LONGEST_YAML: usize = 1 << 20;
-/// Texts within texts: JSON in a string of JSON in a string of YAML. What is deeper is taken out.
+/// Limit for texts within texts (JSON in a string of JSON in a string of YAML). Deeper ones are removed.
 const DEEPEST: usize = 200;
 
 /// Values that this controller knows to be secret.
@@ -22,10 +22,10 @@ const DEEPEST: usize = 200;
 pub struct Known(Vec<String>);
 
 impl Known {
-    /// Every long word of a file that is a secret as a whole: a key, a kubeconfig.
+    /// Adds every long word of a file that is completely secret: a key, a kubeconfig.
     pub fn learn(&mut self, secret: &str) {
         let words = secret.split(|c: char| c.is_whitespace() || c == '"' || c == ',');
-        // Shorter ones are words of every text; what says BEGIN or END is no secret.
+        // Shorter words occur in ordinary texts; lines with BEGIN or END are not secret.
         self.0.extend(words.filter(|word| word.len() >= 24 && !word.contains("-----")).map(str::to_owned));
         self.0.sort();
         self.0.dedup();
@@ -60,8 +60,8 @@ impl Known {
         text
     }
 
-    /// A text that is one map or list of JSON. It is always written anew: what a reader passes over (a field that is there
-    /// twice) does not come out.
+    /// A text that is one JSON object or array. It is serialised again, so that content which the parser skips (a
+    /// duplicate field) is dropped.
     fn json(&self, text: &str, depth: usize) -> Option<String> {
         let trimmed = text.trim();
         if !trimmed.starts_with(['{', '[']) {
@@ -75,7 +75,7 @@ impl Known {
         Some(format!("{}{}{}", &text[..start], written.ok()?, &text[end..]))
     }
 
-    /// Every document by itself; one that cannot be read is searched as a text.
+    /// Each document separately; one that cannot be parsed is searched as plain text.
     fn yaml(&self, text: &str, depth: usize) -> String {
         let mut documents = vec![String::new()];
         for line in text.split_inclusive('\n') {
@@ -85,7 +85,7 @@ impl Known {
             }
         }
         let redacted = documents.iter().map(|document| {
-            // A key that is there twice hides nothing: the document is written anew.
+            // A duplicate key hides nothing, since the document is serialised again.
             let duplicate_keys = serde_saphyr::options::DuplicateKeyPolicy::LastWins;
             let options = serde_saphyr::options! { with_snippet: false, duplicate_keys: duplicate_keys };
             match serde_saphyr::from_str_with_options::<Value>(document, options) {
@@ -99,12 +99,12 @@ impl Known {
         redacted.collect::<Vec<_>>().join("---\n")
     }
 
-    /// Lines that are JSON are decoded; what lies between them is searched as a text.
+    /// Lines that are JSON are decoded; the text between them is searched as plain text.
     fn lines(&self, text: &str, depth: usize) -> String {
         let (mut out, mut between) = (String::with_capacity(text.len()), String::new());
         for line in text.split_inclusive('\n') {
             match self.json(line, depth) {
-                // Below a key whose value comes in the next lines, a line of JSON is that value.
+                // After a key whose value is on the next lines, a line of JSON is that value.
                 Some(json) if !between.trim_end().ends_with([':', '=', '|', '>']) => {
                     out.push_str(&text::redact(&between));
                     between.clear();

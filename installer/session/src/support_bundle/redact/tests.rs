@@ -8,7 +8,7 @@ fn redact(text: &str) -> String {
 }
 
 #[test]
-fn nothing_of_a_secret_stays_whatever_it_is_written_in() {
+fn no_part_of_a_secret_is_kept_in_any_format() {
     let secret = "s3cr3tS3CR3Tvalue";
     for text in [
         format!("password: {secret}"),
@@ -33,7 +33,7 @@ fn nothing_of_a_secret_stays_whatever_it_is_written_in() {
 }
 
 #[test]
-fn what_helps_to_find_a_fault_stays() {
+fn text_without_secrets_is_kept() {
     for text in [
         "node1/control-plane.init: Start the control plane with kubeadm",
         "failed to pull image registry.k8s.io/pause:3.10.1: dial tcp 10.0.0.11:5443: connect: connection refused",
@@ -53,14 +53,14 @@ fn json_stays_json() {
 }
 
 #[test]
-fn a_value_that_the_controller_knows_goes_wherever_it_stands() {
+fn a_known_secret_is_redacted_everywhere() {
     let mut known = Known::default();
     known.learn("-----BEGIN PRIVATE KEY-----\nMIGHAgEAMBMGByqGSM49AgEGCCqG\n-----END PRIVATE KEY-----\n");
     assert_eq!(known.redact("dump MIGHAgEAMBMGByqGSM49AgEGCCqG end"), format!("dump {MARK} end"));
 }
 
 #[test]
-fn a_value_that_is_written_in_an_unusual_way_does_not_come_out() {
+fn a_secret_in_an_unusual_notation_is_redacted() {
     let secret = "s3cr3tS3CR3Tvalue";
     for text in [
         format!(r#"msg="body: {{\"password\":\"{secret}\",\"n\":1}}""#),
@@ -100,7 +100,7 @@ fn a_value_that_is_written_in_an_unusual_way_does_not_come_out() {
 }
 
 #[test]
-fn what_stands_beside_a_secret_stays() {
+fn text_next_to_a_secret_is_kept() {
     let shown = redact("a: 1\npassword: |\n  x\n  y\nb: 2\n");
     assert_eq!(shown, format!("a: 1\npassword: {MARK}\nb: 2\n"));
     let shown = redact("{\"step\":\"node1/os.swap\",\"error\":\"password=x\"}\n{\"step\":\"two\"}\n");
@@ -130,7 +130,7 @@ fn indent(text: &str, by: usize) -> String {
 
 proptest! {
     #[test]
-    fn a_secret_never_comes_out_wherever_and_however_it_was_written(
+    fn a_secret_is_redacted_wherever_and_however_it_was_written(
         writer in 0..WRITERS.len(),
         key in prop::sample::select(vec!["password", "registryPassword", "token", "client-key-data", "certificateKey", "DB_PASSWD", "secret", "apiKey", "authorization"]),
         words in prop::collection::vec("Q7[a-z]{8}[\"'{},:=\\\\#&*|> a-z]{0,6}Z", 1..4),

@@ -1,7 +1,7 @@
-//! Secrets in texts that no parser reads: lines of logs, shell, broken JSON, fragments of YAML.
+//! Secrets in texts that no parser reads: log lines, shell, broken JSON, fragments of YAML.
 //!
-//! A value ends where its quotes end. One without quotes has no end that can be known: the rest of its line goes, and what
-//! is indented below it.
+//! A quoted value ends with its quote. The end of an unquoted value is unknown: the rest of its line is removed, with
+//! the indented lines below it.
 
 use std::sync::LazyLock;
 
@@ -9,34 +9,34 @@ use regex::{Captures, Regex};
 
 use super::mark::MARK;
 
-/// Words that name a secret, at the end of a key: `registryPassword`, `client-key-data`, `certificateKey`.
+/// Words that name a secret at the end of a key: `registryPassword`, `client-key-data`, `certificateKey`.
 const NAMES: &str = "(?:pass(?:word|wd|phrase|code)?|secret|token|credentials?|client-key-data|(?:certificate|private|api|access|encryption|client)[-_]?key|\
                      auth(?:orization)?|key-data)s?";
 
-/// Characters after which a quote counts as one that is not closed.
+/// After so many characters without a closing quote, a quote counts as unclosed.
 const LONGEST_QUOTED: usize = 64 << 10;
 
 /// A name at the end of a key.
 static NAME: LazyLock<Option<Regex>> =
     LazyLock::new(|| Regex::new(&format!(r"(?i)(?:^|[^a-z]|[a-z])(?:{NAMES})$")).ok());
-/// A key with what is between it and its value. The quote after a key may be escaped, as in JSON within JSON.
+/// A key and the separator before its value. The quote after a key may be escaped, as in JSON within JSON.
 static FIELD: LazyLock<Option<Regex>> = LazyLock::new(|| {
     Regex::new(&format!(r#"(?i)\b[\w.-]*(?:{NAMES})\\*["']?(?:[ \t]*(?::=|=>|[:=])|[ \t]*\r?\n[ \t]*:[ \t])[ \t]*"#))
         .ok()
 });
-/// An option of a command line.
+/// A command-line option.
 static OPTION: LazyLock<Option<Regex>> =
     LazyLock::new(|| Regex::new(&format!(r#"(?i)--[\w-]*(?:{NAMES})\\*["']?[ \t=,]+"#)).ok());
-/// What begins a block scalar (YAML 1.2.2, 8.1).
+/// The start of a block scalar (YAML 1.2.2, 8.1).
 static BLOCK: LazyLock<Option<Regex>> =
     LazyLock::new(|| Regex::new(r"^(?:[!&]\S*[ \t]+)*[|>][+-]?[0-9]?[+-]?[ \t]*(?:#.*)?$").ok());
 
-/// Shapes; a first group, where there is one, stays.
+/// Patterns of secrets; the first group, if there is one, is kept.
 static SHAPES: LazyLock<Vec<Regex>> = LazyLock::new(|| {
     let shapes = [
-        // A private key (RFC 7468), whole, cut off, or in one line of JSON.
+        // A private key (RFC 7468): complete, truncated, or on one line of JSON.
         r"(?s)-----BEGIN [A-Z0-9 ]*PRIVATE KEY-----.*?(?:-----END [A-Z0-9 ]*PRIVATE KEY-----|\z)",
-        // The rest of one whose beginning was interrupted.
+        // The end of one whose beginning was cut off.
         r"(?s)\A[A-Za-z0-9+/=\s]*-----END [A-Z0-9 ]*PRIVATE KEY-----",
         // `Authorization: Bearer …`.
         r"(?i)(\b(?:bearer|basic)\s+)[A-Za-z0-9._~+/=-]{8,}",
@@ -49,7 +49,7 @@ static SHAPES: LazyLock<Vec<Regex>> = LazyLock::new(|| {
         // A password's hash (crypt(5)).
         r"\$(?:y|6|5|2[aby]|1)\$[./A-Za-z0-9$]{8,}",
     ];
-    // Constant patterns: a test uses every one of them.
+    // The patterns are constant, and a test uses each of them.
     shapes.iter().filter_map(|shape| Regex::new(shape).ok()).collect()
 });
 
@@ -58,12 +58,12 @@ pub(super) fn names_a_secret(key: &str) -> bool {
     NAME.as_ref().is_none_or(|name| name.is_match(key.trim()))
 }
 
-/// Whether a word of a command line is an option whose value is a secret.
+/// Whether a command-line word is an option with a secret value.
 pub(super) fn is_secret_option(word: &str) -> bool {
     word.starts_with('-') && names_a_secret(word)
 }
 
-/// The text without what looks like a secret.
+/// The text without everything that looks like a secret.
 pub(super) fn redact(text: &str) -> String {
     let mut text = shapes(text);
     for (pattern, option) in [(&*FIELD, false), (&*OPTION, true)] {
@@ -100,7 +100,7 @@ fn values(text: &str, pattern: &Regex, option: bool) -> String {
     out
 }
 
-/// Where the value at `start` ends, and what stands for it. The key begins at `key`.
+/// Where the value at `start` ends, and its replacement. The key starts at `key`.
 fn value(text: &str, key: usize, start: usize, option: bool) -> (usize, String) {
     let rest = &text[start..];
     let line_start = text[..key].rfind('\n').map_or(0, |at| at + 1);
@@ -117,7 +117,7 @@ fn value(text: &str, key: usize, start: usize, option: bool) -> (usize, String) 
     }
     if option {
         let length = rest.find(char::is_whitespace).unwrap_or(rest.len());
-        // A quote that is not closed, or closed in the middle of a word.
+        // An unclosed quote, or one that is closed in the middle of a word.
         let length = if rest[..length].contains(['"', '\'', '\\']) { line_end } else { length };
         return (start + length, MARK.to_owned());
     }
@@ -128,13 +128,13 @@ fn value(text: &str, key: usize, start: usize, option: bool) -> (usize, String) 
     match line.trim_end() {
         "" if below == 0 => (start, String::new()),
         "" => (start + line_end + below, format!(" {MARK}")),
-        // Without a key at the line's beginning nobody knows how far it is indented: all that is indented goes.
+        // If the key is not at the start of the line, its indentation is unknown: all indented lines are removed.
         _ if is_block && !opens_line => (start + line_end + indented(&rest[line_end..], 0), MARK.to_owned()),
         _ => (start + line_end + below, MARK.to_owned()),
     }
 }
 
-/// Length of a quoted text with its quotes, when it ends within [`LONGEST_QUOTED`] characters.
+/// Length of a quoted text with its quotes, if it ends within [`LONGEST_QUOTED`] characters.
 fn quoted(text: &str, quote: char) -> Option<usize> {
     let mut chars = text.char_indices().take(LONGEST_QUOTED).skip(1).peekable();
     while let Some((at, c)) = chars.next() {
@@ -148,7 +148,8 @@ fn quoted(text: &str, quote: char) -> Option<usize> {
     None
 }
 
-/// Bytes of the lines at the beginning that are empty or indented by more than `column`, up to the last that is not empty.
+/// Length in bytes of the leading lines that are empty or indented by more than `column`, up to the last that is not
+/// empty.
 fn indented(text: &str, column: usize) -> usize {
     let (mut end, mut at) = (0, 0);
     for line in text.split_inclusive('\n') {

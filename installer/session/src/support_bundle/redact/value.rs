@@ -1,17 +1,17 @@
-//! Secrets in decoded values: JSON and YAML, and texts in them that are JSON or YAML again.
+//! Secrets in decoded values: JSON and YAML, and texts in them that are JSON or YAML themselves.
 
 use serde_json::{Map, Value};
 
 use super::mark::MARK;
 use super::text::{is_secret_option, names_a_secret};
 
-/// Takes secrets out of a text at some depth.
+/// Removes secrets from a text at some depth.
 type OfText<'a> = &'a dyn Fn(&str, usize) -> String;
 
-/// Values within values deeper than this are taken out as a whole.
+/// Deeper values are removed completely.
 const DEEPEST: usize = 64;
 
-/// Takes secrets out of a value.
+/// Removes secrets from a value.
 pub(super) fn redact(of_text: OfText<'_>, value: &mut Value, depth: usize) {
     if depth > DEEPEST {
         *value = Value::from(MARK);
@@ -25,7 +25,7 @@ pub(super) fn redact(of_text: OfText<'_>, value: &mut Value, depth: usize) {
     }
 }
 
-/// The word after an option is its value: `["kubeadm", "join", "--token", "…"]`.
+/// The word after such an option is its value: `["kubeadm", "join", "--token", "…"]`.
 fn list(of_text: OfText<'_>, values: &mut [Value], depth: usize) {
     let mut is_secret = false;
     for value in values {
@@ -52,7 +52,7 @@ fn map(of_text: OfText<'_>, fields: &mut Map<String, Value>, depth: usize) {
     }
 }
 
-/// Takes out every scalar; names of fields stay, and so does that there is nothing.
+/// Replaces every scalar; field names and nulls are kept.
 fn hide(value: &mut Value) {
     match value {
         Value::Null | Value::Bool(_) => {}

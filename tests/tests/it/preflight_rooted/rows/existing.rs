@@ -1,9 +1,9 @@
 //! What is on a host already: other clusters, files of the operator's, members of another cluster.
 
-use kubexm_recipes::preflight::Severity::Fail;
+use kubexm_recipes::preflight::Severity::{Fail, Warn};
 use kubexm_spec::Digest;
 
-use super::super::edits::{initialised, member, mounts, stamp};
+use super::super::edits::{initialised, member, mounts, stamp, written_by_kubeadm};
 use super::{NODE1, NODE2, Row, rows};
 
 pub const ROWS: &[Row] = rows! {
@@ -44,6 +44,23 @@ pub const ROWS: &[Row] = rows! {
             stamp(s.node1(), "demo");
             initialised(s.node1(), &Digest::of("another config").to_string());
         } => "another version, network", "the bundle it was made with", "not supported yet";
+    "unchanged" Fail NODE1, "a running cluster that was made for another pod network", |s| {
+            let text = "---\nkind: ClusterConfiguration\nnetworking:\n  podSubnet: 10.1.0.0/16\n";
+            s.node1().put("/etc/kubexm/kubeadm.yaml", text);
+            stamp(s.node1(), "demo");
+            initialised(s.node1(), &Digest::of(text).to_string());
+        } => "made with other settings: ", "the bundle it was made with", "not supported yet";
+
+    "drift" Warn NODE1, "an edited static pod", |s| {
+            member(s.node1(), "00000000-0000-4000-8000-00000000000a", "ca");
+            let path = "/etc/kubernetes/manifests/kube-scheduler.yaml";
+            written_by_kubeadm(s.node1(), path, "spec:\n  - --leader-elect=true\n", "spec:\n  - --leader-elect=false\n");
+        } => "/etc/kubernetes/manifests/kube-scheduler.yaml edited since kubeadm wrote it (+1 -1 lines)", "`create` leaves this file",
+        "`cp /var/lib/kubexm/kubeadm/etc/kubernetes/manifests/kube-scheduler.yaml /etc";
+    "drift" Warn NODE1, "kubelet's edited configuration", |s| {
+            member(s.node1(), "00000000-0000-4000-8000-00000000000a", "ca");
+            written_by_kubeadm(s.node1(), "/var/lib/kubelet/config.yaml", "maxPods: 110\n", "maxPods: 500\n");
+        } => "/var/lib/kubelet/config.yaml edited since kubeadm wrote it", "`create` leaves this file", "systemctl restart kubelet";
 
     "existing" Fail NODE1, "a node of another cluster of ours", |s| stamp(s.node1(), "other")
         => "cluster \"other\" (run r1)", "\"demo\"", "kubexm-install reset -f";

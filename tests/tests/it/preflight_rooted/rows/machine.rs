@@ -1,7 +1,7 @@
 //! What a machine is: system, hardware, disks, kernel, names, clock, programs, packages.
 
 use kubexm_recipes::preflight::Severity::{Fail, Warn};
-use kubexm_spec::cluster::ProxyMode;
+use kubexm_spec::cluster::{Audit, ProxyMode};
 
 use super::super::edits::{installed, mounts, packaged};
 use super::{NODE1, NODE2, Row, rows};
@@ -29,6 +29,11 @@ pub const ROWS: &[Row] = rows! {
             mounts(s.node1(), "26 25 8:2 / /var/lib/etcd rw,noatime - ext4 /dev/sdb1 rw\n");
             s.node1().fake("space.json", "{\"/var/lib/etcd\": [1073741824, 1073741824]}");
         } => "1.0 GiB free on /var/lib/etcd", "2.0 GiB for /var/lib/etcd", "larger disk";
+    "space" Fail NODE1, "no room for the audit log that cluster.yaml asks for", |s| {
+            s.kubernetes().audit = Some(Audit { max_size: 512, max_backups: 3, ..Audit::default() });
+            mounts(s.node1(), "26 25 8:2 / /var/log rw,noatime - ext4 /dev/sdb1 rw\n");
+            s.node1().fake("space.json", "{\"/var/log\": [1073741824, 4294967296]}");
+        } => "1.0 GiB free on /var/log", "2.0 GiB for /var/log/kubernetes/audit", "larger disk";
     "space" Fail NODE1, "a disk without inodes", |s| s.node1().fake("inodes.json", "[30000, 1000000]")
         => "30000 of 1000000 inodes free on /", "70000 for the files of images", "mkfs.ext4 -N";
     "space" Fail NODE2, "a folder that cannot be written", |s| mounts(s.node2(), "26 25 8:2 / /etc ro,relatime - ext4 /dev/sdb1 rw\n")
@@ -89,7 +94,7 @@ pub const ROWS: &[Row] = rows! {
     "address" Fail NODE2, "the address on no interface", |s| s.node2().interface("10.77.0.99/24", "52:54:00:00:00:99")
         => "no interface with 10.77.0.12 (eth0 10.77.0.99/24)", "on an interface", "internalAddress";
     "address" Fail NODE2, "a name in the address's place", |s| "node2.lan".clone_into(&mut s.cluster.hosts[1].address)
-        => "\"node2.lan\"", "an address", "internalAddress";
+        => "\"node2.lan\"", "an IP address", "internalAddress";
 
     "time" Fail NODE1, "a clock that is off", |s| s.clocks.extend([("node1", (2_600, 100)), ("node2", (1_300, 0))])
         => "2.6 s away from that of the controller", "2 s", "set the clock";

@@ -69,6 +69,13 @@ pub const ROWS: &[Row] = rows! {
             "interfaces.json",
             r#"[{"name": "eth0", "addresses": ["10.77.0.12/24"], "mac": "52:54:00:00:00:0c", "mtu": 9000}]"#,
         ) => "9000 on eth0, and 1500 on eth0 of node1", "one MTU", "same MTU";
+    "dns" Fail NODE2, "a search domain in which every name exists", |s| {
+            s.node2().put("/etc/resolv.conf", "nameserver 10.77.0.1\nsearch lan.example site.example\n");
+            s.node2().fake("dns.json", "{\".site.example\": \"203.0.113.7\"}");
+        } => "10.77.0.1 answers any name below the search domain site.example, with 203.0.113.7", "names that nobody has",
+        "kubernetes.default.svc.cluster.local.site.example";
+    "dns" Warn NODE1, "a name server that answers every name", |s| s.node1().fake("dns.json", "{\"\": \"203.0.113.7\"}")
+        => "10.77.0.1 answers any name, with 203.0.113.7", "names that nobody has", "spec.extra.resolves";
     "control-planes" Warn None, "three control planes and nothing before them", |s| s.cluster.role_groups.control_plane.extend(["a".to_owned(), "b".to_owned()])
         => "3 control planes and no load balancer", "one address that forwards to the healthy ones", "loadBalancer.mode: external";
     "control-planes" Warn None, "two members of etcd", |s| {
@@ -139,18 +146,18 @@ pub const ROWS: &[Row] = rows! {
             s.with_roles();
             s.host("lb1").process(4242, "haproxy", &[]);
             s.host("lb1").put("/etc/haproxy/haproxy.cfg", "global\n");
-        } => "haproxy running (pid 4242)", "without a haproxy", "ours would replace it";
+        } => "haproxy running (pid 4242)", "without a haproxy", "kubexm's would replace it";
     "load-balancers" Fail LB2, "a keepalived of somebody's", |s| {
             s.with_roles();
             s.host("lb2").process(4242, "keepalived", &[]);
-        } => "keepalived running (pid 4242)", "without a keepalived", "ours would replace it";
+        } => "keepalived running (pid 4242)", "without a keepalived", "kubexm's would replace it";
     "load-balancers" Fail LB1, "an nginx where ours comes", |s| {
             s.with_roles();
             if let LoadBalancerMode::External { kind, .. } = &mut s.cluster.load_balancer.mode {
                 *kind = ExternalKind::KubexmKn;
             }
             s.host("lb1").process(4242, "nginx", &[]);
-        } => "nginx running (pid 4242)", "without a nginx", "ours would replace it";
+        } => "nginx running (pid 4242)", "without a nginx", "kubexm's would replace it";
     "load-balancers" Warn LB1, "the configuration of a haproxy that does not run", |s| {
             s.with_roles();
             s.host("lb1").put("/etc/haproxy/haproxy.cfg", "global\n");

@@ -1,5 +1,5 @@
-//! The depot's own step of a create, executed below a folder; the depot runs, and a host that is no node does what its
-//! README says. apt, dnf, rpm and dpkg are this machine's, over folders that are in memory and gone with the host.
+//! Executes the depot's own step of a create below a folder. Then the depot runs, and a host that is not a node follows
+//! its README. apt, dnf, rpm and dpkg are this machine's, with folders in memory that are removed with the host.
 
 use std::io::{BufRead as _, BufReader};
 use std::net::TcpListener;
@@ -11,7 +11,7 @@ use kubexm_spec::depot::DepotConfig;
 
 use super::*;
 
-/// A depot that runs as long as this.
+/// A depot that runs until it is dropped.
 struct Depot {
     folder: PathBuf,
     config: DepotConfig,
@@ -20,13 +20,13 @@ struct Depot {
 }
 
 impl Depot {
-    /// The registry host is this machine; the port is a free one, which everything that is served has in it.
+    /// The registry host is this machine; the port is a free one, which is part of every generated file.
     fn of(site: &mut Site) -> Self {
         let _ = rustls::crypto::ring::default_provider().install_default();
         site.opened.cluster.cluster_mut().hosts[0].address = "127.0.0.1".to_owned();
         let interfaces = &mut site.facts.get_mut("node1").unwrap().interfaces;
         interfaces[0].addresses.push("127.0.0.1/8".to_owned());
-        // Another test may take the port in between.
+        // Another test may take the port in the meantime.
         for _ in 0..5 {
             let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
             site.opened.cluster.cluster_mut().registry.port = port;
@@ -50,7 +50,7 @@ impl Depot {
         &self.config.packages.as_ref().unwrap().url
     }
 
-    /// Where the depot has a file of its one repository.
+    /// The depot's path of a file in its only repository.
     fn path(&self, name: &str) -> PathBuf {
         let served = self.config.packages.as_ref().unwrap();
         let repository = served.repositories.values().next().unwrap();
@@ -61,7 +61,7 @@ impl Depot {
         Path::new(folder).join("blobs/sha256").join(digest.hex())
     }
 
-    /// Another byte at the end of a file of the repository; back again when the work is done.
+    /// Changes the last byte of a file of the repository while `work` runs.
     fn tampered(&self, name: &str, work: impl FnOnce()) {
         let path = self.path(name);
         let whole = std::fs::read(&path).unwrap();
@@ -79,7 +79,7 @@ fn file_name(site: &Site, package: &str) -> String {
     site.opened.bundle.manifest().artifacts.iter().find(is).unwrap().name.clone()
 }
 
-/// What a create writes for the depot, below a folder, with the bundle's blobs as its store.
+/// Runs the depot's step of a create below a folder, with the bundle's blobs as its store.
 fn carry_out(site: &Site) -> (DepotConfig, Vec<RepositoryFile>) {
     let folder = site.folder.path();
     let below = |path: &str| folder.join("depot").join(path.trim_start_matches('/'));
@@ -120,7 +120,7 @@ fn carry_out(site: &Site) -> (DepotConfig, Vec<RepositoryFile>) {
     (config, carried.packages.sets.remove(0).repository)
 }
 
-/// A host that nobody has told of the depot, and on which nothing is installed.
+/// A host without the depot's configuration and without any package.
 struct Host {
     holder: Child,
 }
@@ -151,7 +151,7 @@ impl Host {
         host
     }
 
-    /// How a script ends and what it says. Debian's rpm keeps its database in the home folder.
+    /// Runs a script; returns whether it succeeded, and its output. Debian's rpm keeps its database in the home folder.
     fn tries(&self, script: &str) -> (bool, String) {
         let output = Command::new("nsenter")
             .arg(format!("--target={}", self.holder.id()))
@@ -177,7 +177,7 @@ impl Host {
         assert!(!well && said.contains(why), "{script}: {said}");
     }
 
-    /// What a person does who reads the list of repositories and then how to use one.
+    /// Follows the list of repositories, and then the README of one, as a person would.
     fn follows_the_readme(&self, depot: &Depot, repository: &str) -> String {
         let get = |url: &str| self.does(&format!("curl --silent --show-error --fail --cacert ca.crt {url}"));
         let listed = get(&format!("{}/", depot.url()));
@@ -222,11 +222,11 @@ fn plain_apt_installs_from_the_depot_with_its_checks_on_and_refuses_what_was_tam
     host.refuses(again, "BADSIG");
     std::fs::write(depot.path("InRelease"), clear).unwrap();
     host.does(again);
-    // Nothing but the README's steps made the depot's certificate good: the machine's own CAs do not.
+    // Only the README's steps made the depot's certificate trusted: the machine's own CAs do not.
     host.refuses(&format!("rm /etc/apt/apt.conf.d/90kubexm; {again}"), "ertificate");
 }
 
-/// A vendor of packages, by whose key a site has chosen to go.
+/// A vendor of packages whose key a site trusts.
 struct Vendor {
     folder: TempDir,
 }
@@ -286,7 +286,7 @@ fn plain_dnf_installs_from_the_depot_with_its_checks_on_and_refuses_what_was_tam
     assert_eq!(host.does("rpm -q alpha beta"), "alpha-1.0-1.noarch\nbeta-1.0-1.noarch\n");
     assert!(!host.does(keys).contains("KubeXM"), "the site's key vouches for the packages of every repository");
     host.refuses("yum -y install socat", "not signed");
-    // Debian's dnf continues without a repository that fails.
+    // Debian's dnf skips a repository that fails.
     let again = "yum -y --setopt=kubexm.skip_if_unavailable=0 makecache --refresh";
     depot.tampered("repodata/repomd.xml", || host.refuses(again, "Bad GPG signature"));
     host.does(again);

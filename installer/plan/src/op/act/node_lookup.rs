@@ -1,4 +1,4 @@
-//! A node's object is awaited.
+//! Looks up the node object that a join will create.
 
 use std::fmt;
 
@@ -8,18 +8,18 @@ use super::kind::ActKind;
 use crate::kind::Needs;
 use crate::touch::{Thing, Touch};
 
-/// A node's object is awaited, on a control plane and before the node joins: what is seen here tells whether the
-/// rollback, [`super::NodeDelete`], may delete it. Done: there is such a node, or it was just seen that there is none.
+/// Checks on a control plane, before a node joins, whether its node object exists: this decides whether the rollback,
+/// [`super::NodeDelete`], may delete it. Done: the object exists, or its absence was observed.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub struct NodeAwaited {
+pub struct NodeLookup {
     /// Node name.
     pub node: String,
 }
 
-impl ActKind for NodeAwaited {
+impl ActKind for NodeLookup {
     fn title(&self) -> &'static str {
-        "await node"
+        "look up node"
     }
 
     fn touches(&self) -> Vec<Touch> {
@@ -31,8 +31,8 @@ impl ActKind for NodeAwaited {
     }
 }
 
-impl fmt::Display for NodeAwaited {
+impl fmt::Display for NodeLookup {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "act await node {}", self.node)
+        write!(f, "act look up node {}", self.node)
     }
 }

@@ -7,17 +7,18 @@ use kubexm_spec::Family;
 use crate::observed_state::StateError;
 use crate::op::{Op, PackageState, Packages, Reset};
 
-/// How a package goes.
+/// How a package is removed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Leaves {
-    /// With its configuration, and with what its scripts delete of its data: dpkg's word.
+pub enum Removal {
+    /// With its configuration, and with the data that its scripts delete (dpkg's purge).
     Purged,
-    /// Its changed configuration and its data stay.
+    /// Its changed configuration and its data are kept.
     Removed,
 }
 
-/// Packages that go, and how: of each what was found before it came. Those that somebody else's package needs by then stay.
-pub fn packages_that_go(reset: &Reset) -> Result<BTreeMap<&str, Leaves>, StateError> {
+/// The packages to remove, and how: decided by the state that was found before each was installed. Packages that
+/// another package needs by now are kept.
+pub fn packages_to_remove(reset: &Reset) -> Result<BTreeMap<&str, Removal>, StateError> {
     let mut going = BTreeMap::new();
     let Reset::Reverted { ops, before } = reset else { return Ok(going) };
     for (op, found) in ops.iter().zip(before) {
@@ -25,11 +26,11 @@ pub fn packages_that_go(reset: &Reset) -> Result<BTreeMap<&str, Leaves>, StateEr
         let was = found.state::<Packages>()?.packages;
         for name in packages.packages.keys() {
             let leaves = match (was.get(name), packages.family) {
-                (Some(PackageState::Absent), Family::Deb) => Leaves::Purged,
-                (Some(PackageState::Absent), Family::Rpm) | (Some(PackageState::Configuration), _) => Leaves::Removed,
+                (Some(PackageState::Absent), Family::Deb) => Removal::Purged,
+                (Some(PackageState::Absent), Family::Rpm) | (Some(PackageState::Configuration), _) => Removal::Removed,
                 _ => continue,
             };
-            // The oldest look is the one that counts: the newest op comes first.
+            // The newest op comes first, so the oldest observation is written last and counts.
             going.insert(name.as_str(), leaves);
         }
     }

@@ -1,0 +1,151 @@
+//! Hosts that are out of reach: reporting them during a run, and telling a step that failed by itself from one whose
+//! host is gone.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use kubexm_plan::Step;
+use kubexm_spec::event::EventKind;
+use tokio::time::{Interval, MissedTickBehavior, interval};
+
+use crate::EngineError;
+use crate::link::LinkError;
+use crate::run_context::{Links, RunContext};
+
+/// How often the links are asked.
+const INTERVAL: Duration = Duration::from_secs(1);
+
+/// Reports steps that take a while, and hosts when their connection is lost and when they answer again.
+pub(crate) struct Watch {
+    ticks: Interval,
+    lost: BTreeSet<String>,
+}
+
+impl Watch {
+    pub(crate) fn new() -> Self {
+        let mut ticks = interval(INTERVAL);
+        ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        Self { ticks, lost: BTreeSet::new() }
+    }
+
+    /// Reports changes at every tick; never ends. Dropping it between two ticks loses nothing.
+    pub(crate) async fn report(&mut self, attempt: &RunContext<'_>) -> std::convert::Infallible {
+        loop {
+            self.ticks.tick().await;
+            attempt.report_waits();
+            for (host, link) in attempt.links {
+                let text = match (link.lost_for(), self.lost.contains(host)) {
+                    (Some(gone), false) => {
+                        self.lost.insert(host.clone());
+                        format!("{host} has been out of reach for {} s; its steps wait for it", gone.as_secs())
+                    }
+                    (None, true) => {
+                        self.lost.remove(host);
+                        format!("{host} answers again")
+                    }
+                    _ => continue,
+                };
+                attempt.emit(EventKind::Warning { text });
+            }
+        }
+    }
+}
+
+/// What made an attempt at a step fail.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Cause {
+    /// Something on its host.
+    Host,
+    /// Its time was over, or what it waits for did not happen: another host may be the cause.
+    Waited,
+    /// A host is out of reach, which says nothing about what was done on the others.
+    Unreachable,
+}
+
+/// A failed attempt at a step.
+pub(crate) struct Failure {
+    pub(crate) text: String,
+    /// Whether a retry may help.
+    pub(crate) may_pass: bool,
+    pub(crate) cause: Cause,
+}
+
+impl Failure {
+    /// Of the host where the step runs.
+    pub(crate) fn of_host(text: String) -> Self {
+        Self { text, may_pass: true, cause: Cause::Host }
+    }
+
+    /// Of waiting.
+    pub(crate) fn waited(text: String) -> Self {
+        Self { text, may_pass: true, cause: Cause::Waited }
+    }
+
+    /// Names the host that is out of reach, if that is the cause: the host of the step, or the one that it waited for.
+    pub(crate) fn explained(self, step: &Step, links: &Links) -> Self {
+        let lost = |host: &str| Some((host.to_owned(), links.get(host)?.lost_for()?));
+        let found = match self.cause {
+            Cause::Unreachable => None,
+            Cause::Host => lost(&step.host),
+            Cause::Waited => lost(&step.host).or_else(|| lost(step.domain())),
+        };
+        let Some((host, gone)) = found else { return self };
+        let text = format!(
+            "{host} has been out of reach for {} s: the host, its network or its sshd is down; what the step did there is \
+             not known before it answers ({})",
+            gone.as_secs(),
+            self.text
+        );
+        Self { text, may_pass: self.may_pass, cause: Cause::Unreachable }
+    }
+}
+
+impl From<LinkError> for Failure {
+    fn from(error: LinkError) -> Self {
+        let cause = if matches!(error, LinkError::Unreachable { .. }) { Cause::Unreachable } else { Cause::Host };
+        Self { text: error.to_string(), may_pass: error.may_pass(), cause }
+    }
+}
+
+impl From<EngineError> for Failure {
+    fn from(error: EngineError) -> Self {
+        match error {
+            EngineError::Link(error) => error.into(),
+            other => Self { text: other.to_string(), may_pass: false, cause: Cause::Host },
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use kubexm_plan::Undo;
+
+    use super::*;
+    use crate::link::{Link, LinkLost};
+
+    /// A step on `cp` that waits for `w1`, and a link to `w1` only, which is lost.
+    fn site() -> (Step, Links) {
+        let gone =
+            LinkError::Unreachable { host: "w1".to_owned(), address: "w1:22".to_owned(), reason: "x".to_owned() };
+        let link = LinkLost::of(&gone).map(|link| ("w1".to_owned(), Arc::new(link) as Arc<dyn Link>));
+        (Step::on("cp", "join.ready-w1", "Wait").domain("w1").undo(Undo::Nothing).build(), link.into_iter().collect())
+    }
+
+    #[test]
+    fn a_step_that_waited_for_a_lost_host_names_it_and_what_it_saw() {
+        let (step, links) = site();
+        let failure = Failure::waited("not reached after 60 s: NotReady".to_owned()).explained(&step, &links);
+        assert_eq!(failure.cause, Cause::Unreachable);
+        assert!(failure.text.starts_with("w1 has been out of reach for 0 s"), "{}", failure.text);
+        assert!(failure.text.ends_with("(not reached after 60 s: NotReady)"), "{}", failure.text);
+    }
+
+    #[test]
+    fn what_fails_on_a_host_that_answers_is_not_blamed_on_another() {
+        let (step, links) = site();
+        let failure = Failure::of_host("the disk is full".to_owned()).explained(&step, &links);
+        assert_eq!((failure.cause, failure.text.as_str()), (Cause::Host, "the disk is full"));
+    }
+}

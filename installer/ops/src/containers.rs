@@ -1,0 +1,94 @@
+//! Containers of pods, through the runtime's own program: containerd's `ctr`, which every node with containerd has
+//! (`crictl` can be left out of a bundle).
+
+use kubexm_plan::runtime;
+use kubexm_spec::cluster::RuntimeKind;
+use serde::Deserialize;
+use time::OffsetDateTime;
+use time::format_description::well_known::Rfc3339;
+
+use crate::system::Program;
+use crate::{Machine, OpError};
+
+/// A container that kubelet made.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Container {
+    /// The runtime's id.
+    pub id: String,
+    /// Its process runs.
+    pub running: bool,
+}
+
+/// How a container is asked to end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Signal {
+    Term,
+    Kill,
+}
+
+/// Every container of this name in pods of kube-system, ended ones too; none where the runtime does not run.
+pub(crate) fn of_system_pod(machine: &Machine, kind: RuntimeKind, name: &str) -> Result<Vec<Container>, OpError> {
+    supported(kind)?;
+    if !machine.path(runtime::of(kind).socket()).exists() {
+        return Ok(Vec::new());
+    }
+    // kubelet's labels, which the CRI plugin keeps (k8s.io/cri-client, kubelet/types/labels.go).
+    let filter =
+        format!("labels.\"io.kubernetes.pod.namespace\"==kube-system,labels.\"io.kubernetes.container.name\"=={name}");
+    let listed = machine.run(&ctr(["containers", "list", "--quiet", &filter]))?.stdout();
+    let ids: Vec<&str> = listed.lines().map(str::trim).filter(|id| !id.is_empty()).collect();
+    if ids.is_empty() {
+        return Ok(Vec::new());
+    }
+    // `TASK PID STATUS`, one line for each container with a process.
+    let tasks = machine.run(&ctr(["tasks", "list"]))?.stdout();
+    let runs = |id: &str| {
+        let mut lines = tasks.lines().map(|line| line.split_whitespace().collect::<Vec<_>>());
+        lines.any(|words| words.first() == Some(&id) && words.last() == Some(&"RUNNING"))
+    };
+    Ok(ids.into_iter().map(|id| Container { id: id.to_owned(), running: runs(id) }).collect())
+}
+
+/// When a container was created, in nanoseconds since 1970 by the host's clock: right before its process started.
+pub(crate) fn created(machine: &Machine, kind: RuntimeKind, id: &str) -> Result<i128, OpError> {
+    #[derive(Deserialize)]
+    #[serde(rename_all = "PascalCase")]
+    struct Info {
+        created_at: String,
+    }
+    supported(kind)?;
+    let program = ctr(["containers", "info", id]);
+    let text = machine.run(&program)?.stdout();
+    let unreadable = |why: String| OpError::other(format!("`{program}` does not say when it was created: {why}"));
+    let info: Info = serde_json::from_str(&text).map_err(|error| unreadable(error.to_string()))?;
+    let created = OffsetDateTime::parse(&info.created_at, &Rfc3339).map_err(|error| unreadable(error.to_string()))?;
+    Ok(created.unix_timestamp_nanos())
+}
+
+/// Asks a container's process to end, or ends it. One that is gone is no error; kubelet starts a static pod's again.
+pub(crate) fn signal(machine: &Machine, kind: RuntimeKind, id: &str, signal: Signal) -> Result<(), OpError> {
+    supported(kind)?;
+    let name = match signal {
+        Signal::Term => "SIGTERM",
+        Signal::Kill => "SIGKILL",
+    };
+    let program = ctr(["tasks", "kill", "--signal", name, id]);
+    let output = machine.try_run(&program)?;
+    let gone = String::from_utf8_lossy(&output.stderr).contains("not found");
+    if output.code == 0 || gone {
+        Ok(())
+    } else {
+        Err(OpError::other(format!("`{program}` failed: {}", output.tail())))
+    }
+}
+
+fn supported(kind: RuntimeKind) -> Result<(), OpError> {
+    match kind {
+        RuntimeKind::Containerd => Ok(()),
+        other => Err(OpError::other(format!("containers of {other} cannot be restarted yet; use containerd"))),
+    }
+}
+
+fn ctr<const N: usize>(args: [&str; N]) -> Program {
+    Program::new("ctr").args(["--namespace", "k8s.io"]).args(args)
+}

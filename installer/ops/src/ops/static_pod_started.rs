@@ -1,0 +1,178 @@
+//! A static pod that runs with the files as they are. "Started after the change" is a state: by the record of our own
+//! restart, which a clock that is set back cannot falsify; without one by the times of the container and of the files.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::os::unix::fs::MetadataExt;
+use std::time::{Duration, Instant};
+
+use kubexm_plan::op::{StaticPodStarted, StaticPodState};
+use kubexm_spec::Digest;
+use kubexm_spec::cluster::API_PORT;
+
+use crate::containers::{self, Container, Signal};
+use crate::kube::kubectl;
+use crate::started::{boot_id, digests, holds, read_record, remove_record, write_record};
+use crate::{Converge, Machine, OpError, Wave, fsio};
+
+/// How long kubelet and the pod may take until the API server answers again.
+const READY: Duration = Duration::from_secs(180);
+/// kubelet gives a static pod 30 s before it kills it.
+const GRACE: Duration = Duration::from_secs(40);
+const PAUSE: Duration = Duration::from_millis(300);
+/// Looks at a machine that is only a directory, where nothing happens by itself.
+const LOOKS: usize = 10;
+/// New containers that may end before the API server answers: etcd may be away for a moment, a file that is wrong ends
+/// every one of them.
+const MAY_END: usize = 2;
+
+impl Converge for StaticPodStarted {
+    fn observe(&self, machine: &Machine) -> Result<StaticPodState, OpError> {
+        let record = read_record(machine, &self.pod)?;
+        let container = running(self, machine)?;
+        let current = match &container {
+            Some(container) => {
+                let now = digests(machine, self.after.iter())?;
+                match record.as_ref().filter(|record| record.invocation == *container) {
+                    Some(record) => record.loaded == now,
+                    None => {
+                        let boot = boot_id(machine)?;
+                        record.as_ref().is_some_and(|record| holds(record, container, &boot, &now))
+                            || containers::created(machine, self.runtime, container)? >= changed(self, machine)?
+                    }
+                }
+            }
+            None => false,
+        };
+        Ok(StaticPodState { container, current: current && unread(self, machine)?.is_none(), record })
+    }
+
+    fn satisfied(&self, found: &StaticPodState, _: &Machine) -> bool {
+        found.container.is_some() && found.current
+    }
+
+    fn overwrites(&self, _: &Machine) -> Vec<String> {
+        Vec::new()
+    }
+
+    fn converge(&self, machine: &Machine) -> Result<(), OpError> {
+        if let Some(path) = unread(self, machine)? {
+            return Err(OpError::other(format!(
+                "{} does not read {path}: {} does not name it, so a changed file would have no effect. kubeadm wrote \
+                 the flag and its volume there when the control plane was made: restore them (/etc/kubexm/kubeadm.yaml \
+                 of the first control plane has both), then run again",
+                self.pod,
+                manifest(self)
+            )));
+        }
+        let loaded = digests(machine, self.after.iter())?;
+        let found = self.observe(machine)?;
+        run_with(self, machine, &found, loaded)
+    }
+
+    fn restore(&self, machine: &Machine, before: &StaticPodState, wave: Wave) -> Result<(), OpError> {
+        if wave != Wave::Start {
+            return Ok(());
+        }
+        // With the control plane the pod is gone.
+        if before.container.is_some() && machine.path(manifest(self)).is_file() {
+            let now = self.observe(machine)?;
+            // Never restarted, it still has what the files hold again.
+            let untouched = now.container.is_some() && now.container == before.container;
+            if !untouched && !self.satisfied(&now, machine) {
+                run_with(self, machine, &now, digests(machine, self.after.iter())?)?;
+            }
+        }
+        // One that an earlier run recorded is of a container that is gone, or as it was.
+        if before.record.is_none() { remove_record(machine, &self.pod) } else { Ok(()) }
+    }
+}
+
+fn manifest(op: &StaticPodStarted) -> String {
+    format!("/etc/kubernetes/manifests/{}.yaml", op.pod)
+}
+
+/// A file that the manifest does not name.
+fn unread<'o>(op: &'o StaticPodStarted, machine: &Machine) -> Result<Option<&'o str>, OpError> {
+    let Some(text) = fsio::read_text(&machine.path(manifest(op)))? else { return Ok(None) };
+    Ok(op.after.iter().map(String::as_str).find(|path| !text.contains(path)))
+}
+
+fn running(op: &StaticPodStarted, machine: &Machine) -> Result<Option<String>, OpError> {
+    let all = containers::of_system_pod(machine, op.runtime, &op.pod)?;
+    Ok(all.into_iter().find(|container| container.running).map(|container| container.id))
+}
+
+/// When the last of the files changed, in nanoseconds since 1970. The change time of an inode cannot be set, and a rename
+/// sets it.
+fn changed(op: &StaticPodStarted, machine: &Machine) -> Result<i128, OpError> {
+    let mut last = i128::MIN;
+    for path in &op.after {
+        let real = machine.path(path);
+        match real.symlink_metadata() {
+            Ok(found) => last = last.max(i128::from(found.ctime()) * 1_000_000_000 + i128::from(found.ctime_nsec())),
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
+            Err(error) => return Err(OpError::path("look at", &real)(error)),
+        }
+    }
+    Ok(last)
+}
+
+/// Ends the container that runs with other files, waits until kubelet's next one answers, and records it.
+fn run_with(
+    op: &StaticPodStarted,
+    machine: &Machine,
+    found: &StaticPodState,
+    loaded: BTreeMap<String, Digest>,
+) -> Result<(), OpError> {
+    let known: BTreeSet<String> = all(op, machine)?.into_iter().map(|container| container.id).collect();
+    let stale = found.container.as_ref().filter(|_| !found.current);
+    if let Some(id) = stale {
+        containers::signal(machine, op.runtime, id, Signal::Term)?;
+    }
+    let started = Instant::now();
+    let mut killed = false;
+    let mut new = BTreeSet::new();
+    for look in 1.. {
+        let now = all(op, machine)?;
+        let running = now.iter().find(|container| container.running).map(|container| &container.id);
+        if let Some(id) = running.filter(|id| Some(*id) != stale)
+            && ready(machine)?
+        {
+            return write_record(machine, &op.pod, id.clone(), loaded);
+        }
+        new.extend(now.iter().map(|container| &container.id).filter(|id| !known.contains(*id)).cloned());
+        if new.len() > MAY_END {
+            return Err(failed(op, "ends again and again"));
+        }
+        if started.elapsed() > READY || !machine.is_real() && look >= LOOKS {
+            return Err(failed(op, &format!("does not answer after {} s", READY.as_secs())));
+        }
+        if let Some(id) = stale.filter(|id| running == Some(*id) && !killed && started.elapsed() > GRACE) {
+            containers::signal(machine, op.runtime, id, Signal::Kill)?;
+            killed = true;
+        }
+        if machine.is_real() {
+            std::thread::sleep(PAUSE);
+        }
+    }
+    Ok(())
+}
+
+fn all(op: &StaticPodStarted, machine: &Machine) -> Result<Vec<Container>, OpError> {
+    containers::of_system_pod(machine, op.runtime, &op.pod)
+}
+
+fn failed(op: &StaticPodStarted, how: &str) -> OpError {
+    OpError::other(format!(
+        "{pod} was restarted to read {files}, and {how}: look at the end of the newest log in \
+         /var/log/pods/kube-system_{pod}-*/{pod} on this host, mend the file that it names, and run again",
+        pod = op.pod,
+        files = op.after.join(" and "),
+    ))
+}
+
+/// Whether the API server of this very host answers: by admin.conf a load balancer might ask another one.
+fn ready(machine: &Machine) -> Result<bool, OpError> {
+    let server = format!("https://127.0.0.1:{API_PORT}");
+    Ok(machine.try_run(&kubectl(["--server", &server, "get", "--raw", "/readyz"]))?.code == 0)
+}

@@ -1,0 +1,76 @@
+//! A static pod that runs with the files as they are.
+
+use std::fmt;
+
+use kubexm_spec::cluster::RuntimeKind;
+use serde::{Deserialize, Serialize};
+
+use super::unit::Started;
+use crate::kind::{AfterReset, Needs, OpKind, Scope, State};
+use crate::place::Place;
+use crate::touch::{Thing, Touch};
+
+/// A static pod of kube-system was started after the files that it reads at its start alone were last changed. Its
+/// container is restarted otherwise, and the API server of the host awaited; the pod's manifest is never touched.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct StaticPodStarted {
+    /// `kube-apiserver`: the name of the manifest, of its container, and of the pod without its node.
+    pub pod: String,
+    /// Files that it reads at its start, named by its manifest; each is a [`super::File`] op of an earlier step.
+    pub after: Vec<String>,
+    /// Which runtime has its container.
+    pub runtime: RuntimeKind,
+}
+
+/// The pod as it was found.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct StaticPodState {
+    /// The runtime's id of its running container; none when none runs.
+    pub container: Option<String>,
+    /// Whether that was started with the files as they are now.
+    pub current: bool,
+    /// What we recorded when we restarted it; none when we never did.
+    pub record: Option<Started>,
+}
+
+impl OpKind for StaticPodStarted {
+    type State = StaticPodState;
+
+    fn touches(&self) -> Vec<Touch> {
+        // What it was started with depends on its files.
+        vec![Touch::changes(Thing::StaticPod(self.pod.clone()))]
+    }
+
+    fn needs(&self) -> Needs<'_> {
+        let files = self.after.iter().cloned().map(Thing::Path);
+        Needs { things: [Thing::Runtime, Thing::AdminConf].into_iter().chain(files).collect(), ..Needs::nothing() }
+    }
+
+    fn scope(&self) -> Scope {
+        Scope::Cluster
+    }
+
+    fn after_reset(&self) -> AfterReset {
+        AfterReset::Restored
+    }
+}
+
+impl fmt::Display for StaticPodStarted {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "static pod {} started after changes of {}", self.pod, self.after.join(" "))
+    }
+}
+
+impl State for StaticPodState {
+    const SCHEMA: u32 = 1;
+
+    fn places(&self) -> Vec<&Place> {
+        Vec::new()
+    }
+
+    fn is_back(&self, then: &Self) -> Option<bool> {
+        Some(self.container.is_some() == then.container.is_some())
+    }
+}

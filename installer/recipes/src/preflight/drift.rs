@@ -1,0 +1,28 @@
+//! Files that kubeadm wrote on a node and that were edited since. `create` does not change them: it shows the edits.
+
+use super::report::Report;
+use super::site::Site;
+
+/// Below it are copies of the files as kubeadm wrote them, by their paths.
+const COPIES: &str = "/var/lib/kubexm/kubeadm";
+const KUBELET: &str = "/var/lib/kubelet/";
+
+pub(super) fn run(site: &Site<'_>, report: &mut Report) {
+    for host in site.nodes() {
+        let Some(files) = &host.facts.kubeadm_files else { continue };
+        for changed in &files.changed {
+            let path = &changed.what;
+            let restart = match path.starts_with(KUBELET) {
+                true => ", then `systemctl restart kubelet`",
+                false => "; kubelet restarts the pod",
+            };
+            report.warn(
+                host.name(),
+                format!("{path} edited since kubeadm wrote it ({})", changed.how),
+                "what kubeadm wrote: `create` leaves this file as it is",
+                format!("to undo the edit, on that host: `cp {COPIES}{path} {path}`{restart}"),
+            );
+            report.show(changed.diff.clone());
+        }
+    }
+}
