@@ -7,6 +7,7 @@ destinations  what they were: where seen, address, protocol, port, how many
 dns           distinct names asked of the lab's name server
 corednsLoop   questions of CoreDNS's plugin `loop` (type HINFO, two random numbers as a name): it puts one to the name server
               it forwards to, once at each start, to see whether it gets it back
+preflight     questions of our preflight for a random name below `.invalid`, which no name server may send on (RFC 6761)
 missing       places whose counters are gone (a host that was rebooted, or whose tables were flushed): no proof there
 control       what the positive control sent, kept apart
 """
@@ -33,7 +34,7 @@ def elements(path):
 
 
 def main():
-    names, control_names, loop = {}, 0, 0
+    names, control_names, loop, preflight = {}, 0, 0, 0
     with open(sys.argv[1], encoding="utf-8") as log:
         for line in log:
             entry = json.loads(line)
@@ -42,6 +43,8 @@ def main():
                 loop += 1
             elif name == CONTROL_NAME:
                 control_names += 1
+            elif re.fullmatch(r"kubexm-[0-9a-f]{12}\.invalid", name):
+                preflight += 1
             else:
                 names[name] = names.get(name, 0) + 1
     destinations, missing, control = [], [], {}
@@ -58,7 +61,8 @@ def main():
     destinations.sort(key=lambda d: (d["where"], d["address"], d["protocol"], str(d["port"])))
     print(json.dumps({
         "packets": sum(d["packets"] for d in destinations), "destinations": destinations,
-        "dns": sorted(names), "questions": sum(names.values()), "corednsLoop": loop, "missing": missing,
+        "dns": sorted(names), "questions": sum(names.values()), "corednsLoop": loop, "preflight": preflight,
+        "missing": missing,
         "control": {"packets": control, "questions": control_names},
     }, indent=2))
 

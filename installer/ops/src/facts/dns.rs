@@ -34,8 +34,9 @@ pub(super) fn wildcards(machine: &Machine, servers: &[IpAddr]) -> Result<Vec<Dns
         return Ok(Vec::new());
     }
     let random = || format!("kubexm-{:012x}", RandomState::new().hash_one(0) >> 16);
-    // Below a random top-level domain too: no server has it, and none knows it by heart.
-    let any = format!("{}.{}", random(), random());
+    // No name exists below `.invalid`, and no server needs to ask another one for it (RFC 6761, 6.4): in an air gap nothing is
+    // sent to the outside for this question.
+    let any = format!("{}.invalid", random());
     let names = domains.into_iter().map(|domain| (format!("{}.{domain}", random()), Some(domain)));
     let names: Vec<(String, Option<String>)> = names.chain([(any, None)]).collect();
     let asked: Vec<String> = names.iter().map(|(name, _)| name.clone()).collect();
