@@ -49,12 +49,12 @@ lab host root n1 'mkdir -p /etc/kubernetes; echo x > /etc/kubernetes/admin.conf'
 check "leftovers of another cluster stop it in preflight" exits 53 install --bundle "$FILE" --allow-unsigned -y --accept-new-host-keys
 lab host root n1 rm -rf /etc/kubernetes
 lab host root n1 systemd-run --quiet --unit squatter busybox nc -l -p 6443
-check "a port that is taken is refused, naming who has it" says 53 "6443/tcp held by busybox (pid " \
+check "a port that is taken is refused, naming who has it" says 53 "6443/tcp in use by busybox (pid " \
   install --bundle "$FILE" --allow-unsigned -y --accept-new-host-keys
 # It accepts one connection, which may have been a check of ours, and ends.
 lab host root n1 'systemctl stop squatter 2> /dev/null || true'
 lab host root n1 'cp /etc/resolv.conf /root/; : > /etc/resolv.conf'
-check "an empty resolv.conf is said and stops nothing" says 0 "no nameserver in /etc/resolv.conf" \
+check "an empty resolv.conf is said and stops nothing" says 0 "no name server in /etc/resolv.conf" \
   install preflight --bundle "$FILE" --allow-unsigned --accept-new-host-keys
 lab host root n1 cp /root/resolv.conf /etc/resolv.conf
 lab host root n1 rm /etc/sudoers.d/operator

@@ -170,9 +170,9 @@ impl<'p> StepRunner<'_, 'p> {
     /// Runs steps until none can run. Returns the failure that failed the run, if any.
     async fn run_steps(&self, schedule: &mut Schedule<'p>) -> Result<Option<Fatal>, EngineError> {
         let options = self.attempt.options;
-        let mut fatal = None;
+        let mut fatal: Option<Fatal> = None;
         let mut running = FuturesUnordered::new();
-        let mut watch = Watch::new();
+        let mut watch = Watch::new(self.attempt.links);
         loop {
             // No step is started that will be rolled back anyway.
             let continues =
@@ -199,8 +199,14 @@ impl<'p> StepRunner<'_, 'p> {
                 Done::Step(index, StepEnd::Failed(cause)) => {
                     let (judged, blocked) = schedule.failed(index);
                     self.block(blocked, index)?;
-                    if judged == Judged::Fatal {
-                        fatal.get_or_insert(Fatal { step: index, cause });
+                    // The first that says something about what was done on hosts, if there is one: only where every host
+                    // that failed is out of reach, what was done on the others is known to be sound.
+                    if judged == Judged::Fatal
+                        && fatal.is_none_or(|earlier: Fatal| {
+                            earlier.cause == Cause::Unreachable && cause != Cause::Unreachable
+                        })
+                    {
+                        fatal = Some(Fatal { step: index, cause });
                     }
                 }
                 Done::Host(_, UndoResult::Interrupted) => {}

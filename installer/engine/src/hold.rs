@@ -4,27 +4,42 @@
 use std::time::{Duration, Instant};
 
 use kubexm_spec::event::EventKind;
+use tokio_util::sync::CancellationToken;
 
 use crate::events::{EventSink, event};
 use crate::link::LinkError;
 use crate::run_context::Links;
 use crate::waits::{self, SILENCE};
 
-/// How long an agent whose controller is gone may need to finish its step: the longest timeout of a step.
+/// How long an agent whose controller is gone may need to finish its step, if no step of this plan may take longer.
 const FINISHING: Duration = Duration::from_secs(1800);
 
 /// Locks every host that can be reached, until its link is closed. Waits only for agents that finish a step of a controller that
-/// is gone, and reports that.
+/// is gone, as long as `longest_step`, and reports that. Ends early, without every lock, when it is
+/// cancelled.
 ///
 /// # Errors
 /// For each host that another live run holds: [`LinkError::Locked`].
-pub async fn lock_hosts(links: &Links, events: &dyn EventSink) -> Result<(), Vec<LinkError>> {
+pub async fn lock_hosts(
+    links: &Links,
+    longest_step: Duration,
+    events: &dyn EventSink,
+    cancel: &CancellationToken,
+) -> Result<(), Vec<LinkError>> {
+    let finishing_within = FINISHING.max(longest_step);
     let work = links.iter().map(|(host, link)| {
         let lock = async move {
             let (began, mut reported) = (Instant::now(), None);
             loop {
-                let holder = match link.hold().await {
-                    Err(LinkError::Locked { holder, finishing: true, .. }) if began.elapsed() < FINISHING => holder,
+                let held = tokio::select! {
+                    biased;
+                    () = cancel.cancelled() => return Ok(()),
+                    held = link.hold() => held,
+                };
+                let holder = match held {
+                    Err(LinkError::Locked { holder, finishing: true, .. }) if began.elapsed() < finishing_within => {
+                        holder
+                    }
                     // The run itself decides about such hosts.
                     Err(LinkError::Unreachable { .. }) => return Ok(()),
                     other => return other,
@@ -62,6 +77,10 @@ mod tests {
         Links::from([("n1".to_owned(), Arc::new(LocalLink::new("n1", machine.clone())) as Arc<dyn Link>)])
     }
 
+    async fn locked(machine: &Machine) -> Result<(), Vec<LinkError>> {
+        lock_hosts(&links(machine), Duration::ZERO, &Recorder::default(), &CancellationToken::new()).await
+    }
+
     #[tokio::test]
     async fn a_run_that_finds_a_host_held_says_by_whom_and_since_when_within_five_seconds() {
         let folder = tempfile::tempdir().expect("a folder");
@@ -69,7 +88,7 @@ mod tests {
         let path = machine.path(crate::link::agent::LOCK_PATH);
         let lock = HostLock::acquire(&path, "create of cluster demo from ann@desk, process 7", AT_ONCE, &|| false);
         let begun = Instant::now();
-        let refused = lock_hosts(&links(&machine), &Recorder::default()).await.expect_err("it is held");
+        let refused = locked(&machine).await.expect_err("it is held");
         assert!(begun.elapsed() < Duration::from_secs(5), "{:?}", begun.elapsed());
         let text = refused[0].to_string();
         assert!(matches!(refused.as_slice(), [LinkError::Locked { finishing: false, .. }]), "{text}");
@@ -77,6 +96,23 @@ mod tests {
             assert!(text.contains(part), "{text}");
         }
         drop(lock);
-        lock_hosts(&links(&machine), &Recorder::default()).await.expect("it is free");
+        locked(&machine).await.expect("it is free");
+    }
+
+    /// A host whose agent finishes a step of a controller that is gone, and goes on to do so.
+    #[tokio::test]
+    async fn an_operator_who_cancels_does_not_wait_for_an_agent_that_is_finishing() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let machine = kubexm_ops::fake::seed(folder.path()).expect("a host");
+        let path = machine.path(crate::link::agent::LOCK_PATH);
+        let lock = HostLock::acquire(&path, "create of cluster demo from ann@desk, process 7", AT_ONCE, &|| false);
+        let cancel = CancellationToken::new();
+        cancel.cancel();
+        let begun = Instant::now();
+        lock_hosts(&links(&machine), Duration::ZERO, &Recorder::default(), &cancel)
+            .await
+            .expect("the caller asks the token");
+        assert!(begun.elapsed() < Duration::from_secs(1), "{:?}", begun.elapsed());
+        drop(lock);
     }
 }

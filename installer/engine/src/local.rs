@@ -154,6 +154,10 @@ impl<W: Work> Link for LocalLink<W> {
         None
     }
 
+    async fn answers(&self, _: Duration) -> bool {
+        true
+    }
+
     async fn facts(&self) -> Result<Facts, LinkError> {
         let host = self.host.clone();
         self.block(move |work| work.facts(&host)).await

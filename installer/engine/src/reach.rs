@@ -4,6 +4,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
+use futures::future::join_all;
 use kubexm_plan::Step;
 use kubexm_spec::event::EventKind;
 use tokio::time::{Interval, MissedTickBehavior, interval};
@@ -12,20 +13,28 @@ use crate::EngineError;
 use crate::link::LinkError;
 use crate::run_context::{Links, RunContext};
 
-/// How often the links are asked.
+/// How often the links are looked at.
 const INTERVAL: Duration = Duration::from_secs(1);
+/// Looks after which a lost connection is tried again: no request may come that would do so.
+const LOOKS: u32 = 10;
+/// How long such a try may take.
+const TRY: Duration = Duration::from_secs(5);
 
 /// Reports steps that take a while, and hosts when their connection is lost and when they answer again.
 pub(crate) struct Watch {
     ticks: Interval,
+    looks: u32,
+    /// Hosts that were reported.
     lost: BTreeSet<String>,
 }
 
 impl Watch {
-    pub(crate) fn new() -> Self {
+    /// Hosts that are out of reach already were reported before: the run goes on without them.
+    pub(crate) fn new(links: &Links) -> Self {
         let mut ticks = interval(INTERVAL);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        Self { ticks, lost: BTreeSet::new() }
+        let lost = links.iter().filter(|(_, link)| link.lost_for().is_some()).map(|(host, _)| host.clone()).collect();
+        Self { ticks, looks: 0, lost }
     }
 
     /// Reports changes at every tick; never ends. Dropping it between two ticks loses nothing.
@@ -33,6 +42,11 @@ impl Watch {
         loop {
             self.ticks.tick().await;
             attempt.report_waits();
+            self.looks = (self.looks + 1) % LOOKS;
+            if self.looks == 0 {
+                let gone = self.lost.iter().filter_map(|host| attempt.links.get(host));
+                join_all(gone.map(|link| link.answers(TRY))).await;
+            }
             for (host, link) in attempt.links {
                 let text = match (link.lost_for(), self.lost.contains(host)) {
                     (Some(gone), false) => {
@@ -82,13 +96,21 @@ impl Failure {
     }
 
     /// Names the host that is out of reach, if that is the cause: the host of the step, or the one that it waited for.
-    pub(crate) fn explained(self, step: &Step, links: &Links) -> Self {
-        let lost = |host: &str| Some((host.to_owned(), links.get(host)?.lost_for()?));
-        let found = match self.cause {
-            Cause::Unreachable => None,
-            Cause::Host => lost(&step.host),
-            Cause::Waited => lost(&step.host).or_else(|| lost(step.domain())),
+    pub(crate) async fn explained(self, step: &Step, links: &Links) -> Self {
+        let suspects: &[&str] = match self.cause {
+            Cause::Unreachable => &[],
+            Cause::Host => &[&step.host],
+            Cause::Waited => &[&step.host, step.domain()],
         };
+        let mut found = None;
+        for host in suspects {
+            let Some((link, gone)) = links.get(*host).and_then(|link| Some((link, link.lost_for()?))) else { continue };
+            // The connection may have been lost for a moment, and nobody has asked that host since.
+            if !link.answers(TRY).await {
+                found = Some((host, gone));
+                break;
+            }
+        }
         let Some((host, gone)) = found else { return self };
         let text = format!(
             "{host} has been out of reach for {} s: the host, its network or its sshd is down; what the step did there is \
@@ -133,19 +155,19 @@ mod tests {
         (Step::on("cp", "join.ready-w1", "Wait").domain("w1").undo(Undo::Nothing).build(), link.into_iter().collect())
     }
 
-    #[test]
-    fn a_step_that_waited_for_a_lost_host_names_it_and_what_it_saw() {
+    #[tokio::test]
+    async fn a_step_that_waited_for_a_lost_host_names_it_and_what_it_saw() {
         let (step, links) = site();
-        let failure = Failure::waited("not reached after 60 s: NotReady".to_owned()).explained(&step, &links);
+        let failure = Failure::waited("not reached after 60 s: NotReady".to_owned()).explained(&step, &links).await;
         assert_eq!(failure.cause, Cause::Unreachable);
         assert!(failure.text.starts_with("w1 has been out of reach for 0 s"), "{}", failure.text);
         assert!(failure.text.ends_with("(not reached after 60 s: NotReady)"), "{}", failure.text);
     }
 
-    #[test]
-    fn what_fails_on_a_host_that_answers_is_not_blamed_on_another() {
+    #[tokio::test]
+    async fn what_fails_on_a_host_that_answers_is_not_blamed_on_another() {
         let (step, links) = site();
-        let failure = Failure::of_host("the disk is full".to_owned()).explained(&step, &links);
+        let failure = Failure::of_host("the disk is full".to_owned()).explained(&step, &links).await;
         assert_eq!((failure.cause, failure.text.as_str()), (Cause::Host, "the disk is full"));
     }
 }

@@ -95,7 +95,7 @@ impl StepRunner<'_, '_> {
                     Failure::waited(format!("did not finish within {limit} s; its log shows how far it got"))
                 }
             };
-            let failure = failure.explained(step, self.attempt.links);
+            let failure = failure.explained(step, self.attempt.links).await;
             match pauses.next().filter(|_| failure.may_pass) {
                 Some(pause) => {
                     let (id, text, next) = (&step.id, failure.text, tries + 1);

@@ -1,6 +1,7 @@
 //! A whole plan.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use kubexm_spec::Digest;
 use serde::{Deserialize, Serialize};
@@ -76,6 +77,11 @@ impl Plan {
     /// Whether some step runs on the controller. Plans of earlier versions have none.
     pub fn has_controller_steps(&self) -> bool {
         self.steps.iter().any(|step| step.host == CONTROLLER)
+    }
+
+    /// The longest time limit of a step.
+    pub fn longest_step(&self) -> Duration {
+        self.steps.iter().map(|step| Duration::from_secs(step.timeout_s)).max().unwrap_or_default()
     }
 
     /// A step by id.

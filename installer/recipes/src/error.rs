@@ -25,7 +25,7 @@ pub enum RecipeError {
         hint: String,
     },
     /// cluster.yaml asks for what no recipe installs.
-    #[error("cluster.yaml asks for what kubexm-install does not support yet:\n{}", lines(.all))]
+    #[error("cluster.yaml has settings that kubexm-install does not support yet:\n{}", lines(.all))]
     NotInstalled {
         /// Every one of them.
         all: Vec<Unsupported>,
@@ -37,7 +37,7 @@ pub enum RecipeError {
     )]
     NoCluster,
     /// No host, or no control plane among them.
-    #[error("cluster.yaml names no {what}; add it, or give the real hosts with `kubexm-install -f FILE`")]
+    #[error("cluster.yaml has no {what}; add them there, or use another cluster.yaml with `kubexm-install -f FILE`")]
     NoHosts {
         /// `hosts`, `control plane`.
         what: &'static str,
@@ -51,7 +51,7 @@ pub enum RecipeError {
         first: String,
     },
     /// A host that cannot be added.
-    #[error("{host} cannot be joined: {reason}")]
+    #[error("{host} cannot be added: {reason}")]
     CannotJoin {
         host: String,
         /// Why, and what can be done.
@@ -113,7 +113,7 @@ pub enum RecipeError {
         found: String,
     },
     /// The catalogue of the bundle refuses the cluster.
-    #[error("the bundle's catalogue does not fit this cluster")]
+    #[error("the bundle's catalogue lacks what this cluster.yaml needs; build a bundle from it")]
     Catalogue(#[source] kubexm_manifests::RequireError),
     /// A host belongs to another cluster.
     #[error(
@@ -140,7 +140,7 @@ pub enum RecipeError {
     },
     /// The bundle and the running cluster have different Kubernetes minor versions.
     #[error(
-        "cluster {cluster} runs Kubernetes {server}, and the bundle has {bundle}: a node joins only with the cluster's own minor; \
+        "cluster {cluster} runs Kubernetes {server}, and the bundle has {bundle}: `kubeadm join` needs the cluster's own minor version; \
          use a bundle with Kubernetes {server}"
     )]
     OtherMinor {
@@ -181,7 +181,7 @@ pub enum RecipeError {
     },
     /// A node's ledger was written by a newer program.
     #[error(
-        "{host}: its ledger has schema {found}, and this kubexm-install knows {known}; use the version that made the cluster, or a newer one"
+        "{host}: its ledger has schema {found}, and this kubexm-install knows {known}; use the version that created the cluster, or a newer one"
     )]
     NewerLedger {
         host: String,

@@ -5,8 +5,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, Ipv4Addr};
 
 use ipnet::IpNet;
+use kubexm_plan::Facts;
 use kubexm_plan::mesh::{Dial, PodAddress, Port, Protocol};
-use kubexm_spec::cluster::{API_PORT, LoadBalancerMode, RegistryKind, Roles};
+use kubexm_spec::cluster::{API_PORT, LoadBalancerMode, RegistryKind, Roles, overlap};
 
 use crate::context::PlanCx;
 use crate::network;
@@ -37,8 +38,8 @@ struct Host<'a> {
     roles: Roles,
     /// UDP ports that are in use, so that the agent cannot echo on them.
     taken: Vec<u16>,
-    /// Without a pod network.
-    is_new: bool,
+    /// Nothing on it uses the pod network: no stamp, no other cluster, no address or route inside.
+    has_room_for_pods: bool,
 }
 
 /// The last addresses of the pod network, which plugins give out last. None for a network of IPv6, and for one that the
@@ -76,7 +77,7 @@ pub fn mesh(cx: &PlanCx<'_>) -> Mesh {
             dials.entry(from.name).or_default().insert(dial);
         }
     }
-    for host in hosts.iter().filter(|host| host.roles.control_plane && host.is_new) {
+    for host in hosts.iter().filter(|host| host.roles.control_plane && host.has_room_for_pods) {
         // A pod's connection to another host comes from its own host's address, and is among those above.
         let Some(pod) = pod_address(cx) else { continue };
         listen.entry(host.name).or_default().insert(tcp(API_SERVER));
@@ -98,10 +99,22 @@ fn hosts<'a>(cx: &PlanCx<'a>) -> Vec<Host<'a>> {
             ip: host.node_ip()?,
             roles: cx.cluster.roles(&host.name),
             taken: udp.map(|listener| listener.port).collect(),
-            is_new: facts.stamp.is_none(),
+            has_room_for_pods: has_room_for_pods(cx, facts),
         })
     });
     hosts.collect()
+}
+
+/// The check as from a pod gives the host an address and a route of the pod network for some seconds: where something there
+/// uses that network already, its packets would be lost. Preflight refuses such hosts.
+fn has_room_for_pods(cx: &PlanCx<'_>, facts: &Facts) -> bool {
+    let pods = cx.cluster.network.pod_cidr;
+    let addresses = facts.interfaces.iter().flat_map(|interface| &interface.addresses);
+    let mut networks = addresses.chain(&facts.routes).filter_map(|text| text.parse::<IpNet>().ok());
+    facts.stamp.is_none()
+        && facts.unreadable_stamp.is_none()
+        && facts.leftovers.is_empty()
+        && !networks.any(|network| overlap(pods, network))
 }
 
 fn ports(cx: &PlanCx<'_>, from: &Host<'_>, to: &Host<'_>) -> Vec<Port> {

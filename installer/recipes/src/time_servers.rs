@@ -5,12 +5,12 @@ use std::net::IpAddr;
 use kubexm_spec::cluster::{Cluster, Host};
 
 /// Whether a value of `spec.system.ntpServers` refers to a host of the cluster: by its name, or by an address of it.
-pub fn refers_to(said: &str, host: &Host) -> bool {
-    let address: Option<IpAddr> = said.parse().ok();
-    said == host.name || said == host.address || (address.is_some() && address == host.node_ip())
+pub fn refers_to(configured: &str, host: &Host) -> bool {
+    let address: Option<IpAddr> = configured.parse().ok();
+    configured == host.name || configured == host.address || (address.is_some() && address == host.node_ip())
 }
 
 /// Whether other hosts synchronise their clocks with this one.
 pub fn is_server(cluster: &Cluster, host: &Host) -> bool {
-    cluster.system.ntp_servers.iter().any(|said| refers_to(said, host))
+    cluster.system.ntp_servers.iter().any(|configured| refers_to(configured, host))
 }

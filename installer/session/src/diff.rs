@@ -12,7 +12,24 @@ static VALUE: LazyLock<Option<Regex>> = LazyLock::new(|| Regex::new(r"(?m)^([-+ 
 /// A diff of a file that people have edited, without what looks like a secret.
 pub(crate) fn without_secrets(diff: &str) -> String {
     let text = Known::default().redact(diff);
-    VALUE.as_ref().map_or_else(|| MARK.to_owned(), |value| value.replace_all(&text, format!("$1 {MARK}")).into_owned())
+    let Some(value) = VALUE.as_ref() else { return MARK.to_owned() };
+    without_encoded(&value.replace_all(&text, format!("$1 {MARK}")))
+}
+
+/// A line of this length with nothing but base64 is the body of a key or of a secret: a diff may begin in its middle, below the
+/// line that would say so.
+const ENCODED: usize = 60;
+
+fn without_encoded(diff: &str) -> String {
+    let mut encoded = false;
+    let lines = diff.lines().map(|line| {
+        let (prefix, body) = line.split_at(line.len() - line.trim_start_matches(['+', '-', ' ']).len());
+        let base64 = !body.is_empty() && body.bytes().all(|c| c.is_ascii_alphanumeric() || b"+/=".contains(&c));
+        // The last line of a body is shorter.
+        encoded = base64 && (encoded || body.len() >= ENCODED);
+        if encoded { format!("{prefix}{MARK}") } else { line.to_owned() }
+    });
+    lines.collect::<Vec<_>>().join("\n")
 }
 
 #[cfg(test)]
@@ -35,5 +52,14 @@ mod tests {
         let key = "@@ -1 +1,3 @@\n+-----BEGIN EC PRIVATE KEY-----\n+MHcCAQEEIA\n+-----END EC PRIVATE KEY-----\n+end";
         let shown = without_secrets(key);
         assert!(!shown.contains("MHcCAQEEIA") && shown.ends_with("\n+end"), "{shown}");
+    }
+
+    #[test]
+    fn the_body_of_a_key_is_hidden_where_a_diff_begins_in_its_middle() {
+        let line = "MIIEpAIBAAKCAQEA7bq4l2vXn0yJ8rKz0h3k9Q2m5c1f6t8u0w2y4a6c8e0g2i4";
+        let diff = format!("@@ -3,2 +3,2 @@\n {line}\n-{line}\n+9Q2m5c1f6t8u==\n+    - --v=2");
+        let shown = without_secrets(&diff);
+        assert!(!shown.contains("MIIE") && !shown.contains("9Q2m"), "{shown}");
+        assert!(shown.ends_with("+    - --v=2") && shown.starts_with("@@ -3,2 +3,2 @@"), "{shown}");
     }
 }

@@ -1,10 +1,10 @@
 //! What a plan will do, for the person who confirms it. Pure.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 
 use kubexm_plan::op::Op;
-use kubexm_plan::{Plan, Removal, Step, Undo};
+use kubexm_plan::{Plan, Removal, Step, StepId, Thing, Undo};
 use kubexm_session::Drift;
 use kubexm_spec::counted;
 
@@ -26,11 +26,37 @@ pub fn short(plan: &Plan) -> String {
 pub fn drifted(plan: &Plan, drift: &Drift) -> String {
     let mut text = hosts(plan);
     text.push_str(&differences(plan, drift));
-    let changing = |step: &Step| drift.steps.iter().any(|changed| changed.step == step.id);
+    let follow: BTreeSet<&StepId> = restarts(plan, drift).into_iter().map(|step| &step.id).collect();
+    let changing = |step: &Step| drift.steps.iter().any(|changed| changed.step == step.id) || follow.contains(&step.id);
     if !drift.steps.is_empty() {
         irreversible(&mut text, plan.steps.iter().filter(|step| changing(step)));
     }
     text
+}
+
+/// Steps that are in place now and will not be once the drift is removed: what they started has read files that are replaced.
+fn restarts<'p>(plan: &'p Plan, drift: &Drift) -> Vec<&'p Step> {
+    let drifted = |step: &Step| drift.steps.iter().any(|changed| changed.step == step.id);
+    let replaced: Vec<(&str, Thing)> = plan
+        .steps
+        .iter()
+        .filter(|step| drifted(step))
+        .flat_map(|step| step.ops.iter().flat_map(Op::touches).map(|touch| (step.host.as_str(), touch.thing)))
+        .collect();
+    let reads = |op: &Op, thing: &Thing| {
+        let files: Vec<&String> = match op {
+            Op::Unit(unit) if unit.running == Some(true) => unit.loaded.iter().chain(&unit.reloaded).collect(),
+            Op::StaticPodStarted(pod) => pod.after.iter().collect(),
+            _ => Vec::new(),
+        };
+        let below = |file: &str| matches!(thing, Thing::Path(path) if path.starts_with(&format!("{file}/")));
+        files.into_iter().any(|file| below(file) || thing.overlaps(&Thing::Path(file.clone())))
+    };
+    let follows = |step: &&Step| {
+        let here = replaced.iter().filter(|(host, _)| *host == step.host);
+        !drifted(step) && here.clone().any(|(_, thing)| step.ops.iter().any(|op| reads(op, thing)))
+    };
+    plan.steps.iter().filter(follows).collect()
 }
 
 /// Every difference from a plan, by step.
@@ -48,6 +74,13 @@ pub fn differences(plan: &Plan, drift: &Drift) -> String {
             for line in one.diff.iter().flat_map(|diff| diff.lines()) {
                 let _ = writeln!(text, "      {line}");
             }
+        }
+    }
+    let follow = restarts(plan, drift);
+    if !follow.is_empty() {
+        let _ = writeln!(text, "These read files that are replaced, and are restarted or reloaded:");
+        for step in follow {
+            let _ = writeln!(text, "  {}: {}", step.host, step.title);
         }
     }
     if drift.skipped > 0 {
@@ -188,7 +221,7 @@ fn modules(plan: &Plan) -> Vec<(&str, Vec<&Step>)> {
 
 #[cfg(test)]
 mod tests {
-    use kubexm_plan::op::{Packages, WantedPackage};
+    use kubexm_plan::op::{Dir, Packages, Unit, WantedPackage};
     use kubexm_plan::{ObservedState, PlanHost, Reset};
     use kubexm_spec::{Digest, Family};
 
@@ -276,6 +309,34 @@ mod tests {
         assert!(!text.contains("Install"), "{text}");
         let text = drifted(&plan, &Drift { compared: 2, ..Drift::default() });
         assert!(text.ends_with("Nothing has drifted: 2 steps are in place.\n"), "{text}");
+    }
+
+    #[test]
+    fn what_is_restarted_because_a_file_that_it_read_is_replaced_is_listed() {
+        let file = Step::on("node1", "control-plane.audit", "Write the audit policy")
+            .ensure(Dir { path: "/etc/kubexm/audit/policy.yaml".to_owned(), mode: 0o600 })
+            .undo(Undo::RestoreBefore)
+            .build();
+        let loaded = |host: &str, path: &str| {
+            Step::on(host, "control-plane.audit-loaded", "Run the API server with it")
+                .ensure(Unit {
+                    name: "x.service".to_owned(),
+                    enabled: true,
+                    running: Some(true),
+                    loaded: vec![path.to_owned()],
+                    reloaded: Vec::new(),
+                })
+                .undo(Undo::Irreversible { why: "it is restarted".to_owned() })
+                .build()
+        };
+        let (read, other) = ("/etc/kubexm/audit", "/etc/kubexm/other");
+        let plan = plan(vec![file, loaded("node1", read), loaded("node1", other), loaded("node2", read)]);
+        let steps = vec![kubexm_plan::StepDrift { step: plan.steps[0].id.clone(), differences: Vec::new() }];
+        let text = drifted(&plan, &Drift { steps, compared: 4, skipped: 0 });
+        let wanted = "These read files that are replaced, and are restarted or reloaded:\n  \
+                      node1: Run the API server with it\nCannot be rolled back:\n  \
+                      node1/control-plane.audit-loaded: Run the API server with it: it is restarted\n";
+        assert!(text.ends_with(wanted), "{text}");
     }
 
     #[test]

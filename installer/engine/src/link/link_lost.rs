@@ -46,6 +46,10 @@ impl Link for LinkLost {
         Some(self.since.elapsed())
     }
 
+    async fn answers(&self, _: Duration) -> bool {
+        false
+    }
+
     async fn facts(&self) -> Result<Facts, LinkError> {
         self.why()
     }

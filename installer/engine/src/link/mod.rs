@@ -55,6 +55,9 @@ pub trait Link: Send + Sync {
     /// How long the host has been out of reach; none while it is connected, as far as is known.
     fn lost_for(&self) -> Option<Duration>;
 
+    /// Whether the host is connected; a lost connection is tried again for that long.
+    async fn answers(&self, within: Duration) -> bool;
+
     /// Gathers facts about the host; changes nothing.
     async fn facts(&self) -> Result<Facts, LinkError>;
 

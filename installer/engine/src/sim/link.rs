@@ -109,6 +109,10 @@ impl Link for SimLink {
         self.reach().is_err().then_some(Duration::ZERO)
     }
 
+    async fn answers(&self, _: Duration) -> bool {
+        self.reach().is_ok()
+    }
+
     async fn facts(&self) -> Result<Facts, LinkError> {
         self.reach()?;
         let world = self.fleet.lock();

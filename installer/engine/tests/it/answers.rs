@@ -39,6 +39,10 @@ impl Link for Liar {
         None
     }
 
+    async fn answers(&self, _: Duration) -> bool {
+        true
+    }
+
     async fn survey(&self, plan: &Plan, steps: &[&Step], slots: &SlotValues) -> Result<Survey, LinkError> {
         let mut survey = self.link.survey(plan, steps, slots).await?;
         if let Hostile::Vouches(steps) = &self.how {

@@ -11,21 +11,22 @@ use kubexm_plan::facts::DnsWildcard;
 
 use crate::{Machine, OpError, fsio};
 
-/// What pods get: behind systemd-resolved's stub, kubelet reads the second one.
-const FILES: [&str; 2] = ["/etc/resolv.conf", "/run/systemd/resolve/resolv.conf"];
+const RESOLV: &str = "/etc/resolv.conf";
+/// What pods get behind systemd-resolved's stub. It stays when that service is disabled, and then nobody reads it.
+const RESOLVED: &str = "/run/systemd/resolve/resolv.conf";
 /// glibc reads no more (resolv.conf(5)).
 const MOST_SERVERS: usize = 3;
-const MOST_DOMAINS: usize = 6;
+/// kubelet passes no more to pods (`MaxDNSSearchPaths`).
+const MOST_DOMAINS: usize = 32;
 
-/// The servers are usable ones, without a stub.
-pub(super) fn wildcards(machine: &Machine, servers: &[IpAddr]) -> Result<Vec<DnsWildcard>, OpError> {
+/// The servers are usable ones, without a stub; `behind_stub`: they are those of systemd-resolved.
+pub(super) fn wildcards(machine: &Machine, servers: &[IpAddr], behind_stub: bool) -> Result<Vec<DnsWildcard>, OpError> {
+    let file = if behind_stub { RESOLVED } else { RESOLV };
+    let text = fsio::read_text(&machine.path(file))?.unwrap_or_default();
     let mut domains: Vec<String> = Vec::new();
-    for file in FILES {
-        let text = fsio::read_text(&machine.path(file))?.unwrap_or_default();
-        for domain in search(&text) {
-            if !domains.contains(&domain) && domains.len() < MOST_DOMAINS {
-                domains.push(domain);
-            }
+    for domain in search(&text) {
+        if !domains.contains(&domain) && domains.len() < MOST_DOMAINS {
+            domains.push(domain);
         }
     }
     let servers: Vec<IpAddr> =

@@ -109,7 +109,11 @@ pub fn collect(machine: &Machine, host: &str) -> Result<Facts, OpError> {
         interfaces: machine.system().interfaces()?,
         default_route,
         routes,
-        dns_wildcards: dns::wildcards(machine, resolved.as_deref().or(nameservers.as_deref()).unwrap_or_default())?,
+        dns_wildcards: dns::wildcards(
+            machine,
+            resolved.as_deref().or(nameservers.as_deref()).unwrap_or_default(),
+            resolved.is_some(),
+        )?,
         resolved_nameservers: resolved,
         nameservers,
         swaps: swap_off::devices(machine)?,

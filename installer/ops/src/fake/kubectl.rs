@@ -8,7 +8,10 @@ use crate::system::Output;
 
 pub(super) fn kubectl(system: &RootedSystem, state: &mut State, args: &[&str], stdin: &[u8]) -> Output {
     // Every kubeconfig of the fake reaches any control plane that is up.
-    let reachable = system.at("/etc/kubernetes/admin.conf").is_file() && state.cluster.has_quorum();
+    // `api-down`: it runs, and does not answer.
+    let reachable = system.at("/etc/kubernetes/admin.conf").is_file()
+        && state.cluster.has_quorum()
+        && !system.at("/run/kubexm-double/api-down").exists();
     if !reachable || state.cluster.nodes.is_empty() {
         return Output::failed(1, "The connection to the server was refused - did you specify the right host or port?");
     }

@@ -73,7 +73,7 @@ impl Converge for KubeObject {
                 machine.run(&on(["delete"], GONE, machine.text(&self.text)?)).map(drop)
             }
             Applied::Other { objects, secrets } => {
-                let kept = secrets.map(|digest| kept(machine, &digest)).transpose()?.unwrap_or_default();
+                let kept = secrets.map(|digest| self.kept(machine, &digest)).transpose()?.unwrap_or_default();
                 let had: Vec<Value> = objects.iter().cloned().chain(kept).collect();
                 if !had.is_empty() {
                     machine.run(&on(["apply"], FORCE, &list(&had)))?;
@@ -96,6 +96,7 @@ trait Objects {
     fn filled<'a>(&self, machine: &'a Machine) -> Result<Cow<'a, str>, OpError>;
     fn has_secrets(&self, machine: &Machine) -> Result<bool, OpError>;
     fn there(&self, machine: &Machine) -> Result<(Vec<Value>, Vec<Value>), OpError>;
+    fn kept(&self, machine: &Machine, digest: &Digest) -> Result<Vec<Value>, OpError>;
 }
 
 impl Objects for KubeObject {
@@ -139,10 +140,18 @@ impl Objects for KubeObject {
         let (secrets, others) = objects.into_iter().map(own).partition(is_secret);
         Ok((others, secrets))
     }
+
+    /// The Secrets as they were. Only an apply keeps them in the ledger: if none was reached, the cluster has them still.
+    fn kept(&self, machine: &Machine, digest: &Digest) -> Result<Vec<Value>, OpError> {
+        from_ledger(machine, digest).or_else(|error| {
+            let (_, now) = self.there(machine)?;
+            if Digest::of(list(&now)) == *digest { Ok(now) } else { Err(error) }
+        })
+    }
 }
 
 /// Secrets that an apply has found, from the node's ledger.
-fn kept(machine: &Machine, digest: &Digest) -> Result<Vec<Value>, OpError> {
+fn from_ledger(machine: &Machine, digest: &Digest) -> Result<Vec<Value>, OpError> {
     let unreadable = |error| OpError::other(format!("the Secrets kept as {digest} are no JSON: {error}"));
     let mut list: Value = serde_json::from_slice(&machine.ledger().content(digest)?).map_err(unreadable)?;
     match list.get_mut("items").map(Value::take) {

@@ -104,9 +104,9 @@ fn of_server(server: SocketAddr, names: &[String]) -> std::io::Result<BTreeMap<S
             socket.send(&question)?;
         }
     }
-    let (until, mut open, mut found) = (Instant::now() + LIMIT, ids.len(), BTreeMap::new());
+    let (until, mut open, mut found) = (Instant::now() + LIMIT, ids, BTreeMap::new());
     let mut message = [0; 1500];
-    while open > 0 {
+    while !open.is_empty() {
         let left = until.saturating_duration_since(Instant::now());
         if left.is_zero() {
             break;
@@ -115,10 +115,10 @@ fn of_server(server: SocketAddr, names: &[String]) -> std::io::Result<BTreeMap<S
         // A refusal, or silence.
         let Ok(length) = socket.recv(&mut message) else { break };
         let Some(id) = word(&message[..length], 0) else { continue };
-        let Some(name) = ids.get(&id) else { continue };
-        open -= 1;
+        // A second answer to a question is one that came twice.
+        let Some(name) = open.remove(&id) else { continue };
         if let Some(address) = address(&message[..length], id) {
-            found.insert((*name).clone(), address);
+            found.insert(name.clone(), address);
         }
     }
     Ok(found)

@@ -29,15 +29,19 @@ const INSIDE: &str = "eth0";
 /// Connects to `target`, an address of this host, from `from`. The outer error says why it could not be tried: a program
 /// is missing, or the kernel allows no namespaces; the inner one, why there was no connection.
 pub fn connect(target: SocketAddr, from: &PodAddress) -> Result<std::io::Result<()>, OpError> {
-    let pod = Namespace::start()?;
-    let link = format!("kubexm{}", std::process::id() % 1_000_000_000);
-    let id = pod.child.id().to_string();
     let (own, peer) = (from.host.to_string(), from.pod.to_string());
+    for address in [&own, &peer] {
+        refuse_used(address)?;
+    }
+    let pod = Namespace::start()?;
+    // The namespace's process has this name's number: two checks never share a link.
+    let id = pod.child.id().to_string();
+    let link = HostLink(format!("kubexm{id}"));
     let inside = ["nsenter", "--target", &id, "--net", "ip"];
     let commands: [&[&str]; 6] = [
-        &["ip", "link", "add", &link, "type", "veth", "peer", "name", INSIDE, "netns", &id],
-        &["ip", "address", "add", &own, "peer", &peer, "dev", &link],
-        &["ip", "link", "set", &link, "up"],
+        &["ip", "link", "add", &link.0, "type", "veth", "peer", "name", INSIDE, "netns", &id],
+        &["ip", "address", "add", &own, "peer", &peer, "dev", &link.0],
+        &["ip", "link", "set", &link.0, "up"],
         &[&inside[..], &["address", "add", &peer, "peer", &own, "dev", INSIDE]].concat(),
         &[&inside[..], &["link", "set", INSIDE, "up"]].concat(),
         &[&inside[..], &["route", "add", "default", "via", &own, "dev", INSIDE]].concat(),
@@ -54,13 +58,36 @@ pub fn connect(target: SocketAddr, from: &PodAddress) -> Result<std::io::Result<
     let namespace = File::open(&path).map_err(OpError::path("open", &path))?;
     // Only this thread changes its namespace, and it ends.
     let connected = std::thread::spawn(move || {
-        move_into_link_name_space(namespace.as_fd(), Some(LinkNameSpaceType::Network))?;
-        TcpStream::connect_timeout(&target, CONNECT).map(drop)
+        move_into_link_name_space(namespace.as_fd(), Some(LinkNameSpaceType::Network))
+            .map_err(|error| OpError::other(format!("the namespace {path} cannot be entered: {error}")))?;
+        Ok(TcpStream::connect_timeout(&target, CONNECT).map(drop))
     });
-    let connected = connected.join();
-    // The kernel does it too, but only a while after the child has ended. A failure is its business then.
-    let _ = RealSystem.run(&Program::new("ip").args(["link", "delete", &link]).within(5));
-    connected.map_err(|_| OpError::other("the connection from a pod's address ended unexpectedly"))
+    connected.join().map_err(|_| OpError::other("the connection from a pod's address ended unexpectedly"))?
+}
+
+/// Refuses an address that this host reaches by another route than the default one: packets to whoever has it would be lost
+/// for the time of the check.
+fn refuse_used(address: &str) -> Result<(), OpError> {
+    let program = Program::new("ip").args(["-o", "-4", "route", "show", "to", "match", address]).within(5);
+    let output = RealSystem.run(&program)?;
+    let routes = String::from_utf8_lossy(&output.stdout).into_owned();
+    match routes.lines().find(|route| !route.starts_with("default")) {
+        _ if output.code != 0 => {
+            Err(OpError::other(format!("`{program}`: {}", String::from_utf8_lossy(&output.stderr).trim())))
+        }
+        Some(route) => Err(OpError::other(format!("{address} has a route already: {}", route.trim()))),
+        None => Ok(()),
+    }
+}
+
+/// The host's end of the pair; it is deleted on drop.
+struct HostLink(String);
+
+impl Drop for HostLink {
+    fn drop(&mut self) {
+        // The kernel does it too, but only a while after the child has ended. It may not exist.
+        let _ = RealSystem.run(&Program::new("ip").args(["link", "delete", &self.0]).within(5));
+    }
 }
 
 /// A process with a network namespace of its own, which ends when its input is closed.

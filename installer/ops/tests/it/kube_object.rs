@@ -86,6 +86,20 @@ fn with_slot(host: &mut Host) -> (Op, SlotName) {
 }
 
 #[test]
+fn a_step_that_failed_before_it_changed_a_secret_is_rolled_back() {
+    let mut host = cluster();
+    let old = object("Secret", "token", "hunter2");
+    let first = apply(&mut host, std::slice::from_ref(&old));
+    dispatch::converge(&first, &host.machine).expect("applied");
+    let op = apply(&mut host, &[object("Secret", "token", "hunter3")]);
+    let found = dispatch::observe(&op, &host.machine).expect("a look");
+    for wave in Wave::ALL {
+        dispatch::restore(&op, &host.machine, &found, wave).unwrap_or_else(|error| panic!("{}", error.full()));
+    }
+    assert!(holds(&mut host, &[old]));
+}
+
+#[test]
 fn the_value_of_a_slot_is_in_the_secret_in_base64_and_in_nothing_that_is_written_down() {
     let mut host = cluster();
     let (op, slot) = with_slot(&mut host);

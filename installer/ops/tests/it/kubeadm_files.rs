@@ -1,8 +1,9 @@
 //! Hand edits of files that kubeadm wrote are found in the facts of the host.
 
 use kubexm_ops::{Machine, dispatch, facts};
-use kubexm_plan::KubeadmFiles;
-use kubexm_plan::op::{KubeadmInit, KubeadmReset, Op};
+use kubexm_plan::ledger::{Outcome, Record};
+use kubexm_plan::op::{KubeObject, KubeadmInit, KubeadmReset, Op};
+use kubexm_plan::{KubeadmFiles, StepId, Undo};
 
 use crate::common::Host;
 
@@ -63,6 +64,56 @@ fn a_later_run_does_not_take_edited_files_for_what_kubeadm_wrote() {
     let init = KubeadmInit { config: "/etc/kubexm/kubeadm.yaml".into(), cri_socket: SOCKET.into(), ignore: vec![] };
     dispatch::converge(&Op::from(init), &host.machine).expect("done already");
     assert_eq!(found(&host.machine).expect("compared").changed.len(), 1);
+}
+
+/// As after a kill between the end of kubeadm and kubexm's record of it.
+fn without_its_end(host: &Host) {
+    let mark = "/var/lib/kubexm/acts/kubeadm-init.json";
+    host.put(mark, host.read(mark).replace("\"endedWell\":true", "\"endedWell\":false"));
+    std::fs::remove_dir_all(host.machine.path(COPIES)).expect("was there");
+}
+
+fn init() -> Op {
+    KubeadmInit { config: "/etc/kubexm/kubeadm.yaml".into(), cri_socket: SOCKET.into(), ignore: vec![] }.into()
+}
+
+#[test]
+fn an_init_whose_end_was_not_recorded_is_recorded_by_the_next_run_and_not_repeated() {
+    let host = initialised();
+    host.put("/var/lib/etcd/member/data", "of a cluster in use");
+    without_its_end(&host);
+    let found = dispatch::observe(&init(), &host.machine).expect("a look");
+    assert!(!found.satisfied, "nothing would record it");
+    dispatch::converge(&init(), &host.machine).expect("recorded");
+    assert!(dispatch::observe(&init(), &host.machine).expect("a look").satisfied);
+    assert_eq!(found_files(&host), Some(KubeadmFiles { recorded: true, changed: Vec::new() }));
+    assert_eq!(host.read("/var/lib/etcd/member/data"), "of a cluster in use");
+}
+
+#[test]
+fn a_cluster_in_use_is_not_cleared_when_its_api_server_is_down_and_the_end_of_its_init_was_not_recorded() {
+    let host = initialised();
+    host.put("/var/lib/etcd/member/data", "of a cluster in use");
+    without_its_end(&host);
+    let applied = Record {
+        schema: kubexm_plan::ledger::SCHEMA,
+        run: "r1".to_owned(),
+        sequence: 9,
+        step: StepId("node1/network.flannel".to_owned()),
+        ops: vec![KubeObject::new("flannel", kubexm_spec::Digest::of("x")).into()],
+        undo: Undo::Nothing,
+        before: Vec::new(),
+        outcome: Outcome::Done,
+    };
+    host.machine.ledger().append(&applied).expect("a record");
+    host.put("/run/kubexm-double/api-down", "");
+    let error = dispatch::converge(&init(), &host.machine).expect_err("refused").full();
+    assert!(error.contains("its API server does not answer now"), "{error}");
+    assert_eq!(host.read("/var/lib/etcd/member/data"), "of a cluster in use");
+}
+
+fn found_files(host: &Host) -> Option<KubeadmFiles> {
+    found(&host.machine)
 }
 
 #[test]

@@ -29,7 +29,7 @@ pub fn step(draft: &mut Draft<'_>, node: &Node<'_>) -> Result<Option<Step>, Reci
         })
     });
     Ok(Some(
-        Step::on(node.name(), "control-plane.audit", "Write what the API server reads about its audit log")
+        Step::on(node.name(), "control-plane.audit", "Write the API server's audit policy and webhook configuration")
             .ensure(Dir { path: paths::AUDIT.to_owned(), mode: 0o700 })
             .ensure(policy)
             .ensure_all(webhook)

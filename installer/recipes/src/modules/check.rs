@@ -54,7 +54,7 @@ pub fn run<'a>(
 fn ready_step(cx: &PlanCx<'_>, first: &Node<'_>, node: &Node<'_>) -> Step {
     let name = node.name();
     let (title, probe) = if network::is_left_to_operator(cx.cluster) {
-        let title = format!("Wait until node {name} needs only the pod network, which you install");
+        let title = format!("Wait until node {name} is NotReady only because it has no pod network yet");
         (title, Probe::NodeAwaitsNetwork { node: name.to_owned() })
     } else {
         (format!("Wait until node {name} is Ready"), Probe::NodeReady { node: name.to_owned() })

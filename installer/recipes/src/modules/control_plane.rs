@@ -50,7 +50,7 @@ pub fn register(node: &Node<'_>, init: &StepId) -> Option<Step> {
     if !untaint && node.host.labels.is_empty() {
         return None;
     }
-    let mut step = Step::on(node.name(), "control-plane.register", "Label the node and let pods run on it");
+    let mut step = Step::on(node.name(), "control-plane.register", "Set the node's labels and taints");
     if untaint {
         step = step.ensure(NodeUntainted { node: node.name().to_owned(), key: TAINT.to_owned() });
     }

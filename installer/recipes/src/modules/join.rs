@@ -79,7 +79,7 @@ pub fn lookup(first: &Node<'_>, node: &Node<'_>) -> Step {
 pub fn register(first: &Node<'_>, node: &Node<'_>, lookup: &StepId) -> Step {
     let name = node.name();
     let id = format!("join.register-{name}");
-    let mut step = Step::on(first.name(), &id, &format!("Label node {name}")).domain(name);
+    let mut step = Step::on(first.name(), &id, &format!("Set labels and taints of node {name}")).domain(name);
     for op in registration(node) {
         step = step.ensure(op);
     }

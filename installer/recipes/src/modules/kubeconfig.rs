@@ -23,7 +23,7 @@ const OPERATOR_KUBECONFIG: &str = "/kubeconfig";
 pub fn of_operator(draft: &mut Draft<'_>, first: &Node<'_>, init: &StepId) -> Step {
     let provider = SlotProvider::AdminKubeconfig { host: first.name().to_owned() };
     let file = draft.slot_file(OPERATOR_KUBECONFIG, 0o600, "operator-kubeconfig", provider);
-    let step = Step::on(CONTROLLER, "kubeconfig.operator", "Keep a kubeconfig for the operator on this machine")
+    let step = Step::on(CONTROLLER, "kubeconfig.operator", "Write a kubeconfig for the operator on this machine")
         .ensure(file)
         .after(init)
         .retries(OVER_NETWORK)

@@ -67,7 +67,7 @@ pub fn steps(draft: &mut Draft<'_>, node: &Node<'_>) -> Result<Vec<Step>, Recipe
 /// The first step, so that everything that an interrupted run leaves on the host has an owner. It also makes the folder
 /// that many steps write into: these are rolled back in parallel, and the folder must be removed last.
 fn stamp(cx: &PlanCx<'_>, node: &Node<'_>) -> Step {
-    Step::on(node.name(), "os.stamp", "Mark the node as this cluster's")
+    Step::on(node.name(), "os.stamp", "Record on the node which cluster it belongs to")
         .ensure(Stamp { cluster: cx.cluster.name.clone(), id: cx.cluster_id, bundle: cx.bundle_record.cloned() })
         .ensure(Dir { path: paths::CONFIG_DIR.to_owned(), mode: 0o755 })
         .undo(Undo::RestoreBefore)
@@ -100,7 +100,7 @@ fn hosts(cx: &PlanCx<'_>, node: &Node<'_>) -> Result<Step, RecipeError> {
     }
     lines.extend(endpoint::lines(cx, node, &nodes)?);
     lines.extend(cx.cluster.extra.hosts.iter().map(|e| format!("{} {}", e.address, e.domain)));
-    Ok(Step::on(node.name(), "os.hosts", "Name the cluster's hosts in /etc/hosts")
+    Ok(Step::on(node.name(), "os.hosts", "Add the cluster's hosts to /etc/hosts")
         .ensure(HostsBlock { lines, own_name: node.name().to_owned() })
         .undo(Undo::RestoreBefore)
         .build())

@@ -57,7 +57,7 @@ fn layout(cx: &PlanCx<'_>, node: &Node<'_>, repositories: BTreeMap<String, Repos
     let images = cx.manifest.artifacts.iter().filter(|a| a.key.kind() == Kind::Image);
     let blobs: BTreeSet<_> = images.flat_map(|a| a.blobs.iter().copied()).collect();
     let timeout = depot::delivery_timeout(blobs.iter().map(|blob| blob.size).sum());
-    Step::on(node.name(), "registry.fill", "Lay out the bundle's images for the registry")
+    Step::on(node.name(), "registry.fill", "Write the bundle's images to the registry's storage")
         .ensure(RegistryLayout { data_dir: cx.cluster.registry.data_dir.clone(), repositories })
         .timeout_s(timeout)
         .undo(Undo::RestoreBefore)

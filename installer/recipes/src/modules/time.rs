@@ -132,7 +132,7 @@ pub fn step(
         reloaded: Vec::new(),
     };
     let (name, title) = match node.serves_time {
-        true => ("time.server", "Serve the time to the cluster's hosts".to_owned()),
+        true => ("time.server", "Run a time server for the cluster's hosts".to_owned()),
         false => ("time.client", format!("Synchronise the clock with {}", servers.join(", "))),
     };
     let step = Step::on(node.name(), name, &title).ensure(file).ensure(unit);

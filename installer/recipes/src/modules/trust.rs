@@ -24,7 +24,7 @@ pub fn depots(cx: &PlanCx<'_>, node: &Node<'_>) -> Result<Option<Depots>, Recipe
 
 /// Installs the CA certificate on a host, before anything is fetched.
 pub fn ca(draft: &mut Draft<'_>, node: &Node<'_>) -> Step {
-    Step::on(node.name(), "store.trust", "Trust the cluster's depot")
+    Step::on(node.name(), "store.trust", "Install the CA certificate of the cluster's depot")
         .ensure(draft.slot_file(paths::REGISTRY_CA, 0o644, depot::CA_SLOT, SlotProvider::REGISTRY_CA))
         .undo(Undo::RestoreBefore)
         .build()

@@ -89,7 +89,7 @@ fn how_to(carried: &CarriedSet, cluster: &str, url: &str) -> String {
         "Packages of {os} ({arch}) for {manager}, signed by the key of cluster {cluster}.\n\
          \n\
          Trust starts with the cluster's registry CA: {registry_ca} on the cluster's nodes, {depot_ca} on\n\
-         this depot's own host. Copy it by a way that you trust. On a host of that system, as root, with the CA as ca.crt in\n\
+         this depot's own host. Copy it over a trusted channel. On a host of that system, as root, with the CA as ca.crt in\n\
          the current folder:\n\
          \n\
          \x20 umask 022\n\

@@ -104,7 +104,7 @@ fn chain(host: &str, owned: &Owned, after: &[StepId]) -> Vec<Step> {
         steps.push(stop.undo(Undo::RestoreBefore).build());
     }
     if !owned.folders.is_empty() {
-        let step = Step::on(host, "reset.aside", "Unmount volumes and set the data aside").timeout_s(600);
+        let step = Step::on(host, "reset.aside", "Unmount volumes and move the data aside").timeout_s(600);
         steps.push(
             step.ensure(Reset::MoveStateAside {
                 paths: owned.folders.clone(),
@@ -116,12 +116,14 @@ fn chain(host: &str, owned: &Owned, after: &[StepId]) -> Vec<Step> {
         );
     }
     if owned.kubernetes {
-        let step = Step::on(host, "reset.network", "Clear links, rules and sets of the cluster").timeout_s(300);
+        let step =
+            Step::on(host, "reset.network", "Remove the cluster's network interfaces, firewall rules and ipsets")
+                .timeout_s(300);
         steps.push(step.ensure(Reset::NetworkCleared).undo(Undo::RestoreBefore).build());
     }
     if !owned.ops.is_empty() {
         let (ops, before) = (owned.ops.clone(), owned.before.clone());
-        let step = Step::on(host, "reset.revert", "Restore what was there before").timeout_s(600);
+        let step = Step::on(host, "reset.revert", "Restore earlier files, packages and settings").timeout_s(600);
         steps.push(step.ensure(Reset::Reverted { ops, before }).undo(Undo::RestoreBefore).build());
     }
     let mut before = after.to_vec();

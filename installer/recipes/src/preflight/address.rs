@@ -29,7 +29,7 @@ pub(super) fn run(site: &Site<'_>, report: &mut Report) {
         if let Some(other) = site.hosts.iter().take_while(|other| other.name() != host.name()).find(same) {
             report.fail(
                 host.name(),
-                format!("the address {ip}, that of {}", other.name()),
+                format!("the address {ip}, which {} also has", other.name()),
                 "an address of its own inside the cluster",
                 "correct `internalAddress` in cluster.yaml",
             );

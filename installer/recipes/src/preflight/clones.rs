@@ -24,7 +24,12 @@ pub(super) fn run(site: &Site<'_>, report: &mut Report) {
                 "machine id" => "remove /etc/machine-id and run `systemd-machine-id-setup`, then reboot",
                 _ => "give the clone its own in the hypervisor",
             };
-            report.fail(host, format!("the {what} {value}, that of {other}"), format!("a {what} of its own"), fix);
+            report.fail(
+                host,
+                format!("the {what} {value}, the same as on {other}"),
+                format!("a {what} of its own"),
+                fix,
+            );
         }
     }
 }

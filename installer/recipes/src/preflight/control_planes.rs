@@ -24,7 +24,7 @@ pub(super) fn run(site: &Site<'_>, report: &mut Report) {
             Severity::Warn,
             found,
             "an odd number: a majority of members must be up",
-            "one more tolerates one more failure; one less tolerates just as many",
+            "add one to tolerate one more failure, or remove one: as many failures are tolerated with one less",
         );
     }
     match &cluster.load_balancer.mode {

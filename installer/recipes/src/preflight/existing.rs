@@ -62,17 +62,16 @@ fn folders(site: &Site<'_>, host: &ObservedHost<'_>, report: &mut Report) {
         if let Some(moved) = &folder.moved {
             report.fail(
                 host.name(),
-                format!("{moved}, which an earlier --set-aside created and no run has moved back"),
-                "no trace of an earlier cluster",
+                format!("{moved}: files that an earlier run moved aside (--set-aside) and did not restore"),
+                "no files that an earlier run moved aside",
                 format!("move it back to {} by hand, or elsewhere", folder.path),
             );
         } else if !site.cx.set_aside && !has_leftover(folder) {
             report.fail(
                 host.name(),
                 in_words(folder),
-                format!("{} to be empty: the cluster makes and fills it", folder.path),
-                "move that elsewhere, or give --set-aside, which moves it out of the way until a rollback or reset \
-                 moves it back",
+                format!("{} to be empty: Kubernetes creates it and writes to it", folder.path),
+                "move the files elsewhere, or use --set-aside: it moves them aside, and a rollback or reset restores them",
             );
         }
     }
@@ -80,7 +79,7 @@ fn folders(site: &Site<'_>, host: &ObservedHost<'_>, report: &mut Report) {
         report.fail(
             host.name(),
             format!("{mount} mounted below {}", mount.folder),
-            format!("{} to be empty: the cluster makes and fills it", mount.folder),
+            format!("{} to be empty: Kubernetes creates it and writes to it", mount.folder),
             format!("unmount it; a disk for {0} is mounted at {0} itself", mount.folder),
         );
     }

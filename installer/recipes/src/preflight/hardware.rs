@@ -13,6 +13,7 @@ struct Needs {
     memory: u64,
 }
 
+/// 3.5 GiB.
 const CONTROL_PLANE: Needs = Needs { role: "control plane", cpus: 2, memory: 7 << 29 };
 /// 1.7 GiB: etcd keeps its database (2 GiB at most by default) in the page cache.
 const ETCD: Needs = Needs { role: "member of etcd", cpus: 2, memory: (17_u64 << 30).div_ceil(10) };

@@ -30,7 +30,7 @@ pub(super) fn run(site: &Site<'_>, report: &mut Report) {
             report.fail(
                 name,
                 format!("the hostname {:?}, which is another host's name in cluster.yaml", other.name()),
-                "every host of cluster.yaml at its own address",
+                "a different address for every host of cluster.yaml",
                 "swap the addresses in cluster.yaml if they are mixed up, else give the machine its new name first (`hostnamectl hostname`)",
             );
         }

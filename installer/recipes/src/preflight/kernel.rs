@@ -107,7 +107,7 @@ fn cgroups(site: &Site<'_>, host: &ObservedHost<'_>, report: &mut Report) {
             host.name(),
             "cgroup v1",
             "cgroup v2",
-            "it works with this Kubernetes and its support is being removed: boot with \
+            "it still works with this Kubernetes version, but upstream is removing cgroup v1: boot with \
              systemd.unified_cgroup_hierarchy=1 when you can",
         ),
     }

@@ -1,4 +1,4 @@
-//! Every stamp can be read, and hosts whose stamp has the cluster's name belong to this cluster and not to a namesake.
+//! Every stamp can be read, and hosts whose stamp has the cluster's name belong to this cluster and not to another one of the same name.
 
 use kubexm_plan::facts::Stamp;
 
@@ -23,15 +23,19 @@ pub(super) fn run(site: &Site<'_>, report: &mut Report) {
         let (found, needed) = match non_member {
             NonMember::OtherId { found, cluster } => (
                 format!("the stamp of another cluster named {name:?}, id {found} ({})", run_of(host)),
-                format!("a host that is free, or belongs to the cluster {name:?} with id {cluster}"),
+                format!("a host without a kubexm stamp, or one that belongs to the cluster {name:?} with id {cluster}"),
             ),
             NonMember::OtherCa => (
                 format!("a node of another cluster named {name:?}: its CA is not that of {first} ({})", run_of(host)),
-                format!("a host that is free, or belongs to the cluster of {first}"),
+                format!("a host without a kubexm stamp, or one that belongs to the cluster of {first}"),
             ),
             NonMember::NoCluster => (
-                format!("a node of a cluster named {name:?}{}, and {first} is free ({})", id_of(host), run_of(host)),
-                format!("{first} to be that cluster's first control plane, or this host to be free"),
+                format!(
+                    "a node of a cluster named {name:?}{}, and {first} belongs to none ({})",
+                    id_of(host),
+                    run_of(host)
+                ),
+                format!("{first} to be that cluster's first control plane, or this host to be without a stamp"),
             ),
         };
         report.fail(
@@ -39,7 +43,7 @@ pub(super) fn run(site: &Site<'_>, report: &mut Report) {
             found,
             needed,
             format!(
-                "use another host, or, if nobody needs what is on it, free it alone: \
+                "use another host, or, if nobody needs what is on it, reset it alone: \
                  `kubexm-install reset -f cluster.yaml --only {}`",
                 host.name()
             ),

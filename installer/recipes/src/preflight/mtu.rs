@@ -16,7 +16,7 @@ pub(super) fn run(site: &Site<'_>, report: &mut Report) {
         report.warn(
             host,
             format!("an MTU of {} on {}, and {} on {} of {first}", other.mtu, other.name, one.mtu, one.name),
-            "one MTU on all nodes and on what is between them",
+            "the same MTU on all nodes and on the network between them",
             "set the same MTU on both: the pod network takes it from each node's own interface, and large packets would be lost",
         );
     }

@@ -23,7 +23,7 @@ pub(super) fn run(site: &Site<'_>, report: &mut Report) {
         let words = Words {
             found: "spec.network.plugin none".to_owned(),
             needed: "a pod network".to_owned(),
-            fix: "install one after create: until then nodes are NotReady, and DNS and pods wait".to_owned(),
+            fix: "install one after create: until then nodes are NotReady and pods stay Pending, those of cluster DNS too".to_owned(),
         };
         report.add(Severity::Warn, None, words);
     }

@@ -78,7 +78,7 @@ fn check_host(site: &Site<'_>, name: &str, planned: &NodePackages<'_>, report: &
         let version = planned.restored_differently.iter().find(|(one, _)| one == gone).map(|(_, version)| version);
         // kubexm configures only chrony, and only with `ntpServers`.
         let started = match site.cx.cluster.system.ntp_servers.is_empty() {
-            true => "the new service is not started: set it up (chrony: name servers in `spec.system.ntpServers`). ",
+            true => "the new service is not started: set it up (chrony: add servers to `spec.system.ntpServers`). ",
             false => "",
         };
         let back = "when the run is rolled back or the cluster is reset";
@@ -100,7 +100,7 @@ fn check_host(site: &Site<'_>, name: &str, planned: &NodePackages<'_>, report: &
             name,
             "chrony to be installed and no `spec.system.ntpServers`",
             "time servers, with which it is set up and started",
-            "services installed with `debs` or `rpms` are not started: name servers in `spec.system.ntpServers`, or \
+            "services installed with `debs` or `rpms` are not started: add servers to `spec.system.ntpServers`, or \
              set it up yourself",
         );
     }

@@ -73,7 +73,7 @@ fn taken(host: &ObservedHost<'_>, port: &Port, report: &mut Report) {
     let pid = holder.pid.map(|pid| format!(" (pid {pid})")).unwrap_or_default();
     report.fail(
         host.name(),
-        format!("{}/{} held by {process}{pid}", port.number, port.protocol),
+        format!("{}/{} in use by {process}{pid}", port.number, port.protocol),
         format!("a free port for {}", port.process.unwrap_or("the pod network")),
         "stop that process, or use another host",
     );

@@ -10,7 +10,7 @@ pub(super) fn run(site: &Site<'_>, report: &mut Report) {
                 host.name(),
                 format!("{variable} set in {file}"),
                 "no proxy between the cluster's own parts",
-                "kubexm clears it for everything that it starts, but services that users start have it: remove it, or set no_proxy",
+                "kubexm does not pass it on to what it starts, but other services inherit it: remove it, or set no_proxy",
             );
         }
     }

@@ -11,17 +11,17 @@ pub(super) fn run(site: &Site<'_>, report: &mut Report) {
     for host in site.nodes() {
         let found = match &host.facts.nameservers {
             None => "no /etc/resolv.conf".to_owned(),
-            Some(servers) if servers.is_empty() => "no nameserver in /etc/resolv.conf".to_owned(),
+            Some(servers) if servers.is_empty() => "no name server in /etc/resolv.conf".to_owned(),
             Some(_) if usable_nameservers(host.facts).next().is_some() => continue,
             Some(_) if host.facts.resolved_nameservers.is_some() => {
-                "systemd-resolved in /etc/resolv.conf, which knows no nameserver".to_owned()
+                "systemd-resolved in /etc/resolv.conf, without name servers of its own".to_owned()
             }
-            Some(_) => "only loopback nameservers in /etc/resolv.conf".to_owned(),
+            Some(_) => "only loopback name servers in /etc/resolv.conf".to_owned(),
         };
         report.warn(
             host.name(),
             found,
-            "a nameserver that pods reach, if names outside the cluster must resolve",
+            "a name server that pods reach, if names outside the cluster must resolve",
             "cluster DNS will answer for names of the cluster only; set name servers in `spec.extra.resolves` if \
              there are any",
         );

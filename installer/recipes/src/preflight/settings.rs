@@ -19,7 +19,12 @@ pub(super) fn run(site: &Site<'_>, report: &mut Report) {
         }
         if facts.fapolicyd {
             let fix = "trust them with `fapolicyd-cli --file add /usr/local/bin` (and /opt/cni/bin), or stop fapolicyd";
-            report.warn(host.name(), "fapolicyd active", "permission to run programs that no package installed", fix);
+            report.warn(
+                host.name(),
+                "fapolicyd active",
+                "rules that allow programs which were not installed from packages",
+                fix,
+            );
         }
         if facts.fips {
             let fix =

@@ -63,7 +63,7 @@ fn xfs(site: &Site<'_>, seen: &ObservedHost<'_>, report: &mut Report) {
             seen.name(),
             format!("{} is xfs with ftype=0", disk.mount),
             format!("a file system for {data} that overlayfs supports: ext4, or xfs with ftype=1"),
-            format!("mount another file system at {data}, or make this one anew"),
+            format!("mount another file system at {data}, or recreate this one with ftype=1"),
         );
     }
 }
@@ -94,7 +94,7 @@ fn inodes(site: &Site<'_>, seen: &ObservedHost<'_>, report: &mut Report) {
         let words = Words {
             found: format!("{} of {} inodes free on {}", found.free, found.total, disk.mount),
             needed: format!("{needed} for the files of images in {data}, and for kubelet to leave pods alone"),
-            fix: "delete small files there, or make the file system anew with more inodes (`mkfs.ext4 -N`)".to_owned(),
+            fix: "delete small files there, or recreate the file system with more inodes (`mkfs.ext4 -N`)".to_owned(),
         };
         report.add(if seen.ours { Severity::Warn } else { Severity::Fail }, Some(seen.name()), words);
     }

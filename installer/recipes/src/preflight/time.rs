@@ -1,4 +1,4 @@
-//! Clocks agree, and a time service keeps them so. Certificates and etcd need correct clocks.
+//! Clocks are synchronised, and a time service is active. Certificates and etcd need correct clocks.
 
 use super::report::Report;
 use super::site::{ObservedHost, Site};
@@ -18,7 +18,7 @@ pub(super) fn run(site: &Site<'_>, report: &mut Report) {
             if skew > allowed {
                 report.fail(
                     other,
-                    format!("a clock {}.{} s away from that of {one}", skew / 1_000, skew % 1_000 / 100),
+                    format!("a clock that differs from that of {one} by {}.{} s", skew / 1_000, skew % 1_000 / 100),
                     "2 s or less",
                     "set the clock (`timedatectl set-time`), or run a time service that reaches a server",
                 );
@@ -46,7 +46,7 @@ fn report_clock(host: &ObservedHost<'_>, report: &mut Report) {
             name,
             "no chronyd",
             "chrony, which `spec.system.ntpServers` sets up",
-            "name the system in `spec.bundle.os` and build the bundle again (it then contains chrony, unless \
+            "add the system to `spec.bundle.os` and build the bundle again (it then contains chrony, unless \
              `system.osPackages: none`), install chrony yourself, or leave `ntpServers` out",
         );
     }
@@ -59,13 +59,13 @@ fn report_clock(host: &ObservedHost<'_>, report: &mut Report) {
     if !others.is_empty() {
         report.warn(
             name,
-            format!("{}, which is stopped and disabled", others.join(", ")),
+            format!("{}, which will be stopped and disabled", others.join(", ")),
             "chrony alone to set the clock",
             back,
         );
     }
     if time::runs_chrony(host.facts) {
         let needed = "the servers of `spec.system.ntpServers` alone";
-        report.warn(name, "chrony, whose configuration kubexm replaces as a whole", needed, back);
+        report.warn(name, "chrony, whose configuration file will be replaced", needed, back);
     }
 }

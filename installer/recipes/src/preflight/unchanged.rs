@@ -20,16 +20,16 @@ pub(super) fn run(site: &Site<'_>, report: &mut Report) {
             let settings = node.facts.kubeadm_config_text.as_deref().map(|text| differences(text, &wanted));
             let found = match settings {
                 Some(settings) if !settings.is_empty() => {
-                    format!("a running kubexm cluster that was made with other settings: {}", shown(&settings))
+                    format!("a running kubexm cluster that was created with other settings: {}", shown(&settings))
                 }
-                _ => "a running kubexm cluster that was made with another version, network, name or kubelet setting"
+                _ => "a running kubexm cluster that was created with another version, network, name or kubelet setting"
                     .to_owned(),
             };
             report.fail(
                 node.name(),
                 found,
-                "the cluster.yaml and the bundle it was made with: `create` changes none of these on a running cluster",
-                "revert the change (what it was made with is /etc/kubexm/kubeadm.yaml there); upgrade and reconfigure \
+                "the cluster.yaml and the bundle it was created with: `create` changes none of these on a running cluster",
+                "revert the change (/etc/kubexm/kubeadm.yaml there has the earlier settings); upgrade and reconfigure \
                  are not supported yet",
             );
         }
@@ -57,7 +57,7 @@ fn settings(text: &str) -> Option<BTreeMap<String, Value>> {
     let mut found = BTreeMap::new();
     for document in &documents {
         let kind = document.get("kind").and_then(Value::as_str).unwrap_or_default();
-        // What most settings of cluster.yaml become goes without its kind.
+        // Most settings of cluster.yaml become part of ClusterConfiguration: its paths have no prefix.
         let prefix = if kind == "ClusterConfiguration" { "" } else { kind };
         flatten(prefix, document, &mut found);
     }
@@ -70,7 +70,7 @@ fn flatten(path: &str, value: &Value, into: &mut BTreeMap<String, Value>) {
         Value::Object(fields) if !fields.is_empty() => {
             fields.iter().for_each(|(key, value)| flatten(&below(key), value, into));
         }
-        // Flags of components: by their names, so that one more moves no other.
+        // Flags of components are keyed by name: an added flag does not change the paths of the others.
         Value::Array(items) if items.iter().all(|item| item.get("name").is_some_and(Value::is_string)) => {
             for item in items {
                 let name = item.get("name").and_then(Value::as_str).unwrap_or_default();

@@ -37,7 +37,7 @@ impl ConfigFormat {
             return Ok(Self::V1_7);
         }
         Err(RecipeError::Unsupported {
-            what: format!("containerd {version} (its config has another shape than 1.7's and 2.x's)"),
+            what: format!("containerd {version} (its configuration has another format than that of 1.7 and 2.x)"),
             hint: "leave out `spec.runtime.version`, or name a 1.7 or 2.x, and build the bundle again".to_owned(),
         })
     }
@@ -112,7 +112,7 @@ fn mirrors(draft: &mut Draft<'_>, node: &Node<'_>) -> Result<Step, RecipeError> 
 fn no_mirror(draft: &mut Draft<'_>, node: &Node<'_>) -> Result<Step, RecipeError> {
     let directory = format!("{}/{DEFAULT}", CERTS_D);
     let hosts = draft.template(format!("{directory}/hosts.toml"), "hosts-none.toml", context! {})?;
-    Ok(Step::on(node.name(), "runtime.mirrors", "Keep containerd from asking registries")
+    Ok(Step::on(node.name(), "runtime.mirrors", "Configure containerd to pull from no registry")
         .ensure(Dir { path: "/etc/containerd".to_owned(), mode: 0o755 })
         .ensure(Dir { path: CERTS_D.to_owned(), mode: 0o755 })
         .ensure(Dir { path: directory, mode: 0o755 })

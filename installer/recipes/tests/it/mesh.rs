@@ -83,6 +83,19 @@ fn a_node_of_the_cluster_a_worker_and_an_operators_own_network_are_not_dialed_as
 }
 
 #[test]
+fn a_host_where_something_uses_the_pod_network_gets_no_address_of_it_for_a_check() {
+    let dialed = |change: &dyn Fn(&mut kubexm_plan::Facts)| {
+        let mut site = Site::new();
+        change(site.facts.get_mut("node1").unwrap());
+        mesh(&site).dials.values().flatten().any(|dial| dial.pod.is_some())
+    };
+    assert!(dialed(&|_| {}));
+    assert!(!dialed(&|facts| facts.routes.push("10.233.0.0/16".to_owned())), "its gateway may be there");
+    assert!(!dialed(&|facts| facts.interfaces[0].addresses.push("10.233.100.7/18".to_owned())));
+    assert!(!dialed(&|facts| facts.unreadable_stamp = Some("damaged".to_owned())));
+}
+
+#[test]
 fn a_firewall_that_drops_what_a_hosts_own_pods_send_is_refused_with_the_pod_network() {
     let site = Site::new();
     let found = said(&site, "node1", "node1");

@@ -133,18 +133,18 @@ node1/reset.stop: Stop Kubernetes, its pods and the runtime
   unit containerd.service disabled, stopped, with /etc/systemd/system/containerd.service
   timeout 600 s; undo: restore what was there
 
-node1/reset.aside: Unmount volumes and set the data aside
+node1/reset.aside: Unmount volumes and move the data aside
   after node1/reset.stop
   set aside /etc/kubernetes /opt/containerd /run/containerd /run/flannel /usr/libexec/kubernetes /var/lib/cni \
 /var/lib/containerd /var/lib/etcd /var/lib/kubelet /var/log/containers /var/log/pods
   timeout 600 s; undo: restore what was there
 
-node1/reset.network: Clear links, rules and sets of the cluster
+node1/reset.network: Remove the cluster's network interfaces, firewall rules and ipsets
   after node1/reset.aside
   no link, rule or set of a cluster in the network
   timeout 300 s; undo: restore what was there
 
-node1/reset.revert: Restore what was there before
+node1/reset.revert: Restore earlier files, packages and settings
   after node1/reset.network
   as found before:
     unit kubelet.service enabled, running, with /etc/systemd/system/kubelet.service

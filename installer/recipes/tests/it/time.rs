@@ -154,7 +154,10 @@ fn another_time_service_stops_before_chrony_comes_and_is_reported() {
     assert!(plan.render().contains("unit ntpd.service disabled, stopped"), "{}", plan.render());
     assert!(waits(&plan, "node1/time.client", "node1/time.before"));
     let reported = findings(&site, Severity::Warn);
-    assert!(reported[0].contains("node1: time: found ntpd.service, which is stopped and disabled"), "{reported:#?}");
+    assert!(
+        reported[0].contains("node1: time: found ntpd.service, which will be stopped and disabled"),
+        "{reported:#?}"
+    );
     assert!(reported[1].contains("node2") && reported[1].contains("configuration kubexm replaces"), "{reported:#?}");
     site.join_all_but("none");
     assert_eq!(
@@ -204,7 +207,8 @@ fn the_port_of_a_time_server_is_free_or_of_a_service_that_is_stopped() {
         ours: false,
     };
     site.facts().listeners.push(listener);
-    let held = |site: &Site| preflight(&site.cx()).iter().any(|finding| finding.found.contains("123/udp held by ntpd"));
+    let held =
+        |site: &Site| preflight(&site.cx()).iter().any(|finding| finding.found.contains("123/udp in use by ntpd"));
     site.facts().time_services.clear();
     assert!(held(&site), "{:#?}", preflight(&site.cx()));
     site.facts().time_services.push("ntpd.service".to_owned());

@@ -100,7 +100,10 @@ impl Subject for Opened {
         let carried = Carried::read(self, &facts).await?;
         let cx = self.plan_cx(&facts, &carried.packages);
         let mut found = kubexm_recipes::preflight(&cx);
-        found.iter_mut().for_each(|finding| finding.detail = finding.detail.as_deref().map(without_secrets));
+        for finding in &mut found {
+            finding.found = without_secrets(&finding.found);
+            finding.detail = finding.detail.as_deref().map(without_secrets);
+        }
         let mut dialed = mesh::dial(&kubexm_recipes::mesh(&cx), &fleet.links(), events).await?;
         found.extend(kubexm_recipes::preflight::mesh::findings(&cx, &dialed));
         for all in dialed.values_mut() {

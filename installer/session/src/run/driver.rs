@@ -52,7 +52,9 @@ impl RunDriver<'_> {
             refused: AtomicBool::new(false),
         };
         let (links, options) = (self.links(), self.execute_options(&run));
-        lock_hosts(&links, events).await.map_err(SessionError::links)?;
+        lock_hosts(&links, self.plan.plan().longest_step(), events, &self.session.cancel)
+            .await
+            .map_err(SessionError::links)?;
         let outcome = execute(self.plan, &links, &mut run, &slots, blobs, events, options).await;
         let outcome = outcome.map_err(|error| self.stopped(error, self.options.commands.resume(run.id().as_str())))?;
         let mut kubeconfig = None;
@@ -90,7 +92,9 @@ impl RunDriver<'_> {
         events::note(events, format!("rolling back run {} in {}", run.id(), run.dir().display()));
         let options = ExecuteOptions { skip_unreachable, ..self.execute_options(&run) };
         let links = self.links();
-        lock_hosts(&links, events).await.map_err(SessionError::links)?;
+        lock_hosts(&links, self.plan.plan().longest_step(), events, &self.session.cancel)
+            .await
+            .map_err(SessionError::links)?;
         let outcome = roll_back(self.plan, &links, &mut run, events, options).await;
         let outcome =
             outcome.map_err(|error| self.stopped(error, self.options.commands.rollback(run.id().as_str())))?;
@@ -144,7 +148,7 @@ impl RunDriver<'_> {
         if let EngineError::Stopped { record } = &error
             && self.options.drill.is_some()
         {
-            let text = format!("drill: dying at record {record}; to continue: {command}");
+            let text = format!("drill: stopping at record {record}; to continue: {command}");
             events::note(self.session.events, text);
             self.options.commands.die();
         }

@@ -121,7 +121,9 @@ async fn decide<S: Startable>(
     session.ask(Question { cluster: &site.home.name, provenance, change }).await?;
     session.check_interrupt()?;
     // Before there is a run: one that cannot begin has nothing to resume.
-    lock_hosts(&site.fleet.links(), session.events).await.map_err(SessionError::links)?;
+    let locked = lock_hosts(&site.fleet.links(), plan.longest_step(), session.events, &session.cancel).await;
+    locked.map_err(SessionError::links)?;
+    session.check_interrupt()?;
     Ok(Some(Run::create(&site.home.runs(), RunId::at(session.clock.now()), checked)?))
 }
 

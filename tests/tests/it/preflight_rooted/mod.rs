@@ -92,7 +92,7 @@ fn every_port_of_a_role_is_checked_and_its_holder_named() {
         let protocol = table.trim_end_matches('6');
         let found: Vec<(Option<&str>, &str)> =
             findings.iter().map(|finding| (finding.host.as_deref(), finding.found.as_str())).collect();
-        let text = format!("{port}/{protocol} held by other (pid 777)");
+        let text = format!("{port}/{protocol} in use by other (pid 777)");
         let mut wanted = vec![(Some("node1"), text.as_str()), (Some("node2"), text.as_str())];
         if NOT_ON_A_WORKER.contains(&port) {
             wanted.pop();

@@ -256,6 +256,10 @@ impl Link for SshLink {
         self.session.lost_for()
     }
 
+    async fn answers(&self, within: Duration) -> bool {
+        self.session.lost_for().is_none() || self.session.live(Instant::now() + within).await.is_ok()
+    }
+
     async fn facts(&self) -> Result<Facts, LinkError> {
         let answer = self.ask(&Request::Facts { host: self.session.target.name.clone() }, LOOK).await?;
         let Response::Facts { mut facts } = answer else { return Err(self.misfit()) };

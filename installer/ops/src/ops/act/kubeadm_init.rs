@@ -5,6 +5,7 @@
 use std::time::{Duration, Instant};
 
 use kubexm_plan::op::{KubeadmInit, Progress};
+use kubexm_plan::{Op, ledger};
 use kubexm_spec::Digest;
 
 use super::ignored::ignored;
@@ -44,8 +45,8 @@ fn observe(machine: &Machine) -> Result<Progress, OpError> {
         // The cluster may have been used and has data: it is never cleared automatically.
         Some(Mark { ended_well: true, .. }) if !traces.is_empty() => Progress::Damaged,
         Some(mark) if mark.still_running(machine)?.is_some() => Progress::HalfDone,
-        // The agent was killed between the end of kubeadm and the update of the mark.
-        Some(_) if whole && last_phases_done(machine)? => Progress::Done,
+        // The agent was killed between the end of kubeadm and the update of the mark: only the record of the end is missing.
+        Some(_) if whole && last_phases_done(machine)? => Progress::Damaged,
         Some(_) if traces.is_empty() => Progress::NotBegun,
         Some(_) => Progress::HalfDone,
     })
@@ -70,6 +71,8 @@ fn converge(machine: &Machine, config: &str, socket: &str, ignore: &[String]) ->
                 kubeadm_reset::traces(machine)?.join(", ")
             )));
         }
+        // Without a recorded end, a later run that finds the API server down would take this cluster for a half-done init.
+        Progress::Damaged if missing(machine).is_empty() => return mark::write(machine, Of::Init, true, digest),
         Progress::Damaged => {
             return Err(OpError::other(format!(
                 "this node's control plane was set up by kubexm, and {} is missing now; it is not set up again, since \
@@ -89,6 +92,13 @@ fn converge(machine: &Machine, config: &str, socket: &str, ignore: &[String]) ->
             if ended_well {
                 return mark::write(machine, Of::Init, true, digest);
             }
+            if was_used(machine)? {
+                return Err(OpError::other(
+                    "this node's control plane was set up and used by kubexm, and its API server does not answer now; \
+                     it is not set up again, since that would delete its data: get kubelet, etcd and kube-apiserver \
+                     running (`crictl ps -a`, `journalctl -u kubelet`), then run again",
+                ));
+            }
             kubeadm_reset::clear(machine, socket, Rest::Lives)?;
         }
         Progress::NotBegun => {}
@@ -96,6 +106,14 @@ fn converge(machine: &Machine, config: &str, socket: &str, ignore: &[String]) ->
     mark::write(machine, Of::Init, false, digest)?;
     machine.run_act(&init)?;
     mark::write(machine, Of::Init, true, digest)
+}
+
+/// Whether a later step has changed the cluster: its init had ended then, whatever the mark says. Earlier versions of this
+/// program could leave a mark without an end.
+fn was_used(machine: &Machine) -> Result<bool, OpError> {
+    let records = machine.ledger().records()?;
+    let changes = |op: &Op| matches!(op, Op::KubeObject(_) | Op::NodeLabel(_) | Op::NodeUntainted(_));
+    Ok(ledger::any_not_rolled_back(records.iter(), changes))
 }
 
 /// Results of a successful init that are missing.

@@ -50,8 +50,9 @@ impl Join<'_> {
             // The node may have been used: its data is never cleared automatically.
             Mark { ended_well: true, .. } if !traces.is_empty() => Progress::Damaged,
             mark if mark.still_running(machine)?.is_some() => Progress::HalfDone,
-            // The agent was killed between the end of kubeadm and the update of the mark.
-            mark if whole && self.ended_unseen(machine, &mark)? => Progress::Done,
+            // The agent was killed between the end of kubeadm and the update of the mark: only the record of the end is
+            // missing.
+            mark if whole && self.ended_unseen(machine, &mark)? => Progress::Damaged,
             _ if traces.is_empty() => Progress::NotBegun,
             _ => Progress::HalfDone,
         })
@@ -154,7 +155,7 @@ impl Join<'_> {
                 && machine.try_run(&kubectl(["get", "--raw", "/readyz"]))?.code == 0))
     }
 
-    /// Starts a stopped kubelet; missing files cannot be created again.
+    /// Records an end that was not recorded, or starts a stopped kubelet; missing files cannot be created again.
     fn fix(&self, machine: &Machine) -> Result<(), OpError> {
         let missing = self.missing(machine);
         if !missing.is_empty() {
@@ -169,6 +170,10 @@ impl Join<'_> {
                 "this control plane was joined by kubexm, and etcd's member list does not have it any more: somebody \
                  removed it; `kubeadm reset` the node yourself and delete its node object, then run again",
             ));
+        }
+        let unrecorded = mark::read(machine, Of::Join)?.is_some_and(|mark| !mark.ended_well);
+        if unrecorded {
+            return self.ended(machine);
         }
         systemd::start_anew(machine, KUBELET)
     }

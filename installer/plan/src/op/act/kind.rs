@@ -31,7 +31,7 @@ pub enum Progress {
     HalfDone,
     /// It has happened.
     Done,
-    /// It had happened, and a part of its result was removed since.
+    /// It had happened, and a part of its result was removed since, or kubexm's record of its end is missing.
     Damaged,
     /// What it would create exists, and kubexm did not create it.
     Foreign,

@@ -36,7 +36,7 @@ fn one_address_for_two_hosts_is_refused() {
         site.cluster.hosts[1].internal_address = Some(IpAddr::V4(Ipv4Addr::new(10, 77, 0, 11)));
         site.facts.get_mut("node2").unwrap().interfaces[0].addresses.push("10.77.0.11/24".to_owned());
     });
-    one(found, Severity::Fail, "address", "that of node1");
+    one(found, Severity::Fail, "address", "which node1 also has");
 }
 
 #[test]
@@ -132,5 +132,5 @@ fn two_nodes_on_either_side_of_the_controller_are_compared_with_each_other() {
         site.facts().clock_offset_ms = 1_500;
         site.facts.get_mut("node2").unwrap().clock_offset_ms = -1_500;
     });
-    one(found, Severity::Fail, "time", "that of node1");
+    one(found, Severity::Fail, "time", "that of node1 by 3.0 s");
 }

@@ -59,7 +59,7 @@ fn a_taken_port_is_refused_with_process_and_pid() {
     fails(
         |f| f.listeners.push(listener("tcp", 6443, Some("nginx"), false)),
         "ports",
-        "6443/tcp held by nginx (pid 512)",
+        "6443/tcp in use by nginx (pid 512)",
     );
     fails(|f| f.listeners.push(listener("udp", 8472, None, false)), "ports", "8472/udp");
     fails(|f| f.listeners.push(listener("tcp", 5443, Some("java"), false)), "ports", "5443/tcp");

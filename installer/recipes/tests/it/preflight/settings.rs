@@ -5,7 +5,7 @@ use super::*;
 #[test]
 fn a_useless_resolv_conf_is_a_warning_unless_cluster_yaml_names_servers() {
     warns(|f| f.nameservers = None, "resolv.conf", "no /etc/resolv.conf");
-    warns(|f| f.nameservers = Some(Vec::new()), "resolv.conf", "no nameserver");
+    warns(|f| f.nameservers = Some(Vec::new()), "resolv.conf", "no name server");
     let loopback = vec![IpAddr::V4(Ipv4Addr::new(127, 0, 0, 53))];
     warns(|f| f.nameservers = Some(loopback.clone()), "resolv.conf", "loopback");
     let behind_the_stub = |servers| {

@@ -40,16 +40,16 @@ pub const ROWS: &[Row] = rows! {
         } => "docker with 2 containers", "container runtime", "remove it";
     "existing" Fail NODE2, "podman with a container", |s| s.node2().process(700, "conmon", &[])
         => "podman with 1 container", "container runtime", "remove it";
-    "unchanged" Fail NODE1, "a running cluster that was made with another config", |s| {
+    "unchanged" Fail NODE1, "a running cluster that was created with another config", |s| {
             stamp(s.node1(), "demo");
             initialised(s.node1(), &Digest::of("another config").to_string());
-        } => "another version, network", "the bundle it was made with", "not supported yet";
+        } => "another version, network", "the bundle it was created with", "not supported yet";
     "unchanged" Fail NODE1, "a running cluster that was made for another pod network", |s| {
             let text = "---\nkind: ClusterConfiguration\nnetworking:\n  podSubnet: 10.1.0.0/16\n";
             s.node1().put("/etc/kubexm/kubeadm.yaml", text);
             stamp(s.node1(), "demo");
             initialised(s.node1(), &Digest::of(text).to_string());
-        } => "made with other settings: ", "the bundle it was made with", "not supported yet";
+        } => "created with other settings: ", "the bundle it was created with", "not supported yet";
 
     "drift" Warn NODE1, "an edited static pod", |s| {
             member(s.node1(), "00000000-0000-4000-8000-00000000000a", "ca");

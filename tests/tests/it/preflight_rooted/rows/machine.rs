@@ -97,9 +97,9 @@ pub const ROWS: &[Row] = rows! {
         => "\"node2.lan\"", "an IP address", "internalAddress";
 
     "time" Fail NODE1, "a clock that is off", |s| s.clocks.extend([("node1", (2_600, 100)), ("node2", (1_300, 0))])
-        => "2.6 s away from that of the controller", "2 s", "set the clock";
+        => "that of the controller by 2.6 s", "2 s", "set the clock";
     "time" Fail NODE2, "two clocks on both sides of the controller's", |s| s.clocks.extend([("node1", (-1_500, 0)), ("node2", (1_500, 0))])
-        => "3.0 s away from that of node1", "2 s", "set the clock";
+        => "that of node1 by 3.0 s", "2 s", "set the clock";
     "time" Warn NODE2, "nothing that keeps the clock", |s| s.node2().unit("systemd-timesyncd.service", false)
         => "no active time service", "chronyd", "set it up";
 

@@ -11,18 +11,18 @@ pub const ROWS: &[Row] = rows! {
     "ports" Fail NODE1, "the API's port taken", |s| {
             s.node1().process(4242, "haproxy", &[99]);
             s.node1().listener("tcp", 6443, 99);
-        } => "6443/tcp held by haproxy (pid 4242)", "kube-apiserver", "stop that process";
+        } => "6443/tcp in use by haproxy (pid 4242)", "kube-apiserver", "stop that process";
     "ports" Fail NODE2, "kubelet's port taken, over IPv6", |s| {
             s.node2().process(4242, "nginx", &[99]);
             s.node2().listener("tcp6", 10250, 99);
-        } => "10250/tcp held by nginx (pid 4242)", "kubelet", "stop that process";
+        } => "10250/tcp in use by nginx (pid 4242)", "kubelet", "stop that process";
     "ports" Fail NODE2, "the pod network's port taken by nobody", |s| s.node2().listener("udp", 8472, 99)
-        => "8472/udp held by a process that could not be found", "pod network", "use another host";
+        => "8472/udp in use by a process that could not be found", "pod network", "use another host";
 
     "resolv.conf" Warn NODE1, "no resolv.conf", |s| s.node1().remove("/etc/resolv.conf")
         => "no /etc/resolv.conf", "a nameserver", "spec.extra.resolves";
     "resolv.conf" Warn NODE2, "an empty resolv.conf", |s| s.node2().put("/etc/resolv.conf", "search lan\n")
-        => "no nameserver", "a nameserver", "spec.extra.resolves";
+        => "no name server", "a name server", "spec.extra.resolves";
     "resolv.conf" Warn NODE1, "a resolver of the host's own", |s| s.node1().put("/etc/resolv.conf", "nameserver 127.0.0.1\n")
         => "only loopback nameservers", "that pods reach", "spec.extra.resolves";
     "resolv.conf" Warn NODE1, "systemd-resolved without servers", |s| {
@@ -58,11 +58,11 @@ pub const ROWS: &[Row] = rows! {
     "existing" Fail NODE1, "another containerd's config", |s| s.node1().put("/etc/containerd/config.toml", "version = 2\n")
         => "/etc/containerd/config.toml (installed)", "container runtime", "kubexm's would replace it";
     "hostname" Fail NODE1, "the hostname of the other host", |s| s.node1().put("/proc/sys/kernel/hostname", "node2\n")
-        => "\"node2\", which is another host's name", "its own address", "swap the addresses";
+        => "\"node2\", which is another host's name", "a different address", "swap the addresses";
     "address" Fail NODE2, "the address of the other host", |s| {
             s.cluster.hosts[1].internal_address = Some([10, 77, 0, 11].into());
             s.node2().interface("10.77.0.11/24", "52:54:00:00:00:0c");
-        } => "10.77.0.11, that of node1", "an address of its own", "internalAddress";
+        } => "10.77.0.11, which node1 also has", "an address of its own", "internalAddress";
     "sysctls" Fail NODE1, "a hardened host", |s| s.node1().put("/etc/sysctl.d/99-sysctl.conf", "# CIS\nnet.ipv4.ip_forward=0\n")
         => "/etc/sysctl.d/99-sysctl.conf:2 sets net.ipv4.ip_forward = 0", "after a reboot", "remove that line";
     "mtu" Warn NODE2, "jumbo frames on one of two", |s| s.node2().fake(
@@ -110,7 +110,7 @@ pub const ROWS: &[Row] = rows! {
     "time" Fail ETCD1, "a member of etcd whose clock is off", |s| {
             s.with_roles();
             s.clocks.extend([("etcd1", (2_600, 100)), ("node1", (1_300, 0)), ("node2", (1_300, 0)), ("lb1", (1_300, 0)), ("lb2", (1_300, 0))]);
-        } => "2.6 s away from that of the controller", "2 s", "set the clock";
+        } => "that of the controller by 2.6 s", "2 s", "set the clock";
     "existing" Fail ETCD1, "an etcd of somebody's on a host of the role", |s| {
             s.with_roles();
             s.host("etcd1").process(512, "etcd", &[]);
@@ -123,17 +123,17 @@ pub const ROWS: &[Row] = rows! {
             s.with_roles();
             s.host("etcd1").process(4242, "other", &[99]);
             s.host("etcd1").listener("tcp", 2379, 99);
-        } => "2379/tcp held by other (pid 4242)", "a free port for etcd", "stop that process";
+        } => "2379/tcp in use by other (pid 4242)", "a free port for etcd", "stop that process";
     "ports" Fail ETCD1, "the port of etcd's peers taken", |s| {
             s.with_roles();
             s.host("etcd1").process(4242, "other", &[99]);
             s.host("etcd1").listener("tcp6", 2380, 99);
-        } => "2380/tcp held by other (pid 4242)", "a free port for etcd", "stop that process";
+        } => "2380/tcp in use by other (pid 4242)", "a free port for etcd", "stop that process";
     "ports" Fail LB1, "the load balancer's port taken", |s| {
             s.with_roles();
             s.host("lb1").process(4242, "other", &[99]);
             s.host("lb1").listener("tcp", 6443, 99);
-        } => "6443/tcp held by other (pid 4242)", "a free port for haproxy", "stop that process";
+        } => "6443/tcp in use by other (pid 4242)", "a free port for haproxy", "stop that process";
     "ports" Fail LB2, "a load balancer's port that cluster.yaml names, taken", |s| {
             s.with_roles();
             if let LoadBalancerMode::External { port, .. } = &mut s.cluster.load_balancer.mode {
@@ -141,7 +141,7 @@ pub const ROWS: &[Row] = rows! {
             }
             s.host("lb2").process(4242, "other", &[99]);
             s.host("lb2").listener("tcp", 8443, 99);
-        } => "8443/tcp held by other (pid 4242)", "a free port for haproxy", "stop that process";
+        } => "8443/tcp in use by other (pid 4242)", "a free port for haproxy", "stop that process";
     "load-balancers" Fail LB1, "a haproxy of somebody's", |s| {
             s.with_roles();
             s.host("lb1").process(4242, "haproxy", &[]);
@@ -181,13 +181,13 @@ pub const ROWS: &[Row] = rows! {
         => "/usr/local mounted noexec", "run from", "mount -o remount,exec /usr/local";
 
     "clones" Fail NODE2, "one machine id for two", |s| s.node2().put("/etc/machine-id", &s.node1().read("/etc/machine-id"))
-        => "machine id 0123456789abcdef0123456789abcd0b, that of node1", "of its own", "systemd-machine-id-setup";
+        => "machine id 0123456789abcdef0123456789abcd0b, the same as on node1", "of its own", "systemd-machine-id-setup";
     "clones" Fail NODE2, "one product uuid for two", |s| {
             let path = "/sys/class/dmi/id/product_uuid";
             s.node2().put(path, &s.node1().read(path));
-        } => "that of node1", "product uuid of its own", "hypervisor";
+        } => "the same as on node1", "product uuid of its own", "hypervisor";
     "clones" Fail NODE2, "one hardware address for two", |s| s.node2().interface("10.77.0.12/24", "52:54:00:00:00:0b")
-        => "52:54:00:00:00:0b, that of node1", "hardware address of its own", "hypervisor";
+        => "52:54:00:00:00:0b, the same as on node1", "hardware address of its own", "hypervisor";
 
     "networks" Fail NODE2, "a route into the pod network", |s| s.node2().route("10.233.64.0", "255.255.240.0")
         => "a route to 10.233.64.0/20", "spec.network.podCidr", "another podCidr";
