@@ -319,7 +319,7 @@ fn with_the_overlay_on_standard_output_everything_else_is_on_standard_error() {
         &[
             "newer: containerd 2.2.8, 2.3.5",
             "containerd 2.3.6: it is listed",
-            "containerd 2.2.7: upstream ended its line",
+            "Kubernetes 1.34.11: upstream ended 1.34",
         ],
     );
     site.write("newer.yaml", &ended.out);
