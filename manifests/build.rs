@@ -27,14 +27,44 @@ fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// Lays one row of `verified.yaml` over what it is about: a version of a feature, or a range of a release's patches. A row about
-/// nothing is refused: its version was taken out, and what is left would be read as checked.
+/// Adds one row of `verified.yaml` to what it is about: the images of a version of a feature, a component, a range of a release's
+/// patches; or the range of a feature, the recommended versions of containerd, the end of a line. A row about nothing is refused: its
+/// version was taken out, and what is left would be read as checked.
 fn verify(catalogue: &mut Map<String, Value>, row: &Value) -> Result<(), Box<dyn Error>> {
     let lost = || format!("data/verified.yaml: nothing in data/ is {row}");
     let named = |list: &'static str, field: &'static str, name: &Value, catalogue: &'_ mut Map<String, Value>| {
         let all = catalogue.get_mut(list).and_then(Value::as_array_mut)?;
         all.iter().position(|one| one[field] == *name)
     };
+    if let Some(name) = row.get("end") {
+        let line = row["line"].as_str().ok_or_else(lost)?;
+        if name == "Kubernetes" {
+            let index = named("releases", "minor", &row["line"], catalogue).ok_or_else(lost)?;
+            catalogue["releases"][index]["endOfLifeCompared"] = compared(row).ok_or_else(lost)?;
+            return Ok(());
+        }
+        let has = |list: &'static str, catalogue: &'_ mut Map<String, Value>| {
+            let index = named(list, "name", name, catalogue)?;
+            catalogue[list][index].pointer("/endOfLife")?.get(line)?;
+            Some((list, index))
+        };
+        let (list, index) = has("features", catalogue).or_else(|| has("components", catalogue)).ok_or_else(lost)?;
+        catalogue[list][index]["endOfLifeCompared"][line] = compared(row).ok_or_else(lost)?;
+        return Ok(());
+    }
+    if let Some(minor) = row.get("recommends") {
+        let index = named("releases", "minor", minor, catalogue).ok_or_else(lost)?;
+        let support = catalogue["releases"][index].get_mut("support").ok_or_else(lost)?;
+        support["recommendedContainerdCompared"] = compared(row).ok_or_else(lost)?;
+        return Ok(());
+    }
+    if let Some(feature) = row.get("supports") {
+        let index = named("features", "name", feature, catalogue).ok_or_else(lost)?;
+        let version = row["version"].as_str().ok_or_else(lost)?;
+        let versions = catalogue["features"][index].get_mut("versions").ok_or_else(lost)?;
+        versions.get_mut(version).ok_or_else(lost)?["supportsCompared"] = compared(row).ok_or_else(lost)?;
+        return Ok(());
+    }
     let place = if let Some(feature) = row.get("feature") {
         let index = named("features", "name", feature, catalogue).ok_or_else(lost)?;
         let version = row["version"].as_str().ok_or_else(lost)?;
@@ -54,6 +84,12 @@ fn verify(catalogue: &mut Map<String, Value>, row: &Value) -> Result<(), Box<dyn
         }
     }
     Ok(())
+}
+
+/// What a row says of its subject: `{verified: …}` or `{unverified: reason}`.
+fn compared(row: &Value) -> Option<Value> {
+    let known = ["verified", "unverified"].into_iter().find_map(|field| Some((field, row.get(field)?)));
+    known.map(|(field, value)| serde_json::json!({ field: value }))
 }
 
 /// Profiles, what nodes need, and the vendors' keys with their text.

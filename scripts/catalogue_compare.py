@@ -1,4 +1,5 @@
 """`scripts/catalogue compare`: the catalogue against checkouts of upstream's repositories, by the rules of manifests/upstream.toml."""
+import calendar
 import hashlib
 import io
 import json
@@ -17,6 +18,7 @@ RESULT = HERE / "manifests/data/verified.yaml"
 HEAD = "# By what each row was checked: written by `scripts/catalogue compare`. A row without `verified` says why.\n"
 LIMIT = 64 << 20
 CONSTANTS = ("pause", "coredns", "etcd")
+KUBERNETES = "Kubernetes"
 EQUAL, DIFFERS, UNKNOWN = "equal", "differs", "cannot tell"
 
 
@@ -121,6 +123,16 @@ class Catalogue:
                 continue
             tag = known.get("tags", {}).get(image["name"], feature.get("tag", "v{version}"))
             yield image["repository"] + ":" + tag.replace("{version}", version)
+
+    def dated(self, name):
+        """What has ends of lines under a name: the feature where it has them, else the component."""
+        one = self.features.get(name) or {}
+        return one if "endOfLife" in one else self.components.get(name, one)
+
+    def ends(self, name):
+        if name == KUBERNETES:
+            return {line: release["endOfLife"] for line, release in self.releases.items() if "endOfLife" in release}
+        return self.dated(name).get("endOfLife", {})
 
     def chart(self, feature, version):
         rule = feature.get("chart", {}).get("version", "")
@@ -256,11 +268,19 @@ def render_rows(upstream, catalogue, rules, helm):
                 yield row | {"result": UNKNOWN, "text": str(reason)}
 
 
+def supports_of(known):
+    """What is compared of a version's `supports` and `minimumKernel`, in the words of `Catalogue::compared` (manifests/src)."""
+    span = known.get("supports", {})
+    return [f"from {span.get('from', '')}", f"to {span.get('to', '')}", f"kernel {known.get('minimumKernel', '')}"]
+
+
 def supports_rows(upstream, catalogue, rules):
     for rule in rules:
         feature = catalogue.features.get(rule["feature"])
         for version in sorted(feature["versions"], key=order) if feature else []:
-            row = {"supports": rule["feature"], "version": version}
+            known = feature["versions"][version]
+            ours = known.get("supports", {})
+            row = {"supports": rule["feature"], "version": version, "of": of(supports_of(known))}
             names = {"version": version, "minor": minor(version)}
             try:
                 tag = fill(rule["tag"], names)
@@ -271,11 +291,11 @@ def supports_rows(upstream, catalogue, rules):
                     raise CannotTell(f"{file} of {rule['repository']} does not name {version}")
                 minors = sorted(re.findall(r"[0-9]+\.[0-9]+", match[1]), key=order)
                 theirs = {"from": minors[0]} if rule.get("open") else {"from": minors[0], "to": minors[-1]}
-                ours = feature["versions"][version].get("supports", {})
                 wrong = [] if theirs == ours else [f"upstream names {theirs}, the catalogue {ours}"]
                 if "kernel" in rule:
-                    kernel = re.search(rule["kernel"], text, re.M)
-                    has = feature["versions"][version].get("minimumKernel")
+                    other = rule.get("kernelFile")
+                    kernel = re.search(rule["kernel"], upstream.file(rule["repository"], tag, other).decode(errors="replace") if other else text, re.M)
+                    has = known.get("minimumKernel")
                     if (kernel and kernel[1]) != has:
                         wrong.append(f"upstream names kernel {kernel and kernel[1]}, the catalogue {has}")
                 by = {"by": f"{rule['repository']} {file}", "tag": upstream.dated(rule["repository"], tag)}
@@ -311,10 +331,18 @@ def component_rows(upstream, catalogue, rules):
             if not component["versions"]:
                 raise CannotTell("the catalogue has no version of it")
             tags = set(upstream.git(rule["repository"], "tag", "--list").decode().split())
+            more, others = rule.get("also"), set()
+            if more and more["repository"] in upstream.folders:
+                others = set(upstream.git(more["repository"], "tag", "--list").decode().split())
+            asked = [rule["repository"]]
             for version in sorted(component["versions"], key=order):
                 tag = rule["tag"].replace("{version}", version)
                 if tag not in tags:
-                    wrong.append(f"no tag {tag}")
+                    if more and more["tag"].replace("{version}", version) in others:
+                        seen.append(version)
+                        asked = [rule["repository"], more["repository"]]
+                    else:
+                        wrong.append(f"no tag {tag}")
                     continue
                 seen.append(version)
                 if "sha256" in rule:
@@ -322,7 +350,7 @@ def component_rows(upstream, catalogue, rules):
                     pins = {pin["sha256"].removeprefix("sha256:") for pin in component["versions"][version].values()}
                     wrong += [f"{version}: {digest} at its tag, {other} is pinned" for other in sorted(pins - {digest})]
                 wrong += names_of(upstream, rule, version, tag)
-            row |= {"by": f"tags of {rule['repository']}" + (f", {rule['sha256']}" if "sha256" in rule else "")}
+            row |= {"by": f"tags of {' and '.join(asked)}" + (f", {rule['sha256']}" if "sha256" in rule else "")}
             unknown = [text for text in wrong if text.startswith("no tag")]
             if len(unknown) < len(wrong):
                 yield row | {"result": DIFFERS, "text": "; ".join(text for text in wrong if text not in unknown)}
@@ -361,37 +389,45 @@ def constants_rows(upstream, catalogue, rules):
                     yield row | {"result": UNKNOWN, "text": str(reason)}
 
 
+def day_of(text, dates):
+    """A month alone lasts until its last day."""
+    day = datetime.strptime(text, dates)
+    if "%d" not in dates:
+        day = day.replace(day=calendar.monthrange(day.year, day.month)[1])
+    return day.strftime("%Y-%m-%d")
+
+
 def end_rows(upstream, catalogue, rules):
     for rule in rules:
-        about = ["Kubernetes"] if rule.get("kubernetes") else rule["about"]
+        about = [KUBERNETES] if rule.get("kubernetes") else rule["about"]
         try:
             text = upstream.file(rule["repository"], rule["tag"], rule["file"]).decode(errors="replace")
         except CannotTell as reason:
-            yield from ({"end": name, "result": UNKNOWN, "text": str(reason)} for name in about)
+            for name in about:
+                yield {"end": name, "lines": dict.fromkeys(catalogue.ends(name), UNKNOWN), "result": UNKNOWN, "text": str(reason)}
             continue
         theirs = {}
         for match in re.finditer(rule["find"], text, re.M):
-            line, day = (match[2], match[1]) if rule.get("order") == "day, line" else (match[1], match[2])
-            if order(line) >= order(rule.get("since", "0")):
-                theirs[line] = datetime.strptime(day, rule["dates"]).strftime("%Y-%m-%d")
-        for name in about:
-            if rule.get("kubernetes"):
-                ours = {line: release.get("endOfLife") for line, release in catalogue.releases.items()}
-                has = set()
+            if "line" in rule:
+                line, day = rule["line"], match[1]
             else:
-                one = catalogue.features.get(name) or {}
-                one = catalogue.components.get(name, one) if "endOfLife" not in one else one
-                ours, has = one.get("endOfLife", {}), {minor(version) for version in one.get("versions", {})}
+                line, day = (match[2], match[1]) if rule.get("order") == "day, line" else (match[1], match[2])
+            if order(line) >= order(rule.get("since", "0")):
+                theirs[line] = day_of(day, rule["dates"])
+        for name in about:
+            ours = catalogue.ends(name)
+            has = set() if rule.get("kubernetes") else {minor(version) for version in catalogue.dated(name).get("versions", {})}
+            row = {"end": name, "lines": {line: UNKNOWN if line not in theirs else EQUAL if theirs[line] == day else DIFFERS for line, day in ours.items()}}
             wrong = [f"{line} ended {day}, the catalogue has {ours[line]}" for line, day in sorted(theirs.items()) if line in ours and ours[line] != day]
             lost = [f"{line} ended {day}, and the catalogue does not say so" for line, day in sorted(theirs.items()) if line not in ours and line in has]
             by = {"by": f"{rule['repository']} {rule['file']}", "tag": upstream.dated(rule["repository"], rule["tag"])}
             both = theirs.keys() & ours.keys()
             if wrong + lost:
-                yield {"end": name} | by | {"result": DIFFERS, "text": "; ".join(wrong + lost)}
+                yield row | by | {"result": DIFFERS, "text": "; ".join(wrong + lost)}
             elif not both:
-                yield {"end": name, "result": UNKNOWN, "text": f"{rule['file']} of {rule['repository']} names no line whose end the catalogue has"}
+                yield row | {"result": UNKNOWN, "text": f"{rule['file']} of {rule['repository']} names no line whose end the catalogue has"}
             else:
-                yield {"end": name} | by | {"result": EQUAL, "text": f"{len(both)} lines"}
+                yield row | by | {"result": EQUAL, "text": f"{len(both)} lines"}
 
 
 def newest_rows(upstream, catalogue, rules):
@@ -418,7 +454,8 @@ def recommends_rows(upstream, catalogue, rules):
     """The versions of containerd that upstream names for a Kubernetes minor."""
     for rule in rules:
         for name, release in sorted(catalogue.releases.items(), key=lambda item: order(item[0])):
-            row = {"recommends": name}
+            ours = sorted(release.get("support", {}).get("recommendedContainerd", []), key=order)
+            row = {"recommends": name, "of": of(ours)}
             try:
                 text = upstream.file(rule["repository"], rule["tag"], rule["file"]).decode(errors="replace")
                 if not (match := re.search(fill(rule["find"], escaped({"minor": name})), text, re.M)):
@@ -426,7 +463,6 @@ def recommends_rows(upstream, catalogue, rules):
                         continue
                     raise CannotTell(f"{rule['file']} of {rule['repository']} does not name {name}")
                 theirs = sorted(re.findall(r"[0-9]+\.[0-9]+\.[0-9]+", match[1]), key=order)
-                ours = sorted(release.get("support", {}).get("recommendedContainerd", []), key=order)
                 by = {"by": f"{rule['repository']} {rule['file']}", "tag": upstream.dated(rule["repository"], rule["tag"])}
                 same = {"result": EQUAL, "text": ", ".join(theirs)}
                 yield row | by | (same if theirs == ours else {"result": DIFFERS, "text": f"upstream names {', '.join(theirs)}, the catalogue {', '.join(ours) or 'none'}"})
@@ -454,8 +490,11 @@ def compare(document, folders, rules=RULES, helm=None):
             yield from render_rows(upstream, catalogue, rules.get(kind, []), helm)
 
 
+PLACE = ("kubernetes", "from", "recommends", "feature", "supports", "version", "component", "end", "line")
+
+
 def key(row):
-    return tuple((name, row[name]) for name in ("feature", "version", "component", "kubernetes", "from") if name in row)
+    return tuple((name, row[name]) for name in PLACE if name in row)
 
 
 def line(row):
@@ -472,9 +511,26 @@ def is_of(catalogue, row):
     """Whether what a row is about is in the catalogue still."""
     if "feature" in row:
         return row["version"] in catalogue.features.get(row["feature"], {}).get("versions", {})
+    if "supports" in row:
+        return row["version"] in catalogue.features.get(row["supports"], {}).get("versions", {})
     if "component" in row:
         return row["component"] in catalogue.components
+    if "end" in row:
+        return row["line"] in catalogue.ends(row["end"])
+    if "recommends" in row:
+        return "recommendedContainerd" in catalogue.releases.get(row["recommends"], {}).get("support", {})
     return any(patches["from"] == row["from"] for patches in catalogue.releases.get(row["kubernetes"], {}).get("patches", []))
+
+
+def by_line(rows, catalogue):
+    """A row about the ends of several lines as one for each: a source that names one of them says nothing of the others."""
+    for row in rows:
+        if "lines" not in row:
+            yield row
+            continue
+        for line, result in row["lines"].items():
+            text = f"{row['text']}" if result == row["result"] else f"{row['by']} does not name {line}"
+            yield row | {"line": line, "of": of([f"{line} {catalogue.ends(row['end'])[line]}"]), "result": result, "text": text}
 
 
 def keep(rows, catalogue, result=RESULT, today=None):
@@ -483,23 +539,31 @@ def keep(rows, catalogue, result=RESULT, today=None):
     today = today or datetime.now().strftime("%Y-%m-%d")
     last = read_rows(result.read_text()) if result.is_file() else []
     known = {key(row): row for row in last if is_of(catalogue, row)}
-    for row in rows:
-        if not key(row) or "of" not in row:
+    # Two sources may name one thing: what differs from either comes last, and stays.
+    for row in sorted(by_line(rows, catalogue), key=lambda row: row["result"] == DIFFERS):
+        if not key(row) or "of" not in row or not is_of(catalogue, row):
             continue
-        place = {name: row[name] for name in ("feature", "version", "component", "kubernetes", "from") if name in row}
+        place = dict(key(row))
         if row["result"] == EQUAL:
             verified = {name: row[name] for name in ("by", "tag") if row.get(name)} | {"date": today}
             known[key(row)] = place | {"of": row["of"], "verified": verified}
         elif row["result"] == DIFFERS:
             known[key(row)] = place | {"unverified": f"differs: {row['text']}"}
         elif "verified" not in known.get(key(row), {}):
-            known[key(row)] = place | {"unverified": row["text"]}
+            # What an earlier look has found says more than that there was none today.
+            if key(row) not in known or not row["text"].startswith("no checkout of"):
+                known[key(row)] = place | {"unverified": row["text"]}
         elif known[key(row)].get("of") != row["of"]:
             known[key(row)] = place | {"unverified": f"changed since it was compared; {row['text']}"}
-    kinds = ["kubernetes", "feature", "component"]
-    lines = sorted(known.values(), key=lambda row: (
-        next(index for index, kind in enumerate(kinds) if kind in row), order(row["kubernetes"]) if "kubernetes" in row else [],
-        row.get("from", 0), row.get("feature", row.get("component", "")), order(row.get("version", "0"))))
+    kinds = ["kubernetes", "feature", "component", "supports", "recommends", "end"]
+
+    def place_of(row):
+        index, kind = next((index, kind) for index, kind in enumerate(kinds) if kind in row)
+        numbered = kind in ("kubernetes", "recommends")
+        version = order(row.get("version", row.get("line", "0")))
+        return index, order(row[kind]) if numbered else [], row.get("from", 0), "" if numbered else row[kind], version
+
+    lines = sorted(known.values(), key=place_of)
     partial = result.with_name(f".{result.name}.{os.getpid()}")
     with open(partial, "w") as file:
         file.write(HEAD + "".join(map(line, lines)))

@@ -56,6 +56,9 @@ impl Catalogue {
             let mut feature = feature.clone();
             feature.versions.retain(|known, _| known == version);
             keep_line(&mut feature.end_of_life, version);
+            // An installer compares nothing, and a bundle does not change with the day of a comparison.
+            feature.end_of_life_compared.clear();
+            feature.versions.values_mut().for_each(|known| known.supports_compared = None);
             used.features.insert(name.clone(), feature);
         }
         let archs: BTreeSet<Arch> =
@@ -73,10 +76,12 @@ impl Catalogue {
             (component.verified, component.unverified, component.github) = (None, None, None);
             component.builds.retain(|build| build.versions.holds(&item.version));
             keep_line(&mut component.end_of_life, &item.version);
+            component.end_of_life_compared.clear();
             used.components.insert(component.name.clone(), component);
         }
         if let Some(release) = self.release(versions.kubernetes.bare()) {
             let mut release = release.clone();
+            (release.end_of_life_compared, release.support.recommended_containerd_compared) = (None, None);
             release.patches.retain(|range| range.holds(versions.kubernetes.patch()));
             // of no use where etcd is one of ours
             if versions.of(Program::Etcd).is_some() {

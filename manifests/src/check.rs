@@ -9,6 +9,7 @@ use crate::catalogue::Catalogue;
 use crate::release::{PatchRange, Release};
 use crate::require::require;
 use crate::requirements::{Requirements, Source};
+use crate::verified::Compared;
 use crate::version;
 
 type Check = fn(&Catalogue, &mut Vec<String>);
@@ -31,11 +32,23 @@ pub fn unverified(catalogue: &Catalogue) -> Vec<String> {
         for (version, known) in feature.versions.iter().filter(|(_, known)| known.verified.is_none()) {
             all.push(format!("{name} {version}: its images{}", because(known.unverified.as_deref())));
         }
+        for (version, known) in &feature.versions {
+            let has_range = known.supports.is_some() || known.minimum_kernel.is_some();
+            let about = || format!("{name} {version}: the Kubernetes minors and the kernel that it needs");
+            all.extend(reason(known.supports_compared.as_ref()).filter(|_| has_range).map(|why| about() + &why));
+        }
+        all.extend(ends(name, &feature.end_of_life, &feature.end_of_life_compared));
     }
     for (minor, release) in &catalogue.releases {
         for range in release.patches.iter().filter(|range| range.verified.is_none()) {
             all.push(format!("Kubernetes {minor}: {range}{}", because(range.unverified.as_deref())));
         }
+        let end = reason(release.end_of_life_compared.as_ref()).filter(|_| release.end_of_life.is_some());
+        all.extend(end.map(|why| format!("Kubernetes {minor}: its end of life{why}")));
+        let support = &release.support;
+        let containerd = reason(support.recommended_containerd_compared.as_ref());
+        let containerd = containerd.filter(|_| !support.recommended_containerd.is_empty());
+        all.extend(containerd.map(|why| format!("Kubernetes {minor}: the versions of containerd for it{why}")));
     }
     for (name, component) in &catalogue.components {
         let open: Vec<&str> = component
@@ -47,11 +60,33 @@ pub fn unverified(catalogue: &Catalogue) -> Vec<String> {
         if component.verified.is_none() {
             all.push(format!("{name}: that upstream has its versions{}", because(component.unverified.as_deref())));
         }
+        all.extend(ends(name, &component.end_of_life, &component.end_of_life_compared));
         if !open.is_empty() {
             all.push(format!("{name}: digests of {}: taken from upstream when a lock is made", by_minor(&open)));
         }
     }
     all
+}
+
+/// Ends of lines that were not compared, those with one reason together.
+fn ends(name: &str, dates: &BTreeMap<String, String>, compared: &BTreeMap<String, Compared>) -> Vec<String> {
+    let mut by_reason: BTreeMap<String, Vec<&str>> = BTreeMap::new();
+    for line in dates.keys() {
+        if let Some(why) = reason(compared.get(line)) {
+            by_reason.entry(why).or_default().push(line);
+        }
+    }
+    let text = |(why, lines): (String, Vec<&str>)| format!("{name}: the end of life of {}{why}", lines.join(", "));
+    by_reason.into_iter().map(text).collect()
+}
+
+/// Why something was not compared; none where it was.
+fn reason(compared: Option<&Compared>) -> Option<String> {
+    match compared {
+        Some(Compared::Verified(_)) => None,
+        Some(Compared::Unverified(why)) => Some(because(Some(why))),
+        None => Some(String::new()),
+    }
 }
 
 fn because(why: Option<&str>) -> String {

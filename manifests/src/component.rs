@@ -6,7 +6,7 @@ use kubexm_spec::{Arch, Digest, Kind, Trust};
 use serde::{Deserialize, Deserializer, Serialize};
 
 use crate::libc::Libc;
-use crate::verified::Verified;
+use crate::verified::{Compared, Verified};
 use crate::version::{self, Span};
 
 /// One program (or archive of programs) of the catalogue. In `url`, `fileName`, `digestSource` and member paths `{tag}` is
@@ -58,6 +58,9 @@ pub struct Component {
     /// When upstream ends a line: `2.1` → `2026-07-03`.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub end_of_life: BTreeMap<String, String>,
+    /// With what the ends were compared, by line.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub end_of_life_compared: BTreeMap<String, Compared>,
     /// By what it was checked that upstream has these versions; none where it was not looked up.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub verified: Option<Verified>,

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::component::NodeRole;
 use crate::error::RequireError;
-use crate::verified::Verified;
+use crate::verified::{Compared, Verified};
 use crate::version::{self, Span};
 
 /// One feature of the catalogue: a network plugin, a load balancer, an add-on. In `tag`, the version of the chart and `tags`
@@ -38,6 +38,9 @@ pub struct FeatureSet {
     /// When upstream ends a line: `1.14` → `2026-03-31`.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub end_of_life: BTreeMap<String, String>,
+    /// With what the ends were compared, by line.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub end_of_life_compared: BTreeMap<String, Compared>,
     /// By version, without `v`.
     pub versions: BTreeMap<String, FeatureVersion>,
 }
@@ -87,6 +90,9 @@ pub struct FeatureVersion {
     /// The oldest kernel that upstream names, `5.10`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub minimum_kernel: Option<String>,
+    /// With what the minors and the kernel were compared.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub supports_compared: Option<Compared>,
     /// By what its images were checked; none where they were not compared with upstream's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub verified: Option<Verified>,

@@ -48,7 +48,7 @@ pub use release::{CgroupV1, Release, Severity, Support};
 pub use require::{PACKAGE_STAGE, require};
 pub use requirements::{ChartSource, Requirement, Requirements, Source, Versions};
 pub use unverified::{Checked, Doubt, DoubtKind, checked, doubts};
-pub use verified::Verified;
+pub use verified::{Compared, Verified};
 pub use version::Span;
 pub use versions::references;
 pub use zone::{FileCandidate, ImageCandidate, Zone};

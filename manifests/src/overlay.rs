@@ -10,7 +10,7 @@ use crate::component::{Pin, parse_digest};
 use crate::error::CatalogueError;
 use crate::libc::Libc;
 use crate::release::{PatchRange, Release};
-use crate::verified::Verified;
+use crate::verified::{Compared, Verified};
 use crate::version;
 
 const OVERLAY: Keys = Keys::all(&["schema", "name", "components", "images", "releases"]);
@@ -231,6 +231,9 @@ fn release<'c>(
     };
     let mut new = known.clone();
     new.minor = minor.to_owned();
+    // Nobody knows when it ends; what containerd's makers say is about the other minor.
+    (new.end_of_life, new.end_of_life_compared) = (None, None);
+    new.support.recommended_containerd_compared = Some(Compared::Unverified(format!("made after {text}")));
     let last = new.patches.pop()?;
     new.patches =
         vec![PatchRange { from: 0, to: None, verified: None, unverified: Some(format!("made after {text}")), ..last }];

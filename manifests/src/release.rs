@@ -5,7 +5,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use crate::verified::Verified;
+use crate::verified::{Compared, Verified};
 use crate::version;
 
 /// One Kubernetes minor.
@@ -22,6 +22,9 @@ pub struct Release {
     /// The day from which upstream makes no more patches, `2026-10-27`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub end_of_life: Option<String>,
+    /// With what that day was compared.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub end_of_life_compared: Option<Compared>,
     /// kubeadm's constants, ranges ascending and without gaps; the last is open.
     pub patches: Vec<PatchRange>,
     /// Versions used when the user names none: components by name without `v`, flannel's images by tag.
@@ -70,6 +73,9 @@ pub struct Support {
     /// Of each line of containerd the oldest that upstream recommends; newer lines than these are meant too. Empty: it names none.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub recommended_containerd: Vec<String>,
+    /// With what these were compared.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub recommended_containerd_compared: Option<Compared>,
     /// The oldest etcd that kubeadm takes from others (`spec.etcd.type: external`), without `v`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub minimum_etcd: Option<String>,

@@ -18,6 +18,26 @@ pub struct Verified {
     pub date: String,
 }
 
+/// Whether a fact was compared with upstream: with what, or why it was not.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum Compared {
+    /// It is upstream's.
+    Verified(Verified),
+    /// It was not compared, or differs; the reason.
+    Unverified(String),
+}
+
+impl Compared {
+    /// With what it was compared.
+    pub const fn verified(&self) -> Option<&Verified> {
+        match self {
+            Self::Verified(verified) => Some(verified),
+            Self::Unverified(_) => None,
+        }
+    }
+}
+
 impl fmt::Display for Verified {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.by)?;

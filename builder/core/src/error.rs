@@ -25,6 +25,32 @@ pub enum BuildError {
         /// What went wrong; its text names the origin.
         source: Box<TransportError>,
     },
+    /// An origin that counts requests answers no more of them.
+    #[error(
+        "{source}. Not asked about: {}{}", missing.join(", "),
+        if *with_token { "" } else {
+            "; GitHub allows 60 requests per hour without a token, and 5,000 with one: set GITHUB_TOKEN, or give --github-token-file"
+        }
+    )]
+    RequestLimit {
+        /// Components whose versions are not known.
+        missing: Vec<String>,
+        /// Whether a token was sent.
+        with_token: bool,
+        source: Box<TransportError>,
+    },
+    /// GitHub does not accept the token.
+    #[error(
+        "{item}: GitHub refuses the token from {from} ({reason}); renew it, or leave it out: lists of releases are public"
+    )]
+    Token {
+        /// What was asked about.
+        item: String,
+        /// The variable or file.
+        from: String,
+        /// The status.
+        reason: String,
+    },
     /// Several artifacts failed; all are reported.
     #[error("{} failed:{}", counted_of(.0, "artifact"), .0.iter().map(|e| format!("\n- {}", error_chain(e))).collect::<String>())]
     Several(Vec<BuildError>),
@@ -73,6 +99,8 @@ pub enum BuildError {
         url: String,
         /// File that was looked for.
         file_name: String,
+        /// What came is a page, so that nobody knows what the list has.
+        is_page: bool,
     },
     /// A tag was answered with different images while it was locked, so that one name would stand for two things.
     #[error(
@@ -183,7 +211,8 @@ impl BuildError {
     /// The exit code of a program that ends with it; of several, the most severe.
     pub fn exit_code(&self) -> ExitCode {
         match self {
-            Self::Fetch { source, .. } => source.exit_code(),
+            Self::Fetch { source, .. } | Self::RequestLimit { source, .. } => source.exit_code(),
+            Self::Token { .. } => ExitCode::OriginDenied,
             Self::Several(errors) => errors.iter().map(Self::exit_code).fold(ExitCode::Ok, ExitCode::worst),
             Self::Require(error) => error.exit_code(),
             Self::Catalogue(error) => error.exit_code(),

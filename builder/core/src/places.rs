@@ -20,6 +20,7 @@ pub(crate) fn files(zone: &Zone, url: &str) -> Vec<FileCandidate> {
             ca_file: c.ca_file,
             identity: c.identity.map(|(certificate, key)| Identity { certificate, key }),
             folder: c.folder,
+            bearer: None,
         })
         .collect()
 }

@@ -7,7 +7,7 @@ use reqwest::Url;
 
 use crate::address::{host_of, shown};
 use crate::clients::Trusts;
-use crate::{Identity, TransportError};
+use crate::{Bearer, Identity, TransportError};
 
 /// One address a file may come from.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -20,6 +20,8 @@ pub struct FileCandidate {
     pub ca_file: Option<PathBuf>,
     /// Who we are to a host that asks for it.
     pub identity: Option<Identity>,
+    /// A token that is sent with each request, to this host only.
+    pub bearer: Option<Bearer>,
     /// The address of the folder that a `file:` address may not leave, without a slash at its end. Where there is none, no file
     /// of this machine is read.
     pub folder: Option<String>,
@@ -50,7 +52,10 @@ impl FileCandidate {
         if self.identity.is_some() && url.scheme() != "https" {
             return Err(wrong("a client certificate is shown over https only".into()));
         }
-        let plain_http = self.plain_http_allowed && self.identity.is_none();
+        if self.bearer.is_some() && url.scheme() != "https" {
+            return Err(wrong("a token is sent over https only".into()));
+        }
+        let plain_http = self.plain_http_allowed && self.identity.is_none() && self.bearer.is_none();
         Ok((url, Trusts { ca_file: self.ca_file.clone(), identity: self.identity.clone(), plain_http }))
     }
 }

@@ -1,7 +1,7 @@
 //! What failed requests and answers mean: which may be tried again, when, and which may not; and whose doing it is, the
 //! origin's or that of a proxy before it.
 
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use reqwest::header::HeaderMap;
 use reqwest::{Response, StatusCode, Url};
@@ -14,6 +14,8 @@ use crate::source::Source;
 use crate::watch::seconds;
 use crate::{HttpOptions, TransportError};
 
+/// No limit of requests lasts longer.
+const LONGEST_LIMIT: Duration = Duration::from_secs(30 * 86_400);
 /// What rustls says of an answer that is no TLS.
 pub(crate) const NOT_TLS: &str = "InvalidContentType";
 /// rustls's message for a certificate that is not the origin's, or not by a trusted CA.
@@ -141,9 +143,7 @@ impl Source<'_> {
         match status {
             StatusCode::NOT_FOUND | StatusCode::GONE => Attempt::Fatal(TransportError::Missing { origin, reason }),
             // GitHub's REST API refuses so what is over its limit; no login is missing.
-            StatusCode::FORBIDDEN if limit_is_reached(headers) => {
-                self.over_the_limit(options, &format!("{reason}: its limit of requests is reached"), headers)
-            }
+            StatusCode::FORBIDDEN if limit_is_reached(headers) => self.over_the_limit(options, &reason, headers),
             StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN | StatusCode::PROXY_AUTHENTICATION_REQUIRED => {
                 Attempt::Fatal(TransportError::Denied { origin, reason })
             }
@@ -175,10 +175,17 @@ impl Source<'_> {
     fn over_the_limit(&self, options: &HttpOptions, reason: &str, headers: &HeaderMap) -> Attempt {
         match retry_after(headers) {
             Some(after) if after > options.backoff_max => {
-                let reason = format!("{reason}, and starts anew in {} s", after.as_secs());
-                Attempt::Fatal(TransportError::Down { origin: self.origin(), reason })
+                // A header may hold any number, and a date has no more than four digits for its year.
+                let after = after.min(LONGEST_LIMIT);
+                let until = httpdate::fmt_http_date(SystemTime::now() + after);
+                Attempt::Fatal(TransportError::Limited {
+                    origin: self.origin(),
+                    reason: reason.to_owned(),
+                    until,
+                    after,
+                })
             }
-            _ => self.later(options, reason.to_owned(), headers),
+            _ => self.later(options, format!("{reason}: its limit of requests is reached"), headers),
         }
     }
 }

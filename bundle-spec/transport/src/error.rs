@@ -2,6 +2,7 @@
 
 use std::io;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use kubexm_spec::{Digest, ExitCode, ExitError};
 
@@ -18,6 +19,21 @@ pub enum TransportError {
         origin: String,
         /// What was seen last.
         reason: String,
+    },
+    /// It accepts no more requests before a certain time.
+    #[error(
+        "{origin} accepts no more requests for now: its limit of requests is reached ({reason}); it accepts them again from {until} on, in {}; run again then",
+        wait(*after)
+    )]
+    Limited {
+        /// The address.
+        origin: String,
+        /// The status.
+        reason: String,
+        /// When, as in HTTP.
+        until: String,
+        /// From now.
+        after: Duration,
     },
     /// It answers, and in no way that could be used: a certificate that is not its own, no TLS, redirects without end, a
     /// status that means nothing here.
@@ -227,6 +243,13 @@ fn needed_text(needed: Option<u64>) -> String {
     needed.map(|bytes| format!(": {bytes} more bytes are needed")).unwrap_or_default()
 }
 
+fn wait(after: Duration) -> String {
+    match after.as_secs() {
+        seconds if seconds < 120 => format!("{seconds} s"),
+        seconds => format!("{} minutes", seconds.div_ceil(60)),
+    }
+}
+
 fn list(tried: &[TransportError]) -> String {
     if tried.is_empty() {
         return " no origin is configured for it".to_owned();
@@ -244,9 +267,11 @@ impl TransportError {
     /// The exit code of a program that ends with this error; of several, the most severe.
     pub fn exit_code(&self) -> ExitCode {
         match self {
-            Self::Down { .. } | Self::Unusable { .. } | Self::BadMedium { .. } | Self::Proxy { denied: false, .. } => {
-                ExitCode::OriginDown
-            }
+            Self::Down { .. }
+            | Self::Limited { .. }
+            | Self::Unusable { .. }
+            | Self::BadMedium { .. }
+            | Self::Proxy { denied: false, .. } => ExitCode::OriginDown,
             Self::Outside { .. }
             | Self::Mismatch { .. }
             | Self::WrongSize { .. }

@@ -10,6 +10,7 @@
 
 mod address;
 mod attempt;
+mod bearer;
 mod candidate;
 pub mod checksum;
 mod classify_error;
@@ -37,6 +38,7 @@ pub mod store;
 mod transfer;
 mod watch;
 
+pub use bearer::Bearer;
 pub use candidate::{Fetched, FileCandidate, Head, Want};
 pub use conditional::{Answer, Validators};
 pub use error::TransportError;
@@ -48,7 +50,7 @@ pub use medium::SCHEME as LOCAL_SCHEME;
 pub use oci::{Credentials, ImageCandidate, OciRegistry, RegistriesConf, Registry, Repository, ResolvedImage};
 pub use options::HttpOptions;
 pub use range::HttpFile;
-pub use sniff::by_content_type as page_by_content_type;
+pub use sniff::{by_content_type as page_by_content_type, by_first_bytes as page_by_first_bytes};
 pub use store::{LOCAL_FOLDER, Store};
 pub use watch::Watch;
 

@@ -17,7 +17,7 @@ pub fn by_content_type(content_type: &str) -> Option<&'static str> {
 }
 
 /// What the first bytes say. Programs and archives begin with none of these.
-pub(crate) fn by_first_bytes(head: &[u8]) -> Option<&'static str> {
+pub fn by_first_bytes(head: &[u8]) -> Option<&'static str> {
     let head = head.strip_prefix(b"\xef\xbb\xbf").unwrap_or(head).trim_ascii_start();
     let begins = |text: &str| head.len() >= text.len() && head[..text.len()].eq_ignore_ascii_case(text.as_bytes());
     if begins("<!doctype html") || begins("<html") || begins("<head") {

@@ -19,7 +19,7 @@ use crate::response::{retry_after, text_of};
 use crate::retries::Retries;
 use crate::schedule::{Host, RetryPolicy};
 use crate::watch::{Seen, seconds};
-use crate::{HttpOptions, TransportError};
+use crate::{Bearer, HttpOptions, TransportError};
 
 /// Gives the `Authorization` header of a request.
 #[async_trait]
@@ -33,6 +33,7 @@ pub(crate) struct Source<'a> {
     pub(crate) reach: Reach,
     pub(crate) url: Url,
     authorize: Option<&'a dyn Authorize>,
+    bearer: Option<HeaderValue>,
     accept: Option<String>,
     conditions: Vec<(HeaderName, HeaderValue)>,
     host: Option<Arc<Host>>,
@@ -49,6 +50,7 @@ impl<'a> Source<'a> {
             reach,
             url,
             authorize,
+            bearer: None,
             accept: None,
             conditions: Vec::new(),
             host: None,
@@ -62,6 +64,11 @@ impl<'a> Source<'a> {
     pub fn known(self, clients: &crate::clients::Clients, retry_policy: RetryPolicy) -> Self {
         let host = Some(clients.schedule.host(&self.host()));
         Self { host, retry_policy, ..self }
+    }
+
+    /// With a token. A client removes it when it follows a redirect to another host.
+    pub fn with_bearer(self, bearer: Option<&Bearer>) -> Self {
+        Self { bearer: bearer.and_then(Bearer::header), ..self }
     }
 
     /// As one whose tries are counted, for those who are reported.
@@ -146,7 +153,7 @@ impl<'a> Source<'a> {
                 Some(authorize) => authorize.authorization(refused.as_ref()).await?,
                 None => None,
             };
-            if let Some(value) = &shown {
+            if let Some(value) = shown.as_ref().or(self.bearer.as_ref()) {
                 request = request.header(header::AUTHORIZATION, value);
             }
             self.leave(options).await?;

@@ -127,8 +127,12 @@ impl Bench {
     }
 
     fn verified(&self, feature: &str) -> String {
+        self.row(&format!("\"feature\": \"{feature}\""))
+    }
+
+    fn row(&self, place: &str) -> String {
         let text = std::fs::read_to_string(self.folder.join("verified.yaml")).unwrap();
-        let begins = format!("- {{\"feature\": \"{feature}\"");
+        let begins = format!("- {{{place}");
         text.lines().find(|line| line.starts_with(&begins)).unwrap_or_default().to_owned()
     }
 }
@@ -211,6 +215,51 @@ fn what_upstream_confirms_is_equal_and_recorded_with_place_tag_and_day() {
     let row = bench.verified("net");
     assert!(row.contains(r#""verified": {"by": "acme/net all.yaml", "tag": "v1.0.0", "date": "20"#), "{row}");
     assert!(bench.verified("gone").contains(r#""unverified": "no checkout of acme/elsewhere""#));
+    for place in
+        [r#""supports": "net", "version": "1.0.0""#, r#""recommends": "1.30""#, r#""end": "tool", "line": "1.0""#]
+    {
+        let row = bench.row(place);
+        assert!(row.contains(r#""verified": {"by": "acme/net README.md", "tag": ""#), "{place}: {row}");
+    }
+    assert_eq!(bench.row(r#""recommends": "1.29""#), "", "the catalogue names none for it");
+}
+
+#[test]
+fn the_end_of_a_line_that_upstream_does_not_name_is_not_called_verified_with_those_that_it_names() {
+    let bench = Bench::new("lines");
+    bench.catalogue("quay.io/acme/agent", &sum());
+    let text = std::fs::read_to_string(bench.folder.join("catalogue.json")).unwrap();
+    let dates = r#"{"1.0": "2026-07-03""#;
+    bench.write("catalogue.json", &text.replace(dates, &format!("{dates}, \"1.1\": \"2027-01-01\"")));
+    let (code, text) = bench.compare();
+    assert!(code == 0 && text.contains("equal       end tool: 1 lines"), "{text}");
+    assert!(bench.row(r#""end": "tool", "line": "1.0""#).contains("\"verified\""));
+    let row = bench.row(r#""end": "tool", "line": "1.1""#);
+    assert!(row.contains("\"unverified\": \"acme/net README.md does not name 1.1\""), "{row}");
+    // a month that is named alone, of one line, lasts until its last day
+    let find = "find = '^kept until (\\w+ [0-9]{4})'\ndates = \"%B %Y\"\nline = \"1.1\"\n";
+    let rule = "[[end]]\nabout = [\"tool\"]\nrepository = \"acme/net\"\ntag = \"HEAD\"\nfile = \"README.md\"\n";
+    bench.write("rules.toml", &format!("{rule}{find}"));
+    bench.write("acme+net/README.md", "kept until January 2027\n");
+    bench.git(&["commit", "--quiet", "-am", "month"]);
+    let (code, text) = bench.compare();
+    assert!(code == 1 && text.contains("1.1 ended 2027-01-31, the catalogue has 2027-01-01"), "{text}");
+}
+
+#[test]
+fn a_version_counts_as_released_where_either_of_two_repositories_has_its_tag() {
+    let bench = Bench::new("also");
+    bench.catalogue("quay.io/acme/agent", &sum());
+    let text = std::fs::read_to_string(bench.folder.join("catalogue.json")).unwrap();
+    bench.write("catalogue.json", &text.replace("{\"amd64\"", "{}, \"1.1.0\": {\"amd64\""));
+    let rules = "[[component]]\nname = \"tool\"\nrepository = \"acme/net\"\ntag = \"v{version}\"\n";
+    bench.write("rules.toml", rules);
+    let (_, text) = bench.compare();
+    assert!(text.contains("cannot tell component tool: 1 versions have a tag; no tag v1.1.0"), "{text}");
+    bench.git(&["tag", "release-1.1.0"]);
+    bench.write("rules.toml", &format!("{rules}also = {{repository = \"acme/net\", tag = \"release-{{version}}\"}}\n"));
+    let (_, text) = bench.compare();
+    assert!(text.contains("equal       component tool: 2 versions"), "{text}");
 }
 
 #[test]

@@ -72,6 +72,12 @@ fn every_minor_has_the_default_that_upstream_names_for_it() {
 #[test]
 fn the_end_of_a_line_is_reported_from_its_day_on_and_changes_no_version() {
     let mut cluster = for_version(Some("1.34.4"));
+    assert_eq!(
+        texts(&on("2026-11-06", &cluster), NoticeKind::EndOfLife).len(),
+        1,
+        "no default is a line that has ended"
+    );
+    cluster.runtime.version = Some("2.2.7".to_owned());
     cluster.load_balancer.mode =
         LoadBalancerMode::Internal { kind: InternalKind::Haproxy, vip: None, port: 6443, interface: None };
     let ended = |day: &str| texts(&on(day, &cluster), NoticeKind::EndOfLife);

@@ -35,7 +35,8 @@ fn text(sum: &Sum) -> String {
     match sum.unknown {
         0 => format!("{artifacts}, {}", bytes(sum.bytes)),
         unknown if unknown == sum.artifacts => format!("{artifacts} of unknown size"),
-        unknown => format!("{artifacts}, {} and {unknown} of unknown size", bytes(sum.bytes)),
+        1 => format!("{artifacts}, at least {}: the size of 1 of them is unknown", bytes(sum.bytes)),
+        unknown => format!("{artifacts}, at least {}: the sizes of {unknown} of them are unknown", bytes(sum.bytes)),
     }
 }
 

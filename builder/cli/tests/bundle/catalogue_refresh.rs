@@ -173,8 +173,16 @@ fn a_rate_limit_is_waited_for_if_it_says_how_long_and_reported_otherwise() {
     let limited = Server::start(|_| over_the_limit(1800));
     let site = site(&limited);
     let ended = site.run(&args).must(ExitCode::OriginDown);
-    assert_contains(&ended.err, &["403", "its limit of requests is reached, and starts anew in "]);
-    assert!(!ended.err.contains("log in"), "{}", ended.err);
+    assert_contains(
+        &ended.err,
+        &[
+            "accepts no more requests for now: its limit of requests is reached (403",
+            " GMT on, in 3",
+            "Not asked about: containerd",
+            "set GITHUB_TOKEN, or give --github-token-file",
+        ],
+    );
+    assert!(!ended.err.contains("log in") && !ended.out.contains("nothing newer"), "{}{}", ended.out, ended.err);
     assert!(!site.path("newer.yaml").exists());
     assert_eq!(limited.requests().len(), 1);
 }
@@ -319,7 +327,7 @@ fn with_the_overlay_on_standard_output_everything_else_is_on_standard_error() {
         &[
             "newer: containerd 2.2.8, 2.3.5",
             "containerd 2.3.6: it is listed",
-            "containerd 2.2.7: upstream ended its line",
+            "Kubernetes 1.34.11: upstream ended 1.34",
         ],
     );
     site.write("newer.yaml", &ended.out);
@@ -341,4 +349,94 @@ fn a_chart_repository_that_answers_with_a_page_is_passed_over_for_the_next() {
     site.write("zone.yaml", format!("name: lab\nrules:\n- {rule}\n"));
     let ended = site.run(&["catalogue", "refresh", "--zone", "zone.yaml", "--component", "cilium"]).must(ExitCode::Ok);
     assert_contains(&ended.out, &["newer chart: cilium 1.20.1 ("]);
+}
+
+/// Of containerd one list of sums does not name the file and one is refused; so is Kubernetes.
+fn partly(request: &Request) -> Reply {
+    let path = request.path.split('?').next().unwrap_or_default();
+    if path.starts_with("dl.k8s.io/") {
+        return Reply::new(403, "no");
+    }
+    match path {
+        "api.github.com/repos/containerd/containerd/releases" => {
+            let tags = ["v2.3.7", "v2.3.6", "v2.2.8"];
+            page(request, &tags.map(|tag| release(tag, false)))
+        }
+        _ if path.contains("/v2.3.7/") => Reply::new(200, format!("{SUM}  something-else.tar.gz\n")),
+        _ if path.contains("/v2.3.6/") => {
+            let name = path.rsplit('/').next().unwrap_or_default().trim_end_matches(".sha256sum");
+            Reply::new(200, format!("{SUM}  {name}\n"))
+        }
+        _ if path.contains("/v2.2.8/") => Reply::new(403, "no"),
+        _ => Reply::new(404, ""),
+    }
+}
+
+#[test]
+fn what_was_found_before_a_failure_is_written_and_the_failure_is_still_reported() {
+    let server = Server::start(partly);
+    let site = site(&server);
+    let args = ["catalogue", "refresh", "--zone", "zone.yaml", "-o", "newer.yaml"];
+    let args = [&args[..], &["--component", "kubelet", "--component", "containerd"]].concat();
+    let ended = site.run(&args).must(ExitCode::OriginDenied);
+    assert_contains(
+        &ended.out,
+        &[
+            "newer: containerd 2.3.6",
+            "containerd 2.3.7: it is listed, and http",
+            "holds no sha256 of containerd-static-2.3.7-linux-amd64.tar.gz: this version is left out",
+            "newer.yaml: written",
+        ],
+    );
+    assert_contains(
+        &ended.err,
+        &["not everything was looked up", "dl.k8s.io/release/stable", "/v2.2.8/", "refuses access"],
+    );
+    let overlay = std::fs::read_to_string(site.path("newer.yaml")).unwrap();
+    assert!(overlay.contains("\"2.3.6\":") && !overlay.contains("2.3.7") && !overlay.contains("2.2.8"), "{overlay}");
+    let ended = site.run(&[&args[..], &["--json", "--force"]].concat()).must(ExitCode::OriginDenied);
+    let document = ended.document();
+    assert!(document["failures"].as_array().unwrap().len() >= 2, "{document}");
+    assert!(document["components"]["containerd"]["2.3.6"].is_object(), "{document}");
+}
+
+#[test]
+fn after_a_limit_of_requests_nothing_more_is_asked_there_and_one_message_names_what_is_missing() {
+    let server = Server::start(|request| match request.path.starts_with("api.github.com/") {
+        true => over_the_limit(1800),
+        false => kubernetes(request),
+    });
+    let site = site(&server);
+    let args = ["catalogue", "refresh", "--zone", "zone.yaml", "-o", "newer.yaml"];
+    let names = ["containerd", "crictl", "runc", "etcd", "nerdctl", "cni-plugins", "cri-dockerd", "kubelet"];
+    let names: Vec<&str> = names.iter().flat_map(|name| ["--component", name]).collect();
+    let ended = site.run(&[&args[..], &names].concat()).must(ExitCode::OriginDown);
+    assert_eq!(ended.err.matches("its limit of requests is reached").count(), 1, "{}", ended.err);
+    assert_contains(&ended.err, &["Not asked about: cni-plugins, containerd, crictl, etcd, nerdctl, runc"]);
+    assert_contains(&ended.out, &["newer: kubelet 1.34.99", "newer.yaml: written"]);
+    let asked = server.requests().iter().filter(|request| request.path.starts_with("api.github.com/")).count();
+    assert!(asked <= 4, "{asked}");
+}
+
+#[test]
+fn a_token_is_sent_to_no_mirror_and_is_in_no_output() {
+    let server = Server::start(|request| containerd(request).unwrap_or_else(|| Reply::new(404, "")));
+    let site = site(&server);
+    let args = ["catalogue", "refresh", "--zone", "zone.yaml", "--component", "containerd"];
+    let ended = end(site.program().args(args).env("GITHUB_TOKEN", "ghp_secret")).must(ExitCode::Ok);
+    assert!(!format!("{}{}", ended.out, ended.err).contains("ghp_secret"));
+    site.write("token", "ghp_secret\n");
+    let with_file = [&args[..], &["--github-token-file", "token"]].concat();
+    site.run(&with_file).must(ExitCode::Ok);
+    assert!(server.requests().len() > 1);
+    for request in server.requests() {
+        assert_eq!(request.header("authorization"), None, "{}", request.path);
+    }
+    let asked = server.requests().len();
+    site.write("token", "two words\n");
+    let ended = site.run(&with_file).must(ExitCode::Usage);
+    assert_contains(&ended.err, &["token holds no token: it must be one word"]);
+    assert!(!ended.err.contains("two words"), "{}", ended.err);
+    site.run(&[&args[..], &["--github-token-file", "missing"]].concat()).must(ExitCode::Config);
+    assert_eq!(server.requests().len(), asked);
 }

@@ -76,7 +76,7 @@ fn unverified_catalogue_data_is_reported_before_the_build() {
         &ended.err,
         &[
             "warning: unverified: Kubernetes 1.34.99: the catalogue does not know this patch",
-            "warning: unverified: Kubernetes 1.34.99: no kubeadm of patches from 11 was run for its images",
+            "warning: unverified: Kubernetes 1.34.99: its image tags are those of an older patch",
         ],
     );
     let document = build("v1.34.99", &["--json"]).document();
@@ -85,9 +85,9 @@ fn unverified_catalogue_data_is_reported_before_the_build() {
     assert_eq!(document["unverified"][1]["keys"][1], "image/coredns");
     assert_eq!(build("v1.34.4", &["--json"]).document()["unverified"], json!([]));
     let explained = |item: &str, more: &[&str]| {
-        site.run(&[&["explain", item, "--kubernetes", "v1.34.11"], more].concat()).must(ExitCode::Ok)
+        site.run(&[&["explain", item, "--kubernetes", "v1.34.99"], more].concat()).must(ExitCode::Ok)
     };
-    assert_contains(&explained("pause", &[]).out, &["doubt", "no kubeadm of patches from 11 was run for its images"]);
+    assert_contains(&explained("pause", &[]).out, &["doubt", "its image tags are those of an older patch"]);
     assert!(!explained("runc", &[]).out.contains("doubt"));
     let document = explained("pause", &["--json"]).document();
     assert_eq!(document["items"][0]["unverified"].as_array().unwrap().len(), 1, "{document}");
@@ -100,8 +100,12 @@ const AFTER: &str = "1796083200";
 #[test]
 fn release_lines_after_their_end_of_life_are_reported_and_do_not_change_versions() {
     let site = Site::new();
+    site.write(
+        "cluster.yaml",
+        "apiVersion: kubexm.io/v1alpha1\nkind: Cluster\nmetadata: {name: x}\nspec:\n  kubernetes: {version: v1.34.4}\n  runtime: {version: 2.2.7}\n",
+    );
     let document = |day: &str| {
-        let args = ["build", "--kubernetes", "v1.34.4", "--dry-run", "--json"];
+        let args = ["build", "-f", "cluster.yaml", "--dry-run", "--json"];
         end(site.program().args(args).env("SOURCE_DATE_EPOCH", day)).must(ExitCode::Ok).document()
     };
     let (before, after) = (document(BEFORE), document(AFTER));

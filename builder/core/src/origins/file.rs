@@ -1,7 +1,7 @@
 //! Files over HTTP: programs and archives of the catalogue, and the user's `extraFiles` with a URL.
 
 use kubexm_spec::{ArtifactKey, Digest};
-use kubexm_transport::{FileCandidate, Progress, TransportError, Want, checksum};
+use kubexm_transport::{FileCandidate, Progress, TransportError, Want, checksum, page_by_first_bytes};
 
 use super::Origins;
 use crate::BuildError;
@@ -67,7 +67,7 @@ pub async fn published(
     checksums: &[FileCandidate],
     origins: &Origins,
 ) -> Result<(Digest, bool), BuildError> {
-    let (mut tried, mut without) = (Vec::new(), None);
+    let (mut tried, mut without): (_, Option<(String, bool)>) = (Vec::new(), None);
     if origins.http.is_offline() {
         return remembered(wanted, checksums, origins);
     }
@@ -80,15 +80,18 @@ pub async fn published(
                     origins.store.note(&checksum_key(candidate, wanted), &digest.to_string()).map_err(failed)?;
                     return Ok((digest, wanted.checksum_url.is_some_and(|url| url != candidate.url)));
                 }
-                // A mirror may answer everything with a page: the next one is asked.
-                without.get_or_insert_with(|| kubexm_transport::http::shown(&candidate.url));
+                // A mirror may answer everything with a page: the next one is asked, and a list counts more than a page.
+                let is_page = page_by_first_bytes(&bytes).is_some();
+                if without.as_ref().is_none_or(|(_, earlier)| *earlier && !is_page) {
+                    without = Some((kubexm_transport::http::shown(&candidate.url), is_page));
+                }
             }
             Err(error) => tried.push(error),
         }
     }
-    if let Some(url) = without {
+    if let Some((url, is_page)) = without {
         let (item, file_name) = (wanted.key.to_string(), wanted.file_name.to_owned());
-        return Err(BuildError::NoChecksum { item, url, file_name });
+        return Err(BuildError::NoChecksum { item, url, file_name, is_page });
     }
     let source = TransportError::AllFailed { what: format!("the checksum of {}", wanted.file_name), tried };
     Err(BuildError::Fetch { item: wanted.key.to_string(), source: Box::new(source) })

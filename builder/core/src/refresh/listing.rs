@@ -4,7 +4,7 @@ use kubexm_manifests::{Component, version};
 use kubexm_transport::{FileCandidate, TransportError};
 use serde::Deserialize;
 
-use super::question::{Ask, is_release};
+use super::question::{Ask, GitHubToken, is_release};
 use crate::{BuildError, places};
 
 /// The most bytes of one page of a list; a hundred releases with long notes have some megabytes.
@@ -15,6 +15,8 @@ const PAGE: usize = 100;
 const PAGES: usize = 10;
 /// The most bytes of a text with one version.
 const VERSION_LIMIT: u64 = 1 << 10;
+/// Where GitHub lists releases: the only address that a token is sent to.
+const GITHUB: &str = "https://api.github.com/";
 /// Where Kubernetes is published.
 const KUBERNETES: &str = "https://dl.k8s.io/release/";
 
@@ -106,7 +108,7 @@ async fn one(ask: Ask<'_>, url: &str, minor: Option<&str>) -> Result<String, Bui
 pub async fn releases(ask: Ask<'_>, repository: &str) -> Result<Vec<String>, BuildError> {
     let mut all = Vec::new();
     for page in 1..=PAGES {
-        let url = format!("https://api.github.com/repos/{repository}/releases?per_page={PAGE}&page={page}");
+        let url = format!("{GITHUB}repos/{repository}/releases?per_page={PAGE}&page={page}");
         let read = |bytes: &[u8]| -> Result<Vec<Answer>, String> {
             serde_json::from_slice(bytes).map_err(|_| "no list of releases".to_owned())
         };
@@ -121,6 +123,12 @@ pub async fn releases(ask: Ask<'_>, repository: &str) -> Result<Vec<String>, Bui
     Ok(all)
 }
 
+/// With the token where the address is GitHub's own, and not a mirror's.
+fn with_token(candidate: FileCandidate, token: Option<&GitHubToken>) -> FileCandidate {
+    let token = token.filter(|_| candidate.url.starts_with(GITHUB));
+    FileCandidate { bearer: token.map(|token| token.bearer.clone()), ..candidate }
+}
+
 /// What the first candidate says that answers with what was asked for: a mirror may answer everything with a page.
 pub(super) async fn first<T>(
     ask: Ask<'_>,
@@ -132,6 +140,7 @@ pub(super) async fn first<T>(
     let (mut tried, mut wrong) = (Vec::new(), None);
     let candidates: Vec<FileCandidate> = places::files(ask.zone, url);
     for candidate in candidates {
+        let candidate = with_token(candidate, ask.token);
         match ask.origins.http.get_small(&candidate, limit).await {
             Ok(bytes) => match read(&bytes) {
                 Ok(found) => return Ok(found),
@@ -140,6 +149,11 @@ pub(super) async fn first<T>(
                     wrong.get_or_insert(BuildError::Listing { item: item.to_owned(), url, problem });
                 }
             },
+            // Not the origin is wrong, and no mirror has that list.
+            Err(TransportError::Denied { reason, .. }) if candidate.bearer.is_some() => {
+                let from = ask.token.map(|token| token.from.clone()).unwrap_or_default();
+                return Err(BuildError::Token { item: item.to_owned(), from, reason });
+            }
             Err(error) => tried.push(error),
         }
     }
@@ -149,6 +163,31 @@ pub(super) async fn first<T>(
             let what = format!("the list of versions of {item}");
             let source = TransportError::AllFailed { what, tried };
             Err(BuildError::Fetch { item: item.to_owned(), source: Box::new(source) })
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use kubexm_transport::Bearer;
+
+    use super::*;
+
+    #[test]
+    fn a_token_goes_to_githubs_own_address_over_https_and_to_no_mirror() {
+        let bearer = Bearer::new(b"secret").unwrap();
+        let token = GitHubToken { bearer, from: "GITHUB_TOKEN".to_owned() };
+        let is_sent = |url: &str| with_token(FileCandidate::new(url), Some(&token)).bearer.is_some();
+        assert!(is_sent("https://api.github.com/repos/a/b/releases?page=1"));
+        for other in [
+            "http://api.github.com/repos/a/b/releases",
+            "https://api.github.com.example.org/repos/a/b/releases",
+            "https://api.github.com:8443/x",
+            "https://api.github.com@example.org/x",
+            "https://github.com/a/b/releases/download/v1/SHA256SUMS",
+            "https://mirror.example.org/https://api.github.com/repos/a/b/releases",
+        ] {
+            assert!(!is_sent(other), "{other}");
         }
     }
 }

@@ -1,6 +1,7 @@
 //! What upstream has published since the catalogue was made: newer patches of known lines and newer lines, with the digests that
 //! upstream publishes beside the files. It becomes an overlay that a user reads before anything is locked by it.
 
+mod limit;
 mod listing;
 mod overlay;
 mod question;
@@ -13,9 +14,10 @@ use kubexm_manifests::{Component, FeatureSet, Pin, version};
 use kubexm_spec::{Arch, ArtifactKey, Program, Trust};
 use kubexm_transport::TransportError;
 
+use self::limit::Limit;
 pub use self::overlay::text;
 use self::question::is_release;
-pub use self::question::{Ask, Refreshed};
+pub use self::question::{Ask, GitHubToken, Refreshed};
 use crate::charts::index;
 use crate::origins::file;
 use crate::{BuildError, places};
@@ -25,8 +27,8 @@ const AT_ONCE: usize = 4;
 /// The most bytes of a chart repository's index.
 const INDEX_LIMIT: u64 = 64 << 20;
 
-/// Asks for everything; all failures are reported together, and nothing is known then.
-pub async fn refresh(ask: Ask<'_>) -> Result<Refreshed, BuildError> {
+/// Asks for everything. A failure ends the questions about one component, and the answers about others are returned with it.
+pub async fn refresh(ask: Ask<'_>) -> Refreshed {
     let wanted = |name: &str| ask.only.is_empty() || ask.only.contains(name);
     let kubernetes = listing::stable(ask, wanted).await;
     let (stable, mut failures) = match kubernetes {
@@ -35,23 +37,21 @@ pub async fn refresh(ask: Ask<'_>) -> Result<Refreshed, BuildError> {
     };
     let stable = &stable;
     let components = ask.catalogue.components.values().filter(|component| wanted(&component.name));
+    let limit = Limit::default();
     let results: Vec<_> = stream::iter(components)
-        .map(|component| of_component(ask, component, stable))
+        .map(|component| of_component(ask, component, stable, &limit))
         .buffered(AT_ONCE)
         .collect()
         .await;
     let mut refreshed = Refreshed { notes: stable.notes.clone(), ..Refreshed::default() };
-    for result in results {
-        match result {
-            Ok((name, found, notes)) => {
-                refreshed.notes.extend(notes);
-                if !found.is_empty() {
-                    refreshed.components.insert(name, found);
-                }
-            }
-            Err(error) => failures.push(error),
+    for Found { name, versions, notes, failures: of_it } in results {
+        refreshed.notes.extend(notes);
+        failures.extend(of_it);
+        if !versions.is_empty() {
+            refreshed.components.insert(name, versions);
         }
     }
+    failures.extend(limit.failure(ask.token.is_some()));
     for feature in ask.catalogue.features.values().filter(|feature| feature.chart.is_some() && wanted(&feature.name)) {
         match of_feature(ask, feature).await {
             Ok(newer) if newer.is_empty() => (),
@@ -59,45 +59,71 @@ pub async fn refresh(ask: Ask<'_>) -> Result<Refreshed, BuildError> {
             Err(error) => failures.push(error),
         }
     }
-    if failures.is_empty() { Ok(refreshed) } else { Err(BuildError::from_many(failures)) }
+    refreshed.failures = failures;
+    refreshed
 }
 
-type Found = (String, BTreeMap<String, BTreeMap<Arch, Pin>>, Vec<String>);
+/// What was found about one component.
+#[derive(Default)]
+struct Found {
+    name: String,
+    versions: BTreeMap<String, BTreeMap<Arch, Pin>>,
+    notes: Vec<String>,
+    failures: Vec<BuildError>,
+}
 
-async fn of_component(ask: Ask<'_>, component: &Component, stable: &listing::Stable) -> Result<Found, BuildError> {
-    let (name, mut notes) = (component.name.clone(), Vec::new());
+async fn of_component(ask: Ask<'_>, component: &Component, stable: &listing::Stable, limit: &Limit) -> Found {
+    let mut found = Found { name: component.name.clone(), ..Found::default() };
+    let name = &component.name;
     if component.digest_source.is_none() {
-        if ask.only.contains(&name) {
-            notes.push(format!(
+        if ask.only.contains(name) {
+            found.notes.push(format!(
                 "{name}: upstream publishes no digests: name version and digest in an overlay of your own"
             ));
         }
-        return Ok((name, BTreeMap::new(), notes));
+        return found;
     }
     let published = match listing::of(component) {
         listing::Source::Kubernetes => stable.versions.clone(),
-        listing::Source::GitHub(repository) => listing::releases(ask, &repository).await?,
+        listing::Source::GitHub(_) if limit.is_reached() => {
+            limit.add_not_asked(name);
+            return found;
+        }
+        listing::Source::GitHub(repository) => match listing::releases(ask, &repository).await {
+            Ok(published) => published,
+            Err(error) => {
+                found.failures.extend(limit.note(name, error));
+                return found;
+            }
+        },
         listing::Source::Unknown => {
-            notes.push(format!("{name}: the catalogue does not state where upstream lists its versions"));
-            return Ok((name, BTreeMap::new(), notes));
+            found.notes.push(format!("{name}: the catalogue does not state where upstream lists its versions"));
+            return found;
         }
     };
-    let mut found = BTreeMap::new();
     for candidates in newer(component.versions.keys().map(String::as_str), &published) {
         for version in candidates {
-            match digests(ask, component, version).await? {
-                Some(pins) => {
-                    found.insert(version.to_owned(), pins);
+            match digests(ask, component, version).await {
+                Ok(Some(pins)) => {
+                    found.versions.insert(version.to_owned(), pins);
                     break;
                 }
                 // The next older one of the line is tried.
-                None => notes.push(format!(
+                Ok(None) => found.notes.push(format!(
                     "{name} {version}: it is listed, and no digest of it is published: it was withdrawn, or is not finished"
                 )),
+                Err(BuildError::NoChecksum { url, file_name, is_page: false, .. }) => found.notes.push(format!(
+                    "{name} {version}: it is listed, and {url} holds no sha256 of {file_name}: this version is left out"
+                )),
+                // Other lines may be elsewhere, and answer.
+                Err(error) => {
+                    found.failures.push(error);
+                    break;
+                }
             }
         }
     }
-    Ok((name, found, notes))
+    found
 }
 
 /// Of each known line, and of each line newer than all known ones, the versions newer than those known; the newest first.

@@ -6,13 +6,15 @@ use std::path::{Path, PathBuf};
 use kubexm_files::put;
 use kubexm_manifests::{Catalogue, Notice, Pin, notices, require};
 use kubexm_spec::yaml::nearest;
-use kubexm_spec::{Arch, ArtifactKey, Cluster, ExitCode, cluster};
+use kubexm_spec::{Arch, ArtifactKey, Cluster, ExitCode, ExitError, cluster};
+use kubexm_transport::Bearer;
 use serde::Serialize;
 use tokio::runtime::Handle;
+use zeroize::Zeroizing;
 
 use super::kinds;
 use super::outputs::apart;
-use crate::refresh::{Ask, refresh as ask_origins, text};
+use crate::refresh::{Ask, GitHubToken, refresh as ask_origins, text};
 use crate::session::{Choice, Fetching, Selection, Session, SessionError};
 
 /// What is asked.
@@ -25,6 +27,8 @@ pub struct Request<'a> {
     pub force: bool,
     /// cluster.yaml, overlays, zone and the time by which ends are reported.
     pub selection: &'a Selection,
+    /// For GitHub's lists of releases.
+    pub token: Option<&'a GitHubToken>,
     pub fetching: &'a Fetching,
 }
 
@@ -37,6 +41,8 @@ pub struct Refreshed {
     /// Newer versions of charts, which no overlay has.
     pub charts: BTreeMap<String, Vec<String>>,
     pub notes: Vec<String>,
+    /// What could not be looked up, and why; nothing is known of it.
+    pub failures: Vec<String>,
     /// What is past its end.
     pub notices: Vec<Notice>,
     /// What the cluster would get.
@@ -46,6 +52,9 @@ pub struct Refreshed {
     /// Whether the cluster cannot be made with the catalogue as it is, or not with the overlay either; a note says so.
     #[serde(skip)]
     pub incomparable: bool,
+    /// Of the failures.
+    #[serde(skip)]
+    pub code: ExitCode,
 }
 
 /// A version that a cluster would get.
@@ -56,7 +65,42 @@ pub struct Effect {
     pub then: String,
 }
 
-/// Asks origins, and writes the overlay.
+/// The most bytes of a file with a token.
+const TOKEN_LIMIT: u64 = 4096;
+
+/// The variable of a token, as GitHub's own programs and CI name it.
+pub const GITHUB_TOKEN: &str = "GITHUB_TOKEN";
+
+/// A token of GitHub's: from a file where one is named, else from the variable [`GITHUB_TOKEN`].
+///
+/// # Errors
+/// The file cannot be read, or what it or the variable holds is no token.
+pub fn github_token(
+    file: Option<&Path>,
+    variable: Option<Zeroizing<Vec<u8>>>,
+) -> Result<Option<GitHubToken>, SessionError> {
+    let (from, text) = match (file, variable.filter(|text| !text.is_empty())) {
+        (Some(file), _) => {
+            let refused = |error: kubexm_files::InputError| {
+                SessionError::refused(error.exit_code(), kubexm_spec::error_chain(&error))
+            };
+            (file.display().to_string(), kubexm_files::read(file, TOKEN_LIMIT).map(Zeroizing::new).map_err(refused)?)
+        }
+        (None, Some(text)) => (GITHUB_TOKEN.to_owned(), text),
+        (None, None) => return Ok(None),
+    };
+    match Bearer::new(&text) {
+        Some(bearer) => Ok(Some(GitHubToken { bearer, from })),
+        None => {
+            let text = format!(
+                "{from} holds no token: it must be one word, without blanks; create one on github.com, or leave it out"
+            );
+            Err(SessionError::refused(ExitCode::Usage, text))
+        }
+    }
+}
+
+/// Asks origins, and writes the overlay. What could not be looked up is in the answer, with the exit code of it.
 pub fn refresh(
     session: &Session,
     request: &Request<'_>,
@@ -80,8 +124,8 @@ pub fn refresh(
         return Err(SessionError::refused(ExitCode::Usage, text));
     }
     let origins = session.origins(fetching)?;
-    let ask = Ask { catalogue: &catalogue, zone: &zone, only: &only, origins: &origins };
-    let mut found = runtime.block_on(ask_origins(ask))?;
+    let ask = Ask { catalogue: &catalogue, zone: &zone, only: &only, origins: &origins, token: request.token };
+    let mut found = runtime.block_on(ask_origins(ask));
     let day = session.today(selection.source_date);
     let overlay = text(&found, &day);
     // Before anything else can fail: origins count requests.
@@ -97,6 +141,8 @@ pub fn refresh(
         components: found.components,
         charts: found.features,
         notes: found.notes,
+        code: found.failures.iter().map(ExitError::exit_code).fold(ExitCode::Ok, ExitCode::worst),
+        failures: found.failures.iter().map(|error| kubexm_spec::error_chain(error)).collect(),
         notices: ended(&catalogue, cluster.as_ref(), &day),
         incomparable: effects.is_err(),
         changes: effects.unwrap_or_default(),

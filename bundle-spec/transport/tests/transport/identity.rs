@@ -6,7 +6,7 @@ use std::path::Path;
 use std::sync::{Arc, Mutex};
 
 use kubexm_spec::ExitCode;
-use kubexm_transport::{FileCandidate, Identity, TransportError};
+use kubexm_transport::{Bearer, FileCandidate, Identity, TransportError};
 use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::server::WebPkiClientVerifier;
@@ -44,6 +44,8 @@ struct Host {
     address: String,
     /// Whether each connection showed a certificate.
     shown: Arc<Mutex<Vec<bool>>>,
+    /// The `Authorization` header of each request.
+    logins: Arc<Mutex<Vec<Option<String>>>>,
 }
 
 impl Host {
@@ -65,14 +67,16 @@ impl Host {
         let config = Arc::new(builder.with_single_cert(vec![leaf.der().clone()], key).unwrap());
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let (address, shown) = (listener.local_addr().unwrap().to_string(), Arc::new(Mutex::new(Vec::new())));
-        let (seen, answer) = (Arc::clone(&shown), answer.to_owned());
+        let logins = Arc::new(Mutex::new(Vec::new()));
+        let (seen, read, answer) = (Arc::clone(&shown), Arc::clone(&logins), answer.to_owned());
         std::thread::spawn(move || {
             for stream in listener.incoming().map_while(Result::ok) {
                 let (config, seen, answer) = (Arc::clone(&config), Arc::clone(&seen), answer.clone());
-                std::thread::spawn(move || serve(stream, config, &seen, &answer).ok());
+                let read = Arc::clone(&read);
+                std::thread::spawn(move || serve(stream, config, (&seen, &read), &answer).ok());
             }
         });
-        Self { address, shown }
+        Self { address, shown, logins }
     }
 
     fn at(&self, path: &str, ca: &Path) -> FileCandidate {
@@ -81,7 +85,12 @@ impl Host {
     }
 }
 
-fn serve(stream: TcpStream, config: Arc<ServerConfig>, seen: &Mutex<Vec<bool>>, answer: &str) -> std::io::Result<()> {
+fn serve(
+    stream: TcpStream,
+    config: Arc<ServerConfig>,
+    (seen, logins): (&Mutex<Vec<bool>>, &Mutex<Vec<Option<String>>>),
+    answer: &str,
+) -> std::io::Result<()> {
     let connection = ServerConnection::new(config).map_err(std::io::Error::other)?;
     let mut tls = StreamOwned::new(connection, stream);
     let mut line = String::new();
@@ -93,6 +102,8 @@ fn serve(stream: TcpStream, config: Arc<ServerConfig>, seen: &Mutex<Vec<bool>>, 
             }
         }
     }
+    let login = line.lines().find_map(|line| line.to_ascii_lowercase().starts_with("authorization:").then_some(line));
+    logins.lock().unwrap().push(login.and_then(|line| Some(line.split_once(": ")?.1.to_owned())));
     seen.lock().unwrap().push(tls.conn.peer_certificates().is_some());
     tls.write_all(answer.as_bytes())?;
     tls.conn.send_close_notify();
@@ -188,4 +199,34 @@ async fn the_client_certificate_is_not_used_over_plain_http() {
     let at = FileCandidate { identity, plain_http_allowed: true, ..FileCandidate::new("http://127.0.0.1:9/x") };
     let error = client().get_small(&at, 10).await.unwrap_err();
     assert!(error.to_string().contains("over https only"), "{error}");
+}
+
+fn bearer() -> Option<Bearer> {
+    Bearer::new(b"secret-token")
+}
+
+#[tokio::test]
+async fn a_token_is_sent_to_its_host_and_to_no_other_even_after_a_redirect() {
+    let dir = tempfile::tempdir().unwrap();
+    let own = Authority::new("own");
+    let ca = dir.path().join("ca.pem");
+    std::fs::write(&ca, &own.pem).unwrap();
+    let curious = Host::start(&own, None, false, FILE);
+    let to = format!(
+        "HTTP/1.1 302 Found\r\nlocation: https://{}/x\r\nconnection: close\r\ncontent-length: 0\r\n\r\n",
+        curious.address
+    );
+    let host = Host::start(&own, None, false, &to);
+    let at = FileCandidate { bearer: bearer(), ..host.at("x", &ca) };
+    assert_eq!(client().get_small(&at, 100).await.unwrap(), b"index");
+    assert_eq!(*host.logins.lock().unwrap(), [Some("Bearer secret-token".to_owned())]);
+    assert_eq!(*curious.logins.lock().unwrap(), [None]);
+}
+
+#[tokio::test]
+async fn a_token_is_not_sent_over_plain_http_nor_shown_in_an_error() {
+    let at = FileCandidate { bearer: bearer(), plain_http_allowed: true, ..FileCandidate::new("http://127.0.0.1:9/x") };
+    let error = client().get_small(&at, 10).await.unwrap_err();
+    assert!(error.to_string().contains("a token is sent over https only"), "{error}");
+    assert!(!format!("{error:?} {at:?}").contains("secret-token"), "{error:?}");
 }

@@ -3,8 +3,9 @@
 use std::path::PathBuf;
 
 use kubexm_builder::session::Selection;
-use kubexm_builder::verbs::refresh::{Refreshed, Request, refresh};
+use kubexm_builder::verbs::refresh::{GITHUB_TOKEN, Refreshed, Request, github_token, refresh};
 use kubexm_files::is_stdout;
+use kubexm_signing::files::variable;
 use kubexm_terminal::Failure;
 
 use crate::args::Fetching;
@@ -17,6 +18,9 @@ use crate::environment::source_date;
 /// named, since their images must be compared before a bundle can carry them. No lock changes: `lock`, `build` and `update`
 /// use the overlay where --catalogue names it. Where cluster.yaml names only a minor of Kubernetes, the newest patch in the
 /// overlay is used then, and so is the newest patch of CRI-O; of everything else the default stays.
+///
+/// What cannot be looked up is reported at the end, with the exit code; what was found is written before. GitHub allows 60 requests
+/// per hour without a token: that in GITHUB_TOKEN, or in the file of --github-token-file, is sent to https://api.github.com only.
 ///
 /// Examples:
 ///   kubexm-bundle catalogue refresh                                 # what is newer, and what is past its end
@@ -46,6 +50,9 @@ pub struct Args {
     /// One JSON document
     #[arg(long)]
     pub json: bool,
+    /// File with a token for GitHub's lists of releases [default: the variable GITHUB_TOKEN]
+    #[arg(long, value_name = "FILE")]
+    github_token_file: Option<PathBuf>,
     #[command(flatten)]
     fetching: Fetching,
 }
@@ -61,7 +68,9 @@ pub fn run(args: &Args, context: &Context<'_>) -> Result<(), Failure> {
         source_date: source_date()?,
         ..Selection::default()
     };
+    let token = github_token(args.github_token_file.as_deref(), variable(GITHUB_TOKEN))?;
     let request = Request {
+        token: token.as_ref(),
         components: &args.components,
         output: args.output.as_deref(),
         force: args.force,
@@ -81,6 +90,11 @@ pub fn run(args: &Args, context: &Context<'_>) -> Result<(), Failure> {
         let notes = found.notes.iter().map(|note| format!("note: {note}"));
         let notices = found.notices.iter().map(|notice| format!("warning: {notice}"));
         news.into_iter().chain(notes).chain(notices).chain(conclusion).collect()
+    })?;
+    let problem = |text: &String| format!("\n- {text}");
+    context.end(refreshed.code, || {
+        let failures: String = refreshed.failures.iter().map(problem).collect();
+        format!("not everything was looked up:{failures}")
     })
 }
 
@@ -107,6 +121,7 @@ fn conclusion(args: &Args, found: &Refreshed) -> Vec<String> {
         }
     }
     lines.extend(match (&args.output, found.components.is_empty()) {
+        (_, true) if !found.failures.is_empty() => None,
         (_, true) => Some("nothing newer is published with a digest".to_owned()),
         (Some(target), false) if is_stdout(target) => None,
         (Some(target), false) => Some(format!("{}: written; use it with --catalogue", target.display())),
