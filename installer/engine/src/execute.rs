@@ -172,7 +172,7 @@ impl<'p> StepRunner<'_, 'p> {
         let options = self.attempt.options;
         let mut fatal: Option<Fatal> = None;
         let mut running = FuturesUnordered::new();
-        let mut watch = Watch::new(self.attempt.links);
+        let mut watch = Watch::new();
         loop {
             // No step is started that will be rolled back anyway.
             let continues =

@@ -29,11 +29,20 @@ pub(crate) struct Watch {
 }
 
 impl Watch {
-    /// Hosts that are out of reach already were reported before: the run goes on without them.
-    pub(crate) fn new(links: &Links) -> Self {
+    pub(crate) fn new() -> Self {
+        Self::without(BTreeSet::new())
+    }
+
+    /// For a rollback: hosts that are out of reach already were reported by the run.
+    pub(crate) fn after_a_run(links: &Links) -> Self {
+        Self::without(
+            links.iter().filter(|(_, link)| link.lost_for().is_some()).map(|(host, _)| host.clone()).collect(),
+        )
+    }
+
+    fn without(lost: BTreeSet<String>) -> Self {
         let mut ticks = interval(INTERVAL);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        let lost = links.iter().filter(|(_, link)| link.lost_for().is_some()).map(|(host, _)| host.clone()).collect();
         Self { ticks, looks: 0, lost }
     }
 
@@ -51,7 +60,7 @@ impl Watch {
                 let text = match (link.lost_for(), self.lost.contains(host)) {
                     (Some(gone), false) => {
                         self.lost.insert(host.clone());
-                        format!("{host} has been out of reach for {} s; its steps wait for it", gone.as_secs())
+                        format!("{host} has been out of reach for {} s", gone.as_secs())
                     }
                     (None, true) => {
                         self.lost.remove(host);

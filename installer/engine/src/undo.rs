@@ -127,7 +127,7 @@ impl RunContext<'_> {
         let mut failures = Vec::new();
         let mut unreachable: BTreeSet<&str> = BTreeSet::new();
         let mut running = FuturesUnordered::new();
-        let mut watch = Watch::new(self.links);
+        let mut watch = Watch::after_a_run(self.links);
         loop {
             while !self.options.cancel.is_cancelled()
                 && let Some(index) = order.take(|host| !unreachable.contains(host))

@@ -23,7 +23,9 @@ const ENCODED: usize = 60;
 fn without_encoded(diff: &str) -> String {
     let mut encoded = false;
     let lines = diff.lines().map(|line| {
-        let (prefix, body) = line.split_at(line.len() - line.trim_start_matches(['+', '-', ' ']).len());
+        // The sign of the line, and its indentation.
+        let body = line.get(1..).unwrap_or_default().trim_start();
+        let prefix = &line[..line.len() - body.len()];
         let base64 = !body.is_empty() && body.bytes().all(|c| c.is_ascii_alphanumeric() || b"+/=".contains(&c));
         // The last line of a body is shorter.
         encoded = base64 && (encoded || body.len() >= ENCODED);

@@ -318,7 +318,8 @@ mod tests {
             .undo(Undo::RestoreBefore)
             .build();
         let loaded = |host: &str, path: &str| {
-            Step::on(host, "control-plane.audit-loaded", "Run the API server with it")
+            let name = path.rsplit('/').next().unwrap_or_default();
+            Step::on(host, &format!("control-plane.{name}-loaded"), "Run the API server with it")
                 .ensure(Unit {
                     name: "x.service".to_owned(),
                     enabled: true,

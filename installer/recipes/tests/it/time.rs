@@ -158,7 +158,10 @@ fn another_time_service_stops_before_chrony_comes_and_is_reported() {
         reported[0].contains("node1: time: found ntpd.service, which will be stopped and disabled"),
         "{reported:#?}"
     );
-    assert!(reported[1].contains("node2") && reported[1].contains("configuration file will be replaced"), "{reported:#?}");
+    assert!(
+        reported[1].contains("node2") && reported[1].contains("configuration file will be replaced"),
+        "{reported:#?}"
+    );
     site.join_all_but("none");
     assert_eq!(
         self::findings(&site, Severity::Warn),

@@ -64,7 +64,7 @@ async fn a_host_that_a_reset_left_is_no_member_of_the_next_cluster_of_the_name()
     let refused = site.create().await.unwrap_err();
     let text = refused.to_string();
     assert_eq!((refused.exit_code(), site.hosts.fleet.snapshot()), (ExitCode::Preflight, before), "{text}");
-    assert!(text.contains(&old.to_string()) && text.contains("red1 is free"), "{text}");
+    assert!(text.contains(&old.to_string()) && text.contains("red1 belongs to none"), "{text}");
 
     // Back after there is one.
     let two = Site::of("red", &HOSTS, &crate::bundle::cluster_yaml("red", &HOSTS[..2]), crate::bundle::write_bundle);

@@ -22,15 +22,15 @@ pub const ROWS: &[Row] = rows! {
     "existing" Fail NODE2, "somebody's files in kubelet's folder", |s| {
             (0..300).for_each(|number| s.node2().put(&format!("/var/lib/kubelet/mine/{number:03}"), ""));
         }
-        => "300 files in /var/lib/kubelet (mine/000, mine/001, mine/002, mine/003, \u{2026})", "to be empty", "until a rollback or reset moves it back";
+        => "300 files in /var/lib/kubelet (mine/000, mine/001, mine/002, mine/003, \u{2026})", "to be empty", "a rollback or reset restores them";
     "existing" Fail NODE2, "addresses of another pod network", |s| s.node2().put("/var/lib/cni/networks/x/10.0.0.2", "")
-        => "1 file in /var/lib/cni (networks/x/10.0.0.2)", "to be empty", "move that elsewhere";
+        => "1 file in /var/lib/cni (networks/x/10.0.0.2)", "to be empty", "move the files elsewhere";
     "existing" Fail NODE2, "a disk below kubelet's folder", |s| {
             mounts(s.node2(), "26 25 8:2 / /var/lib/kubelet/pods rw - tmpfs tmpfs rw\n");
         }
         => "/var/lib/kubelet/pods (tmpfs of tmpfs)", "/var/lib/kubelet to be empty", "unmount it";
     "existing" Fail NODE1, "what was set aside and never came back", |s| s.node1().put("/var/lib/.kubexm-before-etcd/x", "")
-        => "/var/lib/.kubexm-before-etcd", "no trace", "move it back to /var/lib/etcd";
+        => "/var/lib/.kubexm-before-etcd", "no files that an earlier run moved aside", "move it back to /var/lib/etcd";
     "existing" Fail NODE1, "an etcd that runs", |s| s.node1().process(512, "etcd", &[])
         => "etcd running (pid 512)", "etcd of its own", "remove it";
     "existing" Fail NODE2, "docker with containers", |s| {
@@ -75,7 +75,7 @@ pub const ROWS: &[Row] = rows! {
         } => "its CA is not that of node1 (run r1)", "belongs to the cluster of node1", "--only node2";
     "membership" Fail NODE2, "a node of a cluster that is gone", |s| {
             member(s.node2(), "00000000-0000-4000-8000-00000000000b", "ca");
-        } => "with id 00000000-0000-4000-8000-00000000000b, and node1 is free", "first control plane", "--only node2";
+        } => "with id 00000000-0000-4000-8000-00000000000b, and node1 belongs to none", "first control plane", "--only node2";
     "membership" Fail NODE1, "a damaged stamp", |s| s.node1().put("/var/lib/kubexm/stamp.json", "{")
         => "a stamp that cannot be read", "a readable one of \"demo\"", "stamp.json says which cluster";
 };

@@ -41,7 +41,7 @@ pub const ROWS: &[Row] = rows! {
     "space" Fail NODE2, "an xfs that overlayfs refuses", |s| {
             mounts(s.node2(), "26 25 8:2 / /var/lib/containerd rw - xfs /dev/sdb1 rw\n");
             s.node2().fake("xfs-info", "naming =version 2 bsize=4096 ascii-ci=0, ftype=0\n");
-        } => "/var/lib/containerd is xfs with ftype=0", "ftype=1", "make this one anew";
+        } => "/var/lib/containerd is xfs with ftype=0", "ftype=1", "recreate this one with ftype=1";
 
     "kernel" Fail NODE1, "a kernel too old for containers", |s| s.node1().put("/proc/sys/kernel/osrelease", "2.6.32-754.el6\n")
         => "kernel 2.6.32-754.el6", "3.10 or newer", "upgrade the kernel";
@@ -71,7 +71,7 @@ pub const ROWS: &[Row] = rows! {
             s.kubernetes().version = Some("v1.35".to_owned());
             s.kubernetes().kubelet.insert("failCgroupV1".to_owned(), false.into());
             s.node1().remove("/sys/fs/cgroup/cgroup.controllers");
-        } => "cgroup v1", "cgroup v2", "being removed";
+        } => "cgroup v1", "cgroup v2", "upstream is removing cgroup v1";
     "kernel" Warn NODE2, "large pages", |s| s.node2().fake("page-size", "65536")
         => "65536 bytes", "4096", "jemalloc";
 

@@ -20,11 +20,11 @@ pub const ROWS: &[Row] = rows! {
         => "8472/udp in use by a process that could not be found", "pod network", "use another host";
 
     "resolv.conf" Warn NODE1, "no resolv.conf", |s| s.node1().remove("/etc/resolv.conf")
-        => "no /etc/resolv.conf", "a nameserver", "spec.extra.resolves";
+        => "no /etc/resolv.conf", "a name server", "spec.extra.resolves";
     "resolv.conf" Warn NODE2, "an empty resolv.conf", |s| s.node2().put("/etc/resolv.conf", "search lan\n")
         => "no name server", "a name server", "spec.extra.resolves";
     "resolv.conf" Warn NODE1, "a resolver of the host's own", |s| s.node1().put("/etc/resolv.conf", "nameserver 127.0.0.1\n")
-        => "only loopback nameservers", "that pods reach", "spec.extra.resolves";
+        => "only loopback name servers", "that pods reach", "spec.extra.resolves";
     "resolv.conf" Warn NODE1, "systemd-resolved without servers", |s| {
             s.node1().put("/etc/resolv.conf", "nameserver 127.0.0.53\n");
             s.node1().put("/run/systemd/resolve/resolv.conf", "# No DNS servers known.\nsearch .\n");
@@ -33,7 +33,7 @@ pub const ROWS: &[Row] = rows! {
     "settings" Warn NODE1, "SELinux enforcing", |s| s.node1().put("/sys/fs/selinux/enforce", "1")
         => "SELinux enforcing", "permissive", "system.selinux: permissive";
     "settings" Warn NODE1, "fapolicyd, which refuses our programs", |s| s.node1().unit("fapolicyd.service", true)
-        => "fapolicyd active", "permission to run", "fapolicyd-cli --file add /usr/local/bin";
+        => "fapolicyd active", "rules that allow programs", "fapolicyd-cli --file add /usr/local/bin";
     "settings" Warn NODE2, "FIPS mode", |s| s.node2().put("/proc/sys/crypto/fips_enabled", "1\n")
         => "FIPS mode", "your own test", "turn the mode off";
     "settings" Warn NODE2, "firewalld, kept", |s| s.node2().unit("firewalld.service", true)
@@ -68,25 +68,25 @@ pub const ROWS: &[Row] = rows! {
     "mtu" Warn NODE2, "jumbo frames on one of two", |s| s.node2().fake(
             "interfaces.json",
             r#"[{"name": "eth0", "addresses": ["10.77.0.12/24"], "mac": "52:54:00:00:00:0c", "mtu": 9000}]"#,
-        ) => "9000 on eth0, and 1500 on eth0 of node1", "one MTU", "same MTU";
+        ) => "9000 on eth0, and 1500 on eth0 of node1", "the same MTU", "same MTU";
     "dns" Fail NODE2, "a search domain in which every name exists", |s| {
             s.node2().put("/etc/resolv.conf", "nameserver 10.77.0.1\nsearch lan.example site.example\n");
             s.node2().fake("dns.json", "{\".site.example\": \"203.0.113.7\"}");
-        } => "10.77.0.1 answers any name below the search domain site.example, with 203.0.113.7", "names that nobody has",
+        } => "10.77.0.1 answers any name below the search domain site.example, with 203.0.113.7", "without a wildcard record",
         "kubernetes.default.svc.cluster.local.site.example";
     "dns" Warn NODE1, "a name server that answers every name", |s| s.node1().fake("dns.json", "{\"\": \"203.0.113.7\"}")
-        => "10.77.0.1 answers any name, with 203.0.113.7", "names that nobody has", "spec.extra.resolves";
+        => "10.77.0.1 answers any name, with 203.0.113.7", "NXDOMAIN", "spec.extra.resolves";
     "control-planes" Warn None, "three control planes and nothing before them", |s| s.cluster.role_groups.control_plane.extend(["a".to_owned(), "b".to_owned()])
         => "3 control planes and no load balancer", "one address that forwards to the healthy ones", "loadBalancer.mode: external";
     "control-planes" Warn None, "two members of etcd", |s| {
             s.cluster.role_groups.control_plane.push("a".to_owned());
             s.cluster.load_balancer.mode = LoadBalancerMode::at([10, 77, 0, 100].into(), 6443);
-        } => "2 control planes", "odd number", "tolerates";
+        } => "2 control planes", "odd number", "tolerate";
 
     "control-planes" Warn None, "two members of etcd on hosts of their own", |s| {
             s.with_roles();
             s.cluster.role_groups.etcd.push("lb2".to_owned());
-        } => "2 members of etcd", "odd number", "tolerates";
+        } => "2 members of etcd", "odd number", "tolerate";
 
     "hardware" Fail ETCD1, "a 1 GB member of etcd", |s| {
             s.with_roles();
