@@ -10,6 +10,7 @@
 
 mod address;
 mod attempt;
+mod bounded;
 mod candidate;
 pub mod checksum;
 mod classify_error;
