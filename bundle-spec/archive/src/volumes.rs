@@ -108,7 +108,11 @@ fn volumes_of(name: &Path) -> Result<Vec<PathBuf>, ArchiveError> {
     for path in entries.flatten().map(|entry| entry.path()) {
         match split_name(&path) {
             Some((other, _)) if other.file_name() == name.file_name() && path.is_file() => found.push(path),
-            other => near.extend(Some(other.map_or(path, |(name, _)| name)).filter(|other| is_alike(name, other))),
+            other => {
+                let other = other.map_or(path, |(name, _)| name);
+                let alike = other.file_name().filter(|_| is_alike(name, &other));
+                near.extend(alike.map(|other| name.with_file_name(other)));
+            }
         }
     }
     found.sort();
