@@ -86,10 +86,10 @@ fn advise(imported: &Imported, defaults: Option<Written>, context: &Context<'_>)
     let all = &imported.kubekey_defaults;
     for default in all.iter().filter(|default| defaults.is_some() && default.ours.is_none()) {
         let (field, value) = (&default.field, &default.value);
-        context.warn(format!("{field}: unset; KubeKey's default, {value}, has no field in cluster.yaml"));
+        context.warn(format!("{field}: unset; KubeKey's default is {value}; cluster.yaml has no field for it"));
     }
     let (written, open): (Vec<_>, Vec<_>) = all.iter().partition(|default| default.written_as.is_some());
-    let values = counted(open.len() as u64, "field");
+    let values = counted(open.iter().filter(|default| default.ours.is_some()).count() as u64, "field");
     match defaults {
         Some(Written::Write) if !written.is_empty() => context.note(format!(
             "{} of KubeKey that differ from ours are written, each with a comment: check them before you build",

@@ -201,7 +201,7 @@ spec:
     );
     assert_contains(
         &ended.err,
-        &["spec.etcd.heartbeatInterval: unset; KubeKey's default, ", "defaults of KubeKey that differ from ours"],
+        &["spec.etcd.heartbeatInterval: unset; KubeKey's default is ", "defaults of KubeKey that differ from ours"],
     );
     assert_eq!(parse(&ended.out).unwrap().network.plugin, NetworkPlugin::Calico);
     let document = site.run(&["import", "from.yaml", "--defaults", "write", "--json"]).must(ExitCode::Ok).document();
