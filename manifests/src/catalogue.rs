@@ -98,6 +98,18 @@ impl Catalogue {
         version::newest(known.take_while(|version| version::minor(version) == minor))
     }
 
+    /// The newest of these patches whose images were compared with upstream.
+    pub fn newest_verified_patch(&self, minor: &str) -> Option<&str> {
+        let component = self.component(Program::Kubeadm).or_else(|| self.component(Program::Kubelet))?;
+        let release = self.release(minor)?;
+        let compared = |version: &&str| {
+            version::patch(version)
+                .is_some_and(|patch| release.constants(patch).is_some_and(|range| range.verified_for(patch).is_some()))
+        };
+        let known = component.versions.range(format!("{minor}.")..).map(|(version, _)| version.as_str());
+        version::newest(known.take_while(|version| version::minor(version) == minor).filter(compared))
+    }
+
     /// The profile of an operating system by the fields of os-release.
     pub fn os(&self, id: &str, version_id: &str) -> Option<(&str, &OsProfile)> {
         self.os.iter().find(|(_, os)| os.matches(id, version_id)).map(|(name, os)| (name.as_str(), os))

@@ -221,7 +221,7 @@ fn images(catalogue: &Catalogue, gaps: &mut Vec<String>) {
     for image in ClusterImage::ALL {
         let rules = catalogue.images.iter().filter(|rule| rule.name == image.name()).count();
         if rules != 1 {
-            gaps.push(format!("image {}: {rules} rules, wanted one", image.name()));
+            gaps.push(format!("image {}: {rules} rules, expected one", image.name()));
         }
     }
     for rule in catalogue.images.iter().filter(|rule| rule.image().is_none()) {

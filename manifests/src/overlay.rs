@@ -53,7 +53,7 @@ fn lay(mut catalogue: Catalogue, at: &At<'_>) -> Option<Catalogue> {
         && let Some(found) = at.text()
         && ![SCHEMA, SCHEMA_1].contains(&found)
     {
-        at.bad(format!("{found:?} is not a schema this program reads"), format!("{SCHEMA} is wanted"));
+        at.bad(format!("{found:?} is not a schema this program reads"), format!("expected {SCHEMA}"));
     }
     if let Some(name) = map.need("name").and_then(|at| at.text().map(str::to_owned)) {
         catalogue.overlays.push(name);

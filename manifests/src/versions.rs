@@ -108,7 +108,9 @@ fn kubernetes_version(asked: Option<&str>, catalogue: &Catalogue) -> Result<Kube
     }
     let kubelet = catalogue.component(Program::Kubelet).filter(|_| catalogue.release(wanted).is_some());
     let no_patch = || kubelet.map_or_else(|| unknown_kubernetes(wanted, catalogue), |kubelet| unknown(kubelet, wanted));
-    exact(catalogue.newest_patch(wanted).ok_or_else(no_patch)?)
+    // Who names no version gets one whose images were compared with upstream; who names the minor, its newest patch.
+    let compared = if asked.is_none() { catalogue.newest_verified_patch(wanted) } else { None };
+    exact(compared.or_else(|| catalogue.newest_patch(wanted)).ok_or_else(no_patch)?)
 }
 
 fn unknown_kubernetes(asked: &str, catalogue: &Catalogue) -> RequireError {

@@ -1,4 +1,4 @@
-//! Ctrl-C and SIGTERM: the program ends at once, and says so as it says every end.
+//! Ctrl-C, SIGTERM and SIGHUP (the terminal is gone): the program ends at once, and says so as it says every end.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,7 +12,7 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 const PATIENCE: Duration = Duration::from_secs(5);
 
 const TEXT: &str =
-    "interrupted: nothing half done is under a final name, and what was fetched is kept for the next call";
+    "interrupted: no incomplete file is under its final name, and what was fetched is kept for the next run";
 
 /// Watches from a thread of its own. No work is waited for: what is fetched or written continues from a kill at any moment.
 pub fn watch(display: &Arc<Display>) -> std::io::Result<()> {
@@ -20,6 +20,7 @@ pub fn watch(display: &Arc<Display>) -> std::io::Result<()> {
     let entered = runtime.enter();
     let mut interrupts = listen(SignalKind::interrupt())?;
     let mut terminations = listen(SignalKind::terminate())?;
+    let mut hangups = listen(SignalKind::hangup())?;
     drop(entered);
     let display = Arc::clone(display);
     let watching = move || {
@@ -27,6 +28,7 @@ pub fn watch(display: &Arc<Display>) -> std::io::Result<()> {
             tokio::select! {
                 () = next(&mut interrupts) => {}
                 () = next(&mut terminations) => {}
+                () = next(&mut hangups) => {}
             }
             // More signals change nothing: `timeout` sends two at once.
             let telling = tokio::task::spawn_blocking(move || display.interrupt(ExitCode::Declined, TEXT));

@@ -11,6 +11,7 @@ use kubexm_spec::{Cluster, Lock};
 
 use tokio::sync::Notify;
 
+use crate::ahead::{self, Ahead};
 use crate::arrivals::Arrivals;
 use crate::base::Base;
 use crate::lock::Sizes;
@@ -73,6 +74,7 @@ pub fn build(
             let resolution = locked::resolve(&requirements, locked, request.catalogue, request.zone)?;
             charts::check_locked(request.cluster, locked)?;
             lock::check_local(&resolution, origins)?;
+            ahead(request, &resolution, Some(locked), origins)?;
             phase("lock");
             runtime.block_on(from_lock(locked, &resolution, origins, request, report))?;
             (resolution, locked.clone())
@@ -80,6 +82,7 @@ pub fn build(
         None => {
             let resolution = resolve::resolve(&requirements, request.zone);
             lock::check_local(&resolution, origins)?;
+            ahead(request, &resolution, None, origins)?;
             phase("lock");
             let (sizes, jobs) = (Sizes::Fetched, request.jobs);
             let Request { cluster, catalogue, zone, .. } = *request;
@@ -101,6 +104,7 @@ pub fn build(
             }
         }
     };
+    ahead(request, &resolution, Some(&lock), origins)?;
     let failed = |error: BuildError| if request.locked.is_some() { error.of_a_lock() } else { error };
     runtime.block_on(harbor::bring(&lock, &resolution, request.base, origins, request.jobs, report)).map_err(failed)?;
     harbor::check(&lock, &requirements, request.catalogue, &origins.store, report)?;
@@ -116,6 +120,27 @@ pub fn build(
     let together = Together { request, origins, report, lock: &lock, resolution: &resolution };
     let written = together.run(packing, runtime).map_err(failed)?;
     Ok(Built { written, lock })
+}
+
+/// What is known by now shows whether the bundle can be written at all.
+fn ahead(
+    request: &Request<'_>,
+    resolution: &Resolution,
+    lock: Option<&Lock>,
+    origins: &Origins,
+) -> Result<(), BuildError> {
+    let (store, installers) = (&origins.store, &origins.installers);
+    let (Request { base, target, .. }, split) = (request, request.options.split);
+    ahead::check(&Ahead {
+        resolution,
+        lock,
+        base: *base,
+        split,
+        target,
+        cache: Some(store.root()),
+        store: Some(store),
+        installers,
+    })
 }
 
 /// Compares what is on this machine with the lock, and reports tags that were moved since.

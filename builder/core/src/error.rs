@@ -52,7 +52,7 @@ pub enum BuildError {
         reason: String,
     },
     /// Several artifacts failed; all are reported.
-    #[error("{} failed:{}", counted_of(.0, "artifact"), .0.iter().map(|e| format!("\n- {}", error_chain(e))).collect::<String>())]
+    #[error("{} failed:{}", counted_of(.0, "artifact"), by_cause(.0))]
     Several(Vec<BuildError>),
     /// The cluster asks for what the catalogue does not have.
     #[error(transparent)]
@@ -121,6 +121,22 @@ pub enum BuildError {
         path: PathBuf,
         /// What is wrong, and what is to be done.
         problem: String,
+    },
+    /// A disk is too small for what would be written.
+    #[error(
+        "no room for {what}: {} has {free} bytes free, and at least {needed} are needed; free space there, or choose another \
+         folder (-o for the bundle, --cache for the cache)",
+        path.display()
+    )]
+    NoRoom {
+        /// The folder.
+        path: PathBuf,
+        /// `the bundle`, `the bundle and the cache`.
+        what: String,
+        /// Free bytes.
+        free: u64,
+        /// At least so many would be written.
+        needed: u64,
     },
     /// What is needed, or what is on this machine, is not what was locked.
     #[error(
@@ -228,9 +244,25 @@ impl BuildError {
             Self::ForeignPackage { .. } => ExitCode::LockDrift,
             Self::Chart(error) => error.exit_code(),
             Self::Harbor(error) => error.exit_code(),
-            Self::Cache { .. } => ExitCode::Disk,
+            Self::Cache { .. } | Self::NoRoom { .. } => ExitCode::Disk,
             Self::Member { .. } => ExitCode::BundleDamaged,
             Self::Encode { .. } | Self::Worker(_) => ExitCode::Internal,
+        }
+    }
+
+    /// What several artifacts may have failed for.
+    fn cause(&self) -> Option<String> {
+        match self {
+            Self::Fetch { source, .. } => source.cause(),
+            _ => None,
+        }
+    }
+
+    /// The artifact's key.
+    fn item(&self) -> Option<&str> {
+        match self {
+            Self::Fetch { item, .. } => item.split(' ').next(),
+            _ => None,
         }
     }
 
@@ -271,6 +303,35 @@ impl ExitError for BuildError {
     }
 }
 
+/// How many artifacts that failed for one cause are named.
+const NAMED_OF_A_CAUSE: usize = 8;
+
+/// A line each; those that failed for the same cause together.
+fn by_cause(errors: &[BuildError]) -> String {
+    let mut groups: Vec<(Option<String>, Vec<&BuildError>)> = Vec::new();
+    for error in errors {
+        let cause = error.cause();
+        match groups.iter_mut().find(|(known, _)| cause.is_some() && *known == cause) {
+            Some((_, same)) => same.push(error),
+            None => groups.push((cause, vec![error])),
+        }
+    }
+    let line = |(cause, errors): &(Option<String>, Vec<&BuildError>)| match (cause, errors.as_slice()) {
+        (Some(cause), [_, _, ..]) => {
+            let names: Vec<&str> = errors.iter().filter_map(|error| error.item()).collect();
+            let more = match names.len().saturating_sub(NAMED_OF_A_CAUSE) {
+                0 => String::new(),
+                more => format!(" and {more} more"),
+            };
+            let named = names.iter().take(NAMED_OF_A_CAUSE).copied().collect::<Vec<_>>().join(", ");
+            let separator = if cause.contains('\n') { ":\n  - " } else { ": " };
+            format!("\n- {}{separator}{cause}\n  needed for {named}{more}", counted_of(errors, "artifact"))
+        }
+        (_, errors) => errors.iter().map(|error| format!("\n- {}", error_chain(error))).collect(),
+    };
+    groups.iter().map(line).collect()
+}
+
 /// Why a package is trusted for where it is from.
 pub(crate) fn trusted(family: kubexm_spec::Family) -> &'static str {
     match family {
@@ -304,4 +365,28 @@ fn items(differences: &[Difference]) -> String {
         }
     }
     if keys.len() > NAMED { String::new() } else { keys.iter().map(|key| format!(" {key}")).collect() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn failed(item: &str, path: &str, reason: &str) -> BuildError {
+        let source = TransportError::Down { origin: format!("https://host.test/{path}"), reason: reason.to_owned() };
+        BuildError::Fetch { item: item.to_owned(), source: Box::new(source) }
+    }
+
+    #[test]
+    fn one_cause_is_reported_once_with_what_it_is_about() {
+        let mut errors: Vec<_> =
+            (0..12).map(|n| failed(&format!("image/i{n} (a.test/i{n}:1)"), "v2/", "refused")).collect();
+        errors.insert(3, failed("binary/runc", "runc", "silent"));
+        let text = BuildError::Several(errors).to_string();
+        let lines: Vec<&str> = text.lines().collect();
+        assert_eq!(lines.len(), 4, "{text}");
+        assert_eq!(lines[0], "13 artifacts failed:");
+        assert!(lines[1].starts_with("- 12 artifacts: https://host.test: request failed: refused"), "{text}");
+        assert!(lines[2].starts_with("  needed for image/i0, ") && lines[2].ends_with("image/i7 and 4 more"), "{text}");
+        assert!(lines[3].starts_with("- binary/runc: https://host.test/runc: request failed: silent"), "{text}");
+    }
 }

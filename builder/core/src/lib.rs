@@ -3,6 +3,7 @@
 //!
 //! Nothing here prints, asks or reads the environment: [`session`] is the entry point.
 
+pub mod ahead;
 pub mod arrivals;
 pub mod base;
 pub mod build;
@@ -37,6 +38,7 @@ pub mod provenance;
 pub mod refresh;
 mod remote_size;
 pub mod resolve;
+mod room;
 pub mod sbom;
 pub mod session;
 pub mod sizes;

@@ -173,7 +173,7 @@ pub async fn file(key: &ArtifactKey, candidate: &FileCandidate, origins: &Origin
 fn fits(reported: Option<u64>, wanted: Option<u64>) -> Result<Option<u64>, Hole> {
     match (reported, wanted) {
         (Some(reported), Some(wanted)) if reported != wanted => {
-            Err(other(format!("has {reported} bytes, and {wanted} are wanted")))
+            Err(other(format!("has {reported} bytes, expected {wanted}")))
         }
         (reported, wanted) => Ok(reported.or(wanted)),
     }

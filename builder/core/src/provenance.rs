@@ -79,8 +79,8 @@ fn dependency(component: &Component<'_>) -> Value {
     if artifact.manifest.is_some() {
         annotations.insert("tagDigest".to_owned(), artifact.digest.to_string().into());
     }
-    if !artifact.version.is_empty() {
-        annotations.insert("version".to_owned(), artifact.version.as_str().into());
+    if !component.version.is_empty() {
+        annotations.insert("version".to_owned(), component.version.into());
     }
     if !component.from.is_empty() {
         annotations.insert("from".to_owned(), json!(component.from));

@@ -19,6 +19,14 @@ pub enum ArchiveError {
         /// The system's answer.
         source: io::Error,
     },
+    /// No file or folder has the name, and no volume `NAME.001` lies beside it.
+    #[error("{} does not exist{}", path.display(), similar(near))]
+    NoSuchFile {
+        /// As it was named.
+        path: PathBuf,
+        /// Bundles in its folder whose names are alike.
+        near: Vec<PathBuf>,
+    },
     /// The file is something else.
     #[error("{} is not a bundle: {reason}; give a file that kubexm-bundle build wrote", path.display())]
     NotABundle {
@@ -152,7 +160,7 @@ pub enum ArchiveError {
         problem: String,
     },
     /// Volumes of this size cannot hold the bundle.
-    #[error("volumes of {split} bytes are too small: no frame is cut, and there are at most 999; give --split {fits}")]
+    #[error("volumes of {split} bytes are too small: each must hold a whole frame (up to 8 MiB), and there are at most 999 of them; give at least --split {}M", fits.div_ceil(1 << 20))]
     SplitTooSmall {
         /// What was asked for, in bytes.
         split: u64,
@@ -211,6 +219,11 @@ fn room(source: &io::Error) -> &'static str {
     }
 }
 
+fn similar(near: &[PathBuf]) -> String {
+    let names: Vec<_> = near.iter().map(|path| path.display().to_string()).collect();
+    if names.is_empty() { String::new() } else { format!("; did you mean {}?", names.join(" or ")) }
+}
+
 /// A signing that was cut off is fixed by signing.
 fn or_sign(part: &str) -> &'static str {
     if part == crate::members::SIGNATURE { ", or sign it again" } else { "" }
@@ -230,6 +243,7 @@ impl ArchiveError {
         match self {
             Self::InputUnreadable { source, .. } => Self::inside(source).map_or(ExitCode::Disk, Self::exit_code),
             Self::Io { .. } | Self::InputMismatch { .. } => ExitCode::Disk,
+            Self::NoSuchFile { .. } => ExitCode::NoSuchBundle,
             Self::NotABundle { .. } => ExitCode::NotABundle,
             Self::Truncated { .. } | Self::VolumeMissing { .. } => ExitCode::BundleTruncated,
             Self::Newer { .. } | Self::OtherEncoder { .. } => ExitCode::BundleNewer,

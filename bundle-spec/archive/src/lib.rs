@@ -69,4 +69,4 @@ pub use source::ReadAt;
 pub use stream::{Streamed, verify_stream};
 pub use values::{TooManyValues, check_values};
 pub use verify::{verify, verify_quick};
-pub use write::{Contents, Delta, Options, Written, bundle_id_of, write, write_contents};
+pub use write::{Contents, Delta, Options, Written, bundle_id_of, check_split, safe_split, write, write_contents};

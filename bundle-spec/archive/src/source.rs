@@ -52,7 +52,10 @@ pub(crate) struct FileSource {
 impl FileSource {
     /// Opens a regular file.
     pub(crate) fn open(path: &Path) -> Result<Self, ArchiveError> {
-        let file = open(path).map_err(io_error("open", path))?;
+        let file = open(path).map_err(|error| match error.kind() {
+            io::ErrorKind::NotFound => ArchiveError::NoSuchFile { path: path.to_owned(), near: Vec::new() },
+            _ => io_error("open", path)(error),
+        })?;
         let metadata = file.metadata().map_err(io_error("examine", path))?;
         if !metadata.is_file() {
             let reason =

@@ -40,6 +40,8 @@ pub(crate) fn open(paths: &[PathBuf]) -> Result<Origin, ArchiveError> {
             match split_name(path) {
                 // One volume stands for all that lie beside it.
                 Some((name, _)) if paths.len() == 1 => found.extend(beside(&name, path)?),
+                // The name that was given to `build --split -o`.
+                None if is_absent(path) => found.extend(volumes_of(path)?),
                 _ => found.push(path.clone()),
             }
         }
@@ -85,7 +87,7 @@ fn beside(name: &Path, volume: &Path) -> Result<Vec<PathBuf>, ArchiveError> {
         // For the system's own words.
         return FileSource::open(volume).map(|_| vec![volume.to_owned()]);
     }
-    let folder = name.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let folder = folder_of(name);
     let failed = |e: io::Error| io_error("look into", folder)(e);
     let mut found = Vec::new();
     for entry in fs::read_dir(folder).map_err(failed)? {
@@ -96,6 +98,42 @@ fn beside(name: &Path, volume: &Path) -> Result<Vec<PathBuf>, ArchiveError> {
     }
     found.sort();
     Ok(found)
+}
+
+/// The volumes of a bundle that is named without their numbers.
+fn volumes_of(name: &Path) -> Result<Vec<PathBuf>, ArchiveError> {
+    let absent = |near| ArchiveError::NoSuchFile { path: name.to_owned(), near };
+    let Ok(entries) = fs::read_dir(folder_of(name)) else { return Err(absent(Vec::new())) };
+    let (mut found, mut near) = (Vec::new(), Vec::new());
+    for path in entries.flatten().map(|entry| entry.path()) {
+        match split_name(&path) {
+            Some((other, _)) if other.file_name() == name.file_name() && path.is_file() => found.push(path),
+            other => {
+                let other = other.map_or(path, |(name, _)| name);
+                let alike = other.file_name().filter(|_| is_alike(name, &other));
+                near.extend(alike.map(|other| name.with_file_name(other)));
+            }
+        }
+    }
+    found.sort();
+    near.sort();
+    near.dedup();
+    if found.is_empty() { Err(absent(near)) } else { Ok(found) }
+}
+
+/// A bundle whose name begins with the one that was typed, most often without its end.
+fn is_alike(typed: &Path, other: &Path) -> bool {
+    let bytes = |path: &Path| path.file_name().map(|name| name.as_encoded_bytes().to_vec()).unwrap_or_default();
+    let (typed, other) = (bytes(typed), bytes(other));
+    !typed.is_empty() && other.starts_with(&typed) && other.ends_with(SUFFIX.as_bytes())
+}
+
+fn is_absent(path: &Path) -> bool {
+    fs::symlink_metadata(path).is_err_and(|error| error.kind() == io::ErrorKind::NotFound)
+}
+
+fn folder_of(name: &Path) -> &Path {
+    name.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
 
 /// One volume among the others.

@@ -163,6 +163,33 @@ pub(crate) fn smallest_split(frames: usize, total: u64) -> u64 {
     spread.max(tail + a_volume).next_multiple_of(1 << 20)
 }
 
+/// Refuses volumes that cannot hold members of these sizes, as early as the sizes are known. How far something compresses shows
+/// only when it is packed: each member counts as if it did not, and only members that are stored raw count for the number of volumes.
+pub fn check_split(split: u64, members: &[(u64, Encoding)]) -> Result<(), ArchiveError> {
+    let (mut frames, mut total, mut raw, mut largest) = (1, u64::from(members::END), 0_u64, u64::from(members::END));
+    for (size, encoding) in members {
+        let len = members::stream_len(*size).unwrap_or(u64::MAX);
+        frames += usize::try_from(len.div_ceil(u64::from(frame::INPUT))).unwrap_or(usize::MAX >> 1);
+        total = total.saturating_add(len);
+        largest = largest.max(len.min(u64::from(frame::INPUT)));
+        if *encoding == Encoding::Raw {
+            raw = raw.saturating_add(*size);
+        }
+    }
+    let frame = u64::from(frame::raw_len(u32::try_from(largest).unwrap_or(frame::INPUT)));
+    let tail = (trailer::len(frames) + seek_table::len(frames + 1)) as u64;
+    let needed = volume_header::LEN as u64 + frame.max(tail);
+    if needed > split || raw > split.saturating_mul(u64::from(volume_header::MAX)) {
+        return Err(ArchiveError::SplitTooSmall { split, fits: smallest_split(frames, total) });
+    }
+    Ok(())
+}
+
+/// Volumes of this many bytes hold any single member.
+pub fn safe_split() -> u64 {
+    smallest_split(1, 0)
+}
+
 /// Bytes that are certain to be in the file: those of what is stored raw.
 fn raw_bytes(inputs: &[Input<'_>]) -> u64 {
     inputs.iter().filter(|input| input.encoding == Encoding::Raw).fold(0, |sum, input| sum.saturating_add(input.size))

@@ -4,7 +4,7 @@ use std::fs::File;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
-use kubexm_spec::{ExitCode, ExitError};
+use kubexm_spec::{ExitCode, ExitError, not_utf8};
 
 use crate::existing::is_stdout as is_dash;
 
@@ -75,16 +75,9 @@ pub fn read_text(path: &Path, limit: u64) -> Result<String, InputError> {
 
 /// What was read of `path` as text.
 pub fn text_of(path: &Path, content: Vec<u8>) -> Result<String, InputError> {
-    String::from_utf8(content).map_err(|error| {
-        let at = error.utf8_error().valid_up_to();
-        let found = match error.as_bytes() {
-            [0xff, 0xfe, ..] | [0xfe, 0xff, ..] => " but UTF-16".to_owned(),
-            bytes => {
-                let line = bytes.iter().take(at).filter(|byte| **byte == b'\n').count() + 1;
-                format!(" in line {line}, perhaps GBK or Latin-1")
-            }
-        };
-        InputError::Encoding { path: path.to_owned(), found }
+    String::from_utf8(content).map_err(|error| InputError::Encoding {
+        path: path.to_owned(),
+        found: not_utf8(error.as_bytes()).unwrap_or_default(),
     })
 }
 

@@ -35,9 +35,15 @@ pub(crate) fn find(name: &str, text: &[u8], wanted: &'static str, labels: &[&str
             first.get_or_insert(block.label);
         }
     }
-    Err(none(
-        first.map_or_else(|| "it has no PEM block (-----BEGIN …-----)".to_owned(), |label| instead(&label, wanted)),
-    ))
+    Err(none(first.map_or_else(|| no_block(text), |label| instead(&label, wanted))))
+}
+
+fn no_block(text: &[u8]) -> String {
+    let marked = text.starts_with(b"\xff\xfe") || text.starts_with(b"\xfe\xff");
+    match marked.then(|| kubexm_spec::not_utf8(text)).flatten() {
+        Some(found) => format!("it is not UTF-8{found}; save it as UTF-8"),
+        None => "it has no PEM block (-----BEGIN …-----)".to_owned(),
+    }
 }
 
 /// What to do about a block of another kind.

@@ -75,7 +75,7 @@ pub enum SigningError {
         problem: String,
     },
     /// A file that was to hold signatures does not.
-    #[error("{} {problem}; wanted is the array of signatures that `kubexm-bundle sign --detached` writes", path.display())]
+    #[error("{} {problem}; expected the array of signatures that `kubexm-bundle sign --detached` writes", path.display())]
     NoSignatures {
         /// The file.
         path: PathBuf,

@@ -104,7 +104,7 @@ impl Signer {
             None => Err(late()),
             // Reported first: the program was cut off, and may have failed on that.
             Some(_) if output.len() as u64 > OUTPUT_LIMIT => {
-                Err(self.failed(format!("gave more than {OUTPUT_LIMIT} bytes; wanted is the signature alone"), ""))
+                Err(self.failed(format!("gave more than {OUTPUT_LIMIT} bytes; expected the signature alone"), ""))
             }
             Some(status) if !status.success() => Err(self.failed(format!("failed ({status})"), &shown(&said))),
             Some(_) if output.is_empty() => {

@@ -128,7 +128,7 @@ fn read_at_most(path: &Path, limit: u64) -> Result<Zeroizing<Vec<u8>>, SigningEr
     let mut content = Zeroizing::new(Vec::with_capacity(limit as usize + 1));
     file.take(limit + 1).read_to_end(&mut content).map_err(failed)?;
     if content.len() as u64 > limit {
-        let problem = format!("it has more than {limit} bytes, too many for what is wanted there");
+        let problem = format!("it has more than {limit} bytes, more than such a file has");
         return Err(failed(io::Error::new(io::ErrorKind::FileTooLarge, problem)));
     }
     Ok(content)

@@ -253,7 +253,7 @@ impl Policy {
             )),
             Trust::NotChecked { .. } => {
                 let keys: Vec<String> = self.keys.iter().map(|key| key.id().to_string()).collect();
-                Some(format!("it is {trust}; wanted is a signature by {}", keys.join(" or ")))
+                Some(format!("it is {trust}; expected a signature by {}", keys.join(" or ")))
             }
         };
         match problem {

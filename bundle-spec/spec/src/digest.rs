@@ -12,7 +12,7 @@ pub struct Digest([u8; 32]);
 
 /// Text that is not a sha256 digest.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
-#[error("{0:?} is not a sha256 digest: wanted `sha256:` and 64 lower-case hex digits")]
+#[error("{0:?} is not a sha256 digest: expected `sha256:` and 64 lower-case hex digits")]
 pub struct ParseDigestError(pub String);
 
 impl Digest {

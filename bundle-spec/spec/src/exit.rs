@@ -42,6 +42,8 @@ pub enum ExitCode {
     NotABundle = 35,
     /// The bundle has no trusted signature, its own cluster.yaml was not confirmed, and there is no terminal to ask on.
     UnsignedCluster = 36,
+    /// No file or folder has the name that was given for a bundle.
+    NoSuchBundle = 37,
     /// An origin does not answer, or answers too slowly or too little.
     OriginDown = 40,
     /// What an origin sent has another digest or size, or is another kind of thing.
@@ -84,7 +86,7 @@ pub enum ExitCode {
 
 impl ExitCode {
     /// Every code, in order.
-    pub const ALL: [Self; 38] = [
+    pub const ALL: [Self; 39] = [
         Self::Ok,
         Self::Differs,
         Self::Usage,
@@ -104,6 +106,7 @@ impl ExitCode {
         Self::BundleUntrusted,
         Self::NotABundle,
         Self::UnsignedCluster,
+        Self::NoSuchBundle,
         Self::OriginDown,
         Self::OriginMismatch,
         Self::OriginMissing,
@@ -154,6 +157,7 @@ impl ExitCode {
             }
             Self::NotABundle => "this is not a bundle",
             Self::UnsignedCluster => "an unsigned bundle's own cluster.yaml needs -f or --allow-unsigned",
+            Self::NoSuchBundle => "the bundle's file does not exist",
             Self::OriginDown => "an origin does not answer, or cuts off",
             Self::OriginMismatch => "an origin sent something other than was requested",
             Self::OriginMissing => "an origin does not have what was requested",

@@ -30,3 +30,68 @@ pub fn registry_name(cluster: &str) -> String {
 pub fn control_plane_name(cluster: &str) -> String {
     format!("lb.{cluster}.kubexm.internal")
 }
+
+/// Codenames of distributions, and the names of their releases in cluster.yaml.
+pub const OS_CODENAMES: [(&str, &str); 6] = [
+    ("bullseye", "debian-11"),
+    ("bookworm", "debian-12"),
+    ("trixie", "debian-13"),
+    ("focal", "ubuntu-20.04"),
+    ("jammy", "ubuntu-22.04"),
+    ("noble", "ubuntu-24.04"),
+];
+
+/// The release of a codename: `bookworm`, also as `debian-bookworm`.
+pub fn os_of_codename(text: &str) -> Option<&'static str> {
+    let text = text.to_ascii_lowercase();
+    let is = |(codename, name): &(&str, &'static str)| {
+        text == *codename
+            || text.strip_suffix(codename).is_some_and(|rest| {
+                rest.strip_suffix(['-', '_', ':', ' ']).is_some_and(|id| name.starts_with(id) && !id.is_empty())
+            })
+    };
+    OS_CODENAMES.iter().find(|row| is(row)).map(|(_, name)| *name)
+}
+
+/// Stands before the version in the program [`INSTALLER`], between two bytes of zero, so that it can be read of a file for any
+/// architecture; [`crate::program_mark`] makes it.
+const PROGRAM_MARK: &[u8] = b"kubexm program kubexm-install ";
+
+/// The bytes that a program carries about its version: `program_mark!(env!("CARGO_PKG_VERSION"))`.
+#[macro_export]
+macro_rules! program_mark {
+    ($version:expr) => {
+        concat!("\0kubexm program kubexm-install ", $version, "\0")
+    };
+}
+
+/// The version in the bytes of `kubexm-install`; none where they are something else, or from before programs carried it.
+pub fn program_version(program: &[u8]) -> Option<&str> {
+    program.split(|byte| *byte == 0).filter_map(|piece| piece.strip_prefix(PROGRAM_MARK)).find_map(|version| {
+        let version = std::str::from_utf8(version).ok().filter(|version| version.len() <= 64)?;
+        let good = version.starts_with(|c: char| c.is_ascii_digit())
+            && version.bytes().all(|b| b.is_ascii_alphanumeric() || b"._+-".contains(&b));
+        good.then_some(version)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn codenames_stand_for_releases() {
+        assert_eq!(os_of_codename("bookworm"), Some("debian-12"));
+        assert_eq!(os_of_codename("Ubuntu-Jammy"), Some("ubuntu-22.04"));
+        for other in ["debian-12", "debian-jammy", "worm", "-bookworm", ""] {
+            assert_eq!(os_of_codename(other), None, "{other}");
+        }
+    }
+
+    #[test]
+    fn a_program_carries_its_version() {
+        let program = [&b"\x7fELF\0"[..], PROGRAM_MARK, b"\xff\0", crate::program_mark!("1.2.3-rc.1").as_bytes(), b"x"];
+        assert_eq!(program_version(&program.concat()), Some("1.2.3-rc.1"));
+        assert_eq!(program_version(b"\x7fELF"), None);
+    }
+}

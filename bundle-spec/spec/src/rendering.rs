@@ -112,10 +112,10 @@ impl fmt::Display for OtherThanRendered {
                 places.join(", ")
             ),
             Other::Namespace { rendered, asked } => {
-                write!(f, "it was rendered for namespace {rendered}, and {asked} is wanted")
+                write!(f, "it was rendered for namespace {rendered}, expected {asked}")
             }
             Other::Kubernetes { rendered, asked } => {
-                write!(f, "it was rendered for Kubernetes {rendered}, and {asked} is wanted")
+                write!(f, "it was rendered for Kubernetes {rendered}, expected {asked}")
             }
         }
     }

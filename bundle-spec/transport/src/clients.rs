@@ -8,6 +8,7 @@ use reqwest::redirect;
 use rustls_pki_types::CertificateDer;
 
 use crate::address::host_of;
+use crate::bounded;
 use crate::pem::certificates;
 use crate::proxy::Proxies;
 use crate::schedule::Schedule;
@@ -63,7 +64,7 @@ impl Clients {
         }
         if let Some(path) = ca_file {
             let what = format!("CA file {}", path.display());
-            let pem = std::fs::read(path)
+            let pem = bounded::read(path)
                 .map_err(|e| TransportError::Setting { what: what.clone(), problem: format!("cannot be read: {e}") })?;
             roots.extend(certificates(&pem, &what)?);
         }

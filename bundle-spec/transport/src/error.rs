@@ -12,7 +12,7 @@ use kubexm_spec::{Digest, ExitCode, ExitError};
 pub enum TransportError {
     /// No answer, a cut connection, or nothing but server errors, after all retries: it may answer later.
     #[error(
-        "{origin} does not answer as it should: {reason}; check the network and the address, then run again (what is here is kept)"
+        "{origin}: request failed: {reason}; check the network and the address, then run again (what was fetched is kept)"
     )]
     Down {
         /// The address.
@@ -37,9 +37,7 @@ pub enum TransportError {
     },
     /// It answers, and in no way that could be used: a certificate that is not its own, no TLS, redirects without end, a
     /// status that means nothing here.
-    #[error(
-        "{origin} does not answer as it should: {reason}; check the address, then run again (what is here is kept)"
-    )]
+    #[error("{origin}: request failed: {reason}; check the address, then run again (what was fetched is kept)")]
     Unusable {
         /// The address.
         origin: String,
@@ -72,7 +70,7 @@ pub enum TransportError {
     },
     /// The bytes are not the ones asked for. What was fetched is deleted.
     #[error(
-        "{origin} sent other bytes than asked for: wanted {expected}, found {found}; the origin or a cache before it is wrong"
+        "{origin} sent other bytes than asked for: expected {expected}, got {found}; the origin or a cache before it is wrong"
     )]
     Mismatch {
         /// The address.
@@ -84,7 +82,7 @@ pub enum TransportError {
     },
     /// The length is not the one asked for. What was fetched is deleted.
     #[error(
-        "{origin} sent another size than asked for: wanted {expected} bytes, found {found}; the origin or a cache before it is wrong"
+        "{origin} sent another size than asked for: expected {expected} bytes, got {found}; the origin or a cache before it is wrong"
     )]
     WrongSize {
         /// The address.
@@ -105,7 +103,7 @@ pub enum TransportError {
         found: String,
     },
     /// The origin says that it has no such thing.
-    #[error("{origin} does not have it ({reason}); check version and address")]
+    #[error("{origin}: not found ({reason}); check version and address")]
     Missing {
         /// The address.
         origin: String,
@@ -178,7 +176,7 @@ pub enum TransportError {
         problem: String,
     },
     /// The disk is full.
-    #[error("the disk is full at {}{}; free space there or choose another folder, then run again (what is here is kept)", path.display(), needed_text(*needed))]
+    #[error("the disk is full at {}{}; free space there or choose another folder, then run again (what was fetched is kept)", path.display(), needed_text(*needed))]
     DiskFull {
         /// What was being written.
         path: PathBuf,
@@ -194,14 +192,16 @@ pub enum TransportError {
         source: io::Error,
     },
     /// The server sends whole files only.
-    #[error("{origin} serves no parts of files (no `Range`); fetch the whole file and use it from disk")]
+    #[error(
+        "{origin} serves no parts of files (no `Range`); verify it in one pass with `curl -fL {origin} | kubexm-bundle verify -`, or fetch the whole file and use it from disk"
+    )]
     NoRanges {
         /// The address.
         origin: String,
     },
     /// Nothing would tell that the file is another one in the middle of reading it.
     #[error(
-        "{origin} sends neither ETag nor Last-Modified, so a file that changes could not be noticed; fetch the whole file and use it from disk"
+        "{origin} sends neither ETag nor Last-Modified, so a file that changes could not be noticed; verify it in one pass with `curl -fL {origin} | kubexm-bundle verify -`, or fetch the whole file and use it from disk"
     )]
     NotHeld {
         /// The address.
@@ -250,6 +250,12 @@ fn wait(after: Duration) -> String {
     }
 }
 
+/// `https://host:port` of an address, `host:port` of a reference.
+fn server_of(origin: &str) -> &str {
+    let start = origin.find("://").map_or(0, |at| at + 3);
+    origin[start..].find('/').map_or(origin, |end| &origin[..start + end])
+}
+
 fn list(tried: &[TransportError]) -> String {
     if tried.is_empty() {
         return " no origin is configured for it".to_owned();
@@ -294,6 +300,36 @@ impl TransportError {
         }
     }
 
+    /// What is wrong with a server, a proxy, a login or this machine, in the same words whatever was asked for: errors that have one
+    /// cause can be reported once. None where the error is about the thing itself.
+    pub fn cause(&self) -> Option<String> {
+        match self {
+            Self::Down { origin, .. }
+            | Self::Unusable { origin, .. }
+            | Self::Proxy { origin, .. }
+            | Self::Denied { origin, .. }
+            | Self::ClientCertificate { origin, .. } => {
+                Some(self.to_string().replace(origin.as_str(), server_of(origin)))
+            }
+            Self::Credentials { whole: true, .. } => Some(self.to_string()),
+            Self::DiskFull { path, .. } => {
+                let folder = path.parent().unwrap_or(path).to_owned();
+                Some(Self::DiskFull { path: folder, needed: None }.to_string())
+            }
+            Self::AllFailed { tried, .. } if !tried.is_empty() => {
+                let mut causes: Vec<String> = Vec::new();
+                for error in tried {
+                    let cause = error.cause()?;
+                    if !causes.contains(&cause) {
+                        causes.push(cause);
+                    }
+                }
+                Some(causes.join("\n  - "))
+            }
+            _ => None,
+        }
+    }
+
     /// Whether another origin cannot help: this machine's disk, settings, or a fault of this program.
     pub(crate) fn is_ours(&self) -> bool {
         match self {
@@ -329,5 +365,27 @@ impl TransportError {
             }
             _ => Self::Disk { doing, path: path.to_owned(), source },
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn down(path: &str, reason: &str) -> TransportError {
+        TransportError::Down { origin: format!("https://host.test:8443/{path}"), reason: reason.to_owned() }
+    }
+
+    #[test]
+    fn what_fails_for_one_reason_has_one_cause_whatever_was_asked_for() {
+        let cause = down("a/b", "refused").cause().unwrap();
+        assert!(cause.starts_with("https://host.test:8443: request failed: refused; "), "{cause}");
+        assert_eq!(down("c", "refused").cause().unwrap(), cause);
+        assert_ne!(down("c", "silent").cause().unwrap(), cause);
+        let all = |tried| TransportError::AllFailed { what: "x".to_owned(), tried };
+        assert_eq!(all(vec![down("a", "refused"), down("b", "refused")]).cause().unwrap(), cause);
+        let missing = || TransportError::Missing { origin: "https://host.test/a".to_owned(), reason: "404".to_owned() };
+        assert_eq!(missing().cause(), None, "another thing may be there");
+        assert_eq!(all(vec![down("a", "refused"), missing()]).cause(), None);
     }
 }

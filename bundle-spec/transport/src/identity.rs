@@ -41,7 +41,7 @@ impl Identity {
             true => {
                 wrong("is encrypted, which is not supported; write it without a password (openssl pkey), readable by you alone")
             }
-            false => wrong("holds no private key (wanted PEM, `-----BEGIN PRIVATE KEY-----`)"),
+            false => wrong("holds no private key (expected PEM, `-----BEGIN PRIVATE KEY-----`)"),
         })?;
         let label = match &key {
             PrivateKeyDer::Pkcs1(_) => "RSA PRIVATE KEY",
@@ -58,7 +58,7 @@ fn file(path: &Path, what: &str) -> Result<Vec<u8>, TransportError> {
         what: what.to_owned(),
         problem: format!("cannot be read: {error}"),
     };
-    std::fs::read(path).map_err(unreadable)
+    crate::bounded::read(path).map_err(unreadable)
 }
 
 fn section(pem: &mut String, label: &str, der: &[u8]) {

@@ -11,6 +11,7 @@
 mod address;
 mod attempt;
 mod bearer;
+mod bounded;
 mod candidate;
 pub mod checksum;
 mod classify_error;

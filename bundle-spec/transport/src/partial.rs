@@ -39,6 +39,11 @@ impl Store {
         Partial::lock(self, key)
     }
 
+    /// Bytes of a blob that an earlier run has fetched.
+    pub fn partial_size(&self, digest: &Digest) -> u64 {
+        fs::metadata(self.partials().join(format!("{}.part", digest.hex()))).map_or(0, |found| found.len())
+    }
+
     /// Like [`Store::partial`], but none when someone else writes it now.
     pub fn try_partial(&self, key: &str) -> Result<Option<Partial>, TransportError> {
         Partial::try_lock(self, key)

@@ -11,7 +11,7 @@ pub(crate) fn certificates(pem: &[u8], what: &str) -> Result<Vec<CertificateDer<
     let found: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(pem).collect();
     let found = found.map_err(|e| wrong(format!("is not PEM: {e}")))?;
     if found.is_empty() {
-        return Err(wrong("holds no certificate (wanted PEM, `-----BEGIN CERTIFICATE-----`)".to_owned()));
+        return Err(wrong("holds no certificate (expected PEM, `-----BEGIN CERTIFICATE-----`)".to_owned()));
     }
     Ok(found)
 }

@@ -8,6 +8,10 @@ mod terminal;
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
+/// For the builder's bill of materials, which reads it of a file that it cannot run.
+#[used]
+static VERSION: &str = kubexm_spec::program_mark!(env!("CARGO_PKG_VERSION"));
+
 fn main() -> std::process::ExitCode {
     let cli = commands::Cli::read();
     let display = kubexm_terminal::Display::new(kubexm_terminal::Mode::choose(cli.json()));

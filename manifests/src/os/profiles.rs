@@ -87,9 +87,10 @@ impl Profiles {
         })
     }
 
-    /// A profile by its name.
+    /// A profile by its name, or by the codename of its release.
     pub fn get(&self, name: &str) -> Result<&Profile, UnknownOs> {
-        self.all.get(name).ok_or_else(|| UnknownOs {
+        let of_codename = || self.all.get(kubexm_spec::names::os_of_codename(name)?);
+        self.all.get(name).or_else(of_codename).ok_or_else(|| UnknownOs {
             name: name.to_owned(),
             near: nearest(name, self.all.keys().map(String::as_str)).into_iter().take(3).map(str::to_owned).collect(),
         })

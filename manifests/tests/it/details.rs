@@ -70,6 +70,31 @@ fn a_minor_means_the_newest_patch_that_upstream_made() {
 }
 
 #[test]
+fn codenames_are_those_of_the_profiles() {
+    let profiles = kubexm_manifests::os::Profiles::embedded();
+    let deb = profiles.all.values().filter(|profile| profile.family == kubexm_spec::Family::Deb);
+    let mut known: Vec<(&str, &str)> = deb
+        .filter_map(|profile| Some((profile.repositories[0].suites.first()?.as_str(), profile.name.as_str())))
+        .collect();
+    let mut table = kubexm_spec::names::OS_CODENAMES.to_vec();
+    known.sort_unstable();
+    table.sort_unstable();
+    assert_eq!(table, known);
+    assert_eq!(profiles.get("jammy").unwrap().name, "ubuntu-22.04");
+}
+
+#[test]
+fn who_names_no_version_gets_one_that_was_compared_with_upstream() {
+    let catalogue = Catalogue::embedded();
+    let requirements = require(&for_version(None), &catalogue).unwrap();
+    let version = requirements.versions.as_ref().unwrap().kubernetes.clone();
+    let severe = |doubt: &kubexm_manifests::Doubt| doubt.is_severe();
+    assert!(!kubexm_manifests::doubts(&requirements, &catalogue).iter().any(severe), "{version}");
+    let minor = version.bare().rsplit_once('.').unwrap().0;
+    assert_eq!(catalogue.newest_verified_patch(minor), Some(version.bare()));
+}
+
+#[test]
 fn kubeadm_before_1_24_9_names_its_images_by_the_old_registry() {
     let with_old = images(&for_version(Some("1.24.8")));
     for image in ["k8s.gcr.io/kube-apiserver:v1.24.8", "k8s.gcr.io/etcd:3.5.5-0", "k8s.gcr.io/coredns/coredns:v1.8.6"] {

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use kubexm_archive::Options;
 use kubexm_builder::session::lockfile;
-use kubexm_builder::verbs::build::{Request, build, locked};
+use kubexm_builder::verbs::build::{Checked, Request, build, check, locked};
 use kubexm_builder::verbs::{dry_run, hand_over};
 use kubexm_spec::counted;
 use kubexm_terminal::{Failure, bytes};
@@ -82,15 +82,8 @@ pub fn run(args: &Args, context: &Context<'_>) -> Result<(), Failure> {
         args.locked.then(|| args.lock.clone().unwrap_or_else(|| lockfile::default_path(args.what.file.as_deref())));
     let lock = locked(lock_file.as_deref())?;
     let (fetching, runtime) = (args.fetching.options(), context.runtime()?);
-    if args.dry_run {
-        let request = dry_run::Request { ask: args.sizes, locked: lock.as_ref(), fetching: &fetching };
-        let list = dry_run::dry_run(session, &needed, &request, runtime.handle())?;
-        return context.answer(&list, |list| {
-            session.advise(list.warnings, list.notes);
-            super::dry_run::lines(list, args.sizes)
-        });
-    }
-    if let Some(output) = &args.output {
+    // What a dry run writes to standard output is its list.
+    if let Some(output) = args.output.as_ref().filter(|_| !args.dry_run) {
         context.check_bundle_output(output, args.split)?;
     }
     let installers = &*args.fetching.installer;
@@ -114,6 +107,23 @@ pub fn run(args: &Args, context: &Context<'_>) -> Result<(), Failure> {
         sources: !args.no_sources,
         tool: concat!("kubexm-bundle ", env!("CARGO_PKG_VERSION")),
     };
+    if args.dry_run {
+        let Checked { target, base, .. } = check(session, &needed, &request)?;
+        let request = dry_run::Request {
+            ask: args.sizes,
+            locked: lock.as_ref(),
+            fetching: &fetching,
+            split: args.split,
+            target: &target,
+            base: base.as_ref(),
+        };
+        let list = dry_run::dry_run(session, &needed, &request, runtime.handle())?;
+        return context.answer(&list, |list| {
+            session.advise(list.warnings, list.notes);
+            session.advise(&list.missing, &[]);
+            super::dry_run::lines(list, args.sizes)
+        });
+    }
     let built = build(session, &needed, lock.as_ref(), &request, runtime.handle())?;
     if let Some(handed_over) = built.hand_over.as_ref().filter(|_| !args.json) {
         super::hand_over::lines(handed_over).iter().for_each(|line| context.line(line));

@@ -25,7 +25,7 @@ pub fn lines(list: &DryRun<'_>, asked: bool) -> Vec<String> {
     }
     lines.push(format!("in all: {}", text(&list.total)));
     if list.total.unknown > 0 && !asked {
-        lines.push("--sizes asks the origins for the sizes that nobody here knows".to_owned());
+        lines.push("--sizes asks the origins for the sizes that are not known here".to_owned());
     }
     lines
 }

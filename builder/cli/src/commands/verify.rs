@@ -74,9 +74,9 @@ pub fn run(args: &Args, context: &Context<'_>) -> Result<(), Failure> {
 fn good(answer: &Answer) -> Vec<String> {
     let (artifacts, members) = answer.counts;
     let found = match answer.quick {
-        true => "every frame is the one that was written (content and completeness were not looked at)".to_owned(),
+        true => "OK: frame checksums match (content and completeness were not checked)".to_owned(),
         false => format!(
-            "every byte is right, nothing is missing ({}, {})",
+            "OK: checksums match, complete ({}, {})",
             counted(artifacts as u64, "artifact"),
             counted(members as u64, "member")
         ),
@@ -100,23 +100,23 @@ fn bad(answer: &Answer) -> String {
         (Completeness::Unknown, None) => {
             let base = answer.delta.as_ref().and_then(|delta| delta.base);
             format!(
-                "{name} is a delta: every byte of it is right, and whether it is complete cannot be determined without its base; \
+                "{name} is a delta: its checksums match, and whether it is complete cannot be determined without its base; \
                  give that with --base\n- left out: {}{}",
                 counted(answer.delta.as_ref().map_or(0, |delta| delta.left_out) as u64, "blob"),
                 base.map(|base| format!(" that the bundle with manifest {base} has")).unwrap_or_default(),
             )
         }
         (Completeness::Asked(missing), None) if missing.is_empty() => {
-            format!("{name}: every byte is right, nothing is missing, and it is not to be trusted")
+            format!("{name}: checksums match, complete, but not trusted")
         }
-        (Completeness::NotAsked, None) => format!("{name} is not to be trusted"),
+        (Completeness::NotAsked, None) => format!("{name} is not trusted"),
         (Completeness::Unreadable { .. }, None) => {
-            format!("{name}: every byte is right, and whether it is complete cannot be determined")
+            format!("{name}: checksums match, and whether it is complete cannot be determined")
         }
         (_, Some(damaged)) if answer.bytes.is_of_a_base => {
-            format!("{}, a base of {name}, is not whole; copy or build it again", damaged.display())
+            format!("{}, a base of {name}, is corrupt; copy or build it again", damaged.display())
         }
-        _ => format!("{name} is not whole; copy or build it again"),
+        _ => format!("{name} is corrupt; copy or build it again"),
     };
     let unsigned = answer.signature.as_ref().and_then(|signature| signature.problem.as_ref());
     text.extend(unsigned.map(|problem| format!("\n- signature: {problem}")));

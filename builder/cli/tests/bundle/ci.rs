@@ -23,6 +23,7 @@ fn program() -> String {
 #[derive(Deserialize)]
 struct Action {
     inputs: BTreeMap<String, ActionInput>,
+    #[serde(default)]
     outputs: BTreeMap<String, ActionOutput>,
     runs: Runs,
 }
@@ -63,9 +64,13 @@ fn expression(text: &str) -> &str {
     text.trim().strip_prefix("${{").and_then(|rest| rest.strip_suffix("}}")).unwrap().trim()
 }
 
-/// Runs the action with these inputs; how it ended, and its outputs.
+/// Runs the action that verifies with these inputs; how it ended, and its outputs.
 fn action(site: &Site, given: &[(&str, &str)]) -> (Ended, BTreeMap<String, String>) {
-    let action: Action = read("scripts/ci/action.yml");
+    action_in(site, "scripts/ci", given)
+}
+
+fn action_in(site: &Site, folder: &str, given: &[(&str, &str)]) -> (Ended, BTreeMap<String, String>) {
+    let action: Action = read(&format!("{folder}/action.yml"));
     assert_eq!(action.runs.using, "composite");
     let [step] = &action.runs.steps[..] else { panic!("one step") };
     assert_eq!(step.shell, "bash");
@@ -83,7 +88,7 @@ fn action(site: &Site, given: &[(&str, &str)]) -> (Ended, BTreeMap<String, Strin
     let mut command = Command::new("bash");
     // As GitHub's runner starts a step with `shell: bash`.
     command.args(["--noprofile", "--norc", "-eo", "pipefail", "-c", &step.run]).current_dir(site.path(""));
-    command.env("GITHUB_ACTION_PATH", root().join("scripts/ci")).env("GITHUB_OUTPUT", &output);
+    command.env("GITHUB_ACTION_PATH", root().join(folder)).env("GITHUB_OUTPUT", &output);
     command.env("RUNNER_TEMP", site.path("home")).env_remove("GITHUB_TOKEN");
     for (name, text) in &step.env {
         let from = expression(text);
@@ -196,6 +201,8 @@ fn the_action_fetches_a_program_by_version_and_runs_it_only_with_the_right_diges
 struct Gitlab {
     #[serde(rename = ".kubexm-verify")]
     job: Job,
+    #[serde(rename = ".kubexm-build")]
+    build: Job,
 }
 
 #[derive(Deserialize)]
@@ -212,7 +219,11 @@ struct Artifacts {
 }
 
 fn gitlab(site: &Site, shell: &str, given: &[(&str, &str)]) -> Ended {
-    let Gitlab { job } = read("scripts/ci/gitlab.yml");
+    let Gitlab { job, .. } = read("scripts/ci/gitlab.yml");
+    gitlab_job(site, shell, &job, given)
+}
+
+fn gitlab_job(site: &Site, shell: &str, job: &Job, given: &[(&str, &str)]) -> Ended {
     assert!(given.iter().all(|(name, _)| job.variables.contains_key(*name)), "{given:?}");
     let mut command = Command::new(shell);
     command.args(["-e", "-c", &job.script.join("\n")]).current_dir(site.path(""));
@@ -251,7 +262,7 @@ fn the_gitlab_template_ends_with_the_codes_of_verify_and_keeps_its_report() {
         let kept = std::fs::read(site.path("kubexm-verify.json")).unwrap();
         assert_eq!(serde_json::from_slice::<serde_json::Value>(&kept).unwrap()["exitCode"], 30);
     }
-    let Gitlab { job } = read("scripts/ci/gitlab.yml");
+    let Gitlab { job, .. } = read("scripts/ci/gitlab.yml");
     assert_eq!((job.artifacts.when.as_str(), job.artifacts.paths), ("always", vec!["kubexm-verify.json".to_owned()]));
 }
 
@@ -270,11 +281,70 @@ fn the_gitlab_template_runs_a_fetched_program_only_with_the_right_digest() {
 }
 
 #[test]
+fn github_and_gitlab_have_the_same_inputs_for_verify_and_build() {
+    let templates: Gitlab = read("scripts/ci/gitlab.yml");
+    for (folder, job) in [("scripts/ci", &templates.job), ("scripts/ci/build", &templates.build)] {
+        let action: Action = read(&format!("{folder}/action.yml"));
+        let variable = |input: &String| format!("KUBEXM_{}", input.to_uppercase().replace('-', "_"));
+        let inputs: BTreeMap<String, String> =
+            action.inputs.iter().map(|(name, input)| (variable(name), input.default.clone())).collect();
+        assert_eq!(inputs, job.variables, "{folder}");
+    }
+    // One text for both.
+    let file = std::fs::read_to_string(root().join("scripts/ci/build-bundle")).unwrap();
+    let body = |text: &str| {
+        text.lines().skip_while(|line| line.starts_with('#')).map(|line| format!("{line}\n")).collect::<String>()
+    };
+    assert_eq!(body(&templates.build.script.join("\n")), body(&file), "copy build-bundle to .kubexm-build");
+}
+
+#[test]
+fn the_build_templates_lock_build_and_sign_and_refuse_what_is_not_locked() {
+    let program = program();
+    let build = read::<Gitlab>("scripts/ci/gitlab.yml").build;
+    for github in [true, false] {
+        let site = sign::built();
+        site.write("a.txt", "one");
+        site.extras("extraFiles: [{path: a.txt}]");
+        let run = |given: &[(&str, &str)]| match github {
+            true => action_in(&site, "scripts/ci/build", given).0,
+            false => {
+                let variable = |input: &str| format!("KUBEXM_{}", input.to_uppercase().replace('-', "_"));
+                let given: Vec<(String, &str)> = given.iter().map(|(name, value)| (variable(name), *value)).collect();
+                let given: Vec<(&str, &str)> = given.iter().map(|(name, value)| (name.as_str(), *value)).collect();
+                gitlab_job(&site, "sh", &build, &given)
+            }
+        };
+        let base = [("program", program.as_str()), ("bundle", "ci.tar.zst")];
+        let pem = std::fs::read_to_string(site.path("a.key")).unwrap();
+        for key in ["a.key", pem.as_str()] {
+            run(&[&base[..], &[("key", key)]].concat()).must(ExitCode::Ok);
+            site.run(&["verify", "ci.tar.zst", "--key", "a.pub"]).must(ExitCode::Ok);
+            assert!(site.path("cluster.lock.json").exists() && site.path("kubexm-build.json").exists());
+        }
+        run(&[&base[..], &[("split", "100K")]].concat()).must(ExitCode::Ok);
+        assert!(site.path("ci.tar.zst.001").exists());
+        assert_contains(
+            &run(&[&base[..], &[("key", " ")]].concat()).must(ExitCode::Usage).err,
+            &["key is given and empty"],
+        );
+        assert_contains(
+            &run(&[&base[..], &[("cluster", "none.yaml")]].concat()).must(ExitCode::Usage).err,
+            &["none.yaml"],
+        );
+        site.write("a.txt", "two");
+        run(&base).must(ExitCode::LockDrift);
+    }
+}
+
+#[test]
 fn shellcheck_finds_nothing_in_the_templates() {
-    let Gitlab { job } = read("scripts/ci/gitlab.yml");
+    let Gitlab { job, .. } = read("scripts/ci/gitlab.yml");
     let inline = job.script.join("\n");
     Command::new("shellcheck").args(["-s", "sh", "-"]).write_stdin(inline).assert().success();
-    Command::new("shellcheck").arg(root().join("scripts/ci/verify-bundle")).assert().success();
+    for script in ["scripts/ci/verify-bundle", "scripts/ci/build-bundle"] {
+        Command::new("shellcheck").arg(root().join(script)).assert().success();
+    }
 }
 
 #[test]
@@ -290,7 +360,7 @@ fn exit_codes_in_the_page_are_those_of_the_programs() {
         .map(|code| code.trim().parse().unwrap())
         .collect();
     // What a verify can end with, but for a fault of the program.
-    let of_verify = |code: &u8| matches!(code, 0 | 2 | 20 | 30..=35 | 40..=44);
+    let of_verify = |code: &u8| matches!(code, 0 | 2 | 20 | 30..=35 | 37 | 40..=44);
     let wanted: Vec<u8> = ExitCode::ALL.iter().map(|code| code.code()).filter(of_verify).collect();
     assert_eq!(reported, wanted, "fix the table of \"In CI\"");
 }

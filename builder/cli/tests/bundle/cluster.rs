@@ -60,6 +60,7 @@ impl Lab {
         let mut header = b"\x7fELF\x02\x01".to_vec();
         header.resize(18, 0);
         header.extend([62, 0]);
+        header.extend(kubexm_spec::program_mark!("0.9.9").bytes());
         site.write("kubexm-install", &header);
 
         let (made, ..) = two_platforms(site.path("made"), "v1");

@@ -214,7 +214,7 @@ fn what_a_mirror_of_zone_cn_lacks_comes_from_the_next_one_or_from_the_origin() {
         &[
             "ok   binary/runc",
             "https://files.m.daocloud.io/github.com/opencontainers/runc",
-            "0 that can be found nowhere",
+            "0 not available from any source",
         ],
     );
     // The check asks everybody, the build nobody in vain.
@@ -242,5 +242,5 @@ fn an_artifact_that_no_source_of_zone_cn_has_is_found_before_the_build() {
         &check.out,
         &["GONE image/pause", "registry.aliyuncs.com/google_containers/pause", "registry.k8s.io/pause"],
     );
-    assert_contains(&check.err, &["these can be found nowhere: image/pause"]);
+    assert_contains(&check.err, &["not available from any source: image/pause"]);
 }

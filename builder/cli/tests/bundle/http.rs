@@ -86,7 +86,7 @@ fn every_verb_that_reads_a_bundle_reads_it_from_a_server() {
     let site = site(2, 300_000);
     let server = serve(&site.path("out.tar.zst"), |_, reply| reply);
     let name = server.url("bundles/site.tar.zst");
-    assert_contains(&read(&site, "verify", &server, &[]).must(ExitCode::Ok).out, &["every byte is right", &name]);
+    assert_contains(&read(&site, "verify", &server, &[]).must(ExitCode::Ok).out, &["OK: checksums match", &name]);
     let document = read(&site, "verify", &server, &["--json"]).must(ExitCode::Ok).document();
     assert_eq!(document["bytes"]["ok"], true);
     let here = site.run(&["inspect", "--json", "out.tar.zst"]).document();
@@ -191,7 +191,10 @@ fn a_server_without_ranges_is_refused_with_what_to_do() {
     let body = std::fs::read(site.path("out.tar.zst")).unwrap();
     let server = Server::start(move |_| Reply::new(200, body.clone()).header("etag", "\"one\""));
     let ended = read(&site, "inspect", &server, &[]).must(ExitCode::OriginMismatch);
-    assert_contains(&ended.err, &["serves no parts of files", "fetch the whole file", server.address()]);
+    assert_contains(
+        &ended.err,
+        &["serves no parts of files", "curl -fL", "| kubexm-bundle verify -", "fetch the whole file", server.address()],
+    );
 }
 
 #[test]

@@ -178,7 +178,7 @@ fn import_prints_the_text_on_standard_output_and_losses_on_standard_error() {
 }
 
 #[test]
-fn what_a_file_leaves_to_kubekey_is_written_with_a_comment_and_reported() {
+fn what_a_file_leaves_to_kubekey_is_written_only_when_that_is_asked_for() {
     let silent = "apiVersion: kubekey.kubesphere.io/v1alpha2
 kind: Cluster
 metadata: {name: silent}
@@ -189,16 +189,22 @@ spec:
     let site = Site::new();
     site.write("from.yaml", silent);
     let ended = site.run(&["import", "from.yaml"]).must(ExitCode::Ok);
+    assert!(!ended.out.contains("calico") && !ended.out.contains("ipvs"), "{}", ended.out);
+    assert_contains(&ended.err, &["KubeKey has other defaults", "--defaults write", "--defaults comment"]);
+    let ended = site.run(&["import", "from.yaml", "--defaults", "comment"]).must(ExitCode::Ok);
+    assert_contains(&ended.out, &["\n# spec.network.plugin: calico\n", "\n# spec.kubernetes.proxyMode: ipvs\n"]);
+    assert_eq!(parse(&ended.out).unwrap().network.plugin, NetworkPlugin::Flannel);
+    let ended = site.run(&["import", "from.yaml", "--defaults", "write"]).must(ExitCode::Ok);
     assert_contains(
         &ended.out,
         &["plugin: calico  # KubeKey's default", "proxyMode: ipvs  # KubeKey's default", "type: docker  # KubeKey's"],
     );
     assert_contains(
         &ended.err,
-        &["spec.etcd.heartbeatInterval: not said", "defaults of KubeKey's that are others than ours"],
+        &["spec.etcd.heartbeatInterval: unset; KubeKey's default is ", "defaults of KubeKey that differ from ours"],
     );
     assert_eq!(parse(&ended.out).unwrap().network.plugin, NetworkPlugin::Calico);
-    let (_, document) = imported(silent);
+    let document = site.run(&["import", "from.yaml", "--defaults", "write", "--json"]).must(ExitCode::Ok).document();
     let defaults = document["kubekeyDefaults"].as_array().unwrap();
     let of = |field: &str| defaults.iter().find(|default| default["field"] == field).unwrap();
     assert_eq!(of("spec.network.plugin")["writtenAs"], "spec.network.plugin");
@@ -279,7 +285,7 @@ fn what_kubekey_sets_in_every_kernel_is_reported_where_it_prepares_the_hosts() {
     let site = Site::new();
     let reported = |text: &str| {
         site.write("from.yaml", text);
-        site.run(&["import", "from.yaml"]).must(ExitCode::Ok).err
+        site.run(&["import", "from.yaml", "--defaults", "comment"]).must(ExitCode::Ok).err
     };
     let parts =
         ["vm.max_map_count = 262144", "fs.inotify.max_user_instances = 524288", "nofile 1048576", "somaxconn = 32768"];
@@ -373,4 +379,48 @@ fn images_of_a_running_cluster_are_imported_by_their_running_digest() {
     let mut program = site.program();
     program.args(["import", "--live", "-"]).write_stdin(r#"{"kind": "List", "items": [{"kind": "Deployment"}]}"#);
     assert_contains(&end(&mut program).must(ExitCode::Config).err, &["it has no pods"]);
+}
+
+#[test]
+fn what_cannot_be_built_of_a_printed_file_is_reported() {
+    let site = Site::new();
+    let base = "apiVersion: kubekey.kubesphere.io/v1alpha2\nkind: Cluster\nmetadata: {name: a}\nspec:\n  \
+                hosts: [{name: node1, address: 10.0.0.1, arch: arm64}]\n  roleGroups: {master: [node1], etcd: [node1]}\n";
+    for (spec, parts) in [
+        ("  kubernetes: {version: v1.18.6}\n", &["1.18"][..]),
+        ("  kubernetes: {version: v1.34.4}\n  registry: {type: harbor}\n", &["harbor", "arm64"]),
+    ] {
+        site.write("from.yaml", format!("{base}{spec}"));
+        let ended = site.run(&["import", "from.yaml"]).must(ExitCode::Ok);
+        let line = ended.err.lines().find(|line| line.contains("cannot be built as it is: "));
+        assert_contains(&line.unwrap_or_else(|| panic!("{}", ended.err)).to_lowercase(), parts);
+        let document = site.run(&["import", "from.yaml", "--json"]).must(ExitCode::Ok).document();
+        assert!(!document["notBuildable"].as_array().unwrap().is_empty(), "{document}");
+    }
+    site.write("from.yaml", format!("{base}  kubernetes: {{version: v1.34.4}}\n"));
+    let document = site.run(&["import", "from.yaml", "--json"]).must(ExitCode::Ok).document();
+    assert_eq!(document["notBuildable"], json!([]));
+}
+
+#[test]
+fn an_image_that_a_mirror_has_under_another_name_is_not_carried_twice() {
+    let (_, document) = imported(
+        "apiVersion: kubekey.kubesphere.io/v1alpha2
+kind: Manifest
+metadata: {name: a}
+spec:
+  arches: [amd64]
+  kubernetesDistributions: [{type: kubernetes, version: v1.34.4}]
+  images:
+  - registry.cn-beijing.aliyuncs.com/kubesphereio/kube-apiserver:v1.34.4
+  - registry.cn-beijing.aliyuncs.com/kubesphereio/kube-apiserver:v1.33.1
+  - docker.io/library/busybox:1
+",
+    );
+    let names: Vec<String> = cluster(&document).bundle.extra_images.into_iter().map(|image| image.name).collect();
+    let other = "registry.cn-beijing.aliyuncs.com/kubesphereio/kube-apiserver:v1.33.1";
+    assert_eq!(names, [other, "docker.io/library/busybox:1"], "another version is another image");
+    let left = document["notCarriedOver"].as_array().unwrap();
+    let reason = left.iter().find(|left| left["line"] == 8).unwrap()["reason"].as_str().unwrap();
+    assert_contains(reason, &["registry.k8s.io/kube-apiserver:v1.34.4", "mirror"]);
 }

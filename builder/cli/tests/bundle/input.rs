@@ -141,3 +141,86 @@ fn a_typo_in_a_zone_or_an_overlay_is_reported_with_line_and_column() {
     );
     assert_contains(&site.refused(ExitCode::Config, &["--catalogue", "none.yaml"]), &["none.yaml", "No such file"]);
 }
+
+#[test]
+fn a_file_that_is_not_utf8_is_answered_with_its_encoding_by_every_option_that_reads_one() {
+    let site = Site::new();
+    site.write("a.txt", "a");
+    site.write("ok.yaml", crate::site::extras("extraFiles: [{path: a.txt}]"));
+    site.run(&["build", "-f", "ok.yaml", "-o", "one.tar.zst"]).must(ExitCode::Ok);
+    site.write("utf16", b"\xff\xfea\0:\0 \0b\0\n\0");
+    site.write("gbk", b"# a\nname: \xc4\xe3\xba\xc3\n");
+    let chart = "extraCharts:\n- {name: x, repo: \"http://127.0.0.1:9/\", chart: x, version: 1.0.0, valuesFile: FILE}";
+    for (file, said) in [("utf16", "UTF-16 (it begins with a byte order mark)"), ("gbk", "in line 2, perhaps GBK")] {
+        site.write("values.yaml", crate::site::extras(&chart.replace("FILE", file)));
+        let verbs: [&[&str]; 9] = [
+            &["build", "-f", file],
+            &["build", "-f", "values.yaml"],
+            &["build", "-f", "ok.yaml", "--zone", file],
+            &["build", "-f", "ok.yaml", "--catalogue", file],
+            &["build", "-f", "ok.yaml", "--images-from", file],
+            &["build", "-f", "ok.yaml", "--locked", "--lock", file],
+            &["build", "-f", "ok.yaml", "--registries-conf", file],
+            &["import", file],
+            &["import", "--live", file],
+        ];
+        for verb in verbs {
+            let ended = site.run(verb).must(ExitCode::Config);
+            assert_contains(&ended.err, &[file, "is not UTF-8", said, "save it as UTF-8"]);
+        }
+    }
+    assert_contains(&site.run(&["verify", "one.tar.zst", "--key", "utf16"]).must(ExitCode::Config).err, &["UTF-16"]);
+}
+
+#[test]
+fn a_file_of_kubekey_is_sent_to_import() {
+    let site = Site::new();
+    site.write("kk.yaml", "apiVersion: kubekey.kubesphere.io/v1alpha2\nkind: Cluster\nmetadata: {name: a}\nspec: {}\n");
+    for verb in [&["build"][..], &["lock"], &["config"], &["explain", "helm"], &["zone", "check"]] {
+        let ended = site.run(&[verb, &["-f", "kk.yaml"]].concat()).must(ExitCode::Config);
+        assert_contains(&ended.err, &["a file of KubeKey", "kubexm-bundle import"]);
+    }
+}
+
+#[test]
+fn a_codename_is_answered_with_the_name_of_its_release() {
+    let site = Site::new();
+    cluster(&site, "  kubernetes: {version: v1.34.4}\n  bundle: {os: [bookworm]}\n");
+    assert_contains(
+        &site.refused(ExitCode::Config, &[]),
+        &["spec.bundle.os[0]", "\"bookworm\" is the codename of debian-12; write debian-12"],
+    );
+    // A command line takes it as it is: a mirror that does not answer is all that is missing.
+    let mirror = format!("http://{}", nobody());
+    let resolve = ["packages", "resolve", "--os", "jammy", "--mirror", &mirror, "--offline", "socat"];
+    let ended = site.run(&resolve);
+    assert!(!ended.err.contains("there is no operating system"), "{}", ended.err);
+}
+
+#[test]
+fn a_range_of_too_many_hosts_is_answered_with_two_that_fit() {
+    let site = Site::new();
+    let hosts = "  hosts: [{name: n1, address: 10.0.0.1}]\n";
+    cluster(&site, &format!("{hosts}  roleGroups: {{master: [n1], worker: [\"n[1:1500]\"]}}\n"));
+    assert_contains(
+        &site.refused(ExitCode::Config, &[]),
+        &["\"n[1:1500]\" is 1500 hosts", "one range may have 1000", "n[1:1000], n[1001:1500]"],
+    );
+    cluster(&site, &format!("{hosts}  roleGroups: {{master: [n1], worker: [\"n[3:1]\"]}}\n"));
+    assert_contains(&site.refused(ExitCode::Config, &[]), &["goes downwards; write n[1:3]"]);
+}
+
+#[test]
+fn a_cause_that_many_artifacts_share_is_reported_once() {
+    let (site, down) = (Site::new(), nobody());
+    let files: Vec<String> =
+        (0..12).map(|n| wanted(&format!("http://{down}/f{n}"), format!("{n}").as_bytes())).collect();
+    site.extras(&format!("extraFiles:\n{}", files.join("\n")));
+    let text = site.refused(ExitCode::OriginDown, &[]);
+    assert_contains(
+        &text,
+        &["12 artifacts failed:", &format!("- 12 artifacts: http://{down}: request failed"), "file/f0"],
+    );
+    let error = &text[text.find("error:").unwrap()..];
+    assert_eq!(error.matches("request failed").count(), 1, "{error}");
+}

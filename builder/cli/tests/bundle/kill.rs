@@ -1,5 +1,5 @@
-//! SIGKILL at any moment of a build: no half bundle under its name, and the same build then ends as if nothing had been. SIGINT
-//! and SIGTERM: one end, that is reported.
+//! SIGKILL at any moment of a build: no half bundle under its name, and the same build then ends as if nothing had been. SIGINT,
+//! SIGTERM and SIGHUP: one end, that is reported.
 
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, Stdio};
@@ -39,7 +39,7 @@ enum Moment {
 /// A build whose events can be read, and which no shell has told to ignore signals.
 fn start(site: &Site) -> Child {
     Command::new("env")
-        .arg("--default-signal=INT,TERM")
+        .arg("--default-signal=INT,TERM,HUP")
         .arg(assert_cmd::cargo::cargo_bin("kubexm-bundle"))
         .args(["build", "--json", "-f", "cluster.yaml", "-o", "out.tar.zst"])
         .current_dir(site.path(""))
@@ -110,7 +110,7 @@ fn a_build_killed_at_any_moment_resumes_to_the_same_bytes() {
 #[test]
 fn an_interrupted_build_ends_with_a_result_and_resumes_when_it_is_run_again() {
     let (site, server) = site();
-    for signal in ["-INT", "-TERM"] {
+    for signal in ["-INT", "-TERM", "-HUP"] {
         let asked = server.requests().len();
         let mut child = start(&site);
         wait_until_asked(&server, asked);

@@ -132,7 +132,7 @@ fn a_lock_describes_each_package_and_its_bundle_is_the_same_without_an_index() {
     let [PackageSet { os, roots, indexes, date, because, .. }] = lock.packages.as_slice() else { panic!() };
     assert_eq!(os, "debian-12");
     assert_eq!(because.keys().cloned().collect::<BTreeSet<_>>(), names(&lock));
-    assert_eq!(because["socat"], "wanted by socat");
+    assert_eq!(because["socat"], "required by socat");
     assert_eq!(because["libwrap0"], "socat Depends libwrap0 (>= 7.6-4~)");
     assert_eq!(because["systemd-timesyncd"], "chrony replaces it, and this one is for the rollback");
     assert!(!because.contains_key("systemd"), "of what is only a rollback nothing more is carried");
@@ -360,7 +360,7 @@ fn explain_knows_requested_packages_offline_and_their_dependencies_from_the_lock
     let reported = site.run(&["explain", "socat"], &[]).must(ExitCode::Ok);
     assert_contains(
         &reported.out,
-        &["package/debian-12/socat linux/amd64", "wanted by socat, for every node, unless it has socat"],
+        &["package/debian-12/socat linux/amd64", "required by socat, for every node, unless it has socat"],
     );
     assert_ne!(site.run(&["explain", "libwrap0"], &[]).code, 0, "only a lock knows");
     assert_eq!(site.lab.server.requests().len(), asked, "somebody was asked");
@@ -371,9 +371,9 @@ fn explain_knows_requested_packages_offline_and_their_dependencies_from_the_lock
     assert_contains(&shown.out, &["package/debian-12/libwrap0"]);
     assert!(!shown.out.contains("and all that these need"), "{}", shown.out);
     let reported = site.run(&["explain", "package/debian-12/libwrap0"], &[]).must(ExitCode::Ok);
-    assert_contains(&reported.out, &["why    socat Depends libwrap0 (>= 7.6-4~)", "wanted by socat", "trust  gpg"]);
+    assert_contains(&reported.out, &["why    socat Depends libwrap0 (>= 7.6-4~)", "required by socat", "trust  gpg"]);
     let document = site.run(&["explain", "libwrap0", "--json"], &[]).must(ExitCode::Ok).document();
-    let because = serde_json::json!(["socat Depends libwrap0 (>= 7.6-4~)", "wanted by socat"]);
+    let because = serde_json::json!(["socat Depends libwrap0 (>= 7.6-4~)", "required by socat"]);
     assert_eq!(document["items"][0]["because"], because);
     assert_eq!(site.lab.server.requests().len(), asked, "somebody was asked");
 }

@@ -51,6 +51,37 @@ fn volumes_are_verified_in_place_and_joined_to_the_bytes_of_a_build_in_one_file(
 }
 
 #[test]
+fn volumes_are_found_by_the_name_that_was_given_to_split() {
+    let site = site("one");
+    for (split, count) in [("500K", 2), ("1G", 1)] {
+        site.run(&["build", "-f", "cluster.yaml", "--split", split, "-o", "parts.tar.zst"]).must(ExitCode::Ok);
+        let document = site.run(&["verify", "--json", "parts.tar.zst"]).must(ExitCode::Ok).document();
+        assert_eq!(document["files"].as_array().unwrap().len(), count);
+        site.run(&["list", "parts.tar.zst"]).must(ExitCode::Ok);
+        site.run(&["join", "parts.tar.zst", "-o", "joined.tar.zst"]).must(ExitCode::Ok);
+        site.run(&["build", "-f", "cluster.yaml", "--base", "parts.tar.zst", "-o", "delta.tar.zst"]).must(ExitCode::Ok);
+        // A file of that very name is what is meant, where there is one.
+        site.run(&["diff", "--exit-code", "parts.tar.zst", "joined.tar.zst"]).must(ExitCode::Ok);
+    }
+    let ended = site.run(&["verify", "parts"]).must(ExitCode::NoSuchBundle);
+    assert_contains(&ended.err, &["parts does not exist; did you mean parts.tar.zst?"]);
+    for verb in ["list", "inspect", "verify", "join", "copy"] {
+        let ended = site.run(
+            &[
+                &[verb, "nowhere/none.tar.zst"][..],
+                match verb {
+                    "join" => &["-o", "x.tar.zst"],
+                    "copy" => &["."],
+                    _ => &[],
+                },
+            ]
+            .concat(),
+        );
+        assert_contains(&ended.must(ExitCode::NoSuchBundle).err, &["nowhere/none.tar.zst does not exist"]);
+    }
+}
+
+#[test]
 fn a_join_never_replaces_what_it_reads() {
     let site = site("one");
     site.built(&[]);
@@ -183,7 +214,7 @@ fn a_delta_carries_what_changed_and_merges_to_the_full_bundle() {
     let document = site.run(&args).must(ExitCode::BundleDamaged).document();
     assert_contains(document["bytes"]["damage"][0].as_str().unwrap(), &["bad.tar.zst"]);
     let ended = site.run(&[args[0], args[2], args[3], args[4]]).must(ExitCode::BundleDamaged);
-    assert_contains(&ended.err, &["bad.tar.zst, a base of delta.tar.zst, is not whole", "- bad.tar.zst, blobs/"]);
+    assert_contains(&ended.err, &["bad.tar.zst, a base of delta.tar.zst, is corrupt", "- bad.tar.zst, blobs/"]);
     site.run(&["merge", "bad.tar.zst", "delta.tar.zst", "-o", "wrong.tar.zst"]).must(ExitCode::BundleDamaged);
 
     site.write("empty.txt", "x");

@@ -76,10 +76,10 @@ fn a_file_that_is_no_bundle_is_reported_as_such() {
     site.write("empty.tar.zst", "");
     let ended = site.run(&["verify", "empty.tar.zst"]);
     assert!([31, 35].contains(&ended.code), "{}", ended.code);
-    let (text, document) = verify(&site, "none.tar.zst", ExitCode::Disk);
-    assert_contains(&text, &["none.tar.zst", "No such file"]);
+    let (text, document) = verify(&site, "none.tar.zst", ExitCode::NoSuchBundle);
+    assert_contains(&text, &["none.tar.zst does not exist"]);
     assert_eq!(document["bytes"]["ok"], Value::Null, "bytes that nobody saw are not damaged");
-    assert_contains(document["problem"].as_str().unwrap(), &["none.tar.zst", "No such file"]);
+    assert_contains(document["problem"].as_str().unwrap(), &["none.tar.zst does not exist"]);
     let made = std::process::Command::new("mkfifo").arg(site.path("pipe")).status().unwrap();
     assert!(made.success());
     for args in [&["verify", "pipe"][..], &["verify", "--base", "pipe", "pipe"], &["diff", "pipe", "pipe"]] {
@@ -173,5 +173,5 @@ fn a_cluster_yaml_inside_that_cannot_be_read_is_reported_in_the_same_form() {
     assert_eq!((&document["bytes"]["ok"], &document["complete"]["ok"]), (&true.into(), &false.into()));
     // The other two answers are given all the same, and the worst is how it ends.
     let ended = site.run(&["verify", "--require-signature", "odd.tar.zst"]).must(ExitCode::BundleUntrusted);
-    assert_contains(&ended.err, &["every byte is right", "- signature: ", "- completeness: ", "cluster.yaml"]);
+    assert_contains(&ended.err, &["checksums match", "- signature: ", "- completeness: ", "cluster.yaml"]);
 }

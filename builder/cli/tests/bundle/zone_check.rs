@@ -50,7 +50,7 @@ fn an_artifact_that_no_source_has_has_its_own_exit_code() {
     let site = mirrored(&origin, &[empty.url("store")], true);
     let ended = check(&site, &[]).must(ExitCode::NoSource);
     assert_contains(&ended.out, &["GONE file/tool"]);
-    assert_contains(&ended.err, &["these can be found nowhere: file/tool"]);
+    assert_contains(&ended.err, &["not available from any source: file/tool"]);
     assert!(origin.requests().is_empty(), "the zone says `only`");
     let document = check(&site, &["--json"]).must(ExitCode::NoSource).document();
     assert_eq!(document["available"], false);

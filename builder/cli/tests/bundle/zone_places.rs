@@ -70,7 +70,7 @@ fn an_image_without_the_wanted_platform_counts_as_missing_until_another_mirror_h
     let ended = check(&site, &[]).must(ExitCode::Ok);
     assert_contains(
         &ended.out,
-        &[&format!("ok   {NAME}"), "nothing for linux/arm64", "2 artifacts, 1 hole, 0 that can be found nowhere"],
+        &[&format!("ok   {NAME}"), "nothing for linux/arm64", "2 artifacts, 1 hole, 0 not available from any source"],
     );
     assert!(site.cache("blobs/sha256").is_empty(), "a check keeps nothing");
 }
@@ -151,7 +151,7 @@ fn a_source_that_does_not_answer_has_another_exit_code_than_a_missing_artifact()
         let site = one_file(&[at(&empty), at(&busy)]);
         let ended = check(&site, &[]).must(ExitCode::OriginDown);
         assert_contains(&ended.out, &["DOWN file/tool", &busy.url("tool"), "1 hole, 1 place that does not answer now"]);
-        assert_contains(&ended.err, &["these cannot be had now: file/tool", "later"]);
+        assert_contains(&ended.err, &["not available now: file/tool", "later"]);
         let document = check(&site, &["--json"]).must(ExitCode::OriginDown).document();
         assert_eq!(states(&document), [json!("missing"), json!("unanswered")], "{status}");
         let summary =
@@ -168,7 +168,7 @@ fn a_source_that_does_not_answer_has_another_exit_code_than_a_missing_artifact()
     let away = format!("http://{}/away", nobody());
     site.extras(&format!("extraFiles:\n{}\n{}", wanted(&away, b"x"), wanted(&empty.url("gone"), b"x")));
     let ended = check(&site, &[]).must(ExitCode::NoSource);
-    assert_contains(&ended.err, &["these can be found nowhere: file/gone", "these cannot be had now: file/away"]);
+    assert_contains(&ended.err, &["not available from any source: file/gone", "not available now: file/away"]);
 }
 
 #[test]

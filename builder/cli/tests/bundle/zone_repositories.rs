@@ -77,7 +77,7 @@ fn unsigned_foreign_and_incomplete_repositories_are_missing_and_silent_ones_dist
     site.mirror(&nobody());
     let silent = check(&site, &[]).must(ExitCode::OriginDown);
     assert_contains(&silent.out, &["DOWN repository bookworm of debian-12", "silent"]);
-    assert_contains(&silent.err, &["these cannot be had now: repository bookworm of debian-12 linux/amd64"]);
+    assert_contains(&silent.err, &["not available now: repository bookworm of debian-12 linux/amd64"]);
 }
 
 #[test]

@@ -107,13 +107,19 @@ fn read_chart_yaml(from: impl Read) -> Result<Chart, String> {
     Ok(Chart { name: reported.name, version: reported.version })
 }
 
+fn read_bounded(path: &Path) -> io::Result<String> {
+    let mut text = String::new();
+    fs::File::open(path)?.take(CHART_YAML_LIMIT).read_to_string(&mut text)?;
+    Ok(text)
+}
+
 /// Packs a chart's folder, the same bytes for the same files: sorted names, no times, no owners; what `.helmignore` names is
 /// left out, as `helm package` does.
 pub fn pack(folder: &Path) -> Result<(Vec<u8>, Chart), String> {
     let failed = |path: &Path, e: io::Error| format!("{}: {e}", path.display());
     let chart_yaml = folder.join("Chart.yaml");
     let chart = read_chart_yaml(fs::File::open(&chart_yaml).map_err(|e| failed(&chart_yaml, e))?)?;
-    let ignore = match fs::read_to_string(folder.join(".helmignore")) {
+    let ignore = match read_bounded(&folder.join(".helmignore")) {
         Ok(text) => Ignore::parse(&text),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ignore::default(),
         Err(error) => return Err(failed(&folder.join(".helmignore"), error)),

@@ -174,6 +174,13 @@ fn of_lock(cluster: &Cluster, lock: &Lock) -> Result<Vec<Release>, BuildError> {
     if failures.is_empty() { Ok(all) } else { Err(BuildError::from_many(failures)) }
 }
 
+/// Values files that cannot be used: found before a chart is fetched.
+pub fn check_values(cluster: &Cluster) -> Result<(), BuildError> {
+    let failures: Vec<BuildError> =
+        releases(cluster).iter().filter_map(|release| values(release).err()).map(BuildError::from).collect();
+    if failures.is_empty() { Ok(()) } else { Err(BuildError::from_many(failures)) }
+}
+
 /// Values file and inline values as one.
 fn values(release: &ChartRelease) -> Result<Map<String, Value>, ChartError> {
     let Some(path) = &release.values_file else { return Ok(release.rendered(Map::new())) };
@@ -185,10 +192,16 @@ fn values(release: &ChartRelease) -> Result<Map<String, Value>, ChartError> {
 
 fn read_text(path: &Path, limit: u64) -> Result<String, String> {
     use std::io::Read;
-    let mut text = String::new();
+    let mut bytes = Vec::new();
     let file = std::fs::File::open(path).map_err(|e| e.to_string())?;
-    file.take(limit + 1).read_to_string(&mut text).map_err(|e| e.to_string())?;
-    if text.len() as u64 > limit { Err(format!("it has more than {limit} bytes")) } else { Ok(text) }
+    file.take(limit + 1).read_to_end(&mut bytes).map_err(|e| e.to_string())?;
+    if bytes.len() as u64 > limit {
+        return Err(format!("it has more than {limit} bytes"));
+    }
+    String::from_utf8(bytes).map_err(|error| {
+        let found = kubexm_spec::not_utf8(error.as_bytes()).unwrap_or_default();
+        format!("it is not UTF-8{found}; save it as UTF-8")
+    })
 }
 
 /// Renders what the cache has no rendering of, and says what was found in each. All failures are reported.

@@ -7,7 +7,7 @@ mod kubernetes;
 mod network;
 mod registry;
 
-use super::defaults::{self, Assumed};
+use super::defaults::{self, Assumed, Defaults};
 use super::fields::{known, name, same};
 use super::source::Place;
 use super::yaml::{Map, cluster as named};
@@ -35,7 +35,7 @@ const ORDER: &[&str] = &[
 ];
 
 /// The whole file, and the defaults of KubeKey for fields that it does not set.
-pub fn cluster(root: &Place<'_>) -> (Map, Vec<Assumed>) {
+pub fn cluster(root: &Place<'_>, defaults: Defaults) -> (Map, Vec<Assumed>) {
     known(root);
     let name = name(root, "cluster");
     let mut spec = Map::default();
@@ -81,7 +81,14 @@ pub fn cluster(root: &Place<'_>) -> (Map, Vec<Assumed>) {
         at.leave("KubeSphere is not installed by this program; carry its chart with spec.bundle.extraCharts");
     }
     let mut assumed = hosts::assumed(&spec);
-    assumed.extend(defaults::apply(root, &mut spec));
+    // Some rows depend on what others write: without writing any, they are found on a copy.
+    match defaults {
+        Defaults::Write => assumed.extend(defaults::apply(root, &mut spec)),
+        Defaults::Report | Defaults::Comment => {
+            let found = defaults::apply(root, &mut spec.clone());
+            assumed.extend(found.into_iter().map(|one| Assumed { written_as: None, ..one }));
+        }
+    }
     spec.order(ORDER);
     (named(&name, spec), assumed)
 }

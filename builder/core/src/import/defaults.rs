@@ -6,11 +6,25 @@
 //! is the same on both sides: CIDRs, ports, user, DNS domain, 110 pods and a /24 a node, multus off, certificates not
 //! renewed, no audit, OpenEBS' folder.
 
+use std::fmt;
+
 use super::source::Place;
 use super::yaml::{Map, Yaml};
 
 /// Stands behind what is written for it.
 pub const COMMENT: &str = "KubeKey's default";
+
+/// What becomes of fields that a file leaves to KubeKey, where KubeKey's default is another than ours.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Defaults {
+    /// They are listed, and our defaults apply.
+    #[default]
+    Report,
+    /// KubeKey's value is written.
+    Write,
+    /// KubeKey's value stands in a comment at the end, and our defaults apply.
+    Comment,
+}
 
 /// A default of KubeKey's that a file is silent on.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
@@ -20,7 +34,9 @@ pub struct Assumed {
     pub field: &'static str,
     /// KubeKey's value.
     pub value: &'static str,
-    /// Where cluster.yaml says it; none where it has no field for it, which is reported.
+    /// The field of cluster.yaml for it, where there is one.
+    pub ours: Option<String>,
+    /// Where cluster.yaml says it; none where it was not to be written, or has no field.
     pub written_as: Option<String>,
 }
 
@@ -138,6 +154,7 @@ pub(super) fn apply(root: &Place<'_>, spec: &mut Map) -> Vec<Assumed> {
         if !row.when.holds(root, spec) {
             continue;
         }
+        let field_of_ours = row.ours.map(|(path, _)| format!("spec.{}", path.join(".")));
         let written_as = match row.ours {
             Some((path, _)) if spec.holds(path) => continue,
             Some((path, ours)) => {
@@ -145,13 +162,40 @@ pub(super) fn apply(root: &Place<'_>, spec: &mut Map) -> Vec<Assumed> {
                 if !spec.holds(path) {
                     continue;
                 }
-                Some(format!("spec.{}", path.join(".")))
+                field_of_ours.clone()
             }
             None => None,
         };
-        assumed.push(Assumed { field: row.field, value: row.value, written_as });
+        assumed.push(Assumed { field: row.field, value: row.value, ours: field_of_ours, written_as });
     }
     assumed
+}
+
+/// Those that have a field of cluster.yaml and are not written, as comments.
+pub fn comments(assumed: &[Assumed]) -> String {
+    let mut text = String::from(
+        "\n# KubeKey's defaults that differ from kubexm's, of fields that its file leaves out; none of them applies here:\n",
+    );
+    for one in assumed.iter().filter(|one| one.written_as.is_none()) {
+        let row = ROWS.iter().find(|row| row.field == one.field && row.value == one.value);
+        if let (Some(path), Some((_, ours))) = (&one.ours, row.and_then(|row| row.ours)) {
+            text.push_str(&format!("# {path}: {ours}\n"));
+        }
+    }
+    text
+}
+
+impl fmt::Display for Ours {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Text(text) => f.write_str(text),
+            Self::Number(number) => write!(f, "{number}"),
+            Self::Map(fields) => {
+                let all: Vec<String> = fields.iter().map(|(name, value)| format!("{name}: {value}")).collect();
+                write!(f, "{{{}}}", all.join(", "))
+            }
+        }
+    }
 }
 
 /// Whether the file sets the field itself, carried over or reported. Flags are looked for one by one, among ours.

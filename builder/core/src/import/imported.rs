@@ -14,4 +14,6 @@ pub struct Imported {
     pub left: Vec<Left>,
     /// Fields that the file does not set and whose default in KubeKey differs from kubexm's.
     pub assumed: Vec<Assumed>,
+    /// What a build of it would be refused for: versions that the catalogue does not have, what is not published for a platform.
+    pub not_buildable: Vec<String>,
 }

@@ -6,6 +6,7 @@ use kubexm_spec::Digest;
 use kubexm_spec::cluster::full_reference;
 use serde_json::Value;
 
+use super::buildable;
 use super::error::ImportError;
 use super::fit::fit;
 use super::imported::Imported;
@@ -73,7 +74,8 @@ pub fn live(json: &[u8]) -> Result<Imported, ImportError> {
     spec.set("bundle", bundle);
     let (cluster_yaml, refused) = fit(cluster("live-images", spec))?;
     left.extend(refused);
-    Ok(Imported { kind: "PodList".to_owned(), cluster_yaml, left, assumed: Vec::new() })
+    let not_buildable = buildable::problems(&cluster_yaml);
+    Ok(Imported { kind: "PodList".to_owned(), cluster_yaml, left, assumed: Vec::new(), not_buildable })
 }
 
 /// What is to be asked for.

@@ -3,6 +3,7 @@
 //! Pure; no value that may be a secret is ever repeated. What is written is read by [`kubexm_spec::cluster::parse`], or
 //! nothing is.
 
+mod buildable;
 mod cluster;
 mod defaults;
 mod error;
@@ -22,16 +23,18 @@ mod yaml;
 
 use kubexm_spec::yaml::{Data, Node, Problems};
 
-pub use self::defaults::Assumed;
+pub use self::defaults::{Assumed, Defaults};
 use self::error::MOST;
 pub use self::error::{ImportError, KUBEKEY};
 pub use self::imported::Imported;
 pub use self::left::Left;
 pub use self::live::live;
 use self::source::Source;
+use self::yaml::Map;
 
-/// Imports a KubeKey file: its first Cluster or Manifest; other documents are reported.
-pub fn kubekey(text: &str) -> Result<Imported, ImportError> {
+/// Imports a KubeKey file: its first Cluster or Manifest; other documents are reported. `defaults`: what becomes of fields that the
+/// file leaves to KubeKey.
+pub fn kubekey(text: &str, defaults: Defaults) -> Result<Imported, ImportError> {
     let (mut found, mut left, mut other) = (None, Vec::new(), None);
     for (before, document) in documents(text) {
         let mut tree = kubexm_spec::yaml::parse(&document).map_err(|Problems(mut problems)| {
@@ -49,7 +52,7 @@ pub fn kubekey(text: &str) -> Result<Imported, ImportError> {
         match (version.as_str(), kind.as_str()) {
             (KUBEKEY, "Cluster" | "Manifest") if found.is_none() => {
                 let (made, assumed) = match kind.as_str() {
-                    "Cluster" => cluster::cluster(&root),
+                    "Cluster" => cluster::cluster(&root, defaults),
                     _ => (manifest::manifest(&root), Vec::new()),
                 };
                 found = Some((kind, made, assumed));
@@ -68,14 +71,27 @@ pub fn kubekey(text: &str) -> Result<Imported, ImportError> {
         }
     }
     let Some((kind, made, assumed)) = found else { return Err(ImportError::Other { found: other }) };
-    let (cluster_yaml, taken_out) = fit::fit(made).map_err(|error| match error {
-        ImportError::Refused(left) => ImportError::Refused(left.into_iter().map(shown).collect()),
-        error => error,
-    })?;
+    let fitted = |made: Map| {
+        fit::fit(made).map_err(|error| match error {
+            ImportError::Refused(left) => ImportError::Refused(left.into_iter().map(shown).collect()),
+            error => error,
+        })
+    };
+    let mut made = made;
+    let (mut cluster_yaml, mut taken_out) = fitted(made.clone())?;
+    let twice = buildable::without_duplicates(&mut made, &cluster_yaml);
+    if !twice.is_empty() {
+        (cluster_yaml, taken_out) = fitted(made)?;
+    }
+    left.extend(twice);
     left.extend(taken_out);
+    let not_buildable = buildable::problems(&cluster_yaml);
+    if defaults == Defaults::Comment {
+        cluster_yaml.push_str(&defaults::comments(&assumed));
+    }
     let mut left: Vec<Left> = left.into_iter().map(shown).collect();
     left.sort_by_key(|left| left.line);
-    Ok(Imported { kind, cluster_yaml, left, assumed })
+    Ok(Imported { kind, cluster_yaml, left, assumed, not_buildable })
 }
 
 /// Without logins that stand in it.

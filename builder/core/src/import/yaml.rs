@@ -86,6 +86,11 @@ impl Map {
         self.fields.iter().find(|field| field.name == name).map(|field| &field.value)
     }
 
+    /// The value of a field, to be changed.
+    pub fn get_mut(&mut self, name: &str) -> Option<&mut Yaml> {
+        self.fields.iter_mut().find(|field| field.name == name).map(|field| &mut field.value)
+    }
+
     /// Whether there is a value at the end of these names.
     pub fn holds(&self, path: &[&str]) -> bool {
         match path {

@@ -29,7 +29,8 @@ fn of_item(item: &LockItem) -> Vec<(Digest, Encoding)> {
     }
 }
 
-fn of_file(name: &str) -> Encoding {
+/// The encoding of a file by its name.
+pub fn of_file(name: &str) -> Encoding {
     let name = name.to_ascii_lowercase();
     raw_if(COMPRESSED.iter().any(|end| name.ends_with(end)))
 }

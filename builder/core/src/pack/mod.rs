@@ -4,6 +4,7 @@ mod encoding;
 mod index;
 mod members;
 
+pub(crate) use encoding::{declared as encodings, of_file as encoding_of_file};
 pub(crate) use index::ref_name;
 
 use std::path::Path;

@@ -132,7 +132,7 @@ impl Locking<'_> {
         match because {
             Because::Root(name) => {
                 let root = self.need.roots.iter().find(|root| root.packages.iter().any(|one| **one == **name));
-                format!("wanted by {}", root.map_or(&**name, |root| &root.name))
+                format!("required by {}", root.map_or(&**name, |root| &root.name))
             }
             Because::Needed { by, wants } => match self.need.family {
                 Family::Deb => format!("{by} Depends {wants}"),

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
 use kubexm_manifests::Zone;
-use kubexm_manifests::os::Profile;
+use kubexm_manifests::os::{Profile, Repository};
 use kubexm_spec::{Arch, Family};
 use kubexm_transport::{FileCandidate, LOCAL_SCHEME};
 
@@ -24,7 +24,7 @@ pub struct Mirrors {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum WrongMirror {
     /// No address.
-    #[error("{said}: wanted an address, https:// or http://, or a folder (/mnt/iso, file:///mnt/iso)")]
+    #[error("{said}: expected an address, https:// or http://, or a folder (/mnt/iso, file:///mnt/iso)")]
     NoAddress {
         /// As written.
         said: String,
@@ -92,6 +92,8 @@ impl Mirrors {
                 let known = profile.repositories.iter().map(|one| one.name.clone()).collect();
                 return Err(WrongMirror::NoRepository { os: profile.name.clone(), name: name.to_owned(), known });
             }
+            // The folder of one repository in place of the host of all of them, as most mirrors are named.
+            let host = url_of_host(&place, &meant, profile.family, arch);
             for repository in meant {
                 let places = self.places.entry(repository.name.clone()).or_default();
                 if replaced.insert(&repository.name) {
@@ -107,7 +109,8 @@ impl Mirrors {
                 }
                 let own = repository.base(profile.family, arch);
                 let as_pressed = medium::pressed(repository, profile.family, arch, &place, "");
-                for place in as_pressed.into_iter().chain([place.below(path(&own))]) {
+                let at_host = host.as_ref().map(|host| host.below(path(&own)));
+                for place in as_pressed.into_iter().chain(at_host).chain([place.below(path(&own))]) {
                     self.trust_unsigned.extend(trusted(&place));
                     if !places.contains(&place) {
                         places.push(place);
@@ -153,6 +156,32 @@ fn place(said: &str) -> Option<FileCandidate> {
     FileCandidate::folder(&path).ok()
 }
 
+/// Of an address that ends as the path of a repository begins, the address before that: `http://lan` of `http://lan/debian`. A mirror that
+/// has the whole path below such a folder is asked next.
+fn url_of_host(
+    place: &FileCandidate,
+    repositories: &[&Repository],
+    family: Family,
+    arch: Arch,
+) -> Option<FileCandidate> {
+    if place.is_local() {
+        return None;
+    }
+    let url = place.url.trim_end_matches('/');
+    let shared = |repository: &&Repository| {
+        let own = repository.base(family, arch);
+        let own = path(&own).trim_matches('/').to_owned();
+        let mut ends = own.match_indices('/').map(|(at, _)| at).chain([own.len()]).collect::<Vec<_>>();
+        ends.reverse();
+        ends.into_iter().find_map(|end| {
+            let before = url.strip_suffix(&own[..end])?.strip_suffix('/')?;
+            before.contains("://").then(|| before.to_owned()).filter(|before| !before.ends_with('/'))
+        })
+    };
+    let before = repositories.iter().filter_map(shared).min_by_key(String::len)?;
+    Some(FileCandidate { url: before, ..place.clone() })
+}
+
 /// `/debian` of `http://deb.debian.org/debian`.
 fn path(url: &str) -> &str {
     let after = url.split_once("://").map_or(url, |(_, after)| after);
@@ -196,9 +225,20 @@ mod tests {
         let all = mirrors(&["http://lan:8080/"], NO_RULES).unwrap();
         assert_eq!(urls(&all, "main"), ["http://lan:8080/debian"]);
         assert_eq!(urls(&all, "security"), ["http://lan:8080/debian-security"]);
+        for said in ["http://lan:8080/debian", "http://lan:8080/debian/"] {
+            let all = mirrors(&[said], NO_RULES).unwrap();
+            assert_eq!(urls(&all, "main"), ["http://lan:8080/debian", "http://lan:8080/debian/debian"]);
+            assert_eq!(
+                urls(&all, "security"),
+                ["http://lan:8080/debian-security", "http://lan:8080/debian/debian-security"]
+            );
+        }
+        let deep = mirrors(&["http://lan/os/debian-security"], NO_RULES).unwrap();
+        assert_eq!(urls(&deep, "main")[0], "http://lan/os/debian");
+        assert_eq!(urls(&mirrors(&["http://debian"], NO_RULES).unwrap(), "main"), ["http://debian/debian"], "a host");
         let error = mirrors(&["extra=http://lan"], NO_RULES).unwrap_err();
         assert!(error.contains("has no repository \"extra\", only main"), "{error}");
-        assert!(mirrors(&["lan/debian"], NO_RULES).unwrap_err().contains("wanted an address"));
+        assert!(mirrors(&["lan/debian"], NO_RULES).unwrap_err().contains("expected an address"));
     }
 
     #[test]
@@ -223,7 +263,7 @@ mod tests {
         let zone = "name: dvd\nrules:\n- {match: deb.debian.org/debian, to: [\"file:///mnt/iso\"], only: true}\n";
         assert_eq!(urls(&mirrors(&[], zone).unwrap(), "main"), ["file:///mnt/iso"]);
         for wrong in ["/", "file:relative", "mnt/iso", "file://host/mnt"] {
-            assert!(mirrors(&[wrong], NO_RULES).unwrap_err().contains("wanted an address"), "{wrong}");
+            assert!(mirrors(&[wrong], NO_RULES).unwrap_err().contains("expected an address"), "{wrong}");
         }
     }
 }

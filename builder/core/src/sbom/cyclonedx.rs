@@ -52,8 +52,8 @@ fn entry(component: &Component<'_>) -> Value {
     put("type", kind(artifact.key.kind()).into());
     put("bom-ref", component.id.as_str().into());
     put("name", component.name.as_ref().into());
-    if !artifact.version.is_empty() {
-        put("version", artifact.version.as_str().into());
+    if !component.version.is_empty() {
+        put("version", component.version.into());
     }
     put("hashes", json!([{ "alg": "SHA-256", "content": component.digest.hex() }]));
     if let Some(licence) = component.licence {

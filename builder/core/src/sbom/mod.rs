@@ -6,6 +6,7 @@ pub(crate) mod purl;
 mod spdx;
 
 use std::borrow::Cow;
+use std::collections::BTreeMap;
 
 use kubexm_manifests::Catalogue;
 use kubexm_spec::manifest::Artifact;
@@ -28,6 +29,8 @@ pub struct Subject<'a> {
     pub sources: Option<&'a Sources>,
     /// Name and version of this program.
     pub tool: (&'a str, &'a str),
+    /// Versions of `kubexm-install`, by digest; the manifest has none.
+    pub installers: &'a BTreeMap<Digest, String>,
     /// SPDX identifier of this program's licence, which is that of the installer too.
     pub tool_licence: &'a str,
 }
@@ -37,6 +40,8 @@ pub(crate) struct Component<'a> {
     pub artifact: &'a Artifact,
     /// `binary/kubeadm@linux/amd64`: once in a bundle.
     pub id: String,
+    /// Of the artifact; empty where it has none.
+    pub version: &'a str,
     /// Name without registry or path.
     pub name: Cow<'a, str>,
     /// Of the file, or of the image's manifest for the platform.
@@ -69,6 +74,10 @@ fn component<'a>(subject: &Subject<'a>, artifact: &'a Artifact) -> Component<'a>
         ArtifactKey::Installer => Some(subject.tool_licence),
         _ => subject.catalogue.licence(&artifact.key),
     };
+    let version = match (&artifact.key, artifact.version.is_empty()) {
+        (ArtifactKey::Installer, true) => subject.installers.get(&digest).map_or("", String::as_str),
+        _ => artifact.version.as_str(),
+    };
     let (name, purl) = match (artifact.key.kind(), &artifact.key) {
         (_, ArtifactKey::Package { os, name }) => {
             (Cow::Borrowed(name.as_str()), purl::package(os, name, &artifact.version, &artifact.name))
@@ -80,11 +89,11 @@ fn component<'a>(subject: &Subject<'a>, artifact: &'a Artifact) -> Component<'a>
         }
         _ => {
             let name = artifact.key.name();
-            let purl = purl::generic(&name, &artifact.version, &digest, origin.as_deref(), artifact.platform);
+            let purl = purl::generic(&name, version, &digest, origin.as_deref(), artifact.platform);
             (name, purl)
         }
     };
-    Component { artifact, id, name, digest, origin, from, licence, purl }
+    Component { artifact, id, version, name, digest, origin, from, licence, purl }
 }
 
 /// Where upstream has it: by the bundle's own word, and where that was left out as far as it follows from what the artifact is.

@@ -77,8 +77,8 @@ fn package(component: &Component<'_>) -> Value {
             "referenceLocator": component.purl,
         }],
     });
-    if !artifact.version.is_empty() {
-        package["versionInfo"] = artifact.version.as_str().into();
+    if !component.version.is_empty() {
+        package["versionInfo"] = component.version.into();
     }
     if artifact.key.kind() != Kind::Image {
         package["packageFileName"] = artifact.name.as_str().into();

@@ -36,8 +36,8 @@ impl Session {
 
     /// What a delta may leave out: a bundle, the manifest of one, or an inventory.
     pub fn base(&self, path: &Path) -> Result<Base, SessionError> {
-        // A folder, a pipe: whoever opens bundles says what is wrong with it.
-        let other = || path.exists() && !path.is_file();
+        // A folder, a pipe, the name of volumes without their numbers, nothing: opening it as a bundle gives the error.
+        let other = || !path.is_file();
         if is_address(path).is_some() || other() || !is_json(path)? {
             return Ok(Base::of_bundle(&self.bundle(path)?));
         }

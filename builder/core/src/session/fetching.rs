@@ -75,6 +75,11 @@ impl Session {
         Ok(Store::open(self.environment.cache(folder)?)?.remembering())
     }
 
+    /// Where the cache is, or would be.
+    pub fn cache_folder(&self, folder: Option<&Path>) -> Result<PathBuf, SessionError> {
+        self.environment.cache(folder)
+    }
+
     /// The cache, where there is one: it is not made, and nothing in it is written.
     pub fn store_at_hand(&self, folder: Option<&Path>) -> Option<Store> {
         let folder = self.environment.cache(folder).ok().filter(|folder| folder.is_dir())?;
@@ -90,6 +95,9 @@ impl Session {
             offline: fetching.offline,
             ..options
         };
+        if let Some(helm) = &fetching.helm {
+            check_program(helm)?;
+        }
         let http = HttpClient::new(options)?;
         let registries = match &fetching.registries_conf {
             Some(file) => RegistriesConf::read(std::slice::from_ref(file), true)?,
@@ -107,5 +115,14 @@ impl Session {
             helm: fetching.helm.clone(),
             clock: Arc::clone(&self.clock),
         })
+    }
+}
+
+/// A program that is run late, after what it works on was fetched.
+fn check_program(path: &Path) -> Result<(), SessionError> {
+    let failed = |source| SessionError::Unreadable { path: path.to_owned(), source };
+    match std::fs::metadata(path).map_err(failed)?.is_file() {
+        true => Ok(()),
+        false => Err(failed(std::io::Error::other("it is not a regular file"))),
     }
 }

@@ -29,7 +29,8 @@ pub fn read(path: &Path) -> Result<Lock, SessionError> {
         let problem = format!("it has more than the {LIMIT} bytes of a lock");
         return Err(SessionError::Lock { path: path.to_owned(), problem });
     }
-    parse(path, &text)
+    let text = kubexm_files::text_of(path, text)?;
+    parse(path, text.strip_prefix('\u{feff}').unwrap_or(&text).as_bytes())
 }
 
 /// A lock, where a text says that it is one.

@@ -63,6 +63,7 @@ impl Session {
         add_images(&mut cluster, &selection.images_from)?;
         check_credentials(&cluster, &selection.allow_secret)?;
         check_materials(&cluster)?;
+        charts::check_values(&cluster)?;
         let catalogue = self.catalogue(&selection.catalogue)?;
         let Choice { zone, mut warnings, mut notes, .. } = self.zone(selection.zone.as_deref(), Some(&cluster))?;
         warnings.extend(

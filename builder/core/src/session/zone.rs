@@ -90,6 +90,6 @@ fn holds_certificate(path: &Path) -> Result<(), String> {
     let label = b"-----BEGIN CERTIFICATE-----";
     match text.windows(label.len()).any(|window| window == label) {
         true => Ok(()),
-        false => Err("it holds no certificate (wanted PEM, `-----BEGIN CERTIFICATE-----`)".to_owned()),
+        false => Err("it holds no certificate (expected PEM, `-----BEGIN CERTIFICATE-----`)".to_owned()),
     }
 }

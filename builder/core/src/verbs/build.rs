@@ -4,15 +4,16 @@ use std::path::{Path, PathBuf};
 
 use kubexm_archive::{Bundle, Options};
 use kubexm_files::is_stdout;
-use kubexm_manifests::{Checked, Doubt, Notice};
+use kubexm_manifests::{Checked as Comparison, Doubt, Notice};
 use kubexm_spec::event::EventKind;
-use kubexm_spec::{ExitCode, Lock, names};
+use kubexm_spec::{ExitCode, Lock, SignedAt, names};
 use serde::Serialize;
 use tokio::runtime::Handle;
 
 use super::hand_over::{self, HandedOver};
 use super::outputs::{WrittenBundle, apart, check_bundle};
-use super::signing_key::KeySource;
+use super::signing_key::{Key, KeySource};
+use crate::base::Base;
 use crate::session::{Building, Fetching, Needed, Selection, Session, SessionError, is_address, lockfile};
 
 /// What is built, and where to.
@@ -48,7 +49,7 @@ pub struct Built<'n> {
     /// By number.
     pub artifacts: usize,
     pub unverified: &'n [Doubt],
-    pub verified: &'n [Checked],
+    pub verified: &'n [Comparison],
     pub notices: &'n [Notice],
     #[serde(skip_serializing_if = "Option::is_none")]
     pub hand_over: Option<HandedOver>,
@@ -78,26 +79,8 @@ pub fn build<'n>(
         );
         session.report(EventKind::Warning { text });
     }
-    let target = request.target.map_or_else(|| default_name(needed), Path::to_owned);
-    // What is read is reported first: no --force helps there.
-    apart(&target, &inputs(session, request))?;
-    check_bundle(&target, request.options.split, request.force)?;
-    if is_stdout(&target) && request.hand_over.is_some() {
-        let text = "--hand-over reads the bundle that was written; name a file with -o";
-        return Err(SessionError::refused(ExitCode::Usage, text));
-    }
-    let key = request.key.open()?;
-    if key.is_some() && request.hand_over.is_none() {
-        let text = "a key signs what --hand-over makes; give that, or sign the bundle with `kubexm-bundle sign`";
-        return Err(SessionError::refused(ExitCode::Usage, text));
-    }
-    // Before anything is fetched: what it says may be wrong.
-    let signed = request.key.signed_at(session)?;
-    let base = request.base.map(|base| session.base(base)).transpose()?;
+    let Checked { target, key, signed, base } = check(session, needed, request)?;
     let origins = session.origins(request.fetching)?;
-    if let Some(hand_over::Request { folder, installers, force, .. }) = request.hand_over {
-        hand_over::check_ahead(&target, folder, installers, force)?;
-    }
     let building = Building {
         locked: lock,
         target: &target,
@@ -119,6 +102,39 @@ pub fn build<'n>(
         notices: &needed.notices,
         target,
     })
+}
+
+/// What a build needs of this machine beside the cache.
+pub struct Checked {
+    /// The bundle's file.
+    pub target: PathBuf,
+    key: Option<Key>,
+    signed: SignedAt,
+    /// What need not be carried.
+    pub base: Option<Base>,
+}
+
+/// Whatever can be refused without an origin: places that may not be written, keys, installers and bases that cannot be read.
+pub fn check(session: &Session, needed: &Needed, request: &Request<'_>) -> Result<Checked, SessionError> {
+    let target = request.target.map_or_else(|| default_name(needed), Path::to_owned);
+    // What is read is reported first: no --force helps there.
+    apart(&target, &inputs(session, request))?;
+    check_bundle(&target, request.options.split, request.force)?;
+    if is_stdout(&target) && request.hand_over.is_some() {
+        let text = "--hand-over reads the bundle that was written; name a file with -o";
+        return Err(SessionError::refused(ExitCode::Usage, text));
+    }
+    let key = request.key.open()?;
+    if key.is_some() && request.hand_over.is_none() {
+        let text = "a key signs what --hand-over makes; give that, or sign the bundle with `kubexm-bundle sign`";
+        return Err(SessionError::refused(ExitCode::Usage, text));
+    }
+    let signed = request.key.signed_at(session)?;
+    let base = request.base.map(|base| session.base(base)).transpose()?;
+    if let Some(hand_over::Request { folder, installers, force, .. }) = request.hand_over {
+        hand_over::check_ahead(&target, folder, installers, force)?;
+    }
+    Ok(Checked { target, key, signed, base })
 }
 
 /// Files on this machine that are read: a base above all, whose default name may be that of what is built.

@@ -25,7 +25,7 @@ impl FromStr for Range {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let wrong = || format!("{text:?} is no range: wanted START-END or START-, in bytes from 0, like 0-99");
+        let wrong = || format!("{text:?} is no range: expected START-END or START-, in bytes from 0, like 0-99");
         let number = |digits: &str| -> Option<u64> {
             digits.bytes().all(|byte| byte.is_ascii_digit()).then(|| digits.parse().ok()).flatten()
         };

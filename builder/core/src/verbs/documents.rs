@@ -1,11 +1,13 @@
 //! Documents about a bundle: bills of materials, and what it was built from.
 
+use std::collections::BTreeMap;
+use std::io::Read;
 use std::path::Path;
 
-use kubexm_archive::Bundle;
+use kubexm_archive::{ArchiveError, Bundle, members};
 use kubexm_files::Kind;
 use kubexm_manifests::Catalogue;
-use kubexm_spec::{Digest, ExitCode, Sources};
+use kubexm_spec::{ArtifactKey, Digest, ExitCode, Sources, names};
 
 use super::kinds;
 use super::outputs::apart;
@@ -60,7 +62,8 @@ pub fn open(
 /// A bill of materials, as text.
 pub fn sbom(bundle: &Bundle, format: Format, tool: Tool) -> Result<String, SessionError> {
     let (catalogue, sources) = (complete::catalogue(bundle)?, sources::of(bundle)?);
-    let subject = subject(bundle, &catalogue, sources.as_ref(), tool);
+    let installers = installers(bundle)?;
+    let subject = subject(bundle, &catalogue, sources.as_ref(), &installers, tool);
     let document = match format {
         Format::Cyclonedx => cyclonedx(&subject),
         Format::Spdx => spdx(&subject),
@@ -77,9 +80,10 @@ pub fn provenance(
     tool: Tool,
 ) -> Result<String, SessionError> {
     let (catalogue, sources) = (complete::catalogue(bundle)?, sources::of(bundle)?);
+    let installers = installers(bundle)?;
     let files = if files { digests(session, path, bundle)? } else { Vec::new() };
     let built = Built {
-        subject: subject(bundle, &catalogue, sources.as_ref(), tool),
+        subject: subject(bundle, &catalogue, sources.as_ref(), &installers, tool),
         bundle_id: bundle.bundle_id(),
         encoder: (&bundle.layout().encoder, bundle.layout().level),
         files,
@@ -87,8 +91,43 @@ pub fn provenance(
     Ok(format!("{:#}\n", statement(&built)))
 }
 
-fn subject<'a>(bundle: &'a Bundle, catalogue: &'a Catalogue, sources: Option<&'a Sources>, tool: Tool) -> Subject<'a> {
+/// The most bytes of a program that are searched for its version.
+const PROGRAM_LIMIT: u64 = 256 << 20;
+
+/// The versions of `kubexm-install` in a bundle, which programs carry: of what a delta leaves out none is known.
+fn installers(bundle: &Bundle) -> Result<BTreeMap<Digest, String>, SessionError> {
+    let mut found = BTreeMap::new();
+    for artifact in bundle.manifest().artifacts.iter().filter(|artifact| artifact.key == ArtifactKey::Installer) {
+        if bundle.find(&members::blob_name(&artifact.digest)).is_none() {
+            continue;
+        }
+        let mut program = Vec::new();
+        bundle.blob(&artifact.digest, 0)?.take(PROGRAM_LIMIT).read_to_end(&mut program).map_err(unread)?;
+        if let Some(version) = names::program_version(&program) {
+            found.insert(artifact.digest, version.to_owned());
+        }
+    }
+    Ok(found)
+}
+
+fn unread(error: std::io::Error) -> SessionError {
+    match error.downcast::<ArchiveError>() {
+        Ok(error) => error.into(),
+        Err(error) => {
+            SessionError::refused(ExitCode::Disk, format!("cannot read kubexm-install in the bundle: {error}"))
+        }
+    }
+}
+
+fn subject<'a>(
+    bundle: &'a Bundle,
+    catalogue: &'a Catalogue,
+    sources: Option<&'a Sources>,
+    installers: &'a BTreeMap<Digest, String>,
+    tool: Tool,
+) -> Subject<'a> {
     Subject {
+        installers,
         sources,
         manifest: bundle.manifest(),
         digest: bundle.manifest_digest(),

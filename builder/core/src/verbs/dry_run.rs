@@ -1,8 +1,9 @@
 //! What a build would put into a bundle, platform by platform, before a byte is fetched.
 
 use std::collections::BTreeMap;
+use std::path::Path;
 
-use kubexm_manifests::requirements::PackageNeed;
+use kubexm_manifests::requirements::{PackageNeed, Source};
 use kubexm_manifests::{Checked, Doubt};
 use kubexm_manifests::{Notice, Requirement};
 use kubexm_spec::{ArtifactKey, Lock, Platform};
@@ -10,6 +11,8 @@ use serde::Serialize;
 use tokio::runtime::Handle;
 
 use super::chart_images::{self, ChartImages};
+use crate::ahead::{self, Ahead};
+use crate::base::Base;
 use crate::locked;
 use crate::origins::installer::Installers;
 use crate::resolve::{Resolution, Resolved, resolve};
@@ -24,6 +27,11 @@ pub struct Request<'a> {
     pub locked: Option<&'a Lock>,
     /// Where the cache and the installers are.
     pub fetching: &'a Fetching,
+    /// The most bytes of a volume.
+    pub split: Option<u64>,
+    /// Where the bundle would be written, and what it would be built on.
+    pub target: &'a Path,
+    pub base: Option<&'a Base>,
 }
 
 /// What would go in.
@@ -45,6 +53,8 @@ pub struct DryRun<'n> {
     pub unverified: &'n [Doubt],
     pub verified: &'n [Checked],
     pub notices: &'n [Notice],
+    /// What a build would be refused for, though the list can be made.
+    pub missing: Vec<String>,
     /// Whether a lock says which packages there are.
     #[serde(skip)]
     pub is_locked: bool,
@@ -96,7 +106,21 @@ pub fn dry_run<'n>(
         None => resolve(&needed.requirements, &needed.zone),
     };
     crate::lock::check_paths(&resolution)?;
-    let parts = parts(&resolution, request, session, runtime)?;
+    let cache = session.cache_folder(request.fetching.cache.as_deref()).ok();
+    let store = session.store_at_hand(request.fetching.cache.as_deref());
+    let (installers, missing) = installers(&resolution, request, session)?;
+    ahead::check(&Ahead {
+        resolution: &resolution,
+        lock: request.locked,
+        base: request.base,
+        split: request.split,
+        target: request.target,
+        cache: cache.as_deref(),
+        store: store.as_ref(),
+        installers: &installers,
+    })?;
+    let known = sizes::known(&resolution, request.locked, store.as_ref(), &installers);
+    let parts = parts(&resolution, known, request, session, runtime)?;
     let charts = chart_images::known(session, needed, request.locked, request.fetching.cache.as_deref());
     let pairs = || resolution.items.iter().zip(&parts);
     let platforms = platforms(&resolution).into_iter().map(|platform| {
@@ -118,20 +142,32 @@ pub fn dry_run<'n>(
         unverified: &needed.doubts,
         verified: &needed.verified,
         notices: &needed.notices,
+        missing,
         is_locked: request.locked.is_some(),
     })
 }
 
+/// Those that are found, and why others are not: a build would be refused without them.
+fn installers(
+    resolution: &Resolution,
+    request: &Request<'_>,
+    session: &Session,
+) -> Result<(Installers, Vec<String>), SessionError> {
+    let installers = session.installers(&request.fetching.installers)?;
+    let wanted = resolution.items.iter().map(|item| &item.requirement);
+    let wanted = wanted.filter(|needed| matches!(needed.source, Source::Installer));
+    let missing = wanted.filter_map(|needed| installers.path(needed.platform.unwrap_or(Platform::LINUX_AMD64)).err());
+    let missing = missing.map(|error| format!("a build would be refused: {error}")).collect();
+    Ok((installers, missing))
+}
+
 fn parts(
     resolution: &Resolution,
+    known: Vec<Option<Parts>>,
     request: &Request<'_>,
     session: &Session,
     runtime: &Handle,
 ) -> Result<Vec<Option<Parts>>, SessionError> {
-    // A cache that is not there is not made: a dry run writes nothing.
-    let store = session.store_at_hand(request.fetching.cache.as_deref());
-    let installers = session.installers(&request.fetching.installers).unwrap_or_else(|_| Installers::default());
-    let known = sizes::known(resolution, request.locked, store.as_ref(), &installers);
     if !request.ask || known.iter().all(Option::is_some) {
         return Ok(known);
     }

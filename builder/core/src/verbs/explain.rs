@@ -212,7 +212,7 @@ fn asked(asked: Root) -> AskedItem {
     let commands = &asked.root.commands;
     let unless =
         if commands.is_empty() { String::new() } else { format!(", unless it has {}", commands.join(" and ")) };
-    let because = [format!("wanted by {}, for {nodes}{unless}", asked.root.name)];
+    let because = [format!("required by {}, for {nodes}{unless}", asked.root.name)];
     AskedItem { key: asked.key, platform: asked.platform, because, root: asked.root }
 }
 

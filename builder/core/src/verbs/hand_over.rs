@@ -73,7 +73,7 @@ pub(super) fn of_built(
         let (file, folder) = (files.first().map(|file| file.display().to_string()), request.folder.display());
         let file = file.unwrap_or_default();
         let text = format!(
-            "{}\n{file} is whole; when that is fixed, continue with: kubexm-bundle hand-over {file} {folder}",
+            "{}\n{file} is complete; when that is fixed, continue with: kubexm-bundle hand-over {file} {folder}",
             error_chain(&error)
         );
         SessionError::refused(error.exit_code(), text)

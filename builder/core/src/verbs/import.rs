@@ -8,7 +8,7 @@ use serde::Serialize;
 
 use super::kinds;
 use super::outputs::apart;
-use crate::import::{Assumed, ImportError, Left, kubekey, live as of_pods};
+use crate::import::{Assumed, Defaults, ImportError, Left, kubekey, live as of_pods};
 use crate::session::SessionError;
 
 /// The most bytes that are read: the pods of a cluster of some thousand nodes.
@@ -28,12 +28,15 @@ pub struct Imported {
     pub cluster_yaml: String,
     pub not_carried_over: Vec<Left>,
     pub kubekey_defaults: Vec<Assumed>,
+    /// Why cluster.yaml cannot be built as it is; none where it can.
+    pub not_buildable: Vec<String>,
 }
 
 /// Reads a file, and writes cluster.yaml where `output` names a file. `live`: it is a list of pods.
 pub fn import(
     file: &Path,
     live: bool,
+    defaults: Defaults,
     output: Option<&Path>,
     force: bool,
     stdout: &dyn Fn(&[u8]),
@@ -46,7 +49,9 @@ pub fn import(
         };
         SessionError::refused(code, format!("{}: {e}", file.display()))
     };
-    let found = if live { of_pods(&bytes) } else { kubekey(&kubexm_files::text_of(file, bytes)?) };
+    let text = kubexm_files::text_of(file, bytes)?;
+    let text = text.strip_prefix('\u{feff}').unwrap_or(&text);
+    let found = if live { of_pods(text.as_bytes()) } else { kubekey(text, defaults) };
     let found = found.map_err(wrong)?;
     if let Some(output) = output {
         apart(output, &[file.to_owned()])?;
@@ -60,5 +65,6 @@ pub fn import(
         cluster_yaml: found.cluster_yaml,
         not_carried_over: found.left,
         kubekey_defaults: found.assumed,
+        not_buildable: found.not_buildable,
     })
 }

@@ -179,7 +179,14 @@ fn a_dry_run_and_explain_need_no_network() {
     let site = Site::new("plan");
     site.server.remove(|_| true);
     let (session, needed) = (&site.operator.session, site.operator.needed());
-    let request = dry_run::Request { ask: false, locked: None, fetching: &Fetching::default() };
+    let request = dry_run::Request {
+        ask: false,
+        locked: None,
+        fetching: &Fetching::default(),
+        split: None,
+        target: std::path::Path::new("-"),
+        base: None,
+    };
     let list = dry_run::dry_run(session, &needed, &request, site.runtime.handle()).unwrap();
     assert_eq!((list.total.artifacts, list.total.unknown), (2, 1), "no origin has stated the size of the file");
     let found = explain::explain(session, "plan.bin", &needed, None, None).unwrap();

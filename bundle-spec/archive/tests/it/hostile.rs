@@ -175,7 +175,7 @@ fn other_files_are_reported_as_no_bundle() {
         assert_eq!(error.exit_code(), ExitCode::NotABundle, "{error}");
     }
     assert_eq!(Bundle::open(dir.path()).unwrap_err().exit_code(), ExitCode::NotABundle);
-    assert_eq!(Bundle::open(&dir.path().join("none")).unwrap_err().exit_code(), ExitCode::Disk);
+    assert_eq!(Bundle::open(&dir.path().join("none")).unwrap_err().exit_code(), ExitCode::NoSuchBundle);
 }
 
 #[test]

@@ -89,7 +89,7 @@ impl FieldType for Platforms {
     fn read(at: &At<'_>) -> Option<Vec<Platform>> {
         let mut all = Once::<Platform>::read(at)?;
         if all.is_empty() {
-            at.bad("at least one is wanted", "a bundle is for at least one platform: linux/amd64 or linux/arm64");
+            at.bad("expected at least one", "a bundle is for at least one platform: linux/amd64 or linux/arm64");
             return None;
         }
         all.sort();
@@ -193,7 +193,7 @@ impl FieldType for ExtraFile {
             return PathBuf::read(&path).map(|path| Self::Path { path });
         }
         if !map.has("url") && !map.has("sha256") {
-            at.fail(ProblemKind::Missing, "a file is wanted: {url, sha256}, or {path}", "");
+            at.fail(ProblemKind::Missing, "expected a file: {url, sha256}, or {path}", "");
             return None;
         }
         let url = required::<HttpUrl>(&map, &Self::OBJECT, "url");

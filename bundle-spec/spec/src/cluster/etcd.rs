@@ -158,7 +158,7 @@ impl FieldType for Endpoints {
     fn read(at: &At<'_>) -> Option<Vec<String>> {
         let all = Vec::<EtcdEndpoint>::read(at)?;
         if all.is_empty() {
-            at.bad("at least one is wanted", "https://HOST:2379 of each member");
+            at.bad("expected at least one", "https://HOST:2379 of each member");
         }
         (!all.is_empty()).then_some(all)
     }

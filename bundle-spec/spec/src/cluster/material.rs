@@ -28,7 +28,7 @@ impl MaterialFile {
             return Err(wrong("is not relative to this file"));
         }
         if text.len() > 255 || text.contains(|c: char| c.is_control() || c == '\\') {
-            return Err("a path of at most 255 bytes without control characters and backslashes is wanted".to_owned());
+            return Err("expected a path of at most 255 bytes without control characters and backslashes".to_owned());
         }
         let parts: Vec<&str> = text.split('/').filter(|part| !matches!(*part, "" | ".")).collect();
         if parts.contains(&"..") {

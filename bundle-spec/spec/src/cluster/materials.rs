@@ -102,7 +102,7 @@ fn audit_policy(text: &str) -> Result<(), String> {
         let level = rule.get("level").and_then(serde_json::Value::as_str);
         if !level.is_some_and(|level| LEVELS.contains(&level)) {
             let found = level.unwrap_or("nothing");
-            return Err(format!("rules[{number}].level is {found}, and one of {} is wanted", LEVELS.join(", ")));
+            return Err(format!("rules[{number}].level is {found}, expected one of {}", LEVELS.join(", ")));
         }
     }
     Ok(())

@@ -285,7 +285,7 @@ mod tests {
                 trust_unsigned: false,
             }],
             date: 7,
-            because: [("chrony", "wanted by chrony"), ("libc6", "chrony Depends libc6 (>= 2.36)")]
+            because: [("chrony", "required by chrony"), ("libc6", "chrony Depends libc6 (>= 2.36)")]
                 .map(|(name, why)| (name.to_owned(), why.to_owned()))
                 .into(),
         };

@@ -115,7 +115,7 @@ impl<'a> At<'a> {
             Data::Sequence(_) => "a list".to_owned(),
             Data::Mapping(_) => "a mapping".to_owned(),
         };
-        self.fail(ProblemKind::WrongType, format!("{wanted} is wanted here, not {found}"), "");
+        self.fail(ProblemKind::WrongType, format!("expected {wanted}, got {found}"), "");
     }
 
     /// Whether the node is a list.
@@ -238,8 +238,8 @@ impl<'a> At<'a> {
                 column: key.column,
                 path: join(&self.path, &key.text),
                 kind: ProblemKind::UnknownKey,
-                text: format!("there is no key {:?} here", key.text),
-                hint: near.first().map(|near| format!("nearest known key: {near}")).unwrap_or_default(),
+                text: format!("unknown field {:?}", key.text),
+                hint: near.first().map(|near| format!("did you mean {near}?")).unwrap_or_default(),
             });
         }
         Some(mapping)

@@ -168,7 +168,7 @@ impl<'input> Builder<'input> {
                 let (line, column) = place(span);
                 return Ok(Node { line, column, data: target.data });
             }
-            _ => return Err(syntax(span, "a value is wanted here")),
+            _ => return Err(syntax(span, "expected a value")),
         };
         let (line, column) = place(span);
         let node = Node { line, column, data };

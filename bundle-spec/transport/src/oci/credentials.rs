@@ -2,7 +2,6 @@
 //! the same form and may also name a namespace (containers-auth.json(5)).
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
@@ -10,7 +9,7 @@ use std::sync::{Arc, OnceLock};
 use docker_credential::{CredentialRetrievalError, DockerCredential};
 use serde::Deserialize;
 
-use crate::TransportError;
+use crate::{TransportError, bounded};
 
 /// Where credentials are looked up. The caller says where; nothing is read from the environment here.
 #[derive(Clone, Debug, Default)]
@@ -96,7 +95,7 @@ impl Credentials {
     /// What part of a registry the credentials of a repository are about: a namespace that a file names, or all of it.
     pub(crate) fn scope(&self, registry: &str, repository: &str) -> String {
         let known = self.namespaces.get_or_init(|| {
-            let keys = self.places.iter().filter_map(|place| fs::read(&place.path).ok());
+            let keys = self.places.iter().filter_map(|place| bounded::read(&place.path).ok());
             let keys = keys.filter_map(|bytes| serde_json::from_slice::<Form>(&bytes).ok());
             keys.flat_map(|form| form.auths.unwrap_or_default().into_keys()).filter(|key| is_namespace(key)).collect()
         });
@@ -147,7 +146,7 @@ fn is_namespace(key: &str) -> bool {
 fn read(place: &Place) -> Result<Option<(Vec<u8>, Form)>, TransportError> {
     let path = &place.path;
     let wrong = |problem| TransportError::Credentials { path: path.clone(), problem, whole: true };
-    let bytes = match fs::read(path) {
+    let bytes = match bounded::read(path) {
         Ok(bytes) => bytes,
         Err(error) if error.kind() == io::ErrorKind::NotFound && !place.named => return Ok(None),
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
@@ -161,6 +160,9 @@ fn read(place: &Place) -> Result<Option<(Vec<u8>, Form)>, TransportError> {
         }
         Err(error) => return Err(wrong(format!("it cannot be read: {error}; let this user read it, or move it away"))),
     };
+    if let Some(found) = kubexm_spec::not_utf8(&bytes) {
+        return Err(wrong(format!("it is not UTF-8{found}; save it as UTF-8, or log in again (`docker login`)")));
+    }
     // docker and podman take an empty one for one without entries.
     if bytes.trim_ascii().is_empty() {
         return Ok(None);
@@ -224,6 +226,8 @@ fn of_file(path: &Path, bytes: &[u8], form: &Form, server: &str) -> Result<Auth,
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
 
     fn auth(name: &str) -> String {

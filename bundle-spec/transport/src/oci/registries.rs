@@ -4,17 +4,13 @@
 //! `insecure` allows plain http here, and nothing else: certificates are always checked.
 
 use std::collections::BTreeMap;
-use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
 
 use super::ImageCandidate;
-use crate::TransportError;
-
-/// The largest file that is read, in bytes.
-const LIMIT: u64 = 1 << 20;
+use crate::{TransportError, bounded};
 
 /// What the files say, by prefix.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -87,7 +83,7 @@ impl RegistriesConf {
     pub fn read(files: &[PathBuf], named: bool) -> Result<Self, TransportError> {
         let mut all = Self::default();
         for path in files {
-            let text = match read(path) {
+            let text = match bounded::read_text(path) {
                 Ok(text) => text,
                 Err(error) if error.kind() == io::ErrorKind::NotFound && !named => continue,
                 Err(error) => return Err(wrong(path, format!("cannot be read: {error}"))),
@@ -110,7 +106,7 @@ impl RegistriesConf {
             let prefix = prefix.trim_end_matches('/').to_owned();
             if prefix.is_empty() || prefix.contains("://") {
                 let problem =
-                    format!("has a registry with the prefix {prefix:?}: wanted HOST[:PORT][/PATH] or *.DOMAIN");
+                    format!("has a registry with the prefix {prefix:?}: expected HOST[:PORT][/PATH] or *.DOMAIN");
                 return Err(wrong(path, problem));
             }
             let mirrors = table.mirror.into_iter().map(|mirror| Mirror {
@@ -193,19 +189,14 @@ fn matched(prefix: &str, name: &str) -> Option<usize> {
     (rest.is_empty() || rest.starts_with('/')).then_some(prefix.len())
 }
 
-fn read(path: &Path) -> io::Result<String> {
-    if fs::metadata(path)?.len() > LIMIT {
-        return Err(io::Error::other(format!("it is larger than {LIMIT} bytes")));
-    }
-    fs::read_to_string(path)
-}
-
 fn wrong(path: &Path, problem: String) -> TransportError {
     TransportError::Setting { what: format!("registries.conf {}", path.display()), problem }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
 
     const TEXT: &str = r#"

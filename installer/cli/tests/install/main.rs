@@ -11,3 +11,4 @@ mod site;
 mod support;
 mod trust;
 mod unsigned;
+mod version;

@@ -60,7 +60,7 @@ pub fn run(args: &Args, context: &Context<'_>) -> Result<(), Failure> {
 
 /// `30d`, `12h`, `90m`.
 fn age(text: &str) -> Result<Duration, String> {
-    let wrong = || format!("{text:?} is no age: wanted days, hours or minutes, as in 30d, 12h or 90m");
+    let wrong = || format!("{text:?} is no age: expected days, hours or minutes, as in 30d, 12h or 90m");
     let (number, seconds) = match text.char_indices().last() {
         Some((at, 'd')) => (&text[..at], DAY),
         Some((at, 'h')) => (&text[..at], 3600),

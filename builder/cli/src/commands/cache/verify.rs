@@ -31,7 +31,7 @@ pub fn run(args: &Args, context: &Context<'_>) -> Result<(), Failure> {
     context.answer(&verified, |verified| {
         let whole = counted(verified.whole.count as u64, "blob");
         let strange = verified.strange.iter().map(|path| format!("{} is no blob; it was left alone", path.display()));
-        std::iter::once(format!("whole: {whole} ({})", bytes(verified.whole.bytes))).chain(strange).collect()
+        std::iter::once(format!("OK: {whole} ({})", bytes(verified.whole.bytes))).chain(strange).collect()
     })?;
     context.end(verified.code(), || {
         let all: Vec<String> = verified.damaged.iter().map(Digest::to_string).collect();

@@ -51,7 +51,7 @@ fn arch(text: &str) -> Result<Arch, String> {
     [Arch::Amd64, Arch::Arm64]
         .into_iter()
         .find(|arch| arch.as_str() == text || arch.uname() == text)
-        .ok_or_else(|| format!("{text:?} is no architecture: wanted amd64 or arm64"))
+        .ok_or_else(|| format!("{text:?} is no architecture: expected amd64 or arm64"))
 }
 
 /// `socat`, `socat=1.7.4.4-2`, `/usr/sbin/conntrack`.
@@ -65,7 +65,7 @@ pub fn root(text: &str) -> Result<Root, String> {
         || text.contains(|c: char| c.is_whitespace() || "<>".contains(c))
         || version.as_ref().is_some_and(|(_, version): &(_, Box<str>)| version.is_empty() || version.starts_with('='));
     if wrong {
-        return Err(format!("{text:?} is no package: wanted a name, or name=version"));
+        return Err(format!("{text:?} is no package: expected a name, or name=version"));
     }
     Ok(Root { name: name.into(), version })
 }

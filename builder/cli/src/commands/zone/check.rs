@@ -128,9 +128,9 @@ fn sum(checked: &Checked) -> String {
         1 => text.push_str(", 1 place that does not answer now"),
         more => text.push_str(&format!(", {more} places that do not answer now")),
     }
-    text.push_str(&format!(", {} that can be found nowhere", checked.nowhere.len()));
+    text.push_str(&format!(", {} not available from any source", checked.nowhere.len()));
     if !checked.later.is_empty() {
-        text.push_str(&format!(", {} that cannot be had now", checked.later.len()));
+        text.push_str(&format!(", {} not available now", checked.later.len()));
     }
     text
 }
@@ -139,13 +139,13 @@ fn nowhere_or_later(checked: &Checked) -> String {
     let mut lines = Vec::new();
     if !checked.nowhere.is_empty() {
         lines.push(format!(
-            "these can be found nowhere: {}; give them another place (a rule of a zone file, an overlay of the catalogue), or leave them out",
+            "not available from any source: {}; give them another place (a rule of a zone file, an overlay of the catalogue), or leave them out",
             checked.nowhere.join(", ")
         ));
     }
     if !checked.later.is_empty() {
         lines.push(format!(
-            "these cannot be had now: {}; whoever may have them does not answer: check again later, or fix the network",
+            "not available now: {}; their sources do not answer: check again later, or fix the network",
             checked.later.join(", ")
         ));
     }

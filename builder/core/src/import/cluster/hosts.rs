@@ -26,6 +26,7 @@ pub(super) fn assumed(spec: &Map) -> Vec<Assumed> {
         .map(|(index, _)| Assumed {
             field: "spec.hosts[].privateKeyPath",
             value: KEY,
+            ours: Some(format!("spec.hosts[{index}].privateKeyPath")),
             written_as: Some(format!("spec.hosts[{index}].privateKeyPath")),
         })
         .collect()

@@ -14,7 +14,7 @@ use kubexm_spec::cluster::parse;
 use kubexm_spec::yaml::{At, Sink};
 use serde_json::Value;
 
-use super::{Imported, kubekey};
+use super::{Defaults, Imported, kubekey};
 
 /// A Cluster of one host, and more of its spec (indented by two).
 fn file(spec: &str) -> String {
@@ -25,7 +25,7 @@ fn file(spec: &str) -> String {
 
 /// It is imported, and our own reader takes it.
 fn import(text: &str) -> Imported {
-    let imported = kubekey(text).unwrap_or_else(|error| panic!("{error}\n{text}"));
+    let imported = kubekey(text, Defaults::Write).unwrap_or_else(|error| panic!("{error}\n{text}"));
     parse(&imported.cluster_yaml).unwrap_or_else(|error| panic!("{error}\n{}", imported.cluster_yaml));
     imported
 }

@@ -1,10 +1,10 @@
 //! What is no cluster is an error with its places, and never a file that nobody can read.
 
 use super::super::ImportError;
-use super::{cluster, file, import, kubekey};
+use super::{Defaults, cluster, file, import, kubekey};
 
 fn refused(text: &str) -> String {
-    match kubekey(text) {
+    match kubekey(text, Defaults::Report) {
         Err(error @ ImportError::Refused(_)) => error.to_string(),
         other => panic!("{other:?}"),
     }
@@ -87,10 +87,10 @@ fn aliases_that_stand_for_too_much_are_refused() {
         list("c", "*b"),
         list("d", "*c")
     );
-    assert!(matches!(kubekey(&file(&text)), Err(ImportError::Yaml(_) | ImportError::Large)));
+    assert!(matches!(kubekey(&file(&text), Defaults::Report), Err(ImportError::Yaml(_) | ImportError::Large)));
     let text =
         format!("  a: {}\n  b: {}\n  c: {}\n  d: [*c, *c, *c]\n", list("a", "x"), list("b", "*a"), list("c", "*b"));
-    assert!(matches!(kubekey(&file(&text)), Err(ImportError::Large)));
+    assert!(matches!(kubekey(&file(&text), Defaults::Report), Err(ImportError::Large)));
 }
 
 #[test]

@@ -86,6 +86,6 @@ fn a_login_is_masked_wherever_it_stands() {
 #[test]
 fn errors_show_no_login_either() {
     let text = file("").replace("10.0.0.1", "\"ssh://me:hunter2@10.0.0.1\"");
-    let error = super::kubekey(&text).unwrap_err().to_string();
+    let error = super::kubekey(&text, super::Defaults::Report).unwrap_err().to_string();
     assert!(error.contains("spec.hosts[0].address: a login") && !error.contains("hunter2"), "{error}");
 }

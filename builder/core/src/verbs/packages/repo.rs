@@ -108,7 +108,9 @@ fn vendor(name: &str, now: i64) -> Result<(Option<Family>, Option<Vendor>), Sess
     }
     let pins: Vec<String> = profile.repositories.iter().flat_map(|one| one.trust.packages.clone()).collect();
     if pins.is_empty() {
-        let text = format!("nobody is known who signs packages of {name}; leave --os out, and look at them yourself");
+        let text = format!(
+            "the keys that sign packages of {name} are not known; leave out --os, and check the signatures yourself"
+        );
         return Err(SessionError::refused(ExitCode::Config, text));
     }
     let armored: String = profiles.certificates(&pins).iter().map(|key| format!("{}\n", key.armored.trim())).collect();

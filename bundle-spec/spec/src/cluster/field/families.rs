@@ -25,7 +25,7 @@ impl<T: FieldType> FieldType for OneOrTwo<T> {
         }
         let mut all = Vec::<T>::read(at)?;
         if all.is_empty() {
-            at.bad("at least one is wanted", "one, or one of each family");
+            at.bad("expected at least one", "one, or one of each family");
             return None;
         }
         if all.len() > 2 {

@@ -199,6 +199,10 @@ fn constant(map: &Mapping<'_>, key: &str, wanted: &str) {
         && let Some(found) = at.text()
         && found != wanted
     {
-        at.bad(format!("{found:?} is not read by this program"), format!("{wanted} is wanted"));
+        let hint = match found.starts_with("kubekey.kubesphere.io/") {
+            true => "it is a file of KubeKey: `kubexm-bundle import FILE -o cluster.yaml` converts it".to_owned(),
+            false => format!("expected {wanted}"),
+        };
+        at.bad(format!("{found:?} is not read by this program"), hint);
     }
 }

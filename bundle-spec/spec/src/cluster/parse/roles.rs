@@ -220,8 +220,18 @@ fn expand(text: &str) -> Result<Vec<String>, String> {
     let (from, to) = range.split_once(':').ok_or_else(bad)?;
     let number = |text: &str| text.parse::<u32>().ok().filter(|_| text.bytes().all(|b| b.is_ascii_digit()));
     let (first, last) = number(from).zip(number(to)).ok_or_else(bad)?;
-    if first > last || last - first >= MAX_RANGE || from.len() > 9 || after.contains(['[', ']']) {
-        return Err(format!("{text:?}: a range goes upwards and stands for at most {MAX_RANGE} hosts"));
+    if from.len() > 9 || after.contains(['[', ']']) {
+        return Err(bad());
+    }
+    if first > last {
+        return Err(format!("{text:?} goes downwards; write {before}[{to}:{from}]{after}"));
+    }
+    if last - first >= MAX_RANGE {
+        let (count, end, next) = (u64::from(last - first) + 1, first + MAX_RANGE - 1, first + MAX_RANGE);
+        return Err(format!(
+            "{text:?} is {count} hosts, and one range may have {MAX_RANGE}; split it: {before}[{first}:{end}]{after}, \
+             {before}[{next}:{last}]{after}"
+        ));
     }
     let width = if from.starts_with('0') { from.len() } else { 0 };
     Ok((first..=last).map(|number| format!("{before}{number:0width$}{after}")).collect())

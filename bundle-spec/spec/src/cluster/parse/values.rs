@@ -134,7 +134,10 @@ pub(in crate::cluster) fn os(text: &str) -> Result<String, String> {
     if good {
         Ok(text.to_owned())
     } else {
-        Err(not_a(text, "an operating system as the catalogue has it, like debian-12"))
+        Err(match crate::names::os_of_codename(text) {
+            Some(name) => format!("{text:?} is the codename of {name}; write {name}"),
+            None => not_a(text, "an operating system as the catalogue has it, like debian-12"),
+        })
     }
 }
 
@@ -179,7 +182,7 @@ pub(in crate::cluster) fn line(text: &str) -> Result<String, String> {
     if !text.trim().is_empty() && !text.contains(char::is_control) {
         Ok(text.to_owned())
     } else {
-        Err("one line of text is wanted".to_owned())
+        Err("expected one line of text".to_owned())
     }
 }
 
@@ -195,7 +198,7 @@ pub(in crate::cluster) fn path(text: &str) -> Result<std::path::PathBuf, String>
         return Err("the path is empty".to_owned());
     }
     if text.contains("://") {
-        return Err("this is an address, and a path is wanted: fetch the file, and give its path".to_owned());
+        return Err("expected a path, got an address: fetch the file, and give its path".to_owned());
     }
     Ok(text.into())
 }

@@ -1,0 +1,71 @@
+//! What is printed, held up against the catalogue: whether a build would take it, and which images it would carry twice.
+
+use std::collections::BTreeMap;
+
+use kubexm_manifests::requirements::Source;
+use kubexm_manifests::{Catalogue, Requirements, require};
+use kubexm_spec::{cluster, depot, error_chain};
+
+use super::left::Left;
+use super::yaml::{Map, Yaml};
+
+/// Repositories of KubeKey's lists that hold upstream's images under their last name.
+const MIRRORS: [&str; 4] = [
+    "registry.cn-beijing.aliyuncs.com/kubesphereio/",
+    "docker.io/kubesphere/",
+    "registry.cn-hangzhou.aliyuncs.com/google_containers/",
+    "registry.aliyuncs.com/google_containers/",
+];
+
+/// Why it cannot be built as it is.
+pub fn problems(cluster_yaml: &str) -> Vec<String> {
+    let Ok(cluster) = cluster::parse(cluster_yaml) else { return Vec::new() };
+    match require(&cluster, &Catalogue::embedded()) {
+        Ok(_) => Vec::new(),
+        Err(error) => error_chain(&error).lines().map(str::to_owned).collect(),
+    }
+}
+
+/// Takes images out of `spec.bundle.extraImages` that a mirror has under another name, and that the cluster brings by itself; what
+/// was taken out.
+pub fn without_duplicates(root: &mut Map, cluster_yaml: &str) -> Vec<Left> {
+    let Some(needed) = cluster::parse(cluster_yaml).ok().and_then(|c| require(&c, &Catalogue::embedded()).ok()) else {
+        return Vec::new();
+    };
+    let own = own_images(&needed);
+    let mut left = Vec::new();
+    let Some(Yaml::Map(spec)) = root.get_mut("spec") else { return left };
+    let Some(Yaml::Map(bundle)) = spec.get_mut("bundle") else { return left };
+    if let Some(Yaml::List(images)) = bundle.get_mut("extraImages") {
+        images.retain(|image| {
+            let Yaml::Map(image) = image else { return true };
+            let Some(Yaml::Text(name)) = image.get("name") else { return true };
+            let Some(upstream) = last_of_mirror(name).and_then(|last| own.get(last)) else { return true };
+            let (line, path) = image.origin.as_ref().map_or((0, String::new()), |at| (at.line, at.path.clone()));
+            let reason = format!("it is {upstream} by the name of a mirror, which the cluster brings by itself");
+            left.push(Left { line, path, reason });
+            false
+        });
+        if images.is_empty() {
+            bundle.fields.retain(|field| field.name != "extraImages");
+        }
+    }
+    left
+}
+
+/// Upstream's references by last name and tag.
+fn own_images(needed: &Requirements) -> BTreeMap<String, String> {
+    let images = needed.items.iter().filter_map(|item| match &item.source {
+        Source::Image { reference, .. } if !matches!(item.key, kubexm_spec::ArtifactKey::ExtraImage(_)) => {
+            let (repository, tag) = depot::split_reference(reference);
+            Some((format!("{}:{}", repository.rsplit('/').next()?, tag?), reference.clone()))
+        }
+        _ => None,
+    });
+    images.collect()
+}
+
+/// `kube-apiserver:v1.34.4` of an image at a mirror.
+fn last_of_mirror(name: &str) -> Option<&str> {
+    MIRRORS.iter().find_map(|mirror| name.strip_prefix(mirror))
+}
