@@ -30,6 +30,7 @@ pub mod oci;
 pub mod origins;
 pub mod pack;
 pub mod packages;
+mod page;
 mod places;
 pub mod probe;
 mod progress;
@@ -39,8 +40,10 @@ mod remote_size;
 pub mod resolve;
 pub mod sbom;
 pub mod session;
+mod shares;
 pub mod sizes;
 pub mod sources;
+pub mod summary;
 pub mod update;
 pub mod verbs;
 

@@ -87,7 +87,12 @@ pub fn provenance(
     Ok(format!("{:#}\n", statement(&built)))
 }
 
-fn subject<'a>(bundle: &'a Bundle, catalogue: &'a Catalogue, sources: Option<&'a Sources>, tool: Tool) -> Subject<'a> {
+pub(super) fn subject<'a>(
+    bundle: &'a Bundle,
+    catalogue: &'a Catalogue,
+    sources: Option<&'a Sources>,
+    tool: Tool,
+) -> Subject<'a> {
     Subject {
         sources,
         manifest: bundle.manifest(),
