@@ -17,6 +17,7 @@ use crate::base::Base;
 use crate::lock::Sizes;
 use crate::origins::Origins;
 use crate::pack::Packing;
+use crate::summary::{Cached, Phases, Summary};
 use crate::{BuildError, Report, Resolution, charts, fetch, harbor, lock, locked, pack, packages, resolve, sources};
 
 /// How long to wait for registries to report whether tags were moved.
@@ -55,6 +56,8 @@ pub struct Built {
     pub written: Written,
     /// What is in it.
     pub lock: Lock,
+    /// What the build did.
+    pub summary: Summary,
 }
 
 /// require → resolve → lock → fetch and pack: what has arrived is packed while the rest is still being fetched.
@@ -66,7 +69,8 @@ pub fn build(
     runtime: &tokio::runtime::Handle,
     report: Report<'_>,
 ) -> Result<Built, BuildError> {
-    let phase = |name: &str| report(EventKind::Phase { name: name.to_owned() });
+    let phases = Phases::new(report);
+    let before = Cached::now(&origins.store);
     let requirements = require(request.cluster, request.catalogue)?;
     let used = request.catalogue.used_by(&requirements);
     let (resolution, lock) = match request.locked {
@@ -75,7 +79,7 @@ pub fn build(
             charts::check_locked(request.cluster, locked)?;
             lock::check_local(&resolution, origins)?;
             ahead(request, &resolution, Some(locked), origins)?;
-            phase("lock");
+            phases.begin("lock");
             runtime.block_on(from_lock(locked, &resolution, origins, request, report))?;
             (resolution, locked.clone())
         }
@@ -83,7 +87,7 @@ pub fn build(
             let resolution = resolve::resolve(&requirements, request.zone);
             lock::check_local(&resolution, origins)?;
             ahead(request, &resolution, None, origins)?;
-            phase("lock");
+            phases.begin("lock");
             let (sizes, jobs) = (Sizes::Fetched, request.jobs);
             let Request { cluster, catalogue, zone, .. } = *request;
             let work = charts::Work { cluster, catalogue, requirements: &requirements, zone };
@@ -116,10 +120,11 @@ pub fn build(
     };
     let sources = request.sources.then(|| sources::plan(&lock, &resolution, &origins.store));
     let packing = pack::plan(&lock, &inputs, request.base, sources)?;
-    phase("fetch");
-    let together = Together { request, origins, report, lock: &lock, resolution: &resolution };
+    phases.begin("fetch");
+    let together = Together { request, origins, report, phases: &phases, lock: &lock, resolution: &resolution };
     let written = together.run(packing, runtime).map_err(failed)?;
-    Ok(Built { written, lock })
+    let summary = Summary::of(&lock, request.base, &before, phases);
+    Ok(Built { written, lock, summary })
 }
 
 /// What is known by now shows whether the bundle can be written at all.
@@ -176,6 +181,7 @@ struct Together<'a> {
     request: &'a Request<'a>,
     origins: &'a Origins,
     report: Report<'a>,
+    phases: &'a Phases<'a>,
     lock: &'a Lock,
     resolution: &'a Resolution,
 }
@@ -215,7 +221,7 @@ impl Together<'_> {
                 let all = kubexm_spec::counted_of(&self.lock.items, "artifact");
                 (self.report)(EventKind::Note { text: format!("{all} in the cache") });
                 all_here.store(true, Ordering::Relaxed);
-                (self.report)(EventKind::Phase { name: "pack".to_owned() });
+                self.phases.begin("pack");
             }
             drop(ending);
             let written = packer.join().unwrap_or_else(|_| Err(BuildError::Worker("packing".to_owned())));

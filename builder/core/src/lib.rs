@@ -31,6 +31,7 @@ pub mod oci;
 pub mod origins;
 pub mod pack;
 pub mod packages;
+mod page;
 mod places;
 pub mod probe;
 mod progress;
@@ -41,8 +42,10 @@ pub mod resolve;
 mod room;
 pub mod sbom;
 pub mod session;
+mod shares;
 pub mod sizes;
 pub mod sources;
+pub mod summary;
 pub mod update;
 pub mod verbs;
 

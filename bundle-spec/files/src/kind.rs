@@ -17,6 +17,13 @@ pub struct Kind {
     pub access: Access,
 }
 
+/// A man page of a program of ours.
+pub const MAN_PAGE: Kind = Kind { name: "a man page of kubexm", recognise: Some(is_man_page), access: Access::Umask };
+
+fn is_man_page(file: &mut dyn Read) -> bool {
+    String::from_utf8_lossy(&head(file, 1024)).contains("\n.TH kubexm-")
+}
+
 /// The permissions of the file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Access {

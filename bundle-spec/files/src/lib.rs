@@ -17,6 +17,6 @@ mod writer;
 pub use error::OutputError;
 pub use existing::{check, check_folder, check_regular, is_stdout};
 pub use input::{InputError, TEXT_LIMIT, read, read_text, text_of};
-pub use kind::{Access, Kind, head};
+pub use kind::{Access, Kind, MAN_PAGE, head};
 pub use material::{MaterialError, check_material, read_material};
 pub use writer::{Writer, put, rename, write};

@@ -19,6 +19,9 @@ const PLAIN_INTERVAL: Duration = Duration::from_secs(5);
 /// Events of progress come no more often than this.
 const JSON_INTERVAL: Duration = Duration::from_millis(200);
 
+/// Columns that a bar of progress needs with all that is beside it.
+const WIDE: usize = 96;
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mode {
     /// A person at a terminal.
@@ -176,6 +179,14 @@ impl Display {
         self.give(format!("{}\n", printable(text.trim_end())).as_bytes());
     }
 
+    /// Lines that only a person at a terminal sees, on standard error; `lines` gets the terminal's width in columns.
+    pub fn for_person(&self, lines: impl FnOnce(usize) -> Vec<String>) {
+        let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        if self.mode == Mode::Terminal && !matches!(state.end, End::Interrupted(_)) {
+            lines(width()).iter().for_each(|line| say(&state, line));
+        }
+    }
+
     /// Bytes as they are, on standard output; whether somebody still reads. What cannot be written is reported at the end of
     /// the program ([`crate::finish`]), but for a reader that has gone away: it has enough.
     pub fn give(&self, bytes: &[u8]) -> bool {
@@ -251,7 +262,7 @@ impl Display {
             let fits = state.bar.as_ref().is_some_and(|(name, _)| *name == what);
             if !fits {
                 let bar = ProgressBar::with_draw_target(total, ProgressDrawTarget::stderr());
-                bar.set_style(style(unit, total.is_some()));
+                bar.set_style(style(unit, total.is_some(), width()));
                 bar.set_message(printable(&what).into_owned());
                 // What is there already says nothing of how fast the rest will come.
                 bar.set_position(done);
@@ -333,14 +344,25 @@ fn mark(outcome: StepOutcome) -> &'static str {
     }
 }
 
-fn style(unit: &str, bounded: bool) -> ProgressStyle {
-    let template = match (unit, bounded) {
-        ("bytes", true) => "   {msg} [{bar:30}] {bytes} of {total_bytes}, {bytes_per_sec}, {eta} left",
+fn style(unit: &str, bounded: bool, width: usize) -> ProgressStyle {
+    ProgressStyle::with_template(template(unit, bounded, width)).unwrap_or_else(|_| ProgressStyle::default_bar())
+}
+
+/// A line that is cut has lost its end, which is what people look at: on a narrow terminal the bar makes room for it.
+fn template(unit: &str, bounded: bool, width: usize) -> &'static str {
+    match (unit, bounded) {
+        ("bytes", true) if width >= WIDE => "   {msg} [{bar:30}] {bytes} of {total_bytes}, {bytes_per_sec}, {eta} left",
+        ("bytes", true) => "  {msg} {percent}% of {total_bytes}, {bytes_per_sec}, {eta} left",
         ("bytes", false) => "   {msg} {spinner} {bytes}, {bytes_per_sec}",
-        (_, true) => "   {msg} [{bar:30}] {pos} of {len}, {eta} left",
+        (_, true) if width >= WIDE => "   {msg} [{bar:30}] {pos} of {len}, {eta} left",
+        (_, true) => "   {msg} {pos} of {len}, {eta} left",
         (_, false) => "   {msg} {spinner} {pos}",
-    };
-    ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar())
+    }
+}
+
+/// Columns of the terminal of standard error; of what has none, 80.
+fn width() -> usize {
+    terminal_size::terminal_size_of(std::io::stderr()).map_or(80, |(width, _)| usize::from(width.0))
 }
 
 /// Now as RFC 3339 in UTC.
@@ -363,6 +385,20 @@ mod tests {
         let lines = ["   1 step needed no change", "   30 steps skipped, since a step that they need failed"];
         assert_eq!(state.counts(), lines);
         assert_eq!(state.counts(), [""; 0]);
+    }
+
+    #[test]
+    fn progress_at_50_columns_keeps_the_amount_the_rate_and_the_time_that_is_left() {
+        // The widest that each of them gets.
+        let shown = template("bytes", true, 50)
+            .replace("{msg}", "fetch")
+            .replace("{percent}", "100")
+            .replace("{total_bytes}", "1023.99 MiB")
+            .replace("{bytes_per_sec}", "99.99 MiB/s")
+            .replace("{eta}", "59m");
+        assert!(shown.len() <= 50, "{shown} has {} columns", shown.len());
+        assert!(template("bytes", true, 120).contains("{bar:30}"));
+        assert!(!template("items", true, 50).contains("{bar"));
     }
 
     #[test]

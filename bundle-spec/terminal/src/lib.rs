@@ -5,11 +5,17 @@
 
 mod display;
 mod failure;
+mod generated;
 mod help;
+#[cfg(any(test, feature = "testing"))]
+mod help_faults;
 mod pace;
 mod text;
 
 pub use display::{Display, Mode};
 pub use failure::{Failure, finish};
+pub use generated::{Shell, completions, man_pages};
 pub use help::{exit_code_table, reflowed};
+#[cfg(any(test, feature = "testing"))]
+pub use help_faults::{help_faults, without_json};
 pub use text::{bytes, seconds, shown_date};

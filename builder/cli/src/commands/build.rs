@@ -134,5 +134,7 @@ pub fn run(args: &Args, context: &Context<'_>) -> Result<(), Failure> {
     };
     let (target, size) = (built.target.display(), bytes(built.written.size));
     let (artifacts, manifest) = (counted(built.artifacts as u64, "artifact"), built.written.manifest);
-    context.done(format!("{target} ({artifacts}, {volumes}{size}, manifest {manifest})"), &built)
+    context.done(format!("{target} ({artifacts}, {volumes}{size}, manifest {manifest})"), &built)?;
+    context.display.for_person(|width| super::build_summary::lines(&built, width));
+    Ok(())
 }

@@ -2,10 +2,13 @@
 
 use std::path::PathBuf;
 
+use kubexm_builder::verbs::documents::open;
 use kubexm_builder::verbs::inspect::{Inspected, Traced, signature, signature_bytes, signed_bytes};
+use kubexm_builder::verbs::inspect_page::page;
+use kubexm_builder::verbs::kinds::PAGE;
 use kubexm_terminal::{Failure, bytes, shown_date};
 
-use crate::context::Context;
+use crate::context::{Context, TOOL};
 
 /// Show what is inside a bundle: artifacts, versions, sizes, digests, where they came from and why they are trusted
 ///
@@ -14,6 +17,8 @@ use crate::context::Context;
 /// Examples:
 ///   kubexm-bundle inspect site.tar.zst
 ///   kubexm-bundle inspect --json site.tar.zst | jq '.artifacts[].key'
+///   kubexm-bundle inspect --html site.html site.tar.zst
+///   kubexm-bundle inspect --html site.html --base january.tar.zst site.tar.zst
 ///
 /// A signature is checked without this program as well, of an ECDSA key, of an Ed25519 key, by cosign:
 ///   kubexm-bundle inspect --statement 1 site.tar.zst > m.json
@@ -30,6 +35,15 @@ pub struct Args {
     /// One JSON document
     #[arg(long)]
     pub json: bool,
+    /// Write one HTML page for a browser, without scripts: contents by size, sources, trust, licences; - is standard output
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["json", "manifest", "statement", "signature"])]
+    html: Option<PathBuf>,
+    /// With --html: show the differences to this bundle, its manifest.json, or a lock
+    #[arg(long, value_name = "FILE", requires = "html")]
+    base: Option<PathBuf>,
+    /// With --html: replace an existing file that is not such a page
+    #[arg(long, requires = "html")]
+    force: bool,
     /// Only the exact bytes of manifest.json: statements have its digest, and of format 1 it is what signatures sign
     #[arg(long, conflicts_with = "json")]
     manifest: bool,
@@ -55,6 +69,11 @@ enum Form {
 }
 
 pub fn run(args: &Args, context: &Context<'_>) -> Result<(), Failure> {
+    if let Some(html) = &args.html {
+        let bundle = open(context.session, &args.bundle, Some(html), &PAGE, args.force)?;
+        let page = page(context.session, &args.bundle, &bundle, args.base.as_deref(), TOOL)?;
+        return context.give(&page, Some(html), &PAGE, args.force);
+    }
     let (file, bundle) = (&args.bundle, context.session.bundle(&args.bundle)?);
     if args.manifest {
         context.stdout(bundle.manifest_json());

@@ -1,9 +1,11 @@
 //! One file per verb: arguments and `run`; the doc comment of the arguments is the help.
 
 mod build;
+mod build_summary;
 mod cache;
 mod cat;
 mod catalogue;
+mod completions;
 mod config;
 mod copy;
 mod diff;
@@ -18,6 +20,7 @@ mod join;
 mod keygen;
 mod list;
 mod lock;
+mod man_pages;
 mod merge;
 mod packages;
 mod provenance;
@@ -84,6 +87,8 @@ verbs! {
     Merge(merge),
     Push(push),
     Pull(pull),
+    Completions(completions) text,
+    ManPages(man_pages) text,
 }
 
 /// Verbs that read or write a bundle, which may be at an address.
@@ -155,4 +160,26 @@ fn written(context: &Context<'_>, bundle: &kubexm_builder::verbs::outputs::Writt
     };
     let (size, manifest) = (kubexm_terminal::bytes(bundle.size), bundle.manifest);
     context.done(format!("{file}{volumes} ({size}, manifest {manifest})"), bundle)
+}
+
+#[cfg(test)]
+mod tests {
+    use kubexm_terminal::{help_faults, without_json};
+
+    /// Verbs whose output is a document or bytes by itself, or of which no program reads anything.
+    const DOCUMENTS: [&str; 9] =
+        ["cat", "catalogue show", "completions", "init", "man-pages", "packages query", "provenance", "sbom", "schema"];
+
+    #[test]
+    fn no_help_is_wrapped_twice_or_wider_than_80_columns() {
+        let faults = help_faults(&super::command(), 80);
+        assert!(faults.is_empty(), "{faults:#?}");
+    }
+
+    #[test]
+    fn every_verb_has_json_unless_it_writes_a_document() {
+        let mut missing = without_json(&super::command());
+        missing.sort();
+        assert_eq!(missing, DOCUMENTS.map(|verb| format!("kubexm-bundle {verb}")));
+    }
 }

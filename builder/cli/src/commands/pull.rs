@@ -18,6 +18,7 @@ use crate::context::Context;
 ///   kubexm-bundle pull oci://registry.example/bundles/site@sha256:9f86… -o site.tar.zst
 ///   kubexm-bundle pull oci://registry.local/site -o site.tar.zst --ca-file ca.pem
 #[derive(Debug, clap::Args)]
+#[command(override_usage = "kubexm-bundle pull [OPTIONS] -o <FILE> <oci://HOST/REPO[:TAG|@DIGEST]>")]
 #[command(verbatim_doc_comment)]
 pub struct Args {
     /// Where from

@@ -35,6 +35,10 @@ use crate::context::Context;
 ///   kubexm-bundle sign --key release.key --sequence "$CI_PIPELINE_IID" site.tar.zst
 ///   kubexm-bundle sign --key release.key --detached site.tar.zst
 #[derive(Debug, clap::Args)]
+#[command(override_usage = "kubexm-bundle sign [OPTIONS] --key <FILE> <BUNDLE>
+       kubexm-bundle sign [OPTIONS] --key-env <VARIABLE> <BUNDLE>
+       kubexm-bundle sign [OPTIONS] --signer <PROGRAM> --public-key <FILE>
+           <BUNDLE> [-- <ARGUMENT>...]")]
 #[command(verbatim_doc_comment, group = clap::ArgGroup::new("what_signs").args(["key", "key_env", "signer"]).required(true))]
 pub struct Args {
     /// The bundle, or one volume of a split one

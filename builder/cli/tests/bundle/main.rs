@@ -1,5 +1,5 @@
 //! The whole program against real origins: an HTTP server whose every answer a test decides, Debian's registry, folders,
-//! small disks, kills. Needs `docker-registry` and `skopeo` (Debian packages) and root (for a tmpfs).
+//! small disks, kills. Needs `docker-registry`, `skopeo`, `chromium` and `man-db` (Debian packages) and root (for a tmpfs).
 
 #![expect(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test dies of what it did not expect")]
 
@@ -21,6 +21,7 @@ mod extract;
 mod extras;
 mod faults;
 mod fetching;
+mod generated;
 mod handover;
 mod http;
 mod images;
@@ -40,6 +41,7 @@ mod packages_locked;
 mod packages_media;
 mod packages_repo;
 mod packages_unsigned;
+mod page;
 mod parts;
 mod paths;
 mod policies;

@@ -15,6 +15,7 @@ use super::outputs::{WrittenBundle, apart, check_bundle};
 use super::signing_key::{Key, KeySource};
 use crate::base::Base;
 use crate::session::{Building, Fetching, Needed, Selection, Session, SessionError, is_address, lockfile};
+use crate::summary::Summary;
 
 /// What is built, and where to.
 pub struct Request<'a> {
@@ -48,11 +49,16 @@ pub struct Built<'n> {
     pub written: WrittenBundle,
     /// By number.
     pub artifacts: usize,
+    #[serde(flatten)]
+    pub summary: Summary,
     pub unverified: &'n [Doubt],
     pub verified: &'n [Comparison],
     pub notices: &'n [Notice],
     #[serde(skip_serializing_if = "Option::is_none")]
     pub hand_over: Option<HandedOver>,
+    /// The command that comes next, by what was built; none of a bundle on standard output.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub next: Option<String>,
     /// As it was named, without the numbers of volumes.
     #[serde(skip)]
     pub target: PathBuf,
@@ -91,15 +97,18 @@ pub fn build<'n>(
         tool: request.tool,
     };
     let built = session.build(needed, &origins, &building, runtime)?;
+    let next = next(&target, request, key.is_some());
     let files = &built.written.files;
     let of_built = |folder| hand_over::of_built(session, files, folder, key.as_ref(), signed);
     Ok(Built {
         hand_over: request.hand_over.as_ref().map(of_built).transpose()?,
         written: WrittenBundle::from(&built.written),
         artifacts: built.lock.items.len(),
+        summary: built.summary,
         unverified: &needed.doubts,
         verified: &needed.verified,
         notices: &needed.notices,
+        next,
         target,
     })
 }
@@ -135,6 +144,25 @@ pub fn check(session: &Session, needed: &Needed, request: &Request<'_>) -> Resul
         hand_over::check_ahead(&target, folder, installers, force)?;
     }
     Ok(Checked { target, key, signed, base })
+}
+
+/// A folder is copied to a medium, and a bundle is signed first.
+fn next(target: &Path, request: &Request<'_>, signed: bool) -> Option<String> {
+    // As a shell takes it.
+    let shown = |path: &Path| {
+        let text = path.display().to_string();
+        let is_plain = |c: char| c.is_alphanumeric() || "/._-+=@:,%".contains(c);
+        if text.chars().all(is_plain) { text } else { format!("'{}'", text.replace('\'', r"'\''")) }
+    };
+    let first = |target: &Path| match request.options.split {
+        None => shown(target),
+        Some(_) => shown(Path::new(&format!("{}.001", target.display()))),
+    };
+    match &request.hand_over {
+        Some(hand_over) if signed => Some(format!("kubexm-bundle copy {} /media/STICK", shown(hand_over.folder))),
+        _ if is_stdout(target) => None,
+        _ => Some(format!("kubexm-bundle sign --key release.key {}", first(target))),
+    }
 }
 
 /// Files on this machine that are read: a base above all, whose default name may be that of what is built.

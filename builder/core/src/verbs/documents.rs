@@ -119,7 +119,7 @@ fn unread(error: std::io::Error) -> SessionError {
     }
 }
 
-fn subject<'a>(
+pub(super) fn subject<'a>(
     bundle: &'a Bundle,
     catalogue: &'a Catalogue,
     sources: Option<&'a Sources>,

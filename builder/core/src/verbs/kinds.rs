@@ -27,6 +27,9 @@ pub const SPDX: Kind =
 pub const PROVENANCE: Kind =
     Kind { name: "provenance of kubexm-bundle", recognise: Some(is_provenance), access: Access::Umask };
 
+/// A page about a bundle.
+pub const PAGE: Kind = Kind { name: "a page of kubexm-bundle", recognise: Some(is_page), access: Access::Umask };
+
 /// An overlay of the catalogue. What `catalogue refresh` wrote earlier may hold versions that a later one does not find, or edits.
 pub const OVERLAY: Kind = Kind { name: "an overlay of the catalogue", recognise: None, access: Access::Umask };
 
@@ -61,6 +64,13 @@ fn is_spdx(file: &mut dyn Read) -> bool {
 
 fn is_provenance(file: &mut dyn Read) -> bool {
     json(file).pointer("/predicate/runDetails/builder/id").is_some_and(|id| id == BUILDER)
+}
+
+/// Its first lines, which have nothing of a bundle but its name.
+fn is_page(file: &mut dyn Read) -> bool {
+    let head = head(file, 4096);
+    let text = String::from_utf8_lossy(&head);
+    text.starts_with("<!DOCTYPE html>") && text.contains(": contents of the bundle</title>")
 }
 
 fn is_signatures(file: &mut dyn Read) -> bool {

@@ -16,6 +16,7 @@ pub mod extract;
 pub mod hand_over;
 pub mod import;
 pub mod inspect;
+pub mod inspect_page;
 pub mod keygen;
 pub mod kinds;
 pub mod list;

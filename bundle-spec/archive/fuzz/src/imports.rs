@@ -1,7 +1,7 @@
 //! Files of other tools. Whatever they say, what is written is a cluster.yaml that our own strict reader takes and has no
 //! password in an address, or nothing is written.
 
-use kubexm_builder::import::{Imported, KUBEKEY, kubekey, live};
+use kubexm_builder::import::{Defaults, Imported, KUBEKEY, kubekey, live};
 use kubexm_spec::cluster;
 
 /// Files of the shapes that KubeKey writes: those that the importer's own tests hold.
@@ -29,9 +29,11 @@ fn file(kind: &str, bytes: &[u8]) {
     let Ok(text) = std::str::from_utf8(bytes) else { return };
     let spec = format!("apiVersion: {KUBEKEY}\nkind: {kind}\nmetadata: {{name: a}}\nspec:\n{text}");
     for text in [text, &spec] {
-        if let Ok(imported) = kubekey(text) {
-            holds(&imported);
-            assert_eq!(kubekey(text).unwrap(), imported);
+        for defaults in [Defaults::Report, Defaults::Write, Defaults::Comment] {
+            if let Ok(imported) = kubekey(text, defaults) {
+                holds(&imported);
+                assert_eq!(kubekey(text, defaults).unwrap(), imported);
+            }
         }
     }
 }

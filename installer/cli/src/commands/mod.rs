@@ -4,10 +4,12 @@ mod add_node;
 mod agent;
 mod args;
 mod change;
+mod completions;
 mod create;
 mod depot;
 mod identity;
 mod inventory;
+mod man_pages;
 mod plan;
 mod preflight;
 mod report;
@@ -69,6 +71,8 @@ enum Verb {
     SupportBundle(support_bundle::Args),
     Inventory(inventory::Args),
     Identity(identity::Args),
+    Completions(completions::Args),
+    ManPages(man_pages::Args),
     Agent(agent::Args),
     Depot(depot::Args),
 }
@@ -76,7 +80,7 @@ enum Verb {
 impl Cli {
     /// From the command line; help and errors of it end the program, as clap does.
     pub fn read() -> Self {
-        let matches = kubexm_terminal::reflowed(Self::command()).get_matches();
+        let matches = command().get_matches();
         let read = Self::from_arg_matches(&matches).and_then(|mut cli| {
             // clap takes nested arguments for absent ones when nothing beside them is given.
             if cli.verb.is_none() {
@@ -103,9 +107,16 @@ impl Cli {
             Some(Verb::Report(args)) => args.json,
             Some(Verb::SupportBundle(args)) => args.json,
             Some(Verb::Identity(args)) => args.json,
-            Some(Verb::Inventory(_) | Verb::Agent(_) | Verb::Depot(_)) => false,
+            Some(Verb::Inventory(_) | Verb::Completions(_) | Verb::ManPages(_) | Verb::Agent(_) | Verb::Depot(_)) => {
+                false
+            }
         }
     }
+}
+
+/// The command line.
+fn command() -> clap::Command {
+    kubexm_terminal::reflowed(Cli::command())
 }
 
 /// Runs the verb.
@@ -129,9 +140,22 @@ pub fn run(cli: Cli, display: &Display) -> Result<(), Failure> {
         (Some(Verb::Report(args)), _) => report::run(&args, display),
         (Some(Verb::Inventory(args)), _) => inventory::run(&args, display),
         (Some(Verb::Identity(args)), _) => identity::run(&args, display),
+        (Some(Verb::Completions(args)), _) => completions::run(&args, display),
+        (Some(Verb::ManPages(args)), _) => man_pages::run(&args),
         (Some(Verb::SupportBundle(args)), _) => support_bundle::run(&args, display),
         (Some(Verb::Agent(args)), _) => agent::run(&args),
         (Some(Verb::Depot(args)), _) => depot::run(&args),
         (None, None) => Err(Failure::new(ExitCode::Usage, "name a bundle with --bundle, or a verb; see --help")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use kubexm_terminal::help_faults;
+
+    #[test]
+    fn no_help_is_wrapped_twice_or_wider_than_80_columns() {
+        let faults = help_faults(&super::command(), 80);
+        assert!(faults.is_empty(), "{faults:#?}");
     }
 }

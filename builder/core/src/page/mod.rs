@@ -1,0 +1,106 @@
+//! One self-contained HTML page about a bundle. A bundle is foreign input: every text is escaped by the template engine, the
+//! page has no script, and its policy lets a browser fetch nothing.
+
+mod contents;
+mod treemap;
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use kubexm_spec::{Digest, printable};
+use minijinja::value::Serde;
+use minijinja::{Environment, Value, context, escape_formatter};
+use serde::Serialize;
+
+pub(crate) use contents::{Contents, Stated};
+
+use crate::verbs::diff::Difference;
+use crate::verbs::inspect::Inspected;
+
+/// Everything that the page shows.
+#[derive(Serialize)]
+pub(crate) struct Page<'a> {
+    pub about: &'a Inspected<'a>,
+    pub contents: Contents<'a>,
+    pub delta: Option<Delta>,
+    /// None where nobody asked.
+    pub difference: Option<Difference>,
+    /// What of the bundle was not compared with upstream; the reason where that cannot be known.
+    pub unverified: Result<Vec<Unverified>, String>,
+    /// `kubexm-bundle 0.1.0`.
+    pub tool: String,
+}
+
+/// What a delta leaves out.
+#[derive(Serialize)]
+pub(crate) struct Delta {
+    /// Digest of the base's manifest.json; none when the base was an inventory.
+    pub base: Option<Digest>,
+    pub blobs: usize,
+    pub bytes: u64,
+}
+
+/// Something that was not compared with upstream.
+#[derive(Serialize)]
+pub(crate) struct Unverified {
+    pub severe: bool,
+    pub about: String,
+    pub text: String,
+}
+
+impl Page<'_> {
+    /// The page.
+    ///
+    /// # Errors
+    /// Only if the template of this program is wrong.
+    pub fn html(&self) -> Result<String, minijinja::Error> {
+        let style = include_str!("page.css");
+        let digest = STANDARD.encode(Digest::of(style).as_bytes());
+        let mut environment = Environment::new();
+        environment.add_filter("bytes", |count: u64| bytes(count));
+        environment.add_filter("date", date);
+        // Characters that write in another direction could make a name look like another one.
+        environment.set_formatter(|out, state, value| match value.as_str().filter(|_| !value.is_safe()) {
+            Some(text) => escape_formatter(out, state, &Value::from(printable(text).into_owned())),
+            None => escape_formatter(out, state, value),
+        });
+        environment.add_template("page.html", include_str!("page.html"))?;
+        let style = Value::from_safe_string(style.to_owned());
+        environment.get_template("page.html")?.render(context! { style, digest, page => Value::from(Serde(self)) })
+    }
+}
+
+/// In binary units: `1.5 GiB`.
+fn bytes(count: u64) -> String {
+    const UNITS: [&str; 6] = ["KiB", "MiB", "GiB", "TiB", "PiB", "EiB"];
+    let (mut number, mut unit) = (count as f64, None);
+    for next in UNITS {
+        if number < 1024.0 {
+            break;
+        }
+        (number, unit) = (number / 1024.0, Some(next));
+    }
+    match unit {
+        None => format!("{count} B"),
+        Some(unit) if number < 10.0 => format!("{number:.2} {unit}"),
+        Some(unit) if number < 100.0 => format!("{number:.1} {unit}"),
+        Some(unit) => format!("{number:.0} {unit}"),
+    }
+}
+
+/// Of seconds of Unix time: `2026-11-23 09:30 UTC`; the number itself where no calendar has it.
+fn date(seconds: i64) -> String {
+    match time::OffsetDateTime::from_unix_timestamp(seconds) {
+        Ok(date) => format!("{} {:02}:{:02} UTC", date.date(), date.hour(), date.minute()),
+        Err(_) => format!("{seconds} s after 1970"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn sizes_have_three_digits_and_dates_are_of_utc() {
+        assert_eq!([0, 1023, 1536, 15 << 20].map(super::bytes), ["0 B", "1023 B", "1.50 KiB", "15.0 MiB"]);
+        assert_eq!(super::bytes(u64::MAX), "16.0 EiB");
+        assert_eq!(super::date(1_795_424_400), "2026-11-23 09:00 UTC");
+    }
+}
