@@ -2,6 +2,7 @@
 
 mod api;
 pub(crate) mod credentials;
+pub(crate) mod drained;
 
 use serde_json::Value;
 

@@ -4,6 +4,7 @@ use kubexm_plan::ProbeAnswer;
 use serde_json::Value;
 
 use super::answer::{no, yes};
+use crate::kube::drained::Left;
 use crate::{Machine, OpError, kube};
 
 pub(super) fn look(machine: &Machine, name: &str) -> Result<ProbeAnswer, OpError> {
@@ -34,6 +35,15 @@ fn lacks_network_alone(name: &str, node: &Value) -> ProbeAnswer {
     }
 }
 
+/// A node that does not exist has no pods.
+pub(super) fn drained(machine: &Machine, name: &str) -> Result<ProbeAnswer, OpError> {
+    Ok(match Left::on(machine, name)? {
+        Some(left) if !left.is_drained() => no(left.to_string()),
+        Some(_) => yes(format!("node {name} is drained")),
+        None => yes(format!("there is no node {name}")),
+    })
+}
+
 fn get(machine: &Machine, name: &str) -> Result<Value, OpError> {
     match kube::node_in_survey(machine, name) {
         Some(node) => Ok(node),
@@ -51,7 +61,7 @@ fn readiness(node: &Value) -> Result<(), &str> {
 }
 
 /// The condition `Ready` of a node or pod.
-pub(super) fn ready_condition(object: &Value) -> Option<&Value> {
+pub(crate) fn ready_condition(object: &Value) -> Option<&Value> {
     object.pointer("/status/conditions")?.as_array()?.iter().find(|condition| condition["type"] == "Ready")
 }
 
