@@ -96,7 +96,7 @@ pub const FLEETS: [Sample; 6] = [
         hosts: &[("node1", "{}"), ("node2", "{}"), ("node3", "{zone: three}")],
         roles: "{master: [node1, node2, node3], worker: [node1, node2, node3]}",
         added: &["node3"],
-        deleted: &["node1"],
+        deleted: &["node3"],
         ..ONE
     },
     Sample {

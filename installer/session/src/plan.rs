@@ -202,10 +202,8 @@ fn reset(
     let cluster = source.cluster();
     let identity = Identity::of(cluster, &survey.facts);
     identity.may_be_reset(cluster, &survey.facts, only)?;
-    let wanted = |host: &String| only.is_empty() || only.contains(host);
-    let hosts: Vec<ResetHost<'_>> = ledger_hosts(cluster, survey)
-        .filter(|host| only.is_empty() || only.iter().any(|name| name == host.name))
-        .collect();
+    let wanted = |host: &str| only.is_empty() || only.iter().any(|name| name == host);
+    let hosts: Vec<ResetHost<'_>> = ledger_hosts(cluster, survey).filter(|host| wanted(host.name)).collect();
     let mut clean: Vec<String> = hosts.iter().filter(|host| host.is_clean()).map(|host| host.name.to_owned()).collect();
     for host in &clean {
         events::note(session.events, format!("{host}: nothing of kubexm is there, and nothing is done"));
