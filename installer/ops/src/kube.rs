@@ -75,6 +75,11 @@ pub(crate) fn pods(machine: &Machine, namespace: &str) -> Result<Value, OpError>
     }
 }
 
+/// The condition `Ready` of a node or pod.
+pub(crate) fn ready_condition(object: &Value) -> Option<&Value> {
+    object.pointer("/status/conditions")?.as_array()?.iter().find(|condition| condition["type"] == "Ready")
+}
+
 /// `kubectl get … -o json`.
 pub(crate) fn get<S: Into<String>>(machine: &Machine, args: impl IntoIterator<Item = S>) -> Result<Value, OpError> {
     let program = kubectl(["get", "-o", "json"]).args(args);

@@ -4,8 +4,7 @@ use std::fmt;
 
 use serde_json::Value;
 
-use super::{find_node, get};
-use crate::probe::ready_condition;
+use super::{find_node, get, ready_condition};
 use crate::{Machine, OpError};
 
 /// What a drained node does not have.

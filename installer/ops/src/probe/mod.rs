@@ -17,7 +17,6 @@ use kubexm_plan::{Probe, ProbeAnswer};
 use kubexm_spec::cluster::RuntimeKind;
 
 use answer::no;
-pub(crate) use nodes::ready_condition;
 
 use crate::{Machine, OpError};
 

@@ -5,6 +5,7 @@ use serde_json::Value;
 
 use super::answer::{no, yes};
 use crate::kube::drained::Left;
+use crate::kube::ready_condition;
 use crate::{Machine, OpError, kube};
 
 pub(super) fn look(machine: &Machine, name: &str) -> Result<ProbeAnswer, OpError> {
@@ -58,11 +59,6 @@ fn readiness(node: &Value) -> Result<(), &str> {
         return Ok(());
     }
     Err(condition["message"].as_str().unwrap_or("no reason given"))
-}
-
-/// The condition `Ready` of a node or pod.
-pub(crate) fn ready_condition(object: &Value) -> Option<&Value> {
-    object.pointer("/status/conditions")?.as_array()?.iter().find(|condition| condition["type"] == "Ready")
 }
 
 #[cfg(test)]
