@@ -28,6 +28,8 @@ pub struct Sample {
     facts: fn(&mut Facts),
     /// Hosts that `add-node` adds to the cluster of the others.
     pub added: &'static [&'static str],
+    /// Hosts that `delete-node` removes from the cluster of all.
+    pub deleted: &'static [&'static str],
     /// Files lie in state folders of its hosts, and are moved aside.
     pub occupied: bool,
 }
@@ -39,6 +41,7 @@ const ONE: Sample = Sample {
     spec: "",
     facts: |_| {},
     added: &[],
+    deleted: &[],
     occupied: false,
 };
 
@@ -72,6 +75,7 @@ pub const FLEETS: [Sample; 6] = [
         spec: "  kubernetes: {audit: {policyFile: policies/audit.yaml, webhook: {kubeconfigFrom: {env: AUDIT}}}}\n  system: {preInstall: [{name: disks, bash: \"cp disks.txt /run/disks\", undo: \"rm -f /run/disks\", materials: [disks.txt]}], \
                postInstall: [{name: report, bash: \"true\", undo: \"true\"}]}\n",
         added: &["node3"],
+        deleted: &["node2"],
         ..ONE
     },
     Sample {
@@ -84,6 +88,7 @@ pub const FLEETS: [Sample; 6] = [
             }
         },
         added: &["node3", "node4"],
+        deleted: &["node3", "node4"],
         ..ONE
     },
     Sample {
@@ -91,6 +96,7 @@ pub const FLEETS: [Sample; 6] = [
         hosts: &[("node1", "{}"), ("node2", "{}"), ("node3", "{zone: three}")],
         roles: "{master: [node1, node2, node3], worker: [node1, node2, node3]}",
         added: &["node3"],
+        deleted: &["node3"],
         ..ONE
     },
     Sample {
@@ -99,6 +105,7 @@ pub const FLEETS: [Sample; 6] = [
         roles: "{registry: [store], master: [node1], worker: [node2]}",
         spec: "  registry: {type: registry}\n  runtime: {version: 1.7.32}\n",
         added: &["node2"],
+        deleted: &["node2"],
         ..ONE
     },
     Sample {
@@ -107,6 +114,7 @@ pub const FLEETS: [Sample; 6] = [
         roles: "{master: [node1, node2], worker: [node3]}",
         spec: "  loadBalancer: {mode: external, domain: api.example, external: {type: external}, vip: 10.0.0.100, port: 8443}\n",
         added: &["node2"],
+        deleted: &["node2", "node3"],
         ..ONE
     },
     Sample {
@@ -116,6 +124,7 @@ pub const FLEETS: [Sample; 6] = [
         spec: "  bundle: {os: [debian-12]}\n  system: {ntpServers: [node1]}\n",
         facts: bare,
         added: &["node3"],
+        deleted: &["node2"],
         ..ONE
     },
 ];
@@ -152,6 +161,7 @@ impl Sample {
         match pipeline {
             Pipeline::Create | Pipeline::Reset => true,
             Pipeline::AddNode => !self.added.is_empty(),
+            Pipeline::DeleteNode => !self.deleted.is_empty(),
         }
     }
 

@@ -16,6 +16,7 @@ use crate::run_context::RunContext;
 use crate::slots::{Slots, Used};
 use crate::status;
 use crate::survey_cache::SurveyCache;
+use crate::waits;
 
 /// The longest pause between two attempts.
 const MAX_BACKOFF: Duration = Duration::from_secs(60);
@@ -132,7 +133,8 @@ impl StepRunner<'_, '_> {
         self.deliver(step, link, &found).await?;
         let run = self.attempt.lock().id().to_string();
         let change = Change { run: &run, sequence, before: &before };
-        link.converge(self.attempt.plan, step, &given.values, change).await?;
+        let converge = link.converge(self.attempt.plan, step, &given.values, change);
+        self.followed(step, link, converge).await?;
         let found = self.observe(step, link, &given.values).await?;
         if let Some((op, _)) = step.ops.iter().zip(&found).find(|(_, f)| !f.satisfied) {
             let text = format!(
@@ -142,6 +144,30 @@ impl StepRunner<'_, '_> {
             return Err(Trouble::Step(Failure::of_host(text)));
         }
         self.wait_for_probe(step, link).await
+    }
+
+    /// Waits for a change. If the step's probe describes its progress and it takes long, that is what the wait is reported
+    /// with.
+    async fn followed(
+        &self,
+        step: &Step,
+        link: &dyn Link,
+        change: impl Future<Output = Result<(), LinkError>>,
+    ) -> Result<(), LinkError> {
+        let Some(timed) = step.probe.as_ref().filter(|timed| timed.probe.follows_change()) else { return change.await };
+        let follow = async {
+            loop {
+                tokio::time::sleep(waits::SILENCE).await;
+                if let Ok(answer) = link.probe(&timed.probe).await {
+                    self.attempt.saw(step, &answer.seen);
+                }
+            }
+        };
+        tokio::select! {
+            biased;
+            changed = change => changed,
+            () = follow => Ok(()),
+        }
     }
 
     async fn observe(&self, step: &Step, link: &dyn Link, values: &SlotValues) -> Result<Vec<ObservedState>, Trouble> {

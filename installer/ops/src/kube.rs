@@ -2,6 +2,7 @@
 
 mod api;
 pub(crate) mod credentials;
+pub(crate) mod drained;
 
 use serde_json::Value;
 
@@ -72,6 +73,11 @@ pub(crate) fn pods(machine: &Machine, namespace: &str) -> Result<Value, OpError>
         Some(list) => Ok(list),
         None => get(machine, ["pods", "--namespace", namespace]),
     }
+}
+
+/// The condition `Ready` of a node or pod.
+pub(crate) fn ready_condition(object: &Value) -> Option<&Value> {
+    object.pointer("/status/conditions")?.as_array()?.iter().find(|condition| condition["type"] == "Ready")
 }
 
 /// `kubectl get … -o json`.

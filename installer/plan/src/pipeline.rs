@@ -15,6 +15,7 @@ macro_rules! for_each_pipeline {
         $callback! {
             create: Create,
             add_node: AddNode,
+            delete_node: DeleteNode,
             reset: Reset,
         }
     };
@@ -38,6 +39,8 @@ pub enum Pipeline {
     Create,
     /// Adds hosts to a cluster.
     AddNode,
+    /// Removes hosts from a cluster, which stays.
+    DeleteNode,
     /// Removes a cluster from its hosts.
     Reset,
 }
@@ -73,6 +76,7 @@ impl Pipeline {
         match self {
             Self::Create => "create",
             Self::AddNode => "add-node",
+            Self::DeleteNode => "delete-node",
             Self::Reset => "reset",
         }
     }
@@ -82,6 +86,7 @@ impl Pipeline {
         match self {
             Self::Create => Needs { bundle: true, cluster: false, ledgers: false },
             Self::AddNode => Needs { bundle: true, cluster: true, ledgers: false },
+            Self::DeleteNode => Needs { bundle: false, cluster: true, ledgers: true },
             Self::Reset => Needs { bundle: false, cluster: false, ledgers: true },
         }
     }
@@ -89,7 +94,7 @@ impl Pipeline {
     /// The invariants that hold while it runs.
     pub const fn invariants(self) -> &'static [Invariant] {
         match self {
-            Self::Create | Self::AddNode => {
+            Self::Create | Self::AddNode | Self::DeleteNode => {
                 &[Invariant::Quorum, Invariant::ControlPlaneName, Invariant::UnitFiles, Invariant::LoadedConfig]
             }
             // The cluster is removed: its etcd members and API servers are stopped one after another.

@@ -43,6 +43,8 @@ pub enum Thing {
     Objects(String),
     /// A node object.
     Node(String),
+    /// A member of etcd, by its name.
+    Member(String),
     /// A taint of a node.
     Taint {
         /// Node name.
@@ -102,6 +104,7 @@ impl fmt::Display for Thing {
             Self::Kubeconfig(user) => write!(f, "kubeconfig of {user}"),
             Self::Objects(name) => write!(f, "objects {name}"),
             Self::Node(name) => write!(f, "node {name}"),
+            Self::Member(name) => write!(f, "etcd member {name}"),
             Self::Taint { node, key } => write!(f, "node {node} taint {key}"),
             Self::Label { node, key } => write!(f, "node {node} label {key}"),
             Self::Script(id) => write!(f, "script {id}"),

@@ -179,6 +179,31 @@ pub enum RecipeError {
         /// Names in cluster.yaml.
         known: String,
     },
+    /// A host that cannot be deleted from the cluster.
+    #[error("{host} cannot be deleted: {reason}; nothing was changed")]
+    CannotDelete {
+        host: String,
+        /// Why, and what can be done.
+        reason: String,
+    },
+    /// The state of the cluster, on which a deletion depends, could not be observed.
+    #[error("{what} could not be observed, and without that no host can be deleted safely; nothing was changed{}", gap_lines(.gaps))]
+    Unobserved {
+        /// `the nodes of the cluster`.
+        what: &'static str,
+        /// Reasons, one line each.
+        gaps: Vec<String>,
+    },
+    /// A host that stays in the cluster was not reached.
+    #[error(
+        "{} cannot be reached, and stay in the cluster: the deleted hosts' names have to be removed from their /etc/hosts; only hosts \
+         that are deleted can be skipped, so fix the connection first; nothing was changed",
+        .hosts.join(", ")
+    )]
+    Unreached {
+        /// Their names.
+        hosts: Vec<String>,
+    },
     /// A node's ledger was written by a newer program.
     #[error(
         "{host}: its ledger has schema {found}, and this kubexm-install knows {known}; use the version that created the cluster, or a newer one"
@@ -234,6 +259,10 @@ fn count(number: usize) -> String {
     }
 }
 
+fn gap_lines(gaps: &[String]) -> String {
+    gaps.iter().map(|gap| format!("\n- {gap}")).collect()
+}
+
 fn lines(all: &[impl ToString]) -> String {
     all.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n")
 }
@@ -262,8 +291,11 @@ impl RecipeError {
             | Self::OtherIdentity { .. }
             | Self::OtherMinor { .. }
             | Self::StillMember { .. }
+            | Self::CannotDelete { .. }
+            | Self::Unobserved { .. }
             | Self::NewerLedger { .. }
             | Self::UnreadableState { .. } => ExitCode::Preflight,
+            Self::Unreached { .. } => ExitCode::HostUnreachable,
             Self::Catalogue(error) => error.exit_code(),
             Self::Template { .. } | Self::Document { .. } => ExitCode::Internal,
         }

@@ -58,6 +58,13 @@ pub enum Change<'a> {
         /// If every host is in the cluster already: what the plan would change there.
         drift: Option<&'a Drift>,
     },
+    /// Hosts are removed from a cluster, which stays.
+    DeleteNode {
+        /// The plan.
+        plan: &'a Plan,
+        /// Hosts that cannot be reached, and are left as they are.
+        missing: &'a [String],
+    },
     /// A cluster is removed from its hosts, with its data.
     Reset {
         /// The plan.

@@ -35,7 +35,7 @@ pub enum Unreachable<'a> {
     LeftOut(&'a Plan, usize),
     /// A rollback leaves them as they are, if another host can be reached.
     LeftAsTheyAre,
-    /// A reset lists them at its end.
+    /// A reset or a deletion lists them at its end.
     Missing,
 }
 
@@ -57,7 +57,7 @@ pub struct Fleet {
     links: BTreeMap<String, Arc<dyn HostLink>>,
     /// Hosts that a run continues without.
     gone: BTreeMap<String, Arc<LinkLost>>,
-    /// Hosts that a reset lists at its end.
+    /// Hosts that a reset or a deletion lists at its end.
     missing: Vec<String>,
 }
 
@@ -162,7 +162,7 @@ impl Fleet {
         (Self { links, gone: BTreeMap::new(), missing: Vec::new() }, errors)
     }
 
-    /// Hosts that a reset leaves out.
+    /// Hosts that a reset or a deletion leaves out.
     pub(crate) fn missing(&self) -> &[String] {
         &self.missing
     }

@@ -10,7 +10,7 @@
 //! Session::open → Opened ─verify→ Verified ─Session::observe→ Observed ─plan→ Planned ─check→ Checked ─start→ Running ─finish→ Ended
 //! Session::cluster → ClusterSource ──────────Session::observe→ …                                (a reset needs no bundle)
 //! Session::run_to_resume → Loaded<Opened> ─verify→ Loaded<Verified> ─resume→ Running
-//! Session::{run_to_roll_back, reset_to_roll_back} → Loaded ─roll_back→ Ended
+//! Session::{run_to_roll_back, ledger_run_to_roll_back} → Loaded ─roll_back→ Ended
 //! ```
 //!
 //! A plan from an [`Opened`] bundle can be inspected, but only one from a [`Verified`] bundle can be started:
@@ -68,6 +68,7 @@ pub use file_system::{FileSystems, Mounted};
 pub use fleet::Unreachable;
 pub use home::{ClusterHome, Home};
 pub use kubexm_engine::drift::Drift;
+pub use kubexm_recipes::Drain;
 pub use link::{Connector, HostLink, Ssh};
 pub use observe::Observed;
 pub use observe::findings::Findings;

@@ -3,9 +3,10 @@
 use kubexm_engine::drift::Drift;
 use kubexm_plan::lint;
 use kubexm_plan::{CheckedPlan, ClusterFacts, Pipeline, Plan};
-use kubexm_recipes::{Identity, PlanCx, ResetCx, ResetHost};
+use kubexm_recipes::{DeleteCx, Deletion, Drain, Identity, PlanCx, ResetCx, ResetHost};
 
 use crate::authorities::{Authorities, Hosts};
+use crate::bundle::cluster_file::ClusterFile;
 use crate::bundle::cluster_source::ClusterSource;
 use crate::bundle::opened::Opened;
 use crate::cluster_facts::{self, Asked};
@@ -105,6 +106,26 @@ impl<'s> Observed<'s, ClusterSource> {
         let (plan, clean) = site.unless_refused(planned).await?;
         Ok(Planned { site, plan, clean, created: false, authorities: Authorities::default() })
     }
+
+    /// Plans the deletion of hosts from a cluster that stays.
+    ///
+    /// # Errors
+    /// The cluster cannot do without one of the hosts, it could not be observed, or no plan can be made from the hosts'
+    /// ledgers.
+    pub async fn plan_delete(
+        self,
+        deleted: &[String],
+        drain: Drain,
+    ) -> Result<Planned<'s, ClusterSource>, SessionError> {
+        let (site, survey) = self.into_parts();
+        let running = cluster_facts::of(&site.fleet, site.subject.cluster(), Asked::ControlPlanes).await;
+        let planned = delete_node(&site, &survey, (&running, deleted), drain);
+        let Deletion { plan, clean, warnings } = site.unless_refused(planned).await?;
+        for warning in warnings {
+            events::warning(site.session.events, warning);
+        }
+        Ok(Planned { site, plan, clean, created: false, authorities: Authorities::default() })
+    }
 }
 
 impl<'s, S: Subject> Planned<'s, S> {
@@ -116,9 +137,9 @@ impl<'s, S: Subject> Planned<'s, S> {
         let Self { site, plan, clean, created, authorities } = self;
         let checked = lint::check(plan).map_err(SessionError::Lint);
         let (plan, warnings) = site.unless_refused(checked).await?;
-        // For a reset they only repeat for each host that deleting cannot be rolled back; the confirmation prompt shows
-        // that.
-        if plan.plan().pipeline != Pipeline::Reset {
+        // Without a bundle they only repeat for each host that deleting cannot be rolled back; the confirmation prompt
+        // shows that.
+        if !matches!(plan.plan().pipeline, Pipeline::Reset | Pipeline::DeleteNode) {
             for warning in warnings {
                 events::warning(site.session.events, problem_text(&warning));
             }
@@ -192,23 +213,8 @@ fn reset(
     let cluster = source.cluster();
     let identity = Identity::of(cluster, &survey.facts);
     identity.may_be_reset(cluster, &survey.facts, only)?;
-    let wanted = |host: &String| only.is_empty() || only.contains(host);
-    let registry = cluster.registry_host().map(|host| &host.name);
-    let hosts: Vec<ResetHost<'_>> = cluster
-        .hosts
-        .iter()
-        .filter(|host| wanted(&host.name))
-        .filter_map(|host| {
-            Some(ResetHost {
-                name: &host.name,
-                control_plane: cluster.role_groups.control_plane.contains(&host.name),
-                worker: cluster.role_groups.worker.contains(&host.name),
-                registry: registry == Some(&host.name),
-                facts: survey.facts.get(&host.name)?,
-                ledger: survey.ledgers.get(&host.name)?,
-            })
-        })
-        .collect();
+    let wanted = |host: &str| only.is_empty() || only.iter().any(|name| name == host);
+    let hosts: Vec<ResetHost<'_>> = ledger_hosts(cluster, survey).filter(|host| wanted(host.name)).collect();
     let mut clean: Vec<String> = hosts.iter().filter(|host| host.is_clean()).map(|host| host.name.to_owned()).collect();
     for host in &clean {
         events::note(session.events, format!("{host}: nothing of kubexm is there, and nothing is done"));
@@ -221,4 +227,32 @@ fn reset(
     };
     let cx = ResetCx { cluster: &cluster.name, cluster_id, cluster_digest: cluster.digest(), hosts };
     Ok((kubexm_recipes::reset(&cx)?, clean))
+}
+
+fn delete_node(
+    site: &Site<'_, ClusterSource>,
+    survey: &LedgerSurvey,
+    (running, deleted): (&ClusterFacts, &[String]),
+    drain: Drain,
+) -> Result<Deletion, SessionError> {
+    let cluster = site.subject.cluster();
+    events::phase(site.session.events, "plan");
+    let (hosts, missing) = (ledger_hosts(cluster, survey).collect(), site.fleet.missing());
+    let cluster_digest = cluster.digest();
+    Ok(kubexm_recipes::delete_node(&DeleteCx { cluster, cluster_digest, running, deleted, hosts, missing, drain })?)
+}
+
+/// The hosts that were reached, in the order of cluster.yaml.
+fn ledger_hosts<'a>(cluster: &'a ClusterFile, survey: &'a LedgerSurvey) -> impl Iterator<Item = ResetHost<'a>> {
+    let registry = cluster.registry_host().map(|host| &host.name);
+    cluster.hosts.iter().filter_map(move |host| {
+        Some(ResetHost {
+            name: &host.name,
+            control_plane: cluster.role_groups.control_plane.contains(&host.name),
+            worker: cluster.role_groups.worker.contains(&host.name),
+            registry: registry == Some(&host.name),
+            facts: survey.facts.get(&host.name)?,
+            ledger: survey.ledgers.get(&host.name)?,
+        })
+    })
 }

@@ -12,8 +12,8 @@ use super::compare::same;
 use super::run::{Carried, How, said};
 
 impl<F: Fleet> Case<F> {
-    /// Law 4: every step of a second run is satisfied, and hosts and journal show no change. Of `reset` a new plan has
-    /// nothing to do at all.
+    /// Law 4: every step of a second run is satisfied, and hosts and journal show no change. Of `reset` and
+    /// `delete-node` a new plan has nothing to do at all.
     pub async fn a_second_run_changes_nothing(&self) -> Result<(), String> {
         let (end, _) = self.undisturbed().await?;
         let run = Carried::new(&self.setting)?;
@@ -36,7 +36,7 @@ impl<F: Fleet> Case<F> {
             return Err("the second run changed something".to_owned());
         }
         same(&end.fleet.snapshot(), &end.snapshot, "a second run")?;
-        if self.pipeline == Pipeline::Reset {
+        if matches!(self.pipeline, Pipeline::Reset | Pipeline::DeleteNode) {
             let again = self.planned_again(&end.fleet).await?;
             if let Some(step) = again.plan.plan().steps.first() {
                 return Err(format!("planned anew after it was done, it has {}", step.id));

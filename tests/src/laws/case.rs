@@ -8,8 +8,8 @@ use kubexm_engine::events::Silent;
 use kubexm_engine::journal::Record;
 use kubexm_engine::sim::Snapshot;
 use kubexm_plan::lint::{self, Order};
-use kubexm_plan::{CONTROLLER, CheckedPlan, Facts, Pipeline, Plan, Undo, ledger};
-use kubexm_recipes::{ResetCx, ResetHost};
+use kubexm_plan::{CONTROLLER, CheckedPlan, ClusterFacts, Facts, Pipeline, Plan, Undo, ledger};
+use kubexm_recipes::{DeleteCx, Drain, ResetCx, ResetHost};
 
 use super::compare::{differences, refuse};
 use super::run::{Camera, Carried, How, Setting, said};
@@ -30,6 +30,7 @@ pub struct Case<F> {
     pub(super) start: F,
     /// The hosts before anything.
     fresh: Snapshot,
+    sample: Sample,
 }
 
 /// How a plan that nothing disturbs ends.
@@ -45,7 +46,7 @@ impl<F: Fleet> Case<F> {
     pub async fn of(sample: &Sample, pipeline: Pipeline) -> Result<Self, String> {
         let sample = &sample.occupied();
         let (bundle, plan) = match pipeline {
-            Pipeline::Create | Pipeline::Reset => sample.plan_create(),
+            Pipeline::Create | Pipeline::DeleteNode | Pipeline::Reset => sample.plan_create(),
             Pipeline::AddNode => sample.plan_before_add_node(),
         };
         let (_, whole) = sample.plan_create();
@@ -55,7 +56,7 @@ impl<F: Fleet> Case<F> {
         let name = format!("{pipeline} of {}", sample.name);
         let before = fresh.snapshot();
         if pipeline == Pipeline::Create {
-            return Ok(Self { name, pipeline, setting, start: fresh, fresh: before });
+            return Ok(Self { name, pipeline, setting, start: fresh, fresh: before, sample: *sample });
         }
         let made = Carried::new(&setting)?;
         let outcome = made.begin(&fresh, &Silent, How::KEEP).await?.map_err(said)?;
@@ -71,12 +72,16 @@ impl<F: Fleet> Case<F> {
                 let (bundle, plan) = sample.plan_add_node();
                 Setting { name: name_of_run, plan, bundle: Arc::new(bundle), ..setting }
             }
+            Pipeline::DeleteNode => {
+                let plan = delete_plan(sample, &start).await?;
+                Setting { name: name_of_run, plan, ..setting }
+            }
             Pipeline::Reset => {
                 let plan = reset_plan(sample, &start).await?;
                 Setting { name: name_of_run, plan, ..setting }
             }
         };
-        Ok(Self { name, pipeline, setting, start, fresh: before })
+        Ok(Self { name, pipeline, setting, start, fresh: before, sample: *sample })
     }
 
     /// The reset of a cluster that another program made. `fresh` is what the hosts were before it.
@@ -84,7 +89,7 @@ impl<F: Fleet> Case<F> {
         let plan = reset_plan(sample, fleet).await?;
         let setting = Setting { name: "reset".to_owned(), plan, ..made.clone() };
         let name = format!("reset of a recorded {}", sample.name);
-        Ok(Self { name, pipeline: Pipeline::Reset, setting, start: fleet.fork(), fresh })
+        Ok(Self { name, pipeline: Pipeline::Reset, setting, start: fleet.fork(), fresh, sample: *sample })
     }
 
     /// The same hosts with another plan, to be refused.
@@ -94,7 +99,8 @@ impl<F: Fleet> Case<F> {
         let (plan, _) = lint::check(plan).map_err(|problems| format!("{problems:?}"))?;
         let setting = Setting { plan, ..self.setting.clone() };
         let (start, fresh) = (self.start.fork(), self.fresh.clone());
-        Ok(Self { name: format!("{}, bent", self.name), pipeline: self.pipeline, setting, start, fresh })
+        let (pipeline, sample) = (self.pipeline, self.sample);
+        Ok(Self { name: format!("{}, bent", self.name), pipeline, setting, start, fresh, sample })
     }
 
     /// A second `create` of the cluster that this one makes, of a cluster.yaml that was changed since.
@@ -114,7 +120,8 @@ impl<F: Fleet> Case<F> {
     pub fn on<G: Fleet>(&self, change: impl FnOnce(F) -> G) -> Case<G> {
         let start = change(self.start.fork());
         let (setting, fresh) = (self.setting.clone(), self.fresh.clone());
-        Case { name: self.name.clone(), pipeline: self.pipeline, setting, start, fresh }
+        let (pipeline, sample) = (self.pipeline, self.sample);
+        Case { name: self.name.clone(), pipeline, setting, start, fresh, sample }
     }
 
     /// The plan.
@@ -135,7 +142,8 @@ impl<F: Fleet> Case<F> {
         self.unwound(&end.fleet, &run, outcome, "a rollback")
     }
 
-    /// Of `reset`: every host is as it was before the cluster was made. The agent came with the first link, and goes.
+    /// Of `reset` and `delete-node`: every host that leaves the cluster is as it was before the cluster was made. The agent
+    /// came with the first link, and goes.
     pub async fn every_host_is_as_before_anything(&self) -> Result<(), String> {
         let (end, _) = self.undisturbed().await?;
         let (mut found, mut wanted) = (end.snapshot, self.fresh.clone());
@@ -148,7 +156,12 @@ impl<F: Fleet> Case<F> {
         }
         // What is in the cluster was etcd's, whose folder is one of a host.
         // The operator's kubeconfig is removed by the session, when no host is left.
-        refuse(differences(&found, &wanted, &BTreeSet::from([CLUSTER, CONTROLLER].map(str::to_owned))), "a reset")
+        let mut without = BTreeSet::from([CLUSTER, CONTROLLER].map(str::to_owned));
+        if self.pipeline == Pipeline::DeleteNode {
+            without
+                .extend(self.sample.hosts().into_iter().filter(|host| !self.sample.deleted.contains(&host.as_str())));
+        }
+        refuse(differences(&found, &wanted, &without), self.pipeline.name())
     }
 
     /// Carries it out undisturbed.
@@ -225,6 +238,7 @@ impl<F: Fleet> Case<F> {
     /// The same pipeline from hosts as they are now: for `reset` a plan of its own, from what the hosts say.
     pub(super) async fn planned_again(&self, fleet: &F) -> Result<Setting, String> {
         let plan = match self.pipeline {
+            Pipeline::DeleteNode => delete_plan(&self.sample, fleet).await?,
             Pipeline::Reset => reset_again(self.plan(), fleet).await?,
             Pipeline::Create | Pipeline::AddNode => self.setting.plan.clone(),
         };
@@ -237,6 +251,13 @@ struct Reported {
     roles: [bool; 3],
     facts: Facts,
     ledger: Vec<ledger::Record>,
+}
+
+impl Reported {
+    fn host(&self) -> ResetHost<'_> {
+        let Self { name, roles: [control_plane, worker, registry], facts, ledger } = self;
+        ResetHost { name, control_plane: *control_plane, worker: *worker, registry: *registry, facts, ledger }
+    }
 }
 
 async fn reset_plan<F: Fleet>(sample: &Sample, fleet: &F) -> Result<CheckedPlan, String> {
@@ -258,7 +279,35 @@ async fn reset_again<F: Fleet>(plan: &Plan, fleet: &F) -> Result<CheckedPlan, St
     plan_reset(hosts.collect(), fleet).await
 }
 
-async fn plan_reset<F: Fleet>(hosts: Vec<(String, [bool; 3])>, fleet: &F) -> Result<CheckedPlan, String> {
+/// As [`reset_plan`], for the hosts that the sample deletes.
+async fn delete_plan<F: Fleet>(sample: &Sample, fleet: &F) -> Result<CheckedPlan, String> {
+    let cluster = sample.cluster();
+    let groups = &cluster.role_groups;
+    let hosts = sample.hosts().into_iter().map(|name| {
+        let roles = [&groups.control_plane, &groups.worker, &groups.registry].map(|group| group.contains(&name));
+        (name, roles)
+    });
+    let reported = report(hosts.collect(), fleet).await?;
+    let links = fleet.links();
+    let mut looks = Vec::new();
+    for link in groups.control_plane.iter().filter_map(|name| links.get(name)) {
+        looks.push(link.cluster_facts().await.map_err(said)?);
+    }
+    let deleted: Vec<String> = sample.deleted.iter().map(|host| (*host).to_owned()).collect();
+    let cx = DeleteCx {
+        cluster: &cluster,
+        cluster_digest: kubexm_spec::Digest::of("yaml"),
+        running: &ClusterFacts::merged(looks),
+        deleted: &deleted,
+        hosts: reported.iter().map(Reported::host).collect(),
+        missing: &[],
+        drain: Drain::default(),
+    };
+    let plan = kubexm_recipes::delete_node(&cx).map_err(said)?.plan;
+    lint::check(plan).map(|(plan, _)| plan).map_err(|problems| format!("{problems:?}"))
+}
+
+async fn report<F: Fleet>(hosts: Vec<(String, [bool; 3])>, fleet: &F) -> Result<Vec<Reported>, String> {
     let links = fleet.links();
     let mut reported = Vec::new();
     for (name, roles) in hosts {
@@ -266,9 +315,12 @@ async fn plan_reset<F: Fleet>(hosts: Vec<(String, [bool; 3])>, fleet: &F) -> Res
         let (facts, ledger) = (link.facts().await.map_err(said)?, link.ledger().await.map_err(said)?);
         reported.push(Reported { name, roles, facts, ledger });
     }
-    let hosts = reported.iter().map(|Reported { name, roles: [control_plane, worker, registry], facts, ledger }| {
-        ResetHost { name, control_plane: *control_plane, worker: *worker, registry: *registry, facts, ledger }
-    });
+    Ok(reported)
+}
+
+async fn plan_reset<F: Fleet>(hosts: Vec<(String, [bool; 3])>, fleet: &F) -> Result<CheckedPlan, String> {
+    let reported = report(hosts, fleet).await?;
+    let hosts = reported.iter().map(Reported::host);
     let cx = ResetCx {
         cluster: "demo",
         cluster_id: None,

@@ -97,13 +97,14 @@ impl<F: Fleet> Case<F> {
         Ok(both(points, undos).count())
     }
 
-    /// A run that has something to roll back, and has not begun to: a whole one; of `reset` one that failed before
-    /// anything was deleted.
+    /// A run that has something to roll back, and has not begun to: a whole one; of `reset` and `delete-node` one
+    /// that failed before anything was deleted.
     async fn turned(&self) -> Result<Before<'_, F>, String> {
         let fleet = self.start.fork();
         let run = Carried::new(&self.setting)?;
         let last = self.plan().steps.iter().rfind(|step| !matches!(step.undo, Undo::Irreversible { .. }));
-        let drill = last.filter(|_| self.pipeline == Pipeline::Reset).map(|step| Drill::FailStep(step.id.clone()));
+        let deletes = matches!(self.pipeline, Pipeline::Reset | Pipeline::DeleteNode);
+        let drill = last.filter(|_| deletes).map(|step| Drill::FailStep(step.id.clone()));
         let outcome = run.begin(&fleet, &Silent, How { drill, ..How::KEEP }).await?.map_err(said)?;
         match outcome {
             Outcome::Succeeded | Outcome::Failed => Ok(Before { fleet: fleet.fork(), run }),

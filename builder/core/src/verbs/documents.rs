@@ -95,7 +95,7 @@ pub fn provenance(
 const PROGRAM_LIMIT: u64 = 256 << 20;
 
 /// The versions of `kubexm-install` in a bundle, which programs carry: of what a delta leaves out none is known.
-fn installers(bundle: &Bundle) -> Result<BTreeMap<Digest, String>, SessionError> {
+pub(super) fn installers(bundle: &Bundle) -> Result<BTreeMap<Digest, String>, SessionError> {
     let mut found = BTreeMap::new();
     for artifact in bundle.manifest().artifacts.iter().filter(|artifact| artifact.key == ArtifactKey::Installer) {
         if bundle.find(&members::blob_name(&artifact.digest)).is_none() {

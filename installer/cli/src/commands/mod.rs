@@ -6,6 +6,7 @@ mod args;
 mod change;
 mod completions;
 mod create;
+mod delete_node;
 mod depot;
 mod identity;
 mod inventory;
@@ -60,6 +61,7 @@ pub struct Cli {
 enum Verb {
     Create(create::Args),
     AddNode(add_node::Args),
+    DeleteNode(delete_node::Args),
     Preflight(preflight::Args),
     Plan(plan::Args),
     Run(run::Args),
@@ -97,6 +99,7 @@ impl Cli {
             None => self.create.as_ref().is_some_and(|args| args.change.json),
             Some(Verb::Create(args)) => args.change.json,
             Some(Verb::AddNode(args)) => args.change.json,
+            Some(Verb::DeleteNode(args)) => args.json,
             Some(Verb::Preflight(args)) => args.json,
             Some(Verb::Plan(args)) => args.json,
             Some(Verb::Run(args)) => args.change.json,
@@ -130,6 +133,7 @@ pub fn run(cli: Cli, display: &Display) -> Result<(), Failure> {
     match (cli.verb, cli.create) {
         (Some(Verb::Create(args)), _) | (None, Some(args)) => create::run(&args, display),
         (Some(Verb::AddNode(args)), _) => add_node::run(&args, display),
+        (Some(Verb::DeleteNode(args)), _) => delete_node::run(&args, display),
         (Some(Verb::Preflight(args)), _) => preflight::run(&args, display),
         (Some(Verb::Plan(args)), _) => plan::run(&args, display),
         (Some(Verb::Run(args)), _) => run::run(&args, display),

@@ -1,5 +1,6 @@
 //! `kubexm-install reset`.
 
+use kubexm_plan::Pipeline;
 use kubexm_session::{Access, RunOptions};
 use kubexm_terminal::{Display, Failure};
 
@@ -87,7 +88,7 @@ pub fn run(args: &Args, display: &Display) -> Result<(), Failure> {
     let ended = match &args.roll_back {
         Some(run) => {
             let named = Some(run.as_str()).filter(|name| !name.is_empty());
-            let loaded = session.reset_to_roll_back(source, access, named)?;
+            let loaded = session.ledger_run_to_roll_back(Pipeline::Reset, source, access, named)?;
             shell.wait(loaded.roll_back(&hosts, &options, skip))?
         }
         None => shell.wait(async {

@@ -19,18 +19,44 @@ pub fn report(ended: &Ended, again: &str, display: &Display) -> Result<(), Failu
     let (text, data) = match &ended.run {
         Some(run) if run.outcome != wanted(ended.direction) => return Err(unwell(run)),
         Some(run) => success(ended, run, display),
-        None => (format!("cluster {} is removed: nothing of it is left on any host", ended.cluster), json!({})),
+        None => (nothing_to_do(ended), json!({})),
     };
     if !ended.missing.is_empty() {
         let hosts = ended.missing.join(", ");
+        let named = match ended.pipeline {
+            Pipeline::DeleteNode => ", with cluster.yaml as it is",
+            Pipeline::Create | Pipeline::AddNode | Pipeline::Reset => "",
+        };
         let debt = format!(
             "{text}\nnot done yet: {hosts} could not be reached and still have everything that the cluster put there; \
-             when they can be reached again: {again}"
+             when they can be reached again{named}: {again}"
         );
         return Err(Failure::new(ended.exit_code(), debt).with_data(data));
     }
     display.emit(EventKind::Result { ok: true, exit_code: ExitCode::Ok.code(), summary: text, data: Some(data) });
     Ok(())
+}
+
+/// The text of a run that was not created.
+fn nothing_to_do(ended: &Ended) -> String {
+    match ended.pipeline {
+        Pipeline::DeleteNode => {
+            let cluster = &ended.cluster;
+            let text = "nothing of it is on those that were reached";
+            format!("nothing to do: these hosts are not in cluster {cluster}, and {text}{}", forget(ended))
+        }
+        Pipeline::Create | Pipeline::AddNode | Pipeline::Reset => {
+            format!("cluster {} is removed: nothing of it is left on any host", ended.cluster)
+        }
+    }
+}
+
+/// What the operator does after all hosts were deleted.
+const fn forget(ended: &Ended) -> &'static str {
+    match ended.missing.is_empty() {
+        true => "; remove them from cluster.yaml, so that `create` and `add-node` do not add them again",
+        false => "",
+    }
 }
 
 const fn wanted(direction: Direction) -> Outcome {
@@ -64,6 +90,10 @@ fn success(ended: &Ended, run: &EndedRun, display: &Display) -> (String, Value) 
                 "cluster {cluster} is gone: the hosts are as they were ({} steps changed something){network}",
                 counts.done
             )
+        }
+        (Direction::Forward, Pipeline::DeleteNode) => {
+            let end = forget(ended);
+            format!("the hosts are deleted from cluster {cluster} ({} steps changed something){end}", counts.done)
         }
         (Direction::Forward, Pipeline::Create | Pipeline::AddNode) => {
             let kubeconfig = ended.kubeconfig.clone().unwrap_or_default();

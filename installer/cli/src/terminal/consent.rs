@@ -67,8 +67,22 @@ impl<'d> Terminal<'d> {
                 }
                 "Remove the cluster and delete its data?"
             }
+            Change::DeleteNode { plan, missing } => {
+                self.show(plan, None);
+                for text in summary::packages_to_remove(plan) {
+                    warning(&shown, text);
+                }
+                for host in missing {
+                    let text = "cannot be reached: it is removed from the cluster, and what is on it stays as it is";
+                    warning(&shown, format!("{host} {text}"));
+                }
+                "Remove these hosts from the cluster and delete its data on them?"
+            }
             Change::Rollback { plan, .. } if plan.pipeline == Pipeline::Reset => {
                 "Roll back the reset, so that the cluster runs again?"
+            }
+            Change::Rollback { plan, .. } if plan.pipeline == Pipeline::DeleteNode => {
+                "Roll back the deletion, so that the hosts are members of the cluster again?"
             }
             Change::Rollback { run, plan, changed } => {
                 let hosts: Vec<&str> = plan.hosts.iter().map(|host| host.name.as_str()).collect();

@@ -1,7 +1,9 @@
 //! Acts on a simulated host whose effects do not follow from their data, since kubeadm (`nodes`) or the cluster has
 //! them. Every other act is simulated by the things that it touches, like an op.
 
-use kubexm_plan::op::{Act, KubeadmJoin, NodeDelete, NodeLookup, ScriptRun, ScriptUndo};
+use kubexm_plan::op::{
+    Act, KubeadmJoin, MemberRemove, NodeDelete, NodeDrain, NodeLookup, NodeUncordon, ScriptRun, ScriptUndo,
+};
 use kubexm_plan::{Step, Wave};
 
 use super::keys::{Keys, Want};
@@ -16,6 +18,7 @@ impl World {
             Act::KubeadmInit(_) => (&mut want.cluster, "initialised".to_owned(), host),
             Act::KubeadmJoin(_) => (&mut want.cluster, format!("joined:{host}"), "yes"),
             Act::NodeLookup(NodeLookup { node }) => (&mut want.cluster, format!("awaited:{node}"), "yes"),
+            Act::NodeDrain(NodeDrain { node, .. }) => (&mut want.cluster, format!("cordoned:{node}"), "yes"),
             Act::KubeadmReset(_) => (&mut want.host, "kubernetes".to_owned(), "reset"),
             Act::ScriptRun(ScriptRun { id, .. }) => (&mut want.host, format!("script:{id}"), "done"),
             // That something was deleted is observed from its absence.
@@ -29,6 +32,9 @@ impl World {
         match act {
             Act::NodeDelete(NodeDelete { node }) => !self.is_node(node),
             Act::NodeLookup(NodeLookup { node }) => keys || self.is_node(node),
+            Act::NodeDrain(NodeDrain { node, .. }) => keys || !self.is_node(node),
+            Act::NodeUncordon(NodeUncordon { node }) => !self.cluster.contains_key(&format!("cordoned:{node}")),
+            Act::MemberRemove(MemberRemove { name, .. }) => !self.members().any(|member| member == name),
             _ => keys,
         }
     }
@@ -77,6 +83,10 @@ impl World {
                 self.drop_node(node);
                 Ok(())
             }
+            Act::MemberRemove(MemberRemove { name, .. }) => {
+                self.cluster.remove(&format!("member:{name}"));
+                Ok(())
+            }
             // KubeadmReset resets the host before its key is set.
             _ => Ok(()),
         }
@@ -101,6 +111,10 @@ impl World {
                 if self.cluster.contains_key("initialised") {
                     self.drop_node(node);
                 }
+                Ok(())
+            }
+            Act::NodeUncordon(NodeUncordon { node }) => {
+                self.cluster.remove(&format!("cordoned:{node}"));
                 Ok(())
             }
             Act::ScriptUndo(ScriptUndo { id, .. }) => self.remove(host, &format!("script:{id}")),

@@ -44,6 +44,7 @@ pub(super) fn key(thing: &Thing) -> Option<Key> {
         | Thing::Unit(_)
         | Thing::PackageManager
         | Thing::Node(_)
+        | Thing::Member(_)
         | Thing::Script(_)
         | Thing::Kubeadm => return None,
         Thing::ControlPlane | Thing::Pods | Thing::StaticPod(_) | Thing::Network => return None,

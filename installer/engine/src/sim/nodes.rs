@@ -71,7 +71,7 @@ impl World {
     /// Removes the node's object with its labels and taints.
     pub(super) fn drop_node(&mut self, node: &str) {
         let of_node = [format!("label:{node}:"), format!("taint:{node}:")];
-        let own = [format!("node:{node}"), format!("awaited:{node}")];
+        let own = ["node", "awaited", "cordoned"].map(|kind| format!("{kind}:{node}"));
         self.cluster.retain(|key, _| !own.contains(key) && !of_node.iter().any(|prefix| key.starts_with(prefix)));
     }
 

@@ -230,6 +230,10 @@ impl World {
             Probe::NodeReady { node } | Probe::NodeAwaitsNetwork { node } if !self.is_node(node) => {
                 Some(format!("nodes \"{node}\" not found"))
             }
+            Probe::NodeDrained { node } => {
+                let drained = !self.is_node(node) || self.cluster.contains_key(&format!("cordoned:{node}"));
+                (!drained).then(|| "it is not cordoned yet".to_owned())
+            }
             Probe::NodeAwaitsNetwork { .. } | Probe::PodsRunning { kubeadm_only: true, .. } => cluster(),
             Probe::NodeReady { .. } | Probe::PodsRunning { .. } | Probe::PodNetwork { .. } => cluster().or_else(|| {
                 let network = self.cluster.keys().any(|key| key.starts_with("object:"));

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::rooted::RootedSystem;
+use super::rooted::{FOLDER, RootedSystem};
 use super::state::State;
 use crate::system::Output;
 
@@ -46,6 +46,15 @@ pub(super) fn kubectl(system: &RootedSystem, state: &mut State, args: &[&str], s
             });
             Output::text(json!({"items": pods.collect::<Vec<_>>()}).to_string())
         }
+        ["get", "-o", "json", "pods", "--all-namespaces", "--field-selector", node] => {
+            let node = node.trim_start_matches("spec.nodeName=");
+            let on_node = workloads(system).into_iter().filter(|pod| pod["spec"]["nodeName"] == node);
+            Output::text(json!({"items": on_node.collect::<Vec<_>>()}).to_string())
+        }
+        ["get", "-o", "json", "poddisruptionbudgets", ..] => {
+            let budgets: Vec<Value> = system.setting("budgets.json").unwrap_or_default();
+            Output::text(json!({ "items": budgets }).to_string())
+        }
         ["get", "-o", "json", "pods", ..] => Output::text(pods(state)),
         ["get", "-o", "json", "pod", ..] => Output::text(pod("kubexm-check", &[])),
         ["get", "--namespace", ..] => Output::text("deployment.apps/coredns\ndaemonset.apps/kube-proxy\n"),
@@ -69,6 +78,14 @@ pub(super) fn kubectl(system: &RootedSystem, state: &mut State, args: &[&str], s
             state.cluster.nodes.remove(*name);
             Output::default()
         }
+        ["drain", name, options @ ..] => drain(system, state, name, options),
+        ["uncordon", name] => match state.cluster.nodes.get_mut(*name).and_then(|node| node["spec"].as_object_mut()) {
+            Some(spec) => {
+                spec.remove("unschedulable");
+                Output::text(format!("node/{name} uncordoned\n"))
+            }
+            None => Output::failed(1, format!("Error from server (NotFound): nodes \"{name}\" not found")),
+        },
         ["delete", "pod", name, ..] => {
             state.cluster.objects.remove(&format!("Pod/{name}"));
             Output::default()
@@ -87,6 +104,39 @@ pub(super) fn kubectl(system: &RootedSystem, state: &mut State, args: &[&str], s
         ["label", rest @ ..] => label(state, rest),
         other => Output::failed(1, format!("the fake kubectl does not know `{}`", other.join(" "))),
     }
+}
+
+/// Pods that a test has put into `workloads.json` of the host that is asked.
+fn workloads(system: &RootedSystem) -> Vec<Value> {
+    system.setting("workloads.json").unwrap_or_default()
+}
+
+/// Pods in a namespace with a budget (`budgets.json`) stay; those without a controller need `--force`.
+fn drain(system: &RootedSystem, state: &mut State, name: &str, options: &[&str]) -> Output {
+    let Some(spec) = state.cluster.nodes.get_mut(name).and_then(|node| node["spec"].as_object_mut()) else {
+        return Output::failed(1, format!("Error from server (NotFound): nodes \"{name}\" not found"));
+    };
+    spec.insert("unschedulable".to_owned(), json!(true));
+    let (there, mut rest): (Vec<Value>, Vec<Value>) =
+        workloads(system).into_iter().partition(|pod| pod["spec"]["nodeName"] == name);
+    if !options.contains(&"--force") && there.iter().any(|pod| pod["metadata"]["ownerReferences"].is_null()) {
+        return Output::failed(1, "cannot delete Pods that declare no controller (use --force to override)");
+    }
+    let budgets: Vec<Value> = system.setting("budgets.json").unwrap_or_default();
+    let held =
+        |pod: &&Value| budgets.iter().any(|budget| budget["metadata"]["namespace"] == pod["metadata"]["namespace"]);
+    let left: Vec<Value> = there.iter().filter(held).cloned().collect();
+    let stays = !left.is_empty();
+    rest.extend(left);
+    if system.at(&format!("{FOLDER}/workloads.json")).exists()
+        && let Err(error) = system.put("workloads.json", Value::Array(rest).to_string().as_bytes())
+    {
+        return Output::failed(1, error.full());
+    }
+    if stays {
+        return Output::failed(1, "error when evicting pods: global timeout reached");
+    }
+    Output::text(format!("node/{name} drained\n"))
 }
 
 /// The API server's answer for a path.

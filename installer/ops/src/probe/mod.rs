@@ -31,6 +31,7 @@ pub fn look(probe: &Probe, machine: &Machine) -> Result<ProbeAnswer, OpError> {
         Probe::ClockFollows { servers } => clock::look(machine, servers),
         Probe::NodeReady { node } => nodes::look(machine, node),
         Probe::NodeAwaitsNetwork { node } => nodes::awaits_network(machine, node),
+        Probe::NodeDrained { node } => nodes::drained(machine, node),
         Probe::PodsRunning { namespaces, images, kubeadm_only } => {
             pods::look(machine, namespaces, images, *kubeadm_only)
         }

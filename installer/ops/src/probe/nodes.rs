@@ -4,6 +4,8 @@ use kubexm_plan::ProbeAnswer;
 use serde_json::Value;
 
 use super::answer::{no, yes};
+use crate::kube::drained::Left;
+use crate::kube::ready_condition;
 use crate::{Machine, OpError, kube};
 
 pub(super) fn look(machine: &Machine, name: &str) -> Result<ProbeAnswer, OpError> {
@@ -34,6 +36,15 @@ fn lacks_network_alone(name: &str, node: &Value) -> ProbeAnswer {
     }
 }
 
+/// A node that does not exist has no pods.
+pub(super) fn drained(machine: &Machine, name: &str) -> Result<ProbeAnswer, OpError> {
+    Ok(match Left::on(machine, name)? {
+        Some(left) if !left.is_drained() => no(left.to_string()),
+        Some(_) => yes(format!("node {name} is drained")),
+        None => yes(format!("there is no node {name}")),
+    })
+}
+
 fn get(machine: &Machine, name: &str) -> Result<Value, OpError> {
     match kube::node_in_survey(machine, name) {
         Some(node) => Ok(node),
@@ -48,11 +59,6 @@ fn readiness(node: &Value) -> Result<(), &str> {
         return Ok(());
     }
     Err(condition["message"].as_str().unwrap_or("no reason given"))
-}
-
-/// The condition `Ready` of a node or pod.
-pub(super) fn ready_condition(object: &Value) -> Option<&Value> {
-    object.pointer("/status/conditions")?.as_array()?.iter().find(|condition| condition["type"] == "Ready")
 }
 
 #[cfg(test)]

@@ -8,8 +8,7 @@ use kubexm_plan::ProbeAnswer;
 use serde_json::{Value, json};
 
 use super::answer::{no, yes};
-use super::nodes::ready_condition;
-use crate::kube::{self, kubectl};
+use crate::kube::{self, kubectl, ready_condition};
 use crate::{Machine, OpError};
 
 const NAMESPACE: &str = "default";

@@ -4,7 +4,7 @@ use kubexm_plan::ProbeAnswer;
 use serde_json::Value;
 
 use super::answer::{no, yes};
-use super::nodes::ready_condition;
+use crate::kube::ready_condition;
 use crate::{Machine, OpError, kube};
 
 pub(super) fn look(

@@ -18,10 +18,10 @@ const SOCKET: &str = "unix:///run/containerd/containerd.sock";
 const CONFIG: &str = "/run/kubexm/kubeadm-join.yaml";
 
 /// Hosts of one cluster; the first is its control plane.
-struct Fleet {
+pub(crate) struct Fleet {
     cluster: tempfile::TempDir,
-    hosts: Vec<Host>,
-    systems: Vec<Arc<RootedSystem>>,
+    pub(crate) hosts: Vec<Host>,
+    pub(crate) systems: Vec<Arc<RootedSystem>>,
 }
 
 impl Fleet {
@@ -44,14 +44,14 @@ impl Fleet {
         fleet
     }
 
-    fn with_init(count: usize) -> Self {
+    pub(crate) fn with_init(count: usize) -> Self {
         let fleet = Self::of(count);
         dispatch::converge(&init(), &fleet.hosts[0].machine).expect("init");
         fleet
     }
 
     /// The host with what a join reads.
-    fn ready(&self, number: usize) -> Machine {
+    pub(crate) fn ready(&self, number: usize) -> Machine {
         let first = &self.hosts[0].machine;
         let host = || "node1".to_owned();
         let make = |provider| provide::value(&provider, first).expect("a slot's value");
@@ -62,7 +62,7 @@ impl Fleet {
         ]))
     }
 
-    fn state(&self) -> Value {
+    pub(crate) fn state(&self) -> Value {
         let text = std::fs::read_to_string(self.cluster.path().join("cluster.json")).unwrap_or_default();
         serde_json::from_str(&text).unwrap_or_default()
     }
@@ -71,7 +71,7 @@ impl Fleet {
         self.state()["nodes"].as_object().map(|nodes| nodes.keys().cloned().collect()).unwrap_or_default()
     }
 
-    fn members(&self) -> Vec<String> {
+    pub(crate) fn members(&self) -> Vec<String> {
         let members = self.state()["members"].as_object().cloned().unwrap_or_default();
         members.values().filter_map(|member| member["name"].as_str().map(str::to_owned)).collect()
     }
@@ -104,11 +104,11 @@ fn join(number: usize, control_plane: bool) -> String {
     if control_plane { text + &key } else { text }
 }
 
-fn init() -> Op {
+pub(crate) fn init() -> Op {
     KubeadmInit { config: "/etc/kubexm/kubeadm.yaml".into(), cri_socket: SOCKET.into(), ignore: vec![] }.into()
 }
 
-fn act(number: usize, control_plane: bool) -> Op {
+pub(crate) fn act(number: usize, control_plane: bool) -> Op {
     let mut slots = vec![slot("token"), slot("hash")];
     if control_plane {
         slots.push(slot("key"));
@@ -127,11 +127,11 @@ fn reset() -> Op {
     KubeadmReset { cri_socket: SOCKET.into() }.into()
 }
 
-fn satisfied(op: &Op, machine: &Machine) -> bool {
+pub(crate) fn satisfied(op: &Op, machine: &Machine) -> bool {
     dispatch::observe(op, machine).expect("a look").satisfied
 }
 
-fn text_of(result: Result<(), OpError>) -> String {
+pub(crate) fn text_of(result: Result<(), OpError>) -> String {
     result.expect_err("an error").full()
 }
 

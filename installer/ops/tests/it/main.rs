@@ -4,6 +4,7 @@
 
 mod cluster_facts;
 mod common;
+mod drain;
 mod drift;
 mod every_op;
 mod evidence;

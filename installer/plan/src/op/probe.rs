@@ -51,6 +51,12 @@ pub enum Probe {
         /// Node name.
         node: String,
     },
+    /// A node is cordoned, and has no pods except those of DaemonSets and static pods. While it is false, the answer names
+    /// the pods that are left, and the budgets that do not let them go.
+    NodeDrained {
+        /// Node name.
+        node: String,
+    },
     /// Every pod in these namespaces is running and ready, and no container uses an image outside the list.
     PodsRunning {
         /// Check only pods that kubeadm creates and that need no pod network (static pods and kube-proxy's). The others
@@ -78,6 +84,14 @@ pub enum Probe {
     },
 }
 
+impl Probe {
+    /// Whether its answers describe the progress of its step's own change, so that it is also asked while that change
+    /// takes long.
+    pub const fn follows_change(&self) -> bool {
+        matches!(self, Self::NodeDrained { .. })
+    }
+}
+
 impl std::fmt::Display for Probe {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
@@ -91,6 +105,7 @@ impl std::fmt::Display for Probe {
             Self::ClockFollows { servers } => write!(f, "the clock follows {}", servers.join(" or ")),
             Self::NodeReady { node } => write!(f, "node {node} is Ready"),
             Self::NodeAwaitsNetwork { node } => write!(f, "node {node} lacks nothing but a pod network"),
+            Self::NodeDrained { node } => write!(f, "node {node} is drained"),
             Self::PodsRunning { namespaces, images, kubeadm_only } => {
                 let which = if *kubeadm_only { "static pods and kube-proxy" } else { "pods" };
                 write!(f, "{which} of {} run, with none but {} images", namespaces.join(" and "), images.len())

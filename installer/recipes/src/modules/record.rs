@@ -10,7 +10,8 @@ use crate::context::{Node, PlanCx};
 use crate::draft::{Chain, Draft};
 use crate::error::RecipeError;
 
-const PROGRAM: &str = concat!("kubexm-install ", env!("CARGO_PKG_VERSION"));
+/// Written into the record.
+pub(crate) const PROGRAM: &str = concat!("kubexm-install ", env!("CARGO_PKG_VERSION"));
 
 /// Adds the last step, after the final check, so that the record describes the cluster as it is and not an attempt.
 pub fn finish<'a>(
@@ -32,7 +33,6 @@ pub fn finish<'a>(
     Ok(())
 }
 
-/// JSON, which is YAML.
 fn config_map(cx: &PlanCx<'_>, first: &Node<'_>) -> Result<String, RecipeError> {
     let unsigned =
         || BundleRecord { manifest: cx.manifest_digest, signers: Default::default(), date: None, sequence: None };
@@ -46,8 +46,13 @@ fn config_map(cx: &PlanCx<'_>, first: &Node<'_>) -> Result<String, RecipeError> 
         bundle: cx.bundle_record.cloned().unwrap_or_else(unsigned),
         program: PROGRAM.to_owned(),
     };
+    object(&record)
+}
+
+/// The ConfigMap with a record: JSON, which is YAML.
+pub(crate) fn object(record: &AppliedCluster) -> Result<String, RecipeError> {
     let bug = |error: serde_json::Error| RecipeError::Document { name: applied::CONFIG_MAP, reason: error.to_string() };
-    let record = serde_json::to_string(&record).map_err(bug)?;
+    let record = serde_json::to_string(record).map_err(bug)?;
     let object = json!({
         "apiVersion": "v1",
         "kind": "ConfigMap",

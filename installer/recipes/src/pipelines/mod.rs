@@ -2,4 +2,6 @@
 
 pub mod add_node;
 pub mod create;
+pub mod delete_node;
+mod host_removal;
 pub mod reset;

@@ -4,20 +4,27 @@
 //! and runs after all hosts have finished the other steps; until then the reset can be rolled back, and the cluster
 //! runs again.
 
-mod host;
-mod owned;
-
 use std::collections::BTreeMap;
 
-use kubexm_plan::facts::ForeignMount;
-use kubexm_plan::op::Unit;
-use kubexm_plan::{Pipeline, Plan, PlanHost, Reset, Step, StepId, Undo};
+use kubexm_plan::{ClusterId, Pipeline, Plan, Step, StepId};
+use kubexm_spec::Digest;
 
+pub use super::host_removal::ResetHost;
+use super::host_removal::{self, Owned};
 use crate::error::RecipeError;
-pub use host::{ResetCx, ResetHost};
-use owned::Owned;
 
-const KUBELET: &str = "kubelet.service";
+/// The whole input of the recipe.
+#[derive(Clone, Debug)]
+pub struct ResetCx<'a> {
+    /// `metadata.name`.
+    pub cluster: &'a str,
+    /// The cluster's id, from the stamps of its hosts.
+    pub cluster_id: Option<ClusterId>,
+    /// Digest of the bytes of the cluster.yaml that names the hosts.
+    pub cluster_digest: Digest,
+    /// In the order of cluster.yaml; those that cannot be reached are left out.
+    pub hosts: Vec<ResetHost<'a>>,
+}
 
 /// The order in which hosts are reset: hosts that others need come last.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -31,26 +38,20 @@ enum Position {
 /// The plan that removes a cluster.
 pub fn reset(cx: &ResetCx<'_>) -> Result<Plan, RecipeError> {
     let mut groups: BTreeMap<Position, Vec<(&ResetHost<'_>, Owned)>> = BTreeMap::new();
-    let mut mounts = Vec::new();
     let first = cx.hosts.iter().find(|host| host.control_plane).map(|host| host.name);
     for host in &cx.hosts {
-        let owned = owned::of_host(cx.cluster, host)?;
-        let blocks = |mount: &&ForeignMount| owned.folders.contains(&mount.folder);
-        let here = host.facts.foreign_mounts.iter().filter(blocks);
-        mounts.extend(here.map(|mount| format!("{}: {mount}", host.name)));
+        let owned = host_removal::of_host(cx.cluster, host)?;
         if !host.is_clean() {
             groups.entry(position(host, first)).or_default().push((host, owned));
         }
     }
-    if !mounts.is_empty() {
-        return Err(RecipeError::Mounted { mounts });
-    }
+    host_removal::refuse_mounts(groups.values().flatten())?;
     let mut steps: Vec<Step> = Vec::new();
     let mut last: Vec<StepId> = Vec::new();
     for group in groups.values() {
         let mut ends = Vec::new();
         for (host, owned) in group {
-            let chain = chain(host.name, owned, &last);
+            let chain = host_removal::chain(host.name, owned, &last);
             ends.extend(chain.last().map(|step| step.id.clone()));
             steps.extend(chain);
         }
@@ -60,7 +61,7 @@ pub fn reset(cx: &ResetCx<'_>) -> Result<Plan, RecipeError> {
         }
     }
     for (host, owned) in groups.values().flatten() {
-        steps.push(purge(host.name, owned, &last));
+        steps.push(host_removal::purge(host.name, owned, &last));
     }
     Ok(Plan {
         schema: kubexm_plan::SCHEMA,
@@ -69,7 +70,7 @@ pub fn reset(cx: &ResetCx<'_>) -> Result<Plan, RecipeError> {
         cluster_id: cx.cluster_id,
         cluster: cx.cluster_digest,
         bundle: None,
-        hosts: cx.hosts.iter().map(plan_host).collect(),
+        hosts: cx.hosts.iter().map(host_removal::plan_host).collect(),
         fleet_concurrency: 16,
         host_concurrency: 4,
         slots: BTreeMap::new(),
@@ -84,71 +85,5 @@ fn position(host: &ResetHost<'_>, first: Option<&str>) -> Position {
         ResetHost { control_plane: true, name, .. } if first == Some(name) => Position::FirstControlPlane,
         ResetHost { control_plane: true, .. } => Position::ControlPlane,
         _ => Position::Worker,
-    }
-}
-
-/// Steps that can be rolled back, one after the other.
-fn chain(host: &str, owned: &Owned, after: &[StepId]) -> Vec<Step> {
-    let mut stop = Step::on(host, "reset.stop", "Stop Kubernetes, its pods and the runtime").timeout_s(600);
-    // `loaded` stays, so that the unit counts as running with these files when a rollback starts it again.
-    let stopped = |unit: &&Unit| Unit { enabled: false, running: Some(false), ..(*unit).clone() };
-    let (kubelet, others): (Vec<&Unit>, Vec<&Unit>) = owned.units.iter().partition(|unit| unit.name == KUBELET);
-    stop = stop.ensure_all(kubelet.iter().map(stopped));
-    // After kubelet, which would start them again, and before containerd, which cleans up after them.
-    if owned.kubernetes {
-        stop = stop.ensure(Reset::PodsStopped);
-    }
-    stop = stop.ensure_all(others.iter().map(stopped));
-    let mut steps = Vec::new();
-    if owned.kubernetes || !owned.units.is_empty() {
-        steps.push(stop.undo(Undo::RestoreBefore).build());
-    }
-    if !owned.folders.is_empty() {
-        let step = Step::on(host, "reset.aside", "Unmount volumes and move the data aside").timeout_s(600);
-        steps.push(
-            step.ensure(Reset::MoveStateAside {
-                paths: owned.folders.clone(),
-                spared: owned.spared.clone(),
-                moved: owned.moved.clone(),
-            })
-            .undo(Undo::RestoreBefore)
-            .build(),
-        );
-    }
-    if owned.kubernetes {
-        let step =
-            Step::on(host, "reset.network", "Remove the cluster's network interfaces, firewall rules and ipsets")
-                .timeout_s(300);
-        steps.push(step.ensure(Reset::NetworkCleared).undo(Undo::RestoreBefore).build());
-    }
-    if !owned.ops.is_empty() {
-        let (ops, before) = (owned.ops.clone(), owned.before.clone());
-        let step = Step::on(host, "reset.revert", "Restore earlier files, packages and settings").timeout_s(600);
-        steps.push(step.ensure(Reset::Reverted { ops, before }).undo(Undo::RestoreBefore).build());
-    }
-    let mut before = after.to_vec();
-    for step in &mut steps {
-        step.after = std::mem::replace(&mut before, vec![step.id.clone()]);
-    }
-    steps
-}
-
-fn purge(host: &str, owned: &Owned, after: &[StepId]) -> Step {
-    let title = "Delete the data, the ledger and the agent";
-    let mut step = Step::on(host, "reset.forget", title).timeout_s(1800);
-    for id in after {
-        step = step.after(id);
-    }
-    step.ensure(Reset::Purge { paths: owned.folders.clone(), parents: owned.parents.clone() })
-        .undo(Undo::Irreversible { why: "the data is deleted".to_owned() })
-        .build()
-}
-
-fn plan_host(host: &ResetHost<'_>) -> PlanHost {
-    let roles = [("control-plane", host.control_plane), ("worker", host.worker), ("registry", host.registry)];
-    PlanHost {
-        name: host.name.to_owned(),
-        roles: roles.into_iter().filter(|(_, has)| *has).map(|(role, _)| role.to_owned()).collect(),
-        optional: false,
     }
 }

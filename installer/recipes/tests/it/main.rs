@@ -4,6 +4,7 @@
 mod common;
 mod create;
 mod create_fleet;
+mod delete_node;
 mod depot;
 mod fields;
 mod golden;

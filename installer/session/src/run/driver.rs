@@ -1,5 +1,6 @@
 //! The driver of every pipeline: executes a run to its end, forward or as a rollback.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -8,7 +9,7 @@ use kubexm_engine::link::BlobSource;
 use kubexm_engine::{
     ClusterPki, EngineError, ExecuteOptions, Links, Outcome, Run, controller_link, execute, lock_hosts, status,
 };
-use kubexm_plan::{CONTROLLER, CheckedPlan, Pipeline};
+use kubexm_plan::{Act, CONTROLLER, CheckedPlan, Op, Pipeline, Step};
 use kubexm_recipes::network;
 use kubexm_spec::Cluster;
 use tokio::sync::Mutex;
@@ -77,8 +78,9 @@ impl RunDriver<'_> {
                 }
                 kubeconfig = Some(self.home.kubeconfig());
             }
+            (Outcome::Succeeded, Pipeline::DeleteNode) => kubeconfig = self.renewed_kubeconfig().await?,
             (Outcome::RolledBack, _) => agents::take_away(&run, self.plan.plan(), self.fleet, events).await,
-            (Outcome::Partial, Pipeline::Reset) => {}
+            (Outcome::Partial, Pipeline::Reset | Pipeline::DeleteNode) => {}
             (Outcome::Failed | Outcome::Stuck | Outcome::Interrupted, _) => {}
         }
         let host_untrusted = slots.refused.load(Ordering::Relaxed);
@@ -153,6 +155,20 @@ impl RunDriver<'_> {
             self.options.commands.die();
         }
         SessionError::Stopped { error: Box::new(error), command }
+    }
+
+    /// The operator's kubeconfig may have the address of a control plane that was deleted: it gets that of one that stays.
+    async fn renewed_kubeconfig(&self) -> Result<Option<PathBuf>, SessionError> {
+        let path = self.home.kubeconfig();
+        let gone = |step: &&Step| step.ops.iter().any(|op| matches!(op, Op::Act(Act::MemberRemove(_))));
+        let removed = self.plan.plan().steps.iter().find(gone);
+        match removed {
+            Some(step) if path.is_file() => kubeconfig::fetch_from(self.fleet, self.cluster, self.home, &step.host)
+                .await
+                .map_err(|error| SessionError::Kubeconfig(Box::new(error)))?,
+            _ => {}
+        }
+        Ok(Some(path).filter(|path| path.is_file()))
     }
 
     /// Whether the plan includes every host that was reached.

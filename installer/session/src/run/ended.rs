@@ -32,7 +32,7 @@ pub struct Ended {
     pub host_untrusted: bool,
     /// Whether the operator installs the pod network, and so has to clean it up.
     pub network_of_operator: bool,
-    /// Hosts that could not be reached and were not reset.
+    /// Hosts that could not be reached, and still have what the cluster put there.
     pub missing: Vec<String>,
 }
 

@@ -24,8 +24,20 @@ pub(super) async fn of_host(
 /// For plans of earlier versions, which have no step for it: fetches it from the first control plane and stores it,
 /// readable by its owner only. It is a secret and never shown.
 pub(super) async fn fetch(fleet: &Fleet, cluster: &Cluster, home: &ClusterHome) -> Result<(), SessionError> {
-    let Some(first) = cluster.first_control_plane() else { return Ok(()) };
-    match of_host(fleet, cluster, &first.name).await.map_err(|error| SessionError::links([error]))? {
+    match cluster.first_control_plane() {
+        Some(first) => fetch_from(fleet, cluster, home, &first.name).await,
+        None => Ok(()),
+    }
+}
+
+/// Fetches it from a control plane and stores it.
+pub(super) async fn fetch_from(
+    fleet: &Fleet,
+    cluster: &Cluster,
+    home: &ClusterHome,
+    host: &str,
+) -> Result<(), SessionError> {
+    match of_host(fleet, cluster, host).await.map_err(|error| SessionError::links([error]))? {
         Some(admin) => files::write_private(&home.kubeconfig(), admin.as_bytes()),
         None => Ok(()),
     }

@@ -1,7 +1,7 @@
 //! A run that was started earlier: the input of resume and rollback.
 
 use kubexm_engine::{Belongs, ClusterLock, Run};
-use kubexm_plan::CheckedPlan;
+use kubexm_plan::{CheckedPlan, Pipeline};
 
 use super::driver::RunDriver;
 use super::ended::Ended;
@@ -50,25 +50,27 @@ impl Session<'_> {
     /// No run can be rolled back, or it belongs to another bundle or cluster.yaml.
     pub fn run_to_roll_back(&self, opened: Opened, named: Option<&str>) -> Result<Loaded<'_, Opened>, SessionError> {
         let home = self.home.cluster(&opened.cluster().name);
-        let id = select::to_roll_back(&home, named, false)?;
+        let id = select::to_roll_back(&home, named, None)?;
         let lock = ClusterLock::take(&home.folder, &home.name, &self.holder("rollback", &home.name))?;
         let (run, plan, access) = Access::of_run(&opened, self.home, &home.runs(), &id)?;
         Ok(Loaded { session: self, subject: opened, access, home, lock, run, plan })
     }
 
-    /// Finds the reset to roll back: the named one, or the cluster's last run.
+    /// Finds the run of a pipeline without a bundle (`reset`, `delete-node`) to roll back: the named one, or the cluster's
+    /// last run.
     ///
     /// # Errors
-    /// No reset can be rolled back, or it belongs to another cluster.yaml.
-    pub fn reset_to_roll_back(
+    /// No run of this pipeline can be rolled back, or it belongs to another cluster.yaml.
+    pub fn ledger_run_to_roll_back(
         &self,
+        pipeline: Pipeline,
         source: ClusterSource,
         access: Access,
         named: Option<&str>,
     ) -> Result<Loaded<'_, ClusterSource>, SessionError> {
         let home = self.home.cluster(&source.cluster().name);
-        let lock = ClusterLock::take(&home.folder, &home.name, &self.holder("reset", &home.name))?;
-        let id = select::to_roll_back(&home, named, true)?;
+        let lock = ClusterLock::take(&home.folder, &home.name, &self.holder(pipeline.name(), &home.name))?;
+        let id = select::to_roll_back(&home, named, Some(pipeline))?;
         let belongs = Belongs { cluster: source.cluster().digest(), bundle: None };
         let (run, plan) = Run::load(&home.runs(), &id, belongs)?;
         Ok(Loaded { session: self, subject: source, access, home, lock, run, plan })

@@ -30,8 +30,8 @@ pub struct Running<'s, S> {
 }
 
 impl<'s, S: Startable> Checked<'s, S> {
-    /// Asks for confirmation and creates the run's folder; nothing is changed on hosts yet. A reset with nothing to do
-    /// does not ask.
+    /// Asks for confirmation and creates the run's folder; nothing is changed on hosts yet. A reset or a
+    /// deletion with nothing to do does not ask.
     ///
     /// # Errors
     /// The answer was no, or it was interrupted; agents that connecting has installed are removed.
@@ -115,8 +115,9 @@ async fn decide<S: Startable>(
     let staged = authorities.stage(&site.home)?;
     let drift = drift::of(site, checked, created, staged.folder()).await;
     let change = match plan.pipeline {
-        Pipeline::Reset if plan.steps.is_empty() => return Ok(None),
+        Pipeline::Reset | Pipeline::DeleteNode if plan.steps.is_empty() => return Ok(None),
         Pipeline::Reset => Change::Reset { plan, missing: site.fleet.missing() },
+        Pipeline::DeleteNode => Change::DeleteNode { plan, missing: site.fleet.missing() },
         Pipeline::Create | Pipeline::AddNode => Change::Run { plan, drift: drift.as_ref() },
     };
     session.check_interrupt()?;

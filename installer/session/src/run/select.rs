@@ -15,7 +15,7 @@ pub(super) fn to_resume(home: &Home, cluster: &ClusterHome, named: Option<&str>)
         None => none,
     })?;
     let run = status(cluster, &id)?;
-    of_pipeline(&run, false)?;
+    of_pipeline(&run, None)?;
     let what = match run.state {
         RunState::Succeeded => "has succeeded: there is nothing to continue",
         RunState::RolledBack => "was rolled back: start a new one with `kubexm-install --bundle FILE`",
@@ -24,12 +24,16 @@ pub(super) fn to_resume(home: &Home, cluster: &ClusterHome, named: Option<&str>)
     Err(SessionError::Run(format!("run {id} of cluster {} {what}", cluster.name)))
 }
 
-/// The run to roll back, a reset or another. Later runs build on the changes of earlier ones, so the latest is rolled
+/// The run to roll back: of a pipeline that has its own command for that, or of another one. Later runs build on the changes of earlier ones, so the latest is rolled
 /// back first.
-pub(super) fn to_roll_back(cluster: &ClusterHome, named: Option<&str>, reset: bool) -> Result<RunId, SessionError> {
+pub(super) fn to_roll_back(
+    cluster: &ClusterHome,
+    named: Option<&str>,
+    own: Option<Pipeline>,
+) -> Result<RunId, SessionError> {
     let id = find(cluster, named)?;
     let run = status(cluster, &id)?;
-    of_pipeline(&run, reset)?;
+    of_pipeline(&run, own)?;
     let refused = |what: &str| SessionError::Run(format!("run {id} of cluster {} {what}", cluster.name));
     match run.state {
         RunState::RolledBack => {
@@ -58,14 +62,16 @@ pub(super) fn to_roll_back(cluster: &ClusterHome, named: Option<&str>, reset: bo
     Ok(id)
 }
 
-/// A reset needs no bundle, and has its own command.
-fn of_pipeline(run: &Status, reset: bool) -> Result<(), SessionError> {
-    let hint = match (run.pipeline == Pipeline::Reset, reset) {
-        (true, false) => {
-            "is a reset: `kubexm-install reset` continues with it, `kubexm-install reset --roll-back` rolls it back"
-        }
-        (false, true) => "is not a reset: `kubexm-install rollback` rolls it back",
-        _ => return Ok(()),
+/// A pipeline that needs no bundle has its own command.
+fn of_pipeline(run: &Status, own: Option<Pipeline>) -> Result<(), SessionError> {
+    let verb = run.pipeline;
+    let hint = match own {
+        Some(wanted) if wanted == verb => return Ok(()),
+        None if verb.needs().bundle => return Ok(()),
+        _ if verb.needs().bundle => format!("is a {verb}: `kubexm-install rollback` rolls it back"),
+        _ => format!(
+            "is a {verb}: `kubexm-install {verb}` continues with it, `kubexm-install {verb} --roll-back` rolls it back"
+        ),
     };
     Err(SessionError::Run(format!("run {} of cluster {} {hint}", run.run, run.cluster)))
 }

@@ -62,7 +62,9 @@ impl Confirm for Answers {
             self.asked.lock().unwrap().push(format!("drift: {steps}"));
         }
         let what = match question.change {
-            Change::Run { plan, .. } | Change::Reset { plan, .. } => plan.pipeline.to_string(),
+            Change::Run { plan, .. } | Change::DeleteNode { plan, .. } | Change::Reset { plan, .. } => {
+                plan.pipeline.to_string()
+            }
             Change::Rollback { .. } => "rollback".to_owned(),
         };
         self.asked.lock().unwrap().push(format!("{what} of {}", question.cluster));

@@ -80,10 +80,11 @@ const fn of(samples: &'static [&'static str], drawn: usize) -> Held {
 /// A run of real ops takes several times as long as a simulated one: these have all kinds of hosts between them.
 const REAL: &[&str] = &[ONE, THREE, STORE];
 
-const NOBODY: Held =
-    Held::Not("reset plans no host as optional: what is left on one host is reported, and reset again");
+const NOBODY: Held = Held::Not(
+    "reset and delete-node plan no host as optional: what is left on one host is reported, and they run again",
+);
 const OF_RESET: Held =
-    Held::Not("the state before anything is what reset alone promises; law 1 is about what was before the run");
+    Held::Not("the state before anything is what removals alone promise; law 1 is about what was before the run");
 const NO_UNDO: Held = Held::Not("faults of the real ops strike at converges; a kill inside an undo is law 3's crash");
 
 const ON_ONE: &[&str] = &[ONE];
@@ -112,10 +113,10 @@ pub fn row(law: Law, pipeline: Pipeline) -> Row {
         (Law::UndoFails, _) => usual(NO_UNDO),
         // Of reset: the files of units and what they loaded. etcd's quorum and the API's name are not asked, the cluster goes.
         (Law::SecondRun | Law::Invariants, _) => both(Held::Whole),
-        (Law::LeavesOut, Pipeline::Reset) => both(NOBODY),
+        (Law::LeavesOut, Pipeline::DeleteNode | Pipeline::Reset) => both(NOBODY),
         (Law::LeavesOut, Pipeline::Create) => Row { simulated: at(&[], 6), rooted: of(ON_THREE, 2) },
         (Law::LeavesOut, _) => Row { simulated: at(ON_THREE, 4), rooted: of(ON_THREE, 2) },
-        (Law::AsBefore, Pipeline::Reset) => both(Held::Whole),
+        (Law::AsBefore, Pipeline::DeleteNode | Pipeline::Reset) => both(Held::Whole),
         (Law::AsBefore, _) => both(OF_RESET),
     }
 }

@@ -40,6 +40,8 @@ fn observe(machine: &Machine) -> Result<Progress, OpError> {
     let whole = missing(machine).is_empty();
     Ok(match mark {
         None if traces.is_empty() => Progress::NotBegun,
+        // It joined, and is the first control plane since the one with the init was deleted.
+        None if whole && has_joined(machine)? => Progress::Done,
         None => Progress::Foreign,
         Some(Mark { ended_well: true, .. }) if whole => Progress::Done,
         // The cluster may have been used and has data: it is never cleared automatically.
@@ -50,6 +52,10 @@ fn observe(machine: &Machine) -> Result<Progress, OpError> {
         Some(_) if traces.is_empty() => Progress::NotBegun,
         Some(_) => Progress::HalfDone,
     })
+}
+
+fn has_joined(machine: &Machine) -> Result<bool, OpError> {
+    Ok(mark::read(machine, Of::Join)?.is_some_and(|mark| mark.ended_well))
 }
 
 fn converge(machine: &Machine, config: &str, socket: &str, ignore: &[String]) -> Result<(), OpError> {

@@ -131,7 +131,7 @@ impl Client {
         Ok(members.iter().map(Member::of).collect())
     }
 
-    fn remove(&self, machine: &Machine, endpoint: &str, id: &str) -> Result<(), OpError> {
+    pub(super) fn remove(&self, machine: &Machine, endpoint: &str, id: &str) -> Result<(), OpError> {
         self.call(machine, endpoint, "cluster/member/remove", &format!("{{\"ID\":\"{id}\"}}")).map(drop)
     }
 

@@ -7,10 +7,12 @@ pub(crate) mod kubeadm_init;
 pub(crate) mod kubeadm_join;
 pub(crate) mod kubeadm_reset;
 pub(crate) mod mark;
+mod member_remove;
 pub(crate) mod members;
 mod node_delete;
+mod node_drain;
 mod node_lookup;
-
+mod node_uncordon;
 mod perform;
 mod script;
 mod script_run;

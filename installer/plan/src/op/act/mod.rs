@@ -5,8 +5,11 @@ mod kind;
 mod kubeadm_init;
 mod kubeadm_join;
 mod kubeadm_reset;
+mod member_remove;
 mod node_delete;
+mod node_drain;
 mod node_lookup;
+mod node_uncordon;
 mod script_run;
 mod script_undo;
 
@@ -18,8 +21,11 @@ pub use kind::{ActKind, Progress};
 pub use kubeadm_init::KubeadmInit;
 pub use kubeadm_join::KubeadmJoin;
 pub use kubeadm_reset::KubeadmReset;
+pub use member_remove::MemberRemove;
 pub use node_delete::NodeDelete;
+pub use node_drain::NodeDrain;
 pub use node_lookup::NodeLookup;
+pub use node_uncordon::NodeUncordon;
 pub use script_run::ScriptRun;
 pub use script_undo::ScriptUndo;
 
@@ -32,7 +38,8 @@ use crate::touch::Touch;
 #[macro_export]
 macro_rules! acts {
     ([$($then:tt)+] $($with:tt)*) => {
-        $($then)+! { [$($with)*] KubeadmInit KubeadmJoin NodeLookup("nodeAwaited") NodeDelete KubeadmReset ScriptRun ScriptUndo }
+        $($then)+! { [$($with)*] KubeadmInit KubeadmJoin NodeLookup("nodeAwaited") NodeDelete KubeadmReset ScriptRun ScriptUndo
+            NodeDrain NodeUncordon MemberRemove }
     };
 }
 

@@ -14,7 +14,7 @@ const UNITS: &str = "/etc/systemd/system";
 
 /// What is to be removed from a host.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Owned {
+pub(in crate::pipelines) struct Owned {
     /// Units whose file kubexm wrote, or that use something to be removed, the last started first.
     pub units: Vec<Unit>,
     /// An init or join was started.
@@ -34,7 +34,7 @@ pub(super) struct Owned {
 }
 
 /// Reads a host's ledger; refuses a host of another cluster, and a ledger that a newer program wrote.
-pub(super) fn of_host(cluster: &str, host: &ResetHost<'_>) -> Result<Owned, RecipeError> {
+pub(in crate::pipelines) fn of_host(cluster: &str, host: &ResetHost<'_>) -> Result<Owned, RecipeError> {
     if let Some(why) = &host.facts.unreadable_stamp {
         return Err(RecipeError::UnreadableStamp { host: host.name.to_owned(), why: why.clone() });
     }

@@ -1,22 +1,7 @@
-//! The input of a reset plan.
+//! A host as the removal of kubexm from it needs it.
 
-use kubexm_plan::ClusterId;
 use kubexm_plan::facts::Facts;
 use kubexm_plan::ledger::Record;
-use kubexm_spec::Digest;
-
-/// The whole input of the recipe.
-#[derive(Clone, Debug)]
-pub struct ResetCx<'a> {
-    /// `metadata.name`.
-    pub cluster: &'a str,
-    /// The cluster's id, from the stamps of its hosts.
-    pub cluster_id: Option<ClusterId>,
-    /// Digest of the bytes of the cluster.yaml that names the hosts.
-    pub cluster_digest: Digest,
-    /// In the order of cluster.yaml; those that cannot be reached are left out.
-    pub hosts: Vec<ResetHost<'a>>,
-}
 
 /// A host as observed.
 #[derive(Clone, Debug)]

@@ -1,0 +1,139 @@
+//! A node is drained and its member of etcd removed, by a control plane that stays.
+
+#![allow(clippy::expect_used, reason = "the arrangement of a test: a fault here is a fault of the test")]
+
+use kubexm_ops::{Machine, Wave, dispatch, probe, step};
+use kubexm_plan::op::{MemberRemove, NodeDrain, NodeUncordon, Op, Probe};
+use kubexm_plan::{Step, Undo};
+use serde_json::{Value, json};
+
+use crate::join::{Fleet, act, init, satisfied, text_of};
+
+fn fleet() -> Fleet {
+    let fleet = Fleet::with_init(3);
+    dispatch::converge(&act(2, true), &fleet.ready(2)).expect("a control plane");
+    dispatch::converge(&act(3, false), &fleet.ready(3)).expect("a worker");
+    fleet
+}
+
+fn drain(force: bool) -> Op {
+    NodeDrain { node: "node3".to_owned(), limit_s: 5, force }.into()
+}
+
+fn put(machine: &Machine, name: &str, value: &Value) {
+    let path = machine.path(format!("/run/kubexm-double/{name}"));
+    std::fs::write(path, value.to_string()).expect("written");
+}
+
+fn pod(name: &str, owner: Option<&str>) -> Value {
+    let owners = owner.map(|kind| json!([{"kind": kind, "name": "o", "controller": true}]));
+    json!({
+        "metadata": {"namespace": "shop", "name": name, "labels": {"app": "web"}, "ownerReferences": owners},
+        "spec": {"nodeName": "node3"},
+    })
+}
+
+fn budget() -> Value {
+    json!([{
+        "metadata": {"namespace": "shop", "name": "web"},
+        "spec": {"selector": {"matchLabels": {"app": "web"}}},
+        "status": {"disruptionsAllowed": 0},
+    }])
+}
+
+fn step_of(force: bool) -> Step {
+    let undo = Undo::Act { act: NodeUncordon { node: "node3".to_owned() }.into() };
+    Step::on("node1", "delete.drain-node3", "Drain").ensure(drain(force)).undo(undo).build()
+}
+
+#[test]
+fn a_drained_node_is_schedulable_again_after_the_undo() {
+    let fleet = fleet();
+    let first = &fleet.hosts[0].machine;
+    put(first, "workloads.json", &json!([pod("web-1", Some("ReplicaSet")), pod("proxy", Some("DaemonSet"))]));
+    let step = step_of(false);
+    let before = step::observe(&step, first).expect("observed");
+    step::converge(&step, first, "run", 1, &before).expect("drained");
+    assert!(satisfied(&drain(false), first));
+    assert_eq!(fleet.state()["nodes"]["node3"]["spec"]["unschedulable"], true);
+    for wave in Wave::ALL {
+        step::undo(&step, first, "run", 1, &before, wave).expect("undone");
+    }
+    assert_eq!(fleet.state()["nodes"]["node3"]["spec"]["unschedulable"], Value::Null);
+}
+
+#[test]
+fn a_node_that_somebody_else_had_cordoned_stays_so_after_the_undo() {
+    let fleet = fleet();
+    let first = &fleet.hosts[0].machine;
+    dispatch::converge(&drain(false), first).expect("cordoned");
+    put(first, "workloads.json", &json!([pod("web-1", Some("ReplicaSet"))]));
+    let step = step_of(false);
+    let before = step::observe(&step, first).expect("observed");
+    step::converge(&step, first, "run", 1, &before).expect("drained");
+    for wave in Wave::ALL {
+        step::undo(&step, first, "run", 1, &before, wave).expect("undone");
+    }
+    assert_eq!(fleet.state()["nodes"]["node3"]["spec"]["unschedulable"], true);
+}
+
+#[test]
+fn what_keeps_a_node_from_being_drained_is_named() {
+    let fleet = fleet();
+    let first = &fleet.hosts[0].machine;
+    put(first, "workloads.json", &json!([pod("web-1", Some("ReplicaSet")), pod("proxy", Some("DaemonSet"))]));
+    put(first, "budgets.json", &budget());
+    let text = text_of(dispatch::converge(&drain(false), first));
+    let wanted = "pod shop/web-1 may not be evicted: the PodDisruptionBudget shop/web allows no disruption";
+    assert!(text.contains(wanted) && text.contains("--drain-timeout") && !text.contains("proxy"), "{text}");
+    let asked = probe::look(&Probe::NodeDrained { node: "node3".to_owned() }, first).expect("an answer");
+    assert_eq!((asked.holds, asked.seen.as_str()), (false, wanted));
+}
+
+#[test]
+fn a_pod_without_a_controller_is_refused_before_the_node_is_cordoned_unless_it_is_forced() {
+    let fleet = fleet();
+    let first = &fleet.hosts[0].machine;
+    put(first, "workloads.json", &json!([pod("debug", None), pod("web-1", Some("ReplicaSet"))]));
+    let text = text_of(dispatch::converge(&drain(false), first));
+    assert!(text.contains("shop/debug") && text.contains("--force") && !text.contains("web-1"), "{text}");
+    assert_eq!(fleet.state()["nodes"]["node3"]["spec"]["unschedulable"], Value::Null);
+    dispatch::converge(&drain(true), first).expect("forced");
+    assert!(satisfied(&drain(true), first));
+}
+
+fn remove() -> Op {
+    MemberRemove { name: "node2".to_owned(), peers: vec!["https://10.0.0.2:2380".to_owned()] }.into()
+}
+
+#[test]
+fn a_member_is_removed_once_and_by_its_address_where_it_has_no_name() {
+    let fleet = fleet();
+    let first = &fleet.hosts[0].machine;
+    assert!(!satisfied(&remove(), first));
+    let unnamed = MemberRemove { name: "never".to_owned(), peers: vec!["https://10.0.0.2:2380".to_owned()] };
+    dispatch::converge(&unnamed.into(), first).expect("removed");
+    assert_eq!(fleet.members(), ["node1"]);
+    assert!(satisfied(&remove(), first));
+    dispatch::converge(&remove(), first).expect("twice");
+}
+
+#[test]
+fn a_member_stays_while_the_others_would_have_no_quorum() {
+    let fleet = Fleet::with_init(3);
+    for number in [2, 3] {
+        dispatch::converge(&act(number, true), &fleet.ready(number)).expect("a control plane");
+    }
+    fleet.systems[2].kill_member("node3").expect("dead");
+    let text = text_of(dispatch::converge(&remove(), &fleet.hosts[0].machine));
+    assert!(text.contains("no quorum") && text.contains("do not answer: node3"), "{text}");
+    assert_eq!(fleet.members().len(), 3);
+}
+
+#[test]
+fn a_control_plane_that_joined_needs_no_init_when_the_first_one_has_left() {
+    let fleet = fleet();
+    assert!(satisfied(&init(), &fleet.hosts[1].machine));
+    // A worker has no control plane, whatever it has joined.
+    assert!(!satisfied(&init(), &fleet.hosts[2].machine));
+}

@@ -1,0 +1,45 @@
+//! Drains a node.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+use super::kind::ActKind;
+use crate::kind::Needs;
+use crate::touch::{Thing, Touch};
+
+/// Cordons a node and evicts its pods, through the API server of a control plane (`kubectl drain`). Budgets
+/// (PodDisruptionBudget) are respected. Done: the node is cordoned and has no pods except those of DaemonSets and static
+/// pods; or there is no such node, or this host has no API server any more.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct NodeDrain {
+    /// Node name.
+    pub node: String,
+    /// How long to wait until every pod is gone, in seconds.
+    pub limit_s: u64,
+    /// Delete pods that no controller creates again; otherwise such a pod is an error, before anything is evicted.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub force: bool,
+}
+
+impl ActKind for NodeDrain {
+    fn title(&self) -> &'static str {
+        "drain node"
+    }
+
+    fn touches(&self) -> Vec<Touch> {
+        vec![Touch::changes(Thing::Node(self.node.clone()))]
+    }
+
+    fn needs(&self) -> Needs<'_> {
+        Needs { things: vec![Thing::AdminConf, Thing::Api], ..Needs::nothing() }
+    }
+}
+
+impl fmt::Display for NodeDrain {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "act drain node {} within {} s", self.node, self.limit_s)?;
+        if self.force { f.write_str(", with pods that have no controller") } else { Ok(()) }
+    }
+}

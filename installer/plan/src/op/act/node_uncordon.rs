@@ -1,0 +1,38 @@
+//! Makes a node schedulable again.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+use super::kind::ActKind;
+use crate::kind::Needs;
+use crate::touch::{Thing, Touch};
+
+/// Makes a node schedulable again: the undo of [`super::NodeDrain`]. Evicted pods stay where they are. Done: the node is
+/// not cordoned; or there is no such node, or this host has no API server any more.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct NodeUncordon {
+    /// Node name.
+    pub node: String,
+}
+
+impl ActKind for NodeUncordon {
+    fn title(&self) -> &'static str {
+        "uncordon node"
+    }
+
+    fn touches(&self) -> Vec<Touch> {
+        vec![Touch::changes(Thing::Node(self.node.clone()))]
+    }
+
+    fn needs(&self) -> Needs<'_> {
+        Needs::nothing()
+    }
+}
+
+impl fmt::Display for NodeUncordon {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "act uncordon node {}", self.node)
+    }
+}

@@ -1,0 +1,159 @@
+//! `delete-node`: removes hosts from a cluster, which stays.
+//!
+//! Needs no bundle: what is on the hosts comes from their ledgers, what the cluster consists of from its own API server
+//! and etcd. Everything that can be rolled back comes before anything that cannot: pods are evicted and names are
+//! removed first; then etcd's members, hosts, node objects and data.
+
+mod check;
+mod context;
+mod names;
+mod record;
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use kubexm_plan::op::{HostsBlock, MemberRemove, NodeDelete, NodeDrain, NodeUncordon, Probe};
+use kubexm_plan::{Pipeline, Plan, Step, StepId, Undo};
+use kubexm_spec::Digest;
+use kubexm_spec::cluster::LoadBalancerMode;
+
+use super::host_removal::{self, ResetHost};
+use crate::error::RecipeError;
+use check::Leaving;
+pub use context::{DeleteCx, Drain};
+
+/// A plan, and what the operator should know about it.
+#[derive(Clone, Debug)]
+pub struct Deletion {
+    pub plan: Plan,
+    /// Reached hosts with nothing to do.
+    pub clean: Vec<String>,
+    /// One sentence each.
+    pub warnings: Vec<String>,
+}
+
+/// What the drain of a step has in addition to kubectl's own limit, in seconds.
+const SPARE_S: u64 = 120;
+
+/// The plan that deletes hosts. It has no steps if nothing of them is left.
+pub fn delete_node(cx: &DeleteCx<'_>) -> Result<Deletion, RecipeError> {
+    let (leaving, on) = check::leaving(cx)?;
+    let mut plan = Plan {
+        schema: kubexm_plan::SCHEMA,
+        pipeline: Pipeline::DeleteNode,
+        cluster_name: cx.cluster.name.clone(),
+        cluster_id: cx.running.id,
+        cluster: cx.cluster_digest,
+        bundle: None,
+        hosts: cx.hosts.iter().map(host_removal::plan_host).collect(),
+        fleet_concurrency: 16,
+        host_concurrency: 4,
+        slots: BTreeMap::new(),
+        texts: BTreeMap::new(),
+        steps: Vec::new(),
+    };
+    let steps = &mut plan.steps;
+    let mut last: Vec<StepId> = Vec::new();
+    for host in leaving.iter().filter(|host| host.here.is_some() && host.node) {
+        add(steps, drain(on, host.name, cx.drain), &mut last);
+    }
+    let named = names(cx, &leaving, &last);
+    if !named.is_empty() {
+        last = named.iter().map(|step| step.id.clone()).collect();
+        steps.extend(named);
+    }
+    for host in &leaving {
+        if let Some(member) = &host.member {
+            add(steps, member_remove(on, host.name, member.clone()), &mut last);
+        }
+        if let Some((here, owned)) = &host.here {
+            let chain = host_removal::chain(here.name, owned, &last);
+            last = chain.last().map_or(last, |step| vec![step.id.clone()]);
+            steps.extend(chain);
+        }
+    }
+    // kubelet, which would create it again, has stopped.
+    let objects: Vec<Step> =
+        leaving.iter().filter(|host| host.node || host.here.is_some()).map(|host| object(on, host.name)).collect();
+    if !objects.is_empty() {
+        let ids = objects.iter().map(|step| step.id.clone()).collect();
+        steps.extend(objects.into_iter().map(|step| Step { after: last.clone(), ..step }));
+        last = ids;
+    }
+    let gone: BTreeSet<&str> = leaving.iter().map(|host| host.name).collect();
+    if let Some((step, text)) = record::without(cx, on, &gone)? {
+        plan.texts.insert(Digest::of(&text), text);
+        add(&mut plan.steps, step, &mut last);
+    }
+    for (here, owned) in leaving.iter().filter_map(|host| host.here.as_ref()) {
+        plan.steps.push(host_removal::purge(here.name, owned, &last));
+    }
+    let works_on = |host: &&ResetHost<'_>| !plan.steps.iter().any(|step| step.host == host.name);
+    let clean = cx.hosts.iter().filter(works_on).map(|host| host.name.to_owned()).collect();
+    Ok(Deletion { clean, warnings: warnings(cx, &leaving), plan })
+}
+
+/// Appends a step that comes after the last ones.
+fn add(steps: &mut Vec<Step>, step: Step, last: &mut Vec<StepId>) {
+    let after = std::mem::replace(last, vec![step.id.clone()]);
+    steps.push(Step { after, ..step });
+}
+
+fn drain(on: &str, node: &str, drain: Drain) -> Step {
+    let Drain { limit_s, force } = drain;
+    Step::on(on, &format!("delete.drain-{node}"), &format!("Cordon {node} and evict its pods"))
+        .domain(node)
+        .ensure(NodeDrain { node: node.to_owned(), limit_s, force })
+        .probe(Probe::NodeDrained { node: node.to_owned() }, 30)
+        .timeout_s(limit_s.saturating_add(SPARE_S))
+        .undo(Undo::Act { act: NodeUncordon { node: node.to_owned() }.into() })
+        .build()
+}
+
+/// One step for each host that stays and has a deleted host's name in its managed block.
+fn names(cx: &DeleteCx<'_>, leaving: &[Leaving<'_>], after: &[StepId]) -> Vec<Step> {
+    let gone: Vec<&str> = leaving.iter().map(|host| host.name).collect();
+    let stays = cx.hosts.iter().filter(|host| !gone.contains(&host.name));
+    let changed = stays.filter_map(|host| {
+        let HostsBlock { lines, own_name } = names::newest(host.ledger)?;
+        let kept = names::without(&lines, &gone, &cx.cluster.control_plane_name());
+        (kept != lines).then(|| {
+            let title = format!("Remove {} from /etc/hosts", gone.join(", "));
+            let step = Step::on(host.name, "delete.hosts", &title).ensure(HostsBlock { lines: kept, own_name });
+            Step { after: after.to_vec(), ..step.undo(Undo::RestoreBefore).build() }
+        })
+    });
+    changed.collect()
+}
+
+fn member_remove(on: &str, host: &str, member: MemberRemove) -> Step {
+    let why = "a member that was removed from etcd cannot come back with its data";
+    Step::on(on, &format!("delete.member-{host}"), &format!("Remove {host} from the members of etcd"))
+        .domain(host)
+        .ensure(member)
+        .undo(Undo::Irreversible { why: why.to_owned() })
+        .build()
+}
+
+fn object(on: &str, node: &str) -> Step {
+    Step::on(on, &format!("delete.object-{node}"), &format!("Delete the node object {node}"))
+        .domain(node)
+        .ensure(NodeDelete { node: node.to_owned() })
+        .undo(Undo::Irreversible { why: "the node's labels, taints and annotations are deleted with it".to_owned() })
+        .build()
+}
+
+fn warnings(cx: &DeleteCx<'_>, leaving: &[Leaving<'_>]) -> Vec<String> {
+    let mut warnings = Vec::new();
+    let members: Vec<&str> = leaving.iter().filter_map(|host| host.member.as_ref()).map(|m| m.name.as_str()).collect();
+    let stays: Vec<&str> =
+        cx.running.etcd.iter().map(|member| member.name.as_str()).filter(|name| !members.contains(name)).collect();
+    if let ([one], false) = (stays.as_slice(), members.is_empty()) {
+        warnings.push(format!("{one} will have the only member of etcd: without that host the cluster's data is lost"));
+    }
+    let planes: Vec<&str> = leaving.iter().filter(|host| host.control_plane).map(|host| host.name).collect();
+    if matches!(cx.cluster.load_balancer.mode, LoadBalancerMode::External { .. }) && !planes.is_empty() {
+        let text = "is a back-end of your own load balancer; remove it there before you continue";
+        warnings.extend(planes.iter().map(|host| format!("{host} {text}")));
+    }
+    warnings
+}

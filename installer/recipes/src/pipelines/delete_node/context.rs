@@ -1,0 +1,41 @@
+//! The input of the recipe.
+
+use kubexm_plan::ClusterFacts;
+use kubexm_spec::Digest;
+use kubexm_spec::cluster::Cluster;
+
+use crate::pipelines::host_removal::ResetHost;
+
+/// The whole input of the recipe.
+#[derive(Clone, Debug)]
+pub struct DeleteCx<'a> {
+    /// Still names the hosts.
+    pub cluster: &'a Cluster,
+    /// Digest of the bytes of cluster.yaml.
+    pub cluster_digest: Digest,
+    /// The cluster as it is now.
+    pub running: &'a ClusterFacts,
+    /// Names of the hosts to delete.
+    pub deleted: &'a [String],
+    /// Every host that was reached, in the order of cluster.yaml.
+    pub hosts: Vec<ResetHost<'a>>,
+    /// Hosts that were not reached.
+    pub missing: &'a [String],
+    /// How the nodes are drained.
+    pub drain: Drain,
+}
+
+/// How nodes are drained.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Drain {
+    /// How long to wait for the pods of one node, in seconds.
+    pub limit_s: u64,
+    /// Delete pods that no controller creates again.
+    pub force: bool,
+}
+
+impl Default for Drain {
+    fn default() -> Self {
+        Self { limit_s: 300, force: false }
+    }
+}

@@ -1,0 +1,271 @@
+//! A host must leave the cluster in an order that works, and not at all where the others need it.
+#![allow(clippy::expect_used, clippy::panic, reason = "tests")]
+
+use std::collections::BTreeMap;
+
+use kubexm_plan::cluster_facts::{ETCD, EtcdMember, Gap, NodeFacts};
+use kubexm_plan::facts::Stamp;
+use kubexm_plan::ledger::{Outcome, Record, SCHEMA};
+use kubexm_plan::op::{Content, File, HostsBlock, KubeadmJoin, StateDir, Unit};
+use kubexm_plan::{ClusterFacts, ClusterId, Facts, ObservedState, Op, StepId, Undo, lint};
+use kubexm_recipes::{DeleteCx, Deletion, Drain, RecipeError, ResetHost, delete_node, sample};
+use kubexm_spec::{Cluster, Digest, ExitCode};
+use serde_json::json;
+
+/// A cluster of control planes and workers, as its hosts report it.
+struct Site {
+    cluster: Cluster,
+    facts: BTreeMap<String, Facts>,
+    ledgers: BTreeMap<String, Vec<Record>>,
+    running: ClusterFacts,
+    missing: Vec<String>,
+}
+
+impl Site {
+    fn of(control_planes: u8, workers: u8) -> Self {
+        let mut cluster = sample::fleet(control_planes, workers);
+        // A registry host of its own, so that every node may go.
+        cluster.hosts.push(sample::host("store", 99));
+        cluster.role_groups.registry = vec!["store".to_owned()];
+        let mut facts = sample::all_facts(&cluster);
+        for facts in facts.values_mut() {
+            let cluster = cluster.name.clone();
+            facts.stamp = Some(Stamp { cluster, run: "r".to_owned(), id: Some(ID), bundle: None });
+            facts.joined = true;
+        }
+        let ledgers = cluster.hosts.iter().map(|host| (host.name.clone(), ledger(&cluster, &host.name))).collect();
+        let nodes = cluster.hosts.iter().filter(|host| host.name != "store").map(|host| node(&host.name)).collect();
+        let etcd = cluster.role_groups.control_plane.iter().map(|name| member(name)).collect();
+        let running = ClusterFacts { id: Some(ID), nodes, etcd, ..ClusterFacts::default() };
+        Self { cluster, facts, ledgers, running, missing: Vec::new() }
+    }
+
+    fn delete(&self, hosts: &[&str]) -> Result<Deletion, RecipeError> {
+        let deleted: Vec<String> = hosts.iter().map(|host| (*host).to_owned()).collect();
+        let groups = &self.cluster.role_groups;
+        let reached = self.cluster.hosts.iter().filter(|host| !self.missing.contains(&host.name));
+        let hosts = reached.map(|host| ResetHost {
+            name: &host.name,
+            control_plane: groups.control_plane.contains(&host.name),
+            worker: groups.worker.contains(&host.name),
+            registry: groups.registry.contains(&host.name),
+            facts: &self.facts[&host.name],
+            ledger: &self.ledgers[&host.name],
+        });
+        delete_node(&DeleteCx {
+            cluster: &self.cluster,
+            cluster_digest: Digest::of("yaml"),
+            running: &self.running,
+            deleted: &deleted,
+            hosts: hosts.collect(),
+            missing: &self.missing,
+            drain: Drain::default(),
+        })
+    }
+
+    fn clean(&mut self, host: &str) {
+        self.facts.get_mut(host).expect("a host").stamp = None;
+        self.ledgers.insert(host.to_owned(), Vec::new());
+        self.running.nodes.retain(|node| node.name != host);
+        self.running.etcd.retain(|member| member.name != host);
+        for other in self.ledgers.values_mut() {
+            for op in other.iter_mut().flat_map(|record| &mut record.ops) {
+                if let Op::HostsBlock(block) = op {
+                    block.lines.retain(|line| !line.ends_with(&format!(" {host}")));
+                }
+            }
+        }
+    }
+}
+
+const ID: ClusterId = ClusterId::from_random([7; 16]);
+
+fn node(name: &str) -> NodeFacts {
+    NodeFacts {
+        name: name.to_owned(),
+        roles: Vec::new(),
+        kubelet: "v1.34.4".to_owned(),
+        runtime: "containerd".to_owned(),
+        runtime_version: "2".to_owned(),
+        os_image: "Debian".to_owned(),
+        kernel: "6.1".to_owned(),
+        addresses: Vec::new(),
+        ready: true,
+        conditions: Vec::new(),
+        unschedulable: false,
+    }
+}
+
+fn member(name: &str) -> EtcdMember {
+    EtcdMember {
+        id: "1".to_owned(),
+        name: name.to_owned(),
+        peer_urls: vec![format!("https://{name}:2380")],
+        version: Some("3.6.5".to_owned()),
+        healthy: true,
+        learner: false,
+    }
+}
+
+/// What a create leaves, in short.
+fn ledger(cluster: &Cluster, host: &str) -> Vec<Record> {
+    let name = cluster.control_plane_name();
+    let planes = cluster.hosts.iter().filter(|host| cluster.role_groups.control_plane.contains(&host.name));
+    let lines = cluster.hosts.iter().map(|host| format!("{} {}", host.address, host.name));
+    let lines = lines.chain(planes.map(|host| format!("{} {name}", host.address))).collect();
+    let unit = |name: &str| Unit {
+        name: name.to_owned(),
+        enabled: true,
+        running: Some(true),
+        loaded: vec![format!("/etc/systemd/system/{name}")],
+        reloaded: Vec::new(),
+    };
+    let file = |name: &str| File {
+        path: format!("/etc/systemd/system/{name}"),
+        content: Content::Text { digest: Digest::of(name) },
+        mode: 0o644,
+    };
+    let join = KubeadmJoin {
+        config: Digest::of("join"),
+        cri_socket: "unix:///run/containerd/containerd.sock".to_owned(),
+        control_plane: false,
+        ignore: Vec::new(),
+        slots: Vec::new(),
+    };
+    let absent = json!({"path": "/var/lib/kubelet", "entry": {"is": "absent"}});
+    let steps: Vec<(&str, Vec<(Op, serde_json::Value)>)> = vec![
+        ("os.hosts", vec![(HostsBlock { lines, own_name: host.to_owned() }.into(), json!("as it was"))]),
+        ("kubernetes.folders", vec![(StateDir::at("/var/lib/kubelet").into(), absent)]),
+        (
+            "kubelet.unit",
+            vec![(file("kubelet.service").into(), json!("no file")), (unit("kubelet.service").into(), json!("off"))],
+        ),
+        ("join.node", vec![(join.into(), json!("notBegun"))]),
+    ];
+    let record = |(step, ops): (&str, Vec<(Op, serde_json::Value)>)| {
+        let (ops, before): (Vec<Op>, Vec<_>) = ops.into_iter().unzip();
+        Record {
+            schema: SCHEMA,
+            run: "create".to_owned(),
+            sequence: 0,
+            step: StepId(format!("{host}/{step}")),
+            ops,
+            undo: Undo::RestoreBefore,
+            before: before.into_iter().map(|before| ObservedState::opaque(before, false)).collect(),
+            outcome: Outcome::Done,
+        }
+    };
+    steps.into_iter().map(record).collect()
+}
+
+fn ids(deletion: &Deletion) -> Vec<&str> {
+    deletion.plan.steps.iter().map(|step| step.id.0.as_str()).collect()
+}
+
+#[test]
+fn a_control_plane_leaves_the_names_and_etcd_before_it_stops() {
+    let deletion = Site::of(3, 1).delete(&["node1"]).expect("a plan");
+    let (checked, _) = lint::check(deletion.plan.clone()).unwrap_or_else(|problems| panic!("{problems:#?}"));
+    let mut settings = insta::Settings::clone_current();
+    settings.set_snapshot_path("../golden/delete-node");
+    settings.set_prepend_module_to_snapshot(false);
+    settings.set_omit_expression(true);
+    settings.bind(|| insta::assert_snapshot!("plan", checked.plan().render()));
+}
+
+#[test]
+fn what_cannot_be_rolled_back_comes_after_everything_that_can_be_done_before_it() {
+    let deletion = Site::of(3, 2).delete(&["node3", "node4", "node5"]).expect("a plan");
+    let all = ids(&deletion);
+    let at = |id: &str| all.iter().position(|found| *found == id).unwrap_or_else(|| panic!("{id} of {all:?}"));
+    // Workers first, each after the other.
+    assert!(at("node1/delete.drain-node4") < at("node1/delete.drain-node3"));
+    let drained = all.iter().rposition(|id| id.contains("drain")).expect("a drain");
+    let first = deletion.plan.steps.iter().position(|step| matches!(step.undo, Undo::Irreversible { .. }));
+    assert_eq!(first, Some(at("node1/delete.member-node3")));
+    assert!(drained < at("node1/delete.hosts") && at("node1/delete.hosts") < at("node4/reset.stop"));
+    assert!(at("node5/reset.network") < at("node1/delete.member-node3"));
+    assert!(at("node1/delete.object-node4") < at("node4/reset.forget"));
+    assert_eq!(deletion.warnings, Vec::<String>::new());
+}
+
+#[test]
+fn of_two_control_planes_one_may_go_and_the_operator_is_warned() {
+    let deletion = Site::of(2, 1).delete(&["node2"]).expect("a plan");
+    assert!(deletion.warnings[0].contains("node1 will have the only member of etcd"), "{:?}", deletion.warnings);
+}
+
+#[test]
+fn a_host_that_the_cluster_needs_is_refused_by_name() {
+    let refused = |site: &Site, hosts: &[&str]| {
+        let error = site.delete(hosts).expect_err("a refusal");
+        (error.exit_code(), error.to_string())
+    };
+    let mut time = Site::of(2, 2);
+    time.cluster.system.ntp_servers = vec!["node3".to_owned()];
+    let mut down = Site::of(3, 1);
+    down.running.etcd[1].healthy = false;
+    let mut blind = Site::of(3, 1);
+    blind.running.etcd.clear();
+    blind.running.gaps = vec![Gap { host: "node1".into(), what: ETCD.into(), why: "timed out".into() }];
+    let mut silent = Site::of(2, 1);
+    silent.running.nodes.clear();
+    let mut away = Site::of(2, 2);
+    away.missing = vec!["node4".to_owned()];
+    let mut other = Site::of(2, 1);
+    other.facts.get_mut("node3").expect("a host").stamp.as_mut().expect("a stamp").id =
+        Some(ClusterId::from_random([8; 16]));
+    for (site, hosts, code, wanted) in [
+        (Site::of(2, 1), &["node9"][..], ExitCode::Config, "node9 is not a host of cluster"),
+        (Site::of(1, 1), &["node1"], ExitCode::Preflight, "no control plane would be left; `kubexm-install reset`"),
+        (Site::of(2, 1), &["node1", "node2"], ExitCode::Preflight, "no control plane would be left"),
+        (Site::of(2, 1), &["store"], ExitCode::Preflight, "it serves the registry"),
+        (time, &["node3"], ExitCode::Preflight, "spec.system.ntpServers names it"),
+        (down, &["node3"], ExitCode::Preflight, "of the 2 members that stay, these are not healthy: node2"),
+        (blind, &["node3"], ExitCode::Preflight, "the members of etcd could not be observed"),
+        (silent, &["node3"], ExitCode::Preflight, "the nodes of the cluster could not be observed"),
+        (away, &["node3"], ExitCode::HostUnreachable, "node4 cannot be reached, and stay in the cluster"),
+        (other, &["node3"], ExitCode::Preflight, "`kubexm-install reset --only node3` resets it"),
+    ] {
+        let (found, text) = refused(&site, hosts);
+        assert!(text.contains(wanted) && text.contains("nothing was changed") | (code == ExitCode::Config), "{text}");
+        assert_eq!(found, code, "{text}");
+    }
+}
+
+#[test]
+fn a_dead_control_plane_may_go_though_its_own_member_is_not_healthy() {
+    let mut site = Site::of(3, 1);
+    site.running.etcd[2].healthy = false;
+    site.running.nodes[2].ready = false;
+    site.missing = vec!["node3".to_owned()];
+    let deletion = site.delete(&["node3"]).expect("a plan");
+    let all = ids(&deletion);
+    assert!(all.contains(&"node1/delete.member-node3") && all.contains(&"node1/delete.object-node3"), "{all:?}");
+    assert!(!all.iter().any(|id| id.starts_with("node3/") || id.contains("drain")), "{all:?}");
+    // It works, and only this controller does not reach it: it would register again.
+    site.running.nodes[2].ready = true;
+    let text = site.delete(&["node3"]).expect_err("a refusal").to_string();
+    assert!(text.contains("works as a member of the cluster"), "{text}");
+}
+
+#[test]
+fn of_a_host_that_has_left_nothing_is_planned() {
+    let mut site = Site::of(2, 1);
+    site.clean("node3");
+    assert_eq!(ids(&site.delete(&["node3"]).expect("a plan")), Vec::<&str>::new());
+}
+
+#[test]
+fn a_host_that_was_skipped_is_cleaned_up_when_it_is_back() {
+    let mut site = Site::of(2, 1);
+    let (facts, ledger) = (site.facts["node3"].clone(), site.ledgers["node3"].clone());
+    site.clean("node3");
+    site.facts.insert("node3".to_owned(), facts);
+    site.ledgers.insert("node3".to_owned(), ledger);
+    let deletion = site.delete(&["node3"]).expect("a plan");
+    let all = ids(&deletion);
+    assert_eq!((all.first(), all.last()), (Some(&"node3/reset.stop"), Some(&"node3/reset.forget")), "{all:?}");
+    // Its kubelet may have registered it again meanwhile.
+    assert!(all.contains(&"node1/delete.object-node3"), "{all:?}");
+}
