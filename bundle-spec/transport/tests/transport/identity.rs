@@ -102,7 +102,7 @@ fn serve(
             }
         }
     }
-    let login = line.lines().find_map(|line| line.to_ascii_lowercase().starts_with("authorization:").then_some(line));
+    let login = line.lines().find(|line| line.to_ascii_lowercase().starts_with("authorization:"));
     logins.lock().unwrap().push(login.and_then(|line| Some(line.split_once(": ")?.1.to_owned())));
     seen.lock().unwrap().push(tls.conn.peer_certificates().is_some());
     tls.write_all(answer.as_bytes())?;
