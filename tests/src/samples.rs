@@ -259,6 +259,7 @@ impl Sample {
             set_aside: self.occupied,
             packages: &bundle.packages,
             materials: &kubexm_recipes::sample::materials(cluster),
+            sealing: Some(&kubexm_recipes::sample::sealing()),
         };
         let plan = pipeline(&cx).expect("a plan for a sample");
         let (plan, _) = lint::check(plan).expect("the plan passes its lint");

@@ -106,6 +106,13 @@ pub enum EngineError {
         /// The reason.
         reason: String,
     },
+    /// The operator's identity cannot be used.
+    #[error("{path}, by which this home opens what is sealed for it: {reason}")]
+    Identity {
+        path: PathBuf,
+        /// What is wrong, and what to do; never what is in the file.
+        reason: String,
+    },
     /// Another run works on the cluster, from this controller.
     #[error("cluster {cluster} is held by another run on this machine ({holder}); wait for it to end")]
     ClusterLocked {
@@ -167,6 +174,7 @@ impl EngineError {
             Self::RunDamaged { .. } | Self::Illegal { .. } => ExitCode::RunStuck,
             Self::JournalNewer { .. } | Self::PlanMismatch { .. } => ExitCode::PlanMismatch,
             Self::PlanLint { .. } | Self::Order { .. } => ExitCode::PlanLint,
+            Self::Identity { .. } => ExitCode::Config,
             Self::ClusterLocked { .. } => ExitCode::HostLocked,
             Self::Unsupported { .. } => ExitCode::Unsupported,
             Self::Link(error) => error.exit_code(),

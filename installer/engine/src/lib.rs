@@ -20,6 +20,7 @@ pub mod kubeconfig;
 pub mod link;
 pub mod local;
 pub mod lock;
+pub mod operator;
 pub mod options;
 mod pem;
 pub mod pki;
@@ -31,6 +32,7 @@ pub mod resume;
 pub mod run;
 mod run_context;
 mod schedule;
+pub mod sealed;
 #[cfg(any(test, feature = "testing"))]
 pub mod sim;
 pub mod slots;
@@ -50,8 +52,10 @@ pub use execute::{Drill, ExecuteOptions, Links, OnFailure, Outcome, execute, rol
 pub use hold::lock_hosts;
 pub use local::LocalLink;
 pub use lock::ClusterLock;
+pub use operator::OperatorIdentity;
 pub use pki::ClusterPki;
 pub use resume::{resume, rollback};
 pub use run::{Belongs, Run, RunId};
+pub use sealed::{PkiFiles, SealedAuthorities, SealedError};
 pub use slots::SlotSource;
 pub use status::Status;

@@ -40,6 +40,11 @@ pub(crate) fn read(path: &Path) -> Result<Option<Pair>, EngineError> {
     }
 }
 
+/// The part of a file before the key.
+pub(crate) fn certificates(text: &str) -> &str {
+    text.find(KEY_BEGINS).map_or(text, |at| &text[..at])
+}
+
 /// Whether a chain ends in this CA, has exactly this use, and is valid until the given time.
 pub(crate) fn serves(
     path: &Path,

@@ -3,10 +3,13 @@
 //! A certificate and its key are in one file, so a crash cannot separate them. Valid ones are returned unchanged, so
 //! that a second run finds nothing to change.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use async_trait::async_trait;
-use kubexm_plan::{Authority, CertificateUse, Plan, SlotName, SlotProvider};
+use kubexm_plan::{Authority, CertificateUse, Plan, Recipient, SlotName, SlotProvider};
+use kubexm_spec::Digest;
 use rcgen::{
     BasicConstraints, CertificateParams, DistinguishedName, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair,
     KeyUsagePurpose,
@@ -16,6 +19,7 @@ use time::{Duration, OffsetDateTime};
 use crate::EngineError;
 use crate::files::{make_dir, plain_name, write_whole};
 use crate::pem::{self, Pair};
+use crate::sealed::{PkiFiles, SealedAuthorities, is_pki_file};
 use crate::slots::SlotSource;
 
 /// Validity of the CA and its certificates: ten years of 365 days.
@@ -30,13 +34,18 @@ const RENEW_BEFORE: Duration = Duration::days(30);
 pub struct ClusterPki {
     dir: PathBuf,
     now: Option<OffsetDateTime>,
+    /// So that all control planes get the same bytes.
+    sealing: Arc<Mutex<()>>,
 }
+
+/// The sealed authorities as they were last made here, or taken from a control plane.
+const SEALED: &str = "authorities.json";
 
 impl ClusterPki {
     /// Opens or creates the folder. Certificates are created on first use.
     pub fn open(dir: &Path) -> Result<Self, EngineError> {
         make_dir(dir)?;
-        Ok(Self { dir: dir.to_owned(), now: None })
+        Ok(Self { dir: dir.to_owned(), now: None, sealing: Arc::default() })
     }
 
     /// The same folder at another time, for tests of renewal.
@@ -85,8 +94,73 @@ impl ClusterPki {
         Ok((pair.certificates, pair.key))
     }
 
+    /// Makes the CA of an authority, unless it exists.
+    pub fn make(&self, authority: Authority) -> Result<(), EngineError> {
+        self.authority(authority).map(drop)
+    }
+
+    /// Digests of all certificates in a pki folder, by file; none if there is no such folder.
+    pub fn certificates_in(dir: &Path) -> Result<BTreeMap<String, Digest>, EngineError> {
+        Ok(files_in(dir)?.certificates())
+    }
+
+    /// The file of an authority's CA in a pki folder.
+    pub fn file_of(authority: Authority) -> String {
+        format!("{}-ca.pem", word(authority))
+    }
+
+    /// Writes opened authorities into the folder, with the document that they were in.
+    pub fn fill(&self, files: &PkiFiles, sealed: &str) -> Result<(), EngineError> {
+        for (name, text) in &files.0 {
+            write_whole(&self.dir.join(name), text.as_bytes(), 0o600)?;
+        }
+        self.keep_sealed(sealed)
+    }
+
+    /// Keeps a document of a control plane, so that it is not sealed anew as long as it is right.
+    pub fn keep_sealed(&self, sealed: &str) -> Result<(), EngineError> {
+        write_whole(&self.dir.join(SEALED), sealed.as_bytes(), 0o600)
+    }
+
+    /// The kept document if it is of this cluster, for these recipients, and has the certificates of the folder; or a new one.
+    fn sealed(&self, slot: &SlotName, plan: &Plan, recipients: &[Recipient]) -> Result<Vec<u8>, EngineError> {
+        let _one = self.sealing.lock().unwrap_or_else(PoisonError::into_inner);
+        let failed = |reason: String| EngineError::Slot { slot: slot.0.clone(), reason };
+        let id = plan
+            .cluster_id
+            .ok_or_else(|| failed("the plan has no cluster id; this is a fault of the recipe".to_owned()))?;
+        // What the run signs later is sealed too.
+        self.make(Authority::Registry)?;
+        for (name, provider) in &plan.slots {
+            if let SlotProvider::Certificate(wanted) = provider {
+                self.certificate(&name.0, wanted)?;
+            }
+        }
+        let files = files_in(&self.dir)?;
+        let path = self.dir.join(SEALED);
+        let kept = match std::fs::read_to_string(&path) {
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => None,
+            other => Some(other.map_err(EngineError::file("read", &path))?),
+        };
+        let is_right = |kept: &SealedAuthorities| {
+            let about = &kept.about;
+            about.cluster_id == id
+                && about.cluster == plan.cluster_name
+                && about.recipients == recipients
+                && about.certificates == files.certificates()
+        };
+        if let Some(text) = kept.filter(|text| SealedAuthorities::parse(text).is_ok_and(|kept| is_right(&kept))) {
+            return Ok(text.into_bytes());
+        }
+        let sealed = SealedAuthorities::seal((&plan.cluster_name, id), recipients, files);
+        let text = sealed.map_err(|error| failed(error.to_string()))?.to_json();
+        let text = text.map_err(|error| failed(error.to_string()))?;
+        self.keep_sealed(&text)?;
+        Ok(text.into_bytes())
+    }
+
     fn authority(&self, authority: Authority) -> Result<Pair, EngineError> {
-        let path = self.dir.join(format!("{}-ca.pem", word(authority)));
+        let path = self.dir.join(Self::file_of(authority));
         if let Some(pair) = pem::read(&path)? {
             return Ok(pair);
         }
@@ -108,6 +182,23 @@ impl ClusterPki {
         params.not_before = from;
         params.not_after = from + VALIDITY;
     }
+}
+
+fn files_in(dir: &Path) -> Result<PkiFiles, EngineError> {
+    let mut files = PkiFiles::default();
+    let entries = match std::fs::read_dir(dir) {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(files),
+        other => other.map_err(EngineError::file("list", dir))?,
+    };
+    for entry in entries {
+        let name = entry.map_err(EngineError::file("list", dir))?.file_name();
+        if let Some(name) = name.to_str().filter(|name| is_pki_file(name))
+            && let Some(pair) = pem::read(&dir.join(name))?
+        {
+            files.0.insert(name.to_owned(), pair.to_pem());
+        }
+    }
+    Ok(files)
 }
 
 fn rcgen_failed(path: &Path) -> impl Fn(rcgen::Error) -> EngineError {
@@ -149,6 +240,7 @@ impl SlotSource for ClusterPki {
                     reason: format!("slot {} is not a certificate; this is a fault of the recipe", cert.0),
                 }),
             },
+            SlotProvider::SealedAuthorities { recipients, .. } => self.sealed(name, plan, recipients),
             SlotProvider::Secret { field } => Err(EngineError::Slot {
                 slot: name.0.clone(),
                 reason: format!("{field} is not a certificate; this is a fault of the program"),

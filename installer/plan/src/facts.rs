@@ -118,6 +118,12 @@ pub struct Facts {
     /// stamps are equal.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cluster_ca: Option<Digest>,
+    /// The content of [`crate::SEALED_AUTHORITIES`], if the file exists; never more than [`Facts::SEALED_MOST`] bytes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sealed_authorities: Option<String>,
+    /// Digest of the certificate of the registry's CA ([`crate::REGISTRY_CAS`]), if the host has one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub registry_ca: Option<Digest>,
     /// `*_proxy` variables that are set for all users, with the file that sets them.
     pub proxies: Vec<(String, String)>,
     /// Mount points with `noexec` among the paths that kubexm uses.
@@ -129,6 +135,11 @@ pub struct Facts {
     pub machine_id: String,
     /// DMI product uuid, to detect clones; empty if the machine has none.
     pub product_uuid: String,
+}
+
+impl Facts {
+    /// Bytes of sealed authorities that are read; a real file has a few thousand.
+    pub const SEALED_MOST: usize = 256 << 10;
 }
 
 /// A name server that gives an address to random names.

@@ -2,6 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::sealed::Recipient;
+
 /// The name of a slot: a value that exists only during a run.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
@@ -94,6 +96,15 @@ pub enum SlotProvider {
         /// Control plane that it comes from.
         host: String,
     },
+    /// The authorities and their certificates, sealed (age) for these recipients by the controller. The bytes differ each
+    /// time they are sealed, so the controller keeps them until what is inside, or for whom, changes.
+    SealedAuthorities {
+        /// Sorted by key.
+        recipients: Vec<Recipient>,
+        /// The run makes a new CA for the registry in place of the one that the cluster has.
+        #[serde(default, skip_serializing_if = "is_default")]
+        new_registry_ca: bool,
+    },
     /// A secret of the operator, from the source that a field of cluster.yaml names; secret.
     Secret {
         /// `spec.kubernetes.audit.webhook.kubeconfigFrom`. The source itself is not in the plan.
@@ -112,6 +123,7 @@ impl SlotProvider {
             | Self::JoinToken { .. }
             | Self::UploadKey { .. }
             | Self::AdminKubeconfig { .. }
+            | Self::SealedAuthorities { .. }
             | Self::Secret { .. } => true,
             Self::Authority { .. } | Self::Certificate(_) | Self::CaCertHash { .. } => false,
         }
@@ -125,7 +137,11 @@ impl SlotProvider {
             | Self::CaCertHash { host }
             | Self::UploadKey { host }
             | Self::AdminKubeconfig { host } => Some(host),
-            Self::Authority { .. } | Self::Certificate(_) | Self::CertificateKey { .. } | Self::Secret { .. } => None,
+            Self::Authority { .. }
+            | Self::Certificate(_)
+            | Self::CertificateKey { .. }
+            | Self::SealedAuthorities { .. }
+            | Self::Secret { .. } => None,
         }
     }
 

@@ -41,6 +41,17 @@ pub struct PlanCx<'a> {
     pub packages: &'a CarriedPackages,
     /// Files of the user that cluster.yaml names, by their name there; each was validated for its field.
     pub materials: &'a Materials,
+    /// For whom the authorities are sealed; none where nothing is planned.
+    pub sealing: Option<&'a Sealing>,
+}
+
+/// For whom the cluster's authorities are sealed, in addition to `spec.operators`.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Sealing {
+    /// Public keys of age identities: the operator's own, and those of earlier homes that cluster.yaml does not name.
+    pub others: Vec<String>,
+    /// A new CA for the registry is made in place of the one that the cluster has.
+    pub new_registry_ca: bool,
 }
 
 /// Texts of materials by name ([`kubexm_spec::cluster::MaterialFile`]).

@@ -26,7 +26,7 @@ pub mod time_servers;
 pub mod unsupported;
 pub mod yaml;
 
-pub use context::{Materials, Node, PlanCx};
+pub use context::{Materials, Node, PlanCx, Sealing};
 pub use error::RecipeError;
 pub use identity::{Identity, NonMember};
 pub use mesh::{Mesh, mesh};

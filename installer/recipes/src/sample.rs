@@ -17,7 +17,7 @@ use kubexm_spec::lock::PackageSet;
 use kubexm_spec::manifest::{Artifact, Blob, ClusterSummary, FORMAT, Manifest};
 use kubexm_spec::{Arch, ArtifactKey, Digest, Family, Trust};
 
-use crate::context::{Materials, PlanCx};
+use crate::context::{Materials, PlanCx, Sealing};
 use crate::modules::packages::source;
 use crate::packages::{CarriedPackages, NO_PACKAGES, RepositoryFile};
 use crate::pipelines::create::create;
@@ -26,6 +26,9 @@ const GIB: u64 = 1 << 30;
 
 /// The id of every sample.
 pub const CLUSTER_ID: ClusterId = ClusterId::from_random([7; 16]);
+
+/// The public key of an age identity that nobody has.
+pub const RECIPIENT: &str = "age106yprf8y5y77ak4jt06y5r3l65ex6nwjzqrruhvmgyr4ql4ek99qtddx8x";
 
 /// One host, `node1` at 10.77.0.11, that is control plane, worker and registry.
 pub fn cluster() -> Cluster {
@@ -78,8 +81,14 @@ pub fn plan(cluster: &Cluster) -> Result<Plan, Box<dyn Error + Send + Sync>> {
         facts: &facts,
         packages: &NO_PACKAGES,
         materials: &materials(cluster),
+        sealing: Some(&sealing()),
         set_aside: false,
     })?)
+}
+
+/// Sealed for one operator, who is in no cluster.yaml.
+pub fn sealing() -> Sealing {
+    Sealing { others: vec![RECIPIENT.to_owned()], new_registry_ca: false }
 }
 
 /// A text for each material that a cluster names.
@@ -154,6 +163,8 @@ pub fn facts(name: &str, last: u8) -> Facts {
         kubeadm_files: None,
         joined: false,
         cluster_ca: None,
+        sealed_authorities: None,
+        registry_ca: None,
         proxies: Vec::new(),
         noexec: Vec::new(),
         glibc: Some("2.36".to_owned()),

@@ -1,6 +1,7 @@
 //! What differs on the hosts of a created cluster from the plan, before anything is asked.
 
 use std::collections::BTreeMap;
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
@@ -40,7 +41,9 @@ pub(crate) fn report_unrecorded(events: &dyn EventSink, facts: &BTreeMap<String,
 }
 
 /// None if the hosts are not all in the cluster, or one does not answer.
-pub(crate) async fn of<S: Subject>(site: &Site<'_, S>, plan: &CheckedPlan, created: bool) -> Option<Drift> {
+///
+/// `pki` is the folder with the certificates that the plan will distribute.
+pub(crate) async fn of<S: Subject>(site: &Site<'_, S>, plan: &CheckedPlan, created: bool, pki: &Path) -> Option<Drift> {
     if !created {
         return None;
     }
@@ -48,8 +51,7 @@ pub(crate) async fn of<S: Subject>(site: &Site<'_, S>, plan: &CheckedPlan, creat
     events::phase(session.events, "compare");
     let mut links = site.fleet.links();
     // Only under the cluster's lock may certificates be read, since one that expires soon is made anew.
-    let pki =
-        site.lock.as_ref().and_then(|_| site.home.pki().is_dir().then(|| ClusterPki::open(&site.home.pki()).ok())?);
+    let pki = site.lock.as_ref().and_then(|_| pki.is_dir().then(|| ClusterPki::open(pki).ok())?);
     let found = match pki {
         Some(pki) => {
             if plan.has_controller_steps() {

@@ -17,6 +17,7 @@ use kubexm_spec::yaml::Problems;
 use kubexm_spec::{ExitCode, ExitError, error_chain};
 use serde_json::Value;
 
+use crate::authorities::AuthoritiesError;
 use crate::bundle::replace::ReplaceRefused;
 
 /// An error of a [`crate::Session`].
@@ -151,6 +152,9 @@ pub enum SessionError {
         planned: ClusterId,
         found: ClusterId,
     },
+    /// The authorities of the cluster cannot be used from this home.
+    #[error(transparent)]
+    Authorities(#[from] AuthoritiesError),
     /// The system returned no random numbers.
     #[error("no id can be generated for the cluster, since the system's random source failed: {0}")]
     NoRandom(String),
@@ -267,6 +271,7 @@ impl ExitError for SessionError {
             Self::Preflight { .. } => ExitCode::Preflight,
             Self::Lint(_) => ExitCode::PlanLint,
             Self::OtherCluster { .. } => ExitCode::Preflight,
+            Self::Authorities(error) => error.exit_code(),
             Self::NoRandom(_) => ExitCode::Internal,
             Self::PlanFile { .. } => ExitCode::PlanMismatch,
             Self::Engine(error) => error.exit_code(),

@@ -25,6 +25,7 @@
 //! rustls' provider (`rustls::crypto::ring::default_provider().install_default()`) and provides the async runtime.
 
 mod access;
+mod authorities;
 mod bundle;
 mod cluster_facts;
 mod confirm;
@@ -49,6 +50,7 @@ mod site;
 pub mod support_bundle;
 
 pub use access::Access;
+pub use authorities::AuthoritiesError;
 pub use bundle::cluster_file::{ClusterFile, Origin};
 pub use bundle::cluster_source::ClusterSource;
 pub use bundle::installed::installed_bundle;

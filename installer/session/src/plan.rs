@@ -5,6 +5,7 @@ use kubexm_plan::lint;
 use kubexm_plan::{CheckedPlan, ClusterFacts, Pipeline, Plan};
 use kubexm_recipes::{Identity, PlanCx, ResetCx, ResetHost};
 
+use crate::authorities::{Authorities, Hosts};
 use crate::bundle::cluster_source::ClusterSource;
 use crate::bundle::opened::Opened;
 use crate::cluster_facts::{self, Asked};
@@ -34,6 +35,7 @@ pub struct Planned<'s, S: Subject> {
     plan: Plan,
     clean: Vec<String>,
     created: bool,
+    authorities: Authorities,
 }
 
 /// A plan that has passed the lint. Only [`Planned::check`] and [`Observed::reviewed`] create one.
@@ -45,6 +47,7 @@ pub struct Checked<'s, S: Subject> {
     pub(crate) clean: Vec<String>,
     /// Whether every host belongs to the cluster already, so that the plan only mends.
     pub(crate) created: bool,
+    pub(crate) authorities: Authorities,
 }
 
 impl<'s, S: Subject<Survey = BundleSurvey>> Observed<'s, S> {
@@ -64,12 +67,12 @@ impl<'s, S: Subject<Survey = BundleSurvey>> Observed<'s, S> {
             Some(opened) => with_bundle(site.session, opened, &site.home, (&mut survey, &running), recipe),
             None => Err(SessionError::NoCluster),
         };
-        let plan = site.unless_refused(plan).await?;
+        let (plan, authorities) = site.unless_refused(plan).await?;
         let created = drift::is_created(&plan, &survey.facts);
         if created {
             drift::report_unrecorded(site.session.events, &survey.facts);
         }
-        Ok(Planned { site, plan, clean: Vec::new(), created })
+        Ok(Planned { site, plan, clean: Vec::new(), created, authorities })
     }
 
     /// Uses a plan that was made earlier ([`crate::plan_file`]) instead of making one.
@@ -80,11 +83,14 @@ impl<'s, S: Subject<Survey = BundleSurvey>> Observed<'s, S> {
         let (site, survey) = self.into_parts();
         let refused = survey.check(site.session).and_then(|()| {
             let hosts = Identity::of(site.subject.cluster(), &survey.facts).id;
-            identity::check_plan(plan.plan(), hosts)
+            identity::check_plan(plan.plan(), hosts)?;
+            let hosts = Hosts { cluster: site.subject.cluster(), facts: &survey.facts, id: hosts };
+            let homes = (site.session.home, &site.home);
+            Authorities::examine_for(homes, &hosts, plan.plan(), site.session.events)
         });
-        site.unless_refused(refused).await?;
+        let authorities = site.unless_refused(refused).await?;
         let created = drift::is_created(plan.plan(), &survey.facts);
-        Ok(Checked { site, plan, clean: Vec::new(), created })
+        Ok(Checked { site, plan, clean: Vec::new(), created, authorities })
     }
 }
 
@@ -97,7 +103,7 @@ impl<'s> Observed<'s, ClusterSource> {
         let (site, survey) = self.into_parts();
         let planned = reset(site.session, &site.subject, &survey, only);
         let (plan, clean) = site.unless_refused(planned).await?;
-        Ok(Planned { site, plan, clean, created: false })
+        Ok(Planned { site, plan, clean, created: false, authorities: Authorities::default() })
     }
 }
 
@@ -107,7 +113,7 @@ impl<'s, S: Subject> Planned<'s, S> {
     /// # Errors
     /// The plan does not pass.
     pub async fn check(self) -> Result<Checked<'s, S>, SessionError> {
-        let Self { site, plan, clean, created } = self;
+        let Self { site, plan, clean, created, authorities } = self;
         let checked = lint::check(plan).map_err(SessionError::Lint);
         let (plan, warnings) = site.unless_refused(checked).await?;
         // For a reset they only repeat for each host that deleting cannot be rolled back; the confirmation prompt shows
@@ -117,7 +123,7 @@ impl<'s, S: Subject> Planned<'s, S> {
                 events::warning(site.session.events, problem_text(&warning));
             }
         }
-        Ok(Checked { site, plan, clean, created })
+        Ok(Checked { site, plan, clean, created, authorities })
     }
 }
 
@@ -130,7 +136,7 @@ impl<S: Subject> Checked<'_, S> {
     /// What differs on the hosts from the plan. None if a host is not in the cluster yet, or does not answer: then the
     /// steps of the plan say what will be done.
     pub async fn drift(&self) -> Option<Drift> {
-        drift::of(&self.site, &self.plan, self.created).await
+        drift::of(&self.site, &self.plan, self.created, &self.site.home.pki()).await
     }
 
     /// Removes the agents that connecting has installed, and returns the plan.
@@ -146,7 +152,10 @@ fn with_bundle(
     home: &ClusterHome,
     (survey, running): (&mut BundleSurvey, &ClusterFacts),
     recipe: Recipe<'_>,
-) -> Result<Plan, SessionError> {
+) -> Result<(Plan, Authorities), SessionError> {
+    let known = Identity::of(opened.cluster(), &survey.facts).id;
+    let hosts = Hosts { cluster: opened.cluster(), facts: &survey.facts, id: known };
+    let authorities = Authorities::examine((session.home, home), &hosts, opened.new_registry_ca(), session.events)?;
     events::phase(session.events, "plan");
     for note in opened.materials().notes() {
         events::note(session.events, note);
@@ -154,7 +163,7 @@ fn with_bundle(
     // Adds the signed repositories that hosts install packages from.
     survey.carried.publish(opened, home)?;
     let record = opened.record_after(&survey.facts, home)?;
-    let id = match Identity::of(opened.cluster(), &survey.facts).id {
+    let id = match known {
         Some(id) => Some(id),
         // A cluster without an id gets one from `create`, which stamps all of its hosts.
         None if matches!(recipe, Recipe::Create) => Some(identity::new_id()?),
@@ -163,13 +172,15 @@ fn with_bundle(
     let cx = PlanCx {
         cluster_id: id,
         bundle_record: Some(&record),
+        sealing: Some(&authorities.sealing),
         ..opened.plan_cx(&survey.facts, &survey.carried.packages)
     };
-    Ok(match recipe {
+    let plan = match recipe {
         Recipe::Create => kubexm_recipes::create(&cx)?,
         Recipe::AddNode([]) => kubexm_recipes::add_node(&cx, running, &kubexm_recipes::absent(&cx)?)?,
         Recipe::AddNode(named) => kubexm_recipes::add_node(&cx, running, named)?,
-    })
+    };
+    Ok((plan, authorities))
 }
 
 fn reset(

@@ -124,15 +124,15 @@ const SOURCE: Object = Object::new(
 )
 .one_of(&["catalogue", "repo", "oci", "url", "path"]);
 
-/// Addons of which each has its own name.
+/// A list of which each item has its own name.
 pub(super) struct NamedOnce<T>(PhantomData<T>);
 
-impl<T: FieldType<Value = Addon>> FieldType for NamedOnce<T> {
-    type Value = Vec<Addon>;
+impl<T: FieldType> FieldType for NamedOnce<T> {
+    type Value = Vec<T::Value>;
 
     const SHAPE: Shape = Vec::<T>::SHAPE;
 
-    fn read(at: &At<'_>) -> Option<Vec<Addon>> {
+    fn read(at: &At<'_>) -> Option<Self::Value> {
         let all = Vec::<T>::read(at);
         let mut names = BTreeMap::new();
         for item in at.list() {
@@ -145,7 +145,7 @@ impl<T: FieldType<Value = Addon>> FieldType for NamedOnce<T> {
         all
     }
 
-    fn show(value: &Vec<Addon>) -> Option<Value> {
+    fn show(value: &Self::Value) -> Option<Value> {
         Vec::<T>::show(value)
     }
 }

@@ -13,6 +13,7 @@ mod load_balancer;
 mod material;
 mod materials;
 mod network;
+mod operator;
 pub mod parse;
 mod profiles;
 mod registry;
@@ -35,6 +36,7 @@ pub use self::load_balancer::{API_PORT, ExternalKind, InternalKind, LoadBalancer
 pub use self::material::{MATERIAL_LIMIT, MaterialFile};
 pub use self::materials::{BadMaterial, MaterialOf, MaterialUse};
 pub use self::network::{Network, NetworkPlugin, overlap};
+pub use self::operator::Operator;
 pub use self::parse::{FILE, Read, for_version, full_reference, parse, read, sample};
 pub use self::profiles::Profile;
 pub use self::registry::{Harbor, Registry, RegistryAuth, RegistryKind};
@@ -64,6 +66,9 @@ pub struct Cluster {
     pub extra: Extra,
     /// None when the file has only `spec.bundle`.
     pub kubernetes: Option<Kubernetes>,
+    /// For whom the cluster's authorities are sealed, beside whoever creates it.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub operators: Vec<Operator>,
     /// What the API server keeps its objects in.
     pub etcd: Etcd,
     /// What runs containers.
@@ -95,6 +100,7 @@ impl Cluster {
             role_groups: RoleGroups::default(),
             system: System::default(),
             extra: Extra::default(),
+            operators: Vec::new(),
             etcd: Etcd::default(),
             runtime: Runtime::default(),
             network: Network::default(),

@@ -379,3 +379,15 @@ fn each_type_of_a_part_is_read_with_what_it_needs() {
     let addons = cluster("  addons: [{name: a, type: helm, source: {catalogue: metrics-server}}]\n").addons;
     assert_eq!(addons[0].source, AddonSource::Catalogue { name: "metrics-server".into(), version: None });
 }
+
+#[test]
+fn a_secret_key_given_for_a_recipient_is_refused_and_not_shown() {
+    let file = |recipient: &str| file(&format!("  operators: [{{name: alice, recipient: {recipient}}}]\n"));
+    let secret = "AGE-SECRET-KEY-1J59TJ7NCP8QKV02YQXEXASFA54P3YC5K94MA674LWPWUHFEYQLJQRVVM63";
+    for (recipient, said) in [(secret, "secret key"), ("ssh-ed25519", "no recipient"), ("age1abc", "no recipient")] {
+        let problems = parse(&file(recipient)).unwrap_err().to_string();
+        assert!(problems.contains(said) && !problems.contains("1J59TJ7"), "{problems}");
+    }
+    let twice = file("a").replace("recipient: a}", "recipient: a}, {name: alice, recipient: b}");
+    assert!(parse(&twice).unwrap_err().to_string().contains("given twice"), "{twice}");
+}

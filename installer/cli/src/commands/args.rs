@@ -94,6 +94,15 @@ pub struct AsideArgs {
     pub set_aside: bool,
 }
 
+/// Which CA the registry has.
+#[derive(Clone, Copy, Debug, Default, clap::Args)]
+pub struct CaArgs {
+    /// Make a new CA for the registry and give it to every host, when everything that opens the cluster's own is lost, or was
+    /// stolen; without this the cluster keeps the one it has
+    #[arg(long)]
+    pub new_registry_ca: bool,
+}
+
 /// What a verb takes that begins a run.
 #[derive(Clone, Debug, clap::Args)]
 pub struct ChangeArgs {

@@ -3,7 +3,7 @@
 use kubexm_session::{Access, Recipe, Unreachable};
 use kubexm_terminal::{Display, Failure};
 
-use super::args::{AsideArgs, ChangeArgs};
+use super::args::{AsideArgs, CaArgs, ChangeArgs};
 use super::resume_command::Again;
 use crate::render::ended;
 use crate::terminal::Shell;
@@ -13,6 +13,7 @@ pub fn run(
     verb: &str,
     args: &ChangeArgs,
     aside: AsideArgs,
+    ca: CaArgs,
     recipe: Recipe<'_>,
     display: &Display,
 ) -> Result<(), Failure> {
@@ -20,6 +21,7 @@ pub fn run(
     let (session, bundle, hosts) = (shell.session(), args.bundle.options(), args.hosts.options());
     let again = Again { bundle: &args.bundle, hosts: &args.hosts, failure: &args.failure };
     let opened = session.open(&bundle)?.setting_aside(aside.set_aside);
+    let opened = opened.with_new_registry_ca(ca.new_registry_ca);
     opened.check_remembered(&session)?;
     opened.check_closed_world()?;
     let access = Access::obtain(&session, opened.cluster(), &bundle.trust, &hosts)?;

@@ -3,7 +3,7 @@
 use kubexm_session::Recipe;
 use kubexm_terminal::{Display, Failure};
 
-use super::args::{AsideArgs, ChangeArgs};
+use super::args::{AsideArgs, CaArgs, ChangeArgs};
 use super::change;
 
 /// Create a cluster from the bundle: verify, preflight, plan, ask, install
@@ -24,8 +24,10 @@ pub struct Args {
     pub change: ChangeArgs,
     #[command(flatten)]
     aside: AsideArgs,
+    #[command(flatten)]
+    ca: CaArgs,
 }
 
 pub fn run(args: &Args, display: &Display) -> Result<(), Failure> {
-    change::run("create", &args.change, args.aside, Recipe::Create, display)
+    change::run("create", &args.change, args.aside, args.ca, Recipe::Create, display)
 }

@@ -6,6 +6,7 @@ mod args;
 mod change;
 mod create;
 mod depot;
+mod identity;
 mod inventory;
 mod plan;
 mod preflight;
@@ -67,6 +68,7 @@ enum Verb {
     Report(report::Args),
     SupportBundle(support_bundle::Args),
     Inventory(inventory::Args),
+    Identity(identity::Args),
     Agent(agent::Args),
     Depot(depot::Args),
 }
@@ -100,6 +102,7 @@ impl Cli {
             Some(Verb::Status(args)) => args.json,
             Some(Verb::Report(args)) => args.json,
             Some(Verb::SupportBundle(args)) => args.json,
+            Some(Verb::Identity(args)) => args.json,
             Some(Verb::Inventory(_) | Verb::Agent(_) | Verb::Depot(_)) => false,
         }
     }
@@ -125,6 +128,7 @@ pub fn run(cli: Cli, display: &Display) -> Result<(), Failure> {
         (Some(Verb::Status(args)), _) => status::run(&args, display),
         (Some(Verb::Report(args)), _) => report::run(&args, display),
         (Some(Verb::Inventory(args)), _) => inventory::run(&args, display),
+        (Some(Verb::Identity(args)), _) => identity::run(&args, display),
         (Some(Verb::SupportBundle(args)), _) => support_bundle::run(&args, display),
         (Some(Verb::Agent(args)), _) => agent::run(&args),
         (Some(Verb::Depot(args)), _) => depot::run(&args),

@@ -7,7 +7,7 @@ use kubexm_session::events::note;
 use kubexm_session::{Access, Recipe, Unreachable, plan_file};
 use kubexm_terminal::{Display, Failure, Mode};
 
-use super::args::{AsideArgs, BundleArgs, HostArgs};
+use super::args::{AsideArgs, BundleArgs, CaArgs, HostArgs};
 use crate::render::summary;
 use crate::terminal::{Shell, output};
 
@@ -32,6 +32,8 @@ pub struct Args {
     hosts: HostArgs,
     #[command(flatten)]
     aside: AsideArgs,
+    #[command(flatten)]
+    ca: CaArgs,
     /// File for the plan [default: -, standard output]
     #[arg(short = 'o', long, value_name = "FILE")]
     output: Option<PathBuf>,
@@ -62,6 +64,7 @@ pub fn run(args: &Args, display: &Display) -> Result<(), Failure> {
     let shell = Shell::looking(display)?;
     let (session, bundle, hosts) = (shell.session(), args.bundle.options(), args.hosts.options());
     let opened = session.open(&bundle)?.setting_aside(args.aside.set_aside);
+    let opened = opened.with_new_registry_ca(args.ca.new_registry_ca);
     opened.check_remembered(&session)?;
     opened.check_closed_world()?;
     let access = Access::obtain(&session, opened.cluster(), &bundle.trust, &hosts)?;

@@ -70,6 +70,8 @@ pub fn facts(host: &str) -> Facts {
         unreadable_stamp: None,
         joined: false,
         cluster_ca: None,
+        sealed_authorities: None,
+        registry_ca: None,
         proxies: Vec::new(),
         noexec: Vec::new(),
         glibc: Some("2.36".to_owned()),

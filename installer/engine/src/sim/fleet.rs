@@ -3,7 +3,8 @@
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use kubexm_plan::Invariant;
+use kubexm_plan::{Invariant, SEALED_AUTHORITIES};
+use kubexm_spec::Digest;
 
 use super::failure::Failure;
 use super::world::{Snapshot, World};
@@ -51,6 +52,13 @@ impl SimFleet {
     /// host `(cluster)` is the cluster's own state.
     pub fn set_state(&self, host: &str, key: &str, value: &str) {
         self.lock().set_state(host, key, value);
+    }
+
+    /// Sets the sealed authorities of a host, as somebody who damages the file would.
+    pub fn set_sealed_authorities(&self, host: &str, text: &str) {
+        let mut world = self.lock();
+        world.keep_sealed(text);
+        world.set_state(host, &format!("path:{SEALED_AUTHORITIES}"), &format!("file 0600 {}", Digest::of(text)));
     }
 
     /// A separate copy of the current state. Its steps may change everything that was written before, in any order.

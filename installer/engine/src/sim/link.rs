@@ -8,7 +8,8 @@ use async_trait::async_trait;
 use kubexm_plan::facts::Stamp;
 use kubexm_plan::op::{self, Depots};
 use kubexm_plan::{
-    ClusterFacts, Difference, Facts, Op, Plan, Probe, SlotName, SlotProvider, Step, StepDrift, Wave, ledger, mesh,
+    ClusterFacts, Difference, Facts, Op, Plan, Probe, REGISTRY_CAS, SEALED_AUTHORITIES, SlotName, SlotProvider, Step,
+    StepDrift, Wave, ledger, mesh,
 };
 use kubexm_spec::Digest;
 use tokio::io::AsyncReadExt;
@@ -86,6 +87,12 @@ impl SimLink {
             let found = world.observe(&self.host, op, plan, slots).map_err(|text| self.refused(text))?;
             if !found.satisfied {
                 world.converge(&self.host, op, plan, step, slots).map_err(|text| self.refused(text))?;
+                if let Op::File(op::File { path, content: op::Content::Slot { slot }, .. }) = op
+                    && path == SEALED_AUTHORITIES
+                    && let Some(text) = slots.get(slot).and_then(|value| std::str::from_utf8(value).ok())
+                {
+                    world.keep_sealed(text);
+                }
             }
         }
         Ok(())
@@ -120,7 +127,11 @@ impl Link for SimLink {
         });
         // As on a real host: also when the cluster that it joined is gone.
         let joined = stamp.is_some() && here.contains_key(KUBELET_CONF);
-        Ok(Facts { stamp, joined, ..facts(&self.host) })
+        // `file 0644 sha256:…`
+        let digest = |path: &str| here.get(&format!("path:{path}"))?.rsplit(' ').next();
+        let sealed_authorities = digest(SEALED_AUTHORITIES).and_then(|digest| world.sealed.get(digest).cloned());
+        let registry_ca = REGISTRY_CAS.iter().find_map(|path| digest(path)?.parse().ok());
+        Ok(Facts { stamp, joined, sealed_authorities, registry_ca, ..facts(&self.host) })
     }
 
     async fn cluster_facts(&self) -> Result<ClusterFacts, LinkError> {

@@ -16,6 +16,7 @@ impl World {
             | SlotProvider::Certificate(_)
             | SlotProvider::CertificateKey { .. }
             | SlotProvider::AdminKubeconfig { .. }
+            | SlotProvider::SealedAuthorities { .. }
             | SlotProvider::Secret { .. } => {
                 return Err(format!("{provider:?} is not made on a host"));
             }

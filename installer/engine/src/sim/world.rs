@@ -63,6 +63,8 @@ pub(super) struct World {
     pub(super) valid_values: BTreeSet<Vec<u8>>,
     /// Content of text files by digest, to find the programs in unit files.
     pub(super) texts: Arc<BTreeMap<String, String>>,
+    /// Documents of sealed authorities by digest, so that facts can have them.
+    pub(super) sealed: Arc<BTreeMap<String, String>>,
     /// Invariants that were violated at any point so far.
     pub(super) broken: BTreeSet<(Invariant, String)>,
     order: Option<Arc<Ordered>>,
@@ -121,6 +123,10 @@ impl World {
         if let Some(host) = self.host_mut(host) {
             host.state.insert(key.to_owned(), value.to_owned());
         }
+    }
+
+    pub(super) fn keep_sealed(&mut self, text: &str) {
+        Arc::make_mut(&mut self.sealed).insert(Digest::of(text).to_string(), text.to_owned());
     }
 
     pub(super) fn has_blob(&self, host: &str, digest: &Digest) -> bool {

@@ -19,8 +19,8 @@ mod state_folders;
 
 use std::collections::BTreeMap;
 
-use kubexm_plan::Facts;
 use kubexm_plan::facts::ModuleState;
+use kubexm_plan::{Facts, REGISTRY_CAS, SEALED_AUTHORITIES};
 use kubexm_spec::{Arch, Digest};
 
 use crate::ops::act::{kubeadm_files, kubeadm_init, mark};
@@ -132,6 +132,8 @@ pub fn collect(machine: &Machine, host: &str) -> Result<Facts, OpError> {
         kubeadm_config,
         kubeadm_files: mark::any_ended_well(machine)?.then(|| kubeadm_files::compared(machine)).transpose()?,
         joined,
+        sealed_authorities: sealed_authorities(machine)?,
+        registry_ca: registry_ca(machine)?,
         cluster_ca: if joined { cluster_ca(machine)? } else { None },
         proxies: os::proxies(machine)?,
         noexec: disks::noexec(machine)?,
@@ -143,6 +145,21 @@ pub fn collect(machine: &Machine, host: &str) -> Result<Facts, OpError> {
 
 fn cluster_ca(machine: &Machine) -> Result<Option<Digest>, OpError> {
     Ok(fsio::read(&machine.path(CLUSTER_CA))?.map(Digest::of))
+}
+
+/// Whether it can be used is decided by the controller.
+fn sealed_authorities(machine: &Machine) -> Result<Option<String>, OpError> {
+    let bytes = fsio::read(&machine.path(SEALED_AUTHORITIES))?;
+    Ok(bytes.map(|bytes| String::from_utf8_lossy(&bytes[..bytes.len().min(Facts::SEALED_MOST)]).into_owned()))
+}
+
+fn registry_ca(machine: &Machine) -> Result<Option<Digest>, OpError> {
+    for path in REGISTRY_CAS {
+        if let Some(bytes) = fsio::read(&machine.path(path))? {
+            return Ok(Some(Digest::of(bytes)));
+        }
+    }
+    Ok(None)
 }
 
 fn modules(machine: &Machine) -> Result<BTreeMap<String, ModuleState>, OpError> {

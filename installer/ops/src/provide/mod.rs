@@ -25,6 +25,7 @@ pub fn value(provider: &SlotProvider, machine: &Machine) -> Result<Vec<u8>, OpEr
         | SlotProvider::Certificate(_)
         | SlotProvider::CertificateKey { .. }
         | SlotProvider::AdminKubeconfig { .. }
+        | SlotProvider::SealedAuthorities { .. }
         | SlotProvider::Secret { .. } => {
             return Err(OpError::other(format!("{provider:?} is not made on a node; this is a fault of the program")));
         }

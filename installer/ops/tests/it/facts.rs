@@ -9,7 +9,7 @@ use kubexm_ops::{dispatch, facts};
 use kubexm_plan::Facts;
 use kubexm_plan::facts::{ModuleState, SelinuxState};
 use kubexm_plan::op::{Binary, Op, Stamp};
-use kubexm_spec::Arch;
+use kubexm_spec::{Arch, Digest};
 
 fn look(host: &Host) -> Facts {
     facts::collect(&host.machine, "node1").expect("facts")
@@ -134,6 +134,21 @@ fn a_taken_port_is_named_with_its_process_and_ours_is_known_by_the_ledger() {
         .build();
     kubexm_ops::step::converge(&step, &host.machine, "r1", 1, &[]).expect("step");
     assert!(look(&host).listeners[0].ours);
+}
+
+#[test]
+fn sealed_authorities_and_the_registrys_ca_are_seen_and_a_huge_file_is_cut() {
+    let host = Host::fresh();
+    let facts = look(&host);
+    assert_eq!((facts.sealed_authorities, facts.registry_ca), (None, None));
+    host.put("/etc/kubexm/depot/ca.crt", "of the depot");
+    assert_eq!(look(&host).registry_ca, Some(Digest::of("of the depot")));
+    host.put("/etc/kubexm/registry-ca.crt", "of a node");
+    host.put("/etc/kubexm/authorities.json", "{}");
+    let facts = look(&host);
+    assert_eq!((facts.sealed_authorities.as_deref(), facts.registry_ca), (Some("{}"), Some(Digest::of("of a node"))));
+    host.put("/etc/kubexm/authorities.json", "x".repeat(Facts::SEALED_MOST + 1));
+    assert_eq!(look(&host).sealed_authorities.map(|text| text.len()), Some(Facts::SEALED_MOST));
 }
 
 #[test]

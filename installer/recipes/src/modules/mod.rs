@@ -1,6 +1,7 @@
 //! One file for each module: the steps that bring a part of a host into its wanted state.
 
 pub mod audit;
+pub mod authorities;
 pub mod check;
 pub mod control_plane;
 pub mod depot;

@@ -9,7 +9,9 @@ use super::Site;
 use crate::context::Node;
 use crate::draft::{Chain, Draft};
 use crate::error::RecipeError;
-use crate::modules::{control_plane, depot, dns, images, join, kubernetes, os, packages, registry, route, time, trust};
+use crate::modules::{
+    authorities, control_plane, depot, dns, images, join, kubernetes, os, packages, registry, route, time, trust,
+};
 use crate::packages::NodePackages;
 use crate::runtime;
 
@@ -54,6 +56,7 @@ pub fn prepare<'a>(draft: &mut Draft<'a>, site: &Site<'a>) -> Result<Prepared<'a
         let host = Host { site, node, to_install: to_install.as_ref() };
         let mut chain = Chain::default();
         chain.then(os::steps(draft, node)?);
+        chain.then(authorities::step(draft, node));
         let registry = host.store(draft, &mut chain, &mut serves)?;
         let packaged = host.packages(draft, &mut chain);
         if node.in_cluster() {

@@ -15,6 +15,8 @@ use kubexm_spec::cluster;
 use kubexm_spec::yaml::{Object, Shape};
 use serde_json::{Value, json};
 
+const RECIPIENT: &str = "age195lpn50un3389thrdqqyv42xdl3hcgguumxpm827kg8zg5wmyc0qew6cj8";
+
 /// What acts on a field, if not a recipe.
 #[derive(Clone, Copy, PartialEq, Debug)]
 enum By {
@@ -191,6 +193,8 @@ fn fields() -> Vec<(&'static str, By, Value)> {
             json!({"extra": {"hosts": [{"domain": "ntp.example.com", "address": "10.0.0.2"}]}}),
         ),
         ("extra.resolves[].address", Recipe, json!({"extra": {"resolves": [{"address": "10.0.0.2"}]}})),
+        ("operators[].name", Recipe, json!({"operators": [{"name": "alice", "recipient": RECIPIENT}]})),
+        ("operators[].recipient", Recipe, json!({"operators": [{"name": "alice", "recipient": RECIPIENT}]})),
         ("kubernetes.type", Recipe, json!({"kubernetes": {"type": "kubexm"}, "etcd": {"type": "kubexm"}})),
         ("kubernetes.version", Recipe, kubernetes(json!({"version": "v1.33.4"}))),
         ("kubernetes.clusterName", Recipe, kubernetes(json!({"clusterName": "other"}))),

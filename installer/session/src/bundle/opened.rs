@@ -39,6 +39,7 @@ pub struct Opened {
     /// Texts that cluster.yaml names.
     pub(super) materials: ReadMaterials,
     pub(super) set_aside: bool,
+    pub(super) new_registry_ca: bool,
     /// Which installed bundle it may replace.
     pub(super) replace: ReplaceOptions,
 }
@@ -72,7 +73,10 @@ impl Session<'_> {
         let packages = lock::packages(&bundle)?;
         let materials = ReadMaterials::read(&cluster, options.file.as_deref(), &bundle);
         let replace = options.replace;
-        Ok(Opened { bundle, provenance, cluster, catalogue, packages, materials, set_aside: false, replace })
+        let (set_aside, new_registry_ca) = (false, false);
+        let opened =
+            Opened { bundle, provenance, cluster, catalogue, packages, materials, set_aside, new_registry_ca, replace };
+        Ok(opened)
     }
 }
 
@@ -200,6 +204,17 @@ impl Opened {
         Self { set_aside, ..self }
     }
 
+    /// Sets whether a new CA is made for the registry, in place of the one that the cluster has.
+    #[must_use]
+    pub fn with_new_registry_ca(self, new_registry_ca: bool) -> Self {
+        Self { new_registry_ca, ..self }
+    }
+
+    /// Whether a new CA is made for the registry.
+    pub(crate) const fn new_registry_ca(&self) -> bool {
+        self.new_registry_ca
+    }
+
     /// The input of planning.
     pub fn plan_cx<'a>(&'a self, facts: &'a BTreeMap<String, Facts>, packages: &'a CarriedPackages) -> PlanCx<'a> {
         PlanCx {
@@ -214,6 +229,7 @@ impl Opened {
             set_aside: self.set_aside,
             packages,
             materials: &self.materials.texts,
+            sealing: None,
         }
     }
 

@@ -8,6 +8,7 @@ use super::driver::RunDriver;
 use super::ended::{Direction, Ended};
 use super::loaded::Loaded;
 use super::secrets;
+use crate::authorities::Authorities;
 use crate::bundle::opened::{Opened, Verified};
 use crate::confirm::{Change, Question};
 use crate::drift;
@@ -35,8 +36,8 @@ impl<'s, S: Startable> Checked<'s, S> {
     /// # Errors
     /// The answer was no, or it was interrupted; agents that connecting has installed are removed.
     pub async fn start(self, options: RunOptions<'s>) -> Result<Running<'s, S>, SessionError> {
-        let Self { mut site, plan, clean, created } = self;
-        let decided = decide(&site, (&plan, created), &options).await;
+        let Self { mut site, plan, clean, created, authorities } = self;
+        let decided = decide(&site, (&plan, created), &authorities, &options).await;
         let run = site.unless_refused(decided).await?;
         site.fleet.keep(site.session.events).await;
         site.fleet.leave(&clean, site.session.events).await;
@@ -105,12 +106,14 @@ impl<S: Startable> Running<'_, S> {
 async fn decide<S: Startable>(
     site: &Site<'_, S>,
     (checked, created): (&CheckedPlan, bool),
+    authorities: &Authorities,
     options: &RunOptions<'_>,
 ) -> Result<Option<Run>, SessionError> {
     let (session, plan) = (site.session, checked.plan());
     options.check(plan)?;
     secrets::check(session, site.subject.cluster(), plan)?;
-    let drift = drift::of(site, checked, created).await;
+    let staged = authorities.stage(&site.home)?;
+    let drift = drift::of(site, checked, created, staged.folder()).await;
     let change = match plan.pipeline {
         Pipeline::Reset if plan.steps.is_empty() => return Ok(None),
         Pipeline::Reset => Change::Reset { plan, missing: site.fleet.missing() },
@@ -122,6 +125,7 @@ async fn decide<S: Startable>(
     session.check_interrupt()?;
     // Before there is a run: one that cannot begin has nothing to resume.
     lock_hosts(&site.fleet.links(), session.events).await.map_err(SessionError::links)?;
+    staged.commit(session.clock.now())?;
     Ok(Some(Run::create(&site.home.runs(), RunId::at(session.clock.now()), checked)?))
 }
 

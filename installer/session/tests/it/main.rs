@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, missing_docs, reason = "a test")]
 
+mod authorities;
 mod bundle;
 mod controller;
 mod fleet;

@@ -43,6 +43,12 @@ pub struct Answers {
     pub asked: Mutex<Vec<String>>,
 }
 
+impl Answers {
+    pub fn of(answer: Answer) -> Self {
+        Self { answer, asked: Mutex::default() }
+    }
+}
+
 #[async_trait]
 impl Confirm for Answers {
     fn trust_cluster(&self, question: &UnsignedCluster) -> Answer {

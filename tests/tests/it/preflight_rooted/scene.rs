@@ -219,6 +219,7 @@ impl Scene {
             facts: &facts,
             set_aside: self.set_aside,
             packages: &packages,
+            sealing: None,
         })
     }
 }

@@ -55,6 +55,7 @@ macro_rules! texts {
 }
 
 texts! {
+    AgeRecipient(String) = values::age_recipient, form "^age1[ac-hj-np-z02-9]{58}$";
     Calendar(String) = values::calendar;
     ChartVersion(String) = values::chart_version;
     EtcdEndpoint(String) = addresses::endpoint, form "^https?://[^/@]+:[0-9]+$", no_login;

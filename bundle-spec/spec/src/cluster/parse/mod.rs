@@ -21,7 +21,8 @@ use super::addon::NamedOnce;
 use super::field::{FieldType, optional};
 use super::network::Plugin;
 use super::{
-    Addon, Bundle, Cluster, Etcd, Extra, Kubernetes, LoadBalancer, Network, Registry, Runtime, Storage, System,
+    Addon, Bundle, Cluster, Etcd, Extra, Kubernetes, LoadBalancer, Network, Operator, Registry, Runtime, Storage,
+    System,
 };
 use crate::names;
 use crate::yaml::{self, At, Field, Mapping, Object, Problems, Shape, Sink};
@@ -49,6 +50,11 @@ const SPEC: Object = Object::new(
         Field::new("roleGroups", Shape::Mapping(&roles::ROLES), "Who does what"),
         Field::new("system", System::SHAPE, "Preparation of every node"),
         Field::new("extra", Extra::SHAPE, "Entries that every node gets"),
+        Field::new(
+            "operators",
+            NamedOnce::<Operator>::SHAPE,
+            "Who may change the cluster, each from their own machine",
+        ),
         Field::new("kubernetes", Kubernetes::SHAPE, "Kubernetes itself"),
         Field::new("etcd", Etcd::SHAPE, "What the API server keeps its objects in"),
         Field::new("runtime", Runtime::SHAPE, "What runs containers"),
@@ -127,6 +133,7 @@ fn file(at: &At<'_>) -> Option<Cluster> {
     let mut role_groups = roles::role_groups(&spec);
     let system = optional::<System>(&spec, "system", System::default);
     let extra = optional::<Extra>(&spec, "extra", Extra::default);
+    let operators = optional::<NamedOnce<Operator>>(&spec, "operators", Vec::new);
     let kubernetes = if spec.has("bundle") && spec.entries().count() == 1 {
         Some(None)
     } else {
@@ -155,6 +162,7 @@ fn file(at: &At<'_>) -> Option<Cluster> {
         role_groups: role_groups?,
         system: system?,
         extra: extra?,
+        operators: operators?,
         kubernetes: kubernetes?,
         etcd: etcd?,
         runtime: runtime?,

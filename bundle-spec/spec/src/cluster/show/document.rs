@@ -5,8 +5,8 @@ use serde_json::{Map, Value, json};
 use crate::cluster::addon::NamedOnce;
 use crate::cluster::field::put;
 use crate::cluster::{
-    Addon, Bundle, Cluster, Etcd, Extra, Host, Kubernetes, LoadBalancer, Network, Registry, RoleGroups, Runtime,
-    Storage, System,
+    Addon, Bundle, Cluster, Etcd, Extra, Host, Kubernetes, LoadBalancer, Network, Operator, Registry, RoleGroups,
+    Runtime, Storage, System,
 };
 use crate::names;
 
@@ -21,6 +21,7 @@ pub fn document(cluster: &Cluster) -> Value {
         }
         put::<System>(&mut spec, "system", &cluster.system);
         put::<Extra>(&mut spec, "extra", &cluster.extra);
+        put::<NamedOnce<Operator>>(&mut spec, "operators", &cluster.operators);
         put::<Kubernetes>(&mut spec, "kubernetes", kubernetes);
         put::<Etcd>(&mut spec, "etcd", &cluster.etcd);
         put::<Runtime>(&mut spec, "runtime", &cluster.runtime);

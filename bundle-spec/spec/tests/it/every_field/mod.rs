@@ -39,6 +39,8 @@ const RICH: &str = r#"
   extra:
     hosts: [{domain: ntp.example.com, address: 10.0.0.2}]
     resolves: [{address: "fd00:1::2"}]
+  operators:
+  - {name: alice, recipient: age195lpn50un3389thrdqqyv42xdl3hcgguumxpm827kg8zg5wmyc0qew6cj8}
   kubernetes:
     type: kubexm
     version: "1.30"

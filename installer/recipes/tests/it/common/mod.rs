@@ -9,7 +9,7 @@ use kubexm_plan::facts::Stamp;
 use kubexm_plan::op::{Content, Op};
 use kubexm_plan::{Facts, Plan, StepId};
 use kubexm_recipes::packages::CarriedPackages;
-use kubexm_recipes::{Materials, PlanCx, RecipeError, sample};
+use kubexm_recipes::{Materials, PlanCx, RecipeError, Sealing, sample};
 use kubexm_spec::{Cluster, Digest, Manifest};
 
 pub struct Site {
@@ -20,6 +20,7 @@ pub struct Site {
     pub packages: CarriedPackages,
     pub set_aside: bool,
     pub materials: Materials,
+    pub sealing: Sealing,
 }
 
 impl Site {
@@ -36,7 +37,7 @@ impl Site {
         let facts = sample::all_facts(&cluster);
         let packages = sample::packages(&cluster, &catalogue).unwrap();
         let materials = sample::materials(&cluster);
-        Self { cluster, catalogue, manifest, facts, packages, set_aside: false, materials }
+        Self { cluster, catalogue, manifest, facts, packages, set_aside: false, materials, sealing: sample::sealing() }
     }
 
     pub fn facts(&mut self) -> &mut Facts {
@@ -56,6 +57,7 @@ impl Site {
             set_aside: self.set_aside,
             packages: &self.packages,
             materials: &self.materials,
+            sealing: Some(&self.sealing),
         }
     }
 

@@ -110,7 +110,9 @@ impl Site {
         let cluster = ClusterFile::of_test(cluster, Digest::of("cluster.yaml"));
         let materials = ReadMaterials::read(&cluster, None, &bundle);
         let replace = ReplaceOptions::default();
-        let opened = Opened { bundle, provenance, cluster, catalogue, packages, materials, set_aside: false, replace };
+        let (set_aside, new_registry_ca) = (false, false);
+        let opened =
+            Opened { bundle, provenance, cluster, catalogue, packages, materials, set_aside, new_registry_ca, replace };
         Self { folder, opened, facts }
     }
 

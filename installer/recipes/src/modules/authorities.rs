@@ -1,0 +1,40 @@
+//! The cluster's authorities on its control planes, sealed for the operators, so that none of them is the only one who has them.
+
+use std::collections::BTreeMap;
+
+use kubexm_plan::{Recipient, SEALED_AUTHORITIES, SlotProvider, Step, Undo};
+
+use crate::context::{Node, PlanCx};
+use crate::draft::Draft;
+
+const SLOT: &str = "sealed-authorities";
+
+/// On every control plane, before anything that an authority signed is used there. None for a cluster without an id.
+pub fn step(draft: &mut Draft<'_>, node: &Node<'_>) -> Option<Step> {
+    let sealing = draft.cx.sealing.filter(|_| draft.cx.cluster_id.is_some() && node.roles.control_plane)?;
+    let provider = SlotProvider::SealedAuthorities {
+        recipients: recipients(draft.cx, &sealing.others),
+        new_registry_ca: sealing.new_registry_ca,
+    };
+    let title = match sealing.new_registry_ca {
+        true => "Keep a new CA of the registry, sealed for the operators",
+        false => "Keep the CA of the registry, sealed for the operators",
+    };
+    Some(
+        Step::on(node.name(), "authorities.seal", title)
+            .ensure(draft.slot_file(SEALED_AUTHORITIES, 0o600, SLOT, provider))
+            .undo(Undo::RestoreBefore)
+            .build(),
+    )
+}
+
+/// Those of cluster.yaml, and the others.
+fn recipients(cx: &PlanCx<'_>, others: &[String]) -> Vec<Recipient> {
+    let mut names: BTreeMap<&str, Option<&str>> = others.iter().map(|key| (key.as_str(), None)).collect();
+    names.extend(
+        cx.cluster.operators.iter().map(|operator| (operator.recipient.as_str(), Some(operator.name.as_str()))),
+    );
+    let recipient =
+        |(key, name): (&str, Option<&str>)| Recipient { key: key.to_owned(), name: name.map(str::to_owned) };
+    names.into_iter().map(recipient).collect()
+}

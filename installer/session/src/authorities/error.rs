@@ -1,0 +1,84 @@
+//! Why the authorities of a cluster cannot be used from this home.
+
+use kubexm_engine::SealedError;
+use kubexm_plan::{ClusterId, SEALED_AUTHORITIES};
+use kubexm_spec::ExitCode;
+
+/// What to type when nobody can open them any more.
+const LAST: &str = "if everything that opens them is lost, `kubexm-install create --new-registry-ca` makes a new CA and \
+                    distributes it";
+
+/// Why the authorities of a cluster cannot be used from this home. Nothing was changed.
+#[derive(Debug, thiserror::Error)]
+pub enum AuthoritiesError {
+    /// They are sealed for others.
+    #[error(
+        "the CA of the cluster's registry is sealed for {for_whom}, and this home is none of them; nothing was changed. On one of \
+         their machines add `- {{name: YOUR-NAME, recipient: {own}}}` to spec.operators of cluster.yaml and run \
+         `kubexm-install create` there, then again here; {LAST}"
+    )]
+    ForOthers {
+        /// Names and public keys.
+        for_whom: String,
+        /// The public key of this home.
+        own: String,
+    },
+    /// The cluster's CA is in no home that this one knows: a program that did not seal it made the cluster from another home.
+    #[error(
+        "{host} trusts a CA of the registry that this home does not have: an earlier kubexm-install made the cluster from another \
+         home, and did not seal it; nothing was changed. Add `- {{name: YOUR-NAME, recipient: {own}}}` to spec.operators of \
+         cluster.yaml and run `kubexm-install create` from that home once, then again here; {LAST}"
+    )]
+    Elsewhere {
+        /// A host of the cluster.
+        host: String,
+        /// The public key of this home.
+        own: String,
+    },
+    /// Two control planes have different ones.
+    #[error(
+        "{one} and {other} have different CAs of the registry in {SEALED_AUTHORITIES}; nothing was changed. If a run that makes a new \
+         one has not ended, resume it or roll it back (`kubexm-install status`); else remove the file on the host that is wrong: \
+         the next `create` writes it anew from the other one"
+    )]
+    Different {
+        /// A control plane.
+        one: String,
+        /// Another one.
+        other: String,
+    },
+    /// They belong to another cluster.
+    #[error(
+        "{host}: {SEALED_AUTHORITIES} belongs to the cluster {cluster:?} with id {found}, and the host to the one with id {wanted}; \
+         nothing was changed. Find out who put it there, and remove it when another control plane has the right one; {LAST}"
+    )]
+    OtherCluster {
+        /// A control plane.
+        host: String,
+        /// The name in the file.
+        cluster: String,
+        /// The id in the file.
+        found: ClusterId,
+        /// The cluster's id.
+        wanted: ClusterId,
+    },
+    /// They cannot be read.
+    #[error(
+        "{host}: {SEALED_AUTHORITIES}: {error}; nothing was changed. Remove the file there when another control plane has it: the \
+         next `create` writes it anew; {LAST}"
+    )]
+    Unusable {
+        /// A control plane.
+        host: String,
+        error: SealedError,
+    },
+}
+
+impl AuthoritiesError {
+    pub(crate) const fn exit_code(&self) -> ExitCode {
+        match self {
+            Self::ForOthers { .. } | Self::Elsewhere { .. } | Self::Different { .. } => ExitCode::Preflight,
+            Self::OtherCluster { .. } | Self::Unusable { .. } => ExitCode::HostUntrusted,
+        }
+    }
+}

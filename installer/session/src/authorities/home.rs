@@ -1,0 +1,99 @@
+//! The copy of the authorities in the home: a replacement is made beside it, and takes its place once the run was confirmed.
+
+use std::fs;
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use kubexm_engine::ClusterPki;
+use kubexm_plan::Authority;
+
+use super::{Authorities, Change};
+use crate::error::SessionError;
+use crate::home::ClusterHome;
+
+/// The pki folder that a run will use.
+pub(crate) struct Staged {
+    folder: PathBuf,
+    /// The folder whose place it takes; none if it is that folder.
+    place: Option<PathBuf>,
+}
+
+impl Authorities {
+    /// Prepares the folder, under the cluster's lock. Until it is committed, the home has what it had.
+    pub fn stage(&self, home: &ClusterHome) -> Result<Staged, SessionError> {
+        let staged = || {
+            let folder = home.folder.join("pki.new");
+            remove(&folder)?;
+            Ok::<_, SessionError>((ClusterPki::open(&folder)?, Staged { folder, place: Some(home.pki()) }))
+        };
+        match &self.change {
+            Change::None => Ok(Staged { folder: home.pki(), place: None }),
+            Change::Keep(sealed) => {
+                ClusterPki::open(&home.pki())?.keep_sealed(sealed)?;
+                Ok(Staged { folder: home.pki(), place: None })
+            }
+            Change::Replace(files, sealed) => {
+                let (pki, staged) = staged()?;
+                pki.fill(files, sealed)?;
+                Ok(staged)
+            }
+            Change::New => {
+                let (pki, staged) = staged()?;
+                pki.make(Authority::Registry)?;
+                Ok(staged)
+            }
+        }
+    }
+}
+
+impl Staged {
+    /// Where its certificates are now.
+    pub fn folder(&self) -> &Path {
+        &self.folder
+    }
+
+    /// Puts it in its place. A CA that was there and is another one is kept beside it, in a folder `pki.replaced-<seconds>`.
+    pub fn commit(mut self, now: SystemTime) -> Result<(), SessionError> {
+        let Some(place) = self.place.take() else { return Ok(()) };
+        let ca = ClusterPki::file_of(Authority::Registry);
+        let [was, is] = [&place, &self.folder].map(|folder| ClusterPki::certificates_in(folder));
+        let was = was?.remove(&ca);
+        let replaced = match was.is_some() && was != is?.remove(&ca) {
+            true => {
+                let seconds = now.duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
+                Some(place.with_file_name(format!("pki.replaced-{seconds}")))
+            }
+            false => None,
+        };
+        match replaced {
+            Some(aside) => rename(&place, &aside)?,
+            None => remove(&place)?,
+        }
+        rename(&self.folder, &place)?;
+        let folder = place.parent().unwrap_or(Path::new("."));
+        fs::File::open(folder)
+            .and_then(|folder| folder.sync_all())
+            .map_err(|error| SessionError::disk("sync", folder, &error))
+    }
+}
+
+impl Drop for Staged {
+    /// What was declined or failed before leaves no key behind.
+    fn drop(&mut self) {
+        if self.place.is_some() {
+            let _ = remove(&self.folder);
+        }
+    }
+}
+
+fn rename(from: &Path, to: &Path) -> Result<(), SessionError> {
+    fs::rename(from, to).map_err(|error| SessionError::disk("rename", from, &error))
+}
+
+fn remove(folder: &Path) -> Result<(), SessionError> {
+    match fs::remove_dir_all(folder) {
+        Err(error) if error.kind() != ErrorKind::NotFound => Err(SessionError::disk("remove", folder, &error)),
+        _ => Ok(()),
+    }
+}

@@ -1,0 +1,220 @@
+//! The CA of the registry belongs to the cluster: operators of several homes use the same one, without rotating it in turn.
+
+use std::fs;
+use std::path::Path;
+
+use kubexm_engine::sim::Snapshot;
+use kubexm_plan::SEALED_AUTHORITIES;
+use kubexm_session::{Answer, BundleOptions, Ended, SessionError};
+use kubexm_spec::{ExitCode, ExitError as _};
+
+use crate::bundle::{cluster_yaml, write_bundle};
+use crate::fleet::SimConnector;
+use crate::sessions::{RUN, Site};
+
+const HOSTS: [&str; 2] = ["red1", "red2"];
+const CA: &str = "path:/etc/kubexm/registry-ca.crt";
+
+/// cluster.yaml with these operators; two control planes.
+fn yaml(operators: &[(&str, String)]) -> String {
+    let of = |(name, recipient): &(&str, String)| format!("{{name: {name}, recipient: {recipient}}}");
+    let list: Vec<String> = operators.iter().map(of).collect();
+    let operators = format!("spec:\n  operators: [{}]\n", list.join(", "));
+    cluster_yaml("red", &HOSTS).replace("spec:\n", &operators).replace("master: [red1]", "master: [red1, red2]")
+}
+
+fn alone(operators: &[(&str, String)]) -> Site {
+    Site::of("red", &HOSTS, &yaml(operators), write_bundle)
+}
+
+/// Another home, with the hosts of a site.
+fn other(site: &Site, operators: &[(&str, String)]) -> Site {
+    let other = alone(operators);
+    Site { hosts: SimConnector { fleet: site.hosts.fleet.clone(), ..other.hosts }, ..other }
+}
+
+/// The same home, with other operators in cluster.yaml.
+fn again(site: Site, operators: &[(&str, String)]) -> Site {
+    let bundle = write_bundle(site.folder.path(), &yaml(operators));
+    Site { bundle, ..site }
+}
+
+fn pki(site: &Site) -> String {
+    fs::read_to_string(site.home.cluster("red").pki().join("registry-ca.pem")).unwrap_or_default()
+}
+
+fn value<'a>(state: &'a Snapshot, host: &str, key: &str) -> &'a str {
+    &state[host][key]
+}
+
+async fn sealed(site: &Site, host: &str) -> String {
+    site.hosts.fleet.links()[host].facts().await.unwrap().sealed_authorities.unwrap()
+}
+
+async fn done(site: &Site) -> usize {
+    let ended = site.create().await.unwrap();
+    assert!(ended.is_success(), "{:#?}", ended.run);
+    ended.run.unwrap().status.counts.done
+}
+
+async fn with_new_ca(site: &Site) -> Result<Ended, SessionError> {
+    let session = site.session();
+    let file = Some(site.folder.path().join("cluster.yaml"));
+    let bundle = BundleOptions { bundle: vec![site.bundle.clone()], file, ..BundleOptions::default() };
+    let hosts = kubexm_session::HostOptions::default();
+    let opened = session.open(&bundle)?.with_new_registry_ca(true);
+    let access = kubexm_session::Access::obtain(&session, opened.cluster(), &bundle.trust, &hosts)?;
+    let verified = opened.verify(&session)?;
+    let unreachable = kubexm_session::Unreachable::Refused("");
+    let observed = session.observe("create", verified, &access, &hosts, unreachable).await?;
+    observed.plan(kubexm_session::Recipe::Create).await?.check().await?.start(RUN).await?.finish().await
+}
+
+/// A refusal that changes nothing on any host.
+async fn refused(site: &Site, code: ExitCode) -> String {
+    let before = site.hosts.fleet.snapshot();
+    let error = site.create().await.err().unwrap();
+    assert_eq!((error.exit_code(), site.hosts.fleet.snapshot()), (code, before), "{error}");
+    assert!(site.home.cluster("red").run_ids().unwrap().len() < 2, "no run was begun");
+    error.to_string()
+}
+
+/// Every file below a folder that holds a text.
+fn holding(folder: &Path, text: &str) -> Vec<String> {
+    let entries = fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path());
+    let of = |path: std::path::PathBuf| match path.is_dir() {
+        true => holding(&path, text),
+        false => {
+            let holds = String::from_utf8_lossy(&fs::read(&path).unwrap()).contains(text);
+            holds.then(|| path.display().to_string()).into_iter().collect()
+        }
+    };
+    entries.flat_map(of).collect()
+}
+
+#[tokio::test]
+async fn a_second_operators_create_changes_nothing_and_takes_the_ca_over() {
+    let bob = alone(&[]);
+    let operators = [("bob", bob.home.recipient().unwrap())];
+    let alice = alone(&operators);
+    assert!(done(&alice).await > 0);
+    let made = alice.hosts.fleet.snapshot();
+    for host in HOSTS {
+        assert!(value(&made, host, &format!("path:{SEALED_AUTHORITIES}")).starts_with("file 0600 "));
+    }
+    assert_eq!(sealed(&alice, "red1").await, sealed(&alice, "red2").await);
+
+    let bob = again(Site { hosts: SimConnector { fleet: alice.hosts.fleet.clone(), ..bob.hosts }, ..bob }, &operators);
+    // Only the operator's own kubeconfig is new, in the home of the second one.
+    assert_eq!(done(&bob).await, 1);
+    assert_eq!((bob.hosts.fleet.snapshot(), pki(&bob)), (made.clone(), pki(&alice)));
+    for site in [&alice, &bob] {
+        assert_eq!(done(site).await, 0);
+        let home = site.home.cluster("red");
+        assert!(!sealed(site, "red1").await.contains("PRIVATE KEY"));
+        let runs = holding(&home.runs(), "PRIVATE KEY");
+        assert!(runs.is_empty() && !site.events().contains("PRIVATE KEY"), "{runs:?}");
+        assert!(
+            holding(&site.folder.path().join("home"), "AGE-SECRET-KEY").iter().all(|path| path.ends_with("/identity"))
+        );
+    }
+    assert_eq!(alice.hosts.fleet.snapshot(), made);
+}
+
+#[tokio::test]
+async fn a_home_that_is_no_recipient_is_refused_until_it_is_added_on_the_first_ones_machine() {
+    let alice = alone(&[]);
+    done(&alice).await;
+    let made = alice.hosts.fleet.snapshot();
+    let bob = other(&alice, &[]);
+    let text = refused(&bob, ExitCode::Preflight).await;
+    let own = bob.home.recipient().unwrap();
+    for said in [alice.home.recipient().unwrap(), own.clone(), "--new-registry-ca".to_owned()] {
+        assert!(text.contains(&said), "{text}");
+    }
+    assert!(!bob.home.cluster("red").pki().exists(), "no CA is made");
+
+    let operators = [("bob", own)];
+    let alice = again(alice, &operators);
+    assert!(done(&alice).await > 0, "another list of recipients is sealed anew");
+    let bob = again(bob, &operators);
+    done(&bob).await;
+    assert_eq!(pki(&bob), pki(&alice));
+    let after = bob.hosts.fleet.snapshot();
+    assert_eq!(value(&after, "red2", CA), value(&made, "red2", CA), "nothing was rotated");
+}
+
+#[tokio::test]
+async fn when_everything_that_opens_it_is_lost_a_new_ca_is_made_once_it_is_asked_for() {
+    let alice = alone(&[]);
+    done(&alice).await;
+    let made = alice.hosts.fleet.snapshot();
+    let bob = other(&alice, &[]);
+    assert!(with_new_ca(&bob).await.unwrap().is_success());
+    let after = bob.hosts.fleet.snapshot();
+    assert_ne!(value(&after, "red2", CA), value(&made, "red2", CA));
+    let asked = bob.answers.asked.lock().unwrap().join("\n");
+    assert!(asked.contains("red1/authorities.seal") && asked.contains("store.trust"), "{asked}");
+    assert_eq!(done(&bob).await, 0);
+    // Now the first home is the one that cannot open it.
+    assert!(refused(&alice, ExitCode::Preflight).await.contains(&bob.home.recipient().unwrap()));
+
+    // Declining leaves the home as it is.
+    let (before, hosts) = (pki(&bob), bob.hosts.fleet.snapshot());
+    let answers = crate::sessions::Answers::of(Answer::No);
+    let bob = Site { answers, bundle: bob.bundle.clone(), ..bob };
+    assert_eq!(with_new_ca(&bob).await.err().unwrap().exit_code(), ExitCode::Declined);
+    assert_eq!((pki(&bob), bob.hosts.fleet.snapshot()), (before, hosts));
+    assert!(!bob.home.cluster("red").folder.join("pki.new").exists(), "no other key is left behind");
+}
+
+#[tokio::test]
+async fn a_damaged_a_foreign_and_a_different_file_are_named_with_their_host() {
+    let alice = alone(&[]);
+    done(&alice).await;
+    let good = sealed(&alice, "red2").await;
+    let stranger = alone(&[]);
+    done(&stranger).await;
+    let foreign = sealed(&stranger, "red2").await;
+    let id = |text: &str| text.split("\"clusterId\": \"").nth(1).unwrap()[..36].to_owned();
+    let cases = [
+        (good[..good.len() / 2].to_owned(), ExitCode::HostUntrusted, "cut off"),
+        (good.replace("/v1", "/v9"), ExitCode::HostUntrusted, "use the kubexm-install that wrote it"),
+        (foreign.clone(), ExitCode::HostUntrusted, "belongs to the cluster"),
+        (foreign.replace(&id(&foreign), &id(&good)), ExitCode::Preflight, "different CAs"),
+    ];
+    for (text, code, said) in cases {
+        alice.hosts.fleet.set_sealed_authorities("red2", &text);
+        let error = refused(&alice, code).await;
+        assert!(error.contains("red2") && error.contains(said), "{error}");
+    }
+    // A recipient that somebody on the host adds is not sealed for.
+    let added = good.replace(
+        "\"recipients\": [",
+        &format!("\"recipients\": [{{\"key\": \"{}\"}},", stranger.home.recipient().unwrap()),
+    );
+    HOSTS.iter().for_each(|host| alice.hosts.fleet.set_sealed_authorities(host, &added));
+    let error = refused(&alice, ExitCode::HostUntrusted).await;
+    assert!(error.contains("somebody changed it"), "{error}");
+    // The file that is missing on one host is written anew from the other's.
+    HOSTS.iter().for_each(|host| alice.hosts.fleet.set_sealed_authorities(host, &good));
+    assert_eq!(done(&alice).await, 0);
+}
+
+#[tokio::test]
+async fn a_home_of_an_earlier_program_seals_its_ca_and_another_home_does_not_replace_it() {
+    let alice = alone(&[]);
+    done(&alice).await;
+    // As an earlier program leaves them: nothing is sealed.
+    for host in HOSTS {
+        alice.hosts.fleet.set_state(host, &format!("path:{SEALED_AUTHORITIES}"), "nothing");
+    }
+    let made = alice.hosts.fleet.snapshot();
+    let bob = other(&alice, &[]);
+    let error = refused(&bob, ExitCode::Preflight).await;
+    assert!(error.contains("from another home") && error.contains(&bob.home.recipient().unwrap()), "{error}");
+    fs::remove_file(alice.home.cluster("red").pki().join("authorities.json")).unwrap();
+    assert_eq!(done(&alice).await, HOSTS.len(), "only the file is written");
+    assert_eq!(value(&alice.hosts.fleet.snapshot(), "red2", CA), value(&made, "red2", CA));
+    assert_eq!(done(&alice).await, 0);
+}
