@@ -68,7 +68,8 @@ async fn a_host_that_a_reset_left_is_no_member_of_the_next_cluster_of_the_name()
 
     // Back after there is one.
     let two = Site::of("red", &HOSTS, &crate::bundle::cluster_yaml("red", &HOSTS[..2]), crate::bundle::write_bundle);
-    let two = Site { hosts: crate::fleet::SimConnector { fleet: site.hosts.fleet.clone(), ..two.hosts }, ..two };
+    let hosts = crate::fleet::SimConnector { fleet: site.hosts.fleet.clone(), ..two.hosts };
+    let two = Site { hosts, home: site.home.clone(), ..two };
     two.create().await.unwrap();
     let new = stamp(&site, "red1").await.unwrap().id.unwrap();
     let made = site.hosts.fleet.snapshot();

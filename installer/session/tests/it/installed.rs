@@ -67,6 +67,8 @@ async fn an_older_bundle_is_refused_by_controller_and_nodes_until_a_reset() {
     // Another controller never saw the cluster; its nodes know.
     let elsewhere = Home::new(site.folder.path().join("elsewhere"), None, None);
     trusts(&elsewhere, &key);
+    // The same operator's, which can open the cluster's CA.
+    std::fs::copy(site.home.identity(), elsewhere.identity()).unwrap();
     let other = Session { home: &elsewhere, ..session.clone() };
     let error = create(&other, &options(&old, NOTHING), RUN).await.unwrap_err();
     assert_eq!(refused(error), (RefusedReason::Older, "red1".to_owned()));
