@@ -101,7 +101,7 @@ impl DirFd {
     }
 
     /// Creates a symbolic link atomically, by rename.
-    pub(crate) fn put_link(&self, target: &str, name: &OsStr) -> Result<(), OpError> {
+    pub(crate) fn put_link(&self, target: &OsStr, name: &OsStr) -> Result<(), OpError> {
         let place = || self.path.join(name);
         let ((), temporary) = self
             .unused(|name| rustix::fs::symlinkat(target, &self.fd, name))
@@ -222,7 +222,7 @@ impl Temporary<'_> {
         let place = self.folder.path.join(name);
         set_access(&self.file, mode, owner, &place)?;
         self.file.sync_all().map_err(OpError::path("sync", &place))?;
-        self.folder.rename(&self.name, self.folder, name).map_err(OpError::path("replace", &place))?;
+        self.folder.rename(&self.name, self.folder, name).map_err(|error| not_replaced(&place, error))?;
         self.kept = true;
         self.folder.sync()
     }
@@ -234,6 +234,17 @@ impl Drop for Temporary<'_> {
             let _ = self.folder.unlink(&self.name);
         }
     }
+}
+
+/// Root may replace any file, unless somebody has made it immutable.
+fn not_replaced(place: &Path, error: io::Error) -> OpError {
+    if error.kind() != ErrorKind::PermissionDenied {
+        return OpError::path("replace", place)(error);
+    }
+    OpError::other(format!(
+        "cannot replace {}: {error}; if `lsattr` shows it as immutable, `chattr -i` it, then run again",
+        place.display()
+    ))
 }
 
 fn set_access(fd: impl AsFd, mode: u32, owner: Option<(u32, u32)>, path: &Path) -> Result<(), OpError> {

@@ -1,6 +1,7 @@
 //! Content of a folder that a service fills: lists it, and removes only what was added since.
 
 use std::fs;
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
@@ -23,7 +24,7 @@ pub(crate) fn always_stays(name: &str) -> bool {
 }
 
 /// The content of a folder as relative paths; a folder has a trailing `/` and comes before its content. A link, or a
-/// mount below, is one entry. A folder with more than 256 entries is listed non-recursively and without the `/`; the
+/// mount below, is one entry. Names that are not UTF-8 are as in [`fsio::to_text`]. A folder with more than 256 entries is listed non-recursively and without the `/`; the
 /// result is none for more than 65,536 entries, for something that is not a folder, and if it cannot be read.
 pub(crate) fn list(machine: &Machine, path: &str) -> Option<Vec<String>> {
     let folder = machine.path(path);
@@ -37,9 +38,8 @@ pub(crate) fn list(machine: &Machine, path: &str) -> Option<Vec<String>> {
 fn list_into(folder: &Path, before: &str, device: Option<u64>, most: usize, found: &mut Vec<String>) -> Option<()> {
     let mut names = Vec::new();
     for entry in fs::read_dir(folder).ok()? {
-        // A name that is not UTF-8 could not be recognised in JSON.
-        let name = entry.ok()?.file_name().into_string().ok()?;
-        if !always_stays(&name) {
+        let name = entry.ok()?.file_name();
+        if !always_stays(&fsio::to_text(name.as_bytes())) {
             names.push(name);
         }
         if found.len() + names.len() > most {
@@ -51,7 +51,7 @@ fn list_into(folder: &Path, before: &str, device: Option<u64>, most: usize, foun
         if found.len() == most {
             return None;
         }
-        let (below, path) = (folder.join(&name), format!("{before}{name}"));
+        let (below, path) = (folder.join(&name), format!("{before}{}", fsio::to_text(name.as_bytes())));
         let is_folder = || fs::symlink_metadata(&below).is_ok_and(|look| look.is_dir() && Some(look.dev()) == device);
         if device.is_some() && is_folder() {
             let path = format!("{path}/");
@@ -92,7 +92,7 @@ pub(crate) fn remove_new(machine: &Machine, path: &str, held: &[String]) -> Resu
 
 fn find_new(folder: &Path, before: &str, held: &[String], came: &mut Vec<PathBuf>) -> Result<(), OpError> {
     for entry in mounts::entries(folder)? {
-        let name = entry.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+        let name = entry.file_name().map(|name| fsio::to_text(name.as_bytes())).unwrap_or_default();
         let path = format!("{before}{name}");
         let listed = format!("{path}/");
         if always_stays(&name) || held.contains(&path) {

@@ -137,6 +137,14 @@ impl Ledger {
             .filter(|(_, line)| !line.is_empty())
             .map(|(index, line)| {
                 serde_json::from_slice(line).map_err(|error| {
+                    if let Some(schema) = later_schema(line) {
+                        return OpError::other(format!(
+                            "{}, line {} is of schema {schema}, and this program knows up to {SCHEMA}: a later version of \
+                             kubexm-install wrote it; use that one",
+                            path.display(),
+                            index + 1
+                        ));
+                    }
                     OpError::other(format!(
                         "{}, line {} cannot be read: {error}; was it changed by hand, or is the node's disk failing?",
                         path.display(),
@@ -157,6 +165,12 @@ impl Ledger {
         let Ok(Some(text)) = fsio::read_text(&self.records_path()) else { return false };
         text.contains(&format!("\"{path}\""))
     }
+}
+
+/// The schema of a record that a later program wrote.
+fn later_schema(line: &[u8]) -> Option<u64> {
+    let record: serde_json::Value = serde_json::from_slice(line).ok()?;
+    record.get("schema")?.as_u64().filter(|schema| *schema > u64::from(SCHEMA))
 }
 
 fn whole_length(bytes: &[u8]) -> u64 {

@@ -1,7 +1,9 @@
 //! The entry at a path, and how it is restored: the state of every op that writes files.
 
+use std::ffi::OsStr;
 use std::fs;
 use std::io::ErrorKind;
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
@@ -44,7 +46,7 @@ impl Look for Entry {
             Ok(Self::Directory { mode })
         } else if found.is_symlink() {
             let target = fs::read_link(&real).map_err(OpError::path("read the link", &real))?;
-            Ok(Self::Link { target: target.to_string_lossy().into_owned() })
+            Ok(Self::Link { target: fsio::to_text(target.as_os_str().as_bytes()) })
         } else {
             Ok(Self::Special)
         }
@@ -128,7 +130,7 @@ pub(crate) fn access_like(machine: &Machine, path: &str, mode: u32) -> Result<Ac
 pub(crate) fn put_link(machine: &Machine, path: &str, target: &str) -> Result<(), OpError> {
     let real = machine.path(path);
     let (folder, name) = DirFd::made_for(&real)?;
-    folder.put_link(target, name)
+    folder.put_link(OsStr::from_bytes(&fsio::to_bytes(target)), name)
 }
 
 fn clear(real: &Path) -> Result<(), OpError> {

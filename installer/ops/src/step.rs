@@ -7,7 +7,7 @@ use crate::ledger::{Outcome, Record, SCHEMA};
 use crate::ops::packages;
 use crate::system::ActContext;
 use crate::teardown::mounts;
-use crate::{Machine, OpError, Wave, dispatch, paths, transient};
+use crate::{Machine, OpError, Wave, dispatch, own_state, paths, transient};
 
 /// Observes every op of a step; changes nothing.
 pub fn observe(step: &Step, machine: &Machine) -> Result<Vec<ObservedState>, OpError> {
@@ -105,7 +105,7 @@ pub fn undo(
     if wave == Wave::Start && marked_the_host(step, before)? && mounts::below(&machine, paths::STATE)?.is_empty() {
         // This was the run's first step, which stamped the host, and is rolled back last: the earlier state was
         // restored from the ledger, and nothing of kubexm is left that the ledger would describe.
-        return mounts::remove_tree(&machine, paths::STATE);
+        return own_state::remove(&machine);
     }
     if wave == Wave::Start {
         machine.ledger().append(&record(step, run, sequence, before, Outcome::Restored))?;

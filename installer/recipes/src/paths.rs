@@ -1,5 +1,7 @@
 //! Names and paths on a node that several recipes use.
 
+/// Everything of kubexm that survives a reboot; nothing of anybody else's belongs there.
+pub const STATE: &str = "/var/lib/kubexm";
 /// The node's content store, which the depot serves from.
 pub const STORE: &str = "/var/lib/kubexm/store";
 /// One folder for each repository of packages.

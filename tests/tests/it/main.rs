@@ -1,4 +1,4 @@
-//! Laws over every sample and pipeline, rooted preflight, the list of acts, which crate may know which, and what scripts decide. `aarch64` is a program
+//! Laws over every sample and pipeline, hostile starts, rooted preflight, the list of acts, which crate may know which, and what scripts decide. `aarch64` is a program
 //! of its own: it runs what another build made.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test that cannot continue has failed")]
 
@@ -6,6 +6,7 @@ mod acts;
 mod adding;
 mod arrows;
 mod homes;
+mod hostile;
 mod laws;
 mod preflight_rooted;
 mod recorded;

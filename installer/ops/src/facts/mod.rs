@@ -128,7 +128,7 @@ pub fn collect(machine: &Machine, host: &str) -> Result<Facts, OpError> {
         listeners: listeners::look(machine, &processes, &ours)?,
         leftovers: leftovers::look(machine, &processes, &ours)?,
         balancers: balancers::look(machine, &processes, &ours),
-        state_folders: if ours.stamped() { Vec::new() } else { state_folders::look(machine) },
+        state_folders: if ours.stamped() { Vec::new() } else { state_folders::look(machine)? },
         foreign_mounts: foreign::look(machine)?,
         stamp,
         unreadable_stamp,

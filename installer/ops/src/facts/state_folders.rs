@@ -4,9 +4,10 @@ use kubexm_plan::facts::StateFolder;
 use kubexm_plan::state_folders;
 
 use crate::ops::move_aside;
-use crate::{Machine, folder};
+use crate::{Machine, OpError, folder, own_state, paths};
 
-pub(super) fn look(machine: &Machine) -> Vec<StateFolder> {
+/// With kubexm's own folder, if somebody else has put something there.
+pub(super) fn look(machine: &Machine) -> Result<Vec<StateFolder>, OpError> {
     let look = |path: &str| {
         let content = folder::content(machine, path, StateFolder::MOST);
         let moved = move_aside::moved(machine, path);
@@ -17,5 +18,16 @@ pub(super) fn look(machine: &Machine) -> Vec<StateFolder> {
             moved,
         })
     };
-    state_folders::all().into_iter().filter_map(look).collect()
+    let mut found: Vec<StateFolder> = state_folders::all().into_iter().filter_map(look).collect();
+    let foreign = own_state::foreign(machine)?;
+    if !foreign.is_empty() {
+        let name = |path: &String| path.rsplit('/').next().unwrap_or(path).to_owned();
+        found.push(StateFolder {
+            path: paths::STATE.to_owned(),
+            files: foreign.len() as u64,
+            first: foreign.iter().take(4).map(name).collect(),
+            moved: None,
+        });
+    }
+    Ok(found)
 }

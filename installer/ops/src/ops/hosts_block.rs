@@ -82,17 +82,27 @@ impl Edit for HostsBlock {
                 _ => out.push(line.to_owned()),
             }
         }
+        // The last line of the file had no newline, and kubexm's block has given it one.
+        let unended =
+            had.is_empty() && !then.ends_with('\n') && out.last().map(String::as_str) == lines_of(then).last();
         out.extend(had.into_iter().map(str::to_owned));
-        out.push(String::new());
+        if !unended {
+            out.push(String::new());
+        }
         out.join("\n")
     }
+}
+
+/// Lines without their newline; a carriage return before it stays.
+fn lines_of(text: &str) -> impl Iterator<Item = &str> {
+    text.split_inclusive('\n').map(|line| line.strip_suffix('\n').unwrap_or(line))
 }
 
 /// Lines outside of the block, and the block with its markers.
 fn parted(text: &str) -> (Vec<&str>, Vec<&str>) {
     let (mut outside, mut block) = (Vec::new(), Vec::new());
     let mut inside = false;
-    let lines: Vec<&str> = text.lines().collect();
+    let lines: Vec<&str> = lines_of(text).collect();
     for (index, line) in lines.iter().enumerate() {
         match line.trim() {
             // Only if the block has an end marker: otherwise all following lines would be lost.
@@ -143,7 +153,8 @@ fn foreign(line: &str, own: &str, out: &mut Vec<String>) {
     out.push(format!("{}{line}", paths::MARK));
     let rest: Vec<&str> = names.into_iter().filter(|name| !name.eq_ignore_ascii_case(own)).collect();
     if !rest.is_empty() {
-        out.push(format!("{address}\t{}", rest.join(" ")));
+        let end = if line.ends_with('\r') { "\r" } else { "" };
+        out.push(format!("{address}\t{}{end}", rest.join(" ")));
     }
 }
 

@@ -76,7 +76,8 @@ fn stamp(cx: &PlanCx<'_>, node: &Node<'_>) -> Step {
 
 /// Runs before anything is written into these folders. A host with empty folders has no such step.
 fn set_aside(cx: &PlanCx<'_>, node: &Node<'_>) -> Option<Step> {
-    let paths: Vec<String> = node.facts.state_folders.iter().map(|folder| folder.path.clone()).collect();
+    let paths: Vec<String> =
+        node.facts.state_folders.iter().map(|folder| folder.path.clone()).filter(|path| path != paths::STATE).collect();
     if !cx.set_aside || !node.in_cluster() || paths.is_empty() {
         return None;
     }

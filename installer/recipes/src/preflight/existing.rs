@@ -6,6 +6,7 @@ use kubexm_spec::counted;
 
 use super::report::Report;
 use super::site::{ObservedHost, Site};
+use crate::paths;
 
 pub(super) fn run(site: &Site<'_>, report: &mut Report) {
     let own = &site.cx.cluster.name;
@@ -52,13 +53,24 @@ fn folders(site: &Site<'_>, host: &ObservedHost<'_>, report: &mut Report) {
     if host.ours {
         return;
     }
-    let needed = |path: &str| host.roles.in_cluster() || (host.roles.etcd && path == state_folders::ETCD);
+    let needed = |path: &str| {
+        host.roles.in_cluster() || path == paths::STATE || (host.roles.etcd && path == state_folders::ETCD)
+    };
     // What only a cluster leaves is reported as a leftover.
     let has_leftover = |folder: &StateFolder| {
         let mut leftovers = host.facts.leftovers.iter().filter(|leftover| !leftover.ours);
         leftovers.any(|leftover| is_below(&leftover.what, &folder.path))
     };
     for folder in host.facts.state_folders.iter().filter(|folder| needed(&folder.path)) {
+        if folder.path == paths::STATE {
+            report.fail(
+                host.name(),
+                in_words(folder),
+                format!("{} to have nothing of anybody else's: it is kubexm's own", folder.path),
+                "move that elsewhere",
+            );
+            continue;
+        }
         if let Some(moved) = &folder.moved {
             report.fail(
                 host.name(),

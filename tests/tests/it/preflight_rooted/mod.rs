@@ -6,7 +6,7 @@
 mod edits;
 mod fine;
 mod rows;
-mod scene;
+pub mod scene;
 
 use std::collections::BTreeSet;
 

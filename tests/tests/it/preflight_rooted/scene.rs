@@ -25,7 +25,7 @@ pub struct Host {
 
 impl Host {
     /// A Debian 12 at 10.77.0.`last` with nothing to complain of: the fake's own, without what its swap brings.
-    fn good(name: &str, last: u8) -> Self {
+    pub fn good(name: &str, last: u8) -> Self {
         let folder = scratch();
         let host = Self { machine: seed(folder.path()).expect("a host"), _folder: folder };
         host.put("/proc/sys/kernel/hostname", &format!("{name}\n"));
@@ -39,6 +39,11 @@ impl Host {
         host.interface(&format!("10.77.0.{last}/24"), &format!("52:54:00:00:00:{last:02x}"));
         host.unit("systemd-timesyncd.service", true);
         host
+    }
+
+    /// The machine, with its fake system.
+    pub fn machine(&self) -> &Machine {
+        &self.machine
     }
 
     pub fn put(&self, path: &str, text: &str) {

@@ -5,7 +5,7 @@ use kubexm_spec::names;
 use super::set_aside;
 use crate::ops::packages;
 use crate::teardown::mounts;
-use crate::{Machine, OpError, fsio, paths, transient};
+use crate::{Machine, OpError, fsio, own_state, paths, transient};
 
 /// What is still to be deleted.
 pub(super) fn left(machine: &Machine, folders: &[String]) -> Result<Vec<String>, OpError> {
@@ -13,8 +13,16 @@ pub(super) fn left(machine: &Machine, folders: &[String]) -> Result<Vec<String>,
     for folder in folders {
         left.extend(set_aside::all(machine, folder)?.iter().map(|aside| mounts::named(machine, aside)));
     }
-    let ours = std::iter::once(paths::STATE.to_owned()).chain(programs());
-    left.extend(ours.filter(|path| machine.path(path).symlink_metadata().is_ok() && !is_empty_mount(machine, path)));
+    let exists = |path: &String| machine.path(path).symlink_metadata().is_ok();
+    // Files of others in the folder stay, and so does the folder.
+    let folder = Some(paths::STATE.to_owned()).filter(exists);
+    if let Some(folder) = folder.filter(|path| !is_empty_mount(machine, path)) {
+        match own_state::foreign(machine)?.is_empty() {
+            true => left.push(folder),
+            false => left.extend(own_state::present(machine)?),
+        }
+    }
+    left.extend(programs().filter(exists));
     Ok(left)
 }
 
@@ -31,7 +39,7 @@ pub(super) fn purge(machine: &Machine, folders: &[String], parents: &[String]) -
     // Keys are normally removed with their packages, but not if these were upgraded irreversibly and are kept.
     packages::forget_keys(machine)?;
     transient::forget_ended(machine, None)?;
-    mounts::remove_tree(machine, paths::STATE)?;
+    own_state::remove(machine)?;
     // Last, since nothing can be continued without it.
     programs().try_for_each(|path| fsio::remove(&machine.path(path)))
 }

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use kubexm_plan::op::reset::{ASIDE, Folder};
@@ -127,7 +128,7 @@ fn content(machine: &Machine, path: &str, spared: &Spared) -> Result<Vec<PathBuf
         return Ok(Vec::new());
     }
     let own = |path: &PathBuf, names: &[String]| {
-        let name = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+        let name = path.file_name().map(|name| fsio::to_text(name.as_bytes())).unwrap_or_default();
         let is_aside = name.strip_prefix(ASIDE).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'));
         !is_aside && !folder::always_stays(&name) && !names.contains(&name)
     };
