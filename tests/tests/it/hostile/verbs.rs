@@ -137,7 +137,8 @@ impl Site {
             let (session, hosts, cluster) = (self.session(), HostOptions::default(), self.cluster_options());
             let source = session.cluster(&cluster)?;
             let access = Access::obtain(&session, source.cluster(), &cluster.trust, &hosts)?;
-            session.reset_to_roll_back(source, access, None)?.roll_back(&hosts, &ROLLBACK, false).await
+            let loaded = session.ledger_run_to_roll_back(kubexm_plan::Pipeline::Reset, source, access, None)?;
+            loaded.roll_back(&hosts, &ROLLBACK, false).await
         };
         Ending::of(result.await)
     }
