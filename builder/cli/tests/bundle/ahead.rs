@@ -32,8 +32,7 @@ fn missing_files_and_folders_are_named_before_anything_is_fetched() {
     check("", &["--base", "none.tar.zst"], ExitCode::NoSuchBundle, &["none.tar.zst", "does not exist"]);
     check("", &["--hand-over", "carry", "--key", "none.key"], ExitCode::Config, &["none.key", "No such file"]);
     check("", &["--installer", "none"], ExitCode::Config, &["none", "No such file"]);
-    let chart =
-        "extraCharts:\n- {name: x, repo: \"http://127.0.0.1:9/\", chart: x, version: 1.0.0, valuesFile: none.yaml}";
+    let chart = "extraCharts:\n- {name: x, source: {repo: \"http://127.0.0.1:9/\", chart: x, version: 1.0.0}, valuesFile: none.yaml}";
     check(chart, &[], ExitCode::Config, &["none.yaml", "No such file"]);
 }
 

@@ -372,7 +372,7 @@ fn a_hand_over_that_would_be_refused_is_reported_before_anything_is_fetched() {
         site.run(&["build", "-f", "cluster.yaml", "-o", "out.tar.zst", "--hand-over", folder.to_str().unwrap()]);
     assert_contains(
         &ended.must(ExitCode::Disk).err,
-        &["bytes free", "out.tar.zst is whole", "kubexm-bundle hand-over"],
+        &["bytes free", "out.tar.zst is complete", "kubexm-bundle hand-over"],
     );
     site.run(&["verify", "out.tar.zst"]).must(ExitCode::Ok);
 }

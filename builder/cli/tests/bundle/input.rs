@@ -150,7 +150,7 @@ fn a_file_that_is_not_utf8_is_answered_with_its_encoding_by_every_option_that_re
     site.run(&["build", "-f", "ok.yaml", "-o", "one.tar.zst"]).must(ExitCode::Ok);
     site.write("utf16", b"\xff\xfea\0:\0 \0b\0\n\0");
     site.write("gbk", b"# a\nname: \xc4\xe3\xba\xc3\n");
-    let chart = "extraCharts:\n- {name: x, repo: \"http://127.0.0.1:9/\", chart: x, version: 1.0.0, valuesFile: FILE}";
+    let chart = "extraCharts:\n- {name: x, source: {repo: \"http://127.0.0.1:9/\", chart: x, version: 1.0.0}, valuesFile: FILE}";
     for (file, said) in [("utf16", "UTF-16 (it begins with a byte order mark)"), ("gbk", "in line 2, perhaps GBK")] {
         site.write("values.yaml", crate::site::extras(&chart.replace("FILE", file)));
         let verbs: [&[&str]; 9] = [

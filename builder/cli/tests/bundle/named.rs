@@ -69,7 +69,10 @@ fn a_dash_is_standard_input_and_a_text_is_utf_8_and_has_an_end() {
     let utf16: Vec<u8> = "a: b".encode_utf16().flat_map(u16::to_le_bytes).collect();
     let (code, said) = given(&["config", "-f", "-"], &[&[0xff, 0xfe][..], &utf16].concat());
     assert_eq!(code, Some(20));
-    assert_contains(&said, &["standard input is not UTF-8 but UTF-16; save it as UTF-8"]);
+    assert_contains(
+        &said,
+        &["standard input is not UTF-8 but UTF-16 (it begins with a byte order mark); save it as UTF-8"],
+    );
     site.write("gbk.yaml", b"# \xb9\xdc\xc0\xed\n");
     assert_contains(
         &site.run(&["config", "-f", "gbk.yaml"]).must(ExitCode::Config).err,

@@ -30,7 +30,10 @@ fn an_artifact_that_another_mirror_has_is_reported_and_is_no_failure() {
     let site = mirrored(&origin, &[empty.url("store"), format!("http://{}", nobody())], false);
     let ended = check(&site, &[]).must(ExitCode::Ok);
     assert_contains(&ended.out, &["ok   file/tool", &empty.url("store/tool"), "404"]);
-    assert_contains(&ended.out, &["1 artifact, 1 hole, 1 place that does not answer now, 0 that"]);
+    assert_contains(
+        &ended.out,
+        &["1 artifact, 1 hole, 1 place that does not answer now, 0 not available from any source"],
+    );
     assert!(origin.requests().iter().all(|request| request.method == "HEAD"), "{:?}", origin.requests());
     let document = check(&site, &["--json"]).must(ExitCode::Ok).document();
     assert_eq!(document["schema"], "kubexm.io/zone-check/v1");
