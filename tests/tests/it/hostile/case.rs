@@ -11,7 +11,7 @@ const LAST: &str = "node1/check.network";
 pub struct Case {
     /// What would be lost.
     pub name: &'static str,
-    /// node1 with all roles, or with node2 as its worker.
+    /// node1 with all roles, or with node2 as another worker.
     pub hosts: u8,
     /// What is there before kubexm comes.
     pub start: fn(&mut Site),

@@ -189,10 +189,10 @@ fn yaml(hosts: usize) -> String {
     let host = |last: usize| {
         format!("  - {{name: node{last}, address: 10.77.0.{}, user: root, privateKeyPath: /nowhere/key}}\n", last + 10)
     };
-    let worker = if hosts == 1 { "node1" } else { "node2" };
+    let workers = (1..=hosts).map(|number| format!("node{number}")).collect::<Vec<_>>().join(", ");
     format!(
         "apiVersion: kubexm.io/v1alpha1\nkind: Cluster\nmetadata: {{name: {CLUSTER}}}\nspec:\n  hosts:\n{}  roleGroups: \
-         {{master: [node1], worker: [{worker}]}}\n  kubernetes: {{version: v1.34.4}}\n",
+         {{master: [node1], worker: [{workers}]}}\n  kubernetes: {{version: v1.34.4}}\n",
         (1..=hosts).map(host).collect::<String>()
     )
 }
