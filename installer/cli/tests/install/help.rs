@@ -20,7 +20,9 @@ fn the_help_lists_every_exit_code_and_hides_what_only_the_program_calls() {
     let output = site.install(&["--help"]).assert().success().get_output().stdout.clone();
     let text = String::from_utf8(output).unwrap();
     for code in ExitCode::ALL {
-        assert!(text.contains(&format!("{:>2}  {}", code.code(), code.meaning())), "{code:?} is not in\n{text}");
+        // A line that is too wide continues in the next one.
+        let words = text.split_whitespace().collect::<Vec<_>>().join(" ");
+        assert!(words.contains(&format!("{} {}", code.code(), code.meaning())), "{code:?} is not in\n{text}");
     }
     assert!(text.contains("--bundle"), "create without a verb is not in the help:\n{text}");
     assert!(!text.lines().any(|line| line.trim_start().starts_with("agent ")), "{text}");
