@@ -295,6 +295,7 @@ fn a_rendering_is_cached_for_the_next_build_and_for_dry_runs() {
     assert_eq!(document["charts"], json!([{"key": "chart/op", "images": RENDERED}]));
     // Without a network, and without a helm that could run: everything is in the cache.
     place.run(&["build", "-o", "first.tar.zst"]).must(ExitCode::Ok);
+    std::fs::write(place.site.path("no-helm"), "not a program").unwrap();
     let mut again = place.site.program();
     again.args([
         "build",
@@ -306,7 +307,7 @@ fn a_rendering_is_cached_for_the_next_build_and_for_dry_runs() {
         "-o",
         "again.tar.zst",
         "--helm",
-        "/nonexistent",
+        "no-helm",
     ]);
     end(&mut again).must(ExitCode::Ok);
     assert_eq!(

@@ -109,21 +109,20 @@ fn a_build_killed_at_any_moment_resumes_to_the_same_bytes() {
 
 #[test]
 fn an_interrupted_build_ends_with_a_result_and_resumes_when_it_is_run_again() {
-    for signals in [["-INT", "-TERM"], ["-HUP", "-HUP"]] {
+    // One interruption of each build: what a second one finds to fetch depends on how far the first came.
+    for signal in ["-INT", "-TERM", "-HUP"] {
         let (site, server) = site();
-        for signal in signals {
-            let asked = server.requests().len();
-            let mut child = start(&site);
-            wait_until_asked(&server, asked);
-            std::thread::sleep(Duration::from_millis(300));
-            assert!(Command::new("kill").args([signal, &child.id().to_string()]).status().unwrap().success());
-            let lines: Vec<String> = BufReader::new(child.stdout.take().unwrap()).lines().map(Result::unwrap).collect();
-            assert_eq!(child.wait().unwrap().code(), Some(i32::from(ExitCode::Declined.code())), "{lines:?}");
-            let end: serde_json::Value = serde_json::from_str(lines.last().unwrap()).unwrap();
-            assert_eq!((&end["type"], &end["ok"]), (&"result".into(), &false.into()), "{end}");
-            assert!(end["summary"].as_str().unwrap().contains("interrupted"), "{end}");
-            assert!(!site.path("out.tar.zst").exists());
-        }
+        let asked = server.requests().len();
+        let mut child = start(&site);
+        wait_until_asked(&server, asked);
+        std::thread::sleep(Duration::from_millis(100));
+        assert!(Command::new("kill").args([signal, &child.id().to_string()]).status().unwrap().success());
+        let lines: Vec<String> = BufReader::new(child.stdout.take().unwrap()).lines().map(Result::unwrap).collect();
+        assert_eq!(child.wait().unwrap().code(), Some(i32::from(ExitCode::Declined.code())), "{lines:?}");
+        let end: serde_json::Value = serde_json::from_str(lines.last().unwrap()).unwrap();
+        assert_eq!((&end["type"], &end["ok"]), (&"result".into(), &false.into()), "{end}");
+        assert!(end["summary"].as_str().unwrap().contains("interrupted"), "{end}");
+        assert!(!site.path("out.tar.zst").exists());
         site.built(&[]);
         assert!(server.requests().iter().any(|request| request.offset().is_some()), "nothing was resumed");
     }
