@@ -122,9 +122,12 @@ async fn forward(mut carrier: StepRunner<'_, '_>) -> Result<Outcome, EngineError
     match attempt.options.on_failure {
         OnFailure::Keep => Ok(outcome),
         OnFailure::Rollback if first.is_some_and(|failed| failed.cause == Cause::Unreachable) => {
-            let text = "the hosts are not rolled back: the run failed since a host is out of reach, and what was done on the others \
-                        is sound. Resume the run when that host answers; or roll it back with `rollback --unreachable skip`";
-            attempt.emit(EventKind::Warning { text: text.to_owned() });
+            let text = format!(
+                "the hosts are not rolled back: the run failed since a host is out of reach, and what was done on the others \
+                 is sound. When that host answers: `{}`; to roll the others back without it: `{} --unreachable skip`",
+                attempt.options.resume_command, attempt.options.rollback_command
+            );
+            attempt.emit(EventKind::Warning { text });
             Ok(outcome)
         }
         OnFailure::Rollback => {
