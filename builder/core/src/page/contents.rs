@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use kubexm_spec::{Digest, Platform};
 use serde::Serialize;
 
-use super::bytes;
+use super::figures::bytes;
 use super::treemap::{Rect, squarify};
 use crate::sbom::Component;
 use crate::shares::shares;

@@ -2,6 +2,7 @@
 //! page has no script, and its policy lets a browser fetch nothing.
 
 mod contents;
+mod figures;
 mod treemap;
 
 use base64::Engine;
@@ -12,6 +13,7 @@ use minijinja::{Environment, Value, context, escape_formatter};
 use serde::Serialize;
 
 pub(crate) use contents::{Contents, Stated};
+use figures::{bytes, date};
 
 use crate::verbs::diff::Difference;
 use crate::verbs::inspect::Inspected;
@@ -66,41 +68,5 @@ impl Page<'_> {
         environment.add_template("page.html", include_str!("page.html"))?;
         let style = Value::from_safe_string(style.to_owned());
         environment.get_template("page.html")?.render(context! { style, digest, page => Value::from(Serde(self)) })
-    }
-}
-
-/// In binary units: `1.5 GiB`.
-fn bytes(count: u64) -> String {
-    const UNITS: [&str; 6] = ["KiB", "MiB", "GiB", "TiB", "PiB", "EiB"];
-    let (mut number, mut unit) = (count as f64, None);
-    for next in UNITS {
-        if number < 1024.0 {
-            break;
-        }
-        (number, unit) = (number / 1024.0, Some(next));
-    }
-    match unit {
-        None => format!("{count} B"),
-        Some(unit) if number < 10.0 => format!("{number:.2} {unit}"),
-        Some(unit) if number < 100.0 => format!("{number:.1} {unit}"),
-        Some(unit) => format!("{number:.0} {unit}"),
-    }
-}
-
-/// Of seconds of Unix time: `2026-11-23 09:30 UTC`; the number itself where no calendar has it.
-fn date(seconds: i64) -> String {
-    match time::OffsetDateTime::from_unix_timestamp(seconds) {
-        Ok(date) => format!("{} {:02}:{:02} UTC", date.date(), date.hour(), date.minute()),
-        Err(_) => format!("{seconds} s after 1970"),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    #[test]
-    fn sizes_have_three_digits_and_dates_are_of_utc() {
-        assert_eq!([0, 1023, 1536, 15 << 20].map(super::bytes), ["0 B", "1023 B", "1.50 KiB", "15.0 MiB"]);
-        assert_eq!(super::bytes(u64::MAX), "16.0 EiB");
-        assert_eq!(super::date(1_795_424_400), "2026-11-23 09:00 UTC");
     }
 }

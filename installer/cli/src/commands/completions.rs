@@ -16,7 +16,7 @@ pub struct Args {
     shell: Shell,
 }
 
-pub fn run(args: &Args, display: &Display) -> Result<(), Failure> {
-    display.give(&kubexm_terminal::completions(super::command(), args.shell));
+pub fn run(args: &Args, program: clap::Command, display: &Display) -> Result<(), Failure> {
+    display.give(&kubexm_terminal::completions(program, args.shell));
     Ok(())
 }

@@ -18,8 +18,8 @@ pub struct Args {
     force: bool,
 }
 
-pub fn run(args: &Args) -> Result<(), Failure> {
-    let pages = kubexm_terminal::man_pages(super::command())
+pub fn run(args: &Args, program: clap::Command) -> Result<(), Failure> {
+    let pages = kubexm_terminal::man_pages(program)
         .map_err(|e| Failure::new(kubexm_spec::ExitCode::Internal, format!("cannot write a man page: {e}")))?;
     for (name, page) in pages {
         kubexm_files::write(&args.folder.join(name), &kubexm_files::MAN_PAGE, args.force, &page)?;

@@ -15,7 +15,7 @@ use crate::site::{Site, closed_port, cluster_yaml, content_of};
 fn a_missing_file_or_one_that_is_no_bundle_is_reported() {
     let site = Site::new();
     let absent = site.path("absent.tar.zst");
-    site.create(&absent).assert().code(35).stderr(contains("absent.tar.zst").and(contains("there is no bundle")));
+    site.create(&absent).assert().code(37).stderr(contains("absent.tar.zst does not exist"));
     let other = site.path("notes.txt");
     fs::write(&other, "no bundle".repeat(1000)).unwrap();
     site.create(&other).assert().code(35);
