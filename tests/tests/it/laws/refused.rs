@@ -192,7 +192,7 @@ async fn the_check_for_restored_hosts_refuses_an_incomplete_reset() {
             }
         }
     });
-    refuses(Law::AsBefore, &bent.expect("a plan"), FEW, "after a reset:\n  node1: path:/etc/").await;
+    refuses(Law::AsBefore, &bent.expect("a plan"), FEW, "after reset:\n  node1: path:/etc/").await;
 }
 
 #[tokio::test]
