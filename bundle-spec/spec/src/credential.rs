@@ -19,7 +19,7 @@ pub fn find(text: &str) -> Option<&'static str> {
     if has("client-key-data") || is_kubeconfig && (has("token") || has("password")) {
         return Some("a kubeconfig with credentials");
     }
-    if text.contains("\"auths\"") && (has("auth") || has("identitytoken")) {
+    if text.contains("\"auths\"") && ["auth", "identitytoken", "password"].into_iter().any(has) {
         return Some("registry credentials");
     }
     let words = || text.split(|c: char| !(c.is_ascii_alphanumeric() || "._-".contains(c)));
@@ -31,15 +31,19 @@ fn is_body(line: &str) -> bool {
     line.len() >= 24 && line.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"+/=".contains(&byte))
 }
 
-/// The value of a key in a line of YAML or JSON, without quotes.
+/// The first value of a key in a line of YAML or JSON that has one, without quotes. A whole JSON document may be one line.
 fn value_of<'l>(line: &'l str, key: &str) -> Option<&'l str> {
-    let quote = |c: char| c == '"' || c == '\'';
-    let at = line.find(key)?;
-    let before = line.get(..at)?.trim_end_matches(quote);
-    let is_key = before.chars().next_back().is_none_or(|c| c == ' ' || c == '{' || c == ',');
-    let rest = line.get(at + key.len()..)?.trim_start_matches(quote).trim_start().strip_prefix(':')?;
-    let value = rest.trim().trim_end_matches([',', '}']).trim().trim_matches(quote);
-    (is_key && !value.is_empty()).then_some(value)
+    const QUOTES: [char; 2] = ['"', '\''];
+    line.match_indices(key).find_map(|(at, _)| {
+        let before = line.get(..at)?.trim_end_matches(QUOTES);
+        let is_key = before.chars().next_back().is_none_or(|c| c.is_whitespace() || c == '{' || c == ',');
+        let rest = line.get(at + key.len()..)?.trim_start_matches(QUOTES).trim_start().strip_prefix(':')?.trim_start();
+        let value = match rest.strip_prefix(QUOTES) {
+            Some(quoted) => quoted.split(QUOTES).next()?,
+            None => rest.split(|c: char| c.is_whitespace() || c == ',' || c == '}').next()?,
+        };
+        (is_key && !value.is_empty()).then_some(value)
+    })
 }
 
 /// A JSON web token (RFC 7519), or one of GitHub or GitLab.
@@ -109,6 +113,15 @@ mod tests {
             (format!("users:\n- name: a\n  user:\n    client-key-data: {BODY}\n"), "a kubeconfig with credentials"),
             (format!("kind: Config\nusers:\n- user: {{token: {BODY}}}\n"), "a kubeconfig with credentials"),
             (format!("{{\"auths\": {{\"a.test\": {{\n\"auth\": \"{BODY}\"}}}}}}"), "registry credentials"),
+            (format!("{{\"auths\":{{\"reg.test\":{{\"auth\":\"{BODY}\"}}}}}}"), "registry credentials"),
+            (
+                "{\"auths\":{\"reg.test\":{\"username\":\"a\",\"password\":\"hunter2hunter2\"}}}".to_owned(),
+                "registry credentials",
+            ),
+            (
+                format!("{{\"kind\":\"Config\",\"users\":[{{\"name\":\"a\",\"user\":{{\"token\":\"{BODY}\"}}}}]}}"),
+                "a kubeconfig with credentials",
+            ),
             (format!("curl -H 'Authorization: Bearer {jwt}'"), "a token"),
             ("export T=ghp_0123456789abcdefghijABCDEFGHIJ012345".to_owned(), "a token"),
         ] {

@@ -49,6 +49,18 @@ fn items_are_found_by_key_reference_digest_and_member_name() {
 }
 
 #[test]
+fn in_a_folder_that_was_there_an_interrupted_extract_goes_on_with_what_is_complete() {
+    let site = sample();
+    std::fs::create_dir(site.path("here")).unwrap();
+    // As after an interruption: one of two files is there.
+    extract(&site, &["file/a.txt", "-C", "here"], ExitCode::Ok);
+    extract(&site, &["file/a.txt", "file/big.bin", "-C", "here"], ExitCode::Ok);
+    assert_eq!(names(&site.path("here")), ["a.txt", "big.bin"]);
+    site.write("here/a.txt", "cut off");
+    assert_contains(&extract(&site, &["file/a.txt", "-C", "here"], ExitCode::Usage).1, &["here/a.txt already exists"]);
+}
+
+#[test]
 fn existing_files_are_replaced_with_force_only_and_links_never() {
     let site = sample();
     site.write("here/a.txt", "mine");

@@ -123,6 +123,22 @@ fn a_build_never_replaces_its_own_base() {
 }
 
 #[test]
+fn a_bundle_is_never_made_over_a_file_that_goes_into_it() {
+    let site = site("one");
+    site.run(&["build", "-f", "cluster.yaml", "-o", "inner.tar.zst"]).must(ExitCode::Ok);
+    let inner = std::fs::read(site.path("inner.tar.zst")).unwrap();
+    site.extras("extraFiles:\n- {path: inner.tar.zst}");
+    for more in [&[][..], &["--force"]] {
+        let args = [&["build", "-f", "cluster.yaml", "-o", "inner.tar.zst"], more].concat();
+        assert_contains(
+            &site.run(&args).must(ExitCode::Usage).err,
+            &["inner.tar.zst is one of the files that are read"],
+        );
+        assert_eq!(std::fs::read(site.path("inner.tar.zst")).unwrap(), inner, "{more:?}");
+    }
+}
+
+#[test]
 fn volumes_are_never_made_over_those_that_are_read() {
     let site = site("one");
     site.run(&["build", "-f", "cluster.yaml", "--split", "500K", "-o", "parts.tar.zst"]).must(ExitCode::Ok);

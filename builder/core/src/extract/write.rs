@@ -1,6 +1,6 @@
 //! Writing a plan below a folder: each file verified while it is written, brought to the disk, then named.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File, Permissions};
 use std::io::{self, Read, Write};
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
@@ -33,8 +33,9 @@ pub struct Extracted {
 
 /// Writes everything below `folder`, or refuses before anything is written when something is there and `force` is not.
 ///
-/// A new folder gets its name when everything is in it; run again after an interruption, what is complete is used. Into one that
-/// is there, files come one by one, `index.json` of a layout last: what is cut off leaves complete files only. `progress` gets bytes of content that were written since it was called last.
+/// A new folder gets its name when everything is in it. Into one that is there, files come one by one, `index.json` of a layout
+/// last: what is cut off leaves complete files only. Run again after an interruption, what is complete is used in both.
+/// `progress` gets bytes of content that were written since it was called last.
 pub fn write(
     bundle: &Bundle,
     plan: &Plan,
@@ -44,17 +45,21 @@ pub fn write(
 ) -> Result<Vec<Extracted>, ExtractError> {
     apart(bundle, plan.keys().map(|path| folder.join(path)))?;
     let work = Work::begin(folder, plan)?;
-    if !work.is_new() {
-        replaceable(plan, folder, force)?;
-    }
+    let mut there = match work.is_new() {
+        true => BTreeMap::new(),
+        false => replaceable(bundle, plan, folder, force)?,
+    };
     let mut folders = BTreeSet::from([work.path().to_owned()]);
     let mut written = Vec::new();
     let (last, first): (Vec<_>, Vec<_>) = plan.iter().partition(|(path, _)| path.ends_with("index.json"));
     for (path, output) in first.into_iter().chain(last) {
         parents(work.path(), path, &mut folders)?;
         let target = work.path().join(path);
-        let there = if work.is_new() { complete(bundle, output, &target)? } else { None };
-        let file = match there {
+        let done = match work.is_new() {
+            true => complete(bundle, output, &target)?,
+            false => there.remove(&target),
+        };
+        let file = match done {
             Some(file) => {
                 progress(file.size);
                 file
@@ -103,17 +108,27 @@ fn sources(bundle: &Bundle) -> Vec<PathBuf> {
     bundle.bases().iter().flat_map(sources).chain(bundle.files()).collect()
 }
 
-/// Only regular files are replaced, and those with `force` only.
-fn replaceable(plan: &Plan, folder: &Path, force: bool) -> Result<(), ExtractError> {
-    let mut there = Vec::new();
-    for path in plan.keys().map(|path| folder.join(path)) {
-        if check_regular(&path)?.is_some() {
-            there.push(path);
+/// The files that are there with the right bytes. Only regular files are replaced by others, and those with `force` only.
+fn replaceable(
+    bundle: &Bundle,
+    plan: &Plan,
+    folder: &Path,
+    force: bool,
+) -> Result<BTreeMap<PathBuf, Extracted>, ExtractError> {
+    let (mut done, mut others) = (BTreeMap::new(), Vec::new());
+    for (path, output) in plan {
+        let target = folder.join(path);
+        if check_regular(&target)?.is_none() {
+            continue;
+        }
+        match complete(bundle, output, &target)? {
+            Some(file) => drop(done.insert(target, file)),
+            None => others.push(target),
         }
     }
-    match there.first().filter(|_| !force) {
-        Some(path) => Err(ExtractError::Exists { path: path.clone(), others: there.len() - 1 }),
-        None => Ok(()),
+    match others.first().filter(|_| !force) {
+        Some(path) => Err(ExtractError::Exists { path: path.clone(), others: others.len() - 1 }),
+        None => Ok(done),
     }
 }
 

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use kubexm_files::MaterialError;
-use kubexm_manifests::requirements::PackageNeed;
+use kubexm_manifests::requirements::{ChartSource, PackageNeed, Source};
 use kubexm_manifests::{Catalogue, Checked, Doubt, Notice, Requirements, Zone, checked, doubts, notices, require};
 use kubexm_spec::cluster::{ExtraFile, ExtraImage};
 use kubexm_spec::event::EventKind;
@@ -105,6 +105,19 @@ impl Session {
 }
 
 impl Needed {
+    /// The files and folders on this machine that the cluster.yaml names.
+    pub fn files(&self) -> Vec<PathBuf> {
+        let items = self.requirements.items.iter().filter_map(|item| match &item.source {
+            Source::LocalFile { path } | Source::LocalYaml { path } => Some(path.clone()),
+            Source::Chart { chart: ChartSource::Path { path } } => Some(path.clone()),
+            Source::LocalImage { layout, .. } => Some(layout.clone()),
+            Source::File { .. } | Source::Image { .. } | Source::Chart { .. } | Source::Installer => None,
+        });
+        let materials = self.cluster.materials().into_iter().map(|material| material.file.path.clone());
+        let values = kubexm_manifests::chart::releases(&self.cluster).into_iter().filter_map(|chart| chart.values_file);
+        items.chain(materials).chain(values).collect()
+    }
+
     /// For renderings of charts.
     pub fn work(&self) -> charts::Work<'_> {
         let Self { cluster, catalogue, requirements, zone, .. } = self;

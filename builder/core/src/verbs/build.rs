@@ -127,7 +127,7 @@ pub struct Checked {
 pub fn check(session: &Session, needed: &Needed, request: &Request<'_>) -> Result<Checked, SessionError> {
     let target = request.target.map_or_else(|| default_name(needed), Path::to_owned);
     // What is read is reported first: no --force helps there.
-    apart(&target, &inputs(session, request))?;
+    apart(&target, &inputs(session, needed, request))?;
     check_bundle(&target, request.options.split, request.force)?;
     if is_stdout(&target) && request.hand_over.is_some() {
         let text = "--hand-over reads the bundle that was written; name a file with -o";
@@ -166,8 +166,10 @@ fn next(target: &Path, request: &Request<'_>, signed: bool) -> Option<String> {
 }
 
 /// Files on this machine that are read: a base above all, whose default name may be that of what is built.
-fn inputs(session: &Session, request: &Request<'_>) -> Vec<PathBuf> {
+fn inputs(session: &Session, needed: &Needed, request: &Request<'_>) -> Vec<PathBuf> {
     let mut files = session.inputs(request.selection);
+    files.extend(needed.files());
+    files.extend(request.fetching.helm.iter().chain(&request.key.key).chain(&request.key.password_file).cloned());
     files.extend(request.fetching.installers.iter().cloned());
     files.extend(request.lock.map(Path::to_owned));
     if let Some(base) = request.base.filter(|base| is_address(base).is_none()) {

@@ -94,7 +94,7 @@ impl RegistriesConf {
     }
 
     fn add(&mut self, path: &Path, text: &str) -> Result<(), TransportError> {
-        let file: File = toml::from_str(text).map_err(|e| wrong(path, format!("is not as it should be: {e}")))?;
+        let file: File = toml::from_str(text).map_err(|e| wrong(path, format!("is not valid: {e}")))?;
         if file.registries.is_some() {
             return Err(wrong(
                 path,

@@ -104,7 +104,7 @@ impl Opened {
             verify_bytes(file, session.events)?;
         }
         kubexm_archive::check_references(&self.bundle).map_err(|error| SessionError::Incomplete(Box::new(error)))?;
-        events::note(session.events, "every byte is right, and everything that is named inside is there");
+        events::note(session.events, "the bundle is verified: checksums match, and it is complete");
         if unreliable.is_none() {
             files.keep(&session.home.verified())?;
         }
