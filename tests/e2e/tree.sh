@@ -20,7 +20,7 @@ find . -xdev \
   | LC_ALL=C sort -t "$(printf '\t')" -k3 > /run/tree.list
 # What is random by nature is named, not hashed.
 cut -f1,3 /run/tree.list | awk -F'\t' '$1 == "f" { print $2 }' | grep -vE \
-  -e '^\./etc/kubernetes/pki/' -e '^\./etc/kubernetes/[^/]*\.conf$' -e '^\./etc/kubexm/.*\.(crt|key)$' -e '/\.kube/config$' \
+  -e '^\./etc/kubernetes/pki/' -e '^\./etc/kubernetes/[^/]*\.conf$' -e '^\./etc/kubexm/.*\.(crt|key)$' -e '^\./etc/kubexm/authorities\.json$' -e '/\.kube/config$' \
   -e '^\./etc/kubexm/depot/config\.json$' -e '^\./var/lib/kubexm/repos/[^/]*/(InRelease|kubexm\.asc)$' \
   -e '^\./etc/ssh/ssh_host_' -e '^\./etc/shadow-?$' -e '^\./etc/kubernetes/manifests/etcd\.yaml$' -e '^\./etc/machine-id$' -e '^\./etc/ld\.so\.cache$' -e '^\./var/lib/kubexm/(stamp\.json|placed|acts/|units/)' \
   -e '^\./var/lib/kubelet/([^/]*_state|instance[^/]*)$' | tr '\n' '\0' | xargs -0 -r cksum 2> /dev/null > /run/tree.sums || true

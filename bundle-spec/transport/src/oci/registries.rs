@@ -321,8 +321,8 @@ location = "k8s.lan"
         for (text, part) in [
             ("[registries.search]\nregistries = ['docker.io']", "version 1"),
             ("[[registry]]\nblocked = true", "prefix"),
-            ("[[registry]]\nlocation = \"a\"\nblocked = 3", "as it should be"),
-            ("[[registry", "as it should be"),
+            ("[[registry]]\nlocation = \"a\"\nblocked = 3", "is not valid"),
+            ("[[registry", "is not valid"),
         ] {
             let error = RegistriesConf::read(&[at("bad.conf", text)], true).unwrap_err().to_string();
             assert!(error.contains(part) && error.contains("bad.conf"), "{error}");

@@ -33,6 +33,10 @@ pub(super) fn answer(
         "v3/cluster/member/remove" if !state.cluster.has_quorum() => {
             (503, json!({"code": 14, "message": "etcdserver: no leader"}))
         }
+        // The file: members that have not been connected long enough refuse one change.
+        "v3/cluster/member/remove" if std::fs::remove_file(system.at("/run/kubexm-double/etcd-unsettled")).is_ok() => {
+            (503, json!({"code": 14, "message": "etcdserver: unhealthy cluster"}))
+        }
         "v3/cluster/member/remove" => {
             let id = body["ID"].as_str().unwrap_or_default();
             match state.cluster.members.remove(id) {

@@ -226,6 +226,15 @@ fn machine_put(host: &Host, name: &str) {
 }
 
 #[test]
+fn a_member_that_has_just_joined_is_removed_once_etcd_allows_it() {
+    let fleet = Fleet::with_init(2);
+    dispatch::converge(&act(2, true), &fleet.ready(2)).expect("joined");
+    fleet.hosts[1].put("/run/kubexm-double/etcd-unsettled", "");
+    dispatch::converge(&reset(), &fleet.hosts[1].machine).expect("reset");
+    assert_eq!(fleet.members(), ["node1"]);
+}
+
+#[test]
 fn a_member_that_cannot_be_removed_stops_the_undo_before_anything_is_deleted() {
     let fleet = Fleet::with_init(2);
     dispatch::converge(&act(2, true), &fleet.ready(2)).expect("join");

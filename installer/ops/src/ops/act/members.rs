@@ -16,6 +16,11 @@ const CA: &str = "/etc/kubernetes/pki/etcd/ca.crt";
 const CLIENTS: [&str; 2] = ["/etc/kubernetes/pki/etcd/healthcheck-client", "/etc/kubernetes/pki/apiserver-etcd-client"];
 pub(crate) const LOCAL: &str = "https://127.0.0.1:2379";
 
+/// How long members may take until they are connected long enough, in seconds.
+const SETTLES_S: u32 = 30;
+/// etcd's `ErrUnhealthy`.
+const UNHEALTHY: &str = "etcdserver: unhealthy cluster";
+
 /// What happens to the other control planes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Rest {
@@ -131,8 +136,21 @@ impl Client {
         Ok(members.iter().map(Member::of).collect())
     }
 
+    /// Tried again while etcd calls the cluster unhealthy: it allows no change of members until all of them have been connected
+    /// for five seconds (`HealthInterval`), so not right after a join.
     pub(super) fn remove(&self, machine: &Machine, endpoint: &str, id: &str) -> Result<(), OpError> {
-        self.call(machine, endpoint, "cluster/member/remove", &format!("{{\"ID\":\"{id}\"}}")).map(drop)
+        let mut left = SETTLES_S;
+        loop {
+            match self.call(machine, endpoint, "cluster/member/remove", &format!("{{\"ID\":\"{id}\"}}")) {
+                Err(error) if left > 0 && error.full().contains(UNHEALTHY) => {
+                    left -= 1;
+                    if machine.is_real() {
+                        std::thread::sleep(std::time::Duration::from_secs(1));
+                    }
+                }
+                answer => return answer.map(drop),
+            }
+        }
     }
 
     /// The status of the member at this endpoint.
