@@ -53,6 +53,8 @@ origins_packages() {
 
 # The port is the kernel's choice, so two labs never want the same one; the registry says in its log which it got.
 registry_start() {
+  # Of the one before: its port would be taken for this one's until the log is opened anew.
+  rm -f "$RUN/registry.log"
   registry_config "$RUN/registry.yml" 127.0.0.1:0
   OTEL_TRACES_EXPORTER=none detached "$RUN/registry.log" "$RUN/registry.pid" "$BIN/registry" serve "$RUN/registry.yml"
 }
@@ -67,7 +69,7 @@ http: {addr: "$2"}
 YAML
 }
 
-registry_port() { sed -n 's/.*listening on 127\.0\.0\.1:\([0-9][0-9]*\).*/\1/p' "$RUN/registry.log" | grep -m 1 .; }
+registry_port() { sed -n 's/.*listening on 127\.0\.0\.1:\([0-9][0-9]*\).*/\1/p' "$RUN/registry.log" 2> /dev/null | grep -m 1 .; }
 
 # registry_fill ADDRESS: every image with both platforms and its digest, unless it is there already
 registry_fill() {
