@@ -28,7 +28,7 @@ fn main() -> Result<(), Box<dyn Error>> {
 }
 
 /// Adds one row of `verified.yaml` to what it is about: the images of a version of a feature, a component, a range of a release's
-/// patches; or the range of a feature, the recommended versions of containerd, the end of a line. A row about nothing is refused: its
+/// patches; or the range of a feature, what its chart renders, the recommended versions of containerd, the end of a line. A row about nothing is refused: its
 /// version was taken out, and what is left would be read as checked.
 fn verify(catalogue: &mut Map<String, Value>, row: &Value) -> Result<(), Box<dyn Error>> {
     let lost = || format!("data/verified.yaml: nothing in data/ is {row}");
@@ -58,11 +58,12 @@ fn verify(catalogue: &mut Map<String, Value>, row: &Value) -> Result<(), Box<dyn
         support["recommendedContainerdCompared"] = compared(row).ok_or_else(lost)?;
         return Ok(());
     }
-    if let Some(feature) = row.get("supports") {
+    for (kind, field) in [("supports", "supportsCompared"), ("render", "renderingCompared")] {
+        let Some(feature) = row.get(kind) else { continue };
         let index = named("features", "name", feature, catalogue).ok_or_else(lost)?;
         let version = row["version"].as_str().ok_or_else(lost)?;
         let versions = catalogue["features"][index].get_mut("versions").ok_or_else(lost)?;
-        versions.get_mut(version).ok_or_else(lost)?["supportsCompared"] = compared(row).ok_or_else(lost)?;
+        versions.get_mut(version).ok_or_else(lost)?[field] = compared(row).ok_or_else(lost)?;
         return Ok(());
     }
     let place = if let Some(feature) = row.get("feature") {

@@ -12,6 +12,8 @@ import tomllib
 from datetime import datetime
 from pathlib import Path
 
+from catalogue_render import Chart, Refused
+
 HERE = Path(__file__).resolve().parent.parent
 RULES = HERE / "manifests/upstream.toml"
 RESULT = HERE / "manifests/data/verified.yaml"
@@ -20,6 +22,7 @@ LIMIT = 64 << 20
 CONSTANTS = ("pause", "coredns", "etcd")
 KUBERNETES = "Kubernetes"
 EQUAL, DIFFERS, UNKNOWN = "equal", "differs", "cannot tell"
+NO_HELM = "no --helm is given"
 
 
 class CannotTell(Exception):
@@ -212,33 +215,49 @@ def compare_feature(upstream, catalogue, feature, version, rule):
     return {"result": EQUAL, "by": by, "tag": upstream.dated(repository, shown), "text": f"{len(ours)} images"}
 
 
+def render_minors(catalogue, feature, version):
+    """The minors that a version is the default for, in order."""
+    span = feature["versions"][version]["kubernetes"]
+    fits = [m for m in catalogue.releases if order(span["from"]) <= order(m) and ("to" not in span or order(m) <= order(span["to"]))]
+    return sorted(fits, key=order)
+
+
+def render_of(catalogue, feature, version):
+    """What a rendering is compared for: these images, of this chart, for these minors."""
+    minors = " ".join(render_minors(catalogue, feature, version))
+    return [*catalogue.images(feature, version), f"chart {catalogue.chart(feature, version)}", f"minors {minors}"]
+
+
 def rendered(upstream, rule, repository, tag, names, kubernetes, helm):
-    """Images of every rendering: of each set of values, for each Kubernetes."""
+    """(images, a text): of every rendering of each set of values for each Kubernetes, and of each boolean turned for the newest."""
     render, images = rule["render"], set()
     with tempfile.TemporaryDirectory() as folder:
         if "archive" in render:
-            chart = Path(folder) / "chart.tgz"
-            chart.write_bytes(upstream.file(repository, tag, fill(render["archive"], names)))
+            with tarfile.open(fileobj=io.BytesIO(upstream.file(repository, tag, fill(render["archive"], names)))) as archive:
+                archive.extractall(folder, filter="data")
+            place = Path(folder) / render.get("chart", rule["name"])
         else:
-            chart = Path(folder) / render["chart"]
+            place = Path(folder) / render["chart"]
             linked = [path for path in render.get("linked", []) if upstream.git(repository, "ls-tree", upstream.commit(repository, tag), "--", path)]
             packed = upstream.git(repository, "archive", "--format=tar", upstream.commit(repository, tag), "--", render["chart"], *linked)
             with tarfile.open(fileobj=io.BytesIO(packed)) as archive:
                 archive.extractall(folder, filter="data")
             if "app" in render:
-                template, app = chart / render.get("template", "Chart.yaml"), fill(render["app"], names)
-                text = (template if template.exists() else chart / "Chart.yaml").read_text()
-                (chart / "Chart.yaml").write_text(re.sub(r"^(version|appVersion): .*$", rf"\g<1>: {app}", text, flags=re.M))
-        for number, values in enumerate(render.get("values", [{}])):
-            path = Path(folder) / f"values-{number}.json"
-            path.write_text(json.dumps(render.get("always", {}) | values))
+                template, app = place / render.get("template", "Chart.yaml"), fill(render["app"], names)
+                text = (template if template.exists() else place / "Chart.yaml").read_text()
+                (place / "Chart.yaml").write_text(re.sub(r"^(version|appVersion): .*$", rf"\g<1>: {app}", text, flags=re.M))
+        chart = Chart(place, helm, render.get("always", {}))
+        for values in render.get("values", [{}]):
             for version in kubernetes:
-                command = [helm, "template", "x", str(chart), "--include-crds", "--skip-tests", "--kube-version", version, "--values", str(path)]
-                done = subprocess.run(command, capture_output=True, text=True, cwd=folder, env={"HOME": folder, "PATH": os.environ.get("PATH", "")}, timeout=300)
-                if done.returncode:
-                    raise CannotTell(f"helm template of {rule['name']} for {version} with {json.dumps(values)}: {done.stderr.strip()[-300:]}")
-                images |= {image.split("@")[0] for image in re.findall(r'^\s*(?:- )?image:\s*["\']?([^"\'\s]+)["\']?\s*$', done.stdout, re.M)}
-    return images
+                try:
+                    images |= chart.images(values, version)
+                except Refused as reason:
+                    raise CannotTell(f"helm template of {rule['name']} for {version} with {json.dumps(values)}: {reason}") from reason
+        try:
+            more, switches, refused = chart.switched(kubernetes[-1])
+        except Refused as reason:
+            raise CannotTell(f"helm template of {rule['name']}: {reason}") from reason
+        return images | more, f"{switches} switches" + (f", {refused} of them need more values" if refused else "")
 
 
 def render_rows(upstream, catalogue, rules, helm):
@@ -248,21 +267,21 @@ def render_rows(upstream, catalogue, rules, helm):
         if "render" not in rule or feature is None:
             continue
         for version in sorted(feature["versions"], key=order):
-            row = {"render": rule["name"], "version": version}
-            span = feature["versions"][version]["kubernetes"]
-            minors = [m for m in catalogue.releases if order(span["from"]) <= order(m) and ("to" not in span or order(m) <= order(span["to"]))]
+            optional = rule["render"].get("optional", [])
+            row = {"render": rule["name"], "version": version, "of": of(render_of(catalogue, feature, version))}
+            minors = render_minors(catalogue, feature, version)
             names = {"version": version, "chart": catalogue.chart(feature, version)}
             tag = fill(rule["tag"], names)
             try:
                 if not helm:
-                    raise CannotTell("no --helm is given")
+                    raise CannotTell(NO_HELM)
                 repository = rule["repository"]
-                theirs = rendered(upstream, rule, repository, tag, names, [f"v{m}.0" for m in sorted(minors, key=order)], helm)
+                theirs, switches = rendered(upstream, rule, repository, tag, names, [f"v{m}.0" for m in minors], helm)
                 usual = {name if "/" in name.split(":")[0] and "." in name.split("/")[0] else f"docker.io/{name}" for name in theirs}
-                optional = [re.compile(expression) for expression in rule["render"].get("optional", [])]
-                more = sorted(name for name in usual - set(catalogue.images(feature, version)) if not any(one.search(name) for one in optional))
+                asked = [re.compile(expression) for expression in optional]
+                more = sorted(name for name in usual - set(catalogue.images(feature, version)) if not any(one.search(name) for one in asked))
                 by = {"by": f"{repository} rendered for {len(minors)} minors", "tag": upstream.dated(repository, tag)}
-                text = f"{len(usual)} images" if not more else "; ".join(f"a pod names {name}, the catalogue not" for name in more)
+                text = f"{len(usual)} images, {switches}" if not more else "; ".join(f"a pod names {name}, the catalogue not" for name in more)
                 yield row | by | {"result": DIFFERS if more else EQUAL, "text": text}
             except (CannotTell, tarfile.TarError, OSError, subprocess.TimeoutExpired) as reason:
                 yield row | {"result": UNKNOWN, "text": str(reason)}
@@ -490,7 +509,7 @@ def compare(document, folders, rules=RULES, helm=None):
             yield from render_rows(upstream, catalogue, rules.get(kind, []), helm)
 
 
-PLACE = ("kubernetes", "from", "recommends", "feature", "supports", "version", "component", "end", "line")
+PLACE = ("kubernetes", "from", "recommends", "feature", "supports", "render", "version", "component", "end", "line")
 
 
 def key(row):
@@ -511,8 +530,9 @@ def is_of(catalogue, row):
     """Whether what a row is about is in the catalogue still."""
     if "feature" in row:
         return row["version"] in catalogue.features.get(row["feature"], {}).get("versions", {})
-    if "supports" in row:
-        return row["version"] in catalogue.features.get(row["supports"], {}).get("versions", {})
+    for kind in ("supports", "render"):
+        if kind in row:
+            return row["version"] in catalogue.features.get(row[kind], {}).get("versions", {})
     if "component" in row:
         return row["component"] in catalogue.components
     if "end" in row:
@@ -539,23 +559,26 @@ def keep(rows, catalogue, result=RESULT, today=None):
     today = today or datetime.now().strftime("%Y-%m-%d")
     last = read_rows(result.read_text()) if result.is_file() else []
     known = {key(row): row for row in last if is_of(catalogue, row)}
-    # Two sources may name one thing: what differs from either comes last, and stays.
+    equal = set()
+    # Two sources may name one thing: of equal ones the first is kept, the one of upstream itself; what differs from either comes last,
+    # and stays.
     for row in sorted(by_line(rows, catalogue), key=lambda row: row["result"] == DIFFERS):
-        if not key(row) or "of" not in row or not is_of(catalogue, row):
+        if not key(row) or "of" not in row or not is_of(catalogue, row) or (row["result"] == EQUAL and key(row) in equal):
             continue
         place = dict(key(row))
         if row["result"] == EQUAL:
+            equal.add(key(row))
             verified = {name: row[name] for name in ("by", "tag") if row.get(name)} | {"date": today}
             known[key(row)] = place | {"of": row["of"], "verified": verified}
         elif row["result"] == DIFFERS:
             known[key(row)] = place | {"unverified": f"differs: {row['text']}"}
         elif "verified" not in known.get(key(row), {}):
             # What an earlier look has found says more than that there was none today.
-            if key(row) not in known or not row["text"].startswith("no checkout of"):
+            if key(row) not in known or not row["text"].startswith(("no checkout of", NO_HELM)):
                 known[key(row)] = place | {"unverified": row["text"]}
         elif known[key(row)].get("of") != row["of"]:
             known[key(row)] = place | {"unverified": f"changed since it was compared; {row['text']}"}
-    kinds = ["kubernetes", "feature", "component", "supports", "recommends", "end"]
+    kinds = ["kubernetes", "feature", "component", "supports", "render", "recommends", "end"]
 
     def place_of(row):
         index, kind = next((index, kind) for index, kind in enumerate(kinds) if kind in row)

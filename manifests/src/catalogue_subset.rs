@@ -58,7 +58,9 @@ impl Catalogue {
             keep_line(&mut feature.end_of_life, version);
             // An installer compares nothing, and a bundle does not change with the day of a comparison.
             feature.end_of_life_compared.clear();
-            feature.versions.values_mut().for_each(|known| known.supports_compared = None);
+            for known in feature.versions.values_mut() {
+                (known.supports_compared, known.rendering_compared) = (None, None);
+            }
             used.features.insert(name.clone(), feature);
         }
         let archs: BTreeSet<Arch> =

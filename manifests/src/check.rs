@@ -9,7 +9,7 @@ use crate::catalogue::Catalogue;
 use crate::release::{PatchRange, Release};
 use crate::require::require;
 use crate::requirements::{Requirements, Source};
-use crate::verified::Compared;
+use crate::verified::{Compared, Verified};
 use crate::version;
 
 type Check = fn(&Catalogue, &mut Vec<String>);
@@ -29,19 +29,23 @@ pub fn check(catalogue: &Catalogue) -> Vec<String> {
 pub fn unverified(catalogue: &Catalogue) -> Vec<String> {
     let mut all = Vec::new();
     for (name, feature) in &catalogue.features {
-        for (version, known) in feature.versions.iter().filter(|(_, known)| known.verified.is_none()) {
-            all.push(format!("{name} {version}: its images{}", because(known.unverified.as_deref())));
+        for (version, known) in &feature.versions {
+            let why = not_upstreams(known.verified.as_ref(), known.unverified.as_deref());
+            all.extend(why.map(|why| format!("{name} {version}: its images{why}")));
         }
         for (version, known) in &feature.versions {
             let has_range = known.supports.is_some() || known.minimum_kernel.is_some();
             let about = || format!("{name} {version}: the Kubernetes minors and the kernel that it needs");
             all.extend(reason(known.supports_compared.as_ref()).filter(|_| has_range).map(|why| about() + &why));
+            let rendering = reason(known.rendering_compared.as_ref()).filter(|_| feature.chart.is_some());
+            all.extend(rendering.map(|why| format!("{name} {version}: which images its chart renders{why}")));
         }
         all.extend(ends(name, &feature.end_of_life, &feature.end_of_life_compared));
     }
     for (minor, release) in &catalogue.releases {
-        for range in release.patches.iter().filter(|range| range.verified.is_none()) {
-            all.push(format!("Kubernetes {minor}: {range}{}", because(range.unverified.as_deref())));
+        for range in &release.patches {
+            let why = not_upstreams(range.verified.as_ref(), range.unverified.as_deref());
+            all.extend(why.map(|why| format!("Kubernetes {minor}: {range}{why}")));
         }
         let end = reason(release.end_of_life_compared.as_ref()).filter(|_| release.end_of_life.is_some());
         all.extend(end.map(|why| format!("Kubernetes {minor}: its end of life{why}")));
@@ -57,9 +61,8 @@ pub fn unverified(catalogue: &Catalogue) -> Vec<String> {
             .filter(|(_, pins)| pins.is_empty())
             .map(|(version, _)| version.as_str())
             .collect();
-        if component.verified.is_none() {
-            all.push(format!("{name}: that upstream has its versions{}", because(component.unverified.as_deref())));
-        }
+        let why = not_upstreams(component.verified.as_ref(), component.unverified.as_deref());
+        all.extend(why.map(|why| format!("{name}: that upstream has its versions{why}")));
         all.extend(ends(name, &component.end_of_life, &component.end_of_life_compared));
         if !open.is_empty() {
             all.push(format!("{name}: digests of {}: taken from upstream when a lock is made", by_minor(&open)));
@@ -86,6 +89,15 @@ fn reason(compared: Option<&Compared>) -> Option<String> {
         Some(Compared::Verified(_)) => None,
         Some(Compared::Unverified(why)) => Some(because(Some(why))),
         None => Some(String::new()),
+    }
+}
+
+/// Why something is not upstream's own word; none where that was read.
+fn not_upstreams(verified: Option<&Verified>, unverified: Option<&str>) -> Option<String> {
+    match verified {
+        Some(known) if known.is_second_hand() => Some(format!(" (read from {known})")),
+        Some(_) => None,
+        None => Some(because(unverified)),
     }
 }
 

@@ -93,6 +93,9 @@ pub struct FeatureVersion {
     /// With what the minors and the kernel were compared.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub supports_compared: Option<Compared>,
+    /// By which renderings of its chart its list of images was checked.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rendering_compared: Option<Compared>,
     /// By what its images were checked; none where they were not compared with upstream's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub verified: Option<Verified>,

@@ -18,6 +18,13 @@ pub struct Verified {
     pub date: String,
 }
 
+impl Verified {
+    /// Whether it is somebody else's copy of upstream's word that was read, and not upstream's.
+    pub fn is_second_hand(&self) -> bool {
+        self.by.ends_with("(second-hand)")
+    }
+}
+
 /// Whether a fact was compared with upstream: with what, or why it was not.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]

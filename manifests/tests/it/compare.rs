@@ -171,12 +171,61 @@ fn charts_are_rendered_for_every_minor_and_what_only_one_of_them_names_is_found(
     };
     let (code, text) = render("agent");
     assert!(
-        code == 0 && text.contains("equal       render net 1.0.0: 2 images (acme/net rendered for 2 minors at v1.0.0)"),
+        code == 0
+            && text.contains(
+                "equal       render net 1.0.0: 2 images, 0 switches (acme/net rendered for 2 minors at v1.0.0)"
+            ),
         "{text}"
     );
     let (code, text) = render("newer");
     assert_eq!(code, 1, "{text}");
     assert!(text.contains("render net 1.0.0: a pod names quay.io/acme/newer:v1.0.0, the catalogue not"), "{text}");
+}
+
+#[test]
+fn every_switch_of_a_chart_is_turned_by_itself_and_with_the_others() {
+    let bench = Bench::new("switches");
+    bench.catalogue("quay.io/acme/agent", &sum());
+    bench.write("rules.toml", &RULES.replace("values = [{}, {debug = true}], ", ""));
+    std::fs::create_dir_all(bench.folder.join("acme+net/chart/templates")).unwrap();
+    bench.write("acme+net/chart/Chart.yaml", "apiVersion: v2\nname: net\nversion: 1.0.0\n");
+    bench.write(
+        "acme+net/chart/values.yaml",
+        "own: true\nextra: {enabled: false, deep: {enabled: false}}\nbroken: false\nlist: [{enabled: false}]\n",
+    );
+    let pod = |name: &str, on: &str| {
+        format!(
+            "{{{{ if {on} }}}}\n---\napiVersion: v1\nkind: Pod\nmetadata: {{name: {name}}}\nspec:\n  containers:\n  - image: quay.io/acme/{name}:v1.0.0\n    name: a\n{{{{ end }}}}\n"
+        )
+    };
+    let render = |more: &str| {
+        let refused = "{{ if .Values.broken }}{{ fail \"broken wants a name\" }}{{ end }}\n";
+        let template = format!("{refused}{}{more}", pod("agent", ".Values.own"));
+        bench.write("acme+net/chart/templates/all.yaml", &template);
+        bench.git(&["add", "."]);
+        bench.git(&["commit", "--quiet", "--allow-empty", "-m", "next"]);
+        bench.git(&["tag", "--force", "v1.0.0"]);
+        bench.compare_with(&["--helm", lab_helm().to_str().unwrap()])
+    };
+    let (code, text) = render("");
+    assert_eq!(code, 0, "{text}");
+    assert!(text.contains("render net 1.0.0: 1 images, 4 switches, 1 of them need more values (acme/net"), "{text}");
+    let place = r#""render": "net", "version": "1.0.0""#;
+    assert!(
+        bench.row(place).contains(r#""verified": {"by": "acme/net rendered for 2 minors""#),
+        "{}",
+        bench.row(place)
+    );
+    for (name, on) in [
+        ("instead", "not .Values.own"),
+        ("extra", ".Values.extra.enabled"),
+        ("both", "and .Values.extra.enabled .Values.extra.deep.enabled"),
+    ] {
+        let (code, text) = render(&pod(name, on));
+        assert_eq!(code, 1, "{text}");
+        assert!(text.contains(&format!("a pod names quay.io/acme/{name}:v1.0.0, the catalogue not")), "{text}");
+        assert!(bench.row(place).contains("\"unverified\": \"differs: "), "{}", bench.row(place));
+    }
 }
 
 fn lab_helm() -> PathBuf {

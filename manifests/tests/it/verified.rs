@@ -14,6 +14,7 @@ struct Row {
     kubernetes: Option<String>,
     from: Option<u32>,
     supports: Option<String>,
+    render: Option<String>,
     recommends: Option<String>,
     end: Option<String>,
     line: Option<String>,
@@ -51,6 +52,19 @@ fn a_row_that_was_changed_after_it_was_compared_is_not_called_verified() {
                 format!("{name} {version} supports"),
                 vec![from, to, format!("kernel {}", word(known.minimum_kernel.as_ref()))],
             )
+        } else if let Some(name) = &row.render {
+            let version = row.version.as_deref().unwrap();
+            let feature = &catalogue.features[name];
+            let known = &feature.versions[version];
+            let rule = feature.chart.as_ref().map_or("", |chart| chart.version.as_str());
+            let chart = known.chart.as_deref().unwrap_or(rule).replace("{version}", version);
+            let mut lines = feature.references(version);
+            lines.push(format!("chart {chart}"));
+            let mut minors: Vec<&str> =
+                catalogue.releases.keys().map(String::as_str).filter(|minor| known.kubernetes.hold(minor)).collect();
+            minors.sort_by(|a, b| kubexm_manifests::version::compare(a, b));
+            lines.push(format!("minors {}", minors.join(" ")));
+            (format!("{name} {version} rendered"), lines)
         } else if let Some(minor) = &row.recommends {
             let all = catalogue.releases[minor].support.recommended_containerd.clone();
             (format!("containerd of {minor}"), all)
@@ -92,7 +106,17 @@ fn every_feature_version_and_patch_range_is_verified_or_says_why_not() {
     }
     let left = unverified(&catalogue);
     let compared: Vec<&String> = left.iter().filter(|text| !text.contains(": digests of ")).collect();
-    assert_eq!(compared, ["cri-dockerd: that upstream has its versions (20 versions have a tag; no tag v0.3.26)"]);
+    assert_eq!(
+        compared,
+        [
+            "openebs 4.4.0: its images (read from published lists of images of two other projects (second-hand) on 2026-11-25)",
+            "openebs 4.4.0: which images its chart renders (openebs/dynamic-localpv-provisioner has no localpv-provisioner-4.4.0)",
+            "Kubernetes 1.24: patches from 8 to 8 (read from two published lists of images (second-hand) on 2026-11-23)",
+            "Kubernetes 1.27: patches from 12 to 12 (read from a published list of images (second-hand) on 2026-11-23)",
+            "Kubernetes 1.29: patches from 11 to 13 (read from published outputs of kubeadm of 1.29.11 and 1.29.13 (second-hand) on 2026-11-23)",
+            "cri-dockerd: that upstream has its versions (20 versions have a tag; no tag v0.3.26)",
+        ]
+    );
 }
 
 #[test]
