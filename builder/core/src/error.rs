@@ -124,8 +124,7 @@ pub enum BuildError {
     },
     /// A disk is too small for what would be written.
     #[error(
-        "no room for {what}: {} has {free} bytes free, and at least {needed} are needed; free space there, or choose another \
-         folder (-o for the bundle, --cache for the cache)",
+        "no room for {what}: {} has {free} bytes free, and at least {needed} are needed; free space there, or choose another folder",
         path.display()
     )]
     NoRoom {

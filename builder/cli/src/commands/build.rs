@@ -115,6 +115,7 @@ pub fn run(args: &Args, context: &Context<'_>) -> Result<(), Failure> {
             fetching: &fetching,
             split: args.split,
             target: &target,
+            hand_over: folder,
             base: base.as_ref(),
         };
         let list = dry_run::dry_run(session, &needed, &request, runtime.handle())?;

@@ -19,6 +19,7 @@ mod distribution;
 mod environment;
 mod error;
 mod fetching;
+pub(crate) mod local_files;
 mod lock;
 pub mod lockfile;
 mod needed;
