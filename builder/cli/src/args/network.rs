@@ -11,18 +11,11 @@ use kubexm_terminal::Failure;
 #[derive(Clone, Debug, Default, clap::Args)]
 pub struct Network {
     /// Allow http:// for the bundle's web server or registry; without it only https is spoken
-    #[arg(long, global = true, hide = true, help_heading = "A bundle at an address")]
+    #[arg(long, help_heading = "A bundle at an address")]
     pub plain_http: bool,
     /// CA certificates (PEM) to trust for it besides the usual ones
-    #[arg(long, global = true, hide = true, value_name = "FILE", help_heading = "A bundle at an address")]
+    #[arg(long, value_name = "FILE", help_heading = "A bundle at an address")]
     pub ca_file: Option<PathBuf>,
-}
-
-impl Network {
-    /// Whether anything was said.
-    pub fn is_said(&self) -> bool {
-        self.plain_http || self.ca_file.is_some()
-    }
 }
 
 /// The arguments with addresses as they may be shown: without a name, a password and a query, which may be a key; with a

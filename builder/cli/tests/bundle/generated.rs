@@ -25,6 +25,13 @@ fn bash_completes_verbs_and_options() {
     assert_eq!(completed("kubexm-bundle insp", 1), "inspect\n");
     assert_eq!(completed("kubexm-bundle inspect --ht", 2), "--html\n");
     assert_eq!(completed("kubexm-bundle zone c", 2), "check\n");
+    assert_eq!(completed("kubexm-bundle m", 1), "merge\n", "a verb that the help does not list is not completed");
+    assert_eq!(completed("kubexm-bundle help m", 2), "merge\n");
+    assert_eq!(completed("kubexm-bundle verify --plain", 2), "--plain-http\n");
+    for verb in ["lock", "sign", "import"] {
+        assert_eq!(completed(&format!("kubexm-bundle {verb} --plain"), 2), "\n", "{verb}");
+        assert_eq!(completed(&format!("kubexm-bundle {verb} --ca-f"), 2), "\n", "{verb}");
+    }
     for shell in ["zsh", "fish"] {
         assert_contains(&site.run(&["completions", shell]).must(ExitCode::Ok).out, &["hand-over"]);
     }

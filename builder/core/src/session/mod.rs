@@ -24,6 +24,7 @@ mod lock;
 pub mod lockfile;
 mod needed;
 mod network;
+mod web_volumes;
 mod zone;
 
 use std::sync::{Arc, Mutex};
