@@ -125,9 +125,7 @@ fn of_resolution<'a>(ahead: &Ahead<'a>) -> Known<'a> {
 fn local<'a>(ahead: &Ahead<'a>) -> Vec<(&'a Path, u64)> {
     let path = |resolved: &'a Resolved| match &resolved.requirement.source {
         Source::LocalFile { path } => Some(path.as_path()),
-        Source::Installer => {
-            ahead.installers.path(resolved.requirement.platform.unwrap_or(Platform::LINUX_AMD64)).ok()
-        }
+        Source::Installer => ahead.installers.path(resolved.requirement.platform.unwrap_or(Platform::LINUX_AMD64)).ok(),
         _ => None,
     };
     let paths: BTreeSet<&Path> = ahead.resolution.items.iter().filter_map(path).collect();

@@ -24,13 +24,7 @@ struct Done {
 impl<'a> Total<'a> {
     /// A sum that starts with what is there already, and with what earlier runs left of blobs (`begun`): the rate counts only what
     /// arrives from now on.
-    pub fn new(
-        what: &'static str,
-        total: u64,
-        already: u64,
-        begun: HashMap<Digest, u64>,
-        report: Report<'a>,
-    ) -> Self {
+    pub fn new(what: &'static str, total: u64, already: u64, begun: HashMap<Digest, u64>, report: Report<'a>) -> Self {
         let sum = already + begun.values().sum::<u64>();
         let all = Self { what, total, done: Mutex::new(Done { sum, by_blob: begun }), report };
         all.tell(sum);

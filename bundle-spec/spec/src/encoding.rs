@@ -51,7 +51,8 @@ fn is_bare_utf16(bytes: &[u8]) -> Option<Order> {
     let zeros = |at: usize| pairs.iter().filter(|pair| pair[at] == 0 && pair[1 - at] != 0).count();
     let both = pairs.iter().filter(|pair| **pair == [0, 0]).count();
     let (big, little) = (zeros(0), zeros(1));
-    let is_most = |these: usize, others: usize| these > 0 && both == 0 && these * 4 >= pairs.len() && these > others * 8;
+    let is_most =
+        |these: usize, others: usize| these > 0 && both == 0 && these * 4 >= pairs.len() && these > others * 8;
     match () {
         () if is_most(little, big) => Some(Order::Little),
         () if is_most(big, little) => Some(Order::Big),

@@ -7,7 +7,8 @@ use std::path::{Path, PathBuf};
 use kubexm_builder::session::{Session, is_address};
 use kubexm_terminal::Failure;
 
-/// Where a bundle is an address: a registry (push, pull) or a web server (any verb that reads one).
+// Where a bundle is an address: a registry (push, pull) or a web server (any verb that reads one). A doc comment here would become
+// the help of every verb that gets these options.
 #[derive(Clone, Debug, Default, clap::Args)]
 pub struct Network {
     /// Allow http:// for the bundle's web server or registry; without it only https is spoken

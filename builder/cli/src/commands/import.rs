@@ -67,7 +67,8 @@ pub fn run(args: &Args, context: &Context<'_>) -> Result<(), Failure> {
         Some(Written::Comment) => Defaults::Comment,
     };
     let session = context.session;
-    let imported = import(session, &args.file, args.live, defaults, output, args.force, &|content| context.stdout(content))?;
+    let imported =
+        import(session, &args.file, args.live, defaults, output, args.force, &|content| context.stdout(content))?;
     context.answer(
         &imported,
         |imported| if output.is_none() { vec![imported.cluster_yaml.clone()] } else { Vec::new() },

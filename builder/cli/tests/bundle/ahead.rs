@@ -87,7 +87,9 @@ fn files_of_this_machine_count_for_the_room_of_the_cache() {
     for text in refused(&site, &server, ExitCode::Disk, &["--cache", cache.to_str().unwrap()]) {
         assert_contains(&text, &["no room for the cache", "bytes free", "at least 3145728 are needed"]);
     }
-    assert!(!cache.join("blobs/sha256").exists() || std::fs::read_dir(cache.join("blobs/sha256")).unwrap().count() == 0);
+    assert!(
+        !cache.join("blobs/sha256").exists() || std::fs::read_dir(cache.join("blobs/sha256")).unwrap().count() == 0
+    );
 }
 
 #[test]

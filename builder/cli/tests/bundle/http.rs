@@ -203,9 +203,13 @@ fn what_the_hint_about_a_server_without_ranges_says_is_true_for_every_verb() {
     let body = std::fs::read(site.path("out.tar.zst")).unwrap();
     let given = body.clone();
     let server = Server::start(move |_| Reply::new(200, body.clone()).header("etag", "\"one\""));
-    for (verb, more) in
-        [("inspect", &[][..]), ("verify", &[]), ("list", &[]), ("extract", &["--all", "-C", "all"]), ("join", &["-o", "j"])]
-    {
+    for (verb, more) in [
+        ("inspect", &[][..]),
+        ("verify", &[]),
+        ("list", &[]),
+        ("extract", &["--all", "-C", "all"]),
+        ("join", &["-o", "j"]),
+    ] {
         let ended = read(&site, verb, &server, more).must(ExitCode::OriginMismatch);
         assert_contains(&ended.err, &["serves no parts of files", "curl -fL", "| kubexm-bundle verify -", "from disk"]);
     }
@@ -231,7 +235,9 @@ fn volumes_on_a_server_are_found_by_the_name_of_the_bundle_or_of_one_of_them() {
         let (path, query) = request.path.split_once('?').unwrap_or((&request.path, ""));
         let name = path.rsplit('/').next().unwrap();
         match File::open(folder.join(name)) {
-            _ if query != "token=sesame" || gone.load(Ordering::Relaxed) != 0 && name.ends_with(".002") => Reply::new(404, ""),
+            _ if query != "token=sesame" || gone.load(Ordering::Relaxed) != 0 && name.ends_with(".002") => {
+                Reply::new(404, "")
+            }
             Ok(file) if name.starts_with("site.") => part(request, &file, &format!("\"{name}\"")),
             _ => Reply::new(404, ""),
         }

@@ -248,7 +248,8 @@ fn an_image_has_the_licence_that_it_declares_and_no_assertion_only_where_nothing
     for (name, _, licence) in &images {
         assert_eq!(by(&spdx["packages"], "name", name)["licenseDeclared"], *licence, "{name}");
         let component = by(&cyclonedx["components"], "name", name);
-        let declared = component["licenses"][0]["license"]["id"].as_str().or(component["licenses"][0]["expression"].as_str());
+        let declared =
+            component["licenses"][0]["license"]["id"].as_str().or(component["licenses"][0]["expression"].as_str());
         assert_eq!(declared.unwrap_or("NOASSERTION"), *licence, "{name}");
     }
 }

@@ -163,7 +163,10 @@ fn places_that_do_not_answer_for_one_reason_are_reported_together() {
     site.extras(&format!("extraFiles:\n{}", files.join("\n")));
     site.write("zone.yaml", "name: plain\nrules: []\n");
     let ended = check(&site, &[]).must(ExitCode::OriginDown);
-    assert_contains(&ended.out, &[&format!("DOWN 12 artifacts: {dead}: "), "asked for file/t00, file/t01", "and 4 more"]);
+    assert_contains(
+        &ended.out,
+        &[&format!("DOWN 12 artifacts: {dead}: "), "asked for file/t00, file/t01", "and 4 more"],
+    );
     assert_eq!(ended.out.matches("Connection refused").count(), 1, "{}", ended.out);
     let all = check(&site, &["--all"]).must(ExitCode::OriginDown).out;
     assert_eq!(all.matches("Connection refused").count(), 12, "{all}");

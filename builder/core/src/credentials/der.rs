@@ -9,10 +9,8 @@ const SEQUENCE: u8 = 0x30;
 /// PKCS#7 (1.2.840.113549.1.7): what a PFX holds.
 const PKCS7: &[u8] = &[0x2a, 0x86, 0x48, 0x86, 0xf7, 0x0d, 0x01, 0x07];
 /// Encryption by a password: PKCS#5 (1.2.840.113549.1.5) and PKCS#12 (1.2.840.113549.1.12.1).
-const BY_PASSWORD: [&[u8]; 2] = [
-    &[0x2a, 0x86, 0x48, 0x86, 0xf7, 0x0d, 0x01, 0x05],
-    &[0x2a, 0x86, 0x48, 0x86, 0xf7, 0x0d, 0x01, 0x0c, 0x01],
-];
+const BY_PASSWORD: [&[u8]; 2] =
+    [&[0x2a, 0x86, 0x48, 0x86, 0xf7, 0x0d, 0x01, 0x05], &[0x2a, 0x86, 0x48, 0x86, 0xf7, 0x0d, 0x01, 0x0c, 0x01]];
 /// Integers of an RSAPrivateKey (RFC 8017, A.1.2) and of a DSA key at least.
 const NUMBERS: usize = 6;
 
@@ -26,7 +24,9 @@ pub(super) fn find(bytes: &[u8], size: u64) -> Option<&'static str> {
     let second = Element::read(first.after?)?;
     match (first.tag, first.value, second.tag) {
         // PFX (RFC 7292, 4): version 3 and a ContentInfo.
-        (INTEGER, [3], SEQUENCE) => second.object().is_some_and(|oid| oid.starts_with(PKCS7)).then_some("a key store (PKCS#12)"),
+        (INTEGER, [3], SEQUENCE) => {
+            second.object().is_some_and(|oid| oid.starts_with(PKCS7)).then_some("a key store (PKCS#12)")
+        }
         // PrivateKeyInfo (RFC 5208, 5; RFC 5958, 2): version, algorithm, key.
         (INTEGER, [0 | 1], SEQUENCE) => {
             let key = Element::read(second.after?)?;
@@ -72,7 +72,8 @@ impl<'b> Element<'b> {
             0x80 => (None, rest),
             0..0x80 => (Some(usize::from(first)), rest),
             _ => {
-                let (digits, rest) = rest.split_at_checked(usize::from(first & 0x7f)).filter(|(digits, _)| digits.len() <= 4)?;
+                let (digits, rest) =
+                    rest.split_at_checked(usize::from(first & 0x7f)).filter(|(digits, _)| digits.len() <= 4)?;
                 (Some(digits.iter().fold(0, |size, digit| size << 8 | usize::from(*digit))), rest)
             }
         };

@@ -147,7 +147,9 @@ fn is_new(target: &Path, force: bool) -> Result<bool, HandOverError> {
             above if above.is_dir() => Ok(true),
             above => Err(HandOverError::NoParent { folder: target.to_owned(), parent: above.to_owned() }),
         },
-        Err(e) if e.kind() == io::ErrorKind::NotADirectory => Err(HandOverError::NotAFolder { path: target.to_owned() }),
+        Err(e) if e.kind() == io::ErrorKind::NotADirectory => {
+            Err(HandOverError::NotAFolder { path: target.to_owned() })
+        }
         Err(source) => Err(io_error("look into", target)(source)),
     }
 }

@@ -1,4 +1,4 @@
-//! What is printed, held up against the catalogue: whether a build would take it, and which images it would carry twice.
+//! What is printed, compared with the catalogue: whether a build would take it, and which images it would carry twice.
 
 use std::collections::BTreeMap;
 

@@ -38,7 +38,8 @@ pub(super) fn hex(text: &str) -> Value {
     if digits.is_empty() || !digits.bytes().all(|digit| digit.is_ascii_hexdigit()) {
         return Value::from(text);
     }
-    let groups: Vec<&str> = digits.as_bytes().chunks(DIGITS).filter_map(|group| std::str::from_utf8(group).ok()).collect();
+    let groups: Vec<&str> =
+        digits.as_bytes().chunks(DIGITS).filter_map(|group| std::str::from_utf8(group).ok()).collect();
     let name = if digits.len() < text.len() { "sha256:<wbr>" } else { "" };
     Value::from_safe_string(format!("{name}{}", groups.join("<wbr>")))
 }
@@ -69,7 +70,8 @@ mod tests {
 
     #[test]
     fn a_file_is_shown_without_its_folders_and_an_address_whole() {
-        let shown = ["/home/me/site.tar.zst", "site.tar.zst", "volumes/", "https://h/x/site.tar.zst"].map(super::base_name);
+        let shown =
+            ["/home/me/site.tar.zst", "site.tar.zst", "volumes/", "https://h/x/site.tar.zst"].map(super::base_name);
         assert_eq!(shown, ["site.tar.zst", "site.tar.zst", "volumes", "https://h/x/site.tar.zst"]);
     }
 }

@@ -95,7 +95,10 @@ impl Session {
         let cache = self.cache_folder(fetching.cache.as_deref())?;
         check_folder(&cache).map_err(|problem| match named {
             true => SessionError::refused(ExitCode::Usage, format!("{problem}; name another folder with --cache")),
-            false => SessionError::refused(ExitCode::Disk, format!("{problem}; name another folder for the cache with --cache")),
+            false => SessionError::refused(
+                ExitCode::Disk,
+                format!("{problem}; name another folder for the cache with --cache"),
+            ),
         })
     }
 

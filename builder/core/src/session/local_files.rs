@@ -69,11 +69,8 @@ pub(crate) fn missing(
 
 /// Each with its field, in the order of the format.
 fn named(cluster: &Cluster) -> Vec<(String, PathBuf)> {
-    let mut all: Vec<(String, PathBuf)> = cluster
-        .materials()
-        .into_iter()
-        .map(|material| (material.field, material.file.path.clone()))
-        .collect();
+    let mut all: Vec<(String, PathBuf)> =
+        cluster.materials().into_iter().map(|material| (material.field, material.file.path.clone())).collect();
     let lists = [("spec.addons", &cluster.addons), ("spec.bundle.extraCharts", &cluster.bundle.extra_charts)];
     for (list, addons) in lists {
         for (index, addon) in addons.iter().enumerate() {

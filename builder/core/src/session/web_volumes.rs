@@ -86,7 +86,8 @@ mod tests {
         let bundle = "https://h/a.b/x.tar.zst?token=1.tar.zst.002";
         assert_eq!(address_of(bundle, 7), "https://h/a.b/x.tar.zst.007?token=1.tar.zst.002");
         assert_eq!(bundle_of(&address_of(bundle, 7)).as_deref(), Some(bundle));
-        for other in ["https://h/x.tar.zst", "https://h/x.tar.zst.01", "https://h/x.bin.001", "https://h/x.tar.zst.abc"] {
+        for other in ["https://h/x.tar.zst", "https://h/x.tar.zst.01", "https://h/x.bin.001", "https://h/x.tar.zst.abc"]
+        {
             assert_eq!(bundle_of(other), None, "{other}");
         }
     }

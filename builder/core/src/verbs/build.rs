@@ -147,7 +147,8 @@ pub fn check(session: &Session, needed: &Needed, request: &Request<'_>) -> Resul
         let cache = session.cache_folder(request.fetching.cache.as_deref())?;
         if is_within(&cache, folder) {
             let (cache, folder) = (cache.display(), folder.display());
-            let text = format!("the cache {cache} would be in {folder}, the hand-over folder; name another with --hand-over");
+            let text =
+                format!("the cache {cache} would be in {folder}, the hand-over folder; name another with --hand-over");
             return Err(SessionError::refused(ExitCode::Usage, text));
         }
     }

@@ -83,7 +83,8 @@ fn lines(checked: &Checked, all: bool) -> Vec<String> {
         let places = one.places.iter().map(|place| ("", place));
         Answers { state: one.state, name: format!("repository {}", one.name), places: places.collect() }
     });
-    let answers = items.chain(repositories).map(|answers| answers.shown(all)).filter(|one| all || !one.places.is_empty());
+    let answers =
+        items.chain(repositories).map(|answers| answers.shown(all)).filter(|one| all || !one.places.is_empty());
     let mut groups: Vec<(Option<(State, String)>, Vec<Answers<'_>>)> = Vec::new();
     for one in answers {
         let cause = one.cause().filter(|_| !all).map(|cause| (one.state, cause));

@@ -17,7 +17,8 @@ pub(super) fn hosts(from: &Place<'_>) -> Vec<Map> {
 /// The key that KubeKey logs in with to hosts that give neither key nor password; with `write` they get it.
 pub(super) fn default_keys(from: &Place<'_>, spec: &mut Map, write: bool) -> Vec<Assumed> {
     let Some(Yaml::List(hosts)) = spec.get_mut("hosts") else { return Vec::new() };
-    let silent = |from: &Place<'_>| ["password", "privateKey", "privateKeyPath"].iter().all(|name| from.get(name).is_none());
+    let silent =
+        |from: &Place<'_>| ["password", "privateKey", "privateKeyPath"].iter().all(|name| from.get(name).is_none());
     let mut assumed = Vec::new();
     for (index, (from, host)) in from.items().iter().zip(hosts).enumerate() {
         let Yaml::Map(host) = host else { continue };
