@@ -105,7 +105,7 @@ fn repositories_that_fail_for_one_reason_are_reported_together() {
     let site = Site::new("");
     let dead = nobody();
     site.mirror(&dead);
-    let ended = site.run(&["lock"], &[]).must(ExitCode::OriginDown);
+    let ended = site.run(&["lock"], &SETUP[4..]).must(ExitCode::OriginDown);
     assert_eq!(ended.err.matches("Connection refused").count(), 1, "{}", ended.err);
     assert_contains(&ended.err, &["3 requests: ", "needed for repository bookworm", "repository bookworm-security"]);
 }
