@@ -85,7 +85,7 @@ fn lines(checked: &Checked, all: bool) -> Vec<String> {
     });
     let answers =
         items.chain(repositories).map(|answers| answers.shown(all)).filter(|one| all || !one.places.is_empty());
-    let mut groups: Vec<(Option<(State, String)>, Vec<Answers<'_>>)> = Vec::new();
+    let mut groups: Vec<Group<'_>> = Vec::new();
     for one in answers {
         let cause = one.cause().filter(|_| !all).map(|cause| (one.state, cause));
         match groups.iter_mut().find(|(known, _)| cause.is_some() && *known == cause) {
@@ -97,6 +97,9 @@ fn lines(checked: &Checked, all: bool) -> Vec<String> {
     lines.push(format!("zone {}: {}", checked.zone, sum(checked)));
     lines
 }
+
+/// Artifacts and repositories of one cause; one where it has none.
+type Group<'c> = (Option<(State, String)>, Vec<Answers<'c>>);
 
 /// What the places of one artifact or repository said.
 struct Answers<'c> {
