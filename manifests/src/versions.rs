@@ -92,7 +92,10 @@ fn network(
 }
 
 /// The exact version without `v`: as asked, the newest patch of the minor asked for, or the catalogue's default.
-fn kubernetes_version(asked: Option<&str>, catalogue: &Catalogue) -> Result<KubernetesVersion, RequireError> {
+pub(crate) fn kubernetes_version(
+    asked: Option<&str>,
+    catalogue: &Catalogue,
+) -> Result<KubernetesVersion, RequireError> {
     let exact = |text: &str| text.parse().map_err(|_| unknown_kubernetes(text, catalogue));
     let preferred = catalogue.component(Program::Kubelet).and_then(|kubelet| kubelet.default.as_deref());
     let preferred = catalogue.component(Program::Kubeadm).and_then(|c| c.default.as_deref()).or(preferred);

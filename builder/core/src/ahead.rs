@@ -1,19 +1,20 @@
 //! What a build is refused for before anything is fetched, by the sizes that are known by then: volumes that are too small, and disks
 //! without room. Asked again when the lock has all sizes.
 
+use std::collections::BTreeSet;
 use std::path::Path;
 
 use kubexm_archive::{ArchiveError, Encoding};
 use kubexm_files::is_stdout;
 use kubexm_manifests::requirements::Source;
-use kubexm_spec::Lock;
+use kubexm_spec::{Lock, Platform};
 use kubexm_transport::Store;
 
 use crate::base::Base;
 use crate::origins::installer::Installers;
-use crate::resolve::Resolution;
+use crate::resolve::{Resolution, Resolved};
 use crate::room::{self, Need};
-use crate::{BuildError, pack, sizes};
+use crate::{BuildError, disk, pack, sizes};
 
 /// What is written, and where to.
 pub struct Ahead<'a> {
@@ -26,6 +27,8 @@ pub struct Ahead<'a> {
     pub split: Option<u64>,
     /// The bundle's file; `-` for standard output.
     pub target: &'a Path,
+    /// The folder that the bundle is then copied into.
+    pub hand_over: Option<&'a Path>,
     /// The cache's folder where it is known, and the cache where it exists.
     pub cache: Option<&'a Path>,
     pub store: Option<&'a Store>,
@@ -34,9 +37,11 @@ pub struct Ahead<'a> {
 
 /// Members of the bundle that are known, and bytes that are not in the cache yet.
 #[derive(Default)]
-struct Known {
+struct Known<'a> {
     members: Vec<(u64, Encoding)>,
     absent: u64,
+    /// Files of this machine that are copied into the cache, by size: whether it has them shows only when they are read.
+    local: Vec<(&'a Path, u64)>,
     /// Some sizes are not known.
     partly: bool,
 }
@@ -55,12 +60,26 @@ pub fn check(ahead: &Ahead<'_>) -> Result<(), BuildError> {
     }
     let raw = known.members.iter().filter(|(_, encoding)| *encoding == Encoding::Raw).map(|(size, _)| size);
     let bundle = if is_stdout(ahead.target) { 0 } else { raw.sum() };
-    let cache = ahead.cache.map(|path| Need { path, what: "the cache", bytes: known.absent });
-    let needs = [Need { path: ahead.target, what: "the bundle", bytes: bundle }];
-    room::check(&needs.into_iter().chain(cache).collect::<Vec<_>>())
+    let check = |local: u64| {
+        let cache = ahead.cache.map(|path| Need { path, what: "the cache", bytes: known.absent.saturating_add(local) });
+        let folder = ahead.hand_over.map(|path| Need { path, what: "the hand-over folder", bytes: bundle });
+        let needs = [Need { path: ahead.target, what: "the bundle", bytes: bundle }];
+        room::check(&needs.into_iter().chain(folder).chain(cache).collect::<Vec<_>>())
+    };
+    match check(known.local.iter().map(|(_, size)| size).sum()) {
+        // What is in the cache already takes no more room in it, but for one at a time.
+        Err(_) if !known.local.is_empty() => {
+            let is_absent = |path: &Path| {
+                let cached = |store: &Store| disk::digest(path).is_ok_and(|digest| store.size(&digest).is_some());
+                !ahead.store.is_some_and(cached)
+            };
+            check(known.local.iter().filter(|(path, _)| is_absent(path)).map(|(_, size)| size).sum())
+        }
+        checked => checked,
+    }
 }
 
-fn of_lock(lock: &Lock, ahead: &Ahead<'_>) -> Known {
+fn of_lock<'a>(lock: &Lock, ahead: &Ahead<'a>) -> Known<'a> {
     let encodings = pack::encodings(lock);
     let mut known = Known::default();
     for (digest, size) in lock.blobs() {
@@ -77,8 +96,8 @@ fn of_lock(lock: &Lock, ahead: &Ahead<'_>) -> Known {
 }
 
 /// What a base has shows only when the digests are known.
-fn of_resolution(ahead: &Ahead<'_>) -> Known {
-    let mut known = Known { partly: ahead.base.is_none(), ..Known::default() };
+fn of_resolution<'a>(ahead: &Ahead<'a>) -> Known<'a> {
+    let mut known = Known { partly: ahead.base.is_none(), local: local(ahead), ..Known::default() };
     if ahead.base.is_some() {
         return known;
     }
@@ -100,4 +119,15 @@ fn of_resolution(ahead: &Ahead<'_>) -> Known {
         }
     }
     known
+}
+
+/// Files of this machine that go into the bundle, each once.
+fn local<'a>(ahead: &Ahead<'a>) -> Vec<(&'a Path, u64)> {
+    let path = |resolved: &'a Resolved| match &resolved.requirement.source {
+        Source::LocalFile { path } => Some(path.as_path()),
+        Source::Installer => ahead.installers.path(resolved.requirement.platform.unwrap_or(Platform::LINUX_AMD64)).ok(),
+        _ => None,
+    };
+    let paths: BTreeSet<&Path> = ahead.resolution.items.iter().filter_map(path).collect();
+    paths.into_iter().filter_map(|path| Some((path, path.metadata().ok()?.len()))).collect()
 }

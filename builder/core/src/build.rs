@@ -37,6 +37,8 @@ pub struct Request<'a> {
     pub locked: Option<&'a Lock>,
     /// The bundle's file.
     pub target: &'a Path,
+    /// The folder that the bundle is then copied into.
+    pub hand_over: Option<&'a Path>,
     /// How many artifacts are fetched at once.
     pub jobs: usize,
     /// How the archive is written.
@@ -135,13 +137,14 @@ fn ahead(
     origins: &Origins,
 ) -> Result<(), BuildError> {
     let (store, installers) = (&origins.store, &origins.installers);
-    let (Request { base, target, .. }, split) = (request, request.options.split);
+    let (Request { base, target, hand_over, .. }, split) = (request, request.options.split);
     ahead::check(&Ahead {
         resolution,
         lock,
         base: *base,
         split,
         target,
+        hand_over: *hand_over,
         cache: Some(store.root()),
         store: Some(store),
         installers,

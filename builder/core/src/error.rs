@@ -9,6 +9,7 @@ use kubexm_spec::rendering::OtherThanRendered;
 use kubexm_spec::{Digest, ExitCode, ExitError, Platform, counted_of, error_chain};
 use kubexm_transport::TransportError;
 
+use crate::by_cause;
 use crate::charts::ChartError;
 use crate::difference::Difference;
 use crate::harbor::HarborError;
@@ -52,7 +53,7 @@ pub enum BuildError {
         reason: String,
     },
     /// Several artifacts failed; all are reported.
-    #[error("{} failed:{}", counted_of(.0, "artifact"), by_cause(.0))]
+    #[error("{} failed:{}", counted_of(.0, "artifact"), grouped(.0))]
     Several(Vec<BuildError>),
     /// The cluster asks for what the catalogue does not have.
     #[error(transparent)]
@@ -124,8 +125,7 @@ pub enum BuildError {
     },
     /// A disk is too small for what would be written.
     #[error(
-        "no room for {what}: {} has {free} bytes free, and at least {needed} are needed; free space there, or choose another \
-         folder (-o for the bundle, --cache for the cache)",
+        "no room for {what}: {} has {free} bytes free, and at least {needed} are needed; free space there, or choose another folder",
         path.display()
     )]
     NoRoom {
@@ -303,33 +303,10 @@ impl ExitError for BuildError {
     }
 }
 
-/// How many artifacts that failed for one cause are named.
-const NAMED_OF_A_CAUSE: usize = 8;
-
 /// A line each; those that failed for the same cause together.
-fn by_cause(errors: &[BuildError]) -> String {
-    let mut groups: Vec<(Option<String>, Vec<&BuildError>)> = Vec::new();
-    for error in errors {
-        let cause = error.cause();
-        match groups.iter_mut().find(|(known, _)| cause.is_some() && *known == cause) {
-            Some((_, same)) => same.push(error),
-            None => groups.push((cause, vec![error])),
-        }
-    }
-    let line = |(cause, errors): &(Option<String>, Vec<&BuildError>)| match (cause, errors.as_slice()) {
-        (Some(cause), [_, _, ..]) => {
-            let names: Vec<&str> = errors.iter().filter_map(|error| error.item()).collect();
-            let more = match names.len().saturating_sub(NAMED_OF_A_CAUSE) {
-                0 => String::new(),
-                more => format!(" and {more} more"),
-            };
-            let named = names.iter().take(NAMED_OF_A_CAUSE).copied().collect::<Vec<_>>().join(", ");
-            let separator = if cause.contains('\n') { ":\n  - " } else { ": " };
-            format!("\n- {}{separator}{cause}\n  needed for {named}{more}", counted_of(errors, "artifact"))
-        }
-        (_, errors) => errors.iter().map(|error| format!("\n- {}", error_chain(error))).collect(),
-    };
-    groups.iter().map(line).collect()
+fn grouped(errors: &[BuildError]) -> String {
+    let name = |error: &BuildError| error.item().map(str::to_owned);
+    by_cause::lines(errors, "artifact", BuildError::cause, name, |error| error_chain(error))
 }
 
 /// Why a package is trusted for where it is from.

@@ -56,7 +56,7 @@ pub async fn fetch(
     let total: u64 = wanted.iter().map(|blob| blob.size).sum();
     let held = &Held::of(lock, origins.now())?;
     let (mut missing, mut differences) = (Vec::new(), Vec::new());
-    let mut absent = 0;
+    let (mut absent, mut begun) = (0, HashMap::new());
     for blob in wanted {
         let here = origins.store.holds(&blob.digest, blob.size).map_err(|source| failed(lock, blob.item, source))?;
         if here && held.has(&blob.digest) {
@@ -68,10 +68,11 @@ pub async fn fetch(
             differences.extend(other_size(lock, &blob, found));
         } else {
             absent += blob.size;
+            begun.insert(blob.digest, origins.store.partial_size(&blob.digest).min(blob.size));
             missing.push((blob, false));
         }
     }
-    let progress = &Total::new("fetch", total, total - absent, report);
+    let progress = &Total::new("fetch", total, total - absent, begun, report);
     let mut failures: BTreeMap<usize, Vec<TransportError>> = BTreeMap::new();
     let mut results = stream::iter(missing)
         .map(|(blob, here)| async move {

@@ -7,6 +7,7 @@ pub mod ahead;
 pub mod arrivals;
 pub mod base;
 pub mod build;
+pub mod by_cause;
 pub mod charts;
 mod clock;
 pub mod complete;

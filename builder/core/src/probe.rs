@@ -42,6 +42,8 @@ pub struct Hole {
     pub code: ExitCode,
     /// No source answered that it is absent: it may be available later.
     pub may_pass: bool,
+    /// What is wrong with the server, whatever it is asked for: holes of one cause are reported once.
+    pub cause: Option<String>,
 }
 
 /// Availability, the best first.
@@ -181,15 +183,17 @@ fn fits(reported: Option<u64>, wanted: Option<u64>) -> Result<Option<u64>, Hole>
 
 /// Something is there, and it is not what is wanted.
 fn other(reason: String) -> Hole {
-    Hole { reason, code: ExitCode::OriginMismatch, may_pass: false }
+    Hole { reason, code: ExitCode::OriginMismatch, may_pass: false, cause: None }
 }
 
 fn hole(error: &TransportError) -> Hole {
-    Hole { reason: error.to_string(), code: error.exit_code(), may_pass: error.may_pass() }
+    let (code, may_pass) = (error.exit_code(), error.may_pass());
+    Hole { reason: error.to_string(), code, may_pass, cause: error.cause() }
 }
 
 fn hole_of_build(error: &BuildError) -> Hole {
-    Hole { reason: kubexm_spec::error_chain(error), code: error.exit_code(), may_pass: false }
+    let reason = kubexm_spec::error_chain(error);
+    Hole { reason, code: error.exit_code(), may_pass: false, cause: None }
 }
 
 fn shown(candidate: &FileCandidate) -> String {

@@ -16,17 +16,18 @@ pub struct Total<'a> {
     report: Report<'a>,
 }
 
-#[derive(Default)]
 struct Done {
     sum: u64,
     by_blob: HashMap<Digest, u64>,
 }
 
 impl<'a> Total<'a> {
-    /// A sum that starts with what is there already: the rate counts only what arrives from now on.
-    pub fn new(what: &'static str, total: u64, already: u64, report: Report<'a>) -> Self {
-        let all = Self { what, total, done: Mutex::new(Done { sum: already, ..Done::default() }), report };
-        all.tell(already);
+    /// A sum that starts with what is there already, and with what earlier runs left of blobs (`begun`): the rate counts only what
+    /// arrives from now on.
+    pub fn new(what: &'static str, total: u64, already: u64, begun: HashMap<Digest, u64>, report: Report<'a>) -> Self {
+        let sum = already + begun.values().sum::<u64>();
+        let all = Self { what, total, done: Mutex::new(Done { sum, by_blob: begun }), report };
+        all.tell(sum);
         all
     }
 
@@ -51,6 +52,7 @@ impl<'a> Total<'a> {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::HashMap;
     use std::sync::Mutex;
 
     use kubexm_spec::Digest;
@@ -66,11 +68,11 @@ mod tests {
             reported.lock().unwrap_or_else(std::sync::PoisonError::into_inner).push(done);
         };
         let (one, two) = (Digest::of("one"), Digest::of("two"));
-        let total = Total::new("fetch", 100, 10, &report);
+        let total = Total::new("fetch", 100, 10, HashMap::from([(one, 5)]), &report);
         total.at(&one, 20);
         total.at(&two, 30);
         total.at(&one, 0);
         total.at(&one, 60);
-        assert_eq!(*reported.lock().unwrap_or_else(std::sync::PoisonError::into_inner), [10, 30, 60, 40, 100]);
+        assert_eq!(*reported.lock().unwrap_or_else(std::sync::PoisonError::into_inner), [15, 30, 60, 40, 100]);
     }
 }

@@ -75,10 +75,14 @@ pub fn read_text(path: &Path, limit: u64) -> Result<String, InputError> {
 
 /// What was read of `path` as text.
 pub fn text_of(path: &Path, content: Vec<u8>) -> Result<String, InputError> {
-    String::from_utf8(content).map_err(|error| InputError::Encoding {
-        path: path.to_owned(),
-        found: not_utf8(error.as_bytes()).unwrap_or_default(),
-    })
+    let wrong =
+        |found: Option<String>| InputError::Encoding { path: path.to_owned(), found: found.unwrap_or_default() };
+    let text = String::from_utf8(content).map_err(|error| wrong(not_utf8(error.as_bytes())))?;
+    // UTF-16 of ASCII letters is valid UTF-8.
+    match text.contains('\0').then(|| not_utf8(text.as_bytes())).flatten() {
+        None => Ok(text),
+        found => Err(wrong(found)),
+    }
 }
 
 fn shown(path: &Path) -> String {

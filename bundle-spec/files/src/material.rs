@@ -41,8 +41,9 @@ pub enum MaterialError {
     },
     /// It holds a credential.
     #[error(
-        "{field}: {} holds {what}, which everyone with the bundle or the plan could read; remove it: keys, kubeconfigs and \
-         tokens are given as secret sources ({{env: NAME}} or {{file: PATH}})",
+        "{field}: {} holds {what}, which everyone with the bundle or the plan could read; --allow-secret does not apply to texts \
+         that cluster.yaml names. Remove it: keys, kubeconfigs and tokens are given by fields that end in From, such as \
+         passwordFrom: {{env: NAME}} or kubeconfigFrom: {{file: PATH}}; a script can read one from a file of the node",
         path.display()
     )]
     Credential {

@@ -31,18 +31,26 @@ fn is_body(line: &str) -> bool {
     line.len() >= 24 && line.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"+/=".contains(&byte))
 }
 
+const QUOTES: [char; 2] = ['"', '\''];
+
 /// The first value of a key in a line of YAML or JSON that has one, without quotes. A whole JSON document may be one line.
 fn value_of<'l>(line: &'l str, key: &str) -> Option<&'l str> {
-    const QUOTES: [char; 2] = ['"', '\''];
-    line.match_indices(key).find_map(|(at, _)| {
-        let before = line.get(..at)?.trim_end_matches(QUOTES);
-        let is_key = before.chars().next_back().is_none_or(|c| c.is_whitespace() || c == '{' || c == ',');
-        let rest = line.get(at + key.len()..)?.trim_start_matches(QUOTES).trim_start().strip_prefix(':')?.trim_start();
+    after_key(line, key).find_map(|rest| {
         let value = match rest.strip_prefix(QUOTES) {
             Some(quoted) => quoted.split(QUOTES).next()?,
             None => rest.split(|c: char| c.is_whitespace() || c == ',' || c == '}').next()?,
         };
-        (is_key && !value.is_empty()).then_some(value)
+        (!value.is_empty()).then_some(value)
+    })
+}
+
+/// What follows each occurrence of a key in a line of YAML or JSON; nothing where its value begins in the next line.
+fn after_key<'l>(line: &'l str, key: &str) -> impl Iterator<Item = &'l str> {
+    line.match_indices(key).filter_map(move |(at, key)| {
+        let before = line.get(..at)?.trim_end_matches(QUOTES);
+        let is_key = before.chars().next_back().is_none_or(|c| c.is_whitespace() || c == '{' || c == ',');
+        let rest = line.get(at + key.len()..)?.trim_start_matches(QUOTES).trim_start().strip_prefix(':')?;
+        is_key.then_some(rest.trim_start())
     })
 }
 
@@ -53,6 +61,24 @@ fn is_token(word: &str) -> bool {
         if head.starts_with("eyJ") && body.starts_with("eyJ") && signature.len() >= 16);
     let starts = ["ghp_", "gho_", "ghs_", "github_pat_", "glpat-"];
     is_jwt || starts.iter().any(|start| word.strip_prefix(start).is_some_and(|rest| rest.len() >= 20))
+}
+
+/// Whether a document of a YAML stream, or a JSON object, is a Kubernetes Secret that has something in it. A reference to one
+/// (`kind: Secret` without data) holds nothing.
+pub fn has_secret_object(text: &str) -> bool {
+    let lines: Vec<&str> = text.lines().collect();
+    let is_empty = |value: &str| value.starts_with("{}") || value.starts_with("null");
+    lines.split(|line| line.starts_with("---")).any(|document| {
+        let all = |key| document.iter().flat_map(move |line| after_key(line, key));
+        let mut data = all("data").chain(all("stringData"));
+        all("kind").any(|kind| first_word(kind) == "Secret") && data.any(|value| !is_empty(value))
+    })
+}
+
+/// Of a value, without quotes.
+fn first_word(value: &str) -> &str {
+    let value = value.trim_start_matches(QUOTES);
+    value.split(|c: char| !c.is_ascii_alphanumeric()).next().unwrap_or_default()
 }
 
 /// Objects and fields of Kubernetes that hold secrets.
@@ -140,6 +166,27 @@ mod tests {
             "v1.34.4".to_owned(),
         ] {
             assert_eq!(find(&text), None, "{text}");
+        }
+    }
+
+    #[test]
+    fn a_secret_object_is_one_that_has_data() {
+        for text in [
+            "apiVersion: v1\nkind: Secret\nmetadata: {name: a}\ndata:\n  password: aHVudGVyMg==\n",
+            "kind: ConfigMap\ndata: {a: b}\n---\nkind: 'Secret'  # ours\nstringData: {a: b}\n",
+            "apiVersion: v1\nkind: List\nitems:\n- kind: Secret\n  data:\n    a: Yg==\n",
+            "{\"kind\":\"Secret\",\"data\":{\"a\":\"Yg==\"}}",
+        ] {
+            assert!(has_secret_object(text), "{text}");
+        }
+        for text in [
+            "kind: SealedSecret\nspec: {encryptedData: {a: b}}\ndata: {}\n",
+            "kind: Secret\ntype: kubernetes.io/service-account-token\nmetadata: {name: a}\n",
+            "kind: Gateway\ncertificateRefs:\n- kind: Secret\n  name: a\n---\nkind: ConfigMap\ndata: {a: b}\n",
+            "{\"kind\": \"Secret\", \"data\": {}}",
+            "a Secret of kind: none\n",
+        ] {
+            assert!(!has_secret_object(text), "{text}");
         }
     }
 }

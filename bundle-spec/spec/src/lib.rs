@@ -34,7 +34,7 @@ pub use artifact::{ArtifactKey, ClusterImage, Kind, Program, Trust};
 pub use cluster::Cluster;
 pub use count::{counted, counted_of};
 pub use digest::Digest;
-pub use encoding::not_utf8;
+pub use encoding::{from_utf16, not_utf8};
 pub use error_chain::error_chain;
 pub use exit::{ExitCode, ExitError};
 pub use family::Family;

@@ -12,6 +12,7 @@ use time::format_description::well_known::Rfc3339;
 
 use crate::pace::Pace;
 use crate::text;
+use crate::waits::Waits;
 
 /// Plain lines of progress come no more often than this.
 const PLAIN_INTERVAL: Duration = Duration::from_secs(5);
@@ -97,6 +98,7 @@ struct State {
     /// Why an answer is not where standard output leads.
     unanswered: Option<std::io::Error>,
     end: End,
+    waits: Waits,
     /// Steps that needed no change, and those that were skipped, since they were last counted in a line.
     unchanged: u64,
     skipped: u64,
@@ -229,7 +231,9 @@ impl Display {
             EventKind::Warning { text } => say(state, &format!("warning: {text}")),
             EventKind::Waiting { origin, reason, attempt, attempts, next, within_ms, .. } => {
                 let tries = attempt.zip(attempts);
-                say(state, &format!("   {}", waiting(&origin, &reason, tries, next, within_ms)));
+                if state.waits.is_new(&origin, &reason, attempt, Duration::from_millis(within_ms)) {
+                    say(state, &format!("   {}", waiting(&origin, &reason, tries, next, within_ms)));
+                }
             }
             EventKind::StepStarted { host, title, .. } if self.mode == Mode::Terminal => {
                 self.spin(state, format!("{host}: {title}"));

@@ -14,8 +14,9 @@ pub enum Shell {
     Fish,
 }
 
-/// The script that completes a program in a shell.
+/// The script that completes a program in a shell: what its help lists.
 pub fn completions(mut command: Command, shell: Shell) -> Vec<u8> {
+    let hidden = hidden(&command);
     let name = command.get_name().to_owned();
     let shell = match shell {
         Shell::Bash => clap_complete::Shell::Bash,
@@ -29,7 +30,22 @@ pub fn completions(mut command: Command, shell: Shell) -> Vec<u8> {
     }
     // clap_complete 4.6.11 writes a dash in the program's name in two ways, and the script would complete nothing below verbs.
     let (labels, assigned) = (name.replace('-', "__subcmd__"), name.replace('-', "__"));
-    String::from_utf8_lossy(&script).replace(&labels, &assigned).into_bytes()
+    let script = String::from_utf8_lossy(&script).replace(&labels, &assigned);
+    let lines: Vec<String> = script.lines().map(|line| without(&hidden, line)).collect();
+    format!("{}\n", lines.join("\n")).into_bytes()
+}
+
+/// Names of verbs that the help does not list, of all levels.
+fn hidden(command: &Command) -> Vec<String> {
+    let own = command.get_subcommands().filter(|verb| verb.is_hide_set()).map(|verb| verb.get_name().to_owned());
+    own.chain(command.get_subcommands().flat_map(hidden)).collect()
+}
+
+/// A line of the script for bash, without hidden verbs in its list of words: clap_complete lists them.
+fn without(hidden: &[String], line: &str) -> String {
+    let Some((start, words)) = line.split_once("opts=\"") else { return line.to_owned() };
+    let words = words.trim_end_matches('"').split(' ').filter(|word| !hidden.iter().any(|name| name == word));
+    format!("{start}opts=\"{}\"", words.collect::<Vec<_>>().join(" "))
 }
 
 /// The man pages of a program and of each of its verbs that its help lists, by file name (`kubexm-bundle-build.1`).

@@ -11,6 +11,7 @@ mod help;
 mod help_faults;
 mod pace;
 mod text;
+mod waits;
 
 pub use display::{Display, Mode};
 pub use failure::{Failure, finish};

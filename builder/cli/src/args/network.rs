@@ -7,22 +7,16 @@ use std::path::{Path, PathBuf};
 use kubexm_builder::session::{Session, is_address};
 use kubexm_terminal::Failure;
 
-/// Where a bundle is an address: a registry (push, pull) or a web server (any verb that reads one).
+// Where a bundle is an address: a registry (push, pull) or a web server (any verb that reads one). A doc comment here would become
+// the help of every verb that gets these options.
 #[derive(Clone, Debug, Default, clap::Args)]
 pub struct Network {
     /// Allow http:// for the bundle's web server or registry; without it only https is spoken
-    #[arg(long, global = true, hide = true, help_heading = "A bundle at an address")]
+    #[arg(long, help_heading = "A bundle at an address")]
     pub plain_http: bool,
     /// CA certificates (PEM) to trust for it besides the usual ones
-    #[arg(long, global = true, hide = true, value_name = "FILE", help_heading = "A bundle at an address")]
+    #[arg(long, value_name = "FILE", help_heading = "A bundle at an address")]
     pub ca_file: Option<PathBuf>,
-}
-
-impl Network {
-    /// Whether anything was said.
-    pub fn is_said(&self) -> bool {
-        self.plain_http || self.ca_file.is_some()
-    }
 }
 
 /// The arguments with addresses as they may be shown: without a name, a password and a query, which may be a key; with a

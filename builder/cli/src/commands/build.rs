@@ -115,6 +115,7 @@ pub fn run(args: &Args, context: &Context<'_>) -> Result<(), Failure> {
             fetching: &fetching,
             split: args.split,
             target: &target,
+            hand_over: folder,
             base: base.as_ref(),
         };
         let list = dry_run::dry_run(session, &needed, &request, runtime.handle())?;
@@ -132,7 +133,12 @@ pub fn run(args: &Args, context: &Context<'_>) -> Result<(), Failure> {
         1 => String::new(),
         count => format!("{count} volumes, "),
     };
-    let (target, size) = (built.target.display(), bytes(built.written.size));
+    // One volume has a number, too.
+    let target = match built.written.files.as_slice() {
+        [one] => one.display(),
+        _ => built.target.display(),
+    };
+    let size = bytes(built.written.size);
     let (artifacts, manifest) = (counted(built.artifacts as u64, "artifact"), built.written.manifest);
     context.done(format!("{target} ({artifacts}, {volumes}{size}, manifest {manifest})"), &built)?;
     context.display.for_person(|width| super::build_summary::lines(&built, width));

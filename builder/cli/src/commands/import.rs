@@ -14,8 +14,8 @@ use crate::context::Context;
 /// A Cluster or a Manifest of kubekey.kubesphere.io/v1alpha2 is read; cluster.yaml is printed, and line by line
 /// what it could not carry over. Where KubeKey's default for a field that the file leaves out is another one than ours,
 /// --defaults write sets it, and --defaults comment lists it at the end. Passwords and logins never get into it: it says where
-/// to set them. What is printed is checked against the catalogue: what a build would be refused for is reported, and a file
-/// that makes no cluster is refused (exit code 20).
+/// to set them. What is printed is checked against the catalogue, and the files that it names are looked for beside it: what a
+/// build would be refused for is reported, and a file that makes no cluster is refused (exit code 20).
 ///
 /// With --live the input is JSON of kubectl, and every image that a pod names (init and ephemeral containers too)
 /// becomes one of extraImages, by the digest that runs where the runtime tells it.
@@ -66,7 +66,9 @@ pub fn run(args: &Args, context: &Context<'_>) -> Result<(), Failure> {
         Some(Written::Write) => Defaults::Write,
         Some(Written::Comment) => Defaults::Comment,
     };
-    let imported = import(&args.file, args.live, defaults, output, args.force, &|content| context.stdout(content))?;
+    let session = context.session;
+    let imported =
+        import(session, &args.file, args.live, defaults, output, args.force, &|content| context.stdout(content))?;
     context.answer(
         &imported,
         |imported| if output.is_none() { vec![imported.cluster_yaml.clone()] } else { Vec::new() },

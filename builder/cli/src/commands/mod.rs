@@ -38,9 +38,8 @@ use std::collections::HashMap;
 use std::ffi::OsString;
 use std::sync::Arc;
 
-use clap::{CommandFactory, FromArgMatches, Parser};
+use clap::{Args as _, CommandFactory, FromArgMatches, Parser};
 use kubexm_builder::session::{self, Session, SystemClock};
-use kubexm_spec::ExitCode;
 use kubexm_terminal::{Display, Failure, Mode};
 
 use crate::args;
@@ -54,7 +53,8 @@ use verbs::verbs;
 pub struct Cli {
     #[command(subcommand)]
     pub verb: Verb,
-    #[command(flatten)]
+    /// Of the verbs that have to do with addresses.
+    #[arg(skip)]
     pub network: args::Network,
 }
 
@@ -114,25 +114,24 @@ impl Cli {
     /// From the command line; help and errors of it end the program, as clap does.
     pub fn read(arguments: Vec<OsString>) -> Self {
         let matches = command().get_matches_from(arguments);
-        Self::from_arg_matches(&matches).unwrap_or_else(|error| error.exit())
+        let of_verb = matches.subcommand().filter(|(verb, _)| OF_BUNDLES.contains(verb));
+        let network = of_verb.map(|(_, own)| args::Network::from_arg_matches(own)).transpose();
+        let read = network.and_then(|network| {
+            let cli = Self::from_arg_matches(&matches)?;
+            Ok(Self { network: network.unwrap_or_default(), ..cli })
+        });
+        read.unwrap_or_else(|error| error.exit())
     }
 }
 
-/// The command line, with options of addresses in the help of those verbs only that have to do with them.
+/// The command line, with options of addresses for those verbs only that have to do with them.
 fn command() -> clap::Command {
-    let command = kubexm_terminal::reflowed(Cli::command());
-    let is_network = |argument: &&clap::Arg| ["plain_http", "ca_file"].contains(&argument.get_id().as_str());
-    // A verb that has its own gets none of the program's, which are hidden.
-    let shown: Vec<clap::Arg> =
-        command.get_arguments().filter(is_network).map(|argument| argument.clone().hide(false)).collect();
-    OF_BUNDLES.into_iter().fold(command, |command, verb| command.mut_subcommand(verb, |verb| verb.args(shown.clone())))
+    let with = |command: clap::Command, verb| command.mut_subcommand(verb, args::Network::augment_args);
+    kubexm_terminal::reflowed(OF_BUNDLES.into_iter().fold(Cli::command(), with))
 }
 
 /// Runs the verb. `whole` has the addresses of the arguments as they were written.
 pub fn run(cli: Cli, whole: HashMap<String, String>, display: &Arc<Display>) -> Result<(), Failure> {
-    if cli.network.is_said() && matches!(cli.verb, Verb::Init(_) | Verb::Config(_) | Verb::Schema(_)) {
-        return Err(Failure::new(ExitCode::Usage, "--plain-http and --ca-file are about a bundle at an address"));
-    }
     let args::Network { plain_http, ca_file } = cli.network;
     let network = session::Network { plain_http, ca_file, whole, quiet: display.mode() == Mode::Json };
     let shown = Arc::clone(display);

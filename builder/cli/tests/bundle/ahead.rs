@@ -76,3 +76,87 @@ fn a_disk_without_room_is_found_before_anything_is_fetched() {
         assert_contains(&text, &["no room for the bundle and the cache", "at least 6291456 are needed"]);
     }
 }
+
+#[test]
+fn files_of_this_machine_count_for_the_room_of_the_cache() {
+    let (site, disk) = (Site::new(), Tmpfs::mount("1m"));
+    let server = Server::files(vec![("tool", b"tool".to_vec())]);
+    site.write("large.bin", noise(4, 3 << 20));
+    site.extras(&format!("extraFiles:\n{}\n- {{path: large.bin}}", wanted(&server.url("tool"), b"tool")));
+    let cache = disk.path().join("cache");
+    for text in refused(&site, &server, ExitCode::Disk, &["--cache", cache.to_str().unwrap()]) {
+        assert_contains(&text, &["no room for the cache", "bytes free", "at least 3145728 are needed"]);
+    }
+    assert!(
+        !cache.join("blobs/sha256").exists() || std::fs::read_dir(cache.join("blobs/sha256")).unwrap().count() == 0
+    );
+}
+
+#[test]
+fn a_hand_over_folder_without_room_is_found_before_anything_is_fetched() {
+    let (site, disk) = (Site::new(), Tmpfs::mount("1m"));
+    let server = Server::files(vec![("tool.tar.gz", noise(5, 3 << 20))]);
+    site.extras(&format!("extraFiles:\n{}", wanted(&server.url("tool.tar.gz"), &noise(5, 3 << 20))));
+    let other = site.path("other");
+    site.run(&["lock", "-f", "cluster.yaml", "--cache", other.to_str().unwrap()]).must(ExitCode::Ok);
+    let folder = disk.path().join("carry");
+    for text in refused(&site, &server, ExitCode::Disk, &["--locked", "--hand-over", folder.to_str().unwrap()]) {
+        assert_contains(&text, &["no room for the hand-over folder", "bytes free", "at least 3145728 are needed"]);
+    }
+    let (target, folder) = (disk.path().join("out.tar.zst"), folder.to_str().unwrap());
+    let together = ["--locked", "-o", target.to_str().unwrap(), "--hand-over", folder];
+    for text in refused(&site, &server, ExitCode::Disk, &together) {
+        assert_contains(&text, &["the bundle and the hand-over folder", "at least 6291456 are needed"]);
+    }
+    assert!(crate::site::names(disk.path()).is_empty());
+}
+
+#[test]
+fn join_and_extract_find_a_disk_without_room_before_they_write() {
+    let (site, disk) = (Site::new(), Tmpfs::mount("1m"));
+    site.write("large.bin", noise(6, 3 << 20));
+    site.write("small.txt", "small");
+    site.extras("extraFiles: [{path: large.bin}, {path: small.txt}]");
+    site.built(&[]);
+    let at = |name: &str| disk.path().join(name).to_str().unwrap().to_owned();
+    for (args, what) in [
+        (["join", "out.tar.zst", "-o", &at("joined.tar.zst")].as_slice(), "no room for the bundle"),
+        (&["join", "out.tar.zst", "--split", "2M", "-o", &at("parts.tar.zst")], "no room for the bundle"),
+        (&["extract", "out.tar.zst", "--all", "-C", &at("all")], "no room for the files"),
+        (&["extract", "out.tar.zst", "file/large.bin", "-C", &at("one")], "no room for the files"),
+        (&["extract", "out.tar.zst", "file/large.bin", "--oci-archive", &at("one.tar")], "no room for the archive"),
+    ] {
+        let text = site.run(args).must(ExitCode::Disk).err;
+        assert_contains(&text, &[what, disk.path().to_str().unwrap(), "bytes free", "are needed"]);
+        assert!(crate::site::names(disk.path()).is_empty(), "{args:?}: {:?}", crate::site::names(disk.path()));
+    }
+    site.run(&["extract", "out.tar.zst", "file/small.txt", "-C", &at("small")]).must(ExitCode::Ok);
+}
+
+#[test]
+fn every_option_is_checked_by_a_dry_run_and_no_missing_file_is_a_fault_of_the_disk() {
+    let site = Site::new();
+    let server = Server::files(vec![("tool", b"tool".to_vec())]);
+    site.write("a.txt", "a");
+    site.write("bad.conf", "unqualified-search-registries = [");
+    site.extras(&format!("extraFiles:\n{}", wanted(&server.url("tool"), b"tool")));
+    let rows: [(&[&str], ExitCode, &[&str]); 11] = [
+        (&["--registries-conf", "none.conf"], ExitCode::Config, &["registries.conf none.conf", "No such file"]),
+        (&["--registries-conf", "bad.conf"], ExitCode::Config, &["bad.conf"]),
+        (&["--helm", "none"], ExitCode::Config, &["none", "No such file"]),
+        (&["--cache", "a.txt"], ExitCode::Usage, &["a.txt is not a folder", "--cache"]),
+        (&["--cache", "a.txt/cache"], ExitCode::Usage, &["a.txt is not a folder", "--cache"]),
+        (&["--hand-over", "a.txt"], ExitCode::Usage, &["a.txt is not a folder"]),
+        (&["--hand-over", "a.txt/carry"], ExitCode::Usage, &["a.txt/carry is not a folder"]),
+        (&["--hand-over", "none/carry"], ExitCode::Usage, &["the folder none does not exist; create it"]),
+        (&["--hand-over", "out.tar.zst", "-o", "out.tar.zst"], ExitCode::Usage, &["the bundle's own name"]),
+        (&["--hand-over", "carry", "--cache", "carry/cache"], ExitCode::Usage, &["the cache", "--hand-over"]),
+        (&["--hand-over", "carry", "-o", "-"], ExitCode::Usage, &["-o"]),
+    ];
+    for (more, code, parts) in rows {
+        for text in refused(&site, &server, code, more) {
+            assert_contains(&text, parts);
+        }
+    }
+    assert_eq!(crate::site::names(&site.path("")), ["a.txt", "bad.conf", "cluster.yaml", "home"]);
+}

@@ -16,7 +16,7 @@ fn bash_completes_verbs_and_options() {
         let line = format!(
             "source completion.bash; words=({words}); COMP_WORDS=(\"${{words[@]}}\"); COMP_CWORD={count}; \
              function=$(complete -p kubexm-bundle | sed 's/.*-F \\([^ ]*\\).*/\\1/'); \
-             \"$function\" kubexm-bundle \"${{words[{count}]}}\" \"${{words[{count}-1]}}\"; echo \"${{COMPREPLY[@]}}\""
+             \"$function\" kubexm-bundle \"${{words[{count}]}}\" \"${{words[{count}-1]}}\" || true; echo \"${{COMPREPLY[@]}}\""
         );
         let output = Command::new("bash").args(["-euc", &line]).current_dir(site.path("")).output().unwrap();
         assert!(output.status.success(), "{output:?}");
@@ -25,6 +25,13 @@ fn bash_completes_verbs_and_options() {
     assert_eq!(completed("kubexm-bundle insp", 1), "inspect\n");
     assert_eq!(completed("kubexm-bundle inspect --ht", 2), "--html\n");
     assert_eq!(completed("kubexm-bundle zone c", 2), "check\n");
+    assert_eq!(completed("kubexm-bundle m", 1), "merge\n", "a verb that the help does not list is not completed");
+    assert_eq!(completed("kubexm-bundle help m", 2), "merge\n");
+    assert_eq!(completed("kubexm-bundle verify --plain", 2), "--plain-http\n");
+    for verb in ["lock", "sign", "import"] {
+        assert_eq!(completed(&format!("kubexm-bundle {verb} --plain"), 2), "\n", "{verb}");
+        assert_eq!(completed(&format!("kubexm-bundle {verb} --ca-f"), 2), "\n", "{verb}");
+    }
     for shell in ["zsh", "fish"] {
         assert_contains(&site.run(&["completions", shell]).must(ExitCode::Ok).out, &["hand-over"]);
     }

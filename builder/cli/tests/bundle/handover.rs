@@ -345,7 +345,7 @@ fn a_hand_over_that_would_be_refused_is_reported_before_anything_is_fetched() {
     let out = ["-o", "out.tar.zst", "--hand-over"];
     refused(&[&out[..], &["full"]].concat(), ExitCode::Usage, &["full", "not empty"]);
     refused(&[&out[..], &["begun"]].concat(), ExitCode::Usage, &[".begun.partial", "move it away"]);
-    refused(&[&out[..], &["none/folder"]].concat(), ExitCode::Disk, &["none", "No such file"]);
+    refused(&[&out[..], &["none/folder"]].concat(), ExitCode::Usage, &["the folder none does not exist", "create it"]);
     refused(&[&out[..], &[read_only.as_str()]].concat(), ExitCode::Disk, &["Read-only file system"]);
     refused(&[&out[..], &["new", "--key", "none.key"]].concat(), ExitCode::Config, &["none.key"]);
     let signer = ["new", "--signer", "./none", "--public-key", "none.pub"];

@@ -198,6 +198,71 @@ fn a_server_without_ranges_is_refused_with_what_to_do() {
 }
 
 #[test]
+fn what_the_hint_about_a_server_without_ranges_says_is_true_for_every_verb() {
+    let site = site(1, 1000);
+    let body = std::fs::read(site.path("out.tar.zst")).unwrap();
+    let given = body.clone();
+    let server = Server::start(move |_| Reply::new(200, body.clone()).header("etag", "\"one\""));
+    for (verb, more) in [
+        ("inspect", &[][..]),
+        ("verify", &[]),
+        ("list", &[]),
+        ("extract", &["--all", "-C", "all"]),
+        ("join", &["-o", "j"]),
+    ] {
+        let ended = read(&site, verb, &server, more).must(ExitCode::OriginMismatch);
+        assert_contains(&ended.err, &["serves no parts of files", "curl -fL", "| kubexm-bundle verify -", "from disk"]);
+    }
+    assert!(!site.path("all").exists() && !site.path("j").exists());
+    // Both ways that it names, as curl would write the bytes.
+    let output = site.program().args(["verify", "-"]).write_stdin(given.clone()).output().unwrap();
+    assert!(output.status.success(), "{output:?}");
+    site.write("fetched.tar.zst", given);
+    site.run(&["extract", "fetched.tar.zst", "--all", "-C", "all"]).must(ExitCode::Ok);
+}
+
+#[test]
+fn volumes_on_a_server_are_found_by_the_name_of_the_bundle_or_of_one_of_them() {
+    let site = site(3, 400_000);
+    site.run(&["join", "out.tar.zst", "--split", "500K", "-o", "site.tar.zst"]).must(ExitCode::Ok);
+    let volumes: Vec<String> =
+        crate::site::names(&site.path("")).into_iter().filter(|name| name.starts_with("site.tar.zst.")).collect();
+    assert!(volumes.len() > 2, "{volumes:?}");
+    let folder = site.path("");
+    let without = Arc::new(AtomicUsize::new(0));
+    let gone = Arc::clone(&without);
+    let server = Server::start(move |request| {
+        let (path, query) = request.path.split_once('?').unwrap_or((&request.path, ""));
+        let name = path.rsplit('/').next().unwrap();
+        match File::open(folder.join(name)) {
+            _ if query != "token=sesame" || gone.load(Ordering::Relaxed) != 0 && name.ends_with(".002") => {
+                Reply::new(404, "")
+            }
+            Ok(file) if name.starts_with("site.") => part(request, &file, &format!("\"{name}\"")),
+            _ => Reply::new(404, ""),
+        }
+    });
+    let here = site.run(&["inspect", "--json", "out.tar.zst"]).must(ExitCode::Ok).document();
+    for name in ["site.tar.zst", "site.tar.zst.001", "site.tar.zst.002"] {
+        let url = server.url(&format!("bundles/{name}?token=sesame"));
+        let run = |verb: &str, more: &[&str]| site.run(&[&[verb, &url, "--plain-http"], more].concat());
+        let ended = run("inspect", &["--json"]).must(ExitCode::Ok);
+        assert_eq!(ended.document()["artifacts"], here["artifacts"], "{name}");
+        assert!(!ended.out.contains("sesame"), "{}", ended.out);
+        run("verify", &[]).must(ExitCode::Ok);
+        run("join", &["-o", "joined.tar.zst"]).must(ExitCode::Ok);
+        assert_eq!(digest(&site.path("joined.tar.zst")), digest(&site.path("out.tar.zst")), "{name}");
+    }
+    let missing = server.url("bundles/other.tar.zst?token=sesame");
+    let ended = site.run(&["inspect", &missing, "--plain-http"]).must(ExitCode::OriginMissing);
+    assert_contains(&ended.err, &["other.tar.zst", "404"]);
+    without.store(1, Ordering::Relaxed);
+    let url = server.url("bundles/site.tar.zst?token=sesame");
+    let ended = site.run(&["verify", &url, "--plain-http"]).must(ExitCode::BundleTruncated);
+    assert_contains(&ended.err, &["site.tar.zst"]);
+}
+
+#[test]
 fn a_server_without_etag_and_last_modified_is_refused() {
     let site = site(1, 1000);
     let server = serve(&site.path("out.tar.zst"), |_, mut reply| {

@@ -424,3 +424,71 @@ spec:
     let reason = left.iter().find(|left| left["line"] == 8).unwrap()["reason"].as_str().unwrap();
     assert_contains(reason, &["registry.k8s.io/kube-apiserver:v1.34.4", "mirror"]);
 }
+
+#[test]
+fn duplicates_of_mirrored_images_are_found_whatever_else_stops_a_build_and_however_a_tag_is_written() {
+    let manifest = |arches: &str, more: &str| {
+        format!(
+            "apiVersion: kubekey.kubesphere.io/v1alpha2\nkind: Manifest\nmetadata: {{name: a}}\nspec:\n  arches: [{arches}]\n  \
+             kubernetesDistributions: [{{type: kubernetes, version: v1.34.4}}]\n{more}  images:\n  \
+             - registry.cn-beijing.aliyuncs.com/kubesphereio/kube-apiserver:v1.34.4\n  \
+             - registry.cn-beijing.aliyuncs.com/kubesphereio/kube-proxy:1.34.4\n  \
+             - docker.io/kubesphere/pause:v3.10.1\n  - docker.io/library/busybox:1\n"
+        )
+    };
+    // Harbor is not published for arm64, and no containerd has this version.
+    for (arches, more) in [
+        ("amd64", ""),
+        ("arm64", "  components: {harbor: {version: v2.14.2}}\n"),
+        ("amd64", "  components: {containerRuntimes: [{type: containerd, version: 9.9.9}]}\n"),
+    ] {
+        let (_, document) = imported(&manifest(arches, more));
+        assert_eq!(document["notBuildable"].as_array().unwrap().is_empty(), more.is_empty(), "{document}");
+        let names: Vec<String> = cluster(&document).bundle.extra_images.into_iter().map(|image| image.name).collect();
+        assert_eq!(names, ["docker.io/library/busybox:1"], "{more}");
+    }
+}
+
+#[test]
+fn files_that_the_imported_document_names_and_that_are_not_beside_it_are_reported() {
+    let site = Site::new();
+    site.write("from.yaml", CLUSTER.replace("arch: arm64, ", ""));
+    site.write("setup.sh", "true\n");
+    let named = |args: &[&str]| {
+        let document = site.run(&[&["import", "from.yaml", "--json"], args].concat()).must(ExitCode::Ok).document();
+        let problems = document["notBuildable"].as_array().unwrap().clone();
+        problems.iter().map(|problem| problem.as_str().unwrap().to_owned()).collect::<Vec<_>>()
+    };
+    let values = "spec.addons[0].valuesFile: ./nfs.yaml is not beside cluster.yaml; copy it there";
+    assert_eq!(named(&[]), [values]);
+    std::fs::create_dir(site.path("new")).unwrap();
+    let script = "spec.system.preInstall[0].materials[0]: setup.sh is not beside cluster.yaml; copy it there";
+    assert_eq!(named(&["-o", "new/cluster.yaml"]), [script, values]);
+    let ended = site.run(&["import", "from.yaml"]).must(ExitCode::Ok);
+    assert_contains(&ended.err, &[&format!("cannot be built as it is: {values}")]);
+    site.write("nfs.yaml", "{}\n");
+    assert!(named(&[]).is_empty());
+}
+
+#[test]
+fn the_key_that_kubekey_would_use_is_written_only_when_that_is_asked_for_or_the_file_names_it() {
+    let host = |more: &str| {
+        format!(
+            "apiVersion: kubekey.kubesphere.io/v1alpha2\nkind: Cluster\nmetadata: {{name: a}}\nspec:\n  \
+             hosts: [{{name: node1, address: 10.0.0.1{more}}}]\n  roleGroups: {{master: [node1], etcd: [node1]}}\n"
+        )
+    };
+    let site = Site::new();
+    let run = |text: &str, args: &[&str]| {
+        site.write("from.yaml", text);
+        site.run(&[&["import", "from.yaml"], args].concat()).must(ExitCode::Ok).out
+    };
+    let key = |text: &str| parse(text).unwrap().hosts[0].private_key_path.clone();
+    assert_eq!(key(&run(&host(""), &[])), None);
+    let comment = run(&host(""), &["--defaults", "comment"]);
+    assert_eq!(key(&comment), None);
+    assert_contains(&comment, &["\n# spec.hosts[0].privateKeyPath: ~/.ssh/id_rsa\n"]);
+    assert_contains(&run(&host(""), &["--defaults", "write"]), &["privateKeyPath: ~/.ssh/id_rsa  # KubeKey's default"]);
+    let named = run(&host(", privateKeyPath: ~/.ssh/site"), &[]);
+    assert_eq!(key(&named).as_deref(), Some("~/.ssh/site".as_ref()));
+}

@@ -4,11 +4,12 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
 use kubexm_spec::ExitCode;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::cluster::Lab;
 use crate::contents::sample;
-use crate::site::{Site, digest};
+use crate::images::Maker;
+use crate::site::{Site, digest, noise};
 
 /// Where `scripts/lab` and `scripts/test` put what tests need.
 pub fn lab() -> PathBuf {
@@ -206,5 +207,49 @@ fn the_schema_validators_refuse_a_spoiled_document() {
         assert!(good.iter().all(|good| *good != text), "{number} was not spoiled");
         let file = site.write("spoiled.json", text);
         assert!(!asked(format, &file).status.success(), "{format} {number} passed");
+    }
+}
+
+#[test]
+fn an_image_has_the_licence_that_it_declares_and_no_assertion_only_where_nothing_is_known() {
+    let site = Site::new();
+    let maker = Maker::new(site.path("layout"));
+    let manifest = |seed: u64, labels: Value, annotations: Value| {
+        let layer = maker.blob("application/vnd.oci.image.layer.v1.tar", &noise(seed, 1000));
+        let config = maker.json(
+            "application/vnd.oci.image.config.v1+json",
+            &json!({"architecture": "amd64", "os": "linux", "config": {"Labels": labels},
+                    "rootfs": {"type": "layers", "diff_ids": [layer.digest.to_string()]}}),
+        );
+        let media_type = "application/vnd.oci.image.manifest.v1+json";
+        let manifest = json!({"schemaVersion": 2, "mediaType": media_type, "config": config, "layers": [layer],
+                              "annotations": annotations});
+        maker.json(media_type, &manifest)
+    };
+    let key = "org.opencontainers.image.licenses";
+    let images = [
+        ("one", manifest(1, json!({}), json!({key: "Apache-2.0"})), "Apache-2.0"),
+        ("two", manifest(2, json!({key: "MIT AND BSD-3-Clause"}), json!({})), "MIT AND BSD-3-Clause"),
+        ("three", manifest(3, json!({key: "see the file LICENSE"}), json!({})), "NOASSERTION"),
+        ("four", manifest(4, Value::Null, json!({})), "NOASSERTION"),
+    ];
+    let names = images.each_ref().map(|(name, ..)| format!("local.test/{name}:1"));
+    let named: Vec<_> = names.iter().map(String::as_str).zip(images.iter().map(|(_, manifest, _)| manifest)).collect();
+    maker.finish(&named);
+    let extra: Vec<String> = names.iter().map(|name| format!("{{name: \"{name}\", from: \"oci:layout\"}}")).collect();
+    site.extras(&format!("extraImages: [{}]", extra.join(", ")));
+    site.built(&[]);
+    for format in ["cyclonedx", "spdx"] {
+        let name = format!("sbom.{format}.json");
+        site.run(&["sbom", "out.tar.zst", "--format", format, "-o", &name]).must(ExitCode::Ok);
+        judged(format, &site.path(&name));
+    }
+    let (cyclonedx, spdx) = (read(&site, "sbom.cyclonedx.json"), read(&site, "sbom.spdx.json"));
+    for (name, _, licence) in &images {
+        assert_eq!(by(&spdx["packages"], "name", name)["licenseDeclared"], *licence, "{name}");
+        let component = by(&cyclonedx["components"], "name", name);
+        let declared =
+            component["licenses"][0]["license"]["id"].as_str().or(component["licenses"][0]["expression"].as_str());
+        assert_eq!(declared.unwrap_or("NOASSERTION"), *licence, "{name}");
     }
 }

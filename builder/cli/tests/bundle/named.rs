@@ -27,6 +27,56 @@ fn a_credential_is_bundled_only_when_its_file_is_allowed_by_name() {
 }
 
 #[test]
+fn a_credential_is_known_in_every_form_that_keys_and_secrets_have() {
+    let site = Site::new();
+    let openssl = |args: &str| {
+        let output = std::process::Command::new("openssl").args(args.split(' ')).current_dir(site.path("")).output();
+        let output = output.expect("openssl is needed");
+        assert!(output.status.success(), "{args}: {}", String::from_utf8_lossy(&output.stderr));
+    };
+    openssl("genpkey -algorithm RSA -pkeyopt rsa_keygen_bits:2048 -out rsa.pem");
+    openssl("ecparam -name prime256v1 -genkey -noout -out ec.pem");
+    openssl("req -x509 -key ec.pem -subj /CN=a -days 1 -out cert.pem");
+    for args in [
+        "pkey -in rsa.pem -outform DER -out pkcs8.der",
+        "rsa -in rsa.pem -outform DER -traditional -out pkcs1.der",
+        "ec -in ec.pem -outform DER -out sec1.der",
+        "pkcs8 -topk8 -in ec.pem -outform DER -passout pass:hunter2 -out encrypted.der",
+        "pkcs12 -export -inkey ec.pem -in cert.pem -passout pass:hunter2 -out store.p12",
+        // What holds no secret.
+        "x509 -in cert.pem -outform DER -out cert.der",
+        "pkey -in rsa.pem -pubout -outform DER -out public.der",
+        "rsa -in rsa.pem -RSAPublicKey_out -outform DER -out rsa-public.der",
+        "req -new -key ec.pem -subj /CN=a -outform DER -out request.der",
+    ] {
+        openssl(args);
+    }
+    let key = std::fs::read_to_string(site.path("ec.pem")).unwrap();
+    let units: Vec<u16> = key.encode_utf16().collect();
+    site.write("bare.txt", units.iter().flat_map(|unit| unit.to_le_bytes()).collect::<Vec<u8>>());
+    let marked = [vec![0xfe, 0xff], units.iter().flat_map(|unit| unit.to_be_bytes()).collect()].concat();
+    site.write("marked.txt", marked);
+    let secret = "apiVersion: v1\nkind: Secret\nmetadata: {name: a}\ndata: {password: aHVudGVyMg==}\n";
+    site.write("late.yaml", format!("{}---\n{secret}", "# a long list of objects\n".repeat(60_000)));
+    let held = ["pkcs8.der", "pkcs1.der", "sec1.der", "encrypted.der", "bare.txt", "marked.txt"];
+    let clean = ["cert.pem", "cert.der", "public.der", "rsa-public.der", "request.der"];
+    let all = held.iter().chain(&clean).chain(&["store.p12", "late.yaml"]);
+    let files: Vec<String> = all.map(|name| format!("{{path: {name}}}")).collect();
+    site.extras(&format!("extraFiles: [{}]", files.join(", ")));
+    let said = site.run(&["build", "-f", "cluster.yaml", "--dry-run"]).must(ExitCode::InlineSecret).err;
+    for name in held {
+        assert_contains(&said, &[&format!("- {name} holds a private key")]);
+    }
+    assert_contains(&said, &["- store.p12 holds a key store (PKCS#12)", "- late.yaml holds a Kubernetes Secret"]);
+    for name in clean {
+        assert!(!said.contains(name), "{name}: {said}");
+    }
+    let help = site.run(&["build", "--help"]).must(ExitCode::Ok).out;
+    let help: String = help.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert_contains(&help, &["Archives are not opened to look for credentials"]);
+}
+
+#[test]
 fn a_missing_file_is_reported_by_a_dry_run_too() {
     let site = Site::new();
     site.extras("extraFiles: [{path: absent.bin}]");
@@ -73,6 +123,10 @@ fn a_dash_is_standard_input_and_a_text_is_utf_8_and_has_an_end() {
         &said,
         &["standard input is not UTF-8 but UTF-16 (it begins with a byte order mark); save it as UTF-8"],
     );
+    let utf16: Vec<u8> = String::from_utf8(cluster).unwrap().encode_utf16().flat_map(u16::to_le_bytes).collect();
+    let (code, said) = given(&["config", "-f", "-"], &utf16);
+    assert_eq!(code, Some(20), "{said}");
+    assert_contains(&said, &["standard input is not UTF-8 but UTF-16 (without a byte order mark); save it as UTF-8"]);
     site.write("gbk.yaml", b"# \xb9\xdc\xc0\xed\n");
     assert_contains(
         &site.run(&["config", "-f", "gbk.yaml"]).must(ExitCode::Config).err,

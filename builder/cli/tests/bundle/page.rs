@@ -7,6 +7,7 @@ use base64::engine::general_purpose::STANDARD;
 use kubexm_spec::{Digest, ExitCode};
 
 use crate::contents::{rebuild, sample};
+use crate::packages_locked::Site as Packages;
 use crate::server::{Reply, Server};
 use crate::site::{Site, assert_contains, noise};
 
@@ -97,4 +98,36 @@ fn the_page_of_a_delta_says_what_it_leaves_out_and_counts_it_for_nothing() {
     site.built(&["--base", "old.tar.zst"]);
     let html = page(&site, &[]);
     assert_contains(&html, &["<h2>A delta</h2>", "blobs (9.00 MiB) are left out", "<b>3.00 MiB</b><span>of content"]);
+}
+
+#[test]
+fn the_page_of_a_signed_bundle_with_packages_names_keys_and_versions_and_no_folder_of_its_builder() {
+    let here = Packages::new("  system: {debs: [ipset]}\n");
+    here.lock();
+    here.build(&["--locked"]).must(ExitCode::Ok);
+    let site = &here.lab.site;
+    site.run(&["keygen", "-o", "release"]).must(ExitCode::Ok);
+    let signed = site.run(&["sign", "--key", "release.key", "--json", "out.tar.zst"]).must(ExitCode::Ok).document();
+    let bundle = site.path("out.tar.zst");
+    std::fs::copy(&bundle, site.path("old.tar.zst")).unwrap();
+    let old = site.path("old.tar.zst");
+    site.run(&["inspect", "--html", "page.html", bundle.to_str().unwrap(), "--base", old.to_str().unwrap()])
+        .must(ExitCode::Ok);
+    let html = std::fs::read_to_string(site.path("page.html")).unwrap().replace("&#x2f;", "/");
+    let folder = site.path("").display().to_string();
+    assert!(!html.contains(&folder), "{folder} is in the page");
+    assert_contains(&html, &["<dt>file</dt><dd>out.tar.zst</dd>", "Differences to old.tar.zst"]);
+    let (dom, console) = dom(site, &html);
+    assert!(!console.contains("Content Security Policy") && !console.contains("CONSOLE"), "{console}");
+    let key = signed["keyId"].as_str().unwrap();
+    let text = dom.replace("<wbr>", "");
+    for part in [key, "not checked here", "package/debian-12/ipset", "k-package", ">gpg<"] {
+        assert!(text.contains(part), "{part} is not in {text}");
+    }
+    let row = text.split("<tr id=\"a").find(|row| row.contains("installer/kubexm-install")).unwrap();
+    assert_contains(row, &["<td>0.9.9</td>"]);
+    // A digest continues in the next line between groups of digits only.
+    let shown = site.run(&["inspect", "--json", "out.tar.zst"]).must(ExitCode::Ok).document();
+    let digest = shown["manifest"].as_str().unwrap().trim_start_matches("sha256:");
+    assert_contains(&dom, &[&format!("sha256:<wbr>{}<wbr>{}", &digest[..16], &digest[16..32])]);
 }

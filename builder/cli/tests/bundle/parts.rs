@@ -379,3 +379,13 @@ fn a_missing_or_cut_volume_is_named_for_people_and_machines() {
     let said = site.run(&["verify", "parts.tar.zst.001"]).must(ExitCode::BundleTruncated).err;
     assert_contains(&said, &["it is not the last volume", "parts.tar.zst.002 is missing"]);
 }
+
+#[test]
+fn a_split_into_one_volume_names_the_file_that_is_there() {
+    let site = site("one");
+    let ended = site.build(&["--split", "4095M"]).must(ExitCode::Ok);
+    assert_contains(&ended.err, &["out.tar.zst.001 ("]);
+    assert!(site.path("out.tar.zst.001").is_file() && !site.path("out.tar.zst").exists());
+    // The name without a number is the bundle, too.
+    site.run(&["verify", "out.tar.zst"]).must(ExitCode::Ok);
+}

@@ -71,6 +71,9 @@ fn what_cannot_be_a_policy_is_refused_before_anything_is_fetched() {
             let ended = site.run(&[verb, &more[..if verb[0] == "lock" { 2 } else { 4 }]].concat()).must(code);
             assert_contains(&ended.err, &[FIELD, said]);
             assert!(!ended.err.contains("MIGH"), "{}", ended.err);
+            if code == ExitCode::InlineSecret {
+                assert_contains(&ended.err, &["--allow-secret does not apply", "fields that end in From"]);
+            }
         }
     }
 }

@@ -139,8 +139,11 @@ fn what_is_in_the_cache_is_not_fetched_again() {
         std::fs::remove_file(registry.data(&digest(&site.path(name)).hex())).unwrap();
     }
     std::fs::remove_file(site.path("back.tar.zst")).unwrap();
-    site.run(&args).must(ExitCode::Ok);
+    let events = site.run(&[&args[..], &["--json"]].concat()).must(ExitCode::Ok).events();
     assert_eq!(digest(&site.path("back.tar.zst")), digest(&site.path("out.tar.zst")));
+    // It counts as there from the beginning, not as what came fast.
+    let first = events.iter().find(|event| event["type"] == "progress" && event["what"] == "pull").unwrap();
+    assert!(first["total"].as_u64().unwrap() > 0 && first["done"] == first["total"], "{first}");
     let elsewhere = ["pull", &registry.oci("a:v1"), "-o", "b.tar.zst", "--plain-http", "--cache", "empty"];
     let code = site.run(&elsewhere).code;
     assert_ne!(code, 0, "the registry still had what was taken away");

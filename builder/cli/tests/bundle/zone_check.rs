@@ -155,3 +155,20 @@ fn a_chart_whose_repository_has_no_index_is_a_hole() {
     let ended = check(&site, &["--all"]).must(ExitCode::NoSource);
     assert_contains(&ended.out, &["GONE chart/one", &empty.url("charts/index.yaml"), "ok   chart/two"]);
 }
+
+#[test]
+fn places_that_do_not_answer_for_one_reason_are_reported_together() {
+    let (dead, site) = (format!("http://{}", nobody()), Site::new());
+    let files: Vec<String> = (0..12).map(|n| wanted(&format!("{dead}/t{n:02}"), b"tool")).collect();
+    site.extras(&format!("extraFiles:\n{}", files.join("\n")));
+    site.write("zone.yaml", "name: plain\nrules: []\n");
+    let ended = check(&site, &[]).must(ExitCode::OriginDown);
+    assert_contains(
+        &ended.out,
+        &[&format!("DOWN 12 artifacts: {dead}: "), "asked for file/t00, file/t01", "and 4 more"],
+    );
+    assert_eq!(ended.out.matches("Connection refused").count(), 1, "{}", ended.out);
+    let all = check(&site, &["--all"]).must(ExitCode::OriginDown).out;
+    assert_eq!(all.matches("Connection refused").count(), 12, "{all}");
+    assert_contains(&all, &[&format!("silent  {dead}/t11: ")]);
+}

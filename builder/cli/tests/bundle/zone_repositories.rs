@@ -76,7 +76,10 @@ fn unsigned_foreign_and_incomplete_repositories_are_missing_and_silent_ones_dist
     holes(&short, ExitCode::NoSource, &["GONE repository bookworm of", "another size than asked for"]);
     site.mirror(&nobody());
     let silent = check(&site, &[]).must(ExitCode::OriginDown);
-    assert_contains(&silent.out, &["DOWN repository bookworm of debian-12", "silent"]);
+    assert_contains(
+        &silent.out,
+        &["DOWN 3 repositories: ", "asked for repository bookworm of debian-12", "request failed"],
+    );
     assert_contains(&silent.err, &["not available now: repository bookworm of debian-12 linux/amd64"]);
 }
 
@@ -95,4 +98,14 @@ fn a_repository_signed_by_another_key_is_not_the_vendors() {
         &check(&site, &[]).must(ExitCode::NoSource).out,
         &["GONE repository bookworm of", "not by a key that is trusted"],
     );
+}
+
+#[test]
+fn repositories_that_fail_for_one_reason_are_reported_together() {
+    let site = Site::new("");
+    let dead = nobody();
+    site.mirror(&dead);
+    let ended = site.run(&["lock"], &SETUP[4..]).must(ExitCode::OriginDown);
+    assert_eq!(ended.err.matches("Connection refused").count(), 1, "{}", ended.err);
+    assert_contains(&ended.err, &["3 requests: ", "needed for repository bookworm", "repository bookworm-security"]);
 }

@@ -31,6 +31,25 @@ pub enum HandOverError {
         /// The folder.
         path: PathBuf,
     },
+    /// A file, or something else that holds no files.
+    #[error("{} is not a folder; name another", path.display())]
+    NotAFolder {
+        /// What is there.
+        path: PathBuf,
+    },
+    /// The folder it is to be made in.
+    #[error("{} cannot be made: the folder {} does not exist; create it, or name another", folder.display(), parent.display())]
+    NoParent {
+        /// To be made.
+        folder: PathBuf,
+        parent: PathBuf,
+    },
+    /// The bundle's file has the same name.
+    #[error("{} is the bundle's own name; name another folder", path.display())]
+    BundleName {
+        /// The folder.
+        path: PathBuf,
+    },
     /// Somebody else makes the same folder now.
     #[error("another program writes {} now; wait for it, or choose another folder", path.display())]
     Locked {
@@ -100,7 +119,13 @@ impl HandOverError {
     pub fn exit_code(&self) -> ExitCode {
         match self {
             Self::Io { .. } | Self::NoRoom { .. } => ExitCode::Disk,
-            Self::NotEmpty { .. } | Self::InTheWay { .. } | Self::Inside { .. } | Self::Name { .. } => ExitCode::Usage,
+            Self::NotEmpty { .. }
+            | Self::NotAFolder { .. }
+            | Self::NoParent { .. }
+            | Self::BundleName { .. }
+            | Self::InTheWay { .. }
+            | Self::Inside { .. }
+            | Self::Name { .. } => ExitCode::Usage,
             Self::Locked { .. } => ExitCode::HostLocked,
             Self::NoInstaller { .. } => ExitCode::Config,
             Self::Damaged(report) => report.exit_code(),

@@ -143,7 +143,13 @@ fn is_new(target: &Path, force: bool) -> Result<bool, HandOverError> {
     match fs::read_dir(target).map(|mut entries| entries.next().is_some()) {
         Ok(true) if !force => Err(HandOverError::NotEmpty { path: target.to_owned() }),
         Ok(_) => Ok(false),
-        Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(true),
+        Err(e) if e.kind() == io::ErrorKind::NotFound => match parent(target) {
+            above if above.is_dir() => Ok(true),
+            above => Err(HandOverError::NoParent { folder: target.to_owned(), parent: above.to_owned() }),
+        },
+        Err(e) if e.kind() == io::ErrorKind::NotADirectory => {
+            Err(HandOverError::NotAFolder { path: target.to_owned() })
+        }
         Err(source) => Err(io_error("look into", target)(source)),
     }
 }

@@ -80,6 +80,10 @@ pub struct HandedOver {
 /// was.
 pub fn check_ahead(bundle: &Path, folder: &Path, installers: &[PathBuf], force: bool) -> Result<(), HandOverError> {
     names::stem(bundle, None)?;
+    if std::path::absolute(bundle).is_ok_and(|bundle| std::path::absolute(folder).is_ok_and(|folder| bundle == folder))
+    {
+        return Err(HandOverError::BundleName { path: folder.to_owned() });
+    }
     outside(folder, &[bundle.to_owned()])?;
     Installers::look(installers, None)?;
     Folder::try_out(folder, force)

@@ -80,7 +80,8 @@ pub fn cluster(root: &Place<'_>, defaults: Defaults) -> (Map, Vec<Assumed>) {
     if let Some(at) = part("kubesphere") {
         at.leave("KubeSphere is not installed by this program; carry its chart with spec.bundle.extraCharts");
     }
-    let mut assumed = hosts::assumed(&spec);
+    let write = defaults == Defaults::Write;
+    let mut assumed = part("hosts").map(|at| hosts::default_keys(&at, &mut spec, write)).unwrap_or_default();
     // Some rows depend on what others write: without writing any, they are found on a copy.
     match defaults {
         Defaults::Write => assumed.extend(defaults::apply(root, &mut spec)),

@@ -178,8 +178,9 @@ pub fn comments(assumed: &[Assumed]) -> String {
     );
     for one in assumed.iter().filter(|one| one.written_as.is_none()) {
         let row = ROWS.iter().find(|row| row.field == one.field && row.value == one.value);
-        if let (Some(path), Some((_, ours))) = (&one.ours, row.and_then(|row| row.ours)) {
-            text.push_str(&format!("# {path}: {ours}\n"));
+        if let Some(path) = &one.ours {
+            let value = row.and_then(|row| row.ours).map_or_else(|| one.value.to_owned(), |(_, ours)| ours.to_string());
+            text.push_str(&format!("# {path}: {value}\n"));
         }
     }
     text

@@ -133,20 +133,27 @@ async fn send(
         let content = Bytes::from(referrer.content.clone());
         blobs.entry(Digest::of(&content)).or_insert((content.len() as u64, Arc::new(content)));
     }
-    let total = blobs.values().map(|(size, _)| *size).sum();
-    let done = AtomicU64::new(0);
-    let done = &done;
+    let (total, done) = (AtomicU64::new(blobs.values().map(|(size, _)| *size).sum()), AtomicU64::new(0));
+    let (total, done) = (&total, &done);
+    let tell = |sum: u64| {
+        let (what, unit, total) = ("push".to_owned(), "bytes".to_owned(), total.load(Ordering::Relaxed));
+        report(EventKind::Progress { what, done: sum, total: Some(total), unit });
+    };
+    let tell = &tell;
     stream::iter(blobs)
         .map(|(digest, (size, content))| async move {
             let last = AtomicU64::new(0);
             let reported = |now: u64, _: Option<u64>| {
                 // A session that was lost goes back: wrapping keeps the sum right.
                 let change = now.wrapping_sub(last.swap(now, Ordering::Relaxed));
-                let sum = done.fetch_add(change, Ordering::Relaxed).wrapping_add(change);
-                let (what, unit) = ("push".to_owned(), "bytes".to_owned());
-                report(EventKind::Progress { what, done: sum, total: Some(total), unit });
+                tell(done.fetch_add(change, Ordering::Relaxed).wrapping_add(change));
             };
             let outcome = push.to.push_blob((digest, size), content, &reported).await?;
+            if outcome != Outcome::Sent {
+                // It says nothing of how fast the rest goes.
+                total.fetch_sub(size, Ordering::Relaxed);
+                tell(done.load(Ordering::Relaxed));
+            }
             Ok::<_, OciError>((size, outcome))
         })
         .buffer_unordered(push.jobs.max(1))

@@ -114,5 +114,6 @@ impl Asked {
 }
 
 fn hole(error: &PackagesError) -> Hole {
-    Hole { reason: kubexm_spec::error_chain(error), code: error.exit_code(), may_pass: error.may_pass() }
+    let (code, may_pass) = (error.exit_code(), error.may_pass());
+    Hole { reason: kubexm_spec::error_chain(error), code, may_pass, cause: error.cause() }
 }

@@ -139,7 +139,7 @@ fn row<'a>(component: &'a Component<'a>, bytes: u64) -> Row<'a> {
     Row {
         key: artifact.key.to_string(),
         kind: artifact.key.kind().as_str(),
-        version: &artifact.version,
+        version: component.version,
         platform: artifact.platform,
         bytes,
         licence: component.licence,

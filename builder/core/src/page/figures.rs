@@ -1,4 +1,6 @@
-//! Sizes and dates as texts.
+//! Sizes, dates, digests and names of files as texts.
+
+use minijinja::Value;
 
 /// In binary units: `1.5 GiB`.
 pub(super) fn bytes(count: u64) -> String {
@@ -26,6 +28,30 @@ pub(super) fn date(seconds: i64) -> String {
     }
 }
 
+/// Digits between two places where a digest may continue in the next line.
+const DIGITS: usize = 16;
+
+/// A digest or the id of a key, which breaks between groups of digits only; what is copied has no spaces in it. Anything else stays
+/// as it is.
+pub(super) fn hex(text: &str) -> Value {
+    let digits = text.strip_prefix("sha256:").unwrap_or(text);
+    if digits.is_empty() || !digits.bytes().all(|digit| digit.is_ascii_hexdigit()) {
+        return Value::from(text);
+    }
+    let groups: Vec<&str> =
+        digits.as_bytes().chunks(DIGITS).filter_map(|group| std::str::from_utf8(group).ok()).collect();
+    let name = if digits.len() < text.len() { "sha256:<wbr>" } else { "" };
+    Value::from_safe_string(format!("{name}{}", groups.join("<wbr>")))
+}
+
+/// A file of the machine that wrote the page, without its folders; an address as it is.
+pub(super) fn base_name(path: &str) -> String {
+    match path.contains("://") {
+        true => path.to_owned(),
+        false => path.trim_end_matches('/').rsplit('/').next().unwrap_or(path).to_owned(),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     #[test]
@@ -33,5 +59,19 @@ mod tests {
         assert_eq!([0, 1023, 1536, 15 << 20].map(super::bytes), ["0 B", "1023 B", "1.50 KiB", "15.0 MiB"]);
         assert_eq!(super::bytes(u64::MAX), "16.0 EiB");
         assert_eq!(super::date(1_795_424_400), "2026-11-23 09:00 UTC");
+    }
+
+    #[test]
+    fn digests_break_between_groups_and_what_is_no_digest_is_not_marked_safe() {
+        let digest = super::hex(&format!("sha256:{}", "0123456789abcdef".repeat(2)));
+        assert_eq!(digest.as_str(), Some("sha256:<wbr>0123456789abcdef<wbr>0123456789abcdef"));
+        assert!(digest.is_safe() && !super::hex("<b>").is_safe() && !super::hex("").is_safe());
+    }
+
+    #[test]
+    fn a_file_is_shown_without_its_folders_and_an_address_whole() {
+        let shown =
+            ["/home/me/site.tar.zst", "site.tar.zst", "volumes/", "https://h/x/site.tar.zst"].map(super::base_name);
+        assert_eq!(shown, ["site.tar.zst", "site.tar.zst", "volumes", "https://h/x/site.tar.zst"]);
     }
 }

@@ -13,7 +13,7 @@ use minijinja::{Environment, Value, context, escape_formatter};
 use serde::Serialize;
 
 pub(crate) use contents::{Contents, Stated};
-use figures::{bytes, date};
+use figures::{base_name, bytes, date, hex};
 
 use crate::verbs::diff::Difference;
 use crate::verbs::inspect::Inspected;
@@ -60,6 +60,8 @@ impl Page<'_> {
         let mut environment = Environment::new();
         environment.add_filter("bytes", |count: u64| bytes(count));
         environment.add_filter("date", date);
+        environment.add_filter("hex", hex);
+        environment.add_filter("base_name", base_name);
         // Characters that write in another direction could make a name look like another one.
         environment.set_formatter(|out, state, value| match value.as_str().filter(|_| !value.is_safe()) {
             Some(text) => escape_formatter(out, state, &Value::from(printable(text).into_owned())),

@@ -57,7 +57,14 @@ fn entry(component: &Component<'_>) -> Value {
     }
     put("hashes", json!([{ "alg": "SHA-256", "content": component.digest.hex() }]));
     if let Some(licence) = component.licence {
-        put("licenses", json!([{ "license": { "id": licence, "acknowledgement": "declared" } }]));
+        let is_id = spdx::license_id(licence).is_some_and(|known| known.name == licence);
+        put(
+            "licenses",
+            match is_id {
+                true => json!([{ "license": { "id": licence, "acknowledgement": "declared" } }]),
+                false => json!([{ "expression": licence, "acknowledgement": "declared" }]),
+            },
+        );
     }
     put("purl", component.purl.as_str().into());
     if let Some(origin) = &component.origin {

@@ -2,6 +2,7 @@
 //! the same bytes, and what would be drawn at random elsewhere comes from the manifest's digest.
 
 mod cyclonedx;
+pub(crate) mod declared;
 pub(crate) mod purl;
 mod spdx;
 
@@ -31,6 +32,8 @@ pub struct Subject<'a> {
     pub tool: (&'a str, &'a str),
     /// Versions of `kubexm-install`, by digest; the manifest has none.
     pub installers: &'a BTreeMap<Digest, String>,
+    /// SPDX expressions that images declare, by the digest of their manifest.
+    pub licences: &'a BTreeMap<Digest, String>,
     /// SPDX identifier of this program's licence, which is that of the installer too.
     pub tool_licence: &'a str,
 }
@@ -50,7 +53,7 @@ pub(crate) struct Component<'a> {
     pub origin: Option<String>,
     /// The addresses that answered, as far as the bundle says it.
     pub from: &'a [String],
-    /// SPDX identifier, where it is known.
+    /// SPDX expression, where it is known.
     pub licence: Option<&'a str>,
     /// Package URL.
     pub purl: String,
@@ -72,7 +75,7 @@ fn component<'a>(subject: &Subject<'a>, artifact: &'a Artifact) -> Component<'a>
     let from = places.map(|places| places.from.as_slice()).unwrap_or_default();
     let licence = match artifact.key {
         ArtifactKey::Installer => Some(subject.tool_licence),
-        _ => subject.catalogue.licence(&artifact.key),
+        _ => subject.catalogue.licence(&artifact.key).or_else(|| subject.licences.get(&digest).map(String::as_str)),
     };
     let version = match (&artifact.key, artifact.version.is_empty()) {
         (ArtifactKey::Installer, true) => subject.installers.get(&digest).map_or("", String::as_str),

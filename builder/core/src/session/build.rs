@@ -18,6 +18,8 @@ pub struct Building<'a> {
     pub locked: Option<&'a Lock>,
     /// The bundle's file.
     pub target: &'a Path,
+    /// The folder that the bundle is then copied into.
+    pub hand_over: Option<&'a Path>,
     /// How many artifacts are fetched at once.
     pub jobs: usize,
     /// How the archive is written.
@@ -40,10 +42,22 @@ impl Session {
         building: &Building<'_>,
         runtime: &Handle,
     ) -> Result<Built, BuildError> {
-        let Building { locked, target, jobs, options, base, sources, tool } = *building;
+        let Building { locked, target, hand_over, jobs, options, base, sources, tool } = *building;
         let Needed { cluster, cluster_yaml, catalogue, zone, .. } = needed;
-        let request =
-            Request { cluster, cluster_yaml, catalogue, zone, locked, target, jobs, options, base, sources, tool };
+        let request = Request {
+            cluster,
+            cluster_yaml,
+            catalogue,
+            zone,
+            locked,
+            target,
+            hand_over,
+            jobs,
+            options,
+            base,
+            sources,
+            tool,
+        };
         build(&request, origins, runtime, &*self.events)
     }
 }

@@ -3,10 +3,10 @@
 use std::path::{Path, PathBuf};
 
 use kubexm_files::TEXT_LIMIT;
-use kubexm_manifests::{Catalogue, Zone};
+use kubexm_manifests::Catalogue;
 use kubexm_spec::{Cluster, cluster, names};
 
-use super::{Environment, Session, SessionError};
+use super::{Session, SessionError, local_files};
 
 impl Session {
     /// The cluster's text (which travels in the bundle) and what it says, its paths made ready to be opened. Without a file, a
@@ -15,13 +15,7 @@ impl Session {
         let text = text(file, kubernetes)?;
         let mut cluster = cluster::parse(&text).map_err(|problems| problems_of(file, problems))?;
         if let Some(folder) = file.and_then(Path::parent) {
-            place(&mut cluster.bundle, folder, &self.environment)?;
-            for material in cluster.material_files_mut() {
-                material.path = folder.join(&material.name);
-            }
-            for addon in cluster.addons.iter_mut().chain(&mut cluster.bundle.extra_charts) {
-                place_addon(addon, folder, &self.environment)?;
-            }
+            local_files::place(&mut cluster, folder, &self.environment)?;
         }
         Ok((text, cluster))
     }
@@ -61,39 +55,6 @@ fn problems_of(file: Option<&Path>, problems: cluster::Problems) -> SessionError
         Some(path) => path.display().to_string(),
     };
     SessionError::Problems { name, problems }
-}
-
-/// Paths of `spec.bundle` are relative to the folder of cluster.yaml.
-fn place(bundle: &mut cluster::Bundle, folder: &Path, environment: &Environment) -> Result<(), SessionError> {
-    for file in &mut bundle.extra_files {
-        if let cluster::ExtraFile::Path { path } = file {
-            *path = environment.resolve(path, folder)?;
-        }
-    }
-    for image in &mut bundle.extra_images {
-        if let Some(layout) = &mut image.from {
-            *layout = environment.resolve(layout, folder)?;
-        }
-    }
-    if let Some(zone) = bundle.zone.as_mut().filter(|zone| Zone::builtin(zone).is_none()) {
-        let path = environment.resolve(Path::new(zone), folder)?;
-        // A name that is no file stays as it was written, for the message.
-        if path.exists() {
-            *zone = path.to_string_lossy().into_owned();
-        }
-    }
-    Ok(())
-}
-
-/// The same for an add-on's source and values.
-fn place_addon(addon: &mut cluster::Addon, folder: &Path, environment: &Environment) -> Result<(), SessionError> {
-    if let cluster::AddonSource::Path { path } = &mut addon.source {
-        *path = environment.resolve(path, folder)?;
-    }
-    if let Some(path) = &mut addon.values_file {
-        *path = environment.resolve(path, folder)?;
-    }
-    Ok(())
 }
 
 /// cluster.yaml of a bundle that is built from defaults. A JSON string is a YAML string, whatever the user typed.

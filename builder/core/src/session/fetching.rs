@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use kubexm_spec::ExitCode;
 use kubexm_transport::{HttpClient, HttpOptions, OciRegistry, RegistriesConf, Store};
 
 use super::{Session, SessionError};
@@ -86,6 +87,28 @@ impl Session {
         Store::open(folder).ok().map(Store::remembering)
     }
 
+    /// What clients, cache and helm would be refused for. Nothing is made, and no origin is asked.
+    pub fn check_fetching(&self, fetching: &Fetching) -> Result<(), SessionError> {
+        fetching.helm.as_deref().map_or(Ok(()), check_program)?;
+        self.registries(fetching)?;
+        let named = fetching.cache.is_some();
+        let cache = self.cache_folder(fetching.cache.as_deref())?;
+        check_folder(&cache).map_err(|problem| match named {
+            true => SessionError::refused(ExitCode::Usage, format!("{problem}; name another folder with --cache")),
+            false => SessionError::refused(
+                ExitCode::Disk,
+                format!("{problem}; name another folder for the cache with --cache"),
+            ),
+        })
+    }
+
+    fn registries(&self, fetching: &Fetching) -> Result<RegistriesConf, SessionError> {
+        Ok(match &fetching.registries_conf {
+            Some(file) => RegistriesConf::read(std::slice::from_ref(file), true)?,
+            None => RegistriesConf::read(&self.environment.registries, false)?,
+        })
+    }
+
     fn origins_with(&self, fetching: &Fetching, options: HttpOptions) -> Result<Origins, SessionError> {
         let store = self.store(fetching.cache.as_deref())?;
         let options = HttpOptions {
@@ -99,10 +122,7 @@ impl Session {
             check_program(helm)?;
         }
         let http = HttpClient::new(options)?;
-        let registries = match &fetching.registries_conf {
-            Some(file) => RegistriesConf::read(std::slice::from_ref(file), true)?,
-            None => RegistriesConf::read(&self.environment.registries, false)?,
-        };
+        let registries = self.registries(fetching)?;
         let registry =
             OciRegistry::new(http.clone(), self.credentials()).with_registries(registries).with_store(store.clone());
         Ok(Origins {
@@ -125,4 +145,16 @@ fn check_program(path: &Path) -> Result<(), SessionError> {
         true => Ok(()),
         false => Err(failed(std::io::Error::other("it is not a regular file"))),
     }
+}
+
+/// Whether files can be made in a folder that may have to be made first: the nearest one that is there decides.
+fn check_folder(path: &Path) -> Result<(), String> {
+    let absolute = std::path::absolute(path).map_err(|error| format!("{} is no path: {error}", path.display()))?;
+    let nearest = absolute.ancestors().find(|folder| folder.symlink_metadata().is_ok()).unwrap_or(&absolute);
+    if !nearest.is_dir() {
+        return Err(format!("{} is not a folder", nearest.display()));
+    }
+    let rights = rustix::fs::Access::WRITE_OK | rustix::fs::Access::EXEC_OK;
+    rustix::fs::access(nearest, rights)
+        .map_err(|error| format!("{} cannot be written: {}", nearest.display(), std::io::Error::from(error)))
 }

@@ -19,10 +19,12 @@ mod distribution;
 mod environment;
 mod error;
 mod fetching;
+pub(crate) mod local_files;
 mod lock;
 pub mod lockfile;
 mod needed;
 mod network;
+mod web_volumes;
 mod zone;
 
 use std::sync::{Arc, Mutex};

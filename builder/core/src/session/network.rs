@@ -7,8 +7,9 @@ use kubexm_archive::{Bundle, ReadAt};
 use kubexm_spec::digest::Hasher;
 use kubexm_spec::{Digest, ExitCode};
 use kubexm_transport::http::shown;
-use kubexm_transport::{Credentials, FileCandidate, HttpFile, HttpOptions, Watch};
+use kubexm_transport::{Credentials, FileCandidate, HttpFile, HttpOptions, TransportError, Watch};
 
+use super::web_volumes::{self, WebVolumes};
 use super::{Session, SessionError};
 
 /// Bytes that are asked for at once where all of a file is read.
@@ -28,12 +29,40 @@ impl Session {
         self.credentials.credentials()
     }
 
-    /// Opens a bundle on a web server; only what is read of it moves.
+    /// Opens a bundle on a web server, in one file or in volumes; only what is read of it moves.
     pub(super) fn bundle_at(&self, address: &str) -> Result<Bundle, SessionError> {
         if address.starts_with("http://") && !self.network.plain_http {
             return Err(SessionError::PlainHttp { address: shown(address) });
         }
         let whole = self.network.whole.get(address).map_or(address, String::as_str);
+        if let Some(bundle) = web_volumes::bundle_of(whole) {
+            return self.bundle_in_volumes(&bundle, None);
+        }
+        match self.file_at(whole) {
+            Ok(file) => Ok(Bundle::open_source(PathBuf::from(file.name()), file)?),
+            // The name that was given to `build --split -o`.
+            Err(error) if error.exit_code() == ExitCode::OriginMissing => self.bundle_in_volumes(whole, Some(error)),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// The same of volumes, `address` without their numbers. `missing`: why there is no file of that name.
+    fn bundle_in_volumes(&self, address: &str, missing: Option<TransportError>) -> Result<Bundle, SessionError> {
+        let mut files = Vec::new();
+        for number in 1..=web_volumes::MOST {
+            match self.file_at(&web_volumes::address_of(address, number)) {
+                Ok(file) => files.push(file),
+                Err(error) if error.exit_code() == ExitCode::OriginMissing && files.is_empty() => {
+                    return Err(missing.unwrap_or(error).into());
+                }
+                Err(error) if error.exit_code() == ExitCode::OriginMissing => break,
+                Err(error) => return Err(error.into()),
+            }
+        }
+        Ok(Bundle::open_source(PathBuf::from(shown(address)), Arc::new(WebVolumes::new(files)))?)
+    }
+
+    fn file_at(&self, whole: &str) -> Result<Arc<HttpFile>, TransportError> {
         let candidate = FileCandidate {
             plain_http_allowed: self.network.plain_http,
             ca_file: self.network.ca_file.clone(),
@@ -41,7 +70,7 @@ impl Session {
         };
         let file = Arc::new(HttpFile::open(&candidate, self.http_options(false))?);
         self.open.lock().unwrap_or_else(PoisonError::into_inner).push(Arc::clone(&file));
-        Ok(Bundle::open_source(PathBuf::from(file.name()), file)?)
+        Ok(file)
     }
 
     /// Name without folders and digest of a file that was opened by its address in this session; all of it is read.

@@ -90,6 +90,7 @@ pub fn build<'n>(
     let building = Building {
         locked: lock,
         target: &target,
+        hand_over: request.hand_over.as_ref().map(|hand_over| hand_over.folder),
         jobs: request.fetching.jobs,
         options: request.options,
         base: base.as_ref(),
@@ -140,10 +141,24 @@ pub fn check(session: &Session, needed: &Needed, request: &Request<'_>) -> Resul
     }
     let signed = request.key.signed_at(session)?;
     let base = request.base.map(|base| session.base(base)).transpose()?;
+    session.check_fetching(request.fetching)?;
     if let Some(hand_over::Request { folder, installers, force, .. }) = request.hand_over {
         hand_over::check_ahead(&target, folder, installers, force)?;
+        let cache = session.cache_folder(request.fetching.cache.as_deref())?;
+        if is_within(&cache, folder) {
+            let (cache, folder) = (cache.display(), folder.display());
+            let text =
+                format!("the cache {cache} would be in {folder}, the hand-over folder; name another with --hand-over");
+            return Err(SessionError::refused(ExitCode::Usage, text));
+        }
     }
     Ok(Checked { target, key, signed, base })
+}
+
+/// By their names, since neither need be there.
+fn is_within(path: &Path, folder: &Path) -> bool {
+    let absolute = |path: &Path| std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
+    absolute(path).starts_with(absolute(folder))
 }
 
 /// A folder is copied to a medium, and a bundle is signed first.

@@ -12,7 +12,7 @@ use kubexm_spec::{ArtifactKey, Digest, ExitCode, Sources, names};
 use super::kinds;
 use super::outputs::apart;
 use crate::provenance::{Built, provenance as statement};
-use crate::sbom::{Subject, cyclonedx, spdx};
+use crate::sbom::{Subject, cyclonedx, declared, spdx};
 use crate::session::{Session, SessionError, is_address};
 use crate::{complete, disk, sources};
 
@@ -62,8 +62,8 @@ pub fn open(
 /// A bill of materials, as text.
 pub fn sbom(bundle: &Bundle, format: Format, tool: Tool) -> Result<String, SessionError> {
     let (catalogue, sources) = (complete::catalogue(bundle)?, sources::of(bundle)?);
-    let installers = installers(bundle)?;
-    let subject = subject(bundle, &catalogue, sources.as_ref(), &installers, tool);
+    let known = Known::of(bundle)?;
+    let subject = subject(bundle, &catalogue, sources.as_ref(), &known, tool);
     let document = match format {
         Format::Cyclonedx => cyclonedx(&subject),
         Format::Spdx => spdx(&subject),
@@ -80,10 +80,10 @@ pub fn provenance(
     tool: Tool,
 ) -> Result<String, SessionError> {
     let (catalogue, sources) = (complete::catalogue(bundle)?, sources::of(bundle)?);
-    let installers = installers(bundle)?;
+    let known = Known::of(bundle)?;
     let files = if files { digests(session, path, bundle)? } else { Vec::new() };
     let built = Built {
-        subject: subject(bundle, &catalogue, sources.as_ref(), &installers, tool),
+        subject: subject(bundle, &catalogue, sources.as_ref(), &known, tool),
         bundle_id: bundle.bundle_id(),
         encoder: (&bundle.layout().encoder, bundle.layout().level),
         files,
@@ -94,8 +94,20 @@ pub fn provenance(
 /// The most bytes of a program that are searched for its version.
 const PROGRAM_LIMIT: u64 = 256 << 20;
 
+/// What shows only when artifacts themselves are read.
+pub(super) struct Known {
+    installers: BTreeMap<Digest, String>,
+    licences: BTreeMap<Digest, String>,
+}
+
+impl Known {
+    pub(super) fn of(bundle: &Bundle) -> Result<Self, SessionError> {
+        Ok(Self { installers: installers(bundle)?, licences: declared::licences(bundle) })
+    }
+}
+
 /// The versions of `kubexm-install` in a bundle, which programs carry: of what a delta leaves out none is known.
-pub(super) fn installers(bundle: &Bundle) -> Result<BTreeMap<Digest, String>, SessionError> {
+fn installers(bundle: &Bundle) -> Result<BTreeMap<Digest, String>, SessionError> {
     let mut found = BTreeMap::new();
     for artifact in bundle.manifest().artifacts.iter().filter(|artifact| artifact.key == ArtifactKey::Installer) {
         if bundle.find(&members::blob_name(&artifact.digest)).is_none() {
@@ -123,11 +135,12 @@ pub(super) fn subject<'a>(
     bundle: &'a Bundle,
     catalogue: &'a Catalogue,
     sources: Option<&'a Sources>,
-    installers: &'a BTreeMap<Digest, String>,
+    known: &'a Known,
     tool: Tool,
 ) -> Subject<'a> {
     Subject {
-        installers,
+        installers: &known.installers,
+        licences: &known.licences,
         sources,
         manifest: bundle.manifest(),
         digest: bundle.manifest_digest(),

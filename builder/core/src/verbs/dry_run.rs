@@ -31,6 +31,7 @@ pub struct Request<'a> {
     pub split: Option<u64>,
     /// Where the bundle would be written, and what it would be built on.
     pub target: &'a Path,
+    pub hand_over: Option<&'a Path>,
     pub base: Option<&'a Base>,
 }
 
@@ -115,6 +116,7 @@ pub fn dry_run<'n>(
         base: request.base,
         split: request.split,
         target: request.target,
+        hand_over: request.hand_over,
         cache: cache.as_deref(),
         store: store.as_ref(),
         installers: &installers,

@@ -4,10 +4,12 @@ use std::cell::Cell;
 use std::path::{Path, PathBuf};
 
 use kubexm_archive::Bundle;
+use kubexm_files::is_stdout;
 use kubexm_spec::{Digest, Platform, error_chain};
 use serde::Serialize;
 
-use crate::extract::{self, Content, ExtractError, Item, Plan};
+use crate::extract::{self, Content, ExtractError, Item, Output, Plan};
+use crate::room::{self, Need};
 use crate::session::{Session, SessionError};
 
 /// What is taken out, and where to.
@@ -53,7 +55,10 @@ pub struct ExtractedFile {
 /// Takes it out. An error says where what is complete lies, where a second call continues.
 pub fn extract(session: &Session, request: &Request<'_>) -> Result<Extracted, SessionError> {
     let bundle = session.bundle_on(&[request.bundle.to_owned()], request.bases)?;
-    let files = take_out(session, request, &bundle).map_err(|e| {
+    let of_bundle = |e: ExtractError| e.of_delta(&bundle);
+    let plan = plan(request, &bundle).map_err(of_bundle)?;
+    check_room(request, &bundle, &plan)?;
+    let files = take_out(session, request, &bundle, &plan).map_err(|e| {
         let e = e.of_delta(&bundle);
         let started = kubexm_archive::partial_path(request.folder).filter(|folder| folder.is_dir());
         let is_ours = !matches!(e, ExtractError::InTheWay { .. } | ExtractError::Locked { .. });
@@ -72,18 +77,36 @@ pub fn extract(session: &Session, request: &Request<'_>) -> Result<Extracted, Se
     Ok(Extracted { schema: "kubexm.io/extract/v1", file: request.bundle.to_owned(), files })
 }
 
-fn take_out(session: &Session, request: &Request<'_>, bundle: &Bundle) -> Result<Vec<ExtractedFile>, ExtractError> {
-    let plan = plan(request, bundle)?;
+/// What is to be written fits; files that are there count as written.
+fn check_room(request: &Request<'_>, bundle: &Bundle, plan: &Plan) -> Result<(), SessionError> {
     if let Some(target) = request.oci_archive {
-        let size = extract::oci_archive(bundle, &plan, target, request.force)?;
+        let bytes = if is_stdout(target) { 0 } else { total(bundle, plan.iter()) };
+        return Ok(room::check(&[Need { path: target, what: "the archive", bytes }])?);
+    }
+    let started = kubexm_archive::partial_path(request.folder);
+    let is_there = |path: &Path| {
+        started.iter().map(PathBuf::as_path).chain([request.folder]).any(|folder| folder.join(path).exists())
+    };
+    let bytes = total(bundle, plan.iter().filter(|(path, _)| !is_there(path)));
+    Ok(room::check(&[Need { path: request.folder, what: "the files", bytes }])?)
+}
+
+fn take_out(
+    session: &Session,
+    request: &Request<'_>,
+    bundle: &Bundle,
+    plan: &Plan,
+) -> Result<Vec<ExtractedFile>, ExtractError> {
+    if let Some(target) = request.oci_archive {
+        let size = extract::oci_archive(bundle, plan, target, request.force)?;
         return Ok(vec![ExtractedFile { path: target.to_owned(), size, digest: None }]);
     }
-    let (done, total) = (Cell::new(0), total(bundle, &plan));
+    let (done, total) = (Cell::new(0), total(bundle, plan.iter()));
     let progress = |more| {
         done.set(done.get() + more);
         session.progress("extract", (done.get(), Some(total)), "bytes");
     };
-    let written = extract::write(bundle, &plan, request.folder, request.force, &progress)?.into_iter();
+    let written = extract::write(bundle, plan, request.folder, request.force, &progress)?.into_iter();
     Ok(written.map(|file| ExtractedFile { path: file.path, size: file.size, digest: Some(file.sha256) }).collect())
 }
 
@@ -98,10 +121,10 @@ fn plan(request: &Request<'_>, bundle: &Bundle) -> Result<Plan, ExtractError> {
 }
 
 /// Content of all files in bytes.
-fn total(bundle: &Bundle, plan: &Plan) -> u64 {
+fn total<'p>(bundle: &Bundle, files: impl Iterator<Item = (&'p PathBuf, &'p Output)>) -> u64 {
     let size = |content: &Content| match content {
         Content::Member(name) => bundle.find(name).map_or(0, |member| member.size),
         Content::Made(bytes) => bytes.len() as u64,
     };
-    plan.values().map(|output| size(&output.content)).sum()
+    files.map(|(_, output)| size(&output.content)).sum()
 }

@@ -2,14 +2,14 @@
 
 use std::path::{Path, PathBuf};
 
-use kubexm_files::put;
-use kubexm_spec::ExitCode;
+use kubexm_files::{is_stdout, put};
+use kubexm_spec::{ExitCode, cluster};
 use serde::Serialize;
 
 use super::kinds;
 use super::outputs::apart;
 use crate::import::{Assumed, Defaults, ImportError, Left, kubekey, live as of_pods};
-use crate::session::SessionError;
+use crate::session::{Session, SessionError, local_files};
 
 /// The most bytes that are read: the pods of a cluster of some thousand nodes.
 const LIMIT: u64 = 256 << 20;
@@ -34,6 +34,7 @@ pub struct Imported {
 
 /// Reads a file, and writes cluster.yaml where `output` names a file. `live`: it is a list of pods.
 pub fn import(
+    session: &Session,
     file: &Path,
     live: bool,
     defaults: Defaults,
@@ -52,7 +53,8 @@ pub fn import(
     let text = kubexm_files::text_of(file, bytes)?;
     let text = text.strip_prefix('\u{feff}').unwrap_or(&text);
     let found = if live { of_pods(text.as_bytes()) } else { kubekey(text, defaults) };
-    let found = found.map_err(wrong)?;
+    let mut found = found.map_err(wrong)?;
+    found.not_buildable.extend(missing_files(session, &found.cluster_yaml, output)?);
     if let Some(output) = output {
         apart(output, &[file.to_owned()])?;
         put(output, &kinds::CLUSTER, force, found.cluster_yaml.as_bytes(), stdout)?;
@@ -67,4 +69,15 @@ pub fn import(
         kubekey_defaults: found.assumed,
         not_buildable: found.not_buildable,
     })
+}
+
+/// Files that cluster.yaml names and that are not beside it: where it is written, or in this folder.
+fn missing_files(session: &Session, cluster_yaml: &str, output: Option<&Path>) -> Result<Vec<String>, SessionError> {
+    let Ok(cluster) = cluster::parse(cluster_yaml) else { return Ok(Vec::new()) };
+    let folder = output.filter(|output| !is_stdout(output)).and_then(Path::parent).unwrap_or(Path::new(""));
+    let missing = local_files::missing(&cluster, folder, session.environment())?.into_iter();
+    let message = |(field, path): (String, PathBuf)| {
+        format!("{field}: {} is not beside cluster.yaml; copy it there", path.display())
+    };
+    Ok(missing.map(message).collect())
 }

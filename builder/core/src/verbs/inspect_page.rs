@@ -9,7 +9,7 @@ use kubexm_manifests::{Doubt, doubts, require};
 use kubexm_spec::{Digest, ExitCode, error_chain};
 
 use super::diff::Difference;
-use super::documents::{Tool, installers, subject};
+use super::documents::{Known, Tool, subject};
 use super::inspect::Inspected;
 use crate::page::{Contents, Delta, Page, Stated, Unverified};
 use crate::session::{Session, SessionError};
@@ -25,8 +25,8 @@ pub fn page(
 ) -> Result<String, SessionError> {
     let difference = base.map(|base| Difference::between(session, base, file)).transpose()?;
     let (catalogue, sources) = (complete::catalogue(bundle)?, sources::of(bundle)?);
-    let installers = installers(bundle)?;
-    let components = sbom::components(&subject(bundle, &catalogue, sources.as_ref(), &installers, tool));
+    let known = Known::of(bundle)?;
+    let components = sbom::components(&subject(bundle, &catalogue, sources.as_ref(), &known, tool));
     let left_out = left_out(bundle);
     let stated = if sources.is_some() { Stated::Sources } else { Stated::Nothing };
     let page = Page {

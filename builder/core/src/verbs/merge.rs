@@ -3,10 +3,12 @@
 use std::path::{Path, PathBuf};
 
 use kubexm_archive::{ArchiveError, Bundle};
+use kubexm_files::is_stdout;
 use kubexm_spec::event::EventKind;
 use kubexm_spec::{Digest, ExitCode};
 
 use super::outputs::{WrittenBundle, free};
+use crate::room::{self, Need};
 use crate::session::{Session, SessionError};
 
 /// Makes one file of a bundle's volumes, or volumes of `split` bytes of one file.
@@ -19,6 +21,11 @@ pub fn join(
 ) -> Result<WrittenBundle, SessionError> {
     let bundle = session.bundle_on(bundles, &[])?;
     free(target, split, force, &bundle)?;
+    if !is_stdout(target) {
+        let members = bundle.manifest().members.iter().filter_map(|member| bundle.find(&member.name));
+        let bytes = members.map(|member| bundle.stored_size(member)).sum();
+        room::check(&[Need { path: target, what: "the bundle", bytes }])?;
+    }
     Ok((&kubexm_archive::join(&bundle, target, split, &progress(session, "join"))?).into())
 }
 

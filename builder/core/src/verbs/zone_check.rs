@@ -82,6 +82,9 @@ pub struct Asked {
     pub state: State,
     #[serde(flatten)]
     pub answer: Answer,
+    /// What is wrong with its server, whatever that is asked for.
+    #[serde(skip)]
+    pub cause: Option<String>,
 }
 
 /// What a place said.
@@ -204,11 +207,12 @@ fn repository(one: ProbedRepository) -> Repository {
 fn asked(places: Vec<Place>) -> Vec<Asked> {
     let one = |place: Place| {
         let state = place.state();
+        let cause = place.answer.as_ref().err().and_then(|hole| hole.cause.clone());
         let answer = match place.answer {
             Ok(size) => Answer::Has { size },
             Err(hole) => Answer::Hole { reason: hole.reason, exit_code: hole.code.code() },
         };
-        Asked { address: place.address, available: state == State::Available, state, answer }
+        Asked { address: place.address, available: state == State::Available, state, answer, cause }
     };
     places.into_iter().map(one).collect()
 }

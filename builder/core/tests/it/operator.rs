@@ -86,6 +86,7 @@ impl Operator {
         let target = self.path(target);
         let building = Building {
             locked: Some(&locked),
+            hand_over: None,
             target: &target,
             jobs: fetching.jobs,
             options: Options::default(),

@@ -184,6 +184,7 @@ fn a_dry_run_and_explain_need_no_network() {
         locked: None,
         fetching: &Fetching::default(),
         split: None,
+        hand_over: None,
         target: std::path::Path::new("-"),
         base: None,
     };

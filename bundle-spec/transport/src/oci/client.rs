@@ -346,12 +346,18 @@ impl Registry for OciRegistry {
     ) -> Result<(), TransportError> {
         let once: BTreeMap<Digest, &Descriptor> = blobs.iter().map(|blob| (blob.digest, blob)).collect();
         let total: u64 = once.values().map(|blob| blob.size).sum();
-        let done = AtomicU64::new(0);
+        // What is here already, or was begun, says nothing of how fast the rest comes.
+        let held = |blob: &Descriptor| {
+            let whole = store.size(&blob.digest).filter(|size| *size == blob.size);
+            whole.unwrap_or_else(|| store.partial_size(&blob.digest).min(blob.size))
+        };
+        let done = AtomicU64::new(once.values().map(|blob| held(blob)).sum());
         let done = &done;
+        progress(done.load(Ordering::Relaxed), Some(total));
         // The limits of the client decide how many really run; the others wait without a connection or a buffer.
         stream::iter(once.into_values().map(Ok))
             .try_for_each_concurrent(None, |blob| async move {
-                let last = AtomicU64::new(0);
+                let last = AtomicU64::new(held(blob));
                 let reported = move |now: u64, _: Option<u64>| {
                     // A transfer that begins again goes back: wrapping keeps the sum right.
                     let change = now.wrapping_sub(last.swap(now, Ordering::Relaxed));

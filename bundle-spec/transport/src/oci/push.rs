@@ -99,7 +99,10 @@ impl Repository {
         let sent = |bytes| progress(bytes, Some(blob.1));
         let outcome = Upload::new(&endpoint, blob, content, &self.mount_from, &sent).run().await;
         let outcome = outcome?;
-        progress(blob.1, Some(blob.1));
+        // What was there, or was mounted, was not sent.
+        if outcome == Outcome::Sent {
+            progress(blob.1, Some(blob.1));
+        }
         Ok(outcome)
     }
 

@@ -334,7 +334,8 @@ async fn a_layer_is_resumed_where_a_killed_build_left_it() {
     };
     let blobs = std::slice::from_ref(&layer);
     anonymous().fetch_blobs(&[running.candidate("app")], blobs, &store, &reported).await.unwrap();
-    assert!(least.load(Ordering::Relaxed) > 2 << 20, "it began again from the first byte");
+    // What is there is reported first.
+    assert!(least.load(Ordering::Relaxed) >= 2 << 20, "it began again from the first byte");
     assert!(store.verify(&layer.digest).unwrap());
 }
 

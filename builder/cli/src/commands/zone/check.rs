@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use kubexm_builder::by_cause::first_of;
 use kubexm_builder::probe::State;
 use kubexm_builder::verbs::zone_check::{Answer, Asked, Checked, Request, check};
 use kubexm_spec::counted;
@@ -73,36 +74,87 @@ pub fn run(args: &Args, context: &Context<'_>) -> Result<(), Failure> {
 }
 
 fn lines(checked: &Checked, all: bool) -> Vec<String> {
-    let mut lines = Vec::new();
-    for item in &checked.items {
+    let items = checked.items.iter().map(|item| {
         let checksums = item.checksums.iter().map(|place| ("checksum ", place));
         let places = item.places.iter().map(|place| ("", place)).chain(checksums);
-        lines.extend(of_places(item.state, &item.name, places, all));
-    }
-    for one in &checked.repositories {
+        Answers { state: item.state, name: item.name.clone(), places: places.collect() }
+    });
+    let repositories = checked.repositories.iter().map(|one| {
         let places = one.places.iter().map(|place| ("", place));
-        lines.extend(of_places(one.state, &format!("repository {}", one.name), places, all));
+        Answers { state: one.state, name: format!("repository {}", one.name), places: places.collect() }
+    });
+    let answers =
+        items.chain(repositories).map(|answers| answers.shown(all)).filter(|one| all || !one.places.is_empty());
+    let mut groups: Vec<Group<'_>> = Vec::new();
+    for one in answers {
+        let cause = one.cause().filter(|_| !all).map(|cause| (one.state, cause));
+        match groups.iter_mut().find(|(known, _)| cause.is_some() && *known == cause) {
+            Some((_, same)) => same.push(one),
+            None => groups.push((cause, vec![one])),
+        }
     }
+    let mut lines: Vec<String> = groups.iter().flat_map(|(cause, same)| of_group(cause.as_ref(), same)).collect();
     lines.push(format!("zone {}: {}", checked.zone, sum(checked)));
     lines
 }
 
-/// Nothing where every place has it, unless `all` are shown.
-fn of_places<'p>(
+/// Artifacts and repositories of one cause; one where it has none.
+type Group<'c> = (Option<(State, String)>, Vec<Answers<'c>>);
+
+/// What the places of one artifact or repository said.
+struct Answers<'c> {
     state: State,
-    name: &str,
-    places: impl Iterator<Item = (&'static str, &'p Asked)>,
-    all: bool,
-) -> Vec<String> {
-    let shown: Vec<String> = places.filter(|(_, place)| all || !place.available).map(line).collect();
-    let verdict = match state {
+    name: String,
+    /// Each with what it is asked for besides the thing itself.
+    places: Vec<(&'static str, &'c Asked)>,
+}
+
+impl Answers<'_> {
+    /// Without the places that have it, unless `all` are shown.
+    fn shown(mut self, all: bool) -> Self {
+        self.places.retain(|(_, place)| all || !place.available);
+        self
+    }
+
+    /// What is wrong with the servers, where it is nothing else.
+    fn cause(&self) -> Option<String> {
+        let mut causes: Vec<&str> = Vec::new();
+        for (_, place) in &self.places {
+            let cause = place.cause.as_deref()?;
+            if !causes.contains(&cause) {
+                causes.push(cause);
+            }
+        }
+        (!causes.is_empty()).then(|| causes.join("\n     "))
+    }
+}
+
+/// One by one, or together where several have one cause.
+fn of_group(cause: Option<&(State, String)>, same: &[Answers<'_>]) -> Vec<String> {
+    let Some(((state, cause), [_, _, ..])) = cause.map(|cause| (cause, same)) else {
+        let one = |one: &Answers<'_>| {
+            let head = format!("{} {}", verdict(one.state), one.name);
+            [vec![head], one.places.iter().copied().map(line).collect()].concat()
+        };
+        return same.iter().flat_map(one).collect();
+    };
+    let names: Vec<String> = same.iter().map(|one| one.name.clone()).collect();
+    vec![
+        format!("{} {}: {cause}", verdict(*state), things(same)),
+        format!("     asked for {} (--all shows each)", first_of(&names)),
+    ]
+}
+
+fn things(same: &[Answers<'_>]) -> String {
+    let thing = if same.iter().all(|one| one.name.starts_with("repository ")) { "repositories" } else { "artifacts" };
+    format!("{} {thing}", same.len())
+}
+
+const fn verdict(state: State) -> &'static str {
+    match state {
         State::Available => "ok  ",
         State::Unanswered => "DOWN",
         State::Missing => "GONE",
-    };
-    match shown.is_empty() && !all {
-        true => Vec::new(),
-        false => [vec![format!("{verdict} {name}")], shown].concat(),
     }
 }
 

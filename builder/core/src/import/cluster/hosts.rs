@@ -6,7 +6,7 @@ use super::super::script;
 use super::super::source::Place;
 use super::super::yaml::{Map, Yaml};
 
-/// The key that KubeKey logs in with where the file gives neither key nor password (`SetDefaultHostsCfg`).
+/// `SetDefaultHostsCfg` of KubeKey.
 const KEY: &str = "~/.ssh/id_rsa";
 
 pub(super) fn hosts(from: &Place<'_>) -> Vec<Map> {
@@ -14,22 +14,25 @@ pub(super) fn hosts(from: &Place<'_>) -> Vec<Map> {
     from.items().iter().map(|at| host(at, &mut variables)).collect()
 }
 
-/// The hosts that KubeKey's default key is written for.
-pub(super) fn assumed(spec: &Map) -> Vec<Assumed> {
-    let Some(Yaml::List(hosts)) = spec.get("hosts") else { return Vec::new() };
-    let is_default = |host: &Yaml| match host {
-        Yaml::Map(map) => map.fields.iter().any(|field| field.comment.is_some()),
-        _ => false,
-    };
-    let hosts = hosts.iter().enumerate().filter(|(_, host)| is_default(host));
-    hosts
-        .map(|(index, _)| Assumed {
-            field: "spec.hosts[].privateKeyPath",
-            value: KEY,
-            ours: Some(format!("spec.hosts[{index}].privateKeyPath")),
-            written_as: Some(format!("spec.hosts[{index}].privateKeyPath")),
-        })
-        .collect()
+/// The key that KubeKey logs in with to hosts that give neither key nor password; with `write` they get it.
+pub(super) fn default_keys(from: &Place<'_>, spec: &mut Map, write: bool) -> Vec<Assumed> {
+    let Some(Yaml::List(hosts)) = spec.get_mut("hosts") else { return Vec::new() };
+    let silent =
+        |from: &Place<'_>| ["password", "privateKey", "privateKeyPath"].iter().all(|name| from.get(name).is_none());
+    let mut assumed = Vec::new();
+    for (index, (from, host)) in from.items().iter().zip(hosts).enumerate() {
+        let Yaml::Map(host) = host else { continue };
+        if !silent(from) {
+            continue;
+        }
+        if write {
+            host.add(&["privateKeyPath"], KEY.into(), COMMENT);
+        }
+        let ours = format!("spec.hosts[{index}].privateKeyPath");
+        let written_as = write.then(|| ours.clone());
+        assumed.push(Assumed { field: "spec.hosts[].privateKeyPath", value: KEY, ours: Some(ours), written_as });
+    }
+    assumed
 }
 
 fn host(from: &Place<'_>, variables: &mut Variables) -> Map {
@@ -57,9 +60,6 @@ fn host(from: &Place<'_>, variables: &mut Variables) -> Map {
     }
     if let Some(at) = from.get("privateKey") {
         at.leave("no secret is in cluster.yaml: put the key into a file and give privateKeyPath");
-    }
-    if ["password", "privateKey", "privateKeyPath"].iter().all(|name| from.get(name).is_none()) {
-        host.add(&["privateKeyPath"], KEY.into(), COMMENT);
     }
     if let Some(at) = from.get("timeout") {
         at.leave("there is no timeout field for a host; an SSH connection has 30 seconds");

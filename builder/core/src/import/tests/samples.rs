@@ -86,7 +86,7 @@ fn a_file_written_by_hand_is_carried_over() {
 fn an_artifacts_manifest_is_carried_over() {
     let (imported, cluster) = sample(include_str!("samples/manifest.yaml"));
     assert_eq!(cluster.bundle.os, ["ubuntu-20.04", "centos-7"]);
-    assert_eq!((cluster.bundle.extra_images.len(), cluster.bundle.platforms.len()), (4, 2));
+    assert_eq!((cluster.bundle.extra_images.len(), cluster.bundle.platforms.len()), (3, 2));
     assert_eq!((cluster.runtime.kind, cluster.runtime.version.as_deref()), (RuntimeKind::Containerd, Some("1.7.8")));
     assert_eq!(cluster.registry.harbor.unwrap().version.as_deref(), Some("2.5.3"));
     assert!(is_reported(&imported, "spec.registry.auths") && is_reported(&imported, "spec.components.etcd"));

@@ -7,8 +7,10 @@ use kubexm_packages::deb::release::{ReleaseError, format_date};
 use kubexm_packages::rpm::DocumentError;
 use kubexm_packages::rpm::streams::ModuleError;
 use kubexm_packages::trust::TrustError;
-use kubexm_spec::{ExitCode, Family};
+use kubexm_spec::{ExitCode, Family, counted_of};
 use kubexm_transport::TransportError;
+
+use crate::by_cause;
 
 /// An error about repositories of packages. `repository` is what people call it: `bookworm-security`.
 #[derive(Debug, thiserror::Error)]
@@ -184,7 +186,7 @@ pub enum PackagesError {
     #[error("more than {0} repositories; name fewer")]
     TooMany(usize),
     /// Several failed; all are reported.
-    #[error("{} things failed:{}", .0.len(), .0.iter().map(|error| format!("\n- {error}")).collect::<String>())]
+    #[error("{} failed:{}", counted_of(.0, "thing"), grouped(.0))]
     Several(Vec<PackagesError>),
     /// A task of this program died.
     #[error("a worker of this program died: {0}")]
@@ -231,10 +233,27 @@ impl PackagesError {
         }
     }
 
+    /// What several repositories may have failed for.
+    pub fn cause(&self) -> Option<String> {
+        match self {
+            Self::Fetch { source, .. } => source.cause(),
+            _ => None,
+        }
+    }
+
     /// One error of several, or the only one.
     pub fn from_many(mut errors: Vec<Self>) -> Self {
         if errors.len() == 1 { errors.remove(0) } else { Self::Several(errors) }
     }
+}
+
+/// A line each; repositories that failed for the same cause together.
+fn grouped(errors: &[PackagesError]) -> String {
+    let name = |error: &PackagesError| match error {
+        PackagesError::Fetch { repository, .. } => Some(format!("repository {repository}")),
+        _ => None,
+    };
+    by_cause::lines(errors, "request", PackagesError::cause, name, ToString::to_string)
 }
 
 fn having(folders: &[PathBuf]) -> String {
