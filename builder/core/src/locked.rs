@@ -131,7 +131,7 @@ fn content_changes(item: &LockItem, now: &Content, by: &'static str) -> Vec<Diff
             Content::File { file_name, digest, size } => {
                 vec![("name", file_name.clone()), ("digest", digest.to_string()), ("size", size.to_string())]
             }
-            Content::Image { reference, target, manifest, blobs, referrers } => {
+            Content::Image { reference, target, manifest, blobs, referrers, signed: _ } => {
                 let attached = || referrers.iter().flat_map(Referrer::descriptors);
                 let types: Vec<&str> = blobs.iter().map(|blob| blob.media_type.as_str()).collect();
                 vec![
