@@ -53,12 +53,22 @@ pub fn resolve(
 pub fn with_places(requirements: &Requirements, locked: &Lock, catalogue: &Catalogue, zone: &Zone) -> Lock {
     let mut new = Lock { zone: Some(zone.name.clone()), ..locked.clone() };
     for item in &mut new.items {
-        let needed = requirements.items.iter().find(|r| r.key == item.key && r.platform == item.platform);
-        if let Some(requirement) = needed.cloned().or_else(|| known_by_the_lock(item, locked, catalogue)) {
+        if let Some(requirement) = requirement_of(item, locked, requirements, catalogue) {
             item.sources = addresses(&requirement, zone);
         }
     }
     new
+}
+
+/// What an item was locked for; none where nothing needs it.
+pub(crate) fn requirement_of(
+    item: &LockItem,
+    locked: &Lock,
+    requirements: &Requirements,
+    catalogue: &Catalogue,
+) -> Option<Requirement> {
+    let needed = requirements.items.iter().find(|r| r.key == item.key && r.platform == item.platform);
+    needed.cloned().or_else(|| known_by_the_lock(item, locked, catalogue))
 }
 
 /// Where a zone leads, as a lock has it.

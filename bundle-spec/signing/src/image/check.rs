@@ -75,7 +75,8 @@ pub fn check(
     }
     let mut problems = Vec::new();
     let mut left = MOST;
-    for referrer in image.referrers {
+    let carries = |referrer: &&Referrer| referrer.blobs.iter().any(|blob| is_signature(&blob.media_type));
+    for referrer in image.referrers.iter().filter(carries) {
         let manifest = match read(&referrer.manifest) {
             Ok(manifest) => manifest,
             Err(problem) => {

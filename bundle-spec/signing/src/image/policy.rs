@@ -52,6 +52,11 @@ impl ImagePolicy {
         Ok(Some(Self { rules: rules.to_vec(), signers }))
     }
 
+    /// Whether what is attached to an image is read at all.
+    pub fn reads_signatures_of(&self, reference: &str) -> bool {
+        self.rule_for(reference).is_some_and(|(signers, _)| !signers.accepts_any)
+    }
+
     /// The signers of the rule that decides about an image, and the name in it that matches.
     pub(super) fn rule_for(&self, reference: &str) -> Option<(&Signers, &str)> {
         let (rule, name) = cluster::rule_for(&self.rules, reference)?;

@@ -100,9 +100,9 @@ impl MaterialUse {
 
 /// As far as that can be seen without reading the key.
 fn public_key(text: &str) -> Result<(), String> {
-    match text.contains("-----BEGIN PUBLIC KEY-----") {
+    match text.starts_with("-----BEGIN PUBLIC KEY-----") {
         true => Ok(()),
-        false => Err("it has no public key (-----BEGIN PUBLIC KEY-----), as cosign.pub has".to_owned()),
+        false => Err("it does not begin with a public key (-----BEGIN PUBLIC KEY-----), as cosign.pub does".to_owned()),
     }
 }
 
