@@ -24,6 +24,7 @@ mod fetching;
 mod generated;
 mod handover;
 mod http;
+mod image_signatures;
 mod images;
 mod import;
 mod input;
