@@ -294,7 +294,7 @@ fn too_much_attached_and_what_is_not_there_ends_in_a_refusal() {
         .collect();
     let one = descriptor(SIMPLE_SIGNING, b"0");
     image.attach_manifest(&json!({"layers": layers}), vec![one.clone()]);
-    image.attach_manifest(&json!({"layers": [{"mediaType": SIMPLE_SIGNING, "digest": one.digest, "size": 1 << 40}]}), vec![one]);
+    image.attach_manifest(&json!({"layers": [{"mediaType": SIMPLE_SIGNING, "digest": one.digest, "size": 1_u64 << 40}]}), vec![one]);
     let refused = image.check(ImageSignatureRule { repositories: vec!["registry.test".into()], ..with_keys(&["p256.pub"]) }, &[("p256.pub", KEYS[0].1)]);
     let text = refused.unwrap_err().to_string();
     assert!(text.contains("not here") && text.len() < 1500, "{text}");

@@ -1,12 +1,13 @@
 //! Public keys that images, certificates and logs are signed with: those of cosign that ring verifies.
 
+use ed25519_dalek::{Digest as _, Sha512, Signature, VerifyingKey};
 use kubexm_spec::Digest;
 use pkcs8::ObjectIdentifier;
 use pkcs8::der::Decode;
 use pkcs8::spki::SubjectPublicKeyInfoRef;
 use ring::signature::{
-    ECDSA_P256_SHA256_ASN1, ECDSA_P384_SHA256_ASN1, ECDSA_P384_SHA384_ASN1, ED25519 as RING_ED25519,
-    RSA_PKCS1_2048_8192_SHA256, UnparsedPublicKey, VerificationAlgorithm,
+    ECDSA_P256_SHA256_ASN1, ECDSA_P384_SHA256_ASN1, ECDSA_P384_SHA384_ASN1, RSA_PKCS1_2048_8192_SHA256,
+    UnparsedPublicKey, VerificationAlgorithm,
 };
 
 use crate::armor;
@@ -15,7 +16,7 @@ use crate::public::{EC, ED25519, P256, RSA};
 /// P-384 (RFC 5480).
 const P384: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.3.132.0.34");
 
-/// ECDSA over P-256 and P-384, RSA (PKCS #1 v1.5) from 2048 bits on, Ed25519.
+/// ECDSA over P-256 and P-384, RSA (PKCS #1 v1.5) from 2048 bits on, Ed25519; those by which cosign signs, but for P-521.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ImageKey {
     kind: Kind,
@@ -73,10 +74,21 @@ impl ImageKey {
             Kind::EcdsaP256 => &[&ECDSA_P256_SHA256_ASN1],
             Kind::EcdsaP384 => &[&ECDSA_P384_SHA384_ASN1, &ECDSA_P384_SHA256_ASN1],
             Kind::Rsa => &[&RSA_PKCS1_2048_8192_SHA256],
-            Kind::Ed25519 => &[&RING_ED25519],
+            Kind::Ed25519 => return self.is_ed25519(message, signature),
         };
         algorithms
             .iter()
             .any(|algorithm| UnparsedPublicKey::new(*algorithm, &self.bits).verify(message, signature).is_ok())
+    }
+
+    /// Ed25519, and Ed25519ph (both RFC 8032), with which cosign makes simple signatures.
+    fn is_ed25519(&self, message: &[u8], signature: &[u8]) -> bool {
+        let key = self.bits.as_slice().try_into().ok().and_then(|bits| VerifyingKey::from_bytes(bits).ok());
+        let (Some(key), Ok(signature)) = (key, Signature::from_slice(signature)) else { return false };
+        let prehashed = || Sha512::default().chain_update(message);
+        // Of a key of small order anyone can forge signatures.
+        !key.is_weak()
+            && (key.verify_strict(message, &signature).is_ok()
+                || key.verify_prehashed_strict(prehashed(), None, &signature).is_ok())
     }
 }

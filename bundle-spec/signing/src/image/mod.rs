@@ -28,18 +28,3 @@ pub use key::ImageKey;
 pub use policy::{BadPolicy, ImagePolicy};
 pub use referrer::{SIGNATURE_LIMIT, is_signature};
 pub use trusted_root::TrustedRoot;
-
-/// For fuzzing: reads any bytes as each form of a signature, as the manifest that carries one, and as a trusted root.
-pub fn read_any(bytes: &[u8]) {
-    let annotations = referrer::layers(bytes).into_iter().next().map(|layer| layer.annotations).unwrap_or_default();
-    for signed in [sigstore_bundle::read(bytes), simple_signing::read(bytes, &annotations)].into_iter().flatten() {
-        let _ = signed.certificate.as_deref().map(certificate::identity);
-        for entry in &signed.entries {
-            let _ = entry.proves(&signed);
-        }
-    }
-    let _ = TrustedRoot::parse(bytes);
-    let _ = certificate::identity(bytes);
-    let _ = certificate_log::without_timestamps(bytes);
-    let _ = ImageKey::from_pem(&String::from_utf8_lossy(bytes));
-}
