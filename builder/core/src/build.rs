@@ -19,7 +19,8 @@ use crate::origins::Origins;
 use crate::pack::Packing;
 use crate::summary::{Cached, Phases, Summary};
 use crate::{
-    BuildError, Report, Resolution, charts, fetch, harbor, image_signatures, lock, locked, pack, packages, resolve, sources,
+    BuildError, Report, Resolution, charts, fetch, harbor, image_signatures, lock, locked, pack, packages, resolve,
+    sources,
 };
 
 /// How long to wait for registries to report whether tags were moved.

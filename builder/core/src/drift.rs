@@ -160,7 +160,14 @@ mod tests {
                     Source::Image { reference, digest } => {
                         let target = part(digest.unwrap_or(Digest::of(reference)));
                         let (reference, manifest) = (reference.clone(), target.clone());
-                        Content::Image { reference, target, manifest, blobs: Vec::new(), referrers: Vec::new(), signed: None }
+                        Content::Image {
+                            reference,
+                            target,
+                            manifest,
+                            blobs: Vec::new(),
+                            referrers: Vec::new(),
+                            signed: None,
+                        }
                     }
                     Source::File { file_name, sha256, size, .. } => Content::File {
                         file_name: file_name.clone(),

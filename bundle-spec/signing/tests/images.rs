@@ -272,7 +272,10 @@ fn an_authority_or_log_vouches_only_for_the_time_that_it_is_trusted_for() {
         ("/tlogs/0/publicKey/validFor", "is not in the trusted root at that time"),
         ("/ctlogs/0/publicKey/validFor", "in no certificate log"),
     ] {
-        for valid in [json!({"start": "2031-01-01T00:00:00Z"}), json!({"start": "2020-01-01T00:00:00Z", "end": "2020-01-02T00:00:00Z"})] {
+        for valid in [
+            json!({"start": "2031-01-01T00:00:00Z"}),
+            json!({"start": "2020-01-01T00:00:00Z", "end": "2020-01-02T00:00:00Z"}),
+        ] {
             let mut other = root.clone();
             *other.pointer_mut(path).unwrap() = valid;
             let problem = check(&other).unwrap_err().problem;
@@ -294,8 +297,14 @@ fn too_much_attached_and_what_is_not_there_ends_in_a_refusal() {
         .collect();
     let one = descriptor(SIMPLE_SIGNING, b"0");
     image.attach_manifest(&json!({"layers": layers}), vec![one.clone()]);
-    image.attach_manifest(&json!({"layers": [{"mediaType": SIMPLE_SIGNING, "digest": one.digest, "size": 1_u64 << 40}]}), vec![one]);
-    let refused = image.check(ImageSignatureRule { repositories: vec!["registry.test".into()], ..with_keys(&["p256.pub"]) }, &[("p256.pub", KEYS[0].1)]);
+    image.attach_manifest(
+        &json!({"layers": [{"mediaType": SIMPLE_SIGNING, "digest": one.digest, "size": 1_u64 << 40}]}),
+        vec![one],
+    );
+    let refused = image.check(
+        ImageSignatureRule { repositories: vec!["registry.test".into()], ..with_keys(&["p256.pub"]) },
+        &[("p256.pub", KEYS[0].1)],
+    );
     let text = refused.unwrap_err().to_string();
     assert!(text.contains("not here") && text.len() < 1500, "{text}");
 }

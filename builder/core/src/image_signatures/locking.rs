@@ -2,18 +2,18 @@
 
 use futures::{StreamExt, stream};
 use kubexm_signing::image::{Image, ImagePolicy, SIGNATURE_LIMIT, check, is_signature};
-use kubexm_spec::{Lock, error_chain};
 use kubexm_spec::lock::{Content, Descriptor, LockItem, Referrer, SignatureCheck};
+use kubexm_spec::{Lock, error_chain};
 use kubexm_transport::Store;
 use kubexm_transport::oci::MANIFEST_LIMIT;
 
 use super::policy;
+use crate::BuildError;
 use crate::charts::Work;
 use crate::difference::{Difference, changed};
 use crate::locked::requirement_of;
 use crate::origins::{Origins, image};
 use crate::resolve::{Candidates, candidates};
-use crate::BuildError;
 
 /// The lock with what was found of each image; without rules in cluster.yaml, with nothing.
 ///
@@ -112,10 +112,8 @@ async fn fetch(
     let Some(requirement) = requirement_of(item, lock, work.requirements, work.catalogue) else { return Ok(()) };
     // What is on this machine is in the store already.
     let Candidates::Image(places) = candidates(&requirement, work.zone) else { return Ok(()) };
-    let failed = |source| BuildError::Fetch {
-        item: format!("{} ({})", item.key, locked.reference),
-        source: Box::new(source),
-    };
+    let failed =
+        |source| BuildError::Fetch { item: format!("{} ({})", item.key, locked.reference), source: Box::new(source) };
     let indexes = locked.blobs.iter().filter(|blob| image::is_manifest(&blob.media_type));
     let is_small = |blob: &&Descriptor| is_signature(&blob.media_type) && blob.size <= SIGNATURE_LIMIT;
     let of_referrer = |referrer: &'_ Referrer| -> Vec<Descriptor> {

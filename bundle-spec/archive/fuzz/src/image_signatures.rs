@@ -16,7 +16,8 @@ const IMAGE: &str = "an image";
 /// A key that signed nothing of the corpus, and an identity that nothing in it is of: whatever is read, nothing satisfies this.
 static POLICY: LazyLock<ImagePolicy> = LazyLock::new(|| {
     let file = |name: &str| MaterialFile::parse(name).unwrap();
-    let identity = |subject: &str| SignerIdentity { issuer: "https://nobody.test".to_owned(), subject: subject.to_owned() };
+    let identity =
+        |subject: &str| SignerIdentity { issuer: "https://nobody.test".to_owned(), subject: subject.to_owned() };
     let rule = ImageSignatureRule {
         repositories: vec!["*".to_owned()],
         keys: vec![file("key")],
@@ -43,10 +44,8 @@ pub(crate) fn signature(bytes: &[u8]) {
     let simple = described("application/vnd.dev.cosign.simplesigning.v1+json", layer);
     let carrier = described("application/vnd.oci.image.manifest.v1+json", manifest);
     let carrier_digest = carrier.digest;
-    let referrers =
-        [Referrer { subject: image.digest, tag: None, manifest: carrier, blobs: vec![simple] }];
-    let image =
-        Image { reference: "a.test/x:1", target: &image, manifest: &image, blobs: &[], referrers: &referrers };
+    let referrers = [Referrer { subject: image.digest, tag: None, manifest: carrier, blobs: vec![simple] }];
+    let image = Image { reference: "a.test/x:1", target: &image, manifest: &image, blobs: &[], referrers: &referrers };
     let read = |wanted: &Descriptor| Ok(if wanted.digest == carrier_digest { manifest } else { layer }.to_vec());
     let unsigned = check(&POLICY, &image, &read).unwrap_err();
     assert!(unsigned.to_string().chars().all(|c| !c.is_control()));

@@ -79,8 +79,11 @@ pub(super) fn read(der: &[u8]) -> Result<X509Certificate<'_>, String> {
 pub(super) fn is_issued_by(der: &[u8], authority: &Authority, time: i64) -> Result<(), String> {
     let seconds = u64::try_from(time).map_err(|_| "its log entry is from before 1970".to_owned())?;
     let failed = |e: webpki::Error| format!("its certificate was not issued by the trusted root at that time: {e}");
-    let chain: Vec<CertificateDer<'_>> = authority.chain.iter().map(|der| CertificateDer::from(der.as_slice())).collect();
-    let Some((root, intermediates)) = chain.split_last() else { return Err("an authority without certificates".to_owned()) };
+    let chain: Vec<CertificateDer<'_>> =
+        authority.chain.iter().map(|der| CertificateDer::from(der.as_slice())).collect();
+    let Some((root, intermediates)) = chain.split_last() else {
+        return Err("an authority without certificates".to_owned());
+    };
     let anchor = anchor_from_trusted_cert(root).map_err(failed)?;
     let leaf = CertificateDer::from(der);
     let leaf = EndEntityCert::try_from(&leaf).map_err(failed)?;

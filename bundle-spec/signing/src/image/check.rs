@@ -49,8 +49,8 @@ impl<'a> Image<'a> {
     }
 }
 
-/// Checks an image by its referrers; `read` gives the bytes of a manifest or of a layer of at most [`SIGNATURE_LIMIT`] bytes. A signature of
-/// the index holds for every manifest in it.
+/// Checks an image by its referrers; `read` gives the bytes of a manifest or of a layer of at most [`SIGNATURE_LIMIT`] bytes. What the tag
+/// points at must be signed; a signature of an index holds for every manifest in it.
 ///
 /// # Errors
 /// No rule names it, or nothing that is attached to it satisfies the rule that does.
@@ -90,7 +90,10 @@ pub fn check(
             match found {
                 Ok((subject, signer)) => {
                     let (manifest, layer) = (referrer.manifest.digest, layer.digest);
-                    return Ok(SignatureCheck { rule, signature: Some(ImageSignature { subject, manifest, layer, signer }) });
+                    return Ok(SignatureCheck {
+                        rule,
+                        signature: Some(ImageSignature { subject, manifest, layer, signer }),
+                    });
                 }
                 Err(problem) => problems.push(format!("{}: {problem}", referrer.manifest.digest)),
             }
@@ -142,11 +145,15 @@ fn satisfies(
     image: &Image<'_>,
     read: &dyn Fn(&Descriptor) -> Result<Vec<u8>, String>,
 ) -> Result<(Digest, ImageSigner), String> {
-    let subject = [image.target.digest, image.manifest.digest].into_iter().find(|digest| signed.about.contains(digest));
-    let Some(subject) = subject else {
-        let about: Vec<String> = signed.about.iter().map(Digest::to_string).collect();
-        return Err(format!("it signs {}, which is not this image", about.first().map_or("nothing", String::as_str)));
-    };
+    let subject = image.target.digest;
+    if !signed.about.contains(&subject) {
+        // Nodes ask for the tag: an index that nobody signed may have other manifests for them.
+        if signed.about.contains(&image.manifest.digest) {
+            return Err("it signs the manifest of one platform, and not the index that the tag points at".to_owned());
+        }
+        let about = signed.about.first().map_or_else(|| "nothing".to_owned(), Digest::to_string);
+        return Err(format!("it signs {about}, which is not this image"));
+    }
     if let Some(named) = signed.repository.as_deref().filter(|_| !signers.signed_as_any) {
         let repository = |name: &str| Reference::read(name).map(|reference| reference.repository);
         if repository(named) != repository(image.reference) {
@@ -154,7 +161,7 @@ fn satisfies(
         }
     }
     let signer = by_whom(signed, signers)?;
-    if subject == image.target.digest && !is_in_index(image, read)? {
+    if !is_in_index(image, read)? {
         return Err("it signs an index that the manifest of this platform is not in".to_owned());
     }
     Ok((subject, signer))
@@ -166,7 +173,8 @@ fn by_whom(signed: &Signed, signers: &Signers) -> Result<ImageSigner, String> {
         return Ok(ImageSigner::Key { file: file.clone(), key: key.id() });
     }
     let Some(root) = &signers.root else {
-        let other = if signed.certificate.is_some() { "a certificate of Sigstore" } else { "another key, or it was changed" };
+        let other =
+            if signed.certificate.is_some() { "a certificate of Sigstore" } else { "another key, or it was changed" };
         return Err(format!("it is by {other}"));
     };
     let (found, logged) = verified(signed, root)?;
@@ -194,8 +202,8 @@ fn is_in_index(image: &Image<'_>, read: &dyn Fn(&Descriptor) -> Result<Vec<u8>, 
         return Ok(true);
     }
     let listed = |descriptor: &Descriptor| -> Result<Vec<Digest>, String> {
-        let index: Index =
-            serde_json::from_slice(&read(descriptor)?).map_err(|e| format!("the index that it signs cannot be read: {e}"))?;
+        let index: Index = serde_json::from_slice(&read(descriptor)?)
+            .map_err(|e| format!("the index that it signs cannot be read: {e}"))?;
         Ok(index.manifests.iter().filter_map(|one| one.digest.parse().ok()).collect())
     };
     let first = listed(image.target)?;

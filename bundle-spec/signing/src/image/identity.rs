@@ -8,16 +8,18 @@ use super::trusted_root::TrustedRoot;
 
 /// Who signed, and when the log took it in.
 pub(super) fn verified(signed: &Signed, root: &TrustedRoot) -> Result<(CertifiedIdentity, i64), String> {
-    let certificate = signed.certificate.as_deref().ok_or("it was made with a key, and not with a certificate of Sigstore")?;
+    let certificate =
+        signed.certificate.as_deref().ok_or("it was made with a key, and not with a certificate of Sigstore")?;
     let identity = identity(certificate)?;
     let key = ImageKey::from_spki(&identity.key)?;
     if !key.verifies(&signed.message, &signed.signature) {
         return Err("its signature is not by the key of its certificate".to_owned());
     }
     // A certificate is valid for minutes: without a trusted time it says nothing.
-    let mut problem = "it has no log entry with a signed timestamp (timestamps of RFC 3161 and logs of Rekor v2 are not \
+    let mut problem =
+        "it has no log entry with a signed timestamp (timestamps of RFC 3161 and logs of Rekor v2 are not \
                        supported yet)"
-        .to_owned();
+            .to_owned();
     for entry in &signed.entries {
         let at = entry.proves(signed).and_then(|()| entry.logged(root));
         match at.and_then(|time| issued(certificate, root, time).map(|()| time)) {

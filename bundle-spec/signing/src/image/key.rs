@@ -55,7 +55,9 @@ impl ImageKey {
             (EC, Some(P384)) => Kind::EcdsaP384,
             (ED25519, _) => Kind::Ed25519,
             (RSA, _) => Kind::Rsa,
-            (EC, Some(other)) => return Err(format!("it is an ECDSA key of curve {other}; P-256 and P-384 can be checked")),
+            (EC, Some(other)) => {
+                return Err(format!("it is an ECDSA key of curve {other}; P-256 and P-384 can be checked"));
+            }
             (other, _) => return Err(format!("it is a key of an algorithm that cannot be checked ({other})")),
         };
         let bits = info.subject_public_key.as_bytes().ok_or("its DER is not well formed")?.to_vec();

@@ -76,13 +76,13 @@ impl LogEntry {
     pub fn logged(&self, root: &TrustedRoot) -> Result<i64, String> {
         let time = self.integrated_time;
         let log = self.log.hex();
-        let key = root.log(&self.log, time).ok_or_else(|| format!("its log {log} is not in the trusted root at that time"))?;
+        let key = root
+            .log(&self.log, time)
+            .ok_or_else(|| format!("its log {log} is not in the trusted root at that time"))?;
         let body = STANDARD.encode(&self.body);
         // RFC 8785; none of the texts has a character that it would escape.
-        let promised = format!(
-            r#"{{"body":"{body}","integratedTime":{time},"logID":"{log}","logIndex":{}}}"#,
-            self.index
-        );
+        let promised =
+            format!(r#"{{"body":"{body}","integratedTime":{time},"logID":"{log}","logIndex":{}}}"#, self.index);
         match key.verifies(promised.as_bytes(), &self.promise) {
             true => Ok(time),
             false => Err("the timestamp of its log entry is not signed by the log".to_owned()),

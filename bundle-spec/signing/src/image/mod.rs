@@ -18,8 +18,8 @@ mod key;
 mod log_entry;
 mod policy;
 mod referrer;
-mod sigstore_bundle;
 mod signed;
+mod sigstore_bundle;
 mod simple_signing;
 mod trusted_root;
 

@@ -53,8 +53,10 @@ impl Cluster {
                 let field = field(format!("keys[{number}]"));
                 MaterialOf { field, usage: MaterialUse::PublicKey, file }
             };
-            let root = move |file| {
-                MaterialOf { field: field("trustedRoot".to_owned()), usage: MaterialUse::TrustedRoot, file }
+            let root = move |file| MaterialOf {
+                field: field("trustedRoot".to_owned()),
+                usage: MaterialUse::TrustedRoot,
+                file,
             };
             rule.keys.iter().enumerate().map(key).chain(rule.trusted_root.iter().map(root))
         });

@@ -19,7 +19,7 @@ pub struct SignatureCheck {
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct ImageSignature {
-    /// What it signs: the index, and with it every manifest in that; or the platform's manifest.
+    /// What it signs: what the tag points at. If that is an index, every manifest in it is meant.
     pub subject: Digest,
     /// The manifest that carries it, one of the image's referrers.
     pub manifest: Digest,
