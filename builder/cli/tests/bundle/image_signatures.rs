@@ -125,7 +125,7 @@ fn each_form_that_cosign_signs_in_is_checked_when_locked_and_again_from_the_bund
         let verified = all.site.run(&["verify", "--json", "out.tar.zst"]).must(ExitCode::Ok).document();
         let found = &verified["imageSignatures"];
         assert_eq!((&found["ok"], &found["signed"], &found["accepted"]), (&true.into(), &1.into(), &0.into()));
-        assert_contains(&all.site.run(&["verify", "out.tar.zst"]).err, &["1 image signed as cluster.yaml demands"]);
+        assert_contains(&all.site.run(&["verify", "out.tar.zst"]).out, &["1 image signed as cluster.yaml demands"]);
         let bytes = std::fs::read(all.site.path("out.tar.zst")).unwrap();
         let streamed = crate::site::end(all.site.program().args(["verify", "--json", "-"]).write_stdin(bytes));
         assert_eq!(streamed.must(ExitCode::Ok).document()["imageSignatures"]["signed"], 1, "{form:?}");

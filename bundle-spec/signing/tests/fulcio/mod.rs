@@ -119,8 +119,13 @@ impl Fulcio {
     pub fn root(&self) -> String {
         let valid = json!({"start": "2020-01-01T00:00:00Z"});
         let log = |key: &KeyPair| {
-            let key = json!({"rawBytes": base64(key.subject_public_key_info()), "keyDetails": "PKIX_ECDSA_P256_SHA_256", "validFor": valid});
-            json!([{"baseUrl": "https://log.test", "hashAlgorithm": "SHA2_256", "publicKey": key}])
+            let public = json!({
+                "rawBytes": base64(key.subject_public_key_info()),
+                "keyDetails": "PKIX_ECDSA_P256_SHA_256",
+                "validFor": valid,
+            });
+            let id = json!({"keyId": base64(id(key).as_bytes())});
+            json!([{"baseUrl": "https://log.test", "hashAlgorithm": "SHA2_256", "publicKey": public, "logId": id}])
         };
         let chain = [&self.issuing.der, &self.root.der].map(|der| json!({"rawBytes": base64(der)}));
         json!({
@@ -152,8 +157,11 @@ impl Fulcio {
         }];
         params.use_authority_key_identifier_extension = true;
         if change != Change::NoIssuer {
-            let issuer = der(0x0c, ISSUER.as_bytes());
-            params.custom_extensions.push(CustomExtension::from_oid_content(&[1, 3, 6, 1, 4, 1, 57264, 1, 8], issuer));
+            // Fulcio says it twice: as text alone, which older programs read, and in DER.
+            for (last, issuer) in [(1, ISSUER.as_bytes().to_vec()), (8, der(0x0c, ISSUER.as_bytes()))] {
+                let extension = CustomExtension::from_oid_content(&[1, 3, 6, 1, 4, 1, 57264, 1, last], issuer);
+                params.custom_extensions.push(extension);
+            }
         }
         let issuer = Issuer::from_params(&by.params, &by.key);
         let sign = |params: &CertificateParams| params.signed_by(&key, &issuer).unwrap().der().to_vec();
