@@ -90,7 +90,7 @@ pub enum Content {
         referrers: Vec<Referrer>,
         /// How it satisfies `spec.bundle.imageSignatures`; none where cluster.yaml says nothing of signatures.
         #[serde(default, skip_serializing_if = "Option::is_none")]
-        signed: Option<SignatureCheck>,
+        signed: Option<Box<SignatureCheck>>,
     },
 }
 

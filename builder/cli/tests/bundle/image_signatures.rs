@@ -296,6 +296,19 @@ fn verify_judges_a_bundle_by_its_own_rules_whatever_its_lock_says() {
 }
 
 #[test]
+fn a_delta_is_judged_with_what_its_base_has() {
+    let all = Signed::new();
+    all.sign("a", Form::Bundle, &all.index.digest);
+    all.site.built(&[]);
+    std::fs::rename(all.site.path("out.tar.zst"), all.site.path("base.tar.zst")).unwrap();
+    all.site.built(&["--base", "base.tar.zst"]);
+    let alone = all.site.run(&["verify", "--json", "out.tar.zst"]).must(ExitCode::BundleIncomplete).document();
+    assert_eq!(alone["imageSignatures"], Value::Null, "what is not there cannot be judged");
+    let both = all.site.run(&["verify", "--json", "--base", "base.tar.zst", "out.tar.zst"]).must(ExitCode::Ok);
+    assert_eq!(both.document()["imageSignatures"]["signed"], 1);
+}
+
+#[test]
 fn rules_and_keys_that_cannot_be_used_are_refused_before_anything_is_fetched() {
     let all = Signed::new();
     all.site.write("not.pub", "hello\n");

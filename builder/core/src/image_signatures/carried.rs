@@ -60,7 +60,7 @@ fn locked<'l>(artifact: &Artifact, lock: &'l Lock) -> Option<(Image<'l>, Option<
     let same = image.reference == artifact.name
         && image.target.digest == artifact.digest
         && Some(image.manifest.digest) == artifact.manifest;
-    same.then_some((image, signed.as_ref()))
+    same.then_some((image, signed.as_deref()))
 }
 
 /// A file that a rule names.

@@ -27,7 +27,7 @@ pub async fn complete(work: &Work<'_>, mut lock: Lock, origins: &Origins, jobs: 
     };
     for (item, found) in lock.items.iter_mut().zip(found) {
         if let Content::Image { signed, .. } = &mut item.content {
-            *signed = found;
+            *signed = found.map(Box::new);
         }
     }
     Ok(lock)
@@ -43,7 +43,7 @@ pub async fn check_locked(work: &Work<'_>, locked: &Lock, origins: &Origins, job
 
 fn difference(locked: &LockItem, now: &LockItem) -> Option<Difference> {
     let signed = |item: &LockItem| match &item.content {
-        Content::Image { signed, .. } => signed.clone(),
+        Content::Image { signed, .. } => signed.as_deref().cloned(),
         Content::File { .. } => None,
     };
     let text = |check: &Option<SignatureCheck>| match check {

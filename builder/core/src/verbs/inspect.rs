@@ -94,7 +94,7 @@ impl<'b> Inspected<'b> {
         let signed = |artifact: &Artifact| {
             let item = lock.as_ref()?.find(&artifact.key, artifact.platform)?;
             match &item.content {
-                Content::Image { signed, .. } => signed.clone(),
+                Content::Image { signed, .. } => signed.as_deref().cloned(),
                 Content::File { .. } => None,
             }
         };

@@ -5,21 +5,8 @@ use base64::engine::general_purpose::STANDARD;
 use kubexm_spec::Digest;
 use serde::Deserialize;
 
-use super::signed::{Form, Signed};
+use super::signed::{Form, LogEntry, Signed};
 use super::trusted_root::TrustedRoot;
-
-/// What comes with a signature.
-pub(super) struct LogEntry {
-    /// What the log keeps: JSON in its canonical form (RFC 8785).
-    pub body: Vec<u8>,
-    /// Seconds of Unix time.
-    pub integrated_time: i64,
-    /// sha256 of the log's public key.
-    pub log: Digest,
-    pub index: i64,
-    /// The log's signature of all this.
-    pub promise: Vec<u8>,
-}
 
 #[derive(Deserialize)]
 struct Body {

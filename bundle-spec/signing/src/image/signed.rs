@@ -2,8 +2,6 @@
 
 use kubexm_spec::Digest;
 
-use super::log_entry::LogEntry;
-
 /// What was read; nothing of it is verified.
 pub(super) struct Signed {
     /// The images that it says it is about.
@@ -28,4 +26,17 @@ pub(super) enum Form {
     SimpleSigning,
     /// The payload is in an envelope (DSSE).
     Envelope,
+}
+
+/// An entry of a transparency log that comes with it.
+pub(super) struct LogEntry {
+    /// What the log keeps: JSON in its canonical form (RFC 8785).
+    pub body: Vec<u8>,
+    /// Seconds of Unix time.
+    pub integrated_time: i64,
+    /// sha256 of the log's public key.
+    pub log: Digest,
+    pub index: i64,
+    /// The log's signature of all this.
+    pub promise: Vec<u8>,
 }

@@ -8,8 +8,7 @@ use base64::engine::general_purpose::STANDARD;
 use kubexm_spec::Digest;
 use serde::Deserialize;
 
-use super::log_entry::LogEntry;
-use super::signed::{Form, Signed};
+use super::signed::{Form, LogEntry, Signed};
 
 /// What an envelope of cosign holds.
 const PAYLOAD_TYPE: &str = "application/vnd.in-toto+json";

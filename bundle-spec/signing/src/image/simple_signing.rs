@@ -8,8 +8,7 @@ use base64::engine::general_purpose::STANDARD;
 use kubexm_spec::Digest;
 use serde::Deserialize;
 
-use super::log_entry::LogEntry;
-use super::signed::{Form, Signed};
+use super::signed::{Form, LogEntry, Signed};
 
 const SIGNATURE: &str = "dev.cosignproject.cosign/signature";
 const CERTIFICATE: &str = "dev.sigstore.cosign/certificate";

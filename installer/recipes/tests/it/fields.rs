@@ -349,12 +349,12 @@ fn fields() -> Vec<(&'static str, By, Value)> {
         ("bundle.extraCharts[].valuesFile", Recipe, chart(json!({"valuesFile": "values.yaml"}))),
         ("bundle.ignoreImages", Builder, bundle(json!({"ignoreImages": ["none"]}))),
         ("bundle.imageSignatures[].repositories", Builder, rule(json!({"repositories": ["*"], "accept": "any"}))),
-        ("bundle.imageSignatures[].keys", Builder, rule(json!({"keys": ["a.pub"]}))),
-        ("bundle.imageSignatures[].identities[].issuer", Builder, identity(json!({"issuer": "https://b.example.com"}))),
-        ("bundle.imageSignatures[].identities[].subject", Builder, identity(json!({"subject": "*@b.example.com"}))),
-        ("bundle.imageSignatures[].trustedRoot", Builder, identity(json!({}))),
+        ("bundle.imageSignatures[].keys", Recipe, rule(json!({"keys": ["a.pub"]}))),
+        ("bundle.imageSignatures[].identities[].issuer", Recipe, identity(json!({"issuer": "https://b.example.com"}))),
+        ("bundle.imageSignatures[].identities[].subject", Recipe, identity(json!({"subject": "*@b.example.com"}))),
+        ("bundle.imageSignatures[].trustedRoot", Recipe, identity(json!({}))),
         ("bundle.imageSignatures[].accept", Builder, rule(json!({"accept": "any"}))),
-        ("bundle.imageSignatures[].signedAs", Builder, rule(json!({"keys": ["a.pub"], "signedAs": "any"}))),
+        ("bundle.imageSignatures[].signedAs", Recipe, rule(json!({"keys": ["a.pub"], "signedAs": "any"}))),
         ("bundle.exclude", Recipe, bundle(json!({"exclude": ["crictl"]}))),
     ]
 }

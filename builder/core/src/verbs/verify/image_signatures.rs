@@ -34,7 +34,12 @@ impl Images {
                 Some(Self { ok, signed, accepted, problems, code })
             }
             Err(error) => {
-                let (problems, code) = (vec![error_chain(&error)], error.exit_code());
+                // A key in the bundle that cannot be used is not a key of the command line.
+                let code = match error.exit_code() {
+                    ExitCode::Config | ExitCode::InlineSecret => ExitCode::ImageUnsigned,
+                    code => code,
+                };
+                let problems = vec![error_chain(&error)];
                 Some(Self { ok: false, signed: 0, accepted: 0, problems, code })
             }
         }
