@@ -21,11 +21,8 @@ pub struct Images {
 }
 
 impl Images {
-    /// None where nothing is demanded, or not everything is there.
+    /// None where nothing is demanded.
     pub(super) fn of(subject: &Subject) -> Option<Self> {
-        if subject.lacks_its_base() {
-            return None;
-        }
         match of_bundle(subject.documents()) {
             Ok(None) => None,
             Ok(Some(Carried { signed, accepted, problems })) => {

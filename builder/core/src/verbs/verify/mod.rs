@@ -147,7 +147,11 @@ pub fn verify(session: &Session, request: &Request<'_>, stdin: impl Read + Send)
         true => Completeness::of(&subject),
         false => Completeness::NotAsked,
     };
-    let images = if damage.is_none() && !quick { Images::of(&subject) } else { None };
+    // Where cluster.yaml or the catalogue cannot be read, or a base is missing, that is the answer.
+    let images = match &found {
+        Completeness::Asked(_) => Images::of(&subject),
+        _ => None,
+    };
     let code = damage.as_ref().map_or(ExitCode::Ok, DamageReport::exit_code);
     let code = images.as_ref().map_or(code, |images| code.worst(images.code()));
     let manifest = subject.documents().manifest();
