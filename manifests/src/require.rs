@@ -277,15 +277,17 @@ fn extra_files(files: &[ExtraFile]) -> Result<Vec<Requirement>, RequireError> {
 fn material(material: MaterialOf<'_>) -> Requirement {
     let MaterialOf { field, usage, file } = material;
     let role = match usage {
-        MaterialUse::AuditPolicy => NodeRole::ControlPlane,
-        MaterialUse::Script => NodeRole::All,
+        MaterialUse::AuditPolicy => Some(NodeRole::ControlPlane),
+        MaterialUse::Script => Some(NodeRole::All),
+        // Whoever verifies the bundle reads them, and no host.
+        MaterialUse::PublicKey | MaterialUse::TrustedRoot => None,
     };
     Requirement {
         key: ArtifactKey::Material(file.name.clone()),
         platform: None,
         version: String::new(),
         because: field,
-        role: Some(role),
+        role,
         optional: false,
         stage: EXTRA_STAGE,
         trust: Trust::User,

@@ -18,7 +18,10 @@ use crate::lock::Sizes;
 use crate::origins::Origins;
 use crate::pack::Packing;
 use crate::summary::{Cached, Phases, Summary};
-use crate::{BuildError, Report, Resolution, charts, fetch, harbor, lock, locked, pack, packages, resolve, sources};
+use crate::{
+    BuildError, Report, Resolution, charts, fetch, harbor, image_signatures, lock, locked, pack, packages, resolve,
+    sources,
+};
 
 /// How long to wait for registries to report whether tags were moved.
 const TAGS_WITHIN: Duration = Duration::from_secs(20);
@@ -75,6 +78,8 @@ pub fn build(
     let before = Cached::now(&origins.store);
     let requirements = require(request.cluster, request.catalogue)?;
     let used = request.catalogue.used_by(&requirements);
+    let Request { cluster, catalogue, zone, .. } = *request;
+    let work = charts::Work { cluster, catalogue, requirements: &requirements, zone };
     let (resolution, lock) = match request.locked {
         Some(locked) => {
             let resolution = locked::resolve(&requirements, locked, request.catalogue, request.zone)?;
@@ -82,7 +87,10 @@ pub fn build(
             lock::check_local(&resolution, origins)?;
             ahead(request, &resolution, Some(locked), origins)?;
             phases.begin("lock");
-            runtime.block_on(from_lock(locked, &resolution, origins, request, report))?;
+            runtime.block_on(async {
+                from_lock(locked, &resolution, origins, request, report).await?;
+                image_signatures::check_locked(&work, locked, origins, request.jobs).await
+            })?;
             (resolution, locked.clone())
         }
         None => {
@@ -91,13 +99,12 @@ pub fn build(
             ahead(request, &resolution, None, origins)?;
             phases.begin("lock");
             let (sizes, jobs) = (Sizes::Fetched, request.jobs);
-            let Request { cluster, catalogue, zone, .. } = *request;
-            let work = charts::Work { cluster, catalogue, requirements: &requirements, zone };
             let lock = runtime.block_on(async {
                 let lock = lock::lock(&resolution, origins, sizes, jobs, report).await?;
                 let solved = packages::Work { requirements: &requirements, zone };
                 let lock = packages::complete(&solved, &requirements.packages, lock, origins, report).await?;
-                charts::complete(&work, lock, origins, sizes, jobs, report).await
+                let lock = charts::complete(&work, lock, origins, sizes, jobs, report).await?;
+                image_signatures::complete(&work, lock, origins, jobs).await
             })?;
             let unsigned = packages::unsigned(&lock);
             if !unsigned.is_empty() {

@@ -19,11 +19,15 @@ pub struct Carried {
 
 /// Reads the two members that requirements are computed from.
 pub fn carried(bundle: &dyn Documents) -> Result<Carried, BuildError> {
+    Ok(Carried { cluster: cluster(bundle)?, catalogue: catalogue(bundle)? })
+}
+
+/// Reads the cluster that a bundle was built for.
+pub fn cluster(bundle: &dyn Documents) -> Result<Cluster, BuildError> {
     let text = bundle.document("cluster.yaml", TEXT_LIMIT)?;
     let bad = |reason: String| BuildError::Member { member: "cluster.yaml", reason };
     let text = String::from_utf8(text).map_err(|e| bad(e.to_string()))?;
-    let cluster = kubexm_spec::cluster::parse(&text).map_err(|problems| bad(problems.to_string()))?;
-    Ok(Carried { cluster, catalogue: catalogue(bundle)? })
+    kubexm_spec::cluster::parse(&text).map_err(|problems| bad(problems.to_string()))
 }
 
 /// Reads the catalogue that a bundle was built with.

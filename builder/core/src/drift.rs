@@ -160,7 +160,14 @@ mod tests {
                     Source::Image { reference, digest } => {
                         let target = part(digest.unwrap_or(Digest::of(reference)));
                         let (reference, manifest) = (reference.clone(), target.clone());
-                        Content::Image { reference, target, manifest, blobs: Vec::new(), referrers: Vec::new() }
+                        Content::Image {
+                            reference,
+                            target,
+                            manifest,
+                            blobs: Vec::new(),
+                            referrers: Vec::new(),
+                            signed: None,
+                        }
                     }
                     Source::File { file_name, sha256, size, .. } => Content::File {
                         file_name: file_name.clone(),
@@ -282,6 +289,7 @@ mod tests {
             manifest: target.clone(),
             blobs: Vec::new(),
             referrers: Vec::new(),
+            signed: None,
         };
         for name in ["a.test/web:1", "a.test/left:1"] {
             let key = ArtifactKey::ChartImage(name.to_owned());

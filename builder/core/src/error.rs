@@ -3,10 +3,12 @@
 use std::path::PathBuf;
 
 use kubexm_archive::ArchiveError;
+use kubexm_files::MaterialError;
 use kubexm_manifests::{CatalogueError, RequireError};
 use kubexm_packages::solve::Unsolvable;
+use kubexm_signing::image::{BadPolicy, Unsigned};
 use kubexm_spec::rendering::OtherThanRendered;
-use kubexm_spec::{Digest, ExitCode, ExitError, Platform, counted_of, error_chain};
+use kubexm_spec::{ArtifactKey, Digest, ExitCode, ExitError, Platform, counted_of, error_chain};
 use kubexm_transport::TransportError;
 
 use crate::by_cause;
@@ -190,6 +192,27 @@ pub enum BuildError {
         /// Its packages.
         family: kubexm_spec::Family,
     },
+    /// An image is not signed as cluster.yaml demands.
+    #[error(transparent)]
+    UnsignedImage(Box<Unsigned>),
+    /// Signatures were not looked for.
+    #[error(
+        "--no-referrers leaves out signatures of images, which spec.bundle.imageSignatures demands: omit that option, or the rules"
+    )]
+    ReferrersLeftOut,
+    /// A key or a trusted root that cluster.yaml names cannot be used.
+    #[error(transparent)]
+    ImagePolicy(#[from] BadPolicy),
+    /// The file of one cannot be read.
+    #[error(transparent)]
+    Material(Box<MaterialError>),
+    /// A bundle lacks such a file.
+    #[error("{field}: the bundle does not have {key}")]
+    MissingMaterial {
+        /// The field that names it.
+        field: String,
+        key: ArtifactKey,
+    },
     /// A chart, or a YAML add-on.
     #[error(transparent)]
     Chart(#[from] ChartError),
@@ -242,6 +265,11 @@ impl BuildError {
             Self::NoPackages { .. } => ExitCode::NoSource,
             Self::UnsignedPackages(_) => ExitCode::OriginMismatch,
             Self::ForeignPackage { .. } => ExitCode::LockDrift,
+            Self::UnsignedImage(_) => ExitCode::ImageUnsigned,
+            Self::ReferrersLeftOut => ExitCode::Usage,
+            Self::ImagePolicy(_) => ExitCode::Config,
+            Self::Material(error) => error.exit_code(),
+            Self::MissingMaterial { .. } => ExitCode::BundleIncomplete,
             Self::Chart(error) => error.exit_code(),
             Self::Harbor(error) => error.exit_code(),
             Self::Cache { .. } | Self::NoRoom { .. } => ExitCode::Disk,

@@ -24,6 +24,7 @@ pub mod fetch;
 pub mod flat_repo;
 pub mod hand_over;
 pub mod harbor;
+pub mod image_signatures;
 pub mod images_list;
 pub mod import;
 pub mod lock;

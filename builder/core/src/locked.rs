@@ -53,12 +53,22 @@ pub fn resolve(
 pub fn with_places(requirements: &Requirements, locked: &Lock, catalogue: &Catalogue, zone: &Zone) -> Lock {
     let mut new = Lock { zone: Some(zone.name.clone()), ..locked.clone() };
     for item in &mut new.items {
-        let needed = requirements.items.iter().find(|r| r.key == item.key && r.platform == item.platform);
-        if let Some(requirement) = needed.cloned().or_else(|| known_by_the_lock(item, locked, catalogue)) {
+        if let Some(requirement) = requirement_of(item, locked, requirements, catalogue) {
             item.sources = addresses(&requirement, zone);
         }
     }
     new
+}
+
+/// What an item was locked for; none where nothing needs it.
+pub(crate) fn requirement_of(
+    item: &LockItem,
+    locked: &Lock,
+    requirements: &Requirements,
+    catalogue: &Catalogue,
+) -> Option<Requirement> {
+    let needed = requirements.items.iter().find(|r| r.key == item.key && r.platform == item.platform);
+    needed.cloned().or_else(|| known_by_the_lock(item, locked, catalogue))
 }
 
 /// Where a zone leads, as a lock has it.
@@ -131,7 +141,7 @@ fn content_changes(item: &LockItem, now: &Content, by: &'static str) -> Vec<Diff
             Content::File { file_name, digest, size } => {
                 vec![("name", file_name.clone()), ("digest", digest.to_string()), ("size", size.to_string())]
             }
-            Content::Image { reference, target, manifest, blobs, referrers } => {
+            Content::Image { reference, target, manifest, blobs, referrers, signed: _ } => {
                 let attached = || referrers.iter().flat_map(Referrer::descriptors);
                 let types: Vec<&str> = blobs.iter().map(|blob| blob.media_type.as_str()).collect();
                 vec![

@@ -22,6 +22,8 @@ use crate::{
 const BUFFER: usize = 1 << 20;
 /// The most bytes of documents (index.json, manifests, texts) that are kept for questions asked after the last byte.
 const KEPT: usize = 64 << 20;
+/// The most bytes of a blob that is kept because it may be a key.
+const PEM_LIMIT: u64 = 64 << 10;
 
 /// What was learnt of a bundle that has passed.
 #[derive(Debug)]
@@ -294,8 +296,13 @@ impl<R: Read + Send> Feed for Stream<'_, R> {
     fn keep(&self, member: &StoredAt, decoded: &Decoded) {
         let blob = member.name.starts_with(crate::members::BLOBS);
         let mut content = decoded.pieces().flatten().skip(tar_header::BLOCK as usize);
-        // White space may stand before a JSON text (RFC 8259, 2).
-        if blob && content.find(|byte| !b" \t\r\n".contains(byte)) != Some(&b'{') {
+        // White space may stand before a JSON text (RFC 8259, 2). A key that images are checked with is PEM, and small.
+        let is_document = |first: Option<&u8>| match first {
+            Some(b'{') => true,
+            Some(b'-') => member.size <= PEM_LIMIT,
+            _ => false,
+        };
+        if blob && !is_document(content.find(|byte| !b" \t\r\n".contains(byte))) {
             return;
         }
         let size = member.size as usize;

@@ -14,6 +14,7 @@ mod cosign;
 mod error;
 pub mod external;
 pub mod files;
+pub mod image;
 mod password;
 mod private;
 mod public;

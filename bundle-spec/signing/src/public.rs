@@ -19,7 +19,7 @@ pub(crate) const P256: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.2.840.
 /// Ed25519 (RFC 8410).
 pub(crate) const ED25519: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.3.101.112");
 /// RSA (RFC 8017): the kind that people try.
-const RSA: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.2.840.113549.1.1.1");
+pub(crate) const RSA: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.2.840.113549.1.1.1");
 
 /// The first 16 bytes of sha256 over a key's SPKI in DER, in hex.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize)]

@@ -44,6 +44,8 @@ pub enum ExitCode {
     UnsignedCluster = 36,
     /// No file or folder has the name that was given for a bundle.
     NoSuchBundle = 37,
+    /// An image is not signed by whom `spec.bundle.imageSignatures` demands, or no rule there names it.
+    ImageUnsigned = 38,
     /// An origin does not answer, or answers too slowly or too little.
     OriginDown = 40,
     /// What an origin sent has another digest or size, or is another kind of thing.
@@ -86,7 +88,7 @@ pub enum ExitCode {
 
 impl ExitCode {
     /// Every code, in order.
-    pub const ALL: [Self; 39] = [
+    pub const ALL: [Self; 40] = [
         Self::Ok,
         Self::Differs,
         Self::Usage,
@@ -107,6 +109,7 @@ impl ExitCode {
         Self::NotABundle,
         Self::UnsignedCluster,
         Self::NoSuchBundle,
+        Self::ImageUnsigned,
         Self::OriginDown,
         Self::OriginMismatch,
         Self::OriginMissing,
@@ -158,6 +161,7 @@ impl ExitCode {
             Self::NotABundle => "this is not a bundle",
             Self::UnsignedCluster => "an unsigned bundle's own cluster.yaml needs -f or --allow-unsigned",
             Self::NoSuchBundle => "the bundle's file does not exist",
+            Self::ImageUnsigned => "an image is not signed as spec.bundle.imageSignatures requires",
             Self::OriginDown => "an origin does not answer, or cuts off",
             Self::OriginMismatch => "an origin sent something other than was requested",
             Self::OriginMissing => "an origin does not have what was requested",

@@ -1,10 +1,12 @@
 //! The lock: every artifact a build carries, by digest. Same lock, same bundle.
 
+mod image_signature;
 mod packages;
 mod text;
 
 use serde::{Deserialize, Serialize};
 
+pub use self::image_signature::{ImageSignature, ImageSigner, SignatureCheck};
 pub use self::packages::{PackageIndex, PackageRole, PackageRoot, PackageSet};
 pub use self::text::LockError;
 
@@ -86,6 +88,9 @@ pub enum Content {
         /// What its registry has attached to it: signatures, attestations, SBOMs. By subject, then by digest.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         referrers: Vec<Referrer>,
+        /// How it satisfies `spec.bundle.imageSignatures`; none where cluster.yaml says nothing of signatures.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        signed: Option<Box<SignatureCheck>>,
     },
 }
 

@@ -96,6 +96,8 @@ pub fn materials(cluster: &Cluster) -> Materials {
     let text = |usage| match usage {
         MaterialUse::AuditPolicy => "apiVersion: audit.k8s.io/v1\nkind: Policy\nrules:\n- level: Metadata\n",
         MaterialUse::Script => "echo done\n",
+        MaterialUse::PublicKey => "-----BEGIN PUBLIC KEY-----\n-----END PUBLIC KEY-----\n",
+        MaterialUse::TrustedRoot => "{\"mediaType\": \"application/vnd.dev.sigstore.trustedroot+json;version=0.1\"}",
     };
     cluster.materials().iter().map(|of| (of.file.name.clone(), text(of.usage).to_owned())).collect()
 }

@@ -114,12 +114,18 @@ fn lines(inspected: &Inspected<'_>) -> Vec<String> {
         let (repository, os, platform) = (&index.repository, &index.os, index.platform);
         format!("trusted   {repository} of {os} {platform}: its metadata came over plain http, and nobody signed it")
     }));
+    lines.extend(inspected.artifacts.iter().filter_map(|traced| {
+        let (name, check) = (&traced.artifact.name, traced.signed.as_ref()?);
+        let platform = traced.artifact.platform.map(|platform| format!(" {platform}")).unwrap_or_default();
+        let subject = check.signature.as_ref().map(|signature| format!(", over {}", signature.subject.short()));
+        Some(format!("image     {name}{platform}: {check}{}", subject.unwrap_or_default()))
+    }));
     lines.push(String::new());
     lines.extend(inspected.artifacts.iter().map(line));
     lines
 }
 
-fn line(Traced { artifact, places }: &Traced<'_>) -> String {
+fn line(Traced { artifact, places, .. }: &Traced<'_>) -> String {
     let platform = artifact.platform.map(|p| p.to_string()).unwrap_or_default();
     // Who answered; of bundles that do not say it, who was asked first.
     let source = match places {

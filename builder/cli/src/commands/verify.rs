@@ -11,9 +11,10 @@ use crate::context::Context;
 
 /// Check every byte of a bundle, and that nothing it needs is missing
 ///
-/// Three questions, three answers: is every byte what the manifest says (exit 30, 31, 32 or 35), is it signed by a key
-/// that is trusted (exit 34), and is it complete (exit 33): every reference inside, every artifact of the lock, every
-/// requirement of its cluster.yaml. Without --key a signature is reported and not checked.
+/// Four questions, four answers: is every byte what the manifest says (exit 30, 31, 32 or 35), is it signed by a key
+/// that is trusted (exit 34), is it complete (exit 33): every reference inside, every artifact of the lock, every
+/// requirement of its cluster.yaml; and are its images signed as spec.bundle.imageSignatures of its cluster.yaml demands
+/// (exit 38). Without --key a signature of the bundle is reported and not checked.
 ///
 /// A split bundle is named by one of its volumes, by its folder, or volume by volume. `-` reads standard input, once.
 ///
@@ -87,7 +88,14 @@ fn good(answer: &Answer) -> Vec<String> {
     };
     let signature = answer.signature.as_ref().map(|signature| signature.text.as_str()).unwrap_or_default();
     let manifest = answer.manifest.map(|digest| format!("manifest {digest}"));
-    [Some(format!("{}{volumes}: {found}; {signature}", answer.file.display())), manifest]
+    let images = answer.image_signatures.as_ref().map(|images| {
+        let accepted = match images.accepted {
+            0 => String::new(),
+            count => format!(", {} accepted without a check", counted(count as u64, "image")),
+        };
+        format!("{} signed as cluster.yaml demands{accepted}", counted(images.signed as u64, "image"))
+    });
+    [Some(format!("{}{volumes}: {found}; {signature}", answer.file.display())), manifest, images]
         .into_iter()
         .flatten()
         .collect()
@@ -107,7 +115,9 @@ fn bad(answer: &Answer) -> String {
             )
         }
         (Completeness::Asked(missing), None) if missing.is_empty() => {
-            format!("{name}: checksums match, complete, but not trusted")
+            let trusted = answer.signature.as_ref().is_some_and(|signature| signature.problem.is_none());
+            let what = if trusted { "images are not signed as cluster.yaml demands" } else { "not trusted" };
+            format!("{name}: checksums match, complete, but {what}")
         }
         (Completeness::NotAsked, None) => format!("{name} is not trusted"),
         (Completeness::Unreadable { .. }, None) => {
@@ -120,6 +130,8 @@ fn bad(answer: &Answer) -> String {
     };
     let unsigned = answer.signature.as_ref().and_then(|signature| signature.problem.as_ref());
     text.extend(unsigned.map(|problem| format!("\n- signature: {problem}")));
+    let images = answer.image_signatures.iter().flat_map(|images| &images.problems);
+    text.extend(images.map(|problem| format!("\n- image: {problem}")));
     text.extend(answer.bytes.damage.iter().map(|damage| format!("\n- {damage}")));
     let what =
         if matches!(answer.complete.found, Completeness::Unreadable { .. }) { "completeness" } else { "missing" };

@@ -130,7 +130,7 @@ fn help_wraps_its_paragraphs_once_and_has_options_of_addresses_where_they_matter
     // in its middle.
     let verify = help("verify");
     let lines: Vec<&str> = verify.lines().collect();
-    let start = lines.iter().position(|line| line.starts_with("Three questions")).unwrap();
+    let start = lines.iter().position(|line| line.starts_with("Four questions")).unwrap();
     let paragraph: Vec<&&str> = lines[start..].iter().take_while(|line| !line.is_empty()).collect();
     let inner = &paragraph[..paragraph.len() - 1];
     assert!(inner.iter().all(|line| line.len() > 80), "{paragraph:#?}");

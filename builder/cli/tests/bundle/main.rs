@@ -21,9 +21,14 @@ mod extract;
 mod extras;
 mod faults;
 mod fetching;
+#[path = "../../../../bundle-spec/signing/tests/fulcio/mod.rs"]
+#[allow(dead_code, reason = "the tests of its own crate use the rest")]
+mod fulcio;
 mod generated;
 mod handover;
 mod http;
+mod image_identities;
+mod image_signatures;
 mod images;
 mod import;
 mod input;

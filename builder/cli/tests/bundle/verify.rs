@@ -26,7 +26,8 @@ fn verify(site: &Site, name: &str, code: ExitCode) -> (String, Value) {
     assert_eq!(document["exitCode"], code.code());
     let mut keys: Vec<&str> = document.as_object().unwrap().keys().map(String::as_str).collect();
     keys.sort_unstable();
-    let (bundle, answers) = (["bundleId", "bytes", "complete", "delta", "exitCode", "file", "files"], ["manifest"]);
+    let (bundle, answers) =
+        (["bundleId", "bytes", "complete", "delta", "exitCode", "file", "files"], ["imageSignatures", "manifest"]);
     let rest = ["problem", "quick", "schema", "signature"];
     assert_eq!(keys, [&bundle[..], &answers, &rest].concat());
     (text.err, document)

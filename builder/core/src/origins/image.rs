@@ -190,6 +190,7 @@ fn content(reference: &str, image: &ResolvedImage, referrers: Vec<Referrer>) -> 
         manifest: image.manifest.clone(),
         blobs: nested.chain(image.blobs()).collect(),
         referrers,
+        signed: None,
     }
 }
 

@@ -8,7 +8,7 @@ use super::{Needed, Session};
 use crate::lock::{Sizes, check_local, lock};
 use crate::origins::Origins;
 use crate::resolve::resolve;
-use crate::{BuildError, Resolution, charts, packages};
+use crate::{BuildError, Resolution, charts, image_signatures, packages};
 
 /// What is locked, and how.
 pub struct Locking<'a> {
@@ -48,6 +48,7 @@ impl Session {
         let new = lock(resolution, origins, sizes, jobs, report).await?;
         let solved = packages::Work { requirements: work.requirements, zone: work.zone };
         let new = packages::complete(&solved, needs, new, origins, report).await?;
-        charts::complete(&work, whole(new), origins, sizes, jobs, report).await
+        let new = charts::complete(&work, whole(new), origins, sizes, jobs, report).await?;
+        image_signatures::complete(&work, new, origins, jobs).await
     }
 }

@@ -11,7 +11,7 @@ use kubexm_spec::event::EventKind;
 use kubexm_spec::{ArtifactKey, Cluster, unsupported};
 
 use super::{Choice, Session, SessionError, cluster};
-use crate::{charts, credentials, images_list};
+use crate::{charts, credentials, image_signatures, images_list};
 
 /// Which artifacts are wanted, and where they may come from.
 #[derive(Clone, Debug, Default)]
@@ -63,6 +63,7 @@ impl Session {
         add_images(&mut cluster, &selection.images_from)?;
         check_credentials(&cluster, &selection.allow_secret)?;
         check_materials(&cluster)?;
+        image_signatures::policy(&cluster)?;
         charts::check_values(&cluster)?;
         let catalogue = self.catalogue(&selection.catalogue)?;
         let Choice { zone, mut warnings, mut notes, .. } = self.zone(selection.zone.as_deref(), Some(&cluster))?;

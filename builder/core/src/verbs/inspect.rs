@@ -5,10 +5,10 @@ use std::path::{Path, PathBuf};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use kubexm_archive::{Bundle, Signature};
-use kubexm_spec::lock::PackageSet;
+use kubexm_spec::lock::{Content, PackageIndex, PackageSet, SignatureCheck};
 use kubexm_spec::manifest::{Artifact, ClusterSummary, Member};
 use kubexm_spec::sources::ArtifactSources;
-use kubexm_spec::{ArtifactKey, Digest, ExitCode, Platform};
+use kubexm_spec::{ArtifactKey, Digest, ExitCode, Lock, Platform};
 use serde::Serialize;
 
 use super::signatures::{Listed, listed};
@@ -63,6 +63,9 @@ pub struct Traced<'b> {
     pub artifact: &'b Artifact,
     #[serde(flatten)]
     pub places: Option<Places>,
+    /// Of an image: what its lock says of its signature; none where cluster.yaml demands none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub signed: Option<SignatureCheck>,
 }
 
 /// Where an artifact is from.
@@ -78,7 +81,7 @@ pub struct Places {
 }
 
 impl<'b> Inspected<'b> {
-    /// Reads no content but the places and, of a bundle with packages, the lock.
+    /// Reads no content but the places and, of a bundle with images or packages, the lock.
     pub fn of(file: &Path, bundle: &'b Bundle) -> Result<Self, SessionError> {
         let manifest = bundle.manifest();
         let sources = sources::of(bundle)?;
@@ -87,7 +90,15 @@ impl<'b> Inspected<'b> {
                 sources.as_ref()?.find(&artifact.key, artifact.platform)?.clone();
             Some(Places { asked, candidates, from })
         };
-        let artifacts = manifest.artifacts.iter();
+        let lock = lock(bundle)?;
+        let signed = |artifact: &Artifact| {
+            let item = lock.as_ref()?.find(&artifact.key, artifact.platform)?;
+            match &item.content {
+                Content::Image { signed, .. } => signed.as_deref().cloned(),
+                Content::File { .. } => None,
+            }
+        };
+        let traced = |artifact| Traced { artifact, places: places(artifact), signed: signed(artifact) };
         Ok(Self {
             schema: "kubexm.io/inspect/v1",
             file: file.to_owned(),
@@ -99,9 +110,9 @@ impl<'b> Inspected<'b> {
             cluster: manifest.cluster.as_ref(),
             platforms: &manifest.platforms,
             format: manifest.format,
-            artifacts: artifacts.map(|artifact| Traced { artifact, places: places(artifact) }).collect(),
+            artifacts: manifest.artifacts.iter().map(traced).collect(),
             zone: sources.map(|sources| sources.zone),
-            trust_unsigned: trust_unsigned(bundle)?,
+            trust_unsigned: lock.iter().flat_map(trust_unsigned).collect(),
             tool: &manifest.tool,
             lock: manifest.lock,
             members: &manifest.members,
@@ -109,21 +120,27 @@ impl<'b> Inspected<'b> {
     }
 }
 
-fn trust_unsigned(bundle: &Bundle) -> Result<Vec<TrustedIndex>, SessionError> {
-    let is_package = |artifact: &Artifact| matches!(artifact.key, ArtifactKey::Package { .. });
-    if !bundle.manifest().artifacts.iter().any(is_package) {
-        return Ok(Vec::new());
+/// The lock, where something in the bundle has more to it than the manifest says.
+fn lock(bundle: &Bundle) -> Result<Option<Lock>, SessionError> {
+    let has_more =
+        |artifact: &Artifact| artifact.manifest.is_some() || matches!(artifact.key, ArtifactKey::Package { .. });
+    match bundle.manifest().artifacts.iter().any(has_more) {
+        true => Ok(Some(complete::lock(bundle)?)),
+        false => Ok(None),
     }
-    let lock = complete::lock(bundle)?;
-    let of = |set: PackageSet| {
-        let PackageSet { os, platform, indexes, .. } = set;
-        let trusted = indexes.into_iter().filter(|index| index.trust_unsigned);
-        trusted.map(move |index| {
-            let (repository, digest) = (index.repository, index.digest);
+}
+
+fn trust_unsigned(lock: &Lock) -> Vec<TrustedIndex> {
+    let of = |set: &PackageSet| {
+        let (os, platform) = (set.os.clone(), set.platform);
+        let trusted = set.indexes.iter().filter(|index| index.trust_unsigned);
+        let index = move |index: &PackageIndex| {
+            let (repository, digest) = (index.repository.clone(), index.digest);
             TrustedIndex { os: os.clone(), platform, repository, digest }
-        })
+        };
+        trusted.map(index).collect::<Vec<_>>()
     };
-    Ok(lock.packages.into_iter().flat_map(of).collect())
+    lock.packages.iter().flat_map(of).collect()
 }
 
 /// One signature of a bundle, by its number, from 1 on, or the id of its key.

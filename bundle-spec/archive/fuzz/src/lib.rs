@@ -12,6 +12,7 @@ mod support;
 mod bundles;
 mod debs;
 mod documents;
+mod image_signatures;
 mod imports;
 mod keys;
 mod memory;
@@ -48,6 +49,7 @@ pub const TARGETS: &[Target] = &[
     target("frame", fuzzing::frame),
     target("signatures", keys::signatures),
     target("public_key", keys::public_key),
+    target("image_signature", image_signatures::signature),
     target("sources", documents::sources),
     target("statement", documents::statement),
     target("inventory", documents::inventory),

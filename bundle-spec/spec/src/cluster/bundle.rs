@@ -10,6 +10,7 @@ use serde_json::{Value, json};
 use super::Addon;
 use super::addon::{Chart, NamedOnce};
 use super::field::{FieldType, HttpUrl, Image, OperatingSystem, Sha256, required, section};
+use super::image_signatures::{ImageSignatureRule, Rules};
 use crate::yaml::{At, Field, Object, ProblemKind, Shape};
 use crate::{Digest, Platform};
 
@@ -48,6 +49,12 @@ section! {
         #[serde(skip_serializing_if = "Vec::is_empty")]
         #[yaml("ignoreImages")]
         pub ignore_images: Vec<String>,
+        /// Who must have signed which images; without it, signatures are carried and not checked
+        ///
+        /// An image that no rule names is refused.
+        #[serde(skip_serializing_if = "Vec::is_empty")]
+        #[yaml("imageSignatures" as Rules)]
+        pub image_signatures: Vec<ImageSignatureRule>,
         /// Optional tools that are left out: crictl, helm, nerdctl
         #[yaml("exclude")]
         pub exclude: Vec<String>,

@@ -12,6 +12,10 @@ pub enum MaterialUse {
     AuditPolicy,
     /// A file beside a script.
     Script,
+    /// A public key that images are signed with.
+    PublicKey,
+    /// A trusted_root.json of Sigstore.
+    TrustedRoot,
 }
 
 /// A material and the field that names it.
@@ -43,14 +47,29 @@ impl Cluster {
                 })
             })
         });
-        of_scripts.chain(policy).collect()
+        let of_signatures = self.bundle.image_signatures.iter().enumerate().flat_map(|(at, rule)| {
+            let field = move |key: String| format!("spec.bundle.imageSignatures[{at}].{key}");
+            let key = move |(number, file)| {
+                let field = field(format!("keys[{number}]"));
+                MaterialOf { field, usage: MaterialUse::PublicKey, file }
+            };
+            let root = move |file| MaterialOf {
+                field: field("trustedRoot".to_owned()),
+                usage: MaterialUse::TrustedRoot,
+                file,
+            };
+            rule.keys.iter().enumerate().map(key).chain(rule.trusted_root.iter().map(root))
+        });
+        of_scripts.chain(policy).chain(of_signatures).collect()
     }
 
     /// The same files, to say where each is read.
     pub fn material_files_mut(&mut self) -> impl Iterator<Item = &mut MaterialFile> {
         let policy = self.kubernetes.as_mut().and_then(|kubernetes| kubernetes.audit.as_mut()?.policy_file.as_mut());
         let scripts = self.system.pre_install.iter_mut().chain(&mut self.system.post_install);
-        scripts.flat_map(|script| &mut script.materials).chain(policy)
+        let rules = self.bundle.image_signatures.iter_mut();
+        let of_signatures = rules.flat_map(|rule| rule.keys.iter_mut().chain(&mut rule.trusted_root));
+        scripts.flat_map(|script| &mut script.materials).chain(policy).chain(of_signatures)
     }
 }
 
@@ -75,7 +94,28 @@ impl MaterialUse {
         match self {
             Self::AuditPolicy => audit_policy(text).map_err(BadMaterial::Content),
             Self::Script => Ok(()),
+            Self::PublicKey => public_key(text).map_err(BadMaterial::Content),
+            Self::TrustedRoot => trusted_root(text).map_err(BadMaterial::Content),
         }
+    }
+}
+
+/// As far as that can be seen without reading the key.
+fn public_key(text: &str) -> Result<(), String> {
+    match text.starts_with("-----BEGIN PUBLIC KEY-----") {
+        true => Ok(()),
+        false => Err("it does not begin with a public key (-----BEGIN PUBLIC KEY-----), as cosign.pub does".to_owned()),
+    }
+}
+
+/// The same of a trusted root, by what it says of itself.
+fn trusted_root(text: &str) -> Result<(), String> {
+    let document: serde_json::Value =
+        serde_json::from_str(text).map_err(|error| format!("it is not JSON that can be read: {error}"))?;
+    let media_type = document.get("mediaType").and_then(serde_json::Value::as_str).unwrap_or("nothing");
+    match media_type.starts_with("application/vnd.dev.sigstore.trustedroot") {
+        true => Ok(()),
+        false => Err(format!("a trusted root of Sigstore says so as its mediaType, and this says {media_type}")),
     }
 }
 

@@ -7,7 +7,7 @@ use serde_json::Value;
 use super::{Lock, LockItem, PackageSet, SCHEMA};
 
 /// The order of an item's fields; what is not named here comes behind them by name.
-const FIELDS: [&str; 14] = [
+const FIELDS: [&str; 15] = [
     "key",
     "platform",
     "version",
@@ -21,6 +21,7 @@ const FIELDS: [&str; 14] = [
     "manifest",
     "blobs",
     "referrers",
+    "signed",
     "sources",
 ];
 
@@ -208,6 +209,7 @@ mod tests {
                 manifest: part("manifest"),
                 blobs: vec![part("config"), part("layer")],
                 referrers: Vec::new(),
+                signed: None,
             },
         };
         let (name, zone) = ("prod".into(), Some("global".into()));

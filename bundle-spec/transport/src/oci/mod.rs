@@ -41,6 +41,9 @@ pub fn is_manifest(media_type: &str) -> bool {
     image::MANIFEST_TYPES.contains(&media_type)
 }
 
+/// The most bytes of a manifest or an index.
+pub const MANIFEST_LIMIT: u64 = image::MANIFEST_LIMIT;
+
 /// A repository an image may come from.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct ImageCandidate {

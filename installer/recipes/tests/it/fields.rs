@@ -84,6 +84,16 @@ fn fields() -> Vec<(&'static str, By, Value)> {
         json!([whole])
     };
     let bundle = |field: Value| json!({"bundle": field});
+    let rule = |field: Value| {
+        let mut whole = json!({"repositories": ["registry.k8s.io"]});
+        merge(&mut whole, field);
+        json!({"bundle": {"imageSignatures": [whole]}})
+    };
+    let identity = |field: Value| {
+        let mut whole = json!({"issuer": "https://a.example.com", "subject": "a@example.com"});
+        merge(&mut whole, field);
+        rule(json!({"identities": [whole], "trustedRoot": "root.json"}))
+    };
     let chart = |field: Value| {
         let mut whole = json!({"name": "a", "source": {"path": "a"}});
         merge(&mut whole, field);
@@ -338,6 +348,13 @@ fn fields() -> Vec<(&'static str, By, Value)> {
         ("bundle.extraCharts[].values", Recipe, chart(json!({"values": {"a": 1}}))),
         ("bundle.extraCharts[].valuesFile", Recipe, chart(json!({"valuesFile": "values.yaml"}))),
         ("bundle.ignoreImages", Builder, bundle(json!({"ignoreImages": ["none"]}))),
+        ("bundle.imageSignatures[].repositories", Builder, rule(json!({"repositories": ["*"], "accept": "any"}))),
+        ("bundle.imageSignatures[].keys", Recipe, rule(json!({"keys": ["a.pub"]}))),
+        ("bundle.imageSignatures[].identities[].issuer", Recipe, identity(json!({"issuer": "https://b.example.com"}))),
+        ("bundle.imageSignatures[].identities[].subject", Recipe, identity(json!({"subject": "*@b.example.com"}))),
+        ("bundle.imageSignatures[].trustedRoot", Recipe, identity(json!({}))),
+        ("bundle.imageSignatures[].accept", Builder, rule(json!({"accept": "any"}))),
+        ("bundle.imageSignatures[].signedAs", Recipe, rule(json!({"keys": ["a.pub"], "signedAs": "any"}))),
         ("bundle.exclude", Recipe, bundle(json!({"exclude": ["crictl"]}))),
     ]
 }

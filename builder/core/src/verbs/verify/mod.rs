@@ -1,6 +1,8 @@
-//! Whether every byte of a bundle is right, who signed it, and whether it is complete: three questions, three answers.
+//! Whether every byte of a bundle is right, who signed it, whether it is complete, and whether its images are signed as its cluster.yaml
+//! demands: four questions, four answers.
 
 mod completeness;
+mod image_signatures;
 mod request;
 mod subject;
 
@@ -15,6 +17,7 @@ use serde::Serialize;
 use super::signatures::{Listed, listed};
 use crate::session::{Session, SessionError};
 pub use completeness::Completeness;
+pub use image_signatures::Images;
 pub use request::Request;
 use subject::Subject;
 
@@ -37,11 +40,13 @@ pub struct Answer {
     pub bytes: Bytes,
     pub signature: Option<Signed>,
     pub complete: Complete,
+    /// None where cluster.yaml demands no signatures (`spec.bundle.imageSignatures`), or that was not asked.
+    pub image_signatures: Option<Images>,
     /// None of a full bundle.
     pub delta: Option<Delta>,
     /// Why the bundle could not be opened, where its bytes are not to blame.
     pub problem: Option<String>,
-    /// The most severe of the three answers.
+    /// The most severe of the answers.
     #[serde(serialize_with = "number")]
     pub exit_code: ExitCode,
     /// Artifacts and members of the manifest, by number.
@@ -142,7 +147,13 @@ pub fn verify(session: &Session, request: &Request<'_>, stdin: impl Read + Send)
         true => Completeness::of(&subject),
         false => Completeness::NotAsked,
     };
+    // Where cluster.yaml or the catalogue cannot be read, or a base is missing, that is the answer.
+    let images = match &found {
+        Completeness::Asked(_) => Images::of(&subject),
+        _ => None,
+    };
     let code = damage.as_ref().map_or(ExitCode::Ok, DamageReport::exit_code);
+    let code = images.as_ref().map_or(code, |images| code.worst(images.code()));
     let manifest = subject.documents().manifest();
     let layout = subject.layout();
     Ok(Answer {
@@ -156,6 +167,7 @@ pub fn verify(session: &Session, request: &Request<'_>, stdin: impl Read + Send)
         exit_code: code.worst(signature.code()).worst(found.code()),
         signature: Some(signature),
         complete: complete(found),
+        image_signatures: images,
         delta: layout.is_delta().then_some(Delta { base: layout.base, left_out: layout.left_out.len() }),
         problem: None,
         counts: (manifest.artifacts.len(), manifest.members.len()),
@@ -197,6 +209,7 @@ impl Answer {
                 missing: missing.unwrap_or_default(),
                 found,
             },
+            image_signatures: None,
             delta: None,
             problem: (!blamed).then_some(text),
             exit_code: code,

@@ -64,6 +64,7 @@ texts! {
     Gate(String) = values::gate;
     HttpUrl(String) = addresses::url, form "^https?://[^@]+$", no_login;
     HostName(String) = addresses::host;
+    Identity(String) = values::identity;
     Image(String) = values::image;
     Interface(String) = values::interface;
     KubernetesVersion(String) = values::kubernetes_version, form "^v?[0-9]+\\.[0-9]+(\\.[0-9]+(-[0-9A-Za-z.+-]+)?)?$";
@@ -77,6 +78,7 @@ texts! {
     Quantity(u64) = values::quantity, form "^[0-9]+([KMGT]i)?$";
     RegistryHost(String) = addresses::registry_host;
     Repository(String) = values::repository;
+    RepositoryPrefix(String) = addresses::repository_prefix, form "^(\\*|[^/@]+(/[^/@]+)*)$", no_login;
     Subdomain(String) = values::subdomain;
     SubjectName(String) = addresses::san;
     Timezone(String) = values::timezone;

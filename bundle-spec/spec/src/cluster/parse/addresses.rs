@@ -5,6 +5,7 @@ use std::net::IpAddr;
 use ipnet::IpNet;
 
 use super::values::{not_a, number, repository, subdomain};
+use crate::Reference;
 
 /// An IP address or a DNS name.
 pub(in crate::cluster) fn host(text: &str) -> Result<String, String> {
@@ -38,6 +39,24 @@ pub(in crate::cluster) fn url(text: &str) -> Result<String, String> {
     rest.filter(|rest| !rest.is_empty() && !rest.starts_with('/') && !rest.contains(char::is_whitespace))
         .map(|_| text.to_owned())
         .ok_or_else(|| not_a(text, "an http or https address"))
+}
+
+/// A registry, or a repository with all below it, by the name that nodes write; `*` for every other.
+pub(in crate::cluster) fn repository_prefix(text: &str) -> Result<String, String> {
+    if text == "*" {
+        return Ok(text.to_owned());
+    }
+    let bad = || not_a(text, "a registry or repository with its host, like registry.k8s.io or docker.io/library, or *");
+    let (host, path) = text.split_once('/').map_or((text, None), |(host, path)| (host, Some(path)));
+    // What is no host would be a repository of Docker Hub in a short name, and here it is unclear.
+    if !(host.contains(['.', ':']) || host == "localhost") {
+        return Err(bad());
+    }
+    // The same grammar as a whole name has, with a part that cannot be wrong.
+    let whole = format!("{host}/{}", path.map_or_else(|| "x/x".to_owned(), |path| format!("{path}/x")));
+    let read = Reference::read(&whole).filter(|read| !read.is_exact()).ok_or_else(bad)?;
+    let name = read.repository.strip_suffix(if path.is_none() { "/x/x" } else { "/x" }).unwrap_or(text);
+    Ok(name.to_owned())
 }
 
 /// An etcd member's client address: `https://10.0.0.5:2379`, with a port and nothing after it.

@@ -227,6 +227,15 @@ pub(in crate::cluster) fn not_a(text: &str, what: &str) -> String {
     format!("{text:?} is not {what}")
 }
 
+/// A mail address or a URL of a certificate, in which `*` stands for any characters; more than that alone.
+pub(in crate::cluster) fn identity(text: &str) -> Result<String, String> {
+    let good = text.len() <= 512 && !text.contains(|c: char| c.is_control() || c.is_whitespace());
+    match good && text.contains(|c| c != '*') {
+        true => Ok(text.to_owned()),
+        false => Err(not_a(text, "a mail address or a URL, in which * stands for any characters")),
+    }
+}
+
 /// A path of repositories' names (OCI distribution-spec, "Pulling manifests").
 pub(in crate::cluster) fn repository(text: &str) -> Result<String, String> {
     let word = |part: &str| {

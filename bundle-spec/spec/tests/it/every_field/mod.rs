@@ -97,6 +97,10 @@ const RICH: &str = r#"
     - {name: d, source: {path: d}}
     - {name: e, source: {catalogue: cert-manager}}
     ignoreImages: [not.an/image]
+    imageSignatures:
+    - {repositories: [registry.k8s.io, "docker.io/library/busybox"], keys: [keys/a.pub, b.pub], signedAs: any}
+    - {repositories: [ghcr.io/org], identities: [{issuer: "https://accounts.example.com", subject: "https://ci/*@refs/tags/v*"}], trustedRoot: sigstore/root.json}
+    - {repositories: ["*"], accept: any}
     exclude: [crictl]
 "#;
 

@@ -1,0 +1,248 @@
+//! `spec.bundle.imageSignatures`: who must have signed the images of which repositories.
+
+use std::collections::BTreeMap;
+
+use serde_json::Value;
+
+use super::field::{FieldType, HttpUrl, Identity, RepositoryPrefix, section};
+use super::material::MaterialFile;
+use crate::Reference;
+use crate::keywords::keywords;
+use crate::yaml::{At, Mapping, ProblemKind, Shape};
+
+/// The name of every repository that no other rule names.
+pub const EVERY_OTHER: &str = "*";
+
+section! {
+    /// Who must have signed the images of some repositories
+    ///
+    /// One of `spec.bundle.imageSignatures`.
+    #[check(signers(keys, identities, trusted_root, accept))]
+    pub struct ImageSignatureRule {
+        /// Repositories with all below them, like registry.k8s.io or docker.io/library/busybox; * for every other
+        ///
+        /// By upstream's name, wherever a zone fetches them from. The longest name that matches an image decides.
+        #[yaml("repositories" as Repositories, required)]
+        pub repositories: Vec<String>,
+        /// Public keys (PEM) beside this file; a signature by one of them is enough
+        #[serde(skip_serializing_if = "Vec::is_empty")]
+        #[yaml("keys")]
+        pub keys: Vec<MaterialFile>,
+        /// Sigstore identities; a signature by one of them is enough
+        #[serde(skip_serializing_if = "Vec::is_empty")]
+        #[yaml("identities")]
+        pub identities: Vec<SignerIdentity>,
+        /// Sigstore's trusted_root.json beside this file: the authorities and logs that vouch for identities
+        #[serde(skip_serializing_if = "Option::is_none")]
+        #[yaml("trustedRoot")]
+        pub trusted_root: Option<MaterialFile>,
+        /// signed, or any: these images are carried without a check
+        #[yaml("accept")]
+        pub accept: Acceptance,
+        /// Whether a signature that names a repository must name the image's own, or any
+        #[yaml("signedAs")]
+        pub signed_as: SignedAs,
+    }
+}
+
+section! {
+    /// Whom a certificate of Sigstore is for
+    pub struct SignerIdentity {
+        /// The OpenID Connect issuer, like https://token.actions.githubusercontent.com
+        #[yaml("issuer" as HttpUrl, required)]
+        pub issuer: String,
+        /// Mail address or URL in the certificate; * stands for any characters
+        #[yaml("subject" as Identity, required)]
+        pub subject: String,
+    }
+}
+
+keywords! {
+    /// `accept` of a rule.
+    pub enum Acceptance {
+        /// What one of the signers has signed.
+        Signed = "signed",
+        /// Everything.
+        Any = "any",
+    }
+}
+
+keywords! {
+    /// `signedAs` of a rule.
+    pub enum SignedAs {
+        /// A signature that names a repository counts only for images of that repository.
+        Same = "same",
+        /// The repository that a signature names is not compared: images that were signed at a mirror.
+        Any = "any",
+    }
+}
+
+fn signers(
+    map: &Mapping<'_>,
+    keys: Option<&Vec<MaterialFile>>,
+    identities: Option<&Vec<SignerIdentity>>,
+    trusted_root: Option<&Option<MaterialFile>>,
+    accept: Option<&Acceptance>,
+) -> Option<()> {
+    let (keys, identities, trusted_root) = (keys?, identities?, trusted_root?);
+    let signers = [("keys", keys.is_empty()), ("identities", identities.is_empty())];
+    if *accept? == Acceptance::Any {
+        let unused = [("trustedRoot", trusted_root.is_none())];
+        for (key, _) in signers.iter().chain(&unused).filter(|(_, empty)| !empty) {
+            if let Some(at) = map.get(key) {
+                at.bad("a rule that accepts any image names no signer", "leave it out, or leave out accept: any");
+            }
+        }
+        return Some(());
+    }
+    if signers.iter().all(|(_, empty)| *empty) {
+        let hint = "images that nobody has to sign have a rule with accept: any";
+        map.at().fail(ProblemKind::Missing, "expected keys or identities: who must have signed these images", hint);
+        return None;
+    }
+    match (identities.is_empty(), trusted_root) {
+        (false, None) => {
+            let hint = "a copy of Sigstore's trusted_root.json, or that of your own authority";
+            map.at().fail(ProblemKind::Missing, "identities are checked with a trustedRoot", hint);
+            None
+        }
+        (true, Some(_)) => {
+            if let Some(at) = map.get("trustedRoot") {
+                at.bad("keys are checked without a trusted root", "leave it out, or name identities");
+            }
+            Some(())
+        }
+        _ => Some(()),
+    }
+}
+
+/// At least one.
+struct Repositories;
+
+impl FieldType for Repositories {
+    type Value = Vec<String>;
+
+    const SHAPE: Shape = Shape::Some(&RepositoryPrefix::SHAPE);
+
+    fn read(at: &At<'_>) -> Option<Vec<String>> {
+        let all = Vec::<RepositoryPrefix>::read(at)?;
+        if all.is_empty() {
+            at.bad("a rule without repositories holds for nothing", "name some, or * for every other");
+            return None;
+        }
+        Some(all)
+    }
+
+    fn show(value: &Vec<String>) -> Option<Value> {
+        Vec::<RepositoryPrefix>::show(value)
+    }
+}
+
+/// Rules of which no two name the same repository.
+pub(super) struct Rules;
+
+impl FieldType for Rules {
+    type Value = Vec<ImageSignatureRule>;
+
+    const SHAPE: Shape = Vec::<ImageSignatureRule>::SHAPE;
+
+    fn read(at: &At<'_>) -> Option<Self::Value> {
+        let mut seen = BTreeMap::new();
+        for item in at.list() {
+            let Some(list) = item.open_mapping_quiet().and_then(|map| map.get("repositories")) else { continue };
+            for name in list.list() {
+                let Some(text) = name.text_quiet() else { continue };
+                if let Some(line) = seen.insert(text, name.line()) {
+                    name.bad(format!("{text:?} is named twice, first in line {line}"), "one rule for one repository");
+                }
+            }
+        }
+        Vec::<ImageSignatureRule>::read(at)
+    }
+
+    fn show(value: &Self::Value) -> Option<Value> {
+        Vec::<ImageSignatureRule>::show(value)
+    }
+}
+
+/// The rule that decides about an image by its full reference, and its name that matches: the longest.
+pub fn rule_for<'r>(rules: &'r [ImageSignatureRule], reference: &str) -> Option<(&'r ImageSignatureRule, &'r str)> {
+    let repository = Reference::read(reference)?.repository;
+    let matches = |name: &str| match repository.strip_prefix(name) {
+        Some(rest) => rest.is_empty() || rest.starts_with('/'),
+        None => name == EVERY_OTHER,
+    };
+    let all = rules.iter().flat_map(|rule| rule.repositories.iter().map(move |name| (rule, name.as_str())));
+    all.filter(|(_, name)| matches(name)).max_by_key(|(_, name)| name.len())
+}
+
+impl SignerIdentity {
+    /// Whether the identity of a certificate is this one.
+    pub fn matches(&self, issuer: &str, subject: &str) -> bool {
+        self.issuer == issuer && matches_pattern(&self.subject, subject)
+    }
+}
+
+/// `*` stands for any characters, also none.
+fn matches_pattern(pattern: &str, text: &str) -> bool {
+    let mut parts = pattern.split('*');
+    let Some(mut rest) = parts.next().and_then(|first| text.strip_prefix(first)) else { return false };
+    let Some(last) = parts.next_back() else { return rest.is_empty() };
+    for part in parts {
+        let Some(at) = rest.find(part) else { return false };
+        rest = &rest[at + part.len()..];
+    }
+    rest.ends_with(last)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn rule(names: &[&str]) -> ImageSignatureRule {
+        ImageSignatureRule {
+            repositories: names.iter().map(|name| (*name).to_owned()).collect(),
+            keys: Vec::new(),
+            identities: Vec::new(),
+            trusted_root: None,
+            accept: Acceptance::Any,
+            signed_as: SignedAs::Same,
+        }
+    }
+
+    #[test]
+    fn the_longest_name_of_whole_parts_decides_and_a_star_is_last() {
+        let rules = [rule(&["*", "a.test/x"]), rule(&["a.test", "a.test/x/y"]), rule(&["docker.io/library/busybox"])];
+        for (reference, name) in [
+            ("a.test/x/y/z:1", "a.test/x/y"),
+            ("a.test/x/yy:1", "a.test/x"),
+            ("a.test/xx:1", "a.test"),
+            ("a.test:5000/x:1", "*"),
+            ("busybox:1", "docker.io/library/busybox"),
+            ("index.docker.io/busybox:1", "docker.io/library/busybox"),
+            ("docker.io/library/busybox2:1", "*"),
+        ] {
+            assert_eq!(rule_for(&rules, reference).map(|(_, name)| name), Some(name), "{reference}");
+        }
+        assert_eq!(rule_for(&rules[1..], "b.test/x:1"), None);
+    }
+
+    #[test]
+    fn a_star_in_a_subject_stands_for_any_characters_and_nothing_else_is_special() {
+        for (pattern, text, matches) in [
+            ("a@b.test", "a@b.test", true),
+            ("a@b.test", "aa@b.test", false),
+            ("a@b.test", "a@b.testt", false),
+            ("a@b.test", "a@bxtest", false),
+            ("https://g/o/*@refs/tags/*", "https://g/o/r/w.yaml@refs/tags/v1", true),
+            ("https://g/o/*@refs/tags/*", "https://g/o/r/w.yaml@refs/heads/v1", false),
+            ("https://g/o/*@refs/tags/v1", "https://g/o/@refs/tags/v1", true),
+            ("aba*aba", "aba", false),
+            ("aba*aba", "abaaba", true),
+            ("*x*", "yxy", true),
+            ("*x", "yxy", false),
+        ] {
+            assert_eq!(matches_pattern(pattern, text), matches, "{pattern} {text}");
+        }
+    }
+}
