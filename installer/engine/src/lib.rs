@@ -54,6 +54,7 @@ pub use local::LocalLink;
 pub use lock::ClusterLock;
 pub use operator::OperatorIdentity;
 pub use pki::ClusterPki;
+pub use reach::LostHost;
 pub use resume::{resume, rollback};
 pub use run::{Belongs, Run, RunId};
 pub use sealed::{PkiFiles, SealedAuthorities, SealedError};

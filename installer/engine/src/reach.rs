@@ -74,6 +74,29 @@ impl Watch {
     }
 }
 
+/// A host that is out of reach.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LostHost {
+    /// Its name.
+    pub host: String,
+    /// For how long, as far as is known.
+    pub gone: Duration,
+}
+
+impl LostHost {
+    /// The hosts that are out of reach now; if all answer again, the one whose step failed.
+    pub(crate) fn all(links: &Links, failed: &Step) -> Vec<Self> {
+        let lost = |(host, link): (&String, &std::sync::Arc<dyn crate::link::Link>)| {
+            Some(Self { host: host.clone(), gone: link.lost_for()? })
+        };
+        let lost: Vec<Self> = links.iter().filter_map(lost).collect();
+        match lost.is_empty() {
+            true => vec![Self { host: failed.host.clone(), gone: Duration::ZERO }],
+            false => lost,
+        }
+    }
+}
+
 /// What made an attempt at a step fail.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Cause {

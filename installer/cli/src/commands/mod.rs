@@ -13,6 +13,7 @@ mod inventory;
 mod man_pages;
 mod plan;
 mod preflight;
+mod recorded;
 mod report;
 mod reset;
 mod resume;

@@ -16,8 +16,8 @@ use kubexm_engine::{LocalLink, OnFailure};
 use kubexm_manifests::{Catalogue, require};
 use kubexm_ops::fake::RootedSystem;
 use kubexm_session::{
-    Answer, Commands, Confirm, Connector, Controller, Credentials, Home, HostLink, Mounted, Question, RunOptions,
-    Session, SystemClock, UnsignedCluster,
+    Answer, Commands, Confirm, Connector, Controller, Credentials, Home, HostLink, Mounted, OutOfReach, Question,
+    RunOptions, Session, SystemClock, UnsignedCluster, WithoutThem,
 };
 use kubexm_spec::cluster::SecretSource;
 use kubexm_spec::manifest::{Manifest, Member};
@@ -71,6 +71,10 @@ impl Confirm for Answers {
 
     async fn confirm(&self, _: Question<'_>) -> Answer {
         Answer::Yes
+    }
+
+    async fn out_of_reach(&self, _: &OutOfReach<'_>) -> WithoutThem {
+        WithoutThem::Keep
     }
 }
 
