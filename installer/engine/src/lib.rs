@@ -24,6 +24,7 @@ pub mod operator;
 pub mod options;
 mod pem;
 pub mod pki;
+mod pki_folder;
 mod reach;
 mod record;
 pub mod replay;

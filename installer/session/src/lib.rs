@@ -77,6 +77,7 @@ pub use observe::subject::{BundleSurvey, LedgerSurvey, Startable, Subject};
 pub use options::{BundleOptions, ClusterOptions, Commands, HostOptions, ReplaceOptions, RunOptions, TrustOptions};
 pub use plan::{Checked, Planned, Recipe};
 pub use run::{
-    ClusterStatus, Direction, Ended, EndedRun, Loaded, RecordedCommand, RecordedRun, RunReport, Running, status_document,
+    ClusterStatus, Direction, Ended, EndedRun, Loaded, RecordedCommand, RecordedRun, RunReport, Running,
+    status_document,
 };
 pub use session::{Clock, Controller, Session, SystemClock};

@@ -54,7 +54,8 @@ impl Inputs {
         let found = home.recorded_command(run.as_deref(), direction)?;
         let Some(Command { bundle: mut was, hosts: host, failure: fail, .. }) = parsed(&found.command) else {
             let RecordedCommand { cluster, run, command } = &found;
-            let text = format!("the command that run {run} of cluster {cluster} has recorded is not understood; type it: ");
+            let text =
+                format!("the command that run {run} of cluster {cluster} has recorded is not understood; type it: ");
             return Err(Failure::new(ExitCode::Usage, text + command));
         };
         was.file = bundle.file.or(was.file);
@@ -93,7 +94,9 @@ impl Inputs {
         }
         let others = bundle.file.iter().chain(&bundle.trust.keys).chain(&bundle.trust.signatures);
         match others.chain(&self.hosts.known_hosts).find(missing) {
-            Some(path) => Err(Failure::new(ExitCode::Usage, begin(path) + "bring it back, and type the same command again")),
+            Some(path) => {
+                Err(Failure::new(ExitCode::Usage, begin(path) + "bring it back, and type the same command again"))
+            }
             None => Ok(()),
         }
     }

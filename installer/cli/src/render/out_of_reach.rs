@@ -10,13 +10,13 @@ pub const PROMPT: &str = "Roll the other hosts back now? (no: keep everything, t
 /// What an operator must know to answer it, line by line.
 pub fn text(question: &OutOfReach<'_>) -> Vec<String> {
     let OutOfReach { cluster, run, plan, lost, others } = question;
-    let mut lines: Vec<String> = lost
-        .iter()
-        .map(|lost| format!("{} has been out of reach for {} s", lost.host, lost.gone.as_secs()))
-        .collect();
+    let mut lines: Vec<String> =
+        lost.iter().map(|lost| format!("{} has been out of reach for {} s", lost.host, lost.gone.as_secs())).collect();
     let names = lost.iter().map(|lost| lost.host.as_str()).collect::<Vec<_>>().join(", ");
     lines.push(format!("run {run} of cluster {cluster} cannot continue without {names}"));
-    lines.push(format!("- kept: nothing is changed on any host, and the run can be resumed when {names} can be reached"));
+    lines.push(format!(
+        "- kept: nothing is changed on any host, and the run can be resumed when {names} can be reached"
+    ));
     let (changed, unchanged): (Vec<_>, Vec<_>) = others.iter().partition(|(_, changed)| *changed > 0);
     let each = changed.iter().map(|(host, steps)| format!("{host} ({})", counted(*steps as u64, "step")));
     let undone = match changed.is_empty() {

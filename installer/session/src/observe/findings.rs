@@ -7,12 +7,16 @@ use kubexm_plan::mesh::Dialed;
 use kubexm_recipes::preflight::{CHECKS, Severity, mesh};
 use kubexm_recipes::unsupported::Unsupported;
 use kubexm_recipes::{Finding, RecipeError};
+use kubexm_spec::error_chain;
 use serde_json::{Value, json};
 
 use crate::error::SessionError;
 
 /// Column of findings about the whole cluster.
 const CLUSTER: &str = "cluster";
+
+/// The check of the cluster's sealed authorities, which needs the home.
+const AUTHORITIES: &str = "authorities";
 
 /// The results of preflight.
 #[derive(Debug)]
@@ -39,6 +43,19 @@ impl Findings {
     #[must_use]
     pub fn without_recipe(self, unsupported: Vec<Unsupported>) -> Self {
         Self { unsupported, ..self }
+    }
+
+    /// Adds why the authorities of the cluster cannot be used from this home.
+    pub(crate) fn add_authorities(&mut self, error: &SessionError) {
+        self.findings.push(Finding {
+            severity: Severity::Fail,
+            check: AUTHORITIES.to_owned(),
+            host: None,
+            found: error_chain(error),
+            needed: "a CA of the registry that this home can open".to_owned(),
+            fix: "see \"A second operator\" in docs/operations.md".to_owned(),
+            detail: None,
+        });
     }
 
     /// Fails if the cluster has settings that no recipe supports yet, whatever the hosts are like.
@@ -169,7 +186,7 @@ impl Findings {
 
 /// Rows of the table: the checks, and connectivity.
 fn checks() -> impl Iterator<Item = &'static str> {
-    CHECKS.iter().map(|check| check.name).chain([mesh::NAME])
+    CHECKS.iter().map(|check| check.name).chain([mesh::NAME, AUTHORITIES])
 }
 
 #[cfg(test)]

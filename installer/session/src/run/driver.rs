@@ -80,7 +80,9 @@ impl RunDriver<'_> {
                 kubeconfig = Some(self.home.kubeconfig());
             }
             (Outcome::Succeeded, Pipeline::DeleteNode) => kubeconfig = self.renewed_kubeconfig().await?,
-            (Outcome::RolledBack | Outcome::Stuck, _) => agents::take_away(&run, self.plan.plan(), self.fleet, events).await,
+            (Outcome::RolledBack | Outcome::Stuck, _) => {
+                agents::take_away(&run, self.plan.plan(), self.fleet, events).await
+            }
             (Outcome::Partial, Pipeline::Reset | Pipeline::DeleteNode) => {}
             (Outcome::Failed | Outcome::Interrupted, _) => {}
         }

@@ -24,11 +24,7 @@ impl Home {
     ///
     /// # Errors
     /// There is no such run, or there are several; the text names each with what to type.
-    pub fn recorded_command(
-        &self,
-        named: Option<&str>,
-        direction: Direction,
-    ) -> Result<RecordedCommand, SessionError> {
+    pub fn recorded_command(&self, named: Option<&str>, direction: Direction) -> Result<RecordedCommand, SessionError> {
         let (mut found, mut others) = (Vec::new(), Vec::new());
         for cluster in self.clusters()? {
             let mut ids = cluster.run_ids()?.into_iter();
@@ -51,7 +47,9 @@ impl Home {
             (Some(last), false) => {
                 let each = found.iter().chain([&last]).map(|one| format!("\n{}: {}", one.cluster, one.command));
                 let each: String = each.collect();
-                Err(SessionError::Run(format!("runs of several clusters can be {verb}; type the command of one of them:{each}")))
+                Err(SessionError::Run(format!(
+                    "runs of several clusters can be {verb}; type the command of one of them:{each}"
+                )))
             }
             (None, _) if others.is_empty() => Err(SessionError::Run(match named {
                 Some(name) => format!("there is no run {name}; `kubexm-install status` lists the runs"),

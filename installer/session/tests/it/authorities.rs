@@ -218,3 +218,52 @@ async fn a_home_of_an_earlier_program_seals_its_ca_and_another_home_does_not_rep
     assert_eq!(value(&alice.hosts.fleet.snapshot(), "red2", CA), value(&made, "red2", CA));
     assert_eq!(done(&alice).await, 0);
 }
+
+/// The findings of preflight, and what a plan of `create` compares, from a home.
+async fn looked(site: &Site) -> (String, Option<kubexm_session::Drift>) {
+    let (session, hosts) = (site.session(), kubexm_session::HostOptions::default());
+    let bundle = BundleOptions { bundle: vec![site.bundle.clone()], ..BundleOptions::default() };
+    let open = || session.open(&bundle).unwrap();
+    let refused = kubexm_session::Unreachable::Refused("");
+    let access = kubexm_session::Access::obtain(&session, open().cluster(), &bundle.trust, &hosts).unwrap();
+    let observed = session.observe("preflight", open(), &access, &hosts, refused).await.unwrap();
+    let survey = observed.with_authorities().leave().await.unwrap();
+    let findings = survey.findings().failures().map(ToString::to_string).collect::<Vec<_>>().join("\n");
+    if !findings.is_empty() {
+        return (findings, None);
+    }
+    let observed = session.observe("plan", open(), &access, &hosts, refused).await.unwrap();
+    let planned = observed.plan(kubexm_session::Recipe::Create).await.unwrap().check().await.unwrap();
+    let drift = planned.drift().await;
+    planned.leave().await;
+    (findings, drift)
+}
+
+#[tokio::test]
+async fn preflight_reports_what_create_refuses_and_a_plan_compares_certificates_and_writes_none() {
+    let bob = alone(&[]);
+    let operators = [("bob", bob.home.recipient().unwrap())];
+    let alice = alone(&operators);
+    done(&alice).await;
+    let stranger = other(&alice, &[]);
+    let (findings, _) = looked(&stranger).await;
+    assert!(findings.contains("authorities") && findings.contains(&alice.home.recipient().unwrap()), "{findings}");
+
+    let bob = again(Site { hosts: SimConnector { fleet: alice.hosts.fleet.clone(), ..bob.hosts }, ..bob }, &operators);
+    for site in [&alice, &bob] {
+        let home = site.home.cluster("red");
+        let files = || holding(&home.folder, "");
+        let before = files();
+        let (findings, drift) = looked(site).await;
+        let drift = drift.unwrap();
+        assert_eq!((findings.as_str(), files()), ("", before), "nothing is written");
+        let differs: Vec<String> = drift.steps.iter().map(|step| step.step.to_string()).collect();
+        // The second home has no kubeconfig yet.
+        assert!(differs.iter().all(|step| step.starts_with("@controller/")), "{differs:?}");
+        // A value that a host makes is not read for a comparison; a certificate is.
+        let all = site.plan(None).await;
+        let made = |step: &&kubexm_plan::Step| step.id.to_string().contains("seal");
+        assert!(all.steps.iter().any(|step| made(&step)) && drift.compared + drift.skipped > 0);
+        assert_eq!(drift.skipped, 0, "every step is compared");
+    }
+}

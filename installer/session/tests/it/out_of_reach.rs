@@ -83,7 +83,8 @@ async fn a_run_that_a_host_refuses_is_rolled_back_without_a_question() {
     let site = Site::new("red", &HOSTS, Answer::Yes);
     let step = kubexm_plan::StepId("red2/kubernetes.join".to_owned());
     let plan = site.plan(None).await;
-    let step = plan.steps.iter().map(|step| &step.id).find(|id| **id == step).or(plan.steps.last().map(|step| &step.id));
+    let step =
+        plan.steps.iter().map(|step| &step.id).find(|id| **id == step).or(plan.steps.last().map(|step| &step.id));
     let drill = step.cloned().map(kubexm_engine::Drill::FailStep);
     let ended = create(&site.session(), &bundle(&site), kubexm_session::RunOptions { drill, ..RUN }).await.unwrap();
     assert_eq!(ended.run.unwrap().outcome, Outcome::RolledBack);

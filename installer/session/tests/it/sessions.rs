@@ -12,8 +12,8 @@ use kubexm_engine::{OnFailure, Outcome};
 use kubexm_plan::Plan;
 use kubexm_session::{
     Access, Answer, BundleOptions, Change, ClusterOptions, Commands, Confirm, Controller, Credentials, Ended, Home,
-    HostOptions, Mounted, OutOfReach, Question, Recipe, RunOptions, Session, SessionError, SystemClock, TrustOptions, Unreachable,
-    UnsignedCluster, WithoutThem,
+    HostOptions, Mounted, OutOfReach, Question, Recipe, RunOptions, Session, SessionError, SystemClock, TrustOptions,
+    Unreachable, UnsignedCluster, WithoutThem,
 };
 use kubexm_spec::cluster::SecretSource;
 use kubexm_spec::{ExitCode, ExitError as _};
@@ -39,7 +39,7 @@ pub struct Site {
 
 /// Answers everything alike, and keeps what was asked.
 pub struct Answers {
-    answer: Answer,
+    pub answer: Answer,
     pub without_them: WithoutThem,
     pub asked: Mutex<Vec<String>>,
 }
