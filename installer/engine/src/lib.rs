@@ -53,7 +53,7 @@ pub use execute::{Drill, ExecuteOptions, Links, OnFailure, Outcome, execute, rol
 pub use hold::lock_hosts;
 pub use local::LocalLink;
 pub use lock::ClusterLock;
-pub use operator::OperatorIdentity;
+pub use operator::{OperatorIdentity, Passphrase};
 pub use pki::ClusterPki;
 pub use reach::LostHost;
 pub use resume::{resume, rollback};

@@ -42,6 +42,7 @@ mod home;
 mod identity;
 mod link;
 mod observe;
+mod operator;
 mod options;
 mod plan;
 mod run;

@@ -78,7 +78,7 @@ impl<'s, S: Subject> Observed<'s, S> {
         let id = Identity::of(cluster, &survey.facts).id;
         let hosts = Hosts { cluster, facts: &survey.facts, id };
         // What it would report of a run is not about preflight.
-        let examined = Authorities::examine((site.session.home, &site.home), &hosts, false, &Silent);
+        let examined = Authorities::examine((site.session, &site.home), &hosts, false, &Silent);
         if let Err(error) = examined {
             survey.findings.add_authorities(&error);
         }

@@ -93,6 +93,14 @@ impl Credentials for NoSecrets {
         self.0.clone().map(Zeroizing::new).ok_or_else(|| "there is none".to_owned())
     }
 
+    fn passphrase(&self, _: &Path) -> Result<Zeroizing<String>, String> {
+        self.0.clone().map(Zeroizing::new).ok_or_else(|| "there is none".to_owned())
+    }
+
+    fn new_passphrase(&self, file: &Path) -> Result<Zeroizing<String>, String> {
+        self.passphrase(file)
+    }
+
     fn prompt(&self) -> Arc<dyn Prompt> {
         Arc::new(NoTerminal)
     }

@@ -170,6 +170,14 @@ impl Credentials for NoSecrets {
         Err("there is none".to_owned())
     }
 
+    fn passphrase(&self, _: &Path) -> Result<Zeroizing<String>, String> {
+        Err("there is none".to_owned())
+    }
+
+    fn new_passphrase(&self, file: &Path) -> Result<Zeroizing<String>, String> {
+        self.passphrase(file)
+    }
+
     fn prompt(&self) -> Arc<dyn Prompt> {
         Arc::new(NoTerminal)
     }
