@@ -59,13 +59,21 @@ fn passphrase(identity: &Path, new: bool) -> Result<Zeroizing<String>, String> {
             ));
         }
         None => {
-            let prompt = format!("Passphrase of {}", identity.display());
-            let asked = dialoguer::Password::new().with_prompt(&prompt);
-            let asked = if new { asked.with_confirmation("Once more", "They differ") } else { asked };
-            Zeroizing::new(asked.interact().map_err(|error| format!("no passphrase was entered: {error}"))?)
+            let entered = typed(&format!("Passphrase of {}", identity.display()))?;
+            if new && typed("The same once more")? != entered {
+                return Err("the two passphrases differ; nothing was changed".to_owned());
+            }
+            entered
         }
     };
     if entered.is_empty() { Err("the passphrase is empty".to_owned()) } else { Ok(entered) }
+}
+
+/// Asks at the terminal, without an echo.
+fn typed(prompt: &str) -> Result<Zeroizing<String>, String> {
+    let term = Term::stderr();
+    let typed = term.write_str(&printable(&format!("{prompt}: "))).and_then(|()| term.read_secure_line());
+    typed.map(Zeroizing::new).map_err(|error| format!("no passphrase was entered: {error}"))
 }
 
 /// Reads a password. The error is a sentence that shows nothing of it.
