@@ -13,7 +13,7 @@ use crate::failure_domain::Judged;
 use crate::journal::{Ended, Record, Scope};
 use crate::link::BlobSource;
 pub use crate::options::{Drill, ExecuteOptions, Hook, OnFailure, Outcome};
-use crate::reach::{Cause, LostHost, Watch};
+use crate::reach::{Cause, Watch, lost_hosts};
 use crate::replay::RunState;
 pub use crate::run_context::Links;
 use crate::run_context::RunContext;
@@ -124,7 +124,7 @@ async fn forward(mut carrier: StepRunner<'_, '_>) -> Result<Outcome, EngineError
         OnFailure::Keep => Ok(outcome),
         OnFailure::Rollback if first.is_some_and(|failed| failed.cause == Cause::Unreachable) => {
             if let Some(failed) = first {
-                attempt.lock().set_lost(LostHost::all(attempt.links, &attempt.plan.steps[failed.step]));
+                attempt.lock().set_lost(lost_hosts(attempt.links, &attempt.plan.steps[failed.step]));
             }
             let text = format!(
                 "the hosts are not rolled back: the run failed since a host is out of reach, and what was done on the others \

@@ -20,6 +20,7 @@ pub mod kubeconfig;
 pub mod link;
 pub mod local;
 pub mod lock;
+mod lost_host;
 pub mod operator;
 pub mod options;
 mod pem;
@@ -53,9 +54,9 @@ pub use execute::{Drill, ExecuteOptions, Links, OnFailure, Outcome, execute, rol
 pub use hold::lock_hosts;
 pub use local::LocalLink;
 pub use lock::ClusterLock;
+pub use lost_host::LostHost;
 pub use operator::{OperatorIdentity, Passphrase};
 pub use pki::ClusterPki;
-pub use reach::LostHost;
 pub use resume::{resume, rollback};
 pub use run::{Belongs, Run, RunId};
 pub use sealed::{PkiFiles, SealedAuthorities, SealedError};

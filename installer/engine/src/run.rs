@@ -16,7 +16,7 @@ use time::OffsetDateTime;
 
 use crate::files::{make_dir, plain_name, sync_dir, write_whole};
 use crate::journal::{Entry, Journal, Record};
-use crate::reach::LostHost;
+use crate::lost_host::LostHost;
 use crate::replay::Replay;
 use crate::{EngineError, Status, report, status};
 
