@@ -79,9 +79,7 @@ impl<'s, S: Subject> Observed<'s, S> {
         let hosts = Hosts { cluster, facts: &survey.facts, id };
         // What it would report of a run is not about preflight.
         let examined = Authorities::examine((site.session, &site.home), &hosts, false, &Silent);
-        if let Err(error) = examined {
-            survey.findings.add_authorities(&error);
-        }
+        survey.findings.add_authorities(examined.err().as_ref());
         self
     }
 
