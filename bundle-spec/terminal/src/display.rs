@@ -61,6 +61,14 @@ impl State {
 }
 
 impl State {
+    /// Whether a line about progress would say something else than the one before.
+    fn is_news(&mut self, what: &str, done: u64) -> bool {
+        let now = (what.to_owned(), done);
+        let news = self.last_progress.as_ref() != Some(&now);
+        self.last_progress = Some(now);
+        news
+    }
+
     /// Whether the end of a step has no line of its own: it would only repeat the one failure, or that nothing is new.
     fn only_counts(&mut self, outcome: StepOutcome) -> bool {
         match outcome {
@@ -93,6 +101,8 @@ struct State {
     bar: Option<(String, ProgressBar)>,
     /// When progress was last reported as a line.
     last_reported: Option<Instant>,
+    /// What was reported as a line, and how far it was.
+    last_progress: Option<(String, u64)>,
     /// Of what is reported as lines.
     pace: Option<Pace>,
     /// Why an answer is not where standard output leads.
@@ -224,7 +234,7 @@ impl Display {
                 if let Some((_, bar)) = state.bar.take() {
                     bar.finish_and_clear();
                 }
-                state.last_reported = None;
+                (state.last_reported, state.last_progress) = (None, None);
                 say(state, &format!("== {name}"));
             }
             EventKind::Note { text } => say(state, &format!("   {text}")),
@@ -283,6 +293,9 @@ impl Display {
         state.pace = Some(pace);
         let finished = total == Some(done);
         if !finished && state.last_reported.is_some_and(|last| last.elapsed() < PLAIN_INTERVAL) {
+            return;
+        }
+        if !state.is_news(&what, done) {
             return;
         }
         state.last_reported = Some(Instant::now());
@@ -389,6 +402,13 @@ mod tests {
         let lines = ["   1 step needed no change", "   30 steps skipped, since a step that they need failed"];
         assert_eq!(state.counts(), lines);
         assert_eq!(state.counts(), [""; 0]);
+    }
+
+    #[test]
+    fn a_line_about_progress_that_has_not_moved_is_not_repeated() {
+        let mut state = State::default();
+        let lines = [("verify", 5), ("verify", 5), ("verify", 9), ("deliver", 9), ("deliver", 9), ("verify", 9)];
+        assert_eq!(lines.map(|(what, done)| state.is_news(what, done)), [true, false, true, true, false, true]);
     }
 
     #[test]

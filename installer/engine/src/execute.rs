@@ -13,7 +13,7 @@ use crate::failure_domain::Judged;
 use crate::journal::{Ended, Record, Scope};
 use crate::link::BlobSource;
 pub use crate::options::{Drill, ExecuteOptions, Hook, OnFailure, Outcome};
-use crate::reach::{Cause, Watch};
+use crate::reach::{Cause, Watch, lost_hosts};
 use crate::replay::RunState;
 pub use crate::run_context::Links;
 use crate::run_context::RunContext;
@@ -28,7 +28,8 @@ use crate::{EngineError, Run};
 ///
 /// Every step is observed again, whatever an earlier attempt did; an undo always restores the state before a step's
 /// first change in the run. A run that has succeeded is left alone; a rollback that was interrupted is continued; a run
-/// that was rolled back is refused. A run that ended without some hosts, or was kept after a failure, is no longer
+/// that was rolled back is refused. A run that failed since hosts are out of reach is kept, and [`Run::lost`] names
+/// them. A run that ended without some hosts, or was kept after a failure, is no longer
 /// rolled back automatically, whatever the options say: its cluster is in use.
 pub async fn execute(
     plan: &CheckedPlan,
@@ -122,6 +123,9 @@ async fn forward(mut carrier: StepRunner<'_, '_>) -> Result<Outcome, EngineError
     match attempt.options.on_failure {
         OnFailure::Keep => Ok(outcome),
         OnFailure::Rollback if first.is_some_and(|failed| failed.cause == Cause::Unreachable) => {
+            if let Some(failed) = first {
+                attempt.lock().set_lost(lost_hosts(attempt.links, &attempt.plan.steps[failed.step]));
+            }
             let text = format!(
                 "the hosts are not rolled back: the run failed since a host is out of reach, and what was done on the others \
                  is sound. When that host answers: `{}`; to roll the others back without it: `{} --unreachable skip`",

@@ -4,37 +4,59 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
-use age::secrecy::ExposeSecret;
+use age::scrypt;
+use age::secrecy::{ExposeSecret, SecretString};
 use age::x25519::Identity;
 use zeroize::Zeroizing;
 
 use crate::EngineError;
 use crate::files::{make_dir, sync_dir, write_whole};
 
-/// The identities of a file in age's format, as `age-keygen` writes it.
+/// How an age file begins, armored or not.
+const ENCRYPTED: [&[u8]; 2] = [b"age-encryption.org/v1", b"-----BEGIN AGE ENCRYPTED FILE-----"];
+
+/// Largest work factor of scrypt that is accepted: 4 GiB of memory.
+const WORK_FACTOR: u8 = 22;
+
+/// Gives the passphrase of an identity file; the error is a sentence for the operator.
+pub type Passphrase<'a> = &'a dyn Fn(&Path) -> Result<Zeroizing<String>, String>;
+
+/// The identities of a file in age's format, as `age-keygen` writes it, or as `age -p` encrypts that.
 pub struct OperatorIdentity {
     identities: Vec<Identity>,
 }
 
 impl OperatorIdentity {
-    /// Reads the file, or makes it with a new identity.
+    /// Reads the file, or makes it with a new identity. The passphrase is only asked for if the file is encrypted.
     ///
     /// # Errors
-    /// It cannot be read or written, others may read it, or it holds something else. No error shows what is in it.
-    pub fn read_or_make(path: &Path) -> Result<Self, EngineError> {
+    /// It cannot be read or written, others may read it, it holds something else, or the passphrase is missing or wrong. No
+    /// error shows what is in it.
+    pub fn read_or_make(path: &Path, passphrase: Passphrase<'_>) -> Result<Self, EngineError> {
         if !path.exists() {
             make(path)?;
         }
-        Self::read(path)
+        Self::of(path, &plain(path, passphrase)?)
     }
 
-    fn read(path: &Path) -> Result<Self, EngineError> {
+    /// Encrypts the file with a passphrase.
+    ///
+    /// # Errors
+    /// It is encrypted already, holds something else, or cannot be read or written.
+    pub fn encrypt(path: &Path, passphrase: Zeroizing<String>) -> Result<Self, EngineError> {
+        let wrong = |reason: String| EngineError::Identity { path: path.to_owned(), reason };
+        let already = |_: &Path| Err("it is encrypted already; `age -d` decrypts it".to_owned());
+        let text = plain(path, &already)?;
+        let identity = Self::of(path, &text)?;
+        let recipient = scrypt::Recipient::new(SecretString::from(passphrase.to_string()));
+        let encrypted = age::encrypt_and_armor(&recipient, text.as_bytes())
+            .map_err(|error| wrong(format!("it cannot be encrypted: {error}")))?;
+        write_whole(path, encrypted.as_bytes(), 0o600)?;
+        Ok(identity)
+    }
+
+    fn of(path: &Path, text: &str) -> Result<Self, EngineError> {
         let wrong = |reason: &str| EngineError::Identity { path: path.to_owned(), reason: reason.to_owned() };
-        let mode = fs::metadata(path).map_err(EngineError::file("read", path))?.permissions().mode();
-        if mode & 0o077 != 0 {
-            return Err(wrong("others may read it; make it yours alone with `chmod 600`"));
-        }
-        let text = Zeroizing::new(fs::read_to_string(path).map_err(EngineError::file("read", path))?);
         let lines = text.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('#'));
         let identities: Option<Vec<Identity>> = lines.map(|line| line.parse().ok()).collect();
         match identities {
@@ -53,6 +75,31 @@ impl OperatorIdentity {
     /// All of them, to open with.
     pub(crate) fn all(&self) -> impl Iterator<Item = &dyn age::Identity> {
         self.identities.iter().map(|identity| identity as &dyn age::Identity)
+    }
+}
+
+/// The text of the file, decrypted if it is encrypted.
+fn plain(path: &Path, passphrase: Passphrase<'_>) -> Result<Zeroizing<String>, EngineError> {
+    let wrong = |reason: &str| EngineError::Identity { path: path.to_owned(), reason: reason.to_owned() };
+    let mode = fs::metadata(path).map_err(EngineError::file("read", path))?.permissions().mode();
+    if mode & 0o077 != 0 {
+        return Err(wrong("others may read it; make it yours alone with `chmod 600`"));
+    }
+    let bytes = Zeroizing::new(fs::read(path).map_err(EngineError::file("read", path))?);
+    let bytes = match ENCRYPTED.iter().any(|begin| bytes.starts_with(begin)) {
+        false => bytes,
+        true => {
+            let passphrase = passphrase(path).map_err(|reason| wrong(&reason))?;
+            let mut identity = scrypt::Identity::new(SecretString::from(passphrase.to_string()));
+            // The file is the operator's own; the default depends on how busy this machine is now.
+            identity.set_max_work_factor(WORK_FACTOR);
+            let decrypted = age::decrypt(&identity, &bytes);
+            Zeroizing::new(decrypted.map_err(|_| wrong("the passphrase is wrong, or the file is damaged"))?)
+        }
+    };
+    match std::str::from_utf8(&bytes) {
+        Ok(text) => Ok(Zeroizing::new(text.to_owned())),
+        Err(_) => Err(wrong("it is no text; restore it from a backup, or move it aside")),
     }
 }
 
@@ -80,14 +127,42 @@ fn make(path: &Path) -> Result<(), EngineError> {
 mod tests {
     use super::*;
 
+    fn none(_: &Path) -> Result<Zeroizing<String>, String> {
+        Err("nobody knows it".to_owned())
+    }
+
+    #[test]
+    fn a_passphrase_protects_the_identity_and_errors_show_neither() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("identity");
+        let recipient = OperatorIdentity::read_or_make(&path, &none).unwrap().recipient();
+        let words = |words: &'static str| move |_: &Path| Ok(Zeroizing::new(words.to_owned()));
+        OperatorIdentity::encrypt(&path, Zeroizing::new("correct horse".to_owned())).unwrap();
+        let stored = fs::read_to_string(&path).unwrap();
+        assert!(stored.starts_with("-----BEGIN AGE ENCRYPTED FILE-----") && !stored.contains("SECRET-KEY"), "{stored}");
+        assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o7777, 0o600);
+        assert_eq!(OperatorIdentity::read_or_make(&path, &words("correct horse")).unwrap().recipient(), recipient);
+        let error =
+            |passphrase: Passphrase<'_>| OperatorIdentity::read_or_make(&path, passphrase).err().unwrap().to_string();
+        assert!(
+            error(&words("battery staple")).contains("the passphrase is wrong"),
+            "{}",
+            error(&words("battery staple"))
+        );
+        assert!(error(&none).contains("nobody knows it"), "{}", error(&none));
+        assert!(!error(&words("battery staple")).contains("battery"));
+        let again = OperatorIdentity::encrypt(&path, Zeroizing::new("x".to_owned())).err().unwrap().to_string();
+        assert!(again.contains("encrypted already"), "{again}");
+    }
+
     #[test]
     fn an_identity_is_made_once_for_its_owner_alone_and_errors_do_not_show_it() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("home/identity");
-        let recipient = OperatorIdentity::read_or_make(&path).unwrap().recipient();
+        let recipient = OperatorIdentity::read_or_make(&path, &none).unwrap().recipient();
         assert!(recipient.starts_with("age1"), "{recipient}");
         assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o7777, 0o600);
-        assert_eq!(OperatorIdentity::read_or_make(&path).unwrap().recipient(), recipient);
+        assert_eq!(OperatorIdentity::read_or_make(&path, &none).unwrap().recipient(), recipient);
         assert_eq!(fs::read_dir(folder.path().join("home")).unwrap().count(), 1, "nothing else is left");
 
         let text = fs::read_to_string(&path).unwrap();
@@ -96,7 +171,7 @@ mod tests {
         {
             fs::write(&path, &damaged).unwrap();
             fs::set_permissions(&path, fs::Permissions::from_mode(mode)).unwrap();
-            let Err(error) = OperatorIdentity::read_or_make(&path) else { unreachable!("{said}") };
+            let Err(error) = OperatorIdentity::read_or_make(&path, &none) else { unreachable!("{said}") };
             assert!(error.to_string().contains(said) && !error.to_string().contains("SECRET-KEY-1X"), "{error}");
         }
     }

@@ -28,14 +28,10 @@ impl Pair {
     }
 }
 
-/// Reads a pair; none if the file does not exist.
-pub(crate) fn read(path: &Path) -> Result<Option<Pair>, EngineError> {
-    let text = match std::fs::read_to_string(path) {
-        Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok(None),
-        other => other.map_err(EngineError::file("read", path))?,
-    };
+/// Reads the text of a file.
+pub(crate) fn parse(path: &Path, text: &str) -> Result<Pair, EngineError> {
     match text.find(KEY_BEGINS) {
-        Some(at) if at > 0 => Ok(Some(Pair { certificates: text[..at].to_owned(), key: text[at..].to_owned() })),
+        Some(at) if at > 0 => Ok(Pair { certificates: text[..at].to_owned(), key: text[at..].to_owned() }),
         _ => Err(damaged(path, "it does not hold a certificate and a key")),
     }
 }

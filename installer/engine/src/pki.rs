@@ -4,7 +4,7 @@
 //! that a second run finds nothing to change.
 
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use async_trait::async_trait;
@@ -15,10 +15,12 @@ use rcgen::{
     KeyUsagePurpose,
 };
 use time::{Duration, OffsetDateTime};
+use zeroize::Zeroizing;
 
 use crate::EngineError;
-use crate::files::{make_dir, plain_name, write_whole};
+use crate::files::plain_name;
 use crate::pem::{self, Pair};
+use crate::pki_folder::PkiFolder;
 use crate::sealed::{PkiFiles, SealedAuthorities, is_pki_file};
 use crate::slots::SlotSource;
 
@@ -32,7 +34,7 @@ const RENEW_BEFORE: Duration = Duration::days(30);
 /// The pki folder of a cluster. Used under the lock of the cluster's folder.
 #[derive(Clone, Debug)]
 pub struct ClusterPki {
-    dir: PathBuf,
+    folder: PkiFolder,
     now: Option<OffsetDateTime>,
     /// So that all control planes get the same bytes.
     sealing: Arc<Mutex<()>>,
@@ -44,8 +46,13 @@ const SEALED: &str = "authorities.json";
 impl ClusterPki {
     /// Opens or creates the folder. Certificates are created on first use.
     pub fn open(dir: &Path) -> Result<Self, EngineError> {
-        make_dir(dir)?;
-        Ok(Self { dir: dir.to_owned(), now: None, sealing: Arc::default() })
+        Ok(Self { folder: PkiFolder::open(dir)?, now: None, sealing: Arc::default() })
+    }
+
+    /// The folder as it is, or an empty one, for a comparison: what a run would make or renew is made in memory, and
+    /// nothing is written.
+    pub fn view(dir: &Path, empty: bool) -> Self {
+        Self { folder: PkiFolder::view(dir, !empty), now: None, sealing: Arc::default() }
     }
 
     /// The same folder at another time, for tests of renewal.
@@ -68,8 +75,9 @@ impl ClusterPki {
     /// about to expire.
     pub fn certificate(&self, name: &str, wanted: &CertificateUse) -> Result<(String, String), EngineError> {
         let authority = self.authority(wanted.authority)?;
-        let path = self.dir.join(format!("{}-{}.pem", file_prefix(wanted), plain_name(name)));
-        if let Some(pair) = pem::read(&path)?
+        let file = format!("{}-{}.pem", file_prefix(wanted), plain_name(name));
+        let path = self.folder.path(&file);
+        if let Some(pair) = self.read(&file)?
             && pem::serves(&path, &pair, wanted, &authority.certificates, self.now() + RENEW_BEFORE)?
         {
             return Ok((pair.certificates, pair.key));
@@ -90,8 +98,13 @@ impl ClusterPki {
         let key = KeyPair::generate().map_err(&failed)?;
         let leaf = params.signed_by(&key, &issuer).map_err(&failed)?;
         let pair = Pair { certificates: leaf.pem() + &authority.certificates, key: key.serialize_pem() };
-        write_whole(&path, pair.to_pem().as_bytes(), 0o600)?;
+        self.folder.write(&file, &Zeroizing::new(pair.to_pem()))?;
         Ok((pair.certificates, pair.key))
+    }
+
+    fn read(&self, file: &str) -> Result<Option<Pair>, EngineError> {
+        let text = self.folder.read(file)?;
+        text.map(|text| pem::parse(&self.folder.path(file), &text)).transpose()
     }
 
     /// Makes the CA of an authority, unless it exists.
@@ -101,7 +114,7 @@ impl ClusterPki {
 
     /// Digests of all certificates in a pki folder, by file; none if there is no such folder.
     pub fn certificates_in(dir: &Path) -> Result<BTreeMap<String, Digest>, EngineError> {
-        Ok(files_in(dir)?.certificates())
+        Ok(Self::view(dir, false).files()?.certificates())
     }
 
     /// The file of an authority's CA in a pki folder.
@@ -112,14 +125,14 @@ impl ClusterPki {
     /// Writes opened authorities into the folder, with the document that they were in.
     pub fn fill(&self, files: &PkiFiles, sealed: &str) -> Result<(), EngineError> {
         for (name, text) in &files.0 {
-            write_whole(&self.dir.join(name), text.as_bytes(), 0o600)?;
+            self.folder.write(name, text)?;
         }
         self.keep_sealed(sealed)
     }
 
     /// Keeps a document of a control plane, so that it is not sealed anew as long as it is right.
     pub fn keep_sealed(&self, sealed: &str) -> Result<(), EngineError> {
-        write_whole(&self.dir.join(SEALED), sealed.as_bytes(), 0o600)
+        self.folder.write(SEALED, sealed)
     }
 
     /// The kept document if it is of this cluster, for these recipients, and has the certificates of the folder; or a new one.
@@ -136,12 +149,8 @@ impl ClusterPki {
                 self.certificate(&name.0, wanted)?;
             }
         }
-        let files = files_in(&self.dir)?;
-        let path = self.dir.join(SEALED);
-        let kept = match std::fs::read_to_string(&path) {
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => None,
-            other => Some(other.map_err(EngineError::file("read", &path))?),
-        };
+        let files = self.files()?;
+        let kept = self.folder.read(SEALED)?;
         let is_right = |kept: &SealedAuthorities| {
             let about = &kept.about;
             about.cluster_id == id
@@ -150,7 +159,7 @@ impl ClusterPki {
                 && about.certificates == files.certificates()
         };
         if let Some(text) = kept.filter(|text| SealedAuthorities::parse(text).is_ok_and(|kept| is_right(&kept))) {
-            return Ok(text.into_bytes());
+            return Ok(text.as_bytes().to_vec());
         }
         let sealed = SealedAuthorities::seal((&plan.cluster_name, id), recipients, files);
         let text = sealed.map_err(|error| failed(error.to_string()))?.to_json();
@@ -160,10 +169,11 @@ impl ClusterPki {
     }
 
     fn authority(&self, authority: Authority) -> Result<Pair, EngineError> {
-        let path = self.dir.join(Self::file_of(authority));
-        if let Some(pair) = pem::read(&path)? {
+        let file = Self::file_of(authority);
+        if let Some(pair) = self.read(&file)? {
             return Ok(pair);
         }
+        let path = self.folder.path(&file);
         let failed = rcgen_failed(&path);
         let mut params = CertificateParams::default();
         params.distinguished_name = distinguished(&format!("KubeXM {} CA", word(authority)), &[]);
@@ -173,8 +183,19 @@ impl ClusterPki {
         let key = KeyPair::generate().map_err(&failed)?;
         let certificate = params.self_signed(&key).map_err(&failed)?;
         let pair = Pair { certificates: certificate.pem(), key: key.serialize_pem() };
-        write_whole(&path, pair.to_pem().as_bytes(), 0o600)?;
+        self.folder.write(&file, &Zeroizing::new(pair.to_pem()))?;
         Ok(pair)
+    }
+
+    /// All that is sealed.
+    fn files(&self) -> Result<PkiFiles, EngineError> {
+        let mut files = PkiFiles::default();
+        for name in self.folder.names()?.into_iter().filter(|name| is_pki_file(name)) {
+            if let Some(pair) = self.read(&name)? {
+                files.0.insert(name, pair.to_pem());
+            }
+        }
+        Ok(files)
     }
 
     fn set_validity(&self, params: &mut CertificateParams) {
@@ -182,23 +203,6 @@ impl ClusterPki {
         params.not_before = from;
         params.not_after = from + VALIDITY;
     }
-}
-
-fn files_in(dir: &Path) -> Result<PkiFiles, EngineError> {
-    let mut files = PkiFiles::default();
-    let entries = match std::fs::read_dir(dir) {
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(files),
-        other => other.map_err(EngineError::file("list", dir))?,
-    };
-    for entry in entries {
-        let name = entry.map_err(EngineError::file("list", dir))?.file_name();
-        if let Some(name) = name.to_str().filter(|name| is_pki_file(name))
-            && let Some(pair) = pem::read(&dir.join(name))?
-        {
-            files.0.insert(name.to_owned(), pair.to_pem());
-        }
-    }
-    Ok(files)
 }
 
 fn rcgen_failed(path: &Path) -> impl Fn(rcgen::Error) -> EngineError {

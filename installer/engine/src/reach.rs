@@ -2,6 +2,7 @@
 //! host is gone.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures::future::join_all;
@@ -10,7 +11,8 @@ use kubexm_spec::event::EventKind;
 use tokio::time::{Interval, MissedTickBehavior, interval};
 
 use crate::EngineError;
-use crate::link::LinkError;
+use crate::link::{Link, LinkError};
+use crate::lost_host::LostHost;
 use crate::run_context::{Links, RunContext};
 
 /// How often the links are looked at.
@@ -71,6 +73,16 @@ impl Watch {
                 attempt.emit(EventKind::Warning { text });
             }
         }
+    }
+}
+
+/// The hosts that are out of reach now; if all answer again, the one whose step failed.
+pub(crate) fn lost_hosts(links: &Links, failed: &Step) -> Vec<LostHost> {
+    let lost = |(host, link): (&String, &Arc<dyn Link>)| Some(LostHost { host: host.clone(), gone: link.lost_for()? });
+    let lost: Vec<LostHost> = links.iter().filter_map(lost).collect();
+    match lost.is_empty() {
+        true => vec![LostHost { host: failed.host.clone(), gone: Duration::ZERO }],
+        false => lost,
     }
 }
 
@@ -149,12 +161,10 @@ impl From<EngineError> for Failure {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
-
     use kubexm_plan::Undo;
 
     use super::*;
-    use crate::link::{Link, LinkLost};
+    use crate::link::LinkLost;
 
     /// A step on `cp` that waits for `w1`, and a link to `w1` only, which is lost.
     fn site() -> (Step, Links) {

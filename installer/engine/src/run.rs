@@ -16,6 +16,7 @@ use time::OffsetDateTime;
 
 use crate::files::{make_dir, plain_name, sync_dir, write_whole};
 use crate::journal::{Entry, Journal, Record};
+use crate::lost_host::LostHost;
 use crate::replay::Replay;
 use crate::{EngineError, Status, report, status};
 
@@ -89,6 +90,8 @@ pub struct Run {
     plan: Digest,
     journal: Journal,
     replay: Replay,
+    /// Of the last attempt of this process.
+    lost: Vec<LostHost>,
 }
 
 impl Run {
@@ -142,7 +145,7 @@ impl Run {
         let (journal, entries) = Journal::open(&dir.join("journal.jsonl"))?;
         let replay = replay(journal.path(), &entries, &id, plan)?;
         let plan = digest(plan)?;
-        Ok(Self { id, dir, plan, journal, replay })
+        Ok(Self { id, dir, plan, journal, replay, lost: Vec::new() })
     }
 
     /// Its name.
@@ -162,6 +165,16 @@ impl Run {
 
     pub fn replay(&self) -> &Replay {
         &self.replay
+    }
+
+    /// The hosts that were out of reach when the last attempt of this process failed, if that is why the run was kept
+    /// and not rolled back.
+    pub fn lost(&self) -> &[LostHost] {
+        &self.lost
+    }
+
+    pub(crate) fn set_lost(&mut self, lost: Vec<LostHost>) {
+        self.lost = lost;
     }
 
     /// Appends a record: checked against the table of transitions first, on disk when this returns.

@@ -207,7 +207,7 @@ mod tests {
     }
 
     fn identity(folder: &tempfile::TempDir, name: &str) -> OperatorIdentity {
-        OperatorIdentity::read_or_make(&folder.path().join(name)).unwrap()
+        OperatorIdentity::read_or_make(&folder.path().join(name), &|_| Err(String::new())).unwrap()
     }
 
     fn named(identity: &OperatorIdentity, name: Option<&str>) -> Recipient {

@@ -77,7 +77,7 @@ impl DirFd {
             let ours = child.stat()?.st_uid == rustix::process::geteuid().as_raw();
             if !(empty && ours) {
                 return Err(OpError::other(format!(
-                    "{} was replaced while it was being made: another process works there; end it and resume",
+                    "{} was replaced while it was being made: another process works there; end it and run again",
                     child.path.display()
                 )));
             }
@@ -271,7 +271,7 @@ fn open_folder(at: impl AsFd, name: &OsStr) -> io::Result<OwnedFd> {
 fn is_a_link(link: &Path, target: &Path) -> OpError {
     OpError::other(format!(
         "{} is a symbolic link to {}, and a user other than root could have made it: it is not followed; replace it \
-         with a folder, then resume",
+         with a folder, then run again",
         link.display(),
         target.display()
     ))

@@ -190,7 +190,7 @@ impl Machine {
     /// A slot's value; usually a secret.
     pub(crate) fn slot(&self, slot: &SlotName) -> Result<&[u8], OpError> {
         self.slots.get(slot).map(Vec::as_slice).ok_or_else(|| {
-            OpError::other(format!("the value of slot {} was not sent with the step; resume the run", slot.0))
+            OpError::other(format!("the value of slot {} was not sent with the step; run again", slot.0))
         })
     }
 

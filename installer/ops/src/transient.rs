@@ -100,7 +100,7 @@ pub(crate) fn run(
     };
     if !shown.exists() {
         return Err(OpError::other(format!(
-            "{unit} disappeared before its end was seen: the host was rebooted or the unit was removed; resume the run"
+            "{unit} disappeared before its end was seen: the host was rebooted or the unit was removed; run again"
         )));
     }
     let log = fsio::read(&machine.path(act.log()))?.unwrap_or_default();

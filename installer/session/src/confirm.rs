@@ -1,6 +1,7 @@
 //! Questions that are asked before hosts are connected to or changed.
 
 use async_trait::async_trait;
+use kubexm_engine::LostHost;
 use kubexm_engine::drift::Drift;
 use kubexm_plan::Plan;
 
@@ -15,6 +16,34 @@ pub trait Confirm: Send + Sync {
 
     /// Whether hosts may be changed. The implementation shows the question.
     async fn confirm(&self, question: Question<'_>) -> Answer;
+
+    /// What becomes of a run that failed since a host is out of reach that it cannot continue without. Where nobody can
+    /// be asked it is kept.
+    async fn out_of_reach(&self, question: &OutOfReach<'_>) -> WithoutThem;
+}
+
+/// What becomes of a run whose hosts are out of reach.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WithoutThem {
+    /// Everything stays as it is, to be resumed.
+    Keep,
+    /// The hosts that can be reached are rolled back; the run stays stuck until the others are, too.
+    RollBack,
+}
+
+/// A run that failed since hosts are out of reach.
+#[derive(Debug)]
+pub struct OutOfReach<'a> {
+    /// The cluster.
+    pub cluster: &'a str,
+    /// The run's id.
+    pub run: &'a str,
+    /// Its plan.
+    pub plan: &'a Plan,
+    /// The hosts that are out of reach.
+    pub lost: &'a [LostHost],
+    /// The other hosts of the plan, with the number of steps that the run has changed there: those would be undone.
+    pub others: Vec<(&'a str, usize)>,
 }
 
 /// An answer.

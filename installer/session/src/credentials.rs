@@ -1,5 +1,6 @@
 //! The sources of secrets for hosts.
 
+use std::path::Path;
 use std::sync::Arc;
 
 use kubexm_engine::link::ssh::{Password, Prompt};
@@ -21,6 +22,18 @@ pub trait Credentials: Send + Sync {
     /// # Errors
     /// A sentence for the operator that does not contain the secret.
     fn secret(&self, source: &SecretSource, home: &Home) -> Result<Zeroizing<String>, String>;
+
+    /// The passphrase of an identity file ([`crate::Home::identity`]) that is encrypted.
+    ///
+    /// # Errors
+    /// A sentence for the operator that does not contain the secret.
+    fn passphrase(&self, file: &Path) -> Result<Zeroizing<String>, String>;
+
+    /// A passphrase to encrypt it with; a person types it twice.
+    ///
+    /// # Errors
+    /// A sentence for the operator that does not contain the secret.
+    fn new_passphrase(&self, file: &Path) -> Result<Zeroizing<String>, String>;
 
     /// Answers questions of a server during login.
     fn prompt(&self) -> Arc<dyn Prompt>;

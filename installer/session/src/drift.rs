@@ -1,7 +1,6 @@
 //! What differs on the hosts of a created cluster from the plan, before anything is asked.
 
 use std::collections::BTreeMap;
-use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
@@ -42,34 +41,31 @@ pub(crate) fn report_unrecorded(events: &dyn EventSink, facts: &BTreeMap<String,
 
 /// None if the hosts are not all in the cluster, or one does not answer.
 ///
-/// `pki` is the folder with the certificates that the plan will distribute.
-pub(crate) async fn of<S: Subject>(site: &Site<'_, S>, plan: &CheckedPlan, created: bool, pki: &Path) -> Option<Drift> {
+/// `pki` is a view of the certificates that the plan will distribute: a comparison makes and renews none.
+pub(crate) async fn of<S: Subject>(
+    site: &Site<'_, S>,
+    plan: &CheckedPlan,
+    created: bool,
+    pki: ClusterPki,
+) -> Option<Drift> {
     if !created {
         return None;
     }
     let (session, plan) = (site.session, plan.plan());
     events::phase(session.events, "compare");
     let mut links = site.fleet.links();
-    // Only under the cluster's lock may certificates be read, since one that expires soon is made anew.
-    let pki = site.lock.as_ref().and_then(|_| pki.is_dir().then(|| ClusterPki::open(pki).ok())?);
-    let found = match pki {
-        Some(pki) => {
-            if plan.has_controller_steps() {
-                links.insert(CONTROLLER.to_owned(), Arc::new(controller_link(&site.home.folder)));
-            }
-            let cluster = site.subject.cluster();
-            let slots = ControllerSlots {
-                session,
-                cluster,
-                fleet: &site.fleet,
-                pki,
-                read: tokio::sync::Mutex::default(),
-                refused: AtomicBool::new(false),
-            };
-            kubexm_engine::drift::drift(plan, &links, &slots, session.events).await
-        }
-        None => kubexm_engine::drift::drift(plan, &links, &NoValues, session.events).await,
+    if plan.has_controller_steps() {
+        links.insert(CONTROLLER.to_owned(), Arc::new(controller_link(&site.home.folder)));
+    }
+    let slots = ControllerSlots {
+        session,
+        cluster: site.subject.cluster(),
+        fleet: &site.fleet,
+        pki,
+        read: tokio::sync::Mutex::default(),
+        refused: AtomicBool::new(false),
     };
+    let found = kubexm_engine::drift::drift(plan, &links, &slots, session.events).await;
     match found {
         Ok(mut drift) => {
             let all = drift.steps.iter_mut().flat_map(|step| &mut step.differences);
@@ -80,21 +76,5 @@ pub(crate) async fn of<S: Subject>(site: &Site<'_, S>, plan: &CheckedPlan, creat
             events::warning(session.events, format!("what differs on the hosts could not be compared: {error}"));
             None
         }
-    }
-}
-
-/// Reads no value.
-struct NoValues;
-
-#[async_trait::async_trait]
-impl kubexm_engine::SlotSource for NoValues {
-    async fn value(
-        &self,
-        name: &kubexm_plan::SlotName,
-        _: &kubexm_plan::SlotProvider,
-        _: &Plan,
-    ) -> Result<Vec<u8>, kubexm_engine::EngineError> {
-        let reason = "it is not read for a comparison".to_owned();
-        Err(kubexm_engine::EngineError::Slot { slot: name.0.clone(), reason })
     }
 }

@@ -2,8 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
+use kubexm_engine::RunId;
 use kubexm_engine::run;
-use kubexm_engine::{OperatorIdentity, RunId};
 
 use crate::error::SessionError;
 
@@ -71,14 +71,6 @@ impl Home {
     /// The identity by which this home opens what is sealed for it, in age's format.
     pub fn identity(&self) -> PathBuf {
         self.root.join("identity")
-    }
-
-    /// The public key of that identity (`age1…`), which is made if there is none.
-    ///
-    /// # Errors
-    /// The file cannot be read or written, or holds something else.
-    pub fn recipient(&self) -> Result<String, SessionError> {
-        Ok(OperatorIdentity::read_or_make(&self.identity())?.recipient())
     }
 
     /// Files of known host keys: kubexm's, to which new keys are added, then the user's and the system's.

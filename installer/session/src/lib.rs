@@ -42,6 +42,7 @@ mod home;
 mod identity;
 mod link;
 mod observe;
+mod operator;
 mod options;
 mod plan;
 mod run;
@@ -60,13 +61,14 @@ pub use bundle::plan_file;
 pub use bundle::replace::{RefusedReason, ReplaceRefused};
 pub use bundle::trust::Provenance;
 pub use cluster_facts::ClusterView;
-pub use confirm::{Answer, Change, Confirm, Question, UnsignedCluster};
+pub use confirm::{Answer, Change, Confirm, OutOfReach, Question, UnsignedCluster, WithoutThem};
 pub use credentials::Credentials;
 pub use error::SessionError;
 pub use escaped::escaped;
 pub use file_system::{FileSystems, Mounted};
 pub use fleet::Unreachable;
 pub use home::{ClusterHome, Home};
+pub use kubexm_engine::LostHost;
 pub use kubexm_engine::drift::Drift;
 pub use kubexm_recipes::Drain;
 pub use link::{Connector, HostLink, Ssh};
@@ -75,5 +77,8 @@ pub use observe::findings::Findings;
 pub use observe::subject::{BundleSurvey, LedgerSurvey, Startable, Subject};
 pub use options::{BundleOptions, ClusterOptions, Commands, HostOptions, ReplaceOptions, RunOptions, TrustOptions};
 pub use plan::{Checked, Planned, Recipe};
-pub use run::{ClusterStatus, Direction, Ended, EndedRun, Loaded, RecordedRun, RunReport, Running, status_document};
+pub use run::{
+    ClusterStatus, Direction, Ended, EndedRun, Loaded, RecordedCommand, RecordedRun, RunReport, Running,
+    status_document,
+};
 pub use session::{Clock, Controller, Session, SystemClock};

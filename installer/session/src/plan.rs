@@ -86,8 +86,7 @@ impl<'s, S: Subject<Survey = BundleSurvey>> Observed<'s, S> {
             let hosts = Identity::of(site.subject.cluster(), &survey.facts).id;
             identity::check_plan(plan.plan(), hosts)?;
             let hosts = Hosts { cluster: site.subject.cluster(), facts: &survey.facts, id: hosts };
-            let homes = (site.session.home, &site.home);
-            Authorities::examine_for(homes, &hosts, plan.plan(), site.session.events)
+            Authorities::examine_for((site.session, &site.home), &hosts, plan.plan())
         });
         let authorities = site.unless_refused(refused).await?;
         let created = drift::is_created(plan.plan(), &survey.facts);
@@ -157,7 +156,7 @@ impl<S: Subject> Checked<'_, S> {
     /// What differs on the hosts from the plan. None if a host is not in the cluster yet, or does not answer: then the
     /// steps of the plan say what will be done.
     pub async fn drift(&self) -> Option<Drift> {
-        drift::of(&self.site, &self.plan, self.created, &self.site.home.pki()).await
+        drift::of(&self.site, &self.plan, self.created, self.authorities.view(&self.site.home).ok()?).await
     }
 
     /// Removes the agents that connecting has installed, and returns the plan.
@@ -176,7 +175,7 @@ fn with_bundle(
 ) -> Result<(Plan, Authorities), SessionError> {
     let known = Identity::of(opened.cluster(), &survey.facts).id;
     let hosts = Hosts { cluster: opened.cluster(), facts: &survey.facts, id: known };
-    let authorities = Authorities::examine((session.home, home), &hosts, opened.new_registry_ca(), session.events)?;
+    let authorities = Authorities::examine((session, home), &hosts, opened.new_registry_ca(), session.events)?;
     events::phase(session.events, "plan");
     for note in opened.materials().notes() {
         events::note(session.events, note);

@@ -4,6 +4,7 @@
 
 mod acts;
 mod adding;
+mod advice;
 mod arrows;
 mod homes;
 mod hostile;

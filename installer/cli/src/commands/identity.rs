@@ -1,16 +1,18 @@
 //! `kubexm-install identity`.
 
+use kubexm_session::Session;
 use kubexm_terminal::{Display, Failure};
 use serde_json::json;
 
-use crate::terminal::home;
+use crate::terminal::Shell;
 
 /// Print the public key of this home, for spec.operators in cluster.yaml
 ///
 /// The CA of a cluster's registry is on its control planes, sealed for the home that created it and for those of
 /// spec.operators. The secret key that opens it is $KUBEXM_HOME/identity, made the first time it is needed: back it up, and put
 /// it on no host. It is in age's format; a key for an emergency, made by age-keygen and kept elsewhere, is one more operator,
-/// and a line of that file when it is needed.
+/// and a line of that file when it is needed. With --encrypt it is encrypted with a passphrase (as by `age -p`), which every
+/// command that needs it then asks for, or reads from the file that $KUBEXM_PASSPHRASE_FILE names.
 ///
 /// Examples:
 ///   kubexm-install identity          # on the second operator's machine; add what it prints to cluster.yaml:
@@ -19,14 +21,21 @@ use crate::terminal::home;
 #[derive(Debug, clap::Args)]
 #[command(verbatim_doc_comment)]
 pub struct Args {
+    /// Encrypt $KUBEXM_HOME/identity with a passphrase
+    #[arg(long)]
+    encrypt: bool,
     /// Print one JSON document
     #[arg(long)]
     pub json: bool,
 }
 
 pub fn run(args: &Args, display: &Display) -> Result<(), Failure> {
-    let home = home()?;
-    let recipient = home.recipient()?;
+    let shell = Shell::looking(display)?;
+    let Session { home, credentials, .. } = shell.session();
+    let recipient = match args.encrypt {
+        true => home.encrypt_identity(credentials)?,
+        false => home.recipient(credentials)?,
+    };
     match args.json {
         true => display.answer(&json!({"recipient": recipient, "identity": home.identity()}).to_string()),
         false => display.answer(&recipient),

@@ -13,6 +13,7 @@ mod inventory;
 mod man_pages;
 mod plan;
 mod preflight;
+mod recorded;
 mod report;
 mod reset;
 mod resume;
@@ -35,7 +36,7 @@ use crate::terminal::start;
 ///   kubexm-install --bundle site.tar.zst -f cluster.yaml -y
 ///   kubexm-install preflight --bundle site.tar.zst          # look, and change nothing
 ///   kubexm-install plan create --bundle site.tar.zst -o plan.json
-///   kubexm-install resume --bundle site.tar.zst             # continue after a failure or a crash
+///   kubexm-install resume                                   # continue after a failure or a crash
 ///   kubexm-install reset -f cluster.yaml                    # take the cluster away again
 #[derive(Debug, Parser)]
 #[command(

@@ -39,7 +39,7 @@ pub fn run(args: &Args, display: &Display) -> Result<(), Failure> {
     let access = Access::obtain(&session, opened.cluster(), &bundle.trust, &hosts)?;
     let survey = shell.wait(async {
         let refused = Unreachable::Refused("");
-        session.observe("preflight", opened, &access, &hosts, refused).await?.leave().await
+        session.observe("preflight", opened, &access, &hosts, refused).await?.with_authorities().leave().await
     })?;
     let findings = survey.findings();
     findings.check()?;

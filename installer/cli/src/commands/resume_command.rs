@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use kubexm_session::Commands;
+use kubexm_session::{Commands, Direction};
 
 use super::args::{BundleArgs, ClusterArgs, FailureArgs, HostArgs, OnFailure, ReplaceArgs, TrustArgs};
 
@@ -44,6 +44,17 @@ impl Commands for Again<'_> {
 }
 
 impl Again<'_> {
+    /// The command with a placeholder for the bundle.
+    pub fn with_another_bundle(&self, direction: Direction, run: &str) -> String {
+        let bundle = BundleArgs { bundle: Vec::new(), ..self.bundle.clone() };
+        let again = Again { bundle: &bundle, hosts: self.hosts, failure: self.failure };
+        let command = match direction {
+            Direction::Forward => again.resume(run),
+            Direction::Back => again.rollback(run),
+        };
+        command.replacen(run, &format!("{run} --bundle FILE"), 1)
+    }
+
     fn words(&self, verb: &str, run: &str) -> Vec<String> {
         let mut words = vec![program(), verb.to_owned(), run.to_owned()];
         let mut option = |name: &str, path: &Path| words.extend(path_words(name, path));

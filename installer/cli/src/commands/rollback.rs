@@ -1,8 +1,10 @@
 //! `kubexm-install rollback`.
 
+use kubexm_session::Direction;
 use kubexm_terminal::{Display, Failure};
 
 use super::args::{BundleArgs, FailureArgs, HostArgs, Unreachable};
+use super::recorded::Inputs;
 use super::resume_command::Again;
 use crate::render::ended;
 use crate::terminal::Shell;
@@ -13,12 +15,14 @@ use crate::terminal::Shell;
 /// was interrupted, or got stuck, continues where it was. What other runs changed stays. The rollback of a first create
 /// removes the cluster, with its data.
 ///
+/// Without --bundle it is the run that `status` shows, with the bundle and cluster.yaml that it was started with.
+///
 /// Examples:
-///   kubexm-install rollback --bundle site.tar.zst                       # the cluster's last run
+///   kubexm-install rollback                                             # the last run, as it was started
 ///   kubexm-install rollback 20261120T081502Z-4f1c --bundle site.tar.zst -y
-///   kubexm-install rollback --bundle site.tar.zst --unreachable skip    # a host is gone: the others, whole
+///   kubexm-install rollback --unreachable skip                          # a host is gone: the others, whole
 #[derive(Debug, clap::Args)]
-#[command(verbatim_doc_comment)]
+#[command(verbatim_doc_comment, mut_arg("bundle", |arg| arg.required(false)))]
 pub struct Args {
     /// Run id, as `status` shows it [default: the cluster's last run]
     run: Option<String>,
@@ -40,10 +44,14 @@ pub struct Args {
 
 pub fn run(args: &Args, display: &Display) -> Result<(), Failure> {
     let shell = Shell::changing(display, args.yes)?;
-    let (session, hosts, failure) = (shell.session(), args.hosts.options(), FailureArgs::default());
-    let again = Again { bundle: &args.bundle, hosts: &args.hosts, failure: &failure };
+    let (session, failure, direction) = (shell.session(), FailureArgs::default(), Direction::Back);
+    let typed = (&args.bundle, &args.hosts, &failure);
+    let inputs = Inputs::of(session.home, direction, args.run.as_deref(), typed, session.events)?;
+    let hosts = inputs.hosts.options();
+    let again = Again { bundle: &inputs.bundle, hosts: &inputs.hosts, failure: &failure };
     let options = failure.options(&again);
-    let loaded = session.run_to_roll_back(session.open(&args.bundle.options())?, args.run.as_deref())?;
+    let loaded = session.run_to_roll_back(session.open(&inputs.bundle.options())?, inputs.run.as_deref());
+    let loaded = loaded.map_err(|error| inputs.explain(direction, error))?;
     let skip = args.unreachable == Unreachable::Skip;
     let ended = shell.wait(loaded.roll_back(&hosts, &options, skip))?;
     ended::report(&ended, "", display)

@@ -202,3 +202,78 @@ fn sentence(outcome: Outcome, status: &Status) -> String {
         Outcome::Interrupted => "interrupted; the steps that had started were finished".to_owned(),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use kubexm_engine::replay::{RunState, StepState};
+    use kubexm_engine::status::{Counts, SCHEMA};
+
+    use super::*;
+
+    fn step(name: &str, state: StepState, error: Option<&str>) -> StepStatus {
+        StepStatus {
+            step: format!("node1/{name}"),
+            host: "node1".to_owned(),
+            title: format!("Do {name}"),
+            state,
+            duration_ms: Some(1),
+            error: error.map(str::to_owned),
+            undo_error: None,
+            tries: 1,
+            blocked_on: None,
+            changes: Vec::new(),
+            irreversible: None,
+        }
+    }
+
+    /// One step failed, two others for the same reason with other numbers, and thirty need them.
+    fn failed(state: RunState) -> Status {
+        let errors = [
+            "cp2 has been out of reach for 5 s",
+            "cp2 has been out of reach for 9 s",
+            "cp2 has been out of reach for 12 s",
+        ];
+        let failed = errors.iter().enumerate().map(|(n, error)| step(&format!("f{n}"), StepState::Failed, Some(error)));
+        let blocked = (0..30).map(|n| step(&format!("b{n}"), StepState::Blocked, None));
+        let command = |verb: &str| Some(format!("kubexm-install {verb} R --bundle /media/site.tar.zst"));
+        let keeps = state == RunState::Failed;
+        Status {
+            schema: SCHEMA,
+            run: "R".to_owned(),
+            pipeline: Pipeline::Create,
+            cluster: "plant".to_owned(),
+            state,
+            started: None,
+            last: None,
+            resumes: 0,
+            tool: "test".to_owned(),
+            counts: Counts { failed: 3, blocked: 30, ..Counts::default() },
+            undo: None,
+            left_out: Vec::new(),
+            steps: failed.chain(blocked).collect(),
+            go_on: if keeps { command("resume") } else { None },
+            roll_back: if keeps { command("rollback") } else { None },
+        }
+    }
+
+    fn text(outcome: Outcome, state: RunState) -> String {
+        unwell(&EndedRun { outcome, status: failed(state), report: "/r/report.md".into() }).text
+    }
+
+    #[test]
+    fn one_failure_is_one_cause_and_a_count_of_what_was_skipped() {
+        assert_eq!(
+            text(Outcome::Failed, RunState::Failed),
+            "Do f0 (node1/f0) failed: cp2 has been out of reach for 5 s\n  2 other steps failed for the same reason\n\
+             30 steps skipped, since a step that they need failed\nwhat was done stays as it is\nreport: /r/report.md\n\
+             to resume when the cause is fixed: kubexm-install resume R --bundle /media/site.tar.zst\n\
+             to roll it all back: kubexm-install rollback R --bundle /media/site.tar.zst"
+        );
+    }
+
+    #[test]
+    fn a_run_that_was_rolled_back_advises_to_start_again_and_nothing_else() {
+        let text = text(Outcome::RolledBack, RunState::RolledBack);
+        assert!(text.contains("fix the cause and start again") && !text.contains("resume"), "{text}");
+    }
+}

@@ -2,4 +2,5 @@
 
 pub mod cluster_facts;
 pub mod ended;
+pub mod out_of_reach;
 pub mod summary;

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 
 use kubexm_plan::op::Op;
-use kubexm_plan::{Plan, Removal, Step, StepId, Thing, Undo};
+use kubexm_plan::{Plan, Removal, SlotProvider, Step, StepId, Thing, Undo};
 use kubexm_session::Drift;
 use kubexm_spec::counted;
 
@@ -28,6 +28,7 @@ pub fn drifted(plan: &Plan, drift: &Drift) -> String {
     text.push_str(&differences(plan, drift));
     let follow: BTreeSet<&StepId> = restarts(plan, drift).into_iter().map(|step| &step.id).collect();
     let changing = |step: &Step| drift.steps.iter().any(|changed| changed.step == step.id) || follow.contains(&step.id);
+    text.extend(sealed_for(plan));
     if !drift.steps.is_empty() {
         irreversible(&mut text, plan.steps.iter().filter(|step| changing(step)));
     }
@@ -150,7 +151,18 @@ fn packages(plan: &Plan, host: &str) -> String {
 }
 
 fn tail(text: &mut String, plan: &Plan) {
+    text.extend(sealed_for(plan));
     irreversible(text, plan.steps.iter());
+}
+
+/// Who can open the CA of the registry that the control planes keep: whoever is added or gone is seen before the run.
+fn sealed_for(plan: &Plan) -> Option<String> {
+    let recipients = plan.slots.values().find_map(|provider| match provider {
+        SlotProvider::SealedAuthorities { recipients, .. } => Some(recipients),
+        _ => None,
+    })?;
+    let each: Vec<String> = recipients.iter().map(ToString::to_string).collect();
+    Some(format!("The CA of the registry is sealed for {}.\n", each.join(", ")))
 }
 
 fn irreversible<'p>(text: &mut String, steps: impl Iterator<Item = &'p Step>) {
@@ -222,7 +234,7 @@ fn modules(plan: &Plan) -> Vec<(&str, Vec<&Step>)> {
 #[cfg(test)]
 mod tests {
     use kubexm_plan::op::{Dir, Packages, Unit, WantedPackage};
-    use kubexm_plan::{ObservedState, PlanHost, Reset};
+    use kubexm_plan::{ObservedState, PlanHost, Recipient, Reset, SlotName};
     use kubexm_spec::{Digest, Family};
 
     use super::*;
@@ -288,6 +300,20 @@ mod tests {
         );
         assert!(reported[0].contains("purged") && reported[0].contains("data"), "{reported:#?}");
         assert!(reported[1].contains("removed") && reported[1].ends_with(": nginx"), "{reported:#?}");
+    }
+
+    #[test]
+    fn who_can_open_the_ca_of_the_registry_is_part_of_every_plan() {
+        let mut plan = plan(vec![step("node1", &[], &[], Undo::RestoreBefore)]);
+        assert!(!short(&plan).contains("sealed"));
+        let recipient =
+            |key: &str, name: Option<&str>| Recipient { key: key.to_owned(), name: name.map(str::to_owned) };
+        let recipients = vec![recipient("age1x", Some("alice")), recipient("age1y", None)];
+        let provider = SlotProvider::SealedAuthorities { recipients, new_registry_ca: false };
+        plan.slots.insert(SlotName("sealed-authorities".to_owned()), provider);
+        for text in [short(&plan), long(&plan), drifted(&plan, &Drift::default())] {
+            assert!(text.contains("\nThe CA of the registry is sealed for alice (age1x), age1y.\n"), "{text}");
+        }
     }
 
     #[test]

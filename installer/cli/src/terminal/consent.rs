@@ -5,12 +5,12 @@ use std::io::{IsTerminal, Write as _};
 use async_trait::async_trait;
 use kubexm_plan::{Pipeline, Plan};
 use kubexm_session::events::{note, warning};
-use kubexm_session::{Answer, Change, Confirm, Drift, Question, UnsignedCluster};
+use kubexm_session::{Answer, Change, Confirm, Drift, OutOfReach, Question, UnsignedCluster, WithoutThem};
 use kubexm_spec::ExitCode;
 use kubexm_terminal::{Display, Failure, Mode};
 
 use super::events::Shown;
-use crate::render::summary;
+use crate::render::{out_of_reach, summary};
 
 /// Asks the person at the terminal.
 pub struct Terminal<'d> {
@@ -49,6 +49,13 @@ impl<'d> Terminal<'d> {
                 text.lines().for_each(|line| note(&shown, line));
             }
         }
+    }
+
+    /// Asks at the terminal; no is the default, and what Ctrl-C means.
+    async fn is_yes(&self, prompt: &'static str) -> bool {
+        self.display.clear();
+        let ask = move || dialoguer::Confirm::new().with_prompt(prompt).default(false).interact();
+        matches!(tokio::task::spawn_blocking(ask).await, Ok(Ok(true)))
     }
 
     /// Shows what would be done, and gives the question.
@@ -129,12 +136,22 @@ impl Confirm for Terminal<'_> {
         if self.yes {
             return Answer::Yes;
         }
-        self.display.clear();
-        let ask = move || dialoguer::Confirm::new().with_prompt(prompt).default(false).interact();
-        match tokio::task::spawn_blocking(ask).await {
-            Ok(Ok(true)) => Answer::Yes,
-            // Ctrl-C at the question is a no.
-            Ok(Ok(false) | Err(_)) | Err(_) => Answer::No,
+        match self.is_yes(prompt).await {
+            true => Answer::Yes,
+            false => Answer::No,
+        }
+    }
+
+    /// `-y` confirms what was shown before the run, and not the loss of what is sound.
+    async fn out_of_reach(&self, question: &OutOfReach<'_>) -> WithoutThem {
+        if self.yes || !can_ask(self.display) {
+            return WithoutThem::Keep;
+        }
+        let shown = Shown(self.display);
+        out_of_reach::text(question).into_iter().for_each(|line| note(&shown, line));
+        match self.is_yes(out_of_reach::PROMPT).await {
+            true => WithoutThem::RollBack,
+            false => WithoutThem::Keep,
         }
     }
 }
@@ -159,4 +176,22 @@ fn what_goes(plan: &Plan, shown: &Shown<'_>) {
 /// Whether a person can be asked.
 fn can_ask(display: &Display) -> bool {
     display.mode() != Mode::Json && std::io::stdin().is_terminal() && std::io::stderr().is_terminal()
+}
+
+#[cfg(test)]
+mod tests {
+    use kubexm_recipes::sample;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn a_run_is_kept_when_it_was_confirmed_by_an_option_or_nobody_can_be_asked() {
+        let plan = sample::plan(&sample::cluster()).unwrap();
+        let question = OutOfReach { cluster: "plant", run: "R", plan: &plan, lost: &[], others: Vec::new() };
+        for (mode, yes) in [(Mode::Plain, true), (Mode::Json, false)] {
+            let display = Display::new(mode);
+            let answer = Terminal { display: &display, yes }.out_of_reach(&question).await;
+            assert_eq!(answer, WithoutThem::Keep, "{mode:?}");
+        }
+    }
 }

@@ -1,6 +1,7 @@
 //! Secrets of the operator: read from where cluster.yaml says, or asked on the terminal. Never shown, never stored.
 
 use std::io::IsTerminal as _;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use async_trait::async_trait;
@@ -28,9 +29,51 @@ impl Credentials for Secrets {
         text(source, home).map(|(_, text)| text)
     }
 
+    fn passphrase(&self, path: &Path) -> Result<Zeroizing<String>, String> {
+        passphrase(path, false)
+    }
+
+    fn new_passphrase(&self, path: &Path) -> Result<Zeroizing<String>, String> {
+        passphrase(path, true)
+    }
+
     fn prompt(&self) -> Arc<dyn Prompt> {
         Arc::new(Terminal::default())
     }
+}
+
+/// Names a file with the passphrase of `$KUBEXM_HOME/identity`, for where nobody can be asked.
+const PASSPHRASE_FILE: &str = "KUBEXM_PASSPHRASE_FILE";
+
+/// From the file that the environment names, or from the terminal; twice if it is new.
+fn passphrase(identity: &Path, new: bool) -> Result<Zeroizing<String>, String> {
+    let entered = match std::env::var_os(PASSPHRASE_FILE) {
+        Some(path) => {
+            let path = PathBuf::from(path);
+            let text = file(&path).map_err(|error| format!("cannot read {}: {error}", path.display()))?;
+            Zeroizing::new(text.lines().next().unwrap_or_default().to_owned())
+        }
+        None if !(std::io::stdin().is_terminal() && std::io::stderr().is_terminal()) => {
+            return Err(format!(
+                "it needs a passphrase, and there is no terminal to ask: name a file with it in {PASSPHRASE_FILE}"
+            ));
+        }
+        None => {
+            let entered = typed(&format!("Passphrase of {}", identity.display()))?;
+            if new && typed("The same once more")? != entered {
+                return Err("the two passphrases differ; nothing was changed".to_owned());
+            }
+            entered
+        }
+    };
+    if entered.is_empty() { Err("the passphrase is empty".to_owned()) } else { Ok(entered) }
+}
+
+/// Asks at the terminal, without an echo.
+fn typed(prompt: &str) -> Result<Zeroizing<String>, String> {
+    let term = Term::stderr();
+    let typed = term.write_str(&printable(&format!("{prompt}: "))).and_then(|()| term.read_secure_line());
+    typed.map(Zeroizing::new).map_err(|error| format!("no passphrase was entered: {error}"))
 }
 
 /// Reads a password. The error is a sentence that shows nothing of it.

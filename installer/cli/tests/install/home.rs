@@ -162,18 +162,40 @@ fn a_run_that_ended_well_is_rolled_back_only_when_it_is_named() {
     back(&[id.as_str()]).code(61).stderr(contains("belongs to another"));
 }
 
+#[test]
+fn resume_and_rollback_without_arguments_find_the_run_and_its_bundle_and_say_what_to_type_without_it() {
+    let site = Site::new();
+    let bundle = site.bundle(closed_port());
+    let id = RunId::named("20260101T000000Z-0001");
+    let run = Run::create(&site.path("home/clusters/demo/runs"), id.clone(), &plan()).unwrap();
+    let command = |verb| format!("/usr/bin/kubexm-install {verb} {id} --bundle {}", bundle.display());
+    let begun = started_by(&run, &command("resume"), &command("rollback"));
+    Journal::open(&run.dir().join("journal.jsonl")).unwrap().0.append(&begun).unwrap();
+    for (verb, more) in [("resume", None), ("rollback", Some("-y"))] {
+        let typed = || site.install(&std::iter::once(verb).chain(more).collect::<Vec<_>>()).assert();
+        // The bundle is another one than that of the plan.
+        let said = format!("run {id} of cluster demo was started with {}", bundle.display());
+        let to_type = format!("{verb} {id} --bundle FILE");
+        typed().code(61).stderr(contains(said.as_str()).and(contains("was replaced")).and(contains(to_type.as_str())));
+        let aside = bundle.with_extension("aside");
+        std::fs::rename(&bundle, &aside).unwrap();
+        typed().code(2).stderr(contains("which is not there now").and(contains(to_type.as_str())));
+        std::fs::rename(&aside, &bundle).unwrap();
+    }
+}
+
 /// Writes down that a run has begun.
 pub fn start(run: &Run) {
     Journal::open(&run.dir().join("journal.jsonl")).unwrap().0.append(&started(run)).unwrap();
 }
 
 fn started(run: &Run) -> Entry {
-    Entry::now(Record::RunStarted {
-        plan: run.plan_digest(),
-        tool: "test".to_owned(),
-        resume: "resume".to_owned(),
-        rollback: "rollback".to_owned(),
-    })
+    started_by(run, "resume", "rollback")
+}
+
+fn started_by(run: &Run, resume: &str, rollback: &str) -> Entry {
+    let (tool, resume, rollback) = ("test".to_owned(), resume.to_owned(), rollback.to_owned());
+    Entry::now(Record::RunStarted { plan: run.plan_digest(), tool, resume, rollback })
 }
 
 pub fn plan() -> kubexm_plan::CheckedPlan {

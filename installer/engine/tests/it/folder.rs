@@ -150,6 +150,36 @@ fn certificates_stay_the_same_until_names_change_or_they_run_out() {
 }
 
 #[test]
+fn a_view_renews_what_a_run_would_renew_and_writes_nothing() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let pki = ClusterPki::open(folder.path()).expect("a pki folder");
+    let names = ["registry.demo.kubexm.internal".to_owned()];
+    let first = pki.certificate("registry", &server(&names)).expect("a certificate");
+    let files = || -> Vec<(std::path::PathBuf, Vec<u8>)> {
+        let all = std::fs::read_dir(folder.path()).expect("files").map(|file| file.expect("a file").path());
+        let mut all: Vec<_> = all.map(|path| (path.clone(), std::fs::read(path).expect("read"))).collect();
+        all.sort();
+        all
+    };
+    let before = files();
+    let view = ClusterPki::view(folder.path(), false);
+    assert_eq!(view.certificate("registry", &server(&names)).expect("the same"), first);
+    let late = view.at(OffsetDateTime::now_utc() + Duration::days(3640));
+    let renewed = late.certificate("registry", &server(&names)).expect("a new one");
+    assert_ne!(renewed, first);
+    assert_eq!(late.certificate("registry", &server(&names)).expect("made once"), renewed);
+    assert_eq!(
+        late.certificate_of(Authority::Registry).expect("the CA"),
+        pki.certificate_of(Authority::Registry).expect("it")
+    );
+    let empty = ClusterPki::view(&folder.path().join("none"), true);
+    assert_ne!(empty.certificate("registry", &server(&names)).expect("another CA's"), first);
+    assert!(!format!("{late:?}").contains("PRIVATE KEY"));
+    assert_eq!(files(), before, "nothing was written");
+    assert!(!folder.path().join("none").exists());
+}
+
+#[test]
 fn a_damaged_certificate_is_an_error_that_names_the_file_and_not_the_key() {
     let folder = tempfile::tempdir().expect("a folder");
     let pki = ClusterPki::open(folder.path()).expect("a pki folder");

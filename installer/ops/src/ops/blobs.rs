@@ -31,7 +31,7 @@ impl Converge for Blobs {
         match missing.first() {
             None => Ok(()),
             Some(first) => Err(OpError::other(format!(
-                "{} of {} blobs did not arrive in the node's content store (first: {first}); resume the run to send them",
+                "{} of {} blobs did not arrive in the node's content store (first: {first}); they are sent when you run again",
                 missing.len(),
                 self.blobs.len()
             ))),

@@ -157,7 +157,7 @@ fn put_blob(machine: &Machine, path: &str, digest: &Digest) -> Result<(), OpErro
         // A blob with a wrong digest is removed, so that the next run sends it again.
         fsio::remove(&source)?;
         return Err(OpError::other(format!(
-            "{} has the digest {found}, and was removed: resume the run to send it again",
+            "{} has the digest {found}, and was removed: run again, and it is sent once more",
             source.display()
         )));
     }

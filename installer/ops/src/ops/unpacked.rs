@@ -197,7 +197,7 @@ fn read_archive(
     if found != *blob {
         // It is removed, so that the next run sends it again.
         fsio::remove(&path)?;
-        return Err(broken(format!("the blob's bytes have the digest {found}; resume the run to send it again")));
+        return Err(broken(format!("the blob's bytes have the digest {found}; run again, and it is sent once more")));
     }
     Ok(contents)
 }

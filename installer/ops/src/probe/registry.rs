@@ -33,7 +33,7 @@ pub(super) fn look(
         [] => no(format!("{url} answered {} of {} requests", answers.len(), paths.len())),
         [((path, wanted), answer), ..] => no(format!(
             "the registry does not serve {} of {} references and blobs: {url}{path} answers {} with {}, and {wanted} is \
-             expected; what is missing in its folder is written again when the run is resumed",
+             expected; what is missing in its folder is written again by the next run",
             wrong.len(),
             paths.len(),
             answer.status,

@@ -12,9 +12,7 @@ const CA: &str = "/etc/kubernetes/pki/ca.crt";
 
 pub(super) fn read(machine: &Machine) -> Result<String, OpError> {
     let bytes = fsio::read(&machine.path(CA))?.ok_or_else(|| {
-        OpError::other(format!(
-            "{CA} is not there: `kubeadm init` has not run on this node; resume the run once it has"
-        ))
+        OpError::other(format!("{CA} is not there: `kubeadm init` has not run on this node; run again once it has"))
     })?;
     let bad = |what: &dyn std::fmt::Display| {
         OpError::other(format!("{CA} is not a certificate ({what}); put the cluster's CA certificate back"))

@@ -38,7 +38,7 @@ fn on_a_control_plane(machine: &Machine, host: &str) -> Result<(), OpError> {
         return Ok(());
     }
     Err(OpError::other(format!(
-        "{} is not on {host}: what a join needs is made on a running control plane; resume the run once `kubeadm init` \
+        "{} is not on {host}: what a join needs is made on a running control plane; run again once `kubeadm init` \
          has finished there",
         crate::paths::ADMIN_CONF
     )))

@@ -79,7 +79,7 @@ pub fn stop_all(machine: &Machine) -> Result<(), OpError> {
             let names: Vec<String> = left.iter().map(|left| format!("{} (pid {})", left.name, left.pid)).collect();
             return Err(OpError::other(format!(
                 "processes of pods do not end, even when killed: {}; they wait for a device or a file server \
-                 (`cat /proc/<pid>/stack` shows for what): fix that or reboot the host, then resume",
+                 (`cat /proc/<pid>/stack` shows for what): fix that or reboot the host, then run again",
                 names.join(", ")
             )));
         }

@@ -17,7 +17,7 @@ pub fn unmount_below(machine: &Machine, path: &str) -> Result<(), OpError> {
         unmount(machine, last)?;
         if below(machine, path)?.len() >= mounted.len() {
             return Err(OpError::other(format!(
-                "{} was unmounted and is mounted again: something on this host mounts it; stop that, then resume",
+                "{} was unmounted and is mounted again: something on this host mounts it; stop that, then run again",
                 last.point
             )));
         }
@@ -36,7 +36,7 @@ fn unmount(machine: &Machine, mount: &Mount) -> Result<(), OpError> {
     machine.run(&Program::new("umount").args(["--", &mount.point])).map(drop).map_err(|error| {
         OpError::other(format!(
             "cannot unmount {} ({} of {}): {}; nothing below it is deleted; end what uses it (`fuser -vm {}` names it), \
-             then resume",
+             then run again",
             mount.point,
             mount.filesystem,
             mount.source,

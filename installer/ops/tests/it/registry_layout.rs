@@ -169,6 +169,6 @@ fn a_blob_that_does_not_match_its_name_is_not_laid_out_and_is_sent_again() {
     let repository = Repository { blobs: [layer].into(), ..Repository::default() };
     let op: Op = RegistryLayout { data_dir: DATA.into(), repositories: [("a".to_owned(), repository)].into() }.into();
     let error = dispatch::converge(&op, &host.machine).expect_err("an error").full();
-    assert!(error.contains("resume the run"), "{error}");
+    assert!(error.contains("run again"), "{error}");
     assert!(!host.machine.blob(&layer).exists());
 }

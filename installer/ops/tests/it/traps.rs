@@ -198,7 +198,7 @@ fn an_archive_that_changes_after_it_was_observed_installs_nothing_and_is_removed
     assert!(!satisfied(&op, &host.machine));
     std::fs::write(host.machine.blob(&blob), archive(&[("bin/a", "b")])).expect("other bytes");
     let text = text_of(dispatch::converge(&op, &host.machine));
-    assert!(text.contains("resume the run to send it again"), "{text}");
+    assert!(text.contains("run again, and it is sent once more"), "{text}");
     assert!(!host.machine.path("/usr/local/bin/a").exists() && !host.machine.blob(&blob).exists());
 }
 

@@ -20,7 +20,27 @@ pub(crate) struct Staged {
 }
 
 impl Authorities {
-    /// Prepares the folder, under the cluster's lock. Until it is committed, the home has what it had.
+    /// The certificates that a run will use, for a comparison: nothing is written.
+    pub fn view(&self, home: &ClusterHome) -> Result<ClusterPki, SessionError> {
+        let view = |empty| ClusterPki::view(&home.pki(), empty);
+        match &self.change {
+            Change::None => Ok(view(false)),
+            Change::Keep(sealed) => {
+                let pki = view(false);
+                pki.keep_sealed(sealed)?;
+                Ok(pki)
+            }
+            Change::Replace(files, sealed) => {
+                let pki = view(true);
+                pki.fill(files, sealed)?;
+                Ok(pki)
+            }
+            Change::New => Ok(view(true)),
+        }
+    }
+
+    /// Prepares the folder, under the cluster's lock, once the run was confirmed. Until it is committed, the home has what it
+    /// had.
     pub fn stage(&self, home: &ClusterHome) -> Result<Staged, SessionError> {
         let staged = || {
             let folder = home.folder.join("pki.new");
@@ -48,11 +68,6 @@ impl Authorities {
 }
 
 impl Staged {
-    /// Where its certificates are now.
-    pub fn folder(&self) -> &Path {
-        &self.folder
-    }
-
     /// Puts it in its place. A CA that was there and is another one is kept beside it, in a folder `pki.replaced-<seconds>`.
     pub fn commit(mut self, now: SystemTime) -> Result<(), SessionError> {
         let Some(place) = self.place.take() else { return Ok(()) };
@@ -79,7 +94,7 @@ impl Staged {
 }
 
 impl Drop for Staged {
-    /// What was declined or failed before leaves no key behind.
+    /// What failed before leaves no key behind.
     fn drop(&mut self) {
         if self.place.is_some() {
             let _ = remove(&self.folder);

@@ -7,7 +7,7 @@ mod home;
 
 use std::collections::BTreeMap;
 
-use kubexm_engine::{ClusterPki, EventSink, OperatorIdentity, PkiFiles, SealedAuthorities, SealedError};
+use kubexm_engine::{ClusterPki, EventSink, PkiFiles, SealedAuthorities, SealedError};
 use kubexm_plan::{Authority, ClusterId, Facts, Plan, SlotProvider};
 use kubexm_recipes::{Identity, Sealing};
 use kubexm_spec::{Cluster, Digest};
@@ -16,7 +16,8 @@ pub use error::AuthoritiesError;
 
 use crate::error::SessionError;
 use crate::events;
-use crate::home::{ClusterHome, Home};
+use crate::home::ClusterHome;
+use crate::session::Session;
 
 /// The authorities to use, and for whom they are sealed.
 #[derive(Default)]
@@ -59,12 +60,12 @@ impl Authorities {
     /// # Errors
     /// Those of the cluster cannot be used from this home.
     pub fn examine(
-        (root, home): (&Home, &ClusterHome),
+        (session, home): (&Session<'_>, &ClusterHome),
         hosts: &Hosts<'_>,
         new_registry_ca: bool,
         shown: &dyn EventSink,
     ) -> Result<Self, SessionError> {
-        let identity = OperatorIdentity::read_or_make(&root.identity())?;
+        let identity = session.home.operator(session.credentials)?;
         let own = identity.recipient();
         let alone = |change| {
             let sealing = Sealing { others: vec![own.clone()], new_registry_ca };
@@ -118,14 +119,13 @@ impl Authorities {
 
     /// The same for a plan that was made earlier.
     pub fn examine_for(
-        homes: (&Home, &ClusterHome),
+        (session, home): (&Session<'_>, &ClusterHome),
         hosts: &Hosts<'_>,
         plan: &Plan,
-        shown: &dyn EventSink,
     ) -> Result<Self, SessionError> {
         let new =
             |provider: &SlotProvider| matches!(provider, SlotProvider::SealedAuthorities { new_registry_ca: true, .. });
-        Self::examine(homes, hosts, plan.slots.values().any(new), shown)
+        Self::examine((session, home), hosts, plan.slots.values().any(new), session.events)
     }
 }
 

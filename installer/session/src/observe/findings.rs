@@ -7,12 +7,16 @@ use kubexm_plan::mesh::Dialed;
 use kubexm_recipes::preflight::{CHECKS, Severity, mesh};
 use kubexm_recipes::unsupported::Unsupported;
 use kubexm_recipes::{Finding, RecipeError};
+use kubexm_spec::error_chain;
 use serde_json::{Value, json};
 
 use crate::error::SessionError;
 
 /// Column of findings about the whole cluster.
 const CLUSTER: &str = "cluster";
+
+/// The check of the cluster's sealed authorities, which needs the home.
+const AUTHORITIES: &str = "authorities";
 
 /// The results of preflight.
 #[derive(Debug)]
@@ -22,6 +26,8 @@ pub struct Findings {
     findings: Vec<Finding>,
     dialed: BTreeMap<String, Vec<Dialed>>,
     unsupported: Vec<Unsupported>,
+    /// Whether it was looked at what this home can open.
+    authorities: bool,
 }
 
 impl Findings {
@@ -32,13 +38,27 @@ impl Findings {
         findings: Vec<Finding>,
         dialed: BTreeMap<String, Vec<Dialed>>,
     ) -> Self {
-        Self { cluster, hosts, findings, dialed, unsupported: Vec::new() }
+        Self { cluster, hosts, findings, dialed, unsupported: Vec::new(), authorities: false }
     }
 
     /// The same, for a cluster with settings that no recipe supports yet.
     #[must_use]
     pub fn without_recipe(self, unsupported: Vec<Unsupported>) -> Self {
         Self { unsupported, ..self }
+    }
+
+    /// Adds the check whether the authorities of the cluster can be used from this home, and why not.
+    pub(crate) fn add_authorities(&mut self, refused: Option<&SessionError>) {
+        self.authorities = true;
+        self.findings.extend(refused.map(|error| Finding {
+            severity: Severity::Fail,
+            check: AUTHORITIES.to_owned(),
+            host: None,
+            found: error_chain(error),
+            needed: "a CA of the registry that this home can open".to_owned(),
+            fix: "see \"A second operator\" in docs/operations.md".to_owned(),
+            detail: None,
+        }));
     }
 
     /// Fails if the cluster has settings that no recipe supports yet, whatever the hosts are like.
@@ -83,12 +103,12 @@ impl Findings {
         if self.findings.iter().any(|finding| finding.host.is_none()) {
             columns.push(CLUSTER);
         }
-        let width = checks().map(str::len).max().unwrap_or(0);
+        let width = self.checks().map(str::len).max().unwrap_or(0);
         let mut text = format!("{:width$}", "check");
         for column in &columns {
             let _ = write!(text, "  {column}");
         }
-        for check in checks() {
+        for check in self.checks() {
             let _ = write!(text, "\n{check:width$}");
             for column in &columns {
                 let _ = write!(text, "  {:1$}", self.cell(check, column), column.len());
@@ -145,9 +165,15 @@ impl Findings {
         }
     }
 
+    /// Rows of the table: the checks, connectivity, and what this home can open, if that was looked at.
+    fn checks(&self) -> impl Iterator<Item = &'static str> {
+        let authorities = self.authorities.then_some(AUTHORITIES);
+        CHECKS.iter().map(|check| check.name).chain([mesh::NAME]).chain(authorities)
+    }
+
     /// The same as JSON.
     pub fn document(&self) -> Value {
-        let checks: Vec<&str> = checks().collect();
+        let checks: Vec<&str> = self.checks().collect();
         let dialed = self.dialed.iter().flat_map(|(from, all)| all.iter().map(move |dialed| (from, dialed)));
         let dialed: Vec<Value> = dialed
             .map(|(from, Dialed { dial, blocked })| {
@@ -165,11 +191,6 @@ impl Findings {
             "unsupported": self.unsupported.iter().map(ToString::to_string).collect::<Vec<_>>(),
         })
     }
-}
-
-/// Rows of the table: the checks, and connectivity.
-fn checks() -> impl Iterator<Item = &'static str> {
-    CHECKS.iter().map(|check| check.name).chain([mesh::NAME])
 }
 
 #[cfg(test)]

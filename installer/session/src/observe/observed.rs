@@ -1,10 +1,13 @@
 //! The stage after connecting: observed hosts.
 
 use kubexm_engine::ClusterLock;
+use kubexm_engine::events::Silent;
+use kubexm_recipes::Identity;
 
 use super::findings::Findings;
 use super::subject::{BundleSurvey, Subject};
 use crate::access::Access;
+use crate::authorities::{Authorities, Hosts};
 use crate::error::SessionError;
 use crate::events;
 use crate::fleet::{Fleet, Reach, Unreachable};
@@ -63,6 +66,21 @@ impl<'s, S: Subject> Observed<'s, S> {
         self.site.fleet.withdraw(self.site.session.events).await;
         self.site.session.check_interrupt()?;
         Ok(self.survey)
+    }
+
+    /// Adds to the results of preflight what `create` would refuse of the authorities that the control planes keep.
+    pub fn with_authorities(mut self) -> Self
+    where
+        S: Subject<Survey = BundleSurvey>,
+    {
+        let Self { site, survey } = &mut self;
+        let cluster = site.subject.cluster();
+        let id = Identity::of(cluster, &survey.facts).id;
+        let hosts = Hosts { cluster, facts: &survey.facts, id };
+        // What it would report of a run is not about preflight.
+        let examined = Authorities::examine((site.session, &site.home), &hosts, false, &Silent);
+        survey.findings.add_authorities(examined.err().as_ref());
+        self
     }
 
     pub(crate) fn into_parts(self) -> (Site<'s, S>, S::Survey) {

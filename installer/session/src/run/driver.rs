@@ -56,8 +56,9 @@ impl RunDriver<'_> {
         lock_hosts(&links, self.plan.plan().longest_step(), events, &self.session.cancel)
             .await
             .map_err(SessionError::links)?;
-        let outcome = execute(self.plan, &links, &mut run, &slots, blobs, events, options).await;
+        let outcome = execute(self.plan, &links, &mut run, &slots, blobs, events, options.clone()).await;
         let outcome = outcome.map_err(|error| self.stopped(error, self.options.commands.resume(run.id().as_str())))?;
+        let outcome = self.keep_or_roll_back(outcome, (&mut run, &links), options).await?;
         let mut kubeconfig = None;
         match (outcome, self.plan.plan().pipeline) {
             // Only some of the hosts were reset: the cluster stays.
@@ -79,9 +80,11 @@ impl RunDriver<'_> {
                 kubeconfig = Some(self.home.kubeconfig());
             }
             (Outcome::Succeeded, Pipeline::DeleteNode) => kubeconfig = self.renewed_kubeconfig().await?,
-            (Outcome::RolledBack, _) => agents::take_away(&run, self.plan.plan(), self.fleet, events).await,
+            (Outcome::RolledBack | Outcome::Stuck, _) => {
+                agents::take_away(&run, self.plan.plan(), self.fleet, events).await
+            }
             (Outcome::Partial, Pipeline::Reset | Pipeline::DeleteNode) => {}
-            (Outcome::Failed | Outcome::Stuck | Outcome::Interrupted, _) => {}
+            (Outcome::Failed | Outcome::Interrupted, _) => {}
         }
         let host_untrusted = slots.refused.load(Ordering::Relaxed);
         Ok(Ended { kubeconfig, host_untrusted, ..self.ended(Direction::Forward, outcome, &run) })

@@ -6,6 +6,8 @@ mod driver;
 mod ended;
 mod kubeconfig;
 mod loaded;
+mod out_of_reach;
+mod recorded;
 mod report;
 mod running;
 pub(crate) mod secrets;
@@ -14,6 +16,7 @@ mod status;
 
 pub use ended::{Direction, Ended, EndedRun};
 pub use loaded::Loaded;
+pub use recorded::RecordedCommand;
 pub use report::RunReport;
 pub use running::Running;
 pub use status::{ClusterStatus, RecordedRun, status_document};

@@ -7,12 +7,13 @@ use kubexm_plan::{CheckedPlan, Pipeline, Plan};
 use super::driver::RunDriver;
 use super::ended::{Direction, Ended};
 use super::loaded::Loaded;
-use super::secrets;
+use super::{secrets, select};
 use crate::authorities::Authorities;
 use crate::bundle::opened::{Opened, Verified};
 use crate::confirm::{Change, Question};
 use crate::drift;
 use crate::error::SessionError;
+use crate::events;
 use crate::fleet::{Fleet, Reach, Unreachable};
 use crate::observe::subject::Startable;
 use crate::options::{HostOptions, RunOptions};
@@ -112,8 +113,7 @@ async fn decide<S: Startable>(
     let (session, plan) = (site.session, checked.plan());
     options.check(plan)?;
     secrets::check(session, site.subject.cluster(), plan)?;
-    let staged = authorities.stage(&site.home)?;
-    let drift = drift::of(site, checked, created, staged.folder()).await;
+    let drift = drift::of(site, checked, created, authorities.view(&site.home)?).await;
     let change = match plan.pipeline {
         Pipeline::Reset | Pipeline::DeleteNode if plan.steps.is_empty() => return Ok(None),
         Pipeline::Reset => Change::Reset { plan, missing: site.fleet.missing() },
@@ -121,6 +121,9 @@ async fn decide<S: Startable>(
         Pipeline::Create | Pipeline::AddNode => Change::Run { plan, drift: drift.as_ref() },
     };
     session.check_interrupt()?;
+    if let Some(unreadable) = select::unreadable_last(&site.home)? {
+        events::warning(session.events, unreadable);
+    }
     let provenance = site.subject.bundle().map(Opened::provenance);
     session.ask(Question { cluster: &site.home.name, provenance, change }).await?;
     session.check_interrupt()?;
@@ -128,7 +131,7 @@ async fn decide<S: Startable>(
     let locked = lock_hosts(&site.fleet.links(), plan.longest_step(), session.events, &session.cancel).await;
     locked.map_err(SessionError::links)?;
     session.check_interrupt()?;
-    staged.commit(session.clock.now())?;
+    authorities.stage(&site.home)?.commit(session.clock.now())?;
     Ok(Some(Run::create(&site.home.runs(), RunId::at(session.clock.now()), checked)?))
 }
 

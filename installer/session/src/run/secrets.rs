@@ -43,7 +43,7 @@ impl SlotSource for ControllerSlots<'_> {
                 })?;
                 let missing = || EngineError::Slot {
                     slot: name.0.clone(),
-                    reason: format!("{host}, which has it, is not reached; resume the run once it is"),
+                    reason: format!("{host}, which has it, is not reached; run again once it is"),
                 };
                 return Ok(kubeconfig.ok_or_else(missing)?.as_bytes().to_vec());
             }

@@ -4,6 +4,7 @@ use kubexm_engine::replay::RunState;
 use kubexm_engine::run::read_status;
 use kubexm_engine::{RunId, Status};
 use kubexm_plan::Pipeline;
+use kubexm_spec::error_chain;
 
 use crate::error::SessionError;
 use crate::home::{ClusterHome, Home};
@@ -60,6 +61,19 @@ pub(super) fn to_roll_back(
         }
     }
     Ok(id)
+}
+
+/// What a new run says of the last one, if that cannot be read: its changes cannot be told from others any more.
+pub(super) fn unreadable_last(cluster: &ClusterHome) -> Result<Option<String>, SessionError> {
+    let Some(id) = cluster.run_ids()?.pop() else { return Ok(None) };
+    let text = |error: SessionError| {
+        format!(
+            "run {id} cannot be read, and so neither be resumed nor rolled back: {}; the new run starts from what it finds on \
+             the hosts, and a reset removes what both have changed",
+            error_chain(&error)
+        )
+    };
+    Ok(status(cluster, &id).err().map(text))
 }
 
 /// A pipeline that needs no bundle has its own command.

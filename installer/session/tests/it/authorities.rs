@@ -10,7 +10,7 @@ use kubexm_spec::{ExitCode, ExitError as _};
 
 use crate::bundle::{cluster_yaml, write_bundle};
 use crate::fleet::SimConnector;
-use crate::sessions::{RUN, Site};
+use crate::sessions::{NoSecrets, RUN, Site};
 
 const HOSTS: [&str; 2] = ["red1", "red2"];
 const CA: &str = "path:/etc/kubexm/registry-ca.crt";
@@ -95,7 +95,7 @@ fn holding(folder: &Path, text: &str) -> Vec<String> {
 #[tokio::test]
 async fn a_second_operators_create_changes_nothing_and_takes_the_ca_over() {
     let bob = alone(&[]);
-    let operators = [("bob", bob.home.recipient().unwrap())];
+    let operators = [("bob", bob.home.recipient(&NoSecrets(None)).unwrap())];
     let alice = alone(&operators);
     assert!(done(&alice).await > 0);
     let made = alice.hosts.fleet.snapshot();
@@ -128,8 +128,8 @@ async fn a_home_that_is_no_recipient_is_refused_until_it_is_added_on_the_first_o
     let made = alice.hosts.fleet.snapshot();
     let bob = other(&alice, &[]);
     let text = refused(&bob, ExitCode::Preflight).await;
-    let own = bob.home.recipient().unwrap();
-    for said in [alice.home.recipient().unwrap(), own.clone(), "--new-registry-ca".to_owned()] {
+    let own = bob.home.recipient(&NoSecrets(None)).unwrap();
+    for said in [alice.home.recipient(&NoSecrets(None)).unwrap(), own.clone(), "--new-registry-ca".to_owned()] {
         assert!(text.contains(&said), "{text}");
     }
     assert!(!bob.home.cluster("red").pki().exists(), "no CA is made");
@@ -157,7 +157,7 @@ async fn when_everything_that_opens_it_is_lost_a_new_ca_is_made_once_it_is_asked
     assert!(asked.contains("red1/authorities.seal") && asked.contains("store.trust"), "{asked}");
     assert_eq!(done(&bob).await, 0);
     // Now the first home is the one that cannot open it.
-    assert!(refused(&alice, ExitCode::Preflight).await.contains(&bob.home.recipient().unwrap()));
+    assert!(refused(&alice, ExitCode::Preflight).await.contains(&bob.home.recipient(&NoSecrets(None)).unwrap()));
 
     // Declining leaves the home as it is.
     let (before, hosts) = (pki(&bob), bob.hosts.fleet.snapshot());
@@ -191,7 +191,7 @@ async fn a_damaged_a_foreign_and_a_different_file_are_named_with_their_host() {
     // A recipient that somebody on the host adds is not sealed for.
     let added = good.replace(
         "\"recipients\": [",
-        &format!("\"recipients\": [{{\"key\": \"{}\"}},", stranger.home.recipient().unwrap()),
+        &format!("\"recipients\": [{{\"key\": \"{}\"}},", stranger.home.recipient(&NoSecrets(None)).unwrap()),
     );
     HOSTS.iter().for_each(|host| alice.hosts.fleet.set_sealed_authorities(host, &added));
     let error = refused(&alice, ExitCode::HostUntrusted).await;
@@ -212,9 +212,88 @@ async fn a_home_of_an_earlier_program_seals_its_ca_and_another_home_does_not_rep
     let made = alice.hosts.fleet.snapshot();
     let bob = other(&alice, &[]);
     let error = refused(&bob, ExitCode::Preflight).await;
-    assert!(error.contains("from another home") && error.contains(&bob.home.recipient().unwrap()), "{error}");
+    assert!(
+        error.contains("from another home") && error.contains(&bob.home.recipient(&NoSecrets(None)).unwrap()),
+        "{error}"
+    );
     fs::remove_file(alice.home.cluster("red").pki().join("authorities.json")).unwrap();
     assert_eq!(done(&alice).await, HOSTS.len(), "only the file is written");
     assert_eq!(value(&alice.hosts.fleet.snapshot(), "red2", CA), value(&made, "red2", CA));
     assert_eq!(done(&alice).await, 0);
+}
+
+/// The findings of preflight, and what a plan of `create` compares, from a home.
+async fn looked(site: &Site) -> (String, Option<kubexm_session::Drift>) {
+    let (session, hosts) = (site.session(), kubexm_session::HostOptions::default());
+    let bundle = BundleOptions { bundle: vec![site.bundle.clone()], ..BundleOptions::default() };
+    let open = || session.open(&bundle).unwrap();
+    let refused = kubexm_session::Unreachable::Refused("");
+    let access = kubexm_session::Access::obtain(&session, open().cluster(), &bundle.trust, &hosts).unwrap();
+    let observed = session.observe("preflight", open(), &access, &hosts, refused).await.unwrap();
+    let survey = observed.with_authorities().leave().await.unwrap();
+    let findings = survey.findings().failures().map(ToString::to_string).collect::<Vec<_>>().join("\n");
+    if !findings.is_empty() {
+        return (findings, None);
+    }
+    let observed = session.observe("plan", open(), &access, &hosts, refused).await.unwrap();
+    let planned = observed.plan(kubexm_session::Recipe::Create).await.unwrap().check().await.unwrap();
+    let drift = planned.drift().await;
+    planned.leave().await;
+    (findings, drift)
+}
+
+#[tokio::test]
+async fn preflight_reports_what_create_refuses_and_a_plan_compares_certificates_and_writes_none() {
+    let bob = alone(&[]);
+    let operators = [("bob", bob.home.recipient(&NoSecrets(None)).unwrap())];
+    let alice = alone(&operators);
+    done(&alice).await;
+    let stranger = other(&alice, &[]);
+    let (findings, _) = looked(&stranger).await;
+    assert!(
+        findings.contains("authorities") && findings.contains(&alice.home.recipient(&NoSecrets(None)).unwrap()),
+        "{findings}"
+    );
+
+    let bob = again(Site { hosts: SimConnector { fleet: alice.hosts.fleet.clone(), ..bob.hosts }, ..bob }, &operators);
+    for site in [&alice, &bob] {
+        let home = site.home.cluster("red");
+        let files = || holding(&home.folder, "");
+        let before = files();
+        let (findings, drift) = looked(site).await;
+        let drift = drift.unwrap();
+        assert_eq!((findings.as_str(), files()), ("", before), "nothing is written");
+        let differs: Vec<String> = drift.steps.iter().map(|step| step.step.to_string()).collect();
+        // The second home has no kubeconfig yet.
+        assert!(differs.iter().all(|step| step.starts_with("@controller/")), "{differs:?}");
+        // The values of kubeadm's configuration of a control plane that joins are made on a host, and only for a run.
+        assert_eq!(drift.skipped, 1, "everything else is compared");
+    }
+    // Whatever depends on a certificate is seen to differ.
+    alice.hosts.fleet.set_state("red2", CA, "file 0644 of somebody else");
+    for site in [&alice, &bob] {
+        let drift = looked(site).await.1.unwrap();
+        assert!(drift.steps.iter().any(|step| step.step.to_string().starts_with("red2/")), "{:?}", drift.steps);
+    }
+}
+
+#[tokio::test]
+async fn a_home_whose_identity_has_a_passphrase_needs_it_to_open_the_ca() {
+    let alice = alone(&[]);
+    done(&alice).await;
+    let words = NoSecrets(Some("correct horse".to_owned()));
+    let key = alice.home.recipient(&NoSecrets(None)).unwrap();
+    assert_eq!(alice.home.encrypt_identity(&words).unwrap(), key);
+    let error = refused_once(&alice).await;
+    assert!(error.contains("identity") && error.contains("there is none"), "{error}");
+    let alice = Site { secrets: words, ..alice };
+    assert_eq!(done(&alice).await, 0);
+    assert!(alice.home.encrypt_identity(&alice.secrets).unwrap_err().to_string().contains("already"));
+}
+
+async fn refused_once(site: &Site) -> String {
+    let before = site.hosts.fleet.snapshot();
+    let error = site.create().await.err().unwrap();
+    assert_eq!(site.hosts.fleet.snapshot(), before);
+    kubexm_spec::error_chain(&error)
 }

@@ -10,6 +10,8 @@ mod identity;
 mod installed;
 mod inventory;
 mod materials;
+mod out_of_reach;
+mod recorded;
 mod roles;
 mod run_report;
 mod secrets;

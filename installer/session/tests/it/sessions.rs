@@ -12,8 +12,8 @@ use kubexm_engine::{OnFailure, Outcome};
 use kubexm_plan::Plan;
 use kubexm_session::{
     Access, Answer, BundleOptions, Change, ClusterOptions, Commands, Confirm, Controller, Credentials, Ended, Home,
-    HostOptions, Mounted, Question, Recipe, RunOptions, Session, SessionError, SystemClock, TrustOptions, Unreachable,
-    UnsignedCluster,
+    HostOptions, Mounted, OutOfReach, Question, Recipe, RunOptions, Session, SessionError, SystemClock, TrustOptions,
+    Unreachable, UnsignedCluster, WithoutThem,
 };
 use kubexm_spec::cluster::SecretSource;
 use kubexm_spec::{ExitCode, ExitError as _};
@@ -39,13 +39,14 @@ pub struct Site {
 
 /// Answers everything alike, and keeps what was asked.
 pub struct Answers {
-    answer: Answer,
+    pub answer: Answer,
+    pub without_them: WithoutThem,
     pub asked: Mutex<Vec<String>>,
 }
 
 impl Answers {
     pub fn of(answer: Answer) -> Self {
-        Self { answer, asked: Mutex::default() }
+        Self { answer, without_them: WithoutThem::Keep, asked: Mutex::default() }
     }
 }
 
@@ -70,6 +71,14 @@ impl Confirm for Answers {
         self.asked.lock().unwrap().push(format!("{what} of {}", question.cluster));
         self.answer
     }
+
+    async fn out_of_reach(&self, question: &OutOfReach<'_>) -> WithoutThem {
+        let lost: Vec<&str> = question.lost.iter().map(|lost| lost.host.as_str()).collect();
+        let changed = question.others.iter().filter(|(_, changed)| *changed > 0).map(|(host, _)| *host);
+        let changed = changed.collect::<Vec<_>>().join(" ");
+        self.asked.lock().unwrap().push(format!("without {}: {changed}", lost.join(" ")));
+        self.without_them
+    }
 }
 
 /// No password, and one text for whatever else is asked for.
@@ -82,6 +91,14 @@ impl Credentials for NoSecrets {
 
     fn secret(&self, _: &SecretSource, _: &Home) -> Result<Zeroizing<String>, String> {
         self.0.clone().map(Zeroizing::new).ok_or_else(|| "there is none".to_owned())
+    }
+
+    fn passphrase(&self, _: &Path) -> Result<Zeroizing<String>, String> {
+        self.0.clone().map(Zeroizing::new).ok_or_else(|| "there is none".to_owned())
+    }
+
+    fn new_passphrase(&self, file: &Path) -> Result<Zeroizing<String>, String> {
+        self.passphrase(file)
     }
 
     fn prompt(&self) -> Arc<dyn Prompt> {
@@ -107,7 +124,7 @@ pub const RUN: RunOptions<'static> =
 impl Site {
     pub fn new(name: &'static str, hosts: &[&str], answer: Answer) -> Self {
         let site = Self::of(name, hosts, &cluster_yaml(name, hosts), write_bundle);
-        Self { answers: Answers { answer, asked: Mutex::default() }, ..site }
+        Self { answers: Answers::of(answer), ..site }
     }
 
     /// Of another cluster.yaml, and a bundle that is written otherwise. Every answer is a yes.
@@ -118,7 +135,7 @@ impl Site {
         let home = Home::new(folder.path().join("home"), None, None);
         let controller =
             Controller { tool: "test".into(), name: "here".into(), agent: Path::new("/nowhere").to_owned() };
-        let answers = Answers { answer, asked: Mutex::default() };
+        let answers = Answers::of(answer);
         let (hosts, events) = (SimConnector::new(hosts), Recorder::default());
         Self { folder, name, home, bundle, hosts, events, answers, controller, secrets: NoSecrets(None) }
     }
@@ -237,7 +254,7 @@ async fn a_second_create_asks_about_what_has_drifted_and_about_nothing_else() {
 async fn declining_changes_nothing_and_removes_the_agents() {
     let site = Site::new("red", &["red1", "red2"], Answer::Yes);
     let before = site.hosts.fleet.snapshot();
-    let asked = Site { answers: Answers { answer: Answer::No, asked: Mutex::default() }, ..site };
+    let asked = Site { answers: Answers::of(Answer::No), ..site };
     let session = asked.session();
     let yaml = asked.folder.path().join("cluster.yaml");
     let bundle = BundleOptions { bundle: vec![asked.bundle.clone()], file: Some(yaml), ..BundleOptions::default() };

@@ -7,6 +7,8 @@ use super::verbs::{Ending, dies, fails};
 
 /// The last step of a create.
 const LAST: &str = "node1/check.network";
+/// A step with several ops that change files.
+const MANY_OPS: &str = "node1/runtime.run";
 
 pub struct Case {
     /// What would be lost.
@@ -51,6 +53,10 @@ pub enum Act {
     CrashInRollbackAside,
     /// kubeadm is killed half-way, and the run rolls back.
     KilledInInit,
+    /// The agent is killed in the middle of a step, and the run rolls back.
+    AgentKilled,
+    /// The same, but the next agent does the step; then a reset.
+    AgentKilledReset,
     /// A second create.
     CreateTwice,
     /// A create and a reset.
@@ -127,6 +133,15 @@ impl Case {
             Act::KilledInInit => {
                 site.host("node1").fake("kill-kubeadm-init", "");
                 site.create(false, ROLLBACK).await
+            }
+            Act::AgentKilled => {
+                site.kill_agent_in(MANY_OPS, false);
+                site.create(false, ROLLBACK).await
+            }
+            Act::AgentKilledReset => {
+                site.kill_agent_in(MANY_OPS, true);
+                well(site.create(false, ROLLBACK).await);
+                site.reset(KEEP).await
             }
             Act::CreateTwice => {
                 well(site.create(false, KEEP).await);

@@ -3,6 +3,9 @@
 //! that are rooted in directories.
 
 mod case;
+mod controller;
+mod mortal;
+mod mounts;
 mod picture;
 mod rows;
 mod site;

@@ -16,10 +16,11 @@ use kubexm_engine::{LocalLink, OnFailure};
 use kubexm_manifests::{Catalogue, require};
 use kubexm_ops::fake::RootedSystem;
 use kubexm_session::{
-    Answer, Commands, Confirm, Connector, Controller, Credentials, Home, HostLink, Mounted, Question, RunOptions,
-    Session, SystemClock, UnsignedCluster,
+    Answer, Commands, Confirm, Connector, Controller, Credentials, Home, HostLink, Mounted, OutOfReach, Question,
+    RunOptions, Session, SystemClock, UnsignedCluster, WithoutThem,
 };
 use kubexm_spec::cluster::SecretSource;
+use kubexm_spec::event::{Event, EventKind};
 use kubexm_spec::manifest::{Manifest, Member};
 use kubexm_spec::{Cluster, Digest, cluster};
 use kubexm_tests::laws::scratch;
@@ -28,6 +29,7 @@ use tempfile::TempDir;
 use tokio_util::sync::CancellationToken;
 use zeroize::Zeroizing;
 
+use super::mortal::{Kill, Mortal};
 use super::picture::{self, Picture};
 use crate::preflight_rooted::scene::Host;
 
@@ -72,6 +74,10 @@ impl Confirm for Answers {
     async fn confirm(&self, _: Question<'_>) -> Answer {
         Answer::Yes
     }
+
+    async fn out_of_reach(&self, _: &OutOfReach<'_>) -> WithoutThem {
+        WithoutThem::Keep
+    }
 }
 
 /// Connects to the folders of the hosts.
@@ -80,10 +86,12 @@ pub struct Rooted {
     roots: BTreeMap<String, PathBuf>,
     /// Hosts that do not answer.
     pub lost: Mutex<Vec<String>>,
+    /// The agent that is killed next.
+    pub kill: Arc<Mutex<Option<Kill>>>,
 }
 
 struct RootedHost {
-    link: Arc<LocalLink>,
+    link: Arc<LocalLink<Mortal>>,
     agent: PathBuf,
     new: bool,
 }
@@ -102,7 +110,7 @@ impl Connector for Rooted {
             fs::create_dir_all(agent.parent().unwrap()).unwrap();
             fs::write(&agent, "agent").unwrap();
         }
-        let machine = kubexm_ops::Machine::rooted(root.clone());
+        let machine = Mortal { machine: kubexm_ops::Machine::rooted(root.clone()), kill: Arc::clone(&self.kill) };
         Ok(Arc::new(RootedHost { link: Arc::new(LocalLink::new(target.name, machine)), agent, new }))
     }
 }
@@ -160,6 +168,14 @@ impl Credentials for NoSecrets {
 
     fn secret(&self, _: &SecretSource, _: &Home) -> Result<Zeroizing<String>, String> {
         Err("there is none".to_owned())
+    }
+
+    fn passphrase(&self, _: &Path) -> Result<Zeroizing<String>, String> {
+        Err("there is none".to_owned())
+    }
+
+    fn new_passphrase(&self, file: &Path) -> Result<Zeroizing<String>, String> {
+        self.passphrase(file)
     }
 
     fn prompt(&self) -> Arc<dyn Prompt> {
@@ -258,7 +274,7 @@ impl Site {
             home: Home::new(folder.path().join("home"), None, None),
             folder,
             hosts,
-            connector: Rooted { roots, lost: Mutex::default() },
+            connector: Rooted { roots, ..Rooted::default() },
             events: Recorder::default(),
             answers: Answers,
             controller,
@@ -282,8 +298,22 @@ impl Site {
         }
     }
 
+    /// The agent is killed in the middle of this step.
+    pub fn kill_agent_in(&self, step: &str, comes_back: bool) {
+        *self.connector.kill.lock().unwrap() = Some(Kill { step: step.to_owned(), comes_back });
+    }
+
     pub fn host(&self, name: &str) -> &Host {
         &self.hosts[name]
+    }
+
+    /// Every warning so far.
+    pub fn warnings(&self) -> Vec<String> {
+        let warning = |event: Event| match event.kind {
+            EventKind::Warning { text } => Some(text),
+            _ => None,
+        };
+        self.events.events().into_iter().filter_map(warning).collect()
     }
 
     pub fn count(&self) -> usize {

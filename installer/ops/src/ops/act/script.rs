@@ -92,7 +92,7 @@ impl Script<'_> {
             "script {:?} was started here and did not succeed, and cluster.yaml has no undo for it: it is not run \
              again automatically. Look at what it did ({log} has its output), complete or undo that by hand, then \
              delete {} to run it again from its start, or write {{\"endedWell\":true}} into it to count it as done, \
-             and resume the run",
+             and run again",
             self.name,
             self.mark()
         ))

@@ -52,6 +52,12 @@ cases! {
     a_reset_that_is_rolled_back_and_given_again_loses_nothing: Case {
         start: everything_of_the_operators, act: Act::ResetRolledBack, ..RESET
     };
+    an_agent_that_is_killed_in_a_step_loses_nothing_with_the_rollback: Case {
+        start: everything_of_the_operators, act: Act::AgentKilled, ..ROLLED_BACK
+    };
+    an_agent_that_is_killed_in_a_step_and_started_again_loses_nothing: Case {
+        start: everything_of_the_operators, act: Act::AgentKilledReset, ..RESET
+    };
     what_came_after_a_reset_is_not_removed_by_the_next: Case {
         start: everything_of_the_operators,
         act: Act::ResetTwice,

@@ -1,0 +1,47 @@
+//! After a failure since hosts are out of reach: the operator decides what becomes of the others.
+
+use kubexm_engine::execute::roll_back;
+use kubexm_engine::{ExecuteOptions, Links, Outcome, Run};
+use kubexm_plan::{CONTROLLER, Plan};
+
+use super::driver::RunDriver;
+use crate::confirm::{OutOfReach, WithoutThem};
+use crate::error::SessionError;
+use crate::events;
+
+impl RunDriver<'_> {
+    /// Asks whether the run is kept, if hosts out of reach are why it failed, and rolls the others back if not. Without
+    /// such hosts the outcome is unchanged.
+    pub(super) async fn keep_or_roll_back(
+        &self,
+        outcome: Outcome,
+        (run, links): (&mut Run, &Links),
+        options: ExecuteOptions,
+    ) -> Result<Outcome, SessionError> {
+        let (id, lost) = (run.id().to_string(), run.lost().to_vec());
+        if outcome != Outcome::Failed || lost.is_empty() {
+            return Ok(outcome);
+        }
+        let plan = self.plan.plan();
+        let question = OutOfReach { cluster: &self.home.name, run: &id, plan, lost: &lost, others: others(plan, run) };
+        if self.session.confirm.out_of_reach(&question).await == WithoutThem::Keep {
+            return Ok(outcome);
+        }
+        events::note(self.session.events, format!("rolling back run {id} on the hosts that can be reached"));
+        let options = ExecuteOptions { skip_unreachable: true, ..options };
+        let command = options.rollback_command.clone();
+        let outcome = roll_back(self.plan, links, run, self.session.events, options).await;
+        outcome.map_err(|error| SessionError::Stopped { error: Box::new(error), command })
+    }
+}
+
+/// The hosts of a plan that answer, with the number of steps that the run has changed on each.
+fn others<'a>(plan: &'a Plan, run: &Run) -> Vec<(&'a str, usize)> {
+    let answers = |host: &&str| *host != CONTROLLER && !run.lost().iter().any(|lost| lost.host == *host);
+    let changed = |host: &str| {
+        let steps = plan.steps.iter().filter(|step| step.host == host);
+        steps.filter(|step| run.replay().step(&step.id).changed()).count()
+    };
+    let hosts = plan.hosts.iter().map(|host| host.name.as_str()).filter(answers);
+    hosts.map(|host| (host, changed(host))).collect()
+}
