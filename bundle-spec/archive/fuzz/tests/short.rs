@@ -1,5 +1,6 @@
 //! A short run of every target: the corpus, then mutations of it for about a second each, in the same order every time.
-//! No input may panic, take five seconds, or make the program hold memory that it does not pay for.
+//! `scripts/fuzz` runs it for longer (`KUBEXM_FUZZ_SECONDS` for each, `KUBEXM_FUZZ_ONLY` with names), with other mutations each
+//! time. No input may panic, take five seconds, or make the program hold memory that it does not pay for.
 #![allow(
     clippy::unwrap_used,
     clippy::panic,
@@ -174,20 +175,27 @@ fn corpus(target: &Target) -> Vec<Vec<u8>> {
 
 #[test]
 fn no_input_makes_a_parser_panic_hang_or_hold_what_it_was_not_given() {
+    let seconds = std::env::var("KUBEXM_FUZZ_SECONDS").ok().and_then(|text| text.parse().ok()).map(Duration::from_secs);
+    let only = std::env::var("KUBEXM_FUZZ_ONLY").unwrap_or_default();
+    let only: Vec<&str> = only.split_whitespace().collect();
+    assert!(only.iter().all(|name| TARGETS.iter().any(|target| target.name == *name)), "no such target in {only:?}");
+    let slice = seconds.unwrap_or(SLICE);
+    // Of the clock in a long run: otherwise each would try the same.
+    let seed = seconds.and_then(|_| std::time::UNIX_EPOCH.elapsed().ok()).map_or(0, |now| now.as_nanos() as u64);
+    let seed = 0x9e37_79b9_7f4a_7c15 ^ seed;
     // A hang inside a target is no slow input: somebody must still be there to say so.
-    std::thread::spawn(|| {
-        std::thread::sleep(Duration::from_secs(600));
+    let patience = Duration::from_secs(600) + slice * u32::try_from(TARGETS.len()).unwrap();
+    std::thread::spawn(move || {
+        std::thread::sleep(patience);
         eprintln!("a target hangs");
         std::process::abort();
     });
-    let slice =
-        std::env::var("KUBEXM_FUZZ_SECONDS").ok().and_then(|text| text.parse().ok()).map_or(SLICE, Duration::from_secs);
-    for target in TARGETS {
+    for target in TARGETS.iter().filter(|target| only.is_empty() || only.contains(&target.name)) {
         let corpus = corpus(target);
         for bytes in &corpus {
             feed(target, bytes);
         }
-        let (mut random, mut runs, start) = (Random(0x9e37_79b9_7f4a_7c15), 0, Instant::now());
+        let (mut random, mut runs, start) = (Random(seed | 1), 0, Instant::now());
         while start.elapsed() < slice || runs < 10 {
             feed(target, &mutate(&mut random, &corpus));
             runs += 1;
