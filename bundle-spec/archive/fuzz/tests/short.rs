@@ -204,6 +204,34 @@ fn no_input_makes_a_parser_panic_hang_or_hold_what_it_was_not_given() {
     }
 }
 
+/// Otherwise only what is refused at once would be tried.
+#[test]
+fn what_hosts_send_begins_with_what_is_understood() {
+    use kubexm_engine::kubeconfig::AdminKubeconfig;
+    use kubexm_engine::link::wire::frame::parse;
+    use kubexm_engine::link::wire::{RequestMessage, ResponseMessage, frame};
+    let of = |name: &str| corpus(TARGETS.iter().find(|target| target.name == name).unwrap());
+    for answer in of("agent_answer") {
+        parse::<ResponseMessage>(&answer).unwrap();
+    }
+    let mut messages = 0;
+    for channel in of("agent_wire").iter().filter(|bytes| !bytes.starts_with(b"motd")) {
+        let mut rest = channel.as_slice();
+        while let Some(found) = frame::read_frame(&mut rest).unwrap() {
+            let frame::Frame::Message(body) = found else { continue };
+            // More than one answer in a message is none.
+            messages += usize::from(parse::<RequestMessage>(&body).is_ok() || parse::<ResponseMessage>(&body).is_ok());
+        }
+    }
+    assert!(messages >= 3, "{messages}");
+    for sealed in of("sealed_authorities") {
+        kubexm_engine::SealedAuthorities::parse(std::str::from_utf8(&sealed).unwrap()).unwrap();
+    }
+    let cluster = kubexm_spec::Cluster::named("demo");
+    assert!(of("kubeconfig").iter().any(|file| AdminKubeconfig::read(file, &cluster, "10.0.0.5").is_ok()));
+    assert!(of("harbor").iter().any(|file| kubexm_builder::harbor::images(file.as_slice()).is_ok()));
+}
+
 #[test]
 fn every_target_has_a_program_for_libfuzzer() {
     let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("libfuzzer");

@@ -9,7 +9,6 @@ use kubexm_plan::op::{Act, KubeadmInit, MoveAside, Op};
 use kubexm_plan::{Plan, Undo, lint};
 use kubexm_recipes::{RecipeError, sample};
 use kubexm_spec::cluster::{Firewall, Selinux};
-use kubexm_spec::manifest::Artifact;
 use kubexm_spec::{ArtifactKey, ClusterImage, ExitCode, Program};
 use serde_json::json;
 
@@ -128,13 +127,10 @@ fn containers_are_confined_by_selinux_only_if_cluster_yaml_wants_it() {
     let rendered = |plan: &Plan| plan.texts.values().cloned().collect::<Vec<_>>().join("\n");
     assert!(!rendered(&kept).contains("enable_selinux") && !rendered(&kept).contains("spc_t"));
     for version in [None, Some("1.7.30")] {
-        let confined = plan(|site| {
-            site.cluster.system.selinux = Selinux::Confine;
-            if let Some(version) = version {
-                let containerd = |a: &&mut Artifact| a.key == ArtifactKey::Binary(Program::Containerd);
-                site.manifest.artifacts.iter_mut().filter(containerd).for_each(|a| a.version = version.to_owned());
-            }
-        });
+        let mut cluster = sample::cluster();
+        cluster.system.selinux = Selinux::Confine;
+        cluster.runtime.version = version.map(str::to_owned);
+        let confined = Site::of(cluster).create().unwrap();
         assert!(!ids(&confined).contains(&"node1/os.selinux"), "it goes on enforcing");
         assert!(text(&confined, "/etc/containerd/config.toml").contains("\n  enable_selinux = true\n"), "{version:?}");
         assert!(confined.render().contains("enable_selinux = true"), "the runtime must show it: {}", confined.render());
