@@ -126,7 +126,7 @@ fn containers_are_confined_by_selinux_only_if_cluster_yaml_wants_it() {
     let kept = plan(|site| site.facts().selinux = SelinuxState::Enforcing);
     let rendered = |plan: &Plan| plan.texts.values().cloned().collect::<Vec<_>>().join("\n");
     assert!(!rendered(&kept).contains("enable_selinux") && !rendered(&kept).contains("spc_t"));
-    for version in [None, Some("1.7.30")] {
+    for version in [None, Some("1.7.32")] {
         let mut cluster = sample::cluster();
         cluster.system.selinux = Selinux::Confine;
         cluster.runtime.version = version.map(str::to_owned);
