@@ -56,7 +56,7 @@ pub use error::ArchiveError;
 pub use input::{Input, Open};
 pub use join::join;
 pub use layout::{Layout, StoredMember};
-pub use member_reader::MemberReader;
+pub use member_reader::{MemberReader, Unverified};
 pub use members::StoredAt;
 pub use merge::merge;
 pub use partial::{open_locked, partial_path};

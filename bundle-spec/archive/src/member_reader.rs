@@ -43,19 +43,71 @@ impl Bundle {
         self.member(name)?.into_bytes()
     }
 
-    /// Reads a blob from a byte on; only the frames from there on are read. From 0 the content's digest is verified at
-    /// the end. From elsewhere each frame is compared with the trailer, which is not signed: that finds damage, not forgery;
-    /// [`crate::verify`] first where the file is not trusted.
-    pub fn blob(&self, digest: &Digest, offset: u64) -> Result<MemberReader, ArchiveError> {
-        let (bundle, member) = self.wanted(&members::blob_name(digest))?;
-        MemberReader::new(bundle.clone(), member.clone(), offset)
+    /// Reads a blob from its start, as [`Self::member`] does.
+    pub fn blob(&self, digest: &Digest) -> Result<MemberReader, ArchiveError> {
+        self.member(&members::blob_name(digest))
     }
 
-    /// Reads a member from a byte on, to stop anywhere: each frame is compared with the trailer before any of it is given.
-    /// The trailer is not signed: that finds damage, not forgery; [`crate::verify`] first where the file is not trusted.
-    pub fn part(&self, name: &str, offset: u64) -> Result<MemberReader, ArchiveError> {
+    /// Reads a blob from a byte on, as [`Self::member_from`] does.
+    pub fn blob_from(&self, digest: &Digest, offset: u64) -> Result<MemberReader, ArchiveError> {
+        self.member_from(&members::blob_name(digest), offset)
+    }
+
+    /// Reads a member from a byte on. The bytes before are read and hashed too, here, so that the last read fails when the
+    /// whole content does not have the manifest's digest: as sure as from the start, and not faster.
+    pub fn member_from(&self, name: &str, offset: u64) -> Result<MemberReader, ArchiveError> {
         let (bundle, member) = self.wanted(name)?;
-        MemberReader::of_part(bundle.clone(), member.clone(), offset)
+        let mut reader = MemberReader::new(bundle.clone(), member.clone(), 0)?;
+        reader.skip(offset)?;
+        Ok(reader)
+    }
+
+    /// Reads a member from a byte on, to stop anywhere; only frames from there on are read. Each is compared with the trailer
+    /// before any of it is given. The trailer is not signed: that finds damage, not forgery.
+    pub fn part(&self, name: &str, offset: u64) -> Result<Unverified<MemberReader>, ArchiveError> {
+        let (bundle, member) = self.wanted(name)?;
+        MemberReader::of_part(bundle.clone(), member.clone(), offset).map(Unverified)
+    }
+}
+
+/// What nobody has compared with the manifest's digests. It gives nothing away by itself:
+///
+/// ```compile_fail,E0277
+/// fn install(bundle: &kubexm_archive::Bundle) -> std::io::Result<u64> {
+///     let mut program = bundle.part("blobs/sha256/00", 0).map_err(std::io::Error::other)?;
+///     std::io::copy(&mut program, &mut std::io::sink())
+/// }
+/// ```
+///
+/// A blob that ends only when its digest is right is read from any byte on as well:
+///
+/// ```
+/// fn install(bundle: &kubexm_archive::Bundle, digest: &kubexm_spec::Digest) -> std::io::Result<u64> {
+///     let mut program = bundle.blob_from(digest, 100).map_err(std::io::Error::other)?;
+///     std::io::copy(&mut program, &mut std::io::sink())
+/// }
+/// ```
+#[derive(Debug)]
+#[must_use]
+pub struct Unverified<T>(T);
+
+impl<T> Unverified<T> {
+    /// For whoever has a reason why the digest need not be right: a part for a person to look at, headers that are verified
+    /// before anything is made of them.
+    pub fn without_verification(self) -> T {
+        self.0
+    }
+
+    /// What is made of it is unverified as well.
+    pub fn map<U>(self, make: impl FnOnce(T) -> U) -> Unverified<U> {
+        Unverified(make(self.0))
+    }
+}
+
+impl<T, E> Unverified<Result<T, E>> {
+    /// What was made of it, or the error.
+    pub fn transpose(self) -> Result<Unverified<T>, E> {
+        self.0.map(Unverified)
     }
 }
 
@@ -72,6 +124,21 @@ impl MemberReader {
     /// For a part of the content: each frame is compared with the trailer, wherever the part begins and ends.
     fn of_part(bundle: Bundle, member: StoredAt, offset: u64) -> Result<Self, ArchiveError> {
         Ok(Self { hasher: None, ..Self::new(bundle, member, offset)? })
+    }
+
+    /// Reads and hashes what is before a byte of the content.
+    fn skip(&mut self, offset: u64) -> Result<(), ArchiveError> {
+        if offset > self.member.size {
+            let (name, size) = (self.member.name.clone(), self.member.size);
+            return Err(ArchiveError::BeyondEnd { name, size, offset });
+        }
+        let end = tar_header::BLOCK + offset;
+        while self.at < end {
+            let left = usize::try_from(end - self.at).unwrap_or(usize::MAX);
+            let len = self.piece()?.len().min(left);
+            self.advance(len);
+        }
+        Ok(())
     }
 
     /// Bytes of content still to come.

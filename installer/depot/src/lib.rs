@@ -6,11 +6,12 @@
 
 mod conditions;
 mod content;
+mod paced;
 mod packages;
 mod registry;
 mod serve;
 
-pub use serve::{Running, check, serve};
+pub use serve::{Running, check, check_config, serve};
 
 /// Why a depot cannot serve.
 #[derive(Debug, thiserror::Error)]

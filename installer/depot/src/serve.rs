@@ -17,14 +17,19 @@ use kubexm_spec::{Digest, depot};
 use rustls::ServerConfig;
 use rustls_pki_types::pem::PemObject;
 use rustls_pki_types::{CertificateDer, PrivateKeyDer};
-use tokio::net::TcpListener;
+use tokio::net::{TcpListener, TcpSocket};
 use tokio::sync::{Semaphore, mpsc};
 use tokio_rustls::TlsAcceptor;
 
 use crate::DepotError;
 use crate::content::{self, Store};
+use crate::paced::{Pace, Paced};
 use crate::packages;
 use crate::registry::{self, Registry};
+
+/// Names of certificate and key in a folder of their own, as systemd's `LoadCredential=` makes it.
+const CERT: &str = "tls.crt";
+const KEY: &str = "tls.key";
 
 /// A client that says nothing is let go after this long, be it before the handshake, within a request or between two.
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -34,37 +39,48 @@ const MOST: usize = 400;
 /// Connections at the same time from one address: what a node's runtime and agent open together, with room. One node
 /// that opens more cannot keep the others out.
 const MOST_OF_ONE: usize = 32;
+/// Connections that wait to be accepted.
+const BACKLOG: u32 = 1024;
 /// How long a client may leave what was sent to it unread or unacknowledged (RFC 5482).
 const UNREAD: Duration = Duration::from_secs(120);
+/// The least that a client must take: about 9 kB/s. A send buffer of the system has at most 4 MiB and is refilled by thirds, so
+/// that an honest client on a bad line moves at least this much each time.
+const PACE: Pace = Pace { bytes: 1 << 20, within: UNREAD };
 
 /// A depot that listens; [`Running::run`] answers requests.
 pub struct Running {
     config: PathBuf,
+    /// Folder of certificate and key, if they are not where the config says.
+    tls_folder: Option<PathBuf>,
     /// As the config says it: its port may be 0.
     listen: SocketAddr,
     listener: TcpListener,
     tls: TlsAcceptor,
     router: Router,
     patience: Duration,
+    pace: Pace,
     most: usize,
     most_of_one: usize,
     /// Where it listens, with the real port when the config said 0.
     pub address: SocketAddr,
 }
 
-/// Reads the config file and begins to listen. The caller has installed rustls' ring provider.
-pub async fn serve(config_path: &FilePath) -> Result<Running, DepotError> {
-    let (config, tls) = load(config_path).await?;
+/// Reads the config file and begins to listen. `tls_folder` has `tls.crt` and `tls.key`, if they are not where the config says:
+/// a user other than root cannot read the key there. The caller has installed rustls' ring provider.
+pub async fn serve(config_path: &FilePath, tls_folder: Option<&FilePath>) -> Result<Running, DepotError> {
+    let (config, tls) = load(config_path, tls_folder).await?;
     let listen = config.listen;
-    let (listener, address) = bind(listen).await?;
+    let (listener, address) = bind(listen)?;
     let router = router(config);
     Ok(Running {
         config: config_path.to_owned(),
+        tls_folder: tls_folder.map(FilePath::to_owned),
         listen,
         listener,
         tls,
         router,
         patience: PATIENCE,
+        pace: PACE,
         most: MOST,
         most_of_one: MOST_OF_ONE,
         address,
@@ -72,22 +88,43 @@ pub async fn serve(config_path: &FilePath) -> Result<Running, DepotError> {
 }
 
 /// Reads all that a start or a reload would, and serves nothing: the error is the one they would end with.
-pub async fn check(config_path: &FilePath) -> Result<(), DepotError> {
-    load(config_path).await.map(drop)
+pub async fn check(config_path: &FilePath, tls_folder: Option<&FilePath>) -> Result<(), DepotError> {
+    load(config_path, tls_folder).await.map(drop)
 }
 
-async fn load(config_path: &FilePath) -> Result<(depot::DepotConfig, TlsAcceptor), DepotError> {
+/// As [`check`], without certificate and key.
+pub async fn check_config(config_path: &FilePath) -> Result<(), DepotError> {
+    read_config(config_path).await.map(drop)
+}
+
+async fn read_config(config_path: &FilePath) -> Result<depot::DepotConfig, DepotError> {
     let path = config_path.display().to_string();
     let text = read(&path).await?;
-    let config: depot::DepotConfig =
-        serde_json::from_slice(&text).map_err(|source| DepotError::Config { path, source })?;
+    serde_json::from_slice(&text).map_err(|source| DepotError::Config { path, source })
+}
+
+async fn load(
+    config_path: &FilePath,
+    tls_folder: Option<&FilePath>,
+) -> Result<(depot::DepotConfig, TlsAcceptor), DepotError> {
+    let mut config = read_config(config_path).await?;
+    if let Some(folder) = tls_folder {
+        let at = |name| folder.join(name).display().to_string();
+        config.tls = depot::Tls { cert: at(CERT), key: at(KEY) };
+    }
     let tls = tls(&config.tls).await?;
     Ok((config, tls))
 }
 
-async fn bind(listen: SocketAddr) -> Result<(TcpListener, SocketAddr), DepotError> {
+fn bind(listen: SocketAddr) -> Result<(TcpListener, SocketAddr), DepotError> {
     let failed = |source| DepotError::Listen { listen: listen.to_string(), source };
-    let listener = TcpListener::bind(listen).await.map_err(failed)?;
+    let socket = if listen.is_ipv4() { TcpSocket::new_v4() } else { TcpSocket::new_v6() }.map_err(failed)?;
+    socket.set_reuseaddr(true).map_err(failed)?;
+    // A reload from one address to all of them, or back, listens on the new ones before it leaves the old. Only programs of the
+    // same user share a port like that.
+    socket.set_reuseport(true).map_err(failed)?;
+    socket.bind(listen).map_err(failed)?;
+    let listener = socket.listen(BACKLOG).map_err(failed)?;
     let address = listener.local_addr().map_err(failed)?;
     Ok((listener, address))
 }
@@ -97,6 +134,12 @@ impl Running {
     #[must_use]
     pub fn patience(self, patience: Duration) -> Self {
         Self { patience, ..self }
+    }
+
+    /// Demands that clients take at least so many bytes within a time of waiting for them, instead of 1 MiB in 120 s.
+    #[must_use]
+    pub fn pace(self, bytes: u64, within: Duration) -> Self {
+        Self { pace: Pace { bytes, within }, ..self }
     }
 
     /// Other limits than 400 connections in all and 32 from one address.
@@ -118,7 +161,7 @@ impl Running {
         // HTTP/1.1 alone: every client of a registry speaks it, and what has no second protocol has no attacks on it.
         let mut server = hyper::server::conn::http1::Builder::new();
         server.timer(TokioTimer::new()).header_read_timeout(self.patience);
-        let patience = self.patience;
+        let (patience, pace) = (self.patience, self.pace);
         let (all, clients) = (Arc::new(Semaphore::new(self.most)), Clients::default());
         loop {
             let next = async {
@@ -154,7 +197,8 @@ impl Running {
                 let _ = stream.set_nodelay(true);
                 let unread = u32::try_from(UNREAD.as_millis()).unwrap_or(u32::MAX);
                 let _ = rustix::net::sockopt::set_tcp_user_timeout(&stream, unread);
-                let Ok(Ok(stream)) = tokio::time::timeout(patience, tls.accept(stream)).await else { return };
+                let shaken = tls.accept(Paced::new(stream, pace));
+                let Ok(Ok(stream)) = tokio::time::timeout(patience, shaken).await else { return };
                 let service = TowerToHyperService::new(router);
                 if let Err(error) = server.serve_connection(TokioIo::new(stream), service).await {
                     tracing::debug!(%error, "connection ended");
@@ -177,9 +221,9 @@ impl Running {
 
     /// All of it, or nothing.
     async fn reloaded(&mut self) -> Result<(), DepotError> {
-        let (config, tls) = load(&self.config).await?;
+        let (config, tls) = load(&self.config, self.tls_folder.as_deref()).await?;
         if config.listen != self.listen {
-            (self.listener, self.address) = bind(config.listen).await?;
+            (self.listener, self.address) = bind(config.listen)?;
             self.listen = config.listen;
         }
         self.tls = tls;

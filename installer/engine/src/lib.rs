@@ -14,6 +14,8 @@ pub mod events;
 pub mod execute;
 mod failure_domain;
 mod files;
+#[doc(hidden)]
+pub mod fuzzing;
 mod hold;
 pub mod journal;
 pub mod kubeconfig;

@@ -20,6 +20,7 @@ pub mod preflight;
 pub mod runtime;
 #[cfg(any(test, feature = "testing"))]
 pub mod sample;
+mod selinux;
 pub mod support;
 pub mod templates;
 pub mod time_servers;

@@ -123,7 +123,7 @@ pub fn hand_over(request: &HandOver<'_>, report: Report<'_>) -> Result<HandedOve
                 let file = File::open(path).map_err(io_error("open", path))?;
                 folder.put(name, 0o755, file)?
             }
-            From::Bundle(digest) => folder.put(name, 0o755, bundle.blob(digest, 0)?)?,
+            From::Bundle(digest) => folder.put(name, 0o755, bundle.blob(digest)?)?,
         };
         lines.push((digest, name.clone()));
     }

@@ -161,8 +161,7 @@ async fn send(
         .await
 }
 
-/// A member as it is read from the bundle: from its start against the manifest's digest, from elsewhere each frame
-/// against the trailer.
+/// A member as it is read from the bundle: compared with the manifest's digest, whatever byte it is read from.
 struct MemberContent {
     bundle: Bundle,
     layer: Layer,
@@ -174,10 +173,6 @@ impl Content for MemberContent {
     }
 
     fn open(&self, offset: u64) -> io::Result<Box<dyn Read + Send>> {
-        let reader = match offset {
-            0 => self.bundle.member(&self.layer.name),
-            _ => self.bundle.part(&self.layer.name, offset),
-        };
-        Ok(Box::new(reader.map_err(io::Error::other)?))
+        Ok(Box::new(self.bundle.member_from(&self.layer.name, offset).map_err(io::Error::other)?))
     }
 }

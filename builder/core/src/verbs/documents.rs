@@ -1,10 +1,9 @@
 //! Documents about a bundle: bills of materials, and what it was built from.
 
 use std::collections::BTreeMap;
-use std::io::Read;
 use std::path::Path;
 
-use kubexm_archive::{ArchiveError, Bundle, members};
+use kubexm_archive::{Bundle, members};
 use kubexm_files::Kind;
 use kubexm_manifests::Catalogue;
 use kubexm_spec::{ArtifactKey, Digest, ExitCode, Sources, names};
@@ -91,7 +90,7 @@ pub fn provenance(
     Ok(format!("{:#}\n", statement(&built)))
 }
 
-/// The most bytes of a program that are searched for its version.
+/// The most bytes of a program that is searched for its version; no larger one is.
 const PROGRAM_LIMIT: u64 = 256 << 20;
 
 /// What shows only when artifacts themselves are read.
@@ -110,25 +109,16 @@ impl Known {
 fn installers(bundle: &Bundle) -> Result<BTreeMap<Digest, String>, SessionError> {
     let mut found = BTreeMap::new();
     for artifact in bundle.manifest().artifacts.iter().filter(|artifact| artifact.key == ArtifactKey::Installer) {
-        if bundle.find(&members::blob_name(&artifact.digest)).is_none() {
+        let name = members::blob_name(&artifact.digest);
+        if bundle.find(&name).is_none_or(|member| member.size > PROGRAM_LIMIT) {
             continue;
         }
-        let mut program = Vec::new();
-        bundle.blob(&artifact.digest, 0)?.take(PROGRAM_LIMIT).read_to_end(&mut program).map_err(unread)?;
+        let program = bundle.read(&name, PROGRAM_LIMIT)?;
         if let Some(version) = names::program_version(&program) {
             found.insert(artifact.digest, version.to_owned());
         }
     }
     Ok(found)
-}
-
-fn unread(error: std::io::Error) -> SessionError {
-    match error.downcast::<ArchiveError>() {
-        Ok(error) => error.into(),
-        Err(error) => {
-            SessionError::refused(ExitCode::Disk, format!("cannot read kubexm-install in the bundle: {error}"))
-        }
-    }
 }
 
 pub(super) fn subject<'a>(

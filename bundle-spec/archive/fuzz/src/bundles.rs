@@ -17,8 +17,10 @@ fn read_all(bytes: Vec<u8>) {
     let _ = check_references(&bundle);
     for member in bundle.members() {
         let _ = bundle.read(&member.name, 1 << 20);
-        let _ =
-            bundle.part(&member.name, member.size / 2).map(|mut part| std::io::copy(&mut part, &mut std::io::sink()));
+        let part = bundle.part(&member.name, member.size / 2);
+        let _ = part.map(|part| std::io::copy(&mut part.without_verification(), &mut std::io::sink()));
+        let from = bundle.member_from(&member.name, member.size / 2);
+        let _ = from.map(|mut from| std::io::copy(&mut from, &mut std::io::sink()));
     }
 }
 

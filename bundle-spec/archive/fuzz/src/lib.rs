@@ -17,9 +17,11 @@ mod imports;
 mod keys;
 mod memory;
 mod openpgp;
+mod registries;
 mod rpms;
 
 use kubexm_archive::fuzzing;
+use kubexm_engine::fuzzing as hosts;
 
 /// A parser.
 pub struct Target {
@@ -75,6 +77,13 @@ pub const TARGETS: &[Target] = &[
     target("deb_index", debs::index),
     target("deb_relation", debs::relation),
     target("deb_archive", debs::archive),
+    target("registry", kubexm_transport::oci::fuzzing::registry),
+    target("harbor", registries::harbor),
+    target("agent_wire", hosts::wire),
+    target("agent_answer", hosts::answer),
+    target("known_hosts", hosts::known_hosts),
+    target("kubeconfig", hosts::kubeconfig),
+    target("sealed_authorities", hosts::sealed),
 ];
 
 /// Feeds the target of that name.
@@ -87,6 +96,8 @@ pub fn seeds(name: &str) -> Vec<Vec<u8>> {
     let samples: &[&str] = match name {
         "import_cluster" => imports::CLUSTERS,
         "import_manifest" => imports::MANIFESTS,
+        "kubeconfig" => &[include_str!("../../../../installer/engine/tests/it/data/admin.conf")],
+        "harbor" => return registries::seeds(),
         _ => return bundles::seeds(name),
     };
     samples.iter().map(|text| text.as_bytes().to_vec()).collect()

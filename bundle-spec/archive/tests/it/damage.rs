@@ -7,8 +7,8 @@ use std::path::Path;
 
 use crate::support::forge::Forged;
 use crate::support::{blob, is_whole, noise, small, write_with};
-use kubexm_archive::{ArchiveError, Bundle, Damage, verify, verify_stream};
-use kubexm_spec::ExitCode;
+use kubexm_archive::{ArchiveError, Bundle, Damage, MemberReader, verify, verify_stream};
+use kubexm_spec::{Digest, ExitCode};
 
 #[test]
 fn every_changed_byte_of_a_bundle_is_found() {
@@ -77,9 +77,10 @@ fn damage_is_reported_with_member_and_place_and_all_of_it() {
     assert_eq!((report.count, report.exit_code()), (2, ExitCode::BundleDamaged));
     let error = bundle.read(&large.0, u64::MAX).unwrap_err();
     assert_eq!(error.exit_code(), ExitCode::BundleDamaged, "a reader must not give damaged bytes as whole ones");
-    let digest = kubexm_spec::Digest::of(&large.1);
-    let read = std::io::copy(&mut bundle.blob(&digest, 9 << 20).unwrap(), &mut std::io::sink());
+    let digest = Digest::of(&large.1);
+    let read = std::io::copy(&mut bundle.part(&large.0, 9 << 20).unwrap().without_verification(), &mut std::io::sink());
     assert!(read.is_err(), "a reader from the middle must not give damaged bytes either");
+    assert!(bundle.blob_from(&digest, 9 << 20).and_then(read_all).is_err());
 }
 
 #[test]
@@ -93,6 +94,43 @@ fn a_content_that_agrees_with_the_trailer_but_not_with_the_manifest_is_damage() 
     let bundle = Bundle::open(&path).unwrap();
     let report = verify(&bundle, 2, &|_, _| {}).unwrap_err();
     assert_eq!(report.damages[0].part, contents[1].0);
+}
+
+/// Where the content was changed together with the trailer, only the manifest's digest of the whole shows it.
+#[test]
+fn a_blob_from_the_middle_does_not_end_well_if_any_byte_of_it_is_forged() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("x.tar.zst");
+    let contents = [("index.json".to_owned(), b"{\"manifests\":[]}".to_vec()), blob(noise(9 << 20, 3))];
+    let digest = Digest::of(&contents[1].1);
+    let size = contents[1].1.len() as u64;
+    // Before the first byte that is read, in the middle, and the last one.
+    for forged_at in [77_usize, 4 << 20, (9 << 20) - 1] {
+        let mut forged = Forged::honest(&contents);
+        forged.members[1].2[forged_at] ^= 1;
+        fs::write(&path, forged.bytes()).unwrap();
+        let bundle = Bundle::open(&path).unwrap();
+        for offset in [0, 1 << 20, 4 << 20, size - 1, size] {
+            let read = bundle.blob_from(&digest, offset).and_then(read_all);
+            assert_eq!(
+                read.map_err(|error| error.exit_code()),
+                Err(ExitCode::BundleDamaged),
+                "byte {forged_at}, read from {offset}"
+            );
+        }
+        // What nobody verified is read all the same, by whoever says so.
+        let mut part = bundle.part(&contents[1].0, 4 << 20).unwrap().without_verification();
+        assert_eq!(std::io::copy(&mut part, &mut std::io::sink()).unwrap(), size - (4 << 20));
+    }
+}
+
+/// All bytes that a reader has, and whether it found them right.
+fn read_all(mut reader: MemberReader) -> Result<Vec<u8>, ArchiveError> {
+    let mut bytes = Vec::new();
+    match std::io::Read::read_to_end(&mut reader, &mut bytes) {
+        Ok(_) => Ok(bytes),
+        Err(error) => Err(error.downcast().unwrap()),
+    }
 }
 
 #[test]

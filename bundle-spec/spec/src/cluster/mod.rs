@@ -41,7 +41,7 @@ pub use self::network::{Network, NetworkPlugin, overlap};
 pub use self::operator::Operator;
 pub use self::parse::{FILE, Read, for_version, full_reference, parse, read, sample};
 pub use self::profiles::Profile;
-pub use self::registry::{Harbor, Registry, RegistryAuth, RegistryKind};
+pub use self::registry::{Harbor, Listen, Registry, RegistryAuth, RegistryKind};
 pub use self::roles::Roles;
 pub use self::runtime::{Runtime, RuntimeKind};
 pub use self::schema::schema;

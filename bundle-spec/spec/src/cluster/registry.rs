@@ -27,6 +27,10 @@ section! {
         /// Its TCP port: 5443 embedded, 5000 registry, 443 harbor
         #[yaml("port" as Port, default = RegistryKind::default().default_port())]
         pub port: u16,
+        /// Where the depot listens on the registry host: on all its addresses, or on the node's only
+        #[serde(skip_serializing_if = "is_default")]
+        #[yaml("listen")]
+        pub listen: Listen,
         /// Folder of its data (registry, harbor)
         #[yaml("dataDir" as Folder, default = "/mnt/registry".to_owned())]
         pub data_dir: String,
@@ -71,6 +75,20 @@ keywords! {
         /// No registry: images are imported into every node's runtime.
         None = "none",
     }
+}
+
+keywords! {
+    /// `spec.registry.listen`.
+    pub enum Listen {
+        /// On every address of the host (IPv4).
+        AllAddresses = "all-addresses",
+        /// On the address that nodes use, so that a host in several networks serves only the cluster's.
+        NodeAddress = "node-address",
+    }
+}
+
+fn is_default(listen: &Listen) -> bool {
+    *listen == Listen::default()
 }
 
 section! {

@@ -30,7 +30,7 @@ section! {
         /// Whether firewalld and ufw are kept or stopped
         #[yaml("firewall")]
         pub firewall: Firewall,
-        /// Whether SELinux is kept or made permissive
+        /// Whether SELinux is kept, made permissive, or kept with containers confined by it
         #[yaml("selinux")]
         pub selinux: Selinux,
         /// Further RPM packages for every node; services that they bring are not started
@@ -81,6 +81,8 @@ keywords! {
         Keep = "keep",
         /// Permissive now and at boot; never `disabled` (going back would need a relabel).
         Permissive = "permissive",
+        /// Left as it is, and containers get labels of their own; hosts need the policy of container-selinux.
+        Confine = "confine",
     }
 }
 

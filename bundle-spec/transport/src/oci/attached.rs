@@ -153,9 +153,7 @@ async fn of_subject(repository: &Repository, subject: &Digest) -> Result<Vec<Att
             repository.manifest(&referrers_tag(subject)).await?.into_iter().map(|raw| raw.bytes).collect()
         }
     };
-    let lists = pages.iter().filter_map(|page| serde_json::from_slice::<List>(page).ok());
-    let listed: Vec<Digest> =
-        lists.flat_map(|list| list.manifests).filter_map(|entry| entry.digest.parse().ok()).take(MOST).collect();
+    let listed: Vec<Digest> = pages.iter().flat_map(|page| listed(page)).take(MOST).collect();
     for digest in listed {
         let raw = repository.manifest(&digest.to_string()).await?;
         let one = raw.and_then(|raw| read(*subject, None, raw.bytes));
@@ -171,8 +169,15 @@ async fn of_subject(repository: &Repository, subject: &Digest) -> Result<Vec<Att
     Ok(found.into_values().collect())
 }
 
+/// What a page of a list of referrers names.
+pub(super) fn listed(page: &[u8]) -> Vec<Digest> {
+    let list = serde_json::from_slice::<List>(page).ok();
+    let entries = list.into_iter().flat_map(|list| list.manifests);
+    entries.filter_map(|entry| entry.digest.parse().ok()).take(MOST).collect()
+}
+
 /// None of what is no manifest with layers (an index of referrers, say): it cannot be carried as one.
-fn read(subject: Digest, tag: Option<String>, bytes: Vec<u8>) -> Option<Attached> {
+pub(super) fn read(subject: Digest, tag: Option<String>, bytes: Vec<u8>) -> Option<Attached> {
     let Ok(Parsed::Manifest { media_type, config, layers }) = image::parse(&bytes) else {
         tracing::warn!(%subject, "something attached is not a manifest and is left out");
         return None;

@@ -220,7 +220,7 @@ fn pieces(body: &Bytes, left: &Arc<AtomicU64>) -> reqwest::Body {
 }
 
 /// Code and message of the first error in a body (distribution-spec, "Error Codes").
-fn message(body: &[u8]) -> Option<String> {
+pub(super) fn message(body: &[u8]) -> Option<String> {
     #[derive(Deserialize)]
     struct Errors {
         errors: Vec<Reported>,

@@ -163,18 +163,22 @@ impl Login<'_> {
                 break;
             }
         }
-        #[derive(Deserialize)]
-        struct Token {
-            token: Option<String>,
-            access_token: Option<String>,
-        }
-        let token = serde_json::from_slice::<Token>(&body).ok().and_then(|all| all.token.or(all.access_token));
-        token.ok_or_else(|| self.denied("the login gave no token".to_owned()).into())
+        token(&body).ok_or_else(|| self.denied("the login gave no token".to_owned()).into())
     }
 }
 
+/// The token in an answer of a token service.
+pub(super) fn token(body: &[u8]) -> Option<String> {
+    #[derive(Deserialize)]
+    struct Token {
+        token: Option<String>,
+        access_token: Option<String>,
+    }
+    serde_json::from_slice::<Token>(body).ok().and_then(|all| all.token.or(all.access_token))
+}
+
 /// What one `WWW-Authenticate` says (RFC 9110, 11.6.1).
-fn read(text: &str, asked: &Url) -> Option<Challenge> {
+pub(super) fn read(text: &str, asked: &Url) -> Option<Challenge> {
     let mut basic = None;
     for challenge in ChallengeParser::new(text).map_while(Result::ok) {
         let value = |name: &str| {

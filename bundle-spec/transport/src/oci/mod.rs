@@ -7,6 +7,8 @@ mod content;
 mod credentials;
 mod digest_of;
 mod endpoint;
+#[doc(hidden)]
+pub mod fuzzing;
 pub(crate) mod image;
 mod login;
 mod push;

@@ -26,23 +26,37 @@ pub struct Args {
     /// What to serve, and where
     #[arg(long, value_name = "FILE")]
     config: PathBuf,
+    /// Folder of tls.crt and tls.key, if they are not where the config says
+    ///
+    /// The unit does not run as root; systemd passes the key to it in such a folder.
+    #[arg(long, value_name = "FOLDER")]
+    tls: Option<PathBuf>,
     /// Check what would be served, and serve nothing
     #[arg(long)]
     check: bool,
+    /// Check the config alone
+    ///
+    /// For a reload: only the unit's main process has certificate and key, and it has those of its start.
+    #[arg(long, requires = "check")]
+    without_tls: bool,
 }
 
 pub fn run(args: &Args) -> Result<(), Failure> {
     let depot = |error: DepotError| Failure::from_error(exit_code(&error), &error);
     start::runtime()?.block_on(async {
         if args.check {
-            return kubexm_depot::check(&args.config).await.map_err(depot);
+            let checked = match args.without_tls {
+                true => kubexm_depot::check_config(&args.config).await,
+                false => kubexm_depot::check(&args.config, args.tls.as_deref()).await,
+            };
+            return checked.map_err(depot);
         }
         let listen = |kind| {
             signal(kind)
                 .map_err(|error| Failure::new(ExitCode::Internal, format!("cannot listen for signals: {error}")))
         };
         let (mut terminate, mut hangup) = (listen(SignalKind::terminate())?, listen(SignalKind::hangup())?);
-        let running = kubexm_depot::serve(&args.config).await.map_err(depot)?;
+        let running = kubexm_depot::serve(&args.config, args.tls.as_deref()).await.map_err(depot)?;
         tracing::info!(address = %running.address, "serving");
         let (reload, reloads) = mpsc::channel(1);
         tokio::spawn(async move { while hangup.recv().await.is_some() && reload.send(()).await.is_ok() {} });

@@ -117,6 +117,84 @@ async fn a_client_that_says_nothing_or_stops_in_the_middle_is_let_go() {
     assert_eq!(depot.client.get(url).send().await.unwrap().status(), 200, "an honest client is served all the same");
 }
 
+/// One byte now and then keeps a connection and an open file, and resets every timeout between two bytes.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_client_that_reads_or_sends_too_slowly_is_cut_and_one_that_pauses_is_not() {
+    let second = std::time::Duration::from_secs(1);
+    let depot = start_with(|running| running.pace(1 << 20, second).patience(second)).await;
+    let large = vec![7; 64 << 20];
+    std::fs::write(depot.folder.path().join("store/blobs/sha256").join(depot.layer.hex()), &large).unwrap();
+    let path = format!("/blobs/sha256/{}", depot.layer.hex());
+
+    let mut slow = shaken(depot.address).await;
+    slow.write_all(format!("GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n").as_bytes()).await.unwrap();
+    let mut read = 0;
+    let begun = std::time::Instant::now();
+    while begun.elapsed() < 4 * second {
+        let Ok(length @ 1..) = slow.read(&mut [0; 1024]).await else { break };
+        read += length;
+        tokio::time::sleep(std::time::Duration::from_millis(10)).await;
+    }
+    // What is left is what the buffers of both systems have.
+    let mut rest = Vec::new();
+    let _ = tokio::time::timeout(std::time::Duration::from_secs(60), slow.read_to_end(&mut rest)).await.unwrap();
+    assert!(read + rest.len() < large.len() / 2, "it was served to the end: {read} and {} bytes", rest.len());
+
+    // What it sends without end is not waited for either.
+    let mut slow = shaken(depot.address).await;
+    let head =
+        b"POST /v2/registry.k8s.io/pause/blobs/uploads/ HTTP/1.1\r\nHost: localhost\r\nContent-Length: 999999\r\n\r\n";
+    slow.write_all(head).await.unwrap();
+    let sending = async {
+        while slow.write_all(b"x").await.is_ok() {
+            tokio::time::sleep(second / 10).await
+        }
+    };
+    tokio::time::timeout(std::time::Duration::from_secs(60), sending).await.expect("cut in a minute");
+
+    // A pause that is shorter than the time.
+    for _ in 0..2 {
+        let mut answer = depot.client.get(format!("{}{path}", depot.base)).send().await.unwrap();
+        let first = answer.chunk().await.unwrap().unwrap().len();
+        tokio::time::sleep(second / 2).await;
+        assert_eq!(first + answer.bytes().await.unwrap().len(), large.len());
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_reload_listens_on_another_address_of_the_same_port() {
+    let depot = start().await;
+    let path = depot.folder.path().join("config.json");
+    let mut config: depot::DepotConfig = serde_json::from_slice(&std::fs::read(&path).unwrap()).unwrap();
+    config.listen = std::net::SocketAddr::from(([0, 0, 0, 0], depot.address.port()));
+    std::fs::write(&path, serde_json::to_vec(&config).unwrap()).unwrap();
+    depot.reload.send(()).await.unwrap();
+    let other = std::net::SocketAddr::from(([127, 0, 0, 2], depot.address.port()));
+    let until = std::time::Instant::now() + std::time::Duration::from_secs(60);
+    while tokio::net::TcpStream::connect(other).await.is_err() {
+        assert!(std::time::Instant::now() < until, "it does not listen on every address");
+        tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+    }
+}
+
+/// As systemd's `LoadCredential=` passes them to a unit that is not root.
+#[tokio::test]
+async fn certificate_and_key_are_read_from_a_folder_of_their_own() {
+    let depot = start().await;
+    let at = |name: &str| depot.folder.path().join(name);
+    let folder = at("credentials");
+    std::fs::create_dir(&folder).unwrap();
+    for (from, to) in [("crt", "tls.crt"), ("key", "tls.key")] {
+        std::fs::rename(at(from), folder.join(to)).unwrap();
+    }
+    assert!(kubexm_depot::check(&at("config.json"), None).await.is_err(), "they are not where the config says");
+    kubexm_depot::check(&at("config.json"), Some(&folder)).await.unwrap();
+    // A process that has neither can still say whether the config is right.
+    kubexm_depot::check_config(&at("config.json")).await.unwrap();
+    std::fs::write(at("config.json"), "{}").unwrap();
+    assert!(kubexm_depot::check_config(&at("config.json")).await.is_err());
+}
+
 /// A TLS connection that trusts anybody, as an attacker's would.
 pub async fn shaken(address: std::net::SocketAddr) -> tokio_rustls::client::TlsStream<tokio::net::TcpStream> {
     let config = rustls::ClientConfig::builder()
@@ -186,7 +264,7 @@ async fn a_reload_takes_over_all_that_is_new_or_nothing_and_open_connections_end
     let mut more = config.clone();
     more.files.insert("more".to_owned(), depot.layer);
     std::fs::write(at("config.json"), serde_json::to_vec(&more).unwrap()).unwrap();
-    assert!(kubexm_depot::check(&at("config.json")).await.is_err(), "the key belongs to the other certificate");
+    assert!(kubexm_depot::check(&at("config.json"), None).await.is_err(), "the key belongs to the other certificate");
     // The second is taken only when the first has been read.
     for _ in 0..3 {
         depot.reload.send(()).await.unwrap();
@@ -194,7 +272,7 @@ async fn a_reload_takes_over_all_that_is_new_or_nothing_and_open_connections_end
     assert_eq!(status_of(&old, depot.address, "/files/kubeadm").await, Some(200), "the old certificate still serves");
     assert_eq!(status_of(&old, depot.address, "/files/more").await, Some(404), "half of it was taken over");
     std::fs::write(at("key"), new.signing_key.serialize_pem()).unwrap();
-    kubexm_depot::check(&at("config.json")).await.unwrap();
+    kubexm_depot::check(&at("config.json"), None).await.unwrap();
     depot.reload.send(()).await.unwrap();
     let until = std::time::Instant::now() + std::time::Duration::from_secs(60);
     while status_of(&new.cert.pem(), depot.address, "/files/more").await != Some(200) {
@@ -221,6 +299,8 @@ async fn a_key_that_does_not_fit_is_an_error_that_names_the_files() {
         packages: None,
     };
     std::fs::write(path("config.json"), serde_json::to_vec(&config).unwrap()).unwrap();
-    let Err(error) = kubexm_depot::serve(Path::new(&path("config.json"))).await else { panic!("it must not start") };
+    let Err(error) = kubexm_depot::serve(Path::new(&path("config.json")), None).await else {
+        panic!("it must not start")
+    };
     assert!(error.to_string().contains(&path("key")), "{error}");
 }

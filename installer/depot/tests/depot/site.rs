@@ -64,7 +64,7 @@ pub async fn start_with(change: impl FnOnce(kubexm_depot::Running) -> kubexm_dep
     };
     let path = folder.path().join("config.json");
     std::fs::write(&path, serde_json::to_vec(&config).unwrap()).unwrap();
-    let running = kubexm_depot::serve(&path).await.unwrap();
+    let running = kubexm_depot::serve(&path, None).await.unwrap();
     let base = format!("https://localhost:{}", running.address.port());
     let address = running.address;
     let (reload, reloads) = tokio::sync::mpsc::channel(1);

@@ -19,7 +19,7 @@ pub(crate) fn surveyed(host: &str, asked: &[&Step], survey: Survey) -> Result<Su
 }
 
 /// Differences may be only of steps that the host was asked about.
-pub(super) fn drift(host: &str, asked: &[&Step], drift: Vec<StepDrift>) -> Result<Vec<StepDrift>, LinkError> {
+pub(crate) fn drift(host: &str, asked: &[&Step], drift: Vec<StepDrift>) -> Result<Vec<StepDrift>, LinkError> {
     match drift.iter().find(|one| !asked.iter().any(|step| step.host == host && step.id == one.step)) {
         None => Ok(drift),
         Some(other) => Err(untrusted(
@@ -30,7 +30,7 @@ pub(super) fn drift(host: &str, asked: &[&Step], drift: Vec<StepDrift>) -> Resul
 }
 
 /// Certificates in a host's cluster facts must be from that host.
-pub(super) fn cluster_facts(host: &str, facts: ClusterFacts) -> Result<ClusterFacts, LinkError> {
+pub(crate) fn cluster_facts(host: &str, facts: ClusterFacts) -> Result<ClusterFacts, LinkError> {
     let hosts = facts.certificates.iter().map(|one| &one.host).chain(facts.gaps.iter().map(|gap| &gap.host));
     match hosts.into_iter().find(|named| *named != host) {
         None => Ok(facts),
@@ -39,7 +39,7 @@ pub(super) fn cluster_facts(host: &str, facts: ClusterFacts) -> Result<ClusterFa
 }
 
 /// One result for each dial, in the order of the dials.
-pub(super) fn dialed(
+pub(crate) fn dialed(
     host: &str,
     asked: &[mesh::Dial],
     dialed: Vec<mesh::Dialed>,

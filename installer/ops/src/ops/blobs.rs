@@ -1,5 +1,8 @@
 //! Blobs in the node's content store. The link delivers and verifies them; this op reports which exist.
 
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
+
 use kubexm_plan::op::{Blobs, Missing};
 use kubexm_spec::Digest;
 
@@ -17,8 +20,8 @@ impl Converge for Blobs {
         })
     }
 
-    fn satisfied(&self, found: &Missing, _: &Machine) -> bool {
-        found.missing.is_empty()
+    fn satisfied(&self, found: &Missing, machine: &Machine) -> bool {
+        found.missing.is_empty() && closed(self, machine).is_empty()
     }
 
     fn overwrites(&self, _: &Machine) -> Vec<String> {
@@ -29,7 +32,10 @@ impl Converge for Blobs {
     fn converge(&self, machine: &Machine) -> Result<(), OpError> {
         let missing = self.observe(machine)?.missing;
         match missing.first() {
-            None => Ok(()),
+            None => closed(self, machine).iter().try_for_each(|(path, mode)| {
+                let open = std::fs::Permissions::from_mode(*mode);
+                std::fs::set_permissions(path, open).map_err(OpError::path("set the mode of", path))
+            }),
             Some(first) => Err(OpError::other(format!(
                 "{} of {} blobs did not arrive in the node's content store (first: {first}); they are sent when you run again",
                 missing.len(),
@@ -53,4 +59,24 @@ impl Converge for Blobs {
         }
         Ok(())
     }
+}
+
+/// What others need for a folder or a file, to read what is in it.
+const OPEN_FOLDER: u32 = 0o755;
+const OPEN_FILE: u32 = 0o644;
+
+/// The store's folders and the op's blobs that not everybody may read, with the mode that they need: the agent has the umask that
+/// sshd or sudo gave it, and the depot, which serves them, is not root. All of it is content of the bundle.
+fn closed(op: &Blobs, machine: &Machine) -> Vec<(PathBuf, u32)> {
+    let blobs = machine.blob(&Digest::of(b""));
+    // `sha256`, `blobs`, the store, and kubexm's own folder.
+    let folders = blobs.ancestors().skip(1).take(4).map(|folder| (folder.to_owned(), OPEN_FOLDER));
+    let files = op.blobs.keys().map(|digest| (machine.blob(digest), OPEN_FILE));
+    folders.chain(files).filter(|(path, mode)| is_closed(path, *mode)).collect()
+}
+
+/// Whether it is there and lacks a bit for others.
+fn is_closed(path: &Path, mode: u32) -> bool {
+    let others = mode & 0o007;
+    path.metadata().is_ok_and(|found| found.permissions().mode() & others != others)
 }

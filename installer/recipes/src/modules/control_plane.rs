@@ -8,7 +8,7 @@ use crate::draft::Draft;
 use crate::error::RecipeError;
 use crate::modules::kubeadm_config;
 use crate::{network, runtime};
-use crate::{paths, support};
+use crate::{paths, selinux, support};
 
 /// Taint that keeps users' pods off a control plane.
 pub const TAINT: &str = "node-role.kubernetes.io/control-plane";
@@ -16,7 +16,10 @@ pub const TAINT: &str = "node-role.kubernetes.io/control-plane";
 /// kubeadm's config on the node.
 pub fn configure(draft: &mut Draft<'_>, node: &Node<'_>) -> Result<Step, RecipeError> {
     let text = kubeadm_config::init(draft.cx, node)?;
+    let (folder, patches) = selinux::patches(draft)?.unzip();
     Ok(Step::on(node.name(), "control-plane.config", "Write kubeadm's config")
+        .ensure_all(folder)
+        .ensure_all(patches.into_iter().flatten())
         .ensure(draft.file(paths::KUBEADM_CONFIG, 0o644, text))
         .undo(Undo::RestoreBefore)
         .build())

@@ -4,11 +4,11 @@
 //! the registry is the embedded one.
 
 use std::collections::BTreeMap;
-use std::net::{Ipv4Addr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
 use kubexm_plan::op::{Blobs, Dir, File, Unit};
 use kubexm_plan::{CertificateUse, Probe, SlotName, SlotProvider, Step, Undo};
-use kubexm_spec::cluster::RegistryKind;
+use kubexm_spec::cluster::{Listen, RegistryKind};
 use kubexm_spec::depot::{self, DepotConfig, Tls};
 use kubexm_spec::{ArtifactKey, Digest, Program, names};
 use minijinja::context;
@@ -27,6 +27,10 @@ pub(super) const CERT_SLOT: &str = "registry-cert";
 /// Slot of its key.
 pub(super) const KEY_SLOT: &str = "registry-key";
 const UNIT: &str = "kubexm-depot.service";
+/// The first version of systemd with `LoadCredential=` (its NEWS).
+const LOAD_CREDENTIAL: u32 = 247;
+/// The first port that needs no capability (ip(7), `ip_unprivileged_port_start`).
+const FIRST_UNPRIVILEGED: u16 = 1024;
 
 /// Timeout in seconds for copying so many bytes over a slow link (1 MiB/s), plus five minutes for everything else.
 pub(super) fn delivery_timeout(bytes: u64) -> u64 {
@@ -85,7 +89,11 @@ pub(super) fn identity(draft: &Draft<'_>, node: &Node<'_>) -> (SlotProvider, Slo
 pub fn serve(draft: &mut Draft<'_>, node: &Node<'_>) -> Result<Step, RecipeError> {
     let cx = draft.cx;
     let tls = Tls { cert: paths::DEPOT_CERT.to_owned(), key: paths::DEPOT_KEY.to_owned() };
-    let listen = SocketAddr::from((Ipv4Addr::UNSPECIFIED, cx.cluster.registry.depot_port()));
+    let address = match cx.cluster.registry.listen {
+        Listen::AllAddresses => IpAddr::from(Ipv4Addr::UNSPECIFIED),
+        Listen::NodeAddress => node.ip,
+    };
+    let listen = SocketAddr::from((address, cx.cluster.registry.depot_port()));
     let mut config = DepotConfig::serving(cx.manifest, listen, paths::STORE, tls);
     if cx.cluster.registry.kind != RegistryKind::Embedded {
         config.images.clear();
@@ -98,13 +106,23 @@ pub fn serve(draft: &mut Draft<'_>, node: &Node<'_>) -> Result<Step, RecipeError
     text.push('\n');
 
     let (cert, key) = identity(draft, node);
+    let load_credential = node.facts.systemd.is_some_and(|version| version >= LOAD_CREDENTIAL);
     let unit = draft.template(
         paths::unit(UNIT),
         "kubexm-depot.service",
-        context! { bin => paths::BIN, config => paths::DEPOT_CONFIG },
+        context! {
+            bin => paths::BIN,
+            config => paths::DEPOT_CONFIG,
+            cert => paths::DEPOT_CERT,
+            key => paths::DEPOT_KEY,
+            load_credential,
+            tls => if load_credential { "${CREDENTIALS_DIRECTORY}" } else { "/run/kubexm-depot" },
+            privileged_port => listen.port() < FIRST_UNPRIVILEGED,
+        },
     )?;
     Ok(Step::on(node.name(), "depot.serve", "Serve the bundle's images and files")
-        .ensure(Dir { path: "/etc/kubexm/depot".to_owned(), mode: 0o700 })
+        // The depot is not root: only the key is.
+        .ensure(Dir { path: "/etc/kubexm/depot".to_owned(), mode: 0o755 })
         .ensure_all(folder)
         .ensure_all(metadata.into_values())
         .ensure(draft.slot_file(paths::DEPOT_CA, 0o644, CA_SLOT, SlotProvider::REGISTRY_CA))
@@ -116,8 +134,9 @@ pub fn serve(draft: &mut Draft<'_>, node: &Node<'_>) -> Result<Step, RecipeError
             name: UNIT.to_owned(),
             enabled: true,
             running: Some(true),
-            loaded: vec![paths::unit(UNIT)],
-            reloaded: [paths::DEPOT_CERT, paths::DEPOT_KEY, paths::DEPOT_CONFIG].map(str::to_owned).to_vec(),
+            // It gets certificate and key when it starts.
+            loaded: vec![paths::unit(UNIT), paths::DEPOT_CERT.to_owned(), paths::DEPOT_KEY.to_owned()],
+            reloaded: vec![paths::DEPOT_CONFIG.to_owned()],
         })
         .probe(Probe::Https { url: format!("https://{}/v2/", cx.depot_address()), ca: paths::DEPOT_CA.to_owned() }, 30)
         .timeout_s(120)

@@ -10,7 +10,7 @@ use crate::error::RecipeError;
 use crate::modules::control_plane::{TAINT, ignored};
 use crate::modules::join_slots::Slots;
 use crate::modules::{dns, kubeadm_config};
-use crate::{network, paths, runtime, yaml};
+use crate::{network, paths, runtime, selinux, yaml};
 
 /// Label that `kubectl get nodes` shows as role; kubeadm sets it on control planes only.
 const WORKER_ROLE: &str = "node-role.kubernetes.io/worker";
@@ -18,17 +18,35 @@ const WORKER_ROLE: &str = "node-role.kubernetes.io/worker";
 const MANAGED_BY: &str = "app.kubernetes.io/managed-by";
 
 /// The cluster has one KubeletConfiguration, written for the first control plane. A node whose resolv.conf
-/// has another path gets a patch: kubelet starts no pod when the configured resolv.conf does not exist.
+/// has another path gets a patch: kubelet starts no pod when the configured resolv.conf does not exist. A control plane whose
+/// containers are confined gets those of its pods.
 pub fn patch(draft: &mut Draft<'_>, first: &Node<'_>, node: &Node<'_>) -> Result<Option<Step>, RecipeError> {
-    let Some(path) = own_resolv_conf(draft, first, node)? else { return Ok(None) };
-    let text = yaml::documents("kubelet patch", &[json!({"resolvConf": path})])?;
+    if !is_patched(draft, first, node)? {
+        return Ok(None);
+    }
+    let mut files = Vec::new();
+    if let Some(path) = own_resolv_conf(draft, first, node)? {
+        let text = yaml::documents("kubelet patch", &[json!({"resolvConf": path})])?;
+        files.push(draft.file(paths::KUBELET_PATCH, 0o644, text));
+    }
+    let title =
+        if files.is_empty() { "Patch the control plane's pods" } else { "Point kubelet to this node's resolv.conf" };
+    if node.roles.control_plane {
+        files.extend(selinux::patches(draft)?.into_iter().flat_map(|(_, files)| files));
+    }
     Ok(Some(
-        Step::on(node.name(), "join.patch", "Point kubelet to this node's resolv.conf")
+        Step::on(node.name(), "join.patch", title)
             .ensure(Dir { path: paths::KUBEADM_PATCHES.to_owned(), mode: 0o755 })
-            .ensure(draft.file(paths::KUBELET_PATCH, 0o644, text))
+            .ensure_all(files)
             .undo(Undo::RestoreBefore)
             .build(),
     ))
+}
+
+/// Whether kubeadm gets patches on this node.
+fn is_patched(draft: &Draft<'_>, first: &Node<'_>, node: &Node<'_>) -> Result<bool, RecipeError> {
+    let pods = node.roles.control_plane && selinux::confines(draft.cx.cluster);
+    Ok(pods || own_resolv_conf(draft, first, node)?.is_some())
 }
 
 fn own_resolv_conf(draft: &Draft<'_>, first: &Node<'_>, node: &Node<'_>) -> Result<Option<&'static str>, RecipeError> {
@@ -44,7 +62,7 @@ fn own_resolv_conf(draft: &Draft<'_>, first: &Node<'_>, node: &Node<'_>) -> Resu
 pub fn step(draft: &mut Draft<'_>, first: &Node<'_>, node: &Node<'_>) -> Result<Step, RecipeError> {
     let cx = draft.cx;
     let slots = Slots::of(draft, first, node.roles.control_plane);
-    let patches = own_resolv_conf(draft, first, node)?.map(|_| paths::KUBEADM_PATCHES);
+    let patches = is_patched(draft, first, node)?.then_some(paths::KUBEADM_PATCHES);
     let config = draft.text(kubeadm_config::join(cx, first, node, &slots, patches)?);
     let title =
         if node.roles.control_plane { "Join as a control plane with kubeadm" } else { "Join as a worker with kubeadm" };

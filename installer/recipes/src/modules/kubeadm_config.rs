@@ -11,8 +11,7 @@ use crate::context::{Node, PlanCx};
 use crate::error::RecipeError;
 use crate::modules::join_slots::Slots;
 use crate::modules::{audit, dns, endpoint};
-use crate::runtime;
-use crate::yaml;
+use crate::{paths, runtime, selinux, yaml};
 /// Registry of all images of a kubeadm cluster (`imageRepository`).
 const IMAGE_REPOSITORY: &str = "registry.k8s.io";
 
@@ -77,12 +76,16 @@ fn registration(cx: &PlanCx<'_>, node: &Node<'_>) -> Result<Value, RecipeError> 
 }
 
 fn init_configuration(cx: &PlanCx<'_>, node: &Node<'_>) -> Result<Value, RecipeError> {
-    Ok(json!({
+    let mut config = json!({
         "apiVersion": api(cx, node)?,
         "kind": "InitConfiguration",
         "localAPIEndpoint": local_endpoint(node),
         "nodeRegistration": registration(cx, node)?,
-    }))
+    });
+    if selinux::confines(cx.cluster) {
+        config["patches"] = json!({"directory": paths::KUBEADM_PATCHES});
+    }
+    Ok(config)
 }
 
 fn cluster_configuration(cx: &PlanCx<'_>, node: &Node<'_>) -> Result<Value, RecipeError> {

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use crate::context::{Node, PlanCx};
 use crate::draft::Draft;
 use crate::error::RecipeError;
-use crate::{paths, yaml};
+use crate::{paths, selinux, yaml};
 
 /// Namespace of the DaemonSet.
 const NAMESPACE: &str = "kube-flannel";
@@ -112,7 +112,7 @@ fn interface(cx: &PlanCx<'_>) -> String {
 
 fn daemon_set(cx: &PlanCx<'_>, daemon: &str, plugin: &str) -> Value {
     let labels = json!({"app": "flannel", "k8s-app": "flannel", "tier": "node"});
-    json!({
+    let mut daemon_set = json!({
         "apiVersion": "apps/v1",
         "kind": "DaemonSet",
         "metadata": {"name": "kube-flannel-ds", "namespace": NAMESPACE, "labels": labels},
@@ -148,7 +148,11 @@ fn daemon_set(cx: &PlanCx<'_>, daemon: &str, plugin: &str) -> Value {
                 },
             },
         },
-    })
+    });
+    if let Some(context) = selinux::host_pod(cx.cluster) {
+        daemon_set["spec"]["template"]["spec"]["securityContext"] = context;
+    }
+    daemon_set
 }
 
 fn init_container(name: &str, image: &str, [from, to]: [&str; 2], mounts: Value) -> Value {

@@ -4,16 +4,21 @@ use kubexm_plan::facts::SelinuxState;
 use kubexm_spec::cluster::{Firewall, Selinux};
 
 use super::report::Report;
-use super::site::Site;
+use super::site::{ObservedHost, Site};
+use crate::selinux;
 
 pub(super) fn run(site: &Site<'_>, report: &mut Report) {
     let system = &site.cx.cluster.system;
     for host in &site.hosts {
         let facts = host.facts;
-        if facts.selinux == SelinuxState::Enforcing {
+        if selinux::confines(site.cx.cluster) && host.roles.in_cluster() {
+            confined(host, selinux::has_policy(site.cx.cluster, facts), report);
+        } else if facts.selinux == SelinuxState::Enforcing {
             let fix = match system.selinux {
                 Selinux::Permissive => "it will be made permissive, now and at boot",
-                Selinux::Keep => "it is kept: set `system.selinux: permissive` if it stops containers from working",
+                Selinux::Keep | Selinux::Confine => {
+                    "it is kept: set `system.selinux: permissive` if it stops containers from working"
+                }
             };
             report.warn(host.name(), "SELinux enforcing", "a policy that supports containers, or permissive", fix);
         }
@@ -27,9 +32,9 @@ pub(super) fn run(site: &Site<'_>, report: &mut Report) {
             );
         }
         if facts.fips {
-            let fix =
-                "no installed component is FIPS-validated: turn the mode off if your rules allow it, or test it first";
-            report.warn(host.name(), "FIPS mode", "FIPS mode off, or your own test that every component runs", fix);
+            let fix = "the mode is kept; kubexm's programs use ring and RustCrypto, which are not FIPS-validated, and upstream's \
+                       builds of Kubernetes use Go's own cryptography: ask your auditor (docs/security.md, \"Hardened hosts\")";
+            report.warn(host.name(), "FIPS mode", "your own test that every component runs in it", fix);
         }
         if !facts.firewalls.is_empty() {
             let fix = match system.firewall {
@@ -46,6 +51,25 @@ pub(super) fn run(site: &Site<'_>, report: &mut Report) {
         if host.roles.in_cluster() && !swaps.is_empty() {
             let found = format!("swap ({})", swaps.join(", "));
             report.warn(host.name(), found, "none", "it will be turned off, now and at boot");
+        }
+    }
+}
+
+/// Whether SELinux of a node can confine containers.
+fn confined(host: &ObservedHost<'_>, has_policy: bool, report: &mut Report) {
+    match host.facts.selinux {
+        SelinuxState::Enforcing if has_policy => {}
+        SelinuxState::Enforcing => report.fail(
+            host.name(),
+            "SELinux enforcing, without the policy for containers",
+            "the package container-selinux, since `system.selinux: confine` is set",
+            "install it, or name it in `system.rpms` and build the bundle again",
+        ),
+        SelinuxState::Permissive => {
+            report.warn(host.name(), "SELinux permissive", "enforcing", "containers get labels, and nothing is denied");
+        }
+        SelinuxState::Absent => {
+            report.warn(host.name(), "no SELinux", "enforcing", "containers of this host are not confined");
         }
     }
 }

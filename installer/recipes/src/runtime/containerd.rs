@@ -12,7 +12,7 @@ use crate::context::{Node, PlanCx};
 use crate::draft::Draft;
 use crate::error::RecipeError;
 use crate::modules::{depot, programs, registry};
-use crate::{network, paths};
+use crate::{network, paths, selinux};
 
 /// Folder with one folder for each upstream registry, which contains a `hosts.toml`.
 const CERTS_D: &str = runtime::of(RuntimeKind::Containerd).registries;
@@ -51,12 +51,14 @@ impl ConfigFormat {
 
     /// Lines that `containerd config dump` must show; containerd silently ignores keys that it does not know. 2.x
     /// writes literal strings in single quotes, 1.7 in double ones.
-    fn config_dump(self, pause: &str, systemd_cgroup: bool) -> Vec<String> {
+    fn config_dump(self, pause: &str, systemd_cgroup: bool, selinux: bool) -> Vec<String> {
         let (sandbox, certs_d) = match self {
             Self::V1_7 => (format!("sandbox_image = \"{pause}\""), format!("config_path = \"{}\"", CERTS_D)),
             Self::V2 => (format!("sandbox = '{pause}'"), format!("config_path = '{}'", CERTS_D)),
         };
-        vec![sandbox, certs_d, format!("SystemdCgroup = {systemd_cgroup}")]
+        let mut all = vec![sandbox, certs_d, format!("SystemdCgroup = {systemd_cgroup}")];
+        all.extend(selinux.then(|| "enable_selinux = true".to_owned()));
+        all
     }
 }
 
@@ -127,7 +129,8 @@ fn run(draft: &mut Draft<'_>, node: &Node<'_>) -> Result<Step, RecipeError> {
     let format = ConfigFormat::of(&cx.program(Program::Containerd, node.platform)?.version)?;
     let pause = &cx.image(ClusterImage::Pause, node.platform)?.name;
     let systemd_cgroup = cgroup_driver(cx)? == "systemd";
-    let values = context! { pause, systemd_cgroup, certs_d => CERTS_D };
+    let selinux = selinux::confines(cx.cluster);
+    let values = context! { pause, systemd_cgroup, certs_d => CERTS_D, selinux };
     let config = draft.template(runtime.config, format.template(), values)?;
     let unit = draft.template(paths::unit(runtime.unit), "containerd.service", context! { bin => paths::BIN })?;
     let loaded = vec![runtime.config.to_owned(), paths::unit(runtime.unit), paths::bin("containerd")];
@@ -146,7 +149,7 @@ fn run(draft: &mut Draft<'_>, node: &Node<'_>) -> Result<Step, RecipeError> {
         .probe(
             Probe::CriReady {
                 runtime: RuntimeKind::Containerd,
-                config_dump: format.config_dump(pause, systemd_cgroup),
+                config_dump: format.config_dump(pause, systemd_cgroup, selinux),
             },
             60,
         )

@@ -12,7 +12,7 @@ use crate::context::{Node, PlanCx};
 use crate::draft::Draft;
 use crate::error::RecipeError;
 use crate::modules::{depot, programs, registry};
-use crate::{network, paths};
+use crate::{network, paths, selinux};
 
 /// Its archive contains a runc and a crictl, which must not replace those of the bundle.
 const PROGRAMS: &str = "/usr/local/lib/cri-o";
@@ -72,7 +72,9 @@ fn run(draft: &mut Draft<'_>, node: &Node<'_>) -> Result<Step, RecipeError> {
     let runtime = of(cx.cluster);
     let pause = &cx.image(ClusterImage::Pause, node.platform)?.name;
     let driver = cgroup_driver(cx)?;
-    let values = context! { pause, driver, cni_bin => paths::CNI_BIN, cni_conf => paths::CNI_CONF, bin => PROGRAMS };
+    let selinux = selinux::confines(draft.cx.cluster);
+    let values =
+        context! { pause, driver, cni_bin => paths::CNI_BIN, cni_conf => paths::CNI_CONF, bin => PROGRAMS, selinux };
     let config = draft.template(CONFIG, "cri-o.conf", values)?;
     let unit = draft.template(paths::unit(runtime.unit), "crio.service", context! { bin => PROGRAMS })?;
     let loaded = vec![CONFIG.to_owned(), REGISTRIES.to_owned(), paths::unit(runtime.unit), format!("{PROGRAMS}/crio")];

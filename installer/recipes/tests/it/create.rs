@@ -4,7 +4,7 @@
 use std::net::{IpAddr, Ipv4Addr};
 
 use crate::common::{Site, text};
-use kubexm_plan::facts::StateFolder;
+use kubexm_plan::facts::{SelinuxState, StateFolder};
 use kubexm_plan::op::{Act, KubeadmInit, MoveAside, Op};
 use kubexm_plan::{Plan, Undo, lint};
 use kubexm_recipes::{RecipeError, sample};
@@ -117,6 +117,36 @@ fn firewall_and_selinux_are_changed_only_if_requested_and_active() {
     assert!(ids(&off).contains(&"node1/os.selinux"));
     assert!(off.render().contains("unit firewalld.service disabled, stopped"));
     assert!(!off.render().contains("nftables"));
+}
+
+/// Parts of the node reach its files, other containers do not. What kubeadm was given shows it, so that it is not changed later on
+/// a running cluster, whose pods would lose their files at their next start.
+#[test]
+fn containers_are_confined_by_selinux_only_if_cluster_yaml_wants_it() {
+    let kept = plan(|site| site.facts().selinux = SelinuxState::Enforcing);
+    let rendered = |plan: &Plan| plan.texts.values().cloned().collect::<Vec<_>>().join("\n");
+    assert!(!rendered(&kept).contains("enable_selinux") && !rendered(&kept).contains("spc_t"));
+    for version in [None, Some("1.7.32")] {
+        let mut cluster = sample::cluster();
+        cluster.system.selinux = Selinux::Confine;
+        cluster.runtime.version = version.map(str::to_owned);
+        let confined = Site::of(cluster).create().unwrap();
+        assert!(!ids(&confined).contains(&"node1/os.selinux"), "it goes on enforcing");
+        assert!(text(&confined, "/etc/containerd/config.toml").contains("\n  enable_selinux = true\n"), "{version:?}");
+        assert!(confined.render().contains("enable_selinux = true"), "the runtime must show it: {}", confined.render());
+        assert!(kubeadm(&confined).contains("directory: /etc/kubexm/patches"), "{}", kubeadm(&confined));
+        for pod in ["etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler"] {
+            let patch = text(&confined, &format!("/etc/kubexm/patches/{pod}+merge.yaml"));
+            assert!(patch.contains("seLinuxOptions:\n      type: spc_t"), "{patch}");
+        }
+        let flannel = confined.texts.values().find(|text| text.contains("kube-flannel-ds")).unwrap();
+        assert!(flannel.contains("type: spc_t"), "{flannel}");
+    }
+    let mut site = Site::of(sample::fleet(2, 1));
+    site.cluster.system.selinux = Selinux::Confine;
+    let fleet = site.create().unwrap();
+    lint::check(fleet.clone()).unwrap_or_else(|problems| panic!("{problems:#?}"));
+    assert!(ids(&fleet).contains(&"node2/join.patch") && !ids(&fleet).contains(&"node3/join.patch"));
 }
 
 #[test]

@@ -7,7 +7,7 @@ use kubexm_plan::op::{Content, Op};
 use kubexm_plan::{Plan, lint};
 use kubexm_recipes::packages::RepositoryFile;
 use kubexm_recipes::sample;
-use kubexm_spec::cluster::RegistryKind;
+use kubexm_spec::cluster::{Listen, RegistryKind};
 use kubexm_spec::depot::{DepotConfig, Packages};
 use kubexm_spec::{Cluster, Digest};
 
@@ -151,4 +151,66 @@ fn a_join_leaves_the_repositories_where_they_are() {
     });
     assert_eq!(files.collect::<Vec<&Content>>(), Vec::<&Content>::new());
     assert!(plan.texts.values().all(|text| text != "the vendor's keys\n"));
+}
+
+#[test]
+fn the_depot_is_not_root_and_gets_its_key_from_systemd() {
+    let unit = |change: &dyn Fn(&mut Site)| {
+        let mut site = Site::of(sample::cluster());
+        change(&mut site);
+        text(&plan(&site), "/etc/systemd/system/kubexm-depot.service").to_owned()
+    };
+    let new = unit(&|_| ());
+    for line in [
+        "DynamicUser=yes",
+        "LoadCredential=tls.key:/etc/kubexm/depot/tls.key",
+        "CapabilityBoundingSet=",
+        "ProtectSystem=strict",
+        "NoNewPrivileges=yes",
+        "ExecReload=/usr/local/bin/kubexm-install depot --check --without-tls --config /etc/kubexm/depot/config.json",
+    ] {
+        assert!(new.lines().any(|one| one == line), "{line} is not in\n{new}");
+    }
+    assert!(!new.contains("AmbientCapabilities") && !new.contains("ExecStartPre"), "{new}");
+    // A systemd without LoadCredential=, and one whose version is not known.
+    for version in [None, Some(239), Some(246)] {
+        let old = unit(&|site| site.facts().systemd = version);
+        assert!(old.contains("DynamicUser=yes\n") && old.contains("--tls /run/kubexm-depot\n"), "{old}");
+        assert!(old.contains("\nExecStartPre=+/bin/sh -c") && !old.contains("\nLoadCredential="), "{old}");
+    }
+    let low = unit(&|site| site.cluster.registry.port = 443);
+    assert!(low.contains("AmbientCapabilities=CAP_NET_BIND_SERVICE\n"), "{low}");
+}
+
+/// Its key is a file of root in a folder that others may enter, and another key is a restart: systemd passes it at the start.
+#[test]
+fn only_the_key_of_the_depot_is_secret() {
+    let plan = plan(&Site::of(sample::cluster()));
+    let step = plan.steps.iter().find(|step| step.id.0 == "node1/depot.serve").unwrap();
+    let modes: Vec<(&str, u32)> = step
+        .ops
+        .iter()
+        .filter_map(|op| match op {
+            Op::Dir(dir) => Some((dir.path.as_str(), dir.mode)),
+            Op::File(file) => Some((file.path.as_str(), file.mode)),
+            _ => None,
+        })
+        .collect();
+    assert!(modes.contains(&("/etc/kubexm/depot", 0o755)) && modes.contains(&("/etc/kubexm/depot/config.json", 0o644)));
+    let secret: Vec<_> = modes.iter().filter(|(_, mode)| mode & 0o004 == 0).collect();
+    assert_eq!(secret, [&("/etc/kubexm/depot/tls.key", 0o600)]);
+    let unit = step.ops.iter().find_map(|op| if let Op::Unit(unit) = op { Some(unit) } else { None }).unwrap();
+    assert!(unit.loaded.iter().any(|path| path == "/etc/kubexm/depot/tls.key"), "{unit:?}");
+    assert_eq!(unit.reloaded, ["/etc/kubexm/depot/config.json"]);
+}
+
+#[test]
+fn the_depot_listens_on_every_address_or_on_the_nodes() {
+    let listens = |listen| {
+        let mut cluster = sample::cluster();
+        cluster.registry.listen = listen;
+        config(&plan(&Site::of(cluster))).listen.to_string()
+    };
+    assert_eq!(listens(Listen::AllAddresses), "0.0.0.0:5443");
+    assert_eq!(listens(Listen::NodeAddress), "10.77.0.11:5443");
 }

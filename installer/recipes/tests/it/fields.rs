@@ -266,6 +266,7 @@ fn fields() -> Vec<(&'static str, By, Value)> {
         ("loadBalancer.domain", Recipe, balancer(json!({"domain": "api.example.com"}))),
         ("registry.type", Recipe, registry(json!({"type": "registry"}))),
         ("registry.port", Recipe, registry(json!({"port": 6000}))),
+        ("registry.listen", Recipe, registry(json!({"listen": "node-address"}))),
         ("registry.dataDir", Recipe, registry(json!({"type": "registry", "dataDir": "/srv/registry"}))),
         ("registry.privateRegistry", Recipe, registry(json!({"privateRegistry": "registry.example.com"}))),
         ("registry.auths{}.username", Recipe, auth(json!({"username": "other"}))),

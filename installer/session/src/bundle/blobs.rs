@@ -1,4 +1,5 @@
-//! Blobs for the hosts, read directly from the bundle: nothing is unpacked.
+//! Blobs for the hosts, read directly from the bundle: nothing is unpacked. None ends well without the manifest's digest,
+//! whatever byte it was read from.
 
 use std::io::{self, Read};
 
@@ -21,7 +22,7 @@ pub struct BundleBlobs(pub Bundle);
 impl BlobSource for BundleBlobs {
     async fn open(&self, digest: Digest, offset: u64) -> io::Result<Box<dyn AsyncRead + Send + Unpin>> {
         let bundle = self.0.clone();
-        let reader = tokio::task::spawn_blocking(move || bundle.blob(&digest, offset)).await;
+        let reader = tokio::task::spawn_blocking(move || bundle.blob_from(&digest, offset)).await;
         let reader = reader.map_err(io::Error::other)?.map_err(io::Error::other)?;
         let (ours, theirs) = tokio::io::duplex(PIPE);
         tokio::spawn(pump(reader, ours, digest));

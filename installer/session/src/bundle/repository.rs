@@ -3,7 +3,7 @@
 
 use std::io::{BufRead, BufReader};
 
-use kubexm_archive::{Bundle, members};
+use kubexm_archive::{Bundle, Unverified, members};
 use kubexm_manifests::os::{Profile, Profiles};
 use kubexm_packages::deb::{archive, index, publish};
 use kubexm_packages::model::{Package, RepoId};
@@ -41,10 +41,11 @@ enum Front {
     Rpm(Box<Rpm>),
 }
 
-/// Reads the headers of a package in the bundle, and compares them with the manifest. Nobody has verified them.
-pub fn read(bundle: &Bundle, artifact: &Artifact, family: Family) -> Result<PackageFile, SessionError> {
-    let reader = bundle.part(&members::blob_name(&artifact.digest), 0)?;
-    read_from(&mut BufReader::new(reader), bundle, artifact, family)
+/// Reads the headers of a package in the bundle, and compares them with the manifest; the rest of it is not read.
+pub fn read(bundle: &Bundle, artifact: &Artifact, family: Family) -> Result<Unverified<PackageFile>, SessionError> {
+    let part = bundle.part(&members::blob_name(&artifact.digest), 0)?;
+    let file = part.map(|reader| read_from(&mut BufReader::new(reader), bundle, artifact, family));
+    file.transpose()
 }
 
 /// Reads every byte of a package in the bundle, and compares its digest and headers with the manifest.

@@ -71,6 +71,7 @@ const RICH: &str = r#"
   registry:
     type: harbor
     port: 8444
+    listen: node-address
     dataDir: /data/harbor
     privateRegistry: harbor.example.com:8444/library
     auths: {"harbor.example.com:8444": {username: robot$a, passwordFrom: {env: HARBOR}}, other.example.com: {username: b, passwordFrom: {file: /b}}}

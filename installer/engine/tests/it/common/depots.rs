@@ -64,7 +64,7 @@ impl Site {
             packages: None,
         };
         let path = file("config.json", serde_json::to_string(&config).unwrap());
-        let running = self.runtime.block_on(kubexm_depot::serve(Path::new(&path))).unwrap();
+        let running = self.runtime.block_on(kubexm_depot::serve(Path::new(&path), None)).unwrap();
         let address = running.address;
         self.runtime.spawn(running.run());
         address

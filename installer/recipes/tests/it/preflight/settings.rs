@@ -30,6 +30,11 @@ fn selinux_firewall_and_swap_are_warnings() {
     passes(|f| f.selinux = SelinuxState::Permissive);
     warns(|f| f.fapolicyd = true, "settings", "fapolicyd");
     warns(|f| f.fips = true, "settings", "FIPS");
+    let fips = findings(|site| site.facts().fips = true);
+    assert!(
+        fips.iter().all(|finding| !format!("{finding:?}").contains("off")),
+        "nobody is told to turn it off: {fips:#?}"
+    );
     warns(|f| f.firewalls = vec!["firewalld".to_owned()], "settings", "kept");
     let off = findings(|site| {
         site.cluster.system.firewall = Firewall::Off;
@@ -38,6 +43,21 @@ fn selinux_firewall_and_swap_are_warnings() {
     one(off, Severity::Warn, "settings", "will be stopped");
     warns(|f| f.swaps = vec!["/dev/sda2".to_owned()], "settings", "/dev/sda2");
     warns(|f| f.fstab_swaps = vec!["/swap none swap sw 0 0".to_owned()], "settings", "/swap");
+}
+
+#[test]
+fn selinux_that_is_to_confine_containers_needs_their_policy() {
+    let with = |state: SelinuxState, rpms: &[&str]| {
+        findings(|site| {
+            site.cluster.system.selinux = Selinux::Confine;
+            site.cluster.system.rpms = rpms.iter().map(|name| (*name).to_owned()).collect();
+            site.facts().selinux = state;
+        })
+    };
+    one(with(SelinuxState::Enforcing, &[]), Severity::Fail, "settings", "without the policy");
+    assert_eq!(with(SelinuxState::Enforcing, &["container-selinux"]), Vec::new());
+    one(with(SelinuxState::Absent, &[]), Severity::Warn, "settings", "no SELinux");
+    one(with(SelinuxState::Permissive, &[]), Severity::Warn, "settings", "permissive");
 }
 
 #[test]

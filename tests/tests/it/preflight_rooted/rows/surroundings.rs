@@ -35,7 +35,7 @@ pub const ROWS: &[Row] = rows! {
     "settings" Warn NODE1, "fapolicyd, which refuses our programs", |s| s.node1().unit("fapolicyd.service", true)
         => "fapolicyd active", "rules that allow programs", "fapolicyd-cli --file add /usr/local/bin";
     "settings" Warn NODE2, "FIPS mode", |s| s.node2().put("/proc/sys/crypto/fips_enabled", "1\n")
-        => "FIPS mode", "your own test", "turn the mode off";
+        => "FIPS mode", "your own test", "the mode is kept";
     "settings" Warn NODE2, "firewalld, kept", |s| s.node2().unit("firewalld.service", true)
         => "firewalld.service active", "ports open", "system.firewall: off";
     "settings" Warn NODE2, "ufw, to be stopped", |s| {

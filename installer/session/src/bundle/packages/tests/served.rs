@@ -34,7 +34,7 @@ impl Depot {
             let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().worker_threads(1).build().unwrap();
             let path = site.folder.path().join("depot/config.json");
             std::fs::write(&path, serde_json::to_vec(&config).unwrap()).unwrap();
-            match runtime.block_on(kubexm_depot::serve(&path)) {
+            match runtime.block_on(kubexm_depot::serve(&path, None)) {
                 Ok(running) => {
                     runtime.spawn(running.run());
                     return Self { folder: site.folder.path().to_owned(), config, signed, _runtime: runtime };

@@ -1,0 +1,97 @@
+//! What hosts send, as functions of any bytes.
+
+use std::path::Path;
+
+use kubexm_plan::{Step, Undo};
+use kubexm_spec::{Cluster, printable};
+use russh::keys::PublicKey;
+
+use crate::kubeconfig::AdminKubeconfig;
+use crate::link::known_hosts::{KnownHosts, Verdict};
+use crate::link::wire::frame::{next_frame, parse, read_frame, skip_to_magic};
+use crate::link::wire::{Frame, RequestMessage, Response, ResponseMessage};
+use crate::link::{LinkError, answers};
+use crate::sealed::SealedAuthorities;
+
+/// A channel of an agent: frames and the messages in them. Both readers read the same from it.
+pub fn wire(bytes: &[u8]) {
+    let (mut rest, mut later) = (bytes, bytes);
+    let _ = futures::executor::block_on(skip_to_magic(&mut &*bytes));
+    loop {
+        let (now, then) = (read_frame(&mut rest), futures::executor::block_on(next_frame(&mut later)));
+        assert_eq!(now.as_ref().ok(), then.as_ref().ok(), "two readers differ");
+        let Ok(Some(frame)) = now else { return };
+        let Frame::Message(body) = frame else { continue };
+        let _ = parse::<RequestMessage>(&body);
+        let _ = parse::<ResponseMessage>(&body);
+    }
+}
+
+/// The JSON of an answer of host `a`, which was asked about its step `os.swap`; another host has one of that name.
+pub fn answer(bytes: &[u8]) {
+    let Ok(ResponseMessage { answer, .. }) = parse::<ResponseMessage>(bytes) else { return };
+    let step = |host| Step::on(host, "os.swap", "Do").undo(Undo::Nothing).build();
+    let (own, other) = (step("a"), step("b"));
+    let asked = [&own, &other];
+    let refused = match answer {
+        Response::Surveyed { survey } => answers::surveyed("a", &asked, survey)
+            .map(|survey| assert!(survey.holding.iter().all(|id| *id == own.id), "{survey:?}"))
+            .err(),
+        Response::Drift { drift } => answers::drift("a", &asked, drift)
+            .map(|drift| assert!(drift.iter().all(|one| one.step == own.id), "{drift:?}"))
+            .err(),
+        Response::ClusterFacts { facts } => answers::cluster_facts("a", *facts).err(),
+        Response::Dialed { dialed } => answers::dialed("a", &[], dialed).err(),
+        _ => None,
+    };
+    if let Some(error @ LinkError::Untrusted { .. }) = refused {
+        let text = error.to_string();
+        assert_eq!(printable(&text), text, "a host writes to the terminal");
+    }
+}
+
+/// A known_hosts file.
+pub fn known_hosts(bytes: &[u8]) {
+    let key = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIJdD7y3aLq454yWBdwLWbieU1ebz9/cu7/QEXn9OIeZJ";
+    let Ok(key) = PublicKey::from_openssh(key) else { return };
+    let text = String::from_utf8_lossy(bytes);
+    let mut known = KnownHosts::default();
+    known.add(Path::new("known_hosts"), &text);
+    for (host, port) in [("node1", 22), ("10.77.0.11", 2222), ("fd00::1", 22)] {
+        let verdict = known.check(host, port, &key);
+        let _ = known.algorithms(host, port);
+        // Only a file that has the key itself vouches for it.
+        if matches!(verdict, Verdict::Known | Verdict::Revoked(_)) {
+            assert!(text.contains("AAAAC3NzaC1lZDI1NTE5AAAAIJdD7y3aLq454yWBdwLWbieU1ebz9/cu7/QEXn9OIeZJ"), "{text}");
+        }
+    }
+}
+
+/// An admin.conf, and what is made of it for the operator.
+pub fn kubeconfig(bytes: &[u8]) {
+    let cluster = Cluster::named("demo");
+    match AdminKubeconfig::read(bytes, &cluster, "10.0.0.5") {
+        Ok(admin) => {
+            let ours = admin.render(&cluster, "10.0.0.5");
+            for field in
+                ["exec", "auth-provider", "proxy-url", "token", "insecure-skip-tls-verify", "certificate-authority:"]
+            {
+                assert!(!ours.contains(field), "{field}");
+            }
+        }
+        Err(error) => {
+            let text = error.to_string();
+            assert_eq!(printable(&text), text, "a host writes to the terminal");
+        }
+    }
+}
+
+/// The sealed authorities that a control plane keeps.
+pub fn sealed(bytes: &[u8]) {
+    let Ok(text) = std::str::from_utf8(bytes) else { return };
+    if let Ok(sealed) = SealedAuthorities::parse(text) {
+        let again = sealed.to_json().ok().and_then(|json| SealedAuthorities::parse(&json).ok());
+        assert_eq!(again.as_ref(), Some(&sealed));
+        let _ = sealed.about.for_whom();
+    }
+}
