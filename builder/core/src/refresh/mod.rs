@@ -34,7 +34,7 @@ pub async fn refresh(ask: Ask<'_>) -> Refreshed {
     let mut stable = listing::stable(ask).await;
     let mut failures = std::mem::take(&mut stable.failures);
     let stable = &stable;
-    let not_asked = not_asked::of(ask);
+    let not_asked = not_asked::of(ask.catalogue, |name| ask.wants(name));
     let is_asked = |name: &str| ask.wants(name) && !not_asked.contains_key(name);
     let components = ask.catalogue.components.values().filter(|component| is_asked(&component.name));
     let limit = Limit::default();
