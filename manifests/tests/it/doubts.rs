@@ -110,12 +110,17 @@ fn a_program_whose_versions_upstream_was_not_found_to_have_is_reported() {
     let text = doubt.to_string();
     assert!(text.starts_with("cri-dockerd 0.3.26: that upstream has the catalogue's versions of it"), "{text}");
     assert!(text.ends_with("(20 versions have a tag; no tag v0.3.26)"), "{text}");
-    // one that is not in the catalogue at all is reported once
+    // a version that the catalogue does not have is reported once
     let mut catalogue = Catalogue::embedded();
-    catalogue.components.get_mut("cri-dockerd").unwrap_or_else(|| panic!("cri-dockerd")).default =
-        Some("0.3.99".to_owned());
-    let kinds: Vec<DoubtKind> = of(&cluster, &catalogue).iter().map(|doubt| doubt.kind).collect();
-    assert_eq!(kinds, [DoubtKind::UnknownPatch]);
+    let containerd = catalogue.components.get_mut("containerd").unwrap_or_else(|| panic!("containerd"));
+    (containerd.verified, containerd.unverified) = (None, Some("no checkout".to_owned()));
+    let kinds = |version: &str| -> Vec<DoubtKind> {
+        let mut cluster = for_version(Some("1.34.4"));
+        cluster.runtime.version = Some(version.to_owned());
+        of(&cluster, &catalogue).iter().map(|doubt| doubt.kind).collect()
+    };
+    assert_eq!(kinds("2.3.4"), [DoubtKind::ProgramVersions]);
+    assert_eq!(kinds("2.3.77"), [DoubtKind::UnknownPatch]);
 }
 
 #[test]
