@@ -17,6 +17,9 @@ use crate::version;
 
 pub use crate::migrate::{SCHEMA, SCHEMA_1};
 
+/// Programs of Kubernetes that every node has, whatever runs the control plane.
+const OF_NODES: [Program; 3] = [Program::Kubeadm, Program::Kubelet, Program::Kubectl];
+
 /// Everything that is known about versions, origins and digests.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
@@ -90,24 +93,36 @@ impl Catalogue {
         self.release(kubernetes).map(|release| &release.support)
     }
 
-    /// The newest patch of a minor (`1.34`) that the catalogue holds digests for.
+    /// The newest patch of a minor (`1.34`) of which the catalogue has every program that nodes run.
     pub fn newest_patch(&self, minor: &str) -> Option<&str> {
-        // a bundle without kubeadm (components as services) has a kubelet
-        let component = self.component(Program::Kubeadm).or_else(|| self.component(Program::Kubelet))?;
-        let known = component.versions.range(format!("{minor}.")..).map(|(version, _)| version.as_str());
-        version::newest(known.take_while(|version| version::minor(version) == minor))
+        version::newest(self.patches(minor, &OF_NODES))
     }
 
     /// The newest of these patches whose images were compared with upstream.
     pub fn newest_verified_patch(&self, minor: &str) -> Option<&str> {
-        let component = self.component(Program::Kubeadm).or_else(|| self.component(Program::Kubelet))?;
+        self.newest_verified(minor, &OF_NODES)
+    }
+
+    /// The newest of [`Self::patches`] whose images were compared with upstream.
+    pub(crate) fn newest_verified(&self, minor: &str, programs: &[Program]) -> Option<&str> {
         let release = self.release(minor)?;
         let compared = |version: &&str| {
             version::patch(version)
                 .is_some_and(|patch| release.constants(patch).is_some_and(|range| range.verified_for(patch).is_some()))
         };
-        let known = component.versions.range(format!("{minor}.")..).map(|(version, _)| version.as_str());
-        version::newest(known.take_while(|version| version::minor(version) == minor).filter(compared))
+        version::newest(self.patches(minor, programs).filter(compared))
+    }
+
+    /// The patches of a minor that all of these programs have: one that lacks a program was withdrawn in part, or is not
+    /// finished. A program that the catalogue does not have at all is in no patch, and is not missed.
+    pub(crate) fn patches(&self, minor: &str, programs: &[Program]) -> impl Iterator<Item = &str> {
+        let mut components: Vec<&Component> = programs.iter().filter_map(|program| self.component(*program)).collect();
+        let first = components.pop();
+        let known = first.into_iter().flat_map(move |first| first.versions.range(format!("{minor}.")..));
+        known
+            .map(|(version, _)| version.as_str())
+            .take_while(move |version| version::minor(version) == minor)
+            .filter(move |version| components.iter().all(|component| component.versions.contains_key(*version)))
     }
 
     /// The profile of an operating system by the fields of os-release.

@@ -49,23 +49,25 @@ pub fn releases(cluster: &Cluster) -> Vec<ChartRelease> {
     if let Some(first) = all.first_mut() {
         chart_network::fill(cluster, first);
     }
-    all.extend(cluster.addons.iter().chain(&cluster.bundle.extra_charts).map(of_addon));
+    all.extend(cluster.addons.iter().chain(&cluster.bundle.extra_charts).map(|addon| of_addon(cluster, addon)));
     all
 }
 
-fn of_addon(addon: &Addon) -> ChartRelease {
-    ChartRelease {
+fn of_addon(cluster: &Cluster, addon: &Addon) -> ChartRelease {
+    let mut release = ChartRelease {
         key: key(addon),
         name: addon.name.clone(),
         namespace: addon.namespace.clone(),
         placeholders: Map::new(),
-        defaults: match &addon.source {
-            AddonSource::Catalogue { name, .. } => of_catalogue(name),
-            _ => Map::new(),
-        },
+        defaults: Map::new(),
         values: addon.values.clone(),
         values_file: addon.values_file.clone(),
+    };
+    if let AddonSource::Catalogue { name, .. } = &addon.source {
+        release.defaults = of_catalogue(name);
+        chart_network::fill_addon(cluster, name, &mut release);
     }
+    release
 }
 
 /// Values that an air gap requires of a chart of the catalogue; users may override them.

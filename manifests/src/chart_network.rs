@@ -4,7 +4,7 @@
 use std::net::IpAddr;
 
 use ipnet::IpNet;
-use kubexm_spec::cluster::{Cluster, Network, NetworkPlugin};
+use kubexm_spec::cluster::{Cluster, Keyword, Network, NetworkPlugin};
 use kubexm_spec::rendering::merged;
 use serde_json::{Map, Value, json};
 
@@ -17,24 +17,50 @@ const NODE_PREFIX: u8 = 24;
 /// An address of TEST-NET-1 (RFC 5737), which stands for one of the site.
 const ADDRESS: &str = "192.0.2.1";
 
-/// The values of the plugin's chart; nothing where recipes make its objects.
+/// The values of the plugin's chart; nothing where the release is another, since recipes make the plugin's objects.
 pub(crate) fn fill(cluster: &Cluster, release: &mut ChartRelease) {
     let network = &cluster.network;
     let options = &network.options;
-    let (placeholders, defaults, own) = match network.plugin {
-        NetworkPlugin::Cilium => cilium(network),
-        NetworkPlugin::KubeOvn => kube_ovn(network),
-        NetworkPlugin::Hybridnet => hybridnet(network),
-        NetworkPlugin::Flannel | NetworkPlugin::Calico | NetworkPlugin::None => return,
-    };
+    if release.name != network.plugin.word() {
+        return;
+    }
+    let Some((placeholders, defaults, own)) = values(network.plugin, network, options) else { return };
     release.placeholders = map(placeholders);
     release.defaults = map(defaults);
     // What kube-apiserver, kubeadm and the rest of the cluster are configured with is not the chart's to choose.
     release.values = merged(options.clone(), &map(own));
 }
 
-/// Placeholders of one control plane that is the only node, defaults, and what is not the user's to choose.
+/// The same values for an add-on that is a plugin's chart of the catalogue: its user may override each of them, since
+/// `spec.network` describes no such plugin.
+pub(crate) fn fill_addon(cluster: &Cluster, chart: &str, release: &mut ChartRelease) {
+    let Some(plugin) = NetworkPlugin::of_word(chart) else { return };
+    let Some((placeholders, defaults, own)) = values(plugin, &cluster.network, &release.values) else { return };
+    release.placeholders = map(placeholders);
+    release.defaults = merged(map(defaults), &map(own));
+}
+
+/// Placeholders of one control plane that is the only node, defaults, and what is not the user's to choose where
+/// `spec.network.plugin` names the plugin.
 type Values = (Value, Value, Value);
+
+fn values(plugin: NetworkPlugin, network: &Network, options: &Map<String, Value>) -> Option<Values> {
+    match plugin {
+        NetworkPlugin::Cilium => Some(cilium(network, options)),
+        NetworkPlugin::KubeOvn => Some(kube_ovn(network)),
+        NetworkPlugin::Hybridnet => Some(hybridnet(network)),
+        NetworkPlugin::Flannel => Some(flannel(network)),
+        // What installs Calico reads kubeadm's own configuration in the cluster.
+        NetworkPlugin::Calico | NetworkPlugin::None => None,
+    }
+}
+
+/// Its chart has one network of each family; an empty one turns the family off.
+fn flannel(network: &Network) -> Values {
+    let (v4, v6) = by_family(network.pod_cidrs());
+    let first = |all: &[IpNet]| all.first().map(ToString::to_string).unwrap_or_default();
+    (json!({}), json!({}), json!({"podCidr": first(&v4), "podCidrv6": first(&v6)}))
+}
 
 fn map(value: Value) -> Map<String, Value> {
     match value {
@@ -43,7 +69,7 @@ fn map(value: Value) -> Map<String, Value> {
     }
 }
 
-fn cilium(network: &Network) -> Values {
+fn cilium(network: &Network, options: &Map<String, Value>) -> Values {
     let (v4, v6) = by_family(network.pod_cidrs());
     let mut pool = Map::new();
     for (family, cidrs, prefix) in [("IPv4", &v4, NODE_PREFIX), ("IPv6", &v6, 120)] {
@@ -58,7 +84,7 @@ fn cilium(network: &Network) -> Values {
     });
     let mut placeholders = json!({"operator": {"replicas": 1}});
     // Without kube-proxy its agents do not find the API server by the service's address.
-    let replaces = network.options.get("kubeProxyReplacement").is_some_and(|value| *value == true || *value == "true");
+    let replaces = options.get("kubeProxyReplacement").is_some_and(|value| *value == true || *value == "true");
     if replaces {
         placeholders["k8sServiceHost"] = json!(ADDRESS);
         placeholders["k8sServicePort"] = json!(6443);

@@ -93,7 +93,12 @@ fn kubernetes(versions: &Versions, catalogue: &Catalogue, today: &str) -> Option
 
 fn out_of_range(feature: &FeatureSet, version: &str, minor: &str) -> Option<Notice> {
     let supports = feature.versions.get(version)?.supports.as_ref().filter(|minors| !minors.holds(minor))?;
-    let instead = match feature.fit(minor) {
+    // That which is chosen where none is named, if it is one of them.
+    let fits = |version: &String| {
+        feature.versions.get(version).is_some_and(|known| known.supports.as_ref().is_some_and(|s| s.holds(minor)))
+    };
+    let default = feature.choose(None, minor).ok().filter(fits);
+    let instead = match default.as_deref().or_else(|| feature.fit(minor)) {
         Some(fit) => format!("; {fit} is for {minor}"),
         None => format!("; the catalogue knows none for {minor}"),
     };

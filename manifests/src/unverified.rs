@@ -12,17 +12,7 @@ use crate::feature::FeatureSet;
 use crate::requirements::{Requirements, Versions};
 use crate::verified::Verified;
 use crate::version;
-
-/// Programs that are reported about with Kubernetes, whose version they have.
-const OF_KUBERNETES: [Program; 7] = [
-    Program::Kubeadm,
-    Program::Kubelet,
-    Program::Kubectl,
-    Program::KubeApiserver,
-    Program::KubeControllerManager,
-    Program::KubeScheduler,
-    Program::KubeProxy,
-];
+use crate::versions::OF_KUBERNETES;
 
 /// One thing that was not checked.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -46,6 +36,8 @@ pub enum DoubtKind {
     UnknownPatch,
     /// kubeadm's constants for a range of patches.
     Constants,
+    /// That upstream has the versions of a program.
+    ProgramVersions,
     /// The images of a feature.
     FeatureImages,
 }
@@ -75,6 +67,7 @@ pub fn doubts(requirements: &Requirements, catalogue: &Catalogue) -> Vec<Doubt> 
     all.extend(
         Program::ALL.into_iter().filter_map(|program| unknown_program(program, requirements, versions, catalogue)),
     );
+    all.extend(Program::ALL.into_iter().filter_map(|program| unverified_program(program, requirements, catalogue)));
     for (name, feature) in &catalogue.features {
         let version = chosen(versions, name, feature);
         let unverified = |version: &&str| feature.versions.get(*version).is_some_and(|known| known.verified.is_none());
@@ -158,6 +151,17 @@ fn unknown_program(
     );
     let keys = keys(requirements, |item| item.key == ArtifactKey::Binary(program));
     Some(Doubt { kind: DoubtKind::UnknownPatch, about: format!("{} {version}", program.name()), text, keys })
+}
+
+/// A program of the catalogue whose versions differ from upstream's tags, or could not be compared with them. A bundle's own
+/// catalogue does not have the reason.
+fn unverified_program(program: Program, requirements: &Requirements, catalogue: &Catalogue) -> Option<Doubt> {
+    let (component, versions) = (catalogue.component(program)?, requirements.versions.as_ref()?);
+    let version = versions.of(program).filter(|version| component.versions.contains_key(*version))?;
+    let why = component.unverified.as_ref().filter(|_| component.verified.is_none())?;
+    let text = format!("that upstream has the catalogue's versions of it was not confirmed ({why})");
+    let keys = keys(requirements, |item| item.key == ArtifactKey::Binary(program));
+    Some(Doubt { kind: DoubtKind::ProgramVersions, about: format!("{} {version}", program.name()), text, keys })
 }
 
 fn constants(requirements: &Requirements, versions: &Versions, catalogue: &Catalogue) -> Option<Doubt> {

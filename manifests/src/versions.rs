@@ -16,6 +16,17 @@ use crate::release::{PatchRange, Release};
 use crate::requirements::Versions;
 use crate::version;
 
+/// Programs that have the version of Kubernetes.
+pub(crate) const OF_KUBERNETES: [Program; 7] = [
+    Program::Kubeadm,
+    Program::Kubelet,
+    Program::Kubectl,
+    Program::KubeApiserver,
+    Program::KubeControllerManager,
+    Program::KubeScheduler,
+    Program::KubeProxy,
+];
+
 /// How many near names an error lists.
 const NEAR: usize = 4;
 
@@ -38,7 +49,7 @@ pub(crate) fn choose<'a>(
     asked: &Kubernetes,
     catalogue: &'a Catalogue,
 ) -> Result<Chosen<'a>, RequireError> {
-    let kubernetes = kubernetes_version(asked.version.as_deref(), catalogue)?;
+    let kubernetes = kubernetes_version(asked.version.as_deref(), &of_kubernetes(cluster, asked), catalogue)?;
     let unknown = || unknown_kubernetes(kubernetes.bare(), catalogue);
     let release = catalogue.release(kubernetes.bare()).ok_or_else(unknown)?;
     let constants = release.constants(kubernetes.patch()).ok_or_else(unknown)?;
@@ -91,9 +102,17 @@ fn network(
     }
 }
 
-/// The exact version without `v`: as asked, the newest patch of the minor asked for, or the catalogue's default.
-pub(crate) fn kubernetes_version(
+/// The programs of Kubernetes that a cluster gets.
+fn of_kubernetes(cluster: &Cluster, asked: &Kubernetes) -> Vec<Program> {
+    let gets = |program: &Program| needs::program(*program, cluster, asked, "").is_some();
+    OF_KUBERNETES.into_iter().filter(gets).collect()
+}
+
+/// The exact version without `v`: as asked, the newest patch of the minor asked for that all `programs` have, or the
+/// catalogue's default.
+fn kubernetes_version(
     asked: Option<&str>,
+    programs: &[Program],
     catalogue: &Catalogue,
 ) -> Result<KubernetesVersion, RequireError> {
     let exact = |text: &str| text.parse().map_err(|_| unknown_kubernetes(text, catalogue));
@@ -112,8 +131,8 @@ pub(crate) fn kubernetes_version(
     let kubelet = catalogue.component(Program::Kubelet).filter(|_| catalogue.release(wanted).is_some());
     let no_patch = || kubelet.map_or_else(|| unknown_kubernetes(wanted, catalogue), |kubelet| unknown(kubelet, wanted));
     // Who names no version gets one whose images were compared with upstream; who names the minor, its newest patch.
-    let compared = if asked.is_none() { catalogue.newest_verified_patch(wanted) } else { None };
-    exact(compared.or_else(|| catalogue.newest_patch(wanted)).ok_or_else(no_patch)?)
+    let compared = if asked.is_none() { catalogue.newest_verified(wanted, programs) } else { None };
+    exact(compared.or_else(|| version::newest(catalogue.patches(wanted, programs))).ok_or_else(no_patch)?)
 }
 
 fn unknown_kubernetes(asked: &str, catalogue: &Catalogue) -> RequireError {
@@ -241,13 +260,7 @@ impl<'a> Chooser<'a, '_> {
         let asked = match program {
             Program::Harbor => self.cluster.registry.harbor.as_ref().and_then(|harbor| harbor.version.as_deref()),
             _ if runtime => self.cluster.runtime.version.as_deref(),
-            Program::Kubeadm
-            | Program::Kubelet
-            | Program::Kubectl
-            | Program::KubeApiserver
-            | Program::KubeControllerManager
-            | Program::KubeScheduler
-            | Program::KubeProxy => Some(self.kubernetes),
+            program if OF_KUBERNETES.contains(&program) => Some(self.kubernetes),
             _ => None,
         };
         asked.map_or_else(|| self.default(program, component), |asked| Ok(version::bare(asked).to_owned()))

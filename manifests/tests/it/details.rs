@@ -1,7 +1,7 @@
 //! Facts of upstream's that the catalogue had wrong once, each held by its own test.
 
 use kubexm_manifests::{Catalogue, Libc, Payload, RequireError, Source, require};
-use kubexm_spec::cluster::{NetworkPlugin, for_version};
+use kubexm_spec::cluster::{KubernetesKind, NetworkPlugin, for_version};
 use kubexm_spec::{Arch, Cluster, ExitCode, Program};
 
 fn images(cluster: &Cluster) -> Vec<String> {
@@ -67,6 +67,34 @@ fn a_minor_means_the_newest_patch_that_upstream_made() {
         let kubelet = found.items.iter().find(|item| item.key.to_string() == "binary/kubelet").unwrap();
         assert!(matches!(kubelet.source, Source::File { sha256: Some(_), .. }), "{minor}");
     }
+}
+
+#[test]
+fn a_patch_without_one_of_the_clusters_programs_is_not_the_newest_of_its_minor() {
+    let chosen = |programs: &[&str], kind: KubernetesKind, asked: Option<&str>| {
+        let version =
+            |name: &&str| format!("  {name}: {{versions: {{1.34.99: {{amd64: {{sha256: {}}}}}}}}}\n", "ab".repeat(32));
+        let versions: String = programs.iter().map(version).collect();
+        let text = format!("schema: kubexm.io/catalogue/v2\nname: newer\ncomponents:\n{versions}");
+        let catalogue = Catalogue::embedded().overlaid(&text).unwrap();
+        let mut cluster = for_version(asked);
+        if let Some(kubernetes) = &mut cluster.kubernetes {
+            kubernetes.kind = kind;
+        }
+        require(&cluster, &catalogue).unwrap().versions.unwrap().kubernetes.bare().to_owned()
+    };
+    use KubernetesKind::{Kubeadm, Kubexm};
+    let nodes = ["kubeadm", "kubelet", "kubectl"];
+    let servers = ["kube-apiserver", "kube-controller-manager", "kube-scheduler", "kube-proxy"];
+    // kubelet was withdrawn, or was not published yet
+    assert_eq!(chosen(&["kubeadm"], Kubeadm, Some("1.34")), "1.34.11");
+    assert_eq!(chosen(&["kubelet", "kubectl"], Kubeadm, Some("1.34")), "1.34.11");
+    assert_eq!(chosen(&nodes, Kubeadm, Some("1.34")), "1.34.99");
+    // its images are the server programs there
+    assert_eq!(chosen(&nodes, Kubexm, Some("1.34")), "1.34.11");
+    assert_eq!(chosen(&[&nodes[1..], &servers].concat(), Kubexm, Some("1.34")), "1.34.99");
+    // who names it gets it, with the digests that upstream publishes
+    assert_eq!(chosen(&["kubeadm"], Kubeadm, Some("1.34.99")), "1.34.99");
 }
 
 #[test]

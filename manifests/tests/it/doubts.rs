@@ -3,7 +3,7 @@
 #![expect(clippy::panic, reason = "helpers of tests may fail the test")]
 
 use kubexm_manifests::{Catalogue, Doubt, DoubtKind, checked, doubts, require};
-use kubexm_spec::cluster::{NetworkPlugin, Registry, RegistryKind, for_version};
+use kubexm_spec::cluster::{NetworkPlugin, Registry, RegistryKind, RuntimeKind, for_version};
 use kubexm_spec::{ArtifactKey, Cluster};
 
 fn of(cluster: &Cluster, catalogue: &Catalogue) -> Vec<Doubt> {
@@ -100,6 +100,30 @@ fn unverified_image_lists_are_reported_for_the_features_in_use() {
 }
 
 #[test]
+fn a_program_whose_versions_upstream_was_not_found_to_have_is_reported() {
+    let mut cluster = for_version(Some("1.34.4"));
+    cluster.runtime.kind = RuntimeKind::Docker;
+    let all = of(&cluster, &Catalogue::embedded());
+    let [doubt] = all.as_slice() else { panic!("{all:?}") };
+    assert_eq!((doubt.kind, doubt.is_severe()), (DoubtKind::ProgramVersions, false));
+    assert_eq!(keys(doubt), ["binary/cri-dockerd"]);
+    let text = doubt.to_string();
+    assert!(text.starts_with("cri-dockerd 0.3.26: that upstream has the catalogue's versions of it"), "{text}");
+    assert!(text.ends_with("(20 versions have a tag; no tag v0.3.26)"), "{text}");
+    // a version that the catalogue does not have is reported once
+    let mut catalogue = Catalogue::embedded();
+    let containerd = catalogue.components.get_mut("containerd").unwrap_or_else(|| panic!("containerd"));
+    (containerd.verified, containerd.unverified) = (None, Some("no checkout".to_owned()));
+    let kinds = |version: &str| -> Vec<DoubtKind> {
+        let mut cluster = for_version(Some("1.34.4"));
+        cluster.runtime.version = Some(version.to_owned());
+        of(&cluster, &catalogue).iter().map(|doubt| doubt.kind).collect()
+    };
+    assert_eq!(kinds("2.3.4"), [DoubtKind::ProgramVersions]);
+    assert_eq!(kinds("2.3.77"), [DoubtKind::UnknownPatch]);
+}
+
+#[test]
 fn what_was_compared_is_reported_with_what_it_was_compared_with() {
     let catalogue = Catalogue::embedded();
     let mut cluster = for_version(Some("1.34.4"));
@@ -131,8 +155,6 @@ fn an_overlay_with_all_constants_counts_as_verified_and_one_with_two_does_not() 
 
 #[test]
 fn a_patch_of_a_runtime_or_any_other_program_that_the_catalogue_does_not_know_is_reported_as_kubernetes_own_is() {
-    use kubexm_spec::cluster::RuntimeKind;
-
     let catalogue = Catalogue::embedded();
     for (kind, version, program, newest_of) in
         [(RuntimeKind::Containerd, "2.2.77", "containerd", "2.2"), (RuntimeKind::CriO, "v1.34.77", "cri-o", "1.34")]

@@ -27,8 +27,13 @@ fn a_version_that_upstream_makes_for_other_minors_is_reported_with_the_one_that_
     let text = texts(&on("2026-01-01", &named), NoticeKind::OutOfRange).remove(0);
     assert_eq!(
         text,
-        "cert-manager 1.18.6: upstream names Kubernetes 1.29 to 1.33 for it, and this is 1.34; 1.21.1 is for 1.34"
+        "cert-manager 1.18.6: upstream names Kubernetes 1.29 to 1.33 for it, and this is 1.34; 1.20.3 is for 1.34"
     );
+    // of several that fit the one that is chosen where none is named
+    let mut cilium = addon("v1.33.13", "{catalogue: cilium, version: 1.16.19}");
+    cilium.network.plugin = NetworkPlugin::None;
+    let text = texts(&on("2026-01-01", &cilium), NoticeKind::OutOfRange).remove(0);
+    assert!(text.ends_with("and this is 1.33; 1.18.5 is for 1.33"), "{text}");
     // the default is the one that fits, where there is one
     let default = addon("v1.34.4", "{catalogue: cert-manager}");
     assert_eq!(texts(&on("2026-01-01", &default), NoticeKind::OutOfRange), [""; 0]);

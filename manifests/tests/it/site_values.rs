@@ -2,7 +2,7 @@
 
 use kubexm_manifests::{ChartRelease, releases};
 use kubexm_spec::Cluster;
-use kubexm_spec::cluster::{Network, NetworkPlugin};
+use kubexm_spec::cluster::{Addon, AddonKind, AddonSource, Network, NetworkPlugin};
 use serde_json::{Map, Value, json};
 
 fn map(value: Value) -> Map<String, Value> {
@@ -74,4 +74,44 @@ fn what_only_the_site_knows_has_placeholders_that_a_user_may_replace() {
     assert_eq!((&cilium["k8sServiceHost"], &cilium["k8sServicePort"]), (&json!("192.0.2.1"), &json!(6443)));
     assert_eq!(cilium["operator"]["replicas"], 1);
     assert!(values(NetworkPlugin::Cilium, |_| ()).get("k8sServiceHost").is_none());
+}
+
+/// A plugin's chart of the catalogue as an add-on of a cluster without a plugin.
+fn addon(chart: &str, values: Value) -> ChartRelease {
+    let mut cluster = Cluster::named("x");
+    cluster.network.plugin = NetworkPlugin::None;
+    cluster.network.pod_cidr = "10.233.64.0/18".parse().unwrap();
+    cluster.addons = vec![Addon {
+        name: "net".to_owned(),
+        kind: AddonKind::Helm,
+        source: AddonSource::Catalogue { name: chart.to_owned(), version: None },
+        namespace: "kube-system".to_owned(),
+        values: map(values),
+        values_file: None,
+    }];
+    releases(&cluster).remove(0)
+}
+
+#[test]
+fn a_plugin_that_is_an_addon_gets_the_clusters_networks_and_placeholders_unless_its_user_gives_others() {
+    let values = |chart: &str, values: Value| Value::Object(addon(chart, values).rendered(Map::new()));
+    let cilium = values("cilium", json!({}));
+    assert_eq!(cilium["ipam"]["operator"]["clusterPoolIPv4PodCIDRList"], json!(["10.233.64.0/18"]));
+    let ovn = values("kube-ovn", json!({}));
+    assert_eq!((&ovn["MASTER_NODES"], &ovn["ipv4"]["POD_CIDR"]), (&json!("192.0.2.1"), &json!("10.233.64.0/18")));
+    let hybridnet = values("hybridnet", json!({}));
+    assert_eq!(hybridnet["init"]["cidr"], "10.233.64.0/18");
+    assert_eq!(hybridnet["manager"]["nodeSelector"], json!({"node-role.kubernetes.io/control-plane": ""}));
+    let flannel = values("flannel", json!({}));
+    assert_eq!((&flannel["podCidr"], &flannel["podCidrv6"]), (&json!("10.233.64.0/18"), &json!("")));
+    // what the user says comes first, inline and in a file
+    let pool = json!({"ipam": {"operator": {"clusterPoolIPv4PodCIDRList": ["10.1.0.0/16"]}}});
+    let own = values("cilium", pool.clone());
+    assert_eq!(own["ipam"]["operator"]["clusterPoolIPv4PodCIDRList"], json!(["10.1.0.0/16"]));
+    assert_eq!(own["ipv4"]["enabled"], true);
+    let file = Value::Object(addon("cilium", json!({})).rendered(map(pool)));
+    assert_eq!(file["ipam"]["operator"]["clusterPoolIPv4PodCIDRList"], json!(["10.1.0.0/16"]));
+    let replaces = values("cilium", json!({"kubeProxyReplacement": true}));
+    assert_eq!(replaces["k8sServiceHost"], "192.0.2.1");
+    assert_eq!(values("metrics-server", json!({})), json!({}));
 }

@@ -138,17 +138,121 @@ fn what_a_cluster_would_get_is_reported_and_only_where_it_names_no_patch() {
 }
 
 #[test]
-fn newer_charts_are_reported_and_not_written_to_the_overlay() {
-    let index = "apiVersion: v1\nentries:\n  cilium:\n  - {version: 1.21.0-rc.1}\n  - {version: 1.20.1}\n  - {version: 1.20.0}\n  - {version: 1.18.12}\n  other:\n  - {version: 9.9.9}\n";
-    let server = Server::start(move |request| match request.path.as_str() {
-        "helm.cilium.io/index.yaml" => Reply::new(200, index),
-        _ => Reply::new(404, ""),
+fn the_newest_chart_of_each_known_line_and_of_newer_ones_is_reported_and_not_written_to_the_overlay() {
+    let index = |versions: &[&str]| {
+        let versions: String = versions.iter().map(|version| format!("  - {{version: {version}}}\n")).collect();
+        format!("apiVersion: v1\nentries:\n  cilium:\n{versions}  other:\n  - {{version: 9.9.9}}\n")
+    };
+    let args = ["catalogue", "refresh", "--zone", "zone.yaml", "--component", "cilium", "-o", "newer.yaml"];
+    let run = |versions: &[&str], args: &[&str]| {
+        let index = index(versions);
+        let server = Server::start(move |request| match request.path.as_str() {
+            "helm.cilium.io/index.yaml" => Reply::new(200, index.clone()),
+            _ => Reply::new(404, ""),
+        });
+        let site = site(&server);
+        let ended = site.run(args).must(ExitCode::Ok);
+        assert!(!site.path("newer.yaml").exists());
+        ended
+    };
+    let all = ["1.22.0-rc.1", "1.21.0", "1.21.1", "1.20.0", "1.18.14", "1.18.12", "1.17.9", "1.16.25", "1.15.3"];
+    let out = run(&all, &args).out;
+    assert_contains(
+        &out,
+        &["newer chart: cilium 1.16.25, 1.18.14, 1.21.1 (not in the overlay: ", "an overlay would be empty"],
+    );
+    assert!(!out.contains("nothing newer"), "{out}");
+    let document = run(&all, &[&args[..], &["--json"]].concat()).document();
+    assert_eq!(document["charts"]["cilium"], json!(["1.16.25", "1.18.14", "1.21.1"]));
+    let out = run(&["1.20.0", "1.18.5", "1.15.3"], &args).out;
+    assert!(!out.contains("newer chart"), "{out}");
+    assert_contains(&out, &["nothing newer is published with a digest"]);
+}
+
+#[test]
+fn what_has_nothing_to_ask_is_named_with_the_reason_and_nothing_is_concluded_of_it() {
+    let server = Server::start(|request| containerd(request).unwrap_or_else(|| Reply::new(404, "")));
+    let site = site(&server);
+    let args = ["catalogue", "refresh", "--zone", "zone.yaml"];
+    let names = ["docker", "harbor", "calico", "nginx", "haproxy"];
+    let names: Vec<&str> = names.iter().flat_map(|name| ["--component", name]).collect();
+    site.write(
+        "cluster.yaml",
+        "apiVersion: kubexm.io/v1alpha1\nkind: Cluster\nmetadata: {name: x}\nspec:\n  kubernetes: {version: v1.36.3}\n",
+    );
+    let out = site.run(&[&args[..], &names, &["-f", "cluster.yaml"]].concat()).must(ExitCode::Ok).out;
+    let line = "nothing was asked about calico, haproxy, nginx (images without a chart, of which upstream has no list of \
+                versions to ask); docker, harbor (upstream publishes no digests: name version and digest in an overlay of your own)\n";
+    assert!(out.starts_with(line) && !out.contains("nothing newer") && !out.contains("nothing changes"), "{out}");
+    assert_eq!(server.requests().len(), 0);
+    // beside others it is said as well
+    let both = [&args[..], &["--component", "containerd", "--component", "docker"]].concat();
+    assert_contains(
+        &site.run(&both).must(ExitCode::Ok).out,
+        &["newer: containerd 2.2.8, 2.3.5\n", "nothing was asked about docker ("],
+    );
+    let document = site.run(&[&both[..], &["--json"]].concat()).must(ExitCode::Ok).document();
+    assert_eq!(document["notAsked"], json!({"docker": "no-digests"}));
+}
+
+#[test]
+fn a_text_of_one_minor_that_is_missing_or_a_page_does_not_cost_the_others() {
+    let server = Server::start(|request| match request.path.as_str() {
+        "dl.k8s.io/release/stable-1.24.txt" => Reply::new(404, "not found"),
+        "dl.k8s.io/release/stable.txt" => Reply::new(200, "<!DOCTYPE html><html>Please sign in</html>"),
+        _ => kubernetes(request),
     });
     let site = site(&server);
-    let args = ["catalogue", "refresh", "--zone", "zone.yaml", "--component", "cilium", "-o", "newer.yaml"];
-    let ended = site.run(&args).must(ExitCode::Ok);
-    assert_contains(&ended.out, &["newer chart: cilium 1.20.1 (", "nothing newer is published with a digest"]);
-    assert!(!site.path("newer.yaml").exists());
+    let programs = ["kubeadm", "kubelet", "kubectl"].map(|name| ["--component", name]).concat();
+    let args = [&["catalogue", "refresh", "--zone", "zone.yaml", "-o", "newer.yaml"], &*programs].concat();
+    let ended = site.run(&args).must(ExitCode::OriginMissing);
+    assert_contains(&ended.out, &["newer: kubelet 1.34.99", "newer.yaml: written"]);
+    assert_contains(&ended.err, &["not everything was looked up", "stable-1.24.txt", "stable.txt answers with"]);
+    assert_contains(&std::fs::read_to_string(site.path("newer.yaml")).unwrap(), &["\"1.34.99\":"]);
+}
+
+#[test]
+fn a_patch_of_kubernetes_that_lacks_a_program_is_left_out_and_named() {
+    let server = Server::start(|request| {
+        // of 1.34.99 kubelet is gone, 1.33.99 is complete
+        let path = request.path.strip_prefix("dl.k8s.io/release/").unwrap_or_default();
+        match path {
+            "stable-1.33.txt" => Reply::new(200, "v1.33.99"),
+            _ if path.starts_with("v1.33.99/bin/linux/") => Reply::new(200, SUM),
+            _ if path.starts_with("v1.34.99/") && path.contains("/kubelet") => Reply::new(404, "not found"),
+            _ => kubernetes(request),
+        }
+    });
+    let site = site(&server);
+    let args = ["catalogue", "refresh", "--zone", "zone.yaml", "-o", "newer.yaml"];
+    let run = |names: &[&str], output: &str| {
+        let names: Vec<&str> = names.iter().flat_map(|name| ["--component", name]).collect();
+        site.run(&[&args[..5], &[output], &names].concat()).must(ExitCode::Ok).out
+    };
+    let nodes = ["kubeadm", "kubelet", "kubectl"];
+    let out = run(&nodes, "newer.yaml");
+    assert_contains(
+        &out,
+        &[
+            "newer: kubeadm 1.33.99\n",
+            "newer: kubelet 1.33.99\n",
+            "kubelet 1.34.99: it is listed, and no digest",
+            "note: Kubernetes 1.34.99: left out, since no digest of kubelet was found",
+        ],
+    );
+    let overlay = std::fs::read_to_string(site.path("newer.yaml")).unwrap();
+    assert!(overlay.contains("\"1.33.99\"") && !overlay.contains("1.34.99"), "{overlay}");
+    // an overlay with one program alone says what it is good for
+    let out = run(&["kubeadm"], "one.yaml");
+    let note = "Kubernetes 1.34.99: nothing was asked about kubectl, kubelet: where cluster.yaml names only 1.34, this";
+    assert_contains(&out, &["newer: kubeadm 1.33.99, 1.34.99\n", note]);
+    let build = |overlay: &str| {
+        let build = ["build", "--dry-run", "--json", "--kubernetes", "v1.34", "--catalogue", overlay];
+        let document = site.run(&build).must(ExitCode::Ok).document();
+        let items = document["items"].as_array().unwrap().clone();
+        items.iter().find(|item| item["key"] == "binary/kubelet").unwrap()["version"].clone()
+    };
+    assert_eq!((build("one.yaml"), build("newer.yaml")), (json!("1.34.11"), json!("1.34.11")));
 }
 
 #[test]

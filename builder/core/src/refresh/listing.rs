@@ -50,6 +50,8 @@ pub struct Stable {
     pub versions: Vec<String>,
     /// Minors that the catalogue does not know.
     pub notes: Vec<String>,
+    /// Texts that could not be read; those of other minors could.
+    pub failures: Vec<BuildError>,
 }
 
 /// Where a component's versions are listed, by what the catalogue says, or its address.
@@ -69,12 +71,11 @@ pub fn of(component: &Component) -> Source {
 }
 
 /// The newest patch of every minor that the catalogue knows, and the newest minor of all.
-pub async fn stable(ask: Ask<'_>, wanted: impl Fn(&str) -> bool) -> Result<Stable, Vec<BuildError>> {
-    let asked = ask.catalogue.components.values().any(|c| of(c) == Source::Kubernetes && wanted(&c.name));
-    if !asked {
-        return Ok(Stable::default());
+pub async fn stable(ask: Ask<'_>) -> Stable {
+    let mut found = Stable::default();
+    if !ask.catalogue.components.values().any(|c| of(c) == Source::Kubernetes && ask.wants(&c.name)) {
+        return found;
     }
-    let (mut found, mut failures) = (Stable::default(), Vec::new());
     let minors = ask.catalogue.releases.keys().map(|minor| (Some(minor.as_str()), format!("stable-{minor}.txt")));
     for (minor, name) in minors.chain([(None, "stable.txt".to_owned())]) {
         match one(ask, &format!("{KUBERNETES}{name}"), minor).await {
@@ -83,12 +84,12 @@ pub async fn stable(ask: Ask<'_>, wanted: impl Fn(&str) -> bool) -> Result<Stabl
                 "Kubernetes {version}: the catalogue does not know this minor: an overlay can name the one it is like \
                  (kubexm-bundle catalogue --help)"
             )),
-            Err(error) => failures.push(error),
+            Err(error) => found.failures.push(error),
         }
     }
     found.versions.sort();
     found.versions.dedup();
-    if failures.is_empty() { Ok(found) } else { Err(failures) }
+    found
 }
 
 /// A text with one version, of this minor.

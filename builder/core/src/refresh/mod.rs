@@ -3,7 +3,9 @@
 
 mod limit;
 mod listing;
+mod not_asked;
 mod overlay;
+mod patches;
 mod question;
 
 use std::collections::BTreeMap;
@@ -17,7 +19,7 @@ use kubexm_transport::TransportError;
 use self::limit::Limit;
 pub use self::overlay::text;
 use self::question::is_release;
-pub use self::question::{Ask, GitHubToken, Refreshed};
+pub use self::question::{Ask, GitHubToken, NotAsked, Refreshed, Versions};
 use crate::charts::index;
 use crate::origins::file;
 use crate::{BuildError, places};
@@ -29,14 +31,12 @@ const INDEX_LIMIT: u64 = 64 << 20;
 
 /// Asks for everything. A failure ends the questions about one component, and the answers about others are returned with it.
 pub async fn refresh(ask: Ask<'_>) -> Refreshed {
-    let wanted = |name: &str| ask.only.is_empty() || ask.only.contains(name);
-    let kubernetes = listing::stable(ask, wanted).await;
-    let (stable, mut failures) = match kubernetes {
-        Ok(stable) => (stable, Vec::new()),
-        Err(failures) => (listing::Stable::default(), failures),
-    };
+    let mut stable = listing::stable(ask).await;
+    let mut failures = std::mem::take(&mut stable.failures);
     let stable = &stable;
-    let components = ask.catalogue.components.values().filter(|component| wanted(&component.name));
+    let not_asked = not_asked::of(ask.catalogue, |name| ask.wants(name));
+    let is_asked = |name: &str| ask.wants(name) && !not_asked.contains_key(name);
+    let components = ask.catalogue.components.values().filter(|component| is_asked(&component.name));
     let limit = Limit::default();
     let results: Vec<_> = stream::iter(components)
         .map(|component| of_component(ask, component, stable, &limit))
@@ -51,15 +51,17 @@ pub async fn refresh(ask: Ask<'_>) -> Refreshed {
             refreshed.components.insert(name, versions);
         }
     }
+    refreshed.notes.extend(patches::leave_out_incomplete(ask, &mut refreshed.components));
     failures.extend(limit.failure(ask.token.is_some()));
-    for feature in ask.catalogue.features.values().filter(|feature| feature.chart.is_some() && wanted(&feature.name)) {
+    for feature in ask.catalogue.features.values().filter(|feature| feature.chart.is_some() && is_asked(&feature.name))
+    {
         match of_feature(ask, feature).await {
             Ok(newer) if newer.is_empty() => (),
             Ok(newer) => drop(refreshed.features.insert(feature.name.clone(), newer)),
             Err(error) => failures.push(error),
         }
     }
-    refreshed.failures = failures;
+    (refreshed.failures, refreshed.not_asked) = (failures, not_asked);
     refreshed
 }
 
@@ -67,7 +69,7 @@ pub async fn refresh(ask: Ask<'_>) -> Refreshed {
 #[derive(Default)]
 struct Found {
     name: String,
-    versions: BTreeMap<String, BTreeMap<Arch, Pin>>,
+    versions: Versions,
     notes: Vec<String>,
     failures: Vec<BuildError>,
 }
@@ -75,14 +77,6 @@ struct Found {
 async fn of_component(ask: Ask<'_>, component: &Component, stable: &listing::Stable, limit: &Limit) -> Found {
     let mut found = Found { name: component.name.clone(), ..Found::default() };
     let name = &component.name;
-    if component.digest_source.is_none() {
-        if ask.only.contains(name) {
-            found.notes.push(format!(
-                "{name}: upstream publishes no digests: name version and digest in an overlay of your own"
-            ));
-        }
-        return found;
-    }
     let published = match listing::of(component) {
         listing::Source::Kubernetes => stable.versions.clone(),
         listing::Source::GitHub(_) if limit.is_reached() => {
@@ -96,10 +90,7 @@ async fn of_component(ask: Ask<'_>, component: &Component, stable: &listing::Sta
                 return found;
             }
         },
-        listing::Source::Unknown => {
-            found.notes.push(format!("{name}: the catalogue does not state where upstream lists its versions"));
-            return found;
-        }
+        listing::Source::Unknown => return found,
     };
     for candidates in newer(component.versions.keys().map(String::as_str), &published) {
         for version in candidates {
@@ -194,19 +185,18 @@ fn is_missing(error: &BuildError) -> bool {
     }
 }
 
-/// Versions of a chart that are newer than the newest known, the newest first.
+/// The newest version of a chart in each line that is known and has a newer one, and in each newer line; the oldest line first.
 async fn of_feature(ask: Ask<'_>, feature: &FeatureSet) -> Result<Vec<String>, BuildError> {
     let Some(chart) = &feature.chart else { return Ok(Vec::new()) };
-    let known = version::newest(feature.versions.keys().map(String::as_str)).and_then(|v| feature.chart_version(v));
-    let Some(known) = known else { return Ok(Vec::new()) };
+    let known: Vec<String> = feature.versions.keys().filter_map(|version| feature.chart_version(version)).collect();
     let item = format!("chart/{}", feature.name);
     let read = |bytes: &[u8]| index::versions(bytes, &chart.name);
-    let versions = listing::first(ask, &chart_index(&chart.repository), INDEX_LIMIT, &item, read).await?;
-    let is_newer = |one: &String| is_release(one) && version::compare(one, &known).is_gt();
-    let mut newer: Vec<String> = versions.into_iter().filter(is_newer).collect();
-    newer.sort_by(|a, b| version::compare(b, a));
-    newer.dedup();
-    Ok(newer)
+    let mut published = listing::first(ask, &chart_index(&chart.repository), INDEX_LIMIT, &item, read).await?;
+    published.retain(|one| is_release(one));
+    let lines = newer(known.iter().map(String::as_str), &published);
+    let mut newest: Vec<String> = lines.iter().filter_map(|line| line.first()).map(|one| (*one).to_owned()).collect();
+    newest.sort_by(|a, b| version::compare(a, b));
+    Ok(newest)
 }
 
 #[cfg(test)]

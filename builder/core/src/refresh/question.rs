@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use kubexm_manifests::{Catalogue, Pin, Zone, version};
 use kubexm_spec::Arch;
 use kubexm_transport::Bearer;
+use serde::Serialize;
 
 use crate::BuildError;
 use crate::origins::Origins;
@@ -24,6 +25,16 @@ pub struct Ask<'a> {
     pub token: Option<&'a GitHubToken>,
 }
 
+impl Ask<'_> {
+    /// Whether a component or feature is asked about.
+    pub(super) fn wants(&self, name: &str) -> bool {
+        self.only.is_empty() || self.only.contains(name)
+    }
+}
+
+/// Versions of a component, with a digest for each architecture that upstream publishes.
+pub type Versions = BTreeMap<String, BTreeMap<Arch, Pin>>;
+
 /// A token of GitHub's, sent to `api.github.com` over https and nowhere else.
 #[derive(Clone, Debug)]
 pub struct GitHubToken {
@@ -35,15 +46,40 @@ pub struct GitHubToken {
 /// What was found, and what could not be looked up.
 #[derive(Debug, Default)]
 pub struct Refreshed {
-    /// Newer versions by component, with a digest for each architecture that upstream publishes.
-    pub components: BTreeMap<String, BTreeMap<String, BTreeMap<Arch, Pin>>>,
-    /// Newer versions of features by name: their images must be compared before they can be carried, so no overlay
+    /// Newer versions by component.
+    pub components: BTreeMap<String, Versions>,
+    /// Newer versions of features' charts by name, the newest of each line: tags of their images are not known, so no overlay
     /// contains them.
     pub features: BTreeMap<String, Vec<String>>,
-    /// What people should know: withdrawn releases, minors that are not known, components without published digests.
+    /// What has nothing that could be asked.
+    pub not_asked: BTreeMap<String, NotAsked>,
+    /// What people should know: withdrawn and incomplete releases, minors that are not known.
     pub notes: Vec<String>,
     /// What ended the questions about one thing; those about others went on.
     pub failures: Vec<BuildError>,
+}
+
+/// Why nothing is asked about a component or feature.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum NotAsked {
+    /// A feature of images alone.
+    NoChart,
+    /// Upstream publishes none.
+    NoDigests,
+    /// The catalogue has no address of a list.
+    NoList,
+}
+
+impl NotAsked {
+    /// In words.
+    pub const fn reason(self) -> &'static str {
+        match self {
+            Self::NoChart => "images without a chart, of which upstream has no list of versions to ask",
+            Self::NoDigests => "upstream publishes no digests: name version and digest in an overlay of your own",
+            Self::NoList => "the catalogue does not state where upstream lists versions",
+        }
+    }
 }
 
 /// A version, and none that comes before a release.

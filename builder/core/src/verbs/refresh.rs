@@ -4,9 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use kubexm_files::put;
-use kubexm_manifests::{Catalogue, Notice, Pin, notices, require};
+use kubexm_manifests::{Catalogue, Notice, notices, require};
 use kubexm_spec::yaml::nearest;
-use kubexm_spec::{Arch, ArtifactKey, Cluster, ExitCode, ExitError, cluster};
+use kubexm_spec::{ArtifactKey, Cluster, ExitCode, ExitError, cluster};
 use kubexm_transport::Bearer;
 use serde::Serialize;
 use tokio::runtime::Handle;
@@ -14,7 +14,7 @@ use zeroize::Zeroizing;
 
 use super::kinds;
 use super::outputs::apart;
-use crate::refresh::{Ask, GitHubToken, refresh as ask_origins, text};
+use crate::refresh::{Ask, GitHubToken, NotAsked, Versions, refresh as ask_origins, text};
 use crate::session::{Choice, Fetching, Selection, Session, SessionError};
 
 /// What is asked.
@@ -37,9 +37,15 @@ pub struct Request<'a> {
 pub struct Refreshed {
     schema: &'static str,
     /// Newer versions by component, with the digests that upstream publishes.
-    pub components: BTreeMap<String, BTreeMap<String, BTreeMap<Arch, Pin>>>,
-    /// Newer versions of charts, which no overlay has.
+    pub components: BTreeMap<String, Versions>,
+    /// Newer versions of charts, the newest of each line, which no overlay has.
     pub charts: BTreeMap<String, Vec<String>>,
+    /// What has nothing that could be asked, and why.
+    #[serde(rename = "notAsked")]
+    pub not_asked: BTreeMap<String, NotAsked>,
+    /// Whether anything was asked.
+    #[serde(skip)]
+    pub has_asked: bool,
     pub notes: Vec<String>,
     /// What could not be looked up, and why; nothing is known of it.
     pub failures: Vec<String>,
@@ -140,6 +146,8 @@ pub fn refresh(
         schema: "kubexm.io/catalogue-refresh/v1",
         components: found.components,
         charts: found.features,
+        has_asked: only.is_empty() || only.iter().any(|name| !found.not_asked.contains_key(name)),
+        not_asked: found.not_asked,
         notes: found.notes,
         code: found.failures.iter().map(ExitError::exit_code).fold(ExitCode::Ok, ExitCode::worst),
         failures: found.failures.iter().map(|error| kubexm_spec::error_chain(error)).collect(),

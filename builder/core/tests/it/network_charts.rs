@@ -15,7 +15,7 @@ use kubexm_builder::origins::installer::Installers;
 use kubexm_builder::session::SystemClock;
 use kubexm_manifests::{Catalogue, ChartRelease, Zone, releases};
 use kubexm_spec::Cluster;
-use kubexm_spec::cluster::NetworkPlugin;
+use kubexm_spec::cluster::{Addon, AddonKind, AddonSource, NetworkPlugin};
 use kubexm_transport::{Credentials, HttpClient, HttpOptions, OciRegistry, Store};
 use serde_json::{Map, Value, json};
 
@@ -92,6 +92,18 @@ fn release(plugin: NetworkPlugin) -> ChartRelease {
     let mut cluster = Cluster::named("x");
     cluster.network.plugin = plugin;
     cluster.network.pod_cidr = "10.20.0.0/16".parse().unwrap();
+    releases(&cluster).remove(0)
+}
+
+/// The same chart as an add-on of a cluster without a plugin.
+fn addon(plugin: NetworkPlugin) -> ChartRelease {
+    let mut cluster = Cluster::named("x");
+    cluster.network.plugin = NetworkPlugin::None;
+    cluster.network.pod_cidr = "10.20.0.0/16".parse().unwrap();
+    let source = AddonSource::Catalogue { name: plugin.to_string(), version: None };
+    let (name, namespace) = ("net".to_owned(), "kube-system".to_owned());
+    let addon = Addon { name, kind: AddonKind::Helm, source, namespace, values: Map::new(), values_file: None };
+    cluster.addons = vec![addon];
     releases(&cluster).remove(0)
 }
 
@@ -199,4 +211,21 @@ async fn without_site_values_such_a_chart_fails_and_with_them_it_selects_kubeadm
         "{text}"
     );
     assert!(text.contains("replicas: 1"), "{text}");
+}
+
+#[tokio::test]
+async fn a_chart_that_looks_for_nodes_is_rendered_as_an_addon_with_the_clusters_networks_too() {
+    let renderer = Renderer::new().await;
+    let plugins =
+        [(NetworkPlugin::KubeOvn, OVN), (NetworkPlugin::Hybridnet, HYBRIDNET), (NetworkPlugin::Cilium, CILIUM)];
+    for (plugin, template) in plugins {
+        let (addon, release) = (addon(plugin), release(plugin));
+        let of = async |release: &ChartRelease| {
+            let rendered = renderer.text(release, template, "v1.34.0", &release.rendered(Map::new())).await;
+            rendered.unwrap_or_else(|error| panic!("{plugin}: {error}"))
+        };
+        let text = of(&addon).await;
+        assert!(text.contains("10.20.0.0/16"), "{plugin}: {text}");
+        assert_eq!(images(&text), images(&of(&release).await), "{plugin}");
+    }
 }

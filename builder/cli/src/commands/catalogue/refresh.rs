@@ -1,7 +1,9 @@
 //! `kubexm-bundle catalogue refresh`.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 
+use kubexm_builder::refresh::NotAsked;
 use kubexm_builder::session::Selection;
 use kubexm_builder::verbs::refresh::{GITHUB_TOKEN, Refreshed, Request, github_token, refresh};
 use kubexm_files::is_stdout;
@@ -14,8 +16,9 @@ use crate::environment::source_date;
 
 /// Ask origins what is newer than this program's catalogue, and write it as an overlay
 ///
-/// Newer patches and newer lines of programs, with the digests that upstream publishes beside them; charts that are newer are
-/// named, since their images must be compared before a bundle can carry them. No lock changes: `lock`, `build` and `update`
+/// Newer patches and newer lines of programs, with the digests that upstream publishes beside them. Of charts the newest patch of
+/// each line and newer lines are named; no overlay has them, since tags of their images may differ. What has no list to ask is
+/// named, too. A patch of Kubernetes of which one program is missing is left out. No lock changes: `lock`, `build` and `update`
 /// use the overlay where --catalogue names it. Where cluster.yaml names only a minor of Kubernetes, the newest patch in the
 /// overlay is used then, and so is the newest patch of CRI-O; of everything else the default stays.
 ///
@@ -80,7 +83,8 @@ pub fn run(args: &Args, context: &Context<'_>) -> Result<(), Failure> {
     let stdout = |content: &[u8]| context.stdout(content);
     let refreshed = refresh(context.session, &request, &stdout, context.runtime()?.handle())?;
     context.answer(&refreshed, |found| {
-        let (news, conclusion) = (news(found), conclusion(args, found));
+        let (mut news, conclusion) = (news(found), conclusion(args, found));
+        news.extend(not_asked(found));
         // On standard error where the overlay is the only thing on standard output.
         if args.output.as_deref().is_some_and(is_stdout) {
             let warnings: Vec<String> = found.notices.iter().map(ToString::to_string).collect();
@@ -105,9 +109,23 @@ fn news(found: &Refreshed) -> Vec<String> {
         format!("newer: {name} {}", versions.join(", "))
     });
     let charts = found.charts.iter().map(|(name, versions)| {
-        format!("newer chart: {name} {} (not in the overlay: its images are not compared)", versions.join(", "))
+        format!(
+            "newer chart: {name} {} (not in the overlay: it cannot have charts, since tags of their images may differ)",
+            versions.join(", ")
+        )
     });
     components.chain(charts).collect()
+}
+
+/// What nothing is known of, grouped by the reason.
+fn not_asked(found: &Refreshed) -> Option<String> {
+    let mut by_reason: BTreeMap<NotAsked, Vec<&str>> = BTreeMap::new();
+    for (name, why) in &found.not_asked {
+        by_reason.entry(*why).or_default().push(name);
+    }
+    let groups = by_reason.iter().map(|(why, names)| format!("{} ({})", names.join(", "), why.reason()));
+    let groups: Vec<String> = groups.collect();
+    (!groups.is_empty()).then(|| format!("nothing was asked about {}", groups.join("; ")))
 }
 
 /// What follows from it.
@@ -116,12 +134,13 @@ fn conclusion(args: &Args, found: &Refreshed) -> Vec<String> {
     if let Some(file) = &args.file {
         let file = file.display();
         lines.extend(found.changes.iter().map(|one| format!("{file}: {} {} becomes {}", one.key, one.now, one.then)));
-        if found.changes.is_empty() && !found.incomparable {
+        if found.changes.is_empty() && !found.incomparable && found.has_asked {
             lines.push(format!("{file}: nothing changes: it names its versions, or they are the newest"));
         }
     }
     lines.extend(match (&args.output, found.components.is_empty()) {
-        (_, true) if !found.failures.is_empty() => None,
+        (_, true) if !found.failures.is_empty() || !found.has_asked => None,
+        (_, true) if !found.charts.is_empty() => Some("an overlay would be empty: only charts are newer".to_owned()),
         (_, true) => Some("nothing newer is published with a digest".to_owned()),
         (Some(target), false) if is_stdout(target) => None,
         (Some(target), false) => Some(format!("{}: written; use it with --catalogue", target.display())),
