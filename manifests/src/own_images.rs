@@ -4,7 +4,7 @@ use kubexm_spec::{Cluster, ClusterImage};
 
 use crate::catalogue::Catalogue;
 use crate::needs;
-use crate::versions::kubernetes_version;
+use crate::versions::{kubernetes_version, of_kubernetes};
 
 /// References of the images of a cluster's own line and of its features, sorted; those that no version can be chosen for are left
 /// out, and all of them where the Kubernetes version is unknown.
@@ -17,7 +17,8 @@ pub fn own_images(cluster: &Cluster, catalogue: &Catalogue) -> Vec<String> {
 
 fn known(cluster: &Cluster, catalogue: &Catalogue) -> Option<Vec<String>> {
     let kubernetes = cluster.kubernetes.as_ref()?;
-    let version = kubernetes_version(kubernetes.version.as_deref(), catalogue).ok()?;
+    let programs = of_kubernetes(cluster, kubernetes);
+    let version = kubernetes_version(kubernetes.version.as_deref(), &programs, catalogue).ok()?;
     let release = catalogue.release(version.bare())?;
     let constants = release.constants(version.patch())?;
     let mut all = Vec::new();

@@ -103,14 +103,14 @@ fn network(
 }
 
 /// The programs of Kubernetes that a cluster gets.
-fn of_kubernetes(cluster: &Cluster, asked: &Kubernetes) -> Vec<Program> {
+pub(crate) fn of_kubernetes(cluster: &Cluster, asked: &Kubernetes) -> Vec<Program> {
     let gets = |program: &Program| needs::program(*program, cluster, asked, "").is_some();
     OF_KUBERNETES.into_iter().filter(gets).collect()
 }
 
 /// The exact version without `v`: as asked, the newest patch of the minor asked for that all `programs` have, or the
 /// catalogue's default.
-fn kubernetes_version(
+pub(crate) fn kubernetes_version(
     asked: Option<&str>,
     programs: &[Program],
     catalogue: &Catalogue,
