@@ -14,12 +14,12 @@ const OF_NODES: [&str; 3] = ["kubeadm", "kubelet", "kubectl"];
 /// all programs were asked about.
 pub(super) fn leave_out_incomplete(ask: Ask<'_>, found: &mut BTreeMap<String, Versions>) -> Vec<String> {
     let all = ask.catalogue.components.values().filter(|component| listing::of(component) == Source::Kubernetes);
-    // What has no version of the minor is not published as a file there.
     let (wanted, others): (Vec<&Component>, Vec<&Component>) = all.partition(|component| ask.wants(&component.name));
     let of_found = wanted.iter().filter_map(|program| found.get(&program.name));
     let patches: BTreeSet<String> = of_found.flat_map(|versions| versions.keys().cloned()).collect();
     let mut notes = Vec::new();
     for patch in patches {
+        // A program that has no version of the minor at all is not missed.
         let lacks = |program: &&&Component| {
             let is_found = found.get(&program.name).is_some_and(|versions| versions.contains_key(&patch));
             program.knows_minor_of(&patch) && !program.versions.contains_key(&patch) && !is_found
