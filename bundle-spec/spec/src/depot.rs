@@ -93,7 +93,7 @@ pub struct Repository {
 }
 
 impl DepotConfig {
-    /// A depot that serves every artifact of a bundle.
+    /// A depot that serves a bundle, but for files of the user's own.
     pub fn serving(manifest: &Manifest, listen: SocketAddr, store: &str, tls: Tls) -> Self {
         let mut config = Self {
             schema: SCHEMA.to_owned(),
@@ -104,7 +104,7 @@ impl DepotConfig {
             files: BTreeMap::new(),
             packages: None,
         };
-        for artifact in &manifest.artifacts {
+        for artifact in manifest.artifacts.iter().filter(|artifact| is_served(&artifact.key)) {
             match artifact.manifest {
                 Some(platform_manifest) => {
                     let (name, tag) = split_reference(&artifact.name);
@@ -123,6 +123,12 @@ impl DepotConfig {
         }
         config
     }
+}
+
+/// Whether a depot has an artifact: whatever reaches its port may read it, and nothing that hosts do needs files of the user's own,
+/// which may be secrets (`--allow-secret`). They are in the bundle.
+pub fn is_served(key: &ArtifactKey) -> bool {
+    !matches!(key, ArtifactKey::ExtraFile(_) | ArtifactKey::Material(_))
 }
 
 /// The name under `/files/`: the user's own for what is the same everywhere, else `kubeadm-1.34.4-linux-amd64`,

@@ -28,7 +28,7 @@ pub struct What {
     /// List of images beyond those of cluster.yaml, one a line with # comments; may be given several times
     #[arg(long, value_name = "FILE")]
     pub images_from: Vec<PathBuf>,
-    /// Bundle this file of extraFiles although it holds a credential; may be given several times. Archives are not opened to look
+    /// Bundle this file of extraFiles or of an add-on although it holds a credential; may be given several times. Archives are not opened to look
     /// for credentials in them, and a text that cluster.yaml names (a policy, a material of a script) is refused in any case
     #[arg(long, value_name = "FILE")]
     pub allow_secret: Vec<PathBuf>,

@@ -208,6 +208,9 @@ fn what_is_accepted_without_a_check_is_said_in_rules_lock_and_answers() {
     all.demand("- {repositories: [registry.test/other], keys: [a.pub]}\n- {repositories: [\"*\"], accept: any}");
     let signed = all.locked();
     assert_eq!((&signed["rule"], &signed["signature"]), (&"*".into(), &Value::Null));
+    // A name that is mistyped would leave the image to that rule.
+    let warned = all.lock().must(ExitCode::Ok).err;
+    assert_contains(&warned, &["imageSignatures: no image of this cluster is of registry.test/other"]);
     all.site.built(&["--locked"]);
     let verified = all.site.run(&["verify", "--json", "out.tar.zst"]).must(ExitCode::Ok).document();
     assert_eq!(

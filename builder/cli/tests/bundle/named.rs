@@ -27,6 +27,26 @@ fn a_credential_is_bundled_only_when_its_file_is_allowed_by_name() {
 }
 
 #[test]
+fn objects_and_values_of_add_ons_are_searched_too() {
+    let site = Site::new();
+    let secret = "apiVersion: v1\nkind: Secret\nmetadata: {name: a}\nstringData: {password: hunter2}\n";
+    std::fs::create_dir(site.path("objects")).unwrap();
+    for name in ["one.yaml", "objects/two.yaml"] {
+        site.write(name, secret);
+    }
+    site.write("values.yaml", format!("tls:\n  key: |\n{}", KEY.replace("-----BEGIN", "    -----BEGIN")));
+    let chart = "{name: c, source: {oci: oci://registry.test/charts/c, version: 1.0.0}, valuesFile: values.yaml}";
+    let bundle = crate::site::extras(&format!("extraCharts: [{chart}]"));
+    let addon = |name: &str, path: &str| format!("{{name: {name}, type: yaml, source: {{path: {path}}}}}");
+    let addons = format!("  addons: [{}, {}]\n", addon("a", "one.yaml"), addon("b", "objects"));
+    site.write("cluster.yaml", bundle + &addons);
+    let said = site.run(&["build", "-f", "cluster.yaml", "--dry-run"]).must(ExitCode::InlineSecret).err;
+    assert_contains(&said, &["one.yaml holds a Kubernetes Secret", "objects/two.yaml holds a Kubernetes Secret"]);
+    assert_contains(&said, &["values.yaml holds a private key"]);
+    assert!(!said.contains("hunter2"), "{said}");
+}
+
+#[test]
 fn a_credential_is_known_in_every_form_that_keys_and_secrets_have() {
     let site = Site::new();
     let openssl = |args: &str| {

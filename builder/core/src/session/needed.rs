@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use kubexm_files::MaterialError;
 use kubexm_manifests::requirements::{ChartSource, PackageNeed, Source};
 use kubexm_manifests::{Catalogue, Checked, Doubt, Notice, Requirements, Zone, checked, doubts, notices, require};
-use kubexm_spec::cluster::{ExtraFile, ExtraImage};
+use kubexm_spec::cluster::{Acceptance, AddonKind, AddonSource, EVERY_OTHER, ExtraFile, ExtraImage, rule_for};
 use kubexm_spec::event::EventKind;
 use kubexm_spec::{ArtifactKey, Cluster, unsupported};
 
@@ -76,6 +76,7 @@ impl Session {
             return Err(SessionError::Nothing { file });
         }
         warnings.extend(idle_rules(&zone, &requirements));
+        warnings.extend(idle_signers(&cluster, &requirements));
         let doubts = doubts(&requirements, &catalogue);
         for doubt in &doubts {
             if doubt.is_severe() { &mut warnings } else { &mut notes }.push(format!("unverified: {doubt}"));
@@ -145,17 +146,31 @@ fn add_images(cluster: &mut Cluster, lists: &[PathBuf]) -> Result<(), SessionErr
     Ok(())
 }
 
-/// Files of this machine that would give a credential to everyone who has the bundle.
+/// Files of this machine that would give a credential to everyone who has the bundle: extra files, objects and values of add-ons.
 fn check_credentials(cluster: &Cluster, allow: &[PathBuf]) -> Result<(), SessionError> {
     let extra = cluster.bundle.extra_files.iter().filter_map(|file| match file {
-        ExtraFile::Path { path } => Some(path),
+        ExtraFile::Path { path } => Some(path.clone()),
         ExtraFile::Url { .. } => None,
+    });
+    let addons = cluster.addons.iter().chain(&cluster.bundle.extra_charts);
+    let addons = addons.flat_map(|addon| {
+        let objects = match &addon.source {
+            AddonSource::Path { path } if addon.kind == AddonKind::Yaml => in_folder(path),
+            _ => Vec::new(),
+        };
+        objects.into_iter().chain(addon.values_file.clone())
     });
     let allowed =
         |path: &Path| allow.iter().any(|allowed| allowed == path || path.file_name() == Some(allowed.as_os_str()));
-    let files = extra.map(PathBuf::as_path).filter(|path| !allowed(path));
-    let found = credentials::search(files);
+    let files: Vec<PathBuf> = extra.chain(addons).filter(|path| !allowed(path)).collect();
+    let found = credentials::search(files.iter().map(PathBuf::as_path));
     if found.is_empty() { Ok(()) } else { Err(SessionError::Credentials { found }) }
+}
+
+/// A file, or those of a folder; one that cannot be read is reported when it is needed.
+fn in_folder(path: &Path) -> Vec<PathBuf> {
+    let Ok(entries) = std::fs::read_dir(path) else { return vec![path.to_owned()] };
+    entries.flatten().map(|entry| entry.path()).collect()
 }
 
 /// Texts that cluster.yaml names, all that is wrong with them at once.
@@ -163,6 +178,25 @@ fn check_materials(cluster: &Cluster) -> Result<(), SessionError> {
     let wrong: Vec<MaterialError> =
         cluster.materials().iter().filter_map(|material| kubexm_files::read_material(material).err()).collect();
     if wrong.is_empty() { Ok(()) } else { Err(SessionError::Materials(wrong)) }
+}
+
+/// Names of repositories whose images must be signed, and which decide about no image: mistyped, they would leave an image to another
+/// rule.
+fn idle_signers(cluster: &Cluster, requirements: &Requirements) -> Option<String> {
+    let rules = &cluster.bundle.image_signatures;
+    let references = requirements.items.iter().filter_map(|item| match &item.source {
+        Source::Image { reference, .. } => Some(reference.as_str()),
+        _ => None,
+    });
+    let used: BTreeSet<&str> =
+        references.filter_map(|reference| rule_for(rules, reference)).map(|(_, name)| name).collect();
+    let demanding = rules.iter().filter(|rule| rule.accept != Acceptance::Any);
+    let names = demanding.flat_map(|rule| &rule.repositories).map(String::as_str);
+    let idle: Vec<&str> = names.filter(|name| *name != EVERY_OTHER && !used.contains(name)).collect();
+    let charts = requirements.items.iter().any(|item| matches!(item.key, ArtifactKey::Chart(_) | ArtifactKey::Yaml(_)));
+    let unless = if charts { ", unless it is what charts name" } else { "" };
+    (!idle.is_empty())
+        .then(|| format!("spec.bundle.imageSignatures: no image of this cluster is of {}{unless}", idle.join(", ")))
 }
 
 /// Rules of a zone file that nothing needs: most often a mistyped host. (A built-in zone is for everybody.)

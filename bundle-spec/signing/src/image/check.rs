@@ -14,6 +14,8 @@ use super::{sigstore_bundle, simple_signing};
 const MOST: usize = 256;
 /// The most of them that an error names.
 const SHOWN: usize = 4;
+/// The most characters of each.
+const LONGEST: usize = 400;
 
 /// An image of a lock.
 #[derive(Clone, Copy, Debug)]
@@ -106,8 +108,10 @@ fn refusal(rule: &str, signers: &Signers, problems: &[String]) -> String {
     let found = match problems {
         [] => "it has no signature".to_owned(),
         all => {
-            let mut shown: Vec<&str> = Vec::new();
-            for problem in all.iter().map(String::as_str) {
+            let mut shown: Vec<String> = Vec::new();
+            for problem in all {
+                // Whoever attached it chose some of the words.
+                let problem = problem.chars().take(LONGEST).collect();
                 if !shown.contains(&problem) {
                     shown.push(problem);
                 }

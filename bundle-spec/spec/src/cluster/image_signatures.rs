@@ -6,6 +6,7 @@ use serde_json::Value;
 
 use super::field::{FieldType, HttpUrl, Identity, RepositoryPrefix, section};
 use super::material::MaterialFile;
+use super::parse::addresses::repository_prefix;
 use crate::Reference;
 use crate::keywords::keywords;
 use crate::yaml::{At, Mapping, ProblemKind, Shape};
@@ -152,7 +153,9 @@ impl FieldType for Rules {
             let Some(list) = item.open_mapping_quiet().and_then(|map| map.get("repositories")) else { continue };
             for name in list.list() {
                 let Some(text) = name.text_quiet() else { continue };
-                if let Some(line) = seen.insert(text, name.line()) {
+                // However it is written.
+                let one = repository_prefix(text).unwrap_or_else(|_| text.to_owned()).to_ascii_lowercase();
+                if let Some(line) = seen.insert(official(&one).unwrap_or(one), name.line()) {
                     name.bad(format!("{text:?} is named twice, first in line {line}"), "one rule for one repository");
                 }
             }
@@ -168,12 +171,22 @@ impl FieldType for Rules {
 /// The rule that decides about an image by its full reference, and its name that matches: the longest.
 pub fn rule_for<'r>(rules: &'r [ImageSignatureRule], reference: &str) -> Option<(&'r ImageSignatureRule, &'r str)> {
     let repository = Reference::read(reference)?.repository;
-    let matches = |name: &str| match repository.strip_prefix(name) {
-        Some(rest) => rest.is_empty() || rest.starts_with('/'),
-        None => name == EVERY_OTHER,
+    // How much of the name a rule names; nothing where it is another one.
+    let matched = |name: &str| match repository.strip_prefix(name) {
+        Some(rest) if rest.is_empty() || rest.starts_with('/') => Some(name.len()),
+        _ if official(name).is_some_and(|whole| whole == repository) => Some(repository.len()),
+        _ => (name == EVERY_OTHER).then_some(0),
     };
     let all = rules.iter().flat_map(|rule| rule.repositories.iter().map(move |name| (rule, name.as_str())));
-    all.filter(|(_, name)| matches(name)).max_by_key(|(_, name)| name.len())
+    let (_, rule, name) =
+        all.filter_map(|(rule, name)| Some((matched(name)?, rule, name))).max_by_key(|(length, ..)| *length)?;
+    Some((rule, name))
+}
+
+/// `docker.io/busybox` is an official image, whose whole name is `docker.io/library/busybox`.
+fn official(name: &str) -> Option<String> {
+    let image = name.strip_prefix("docker.io/").filter(|image| !image.contains('/') && *image != "library")?;
+    Some(format!("docker.io/library/{image}"))
 }
 
 impl SignerIdentity {
@@ -225,6 +238,21 @@ mod tests {
             assert_eq!(rule_for(&rules, reference).map(|(_, name)| name), Some(name), "{reference}");
         }
         assert_eq!(rule_for(&rules[1..], "b.test/x:1"), None);
+    }
+
+    #[test]
+    fn an_official_image_may_be_named_as_people_write_it() {
+        let rules =
+            [rule(&["*"]), rule(&["docker.io/library"]), rule(&["docker.io/busybox"]), rule(&["docker.io/org"])];
+        for (reference, name) in [
+            ("busybox:1", "docker.io/busybox"),
+            ("docker.io/library/busybox:1", "docker.io/busybox"),
+            ("docker.io/library/nginx:1", "docker.io/library"),
+            ("docker.io/org/busybox:1", "docker.io/org"),
+            ("docker.io/busybox2/x:1", "*"),
+        ] {
+            assert_eq!(rule_for(&rules, reference).map(|(_, name)| name), Some(name), "{reference}");
+        }
     }
 
     #[test]

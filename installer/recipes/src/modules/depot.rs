@@ -9,7 +9,7 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use kubexm_plan::op::{Blobs, Dir, File, Unit};
 use kubexm_plan::{CertificateUse, Probe, SlotName, SlotProvider, Step, Undo};
 use kubexm_spec::cluster::{Listen, RegistryKind};
-use kubexm_spec::depot::{self, DepotConfig, Tls};
+use kubexm_spec::depot::{self, DepotConfig, Tls, is_served};
 use kubexm_spec::{ArtifactKey, Digest, Program, names};
 use minijinja::context;
 
@@ -61,7 +61,7 @@ pub fn store(draft: &Draft<'_>, node: &Node<'_>, packages: Option<&NodePackages<
                 | ArtifactKey::Yaml(_)
                 | ArtifactKey::Package { .. } => false,
             };
-        if node.roles.registry || own {
+        if (node.roles.registry && is_served(&artifact.key)) || own {
             blobs.extend(artifact.blobs.iter().map(|b| (b.digest, b.size)));
         }
     }
