@@ -59,6 +59,10 @@ pub fn open_locked(path: &Path) -> Result<Option<File>, (&'static str, io::Error
         }
         // Between opening and locking, the writer before us may have renamed or removed what we opened.
         let ours = file.metadata().map_err(|e| ("examine", e))?;
+        if ours.nlink() > 1 {
+            let linked = "it is a second name of another file, which would be overwritten: remove that name";
+            return Err(("use", io::Error::other(linked)));
+        }
         if fs::symlink_metadata(path).is_ok_and(|m| (m.dev(), m.ino()) == (ours.dev(), ours.ino())) {
             return Ok(Some(file));
         }

@@ -115,7 +115,7 @@ fn no_tail(origin: &Origin) -> ArchiveError {
     let size = origin.len();
     match walk::walk(&*origin.source) {
         Ok(Walk::EndsBetweenFrames) if header.is_ok() => {
-            let last = origin.source.files().pop().unwrap_or_else(|| origin.name.clone());
+            let (last, _) = origin.at(size.saturating_sub(1));
             let next = volumes::split_name(&last).map(|(name, number)| volumes::volume_name(&name, number + 1));
             let named = next.as_ref().map_or_else(
                 || "the volumes after it are missing".to_owned(),

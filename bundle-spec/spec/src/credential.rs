@@ -2,6 +2,14 @@
 
 /// What a text holds, by shapes that nothing else has.
 pub fn find(text: &str) -> Option<&'static str> {
+    in_lines(text).or_else(|| {
+        // A key within a string of JSON, or of a file of variables.
+        let escaped = text.contains("\\n") && text.contains("PRIVATE KEY");
+        escaped.then(|| in_lines(&text.replace("\\r", "").replace("\\n", "\n"))).flatten()
+    })
+}
+
+fn in_lines(text: &str) -> Option<&'static str> {
     let lines = || text.lines().map(str::trim);
     // RFC 7468, OpenSSH and OpenPGP; with a body, which documentation of keys does not have.
     let mut rest = lines().skip_while(|line| {
@@ -135,6 +143,11 @@ mod tests {
             (format!("-----BEGIN EC PRIVATE KEY-----\n{BODY}\n-----END EC PRIVATE KEY-----\n"), "a private key"),
             (format!("-----BEGIN ENCRYPTED PRIVATE KEY-----\r\n{BODY}\r\n"), "a private key"),
             (format!("-----BEGIN PGP PRIVATE KEY BLOCK-----\nVersion: 1\n\n{BODY}\n"), "a private key"),
+            (
+                format!("{{\"private_key\": \"-----BEGIN PRIVATE KEY-----\\n{BODY}\\n-----END PRIVATE KEY-----\\n\"}}"),
+                "a private key",
+            ),
+            (format!("KEY=\"-----BEGIN RSA PRIVATE KEY-----\\r\\n{BODY}\\r\\n\""), "a private key"),
             ("PuTTY-User-Key-File-3: ssh-ed25519\n".to_owned(), "a private key"),
             (format!("users:\n- name: a\n  user:\n    client-key-data: {BODY}\n"), "a kubeconfig with credentials"),
             (format!("kind: Config\nusers:\n- user: {{token: {BODY}}}\n"), "a kubeconfig with credentials"),

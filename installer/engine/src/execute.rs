@@ -127,8 +127,8 @@ async fn forward(mut carrier: StepRunner<'_, '_>) -> Result<Outcome, EngineError
                 attempt.lock().set_lost(lost_hosts(attempt.links, &attempt.plan.steps[failed.step]));
             }
             let text = format!(
-                "the hosts are not rolled back: the run failed since a host is out of reach, and what was done on the others \
-                 is sound. When that host answers: `{}`; to roll the others back without it: `{} --unreachable skip`",
+                "the run failed since a host is out of reach, and what was done on the others is sound. To keep that and go on \
+                 when the host answers: `{}`; to roll the others back without it: `{} --unreachable skip`",
                 attempt.options.resume_command, attempt.options.rollback_command
             );
             attempt.emit(EventKind::Warning { text });

@@ -1,7 +1,7 @@
 //! The operator's identity: the secret key by which this home opens a cluster's authorities. It never leaves the controller.
 
 use std::fs;
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::Path;
 
 use age::scrypt;
@@ -45,6 +45,11 @@ impl OperatorIdentity {
     /// It is encrypted already, holds something else, or cannot be read or written.
     pub fn encrypt(path: &Path, passphrase: Zeroizing<String>) -> Result<Self, EngineError> {
         let wrong = |reason: String| EngineError::Identity { path: path.to_owned(), reason };
+        let found = fs::symlink_metadata(path).map_err(EngineError::file("read", path))?;
+        if found.is_symlink() || found.nlink() > 1 {
+            let text = "it is a link, and what it points at would stay as it is; put the file itself there, or encrypt that with `age -p`";
+            return Err(wrong(text.to_owned()));
+        }
         let already = |_: &Path| Err("it is encrypted already; `age -d` decrypts it".to_owned());
         let text = plain(path, &already)?;
         let identity = Self::of(path, &text)?;

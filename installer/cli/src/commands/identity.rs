@@ -1,6 +1,7 @@
 //! `kubexm-install identity`.
 
 use kubexm_session::Session;
+use kubexm_spec::event::EventKind;
 use kubexm_terminal::{Display, Failure};
 use serde_json::json;
 
@@ -33,7 +34,13 @@ pub fn run(args: &Args, display: &Display) -> Result<(), Failure> {
     let shell = Shell::looking(display)?;
     let Session { home, credentials, .. } = shell.session();
     let recipient = match args.encrypt {
-        true => home.encrypt_identity(credentials)?,
+        true => {
+            let recipient = home.encrypt_identity(credentials)?;
+            let text =
+                format!("{} is encrypted now; earlier copies and backups of it are not", home.identity().display());
+            display.emit(EventKind::Note { text });
+            recipient
+        }
         false => home.recipient(credentials)?,
     };
     match args.json {

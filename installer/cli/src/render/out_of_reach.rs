@@ -10,8 +10,16 @@ pub const PROMPT: &str = "Roll the other hosts back now? (no: keep everything, t
 /// What an operator must know to answer it, line by line.
 pub fn text(question: &OutOfReach<'_>) -> Vec<String> {
     let OutOfReach { cluster, run, plan, lost, others } = question;
-    let mut lines: Vec<String> =
-        lost.iter().map(|lost| format!("{} has been out of reach for {} s", lost.host, lost.gone.as_secs())).collect();
+    let each = lost.iter().map(|lost| match lost.gone.is_zero() {
+        true => format!("{} was out of reach, and answers again", lost.host),
+        false => format!("{} has been out of reach for {} s", lost.host, lost.gone.as_secs()),
+    });
+    let mut lines: Vec<String> = each.collect();
+    let away: Vec<&str> = lost.iter().filter(|lost| !lost.gone.is_zero()).map(|lost| lost.host.as_str()).collect();
+    let stays = match away.is_empty() {
+        true => String::new(),
+        false => format!("; {} stays as it is until it is rolled back, too", away.join(", ")),
+    };
     let names = lost.iter().map(|lost| lost.host.as_str()).collect::<Vec<_>>().join(", ");
     lines.push(format!("run {run} of cluster {cluster} cannot continue without {names}"));
     lines.push(format!(
@@ -27,7 +35,7 @@ pub fn text(question: &OutOfReach<'_>) -> Vec<String> {
         Pipeline::Create if !changed.is_empty() => ", with all data in the cluster if this run created it",
         _ => "",
     };
-    lines.push(format!("- rolled back: {undone}{data}; {names} stays as it is until it is rolled back, too"));
+    lines.push(format!("- rolled back: {undone}{data}{stays}"));
     if !unchanged.is_empty() && !changed.is_empty() {
         let hosts = unchanged.iter().map(|(host, _)| *host).collect::<Vec<_>>().join(", ");
         lines.push(format!("  nothing was changed on {hosts}"));

@@ -89,13 +89,26 @@ pub fn parse(text: &str) -> Result<Cluster, Problems> {
 /// # Errors
 /// Every problem of the file, by line and column.
 pub fn read(text: &str) -> Result<Read, Problems> {
-    let tree = yaml::parse(text)?;
+    let tree = yaml::parse(text).map_err(|problems| of_kubekey(text, problems))?;
     let sink = Sink::default();
     let cluster = file(&At::root(&tree, &sink));
     let seen = Sink::default();
     let written = written::written(&At::root(&tree, &seen));
     sink.finish(cluster).map(|cluster| Read { cluster, written })
 }
+
+/// KubeKey writes files of several documents, which is no more than a hint of what the file is.
+fn of_kubekey(text: &str, mut problems: Problems) -> Problems {
+    let is_kubekey = text.lines().any(|line| line.starts_with("apiVersion:") && line.contains(KUBEKEY));
+    if let Some(problem) = problems.0.first_mut().filter(|problem| is_kubekey && problem.hint.is_empty()) {
+        problem.hint = IMPORT.to_owned();
+    }
+    problems
+}
+
+/// The group of KubeKey's files.
+const KUBEKEY: &str = "kubekey.kubesphere.io/";
+const IMPORT: &str = "it is a file of KubeKey: `kubexm-bundle import FILE -o cluster.yaml` converts it";
 
 /// A cluster of defaults without hosts, as a bundle is built from when there is no file; `version` as the user gives it.
 pub fn for_version(version: Option<&str>) -> Cluster {
@@ -207,8 +220,8 @@ fn constant(map: &Mapping<'_>, key: &str, wanted: &str) {
         && let Some(found) = at.text()
         && found != wanted
     {
-        let hint = match found.starts_with("kubekey.kubesphere.io/") {
-            true => "it is a file of KubeKey: `kubexm-bundle import FILE -o cluster.yaml` converts it".to_owned(),
+        let hint = match found.starts_with(KUBEKEY) {
+            true => IMPORT.to_owned(),
             false => format!("expected {wanted}"),
         };
         at.bad(format!("{found:?} is not read by this program"), hint);
