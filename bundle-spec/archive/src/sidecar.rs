@@ -49,6 +49,8 @@ pub fn check_target(target: &Path, volumes: bool, force: bool) -> Result<(), Arc
         return Ok(kubexm_files::check(target, &BUNDLE, force)?);
     }
     kubexm_files::check_folder(target)?;
+    // Whoever names the bundle would get this file, and not its volumes.
+    kubexm_files::check(target, &BUNDLE, force)?;
     volumes_of(target)?.into_values().try_for_each(|volume| Ok(kubexm_files::check(&volume, &BUNDLE, force)?))
 }
 
@@ -95,6 +97,15 @@ pub(crate) fn tidy_after_one(target: &Path) -> Result<(), ArchiveError> {
         }
     }
     remove_partials(target, 0)
+}
+
+/// After a bundle was written in volumes: removes an earlier one in one file of that name, which would be taken for it.
+pub(crate) fn tidy_after_volumes(target: &Path) -> Result<(), ArchiveError> {
+    let is_file = fs::symlink_metadata(target).is_ok_and(|found| found.is_file());
+    if is_file && File::open(target).is_ok_and(|mut file| is_bundle(&mut file)) {
+        fs::remove_file(target).map_err(io_error("remove", target))?;
+    }
+    Ok(())
 }
 
 /// Removes what killed writers have left of volumes with higher numbers, unless somebody writes them now.

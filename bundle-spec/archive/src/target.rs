@@ -149,6 +149,7 @@ impl<'t> Target<'t> {
         remove_stale(path, files.len() as u32)?;
         sidecar::remove_partials(path, files.len() as u32)?;
         sums::write(&sums::path_of(path), &lines)?;
+        sidecar::tidy_after_volumes(path)?;
         Ok(files)
     }
 }

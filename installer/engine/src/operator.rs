@@ -156,6 +156,10 @@ mod tests {
         );
         assert!(error(&none).contains("nobody knows it"), "{}", error(&none));
         assert!(!error(&words("battery staple")).contains("battery"));
+        let link = folder.path().join("link");
+        std::os::unix::fs::symlink(&path, &link).unwrap();
+        let linked = OperatorIdentity::encrypt(&link, Zeroizing::new("x".to_owned())).err().unwrap().to_string();
+        assert!(linked.contains("it is a link"), "{linked}");
         let again = OperatorIdentity::encrypt(&path, Zeroizing::new("x".to_owned())).err().unwrap().to_string();
         assert!(again.contains("encrypted already"), "{again}");
     }

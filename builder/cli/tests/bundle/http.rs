@@ -259,7 +259,10 @@ fn volumes_on_a_server_are_found_by_the_name_of_the_bundle_or_of_one_of_them() {
     without.store(1, Ordering::Relaxed);
     let url = server.url("bundles/site.tar.zst?token=sesame");
     let ended = site.run(&["verify", &url, "--plain-http"]).must(ExitCode::BundleTruncated);
-    assert_contains(&ended.err, &["site.tar.zst"]);
+    assert_contains(&ended.err, &["site.tar.zst.002 is missing"]);
+    let ended = site.run(&["verify", "--json", &url, "--plain-http"]).must(ExitCode::BundleTruncated).document();
+    let missing = ended["complete"]["missing"].as_array().unwrap();
+    assert!(missing.len() == 1 && missing[0].as_str().unwrap().ends_with("site.tar.zst.002"), "{missing:?}");
 }
 
 #[test]

@@ -167,7 +167,7 @@ fn a_sums_file_of_somebody_else_is_neither_removed_nor_replaced() {
 }
 
 #[test]
-fn a_bundle_in_one_file_after_one_in_volumes_leaves_a_folder_that_can_be_used() {
+fn a_bundle_in_one_file_after_one_in_volumes_or_before_it_leaves_a_folder_that_can_be_used() {
     let site = site("one");
     std::fs::create_dir(site.path("made")).unwrap();
     let build = |more: &[&str]| {
@@ -177,6 +177,15 @@ fn a_bundle_in_one_file_after_one_in_volumes_leaves_a_folder_that_can_be_used() 
     build(&[]);
     assert_eq!(crate::site::names(&site.path("made")), ["out.tar.zst"]);
     site.run(&["verify", "made"]).must(ExitCode::Ok);
+    build(&["--split", "500K"]);
+    let left = crate::site::names(&site.path("made"));
+    assert!(!left.contains(&"out.tar.zst".to_owned()) && left.contains(&"out.tar.zst.001".to_owned()), "{left:?}");
+    site.run(&["verify", "made/out.tar.zst"]).must(ExitCode::Ok);
+    // A file of somebody else is not removed, and would be read in place of the volumes.
+    site.write("made/mine.tar.zst", "my own\n");
+    let args = ["build", "-f", "cluster.yaml", "-o", "made/mine.tar.zst", "--split", "500K"];
+    site.run(&args).must(ExitCode::Usage);
+    assert_eq!(read(&site, "made/mine.tar.zst"), b"my own\n");
 }
 
 #[test]

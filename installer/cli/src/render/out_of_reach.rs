@@ -67,4 +67,14 @@ mod tests {
              if this run created it; cp2 stays as it is until it is rolled back, too\n  nothing was changed on w2"
         );
     }
+
+    #[test]
+    fn a_host_that_answers_again_is_not_said_to_stay_as_it_is() {
+        let plan = sample::plan(&sample::cluster()).unwrap();
+        let lost = [LostHost { host: "cp2".to_owned(), gone: Duration::ZERO }];
+        let others = vec![("cp1", 31), ("cp2", 12)];
+        let text = text(&OutOfReach { cluster: "plant", run: "R", plan: &plan, lost: &lost, others }).join("\n");
+        assert!(text.starts_with("cp2 was out of reach, and answers again\n"), "{text}");
+        assert!(text.contains("undone on cp1 (31 steps), cp2 (12 steps)") && !text.contains("stays as it is"), "{text}");
+    }
 }
