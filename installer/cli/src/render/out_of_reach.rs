@@ -75,6 +75,9 @@ mod tests {
         let others = vec![("cp1", 31), ("cp2", 12)];
         let text = text(&OutOfReach { cluster: "plant", run: "R", plan: &plan, lost: &lost, others }).join("\n");
         assert!(text.starts_with("cp2 was out of reach, and answers again\n"), "{text}");
-        assert!(text.contains("undone on cp1 (31 steps), cp2 (12 steps)") && !text.contains("stays as it is"), "{text}");
+        assert!(
+            text.contains("undone on cp1 (31 steps), cp2 (12 steps)") && !text.contains("stays as it is"),
+            "{text}"
+        );
     }
 }
