@@ -306,14 +306,17 @@ impl ExitError for SessionError {
     fn details(&self) -> Option<serde_json::Value> {
         match self {
             Self::Build(error) => error.details(),
-            // Volumes that are missing.
-            Self::Bundle { source, .. } => match source.missing_volumes() {
-                [] => None,
-                missing => Some(serde_json::json!({ "missing": missing })),
-            },
+            Self::Bundle { source, .. } => missing(source),
+            Self::Archive(error) => missing(error),
             _ => None,
         }
     }
+}
+
+/// Volumes that are missing.
+fn missing(error: &ArchiveError) -> Option<serde_json::Value> {
+    let missing = error.missing_volumes();
+    (!missing.is_empty()).then(|| serde_json::json!({ "missing": missing }))
 }
 
 fn lines(bad: &[BadLine]) -> String {
