@@ -78,10 +78,12 @@ impl Watch {
 
 /// The hosts that are out of reach now; if all answer again, the one whose step failed.
 pub(crate) fn lost_hosts(links: &Links, failed: &Step) -> Vec<LostHost> {
-    let lost = |(host, link): (&String, &Arc<dyn Link>)| Some(LostHost { host: host.clone(), gone: link.lost_for()? });
+    let lost = |(host, link): (&String, &Arc<dyn Link>)| {
+        link.lost_for().map(|gone| LostHost { host: host.clone(), gone: Some(gone) })
+    };
     let lost: Vec<LostHost> = links.iter().filter_map(lost).collect();
     match lost.is_empty() {
-        true => vec![LostHost { host: failed.host.clone(), gone: Duration::ZERO }],
+        true => vec![LostHost { host: failed.host.clone(), gone: None }],
         false => lost,
     }
 }

@@ -10,12 +10,12 @@ pub const PROMPT: &str = "Roll the other hosts back now? (no: keep everything, t
 /// What an operator must know to answer it, line by line.
 pub fn text(question: &OutOfReach<'_>) -> Vec<String> {
     let OutOfReach { cluster, run, plan, lost, others } = question;
-    let each = lost.iter().map(|lost| match lost.gone.is_zero() {
-        true => format!("{} was out of reach, and answers again", lost.host),
-        false => format!("{} has been out of reach for {} s", lost.host, lost.gone.as_secs()),
+    let each = lost.iter().map(|lost| match lost.gone {
+        None => format!("{} was out of reach, and answers again", lost.host),
+        Some(gone) => format!("{} has been out of reach for {} s", lost.host, gone.as_secs()),
     });
     let mut lines: Vec<String> = each.collect();
-    let away: Vec<&str> = lost.iter().filter(|lost| !lost.gone.is_zero()).map(|lost| lost.host.as_str()).collect();
+    let away: Vec<&str> = lost.iter().filter(|lost| lost.gone.is_some()).map(|lost| lost.host.as_str()).collect();
     let stays = match away.is_empty() {
         true => String::new(),
         false => format!("; {} stays as it is until it is rolled back, too", away.join(", ")),
@@ -55,7 +55,7 @@ mod tests {
     #[test]
     fn the_question_names_the_host_for_how_long_and_what_a_rollback_does_to_each_other_one() {
         let plan = sample::plan(&sample::cluster()).unwrap();
-        let lost = [LostHost { host: "cp2".to_owned(), gone: Duration::from_secs(95) }];
+        let lost = [LostHost { host: "cp2".to_owned(), gone: Some(Duration::from_secs(95)) }];
         let others = vec![("cp1", 31), ("w1", 1), ("w2", 0)];
         let text = text(&OutOfReach { cluster: "plant", run: "R", plan: &plan, lost: &lost, others }).join("\n");
         assert_eq!(
@@ -71,7 +71,7 @@ mod tests {
     #[test]
     fn a_host_that_answers_again_is_not_said_to_stay_as_it_is() {
         let plan = sample::plan(&sample::cluster()).unwrap();
-        let lost = [LostHost { host: "cp2".to_owned(), gone: Duration::ZERO }];
+        let lost = [LostHost { host: "cp2".to_owned(), gone: None }];
         let others = vec![("cp1", 31), ("cp2", 12)];
         let text = text(&OutOfReach { cluster: "plant", run: "R", plan: &plan, lost: &lost, others }).join("\n");
         assert!(text.starts_with("cp2 was out of reach, and answers again\n"), "{text}");

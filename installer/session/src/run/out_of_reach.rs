@@ -38,7 +38,7 @@ impl RunDriver<'_> {
 /// The hosts of a plan that answer, with the number of steps that the run has changed on each.
 fn others<'a>(plan: &'a Plan, run: &Run) -> Vec<(&'a str, usize)> {
     // One that answers again by now is rolled back like the others.
-    let is_away = |host: &str| run.lost().iter().any(|lost| lost.host == host && !lost.gone.is_zero());
+    let is_away = |host: &str| run.lost().iter().any(|lost| lost.host == host && lost.gone.is_some());
     let answers = |host: &&str| *host != CONTROLLER && !is_away(host);
     let changed = |host: &str| {
         let steps = plan.steps.iter().filter(|step| step.host == host);
