@@ -21,7 +21,7 @@ struct Signed {
     manifests: [Descriptor; 2],
 }
 
-/// What cosign is told about the form.
+/// The form that cosign signs in, by its options.
 #[derive(Clone, Copy, Debug)]
 enum Form {
     Tag,

@@ -106,7 +106,7 @@ fn repositories_that_fail_for_one_reason_are_reported_together() {
     let dead = nobody();
     site.mirror(&dead);
     let ended = site.run(&["lock"], &SETUP[4..]).must(ExitCode::OriginDown);
-    // What is waited for is told of each request.
+    // Waiting is reported for each request.
     let (_, error) = ended.err.split_once("\nerror: ").expect("an error at the end");
     assert_eq!(error.matches("Connection refused").count(), 1, "{}", ended.err);
     assert_contains(error, &["3 requests: ", "needed for repository bookworm", "repository bookworm-security"]);

@@ -63,7 +63,7 @@ pub(super) fn to_roll_back(
     Ok(id)
 }
 
-/// What a new run says of the last one, if that cannot be read: its changes cannot be told from others any more.
+/// What a new run says of the last one, if that cannot be read: its changes cannot be distinguished from others any more.
 pub(super) fn unreadable_last(cluster: &ClusterHome) -> Result<Option<String>, SessionError> {
     let Some(id) = cluster.run_ids()?.pop() else { return Ok(None) };
     let text = |error: SessionError| {

@@ -33,7 +33,7 @@ fn selinux_firewall_and_swap_are_warnings() {
     let fips = findings(|site| site.facts().fips = true);
     assert!(
         fips.iter().all(|finding| !format!("{finding:?}").contains("off")),
-        "nobody is told to turn it off: {fips:#?}"
+        "no finding advises to turn it off: {fips:#?}"
     );
     warns(|f| f.firewalls = vec!["firewalld".to_owned()], "settings", "kept");
     let off = findings(|site| {
