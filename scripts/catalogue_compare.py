@@ -409,8 +409,8 @@ def constants_rows(upstream, catalogue, rules):
 
 
 def day_of(text, dates):
-    """A month alone lasts until its last day."""
-    day = datetime.strptime(text, dates)
+    """A month alone lasts until its last day; commas are not counted on."""
+    day = datetime.strptime(text.replace(",", ""), dates)
     if "%d" not in dates:
         day = day.replace(day=calendar.monthrange(day.year, day.month)[1])
     return day.strftime("%Y-%m-%d")

@@ -125,7 +125,7 @@ fn suggested_versions_fit_the_minor_and_unknown_ends_are_called_unknown() {
     assert!(text.ends_with("; 1.19.2 has patches still"), "{text}");
     let mut cluster = for_version(Some("1.34.4"));
     (cluster.runtime.kind, cluster.runtime.version) = (RuntimeKind::Containerd, Some("1.7.28".to_owned()));
-    assert!(ended("2026-09-02", &cluster, "containerd ").ends_with("; 2.3.4 has patches still"));
+    assert!(ended("2026-10-01", &cluster, "containerd ").ends_with("; 2.3.4 has patches still"));
 }
 
 #[test]
