@@ -35,7 +35,13 @@ YAML
 echo "the site's own words" > "$SITE/words.txt"
 # site_yaml LAST: cluster.yaml whose last script ends with these commands
 site_yaml() {
-  sed "s|^  kubernetes:|&\n    audit: {policyFile: policy.yaml, webhook: {kubeconfigFrom: {file: $SITE/receiver.kubeconfig}}}|" "$WORK/cluster.yaml"
+  sed "s|^  kubernetes:|&\n    audit: {policyFile: policy.yaml, webhook: {kubeconfigFrom: {file: $SITE/receiver.kubeconfig}}}\
+\n    featureGates: {ContextualLogging: true}\
+\n    apiServerArgs: {event-ttl: 2h}\
+\n    controllerManagerArgs: {terminated-pod-gc-threshold: '500'}\
+\n    schedulerArgs: {profiling: false}|
+    s|{name: n1,|& taints: ['site=special:PreferNoSchedule'],|
+    s|^  etcd: {|&quota: 4Gi, snapshots: {keep: 7}, |" "$WORK/cluster.yaml"
   cat << YAML
   system:
     preInstall:
@@ -82,6 +88,19 @@ check "every pod runs (site)" within 90 all_running n1
 # shellcheck disable=SC2016  # for the host's shell
 check "the scripts ran once each, the first before and the last after everything" on_host '
   [ "$(cat /etc/site-words)" = "the site'"'"'s own words" ] && [ "$(wc -l < /var/tmp/site-post)" = 1 ] && [ "$(cat /var/tmp/site-pre)" -lt "$(cat /var/tmp/site-post)" ]'
+# flag PROGRAM FLAG: the program runs with it
+flag() { on_host "tr '\\0' '\\n' < /proc/\$(pgrep -xo '$1')/cmdline | grep -qxF -- '$2'"; }
+all_flags() {
+  flag kube-apiserver --event-ttl=2h && flag kube-apiserver --feature-gates=ContextualLogging=true &&
+    flag kube-controller --terminated-pod-gc-threshold=500 && flag kube-scheduler --profiling=false &&
+    flag etcd --quota-backend-bytes=4294967296 && flag etcd --max-snapshots=7
+}
+check "control plane and etcd run with the flags of cluster.yaml" all_flags
+check "kubelet and kube-proxy have its feature gates" on_host '
+  grep -q "ContextualLogging: true" /var/lib/kubelet/config.yaml &&
+    kubectl --kubeconfig /etc/kubernetes/admin.conf -n kube-system get configmap kube-proxy -o yaml | grep -q "ContextualLogging: true"'
+check "the node has its taint" on_host '
+  kubectl --kubeconfig /etc/kubernetes/admin.conf get node n1 -o jsonpath="{.spec.taints[*].key}={.spec.taints[*].value}" | grep -qx site=special'
 logged() {
   on_host 'cd /var/log/kubernetes/audit && grep -c "\"resource\":\"configmaps\"" audit.log && ! grep -q "\"resource\":\"pods\"" audit.log'
 }

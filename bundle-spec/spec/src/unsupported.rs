@@ -9,7 +9,7 @@ use std::net::IpAddr;
 
 use crate::cluster::{
     Cluster, Etcd, EtcdKind, ExternalKind, Host, Keyword, Kubernetes, KubernetesKind, LoadBalancerMode, Network,
-    NetworkPlugin, OsPackages, ProxyMode, Registry, RegistryKind, Runtime, RuntimeKind, Snapshots, System,
+    NetworkPlugin, OsPackages, ProxyMode, Registry, RegistryKind, Runtime, RuntimeKind, System,
 };
 
 /// Something that the format has and no recipe installs.
@@ -135,10 +135,6 @@ impl All {
         let at = |key: &str| format!("spec.kubernetes.{key}");
         self.word(&at("type"), kubernetes.kind, &[KubernetesKind::Kubeadm]);
         self.word(&at("proxyMode"), kubernetes.proxy_mode, &[ProxyMode::Iptables, ProxyMode::Nftables]);
-        self.unless_none(&at("featureGates"), kubernetes.feature_gates.is_empty());
-        self.unless_none(&at("apiServerArgs"), kubernetes.api_server_args.is_empty());
-        self.unless_none(&at("controllerManagerArgs"), kubernetes.controller_manager_args.is_empty());
-        self.unless_none(&at("schedulerArgs"), kubernetes.scheduler_args.is_empty());
         self.add(kubernetes.auto_renew_certs, &at("autoRenewCerts"), "true", LEAVE_OUT);
         self.unless_none(&at("nodelocaldns"), kubernetes.nodelocaldns.is_none());
     }
@@ -147,8 +143,6 @@ impl All {
         self.word(ETCD_TYPE, etcd.kind, &[EtcdKind::Kubeadm]);
         let default = Etcd::default().data_dir;
         self.add(etcd.data_dir != default, "spec.etcd.dataDir", &etcd.data_dir, &format!("supported today: {default}"));
-        self.unless_none("spec.etcd.quota", etcd.quota.is_none());
-        self.unless_none("spec.etcd.snapshots", etcd.snapshots == Snapshots::default());
         self.unless_none("spec.etcd.backup", etcd.backup.is_none());
     }
 

@@ -4,6 +4,8 @@ mod api;
 pub(crate) mod credentials;
 pub(crate) mod drained;
 
+use kubexm_plan::op::Taint;
+use serde::Deserialize;
 use serde_json::Value;
 
 use crate::system::Program;
@@ -98,6 +100,23 @@ pub(crate) fn node(machine: &Machine, name: &str) -> Result<Option<Value>, OpErr
     }
     let output = machine.try_run(&kubectl(["get", "-o", "json", "node", name]))?;
     Ok(if output.code == 0 { serde_json::from_slice(&output.stdout).ok() } else { None })
+}
+
+/// The taints of a node; none if it does not exist or the API server does not answer.
+pub(crate) fn taints(machine: &Machine, name: &str) -> Result<Option<Vec<Taint>>, OpError> {
+    let Some(node) = node(machine, name)? else { return Ok(None) };
+    match node.pointer("/spec/taints") {
+        None => Ok(Some(Vec::new())),
+        Some(taints) => Deserialize::deserialize(taints)
+            .map(Some)
+            .map_err(|error| OpError::other(format!("the taints of node {name} cannot be read: {error}"))),
+    }
+}
+
+/// Sets a taint; one with the same key and effect is replaced.
+pub(crate) fn taint(machine: &Machine, node: &str, taint: &Taint) -> Result<(), OpError> {
+    let text = format!("{}={}:{}", taint.key, taint.value, taint.effect);
+    machine.run(&kubectl(["taint", "--overwrite", "node", node, &text])).map(drop)
 }
 
 /// A node object, in a survey; none if it is unknown.

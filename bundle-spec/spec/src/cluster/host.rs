@@ -9,6 +9,7 @@ use serde::Serialize;
 use super::field::{HostName, OfEachFamily, OneOrTwo, OptionalPair, Port, Subdomain, User, section};
 use super::parse::hosts::Labels;
 use super::parse::login::AnyJump;
+use super::taint::Taint;
 use crate::Arch;
 use crate::keywords::keywords;
 use crate::yaml::Shape;
@@ -66,6 +67,12 @@ section! {
         /// Labels of the node
         #[yaml("labels" as Labels)]
         pub labels: BTreeMap<String, String>,
+        /// Taints of the node, like dedicated=database:NoSchedule
+        ///
+        /// From the moment it joins. That of control planes follows from its roles.
+        #[serde(skip_serializing_if = "Vec::is_empty")]
+        #[yaml("taints" as Vec<Taint>)]
+        pub taints: Vec<Taint>,
     }
 }
 
@@ -171,6 +178,7 @@ impl Host {
             via: Vec::new(),
             arch: None,
             labels: BTreeMap::new(),
+            taints: Vec::new(),
         }
     }
 

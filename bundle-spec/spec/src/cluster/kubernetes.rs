@@ -9,7 +9,7 @@ use super::field::{FieldType, Flag, Gate, KubernetesVersion, Named, Number, Subd
 use super::host::SecretSource;
 use super::material::MaterialFile;
 use crate::keywords::keywords;
-use crate::yaml::{At, Shape};
+use crate::yaml::{At, Mapping, Shape};
 
 /// kubeadm gives each node a /24 of the pod network: 254 addresses.
 const MOST_PODS: u32 = 254;
@@ -18,6 +18,7 @@ section! {
     /// Kubernetes itself
     ///
     /// `spec.kubernetes`.
+    #[check(flags(audit))]
     pub struct Kubernetes {
         /// Made by kubeadm, or components as services of systemd
         #[serde(rename = "type", skip_serializing_if = "is_default")]
@@ -76,6 +77,11 @@ section! {
         #[yaml("kubeProxy")]
         pub kube_proxy: Map<String, Value>,
     }
+}
+
+fn flags(map: &Mapping<'_>, audit: Option<&Option<Audit>>) -> Option<()> {
+    super::flags::check(map, audit.is_some_and(Option::is_some));
+    Some(())
 }
 
 fn is_default(kind: &KubernetesKind) -> bool {

@@ -7,6 +7,7 @@ mod addon;
 mod bundle;
 mod etcd;
 mod field;
+mod flags;
 mod host;
 mod image_signatures;
 mod kubernetes;
@@ -25,6 +26,7 @@ mod secret;
 mod show;
 mod storage;
 mod system;
+mod taint;
 
 use serde::Serialize;
 
@@ -49,6 +51,7 @@ pub use self::secret::{AUDIT_WEBHOOK, SecretOf, SecretUse};
 pub use self::show::{Shown, document, show};
 pub use self::storage::{Nfs, OpenEbs, Storage};
 pub use self::system::{Extra, ExtraHost, Firewall, OsPackages, Script, Selinux, System};
+pub use self::taint::{Taint, TaintEffect};
 pub use crate::keywords::Keyword;
 pub use crate::yaml::{Problem, ProblemKind, Problems};
 

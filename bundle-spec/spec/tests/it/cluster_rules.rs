@@ -28,6 +28,36 @@ const HOSTS: &str = "  hosts:\n  - {name: a, address: 10.0.0.1}\n  - {name: b, a
 /// What is wrong, the path it is reported at, and a part of what is said.
 const WRONG: &[(&str, &str, &str)] = &[
     (
+        "  kubernetes: {apiServerArgs: {service-cluster-ip-range: 10.0.0.0/16}}\n",
+        "spec.kubernetes.apiServerArgs.service-cluster-ip-range",
+        "write spec.network.serviceCidr",
+    ),
+    (
+        "  kubernetes: {schedulerArgs: {feature-gates: A=true}}\n",
+        "spec.kubernetes.schedulerArgs.feature-gates",
+        "write spec.kubernetes.featureGates",
+    ),
+    (
+        "  kubernetes: {audit: {}, apiServerArgs: {audit-log-maxage: \"3\"}}\n",
+        "spec.kubernetes.apiServerArgs.audit-log-maxage",
+        "set by spec.kubernetes.audit",
+    ),
+    (
+        "  kubernetes: {apiServerArgs: {oidc-ca-file: /etc/ssl/certs/../../oidc.pem}}\n",
+        "spec.kubernetes.apiServerArgs.oidc-ca-file",
+        "of the host it sees /etc/kubernetes/pki, /etc/ca-certificates",
+    ),
+    (
+        "  kubernetes: {schedulerArgs: {config: /etc/kubernetes/scheduler.yaml}}\n",
+        "spec.kubernetes.schedulerArgs.config",
+        "it sees no file of the host",
+    ),
+    (
+        "  hosts: [{name: a, address: 10.0.0.1, taints: [\"node-role.kubernetes.io/control-plane:NoSchedule\"]}]\n",
+        "spec.hosts[0].taints[0]",
+        "the roles of a host decide",
+    ),
+    (
         "  bundle: {platforms: [linux/amd64, linux/arm64, linux/amd64]}\n",
         "spec.bundle.platforms[2]",
         "linux/amd64\" is named twice",
@@ -390,4 +420,12 @@ fn a_secret_key_given_for_a_recipient_is_refused_and_not_shown() {
     }
     let twice = file("a").replace("recipient: a}", "recipient: a}, {name: alice, recipient: b}");
     assert!(parse(&twice).unwrap_err().to_string().contains("given twice"), "{twice}");
+}
+
+#[test]
+fn flags_that_nothing_else_sets_are_taken() {
+    let flags =
+        "{etcd-prefix: /registry, oidc-ca-file: /etc/ssl/certs/oidc.pem, event-ttl: 2h, audit-log-maxage: \"3\"}";
+    let cluster = cluster(&format!("  kubernetes: {{apiServerArgs: {flags}}}\n"));
+    assert_eq!(cluster.kubernetes.map(|kubernetes| kubernetes.api_server_args.len()), Some(4));
 }

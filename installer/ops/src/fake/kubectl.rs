@@ -260,16 +260,24 @@ fn pod(name: &str, images: &[&str]) -> String {
 fn taint(state: &mut State, args: &[&str]) -> Output {
     let words: Vec<&str> = args.iter().copied().filter(|arg| !arg.starts_with("--")).collect();
     let ["node", node, taint] = words.as_slice() else { return Output::failed(1, "taint: wrong arguments") };
-    let Some(taints) =
-        state.cluster.nodes.get_mut(*node).and_then(|node| node.pointer_mut("/spec/taints")?.as_array_mut())
-    else {
+    let Some(spec) = state.cluster.nodes.get_mut(*node).map(|node| &mut node["spec"]) else {
         return Output::failed(1, format!("Error from server (NotFound): nodes \"{node}\" not found"));
     };
-    match (taint.strip_suffix('-'), taint.split_once(':')) {
-        (Some(key), _) if taints.iter().any(|taint| taint["key"] == key) => taints.retain(|taint| taint["key"] != key),
-        (Some(key), _) => return Output::failed(1, format!("error: taint \"{key}\" not found")),
-        (None, Some((key, effect))) => {
-            let (key, value) = key.split_once('=').unwrap_or((key, ""));
+    if spec["taints"].is_null() {
+        spec["taints"] = json!([]);
+    }
+    let Some(taints) = spec["taints"].as_array_mut() else { return Output::failed(1, "taints is no list") };
+    let removes = taint.strip_suffix('-');
+    let (name, effect) =
+        removes.unwrap_or(taint).split_once(':').map_or((removes.unwrap_or(taint), None), |(n, e)| (n, Some(e)));
+    let (key, value) = name.split_once('=').unwrap_or((name, ""));
+    let same = |one: &Value| one["key"] == key && effect.is_none_or(|effect| one["effect"] == effect);
+    let found = taints.iter().any(same);
+    match (removes, effect) {
+        (Some(what), _) if !found => return Output::failed(1, format!("error: taint \"{what}\" not found")),
+        (Some(_), _) => taints.retain(|one| !same(one)),
+        (None, Some(effect)) => {
+            taints.retain(|one| !same(one));
             let mut taint = json!({"key": key, "effect": effect});
             if !value.is_empty() {
                 taint["value"] = json!(value);

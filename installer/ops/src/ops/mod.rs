@@ -14,6 +14,7 @@ mod kubeconfig;
 mod link;
 pub(crate) mod move_aside;
 mod node_label;
+mod node_tainted;
 mod node_untainted;
 pub(crate) mod packages;
 mod registry_layout;

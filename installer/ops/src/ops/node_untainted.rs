@@ -1,20 +1,14 @@
 //! A taint that must not be on a node.
 
-use kubexm_plan::op::{NodeUntainted, Taint, Taints};
-use serde::Deserialize;
+use kubexm_plan::op::{NodeUntainted, Taints};
 
 use crate::kube::{self, kubectl};
 use crate::{Converge, Machine, OpError, Wave};
 
 impl Converge for NodeUntainted {
     fn observe(&self, machine: &Machine) -> Result<Taints, OpError> {
-        let Some(node) = kube::node(machine, &self.node)? else { return Ok(Taints { taints: None }) };
-        let all: Vec<Taint> = match node.pointer("/spec/taints") {
-            None => Vec::new(),
-            Some(taints) => Deserialize::deserialize(taints)
-                .map_err(|error| OpError::other(format!("the taints of node {} cannot be read: {error}", self.node)))?,
-        };
-        Ok(Taints { taints: Some(all.into_iter().filter(|taint| taint.key == self.key).collect()) })
+        let taints = kube::taints(machine, &self.node)?;
+        Ok(Taints { taints: taints.map(|all| all.into_iter().filter(|taint| taint.key == self.key).collect()) })
     }
 
     fn satisfied(&self, found: &Taints, _: &Machine) -> bool {
@@ -42,9 +36,6 @@ impl Converge for NodeUntainted {
         if kube::find_node(machine, &self.node)?.is_none() {
             return Ok(());
         }
-        taints.iter().try_for_each(|taint| {
-            let text = format!("{}={}:{}", taint.key, taint.value, taint.effect);
-            machine.run(&kubectl(["taint", "--overwrite", "node", &self.node, &text])).map(drop)
-        })
+        taints.iter().try_for_each(|taint| kube::taint(machine, &self.node, taint))
     }
 }

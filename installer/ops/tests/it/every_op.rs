@@ -9,8 +9,8 @@ use crate::common::{Host, archive, same};
 use kubexm_ops::{Wave, dispatch};
 use kubexm_plan::op::{
     AllInto, Binary, Blobs, Dir, Hostname, HostsBlock, ImageLoaded, ImageSource, KernelModule, KubeObject, KubeadmInit,
-    KubeadmReset, Kubeconfig, Link, MoveAside, NodeLabel, NodeUntainted, Op, Packages, RegistryLayout, Resolver,
-    SelinuxMode, Stamp, StateDir, SwapOff, Sysctl, Unit, Unpacked, WantedPackage,
+    KubeadmReset, Kubeconfig, Link, MoveAside, NodeLabel, NodeTainted, NodeUntainted, Op, Packages, RegistryLayout,
+    Resolver, SelinuxMode, Stamp, StateDir, SwapOff, Sysctl, Unit, Unpacked, WantedPackage,
 };
 use kubexm_spec::cluster::RuntimeKind;
 use kubexm_spec::depot::Repository;
@@ -55,7 +55,7 @@ fn packages(host: &Host, wanted: &[&str], replaced: &[&str]) -> Packages {
 
 type Case = (&'static str, fn(&mut Host) -> Op);
 
-const CASES: [Case; 34] = [
+const CASES: [Case; 35] = [
     ("a new file in a new folder", |h| h.file("/etc/kubexm/deep/config", "wanted\n").into()),
     ("a file over another", |h| {
         h.put("/etc/kubexm.conf", "old\n");
@@ -218,6 +218,10 @@ const CASES: [Case; 34] = [
     ("a taint", |h| {
         cluster(h);
         NodeUntainted { node: "node1".into(), key: TAINT.into() }.into()
+    }),
+    ("a taint that is wanted", |h| {
+        cluster(h);
+        NodeTainted { node: "node1".into(), key: "a".into(), value: "b".into(), effect: "NoExecute".into() }.into()
     }),
     ("a label", |h| {
         cluster(h);

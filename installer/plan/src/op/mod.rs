@@ -14,6 +14,7 @@ mod kubeconfig;
 mod link;
 mod move_aside;
 mod node_label;
+mod node_tainted;
 mod node_untainted;
 mod packages;
 mod probe;
@@ -49,6 +50,7 @@ pub use kubeconfig::{Copied, Kubeconfig};
 pub use link::Link;
 pub use move_aside::{AsideWas, MoveAside, MovedFolder, MovedFolders};
 pub use node_label::{Labelled, NodeLabel};
+pub use node_tainted::NodeTainted;
 pub use node_untainted::{NodeUntainted, Taint, Taints};
 pub use packages::{PackageState, Packages, PackagesState, UnitWas, WantedPackage};
 pub use probe::Probe;
@@ -79,8 +81,8 @@ macro_rules! ops {
     ([$($then:tt)+] $($with:tt)*) => {
         $($then)+! { [$($with)*]
             File Dir StateDir MoveAside Link Blobs Binary Unpacked RegistryLayout Packages Unit Sysctl KernelModule SwapOff
-            HostsBlock Resolver SelinuxMode Hostname ImageLoaded Kubeconfig KubeObject NodeUntainted NodeLabel Stamp
-            StaticPodStarted Act Reset
+            HostsBlock Resolver SelinuxMode Hostname ImageLoaded Kubeconfig KubeObject NodeUntainted NodeTainted NodeLabel
+            Stamp StaticPodStarted Act Reset
         }
     };
 }

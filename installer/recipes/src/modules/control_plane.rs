@@ -1,17 +1,14 @@
 //! The first control plane, set up by kubeadm with stacked etcd, and labels and taints of a node in the cluster.
 
-use kubexm_plan::op::{KubeadmInit, KubeadmReset, NodeLabel, NodeUntainted, StateDir};
+use kubexm_plan::op::{KubeadmInit, KubeadmReset, NodeLabel, NodeTainted, NodeUntainted, StateDir};
 use kubexm_plan::{Step, StepId, Undo, state_folders};
 
 use crate::context::{Node, PlanCx};
 use crate::draft::Draft;
 use crate::error::RecipeError;
-use crate::modules::kubeadm_config;
+use crate::modules::kubeadm_config::{self, TAINT};
 use crate::{network, runtime};
 use crate::{paths, selinux, support};
-
-/// Taint that keeps users' pods off a control plane.
-pub const TAINT: &str = "node-role.kubernetes.io/control-plane";
 
 /// kubeadm's config on the node.
 pub fn configure(draft: &mut Draft<'_>, node: &Node<'_>) -> Result<Step, RecipeError> {
@@ -50,15 +47,28 @@ pub fn ignored(cx: &PlanCx<'_>, node: &Node<'_>) -> Result<Vec<String>, RecipeEr
 /// For the first control plane: labels of cluster.yaml, and no taint if it is a worker too.
 pub fn register(node: &Node<'_>, init: &StepId) -> Option<Step> {
     let untaint = node.roles.control_plane && node.roles.worker;
-    if !untaint && node.host.labels.is_empty() {
+    if !untaint && node.host.labels.is_empty() && node.host.taints.is_empty() {
         return None;
     }
     let mut step = Step::on(node.name(), "control-plane.register", "Set the node's labels and taints");
     if untaint {
         step = step.ensure(NodeUntainted { node: node.name().to_owned(), key: TAINT.to_owned() });
     }
+    for taint in taints(node) {
+        step = step.ensure(taint);
+    }
     for (key, value) in &node.host.labels {
         step = step.ensure(NodeLabel { node: node.name().to_owned(), key: key.clone(), value: value.clone() });
     }
     Some(step.retries(3).undo(Undo::WithParent { step: init.clone() }).build())
+}
+
+/// The host's taints in cluster.yaml.
+pub fn taints(node: &Node<'_>) -> impl Iterator<Item = NodeTainted> {
+    node.host.taints.iter().map(|taint| NodeTainted {
+        node: node.name().to_owned(),
+        key: taint.key.clone(),
+        value: taint.value.clone(),
+        effect: taint.effect.to_string(),
+    })
 }

@@ -7,9 +7,10 @@ use serde_json::json;
 use crate::context::Node;
 use crate::draft::Draft;
 use crate::error::RecipeError;
-use crate::modules::control_plane::{TAINT, ignored};
+use crate::modules::control_plane::{ignored, taints};
+use crate::modules::dns;
 use crate::modules::join_slots::Slots;
-use crate::modules::{dns, kubeadm_config};
+use crate::modules::kubeadm_config::{self, TAINT};
 use crate::{network, paths, runtime, selinux, yaml};
 
 /// Label that `kubectl get nodes` shows as role; kubeadm sets it on control planes only.
@@ -112,6 +113,8 @@ fn registration(node: &Node<'_>) -> Vec<Op> {
     if node.roles.control_plane && node.roles.worker {
         ops.push(NodeUntainted { node: node.name().to_owned(), key: TAINT.to_owned() }.into());
     }
+    // kubelet has registered with them; they may be new in cluster.yaml.
+    ops.extend(taints(node).map(Op::from));
     ops.extend(node.host.labels.iter().map(|(key, value)| label(key, value)));
     let own = if node.roles.control_plane { (MANAGED_BY, "kubexm") } else { (WORKER_ROLE, "") };
     if !node.host.labels.contains_key(own.0) {

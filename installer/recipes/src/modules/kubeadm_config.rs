@@ -1,9 +1,10 @@
 //! kubeadm's config, in the API version of the Kubernetes that is installed (`kubeadm.k8s.io/v1beta4` from 1.31): every
 //! image tag, address and name is explicit, so that kubeadm looks nothing up and uses no built-in default.
 
+use std::collections::BTreeMap;
 use std::net::SocketAddr;
 
-use kubexm_spec::cluster::{API_PORT, ProxyMode};
+use kubexm_spec::cluster::{API_PORT, Kubernetes, ProxyMode};
 use kubexm_spec::{ClusterImage, depot};
 use serde_json::{Value, json};
 
@@ -12,6 +13,9 @@ use crate::error::RecipeError;
 use crate::modules::join_slots::Slots;
 use crate::modules::{audit, dns, endpoint};
 use crate::{paths, runtime, selinux, yaml};
+
+/// Taint that keeps users' pods off a control plane; kubeadm's own.
+pub const TAINT: &str = "node-role.kubernetes.io/control-plane";
 /// Registry of all images of a kubeadm cluster (`imageRepository`).
 const IMAGE_REPOSITORY: &str = "registry.k8s.io";
 
@@ -39,7 +43,7 @@ pub fn join(
             "token": slots.token.placeholder(),
             "caCertHashes": [slots.ca_hash.placeholder()],
         }},
-        "nodeRegistration": registration(cx, node)?,
+        "nodeRegistration": joining(cx, node)?,
     });
     if let Some(key) = &slots.certificate_key {
         config["controlPlane"] = json!({"localAPIEndpoint": local_endpoint(node), "certificateKey": key.placeholder()});
@@ -75,6 +79,26 @@ fn registration(cx: &PlanCx<'_>, node: &Node<'_>) -> Result<Value, RecipeError> 
     Ok(registration)
 }
 
+/// With the host's taints, so that no pod is scheduled there before they are set. The config of `init` does not have them: a taint that
+/// is added later would make it another one, and a running cluster's config does not change.
+fn joining(cx: &PlanCx<'_>, node: &Node<'_>) -> Result<Value, RecipeError> {
+    let mut registration = registration(cx, node)?;
+    if !node.host.taints.is_empty() {
+        // A list replaces kubeadm's own taint of control planes.
+        let own =
+            (node.roles.control_plane && !node.roles.worker).then(|| json!({"key": TAINT, "effect": "NoSchedule"}));
+        let theirs = node.host.taints.iter().map(|taint| {
+            let mut taint_of_node = json!({"key": taint.key, "effect": taint.effect});
+            if !taint.value.is_empty() {
+                taint_of_node["value"] = json!(taint.value);
+            }
+            taint_of_node
+        });
+        registration["taints"] = own.into_iter().chain(theirs).collect();
+    }
+    Ok(registration)
+}
+
 fn init_configuration(cx: &PlanCx<'_>, node: &Node<'_>) -> Result<Value, RecipeError> {
     let mut config = json!({
         "apiVersion": api(cx, node)?,
@@ -91,14 +115,14 @@ fn init_configuration(cx: &PlanCx<'_>, node: &Node<'_>) -> Result<Value, RecipeE
 fn cluster_configuration(cx: &PlanCx<'_>, node: &Node<'_>) -> Result<Value, RecipeError> {
     let kubernetes = cx.kubernetes()?;
     let network = &cx.cluster.network;
-    Ok(json!({
+    let mut config = json!({
         "apiVersion": api(cx, node)?,
         "kind": "ClusterConfiguration",
         "kubernetesVersion": cx.kubernetes_version(node.platform)?,
         "clusterName": kubernetes.cluster_name,
         "controlPlaneEndpoint": endpoint::address(cx),
         "imageRepository": IMAGE_REPOSITORY,
-        "etcd": {"local": {"dataDir": "/var/lib/etcd", "imageTag": tag(cx, node, ClusterImage::Etcd)?}},
+        "etcd": {"local": etcd(cx, node)?},
         "dns": {"imageTag": tag(cx, node, ClusterImage::Coredns)?},
         "networking": {
             "podSubnet": network.pod_cidr,
@@ -106,12 +130,48 @@ fn cluster_configuration(cx: &PlanCx<'_>, node: &Node<'_>) -> Result<Value, Reci
             "dnsDomain": kubernetes.dns_domain,
         },
         "apiServer": api_server(cx, node)?,
-    }))
+    });
+    for (component, flags) in
+        [("controllerManager", &kubernetes.controller_manager_args), ("scheduler", &kubernetes.scheduler_args)]
+    {
+        let flags = flags_of(kubernetes, flags);
+        if !flags.is_empty() {
+            config[component] = json!({"extraArgs": arguments(cx, node, flags)?});
+        }
+    }
+    Ok(config)
+}
+
+fn etcd(cx: &PlanCx<'_>, node: &Node<'_>) -> Result<Value, RecipeError> {
+    let etcd = &cx.cluster.etcd;
+    let mut local = json!({"dataDir": "/var/lib/etcd", "imageTag": tag(cx, node, ClusterImage::Etcd)?});
+    let flags: Vec<(&str, String)> = [
+        ("max-snapshots", etcd.snapshots.keep.map(|keep| keep.to_string())),
+        ("quota-backend-bytes", etcd.quota.map(|bytes| bytes.to_string())),
+        ("snapshot-count", etcd.snapshots.count.map(|count| count.to_string())),
+    ]
+    .into_iter()
+    .filter_map(|(flag, value)| Some((flag, value?)))
+    .collect();
+    if !flags.is_empty() {
+        local["extraArgs"] = arguments(cx, node, flags)?;
+    }
+    Ok(local)
+}
+
+/// A component's flags in cluster.yaml, with the feature gates of all components: `featureGates` of ClusterConfiguration are
+/// kubeadm's own.
+fn flags_of<'a>(kubernetes: &Kubernetes, flags: &'a BTreeMap<String, String>) -> Vec<(&'a str, String)> {
+    let gates: Vec<String> = kubernetes.feature_gates.iter().map(|(gate, on)| format!("{gate}={on}")).collect();
+    let gates = (!gates.is_empty()).then(|| ("feature-gates", gates.join(",")));
+    gates.into_iter().chain(flags.iter().map(|(flag, value)| (flag.as_str(), value.clone()))).collect()
 }
 
 fn api_server(cx: &PlanCx<'_>, node: &Node<'_>) -> Result<Value, RecipeError> {
     let mut config = json!({"certSANs": cert_sans(cx, node)?});
-    let (flags, volumes) = (audit::arguments(cx)?, audit::volumes(cx)?);
+    let kubernetes = cx.kubernetes()?;
+    let (mut flags, volumes) = (audit::arguments(cx)?, audit::volumes(cx)?);
+    flags.extend(flags_of(kubernetes, &kubernetes.api_server_args));
     if !flags.is_empty() {
         config["extraArgs"] = arguments(cx, node, flags)?;
     }
@@ -166,8 +226,16 @@ fn kubelet(cx: &PlanCx<'_>, node: &Node<'_>) -> Result<Value, RecipeError> {
         "clusterDomain": kubernetes.dns_domain,
         "resolvConf": dns::kubelet_resolv_conf(cx.cluster, node),
     });
+    gate(&mut config, kubernetes);
     yaml::merge(&mut config, &kubernetes.kubelet);
     Ok(config)
+}
+
+/// The feature gates of kubelet and kube-proxy are a field of their configuration.
+fn gate(config: &mut Value, kubernetes: &Kubernetes) {
+    if !kubernetes.feature_gates.is_empty() {
+        config["featureGates"] = json!(kubernetes.feature_gates);
+    }
 }
 
 fn kube_proxy(cx: &PlanCx<'_>) -> Result<Value, RecipeError> {
@@ -182,6 +250,7 @@ fn kube_proxy(cx: &PlanCx<'_>) -> Result<Value, RecipeError> {
         "kind": "KubeProxyConfiguration",
         "mode": mode,
     });
+    gate(&mut config, kubernetes);
     yaml::merge(&mut config, &kubernetes.kube_proxy);
     Ok(config)
 }

@@ -138,6 +138,7 @@ fn fields() -> Vec<(&'static str, By, Value)> {
             patch
         }),
         ("hosts[].labels", Recipe, hosts(json!({"labels": {"disk": "ssd"}}))),
+        ("hosts[].taints", Recipe, hosts(json!({"taints": ["dedicated=database:NoSchedule"]}))),
         (
             "hosts[].roles",
             Recipe,

@@ -52,16 +52,11 @@ impl FieldType for Labels {
     const SHAPE: Shape = Shape::Named(&Shape::Text);
 
     fn read(at: &At<'_>) -> Option<BTreeMap<String, String>> {
-        let good = |text: &str| {
-            text.len() <= 63 && text.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_' | b'.'))
-        };
         let map = at.open_mapping()?;
         let mut labels = Some(BTreeMap::new());
         for (key, at) in map.entries() {
-            let name = key.split_once('/').map_or(key, |(_, name)| name);
-            let prefix = key.split_once('/').is_none_or(|(prefix, _)| values::subdomain(prefix).is_ok());
             match at.text() {
-                Some(value) if good(name) && !name.is_empty() && prefix && good(value) => {
+                Some(value) if values::is_label_key(key) && values::is_label_value(value) => {
                     if let Some(labels) = &mut labels {
                         labels.insert(key.to_owned(), value.to_owned());
                     }

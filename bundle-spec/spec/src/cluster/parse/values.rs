@@ -14,6 +14,17 @@ pub(in crate::cluster) fn subdomain(text: &str) -> Result<String, String> {
     }
 }
 
+/// The key of a label or a taint (apimachinery, util/validation): a name, and before it a DNS name and a slash.
+pub(in crate::cluster) fn is_label_key(key: &str) -> bool {
+    let (prefix, name) = key.split_once('/').map_or((None, key), |(prefix, name)| (Some(prefix), name));
+    !name.is_empty() && is_label_value(name) && prefix.is_none_or(|prefix| subdomain(prefix).is_ok())
+}
+
+/// The value of a label or a taint.
+pub(in crate::cluster) fn is_label_value(text: &str) -> bool {
+    text.len() <= 63 && text.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_' | b'.'))
+}
+
 /// A Linux user name, as useradd takes it.
 pub(in crate::cluster) fn user(text: &str) -> Result<String, String> {
     let good = text.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_')
