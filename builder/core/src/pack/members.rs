@@ -12,6 +12,7 @@ use kubexm_transport::Store;
 
 use super::encoding;
 use crate::arrivals::Arrivals;
+use crate::origins::in_place::InPlace;
 
 /// One member and where its bytes are.
 pub struct Source {
@@ -61,8 +62,8 @@ impl Source {
         self.name.starts_with(kubexm_archive::members::BLOBS).then_some(self.sha256)
     }
 
-    /// What the archive writer takes: a blob of the store is waited for.
-    pub fn input<'a>(self, store: &Store, arrivals: &'a Arrivals) -> Input<'a> {
+    /// What the archive writer takes: a blob is waited for, whether it comes into the store or lies elsewhere on this machine.
+    pub fn input<'a>(self, store: &Store, in_place: &InPlace, arrivals: &'a Arrivals) -> Input<'a> {
         let encoding = self.stored_member().encoding;
         let Self { name, size, sha256, bytes } = self;
         let open: kubexm_archive::Open<'a> = match bytes {
@@ -70,7 +71,7 @@ impl Source {
                 Box::new(move || Ok(Box::new(std::io::Cursor::new(bytes.clone())) as Box<dyn Read + Send>))
             }
             Bytes::Store(_) => {
-                let path = store.path(&sha256);
+                let path = in_place.path(&sha256).unwrap_or_else(|| store.path(&sha256));
                 Box::new(move || {
                     arrivals.wait(&sha256)?;
                     Ok(Box::new(std::fs::File::open(&path)?) as Box<dyn Read + Send>)

@@ -11,7 +11,7 @@ use std::path::Path;
 
 use kubexm_archive::{ArchiveError, Contents, Delta, Options, Written};
 use kubexm_manifests::{Catalogue, Requirements};
-use kubexm_spec::lock::Content;
+use kubexm_spec::lock::Content as Locked;
 use kubexm_spec::manifest::{Artifact, Blob, ClusterSummary, FORMAT, Manifest};
 use kubexm_spec::{Digest, Lock};
 use kubexm_transport::Store;
@@ -19,6 +19,7 @@ use kubexm_transport::Store;
 use crate::BuildError;
 use crate::arrivals::Arrivals;
 use crate::base::Base;
+use crate::origins::in_place::InPlace;
 use crate::packages;
 use crate::sources::Planned;
 
@@ -99,17 +100,26 @@ pub fn outline(lock: &Lock) -> Result<Manifest, BuildError> {
     })
 }
 
+/// Where blobs are.
+#[derive(Clone, Copy)]
+pub struct Content<'a> {
+    /// The cache.
+    pub store: &'a Store,
+    /// Files that lie elsewhere on this machine.
+    pub in_place: &'a InPlace,
+}
+
 /// Writes the bundle, blob after blob as they arrive. `progress` gets bytes done and in all.
 pub fn pack(
     packing: Packing,
-    store: &Store,
+    Content { store, in_place }: Content<'_>,
     arrivals: &Arrivals,
     target: &Path,
     options: &Options,
     progress: &(dyn Fn(u64, u64) + Sync),
 ) -> Result<Written, BuildError> {
     let Packing { manifest, sources, delta, places } = packing;
-    let inputs = sources.into_iter().map(|source| source.input(store, arrivals)).collect();
+    let inputs = sources.into_iter().map(|source| source.input(store, in_place, arrivals)).collect();
     let contents = Contents {
         manifest: &manifest,
         inputs,
@@ -117,13 +127,17 @@ pub fn pack(
         signatures: &[],
         sources: places.map(|planned| planned.input(store)),
     };
-    kubexm_archive::write_contents(target, contents, options, progress).map_err(|e| heal(store, e))
+    kubexm_archive::write_contents(target, contents, options, progress).map_err(|e| explain(store, in_place, e))
 }
 
-/// A blob of the cache that is not what its name says is taken away, so that the same build run again gets it anew.
-fn heal(store: &Store, error: ArchiveError) -> BuildError {
+/// A blob of the cache that is not what its name says is taken away, so that the same build run again gets it anew. A file that
+/// lies elsewhere is the user's: it was changed.
+fn explain(store: &Store, in_place: &InPlace, error: ArchiveError) -> BuildError {
     let ArchiveError::InputMismatch { name, .. } = &error else { return error.into() };
     let digest = name.strip_prefix("blobs/sha256/").and_then(|hex| Digest::from_hex(hex).ok());
+    if let Some((expected, path)) = digest.and_then(|digest| Some((digest, in_place.path(&digest)?))) {
+        return BuildError::LocalChanged { path, expected };
+    }
     match digest.map(|digest| (digest, store.verify(&digest))) {
         Some((digest, Ok(false))) => BuildError::Cache {
             path: store.path(&digest),
@@ -164,8 +178,8 @@ fn artifacts(lock: &Lock) -> Vec<Artifact> {
         .iter()
         .map(|item| {
             let (name, digest, manifest) = match &item.content {
-                Content::File { file_name, digest, .. } => (file_name.clone(), *digest, None),
-                Content::Image { reference, target, manifest, .. } => {
+                Locked::File { file_name, digest, .. } => (file_name.clone(), *digest, None),
+                Locked::Image { reference, target, manifest, .. } => {
                     (reference.clone(), target.digest, Some(manifest.digest))
                 }
             };
