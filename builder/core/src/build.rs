@@ -128,7 +128,7 @@ pub fn build(
         tool: request.tool,
     };
     let sources = request.sources.then(|| sources::plan(&lock, &resolution, &origins.store));
-    let packing = pack::plan(&lock, &inputs, request.base, sources)?;
+    let packing = pack::plan(&lock, &inputs, request.base, sources, request.options.level)?;
     phases.begin("fetch");
     let together = Together { request, origins, report, phases: &phases, lock: &lock, resolution: &resolution };
     let written = together.run(packing, runtime).map_err(|error| match request.locked {

@@ -129,7 +129,7 @@ fn write(inputs: Vec<Input<'_>>, out: &Path, base: Option<&Path>) {
         }
     }
     delta.base = base.as_ref().map(Bundle::manifest_digest);
-    let contents = Contents { manifest: &manifest, inputs: carried, delta, signatures: &[], sources: None };
+    let contents = Contents { manifest: &manifest, inputs: carried, delta, signatures: &[], groups: Vec::new(), sources: None };
     let written = write_contents(out, contents, &Options::default(), &|_, _| {}).unwrap();
     println!("{}", written.size);
 }

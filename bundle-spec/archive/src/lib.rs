@@ -17,6 +17,7 @@ mod documents;
 mod encoding;
 mod error;
 mod frame;
+mod group;
 #[doc(hidden)]
 pub mod fuzzing;
 mod input;
@@ -53,6 +54,7 @@ pub use damage::{Damage, DamageReport, Verified};
 pub use documents::{DOCUMENT_LIMIT, Documents, UnreadDocument, read_document};
 pub use encoding::{Encoding, MAGIC_BYTES, encoding_for};
 pub use error::ArchiveError;
+pub use group::{GROUP_LIMIT, Group};
 pub use input::{Input, Open};
 pub use join::join;
 pub use layout::{Layout, StoredMember};

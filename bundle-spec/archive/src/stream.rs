@@ -1,5 +1,7 @@
 //! A bundle read once, from start to end, from an input that cannot seek: standard input.
 
+mod group_frame;
+
 use std::collections::HashMap;
 use std::io::{self, BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
@@ -7,6 +9,7 @@ use std::sync::Mutex;
 
 use kubexm_spec::{Digest, Manifest};
 
+use self::group_frame::GroupFrame;
 use crate::frame::{self, Decoded, Place};
 use crate::members::StoredAt;
 use crate::open::{self, Head, HeadFrames};
@@ -54,7 +57,9 @@ pub fn verify_stream(
         total: head.frames(),
         signature_frame: head.signature_frame,
         format: head.manifest.format,
-        state: Mutex::new(State { frames, digests: HashMap::new(), failed: None }),
+        groups: head.members.iter().filter_map(|member| Some((member.first_frame, member.group?.len))).collect(),
+        state: Mutex::new(State { frames, failed: None }),
+        digests: Mutex::default(),
         documents: Mutex::default(),
     };
     let check = Check::new(&head, &feed, Depth::Content, threads, progress);
@@ -154,29 +159,32 @@ impl<R: Read> FrameReader<'_, R> {
 
     /// The next frame with content, into an empty buffer; headers of volumes before it are noted.
     fn next(&mut self, mut spare: Vec<u8>) -> Result<(Place, Vec<u8>), ArchiveError> {
-        loop {
-            spare.clear();
-            let magic = self.take(&mut spare, 4)?;
-            if *magic == volume_header::MAGIC {
-                self.take(&mut spare, volume_header::LEN - 4)?;
-                let place = self.place(&spare, 0);
-                let Ok(header) = VolumeHeader::decode(&spare) else {
-                    return Err(self.damaged("volume header", place.offset, "it is not that of a volume"));
-                };
-                // Numbers end at 999, so no stream can fill the memory with headers.
-                if header.number as usize != self.seen.volumes.len() + 1 {
-                    let problem =
-                        format!("it is that of volume {}, not of {}", header.number, self.seen.volumes.len() + 1);
-                    return Err(self.damaged("volume header", place.offset, &problem));
-                }
-                self.seen.volumes.push((place, spare.clone()));
-                continue;
+        self.headers()?;
+        spare.clear();
+        self.take(&mut spare, 4)?;
+        let size = self.blocks(&mut spare)?;
+        let place = self.place(&spare, size);
+        self.seen.frames.push(place);
+        Ok((place, spare))
+    }
+
+    /// Takes the headers of volumes that come next.
+    fn headers(&mut self) -> Result<(), ArchiveError> {
+        while self.reader.fill_buf().map_err(io_error("read", self.name))?.first() == volume_header::MAGIC.first() {
+            let mut header = Vec::new();
+            self.take(&mut header, volume_header::LEN)?;
+            let place = self.place(&header, 0);
+            let Ok(found) = VolumeHeader::decode(&header) else {
+                return Err(self.damaged("volume header", place.offset, "it is not that of a volume"));
+            };
+            // Numbers end at 999, so no stream can fill the memory with headers.
+            if found.number as usize != self.seen.volumes.len() + 1 {
+                let problem = format!("it is that of volume {}, not of {}", found.number, self.seen.volumes.len() + 1);
+                return Err(self.damaged("volume header", place.offset, &problem));
             }
-            let size = self.blocks(&mut spare)?;
-            let place = self.place(&spare, size);
-            self.seen.frames.push(place);
-            return Ok((place, spare));
+            self.seen.volumes.push((place, header));
         }
+        Ok(())
     }
 
     /// What follows the magic number of a frame with content: header, blocks, checksum. The size is the one in the
@@ -252,27 +260,38 @@ struct Stream<'a, R> {
     total: usize,
     signature_frame: usize,
     format: u32,
+    /// The frames that are groups, and bytes of their content.
+    groups: HashMap<usize, u32>,
     state: Mutex<State<'a, R>>,
+    /// Of the frames behind the head.
+    digests: Mutex<HashMap<usize, Digest>>,
     documents: Mutex<(HashMap<String, Vec<u8>>, usize)>,
 }
 
 struct State<'a, R> {
     frames: FrameReader<'a, R>,
-    /// Of the frames behind the head.
-    digests: HashMap<usize, Digest>,
     /// Nothing can be read behind this.
     failed: Option<ArchiveError>,
 }
 
 impl<R: Read + Send> Feed for Stream<'_, R> {
-    fn next(&self, spare: Vec<u8>) -> Option<Taken> {
+    fn next(&self, spare: Vec<u8>) -> Option<Taken<'_>> {
         let mut state = lock(&self.state);
         let number = state.frames.seen.frames.len();
         if number >= self.total || state.failed.is_some() {
             return None;
         }
+        if let Some(size) = self.groups.get(&number) {
+            if let Err(error) = state.frames.headers() {
+                state.failed = Some(error);
+                return None;
+            }
+            let place = Place { offset: state.frames.offset, len: 0, size: *size };
+            let group: Box<dyn Read> = Box::new(GroupFrame::new(state, *size));
+            return Some(Taken { number, place, bytes: Ok(spare), group: Some(group) });
+        }
         match state.frames.next(spare) {
-            Ok((place, bytes)) => Some(Taken { number, place, bytes: Ok(bytes) }),
+            Ok((place, bytes)) => Some(Taken { number, place, bytes: Ok(bytes), group: None }),
             Err(error) => {
                 state.failed = Some(error);
                 None
@@ -290,7 +309,7 @@ impl<R: Read + Send> Feed for Stream<'_, R> {
     }
 
     fn tell(&self, number: usize, digest: Digest) {
-        lock(&self.state).digests.insert(number, digest);
+        lock(&self.digests).insert(number, digest);
     }
 
     fn keep(&self, member: &StoredAt, decoded: &Decoded) {
@@ -340,7 +359,7 @@ impl<R: Read + Send> Stream<'_, R> {
             }
             return check.finish(name, at);
         }
-        let (trailer, table) = state.expected(self.signature_frame, self.format);
+        let (trailer, table) = state.expected(self.signature_frame, self.format, &lock(&self.digests));
         let mut wrong = Vec::new();
         for ((place, found), number) in state.frames.seen.volumes.iter().zip(1..) {
             let wanted = VolumeHeader { format: self.format, bundle_id, number, offset: place.offset };
@@ -390,7 +409,12 @@ impl<R: Read + Send> Stream<'_, R> {
 
 impl<R: Read> State<'_, R> {
     /// The trailer and the seek table that the frames make, where a volume's header is before them too.
-    fn expected(&mut self, signature_frame: usize, format: u32) -> (Vec<u8>, Vec<u8>) {
+    fn expected(
+        &mut self,
+        signature_frame: usize,
+        format: u32,
+        digests: &HashMap<usize, Digest>,
+    ) -> (Vec<u8>, Vec<u8>) {
         // The tail may stand alone in a volume of its own.
         if self.frames.reader.fill_buf().is_ok_and(|next| next.starts_with(&volume_header::MAGIC)) {
             let mut header = Vec::new();
@@ -404,7 +428,7 @@ impl<R: Read> State<'_, R> {
             .filter(|number| *number != signature_frame)
             .map(|number| match seen.head_digests.get(number) {
                 Some(digest) => *digest.as_bytes(),
-                None => self.digests.get(&number).map_or([0; 32], |digest| *digest.as_bytes()),
+                None => digests.get(&number).map_or([0; 32], |digest| *digest.as_bytes()),
             })
             .collect();
         let volumes: Vec<Place> = seen.volumes.iter().map(|(place, _)| *place).collect();

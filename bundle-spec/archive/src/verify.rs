@@ -6,7 +6,10 @@
 //! frame follow from its content, so they are right when the content has its digest; hashing them again would prove the
 //! trailer's entry only, which the trailer's own digest does.
 
-use std::collections::BTreeMap;
+mod groups;
+
+use std::collections::{BTreeMap, HashSet};
+use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
@@ -19,10 +22,16 @@ use crate::member_hasher::{Content, MemberHasher, Ready};
 use crate::members::{self, StoredAt};
 use crate::open::Head;
 use crate::read::{Inner, seek_table_of};
+use self::groups::{PIECE, Todo};
 use crate::{Bundle, Damage, DamageReport, Encoding, Verified, check_values, signature_slot, tar_header};
 
-/// Frames in memory for each thread: at most 16 MiB each.
+/// Frames in memory for each thread, and in all: at most 16 MiB each.
 const FRAMES_PER_THREAD: usize = 3;
+const FRAMES: usize = 12;
+/// The same in all where there are groups, of which one at a time is decoded, with a window of 128 MiB.
+const FRAMES_BESIDE_GROUPS: usize = 5;
+/// Pieces of a group in memory.
+const PIECES: usize = 8;
 
 /// The most damages that a report lists one by one.
 const LISTED: usize = 100;
@@ -64,17 +73,20 @@ pub(crate) enum Depth {
 }
 
 /// A frame on its way.
-pub(crate) struct Taken {
+pub(crate) struct Taken<'f> {
     pub(crate) number: usize,
+    /// Of a group in a stream, its length is not known yet.
     pub(crate) place: Place,
     /// The frame, or why it cannot be read.
     pub(crate) bytes: Result<Vec<u8>, String>,
+    /// Of a group, the frame is read here.
+    pub(crate) group: Option<Box<dyn Read + 'f>>,
 }
 
 /// Where frames come from, in the order of the file.
 pub(crate) trait Feed: Sync {
     /// The next frame, read into `spare`; nothing after the last.
-    fn next(&self, spare: Vec<u8>) -> Option<Taken>;
+    fn next(&self, spare: Vec<u8>) -> Option<Taken<'_>>;
     /// The digest that the frame must have, where it is known; and where to report the actual one.
     fn known(&self, number: usize) -> Option<[u8; 32]>;
     /// Whether the digest of a frame of this encoding is wanted although its content is checked.
@@ -96,12 +108,17 @@ struct Seekable<'a> {
 }
 
 impl Feed for Seekable<'_> {
-    fn next(&self, mut spare: Vec<u8>) -> Option<Taken> {
+    fn next(&self, mut spare: Vec<u8>) -> Option<Taken<'_>> {
         let number = self.next.fetch_add(1, Ordering::Relaxed);
         let place = *self.inner.frames.get(number)?;
+        if !self.inner.head.group_of(number).is_empty() {
+            let group: Box<dyn Read> = Box::new(self.inner.origin.range(place.offset, u64::from(place.len)));
+            return Some(Taken { number, place, bytes: Ok(spare), group: Some(group) });
+        }
         spare.resize(place.len as usize, 0);
         let read = self.inner.origin.fill(&mut spare, place.offset);
-        Some(Taken { number, place, bytes: read.map(|()| spare).map_err(|e| format!("cannot be read: {e}")) })
+        let bytes = read.map(|()| spare).map_err(|e| format!("cannot be read: {e}"));
+        Some(Taken { number, place, bytes, group: None })
     }
 
     fn known(&self, number: usize) -> Option<[u8; 32]> {
@@ -131,6 +148,8 @@ pub(crate) struct Check<'a> {
     feed: &'a dyn Feed,
     depth: Depth,
     threads: usize,
+    /// The most frames in memory.
+    frames_at_once: usize,
     progress: Progress<'a>,
     /// One for each member, and one for the end of the archive.
     hashers: Vec<Mutex<MemberHasher>>,
@@ -138,6 +157,9 @@ pub(crate) struct Check<'a> {
     /// A frame has left the memory.
     room: Condvar,
     found: Mutex<Found>,
+    /// Pieces of a group, to be hashed by whoever has time.
+    todo: Mutex<Todo>,
+    changed: Condvar,
     /// Buffers to be used again.
     spare: Mutex<Vec<Vec<u8>>>,
 }
@@ -155,6 +177,8 @@ struct Found {
     count: u64,
     /// The bytes end too early.
     truncated: bool,
+    /// Members of groups that were reported.
+    of_groups: HashSet<String>,
 }
 
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -169,20 +193,26 @@ impl<'a> Check<'a> {
         threads: usize,
         progress: Progress<'a>,
     ) -> Self {
-        let hashers = head.members.iter().map(|member| member.first_frame).chain([head.frames() - 1]);
+        let first = |member: &StoredAt| if member.group.is_some() { 0 } else { member.first_frame };
+        let hashers = head.members.iter().map(first).chain([head.frames() - 1]);
         let hashers = hashers
             .map(|next| Mutex::new(MemberHasher { next, early: BTreeMap::new(), content: Some(Content::default()) }))
             .collect();
+        let threads = threads.clamp(1, 64);
+        let limit = if head.members.iter().any(|member| member.group.is_some()) { FRAMES_BESIDE_GROUPS } else { FRAMES };
         Self {
             head,
             feed,
             depth,
-            threads: threads.clamp(1, 64),
+            threads,
+            frames_at_once: (threads * FRAMES_PER_THREAD).min(limit),
             progress,
             hashers,
             turn: Mutex::default(),
             room: Condvar::new(),
             found: Mutex::default(),
+            todo: Mutex::default(),
+            changed: Condvar::new(),
             spare: Mutex::default(),
         }
     }
@@ -203,10 +233,25 @@ impl<'a> Check<'a> {
             Err(e) => return self.report("memory", 0, 0, format!("no decompressor: {e}")),
         };
         loop {
+            if let Some(piece) = self.piece(false) {
+                self.deliver_piece(piece);
+                continue;
+            }
             self.enter();
             let spare = lock(&self.spare).pop().unwrap_or_default();
-            let Some(taken) = self.feed.next(spare) else { return self.leave() };
+            let Some(mut taken) = self.feed.next(spare) else {
+                self.leave();
+                let Some(piece) = self.piece(true) else { return };
+                self.deliver_piece(piece);
+                continue;
+            };
             let (number, place) = (taken.number, taken.place);
+            if let Some(input) = taken.group.take() {
+                self.put_back([taken.bytes.unwrap_or_default(), Vec::new()]);
+                self.group(number, place, input);
+                self.leave();
+                continue;
+            }
             let at = self.head.member_of(number);
             let member = at.and_then(|at| self.head.members.get(at));
             match self.depth {
@@ -225,7 +270,7 @@ impl<'a> Check<'a> {
     /// Waits until there is room for one more frame.
     fn enter(&self) {
         let mut turn = lock(&self.turn);
-        while turn.in_memory >= self.threads * FRAMES_PER_THREAD {
+        while turn.in_memory >= self.frames_at_once {
             turn = self.room.wait(turn).unwrap_or_else(PoisonError::into_inner);
         }
         turn.in_memory += 1;
@@ -233,7 +278,7 @@ impl<'a> Check<'a> {
 
     /// Decodes one frame; gives nothing when it is damaged, which is reported.
     fn frame(&self, taken: Taken, member: Option<&StoredAt>, decoder: &mut Decoder) -> Option<Ready> {
-        let Taken { number, place, bytes } = taken;
+        let Taken { number, place, bytes, .. } = taken;
         let result = bytes.and_then(|mut bytes| {
             let mut spare = match encoding_of(member) {
                 Encoding::Raw => Vec::new(),
@@ -259,7 +304,7 @@ impl<'a> Check<'a> {
     /// Compares one frame with the trailer, without decoding it, except the signature's, which the trailer does not
     /// cover.
     fn frame_alone(&self, taken: Taken, member: Option<&StoredAt>, decoder: &mut Decoder) {
-        let Taken { number, place, bytes } = taken;
+        let Taken { number, place, bytes, .. } = taken;
         let result = bytes.and_then(|mut bytes| {
             let mut result = self.prove(number, frame::digest(&bytes));
             if result.is_ok() && number == self.head.signature_frame {
@@ -303,7 +348,10 @@ impl<'a> Check<'a> {
             hasher.next += 1;
             drop(hasher);
             self.pass(member, next, place, &mut content, ready);
-            self.leave();
+            match member.is_some_and(|member| member.group.is_some()) {
+                true => self.piece_is_done(),
+                false => self.leave(),
+            }
             hasher = lock(mutex);
         }
         hasher.content = Some(content);
@@ -331,13 +379,16 @@ impl<'a> Check<'a> {
         content: &mut Content,
         ready: Option<Ready>,
     ) {
-        let index = number_in(member, number);
+        let (index, step) = match member.is_some_and(|member| member.group.is_some()) {
+            true => (number, PIECE),
+            false => (number_in(member, number), u64::from(frame::INPUT)),
+        };
         if index == 0 {
             content.first = place.offset;
         }
-        content.stored += u64::from(place.len);
-        // Frames are of one length but for the last, so the place is known whatever became of those before.
-        content.at = index as u64 * u64::from(frame::INPUT);
+        content.stored = if step == PIECE { u64::from(place.len) } else { content.stored + u64::from(place.len) };
+        // Frames and pieces are of one length but for the last, so the place is known whatever became of those before.
+        content.at = index as u64 * step;
         let Some(ready) = ready else {
             content.spoiled = true;
             return;
@@ -349,9 +400,13 @@ impl<'a> Check<'a> {
             content.spoiled = true;
             self.report_frame(member, place, problem);
         }
-        if let Some(member) = member.filter(|member| index + 1 == member.frames && !content.spoiled) {
+        let is_last = |member: &&StoredAt| match member.group {
+            Some(_) => (index as u64 + 1) * PIECE >= members::stream_len(member.size).unwrap_or_default(),
+            None => index + 1 == member.frames,
+        };
+        if let Some(member) = member.filter(is_last).filter(|_| !content.spoiled) {
             self.end(member, std::mem::take(content), &ready.decoded);
-            if member.frames == 1 {
+            if member.frames == 1 && member.group.is_none() {
                 self.feed.keep(member, &ready.decoded);
             }
         }
@@ -364,6 +419,9 @@ impl<'a> Check<'a> {
         let found: Digest = hasher.finish();
         match member.sha256 {
             Some(wanted) if wanted != found => {
+                if member.group.is_some() && !lock(&self.found).of_groups.insert(member.name.clone()) {
+                    return;
+                }
                 self.report(&member.name, first, stored, format!("its content has the digest {found}, not {wanted}"));
             }
             Some(_) => {}
@@ -452,7 +510,7 @@ impl<'a> Check<'a> {
     }
 
     pub(crate) fn finish(self, path: &Path, bytes: u64) -> Result<Verified, DamageReport> {
-        let Found { mut damages, count, truncated } = self.found.into_inner().unwrap_or_else(PoisonError::into_inner);
+        let Found { mut damages, count, truncated, .. } = self.found.into_inner().unwrap_or_else(PoisonError::into_inner);
         if count == 0 {
             let members = match self.depth {
                 Depth::Content => self.head.members.iter().filter(|m| m.sha256.is_some()).count(),

@@ -9,7 +9,7 @@ pub(crate) use index::ref_name;
 
 use std::path::Path;
 
-use kubexm_archive::{ArchiveError, Contents, Delta, Options, Written};
+use kubexm_archive::{ArchiveError, Contents, Delta, Group, Options, Written};
 use kubexm_manifests::{Catalogue, Requirements};
 use kubexm_spec::lock::Content as Locked;
 use kubexm_spec::manifest::{Artifact, Blob, ClusterSummary, FORMAT, Manifest};
@@ -40,6 +40,7 @@ pub struct Packing {
     manifest: Manifest,
     sources: Vec<members::Source>,
     delta: Delta,
+    groups: Vec<Group>,
     places: Option<Planned>,
 }
 
@@ -50,6 +51,7 @@ pub fn plan(
     inputs: &Inputs<'_>,
     base: Option<&Base>,
     places: Option<Planned>,
+    level: i32,
 ) -> Result<Packing, BuildError> {
     let lock_yaml = lock_yaml(lock)?;
     let catalogue = inputs.catalogue.to_json()?;
@@ -73,6 +75,8 @@ pub fn plan(
         artifacts: artifacts(lock),
         members: members.iter().map(members::Source::member).collect(),
     };
+    let together = manifest.members.iter().zip(members.iter().map(members::Source::is_together));
+    let groups = Group::of(together, level.max(Group::DEFAULT_LEVEL));
     let (left_out, sources): (Vec<_>, Vec<_>) = members
         .into_iter()
         .partition(|source| source.blob().is_some_and(|blob| base.is_some_and(|base| base.has(&blob))));
@@ -80,7 +84,7 @@ pub fn plan(
         base: base.and_then(|base| base.manifest),
         left_out: left_out.iter().map(members::Source::stored_member).collect(),
     };
-    Ok(Packing { manifest, sources, delta, places })
+    Ok(Packing { manifest, sources, delta, groups, places })
 }
 
 /// What a full bundle of a lock is about, as far as the lock knows it: artifacts and blobs, without the texts before them.
@@ -118,13 +122,14 @@ pub fn pack(
     options: &Options,
     progress: &(dyn Fn(u64, u64) + Sync),
 ) -> Result<Written, BuildError> {
-    let Packing { manifest, sources, delta, places } = packing;
+    let Packing { manifest, sources, delta, groups, places } = packing;
     let inputs = sources.into_iter().map(|source| source.input(store, in_place, arrivals)).collect();
     let contents = Contents {
         manifest: &manifest,
         inputs,
         delta,
         signatures: &[],
+        groups,
         sources: places.map(|planned| planned.input(store)),
     };
     kubexm_archive::write_contents(target, contents, options, progress).map_err(|e| explain(store, in_place, e))
