@@ -110,10 +110,7 @@ fn of_resolution(ahead: &Ahead<'_>) -> Known {
 /// Blobs that are packed from where they lie on this machine, and are not copied into the cache.
 fn in_place(lock: &Lock, resolution: &Resolution) -> BTreeSet<Digest> {
     let in_place = |resolved: &Resolved| {
-        matches!(
-            resolved.requirement.source,
-            Source::LocalFile { .. } | Source::LocalImage { .. } | Source::Installer
-        )
+        matches!(resolved.requirement.source, Source::LocalFile { .. } | Source::LocalImage { .. } | Source::Installer)
     };
     // A lock may be of other needs: then the items differ, and the lock is refused for it.
     let items = lock.items.iter().zip(&resolution.items).filter(|(_, resolved)| in_place(resolved));

@@ -23,7 +23,7 @@ const JOB: u32 = 8 << 20;
 /// More threads gain nothing, as long matches are searched by one, and each needs memory.
 const WORKERS: usize = 4;
 /// Bytes of a frame that are read at a time.
-const CHUNK: usize = 1 << 20;
+const CHUNK: usize = 4 << 20;
 
 /// Consecutive members of the manifest that are compressed together.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -200,8 +200,7 @@ impl<R: Read> Reader<R> {
         if self.ended {
             return Err("holds less than its header states".to_owned());
         }
-        let status =
-            self.decoder.run_on_buffers(&self.piece[self.at..], output).map_err(|e| format!("zstd: {e}"))?;
+        let status = self.decoder.run_on_buffers(&self.piece[self.at..], output).map_err(|e| format!("zstd: {e}"))?;
         self.at += status.bytes_read;
         self.ended = status.remaining == 0;
         Ok(status)

@@ -112,9 +112,11 @@ impl Layout {
         }
         let raw = |member: &StoredMember| member.encoding != group::ENCODING;
         let mut grouped = group::ranges(&self.groups, listed)?.into_iter().flatten().peekable();
-        let mut raw = self.members.iter().chain(&self.left_out).filter(|member| raw(member)).map(|raw| raw.name.as_str());
+        let mut raw =
+            self.members.iter().chain(&self.left_out).filter(|member| raw(member)).map(|raw| raw.name.as_str());
         let raw: HashSet<&str> = if grouped.peek().is_some() { raw.by_ref().collect() } else { HashSet::new() };
-        if let Some(member) = grouped.filter_map(|at| listed.get(at)).find(|member| raw.contains(member.name.as_str())) {
+        if let Some(member) = grouped.filter_map(|at| listed.get(at)).find(|member| raw.contains(member.name.as_str()))
+        {
             return Err(format!("has {} in a group, and stores it raw", member.name));
         }
         let (mut here, mut left_out) = (self.members.iter().peekable(), self.left_out.iter().peekable());

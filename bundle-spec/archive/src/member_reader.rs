@@ -229,9 +229,8 @@ impl MemberReader {
     fn load_of_group(&mut self, place: InGroup) -> Result<Decoded, ArchiveError> {
         let inner = &self.bundle.0;
         let frame = inner.frames.get(self.member.first_frame).copied();
-        let damaged = |problem: &str| {
-            inner.origin.damaged(&self.member.name, frame.map_or(0, |frame| frame.offset), problem)
-        };
+        let damaged =
+            |problem: &str| inner.origin.damaged(&self.member.name, frame.map_or(0, |frame| frame.offset), problem);
         let frame = frame.ok_or_else(|| damaged("the frame is missing"))?;
         let open = || {
             let input = inner.origin.range(frame.offset, u64::from(frame.len));

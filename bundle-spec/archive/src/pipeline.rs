@@ -220,8 +220,8 @@ impl Producer<'_> {
         let mut buffer = Vec::with_capacity(PIECE);
         for input in inputs {
             let mut member = Reading::open(input)?;
-            let mut left = members::stream_len(input.size)
-                .ok_or_else(|| member.mismatch("its size is out of range".into()))?;
+            let mut left =
+                members::stream_len(input.size).ok_or_else(|| member.mismatch("its size is out of range".into()))?;
             while left > 0 {
                 let len = left.min(PIECE as u64);
                 buffer.clear();

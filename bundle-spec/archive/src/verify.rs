@@ -5,33 +5,33 @@
 //! stored, too: in turns with its content, which takes less time than both apart, unless its hasher is behind. The bytes of a raw
 //! frame follow from its content, so they are right when the content has its digest; hashing them again would prove the
 //! trailer's entry only, which the trailer's own digest does.
-
-mod groups;
+//!
+//! A group is decoded by one thread, piece by piece, and whoever has time hashes the pieces. A damaged frame takes with it every member
+//! that cannot be decoded any more; each is reported.
 
 use std::collections::{BTreeMap, HashSet};
 use std::io::Read;
-use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::ops::Range;
+use std::path::Path;
+use std::sync::{Condvar, Mutex, PoisonError};
 use std::thread;
 
 use kubexm_spec::{Digest, Sources};
 
+use crate::feed::{Feed, Seekable, Taken, lock};
 use crate::frame::{self, Decoded, Decoder, Place};
 use crate::member_hasher::{Content, MemberHasher, Ready};
 use crate::members::{self, StoredAt};
 use crate::open::Head;
+use crate::piece_queue::{PIECE, Piece, PieceQueue};
 use crate::read::{Inner, seek_table_of};
-use self::groups::{PIECE, Todo};
-use crate::{Bundle, Damage, DamageReport, Encoding, Verified, check_values, signature_slot, tar_header};
+use crate::{Bundle, Damage, DamageReport, Encoding, Verified, check_values, group, signature_slot, tar_header};
 
 /// Frames in memory for each thread, and in all: at most 16 MiB each.
 const FRAMES_PER_THREAD: usize = 3;
 const FRAMES: usize = 12;
 /// The same in all where there are groups, of which one at a time is decoded, with a window of 128 MiB.
 const FRAMES_BESIDE_GROUPS: usize = 5;
-/// Pieces of a group in memory.
-const PIECES: usize = 8;
 
 /// The most damages that a report lists one by one.
 const LISTED: usize = 100;
@@ -56,7 +56,7 @@ pub fn verify_quick(
 
 fn run(bundle: &Bundle, depth: Depth, threads: usize, progress: Progress<'_>) -> Result<Verified, DamageReport> {
     let inner = &*bundle.0;
-    let feed = Seekable { inner, next: AtomicUsize::new(0) };
+    let feed = Seekable::new(inner);
     let check = Check::new(&inner.head, &feed, depth, threads, progress);
     check.frames();
     check.tail(inner);
@@ -70,76 +70,6 @@ pub(crate) enum Depth {
     Frames,
     /// The content of members as well.
     Content,
-}
-
-/// A frame on its way.
-pub(crate) struct Taken<'f> {
-    pub(crate) number: usize,
-    /// Of a group in a stream, its length is not known yet.
-    pub(crate) place: Place,
-    /// The frame, or why it cannot be read.
-    pub(crate) bytes: Result<Vec<u8>, String>,
-    /// Of a group, the frame is read here.
-    pub(crate) group: Option<Box<dyn Read + 'f>>,
-}
-
-/// Where frames come from, in the order of the file.
-pub(crate) trait Feed: Sync {
-    /// The next frame, read into `spare`; nothing after the last.
-    fn next(&self, spare: Vec<u8>) -> Option<Taken<'_>>;
-    /// The digest that the frame must have, where it is known; and where to report the actual one.
-    fn known(&self, number: usize) -> Option<[u8; 32]>;
-    /// Whether the digest of a frame of this encoding is wanted although its content is checked.
-    fn wants_digest(&self, encoding: Encoding) -> bool;
-    /// The digest of a frame that was read.
-    fn tell(&self, number: usize, digest: Digest);
-    /// Content of a member that lies in one frame, found right as far as its form goes.
-    fn keep(&self, member: &StoredAt, decoded: &Decoded);
-    /// A byte of the whole in words.
-    fn at(&self, offset: u64) -> (PathBuf, u64);
-    /// Bytes in all; 0 when that is not known.
-    fn total(&self) -> u64;
-}
-
-/// Frames at places that are known.
-struct Seekable<'a> {
-    inner: &'a Inner,
-    next: AtomicUsize,
-}
-
-impl Feed for Seekable<'_> {
-    fn next(&self, mut spare: Vec<u8>) -> Option<Taken<'_>> {
-        let number = self.next.fetch_add(1, Ordering::Relaxed);
-        let place = *self.inner.frames.get(number)?;
-        if !self.inner.head.group_of(number).is_empty() {
-            let group: Box<dyn Read> = Box::new(self.inner.origin.range(place.offset, u64::from(place.len)));
-            return Some(Taken { number, place, bytes: Ok(spare), group: Some(group) });
-        }
-        spare.resize(place.len as usize, 0);
-        let read = self.inner.origin.fill(&mut spare, place.offset);
-        let bytes = read.map(|()| spare).map_err(|e| format!("cannot be read: {e}"));
-        Some(Taken { number, place, bytes, group: None })
-    }
-
-    fn known(&self, number: usize) -> Option<[u8; 32]> {
-        self.inner.frame_digest(number).copied()
-    }
-
-    fn wants_digest(&self, encoding: Encoding) -> bool {
-        encoding == Encoding::Zstd
-    }
-
-    fn tell(&self, _: usize, _: Digest) {}
-
-    fn keep(&self, _: &StoredAt, _: &Decoded) {}
-
-    fn at(&self, offset: u64) -> (PathBuf, u64) {
-        self.inner.origin.at(offset)
-    }
-
-    fn total(&self) -> u64 {
-        self.inner.origin.len()
-    }
 }
 
 /// The state that the threads share.
@@ -158,8 +88,7 @@ pub(crate) struct Check<'a> {
     room: Condvar,
     found: Mutex<Found>,
     /// Pieces of a group, to be hashed by whoever has time.
-    todo: Mutex<Todo>,
-    changed: Condvar,
+    pieces: PieceQueue,
     /// Buffers to be used again.
     spare: Mutex<Vec<Vec<u8>>>,
 }
@@ -181,10 +110,6 @@ struct Found {
     of_groups: HashSet<String>,
 }
 
-pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
 impl<'a> Check<'a> {
     pub(crate) fn new(
         head: &'a Head,
@@ -199,7 +124,8 @@ impl<'a> Check<'a> {
             .map(|next| Mutex::new(MemberHasher { next, early: BTreeMap::new(), content: Some(Content::default()) }))
             .collect();
         let threads = threads.clamp(1, 64);
-        let limit = if head.members.iter().any(|member| member.group.is_some()) { FRAMES_BESIDE_GROUPS } else { FRAMES };
+        let limit =
+            if head.members.iter().any(|member| member.group.is_some()) { FRAMES_BESIDE_GROUPS } else { FRAMES };
         Self {
             head,
             feed,
@@ -211,8 +137,7 @@ impl<'a> Check<'a> {
             turn: Mutex::default(),
             room: Condvar::new(),
             found: Mutex::default(),
-            todo: Mutex::default(),
-            changed: Condvar::new(),
+            pieces: PieceQueue::default(),
             spare: Mutex::default(),
         }
     }
@@ -233,7 +158,7 @@ impl<'a> Check<'a> {
             Err(e) => return self.report("memory", 0, 0, format!("no decompressor: {e}")),
         };
         loop {
-            if let Some(piece) = self.piece(false) {
+            if let Some(piece) = self.pieces.take(false) {
                 self.deliver_piece(piece);
                 continue;
             }
@@ -241,7 +166,7 @@ impl<'a> Check<'a> {
             let spare = lock(&self.spare).pop().unwrap_or_default();
             let Some(mut taken) = self.feed.next(spare) else {
                 self.leave();
-                let Some(piece) = self.piece(true) else { return };
+                let Some(piece) = self.pieces.take(true) else { return };
                 self.deliver_piece(piece);
                 continue;
             };
@@ -264,6 +189,74 @@ impl<'a> Check<'a> {
                     self.deliver(at.unwrap_or(self.head.members.len()), member, number, place, ready);
                 }
             }
+        }
+    }
+
+    /// Reads a whole group.
+    fn group(&self, number: usize, place: Place, input: Box<dyn Read + '_>) {
+        let range = self.head.group_of(number);
+        let size = self.head.members.get(range.start).and_then(|member| member.group).map_or(0, |group| group.len);
+        // One at a time has its window in memory.
+        self.pieces.begin(&|piece| self.deliver_piece(piece));
+        let stored = match group::Reader::new(input, size) {
+            Err(e) => {
+                self.report("memory", 0, 0, format!("no decompressor: {e}"));
+                u64::from(place.len)
+            }
+            Ok(reader) => self.frame_of_group(number, place, range, reader),
+        };
+        self.pieces.end();
+        self.count(stored);
+    }
+
+    /// Decodes the frame of a group, unless only frames are checked, and compares it with the trailer. Its bytes.
+    fn frame_of_group<R: Read>(
+        &self,
+        number: usize,
+        place: Place,
+        range: Range<usize>,
+        mut reader: group::Reader<R>,
+    ) -> u64 {
+        let mut members = if self.depth == Depth::Content { range.clone() } else { 0..0 };
+        let failed = members.find_map(|at| Some((at, self.member_of_group(at, place, &mut reader).err()?)));
+        let (lost, problem, read) = match failed {
+            None if self.depth == Depth::Content => (range, None, reader.end()),
+            None => (range, None, reader.drain()),
+            // That it is not the frame that was written says more.
+            Some((at, problem)) => (at..range.end, Some(problem), reader.drain()),
+        };
+        let stored = read.as_ref().map_or(u64::from(place.len), |(_, stored)| *stored);
+        let problem = read.and_then(|(digest, _)| self.prove(number, digest)).err().or(problem);
+        if let Some(problem) = problem {
+            lost.for_each(|at| self.report_in_group(at, place, &problem));
+        }
+        stored
+    }
+
+    fn member_of_group<R: Read>(&self, at: usize, place: Place, reader: &mut group::Reader<R>) -> Result<(), String> {
+        let size = self.head.members.get(at).map_or(0, |member| member.size);
+        let (mut left, mut number) = (members::stream_len(size).unwrap_or_default(), 0);
+        while left > 0 {
+            let mut content = lock(&self.spare).pop().unwrap_or_default();
+            reader.next(left.min(PIECE), &mut content)?;
+            left -= content.len() as u64;
+            let piece = Piece { member: at, number, place, content };
+            self.pieces.push(piece, &|piece| self.deliver_piece(piece));
+            number += 1;
+        }
+        Ok(())
+    }
+
+    fn deliver_piece(&self, Piece { member, number, place, content }: Piece) {
+        let ready = Ready { decoded: Decoded::Zstd(content), stored: Vec::new(), unproved: false };
+        self.deliver(member, self.head.members.get(member), number, place, Some(ready));
+    }
+
+    /// Notes that a member of a group is damaged, once.
+    fn report_in_group(&self, at: usize, place: Place, problem: &str) {
+        let Some(member) = self.head.members.get(at) else { return };
+        if lock(&self.found).of_groups.insert(member.name.clone()) {
+            self.report(&member.name, place.offset, u64::from(place.len), problem.to_owned());
         }
     }
 
@@ -349,7 +342,7 @@ impl<'a> Check<'a> {
             drop(hasher);
             self.pass(member, next, place, &mut content, ready);
             match member.is_some_and(|member| member.group.is_some()) {
-                true => self.piece_is_done(),
+                true => self.pieces.done(),
                 false => self.leave(),
             }
             hasher = lock(mutex);
@@ -510,7 +503,8 @@ impl<'a> Check<'a> {
     }
 
     pub(crate) fn finish(self, path: &Path, bytes: u64) -> Result<Verified, DamageReport> {
-        let Found { mut damages, count, truncated, .. } = self.found.into_inner().unwrap_or_else(PoisonError::into_inner);
+        let Found { mut damages, count, truncated, .. } =
+            self.found.into_inner().unwrap_or_else(PoisonError::into_inner);
         if count == 0 {
             let members = match self.depth {
                 Depth::Content => self.head.members.iter().filter(|m| m.sha256.is_some()).count(),

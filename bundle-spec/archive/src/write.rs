@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 use kubexm_spec::manifest::FORMAT;
 use kubexm_spec::{Digest, Manifest};
 
-use crate::input::Input;
 use crate::group::Group;
+use crate::input::Input;
 use crate::layout::{Layout, PlacedGroup, StoredMember};
 use crate::members::{self, StoredAt};
 use crate::pipeline::{self, Ready, Unit};
@@ -90,7 +90,8 @@ pub fn write(
     options: &Options,
     progress: &(dyn Fn(u64, u64) + Sync),
 ) -> Result<Written, ArchiveError> {
-    let contents = Contents { manifest, inputs, delta: Delta::default(), signatures: &[], groups: Vec::new(), sources: None };
+    let contents =
+        Contents { manifest, inputs, delta: Delta::default(), signatures: &[], groups: Vec::new(), sources: None };
     write_contents(target, contents, options, progress)
 }
 
@@ -282,7 +283,8 @@ fn count(inputs: &[Input<'_>], units: &[Unit]) -> Result<(usize, u64), ArchiveEr
         frames = match unit {
             Unit::Group { .. } => frames.saturating_add(1),
             Unit::Single(at) => {
-                let stored = inputs.get(*at).map(|input| StoredAt::new(&input.name, input.size, None, input.encoding, frames));
+                let stored =
+                    inputs.get(*at).map(|input| StoredAt::new(&input.name, input.size, None, input.encoding, frames));
                 stored.flatten().map_or(usize::MAX, |stored| stored.end_frame())
             }
         };

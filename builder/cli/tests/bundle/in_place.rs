@@ -26,7 +26,8 @@ fn files_and_layers_of_this_machine_are_not_copied_into_the_cache() {
     assert!(!cached(&site, &Digest::of(&large)));
     assert!(cached(&site, &index.digest), "indexes and manifests are small, and questions are asked of them");
     let manifest = kubexm_archive::Bundle::open(&bundle).unwrap().manifest().clone();
-    let layers = manifest.artifacts.iter().filter(|artifact| artifact.manifest.is_some()).flat_map(|image| &image.blobs);
+    let layers =
+        manifest.artifacts.iter().filter(|artifact| artifact.manifest.is_some()).flat_map(|image| &image.blobs);
     let absent = layers.filter(|blob| !cached(&site, &blob.digest)).count();
     assert!(absent > 0, "no layer was left where it lies");
     // The lock has the same, and builds the same bytes.

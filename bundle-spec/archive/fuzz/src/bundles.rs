@@ -166,7 +166,9 @@ pub(crate) fn seeds(name: &str) -> Vec<Vec<u8>> {
     };
     let table = honest.len() - 17 - 8 * (small().len() + 5);
     match name {
-        "open" | "stream" => vec![honest, written(), split().concat(), grouped(), Forged::grouped(&small(), 3..6).bytes()],
+        "open" | "stream" => {
+            vec![honest, written(), split().concat(), grouped(), Forged::grouped(&small(), 3..6).bytes()]
+        }
         "tail" => vec![honest[end..].to_vec()],
         "seek_table" => vec![honest[table..].to_vec()],
         "trailer" => vec![honest[end..table].to_vec()],

@@ -52,9 +52,8 @@ fn write(
     let manifest = manifest(contents);
     let out = |name: &str| left_out.contains(&name);
     let listed = contents.iter().filter(|(name, _)| out(name));
-    let left_out = listed
-        .map(|(name, content)| StoredMember { name: name.clone(), encoding: encoding_for(content) })
-        .collect();
+    let left_out =
+        listed.map(|(name, content)| StoredMember { name: name.clone(), encoding: encoding_for(content) }).collect();
     let inputs = inputs(contents).into_iter().filter(|input| !out(&input.name)).collect();
     let delta = Delta { base: None, left_out };
     let groups = groups(contents);
@@ -70,8 +69,8 @@ fn written(folder: &Path, name: &str) -> PathBuf {
 
 /// The frame of the group: where it begins, and its length.
 fn frame_of_group(bundle: &Bundle) -> (usize, usize) {
-    let first = bundle.find(&contents()[PROGRAMS.start].0).unwrap().clone();
-    (bundle.stored_offset(&first) as usize, bundle.stored_size(&first) as usize)
+    let at = |at: usize| bundle.stored_offset(bundle.find(&contents()[at].0).unwrap()) as usize;
+    (at(PROGRAMS.start), at(PROGRAMS.end) - at(PROGRAMS.start))
 }
 
 fn names(range: std::ops::Range<usize>) -> Vec<String> {
@@ -90,7 +89,11 @@ fn programs_share_what_they_have_in_common_and_read_back_one_by_one() {
             let mut part = Vec::new();
             let reader = bundle.part(name, offset).unwrap().without_verification();
             reader.take(5_000_000).read_to_end(&mut part).unwrap();
-            assert!(content[offset as usize..].starts_with(&part) && (part.len() == content.len() - offset as usize || part.len() == 5_000_000), "{name}");
+            assert!(
+                content[offset as usize..].starts_with(&part)
+                    && (part.len() == content.len() - offset as usize || part.len() == 5_000_000),
+                "{name}"
+            );
             let mut rest = Vec::new();
             bundle.member_from(name, offset).unwrap().read_to_end(&mut rest).unwrap();
             assert!(rest == content[offset as usize..], "{name} from {offset}");
@@ -172,7 +175,10 @@ fn a_damaged_group_names_every_member_that_it_takes_with_it() {
     // What is before the damage, and what is beside the group, can be read.
     let bundle = hurt(start + len - 200);
     let found = parts(verify(&bundle, 2, &|_, _| {}).unwrap_err());
-    assert!(found.contains(&names(PROGRAMS)[3]) && found.iter().all(|name| names(PROGRAMS).contains(name)), "{found:?}");
+    assert!(
+        found.contains(&names(PROGRAMS)[3]) && found.iter().all(|name| names(PROGRAMS).contains(name)),
+        "{found:?}"
+    );
     for (name, content) in contents().into_iter().filter(|(name, _)| !found.contains(name)) {
         assert!(bundle.read(&name, 1 << 30).unwrap() == content, "{name}");
     }
@@ -188,11 +194,22 @@ fn every_changed_byte_of_a_small_group_is_found() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("x.tar.zst");
     let mut all = small();
-    all.extend([blob(b"one ".repeat(60)), blob(b"one two ".repeat(30)), blob(Vec::from(b"x")), blob(noise(300, 4))]);
+    all.extend([
+        blob(b"one ".repeat(60)),
+        blob(b"one two ".repeat(30)),
+        blob(Vec::from(b"x")),
+        blob(noise(300, 4)),
+        blob(b"behind".to_vec()),
+    ]);
     write(&path, &all, &[], &[], options(2, None)).unwrap();
     let bundle = Bundle::open(&path).unwrap();
-    let first = bundle.find(&all[PROGRAMS.start].0).unwrap().clone();
-    let (start, len) = (bundle.stored_offset(&first) as usize, bundle.stored_size(&first) as usize);
+    let at = |at: usize| bundle.stored_offset(bundle.find(&all[at].0).unwrap()) as usize;
+    let (start, len) = (at(PROGRAMS.start), at(PROGRAMS.end) - at(PROGRAMS.start));
+    assert_eq!(
+        bundle.members().map(|member| bundle.stored_size(member)).sum::<u64>(),
+        bundle.stored_offset(bundle.find(&all[PROGRAMS.end].0).unwrap())
+            + bundle.stored_size(bundle.find(&all[PROGRAMS.end].0).unwrap())
+    );
     let whole = fs::read(&path).unwrap();
     for at in start..start + len {
         let mut bytes = whole.clone();
@@ -215,7 +232,8 @@ fn a_group_is_in_one_volume_and_joins_to_the_bytes_of_one_file() {
     let path = dir.path().join("split.tar.zst");
     let written = write(&path, &contents(), &[], &[], options(3, Some(split))).unwrap();
     assert!(written.files.len() > 1 && written.files.iter().all(|file| file.metadata().unwrap().len() <= split));
-    let sums = Command::new("sha256sum").args(["-c", "--quiet", "split.sums"]).current_dir(dir.path()).status().unwrap();
+    let sums =
+        Command::new("sha256sum").args(["-c", "--quiet", "split.sums"]).current_dir(dir.path()).status().unwrap();
     assert!(sums.success());
     let tight = len as u64 + start as u64 + 96 - 1;
     let moved = dir.path().join("moved.tar.zst");
@@ -227,7 +245,9 @@ fn a_group_is_in_one_volume_and_joins_to_the_bytes_of_one_file() {
         }
         other => panic!("{other:?}"),
     };
-    assert!(fs::read_dir(dir.path()).unwrap().all(|one| !one.unwrap().file_name().to_string_lossy().contains("refused")));
+    assert!(
+        fs::read_dir(dir.path()).unwrap().all(|one| !one.unwrap().file_name().to_string_lossy().contains("refused"))
+    );
     write(&refused, &contents(), &[], &[], options(2, Some(fits))).unwrap();
     if tight > 9 << 20 {
         let files = write(&moved, &contents(), &[], &[], options(2, Some(tight))).unwrap().files;
@@ -271,7 +291,8 @@ fn a_group_that_does_not_fit_any_more_moves_to_the_next_volume() {
     assert_eq!(files[0].metadata().unwrap().len(), 96 + start as u64);
     let bundle = Bundle::open(&files[0]).unwrap();
     verify(&bundle, 2, &|_, _| {}).unwrap();
-    let sums = Command::new("sha256sum").args(["-c", "--quiet", "moved.sums"]).current_dir(dir.path()).status().unwrap();
+    let sums =
+        Command::new("sha256sum").args(["-c", "--quiet", "moved.sums"]).current_dir(dir.path()).status().unwrap();
     assert!(sums.success());
 }
 
@@ -326,8 +347,10 @@ fn groups_are_cut_at_their_limit_and_nothing_is_grouped_alone() {
         sha256: Digest::of(number.to_le_bytes()),
     };
     let mib = |size: u64| (size << 20) - 512;
-    let sizes = [(100, true), (100, true), (56, true), (1, true), (3, false), (70, true), (300, true), (2, true), (2, true)];
-    let members: Vec<_> = (0..).zip(sizes).map(|(number, (size, together))| (member(number, mib(size)), together)).collect();
+    let sizes =
+        [(100, true), (100, true), (56, true), (1, true), (3, false), (70, true), (300, true), (2, true), (2, true)];
+    let members: Vec<_> =
+        (0..).zip(sizes).map(|(number, (size, together))| (member(number, mib(size)), together)).collect();
     let found = Group::of(members.iter().map(|(member, together)| (member, *together)), 3);
     let found: Vec<(&str, usize)> = found.iter().map(|group| (&group.first[13..], group.members)).collect();
     assert_eq!(found, [("0", 3), ("7", 2)]);

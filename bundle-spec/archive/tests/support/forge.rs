@@ -35,7 +35,17 @@ impl Forged {
         let layout_json =
             format!(r#"{{"encoder":"zstd {encoder}","format":2,"level":1,"members":[{}]}}"#, names.join(","));
         let members = contents.iter().map(|(n, c)| (n.clone(), c.len() as u64, c.clone())).collect();
-        Self { manifest_json, room, layout_json: layout_json.into_bytes(), members, format: 2, volumes: 1, group: 0..0, window: WINDOW, stated: None }
+        Self {
+            manifest_json,
+            room,
+            layout_json: layout_json.into_bytes(),
+            members,
+            format: 2,
+            volumes: 1,
+            group: 0..0,
+            window: WINDOW,
+            stated: None,
+        }
     }
 
     /// The same with a group of some members, whose frame is made of raw blocks too.

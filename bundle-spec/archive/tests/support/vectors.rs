@@ -2,7 +2,9 @@
 
 use std::path::{Path, PathBuf};
 
-use kubexm_archive::{Contents, Delta, Group, Input, Options, Signature, StoredMember, Written, members, write_contents};
+use kubexm_archive::{
+    Contents, Delta, Group, Input, Options, Signature, StoredMember, Written, members, write_contents,
+};
 use kubexm_spec::manifest::{Artifact, Blob, Manifest, Member};
 use kubexm_spec::sources::{self, ArtifactSources};
 use kubexm_spec::{ArtifactKey, Digest, Platform, Sources, Trust};
@@ -161,7 +163,8 @@ impl Vector {
             .filter(|(name, _)| !left_out(name))
             .map(|(name, content)| Input::bytes(name.clone(), content.clone()))
             .collect();
-        let contents = Contents { manifest: &self.manifest, inputs, delta, signatures, groups: self.groups.clone(), sources };
+        let contents =
+            Contents { manifest: &self.manifest, inputs, delta, signatures, groups: self.groups.clone(), sources };
         write_contents(target, contents, options, &|_, _| {}).unwrap()
     }
 }

@@ -3,12 +3,12 @@
 use std::io::{self, BufRead as _, Read};
 use std::sync::MutexGuard;
 
-use super::{FrameReader, State};
 use crate::frame::{self, Place};
+use crate::frame_reader::{FrameReader, State};
 use crate::{ArchiveError, walk};
 
 /// Reads one frame, block by block. Nobody else reads the stream meanwhile.
-pub(super) struct GroupFrame<'s, 'a, R: Read> {
+pub(crate) struct GroupFrame<'s, 'a, R: Read> {
     state: MutexGuard<'s, State<'a, R>>,
     /// Bytes of content that the frame must state, and bytes of it so far.
     size: u32,
@@ -31,14 +31,15 @@ enum Next {
 }
 
 impl<'s, 'a, R: Read> GroupFrame<'s, 'a, R> {
-    pub(super) fn new(state: MutexGuard<'s, State<'a, R>>, size: u32) -> Self {
+    pub(crate) fn new(state: MutexGuard<'s, State<'a, R>>, size: u32) -> Self {
         Self { state, size, len: 0, small: Vec::new(), given: 0, block: 0, next: Next::Header }
     }
 
     /// Reads the next part that has a form of its own.
     fn part(&mut self) -> Result<(), ArchiveError> {
         let frames = &mut self.state.frames;
-        let wrong = |frames: &FrameReader<'_, R>| frames.damaged("frames", frames.offset, "no frame of a bundle is here");
+        let wrong =
+            |frames: &FrameReader<'_, R>| frames.damaged("frames", frames.offset, "no frame of a bundle is here");
         (self.given, self.next) = match self.next {
             Next::Nothing => return Ok(()),
             Next::Header => {
