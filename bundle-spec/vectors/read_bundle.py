@@ -18,7 +18,8 @@ import zstandard
 
 PIECE = 8 << 20  # of a member's stream, in one frame
 BLOCK = 128 << 10  # of a raw frame
-BOUND = PIECE + (PIECE >> 8)  # ZSTD_compressBound(PIECE)
+GROUP = 256 << 20  # of the streams of all members of a group
+WINDOW = 128 << 20  # that a frame of a group may need
 ROOM = 16384  # of the signatures
 FORMATS = (1, 2)
 FRAME, VOLUME, TRAILER, TABLE = b"\x28\xb5\x2f\xfd", b"\x5c\x2a\x4d\x18", b"\x5d\x2a\x4d\x18", b"\x5e\x2a\x4d\x18"
@@ -120,13 +121,19 @@ def check(frame, content):
     demand(told == content, "a frame with another content")
 
 
+def bound(size):
+    """ZSTD_compressBound."""
+    return size + (size >> 8) + (((128 << 10) - size) >> 11 if size < 128 << 10 else 0)
+
+
 def zstd(frame, size):
     """Content of a compressed frame, which must be one whole frame with size and checksum."""
-    demand(len(frame) <= BOUND, "a compressed frame that is too long")
+    demand(len(frame) <= bound(size), "a compressed frame that is too long")
     try:
         told = zstandard.get_frame_parameters(frame)
         demand(told.content_size == size and told.has_checksum and told.dict_id == 0, "a frame of another form")
-        decompressor = zstandard.ZstdDecompressor().decompressobj()
+        demand(told.window_size <= WINDOW, "a frame that needs a larger window")
+        decompressor = zstandard.ZstdDecompressor(max_window_size=WINDOW).decompressobj()
         content = decompressor.decompress(frame)
     except zstandard.ZstdError as error:
         raise Wrong(f"a frame cannot be decompressed: {error}") from error
@@ -181,6 +188,19 @@ class Stream:
         demand(stream[:512] == tar_header(name, size), f"the tar header of {name}")
         demand(not any(stream[512 + size :]), f"the padding of {name}")
         return stream[512 : 512 + size]
+
+
+    def group(self, members):
+        """Contents of members that share a frame."""
+        lengths = [512 + (member["size"] + 511) // 512 * 512 for member in members]
+        whole, contents, at = self.next_frame("zstd", sum(lengths)), {}, 0
+        for member, length in zip(members, lengths):
+            name, size, stream = member["name"], member["size"], whole[at : at + length]
+            demand(stream[:512] == tar_header(name, size), f"the tar header of {name}")
+            demand(not any(stream[512 + size :]), f"the padding of {name}")
+            contents[name] = stream[512 : 512 + size]
+            at += length
+        return contents
 
 
 # -- documents ---------------------------------------------------------------------------------------------------------
@@ -248,6 +268,21 @@ def names(members):
         seen.add(name)
 
 
+def groups(layout, members, encodings):
+    """The members of each group, those that are left out included, by the name of its first."""
+    names, after, found = [member["name"] for member in members], 0, {}
+    for group in layout.get("groups", []):
+        demand(group.keys() == {"first", "level", "members"} and 1 <= group["level"] <= 19, "a group of another form")
+        demand(group["first"] in names[after:] and group["members"] > 0, "a group from a member on that is not there")
+        at = names.index(group["first"])
+        after = at + group["members"]
+        demand(after <= len(names), "a group with more members than there are")
+        found[group["first"]] = members[at:after]
+        demand(sum(512 + (member["size"] + 511) // 512 * 512 for member in members[at:after]) <= GROUP, "a group that is too large")
+        demand(all(name.startswith("blobs/") and encodings[name] == "zstd" for name in names[at:after]), "a member of a group that must not be")
+    return found
+
+
 # -- the whole ---------------------------------------------------------------------------------------------------------
 
 
@@ -285,8 +320,9 @@ def read(data, volume_ends=None):
     stored = {member["name"]: member["encoding"] for member in layout["members"]}
     left_out = {member["name"]: member["encoding"] for member in layout.get("leftOut", [])}
     demand(not layout.get("recoded"), "recoded members are not read yet")
-    demand(layout.keys() <= {"base", "encoder", "format", "leftOut", "level", "members", "recoded", "sources"}, "a newer layout.json")
+    demand(layout.keys() <= {"base", "encoder", "format", "groups", "leftOut", "level", "members", "recoded", "sources"}, "a newer layout.json")
     demand("sources" not in layout or version > 1, "sources.json came with format 2")
+    demand("groups" not in layout or version > 1, "groups came with format 2")
     places = [one for one in [manifest, *manifest["artifacts"]] if ("zone" if one is manifest else "sources") in one]
     demand(len(places) == (len(manifest["artifacts"]) + 1 if version == 1 else 0), "places are in manifests of format 1 only")
     demand(all(encoding in ("raw", "zstd") for encoding in [*stored.values(), *left_out.values()]), "an unknown encoding")
@@ -296,11 +332,16 @@ def read(data, volume_ends=None):
     demand(set(listed) == stored.keys() | left_out.keys() and not stored.keys() & left_out.keys(), "layout.json lists other members")
     demand(all(name.startswith("blobs/") for name in left_out), "a member is left out that every bundle must have")
 
+    together = groups(layout, manifest["members"], stored | left_out)
     contents = {}
     for member in manifest["members"]:
         name = member["name"]
+        here = [one for one in together.get(name, []) if one["name"] in stored]
+        if here:
+            contents |= stream.group(here)
         if name in stored:
-            contents[name] = stream.member(name, member["size"], stored[name])
+            if name not in contents:
+                contents[name] = stream.member(name, member["size"], stored[name])
             demand("sha256:" + digest(contents[name]) == member["sha256"], f"the digest of {name}")
     sources = stream.member("sources.json", layout["sources"], "raw") if "sources" in layout else None
     sources_digest = None if sources is None else digest(sources)

@@ -23,6 +23,11 @@ COMPARED = [
     ("archive-quick", "archive-verify", "verify --quick", "verify"),
     ("archive-member", "archive-read-all", "a member of 1 MiB from the middle of 2 GiB", "zstd -dc of all of it"),
     ("archive-range", "archive-read-all", "1 MB from the middle of a member of it, in two frames", "zstd -dc of all of it"),
+    ("honest-build", "honest-tar-sync", "lock and build without duplicates", "tar + zstd -1 -T0, then sync"),
+    ("honest-build", "honest-default", "lock and build without duplicates", "tar + the zstd of Hauler's save, still in memory"),
+    ("honest-verify", "honest-unpack-sum", "verify it", "zstd -dc + tar -x, sha256sum on all cores"),
+    ("programs-build", "programs-tar-sync", "lock and build of one release's programs", "tar + zstd -1 -T0, then sync"),
+    ("two-releases-build", "two-releases-tar-sync", "lock and build of two releases' programs", "tar + zstd -1 -T0, then sync"),
     ("fetch-images", "skopeo", "fetch 40 images of 2 GB that share layers", "skopeo copy, one by one, into one layout"),
     ("fetch-small", "curl-each", "fetch 200 small files at 20 ms", "curl for each"),
     ("fetch-small", "curl-one", "fetch 200 small files at 20 ms", "one curl for all, one by one"),
@@ -41,6 +46,8 @@ MEMORY = [
     ("archive-write-8g", "write 8 GiB"),
     ("archive-verify-1g", "verify 1 GiB"),
     ("archive-verify-8g", "verify 8 GiB"),
+    ("honest-build", "lock and build without duplicates"),
+    ("honest-verify", "verify it"),
     ("fetch-images", "fetch 40 images of 2 GB"),
     ("fetch-small", "fetch 200 small files"),
     ("fetch-lock-warm", "lock 40 images, warm cache"),
@@ -99,7 +106,26 @@ def steps(kind):
 
 
 def sizes():
-    """What the archive makes of the corpus, beside others."""
+    """What the archive makes of the corpora, beside others."""
+    return [*corpus(), *honest()]
+
+
+def honest():
+    """Of corpora without duplicates."""
+    if not os.path.exists(f"{work}/honest.tsv"):
+        return []
+    found = []
+    for line in open(f"{work}/honest.tsv"):
+        name, *numbers = line.split()
+        files, ours, plain, default = map(int, numbers)
+        for words, other in [("its files", files), ("tar + zstd -1", plain), ("tar + the zstd of Hauler's save", default)]:
+            if other:
+                found.append({"what": f"bundle of {name}, beside {words}", "bytes": ours, "besideBytes": other, "ratio": round(ours / other, 3)})
+    return found
+
+
+def corpus():
+    """Of the corpus with shared layers."""
     if not (ours := number("ours.size")):
         return []
     corpus, theirs, full, delta = (number(f"{name}.size") for name in ("corpus", "theirs", "next", "delta"))

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use kubexm_builder::arrivals::Arrivals;
 use kubexm_builder::origins::Origins;
+use kubexm_builder::origins::in_place::InPlace;
 use kubexm_builder::origins::installer::Installers;
 use kubexm_builder::session::SystemClock;
 use kubexm_builder::{fetch, lock, resolve};
@@ -35,6 +36,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         referrers: true,
         installers: Installers::default(),
         helm: None,
+        in_place: InPlace::default(),
         clock: Arc::new(SystemClock),
     };
     let jobs = HttpOptions::default().parallel;

@@ -7,14 +7,14 @@ use std::path::Path;
 use kubexm_archive::{ArchiveError, Encoding};
 use kubexm_files::is_stdout;
 use kubexm_manifests::requirements::Source;
-use kubexm_spec::{Lock, Platform};
+use kubexm_spec::{Digest, Lock};
 use kubexm_transport::Store;
 
 use crate::base::Base;
 use crate::origins::installer::Installers;
 use crate::resolve::{Resolution, Resolved};
 use crate::room::{self, Need};
-use crate::{BuildError, disk, pack, sizes};
+use crate::{BuildError, pack, sizes};
 
 /// What is written, and where to.
 pub struct Ahead<'a> {
@@ -37,11 +37,9 @@ pub struct Ahead<'a> {
 
 /// Members of the bundle that are known, and bytes that are not in the cache yet.
 #[derive(Default)]
-struct Known<'a> {
+struct Known {
     members: Vec<(u64, Encoding)>,
     absent: u64,
-    /// Files of this machine that are copied into the cache, by size: whether it has them shows only when they are read.
-    local: Vec<(&'a Path, u64)>,
     /// Some sizes are not known.
     partly: bool,
 }
@@ -60,26 +58,14 @@ pub fn check(ahead: &Ahead<'_>) -> Result<(), BuildError> {
     }
     let raw = known.members.iter().filter(|(_, encoding)| *encoding == Encoding::Raw).map(|(size, _)| size);
     let bundle = if is_stdout(ahead.target) { 0 } else { raw.sum() };
-    let check = |local: u64| {
-        let cache = ahead.cache.map(|path| Need { path, what: "the cache", bytes: known.absent.saturating_add(local) });
-        let folder = ahead.hand_over.map(|path| Need { path, what: "the hand-over folder", bytes: bundle });
-        let needs = [Need { path: ahead.target, what: "the bundle", bytes: bundle }];
-        room::check(&needs.into_iter().chain(folder).chain(cache).collect::<Vec<_>>())
-    };
-    match check(known.local.iter().map(|(_, size)| size).sum()) {
-        // What is in the cache already takes no more room in it, but for one at a time.
-        Err(_) if !known.local.is_empty() => {
-            let is_absent = |path: &Path| {
-                let cached = |store: &Store| disk::digest(path).is_ok_and(|digest| store.size(&digest).is_some());
-                !ahead.store.is_some_and(cached)
-            };
-            check(known.local.iter().filter(|(path, _)| is_absent(path)).map(|(_, size)| size).sum())
-        }
-        checked => checked,
-    }
+    let cache = ahead.cache.map(|path| Need { path, what: "the cache", bytes: known.absent });
+    let folder = ahead.hand_over.map(|path| Need { path, what: "the hand-over folder", bytes: bundle });
+    let needs = [Need { path: ahead.target, what: "the bundle", bytes: bundle }];
+    room::check(&needs.into_iter().chain(folder).chain(cache).collect::<Vec<_>>())
 }
 
-fn of_lock<'a>(lock: &Lock, ahead: &Ahead<'a>) -> Known<'a> {
+fn of_lock(lock: &Lock, ahead: &Ahead<'_>) -> Known {
+    let in_place = in_place(lock, ahead.resolution);
     let encodings = pack::encodings(lock);
     let mut known = Known::default();
     for (digest, size) in lock.blobs() {
@@ -87,7 +73,7 @@ fn of_lock<'a>(lock: &Lock, ahead: &Ahead<'a>) -> Known<'a> {
             continue;
         }
         known.members.push((size, encodings.get(&digest).copied().unwrap_or(Encoding::Zstd)));
-        if ahead.store.is_none_or(|store| store.size(&digest).is_none()) {
+        if !in_place.contains(&digest) && ahead.store.is_none_or(|store| store.size(&digest).is_none()) {
             let begun = ahead.store.map_or(0, |store| store.partial_size(&digest));
             known.absent = known.absent.saturating_add(size.saturating_sub(begun));
         }
@@ -96,8 +82,8 @@ fn of_lock<'a>(lock: &Lock, ahead: &Ahead<'a>) -> Known<'a> {
 }
 
 /// What a base has shows only when the digests are known.
-fn of_resolution<'a>(ahead: &Ahead<'a>) -> Known<'a> {
-    let mut known = Known { partly: ahead.base.is_none(), local: local(ahead), ..Known::default() };
+fn of_resolution(ahead: &Ahead<'_>) -> Known {
+    let mut known = Known { partly: ahead.base.is_none(), ..Known::default() };
     if ahead.base.is_some() {
         return known;
     }
@@ -121,13 +107,12 @@ fn of_resolution<'a>(ahead: &Ahead<'a>) -> Known<'a> {
     known
 }
 
-/// Files of this machine that go into the bundle, each once.
-fn local<'a>(ahead: &Ahead<'a>) -> Vec<(&'a Path, u64)> {
-    let path = |resolved: &'a Resolved| match &resolved.requirement.source {
-        Source::LocalFile { path } => Some(path.as_path()),
-        Source::Installer => ahead.installers.path(resolved.requirement.platform.unwrap_or(Platform::LINUX_AMD64)).ok(),
-        _ => None,
+/// Blobs that are packed from where they lie on this machine, and are not copied into the cache.
+fn in_place(lock: &Lock, resolution: &Resolution) -> BTreeSet<Digest> {
+    let in_place = |resolved: &Resolved| {
+        matches!(resolved.requirement.source, Source::LocalFile { .. } | Source::LocalImage { .. } | Source::Installer)
     };
-    let paths: BTreeSet<&Path> = ahead.resolution.items.iter().filter_map(path).collect();
-    paths.into_iter().filter_map(|path| Some((path, path.metadata().ok()?.len()))).collect()
+    // A lock may be of other needs: then the items differ, and the lock is refused for it.
+    let items = lock.items.iter().zip(&resolution.items).filter(|(_, resolved)| in_place(resolved));
+    items.flat_map(|(item, _)| item.blobs()).map(|(digest, _)| digest).collect()
 }

@@ -128,10 +128,13 @@ pub fn build(
         tool: request.tool,
     };
     let sources = request.sources.then(|| sources::plan(&lock, &resolution, &origins.store));
-    let packing = pack::plan(&lock, &inputs, request.base, sources)?;
+    let packing = pack::plan(&lock, &inputs, request.base, sources, request.options.level)?;
     phases.begin("fetch");
     let together = Together { request, origins, report, phases: &phases, lock: &lock, resolution: &resolution };
-    let written = together.run(packing, runtime).map_err(failed)?;
+    let written = together.run(packing, runtime).map_err(|error| match request.locked {
+        Some(locked) => locked::of_local_files(locked, &resolution, error).of_a_lock(),
+        None => error,
+    })?;
     let summary = Summary::of(&lock, request.base, &before, phases);
     Ok(Built { written, lock, summary })
 }
@@ -167,7 +170,7 @@ async fn from_lock(
     report: Report<'_>,
 ) -> Result<(), BuildError> {
     let jobs = request.jobs;
-    locked::prepare(locked, resolution, origins, jobs).await?;
+    locked::prepare(locked, resolution, request.base, origins, jobs).await?;
     if let Some(was) = locked.zone.as_ref().filter(|was| **was != resolution.zone) {
         let now = &resolution.zone;
         let text = format!("locked in zone {was}; fetched in zone {now}, by the same digests");
@@ -207,9 +210,10 @@ impl Together<'_> {
             }
         };
         let Request { target, options, jobs, base, .. } = self.request;
+        let content = pack::Content { store: &self.origins.store, in_place: &self.origins.in_place };
         std::thread::scope(|scope| {
             let packer = scope.spawn(|| {
-                let written = pack::pack(packing, &self.origins.store, &arrivals, target, options, &progress);
+                let written = pack::pack(packing, content, &arrivals, target, options, &progress);
                 if written.is_err() {
                     stopped.notify_one();
                 }

@@ -82,6 +82,17 @@ pub enum BuildError {
         #[source]
         source: std::io::Error,
     },
+    /// A local file was changed between its lock and its packing.
+    #[error(
+        "{} does not have the digest {expected}, which it had when it was locked, or which its OCI layout states: it was changed \
+         meanwhile, or is damaged; run the same build again, or copy the layout again",
+        path.display()
+    )]
+    LocalChanged {
+        path: PathBuf,
+        /// What it was, or what its layout says it is.
+        expected: Digest,
+    },
     /// A list of versions is something else.
     #[error(
         "{item}: {url} answers with {problem}; is a proxy or a login page in between? Give another place with a zone file"
@@ -257,6 +268,7 @@ impl BuildError {
             Self::Catalogue(error) => error.exit_code(),
             Self::Archive(error) => error.exit_code(),
             Self::Installer { .. } | Self::Local { .. } => ExitCode::Config,
+            Self::LocalChanged { .. } => ExitCode::OriginMismatch,
             Self::NoChecksum { .. } => ExitCode::OriginMissing,
             Self::TwoImages { .. } | Self::Listing { .. } => ExitCode::OriginMismatch,
             Self::Drift(_) | Self::Rendered(_) => ExitCode::LockDrift,

@@ -54,10 +54,16 @@ pub async fn fetch(
 ) -> Result<(), BuildError> {
     let wanted = plan(lock, resolution, &|digest| !base.is_some_and(|base| base.has(digest)));
     let total: u64 = wanted.iter().map(|blob| blob.size).sum();
+    let mut local = 0;
     let held = &Held::of(lock, origins.now())?;
     let (mut missing, mut differences) = (Vec::new(), Vec::new());
     let (mut absent, mut begun) = (0, HashMap::new());
     for blob in wanted {
+        if matches!(blob.from, From::Local) && origins.in_place.path(&blob.digest).is_some() {
+            arrivals.arrived([blob.digest]);
+            local += blob.size;
+            continue;
+        }
         let here = origins.store.holds(&blob.digest, blob.size).map_err(|source| failed(lock, blob.item, source))?;
         if here && held.has(&blob.digest) {
             // It came for somebody else, perhaps, who did not ask whose it is.
@@ -72,7 +78,7 @@ pub async fn fetch(
             missing.push((blob, false));
         }
     }
-    let progress = &Total::new("fetch", total, total - absent, begun, report);
+    let progress = &Total::new("fetch", total - local, total - local - absent, begun, report);
     let mut failures: BTreeMap<usize, Vec<TransportError>> = BTreeMap::new();
     let mut results = stream::iter(missing)
         .map(|(blob, here)| async move {
@@ -203,7 +209,7 @@ async fn one(blob: &Wanted<'_>, origins: &Origins, progress: &Total<'_>) -> Resu
             let descriptor = Descriptor { media_type: (*media_type).to_owned(), digest: blob.digest, size: blob.size };
             image::fetch(&descriptor, candidates, origins, &reported).await
         }
-        // Brought into the store when it was locked.
+        // Brought into the store when it was locked, or packed from where it lies.
         From::Local => {
             let what = format!("{}, which was locked from this machine or from a chart's repository,", blob.digest);
             Err(TransportError::NotCached { what })

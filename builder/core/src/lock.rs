@@ -169,29 +169,16 @@ pub(crate) async fn lock_item(resolved: &Resolved, origins: &Origins, sizes: Siz
             Content::File { file_name, digest: locked.digest, size: locked.size }
         }
         (Source::LocalFile { path }, _) => {
-            let (digest, size) = origins
-                .blocking({
-                    let path = path.clone();
-                    let item = item.clone();
-                    move |store| local::take(&item, &path, store)
-                })
-                .await?;
-            let file_name = requirement.key.name().into_owned();
-            Content::File { file_name, digest, size }
+            let (digest, size) = local::lock(path, origins).await?;
+            Content::File { file_name: local::file_name(requirement), digest, size }
         }
         (Source::LocalImage { reference, layout }, _) => {
             image::lock_local(&item, reference, layout, requirement.platform, origins).await?
         }
         (Source::Installer, _) => {
             let platform = requirement.platform.unwrap_or(Platform::LINUX_AMD64);
-            let path = origins.installers.path(platform)?.to_owned();
-            let (digest, size) = origins
-                .blocking({
-                    let item = item.clone();
-                    move |store| local::take(&item, &path, store)
-                })
-                .await?;
-            Content::File { file_name: kubexm_spec::names::INSTALLER.to_owned(), digest, size }
+            let (digest, size) = local::lock(origins.installers.path(platform)?, origins).await?;
+            Content::File { file_name: local::file_name(requirement), digest, size }
         }
         _ => return Err(BuildError::Worker(format!("{item} was resolved to candidates of another kind"))),
     };

@@ -7,9 +7,11 @@ use kubexm_manifests::{Catalogue, Requirement, Requirements, Zone};
 use kubexm_spec::lock::{Content, Descriptor, LockItem, Referrer};
 use kubexm_spec::{ArtifactKey, Digest, Lock};
 
+use crate::base::Base;
 use crate::difference::{Difference, changed};
+use crate::disk;
 use crate::drift::{self, drift, of_renderings};
-use crate::origins::{Origins, image};
+use crate::origins::{Origins, image, local};
 use crate::resolve::{Candidates, Resolution, Resolved, candidates};
 use crate::{BuildError, charts, lock, packages};
 
@@ -88,13 +90,19 @@ fn known_by_the_lock(item: &LockItem, lock: &Lock, catalogue: &Catalogue) -> Opt
     }
 }
 
-/// Copies what is on this machine into the cache and holds it against the lock, and what the lock says of each image against
+/// Compares what is on this machine with the lock, files as far as it goes without reading them, and what the lock says of each image against
 /// the image's own index and manifests: a line that a merge has lost would be missed inside the gap only. What origins send is
 /// compared with the lock when it comes. Every difference is reported, and every failure.
-pub async fn prepare(locked: &Lock, resolution: &Resolution, origins: &Origins, jobs: usize) -> Result<(), BuildError> {
+pub async fn prepare(
+    locked: &Lock,
+    resolution: &Resolution,
+    base: Option<&Base>,
+    origins: &Origins,
+    jobs: usize,
+) -> Result<(), BuildError> {
     let (mut differences, mut failures) = (Vec::new(), Vec::new());
     let mut items = stream::iter(locked.items.iter().zip(&resolution.items))
-        .map(|(item, resolved)| found(item, resolved, origins))
+        .map(|(item, resolved)| found(item, resolved, base, origins))
         .buffered(jobs.max(1));
     while let Some(found) = items.next().await {
         match found {
@@ -109,7 +117,15 @@ pub async fn prepare(locked: &Lock, resolution: &Resolution, origins: &Origins, 
 }
 
 /// What is otherwise than the lock says, as far as that can be known before anything is fetched.
-async fn found(item: &LockItem, resolved: &Resolved, origins: &Origins) -> Result<Vec<Difference>, BuildError> {
+async fn found(
+    item: &LockItem,
+    resolved: &Resolved,
+    base: Option<&Base>,
+    origins: &Origins,
+) -> Result<Vec<Difference>, BuildError> {
+    if is_expected(item, resolved, base, origins)? {
+        return Ok(Vec::new());
+    }
     if is_brought(item, resolved, origins)? {
         let now = lock::lock_item(resolved, origins, lock::Sizes::Fetched).await?;
         return Ok(content_changes(item, &now.content, "this machine has"));
@@ -117,6 +133,36 @@ async fn found(item: &LockItem, resolved: &Resolved, origins: &Origins) -> Resul
     let Candidates::Image(candidates) = &resolved.candidates else { return Ok(Vec::new()) };
     let now = image::from_digest(item, candidates, origins).await?;
     Ok(now.map(|now| content_changes(item, &now, "the image itself has")).unwrap_or_default())
+}
+
+/// What packing found of a file of this machine, as the difference from the lock that it is.
+pub fn of_local_files(locked: &Lock, resolution: &Resolution, error: BuildError) -> BuildError {
+    let BuildError::LocalChanged { path, expected } = &error else { return error };
+    let mut items = locked.items.iter().zip(&resolution.items);
+    let is_it = |item: &LockItem| matches!(&item.content, Content::File { digest, .. } if digest == expected);
+    let found = items.find(|(item, resolved)| is_it(item) && matches!(resolved.candidates, Candidates::Local));
+    match (found, disk::digest(path)) {
+        (Some((item, _)), Ok(now)) if now != *expected => {
+            let now = now.to_string();
+            BuildError::Drift(vec![changed(item, "digest", expected.to_string(), now, "this machine has")])
+        }
+        _ => error,
+    }
+}
+
+/// Whether a file of this machine can be what the lock says, so that it is read only when it is packed, and compared then. What a
+/// base has is not packed, and is compared here.
+fn is_expected(
+    item: &LockItem,
+    resolved: &Resolved,
+    base: Option<&Base>,
+    origins: &Origins,
+) -> Result<bool, BuildError> {
+    let Content::File { file_name, digest, size } = &item.content else { return Ok(false) };
+    let Some(path) = local::path_of(&resolved.requirement, origins)? else { return Ok(false) };
+    let is_named = *file_name == local::file_name(&resolved.requirement);
+    let packed = !base.is_some_and(|base| base.has(digest));
+    Ok(is_named && packed && local::expect(path, *digest, *size, origins)?)
 }
 
 /// Whether an item is brought here before anything is fetched: what is on this machine, and a chart that is missing in

@@ -17,7 +17,8 @@ use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use kubexm_archive::{
-    Bundle, Contents, Delta, Encoding, Input, MAGIC_BYTES, Options, StoredMember, encoding_for, members, write_contents,
+    Bundle, Contents, Delta, Encoding, Group, Input, MAGIC_BYTES, Options, StoredMember, encoding_for, members,
+    write_contents,
 };
 use kubexm_spec::manifest::{Manifest, Member};
 use kubexm_spec::{Digest, Platform};
@@ -28,36 +29,46 @@ fn main() {
     match args[..] {
         ["write", dir, out] => write(files(Path::new(dir)), Path::new(out), None),
         ["write", dir, out, base] => write(files(Path::new(dir)), Path::new(out), Some(Path::new(base))),
-        ["synthetic", bytes, out] => write(synthetic(bytes.parse().unwrap()), Path::new(out), None),
+        ["synthetic", bytes, out] => write((synthetic(bytes.parse().unwrap()), Vec::new()), Path::new(out), None),
         ["verify", file] => verify(Path::new(file)),
         ["limit", file] => limit(Path::new(file)),
         _ => panic!("see the head of measure.rs"),
     }
 }
 
-/// The files of a folder, each content once, digests from `DIR.sums`: as a cache knows them.
-fn files(dir: &Path) -> Vec<Input<'static>> {
+/// The files of a folder, each content once, digests from `DIR.sums`: as a cache knows them. Those that may be programs come first, by
+/// name, and in groups.
+fn files(dir: &Path) -> (Vec<Input<'static>>, Vec<Group>) {
     let mut sums = dir.as_os_str().to_owned();
     sums.push(".sums");
     let mut seen = HashSet::new();
-    let mut inputs = Vec::new();
+    let mut named = Vec::new();
     for (sha256, name) in kubexm_archive::sums::read(Path::new(&sums)).unwrap() {
         if !seen.insert(sha256) {
             continue;
         }
-        let path = dir.join(name);
+        let path = dir.join(&name);
         let mut start = [0; MAGIC_BYTES];
         let file = File::open(&path).unwrap();
         let read = file.read_at(&mut start, 0).unwrap();
-        inputs.push(Input {
+        let input = Input {
             name: members::blob_name(&sha256),
             size: file.metadata().unwrap().len(),
             sha256,
             encoding: encoding_for(&start[..read]),
             open: Box::new(move || Ok(Box::new(File::open(&path)?))),
-        });
+        };
+        let alone = input.encoding == Encoding::Raw || input.size < 1 << 20;
+        named.push((alone, name, input));
     }
-    inputs
+    named.sort_by(|(alone, name, _), (other_alone, other, _)| (alone, name).cmp(&(other_alone, other)));
+    let members: Vec<Member> = named.iter().map(|(_, _, input)| member(input)).collect();
+    let groups = Group::of(members.iter().zip(named.iter().map(|(alone, ..)| !alone)), Group::DEFAULT_LEVEL);
+    (named.into_iter().map(|(_, _, input)| input).collect(), groups)
+}
+
+fn member(input: &Input<'_>) -> Member {
+    Member { name: input.name.clone(), size: input.size, sha256: input.sha256 }
 }
 
 /// Blobs of 32 MiB, every second one of noise, made while they are read; in the middle of them one of noise and 1 MiB.
@@ -105,8 +116,8 @@ impl Read for Pattern {
     }
 }
 
-fn write(inputs: Vec<Input<'_>>, out: &Path, base: Option<&Path>) {
-    let members = inputs.iter().map(|i| Member { name: i.name.clone(), size: i.size, sha256: i.sha256 }).collect();
+fn write((inputs, groups): (Vec<Input<'_>>, Vec<Group>), out: &Path, base: Option<&Path>) {
+    let members = inputs.iter().map(member).collect();
     let manifest = Manifest {
         format: 2,
         name: "measure".into(),
@@ -129,7 +140,7 @@ fn write(inputs: Vec<Input<'_>>, out: &Path, base: Option<&Path>) {
         }
     }
     delta.base = base.as_ref().map(Bundle::manifest_digest);
-    let contents = Contents { manifest: &manifest, inputs: carried, delta, signatures: &[], sources: None };
+    let contents = Contents { manifest: &manifest, inputs: carried, delta, signatures: &[], groups, sources: None };
     let written = write_contents(out, contents, &Options::default(), &|_, _| {}).unwrap();
     println!("{}", written.size);
 }

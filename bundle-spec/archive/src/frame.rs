@@ -26,9 +26,14 @@ const CHECKSUM: usize = 4;
 const DESCRIPTOR_SET: u8 = 0b0000_0100;
 const DESCRIPTOR_CLEAR: u8 = 0b0001_1011;
 
-/// The most bytes that one frame takes in the file.
+/// The most bytes that the frame of a single member takes in the file.
 pub(crate) fn max_len() -> u32 {
-    u32::try_from(zstd_safe::compress_bound(INPUT as usize)).unwrap_or(u32::MAX)
+    bound(INPUT)
+}
+
+/// The most bytes that a compressed frame of so many bytes takes in the file.
+pub(crate) fn bound(size: u32) -> u32 {
+    u32::try_from(zstd_safe::compress_bound(size as usize)).unwrap_or(u32::MAX)
 }
 
 /// How many bytes a frame of raw blocks takes, for `input` bytes (at least one).
@@ -217,6 +222,15 @@ fn check_raw(frame: &[u8], size: u32) -> Result<(), String> {
 
 /// Demands one frame, no more, with content size and checksum and without a dictionary.
 fn check_zstd_header(frame: &[u8], size: u32) -> Result<(), String> {
+    check_header(frame, size)?;
+    if zstd_safe::find_frame_compressed_size(frame) != Ok(frame.len()) {
+        return Err("is not exactly one frame".into());
+    }
+    Ok(())
+}
+
+/// The same of the header alone, which may be followed by anything.
+pub(crate) fn check_header(frame: &[u8], size: u32) -> Result<(), String> {
     let descriptor = frame.get(4).copied().unwrap_or_default();
     if !frame.starts_with(&MAGIC) || descriptor & DESCRIPTOR_SET == 0 || descriptor & DESCRIPTOR_CLEAR != 0 {
         return Err("frame header is not one that this format has".into());
@@ -224,10 +238,18 @@ fn check_zstd_header(frame: &[u8], size: u32) -> Result<(), String> {
     if zstd_safe::get_frame_content_size(frame).ok().flatten() != Some(u64::from(size)) {
         return Err(format!("frame header does not state {size} bytes"));
     }
-    if zstd_safe::find_frame_compressed_size(frame) != Ok(frame.len()) {
-        return Err("is not exactly one frame".into());
-    }
     Ok(())
+}
+
+/// Bytes of window that a frame needs (RFC 8878, "Window_Descriptor"): all of its content where that is one segment.
+pub(crate) fn window_of(frame: &[u8]) -> Option<u64> {
+    let descriptor = frame.get(4)?;
+    if descriptor >> 5 & 1 == 1 {
+        return zstd_safe::get_frame_content_size(frame).ok().flatten();
+    }
+    let window = frame.get(5)?;
+    let base = 1_u64 << (10 + (window >> 3));
+    Some(base + base / 8 * u64::from(window & 7))
 }
 
 /// A frame's place in the file.

@@ -1,11 +1,13 @@
 //! `layout.json`: how this file stores what the manifest lists. Not signed, and nothing in it must be trusted.
 
-use std::ops::RangeInclusive;
+use std::collections::HashSet;
+use std::ops::{Range, RangeInclusive};
 
 use kubexm_spec::Digest;
 use kubexm_spec::manifest::{FORMAT_WITH_PLACES, Member};
 use serde::{Deserialize, Serialize};
 
+use crate::group::{self, Group};
 use crate::{DOCUMENT_LIMIT, Encoding, members};
 
 /// How a bundle's members are stored. Canonical JSON, like the manifest.
@@ -29,9 +31,24 @@ pub struct Layout {
     /// Bytes of the member sources.json, which is behind all others; none where the places are left out, and in format 1.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sources: Option<u64>,
+    /// Members that are compressed together, in the manifest's order.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub groups: Vec<Group>,
     /// Names of the members that are stored in another compression than they have.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub recoded: Vec<String>,
+}
+
+/// A group of which this file has members.
+pub(crate) struct PlacedGroup {
+    /// Its members in the manifest, those that are left out included.
+    pub(crate) listed: Range<usize>,
+    /// How many are in this file.
+    pub(crate) count: usize,
+    /// Bytes of their tar streams.
+    pub(crate) len: u32,
+    /// Of its compression.
+    pub(crate) level: i32,
 }
 
 /// One member of the file.
@@ -66,9 +83,10 @@ impl Layout {
         base: Option<Digest>,
         left_out: Vec<StoredMember>,
         sources: Option<u64>,
+        groups: Vec<Group>,
     ) -> Self {
         let (encoder, recoded) = (Self::own_encoder(), Vec::new());
-        Self { format, encoder, level, members, base, left_out, sources, recoded }
+        Self { format, encoder, level, members, base, left_out, sources, groups, recoded }
     }
 
     /// Members that are here and members that are left out are those of the manifest, each once, in its order; only blobs
@@ -86,6 +104,21 @@ impl Layout {
         if !Self::LEVELS.contains(&self.level) {
             return Err(format!("states level {}, which is not one of 1 to 19", self.level));
         }
+        if !self.groups.is_empty() && self.format == FORMAT_WITH_PLACES {
+            return Err("has groups, which came with format 2".to_owned());
+        }
+        if let Some(group) = self.groups.iter().find(|group| !Self::LEVELS.contains(&group.level)) {
+            return Err(format!("states level {} of a group, which is not one of 1 to 19", group.level));
+        }
+        let raw = |member: &StoredMember| member.encoding != group::ENCODING;
+        let mut grouped = group::ranges(&self.groups, listed)?.into_iter().flatten().peekable();
+        let mut raw =
+            self.members.iter().chain(&self.left_out).filter(|member| raw(member)).map(|raw| raw.name.as_str());
+        let raw: HashSet<&str> = if grouped.peek().is_some() { raw.by_ref().collect() } else { HashSet::new() };
+        if let Some(member) = grouped.filter_map(|at| listed.get(at)).find(|member| raw.contains(member.name.as_str()))
+        {
+            return Err(format!("has {} in a group, and stores it raw", member.name));
+        }
         let (mut here, mut left_out) = (self.members.iter().peekable(), self.left_out.iter().peekable());
         for member in listed {
             if here.next_if(|stored| stored.name == member.name).is_some() {
@@ -102,6 +135,22 @@ impl Layout {
             Some(stored) => Err(format!("lists {}, which the manifest does not have there", stored.name)),
             None => Ok(()),
         }
+    }
+
+    /// The groups of which this file has members, with bytes of tar stream of those. The layout was checked.
+    pub(crate) fn placed_groups(&self, listed: &[Member]) -> Vec<PlacedGroup> {
+        let left_out: HashSet<&str> = self.left_out.iter().map(|stored| stored.name.as_str()).collect();
+        let ranges = group::ranges(&self.groups, listed).unwrap_or_default();
+        let placed = ranges.into_iter().zip(&self.groups).map(|(range, group)| {
+            let members = listed.get(range.clone()).unwrap_or_default();
+            let here = members.iter().filter(|member| !left_out.contains(member.name.as_str()));
+            let (count, len) = here.fold((0, 0), |(count, len), member| {
+                (count + 1, len + members::stream_len(member.size).unwrap_or_default())
+            });
+            // At most the limit of a group.
+            PlacedGroup { listed: range, count, len: u32::try_from(len).unwrap_or(u32::MAX), level: group.level }
+        });
+        placed.filter(|group| group.count > 0).collect()
     }
 
     /// Sorted keys, no blanks.

@@ -14,7 +14,7 @@ const CACHED: usize = 64 << 10;
 
 /// One member under way.
 pub(crate) struct MemberHasher {
-    /// Number of the frame that comes next.
+    /// Number of the frame that comes next; of a member of a group, that of the piece of its tar stream.
     pub(crate) next: usize,
     /// Frames that were ready before their turn; nothing but the place where they are damaged.
     pub(crate) early: BTreeMap<usize, (Place, Option<Ready>)>,

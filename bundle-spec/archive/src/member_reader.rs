@@ -6,11 +6,15 @@ use kubexm_spec::Digest;
 use kubexm_spec::digest::Hasher;
 
 use crate::frame::{self, Decoded, Decoder};
-use crate::members::{self, StoredAt};
-use crate::source::io_error;
-use crate::{ArchiveError, Bundle, tar_header};
+use crate::members::{self, InGroup, StoredAt};
+use crate::source::{OriginRange, io_error};
+use crate::{ArchiveError, Bundle, group, tar_header};
 
-/// Content of a member, verified while it is read. Holds one frame in memory (at most 16 MiB).
+/// Bytes of a group that are decoded at a time.
+const GROUP_PIECE: u64 = 1 << 20;
+
+/// Content of a member, verified while it is read. Holds one frame in memory (at most 16 MiB); of a member of a group, which is decoded
+/// from the group's start on, a window of at most 128 MiB.
 ///
 /// An error is an [`io::Error`] with an [`ArchiveError`] inside ([`io::Error::into_inner`]).
 pub struct MemberReader {
@@ -21,6 +25,10 @@ pub struct MemberReader {
     current: Option<Decoded>,
     /// Buffers of frames that were read, to be used again.
     spare: Vec<Vec<u8>>,
+    /// Where `current` begins in the tar stream of the member.
+    base: u64,
+    /// Of a member of a group: what is still to come of the group.
+    group: Option<group::Reader<OriginRange>>,
     /// Position in the tar stream of the member; content begins after the header.
     at: u64,
     /// When read from the start: what has passed.
@@ -118,7 +126,8 @@ impl MemberReader {
         }
         let decoder = Decoder::new().map_err(io_error("prepare to read", bundle.path()))?;
         let hasher = (offset == 0 && member.sha256.is_some()).then(Hasher::default);
-        Ok(Self { bundle, member, decoder, current: None, spare: Vec::new(), at: tar_header::BLOCK + offset, hasher })
+        let (current, spare, at) = (None, Vec::new(), tar_header::BLOCK + offset);
+        Ok(Self { bundle, member, decoder, current, spare, base: 0, group: None, at, hasher })
     }
 
     /// For a part of the content: each frame is compared with the trailer, wherever the part begins and ends.
@@ -167,25 +176,29 @@ impl MemberReader {
             self.finish()?;
             return Ok(&[]);
         }
-        let number = (self.at / u64::from(frame::INPUT)) as usize;
-        let inside = (self.at % u64::from(frame::INPUT)) as usize;
-        let decoded = match self.current.take() {
-            Some(decoded) => decoded,
-            None => self.load(number)?,
+        let decoded = match (self.current.take(), self.member.group) {
+            (Some(decoded), _) => decoded,
+            (None, None) => {
+                let number = self.at / u64::from(frame::INPUT);
+                self.base = number * u64::from(frame::INPUT);
+                self.load(number as usize)?
+            }
+            (None, Some(group)) => self.load_of_group(group)?,
         };
-        let piece = self.current.insert(decoded).from(inside);
+        let piece = self.current.insert(decoded).from((self.at - self.base) as usize);
         let len = usize::try_from(remaining).unwrap_or(usize::MAX).min(piece.len());
         Ok(&piece[..len])
     }
 
     /// Goes past bytes that [`Self::piece`] gave.
     fn advance(&mut self, len: usize) {
-        let inside = (self.at % u64::from(frame::INPUT)) as usize;
+        let inside = (self.at - self.base) as usize;
         if let (Some(hasher), Some(current)) = (&mut self.hasher, &self.current) {
             hasher.update(&current.from(inside)[..len]);
         }
         self.at += len as u64;
-        if self.at.is_multiple_of(u64::from(frame::INPUT)) || self.remaining() == 0 {
+        let is_used = self.current.as_ref().is_some_and(|current| current.from(inside + len).is_empty());
+        if is_used || self.remaining() == 0 {
             self.spare.extend(self.current.take().map(Decoded::into_buffer));
         }
     }
@@ -209,6 +222,44 @@ impl MemberReader {
             .map_err(|problem| damaged(place.offset, &problem));
         self.spare.extend([bytes, spare].into_iter().filter(|buffer| buffer.capacity() > 0));
         decoded
+    }
+
+    /// The next piece of a member of a group. The frame is compared with the trailer first, unless the digest of the whole content is
+    /// what says whether it is right.
+    fn load_of_group(&mut self, place: InGroup) -> Result<Decoded, ArchiveError> {
+        let inner = &self.bundle.0;
+        let frame = inner.frames.get(self.member.first_frame).copied();
+        let damaged =
+            |problem: &str| inner.origin.damaged(&self.member.name, frame.map_or(0, |frame| frame.offset), problem);
+        let frame = frame.ok_or_else(|| damaged("the frame is missing"))?;
+        let open = || {
+            let input = inner.origin.range(frame.offset, u64::from(frame.len));
+            group::Reader::new(input, place.len).map_err(io_error("prepare to read", self.bundle.path()))
+        };
+        let mut buffer = self.spare.pop().unwrap_or_default();
+        let mut reader = match self.group.take() {
+            Some(reader) => reader,
+            None => {
+                if self.hasher.is_none() {
+                    let (digest, _) = open()?.drain().map_err(|problem| damaged(&problem))?;
+                    if inner.frame_digest(self.member.first_frame).is_some_and(|known| digest.as_bytes() != known) {
+                        return Err(damaged("the frame does not have the digest that the trailer states"));
+                    }
+                }
+                // From the header of the member on, or from where a part begins.
+                let mut reader = open()?;
+                let mut before = place.offset + self.at;
+                while before > 0 {
+                    reader.next(before.min(GROUP_PIECE), &mut buffer).map_err(|problem| damaged(&problem))?;
+                    before -= buffer.len() as u64;
+                }
+                reader
+            }
+        };
+        let left = members::stream_len(self.member.size).unwrap_or_default().saturating_sub(self.at);
+        reader.next(left.min(GROUP_PIECE), &mut buffer).map_err(|problem| damaged(&problem))?;
+        (self.base, self.group) = (self.at, Some(reader));
+        Ok(Decoded::Zstd(buffer))
     }
 
     fn finish(&mut self) -> Result<(), ArchiveError> {

@@ -81,6 +81,17 @@ pub struct StoredAt {
     pub first_frame: usize,
     /// How many frames it has; at least one.
     pub frames: usize,
+    /// Where it is in a frame that it shares with others.
+    pub(crate) group: Option<InGroup>,
+}
+
+/// A member's place in a frame that it shares with others.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct InGroup {
+    /// First byte of its tar stream in the frame's content.
+    pub(crate) offset: u64,
+    /// Bytes of the frame's content.
+    pub(crate) len: u32,
 }
 
 impl StoredAt {
@@ -93,7 +104,12 @@ impl StoredAt {
         first_frame: usize,
     ) -> Option<Self> {
         let frames = usize::try_from(stream_len(size)?.div_ceil(u64::from(frame::INPUT))).ok()?;
-        Some(Self { name: name.to_owned(), size, sha256, encoding, first_frame, frames })
+        Some(Self { name: name.to_owned(), size, sha256, encoding, first_frame, frames, group: None })
+    }
+
+    /// In a frame that it shares with others.
+    pub(crate) fn in_group(self, group: InGroup) -> Self {
+        Self { frames: 1, group: Some(group), ..self }
     }
 
     /// The number of the frame after its last.
@@ -101,8 +117,11 @@ impl StoredAt {
         self.first_frame.saturating_add(self.frames)
     }
 
-    /// Bytes of tar stream in the frame `number` of this member (counted from 0).
+    /// Bytes of tar stream in the frame `number` of this member (counted from 0), those of others with which it shares it included.
     pub(crate) fn input_of(&self, number: usize) -> u32 {
+        if let Some(group) = self.group {
+            return group.len;
+        }
         let stream = stream_len(self.size).unwrap_or(u64::MAX);
         let before = (number as u64).saturating_mul(u64::from(frame::INPUT));
         u32::try_from(stream.saturating_sub(before).min(u64::from(frame::INPUT))).unwrap_or(frame::INPUT)

@@ -48,6 +48,7 @@ pub fn merge(
         inputs: inputs.collect(),
         delta: Delta::default(),
         signatures: delta.signatures(),
+        groups: layout.groups.clone(),
         sources,
     };
     let options = Options { level: layout.level, threads, split: None };

@@ -1,5 +1,6 @@
 //! Opening a bundle: manifest, signature slot and layout, within limits, and all members mapped to the frames.
 
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 use kubexm_spec::{Digest, Manifest};
@@ -7,8 +8,8 @@ use serde::de::DeserializeOwned;
 
 use crate::documents::{DOCUMENT_LIMIT, read_document};
 use crate::frame::{self, Decoder, Place};
-use crate::layout::Layout;
-use crate::members::{self, StoredAt};
+use crate::layout::{Layout, PlacedGroup};
+use crate::members::{self, InGroup, StoredAt};
 use crate::signature_slot::{self, SIGNATURE_ROOM, Signature};
 use crate::source::{Origin, io_error};
 use crate::trailer::Trailer;
@@ -34,6 +35,14 @@ impl Head {
     /// How many frames with content the file has, the end of the archive included.
     pub(crate) fn frames(&self) -> usize {
         self.members.last().map_or(0, StoredAt::end_frame) + 1
+    }
+
+    /// The members that share a frame, by their places in [`Self::members`]; none of a frame that is one member's alone.
+    pub(crate) fn group_of(&self, frame: usize) -> Range<usize> {
+        let first = self.members.partition_point(|member| member.first_frame < frame);
+        let end = self.members.partition_point(|member| member.first_frame <= frame);
+        let grouped = self.members.get(first).is_some_and(|member| member.group.is_some());
+        if grouped { first..end } else { first..first }
     }
 
     /// The member that a frame belongs to, by its place in [`Self::members`]; nothing for the end of the archive.
@@ -69,6 +78,10 @@ pub(crate) struct Table<'a> {
 impl HeadFrames for Table<'_> {
     fn frame(&mut self, number: usize) -> Result<Option<(Place, Vec<u8>)>, ArchiveError> {
         let Some(place) = self.frames.get(number).copied() else { return Ok(None) };
+        if place.size > frame::INPUT || place.len > frame::max_len() {
+            let problem = "states a size that no frame of the first members has";
+            return Err(self.origin.damaged("seek table", place.offset, problem));
+        }
         Ok(Some((place, self.origin.read(place.offset, place.len as usize)?)))
     }
 
@@ -236,7 +249,7 @@ impl Opening<'_> {
         for (number, place) in found.iter().enumerate() {
             let input = member.input_of(number);
             let raw = member.encoding == Encoding::Raw;
-            if place.size != input || (raw && place.len != frame::raw_len(input)) {
+            if place.size != input || (raw && place.len != frame::raw_len(input)) || place.len > frame::bound(input) {
                 return Err(self.table_damaged(&member.name));
             }
         }
@@ -251,12 +264,27 @@ impl Opening<'_> {
         }
         members::check(&manifest.members).map_err(|problem| self.damaged(members::MANIFEST, &problem))?;
         layout.check(&manifest.members).map_err(|problem| self.damaged(members::LAYOUT, &problem))?;
+        let mut groups = layout.placed_groups(&manifest.members).into_iter().peekable();
+        // Of the group that is being placed: where it ends among the manifest's members, its frame, and what is placed so far.
+        let mut current: Option<(PlacedGroup, usize, u64)> = None;
         let mut stored = layout.members.iter().peekable();
-        for member in &manifest.members {
+        for (number, member) in manifest.members.iter().enumerate() {
             let Some(here) = stored.next_if(|here| here.name == member.name) else { continue };
-            let first = all.last().map_or(0, StoredAt::end_frame);
-            let at = StoredAt::new(&member.name, member.size, Some(member.sha256), here.encoding, first)
+            current = current.filter(|(group, ..)| group.listed.contains(&number));
+            let mut first = all.last().map_or(0, StoredAt::end_frame);
+            while groups.next_if(|group| group.listed.end <= number).is_some() {}
+            if let Some(group) = groups.next_if(|group| group.listed.contains(&number)) {
+                current = Some((group, first, 0));
+            }
+            if let Some((_, frame, _)) = &current {
+                first = *frame;
+            }
+            let mut at = StoredAt::new(&member.name, member.size, Some(member.sha256), here.encoding, first)
                 .ok_or_else(|| self.damaged(members::MANIFEST, "a member's size is out of range"))?;
+            if let Some((group, _, offset)) = &mut current {
+                at = at.in_group(InGroup { offset: *offset, len: group.len });
+                *offset += members::stream_len(member.size).unwrap_or_default();
+            }
             self.fits(&at)?;
             all.push(at);
         }

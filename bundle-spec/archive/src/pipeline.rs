@@ -1,10 +1,12 @@
 //! From inputs to frames: one thread reads and hashes, several compress, the caller's writes, in stable order.
 //!
 //! Buffers circulate in a fixed number of slots, so memory does not depend on the size of the bundle, and bytes do not
-//! depend on the number of threads.
+//! depend on the number of threads. A group, whose compressor has threads and a window of its own, waits until all slots are empty,
+//! and goes to the writer in parts.
 
 use std::collections::BTreeMap;
-use std::io::{self, Read};
+use std::io::{self, Read, Write};
+use std::ops::Range;
 use std::sync::mpsc::{self, Receiver, Sender, SyncSender};
 use std::sync::{Mutex, PoisonError};
 use std::thread;
@@ -15,7 +17,15 @@ use kubexm_spec::digest::Hasher;
 use crate::frame::{self, Encoder};
 use crate::input::Input;
 use crate::members::{self, StoredAt};
-use crate::{ArchiveError, Encoding, tar_header};
+use crate::{ArchiveError, Encoding, group, tar_header};
+
+/// The most slots, whatever the number of threads: with what a group needs they stay below 256 MiB.
+const SLOTS: usize = 12;
+/// Slots that carry the parts of a group, and bytes of a part.
+const PARTS: usize = 4;
+const PART: usize = 4 << 20;
+/// Bytes of a group's content that are read at a time.
+const PIECE: usize = 1 << 20;
 
 /// The two buffers of one frame under way: at most 16 MiB.
 #[derive(Default)]
@@ -31,39 +41,70 @@ struct Job {
     slot: Slot,
 }
 
-/// A frame that is ready.
-struct Done {
-    number: usize,
-    slot: Slot,
-    digest: Digest,
+/// What is ready.
+enum Done {
+    /// A frame.
+    Whole { number: usize, slot: Slot, digest: Digest },
+    /// Of the frame of a group, before which all others were delivered.
+    Part { slot: Slot },
+    /// The end of that frame, its bytes of input and its digest.
+    End { number: usize, slot: Slot, size: u32, digest: Digest },
 }
 
-/// Calls `sink` with every frame, in order: its bytes, its number of bytes of input, its digest.
-/// The last frame holds the two blocks that end a tar archive.
+/// What a writer gets.
+pub(crate) enum Ready<'a> {
+    /// A frame: its bytes, its number of bytes of input, its digest.
+    Whole(&'a [u8], u32, Digest),
+    /// The next bytes of a frame that is too large to be in memory.
+    Part(&'a [u8]),
+    /// Its last bytes, its number of bytes of input, its digest.
+    End(&'a [u8], u32, Digest),
+}
+
+/// What the frames are made of, in the order of the file.
+pub(crate) enum Unit {
+    /// One input, cut into frames.
+    Single(usize),
+    /// Several, in one frame of so many bytes of input.
+    Group {
+        /// Of the inputs.
+        inputs: Range<usize>,
+        /// Bytes of their tar streams.
+        size: u32,
+        /// Of the compression.
+        level: i32,
+    },
+}
+
+/// Calls `sink` with every frame, in order. The last frame holds the two blocks that end a tar archive.
 pub(crate) fn run(
     inputs: &[Input<'_>],
+    units: &[Unit],
     level: i32,
     threads: usize,
-    mut sink: impl FnMut(&[u8], u32, Digest) -> Result<(), ArchiveError>,
+    mut sink: impl FnMut(Ready<'_>) -> Result<(), ArchiveError>,
 ) -> Result<(), ArchiveError> {
     let threads = threads.clamp(1, 64);
+    let slots = (2 * threads + 2).min(SLOTS);
     let (give_back, free) = mpsc::channel();
-    for _ in 0..2 * threads + 2 {
+    for _ in 0..slots {
         // The receiver lives in this function.
         let _ = give_back.send(Slot::default());
     }
     // As many places as slots: the reading thread never waits here, also not for workers that are gone.
-    let (to_workers, jobs) = mpsc::sync_channel(2 * threads + 2);
+    let (to_workers, jobs) = mpsc::sync_channel(slots);
     let (to_writer, results) = mpsc::channel();
     let jobs = Mutex::new(jobs);
     thread::scope(|scope| {
-        let failed = to_writer.clone();
+        let of_producer = to_writer.clone();
         scope.spawn(move || {
-            if let Err(Stop::Failed(error)) = produce(inputs, &free, &to_workers) {
-                let _ = failed.send(Err(error));
+            let slots = Slots { free, all: slots, spare: Vec::new() };
+            let mut producer = Producer { inputs, slots, jobs: to_workers, done: of_producer, threads, number: 0 };
+            if let Err(Stop::Failed(error)) = producer.produce(units) {
+                let _ = producer.done.send(Err(error));
             }
         });
-        for _ in 0..threads {
+        for _ in 0..threads.min(slots) {
             let (jobs, to_writer) = (&jobs, to_writer.clone());
             scope.spawn(move || encode(level, jobs, &to_writer));
         }
@@ -86,71 +127,210 @@ impl From<ArchiveError> for Stop {
     }
 }
 
-fn produce(inputs: &[Input<'_>], free: &Receiver<Slot>, jobs: &SyncSender<Job>) -> Result<(), Stop> {
-    let mut number = 0;
-    for input in inputs {
-        read_member(input, |encoding, fill| {
-            let mut slot = free.recv().map_err(|_| Stop::Unwanted)?;
-            slot.input.clear();
-            fill(&mut slot.input)?;
-            jobs.send(Job { number, encoding, slot }).map_err(|_| Stop::Unwanted)?;
-            number += 1;
-            Ok(())
-        })?;
-    }
-    let mut slot = free.recv().map_err(|_| Stop::Unwanted)?;
-    slot.input.clear();
-    slot.input.resize(members::END as usize, 0);
-    jobs.send(Job { number, encoding: Encoding::Raw, slot }).map_err(|_| Stop::Unwanted)
+/// The buffers that are not under way.
+struct Slots {
+    free: Receiver<Slot>,
+    /// How many there are.
+    all: usize,
+    /// Taken from `free` and not used yet.
+    spare: Vec<Slot>,
 }
 
-/// A function that puts the input of one frame into an empty buffer.
-type Fill<'f> = &'f mut dyn FnMut(&mut Vec<u8>) -> Result<(), ArchiveError>;
+impl Slots {
+    fn take(&mut self) -> Result<Slot, Stop> {
+        match self.spare.pop() {
+            Some(slot) => Ok(slot),
+            None => self.free.recv().map_err(|_| Stop::Unwanted),
+        }
+    }
 
-/// Cuts header, content and padding of one member into frames, and demands that the content is what was promised.
-fn read_member(input: &Input<'_>, mut emit: impl FnMut(Encoding, Fill<'_>) -> Result<(), Stop>) -> Result<(), Stop> {
-    let unreadable = |source| ArchiveError::InputUnreadable { name: input.name.clone(), source };
-    let mismatch = |problem| ArchiveError::InputMismatch { name: input.name.clone(), problem };
-    let stored = StoredAt::new(&input.name, input.size, None, input.encoding, 0)
-        .ok_or_else(|| mismatch("its size is out of range".into()))?;
-    let mut reader = (input.open)().map_err(unreadable)?;
-    let mut hasher = Hasher::default();
-    let mut left = input.size;
-    for number in 0..stored.frames {
-        let whole = stored.input_of(number) as usize;
-        emit(input.encoding, &mut |buffer| {
-            buffer.reserve(whole);
-            if number == 0 {
-                buffer.extend_from_slice(&tar_header::encode(&input.name, input.size));
+    /// Waits until nothing is under way, and gives back the memory of the buffers.
+    fn drain(&mut self) -> Result<(), Stop> {
+        while self.spare.len() < self.all {
+            self.spare.push(self.free.recv().map_err(|_| Stop::Unwanted)?);
+        }
+        self.spare.fill_with(Slot::default);
+        Ok(())
+    }
+}
+
+/// The reading thread.
+struct Producer<'i> {
+    inputs: &'i [Input<'i>],
+    slots: Slots,
+    jobs: SyncSender<Job>,
+    done: Sender<Result<Done, ArchiveError>>,
+    threads: usize,
+    /// Of the next frame.
+    number: usize,
+}
+
+impl Producer<'_> {
+    fn produce(&mut self, units: &[Unit]) -> Result<(), Stop> {
+        for unit in units {
+            match unit {
+                Unit::Single(at) => {
+                    let Some(input) = self.inputs.get(*at) else { continue };
+                    self.single(input)?;
+                }
+                Unit::Group { inputs, size, level } => {
+                    let inputs = self.inputs.get(inputs.clone()).unwrap_or_default();
+                    self.group(inputs, *size, *level)?;
+                }
             }
-            let content = buffer.len();
-            let wanted = left.min((whole - content) as u64);
-            let found = reader.by_ref().take(wanted).read_to_end(buffer).map_err(unreadable)? as u64;
-            if found < wanted {
-                return Err(mismatch(format!("it ends after {} of {} bytes", input.size - left + found, input.size)));
-            }
-            hasher.update(&buffer[content..]);
-            left -= wanted;
-            buffer.resize(whole, 0);
+        }
+        self.job(Encoding::Raw, |buffer| {
+            buffer.resize(members::END as usize, 0);
             Ok(())
-        })?;
+        })
     }
-    if reader.read(&mut [0]).map_err(unreadable)? != 0 {
-        return Err(mismatch(format!("it has more than {} bytes", input.size)).into());
+
+    /// Has the workers make a frame of what `fill` puts into an empty buffer.
+    fn job(
+        &mut self,
+        encoding: Encoding,
+        fill: impl FnOnce(&mut Vec<u8>) -> Result<(), ArchiveError>,
+    ) -> Result<(), Stop> {
+        let mut slot = self.slots.take()?;
+        slot.input.clear();
+        fill(&mut slot.input)?;
+        self.jobs.send(Job { number: self.number, encoding, slot }).map_err(|_| Stop::Unwanted)?;
+        self.number += 1;
+        Ok(())
     }
-    let digest = hasher.finish();
-    // Where blobs are from is known when the last one has come: no digest of it could be determined before.
-    if digest != input.sha256 && input.name != members::SOURCES {
-        return Err(mismatch(format!("its digest is {digest}, not {}", input.sha256)).into());
+
+    fn single(&mut self, input: &Input<'_>) -> Result<(), Stop> {
+        let mut member = Reading::open(input)?;
+        let stored = StoredAt::new(&input.name, input.size, None, input.encoding, 0)
+            .ok_or_else(|| member.mismatch("its size is out of range".into()))?;
+        for number in 0..stored.frames {
+            self.job(input.encoding, |buffer| member.fill(buffer, stored.input_of(number) as usize))?;
+        }
+        Ok(member.end()?)
     }
-    Ok(())
+
+    fn group(&mut self, inputs: &[Input<'_>], size: u32, level: i32) -> Result<(), Stop> {
+        self.slots.drain()?;
+        let kept = self.slots.spare.split_off(PARTS.min(self.slots.spare.len()));
+        let first = inputs.first().map(|input| input.name.clone()).unwrap_or_default();
+        let part = self.slots.take()?;
+        let parts = Parts { slots: &mut self.slots, done: &self.done, part, hasher: Hasher::default() };
+        let failed = |source| compression(&first, source);
+        let mut encoder = group::encoder(level, u64::from(size), self.threads, parts).map_err(failed)?;
+        let mut buffer = Vec::with_capacity(PIECE);
+        for input in inputs {
+            let mut member = Reading::open(input)?;
+            let mut left =
+                members::stream_len(input.size).ok_or_else(|| member.mismatch("its size is out of range".into()))?;
+            while left > 0 {
+                let len = left.min(PIECE as u64);
+                buffer.clear();
+                member.fill(&mut buffer, len as usize)?;
+                encoder.write_all(&buffer).map_err(failed)?;
+                left -= len;
+            }
+            member.end()?;
+        }
+        let Parts { part: slot, mut hasher, .. } = encoder.finish().map_err(failed)?;
+        hasher.update(&slot.frame);
+        let digest = hasher.finish();
+        let end = Done::End { number: self.number, slot, size, digest };
+        self.done.send(Ok(end)).map_err(|_| Stop::Unwanted)?;
+        self.number += 1;
+        self.slots.spare.extend(kept);
+        Ok(())
+    }
+}
+
+/// What the compressor of a group writes to: parts of a frame on their way to the writer.
+struct Parts<'a> {
+    slots: &'a mut Slots,
+    done: &'a Sender<Result<Done, ArchiveError>>,
+    part: Slot,
+    hasher: Hasher,
+}
+
+impl Write for Parts<'_> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        if self.part.frame.len() >= PART {
+            let gone = |_| io::Error::other("the writer has ended");
+            let next = self.slots.take().map_err(gone)?;
+            let slot = std::mem::replace(&mut self.part, next);
+            self.part.frame.clear();
+            self.hasher.update(&slot.frame);
+            self.done.send(Ok(Done::Part { slot })).map_err(|_| io::Error::other("the writer has ended"))?;
+        }
+        self.part.frame.extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// One member on its way from its input: header, content and padding, and the demand that the content is what was promised.
+struct Reading<'i> {
+    input: &'i Input<'i>,
+    reader: Box<dyn Read + Send>,
+    hasher: Hasher,
+    begun: bool,
+    left: u64,
+}
+
+impl<'i> Reading<'i> {
+    fn open(input: &'i Input<'i>) -> Result<Self, ArchiveError> {
+        let unreadable = |source| ArchiveError::InputUnreadable { name: input.name.clone(), source };
+        let reader = (input.open)().map_err(unreadable)?;
+        Ok(Self { input, reader, hasher: Hasher::default(), begun: false, left: input.size })
+    }
+
+    /// Appends the next `len` bytes of the member's tar stream.
+    fn fill(&mut self, buffer: &mut Vec<u8>, len: usize) -> Result<(), ArchiveError> {
+        let Input { name, size, .. } = self.input;
+        let end = buffer.len() + len;
+        buffer.reserve(len);
+        if !std::mem::replace(&mut self.begun, true) {
+            buffer.extend_from_slice(&tar_header::encode(name, *size));
+        }
+        let content = buffer.len();
+        let wanted = self.left.min((end - content) as u64);
+        let found = self.reader.by_ref().take(wanted).read_to_end(buffer);
+        let found = found.map_err(|source| ArchiveError::InputUnreadable { name: name.clone(), source })? as u64;
+        if found < wanted {
+            return Err(self.mismatch(format!("it ends after {} of {size} bytes", size - self.left + found)));
+        }
+        self.hasher.update(&buffer[content..]);
+        self.left -= wanted;
+        buffer.resize(end, 0);
+        Ok(())
+    }
+
+    fn end(mut self) -> Result<(), ArchiveError> {
+        let Input { name, size, sha256, .. } = self.input;
+        let more = self.reader.read(&mut [0]);
+        if more.map_err(|source| ArchiveError::InputUnreadable { name: name.clone(), source })? != 0 {
+            return Err(self.mismatch(format!("it has more than {size} bytes")));
+        }
+        let digest = std::mem::take(&mut self.hasher).finish();
+        // Where blobs are from is known when the last one has come: no digest of it could be determined before.
+        if digest != *sha256 && name != members::SOURCES {
+            return Err(self.mismatch(format!("its digest is {digest}, not {sha256}")));
+        }
+        Ok(())
+    }
+
+    fn mismatch(&self, problem: String) -> ArchiveError {
+        ArchiveError::InputMismatch { name: self.input.name.clone(), problem }
+    }
+}
+
+fn compression(what: &str, source: io::Error) -> ArchiveError {
+    ArchiveError::InputUnreadable { name: format!("{what} (compression)"), source }
 }
 
 fn encode(level: i32, jobs: &Mutex<Receiver<Job>>, done: &Sender<Result<Done, ArchiveError>>) {
-    let failed = |number: usize, source: io::Error| ArchiveError::InputUnreadable {
-        name: format!("frame {number} (compression)"),
-        source,
-    };
+    let failed = |number: usize, source| compression(&format!("frame {number}"), source);
     let mut encoder = match Encoder::new(level) {
         Ok(encoder) => encoder,
         Err(source) => {
@@ -164,7 +344,7 @@ fn encode(level: i32, jobs: &Mutex<Receiver<Job>>, done: &Sender<Result<Done, Ar
         let result = encoder
             .encode(encoding, &slot.input, &mut slot.frame)
             .map(|()| frame::digest(&slot.frame))
-            .map(|digest| Done { number, slot, digest })
+            .map(|digest| Done::Whole { number, slot, digest })
             .map_err(|source| failed(number, source));
         if done.send(result).is_err() {
             return;
@@ -175,17 +355,31 @@ fn encode(level: i32, jobs: &Mutex<Receiver<Job>>, done: &Sender<Result<Done, Ar
 fn deliver(
     results: Receiver<Result<Done, ArchiveError>>,
     give_back: Sender<Slot>,
-    sink: &mut impl FnMut(&[u8], u32, Digest) -> Result<(), ArchiveError>,
+    sink: &mut impl FnMut(Ready<'_>) -> Result<(), ArchiveError>,
 ) -> Result<(), ArchiveError> {
     let mut early = BTreeMap::new();
     let mut next = 0;
     for result in results {
-        let done = result?;
-        early.insert(done.number, done);
-        while let Some(done) = early.remove(&next) {
-            sink(&done.slot.frame, done.slot.input.len() as u32, done.digest)?;
-            // The reading thread may have ended already.
-            let _ = give_back.send(done.slot);
+        let slot = match result? {
+            Done::Whole { number, slot, digest } => {
+                early.insert(number, (slot, digest));
+                None
+            }
+            Done::Part { slot } => {
+                sink(Ready::Part(&slot.frame))?;
+                Some(slot)
+            }
+            Done::End { number, slot, size, digest } => {
+                sink(Ready::End(&slot.frame, size, digest))?;
+                next = number + 1;
+                Some(slot)
+            }
+        };
+        // The reading thread may have ended already.
+        slot.map(|slot| give_back.send(slot));
+        while let Some((slot, digest)) = early.remove(&next) {
+            sink(Ready::Whole(&slot.frame, slot.input.len() as u32, digest))?;
+            let _ = give_back.send(slot);
             next += 1;
         }
     }

@@ -181,10 +181,15 @@ impl Bundle {
         self.find(&members::blob_name(digest)).is_some()
     }
 
-    /// How many bytes the member's frames take in the file.
+    /// How many bytes the member's frames take in the file; of a member of a group, its share of the group's frame by size.
     pub fn stored_size(&self, member: &StoredAt) -> u64 {
         let frames = self.0.frames.get(member.first_frame..member.end_frame()).unwrap_or_default();
-        frames.iter().map(|frame| u64::from(frame.len)).sum()
+        let stored = frames.iter().map(|frame| u64::from(frame.len)).sum();
+        let Some(group) = member.group else { return stored };
+        // At most 2^29 each; the shares of all members are the whole frame.
+        let until = |offset: u64| stored * offset / u64::from(group.len.max(1));
+        let end = group.offset + members::stream_len(member.size).unwrap_or_default();
+        until(end).saturating_sub(until(group.offset))
     }
 
     /// Where the member's first frame begins in the file, in bytes; in a split bundle counted over all volumes.

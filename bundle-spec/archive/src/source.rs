@@ -127,6 +127,11 @@ impl Origin {
         Err(io::Error::new(io::ErrorKind::UnexpectedEof, "it ends before it should; it was cut while it was read"))
     }
 
+    /// Reads so many bytes from a byte on.
+    pub(crate) fn range(&self, offset: u64, len: u64) -> OriginRange {
+        OriginRange { source: Arc::clone(&self.source), at: offset, end: offset.saturating_add(len) }
+    }
+
     /// A place in words: the file, and the byte in it.
     pub(crate) fn at(&self, offset: u64) -> (PathBuf, u64) {
         self.source.locate(offset).unwrap_or_else(|| (self.name.clone(), offset))
@@ -135,6 +140,22 @@ impl Origin {
     pub(crate) fn damaged(&self, part: &str, offset: u64, problem: &str) -> ArchiveError {
         let (path, offset) = self.at(offset);
         ArchiveError::Damaged { path, part: part.to_owned(), offset, problem: problem.to_owned() }
+    }
+}
+
+/// A part of an origin, read from its begin to its end.
+pub(crate) struct OriginRange {
+    source: Arc<dyn ReadAt>,
+    at: u64,
+    end: u64,
+}
+
+impl io::Read for OriginRange {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let len = usize::try_from(self.end - self.at).unwrap_or(usize::MAX).min(buffer.len());
+        let read = self.source.read_at(&mut buffer[..len], self.at)?;
+        self.at += read as u64;
+        Ok(read)
     }
 }
 

@@ -2,6 +2,7 @@
 //! is read.
 
 use crate::frame::{self, Place};
+use crate::group::GROUP_LIMIT;
 use crate::source::{Origin, io_error, read_some};
 use crate::trailer::{Refusal, Trailer};
 use crate::walk::{self, Walk};
@@ -48,7 +49,7 @@ impl Tail {
             return Err(misplaced(origin, table_at));
         }
         let (volumes, frames): (Vec<_>, Vec<_>) = places.into_iter().partition(|place| place.size == 0);
-        if frames.iter().any(|p| p.size > frame::INPUT || p.len > frame::max_len())
+        if frames.iter().any(|p| u64::from(p.size) > GROUP_LIMIT || p.len > frame::bound(p.size))
             || volumes.iter().any(|p| p.len as usize != volume_header::LEN)
         {
             return Err(table_damaged("has a frame of a size that no frame has"));

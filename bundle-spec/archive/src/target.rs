@@ -4,6 +4,7 @@ use std::fs::{self, File};
 use std::io::{Read, Write};
 use std::num::NonZeroU64;
 use std::os::fd::AsFd;
+use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
 use kubexm_files::is_stdout;
@@ -38,6 +39,17 @@ pub(crate) struct Target<'t> {
     whole: Vec<Volume>,
     places: Vec<Place>,
     offset: u64,
+    /// A frame that comes in parts.
+    parts: Option<Parts>,
+}
+
+/// A frame of which some parts are written.
+struct Parts {
+    /// Where it begins in the current volume, and the digest of the volume up to there.
+    start: u64,
+    before: Hasher,
+    /// Its bytes so far.
+    len: u64,
 }
 
 struct Volume {
@@ -66,7 +78,7 @@ impl<'t> Target<'t> {
             _ => Volume::create(&first)?,
         };
         let (whole, places) = (Vec::new(), Vec::new());
-        let mut target = Self { path, format, bundle_id, split, fits, current, whole, places, offset: 0 };
+        let mut target = Self { path, format, bundle_id, split, fits, current, whole, places, offset: 0, parts: None };
         if split.is_some() {
             target.header()?;
         }
@@ -77,6 +89,60 @@ impl<'t> Target<'t> {
     pub(crate) fn frame(&mut self, frame: &[u8], size: u32) -> Result<(), ArchiveError> {
         self.room_for(frame.len())?;
         self.put(frame, size)
+    }
+
+    /// Appends the next bytes of a frame that is too large to be in memory. When they do not fit into the volume any more, the frame
+    /// is moved to the next one.
+    pub(crate) fn part(&mut self, bytes: &[u8]) -> Result<(), ArchiveError> {
+        let parts = self.parts.get_or_insert_with(|| Parts {
+            start: self.current.len,
+            before: self.current.hasher.clone(),
+            len: 0,
+        });
+        let added = bytes.len() as u64;
+        match self.split {
+            Some(split) if self.current.len + added > split => {
+                let (start, len, before) = (parts.start, parts.len, parts.before.clone());
+                self.move_to_next_volume(start, len + added, before)?;
+            }
+            _ => {}
+        }
+        self.current.put(bytes, self.split.is_some())?;
+        if let Some(parts) = &mut self.parts {
+            parts.len += added;
+        }
+        Ok(())
+    }
+
+    /// The frame of all parts since the last frame has `size` bytes of content.
+    pub(crate) fn end_of_parts(&mut self, size: u32) -> Result<(), ArchiveError> {
+        let len = self.parts.take().map_or(0, |parts| parts.len);
+        let unwritable = |_| ArchiveError::Unwritable { problem: format!("a frame would have {len} bytes") };
+        self.places.push(Place { offset: self.offset, len: u32::try_from(len).map_err(unwritable)?, size });
+        self.offset += len;
+        Ok(())
+    }
+
+    /// Takes what the current volume has from `start` on out of it, and to the begin of the next one, which gets `len` bytes of it.
+    fn move_to_next_volume(&mut self, start: u64, len: u64, before: Hasher) -> Result<(), ArchiveError> {
+        self.current.hasher = before;
+        let moved = self.current.len - start;
+        self.current.len = start;
+        self.next_volume(len)?;
+        let Some(last) = self.whole.last() else { return Ok(()) };
+        let (mut piece, mut done) = (Vec::new(), 0);
+        while done < moved {
+            piece.resize((moved - done).min(PIECE) as usize, 0);
+            last.sink.file().read_exact_at(&mut piece, start + done).map_err(io_error("read", last.sink.path()))?;
+            self.current.put(&piece, true)?;
+            done += piece.len() as u64;
+        }
+        last.sink.file().set_len(start).map_err(io_error("shorten", last.sink.path()))?;
+        let at = self.current.len - moved;
+        if let Some(parts) = &mut self.parts {
+            parts.start = at;
+        }
+        Ok(())
     }
 
     /// Trailer and seek table; then everything gets its final name. Bytes in all, and the files.
@@ -96,11 +162,14 @@ impl<'t> Target<'t> {
     fn room_for(&mut self, len: usize) -> Result<(), ArchiveError> {
         let Some(split) = self.split else { return Ok(()) };
         let len = len as u64;
-        if self.current.len + len <= split {
-            return Ok(());
-        }
+        if self.current.len + len <= split { Ok(()) } else { self.next_volume(len) }
+    }
+
+    /// Ends the current volume; the next one must have room for `len` bytes.
+    fn next_volume(&mut self, len: u64) -> Result<(), ArchiveError> {
+        let split = self.split.unwrap_or(u64::MAX);
         let number = self.whole.len() as u32 + 2;
-        if volume_header::LEN as u64 + len > split || number > volume_header::MAX {
+        if len.saturating_add(volume_header::LEN as u64) > split || number > volume_header::MAX {
             return Err(ArchiveError::SplitTooSmall { split, fits: self.fits });
         }
         let next = Volume::create(&volume_name(self.path, number))?;

@@ -5,24 +5,33 @@
 //! stored, too: in turns with its content, which takes less time than both apart, unless its hasher is behind. The bytes of a raw
 //! frame follow from its content, so they are right when the content has its digest; hashing them again would prove the
 //! trailer's entry only, which the trailer's own digest does.
+//!
+//! A group is decoded by one thread, piece by piece, and whoever has time hashes the pieces. A damaged frame takes with it every member
+//! that cannot be decoded any more; each is reported.
 
-use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::collections::{BTreeMap, HashSet};
+use std::io::Read;
+use std::ops::Range;
+use std::path::Path;
+use std::sync::{Condvar, Mutex, PoisonError};
 use std::thread;
 
 use kubexm_spec::{Digest, Sources};
 
+use crate::feed::{Feed, Seekable, Taken, lock};
 use crate::frame::{self, Decoded, Decoder, Place};
 use crate::member_hasher::{Content, MemberHasher, Ready};
 use crate::members::{self, StoredAt};
 use crate::open::Head;
+use crate::piece_queue::{PIECE, Piece, PieceQueue};
 use crate::read::{Inner, seek_table_of};
-use crate::{Bundle, Damage, DamageReport, Encoding, Verified, check_values, signature_slot, tar_header};
+use crate::{Bundle, Damage, DamageReport, Encoding, Verified, check_values, group, signature_slot, tar_header};
 
-/// Frames in memory for each thread: at most 16 MiB each.
+/// Frames in memory for each thread, and in all: at most 16 MiB each.
 const FRAMES_PER_THREAD: usize = 3;
+const FRAMES: usize = 12;
+/// The same in all where there are groups, of which one at a time is decoded, with a window of 128 MiB.
+const FRAMES_BESIDE_GROUPS: usize = 5;
 
 /// The most damages that a report lists one by one.
 const LISTED: usize = 100;
@@ -47,7 +56,7 @@ pub fn verify_quick(
 
 fn run(bundle: &Bundle, depth: Depth, threads: usize, progress: Progress<'_>) -> Result<Verified, DamageReport> {
     let inner = &*bundle.0;
-    let feed = Seekable { inner, next: AtomicUsize::new(0) };
+    let feed = Seekable::new(inner);
     let check = Check::new(&inner.head, &feed, depth, threads, progress);
     check.frames();
     check.tail(inner);
@@ -63,74 +72,14 @@ pub(crate) enum Depth {
     Content,
 }
 
-/// A frame on its way.
-pub(crate) struct Taken {
-    pub(crate) number: usize,
-    pub(crate) place: Place,
-    /// The frame, or why it cannot be read.
-    pub(crate) bytes: Result<Vec<u8>, String>,
-}
-
-/// Where frames come from, in the order of the file.
-pub(crate) trait Feed: Sync {
-    /// The next frame, read into `spare`; nothing after the last.
-    fn next(&self, spare: Vec<u8>) -> Option<Taken>;
-    /// The digest that the frame must have, where it is known; and where to report the actual one.
-    fn known(&self, number: usize) -> Option<[u8; 32]>;
-    /// Whether the digest of a frame of this encoding is wanted although its content is checked.
-    fn wants_digest(&self, encoding: Encoding) -> bool;
-    /// The digest of a frame that was read.
-    fn tell(&self, number: usize, digest: Digest);
-    /// Content of a member that lies in one frame, found right as far as its form goes.
-    fn keep(&self, member: &StoredAt, decoded: &Decoded);
-    /// A byte of the whole in words.
-    fn at(&self, offset: u64) -> (PathBuf, u64);
-    /// Bytes in all; 0 when that is not known.
-    fn total(&self) -> u64;
-}
-
-/// Frames at places that are known.
-struct Seekable<'a> {
-    inner: &'a Inner,
-    next: AtomicUsize,
-}
-
-impl Feed for Seekable<'_> {
-    fn next(&self, mut spare: Vec<u8>) -> Option<Taken> {
-        let number = self.next.fetch_add(1, Ordering::Relaxed);
-        let place = *self.inner.frames.get(number)?;
-        spare.resize(place.len as usize, 0);
-        let read = self.inner.origin.fill(&mut spare, place.offset);
-        Some(Taken { number, place, bytes: read.map(|()| spare).map_err(|e| format!("cannot be read: {e}")) })
-    }
-
-    fn known(&self, number: usize) -> Option<[u8; 32]> {
-        self.inner.frame_digest(number).copied()
-    }
-
-    fn wants_digest(&self, encoding: Encoding) -> bool {
-        encoding == Encoding::Zstd
-    }
-
-    fn tell(&self, _: usize, _: Digest) {}
-
-    fn keep(&self, _: &StoredAt, _: &Decoded) {}
-
-    fn at(&self, offset: u64) -> (PathBuf, u64) {
-        self.inner.origin.at(offset)
-    }
-
-    fn total(&self) -> u64 {
-        self.inner.origin.len()
-    }
-}
-
 /// The state that the threads share.
 pub(crate) struct Check<'a> {
     head: &'a Head,
     feed: &'a dyn Feed,
     depth: Depth,
     threads: usize,
+    /// The most frames in memory.
+    frames_at_once: usize,
     progress: Progress<'a>,
     /// One for each member, and one for the end of the archive.
     hashers: Vec<Mutex<MemberHasher>>,
@@ -138,6 +87,8 @@ pub(crate) struct Check<'a> {
     /// A frame has left the memory.
     room: Condvar,
     found: Mutex<Found>,
+    /// Pieces of a group, to be hashed by whoever has time.
+    pieces: PieceQueue,
     /// Buffers to be used again.
     spare: Mutex<Vec<Vec<u8>>>,
 }
@@ -155,10 +106,8 @@ struct Found {
     count: u64,
     /// The bytes end too early.
     truncated: bool,
-}
-
-pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+    /// Members of groups that were reported.
+    of_groups: HashSet<String>,
 }
 
 impl<'a> Check<'a> {
@@ -169,20 +118,26 @@ impl<'a> Check<'a> {
         threads: usize,
         progress: Progress<'a>,
     ) -> Self {
-        let hashers = head.members.iter().map(|member| member.first_frame).chain([head.frames() - 1]);
+        let first = |member: &StoredAt| if member.group.is_some() { 0 } else { member.first_frame };
+        let hashers = head.members.iter().map(first).chain([head.frames() - 1]);
         let hashers = hashers
             .map(|next| Mutex::new(MemberHasher { next, early: BTreeMap::new(), content: Some(Content::default()) }))
             .collect();
+        let threads = threads.clamp(1, 64);
+        let limit =
+            if head.members.iter().any(|member| member.group.is_some()) { FRAMES_BESIDE_GROUPS } else { FRAMES };
         Self {
             head,
             feed,
             depth,
-            threads: threads.clamp(1, 64),
+            threads,
+            frames_at_once: (threads * FRAMES_PER_THREAD).min(limit),
             progress,
             hashers,
             turn: Mutex::default(),
             room: Condvar::new(),
             found: Mutex::default(),
+            pieces: PieceQueue::default(),
             spare: Mutex::default(),
         }
     }
@@ -203,10 +158,25 @@ impl<'a> Check<'a> {
             Err(e) => return self.report("memory", 0, 0, format!("no decompressor: {e}")),
         };
         loop {
+            if let Some(piece) = self.pieces.take(false) {
+                self.deliver_piece(piece);
+                continue;
+            }
             self.enter();
             let spare = lock(&self.spare).pop().unwrap_or_default();
-            let Some(taken) = self.feed.next(spare) else { return self.leave() };
+            let Some(mut taken) = self.feed.next(spare) else {
+                self.leave();
+                let Some(piece) = self.pieces.take(true) else { return };
+                self.deliver_piece(piece);
+                continue;
+            };
             let (number, place) = (taken.number, taken.place);
+            if let Some(input) = taken.group.take() {
+                self.put_back([taken.bytes.unwrap_or_default(), Vec::new()]);
+                self.group(number, place, input);
+                self.leave();
+                continue;
+            }
             let at = self.head.member_of(number);
             let member = at.and_then(|at| self.head.members.get(at));
             match self.depth {
@@ -222,10 +192,78 @@ impl<'a> Check<'a> {
         }
     }
 
+    /// Reads a whole group.
+    fn group(&self, number: usize, place: Place, input: Box<dyn Read + '_>) {
+        let range = self.head.group_of(number);
+        let size = self.head.members.get(range.start).and_then(|member| member.group).map_or(0, |group| group.len);
+        // One at a time has its window in memory.
+        self.pieces.begin(&|piece| self.deliver_piece(piece));
+        let stored = match group::Reader::new(input, size) {
+            Err(e) => {
+                self.report("memory", 0, 0, format!("no decompressor: {e}"));
+                u64::from(place.len)
+            }
+            Ok(reader) => self.frame_of_group(number, place, range, reader),
+        };
+        self.pieces.end();
+        self.count(stored);
+    }
+
+    /// Decodes the frame of a group, unless only frames are checked, and compares it with the trailer. Its bytes.
+    fn frame_of_group<R: Read>(
+        &self,
+        number: usize,
+        place: Place,
+        range: Range<usize>,
+        mut reader: group::Reader<R>,
+    ) -> u64 {
+        let mut members = if self.depth == Depth::Content { range.clone() } else { 0..0 };
+        let failed = members.find_map(|at| Some((at, self.member_of_group(at, place, &mut reader).err()?)));
+        let (lost, problem, read) = match failed {
+            None if self.depth == Depth::Content => (range, None, reader.end()),
+            None => (range, None, reader.drain()),
+            // That it is not the frame that was written says more.
+            Some((at, problem)) => (at..range.end, Some(problem), reader.drain()),
+        };
+        let stored = read.as_ref().map_or(u64::from(place.len), |(_, stored)| *stored);
+        let problem = read.and_then(|(digest, _)| self.prove(number, digest)).err().or(problem);
+        if let Some(problem) = problem {
+            lost.for_each(|at| self.report_in_group(at, place, &problem));
+        }
+        stored
+    }
+
+    fn member_of_group<R: Read>(&self, at: usize, place: Place, reader: &mut group::Reader<R>) -> Result<(), String> {
+        let size = self.head.members.get(at).map_or(0, |member| member.size);
+        let (mut left, mut number) = (members::stream_len(size).unwrap_or_default(), 0);
+        while left > 0 {
+            let mut content = lock(&self.spare).pop().unwrap_or_default();
+            reader.next(left.min(PIECE), &mut content)?;
+            left -= content.len() as u64;
+            let piece = Piece { member: at, number, place, content };
+            self.pieces.push(piece, &|piece| self.deliver_piece(piece));
+            number += 1;
+        }
+        Ok(())
+    }
+
+    fn deliver_piece(&self, Piece { member, number, place, content }: Piece) {
+        let ready = Ready { decoded: Decoded::Zstd(content), stored: Vec::new(), unproved: false };
+        self.deliver(member, self.head.members.get(member), number, place, Some(ready));
+    }
+
+    /// Notes that a member of a group is damaged, once.
+    fn report_in_group(&self, at: usize, place: Place, problem: &str) {
+        let Some(member) = self.head.members.get(at) else { return };
+        if lock(&self.found).of_groups.insert(member.name.clone()) {
+            self.report(&member.name, place.offset, u64::from(place.len), problem.to_owned());
+        }
+    }
+
     /// Waits until there is room for one more frame.
     fn enter(&self) {
         let mut turn = lock(&self.turn);
-        while turn.in_memory >= self.threads * FRAMES_PER_THREAD {
+        while turn.in_memory >= self.frames_at_once {
             turn = self.room.wait(turn).unwrap_or_else(PoisonError::into_inner);
         }
         turn.in_memory += 1;
@@ -233,7 +271,7 @@ impl<'a> Check<'a> {
 
     /// Decodes one frame; gives nothing when it is damaged, which is reported.
     fn frame(&self, taken: Taken, member: Option<&StoredAt>, decoder: &mut Decoder) -> Option<Ready> {
-        let Taken { number, place, bytes } = taken;
+        let Taken { number, place, bytes, .. } = taken;
         let result = bytes.and_then(|mut bytes| {
             let mut spare = match encoding_of(member) {
                 Encoding::Raw => Vec::new(),
@@ -259,7 +297,7 @@ impl<'a> Check<'a> {
     /// Compares one frame with the trailer, without decoding it, except the signature's, which the trailer does not
     /// cover.
     fn frame_alone(&self, taken: Taken, member: Option<&StoredAt>, decoder: &mut Decoder) {
-        let Taken { number, place, bytes } = taken;
+        let Taken { number, place, bytes, .. } = taken;
         let result = bytes.and_then(|mut bytes| {
             let mut result = self.prove(number, frame::digest(&bytes));
             if result.is_ok() && number == self.head.signature_frame {
@@ -303,7 +341,10 @@ impl<'a> Check<'a> {
             hasher.next += 1;
             drop(hasher);
             self.pass(member, next, place, &mut content, ready);
-            self.leave();
+            match member.is_some_and(|member| member.group.is_some()) {
+                true => self.pieces.done(),
+                false => self.leave(),
+            }
             hasher = lock(mutex);
         }
         hasher.content = Some(content);
@@ -331,13 +372,16 @@ impl<'a> Check<'a> {
         content: &mut Content,
         ready: Option<Ready>,
     ) {
-        let index = number_in(member, number);
+        let (index, step) = match member.is_some_and(|member| member.group.is_some()) {
+            true => (number, PIECE),
+            false => (number_in(member, number), u64::from(frame::INPUT)),
+        };
         if index == 0 {
             content.first = place.offset;
         }
-        content.stored += u64::from(place.len);
-        // Frames are of one length but for the last, so the place is known whatever became of those before.
-        content.at = index as u64 * u64::from(frame::INPUT);
+        content.stored = if step == PIECE { u64::from(place.len) } else { content.stored + u64::from(place.len) };
+        // Frames and pieces are of one length but for the last, so the place is known whatever became of those before.
+        content.at = index as u64 * step;
         let Some(ready) = ready else {
             content.spoiled = true;
             return;
@@ -349,9 +393,13 @@ impl<'a> Check<'a> {
             content.spoiled = true;
             self.report_frame(member, place, problem);
         }
-        if let Some(member) = member.filter(|member| index + 1 == member.frames && !content.spoiled) {
+        let is_last = |member: &&StoredAt| match member.group {
+            Some(_) => (index as u64 + 1) * PIECE >= members::stream_len(member.size).unwrap_or_default(),
+            None => index + 1 == member.frames,
+        };
+        if let Some(member) = member.filter(is_last).filter(|_| !content.spoiled) {
             self.end(member, std::mem::take(content), &ready.decoded);
-            if member.frames == 1 {
+            if member.frames == 1 && member.group.is_none() {
                 self.feed.keep(member, &ready.decoded);
             }
         }
@@ -364,6 +412,9 @@ impl<'a> Check<'a> {
         let found: Digest = hasher.finish();
         match member.sha256 {
             Some(wanted) if wanted != found => {
+                if member.group.is_some() && !lock(&self.found).of_groups.insert(member.name.clone()) {
+                    return;
+                }
                 self.report(&member.name, first, stored, format!("its content has the digest {found}, not {wanted}"));
             }
             Some(_) => {}
@@ -452,7 +503,8 @@ impl<'a> Check<'a> {
     }
 
     pub(crate) fn finish(self, path: &Path, bytes: u64) -> Result<Verified, DamageReport> {
-        let Found { mut damages, count, truncated } = self.found.into_inner().unwrap_or_else(PoisonError::into_inner);
+        let Found { mut damages, count, truncated, .. } =
+            self.found.into_inner().unwrap_or_else(PoisonError::into_inner);
         if count == 0 {
             let members = match self.depth {
                 Depth::Content => self.head.members.iter().filter(|m| m.sha256.is_some()).count(),

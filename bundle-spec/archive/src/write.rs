@@ -6,11 +6,16 @@ use std::path::{Path, PathBuf};
 use kubexm_spec::manifest::FORMAT;
 use kubexm_spec::{Digest, Manifest};
 
+use crate::group::Group;
 use crate::input::Input;
-use crate::layout::{Layout, StoredMember};
+use crate::layout::{Layout, PlacedGroup, StoredMember};
 use crate::members::{self, StoredAt};
+use crate::pipeline::{self, Ready, Unit};
 use crate::target::Target;
-use crate::{ArchiveError, Encoding, Signature, frame, pipeline, seek_table, signature_slot, trailer, volume_header};
+use crate::{ArchiveError, Encoding, Signature, frame, seek_table, signature_slot, trailer, volume_header};
+
+/// Members before those of the manifest.
+const HEAD: usize = 3;
 
 /// How to write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -55,6 +60,8 @@ pub struct Contents<'a> {
     pub delta: Delta,
     /// Signatures over the manifest that are there already.
     pub signatures: &'a [Signature],
+    /// Members that are compressed together; those of what is left out are named too. None: every member has frames of its own.
+    pub groups: Vec<Group>,
     /// The member sources.json, which is opened when all others were read; its size is reported before.
     pub sources: Option<Input<'a>>,
 }
@@ -83,7 +90,8 @@ pub fn write(
     options: &Options,
     progress: &(dyn Fn(u64, u64) + Sync),
 ) -> Result<Written, ArchiveError> {
-    let contents = Contents { manifest, inputs, delta: Delta::default(), signatures: &[], sources: None };
+    let contents =
+        Contents { manifest, inputs, delta: Delta::default(), signatures: &[], groups: Vec::new(), sources: None };
     write_contents(target, contents, options, progress)
 }
 
@@ -94,7 +102,7 @@ pub fn write_contents(
     options: &Options,
     progress: &(dyn Fn(u64, u64) + Sync),
 ) -> Result<Written, ArchiveError> {
-    let (manifest_json, layout_json) = documents(&contents, options)?;
+    let (layout, manifest_json, layout_json) = documents(&contents, options)?;
     let Contents { manifest, inputs, signatures, sources, .. } = contents;
     let manifest_digest = Digest::of(&manifest_json);
     let bundle_id = bundle_id(&manifest_json, &layout_json);
@@ -107,10 +115,12 @@ pub fn write_contents(
         Input::bytes(members::LAYOUT, layout_json).raw(),
     ];
     let all: Vec<Input<'_>> = head.into_iter().chain(inputs).chain(sources.map(Input::raw)).collect();
-    let (frames, total) = count(&all)?;
+    let units = units(&all, manifest, &layout);
+    let (frames, total) = count(&all, &units)?;
     let signature_frame = StoredAt::new(members::MANIFEST, all[0].size, None, Encoding::Raw, 0).map_or(0, |m| m.frames);
 
-    let fits = smallest_split(frames, total);
+    let largest = units.iter().map(|unit| if let Unit::Group { size, .. } = unit { *size } else { 0 }).max();
+    let fits = smallest_split(frames, total, largest.unwrap_or_default());
     if let Some(split) = options.split
         && raw_bytes(&all) > split.saturating_mul(u64::from(volume_header::MAX))
     {
@@ -119,8 +129,19 @@ pub fn write_contents(
     let mut file = Target::create(target, manifest.format, bundle_id, options.split, fits)?;
     let mut digests = Vec::with_capacity(frames);
     let (mut number, mut done) = (0, 0);
-    pipeline::run(&all, options.level, options.threads, |frame, size, digest| {
-        file.frame(frame, size)?;
+    pipeline::run(&all, &units, options.level, options.threads, |ready| {
+        let (size, digest) = match ready {
+            Ready::Part(bytes) => return file.part(bytes),
+            Ready::Whole(frame, size, digest) => {
+                file.frame(frame, size)?;
+                (size, digest)
+            }
+            Ready::End(bytes, size, digest) => {
+                file.part(bytes)?;
+                file.end_of_parts(size)?;
+                (size, digest)
+            }
+        };
         if number != signature_frame {
             digests.push(*digest.as_bytes());
         }
@@ -135,30 +156,57 @@ pub fn write_contents(
 
 /// What would name the bytes of a bundle that is written of these contents; refused as [`write_contents`] refuses them.
 pub fn bundle_id_of(contents: &Contents<'_>, options: &Options) -> Result<Digest, ArchiveError> {
-    documents(contents, options).map(|(manifest_json, layout_json)| bundle_id(&manifest_json, &layout_json))
+    documents(contents, options).map(|(_, manifest_json, layout_json)| bundle_id(&manifest_json, &layout_json))
 }
 
-/// manifest.json and layout.json.
-fn documents(contents: &Contents<'_>, options: &Options) -> Result<(Vec<u8>, Vec<u8>), ArchiveError> {
-    let Contents { manifest, inputs, delta, sources, .. } = contents;
+/// The layout, manifest.json and layout.json.
+fn documents(contents: &Contents<'_>, options: &Options) -> Result<(Layout, Vec<u8>, Vec<u8>), ArchiveError> {
+    let Contents { manifest, inputs, delta, sources, groups, .. } = contents;
     let stored = inputs.iter().map(|i| StoredMember { name: i.name.clone(), encoding: i.encoding }).collect();
     let layout = {
         let (left_out, sources) = (delta.left_out.clone(), sources.as_ref().map(|sources| sources.size));
-        Layout::new(manifest.format, options.level, stored, delta.base, left_out, sources)
+        Layout::new(manifest.format, options.level, stored, delta.base, left_out, sources, groups.clone())
     };
     if sources.as_ref().is_some_and(|sources| sources.name != members::SOURCES) {
         return Err(ArchiveError::Unwritable { problem: "its sources have another name".to_owned() });
     }
     check(manifest, &layout, inputs, options)?;
     let unwritable = |e: serde_json::Error| ArchiveError::Unwritable { problem: format!("its manifest: {e}") };
-    Ok((manifest.canonical_json().map_err(unwritable)?, layout.canonical_json().map_err(unwritable)?))
+    let (manifest_json, layout_json) =
+        (manifest.canonical_json().map_err(unwritable)?, layout.canonical_json().map_err(unwritable)?);
+    Ok((layout, manifest_json, layout_json))
 }
 
-/// The split in bytes (whole MiB) that is certain to hold so many frames of so many bytes in all.
-pub(crate) fn smallest_split(frames: usize, total: u64) -> u64 {
+/// What becomes which frames, in the order of the file: head, members, sources.
+fn units(all: &[Input<'_>], manifest: &Manifest, layout: &Layout) -> Vec<Unit> {
+    let left_out: HashSet<&str> = layout.left_out.iter().map(|stored| stored.name.as_str()).collect();
+    let listed = manifest.members.iter().enumerate();
+    let here: Vec<usize> =
+        listed.filter(|(_, member)| !left_out.contains(member.name.as_str())).map(|(number, _)| number).collect();
+    let mut groups = layout.placed_groups(&manifest.members).into_iter().peekable();
+    let mut units: Vec<Unit> = (0..HEAD).map(Unit::Single).collect();
+    let mut at = 0;
+    while let Some(number) = here.get(at) {
+        let first = HEAD + at;
+        let (unit, count) = match groups.next_if(|group| group.listed.contains(number)) {
+            Some(PlacedGroup { count, len: size, level, .. }) => {
+                (Unit::Group { inputs: first..first + count, size, level }, count)
+            }
+            None => (Unit::Single(first), 1),
+        };
+        units.push(unit);
+        at += count;
+    }
+    units.extend((HEAD + at..all.len()).map(Unit::Single));
+    units
+}
+
+/// The split in bytes (whole MiB) that is certain to hold so many frames of so many bytes in all; `largest`: bytes of content of the
+/// largest group.
+pub(crate) fn smallest_split(frames: usize, total: u64, largest: u32) -> u64 {
     let tail = (trailer::len(frames) + seek_table::len(frames + volume_header::MAX as usize)) as u64;
     // Every volume may end a frame short of full.
-    let a_volume = u64::from(frame::max_len()) + volume_header::LEN as u64;
+    let a_volume = u64::from(frame::max_len().max(frame::bound(largest))) + volume_header::LEN as u64;
     let spread = total.div_ceil(u64::from(volume_header::MAX)) + a_volume;
     spread.max(tail + a_volume).next_multiple_of(1 << 20)
 }
@@ -180,14 +228,14 @@ pub fn check_split(split: u64, members: &[(u64, Encoding)]) -> Result<(), Archiv
     let tail = (trailer::len(frames) + seek_table::len(frames + 1)) as u64;
     let needed = volume_header::LEN as u64 + frame.max(tail);
     if needed > split || raw > split.saturating_mul(u64::from(volume_header::MAX)) {
-        return Err(ArchiveError::SplitTooSmall { split, fits: smallest_split(frames, total) });
+        return Err(ArchiveError::SplitTooSmall { split, fits: smallest_split(frames, total, 0) });
     }
     Ok(())
 }
 
 /// Volumes of this many bytes hold any single member.
 pub fn safe_split() -> u64 {
-    smallest_split(1, 0)
+    smallest_split(1, 0, 0)
 }
 
 /// Bytes that are certain to be in the file: those of what is stored raw.
@@ -229,14 +277,21 @@ fn check(manifest: &Manifest, layout: &Layout, inputs: &[Input<'_>], options: &O
 }
 
 /// Frames and bytes of tar stream in all, the end of the archive included.
-fn count(inputs: &[Input<'_>]) -> Result<(usize, u64), ArchiveError> {
+fn count(inputs: &[Input<'_>], units: &[Unit]) -> Result<(usize, u64), ArchiveError> {
     let mut frames: usize = 1;
-    let mut bytes = u64::from(members::END);
-    for input in inputs {
-        let stored = StoredAt::new(&input.name, input.size, None, input.encoding, frames);
-        frames = stored.map_or(usize::MAX, |s| s.end_frame());
-        bytes = bytes.saturating_add(members::stream_len(input.size).unwrap_or(u64::MAX));
+    for unit in units {
+        frames = match unit {
+            Unit::Group { .. } => frames.saturating_add(1),
+            Unit::Single(at) => {
+                let stored =
+                    inputs.get(*at).map(|input| StoredAt::new(&input.name, input.size, None, input.encoding, frames));
+                stored.flatten().map_or(usize::MAX, |stored| stored.end_frame())
+            }
+        };
     }
+    let bytes = inputs.iter().fold(u64::from(members::END), |sum, input| {
+        sum.saturating_add(members::stream_len(input.size).unwrap_or(u64::MAX))
+    });
     if frames >= seek_table::MAX_FRAMES as usize {
         let problem = format!("it would have {frames} frames, and a file holds {}", seek_table::MAX_FRAMES);
         return Err(ArchiveError::Unwritable { problem });

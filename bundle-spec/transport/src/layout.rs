@@ -97,19 +97,26 @@ impl Layout {
         resolve::resolve(&folder, bytes, Some(want.unwrap_or(entry.descriptor.digest)), platform).await
     }
 
+    /// The file of a blob, which can be opened and has the size of the blob in bytes; its content is not read.
+    pub fn file_of(&self, blob: &Descriptor) -> Result<PathBuf, TransportError> {
+        let path = self.path(&blob.digest);
+        let file = File::open(&path).map_err(|e| unreadable(&path, e))?;
+        let found = file.metadata().map_err(|e| unreadable(&path, e))?.len();
+        if found != blob.size {
+            let origin = path.display().to_string();
+            return Err(TransportError::WrongSize { origin, expected: blob.size, found });
+        }
+        Ok(path)
+    }
+
     /// Copies blobs into the store, hashing them on the way; those that are there are not copied again.
     pub fn fetch_blobs(&self, blobs: &[Descriptor], store: &Store) -> Result<(), TransportError> {
         for blob in blobs {
             if store.holds(&blob.digest, blob.size)? {
                 continue;
             }
-            let path = self.path(&blob.digest);
+            let path = self.file_of(blob)?;
             let file = File::open(&path).map_err(|e| unreadable(&path, e))?;
-            let found = file.metadata().map_err(|e| unreadable(&path, e))?.len();
-            if found != blob.size {
-                let origin = path.display().to_string();
-                return Err(TransportError::WrongSize { origin, expected: blob.size, found });
-            }
             store.insert(file, Some(blob.digest)).map_err(|error| match error {
                 TransportError::Mismatch { expected, found, .. } => {
                     TransportError::Mismatch { origin: path.display().to_string(), expected, found }

@@ -402,8 +402,14 @@ fn a_given_installer_takes_precedence_over_the_bundles_and_a_missing_one_is_name
     let inputs = delta.members.iter().filter(|m| !is_left_out(&m.name)).map(read).collect();
     let left_out = bundle.layout().members.iter().filter(|stored| is_left_out(&stored.name)).cloned().collect();
     delta.name = "delta".into();
-    let contents =
-        Contents { manifest: &delta, inputs, delta: Delta { base: None, left_out }, signatures: &[], sources: None };
+    let contents = Contents {
+        manifest: &delta,
+        inputs,
+        delta: Delta { base: None, left_out },
+        signatures: &[],
+        groups: Vec::new(),
+        sources: None,
+    };
     write_contents(&site.path("delta.tar.zst"), contents, &Options::default(), &|_, _| {}).unwrap();
     site.run(&["hand-over", "delta.tar.zst", "delta"]).must(ExitCode::Ok);
     let page = std::fs::read_to_string(site.path("delta/README.txt")).unwrap();

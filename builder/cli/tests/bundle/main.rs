@@ -31,6 +31,7 @@ mod image_identities;
 mod image_signatures;
 mod images;
 mod import;
+mod in_place;
 mod input;
 mod kill;
 mod lock;

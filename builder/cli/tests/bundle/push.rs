@@ -168,7 +168,7 @@ fn written_again(site: &Site, target: &str, split: Option<u64>, left_out: bool) 
         inputs.push(Input { encoding: stored.encoding, ..Input::bytes(member.name.clone(), content) });
     }
     let sources = Input::sources(bundle.sources_json().unwrap().unwrap());
-    let contents = Contents { manifest, inputs, delta, signatures: &[], sources: Some(sources) };
+    let contents = Contents { manifest, inputs, delta, signatures: &[], groups: Vec::new(), sources: Some(sources) };
     let options = Options { level: layout.level, split, ..Options::default() };
     kubexm_archive::write_contents(&site.path(target), contents, &options, &|_, _| {}).unwrap();
 }

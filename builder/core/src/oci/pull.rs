@@ -236,7 +236,8 @@ fn contents<'a>(pull: &Pull<'_>, artifact: &Artifact, head: &'a Head, signatures
         let (name, size, sha256) = (last.name.clone(), last.size, last.digest);
         Input { name, size, sha256, encoding: Encoding::Raw, open: Box::new(open) }
     });
-    Contents { manifest: &head.manifest, inputs, delta, signatures, sources }
+    let groups = head.layout.groups.clone();
+    Contents { manifest: &head.manifest, inputs, delta, signatures, groups, sources }
 }
 
 /// The registry's content contradicts itself; this program is not at fault.

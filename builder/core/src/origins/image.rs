@@ -120,7 +120,7 @@ pub fn check_local(item: &str, folder: &Path) -> Result<(), BuildError> {
     Layout::open(folder).map(drop).map_err(fail)
 }
 
-/// The same from a folder of this machine; all of it is copied into the store at once.
+/// The same from a folder of this machine. Index, manifest and config are kept in the store; layers are packed from where they lie.
 pub async fn lock_local(
     item: &str,
     reference: &str,
@@ -134,11 +134,17 @@ pub async fn lock_local(
     // A layout of one image may name it otherwise, or not at all.
     let name = layout.names().any(|name| name == reference).then_some(reference);
     let image = layout.resolve(name, None, platform).await.map_err(fail)?;
-    let store = origins.store.clone();
+    let (store, in_place) = (origins.store.clone(), origins.in_place.clone());
     let content = content(reference, &image, Vec::new());
     tokio::task::spawn_blocking(move || {
         image.keep(&store)?;
-        layout.fetch_blobs(&image.layers, &store)
+        for layer in &image.layers {
+            // A layout may lack what the cache has.
+            if !store.holds(&layer.digest, layer.size)? {
+                in_place.insert(layer.digest, &layout.file_of(layer)?);
+            }
+        }
+        Ok(())
     })
     .await
     .map_err(|e| BuildError::Worker(e.to_string()))?

@@ -3,6 +3,7 @@
 pub mod chart;
 pub mod file;
 pub mod image;
+pub mod in_place;
 pub mod installer;
 pub mod local;
 pub mod packages;
@@ -30,6 +31,8 @@ pub struct Origins {
     pub installers: installer::Installers,
     /// The helm that charts are rendered with; the catalogue's when none.
     pub helm: Option<std::path::PathBuf>,
+    /// What is packed from where it lies.
+    pub in_place: in_place::InPlace,
     /// Keys and signatures have ends.
     pub clock: Arc<dyn Clock>,
 }

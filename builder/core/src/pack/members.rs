@@ -1,5 +1,8 @@
-//! The members of the archive in order: texts, then blobs: metadata first, then by stage, then by digest.
+//! The members of the archive in order: texts, then blobs: metadata first, then by stage, then by digest. Programs are together where
+//! the first of them is needed, by platform, name and version: they are compressed together, and those that share most of their bytes
+//! are neighbours.
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::io::Read;
 
@@ -7,11 +10,15 @@ use kubexm_archive::{Encoding, Input, StoredMember};
 use kubexm_manifests::{PACKAGE_STAGE, Requirements};
 use kubexm_spec::lock::Content;
 use kubexm_spec::manifest::Member;
-use kubexm_spec::{ArtifactKey, Digest, Lock};
+use kubexm_spec::{ArtifactKey, Digest, Lock, Platform};
 use kubexm_transport::Store;
 
 use super::encoding;
 use crate::arrivals::Arrivals;
+use crate::origins::in_place::InPlace;
+
+/// Bytes from which on a file may be a program: a smaller one is read alone, and not after all of a group.
+const PROGRAM: u64 = 1 << 20;
 
 /// One member and where its bytes are.
 pub struct Source {
@@ -19,6 +26,8 @@ pub struct Source {
     size: u64,
     sha256: Digest,
     bytes: Bytes,
+    /// Whether it is compressed together with its neighbours.
+    together: bool,
 }
 
 enum Bytes {
@@ -33,12 +42,18 @@ impl Source {
             size: bytes.len() as u64,
             sha256: Digest::of(&bytes),
             bytes: Bytes::Memory(bytes),
+            together: false,
         }
     }
 
     fn stored(digest: Digest, size: u64, encodings: &HashMap<Digest, Encoding>) -> Self {
         let encoding = encodings.get(&digest).copied().unwrap_or(Encoding::Zstd);
-        Self { name: blob_name(&digest), size, sha256: digest, bytes: Bytes::Store(encoding) }
+        Self { name: blob_name(&digest), size, sha256: digest, bytes: Bytes::Store(encoding), together: false }
+    }
+
+    /// Whether it is compressed together with its neighbours.
+    pub const fn is_together(&self) -> bool {
+        self.together
     }
 
     /// How the manifest names it.
@@ -61,16 +76,16 @@ impl Source {
         self.name.starts_with(kubexm_archive::members::BLOBS).then_some(self.sha256)
     }
 
-    /// What the archive writer takes: a blob of the store is waited for.
-    pub fn input<'a>(self, store: &Store, arrivals: &'a Arrivals) -> Input<'a> {
+    /// What the archive writer takes: a blob is waited for, whether it comes into the store or lies elsewhere on this machine.
+    pub fn input<'a>(self, store: &Store, in_place: &InPlace, arrivals: &'a Arrivals) -> Input<'a> {
         let encoding = self.stored_member().encoding;
-        let Self { name, size, sha256, bytes } = self;
+        let Self { name, size, sha256, bytes, .. } = self;
         let open: kubexm_archive::Open<'a> = match bytes {
             Bytes::Memory(bytes) => {
                 Box::new(move || Ok(Box::new(std::io::Cursor::new(bytes.clone())) as Box<dyn Read + Send>))
             }
             Bytes::Store(_) => {
-                let path = store.path(&sha256);
+                let path = in_place.path(&sha256).unwrap_or_else(|| store.path(&sha256));
                 Box::new(move || {
                     arrivals.wait(&sha256)?;
                     Ok(Box::new(std::fs::File::open(&path)?) as Box<dyn Read + Send>)
@@ -123,9 +138,36 @@ pub fn build(
             entry.0 = entry.0.min(stage);
         }
     }
-    let ordered: BTreeSet<(u8, Digest, u64)> =
-        stages.into_iter().map(|(digest, (stage, size))| (stage, digest, size)).collect();
+    let programs = programs(lock, &encodings);
+    let first = stages.iter().filter(|(digest, _)| programs.contains_key(*digest)).map(|(_, (stage, _))| *stage).min();
+    let ordered: BTreeSet<(u8, Option<&Program<'_>>, Digest, u64)> = stages
+        .into_iter()
+        .map(|(digest, (stage, size))| match programs.get(&digest) {
+            Some(program) => (first.unwrap_or(stage), Some(program), digest, size),
+            None => (stage, None, digest, size),
+        })
+        .collect();
     all.extend(metadata.into_values());
-    all.extend(ordered.into_iter().map(|(_, digest, size)| Source::stored(digest, size, &encodings)));
+    all.extend(ordered.into_iter().map(|(_, program, digest, size)| Source {
+        together: program.is_some(),
+        ..Source::stored(digest, size, &encodings)
+    }));
+    all
+}
+
+/// What orders programs.
+type Program<'l> = (Option<Platform>, Cow<'l, str>, &'l str);
+
+/// Files that are no archives, nor smaller than a program: their names say no more, and layout.json is written before they are here.
+fn programs<'l>(lock: &'l Lock, encodings: &HashMap<Digest, Encoding>) -> HashMap<Digest, Program<'l>> {
+    let mut all = HashMap::new();
+    for item in &lock.items {
+        if let Content::File { digest, size, .. } = &item.content
+            && *size >= PROGRAM
+            && encodings.get(digest) == Some(&Encoding::Zstd)
+        {
+            all.entry(*digest).or_insert_with(|| (item.platform, item.key.name(), item.version.as_str()));
+        }
+    }
     all
 }

@@ -9,9 +9,9 @@ pub(crate) use index::ref_name;
 
 use std::path::Path;
 
-use kubexm_archive::{ArchiveError, Contents, Delta, Options, Written};
+use kubexm_archive::{ArchiveError, Contents, Delta, Group, Options, Written};
 use kubexm_manifests::{Catalogue, Requirements};
-use kubexm_spec::lock::Content;
+use kubexm_spec::lock::Content as Locked;
 use kubexm_spec::manifest::{Artifact, Blob, ClusterSummary, FORMAT, Manifest};
 use kubexm_spec::{Digest, Lock};
 use kubexm_transport::Store;
@@ -19,6 +19,7 @@ use kubexm_transport::Store;
 use crate::BuildError;
 use crate::arrivals::Arrivals;
 use crate::base::Base;
+use crate::origins::in_place::InPlace;
 use crate::packages;
 use crate::sources::Planned;
 
@@ -39,6 +40,7 @@ pub struct Packing {
     manifest: Manifest,
     sources: Vec<members::Source>,
     delta: Delta,
+    groups: Vec<Group>,
     places: Option<Planned>,
 }
 
@@ -49,6 +51,7 @@ pub fn plan(
     inputs: &Inputs<'_>,
     base: Option<&Base>,
     places: Option<Planned>,
+    level: i32,
 ) -> Result<Packing, BuildError> {
     let lock_yaml = lock_yaml(lock)?;
     let catalogue = inputs.catalogue.to_json()?;
@@ -72,6 +75,8 @@ pub fn plan(
         artifacts: artifacts(lock),
         members: members.iter().map(members::Source::member).collect(),
     };
+    let together = manifest.members.iter().zip(members.iter().map(members::Source::is_together));
+    let groups = Group::of(together, level.max(Group::DEFAULT_LEVEL));
     let (left_out, sources): (Vec<_>, Vec<_>) = members
         .into_iter()
         .partition(|source| source.blob().is_some_and(|blob| base.is_some_and(|base| base.has(&blob))));
@@ -79,7 +84,7 @@ pub fn plan(
         base: base.and_then(|base| base.manifest),
         left_out: left_out.iter().map(members::Source::stored_member).collect(),
     };
-    Ok(Packing { manifest, sources, delta, places })
+    Ok(Packing { manifest, sources, delta, groups, places })
 }
 
 /// What a full bundle of a lock is about, as far as the lock knows it: artifacts and blobs, without the texts before them.
@@ -99,31 +104,45 @@ pub fn outline(lock: &Lock) -> Result<Manifest, BuildError> {
     })
 }
 
+/// Where blobs are.
+#[derive(Clone, Copy)]
+pub struct Content<'a> {
+    /// The cache.
+    pub store: &'a Store,
+    /// Files that lie elsewhere on this machine.
+    pub in_place: &'a InPlace,
+}
+
 /// Writes the bundle, blob after blob as they arrive. `progress` gets bytes done and in all.
 pub fn pack(
     packing: Packing,
-    store: &Store,
+    Content { store, in_place }: Content<'_>,
     arrivals: &Arrivals,
     target: &Path,
     options: &Options,
     progress: &(dyn Fn(u64, u64) + Sync),
 ) -> Result<Written, BuildError> {
-    let Packing { manifest, sources, delta, places } = packing;
-    let inputs = sources.into_iter().map(|source| source.input(store, arrivals)).collect();
+    let Packing { manifest, sources, delta, groups, places } = packing;
+    let inputs = sources.into_iter().map(|source| source.input(store, in_place, arrivals)).collect();
     let contents = Contents {
         manifest: &manifest,
         inputs,
         delta,
         signatures: &[],
+        groups,
         sources: places.map(|planned| planned.input(store)),
     };
-    kubexm_archive::write_contents(target, contents, options, progress).map_err(|e| heal(store, e))
+    kubexm_archive::write_contents(target, contents, options, progress).map_err(|e| explain(store, in_place, e))
 }
 
-/// A blob of the cache that is not what its name says is taken away, so that the same build run again gets it anew.
-fn heal(store: &Store, error: ArchiveError) -> BuildError {
+/// A blob of the cache that is not what its name says is taken away, so that the same build run again gets it anew. A file that
+/// lies elsewhere is the user's: it was changed.
+fn explain(store: &Store, in_place: &InPlace, error: ArchiveError) -> BuildError {
     let ArchiveError::InputMismatch { name, .. } = &error else { return error.into() };
     let digest = name.strip_prefix("blobs/sha256/").and_then(|hex| Digest::from_hex(hex).ok());
+    if let Some((expected, path)) = digest.and_then(|digest| Some((digest, in_place.path(&digest)?))) {
+        return BuildError::LocalChanged { path, expected };
+    }
     match digest.map(|digest| (digest, store.verify(&digest))) {
         Some((digest, Ok(false))) => BuildError::Cache {
             path: store.path(&digest),
@@ -164,8 +183,8 @@ fn artifacts(lock: &Lock) -> Vec<Artifact> {
         .iter()
         .map(|item| {
             let (name, digest, manifest) = match &item.content {
-                Content::File { file_name, digest, .. } => (file_name.clone(), *digest, None),
-                Content::Image { reference, target, manifest, .. } => {
+                Locked::File { file_name, digest, .. } => (file_name.clone(), *digest, None),
+                Locked::Image { reference, target, manifest, .. } => {
                     (reference.clone(), target.digest, Some(manifest.digest))
                 }
             };

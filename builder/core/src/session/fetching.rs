@@ -9,6 +9,7 @@ use kubexm_transport::{HttpClient, HttpOptions, OciRegistry, RegistriesConf, Sto
 
 use super::{Session, SessionError};
 use crate::origins::Origins;
+use crate::origins::in_place::InPlace;
 use crate::origins::installer::Installers;
 
 /// Options of everything that asks origins.
@@ -133,6 +134,7 @@ impl Session {
             referrers: fetching.referrers,
             installers: self.installers(&fetching.installers)?,
             helm: fetching.helm.clone(),
+            in_place: InPlace::default(),
             clock: Arc::clone(&self.clock),
         })
     }

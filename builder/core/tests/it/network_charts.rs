@@ -11,6 +11,7 @@ use flate2::write::GzEncoder;
 use kubexm_builder::charts::helm::{Helm, Job};
 use kubexm_builder::charts::{documents, extract};
 use kubexm_builder::origins::Origins;
+use kubexm_builder::origins::in_place::InPlace;
 use kubexm_builder::origins::installer::Installers;
 use kubexm_builder::session::SystemClock;
 use kubexm_manifests::{Catalogue, ChartRelease, Zone, releases};
@@ -128,6 +129,7 @@ impl Renderer {
             lease: None,
             installers,
             helm: Some(helm()),
+            in_place: InPlace::default(),
             clock: Arc::new(SystemClock),
         };
         let zone = Zone::builtin("global").unwrap();

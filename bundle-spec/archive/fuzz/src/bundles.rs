@@ -2,7 +2,10 @@
 
 use std::path::Path;
 
-use kubexm_archive::{Bundle, Options, check_references, members, verify, verify_quick, verify_stream, write};
+use kubexm_archive::{
+    Bundle, Contents, Delta, Group, Options, check_references, members, verify, verify_quick, verify_stream, write,
+    write_contents,
+};
 use kubexm_spec::Digest;
 
 use crate::memory;
@@ -114,6 +117,18 @@ fn split() -> Vec<Vec<u8>> {
     written.files.iter().map(|file| std::fs::read(file).unwrap()).collect()
 }
 
+/// Of three members that are compressed together.
+fn grouped() -> Vec<u8> {
+    let contents = [small(), vec![blob(b"text ".repeat(310)), blob(b"more text ".repeat(300))]].concat();
+    let manifest = manifest_of(&contents);
+    let groups = vec![Group { first: contents[5].0.clone(), level: 3, members: 3 }];
+    let file = tempfile::NamedTempFile::new_in("/dev/shm").unwrap();
+    let (inputs, delta) = (inputs(&contents), Delta::default());
+    let contents = Contents { manifest: &manifest, inputs, delta, signatures: &[], groups, sources: None };
+    write_contents(file.path(), contents, &Options::default(), &|_, _| {}).unwrap();
+    std::fs::read(file.path()).unwrap()
+}
+
 /// Any bytes as manifest.json and layout.json, split at the first zero byte.
 pub(crate) fn manifest(bytes: &[u8]) {
     let mut forged = Forged::honest(&small());
@@ -151,13 +166,18 @@ pub(crate) fn seeds(name: &str) -> Vec<Vec<u8>> {
     };
     let table = honest.len() - 17 - 8 * (small().len() + 5);
     match name {
-        "open" | "stream" => vec![honest, written(), split().concat()],
+        "open" | "stream" => {
+            vec![honest, written(), split().concat(), grouped(), Forged::grouped(&small(), 3..6).bytes()]
+        }
         "tail" => vec![honest[end..].to_vec()],
         "seek_table" => vec![honest[table..].to_vec()],
         "trailer" => vec![honest[end..table].to_vec()],
         "volumes" => split(),
         "volume_header" => split().iter().map(|volume| volume[..96].to_vec()).collect(),
-        "manifest" => vec![[forged.manifest_json, vec![0], forged.layout_json].concat()],
+        "manifest" => {
+            let grouped = Forged::grouped(&small(), 3..6);
+            [forged, grouped].map(|one| [one.manifest_json, vec![0], one.layout_json].concat()).to_vec()
+        }
         "tar_header" => vec![honest[12..524].to_vec()],
         "tar" => {
             let at = honest.windows(11).position(|window| window == b"index.json\0").unwrap();

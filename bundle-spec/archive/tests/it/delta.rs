@@ -35,8 +35,14 @@ fn delta(target: &Path, full: &[(String, Vec<u8>)], base: &[(String, Vec<u8>)], 
         .collect();
     let inputs: Vec<Input<'_>> = inputs(full).into_iter().filter(|input| !has(&input.name)).collect();
     let base = Some(kubexm_spec::Digest::of(manifest(base).canonical_json().unwrap()));
-    let contents =
-        Contents { manifest: &manifest(full), inputs, delta: Delta { base, left_out }, signatures, sources: None };
+    let contents = Contents {
+        manifest: &manifest(full),
+        inputs,
+        delta: Delta { base, left_out },
+        signatures,
+        groups: Vec::new(),
+        sources: None,
+    };
     let options = Options { level: 1, threads: 2, split: None };
     write_contents(target, contents, &options, &|_, _| {}).unwrap().files.remove(0)
 }

@@ -4,6 +4,7 @@
 
 mod damage;
 mod delta;
+mod groups;
 mod hostile;
 mod interrupted;
 mod media;

@@ -68,7 +68,8 @@ fn delta(dir: &Path) -> Bundle {
     let here: Vec<Input<'_>> = inputs(&contents).into_iter().filter(|input| !has(&input.name)).collect();
     let manifest = manifest(&contents);
     let delta = Delta { base: None, left_out };
-    let contents = Contents { manifest: &manifest, inputs: here, delta, signatures: &[], sources: None };
+    let contents =
+        Contents { manifest: &manifest, inputs: here, delta, signatures: &[], groups: Vec::new(), sources: None };
     let options = Options { level: 1, threads: 1, split: None };
     write_contents(&part, contents, &options, &|_, _| {}).unwrap();
     Bundle::open(&part).unwrap().on_bases(vec![Bundle::open(&base).unwrap()]).unwrap()

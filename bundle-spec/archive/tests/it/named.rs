@@ -39,6 +39,7 @@ fn bundle(target: &Path, signed: bool, split: Option<u64>, delta: bool) -> Vec<P
         inputs: here.collect(),
         delta: Delta { base: None, left_out },
         signatures: &signatures,
+        groups: Vec::new(),
         sources: None,
     };
     let options = Options { level: 1, threads: 1, split };

@@ -30,6 +30,7 @@ fn write(target: &Path, sources: Option<Input<'_>>, split: Option<u64>) -> Resul
         inputs: inputs(&small()),
         delta: Delta::default(),
         signatures: &[],
+        groups: Vec::new(),
         sources,
     };
     let written = write_contents(target, contents, &Options { level: 1, threads: 2, split }, &|_, _| {})?;

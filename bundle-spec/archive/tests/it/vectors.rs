@@ -71,7 +71,7 @@ fn read_by_us(bundle: &Bundle, volumes: usize) -> Value {
 fn the_vectors_are_what_this_program_writes() {
     let dir = tempfile::tempdir().unwrap();
     let made = samples::make(dir.path(), open("signed.tar.zst").signatures());
-    assert_eq!(made.len(), 7, "{made:?}");
+    assert_eq!(made.len(), 9, "{made:?}");
     for file in made {
         let name = file.file_name().unwrap();
         let (ours, kept) = (fs::read(&file).unwrap(), fs::read(folder().join(name)).unwrap());
@@ -85,7 +85,7 @@ fn the_vectors_are_what_this_program_writes() {
 
 #[test]
 fn every_vector_verifies_and_shows_its_part_of_the_format() {
-    for name in ["base.tar.zst", "full.tar.zst", "split.tar.zst.002", "signed.tar.zst"] {
+    for name in ["base.tar.zst", "full.tar.zst", "split.tar.zst.002", "signed.tar.zst", "grouped.tar.zst"] {
         let bundle = open(name);
         verify(&bundle, 2, &|_, _| {}).unwrap();
         check_references(&bundle).unwrap();
@@ -104,7 +104,15 @@ fn every_vector_verifies_and_shows_its_part_of_the_format() {
 
 #[test]
 fn a_reader_in_python_reads_in_every_vector_what_this_program_reads() {
-    for (name, volumes) in [("base.tar.zst", 1), ("full.tar.zst", 1), ("split.tar.zst.001", 3), ("signed.tar.zst", 1)] {
+    let all = [
+        ("base.tar.zst", 1),
+        ("full.tar.zst", 1),
+        ("split.tar.zst.001", 3),
+        ("signed.tar.zst", 1),
+        ("grouped.tar.zst", 1),
+        ("grouped-delta.tar.zst", 1),
+    ];
+    for (name, volumes) in all {
         assert_eq!(read_by_python(&folder().join(name), &[]), read_by_us(&open(name), volumes), "{name}");
     }
     let base = folder().join("base.tar.zst");
@@ -112,6 +120,13 @@ fn a_reader_in_python_reads_in_every_vector_what_this_program_reads() {
     assert_eq!(read_by_python(&delta, &[]), read_by_us(&open("delta.tar.zst"), 1));
     let whole = open("delta.tar.zst").on_bases(vec![open("base.tar.zst")]).unwrap();
     assert_eq!(read_by_python(&delta, &["--base", base.to_str().unwrap()]), read_by_us(&whole, 1));
+    let grouped = open("grouped-delta.tar.zst").on_bases(vec![open("base.tar.zst")]).unwrap();
+    let python_says = read_by_python(&folder().join("grouped-delta.tar.zst"), &["--base", base.to_str().unwrap()]);
+    assert_eq!(python_says, read_by_us(&grouped, 1));
+    let dir = tempfile::tempdir().unwrap();
+    let merged = dir.path().join("merged.tar.zst");
+    merge(&grouped, &merged, 2, &|_, _| {}).unwrap();
+    assert!(fs::read(merged).unwrap() == fs::read(folder().join("grouped.tar.zst")).unwrap());
     let script = folder().join("read_bundle.py");
     let other = Command::new(python()).arg(script).arg(&delta).arg("--base").arg(&delta).output().unwrap();
     assert!(!other.status.success() && String::from_utf8_lossy(&other.stderr).contains("no base has blobs/"));
@@ -151,7 +166,7 @@ fn a_reader_in_python_reads_a_bundle_of_many_frames_and_blocks() {
 fn the_reader_in_python_refuses_changed_and_cut_vectors() {
     let script = r"
 import read_bundle as reader
-for name, step in [('split.tar.zst.001', 1), ('full.tar.zst', 97), ('signed.tar.zst', 97), ('delta.tar.zst', 97)]:
+for name, step in [('split.tar.zst.001', 1), ('full.tar.zst', 97), ('signed.tar.zst', 97), ('delta.tar.zst', 97), ('grouped.tar.zst', 97), ('grouped-delta.tar.zst', 97)]:
     data, ends = reader.load(name)
     whole, tried = bytearray(data), 0
     for at in [*range(0, len(data), step), *range(len(data) - 9, len(data))]:

@@ -13,7 +13,15 @@ pub struct Forged {
     pub members: Vec<(String, u64, Vec<u8>)>,
     pub format: u32,
     pub volumes: u32,
+    /// Members that share a frame, and that frame's window descriptor; none are in a group where it is empty.
+    pub group: std::ops::Range<usize>,
+    pub window: u8,
+    /// What the frame of the group states as its size, where that is a lie.
+    pub stated: Option<u32>,
 }
+
+/// 128 MiB, the largest window that is allowed.
+pub const WINDOW: u8 = 17 << 3;
 
 impl Forged {
     /// An honest one, every member raw.
@@ -27,7 +35,29 @@ impl Forged {
         let layout_json =
             format!(r#"{{"encoder":"zstd {encoder}","format":2,"level":1,"members":[{}]}}"#, names.join(","));
         let members = contents.iter().map(|(n, c)| (n.clone(), c.len() as u64, c.clone())).collect();
-        Self { manifest_json, room, layout_json: layout_json.into_bytes(), members, format: 2, volumes: 1 }
+        Self {
+            manifest_json,
+            room,
+            layout_json: layout_json.into_bytes(),
+            members,
+            format: 2,
+            volumes: 1,
+            group: 0..0,
+            window: WINDOW,
+            stated: None,
+        }
+    }
+
+    /// The same with a group of some members, whose frame is made of raw blocks too.
+    pub fn grouped(contents: &[(String, Vec<u8>)], group: std::ops::Range<usize>) -> Self {
+        let entry = |name: &str, encoding: &str| format!(r#"{{"encoding":"{encoding}","name":"{name}"}}"#);
+        let listed =
+            format!(r#""groups":[{{"first":"{}","level":3,"members":{}}}],"#, contents[group.start].0, group.len());
+        let mut forged = Self::honest(contents).edit_layout("\"level\":1", &format!("{listed}\"level\":1"));
+        for (name, _) in &contents[group.clone()] {
+            forged = forged.edit_layout(&entry(name, "raw"), &entry(name, "zstd"));
+        }
+        Self { group, ..forged }
     }
 
     /// The file.
@@ -40,6 +70,7 @@ impl Forged {
         let mut frames: Vec<Vec<u8>> = Vec::new();
         let mut sizes: Vec<usize> = Vec::new();
         let mut signature = 0;
+        let mut together: Vec<u8> = Vec::new();
         for (number, (name, size, content)) in head.iter().chain(&self.members).enumerate() {
             if number == 1 {
                 signature = frames.len();
@@ -47,6 +78,14 @@ impl Forged {
             let mut stream = tar_header(name, *size);
             stream.extend_from_slice(content);
             stream.resize(stream.len().next_multiple_of(512), 0);
+            if number >= 3 && self.group.contains(&(number - 3)) {
+                together.extend(stream);
+                if number - 3 + 1 == self.group.end {
+                    frames.push(group_frame(&together, self.window, self.stated));
+                    sizes.push(together.len());
+                }
+                continue;
+            }
             for input in stream.chunks(8 << 20) {
                 frames.push(raw_frame(input));
                 sizes.push(input.len());
@@ -131,6 +170,17 @@ fn tar_header(name: &str, size: u64) -> Vec<u8> {
 fn raw_frame(input: &[u8]) -> Vec<u8> {
     let mut frame = vec![0x28, 0xb5, 0x2f, 0xfd, 0xa4];
     frame.extend((input.len() as u32).to_le_bytes());
+    blocks(frame, input)
+}
+
+/// With a window descriptor, and not in one segment.
+fn group_frame(input: &[u8], window: u8, stated: Option<u32>) -> Vec<u8> {
+    let mut frame = vec![0x28, 0xb5, 0x2f, 0xfd, 0x84, window];
+    frame.extend(stated.unwrap_or(input.len() as u32).to_le_bytes());
+    blocks(frame, input)
+}
+
+fn blocks(mut frame: Vec<u8>, input: &[u8]) -> Vec<u8> {
     let count = input.chunks(131_072).count();
     for (number, block) in input.chunks(131_072).enumerate() {
         let header = (block.len() as u32) << 3 | u32::from(number + 1 == count);

@@ -2,7 +2,9 @@
 
 use std::path::{Path, PathBuf};
 
-use kubexm_archive::{Contents, Delta, Input, Options, Signature, StoredMember, Written, members, write_contents};
+use kubexm_archive::{
+    Contents, Delta, Group, Input, Options, Signature, StoredMember, Written, members, write_contents,
+};
 use kubexm_spec::manifest::{Artifact, Blob, Manifest, Member};
 use kubexm_spec::sources::{self, ArtifactSources};
 use kubexm_spec::{ArtifactKey, Digest, Platform, Sources, Trust};
@@ -12,7 +14,8 @@ use serde_json::json;
 pub const VOLUME: u64 = 20_000;
 
 /// Writes `base.tar.zst` (without sources), `full.tar.zst`, `delta.tar.zst` (the full one on the base), `split.tar.zst.001` … (the full one in
-/// volumes) and, with signatures, `signed.tar.zst` (the full one). The same bytes every time.
+/// volumes), `grouped.tar.zst` (the full one, three members in a group), `grouped-delta.tar.zst` (that one on the base) and, with
+/// signatures, `signed.tar.zst` (the full one). The same bytes every time.
 pub fn make(folder: &Path, signatures: &[Signature]) -> Vec<PathBuf> {
     let (old, new) = (Vector::new("1.0", b"notes of the old one\n"), Vector::new("1.1", b"notes of the new one\n"));
     let options = Options { level: 3, threads: 2, split: None };
@@ -25,8 +28,12 @@ pub fn make(folder: &Path, signatures: &[Signature]) -> Vec<PathBuf> {
     let left_out = stored
         .map(|(name, content)| StoredMember { name: name.clone(), encoding: kubexm_archive::encoding_for(content) })
         .collect();
-    let delta = new.write(&at("delta.tar.zst"), Delta { base: Some(base.manifest), left_out }, &[], &options);
-    let mut all = vec![base, full, split, delta];
+    let left_out = Delta { base: Some(base.manifest), left_out };
+    let delta = new.write(&at("delta.tar.zst"), left_out.clone(), &[], &options);
+    let grouped = new.grouped();
+    let whole = grouped.write(&at("grouped.tar.zst"), Delta::default(), &[], &options);
+    let part = grouped.write(&at("grouped-delta.tar.zst"), left_out, &[], &options);
+    let mut all = vec![base, full, split, delta, whole, part];
     if !signatures.is_empty() {
         all.push(new.write(&at("signed.tar.zst"), Delta::default(), signatures, &options));
     }
@@ -37,9 +44,17 @@ struct Vector {
     manifest: Manifest,
     contents: Vec<(String, Vec<u8>)>,
     sources: Vec<u8>,
+    groups: Vec<Group>,
 }
 
 impl Vector {
+    /// The same with a group: the text of more than one frame, the empty one and the notes.
+    fn grouped(&self) -> Self {
+        let first = self.manifest.artifacts[0].digest;
+        let groups = vec![Group { first: members::blob_name(&first), level: 3, members: 3 }];
+        Self { groups, manifest: self.manifest.clone(), contents: self.contents.clone(), sources: self.sources.clone() }
+    }
+
     /// A text that compresses, one of more than one frame, one that is stored raw and one that is empty; each as the OCI
     /// artifact of a file.
     fn new(version: &str, notes: &[u8]) -> Self {
@@ -126,7 +141,7 @@ impl Vector {
         let sources = Sources { schema: sources::SCHEMA.into(), zone: "office".into(), artifacts };
         // Seven spaces are its padding.
         let sources = sources.to_padded(sources.canonical().len() + 7).unwrap();
-        Self { manifest, contents, sources }
+        Self { manifest, contents, sources, groups: Vec::new() }
     }
 
     fn write(&self, target: &Path, delta: Delta, signatures: &[Signature], options: &Options) -> Written {
@@ -148,7 +163,8 @@ impl Vector {
             .filter(|(name, _)| !left_out(name))
             .map(|(name, content)| Input::bytes(name.clone(), content.clone()))
             .collect();
-        let contents = Contents { manifest: &self.manifest, inputs, delta, signatures, sources };
+        let contents =
+            Contents { manifest: &self.manifest, inputs, delta, signatures, groups: self.groups.clone(), sources };
         write_contents(target, contents, options, &|_, _| {}).unwrap()
     }
 }

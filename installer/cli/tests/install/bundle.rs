@@ -198,8 +198,14 @@ fn a_delta_is_refused_without_its_base_before_any_host_is_touched_and_installs_w
         .map(|member| Input::bytes(member.name.clone(), full.read(&member.name, 1 << 20).unwrap()));
     let left_out = full.layout().members.iter().filter(|stored| is_blob(&stored.name)).cloned().collect();
     let delta = Delta { base: Some(full.manifest_digest()), left_out };
-    let contents =
-        Contents { manifest: full.manifest(), inputs: inputs.collect(), delta, signatures: &[], sources: None };
+    let contents = Contents {
+        manifest: full.manifest(),
+        inputs: inputs.collect(),
+        delta,
+        signatures: &[],
+        groups: Vec::new(),
+        sources: None,
+    };
     let path = site.path("delta.tar.zst");
     write_contents(&path, contents, &Options::default(), &|_, _| {}).unwrap();
 
