@@ -160,7 +160,7 @@ pub enum ArchiveError {
         problem: String,
     },
     /// Volumes of this size cannot hold the bundle.
-    #[error("volumes of {split} bytes are too small: each must hold a whole frame (up to 8 MiB), and there are at most 999 of them; give at least --split {}M", fits.div_ceil(1 << 20))]
+    #[error("volumes of {split} bytes are too small: each must hold a whole frame (up to 8 MiB, and more of a group of programs), and there are at most 999 of them; give at least --split {}M", fits.div_ceil(1 << 20))]
     SplitTooSmall {
         /// What was asked for, in bytes.
         split: u64,

@@ -145,11 +145,10 @@ impl<R: Read> Reader<R> {
             return Ok(());
         }
         self.more()?;
-        frame::check_header(&self.piece, self.size)?;
-        match frame::window_of(&self.piece) {
-            Some(window) if window <= 1 << WINDOW_LOG => Ok(()),
-            _ => Err(format!("needs a window of more than {} bytes", 1_u64 << WINDOW_LOG)),
+        if frame::window_of(&self.piece).is_some_and(|window| window > 1 << WINDOW_LOG) {
+            return Err(format!("needs a window of more than {} bytes", 1_u64 << WINDOW_LOG));
         }
+        frame::check_header(&self.piece, self.size)
     }
 
     /// The next `len` bytes of content, or up to the end, in a buffer that may have been used before.

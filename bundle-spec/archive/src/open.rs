@@ -78,10 +78,6 @@ pub(crate) struct Table<'a> {
 impl HeadFrames for Table<'_> {
     fn frame(&mut self, number: usize) -> Result<Option<(Place, Vec<u8>)>, ArchiveError> {
         let Some(place) = self.frames.get(number).copied() else { return Ok(None) };
-        if place.size > frame::INPUT || place.len > frame::max_len() {
-            let problem = "states a size that no frame of the first members has";
-            return Err(self.origin.damaged("seek table", place.offset, problem));
-        }
         Ok(Some((place, self.origin.read(place.offset, place.len as usize)?)))
     }
 
@@ -203,6 +199,11 @@ impl Opening<'_> {
 
     /// Digest and content of one raw frame.
     fn content(&mut self, name: &str, number: usize) -> Result<(Digest, Vec<u8>), ArchiveError> {
+        // Only a group's is larger, which no frame of the head is: it is not read.
+        let known = self.known.and_then(|(frames, _)| frames.get(number));
+        if known.is_some_and(|known| known.size > frame::INPUT || known.len > frame::max_len()) {
+            return Err(self.table_damaged(name));
+        }
         let (place, mut bytes) = self.feed.frame(number)?.ok_or_else(|| self.damaged(name, "the frame is missing"))?;
         self.offset = place.offset;
         let digest = frame::digest(&bytes);

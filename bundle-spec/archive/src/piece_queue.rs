@@ -23,6 +23,8 @@ pub(crate) struct Piece {
 pub(crate) struct PieceQueue {
     state: Mutex<State>,
     changed: Condvar,
+    /// Buffers to be used again: not those of frames, which are four times as large.
+    spare: Mutex<Vec<Vec<u8>>>,
 }
 
 #[derive(Default)]
@@ -82,6 +84,16 @@ impl PieceQueue {
                 piece => return piece,
             }
         }
+    }
+
+    /// A buffer that was used before, or an empty one.
+    pub(crate) fn buffer(&self) -> Vec<u8> {
+        lock(&self.spare).pop().unwrap_or_default()
+    }
+
+    /// Keeps the buffer of a piece.
+    pub(crate) fn put_back(&self, buffer: Vec<u8>) {
+        lock(&self.spare).push(buffer);
     }
 
     /// A piece was hashed.

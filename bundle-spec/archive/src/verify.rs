@@ -237,7 +237,7 @@ impl<'a> Check<'a> {
         let size = self.head.members.get(at).map_or(0, |member| member.size);
         let (mut left, mut number) = (members::stream_len(size).unwrap_or_default(), 0);
         while left > 0 {
-            let mut content = lock(&self.spare).pop().unwrap_or_default();
+            let mut content = self.pieces.buffer();
             reader.next(left.min(PIECE), &mut content)?;
             left -= content.len() as u64;
             let piece = Piece { member: at, number, place, content };
@@ -403,7 +403,10 @@ impl<'a> Check<'a> {
                 self.feed.keep(member, &ready.decoded);
             }
         }
-        self.put_back([ready.decoded.into_buffer(), ready.stored]);
+        match member.is_some_and(|member| member.group.is_some()) {
+            true => self.pieces.put_back(ready.decoded.into_buffer()),
+            false => self.put_back([ready.decoded.into_buffer(), ready.stored]),
+        }
     }
 
     /// All frames of a member have passed.

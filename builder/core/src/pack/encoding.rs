@@ -35,6 +35,15 @@ pub fn of_file(name: &str) -> Encoding {
     raw_if(COMPRESSED.iter().any(|end| name.ends_with(end)))
 }
 
+/// Ends of names that programs have.
+const ARCHITECTURES: [&str; 4] = ["amd64", "arm64", "x86_64", "aarch64"];
+
+/// Whether a file may be a program by its name: one without an extension (a part of a version is none), or with an architecture for one.
+pub fn may_be_program(name: &str) -> bool {
+    let Some((_, extension)) = name.rsplit_once('.') else { return true };
+    ARCHITECTURES.contains(&extension) || extension.starts_with(|first: char| first.is_ascii_digit())
+}
+
 /// OCI image-spec, "Layer media types", and Docker's `…tar.gzip`.
 fn of_media_type(media_type: &str) -> Encoding {
     raw_if(media_type.ends_with("gzip") || media_type.ends_with("+zstd"))
@@ -56,6 +65,16 @@ mod tests {
         }
         for name in ["kubeadm", "kubexm-install", "notes.txt", "tar.gz.sig"] {
             assert_eq!(of_file(name), Encoding::Zstd, "{name}");
+        }
+    }
+
+    #[test]
+    fn programs_are_known_by_name() {
+        for name in ["kubeadm", "runc.amd64", "containerd-shim-runc-v2", "kubectl.1.33", "tool-1.2.0"] {
+            assert!(may_be_program(name), "{name}");
+        }
+        for name in ["disk.img", "a.bin", "dump.sql", "image.tar", "notes.txt", "y.qcow2"] {
+            assert!(!may_be_program(name), "{name}");
         }
     }
 

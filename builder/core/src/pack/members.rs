@@ -158,12 +158,13 @@ pub fn build(
 /// What orders programs.
 type Program<'l> = (Option<Platform>, Cow<'l, str>, &'l str);
 
-/// Files that are no archives, nor smaller than a program: their names say no more, and layout.json is written before they are here.
+/// Files that may be programs by name and size: nothing else is known of them, as layout.json is written before they are here.
 fn programs<'l>(lock: &'l Lock, encodings: &HashMap<Digest, Encoding>) -> HashMap<Digest, Program<'l>> {
     let mut all = HashMap::new();
     for item in &lock.items {
-        if let Content::File { digest, size, .. } = &item.content
+        if let Content::File { digest, size, file_name } = &item.content
             && *size >= PROGRAM
+            && encoding::may_be_program(file_name)
             && encodings.get(digest) == Some(&Encoding::Zstd)
         {
             all.entry(*digest).or_insert_with(|| (item.platform, item.key.name(), item.version.as_str()));
