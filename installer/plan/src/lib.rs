@@ -12,6 +12,7 @@ pub mod drift;
 pub mod facts;
 mod id;
 pub mod kind;
+pub mod kubeadm_certificates;
 pub mod ledger;
 pub mod lint;
 pub mod mesh;

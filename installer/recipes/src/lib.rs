@@ -32,6 +32,7 @@ pub use error::RecipeError;
 pub use identity::{Identity, NonMember};
 pub use mesh::{Mesh, mesh};
 pub use pipelines::add_node::{absent, add_node};
+pub use pipelines::certs_renew::{Renew, RenewCx, Renewed, certs_renew};
 pub use pipelines::create::{create, create_unsupported};
 pub use pipelines::delete_node::{DeleteCx, Deletion, Drain, delete_node};
 pub use pipelines::reset::{ResetCx, ResetHost, reset};

@@ -3,7 +3,7 @@
 use kubexm_engine::drift::Drift;
 use kubexm_plan::lint;
 use kubexm_plan::{CheckedPlan, ClusterFacts, Pipeline, Plan};
-use kubexm_recipes::{DeleteCx, Deletion, Drain, Identity, PlanCx, ResetCx, ResetHost};
+use kubexm_recipes::{DeleteCx, Deletion, Drain, Identity, PlanCx, Renew, RenewCx, Renewed, ResetCx, ResetHost};
 
 use crate::authorities::{Authorities, Hosts};
 use crate::bundle::cluster_file::ClusterFile;
@@ -124,6 +124,28 @@ impl<'s> Observed<'s, ClusterSource> {
             events::warning(site.session.events, warning);
         }
         Ok(Planned { site, plan, clean, created: false, authorities: Authorities::default() })
+    }
+}
+
+impl<'s> Observed<'s, ClusterSource> {
+    /// Plans the renewal of the cluster's certificates.
+    ///
+    /// # Errors
+    /// Something must be mended first: a clock, a host that is not healthy, an authority that has ended.
+    pub async fn plan_renewal(self, wanted: Renew) -> Result<Planned<'s, ClusterSource>, SessionError> {
+        let (site, survey) = self.into_parts();
+        let running = cluster_facts::of(&site.fleet, site.subject.cluster(), Asked::All).await;
+        let cluster = site.subject.cluster();
+        let (cluster_digest, cluster_id) = (cluster.digest(), Identity::of(cluster, &survey.facts).id);
+        let (running, facts, now) = (&running, &survey.facts, site.session.unix_time());
+        events::phase(site.session.events, "plan");
+        let cx = RenewCx { cluster, cluster_digest, cluster_id, running, facts, now, wanted };
+        let planned = kubexm_recipes::certs_renew(&cx).map_err(SessionError::from);
+        let Renewed { plan, warnings } = site.unless_refused(planned).await?;
+        for warning in warnings {
+            events::warning(site.session.events, warning);
+        }
+        Ok(Planned { site, plan, clean: Vec::new(), created: true, authorities: Authorities::default() })
     }
 }
 

@@ -3,6 +3,7 @@
 mod add_node;
 mod agent;
 mod args;
+mod certs;
 mod change;
 mod completions;
 mod create;
@@ -63,6 +64,7 @@ enum Verb {
     Create(create::Args),
     AddNode(add_node::Args),
     DeleteNode(delete_node::Args),
+    Certs(certs::Args),
     Preflight(preflight::Args),
     Plan(plan::Args),
     Run(run::Args),
@@ -101,6 +103,7 @@ impl Cli {
             Some(Verb::Create(args)) => args.change.json,
             Some(Verb::AddNode(args)) => args.change.json,
             Some(Verb::DeleteNode(args)) => args.json,
+            Some(Verb::Certs(args)) => args.json(),
             Some(Verb::Preflight(args)) => args.json,
             Some(Verb::Plan(args)) => args.json,
             Some(Verb::Run(args)) => args.change.json,
@@ -135,6 +138,7 @@ pub fn run(cli: Cli, display: &Display) -> Result<(), Failure> {
         (Some(Verb::Create(args)), _) | (None, Some(args)) => create::run(&args, display),
         (Some(Verb::AddNode(args)), _) => add_node::run(&args, display),
         (Some(Verb::DeleteNode(args)), _) => delete_node::run(&args, display),
+        (Some(Verb::Certs(args)), _) => certs::run(&args, display),
         (Some(Verb::Preflight(args)), _) => preflight::run(&args, display),
         (Some(Verb::Plan(args)), _) => plan::run(&args, display),
         (Some(Verb::Run(args)), _) => run::run(&args, display),

@@ -12,6 +12,7 @@ impl World {
             SlotProvider::JoinToken { .. } => "joinToken",
             SlotProvider::CaCertHash { .. } => "caCertHash",
             SlotProvider::UploadKey { .. } => "certificateKey",
+            SlotProvider::KubeletClient { .. } => "kubeletClient",
             SlotProvider::Authority { .. }
             | SlotProvider::Certificate(_)
             | SlotProvider::CertificateKey { .. }

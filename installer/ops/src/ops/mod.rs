@@ -3,6 +3,7 @@
 pub(crate) mod act;
 mod binary;
 mod blobs;
+mod certificates_renewed;
 mod dir;
 mod file;
 mod hostname;
@@ -11,6 +12,7 @@ pub(crate) mod image_loaded;
 pub(crate) mod kernel_module;
 mod kube_object;
 mod kubeconfig;
+mod kubelet_certificate;
 mod link;
 pub(crate) mod move_aside;
 mod node_label;

@@ -83,7 +83,8 @@ impl RunDriver<'_> {
             (Outcome::RolledBack | Outcome::Stuck, _) => {
                 agents::take_away(&run, self.plan.plan(), self.fleet, events).await
             }
-            (Outcome::Partial, Pipeline::Reset | Pipeline::DeleteNode) => {}
+            (Outcome::Succeeded, Pipeline::CertsRenew) => kubeconfig = Some(self.home.kubeconfig()),
+            (Outcome::Partial, Pipeline::Reset | Pipeline::DeleteNode | Pipeline::CertsRenew) => {}
             (Outcome::Failed | Outcome::Interrupted, _) => {}
         }
         let host_untrusted = slots.refused.load(Ordering::Relaxed);

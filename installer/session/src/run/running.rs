@@ -116,9 +116,13 @@ async fn decide<S: Startable>(
     let drift = drift::of(site, checked, created, authorities.view(&site.home)?).await;
     let change = match plan.pipeline {
         Pipeline::Reset | Pipeline::DeleteNode if plan.steps.is_empty() => return Ok(None),
+        // Every step is in the plan, so that one that a crash has left out is found.
+        Pipeline::CertsRenew if drift.as_ref().is_some_and(|drift| drift.steps.is_empty() && drift.skipped == 0) => {
+            return Ok(None);
+        }
         Pipeline::Reset => Change::Reset { plan, missing: site.fleet.missing() },
         Pipeline::DeleteNode => Change::DeleteNode { plan, missing: site.fleet.missing() },
-        Pipeline::Create | Pipeline::AddNode => Change::Run { plan, drift: drift.as_ref() },
+        Pipeline::Create | Pipeline::AddNode | Pipeline::CertsRenew => Change::Run { plan, drift: drift.as_ref() },
     };
     session.check_interrupt()?;
     if let Some(unreadable) = select::unreadable_last(&site.home)? {
