@@ -38,6 +38,7 @@ pub mod probe;
 pub mod provide;
 pub mod real;
 
+pub mod snapshot;
 mod started;
 pub mod step;
 pub mod survey;

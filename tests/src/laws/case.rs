@@ -1,6 +1,6 @@
 //! A sample, a pipeline, and hosts as they are before it: what a law is compared with.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use kubexm_engine::Outcome;
@@ -9,7 +9,8 @@ use kubexm_engine::journal::Record;
 use kubexm_engine::sim::Snapshot;
 use kubexm_plan::lint::{self, Order};
 use kubexm_plan::{CONTROLLER, CheckedPlan, ClusterFacts, Facts, Pipeline, Plan, Undo, ledger};
-use kubexm_recipes::{DeleteCx, Drain, ResetCx, ResetHost};
+use kubexm_plan::kubeadm_certificates::MANAGED;
+use kubexm_recipes::{DeleteCx, Drain, Renew, RenewCx, ResetCx, ResetHost};
 
 use super::compare::{differences, refuse};
 use super::run::{Camera, Carried, How, Setting, said};
@@ -46,7 +47,7 @@ impl<F: Fleet> Case<F> {
     pub async fn of(sample: &Sample, pipeline: Pipeline) -> Result<Self, String> {
         let sample = &sample.occupied();
         let (bundle, plan) = match pipeline {
-            Pipeline::Create | Pipeline::DeleteNode | Pipeline::Reset => sample.plan_create(),
+            Pipeline::Create | Pipeline::DeleteNode | Pipeline::CertsRenew | Pipeline::Reset => sample.plan_create(),
             Pipeline::AddNode => sample.plan_before_add_node(),
         };
         let (_, whole) = sample.plan_create();
@@ -74,6 +75,10 @@ impl<F: Fleet> Case<F> {
             }
             Pipeline::DeleteNode => {
                 let plan = delete_plan(sample, &start).await?;
+                Setting { name: name_of_run, plan, ..setting }
+            }
+            Pipeline::CertsRenew => {
+                let plan = renew_plan(sample, &start).await?;
                 Setting { name: name_of_run, plan, ..setting }
             }
             Pipeline::Reset => {
@@ -240,7 +245,7 @@ impl<F: Fleet> Case<F> {
         let plan = match self.pipeline {
             Pipeline::DeleteNode => delete_plan(&self.sample, fleet).await?,
             Pipeline::Reset => reset_again(self.plan(), fleet).await?,
-            Pipeline::Create | Pipeline::AddNode => self.setting.plan.clone(),
+            Pipeline::Create | Pipeline::AddNode | Pipeline::CertsRenew => self.setting.plan.clone(),
         };
         Ok(Setting { plan, ..self.setting.clone() })
     }
@@ -304,6 +309,37 @@ async fn delete_plan<F: Fleet>(sample: &Sample, fleet: &F) -> Result<CheckedPlan
         drain: Drain::default(),
     };
     let plan = kubexm_recipes::delete_node(&cx).map_err(said)?.plan;
+    lint::check(plan).map(|(plan, _)| plan).map_err(|problems| format!("{problems:?}"))
+}
+
+/// Of every certificate, as with `--force`; its files are as the hosts have them.
+async fn renew_plan<F: Fleet>(sample: &Sample, fleet: &F) -> Result<CheckedPlan, String> {
+    let cluster = sample.cluster();
+    let links = fleet.links();
+    let (mut facts, mut looks) = (BTreeMap::new(), Vec::new());
+    for name in sample.hosts() {
+        let link = links.get(&name).ok_or_else(|| format!("no link to {name}"))?;
+        let plane = cluster.role_groups.control_plane.contains(&name);
+        let here = Facts { joined: cluster.roles(&name).in_cluster(), ..link.facts().await.map_err(said)? };
+        facts.insert(name.clone(), here);
+        let mut seen = link.cluster_facts().await.map_err(said)?;
+        // The fake's certificates cannot be parsed.
+        if plane && seen.certificates.len() < MANAGED.len() {
+            seen.certificates = fleet.certificates(&name);
+            seen.gaps.clear();
+        }
+        looks.push(seen);
+    }
+    let cx = RenewCx {
+        cluster: &cluster,
+        cluster_digest: kubexm_spec::Digest::of("yaml"),
+        cluster_id: None,
+        running: &ClusterFacts::merged(looks),
+        facts: &facts,
+        now: 0,
+        wanted: Renew { force: true, ..Renew::default() },
+    };
+    let plan = kubexm_recipes::certs_renew(&cx).map_err(said)?.plan;
     lint::check(plan).map(|(plan, _)| plan).map_err(|problems| format!("{problems:?}"))
 }
 

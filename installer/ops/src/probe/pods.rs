@@ -32,7 +32,7 @@ const STATIC: [&str; 4] = ["etcd", "kube-apiserver", "kube-controller-manager", 
 
 /// Every static pod of a control plane is Ready.
 pub(super) fn of_control_plane(machine: &Machine, node: &str) -> Result<ProbeAnswer, OpError> {
-    let list = kube::pods(machine, "kube-system")?;
+    let list = kube::get(machine, ["pods", "--namespace", "kube-system", "--selector", "tier=control-plane"])?;
     let waits = not_ready(&list, node);
     Ok(match waits.is_empty() {
         true => yes(format!("the static pods of {node} are ready")),

@@ -5,6 +5,7 @@ mod binary;
 mod blobs;
 mod certificates_renewed;
 mod dir;
+mod etcd_snapshot;
 mod file;
 mod hostname;
 mod hosts_block;
@@ -42,6 +43,7 @@ pub use binary::Binary;
 pub use blobs::{Blobs, Depots, Missing};
 pub use certificates_renewed::{CertificatesRenewed, RenewedFiles, Renewal};
 pub use dir::Dir;
+pub use etcd_snapshot::{EtcdSnapshot, SNAPSHOTS, Snapshotted};
 pub use file::{Content, File};
 pub use hostname::{Hostname, Names};
 pub use hosts_block::{Hosts, HostsBlock};
@@ -84,7 +86,7 @@ macro_rules! ops {
         $($then)+! { [$($with)*]
             File Dir StateDir MoveAside Link Blobs Binary Unpacked RegistryLayout Packages Unit Sysctl KernelModule SwapOff
             HostsBlock Resolver SelinuxMode Hostname ImageLoaded Kubeconfig KubeObject NodeUntainted NodeLabel Stamp
-            StaticPodStarted CertificatesRenewed KubeletCertificate Act Reset
+            StaticPodStarted CertificatesRenewed KubeletCertificate EtcdSnapshot Act Reset
         }
     };
 }
