@@ -44,15 +44,24 @@ kubelet_ends() {
   sed -n 's/^ *client-certificate-data: //p; s/^ *client-key-data: //p' "$WORK/kubelet.conf" | while read -r data; do
     base64 -d <<< "$data"
   done > "$WORK/kubelet.pem"
+  # It would renew it at once while the API answers.
+  lab host root "$1" systemctl stop kubelet || return 1
   lab host root "$1" 'umask 077; cat > /var/lib/kubelet/pki/kubelet-client-ended.pem' < "$WORK/kubelet.pem" || return 1
-  lab host root "$1" ln -sf kubelet-client-ended.pem /var/lib/kubelet/pki/kubelet-client-current.pem || return 1
-  lab host root "$1" systemctl restart kubelet
+  lab host root "$1" ln -sf kubelet-client-ended.pem /var/lib/kubelet/pki/kubelet-client-current.pem
 }
 check "the certificates of both control planes are renewed for 45 s" shorten
 check "the kubelet of the second control plane has a certificate that ends" kubelet_ends n2
 check "and so has the worker's" kubelet_ends n3
 has_ended() { says 56 "HAS ENDED" certs check > /dev/null && ! kubectl_on n1 get nodes; }
 check "they end: check says so, and the API lets nobody in" within 150 has_ended
+kubelets_end() {
+  local host
+  for host in n2 n3; do
+    lab host root "$host" systemctl start kubelet
+    within 30 lab host root "$host" 'journalctl -u kubelet --since -1min | grep -q "expired\|bootstrap-kubelet.conf"' || return 1
+  done
+}
+check "kubelets whose certificate has ended do not start" kubelets_end
 
 DRIFTED=$WORK/ended.txt
 certs check > "$DRIFTED" 2>&1 || true

@@ -253,6 +253,7 @@ impl SlotSource for ClusterPki {
             | SlotProvider::CaCertHash { .. }
             | SlotProvider::UploadKey { .. }
             | SlotProvider::KubeletClient { .. }
+            | SlotProvider::BackupKey
             | SlotProvider::AdminKubeconfig { .. } => Err(EngineError::Slot {
                 slot: name.0.clone(),
                 reason: "it is made on a host, not here; this is a fault of the program".to_owned(),

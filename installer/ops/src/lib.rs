@@ -5,6 +5,7 @@
 //! [`fake::RootedSystem`]; both run the same code.
 
 mod archived;
+pub mod backup;
 pub mod cluster_facts;
 mod containers;
 pub mod converge;

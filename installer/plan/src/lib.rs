@@ -5,6 +5,7 @@
 
 #![warn(missing_docs)]
 
+pub mod backup;
 mod bundle_record;
 pub mod cluster_facts;
 mod cluster_id;

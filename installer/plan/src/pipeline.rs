@@ -17,6 +17,7 @@ macro_rules! for_each_pipeline {
             add_node: AddNode,
             delete_node: DeleteNode,
             certs_renew: CertsRenew,
+            restore: Restore,
             reset: Reset,
         }
     };
@@ -44,6 +45,8 @@ pub enum Pipeline {
     DeleteNode,
     /// Renews the certificates of a cluster.
     CertsRenew,
+    /// Gives etcd the data of a backup, on the same hosts.
+    Restore,
     /// Removes a cluster from its hosts.
     Reset,
 }
@@ -81,6 +84,7 @@ impl Pipeline {
             Self::AddNode => "add-node",
             Self::DeleteNode => "delete-node",
             Self::CertsRenew => "certs-renew",
+            Self::Restore => "restore",
             Self::Reset => "reset",
         }
     }
@@ -100,6 +104,7 @@ impl Pipeline {
             Self::AddNode => Needs { bundle: true, cluster: true, ledgers: false },
             Self::DeleteNode => Needs { bundle: false, cluster: true, ledgers: true },
             Self::CertsRenew => Needs { bundle: false, cluster: true, ledgers: false },
+            Self::Restore => Needs { bundle: false, cluster: false, ledgers: false },
             Self::Reset => Needs { bundle: false, cluster: false, ledgers: true },
         }
     }
@@ -110,6 +115,8 @@ impl Pipeline {
             Self::Create | Self::AddNode | Self::DeleteNode | Self::CertsRenew => {
                 &[Invariant::Quorum, Invariant::ControlPlaneName, Invariant::UnitFiles, Invariant::LoadedConfig]
             }
+            // All members are stopped together.
+            Self::Restore => &[Invariant::UnitFiles, Invariant::LoadedConfig],
             // The cluster is removed: its etcd members and API servers are stopped one after another.
             Self::Reset => &[Invariant::UnitFiles, Invariant::LoadedConfig],
         }

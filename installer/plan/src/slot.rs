@@ -104,6 +104,8 @@ pub enum SlotProvider {
         /// The node.
         node: String,
     },
+    /// What opens the archive of a backup, which the controller has opened; secret.
+    BackupKey,
     /// The authorities and their certificates, sealed (age) for these recipients by the controller. The bytes differ each
     /// time they are sealed, so the controller keeps them until what is inside, or for whom, changes.
     SealedAuthorities {
@@ -132,6 +134,7 @@ impl SlotProvider {
             | Self::UploadKey { .. }
             | Self::AdminKubeconfig { .. }
             | Self::KubeletClient { .. }
+            | Self::BackupKey
             | Self::SealedAuthorities { .. }
             | Self::Secret { .. } => true,
             Self::Authority { .. } | Self::Certificate(_) | Self::CaCertHash { .. } => false,
@@ -151,6 +154,7 @@ impl SlotProvider {
             | Self::Certificate(_)
             | Self::CertificateKey { .. }
             | Self::SealedAuthorities { .. }
+            | Self::BackupKey
             | Self::Secret { .. } => None,
         }
     }

@@ -192,6 +192,12 @@ pub enum RecipeError {
         /// Every problem: host, what is wrong, what can be done.
         problems: Vec<String>,
     },
+    /// A backup cannot be restored before something is mended.
+    #[error("the backup cannot be restored; nothing was changed:{}", gap_lines(.problems))]
+    CannotRestore {
+        /// Every problem: host, what is wrong, what can be done.
+        problems: Vec<String>,
+    },
     /// The state of the cluster, on which a deletion depends, could not be observed.
     #[error("{what} could not be observed, and without that no host can be deleted safely; nothing was changed{}", gap_lines(.gaps))]
     Unobserved {
@@ -299,6 +305,7 @@ impl RecipeError {
             | Self::StillMember { .. }
             | Self::CannotDelete { .. }
             | Self::CannotRenew { .. }
+            | Self::CannotRestore { .. }
             | Self::Unobserved { .. }
             | Self::NewerLedger { .. }
             | Self::UnreadableState { .. } => ExitCode::Preflight,

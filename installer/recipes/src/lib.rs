@@ -36,4 +36,5 @@ pub use pipelines::certs_renew::{Renew, RenewCx, Renewed, certs_renew};
 pub use pipelines::create::{create, create_unsupported};
 pub use pipelines::delete_node::{DeleteCx, Deletion, Drain, delete_node};
 pub use pipelines::reset::{ResetCx, ResetHost, reset};
+pub use pipelines::restore::{RestoreCx, restore, restored_cluster};
 pub use preflight::{Finding, preflight};

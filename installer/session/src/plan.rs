@@ -150,6 +150,11 @@ impl<'s> Observed<'s, ClusterSource> {
 }
 
 impl<'s, S: Subject> Planned<'s, S> {
+    /// Of hosts that all have something to do.
+    pub(crate) const fn of(site: Site<'s, S>, plan: Plan, authorities: Authorities) -> Self {
+        Self { site, plan, clean: Vec::new(), created: false, authorities }
+    }
+
     /// Lints the plan, and reports the lint's warnings.
     ///
     /// # Errors

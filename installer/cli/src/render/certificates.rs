@@ -154,13 +154,20 @@ mod tests {
         let checked = Checked::of(&view, NOW, 90 * DAY);
         assert_eq!(checked.exit_code(), ExitCode::CertificateEnds);
         let text = checked.text();
-        for part in ["3 certificates, 1 HAVE ended, 1 END within 90 days", "HAS ENDED", "89 days, SOON", "200 days", "not read: host of w1"] {
+        for part in [
+            "3 certificates, 1 HAVE ended, 1 END within 90 days",
+            "HAS ENDED",
+            "89 days, SOON",
+            "200 days",
+            "not read: host of w1",
+        ] {
             assert!(text.contains(part), "{part}: {text}");
         }
         assert!(!text.contains('\u{1b}') && !text.contains("server version"), "{text}");
         assert!(text.find("/gone") < text.find("/soon") && text.find("/soon") < text.find("/late"), "{text}");
         let document = checked.document();
-        let states: Vec<&Value> = document["certificates"].as_array().unwrap().iter().map(|one| &one["state"]).collect();
+        let states: Vec<&Value> =
+            document["certificates"].as_array().unwrap().iter().map(|one| &one["state"]).collect();
         assert_eq!(states, ["ended", "endsSoon", "valid"]);
         assert_eq!((&document["exitCode"], document["gaps"].as_array().unwrap().len()), (&json!(56), 1));
     }

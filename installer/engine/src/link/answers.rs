@@ -69,6 +69,7 @@ pub(super) fn provided(host: &str, provider: &SlotProvider, value: Vec<u8>) -> R
         | SlotProvider::CertificateKey { .. }
         | SlotProvider::AdminKubeconfig { .. }
         | SlotProvider::SealedAuthorities { .. }
+        | SlotProvider::BackupKey
         | SlotProvider::Secret { .. } => ("value: the controller has it", false),
     };
     if good { Ok(value) } else { Err(untrusted(host, format!("the value that it made is not a valid {what}"))) }
@@ -190,7 +191,9 @@ mod tests {
         let block = |tag: &str| format!("-----BEGIN {tag}-----\nAAAA\n-----END {tag}-----\n");
         let (certificate, key) = (block("CERTIFICATE"), block("EC PRIVATE KEY"));
         assert!(provided("cp", &provider, format!("{certificate}{key}").into_bytes()).is_ok());
-        for lie in [String::new(), certificate.clone(), key.clone(), format!("{key}{certificate}"), certificate.repeat(2)] {
+        for lie in
+            [String::new(), certificate.clone(), key.clone(), format!("{key}{certificate}"), certificate.repeat(2)]
+        {
             let error = provided("cp", &provider, lie.into_bytes()).expect_err("a lie").to_string();
             assert!(error.contains("client certificate") && !error.contains("AAAA"), "{error}");
         }

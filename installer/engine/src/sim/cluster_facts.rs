@@ -40,6 +40,8 @@ impl World {
 
 /// As far as a certificate of a simulated host is valid, in seconds of Unix time: less than another day in 1970.
 const ENDS: i64 = 86_399;
+/// The same of one that was renewed: 2100.
+const RENEWED: i64 = 4_102_444_800;
 
 impl World {
     /// The certificates of kubeadm that are on a host.
@@ -47,8 +49,9 @@ impl World {
         let here = self.hosts.get(host);
         let there = MANAGED.iter().filter_map(|(name, path)| {
             let content = here?.state.get(&format!("path:{path}"))?;
+            let ends = if content.contains(" renewed") { RENEWED } else { ENDS };
             let (subject, file) = ((*name).to_owned(), Some(Digest::of(content)));
-            Some(Certificate { host: host.to_owned(), path: (*path).to_owned(), subject, ends: ENDS, file })
+            Some(Certificate { host: host.to_owned(), path: (*path).to_owned(), subject, ends, file })
         });
         there.collect()
     }

@@ -18,6 +18,7 @@ impl World {
             | SlotProvider::CertificateKey { .. }
             | SlotProvider::AdminKubeconfig { .. }
             | SlotProvider::SealedAuthorities { .. }
+            | SlotProvider::BackupKey
             | SlotProvider::Secret { .. } => {
                 return Err(format!("{provider:?} is not made on a host"));
             }

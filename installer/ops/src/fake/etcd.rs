@@ -83,11 +83,32 @@ pub(super) fn etcdctl(system: &RootedSystem, state: &State, args: &[&str]) -> Re
 
 /// `etcdutl snapshot status`.
 pub(super) fn etcdutl(args: &[&str]) -> Result<Output, OpError> {
+    if let Some(["snapshot", "restore", path]) = args.get(..3) {
+        return restore(path, args);
+    }
     let Some(["snapshot", "status", path]) = args.get(..3) else {
-        return Ok(Output::failed(1, "the fake etcdutl shows the status of snapshots alone"));
+        return Ok(Output::failed(1, "the fake etcdutl shows the status of snapshots, and restores them"));
     };
     let size = std::fs::metadata(path).map_err(OpError::path("read", path))?.len();
-    Ok(Output::text(json!({"hash": 1, "revision": 7, "totalKey": 3, "totalSize": size, "version": "3.6.0"}).to_string()))
+    Ok(Output::text(
+        json!({"hash": 1, "revision": 7, "totalKey": 3, "totalSize": size, "version": "3.6.0"}).to_string(),
+    ))
+}
+
+/// `etcdutl snapshot restore`: the pages without their checksum, in a new folder.
+fn restore(path: &str, args: &[&str]) -> Result<Output, OpError> {
+    let folder = args.windows(2).find(|pair| pair[0] == "--data-dir").map(|pair| pair[1]).unwrap_or_default();
+    if std::fs::exists(folder).unwrap_or(false) {
+        return Ok(Output::failed(1, format!("Error: data-dir {folder:?} not empty or could not be read")));
+    }
+    let mut bytes = std::fs::read(path).map_err(OpError::path("read", path))?;
+    bytes.truncate(bytes.len().saturating_sub(32));
+    // Pages that were padded when it was saved.
+    bytes.truncate(bytes.iter().rposition(|byte| *byte != 0).map_or(0, |last| last + 1));
+    let snap = std::path::Path::new(folder).join("member/snap");
+    std::fs::create_dir_all(&snap).map_err(OpError::path("make the folder", &snap))?;
+    std::fs::write(snap.join("db"), bytes).map_err(OpError::path("write", snap.join("db")))?;
+    Ok(Output::text("restored snapshot\n"))
 }
 
 /// Adds a member on this host.

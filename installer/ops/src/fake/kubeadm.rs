@@ -97,7 +97,8 @@ fn kubeconfig(args: &[&str]) -> Result<Output, OpError> {
     let (Some("user"), Some(name)) = (args.get(1).copied(), name) else {
         return Ok(Output::failed(1, "required flag(s) \"client-name\" not set"));
     };
-    let block = |tag: &str| BASE64.encode(format!("-----BEGIN {tag}-----\n{}\n-----END {tag}-----\n", BASE64.encode(name)));
+    let block =
+        |tag: &str| BASE64.encode(format!("-----BEGIN {tag}-----\n{}\n-----END {tag}-----\n", BASE64.encode(name)));
     Ok(Output::text(format!(
         "    client-certificate-data: {}\n    client-key-data: {}\n",
         block("CERTIFICATE"),

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use kubexm_plan::op::{CertificatesRenewed, RenewedFiles, Renewal};
+use kubexm_plan::op::{CertificatesRenewed, Renewal, RenewedFiles};
 
 use crate::place::{Look, Place, PutBack};
 use crate::system::Program;

@@ -43,7 +43,6 @@ impl Converge for EtcdSnapshot {
         let save = Program::new("etcdctl")
             .args(["--endpoints", LOCAL, "--cacert", &pki("ca.crt"), "--cert", &pki("healthcheck-client.crt")])
             .args(["--key", &pki("healthcheck-client.key"), "snapshot", "save", &real])
-            .env("ETCDCTL_API", "3")
             .within(LIMIT_S);
         let saved = machine.run(&save).and_then(|_| verified(machine, &partial));
         match saved {
@@ -68,9 +67,9 @@ fn refuse_unhealthy(machine: &Machine) -> Result<(), OpError> {
     })?;
     match client.status(machine, LOCAL)?.trouble {
         None => Ok(()),
-        Some(trouble) => {
-            Err(OpError::other(format!("etcd on this host is not healthy ({trouble}): mend it, then take the snapshot")))
-        }
+        Some(trouble) => Err(OpError::other(format!(
+            "etcd on this host is not healthy ({trouble}): mend it, then take the snapshot"
+        ))),
     }
 }
 

@@ -5,6 +5,7 @@ mod binary;
 mod blobs;
 mod certificates_renewed;
 mod dir;
+mod etcd_restored;
 mod etcd_snapshot;
 mod file;
 mod hostname;

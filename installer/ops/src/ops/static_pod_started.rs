@@ -137,12 +137,7 @@ fn changed(op: &StaticPodStarted, machine: &Machine) -> Result<i128, OpError> {
 }
 
 /// Ends the container that runs with other files, waits until kubelet's next one answers, and records it.
-fn run_with(
-    op: &StaticPodStarted,
-    machine: &Machine,
-    found: &StaticPodState,
-    until: PodReady,
-) -> Result<(), OpError> {
+fn run_with(op: &StaticPodStarted, machine: &Machine, found: &StaticPodState, until: PodReady) -> Result<(), OpError> {
     let loaded = to_load(op, machine, found.record.as_ref())?;
     let known: BTreeSet<String> = all(op, machine)?.into_iter().map(|container| container.id).collect();
     let stale = found.container.as_ref().filter(|_| !found.current);

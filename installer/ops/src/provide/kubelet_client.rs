@@ -10,8 +10,9 @@ use crate::{Machine, OpError, paths};
 /// Certificate and key as one PEM, as kubelet keeps them.
 pub(super) fn make(machine: &Machine, node: &str) -> Result<String, OpError> {
     let name = format!("system:node:{node}");
-    let mut program =
-        Program::new("kubeadm").args(["kubeconfig", "user", "--org", "system:nodes", "--client-name", &name]).within(90);
+    let mut program = Program::new("kubeadm")
+        .args(["kubeconfig", "user", "--org", "system:nodes", "--client-name", &name])
+        .within(90);
     if machine.path(paths::KUBEADM_CONFIG).is_file() {
         program = program.args(["--config", paths::KUBEADM_CONFIG]);
     }

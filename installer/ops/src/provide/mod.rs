@@ -28,6 +28,7 @@ pub fn value(provider: &SlotProvider, machine: &Machine) -> Result<Vec<u8>, OpEr
         | SlotProvider::CertificateKey { .. }
         | SlotProvider::AdminKubeconfig { .. }
         | SlotProvider::SealedAuthorities { .. }
+        | SlotProvider::BackupKey
         | SlotProvider::Secret { .. } => {
             return Err(OpError::other(format!("{provider:?} is not made on a node; this is a fault of the program")));
         }

@@ -58,7 +58,8 @@ fn fake(host: &Host) -> RootedSystem {
 fn a_certificate_that_an_interrupted_run_has_renewed_is_not_renewed_again() {
     let host = control_plane();
     let op = renewed(&host);
-    let one = Renewal { name: "apiserver".to_owned(), path: APISERVER.to_owned(), was: Digest::of(host.read(APISERVER)) };
+    let one =
+        Renewal { name: "apiserver".to_owned(), path: APISERVER.to_owned(), was: Digest::of(host.read(APISERVER)) };
     converge(&CertificatesRenewed { certificates: vec![one] }.into(), &host);
     assert!(!satisfied(&op, &host), "the others are not renewed yet");
     converge(&op, &host);
@@ -115,7 +116,8 @@ fn a_member_of_etcd_that_does_not_answer_is_not_taken_for_ready() {
     converge(&renewed(&host), &host);
     fake(&host).kill_member("node1").expect("a state");
     let (_, files) = READ_BY[0];
-    let error = dispatch::converge(&started("etcd", files, PodReady::Member), &host.machine).expect_err("no member").full();
+    let error =
+        dispatch::converge(&started("etcd", files, PodReady::Member), &host.machine).expect_err("no member").full();
     assert!(error.contains("etcd was restarted"), "{error}");
     converge(&started("etcd", files, PodReady::Running), &host);
 }

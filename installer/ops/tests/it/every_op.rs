@@ -7,12 +7,13 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::common::{Host, archive, same};
 use kubexm_ops::{Wave, dispatch};
-use kubexm_plan::op::{
-    AllInto, Binary, Blobs, CertificatesRenewed, Dir, EtcdSnapshot, Hostname, HostsBlock, ImageLoaded, ImageSource, KernelModule, KubeObject, KubeadmInit,
-    KubeadmReset, Kubeconfig, KubeletCertificate, Link, MoveAside, NodeLabel, NodeUntainted, Op, Packages, RegistryLayout, Renewal, Resolver,
-    SelinuxMode, Stamp, StateDir, SwapOff, Sysctl, Unit, Unpacked, WantedPackage,
-};
 use kubexm_plan::SlotName;
+use kubexm_plan::op::{
+    AllInto, Binary, Blobs, CertificatesRenewed, Dir, EtcdSnapshot, Hostname, HostsBlock, ImageLoaded, ImageSource,
+    KernelModule, KubeObject, KubeadmInit, KubeadmReset, Kubeconfig, KubeletCertificate, Link, MoveAside, NodeLabel,
+    NodeUntainted, Op, Packages, RegistryLayout, Renewal, Resolver, SelinuxMode, Stamp, StateDir, SwapOff, Sysctl,
+    Unit, Unpacked, WantedPackage,
+};
 use kubexm_spec::cluster::RuntimeKind;
 use kubexm_spec::depot::Repository;
 use kubexm_spec::{Digest, Family};
@@ -260,8 +261,9 @@ const CASES: [Case; 37] = [
     ("the stamp", |_| Stamp { cluster: "lab".into(), id: None, bundle: None }.into()),
 ];
 
-/// Tested elsewhere: acts (`join.rs` and others), resets (`teardown.rs`), and what needs a running control plane (`static_pod.rs`).
-const ELSEWHERE: [&str; 3] = ["Act", "Reset", "StaticPodStarted"];
+/// Tested elsewhere: acts (`join.rs` and others), resets (`teardown.rs`), and what needs a running control plane (`static_pod.rs`,
+/// `backup.rs`).
+const ELSEWHERE: [&str; 4] = ["Act", "Reset", "StaticPodStarted", "EtcdRestored"];
 
 #[test]
 fn every_kind_of_op_has_a_case() {

@@ -5,6 +5,7 @@ mod binary;
 mod blobs;
 mod certificates_renewed;
 mod dir;
+mod etcd_restored;
 mod etcd_snapshot;
 mod file;
 mod hostname;
@@ -41,8 +42,9 @@ use serde::{Deserialize, Serialize};
 pub use act::*;
 pub use binary::Binary;
 pub use blobs::{Blobs, Depots, Missing};
-pub use certificates_renewed::{CertificatesRenewed, RenewedFiles, Renewal};
+pub use certificates_renewed::{CertificatesRenewed, Renewal, RenewedFiles};
 pub use dir::Dir;
+pub use etcd_restored::{EtcdRestored, RestorePhase, RestoreState};
 pub use etcd_snapshot::{EtcdSnapshot, SNAPSHOTS, Snapshotted};
 pub use file::{Content, File};
 pub use hostname::{Hostname, Names};
@@ -86,7 +88,7 @@ macro_rules! ops {
         $($then)+! { [$($with)*]
             File Dir StateDir MoveAside Link Blobs Binary Unpacked RegistryLayout Packages Unit Sysctl KernelModule SwapOff
             HostsBlock Resolver SelinuxMode Hostname ImageLoaded Kubeconfig KubeObject NodeUntainted NodeLabel Stamp
-            StaticPodStarted CertificatesRenewed KubeletCertificate EtcdSnapshot Act Reset
+            StaticPodStarted CertificatesRenewed KubeletCertificate EtcdSnapshot EtcdRestored Act Reset
         }
     };
 }

@@ -111,7 +111,13 @@ pub fn certs_renew(cx: &RenewCx<'_>) -> Result<Renewed, RecipeError> {
         cluster_id: cx.cluster_id,
         cluster: cx.cluster_digest,
         bundle: None,
-        hosts: cx.cluster.hosts.iter().filter(|host| cx.facts.contains_key(&host.name)).map(|host| plan_host(cx, &host.name)).collect(),
+        hosts: cx
+            .cluster
+            .hosts
+            .iter()
+            .filter(|host| cx.facts.contains_key(&host.name))
+            .map(|host| plan_host(cx, &host.name))
+            .collect(),
         fleet_concurrency: 16,
         host_concurrency: 4,
         slots: chain.slots,

@@ -6,3 +6,4 @@ pub mod create;
 pub mod delete_node;
 mod host_removal;
 pub mod reset;
+pub mod restore;

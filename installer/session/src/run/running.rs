@@ -84,6 +84,7 @@ impl<S: Startable> Running<'_, S> {
             home: &home,
             plan: &plan,
             options: &options,
+            backup_key: subject.backup_key(),
         };
         let ended = match run {
             Some(run) => driver.forward(run, &*subject.blobs()).await,
@@ -120,6 +121,7 @@ async fn decide<S: Startable>(
         Pipeline::CertsRenew if drift.as_ref().is_some_and(|drift| drift.steps.is_empty() && drift.skipped == 0) => {
             return Ok(None);
         }
+        Pipeline::Restore => Change::Restore { plan, backup: site.subject.restores() },
         Pipeline::Reset => Change::Reset { plan, missing: site.fleet.missing() },
         Pipeline::DeleteNode => Change::DeleteNode { plan, missing: site.fleet.missing() },
         Pipeline::Create | Pipeline::AddNode | Pipeline::CertsRenew => Change::Run { plan, drift: drift.as_ref() },

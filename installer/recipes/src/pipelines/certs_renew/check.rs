@@ -79,18 +79,14 @@ fn length(seconds: u64) -> String {
     }
 }
 
-fn plane<'a>(
-    cx: &RenewCx<'a>,
-    identity: &Identity,
-    name: &'a str,
-    facts: &Facts,
-) -> Result<Plane<'a>, Vec<String>> {
+fn plane<'a>(cx: &RenewCx<'a>, identity: &Identity, name: &'a str, facts: &Facts) -> Result<Plane<'a>, Vec<String>> {
     if !identity.is_member(cx.cluster, name, facts) || !facts.joined {
         let text = "it is no control plane of this cluster: find out with `kubexm-install status -f cluster.yaml` which \
                     cluster it belongs to, or remove it from cluster.yaml";
         return Err(vec![format!("{name}: {text}")]);
     }
-    let mut problems: Vec<String> = cx.running.gaps.iter().filter(|gap| is_of_certificate(gap, name)).map(unread).collect();
+    let mut problems: Vec<String> =
+        cx.running.gaps.iter().filter(|gap| is_of_certificate(gap, name)).map(unread).collect();
     let certificates = of_host(cx, name);
     for path in AUTHORITIES {
         if let Some(one) = certificates.iter().find(|one| one.path == path && one.ends <= cx.now) {
@@ -140,7 +136,11 @@ fn unhealthy(cx: &RenewCx<'_>, planes: usize) -> Vec<String> {
             down.join(", ")
         ));
     } else if running.etcd.len() < planes {
-        problems.push(format!("of {planes} members of etcd only {} were seen ({})", running.etcd.len(), gaps.join("; ")));
+        problems.push(format!(
+            "of {planes} members of etcd only {} were seen ({})",
+            running.etcd.len(),
+            gaps.join("; ")
+        ));
     }
     problems
 }
