@@ -186,6 +186,18 @@ pub enum RecipeError {
         /// Why, and what can be done.
         reason: String,
     },
+    /// Certificates cannot be renewed before something is mended.
+    #[error("the certificates cannot be renewed yet; nothing was changed:{}", gap_lines(.problems))]
+    CannotRenew {
+        /// Every problem: host, what is wrong, what can be done.
+        problems: Vec<String>,
+    },
+    /// A backup cannot be restored before something is mended.
+    #[error("the backup cannot be restored; nothing was changed:{}", gap_lines(.problems))]
+    CannotRestore {
+        /// Every problem: host, what is wrong, what can be done.
+        problems: Vec<String>,
+    },
     /// The state of the cluster, on which a deletion depends, could not be observed.
     #[error("{what} could not be observed, and without that no host can be deleted safely; nothing was changed{}", gap_lines(.gaps))]
     Unobserved {
@@ -292,6 +304,8 @@ impl RecipeError {
             | Self::OtherMinor { .. }
             | Self::StillMember { .. }
             | Self::CannotDelete { .. }
+            | Self::CannotRenew { .. }
+            | Self::CannotRestore { .. }
             | Self::Unobserved { .. }
             | Self::NewerLedger { .. }
             | Self::UnreadableState { .. } => ExitCode::Preflight,
