@@ -16,6 +16,7 @@ macro_rules! for_each_pipeline {
             create: Create,
             add_node: AddNode,
             delete_node: DeleteNode,
+            upgrade: Upgrade,
             reset: Reset,
         }
     };
@@ -41,6 +42,8 @@ pub enum Pipeline {
     AddNode,
     /// Removes hosts from a cluster, which stays.
     DeleteNode,
+    /// Brings a cluster to the bundle's Kubernetes version.
+    Upgrade,
     /// Removes a cluster from its hosts.
     Reset,
 }
@@ -77,6 +80,7 @@ impl Pipeline {
             Self::Create => "create",
             Self::AddNode => "add-node",
             Self::DeleteNode => "delete-node",
+            Self::Upgrade => "upgrade",
             Self::Reset => "reset",
         }
     }
@@ -85,7 +89,7 @@ impl Pipeline {
     pub const fn needs(self) -> Needs {
         match self {
             Self::Create => Needs { bundle: true, cluster: false, ledgers: false },
-            Self::AddNode => Needs { bundle: true, cluster: true, ledgers: false },
+            Self::AddNode | Self::Upgrade => Needs { bundle: true, cluster: true, ledgers: false },
             Self::DeleteNode => Needs { bundle: false, cluster: true, ledgers: true },
             Self::Reset => Needs { bundle: false, cluster: false, ledgers: true },
         }
@@ -94,7 +98,7 @@ impl Pipeline {
     /// The invariants that hold while it runs.
     pub const fn invariants(self) -> &'static [Invariant] {
         match self {
-            Self::Create | Self::AddNode | Self::DeleteNode => {
+            Self::Create | Self::AddNode | Self::DeleteNode | Self::Upgrade => {
                 &[Invariant::Quorum, Invariant::ControlPlaneName, Invariant::UnitFiles, Invariant::LoadedConfig]
             }
             // The cluster is removed: its etcd members and API servers are stopped one after another.

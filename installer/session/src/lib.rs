@@ -70,7 +70,7 @@ pub use fleet::Unreachable;
 pub use home::{ClusterHome, Home};
 pub use kubexm_engine::LostHost;
 pub use kubexm_engine::drift::Drift;
-pub use kubexm_recipes::Drain;
+pub use kubexm_recipes::{Drain, PauseAfter, UpgradeOptions};
 pub use link::{Connector, HostLink, Ssh};
 pub use observe::Observed;
 pub use observe::findings::Findings;

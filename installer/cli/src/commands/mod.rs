@@ -22,6 +22,7 @@ mod rollback;
 mod run;
 mod status;
 mod support_bundle;
+mod upgrade;
 
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 use kubexm_spec::ExitCode;
@@ -63,6 +64,7 @@ enum Verb {
     Create(create::Args),
     AddNode(add_node::Args),
     DeleteNode(delete_node::Args),
+    Upgrade(upgrade::Args),
     Preflight(preflight::Args),
     Plan(plan::Args),
     Run(run::Args),
@@ -101,6 +103,7 @@ impl Cli {
             Some(Verb::Create(args)) => args.change.json,
             Some(Verb::AddNode(args)) => args.change.json,
             Some(Verb::DeleteNode(args)) => args.json,
+            Some(Verb::Upgrade(args)) => args.change.json,
             Some(Verb::Preflight(args)) => args.json,
             Some(Verb::Plan(args)) => args.json,
             Some(Verb::Run(args)) => args.change.json,
@@ -135,6 +138,7 @@ pub fn run(cli: Cli, display: &Display) -> Result<(), Failure> {
         (Some(Verb::Create(args)), _) | (None, Some(args)) => create::run(&args, display),
         (Some(Verb::AddNode(args)), _) => add_node::run(&args, display),
         (Some(Verb::DeleteNode(args)), _) => delete_node::run(&args, display),
+        (Some(Verb::Upgrade(args)), _) => upgrade::run(&args, display),
         (Some(Verb::Preflight(args)), _) => preflight::run(&args, display),
         (Some(Verb::Plan(args)), _) => plan::run(&args, display),
         (Some(Verb::Run(args)), _) => run::run(&args, display),

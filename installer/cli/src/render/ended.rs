@@ -25,7 +25,7 @@ pub fn report(ended: &Ended, again: &str, display: &Display) -> Result<(), Failu
         let hosts = ended.missing.join(", ");
         let named = match ended.pipeline {
             Pipeline::DeleteNode => ", with cluster.yaml as it is",
-            Pipeline::Create | Pipeline::AddNode | Pipeline::Reset => "",
+            Pipeline::Create | Pipeline::AddNode | Pipeline::Upgrade | Pipeline::Reset => "",
         };
         let debt = format!(
             "{text}\nnot done yet: {hosts} could not be reached and still have everything that the cluster put there; \
@@ -45,7 +45,7 @@ fn nothing_to_do(ended: &Ended) -> String {
             let text = "nothing of it is on those that were reached";
             format!("nothing to do: these hosts are not in cluster {cluster}, and {text}{}", forget(ended))
         }
-        Pipeline::Create | Pipeline::AddNode | Pipeline::Reset => {
+        Pipeline::Create | Pipeline::AddNode | Pipeline::Upgrade | Pipeline::Reset => {
             format!("cluster {} is removed: nothing of it is left on any host", ended.cluster)
         }
     }
@@ -95,7 +95,7 @@ fn success(ended: &Ended, run: &EndedRun, display: &Display) -> (String, Value) 
             let end = forget(ended);
             format!("the hosts are deleted from cluster {cluster} ({} steps changed something){end}", counts.done)
         }
-        (Direction::Forward, Pipeline::Create | Pipeline::AddNode) => {
+        (Direction::Forward, Pipeline::Create | Pipeline::AddNode | Pipeline::Upgrade) => {
             let kubeconfig = ended.kubeconfig.clone().unwrap_or_default();
             let is = if ended.network_of_operator {
                 "up; its nodes stay NotReady until you install a pod network"

@@ -23,6 +23,7 @@ mod state;
 mod teardown;
 mod unit_files;
 mod units;
+mod upgrade;
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;

@@ -5,3 +5,4 @@ pub mod create;
 pub mod delete_node;
 mod host_removal;
 pub mod reset;
+pub mod upgrade;

@@ -118,7 +118,7 @@ async fn decide<S: Startable>(
         Pipeline::Reset | Pipeline::DeleteNode if plan.steps.is_empty() => return Ok(None),
         Pipeline::Reset => Change::Reset { plan, missing: site.fleet.missing() },
         Pipeline::DeleteNode => Change::DeleteNode { plan, missing: site.fleet.missing() },
-        Pipeline::Create | Pipeline::AddNode => Change::Run { plan, drift: drift.as_ref() },
+        Pipeline::Create | Pipeline::AddNode | Pipeline::Upgrade => Change::Run { plan, drift: drift.as_ref() },
     };
     session.check_interrupt()?;
     if let Some(unreadable) = select::unreadable_last(&site.home)? {

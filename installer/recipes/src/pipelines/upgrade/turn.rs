@@ -1,0 +1,154 @@
+//! The turn of one node: what runs there is replaced, in the order that upstream documents ("Upgrading kubeadm
+//! clusters"): kubeadm, what kubeadm has made, then drained the runtime and the kubelet.
+
+use std::collections::BTreeMap;
+
+use kubexm_plan::op::{NodeUncordon, Probe};
+use kubexm_plan::{Step, StepId, Undo};
+
+use super::found::{Found, FoundNode};
+use super::options::UpgradeOptions;
+use crate::context::{Node, PlanCx};
+use crate::draft::{Chain, Draft};
+use crate::error::RecipeError;
+use crate::modules::{audit, control_plane, drain, kubeadm_upgrade, kubeconfig, kubernetes, os};
+use crate::phases::Site;
+use crate::runtime;
+
+/// The turns of all nodes. A node on which nothing differs has none.
+#[derive(Debug)]
+pub(super) struct Turns<'f, 'a> {
+    first: Node<'a>,
+    found: &'f Found<'f>,
+    pub options: &'f UpgradeOptions,
+    /// The last step of each turn.
+    last: BTreeMap<&'a str, StepId>,
+}
+
+impl<'f, 'a> Turns<'f, 'a> {
+    pub(super) fn new(site: &Site<'a>, found: &'f Found<'f>, options: &'f UpgradeOptions) -> Self {
+        Self { first: site.first, found, options, last: BTreeMap::new() }
+    }
+
+    /// The last step of a node's turn.
+    pub(super) fn last(&self, node: &Node<'_>) -> Option<&StepId> {
+        self.last.get(node.name())
+    }
+
+    /// Whether a node has a turn.
+    pub(super) fn has_turn(&self, node: &Node<'_>) -> bool {
+        self.found.node(node.name()).is_some_and(FoundNode::differs)
+    }
+
+    /// Adds the turn of a control plane; returns the steps that the next one waits for.
+    pub(super) fn control_plane(
+        &mut self,
+        draft: &mut Draft<'a>,
+        node: &Node<'a>,
+        after: &[StepId],
+    ) -> Result<Vec<StepId>, RecipeError> {
+        let Some(found) = self.found.node(node.name()).filter(|found| found.differs()) else {
+            return Ok(after.to_vec());
+        };
+        let (mut chain, mut operator) = (Chain::after(after.iter().cloned()), Chain::default());
+        if found.other_kubernetes {
+            chain.then([kubernetes::kubeadm(draft.cx, node)?]);
+            chain.then(kubeadm_upgrade::configure(draft, &self.first, node)?);
+            chain.then(audit::step(draft, node)?);
+            let upgraded = kubeadm_upgrade::step(draft, &self.first, node)?;
+            if node.name() == self.first.name() {
+                // kubeadm renews the certificates.
+                operator.then([kubeconfig::of_operator(draft, node, &upgraded.id)]);
+                chain.then([upgraded, control_plane::configure(draft, node)?]);
+            } else {
+                chain.then([upgraded]);
+            }
+            chain.then(audit::loaded(draft.cx, node)?);
+            chain.then([kubeconfig::step(node)]);
+        }
+        self.rest(draft, node, found, &mut chain)?;
+        let last = draft.add(chain);
+        draft.add(operator);
+        Ok(last)
+    }
+
+    /// The turn of a worker, which starts after these steps; none if nothing differs there.
+    pub(super) fn worker(
+        &mut self,
+        draft: &mut Draft<'a>,
+        node: &Node<'a>,
+        after: &[StepId],
+    ) -> Result<Option<Chain>, RecipeError> {
+        let Some(found) = self.found.node(node.name()).filter(|found| found.differs()) else { return Ok(None) };
+        let mut chain = Chain::after(after.iter().cloned());
+        if found.other_kubernetes {
+            chain.then([kubernetes::kubeadm(draft.cx, node)?]);
+            chain.then(kubeadm_upgrade::configure(draft, &self.first, node)?);
+            chain.then([kubeadm_upgrade::step(draft, &self.first, node)?]);
+        }
+        self.rest(draft, node, found, &mut chain)?;
+        Ok(Some(chain))
+    }
+
+    /// What every node has: the runtime and the kubelet, while no pods run there if a minor version changes.
+    fn rest(
+        &mut self,
+        draft: &mut Draft<'a>,
+        node: &Node<'a>,
+        found: &FoundNode<'_>,
+        chain: &mut Chain,
+    ) -> Result<(), RecipeError> {
+        let name = node.name();
+        let on = self.first.name();
+        let version = self.found.target.to_string();
+        let drains = found.crosses_minor || self.options.always_drain;
+        if drains {
+            let id = format!("upgrade.drain-{name}");
+            chain.then([drain::step(on, &id, name, self.options.drain, Some(version.clone()))]);
+        }
+        let runtime = runtime::steps(draft, node)?;
+        chain.then([runtime.programs, runtime.run]);
+        chain.then(kubernetes::tools(draft, node)?);
+        chain.then([
+            kubernetes::kubelet_upgraded(draft, node)?,
+            ready(on, name, version),
+            stamp(draft.cx, node, Undo::Irreversible { why: IN_USE.to_owned() }),
+        ]);
+        // Somebody else has cordoned it: that is theirs to end.
+        if drains && !found.facts.unschedulable {
+            chain.then([uncordon(on, name)]);
+        }
+        if let Some(last) = chain.tail().first() {
+            self.last.insert(&node.host.name, last.clone());
+        }
+        Ok(())
+    }
+}
+
+const IN_USE: &str = "the node works with the new version from then on; if the upgrade fails later, it keeps it";
+
+/// The node's record of its bundle. As the end of a turn it cannot be rolled back, and with it what it builds on.
+pub(super) fn stamp(cx: &PlanCx<'_>, node: &Node<'_>, undo: Undo) -> Step {
+    Step::on(node.name(), "upgrade.stamp", "Record on the node which bundle it has")
+        .ensure(os::stamp_of(cx))
+        .undo(undo)
+        .build()
+}
+
+fn ready(on: &str, node: &str, version: String) -> Step {
+    Step::on(on, &format!("upgrade.ready-{node}"), &format!("Wait until node {node} is Ready with kubelet {version}"))
+        .domain(node)
+        .probe(Probe::NodeReady { node: node.to_owned(), kubelet: Some(version) }, 300)
+        .timeout_s(320)
+        .undo(Undo::Nothing)
+        .build()
+}
+
+fn uncordon(on: &str, node: &str) -> Step {
+    Step::on(on, &format!("upgrade.uncordon-{node}"), &format!("Let pods be scheduled on {node} again"))
+        .domain(node)
+        .ensure(NodeUncordon { node: node.to_owned() })
+        .retries(3)
+        .undo(Undo::Nothing)
+        .build()
+}
