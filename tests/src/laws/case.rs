@@ -48,8 +48,12 @@ impl<F: Fleet> Case<F> {
         let (bundle, plan) = match pipeline {
             Pipeline::Create | Pipeline::DeleteNode | Pipeline::Reset => sample.plan_create(),
             Pipeline::AddNode => sample.plan_before_add_node(),
+            Pipeline::Upgrade => sample.plan_before_upgrade(),
         };
-        let (_, whole) = sample.plan_create();
+        let whole = match pipeline {
+            Pipeline::Upgrade => plan.clone(),
+            _ => sample.plan_create().1,
+        };
         let pki = Arc::new(scratch());
         let setting = Setting { name: "create".to_owned(), plan, bundle: Arc::new(bundle), pki };
         let fresh = F::fresh(sample, &whole);
@@ -75,6 +79,11 @@ impl<F: Fleet> Case<F> {
             Pipeline::DeleteNode => {
                 let plan = delete_plan(sample, &start).await?;
                 Setting { name: name_of_run, plan, ..setting }
+            }
+            Pipeline::Upgrade => {
+                let (bundle, plan) = sample.plan_upgrade(&running(sample, &start).await?);
+                start.serve(&plan);
+                Setting { name: name_of_run, plan, bundle: Arc::new(bundle), ..setting }
             }
             Pipeline::Reset => {
                 let plan = reset_plan(sample, &start).await?;
@@ -240,6 +249,7 @@ impl<F: Fleet> Case<F> {
         let plan = match self.pipeline {
             Pipeline::DeleteNode => delete_plan(&self.sample, fleet).await?,
             Pipeline::Reset => reset_again(self.plan(), fleet).await?,
+            Pipeline::Upgrade => self.sample.plan_upgrade(&running(&self.sample, fleet).await?).1,
             Pipeline::Create | Pipeline::AddNode => self.setting.plan.clone(),
         };
         Ok(Setting { plan, ..self.setting.clone() })
@@ -288,16 +298,12 @@ async fn delete_plan<F: Fleet>(sample: &Sample, fleet: &F) -> Result<CheckedPlan
         (name, roles)
     });
     let reported = report(hosts.collect(), fleet).await?;
-    let links = fleet.links();
-    let mut looks = Vec::new();
-    for link in groups.control_plane.iter().filter_map(|name| links.get(name)) {
-        looks.push(link.cluster_facts().await.map_err(said)?);
-    }
+    let running = running(sample, fleet).await?;
     let deleted: Vec<String> = sample.deleted.iter().map(|host| (*host).to_owned()).collect();
     let cx = DeleteCx {
         cluster: &cluster,
         cluster_digest: kubexm_spec::Digest::of("yaml"),
-        running: &ClusterFacts::merged(looks),
+        running: &running,
         deleted: &deleted,
         hosts: reported.iter().map(Reported::host).collect(),
         missing: &[],
@@ -305,6 +311,16 @@ async fn delete_plan<F: Fleet>(sample: &Sample, fleet: &F) -> Result<CheckedPlan
     };
     let plan = kubexm_recipes::delete_node(&cx).map_err(said)?.plan;
     lint::check(plan).map(|(plan, _)| plan).map_err(|problems| format!("{problems:?}"))
+}
+
+/// What the control planes say of the cluster.
+async fn running<F: Fleet>(sample: &Sample, fleet: &F) -> Result<ClusterFacts, String> {
+    let (cluster, links) = (sample.cluster(), fleet.links());
+    let mut looks = Vec::new();
+    for link in cluster.role_groups.control_plane.iter().filter_map(|name| links.get(name)) {
+        looks.push(link.cluster_facts().await.map_err(said)?);
+    }
+    Ok(ClusterFacts::merged(looks))
 }
 
 async fn report<F: Fleet>(hosts: Vec<(String, [bool; 3])>, fleet: &F) -> Result<Vec<Reported>, String> {

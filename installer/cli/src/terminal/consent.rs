@@ -91,6 +91,9 @@ impl<'d> Terminal<'d> {
             Change::Rollback { plan, .. } if plan.pipeline == Pipeline::DeleteNode => {
                 "Roll back the deletion, so that the hosts are members of the cluster again?"
             }
+            Change::Rollback { plan, .. } if plan.pipeline == Pipeline::Upgrade => {
+                "Roll back the upgrade, as far as that is possible?"
+            }
             Change::Rollback { run, plan, changed } => {
                 let hosts: Vec<&str> = plan.hosts.iter().map(|host| host.name.as_str()).collect();
                 let (cluster, hosts) = (question.cluster, hosts.join(", "));

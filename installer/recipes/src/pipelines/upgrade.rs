@@ -70,15 +70,16 @@ fn finish<'a>(
     if pause == Some(PauseAfter::ControlPlanes) {
         return Ok(());
     }
-    workers::run(draft, site, turns, &networked)?;
+    let mut after = workers::run(draft, site, turns, &networked)?;
+    after.extend(networked);
     if pause == Some(PauseAfter::FirstBatch) {
         return Ok(());
     }
-    let checked = final_check::run(draft, site, &networked, |node| turns.last(node))?;
+    let checked = final_check::run(draft, site, &after, |node| turns.last(node))?;
     for node in site.nodes.iter().filter(|node| turns.last(node).is_none()) {
         // Nothing of it was upgraded, and it has the new bundle's content.
         let mut chain = Chain::after(checked.iter().cloned());
-        chain.then([turn::stamp(draft.cx, node, Undo::RestoreBefore)]);
+        chain.then([turn::stamp(draft.cx, node)]);
         draft.add(chain);
     }
     record::finish(draft, &site.first, Undo::RestoreBefore, &checked)

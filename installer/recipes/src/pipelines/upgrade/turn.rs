@@ -15,6 +15,14 @@ use crate::modules::{audit, control_plane, drain, kubeadm_upgrade, kubeconfig, k
 use crate::phases::Site;
 use crate::runtime;
 
+/// The turn of a worker.
+#[derive(Debug)]
+pub(super) struct WorkersTurn {
+    pub chain: Chain,
+    /// What follows when it has ended.
+    pub uncordon: Option<Step>,
+}
+
 /// The turns of all nodes. A node on which nothing differs has none.
 #[derive(Debug)]
 pub(super) struct Turns<'f, 'a> {
@@ -66,7 +74,8 @@ impl<'f, 'a> Turns<'f, 'a> {
             chain.then(audit::loaded(draft.cx, node)?);
             chain.then([kubeconfig::step(node)]);
         }
-        self.rest(draft, node, found, &mut chain)?;
+        let uncordon = self.rest(draft, node, found, &mut chain)?;
+        chain.then(uncordon);
         let last = draft.add(chain);
         draft.add(operator);
         Ok(last)
@@ -78,7 +87,7 @@ impl<'f, 'a> Turns<'f, 'a> {
         draft: &mut Draft<'a>,
         node: &Node<'a>,
         after: &[StepId],
-    ) -> Result<Option<Chain>, RecipeError> {
+    ) -> Result<Option<WorkersTurn>, RecipeError> {
         let Some(found) = self.found.node(node.name()).filter(|found| found.differs()) else { return Ok(None) };
         let mut chain = Chain::after(after.iter().cloned());
         if found.other_kubernetes {
@@ -86,18 +95,19 @@ impl<'f, 'a> Turns<'f, 'a> {
             chain.then(kubeadm_upgrade::configure(draft, &self.first, node)?);
             chain.then([kubeadm_upgrade::step(draft, &self.first, node)?]);
         }
-        self.rest(draft, node, found, &mut chain)?;
-        Ok(Some(chain))
+        let uncordon = self.rest(draft, node, found, &mut chain)?;
+        Ok(Some(WorkersTurn { chain, uncordon }))
     }
 
-    /// What every node has: the runtime and the kubelet, while no pods run there if a minor version changes.
+    /// What every node has: the runtime and the kubelet, while no pods run there if a minor version changes. Returns the
+    /// step that lets pods come back.
     fn rest(
         &mut self,
         draft: &mut Draft<'a>,
         node: &Node<'a>,
         found: &FoundNode<'_>,
         chain: &mut Chain,
-    ) -> Result<(), RecipeError> {
+    ) -> Result<Option<Step>, RecipeError> {
         let name = node.name();
         let on = self.first.name();
         let version = self.found.target.to_string();
@@ -109,29 +119,19 @@ impl<'f, 'a> Turns<'f, 'a> {
         let runtime = runtime::steps(draft, node)?;
         chain.then([runtime.programs, runtime.run]);
         chain.then(kubernetes::tools(draft, node)?);
-        chain.then([
-            kubernetes::kubelet_upgraded(draft, node)?,
-            ready(on, name, version),
-            stamp(draft.cx, node, Undo::Irreversible { why: IN_USE.to_owned() }),
-        ]);
-        // Somebody else has cordoned it: that is theirs to end.
-        if drains && !found.facts.unschedulable {
-            chain.then([uncordon(on, name)]);
-        }
-        if let Some(last) = chain.tail().first() {
-            self.last.insert(&node.host.name, last.clone());
-        }
-        Ok(())
+        let stamp = stamp(draft.cx, node);
+        self.last.insert(&node.host.name, stamp.id.clone());
+        chain.then([kubernetes::kubelet_upgraded(draft, node)?, ready(on, name, version), stamp]);
+        // One that somebody else has cordoned stays so.
+        Ok(if drains && !found.facts.unschedulable { Some(uncordon(on, node)) } else { None })
     }
 }
 
-const IN_USE: &str = "the node works with the new version from then on; if the upgrade fails later, it keeps it";
-
-/// The node's record of its bundle. As the end of a turn it cannot be rolled back, and with it what it builds on.
-pub(super) fn stamp(cx: &PlanCx<'_>, node: &Node<'_>, undo: Undo) -> Step {
+/// The node's record of its bundle.
+pub(super) fn stamp(cx: &PlanCx<'_>, node: &Node<'_>) -> Step {
     Step::on(node.name(), "upgrade.stamp", "Record on the node which bundle it has")
         .ensure(os::stamp_of(cx))
-        .undo(undo)
+        .undo(Undo::RestoreBefore)
         .build()
 }
 
@@ -144,11 +144,14 @@ fn ready(on: &str, node: &str, version: String) -> Step {
         .build()
 }
 
-fn uncordon(on: &str, node: &str) -> Step {
-    Step::on(on, &format!("upgrade.uncordon-{node}"), &format!("Let pods be scheduled on {node} again"))
-        .domain(node)
-        .ensure(NodeUncordon { node: node.to_owned() })
+/// A kubelet of an earlier minor version must not come back under pods of the new one, so this ends the way back of the
+/// node. It is of the cluster and not of an optional node: such a node can be rolled back alone until it has ended.
+fn uncordon(on: &str, node: &Node<'_>) -> Step {
+    let name = node.name();
+    let step = Step::on(on, &format!("upgrade.uncordon-{name}"), &format!("Let pods be scheduled on {name} again"));
+    let step = if node.optional() { step } else { step.domain(name) };
+    step.ensure(NodeUncordon { node: name.to_owned() })
         .retries(3)
-        .undo(Undo::Nothing)
+        .undo(Undo::Irreversible { why: format!("pods run on {name} with the new version; it keeps that, whatever fails later") })
         .build()
 }
