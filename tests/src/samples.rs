@@ -171,7 +171,7 @@ impl Sample {
     /// Whether a pipeline has anything to do in it.
     pub fn is_for(&self, pipeline: Pipeline) -> bool {
         match pipeline {
-            Pipeline::Create | Pipeline::Reset => true,
+            Pipeline::Create | Pipeline::CertsRenew | Pipeline::Restore | Pipeline::Reset => true,
             Pipeline::AddNode => !self.added.is_empty(),
             Pipeline::DeleteNode => !self.deleted.is_empty(),
             Pipeline::Upgrade => self.upgraded.is_some(),

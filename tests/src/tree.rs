@@ -27,6 +27,9 @@ pub fn state_of(root: &Path) -> io::Result<BTreeMap<String, String>> {
             if key == "apiServer" {
                 value = value["read"].take();
             }
+            if let (true, Some(pods)) = (key == "staticPods", value.as_object_mut()) {
+                pods.values_mut().for_each(|pod| *pod = pod["read"].take());
+            }
             state.insert(format!("(system) {key}"), value.to_string());
         }
     }

@@ -72,6 +72,10 @@ pub enum ExitCode {
     HostLocked = 54,
     /// A host answered something that is not accepted from a host.
     HostUntrusted = 55,
+    /// A certificate of the cluster ends soon or has ended (`certs check`).
+    CertificateEnds = 56,
+    /// A backup is damaged, of another cluster, or cannot be opened.
+    BackupUnusable = 57,
     /// The plan does not pass its lint.
     PlanLint = 60,
     /// The plan belongs to another bundle, cluster or schema.
@@ -88,7 +92,7 @@ pub enum ExitCode {
 
 impl ExitCode {
     /// Every code, in order.
-    pub const ALL: [Self; 40] = [
+    pub const ALL: [Self; 42] = [
         Self::Ok,
         Self::Differs,
         Self::Usage,
@@ -123,6 +127,8 @@ impl ExitCode {
         Self::Preflight,
         Self::HostLocked,
         Self::HostUntrusted,
+        Self::CertificateEnds,
+        Self::BackupUnusable,
         Self::PlanLint,
         Self::PlanMismatch,
         Self::RunFailed,
@@ -175,6 +181,8 @@ impl ExitCode {
             Self::Preflight => "preflight found problems that must be fixed first",
             Self::HostLocked => "another run holds a host",
             Self::HostUntrusted => "a host answered something that is not accepted from a host",
+            Self::CertificateEnds => "a certificate ends soon or has ended (certs check)",
+            Self::BackupUnusable => "a backup is damaged, of another cluster, or cannot be opened",
             Self::PlanLint => "the plan does not pass its lint",
             Self::PlanMismatch => "the plan belongs to another bundle, cluster or schema",
             Self::RunFailed => "a step failed; see the report",

@@ -5,6 +5,7 @@
 //!                                          └ crash, Ctrl-C or failure: Run::load ─┘   └─ report.md
 //! ```
 
+pub mod backup;
 pub mod clock;
 mod controller;
 mod delivery;

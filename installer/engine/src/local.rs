@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use kubexm_ops::Machine;
+use kubexm_plan::backup::{BackupAnswer, BackupAsk};
 use kubexm_plan::op::Depots;
 use kubexm_plan::{
     ClusterFacts, Facts, ObservedState, Plan, Probe, ProbeAnswer, SlotProvider, Step, StepDrift, Survey, Wave, ledger,
@@ -243,6 +244,11 @@ impl<W: Work> Link for LocalLink<W> {
             self.deliver_one(*blob, source, progress).await?;
         }
         Ok(())
+    }
+
+    async fn backup(&self, ask: &BackupAsk) -> Result<BackupAnswer, LinkError> {
+        let ask = ask.clone();
+        self.block(move |work| work.backup(&ask)).await
     }
 
     async fn evidence(&self) -> Result<Vec<(String, String)>, LinkError> {

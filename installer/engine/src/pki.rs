@@ -252,6 +252,8 @@ impl SlotSource for ClusterPki {
             SlotProvider::JoinToken { .. }
             | SlotProvider::CaCertHash { .. }
             | SlotProvider::UploadKey { .. }
+            | SlotProvider::KubeletClient { .. }
+            | SlotProvider::BackupKey
             | SlotProvider::AdminKubeconfig { .. } => Err(EngineError::Slot {
                 slot: name.0.clone(),
                 reason: "it is made on a host, not here; this is a fault of the program".to_owned(),

@@ -119,7 +119,9 @@ impl<'a> Slots<'a> {
         let cell = self.made.lock().unwrap_or_else(PoisonError::into_inner).entry(name.clone()).or_default().clone();
         let mut cell = cell.lock().await;
         let last = cell.as_ref().map_or(0, |made| made.serial);
-        if let Some(made) = cell.as_ref().filter(|made| made.at.elapsed() < GOOD_FOR && Some(made.serial) != dead) {
+        // What lasts is read anew each time: the run itself may have changed it (renewed certificates).
+        let good = |made: &&Made| !provider.lasts() && made.at.elapsed() < GOOD_FOR && Some(made.serial) != dead;
+        if let Some(made) = cell.as_ref().filter(good) {
             return Ok((made.value.clone(), made.serial));
         }
         let value = match provider {

@@ -5,6 +5,7 @@
 //! [`fake::RootedSystem`]; both run the same code.
 
 mod archived;
+pub mod backup;
 pub mod cluster_facts;
 mod containers;
 pub mod converge;
@@ -38,6 +39,7 @@ pub mod probe;
 pub mod provide;
 pub mod real;
 
+pub mod snapshot;
 mod started;
 pub mod step;
 pub mod survey;

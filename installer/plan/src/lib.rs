@@ -5,6 +5,7 @@
 
 #![warn(missing_docs)]
 
+pub mod backup;
 mod bundle_record;
 pub mod cluster_facts;
 mod cluster_id;
@@ -12,6 +13,7 @@ pub mod drift;
 pub mod facts;
 mod id;
 pub mod kind;
+pub mod kubeadm_certificates;
 pub mod ledger;
 pub mod lint;
 pub mod mesh;

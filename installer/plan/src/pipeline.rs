@@ -17,6 +17,8 @@ macro_rules! for_each_pipeline {
             add_node: AddNode,
             delete_node: DeleteNode,
             upgrade: Upgrade,
+            certs_renew: CertsRenew,
+            restore: Restore,
             reset: Reset,
         }
     };
@@ -44,6 +46,10 @@ pub enum Pipeline {
     DeleteNode,
     /// Brings a cluster to the bundle's Kubernetes version.
     Upgrade,
+    /// Renews the certificates of a cluster.
+    CertsRenew,
+    /// Gives etcd the data of a backup, on the same hosts.
+    Restore,
     /// Removes a cluster from its hosts.
     Reset,
 }
@@ -74,14 +80,24 @@ pub enum Invariant {
 }
 
 impl Pipeline {
-    /// The command, and the name in plans, journals and reports.
+    /// The name in plans, journals and reports; of most pipelines also the command ([`Self::command`]).
     pub const fn name(self) -> &'static str {
         match self {
             Self::Create => "create",
             Self::AddNode => "add-node",
             Self::DeleteNode => "delete-node",
             Self::Upgrade => "upgrade",
+            Self::CertsRenew => "certs-renew",
+            Self::Restore => "restore",
             Self::Reset => "reset",
+        }
+    }
+
+    /// The words of its command.
+    pub const fn command(self) -> &'static str {
+        match self {
+            Self::CertsRenew => "certs renew",
+            other => other.name(),
         }
     }
 
@@ -91,6 +107,8 @@ impl Pipeline {
             Self::Create => Needs { bundle: true, cluster: false, ledgers: false },
             Self::AddNode | Self::Upgrade => Needs { bundle: true, cluster: true, ledgers: false },
             Self::DeleteNode => Needs { bundle: false, cluster: true, ledgers: true },
+            Self::CertsRenew => Needs { bundle: false, cluster: true, ledgers: false },
+            Self::Restore => Needs { bundle: false, cluster: false, ledgers: false },
             Self::Reset => Needs { bundle: false, cluster: false, ledgers: true },
         }
     }
@@ -98,9 +116,11 @@ impl Pipeline {
     /// The invariants that hold while it runs.
     pub const fn invariants(self) -> &'static [Invariant] {
         match self {
-            Self::Create | Self::AddNode | Self::DeleteNode | Self::Upgrade => {
+            Self::Create | Self::AddNode | Self::DeleteNode | Self::Upgrade | Self::CertsRenew => {
                 &[Invariant::Quorum, Invariant::ControlPlaneName, Invariant::UnitFiles, Invariant::LoadedConfig]
             }
+            // All members are stopped together.
+            Self::Restore => &[Invariant::UnitFiles, Invariant::LoadedConfig],
             // The cluster is removed: its etcd members and API servers are stopped one after another.
             Self::Reset => &[Invariant::UnitFiles, Invariant::LoadedConfig],
         }

@@ -96,6 +96,16 @@ pub enum SlotProvider {
         /// Control plane that it comes from.
         host: String,
     },
+    /// A client certificate for a node's kubelet with its key (PEM), signed on a control plane by the cluster's CA: for a
+    /// kubelet whose own has ended. Secret.
+    KubeletClient {
+        /// Control plane that signs it.
+        host: String,
+        /// The node.
+        node: String,
+    },
+    /// What opens the archive of a backup, which the controller has opened; secret.
+    BackupKey,
     /// The authorities and their certificates, sealed (age) for these recipients by the controller. The bytes differ each
     /// time they are sealed, so the controller keeps them until what is inside, or for whom, changes.
     SealedAuthorities {
@@ -123,6 +133,8 @@ impl SlotProvider {
             | Self::JoinToken { .. }
             | Self::UploadKey { .. }
             | Self::AdminKubeconfig { .. }
+            | Self::KubeletClient { .. }
+            | Self::BackupKey
             | Self::SealedAuthorities { .. }
             | Self::Secret { .. } => true,
             Self::Authority { .. } | Self::Certificate(_) | Self::CaCertHash { .. } => false,
@@ -136,11 +148,13 @@ impl SlotProvider {
             Self::JoinToken { host }
             | Self::CaCertHash { host }
             | Self::UploadKey { host }
+            | Self::KubeletClient { host, .. }
             | Self::AdminKubeconfig { host } => Some(host),
             Self::Authority { .. }
             | Self::Certificate(_)
             | Self::CertificateKey { .. }
             | Self::SealedAuthorities { .. }
+            | Self::BackupKey
             | Self::Secret { .. } => None,
         }
     }

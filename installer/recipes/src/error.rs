@@ -186,6 +186,18 @@ pub enum RecipeError {
         /// Why, and what can be done.
         reason: String,
     },
+    /// Certificates cannot be renewed before something is mended.
+    #[error("the certificates cannot be renewed yet; nothing was changed:{}", gap_lines(.problems))]
+    CannotRenew {
+        /// Every problem: host, what is wrong, what can be done.
+        problems: Vec<String>,
+    },
+    /// A backup cannot be restored before something is mended.
+    #[error("the backup cannot be restored; nothing was changed:{}", gap_lines(.problems))]
+    CannotRestore {
+        /// Every problem: host, what is wrong, what can be done.
+        problems: Vec<String>,
+    },
     /// The cluster is not in a state from which it can be upgraded with this bundle.
     #[error("cluster {cluster} cannot be upgraded to {target}; nothing was changed:{}", gap_lines(.problems))]
     CannotUpgrade {
@@ -303,6 +315,8 @@ impl RecipeError {
             | Self::StillMember { .. }
             | Self::CannotDelete { .. }
             | Self::CannotUpgrade { .. }
+            | Self::CannotRenew { .. }
+            | Self::CannotRestore { .. }
             | Self::Unobserved { .. }
             | Self::NewerLedger { .. }
             | Self::UnreadableState { .. } => ExitCode::Preflight,

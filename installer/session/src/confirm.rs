@@ -2,6 +2,7 @@
 
 use async_trait::async_trait;
 use kubexm_engine::LostHost;
+use kubexm_engine::backup::BackupAbout;
 use kubexm_engine::drift::Drift;
 use kubexm_plan::Plan;
 
@@ -93,6 +94,13 @@ pub enum Change<'a> {
         plan: &'a Plan,
         /// Hosts that cannot be reached, and are left as they are.
         missing: &'a [String],
+    },
+    /// etcd gets the data of a backup; confirmed by the cluster's name.
+    Restore {
+        /// The plan.
+        plan: &'a Plan,
+        /// What the backup is.
+        backup: Option<&'a BackupAbout>,
     },
     /// A cluster is removed from its hosts, with its data.
     Reset {

@@ -62,6 +62,7 @@ pub(crate) async fn of<S: Subject>(
         cluster: site.subject.cluster(),
         fleet: &site.fleet,
         pki,
+        backup_key: None,
         read: tokio::sync::Mutex::default(),
         refused: AtomicBool::new(false),
     };

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use kubexm_archive::{ArchiveError, DamageReport, Incomplete};
 use kubexm_engine::EngineError;
+use kubexm_engine::backup::BackupError;
 use kubexm_engine::link::LinkError;
 use kubexm_files::{InputError, MaterialError};
 use kubexm_manifests::CatalogueError;
@@ -155,6 +156,9 @@ pub enum SessionError {
     /// The authorities of the cluster cannot be used from this home.
     #[error(transparent)]
     Authorities(#[from] AuthoritiesError),
+    /// A backup cannot be made or used.
+    #[error(transparent)]
+    Backup(#[from] BackupError),
     /// The system returned no random numbers.
     #[error("no id can be generated for the cluster, since the system's random source failed: {0}")]
     NoRandom(String),
@@ -272,6 +276,7 @@ impl ExitError for SessionError {
             Self::Lint(_) => ExitCode::PlanLint,
             Self::OtherCluster { .. } => ExitCode::Preflight,
             Self::Authorities(error) => error.exit_code(),
+            Self::Backup(error) => error.exit_code(),
             Self::NoRandom(_) => ExitCode::Internal,
             Self::PlanFile { .. } => ExitCode::PlanMismatch,
             Self::Engine(error) => error.exit_code(),

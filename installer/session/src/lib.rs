@@ -26,6 +26,7 @@
 
 mod access;
 mod authorities;
+mod backup;
 mod bundle;
 mod cluster_facts;
 mod confirm;
@@ -45,6 +46,7 @@ mod observe;
 mod operator;
 mod options;
 mod plan;
+mod restore;
 mod run;
 mod session;
 mod site;
@@ -52,6 +54,7 @@ pub mod support_bundle;
 
 pub use access::Access;
 pub use authorities::AuthoritiesError;
+pub use backup::{BackedUp, BackupOptions, VerifiedBackup};
 pub use bundle::cluster_file::{ClusterFile, Origin};
 pub use bundle::cluster_source::ClusterSource;
 pub use bundle::installed::installed_bundle;
@@ -70,13 +73,14 @@ pub use fleet::Unreachable;
 pub use home::{ClusterHome, Home};
 pub use kubexm_engine::LostHost;
 pub use kubexm_engine::drift::Drift;
-pub use kubexm_recipes::{Drain, PauseAfter, UpgradeOptions};
+pub use kubexm_recipes::{Drain, PauseAfter, Renew, UpgradeOptions};
 pub use link::{Connector, HostLink, Ssh};
 pub use observe::Observed;
 pub use observe::findings::Findings;
 pub use observe::subject::{BundleSurvey, LedgerSurvey, Startable, Subject};
 pub use options::{BundleOptions, ClusterOptions, Commands, HostOptions, ReplaceOptions, RunOptions, TrustOptions};
 pub use plan::{Checked, Planned, Recipe};
+pub use restore::RestoreSource;
 pub use run::{
     ClusterStatus, Direction, Ended, EndedRun, Loaded, RecordedCommand, RecordedRun, RunReport, Running,
     status_document,

@@ -3,7 +3,9 @@
 use kubexm_engine::drift::Drift;
 use kubexm_plan::lint;
 use kubexm_plan::{CheckedPlan, ClusterFacts, Pipeline, Plan};
-use kubexm_recipes::{DeleteCx, Deletion, Drain, Identity, PlanCx, ResetCx, ResetHost, UpgradeOptions};
+use kubexm_recipes::{
+    DeleteCx, Deletion, Drain, Identity, PlanCx, Renew, RenewCx, Renewed, ResetCx, ResetHost, UpgradeOptions,
+};
 
 use crate::authorities::{Authorities, Hosts};
 use crate::bundle::cluster_file::ClusterFile;
@@ -131,7 +133,34 @@ impl<'s> Observed<'s, ClusterSource> {
     }
 }
 
+impl<'s> Observed<'s, ClusterSource> {
+    /// Plans the renewal of the cluster's certificates.
+    ///
+    /// # Errors
+    /// Something must be mended first: a clock, a host that is not healthy, an authority that has ended.
+    pub async fn plan_renewal(self, wanted: Renew) -> Result<Planned<'s, ClusterSource>, SessionError> {
+        let (site, survey) = self.into_parts();
+        let running = cluster_facts::of(&site.fleet, site.subject.cluster(), Asked::All).await;
+        let cluster = site.subject.cluster();
+        let (cluster_digest, cluster_id) = (cluster.digest(), Identity::of(cluster, &survey.facts).id);
+        let (running, facts, now) = (&running, &survey.facts, site.session.unix_time());
+        events::phase(site.session.events, "plan");
+        let cx = RenewCx { cluster, cluster_digest, cluster_id, running, facts, now, wanted };
+        let planned = kubexm_recipes::certs_renew(&cx).map_err(SessionError::from);
+        let Renewed { plan, warnings } = site.unless_refused(planned).await?;
+        for warning in warnings {
+            events::warning(site.session.events, warning);
+        }
+        Ok(Planned { site, plan, clean: Vec::new(), created: true, authorities: Authorities::default() })
+    }
+}
+
 impl<'s, S: Subject> Planned<'s, S> {
+    /// Of hosts that all have something to do.
+    pub(crate) const fn of(site: Site<'s, S>, plan: Plan, authorities: Authorities) -> Self {
+        Self { site, plan, clean: Vec::new(), created: false, authorities }
+    }
+
     /// Lints the plan, and reports the lint's warnings.
     ///
     /// # Errors

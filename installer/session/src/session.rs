@@ -77,6 +77,12 @@ impl Session<'_> {
         }
     }
 
+    /// The session's clock, in seconds of Unix time.
+    pub(crate) fn unix_time(&self) -> i64 {
+        let since = self.clock.now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+        i64::try_from(since.as_secs()).unwrap_or(i64::MAX)
+    }
+
     /// Fails if it was interrupted, while nothing has been changed yet.
     pub(crate) fn check_interrupt(&self) -> Result<(), SessionError> {
         match self.cancel.is_cancelled() {

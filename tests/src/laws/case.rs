@@ -1,20 +1,24 @@
 //! A sample, a pipeline, and hosts as they are before it: what a law is compared with.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use kubexm_engine::Outcome;
+use kubexm_engine::backup::BackupKey;
 use kubexm_engine::events::Silent;
 use kubexm_engine::journal::Record;
 use kubexm_engine::sim::Snapshot;
+use kubexm_plan::backup::{Archive, BackupAnswer, BackupAsk};
+use kubexm_plan::kubeadm_certificates::MANAGED;
 use kubexm_plan::lint::{self, Order};
 use kubexm_plan::{CONTROLLER, CheckedPlan, ClusterFacts, Facts, Pipeline, Plan, Undo, ledger};
-use kubexm_recipes::{DeleteCx, Drain, ResetCx, ResetHost};
+use kubexm_recipes::{DeleteCx, Drain, Renew, RenewCx, ResetCx, ResetHost, RestoreCx};
 
 use super::compare::{differences, refuse};
-use super::run::{Camera, Carried, How, Setting, said};
+use super::run::{BACKUP_KEY, Camera, Carried, How, Setting, said};
 use super::{Fleet, scratch};
 use crate::samples::Sample;
+use crate::synthetic::SyntheticBundle;
 
 /// What stands for the cluster where a host is named.
 pub(super) const CLUSTER: &str = "(cluster)";
@@ -46,7 +50,9 @@ impl<F: Fleet> Case<F> {
     pub async fn of(sample: &Sample, pipeline: Pipeline) -> Result<Self, String> {
         let sample = &sample.occupied();
         let (bundle, plan) = match pipeline {
-            Pipeline::Create | Pipeline::DeleteNode | Pipeline::Reset => sample.plan_create(),
+            Pipeline::Create | Pipeline::DeleteNode | Pipeline::CertsRenew | Pipeline::Restore | Pipeline::Reset => {
+                sample.plan_create()
+            }
             Pipeline::AddNode => sample.plan_before_add_node(),
             Pipeline::Upgrade => sample.plan_before_upgrade(),
         };
@@ -83,6 +89,14 @@ impl<F: Fleet> Case<F> {
             Pipeline::Upgrade => {
                 let (bundle, plan) = sample.plan_upgrade(&running(sample, &start).await?);
                 start.serve(&plan);
+                Setting { name: name_of_run, plan, bundle: Arc::new(bundle), ..setting }
+            }
+            Pipeline::CertsRenew => {
+                let plan = renew_plan(sample, &start).await?;
+                Setting { name: name_of_run, plan, ..setting }
+            }
+            Pipeline::Restore => {
+                let (plan, bundle) = restore_plan(sample, &start, &setting).await?;
                 Setting { name: name_of_run, plan, bundle: Arc::new(bundle), ..setting }
             }
             Pipeline::Reset => {
@@ -250,7 +264,9 @@ impl<F: Fleet> Case<F> {
             Pipeline::DeleteNode => delete_plan(&self.sample, fleet).await?,
             Pipeline::Reset => reset_again(self.plan(), fleet).await?,
             Pipeline::Upgrade => self.sample.plan_upgrade(&running(&self.sample, fleet).await?).1,
-            Pipeline::Create | Pipeline::AddNode => self.setting.plan.clone(),
+            Pipeline::Create | Pipeline::AddNode | Pipeline::CertsRenew | Pipeline::Restore => {
+                self.setting.plan.clone()
+            }
         };
         Ok(Setting { plan, ..self.setting.clone() })
     }
@@ -321,6 +337,72 @@ async fn running<F: Fleet>(sample: &Sample, fleet: &F) -> Result<ClusterFacts, S
         looks.push(link.cluster_facts().await.map_err(said)?);
     }
     Ok(ClusterFacts::merged(looks))
+}
+
+/// Of every certificate, as with `--force`; its files are as the hosts have them.
+async fn renew_plan<F: Fleet>(sample: &Sample, fleet: &F) -> Result<CheckedPlan, String> {
+    let cluster = sample.cluster();
+    let links = fleet.links();
+    let (mut facts, mut looks) = (BTreeMap::new(), Vec::new());
+    for name in sample.hosts() {
+        let link = links.get(&name).ok_or_else(|| format!("no link to {name}"))?;
+        let plane = cluster.role_groups.control_plane.contains(&name);
+        let here = Facts { joined: cluster.roles(&name).in_cluster(), ..link.facts().await.map_err(said)? };
+        facts.insert(name.clone(), here);
+        let mut seen = link.cluster_facts().await.map_err(said)?;
+        // The fake's certificates cannot be parsed.
+        if plane && seen.certificates.len() < MANAGED.len() {
+            seen.certificates = fleet.certificates(&name);
+            seen.gaps.clear();
+        }
+        looks.push(seen);
+    }
+    let cx = RenewCx {
+        cluster: &cluster,
+        cluster_digest: kubexm_spec::Digest::of("yaml"),
+        cluster_id: None,
+        running: &ClusterFacts::merged(looks),
+        facts: &facts,
+        now: 0,
+        wanted: Renew { force: true, ..Renew::default() },
+    };
+    let plan = kubexm_recipes::certs_renew(&cx).map_err(said)?.plan;
+    lint::check(plan).map(|(plan, _)| plan).map_err(|problems| format!("{problems:?}"))
+}
+
+/// Of a backup that the first control plane makes, where it can; its key is beside the controller's certificates.
+async fn restore_plan<F: Fleet>(
+    sample: &Sample,
+    fleet: &F,
+    setting: &Setting,
+) -> Result<(CheckedPlan, SyntheticBundle), String> {
+    let (cluster, links, key) = (sample.cluster(), fleet.links(), BackupKey::generate());
+    std::fs::write(setting.pki.path().join(BACKUP_KEY), &*key.secret()).map_err(said)?;
+    let mut facts = BTreeMap::new();
+    for name in sample.hosts() {
+        let link = links.get(&name).ok_or_else(|| format!("no link to {name}"))?;
+        let here = Facts { joined: cluster.roles(&name).in_cluster(), ..link.facts().await.map_err(said)? };
+        facts.insert(name, here);
+    }
+    let first = cluster.first_control_plane().and_then(|host| links.get(&host.name)).ok_or("no control plane")?;
+    let (name, recipient) = ("law".to_owned(), key.recipient());
+    let archive = match first.backup(&BackupAsk::Make { name: name.clone(), recipient }).await {
+        Ok(_) => {
+            let answer = first.backup(&BackupAsk::Read { name: name.clone(), offset: 0 }).await.map_err(said)?;
+            let BackupAnswer::Bytes { bytes } = answer else { return Err(format!("{answer:?}")) };
+            first.backup(&BackupAsk::Forget { name }).await.map_err(said)?;
+            bytes
+        }
+        // The simulated fleet has no data.
+        Err(_) => b"an archive".to_vec(),
+    };
+    let mut bundle = (*setting.bundle).clone();
+    let described = Archive { sha256: kubexm_spec::Digest::of(&archive), size: archive.len() as u64 };
+    bundle.blobs.insert(described.sha256, archive);
+    let cluster_digest = kubexm_spec::Digest::of("yaml");
+    let cx = RestoreCx { cluster: &cluster, cluster_digest, facts: &facts, archive: described, id: "1" };
+    let plan = kubexm_recipes::restore(&cx).map_err(said)?;
+    Ok((lint::check(plan).map_err(|problems| format!("{problems:?}"))?.0, bundle))
 }
 
 async fn report<F: Fleet>(hosts: Vec<(String, [bool; 3])>, fleet: &F) -> Result<Vec<Reported>, String> {

@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use kubexm_engine::Links;
 use kubexm_engine::sim::{Invariant, Snapshot};
 use kubexm_plan::CheckedPlan;
+use kubexm_plan::cluster_facts::Certificate;
 
 use crate::samples::Sample;
 
@@ -29,6 +30,8 @@ pub trait Fleet: Clone + Send + Sync + 'static {
     fn fail_at(&mut self, before: bool, nth: u64);
     /// Fails the n-th undo of a step in a wave from now on, once; false where this kind of fleet cannot.
     fn fail_undo_at(&mut self, before: bool, nth: u64) -> bool;
+    /// The certificates of kubeadm on a host, where its own cluster facts cannot have them.
+    fn certificates(&self, host: &str) -> Vec<Certificate>;
     /// What the services of a host in the cluster write beside what any plan knows.
     fn live(&self);
     /// Looks at what must hold at every point; asked at every record of a journal.

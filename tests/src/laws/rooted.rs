@@ -10,6 +10,8 @@ use kubexm_engine::sim::{Invariant, Snapshot};
 use kubexm_engine::{Links, LocalLink};
 use kubexm_ops::fake::{RootedSystem, seed};
 use kubexm_ops::{FaultPoint, Faults, Machine};
+use kubexm_plan::cluster_facts::Certificate;
+use kubexm_plan::kubeadm_certificates::MANAGED;
 use kubexm_plan::{CONTROLLER, CheckedPlan, state_folders};
 use serde_json::Value;
 use tempfile::TempDir;
@@ -185,6 +187,16 @@ impl Fleet for Rooted {
 
     fn fail_undo_at(&mut self, _: bool, _: u64) -> bool {
         false
+    }
+
+    fn certificates(&self, host: &str) -> Vec<Certificate> {
+        let machine = self.machine(host);
+        let there = MANAGED.iter().filter_map(|(name, path)| {
+            let file = Some(kubexm_spec::Digest::of(std::fs::read(machine.path(path)).ok()?));
+            let (host, path, subject) = (host.to_owned(), (*path).to_owned(), (*name).to_owned());
+            Some(Certificate { host, path, subject, ends: 1, file })
+        });
+        there.collect()
     }
 
     /// What kubelet, containerd and the pods leave beside what the fake kubeadm writes.

@@ -103,7 +103,8 @@ impl<'s> Carried<'s> {
     }
 
     fn pki(&self) -> Result<OperatorSlots, String> {
-        Ok(OperatorSlots(ClusterPki::open(&self.setting.pki.path().join("pki")).map_err(said)?))
+        let pki = ClusterPki::open(&self.setting.pki.path().join("pki")).map_err(said)?;
+        Ok(OperatorSlots(pki, std::fs::read(self.setting.pki.path().join(BACKUP_KEY)).unwrap_or_default()))
     }
 
     /// Begins it.
@@ -181,7 +182,7 @@ impl<'s> Carried<'s> {
                 }
                 let text = String::from_utf8_lossy(&std::fs::read(&path).map_err(|e| e.to_string())?).into_owned();
                 // The simulated control plane's values, and what a key in PEM has.
-                for secret in ["secret-joinToken", "secret-certificateKey", "PRIVATE KEY-----\n"] {
+                for secret in ["secret-joinToken", "secret-certificateKey", "PRIVATE KEY-----\n", "AGE-SECRET-KEY-"] {
                     if text.contains(secret) {
                         return Err(format!("{} shows a secret ({secret:?})", path.display()));
                     }
@@ -286,7 +287,10 @@ impl<F: Fleet> Hook for Camera<F> {
 }
 
 /// Certificates of a controller, and an operator whose every secret is [`SECRET`].
-struct OperatorSlots(ClusterPki);
+struct OperatorSlots(ClusterPki, Vec<u8>);
+
+/// The file of what opens a backup.
+pub const BACKUP_KEY: &str = "backup-key";
 
 /// What is in no plan, journal, ledger or report.
 pub const SECRET: &str = "the operator's own secret";
@@ -296,6 +300,7 @@ impl SlotSource for OperatorSlots {
     async fn value(&self, name: &SlotName, provider: &SlotProvider, plan: &Plan) -> Result<Vec<u8>, EngineError> {
         match provider {
             SlotProvider::Secret { .. } | SlotProvider::AdminKubeconfig { .. } => Ok(SECRET.as_bytes().to_vec()),
+            SlotProvider::BackupKey => Ok(self.1.clone()),
             provider => self.0.value(name, provider, plan).await,
         }
     }

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use kubexm_engine::Links;
 use kubexm_engine::sim::{Failure, Invariant, SimFleet, Snapshot};
+use kubexm_plan::cluster_facts::Certificate;
 use kubexm_plan::{CONTROLLER, CheckedPlan};
 
 use super::{Fleet, foreign};
@@ -53,6 +54,10 @@ impl Fleet for Simulated {
     fn fail_undo_at(&mut self, before: bool, nth: u64) -> bool {
         self.0.fail_at(if before { Failure::Undo(nth) } else { Failure::AfterUndo(nth) });
         true
+    }
+
+    fn certificates(&self, _: &str) -> Vec<Certificate> {
+        Vec::new()
     }
 
     fn live(&self) {}

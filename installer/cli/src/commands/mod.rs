@@ -3,6 +3,8 @@
 mod add_node;
 mod agent;
 mod args;
+mod backup;
+mod certs;
 mod change;
 mod completions;
 mod create;
@@ -16,6 +18,7 @@ mod preflight;
 mod recorded;
 mod report;
 mod reset;
+mod restore;
 mod resume;
 pub mod resume_command;
 mod rollback;
@@ -65,6 +68,9 @@ enum Verb {
     AddNode(add_node::Args),
     DeleteNode(delete_node::Args),
     Upgrade(upgrade::Args),
+    Certs(certs::Args),
+    Backup(backup::Args),
+    Restore(restore::Args),
     Preflight(preflight::Args),
     Plan(plan::Args),
     Run(run::Args),
@@ -104,6 +110,9 @@ impl Cli {
             Some(Verb::AddNode(args)) => args.change.json,
             Some(Verb::DeleteNode(args)) => args.json,
             Some(Verb::Upgrade(args)) => args.change.json,
+            Some(Verb::Certs(args)) => args.json(),
+            Some(Verb::Backup(args)) => args.json(),
+            Some(Verb::Restore(args)) => args.json,
             Some(Verb::Preflight(args)) => args.json,
             Some(Verb::Plan(args)) => args.json,
             Some(Verb::Run(args)) => args.change.json,
@@ -139,6 +148,9 @@ pub fn run(cli: Cli, display: &Display) -> Result<(), Failure> {
         (Some(Verb::AddNode(args)), _) => add_node::run(&args, display),
         (Some(Verb::DeleteNode(args)), _) => delete_node::run(&args, display),
         (Some(Verb::Upgrade(args)), _) => upgrade::run(&args, display),
+        (Some(Verb::Certs(args)), _) => certs::run(&args, display),
+        (Some(Verb::Backup(args)), _) => backup::run(&args, display),
+        (Some(Verb::Restore(args)), _) => restore::run(&args, display),
         (Some(Verb::Preflight(args)), _) => preflight::run(&args, display),
         (Some(Verb::Plan(args)), _) => plan::run(&args, display),
         (Some(Verb::Run(args)), _) => run::run(&args, display),

@@ -1,11 +1,11 @@
 //! A running cluster as tables.
 
-use std::fmt::Write as _;
-
 use kubexm_engine::clock::rfc3339;
 use kubexm_plan::ClusterFacts;
 use kubexm_plan::cluster_facts::{Certificate, NodeFacts};
 use kubexm_session::escaped;
+
+use super::table::table;
 
 /// Certificates that end within so many seconds are named one by one.
 const SOON: i64 = 90 * 24 * 3600;
@@ -72,21 +72,6 @@ fn certificates(all: &[Certificate], now: i64) -> Vec<String> {
     lines
 }
 
-/// Rows with columns of equal width.
-fn table<const N: usize>(rows: impl Iterator<Item = [String; N]>) -> Vec<String> {
-    let rows: Vec<[String; N]> = rows.collect();
-    let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0);
-    let widths: Vec<usize> = (0..N).map(width).collect();
-    let line = |row: &[String; N]| {
-        let mut line = String::from(" ");
-        for (cell, width) in row.iter().zip(&widths) {
-            let _ = write!(line, " {cell:width$} ");
-        }
-        line.trim_end().to_owned()
-    };
-    rows.iter().map(line).collect()
-}
-
 #[cfg(test)]
 mod tests {
     use kubexm_plan::cluster_facts::{EtcdMember, Gap};
@@ -121,6 +106,7 @@ mod tests {
             path: path.to_owned(),
             subject: String::new(),
             ends,
+            file: None,
         };
         let now = 1_800_000_000;
         let facts = ClusterFacts {

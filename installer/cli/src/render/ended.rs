@@ -25,7 +25,12 @@ pub fn report(ended: &Ended, again: &str, display: &Display) -> Result<(), Failu
         let hosts = ended.missing.join(", ");
         let named = match ended.pipeline {
             Pipeline::DeleteNode => ", with cluster.yaml as it is",
-            Pipeline::Create | Pipeline::AddNode | Pipeline::Upgrade | Pipeline::Reset => "",
+            Pipeline::Create
+            | Pipeline::AddNode
+            | Pipeline::Upgrade
+            | Pipeline::CertsRenew
+            | Pipeline::Restore
+            | Pipeline::Reset => "",
         };
         let debt = format!(
             "{text}\nnot done yet: {hosts} could not be reached and still have everything that the cluster put there; \
@@ -45,7 +50,12 @@ fn nothing_to_do(ended: &Ended) -> String {
             let text = "nothing of it is on those that were reached";
             format!("nothing to do: these hosts are not in cluster {cluster}, and {text}{}", forget(ended))
         }
-        Pipeline::Create | Pipeline::AddNode | Pipeline::Upgrade | Pipeline::Reset => {
+        Pipeline::CertsRenew => format!(
+            "nothing to do: no certificate of cluster {} that kubeadm manages is due, and everything runs with those that are \
+             there; --force renews them anyway",
+            ended.cluster
+        ),
+        Pipeline::Create | Pipeline::AddNode | Pipeline::Upgrade | Pipeline::Restore | Pipeline::Reset => {
             format!("cluster {} is removed: nothing of it is left on any host", ended.cluster)
         }
     }
@@ -95,6 +105,22 @@ fn success(ended: &Ended, run: &EndedRun, display: &Display) -> (String, Value) 
             let end = forget(ended);
             format!("the hosts are deleted from cluster {cluster} ({} steps changed something){end}", counts.done)
         }
+        (Direction::Forward, Pipeline::CertsRenew) => {
+            let kubeconfig = ended.kubeconfig.clone().unwrap_or_default();
+            let text = format!(
+                "the certificates of cluster {cluster} are renewed, and in use: {} steps changed something, {} needed no \
+                 change\nthe kubeconfig on this machine is {}; give it anew to whoever has a copy of the earlier one",
+                counts.done,
+                counts.satisfied,
+                shell_word(&kubeconfig.to_string_lossy())
+            );
+            return (text, json!({ "run": status, "kubeconfig": kubeconfig, "report": report }));
+        }
+        (Direction::Forward, Pipeline::Restore) => format!(
+            "cluster {cluster} has the data of the backup ({} steps changed something); what etcd had before lies in \
+             /var/lib/etcd/.kubexm-before-* on the control planes: remove it once nobody wants it back",
+            counts.done
+        ),
         (Direction::Forward, Pipeline::Create | Pipeline::AddNode | Pipeline::Upgrade) => {
             let kubeconfig = ended.kubeconfig.clone().unwrap_or_default();
             let is = if ended.network_of_operator {

@@ -1,6 +1,8 @@
 //! Texts about a plan and about the end of a run.
 
+pub mod certificates;
 pub mod cluster_facts;
 pub mod ended;
 pub mod out_of_reach;
 pub mod summary;
+mod table;

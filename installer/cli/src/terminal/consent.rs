@@ -3,6 +3,7 @@
 use std::io::{IsTerminal, Write as _};
 
 use async_trait::async_trait;
+use kubexm_engine::clock::rfc3339;
 use kubexm_plan::{Pipeline, Plan};
 use kubexm_session::events::{note, warning};
 use kubexm_session::{Answer, Change, Confirm, Drift, OutOfReach, Question, UnsignedCluster, WithoutThem};
@@ -58,6 +59,13 @@ impl<'d> Terminal<'d> {
         matches!(tokio::task::spawn_blocking(ask).await, Ok(Ok(true)))
     }
 
+    /// Asks for a name at the terminal; anything else declines.
+    async fn is_typed(&self, prompt: &'static str, name: &str) -> bool {
+        self.display.clear();
+        let ask = move || dialoguer::Input::<String>::new().with_prompt(prompt).allow_empty(true).interact_text();
+        matches!(tokio::task::spawn_blocking(ask).await, Ok(Ok(typed)) if typed.trim() == name)
+    }
+
     /// Shows what would be done, and gives the question.
     fn describe(&self, question: &Question<'_>) -> &'static str {
         let shown = Shown(self.display);
@@ -73,6 +81,20 @@ impl<'d> Terminal<'d> {
                     warning(&shown, format!("{host} cannot be reached and stays as it is"));
                 }
                 "Remove the cluster and delete its data?"
+            }
+            Change::Restore { plan, backup } => {
+                self.show(plan, None);
+                if let Some(backup) = backup {
+                    let text = format!(
+                        "cluster {} gets the data of {} (etcd at revision {}): everything that was written since is lost to it, \
+                         and stays aside on the hosts",
+                        question.cluster,
+                        rfc3339(backup.created),
+                        backup.etcd.revision
+                    );
+                    warning(&shown, text);
+                }
+                "Type the name of the cluster to restore it"
             }
             Change::DeleteNode { plan, missing } => {
                 self.show(plan, None);
@@ -93,6 +115,9 @@ impl<'d> Terminal<'d> {
             }
             Change::Rollback { plan, .. } if plan.pipeline == Pipeline::Upgrade => {
                 "Roll back the upgrade, as far as that is possible?"
+            }
+            Change::Rollback { plan, .. } if plan.pipeline == Pipeline::CertsRenew => {
+                "Roll back the renewal, so that the earlier certificates are used again?"
             }
             Change::Rollback { run, plan, changed } => {
                 let hosts: Vec<&str> = plan.hosts.iter().map(|host| host.name.as_str()).collect();
@@ -139,10 +164,11 @@ impl Confirm for Terminal<'_> {
         if self.yes {
             return Answer::Yes;
         }
-        match self.is_yes(prompt).await {
-            true => Answer::Yes,
-            false => Answer::No,
-        }
+        let yes = match question.change {
+            Change::Restore { .. } => self.is_typed(prompt, question.cluster).await,
+            _ => self.is_yes(prompt).await,
+        };
+        if yes { Answer::Yes } else { Answer::No }
     }
 
     /// `-y` confirms what was shown before the run, and not the loss of what is sound.

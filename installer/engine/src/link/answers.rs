@@ -63,14 +63,27 @@ pub(super) fn provided(host: &str, provider: &SlotProvider, value: Vec<u8>) -> R
         }
         SlotProvider::CaCertHash { .. } => ("hash of the CA's key", value.strip_prefix(b"sha256:").is_some_and(hex)),
         SlotProvider::UploadKey { .. } => ("certificate key", hex(&value)),
+        SlotProvider::KubeletClient { .. } => ("client certificate with its key", is_pair(&value)),
         SlotProvider::Authority { .. }
         | SlotProvider::Certificate(_)
         | SlotProvider::CertificateKey { .. }
         | SlotProvider::AdminKubeconfig { .. }
         | SlotProvider::SealedAuthorities { .. }
+        | SlotProvider::BackupKey
         | SlotProvider::Secret { .. } => ("value: the controller has it", false),
     };
     if good { Ok(value) } else { Err(untrusted(host, format!("the value that it made is not a valid {what}"))) }
+}
+
+/// One certificate and its key as PEM, and nothing else: kubelet's own format. RFC 7468.
+fn is_pair(value: &[u8]) -> bool {
+    const MOST: usize = 32 << 10;
+    if value.len() > MOST {
+        return false;
+    }
+    let Ok(blocks) = ::pem::parse_many(value) else { return false };
+    let keys = ["PRIVATE KEY", "EC PRIVATE KEY", "RSA PRIVATE KEY"];
+    matches!(blocks.as_slice(), [certificate, key] if certificate.tag() == "CERTIFICATE" && keys.contains(&key.tag()))
 }
 
 fn untrusted(host: &str, reason: String) -> LinkError {
@@ -170,5 +183,19 @@ mod tests {
             }
         }
         assert!(provided("cp", &SlotProvider::REGISTRY_CA, b"x".to_vec()).is_err());
+    }
+
+    #[test]
+    fn a_kubelets_certificate_is_one_certificate_with_one_key() {
+        let provider = SlotProvider::KubeletClient { host: "cp".to_owned(), node: "node1".to_owned() };
+        let block = |tag: &str| format!("-----BEGIN {tag}-----\nAAAA\n-----END {tag}-----\n");
+        let (certificate, key) = (block("CERTIFICATE"), block("EC PRIVATE KEY"));
+        assert!(provided("cp", &provider, format!("{certificate}{key}").into_bytes()).is_ok());
+        for lie in
+            [String::new(), certificate.clone(), key.clone(), format!("{key}{certificate}"), certificate.repeat(2)]
+        {
+            let error = provided("cp", &provider, lie.into_bytes()).expect_err("a lie").to_string();
+            assert!(error.contains("client certificate") && !error.contains("AAAA"), "{error}");
+        }
     }
 }

@@ -10,6 +10,7 @@ pub mod wire;
 use std::time::Duration;
 
 use async_trait::async_trait;
+use kubexm_plan::backup::{BackupAnswer, BackupAsk};
 use kubexm_plan::op::Depots;
 use kubexm_plan::{ClusterFacts, Facts, Plan, Probe, SlotProvider, Step, StepDrift, Wave, ledger, mesh};
 pub use kubexm_plan::{ObservedState, ProbeAnswer, Survey};
@@ -118,6 +119,12 @@ pub trait Link: Send + Sync {
         source: &dyn BlobSource,
         progress: DeliverProgress<'_>,
     ) -> Result<(), LinkError>;
+
+    /// A part of a backup of the cluster, made on this control plane.
+    async fn backup(&self, _: &BackupAsk) -> Result<BackupAnswer, LinkError> {
+        let (host, text) = ("@".to_owned(), "no backup can be made over this link".to_owned());
+        Err(LinkError::Op { host, text })
+    }
 
     /// Texts of journals and listings for `runs/<id>/evidence`, by file name; what cannot be read is left out.
     async fn evidence(&self) -> Result<Vec<(String, String)>, LinkError>;

@@ -1,7 +1,9 @@
 //! Cluster facts of a simulated host. The simulation keeps no applied documents, so those are a gap.
 
-use kubexm_plan::cluster_facts::{APPLIED, Component, EtcdMember, Gap, NodeFacts, SERVER_VERSION};
+use kubexm_plan::cluster_facts::{APPLIED, Certificate, Component, EtcdMember, Gap, NodeFacts, SERVER_VERSION};
+use kubexm_plan::kubeadm_certificates::MANAGED;
 use kubexm_plan::{ClusterFacts, Facts};
+use kubexm_spec::Digest;
 
 use super::names::ADMIN_CONF;
 use super::world::World;
@@ -15,6 +17,7 @@ impl World {
         if !self.has(host, ADMIN_CONF) {
             return facts;
         }
+        facts.certificates = self.certificates(host);
         if !self.cluster.contains_key("initialised") {
             facts.gaps.push(gap(SERVER_VERSION, "no API server answers"));
             return facts;
@@ -29,6 +32,25 @@ impl World {
         facts.etcd = named("member:").into_iter().map(member).collect();
         facts.gaps.push(gap(APPLIED, "the simulation keeps no texts of objects"));
         facts
+    }
+}
+
+/// As far as a certificate of a simulated host is valid, in seconds of Unix time: less than another day in 1970.
+const ENDS: i64 = 86_399;
+/// The same of one that was renewed: 2100.
+const RENEWED: i64 = 4_102_444_800;
+
+impl World {
+    /// The certificates of kubeadm that are on a host.
+    fn certificates(&self, host: &str) -> Vec<Certificate> {
+        let here = self.hosts.get(host);
+        let there = MANAGED.iter().filter_map(|(name, path)| {
+            let content = here?.state.get(&format!("path:{path}"))?;
+            let ends = if content.contains(" renewed") { RENEWED } else { ENDS };
+            let (subject, file) = ((*name).to_owned(), Some(Digest::of(content)));
+            Some(Certificate { host: host.to_owned(), path: (*path).to_owned(), subject, ends, file })
+        });
+        there.collect()
     }
 }
 

@@ -1,6 +1,7 @@
 //! The effects of `kubeadm` on a simulated host and on the cluster.
 
 use kubexm_plan::Step;
+use kubexm_plan::kubeadm_certificates::MANAGED;
 
 use super::names::{BEFORE_UPGRADE, ADMIN_CONF, ETCD_DATA, KUBELET, KUBELET_CONF, KUBELET_CONFIG, NETWORK, PODS, READ, UPGRADED};
 use super::world::World;
@@ -20,7 +21,9 @@ impl World {
     /// The effects of an init or a join; on a control plane including an etcd member.
     pub(super) fn make_node(&mut self, host: &str, step: &Step, control_plane: bool) -> Result<(), String> {
         if control_plane {
-            self.set(host, step, ADMIN_CONF, "file 0600 admin")?;
+            for (name, path) in MANAGED {
+                self.set(host, step, &format!("path:{path}"), &format!("file 0600 {name}"))?;
+            }
             self.set(host, step, ETCD_DATA, "dir 0700")?;
             self.cluster.insert(format!("member:{host}"), "voter".to_owned());
         }
@@ -56,8 +59,11 @@ impl World {
         if self.members().next().is_none() {
             self.cluster.clear();
         }
-        for key in [ADMIN_CONF, KUBELET_CONF, KUBELET_CONFIG, ETCD_DATA, PODS, NETWORK, UPGRADED, BEFORE_UPGRADE] {
+        for key in [KUBELET_CONF, KUBELET_CONFIG, ETCD_DATA, PODS, NETWORK, UPGRADED, BEFORE_UPGRADE] {
             self.remove(host, key)?;
+        }
+        for (_, path) in MANAGED {
+            self.remove(host, &format!("path:{path}"))?;
         }
         if let Some(here) = self.host_mut(host) {
             here.state.retain(|key, _| !key.starts_with(READ));

@@ -250,7 +250,9 @@ impl World {
                 let drained = upgraded || !self.is_node(node) || self.cluster.contains_key(&format!("cordoned:{node}"));
                 (!drained).then(|| "it is not cordoned yet".to_owned())
             }
-            Probe::NodeAwaitsNetwork { .. } | Probe::PodsRunning { kubeadm_only: true, .. } => cluster(),
+            Probe::StaticPodsReady { .. }
+            | Probe::NodeAwaitsNetwork { .. }
+            | Probe::PodsRunning { kubeadm_only: true, .. } => cluster(),
             Probe::NodeReady { .. } | Probe::PodsRunning { .. } | Probe::PodNetwork { .. } => cluster().or_else(|| {
                 let network = self.cluster.keys().any(|key| key.starts_with("object:"));
                 (!network).then(|| "no pod network was applied".to_owned())

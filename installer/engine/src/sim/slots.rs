@@ -12,11 +12,13 @@ impl World {
             SlotProvider::JoinToken { .. } => "joinToken",
             SlotProvider::CaCertHash { .. } => "caCertHash",
             SlotProvider::UploadKey { .. } => "certificateKey",
+            SlotProvider::KubeletClient { .. } => "kubeletClient",
             SlotProvider::Authority { .. }
             | SlotProvider::Certificate(_)
             | SlotProvider::CertificateKey { .. }
             | SlotProvider::AdminKubeconfig { .. }
             | SlotProvider::SealedAuthorities { .. }
+            | SlotProvider::BackupKey
             | SlotProvider::Secret { .. } => {
                 return Err(format!("{provider:?} is not made on a host"));
             }

@@ -4,6 +4,7 @@
 
 mod agent;
 mod answers;
+mod backup;
 mod common;
 mod domains;
 mod execute;

@@ -3,6 +3,7 @@
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use kubexm_plan::cluster_facts::{Certificate, Gap};
+use kubexm_spec::Digest;
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject as _;
 use x509_parser::prelude::{FromDer as _, X509Certificate};
@@ -10,8 +11,8 @@ use x509_parser::prelude::{FromDer as _, X509Certificate};
 use super::gaps::Gaps;
 use crate::{Machine, fsio};
 
-/// The files of kubeadm and kubelet; each exists only on some hosts.
-const FILES: [&str; 13] = [
+/// The files of kubeadm, kubelet, the depot and the registry; each exists only on some hosts.
+const FILES: [&str; 17] = [
     "/etc/kubernetes/pki/ca.crt",
     "/etc/kubernetes/pki/apiserver.crt",
     "/etc/kubernetes/pki/apiserver-kubelet-client.crt",
@@ -25,14 +26,22 @@ const FILES: [&str; 13] = [
     "/var/lib/kubelet/pki/kubelet-client-current.pem",
     "/var/lib/kubelet/pki/kubelet.crt",
     "/etc/kubexm/registry-ca.crt",
+    "/etc/kubexm/depot/ca.crt",
+    "/etc/kubexm/depot/tls.crt",
+    "/etc/kubexm/registry/ca.crt",
+    "/etc/kubexm/registry/tls.crt",
 ];
 /// Kubeconfigs with a client certificate in them.
-const KUBECONFIGS: [&str; 4] = [
+const KUBECONFIGS: [&str; 5] = [
     "/etc/kubernetes/admin.conf",
     "/etc/kubernetes/super-admin.conf",
     "/etc/kubernetes/controller-manager.conf",
     "/etc/kubernetes/scheduler.conf",
+    KUBELET_CONF,
 ];
+
+/// It names the file of kubelet's certificate, once kubelet has one, and has a certificate in it only until then.
+const KUBELET_CONF: &str = "/etc/kubernetes/kubelet.conf";
 
 pub(super) fn look(machine: &Machine, host: &str) -> (Vec<Certificate>, Vec<Gap>) {
     let mut gaps = Gaps::of(host);
@@ -40,10 +49,15 @@ pub(super) fn look(machine: &Machine, host: &str) -> (Vec<Certificate>, Vec<Gap>
     for path in FILES.into_iter().chain(KUBECONFIGS) {
         let what = format!("certificate {path}");
         let Some(Some(bytes)) = gaps.note(&what, fsio::read(&machine.path(path))) else { continue };
+        let file = Digest::of(&bytes);
         let pem = if KUBECONFIGS.contains(&path) { of_kubeconfig(&bytes) } else { Some(bytes) };
+        if path == KUBELET_CONF && pem.is_none() {
+            continue;
+        }
         match pem.as_deref().and_then(read) {
             Some((subject, ends)) => {
-                found.push(Certificate { host: host.to_owned(), path: path.to_owned(), subject, ends });
+                let (host, path, file) = (host.to_owned(), path.to_owned(), Some(file));
+                found.push(Certificate { host, path, subject, ends, file });
             }
             None => gaps.add(&what, "there is no certificate in it that can be read"),
         }

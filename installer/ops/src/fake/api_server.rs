@@ -1,21 +1,21 @@
-//! kube-apiserver of a control plane: the container that kubelet runs from its manifest, and the files that it read at
-//! its start. It fails to start if one of its files contains the word `unreadable`.
+//! Static pods of a control plane: the container that kubelet runs from each manifest, and the files that it read at its
+//! start. One fails to start if one of its files contains the word `unreadable`.
 
 use std::collections::BTreeMap;
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use kubexm_plan::kubeadm_certificates::READ_BY;
 use kubexm_spec::Digest;
 use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
 
 use super::rooted::RootedSystem;
-use super::state::{ApiServer, State};
+use super::state::{State, StaticPod};
 use crate::OpError;
 use crate::system::Output;
 
-const MANIFEST: &str = "/etc/kubernetes/manifests/kube-apiserver.yaml";
-const FILTER: &str =
-    "labels.\"io.kubernetes.pod.namespace\"==kube-system,labels.\"io.kubernetes.container.name\"==kube-apiserver";
+const API_SERVER: &str = "kube-apiserver";
+const FILTER: &str = "labels.\"io.kubernetes.pod.namespace\"==kube-system,labels.\"io.kubernetes.container.name\"==";
 
 impl RootedSystem {
     /// The files that the running API server read at its start, by path; none if it does not run.
@@ -24,12 +24,17 @@ impl RootedSystem {
         Ok(State::load(self)?.api_server.filter(|server| !server.ended).map(|server| server.read))
     }
 
+    /// The files that a running static pod read at its start, by path; none if it does not run.
+    pub fn read_by(&self, pod: &str) -> Result<Option<BTreeMap<String, Digest>>, OpError> {
+        let _lock = self.lock()?;
+        Ok(get(&State::load(self)?, pod).filter(|found| !found.ended).map(|found| found.read.clone()))
+    }
+
     /// For a copy of a host, whose files are newer than its containers: the API server counts as started after them.
     pub fn mark_as_copy(&self) -> Result<(), OpError> {
         let mut state = State::load(self)?;
         let before = state.clone();
-        let Some(server) = &mut state.api_server else { return Ok(()) };
-        server.started = now();
+        state.api_server.iter_mut().chain(state.static_pods.values_mut()).for_each(|pod| pod.started = now());
         state.save(self, &before)
     }
 
@@ -44,10 +49,10 @@ impl RootedSystem {
     }
 }
 
-/// Its manifest with the files that kubeadm's config names.
-pub(super) fn manifest(files: &[String]) -> String {
-    let flags: String = files.iter().map(|path| format!("    - --read={path}\n")).collect();
-    format!("double: static pod kube-apiserver\n{flags}")
+/// The manifest of a static pod, with the files that it reads.
+pub(super) fn manifest<'f>(pod: &str, files: impl Iterator<Item = &'f str>) -> String {
+    let flags: String = files.map(|path| format!("    - --read={path}\n")).collect();
+    format!("double: static pod {pod}\n{flags}")
 }
 
 /// Files of kubexm in `extraArgs` of kubeadm's config.
@@ -56,26 +61,43 @@ pub(super) fn files(config: &str) -> Vec<String> {
     values.filter(|value| value.starts_with("/etc/kubexm/")).map(str::to_owned).collect()
 }
 
-/// The work of kubelet: the container runs as long as the manifest exists. (The real one outlives kubelet.)
+/// The work of kubelet: a container runs as long as its manifest exists. (The real one outlives kubelet.)
 pub(super) fn run_manifest(system: &RootedSystem, state: &mut State) {
     let kubelet = state.units.get("kubelet.service").is_some_and(|unit| unit.active);
-    match system.read(MANIFEST).filter(|_| kubelet) {
-        None => state.api_server = None,
-        Some(manifest) if state.api_server.is_none() => start(system, state, &manifest),
-        Some(_) => {}
+    for (pod, _) in READ_BY {
+        match system.read(&format!("/etc/kubernetes/manifests/{pod}.yaml")).filter(|_| kubelet) {
+            None => set(state, pod, None),
+            Some(manifest) if get(state, pod).is_none() => {
+                let started = start(system, state, &manifest);
+                set(state, pod, Some(started));
+            }
+            Some(_) => {}
+        }
     }
 }
 
-fn start(system: &RootedSystem, state: &mut State, manifest: &str) {
+fn get<'s>(state: &'s State, pod: &str) -> Option<&'s StaticPod> {
+    if pod == API_SERVER { state.api_server.as_ref() } else { state.static_pods.get(pod) }
+}
+
+fn set(state: &mut State, pod: &str, container: Option<StaticPod>) {
+    match container {
+        container if pod == API_SERVER => state.api_server = container,
+        Some(container) => drop(state.static_pods.insert(pod.to_owned(), container)),
+        None => drop(state.static_pods.remove(pod)),
+    }
+}
+
+fn start(system: &RootedSystem, state: &mut State, manifest: &str) -> StaticPod {
     state.starts += 1;
     let paths = manifest.lines().filter_map(|line| line.trim().strip_prefix("- --read="));
     let texts: BTreeMap<&str, String> = paths.map(|path| (path, system.read(path).unwrap_or_default())).collect();
-    state.api_server = Some(ApiServer {
+    StaticPod {
         id: format!("{:064x}", state.starts),
         started: now(),
         ended: texts.values().any(|text| text.is_empty() || text.contains("unreadable")),
         read: texts.iter().map(|(path, text)| ((*path).to_owned(), Digest::of(text))).collect(),
-    });
+    }
 }
 
 /// Nanoseconds since 1970.
@@ -84,20 +106,26 @@ fn now() -> u64 {
     u64::try_from(since.as_nanos()).unwrap_or(u64::MAX)
 }
 
+/// The container with an id, and its pod.
+fn find<'s>(state: &'s State, id: &str) -> Option<(&'static str, &'s StaticPod)> {
+    READ_BY.into_iter().find_map(|(pod, _)| get(state, pod).filter(|found| found.id == id).map(|found| (pod, found)))
+}
+
 /// `ctr containers` and `ctr tasks`; none for other arguments.
 pub(super) fn ctr(system: &RootedSystem, state: &mut State, args: &[&str]) -> Option<Output> {
     Some(match args {
-        ["containers", "list", "--quiet", filter] if *filter == FILTER => {
+        ["containers", "list", "--quiet", filter] if filter.starts_with(FILTER) => {
+            let pod = filter.strip_prefix(FILTER).unwrap_or_default();
             // kubelet restarts a container that ended.
-            if state.api_server.as_ref().is_some_and(|server| server.ended) {
-                state.api_server = None;
+            if get(state, pod).is_some_and(|server| server.ended) {
+                set(state, pod, None);
                 run_manifest(system, state);
             }
-            Output::text(state.api_server.as_ref().map(|server| format!("{}\n", server.id)).unwrap_or_default())
+            Output::text(get(state, pod).map(|server| format!("{}\n", server.id)).unwrap_or_default())
         }
         ["containers", "list", ..] => Output::text(String::new()),
-        ["containers", "info", id] => match state.api_server.as_ref().filter(|server| server.id == *id) {
-            Some(server) => {
+        ["containers", "info", id] => match find(state, id) {
+            Some((_, server)) => {
                 let started = OffsetDateTime::from_unix_timestamp_nanos(i128::from(server.started)).ok()?;
                 let created = started.format(&Rfc3339).ok()?;
                 Output::text(serde_json::json!({"ID": id, "CreatedAt": created}).to_string())
@@ -105,17 +133,17 @@ pub(super) fn ctr(system: &RootedSystem, state: &mut State, args: &[&str]) -> Op
             None => Output::failed(1, format!("ctr: container \"{id}\" in namespace \"k8s.io\": not found")),
         },
         ["tasks", "list"] => {
-            let server = state.api_server.as_ref();
-            let line = server.map(|server| {
-                format!("{}    4711    {}\n", server.id, if server.ended { "STOPPED" } else { "RUNNING" })
-            });
-            Output::text(format!("TASK    PID     STATUS    \n{}", line.unwrap_or_default()))
+            let all = READ_BY.into_iter().filter_map(|(pod, _)| get(state, pod));
+            let lines: String = all
+                .map(|pod| format!("{}    4711    {}\n", pod.id, if pod.ended { "STOPPED" } else { "RUNNING" }))
+                .collect();
+            Output::text(format!("TASK    PID     STATUS    \n{lines}"))
         }
         ["tasks", "kill", "--signal", "SIGTERM" | "SIGKILL", id] => {
-            if state.api_server.as_ref().is_none_or(|server| server.id != *id) {
+            let Some((pod, _)) = find(state, id) else {
                 return Some(Output::failed(1, format!("ctr: no running task found: task {id} not found: not found")));
-            }
-            state.api_server = None;
+            };
+            set(state, pod, None);
             run_manifest(system, state);
             Output::default()
         }

@@ -1,5 +1,6 @@
 //! The files and objects that kubeadm creates on a control plane, and its preflight.
 
+use kubexm_plan::kubeadm_certificates::{MANAGED, READ_BY};
 use serde_json::Value;
 
 use super::api_server;
@@ -69,14 +70,15 @@ pub(super) fn put_etcd_keys(system: &RootedSystem) -> Result<(), OpError> {
 
 /// Static pods and kubeconfigs of a control plane.
 pub(super) fn put_control_plane(system: &RootedSystem, state: &State) -> Result<(), OpError> {
-    for name in STATIC_PODS {
-        put(system, &format!("/etc/kubernetes/manifests/{name}.yaml"), &format!("double: static pod {name}\n"))?;
+    for (name, path) in MANAGED.iter().filter(|(_, path)| path.ends_with(".crt")) {
+        put(system, path, &format!("double: certificate {name}\n"))?;
+        put(system, &path.replace(".crt", ".key"), &format!("double: key of {name}\n"))?;
     }
-    put(
-        system,
-        "/etc/kubernetes/manifests/kube-apiserver.yaml",
-        &api_server::manifest(&state.cluster.api_server_files),
-    )?;
+    for (name, files) in READ_BY {
+        let ours = state.cluster.api_server_files.iter().map(String::as_str).filter(|_| name == "kube-apiserver");
+        let text = api_server::manifest(name, ours.chain(files.iter().copied()));
+        put(system, &format!("/etc/kubernetes/manifests/{name}.yaml"), &text)?;
+    }
     let members: Vec<String> =
         state.cluster.members.values().map(|m| format!("{}=https://{}:2380", m.name, m.address)).collect();
     let own = system.address()?;
@@ -84,7 +86,9 @@ pub(super) fn put_control_plane(system: &RootedSystem, state: &State) -> Result<
         "    - --initial-advertise-peer-urls=https://{own}:2380\n    - --initial-cluster={}\n",
         members.join(",")
     );
-    put(system, "/etc/kubernetes/manifests/etcd.yaml", &format!("double: static pod etcd\n{flags}"))?;
+    let etcd = READ_BY.into_iter().find(|(name, _)| *name == "etcd").map_or(&[][..], |(_, files)| files);
+    let text = api_server::manifest("etcd", etcd.iter().copied()) + &flags;
+    put(system, "/etc/kubernetes/manifests/etcd.yaml", &text)?;
     for name in CONFIGS {
         put(system, &format!("/etc/kubernetes/{name}"), &format!("double: {name}\n"))?;
     }

@@ -1,11 +1,12 @@
 //! etcd's JSON gateway: the member list that the hosts of a cluster share, and its quorum.
 
+use kubexm_spec::Digest;
 use serde_json::{Value, json};
 
 use super::rooted::RootedSystem;
 use super::state::{Member, State};
 use crate::OpError;
-use crate::system::HttpsRequest;
+use crate::system::{HttpsRequest, Output};
 
 /// A member answers if it is up; a change needs a quorum.
 pub(super) fn answer(
@@ -56,6 +57,58 @@ fn shown(id: &str, member: &Member) -> Value {
         "peerURLs": [format!("https://{}:2380", member.address)],
         "clientURLs": [format!("https://{}:2379", member.address)],
     })
+}
+
+const DATA: &str = "/var/lib/etcd/member/snap/db";
+
+/// `etcdctl snapshot save`: pages with what etcd's data folder has, and their checksum. The file `cut-snapshot` makes it cut
+/// one off.
+pub(super) fn etcdctl(system: &RootedSystem, state: &State, args: &[&str]) -> Result<Output, OpError> {
+    let Some(["snapshot", "save", target]) = args.get(args.len().saturating_sub(3)..) else {
+        return Ok(Output::failed(1, "the fake etcdctl saves snapshots alone"));
+    };
+    if !state.cluster.has_quorum() {
+        return Ok(Output::failed(1, "rpc error: code = Unavailable desc = etcdserver: no leader"));
+    }
+    let mut bytes = system.read(DATA).unwrap_or_default().into_bytes();
+    bytes.resize(bytes.len().next_multiple_of(512).max(512), 0);
+    let digest = Digest::of(&bytes).hex();
+    bytes.extend((0..32).filter_map(|at| u8::from_str_radix(digest.get(at * 2..at * 2 + 2)?, 16).ok()));
+    if std::fs::remove_file(system.at("/run/kubexm-double/cut-snapshot")).is_ok() {
+        bytes.truncate(bytes.len() - 1);
+    }
+    std::fs::write(target, bytes).map_err(OpError::path("write", target))?;
+    Ok(Output::text("Snapshot saved\n"))
+}
+
+/// `etcdutl snapshot status`.
+pub(super) fn etcdutl(args: &[&str]) -> Result<Output, OpError> {
+    if let Some(["snapshot", "restore", path]) = args.get(..3) {
+        return restore(path, args);
+    }
+    let Some(["snapshot", "status", path]) = args.get(..3) else {
+        return Ok(Output::failed(1, "the fake etcdutl shows the status of snapshots, and restores them"));
+    };
+    let size = std::fs::metadata(path).map_err(OpError::path("read", path))?.len();
+    Ok(Output::text(
+        json!({"hash": 1, "revision": 7, "totalKey": 3, "totalSize": size, "version": "3.6.0"}).to_string(),
+    ))
+}
+
+/// `etcdutl snapshot restore`: the pages without their checksum, in a new folder.
+fn restore(path: &str, args: &[&str]) -> Result<Output, OpError> {
+    let folder = args.windows(2).find(|pair| pair[0] == "--data-dir").map(|pair| pair[1]).unwrap_or_default();
+    if std::fs::exists(folder).unwrap_or(false) {
+        return Ok(Output::failed(1, format!("Error: data-dir {folder:?} not empty or could not be read")));
+    }
+    let mut bytes = std::fs::read(path).map_err(OpError::path("read", path))?;
+    bytes.truncate(bytes.len().saturating_sub(32));
+    // Pages that were padded when it was saved.
+    bytes.truncate(bytes.iter().rposition(|byte| *byte != 0).map_or(0, |last| last + 1));
+    let snap = std::path::Path::new(folder).join("member/snap");
+    std::fs::create_dir_all(&snap).map_err(OpError::path("make the folder", &snap))?;
+    std::fs::write(snap.join("db"), bytes).map_err(OpError::path("write", snap.join("db")))?;
+    Ok(Output::text("restored snapshot\n"))
 }
 
 /// Adds a member on this host.

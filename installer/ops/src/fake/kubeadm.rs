@@ -1,5 +1,8 @@
 //! `kubeadm init` and `kubeadm reset`.
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD as BASE64;
+use kubexm_plan::kubeadm_certificates::MANAGED;
 use serde_json::json;
 
 use super::control_plane::{
@@ -24,6 +27,8 @@ pub(super) fn kubeadm(
         Some("upgrade") => upgrade::upgrade(system, state, args),
         Some("join") => join::join(system, state, args),
         Some("reset") => reset(system, state, hidden),
+        Some("certs") => certs(system, args),
+        Some("kubeconfig") => kubeconfig(args),
         other => Ok(Output::failed(1, format!("the fake kubeadm does not know {other:?}"))),
     }
 }
@@ -65,6 +70,44 @@ fn init(system: &RootedSystem, state: &mut State, args: &[&str]) -> Result<Outpu
         state.cluster.objects.insert(format!("{kind}/{name}"), format!("kind: {kind}\n"));
     }
     Ok(Output::text("Your Kubernetes control-plane has initialized successfully!\n"))
+}
+
+/// `kubeadm certs renew NAME`: the content is another one each time, and the same for every run that renews it once.
+fn certs(system: &RootedSystem, args: &[&str]) -> Result<Output, OpError> {
+    let Some(["certs", "renew", name]) = args.get(..3) else { return Ok(Output::failed(1, "unknown command")) };
+    let Some((_, path)) = MANAGED.iter().find(|(known, _)| known == name) else {
+        return Ok(Output::failed(1, format!("unknown command {name:?} for \"kubeadm certs renew\"")));
+    };
+    if !system.at(CA_FILE).is_file() {
+        return Ok(Output::failed(1, "couldn't load CA certificate"));
+    }
+    for file in [(*path).to_owned(), path.replace(".crt", ".key")] {
+        let Some(text) = system.read(&file) else {
+            return Ok(Output::failed(1, format!("failed to load existing certificate {name}: no {file}")));
+        };
+        let renewed = format!("{text}renewed\n");
+        let real = system.at(&file);
+        std::fs::write(&real, renewed).map_err(OpError::path("write", &real))?;
+        if !path.ends_with(".crt") {
+            break;
+        }
+    }
+    Ok(Output::text(format!("certificate {name} renewed\n")))
+}
+
+/// `kubeadm kubeconfig user`, with a certificate and a key in it.
+fn kubeconfig(args: &[&str]) -> Result<Output, OpError> {
+    let name = args.windows(2).find(|pair| pair[0] == "--client-name").map(|pair| pair[1]);
+    let (Some("user"), Some(name)) = (args.get(1).copied(), name) else {
+        return Ok(Output::failed(1, "required flag(s) \"client-name\" not set"));
+    };
+    let block =
+        |tag: &str| BASE64.encode(format!("-----BEGIN {tag}-----\n{}\n-----END {tag}-----\n", BASE64.encode(name)));
+    Ok(Output::text(format!(
+        "    client-certificate-data: {}\n    client-key-data: {}\n",
+        block("CERTIFICATE"),
+        block("RSA PRIVATE KEY")
+    )))
 }
 
 fn reset(system: &RootedSystem, state: &mut State, hidden: &[String]) -> Result<Output, OpError> {

@@ -1,5 +1,6 @@
 //! `kubectl`: a table of objects.
 
+use kubexm_plan::kubeadm_certificates::READ_BY;
 use serde_json::{Value, json};
 
 use super::rooted::{FOLDER, RootedSystem};
@@ -46,6 +47,9 @@ pub(super) fn kubectl(system: &RootedSystem, state: &mut State, args: &[&str], s
                 json!({"metadata": {"annotations": {"kubeadm.kubernetes.io/etcd.advertise-client-urls": url}}})
             });
             Output::text(json!({"items": pods.collect::<Vec<_>>()}).to_string())
+        }
+        ["get", "-o", "json", "pods", "--namespace", "kube-system", "--selector", "tier=control-plane"] => {
+            Output::text(json!({"items": control_plane_pods(state)}).to_string())
         }
         ["get", "-o", "json", "pods", "--all-namespaces", "--field-selector", node] => {
             let node = node.trim_start_matches("spec.nodeName=");
@@ -177,6 +181,14 @@ fn static_pods(state: &State) -> Vec<Value> {
         })
     };
     up.map(|member| pod(&member.name)).collect()
+}
+
+/// Every static pod of each control plane whose etcd is up.
+fn control_plane_pods(state: &State) -> Vec<Value> {
+    let up = state.cluster.members.values().filter(|member| !member.dead);
+    let named = up.flat_map(|member| READ_BY.map(|(pod, _)| format!("{pod}-{}", member.name)));
+    let ready = json!({"conditions": [{"type": "Ready", "status": "True"}]});
+    named.map(|name| json!({"metadata": {"name": name}, "status": ready})).collect()
 }
 
 /// `kubectl create`, which is used for bootstrap tokens only.

@@ -102,6 +102,8 @@ impl System for RootedSystem {
             "kubeadm" => kubeadm::kubeadm(self, &mut state, &args, &program.hidden)?,
             "kubectl" => kubectl::kubectl(self, &mut state, &args, program.stdin.as_deref().unwrap_or_default()),
             "ctr" => images::ctr(self, &mut state, &args, &program.pieces),
+            "etcdctl" => etcd::etcdctl(self, &state, &args)?,
+            "etcdutl" => etcd::etcdutl(&args)?,
             "modprobe" => self.modprobe(&args)?,
             "swapoff" => self.swap(&args, false)?,
             "swapon" => self.swap(&args, true)?,

@@ -28,7 +28,10 @@ pub(super) struct State {
     pub images: BTreeMap<String, Image>,
     /// The container of its API server.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub api_server: Option<ApiServer>,
+    pub api_server: Option<StaticPod>,
+    /// The containers of its other static pods, by name.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub static_pods: BTreeMap<String, StaticPod>,
     /// The cluster of this host; for several hosts it is in the folder that they share.
     #[serde(flatten)]
     pub cluster: Cluster,
@@ -96,10 +99,10 @@ pub(super) struct Unit {
     pub invocation: String,
 }
 
-/// A container of the API server.
+/// A container of a static pod.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-pub(super) struct ApiServer {
+pub(super) struct StaticPod {
     pub id: String,
     /// Nanoseconds since 1970.
     pub started: u64,

@@ -3,7 +3,10 @@
 pub(crate) mod act;
 mod binary;
 mod blobs;
+mod certificates_renewed;
 mod dir;
+mod etcd_restored;
+mod etcd_snapshot;
 mod file;
 mod hostname;
 pub(crate) mod hosts_block;
@@ -11,6 +14,7 @@ pub(crate) mod image_loaded;
 pub(crate) mod kernel_module;
 mod kube_object;
 mod kubeconfig;
+mod kubelet_certificate;
 mod link;
 pub(crate) mod move_aside;
 mod node_label;

@@ -5,12 +5,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::os::unix::fs::MetadataExt;
 use std::time::{Duration, Instant};
 
-use kubexm_plan::op::{StaticPodStarted, StaticPodState};
+use kubexm_plan::op::{PodReady, Started, StaticPodStarted, StaticPodState};
 use kubexm_spec::Digest;
 use kubexm_spec::cluster::API_PORT;
 
 use crate::containers::{self, Container, Signal};
 use crate::kube::kubectl;
+use crate::ops::act::members;
 use crate::started::{boot_id, digests, holds, read_record, remove_record, write_record};
 use crate::{Converge, Machine, OpError, Wave, fsio};
 
@@ -32,11 +33,13 @@ impl Converge for StaticPodStarted {
         let current = match &container {
             Some(container) => {
                 let now = digests(machine, self.after.iter())?;
-                match record.as_ref().filter(|record| record.invocation == *container) {
+                // A record of other files of the pod says nothing about these.
+                let known = record.as_ref().and_then(|record| about(record, &now));
+                match known.as_ref().filter(|record| record.invocation == *container) {
                     Some(record) => record.loaded == now,
                     None => {
                         let boot = boot_id(machine)?;
-                        record.as_ref().is_some_and(|record| holds(record, container, &boot, &now))
+                        known.as_ref().is_some_and(|record| holds(record, container, &boot, &now))
                             || containers::created(machine, self.runtime, container)? >= changed(self, machine)?
                     }
                 }
@@ -64,9 +67,8 @@ impl Converge for StaticPodStarted {
                 manifest(self)
             )));
         }
-        let loaded = digests(machine, self.after.iter())?;
         let found = self.observe(machine)?;
-        run_with(self, machine, &found, loaded)
+        run_with(self, machine, &found, self.ready)
     }
 
     fn restore(&self, machine: &Machine, before: &StaticPodState, wave: Wave) -> Result<(), OpError> {
@@ -79,12 +81,29 @@ impl Converge for StaticPodStarted {
             // Never restarted, it still has what the files hold again.
             let untouched = now.container.is_some() && now.container == before.container;
             if !untouched && !self.satisfied(&now, machine) {
-                run_with(self, machine, &now, digests(machine, self.after.iter())?)?;
+                run_with(self, machine, &now, self.ready.when_rolled_back())?;
             }
         }
         // One that an earlier run recorded is of a container that is gone, or as it was.
         if before.record.is_none() { remove_record(machine, &self.pod) } else { Ok(()) }
     }
+}
+
+/// What a record says about these files; none if it has not all of them.
+fn about(record: &Started, files: &BTreeMap<String, Digest>) -> Option<Started> {
+    let loaded = files.keys().map(|path| Some((path.clone(), *record.loaded.get(path)?))).collect::<Option<_>>()?;
+    Some(Started { loaded, ..record.clone() })
+}
+
+/// What the next container reads: the files of this op, and those that other ops have recorded.
+fn to_load(
+    op: &StaticPodStarted,
+    machine: &Machine,
+    record: Option<&Started>,
+) -> Result<BTreeMap<String, Digest>, OpError> {
+    let recorded = record.into_iter().flat_map(|record| record.loaded.keys());
+    let all: BTreeSet<&String> = op.after.iter().chain(recorded).collect();
+    digests(machine, all.into_iter())
 }
 
 fn manifest(op: &StaticPodStarted) -> String {
@@ -118,12 +137,8 @@ fn changed(op: &StaticPodStarted, machine: &Machine) -> Result<i128, OpError> {
 }
 
 /// Ends the container that runs with other files, waits until kubelet's next one answers, and records it.
-fn run_with(
-    op: &StaticPodStarted,
-    machine: &Machine,
-    found: &StaticPodState,
-    loaded: BTreeMap<String, Digest>,
-) -> Result<(), OpError> {
+fn run_with(op: &StaticPodStarted, machine: &Machine, found: &StaticPodState, until: PodReady) -> Result<(), OpError> {
+    let loaded = to_load(op, machine, found.record.as_ref())?;
     let known: BTreeSet<String> = all(op, machine)?.into_iter().map(|container| container.id).collect();
     let stale = found.container.as_ref().filter(|_| !found.current);
     if let Some(id) = stale {
@@ -136,7 +151,7 @@ fn run_with(
         let now = all(op, machine)?;
         let running = now.iter().find(|container| container.running).map(|container| &container.id);
         if let Some(id) = running.filter(|id| Some(*id) != stale)
-            && ready(machine)?
+            && ready(machine, until)?
         {
             return write_record(machine, &op.pod, id.clone(), loaded);
         }
@@ -171,8 +186,19 @@ fn failed(op: &StaticPodStarted, how: &str) -> OpError {
     ))
 }
 
+fn ready(machine: &Machine, until: PodReady) -> Result<bool, OpError> {
+    match until {
+        PodReady::ApiServer | PodReady::ApiServerAgain => api_server_answers(machine),
+        PodReady::Member => {
+            let Some(client) = members::client(machine)? else { return Ok(false) };
+            Ok(client.status(machine, members::LOCAL).is_ok_and(|status| status.trouble.is_none()))
+        }
+        PodReady::Running => Ok(true),
+    }
+}
+
 /// Whether the API server of this very host answers: by admin.conf a load balancer might ask another one.
-fn ready(machine: &Machine) -> Result<bool, OpError> {
+fn api_server_answers(machine: &Machine) -> Result<bool, OpError> {
     let server = format!("https://127.0.0.1:{API_PORT}");
     Ok(machine.try_run(&kubectl(["--server", &server, "get", "--raw", "/readyz"]))?.code == 0)
 }

@@ -27,6 +27,29 @@ pub(super) fn look(
     Ok(if problems.is_empty() { yes(format!("{count} pods run and are ready")) } else { no(problems.join("; ")) })
 }
 
+/// The components whose pods kubeadm makes static.
+const STATIC: [&str; 4] = ["etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler"];
+
+/// Every static pod of a control plane is Ready.
+pub(super) fn of_control_plane(machine: &Machine, node: &str) -> Result<ProbeAnswer, OpError> {
+    let list = kube::get(machine, ["pods", "--namespace", "kube-system", "--selector", "tier=control-plane"])?;
+    let waits = not_ready(&list, node);
+    Ok(match waits.is_empty() {
+        true => yes(format!("the static pods of {node} are ready")),
+        false => no(format!("of the static pods of {node} these are not ready: {}", waits.join(", "))),
+    })
+}
+
+fn not_ready(list: &Value, node: &str) -> Vec<&'static str> {
+    let pods = list["items"].as_array().map(Vec::as_slice).unwrap_or_default();
+    let ready = |name: &&'static str| {
+        let wanted = format!("{name}-{node}");
+        let pod = pods.iter().find(|pod| pod.pointer("/metadata/name").and_then(Value::as_str) == Some(&wanted));
+        pod.and_then(ready_condition).is_some_and(|condition| condition["status"] == "True")
+    };
+    STATIC.into_iter().filter(|name| !ready(name)).collect()
+}
+
 /// The pods of a list; with `kubeadm_only`, those that kubeadm creates and that need no pod network.
 fn looked_at(list: &Value, kubeadm_only: bool) -> Vec<&Value> {
     let pods = list["items"].as_array().map(Vec::as_slice).unwrap_or_default();
@@ -86,6 +109,16 @@ mod tests {
         let names = |only| looked_at(&list, only).into_iter().map(|pod| &pod["metadata"]["name"]).collect::<Vec<_>>();
         assert_eq!(names(false).len(), 4);
         assert_eq!(names(true), ["kube-proxy-x", "etcd-node1"]);
+    }
+
+    #[test]
+    fn a_static_pod_that_is_missing_or_not_ready_is_named() {
+        let pod = |name: &str, status: &str| json!({"metadata": {"name": name}, "status": {"conditions": [{"type": "Ready", "status": status}]}});
+        let mut pods: Vec<Value> = STATIC.iter().map(|name| pod(&format!("{name}-cp1"), "True")).collect();
+        assert!(not_ready(&json!({"items": pods}), "cp1").is_empty());
+        assert_eq!(not_ready(&json!({"items": pods}), "cp2"), STATIC);
+        pods[1] = pod("kube-apiserver-cp1", "False");
+        assert_eq!(not_ready(&json!({"items": pods[..3]}), "cp1"), ["kube-apiserver", "kube-scheduler"]);
     }
 
     #[test]

@@ -2,6 +2,7 @@
 
 mod ca_hash;
 mod certificate_key;
+mod kubelet_client;
 mod random;
 mod token;
 
@@ -21,11 +22,13 @@ pub fn value(provider: &SlotProvider, machine: &Machine) -> Result<Vec<u8>, OpEr
             on_a_control_plane(machine, host)?;
             certificate_key::upload(machine)?
         }
+        SlotProvider::KubeletClient { node, .. } => kubelet_client::make(machine, node)?,
         SlotProvider::Authority { .. }
         | SlotProvider::Certificate(_)
         | SlotProvider::CertificateKey { .. }
         | SlotProvider::AdminKubeconfig { .. }
         | SlotProvider::SealedAuthorities { .. }
+        | SlotProvider::BackupKey
         | SlotProvider::Secret { .. } => {
             return Err(OpError::other(format!("{provider:?} is not made on a node; this is a fault of the program")));
         }

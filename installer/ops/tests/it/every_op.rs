@@ -7,10 +7,12 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::common::{Host, archive, same};
 use kubexm_ops::{Wave, dispatch};
+use kubexm_plan::SlotName;
 use kubexm_plan::op::{
-    AllInto, Binary, Blobs, Dir, Hostname, HostsBlock, ImageLoaded, ImageSource, KernelModule, KubeObject, KubeadmInit,
-    KubeadmReset, Kubeconfig, Link, MoveAside, NodeLabel, NodeUntainted, Op, Packages, RegistryLayout, Resolver,
-    SelinuxMode, Stamp, StateDir, SwapOff, Sysctl, Unit, Unpacked, WantedPackage,
+    AllInto, Binary, Blobs, CertificatesRenewed, Dir, EtcdSnapshot, Hostname, HostsBlock, ImageLoaded, ImageSource,
+    KernelModule, KubeObject, KubeadmInit, KubeadmReset, Kubeconfig, KubeletCertificate, Link, MoveAside, NodeLabel,
+    NodeUntainted, Op, Packages, RegistryLayout, Renewal, Resolver, SelinuxMode, Stamp, StateDir, SwapOff, Sysctl,
+    Unit, Unpacked, WantedPackage,
 };
 use kubexm_spec::cluster::RuntimeKind;
 use kubexm_spec::depot::Repository;
@@ -55,7 +57,7 @@ fn packages(host: &Host, wanted: &[&str], replaced: &[&str]) -> Packages {
 
 type Case = (&'static str, fn(&mut Host) -> Op);
 
-const CASES: [Case; 34] = [
+const CASES: [Case; 37] = [
     ("a new file in a new folder", |h| h.file("/etc/kubexm/deep/config", "wanted\n").into()),
     ("a file over another", |h| {
         h.put("/etc/kubexm.conf", "old\n");
@@ -210,6 +212,33 @@ const CASES: [Case; 34] = [
         cluster(h);
         Kubeconfig { user: "root".into() }.into()
     }),
+    ("certificates of kubeadm", |h| {
+        cluster(h);
+        let renewal = |name: &str, path: &str| Renewal {
+            name: name.to_owned(),
+            path: path.to_owned(),
+            was: Digest::of(h.read(path)),
+        };
+        let certificates = vec![
+            renewal("apiserver", "/etc/kubernetes/pki/apiserver.crt"),
+            renewal("admin.conf", "/etc/kubernetes/admin.conf"),
+        ];
+        CertificatesRenewed { certificates }.into()
+    }),
+    ("a snapshot of etcd", |h| {
+        cluster(h);
+        EtcdSnapshot { name: "before".to_owned() }.into()
+    }),
+    ("kubelet's certificate", |h| {
+        cluster(h);
+        let folder = "/var/lib/kubelet/pki";
+        h.put(&format!("{folder}/kubelet-client-2025.pem"), "ended");
+        let link = h.machine.path(format!("{folder}/kubelet-client-current.pem"));
+        std::os::unix::fs::symlink("kubelet-client-2025.pem", link).expect("a link");
+        let slot = SlotName("kubelet".to_owned());
+        h.machine = h.machine.with_slots([(slot.clone(), b"certificate and key".to_vec())].into());
+        KubeletCertificate { slots: vec![slot], was: Digest::of("ended") }.into()
+    }),
     ("objects", |h| {
         cluster(h);
         let text = h.text("kind: ConfigMap\nmetadata:\n  name: a\n---\nkind: ConfigMap\nmetadata:\n  name: b\n");
@@ -232,8 +261,9 @@ const CASES: [Case; 34] = [
     ("the stamp", |_| Stamp { cluster: "lab".into(), id: None, bundle: None }.into()),
 ];
 
-/// Tested elsewhere: acts (`join.rs` and others), resets (`teardown.rs`), and what needs a running control plane (`static_pod.rs`).
-const ELSEWHERE: [&str; 3] = ["Act", "Reset", "StaticPodStarted"];
+/// Tested elsewhere: acts (`join.rs` and others), resets (`teardown.rs`), and what needs a running control plane (`static_pod.rs`,
+/// `backup.rs`).
+const ELSEWHERE: [&str; 4] = ["Act", "Reset", "StaticPodStarted", "EtcdRestored"];
 
 #[test]
 fn every_kind_of_op_has_a_case() {

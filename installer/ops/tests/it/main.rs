@@ -2,10 +2,13 @@
 //! process's.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test that cannot continue has failed")]
 
+mod backup;
+mod certificates;
 mod cluster_facts;
 mod common;
 mod drain;
 mod drift;
+mod etcd_snapshot;
 mod every_op;
 mod evidence;
 mod facts;

@@ -5,7 +5,7 @@
 use kubexm_ops::fake::RootedSystem;
 use kubexm_ops::{Wave, dispatch};
 use kubexm_plan::ObservedState;
-use kubexm_plan::op::{KubeadmInit, Op, StaticPodStarted, StaticPodState};
+use kubexm_plan::op::{KubeadmInit, Op, PodReady, StaticPodStarted, StaticPodState};
 use kubexm_spec::Digest;
 use kubexm_spec::cluster::RuntimeKind;
 
@@ -20,6 +20,7 @@ fn op() -> Op {
         pod: "kube-apiserver".to_owned(),
         after: vec![POLICY.to_owned()],
         runtime: RuntimeKind::Containerd,
+        ready: PodReady::ApiServer,
     }
     .into()
 }

@@ -6,6 +6,7 @@ pub mod applied;
 
 use std::collections::BTreeSet;
 
+use kubexm_spec::Digest;
 use serde::{Deserialize, Serialize};
 
 use crate::ClusterId;
@@ -135,6 +136,9 @@ pub struct Certificate {
     pub subject: String,
     /// Expiry (notAfter), in seconds of Unix time.
     pub ends: i64,
+    /// Digest of the file; none from earlier programs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub file: Option<Digest>,
 }
 
 /// A PodDisruptionBudget that allows no disruption now, although it covers pods.
@@ -310,7 +314,7 @@ mod tests {
     }
 
     fn certificate(host: &str) -> Certificate {
-        Certificate { host: host.to_owned(), path: "/p".to_owned(), subject: "cn".to_owned(), ends: 1 }
+        Certificate { host: host.to_owned(), path: "/p".to_owned(), subject: "cn".to_owned(), ends: 1, file: None }
     }
 
     #[test]

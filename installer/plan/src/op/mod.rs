@@ -3,7 +3,10 @@
 mod act;
 mod binary;
 mod blobs;
+mod certificates_renewed;
 mod dir;
+mod etcd_restored;
+mod etcd_snapshot;
 mod file;
 mod hostname;
 mod hosts_block;
@@ -11,6 +14,7 @@ mod image_loaded;
 mod kernel_module;
 mod kube_object;
 mod kubeconfig;
+mod kubelet_certificate;
 mod link;
 mod move_aside;
 mod node_label;
@@ -38,7 +42,10 @@ use serde::{Deserialize, Serialize};
 pub use act::*;
 pub use binary::Binary;
 pub use blobs::{Blobs, Depots, Missing};
+pub use certificates_renewed::{CertificatesRenewed, Renewal, RenewedFiles};
 pub use dir::Dir;
+pub use etcd_restored::{EtcdRestored, RestorePhase, RestoreState};
+pub use etcd_snapshot::{EtcdSnapshot, SNAPSHOTS, Snapshotted};
 pub use file::{Content, File};
 pub use hostname::{Hostname, Names};
 pub use hosts_block::{Hosts, HostsBlock};
@@ -46,6 +53,7 @@ pub use image_loaded::{ImageLoaded, ImageSource, Listed, Loaded};
 pub use kernel_module::{KernelModule, Modules};
 pub use kube_object::{Applied, KubeObject};
 pub use kubeconfig::{Copied, Kubeconfig};
+pub use kubelet_certificate::{KUBELET_CLIENT, KUBELET_CLIENT_RENEWED, KubeletCertificate, KubeletClient};
 pub use link::Link;
 pub use move_aside::{AsideWas, MoveAside, MovedFolder, MovedFolders};
 pub use node_label::{Labelled, NodeLabel};
@@ -57,7 +65,7 @@ pub use resolver::{Resolver, Servers, Way};
 pub use selinux_mode::{Modes, SelinuxMode};
 pub use stamp::{Stamp, Stamped};
 pub use state_dir::StateDir;
-pub use static_pod_started::{StaticPodStarted, StaticPodState};
+pub use static_pod_started::{PodReady, StaticPodStarted, StaticPodState};
 pub use swap_off::{SwapOff, Swaps};
 pub use sysctl::{BootValue, Parameters, Sysctl};
 pub use unit::{Started, Unit, UnitState};
@@ -80,7 +88,7 @@ macro_rules! ops {
         $($then)+! { [$($with)*]
             File Dir StateDir MoveAside Link Blobs Binary Unpacked RegistryLayout Packages Unit Sysctl KernelModule SwapOff
             HostsBlock Resolver SelinuxMode Hostname ImageLoaded Kubeconfig KubeObject NodeUntainted NodeLabel Stamp
-            StaticPodStarted Act Reset
+            StaticPodStarted CertificatesRenewed KubeletCertificate EtcdSnapshot EtcdRestored Act Reset
         }
     };
 }

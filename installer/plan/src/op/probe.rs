@@ -49,6 +49,11 @@ pub enum Probe {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         kubelet: Option<String>,
     },
+    /// The static pods of a control plane are Ready, according to the API server.
+    StaticPodsReady {
+        /// Node name.
+        node: String,
+    },
     /// A node is Ready except for the pod network, which somebody else installs; a Ready node is accepted too.
     NodeAwaitsNetwork {
         /// Node name.
@@ -111,6 +116,7 @@ impl std::fmt::Display for Probe {
             Self::ClockFollows { servers } => write!(f, "the clock follows {}", servers.join(" or ")),
             Self::NodeReady { node, kubelet: None } => write!(f, "node {node} is Ready"),
             Self::NodeReady { node, kubelet: Some(version) } => write!(f, "node {node} is Ready with kubelet {version}"),
+            Self::StaticPodsReady { node } => write!(f, "static pods of {node} are Ready"),
             Self::NodeAwaitsNetwork { node } => write!(f, "node {node} lacks nothing but a pod network"),
             Self::NodeDrained { node, .. } => write!(f, "node {node} is drained"),
             Self::PodsRunning { namespaces, images, kubeadm_only } => {

@@ -11,7 +11,7 @@ use crate::place::Place;
 use crate::touch::{Thing, Touch};
 
 /// A static pod of kube-system was started after the files that it reads at its start alone were last changed. Its
-/// container is restarted otherwise, and the API server of the host awaited; the pod's manifest is never touched.
+/// container is restarted otherwise, and awaited ([`PodReady`]); the pod's manifest is never touched.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct StaticPodStarted {
@@ -21,6 +21,40 @@ pub struct StaticPodStarted {
     pub after: Vec<String>,
     /// Which runtime has its container.
     pub runtime: RuntimeKind,
+    /// What is awaited after a restart.
+    #[serde(default, skip_serializing_if = "PodReady::is_api_server")]
+    pub ready: PodReady,
+}
+
+/// What is awaited after a static pod was restarted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum PodReady {
+    /// The API server of the host answers.
+    #[default]
+    ApiServer,
+    /// The API server of the host answers. When the restart is rolled back, only that the pod runs: the files that it gets
+    /// back have certificates that have ended, with which it cannot answer.
+    ApiServerAgain,
+    /// The host's member of etcd answers and has a leader.
+    Member,
+    /// Its container runs: what it needs to answer is mended later.
+    Running,
+}
+
+impl PodReady {
+    const fn is_api_server(&self) -> bool {
+        matches!(self, Self::ApiServer)
+    }
+
+    /// What is awaited when the restart is rolled back.
+    #[must_use]
+    pub const fn when_rolled_back(self) -> Self {
+        match self {
+            Self::ApiServerAgain => Self::Running,
+            other => other,
+        }
+    }
 }
 
 /// The pod as it was found.

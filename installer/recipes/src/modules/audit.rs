@@ -1,6 +1,6 @@
 //! The API server's audit log on a control plane: its policy, its folder, and the kubeadm settings for both.
 
-use kubexm_plan::op::{Dir, File, StaticPodStarted};
+use kubexm_plan::op::{Dir, File, PodReady, StaticPodStarted};
 use kubexm_plan::{SlotProvider, Step, Undo};
 use kubexm_spec::cluster::{AUDIT_WEBHOOK, Audit};
 use minijinja::context;
@@ -47,7 +47,7 @@ pub fn loaded(cx: &PlanCx<'_>, node: &Node<'_>) -> Result<Option<Step>, RecipeEr
     let runtime = cx.cluster.runtime.kind;
     Ok(Some(
         Step::on(node.name(), "control-plane.audit-loaded", "Restart the API server if its audit files have changed")
-            .ensure(StaticPodStarted { pod: API_SERVER.to_owned(), after, runtime })
+            .ensure(StaticPodStarted { pod: API_SERVER.to_owned(), after, runtime, ready: PodReady::ApiServer })
             .timeout_s(300)
             .undo(Undo::RestoreBefore)
             .build(),

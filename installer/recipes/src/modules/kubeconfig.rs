@@ -17,7 +17,7 @@ pub fn step(node: &Node<'_>) -> Step {
 }
 
 /// Path below the cluster's folder on the controller.
-const OPERATOR_KUBECONFIG: &str = "/kubeconfig";
+pub const OPERATOR_KUBECONFIG: &str = "/kubeconfig";
 
 /// On the controller, once the first control plane answers.
 pub fn of_operator(draft: &mut Draft<'_>, first: &Node<'_>, after: &StepId) -> Step {

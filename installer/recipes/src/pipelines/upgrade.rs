@@ -12,6 +12,7 @@ mod stage;
 mod turn;
 mod workers;
 
+use kubexm_plan::op::EtcdSnapshot;
 use kubexm_plan::{Pipeline, Plan, StepId, Undo};
 
 use crate::context::PlanCx;
@@ -42,10 +43,18 @@ pub fn upgrade(
     bundle::check(cx)?;
     let site = Site::of(cx)?;
     let found = Found::of(cx, &site, running)?;
-    let warnings = check::run(cx, &site, running, &found, options)?;
+    let mut warnings = check::run(cx, &site, running, &found, options)?;
+    if let Some(snapshot) = snapshot(&site, &found, options) {
+        warnings.push(format!(
+            "a run that fails is rolled back until kubeadm begins to upgrade {}; from then on the way back is a restore of the \
+             snapshot of etcd that is taken there before, {}",
+            site.first.name(),
+            snapshot.path()
+        ));
+    }
     let mut draft = Draft::new(cx, Pipeline::Upgrade, &site.nodes);
     let mut turns = Turns::new(&site, &found, options);
-    let mut done = stage::run(&mut draft, &site)?;
+    let mut done = stage::run(&mut draft, &site, snapshot(&site, &found, options))?;
     for node in std::iter::once(&site.first).chain(&site.others) {
         done = turns.control_plane(&mut draft, node, &done)?;
         if options.pause_after == Some(PauseAfter::FirstControlPlane) {
@@ -54,6 +63,13 @@ pub fn upgrade(
     }
     finish(&mut draft, &site, &mut turns, &done)?;
     Ok(Upgrade { plan: draft.finish().plan, warnings })
+}
+
+/// The snapshot that is taken before any control plane is upgraded. Each plan takes its own.
+fn snapshot(site: &Site<'_>, found: &Found<'_>, options: &UpgradeOptions) -> Option<EtcdSnapshot> {
+    let planes = || std::iter::once(&site.first).chain(&site.others);
+    let needed = planes().any(|plane| found.node(plane.name()).is_some_and(|node| node.other_kubernetes));
+    needed.then(|| EtcdSnapshot { name: format!("before-{}-{}", found.target, options.now) })
 }
 
 /// What follows the control planes: the pod network, the workers, and the check of the whole.

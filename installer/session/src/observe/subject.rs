@@ -2,10 +2,12 @@
 
 use std::collections::BTreeMap;
 
+use kubexm_engine::backup::BackupAbout;
 use kubexm_engine::link::BlobSource;
 use kubexm_plan::Facts;
 use kubexm_plan::ledger::Record;
 use kubexm_recipes::unsupported;
+use zeroize::Zeroizing;
 
 use super::findings::Findings;
 use super::mesh;
@@ -53,6 +55,16 @@ pub trait Subject: sealed::Sealed + Send + Sync {
 pub trait Startable: Subject {
     /// Blobs for the hosts.
     fn blobs(&self) -> Box<dyn BlobSource>;
+
+    /// What opens the archive of a backup, if it restores one; secret.
+    fn backup_key(&self) -> Option<Zeroizing<Vec<u8>>> {
+        None
+    }
+
+    /// The backup that it restores.
+    fn restores(&self) -> Option<&BackupAbout> {
+        None
+    }
 }
 
 /// The input of planning with a bundle.
@@ -178,7 +190,7 @@ impl Startable for ClusterSource {
     }
 }
 
-mod sealed {
+pub(crate) mod sealed {
     /// Seals [`super::Subject`].
     pub trait Sealed {}
 

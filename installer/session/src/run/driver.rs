@@ -13,6 +13,7 @@ use kubexm_plan::{Act, CONTROLLER, CheckedPlan, Op, Pipeline, Step};
 use kubexm_recipes::network;
 use kubexm_spec::Cluster;
 use tokio::sync::Mutex;
+use zeroize::Zeroizing;
 
 use super::ended::{Direction, Ended, EndedRun};
 use super::secrets::ControllerSlots;
@@ -36,6 +37,8 @@ pub(super) struct RunDriver<'a> {
     pub home: &'a ClusterHome,
     pub plan: &'a CheckedPlan,
     pub options: &'a RunOptions<'a>,
+    /// What opens the archive of a backup, if one is restored.
+    pub backup_key: Option<Zeroizing<Vec<u8>>>,
 }
 
 impl RunDriver<'_> {
@@ -49,6 +52,7 @@ impl RunDriver<'_> {
             cluster: self.cluster,
             fleet: self.fleet,
             pki: ClusterPki::open(&self.home.pki())?,
+            backup_key: self.backup_key.clone(),
             read: Mutex::default(),
             refused: AtomicBool::new(false),
         };
@@ -83,7 +87,10 @@ impl RunDriver<'_> {
             (Outcome::RolledBack | Outcome::Stuck, _) => {
                 agents::take_away(&run, self.plan.plan(), self.fleet, events).await
             }
-            (Outcome::Partial, Pipeline::Reset | Pipeline::DeleteNode) => {}
+            (Outcome::Succeeded, Pipeline::CertsRenew | Pipeline::Restore) => {
+                kubeconfig = Some(self.home.kubeconfig()).filter(|path| path.is_file());
+            }
+            (Outcome::Partial, Pipeline::Reset | Pipeline::DeleteNode | Pipeline::CertsRenew | Pipeline::Restore) => {}
             (Outcome::Failed | Outcome::Interrupted, _) => {}
         }
         let host_untrusted = slots.refused.load(Ordering::Relaxed);

@@ -124,7 +124,8 @@ impl<S: Subject> Loaded<'_, S> {
         fleet.keep(session.events).await;
         let (cluster, home, plan) = (self.subject.cluster(), &self.home, &self.plan);
         let bundle = self.subject.bundle();
-        let driver = RunDriver { session, cluster, bundle, fleet: &fleet, home, plan, options };
+        let backup_key = None;
+        let driver = RunDriver { session, cluster, bundle, fleet: &fleet, home, plan, options, backup_key };
         let ended = driver.back(self.run, skip).await;
         fleet.close().await;
         drop(self.lock);

@@ -84,6 +84,7 @@ impl<S: Startable> Running<'_, S> {
             home: &home,
             plan: &plan,
             options: &options,
+            backup_key: subject.backup_key(),
         };
         let ended = match run {
             Some(run) => driver.forward(run, &*subject.blobs()).await,
@@ -116,9 +117,16 @@ async fn decide<S: Startable>(
     let drift = drift::of(site, checked, created, authorities.view(&site.home)?).await;
     let change = match plan.pipeline {
         Pipeline::Reset | Pipeline::DeleteNode if plan.steps.is_empty() => return Ok(None),
+        // Every step is in the plan, so that one that a crash has left out is found.
+        Pipeline::CertsRenew if drift.as_ref().is_some_and(|drift| drift.steps.is_empty() && drift.skipped == 0) => {
+            return Ok(None);
+        }
+        Pipeline::Restore => Change::Restore { plan, backup: site.subject.restores() },
         Pipeline::Reset => Change::Reset { plan, missing: site.fleet.missing() },
         Pipeline::DeleteNode => Change::DeleteNode { plan, missing: site.fleet.missing() },
-        Pipeline::Create | Pipeline::AddNode | Pipeline::Upgrade => Change::Run { plan, drift: drift.as_ref() },
+        Pipeline::Create | Pipeline::AddNode | Pipeline::Upgrade | Pipeline::CertsRenew => {
+            Change::Run { plan, drift: drift.as_ref() }
+        }
     };
     session.check_interrupt()?;
     if let Some(unreadable) = select::unreadable_last(&site.home)? {

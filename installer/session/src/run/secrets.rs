@@ -26,6 +26,8 @@ pub(crate) struct ControllerSlots<'a> {
     /// By field; each is read once for the whole run, so that all hosts get the same value even if the file is edited
     /// meanwhile.
     pub read: Mutex<BTreeMap<String, Zeroizing<String>>>,
+    /// What opens the archive of a backup, if one is restored.
+    pub backup_key: Option<Zeroizing<Vec<u8>>>,
     /// Whether a control plane sent a kubeconfig that was rejected.
     pub refused: AtomicBool,
 }
@@ -46,6 +48,13 @@ impl SlotSource for ControllerSlots<'_> {
                     reason: format!("{host}, which has it, is not reached; run again once it is"),
                 };
                 return Ok(kubeconfig.ok_or_else(missing)?.as_bytes().to_vec());
+            }
+            SlotProvider::BackupKey => {
+                let missing = || EngineError::Slot {
+                    slot: name.0.clone(),
+                    reason: "no backup was given; this is a fault of the program".to_owned(),
+                };
+                return Ok(self.backup_key.as_ref().ok_or_else(missing)?.to_vec());
             }
             provider => return self.pki.value(name, provider, plan).await,
         };

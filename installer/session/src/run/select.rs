@@ -84,7 +84,8 @@ fn of_pipeline(run: &Status, own: Option<Pipeline>) -> Result<(), SessionError> 
         None if verb.needs().bundle => return Ok(()),
         _ if verb.needs().bundle => format!("is a {verb}: `kubexm-install rollback` rolls it back"),
         _ => format!(
-            "is a {verb}: `kubexm-install {verb}` continues with it, `kubexm-install {verb} --roll-back` rolls it back"
+            "is a {verb}: `kubexm-install {0}` continues with it, `kubexm-install {0} --roll-back` rolls it back",
+            verb.command()
         ),
     };
     Err(SessionError::Run(format!("run {} of cluster {} {hint}", run.run, run.cluster)))

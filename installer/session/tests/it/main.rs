@@ -4,6 +4,7 @@
 
 mod authorities;
 mod bundle;
+mod certs;
 mod controller;
 mod fleet;
 mod identity;

@@ -63,9 +63,10 @@ impl Confirm for Answers {
             self.asked.lock().unwrap().push(format!("drift: {steps}"));
         }
         let what = match question.change {
-            Change::Run { plan, .. } | Change::DeleteNode { plan, .. } | Change::Reset { plan, .. } => {
-                plan.pipeline.to_string()
-            }
+            Change::Run { plan, .. }
+            | Change::DeleteNode { plan, .. }
+            | Change::Restore { plan, .. }
+            | Change::Reset { plan, .. } => plan.pipeline.to_string(),
             Change::Rollback { .. } => "rollback".to_owned(),
         };
         self.asked.lock().unwrap().push(format!("{what} of {}", question.cluster));

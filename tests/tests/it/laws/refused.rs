@@ -82,6 +82,10 @@ impl Fleet for Adding {
         self.fleet.fail_undo_at(before, nth)
     }
 
+    fn certificates(&self, host: &str) -> Vec<kubexm_plan::cluster_facts::Certificate> {
+        self.fleet.certificates(host)
+    }
+
     fn live(&self) {}
 
     fn look(&self) {}

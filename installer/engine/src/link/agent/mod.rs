@@ -22,6 +22,8 @@ use std::time::Duration;
 
 use kubexm_spec::error_chain;
 
+use kubexm_plan::backup::{BackupAnswer, BackupAsk};
+
 use super::wire::{Frame, Request, RequestMessage, Response, Secret, WireError, frame};
 use super::{Change, Fetched};
 pub use channel::AgentError;
@@ -192,6 +194,18 @@ impl<W: Work> Agent<W> {
             Request::StoreMissing { blobs } => store::missing(&self.work, &blobs),
             Request::AdminKubeconfig => {
                 self.work.admin_kubeconfig().map(|file| Response::AdminKubeconfig { file: Secret(file) })
+            }
+            Request::Backup { what } => {
+                if matches!(what, BackupAsk::Make { .. })
+                    && let Err(locked) = self.hold(0)
+                {
+                    return locked;
+                }
+                self.work.backup(&what).map(|answer| match answer {
+                    BackupAnswer::Made { archive, etcd } => Response::BackupMade { archive, etcd },
+                    BackupAnswer::Bytes { bytes } => Response::BackupBytes { bytes: Secret(bytes) },
+                    BackupAnswer::Forgotten => Response::BackupForgotten,
+                })
             }
             Request::Evidence => self.work.evidence().map(|files| Response::Evidence { files }),
             Request::StepLog { run, step } => self.work.step_log(&run, &step).map(|text| Response::StepLog { text }),

@@ -3,7 +3,8 @@
 use std::path::PathBuf;
 
 use kubexm_ops::paths::ADMIN_CONF;
-use kubexm_ops::{Machine, OpError, cluster_facts, drift, evidence, facts, probe, provide, step, survey};
+use kubexm_ops::{Machine, OpError, backup, cluster_facts, drift, evidence, facts, probe, provide, step, survey};
+use kubexm_plan::backup::{BackupAnswer, BackupAsk};
 use kubexm_plan::{
     ClusterFacts, Facts, ObservedState, Probe, ProbeAnswer, SlotProvider, Step, StepDrift, Survey, Texts, Wave, ledger,
 };
@@ -41,6 +42,10 @@ pub trait Work: Send + Sync + 'static {
     fn probe(&self, probe: &Probe) -> Result<ProbeAnswer, String>;
     /// Text by file name.
     fn evidence(&self) -> Result<Vec<(String, String)>, String>;
+    /// A part of a backup; only nodes make one.
+    fn backup(&self, _: &BackupAsk) -> Result<BackupAnswer, String> {
+        Err("a backup is made on a control plane".to_owned())
+    }
     /// kubeadm's admin.conf, byte for byte; a secret.
     fn admin_kubeconfig(&self) -> Result<Vec<u8>, String>;
     /// Log of a step.
@@ -101,6 +106,10 @@ impl Work for Machine {
 
     fn evidence(&self) -> Result<Vec<(String, String)>, String> {
         Ok(evidence::collect(self))
+    }
+
+    fn backup(&self, ask: &BackupAsk) -> Result<BackupAnswer, String> {
+        said(backup::answer(self, ask))
     }
 
     fn admin_kubeconfig(&self) -> Result<Vec<u8>, String> {

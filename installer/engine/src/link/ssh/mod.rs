@@ -25,6 +25,7 @@ use std::time::{Duration, SystemTime};
 
 use async_trait::async_trait;
 use kubexm_ops::paths::ADMIN_CONF;
+use kubexm_plan::backup::{BackupAnswer, BackupAsk};
 use kubexm_plan::op::Depots;
 use kubexm_plan::{
     ClusterFacts, Facts, ObservedState, Plan, Probe, ProbeAnswer, SlotProvider, Step, StepDrift, Survey, Wave, ledger,
@@ -56,6 +57,8 @@ pub use target::{Hop, KeySource, Login, SshOptions, SshTarget};
 /// Time limit of a request that is not a step: covers a network outage of 90 s with its detection, and a new
 /// connection.
 const LOOK: Duration = Duration::from_secs(180);
+/// Time limit of a snapshot of etcd with its trial restore and its archive.
+const BACKUP: Duration = Duration::from_secs(3_600);
 /// Time limit for making a value: kubeadm uploads certificates.
 const PROVIDE: Duration = Duration::from_secs(120);
 /// Added to a step's own timeout, for transmission and a network outage of 90 s.
@@ -427,6 +430,16 @@ impl Link for SshLink {
                     return Err(LinkError::Protocol { host: self.session.target.name.clone(), reason });
                 }
             }
+        }
+    }
+
+    async fn backup(&self, ask: &BackupAsk) -> Result<BackupAnswer, LinkError> {
+        let limit = if matches!(ask, BackupAsk::Make { .. }) { BACKUP } else { LOOK };
+        match self.ask(&Request::Backup { what: ask.clone() }, limit).await? {
+            Response::BackupMade { archive, etcd } => Ok(BackupAnswer::Made { archive, etcd }),
+            Response::BackupBytes { bytes } => Ok(BackupAnswer::Bytes { bytes: bytes.0 }),
+            Response::BackupForgotten => Ok(BackupAnswer::Forgotten),
+            _ => Err(self.misfit()),
         }
     }
 

@@ -11,6 +11,7 @@ use std::fmt;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
+use kubexm_plan::backup::{Archive, BackupAsk, SnapshotFacts};
 use kubexm_plan::op::Depots;
 use kubexm_plan::{
     ClusterFacts, Facts, ObservedState, Probe, ProbeAnswer, SlotName, SlotProvider, Step, StepDrift, Survey, Texts,
@@ -22,7 +23,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 pub use frame::{Frame, WireError};
 
 /// Version of the messages. Both sides must have the same.
-pub const PROTOCOL: u32 = 5;
+pub const PROTOCOL: u32 = 6;
 
 /// A request of the controller.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -159,6 +160,11 @@ pub enum Request {
         /// Offset of the first byte that follows.
         offset: u64,
     },
+    /// A part of a backup.
+    Backup {
+        /// What.
+        what: BackupAsk,
+    },
     /// Journals and listings.
     Evidence,
     /// kubeadm's admin.conf, for the operator's own kubeconfig.
@@ -259,6 +265,20 @@ pub enum Response {
         /// What the bytes hash to.
         found: Digest,
     },
+    /// To `Backup`.
+    BackupMade {
+        /// The archive.
+        archive: Archive,
+        /// The snapshot in it.
+        etcd: SnapshotFacts,
+    },
+    /// To `Backup`.
+    BackupBytes {
+        /// Encrypted.
+        bytes: Secret,
+    },
+    /// To `Backup`.
+    BackupForgotten,
     /// To `Evidence`.
     Evidence {
         /// Text by file name.

@@ -1,7 +1,7 @@
 //! Puts the bundle's content on every host, in parallel: blobs, packages, the registry's content, images in the runtime.
 //! Nothing that runs is replaced: a kubelet that crashes meanwhile comes back as it was.
 
-use kubexm_plan::op::Probe;
+use kubexm_plan::op::{EtcdSnapshot, Probe};
 use kubexm_plan::{Step, StepId, Undo};
 
 use crate::context::Node;
@@ -11,8 +11,12 @@ use crate::modules::{depot, images, packages, registry, trust};
 use crate::phases::Site;
 use crate::runtime;
 
-/// Returns the step that the first control plane waits for.
-pub(super) fn run<'a>(draft: &mut Draft<'a>, site: &Site<'a>) -> Result<Vec<StepId>, RecipeError> {
+/// Returns the steps that the first control plane waits for: the last is a snapshot of etcd, where that is needed.
+pub(super) fn run<'a>(
+    draft: &mut Draft<'a>,
+    site: &Site<'a>,
+    wanted: Option<EtcdSnapshot>,
+) -> Result<Vec<StepId>, RecipeError> {
     let (mut required, mut optional) = (Vec::new(), Vec::new());
     // The steps after which the registry serves; empty until its host, the first one, was planned.
     let mut serves = Vec::new();
@@ -25,7 +29,17 @@ pub(super) fn run<'a>(draft: &mut Draft<'a>, site: &Site<'a>) -> Result<Vec<Step
     ready.settled = optional;
     let mut chain = Chain::after(required);
     chain.then([ready]);
+    chain.then(wanted.map(|snapshot| snapshot_of(&site.first, snapshot)));
     Ok(draft.add(chain))
+}
+
+/// The way back once a control plane is upgraded.
+fn snapshot_of(first: &Node<'_>, snapshot: EtcdSnapshot) -> Step {
+    Step::on(first.name(), "upgrade.snapshot", "Take a snapshot of etcd, and verify it")
+        .ensure(snapshot)
+        .timeout_s(2_400)
+        .undo(Undo::RestoreBefore)
+        .build()
 }
 
 fn host<'a>(draft: &mut Draft<'a>, node: &Node<'a>, serves: &mut Vec<StepId>) -> Result<Chain, RecipeError> {

@@ -1,0 +1,62 @@
+//! `kubexm-install backup --to DIR`.
+
+use std::path::PathBuf;
+
+use kubexm_engine::clock::rfc3339;
+use kubexm_session::{Access, BackedUp, BackupOptions};
+use kubexm_spec::{ExitCode, counted};
+use kubexm_terminal::{Display, Failure, Mode};
+use serde_json::json;
+
+use crate::commands::args::{ClusterArgs, HostArgs};
+use crate::terminal::Shell;
+
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// Folder for backups; each gets a folder of its own in it
+    #[arg(long, value_name = "DIR")]
+    to: Option<PathBuf>,
+    #[command(flatten)]
+    cluster: ClusterArgs,
+    #[command(flatten)]
+    hosts: HostArgs,
+    /// How many backups of this cluster are kept there, this one included; older ones are removed [default: all]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    keep: Option<u32>,
+    /// One JSON document
+    #[arg(long)]
+    pub json: bool,
+}
+
+pub fn run(args: &Args, display: &Display) -> Result<(), Failure> {
+    let Some(to) = args.to.clone() else {
+        return Err(Failure::new(ExitCode::Usage, "name a folder for the backup with --to; see --help"));
+    };
+    let shell = Shell::looking(display)?;
+    let (session, cluster, hosts) = (shell.session(), args.cluster.options(), args.hosts.options());
+    let source = session.cluster(&cluster)?;
+    let access = Access::obtain(&session, source.cluster(), &cluster.trust, &hosts)?;
+    let keep = args.keep.and_then(|keep| usize::try_from(keep).ok());
+    let made = shell.wait(session.backup(&source, &access, &hosts, &BackupOptions { to, keep }))?;
+    let BackedUp { folder, about, removed } = &made;
+    match display.mode() {
+        Mode::Json => display.answer(&json!({"folder": folder, "backup": about, "removed": removed}).to_string()),
+        Mode::Terminal | Mode::Plain => {
+            let older = match removed.len() as u64 {
+                0 => String::new(),
+                count => format!("; {} removed", counted(count, "older backup")),
+            };
+            display.answer(&format!(
+                "backup of cluster {} of {} in {}: etcd at revision {} with {}, {} bytes encrypted for {}{older}",
+                about.cluster,
+                rfc3339(about.created),
+                folder.display(),
+                about.etcd.revision,
+                counted(about.etcd.keys, "key"),
+                about.archive.size,
+                about.recipients.iter().map(ToString::to_string).collect::<Vec<_>>().join(", "),
+            ));
+        }
+    }
+    Ok(())
+}

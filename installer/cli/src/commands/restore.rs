@@ -1,0 +1,97 @@
+//! `kubexm-install restore`.
+
+use std::path::PathBuf;
+
+use kubexm_plan::Pipeline;
+use kubexm_session::{Access, RunOptions, Unreachable};
+use kubexm_terminal::{Display, Failure};
+
+use super::args::{ClusterArgs, HostArgs, OnFailure};
+use super::resume_command::{on_cluster, shell_word};
+use crate::render::ended;
+use crate::terminal::Shell;
+
+/// Give the cluster's etcd the data of a backup, on the hosts that the cluster runs on
+///
+/// For a cluster that has lost its etcd's data, or whose data is to be as it was. All members get the snapshot at the same time: the
+/// API server and etcd stop on every control plane, what etcd has is moved aside (/var/lib/etcd/.kubexm-before-…), and both start
+/// again with the data of the backup. Objects that were made since are gone; pods of nodes keep running meanwhile. PKI and
+/// configuration of the hosts stay as they are. The backup is verified to its end before a host is contacted.
+///
+/// The confirmation is the cluster's name, typed; -y confirms without asking.
+///
+/// Examples:
+///   kubexm-install restore /srv/backups/lab-20260921T141321Z -f cluster.yaml
+///   kubexm-install restore /srv/backups/lab-20260921T141321Z -f cluster.yaml --roll-back    # the data from before it
+#[derive(Debug, clap::Args)]
+#[command(verbatim_doc_comment)]
+pub struct Args {
+    /// The backup's folder
+    #[arg(value_name = "BACKUP")]
+    backup: PathBuf,
+    #[command(flatten)]
+    cluster: ClusterArgs,
+    #[command(flatten)]
+    hosts: HostArgs,
+    /// Confirm without being asked
+    #[arg(short = 'y', long)]
+    yes: bool,
+    /// What to do when a step fails
+    #[arg(long, value_enum, default_value_t, value_name = "WHAT")]
+    on_failure: OnFailure,
+    /// Roll back a restore: etcd gets what it had before [default run: the cluster's last one]
+    #[arg(long = "roll-back", value_name = "RUN", num_args = 0..=1, default_missing_value = "")]
+    roll_back: Option<String>,
+    /// One JSON event a line
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// The commands of a restore.
+struct Commands<'a>(&'a Args);
+
+impl Commands<'_> {
+    fn again(&self) -> String {
+        let command = on_cluster(Pipeline::Restore.command(), &self.0.cluster, &self.0.hosts);
+        let backup = std::path::absolute(&self.0.backup).unwrap_or_else(|_| self.0.backup.clone());
+        format!("{command} {}", shell_word(&backup.to_string_lossy()))
+    }
+}
+
+impl kubexm_session::Commands for Commands<'_> {
+    /// A restore that begins anew stops and restores all members again.
+    fn resume(&self, _: &str) -> String {
+        self.again()
+    }
+
+    fn rollback(&self, run: &str) -> String {
+        format!("{} --roll-back {run}", self.again())
+    }
+}
+
+pub fn run(args: &Args, display: &Display) -> Result<(), Failure> {
+    let shell = Shell::changing(display, args.yes)?;
+    let (session, cluster, hosts) = (shell.session(), args.cluster.options(), args.hosts.options());
+    let commands = Commands(args);
+    let source = session.cluster(&cluster)?;
+    let access = Access::obtain(&session, source.cluster(), &cluster.trust, &hosts)?;
+    let options =
+        RunOptions { on_failure: args.on_failure.into(), max_failed_workers: 0, drill: None, commands: &commands };
+    let ended = match &args.roll_back {
+        Some(run) => {
+            let named = Some(run.as_str()).filter(|name| !name.is_empty());
+            let loaded = session.ledger_run_to_roll_back(Pipeline::Restore, source, access, named)?;
+            shell.wait(loaded.roll_back(&hosts, &options, false))?
+        }
+        None => {
+            let restored = session.restore_source(source, &args.backup)?;
+            shell.wait(async {
+                let unreachable = Unreachable::Refused("\nnothing was changed");
+                let observed =
+                    session.observe(Pipeline::Restore.name(), restored, &access, &hosts, unreachable).await?;
+                observed.plan_restore().await?.check().await?.start(options).await?.finish().await
+            })?
+        }
+    };
+    ended::report(&ended, &commands.again(), display)
+}

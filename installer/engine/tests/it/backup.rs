@@ -1,0 +1,151 @@
+//! A backup's folder: only those it is sealed for open it, and nothing of it can be cut off or changed without a word.
+
+use std::path::Path;
+
+use kubexm_engine::OperatorIdentity;
+use kubexm_engine::backup::{
+    ARCHIVE, BackupAbout, BackupError, BackupHeader, BackupKey, HEADER, verify_archive, verify_contents,
+};
+use kubexm_plan::backup::{Archive, SNAPSHOT_MEMBER, SnapshotFacts};
+use kubexm_plan::{ClusterId, Recipient};
+use kubexm_spec::{Digest, ExitCode, ExitError as _};
+
+const ID: ClusterId = ClusterId::from_random([1; 16]);
+
+fn identity(folder: &Path, name: &str) -> OperatorIdentity {
+    OperatorIdentity::read_or_make(&folder.join(name), &|_| Err(String::new())).unwrap()
+}
+
+/// Pages with their checksum, as etcd sends them.
+fn snapshot() -> Vec<u8> {
+    let data = vec![7; 4096];
+    let hex = Digest::of(&data).hex();
+    let sum = (0..32).map(|at| u8::from_str_radix(&hex[at * 2..at * 2 + 2], 16).unwrap());
+    data.iter().copied().chain(sum).collect()
+}
+
+/// A backup with this snapshot.
+fn backup(folder: &Path, recipients: &[&OperatorIdentity], snapshot: &[u8]) -> BackupHeader {
+    let key = BackupKey::generate();
+    let mut tar = tar::Builder::new(Vec::new());
+    for (name, bytes) in [(SNAPSHOT_MEMBER, snapshot), ("files/etc/kubernetes/pki/ca.key", b"the CA's key")] {
+        let mut header = tar::Header::new_gnu();
+        header.set_size(bytes.len() as u64);
+        header.set_mode(0o600);
+        tar.append_data(&mut header, name, bytes).unwrap();
+    }
+    let recipient: age::x25519::Recipient = key.recipient().parse().unwrap();
+    let archive = age::encrypt(&recipient, &tar.into_inner().unwrap()).unwrap();
+    let about = BackupAbout {
+        cluster: "red".to_owned(),
+        cluster_id: ID,
+        created: 1_800_000_000,
+        kubernetes: Some("v1.34.4".to_owned()),
+        host: "cp1".to_owned(),
+        program: "test".to_owned(),
+        recipients: recipients.iter().map(|one| Recipient { key: one.recipient(), name: None }).collect(),
+        archive: Archive { sha256: Digest::of(&archive), size: archive.len() as u64 },
+        etcd: SnapshotFacts { revision: 9, keys: 3, size: snapshot.len() as u64 },
+    };
+    let header = BackupHeader::seal(about, &key).unwrap();
+    std::fs::write(folder.join(HEADER), header.to_json().unwrap()).unwrap();
+    std::fs::write(folder.join(ARCHIVE), archive).unwrap();
+    header
+}
+
+/// Everything that a restore verifies.
+fn verified(folder: &Path, identity: &OperatorIdentity) -> Result<Vec<String>, BackupError> {
+    let header = BackupHeader::read(folder)?;
+    verify_archive(folder, &header.about)?;
+    let key = header.open(folder, identity)?;
+    verify_contents(folder, &header.about, &key)
+}
+
+#[test]
+fn every_operator_opens_it_and_nobody_else() {
+    let (folder, homes) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let [alice, bob, eve] = ["alice", "bob", "eve"].map(|name| identity(homes.path(), name));
+    let header = backup(folder.path(), &[&alice, &bob], &snapshot());
+    for one in [&alice, &bob] {
+        assert_eq!(verified(folder.path(), one).unwrap(), ["files/etc/kubernetes/pki/ca.key"]);
+    }
+    let error = verified(folder.path(), &eve).unwrap_err();
+    assert_eq!(error.exit_code(), ExitCode::BackupUnusable);
+    assert!(matches!(error, BackupError::ForOthers { .. }) && error.to_string().contains(&eve.recipient()), "{error}");
+    for file in [HEADER, ARCHIVE] {
+        let bytes = std::fs::read(folder.path().join(file)).unwrap();
+        let text = String::from_utf8_lossy(&bytes);
+        assert!(!text.contains("the CA's key") && !text.contains("AGE-SECRET"), "{file} shows a secret");
+    }
+    assert!(header.check_cluster(folder.path(), "red", ID).is_ok());
+    let other = header.check_cluster(folder.path(), "red", ClusterId::from_random([2; 16])).unwrap_err();
+    assert!(matches!(other, BackupError::OtherCluster { .. }), "{other}");
+}
+
+#[test]
+fn whatever_is_cut_off_or_altered_is_named() {
+    let (folder, homes) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let alice = identity(homes.path(), "alice");
+    backup(folder.path(), &[&alice], &snapshot());
+    let path = folder.path().join(ARCHIVE);
+    let whole = std::fs::read(&path).unwrap();
+    for length in [0, 100, whole.len() / 2, whole.len() - 1] {
+        std::fs::write(&path, &whole[..length]).unwrap();
+        let error = verified(folder.path(), &alice).unwrap_err();
+        assert!(matches!(error, BackupError::Cut { .. }), "{length}: {error}");
+    }
+    let longer = [whole.as_slice(), b"x"].concat();
+    for (at, bytes) in [0, 200, whole.len() / 2, whole.len() - 1].map(|at| (at, whole.clone())) {
+        let mut altered = bytes;
+        altered[at] ^= 1;
+        std::fs::write(&path, altered).unwrap();
+        assert!(matches!(verified(folder.path(), &alice), Err(BackupError::Damaged { .. })), "altered at {at}");
+    }
+    std::fs::write(&path, longer).unwrap();
+    assert!(matches!(verified(folder.path(), &alice), Err(BackupError::Damaged { .. })));
+    std::fs::remove_file(&path).unwrap();
+    assert!(matches!(verified(folder.path(), &alice), Err(BackupError::NotThere { .. })));
+}
+
+#[test]
+fn what_the_header_says_cannot_be_changed() {
+    let (folder, homes) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let alice = identity(homes.path(), "alice");
+    let header = backup(folder.path(), &[&alice], &snapshot());
+    let path = folder.path().join(HEADER);
+    let text = std::fs::read_to_string(&path).unwrap();
+    let other = ClusterId::from_random([2; 16]).to_string();
+    for (from, to) in [
+        (ID.to_string(), other),
+        ("\"red\"".to_owned(), "\"blue\"".to_owned()),
+        ("1800000000".to_owned(), "1800000001".to_owned()),
+    ] {
+        std::fs::write(&path, text.replace(&from, &to)).unwrap();
+        let error = verified(folder.path(), &alice).unwrap_err();
+        assert!(matches!(error, BackupError::Changed { .. }), "{to}: {error}");
+    }
+    for length in [0, 10, text.len() / 2] {
+        std::fs::write(&path, &text[..length]).unwrap();
+        assert!(matches!(BackupHeader::read(folder.path()), Err(BackupError::Damaged { .. })), "{length}");
+    }
+    std::fs::write(&path, text.replace("backup/v1", "backup/v9")).unwrap();
+    assert!(matches!(BackupHeader::read(folder.path()), Err(BackupError::Newer { .. })));
+    std::fs::write(&path, text).unwrap();
+    assert_eq!(BackupHeader::read(folder.path()).unwrap(), header);
+    let nothing = BackupHeader::read(&folder.path().join("nothing")).unwrap_err();
+    assert!(matches!(nothing, BackupError::NotThere { .. }), "{nothing}");
+}
+
+#[test]
+fn a_snapshot_that_was_damaged_before_it_was_encrypted_is_found() {
+    let homes = tempfile::tempdir().unwrap();
+    let alice = identity(homes.path(), "alice");
+    let mut altered = snapshot();
+    altered[100] ^= 1;
+    for wrong in [altered, snapshot()[..4096].to_vec(), Vec::new()] {
+        let folder = tempfile::tempdir().unwrap();
+        backup(folder.path(), &[&alice], &wrong);
+        let error = verified(folder.path(), &alice).unwrap_err();
+        assert!(error.to_string().contains("does not match its own checksum"), "{error}");
+    }
+}

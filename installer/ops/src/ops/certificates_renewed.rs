@@ -1,0 +1,70 @@
+//! Certificates that kubeadm manages, renewed by `kubeadm certs renew`, which needs no API server.
+
+use std::time::Duration;
+
+use kubexm_plan::op::{CertificatesRenewed, Renewal, RenewedFiles};
+
+use crate::place::{Look, Place, PutBack};
+use crate::system::Program;
+use crate::{Converge, Machine, OpError, Wave, paths};
+
+/// kubeadm asks an API server that may not answer for its config first, where none of ours is on the host.
+const LIMIT: Duration = Duration::from_secs(90);
+
+impl Converge for CertificatesRenewed {
+    fn observe(&self, machine: &Machine) -> Result<RenewedFiles, OpError> {
+        let paths = self.certificates.iter().flat_map(Renewal::files);
+        Ok(RenewedFiles { files: paths.map(|path| Place::look(machine, &path)).collect::<Result<_, _>>()? })
+    }
+
+    fn satisfied(&self, found: &RenewedFiles, _: &Machine) -> bool {
+        self.certificates.iter().all(|one| is_renewed(one, &found.files))
+    }
+
+    fn overwrites(&self, _: &Machine) -> Vec<String> {
+        self.certificates.iter().flat_map(Renewal::files).collect()
+    }
+
+    fn converge(&self, machine: &Machine) -> Result<(), OpError> {
+        let found = self.observe(machine)?;
+        for one in self.certificates.iter().filter(|one| !is_renewed(one, &found.files)) {
+            if !machine.path(&one.path).is_file() {
+                return Err(OpError::other(format!(
+                    "{} is not there any more: it was there when the plan was made; find out who removed it, then run again",
+                    one.path
+                )));
+            }
+            machine.run(&renew(one, machine))?;
+            let now = Place::look(machine, &one.path)?;
+            if !is_renewed(one, std::slice::from_ref(&now)) {
+                return Err(OpError::other(format!(
+                    "`kubeadm certs renew {}` succeeded, but {} is unchanged",
+                    one.name, one.path
+                )));
+            }
+        }
+        Ok(())
+    }
+
+    fn restore(&self, machine: &Machine, before: &RenewedFiles, wave: Wave) -> Result<(), OpError> {
+        match wave {
+            Wave::Data => before.files.iter().try_for_each(|file| file.restore(machine)),
+            Wave::Stop | Wave::Start => Ok(()),
+        }
+    }
+}
+
+/// Whether the file is there with another content than the one that was found.
+fn is_renewed(one: &Renewal, files: &[Place]) -> bool {
+    let place = files.iter().find(|place| place.path == one.path);
+    place.and_then(|place| place.entry.digest()).is_some_and(|digest| digest != one.was)
+}
+
+/// Without our config kubeadm takes that of the cluster, or its own defaults where no API server answers: the same folder.
+fn renew(one: &Renewal, machine: &Machine) -> Program {
+    let program = Program::new("kubeadm").args(["certs", "renew", &one.name]).within(LIMIT.as_secs());
+    match machine.path(paths::KUBEADM_CONFIG).is_file() {
+        true => program.args(["--config", paths::KUBEADM_CONFIG]),
+        false => program,
+    }
+}

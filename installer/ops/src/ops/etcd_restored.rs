@@ -1,0 +1,204 @@
+//! A phase of a restore on one member of etcd. What was there is moved aside, never deleted: a rollback moves it back.
+
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use kubexm_plan::op::{EtcdRestored, RestorePhase, RestoreState, SNAPSHOTS};
+use kubexm_spec::cluster::RuntimeKind;
+
+use crate::fsio::{self, Access};
+use crate::place::{Look, Place, PutBack};
+use crate::system::Program;
+use crate::{Converge, Machine, OpError, Wave, backup, containers, snapshot};
+
+const MANIFESTS: &str = "/etc/kubernetes/manifests";
+/// On the same file system, and not read by kubelet.
+const STOPPED: &str = "/etc/kubernetes/kubexm-stopped";
+/// In the order in which they are stopped.
+const PODS: [&str; 2] = ["kube-apiserver", "etcd"];
+const DATA: &str = "/var/lib/etcd";
+/// How long kubelet may take to see that a manifest is gone, and to end the container.
+const STOPS: Duration = Duration::from_secs(120);
+const PAUSE: Duration = Duration::from_millis(300);
+const LIMIT_S: u64 = 3_600;
+/// Far more than a cluster writes between a backup and its restore: clients that have seen later revisions must not take
+/// older data for newer (etcd, "Disaster recovery").
+const BUMP: &str = "1000000000";
+
+impl Converge for EtcdRestored {
+    fn observe(&self, machine: &Machine) -> Result<RestoreState, OpError> {
+        Ok(RestoreState { mark: Place::look(machine, &self.mark())? })
+    }
+
+    fn satisfied(&self, found: &RestoreState, _: &Machine) -> bool {
+        found.mark.entry.digest().is_some()
+    }
+
+    fn overwrites(&self, _: &Machine) -> Vec<String> {
+        Vec::new()
+    }
+
+    fn converge(&self, machine: &Machine) -> Result<(), OpError> {
+        match &self.phase {
+            RestorePhase::Stopped => stop(machine, self.runtime)?,
+            RestorePhase::Data { .. } => restore_data(self, machine)?,
+            RestorePhase::Started => start(machine)?,
+        }
+        machine.write_file(&self.mark(), b"done\n", Access::mode(0o600))
+    }
+
+    fn restore(&self, machine: &Machine, before: &RestoreState, wave: Wave) -> Result<(), OpError> {
+        match (&self.phase, wave) {
+            // Before the data moves under them.
+            (RestorePhase::Started, Wave::Stop) => stop(machine, self.runtime)?,
+            (RestorePhase::Data { .. }, Wave::Data) => bring_back(self, machine)?,
+            (RestorePhase::Stopped, Wave::Start) => start(machine)?,
+            _ => {}
+        }
+        // Last, so that an interrupted rollback is repeated.
+        if wave == Wave::Start { before.mark.restore(machine) } else { Ok(()) }
+    }
+}
+
+fn manifest(folder: &str, pod: &str) -> String {
+    format!("{folder}/{pod}.yaml")
+}
+
+fn stop(machine: &Machine, runtime: RuntimeKind) -> Result<(), OpError> {
+    move_out(machine)?;
+    let begun = Instant::now();
+    for pod in PODS {
+        loop {
+            let all = containers::of_system_pod(machine, runtime, pod)?;
+            if !all.iter().any(|container| container.running) {
+                break;
+            }
+            if begun.elapsed() > STOPS {
+                return Err(OpError::other(format!(
+                    "{pod} still runs {} s after its manifest was moved to {STOPPED}: kubelet, which ends it, does not run \
+                     or does not see that; look at `journalctl -u kubelet` on this host, then run again",
+                    STOPS.as_secs()
+                )));
+            }
+            if machine.is_real() {
+                std::thread::sleep(PAUSE);
+            }
+        }
+    }
+    Ok(())
+}
+
+fn move_out(machine: &Machine) -> Result<(), OpError> {
+    let folder = machine.path(STOPPED);
+    if !folder.is_dir() {
+        fsio::make_private_folder(&folder)?;
+    }
+    for pod in PODS {
+        let from = machine.path(manifest(MANIFESTS, pod));
+        if from.is_file() {
+            fsio::rename(&from, &machine.path(manifest(STOPPED, pod)))?;
+        }
+    }
+    Ok(())
+}
+
+fn start(machine: &Machine) -> Result<(), OpError> {
+    // etcd first: the API server ends without it, and is started with growing pauses.
+    for pod in PODS.iter().rev() {
+        let from = machine.path(manifest(STOPPED, pod));
+        if from.is_file() {
+            fsio::rename(&from, &machine.path(manifest(MANIFESTS, pod)))?;
+        }
+    }
+    fsio::remove_folder(&machine.path(STOPPED)).map(drop)
+}
+
+/// Names within etcd's folder, which may be a disk of its own. etcd reads `member` alone.
+struct Folders {
+    member: PathBuf,
+    /// What was there.
+    aside: PathBuf,
+    /// That nothing was there.
+    nothing: PathBuf,
+    scratch: PathBuf,
+}
+
+impl Folders {
+    fn of(op: &EtcdRestored, machine: &Machine) -> Self {
+        let path = |name: String| machine.path(format!("{DATA}/{name}"));
+        Self {
+            member: path("member".to_owned()),
+            aside: path(format!(".kubexm-before-{}", op.id)),
+            nothing: path(format!(".kubexm-nothing-before-{}", op.id)),
+            scratch: path(format!(".kubexm-restore-{}", op.id)),
+        }
+    }
+}
+
+fn remove_all(path: &std::path::Path) -> Result<(), OpError> {
+    match std::fs::remove_dir_all(path) {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(OpError::path("remove", path)(error)),
+        _ => Ok(()),
+    }
+}
+
+fn restore_data(op: &EtcdRestored, machine: &Machine) -> Result<(), OpError> {
+    let RestorePhase::Data { archive, slots, name, peer, initial_cluster } = &op.phase else { return Ok(()) };
+    let [slot] = slots.as_slice() else {
+        return Err(OpError::other("an archive has one key; this is a fault of the plan"));
+    };
+    let folders = Folders::of(op, machine);
+    let database = format!("{SNAPSHOTS}/restore-{}.db", op.id);
+    let folder = machine.path(SNAPSHOTS);
+    if !folder.is_dir() {
+        fsio::make_parent(&folder)?;
+        fsio::make_private_folder(&folder)?;
+    }
+    let real = machine.path(&database);
+    let restored = backup::extract(&machine.blob(archive), machine.slot(slot)?, &real)
+        .and_then(|()| match snapshot::is_sound(&real)? {
+            true => Ok(()),
+            false => Err(OpError::other("the snapshot in the archive does not match its checksum; use another backup")),
+        })
+        .and_then(|()| {
+            fsio::make_folders(&machine.path(DATA))?;
+            remove_all(&folders.scratch)?;
+            let restore = Program::new("etcdutl")
+                .args(["snapshot", "restore", &real.display().to_string()])
+                .args(["--data-dir", &folders.scratch.display().to_string()])
+                .args(["--name", name, "--initial-advertise-peer-urls", peer, "--initial-cluster", initial_cluster])
+                .args(["--initial-cluster-token", &format!("kubexm-restore-{}", op.id)])
+                .args(["--bump-revision", BUMP, "--mark-compacted"])
+                .within(LIMIT_S);
+            machine.run(&restore).map(drop)
+        });
+    // It is not encrypted.
+    let removed = fsio::remove(&real);
+    fsio::remove_folder(&folder)?;
+    restored?;
+    removed?;
+    // Kept once: what a second attempt finds is of the first one.
+    if !folders.aside.exists() && !folders.nothing.exists() {
+        match folders.member.symlink_metadata() {
+            Ok(_) => fsio::rename(&folders.member, &folders.aside)?,
+            Err(_) => std::fs::write(&folders.nothing, b"").map_err(OpError::path("write", &folders.nothing))?,
+        }
+    }
+    remove_all(&folders.member)?;
+    fsio::rename(&folders.scratch.join("member"), &folders.member)?;
+    remove_all(&folders.scratch)
+}
+
+fn bring_back(op: &EtcdRestored, machine: &Machine) -> Result<(), OpError> {
+    let folders = Folders::of(op, machine);
+    remove_all(&folders.scratch)?;
+    if folders.aside.exists() {
+        remove_all(&folders.member)?;
+        return fsio::rename(&folders.aside, &folders.member);
+    }
+    if folders.nothing.exists() {
+        remove_all(&folders.member)?;
+        return fsio::remove(&folders.nothing);
+    }
+    Ok(())
+}

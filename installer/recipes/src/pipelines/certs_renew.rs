@@ -1,0 +1,269 @@
+//! `certs renew`: renews the certificates that kubeadm manages, and hands out what is made of them.
+//!
+//! Needs no bundle, and no API server: kubeadm signs with the CA keys that every control plane has. While nothing has
+//! ended, one control plane after the other is renewed, and each is healthy before the next. Where something has ended,
+//! nobody can be healthy before all are renewed: then each phase goes over all control planes before the next one.
+
+mod check;
+
+use std::collections::BTreeMap;
+
+use kubexm_plan::cluster_facts::Certificate;
+use kubexm_plan::kubeadm_certificates::{MANAGED, READ_BY};
+use kubexm_plan::op::{
+    CertificatesRenewed, Content, File, KUBELET_CLIENT, Kubeconfig, KubeletCertificate, PodReady, Probe, Renewal,
+    StaticPodStarted,
+};
+use kubexm_plan::{
+    CONTROLLER, ClusterFacts, ClusterId, Facts, OVER_NETWORK, Pipeline, Plan, PlanHost, SlotName, SlotProvider, Step,
+    StepId, Undo,
+};
+use kubexm_spec::Digest;
+use kubexm_spec::cluster::Cluster;
+
+use crate::error::RecipeError;
+use crate::modules::kubeconfig::OPERATOR_KUBECONFIG;
+
+/// The whole input of the recipe.
+#[derive(Clone, Debug)]
+pub struct RenewCx<'a> {
+    pub cluster: &'a Cluster,
+    /// Digest of the bytes of cluster.yaml.
+    pub cluster_digest: Digest,
+    /// From the stamps of the hosts.
+    pub cluster_id: Option<ClusterId>,
+    /// The cluster as it is now, with the certificates of every host.
+    pub running: &'a ClusterFacts,
+    /// By host: every host that was reached.
+    pub facts: &'a BTreeMap<String, Facts>,
+    /// The controller's clock, in seconds of Unix time.
+    pub now: i64,
+    pub wanted: Renew,
+}
+
+/// Which certificates are renewed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Renew {
+    /// Those that end within so many seconds.
+    pub within_s: i64,
+    /// All that kubeadm manages, whenever they end.
+    pub force: bool,
+}
+
+/// Ninety days, as `certs check` takes it: a quarter of kubeadm's year.
+pub const WITHIN_S: i64 = 90 * 24 * 3600;
+
+impl Default for Renew {
+    fn default() -> Self {
+        Self { within_s: WITHIN_S, force: false }
+    }
+}
+
+/// A plan, and what the operator should know about it.
+#[derive(Clone, Debug)]
+pub struct Renewed {
+    pub plan: Plan,
+    /// One sentence each.
+    pub warnings: Vec<String>,
+}
+
+/// kubelet renews its certificate when at least a tenth of its year is left: one that ends so soon was not renewed, so
+/// kubelet cannot.
+const KUBELET_LATE_S: i64 = 7 * 24 * 3600;
+
+/// How long a restart of one static pod may take, in seconds: its container's grace period, and what the op waits.
+const RESTART_S: u64 = 300;
+
+/// The plan that renews certificates. Where nothing is due, its steps are satisfied already.
+pub fn certs_renew(cx: &RenewCx<'_>) -> Result<Renewed, RecipeError> {
+    let Site { planes, workers, first, ended, warnings } = check::site(cx)?;
+    let mut chain = Chain::default();
+    if ended {
+        planes.iter().for_each(|plane| chain.renew(plane));
+        for pod in READ_BY {
+            planes.iter().for_each(|plane| chain.then(restart(cx, plane, pod, ended)));
+        }
+        planes.iter().for_each(|plane| chain.hand_out(plane));
+    } else {
+        for plane in &planes {
+            chain.renew(plane);
+            READ_BY.into_iter().for_each(|pod| chain.then(restart(cx, plane, pod, ended)));
+            chain.hand_out(plane);
+        }
+    }
+    chain.operator(first);
+    let last = chain.last.clone();
+    for (name, was) in workers {
+        chain.last.clone_from(&last);
+        chain.kubelet(first, name, was);
+        chain.then(
+            Step::on(first, &format!("certs.ready-{name}"), &format!("Wait until node {name} is Ready"))
+                .probe(Probe::NodeReady { node: name.to_owned() }, 180)
+                .timeout_s(200)
+                .undo(Undo::Nothing)
+                .build(),
+        );
+    }
+    let plan = Plan {
+        schema: kubexm_plan::SCHEMA,
+        pipeline: Pipeline::CertsRenew,
+        cluster_name: cx.cluster.name.clone(),
+        cluster_id: cx.cluster_id,
+        cluster: cx.cluster_digest,
+        bundle: None,
+        hosts: cx
+            .cluster
+            .hosts
+            .iter()
+            .filter(|host| cx.facts.contains_key(&host.name))
+            .map(|host| plan_host(cx, &host.name))
+            .collect(),
+        fleet_concurrency: 16,
+        host_concurrency: 4,
+        slots: chain.slots,
+        texts: BTreeMap::new(),
+        steps: chain.steps,
+    };
+    Ok(Renewed { plan, warnings })
+}
+
+/// A control plane.
+struct Plane<'a> {
+    name: &'a str,
+    /// The user who logs in with SSH, and has a kubeconfig there.
+    user: &'a str,
+    due: Vec<Renewal>,
+    /// Digest of its kubelet's certificate, if kubelet cannot renew it any more.
+    kubelet: Option<Digest>,
+}
+
+/// What is due.
+struct Site<'a> {
+    planes: Vec<Plane<'a>>,
+    /// Workers whose kubelet cannot renew its certificate any more.
+    workers: Vec<(&'a str, Digest)>,
+    /// The control plane that does what is done once.
+    first: &'a str,
+    /// Whether a certificate of a control plane has ended, so that it may not be healthy.
+    ended: bool,
+    warnings: Vec<String>,
+}
+
+/// Steps one after the other.
+#[derive(Default)]
+struct Chain {
+    steps: Vec<Step>,
+    last: Vec<StepId>,
+    slots: BTreeMap<SlotName, SlotProvider>,
+}
+
+impl Chain {
+    fn then(&mut self, step: Step) {
+        let after = std::mem::replace(&mut self.last, vec![step.id.clone()]);
+        self.steps.push(Step { after, ..step });
+    }
+
+    fn renew(&mut self, plane: &Plane<'_>) {
+        if !plane.due.is_empty() {
+            let step = Step::on(plane.name, "certs.renew", "Renew certificates with kubeadm")
+                .ensure(CertificatesRenewed { certificates: plane.due.clone() })
+                .timeout_s(900)
+                .undo(Undo::RestoreBefore)
+                .build();
+            self.then(step);
+        }
+        // Before the restarts, which kubelet does.
+        if let Some(was) = plane.kubelet {
+            self.kubelet(plane.name, plane.name, was);
+        }
+    }
+
+    fn kubelet(&mut self, signer: &str, node: &str, was: Digest) {
+        let slot = SlotName(format!("kubelet-client-{node}"));
+        let provider = SlotProvider::KubeletClient { host: signer.to_owned(), node: node.to_owned() };
+        self.slots.insert(slot.clone(), provider);
+        self.then(
+            Step::on(node, "certs.kubelet", "Give kubelet another client certificate, and restart it")
+                .ensure(KubeletCertificate { slots: vec![slot], was })
+                .timeout_s(300)
+                .undo(Undo::RestoreBefore)
+                .build(),
+        );
+    }
+
+    fn hand_out(&mut self, plane: &Plane<'_>) {
+        let mut step = Step::on(plane.name, "kubeconfig.users", "Give root and the SSH user a kubeconfig")
+            .ensure(Kubeconfig { user: "root".to_owned() });
+        if plane.user != "root" {
+            step = step.ensure(Kubeconfig { user: plane.user.to_owned() });
+        }
+        self.then(step.undo(Undo::RestoreBefore).build());
+        self.then(
+            Step::on(plane.name, "certs.ready", "Wait until the control plane is ready")
+                .probe(Probe::StaticPodsReady { node: plane.name.to_owned() }, 180)
+                .timeout_s(200)
+                .undo(Undo::Nothing)
+                .build(),
+        );
+    }
+
+    fn operator(&mut self, first: &str) {
+        let slot = SlotName("operator-kubeconfig".to_owned());
+        self.slots.insert(slot.clone(), SlotProvider::AdminKubeconfig { host: first.to_owned() });
+        self.then(
+            Step::on(CONTROLLER, "kubeconfig.operator", "Write a kubeconfig for the operator on this machine")
+                .ensure(File { path: OPERATOR_KUBECONFIG.to_owned(), content: Content::Slot { slot }, mode: 0o600 })
+                .retries(OVER_NETWORK)
+                .undo(Undo::RestoreBefore)
+                .build(),
+        );
+    }
+}
+
+fn restart(cx: &RenewCx<'_>, plane: &Plane<'_>, (pod, files): (&str, &[&str]), ended: bool) -> Step {
+    let ready = match (pod, ended) {
+        ("etcd", false) => PodReady::Member,
+        // Its peers may have ended certificates still.
+        ("etcd", true) => PodReady::Running,
+        (_, false) => PodReady::ApiServer,
+        (_, true) => PodReady::ApiServerAgain,
+    };
+    let short = pod.strip_prefix("kube-").unwrap_or(pod);
+    Step::on(plane.name, &format!("certs.restart-{short}"), &format!("Restart {pod} if its certificates have changed"))
+        .ensure(StaticPodStarted {
+            pod: pod.to_owned(),
+            after: files.iter().map(|file| (*file).to_owned()).collect(),
+            runtime: cx.cluster.runtime.kind,
+            ready,
+        })
+        .timeout_s(RESTART_S)
+        .undo(Undo::RestoreBefore)
+        .build()
+}
+
+/// What is due of a host's certificates, in the order of [`MANAGED`].
+fn due(certificates: &[&Certificate], cx: &RenewCx<'_>) -> Vec<Renewal> {
+    let soon = |one: &&&Certificate| cx.wanted.force || one.ends - cx.now < cx.wanted.within_s;
+    let found = MANAGED.iter().filter_map(|(name, path)| {
+        let one = certificates.iter().find(|one| one.path == *path).filter(soon)?;
+        Some(Renewal { name: (*name).to_owned(), path: one.path.clone(), was: one.file? })
+    });
+    found.collect()
+}
+
+/// The certificate of a host's kubelet, if kubelet cannot renew it any more.
+fn late_kubelet(certificates: &[&Certificate], cx: &RenewCx<'_>) -> Option<Digest> {
+    let one = certificates.iter().find(|one| one.path == KUBELET_CLIENT)?;
+    one.file.filter(|_| one.ends - cx.now < KUBELET_LATE_S)
+}
+
+fn plan_host(cx: &RenewCx<'_>, name: &str) -> PlanHost {
+    let groups = &cx.cluster.role_groups;
+    let roles = [("control-plane", &groups.control_plane), ("worker", &groups.worker), ("registry", &groups.registry)];
+    let has = |group: &&Vec<String>| group.iter().any(|host| host == name);
+    PlanHost {
+        name: name.to_owned(),
+        roles: roles.into_iter().filter(|(_, group)| has(group)).map(|(role, _)| role.to_owned()).collect(),
+        optional: false,
+    }
+}

@@ -1,0 +1,172 @@
+//! What is due, and what must be mended first: refused before anything is changed, all of it at once.
+
+use kubexm_plan::Facts;
+use kubexm_plan::cluster_facts::{Certificate, Gap};
+use kubexm_plan::kubeadm_certificates::{AUTHORITIES, MANAGED};
+
+use super::{Plane, RenewCx, Site, due, late_kubelet};
+use crate::error::RecipeError;
+use crate::identity::Identity;
+
+/// A clock that differs from the controller's by more than so many milliseconds is refused: certificates are signed with
+/// it, and whether one has ended is decided with it.
+const SKEW_MS: u64 = 60_000;
+/// What the registry's and the depot's certificates are below.
+const OURS: [&str; 3] = ["/etc/kubexm/registry-ca.crt", "/etc/kubexm/depot/", "/etc/kubexm/registry/"];
+
+pub(super) fn site<'a>(cx: &'a RenewCx<'a>) -> Result<Site<'a>, RecipeError> {
+    let planes = &cx.cluster.role_groups.control_plane;
+    let first = planes.first().ok_or(RecipeError::NoHosts { what: "control plane" })?;
+    let mut problems = clocks(cx);
+    let identity = Identity::of(cx.cluster, cx.facts);
+    let mut found = Vec::new();
+    for name in planes {
+        let Some(facts) = cx.facts.get(name) else {
+            problems.push(format!("{name} was not reached: every control plane is needed"));
+            continue;
+        };
+        match plane(cx, &identity, name, facts) {
+            Ok(plane) => found.push(plane),
+            Err(all) => problems.extend(all),
+        }
+    }
+    let ended = found.iter().any(|plane| plane.kubelet.is_some())
+        || MANAGED.iter().any(|(_, path)| {
+            let mut of_planes = cx.running.certificates.iter().filter(|one| planes.contains(&one.host));
+            of_planes.any(|one| one.path == *path && one.ends <= cx.now)
+        });
+    let changes = found.iter().any(|plane| !plane.due.is_empty());
+    if changes && !ended {
+        problems.extend(unhealthy(cx, planes.len()));
+    }
+    if !problems.is_empty() {
+        return Err(RecipeError::CannotRenew { problems });
+    }
+    let workers = cx.cluster.hosts.iter().filter(|host| !planes.contains(&host.name));
+    let workers = workers.filter_map(|host| Some((host.name.as_str(), late_kubelet(&of_host(cx, &host.name), cx)?)));
+    Ok(Site { planes: found, workers: workers.collect(), first, ended, warnings: warnings(cx) })
+}
+
+/// The certificates of a host.
+fn of_host<'a>(cx: &RenewCx<'a>, host: &str) -> Vec<&'a Certificate> {
+    cx.running.certificates.iter().filter(|one| one.host == host).collect()
+}
+
+/// Hosts whose clock is not the controller's.
+fn clocks(cx: &RenewCx<'_>) -> Vec<String> {
+    let wrong = cx.facts.iter().filter_map(|(name, facts)| {
+        let skew = facts.clock_offset_ms.unsigned_abs();
+        if skew <= SKEW_MS.saturating_add(facts.round_trip_ms / 2) {
+            return None;
+        }
+        let way = if facts.clock_offset_ms > 0 { "ahead of" } else { "behind" };
+        Some(format!(
+            "{name}: its clock is {} {way} this machine's; certificates would be signed with a wrong time: set the clock \
+             that is wrong (`timedatectl set-time`, or a time service)",
+            length(skew / 1_000)
+        ))
+    });
+    wrong.collect()
+}
+
+/// `1 d 2 h`, `3 min`.
+fn length(seconds: u64) -> String {
+    match (seconds / 86_400, seconds % 86_400 / 3_600, seconds / 60) {
+        (0, 0, 0..2) => format!("{seconds} s"),
+        (0, 0, minutes) => format!("{minutes} min"),
+        (0, hours, _) => format!("{hours} h"),
+        (days, hours, _) => format!("{days} d {hours} h"),
+    }
+}
+
+fn plane<'a>(cx: &RenewCx<'a>, identity: &Identity, name: &'a str, facts: &Facts) -> Result<Plane<'a>, Vec<String>> {
+    if !identity.is_member(cx.cluster, name, facts) || !facts.joined {
+        let text = "it is no control plane of this cluster: find out with `kubexm-install status -f cluster.yaml` which \
+                    cluster it belongs to, or remove it from cluster.yaml";
+        return Err(vec![format!("{name}: {text}")]);
+    }
+    let mut problems: Vec<String> =
+        cx.running.gaps.iter().filter(|gap| is_of_certificate(gap, name)).map(unread).collect();
+    let certificates = of_host(cx, name);
+    for path in AUTHORITIES {
+        if let Some(one) = certificates.iter().find(|one| one.path == path && one.ends <= cx.now) {
+            problems.push(format!(
+                "{name}: the certificate authority {} has ended itself: nothing that it signs is valid. A new one for the \
+                 whole cluster is needed, which kubexm-install cannot make yet",
+                one.path
+            ));
+        }
+    }
+    if certificates.is_empty() && problems.is_empty() {
+        problems.push(format!("{name}: none of kubeadm's certificates was found in /etc/kubernetes"));
+    }
+    if !problems.is_empty() {
+        return Err(problems);
+    }
+    let user = cx.cluster.host(name).map_or("root", |host| host.user.as_str());
+    Ok(Plane { name, user, due: due(&certificates, cx), kubelet: late_kubelet(&certificates, cx) })
+}
+
+fn is_of_certificate(gap: &Gap, host: &str) -> bool {
+    let of_kubeadm = gap.what.strip_prefix("certificate ").is_some_and(|path| path.starts_with("/etc/kubernetes/"));
+    gap.host == host && (of_kubeadm || gap.what == "host")
+}
+
+fn unread(gap: &Gap) -> String {
+    format!("{}: {}: {}", gap.host, gap.what, gap.why)
+}
+
+/// Restarts of one control plane after the other need the others: what is not healthy now would be none afterwards.
+fn unhealthy(cx: &RenewCx<'_>, planes: usize) -> Vec<String> {
+    let running = cx.running;
+    let mut problems = Vec::new();
+    let gaps: Vec<String> = running.gaps.iter().map(unread).collect();
+    if !running.api_answers() {
+        problems.push(format!(
+            "the API server does not answer, and no certificate has ended that would explain it: mend that first ({})",
+            gaps.join("; ")
+        ));
+    }
+    let down: Vec<&str> =
+        running.etcd.iter().filter(|member| !member.healthy).map(|member| member.name.as_str()).collect();
+    if !down.is_empty() {
+        problems.push(format!(
+            "members of etcd are not healthy: {}; each restart needs the others, so start them first (`kubexm-install \
+             delete-node` removes one that is gone for good)",
+            down.join(", ")
+        ));
+    } else if running.etcd.len() < planes {
+        problems.push(format!(
+            "of {planes} members of etcd only {} were seen ({})",
+            running.etcd.len(),
+            gaps.join("; ")
+        ));
+    }
+    problems
+}
+
+/// What ends, and is renewed in another way.
+fn warnings(cx: &RenewCx<'_>) -> Vec<String> {
+    let soon = |one: &&Certificate| one.ends - cx.now < cx.wanted.within_s;
+    let mut warnings: Vec<String> = Vec::new();
+    for one in cx.running.certificates.iter().filter(soon) {
+        let ends = if one.ends <= cx.now { "has ended" } else { "ends soon" };
+        let text = if AUTHORITIES.contains(&one.path.as_str()) {
+            "it is a certificate authority, which kubexm-install cannot renew yet; what it signs now ends with it"
+        } else if one.path.starts_with(OURS[0]) || one.path.ends_with("/ca.crt") && is_ours(one) {
+            "it is the registry's own authority: `kubexm-install create --bundle B --new-registry-ca` makes another one"
+        } else if is_ours(one) {
+            "`kubexm-install create --bundle B` renews it in its last 30 days"
+        } else if one.path == "/var/lib/kubelet/pki/kubelet.crt" {
+            "kubelet signed it for itself, and nothing checks it; remove it and its key, and restart kubelet, to get another"
+        } else {
+            continue;
+        };
+        warnings.push(format!("{}: {} {ends}: {text}", one.host, one.path));
+    }
+    warnings
+}
+
+fn is_ours(one: &Certificate) -> bool {
+    OURS.iter().any(|path| one.path.starts_with(path))
+}

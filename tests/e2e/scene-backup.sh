@@ -1,0 +1,71 @@
+# shellcheck shell=bash
+# tier: long
+# seconds: 300
+# needs: lab packages
+# starts-from: fleet
+# A backup, the loss of etcd's data on every member, and its restore: the objects of before are there again.
+. "$ROOT/tests/e2e/fleet.sh"
+say "backup and restore"
+HOME_NAME=home-backup
+check "the fleet is up again, for its backup" start_from fleet
+[ "$HELD" = 1 ] || return 0
+write_fleet_yaml with_packages
+BACKUPS=$WORK/backups
+rm -rf "$BACKUPS"
+
+backup() { install backup --to "$BACKUPS" -f "$FLEET_YAML" --accept-new-host-keys "$@"; }
+restore() { install restore "$1" -f "$FLEET_YAML" --accept-new-host-keys "${@:2}"; }
+last_backup() { find "$BACKUPS" -mindepth 1 -maxdepth 1 -name 'lab-*' | sort | tail -n 1; }
+
+check "objects are made" kubectl_on n1 create configmap kept --from-literal=a=1
+check "a backup is made" backup
+first=$(last_backup)
+check "it is whole, and opens here" says 0 "is whole" install backup verify "$first"
+nothing_left() { lab host root "$1" '[ ! -e /var/lib/kubexm/snapshots ]'; }
+check "nothing of it stays on a host" nothing_left n1
+not_readable() { ! grep -rqa "kubernetes.io/service-account-token\|BEGIN RSA" "$BACKUPS"; }
+check "it shows nothing" not_readable
+
+# Each kind of bad backup, before any host is changed.
+copy_of() { rm -rf "$WORK/bad" && cp -a "$first" "$WORK/bad"; }
+cut() { copy_of && truncate -s -1 "$WORK/bad/archive.age" && says 57 "was cut off" restore "$WORK/bad" -y; }
+altered() { copy_of && printf x | dd of="$WORK/bad/archive.age" bs=1 seek=5000 conv=notrunc 2> /dev/null && says 57 "are not those that were written" restore "$WORK/bad" -y; }
+of_another() { copy_of && sed -i 's/"clusterId": ".\{8\}/"clusterId": "00000000/' "$WORK/bad/backup.json" && says 57 "somebody changed it" restore "$WORK/bad" -y; }
+for_others() {
+  mv "$WORK/$HOME_NAME/identity" "$WORK/identity" || return 1
+  local rc=0
+  says 57 "and not for the identity of this home" restore "$first" -y || rc=1
+  mv "$WORK/identity" "$WORK/$HOME_NAME/identity"
+  return "$rc"
+}
+check "a backup that was cut off is refused" cut
+check "one that was altered" altered
+check "one whose cluster was changed" of_another
+check "one that is sealed for others" for_others
+
+check "more objects are made, after it" kubectl_on n1 create configmap later --from-literal=a=1
+lose() {
+  local host
+  for host in n1 n2; do
+    lab host root "$host" 'rm -rf /var/lib/etcd/member; pkill -KILL -x etcd || true'
+  done
+  ! within 5 kubectl_on n1 get configmap kept
+}
+check "etcd's data is lost on every member" lose
+check "it is restored" restore "$first" -y
+check "every node is Ready" fleet_becomes_ready 240
+check "what was there at the backup is there" within 60 kubectl_on n1 get configmap kept
+gone() { ! kubectl_on n1 get configmap later; }
+check "what was made since is not" gone
+check "every pod runs" within 180 all_running n1
+members() { kubectl_on n1 -n kube-system exec etcd-n1 -- etcdctl --cacert /etc/kubernetes/pki/etcd/ca.crt --cert /etc/kubernetes/pki/etcd/server.crt --key /etc/kubernetes/pki/etcd/server.key member list; }
+both() { [ "$(members | grep -c started)" = 2 ]; }
+check "etcd has both members" both
+check "a create has nothing to do" fleet_changes_nothing
+
+sleep 1
+check "with --keep 1 another backup replaces the first" backup --keep 1
+one() { [ "$(find "$BACKUPS" -mindepth 1 -maxdepth 1 | wc -l)" = 1 ] && [ ! -e "$first" ]; }
+check "there is one" one
+lab host down --all
+HOME_NAME=home
