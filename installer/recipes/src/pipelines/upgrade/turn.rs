@@ -144,6 +144,8 @@ fn ready(on: &str, node: &str, version: String) -> Step {
         .build()
 }
 
+const IN_USE: &str = "pods run on the node with the new version; it keeps that, whatever fails later";
+
 /// A kubelet of an earlier minor version must not come back under pods of the new one, so this ends the way back of the
 /// node. It is of the cluster and not of an optional node: such a node can be rolled back alone until it has ended.
 fn uncordon(on: &str, node: &Node<'_>) -> Step {
@@ -152,6 +154,6 @@ fn uncordon(on: &str, node: &Node<'_>) -> Step {
     let step = if node.optional() { step } else { step.domain(name) };
     step.ensure(NodeUncordon { node: name.to_owned() })
         .retries(3)
-        .undo(Undo::Irreversible { why: format!("pods run on {name} with the new version; it keeps that, whatever fails later") })
+        .undo(Undo::Irreversible { why: IN_USE.to_owned() })
         .build()
 }

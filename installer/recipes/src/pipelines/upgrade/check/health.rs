@@ -43,8 +43,8 @@ pub(super) fn certificates(case: &Case<'_>, problems: &mut Lines, warnings: &mut
         let (host, path) = (&certificate.host, &certificate.path);
         if left <= 0 {
             problems.push(format!(
-                "the certificate {path} on {host} has ended: renew it first (`kubeadm certs renew all` on that host, then \
-                 restart its static pods), or set the clock right if that is off"
+                "the certificate {path} on {host} has ended: renew it first with `kubexm-install certs renew`, or set \
+                 the clock right if that is off"
             ));
         } else if left < SOON_DAYS * DAY {
             warnings.push(format!("the certificate {path} on {host} ends in {} days", left / DAY));
