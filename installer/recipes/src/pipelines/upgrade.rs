@@ -22,6 +22,7 @@ use crate::modules::{check as final_check, record};
 use crate::phases::Site;
 use crate::{bundle, network, unsupported};
 use found::Found;
+use stage::Staged;
 use turn::Turns;
 pub use options::{PauseAfter, UpgradeOptions};
 
@@ -53,8 +54,8 @@ pub fn upgrade(
         ));
     }
     let mut draft = Draft::new(cx, Pipeline::Upgrade, &site.nodes);
-    let mut turns = Turns::new(&site, &found, options);
-    let mut done = stage::run(&mut draft, &site, snapshot(&site, &found, options))?;
+    let Staged { all: mut done, hosts } = stage::run(&mut draft, &site, snapshot(&site, &found, options))?;
+    let mut turns = Turns::new(&site, &found, hosts, options);
     for node in std::iter::once(&site.first).chain(&site.others) {
         done = turns.control_plane(&mut draft, node, &done)?;
         if options.pause_after == Some(PauseAfter::FirstControlPlane) {

@@ -122,7 +122,7 @@ fn member(name: &str) -> EtcdMember {
 fn before(plan: &Plan, one: &str, other: &str) -> bool {
     let order = Order::of(plan);
     let at = |id: &str| plan.steps.iter().position(|step| step.id.0 == id).unwrap_or_else(|| panic!("no step {id}"));
-    order.is_before(at(one), at(other))
+    order.is_earlier(at(one), at(other))
 }
 
 fn has(plan: &Plan, id: &str) -> bool {
@@ -340,9 +340,9 @@ fn so_many_workers_as_asked_for_are_upgraded_at_the_same_time() {
     let at = |id: String| plan.steps.iter().position(|step| step.id.0 == id).expect("a step");
     let starts = |worker: u8| at(format!("node{worker}/upgrade.kubeadm"));
     let ends = |worker: u8| at(format!("node1/upgrade.uncordon-node{worker}"));
-    assert!(!order.is_before(ends(2), starts(3)), "the first two run together");
-    assert!(order.is_before(ends(2), starts(4)) && order.is_before(ends(3), starts(5)));
-    assert!(!order.is_before(ends(3), starts(4)), "the fourth waits for one of them only");
+    assert!(!order.is_earlier(ends(2), starts(3)), "the first two run together");
+    assert!(order.is_earlier(ends(2), starts(4)) && order.is_earlier(ends(3), starts(5)));
+    assert!(!order.is_earlier(ends(3), starts(4)), "the fourth waits for one of them only");
 }
 
 #[test]

@@ -33,7 +33,7 @@ struct Mark {
     /// The step that started it, until it has succeeded: its unit may still run when another run starts.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     act: Option<ActContext>,
-    /// The files of a worker's kubelet before the upgrade, by path; none for one that did not exist.
+    /// The files of a worker's kubelet before the upgrade, and their copies, by path; none for one that did not exist.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     before: BTreeMap<String, Option<String>>,
 }
@@ -147,18 +147,21 @@ impl Perform for KubeadmUpgradeUndo {
             transient::stop(machine, &act)?;
         }
         for (path, text) in &mark.before {
+            // As kubeadm and `kubeadm_files` write them.
+            let mode = if OF_KUBELET.contains(&path.as_str()) { 0o644 } else { 0o600 };
             match text {
-                Some(text) => machine.write_file(path, text.as_bytes(), Access::mode(0o644))?,
+                Some(text) => machine.write_file(path, text.as_bytes(), Access::mode(mode))?,
                 None => fsio::remove(&machine.path(path))?,
             }
         }
-        kubeadm_files::record(machine)?;
         remove_mark(machine)
     }
 }
 
 fn kubelet_files(machine: &Machine) -> Result<BTreeMap<String, Option<String>>, OpError> {
-    OF_KUBELET.into_iter().map(|path| Ok((path.to_owned(), fsio::read_text(&machine.path(path))?))).collect()
+    let paths = OF_KUBELET.into_iter().flat_map(|path| [path.to_owned(), kubeadm_files::copy(path)]);
+    let read = |path: String| fsio::read_text(&machine.path(&path)).map(|text| (path, text));
+    paths.map(read).collect()
 }
 
 /// Makes kubeadm's config that of the cluster: `upgrade` takes the images' tags and kubelet's settings from there.

@@ -1,6 +1,8 @@
 //! Puts the bundle's content on every host, in parallel: blobs, packages, the registry's content, images in the runtime.
 //! Nothing that runs is replaced: a kubelet that crashes meanwhile comes back as it was.
 
+use std::collections::BTreeMap;
+
 use kubexm_plan::op::{EtcdSnapshot, Probe};
 use kubexm_plan::{Step, StepId, Undo};
 
@@ -11,26 +13,36 @@ use crate::modules::{depot, images, packages, registry, trust};
 use crate::phases::Site;
 use crate::runtime;
 
-/// Returns the steps that the first control plane waits for: the last is a snapshot of etcd, where that is needed.
+/// Hosts that have the content.
+#[derive(Debug, Default)]
+pub(super) struct Staged<'a> {
+    /// What the first control plane waits for: the last is a snapshot of etcd, where that is needed.
+    pub all: Vec<StepId>,
+    /// By host, the last steps there.
+    pub hosts: BTreeMap<&'a str, Vec<StepId>>,
+}
+
 pub(super) fn run<'a>(
     draft: &mut Draft<'a>,
     site: &Site<'a>,
     wanted: Option<EtcdSnapshot>,
-) -> Result<Vec<StepId>, RecipeError> {
+) -> Result<Staged<'a>, RecipeError> {
+    let mut hosts = BTreeMap::new();
     let (mut required, mut optional) = (Vec::new(), Vec::new());
     // The steps after which the registry serves; empty until its host, the first one, was planned.
     let mut serves = Vec::new();
     for node in site.in_order() {
         let chain = host(draft, node, &mut serves)?;
         let staged = draft.add(chain);
-        if node.optional() { optional.extend(staged) } else { required.extend(staged) }
+        if node.optional() { optional.extend(staged.clone()) } else { required.extend(staged.clone()) }
+        hosts.insert(node.host.name.as_str(), staged);
     }
     let mut ready = ready(&site.first);
     ready.settled = optional;
     let mut chain = Chain::after(required);
     chain.then([ready]);
     chain.then(wanted.map(|snapshot| snapshot_of(&site.first, snapshot)));
-    Ok(draft.add(chain))
+    Ok(Staged { all: draft.add(chain), hosts })
 }
 
 /// The way back once a control plane is upgraded.

@@ -29,13 +29,20 @@ pub(super) struct Turns<'f, 'a> {
     first: Node<'a>,
     found: &'f Found<'f>,
     pub options: &'f UpgradeOptions,
+    /// By host, the steps after which it has the content.
+    staged: BTreeMap<&'a str, Vec<StepId>>,
     /// The last step of each turn.
     last: BTreeMap<&'a str, StepId>,
 }
 
 impl<'f, 'a> Turns<'f, 'a> {
-    pub(super) fn new(site: &Site<'a>, found: &'f Found<'f>, options: &'f UpgradeOptions) -> Self {
-        Self { first: site.first, found, options, last: BTreeMap::new() }
+    pub(super) fn new(
+        site: &Site<'a>,
+        found: &'f Found<'f>,
+        staged: BTreeMap<&'a str, Vec<StepId>>,
+        options: &'f UpgradeOptions,
+    ) -> Self {
+        Self { first: site.first, found, options, staged, last: BTreeMap::new() }
     }
 
     /// The last step of a node's turn.
@@ -90,6 +97,8 @@ impl<'f, 'a> Turns<'f, 'a> {
     ) -> Result<Option<WorkersTurn>, RecipeError> {
         let Some(found) = self.found.node(node.name()).filter(|found| found.differs()) else { return Ok(None) };
         let mut chain = Chain::after(after.iter().cloned());
+        // The control planes have not waited for its success.
+        chain.wait(self.staged.get(node.name()).map(Vec::as_slice).unwrap_or_default());
         if found.other_kubernetes {
             chain.then([kubernetes::kubeadm(draft.cx, node)?]);
             chain.then(kubeadm_upgrade::configure(draft, &self.first, node)?);
