@@ -6,7 +6,7 @@ lab_artifacts() {
   local want
   want=$(
     sha256sum "$HERE/artifacts.sh" "$HERE/versions.sh"
-    stat -c '%n %s %Y' "${K8S_PROGRAMS[@]/#/$K8S_BIN/}" "${CNI_PROGRAMS[@]/#/$BIN/}" \
+    stat -c '%n %s %Y' "${K8S_PROGRAMS[@]/#/$K8S_BIN/}" "${K8S_PROGRAMS[@]/#/$K8S_NEXT_BIN/}" "${CNI_PROGRAMS[@]/#/$BIN/}" \
       "${CONTAINERD_PROGRAMS[@]/#/$BIN/}" "${CONTAINERD_PROGRAMS[@]/#/$BIN_CONTAINERD_1/}" \
       "$BIN"/{runc,etcd,etcdctl,etcdutl,helm,registry}
   )
@@ -21,8 +21,11 @@ lab_artifacts() {
 # components: NAME VERSION PATH of each component a bundle can take from here; the first version of a name is the default
 components() {
   local name
-  for name in kubeadm kubelet kubectl; do
-    echo "$name $LAB_K8S dl.k8s.io/release/v$LAB_K8S/bin/linux/amd64/$name"
+  local version
+  for version in "$LAB_K8S" "$LAB_K8S_NEXT"; do
+    for name in kubeadm kubelet kubectl; do
+      echo "$name $version dl.k8s.io/release/v$version/bin/linux/amd64/$name"
+    done
   done
   echo "containerd $LAB_CONTAINERD github.com/containerd/containerd/releases/download/v$LAB_CONTAINERD/containerd-static-$LAB_CONTAINERD-linux-amd64.tar.gz"
   echo "containerd $LAB_CONTAINERD_1 github.com/containerd/containerd/releases/download/v$LAB_CONTAINERD_1/containerd-static-$LAB_CONTAINERD_1-linux-amd64.tar.gz"
@@ -38,6 +41,7 @@ all_artifacts() {
   # the control plane's programs as files, for installs without kubeadm; the components are among the loop below
   for name in "${K8S_PROGRAMS[@]}"; do
     put "$K8S_BIN/$name" "dl.k8s.io/release/v$LAB_K8S/bin/linux/amd64/$name"
+    put "$K8S_NEXT_BIN/$name" "dl.k8s.io/release/v$LAB_K8S_NEXT/bin/linux/amd64/$name"
   done
   while read -r name version path; do
     case $name in

@@ -10,6 +10,7 @@ lab_build() {
   lab_tools
   lock
   kubernetes_programs
+  kubernetes_next
   other_programs
   drop_go_caches
   host_base

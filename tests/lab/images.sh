@@ -6,7 +6,7 @@ lab_images() {
   local want
   want=$(
     sha256sum "$HERE/images.sh" "$HERE/mkimg.py" "$HERE/versions.sh"
-    stat -c '%n %s %Y' "$K8S_BIN"/* "$BIN"/{flanneld,flannel,etcd,etcdctl,etcdutl,pause,coredns} "$BASE/usr/sbin/xtables-nft-multi"
+    stat -c '%n %s %Y' "$K8S_BIN"/* "$K8S_NEXT_BIN"/* "$BIN"/{flanneld,flannel,etcd,etcdctl,etcdutl,pause,coredns} "$BASE/usr/sbin/xtables-nft-multi"
   )
   [ "$(cat "$OCI/stamp" 2> /dev/null)" != "$want" ] || return 0
   rm -rf "$OCI.tmp"
@@ -25,7 +25,7 @@ image() {
 }
 
 all_images() {
-  local c l ca iptables=() tools=()
+  local c l ca version bin iptables=() tools=()
   ca=$BASE/etc/ssl/certs/ca-certificates.crt:/etc/ssl/certs/ca-certificates.crt
   # kube-proxy and flannel drive the host's tables with the iptables of their image
   iptables=(--closure "$BASE:/usr/sbin/xtables-nft-multi" --closure "$BASE:/usr/sbin/nft"
@@ -33,11 +33,14 @@ all_images() {
   for l in iptables iptables-save iptables-restore ip6tables ip6tables-save ip6tables-restore; do
     iptables+=(--symlink "/usr/sbin/$l:xtables-nft-multi")
   done
-  for c in kube-apiserver kube-controller-manager kube-scheduler; do
-    image "registry.k8s.io/$c:v$LAB_K8S" --file "$K8S_BIN/$c:/usr/local/bin/$c" --file "$ca"
+  for version in "$LAB_K8S" "$LAB_K8S_NEXT"; do
+    bin=$LAB/k8s/$version
+    for c in kube-apiserver kube-controller-manager kube-scheduler; do
+      image "registry.k8s.io/$c:v$version" --file "$bin/$c:/usr/local/bin/$c" --file "$ca"
+    done
+    image "registry.k8s.io/kube-proxy:v$version" --file "$bin/kube-proxy:/usr/local/bin/kube-proxy" "${iptables[@]}" \
+      --closure "$BASE:/usr/sbin/conntrack" --file "$BASE/etc/services:/etc/services:644"
   done
-  image "registry.k8s.io/kube-proxy:v$LAB_K8S" --file "$K8S_BIN/kube-proxy:/usr/local/bin/kube-proxy" "${iptables[@]}" \
-    --closure "$BASE:/usr/sbin/conntrack" --file "$BASE/etc/services:/etc/services:644"
   image "registry.k8s.io/etcd:$LAB_ETCD_TAG" --file "$BIN/etcd:/usr/local/bin/etcd" --file "$BIN/etcdctl:/usr/local/bin/etcdctl" \
     --file "$BIN/etcdutl:/usr/local/bin/etcdutl" --dir var/lib/etcd
   image "registry.k8s.io/pause:$LAB_PAUSE" --file "$BIN/pause:/pause" --entrypoint '["/pause"]'

@@ -11,6 +11,7 @@ NETRUN=$RUN/$LAB_NET                       # state of one namespace: two labs si
 BIN=$LAB/bin
 BIN_CONTAINERD_1=$LAB/bin-containerd-1   # the same names as in $BIN, so a folder of their own
 K8S_BIN=$LAB/k8s/$LAB_K8S
+K8S_NEXT_BIN=$LAB/k8s/$LAB_K8S_NEXT
 BASE=$LAB/base
 OCI=$LAB/oci
 FILES=$LAB/origin

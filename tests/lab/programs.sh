@@ -19,6 +19,32 @@ kubernetes_programs() {
   }
 }
 
+# An upgrade of a patch needs programs of another version, not other code: these have the other version's text. A second build would
+# cost minutes and gigabytes.
+kubernetes_next() {
+  local program
+  for program in "${K8S_PROGRAMS[@]}"; do
+    [ "$K8S_NEXT_BIN/$program" -nt "$K8S_BIN/$program" ] || {
+      step "kubernetes-$LAB_K8S_NEXT" relabel_kubernetes
+      return
+    }
+  done
+}
+
+relabel_kubernetes() {
+  local program
+  [ "${#LAB_K8S}" = "${#LAB_K8S_NEXT}" ] || die "$LAB_K8S_NEXT is not as long as $LAB_K8S"
+  rm -rf "$K8S_NEXT_BIN.tmp"
+  mkdir -p "$K8S_NEXT_BIN.tmp"
+  for program in "${K8S_PROGRAMS[@]}"; do
+    LC_ALL=C sed "s/v${LAB_K8S//./\\.}/v$LAB_K8S_NEXT/g" "$K8S_BIN/$program" > "$K8S_NEXT_BIN.tmp/$program"
+    chmod 755 "$K8S_NEXT_BIN.tmp/$program"
+  done
+  [ "$("$K8S_NEXT_BIN.tmp/kubeadm" version -o short)" = "v$LAB_K8S_NEXT" ] || die "kubeadm does not call itself v$LAB_K8S_NEXT"
+  rm -rf "$K8S_NEXT_BIN"
+  mv "$K8S_NEXT_BIN.tmp" "$K8S_NEXT_BIN"
+}
+
 # build_kubernetes VERSION PROGRAM...: the module k8s.io/kubernetes replaces its staging modules by folders that the module
 # proxy does not have; each of them is published too, as v0.MINOR.PATCH, and is in for its folder.
 build_kubernetes() {

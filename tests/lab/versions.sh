@@ -1,6 +1,9 @@
 # shellcheck shell=bash disable=SC2034
 # The versions the lab runs. Image tags are the ones kubeadm of $LAB_K8S asks for (`kubeadm config images list`).
 LAB_K8S=1.34.4
+# What a cluster of the lab is upgraded to: the same programs, which call themselves so. As long as the other, since the
+# version is written over it.
+LAB_K8S_NEXT=1.34.5
 LAB_CONTAINERD=2.2.9
 # the line before, which Kubernetes takes up to 1.35
 LAB_CONTAINERD_1=1.7.32

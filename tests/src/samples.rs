@@ -7,8 +7,8 @@ use std::collections::BTreeMap;
 use kubexm_engine::sim;
 use kubexm_manifests::Catalogue;
 use kubexm_plan::facts::{InstalledPackages, Stamp, StateFolder};
-use kubexm_plan::{CheckedPlan, Facts, Pipeline, Plan, lint};
-use kubexm_recipes::{PlanCx, RecipeError};
+use kubexm_plan::{CheckedPlan, ClusterFacts, Facts, Pipeline, Plan, lint};
+use kubexm_recipes::{PlanCx, RecipeError, UpgradeOptions};
 use kubexm_spec::{Cluster, Digest, Family, cluster};
 
 use crate::synthetic::SyntheticBundle;
@@ -30,6 +30,8 @@ pub struct Sample {
     pub added: &'static [&'static str],
     /// Hosts that `delete-node` removes from the cluster of all.
     pub deleted: &'static [&'static str],
+    /// The versions from which and to which it is upgraded; none if it is not.
+    pub upgraded: Option<[&'static str; 2]>,
     /// Files lie in state folders of its hosts, and are moved aside.
     pub occupied: bool,
 }
@@ -42,8 +44,14 @@ const ONE: Sample = Sample {
     facts: |_| {},
     added: &[],
     deleted: &[],
+    upgraded: None,
     occupied: false,
 };
+
+/// An upgrade that drains nodes.
+const MINOR: Option<[&str; 2]> = Some(["v1.34.4", "v1.35.4"]);
+/// One that does not.
+const PATCH: Option<[&str; 2]> = Some(["v1.34.2", "v1.34.4"]);
 
 /// Samples of one host.
 pub const SAMPLES: [Sample; 3] = [
@@ -76,6 +84,7 @@ pub const FLEETS: [Sample; 6] = [
                postInstall: [{name: report, bash: \"true\", undo: \"true\"}]}\n",
         added: &["node3"],
         deleted: &["node2"],
+        upgraded: MINOR,
         ..ONE
     },
     Sample {
@@ -89,6 +98,7 @@ pub const FLEETS: [Sample; 6] = [
         },
         added: &["node3", "node4"],
         deleted: &["node3", "node4"],
+        upgraded: PATCH,
         ..ONE
     },
     Sample {
@@ -97,6 +107,7 @@ pub const FLEETS: [Sample; 6] = [
         roles: "{master: [node1, node2, node3], worker: [node1, node2, node3]}",
         added: &["node3"],
         deleted: &["node3"],
+        upgraded: MINOR,
         ..ONE
     },
     Sample {
@@ -106,6 +117,7 @@ pub const FLEETS: [Sample; 6] = [
         spec: "  registry: {type: registry}\n  runtime: {version: 1.7.32}\n",
         added: &["node2"],
         deleted: &["node2"],
+        upgraded: PATCH,
         ..ONE
     },
     Sample {
@@ -162,6 +174,7 @@ impl Sample {
             Pipeline::Create | Pipeline::CertsRenew | Pipeline::Restore | Pipeline::Reset => true,
             Pipeline::AddNode => !self.added.is_empty(),
             Pipeline::DeleteNode => !self.deleted.is_empty(),
+            Pipeline::Upgrade => self.upgraded.is_some(),
         }
     }
 
@@ -198,11 +211,15 @@ impl Sample {
 
     /// What they look like when all but [`Sample::added`] are a cluster.
     pub fn facts_before_add_node(&self) -> BTreeMap<String, Facts> {
+        self.facts_of_cluster_without(self.added)
+    }
+
+    fn facts_of_cluster_without(&self, others: &[&str]) -> BTreeMap<String, Facts> {
         let mut all = self.facts();
         let cluster = self.cluster();
         let nodes = &cluster.role_groups;
         for (name, facts) in &mut all {
-            if !self.added.contains(&name.as_str()) {
+            if !others.contains(&name.as_str()) {
                 facts.state_folders.clear();
                 facts.joined = nodes.control_plane.contains(name) || nodes.worker.contains(name);
                 facts.stamp = Some(Stamp { cluster: "demo".to_owned(), run: "run".to_owned(), id: None, bundle: None });
@@ -242,6 +259,29 @@ impl Sample {
             kubexm_recipes::add_node(cx, &kubexm_plan::ClusterFacts::default(), &kubexm_recipes::absent(cx)?)
         };
         self.plan_of(&self.cluster(), &self.facts_before_add_node(), add)
+    }
+
+    /// The cluster of another version.
+    fn of_version(&self, version: &str) -> Cluster {
+        let mut cluster = self.cluster();
+        if let Some(kubernetes) = &mut cluster.kubernetes {
+            kubernetes.version = Some(version.to_owned());
+        }
+        cluster
+    }
+
+    /// The bundle and the plan of the cluster that [`Sample::plan_upgrade`] upgrades.
+    pub fn plan_before_upgrade(&self) -> (SyntheticBundle, CheckedPlan) {
+        let [from, _] = self.upgraded.expect("a sample that is upgraded");
+        self.plan_of(&self.of_version(from), &self.facts(), kubexm_recipes::create)
+    }
+
+    /// The bundle and the plan that upgrades the cluster as it was found.
+    pub fn plan_upgrade(&self, running: &ClusterFacts) -> (SyntheticBundle, CheckedPlan) {
+        let [_, to] = self.upgraded.expect("a sample that is upgraded");
+        let (facts, options) = (self.facts_of_cluster_without(&[]), UpgradeOptions::default());
+        let upgrade = |cx: &PlanCx<'_>| Ok(kubexm_recipes::upgrade(cx, running, &options)?.plan);
+        self.plan_of(&self.of_version(to), &facts, upgrade)
     }
 
     /// The bundle and the plan of the cluster that [`Sample::plan_add_node`] adds to.

@@ -68,6 +68,15 @@ pub(crate) fn raw(machine: &Machine, path: &str) -> Result<Option<Value>, OpErro
         .map_err(|error| OpError::other(format!("`{program}` did not answer JSON: {error}")))
 }
 
+/// The API server's text at a path (`/metrics`).
+pub(crate) fn raw_text(machine: &Machine, path: &str) -> Result<String, OpError> {
+    if let Some(credentials) = api::credentials(machine)? {
+        return api::get_text(machine, &credentials, path);
+    }
+    let output = machine.run(&kubectl(["get", "--raw", path]))?;
+    Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+}
+
 /// The pods of a namespace.
 pub(crate) fn pods(machine: &Machine, namespace: &str) -> Result<Value, OpError> {
     let path = format!("/api/v1/namespaces/{namespace}/pods");

@@ -16,6 +16,7 @@ macro_rules! for_each_pipeline {
             create: Create,
             add_node: AddNode,
             delete_node: DeleteNode,
+            upgrade: Upgrade,
             certs_renew: CertsRenew,
             restore: Restore,
             reset: Reset,
@@ -43,6 +44,8 @@ pub enum Pipeline {
     AddNode,
     /// Removes hosts from a cluster, which stays.
     DeleteNode,
+    /// Brings a cluster to the bundle's Kubernetes version.
+    Upgrade,
     /// Renews the certificates of a cluster.
     CertsRenew,
     /// Gives etcd the data of a backup, on the same hosts.
@@ -83,6 +86,7 @@ impl Pipeline {
             Self::Create => "create",
             Self::AddNode => "add-node",
             Self::DeleteNode => "delete-node",
+            Self::Upgrade => "upgrade",
             Self::CertsRenew => "certs-renew",
             Self::Restore => "restore",
             Self::Reset => "reset",
@@ -101,7 +105,7 @@ impl Pipeline {
     pub const fn needs(self) -> Needs {
         match self {
             Self::Create => Needs { bundle: true, cluster: false, ledgers: false },
-            Self::AddNode => Needs { bundle: true, cluster: true, ledgers: false },
+            Self::AddNode | Self::Upgrade => Needs { bundle: true, cluster: true, ledgers: false },
             Self::DeleteNode => Needs { bundle: false, cluster: true, ledgers: true },
             Self::CertsRenew => Needs { bundle: false, cluster: true, ledgers: false },
             Self::Restore => Needs { bundle: false, cluster: false, ledgers: false },
@@ -112,7 +116,7 @@ impl Pipeline {
     /// The invariants that hold while it runs.
     pub const fn invariants(self) -> &'static [Invariant] {
         match self {
-            Self::Create | Self::AddNode | Self::DeleteNode | Self::CertsRenew => {
+            Self::Create | Self::AddNode | Self::DeleteNode | Self::Upgrade | Self::CertsRenew => {
                 &[Invariant::Quorum, Invariant::ControlPlaneName, Invariant::UnitFiles, Invariant::LoadedConfig]
             }
             // All members are stopped together.

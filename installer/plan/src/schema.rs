@@ -11,7 +11,7 @@ use crate::plan::Plan;
 pub const SCHEMA: u32 = 9;
 /// The oldest that is still read. 2 differs in one word: `add-node` was `join`; 3 lacks files with the values of slots in
 /// a text; 4 lacks the cluster's id; 5 lacks steps on the controller; 6 lacks restarts of static pods; 7 lacks
-/// sealed authorities; 8 lacks renewed certificates, snapshots and restores.
+/// sealed authorities; 8 lacks releases of helm, taints, renewed certificates, snapshots, restores and upgrades.
 pub const OLDEST_SCHEMA: u32 = 2;
 const ADD_NODE_OF_SCHEMA_2: &str = "join";
 

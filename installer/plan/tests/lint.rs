@@ -47,7 +47,7 @@ fn good() -> Plan {
             loaded: Vec::new(),
             reloaded: Vec::new(),
         })
-        .probe(Probe::NodeReady { node: "a".to_owned() }, 60)
+        .probe(Probe::NodeReady { node: "a".to_owned(), kubelet: None }, 60)
         .undo(Undo::RestoreBefore)
         .build();
     let apply = Step::on("a", "x.apply", "Apply")

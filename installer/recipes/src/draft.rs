@@ -182,6 +182,22 @@ impl Chain {
         self.steps.extend(fork.steps);
     }
 
+    /// Lets the first steps of the chain wait for a step that must have succeeded.
+    pub fn starts_after(&mut self, step: &StepId) {
+        self.starts().for_each(|first| first.after.push(step.clone()));
+    }
+
+    /// Lets the first steps of the chain wait for a step that must have ended, successfully or not.
+    pub fn starts_settled(&mut self, step: &StepId) {
+        self.starts().for_each(|first| first.settled.push(step.clone()));
+    }
+
+    /// The steps that depend on no other step of the chain.
+    fn starts(&mut self) -> impl Iterator<Item = &mut Step> {
+        let ids: Vec<StepId> = self.steps.iter().map(|step| step.id.clone()).collect();
+        self.steps.iter_mut().filter(move |step| !step.after.iter().any(|id| ids.contains(id)))
+    }
+
     /// The steps that later ones wait for.
     pub fn tail(&self) -> &[StepId] {
         &self.tail
@@ -194,11 +210,8 @@ pub fn rolling(chains: &mut [Chain], width: usize) {
     let width = width.max(1);
     for later in width..chains.len() {
         let (done, rest) = chains.split_at_mut(later);
-        let earlier = &done[later - width].tail;
-        let ids: Vec<StepId> = rest[0].steps.iter().map(|step| step.id.clone()).collect();
-        // The first steps of the chain depend on no other step of it.
-        for step in rest[0].steps.iter_mut().filter(|step| !step.after.iter().any(|id| ids.contains(id))) {
-            step.after.extend(earlier.iter().cloned());
+        for end in &done[later - width].tail {
+            rest[0].starts_after(end);
         }
     }
 }

@@ -198,8 +198,18 @@ pub enum RecipeError {
         /// Every problem: host, what is wrong, what can be done.
         problems: Vec<String>,
     },
-    /// The state of the cluster, on which a deletion depends, could not be observed.
-    #[error("{what} could not be observed, and without that no host can be deleted safely; nothing was changed{}", gap_lines(.gaps))]
+    /// The cluster is not in a state from which it can be upgraded with this bundle.
+    #[error("cluster {cluster} cannot be upgraded to {target}; nothing was changed:{}", gap_lines(.problems))]
+    CannotUpgrade {
+        /// `metadata.name`.
+        cluster: String,
+        /// The version in the bundle.
+        target: String,
+        /// All of them: what was found, and what can be done.
+        problems: Vec<String>,
+    },
+    /// The state of the cluster, on which a deletion or an upgrade depends, could not be observed.
+    #[error("{what} could not be observed, and without that nothing can be planned safely; nothing was changed{}", gap_lines(.gaps))]
     Unobserved {
         /// `the nodes of the cluster`.
         what: &'static str,
@@ -304,6 +314,7 @@ impl RecipeError {
             | Self::OtherMinor { .. }
             | Self::StillMember { .. }
             | Self::CannotDelete { .. }
+            | Self::CannotUpgrade { .. }
             | Self::CannotRenew { .. }
             | Self::CannotRestore { .. }
             | Self::Unobserved { .. }

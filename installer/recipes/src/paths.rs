@@ -42,6 +42,8 @@ pub const CRICTL_CONFIG: &str = "/etc/crictl.yaml";
 pub const KUBELET_DROPIN: &str = "/etc/systemd/system/kubelet.service.d/10-kubeadm.conf";
 /// kubeadm's config.
 pub const KUBEADM_CONFIG: &str = "/etc/kubexm/kubeadm.yaml";
+/// kubeadm's config of an upgrade, until that is done.
+pub const KUBEADM_UPGRADE_CONFIG: &str = "/etc/kubexm/kubeadm-upgrade.yaml";
 /// The user's scripts, each in its own folder.
 pub const SCRIPTS: &str = "/var/lib/kubexm/scripts";
 /// Folder of kube-apiserver's audit configuration.

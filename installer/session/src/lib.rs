@@ -73,7 +73,7 @@ pub use fleet::Unreachable;
 pub use home::{ClusterHome, Home};
 pub use kubexm_engine::LostHost;
 pub use kubexm_engine::drift::Drift;
-pub use kubexm_recipes::{Drain, Renew};
+pub use kubexm_recipes::{Drain, PauseAfter, Renew, UpgradeOptions};
 pub use link::{Connector, HostLink, Ssh};
 pub use observe::Observed;
 pub use observe::findings::Findings;

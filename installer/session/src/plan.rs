@@ -3,7 +3,9 @@
 use kubexm_engine::drift::Drift;
 use kubexm_plan::lint;
 use kubexm_plan::{CheckedPlan, ClusterFacts, Pipeline, Plan};
-use kubexm_recipes::{DeleteCx, Deletion, Drain, Identity, PlanCx, Renew, RenewCx, Renewed, ResetCx, ResetHost};
+use kubexm_recipes::{
+    DeleteCx, Deletion, Drain, Identity, PlanCx, Renew, RenewCx, Renewed, ResetCx, ResetHost, UpgradeOptions,
+};
 
 use crate::authorities::{Authorities, Hosts};
 use crate::bundle::cluster_file::ClusterFile;
@@ -27,6 +29,8 @@ pub enum Recipe<'a> {
     Create,
     /// Add these hosts; if none is named, all hosts that are not in the cluster yet.
     AddNode(&'a [String]),
+    /// Bring the cluster to the bundle's Kubernetes version. The bundle was opened with [`Opened::for_upgrade`].
+    Upgrade(&'a UpgradeOptions),
 }
 
 /// A plan for observed hosts. Only [`Observed::plan`] creates one.
@@ -63,6 +67,8 @@ impl<'s, S: Subject<Survey = BundleSurvey>> Observed<'s, S> {
         let running = match recipe {
             Recipe::Create => ClusterFacts::default(),
             Recipe::AddNode(_) => cluster_facts::of(&site.fleet, site.subject.cluster(), Asked::ControlPlanes).await,
+            // The certificates of every host count.
+            Recipe::Upgrade(_) => cluster_facts::of(&site.fleet, site.subject.cluster(), Asked::All).await,
         };
         let plan = match site.subject.bundle() {
             Some(opened) => with_bundle(site.session, opened, &site.home, (&mut survey, &running), recipe),
@@ -163,9 +169,8 @@ impl<'s, S: Subject> Planned<'s, S> {
         let Self { site, plan, clean, created, authorities } = self;
         let checked = lint::check(plan).map_err(SessionError::Lint);
         let (plan, warnings) = site.unless_refused(checked).await?;
-        // Without a bundle they only repeat for each host that deleting cannot be rolled back; the confirmation prompt
-        // shows that.
-        if !matches!(plan.plan().pipeline, Pipeline::Reset | Pipeline::DeleteNode) {
+        // Those only repeat for each host what cannot be rolled back; the confirmation prompt shows that.
+        if !matches!(plan.plan().pipeline, Pipeline::Reset | Pipeline::DeleteNode | Pipeline::Upgrade) {
             for warning in warnings {
                 events::warning(site.session.events, problem_text(&warning));
             }
@@ -226,6 +231,13 @@ fn with_bundle(
         Recipe::Create => kubexm_recipes::create(&cx)?,
         Recipe::AddNode([]) => kubexm_recipes::add_node(&cx, running, &kubexm_recipes::absent(&cx)?)?,
         Recipe::AddNode(named) => kubexm_recipes::add_node(&cx, running, named)?,
+        Recipe::Upgrade(options) => {
+            let upgrade = kubexm_recipes::upgrade(&cx, running, options)?;
+            for warning in upgrade.warnings {
+                events::warning(session.events, warning);
+            }
+            upgrade.plan
+        }
     };
     Ok((plan, authorities))
 }

@@ -54,8 +54,12 @@ impl<F: Fleet> Case<F> {
                 sample.plan_create()
             }
             Pipeline::AddNode => sample.plan_before_add_node(),
+            Pipeline::Upgrade => sample.plan_before_upgrade(),
         };
-        let (_, whole) = sample.plan_create();
+        let whole = match pipeline {
+            Pipeline::Upgrade => plan.clone(),
+            _ => sample.plan_create().1,
+        };
         let pki = Arc::new(scratch());
         let setting = Setting { name: "create".to_owned(), plan, bundle: Arc::new(bundle), pki };
         let fresh = F::fresh(sample, &whole);
@@ -81,6 +85,11 @@ impl<F: Fleet> Case<F> {
             Pipeline::DeleteNode => {
                 let plan = delete_plan(sample, &start).await?;
                 Setting { name: name_of_run, plan, ..setting }
+            }
+            Pipeline::Upgrade => {
+                let (bundle, plan) = sample.plan_upgrade(&running(sample, &start).await?);
+                start.serve(&plan);
+                Setting { name: name_of_run, plan, bundle: Arc::new(bundle), ..setting }
             }
             Pipeline::CertsRenew => {
                 let plan = renew_plan(sample, &start).await?;
@@ -254,6 +263,7 @@ impl<F: Fleet> Case<F> {
         let plan = match self.pipeline {
             Pipeline::DeleteNode => delete_plan(&self.sample, fleet).await?,
             Pipeline::Reset => reset_again(self.plan(), fleet).await?,
+            Pipeline::Upgrade => self.sample.plan_upgrade(&running(&self.sample, fleet).await?).1,
             Pipeline::Create | Pipeline::AddNode | Pipeline::CertsRenew | Pipeline::Restore => {
                 self.setting.plan.clone()
             }
@@ -304,16 +314,12 @@ async fn delete_plan<F: Fleet>(sample: &Sample, fleet: &F) -> Result<CheckedPlan
         (name, roles)
     });
     let reported = report(hosts.collect(), fleet).await?;
-    let links = fleet.links();
-    let mut looks = Vec::new();
-    for link in groups.control_plane.iter().filter_map(|name| links.get(name)) {
-        looks.push(link.cluster_facts().await.map_err(said)?);
-    }
+    let running = running(sample, fleet).await?;
     let deleted: Vec<String> = sample.deleted.iter().map(|host| (*host).to_owned()).collect();
     let cx = DeleteCx {
         cluster: &cluster,
         cluster_digest: kubexm_spec::Digest::of("yaml"),
-        running: &ClusterFacts::merged(looks),
+        running: &running,
         deleted: &deleted,
         hosts: reported.iter().map(Reported::host).collect(),
         missing: &[],
@@ -321,6 +327,16 @@ async fn delete_plan<F: Fleet>(sample: &Sample, fleet: &F) -> Result<CheckedPlan
     };
     let plan = kubexm_recipes::delete_node(&cx).map_err(said)?.plan;
     lint::check(plan).map(|(plan, _)| plan).map_err(|problems| format!("{problems:?}"))
+}
+
+/// What the control planes say of the cluster.
+async fn running<F: Fleet>(sample: &Sample, fleet: &F) -> Result<ClusterFacts, String> {
+    let (cluster, links) = (sample.cluster(), fleet.links());
+    let mut looks = Vec::new();
+    for link in cluster.role_groups.control_plane.iter().filter_map(|name| links.get(name)) {
+        looks.push(link.cluster_facts().await.map_err(said)?);
+    }
+    Ok(ClusterFacts::merged(looks))
 }
 
 /// Of every certificate, as with `--force`; its files are as the hosts have them.

@@ -14,6 +14,8 @@ use crate::samples::Sample;
 pub trait Fleet: Clone + Send + Sync + 'static {
     /// Hosts of a sample before anything was done. A registry that is not of the plan has the images of this one.
     fn fresh(sample: &Sample, plan: &CheckedPlan) -> Self;
+    /// A registry that is not of the plan has its images, too.
+    fn serve(&self, plan: &CheckedPlan);
     /// Other hosts that are as these are now, at rest.
     fn fork(&self) -> Self;
     /// As [`Self::fork`], in the middle of a run, when that is possible: what a crash at this moment leaves.

@@ -126,6 +126,12 @@ impl Fleet for Rooted {
         fleet
     }
 
+    fn serve(&self, plan: &CheckedPlan) {
+        for host in &self.hosts {
+            self.system(host).serve_images_of(plan.plan()).expect("a registry");
+        }
+    }
+
     fn fork(&self) -> Self {
         let fork = Self::of(self.hosts.clone());
         copy_tree(self.folder.path(), fork.folder.path()).expect("a copy");

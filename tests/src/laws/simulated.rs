@@ -25,6 +25,8 @@ impl Fleet for Simulated {
         Self(fleet)
     }
 
+    fn serve(&self, _: &CheckedPlan) {}
+
     fn fork(&self) -> Self {
         Self(self.0.fork())
     }

@@ -21,7 +21,7 @@ pub fn run(
     let (session, bundle, hosts) = (shell.session(), args.bundle.options(), args.hosts.options());
     let again = Again { bundle: &args.bundle, hosts: &args.hosts, failure: &args.failure };
     let opened = session.open(&bundle)?.setting_aside(aside.set_aside);
-    let opened = opened.with_new_registry_ca(ca.new_registry_ca);
+    let opened = opened.with_new_registry_ca(ca.new_registry_ca).for_upgrade(matches!(recipe, Recipe::Upgrade(_)));
     opened.check_remembered(&session)?;
     opened.check_closed_world()?;
     let access = Access::obtain(&session, opened.cluster(), &bundle.trust, &hosts)?;

@@ -25,6 +25,7 @@ mod rollback;
 mod run;
 mod status;
 mod support_bundle;
+mod upgrade;
 
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 use kubexm_spec::ExitCode;
@@ -66,6 +67,7 @@ enum Verb {
     Create(create::Args),
     AddNode(add_node::Args),
     DeleteNode(delete_node::Args),
+    Upgrade(upgrade::Args),
     Certs(certs::Args),
     Backup(backup::Args),
     Restore(restore::Args),
@@ -107,6 +109,7 @@ impl Cli {
             Some(Verb::Create(args)) => args.change.json,
             Some(Verb::AddNode(args)) => args.change.json,
             Some(Verb::DeleteNode(args)) => args.json,
+            Some(Verb::Upgrade(args)) => args.change.json,
             Some(Verb::Certs(args)) => args.json(),
             Some(Verb::Backup(args)) => args.json(),
             Some(Verb::Restore(args)) => args.json,
@@ -144,6 +147,7 @@ pub fn run(cli: Cli, display: &Display) -> Result<(), Failure> {
         (Some(Verb::Create(args)), _) | (None, Some(args)) => create::run(&args, display),
         (Some(Verb::AddNode(args)), _) => add_node::run(&args, display),
         (Some(Verb::DeleteNode(args)), _) => delete_node::run(&args, display),
+        (Some(Verb::Upgrade(args)), _) => upgrade::run(&args, display),
         (Some(Verb::Certs(args)), _) => certs::run(&args, display),
         (Some(Verb::Backup(args)), _) => backup::run(&args, display),
         (Some(Verb::Restore(args)), _) => restore::run(&args, display),

@@ -8,6 +8,7 @@ use kubexm_session::{Access, Recipe, Unreachable, plan_file};
 use kubexm_terminal::{Display, Failure, Mode};
 
 use super::args::{AsideArgs, BundleArgs, CaArgs, HostArgs};
+use super::upgrade::UpgradeArgs;
 use crate::render::summary;
 use crate::terminal::{Shell, output};
 
@@ -34,6 +35,8 @@ pub struct Args {
     aside: AsideArgs,
     #[command(flatten)]
     ca: CaArgs,
+    #[command(flatten)]
+    upgrade: UpgradeArgs,
     /// File for the plan [default: -, standard output]
     #[arg(short = 'o', long, value_name = "FILE")]
     output: Option<PathBuf>,
@@ -55,6 +58,8 @@ enum Planned {
     Create,
     /// Add the hosts of cluster.yaml that are not in the cluster yet
     AddNode,
+    /// Bring the cluster to the bundle's Kubernetes version
+    Upgrade,
 }
 
 pub fn run(args: &Args, display: &Display) -> Result<(), Failure> {
@@ -64,13 +69,15 @@ pub fn run(args: &Args, display: &Display) -> Result<(), Failure> {
     let shell = Shell::looking(display)?;
     let (session, bundle, hosts) = (shell.session(), args.bundle.options(), args.hosts.options());
     let opened = session.open(&bundle)?.setting_aside(args.aside.set_aside);
-    let opened = opened.with_new_registry_ca(args.ca.new_registry_ca);
+    let opened = opened.with_new_registry_ca(args.ca.new_registry_ca).for_upgrade(args.pipeline == Planned::Upgrade);
     opened.check_remembered(&session)?;
     opened.check_closed_world()?;
     let access = Access::obtain(&session, opened.cluster(), &bundle.trust, &hosts)?;
+    let upgrade = args.upgrade.options();
     let recipe = match args.pipeline {
         Planned::Create => Recipe::Create,
         Planned::AddNode => Recipe::AddNode(&[]),
+        Planned::Upgrade => Recipe::Upgrade(&upgrade),
     };
     let (plan, drift) = shell.wait(async {
         let observed = session.observe("plan", opened, &access, &hosts, Unreachable::Refused("")).await?;

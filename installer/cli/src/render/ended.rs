@@ -25,7 +25,12 @@ pub fn report(ended: &Ended, again: &str, display: &Display) -> Result<(), Failu
         let hosts = ended.missing.join(", ");
         let named = match ended.pipeline {
             Pipeline::DeleteNode => ", with cluster.yaml as it is",
-            Pipeline::Create | Pipeline::AddNode | Pipeline::CertsRenew | Pipeline::Restore | Pipeline::Reset => "",
+            Pipeline::Create
+            | Pipeline::AddNode
+            | Pipeline::Upgrade
+            | Pipeline::CertsRenew
+            | Pipeline::Restore
+            | Pipeline::Reset => "",
         };
         let debt = format!(
             "{text}\nnot done yet: {hosts} could not be reached and still have everything that the cluster put there; \
@@ -50,7 +55,7 @@ fn nothing_to_do(ended: &Ended) -> String {
              there; --force renews them anyway",
             ended.cluster
         ),
-        Pipeline::Create | Pipeline::AddNode | Pipeline::Restore | Pipeline::Reset => {
+        Pipeline::Create | Pipeline::AddNode | Pipeline::Upgrade | Pipeline::Restore | Pipeline::Reset => {
             format!("cluster {} is removed: nothing of it is left on any host", ended.cluster)
         }
     }
@@ -116,7 +121,7 @@ fn success(ended: &Ended, run: &EndedRun, display: &Display) -> (String, Value) 
              /var/lib/etcd/.kubexm-before-* on the control planes: remove it once nobody wants it back",
             counts.done
         ),
-        (Direction::Forward, Pipeline::Create | Pipeline::AddNode) => {
+        (Direction::Forward, Pipeline::Create | Pipeline::AddNode | Pipeline::Upgrade) => {
             let kubeconfig = ended.kubeconfig.clone().unwrap_or_default();
             let is = if ended.network_of_operator {
                 "up; its nodes stay NotReady until you install a pod network"

@@ -113,6 +113,9 @@ impl<'d> Terminal<'d> {
             Change::Rollback { plan, .. } if plan.pipeline == Pipeline::DeleteNode => {
                 "Roll back the deletion, so that the hosts are members of the cluster again?"
             }
+            Change::Rollback { plan, .. } if plan.pipeline == Pipeline::Upgrade => {
+                "Roll back the upgrade, as far as that is possible?"
+            }
             Change::Rollback { plan, .. } if plan.pipeline == Pipeline::CertsRenew => {
                 "Roll back the renewal, so that the earlier certificates are used again?"
             }

@@ -2,12 +2,13 @@
 //! them. Every other act is simulated by the things that it touches, like an op.
 
 use kubexm_plan::op::{
-    Act, KubeadmJoin, MemberRemove, NodeDelete, NodeDrain, NodeLookup, NodeUncordon, ScriptRun, ScriptUndo,
+    Act, KubeadmJoin, KubeadmUpgrade, MemberRemove, NodeDelete, NodeDrain, NodeLookup, NodeUncordon, ScriptRun,
+    ScriptUndo,
 };
 use kubexm_plan::{Step, Wave};
 
 use super::keys::{Keys, Want};
-use super::names::KUBELET_UNIT;
+use super::names::{KUBELET_UNIT, UPGRADED};
 use super::world::World;
 use crate::link::SlotValues;
 
@@ -20,6 +21,9 @@ impl World {
             Act::NodeLookup(NodeLookup { node }) => (&mut want.cluster, format!("awaited:{node}"), "yes"),
             Act::NodeDrain(NodeDrain { node, .. }) => (&mut want.cluster, format!("cordoned:{node}"), "yes"),
             Act::KubeadmReset(_) => (&mut want.host, "kubernetes".to_owned(), "reset"),
+            Act::KubeadmUpgrade(KubeadmUpgrade { version, .. }) => {
+                (&mut want.host, UPGRADED.to_owned(), version.as_str())
+            }
             Act::ScriptRun(ScriptRun { id, .. }) => (&mut want.host, format!("script:{id}"), "done"),
             // That something was deleted is observed from its absence.
             _ => return,
@@ -32,7 +36,9 @@ impl World {
         match act {
             Act::NodeDelete(NodeDelete { node }) => !self.is_node(node),
             Act::NodeLookup(NodeLookup { node }) => keys || self.is_node(node),
-            Act::NodeDrain(NodeDrain { node, .. }) => keys || !self.is_node(node),
+            Act::NodeDrain(NodeDrain { node, unless_kubelet, .. }) => {
+                keys || !self.is_node(node) || unless_kubelet.as_deref() == Some(self.kubelet_version(node))
+            }
             Act::NodeUncordon(NodeUncordon { node }) => !self.cluster.contains_key(&format!("cordoned:{node}")),
             Act::MemberRemove(MemberRemove { name, .. }) => !self.members().any(|member| member == name),
             _ => keys,
@@ -44,6 +50,7 @@ impl World {
         match (act, self.cluster.get("initialised")) {
             (Act::KubeadmInit(_), Some(by)) => Err(format!("{by} has initialised the cluster already")),
             (Act::KubeadmInit(_) | Act::KubeadmJoin(_), _) => self.refuse_kubeadm(host, step),
+            (Act::KubeadmUpgrade(upgrade), _) => self.refuse_upgrade(host, step, upgrade),
             _ => Ok(()),
         }
     }
@@ -87,6 +94,11 @@ impl World {
                 self.cluster.remove(&format!("member:{name}"));
                 Ok(())
             }
+            Act::NodeUncordon(NodeUncordon { node }) => {
+                self.cluster.remove(&format!("cordoned:{node}"));
+                Ok(())
+            }
+            Act::KubeadmUpgrade(upgrade) => self.upgrade_node(host, step, upgrade),
             // KubeadmReset resets the host before its key is set.
             _ => Ok(()),
         }
@@ -117,6 +129,7 @@ impl World {
                 self.cluster.remove(&format!("cordoned:{node}"));
                 Ok(())
             }
+            Act::KubeadmUpgradeUndo(_) => self.restore_kubelet_config(host),
             Act::ScriptUndo(ScriptUndo { id, .. }) => self.remove(host, &format!("script:{id}")),
             other => Err(format!("{} rolls nothing back", other.title())),
         }

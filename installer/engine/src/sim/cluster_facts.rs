@@ -1,15 +1,12 @@
 //! Cluster facts of a simulated host. The simulation keeps no applied documents, so those are a gap.
 
-use kubexm_plan::cluster_facts::{APPLIED, Certificate, EtcdMember, Gap, NodeFacts, SERVER_VERSION};
+use kubexm_plan::cluster_facts::{APPLIED, Certificate, Component, EtcdMember, Gap, NodeFacts, SERVER_VERSION};
 use kubexm_plan::kubeadm_certificates::MANAGED;
 use kubexm_plan::{ClusterFacts, Facts};
 use kubexm_spec::Digest;
 
 use super::names::ADMIN_CONF;
 use super::world::World;
-
-/// Version of the API server, unless a test has set the cluster's `serverVersion`.
-const VERSION: &str = "v1.34.4";
 
 impl World {
     /// `here`: the host's own facts.
@@ -29,9 +26,9 @@ impl World {
             let names = self.cluster.keys().filter_map(|key| key.strip_prefix(kind));
             names.map(str::to_owned).collect::<Vec<_>>()
         };
-        let version = self.cluster.get("serverVersion").map_or(VERSION, String::as_str);
-        facts.server_version = Some(version.to_owned());
-        facts.nodes = named("node:").into_iter().map(|name| node(name, version)).collect();
+        facts.server_version = Some(self.api_version(host).to_owned());
+        facts.nodes = named("node:").into_iter().map(|name| self.node_facts(name)).collect();
+        facts.components = named("member:").into_iter().map(|name| self.api_server(name)).collect();
         facts.etcd = named("member:").into_iter().map(member).collect();
         facts.gaps.push(gap(APPLIED, "the simulation keeps no texts of objects"));
         facts
@@ -57,11 +54,26 @@ impl World {
     }
 }
 
-fn node(name: String, version: &str) -> NodeFacts {
+impl World {
+    fn node_facts(&self, name: String) -> NodeFacts {
+        NodeFacts {
+            kubelet: self.kubelet_version(&name).to_owned(),
+            unschedulable: self.cluster.contains_key(&format!("cordoned:{name}")),
+            ..node(name)
+        }
+    }
+
+    fn api_server(&self, node: String) -> Component {
+        let image = format!("registry.k8s.io/kube-apiserver:{}", self.api_version(&node));
+        Component { name: "kube-apiserver".to_owned(), node, ready: true, image, restarts: 0 }
+    }
+}
+
+fn node(name: String) -> NodeFacts {
     NodeFacts {
         name,
         roles: Vec::new(),
-        kubelet: version.to_owned(),
+        kubelet: String::new(),
         runtime: "simulated".to_owned(),
         runtime_version: "1".to_owned(),
         os_image: "simulated".to_owned(),

@@ -22,6 +22,7 @@ mod reset;
 mod rules;
 mod slots;
 mod undo;
+mod upgrade;
 mod world;
 
 pub use facts::facts;

@@ -9,6 +9,10 @@ pub(super) const ETCD_DATA: &str = "path:/var/lib/etcd/member";
 pub(super) const AGENT: &str = "path:/usr/local/bin/kubexm-install";
 /// `read:kube-apiserver:/etc/x`: what a static pod read when it started.
 pub(super) const READ: &str = "read:";
+/// The version of the last `kubeadm upgrade` on a host.
+pub(super) const UPGRADED: &str = "kubeadm-upgrade";
+/// kubelet's configuration before that, on a worker.
+pub(super) const BEFORE_UPGRADE: &str = "kubelet-config-before-upgrade";
 /// Whether pods run on a host.
 pub(super) const PODS: &str = "pods";
 /// What pods create in the host's network.

@@ -3,7 +3,7 @@
 use kubexm_plan::Step;
 use kubexm_plan::kubeadm_certificates::MANAGED;
 
-use super::names::{ADMIN_CONF, ETCD_DATA, KUBELET, KUBELET_CONF, KUBELET_CONFIG, NETWORK, PODS, READ};
+use super::names::{BEFORE_UPGRADE, ADMIN_CONF, ETCD_DATA, KUBELET, KUBELET_CONF, KUBELET_CONFIG, NETWORK, PODS, READ, UPGRADED};
 use super::world::World;
 
 impl World {
@@ -59,7 +59,7 @@ impl World {
         if self.members().next().is_none() {
             self.cluster.clear();
         }
-        for key in [KUBELET_CONF, KUBELET_CONFIG, ETCD_DATA, PODS, NETWORK] {
+        for key in [KUBELET_CONF, KUBELET_CONFIG, ETCD_DATA, PODS, NETWORK, UPGRADED, BEFORE_UPGRADE] {
             self.remove(host, key)?;
         }
         for (_, path) in MANAGED {
@@ -77,7 +77,7 @@ impl World {
     /// Removes the node's object with its labels and taints.
     pub(super) fn drop_node(&mut self, node: &str) {
         let of_node = [format!("label:{node}:"), format!("taint:{node}:")];
-        let own = ["node", "awaited", "cordoned"].map(|kind| format!("{kind}:{node}"));
+        let own = ["node", "awaited", "cordoned", "kubelet", "apiserver"].map(|kind| format!("{kind}:{node}"));
         self.cluster.retain(|key, _| !own.contains(key) && !of_node.iter().any(|prefix| key.starts_with(prefix)));
     }
 

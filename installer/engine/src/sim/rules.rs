@@ -8,7 +8,7 @@ use kubexm_plan::{Act, Op, Plan, Probe, Step, Thing};
 
 use super::failure::Failure;
 use super::keys::Want;
-use super::names::ADMIN_CONF;
+use super::names::{ADMIN_CONF, KUBELET_UNIT};
 use super::world::World;
 use crate::link::SlotValues;
 
@@ -66,6 +66,9 @@ impl World {
         match op {
             // Data that the service writes into the folders that its step names.
             Op::Unit(Unit { name, running: Some(true), .. }) => {
+                if name == KUBELET_UNIT {
+                    self.kubelet_restarted(host)?;
+                }
                 let folders = step.ops.iter().filter_map(|op| match op {
                     Op::StateDir(dir) => Some(format!("path:{}/of-{name}", dir.path)),
                     _ => None,
@@ -76,6 +79,15 @@ impl World {
                 Ok(())
             }
             Op::Act(act @ (Act::KubeadmInit(_) | Act::KubeadmJoin(_))) => {
+                if let Act::KubeadmInit(init) = act
+                    && let Some(version) = self.configured_version(host, &init.config)
+                {
+                    self.cluster.insert("serverVersion".to_owned(), version);
+                }
+                self.apply_act(host, act, step)?;
+                self.start_static_pods(host, plan, step)
+            }
+            Op::Act(act @ Act::KubeadmUpgrade(upgrade)) if upgrade.of.is_control_plane() => {
                 self.apply_act(host, act, step)?;
                 self.start_static_pods(host, plan, step)
             }
@@ -227,11 +239,15 @@ impl World {
             Probe::Https { ca, .. } if !here.has_path(ca) => Some(format!("{ca} is missing")),
             Probe::Https { url, .. } if url.contains(":6443") => cluster(),
             Probe::Https { url, .. } => (!self.serves_images()).then(|| format!("nobody serves {url}")),
-            Probe::NodeReady { node } | Probe::NodeAwaitsNetwork { node } if !self.is_node(node) => {
+            Probe::NodeReady { node, .. } | Probe::NodeAwaitsNetwork { node } if !self.is_node(node) => {
                 Some(format!("nodes \"{node}\" not found"))
             }
-            Probe::NodeDrained { node } => {
-                let drained = !self.is_node(node) || self.cluster.contains_key(&format!("cordoned:{node}"));
+            Probe::NodeReady { node, kubelet: Some(wanted) } if self.kubelet_version(node) != wanted => {
+                Some(format!("kubelet of {node} is {}", self.kubelet_version(node)))
+            }
+            Probe::NodeDrained { node, unless_kubelet } => {
+                let upgraded = unless_kubelet.as_deref() == Some(self.kubelet_version(node));
+                let drained = upgraded || !self.is_node(node) || self.cluster.contains_key(&format!("cordoned:{node}"));
                 (!drained).then(|| "it is not cordoned yet".to_owned())
             }
             Probe::StaticPodsReady { .. }

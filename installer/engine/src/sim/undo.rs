@@ -177,6 +177,7 @@ impl World {
             }
         }
         if unit == KUBELET_UNIT {
+            self.kubelet_restarted(host)?;
             self.kubelet_starts(host);
         }
         Ok(())

@@ -3,18 +3,20 @@
 use std::thread;
 
 use kubexm_plan::cluster_facts::{
-    APPLIED, AppliedCluster, COMPONENTS, ClusterFacts, Component, Condition, Gap, IDENTITY, NODES,
+    APPLIED, AppliedCluster, BUDGETS, COMPONENTS, ClusterFacts, Component, Condition, DEPRECATED_APIS, DeprecatedApi, Gap,
+    IDENTITY, NODES, NodeFacts, SERVER_VERSION, TightBudget, applied,
 };
-use kubexm_plan::cluster_facts::{NodeFacts, SERVER_VERSION, applied};
 use serde_json::Value;
 
 use super::gaps::Gaps;
+use super::metrics;
 use crate::kube;
 use crate::{Machine, OpError};
 
 const VERSION: &str = "/version";
 const ALL_NODES: &str = "/api/v1/nodes";
 const STATIC_PODS: &str = "/api/v1/namespaces/kube-system/pods?labelSelector=tier%3Dcontrol-plane";
+const ALL_BUDGETS: &str = "/apis/policy/v1/poddisruptionbudgets";
 const ROLE: &str = "node-role.kubernetes.io/";
 
 /// The results.
@@ -24,6 +26,8 @@ pub(super) struct Seen {
     nodes: Vec<NodeFacts>,
     components: Vec<Component>,
     applied: Option<AppliedCluster>,
+    budgets: Vec<TightBudget>,
+    deprecated: Vec<DeprecatedApi>,
     gaps: Vec<Gap>,
 }
 
@@ -35,17 +39,20 @@ pub(super) fn look(machine: &Machine, host: &str) -> Seen {
         return Seen { gaps: gaps.found, ..Seen::default() };
     };
     let record = format!("/api/v1/namespaces/{}/configmaps/{}", applied::NAMESPACE, applied::CONFIG_MAP);
-    let [nodes, pods, record] = thread::scope(|scope| {
+    let ([nodes, pods, record, budgets], metrics) = thread::scope(|scope| {
         let ask = |path: String| scope.spawn(move || kube::raw(machine, &path));
-        [ALL_NODES.to_owned(), STATIC_PODS.to_owned(), record].map(ask).map(|asked| {
-            asked.join().unwrap_or_else(|_| {
-                Err(OpError::other("the request failed, because of a fault of this program".to_owned()))
-            })
-        })
+        let metrics = scope.spawn(|| metrics::deprecated_apis(machine));
+        let fault = || OpError::other("the request failed, because of a fault of this program".to_owned());
+        let asked = [ALL_NODES.to_owned(), STATIC_PODS.to_owned(), record, ALL_BUDGETS.to_owned()].map(ask);
+        let answers = asked.map(|asked| asked.join().unwrap_or_else(|_| Err(fault())));
+        (answers, metrics.join().unwrap_or_else(|_| Err(fault())))
     });
     let mut seen = Seen { server_version: version["gitVersion"].as_str().map(str::to_owned), ..Seen::default() };
     seen.nodes = items(gaps.note(NODES, nodes)).iter().map(node).collect();
     seen.components = items(gaps.note(COMPONENTS, pods)).iter().map(component).collect();
+    seen.budgets = items(gaps.note(BUDGETS, budgets)).iter().filter_map(tight_budget).collect();
+    seen.budgets.sort();
+    seen.deprecated = gaps.note(DEPRECATED_APIS, metrics).unwrap_or_default();
     seen.nodes.sort_by(|one, other| one.name.cmp(&other.name));
     seen.components.sort_by(|one, other| (&one.node, &one.name).cmp(&(&other.node, &other.name)));
     match gaps.note(APPLIED, record) {
@@ -68,6 +75,8 @@ impl Seen {
         facts.server_version = self.server_version;
         facts.nodes = self.nodes;
         facts.components = self.components;
+        facts.tight_budgets = self.budgets;
+        facts.deprecated_apis = self.deprecated;
         gaps.extend(self.gaps);
         if let Some(applied) = &self.applied {
             facts.name.get_or_insert_with(|| applied.name.clone());
@@ -119,6 +128,18 @@ fn node(object: &Value) -> NodeFacts {
         conditions: array(object, "/status/conditions").iter().map(condition).collect(),
         unschedulable: object.pointer("/spec/unschedulable").and_then(Value::as_bool).unwrap_or(false),
     }
+}
+
+/// A budget that covers pods and lets none of them go now.
+fn tight_budget(object: &Value) -> Option<TightBudget> {
+    let number = |path: &str| object.pointer(path).and_then(Value::as_u64).unwrap_or(0);
+    let (pods, allowed) = (number("/status/expectedPods"), number("/status/disruptionsAllowed"));
+    (pods > 0 && allowed == 0).then(|| TightBudget {
+        name: format!("{}/{}", text(object, "/metadata/namespace"), text(object, "/metadata/name")),
+        pods,
+        healthy: number("/status/currentHealthy"),
+        wanted: number("/status/desiredHealthy"),
+    })
 }
 
 fn condition(value: &Value) -> Condition {

@@ -6,6 +6,7 @@ mod api;
 mod certificates;
 mod etcd;
 mod gaps;
+mod metrics;
 
 use std::thread;
 

@@ -8,7 +8,7 @@ use super::rooted::RootedSystem;
 use super::state::{State, Unit};
 use crate::OpError;
 
-const STATIC_PODS: [&str; 4] = ["kube-apiserver", "kube-controller-manager", "kube-scheduler", "etcd"];
+pub(super) const STATIC_PODS: [&str; 4] = ["kube-apiserver", "kube-controller-manager", "kube-scheduler", "etcd"];
 pub(super) const CONFIGS: [&str; 5] =
     ["super-admin.conf", "kubelet.conf", "controller-manager.conf", "scheduler.conf", "admin.conf"];
 pub(super) const TAINT: &str = "node-role.kubernetes.io/control-plane";
@@ -98,7 +98,8 @@ pub(super) fn put_control_plane(system: &RootedSystem, state: &State) -> Result<
 /// Adds a node to the cluster, and starts its kubelet.
 pub(super) fn register(system: &RootedSystem, state: &mut State, name: String, node: Value) -> Result<(), OpError> {
     put(system, "/var/lib/kubelet/config.yaml", "double: kubelet's config\n")?;
-    state.cluster.nodes.insert(name, node);
+    state.cluster.nodes.insert(name.clone(), node);
+    super::upgrade::kubelet_started(system, state, &name);
     state.starts += 1;
     let invocation = format!("{:032x}", state.starts);
     state.units.insert("kubelet.service".to_owned(), Unit { active: true, invocation });

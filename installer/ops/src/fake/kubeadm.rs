@@ -10,7 +10,7 @@ use super::control_plane::{
 };
 use super::rooted::{FOLDER, RootedSystem};
 use super::state::{Cluster, State};
-use super::{api_server, etcd, join};
+use super::{api_server, etcd, join, upgrade};
 use crate::OpError;
 use crate::system::{Output, System as _};
 
@@ -22,7 +22,9 @@ pub(super) fn kubeadm(
 ) -> Result<Output, OpError> {
     match args.first().copied() {
         Some("init") if args.get(1..3) == Some(&["phase", "upload-certs"]) => join::upload_certs(system, state, args),
+        Some("init") if args.get(1..3) == Some(&["phase", "upload-config"]) => upgrade::upload_config(system, state, args),
         Some("init") => init(system, state, args),
+        Some("upgrade") => upgrade::upgrade(system, state, args),
         Some("join") => join::join(system, state, args),
         Some("reset") => reset(system, state, hidden),
         Some("certs") => certs(system, args),
@@ -58,6 +60,8 @@ fn init(system: &RootedSystem, state: &mut State, args: &[&str]) -> Result<Outpu
         "spec": {"taints": [{"key": TAINT, "effect": "NoSchedule"}]},
         "status": {"conditions": [{"type": "Ready", "status": "True"}]},
     });
+    state.cluster.version = upgrade::configured(&config);
+    state.cluster.made_with.clone_from(&state.cluster.version);
     etcd::add(system, state, &name)?;
     state.cluster.api_server_files = api_server::files(&config);
     put_control_plane(system, state)?;

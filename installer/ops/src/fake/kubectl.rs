@@ -5,6 +5,7 @@ use serde_json::{Value, json};
 
 use super::rooted::{FOLDER, RootedSystem};
 use super::state::State;
+use super::upgrade;
 use crate::system::Output;
 
 pub(super) fn kubectl(system: &RootedSystem, state: &mut State, args: &[&str], stdin: &[u8]) -> Output {
@@ -28,7 +29,7 @@ pub(super) fn kubectl(system: &RootedSystem, state: &mut State, args: &[&str], s
                 Output::failed(1, "The connection to the server 127.0.0.1:6443 was refused")
             }
         }
-        ["get", "--raw", path] => raw(state, path),
+        ["get", "--raw", path] => raw(system, state, path),
         ["get", "-o", "json", "node", name] => match state.cluster.nodes.get(*name) {
             Some(node) => Output::text(node.to_string()),
             None => Output::failed(1, format!("Error from server (NotFound): nodes \"{name}\" not found")),
@@ -144,10 +145,13 @@ fn drain(system: &RootedSystem, state: &mut State, name: &str, options: &[&str])
 }
 
 /// The API server's answer for a path.
-fn raw(state: &State, path: &str) -> Output {
+fn raw(system: &RootedSystem, state: &State, path: &str) -> Output {
+    let budgets: Vec<Value> = system.setting("budgets.json").unwrap_or_default();
     let (path, _) = path.split_once('?').unwrap_or((path, ""));
     let found = match path.trim_start_matches("/api/v1/") {
-        "/version" => Some(json!({"gitVersion": "v1.34.4"})),
+        "/version" => Some(json!({"gitVersion": upgrade::version_of_api(state)})),
+        "/metrics" => return Output::text(String::new()),
+        "/apis/policy/v1/poddisruptionbudgets" => Some(json!({"items": budgets})),
         "nodes" => Some(json!({"items": state.cluster.nodes.values().collect::<Vec<_>>()})),
         "namespaces/kube-system/pods" => Some(json!({"items": static_pods(state)})),
         other => {
@@ -166,9 +170,10 @@ fn raw(state: &State, path: &str) -> Output {
 fn static_pods(state: &State) -> Vec<Value> {
     let up = state.cluster.members.values().filter(|member| !member.dead);
     let pod = |name: &str| {
+        let image = upgrade::image_of(state, name, "kube-apiserver");
         json!({
             "metadata": {"name": format!("kube-apiserver-{name}"), "labels": {"component": "kube-apiserver"}},
-            "spec": {"nodeName": name, "containers": [{"image": "registry.k8s.io/kube-apiserver:v1.34.4"}]},
+            "spec": {"nodeName": name, "containers": [{"image": image}]},
             "status": {
                 "conditions": [{"type": "Ready", "status": "True"}],
                 "containerStatuses": [{"restartCount": 1}],

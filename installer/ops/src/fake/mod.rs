@@ -23,6 +23,7 @@ mod state;
 mod teardown;
 mod unit_files;
 mod units;
+mod upgrade;
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -42,17 +43,18 @@ use crate::{Machine, OpError, paths};
 const BROUGHT: [&str; 3] = ["kubeadm", "kubectl", "ctr"];
 
 impl RootedSystem {
-    /// Makes the registry serve the plan's images.
+    /// Makes the registry serve the plan's images, in addition to those that it serves.
     pub fn serve_images_of(&self, plan: &Plan) -> Result<(), OpError> {
-        let images: BTreeMap<String, String> = plan
+        let mut images: BTreeMap<String, String> = self.setting("registry.json").unwrap_or_default();
+        let of_plan = plan
             .steps
             .iter()
             .flat_map(|step| &step.ops)
             .filter_map(|op| match op {
                 Op::ImageLoaded(image) => Some((image.reference.clone(), image.digest.to_string())),
                 _ => None,
-            })
-            .collect();
+            });
+        images.extend(of_plan);
         let text = serde_json::to_vec(&images)
             .map_err(|error| OpError::other(format!("the fake's registry cannot be written as JSON: {error}")))?;
         self.put("registry.json", &text)

@@ -54,6 +54,18 @@ pub(super) struct Cluster {
     /// Files of every API server, from kubeadm's config.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub api_server_files: Vec<String>,
+    /// The version of the cluster's config, `v1.34.4`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub version: Option<String>,
+    /// The version at its init, of the static pods that no upgrade has changed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub made_with: Option<String>,
+    /// Images of the static pods by control plane and pod; those that an upgrade has set.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub images: BTreeMap<String, BTreeMap<String, String>>,
+    /// Tag of etcd's image in the cluster's config.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub etcd_tag: Option<String>,
     /// Bootstrap tokens that are valid.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub tokens: Vec<String>,

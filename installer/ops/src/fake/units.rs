@@ -6,7 +6,7 @@ use super::rooted::{FOLDER, RootedSystem};
 use super::state::State;
 use super::unit_files::{file, files, text};
 use crate::OpError;
-use crate::system::Output;
+use crate::system::{Output, System as _};
 
 const WANTS: &str = "/etc/systemd/system/multi-user.target.wants";
 
@@ -158,6 +158,9 @@ fn start(system: &RootedSystem, state: &mut State, unit: &str) -> Result<Output,
     state.starts += 1;
     let invocation = format!("{:032x}", state.starts);
     state.units.insert(unit.to_owned(), super::state::Unit { active: true, invocation });
+    if unit == "kubelet.service" {
+        super::upgrade::kubelet_started(system, state, &system.hostname()?);
+    }
     if unit == "containerd.service" {
         let socket = system.at("/run/containerd/containerd.sock");
         crate::fsio::make_parent(&socket)?;

@@ -25,14 +25,26 @@ pub(super) fn credentials(machine: &Machine) -> Result<Option<Credentials>, OpEr
 
 /// The object or list at a path (`/api/v1/nodes/n1`); none if it does not exist.
 pub(super) fn get(machine: &Machine, api: &Credentials, path: &str) -> Result<Option<Value>, OpError> {
+    match request(machine, api, path)? {
+        (200, body) => serde_json::from_slice(&body)
+            .map(Some)
+            .map_err(|error| OpError::other(format!("{}{path} did not return JSON: {error}", api.server))),
+        (404, _) => Ok(None),
+        (status, _) => Err(OpError::other(format!("{}{path} answers {status}", api.server))),
+    }
+}
+
+/// The text at a path (`/metrics`).
+pub(super) fn get_text(machine: &Machine, api: &Credentials, path: &str) -> Result<String, OpError> {
+    match request(machine, api, path)? {
+        (200, body) => Ok(String::from_utf8_lossy(&body).into_owned()),
+        (status, _) => Err(OpError::other(format!("{}{path} answers {status}", api.server))),
+    }
+}
+
+fn request(machine: &Machine, api: &Credentials, path: &str) -> Result<(u16, Vec<u8>), OpError> {
     let url = format!("{}{path}", api.server);
     let request =
         HttpsRequest { method: "GET", url: &url, ca: &api.ca, certificate: &api.certificate, key: &api.key, body: "" };
-    match machine.system().https_request(&request)? {
-        (200, body) => serde_json::from_slice(&body)
-            .map(Some)
-            .map_err(|error| OpError::other(format!("{url} did not return JSON: {error}"))),
-        (404, _) => Ok(None),
-        (status, _) => Err(OpError::other(format!("{url} answers {status}"))),
-    }
+    machine.system().https_request(&request)
 }

@@ -14,6 +14,8 @@ pub(crate) struct Left {
     pub schedulable: bool,
     /// Its kubelet answers; otherwise nobody confirms that the containers of a deleted pod have ended.
     pub ready: bool,
+    /// `v1.34.4`, as the node reports it.
+    pub kubelet: String,
     /// Without static pods, pods of DaemonSets, and pods that have ended.
     pub pods: Vec<LeftPod>,
 }
@@ -46,11 +48,18 @@ impl Left {
                 pod.budgets = items(&budgets).filter(|budget| blocks(budget, object)).map(name).collect();
             }
         }
-        Ok(Some(Self { schedulable, ready, pods: pods.into_iter().map(|(_, pod)| pod).collect() }))
+        let kubelet = object.pointer("/status/nodeInfo/kubeletVersion").and_then(Value::as_str).unwrap_or_default();
+        let kubelet = kubelet.to_owned();
+        Ok(Some(Self { schedulable, ready, kubelet, pods: pods.into_iter().map(|(_, pod)| pod).collect() }))
     }
 
     pub(crate) fn is_drained(&self) -> bool {
         !self.schedulable && self.pods.iter().all(|pod| pod.terminating && !self.ready)
+    }
+
+    /// Whether the kubelet has the version for which the node was to be drained.
+    pub(crate) fn has_kubelet(&self, wanted: Option<&str>) -> bool {
+        wanted.is_some_and(|wanted| self.kubelet == wanted)
     }
 
     /// Pods that no controller creates again.
@@ -203,7 +212,7 @@ mod tests {
         };
         let pods = vec![left("shop/a", &[], true), left("shop/b", &[], false), left("shop/c", &["shop/web"], false)];
         assert_eq!(
-            Left { schedulable: false, ready: true, pods }.to_string(),
+            Left { ready: true, pods, ..Left::default() }.to_string(),
             "pod shop/c may not be evicted: the PodDisruptionBudget shop/web allows no disruption; pod shop/b is not \
              evicted yet; pod shop/a is terminating"
         );

@@ -29,10 +29,10 @@ pub fn look(probe: &Probe, machine: &Machine) -> Result<ProbeAnswer, OpError> {
         Probe::Https { url, ca } => https_answers(machine, url, ca),
         Probe::RegistryServes { url, ca, repositories } => registry::look(machine, url, ca, repositories),
         Probe::ClockFollows { servers } => clock::look(machine, servers),
-        Probe::NodeReady { node } => nodes::look(machine, node),
+        Probe::NodeReady { node, kubelet } => nodes::look(machine, node, kubelet.as_deref()),
         Probe::StaticPodsReady { node } => pods::of_control_plane(machine, node),
         Probe::NodeAwaitsNetwork { node } => nodes::awaits_network(machine, node),
-        Probe::NodeDrained { node } => nodes::drained(machine, node),
+        Probe::NodeDrained { node, unless_kubelet } => nodes::drained(machine, node, unless_kubelet.as_deref()),
         Probe::PodsRunning { namespaces, images, kubeadm_only } => {
             pods::look(machine, namespaces, images, *kubeadm_only)
         }

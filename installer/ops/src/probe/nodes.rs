@@ -8,8 +8,13 @@ use crate::kube::drained::Left;
 use crate::kube::ready_condition;
 use crate::{Machine, OpError, kube};
 
-pub(super) fn look(machine: &Machine, name: &str) -> Result<ProbeAnswer, OpError> {
-    Ok(match readiness(&get(machine, name)?) {
+pub(super) fn look(machine: &Machine, name: &str, kubelet: Option<&str>) -> Result<ProbeAnswer, OpError> {
+    let node = get(machine, name)?;
+    let found = node.pointer("/status/nodeInfo/kubeletVersion").and_then(Value::as_str).unwrap_or("unknown");
+    Ok(match readiness(&node) {
+        Ok(()) if kubelet.is_some_and(|wanted| wanted != found) => {
+            no(format!("node {name} is Ready, and its kubelet is {found} still"))
+        }
         Ok(()) => yes(format!("node {name} is Ready")),
         Err(message) => no(format!("node {name} is not Ready: {message}")),
     })
@@ -37,8 +42,11 @@ fn lacks_network_alone(name: &str, node: &Value) -> ProbeAnswer {
 }
 
 /// A node that does not exist has no pods.
-pub(super) fn drained(machine: &Machine, name: &str) -> Result<ProbeAnswer, OpError> {
+pub(super) fn drained(machine: &Machine, name: &str, unless_kubelet: Option<&str>) -> Result<ProbeAnswer, OpError> {
     Ok(match Left::on(machine, name)? {
+        Some(left) if left.has_kubelet(unless_kubelet) => {
+            yes(format!("node {name} has kubelet {} and need not be drained for it", left.kubelet))
+        }
         Some(left) if !left.is_drained() => no(left.to_string()),
         Some(_) => yes(format!("node {name} is drained")),
         None => yes(format!("there is no node {name}")),

@@ -17,6 +17,7 @@ mod https;
 mod join;
 mod kube_object;
 mod kubeadm_files;
+mod kubeadm_upgrade;
 mod ledger;
 mod links;
 mod packages;

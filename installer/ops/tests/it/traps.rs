@@ -458,7 +458,7 @@ fn the_ledger_is_not_readable_for_other_users() {
 #[test]
 fn probes_say_what_is_missing_instead_of_failing() {
     let host = Host::fresh();
-    let ready = Probe::NodeReady { node: "node1".into() };
+    let ready = Probe::NodeReady { node: "node1".into(), kubelet: None };
     let answer = probe::look(&ready, &host.machine).expect("an answer");
     assert!(!answer.holds && answer.seen.contains("kubectl"), "{answer:?}");
     host.ready_for_init();

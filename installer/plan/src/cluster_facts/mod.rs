@@ -35,6 +35,12 @@ pub struct ClusterFacts {
     pub components: Vec<Component>,
     /// Sorted by host and path.
     pub certificates: Vec<Certificate>,
+    /// Budgets that let no pod go now, sorted by namespace and name.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub tight_budgets: Vec<TightBudget>,
+    /// Deprecated APIs that clients have used since the API servers started, sorted.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub deprecated_apis: Vec<DeprecatedApi>,
     /// The plugin whose CNI configuration a control plane has, `flannel`; none if it is of no known plugin.
     pub network: Option<String>,
     /// What was applied; none if the cluster was created by a version that did not record it.
@@ -135,6 +141,49 @@ pub struct Certificate {
     pub file: Option<Digest>,
 }
 
+/// A PodDisruptionBudget that allows no disruption now, although it covers pods.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct TightBudget {
+    /// `namespace/name`.
+    pub name: String,
+    /// Pods that it covers, according to its status.
+    pub pods: u64,
+    /// Of these, the healthy ones.
+    pub healthy: u64,
+    /// The healthy ones that it wants.
+    pub wanted: u64,
+}
+
+impl TightBudget {
+    /// Whether it would let no pod go even if all of its pods were healthy.
+    pub const fn never_lets_go(&self) -> bool {
+        self.wanted >= self.pods
+    }
+}
+
+/// An API that clients use and that a later minor version does not have any more
+/// (`apiserver_requested_deprecated_apis`).
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct DeprecatedApi {
+    /// `flowcontrol.apiserver.k8s.io`; empty for the core group.
+    pub group: String,
+    /// `v1beta3`.
+    pub version: String,
+    /// `flowschemas`.
+    pub resource: String,
+    /// `1.32`: the first minor version without it; empty if that is not decided.
+    pub removed_in: String,
+}
+
+impl std::fmt::Display for DeprecatedApi {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let slash = if self.group.is_empty() { "" } else { "/" };
+        write!(f, "{} of {}{slash}{}", self.resource, self.group, self.version)
+    }
+}
+
 /// Something that could not be observed.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -158,6 +207,8 @@ impl Default for ClusterFacts {
             etcd: Vec::new(),
             components: Vec::new(),
             certificates: Vec::new(),
+            tight_budgets: Vec::new(),
+            deprecated_apis: Vec::new(),
             network: None,
             applied: None,
             gaps: Vec::new(),
@@ -204,6 +255,9 @@ impl ClusterFacts {
                 whole.etcd = one.etcd;
             }
             take(&mut whole.components, one.components);
+            take(&mut whole.tight_budgets, one.tight_budgets);
+            // Each API server counts its own requests.
+            whole.deprecated_apis.extend(one.deprecated_apis);
             whole.certificates.extend(one.certificates);
             whole.gaps.extend(one.gaps);
         }
@@ -220,6 +274,8 @@ impl ClusterFacts {
         }
         whole.gaps.retain(|gap| !covered.contains(gap.what.as_str()));
         whole.certificates.sort_by(|one, other| (&one.host, &one.path).cmp(&(&other.host, &other.path)));
+        whole.deprecated_apis.sort();
+        whole.deprecated_apis.dedup();
         whole.gaps.sort();
         whole.gaps.dedup();
         whole
@@ -236,6 +292,10 @@ pub const COMPONENTS: &str = "components";
 pub const ETCD: &str = "etcd members";
 /// [`Gap::what`] if hosts report different cluster ids.
 pub const IDENTITY: &str = "identity";
+/// [`Gap::what`] of the budgets.
+pub const BUDGETS: &str = "disruption budgets";
+/// [`Gap::what`] of the deprecated APIs in use.
+pub const DEPRECATED_APIS: &str = "deprecated APIs in use";
 /// [`Gap::what`] of the record of what was applied.
 pub const APPLIED: &str = "record of what was applied";
 

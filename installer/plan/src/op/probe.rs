@@ -45,6 +45,9 @@ pub enum Probe {
     NodeReady {
         /// Node name.
         node: String,
+        /// `v1.34.4`, the version that its kubelet must report; none for any.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        kubelet: Option<String>,
     },
     /// The static pods of a control plane are Ready, according to the API server.
     StaticPodsReady {
@@ -61,6 +64,9 @@ pub enum Probe {
     NodeDrained {
         /// Node name.
         node: String,
+        /// As that of [`super::NodeDrain`].
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        unless_kubelet: Option<String>,
     },
     /// Every pod in these namespaces is running and ready, and no container uses an image outside the list.
     PodsRunning {
@@ -108,10 +114,11 @@ impl std::fmt::Display for Probe {
                 write!(f, "{url} serves every reference and blob of {} repositories", repositories.len())
             }
             Self::ClockFollows { servers } => write!(f, "the clock follows {}", servers.join(" or ")),
-            Self::NodeReady { node } => write!(f, "node {node} is Ready"),
+            Self::NodeReady { node, kubelet: None } => write!(f, "node {node} is Ready"),
+            Self::NodeReady { node, kubelet: Some(version) } => write!(f, "node {node} is Ready with kubelet {version}"),
             Self::StaticPodsReady { node } => write!(f, "static pods of {node} are Ready"),
             Self::NodeAwaitsNetwork { node } => write!(f, "node {node} lacks nothing but a pod network"),
-            Self::NodeDrained { node } => write!(f, "node {node} is drained"),
+            Self::NodeDrained { node, .. } => write!(f, "node {node} is drained"),
             Self::PodsRunning { namespaces, images, kubeadm_only } => {
                 let which = if *kubeadm_only { "static pods and kube-proxy" } else { "pods" };
                 write!(f, "{which} of {} run, with none but {} images", namespaces.join(" and "), images.len())

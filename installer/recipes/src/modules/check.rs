@@ -10,23 +10,24 @@ use crate::context::{Node, PlanCx};
 use crate::draft::{Chain, Draft};
 use crate::error::RecipeError;
 use crate::network;
-use crate::phases::{ControlPlane, Joined, Site};
+use crate::phases::Site;
 
 /// Runs on the control planes and leaves nothing behind. Returns the last steps of the check. A host that is only a
-/// worker is a failure domain of its own: the others wait for its check to end, not to succeed.
-pub fn run<'a>(
+/// worker is a failure domain of its own: the others wait for its check to end, not to succeed. `after`: the steps after
+/// which nodes can be Ready; `registered`: the last step of a node.
+pub fn run<'a, 's>(
     draft: &mut Draft<'a>,
     site: &Site<'a>,
-    cluster: &ControlPlane,
-    joined: &Joined<'a>,
+    after: &[StepId],
+    registered: impl Fn(&Node<'a>) -> Option<&'s StepId>,
 ) -> Result<Vec<StepId>, RecipeError> {
     let (first, members) = (&site.first, site.members());
-    let mut chain = Chain::after(cluster.network.iter().cloned());
+    let mut chain = Chain::after(after.iter().cloned());
     let mut settled = Vec::new();
     let mut required = chain.fork();
     for node in &members {
         let mut ready = chain.fork();
-        ready.wait(joined.registered(node).map(std::slice::from_ref).unwrap_or_default());
+        ready.wait(registered(node).map(std::slice::from_ref).unwrap_or_default());
         let step = ready_step(draft.cx, first, node);
         if node.optional() {
             settled.push(step.id.clone());
@@ -57,7 +58,7 @@ fn ready_step(cx: &PlanCx<'_>, first: &Node<'_>, node: &Node<'_>) -> Step {
         let title = format!("Wait until node {name} is NotReady only because it has no pod network yet");
         (title, Probe::NodeAwaitsNetwork { node: name.to_owned() })
     } else {
-        (format!("Wait until node {name} is Ready"), Probe::NodeReady { node: name.to_owned() })
+        (format!("Wait until node {name} is Ready"), Probe::NodeReady { node: name.to_owned(), kubelet: None })
     };
     Step::on(first.name(), &format!("check.ready-{name}"), &title)
         .domain(name)

@@ -45,7 +45,7 @@ pub fn patch(draft: &mut Draft<'_>, first: &Node<'_>, node: &Node<'_>) -> Result
 }
 
 /// Whether kubeadm gets patches on this node.
-fn is_patched(draft: &Draft<'_>, first: &Node<'_>, node: &Node<'_>) -> Result<bool, RecipeError> {
+pub fn is_patched(draft: &Draft<'_>, first: &Node<'_>, node: &Node<'_>) -> Result<bool, RecipeError> {
     let pods = node.roles.control_plane && selinux::confines(draft.cx.cluster);
     Ok(pods || own_resolv_conf(draft, first, node)?.is_some())
 }

@@ -20,12 +20,12 @@ pub fn step(node: &Node<'_>) -> Step {
 pub const OPERATOR_KUBECONFIG: &str = "/kubeconfig";
 
 /// On the controller, once the first control plane answers.
-pub fn of_operator(draft: &mut Draft<'_>, first: &Node<'_>, init: &StepId) -> Step {
+pub fn of_operator(draft: &mut Draft<'_>, first: &Node<'_>, after: &StepId) -> Step {
     let provider = SlotProvider::AdminKubeconfig { host: first.name().to_owned() };
     let file = draft.slot_file(OPERATOR_KUBECONFIG, 0o600, "operator-kubeconfig", provider);
     let step = Step::on(CONTROLLER, "kubeconfig.operator", "Write a kubeconfig for the operator on this machine")
         .ensure(file)
-        .after(init)
+        .after(after)
         .retries(OVER_NETWORK)
         .undo(Undo::RestoreBefore)
         .build();

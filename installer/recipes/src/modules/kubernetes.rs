@@ -1,6 +1,6 @@
 //! Kubernetes' programs and tools on a node, and the kubelet's unit.
 
-use kubexm_plan::op::{Dir, Unit};
+use kubexm_plan::op::{Dir, File, Unit};
 use kubexm_plan::{Step, Undo};
 use kubexm_spec::Program;
 use minijinja::context;
@@ -45,6 +45,32 @@ fn programs(cx: &PlanCx<'_>, node: &Node<'_>) -> Result<Step, RecipeError> {
     Ok(step.undo(Undo::RestoreBefore).build())
 }
 
+/// kubeadm alone, before it upgrades what it has made: kubelet must not be newer than the API server.
+pub fn kubeadm(cx: &PlanCx<'_>, node: &Node<'_>) -> Result<Step, RecipeError> {
+    Ok(Step::on(node.name(), "upgrade.kubeadm", "Install the new kubeadm")
+        .ensure(programs::install(cx, node, Program::Kubeadm, paths::BIN)?)
+        .undo(Undo::RestoreBefore)
+        .build())
+}
+
+/// The kubelet's configuration, which kubeadm writes.
+const KUBELET_CONFIG: &str = "/var/lib/kubelet/config.yaml";
+
+/// kubelet and kubectl, once kubeadm has upgraded the node, with a kubelet that runs with them.
+pub fn kubelet_upgraded(draft: &mut Draft<'_>, node: &Node<'_>) -> Result<Step, RecipeError> {
+    let (unit, dropin) = unit_files(draft)?;
+    let loaded = vec![paths::bin("kubelet"), unit.path.clone(), dropin.path.clone(), KUBELET_CONFIG.to_owned()];
+    Ok(Step::on(node.name(), "upgrade.kubelet", "Install the new kubelet and kubectl, and restart kubelet")
+        .ensure(programs::install(draft.cx, node, Program::Kubelet, paths::BIN)?)
+        .ensure(programs::install(draft.cx, node, Program::Kubectl, paths::BIN)?)
+        .ensure(unit)
+        .ensure(Dir { path: format!("{}.d", paths::unit(UNIT)), mode: 0o755 })
+        .ensure(dropin)
+        .ensure(Unit { name: UNIT.to_owned(), enabled: true, running: Some(true), loaded, reloaded: Vec::new() })
+        .undo(Undo::RestoreBefore)
+        .build())
+}
+
 fn install(draft: &mut Draft<'_>, node: &Node<'_>, tool: Program, title: &str) -> Result<Step, RecipeError> {
     let mut step = Step::on(node.name(), &format!("kubernetes.{}", tool.name()), title).ensure(programs::install(
         draft.cx,
@@ -61,9 +87,7 @@ fn install(draft: &mut Draft<'_>, node: &Node<'_>, tool: Program, title: &str) -
 
 /// Enabled but not started: kubeadm starts it after writing its config.
 fn kubelet(draft: &mut Draft<'_>, node: &Node<'_>) -> Result<Step, RecipeError> {
-    let values = context! { bin => paths::BIN, runtime => runtime::of(draft.cx.cluster).unit };
-    let unit = draft.template(paths::unit(UNIT), "kubelet.service", values)?;
-    let dropin = draft.template(paths::KUBELET_DROPIN, "kubelet-kubeadm.conf", context! { bin => paths::BIN })?;
+    let (unit, dropin) = unit_files(draft)?;
     Ok(Step::on(node.name(), "kubernetes.kubelet", "Set up the kubelet's unit")
         .ensure(unit)
         .ensure(Dir { path: format!("{}.d", paths::unit(UNIT)), mode: 0o755 })
@@ -71,4 +95,11 @@ fn kubelet(draft: &mut Draft<'_>, node: &Node<'_>) -> Result<Step, RecipeError> 
         .ensure(Unit { name: UNIT.to_owned(), enabled: true, running: None, loaded: Vec::new(), reloaded: Vec::new() })
         .undo(Undo::RestoreBefore)
         .build())
+}
+
+fn unit_files(draft: &mut Draft<'_>) -> Result<(File, File), RecipeError> {
+    let values = context! { bin => paths::BIN, runtime => runtime::of(draft.cx.cluster).unit };
+    let unit = draft.template(paths::unit(UNIT), "kubelet.service", values)?;
+    let dropin = draft.template(paths::KUBELET_DROPIN, "kubelet-kubeadm.conf", context! { bin => paths::BIN })?;
+    Ok((unit, dropin))
 }

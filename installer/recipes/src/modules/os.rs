@@ -68,10 +68,15 @@ pub fn steps(draft: &mut Draft<'_>, node: &Node<'_>) -> Result<Vec<Step>, Recipe
 /// that many steps write into: these are rolled back in parallel, and the folder must be removed last.
 fn stamp(cx: &PlanCx<'_>, node: &Node<'_>) -> Step {
     Step::on(node.name(), "os.stamp", "Record on the node which cluster it belongs to")
-        .ensure(Stamp { cluster: cx.cluster.name.clone(), id: cx.cluster_id, bundle: cx.bundle_record.cloned() })
+        .ensure(stamp_of(cx))
         .ensure(Dir { path: paths::CONFIG_DIR.to_owned(), mode: 0o755 })
         .undo(Undo::RestoreBefore)
         .build()
+}
+
+/// What a node records of its cluster and of the bundle.
+pub fn stamp_of(cx: &PlanCx<'_>) -> Stamp {
+    Stamp { cluster: cx.cluster.name.clone(), id: cx.cluster_id, bundle: cx.bundle_record.cloned() }
 }
 
 /// Runs before anything is written into these folders. A host with empty folders has no such step.

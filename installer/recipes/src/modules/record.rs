@@ -17,7 +17,7 @@ pub(crate) const PROGRAM: &str = concat!("kubexm-install ", env!("CARGO_PKG_VERS
 pub fn finish<'a>(
     draft: &mut Draft<'a>,
     first: &Node<'a>,
-    init: &StepId,
+    undo: Undo,
     checked: &[StepId],
 ) -> Result<(), RecipeError> {
     let text = config_map(draft.cx, first)?;
@@ -25,7 +25,7 @@ pub fn finish<'a>(
     let step = Step::on(first.name(), "record.applied", "Record in the cluster what was applied")
         .ensure(KubeObject::new(applied::CONFIG_MAP, text))
         .retries(3)
-        .undo(Undo::WithParent { step: init.clone() })
+        .undo(undo)
         .build();
     let mut chain = Chain::after(checked.iter().cloned());
     chain.then([draft.cluster_wide(step)]);

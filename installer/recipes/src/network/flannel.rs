@@ -2,7 +2,7 @@
 //! (Documentation/configuration.md and kubernetes.md of flannel 0.28).
 
 use kubexm_plan::op::KubeObject;
-use kubexm_plan::{Step, StepId, Undo};
+use kubexm_plan::{Step, Undo};
 use kubexm_spec::ClusterImage;
 use serde_json::{Value, json};
 
@@ -15,14 +15,14 @@ use crate::{paths, selinux, yaml};
 const NAMESPACE: &str = "kube-flannel";
 const CONFIG: &str = "kube-flannel-cfg";
 
-/// Applies the manifest. It has no undo of its own: it is removed with the cluster.
-pub fn step(draft: &mut Draft<'_>, node: &Node<'_>, init: &StepId) -> Result<Step, RecipeError> {
+/// Applies the manifest.
+pub fn step(draft: &mut Draft<'_>, node: &Node<'_>, undo: Undo) -> Result<Step, RecipeError> {
     let text = yaml::documents("flannel manifest", &manifest(draft.cx, node)?)?;
     let text = draft.text(text);
     Ok(Step::on(node.name(), "network.flannel", "Apply the pod network")
         .ensure(KubeObject::new("flannel", text))
         .retries(3)
-        .undo(Undo::WithParent { step: init.clone() })
+        .undo(undo)
         .build())
 }
 

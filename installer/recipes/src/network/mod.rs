@@ -4,7 +4,7 @@
 mod flannel;
 
 use kubexm_plan::network::{self, NetworkTraits};
-use kubexm_plan::{Step, StepId};
+use kubexm_plan::{Step, Undo};
 use kubexm_spec::cluster::{Cluster, NetworkPlugin};
 
 use crate::context::Node;
@@ -21,10 +21,10 @@ pub fn is_left_to_operator(cluster: &Cluster) -> bool {
     cluster.network.plugin == NetworkPlugin::None
 }
 
-/// Applies the network from the first control plane after `init`; no steps if the operator installs it.
-pub fn step(draft: &mut Draft<'_>, first: &Node<'_>, init: &StepId) -> Result<Option<Step>, RecipeError> {
+/// Applies the network from the first control plane; no steps if the operator installs it.
+pub fn step(draft: &mut Draft<'_>, first: &Node<'_>, undo: Undo) -> Result<Option<Step>, RecipeError> {
     match draft.cx.cluster.network.plugin {
-        NetworkPlugin::Flannel => flannel::step(draft, first, init).map(Some),
+        NetworkPlugin::Flannel => flannel::step(draft, first, undo).map(Some),
         NetworkPlugin::None => Ok(None),
         plugin
         @ (NetworkPlugin::Calico | NetworkPlugin::Cilium | NetworkPlugin::KubeOvn | NetworkPlugin::Hybridnet) => {

@@ -1,6 +1,6 @@
 //! The first control plane, and the pod network on it.
 
-use kubexm_plan::StepId;
+use kubexm_plan::{StepId, Undo};
 
 use super::{Prepared, Site};
 use crate::draft::{Chain, Draft};
@@ -40,7 +40,8 @@ pub fn start<'a>(draft: &mut Draft<'a>, site: &Site<'a>, prepared: &Prepared<'a>
             &init,
         )?),
     );
-    chain.then(network::step(draft, first, &init)?);
+    // It is removed with the cluster.
+    chain.then(network::step(draft, first, Undo::WithParent { step: init.clone() })?);
     let network = draft.add(chain);
     let mut operator = Chain::default();
     operator.then([kubeconfig::of_operator(draft, first, &init)]);

@@ -98,7 +98,7 @@ pub fn certs_renew(cx: &RenewCx<'_>) -> Result<Renewed, RecipeError> {
         chain.kubelet(first, name, was);
         chain.then(
             Step::on(first, &format!("certs.ready-{name}"), &format!("Wait until node {name} is Ready"))
-                .probe(Probe::NodeReady { node: name.to_owned() }, 180)
+                .probe(Probe::NodeReady { node: name.to_owned(), kubelet: None }, 180)
                 .timeout_s(200)
                 .undo(Undo::Nothing)
                 .build(),

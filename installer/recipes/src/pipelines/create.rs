@@ -1,6 +1,6 @@
 //! `create`: from reachable hosts to a cluster whose nodes, pods and pod network were checked.
 
-use kubexm_plan::{Pipeline, Plan};
+use kubexm_plan::{Pipeline, Plan, Undo};
 
 use crate::context::PlanCx;
 use crate::draft::{Draft, Drafted};
@@ -33,8 +33,8 @@ fn compose(cx: &PlanCx<'_>, pipeline: Pipeline) -> Result<Drafted, RecipeError> 
     set_clocks(&mut draft, &site, &mut prepared)?;
     let cluster = start(&mut draft, &site, &prepared)?;
     let joined = join(&mut draft, &site, &prepared, &cluster)?;
-    let checked = check::run(&mut draft, &site, &cluster, &joined)?;
-    record::finish(&mut draft, &site.first, &cluster.init, &checked)?;
+    let checked = check::run(&mut draft, &site, &cluster.network, |node| joined.registered(node))?;
+    record::finish(&mut draft, &site.first, Undo::WithParent { step: cluster.init }, &checked)?;
     scripts::finish(&mut draft, &site.nodes, &checked)?;
     Ok(draft.finish())
 }

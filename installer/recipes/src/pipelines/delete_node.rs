@@ -11,15 +11,16 @@ mod record;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use kubexm_plan::op::{HostsBlock, MemberRemove, NodeDelete, NodeDrain, NodeUncordon, Probe};
+use kubexm_plan::op::{HostsBlock, MemberRemove, NodeDelete};
 use kubexm_plan::{Pipeline, Plan, Step, StepId, Undo};
 use kubexm_spec::Digest;
 use kubexm_spec::cluster::LoadBalancerMode;
 
 use super::host_removal::{self, ResetHost};
 use crate::error::RecipeError;
+use crate::modules::drain;
 use check::Leaving;
-pub use context::{DeleteCx, Drain};
+pub use context::DeleteCx;
 
 /// A plan, and what the operator should know about it.
 #[derive(Clone, Debug)]
@@ -30,9 +31,6 @@ pub struct Deletion {
     /// One sentence each.
     pub warnings: Vec<String>,
 }
-
-/// What the drain of a step has in addition to kubectl's own limit, in seconds.
-const SPARE_S: u64 = 120;
 
 /// The plan that deletes hosts. It has no steps if nothing of them is left.
 pub fn delete_node(cx: &DeleteCx<'_>) -> Result<Deletion, RecipeError> {
@@ -54,7 +52,8 @@ pub fn delete_node(cx: &DeleteCx<'_>) -> Result<Deletion, RecipeError> {
     let steps = &mut plan.steps;
     let mut last: Vec<StepId> = Vec::new();
     for host in leaving.iter().filter(|host| host.here.is_some() && host.node) {
-        add(steps, drain(on, host.name, cx.drain), &mut last);
+        let id = format!("delete.drain-{}", host.name);
+        add(steps, drain::step(on, &id, host.name, cx.drain, None), &mut last);
     }
     let named = names(cx, &leaving, &last);
     if !named.is_empty() {
@@ -96,17 +95,6 @@ pub fn delete_node(cx: &DeleteCx<'_>) -> Result<Deletion, RecipeError> {
 fn add(steps: &mut Vec<Step>, step: Step, last: &mut Vec<StepId>) {
     let after = std::mem::replace(last, vec![step.id.clone()]);
     steps.push(Step { after, ..step });
-}
-
-fn drain(on: &str, node: &str, drain: Drain) -> Step {
-    let Drain { limit_s, force } = drain;
-    Step::on(on, &format!("delete.drain-{node}"), &format!("Cordon {node} and evict its pods"))
-        .domain(node)
-        .ensure(NodeDrain { node: node.to_owned(), limit_s, force })
-        .probe(Probe::NodeDrained { node: node.to_owned() }, 30)
-        .timeout_s(limit_s.saturating_add(SPARE_S))
-        .undo(Undo::Act { act: NodeUncordon { node: node.to_owned() }.into() })
-        .build()
 }
 
 /// One step for each host that stays and has a deleted host's name in its managed block.

@@ -7,3 +7,4 @@ pub mod delete_node;
 mod host_removal;
 pub mod reset;
 pub mod restore;
+pub mod upgrade;

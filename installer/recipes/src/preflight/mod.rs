@@ -41,12 +41,15 @@ use crate::context::PlanCx;
 use report::Report;
 use site::Site;
 
+/// The check of what an upgrade may change.
+const UNCHANGED: &str = "unchanged";
+
 /// One row of the table.
 #[derive(Clone, Copy, Debug)]
 pub struct Check {
     /// Its name in findings.
     pub name: &'static str,
-    run: fn(&Site<'_>, &mut Report),
+    run: Run,
 }
 
 /// Every check, in the order of the report.
@@ -64,7 +67,7 @@ pub const CHECKS: &[Check] = &[
     Check { name: "packages", run: packages::run },
     Check { name: "membership", run: membership::run },
     Check { name: "existing", run: existing::run },
-    Check { name: "unchanged", run: unchanged::run },
+    Check { name: UNCHANGED, run: unchanged::run },
     Check { name: "drift", run: drift::run },
     Check { name: "ports", run: ports::run },
     Check { name: "resolv.conf", run: resolv_conf::run },
@@ -83,11 +86,22 @@ pub const CHECKS: &[Check] = &[
 
 /// Runs every check over every host with facts; a host without facts is reported by the link.
 pub fn preflight(cx: &PlanCx<'_>) -> Vec<Finding> {
+    run(cx, |check| check.run)
+}
+
+/// The same before an upgrade, which changes versions, and kubelet's settings with them.
+pub fn preflight_before_upgrade(cx: &PlanCx<'_>) -> Vec<Finding> {
+    run(cx, |check| if check.name == UNCHANGED { unchanged::before_upgrade } else { check.run })
+}
+
+type Run = fn(&Site<'_>, &mut Report);
+
+fn run(cx: &PlanCx<'_>, of: impl Fn(&Check) -> Run) -> Vec<Finding> {
     let site = Site::of(cx);
     let mut report = Report::default();
     for check in CHECKS {
         report.check = check.name;
-        (check.run)(&site, &mut report);
+        of(check)(&site, &mut report);
     }
     report.findings
 }

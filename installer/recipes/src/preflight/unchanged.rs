@@ -11,29 +11,77 @@ use super::site::Site;
 use crate::modules::kubeadm_config;
 
 pub(super) fn run(site: &Site<'_>, report: &mut Report) {
-    let Ok(nodes) = site.cx.nodes() else { return };
+    for Changed { host, settings } in changed(site) {
+        let found = match settings {
+            Some(settings) if !settings.is_empty() => {
+                format!("a running kubexm cluster that was created with other settings: {}", shown(&settings))
+            }
+            _ => "a running kubexm cluster that was created with another version, network, name or kubelet setting"
+                .to_owned(),
+        };
+        report.fail(
+            host,
+            found,
+            "the cluster.yaml and the bundle it was created with: `create` changes none of these on a running cluster",
+            "revert the change (/etc/kubexm/kubeadm.yaml there has the earlier settings), or use `kubexm-install upgrade` \
+             if only the version is another one; changes of other settings are not supported yet",
+        );
+    }
+}
+
+/// What an upgrade changes on purpose: versions, and the settings of kubelet.
+const OF_UPGRADE: [&str; 3] = ["kubernetesVersion", "etcd.local.imageTag", "dns.imageTag"];
+const OF_KUBELET: &str = "KubeletConfiguration.";
+
+/// Versions may differ, and settings of kubelet, which kubeadm hands out with the upgrade.
+pub(super) fn before_upgrade(site: &Site<'_>, report: &mut Report) {
+    for Changed { host, settings } in changed(site) {
+        let needed = "the settings of the running cluster: an upgrade changes versions, and settings of kubelet";
+        let Some(settings) = settings else {
+            report.fail(
+                host,
+                "settings that cannot be compared: /etc/kubexm/kubeadm.yaml was edited or is missing",
+                needed,
+                "restore that file as `create` wrote it; /var/lib/kubexm/ledger on that host has its text",
+            );
+            continue;
+        };
+        let of_upgrade = |name: &str| OF_UPGRADE.contains(&name) || name.ends_with("apiVersion");
+        let others: Vec<String> =
+            settings.into_iter().filter(|setting| !setting.split(':').next().is_some_and(of_upgrade)).collect();
+        let (kubelet, others): (Vec<String>, Vec<String>) =
+            others.into_iter().partition(|setting| setting.starts_with(OF_KUBELET));
+        if !others.is_empty() {
+            let found = format!("a running cluster with other settings: {}", shown(&others));
+            let fix = "revert the change in cluster.yaml, or build the bundle from the cluster.yaml of the cluster";
+            report.fail(host, found, needed, fix);
+        } else if !kubelet.is_empty() {
+            let found = format!("other settings of kubelet than the running cluster's: {}", shown(&kubelet));
+            report.warn(host, found, "nothing: every kubelet gets them with its upgrade", "revert the change if you do not want it");
+        }
+    }
+}
+
+/// A control plane whose cluster was created with other settings.
+struct Changed<'a> {
+    host: &'a str,
+    /// None if the earlier ones are not known.
+    settings: Option<Vec<String>>,
+}
+
+fn changed<'a>(site: &Site<'a>) -> Vec<Changed<'a>> {
+    let mut all = Vec::new();
+    let Ok(nodes) = site.cx.nodes() else { return all };
     for node in nodes.iter().filter(|node| node.roles.control_plane) {
         let (Some(made_with), Ok(wanted)) = (node.facts.kubeadm_config, kubeadm_config::init(site.cx, node)) else {
             continue;
         };
         if Digest::of(&wanted) != made_with {
             let settings = node.facts.kubeadm_config_text.as_deref().map(|text| differences(text, &wanted));
-            let found = match settings {
-                Some(settings) if !settings.is_empty() => {
-                    format!("a running kubexm cluster that was created with other settings: {}", shown(&settings))
-                }
-                _ => "a running kubexm cluster that was created with another version, network, name or kubelet setting"
-                    .to_owned(),
-            };
-            report.fail(
-                node.name(),
-                found,
-                "the cluster.yaml and the bundle it was created with: `create` changes none of these on a running cluster",
-                "revert the change (/etc/kubexm/kubeadm.yaml there has the earlier settings); upgrade and reconfigure \
-                 are not supported yet",
-            );
+            all.push(Changed { host: &node.host.name, settings });
         }
     }
+    all
 }
 
 /// Most settings that are named one by one.

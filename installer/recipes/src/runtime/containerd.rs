@@ -7,6 +7,7 @@ use kubexm_spec::cluster::{RegistryKind, RuntimeKind};
 use kubexm_spec::{ClusterImage, Program};
 use minijinja::context;
 
+use super::RuntimeSteps;
 use super::of_cluster::{cgroup_driver, of, upstream_hosts};
 use crate::context::{Node, PlanCx};
 use crate::draft::Draft;
@@ -67,9 +68,10 @@ pub fn check_version(version: &str) -> Result<(), RecipeError> {
     ConfigFormat::of(version).map(drop)
 }
 
-/// Steps: programs, registry configuration, and the running service.
-pub fn steps(draft: &mut Draft<'_>, node: &Node<'_>) -> Result<Vec<Step>, RecipeError> {
-    Ok(vec![programs(draft.cx, node)?, mirrors(draft, node)?, run(draft, node)?])
+/// Programs, registry configuration, and the running service.
+pub fn steps(draft: &mut Draft<'_>, node: &Node<'_>) -> Result<RuntimeSteps, RecipeError> {
+    let (programs, mirrors) = (programs(draft.cx, node)?, mirrors(draft, node)?);
+    Ok(RuntimeSteps { programs, mirrors, run: run(draft, node)? })
 }
 
 fn programs(cx: &PlanCx<'_>, node: &Node<'_>) -> Result<Step, RecipeError> {

@@ -7,6 +7,7 @@ use kubexm_spec::cluster::{RegistryKind, RuntimeKind};
 use kubexm_spec::{ClusterImage, Program};
 use minijinja::context;
 
+use super::RuntimeSteps;
 use super::of_cluster::{cgroup_driver, of, upstream_hosts};
 use crate::context::{Node, PlanCx};
 use crate::draft::Draft;
@@ -22,8 +23,9 @@ const REGISTRIES: &str = "/etc/containers/registries.conf.d/90-kubexm.conf";
 /// Signature policy; without this file CRI-O pulls nothing (`containers-policy.json(5)`).
 const POLICY: &str = "/etc/containers/policy.json";
 
-pub(super) fn steps(draft: &mut Draft<'_>, node: &Node<'_>) -> Result<Vec<Step>, RecipeError> {
-    Ok(vec![programs(draft.cx, node)?, mirrors(draft, node)?, run(draft, node)?])
+pub(super) fn steps(draft: &mut Draft<'_>, node: &Node<'_>) -> Result<RuntimeSteps, RecipeError> {
+    let (programs, mirrors) = (programs(draft.cx, node)?, mirrors(draft, node)?);
+    Ok(RuntimeSteps { programs, mirrors, run: run(draft, node)? })
 }
 
 fn programs(cx: &PlanCx<'_>, node: &Node<'_>) -> Result<Step, RecipeError> {

@@ -21,8 +21,29 @@ pub fn unknown_version(cx: &PlanCx<'_>) -> Option<RecipeError> {
     programs.find_map(|program| containerd::check_version(&program.version).err())
 }
 
-/// Steps: programs, registry configuration, and the running service.
-pub fn steps(draft: &mut Draft<'_>, node: &Node<'_>) -> Result<Vec<Step>, RecipeError> {
+/// The steps of a runtime on a node, in their order. An upgrade points the runtime at the registry long before it
+/// replaces its programs.
+#[derive(Debug)]
+pub struct RuntimeSteps {
+    /// Installs its programs.
+    pub programs: Step,
+    /// Points it at the cluster's registry; it reads these files with each pull.
+    pub mirrors: Step,
+    /// Configures and starts it.
+    pub run: Step,
+}
+
+impl IntoIterator for RuntimeSteps {
+    type Item = Step;
+    type IntoIter = std::array::IntoIter<Step, 3>;
+
+    fn into_iter(self) -> Self::IntoIter {
+        [self.programs, self.mirrors, self.run].into_iter()
+    }
+}
+
+/// The steps of the cluster's runtime.
+pub fn steps(draft: &mut Draft<'_>, node: &Node<'_>) -> Result<RuntimeSteps, RecipeError> {
     match draft.cx.cluster.runtime.kind {
         RuntimeKind::Containerd => containerd::steps(draft, node),
         RuntimeKind::CriO => cri_o::steps(draft, node),

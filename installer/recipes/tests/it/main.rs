@@ -17,3 +17,4 @@ mod preflight;
 mod registries;
 mod reset;
 mod time;
+mod upgrade;

@@ -9,7 +9,7 @@ use kubexm_engine::{Belongs, EventSink};
 use kubexm_manifests::Catalogue;
 use kubexm_plan::{BundleRecord, Facts};
 use kubexm_recipes::packages::CarriedPackages;
-use kubexm_recipes::{PlanCx, RecipeError, bundle, config, unsupported};
+use kubexm_recipes::{Finding, PlanCx, RecipeError, bundle, config, unsupported};
 use kubexm_spec::Cluster;
 use kubexm_spec::event::EventKind;
 
@@ -40,6 +40,7 @@ pub struct Opened {
     pub(super) materials: ReadMaterials,
     pub(super) set_aside: bool,
     pub(super) new_registry_ca: bool,
+    pub(super) upgrade: bool,
     /// Which installed bundle it may replace.
     pub(super) replace: ReplaceOptions,
 }
@@ -73,10 +74,18 @@ impl Session<'_> {
         let packages = lock::packages(&bundle)?;
         let materials = ReadMaterials::read(&cluster, options.file.as_deref(), &bundle);
         let replace = options.replace;
-        let (set_aside, new_registry_ca) = (false, false);
-        let opened =
-            Opened { bundle, provenance, cluster, catalogue, packages, materials, set_aside, new_registry_ca, replace };
-        Ok(opened)
+        Ok(Opened {
+            bundle,
+            provenance,
+            cluster,
+            catalogue,
+            packages,
+            materials,
+            set_aside: false,
+            new_registry_ca: false,
+            upgrade: false,
+            replace,
+        })
     }
 }
 
@@ -208,6 +217,17 @@ impl Opened {
     #[must_use]
     pub fn with_new_registry_ca(self, new_registry_ca: bool) -> Self {
         Self { new_registry_ca, ..self }
+    }
+
+    /// Lets preflight accept what an upgrade changes of a running cluster.
+    #[must_use]
+    pub fn for_upgrade(self, upgrade: bool) -> Self {
+        Self { upgrade, ..self }
+    }
+
+    /// The checks of preflight for what it is used for.
+    pub(crate) fn preflight(&self, cx: &PlanCx<'_>) -> Vec<Finding> {
+        if self.upgrade { kubexm_recipes::preflight_before_upgrade(cx) } else { kubexm_recipes::preflight(cx) }
     }
 
     /// Whether a new CA is made for the registry.

@@ -111,7 +111,7 @@ impl Subject for Opened {
         events::phase(events, "preflight");
         let carried = Carried::read(self, &facts).await?;
         let cx = self.plan_cx(&facts, &carried.packages);
-        let mut found = kubexm_recipes::preflight(&cx);
+        let mut found = self.preflight(&cx);
         for finding in &mut found {
             finding.found = without_secrets(&finding.found);
             finding.detail = finding.detail.as_deref().map(without_secrets);

@@ -73,7 +73,7 @@ impl RunDriver<'_> {
                     installed::forget(self.home)?;
                 }
             }
-            (Outcome::Succeeded | Outcome::Partial, Pipeline::Create | Pipeline::AddNode) => {
+            (Outcome::Succeeded | Outcome::Partial, Pipeline::Create | Pipeline::AddNode | Pipeline::Upgrade) => {
                 if let Some(opened) = self.bundle {
                     installed::remember(self.home, run.id().as_str(), &opened.bundle_record())?;
                 }

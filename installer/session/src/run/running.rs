@@ -124,7 +124,9 @@ async fn decide<S: Startable>(
         Pipeline::Restore => Change::Restore { plan, backup: site.subject.restores() },
         Pipeline::Reset => Change::Reset { plan, missing: site.fleet.missing() },
         Pipeline::DeleteNode => Change::DeleteNode { plan, missing: site.fleet.missing() },
-        Pipeline::Create | Pipeline::AddNode | Pipeline::CertsRenew => Change::Run { plan, drift: drift.as_ref() },
+        Pipeline::Create | Pipeline::AddNode | Pipeline::Upgrade | Pipeline::CertsRenew => {
+            Change::Run { plan, drift: drift.as_ref() }
+        }
     };
     session.check_interrupt()?;
     if let Some(unreadable) = select::unreadable_last(&site.home)? {

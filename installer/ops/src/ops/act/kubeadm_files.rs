@@ -17,7 +17,8 @@ fn all() -> impl Iterator<Item = &'static str> {
     MANIFESTS.into_iter().chain(OTHERS)
 }
 
-fn copy(path: &str) -> String {
+/// Where the copy of a file is.
+pub(super) fn copy(path: &str) -> String {
     format!("{}{path}", paths::KUBEADM_FILES)
 }
 

@@ -7,7 +7,7 @@ use kubexm_plan::{Op, ledger, network, state_folders};
 use kubexm_spec::Digest;
 use serde::{Deserialize, Serialize};
 
-use super::kubeadm_files;
+use super::{kubeadm_files, kubeadm_upgrade};
 use crate::fsio::{self, Access};
 use crate::place::{Entry, Look, Place};
 use crate::system::ActContext;
@@ -78,6 +78,14 @@ pub(super) fn write(machine: &Machine, of: Of, ended_well: bool, config: Option<
     let text = serde_json::to_vec(&Mark { ended_well, config, act, before })
         .map_err(|error| OpError::other(format!("{} cannot be written as JSON: {error}", of.path())))?;
     machine.write_file(of.path(), &text, Access::mode(0o600))
+}
+
+/// The cluster has another config of kubeadm since an upgrade; none on a control plane that joined.
+pub(super) fn configured_with(machine: &Machine, config: Option<Digest>) -> Result<(), OpError> {
+    match read(machine, Of::Init)?.is_some_and(|mark| mark.ended_well) {
+        true => write(machine, Of::Init, true, config),
+        false => Ok(()),
+    }
 }
 
 /// The content of the folders that a reset clears.
@@ -156,6 +164,7 @@ pub(super) fn any(machine: &Machine) -> bool {
 /// After a reset there is nothing to distinguish any more.
 pub(super) fn remove_all(machine: &Machine) -> Result<(), OpError> {
     Of::ALL.into_iter().try_for_each(|of| fsio::remove(&machine.path(of.path())))?;
+    kubeadm_upgrade::remove_mark(machine)?;
     kubeadm_files::forget(machine)?;
     // Only if no other act has left a record.
     let _ = std::fs::remove_dir(machine.path(format!("{}/acts", paths::STATE)));

@@ -22,7 +22,7 @@ impl Perform for NodeDrain {
         }
         let Some(left) = Left::on(machine, &self.node)? else { return Ok(Progress::Done) };
         Ok(match left {
-            left if left.is_drained() => Progress::Done,
+            left if left.is_drained() || left.has_kubelet(self.unless_kubelet.as_deref()) => Progress::Done,
             left if left.schedulable => Progress::NotBegun,
             _ if is_running(machine)? => Progress::HalfDone,
             // Cordoned by somebody else, or by an earlier run: it stays so if this run is rolled back.

@@ -5,6 +5,8 @@ mod kind;
 mod kubeadm_init;
 mod kubeadm_join;
 mod kubeadm_reset;
+mod kubeadm_upgrade;
+mod kubeadm_upgrade_undo;
 mod member_remove;
 mod node_delete;
 mod node_drain;
@@ -21,6 +23,8 @@ pub use kind::{ActKind, Progress};
 pub use kubeadm_init::KubeadmInit;
 pub use kubeadm_join::KubeadmJoin;
 pub use kubeadm_reset::KubeadmReset;
+pub use kubeadm_upgrade::{KubeadmUpgrade, UpgradeOf};
+pub use kubeadm_upgrade_undo::KubeadmUpgradeUndo;
 pub use member_remove::MemberRemove;
 pub use node_delete::NodeDelete;
 pub use node_drain::NodeDrain;
@@ -39,7 +43,7 @@ use crate::touch::Touch;
 macro_rules! acts {
     ([$($then:tt)+] $($with:tt)*) => {
         $($then)+! { [$($with)*] KubeadmInit KubeadmJoin NodeLookup("nodeAwaited") NodeDelete KubeadmReset ScriptRun ScriptUndo
-            NodeDrain NodeUncordon MemberRemove }
+            NodeDrain NodeUncordon MemberRemove KubeadmUpgrade KubeadmUpgradeUndo }
     };
 }
 

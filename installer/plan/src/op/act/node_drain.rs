@@ -10,7 +10,8 @@ use crate::touch::{Thing, Touch};
 
 /// Cordons a node and evicts its pods, through the API server of a control plane (`kubectl drain`). Budgets
 /// (PodDisruptionBudget) are respected. Done: the node is cordoned and has no pods except those of DaemonSets and static
-/// pods; or there is no such node, or this host has no API server any more.
+/// pods; or there is no such node, or this host has no API server any more; or its kubelet has the version for which it
+/// was to be drained.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct NodeDrain {
@@ -21,6 +22,9 @@ pub struct NodeDrain {
     /// Delete pods that no controller creates again; otherwise such a pod is an error, before anything is evicted.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub force: bool,
+    /// `v1.35.4`: nothing is evicted from a node whose kubelet reports this version, since the drain was for its upgrade.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unless_kubelet: Option<String>,
 }
 
 impl ActKind for NodeDrain {
@@ -40,6 +44,9 @@ impl ActKind for NodeDrain {
 impl fmt::Display for NodeDrain {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "act drain node {} within {} s", self.node, self.limit_s)?;
+        if let Some(version) = &self.unless_kubelet {
+            write!(f, ", unless its kubelet is {version}")?;
+        }
         if self.force { f.write_str(", with pods that have no controller") } else { Ok(()) }
     }
 }

@@ -8,7 +8,7 @@ use super::kind::ActKind;
 use crate::kind::Needs;
 use crate::touch::{Thing, Touch};
 
-/// Makes a node schedulable again: the undo of [`super::NodeDrain`]. Evicted pods stay where they are. Done: the node is
+/// Makes a node schedulable again: the undo of [`super::NodeDrain`], and the end of an upgrade. Evicted pods stay where they are. Done: the node is
 /// not cordoned; or there is no such node, or this host has no API server any more.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]

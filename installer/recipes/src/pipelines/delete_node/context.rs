@@ -4,6 +4,7 @@ use kubexm_plan::ClusterFacts;
 use kubexm_spec::Digest;
 use kubexm_spec::cluster::Cluster;
 
+use crate::modules::drain::Drain;
 use crate::pipelines::host_removal::ResetHost;
 
 /// The whole input of the recipe.
@@ -23,19 +24,4 @@ pub struct DeleteCx<'a> {
     pub missing: &'a [String],
     /// How the nodes are drained.
     pub drain: Drain,
-}
-
-/// How nodes are drained.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Drain {
-    /// How long to wait for the pods of one node, in seconds.
-    pub limit_s: u64,
-    /// Delete pods that no controller creates again.
-    pub force: bool,
-}
-
-impl Default for Drain {
-    fn default() -> Self {
-        Self { limit_s: 300, force: false }
-    }
 }

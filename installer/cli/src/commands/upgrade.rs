@@ -1,0 +1,86 @@
+//! `kubexm-install upgrade`.
+
+use std::num::NonZeroUsize;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use kubexm_session::{Drain, Recipe, UpgradeOptions};
+use kubexm_terminal::{Display, Failure};
+
+use super::args::{AsideArgs, CaArgs, ChangeArgs};
+use super::change;
+
+/// Bring the cluster to the Kubernetes version of a bundle, one minor version at a time
+///
+/// The bundle's content is put on every host first. Then the first control plane is upgraded, the others one at a time,
+/// and the workers in batches; a node is drained where a minor version of Kubernetes or of the runtime changes. Once the
+/// first control plane is being upgraded there is no rollback, only a restore of etcd's snapshot. A failed run is
+/// continued with `resume`, or by the same command.
+///
+/// Examples:
+///   kubexm-install upgrade --bundle new.tar.zst
+///   kubexm-install upgrade --bundle new.tar.zst --batch 5 --drain-timeout 1800 -y
+///   kubexm-install upgrade --bundle new.tar.zst --pause-after first-control-plane
+///   kubexm-install plan upgrade --bundle new.tar.zst --text
+#[derive(Debug, clap::Args)]
+#[command(verbatim_doc_comment)]
+pub struct Args {
+    #[command(flatten)]
+    pub change: ChangeArgs,
+    #[command(flatten)]
+    upgrade: UpgradeArgs,
+}
+
+/// How an upgrade goes about it.
+#[derive(Clone, Copy, Debug, clap::Args)]
+pub struct UpgradeArgs {
+    /// How many workers an upgrade upgrades at the same time
+    #[arg(long, value_name = "N", default_value = "1")]
+    batch: NonZeroUsize,
+    /// End an upgrade early; the next one does the rest
+    #[arg(long, value_enum, value_name = "WHERE")]
+    pause_after: Option<PauseAfter>,
+    /// How long an upgrade waits until the pods of a node are gone
+    #[arg(long, value_name = "SECONDS", default_value_t = Drain::default().limit_s)]
+    drain_timeout: u64,
+    /// When an upgrade drains a node, delete pods that no controller creates again
+    #[arg(long)]
+    drain_force: bool,
+    /// Let an upgrade drain every node, also where only patch versions change
+    #[arg(long)]
+    always_drain: bool,
+}
+
+/// Where an upgrade ends early.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+enum PauseAfter {
+    /// After the first control plane
+    FirstControlPlane,
+    /// After all control planes and the pod network
+    ControlPlanes,
+    /// After the first batch of workers
+    FirstBatch,
+}
+
+impl UpgradeArgs {
+    /// Without a clock of its own, certificates are compared with this machine's.
+    pub fn options(&self) -> UpgradeOptions {
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
+        UpgradeOptions {
+            batch: self.batch.get(),
+            pause_after: self.pause_after.map(|pause| match pause {
+                PauseAfter::FirstControlPlane => kubexm_session::PauseAfter::FirstControlPlane,
+                PauseAfter::ControlPlanes => kubexm_session::PauseAfter::ControlPlanes,
+                PauseAfter::FirstBatch => kubexm_session::PauseAfter::FirstBatch,
+            }),
+            drain: Drain { limit_s: self.drain_timeout, force: self.drain_force },
+            always_drain: self.always_drain,
+            now: i64::try_from(now).unwrap_or(i64::MAX),
+        }
+    }
+}
+
+pub fn run(args: &Args, display: &Display) -> Result<(), Failure> {
+    let options = args.upgrade.options();
+    let recipe = Recipe::Upgrade(&options);
+    change::run("upgrade", &args.change, AsideArgs::default(), CaArgs::default(), recipe, display)
+}

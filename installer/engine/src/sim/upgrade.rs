@@ -1,0 +1,83 @@
+//! `kubeadm upgrade` on a simulated host, and the versions of what runs.
+
+use kubexm_plan::Step;
+use kubexm_plan::op::{KubeadmUpgrade, UpgradeOf};
+
+use super::names::{BEFORE_UPGRADE, KUBELET_CONFIG, UPGRADED};
+use super::world::World;
+
+/// Version of clusters whose config nobody has read.
+const VERSION: &str = "v1.34.4";
+
+impl World {
+    /// The version that the cluster was created with.
+    fn made_with(&self) -> &str {
+        self.cluster.get("serverVersion").map_or(VERSION, String::as_str)
+    }
+
+    /// The version that a node's kubelet reports.
+    pub(super) fn kubelet_version(&self, node: &str) -> &str {
+        self.cluster.get(&format!("kubelet:{node}")).map_or_else(|| self.made_with(), String::as_str)
+    }
+
+    /// The version of a control plane's API server.
+    pub(super) fn api_version(&self, node: &str) -> &str {
+        self.cluster.get(&format!("apiserver:{node}")).map_or_else(|| self.made_with(), String::as_str)
+    }
+
+    /// kubeadm must be the new one; and no node may be upgraded before the cluster is.
+    pub(super) fn refuse_upgrade(&self, host: &str, step: &Step, upgrade: &KubeadmUpgrade) -> Result<(), String> {
+        self.read(host, step, "path:/usr/local/bin/kubeadm")?;
+        let apiservers = || self.cluster.iter().filter(|(key, _)| key.starts_with("apiserver:"));
+        let is_first = matches!(upgrade.of, UpgradeOf::Cluster { .. });
+        if !is_first && !apiservers().any(|(_, version)| *version == upgrade.version) {
+            return Err(format!("kubeadm upgrade node: the cluster's config is not of {}", upgrade.version));
+        }
+        let old = self.members().find(|member| self.api_version(member) != upgrade.version);
+        if let (UpgradeOf::Worker, Some(old)) = (&upgrade.of, old) {
+            return Err(format!("{host} would be upgraded before the API server of {old}"));
+        }
+        Ok(())
+    }
+
+    /// Its effects; a control plane's static pods start again, too.
+    pub(super) fn upgrade_node(&mut self, host: &str, step: &Step, upgrade: &KubeadmUpgrade) -> Result<(), String> {
+        match upgrade.of {
+            UpgradeOf::Worker => {
+                let before = self.host(host)?.state.get(KUBELET_CONFIG).cloned().unwrap_or_default();
+                self.set(host, step, BEFORE_UPGRADE, &before)?;
+            }
+            UpgradeOf::Cluster { .. } | UpgradeOf::ControlPlane => {
+                self.cluster.insert(format!("apiserver:{host}"), upgrade.version.clone());
+            }
+        }
+        self.set(host, step, KUBELET_CONFIG, &format!("file 0644 kubelet {}", upgrade.version))
+    }
+
+    /// As before the upgrade of a worker.
+    pub(super) fn restore_kubelet_config(&mut self, host: &str) -> Result<(), String> {
+        if let Some(before) = self.host(host)?.state.get(BEFORE_UPGRADE).cloned() {
+            self.restore_key(host, KUBELET_CONFIG, &before);
+            self.remove(host, BEFORE_UPGRADE)?;
+        }
+        self.remove(host, UPGRADED)
+    }
+
+    /// A kubelet that starts reports the version of its program: the one of the node's last upgrade.
+    pub(super) fn kubelet_restarted(&mut self, host: &str) -> Result<(), String> {
+        let key = format!("kubelet:{host}");
+        match self.host(host)?.state.get(UPGRADED).cloned() {
+            Some(version) => drop(self.cluster.insert(key, version)),
+            None => drop(self.cluster.remove(&key)),
+        }
+        Ok(())
+    }
+
+    /// The version in kubeadm's config at this path.
+    pub(super) fn configured_version(&self, host: &str, config: &str) -> Option<String> {
+        let value = self.hosts.get(host)?.state.get(&format!("path:{config}"))?;
+        let text = self.texts.get(value.rsplit(' ').next()?)?;
+        let line = text.lines().find_map(|line| line.trim().strip_prefix("kubernetesVersion:"))?;
+        Some(line.trim().trim_matches('"').to_owned())
+    }
+}

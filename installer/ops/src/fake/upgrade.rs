@@ -1,0 +1,108 @@
+//! `kubeadm upgrade`, and the versions of what runs: a kubelet's is that of its program when it started.
+
+use serde_json::{Value, json};
+
+use super::control_plane::{STATIC_PODS, config, put};
+use super::rooted::{FOLDER, RootedSystem};
+use super::state::State;
+use crate::OpError;
+use crate::system::{Output, System as _};
+
+/// What clusters of earlier fakes have.
+const DEFAULT: &str = "v1.34.4";
+const MANIFESTS: &str = "/etc/kubernetes/manifests";
+const KUBELET_CONFIG: &str = "/var/lib/kubelet/config.yaml";
+
+/// `kubernetesVersion:` of kubeadm's config.
+pub(super) fn configured(config: &str) -> Option<String> {
+    value(config, "kubernetesVersion:")
+}
+
+fn value(config: &str, key: &str) -> Option<String> {
+    let line = config.lines().find_map(|line| line.trim().strip_prefix(key))?;
+    Some(line.trim().trim_matches(['"', '\'']).to_owned())
+}
+
+/// `kubeadm init phase upload-config all`.
+pub(super) fn upload_config(system: &RootedSystem, state: &mut State, args: &[&str]) -> Result<Output, OpError> {
+    let Some(text) = config(system, args) else {
+        return Ok(Output::failed(1, "--config does not name a file"));
+    };
+    let after_etcd = text.split_once("etcd:").map_or("", |(_, after)| after);
+    (state.cluster.version, state.cluster.etcd_tag) = (configured(&text), value(after_etcd, "imageTag:"));
+    Ok(Output::text("[upload-config] Storing the configuration used in ConfigMap \"kubeadm-config\"\n"))
+}
+
+pub(super) fn upgrade(system: &RootedSystem, state: &mut State, args: &[&str]) -> Result<Output, OpError> {
+    let refuse = |why: String| Ok(Output::failed(1, format!("[upgrade] FATAL: {why}")));
+    if !state.cluster.has_quorum() {
+        return refuse("failed to get the cluster's config: connection refused".to_owned());
+    }
+    let version = match args.get(1).copied() {
+        Some("apply") => args.get(2).map(|version| (*version).to_owned()),
+        Some("node") => state.cluster.version.clone(),
+        other => return refuse(format!("the fake does not know kubeadm upgrade {other:?}")),
+    };
+    let (Some(version), Some(own)) = (version, program_version(system, "kubeadm")) else {
+        return refuse("there is no version".to_owned());
+    };
+    if own != version {
+        return refuse(format!("this kubeadm is {own}, and cannot upgrade to {version}"));
+    }
+    let name = system.hostname()?;
+    let kill = system.at(&format!("{FOLDER}/kill-kubeadm-upgrade"));
+    if kill.exists() {
+        crate::fsio::remove(&kill)?;
+        return Ok(Output::failed(137, "killed half-way"));
+    }
+    if system.at(&format!("{MANIFESTS}/kube-apiserver.yaml")).exists() {
+        for pod in STATIC_PODS {
+            let image = match (pod, &state.cluster.etcd_tag) {
+                ("etcd", Some(tag)) => format!("registry.k8s.io/etcd:{tag}"),
+                ("etcd", None) => continue,
+                _ => format!("registry.k8s.io/{pod}:{version}"),
+            };
+            let path = format!("{MANIFESTS}/{pod}.yaml");
+            let old = system.read(&path).unwrap_or_default();
+            let kept: String = old.lines().filter(|line| !line.contains("image:")).map(|line| format!("{line}\n")).collect();
+            put(system, &path, &format!("{kept}    image: {image}\n"))?;
+            state.cluster.images.entry(name.clone()).or_default().insert(pod.to_owned(), image);
+        }
+    }
+    put(system, KUBELET_CONFIG, &format!("double: kubelet's config of {version}\n"))?;
+    Ok(Output::text("[upgrade] SUCCESS!\n"))
+}
+
+/// kubelet reports the version of the program that it was started from. Programs of tests name their version.
+pub(super) fn kubelet_started(system: &RootedSystem, state: &mut State, node: &str) {
+    let version = program_version(system, "kubelet");
+    let Some(node) = state.cluster.nodes.get_mut(node).and_then(Value::as_object_mut) else { return };
+    let status = node.entry("status").or_insert_with(|| json!({}));
+    if let Some(version) = version {
+        status["nodeInfo"] = json!({"kubeletVersion": version});
+    }
+}
+
+/// From `binary/kubelet 1.34.4 for Amd64`.
+fn program_version(system: &RootedSystem, program: &str) -> Option<String> {
+    let text = system.read(&format!("/usr/local/bin/{program}"))?;
+    let version = text.split_whitespace().nth(1)?;
+    version.starts_with(|first: char| first.is_ascii_digit()).then(|| format!("v{version}"))
+}
+
+/// The image of a static pod.
+pub(super) fn image_of(state: &State, node: &str, pod: &str) -> String {
+    let set = state.cluster.images.get(node).and_then(|images| images.get(pod)).cloned();
+    set.unwrap_or_else(|| format!("registry.k8s.io/{pod}:{}", made_with(state)))
+}
+
+/// Of the first API server.
+pub(super) fn version_of_api(state: &State) -> String {
+    let first = state.cluster.members.values().find(|member| !member.dead).map(|member| member.name.as_str());
+    let image = image_of(state, first.unwrap_or_default(), "kube-apiserver");
+    image.rsplit_once(':').map_or(DEFAULT, |(_, tag)| tag).to_owned()
+}
+
+fn made_with(state: &State) -> &str {
+    state.cluster.made_with.as_deref().or(state.cluster.version.as_deref()).unwrap_or(DEFAULT)
+}

@@ -1,0 +1,183 @@
+//! `kubeadm upgrade apply` and `kubeadm upgrade node`.
+//!
+//! Both can be repeated (upstream's "Upgrading kubeadm clusters", "Recovering from a failure state"), and `apply`
+//! restores the static pods' manifests by itself if one does not come up. kubexm's mark says which version was asked
+//! for, whether it ended well, and what a worker had before.
+
+use std::collections::BTreeMap;
+
+use kubexm_plan::op::{KubeadmUpgrade, KubeadmUpgradeUndo, Progress, UpgradeOf};
+use kubexm_spec::Digest;
+use serde::{Deserialize, Serialize};
+
+use super::perform::Perform;
+use super::{kubeadm_files, mark};
+use crate::fsio::{self, Access};
+use crate::system::{ActContext, Program};
+use crate::{Machine, OpError, transient};
+
+const MARK: &str = "/var/lib/kubexm/acts/kubeadm-upgrade.json";
+const MANIFESTS: &str = "/etc/kubernetes/manifests";
+/// What `kubeadm upgrade node` writes on a worker; without secrets.
+const OF_KUBELET: [&str; 3] =
+    ["/var/lib/kubelet/config.yaml", "/var/lib/kubelet/kubeadm-flags.env", "/var/lib/kubelet/instance-config.yaml"];
+/// kubeadm waits five minutes for each of the static pods to change.
+const LIMIT_S: u64 = 1700;
+
+/// The content of the file.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+struct Mark {
+    version: String,
+    ended_well: bool,
+    /// The step that started it, until it has succeeded: its unit may still run when another run starts.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    act: Option<ActContext>,
+    /// The files of a worker's kubelet before the upgrade, and their copies, by path; none for one that did not exist.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    before: BTreeMap<String, Option<String>>,
+}
+
+impl Mark {
+    /// An unreadable record counts as none: the upgrade is run again.
+    fn read(machine: &Machine) -> Result<Option<Self>, OpError> {
+        Ok(fsio::read(&machine.path(MARK))?.and_then(|bytes| serde_json::from_slice(&bytes).ok()))
+    }
+
+    fn write(&self, machine: &Machine) -> Result<(), OpError> {
+        let text = serde_json::to_vec(self)
+            .map_err(|error| OpError::other(format!("{MARK} cannot be written as JSON: {error}")))?;
+        machine.write_file(MARK, &text, Access::mode(0o600))
+    }
+
+    /// The running act: this step's own, or the one of the run that started it.
+    fn still_running(&self, machine: &Machine) -> Result<Option<ActContext>, OpError> {
+        for act in [machine.act(), self.act.as_ref()].into_iter().flatten() {
+            if transient::is_running(machine, act)? {
+                return Ok(Some(act.clone()));
+            }
+        }
+        Ok(None)
+    }
+}
+
+/// With the other marks of kubeadm, when it has reset the host.
+pub(super) fn remove_mark(machine: &Machine) -> Result<(), OpError> {
+    fsio::remove(&machine.path(MARK))
+}
+
+impl Perform for KubeadmUpgrade {
+    /// A mark of another version is that of an earlier upgrade.
+    fn progress(&self, machine: &Machine) -> Result<Progress, OpError> {
+        let Some(mark) = Mark::read(machine)?.filter(|mark| mark.version == self.version) else {
+            return Ok(Progress::NotBegun);
+        };
+        if !mark.ended_well {
+            return Ok(Progress::HalfDone);
+        }
+        Ok(if has_images(machine, &self.images)? { Progress::Done } else { Progress::NotBegun })
+    }
+
+    fn perform(&self, machine: &Machine) -> Result<(), OpError> {
+        let earlier = Mark::read(machine)?.filter(|mark| mark.version == self.version);
+        let running = earlier.as_ref().map_or(Ok(None), |mark| mark.still_running(machine))?;
+        // Only the first attempt has seen the files as they were before.
+        let before = match earlier {
+            Some(mark) if !mark.ended_well => mark.before,
+            _ if self.of.is_control_plane() => BTreeMap::new(),
+            _ => kubelet_files(machine)?,
+        };
+        let act = running.clone().or_else(|| machine.act().cloned());
+        let mut mark = Mark { version: self.version.clone(), ended_well: false, act, before };
+        mark.write(machine)?;
+        let upgrade = program(self);
+        let waited_for = match running {
+            // Started by a run that was interrupted: wait for it. If it fails, it is run again.
+            Some(act) => machine.with_act(act).run_act(&upgrade).is_ok(),
+            None => false,
+        };
+        if !waited_for {
+            if let UpgradeOf::Cluster { config } = &self.of {
+                upload(machine, config)?;
+            }
+            machine.run_act(&upgrade)?;
+        }
+        if !has_images(machine, &self.images)? {
+            return Err(OpError::other(format!(
+                "`{upgrade}` succeeded, and the static pods in {MANIFESTS} do not have the images of {}; `kubeadm upgrade \
+                 plan` on this host shows what it wants",
+                self.version
+            )));
+        }
+        if let UpgradeOf::Cluster { config } = &self.of {
+            mark::configured_with(machine, fsio::read(&machine.path(config))?.map(Digest::of))?;
+        }
+        // Later edits of people are compared with these.
+        kubeadm_files::record(machine)?;
+        (mark.ended_well, mark.act) = (true, None);
+        mark.write(machine)
+    }
+}
+
+/// kubeadm looks nothing up on the internet: the version is given, or is that of the cluster's config.
+fn program(act: &KubeadmUpgrade) -> Program {
+    let mut upgrade = Program::new("kubeadm").arg("upgrade").within(LIMIT_S);
+    upgrade = match act.of {
+        UpgradeOf::Cluster { .. } => upgrade.args(["apply", &act.version, "--yes"]),
+        UpgradeOf::ControlPlane | UpgradeOf::Worker => upgrade.arg("node"),
+    };
+    if let Some(patches) = &act.patches {
+        upgrade = upgrade.arg(format!("--patches={patches}"));
+    }
+    match act.ignore.as_slice() {
+        [] => upgrade,
+        ignore => upgrade.arg(format!("--ignore-preflight-errors={}", ignore.join(","))),
+    }
+}
+
+impl Perform for KubeadmUpgradeUndo {
+    fn progress(&self, machine: &Machine) -> Result<Progress, OpError> {
+        let mark = Mark::read(machine)?.filter(|mark| mark.version == self.version);
+        Ok(if mark.is_none() { Progress::Done } else { Progress::NotBegun })
+    }
+
+    fn perform(&self, machine: &Machine) -> Result<(), OpError> {
+        let Some(mark) = Mark::read(machine)?.filter(|mark| mark.version == self.version) else { return Ok(()) };
+        if let Some(act) = mark.still_running(machine)? {
+            transient::stop(machine, &act)?;
+        }
+        for (path, text) in &mark.before {
+            // As kubeadm and `kubeadm_files` write them.
+            let mode = if OF_KUBELET.contains(&path.as_str()) { 0o644 } else { 0o600 };
+            match text {
+                Some(text) => machine.write_file(path, text.as_bytes(), Access::mode(mode))?,
+                None => fsio::remove(&machine.path(path))?,
+            }
+        }
+        remove_mark(machine)
+    }
+}
+
+fn kubelet_files(machine: &Machine) -> Result<BTreeMap<String, Option<String>>, OpError> {
+    let paths = OF_KUBELET.into_iter().flat_map(|path| [path.to_owned(), kubeadm_files::copy(path)]);
+    let read = |path: String| fsio::read_text(&machine.path(&path)).map(|text| (path, text));
+    paths.map(read).collect()
+}
+
+/// Makes kubeadm's config that of the cluster: `upgrade` takes the images' tags and kubelet's settings from there.
+fn upload(machine: &Machine, config: &str) -> Result<(), OpError> {
+    let upload = ["init", "phase", "upload-config", "all", "--config", config];
+    machine.run(&Program::new("kubeadm").args(upload).within(120)).map(drop)
+}
+
+/// Whether the manifests of the static pods have these images.
+fn has_images(machine: &Machine, images: &BTreeMap<String, String>) -> Result<bool, OpError> {
+    for (pod, image) in images {
+        let manifest = fsio::read_text(&machine.path(format!("{MANIFESTS}/{pod}.yaml")))?.unwrap_or_default();
+        let line = |line: &str| line.trim().trim_start_matches("- ").strip_prefix("image:").map(str::trim) == Some(image);
+        if !manifest.lines().any(line) {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}

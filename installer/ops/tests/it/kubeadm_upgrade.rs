@@ -1,0 +1,152 @@
+//! `kubeadm upgrade` on a control plane and on a worker: done, half done, not begun, and rolled back.
+
+#![allow(clippy::expect_used, reason = "the arrangement of a test: a fault here is a fault of the test")]
+
+use std::collections::BTreeMap;
+
+use kubexm_ops::{Machine, Wave, dispatch, facts, probe, step};
+use kubexm_plan::op::{KubeadmUpgrade, KubeadmUpgradeUndo, NodeDrain, Op, Probe, Progress, Unit, UpgradeOf};
+use kubexm_plan::{Step, Undo};
+
+use crate::join::{Fleet, act, satisfied};
+
+const VERSION: &str = "v1.35.4";
+const CONFIG: &str = "/etc/kubexm/kubeadm-upgrade.yaml";
+const TEXT: &str = "kind: ClusterConfiguration\nkubernetesVersion: v1.35.4\netcd:\n  local:\n    imageTag: 3.6.6-0\n";
+const KUBELET: &str = "/var/lib/kubelet/config.yaml";
+
+/// Two control planes and a worker; all have the new kubeadm.
+fn fleet() -> Fleet {
+    let fleet = Fleet::with_init(3);
+    dispatch::converge(&act(2, true), &fleet.ready(2)).expect("a control plane");
+    dispatch::converge(&act(3, false), &fleet.ready(3)).expect("a worker");
+    for (number, host) in fleet.hosts.iter().enumerate() {
+        host.put("/proc/sys/kernel/hostname", format!("node{}\n", number + 1));
+        host.put("/usr/local/bin/kubeadm", "binary/kubeadm 1.35.4 for Amd64\n");
+    }
+    fleet.hosts[0].put(CONFIG, TEXT);
+    fleet
+}
+
+fn upgrade(of: UpgradeOf) -> Op {
+    let image = |pod: &str, tag: &str| (pod.to_owned(), format!("registry.k8s.io/{pod}:{tag}"));
+    let images = match of.is_control_plane() {
+        true => BTreeMap::from([image("etcd", "3.6.6-0"), image("kube-apiserver", VERSION)]),
+        false => BTreeMap::new(),
+    };
+    KubeadmUpgrade { version: VERSION.to_owned(), of, images, patches: None, ignore: vec!["SystemVerification".into()] }.into()
+}
+
+fn first() -> Op {
+    upgrade(UpgradeOf::Cluster { config: CONFIG.to_owned() })
+}
+
+fn progress(op: &Op, machine: &Machine) -> Progress {
+    let found = dispatch::observe(op, machine).expect("observed");
+    found.state::<kubexm_plan::Act>().expect("a progress")
+}
+
+fn worker_step() -> Step {
+    let undo = Undo::Act { act: KubeadmUpgradeUndo { version: VERSION.to_owned() }.into() };
+    Step::on("node3", "upgrade.node", "Upgrade").ensure(upgrade(UpgradeOf::Worker)).undo(undo).build()
+}
+
+#[test]
+fn the_cluster_its_control_planes_and_a_worker_are_upgraded_and_a_second_time_nothing_is_done() {
+    let fleet = fleet();
+    let [one, two, three] = [0, 1, 2].map(|host: usize| &fleet.hosts[host].machine);
+    let ops = [(first(), one), (upgrade(UpgradeOf::ControlPlane), two), (upgrade(UpgradeOf::Worker), three)];
+    for (op, machine) in &ops {
+        assert_eq!(progress(op, machine), Progress::NotBegun);
+        dispatch::converge(op, machine).expect("upgraded");
+        assert_eq!(progress(op, machine), Progress::Done);
+    }
+    for host in &fleet.hosts[..2] {
+        let manifest = host.read("/etc/kubernetes/manifests/kube-apiserver.yaml");
+        assert!(manifest.contains("image: registry.k8s.io/kube-apiserver:v1.35.4"), "{manifest}");
+    }
+    assert!(fleet.hosts[2].read(KUBELET).contains(VERSION));
+    // What kubeadm wrote now is what later edits are compared with, and what the cluster was made with.
+    let found = facts::collect(one, "node1").expect("facts");
+    assert_eq!(found.kubeadm_files.expect("compared").changed, Vec::new());
+    assert_eq!(found.kubeadm_config, Some(kubexm_spec::Digest::of(TEXT)));
+}
+
+#[test]
+fn another_version_is_another_upgrade_and_an_edited_manifest_is_no_upgrade() {
+    let fleet = fleet();
+    let machine = &fleet.hosts[0].machine;
+    dispatch::converge(&first(), machine).expect("upgraded");
+    let Op::Act(kubexm_plan::Act::KubeadmUpgrade(act)) = first() else { unreachable!("it is one") };
+    let next: Op = KubeadmUpgrade { version: "v1.36.0".to_owned(), ..act }.into();
+    assert_eq!(progress(&next, machine), Progress::NotBegun);
+    let path = "/etc/kubernetes/manifests/etcd.yaml";
+    let text = fleet.hosts[0].read(path).replace("3.6.6-0", "3.6.5-0");
+    fleet.hosts[0].put(path, text);
+    assert_eq!(progress(&first(), machine), Progress::NotBegun);
+    dispatch::converge(&first(), machine).expect("upgraded again");
+    assert!(satisfied(&first(), machine));
+}
+
+#[test]
+fn one_that_was_killed_half_way_is_run_again() {
+    let fleet = fleet();
+    let machine = &fleet.hosts[0].machine;
+    fleet.hosts[0].put("/run/kubexm-double/kill-kubeadm-upgrade", "");
+    assert!(dispatch::converge(&first(), machine).is_err());
+    assert_eq!(progress(&first(), machine), Progress::HalfDone);
+    dispatch::converge(&first(), machine).expect("run again");
+    assert_eq!(progress(&first(), machine), Progress::Done);
+}
+
+#[test]
+fn the_kubeadm_of_another_version_is_an_error_and_no_upgrade() {
+    let fleet = fleet();
+    fleet.hosts[0].put("/usr/local/bin/kubeadm", "binary/kubeadm 1.34.4 for Amd64\n");
+    let error = dispatch::converge(&first(), &fleet.hosts[0].machine).expect_err("refused").full();
+    assert!(error.contains("this kubeadm is v1.34.4"), "{error}");
+}
+
+#[test]
+fn the_kubelet_configuration_of_a_worker_comes_back_also_one_that_was_edited_and_also_after_a_kill() {
+    for kill in [false, true] {
+        let fleet = fleet();
+        dispatch::converge(&first(), &fleet.hosts[0].machine).expect("upgraded");
+        let (host, machine) = (&fleet.hosts[2], &fleet.hosts[2].machine);
+        host.put(KUBELET, "edited by hand\n");
+        let tree = host.tree();
+        let step = worker_step();
+        let before = step::observe(&step, machine).expect("observed");
+        if kill {
+            host.put("/run/kubexm-double/kill-kubeadm-upgrade", "");
+            assert!(step::converge(&step, machine, "run", 1, &before).is_err());
+        }
+        step::converge(&step, machine, "run", 1, &before).expect("upgraded");
+        assert_ne!(host.read(KUBELET), "edited by hand\n");
+        for wave in Wave::ALL {
+            step::undo(&step, machine, "run", 1, &before, wave).expect("undone");
+        }
+        crate::common::same(&tree, &host.tree(), "an undo");
+        assert_eq!(progress(&upgrade(UpgradeOf::Worker), machine), Progress::NotBegun);
+    }
+}
+
+#[test]
+fn a_node_whose_kubelet_has_the_version_is_not_drained_for_it_again() {
+    let fleet = fleet();
+    let (one, worker) = (&fleet.hosts[0].machine, &fleet.hosts[2]);
+    let drain: Op =
+        NodeDrain { node: "node3".to_owned(), limit_s: 5, force: false, unless_kubelet: Some(VERSION.to_owned()) }.into();
+    let ready = |wanted: &str| {
+        let probe = Probe::NodeReady { node: "node3".to_owned(), kubelet: Some(wanted.to_owned()) };
+        probe::look(&probe, one).expect("an answer").holds
+    };
+    assert!(!satisfied(&drain, one) && !ready(VERSION));
+    worker.put("/usr/local/bin/kubelet", "binary/kubelet 1.35.4 for Amd64\n");
+    let loaded = vec!["/usr/local/bin/kubelet".to_owned()];
+    let unit = Unit { name: "kubelet.service".into(), enabled: true, running: Some(true), loaded, reloaded: vec![] };
+    dispatch::converge(&unit.into(), &worker.machine).expect("restarted");
+    assert!(satisfied(&drain, one) && ready(VERSION) && !ready("v1.36.0"));
+    let probe = Probe::NodeDrained { node: "node3".to_owned(), unless_kubelet: Some(VERSION.to_owned()) };
+    assert!(probe::look(&probe, one).expect("an answer").holds);
+}

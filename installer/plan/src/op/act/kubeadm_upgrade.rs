@@ -1,0 +1,92 @@
+//! `kubeadm upgrade`.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+use super::kind::ActKind;
+use crate::kind::Needs;
+use crate::touch::{Thing, Touch};
+
+/// `kubeadm upgrade apply` or `kubeadm upgrade node` with the kubeadm of this version. Done: our mark has the version,
+/// and a control plane's static pods have its images. It can be repeated: half done, it is run again.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct KubeadmUpgrade {
+    /// `v1.35.4`.
+    pub version: String,
+    /// What is upgraded here.
+    pub of: UpgradeOf,
+    /// On a control plane, the images that its static pods have afterwards, by the names of their manifests.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub images: BTreeMap<String, String>,
+    /// Folder with patches that kubeadm applies to its own files.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub patches: Option<String>,
+    /// Preflight checks of kubeadm to ignore, from the support matrix.
+    pub ignore: Vec<String>,
+}
+
+/// What `kubeadm upgrade` does on a host.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "role", rename_all = "camelCase", rename_all_fields = "camelCase", deny_unknown_fields)]
+pub enum UpgradeOf {
+    /// The first control plane, and what the cluster has once: `kubeadm upgrade apply`.
+    Cluster {
+        /// Absolute path of kubeadm's config, which becomes the cluster's first.
+        config: String,
+    },
+    /// A further control plane.
+    ControlPlane,
+    /// A worker: kubelet's configuration only.
+    Worker,
+}
+
+impl UpgradeOf {
+    /// Whether the host is a control plane.
+    pub const fn is_control_plane(&self) -> bool {
+        matches!(self, Self::Cluster { .. } | Self::ControlPlane)
+    }
+}
+
+impl ActKind for KubeadmUpgrade {
+    fn title(&self) -> &'static str {
+        match self.of {
+            UpgradeOf::Cluster { .. } => "kubeadm upgrade apply",
+            UpgradeOf::ControlPlane => "kubeadm upgrade node, control plane",
+            UpgradeOf::Worker => "kubeadm upgrade node, worker",
+        }
+    }
+
+    fn touches(&self) -> Vec<Touch> {
+        // Only parts of what an init or a join has made: a reset finds those in the ledger.
+        let plane = self.of.is_control_plane().then(|| Touch::changes(Thing::ControlPlane));
+        let config = Touch::changes(Thing::State("/var/lib/kubelet/config.yaml".to_owned()));
+        plane.into_iter().chain([config]).collect()
+    }
+
+    fn needs(&self) -> Needs<'_> {
+        let mut things = vec![Thing::Api, Thing::Runtime];
+        if let UpgradeOf::Cluster { config } = &self.of {
+            things.push(Thing::Path(config.clone()));
+        }
+        Needs { things, ..Needs::nothing() }
+    }
+}
+
+impl fmt::Display for KubeadmUpgrade {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.of {
+            UpgradeOf::Cluster { config } => {
+                write!(f, "act kubeadm upgrade apply {} with {config}", self.version)?;
+            }
+            UpgradeOf::ControlPlane => write!(f, "act kubeadm upgrade node to {} as control plane", self.version)?,
+            UpgradeOf::Worker => write!(f, "act kubeadm upgrade node to {} as worker", self.version)?,
+        }
+        if let Some(patches) = &self.patches {
+            write!(f, ", patched by {patches}")?;
+        }
+        if self.ignore.is_empty() { Ok(()) } else { write!(f, ", ignoring {}", self.ignore.join(", ")) }
+    }
+}

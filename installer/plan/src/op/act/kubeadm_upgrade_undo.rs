@@ -1,0 +1,38 @@
+//! Rolls back `kubeadm upgrade node` on a worker.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+use super::kind::ActKind;
+use crate::kind::Needs;
+use crate::touch::{Thing, Touch};
+
+/// Restores kubelet's configuration on a worker as it was before [`super::KubeadmUpgrade`]. Done: there is no mark of that
+/// upgrade.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct KubeadmUpgradeUndo {
+    /// `v1.35.4`, the version of the upgrade.
+    pub version: String,
+}
+
+impl ActKind for KubeadmUpgradeUndo {
+    fn title(&self) -> &'static str {
+        "restore kubelet's configuration"
+    }
+
+    fn touches(&self) -> Vec<Touch> {
+        vec![Touch::changes(Thing::State("/var/lib/kubelet/config.yaml".to_owned()))]
+    }
+
+    fn needs(&self) -> Needs<'_> {
+        Needs::nothing()
+    }
+}
+
+impl fmt::Display for KubeadmUpgradeUndo {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "act restore kubelet's configuration from before {}", self.version)
+    }
+}

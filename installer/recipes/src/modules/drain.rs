@@ -1,0 +1,37 @@
+//! Drains a node through the API server of a control plane, and lets pods come back.
+
+use kubexm_plan::op::{NodeDrain, NodeUncordon, Probe};
+use kubexm_plan::{Step, Undo};
+
+/// What the drain of a step has in addition to kubectl's own limit, in seconds.
+const SPARE_S: u64 = 120;
+/// What blocks is named within this time, while kubectl still waits.
+const NAMED_WITHIN_S: u64 = 30;
+
+/// How nodes are drained.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Drain {
+    /// How long to wait for the pods of one node, in seconds.
+    pub limit_s: u64,
+    /// Delete pods that no controller creates again.
+    pub force: bool,
+}
+
+impl Default for Drain {
+    fn default() -> Self {
+        Self { limit_s: 300, force: false }
+    }
+}
+
+/// Cordons `node` and evicts its pods from the control plane `on`; rolled back by making it schedulable again.
+/// `unless_kubelet`: nothing is evicted from a node whose kubelet has this version.
+pub fn step(on: &str, id: &str, node: &str, drain: Drain, unless_kubelet: Option<String>) -> Step {
+    let Drain { limit_s, force } = drain;
+    Step::on(on, id, &format!("Cordon {node} and evict its pods"))
+        .domain(node)
+        .ensure(NodeDrain { node: node.to_owned(), limit_s, force, unless_kubelet: unless_kubelet.clone() })
+        .probe(Probe::NodeDrained { node: node.to_owned(), unless_kubelet }, NAMED_WITHIN_S)
+        .timeout_s(limit_s.saturating_add(SPARE_S))
+        .undo(Undo::Act { act: NodeUncordon { node: node.to_owned() }.into() })
+        .build()
+}

@@ -1,0 +1,95 @@
+//! `kubeadm upgrade` on a node, and the files that it reads.
+
+use std::collections::BTreeMap;
+
+use kubexm_plan::op::{KubeadmUpgrade, KubeadmUpgradeUndo, UpgradeOf};
+use kubexm_plan::{Step, Undo};
+use kubexm_spec::ClusterImage;
+
+use crate::context::{Node, PlanCx};
+use crate::draft::Draft;
+use crate::error::RecipeError;
+use crate::modules::{control_plane, join, kubeadm_config};
+use crate::{paths, selinux};
+
+/// The static pods of a control plane, by the names of their manifests.
+pub const STATIC_PODS: [(&str, ClusterImage); 4] = [
+    ("etcd", ClusterImage::Etcd),
+    ("kube-apiserver", ClusterImage::KubeApiserver),
+    ("kube-controller-manager", ClusterImage::KubeControllerManager),
+    ("kube-scheduler", ClusterImage::KubeScheduler),
+];
+
+/// The images of a control plane's static pods in the bundle.
+pub fn images<'a>(
+    cx: &PlanCx<'a>,
+    node: &Node<'_>,
+) -> Result<BTreeMap<&'static str, &'a str>, RecipeError> {
+    let pods = STATIC_PODS.into_iter();
+    pods.map(|(pod, image)| Ok((pod, cx.image(image, node.platform)?.name.as_str()))).collect()
+}
+
+/// What kubeadm reads during the upgrade of a node: on the first control plane the cluster's config, elsewhere patches.
+pub fn configure(draft: &mut Draft<'_>, first: &Node<'_>, node: &Node<'_>) -> Result<Option<Step>, RecipeError> {
+    if node.name() != first.name() {
+        return join::patch(draft, first, node);
+    }
+    let text = kubeadm_config::init(draft.cx, node)?;
+    let (folder, patches) = selinux::patches(draft)?.unzip();
+    Ok(Some(
+        Step::on(node.name(), "upgrade.config", "Write kubeadm's config for the upgrade")
+            .ensure_all(folder)
+            .ensure_all(patches.into_iter().flatten())
+            .ensure(draft.file(paths::KUBEADM_UPGRADE_CONFIG, 0o644, text))
+            .undo(Undo::RestoreBefore)
+            .build(),
+    ))
+}
+
+/// `kubeadm upgrade`. On a worker it changes kubelet's configuration only, which can be restored.
+pub fn step(draft: &Draft<'_>, first: &Node<'_>, node: &Node<'_>) -> Result<Step, RecipeError> {
+    let cx = draft.cx;
+    let version = cx.kubernetes_version(node.platform)?;
+    let (id, title, of) = match (node.name() == first.name(), node.roles.control_plane) {
+        (true, _) => (
+            "upgrade.apply",
+            format!("Upgrade the cluster and its first control plane to {version} with kubeadm"),
+            UpgradeOf::Cluster { config: paths::KUBEADM_UPGRADE_CONFIG.to_owned() },
+        ),
+        (false, true) => (
+            "upgrade.node",
+            format!("Upgrade the control plane to {version} with kubeadm"),
+            UpgradeOf::ControlPlane,
+        ),
+        (false, false) => {
+            ("upgrade.node", format!("Get kubelet's configuration of {version} with kubeadm"), UpgradeOf::Worker)
+        }
+    };
+    let patched = match of {
+        UpgradeOf::Cluster { .. } => selinux::confines(cx.cluster),
+        UpgradeOf::ControlPlane | UpgradeOf::Worker => join::is_patched(draft, first, node)?,
+    };
+    let images = match of.is_control_plane() {
+        true => images(cx, node)?.into_iter().map(|(pod, image)| (pod.to_owned(), image.to_owned())).collect(),
+        false => BTreeMap::new(),
+    };
+    let undo = match of.is_control_plane() {
+        true => Undo::Irreversible { why: ONE_WAY.to_owned() },
+        false => Undo::Act { act: KubeadmUpgradeUndo { version: version.clone() }.into() },
+    };
+    let act = KubeadmUpgrade {
+        version,
+        of,
+        images,
+        patches: patched.then(|| paths::KUBEADM_PATCHES.to_owned()),
+        ignore: control_plane::ignored(cx, node)?,
+    };
+    Ok(Step::on(node.name(), id, &title).ensure(act).timeout_s(LIMIT_S).undo(undo).build())
+}
+
+/// Said before anything is changed.
+const ONE_WAY: &str = "kubeadm cannot go back to an earlier version once a control plane's API server and etcd may have \
+                       written data of the new one; the way back is the snapshot of etcd that is taken before";
+
+/// kubeadm waits five minutes for each static pod.
+const LIMIT_S: u64 = 1800;

@@ -1,0 +1,103 @@
+//! `upgrade`: brings a running cluster to the Kubernetes version of the bundle, node by node.
+//!
+//! Everything that can fail without a way back being lost comes first: the content is staged on all hosts, and nothing
+//! of what runs is changed by that. Then the first control plane, the others one at a time, the pod network, and the
+//! workers in batches. kubeadm has no way back once a control plane has been upgraded; a worker can be rolled back until
+//! it has been used with the new version.
+
+mod check;
+mod found;
+mod options;
+mod stage;
+mod turn;
+mod workers;
+
+use kubexm_plan::op::EtcdSnapshot;
+use kubexm_plan::{Pipeline, Plan, StepId, Undo};
+
+use crate::context::PlanCx;
+use crate::draft::{Chain, Draft};
+use crate::error::RecipeError;
+use crate::modules::{check as final_check, record};
+use crate::phases::Site;
+use crate::{bundle, network, unsupported};
+use found::Found;
+use stage::Staged;
+use turn::Turns;
+pub use options::{PauseAfter, UpgradeOptions};
+
+/// A plan, and what the operator should know about it.
+#[derive(Clone, Debug)]
+pub struct Upgrade {
+    pub plan: Plan,
+    /// One sentence each.
+    pub warnings: Vec<String>,
+}
+
+/// The plan that upgrades a cluster. Where the cluster has the bundle's version already, every step finds what it wants.
+pub fn upgrade(
+    cx: &PlanCx<'_>,
+    running: &kubexm_plan::ClusterFacts,
+    options: &UpgradeOptions,
+) -> Result<Upgrade, RecipeError> {
+    unsupported::refuse(cx.cluster)?;
+    bundle::check(cx)?;
+    let site = Site::of(cx)?;
+    let found = Found::of(cx, &site, running)?;
+    let mut warnings = check::run(cx, &site, running, &found, options)?;
+    if let Some(snapshot) = snapshot(&site, &found, options) {
+        warnings.push(format!(
+            "a run that fails is rolled back until kubeadm begins to upgrade {}; from then on the way back is a restore of the \
+             snapshot of etcd that is taken there before, {}",
+            site.first.name(),
+            snapshot.path()
+        ));
+    }
+    let mut draft = Draft::new(cx, Pipeline::Upgrade, &site.nodes);
+    let Staged { all: mut done, hosts } = stage::run(&mut draft, &site, snapshot(&site, &found, options))?;
+    let mut turns = Turns::new(&site, &found, hosts, options);
+    for node in std::iter::once(&site.first).chain(&site.others) {
+        done = turns.control_plane(&mut draft, node, &done)?;
+        if options.pause_after == Some(PauseAfter::FirstControlPlane) {
+            return Ok(Upgrade { plan: draft.finish().plan, warnings });
+        }
+    }
+    finish(&mut draft, &site, &mut turns, &done)?;
+    Ok(Upgrade { plan: draft.finish().plan, warnings })
+}
+
+/// The snapshot that is taken before any control plane is upgraded. Each plan takes its own.
+fn snapshot(site: &Site<'_>, found: &Found<'_>, options: &UpgradeOptions) -> Option<EtcdSnapshot> {
+    let planes = || std::iter::once(&site.first).chain(&site.others);
+    let needed = planes().any(|plane| found.node(plane.name()).is_some_and(|node| node.other_kubernetes));
+    needed.then(|| EtcdSnapshot { name: format!("before-{}-{}", found.target, options.now) })
+}
+
+/// What follows the control planes: the pod network, the workers, and the check of the whole.
+fn finish<'a>(
+    draft: &mut Draft<'a>,
+    site: &Site<'a>,
+    turns: &mut Turns<'_, 'a>,
+    control_planes: &[StepId],
+) -> Result<(), RecipeError> {
+    let pause = turns.options.pause_after;
+    let mut chain = Chain::after(control_planes.iter().cloned());
+    chain.then(network::step(draft, &site.first, Undo::RestoreBefore)?);
+    let networked = draft.add(chain);
+    if pause == Some(PauseAfter::ControlPlanes) {
+        return Ok(());
+    }
+    let mut after = workers::run(draft, site, turns, &networked)?;
+    after.extend(networked);
+    if pause == Some(PauseAfter::FirstBatch) {
+        return Ok(());
+    }
+    let checked = final_check::run(draft, site, &after, |node| turns.last(node))?;
+    for node in site.nodes.iter().filter(|node| turns.last(node).is_none()) {
+        // Nothing of it was upgraded, and it has the new bundle's content.
+        let mut chain = Chain::after(checked.iter().cloned());
+        chain.then([turn::stamp(draft.cx, node)]);
+        draft.add(chain);
+    }
+    record::finish(draft, &site.first, Undo::RestoreBefore, &checked)
+}

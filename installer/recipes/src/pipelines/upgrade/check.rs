@@ -1,0 +1,99 @@
+//! Whether the cluster can be upgraded with this bundle, before anything is changed: every reason against it, and what
+//! the operator should know.
+
+mod etcd;
+mod health;
+mod skew;
+
+use kubexm_plan::ClusterFacts;
+
+use super::found::{Found, FoundNode};
+use super::options::UpgradeOptions;
+use crate::context::PlanCx;
+use crate::error::RecipeError;
+use crate::phases::Site;
+
+/// What is judged.
+struct Case<'c> {
+    cx: &'c PlanCx<'c>,
+    site: &'c Site<'c>,
+    running: &'c ClusterFacts,
+    found: &'c Found<'c>,
+    options: &'c UpgradeOptions,
+}
+
+/// A reason against the upgrade, or what the operator should know: what was found, and what can be done.
+type Lines = Vec<String>;
+
+/// Every rule: adds to the problems, and to the warnings.
+const RULES: [fn(&Case<'_>, &mut Lines, &mut Lines); 8] = [
+    skew::same_cluster,
+    skew::one_minor,
+    skew::kubelets,
+    health::nodes,
+    health::certificates,
+    health::budgets,
+    etcd::members,
+    deprecated_apis,
+];
+
+/// Returns the warnings, one sentence each.
+pub(super) fn run(
+    cx: &PlanCx<'_>,
+    site: &Site<'_>,
+    running: &ClusterFacts,
+    found: &Found<'_>,
+    options: &UpgradeOptions,
+) -> Result<Lines, RecipeError> {
+    let case = Case { cx, site, running, found, options };
+    let (mut problems, mut warnings) = (Lines::new(), Lines::new());
+    for rule in RULES {
+        rule(&case, &mut problems, &mut warnings);
+    }
+    match problems.is_empty() {
+        true => Ok(warnings),
+        false => Err(RecipeError::CannotUpgrade {
+            cluster: cx.cluster.name.clone(),
+            target: found.target.to_string(),
+            problems,
+        }),
+    }
+}
+
+impl Case<'_> {
+    /// Whether this node is drained.
+    const fn drains(&self, node: &FoundNode<'_>) -> bool {
+        node.differs() && (node.crosses_minor || self.options.always_drain)
+    }
+
+    /// Whether some control plane has to be upgraded.
+    fn upgrades_a_control_plane(&self) -> bool {
+        let planes = &self.cx.cluster.role_groups.control_plane;
+        self.found.nodes().any(|(name, node)| node.other_kubernetes && planes.iter().any(|plane| plane == name))
+    }
+}
+
+/// APIs that clients have used and that the new version does not have. Objects are stored in a version that stays, so
+/// only their clients have to be changed.
+fn deprecated_apis(case: &Case<'_>, _: &mut Lines, warnings: &mut Lines) {
+    let target = case.found.target.line();
+    let gone = |removed: &str| {
+        let at = |text: &str| super::found::line(text);
+        at(removed).zip(at(&target)).is_some_and(|(removed, target)| removed <= target)
+    };
+    let used: Lines = case
+        .running
+        .deprecated_apis
+        .iter()
+        .filter(|api| gone(&api.removed_in))
+        .map(|api| format!("{api} (gone in {})", api.removed_in))
+        .collect();
+    if !used.is_empty() {
+        warnings.push(format!(
+            "{} does not have these APIs any more, and clients have used them since the API servers started: {}; the audit \
+             log, or `kubectl get --raw /metrics | grep requested_deprecated`, shows more; change those clients first",
+            case.found.target,
+            used.join(", ")
+        ));
+    }
+}

@@ -1,0 +1,49 @@
+//! etcd's members, and its own gate: upstream's upgrade guide of 3.6 asks for 3.5.26 or newer on every member before the
+//! first one gets 3.6, since members that were removed under earlier patches come back otherwise.
+
+use kubexm_spec::{ClusterImage, depot};
+
+use super::super::found::line;
+use super::{Case, Lines};
+
+/// The minor version with the gate.
+const GATED: (u32, u32) = (3, 6);
+/// What every member runs at least before it.
+const GATE: (u32, u32, u32) = (3, 5, 26);
+
+pub(super) fn members(case: &Case<'_>, problems: &mut Lines, _: &mut Lines) {
+    if !case.upgrades_a_control_plane() {
+        return;
+    }
+    for member in case.running.etcd.iter().filter(|member| !member.healthy || member.learner) {
+        let name = if member.name.is_empty() { &member.id } else { &member.name };
+        let what = if member.healthy { "is a learner, which does not vote" } else { "is not healthy" };
+        problems.push(format!(
+            "etcd's member {name} {what}: an upgrade stops one member after another, and the others must keep a quorum; mend \
+             it, or delete its host with `kubexm-install delete-node`"
+        ));
+    }
+    let bundled = case.cx.image(ClusterImage::Etcd, case.site.first.platform);
+    let Some(tag) = bundled.ok().and_then(|image| depot::split_reference(&image.name).1) else { return };
+    if line(tag).is_none_or(|bundled| bundled < GATED) {
+        return;
+    }
+    for member in &case.running.etcd {
+        let Some(version) = member.version.as_deref() else { continue };
+        let passes = line(version).is_some_and(|found| found >= GATED) || numbers(version).is_some_and(|found| found >= GATE);
+        if !passes {
+            let (major, minor, patch) = GATE;
+            problems.push(format!(
+                "etcd's member {} runs {version}, and the bundle has etcd {tag}: before 3.6 every member must run \
+                 {major}.{minor}.{patch} or newer, since members that were removed earlier come back otherwise; upgrade with a \
+                 bundle of the cluster's own minor version that has such an etcd first",
+                member.name
+            ));
+        }
+    }
+}
+
+fn numbers(version: &str) -> Option<(u32, u32, u32)> {
+    let mut parts = version.split(['.', '-']).map(str::parse);
+    Some((parts.next()?.ok()?, parts.next()?.ok()?, parts.next()?.ok()?))
+}

@@ -1,0 +1,75 @@
+//! Nodes, their certificates, and the budgets of pods that have to move.
+
+use super::{Case, Lines};
+
+const DAY: i64 = 24 * 60 * 60;
+/// Of certificates that end within this time the operator is told.
+const SOON_DAYS: i64 = 30;
+
+/// Every node and every static pod works: an upgrade of a cluster that is not well makes it worse.
+pub(super) fn nodes(case: &Case<'_>, problems: &mut Lines, warnings: &mut Lines) {
+    for (name, node) in case.found.nodes() {
+        if !node.facts.ready {
+            let why = node.facts.conditions.iter().find(|condition| condition.kind == "Ready");
+            let why = why.map(|condition| format!(" ({})", condition.reason)).unwrap_or_default();
+            problems.push(format!(
+                "node {name} is not Ready{why}: mend it, or delete it with `kubexm-install delete-node {name}`; \
+                 `journalctl -u kubelet` there shows why"
+            ));
+        }
+        if node.facts.unschedulable && node.differs() {
+            warnings.push(format!("{name} is cordoned, and stays so after the upgrade; `kubectl uncordon {name}` ends that"));
+        }
+    }
+    for component in case.running.components.iter().filter(|component| !component.ready) {
+        problems.push(format!(
+            "{} on {} is not ready: `kubectl -n kube-system describe pod {}-{}` shows why",
+            component.name, component.node, component.name, component.node
+        ));
+    }
+    let schedulable = case.found.nodes().filter(|(_, node)| node.facts.ready && !node.facts.unschedulable).count();
+    if schedulable == 1 && case.found.nodes().any(|(_, node)| case.drains(node)) {
+        warnings.push(
+            "there is only one node on which pods can run: its pods are evicted and wait until it is upgraded".to_owned(),
+        );
+    }
+}
+
+/// Certificates that have ended: kubeadm renews those of control planes, but needs a cluster that works.
+pub(super) fn certificates(case: &Case<'_>, problems: &mut Lines, warnings: &mut Lines) {
+    let now = case.options.now;
+    for certificate in &case.running.certificates {
+        let left = certificate.ends - now;
+        let (host, path) = (&certificate.host, &certificate.path);
+        if left <= 0 {
+            problems.push(format!(
+                "the certificate {path} on {host} has ended: renew it first with `kubexm-install certs renew`, or set \
+                 the clock right if that is off"
+            ));
+        } else if left < SOON_DAYS * DAY {
+            warnings.push(format!("the certificate {path} on {host} ends in {} days", left / DAY));
+        }
+    }
+}
+
+/// Budgets that never let a pod go would hold a drain until its time is up.
+pub(super) fn budgets(case: &Case<'_>, problems: &mut Lines, warnings: &mut Lines) {
+    if !case.found.nodes().any(|(_, node)| case.drains(node)) {
+        return;
+    }
+    for budget in &case.running.tight_budgets {
+        let name = &budget.name;
+        if budget.never_lets_go() {
+            problems.push(format!(
+                "the PodDisruptionBudget {name} wants {} of its {} pods at all times, so it never lets one go and no node with \
+                 them can be drained: give its workload more replicas, or change the budget",
+                budget.wanted, budget.pods
+            ));
+        } else {
+            warnings.push(format!(
+                "the PodDisruptionBudget {name} lets no pod go now ({} of {} are healthy, and it wants {}): a drain waits for it",
+                budget.healthy, budget.pods, budget.wanted
+            ));
+        }
+    }
+}

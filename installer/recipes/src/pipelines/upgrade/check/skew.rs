@@ -1,0 +1,67 @@
+//! Versions: one minor version at a time, and never back (upstream's "Version Skew Policy").
+
+use super::{Case, Lines};
+
+/// The bundle is of the cluster that runs on the hosts, with all of its nodes.
+pub(super) fn same_cluster(case: &Case<'_>, problems: &mut Lines, _: &mut Lines) {
+    let cluster = case.cx.cluster;
+    if let Some(name) = case.running.name.as_ref().filter(|name| **name != cluster.name) {
+        problems.push(format!(
+            "the hosts run cluster {name}, and the bundle is for cluster {}: use a bundle built from the cluster.yaml of {name}",
+            cluster.name
+        ));
+    }
+    if let (Some(planned), Some(found)) = (case.cx.cluster_id, case.running.id)
+        && planned != found
+    {
+        problems.push(format!(
+            "the hosts are stamped for a cluster with id {planned}, and the one that runs has the id {found}: find out which \
+             of the two cluster.yaml describes"
+        ));
+    }
+    for node in case.site.members().iter().filter(|node| case.found.node(node.name()).is_none()) {
+        problems.push(format!(
+            "{} is in cluster.yaml and not in the cluster: add it with `kubexm-install add-node` and the bundle that the \
+             cluster was installed from, or remove it from cluster.yaml",
+            node.name()
+        ));
+    }
+    for node in case.running.nodes.iter().filter(|node| cluster.host(&node.name).is_none()) {
+        problems.push(format!(
+            "{} is a node of the cluster and not in cluster.yaml: it would keep {}; add it to cluster.yaml, or delete the node",
+            node.name, node.kubelet
+        ));
+    }
+}
+
+pub(super) fn one_minor(case: &Case<'_>, problems: &mut Lines, _: &mut Lines) {
+    let (found, target) = (&case.found.oldest, &case.found.target);
+    let newest = case.found.nodes().map(|(_, node)| &node.kubelet).chain([found]).max().unwrap_or(found);
+    if target < found || target < newest {
+        problems.push(format!(
+            "the cluster runs {newest}, and the bundle has {target}, which is older: Kubernetes cannot go back to an earlier \
+             version; use a bundle with {newest} or a newer one"
+        ));
+    } else if target.minor() > found.minor() + 1 {
+        problems.push(format!(
+            "the cluster runs {found}, and the bundle has {target}: minor versions cannot be skipped; upgrade with a bundle \
+             of v1.{} first",
+            found.minor() + 1
+        ));
+    }
+}
+
+/// A kubelet that an earlier upgrade has left behind.
+pub(super) fn kubelets(case: &Case<'_>, problems: &mut Lines, _: &mut Lines) {
+    let (oldest, target) = (&case.found.oldest, &case.found.target);
+    for (name, node) in case.found.nodes() {
+        if node.kubelet.minor() + 1 < target.minor() && node.kubelet.minor() < oldest.minor() {
+            problems.push(format!(
+                "kubelet on {name} is {}, which an earlier upgrade has left behind: finish that one first, with a bundle of \
+                 v1.{}",
+                node.kubelet,
+                oldest.minor()
+            ));
+        }
+    }
+}

@@ -1,0 +1,133 @@
+//! What the running cluster has, node by node, in versions that can be compared.
+
+use std::collections::BTreeMap;
+
+use kubexm_plan::ClusterFacts;
+use kubexm_plan::cluster_facts::{COMPONENTS, ETCD, NODES, NodeFacts, SERVER_VERSION};
+use kubexm_spec::{KubernetesVersion, Program, depot};
+
+use crate::context::{Node, PlanCx};
+use crate::error::RecipeError;
+use crate::modules::kubeadm_upgrade;
+use crate::phases::Site;
+
+/// The running cluster.
+#[derive(Debug)]
+pub(super) struct Found<'f> {
+    /// The version in the bundle.
+    pub target: KubernetesVersion,
+    /// The oldest API server.
+    pub oldest: KubernetesVersion,
+    /// Nodes of cluster.yaml that are in the cluster, by name.
+    nodes: BTreeMap<&'f str, FoundNode<'f>>,
+}
+
+/// A node.
+#[derive(Debug)]
+pub(super) struct FoundNode<'f> {
+    pub facts: &'f NodeFacts,
+    /// Version of its kubelet.
+    pub kubelet: KubernetesVersion,
+    /// Something of Kubernetes is not as in the bundle.
+    pub other_kubernetes: bool,
+    /// The runtime is not the bundle's.
+    pub other_runtime: bool,
+    /// Its minor version, or that of its runtime, changes: pods must not run meanwhile.
+    pub crosses_minor: bool,
+}
+
+impl<'f> Found<'f> {
+    /// Refuses a cluster of which something that decides is not known.
+    pub(super) fn of(cx: &PlanCx<'_>, site: &Site<'_>, running: &'f ClusterFacts) -> Result<Self, RecipeError> {
+        known(running)?;
+        let target = version(&cx.kubernetes_version(site.first.platform)?, "the bundle's kubeadm")?;
+        let mut api_servers = Vec::new();
+        let servers = running.components.iter().filter(|component| component.name == "kube-apiserver");
+        for server in servers {
+            let tag = depot::split_reference(&server.image).1.unwrap_or_default();
+            api_servers.push(version(tag, &format!("kube-apiserver on {}", server.node))?);
+        }
+        if let Some(text) = &running.server_version {
+            api_servers.push(version(text, "the API server")?);
+        }
+        let oldest = api_servers.into_iter().min().unwrap_or_else(|| target.clone());
+        let mut nodes = BTreeMap::new();
+        for facts in &running.nodes {
+            let Some(node) = site.nodes.iter().find(|node| node.name() == facts.name) else { continue };
+            nodes.insert(facts.name.as_str(), FoundNode::of(cx, node, facts, running, &target)?);
+        }
+        Ok(Self { target, oldest, nodes })
+    }
+
+    /// A node that is in the cluster.
+    pub(super) fn node(&self, name: &str) -> Option<&FoundNode<'f>> {
+        self.nodes.get(name)
+    }
+
+    /// All of them, by name.
+    pub(super) fn nodes(&self) -> impl Iterator<Item = (&str, &FoundNode<'f>)> {
+        self.nodes.iter().map(|(name, node)| (*name, node))
+    }
+}
+
+impl<'f> FoundNode<'f> {
+    fn of(
+        cx: &PlanCx<'_>,
+        node: &Node<'_>,
+        facts: &'f NodeFacts,
+        running: &ClusterFacts,
+        target: &KubernetesVersion,
+    ) -> Result<Self, RecipeError> {
+        let kubelet = version(&facts.kubelet, &format!("kubelet on {}", facts.name))?;
+        let (mut other_kubernetes, mut other_runtime) = (kubelet != *target, false);
+        let mut crosses_minor = kubelet.minor() != target.minor();
+        if node.roles.control_plane {
+            let images = kubeadm_upgrade::images(cx, node)?;
+            let here = running.components.iter().filter(|component| component.node == facts.name);
+            other_kubernetes |= here
+                .filter_map(|component| Some((images.get(component.name.as_str())?, &component.image)))
+                .any(|(wanted, found)| wanted != found);
+        }
+        if let Ok(runtime) = cx.program(Program::Containerd, node.platform)
+            && facts.runtime == "containerd"
+        {
+            let found = facts.runtime_version.trim_start_matches('v');
+            other_runtime = found != runtime.version;
+            crosses_minor |= line(found) != line(&runtime.version);
+        }
+        Ok(Self { facts, kubelet, other_kubernetes, other_runtime, crosses_minor })
+    }
+
+    /// Whether something of it has to be upgraded.
+    pub(super) const fn differs(&self) -> bool {
+        self.other_kubernetes || self.other_runtime
+    }
+}
+
+/// `2.2` of `2.2.7`.
+pub(super) fn line(version: &str) -> Option<(u32, u32)> {
+    let mut parts = version.split(['.', '-']);
+    Some((parts.next()?.parse().ok()?, parts.next()?.parse().ok()?))
+}
+
+fn version(text: &str, of: &str) -> Result<KubernetesVersion, RecipeError> {
+    text.parse().map_err(|_| RecipeError::Unobserved {
+        what: "a version of Kubernetes",
+        gaps: vec![format!("{of} reports {text:?}")],
+    })
+}
+
+/// Refuses to decide about a cluster that does not answer.
+fn known(running: &ClusterFacts) -> Result<(), RecipeError> {
+    let (what, names) = match () {
+        () if running.server_version.is_none() || running.nodes.is_empty() => {
+            ("the nodes of the cluster", [SERVER_VERSION, NODES])
+        }
+        () if running.components.is_empty() => ("the static pods of the control planes", [COMPONENTS, COMPONENTS]),
+        () if running.etcd.is_empty() => ("the members of etcd", [ETCD, ETCD]),
+        () => return Ok(()),
+    };
+    let gaps = running.gaps.iter().filter(|gap| names.contains(&gap.what.as_str()));
+    let gaps = gaps.map(|gap| format!("{}: {}: {}", gap.host, gap.what, gap.why)).collect();
+    Err(RecipeError::Unobserved { what, gaps })
+}

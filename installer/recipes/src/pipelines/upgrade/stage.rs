@@ -1,0 +1,90 @@
+//! Puts the bundle's content on every host, in parallel: blobs, packages, the registry's content, images in the runtime.
+//! Nothing that runs is replaced: a kubelet that crashes meanwhile comes back as it was.
+
+use std::collections::BTreeMap;
+
+use kubexm_plan::op::{EtcdSnapshot, Probe};
+use kubexm_plan::{Step, StepId, Undo};
+
+use crate::context::Node;
+use crate::draft::{Chain, Draft};
+use crate::error::RecipeError;
+use crate::modules::{depot, images, packages, registry, trust};
+use crate::phases::Site;
+use crate::runtime;
+
+/// Hosts that have the content.
+#[derive(Debug, Default)]
+pub(super) struct Staged<'a> {
+    /// What the first control plane waits for: the last is a snapshot of etcd, where that is needed.
+    pub all: Vec<StepId>,
+    /// By host, the last steps there.
+    pub hosts: BTreeMap<&'a str, Vec<StepId>>,
+}
+
+pub(super) fn run<'a>(
+    draft: &mut Draft<'a>,
+    site: &Site<'a>,
+    wanted: Option<EtcdSnapshot>,
+) -> Result<Staged<'a>, RecipeError> {
+    let mut hosts = BTreeMap::new();
+    let (mut required, mut optional) = (Vec::new(), Vec::new());
+    // The steps after which the registry serves; empty until its host, the first one, was planned.
+    let mut serves = Vec::new();
+    for node in site.in_order() {
+        let chain = host(draft, node, &mut serves)?;
+        let staged = draft.add(chain);
+        if node.optional() { optional.extend(staged.clone()) } else { required.extend(staged.clone()) }
+        hosts.insert(node.host.name.as_str(), staged);
+    }
+    let mut ready = ready(&site.first);
+    ready.settled = optional;
+    let mut chain = Chain::after(required);
+    chain.then([ready]);
+    chain.then(wanted.map(|snapshot| snapshot_of(&site.first, snapshot)));
+    Ok(Staged { all: draft.add(chain), hosts })
+}
+
+/// The way back once a control plane is upgraded.
+fn snapshot_of(first: &Node<'_>, snapshot: EtcdSnapshot) -> Step {
+    Step::on(first.name(), "upgrade.snapshot", "Take a snapshot of etcd, and verify it")
+        .ensure(snapshot)
+        .timeout_s(2_400)
+        .undo(Undo::RestoreBefore)
+        .build()
+}
+
+fn host<'a>(draft: &mut Draft<'a>, node: &Node<'a>, serves: &mut Vec<StepId>) -> Result<Chain, RecipeError> {
+    let to_install = packages::of_node(draft.cx, node)?;
+    let mut chain = Chain::default();
+    let depots = trust::depots(draft.cx, node)?;
+    if depots.is_some() {
+        chain.then([trust::ca(draft, node)]);
+        chain.wait(serves);
+    }
+    chain.then([trust::fetch_from(depots, depot::store(draft, node, to_install.as_ref()))]);
+    if node.roles.registry {
+        chain.then([depot::serve(draft, node)?]);
+        chain.then(registry::steps(draft, node)?);
+        *serves = chain.tail().to_vec();
+    }
+    if let Some(to_install) = &to_install {
+        chain.then(packages::steps(draft, node, to_install));
+    }
+    if node.in_cluster() {
+        chain.then([runtime::steps(draft, node)?.mirrors]);
+        chain.wait(serves);
+        chain.together(images::steps(draft.cx, node)?);
+    }
+    Ok(chain)
+}
+
+/// The last moment at which nothing of what runs has changed.
+fn ready(first: &Node<'_>) -> Step {
+    let name = first.name();
+    Step::on(name, "upgrade.staged", "Wait until every host has the content, and the first control plane is Ready")
+        .probe(Probe::NodeReady { node: name.to_owned(), kubelet: None }, 60)
+        .timeout_s(80)
+        .undo(Undo::Nothing)
+        .build()
+}

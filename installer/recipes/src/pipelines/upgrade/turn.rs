@@ -1,0 +1,168 @@
+//! The turn of one node: what runs there is replaced, in the order that upstream documents ("Upgrading kubeadm
+//! clusters"): kubeadm, what kubeadm has made, then drained the runtime and the kubelet.
+
+use std::collections::BTreeMap;
+
+use kubexm_plan::op::{NodeUncordon, Probe};
+use kubexm_plan::{Step, StepId, Undo};
+
+use super::found::{Found, FoundNode};
+use super::options::UpgradeOptions;
+use crate::context::{Node, PlanCx};
+use crate::draft::{Chain, Draft};
+use crate::error::RecipeError;
+use crate::modules::{audit, control_plane, drain, kubeadm_upgrade, kubeconfig, kubernetes, os};
+use crate::phases::Site;
+use crate::runtime;
+
+/// The turn of a worker.
+#[derive(Debug)]
+pub(super) struct WorkersTurn {
+    pub chain: Chain,
+    /// What follows when it has ended.
+    pub uncordon: Option<Step>,
+}
+
+/// The turns of all nodes. A node on which nothing differs has none.
+#[derive(Debug)]
+pub(super) struct Turns<'f, 'a> {
+    first: Node<'a>,
+    found: &'f Found<'f>,
+    pub options: &'f UpgradeOptions,
+    /// By host, the steps after which it has the content.
+    staged: BTreeMap<&'a str, Vec<StepId>>,
+    /// The last step of each turn.
+    last: BTreeMap<&'a str, StepId>,
+}
+
+impl<'f, 'a> Turns<'f, 'a> {
+    pub(super) fn new(
+        site: &Site<'a>,
+        found: &'f Found<'f>,
+        staged: BTreeMap<&'a str, Vec<StepId>>,
+        options: &'f UpgradeOptions,
+    ) -> Self {
+        Self { first: site.first, found, options, staged, last: BTreeMap::new() }
+    }
+
+    /// The last step of a node's turn.
+    pub(super) fn last(&self, node: &Node<'_>) -> Option<&StepId> {
+        self.last.get(node.name())
+    }
+
+    /// Whether a node has a turn.
+    pub(super) fn has_turn(&self, node: &Node<'_>) -> bool {
+        self.found.node(node.name()).is_some_and(FoundNode::differs)
+    }
+
+    /// Adds the turn of a control plane; returns the steps that the next one waits for.
+    pub(super) fn control_plane(
+        &mut self,
+        draft: &mut Draft<'a>,
+        node: &Node<'a>,
+        after: &[StepId],
+    ) -> Result<Vec<StepId>, RecipeError> {
+        let Some(found) = self.found.node(node.name()).filter(|found| found.differs()) else {
+            return Ok(after.to_vec());
+        };
+        let (mut chain, mut operator) = (Chain::after(after.iter().cloned()), Chain::default());
+        if found.other_kubernetes {
+            chain.then([kubernetes::kubeadm(draft.cx, node)?]);
+            chain.then(kubeadm_upgrade::configure(draft, &self.first, node)?);
+            chain.then(audit::step(draft, node)?);
+            let upgraded = kubeadm_upgrade::step(draft, &self.first, node)?;
+            if node.name() == self.first.name() {
+                // kubeadm renews the certificates.
+                operator.then([kubeconfig::of_operator(draft, node, &upgraded.id)]);
+                chain.then([upgraded, control_plane::configure(draft, node)?]);
+            } else {
+                chain.then([upgraded]);
+            }
+            chain.then(audit::loaded(draft.cx, node)?);
+            chain.then([kubeconfig::step(node)]);
+        }
+        let uncordon = self.rest(draft, node, found, &mut chain)?;
+        chain.then(uncordon);
+        let last = draft.add(chain);
+        draft.add(operator);
+        Ok(last)
+    }
+
+    /// The turn of a worker, which starts after these steps; none if nothing differs there.
+    pub(super) fn worker(
+        &mut self,
+        draft: &mut Draft<'a>,
+        node: &Node<'a>,
+        after: &[StepId],
+    ) -> Result<Option<WorkersTurn>, RecipeError> {
+        let Some(found) = self.found.node(node.name()).filter(|found| found.differs()) else { return Ok(None) };
+        let mut chain = Chain::after(after.iter().cloned());
+        // The control planes have not waited for its success.
+        chain.wait(self.staged.get(node.name()).map(Vec::as_slice).unwrap_or_default());
+        if found.other_kubernetes {
+            chain.then([kubernetes::kubeadm(draft.cx, node)?]);
+            chain.then(kubeadm_upgrade::configure(draft, &self.first, node)?);
+            chain.then([kubeadm_upgrade::step(draft, &self.first, node)?]);
+        }
+        let uncordon = self.rest(draft, node, found, &mut chain)?;
+        Ok(Some(WorkersTurn { chain, uncordon }))
+    }
+
+    /// What every node has: the runtime and the kubelet, while no pods run there if a minor version changes. Returns the
+    /// step that lets pods come back.
+    fn rest(
+        &mut self,
+        draft: &mut Draft<'a>,
+        node: &Node<'a>,
+        found: &FoundNode<'_>,
+        chain: &mut Chain,
+    ) -> Result<Option<Step>, RecipeError> {
+        let name = node.name();
+        let on = self.first.name();
+        let version = self.found.target.to_string();
+        let drains = found.crosses_minor || self.options.always_drain;
+        if drains {
+            let id = format!("upgrade.drain-{name}");
+            chain.then([drain::step(on, &id, name, self.options.drain, Some(version.clone()))]);
+        }
+        let runtime = runtime::steps(draft, node)?;
+        chain.then([runtime.programs, runtime.run]);
+        chain.then(kubernetes::tools(draft, node)?);
+        let stamp = stamp(draft.cx, node);
+        self.last.insert(&node.host.name, stamp.id.clone());
+        chain.then([kubernetes::kubelet_upgraded(draft, node)?, ready(on, name, version), stamp]);
+        // One that somebody else has cordoned stays so.
+        Ok(if drains && !found.facts.unschedulable { Some(uncordon(on, node)) } else { None })
+    }
+}
+
+/// The node's record of its bundle.
+pub(super) fn stamp(cx: &PlanCx<'_>, node: &Node<'_>) -> Step {
+    Step::on(node.name(), "upgrade.stamp", "Record on the node which bundle it has")
+        .ensure(os::stamp_of(cx))
+        .undo(Undo::RestoreBefore)
+        .build()
+}
+
+fn ready(on: &str, node: &str, version: String) -> Step {
+    Step::on(on, &format!("upgrade.ready-{node}"), &format!("Wait until node {node} is Ready with kubelet {version}"))
+        .domain(node)
+        .probe(Probe::NodeReady { node: node.to_owned(), kubelet: Some(version) }, 300)
+        .timeout_s(320)
+        .undo(Undo::Nothing)
+        .build()
+}
+
+const IN_USE: &str = "pods run on the node with the new version; it keeps that, whatever fails later";
+
+/// A kubelet of an earlier minor version must not come back under pods of the new one, so this ends the way back of the
+/// node. It is of the cluster and not of an optional node: such a node can be rolled back alone until it has ended.
+fn uncordon(on: &str, node: &Node<'_>) -> Step {
+    let name = node.name();
+    let step = Step::on(on, &format!("upgrade.uncordon-{name}"), &format!("Let pods be scheduled on {name} again"));
+    let step = if node.optional() { step } else { step.domain(name) };
+    step.ensure(NodeUncordon { node: name.to_owned() })
+        .retries(3)
+        .undo(Undo::Irreversible { why: IN_USE.to_owned() })
+        .build()
+}

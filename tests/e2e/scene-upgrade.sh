@@ -1,0 +1,139 @@
+# shellcheck shell=bash
+# tier: long
+# seconds: 330
+# needs: lab packages
+# starts-from: fleet
+# Two control planes and a worker get the next patch version while clients ask: killed in the middle and resumed, then again with nothing
+# to do. Bundles that the cluster cannot be upgraded with are refused before any change.
+. "$ROOT/tests/e2e/fleet.sh"
+say "a new version"
+HOME_NAME=home-upgrade
+check "the fleet is up again, for an upgrade" start_from fleet
+[ "$HELD" = 1 ] || return 0
+
+# The same cluster.yaml with another version.
+. "$ROOT/tests/lab/versions.sh"
+NEXT_YAML=$WORK/next.yaml
+NEXT_FILE=$WORK/next.tar.zst
+next_bundle() {
+  write_fleet_yaml with_packages
+  sed "s/version: v$LAB_K8S\$/version: v$LAB_K8S_NEXT/" "$FLEET_YAML" > "$NEXT_YAML"
+  "$BUNDLE" build -f "$NEXT_YAML" --zone "$LAB_ZONE" --catalogue "$LAB_OVERLAY" --cache "$WORK/cache" -o "$NEXT_FILE"
+}
+check "a bundle of v$LAB_K8S_NEXT is built" next_bundle
+[ "$HELD" = 1 ] || return 0
+upgrade() { install upgrade --bundle "$NEXT_FILE" -f "$NEXT_YAML" -y --accept-new-host-keys "$@"; }
+planned() { install plan upgrade --bundle "$NEXT_FILE" -f "$NEXT_YAML" --accept-new-host-keys --text; }
+check "its plan is shown, and nothing is changed" says 0 "upgrade.apply" planned
+check "create does not upgrade, and says what does" says 53 "kubexm-install upgrade" \
+  install create --bundle "$NEXT_FILE" -f "$NEXT_YAML" -y --accept-new-host-keys
+
+# CoreDNS without a Corefile answers any question on port 53.
+web() {
+  cat << YAML
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: web, namespace: default}
+spec:
+  replicas: 2
+  selector: {matchLabels: {app: web}}
+  template:
+    metadata: {labels: {app: web}}
+    spec:
+      terminationGracePeriodSeconds: 5
+      tolerations: [{key: node-role.kubernetes.io/control-plane, operator: Exists}]
+      topologySpreadConstraints:
+        - {maxSkew: 1, topologyKey: kubernetes.io/hostname, whenUnsatisfiable: ScheduleAnyway, labelSelector: {matchLabels: {app: web}}}
+      containers:
+        - name: web
+          image: "registry.k8s.io/coredns/coredns:v$LAB_COREDNS"
+          readinessProbe: {tcpSocket: {port: 53}, periodSeconds: 1}
+          lifecycle: {preStop: {sleep: {seconds: 2}}}
+---
+apiVersion: v1
+kind: Service
+metadata: {name: web, namespace: default}
+spec: {clusterIP: 10.233.0.99, selector: {app: web}, ports: [{port: 53, protocol: TCP}]}
+---
+apiVersion: policy/v1
+kind: PodDisruptionBudget
+metadata: {name: web, namespace: default}
+spec: {maxUnavailable: 1, selector: {matchLabels: {app: web}}}
+YAML
+}
+web_answers() { web | kubectl_on n1 apply -f - && kubectl_on n1 rollout status deployment/web --timeout=90s; }
+check "a Deployment answers requests" web_answers
+
+# asked NAME HOST: ten times a second, until the file /run/asks is gone; one line each, with milliseconds
+asking() {
+  # shellcheck disable=SC2016  # for the host's shell
+  lab host root "$2" bash -s "$1" << 'SH' > "$WORK/asked-$1" 2>&1 &
+kind=$1
+touch /run/asks
+end() { [ "$1" = 0 ] && echo "$(date +%s%3N) ok" || echo "$(date +%s%3N) failed"; }
+while [ -e /run/asks ]; do
+  case $kind in
+    web) timeout 2 bash -c '< /dev/tcp/10.233.0.99/53' 2> /dev/null; end $? ;;
+    api) KUBECONFIG=/etc/kubernetes/admin.conf KUBECACHEDIR=/run/e2e-kubectl kubectl --request-timeout=2s get --raw /readyz > /dev/null 2>&1; end $? ;;
+  esac
+  sleep 0.1
+done
+SH
+}
+# answered NAME MOST: how many requests failed, and for how long in a row; at most MOST of them
+answered() {
+  local asked failed
+  asked=$(wc -l < "$WORK/asked-$1") failed=$(grep -c failed "$WORK/asked-$1" || true)
+  echo "$1: $failed of $asked requests failed"
+  echo "$1: $failed of $asked requests failed" >> "$WORK/upgrade-figures"
+  [ "$asked" -gt 100 ] && [ "$failed" -le "$2" ]
+}
+asking web n3
+asking api n2
+
+killed_in_the_middle() {
+  local code=0
+  upgrade --drill die:120 > "$WORK/killed.log" 2>&1 || code=$?
+  [ "$code" = 134 ] || { echo "exit code $code"; tail -n 20 "$WORK/killed.log"; return 1; }
+}
+check "an upgrade is killed in the middle" killed_in_the_middle
+check "it is resumed, and ends" install resume --bundle "$NEXT_FILE" -f "$NEXT_YAML" --accept-new-host-keys
+for host in n2 n3; do lab host root "$host" rm -f /run/asks; done
+wait
+versions() {
+  local found; found=$(kubectl_on n1 get nodes --no-headers -o custom-columns=:.status.nodeInfo.kubeletVersion | sort -u)
+  echo "kubelets: $found"
+  [ "$found" = "v$LAB_K8S_NEXT" ]
+}
+check "every kubelet has the new version" versions
+images() {
+  local found; found=$(kubectl_on n1 -n kube-system get pods -l tier=control-plane -o 'jsonpath={range .items[*]}{.spec.containers[0].image}{"\n"}{end}' |
+    grep -v /etcd: | sed 's/.*://' | sort -u)
+  echo "static pods: $found"
+  [ "$found" = "v$LAB_K8S_NEXT" ]
+}
+check "and every API server, controller manager and scheduler" images
+check "every node is Ready" fleet_becomes_ready 120
+check "every pod runs" within 120 all_running n1
+check "the Deployment has answered every request" answered web 0
+# kubectl of one request takes some of the time; each API server restarts once.
+check "the API was away only while its server restarted" answered api 150
+snapshot_there() { lab host root n1 'ls -l /var/lib/kubexm/snapshots/before-v*.db'; }
+check "a snapshot of etcd was taken before" snapshot_there
+
+nothing_done() {
+  fleet_trees still-before
+  upgrade --json > "$WORK/upgraded-again.jsonl" || { tail -n 3 "$WORK/upgraded-again.jsonl"; return 1; }
+  fleet_trees still-after
+  python3 "$ROOT/tests/e2e/journal.py" nothing-done "$WORK/upgraded-again.jsonl"
+  same_trees "$WORK/tree-still-before" "$WORK/tree-still-after"
+}
+check "a second upgrade changes nothing" nothing_done
+create_next() { install create --bundle "$NEXT_FILE" -f "$NEXT_YAML" -y --accept-new-host-keys --json > "$WORK/created-next.jsonl"; }
+created_nothing() { create_next && python3 "$ROOT/tests/e2e/journal.py" nothing-done "$WORK/created-next.jsonl"; }
+check "a create with the new bundle changes nothing either" created_nothing
+check "the earlier bundle is refused" says 53 "which is older" fleet upgrade -f "$FLEET_YAML" -y --accept-new-host-keys
+
+cat "$WORK/upgrade-figures"
+lab host down --all
+HOME_NAME=home
