@@ -269,6 +269,7 @@ impl Sample {
             set_aside: self.occupied,
             packages: &bundle.packages,
             materials: &kubexm_recipes::sample::materials(cluster),
+            charts: &kubexm_recipes::sample::charts(cluster, &bundle.manifest),
             sealing: Some(&kubexm_recipes::sample::sealing()),
         };
         let plan = pipeline(&cx).expect("a plan for a sample");

@@ -8,8 +8,8 @@ use std::fmt;
 use std::net::IpAddr;
 
 use crate::cluster::{
-    Cluster, Etcd, EtcdKind, ExternalKind, Host, Keyword, Kubernetes, KubernetesKind, LoadBalancerMode, Network,
-    NetworkPlugin, OsPackages, ProxyMode, Registry, RegistryKind, Runtime, RuntimeKind, Snapshots, System,
+    AddonKind, Cluster, Etcd, EtcdKind, ExternalKind, Host, Keyword, Kubernetes, KubernetesKind, LoadBalancerMode,
+    Network, NetworkPlugin, OsPackages, ProxyMode, Registry, RegistryKind, Runtime, RuntimeKind, Snapshots, System,
 };
 
 /// Something that the format has and no recipe installs.
@@ -64,7 +64,12 @@ pub fn check(cluster: &Cluster) -> Vec<Unsupported> {
     all.load_balancer(&cluster.load_balancer.mode);
     all.registry(&cluster.registry);
     for (index, addon) in cluster.addons.iter().enumerate() {
-        all.add(true, &format!("spec.addons[{index}]"), &addon.name, "install it yourself, and leave it out here");
+        all.add(
+            addon.kind == AddonKind::Yaml,
+            &format!("spec.addons[{index}]"),
+            &addon.name,
+            "install it yourself, and leave it out here",
+        );
     }
     all.unless_none("spec.storage.openebs", cluster.storage.open_ebs.is_none());
     all.unless_none("spec.storage.nfs", cluster.storage.nfs.is_none());

@@ -5,6 +5,7 @@ mod binary;
 mod blobs;
 mod dir;
 mod file;
+mod helm_release;
 mod hostname;
 pub(crate) mod hosts_block;
 pub(crate) mod image_loaded;

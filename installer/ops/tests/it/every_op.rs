@@ -8,9 +8,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::common::{Host, archive, same};
 use kubexm_ops::{Wave, dispatch};
 use kubexm_plan::op::{
-    AllInto, Binary, Blobs, Dir, Hostname, HostsBlock, ImageLoaded, ImageSource, KernelModule, KubeObject, KubeadmInit,
-    KubeadmReset, Kubeconfig, Link, MoveAside, NodeLabel, NodeUntainted, Op, Packages, RegistryLayout, Resolver,
-    SelinuxMode, Stamp, StateDir, SwapOff, Sysctl, Unit, Unpacked, WantedPackage,
+    AllInto, Binary, Blobs, Dir, HelmRelease, Hostname, HostsBlock, ImageLoaded, ImageSource, KernelModule, KubeObject,
+    KubeadmInit, KubeadmReset, Kubeconfig, Link, MoveAside, NodeLabel, NodeUntainted, Op, Packages, RegistryLayout,
+    Resolver, SelinuxMode, Stamp, StateDir, SwapOff, Sysctl, Unit, Unpacked, WantedPackage,
 };
 use kubexm_spec::cluster::RuntimeKind;
 use kubexm_spec::depot::Repository;
@@ -55,7 +55,7 @@ fn packages(host: &Host, wanted: &[&str], replaced: &[&str]) -> Packages {
 
 type Case = (&'static str, fn(&mut Host) -> Op);
 
-const CASES: [Case; 34] = [
+const CASES: [Case; 35] = [
     ("a new file in a new folder", |h| h.file("/etc/kubexm/deep/config", "wanted\n").into()),
     ("a file over another", |h| {
         h.put("/etc/kubexm.conf", "old\n");
@@ -214,6 +214,13 @@ const CASES: [Case; 34] = [
         cluster(h);
         let text = h.text("kind: ConfigMap\nmetadata:\n  name: a\n---\nkind: ConfigMap\nmetadata:\n  name: b\n");
         KubeObject::new("two", text).into()
+    }),
+    ("a release of a chart", |h| {
+        cluster(h);
+        h.put("/usr/local/bin/helm", "#!/bin/true\n");
+        let input = h.text(r#"{"values": {"a": 1}, "images": []}"#);
+        let (name, namespace, chart) = ("web".to_owned(), "apps".to_owned(), h.blob("a chart"));
+        HelmRelease { name, namespace, chart, input, slots: Vec::new(), wait_s: 10 }.into()
     }),
     ("a taint", |h| {
         cluster(h);

@@ -10,6 +10,7 @@ mod every_op;
 mod evidence;
 mod facts;
 mod filled;
+mod helm_release;
 mod https;
 mod join;
 mod kube_object;

@@ -5,6 +5,7 @@ mod binary;
 mod blobs;
 mod dir;
 mod file;
+mod helm_release;
 mod hostname;
 mod hosts_block;
 mod image_loaded;
@@ -40,6 +41,7 @@ pub use binary::Binary;
 pub use blobs::{Blobs, Depots, Missing};
 pub use dir::Dir;
 pub use file::{Content, File};
+pub use helm_release::{FoundRelease, HELM, HelmRelease, ReleaseInput, Released};
 pub use hostname::{Hostname, Names};
 pub use hosts_block::{Hosts, HostsBlock};
 pub use image_loaded::{ImageLoaded, ImageSource, Listed, Loaded};
@@ -79,7 +81,7 @@ macro_rules! ops {
     ([$($then:tt)+] $($with:tt)*) => {
         $($then)+! { [$($with)*]
             File Dir StateDir MoveAside Link Blobs Binary Unpacked RegistryLayout Packages Unit Sysctl KernelModule SwapOff
-            HostsBlock Resolver SelinuxMode Hostname ImageLoaded Kubeconfig KubeObject NodeUntainted NodeLabel Stamp
+            HostsBlock Resolver SelinuxMode Hostname ImageLoaded Kubeconfig KubeObject HelmRelease NodeUntainted NodeLabel Stamp
             StaticPodStarted Act Reset
         }
     };

@@ -1,0 +1,7 @@
+//! Charts of the bundle: how they were rendered when it was built, and with which values they are installed.
+
+mod carried;
+mod values;
+
+pub use carried::{CarriedCharts, NO_CHARTS};
+pub use values::{check, is_needed_on, of_cluster, values};
