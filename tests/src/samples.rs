@@ -73,7 +73,8 @@ pub const FLEETS: [Sample; 6] = [
         hosts: &[("node1", "{}"), ("node2", "{}"), ("node3", "{}")],
         roles: "{master: [node1, node2], worker: [node3]}",
         spec: "  kubernetes: {audit: {policyFile: policies/audit.yaml, webhook: {kubeconfigFrom: {env: AUDIT}}}}\n  system: {preInstall: [{name: disks, bash: \"cp disks.txt /run/disks\", undo: \"rm -f /run/disks\", materials: [disks.txt]}], \
-               postInstall: [{name: report, bash: \"true\", undo: \"true\"}]}\n",
+               postInstall: [{name: report, bash: \"true\", undo: \"true\"}]}\n  \
+               addons: [{name: web, type: helm, namespace: apps, source: {path: charts/web}, values: {replicas: 2}}]\n",
         added: &["node3"],
         deleted: &["node2"],
         ..ONE

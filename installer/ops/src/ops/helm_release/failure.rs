@@ -90,8 +90,13 @@ impl Failed<'_> {
     /// The revision before, or nothing at all.
     fn undo(&self, machine: &Machine, hooks: Vec<Hook>) -> (Result<(), OpError>, String) {
         let Some(deployed) = undo::last_deployed(self.before) else {
-            let result = undo::uninstall(machine, self.op, self.namespace, self.crds);
-            return (result, "nothing of it was left".to_owned());
+            let left = match undo::uninstall(machine, self.op, self.namespace, self.crds) {
+                Ok(left) => left,
+                Err(error) => return (Err(error), String::new()),
+            };
+            let names: Vec<String> = left.iter().map(ToString::to_string).collect();
+            let but = if names.is_empty() { String::new() } else { format!(" but its volumes: {}", names.join(", ")) };
+            return (Ok(()), format!("nothing of it was left{but}"));
         };
         let number = deployed.number();
         let objects: Vec<Value> = hooks.into_iter().map(|hook| hook.object).collect();

@@ -79,7 +79,7 @@ impl Converge for HelmRelease {
             Released::Absent { namespace } => {
                 let history = look::history(machine, self)?;
                 let is_ours = history.last().is_some_and(|last| !last.label(helm::LABEL).is_empty());
-                if is_ours { undo::uninstall(machine, self, *namespace, &[]) } else { Ok(()) }
+                if is_ours { undo::uninstall(machine, self, *namespace, &[]).map(drop) } else { Ok(()) }
             }
             Released::There(found) => undo::to_revision(machine, self, found),
         }

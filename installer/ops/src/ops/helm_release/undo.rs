@@ -19,7 +19,7 @@ pub(super) fn unfinished(
     let Some(last) = history.last() else { return Ok(history) };
     match last_deployed(&history) {
         // Nothing but failed or interrupted attempts.
-        None => uninstall(machine, op, namespace, &[])?,
+        None => drop(uninstall(machine, op, namespace, &[])?),
         Some(deployed) if last.status().starts_with("pending") => roll_back(machine, op, deployed.number())?,
         Some(_) => return Ok(history),
     }
@@ -57,12 +57,13 @@ pub(super) fn to_revision(machine: &Machine, op: &HelmRelease, found: &FoundRele
 
 /// Uninstalls, with the objects of hooks, which helm leaves. What holds data or objects of others stays; the namespace goes if
 /// it did not exist before and nothing is in it, and so do definitions (`crds`) of which there are no objects.
+/// Returns the volumes and claims that stay.
 pub(super) fn uninstall(
     machine: &Machine,
     op: &HelmRelease,
     namespace: bool,
     crds: &[Identity],
-) -> Result<(), OpError> {
+) -> Result<Vec<Identity>, OpError> {
     let history = look::history(machine, op)?;
     let mut unused = crds.to_vec();
     if let Some(last) = history.last() {
@@ -72,7 +73,11 @@ pub(super) fn uninstall(
         kept::delete(machine, op, hooks.into_iter().map(|hook| hook.object).collect::<Vec<Value>>())?;
     }
     kept::remove_unused(machine, &unused)?;
-    if namespace { Ok(()) } else { kept::remove_unused_namespace(machine, &op.namespace) }
+    if !namespace {
+        kept::remove_unused_namespace(machine, &op.namespace)?;
+    }
+    unused.retain(|object| object.kind.starts_with("PersistentVolume"));
+    Ok(unused)
 }
 
 pub(super) fn hooks(revision: &Revision) -> Result<Vec<Hook>, OpError> {
