@@ -8,8 +8,8 @@ use std::fmt;
 use std::net::IpAddr;
 
 use crate::cluster::{
-    AddonKind, Cluster, Etcd, EtcdKind, ExternalKind, Host, Keyword, Kubernetes, KubernetesKind, LoadBalancerMode,
-    Network, NetworkPlugin, OsPackages, ProxyMode, Registry, RegistryKind, Runtime, RuntimeKind, Snapshots, System,
+    Cluster, Etcd, EtcdKind, ExternalKind, Host, Keyword, Kubernetes, KubernetesKind, LoadBalancerMode, Network,
+    NetworkPlugin, OsPackages, ProxyMode, Registry, RegistryKind, Runtime, RuntimeKind, Snapshots, System,
 };
 
 /// Something that the format has and no recipe installs.
@@ -63,14 +63,6 @@ pub fn check(cluster: &Cluster) -> Vec<Unsupported> {
     all.network(&cluster.network);
     all.load_balancer(&cluster.load_balancer.mode);
     all.registry(&cluster.registry);
-    for (index, addon) in cluster.addons.iter().enumerate() {
-        all.add(
-            addon.kind == AddonKind::Yaml,
-            &format!("spec.addons[{index}]"),
-            &addon.name,
-            "install it yourself, and leave it out here",
-        );
-    }
     all.unless_none("spec.storage.openebs", cluster.storage.open_ebs.is_none());
     all.unless_none("spec.storage.nfs", cluster.storage.nfs.is_none());
     all.0

@@ -2,7 +2,9 @@
 //!
 //! The content of a file is shown only if the plan has it as a text: values of slots may be secrets.
 
-use kubexm_plan::op::{Applied, Content, File, HelmRelease, KubeObject, Released, Resolver, Sysctl, Unit};
+use kubexm_plan::op::{
+    Applied, Content, File, FoundManifests, HelmRelease, KubeObject, Manifests, Released, Resolver, Sysctl, Unit,
+};
 use kubexm_plan::{Difference, Entry, ObservedState, Op, Step, StepDrift};
 
 use crate::difference::{self, Contents};
@@ -48,6 +50,15 @@ fn describe(op: &Op, found: &ObservedState, machine: &Machine) -> Result<Differe
             Applied::Unknown => "the API server does not answer".to_owned(),
             Applied::Absent => "they are missing".to_owned(),
             Applied::Different | Applied::Other { .. } | Applied::Same => "some are missing or different".to_owned(),
+        },
+        Op::Manifests(_) => match found.state::<Manifests>()? {
+            FoundManifests::Unknown => {
+                "the API server does not answer, or the node's store does not have them".to_owned()
+            }
+            FoundManifests::Absent { .. } => "they are missing".to_owned(),
+            FoundManifests::Other { .. } | FoundManifests::Same => {
+                "some are missing or different, or an earlier version has others".to_owned()
+            }
         },
         Op::HelmRelease(_) => release_differs(&found.state::<HelmRelease>()?),
         _ => "not as planned".to_owned(),

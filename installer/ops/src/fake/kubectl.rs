@@ -6,6 +6,9 @@ use super::rooted::{FOLDER, RootedSystem};
 use super::state::State;
 use crate::system::Output;
 
+const KINDS: &str = "configmaps cm v1 true ConfigMap\nsecrets v1 true Secret\nnamespaces ns v1 false Namespace\n\
+                     persistentvolumeclaims pvc v1 true PersistentVolumeClaim\ndeployments deploy apps/v1 true Deployment\n";
+
 pub(super) fn kubectl(system: &RootedSystem, state: &mut State, args: &[&str], stdin: &[u8]) -> Output {
     // Every kubeconfig of the fake reaches any control plane that is up.
     // `api-down`: it runs, and does not answer.
@@ -59,8 +62,9 @@ pub(super) fn kubectl(system: &RootedSystem, state: &mut State, args: &[&str], s
         ["get", "-o", "json", "pod", ..] => Output::text(pod("kubexm-check", &[])),
         ["get", "--namespace", ..] => Output::text("deployment.apps/coredns\ndaemonset.apps/kube-proxy\n"),
         ["api-resources", ..] => {
-            Output::text("configmaps cm v1 true ConfigMap\ndeployments deploy apps/v1 true Deployment\n")
+            Output::text(KINDS)
         }
+        ["rollout" | "wait", ..] => Output::default(),
         ["logs", ..] => Output::text("the check found nothing\n"),
         ["annotate", "--overwrite", "--namespace", namespace, "secret", name, note] => {
             annotate(state, namespace, name, note)

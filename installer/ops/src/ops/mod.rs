@@ -13,6 +13,7 @@ pub(crate) mod kernel_module;
 mod kube_object;
 mod kubeconfig;
 mod link;
+mod manifests;
 pub(crate) mod move_aside;
 mod node_label;
 mod node_untainted;

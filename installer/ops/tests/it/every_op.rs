@@ -9,7 +9,7 @@ use crate::common::{Host, archive, same};
 use kubexm_ops::{Wave, dispatch};
 use kubexm_plan::op::{
     AllInto, Binary, Blobs, Dir, HelmRelease, Hostname, HostsBlock, ImageLoaded, ImageSource, KernelModule, KubeObject,
-    KubeadmInit, KubeadmReset, Kubeconfig, Link, MoveAside, NodeLabel, NodeUntainted, Op, Packages, RegistryLayout,
+    KubeadmInit, KubeadmReset, Kubeconfig, Link, Manifests, MoveAside, NodeLabel, NodeUntainted, Op, Packages, RegistryLayout,
     Resolver, SelinuxMode, Stamp, StateDir, SwapOff, Sysctl, Unit, Unpacked, WantedPackage,
 };
 use kubexm_spec::cluster::RuntimeKind;
@@ -55,7 +55,7 @@ fn packages(host: &Host, wanted: &[&str], replaced: &[&str]) -> Packages {
 
 type Case = (&'static str, fn(&mut Host) -> Op);
 
-const CASES: [Case; 35] = [
+const CASES: [Case; 36] = [
     ("a new file in a new folder", |h| h.file("/etc/kubexm/deep/config", "wanted\n").into()),
     ("a file over another", |h| {
         h.put("/etc/kubexm.conf", "old\n");
@@ -221,6 +221,11 @@ const CASES: [Case; 35] = [
         let input = h.text(r#"{"values": {"a": 1}, "images": []}"#);
         let (name, namespace, chart) = ("web".to_owned(), "apps".to_owned(), h.blob("a chart"));
         HelmRelease { name, namespace, chart, input, slots: Vec::new(), wait_s: 10 }.into()
+    }),
+    ("objects of an add-on", |h| {
+        cluster(h);
+        let blob = h.blob("apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\n---\napiVersion: v1\nkind: Secret\nmetadata: {name: b}\n");
+        Manifests { name: "site".into(), namespace: "apps".into(), blob, wait_s: 10 }.into()
     }),
     ("a taint", |h| {
         cluster(h);

@@ -17,6 +17,7 @@ mod kube_object;
 mod kubeadm_files;
 mod ledger;
 mod links;
+mod manifests;
 mod packages;
 mod programs;
 mod registry_layout;

@@ -13,6 +13,7 @@ mod kernel_module;
 mod kube_object;
 mod kubeconfig;
 mod link;
+mod manifests;
 mod move_aside;
 mod node_label;
 mod node_untainted;
@@ -49,6 +50,7 @@ pub use kernel_module::{KernelModule, Modules};
 pub use kube_object::{Applied, KubeObject};
 pub use kubeconfig::{Copied, Kubeconfig};
 pub use link::Link;
+pub use manifests::{FoundManifests, Inventory, Manifests};
 pub use move_aside::{AsideWas, MoveAside, MovedFolder, MovedFolders};
 pub use node_label::{Labelled, NodeLabel};
 pub use node_untainted::{NodeUntainted, Taint, Taints};
@@ -81,7 +83,7 @@ macro_rules! ops {
     ([$($then:tt)+] $($with:tt)*) => {
         $($then)+! { [$($with)*]
             File Dir StateDir MoveAside Link Blobs Binary Unpacked RegistryLayout Packages Unit Sysctl KernelModule SwapOff
-            HostsBlock Resolver SelinuxMode Hostname ImageLoaded Kubeconfig KubeObject HelmRelease NodeUntainted NodeLabel Stamp
+            HostsBlock Resolver SelinuxMode Hostname ImageLoaded Kubeconfig KubeObject HelmRelease Manifests NodeUntainted NodeLabel Stamp
             StaticPodStarted Act Reset
         }
     };

@@ -9,12 +9,12 @@ use serde_json::{Map, Value};
 use crate::context::{Node, PlanCx};
 use crate::error::RecipeError;
 
-/// The charts that are installed, in their order.
+/// The charts and YAML that are installed, in their order.
 pub fn of_cluster(cx: &PlanCx<'_>) -> Vec<ChartRelease> {
-    installed(cx.cluster).into_iter().filter(|release| matches!(release.key, ArtifactKey::Chart(_))).collect()
+    installed(cx.cluster)
 }
 
-/// Whether a node's store needs the archive of a chart: helm runs on the first control plane.
+/// Whether a node's store needs the file of a chart or of YAML: they are installed on the first control plane.
 pub fn is_needed_on(cx: &PlanCx<'_>, node: &Node<'_>, key: &ArtifactKey) -> bool {
     let first = cx.cluster.first_control_plane();
     first.is_some_and(|first| first.name == node.name()) && of_cluster(cx).iter().any(|release| release.key == *key)

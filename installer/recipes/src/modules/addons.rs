@@ -1,10 +1,10 @@
-//! Add-ons: charts of the bundle, installed by its helm on the first control plane. They are installed in parallel, after the final
-//! check of the cluster, which they may need whole: its nodes, its DNS, its pod network.
+//! Add-ons: charts of the bundle, installed by its helm, and YAML that is applied as it is. Both on the first control plane, in
+//! parallel, after the final check of the cluster, which they may need whole: its nodes, its DNS, its pod network.
 
 use kubexm_manifests::ChartRelease;
-use kubexm_plan::op::{HelmRelease, ReleaseInput};
+use kubexm_plan::op::{HelmRelease, Manifests, Op, ReleaseInput};
 use kubexm_plan::{Step, StepId, Undo};
-use kubexm_spec::Kind;
+use kubexm_spec::{ArtifactKey, Kind};
 use serde_json::Map;
 
 use crate::charts;
@@ -17,7 +17,7 @@ use crate::phases::{ControlPlane, Prepared, Site};
 /// How long helm waits for the objects of a release, in seconds.
 const WAIT: u64 = 300;
 
-/// Adds a step for each chart. Returns the steps that later ones wait for.
+/// Adds a step for each. Returns the steps that later ones wait for.
 pub fn run<'a>(
     draft: &mut Draft<'a>,
     site: &Site<'a>,
@@ -27,7 +27,7 @@ pub fn run<'a>(
 ) -> Result<Vec<StepId>, RecipeError> {
     let mut chain = Chain::after(checked.iter().cloned());
     let releases: Vec<ChartRelease> = charts::of_cluster(draft.cx);
-    if !releases.is_empty() {
+    if releases.iter().any(is_chart) {
         chain.wait(prepared.helm.as_slice());
     }
     let steps: Vec<Step> =
@@ -42,9 +42,12 @@ fn step(
     release: &ChartRelease,
     cluster: &ControlPlane,
 ) -> Result<Step, RecipeError> {
-    let op = release_op(draft, first, release)?;
-    let (name, title) = (format!("addons.{}", release.name), format!("Install {} with helm", release.name));
-    Ok(Step::on(first.name(), &name, &title)
+    let name = &release.name;
+    let (op, title): (Op, String) = match is_chart(release) {
+        true => (release_op(draft, first, release)?.into(), format!("Install {name} with helm")),
+        false => (manifests(draft.cx, first, release)?.into(), format!("Apply the objects of {name}")),
+    };
+    Ok(Step::on(first.name(), &format!("addons.{name}"), &title)
         // Each of helm's phases waits so long: hooks before and after, the objects; and the same once more, if it has to be undone.
         .timeout_s(4 * WAIT + 120)
         .ensure(op)
@@ -73,7 +76,16 @@ fn release_op(draft: &mut Draft<'_>, first: &Node<'_>, release: &ChartRelease) -
     })
 }
 
-/// With a cluster that this run makes a release goes by itself; in one that is there already, the revision before is restored.
+fn is_chart(release: &ChartRelease) -> bool {
+    matches!(release.key, ArtifactKey::Chart(_))
+}
+
+fn manifests(cx: &PlanCx<'_>, first: &Node<'_>, release: &ChartRelease) -> Result<Manifests, RecipeError> {
+    let blob = cx.artifact(&release.key, first.platform)?.digest;
+    Ok(Manifests { name: release.name.clone(), namespace: release.namespace.clone(), blob, wait_s: WAIT })
+}
+
+/// With a cluster that this run makes an add-on goes by itself; in one that is there already, what was before is restored.
 fn undo(cx: &PlanCx<'_>, first: &Node<'_>, cluster: &ControlPlane) -> Undo {
     match Identity::of(cx.cluster, cx.facts).has_joined(cx.cluster, first.name(), first.facts) {
         true => Undo::RestoreBefore,

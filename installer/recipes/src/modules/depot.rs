@@ -55,11 +55,10 @@ pub fn store(draft: &Draft<'_>, node: &Node<'_>, packages: Option<&NodePackages<
                 ArtifactKey::ExtraImage(_) | ArtifactKey::FeatureImage(_) | ArtifactKey::ChartImage(_) => {
                     without_registry && node.in_cluster()
                 }
-                ArtifactKey::Chart(_) => charts::is_needed_on(draft.cx, node, &artifact.key),
+                ArtifactKey::Chart(_) | ArtifactKey::Yaml(_) => charts::is_needed_on(draft.cx, node, &artifact.key),
                 ArtifactKey::Installer
                 | ArtifactKey::ExtraFile(_)
                 | ArtifactKey::Material(_)
-                | ArtifactKey::Yaml(_)
                 | ArtifactKey::Package { .. } => false,
             };
         if (node.roles.registry && is_served(&artifact.key)) || own {

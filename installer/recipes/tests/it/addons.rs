@@ -31,9 +31,13 @@ fn checked(site: &Site) -> Plan {
     plan
 }
 
+fn release_of(op: &Op) -> Option<&HelmRelease> {
+    if let Op::HelmRelease(release) = op { Some(release) } else { None }
+}
+
 fn releases(plan: &Plan) -> Vec<(&Step, &HelmRelease)> {
-    let of = |step| move |op| if let Op::HelmRelease(release) = op { Some((step, release)) } else { None };
-    plan.steps.iter().flat_map(|step| step.ops.iter().filter_map(of(step))).collect()
+    let steps = plan.steps.iter();
+    steps.filter_map(|step| Some((step, step.ops.iter().find_map(release_of)?))).collect()
 }
 
 fn values(plan: &Plan, release: &HelmRelease) -> Map<String, Value> {

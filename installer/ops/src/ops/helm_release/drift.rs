@@ -10,8 +10,9 @@ use kubexm_charts::objects;
 use kubexm_charts::stored::Revision;
 use kubexm_plan::op::HelmRelease;
 
-use super::{kept, look};
+use super::look;
 use crate::kube::kubectl;
+use crate::kube::removal::by_namespace;
 use crate::{Machine, OpError};
 
 /// Annotation of a revision's Secret.
@@ -42,7 +43,7 @@ pub(super) fn accept(machine: &Machine, op: &HelmRelease) -> Result<(), OpError>
 fn different(machine: &Machine, op: &HelmRelease, revision: &Revision) -> Result<BTreeSet<String>, OpError> {
     let all = look::objects(&look::read(revision)?)?;
     let mut names = BTreeSet::new();
-    for (namespace, objects) in kept::by_namespace(all, &op.namespace) {
+    for (namespace, objects) in by_namespace(all, &op.namespace) {
         let list = objects::list(&objects);
         let diff = machine.try_run(&kubectl(DIFF).args(["-", "--namespace", &namespace]).stdin(list))?;
         // Other codes: a webhook that cannot be asked in a dry run, a kind whose definition is gone. Nothing is known then.

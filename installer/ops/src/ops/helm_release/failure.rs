@@ -5,13 +5,10 @@ use kubexm_charts::stored::{Hook, Revision};
 use kubexm_plan::op::HelmRelease;
 use serde_json::Value;
 
-use super::{kept, look, undo};
-use crate::kube::{self, kubectl, ready_condition};
+use super::{look, undo};
+use crate::kube::{kubectl, removal, waiting};
 use crate::system::Output;
 use crate::{Machine, OpError};
-
-/// The most pods that are named.
-const PODS: usize = 10;
 
 pub(super) struct Failed<'a> {
     pub op: &'a HelmRelease,
@@ -31,7 +28,7 @@ impl Failed<'_> {
         let HelmRelease { name, namespace, .. } = self.op;
         let mut text = format!("helm could not install release {namespace}/{name}: {}", self.said.tail());
         let hooks = self.hooks(machine);
-        for line in self.of_hooks(machine, &hooks).into_iter().chain(self.of_pods(machine)) {
+        for line in self.of_hooks(machine, &hooks).into_iter().chain(waiting::not_ready(machine, namespace)) {
             text.push('\n');
             text.push_str(&line);
         }
@@ -79,14 +76,6 @@ impl Failed<'_> {
         hooks.iter().filter_map(of).collect()
     }
 
-    /// Pods of the namespace that are not ready, with the reason.
-    fn of_pods(&self, machine: &Machine) -> Vec<String> {
-        let pods = kube::pods(machine, &self.op.namespace).unwrap_or_default();
-        let waiting =
-            pods["items"].as_array().into_iter().flatten().filter_map(not_ready).take(PODS).collect::<Vec<_>>();
-        if waiting.is_empty() { Vec::new() } else { vec![format!("pods that are not ready: {}", waiting.join("; "))] }
-    }
-
     /// The revision before, or nothing at all.
     fn undo(&self, machine: &Machine, hooks: Vec<Hook>) -> (Result<(), OpError>, String) {
         let Some(deployed) = undo::last_deployed(self.before) else {
@@ -101,43 +90,8 @@ impl Failed<'_> {
         let number = deployed.number();
         let objects: Vec<Value> = hooks.into_iter().map(|hook| hook.object).collect();
         let result = undo::roll_back(machine, self.op, number)
-            .and_then(|()| kept::delete(machine, self.op, objects))
-            .and_then(|()| kept::remove_unused(machine, self.crds));
+            .and_then(|()| removal::delete(machine, &self.op.namespace, objects))
+            .and_then(|()| removal::remove_unused(machine, self.crds));
         (result, format!("revision {number} was restored"))
-    }
-}
-
-fn not_ready(pod: &Value) -> Option<String> {
-    let name = pod.pointer("/metadata/name")?.as_str()?;
-    let phase = pod.pointer("/status/phase").and_then(Value::as_str).unwrap_or("Unknown");
-    let ready = ready_condition(pod).is_some_and(|condition| condition["status"] == "True");
-    if phase == "Succeeded" || (phase == "Running" && ready) {
-        return None;
-    }
-    let statuses = ["initContainerStatuses", "containerStatuses"].into_iter();
-    let mut states = statuses.filter_map(|kind| pod["status"][kind].as_array()).flatten();
-    let reason = states.find_map(|status| {
-        let waiting = &status["state"]["waiting"];
-        let reason = waiting["reason"].as_str()?;
-        let message = waiting["message"].as_str().map(|message| format!(" ({message})")).unwrap_or_default();
-        Some(format!("{reason}{message}"))
-    });
-    Some(format!("{name} is {}", reason.unwrap_or_else(|| phase.to_owned())))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use serde_json::json;
-
-    #[test]
-    fn a_pod_that_is_not_ready_is_named_with_its_reason_and_one_that_has_ended_well_is_not() {
-        let pod = |status: Value| json!({"metadata": {"name": "web"}, "status": status});
-        let waiting = json!({"phase": "Pending", "containerStatuses": [{"state": {"waiting": {"reason": "ErrImagePull", "message": "no host"}}}]});
-        assert_eq!(not_ready(&pod(waiting)).unwrap(), "web is ErrImagePull (no host)");
-        assert_eq!(not_ready(&pod(json!({"phase": "Pending"}))).unwrap(), "web is Pending");
-        assert_eq!(not_ready(&pod(json!({"phase": "Succeeded"}))), None);
-        let ready = json!({"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]});
-        assert_eq!(not_ready(&pod(ready)), None);
     }
 }

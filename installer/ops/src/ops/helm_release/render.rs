@@ -7,7 +7,7 @@ use kubexm_plan::op::{HelmRelease, ReleaseInput};
 use serde_json::Value;
 
 use super::helm;
-use crate::kube::{self, kubectl};
+use crate::kube::{self, apis};
 use crate::{Machine, OpError};
 
 /// Every object that helm would create, hooks and CRDs included; each of their images is in the bundle.
@@ -45,28 +45,10 @@ fn server_version(machine: &Machine) -> Result<String, OpError> {
 
 /// What `.Capabilities.APIVersions` of a chart has: `apps/v1`, `apps/v1/Deployment`.
 fn apis(machine: &Machine) -> Result<Vec<String>, OpError> {
-    let listed = machine.run(&kubectl(["api-resources", "--no-headers", "--cached=false"]))?.stdout();
-    let mut all: Vec<String> = listed.lines().filter_map(api).flatten().collect();
+    let served = apis::served(machine)?;
+    let names = served.into_iter().flat_map(|api| [format!("{}/{}", api.version, api.kind), api.version]);
+    let mut all: Vec<String> = names.collect();
     all.sort_unstable();
     all.dedup();
     Ok(all)
-}
-
-/// A line is `NAME [SHORTNAMES] APIVERSION NAMESPACED KIND`.
-fn api(line: &str) -> Option<[String; 2]> {
-    let mut words = line.split_whitespace().rev();
-    let (kind, _, version) = (words.next()?, words.next()?, words.next()?);
-    Some([version.to_owned(), format!("{version}/{kind}")])
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn apis_are_read_from_lines_with_and_without_short_names() {
-        assert_eq!(api("deployments deploy apps/v1 true Deployment").unwrap(), ["apps/v1", "apps/v1/Deployment"]);
-        assert_eq!(api("bindings   v1   true   Binding").unwrap(), ["v1", "v1/Binding"]);
-        assert_eq!(api("too short"), None);
-    }
 }

@@ -3,9 +3,9 @@
 use kubexm_charts::objects::Identity;
 use kubexm_charts::stored::{Hook, Revision};
 use kubexm_plan::op::{FoundRelease, HelmRelease};
-use serde_json::Value;
 
 use super::{helm, kept, look};
+use crate::kube::removal;
 use crate::{Machine, OpError};
 
 /// A run that was killed leaves a revision that helm holds to be at work, and refuses every other change: it is undone first.
@@ -70,11 +70,11 @@ pub(super) fn uninstall(
         let hooks = hooks(last)?;
         unused.extend(kept::take_out(machine, op, last)?);
         machine.run(&helm::uninstall(op))?;
-        kept::delete(machine, op, hooks.into_iter().map(|hook| hook.object).collect::<Vec<Value>>())?;
+        removal::delete(machine, &op.namespace, hooks.into_iter().map(|hook| hook.object))?;
     }
-    kept::remove_unused(machine, &unused)?;
+    removal::remove_unused(machine, &unused)?;
     if !namespace {
-        kept::remove_unused_namespace(machine, &op.namespace)?;
+        removal::remove_unused_namespace(machine, &op.namespace)?;
     }
     unused.retain(|object| object.kind.starts_with("PersistentVolume"));
     Ok(unused)
