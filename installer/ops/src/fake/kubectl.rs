@@ -61,9 +61,7 @@ pub(super) fn kubectl(system: &RootedSystem, state: &mut State, args: &[&str], s
         ["get", "-o", "json", "pods", ..] => Output::text(pods(state)),
         ["get", "-o", "json", "pod", ..] => Output::text(pod("kubexm-check", &[])),
         ["get", "--namespace", ..] => Output::text("deployment.apps/coredns\ndaemonset.apps/kube-proxy\n"),
-        ["api-resources", ..] => {
-            Output::text(KINDS)
-        }
+        ["api-resources", ..] => Output::text(KINDS),
         ["rollout" | "wait", ..] => Output::default(),
         ["logs", ..] => Output::text("the check found nothing\n"),
         ["annotate", "--overwrite", "--namespace", namespace, "secret", name, note] => {
@@ -104,6 +102,7 @@ pub(super) fn kubectl(system: &RootedSystem, state: &mut State, args: &[&str], s
         },
         ["delete", .., "namespace", name] => {
             state.cluster.namespaces.remove(*name);
+            state.cluster.objects.remove(&format!("Namespace/{name}"));
             Output::default()
         }
         ["delete", "pod", name, ..] => {
@@ -188,7 +187,9 @@ fn raw(state: &State, path: &str) -> Output {
 
 fn is_namespace(state: &State, path: &str) -> bool {
     let name = path.strip_prefix("namespaces/").unwrap_or_default();
-    ["default", "kube-system"].contains(&name) || state.cluster.namespaces.contains(name)
+    ["default", "kube-system"].contains(&name)
+        || state.cluster.namespaces.contains(name)
+        || state.cluster.objects.contains_key(&format!("Namespace/{name}"))
 }
 
 /// The Secret of a revision.

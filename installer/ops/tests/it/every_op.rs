@@ -9,8 +9,8 @@ use crate::common::{Host, archive, same};
 use kubexm_ops::{Wave, dispatch};
 use kubexm_plan::op::{
     AllInto, Binary, Blobs, Dir, HelmRelease, Hostname, HostsBlock, ImageLoaded, ImageSource, KernelModule, KubeObject,
-    KubeadmInit, KubeadmReset, Kubeconfig, Link, Manifests, MoveAside, NodeLabel, NodeUntainted, Op, Packages, RegistryLayout,
-    Resolver, SelinuxMode, Stamp, StateDir, SwapOff, Sysctl, Unit, Unpacked, WantedPackage,
+    KubeadmInit, KubeadmReset, Kubeconfig, Link, Manifests, MoveAside, NodeLabel, NodeUntainted, Op, Packages,
+    RegistryLayout, Resolver, SelinuxMode, Stamp, StateDir, SwapOff, Sysctl, Unit, Unpacked, WantedPackage,
 };
 use kubexm_spec::cluster::RuntimeKind;
 use kubexm_spec::depot::Repository;

@@ -4,4 +4,4 @@ mod carried;
 mod values;
 
 pub use carried::{CarriedCharts, NO_CHARTS};
-pub use values::{check, is_needed_on, of_cluster, values};
+pub use values::{addons, check, is_needed_on, network, network_images, values};

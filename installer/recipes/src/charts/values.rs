@@ -2,6 +2,7 @@
 
 use kubexm_manifests::ChartRelease;
 use kubexm_manifests::chart::installed;
+use kubexm_plan::network;
 use kubexm_spec::ArtifactKey;
 use kubexm_spec::rendering::{self, Asked, OtherThanRendered};
 use serde_json::{Map, Value};
@@ -12,6 +13,24 @@ use crate::error::RecipeError;
 /// The charts and YAML that are installed, in their order.
 pub fn of_cluster(cx: &PlanCx<'_>) -> Vec<ChartRelease> {
     installed(cx.cluster)
+}
+
+/// Those that are installed when the cluster is complete: all but its pod network.
+pub fn addons(cx: &PlanCx<'_>) -> Vec<ChartRelease> {
+    let network = network(cx).map(|release| release.key);
+    of_cluster(cx).into_iter().filter(|release| network.as_ref() != Some(&release.key)).collect()
+}
+
+/// The chart of the pod network, if it comes as one.
+pub fn network(cx: &PlanCx<'_>) -> Option<ChartRelease> {
+    let chart = ArtifactKey::Chart(network::of(cx.cluster.network.plugin)?.chart?.to_owned());
+    of_cluster(cx).into_iter().find(|release| release.key == chart)
+}
+
+/// The images of the pod network's chart, by their full names.
+pub fn network_images<'a>(cx: &PlanCx<'a>) -> &'a [String] {
+    let rendering = network(cx).and_then(|release| cx.charts.of(&release.key));
+    rendering.map(|rendering| rendering.images.as_slice()).unwrap_or_default()
 }
 
 /// Whether a node's store needs the file of a chart or of YAML: they are installed on the first control plane.

@@ -19,6 +19,7 @@ pub mod packages;
 pub mod programs;
 pub mod record;
 pub mod registry;
+pub mod release;
 pub mod route;
 pub mod scripts;
 pub mod time;

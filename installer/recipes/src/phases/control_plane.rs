@@ -40,6 +40,9 @@ pub fn start<'a>(draft: &mut Draft<'a>, site: &Site<'a>, prepared: &Prepared<'a>
             &init,
         )?),
     );
+    if network::of(draft.cx.cluster)?.chart.is_some() {
+        chain.wait(&prepared.helm);
+    }
     chain.then(network::step(draft, first, &init)?);
     let network = draft.add(chain);
     let mut operator = Chain::default();

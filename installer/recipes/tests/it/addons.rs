@@ -8,7 +8,7 @@ use insta::{Settings, assert_snapshot};
 use kubexm_plan::op::{HelmRelease, Op, ReleaseInput};
 use kubexm_plan::{Plan, Step, Undo, lint};
 use kubexm_recipes::{RecipeError, sample};
-use kubexm_spec::cluster::{Addon, AddonKind, AddonSource, Cluster};
+use kubexm_spec::cluster::{Addon, AddonKind, AddonSource, Cluster, NetworkPlugin};
 use kubexm_spec::{ArtifactKey, Digest, ExitCode};
 use serde_json::{Map, Value, json};
 
@@ -151,5 +151,83 @@ fn the_plan_of_a_cluster_with_a_chart() {
     settings.bind(|| {
         assert_snapshot!("plan", plan.render());
         assert_snapshot!("values", &plan.texts[&releases(&plan)[0].1.input]);
+    });
+}
+
+#[test]
+fn yaml_is_applied_as_it_is_in_the_bundle() {
+    let mut cluster = cluster();
+    cluster.addons = vec![Addon { kind: AddonKind::Yaml, ..addon("site", json!({})) }];
+    let site = Site::of(cluster);
+    let plan = checked(&site);
+    let step = plan.steps.iter().find(|step| step.id.0 == "node1/addons.site").unwrap();
+    let [Op::Manifests(op)] = step.ops.as_slice() else { panic!("{step:?}") };
+    let artifact = site.manifest.artifacts.iter().find(|a| a.key == ArtifactKey::Yaml("site".to_owned())).unwrap();
+    assert_eq!((op.name.as_str(), op.namespace.as_str(), op.blob), ("site", "apps", artifact.digest));
+    assert!(!step.after.iter().any(|id| id.0.ends_with("kubernetes.helm")), "it needs no helm");
+}
+
+/// Its recipe is there and proven on no host: `create` refuses it, and this is what it would do.
+fn cilium(options: Value, change: impl Fn(&mut Cluster)) -> (Site, Plan) {
+    let mut cluster = sample::fleet(1, 1);
+    cluster.network.plugin = NetworkPlugin::Cilium;
+    cluster.network.options = options.as_object().unwrap().clone();
+    change(&mut cluster);
+    let mut site = Site::of(cluster);
+    let platform = site.cluster.bundle.platforms[0];
+    for rendering in &mut site.charts.renderings {
+        rendering.images = vec!["quay.io/cilium/cilium:v1".to_owned()];
+    }
+    let mut image = site.manifest.artifacts.iter().find(|a| a.key.to_string() == "image/pause").unwrap().clone();
+    (image.key, image.name) =
+        (ArtifactKey::ChartImage("quay.io/cilium/cilium:v1".to_owned()), "quay.io/cilium/cilium:v1".to_owned());
+    image.platform = Some(platform);
+    site.manifest.artifacts.push(image);
+    assert!(matches!(site.create(), Err(RecipeError::NotInstalled { .. })));
+    let plan = kubexm_recipes::create_unsupported(&site.cx()).unwrap();
+    let (_, warnings) = lint::check(plan.clone()).unwrap_or_else(|problems| panic!("{problems:#?}"));
+    assert_eq!(warnings, Vec::new());
+    (site, plan)
+}
+
+#[test]
+fn cilium_is_the_pod_network_by_its_chart_with_the_values_of_the_site() {
+    let (_, plan) =
+        cilium(json!({"debug": {"enabled": true}}), |cluster| cluster.network.interface = Some("eth1".to_owned()));
+    let (step, release) = releases(&plan)[0];
+    assert_eq!((step.id.0.as_str(), release.namespace.as_str()), ("node1/network.cilium", "kube-system"));
+    let values = Value::Object(values(&plan, release));
+    assert_eq!(values["k8sServiceHost"], json!("lb.demo.kubexm.internal"));
+    assert_eq!(values["operator"], json!({"replicas": 2}));
+    assert_eq!((&values["devices"], &values["debug"]), (&json!(["eth1"]), &json!({"enabled": true})));
+    assert_eq!(values["ipam"]["operator"]["clusterPoolIPv4PodCIDRList"], json!(["10.233.64.0/18"]));
+    let images = |host: &str| {
+        plan.steps.iter().filter(|step| step.host == host && step.title.contains("quay.io/cilium")).count()
+    };
+    assert_eq!([images("node1"), images("node2")], [1, 1], "they must start while there is no registry");
+    let ready = plan.steps.iter().find(|step| step.id.0 == "node1/check.ready-node2").unwrap();
+    assert!(ready.after.iter().any(|id| id.0 == "node1/network.cilium"), "{ready:?}");
+    assert!(plan.steps.iter().all(|step| !step.id.0.ends_with("addons.cilium")), "it is no add-on");
+}
+
+#[test]
+fn cilium_in_place_of_kube_proxy() {
+    let (_, with) = cilium(json!({}), |_| ());
+    let (_, without) = cilium(json!({"kubeProxyReplacement": true}), |_| ());
+    let proxies = |plan: &Plan| {
+        let images = plan.steps.iter().filter(|step| step.title.contains("kube-proxy:")).count();
+        let kubeadm = crate::common::text(plan, "/etc/kubexm/kubeadm.yaml");
+        (images > 0, kubeadm.contains("KubeProxyConfiguration"), kubeadm.contains("addon/kube-proxy"))
+    };
+    assert_eq!(proxies(&with), (true, true, false));
+    assert_eq!(proxies(&without), (false, false, true));
+    let mut settings = Settings::clone_current();
+    settings.set_snapshot_path("../golden/cilium");
+    settings.set_prepend_module_to_snapshot(false);
+    settings.set_omit_expression(true);
+    settings.bind(|| {
+        assert_snapshot!("plan", without.render());
+        assert_snapshot!("values", &without.texts[&releases(&without)[0].1.input]);
+        assert_snapshot!("kubeadm", crate::common::text(&without, "/etc/kubexm/kubeadm.yaml"));
     });
 }
