@@ -156,6 +156,9 @@ impl Release {
         let mut release = self.release.clone();
         release["manifest"] = manifest.into();
         let mut secret = self.secret.clone();
+        // The items of a list have neither.
+        secret["apiVersion"] = "v1".into();
+        secret["kind"] = "Secret".into();
         secret["data"]["release"] = encode(&release).map_err(|error| wrong(error.to_string()))?.into();
         Ok(secret)
     }

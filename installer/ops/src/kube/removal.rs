@@ -44,7 +44,9 @@ fn remove_unused_crd(machine: &Machine, name: &str) -> Result<(), OpError> {
     if objects.code != 0 || !objects.stdout().trim().is_empty() {
         return Ok(());
     }
-    machine.run(&kubectl(["delete", "--ignore-not-found", "--timeout=90s", "crd", name])).map(drop)
+    machine
+        .run(&kubectl(["delete", "--ignore-not-found", "--request-timeout=0", "--timeout=90s", "crd", name]))
+        .map(drop)
 }
 
 /// Removes a namespace in which there is nothing but what every namespace has.
@@ -59,7 +61,9 @@ pub(crate) fn remove_unused_namespace(machine: &Machine, name: &str) -> Result<(
         return Ok(());
     }
     // Until it is gone, nothing can be installed into it again.
-    machine.run(&kubectl(["delete", "--ignore-not-found", "--timeout=90s", "namespace", name])).map(drop)
+    machine
+        .run(&kubectl(["delete", "--ignore-not-found", "--request-timeout=0", "--timeout=90s", "namespace", name]))
+        .map(drop)
 }
 
 /// Deletes objects that hold nothing of others; a kind that is no longer served has none.

@@ -18,7 +18,7 @@ pub(super) fn definitions(machine: &Machine, op: &Manifests, objects: &[Value]) 
     }
     machine.run(&on("apply", FORCE, &list(&crds)))?;
     let timeout = format!("--timeout={}s", op.wait_s);
-    let wait = kubectl(["wait", "--for=condition=Established", &timeout, "--filename", "-"]);
+    let wait = kubectl(["wait", "--for=condition=Established", &timeout, "--request-timeout=0", "--filename", "-"]);
     machine.run(&wait.stdin(list(&crds)).within(op.wait_s + 30)).map(drop)
 }
 
