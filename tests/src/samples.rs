@@ -74,7 +74,8 @@ pub const FLEETS: [Sample; 6] = [
         roles: "{master: [node1, node2], worker: [node3]}",
         spec: "  kubernetes: {audit: {policyFile: policies/audit.yaml, webhook: {kubeconfigFrom: {env: AUDIT}}}}\n  system: {preInstall: [{name: disks, bash: \"cp disks.txt /run/disks\", undo: \"rm -f /run/disks\", materials: [disks.txt]}], \
                postInstall: [{name: report, bash: \"true\", undo: \"true\"}]}\n  \
-               addons: [{name: web, type: helm, namespace: apps, source: {path: charts/web}, values: {replicas: 2}}]\n",
+               addons: [{name: web, type: helm, namespace: apps, source: {path: charts/web}, values: {replicas: 2}}, \
+               {name: site, type: yaml, namespace: apps, source: {path: objects}}]\n",
         added: &["node3"],
         deleted: &["node2"],
         ..ONE

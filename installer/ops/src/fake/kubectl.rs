@@ -69,10 +69,15 @@ pub(super) fn kubectl(system: &RootedSystem, state: &mut State, args: &[&str], s
         }
         ["annotate", ..] => Output::default(),
         ["replace", "--namespace", namespace, ..] => replace(state, namespace, &text),
-        ["get", ..] => {
+        ["get", options @ ..] => {
+            let namespace = options.iter().zip(options.iter().skip(1)).find(|(option, _)| **option == "--namespace");
             let there = documents(&text).filter_map(|(key, _)| {
                 let document = state.cluster.objects.get(&key)?;
-                Some(with_server_fields(&key, document))
+                let mut object = with_server_fields(&key, document);
+                if let (Some((_, namespace)), false) = (namespace, key.starts_with("Namespace/")) {
+                    object["metadata"]["namespace"] = (*namespace).into();
+                }
+                Some(object)
             });
             let there: Vec<Value> = there.collect();
             if there.is_empty() {
@@ -81,13 +86,18 @@ pub(super) fn kubectl(system: &RootedSystem, state: &mut State, args: &[&str], s
             Output::text(json!({"apiVersion": "v1", "kind": "List", "items": there}).to_string())
         }
         ["diff", ..] => {
-            let differ = documents(&text).filter(|(key, document)| state.cluster.objects.get(key) != Some(document));
+            let has = |key: &String| state.cluster.objects.get(key).map(|document| without_namespace(document));
+            let differ = documents(&text).filter(|(key, document)| has(key) != Some(without_namespace(document)));
             let name = |(key, _): (String, String)| key.replace('/', ".");
             let lines: String =
                 differ.map(name).map(|name| format!("diff -u -N /tmp/LIVE/{name} /tmp/MERGED/{name}\n")).collect();
             Output { code: i32::from(!lines.is_empty()), ..Output::text(lines) }
         }
         ["create", ..] => create(state, &text),
+        ["delete", "--ignore-not-found", "--namespace", _, "configmap", name] => {
+            state.cluster.objects.remove(&format!("ConfigMap/{name}"));
+            Output::default()
+        }
         ["delete", "node", name, ..] => {
             state.cluster.nodes.remove(*name);
             Output::default()
@@ -183,6 +193,15 @@ fn raw(state: &State, path: &str) -> Output {
         Some(object) => Output::text(object.to_string()),
         None => Output::failed(1, format!("Error from server (NotFound): {path} not found")),
     }
+}
+
+/// The same object, whether it names its namespace or is given one by `--namespace`.
+fn without_namespace(document: &str) -> String {
+    let Ok(mut object) = serde_json::from_str::<Value>(document) else { return document.to_owned() };
+    if let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) {
+        metadata.remove("namespace");
+    }
+    object.to_string()
 }
 
 fn is_namespace(state: &State, path: &str) -> bool {

@@ -17,8 +17,8 @@ fn change(plan: &mut Plan) {
     let changed = plan.text("{\"values\": {\"replicas\": 5, \"hook\": \"runs\"}, \"images\": []}\n");
     releases(plan).for_each(|release| release.input = changed);
     // As the recipe writes it for a cluster that is there.
-    let is_release = |op: &Op| matches!(op, Op::HelmRelease(_));
-    for step in plan.steps.iter_mut().filter(|step| step.ops.iter().any(is_release)) {
+    let is_addon = |op: &Op| matches!(op, Op::HelmRelease(_) | Op::Manifests(_));
+    for step in plan.steps.iter_mut().filter(|step| step.ops.iter().any(is_addon)) {
         step.undo = Undo::RestoreBefore;
     }
 }
@@ -39,9 +39,11 @@ async fn hold<F: Fleet>(count: usize) -> Result<(), String> {
 }
 
 #[test]
-fn the_sample_installs_a_chart() {
+fn the_sample_installs_a_chart_and_yaml() {
     let (_, plan) = FLEETS[0].plan_create();
-    assert_eq!(releases(&mut plan.plan().clone()).count(), 1);
+    let mut plan = plan.plan().clone();
+    assert_eq!(releases(&mut plan).count(), 1);
+    assert!(plan.steps.iter().flat_map(|step| &step.ops).any(|op| matches!(op, Op::Manifests(_))));
 }
 
 #[tokio::test]
