@@ -11,11 +11,20 @@ HOME_NAME=home-charts
 FLEET=(n1)
 cp -r "$ROOT/tests/e2e/chart" "$WORK/chart"
 
-# chart_bundle NAME VALUES: the add-on `web` with these values
+# objects NAME...: YAML with a definition, an object of it before it, and a ConfigMap of each name
+objects_of() {
+  local name
+  cat "$ROOT/tests/e2e/addon.yaml"
+  for name in "$@"; do printf -- '---\napiVersion: v1\nkind: ConfigMap\nmetadata: {name: %s}\n' "$name"; done
+}
+# chart_bundle NAME VALUES CONFIGMAP...: the add-on `web` with these values, and `site` of YAML with these ConfigMaps
 chart_bundle() {
+  objects_of "${@:3}" > "$WORK/objects-$1.yaml"
   {
     lab cluster-yaml n1 10.77.0.11
-    echo "  addons: [{name: web, type: helm, namespace: apps, source: {path: chart}, values: $2}]"
+    echo "  addons:"
+    echo "  - {name: web, type: helm, namespace: apps, source: {path: chart}, values: $2}"
+    echo "  - {name: site, type: yaml, namespace: site, source: {path: objects-$1.yaml}}"
   } > "$WORK/chart-$1.yaml"
   "$BUNDLE" build -f "$WORK/chart-$1.yaml" --zone "$LAB_ZONE" --catalogue "$LAB_OVERLAY" --cache "$WORK/cache" -o "$WORK/chart-$1.tar.zst"
 }
@@ -32,6 +41,13 @@ release() {
   [ "$said" = "$2/true/kube-system" ] && [ "$ready" = "$3" ]
   [ "$(kubectl_on n1 -n apps get thing web -o 'jsonpath={.spec.message}')" = "$2" ]
 }
+# site CONFIGMAP...: the objects of YAML are there, and of ConfigMaps these alone
+site() {
+  [ "$(kubectl_on n1 -n site get widget first -o 'jsonpath={.spec.size}')" = 3 ] || return 1
+  [ "$(kubectl_on n1 -n site get deployment site -o 'jsonpath={.status.readyReplicas}')" = 1 ] || return 1
+  local names; names=$(kubectl_on n1 -n site get configmap -o name | grep -v kube-root-ca | sed 's,.*/,,' | tr '\n' ' '); echo "$names"
+  [ "$names" = "$* " ]
+}
 volume_is_bound() { [ "$(kubectl_on n1 -n apps get pvc web -o 'jsonpath={.status.phase}')" = Bound ]; }
 chart_again() {
   chart "$1" create -y --json > "$WORK/again.jsonl" || { tail -n 3 "$WORK/again.jsonl"; return 1; }
@@ -46,7 +62,7 @@ look_takes() {
 }
 leftovers() { kubectl_on n1 -n apps get jobs,pods --no-headers 2> /dev/null; }
 
-check "a bundle with a chart is built, and has the images of its hook" chart_bundle one '{message: one}'
+check "a bundle with a chart is built, and has the images of its hook" chart_bundle one '{message: one}' both dropped
 [ "$HELD" = 1 ] || return 0
 check "helm cannot be left out of it" says 20 "helm cannot be left out" \
   "$BUNDLE" build -f <(sed 's/exclude: \[crictl\]/exclude: [crictl, helm]/' "$WORK/chart-one.yaml") --zone "$LAB_ZONE" --catalogue "$LAB_OVERLAY" \
@@ -57,15 +73,17 @@ check "a cluster with a chart is created" chart one create -y
 [ "$HELD" = 1 ] || return 0
 check "the release is there, with what only a cluster can tell" release 1 one 1
 check "its volume is bound" volume_is_bound
+check "objects of YAML are there, after their definition and their namespace" site both dropped
 check "a second create changes nothing" chart_again one
 look_takes
-check "a bundle with other values is built" chart_bundle two '{message: two, replicas: 2}'
+check "a bundle with other values is built" chart_bundle two '{message: two, replicas: 2}' both
 check "with it the release is upgraded" chart two create -y
 check "and is as its values say" release 2 two 2
+check "what the YAML no longer has is gone" site both
 check "somebody changes an object of it" kubectl_on n1 -n apps patch configmap web --type merge -p '{"data": {"message": "changed"}}'
 check "which the next create mends" chart two create -y
 check "by an upgrade" release 3 two 2
-check "a bundle with a hook that fails is built" chart_bundle bad '{message: three, hookFails: true}'
+check "a bundle with a hook that fails is built" chart_bundle bad '{message: three, hookFails: true}' both
 check "a hook that fails is named with its log, and the revision before is back" says 70 "the hook says no" chart bad create -y --on-failure keep
 check "as helm and the API server say" release 5 two 2
 check "nothing of the failed one is left" bash -c '! grep -q check' < <(leftovers)

@@ -25,7 +25,8 @@ pub(super) fn protect(machine: &Machine, op: &HelmRelease, last: Option<&Revisio
         let program = kubectl(["annotate", "--overwrite", "--namespace", &namespace, "--filename", "-", POLICY]);
         let program = program.stdin(list(&objects));
         let output = machine.try_run(&program)?;
-        if output.code != 0 && !output.tail().contains("NotFound") {
+        let only_missing = output.tail().lines().all(|line| line.contains("(NotFound)"));
+        if output.code != 0 && !only_missing {
             return Err(OpError::other(format!("`{program}` failed: {}", output.tail())));
         }
     }
