@@ -26,6 +26,11 @@ pub struct ChartRelease {
 }
 
 impl ChartRelease {
+    /// What stands for values of the site.
+    pub const fn placeholders(&self) -> &Map<String, Value> {
+        &self.placeholders
+    }
+
     /// The values that images are learnt from, with placeholders of the site. `file` is what `values_file` holds.
     pub fn rendered(&self, file: Map<String, Value>) -> Map<String, Value> {
         self.installed(&self.placeholders, file)

@@ -5,7 +5,6 @@ use kubexm_manifests::ChartRelease;
 use kubexm_plan::op::{Manifests, Op};
 use kubexm_plan::{Step, StepId};
 use kubexm_spec::ArtifactKey;
-use serde_json::Map;
 
 use crate::charts;
 use crate::context::{Node, PlanCx};
@@ -41,15 +40,19 @@ fn step(
 ) -> Result<Step, RecipeError> {
     let name = &addon.name;
     let (op, title): (Op, String) = match is_chart(addon) {
-        // The user's own charts have no values of the site.
-        true => (release::op(draft, first, addon, &Map::new())?.into(), format!("Install {name} with helm")),
+        true => {
+            let site = charts::site(draft.cx, addon)?;
+            (release::op(draft, first, addon, &site)?.into(), format!("Install {name} with helm"))
+        }
         false => (manifests(draft.cx, first, addon)?.into(), format!("Apply the objects of {name}")),
     };
-    Ok(Step::on(first.name(), &format!("addons.{name}"), &title)
+    let step = Step::on(first.name(), &format!("addons.{name}"), &title)
         .timeout_s(release::TIMEOUT)
         .ensure(op)
         .undo(release::undo(draft.cx, first, &cluster.init))
-        .build())
+        .build();
+    // Values of the site depend on all hosts.
+    Ok(if addon.placeholders().is_empty() { step } else { draft.cluster_wide(step) })
 }
 
 fn is_chart(addon: &ChartRelease) -> bool {

@@ -167,6 +167,25 @@ fn yaml_is_applied_as_it_is_in_the_bundle() {
     assert!(!step.after.iter().any(|id| id.0.ends_with("kubernetes.helm")), "it needs no helm");
 }
 
+#[test]
+fn a_networks_chart_as_an_add_on_gets_what_only_the_site_knows_and_the_user_may_say_otherwise() {
+    let mut cluster = sample::fleet(2, 1);
+    cluster.network.plugin = NetworkPlugin::None;
+    let catalogue = |name: &str| AddonSource::Catalogue { name: name.to_owned(), version: None };
+    cluster.addons = vec![
+        Addon { source: catalogue("kube-ovn"), ..addon("kube-ovn", json!({})) },
+        Addon {
+            source: catalogue("cilium"),
+            ..addon("cilium", json!({"kubeProxyReplacement": true, "k8sServicePort": 8443}))
+        },
+    ];
+    let plan = checked(&Site::of(cluster));
+    let all: Vec<Value> = releases(&plan).iter().map(|(_, release)| Value::Object(values(&plan, release))).collect();
+    assert_eq!(all[0]["MASTER_NODES"], json!("10.77.0.11,10.77.0.12"));
+    let cilium = (&all[1]["k8sServiceHost"], &all[1]["k8sServicePort"], &all[1]["operator"]["replicas"]);
+    assert_eq!(cilium, (&json!("lb.demo.kubexm.internal"), &json!(8443), &json!(2)));
+}
+
 /// Its recipe is there and proven on no host: `create` refuses it, and this is what it would do.
 fn cilium(options: Value, change: impl Fn(&mut Cluster)) -> (Site, Plan) {
     let mut cluster = sample::fleet(1, 1);
