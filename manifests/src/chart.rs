@@ -17,6 +17,19 @@ const SYSTEM: &str = "kube-system";
 
 /// Every chart and YAML add-on of a cluster, in the order in which they are put there; those that are carried only come last.
 pub fn releases(cluster: &Cluster) -> Vec<ChartRelease> {
+    let mut all = installed(cluster);
+    all.extend(cluster.bundle.extra_charts.iter().map(|addon| of_addon(cluster, addon)));
+    all
+}
+
+/// Keys of the charts that helm installs: `chart/web`.
+pub(crate) fn installed_charts(cluster: &Cluster) -> Vec<String> {
+    let keys = installed(cluster).into_iter().map(|release| release.key);
+    keys.filter(|key| matches!(key, ArtifactKey::Chart(_))).map(|key| key.to_string()).collect()
+}
+
+/// The charts and YAML add-ons that are put into the cluster.
+pub fn installed(cluster: &Cluster) -> Vec<ChartRelease> {
     let mut all = Vec::new();
     let mut of_feature = |feature: &str, namespace: &str, values: Map<String, Value>| {
         all.push(ChartRelease {
@@ -49,7 +62,7 @@ pub fn releases(cluster: &Cluster) -> Vec<ChartRelease> {
     if let Some(first) = all.first_mut() {
         chart_network::fill(cluster, first);
     }
-    all.extend(cluster.addons.iter().chain(&cluster.bundle.extra_charts).map(|addon| of_addon(cluster, addon)));
+    all.extend(cluster.addons.iter().map(|addon| of_addon(cluster, addon)));
     all
 }
 

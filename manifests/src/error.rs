@@ -202,6 +202,14 @@ pub enum RequireError {
         /// Those that are known of its minor.
         known: Vec<String>,
     },
+    /// `spec.bundle.exclude` names a tool that something in the cluster needs.
+    #[error("spec.bundle.exclude: {name} cannot be left out, {because}; leave it there, or leave out what it installs")]
+    Excluded {
+        /// The tool.
+        name: String,
+        /// `it installs chart/web`.
+        because: String,
+    },
     /// `spec.bundle.exclude` names something that is no optional tool.
     #[error("spec.bundle.exclude: {name:?} is not an optional tool; those are {}", list(.known))]
     Exclude {
@@ -282,6 +290,7 @@ impl RequireError {
             | Self::OldGlibc { .. }
             | Self::OtherMinor { .. }
             | Self::Exclude { .. }
+            | Self::Excluded { .. }
             | Self::SameFileName { .. }
             | Self::NoFileName { .. }
             | Self::NoYaml { .. }

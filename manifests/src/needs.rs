@@ -6,6 +6,7 @@ use kubexm_spec::cluster::{
 };
 use kubexm_spec::{Cluster, ClusterImage, Program};
 
+use crate::chart;
 use crate::component::NodeRole;
 
 /// That a thing is needed.
@@ -15,6 +16,8 @@ pub(crate) struct Need {
     pub because: String,
     /// On other nodes than the catalogue says.
     pub role: Option<NodeRole>,
+    /// Something else needs it here, though the catalogue calls it a tool: `spec.bundle.exclude` cannot leave it out.
+    pub required: bool,
 }
 
 /// A feature that a cluster asks for.
@@ -33,7 +36,7 @@ pub(crate) struct Asked<'a> {
 }
 
 fn need(because: impl Into<String>) -> Option<Need> {
-    Some(Need { because: because.into(), role: None })
+    Some(Need { because: because.into(), role: None, required: false })
 }
 
 /// Whether a cluster needs a program, and why. (isulad is none: it comes as packages of openEuler.)
@@ -52,16 +55,22 @@ pub(crate) fn program(program: Program, cluster: &Cluster, asked: &Kubernetes, v
         Program::Containerd | Program::Runc => None,
         Program::Etcd => match cluster.etcd.kind {
             EtcdKind::Kubeadm => kubernetes(),
-            EtcdKind::Kubexm => Some(Need { because: "spec.etcd.type kubexm".to_owned(), role: Some(NodeRole::Etcd) }),
+            EtcdKind::Kubexm => {
+                Some(Need { because: "spec.etcd.type kubexm".to_owned(), role: Some(NodeRole::Etcd), required: false })
+            }
             EtcdKind::External => None,
         },
-        Program::Crictl | Program::Helm => need(TOOL),
+        Program::Helm => match chart::installed_charts(cluster).as_slice() {
+            [] => need(TOOL),
+            charts => Some(Need { because: format!("it installs {}", charts.join(", ")), role: None, required: true }),
+        },
+        Program::Crictl => need(TOOL),
         Program::Registry => {
             (cluster.registry.kind == RegistryKind::Registry).then(|| need("spec.registry.type registry"))?
         }
         Program::Docker => match (own(RuntimeKind::Docker), with_harbor()) {
             (Some(because), _) => need(because),
-            (None, Some(because)) => Some(Need { because, role: Some(NodeRole::Registry) }),
+            (None, Some(because)) => Some(Need { because, role: Some(NodeRole::Registry), required: false }),
             (None, None) => None,
         },
         Program::CriDockerd => need(own(RuntimeKind::Docker)?),

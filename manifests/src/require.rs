@@ -129,7 +129,7 @@ fn program_item(
         version: version.to_owned(),
         because: need.because.clone(),
         role: Some(need.role.unwrap_or(component.role)),
-        optional: component.optional,
+        optional: component.optional && !need.required,
         stage: component.stage,
         trust: pin.map_or(Trust::UpstreamChecksum, |pin| pin.trust),
         source: Source::File {

@@ -209,6 +209,9 @@ impl<'a> Chooser<'a, '_> {
         let excluded = |name: &str| self.cluster.bundle.exclude.iter().any(|excluded| excluded == name);
         for program in Program::ALL {
             let Some(need) = needs::program(program, self.cluster, asked, self.kubernetes) else { continue };
+            if need.required && excluded(program.name()) {
+                return Err(RequireError::Excluded { name: program.name().to_owned(), because: need.because });
+            }
             // what a bundle's own catalogue lacks since it was excluded is optional too
             let component = match self.catalogue.component(program) {
                 None if excluded(program.name()) => continue,

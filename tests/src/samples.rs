@@ -81,7 +81,9 @@ pub const FLEETS: [Sample; 6] = [
         hosts: &[("node1", "{}"), ("node2", "{}"), ("node3", "{}")],
         roles: "{master: [node1, node2], worker: [node3]}",
         spec: "  kubernetes: {audit: {policyFile: policies/audit.yaml, webhook: {kubeconfigFrom: {env: AUDIT}}}}\n  system: {preInstall: [{name: disks, bash: \"cp disks.txt /run/disks\", undo: \"rm -f /run/disks\", materials: [disks.txt]}], \
-               postInstall: [{name: report, bash: \"true\", undo: \"true\"}]}\n",
+               postInstall: [{name: report, bash: \"true\", undo: \"true\"}]}\n  \
+               addons: [{name: web, type: helm, namespace: apps, source: {path: charts/web}, values: {replicas: 2}}, \
+               {name: site, type: yaml, namespace: apps, source: {path: objects}}]\n",
         added: &["node3"],
         deleted: &["node2"],
         upgraded: MINOR,
@@ -309,6 +311,7 @@ impl Sample {
             set_aside: self.occupied,
             packages: &bundle.packages,
             materials: &kubexm_recipes::sample::materials(cluster),
+            charts: &kubexm_recipes::sample::charts(cluster, &bundle.manifest),
             sealing: Some(&kubexm_recipes::sample::sealing()),
         };
         let plan = pipeline(&cx).expect("a plan for a sample");

@@ -24,6 +24,10 @@ pub struct SyntheticBundle {
     pub packages: Arc<CarriedPackages>,
 }
 
+/// An add-on of YAML.
+const OBJECTS: &str = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: site}\ndata: {a: b}\n---\napiVersion: v1\nkind: Secret\n\
+                       metadata: {name: site}\n---\napiVersion: apps/v1\nkind: Deployment\nmetadata: {name: site}\n";
+
 impl SyntheticBundle {
     /// A bundle for a cluster, by this catalogue.
     pub fn of(cluster: &Cluster, catalogue: &Catalogue) -> Result<Self, String> {
@@ -92,6 +96,7 @@ impl SyntheticBundle {
                 members.extend(archive.all.iter().flat_map(|folder| ["one", "two"].map(|name| join(folder, name))));
                 tar_gz(&members, &text).map_err(|e| e.to_string())?
             }
+            _ if matches!(item.key, ArtifactKey::Yaml(_)) => OBJECTS.into(),
             _ => text.into_bytes(),
         };
         let blob = self.keep(bytes);

@@ -63,9 +63,6 @@ pub fn check(cluster: &Cluster) -> Vec<Unsupported> {
     all.network(&cluster.network);
     all.load_balancer(&cluster.load_balancer.mode);
     all.registry(&cluster.registry);
-    for (index, addon) in cluster.addons.iter().enumerate() {
-        all.add(true, &format!("spec.addons[{index}]"), &addon.name, "install it yourself, and leave it out here");
-    }
     all.unless_none("spec.storage.openebs", cluster.storage.open_ebs.is_none());
     all.unless_none("spec.storage.nfs", cluster.storage.nfs.is_none());
     all.0

@@ -2,7 +2,9 @@
 //!
 //! The content of a file is shown only if the plan has it as a text: values of slots may be secrets.
 
-use kubexm_plan::op::{Applied, Content, File, KubeObject, Resolver, Sysctl, Unit};
+use kubexm_plan::op::{
+    Applied, Content, File, FoundManifests, HelmRelease, KubeObject, Manifests, Released, Resolver, Sysctl, Unit,
+};
 use kubexm_plan::{Difference, Entry, ObservedState, Op, Step, StepDrift};
 
 use crate::difference::{self, Contents};
@@ -49,6 +51,16 @@ fn describe(op: &Op, found: &ObservedState, machine: &Machine) -> Result<Differe
             Applied::Absent => "they are missing".to_owned(),
             Applied::Different | Applied::Other { .. } | Applied::Same => "some are missing or different".to_owned(),
         },
+        Op::Manifests(_) => match found.state::<Manifests>()? {
+            FoundManifests::Unknown => {
+                "the API server does not answer, or the node's store does not have them".to_owned()
+            }
+            FoundManifests::Absent { .. } => "they are missing".to_owned(),
+            FoundManifests::Other { .. } | FoundManifests::Same => {
+                "some are missing or different, or an earlier version has others".to_owned()
+            }
+        },
+        Op::HelmRelease(_) => release_differs(&found.state::<HelmRelease>()?),
         _ => "not as planned".to_owned(),
     };
     Ok(Difference { what: op.to_string(), how, diff: None })
@@ -100,6 +112,21 @@ fn unit_differs(unit: &Unit, found: &ObservedState) -> Result<String, OpError> {
         how.push("its unit file was changed");
     }
     Ok(if how.is_empty() { "not as planned".to_owned() } else { how.join(", ") })
+}
+
+fn release_differs(found: &Released) -> String {
+    match found {
+        Released::Unknown => "the API server does not answer".to_owned(),
+        Released::Absent { .. } => "it is not installed".to_owned(),
+        Released::There(found) if !found.drifted.is_empty() => {
+            format!("objects are missing or were changed: {}", found.drifted.join(", "))
+        }
+        Released::There(found) if !found.is_deployed() => {
+            format!("its revision {} is {}", found.revision, found.status)
+        }
+        Released::There(found) if found.blob.is_none() => format!("{} was installed by somebody else", found.chart),
+        Released::There(found) => format!("{} is installed, from another chart or with other values", found.chart),
+    }
 }
 
 fn sysctl_differs(sysctl: &Sysctl, found: &ObservedState) -> Result<String, OpError> {

@@ -1,8 +1,12 @@
 //! kubectl with the admin kubeconfig; a survey sends requests to the API server directly.
 
 mod api;
+pub(crate) mod apis;
 pub(crate) mod credentials;
 pub(crate) mod drained;
+pub(crate) mod objects;
+pub(crate) mod removal;
+pub(crate) mod waiting;
 
 use kubexm_plan::op::Taint;
 use serde::Deserialize;

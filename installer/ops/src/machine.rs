@@ -211,19 +211,12 @@ impl Machine {
         slots: &[SlotName],
         value: impl Fn(&SlotName) -> Result<String, OpError>,
     ) -> Result<String, OpError> {
-        let mut parts = self.text(digest)?.split(HOLE);
-        let mut filled = parts.next().unwrap_or_default().to_owned();
-        for part in parts {
-            let place = slots.iter().find_map(|slot| Some((slot, part.strip_prefix(&slot.0)?.strip_prefix("}}")?)));
-            let (slot, rest) = place.ok_or_else(|| {
-                OpError::other(format!(
-                    "text {digest} names a slot that its op does not list; this is a fault of the plan"
-                ))
-            })?;
-            filled.push_str(&value(slot)?);
-            filled.push_str(rest);
-        }
-        Ok(filled)
+        fill(self.text(digest)?, digest, slots, value)
+    }
+
+    /// A part of a text of the plan, with the placeholders of these slots replaced by their values.
+    pub(crate) fn filled_text(&self, part: &str, of: &Digest, slots: &[SlotName]) -> Result<String, OpError> {
+        fill(part, of, slots, |slot| self.slot_text(slot).map(str::to_owned))
     }
 
     fn slot_text(&self, slot: &SlotName) -> Result<&str, OpError> {
@@ -268,6 +261,26 @@ impl Machine {
     pub fn ledger(&self) -> Ledger {
         Ledger::at(self.ledger.clone().unwrap_or_else(|| self.path(paths::LEDGER)))
     }
+}
+
+/// A text with its placeholders replaced. Placeholders within values are not.
+fn fill(
+    text: &str,
+    digest: &Digest,
+    slots: &[SlotName],
+    value: impl Fn(&SlotName) -> Result<String, OpError>,
+) -> Result<String, OpError> {
+    let mut parts = text.split(HOLE);
+    let mut filled = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        let place = slots.iter().find_map(|slot| Some((slot, part.strip_prefix(&slot.0)?.strip_prefix("}}")?)));
+        let (slot, rest) = place.ok_or_else(|| {
+            OpError::other(format!("text {digest} names a slot that its op does not list; this is a fault of the plan"))
+        })?;
+        filled.push_str(&value(slot)?);
+        filled.push_str(rest);
+    }
+    Ok(filled)
 }
 
 /// Shorter parts of a value may be ordinary words.

@@ -41,6 +41,13 @@ pub enum Thing {
     Kubeconfig(String),
     /// Objects of the cluster, by the name of their op.
     Objects(String),
+    /// A release of helm.
+    Release {
+        /// Its namespace.
+        namespace: String,
+        /// Its name there.
+        name: String,
+    },
     /// A node object.
     Node(String),
     /// A member of etcd, by its name.
@@ -103,6 +110,7 @@ impl fmt::Display for Thing {
             Self::Image(reference) => write!(f, "image {reference}"),
             Self::Kubeconfig(user) => write!(f, "kubeconfig of {user}"),
             Self::Objects(name) => write!(f, "objects {name}"),
+            Self::Release { namespace, name } => write!(f, "release {namespace}/{name}"),
             Self::Node(name) => write!(f, "node {name}"),
             Self::Member(name) => write!(f, "etcd member {name}"),
             Self::Taint { node, key } => write!(f, "node {node} taint {key}"),

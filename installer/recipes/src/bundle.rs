@@ -4,14 +4,15 @@ use kubexm_manifests::require;
 use kubexm_manifests::requirements::PackageNeed;
 use kubexm_spec::ArtifactKey;
 
+use crate::charts;
 use crate::context::PlanCx;
 use crate::error::RecipeError;
 
 /// Checks that every requirement of the cluster is in the bundle, in the catalogue's version; the error lists
-/// everything that is missing.
+/// everything that is missing. Then that its charts are those that it was built with.
 pub fn check(cx: &PlanCx<'_>) -> Result<(), RecipeError> {
     let missing = missing(cx)?;
-    if missing.is_empty() { Ok(()) } else { Err(RecipeError::NotInBundle { missing }) }
+    if missing.is_empty() { charts::check(cx) } else { Err(RecipeError::NotInBundle { missing }) }
 }
 
 /// What the cluster requires and the bundle does not contain, as text for people.

@@ -9,6 +9,7 @@ use kubexm_spec::cluster::{Cluster, Host, Kubernetes, MaterialFile, Roles};
 use kubexm_spec::manifest::Artifact;
 use kubexm_spec::{ArtifactKey, ClusterImage, Digest, Manifest, Platform, Program, names};
 
+use crate::charts::CarriedCharts;
 use crate::error::RecipeError;
 use crate::packages::CarriedPackages;
 use crate::time_servers::is_server;
@@ -41,6 +42,8 @@ pub struct PlanCx<'a> {
     pub packages: &'a CarriedPackages,
     /// Files of the user that cluster.yaml names, by their name there; each was validated for its field.
     pub materials: &'a Materials,
+    /// How the bundle's charts were rendered.
+    pub charts: &'a CarriedCharts,
     /// For whom the authorities are sealed; none where nothing is planned.
     pub sealing: Option<&'a Sealing>,
 }

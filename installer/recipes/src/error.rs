@@ -2,6 +2,7 @@
 
 use kubexm_plan::ClusterId;
 use kubexm_spec::ExitCode;
+use kubexm_spec::rendering::OtherThanRendered;
 use kubexm_spec::unsupported::Unsupported;
 
 /// Why no plan could be made. No host was changed when one of these is returned.
@@ -16,6 +17,12 @@ pub enum RecipeError {
     NotInBundle {
         /// Every one of them, `binary/kubeadm 1.34.4 for linux/amd64`.
         missing: Vec<String>,
+    },
+    /// A chart is not as it was when the bundle was built.
+    #[error("charts differ from those that the bundle was built with, so their images may be missing in it:\n{}", lines(.all))]
+    Rendered {
+        /// Every one of them.
+        all: Vec<OtherThanRendered>,
     },
     /// Not supported yet.
     #[error("{what} is not supported yet; {hint}")]
@@ -293,7 +300,7 @@ impl RecipeError {
     /// Exit code of the program.
     pub fn exit_code(&self) -> ExitCode {
         match self {
-            Self::NotInBundle { .. } => ExitCode::BundleIncomplete,
+            Self::NotInBundle { .. } | Self::Rendered { .. } => ExitCode::BundleIncomplete,
             Self::Unsupported { .. } | Self::NotInstalled { .. } => ExitCode::Unsupported,
             Self::NoCluster
             | Self::NoHosts { .. }

@@ -67,6 +67,11 @@ impl Identity {
         Self { id, non_members }
     }
 
+    /// Whether a host was joined to the cluster by an earlier run.
+    pub fn has_joined(&self, cluster: &Cluster, host: &str, facts: &Facts) -> bool {
+        facts.joined && self.is_member(cluster, host, facts)
+    }
+
     /// Refuses hosts that are members of a cluster which stays, when only some of its hosts are to be reset.
     ///
     /// # Errors

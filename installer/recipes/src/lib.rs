@@ -4,6 +4,7 @@
 //! the bundle.
 
 pub mod bundle;
+pub mod charts;
 pub mod config;
 pub mod context;
 pub mod draft;

@@ -7,7 +7,7 @@ use std::error::Error;
 use std::net::{IpAddr, Ipv4Addr};
 
 use kubexm_manifests::requirements::PackageNeed;
-use kubexm_manifests::{Catalogue, RequireError, Source, require};
+use kubexm_manifests::{Catalogue, ChartRelease, RequireError, Source, releases, require};
 use kubexm_packages::model::{Deferred, MultiArch, Package, RepoId};
 use kubexm_packages::solve::{Pool, Repo};
 use kubexm_plan::facts::{Disk, InstalledPackages, Interface, ModuleState, SelinuxState};
@@ -15,8 +15,9 @@ use kubexm_plan::{ClusterId, Facts, Plan};
 use kubexm_spec::cluster::{Cluster, Host, Kubernetes, MaterialUse, RoleGroups, Runtime, RuntimeKind};
 use kubexm_spec::lock::PackageSet;
 use kubexm_spec::manifest::{Artifact, Blob, ClusterSummary, FORMAT, Manifest};
-use kubexm_spec::{Arch, ArtifactKey, Digest, Family, Trust};
+use kubexm_spec::{Arch, ArtifactKey, Digest, Family, Rendering, Trust, rendering};
 
+use crate::charts::CarriedCharts;
 use crate::context::{Materials, PlanCx, Sealing};
 use crate::modules::packages::source;
 use crate::packages::{CarriedPackages, NO_PACKAGES, RepositoryFile};
@@ -81,6 +82,7 @@ pub fn plan(cluster: &Cluster) -> Result<Plan, Box<dyn Error + Send + Sync>> {
         facts: &facts,
         packages: &NO_PACKAGES,
         materials: &materials(cluster),
+        charts: &charts(cluster, &manifest),
         sealing: Some(&sealing()),
         set_aside: false,
     })?)
@@ -89,6 +91,25 @@ pub fn plan(cluster: &Cluster) -> Result<Plan, Box<dyn Error + Send + Sync>> {
 /// Sealed for one operator, who is in no cluster.yaml.
 pub fn sealing() -> Sealing {
     Sealing { others: vec![RECIPIENT.to_owned()], new_registry_ca: false }
+}
+
+/// How the charts of the bundle of [`manifest`] were rendered; a values file has its own path as a value.
+pub fn charts(cluster: &Cluster, manifest: &Manifest) -> CarriedCharts {
+    let of = |release: ChartRelease| {
+        let source = manifest.artifacts.iter().find(|artifact| artifact.key == release.key)?.digest;
+        let file = release.values_file.iter().map(|path| ("file".to_owned(), path.display().to_string().into()));
+        let values = release.rendered(file.collect());
+        Some(Rendering {
+            source,
+            values_digest: rendering::digest(&values),
+            namespace: release.namespace,
+            kubernetes: manifest.cluster.as_ref().map(|summary| summary.kubernetes.clone()),
+            values,
+            images: Vec::new(),
+            key: release.key,
+        })
+    };
+    CarriedCharts { renderings: releases(cluster).into_iter().filter_map(of).collect(), ..CarriedCharts::default() }
 }
 
 /// A text for each material that a cluster names.

@@ -39,6 +39,9 @@ pub enum SessionError {
     /// The catalogue of a bundle cannot be used.
     #[error(transparent)]
     Catalogue(#[from] CatalogueError),
+    /// The values file of an add-on cannot be used.
+    #[error("valuesFile {}: {problem}", path.display())]
+    ValuesFile { path: PathBuf, problem: String },
     /// The lock of a bundle cannot be read.
     #[error("lock.yaml of {}: {reason}", bundle.display())]
     Lock {
@@ -251,6 +254,7 @@ impl From<RecipeError> for SessionError {
 impl ExitError for SessionError {
     fn exit_code(&self) -> ExitCode {
         match self {
+            Self::ValuesFile { .. } => ExitCode::Config,
             Self::NoBundle(_) | Self::Lock { .. } => ExitCode::NotABundle,
             Self::Archive(error) => error.exit_code(),
             Self::Damaged(report) => report.exit_code(),

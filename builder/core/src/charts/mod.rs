@@ -9,20 +9,17 @@
 //! (`.Capabilities.APIVersions`) is not found.
 
 pub mod archive;
-pub mod documents;
 pub(crate) mod error;
-pub mod extract;
 pub mod helm;
 mod ignore;
 pub mod index;
-pub mod judge;
 pub mod sandbox;
-pub mod suspect;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use futures::{StreamExt, stream};
+pub use kubexm_charts::{documents, extract, judge, suspect};
 use kubexm_manifests::requirements::Source;
 use kubexm_manifests::{Catalogue, ChartRelease, Requirement, Requirements, Zone, releases};
 use kubexm_spec::event::EventKind;

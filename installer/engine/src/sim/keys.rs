@@ -37,6 +37,7 @@ pub(super) fn key(thing: &Thing) -> Option<Key> {
         Thing::Kubeconfig(user) => Key::Host(format!("kubeconfig:{user}")),
         Thing::Stamp => Key::Host("stamp".to_owned()),
         Thing::Objects(name) => Key::Cluster(format!("object:{name}")),
+        Thing::Release { namespace, name } => Key::Cluster(format!("release:{namespace}/{name}")),
         Thing::Taint { node, key } => Key::Cluster(format!("taint:{node}:{key}")),
         Thing::Label { node, key } => Key::Cluster(format!("label:{node}:{key}")),
         Thing::State(_)

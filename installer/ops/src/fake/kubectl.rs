@@ -8,6 +8,9 @@ use super::state::State;
 use super::upgrade;
 use crate::system::Output;
 
+const KINDS: &str = "configmaps cm v1 true ConfigMap\nsecrets v1 true Secret\nnamespaces ns v1 false Namespace\n\
+                     persistentvolumeclaims pvc v1 true PersistentVolumeClaim\ndeployments deploy apps/v1 true Deployment\n";
+
 pub(super) fn kubectl(system: &RootedSystem, state: &mut State, args: &[&str], stdin: &[u8]) -> Output {
     // Every kubeconfig of the fake reaches any control plane that is up.
     // `api-down`: it runs, and does not answer.
@@ -63,10 +66,23 @@ pub(super) fn kubectl(system: &RootedSystem, state: &mut State, args: &[&str], s
         ["get", "-o", "json", "pods", ..] => Output::text(pods(state)),
         ["get", "-o", "json", "pod", ..] => Output::text(pod("kubexm-check", &[])),
         ["get", "--namespace", ..] => Output::text("deployment.apps/coredns\ndaemonset.apps/kube-proxy\n"),
-        ["get", ..] => {
+        ["api-resources", ..] => Output::text(KINDS),
+        ["rollout" | "wait", ..] => Output::default(),
+        ["logs", ..] => Output::text("the check found nothing\n"),
+        ["annotate", "--overwrite", "--namespace", namespace, "secret", name, note] => {
+            annotate(state, namespace, name, note)
+        }
+        ["annotate", ..] => Output::default(),
+        ["replace", "--namespace", namespace, ..] => replace(state, namespace, &text),
+        ["get", options @ ..] => {
+            let namespace = options.iter().zip(options.iter().skip(1)).find(|(option, _)| **option == "--namespace");
             let there = documents(&text).filter_map(|(key, _)| {
                 let document = state.cluster.objects.get(&key)?;
-                Some(with_server_fields(&key, document))
+                let mut object = with_server_fields(&key, document);
+                if let (Some((_, namespace)), false) = (namespace, key.starts_with("Namespace/")) {
+                    object["metadata"]["namespace"] = (*namespace).into();
+                }
+                Some(object)
             });
             let there: Vec<Value> = there.collect();
             if there.is_empty() {
@@ -75,10 +91,18 @@ pub(super) fn kubectl(system: &RootedSystem, state: &mut State, args: &[&str], s
             Output::text(json!({"apiVersion": "v1", "kind": "List", "items": there}).to_string())
         }
         ["diff", ..] => {
-            let same = documents(&text).all(|(key, document)| state.cluster.objects.get(&key) == Some(&document));
-            if same { Output::default() } else { Output { code: 1, ..Output::text("+ different") } }
+            let has = |key: &String| state.cluster.objects.get(key).map(|document| without_namespace(document));
+            let differ = documents(&text).filter(|(key, document)| has(key) != Some(without_namespace(document)));
+            let name = |(key, _): (String, String)| key.replace('/', ".");
+            let lines: String =
+                differ.map(name).map(|name| format!("diff -u -N /tmp/LIVE/{name} /tmp/MERGED/{name}\n")).collect();
+            Output { code: i32::from(!lines.is_empty()), ..Output::text(lines) }
         }
         ["create", ..] => create(state, &text),
+        ["delete", "--ignore-not-found", "--namespace", _, "configmap", name] => {
+            state.cluster.objects.remove(&format!("ConfigMap/{name}"));
+            Output::default()
+        }
         ["delete", "node", name, ..] => {
             state.cluster.nodes.remove(*name);
             Output::default()
@@ -91,6 +115,11 @@ pub(super) fn kubectl(system: &RootedSystem, state: &mut State, args: &[&str], s
             }
             None => Output::failed(1, format!("Error from server (NotFound): nodes \"{name}\" not found")),
         },
+        ["delete", .., "namespace", name] => {
+            state.cluster.namespaces.remove(*name);
+            state.cluster.objects.remove(&format!("Namespace/{name}"));
+            Output::default()
+        }
         ["delete", "pod", name, ..] => {
             state.cluster.objects.remove(&format!("Pod/{name}"));
             Output::default()
@@ -146,6 +175,13 @@ fn drain(system: &RootedSystem, state: &mut State, name: &str, options: &[&str])
 
 /// The API server's answer for a path.
 fn raw(system: &RootedSystem, state: &State, path: &str) -> Output {
+    if let Some((namespace, query)) =
+        path.strip_prefix("/api/v1/namespaces/").and_then(|path| path.split_once("/secrets?"))
+    {
+        let name = query.rsplit("%3D").next().unwrap_or_default();
+        let all = state.cluster.releases.get(&format!("{namespace}/{name}")).cloned().unwrap_or_default();
+        return Output::text(json!({ "items": all }).to_string());
+    }
     let budgets: Vec<Value> = system.setting("budgets.json").unwrap_or_default();
     let (path, _) = path.split_once('?').unwrap_or((path, ""));
     let found = match path.trim_start_matches("/api/v1/") {
@@ -154,6 +190,7 @@ fn raw(system: &RootedSystem, state: &State, path: &str) -> Output {
         "/apis/policy/v1/poddisruptionbudgets" => Some(json!({"items": budgets})),
         "nodes" => Some(json!({"items": state.cluster.nodes.values().collect::<Vec<_>>()})),
         "namespaces/kube-system/pods" => Some(json!({"items": static_pods(state)})),
+        other if is_namespace(state, other) => Some(json!({"kind": "Namespace"})),
         other => {
             let name = other.strip_prefix("namespaces/kube-system/configmaps/").unwrap_or_default();
             let key = format!("ConfigMap/{name}");
@@ -163,6 +200,51 @@ fn raw(system: &RootedSystem, state: &State, path: &str) -> Output {
     match found {
         Some(object) => Output::text(object.to_string()),
         None => Output::failed(1, format!("Error from server (NotFound): {path} not found")),
+    }
+}
+
+/// The same object, whether it names its namespace or is given one by `--namespace`.
+fn without_namespace(document: &str) -> String {
+    let Ok(mut object) = serde_json::from_str::<Value>(document) else { return document.to_owned() };
+    if let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) {
+        metadata.remove("namespace");
+    }
+    object.to_string()
+}
+
+fn is_namespace(state: &State, path: &str) -> bool {
+    let name = path.strip_prefix("namespaces/").unwrap_or_default();
+    ["default", "kube-system"].contains(&name)
+        || state.cluster.namespaces.contains(name)
+        || state.cluster.objects.contains_key(&format!("Namespace/{name}"))
+}
+
+/// The Secret of a revision.
+fn secret<'a>(state: &'a mut State, namespace: &str, name: &str) -> Option<&'a mut Value> {
+    let of_namespace = format!("{namespace}/");
+    let mut releases = state.cluster.releases.iter_mut().filter(|(key, _)| key.starts_with(&of_namespace));
+    releases.find_map(|(_, all)| all.iter_mut().find(|secret| secret["metadata"]["name"] == name))
+}
+
+fn annotate(state: &mut State, namespace: &str, name: &str, note: &str) -> Output {
+    match (secret(state, namespace, name), note.split_once('=')) {
+        (Some(secret), Some((key, value))) => {
+            secret["metadata"]["annotations"][key] = value.into();
+            Output::default()
+        }
+        _ => Output::failed(1, format!("Error from server (NotFound): secrets \"{name}\" not found")),
+    }
+}
+
+fn replace(state: &mut State, namespace: &str, text: &str) -> Output {
+    let object: Value = serde_json::from_str(text).unwrap_or_default();
+    let name = object["metadata"]["name"].as_str().unwrap_or_default().to_owned();
+    match secret(state, namespace, &name) {
+        Some(secret) => {
+            *secret = object;
+            Output::default()
+        }
+        None => Output::failed(1, format!("Error from server (NotFound): secrets \"{name}\" not found")),
     }
 }
 
@@ -238,7 +320,7 @@ fn documents(text: &str) -> impl Iterator<Item = (String, String)> + '_ {
     })
 }
 
-fn of_json(object: &Value) -> (String, String) {
+pub(super) fn of_json(object: &Value) -> (String, String) {
     let text = |path: &str| object.pointer(path).and_then(Value::as_str);
     let key = format!("{}/{}", text("/kind").unwrap_or_default(), text("/metadata/name").unwrap_or_default());
     (key, text("/document").map_or_else(|| object.to_string(), str::to_owned))

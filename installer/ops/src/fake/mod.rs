@@ -10,6 +10,7 @@ mod api_server;
 mod etcd;
 
 mod control_plane;
+mod helm;
 mod images;
 mod join;
 mod kubeadm;
@@ -40,7 +41,7 @@ use crate::system::{ActContext, Head, HttpsRequest, Kernel, Output, Program, Spa
 use crate::{Machine, OpError, paths};
 
 /// Programs that a plan installs: they must exist to be run.
-const BROUGHT: [&str; 3] = ["kubeadm", "kubectl", "ctr"];
+const BROUGHT: [&str; 4] = ["kubeadm", "kubectl", "ctr", "helm"];
 
 impl RootedSystem {
     /// Makes the registry serve the plan's images, in addition to those that it serves.
@@ -101,6 +102,7 @@ impl System for RootedSystem {
             "systemctl" => units::systemctl(self, &mut state, &args)?,
             "kubeadm" => kubeadm::kubeadm(self, &mut state, &args, &program.hidden)?,
             "kubectl" => kubectl::kubectl(self, &mut state, &args, program.stdin.as_deref().unwrap_or_default()),
+            "helm" => helm::helm(self, &mut state, &args, program.stdin.as_deref().unwrap_or_default()),
             "ctr" => images::ctr(self, &mut state, &args, &program.pieces),
             "etcdctl" => etcd::etcdctl(self, &state, &args)?,
             "etcdutl" => etcd::etcdutl(&args)?,

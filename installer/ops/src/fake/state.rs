@@ -1,6 +1,6 @@
 //! State that the fake keeps between programs.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use kubexm_spec::Digest;
@@ -46,6 +46,12 @@ pub(super) struct State {
 pub(super) struct Cluster {
     /// Applied documents by `Kind/name`.
     pub objects: BTreeMap<String, String>,
+    /// Secrets of helm's revisions by `namespace/name` of their release.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub releases: BTreeMap<String, Vec<Value>>,
+    /// Namespaces that helm has made.
+    #[serde(skip_serializing_if = "BTreeSet::is_empty")]
+    pub namespaces: BTreeSet<String>,
     /// Node objects by name.
     pub nodes: BTreeMap<String, Value>,
     /// etcd's members by id.

@@ -13,15 +13,11 @@ use kubexm_plan::op::{Applied, KubeObject};
 use kubexm_spec::Digest;
 use serde_json::{Value, json};
 
-use crate::kube::{self, kubectl};
-use crate::system::Program;
+use crate::kube;
+use crate::kube::objects::{FORCE, is_secret, on, own, printed};
 use crate::{Converge, Machine, OpError, Wave};
 
 const GONE: [&str; 2] = ["--ignore-not-found", "--wait=false"];
-const FORCE: [&str; 3] = ["--server-side", "--force-conflicts", "--field-manager=kubexm"];
-/// Metadata that the API server sets on every object; an apply that contains it is refused or has no effect.
-const SET_BY_THE_SERVER: [&str; 6] =
-    ["creationTimestamp", "generation", "managedFields", "resourceVersion", "selfLink", "uid"];
 
 impl Converge for KubeObject {
     fn observe(&self, machine: &Machine) -> Result<Applied, OpError> {
@@ -30,7 +26,7 @@ impl Converge for KubeObject {
         }
         // A slot that is only filled if a step needs its value: the objects can be read, and not compared.
         let Ok(text) = self.filled(machine) else { return Ok(self.before(machine).unwrap_or(Applied::Unknown)) };
-        let diff = machine.try_run(&on(["diff"], FORCE, &text))?;
+        let diff = machine.try_run(&on("diff", FORCE, &text))?;
         match diff.code {
             0 => Ok(Applied::Same),
             1 => self.before(machine),
@@ -56,7 +52,7 @@ impl Converge for KubeObject {
                 machine.ledger().keep_bytes(list(&secrets).as_bytes())?;
             }
         }
-        machine.run(&on(["apply"], FORCE, &text)).map(drop)
+        machine.run(&on("apply", FORCE, &text)).map(drop)
     }
 
     /// Applies the earlier objects as the same field manager, which removes the fields that kubexm has added.
@@ -70,13 +66,13 @@ impl Converge for KubeObject {
             Applied::Same | Applied::Unknown | Applied::Different => Ok(()),
             Applied::Absent => {
                 // Deleting only needs the objects' names, and no slot values.
-                machine.run(&on(["delete"], GONE, machine.text(&self.text)?)).map(drop)
+                machine.run(&on("delete", GONE, machine.text(&self.text)?)).map(drop)
             }
             Applied::Other { objects, secrets } => {
                 let kept = secrets.map(|digest| self.kept(machine, &digest)).transpose()?.unwrap_or_default();
                 let had: Vec<Value> = objects.iter().cloned().chain(kept).collect();
                 if !had.is_empty() {
-                    machine.run(&on(["apply"], FORCE, &list(&had)))?;
+                    machine.run(&on("apply", FORCE, &list(&had)))?;
                 }
                 let had: BTreeSet<String> = had.iter().map(name).collect();
                 let (objects, secrets) = self.there(machine)?;
@@ -85,7 +81,7 @@ impl Converge for KubeObject {
                 if new.is_empty() {
                     return Ok(());
                 }
-                machine.run(&on(["delete"], GONE, &list(&new))).map(drop)
+                machine.run(&on("delete", GONE, &list(&new))).map(drop)
             }
         }
     }
@@ -125,18 +121,10 @@ impl Objects for KubeObject {
 
     /// The objects that exist, in the form in which they can be applied; Secrets separately.
     fn there(&self, machine: &Machine) -> Result<(Vec<Value>, Vec<Value>), OpError> {
-        let program = on(["get"], ["--ignore-not-found", "--output=json"], machine.text(&self.text)?);
+        let program = on("get", ["--ignore-not-found", "--output=json"], machine.text(&self.text)?);
         let output = machine.run(&program)?;
-        if output.stdout.iter().all(u8::is_ascii_whitespace) {
-            return Ok(Default::default());
-        }
-        let mut answer: Value = serde_json::from_slice(&output.stdout)
+        let objects = printed(&output.stdout)
             .map_err(|error| OpError::other(format!("`{program}` did not return JSON: {error}")))?;
-        // One object is returned alone, several in a list.
-        let objects = match answer.get_mut("items").map(Value::take) {
-            Some(Value::Array(items)) => items,
-            _ => vec![answer],
-        };
         let (secrets, others) = objects.into_iter().map(own).partition(is_secret);
         Ok((others, secrets))
     }
@@ -160,21 +148,6 @@ fn from_ledger(machine: &Machine, digest: &Digest) -> Result<Vec<Value>, OpError
     }
 }
 
-/// An object without the fields that the API server sets.
-fn own(mut object: Value) -> Value {
-    if let Some(fields) = object.as_object_mut() {
-        fields.remove("status");
-        if let Some(metadata) = fields.get_mut("metadata").and_then(Value::as_object_mut) {
-            metadata.retain(|key, _| !SET_BY_THE_SERVER.contains(&key.as_str()));
-        }
-    }
-    object
-}
-
-fn is_secret(object: &Value) -> bool {
-    object.get("kind").is_some_and(|kind| kind == "Secret")
-}
-
 /// Group, kind, namespace and name. The version may differ when it is read again.
 fn name(object: &Value) -> String {
     let field = |path: &str| object.pointer(path).and_then(Value::as_str).unwrap_or_default();
@@ -184,8 +157,4 @@ fn name(object: &Value) -> String {
 
 fn list(objects: &[Value]) -> String {
     json!({"apiVersion": "v1", "kind": "List", "items": objects}).to_string()
-}
-
-fn on<const N: usize>(verb: [&str; 1], options: [&str; N], text: &str) -> Program {
-    kubectl(verb).args(options).args(["--filename", "-"]).stdin(text)
 }

@@ -9,6 +9,7 @@ use std::fs;
 use std::path::Path;
 
 use kubexm_plan::facts::ForeignMount;
+use kubexm_plan::network;
 use kubexm_plan::runtime::{self, RuntimeTraits};
 use kubexm_plan::state_folders;
 
@@ -93,7 +94,11 @@ fn is_of_a_pod(machine: &Machine, point: &str) -> bool {
         let below = |folder: &&str| inside(folder).is_some_and(|parts| parts.len() > 1 && containers(&parts[0]));
         runtime.state.iter().any(below)
     };
-    of_kubelet || runtime::INSTALLED.iter().any(of_runtime)
+    let of_network = || {
+        let mut points = network::any().flat_map(|network| network.mounts);
+        points.any(|own| point == mounts::real(machine, own))
+    };
+    of_kubelet || of_network() || runtime::INSTALLED.iter().any(of_runtime)
 }
 
 /// Whether a process is one of these programs, or was started by one: a container that is being created has the host's

@@ -10,6 +10,7 @@ pub mod cgroups;
 pub mod foreign;
 pub mod mounts;
 pub mod network;
+mod pins;
 pub mod pods;
 pub mod rules;
 pub mod unmount;

@@ -7,7 +7,7 @@ use std::fs;
 
 use kubexm_plan::network::{self, IPVS};
 
-use super::{has_program, mounts, rules, unmount};
+use super::{has_program, mounts, pins, rules, unmount};
 use crate::system::Program;
 use crate::{Machine, OpError, fsio};
 
@@ -23,6 +23,8 @@ const NAMESPACES: &str = "/run/netns";
 pub fn leftovers(machine: &Machine) -> Result<Vec<String>, OpError> {
     let mut found: Vec<String> = links(machine)?.into_iter().map(|link| format!("link {link}")).collect();
     found.extend(namespaces(machine)?.into_iter().map(|path| format!("namespace {path}")));
+    found.extend(own_mounts(machine)?.into_iter().map(|point| format!("mount {point}")));
+    found.extend(pins::all(machine)?.into_iter().map(|pin| format!("pinned {pin}")));
     for filter in filters(machine) {
         if clearing(machine, filter)?.is_some() {
             found.push(format!("rules of {filter}"));
@@ -36,6 +38,10 @@ pub fn leftovers(machine: &Machine) -> Result<Vec<String>, OpError> {
 
 /// Removes the traces. Pods must have been stopped: a namespace exists as long as a process is in it.
 pub fn clear(machine: &Machine) -> Result<(), OpError> {
+    for point in own_mounts(machine)? {
+        unmount::unmount_point(machine, &point)?;
+    }
+    pins::remove(machine)?;
     for path in namespaces(machine)? {
         unmount::unmount_point(machine, &path)?;
         fsio::remove(&machine.path(&path))?;
@@ -74,9 +80,24 @@ fn links(machine: &Machine) -> Result<Vec<String>, OpError> {
     Ok(all
         .iter()
         .filter_map(|path| Some((path, path.file_name()?.to_str()?)))
-        .filter(|(path, name)| named(name) || (name.starts_with("veth") && of_a_pod(path)))
+        .filter(|(path, name)| named(name) || is_pod_link(name) || (name.starts_with("veth") && of_a_pod(path)))
         .map(|(_, name)| name.to_owned())
         .collect())
+}
+
+/// A link of a pod that is attached to no bridge: `lxc4f2a91b03c7d`.
+fn is_pod_link(name: &str) -> bool {
+    let rest = |prefix: &&str| name.strip_prefix(*prefix);
+    let is_hex = |rest: &str| !rest.is_empty() && rest.bytes().all(|byte| byte.is_ascii_hexdigit());
+    network::any().flat_map(|network| network.pod_links).filter_map(rest).any(is_hex)
+}
+
+/// What pods of a network have mounted in its folders.
+fn own_mounts(machine: &Machine) -> Result<Vec<String>, OpError> {
+    let all = mounts::all(machine)?;
+    let is_own = |point: &&str| all.iter().any(|mount| mount.point == mounts::real(machine, point));
+    let points = network::any().flat_map(|network| network.mounts).copied();
+    Ok(points.filter(|point| is_own(point)).map(str::to_owned).collect())
 }
 
 fn namespaces(machine: &Machine) -> Result<Vec<String>, OpError> {

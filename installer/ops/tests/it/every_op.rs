@@ -9,7 +9,7 @@ use crate::common::{Host, archive, same};
 use kubexm_ops::{Wave, dispatch};
 use kubexm_plan::SlotName;
 use kubexm_plan::op::{
-    AllInto, Binary, Blobs, CertificatesRenewed, Dir, EtcdSnapshot, Hostname, HostsBlock, ImageLoaded, ImageSource, KernelModule, KubeObject, KubeadmInit, KubeadmReset, Kubeconfig, KubeletCertificate, Link, MoveAside, NodeLabel, NodeTainted, NodeUntainted, Op, Packages, RegistryLayout, Renewal, Resolver, SelinuxMode, Stamp, StateDir, SwapOff, Sysctl, Unit, Unpacked, WantedPackage,
+    AllInto, Binary, Blobs, CertificatesRenewed, Dir, EtcdSnapshot, HelmRelease, Hostname, HostsBlock, ImageLoaded, ImageSource, KernelModule, KubeObject, KubeadmInit, KubeadmReset, Kubeconfig, KubeletCertificate, Link, Manifests, MoveAside, NodeLabel, NodeTainted, NodeUntainted, Op, Packages, RegistryLayout, Renewal, Resolver, SelinuxMode, Stamp, StateDir, SwapOff, Sysctl, Unit, Unpacked, WantedPackage,
 };
 use kubexm_spec::cluster::RuntimeKind;
 use kubexm_spec::depot::Repository;
@@ -240,6 +240,18 @@ const CASES: &[Case] = &[
         cluster(h);
         let text = h.text("kind: ConfigMap\nmetadata:\n  name: a\n---\nkind: ConfigMap\nmetadata:\n  name: b\n");
         KubeObject::new("two", text).into()
+    }),
+    ("a release of a chart", |h| {
+        cluster(h);
+        h.put("/usr/local/bin/helm", "#!/bin/true\n");
+        let input = h.text(r#"{"values": {"a": 1}, "images": []}"#);
+        let (name, namespace, chart) = ("web".to_owned(), "apps".to_owned(), h.blob("a chart"));
+        HelmRelease { name, namespace, chart, input, slots: Vec::new(), wait_s: 10 }.into()
+    }),
+    ("objects of an add-on", |h| {
+        cluster(h);
+        let blob = h.blob("apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\n---\napiVersion: v1\nkind: Secret\nmetadata: {name: b}\n");
+        Manifests { name: "site".into(), namespace: "apps".into(), blob, wait_s: 10 }.into()
     }),
     ("a taint", |h| {
         cluster(h);

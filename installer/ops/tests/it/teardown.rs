@@ -178,6 +178,41 @@ fn a_clusters_links_namespaces_and_rules_go_and_dockers_stay() {
 }
 
 #[test]
+fn links_of_pods_without_a_bridge_pinned_programs_and_a_networks_own_mount_go() {
+    let host = Host::fresh();
+    for link in ["eth0", "lxcbr0", "lxcbr0-nic", "cilium_host", "cilium_net", "lxc4f2a91b03c7d", "lxc_health"] {
+        host.put(&format!("/sys/class/net/{link}/address"), "");
+    }
+    let pins =
+        ["cilium/devices/eth0/links/cil_from_netdev", "tc/globals/cilium_ipcache", "tc/globals/theirs", "theirs/map"];
+    pins.iter().for_each(|pin| host.put(&format!("/sys/fs/bpf/{pin}"), ""));
+    mounted(&host, &[]);
+    let mount = "91 25 0:30 / /run/cilium/cgroupv2 rw - cgroup2 none rw\n";
+    host.put("/proc/self/mountinfo", format!("{BASE}{mount}"));
+    let found = network::leftovers(&host.machine).expect("a look");
+    let wanted = [
+        "link cilium_host",
+        "link cilium_net",
+        "link lxc4f2a91b03c7d",
+        "link lxc_health",
+        "mount /run/cilium/cgroupv2",
+        "pinned /sys/fs/bpf/cilium",
+        "pinned /sys/fs/bpf/tc/globals/cilium_ipcache",
+    ];
+    assert_eq!(found, wanted);
+    network::clear(&host.machine).expect("cleared");
+    assert_eq!(network::leftovers(&host.machine).expect("a look"), [""; 0]);
+    for path in [
+        "/sys/class/net/lxcbr0",
+        "/sys/class/net/lxcbr0-nic",
+        "/sys/fs/bpf/tc/globals/theirs",
+        "/sys/fs/bpf/theirs/map",
+    ] {
+        assert!(host.machine.path(path).exists(), "{path} is not the cluster's");
+    }
+}
+
+#[test]
 fn a_reset_keeps_earlier_content_of_a_folder_and_removes_new_content() {
     let host = Host::fresh();
     let (folder, manifests) = ("/etc/kubernetes".to_owned(), "/etc/kubernetes/manifests".to_owned());

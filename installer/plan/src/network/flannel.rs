@@ -2,7 +2,7 @@
 
 use kubexm_spec::ClusterImage;
 
-use super::traits::NetworkTraits;
+use super::traits::{NOTHING, NetworkTraits};
 
 pub(super) const TRAITS: NetworkTraits = NetworkTraits {
     links: &["cni0", "flannel.1"],
@@ -16,4 +16,5 @@ pub(super) const TRAITS: NetworkTraits = NetworkTraits {
     // Linux' own port for vxlan, not IANA's 4789.
     udp_ports: &[8472],
     images: &[ClusterImage::Flannel, ClusterImage::FlannelCniPlugin],
+    ..NOTHING
 };

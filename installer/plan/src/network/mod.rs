@@ -1,6 +1,7 @@
 //! What pod networks create on a node: links, rules, folders, ports, images. One file for each plugin; preflight,
 //! recipes, teardown, evidence and the simulation use only these names.
 
+mod cilium;
 mod cluster;
 mod flannel;
 mod none;
@@ -12,14 +13,15 @@ pub use cluster::{CLUSTER, IPVS};
 pub use traits::NetworkTraits;
 
 /// Every network that recipes install; the remains of an earlier run may be of any of them.
-pub const ALL: [&NetworkTraits; 2] = [&flannel::TRAITS, &none::TRAITS];
+pub const ALL: [&NetworkTraits; 3] = [&flannel::TRAITS, &cilium::TRAITS, &none::TRAITS];
 
 /// The traits of a plugin; `None` if no recipe installs it.
 pub const fn of(plugin: NetworkPlugin) -> Option<&'static NetworkTraits> {
     match plugin {
         NetworkPlugin::Flannel => Some(&flannel::TRAITS),
+        NetworkPlugin::Cilium => Some(&cilium::TRAITS),
         NetworkPlugin::None => Some(&none::TRAITS),
-        NetworkPlugin::Calico | NetworkPlugin::Cilium | NetworkPlugin::KubeOvn | NetworkPlugin::Hybridnet => None,
+        NetworkPlugin::Calico | NetworkPlugin::KubeOvn | NetworkPlugin::Hybridnet => None,
     }
 }
 

@@ -7,6 +7,8 @@ use kubexm_spec::ClusterImage;
 pub struct NetworkTraits {
     /// Full names of links.
     pub links: &'static [&'static str],
+    /// Prefixes of links of pods that are attached to no bridge; the rest of their names is hexadecimal digits.
+    pub pod_links: &'static [&'static str],
     /// Bridges: a veth attached to one belongs to a pod.
     pub bridges: &'static [&'static str],
     /// Prefixes of the names of packet-filter chains and sets.
@@ -15,6 +17,11 @@ pub struct NetworkTraits {
     pub tables: &'static [(&'static str, &'static str)],
     /// Folders below /run that its pods write.
     pub run: &'static [&'static str],
+    /// What its pods mount on the host, in those folders.
+    pub mounts: &'static [&'static str],
+    /// Programs and maps that its pods pin in the BPF file system: folders, and files by `FOLDER/PREFIX*`. Programs that are pinned
+    /// nowhere are detached.
+    pub pins: &'static [&'static str],
     /// CNI plugins that its pods install.
     pub cni_programs: &'static [&'static str],
     /// Network configurations that its pods write for the runtime.
@@ -23,20 +30,29 @@ pub struct NetworkTraits {
     pub namespaces: &'static [&'static str],
     /// UDP ports for traffic between nodes; the kernel listens on them, not a process.
     pub udp_ports: &'static [u16],
+    /// TCP ports on which nodes reach each other.
+    pub tcp_ports: &'static [u16],
     /// Images that every node needs.
     pub images: &'static [ClusterImage],
+    /// The chart that it is installed from; every node needs its images.
+    pub chart: Option<&'static str>,
 }
 
 /// A plugin without any traits.
 pub(super) const NOTHING: NetworkTraits = NetworkTraits {
     links: &[],
+    pod_links: &[],
     bridges: &[],
     chains: &[],
     tables: &[],
     run: &[],
+    mounts: &[],
+    pins: &[],
     cni_programs: &[],
     cni_configs: &[],
     namespaces: &[],
     udp_ports: &[],
+    tcp_ports: &[],
     images: &[],
+    chart: None,
 };

@@ -8,6 +8,7 @@ mod dir;
 mod etcd_restored;
 mod etcd_snapshot;
 mod file;
+mod helm_release;
 mod hostname;
 mod hosts_block;
 mod image_loaded;
@@ -16,6 +17,7 @@ mod kube_object;
 mod kubeconfig;
 mod kubelet_certificate;
 mod link;
+mod manifests;
 mod move_aside;
 mod node_label;
 mod node_tainted;
@@ -48,6 +50,7 @@ pub use dir::Dir;
 pub use etcd_restored::{EtcdRestored, RestorePhase, RestoreState};
 pub use etcd_snapshot::{EtcdSnapshot, SNAPSHOTS, Snapshotted};
 pub use file::{Content, File};
+pub use helm_release::{FoundRelease, HELM, HelmRelease, ReleaseInput, Released};
 pub use hostname::{Hostname, Names};
 pub use hosts_block::{Hosts, HostsBlock};
 pub use image_loaded::{ImageLoaded, ImageSource, Listed, Loaded};
@@ -56,6 +59,7 @@ pub use kube_object::{Applied, KubeObject};
 pub use kubeconfig::{Copied, Kubeconfig};
 pub use kubelet_certificate::{KUBELET_CLIENT, KUBELET_CLIENT_RENEWED, KubeletCertificate, KubeletClient};
 pub use link::Link;
+pub use manifests::{FoundManifests, Inventory, Manifests};
 pub use move_aside::{AsideWas, MoveAside, MovedFolder, MovedFolders};
 pub use node_label::{Labelled, NodeLabel};
 pub use node_tainted::NodeTainted;
@@ -90,8 +94,8 @@ macro_rules! ops {
         $($then)+! { [$($with)*]
             File Dir StateDir MoveAside Link Blobs Binary Unpacked RegistryLayout Packages Unit Sysctl KernelModule SwapOff
             HostsBlock Resolver SelinuxMode Hostname ImageLoaded Kubeconfig KubeObject NodeUntainted NodeTainted
-            NodeLabel Stamp StaticPodStarted CertificatesRenewed KubeletCertificate EtcdSnapshot EtcdRestored Act
-            Reset
+            NodeLabel Stamp StaticPodStarted CertificatesRenewed KubeletCertificate EtcdSnapshot EtcdRestored
+            HelmRelease Manifests Act Reset
         }
     };
 }

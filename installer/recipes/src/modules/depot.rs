@@ -13,6 +13,7 @@ use kubexm_spec::depot::{self, DepotConfig, Tls, is_served};
 use kubexm_spec::{ArtifactKey, Digest, Program, names};
 use minijinja::context;
 
+use crate::charts;
 use crate::context::Node;
 use crate::draft::Draft;
 use crate::error::RecipeError;
@@ -54,11 +55,10 @@ pub fn store(draft: &Draft<'_>, node: &Node<'_>, packages: Option<&NodePackages<
                 ArtifactKey::ExtraImage(_) | ArtifactKey::FeatureImage(_) | ArtifactKey::ChartImage(_) => {
                     without_registry && node.in_cluster()
                 }
+                ArtifactKey::Chart(_) | ArtifactKey::Yaml(_) => charts::is_needed_on(draft.cx, node, &artifact.key),
                 ArtifactKey::Installer
                 | ArtifactKey::ExtraFile(_)
                 | ArtifactKey::Material(_)
-                | ArtifactKey::Chart(_)
-                | ArtifactKey::Yaml(_)
                 | ArtifactKey::Package { .. } => false,
             };
         if (node.roles.registry && is_served(&artifact.key)) || own {

@@ -1,12 +1,15 @@
 //! Images that are pulled to a node in advance and pinned, so that system pods start while the registry is
 //! down.
 
+use std::collections::BTreeSet;
+
 use kubexm_plan::op::{ImageLoaded, ImageSource};
 use kubexm_plan::{OVER_NETWORK, Step, Undo};
 use kubexm_spec::cluster::{Cluster, RegistryKind};
 use kubexm_spec::manifest::Artifact;
 use kubexm_spec::{ArtifactKey, ClusterImage, Digest};
 
+use crate::charts;
 use crate::context::{Node, PlanCx};
 use crate::error::RecipeError;
 use crate::network;
@@ -23,7 +26,16 @@ const CONTROL_PLANE: [ClusterImage; 4] =
 pub fn of_roles(cluster: &Cluster, node: &Node<'_>) -> impl Iterator<Item = ClusterImage> {
     let control_plane = if node.roles.control_plane { CONTROL_PLANE.as_slice() } else { &[] };
     let of_network = network::of(cluster).map(|network| network.images).unwrap_or_default();
-    EVERY_NODE.iter().chain(of_network).chain(control_plane).copied()
+    let no_proxy = network::replaces_kube_proxy(cluster);
+    let all = EVERY_NODE.iter().chain(of_network).chain(control_plane).copied();
+    all.filter(move |image| !(no_proxy && *image == ClusterImage::KubeProxy))
+}
+
+/// The images of the pod network's chart, which no node can do without.
+fn of_network_chart<'a>(cx: &PlanCx<'a>, node: &Node<'_>) -> impl Iterator<Item = &'a Artifact> {
+    let (platform, names) = (node.platform, charts::network_images(cx));
+    let artifacts = cx.manifest.artifacts.iter();
+    artifacts.filter(move |a| a.platform.is_none_or(|p| p == platform) && names.contains(&a.name))
 }
 
 /// One step for each image; they are independent of each other.
@@ -32,12 +44,14 @@ pub fn steps(cx: &PlanCx<'_>, node: &Node<'_>) -> Result<Vec<Step>, RecipeError>
     for image in of_roles(cx.cluster, node) {
         steps.push(step(cx, node, image.name(), cx.image(image, node.platform)?));
     }
+    // A reference cannot be part of a step id; its digest can, and is the same in every plan.
+    let short = |artifact: &Artifact| Digest::of(&artifact.name).hex()[..12].to_owned();
     if cx.cluster.registry.kind == RegistryKind::None {
-        steps.extend(extra(cx, node).map(|artifact| {
-            // A reference cannot be part of a step id; its digest can, and is the same in every plan.
-            let name = format!("extra-{}", &Digest::of(&artifact.name).hex()[..12]);
-            step(cx, node, &name, artifact)
-        }));
+        steps.extend(extra(cx, node).map(|a| step(cx, node, &format!("extra-{}", short(a)), a)));
+    } else {
+        let mut seen = BTreeSet::new();
+        let once = of_network_chart(cx, node).filter(|a| seen.insert(a.name.as_str()));
+        steps.extend(once.map(|a| step(cx, node, &format!("network-{}", short(a)), a)));
     }
     Ok(steps)
 }

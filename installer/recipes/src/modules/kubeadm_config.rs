@@ -12,7 +12,7 @@ use crate::context::{Node, PlanCx};
 use crate::error::RecipeError;
 use crate::modules::join_slots::Slots;
 use crate::modules::{audit, dns, endpoint};
-use crate::{paths, runtime, selinux, yaml};
+use crate::{network, paths, runtime, selinux, yaml};
 
 /// Taint that keeps users' pods off a control plane; kubeadm's own.
 pub const TAINT: &str = "node-role.kubernetes.io/control-plane";
@@ -21,8 +21,10 @@ const IMAGE_REPOSITORY: &str = "registry.k8s.io";
 
 /// The config of `kubeadm init` on this node.
 pub fn init(cx: &PlanCx<'_>, node: &Node<'_>) -> Result<String, RecipeError> {
-    let documents =
-        [init_configuration(cx, node)?, cluster_configuration(cx, node)?, kubelet(cx, node)?, kube_proxy(cx)?];
+    let mut documents = vec![init_configuration(cx, node)?, cluster_configuration(cx, node)?, kubelet(cx, node)?];
+    if !network::replaces_kube_proxy(cx.cluster) {
+        documents.push(kube_proxy(cx)?);
+    }
     yaml::documents("kubeadm config", &documents)
 }
 
@@ -106,6 +108,9 @@ fn init_configuration(cx: &PlanCx<'_>, node: &Node<'_>) -> Result<Value, RecipeE
         "localAPIEndpoint": local_endpoint(node),
         "nodeRegistration": registration(cx, node)?,
     });
+    if network::replaces_kube_proxy(cx.cluster) {
+        config["skipPhases"] = json!(["addon/kube-proxy"]);
+    }
     if selinux::confines(cx.cluster) {
         config["patches"] = json!({"directory": paths::KUBEADM_PATCHES});
     }

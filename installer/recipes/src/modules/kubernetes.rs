@@ -19,6 +19,14 @@ pub fn steps(draft: &mut Draft<'_>, node: &Node<'_>) -> Result<Vec<Step>, Recipe
     Ok(vec![programs(draft.cx, node)?, kubelet(draft, node)?])
 }
 
+/// helm, which installs charts; no step if there is none, and `spec.bundle.exclude` leaves it out.
+pub fn helm(draft: &mut Draft<'_>, node: &Node<'_>) -> Result<Option<Step>, RecipeError> {
+    if !programs::wanted(draft.cx, node, Program::Helm)? {
+        return Ok(None);
+    }
+    install(draft, node, Program::Helm, "Install helm").map(Some)
+}
+
 /// Tools for administrators; no other step needs them.
 pub fn tools(draft: &mut Draft<'_>, node: &Node<'_>) -> Result<Vec<Step>, RecipeError> {
     let mut steps = Vec::new();
@@ -31,11 +39,8 @@ pub fn tools(draft: &mut Draft<'_>, node: &Node<'_>) -> Result<Vec<Step>, Recipe
 }
 
 /// etcd itself runs as a static pod; snapshots need `etcdctl`, and `etcdutl` is the one that restores them (3.6).
-const TOOLS: [(Program, &str); 3] = [
-    (Program::Etcd, "Install etcdctl and etcdutl"),
-    (Program::Crictl, "Install crictl"),
-    (Program::Helm, "Install helm"),
-];
+const TOOLS: [(Program, &str); 2] =
+    [(Program::Etcd, "Install etcdctl and etcdutl"), (Program::Crictl, "Install crictl")];
 
 fn programs(cx: &PlanCx<'_>, node: &Node<'_>) -> Result<Step, RecipeError> {
     let mut step = Step::on(node.name(), "kubernetes.programs", "Install kubeadm, kubelet and kubectl");

@@ -1,5 +1,6 @@
 //! One file for each module: the steps that bring a part of a host into its wanted state.
 
+pub mod addons;
 pub mod audit;
 pub mod authorities;
 pub mod check;
@@ -20,6 +21,7 @@ pub mod packages;
 pub mod programs;
 pub mod record;
 pub mod registry;
+pub mod release;
 pub mod route;
 pub mod scripts;
 pub mod time;

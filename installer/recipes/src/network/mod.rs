@@ -1,8 +1,10 @@
 //! Pod networks: one file for each plugin, with the steps that apply it. The names of a plugin and its paths on nodes
 //! are in [`kubexm_plan::network`].
 
+mod cilium;
 mod flannel;
 
+pub use cilium::replaces_kube_proxy;
 use kubexm_plan::network::{self, NetworkTraits};
 use kubexm_plan::{Step, Undo};
 use kubexm_spec::cluster::{Cluster, NetworkPlugin};
@@ -25,9 +27,9 @@ pub fn is_left_to_operator(cluster: &Cluster) -> bool {
 pub fn step(draft: &mut Draft<'_>, first: &Node<'_>, undo: Undo) -> Result<Option<Step>, RecipeError> {
     match draft.cx.cluster.network.plugin {
         NetworkPlugin::Flannel => flannel::step(draft, first, undo).map(Some),
+        NetworkPlugin::Cilium => cilium::step(draft, first, undo).map(Some),
         NetworkPlugin::None => Ok(None),
-        plugin
-        @ (NetworkPlugin::Calico | NetworkPlugin::Cilium | NetworkPlugin::KubeOvn | NetworkPlugin::Hybridnet) => {
+        plugin @ (NetworkPlugin::Calico | NetworkPlugin::KubeOvn | NetworkPlugin::Hybridnet) => {
             Err(unsupported(plugin))
         }
     }

@@ -5,7 +5,7 @@ use kubexm_plan::{StepId, Undo};
 use super::{Prepared, Site};
 use crate::draft::{Chain, Draft};
 use crate::error::RecipeError;
-use crate::modules::{audit, control_plane, dns, kubeconfig};
+use crate::modules::{audit, control_plane, dns, kubeconfig, release};
 use crate::network;
 
 /// A control plane that hosts can join.
@@ -40,8 +40,14 @@ pub fn start<'a>(draft: &mut Draft<'a>, site: &Site<'a>, prepared: &Prepared<'a>
             &init,
         )?),
     );
-    // It is removed with the cluster.
-    chain.then(network::step(draft, first, Undo::WithParent { step: init.clone() })?);
+    let undo = if network::of(draft.cx.cluster)?.chart.is_some() {
+        chain.wait(&prepared.helm);
+        release::undo(draft.cx, first, &init)
+    } else {
+        // It is removed with the cluster.
+        Undo::WithParent { step: init.clone() }
+    };
+    chain.then(network::step(draft, first, undo)?);
     let network = draft.add(chain);
     let mut operator = Chain::default();
     operator.then([kubeconfig::of_operator(draft, first, &init)]);

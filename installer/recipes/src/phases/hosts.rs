@@ -22,6 +22,8 @@ pub struct Prepared<'a> {
     ready: BTreeMap<&'a str, Vec<StepId>>,
     /// Hosts whose packages are installed and whose clocks are set next, in the order of the plan.
     pub(super) packaged: Vec<Packaged<'a>>,
+    /// The step that installs helm on the first control plane, if it gets it.
+    pub helm: Vec<StepId>,
 }
 
 /// A host after its packages are installed.
@@ -66,9 +68,13 @@ pub fn prepare<'a>(draft: &mut Draft<'a>, site: &Site<'a>) -> Result<Prepared<'a
             host.kubelet(draft, &mut kubelet)?;
             chain.meet(runtime);
             chain.meet(kubelet);
-            // No step calls these tools, so kubeadm does not wait for them.
+            // Only the installation of charts calls one of these tools, so kubeadm does not wait for them.
             let mut tools = chain.fork();
-            tools.together(kubernetes::tools(draft, node)?);
+            let helm = kubernetes::helm(draft, node)?;
+            if site.is_first(node) {
+                prepared.helm = helm.iter().map(|step| step.id.clone()).collect();
+            }
+            tools.together(kubernetes::tools(draft, node)?.into_iter().chain(helm));
             chain.aside(tools);
         } else {
             chain.meet(registry);

@@ -21,7 +21,7 @@ pub fn absent(cx: &PlanCx<'_>) -> Result<Vec<String>, RecipeError> {
 
 fn is_joined(cx: &PlanCx<'_>, host: &str) -> bool {
     let identity = Identity::of(cx.cluster, cx.facts);
-    cx.facts.get(host).is_some_and(|facts| facts.joined && identity.is_member(cx.cluster, host, facts))
+    cx.facts.get(host).is_some_and(|facts| identity.has_joined(cx.cluster, host, facts))
 }
 
 /// The plan that adds the hosts `new` to a cluster: every step of `create` on them and for them, the names of all hosts

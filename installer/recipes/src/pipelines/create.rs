@@ -5,7 +5,7 @@ use kubexm_plan::{Pipeline, Plan, Undo};
 use crate::context::PlanCx;
 use crate::draft::{Draft, Drafted};
 use crate::error::RecipeError;
-use crate::modules::{check, record, scripts};
+use crate::modules::{addons, check, record, scripts};
 use crate::phases::{Site, join, prepare, set_clocks, start};
 use crate::{bundle, unsupported};
 
@@ -34,7 +34,8 @@ fn compose(cx: &PlanCx<'_>, pipeline: Pipeline) -> Result<Drafted, RecipeError> 
     let cluster = start(&mut draft, &site, &prepared)?;
     let joined = join(&mut draft, &site, &prepared, &cluster)?;
     let checked = check::run(&mut draft, &site, &cluster.network, |node| joined.registered(node))?;
-    record::finish(&mut draft, &site.first, Undo::WithParent { step: cluster.init }, &checked)?;
-    scripts::finish(&mut draft, &site.nodes, &checked)?;
+    let installed = addons::run(&mut draft, &site, &prepared, &cluster, &checked)?;
+    record::finish(&mut draft, &site.first, Undo::WithParent { step: cluster.init }, &installed)?;
+    scripts::finish(&mut draft, &site.nodes, &installed)?;
     Ok(draft.finish())
 }

@@ -46,8 +46,12 @@ fn of_roles(site: &Site<'_>, roles: Roles) -> Vec<Port> {
     }
     if roles.in_cluster() {
         ports.extend(NODE);
-        let network = network::of(cluster).map(|network| network.udp_ports).unwrap_or_default();
-        ports.extend(network.iter().map(|number| Port { number: *number, protocol: "udp", process: None }));
+        let traits = network::of(cluster).ok();
+        let udp = traits.map(|network| network.udp_ports).unwrap_or_default();
+        ports.extend(udp.iter().map(|number| Port { number: *number, protocol: "udp", process: None }));
+        let tcp = traits.map(|network| network.tcp_ports).unwrap_or_default();
+        // Whatever the plugin's program is called.
+        ports.extend(tcp.iter().map(|number| Port { number: *number, protocol: "tcp", process: None }));
     }
     if let (true, Some(proxy)) = (roles.load_balancer, cluster.load_balancer.mode.proxy()) {
         ports.push(tcp(cluster.load_balancer.mode.port(), proxy));

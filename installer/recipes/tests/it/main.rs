@@ -1,6 +1,7 @@
 //! Plans that the recipes write: golden files, the matrix of fields, and preflight.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test that cannot continue has failed")]
 
+mod addons;
 mod certs_renew;
 mod common;
 mod create;

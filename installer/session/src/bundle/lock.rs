@@ -3,19 +3,21 @@
 use kubexm_archive::{Bundle, DOCUMENT_LIMIT};
 use kubexm_recipes::packages::CarriedPackages;
 use kubexm_spec::manifest::Artifact;
-use kubexm_spec::{ArtifactKey, Lock};
+use kubexm_spec::{ArtifactKey, Lock, Rendering};
 
 use crate::error::SessionError;
 
-/// The packages in the lock of a bundle; none if it contains none.
-pub fn packages(bundle: &Bundle) -> Result<CarriedPackages, SessionError> {
-    let is_package = |artifact: &Artifact| matches!(artifact.key, ArtifactKey::Package { .. });
-    if !bundle.manifest().artifacts.iter().any(is_package) {
-        return Ok(CarriedPackages::default());
+/// What a plan takes from the lock of a bundle: the packages, and how charts were rendered. Only a bundle that has any is read.
+pub fn read(bundle: &Bundle) -> Result<(CarriedPackages, Vec<Rendering>), SessionError> {
+    let is_needed = |artifact: &Artifact| {
+        matches!(artifact.key, ArtifactKey::Package { .. } | ArtifactKey::Chart(_) | ArtifactKey::Yaml(_))
+    };
+    if !bundle.manifest().artifacts.iter().any(is_needed) {
+        return Ok((CarriedPackages::default(), Vec::new()));
     }
     let text = bundle.read("lock.yaml", DOCUMENT_LIMIT)?;
     let lock = read_lock(&text).map_err(|reason| SessionError::Lock { bundle: bundle.path().to_owned(), reason })?;
-    Ok(CarriedPackages::unread(&lock.packages))
+    Ok((CarriedPackages::unread(&lock.packages), lock.renderings))
 }
 
 /// The most YAML values in a lock: each item has about twenty, a large image about a hundred.

@@ -14,4 +14,5 @@ pub mod replace;
 mod repository;
 mod site_key;
 pub mod trust;
+mod values_files;
 mod verified;

@@ -8,6 +8,7 @@ use kubexm_engine::events::event;
 use kubexm_engine::{Belongs, EventSink};
 use kubexm_manifests::Catalogue;
 use kubexm_plan::{BundleRecord, Facts};
+use kubexm_recipes::charts::CarriedCharts;
 use kubexm_recipes::packages::CarriedPackages;
 use kubexm_recipes::{Finding, PlanCx, RecipeError, bundle, config, unsupported};
 use kubexm_spec::Cluster;
@@ -17,7 +18,7 @@ use super::cluster_file::ClusterFile;
 use super::materials::ReadMaterials;
 use super::trust::Provenance;
 use super::verified::VerifiedFiles;
-use super::{installed, lock, replace};
+use super::{installed, lock, replace, values_files};
 use crate::error::SessionError;
 use crate::escaped::escaped;
 use crate::events;
@@ -36,6 +37,8 @@ pub struct Opened {
     pub(super) catalogue: Catalogue,
     /// The packages in its lock, before any of them was read.
     pub(super) packages: CarriedPackages,
+    /// How its charts were rendered.
+    pub(super) charts: CarriedCharts,
     /// Texts that cluster.yaml names.
     pub(super) materials: ReadMaterials,
     pub(super) set_aside: bool,
@@ -71,19 +74,23 @@ impl Session<'_> {
             Some(path) => ClusterFile::of_operator(path)?,
             None => ClusterFile::of_bundle(&bundle, &provenance)?,
         };
-        let packages = lock::packages(&bundle)?;
+        let (packages, renderings) = lock::read(&bundle)?;
+        let values_files = values_files::read(&cluster, options.file.as_deref())?;
+        let charts = CarriedCharts { renderings, values_files };
         let materials = ReadMaterials::read(&cluster, options.file.as_deref(), &bundle);
         let replace = options.replace;
+        let (set_aside, new_registry_ca, upgrade) = (false, false, false);
         Ok(Opened {
             bundle,
             provenance,
             cluster,
             catalogue,
             packages,
+            charts,
             materials,
-            set_aside: false,
-            new_registry_ca: false,
-            upgrade: false,
+            set_aside,
+            new_registry_ca,
+            upgrade,
             replace,
         })
     }
@@ -249,6 +256,7 @@ impl Opened {
             set_aside: self.set_aside,
             packages,
             materials: &self.materials.texts,
+            charts: &self.charts,
             sealing: None,
         }
     }

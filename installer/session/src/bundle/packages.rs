@@ -1,7 +1,7 @@
 //! The packages in a bundle: their metadata, and the repositories that kubexm generates for them.
 //!
 //! ```text
-//! lock ─lock::packages→ CarriedPackages ─read(what hosts are missing)→ with pools ─publish(the site's key)→ with
+//! lock ─lock::read→ CarriedPackages ─read(what hosts are missing)→ with pools ─publish(the site's key)→ with
 //! repositories
 //! ```
 //!

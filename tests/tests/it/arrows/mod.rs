@@ -31,6 +31,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("kubexm-transport", &["kubexm-spec", "kubexm-archive"]),
     ("kubexm-terminal", &["kubexm-spec"]),
     ("kubexm-packages", &["kubexm-spec"]),
+    ("kubexm-charts", &["kubexm-spec"]),
     ("kubexm-manifests", &["kubexm-spec"]),
     (
         "kubexm-builder",
@@ -41,6 +42,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "kubexm-signing",
             "kubexm-transport",
             "kubexm-packages",
+            "kubexm-charts",
             "kubexm-manifests",
         ],
     ),
@@ -60,7 +62,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ),
     ("kubexm-plan", &["kubexm-spec"]),
     ("kubexm-recipes", &["kubexm-spec", "kubexm-manifests", "kubexm-packages", "kubexm-plan"]),
-    ("kubexm-ops", &["kubexm-spec", "kubexm-packages", "kubexm-plan"]),
+    ("kubexm-ops", &["kubexm-spec", "kubexm-packages", "kubexm-charts", "kubexm-plan"]),
     ("kubexm-engine", &["kubexm-spec", "kubexm-plan", "kubexm-ops", "kubexm-transport"]),
     ("kubexm-depot", &["kubexm-spec"]),
     (
@@ -72,6 +74,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "kubexm-signing",
             "kubexm-manifests",
             "kubexm-packages",
+            "kubexm-charts",
             "kubexm-plan",
             "kubexm-recipes",
             "kubexm-engine",

@@ -7,6 +7,7 @@
 mod acts_half_done;
 mod reconfigured;
 mod refused;
+mod releases;
 mod table;
 
 use std::time::Instant;

@@ -214,6 +214,7 @@ impl Scene {
         }
         preflight(&PlanCx {
             materials: &kubexm_recipes::sample::materials(&self.cluster),
+            charts: &kubexm_recipes::sample::charts(&self.cluster, &manifest),
             bundle_record: None,
             cluster: &self.cluster,
             cluster_id: None,

@@ -8,6 +8,7 @@ use kubexm_manifests::{Catalogue, require};
 use kubexm_plan::facts::Stamp;
 use kubexm_plan::op::{Content, Op};
 use kubexm_plan::{Facts, Plan, StepId};
+use kubexm_recipes::charts::CarriedCharts;
 use kubexm_recipes::packages::CarriedPackages;
 use kubexm_recipes::{Materials, PlanCx, RecipeError, Sealing, sample};
 use kubexm_spec::{Cluster, Digest, Manifest};
@@ -20,6 +21,7 @@ pub struct Site {
     pub packages: CarriedPackages,
     pub set_aside: bool,
     pub materials: Materials,
+    pub charts: CarriedCharts,
     pub sealing: Sealing,
 }
 
@@ -37,7 +39,9 @@ impl Site {
         let facts = sample::all_facts(&cluster);
         let packages = sample::packages(&cluster, &catalogue).unwrap();
         let materials = sample::materials(&cluster);
-        Self { cluster, catalogue, manifest, facts, packages, set_aside: false, materials, sealing: sample::sealing() }
+        let charts = sample::charts(&cluster, &manifest);
+        let sealing = sample::sealing();
+        Self { cluster, catalogue, manifest, facts, packages, set_aside: false, materials, charts, sealing }
     }
 
     pub fn facts(&mut self) -> &mut Facts {
@@ -57,6 +61,7 @@ impl Site {
             set_aside: self.set_aside,
             packages: &self.packages,
             materials: &self.materials,
+            charts: &self.charts,
             sealing: Some(&self.sealing),
         }
     }

@@ -8,6 +8,7 @@ use kubexm_archive::{Input, Options, members, write};
 use kubexm_manifests::{Catalogue, require};
 use kubexm_packages::trust::{Keyring, Policy, clearsigned, detached};
 use kubexm_plan::facts::InstalledPackages;
+use kubexm_recipes::charts::CarriedCharts;
 use kubexm_recipes::packages::{RepositoryFile, folder};
 use kubexm_recipes::sample;
 use kubexm_spec::lock::{PackageSet, SCHEMA};
@@ -103,7 +104,8 @@ impl Site {
         let path = folder.path().join("site.tar.zst");
         write(&path, &manifest, inputs, &Options::default(), &|_, _| {}).unwrap();
         let bundle = Bundle::open(&path).unwrap();
-        let packages = lock::packages(&bundle).unwrap();
+        let (packages, renderings) = lock::read(&bundle).unwrap();
+        let charts = CarriedCharts { renderings, ..CarriedCharts::default() };
         let facts = sample::all_facts(&cluster);
         let home = Home::new(folder.path().to_owned(), None, None);
         let provenance = TrustOptions::default().judge(&bundle, &home).unwrap();
@@ -111,8 +113,18 @@ impl Site {
         let materials = ReadMaterials::read(&cluster, None, &bundle);
         let replace = ReplaceOptions::default();
         let (set_aside, new_registry_ca) = (false, false);
-        let opened =
-            Opened { bundle, provenance, cluster, catalogue, packages, materials, set_aside, new_registry_ca, replace };
+        let opened = Opened {
+            bundle,
+            provenance,
+            cluster,
+            catalogue,
+            packages,
+            charts,
+            materials,
+            set_aside,
+            new_registry_ca,
+            replace,
+        };
         Self { folder, opened, facts }
     }
 

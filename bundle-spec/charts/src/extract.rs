@@ -8,8 +8,8 @@ use kubexm_spec::Reference;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use super::documents;
-use super::suspect::{self, speaks_of_image};
+use crate::documents;
+use crate::suspect::{self, speaks_of_image};
 
 /// Lists of containers in a pod spec.
 const CONTAINERS: [&str; 3] = ["containers", "initContainers", "ephemeralContainers"];

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 
 use kubexm_spec::{ArtifactKey, Reference};
 
-use super::extract::Found;
+use crate::extract::Found;
 
 /// What a chart seems to name and the bundle does not carry.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -72,6 +72,13 @@ impl Known {
         let carried = self.carried.iter().filter(|name| Reference::read(name).is_some_and(|name| means(&name)));
         carried.cloned().collect()
     }
+}
+
+/// Every image that was found and is neither carried nor ignored, with its place: what may not be installed.
+pub fn outside(found: &Found, known: &Known) -> Vec<(String, String)> {
+    let all = found.pods.iter().chain(&found.suspects).chain(&found.broken);
+    let missing = all.filter(|(name, _)| !known.ignored.contains(*name) && known.covers(name).is_empty());
+    missing.map(|(name, place)| (name.clone(), place.clone())).collect()
 }
 
 /// Judges what was found in one chart.
@@ -174,6 +181,14 @@ mod tests {
         assert!(judged(&found, &["docker.io/library/redis:6"], &[]).is_err());
         assert_eq!(judged(&found, &["redis:7"], &[]).unwrap().images.len(), 1);
         assert_eq!(judged(&found, &[], &["redis:7"]).unwrap().images.len(), 0);
+    }
+
+    #[test]
+    fn before_an_install_an_image_of_a_pod_is_no_more_known_than_any_other() {
+        let known = Known::new(["docker.io/library/redis:7", "a.b/y"], ["a.b/ignored:1"]);
+        let found = found(&["docker.io/library/redis:7", "a.b/ignored:1", "a.b/new:1"], &["a.b/y:2"]);
+        let names: Vec<String> = outside(&found, &known).into_iter().map(|(name, _)| name).collect();
+        assert_eq!(names, ["a.b/new:1", "a.b/y:2"]);
     }
 
     #[test]

@@ -1,0 +1,269 @@
+//! Releases as helm keeps them in a cluster: for each revision a Secret of type `helm.sh/release.v1` with labels to find it by,
+//! and the release itself as JSON, compressed and in base64 twice (helm 3 and 4, pkg/storage/driver).
+
+use std::io::{Read, Write};
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use flate2::read::GzDecoder;
+use flate2::write::GzEncoder;
+use serde_json::{Map, Value};
+
+use crate::documents::{self, Unreadable};
+use crate::objects::{Identity, flattened};
+
+/// The most bytes of a release's JSON. A Secret has at most 1 MiB.
+const LIMIT: u64 = 64 << 20;
+const GZIP: [u8; 3] = [0x1f, 0x8b, 0x08];
+
+/// A revision that cannot be read.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{secret} is not as helm keeps a release: {problem}")]
+pub struct NotARelease {
+    /// Name of the Secret.
+    pub secret: String,
+    pub problem: String,
+}
+
+/// One revision of a release.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Revision {
+    secret: Value,
+}
+
+/// A revision with its content.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Release {
+    secret: Value,
+    release: Value,
+}
+
+/// A hook of a release.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Hook {
+    /// The object that it is.
+    pub object: Value,
+    /// How its last run ended: `Succeeded`, `Failed`, `Running`, `Unknown`; empty if it did not run.
+    pub phase: String,
+}
+
+/// The revisions in a list of Secrets, the oldest first.
+pub fn revisions(list: &Value) -> Vec<Revision> {
+    let items = list["items"].as_array().into_iter().flatten();
+    let mut all: Vec<Revision> = items.map(|secret| Revision { secret: secret.clone() }).collect();
+    all.retain(|revision| revision.number() > 0);
+    all.sort_by_key(Revision::number);
+    all
+}
+
+impl Revision {
+    /// From 1; 0 for what is no revision.
+    pub fn number(&self) -> u32 {
+        self.label("version").parse().unwrap_or(0)
+    }
+
+    /// `deployed`, `failed`, `pending-install`, `superseded` …
+    pub fn status(&self) -> &str {
+        self.label("status")
+    }
+
+    /// A label of the Secret; empty if it has none.
+    pub fn label(&self, name: &str) -> &str {
+        self.secret["metadata"]["labels"][name].as_str().unwrap_or_default()
+    }
+
+    /// An annotation of the Secret; empty if it has none.
+    pub fn annotation(&self, name: &str) -> &str {
+        self.secret["metadata"]["annotations"][name].as_str().unwrap_or_default()
+    }
+
+    /// Name of the Secret.
+    pub fn secret_name(&self) -> &str {
+        self.secret["metadata"]["name"].as_str().unwrap_or_default()
+    }
+
+    /// Decodes its content.
+    pub fn read(&self) -> Result<Release, NotARelease> {
+        let wrong = |problem: String| NotARelease { secret: self.secret_name().to_owned(), problem };
+        let data = self.secret["data"]["release"].as_str().ok_or_else(|| wrong("it has no release".to_owned()))?;
+        let text = STANDARD.decode(data).map_err(|error| wrong(error.to_string()))?;
+        let packed = STANDARD.decode(text).map_err(|error| wrong(error.to_string()))?;
+        let json = if packed.starts_with(&GZIP) {
+            let mut json = Vec::new();
+            let read = GzDecoder::new(packed.as_slice()).take(LIMIT + 1).read_to_end(&mut json);
+            read.map_err(|error| wrong(error.to_string()))?;
+            json
+        } else {
+            packed
+        };
+        if json.len() as u64 > LIMIT {
+            return Err(wrong(format!("it has more than {LIMIT} bytes")));
+        }
+        let release = serde_json::from_slice(&json).map_err(|error| wrong(error.to_string()))?;
+        Ok(Release { secret: self.secret.clone(), release })
+    }
+}
+
+impl Release {
+    /// `web-1.2.3`.
+    pub fn chart(&self) -> String {
+        let metadata = &self.release["chart"]["metadata"];
+        let text = |name: &str| metadata[name].as_str().unwrap_or_default();
+        format!("{}-{}", text("name"), text("version"))
+    }
+
+    /// The values that it was installed with, without the chart's own.
+    pub fn values(&self) -> Map<String, Value> {
+        self.release["config"].as_object().cloned().unwrap_or_default()
+    }
+
+    /// What helm says of it.
+    pub fn description(&self) -> &str {
+        self.release["info"]["description"].as_str().unwrap_or_default()
+    }
+
+    /// Its objects as one stream, without hooks and without the CRDs that lie beside the templates.
+    pub fn manifest(&self) -> &str {
+        self.release["manifest"].as_str().unwrap_or_default()
+    }
+
+    /// Its objects, read.
+    pub fn objects(&self) -> Result<Vec<Value>, Unreadable> {
+        documents::read(self.manifest()).map(flattened)
+    }
+
+    /// Its hooks, in their order.
+    pub fn hooks(&self) -> Result<Vec<Hook>, Unreadable> {
+        let mut all = Vec::new();
+        for hook in self.release["hooks"].as_array().into_iter().flatten() {
+            let text = hook["manifest"].as_str().unwrap_or_default();
+            let phase = hook["last_run"]["phase"].as_str().unwrap_or_default();
+            let objects = flattened(documents::read(text)?);
+            all.extend(objects.into_iter().map(|object| Hook { object, phase: phase.to_owned() }));
+        }
+        Ok(all)
+    }
+
+    /// Its Secret as it would be if the chart had never made some of its objects: helm then leaves them alone.
+    pub fn without(&self, gone: impl Fn(&Identity) -> bool) -> Result<Value, NotARelease> {
+        let secret_name = self.secret["metadata"]["name"].as_str().unwrap_or_default();
+        let wrong = |problem: String| NotARelease { secret: secret_name.to_owned(), problem };
+        let objects =
+            self.objects().map_err(|unreadable| wrong(format!("{}: {}", unreadable.place, unreadable.problem)))?;
+        let stay = objects.iter().filter(|object| !gone(&Identity::of(object)));
+        // JSON is YAML.
+        let manifest: String = stay.map(|object| format!("---\n{object}\n")).collect();
+        let mut release = self.release.clone();
+        release["manifest"] = manifest.into();
+        let mut secret = self.secret.clone();
+        // The items of a list have neither.
+        secret["apiVersion"] = "v1".into();
+        secret["kind"] = "Secret".into();
+        secret["data"]["release"] = encode(&release).map_err(|error| wrong(error.to_string()))?.into();
+        Ok(secret)
+    }
+}
+
+/// A release as the data of its Secret.
+pub fn encode(release: &Value) -> std::io::Result<String> {
+    let mut gzip = GzEncoder::new(Vec::new(), flate2::Compression::best());
+    gzip.write_all(release.to_string().as_bytes())?;
+    Ok(STANDARD.encode(STANDARD.encode(gzip.finish()?)))
+}
+
+/// Values in a form in which equal ones are equal however helm has written them: without nulls, whole numbers as such.
+pub fn comparable(values: &Map<String, Value>) -> Map<String, Value> {
+    let pairs = values.iter().filter(|(_, value)| !value.is_null());
+    pairs.map(|(name, value)| (name.clone(), comparable_value(value))).collect()
+}
+
+fn comparable_value(value: &Value) -> Value {
+    match value {
+        Value::Object(map) => Value::Object(comparable(map)),
+        Value::Array(all) => Value::Array(all.iter().map(comparable_value).collect()),
+        Value::Number(number) => number.as_f64().map_or_else(|| value.clone(), whole),
+        other => other.clone(),
+    }
+}
+
+/// 2^53: above it a float has no unit place.
+const EXACT: f64 = 9_007_199_254_740_992.0;
+
+fn whole(number: f64) -> Value {
+    if number.fract() == 0.0 && number.abs() < EXACT { Value::from(number as i64) } else { Value::from(number) }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn secret(number: u32, status: &str, release: &Value) -> Value {
+        json!({
+            "kind": "Secret",
+            "metadata": {
+                "name": format!("sh.helm.release.v1.web.v{number}"),
+                "labels": {"owner": "helm", "name": "web", "status": status, "version": number.to_string(), "kubexm.io/chart": "abc"},
+            },
+            "type": "helm.sh/release.v1",
+            "data": {"release": encode(release).unwrap()},
+        })
+    }
+
+    fn release() -> Value {
+        json!({
+            "name": "web",
+            "info": {"status": "deployed", "description": "Install complete"},
+            "chart": {"metadata": {"name": "web", "version": "1.2.3"}},
+            "config": {"replicas": 2},
+            "manifest": "---\n# Source: web/templates/a.yaml\nkind: ConfigMap\nmetadata: {name: a}\n---\napiVersion: v1\nkind: PersistentVolumeClaim\nmetadata: {name: data}\n",
+            "hooks": [{"manifest": "kind: Job\nmetadata: {name: check}\n", "last_run": {"phase": "Failed"}}],
+        })
+    }
+
+    #[test]
+    fn revisions_are_read_in_the_order_of_their_numbers() {
+        let list = json!({"items": [secret(10, "deployed", &release()), secret(9, "superseded", &json!({})), {"metadata": {"name": "other"}}]});
+        let all = revisions(&list);
+        assert_eq!(all.iter().map(Revision::number).collect::<Vec<_>>(), [9, 10]);
+        assert_eq!((all[1].status(), all[1].label("kubexm.io/chart"), all[1].annotation("a")), ("deployed", "abc", ""));
+        let read = all[1].read().unwrap();
+        assert_eq!((read.chart(), read.description()), ("web-1.2.3".to_owned(), "Install complete"));
+        assert_eq!(Value::Object(read.values()), json!({"replicas": 2}));
+        assert_eq!(read.objects().unwrap().len(), 2);
+        let hooks = read.hooks().unwrap();
+        assert_eq!((hooks.len(), hooks[0].phase.as_str()), (1, "Failed"));
+    }
+
+    #[test]
+    fn a_release_without_some_of_its_objects_is_the_same_in_everything_else() {
+        let all = revisions(&json!({"items": [secret(1, "deployed", &release())]}));
+        let secret = all[0].read().unwrap().without(Identity::is_kept).unwrap();
+        let left = revisions(&json!({"items": [secret]}))[0].read().unwrap();
+        assert_eq!(left.objects().unwrap(), [json!({"kind": "ConfigMap", "metadata": {"name": "a"}})]);
+        assert_eq!(
+            (left.chart(), left.values(), left.hooks().unwrap().len()),
+            ("web-1.2.3".to_owned(), all[0].read().unwrap().values(), 1)
+        );
+    }
+
+    #[test]
+    fn what_is_no_release_is_named_and_a_bomb_is_not_unpacked() {
+        let mut bad = secret(1, "deployed", &release());
+        bad["data"]["release"] = "bm8gcmVsZWFzZQ==".into();
+        let error = revisions(&json!({"items": [bad]}))[0].read().unwrap_err();
+        assert!(error.to_string().starts_with("sh.helm.release.v1.web.v1"), "{error}");
+        let zeros = Value::String(" ".repeat(usize::try_from(LIMIT).unwrap() + 1));
+        let error = revisions(&json!({"items": [secret(1, "deployed", &zeros)]}))[0].read().unwrap_err();
+        assert!(error.problem.contains("more than"), "{error}");
+    }
+
+    #[test]
+    fn values_are_compared_as_helm_writes_them() {
+        let of = |value: Value| Value::Object(comparable(value.as_object().unwrap()));
+        assert_eq!(of(json!({"a": 1.0, "b": null, "c": [{"d": null, "e": 2}]})), json!({"a": 1, "c": [{"e": 2}]}));
+        assert_eq!(of(json!({"a": 1.5, "b": "1"})), json!({"a": 1.5, "b": "1"}));
+        assert_eq!(of(json!({"a": 1_000_000})), of(json!({"a": 1e6})));
+    }
+}

@@ -1,0 +1,54 @@
+//! The kinds of objects that the API server serves.
+
+use kubexm_charts::objects::Identity;
+
+use crate::kube::kubectl;
+use crate::{Machine, OpError};
+
+/// A kind of object.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Api {
+    /// `apps/v1`.
+    pub version: String,
+    pub kind: String,
+    /// Whether its objects are in namespaces.
+    pub namespaced: bool,
+}
+
+impl Api {
+    /// Whether an object is of this kind, in whichever version of its group.
+    pub(crate) fn is_of(&self, object: &Identity) -> bool {
+        let group = self.version.split_once('/').map_or("", |(group, _)| group);
+        group == object.group && self.kind == object.kind
+    }
+}
+
+/// Every kind that is served now.
+pub(crate) fn served(machine: &Machine) -> Result<Vec<Api>, OpError> {
+    let listed = machine.run(&kubectl(["api-resources", "--no-headers", "--cached=false"]))?.stdout();
+    Ok(listed.lines().filter_map(api).collect())
+}
+
+/// A line is `NAME [SHORTNAMES] APIVERSION NAMESPACED KIND`.
+fn api(line: &str) -> Option<Api> {
+    let mut words = line.split_whitespace().rev();
+    let (kind, namespaced, version) = (words.next()?, words.next()?, words.next()?);
+    words.next()?;
+    Some(Api { version: version.to_owned(), kind: kind.to_owned(), namespaced: namespaced == "true" })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn kinds_are_read_from_lines_with_and_without_short_names() {
+        let of = |version: &str, kind: &str, namespaced| {
+            Some(Api { version: version.to_owned(), kind: kind.to_owned(), namespaced })
+        };
+        assert_eq!(api("deployments deploy apps/v1 true Deployment"), of("apps/v1", "Deployment", true));
+        assert_eq!(api("nodes   no   v1   false   Node"), of("v1", "Node", false));
+        assert_eq!(api("bindings   v1   true   Binding"), of("v1", "Binding", true));
+        assert_eq!(api("too short"), None);
+    }
+}

@@ -1,0 +1,60 @@
+//! What helm must not remove, though a chart has made it: volumes and claims, definitions of which there are objects,
+//! namespaces in which there is something.
+//!
+//! In an upgrade helm looks at the annotation of the object itself, when it uninstalls at the manifest that it has kept: the
+//! former is set before an upgrade, and from the latter these objects are taken out. Afterwards those that nobody uses go.
+
+use kubexm_charts::objects::{Identity, list};
+use kubexm_charts::stored::Revision;
+use kubexm_plan::op::HelmRelease;
+use serde_json::Value;
+
+use super::look;
+use crate::kube::kubectl;
+use crate::kube::removal::{CRD, by_namespace};
+use crate::{Machine, OpError};
+
+/// helm does not remove an object with this annotation.
+const POLICY: &str = "helm.sh/resource-policy=keep";
+
+/// Before an upgrade: what the last revision made and must stay, if the next one does not name it.
+pub(super) fn protect(machine: &Machine, op: &HelmRelease, last: Option<&Revision>) -> Result<(), OpError> {
+    let Some(last) = last else { return Ok(()) };
+    let objects = look::objects(&look::read(last)?)?.into_iter().filter(|object| Identity::of(object).is_kept());
+    for (namespace, objects) in by_namespace(objects, &op.namespace) {
+        let program = kubectl(["annotate", "--overwrite", "--namespace", &namespace, "--filename", "-", POLICY]);
+        let program = program.stdin(list(&objects));
+        let output = machine.try_run(&program)?;
+        let only_missing = output.tail().lines().all(|line| line.contains("(NotFound)"));
+        if output.code != 0 && !only_missing {
+            return Err(OpError::other(format!("`{program}` failed: {}", output.tail())));
+        }
+    }
+    Ok(())
+}
+
+/// Takes what must stay out of the manifest by which helm uninstalls.
+pub(super) fn take_out(machine: &Machine, op: &HelmRelease, last: &Revision) -> Result<Vec<Identity>, OpError> {
+    let release = look::read(last)?;
+    let kept: Vec<Identity> = look::objects(&release)?.iter().map(Identity::of).filter(Identity::is_kept).collect();
+    if kept.is_empty() {
+        return Ok(kept);
+    }
+    let secret = release.without(Identity::is_kept).map_err(|error| OpError::other(error.to_string()))?;
+    let program = kubectl(["replace", "--namespace", &op.namespace, "--filename", "-"]).stdin(secret.to_string());
+    machine.run(&program)?;
+    Ok(kept)
+}
+
+/// The definitions in a rendering that the cluster does not have yet.
+pub(super) fn absent_crds(machine: &Machine, rendered: &[Value]) -> Result<Vec<Identity>, OpError> {
+    let crds = rendered.iter().map(Identity::of).filter(|object| object.kind == CRD && object.is_kept());
+    let crds: Vec<Identity> = crds.collect();
+    if crds.is_empty() {
+        return Ok(crds);
+    }
+    let names = crds.iter().map(|crd| crd.name.clone());
+    let there = machine.run(&kubectl(["get", "--ignore-not-found", "--output=name", "crd"]).args(names))?.stdout();
+    let is_there = |crd: &Identity| there.lines().any(|line| line.rsplit('/').next() == Some(&*crd.name));
+    Ok(crds.into_iter().filter(|crd| !is_there(crd)).collect())
+}

@@ -1,0 +1,88 @@
+//! The objects of an add-on: as the bundle has them, and as the cluster has them.
+
+use std::io::Read;
+
+use kubexm_charts::documents;
+use kubexm_charts::objects::{Identity, flattened, list};
+use kubexm_plan::op::{FoundManifests, Inventory, Manifests};
+use kubexm_spec::Digest;
+use serde_json::Value;
+
+use super::inventory;
+use crate::kube::apis::{self, Api};
+use crate::kube::objects::{FORCE, is_secret, on, own, printed};
+use crate::kube::removal::by_namespace;
+use crate::kube::{self, kubectl};
+use crate::{Machine, OpError};
+
+/// The objects of the bundle; none if the node's store does not have their file yet.
+pub(super) fn wanted(machine: &Machine, op: &Manifests) -> Result<Option<Vec<Value>>, OpError> {
+    let path = machine.blob(&op.blob);
+    let file = match std::fs::File::open(&path) {
+        Ok(file) => file,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(OpError::path("open", &path)(error)),
+    };
+    let mut text = String::new();
+    file.take(documents::STREAM_LIMIT).read_to_string(&mut text).map_err(OpError::path("read", &path))?;
+    let documents = documents::read(&text).map_err(|error| {
+        OpError::other(format!("the YAML of add-on {} cannot be read: {}: {}", op.name, error.place, error.problem))
+    })?;
+    Ok(Some(flattened(documents)))
+}
+
+pub(super) fn has_namespace(machine: &Machine, namespace: &str) -> Result<bool, OpError> {
+    Ok(kube::raw(machine, &format!("/api/v1/namespaces/{namespace}"))?.is_some())
+}
+
+/// Whether an apply would change nothing. A kind that is not served yet cannot be compared.
+pub(super) fn is_same(machine: &Machine, op: &Manifests, objects: &[Value]) -> Result<bool, OpError> {
+    for (namespace, objects) in by_namespace(objects.iter().cloned(), &op.namespace) {
+        let diff = on("diff", FORCE, &list(&objects)).args(["--concurrency=8", "--namespace", &namespace]);
+        if machine.try_run(&diff)?.code != 0 {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}
+
+/// What exists of these objects and of those of an earlier version: the state before a change.
+pub(super) fn before(
+    machine: &Machine,
+    op: &Manifests,
+    objects: &[Value],
+    inventory: Option<Inventory>,
+) -> Result<FoundManifests, OpError> {
+    let served = apis::served(machine)?;
+    let mut all = inventory::of(op, objects, &served).objects;
+    if let Some(inventory) = &inventory {
+        all.extend(inventory::without(inventory, &all.clone()));
+    }
+    let (secrets, objects): (Vec<Value>, Vec<Value>) =
+        there(machine, op, all, &served)?.into_iter().partition(is_secret);
+    if objects.is_empty() && secrets.is_empty() && inventory.is_none() {
+        return Ok(FoundManifests::Absent { namespace: has_namespace(machine, &op.namespace)? });
+    }
+    let secrets = (!secrets.is_empty()).then(|| Digest::of(list(&secrets)));
+    Ok(FoundManifests::Other { objects, secrets, inventory })
+}
+
+/// The Secrets among these that exist.
+pub(super) fn secrets(machine: &Machine, op: &Manifests, objects: &[Value]) -> Result<Vec<Value>, OpError> {
+    let secrets: Vec<Value> = objects.iter().filter(|object| is_secret(object)).cloned().collect();
+    if secrets.is_empty() { Ok(secrets) } else { there(machine, op, secrets, &apis::served(machine)?) }
+}
+
+/// Those that exist, in the form in which they can be applied.
+fn there(machine: &Machine, op: &Manifests, all: Vec<Value>, served: &[Api]) -> Result<Vec<Value>, OpError> {
+    let known = all.into_iter().filter(|object| served.iter().any(|api| api.is_of(&Identity::of(object))));
+    let mut found = Vec::new();
+    for (namespace, objects) in by_namespace(known, &op.namespace) {
+        let args = ["get", "--ignore-not-found", "--output=json", "--namespace", &namespace, "--filename", "-"];
+        let program = kubectl(args).stdin(list(&objects));
+        let printed = printed(&machine.run(&program)?.stdout);
+        let printed = printed.map_err(|error| OpError::other(format!("`{program}` did not return JSON: {error}")))?;
+        found.extend(printed.into_iter().map(own));
+    }
+    Ok(found)
+}

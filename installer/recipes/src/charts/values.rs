@@ -1,0 +1,82 @@
+//! Which charts are installed, and with which values.
+
+use kubexm_manifests::ChartRelease;
+use kubexm_manifests::chart::installed;
+use kubexm_plan::network;
+use kubexm_spec::ArtifactKey;
+use kubexm_spec::rendering::{self, Asked, OtherThanRendered};
+use serde_json::{Map, Value};
+
+use crate::context::{Node, PlanCx};
+use crate::error::RecipeError;
+
+/// The charts and YAML that are installed, in their order.
+pub fn of_cluster(cx: &PlanCx<'_>) -> Vec<ChartRelease> {
+    installed(cx.cluster)
+}
+
+/// Those that are installed when the cluster is complete: all but its pod network.
+pub fn addons(cx: &PlanCx<'_>) -> Vec<ChartRelease> {
+    let network = network(cx).map(|release| release.key);
+    of_cluster(cx).into_iter().filter(|release| network.as_ref() != Some(&release.key)).collect()
+}
+
+/// The chart of the pod network, if it comes as one.
+pub fn network(cx: &PlanCx<'_>) -> Option<ChartRelease> {
+    let chart = ArtifactKey::Chart(network::of(cx.cluster.network.plugin)?.chart?.to_owned());
+    of_cluster(cx).into_iter().find(|release| release.key == chart)
+}
+
+/// The images of the pod network's chart, by their full names.
+pub fn network_images<'a>(cx: &PlanCx<'a>) -> &'a [String] {
+    let rendering = network(cx).and_then(|release| cx.charts.of(&release.key));
+    rendering.map(|rendering| rendering.images.as_slice()).unwrap_or_default()
+}
+
+/// Whether a node's store needs the file of a chart or of YAML: they are installed on the first control plane.
+pub fn is_needed_on(cx: &PlanCx<'_>, node: &Node<'_>, key: &ArtifactKey) -> bool {
+    let first = cx.cluster.first_control_plane();
+    first.is_some_and(|first| first.name == node.name()) && of_cluster(cx).iter().any(|release| release.key == *key)
+}
+
+/// Refuses charts, values, namespaces and versions that were not rendered when the bundle was built: their images are not known.
+pub fn check(cx: &PlanCx<'_>) -> Result<(), RecipeError> {
+    let kubernetes = cx.manifest.cluster.as_ref().map(|summary| summary.kubernetes.as_str());
+    let mut others: Vec<OtherThanRendered> = Vec::new();
+    for release in of_cluster(cx) {
+        let Some(artifact) = cx.manifest.artifacts.iter().find(|artifact| artifact.key == release.key) else {
+            continue;
+        };
+        let values = rendered(cx, &release);
+        let (key, source, namespace) = (&release.key, artifact.digest, release.namespace.as_str());
+        others.extend(rendering::check(
+            &cx.charts.renderings,
+            &[Asked { key, source, values: &values, namespace, kubernetes }],
+        ));
+    }
+    if others.is_empty() { Ok(()) } else { Err(RecipeError::Rendered { all: others }) }
+}
+
+/// The values that a chart is rendered with to learn its images. A values file of the bundle's own cluster.yaml is in the
+/// rendering, merged with everything else.
+fn rendered(cx: &PlanCx<'_>, release: &ChartRelease) -> Map<String, Value> {
+    match &release.values_file {
+        None => release.rendered(Map::new()),
+        Some(path) => match (cx.charts.values_files.get(path), cx.charts.of(&release.key)) {
+            (Some(file), _) => release.rendered(file.clone()),
+            (None, Some(rendering)) => rendering::merged(rendering.values.clone(), &release.values),
+            (None, None) => release.rendered(Map::new()),
+        },
+    }
+}
+
+/// The values that a chart is installed with: those of the user, over those of the site.
+pub fn values(cx: &PlanCx<'_>, release: &ChartRelease, site: &Map<String, Value>) -> Map<String, Value> {
+    match &release.values_file {
+        None => release.installed(site, Map::new()),
+        Some(path) => match cx.charts.values_files.get(path) {
+            Some(file) => release.installed(site, file.clone()),
+            None => release.in_place_of_placeholders(&rendered(cx, release), site),
+        },
+    }
+}

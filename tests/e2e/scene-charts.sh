@@ -1,0 +1,102 @@
+# shellcheck shell=bash
+# tier: always
+# seconds: 150
+# needs: lab
+# A chart as an add-on, by the real helm on a real API server: with a hook, a definition and an object of it, a lookup, a volume.
+. "$ROOT/tests/e2e/host.sh"
+. "$ROOT/tests/e2e/fleet.sh"
+say "charts: an add-on is installed, upgraded, mended, and goes back when its hook fails"
+HOME_NAME=home-charts
+# shellcheck disable=SC2034  # fleet.sh reads it
+FLEET=(n1)
+cp -r "$ROOT/tests/e2e/chart" "$WORK/chart"
+
+# objects NAME...: YAML with a definition, an object of it before it, and a ConfigMap of each name
+objects_of() {
+  local name
+  cat "$ROOT/tests/e2e/addon.yaml"
+  for name in "$@"; do printf -- '---\napiVersion: v1\nkind: ConfigMap\nmetadata: {name: %s}\n' "$name"; done
+}
+# chart_bundle NAME VALUES CONFIGMAP...: the add-on `web` with these values, and `site` of YAML with these ConfigMaps
+chart_bundle() {
+  objects_of "${@:3}" > "$WORK/objects-$1.yaml"
+  {
+    lab cluster-yaml n1 10.77.0.11
+    echo "  addons:"
+    echo "  - {name: web, type: helm, namespace: apps, source: {path: chart}, values: $2}"
+    echo "  - {name: site, type: yaml, namespace: site, source: {path: objects-$1.yaml}}"
+  } > "$WORK/chart-$1.yaml"
+  "$BUNDLE" build -f "$WORK/chart-$1.yaml" --zone "$LAB_ZONE" --catalogue "$LAB_OVERLAY" --cache "$WORK/cache" -o "$WORK/chart-$1.tar.zst"
+}
+# chart NAME VERB ARGS...: the installer with that bundle
+chart() { install "$2" --bundle "$WORK/chart-$1.tar.zst" --allow-unsigned --accept-new-host-keys "${@:3}"; }
+helm_on() { lab host root n1 env HOME=/run/e2e-helm KUBECONFIG=/etc/kubernetes/admin.conf /usr/local/bin/helm "$@"; }
+# release REVISION MESSAGE REPLICAS: what helm and the API server say of it
+release() {
+  local listed said ready
+  listed=$(helm_on list -A --no-headers); echo "$listed"
+  [[ $listed == web*apps*"$1"*deployed*e2e-1.0.0* ]] || return 1
+  said=$(kubectl_on n1 -n apps get configmap web -o 'jsonpath={.data.message}/{.data.api}/{.data.namespace}')
+  ready=$(kubectl_on n1 -n apps get deployment web -o 'jsonpath={.status.readyReplicas}'); echo "$said, $ready ready"
+  [ "$said" = "$2/true/kube-system" ] && [ "$ready" = "$3" ]
+  [ "$(kubectl_on n1 -n apps get thing web -o 'jsonpath={.spec.message}')" = "$2" ]
+}
+# site CONFIGMAP...: the objects of YAML are there, and of ConfigMaps these alone
+site() {
+  [ "$(kubectl_on n1 -n site get widget first -o 'jsonpath={.spec.size}')" = 3 ] || return 1
+  [ "$(kubectl_on n1 -n site get deployment site -o 'jsonpath={.status.readyReplicas}')" = 1 ] || return 1
+  local names; names=$(kubectl_on n1 -n site get configmap -o name | grep -v kube-root-ca | sed 's,.*/,,' | tr '\n' ' '); echo "$names"
+  [ "$names" = "$* " ]
+}
+volume_is_bound() { [ "$(kubectl_on n1 -n apps get pvc web -o 'jsonpath={.status.phase}')" = Bound ]; }
+chart_again() {
+  chart "$1" create -y --json > "$WORK/again.jsonl" || { tail -n 3 "$WORK/again.jsonl"; return 1; }
+  python3 "$ROOT/tests/e2e/journal.py" nothing-done "$WORK/again.jsonl"
+}
+# What looking at the release took, by the run's own log of it.
+look_takes() {
+  local from to
+  from=$(date +%s%N)
+  lab host root n1 /usr/local/bin/kubectl --kubeconfig /etc/kubernetes/admin.conf version > /dev/null
+  to=$(date +%s%N); echo "one call of kubectl: $(((to - from) / 1000000)) ms"
+}
+leftovers() { kubectl_on n1 -n apps get jobs,pods --no-headers 2> /dev/null; }
+
+check "a bundle with a chart is built, and has the images of its hook" chart_bundle one '{message: one}' both dropped
+[ "$HELD" = 1 ] || return 0
+check "helm cannot be left out of it" says 20 "helm cannot be left out" \
+  "$BUNDLE" build -f <(sed 's/exclude: \[crictl\]/exclude: [crictl, helm]/' "$WORK/chart-one.yaml") --zone "$LAB_ZONE" --catalogue "$LAB_OVERLAY" \
+  --cache "$WORK/cache" -o "$WORK/none.tar.zst"
+lab host up n1 10.77.0.11
+states before
+check "a cluster with a chart is created" chart one create -y
+[ "$HELD" = 1 ] || return 0
+check "the release is there, with what only a cluster can tell" release 1 one 1
+check "its volume is bound" volume_is_bound
+check "objects of YAML are there, after their definition and their namespace" site both dropped
+check "a second create changes nothing" chart_again one
+look_takes
+check "a bundle with other values is built" chart_bundle two '{message: two, replicas: 2}' both
+check "with it the release is upgraded" chart two create -y
+check "and is as its values say" release 2 two 2
+check "what the YAML no longer has is gone" site both
+check "somebody changes an object of it" kubectl_on n1 -n apps patch configmap web --type merge -p '{"data": {"message": "changed"}}'
+check "which the next create mends" chart two create -y
+check "by an upgrade" release 3 two 2
+check "a bundle with a hook that fails is built" chart_bundle bad '{message: three, hookFails: true}' both
+check "a hook that fails is named with its log, and the revision before is back" says 70 "the hook says no" chart bad create -y --on-failure keep
+check "as helm and the API server say" release 5 two 2
+check "nothing of the failed one is left" bash -c '! grep -q check' < <(leftovers)
+check "the volume is still there, bound" volume_is_bound
+check "a create with the bundle before" chart two create -y
+check "changes nothing of the release" release 5 two 2
+check "the cluster is reset" chart two reset -f "$WORK/chart-two.yaml" -y
+check "and the host is as it was before" as_before
+check "a first install that fails" says 70 "nothing of it was left" chart bad create -y --on-failure keep
+# shellcheck disable=SC2016  # for the inner shell
+check "has left no release" bash -c '[ -z "$(cat)" ]' < <(helm_on list -A --all --no-headers)
+check "no definition" bash -c '! grep -q e2e' < <(kubectl_on n1 get crd --no-headers 2> /dev/null)
+check "and is rolled back" chart bad rollback -y
+check "to the host as it was before" as_before
+lab host down --all
+HOME_NAME=home
