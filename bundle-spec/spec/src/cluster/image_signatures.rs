@@ -256,7 +256,7 @@ mod tests {
     }
 
     #[test]
-    fn a_star_in_a_subject_stands_for_any_characters_and_nothing_else_is_special() {
+    fn a_star_in_a_subject_stands_for_any_characters_but_an_at_sign_and_nothing_else_is_special() {
         for (pattern, text, matches) in [
             ("a@b.test", "a@b.test", true),
             ("a@b.test", "aa@b.test", false),
@@ -265,6 +265,12 @@ mod tests {
             ("https://g/o/*@refs/tags/*", "https://g/o/r/w.yaml@refs/tags/v1", true),
             ("https://g/o/*@refs/tags/*", "https://g/o/r/w.yaml@refs/heads/v1", false),
             ("https://g/o/*@refs/tags/v1", "https://g/o/@refs/tags/v1", true),
+            // A branch and a mail address as somebody else may choose them.
+            ("https://g/o/*@refs/tags/*", "https://g/o/r/w.yaml@refs/heads/x@refs/tags/v1", false),
+            ("*@b.test", "a@evil.test@b.test", false),
+            ("*", "a@b.test", false),
+            // Where a tag has one, it is written.
+            ("https://g/o/*@refs/tags/*@*", "https://g/o/r/w.yaml@refs/tags/pkg@1.0", true),
             ("aba*aba", "aba", false),
             ("aba*aba", "abaaba", true),
             ("*x*", "yxy", true),

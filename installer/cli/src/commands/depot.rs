@@ -71,7 +71,9 @@ pub fn run(args: &Args) -> Result<(), Failure> {
 
 const fn exit_code(error: &DepotError) -> ExitCode {
     match error {
-        DepotError::Read { .. } | DepotError::Config { .. } | DepotError::Tls { .. } => ExitCode::Config,
+        DepotError::Read { .. } | DepotError::Config { .. } | DepotError::Tls { .. } | DepotError::Login { .. } => {
+            ExitCode::Config
+        }
         DepotError::Listen { .. } => ExitCode::Disk,
     }
 }

@@ -17,7 +17,8 @@ impl World {
             | SlotProvider::CertificateKey { .. }
             | SlotProvider::AdminKubeconfig { .. }
             | SlotProvider::SealedAuthorities { .. }
-            | SlotProvider::Secret { .. } => {
+            | SlotProvider::Secret { .. }
+            | SlotProvider::RegistryLogin { .. } => {
                 return Err(format!("{provider:?} is not made on a host"));
             }
         };

@@ -13,5 +13,6 @@ mod journal;
 mod kubeconfig;
 mod link_lost;
 mod packages;
+mod registry_check;
 mod slots;
 mod undo;

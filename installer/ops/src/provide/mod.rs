@@ -26,7 +26,8 @@ pub fn value(provider: &SlotProvider, machine: &Machine) -> Result<Vec<u8>, OpEr
         | SlotProvider::CertificateKey { .. }
         | SlotProvider::AdminKubeconfig { .. }
         | SlotProvider::SealedAuthorities { .. }
-        | SlotProvider::Secret { .. } => {
+        | SlotProvider::Secret { .. }
+        | SlotProvider::RegistryLogin { .. } => {
             return Err(OpError::other(format!("{provider:?} is not made on a node; this is a fault of the program")));
         }
     };

@@ -13,6 +13,7 @@ pub mod join_slots;
 pub mod kubeadm_config;
 pub mod kubeconfig;
 pub mod kubernetes;
+pub mod login;
 pub mod os;
 pub mod packages;
 pub mod programs;

@@ -5,6 +5,7 @@
 mod authorities;
 mod bundle;
 mod controller;
+mod external_registry;
 mod fleet;
 mod identity;
 mod installed;
