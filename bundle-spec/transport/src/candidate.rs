@@ -62,7 +62,8 @@ impl FileCandidate {
         }
         let secret = self.identity.is_some() || self.bearer.is_some() || self.login.is_some();
         let plain_http = self.plain_http_allowed && !secret;
-        Ok((url, Trusts { ca_file: self.ca_file.clone(), identity: self.identity.clone(), plain_http }))
+        let identity = self.identity.clone();
+        Ok((url, Trusts { ca_file: self.ca_file.clone(), identity, secret_body: false, plain_http }))
     }
 }
 

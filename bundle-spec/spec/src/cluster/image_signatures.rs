@@ -52,7 +52,7 @@ section! {
         /// The OpenID Connect issuer, like https://token.actions.githubusercontent.com
         #[yaml("issuer" as HttpUrl, required)]
         pub issuer: String,
-        /// Mail address or URL in the certificate; * stands for any characters
+        /// Mail address or URL in the certificate; * stands for any characters but @
         #[yaml("subject" as Identity, required)]
         pub subject: String,
     }
@@ -196,8 +196,14 @@ impl SignerIdentity {
     }
 }
 
-/// `*` stands for any characters, also none.
+/// `*` stands for any characters but `@`, also none. What is before and after an `@` is chosen by different people: the name of
+/// a branch may hold `@refs/tags/`, and the local part of a mail address another domain.
 fn matches_pattern(pattern: &str, text: &str) -> bool {
+    let (patterns, texts) = (pattern.split('@'), text.split('@'));
+    patterns.clone().count() == texts.clone().count() && patterns.zip(texts).all(|(one, text)| matches_part(one, text))
+}
+
+fn matches_part(pattern: &str, text: &str) -> bool {
     let mut parts = pattern.split('*');
     let Some(mut rest) = parts.next().and_then(|first| text.strip_prefix(first)) else { return false };
     let Some(last) = parts.next_back() else { return rest.is_empty() };

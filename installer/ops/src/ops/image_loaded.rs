@@ -104,7 +104,22 @@ fn pull(machine: &Machine, op: &ImageLoaded) -> Result<(), OpError> {
     for label in LABELS {
         pull = pull.args(["--label", label]);
     }
-    machine.run(&pull.arg(&*op.reference)).map(drop)
+    machine.run(&pull.arg(&*op.reference)).map(drop).map_err(explain_refusal)
+}
+
+/// containerd says of a refused login that there are no credentials, or that the repository may not exist.
+fn explain_refusal(error: OpError) -> OpError {
+    let text = error.full();
+    if !["401 Unauthorized", "403 Forbidden", "authorization failed", "no basic auth credentials"]
+        .iter()
+        .any(|words| text.contains(words))
+    {
+        return error;
+    }
+    OpError::other(format!(
+        "{text}: the registry refuses this host's login; correct `spec.registry.auths` in cluster.yaml or what its passwordFrom \
+         names (of the cluster's own registry, what the cluster was created with), and run again"
+    ))
 }
 
 /// Whether this is containerd 1.x: `ctr github.com/containerd/containerd v1.7.32`.
@@ -151,4 +166,25 @@ fn list(machine: &Machine, name: &str) -> Result<Option<Listed>, OpError> {
 fn complete(machine: &Machine, name: &str) -> Result<bool, OpError> {
     let output = machine.try_run(&ctr(["images", "check", "--quiet", &format!("name=={name}")]))?;
     Ok(output.code == 0 && output.stdout().lines().any(|line| line.trim() == name))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_refused_login_is_explained_and_other_failures_stay_as_they_are() {
+        let said = |text: &str| explain_refusal(OpError::other(text)).full();
+        for refused in [
+            "unexpected status from HEAD request to https://r/v2/a/manifests/1: 401 Unauthorized",
+            "pull access denied, repository does not exist or may require authorization: authorization failed: no basic auth credentials",
+        ] {
+            assert!(
+                said(refused).contains(refused) && said(refused).contains("spec.registry.auths"),
+                "{}",
+                said(refused)
+            );
+        }
+        assert_eq!(said("dial tcp: connection refused"), OpError::other("dial tcp: connection refused").full());
+    }
 }

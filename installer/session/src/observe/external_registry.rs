@@ -190,3 +190,45 @@ fn failed(found: String, needed: &str, fix: String) -> Finding {
         detail: None,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use kubexm_spec::Digest;
+
+    use super::*;
+
+    const REGISTRY: ExternalRegistry<'static> =
+        ExternalRegistry { address: "r.test:8443", prefix: Some("mirror"), insecure: false, ca_file: None };
+
+    fn judged(answer: Result<Answered, String>) -> Vec<String> {
+        judge(&REGISTRY, 40, answer).into_iter().map(|finding| finding.to_string()).collect()
+    }
+
+    #[test]
+    fn what_is_missing_is_named_with_the_command_that_seeds_it_and_what_was_moved_apart_from_it() {
+        let image = |number: usize| format!("quay.io/x:{number}");
+        let missing = |number| (image(number), Wrong::Missing { what: format!("mirror/quay.io/x:{number}") });
+        let mut wrong: Vec<_> = (0..7).map(missing).collect();
+        wrong.push((image(8), Wrong::Moved { what: "mirror/quay.io/x:8".to_owned(), found: Digest::of("other") }));
+        let found = judged(Ok(Answered::Images(wrong)));
+        assert_eq!(found.len(), 2, "{found:#?}");
+        for part in [
+            "7 of 40 images are not in r.test:8443/mirror",
+            "quay.io/x:0 (mirror/quay.io/x:0)",
+            "and 2 more",
+            "seed it first: `kubexm-install seed --bundle BUNDLE --to r.test:8443/mirror`",
+        ] {
+            assert!(found[0].contains(part), "{part}: {}", found[0]);
+        }
+        assert!(found[1].contains(&Digest::of("other").to_string()) && found[1].contains("--overwrite-tags"));
+        assert_eq!(judged(Ok(Answered::Images(Vec::new()))), Vec::<String>::new());
+    }
+
+    #[test]
+    fn a_login_that_is_refused_is_not_taken_for_a_registry_that_is_down() {
+        let one = |answer| judged(answer).join("\n");
+        assert!(one(Ok(Answered::Denied("why".to_owned()))).contains("refuses this login: why"));
+        assert!(one(Ok(Answered::Unusable("why".to_owned()))).contains("cannot be asked from this machine: why"));
+        assert!(one(Err("why".to_owned())).contains("spec.registry.caFile"));
+    }
+}
