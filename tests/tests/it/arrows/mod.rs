@@ -63,6 +63,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("kubexm-ops", &["kubexm-spec", "kubexm-packages", "kubexm-plan"]),
     ("kubexm-engine", &["kubexm-spec", "kubexm-plan", "kubexm-ops", "kubexm-transport"]),
     ("kubexm-depot", &["kubexm-spec"]),
+    ("kubexm-seed", &["kubexm-spec", "kubexm-archive", "kubexm-transport"]),
     (
         "kubexm-session",
         &[
@@ -88,6 +89,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "kubexm-ops",
             "kubexm-engine",
             "kubexm-depot",
+            "kubexm-seed",
             "kubexm-session",
         ],
     ),
