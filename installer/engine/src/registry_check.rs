@@ -31,9 +31,9 @@ pub struct WantedImage {
     pub repository: String,
     /// Its tag; none for one that is named by its digest alone.
     pub tag: Option<String>,
-    /// What the tag points at.
-    pub digest: Digest,
-    /// The manifests that hosts pull: the index, and those of their platforms.
+    /// What the tag may point at.
+    pub targets: BTreeSet<Digest>,
+    /// The manifests that hosts pull, of the bundle's platforms.
     pub manifests: BTreeSet<Digest>,
 }
 
@@ -112,7 +112,7 @@ async fn of_image(
     let Some(tag) = &image.tag else { return Ok(None) };
     let what = format!("{}:{tag}", image.repository);
     match oci.digest_of(&candidate, tag).await {
-        Ok(found) if found == image.digest => Ok(None),
+        Ok(found) if image.targets.contains(&found) => Ok(None),
         Ok(found) => wrong(Wrong::Moved { what, found }),
         Err(error) if is_missing(&error) => wrong(Wrong::Missing { what }),
         Err(error) => Err(error),

@@ -1,6 +1,6 @@
 //! How things are called in the registry: `<registry>[/<prefix>]/<upstream host>/<path>`.
 
-use kubexm_spec::Reference;
+use kubexm_spec::{Reference, names};
 
 use crate::error::SeedError;
 use crate::target::{NAME_LENGTH, Target, is_part};
@@ -25,8 +25,8 @@ impl Naming {
         let (host, path) = image.repository.split_once('/').unwrap_or(("docker.io", &image.repository));
         let folder = match &self.namespace_override {
             Some(folder) => folder.clone(),
-            // A port has a colon, which no part of a name has.
-            None => host.to_ascii_lowercase().replace(':', "-"),
+            // As nodes ask for it.
+            None => names::registry_folder(host),
         };
         self.repository(&format!("{folder}/{path}"), &image.repository)
     }

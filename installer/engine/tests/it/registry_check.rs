@@ -112,7 +112,7 @@ fn image(tag: &str, digest: Digest) -> WantedImage {
         name: format!("registry.k8s.io/pause:{tag}"),
         repository: REPOSITORY.to_owned(),
         tag: Some(tag.to_owned()),
-        digest,
+        targets: BTreeSet::from([digest]),
         manifests: BTreeSet::from([digest]),
     }
 }

@@ -11,7 +11,7 @@ use kubexm_plan::op::{ImageLoaded, ImageSource, Listed, Loaded};
 use kubexm_plan::runtime::{self, RuntimeTraits};
 use kubexm_spec::cluster::RuntimeKind;
 
-use crate::image_list::{ImageList, LABELS, by_digest, parse_line};
+use crate::image_list::{ImageList, LABELS, by_digest, known_digest, parse_line};
 use crate::oci_archive;
 use crate::system::Program;
 use crate::{Converge, Machine, OpError, Wave};
@@ -27,13 +27,13 @@ impl Converge for ImageLoaded {
             return Ok(loaded);
         }
         let by_tag = list(machine, &self.reference)?;
-        let by_digest = list(machine, &by_digest(self))?;
+        let by_digest = list(machine, &by_digest(self, known_digest(self, by_tag.as_ref())))?;
         let complete = by_tag.is_some() && complete(machine, &self.reference)?;
         Ok(Loaded { by_tag, by_digest, complete })
     }
 
     fn satisfied(&self, found: &Loaded, _: &Machine) -> bool {
-        let wanted = self.digest.to_string();
+        let wanted = known_digest(self, found.by_tag.as_ref()).to_string();
         let good = |listed: &Option<Listed>| {
             listed.as_ref().is_some_and(|image| image.digest == wanted && image.pinned && image.managed)
         };
@@ -54,18 +54,19 @@ impl Converge for ImageLoaded {
                 machine.run(&ctr(import).pieces(archive).within(900))?;
             }
         }
-        let found = list(machine, &self.reference)?.map(|image| image.digest);
-        if found.as_deref() != Some(&self.digest.to_string()) {
+        let found = list(machine, &self.reference)?;
+        let digest = known_digest(self, found.as_ref());
+        if found.as_ref().map(|image| &image.digest) != Some(&digest.to_string()) {
             return Err(OpError::other(format!(
                 "{} resolved to {}, but {} is expected: containerd received something else; look at \
                  {} and at the registry it points at",
                 self.reference,
-                found.as_deref().unwrap_or("nothing"),
+                found.as_ref().map_or("nothing", |image| &image.digest),
                 self.digest,
                 CONTAINERD.registries
             )));
         }
-        let by_digest = by_digest(self);
+        let by_digest = by_digest(self, digest);
         if by_digest != self.reference {
             machine.run(&ctr(["images", "tag", "--force", &self.reference, &by_digest]))?;
         }
@@ -80,7 +81,8 @@ impl Converge for ImageLoaded {
         if wave != Wave::Stop || !machine.path(CONTAINERD.socket()).exists() {
             return Ok(());
         }
-        for (name, was) in [(self.reference.clone(), &before.by_tag), (by_digest(self), &before.by_digest)] {
+        let by_digest = self.accepted().map(|digest| (by_digest(self, digest), &before.by_digest));
+        for (name, was) in [(self.reference.clone(), &before.by_tag)].into_iter().chain(by_digest) {
             if was.is_none() && list(machine, &name)?.is_some() {
                 machine.run(&ctr(["images", "remove", &name]))?;
             }

@@ -80,7 +80,7 @@ fn registry(session: &Session<'_>, cluster: &Cluster, external: &ExternalRegistr
     Ok(UserRegistry { address: external.address.to_owned(), ca, login, plain_http: external.insecure })
 }
 
-/// Every image of the bundle, with the manifests of all platforms that the bundle has.
+/// Every image of the bundle, with the manifests of the platforms that the bundle has.
 fn wanted(manifest: &Manifest, external: &ExternalRegistry<'_>) -> Vec<WantedImage> {
     let mut all: BTreeMap<String, WantedImage> = BTreeMap::new();
     for artifact in manifest.artifacts.iter().filter(|artifact| artifact.key.kind() == Kind::Image) {
@@ -89,10 +89,14 @@ fn wanted(manifest: &Manifest, external: &ExternalRegistry<'_>) -> Vec<WantedIma
             name: artifact.name.clone(),
             repository: external.repository(&reference.repository),
             tag: reference.tag.clone(),
-            digest: artifact.digest,
+            targets: BTreeSet::from([artifact.digest]),
             manifests: BTreeSet::new(),
         });
-        image.manifests.extend([Some(artifact.digest), artifact.manifest].into_iter().flatten());
+        image.manifests.insert(artifact.manifest.unwrap_or(artifact.digest));
+    }
+    // A registry may refuse an index without all its platforms; then the tag names the manifest of the only one.
+    for image in all.values_mut().filter(|image| image.manifests.len() == 1) {
+        image.targets.extend(image.manifests.iter().copied());
     }
     all.into_values().collect()
 }
