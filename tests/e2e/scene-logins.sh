@@ -3,7 +3,7 @@
 # seconds: 420
 # needs: lab
 # Registries that demand a login. First the cluster's own, depot and distribution, whose password changes meanwhile; then the user's:
-# Debian's distribution with TLS and htpasswd, which serves what the first cluster's registry had, below a prefix.
+# Debian's distribution with TLS and htpasswd, which is seeded below a prefix.
 . "$ROOT/tests/e2e/fleet.sh"
 say "logins: the cluster's own registry demands one, and then the user's"
 HOME_NAME=home-logins
@@ -66,27 +66,23 @@ said_nowhere() {
     ! grep -raFl -- "${text%%=*}" "$WORK/home-own" "$WORK/home-site" || { echo "$text is kept"; return 1; }
   done
 }
-site_serves() {
-  cat > "$LOGINS/config.yml" << YAML
+cat > "$LOGINS/config.yml" << YAML
 version: 0.1
-storage: {filesystem: {rootdirectory: $LOGINS/$1}}
+storage: {filesystem: {rootdirectory: $LOGINS/data}}
 auth: {htpasswd: {realm: site, path: $LOGINS/htpasswd}}
 http: {addr: "$SITE", tls: {certificate: $LOGINS/tls.crt, key: $LOGINS/tls.key}}
 YAML
-  [ -z "${REGISTRY:-}" ] || { kill "$REGISTRY"; wait "$REGISTRY" || true; }
+site_serves() {
   # The time bounds it, should this scene end early.
   in_lab timeout 900 docker-registry serve "$LOGINS/config.yml" > "$LOGINS/registry.log" 2>&1 &
   REGISTRY=$!
   within 20 in_lab curl --silent --noproxy '*' --cacert "$LOGINS/ca.crt" -o /dev/null "https://$SITE/v2/"
 }
-# What the first cluster's registry has, as somebody would have seeded it below a prefix.
-take_over() {
-  mkdir -p "$LOGINS/full" "$LOGINS/empty"
-  lab host root n1 tar -C /mnt/registry -cf - docker | tar -C "$LOGINS/full" -xf - || return 1
-  local all=$LOGINS/full/docker/registry/v2/repositories
-  mkdir "$LOGINS/mirror" && mv "$all"/* "$LOGINS/mirror/" && mv "$LOGINS/mirror" "$all/mirror"
+seeds() {
+  HOME_NAME=home-site install seed --bundle "$LOGINS/site.tar.zst" --to "$SITE/mirror" --only images --ca-file "$LOGINS/ca.crt" \
+    --username robot --password-from "file:$LOGINS/robot"
 }
-contents() { (cd "$LOGINS/full" && find . -type f -exec sha256sum {} + | sort); }
+contents() { (cd "$LOGINS/data" && find . -type f -exec sha256sum {} + | sort); }
 
 lab host up n1 10.77.0.11 n2 10.77.0.12
 states before
@@ -103,16 +99,15 @@ check "another password comes to all hosts" of own create -y
 check "the new one is demanded, and the old one refused" demands "$SECOND" "$FIRST"
 check "kubelet's runtime pulls with the new one" cri_pulls n2 kube-scheduler
 check "and then nothing changes again" again own
-take_over
 check "the cluster is reset" of own reset -f "$LOGINS/own.yaml" -y
 check "after reset its hosts are as they were before" as_before
 
 check "a bundle for the user's registry" bundle_of site
-site_serves empty
+site_serves
 check "a wrong password is named before anything is changed" says 53 "refuses this login" of site create -y
 secret robot "$OF_ROBOT"
 check "images that are not there are named before anything is changed" says 53 "seed it first" of site create -y
-site_serves full
+check "they are seeded" seeds
 contents > "$LOGINS/before"
 check "a cluster comes up from the user's registry" of site create -y
 [ "$HELD" = 1 ] || return 0
