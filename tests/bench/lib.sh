@@ -29,6 +29,7 @@ tools() {
     case $part in
       archive) pairs+=(jq:jq) ;;
       fetch) pairs+=(docker-registry:docker-registry skopeo:skopeo curl:curl) ;;
+      seed) pairs+=(docker-registry:docker-registry skopeo:skopeo pkill:procps) ;;
       fleet) pairs+=(ensurepip:python3-venv nft:nftables) ;;
       many-hosts) pairs+=(/usr/sbin/sshd:openssh-server ssh-keygen:openssh-client) ;;
     esac

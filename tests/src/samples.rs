@@ -113,20 +113,23 @@ pub const FLEETS: [Sample; 6] = [
         ..ONE
     },
     Sample {
-        name: "a registry host of its own",
+        name: "a registry host of its own that demands a login",
         hosts: &[("store", "{}"), ("node1", "{}"), ("node2", "{}")],
         roles: "{registry: [store], master: [node1], worker: [node2]}",
-        spec: "  registry: {type: registry}\n  runtime: {version: 1.7.32}\n",
+        spec: "  registry: {type: registry, auths: {registry.demo.kubexm.internal: {username: puller, passwordFrom: \
+               {env: REGISTRY_PASSWORD}}}}\n  runtime: {version: 1.7.32}\n",
         added: &["node2"],
         deleted: &["node2"],
         upgraded: PATCH,
         ..ONE
     },
     Sample {
-        name: "behind a load balancer of the user's",
+        name: "behind a load balancer of the user's, with images of their own registry",
         hosts: &[("node1", "{}"), ("node2", "{}"), ("node3", "{}")],
         roles: "{master: [node1, node2], worker: [node3]}",
-        spec: "  loadBalancer: {mode: external, domain: api.example, external: {type: external}, vip: 10.0.0.100, port: 8443}\n",
+        spec: "  loadBalancer: {mode: external, domain: api.example, external: {type: external}, vip: 10.0.0.100, port: 8443}\n  \
+               registry: {type: external, privateRegistry: \"r.example:8443/mirror\", caFile: /root/ca.crt, auths: \
+               {\"r.example:8443\": {username: robot, passwordFrom: {env: ROBOT}}}}\n",
         added: &["node2"],
         deleted: &["node2", "node3"],
         ..ONE

@@ -21,6 +21,7 @@ pub(crate) fn files(zone: &Zone, url: &str) -> Vec<FileCandidate> {
             identity: c.identity.map(|(certificate, key)| Identity { certificate, key }),
             folder: c.folder,
             bearer: None,
+            login: None,
         })
         .collect()
 }

@@ -28,6 +28,9 @@ pub struct DepotConfig {
     pub store: String,
     /// Server certificate.
     pub tls: Tls,
+    /// File of the only login that is accepted, a line of htpasswd (`user:$2b$…`); whoever asks is answered without one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub login: Option<String>,
     /// Repositories by `<upstream host>/<repository>`, so that two upstreams never collide.
     pub images: BTreeMap<String, Repository>,
     /// What `/files/<name>` answers with.
@@ -100,6 +103,7 @@ impl DepotConfig {
             listen,
             store: store.to_owned(),
             tls,
+            login: None,
             images: BTreeMap::new(),
             files: BTreeMap::new(),
             packages: None,
@@ -175,6 +179,7 @@ mod tests {
             listen: SocketAddr::from(([0, 0, 0, 0], 5443)),
             store: "/var/lib/kubexm/store".to_owned(),
             tls: Tls { cert: "/c".to_owned(), key: "/k".to_owned() },
+            login: None,
             images: BTreeMap::new(),
             files: BTreeMap::new(),
             packages: None,

@@ -60,6 +60,10 @@ pub enum ExitCode {
     NoSource = 45,
     /// Nothing may be asked (`--offline`), and the cache lacks something that is needed.
     NotCached = 46,
+    /// A tag of a registry names something else than what is to be pushed.
+    TagTaken = 47,
+    /// A registry has no room left: its disk is full, or a quota is used up.
+    RegistryFull = 48,
     /// A host cannot be reached.
     HostUnreachable = 50,
     /// A host refuses our key, or shows a key of its own that we do not know.
@@ -121,6 +125,8 @@ impl ExitCode {
         Self::Disk,
         Self::NoSource,
         Self::NotCached,
+        Self::TagTaken,
+        Self::RegistryFull,
         Self::HostUnreachable,
         Self::HostDenied,
         Self::HostNoSudo,
@@ -175,6 +181,8 @@ impl ExitCode {
             Self::Disk => "this machine's disk is full or fails",
             Self::NoSource => "something needed is available from no source",
             Self::NotCached => "offline, and something is missing in the cache",
+            Self::TagTaken => "a tag in the registry names something else",
+            Self::RegistryFull => "the registry has no room left",
             Self::HostUnreachable => "a host cannot be reached",
             Self::HostDenied => "a host's key or ours is refused",
             Self::HostNoSudo => "the user cannot become root on a host",

@@ -75,6 +75,12 @@ pub fn program_version(program: &[u8]) -> Option<&str> {
     })
 }
 
+/// The folder of an upstream host in a registry that other programs fill too. Its port would have a colon, which no
+/// repository's name has (OCI distribution-spec, "Pulling manifests").
+pub fn registry_folder(host: &str) -> String {
+    host.to_ascii_lowercase().replace(':', "-")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -11,6 +11,7 @@ use crate::cluster::{
     Cluster, Etcd, EtcdKind, ExternalKind, Host, Keyword, Kubernetes, KubernetesKind, LoadBalancerMode, Network,
     NetworkPlugin, OsPackages, ProxyMode, Registry, RegistryKind, Runtime, RuntimeKind, System,
 };
+use crate::names;
 
 /// Something that the format has and no recipe installs.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -63,6 +64,7 @@ pub fn check(cluster: &Cluster) -> Vec<Unsupported> {
     all.network(&cluster.network);
     all.load_balancer(&cluster.load_balancer.mode);
     all.registry(&cluster.registry);
+    all.logins(cluster);
     all.unless_none("spec.storage.openebs", cluster.storage.open_ebs.is_none());
     all.unless_none("spec.storage.nfs", cluster.storage.nfs.is_none());
     all.0
@@ -182,15 +184,23 @@ impl All {
     }
 
     fn registry(&mut self, registry: &Registry) {
-        let built = [RegistryKind::Embedded, RegistryKind::Registry, RegistryKind::None];
+        let built = [RegistryKind::Embedded, RegistryKind::Registry, RegistryKind::External, RegistryKind::None];
         self.word("spec.registry.type", registry.kind, &built);
         self.add(
-            registry.private_registry.is_some(),
+            registry.private_registry.is_some() && registry.kind != RegistryKind::External,
             "spec.registry.privateRegistry",
             registry.private_registry.clone().unwrap_or_default(),
             LEAVE_OUT,
         );
-        self.unless_none("spec.registry.auths", registry.auths.is_empty());
         self.unless_none("spec.registry.namespaceOverride", registry.namespace_override.is_none());
+    }
+
+    /// A login that nothing would use is most often one under another name than its registry has.
+    fn logins(&mut self, cluster: &Cluster) {
+        let name = names::registry_name(&cluster.name);
+        for key in cluster.unused_logins() {
+            let instead = format!("one login for each registry that the cluster uses; its own registry is {name}");
+            self.add(true, &format!("spec.registry.auths.{key}"), "", &instead);
+        }
     }
 }

@@ -7,7 +7,7 @@ use reqwest::Url;
 
 use crate::address::{host_of, shown};
 use crate::clients::Trusts;
-use crate::{Bearer, Identity, TransportError};
+use crate::{BasicLogin, Bearer, Identity, TransportError};
 
 /// One address a file may come from.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -22,6 +22,8 @@ pub struct FileCandidate {
     pub identity: Option<Identity>,
     /// A token that is sent with each request, to this host only.
     pub bearer: Option<Bearer>,
+    /// A name and a password that are sent with each request, to this host only.
+    pub login: Option<BasicLogin>,
     /// The address of the folder that a `file:` address may not leave, without a slash at its end. Where there is none, no file
     /// of this machine is read.
     pub folder: Option<String>,
@@ -55,8 +57,13 @@ impl FileCandidate {
         if self.bearer.is_some() && url.scheme() != "https" {
             return Err(wrong("a token is sent over https only".into()));
         }
-        let plain_http = self.plain_http_allowed && self.identity.is_none() && self.bearer.is_none();
-        Ok((url, Trusts { ca_file: self.ca_file.clone(), identity: self.identity.clone(), plain_http }))
+        if self.login.is_some() && url.scheme() != "https" {
+            return Err(wrong("a login is sent over https only".into()));
+        }
+        let secret = self.identity.is_some() || self.bearer.is_some() || self.login.is_some();
+        let plain_http = self.plain_http_allowed && !secret;
+        let identity = self.identity.clone();
+        Ok((url, Trusts { ca_file: self.ca_file.clone(), identity, secret_body: false, plain_http }))
     }
 }
 

@@ -25,6 +25,8 @@ pub(crate) struct Trusts {
     pub ca_file: Option<PathBuf>,
     /// The client certificate, presented to servers that request one.
     pub identity: Option<Identity>,
+    /// Whether what is sent is a secret, so that no redirect takes it to another host.
+    pub secret_body: bool,
     /// Whether `http://` may be used at all, redirects included.
     pub plain_http: bool,
 }
@@ -92,7 +94,9 @@ impl Clients {
         let mut redirects = redirect::Policy::limited(REDIRECTS);
         if let Some(identity) = &trusts.identity {
             builder = builder.identity(identity.read()?);
-            redirects = redirect::Policy::custom(at_home);
+            redirects = redirect::Policy::custom(|attempt| at_home(attempt, "the client certificate is shown"));
+        } else if trusts.secret_body {
+            redirects = redirect::Policy::custom(|attempt| at_home(attempt, "the login is sent"));
         }
         let client = builder
             .tls_certs_merge(roots)
@@ -109,8 +113,8 @@ impl Clients {
     }
 }
 
-/// A client certificate is for the host that it was named for: no other learns who we are.
-fn at_home(attempt: redirect::Attempt<'_>) -> redirect::Action {
+/// A client certificate, or a secret in a body, is for the host that it was named for: no other learns who we are.
+fn at_home(attempt: redirect::Attempt<'_>, what: &str) -> redirect::Action {
     let asked = attempt.previous().first().map(host_of);
     if attempt.previous().len() > REDIRECTS {
         return attempt.error("too many redirects");
@@ -118,7 +122,6 @@ fn at_home(attempt: redirect::Attempt<'_>) -> redirect::Action {
     if asked == Some(host_of(attempt.url())) {
         return attempt.follow();
     }
-    let reason =
-        format!("it leads on to {}, and the client certificate is shown to no other host", host_of(attempt.url()));
+    let reason = format!("it leads on to {}, and {what} to no other host", host_of(attempt.url()));
     attempt.error(reason)
 }

@@ -220,6 +220,17 @@ pub enum TransportError {
         what: String,
         source: io::Error,
     },
+    /// The registry has no room for it, or a quota is used up.
+    #[error("{origin} has no room: {reason}")]
+    NoRoom {
+        /// The address.
+        origin: String,
+        /// Status and the registry's own message.
+        reason: String,
+    },
+    /// It was asked to end; an upload that is open is resumed by the next program.
+    #[error("stopped; what was sent is kept")]
+    Stopped,
     /// Nothing may be asked over the network, and the store does not have it.
     #[error("{what} is not in the cache, and nothing is fetched offline; run once without --offline")]
     NotCached {
@@ -288,6 +299,8 @@ impl TransportError {
             | Self::Changed { .. } => ExitCode::OriginMismatch,
             Self::Missing { .. } | Self::NoPlatform { .. } => ExitCode::OriginMissing,
             Self::NotCached { .. } => ExitCode::NotCached,
+            Self::NoRoom { .. } => ExitCode::RegistryFull,
+            Self::Stopped => ExitCode::Declined,
             Self::Denied { .. } | Self::ClientCertificate { .. } | Self::Proxy { denied: true, .. } => {
                 ExitCode::OriginDenied
             }
@@ -333,7 +346,9 @@ impl TransportError {
     /// Whether another origin cannot help: this machine's disk, settings, or a fault of this program.
     pub(crate) fn is_ours(&self) -> bool {
         match self {
-            Self::DiskFull { .. } | Self::Disk { .. } | Self::Unreadable { .. } | Self::Worker(_) => true,
+            Self::DiskFull { .. } | Self::Disk { .. } | Self::Unreadable { .. } | Self::Worker(_) | Self::Stopped => {
+                true
+            }
             Self::Credentials { whole, .. } => *whole,
             _ => false,
         }

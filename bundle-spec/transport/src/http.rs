@@ -88,7 +88,7 @@ impl HttpClient {
     fn source(&self, candidate: &FileCandidate, retry_policy: RetryPolicy) -> Result<Source<'static>, TransportError> {
         let (url, trusts) = candidate.parse()?;
         let source = Source::new(self.clients.get(&trusts)?, url, None).known(&self.clients, retry_policy);
-        let source = source.with_bearer(candidate.bearer.as_ref());
+        let source = source.with_credentials(candidate);
         Ok(source.counted(&self.clients.options))
     }
 

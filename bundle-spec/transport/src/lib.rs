@@ -10,6 +10,7 @@
 
 mod address;
 mod attempt;
+mod basic_login;
 mod bearer;
 mod bounded;
 mod candidate;
@@ -39,6 +40,7 @@ pub mod store;
 mod transfer;
 mod watch;
 
+pub use basic_login::BasicLogin;
 pub use bearer::Bearer;
 pub use candidate::{Fetched, FileCandidate, Head, Want};
 pub use conditional::{Answer, Validators};

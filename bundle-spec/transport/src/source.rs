@@ -19,7 +19,7 @@ use crate::response::{retry_after, text_of};
 use crate::retries::Retries;
 use crate::schedule::{Host, RetryPolicy};
 use crate::watch::{Seen, seconds};
-use crate::{Bearer, HttpOptions, TransportError};
+use crate::{BasicLogin, Bearer, FileCandidate, HttpOptions, TransportError};
 
 /// Gives the `Authorization` header of a request.
 #[async_trait]
@@ -33,7 +33,7 @@ pub(crate) struct Source<'a> {
     pub(crate) reach: Reach,
     pub(crate) url: Url,
     authorize: Option<&'a dyn Authorize>,
-    bearer: Option<HeaderValue>,
+    credentials: Option<HeaderValue>,
     accept: Option<String>,
     conditions: Vec<(HeaderName, HeaderValue)>,
     host: Option<Arc<Host>>,
@@ -50,7 +50,7 @@ impl<'a> Source<'a> {
             reach,
             url,
             authorize,
-            bearer: None,
+            credentials: None,
             accept: None,
             conditions: Vec::new(),
             host: None,
@@ -66,9 +66,11 @@ impl<'a> Source<'a> {
         Self { host, retry_policy, ..self }
     }
 
-    /// With a token. A client removes it when it follows a redirect to another host.
-    pub fn with_bearer(self, bearer: Option<&Bearer>) -> Self {
-        Self { bearer: bearer.and_then(Bearer::header), ..self }
+    /// With the token or the login of a candidate. A client removes it when it follows a redirect to another host.
+    pub fn with_credentials(self, candidate: &FileCandidate) -> Self {
+        let bearer = candidate.bearer.as_ref().and_then(Bearer::header);
+        let credentials = bearer.or_else(|| candidate.login.as_ref().and_then(BasicLogin::header));
+        Self { credentials, ..self }
     }
 
     /// As one whose tries are counted, for those who are reported.
@@ -153,7 +155,7 @@ impl<'a> Source<'a> {
                 Some(authorize) => authorize.authorization(refused.as_ref()).await?,
                 None => None,
             };
-            if let Some(value) = shown.as_ref().or(self.bearer.as_ref()) {
+            if let Some(value) = shown.as_ref().or(self.credentials.as_ref()) {
                 request = request.header(header::AUTHORIZATION, value);
             }
             self.leave(options).await?;

@@ -6,6 +6,7 @@
 
 mod conditions;
 mod content;
+mod login;
 mod paced;
 mod packages;
 mod registry;
@@ -43,6 +44,14 @@ pub enum DepotError {
         key: String,
         /// rustls's error.
         reason: String,
+    },
+    /// The login that it demands is not usable.
+    #[error("{path} has no login that can be demanded: {reason}; run `kubexm-install create` again, which writes it")]
+    Login {
+        /// The htpasswd file.
+        path: String,
+        /// What is wrong, without the content.
+        reason: &'static str,
     },
     /// The port cannot be obtained.
     #[error("cannot listen on {listen}; see who holds the port with `ss -ltnp`")]

@@ -10,6 +10,7 @@ use axum::Router;
 use axum::body::Body;
 use axum::extract::{Path, State};
 use axum::http::{Request, Response};
+use axum::middleware;
 use axum::routing::{any, get};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
@@ -23,6 +24,7 @@ use tokio_rustls::TlsAcceptor;
 
 use crate::DepotError;
 use crate::content::{self, Store};
+use crate::login::{self, Login};
 use crate::paced::{Pace, Paced};
 use crate::packages;
 use crate::registry::{self, Registry};
@@ -30,6 +32,8 @@ use crate::registry::{self, Registry};
 /// Names of certificate and key in a folder of their own, as systemd's `LoadCredential=` makes it.
 const CERT: &str = "tls.crt";
 const KEY: &str = "tls.key";
+/// Name of the login in the same folder.
+const LOGIN: &str = "htpasswd";
 
 /// A client that says nothing is let go after this long, be it before the handshake, within a request or between two.
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -68,10 +72,10 @@ pub struct Running {
 /// Reads the config file and begins to listen. `tls_folder` has `tls.crt` and `tls.key`, if they are not where the config says:
 /// a user other than root cannot read the key there. The caller has installed rustls' ring provider.
 pub async fn serve(config_path: &FilePath, tls_folder: Option<&FilePath>) -> Result<Running, DepotError> {
-    let (config, tls) = load(config_path, tls_folder).await?;
+    let Loaded { config, tls, login } = load(config_path, tls_folder).await?;
     let listen = config.listen;
     let (listener, address) = bind(listen)?;
-    let router = router(config);
+    let router = router(config, login);
     Ok(Running {
         config: config_path.to_owned(),
         tls_folder: tls_folder.map(FilePath::to_owned),
@@ -92,7 +96,7 @@ pub async fn check(config_path: &FilePath, tls_folder: Option<&FilePath>) -> Res
     load(config_path, tls_folder).await.map(drop)
 }
 
-/// As [`check`], without certificate and key.
+/// As [`check`], without certificate, key and login.
 pub async fn check_config(config_path: &FilePath) -> Result<(), DepotError> {
     read_config(config_path).await.map(drop)
 }
@@ -103,17 +107,33 @@ async fn read_config(config_path: &FilePath) -> Result<depot::DepotConfig, Depot
     serde_json::from_slice(&text).map_err(|source| DepotError::Config { path, source })
 }
 
-async fn load(
-    config_path: &FilePath,
-    tls_folder: Option<&FilePath>,
-) -> Result<(depot::DepotConfig, TlsAcceptor), DepotError> {
+/// Everything that a depot reads before it serves.
+struct Loaded {
+    config: depot::DepotConfig,
+    tls: TlsAcceptor,
+    login: Option<Login>,
+}
+
+async fn load(config_path: &FilePath, tls_folder: Option<&FilePath>) -> Result<Loaded, DepotError> {
     let mut config = read_config(config_path).await?;
     if let Some(folder) = tls_folder {
         let at = |name| folder.join(name).display().to_string();
         config.tls = depot::Tls { cert: at(CERT), key: at(KEY) };
+        config.login = config.login.map(|_| at(LOGIN));
     }
     let tls = tls(&config.tls).await?;
-    Ok((config, tls))
+    let login = match config.login.take() {
+        // Without what it should demand it serves nobody.
+        Some(path) => Some(read_login(path).await?),
+        None => None,
+    };
+    Ok(Loaded { config, tls, login })
+}
+
+async fn read_login(path: String) -> Result<Login, DepotError> {
+    let text = read(&path).await?;
+    let login = std::str::from_utf8(&text).map_err(|_| "it is no text").and_then(Login::parse);
+    login.map_err(|reason| DepotError::Login { path, reason })
 }
 
 fn bind(listen: SocketAddr) -> Result<(TcpListener, SocketAddr), DepotError> {
@@ -221,13 +241,13 @@ impl Running {
 
     /// All of it, or nothing.
     async fn reloaded(&mut self) -> Result<(), DepotError> {
-        let (config, tls) = load(&self.config, self.tls_folder.as_deref()).await?;
+        let Loaded { config, tls, login } = load(&self.config, self.tls_folder.as_deref()).await?;
         if config.listen != self.listen {
             (self.listener, self.address) = bind(config.listen)?;
             self.listen = config.listen;
         }
         self.tls = tls;
-        self.router = router(config);
+        self.router = router(config, login);
         Ok(())
     }
 }
@@ -266,7 +286,7 @@ impl Drop for Seat {
     }
 }
 
-fn router(mut config: depot::DepotConfig) -> Router {
+fn router(mut config: depot::DepotConfig, login: Option<Login>) -> Router {
     let mut known: std::collections::BTreeSet<Digest> = config.files.values().copied().collect();
     for repository in config.images.values() {
         known.extend(repository.manifests.iter().chain(&repository.blobs));
@@ -274,13 +294,18 @@ fn router(mut config: depot::DepotConfig) -> Router {
     let store = Store::at(&config.store);
     let repositories = config.packages.take().map(|served| packages::router(served, store.clone())).unwrap_or_default();
     let registry = Arc::new(Registry { store, config, known });
-    Router::new()
+    let open = Router::new()
         .route("/v2/", get(registry::version))
         .route("/v2/{*path}", any(registry::below))
         .route("/blobs/sha256/{hex}", get(blob))
         .route("/files/{name}", get(file))
         .with_state(registry)
-        .merge(repositories)
+        .merge(repositories);
+    match login {
+        // What is not there needs the login as well: without it nobody learns what is.
+        Some(login) => open.layer(middleware::from_fn_with_state(Arc::new(login), login::demand)),
+        None => open,
+    }
 }
 
 async fn blob(

@@ -31,6 +31,7 @@ pub mod pki;
 mod pki_folder;
 mod reach;
 mod record;
+pub mod registry_check;
 pub mod replay;
 pub mod report;
 pub mod resume;

@@ -245,7 +245,7 @@ impl SlotSource for ClusterPki {
                 }),
             },
             SlotProvider::SealedAuthorities { recipients, .. } => self.sealed(name, plan, recipients),
-            SlotProvider::Secret { field } => Err(EngineError::Slot {
+            SlotProvider::Secret { field } | SlotProvider::RegistryLogin { field, .. } => Err(EngineError::Slot {
                 slot: name.0.clone(),
                 reason: format!("{field} is not a certificate; this is a fault of the program"),
             }),

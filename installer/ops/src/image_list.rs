@@ -24,7 +24,8 @@ impl ImageList {
 
     /// The state of an op's image.
     pub(crate) fn of(&self, op: &ImageLoaded) -> Loaded {
-        let (by_tag, by_digest) = (self.listed.get(&op.reference), self.listed.get(&by_digest(op)));
+        let by_tag = self.listed.get(&op.reference);
+        let by_digest = self.listed.get(&by_digest(op, known_digest(op, by_tag)));
         let complete = by_tag.is_some() && self.complete.contains(&op.reference);
         Loaded { by_tag: by_tag.cloned(), by_digest: by_digest.cloned(), complete }
     }
@@ -39,13 +40,19 @@ pub(crate) fn parse_line(line: &str) -> Option<(&str, Listed)> {
     Some((name, Listed { digest: digest.to_owned(), managed: has(LABELS[0]), pinned: has(LABELS[1]) }))
 }
 
+/// Which of the accepted digests the tag names; the first one where it names none of them.
+pub(crate) fn known_digest(op: &ImageLoaded, by_tag: Option<&Listed>) -> Digest {
+    let found = by_tag.map(|image| image.digest.as_str());
+    op.accepted().find(|digest| found == Some(digest.to_string().as_str())).unwrap_or(op.digest)
+}
+
 /// `registry.k8s.io/pause:3.10.1` → `registry.k8s.io/pause@sha256:…`.
-pub(crate) fn by_digest(op: &ImageLoaded) -> String {
+pub(crate) fn by_digest(op: &ImageLoaded, digest: Digest) -> String {
     let name = op.reference.split('@').next().unwrap_or(&op.reference);
     let name = match name.rsplit_once(':') {
         // A colon before the last slash belongs to a port.
         Some((before, after)) if !after.contains('/') => before,
         _ => name,
     };
-    format!("{name}@{}", op.digest)
+    format!("{name}@{digest}")
 }

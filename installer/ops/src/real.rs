@@ -16,7 +16,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, PidfdFlags, Signal, kill_process_group, pidfd_open};
 
 use crate::environment::{environment, find};
-use crate::system::{ActContext, Head, HttpsRequest, Kernel, Output, Program, Space, System};
+use crate::system::{ActContext, Head, HttpsRequest, HttpsServer, Kernel, Output, Program, Space, System};
 use crate::{Machine, OpError};
 
 /// The most output of a program in bytes; the rest is dropped.
@@ -109,12 +109,12 @@ impl System for RealSystem {
         crate::facts::interfaces::of_this_machine(self)
     }
 
-    fn https_get(&self, url: &str, ca: &[u8]) -> Result<u16, OpError> {
-        crate::probe::https::get(url, ca)
+    fn https_get(&self, server: &HttpsServer<'_>) -> Result<u16, OpError> {
+        crate::probe::https::get(server)
     }
 
-    fn https_heads(&self, url: &str, ca: &[u8], paths: &[String]) -> Result<Vec<Head>, OpError> {
-        crate::probe::https::heads(url, ca, paths)
+    fn https_heads(&self, server: &HttpsServer<'_>, paths: &[String]) -> Result<Vec<Head>, OpError> {
+        crate::probe::https::heads(server, paths)
     }
 
     fn https_request(&self, request: &HttpsRequest<'_>) -> Result<(u16, Vec<u8>), OpError> {

@@ -243,6 +243,24 @@ impl fmt::Debug for HttpsRequest<'_> {
     }
 }
 
+/// An HTTPS server that needs no client certificate: the depot, a registry.
+#[derive(Clone, Copy)]
+pub struct HttpsServer<'a> {
+    /// `https://host:port`, with a path where one is requested.
+    pub url: &'a str,
+    /// PEM of the only CAs that are trusted for it.
+    pub ca: &'a [u8],
+    /// Value of the `Authorization` header; secret.
+    pub login: Option<&'a str>,
+}
+
+// The login is a secret.
+impl fmt::Debug for HttpsServer<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("HttpsServer").field("url", &self.url).finish_non_exhaustive()
+    }
+}
+
 /// Programs, the kernel and systemd: the real ones, or a strict fake for a machine rooted in a directory.
 pub trait System: Send + Sync + fmt::Debug {
     /// Runs a program to its end. A program that is not found or does not end in time is an error; an exit code other
@@ -267,11 +285,11 @@ pub trait System: Send + Sync + fmt::Debug {
     /// Interfaces with addresses.
     fn interfaces(&self) -> Result<Vec<kubexm_plan::facts::Interface>, OpError>;
 
-    /// Status of an HTTPS GET, trusting the CAs in `ca` (PEM) and no others.
-    fn https_get(&self, url: &str, ca: &[u8]) -> Result<u16, OpError>;
+    /// Status of an HTTPS GET.
+    fn https_get(&self, server: &HttpsServer<'_>) -> Result<u16, OpError>;
 
-    /// Answers of an OCI registry at `url` (`https://host:port`) for these paths, over one connection.
-    fn https_heads(&self, url: &str, ca: &[u8], paths: &[String]) -> Result<Vec<Head>, OpError>;
+    /// Answers of an OCI registry for these paths, over one connection.
+    fn https_heads(&self, server: &HttpsServer<'_>, paths: &[String]) -> Result<Vec<Head>, OpError>;
 
     /// Status and body of an HTTPS server's answer.
     fn https_request(&self, request: &HttpsRequest<'_>) -> Result<(u16, Vec<u8>), OpError>;

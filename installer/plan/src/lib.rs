@@ -52,7 +52,7 @@ pub use plan::{CONTROLLER, Plan, PlanHost, Texts};
 pub use removal::{Removal, packages_to_remove};
 pub use schema::SCHEMA;
 pub use sealed::{REGISTRY_CAS, Recipient, SEALED_AUTHORITIES};
-pub use slot::{Authority, CertificateUse, SlotName, SlotProvider};
+pub use slot::{Authority, CertificateUse, LoginForm, SlotName, SlotProvider};
 pub use step::{OVER_NETWORK, Step, StepBuilder};
 pub use survey::Survey;
 pub use touch::{Thing, Touch};

@@ -120,6 +120,25 @@ pub enum SlotProvider {
         /// `spec.kubernetes.audit.webhook.kubeconfigFrom`. The source itself is not in the plan.
         field: String,
     },
+    /// A login at a registry, made of such a secret: its password; secret.
+    RegistryLogin {
+        /// `spec.registry.auths.registry.demo.kubexm.internal.passwordFrom`.
+        field: String,
+        /// User name.
+        username: String,
+        /// What is made of the two.
+        form: LoginForm,
+    },
+}
+
+/// How a login is written down for a program.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum LoginForm {
+    /// For a client: the value of an `Authorization` header by RFC 7617, `Basic …`. The password can be read from it.
+    Header,
+    /// For a server: a line of htpasswd with a hash by bcrypt.
+    Htpasswd,
 }
 
 impl SlotProvider {
@@ -136,7 +155,8 @@ impl SlotProvider {
             | Self::KubeletClient { .. }
             | Self::BackupKey
             | Self::SealedAuthorities { .. }
-            | Self::Secret { .. } => true,
+            | Self::Secret { .. }
+            | Self::RegistryLogin { .. } => true,
             Self::Authority { .. } | Self::Certificate(_) | Self::CaCertHash { .. } => false,
         }
     }
@@ -155,7 +175,16 @@ impl SlotProvider {
             | Self::CertificateKey { .. }
             | Self::SealedAuthorities { .. }
             | Self::BackupKey
-            | Self::Secret { .. } => None,
+            | Self::Secret { .. }
+            | Self::RegistryLogin { .. } => None,
+        }
+    }
+
+    /// The field of cluster.yaml that names the source of the secret that the value is, or is made of.
+    pub const fn secret_field(&self) -> Option<&String> {
+        match self {
+            Self::Secret { field } | Self::RegistryLogin { field, .. } => Some(field),
+            _ => None,
         }
     }
 

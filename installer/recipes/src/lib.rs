@@ -10,6 +10,7 @@ pub mod context;
 pub mod draft;
 pub mod error;
 mod identity;
+mod image_registry;
 pub mod mesh;
 pub mod modules;
 pub mod network;

@@ -16,6 +16,10 @@ pub const BIN: &str = "/usr/local/bin";
 pub const CONFIG_DIR: &str = "/etc/kubexm";
 /// The registry's CA certificate, which nodes trust.
 pub const REGISTRY_CA: &str = "/etc/kubexm/registry-ca.crt";
+/// The login that a node shows to the cluster's depot.
+pub const REGISTRY_LOGIN: &str = "/etc/kubexm/registry-login";
+/// The CA of the user's registry.
+pub const EXTERNAL_CA: &str = "/etc/kubexm/external-registry-ca.crt";
 /// Config of the depot.
 pub const DEPOT_CONFIG: &str = "/etc/kubexm/depot/config.json";
 /// The depot's copy of the CA.
@@ -24,12 +28,20 @@ pub const DEPOT_CA: &str = "/etc/kubexm/depot/ca.crt";
 pub const DEPOT_CERT: &str = "/etc/kubexm/depot/tls.crt";
 /// The depot's key.
 pub const DEPOT_KEY: &str = "/etc/kubexm/depot/tls.key";
+/// The login that the depot demands.
+pub const DEPOT_HTPASSWD: &str = "/etc/kubexm/depot/htpasswd";
+/// The same as a client of the depot's own host shows it.
+pub const DEPOT_LOGIN: &str = "/etc/kubexm/depot/login";
 /// Config of the distribution registry.
 pub const REGISTRY_CONFIG: &str = "/etc/kubexm/registry/config.yml";
 /// The registry's certificate.
 pub const REGISTRY_CERT: &str = "/etc/kubexm/registry/tls.crt";
 /// The registry's key.
 pub const REGISTRY_KEY: &str = "/etc/kubexm/registry/tls.key";
+/// The login that the registry demands.
+pub const REGISTRY_HTPASSWD: &str = "/etc/kubexm/registry/htpasswd";
+/// The same as a client of the registry's own host shows it.
+pub const REGISTRY_OWN_LOGIN: &str = "/etc/kubexm/registry/login";
 /// The registry's copy of the CA.
 pub const REGISTRY_OWN_CA: &str = "/etc/kubexm/registry/ca.crt";
 /// CNI plugins.

@@ -63,6 +63,11 @@ impl Home {
         self.root.join("verified")
     }
 
+    /// Folder of what is remembered of registries that bundles were seeded into.
+    pub fn seeded(&self) -> PathBuf {
+        self.root.join("seeded")
+    }
+
     /// Folder of trusted public keys. If it contains one, bundles need a valid signature.
     pub fn trusted_keys(&self) -> PathBuf {
         self.root.join("trusted-keys")

@@ -118,8 +118,11 @@ fn lines(inspected: &Inspected<'_>) -> Vec<String> {
         let (name, check) = (&traced.artifact.name, traced.signed.as_ref()?);
         let platform = traced.artifact.platform.map(|platform| format!(" {platform}")).unwrap_or_default();
         let subject = check.signature.as_ref().map(|signature| format!(", over {}", signature.subject.short()));
-        Some(format!("image     {name}{platform}: {check}{}", subject.unwrap_or_default()))
+        Some(format!("image     {name}{platform}: the lock claims: {check}{}", subject.unwrap_or_default()))
     }));
+    if inspected.artifacts.iter().any(|traced| traced.signed.is_some()) {
+        lines.push("          `kubexm-bundle verify` checks what the lock claims of images".to_owned());
+    }
     lines.push(String::new());
     lines.extend(inspected.artifacts.iter().map(line));
     lines

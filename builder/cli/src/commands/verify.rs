@@ -75,7 +75,9 @@ pub fn run(args: &Args, context: &Context<'_>) -> Result<(), Failure> {
 fn good(answer: &Answer) -> Vec<String> {
     let (artifacts, members) = answer.counts;
     let found = match answer.quick {
-        true => "OK: frame checksums match (content and completeness were not checked)".to_owned(),
+        true => {
+            "OK: frame checksums match (content, completeness and signatures of images were not checked)".to_owned()
+        }
         false => format!(
             "OK: checksums match, complete ({}, {})",
             counted(artifacts as u64, "artifact"),
@@ -88,7 +90,7 @@ fn good(answer: &Answer) -> Vec<String> {
     };
     let signature = answer.signature.as_ref().map(|signature| signature.text.as_str()).unwrap_or_default();
     let manifest = answer.manifest.map(|digest| format!("manifest {digest}"));
-    let images = answer.image_signatures.as_ref().map(|images| {
+    let images = answer.image_signatures.as_ref().filter(|images| images.checked).map(|images| {
         let accepted = match images.accepted {
             0 => String::new(),
             count => format!(", {} accepted without a check", counted(count as u64, "image")),

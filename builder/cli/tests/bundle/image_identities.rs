@@ -92,7 +92,7 @@ fn what_cosign_verifies_of_an_identity_is_locked_and_verified_from_the_bundle_al
     let verified = all.site.run(&["verify", "--json", "out.tar.zst"]).must(ExitCode::Ok).document();
     assert_eq!(verified["imageSignatures"]["signed"], 1);
     let text = all.site.run(&["inspect", "out.tar.zst"]).must(ExitCode::Ok).out;
-    assert_contains(&text, &[&format!("signed by {SUBJECT} ({ISSUER})")]);
+    assert_contains(&text, &[&format!("the lock claims: signed by {SUBJECT} ({ISSUER})")]);
 }
 
 #[test]

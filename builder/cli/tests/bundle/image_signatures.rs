@@ -124,7 +124,8 @@ fn each_form_that_cosign_signs_in_is_checked_when_locked_and_again_from_the_bund
         drop(all.registry);
         let verified = all.site.run(&["verify", "--json", "out.tar.zst"]).must(ExitCode::Ok).document();
         let found = &verified["imageSignatures"];
-        assert_eq!((&found["ok"], &found["signed"], &found["accepted"]), (&true.into(), &1.into(), &0.into()));
+        assert_eq!((&found["ok"], &found["checked"]), (&true.into(), &true.into()));
+        assert_eq!((&found["signed"], &found["accepted"]), (&1.into(), &0.into()));
         assert_contains(&all.site.run(&["verify", "out.tar.zst"]).out, &["1 image signed as cluster.yaml demands"]);
         let bytes = std::fs::read(all.site.path("out.tar.zst")).unwrap();
         let streamed = crate::site::end(all.site.program().args(["verify", "--json", "-"]).write_stdin(bytes));
@@ -134,7 +135,16 @@ fn each_form_that_cosign_signs_in_is_checked_when_locked_and_again_from_the_bund
         let image = artifacts.iter().find(|artifact| artifact["name"] == "registry.test/team/app:v1").unwrap();
         assert_eq!(image["signed"], signed, "{form:?}");
         let text = all.site.run(&["inspect", "out.tar.zst"]).must(ExitCode::Ok).out;
-        assert_contains(&text, &["image     registry.test/team/app:v1 linux/amd64: signed by key a.pub ("]);
+        assert_contains(
+            &text,
+            &["image     registry.test/team/app:v1 linux/amd64: the lock claims: signed by key a.pub ("],
+        );
+        assert_contains(&text, &["`kubexm-bundle verify` checks what the lock claims"]);
+        let quick = all.site.run(&["verify", "--quick", "out.tar.zst"]).must(ExitCode::Ok).out;
+        assert_contains(&quick, &["content, completeness and signatures of images were not checked"]);
+        let quick = all.site.run(&["verify", "--quick", "--json", "out.tar.zst"]).must(ExitCode::Ok).document();
+        let found = &quick["imageSignatures"];
+        assert_eq!((&found["ok"], &found["checked"]), (&Value::Null, &false.into()));
     }
 }
 

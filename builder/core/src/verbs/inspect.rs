@@ -63,7 +63,7 @@ pub struct Traced<'b> {
     pub artifact: &'b Artifact,
     #[serde(flatten)]
     pub places: Option<Places>,
-    /// Of an image: what its lock says of its signature; none where cluster.yaml demands none.
+    /// Of an image: what its lock claims of its signature, which `verify` checks; none where cluster.yaml demands none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub signed: Option<SignatureCheck>,
 }

@@ -52,7 +52,7 @@ section! {
         /// The OpenID Connect issuer, like https://token.actions.githubusercontent.com
         #[yaml("issuer" as HttpUrl, required)]
         pub issuer: String,
-        /// Mail address or URL in the certificate; * stands for any characters
+        /// Mail address or URL in the certificate; * stands for any characters but @
         #[yaml("subject" as Identity, required)]
         pub subject: String,
     }
@@ -196,8 +196,14 @@ impl SignerIdentity {
     }
 }
 
-/// `*` stands for any characters, also none.
+/// `*` stands for any characters but `@`, also none. What is before and after an `@` is chosen by different people: the name of
+/// a branch may hold `@refs/tags/`, and the local part of a mail address another domain.
 fn matches_pattern(pattern: &str, text: &str) -> bool {
+    let (patterns, texts) = (pattern.split('@'), text.split('@'));
+    patterns.clone().count() == texts.clone().count() && patterns.zip(texts).all(|(one, text)| matches_part(one, text))
+}
+
+fn matches_part(pattern: &str, text: &str) -> bool {
     let mut parts = pattern.split('*');
     let Some(mut rest) = parts.next().and_then(|first| text.strip_prefix(first)) else { return false };
     let Some(last) = parts.next_back() else { return rest.is_empty() };
@@ -256,7 +262,7 @@ mod tests {
     }
 
     #[test]
-    fn a_star_in_a_subject_stands_for_any_characters_and_nothing_else_is_special() {
+    fn a_star_in_a_subject_stands_for_any_characters_but_an_at_sign_and_nothing_else_is_special() {
         for (pattern, text, matches) in [
             ("a@b.test", "a@b.test", true),
             ("a@b.test", "aa@b.test", false),
@@ -265,6 +271,12 @@ mod tests {
             ("https://g/o/*@refs/tags/*", "https://g/o/r/w.yaml@refs/tags/v1", true),
             ("https://g/o/*@refs/tags/*", "https://g/o/r/w.yaml@refs/heads/v1", false),
             ("https://g/o/*@refs/tags/v1", "https://g/o/@refs/tags/v1", true),
+            // A branch and a mail address as somebody else may choose them.
+            ("https://g/o/*@refs/tags/*", "https://g/o/r/w.yaml@refs/heads/x@refs/tags/v1", false),
+            ("*@b.test", "a@evil.test@b.test", false),
+            ("*", "a@b.test", false),
+            // Where a tag has one, it is written.
+            ("https://g/o/*@refs/tags/*@*", "https://g/o/r/w.yaml@refs/tags/pkg@1.0", true),
             ("aba*aba", "aba", false),
             ("aba*aba", "abaaba", true),
             ("*x*", "yxy", true),

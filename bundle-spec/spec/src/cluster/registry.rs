@@ -7,7 +7,8 @@ use serde_json::{Map, Value};
 
 use super::SecretSource;
 use super::field::{
-    FieldType, Folder, Line, Named, Port, PrivateRegistry, RegistryHost, Repository, Version, inline_in_raw, section,
+    FieldType, Folder, LoginName, Named, Port, PrivateRegistry, RegistryHost, Repository, Version, inline_in_raw,
+    section,
 };
 use super::parse::take::none_of;
 use crate::keywords::keywords;
@@ -95,8 +96,8 @@ section! {
     /// How one registry is logged in to
     #[refused("password" => "passwordFrom")]
     pub struct RegistryAuth {
-        /// Who
-        #[yaml("username" as Line, required)]
+        /// Who; without a colon
+        #[yaml("username" as LoginName, required)]
         pub username: String,
         /// Where the password comes from
         #[yaml("passwordFrom", required)]

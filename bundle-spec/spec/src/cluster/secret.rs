@@ -1,38 +1,59 @@
 //! Secrets that a cluster is made with: cluster.yaml names the source of each, and no bundle and no plan holds one.
 
-use super::{Cluster, SecretSource};
+use std::borrow::Cow;
+
+use super::{Cluster, RegistryLogin, SecretSource};
 use crate::yaml;
 
 /// The field of the webhook's kubeconfig.
 pub const AUDIT_WEBHOOK: &str = "spec.kubernetes.audit.webhook.kubeconfigFrom";
+/// The field of the CA of the user's registry.
+pub const EXTERNAL_CA: &str = "spec.registry.caFile";
 
 /// What a secret is for, and so what it must be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SecretUse {
     /// A kubeconfig by which kube-apiserver sends audit events.
     AuditWebhook,
+    /// The password of the cluster's own depot and registry.
+    DepotLogin,
+    /// The password of the user's registry.
+    ExternalLogin,
+    /// The CA certificate of the user's registry. It is no secret, but a file that cluster.yaml alone would send to hosts.
+    ExternalCa,
 }
 
 /// A secret and the field that names its source.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SecretOf<'a> {
     /// `spec.kubernetes.audit.webhook.kubeconfigFrom`: by this name a plan asks for it.
-    pub field: &'static str,
+    pub field: String,
     /// What it is for.
     pub usage: SecretUse,
     /// Its source.
-    pub source: &'a SecretSource,
+    pub source: Cow<'a, SecretSource>,
 }
 
 impl Cluster {
     /// Every secret that hosts are given; those for connecting to hosts are the hosts' own.
-    pub fn secrets(&self) -> Vec<SecretOf<'_>> {
+    pub fn secrets<'a>(&'a self) -> Vec<SecretOf<'a>> {
         let webhook = self.kubernetes.as_ref().and_then(|kubernetes| kubernetes.audit.as_ref()?.webhook.as_ref());
-        let source = webhook.map(|webhook| &webhook.kubeconfig);
-        source
-            .map(|source| SecretOf { field: AUDIT_WEBHOOK, usage: SecretUse::AuditWebhook, source })
-            .into_iter()
-            .collect()
+        let webhook = webhook.map(|webhook| SecretOf {
+            field: AUDIT_WEBHOOK.to_owned(),
+            usage: SecretUse::AuditWebhook,
+            source: Cow::Borrowed(&webhook.kubeconfig),
+        });
+        let login = |login: Option<RegistryLogin<'a>>, usage| {
+            login.map(|login| SecretOf { field: login.field(), usage, source: Cow::Borrowed(login.password) })
+        };
+        let depot = login(self.depot_login(), SecretUse::DepotLogin);
+        let external = login(self.external_login(), SecretUse::ExternalLogin);
+        let ca = self.external_registry().and_then(|registry| registry.ca_file).map(|path| SecretOf {
+            field: EXTERNAL_CA.to_owned(),
+            usage: SecretUse::ExternalCa,
+            source: Cow::Owned(SecretSource::File(path.to_owned())),
+        });
+        [webhook, depot, external, ca].into_iter().flatten().collect()
     }
 }
 
@@ -41,6 +62,9 @@ impl SecretUse {
     pub const fn title(self) -> &'static str {
         match self {
             Self::AuditWebhook => "kubeconfig of the audit webhook",
+            Self::DepotLogin => "password of the cluster's registry",
+            Self::ExternalLogin => "password of your registry",
+            Self::ExternalCa => "CA certificate of your registry",
         }
     }
 
@@ -51,7 +75,41 @@ impl SecretUse {
     pub fn check(self, text: &str) -> Result<(), &'static str> {
         match self {
             Self::AuditWebhook => kubeconfig(text),
+            Self::DepotLogin => password(text, Some(BCRYPT_LIMIT)),
+            Self::ExternalLogin => password(text, None),
+            Self::ExternalCa => certificates(text),
         }
+    }
+}
+
+/// bcrypt ignores what is beyond, so that two passwords would be one.
+const BCRYPT_LIMIT: usize = 72;
+
+/// A password as it is sent: the end of the line, which editors leave in a file, does not belong to it.
+pub fn password_line(text: &str) -> &str {
+    let line = text.strip_suffix('\n').unwrap_or(text);
+    line.strip_suffix('\r').unwrap_or(line)
+}
+
+fn password(text: &str, most: Option<usize>) -> Result<(), &'static str> {
+    match password_line(text) {
+        "" => Err("it is empty"),
+        odd if odd.contains(char::is_control) => Err("it has more than one line, or a control character"),
+        long if most.is_some_and(|most| long.len() > most) => {
+            Err("it is longer than 72 bytes, which is bcrypt's limit")
+        }
+        _ => Ok(()),
+    }
+}
+
+/// PEM with certificates alone: whoever wrote cluster.yaml may name any file of this machine, a key too.
+fn certificates(text: &str) -> Result<(), &'static str> {
+    const BEGIN: &str = "-----BEGIN CERTIFICATE-----";
+    let begins = text.matches("-----BEGIN ").count();
+    match text.matches(BEGIN).count() {
+        0 => Err("it has no certificate in PEM"),
+        found if found == begins && text.matches("-----END CERTIFICATE-----").count() == found => Ok(()),
+        _ => Err("it has something else than certificates"),
     }
 }
 
@@ -107,6 +165,33 @@ mod tests {
 
     const GOOD: &str = "apiVersion: v1\nkind: Config\ncurrent-context: a\ncontexts:\n- {name: a, context: {cluster: c, user: u}}\n\
                         clusters:\n- {name: c, cluster: {server: https://audit.test/log}}\nusers:\n- {name: u, user: {token: hunter2}}\n";
+
+    #[test]
+    fn a_password_is_one_line_that_its_verifier_reads_whole() {
+        for good in ["hunter2", "hunter2\n", "hunter2\r\n", " a b ", &"x".repeat(72)] {
+            assert_eq!(SecretUse::DepotLogin.check(good), Ok(()), "{good:?}");
+            assert_eq!(SecretUse::ExternalLogin.check(good), Ok(()), "{good:?}");
+        }
+        for bad in ["", "\n", "hunter2\nhunter3", "hunter2\0", "hunter2\n\n"] {
+            let error = SecretUse::DepotLogin.check(bad).unwrap_err();
+            assert!(!error.contains("hunter"), "{error}");
+            assert_eq!(SecretUse::ExternalLogin.check(bad), Err(error));
+        }
+        let long = "x".repeat(73);
+        assert!(SecretUse::DepotLogin.check(&long).unwrap_err().contains("72 bytes"));
+        assert_eq!(SecretUse::ExternalLogin.check(&long), Ok(()));
+        assert_eq!(["a\n", "a\r\n", "a\n\n", "a"].map(password_line), ["a", "a", "a\n", "a"]);
+    }
+
+    #[test]
+    fn a_ca_file_is_certificates_and_never_a_key() {
+        let part = |what: &str| format!("-----BEGIN {what}-----\nMIIB\n-----END {what}-----\n");
+        let certificate = part("CERTIFICATE");
+        assert_eq!(SecretUse::ExternalCa.check(&certificate.repeat(2)), Ok(()));
+        for bad in ["", "hunter2", &part("PRIVATE KEY"), &(certificate.clone() + &part("EC PRIVATE KEY"))] {
+            assert!(SecretUse::ExternalCa.check(bad).is_err(), "{bad}");
+        }
+    }
 
     #[test]
     fn a_kubeconfig_holds_all_that_it_needs_and_a_refusal_shows_nothing_of_it() {

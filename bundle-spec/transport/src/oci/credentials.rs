@@ -8,14 +8,30 @@ use std::sync::{Arc, OnceLock};
 
 use docker_credential::{CredentialRetrievalError, DockerCredential};
 use serde::Deserialize;
+use zeroize::Zeroizing;
 
 use crate::{TransportError, bounded};
 
 /// Where credentials are looked up. The caller says where; nothing is read from the environment here.
 #[derive(Clone, Debug, Default)]
 pub struct Credentials {
+    /// For one registry, before any file.
+    given: Option<Arc<Given>>,
     places: Vec<Place>,
     namespaces: Arc<OnceLock<BTreeSet<String>>>,
+}
+
+/// A name and a password for one registry alone.
+struct Given {
+    registry: String,
+    user: String,
+    password: Zeroizing<String>,
+}
+
+impl std::fmt::Debug for Given {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Given").field("registry", &self.registry).finish_non_exhaustive()
+    }
 }
 
 #[derive(Clone, Debug)]
@@ -84,12 +100,20 @@ impl Credentials {
     /// From these files in order; one that is not there is passed over. The first that has something for a registry counts.
     pub fn looked_up_in(paths: impl IntoIterator<Item = PathBuf>) -> Self {
         let places = paths.into_iter().map(|path| Place { path, named: false }).collect();
-        Self { places, namespaces: Arc::default() }
+        Self { given: None, places, namespaces: Arc::default() }
     }
 
     /// From this very file, which must be there: the one of `REGISTRY_AUTH_FILE`.
     pub fn file(path: impl Into<PathBuf>) -> Self {
-        Self { places: vec![Place { path: path.into(), named: true }], namespaces: Arc::default() }
+        Self { given: None, places: vec![Place { path: path.into(), named: true }], namespaces: Arc::default() }
+    }
+
+    /// With a name and a password for one registry (`host[:port]`), which count before what files say. No other registry is
+    /// shown them.
+    #[must_use]
+    pub fn with_password(self, registry: &str, user: &str, password: Zeroizing<String>) -> Self {
+        let given = Given { registry: registry.to_owned(), user: user.to_owned(), password };
+        Self { given: Some(Arc::new(given)), ..self }
     }
 
     /// What part of a registry the credentials of a repository are about: a namespace that a file names, or all of it.
@@ -108,6 +132,9 @@ impl Credentials {
 
     /// What to show a registry for a scope of it. May run a credential helper: call it from a blocking task.
     pub(crate) fn of(&self, registry: &str, scope: &str) -> Result<Auth, TransportError> {
+        if let Some(given) = self.given.as_ref().filter(|given| given.registry == registry) {
+            return Ok(Auth::Basic(given.user.clone(), given.password.to_string()));
+        }
         for place in &self.places {
             let Some((bytes, form)) = read(place)? else { continue };
             for server in servers(registry, scope) {
@@ -150,7 +177,7 @@ fn read(place: &Place) -> Result<Option<(Vec<u8>, Form)>, TransportError> {
         Ok(bytes) => bytes,
         Err(error) if error.kind() == io::ErrorKind::NotFound && !place.named => return Ok(None),
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
-            return Err(wrong("it is not there; fix REGISTRY_AUTH_FILE, or unset it".to_owned()));
+            return Err(wrong("it is not there; name the file that `docker login` or `podman login` wrote (--auth-file, REGISTRY_AUTH_FILE)".to_owned()));
         }
         // What docker makes of a mount from a file that is not there.
         Err(error) if error.kind() == io::ErrorKind::IsADirectory => {

@@ -166,6 +166,11 @@ impl Endpoint<'_> {
             }
         };
         let mut attempt = self.source(url).refused(self.options, status, &headers);
+        let reported = message(&body).unwrap_or_default();
+        if is_full(status, &reported) {
+            let reason = if reported.is_empty() { status.to_string() } else { format!("{status}: {reported}") };
+            return TransportError::NoRoom { origin: self.source(url).origin(), reason }.into();
+        }
         match &mut attempt {
             Attempt::Again { error, .. } | Attempt::Fatal(error) => match error {
                 TransportError::Down { reason, .. }
@@ -235,6 +240,16 @@ pub(super) fn message(body: &[u8]) -> Option<String> {
     let errors: Errors = serde_json::from_slice(body).ok()?;
     let first = errors.errors.first()?;
     Some(short(&format!("{} {}", first.code, first.message)))
+}
+
+/// Whether a registry refuses for lack of room: of its disk, or of a quota (Harbor answers 403 DENIED then).
+fn is_full(status: StatusCode, reported: &str) -> bool {
+    let reported = reported.to_ascii_lowercase();
+    status == StatusCode::INSUFFICIENT_STORAGE
+        || (status.is_client_error() || status.is_server_error())
+            && ["quota", "no space left", "storage resource", "storage limit"]
+                .iter()
+                .any(|word| reported.contains(word))
 }
 
 /// One line of a body that came with an error.

@@ -123,8 +123,9 @@ impl Login<'_> {
                     .append_pair("scope", &scopes.join(" "))
                     .append_pair("refresh_token", token);
                 let body = form.query().unwrap_or_default().to_owned();
+                // A redirect with 307 or 308 asks for the body again.
                 self.session
-                    .reach
+                    .reach_with_secret
                     .client
                     .post(realm.clone())
                     .header(header::CONTENT_TYPE, "application/x-www-form-urlencoded")

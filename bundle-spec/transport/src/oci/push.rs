@@ -15,6 +15,7 @@ use super::client::named;
 use super::content::{Content, Outcome};
 use super::endpoint::{Endpoint, Request};
 use super::login::Login;
+use super::open_uploads::PushOptions;
 use super::push_upload::Upload;
 use super::referrers::{self, Referrers, referrers_tag};
 use super::session::Session;
@@ -47,9 +48,9 @@ struct Document {
 
 /// A repository that is pushed to or read from; one login for all its requests.
 pub struct Repository {
-    registry: OciRegistry,
-    session: Arc<Session>,
-    reference: Reference,
+    pub(super) registry: OciRegistry,
+    pub(super) session: Arc<Session>,
+    pub(super) reference: Reference,
     mount_from: Vec<String>,
     /// Shared by all requests, so that one login serves them all.
     login: Mutex<Option<Option<header::HeaderValue>>>,
@@ -92,12 +93,25 @@ impl Repository {
         content: Arc<dyn Content>,
         progress: &Progress<'_>,
     ) -> Result<Outcome, TransportError> {
+        let options = PushOptions { mount_from: &self.mount_from, ..PushOptions::default() };
+        self.push_blob_with(blob, content, options, progress).await
+    }
+
+    /// The same in another way. A login is for the repositories that this one was made with ([`OciRegistry::repository`]): blobs
+    /// are mounted from those.
+    pub async fn push_blob_with(
+        &self,
+        blob: (Digest, u64),
+        content: Arc<dyn Content>,
+        options: PushOptions<'_>,
+        progress: &Progress<'_>,
+    ) -> Result<Outcome, TransportError> {
         let schedule = &self.registry.http.clients().schedule;
         let _permit = schedule.permit(self.reference.resolve_registry(), Some(blob.1)).await?;
         let login = self.login();
         let endpoint = self.endpoint(&login);
         let sent = |bytes| progress(bytes, Some(blob.1));
-        let outcome = Upload::new(&endpoint, blob, content, &self.mount_from, &sent).run().await;
+        let outcome = Upload::new(&endpoint, blob, content, options, &sent).run().await;
         let outcome = outcome?;
         // What was there, or was mounted, was not sent.
         if outcome == Outcome::Sent {
@@ -200,7 +214,7 @@ impl Repository {
         .await
     }
 
-    fn login(&self) -> Login<'_> {
+    pub(super) fn login(&self) -> Login<'_> {
         Login {
             options: &self.registry.http.clients().options,
             session: &self.session,
@@ -211,7 +225,7 @@ impl Repository {
         }
     }
 
-    fn endpoint<'a>(&'a self, authorize: &'a dyn Authorize) -> Endpoint<'a> {
+    pub(super) fn endpoint<'a>(&'a self, authorize: &'a dyn Authorize) -> Endpoint<'a> {
         Endpoint {
             options: &self.registry.http.clients().options,
             session: &self.session,

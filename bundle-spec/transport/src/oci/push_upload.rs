@@ -3,6 +3,7 @@
 
 use std::io::{self, Read};
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use bytes::Bytes;
 use kubexm_spec::Digest;
@@ -11,12 +12,11 @@ use reqwest::{Method, Response, StatusCode, Url};
 
 use super::content::{Content, Outcome};
 use super::endpoint::{Endpoint, Request};
+use super::open_uploads::{OpenUpload, PushOptions};
 use crate::TransportError;
 use crate::attempt::{Attempt, Why};
 use crate::retries::Retries;
 
-/// Bytes of a chunk, held in memory. A blob of no more goes up in one request.
-const CHUNK: u64 = 8 << 20;
 /// The smallest chunk that is tried where a proxy before the registry refuses larger bodies.
 const CHUNK_LEAST: u64 = 256 << 10;
 /// The largest chunk that a registry may ask for (`OCI-Chunk-Min-Length`): several blobs are on their way at once, each with
@@ -33,7 +33,7 @@ pub(crate) struct Upload<'a> {
     pub digest: Digest,
     pub size: u64,
     pub content: Arc<dyn Content>,
-    pub mount_from: &'a [String],
+    pub options: PushOptions<'a>,
     pub sent: Sent<'a>,
     state: State,
 }
@@ -64,20 +64,21 @@ impl<'a> Upload<'a> {
         endpoint: &'a Endpoint<'a>,
         (digest, size): (Digest, u64),
         content: Arc<dyn Content>,
-        mount_from: &'a [String],
+        options: PushOptions<'a>,
         sent: Sent<'a>,
     ) -> Self {
-        let state = State { chunk: CHUNK, ..State::default() };
-        Self { endpoint, digest, size, content, mount_from, sent, state }
+        let state = State { chunk: options.chunk.clamp(CHUNK_LEAST, CHUNK_MOST), ..State::default() };
+        Self { endpoint, digest, size, content, options, sent, state }
     }
 
     /// Brings the blob to the registry, in the cheapest way that works.
     pub async fn run(mut self) -> Result<Outcome, TransportError> {
         let mut retries = Retries::new(self.endpoint.options);
         if self.until(&mut retries, Step::Exists).await? {
+            self.forget();
             return Ok(Outcome::Present);
         }
-        for from in self.mount_from {
+        for from in self.options.mount_from {
             if self.until(&mut retries, Step::Mount(from)).await? {
                 if let Some(session) = self.state.session.take() {
                     self.cancel(session).await;
@@ -85,8 +86,33 @@ impl<'a> Upload<'a> {
                 return Ok(Outcome::Mounted);
             }
         }
+        self.take_up();
         self.until(&mut retries, Step::Send).await?;
+        self.forget();
         Ok(Outcome::Sent)
+    }
+
+    /// Takes up the session that an earlier program left open, in place of one that a mount opened.
+    fn take_up(&mut self) {
+        let known = self.options.uploads.and_then(|uploads| uploads.known(&self.endpoint.place(), &self.digest));
+        let Some(known) = known.filter(|known| known.offset <= self.size) else { return };
+        let Ok(url) = Url::parse(&known.url) else { return };
+        self.state.session = Some(Session { url, offset: known.offset });
+        self.state.ask = true;
+    }
+
+    fn forget(&self) {
+        if let Some(uploads) = self.options.uploads {
+            uploads.forget(&self.endpoint.place(), &self.digest);
+        }
+    }
+
+    /// How far the open session is, for whoever resumes it.
+    fn note(&self) {
+        if let (Some(uploads), Some(session)) = (self.options.uploads, &self.state.session) {
+            let upload = OpenUpload { url: session.url.to_string(), offset: session.offset };
+            uploads.note(&self.endpoint.place(), &self.digest, upload);
+        }
     }
 
     async fn until(&mut self, retries: &mut Retries, step: Step<'_>) -> Result<bool, TransportError> {
@@ -153,6 +179,9 @@ impl<'a> Upload<'a> {
     /// Sends what is missing, from where the session is.
     async fn send(&mut self) -> Result<bool, Attempt> {
         loop {
+            if self.options.stop.is_some_and(|stop| stop.load(Ordering::Relaxed)) {
+                return Err(TransportError::Stopped.into());
+            }
             let Some(session) = self.session().await? else { return Ok(true) };
             let left = self.size - session.offset;
             if left == 0 || (session.offset == 0 && left <= self.state.chunk) {
@@ -259,6 +288,7 @@ impl<'a> Upload<'a> {
                     self.state.session = Some(Session { url, offset });
                     self.state.ask = false;
                     self.state.best = self.state.best.max(offset);
+                    self.note();
                     return Ok(());
                 }
                 Err(self.endpoint.source(&url).again(format!("took bytes up to {offset} of a chunk up to {end}")))

@@ -19,6 +19,8 @@ use crate::source::{Authorize, Source};
 /// A registry that was spoken to, with its login.
 pub(crate) struct Session {
     pub(super) reach: Reach,
+    /// For requests with a secret in their body.
+    pub(super) reach_with_secret: Reach,
     pub(super) auth: Auth,
     pub(super) scheme: &'static str,
     pub(super) challenge: Mutex<Option<Challenge>>,
@@ -38,9 +40,15 @@ impl Session {
         let auth = tokio::task::spawn_blocking(move || credentials.of(&registry, &scope))
             .await
             .map_err(|e| TransportError::Worker(e.to_string()))??;
-        let trusts = Trusts { ca_file: candidate.ca_file.clone(), identity: None, plain_http: candidate.plain_http };
+        let trusts = Trusts {
+            ca_file: candidate.ca_file.clone(),
+            identity: None,
+            secret_body: false,
+            plain_http: candidate.plain_http,
+        };
         Ok(Self {
             reach: clients.get(&trusts)?,
+            reach_with_secret: clients.get(&Trusts { secret_body: true, ..trusts })?,
             auth,
             scheme: if candidate.plain_http { "http" } else { "https" },
             challenge: Mutex::default(),

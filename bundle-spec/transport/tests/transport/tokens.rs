@@ -136,6 +136,35 @@ async fn an_identity_token_is_changed_into_one_that_opens_the_repository() {
     assert!(!server.requests().iter().any(|request| request.path.contains("secret-token")));
 }
 
+/// A redirect of the token service (307, 308) asks for the same body again.
+#[tokio::test]
+async fn an_identity_token_is_sent_to_no_other_host_that_a_redirect_names() {
+    let elsewhere = Server::start(|_| Reply::new(200, "{\"access_token\": \"open\"}")).await;
+    let other = format!("http://{}/token", elsewhere.address());
+    let server = Server::start(move |request| {
+        let host = request.header("host").unwrap_or_default();
+        if request.path == "/token" {
+            return Reply::new(307, "").header("location", &other);
+        }
+        let challenge = format!("Bearer realm=\"http://{host}/token\",service=\"test\"");
+        Reply::new(401, "{}").header("www-authenticate", &challenge)
+    })
+    .await;
+    let dir = tempfile::tempdir().unwrap();
+    let entry = serde_json::json!({"identitytoken": "secret-token"});
+    let registry = OciRegistry::new(client(), credentials(dir.path(), server.address(), entry));
+    let error = registry.resolve(&candidate(&server), "v1", None, Platform::LINUX_AMD64).await.unwrap_err();
+    let asked = elsewhere.requests();
+    assert!(
+        asked.is_empty(),
+        "{} requests with {:?}",
+        asked.len(),
+        asked.iter().map(|one| &one.body).collect::<Vec<_>>()
+    );
+    let text = format!("{error} {error:?}");
+    assert!(text.contains("no other host") && !text.contains("secret-token"), "{text}");
+}
+
 #[tokio::test]
 async fn an_identity_token_where_names_are_wanted_is_denied_and_never_reported() {
     let server = Server::start(|_| Reply::new(401, "").header("www-authenticate", "Basic realm=\"r\"")).await;

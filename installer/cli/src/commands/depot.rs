@@ -19,16 +19,16 @@ use crate::terminal::start;
 ///
 /// Examples:
 ///   kubexm-install depot --config /etc/kubexm/depot/config.json
-///   systemctl reload kubexm-depot       (reads config, certificate and key again)
+///   systemctl reload kubexm-depot       (reads config, certificate, key and login again)
 #[derive(Debug, clap::Args)]
 #[command(verbatim_doc_comment, hide = true)]
 pub struct Args {
     /// What to serve, and where
     #[arg(long, value_name = "FILE")]
     config: PathBuf,
-    /// Folder of tls.crt and tls.key, if they are not where the config says
+    /// Folder of tls.crt, tls.key and htpasswd (of a login), if they are not where the config says
     ///
-    /// The unit does not run as root; systemd passes the key to it in such a folder.
+    /// The unit does not run as root; systemd passes key and login to it in such a folder.
     #[arg(long, value_name = "FOLDER")]
     tls: Option<PathBuf>,
     /// Check what would be served, and serve nothing
@@ -71,7 +71,9 @@ pub fn run(args: &Args) -> Result<(), Failure> {
 
 const fn exit_code(error: &DepotError) -> ExitCode {
     match error {
-        DepotError::Read { .. } | DepotError::Config { .. } | DepotError::Tls { .. } => ExitCode::Config,
+        DepotError::Read { .. } | DepotError::Config { .. } | DepotError::Tls { .. } | DepotError::Login { .. } => {
+            ExitCode::Config
+        }
         DepotError::Listen { .. } => ExitCode::Disk,
     }
 }

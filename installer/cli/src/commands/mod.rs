@@ -23,6 +23,7 @@ mod resume;
 pub mod resume_command;
 mod rollback;
 mod run;
+mod seed;
 mod status;
 mod support_bundle;
 mod upgrade;
@@ -81,6 +82,7 @@ enum Verb {
     Report(report::Args),
     SupportBundle(support_bundle::Args),
     Inventory(inventory::Args),
+    Seed(seed::Args),
     Identity(identity::Args),
     Completions(completions::Args),
     ManPages(man_pages::Args),
@@ -123,6 +125,7 @@ impl Cli {
             Some(Verb::Report(args)) => args.json,
             Some(Verb::SupportBundle(args)) => args.json,
             Some(Verb::Identity(args)) => args.json,
+            Some(Verb::Seed(args)) => args.json,
             Some(Verb::Inventory(_) | Verb::Completions(_) | Verb::ManPages(_) | Verb::Agent(_) | Verb::Depot(_)) => {
                 false
             }
@@ -160,6 +163,7 @@ pub fn run(cli: Cli, display: &Display) -> Result<(), Failure> {
         (Some(Verb::Status(args)), _) => status::run(&args, display),
         (Some(Verb::Report(args)), _) => report::run(&args, display),
         (Some(Verb::Inventory(args)), _) => inventory::run(&args, display),
+        (Some(Verb::Seed(args)), _) => seed::run(&args, display),
         (Some(Verb::Identity(args)), _) => identity::run(&args, display),
         (Some(Verb::Completions(args)), _) => completions::run(&args, command(), display),
         (Some(Verb::ManPages(args)), _) => man_pages::run(&args, command()),

@@ -3,7 +3,6 @@
 use std::convert::Infallible;
 
 use kubexm_engine::EventSink;
-use kubexm_session::SessionError;
 use kubexm_session::events::warning;
 use kubexm_spec::ExitCode;
 use kubexm_terminal::Failure;
@@ -11,11 +10,14 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 
 /// Does the work while signals are watched: the first SIGINT or SIGTERM cancels the token, the second ends the program.
-pub async fn watched<T>(
+pub async fn watched<T, E>(
     events: &dyn EventSink,
     token: &CancellationToken,
-    work: impl Future<Output = Result<T, SessionError>>,
-) -> Result<T, Failure> {
+    work: impl Future<Output = Result<T, E>>,
+) -> Result<T, Failure>
+where
+    Failure: From<E>,
+{
     let interrupts = listen(SignalKind::interrupt())?;
     let terminations = listen(SignalKind::terminate())?;
     tokio::select! {
@@ -44,11 +46,7 @@ async fn watch(
             at_once();
         }
         token.cancel();
-        warning(
-            events,
-            "interrupted: steps that have started are finished first; interrupt again to end the program \
-                         at once",
-        );
+        warning(events, "interrupted: what has started is finished first; interrupt again to end the program at once");
     }
 }
 

@@ -3,7 +3,8 @@
 mod consent;
 mod events;
 mod home;
-mod interrupt;
+pub mod interrupt;
+pub mod logins;
 pub mod output;
 mod secrets;
 mod shell;

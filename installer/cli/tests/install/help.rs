@@ -8,7 +8,7 @@ use crate::site::Site;
 #[test]
 fn every_verb_shows_how_it_is_called() {
     let site = Site::new();
-    for verb in ["create", "preflight", "plan", "run", "resume", "status", "report", "agent", "depot"] {
+    for verb in ["create", "preflight", "plan", "run", "resume", "status", "report", "seed", "agent", "depot"] {
         let help = site.install(&[verb, "--help"]).assert().success();
         help.stdout(contains("Examples:")).stdout(contains(format!("kubexm-install {verb}")));
     }

@@ -7,6 +7,7 @@ mod help;
 mod home;
 mod hosts;
 mod output;
+mod seed;
 mod site;
 mod support;
 mod trust;

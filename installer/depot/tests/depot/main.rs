@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "a test: what cannot be made ready fails it")]
 
 mod conditions;
+mod login;
 mod packages;
 mod serve;
 mod site;

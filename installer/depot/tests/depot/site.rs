@@ -27,6 +27,14 @@ pub async fn start() -> Fixture {
 }
 
 pub async fn start_with(change: impl FnOnce(kubexm_depot::Running) -> kubexm_depot::Running) -> Fixture {
+    start_of(|_, _| (), change).await
+}
+
+/// With a config that is changed first; its folder is the second argument.
+pub async fn start_of(
+    configure: impl FnOnce(&mut depot::DepotConfig, &Path),
+    change: impl FnOnce(kubexm_depot::Running) -> kubexm_depot::Running,
+) -> Fixture {
     let _ = rustls::crypto::ring::default_provider().install_default();
     let folder = tempfile::tempdir().unwrap();
     let store = folder.path().join("store");
@@ -43,7 +51,7 @@ pub async fn start_with(change: impl FnOnce(kubexm_depot::Running) -> kubexm_dep
         std::fs::write(&path, text).unwrap();
         path.display().to_string()
     };
-    let config = depot::DepotConfig {
+    let mut config = depot::DepotConfig {
         schema: depot::SCHEMA.to_owned(),
         listen: "127.0.0.1:0".parse().unwrap(),
         store: store.display().to_string(),
@@ -51,6 +59,7 @@ pub async fn start_with(change: impl FnOnce(kubexm_depot::Running) -> kubexm_dep
             cert: file("crt", certified.cert.pem()),
             key: file("key", certified.signing_key.serialize_pem()),
         },
+        login: None,
         images: BTreeMap::from([(
             "registry.k8s.io/pause".to_owned(),
             depot::Repository {
@@ -62,6 +71,7 @@ pub async fn start_with(change: impl FnOnce(kubexm_depot::Running) -> kubexm_dep
         files: BTreeMap::from([("kubeadm".to_owned(), layer)]),
         packages: Some(packages(folder.path(), &store)),
     };
+    configure(&mut config, folder.path());
     let path = folder.path().join("config.json");
     std::fs::write(&path, serde_json::to_vec(&config).unwrap()).unwrap();
     let running = kubexm_depot::serve(&path, None).await.unwrap();

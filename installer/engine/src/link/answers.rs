@@ -70,7 +70,8 @@ pub(super) fn provided(host: &str, provider: &SlotProvider, value: Vec<u8>) -> R
         | SlotProvider::AdminKubeconfig { .. }
         | SlotProvider::SealedAuthorities { .. }
         | SlotProvider::BackupKey
-        | SlotProvider::Secret { .. } => ("value: the controller has it", false),
+        | SlotProvider::Secret { .. }
+        | SlotProvider::RegistryLogin { .. } => ("value: the controller has it", false),
     };
     if good { Ok(value) } else { Err(untrusted(host, format!("the value that it made is not a valid {what}"))) }
 }

@@ -228,6 +228,11 @@ impl World {
                 let unit = runtime::of(*runtime).unit;
                 (!here.runs(unit)).then(|| format!("{unit} does not run"))
             }
+            Probe::Https { login: Some(login), .. } | Probe::RegistryServes { login: Some(login), .. }
+                if !here.has_path(login) =>
+            {
+                Some(format!("{login} is missing"))
+            }
             Probe::RegistryServes { url, .. } => {
                 let runs = here.runs("kubexm-registry.service");
                 (!runs).then(|| format!("nobody serves {url}"))

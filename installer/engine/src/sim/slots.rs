@@ -19,7 +19,8 @@ impl World {
             | SlotProvider::AdminKubeconfig { .. }
             | SlotProvider::SealedAuthorities { .. }
             | SlotProvider::BackupKey
-            | SlotProvider::Secret { .. } => {
+            | SlotProvider::Secret { .. }
+            | SlotProvider::RegistryLogin { .. } => {
                 return Err(format!("{provider:?} is not made on a host"));
             }
         };

@@ -240,7 +240,8 @@ async fn the_controller_sends_only_what_the_depots_do_not_have() {
     let mut plan = plan().plan().clone();
     for op in plan.steps.iter_mut().flat_map(|step| &mut step.ops) {
         if let Op::Blobs(blobs) = op {
-            blobs.depots = Some(Depots { urls: vec!["https://a:5443".to_owned()], ca: "/ca.crt".to_owned() });
+            blobs.depots =
+                Some(Depots { urls: vec!["https://a:5443".to_owned()], ca: "/ca.crt".to_owned(), login: None });
         }
     }
     let plan = checked(plan);
@@ -260,7 +261,8 @@ async fn a_failing_depot_is_reported_though_the_run_succeeds() {
     let mut plan = plan().plan().clone();
     for op in plan.steps.iter_mut().flat_map(|step| &mut step.ops) {
         if let Op::Blobs(blobs) = op {
-            blobs.depots = Some(Depots { urls: vec!["https://a:5443".to_owned()], ca: "/ca.crt".to_owned() });
+            blobs.depots =
+                Some(Depots { urls: vec!["https://a:5443".to_owned()], ca: "/ca.crt".to_owned(), login: None });
         }
     }
     let plan = checked(plan);

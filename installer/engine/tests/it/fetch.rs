@@ -326,3 +326,39 @@ fn a_ca_that_cannot_be_read_is_reported_and_leaves_all_to_the_controller() {
     assert_eq!(fetched.missing, [(Digest::of(&a), 1000)]);
     only_reason(&fetched, depot, &depots.ca);
 }
+
+/// `user:hunter2`, hashed by libxcrypt.
+const HTPASSWD: &str = "user:$2b$08$abcdefghijklmnopqrstuubrRm36/PDk26QhAv8UvDI2bBcBcJSqe";
+
+#[test]
+fn a_depot_that_demands_a_login_gets_that_of_the_nodes_file_and_a_wrong_one_is_reported_without_it() {
+    let site = Site::new();
+    let blob = bytes(1, 1000);
+    let depot = site.depot_demanding("one", &[&blob], HTPASSWD);
+    let path = site.folder.path().join("login");
+    let with = |text: Option<&str>| {
+        match text {
+            Some(text) => std::fs::write(&path, text).unwrap(),
+            None => drop(std::fs::remove_file(&path)),
+        }
+        let depots = kubexm_plan::op::Depots { login: Some(path.display().to_string()), ..site.depots(&[depot]) };
+        fetch(PATIENT, &site.store(), &wanted(&[&blob]), &depots, || false).unwrap()
+    };
+    let all = vec![(Digest::of(&blob), blob.len() as u64)];
+    let none = site.fetch(&[&blob], &[depot]);
+    assert_eq!(none.missing, all);
+    assert!(none.reasons[0].contains("401"), "{:?}", none.reasons);
+    for (text, said) in [
+        (Some("Basic dXNlcjpodW50ZXIz"), "401"),
+        (Some("dXNlcjpodW50ZXIy"), "is no login for the depots"),
+        (None, "cannot read the login for the depots"),
+    ] {
+        let fetched = with(text);
+        let reasons = fetched.reasons.join("\n");
+        assert_eq!(fetched.missing, all, "{text:?}");
+        assert!(reasons.contains(said) && !reasons.contains("dXNlcj") && !reasons.contains("hunter"), "{reasons}");
+    }
+    let fetched = with(Some("Basic dXNlcjpodW50ZXIy"));
+    assert_eq!((fetched.missing, fetched.reasons), (Vec::new(), Vec::new()));
+    site.holds(&blob);
+}

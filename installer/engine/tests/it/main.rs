@@ -14,5 +14,6 @@ mod journal;
 mod kubeconfig;
 mod link_lost;
 mod packages;
+mod registry_check;
 mod slots;
 mod undo;

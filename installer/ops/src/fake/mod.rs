@@ -37,7 +37,7 @@ pub use rooted::{FOLDER, RootedSystem};
 pub use seed::seed;
 use state::State;
 
-use crate::system::{ActContext, Head, HttpsRequest, Kernel, Output, Program, Space, System};
+use crate::system::{ActContext, Head, HttpsRequest, HttpsServer, Kernel, Output, Program, Space, System};
 use crate::{Machine, OpError, paths};
 
 /// Programs that a plan installs: they must exist to be run.
@@ -184,18 +184,13 @@ impl System for RootedSystem {
         Ok(self.own_interfaces())
     }
 
-    fn https_get(&self, url: &str, ca: &[u8]) -> Result<u16, OpError> {
+    fn https_get(&self, server: &HttpsServer<'_>) -> Result<u16, OpError> {
         let _lock = self.lock()?;
-        if ca.is_empty() {
-            return Err(OpError::other(format!("{url}: the CA file is empty")));
+        if server.ca.is_empty() {
+            return Err(OpError::other(format!("{}: the CA file is empty", server.url)));
         }
         // The only server that a plan installs is the depot.
-        let state = State::load(self)?;
-        if state.units.get("kubexm-depot.service").is_some_and(|unit| unit.active) {
-            Ok(200)
-        } else {
-            Err(OpError::other(format!("{url}: nothing listens there")))
-        }
+        registry::get(self, &State::load(self)?, server)
     }
 
     fn https_request(&self, request: &HttpsRequest<'_>) -> Result<(u16, Vec<u8>), OpError> {
@@ -207,12 +202,12 @@ impl System for RootedSystem {
         Ok(answer)
     }
 
-    fn https_heads(&self, url: &str, ca: &[u8], paths: &[String]) -> Result<Vec<Head>, OpError> {
+    fn https_heads(&self, server: &HttpsServer<'_>, paths: &[String]) -> Result<Vec<Head>, OpError> {
         let _lock = self.running.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-        if ca.is_empty() {
-            return Err(OpError::other(format!("{url}: the CA file is empty")));
+        if server.ca.is_empty() {
+            return Err(OpError::other(format!("{}: the CA file is empty", server.url)));
         }
-        registry::heads(self, &State::load(self)?, url, paths)
+        registry::heads(self, &State::load(self)?, server, paths)
     }
 
     fn pod_network(&self, _pid: u32, name: &str, _dns: &str, service: &str) -> Result<String, OpError> {

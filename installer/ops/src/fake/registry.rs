@@ -1,17 +1,38 @@
-//! The distribution registry: it answers from its file-system layout, as the real one does.
+//! The depot, which only says whether it runs, and the distribution registry: it answers from its file-system layout, as
+//! the real one does. Both demand a login where their config names one, and take any.
 
 use super::rooted::RootedSystem;
 use super::state::State;
 use crate::OpError;
-use crate::system::Head;
+use crate::system::{Head, HttpsServer};
 
+const DEPOT: &str = "kubexm-depot.service";
 const UNIT: &str = "kubexm-registry.service";
 
-pub(super) fn heads(system: &RootedSystem, state: &State, url: &str, paths: &[String]) -> Result<Vec<Head>, OpError> {
-    if !state.units.get(UNIT).is_some_and(|unit| unit.active) {
-        return Err(OpError::other(format!("{url}: nothing listens there")));
+pub(super) fn get(system: &RootedSystem, state: &State, server: &HttpsServer<'_>) -> Result<u16, OpError> {
+    runs(state, DEPOT, server)?;
+    let config = system.read("/etc/kubexm/depot/config.json").unwrap_or_default();
+    Ok(if config.contains("\"login\":") && server.login.is_none() { 401 } else { 200 })
+}
+
+fn runs(state: &State, unit: &str, server: &HttpsServer<'_>) -> Result<(), OpError> {
+    match state.units.get(unit) {
+        Some(unit) if unit.active => Ok(()),
+        _ => Err(OpError::other(format!("{}: nothing listens there", server.url))),
     }
+}
+
+pub(super) fn heads(
+    system: &RootedSystem,
+    state: &State,
+    server: &HttpsServer<'_>,
+    paths: &[String],
+) -> Result<Vec<Head>, OpError> {
+    runs(state, UNIT, server)?;
     let config = system.read("/etc/kubexm/registry/config.yml").unwrap_or_default();
+    if config.contains("htpasswd:") && server.login.is_none() {
+        return Ok(paths.iter().map(|_| Head { status: 401, digest: None }).collect());
+    }
     let root = config.lines().find_map(|line| line.trim().strip_prefix("rootdirectory:"));
     let root = root.ok_or_else(|| OpError::other(format!("{UNIT} has no rootdirectory")))?;
     let root = format!("{}/docker/registry/v2", root.trim().trim_matches('"'));

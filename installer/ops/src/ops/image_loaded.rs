@@ -11,7 +11,7 @@ use kubexm_plan::op::{ImageLoaded, ImageSource, Listed, Loaded};
 use kubexm_plan::runtime::{self, RuntimeTraits};
 use kubexm_spec::cluster::RuntimeKind;
 
-use crate::image_list::{ImageList, LABELS, by_digest, parse_line};
+use crate::image_list::{ImageList, LABELS, by_digest, known_digest, parse_line};
 use crate::oci_archive;
 use crate::system::Program;
 use crate::{Converge, Machine, OpError, Wave};
@@ -27,13 +27,13 @@ impl Converge for ImageLoaded {
             return Ok(loaded);
         }
         let by_tag = list(machine, &self.reference)?;
-        let by_digest = list(machine, &by_digest(self))?;
+        let by_digest = list(machine, &by_digest(self, known_digest(self, by_tag.as_ref())))?;
         let complete = by_tag.is_some() && complete(machine, &self.reference)?;
         Ok(Loaded { by_tag, by_digest, complete })
     }
 
     fn satisfied(&self, found: &Loaded, _: &Machine) -> bool {
-        let wanted = self.digest.to_string();
+        let wanted = known_digest(self, found.by_tag.as_ref()).to_string();
         let good = |listed: &Option<Listed>| {
             listed.as_ref().is_some_and(|image| image.digest == wanted && image.pinned && image.managed)
         };
@@ -54,18 +54,19 @@ impl Converge for ImageLoaded {
                 machine.run(&ctr(import).pieces(archive).within(900))?;
             }
         }
-        let found = list(machine, &self.reference)?.map(|image| image.digest);
-        if found.as_deref() != Some(&self.digest.to_string()) {
+        let found = list(machine, &self.reference)?;
+        let digest = known_digest(self, found.as_ref());
+        if found.as_ref().map(|image| &image.digest) != Some(&digest.to_string()) {
             return Err(OpError::other(format!(
                 "{} resolved to {}, but {} is expected: containerd received something else; look at \
                  {} and at the registry it points at",
                 self.reference,
-                found.as_deref().unwrap_or("nothing"),
+                found.as_ref().map_or("nothing", |image| &image.digest),
                 self.digest,
                 CONTAINERD.registries
             )));
         }
-        let by_digest = by_digest(self);
+        let by_digest = by_digest(self, digest);
         if by_digest != self.reference {
             machine.run(&ctr(["images", "tag", "--force", &self.reference, &by_digest]))?;
         }
@@ -80,7 +81,8 @@ impl Converge for ImageLoaded {
         if wave != Wave::Stop || !machine.path(CONTAINERD.socket()).exists() {
             return Ok(());
         }
-        for (name, was) in [(self.reference.clone(), &before.by_tag), (by_digest(self), &before.by_digest)] {
+        let by_digest = self.accepted().map(|digest| (by_digest(self, digest), &before.by_digest));
+        for (name, was) in [(self.reference.clone(), &before.by_tag)].into_iter().chain(by_digest) {
             if was.is_none() && list(machine, &name)?.is_some() {
                 machine.run(&ctr(["images", "remove", &name]))?;
             }
@@ -104,7 +106,22 @@ fn pull(machine: &Machine, op: &ImageLoaded) -> Result<(), OpError> {
     for label in LABELS {
         pull = pull.args(["--label", label]);
     }
-    machine.run(&pull.arg(&*op.reference)).map(drop)
+    machine.run(&pull.arg(&*op.reference)).map(drop).map_err(explain_refusal)
+}
+
+/// containerd says of a refused login that there are no credentials, or that the repository may not exist.
+fn explain_refusal(error: OpError) -> OpError {
+    let text = error.full();
+    if !["401 Unauthorized", "403 Forbidden", "authorization failed", "no basic auth credentials"]
+        .iter()
+        .any(|words| text.contains(words))
+    {
+        return error;
+    }
+    OpError::other(format!(
+        "{text}: the registry refuses this host's login; correct `spec.registry.auths` in cluster.yaml or what its passwordFrom \
+         names (of the cluster's own registry, what the cluster was created with), and run again"
+    ))
 }
 
 /// Whether this is containerd 1.x: `ctr github.com/containerd/containerd v1.7.32`.
@@ -151,4 +168,25 @@ fn list(machine: &Machine, name: &str) -> Result<Option<Listed>, OpError> {
 fn complete(machine: &Machine, name: &str) -> Result<bool, OpError> {
     let output = machine.try_run(&ctr(["images", "check", "--quiet", &format!("name=={name}")]))?;
     Ok(output.code == 0 && output.stdout().lines().any(|line| line.trim() == name))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_refused_login_is_explained_and_other_failures_stay_as_they_are() {
+        let said = |text: &str| explain_refusal(OpError::other(text)).full();
+        for refused in [
+            "unexpected status from HEAD request to https://r/v2/a/manifests/1: 401 Unauthorized",
+            "pull access denied, repository does not exist or may require authorization: authorization failed: no basic auth credentials",
+        ] {
+            assert!(
+                said(refused).contains(refused) && said(refused).contains("spec.registry.auths"),
+                "{}",
+                said(refused)
+            );
+        }
+        assert_eq!(said("dial tcp: connection refused"), OpError::other("dial tcp: connection refused").full());
+    }
 }

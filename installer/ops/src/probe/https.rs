@@ -8,9 +8,10 @@ use std::time::Duration;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
+use zeroize::Zeroizing;
 
 use crate::OpError;
-use crate::system::{Head, HttpsRequest};
+use crate::system::{Head, HttpsRequest, HttpsServer};
 
 const LIMIT: Duration = Duration::from_secs(10);
 /// Longer than any response header.
@@ -19,14 +20,17 @@ const HEAD_LIMIT: u64 = 4096;
 const ANSWER_LIMIT: u64 = 64 << 20;
 
 /// The status of a GET.
-pub(crate) fn get(url: &str, ca: &[u8]) -> Result<u16, OpError> {
+pub(crate) fn get(server: &HttpsServer<'_>) -> Result<u16, OpError> {
+    let url = server.url;
     let bad = |what: &dyn std::fmt::Display| OpError::other(format!("{url}: {what}"));
     let at = Address::parse(url)?;
-    let mut stream = connect(url, &at, ca, None)?;
-    let request = format!(
-        "GET /{} HTTP/1.1\r\nHost: {}\r\nUser-Agent: kubexm-install\r\nAccept: */*\r\nConnection: close\r\n\r\n",
-        at.path, at.authority
-    );
+    let mut stream = connect(url, &at, server.ca, None)?;
+    let request = Zeroizing::new(format!(
+        "GET /{} HTTP/1.1\r\nHost: {}\r\nUser-Agent: kubexm-install\r\nAccept: */*\r\n{}Connection: close\r\n\r\n",
+        at.path,
+        at.authority,
+        authorization(server.login).as_str()
+    ));
     stream.write_all(request.as_bytes()).map_err(|e| bad(&e))?;
     let mut head = Vec::new();
     let mut limited = stream.take(HEAD_LIMIT);
@@ -84,21 +88,28 @@ const MANIFESTS: &str = "application/vnd.oci.image.index.v1+json, application/vn
                          application/vnd.docker.distribution.manifest.list.v2+json, \
                          application/vnd.docker.distribution.manifest.v2+json";
 
+/// The line of the login in a request; none without one.
+fn authorization(login: Option<&str>) -> Zeroizing<String> {
+    Zeroizing::new(login.map(|login| format!("Authorization: {login}\r\n")).unwrap_or_default())
+}
+
 /// Status and digest of each path, requested with HEAD on one connection.
-pub(crate) fn heads(url: &str, ca: &[u8], paths: &[String]) -> Result<Vec<Head>, OpError> {
+pub(crate) fn heads(server: &HttpsServer<'_>, paths: &[String]) -> Result<Vec<Head>, OpError> {
+    let url = server.url;
     let at = Address::parse(url)?;
-    let mut stream = std::io::BufReader::new(connect(url, &at, ca, None)?);
+    let mut stream = std::io::BufReader::new(connect(url, &at, server.ca, None)?);
+    let login = authorization(server.login);
     paths
         .iter()
-        .map(|path| head(&mut stream, &at, path).map_err(|e| OpError::other(format!("{url}{path}: {e}"))))
+        .map(|path| head(&mut stream, &at, path, &login).map_err(|e| OpError::other(format!("{url}{path}: {e}"))))
         .collect()
 }
 
-fn head(stream: &mut std::io::BufReader<Stream>, at: &Address<'_>, path: &str) -> std::io::Result<Head> {
-    let request = format!(
-        "HEAD {path} HTTP/1.1\r\nHost: {}\r\nUser-Agent: kubexm-install\r\nAccept: {MANIFESTS}\r\n\r\n",
+fn head(stream: &mut std::io::BufReader<Stream>, at: &Address<'_>, path: &str, login: &str) -> std::io::Result<Head> {
+    let request = Zeroizing::new(format!(
+        "HEAD {path} HTTP/1.1\r\nHost: {}\r\nUser-Agent: kubexm-install\r\nAccept: {MANIFESTS}\r\n{login}\r\n",
         at.authority
-    );
+    ));
     stream.get_mut().write_all(request.as_bytes())?;
     let mut answer = Vec::new();
     while !answer.ends_with(b"\r\n\r\n") {

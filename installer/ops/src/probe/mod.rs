@@ -12,6 +12,7 @@ pub mod pod_address;
 mod pod_network;
 mod pods;
 mod registry;
+mod server;
 
 use kubexm_plan::{Probe, ProbeAnswer};
 use kubexm_spec::cluster::RuntimeKind;
@@ -26,8 +27,10 @@ pub fn look(probe: &Probe, machine: &Machine) -> Result<ProbeAnswer, OpError> {
     let answer = match probe {
         Probe::CriReady { runtime: RuntimeKind::Containerd, config_dump } => cri::look(machine, config_dump),
         Probe::CriReady { runtime, .. } => Ok(no(format!("{runtime} is not supported yet"))),
-        Probe::Https { url, ca } => https_answers(machine, url, ca),
-        Probe::RegistryServes { url, ca, repositories } => registry::look(machine, url, ca, repositories),
+        Probe::Https { url, ca, login } => server::answers(machine, url, ca, login.as_deref()),
+        Probe::RegistryServes { url, ca, login, repositories } => {
+            registry::look(machine, (url, ca, login.as_deref()), repositories)
+        }
         Probe::ClockFollows { servers } => clock::look(machine, servers),
         Probe::NodeReady { node, kubelet } => nodes::look(machine, node, kubelet.as_deref()),
         Probe::StaticPodsReady { node } => pods::of_control_plane(machine, node),
@@ -41,11 +44,4 @@ pub fn look(probe: &Probe, machine: &Machine) -> Result<ProbeAnswer, OpError> {
         }
     };
     Ok(answer.unwrap_or_else(|error| no(error.full())))
-}
-
-fn https_answers(machine: &Machine, url: &str, ca: &str) -> Result<ProbeAnswer, OpError> {
-    let path = machine.path(ca);
-    let Some(bytes) = crate::fsio::read(&path)? else { return Ok(no(format!("the CA file {ca} is not there"))) };
-    let status = machine.system().https_get(url, &bytes)?;
-    Ok(ProbeAnswer { holds: status == 200, seen: format!("{url} answers {status}") })
 }

@@ -7,19 +7,22 @@ use kubexm_spec::Digest;
 use kubexm_spec::depot::Repository;
 
 use super::answer::{no, yes};
+use super::server::Files;
+use crate::system::HttpsServer;
 use crate::{Machine, OpError};
 
 pub(super) fn look(
     machine: &Machine,
-    url: &str,
-    ca: &str,
+    (url, ca, login): (&str, &str, Option<&str>),
     repositories: &BTreeMap<String, Repository>,
 ) -> Result<ProbeAnswer, OpError> {
-    let Some(ca) = crate::fsio::read(&machine.path(ca))? else {
-        return Ok(no(format!("the CA file {ca} is not there")));
+    let files = match Files::read(machine, ca, login)? {
+        Ok(files) => files,
+        Err(missing) => return Ok(missing),
     };
+    let server = files.server(url);
     let (paths, wanted): (Vec<String>, Vec<Digest>) = questions(repositories).into_iter().unzip();
-    let answers = machine.system().https_heads(url, &ca, &paths)?;
+    let answers = machine.system().https_heads(&server, &paths)?;
     let wrong: Vec<_> = paths
         .iter()
         .zip(&wanted)
@@ -28,6 +31,14 @@ pub(super) fn look(
             answer.status != 200 || answer.digest.as_deref() != Some(wanted.to_string().as_str())
         })
         .collect();
+    let any = paths.first().filter(|_| login.is_some());
+    if let Some(any) = any.filter(|_| wrong.is_empty()) {
+        let without = HttpsServer { login: None, ..server };
+        let without = machine.system().https_heads(&without, std::slice::from_ref(any))?;
+        if without.iter().any(|answer| answer.status != 401) {
+            return Ok(no(format!("{url}{any} is served without the login that it should demand")));
+        }
+    }
     Ok(match wrong.as_slice() {
         [] if answers.len() == paths.len() => yes(format!("{url} serves all {} references and blobs", paths.len())),
         [] => no(format!("{url} answered {} of {} requests", answers.len(), paths.len())),

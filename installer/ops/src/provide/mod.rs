@@ -29,7 +29,8 @@ pub fn value(provider: &SlotProvider, machine: &Machine) -> Result<Vec<u8>, OpEr
         | SlotProvider::AdminKubeconfig { .. }
         | SlotProvider::SealedAuthorities { .. }
         | SlotProvider::BackupKey
-        | SlotProvider::Secret { .. } => {
+        | SlotProvider::Secret { .. }
+        | SlotProvider::RegistryLogin { .. } => {
             return Err(OpError::other(format!("{provider:?} is not made on a node; this is a fault of the program")));
         }
     };

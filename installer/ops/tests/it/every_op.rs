@@ -160,6 +160,22 @@ const CASES: &[Case] = &[
         ImageLoaded {
             reference,
             digest,
+            manifest: None,
+            platform: "linux/amd64".into(),
+            runtime: RuntimeKind::Containerd,
+            source: Default::default(),
+        }
+        .into()
+    }),
+    ("an image whose tag names the platform's manifest in place of the index", |h| {
+        h.ready_for_init();
+        let manifest = Digest::of("pause of amd64");
+        let served = format!("{{\"registry.k8s.io/pause:3.10.1\":\"{manifest}\"}}");
+        h.put("/run/kubexm-double/registry.json", served);
+        ImageLoaded {
+            reference: "registry.k8s.io/pause:3.10.1".to_owned(),
+            digest: Digest::of("pause"),
+            manifest: Some(manifest),
             platform: "linux/amd64".into(),
             runtime: RuntimeKind::Containerd,
             source: Default::default(),
@@ -179,6 +195,7 @@ const CASES: &[Case] = &[
         ImageLoaded {
             reference,
             digest: blobs[1],
+            manifest: None,
             platform: "linux/amd64".into(),
             runtime: RuntimeKind::Containerd,
             source,

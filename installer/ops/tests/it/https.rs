@@ -7,7 +7,7 @@ use std::net::TcpListener;
 use std::sync::Arc;
 
 use kubexm_ops::real::RealSystem;
-use kubexm_ops::system::{HttpsRequest, System};
+use kubexm_ops::system::{HttpsRequest, HttpsServer, System};
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
 use rustls::pki_types::PrivateKeyDer;
 use rustls::{ServerConfig, ServerConnection, StreamOwned};
@@ -17,6 +17,13 @@ struct Server {
     ca: String,
 }
 
+impl Server {
+    /// As a client that trusts this CA.
+    fn at<'a>(&'a self, ca: &'a str) -> HttpsServer<'a> {
+        HttpsServer { url: &self.url, ca: ca.as_bytes(), login: None }
+    }
+}
+
 fn authority() -> CertifiedIssuer<'static, KeyPair> {
     let mut params = CertificateParams::new(Vec::<String>::new()).expect("parameters");
     params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
@@ -24,6 +31,10 @@ fn authority() -> CertifiedIssuer<'static, KeyPair> {
 }
 
 fn serve(answer: &'static str) -> Server {
+    serve_by(move |_| answer)
+}
+
+fn serve_by(answer: impl Fn(&str) -> &'static str + Send + 'static) -> Server {
     let ca = authority();
     let key = KeyPair::generate().expect("a key");
     let params = CertificateParams::new(vec!["127.0.0.1".to_owned()]).expect("parameters");
@@ -42,7 +53,8 @@ fn serve(answer: &'static str) -> Server {
             let connection = ServerConnection::new(Arc::new(config.clone())).expect("a connection");
             let mut stream = StreamOwned::new(connection, socket);
             let mut request = [0; 512];
-            if stream.read(&mut request).is_ok() {
+            if let Ok(length) = stream.read(&mut request) {
+                let answer = answer(&String::from_utf8_lossy(&request[..length]));
                 let _ = stream.write_all(answer.as_bytes()).and_then(|()| stream.flush());
                 // Closed with a part of the request unread, the kernel would say so and drop the answer.
                 let _ = stream.sock.shutdown(std::net::Shutdown::Write);
@@ -56,9 +68,9 @@ fn serve(answer: &'static str) -> Server {
 #[test]
 fn the_status_is_what_the_server_answers() {
     let server = serve("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}");
-    assert_eq!(RealSystem.https_get(&server.url, server.ca.as_bytes()).expect("a status"), 200);
+    assert_eq!(RealSystem.https_get(&server.at(&server.ca)).expect("a status"), 200);
     let server = serve("HTTP/1.1 503 Service Unavailable\r\n\r\n");
-    assert_eq!(RealSystem.https_get(&server.url, server.ca.as_bytes()).expect("a status"), 503);
+    assert_eq!(RealSystem.https_get(&server.at(&server.ca)).expect("a status"), 503);
 }
 
 /// A request with an identity that the server does not ask for.
@@ -103,7 +115,8 @@ fn a_body_that_is_cut_off_is_no_answer_and_a_missing_goodbye_is_none_of_it() {
 fn heads_have_no_body_and_need_no_goodbye_and_a_head_that_is_cut_off_is_no_answer() {
     let ask = |server: &Server| {
         let url = server.url.trim_end_matches("/v2/");
-        RealSystem.https_heads(url, server.ca.as_bytes(), &["/v2/a".to_owned()]).map_err(|error| error.full())
+        let server = HttpsServer { url, ..server.at(&server.ca) };
+        RealSystem.https_heads(&server, &["/v2/a".to_owned()]).map_err(|error| error.full())
     };
     let digest = "sha256:aa";
     let whole = serve("HTTP/1.1 200 OK\r\nDocker-Content-Digest: sha256:aa\r\nContent-Length: 700\r\n\r\n");
@@ -112,17 +125,35 @@ fn heads_have_no_body_and_need_no_goodbye_and_a_head_that_is_cut_off_is_no_answe
     assert!(ask(&serve("HTTP/1.1 200 OK\r\nDocker-Content-Digest: sha")).is_err());
 }
 
+/// A server that answers 200 to who shows this header, and 401 to everybody else.
+#[test]
+fn a_login_is_sent_with_each_request_and_to_who_has_none_the_server_says_so() {
+    let server = serve_by(|request| match request.contains("\r\nAuthorization: Basic YTpiOmM=\r\n") {
+        true => "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n",
+        false => "HTTP/1.1 401 Unauthorized\r\nContent-Length: 0\r\n\r\n",
+    });
+    let with = |login| HttpsServer { login, ..server.at(&server.ca) };
+    let path = ["/v2/a".to_owned()];
+    for (login, status) in [(None, 401), (Some("Basic YTpi"), 401), (Some("Basic YTpiOmM="), 200)] {
+        assert_eq!(RealSystem.https_get(&with(login)).expect("a status"), status);
+        let url = server.url.trim_end_matches("/v2/");
+        let heads = RealSystem.https_heads(&HttpsServer { url, ..with(login) }, &path).expect("an answer");
+        assert_eq!(heads[0].status, status);
+        assert!(!format!("{:?}", with(login)).contains("YTpi"));
+    }
+}
+
 #[test]
 fn a_server_of_another_ca_is_not_trusted() {
     let server = serve("HTTP/1.1 200 OK\r\n\r\n");
     let other = authority().pem();
-    let text = RealSystem.https_get(&server.url, other.as_bytes()).expect_err("an error").full();
+    let text = RealSystem.https_get(&server.at(&other)).expect_err("an error").full();
     assert!(text.contains("certificate"), "{text}");
 }
 
 #[test]
 fn a_server_that_does_not_speak_http_is_reported() {
     let server = serve("220 smtp ready\r\n");
-    let text = RealSystem.https_get(&server.url, server.ca.as_bytes()).expect_err("an error").full();
+    let text = RealSystem.https_get(&server.at(&server.ca)).expect_err("an error").full();
     assert!(text.contains("does not speak HTTP/1.1"), "{text}");
 }

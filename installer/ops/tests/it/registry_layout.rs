@@ -72,6 +72,11 @@ impl Drop for Server {
 }
 
 fn serve(host: &Host) -> Server {
+    serve_with(host, "")
+}
+
+/// With further settings of the registry.
+fn serve_with(host: &Host, settings: &str) -> Server {
     let mut params = CertificateParams::new(Vec::<String>::new()).expect("parameters");
     params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
     let ca = CertifiedIssuer::self_signed(params, KeyPair::generate().expect("a key")).expect("a CA");
@@ -86,7 +91,7 @@ fn serve(host: &Host) -> Server {
         "/etc/registry.yml",
         format!(
             "version: 0.1\nstorage:\n  filesystem: {{rootdirectory: {}}}\n  maintenance: {{readonly: {{enabled: true}}}}\n\
-             http:\n  addr: 127.0.0.1:0\n  tls: {{certificate: {}, key: {}}}\n",
+             http:\n  addr: 127.0.0.1:0\n  tls: {{certificate: {}, key: {}}}\n{settings}",
             at(DATA),
             at("/etc/tls.crt"),
             at("/etc/tls.key")
@@ -124,10 +129,16 @@ fn laid_out() -> (Host, RegistryLayout) {
 
 /// The audit, asked by the real client of a machine rooted in the test's folder.
 fn audit(host: &Host, server: &Server, layout: &RegistryLayout) -> kubexm_plan::ProbeAnswer {
+    audit_as(host, server, layout, None)
+}
+
+/// As a client whose login is in this file of the machine.
+fn audit_as(host: &Host, server: &Server, layout: &RegistryLayout, login: Option<&str>) -> kubexm_plan::ProbeAnswer {
     let machine = Machine::with_system(host.machine.root(), Arc::new(RealSystem));
     let asked = Probe::RegistryServes {
         url: server.url.clone(),
         ca: "/etc/ca.crt".to_owned(),
+        login: login.map(str::to_owned),
         repositories: layout.repositories.clone(),
     };
     probe::look(&asked, &machine).expect("an answer")
@@ -152,6 +163,32 @@ fn the_audit_names_what_the_real_registry_does_not_serve() {
     assert!(!answer.holds, "{}", answer.seen);
     assert!(answer.seen.contains("1 of 5 references and blobs"), "{}", answer.seen);
     assert!(answer.seen.contains(&format!("blobs/{layer} answers 404")), "{}", answer.seen);
+}
+
+/// `user:hunter2`, hashed by libxcrypt (crypt(5), `$2b$`).
+const HTPASSWD: &str = "user:$2b$08$abcdefghijklmnopqrstuubrRm36/PDk26QhAv8UvDI2bBcBcJSqe";
+
+#[test]
+fn the_real_registry_demands_the_login_of_its_htpasswd_and_the_audit_shows_it() {
+    let (host, layout) = laid_out();
+    host.put("/etc/htpasswd", HTPASSWD);
+    host.put("/etc/login", "Basic dXNlcjpodW50ZXIy");
+    host.put("/etc/wrong", "Basic dXNlcjpodW50ZXIz");
+    let path = host.machine.path("/etc/htpasswd");
+    let server = serve_with(&host, &format!("auth:\n  htpasswd: {{realm: KubeXM, path: {}}}\n", path.display()));
+    let right = audit_as(&host, &server, &layout, Some("/etc/login"));
+    assert!(right.holds, "{}", right.seen);
+    for (login, seen) in [
+        (None, "answers 401"),
+        (Some("/etc/wrong"), "answers 401"),
+        (Some("/etc/absent"), "the login file /etc/absent is not there"),
+    ] {
+        let answer = audit_as(&host, &server, &layout, login);
+        assert!(!answer.holds && answer.seen.contains(seen), "{}", answer.seen);
+    }
+    // One that asks nobody is not what was ordered.
+    let open = audit_as(&host, &serve(&host), &layout, Some("/etc/login"));
+    assert!(!open.holds && open.seen.contains("without the login"), "{}", open.seen);
 }
 
 #[test]

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 
 use crate::common::{self, Host, archive};
 use kubexm_ops::ledger::Outcome;
-use kubexm_ops::system::{HttpsRequest, Kernel, Output, Program, Space, System};
+use kubexm_ops::system::{HttpsRequest, HttpsServer, Kernel, Output, Program, Space, System};
 use kubexm_ops::{ActContext, FaultPoint, Faults, Machine, OpError, dispatch, probe, step};
 use kubexm_plan::op::{
     Binary, Content, File, Hostname, HostsBlock, KubeadmInit, Op, Resolver, Stamp, SwapOff, Sysctl, Unit, Unpacked,
@@ -336,11 +336,15 @@ impl System for Busy {
     fn interfaces(&self) -> Result<Vec<kubexm_plan::facts::Interface>, OpError> {
         self.inner.system().interfaces()
     }
-    fn https_get(&self, url: &str, ca: &[u8]) -> Result<u16, OpError> {
-        self.inner.system().https_get(url, ca)
+    fn https_get(&self, server: &HttpsServer<'_>) -> Result<u16, OpError> {
+        self.inner.system().https_get(server)
     }
-    fn https_heads(&self, url: &str, ca: &[u8], paths: &[String]) -> Result<Vec<kubexm_ops::system::Head>, OpError> {
-        self.inner.system().https_heads(url, ca, paths)
+    fn https_heads(
+        &self,
+        server: &HttpsServer<'_>,
+        paths: &[String],
+    ) -> Result<Vec<kubexm_ops::system::Head>, OpError> {
+        self.inner.system().https_heads(server, paths)
     }
     fn https_request(&self, request: &HttpsRequest<'_>) -> Result<(u16, Vec<u8>), OpError> {
         self.inner.system().https_request(request)

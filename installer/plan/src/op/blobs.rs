@@ -29,6 +29,9 @@ pub struct Depots {
     pub urls: Vec<String>,
     /// PEM file on the node with the CA of the depots.
     pub ca: String,
+    /// File on the node with the `Authorization` header that the depots demand; none if they answer everybody.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub login: Option<String>,
 }
 
 impl Depots {

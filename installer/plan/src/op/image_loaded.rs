@@ -19,6 +19,10 @@ pub struct ImageLoaded {
     pub reference: String,
     /// The digest that the reference must resolve to.
     pub digest: Digest,
+    /// The platform's manifest, which is as good: a user's registry may refuse an index of which one platform alone was
+    /// carried, and then the tag names that.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub manifest: Option<Digest>,
     /// `linux/amd64`.
     pub platform: String,
     /// Where the image comes from.
@@ -27,6 +31,13 @@ pub struct ImageLoaded {
     /// The runtime that has the image.
     #[serde(default, skip_serializing_if = "is_containerd")]
     pub runtime: RuntimeKind,
+}
+
+impl ImageLoaded {
+    /// What the reference may resolve to.
+    pub fn accepted(&self) -> impl Iterator<Item = Digest> {
+        std::iter::once(self.digest).chain(self.manifest)
+    }
 }
 
 pub(super) fn is_containerd(runtime: &RuntimeKind) -> bool {
@@ -107,7 +118,11 @@ impl OpKind for ImageLoaded {
 impl fmt::Display for ImageLoaded {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let from = if self.source.is_registry() { "" } else { " from the store" };
-        write!(f, "image {} {} at {}{from}", self.reference, self.platform, self.digest.short())
+        write!(f, "image {} {} at {}", self.reference, self.platform, self.digest.short())?;
+        match self.manifest {
+            Some(manifest) => write!(f, " or {}{from}", manifest.short()),
+            None => f.write_str(from),
+        }
     }
 }
 

@@ -26,6 +26,10 @@ pub enum Probe {
         url: String,
         /// PEM file on the node.
         ca: String,
+        /// File on the node with the `Authorization` header that the server demands. Then it must refuse (401) whoever has
+        /// none, too.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        login: Option<String>,
     },
     /// A registry returns every reference and every blob with its digest, trusting the CA in this file.
     RegistryServes {
@@ -33,6 +37,9 @@ pub enum Probe {
         url: String,
         /// PEM file on the node.
         ca: String,
+        /// File on the node with the `Authorization` header that the registry demands.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        login: Option<String>,
         /// The content to request.
         repositories: BTreeMap<String, Repository>,
     },
@@ -109,7 +116,13 @@ impl std::fmt::Display for Probe {
             Self::CriReady { runtime, config_dump } => {
                 write!(f, "{} answers over CRI with {}", runtime, config_dump.join(" | "))
             }
-            Self::Https { url, ca } => write!(f, "{url} answers, trusted by {ca}"),
+            Self::Https { url, ca, login } => {
+                write!(f, "{url} answers, trusted by {ca}")?;
+                match login {
+                    Some(login) => write!(f, ", and only with the login in {login}"),
+                    None => Ok(()),
+                }
+            }
             Self::RegistryServes { url, repositories, .. } => {
                 write!(f, "{url} serves every reference and blob of {} repositories", repositories.len())
             }

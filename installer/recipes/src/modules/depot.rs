@@ -10,14 +10,14 @@ use kubexm_plan::op::{Blobs, Dir, File, Unit};
 use kubexm_plan::{CertificateUse, Probe, SlotName, SlotProvider, Step, Undo};
 use kubexm_spec::cluster::{Listen, RegistryKind};
 use kubexm_spec::depot::{self, DepotConfig, Tls, is_served};
-use kubexm_spec::{ArtifactKey, Digest, Program, names};
+use kubexm_spec::{ArtifactKey, Digest, Kind, Program, names};
 use minijinja::context;
 
 use crate::charts;
 use crate::context::Node;
 use crate::draft::Draft;
 use crate::error::RecipeError;
-use crate::modules::{images, packages};
+use crate::modules::{images, login, packages};
 use crate::packages::{self as carried, NodePackages};
 use crate::paths;
 
@@ -43,6 +43,8 @@ pub(super) fn delivery_timeout(bytes: u64) -> u64 {
 /// are imported from this store.
 pub fn store(draft: &Draft<'_>, node: &Node<'_>, packages: Option<&NodePackages<'_>>) -> Step {
     let without_registry = draft.cx.cluster.registry.kind == RegistryKind::None;
+    // Images come from the user's registry.
+    let external = draft.cx.cluster.registry.kind == RegistryKind::External;
     let mut blobs: BTreeMap<Digest, u64> = BTreeMap::new();
     for artifact in &draft.cx.manifest.artifacts {
         let own = artifact.platform.is_none_or(|p| p == node.platform)
@@ -61,7 +63,8 @@ pub fn store(draft: &Draft<'_>, node: &Node<'_>, packages: Option<&NodePackages<
                 | ArtifactKey::Material(_)
                 | ArtifactKey::Package { .. } => false,
             };
-        if (node.roles.registry && is_served(&artifact.key)) || own {
+        let served = is_served(&artifact.key) && !(external && artifact.key.kind() == Kind::Image);
+        if (node.roles.registry && served) || own {
             blobs.extend(artifact.blobs.iter().map(|b| (b.digest, b.size)));
         }
     }
@@ -101,10 +104,13 @@ pub fn serve(draft: &mut Draft<'_>, node: &Node<'_>) -> Result<Step, RecipeError
     let mut metadata = BTreeMap::new();
     config.packages = repositories(draft, node, &mut metadata);
     let folder = config.packages.is_some().then(|| Dir { path: paths::DEPOT_METADATA.to_owned(), mode: 0o755 });
+    config.login = cx.cluster.depot_login().map(|_| paths::DEPOT_HTPASSWD.to_owned());
     let mut text = serde_json::to_string_pretty(&config)
         .map_err(|e| RecipeError::Document { name: "depot config", reason: e.to_string() })?;
     text.push('\n');
 
+    let htpasswd = login::server_file(draft, paths::DEPOT_HTPASSWD, 0o600);
+    let own_login = login::client_file(draft, paths::DEPOT_LOGIN);
     let (cert, key) = identity(draft, node);
     let load_credential = node.facts.systemd.is_some_and(|version| version >= LOAD_CREDENTIAL);
     let unit = draft.template(
@@ -115,30 +121,40 @@ pub fn serve(draft: &mut Draft<'_>, node: &Node<'_>) -> Result<Step, RecipeError
             config => paths::DEPOT_CONFIG,
             cert => paths::DEPOT_CERT,
             key => paths::DEPOT_KEY,
+            htpasswd => &config.login,
             load_credential,
             tls => if load_credential { "${CREDENTIALS_DIRECTORY}" } else { "/run/kubexm-depot" },
             privileged_port => listen.port() < FIRST_UNPRIVILEGED,
         },
     )?;
+    let loaded = [paths::unit(UNIT), paths::DEPOT_CERT.to_owned(), paths::DEPOT_KEY.to_owned()];
+    let loaded = loaded.into_iter().chain(login::path_of(htpasswd.as_ref())).collect();
+    let probe = Probe::Https {
+        url: format!("https://{}/v2/", cx.depot_address()),
+        ca: paths::DEPOT_CA.to_owned(),
+        login: login::path_of(own_login.as_ref()),
+    };
     Ok(Step::on(node.name(), "depot.serve", "Serve the bundle's images and files")
-        // The depot is not root: only the key is.
+        // The depot is not root: only the key and the login are.
         .ensure(Dir { path: "/etc/kubexm/depot".to_owned(), mode: 0o755 })
         .ensure_all(folder)
         .ensure_all(metadata.into_values())
         .ensure(draft.slot_file(paths::DEPOT_CA, 0o644, CA_SLOT, SlotProvider::REGISTRY_CA))
         .ensure(draft.slot_file(paths::DEPOT_CERT, 0o644, CERT_SLOT, cert))
         .ensure(draft.slot_file(paths::DEPOT_KEY, 0o600, KEY_SLOT, key))
+        .ensure_all(htpasswd)
+        .ensure_all(own_login)
         .ensure(draft.file(paths::DEPOT_CONFIG, 0o644, text))
         .ensure(unit)
         .ensure(Unit {
             name: UNIT.to_owned(),
             enabled: true,
             running: Some(true),
-            // It gets certificate and key when it starts.
-            loaded: vec![paths::unit(UNIT), paths::DEPOT_CERT.to_owned(), paths::DEPOT_KEY.to_owned()],
+            // It gets certificate, key and login when it starts.
+            loaded,
             reloaded: vec![paths::DEPOT_CONFIG.to_owned()],
         })
-        .probe(Probe::Https { url: format!("https://{}/v2/", cx.depot_address()), ca: paths::DEPOT_CA.to_owned() }, 30)
+        .probe(probe, 30)
         .timeout_s(120)
         .undo(Undo::RestoreBefore)
         .build())
@@ -149,12 +165,14 @@ pub fn serve(draft: &mut Draft<'_>, node: &Node<'_>) -> Result<Step, RecipeError
 fn repositories(draft: &mut Draft<'_>, node: &Node<'_>, files: &mut BTreeMap<Digest, File>) -> Option<depot::Packages> {
     let cx = draft.cx;
     let url = format!("https://{}/packages", SocketAddr::from((node.ip, cx.cluster.registry.depot_port())));
+    let username = cx.cluster.depot_login().map(|login| login.username);
+    let site = carried::Site { cluster: &cx.cluster.name, username };
     let mut repositories = BTreeMap::new();
     for set in cx.packages.sets.iter().filter(|set| !set.repository.is_empty()) {
         let (os, platform) = (&set.set.os, set.set.platform);
         let name = carried::name(os, platform.arch);
         let mut metadata = BTreeMap::new();
-        for file in carried::served(set, &cx.cluster.name, &format!("{url}/{name}")) {
+        for file in carried::served(set, site, &format!("{url}/{name}")) {
             let digest = Digest::of(&file.text);
             let path = format!("{}/blobs/sha256/{}", paths::DEPOT_METADATA, digest.hex());
             files.entry(digest).or_insert_with(|| draft.file(path, 0o644, file.text));

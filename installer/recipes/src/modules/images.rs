@@ -79,6 +79,13 @@ fn source(cx: &PlanCx<'_>, artifact: &Artifact) -> ImageSource {
     }
 }
 
+/// What the user's registry may have under the tag: it may refuse an index whose other platforms are not in the bundle, so
+/// that the manifest of the bundle's only platform is there (`kubexm-install seed` does so).
+fn instead(cx: &PlanCx<'_>, artifact: &Artifact) -> Option<Digest> {
+    let only_platform = cx.cluster.external_registry().is_some() && cx.manifest.platforms.len() == 1;
+    artifact.manifest.filter(|manifest| only_platform && *manifest != artifact.digest)
+}
+
 fn step(cx: &PlanCx<'_>, node: &Node<'_>, name: &str, artifact: &Artifact) -> Step {
     let id = format!("images.{name}");
     let source = source(cx, artifact);
@@ -87,6 +94,7 @@ fn step(cx: &PlanCx<'_>, node: &Node<'_>, name: &str, artifact: &Artifact) -> St
         .ensure(ImageLoaded {
             reference: artifact.name.clone(),
             digest: artifact.digest,
+            manifest: instead(cx, artifact),
             platform: node.platform.to_string(),
             source,
             runtime: cx.cluster.runtime.kind,

@@ -16,6 +16,7 @@ pub mod kubeadm_config;
 pub mod kubeadm_upgrade;
 pub mod kubeconfig;
 pub mod kubernetes;
+pub mod login;
 pub mod os;
 pub mod packages;
 pub mod programs;

@@ -14,7 +14,7 @@ use minijinja::context;
 use crate::context::{Node, PlanCx};
 use crate::draft::Draft;
 use crate::error::RecipeError;
-use crate::modules::{depot, programs};
+use crate::modules::{depot, login, programs};
 use crate::paths;
 
 const UNIT: &str = "kubexm-registry.service";
@@ -32,10 +32,9 @@ pub fn steps(draft: &mut Draft<'_>, node: &Node<'_>) -> Result<Vec<Step>, Recipe
 /// no colon (OCI distribution-spec, "Pulling manifests"); `_` cannot clash, since no host name contains it.
 pub fn folder(cx: &PlanCx<'_>, host: &str) -> String {
     match cx.cluster.registry.kind {
-        RegistryKind::Registry | RegistryKind::Harbor | RegistryKind::External => {
-            host.to_ascii_lowercase().replace(':', "_")
-        }
-        RegistryKind::Embedded | RegistryKind::None => host.to_owned(),
+        RegistryKind::Registry | RegistryKind::Harbor => host.to_ascii_lowercase().replace(':', "_"),
+        // The user's registry has names of its own (`ExternalRegistry::folder`).
+        RegistryKind::Embedded | RegistryKind::External | RegistryKind::None => host.to_owned(),
     }
 }
 
@@ -71,6 +70,8 @@ fn serve(
 ) -> Result<Step, RecipeError> {
     let cx = draft.cx;
     let registry = &cx.cluster.registry;
+    let htpasswd = login::server_file(draft, paths::REGISTRY_HTPASSWD, 0o600);
+    let own_login = login::client_file(draft, paths::REGISTRY_OWN_LOGIN);
     let archs: BTreeSet<&str> = cx.manifest.platforms.iter().map(|platform| platform.arch.as_str()).collect();
     let config = draft.template(
         paths::REGISTRY_CONFIG,
@@ -80,6 +81,7 @@ fn serve(
             port => registry.port,
             cert => paths::REGISTRY_CERT,
             key => paths::REGISTRY_KEY,
+            htpasswd => login::path_of(htpasswd.as_ref()),
             archs,
         },
     )?;
@@ -91,25 +93,30 @@ fn serve(
     let (cert, key) = depot::identity(draft, node);
     let program = programs::install(cx, node, Program::Registry, paths::BIN)?;
     let loaded = [paths::REGISTRY_CERT, paths::REGISTRY_KEY, paths::REGISTRY_CONFIG].map(str::to_owned);
+    let loaded = loaded.into_iter().chain(login::path_of(htpasswd.as_ref()));
+    let login = login::path_of(own_login.as_ref());
     Ok(Step::on(node.name(), "registry.serve", "Serve the bundle's images with the distribution registry")
         .ensure(program)
         .ensure(Dir { path: "/etc/kubexm/registry".to_owned(), mode: 0o700 })
         .ensure(draft.slot_file(paths::REGISTRY_OWN_CA, 0o644, depot::CA_SLOT, SlotProvider::REGISTRY_CA))
         .ensure(draft.slot_file(paths::REGISTRY_CERT, 0o644, depot::CERT_SLOT, cert))
         .ensure(draft.slot_file(paths::REGISTRY_KEY, 0o600, depot::KEY_SLOT, key))
+        .ensure_all(htpasswd)
+        .ensure_all(own_login)
         .ensure(config)
         .ensure(unit)
         .ensure(Unit {
             name: UNIT.to_owned(),
             enabled: true,
             running: Some(true),
-            loaded: loaded.into_iter().chain([paths::unit(UNIT), paths::bin("registry")]).collect(),
+            loaded: loaded.chain([paths::unit(UNIT), paths::bin("registry")]).collect(),
             reloaded: Vec::new(),
         })
         .probe(
             Probe::RegistryServes {
                 url: format!("https://{}", cx.registry_address()),
                 ca: paths::REGISTRY_OWN_CA.to_owned(),
+                login,
                 repositories,
             },
             30,

@@ -6,7 +6,7 @@ use kubexm_plan::{SlotProvider, Step, Undo};
 use crate::context::{Node, PlanCx};
 use crate::draft::Draft;
 use crate::error::RecipeError;
-use crate::modules::depot;
+use crate::modules::{depot, login};
 use crate::paths;
 
 /// The depots that a host fetches blobs from: the one on the registry host, by IP address, whichever registry serves
@@ -19,13 +19,16 @@ pub fn depots(cx: &PlanCx<'_>, node: &Node<'_>) -> Result<Option<Depots>, Recipe
     Ok(nodes.iter().find(|n| n.roles.registry).map(|registry| Depots {
         urls: vec![format!("https://{}:{}", registry.ip, cx.cluster.registry.depot_port())],
         ca: paths::REGISTRY_CA.to_owned(),
+        login: cx.cluster.depot_login().map(|_| paths::REGISTRY_LOGIN.to_owned()),
     }))
 }
 
-/// Installs the CA certificate on a host, before anything is fetched.
+/// Installs the CA certificate on a host, and the login where there is one, before anything is fetched.
 pub fn ca(draft: &mut Draft<'_>, node: &Node<'_>) -> Step {
+    let login = login::client_file(draft, paths::REGISTRY_LOGIN);
     Step::on(node.name(), "store.trust", "Install the CA certificate of the cluster's depot")
         .ensure(draft.slot_file(paths::REGISTRY_CA, 0o644, depot::CA_SLOT, SlotProvider::REGISTRY_CA))
+        .ensure_all(login)
         .undo(Undo::RestoreBefore)
         .build()
 }

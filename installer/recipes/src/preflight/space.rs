@@ -121,7 +121,10 @@ fn wanted<'a>(site: &Site<'a>, seen: &ObservedHost<'_>) -> Vec<(&'a str, u64)> {
     let programs: Vec<&Artifact> = own().filter(comes).collect();
     let (images_size, programs_size) = (total(images), total(programs));
     let store = match (seen.roles.registry, imported) {
-        (true, _) => total(all),
+        // Images of the user's registry do not come here.
+        (true, _) => {
+            total(all.iter().filter(|a| registry.kind != RegistryKind::External || a.key.kind() != Kind::Image))
+        }
         (false, true) => programs_size + images_size,
         (false, false) => programs_size,
     };

@@ -1,8 +1,8 @@
 //! Container runtime: containerd with runc and the CNI plugins, pulling images only from the cluster's registry.
 //! 1.7 and 2.x differ in the format of the config, and in how `containerd config dump` prints it.
 
-use kubexm_plan::op::{Dir, StateDir, Unit};
-use kubexm_plan::{Probe, SlotProvider, Step, Undo, runtime, state_folders};
+use kubexm_plan::op::{Dir, File, StateDir, Unit};
+use kubexm_plan::{Probe, SlotName, SlotProvider, Step, Undo, runtime, state_folders};
 use kubexm_spec::cluster::{RegistryKind, RuntimeKind};
 use kubexm_spec::{ClusterImage, Program};
 use minijinja::context;
@@ -12,8 +12,9 @@ use super::of_cluster::{cgroup_driver, of, upstream_hosts};
 use crate::context::{Node, PlanCx};
 use crate::draft::Draft;
 use crate::error::RecipeError;
-use crate::modules::{depot, programs, registry};
-use crate::{network, paths, selinux};
+use crate::image_registry::ImageRegistry;
+use crate::modules::{depot, programs};
+use crate::{network, paths, selinux, templates};
 
 /// Folder with one folder for each upstream registry, which contains a `hosts.toml`.
 const CERTS_D: &str = runtime::of(RuntimeKind::Containerd).registries;
@@ -96,21 +97,54 @@ fn mirrors(draft: &mut Draft<'_>, node: &Node<'_>) -> Result<Step, RecipeError> 
     if cx.cluster.registry.kind == RegistryKind::None {
         return no_mirror(draft, node);
     }
-    let mut step = Step::on(node.name(), "runtime.mirrors", "Point containerd at the cluster's registry")
-        .ensure(draft.slot_file(paths::REGISTRY_CA, 0o644, depot::CA_SLOT, SlotProvider::REGISTRY_CA))
+    let registry = ImageRegistry::of(cx);
+    let whose = if registry.external { "your" } else { "the cluster's" };
+    let mut step = Step::on(node.name(), "runtime.mirrors", &format!("Point containerd at {whose} registry"))
+        .ensure(draft.slot_file(paths::REGISTRY_CA, 0o644, depot::CA_SLOT, SlotProvider::REGISTRY_CA));
+    if let Some(ca) = registry.ca.as_ref().filter(|_| registry.external) {
+        step = step.ensure(draft.slot_file(ca.path, 0o600, ca.slot, ca.provider.clone()));
+    }
+    step = step
         .ensure(Dir { path: "/etc/containerd".to_owned(), mode: 0o755 })
         .ensure(Dir { path: CERTS_D.to_owned(), mode: 0o755 });
-    let folders = upstream_hosts(cx).into_iter().map(|host| (format!("/v2/{}", registry::folder(cx, &host)), host));
-    for (path, folder) in folders.chain([("/v2".to_owned(), DEFAULT.to_owned())]) {
+    let mut folders: Vec<(String, Option<String>)> =
+        upstream_hosts(cx).into_iter().map(|host| (host.clone(), Some(registry.path(cx, &host)))).collect();
+    match registry.external {
+        false => folders.push((DEFAULT.to_owned(), Some("/v2".to_owned()))),
+        // Images that others keep there are pulled by their own names; an unknown upstream host would be taken for a
+        // folder of it.
+        true => {
+            folders.retain(|(host, _)| *host != registry.address);
+            folders.push((registry.address.clone(), Some("/v2".to_owned())));
+            folders.push((DEFAULT.to_owned(), None));
+        }
+    }
+    for (folder, path) in folders {
         let directory = format!("{}/{folder}", CERTS_D);
-        let values = context! { registry => cx.registry_address(), path, ca => paths::REGISTRY_CA };
-        step = step.ensure(Dir { path: directory.clone(), mode: 0o755 }).ensure(draft.template(
-            format!("{directory}/hosts.toml"),
-            "hosts.toml",
-            values,
-        )?);
+        let file = hosts_toml(draft, &registry, &format!("{directory}/hosts.toml"), path.as_deref())?;
+        step = step.ensure(Dir { path: directory, mode: 0o755 }).ensure(file);
     }
     Ok(step.undo(Undo::RestoreBefore).build())
+}
+
+/// Without a login anybody may read it. containerd has no other place for a login that both ways of pulling of 1.7 and 2.x
+/// read, and reads this file at each pull. Without a path the registry has nothing of the host.
+fn hosts_toml(
+    draft: &mut Draft<'_>,
+    registry: &ImageRegistry<'_>,
+    file: &str,
+    path: Option<&str>,
+) -> Result<File, RecipeError> {
+    let Some(path) = path else { return draft.template(file, "hosts-unknown.toml", context! {}) };
+    let name = if registry.insecure { "hosts-insecure.toml" } else { "hosts.toml" };
+    let header = registry.header();
+    let login = header.as_ref().map(|(slot, _)| SlotName((*slot).to_owned()).placeholder());
+    let ca = registry.ca.as_ref().map(|ca| ca.path);
+    let text = templates::render(name, context! { registry => &registry.address, path, ca, login })?;
+    Ok(match header {
+        Some((slot, provider)) => draft.filled_file(file, 0o600, slot, provider, |_| text),
+        None => draft.file(file, 0o644, text),
+    })
 }
 
 fn no_mirror(draft: &mut Draft<'_>, node: &Node<'_>) -> Result<Step, RecipeError> {

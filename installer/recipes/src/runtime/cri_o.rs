@@ -51,6 +51,18 @@ fn mirrors(draft: &mut Draft<'_>, node: &Node<'_>) -> Result<Step, RecipeError> 
             hint: "name a registry in spec.registry.type".to_owned(),
         });
     }
+    if cx.cluster.external_registry().is_some() {
+        return Err(RecipeError::Unsupported {
+            what: "spec.runtime.type cri-o with spec.registry.type external".to_owned(),
+            hint: "use containerd, or another registry".to_owned(),
+        });
+    }
+    if cx.cluster.depot_login().is_some() {
+        return Err(RecipeError::Unsupported {
+            what: "spec.runtime.type cri-o with a registry that demands a login".to_owned(),
+            hint: "leave out `spec.registry.auths`, or use containerd".to_owned(),
+        });
+    }
     let mirrors: Vec<_> = upstream_hosts(cx)
         .into_iter()
         .map(|host| context! { folder => registry::folder(cx, &host), host => host })

@@ -68,7 +68,7 @@ fn fields() -> Vec<(&'static str, By, Value)> {
     let auth = |field: Value| {
         let mut whole = json!({"username": "me", "passwordFrom": {"env": "SECRET"}});
         merge(&mut whole, field);
-        json!({"registry": {"auths": {"registry.example.com": whole}}})
+        json!({"registry": {"auths": {"registry.demo.kubexm.internal": whole}}})
     };
     let addon = |field: Value| {
         let mut whole = json!({"name": "a", "type": "helm", "source": {"path": "a"}});

@@ -32,13 +32,22 @@ pub fn wanted(cluster: &Cluster, approaches: &[Approach], accepts_new_keys: bool
 
 /// Secrets that are stored on hosts.
 fn of_hosts(cluster: &Cluster) -> impl Iterator<Item = Use> + '_ {
-    let given = |usage| match usage {
-        SecretUse::AuditWebhook => {
-            cluster.role_groups.control_plane.iter().map(|host| escaped(host)).collect::<Vec<_>>()
-        }
+    let all: Vec<String> = cluster.hosts.iter().map(|host| host.name.clone()).collect();
+    let given = move |usage| -> Vec<String> {
+        let hosts = match usage {
+            SecretUse::AuditWebhook => &cluster.role_groups.control_plane,
+            // Each fetches from the depot, or pulls images.
+            SecretUse::DepotLogin | SecretUse::ExternalLogin | SecretUse::ExternalCa => &all,
+        };
+        hosts.iter().map(|host| escaped(host)).collect()
+    };
+    let registry = cluster.external_registry().map(|registry| escaped(registry.address)).unwrap_or_default();
+    let sent = move |usage| match usage {
+        SecretUse::ExternalLogin => format!("sent to {registry}, and "),
+        SecretUse::AuditWebhook | SecretUse::DepotLogin | SecretUse::ExternalCa => String::new(),
     };
     cluster.secrets().into_iter().map(move |secret| Use {
-        secret: format!("{} from {}", secret.usage.title(), describe_source(secret.source)),
-        goes_to: format!("kept on {}", given(secret.usage).join(", ")),
+        secret: format!("{} from {}", secret.usage.title(), describe_source(&secret.source)),
+        goes_to: sent(secret.usage) + &format!("kept on {}", given(secret.usage).join(", ")),
     })
 }

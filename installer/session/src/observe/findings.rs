@@ -18,6 +18,9 @@ const CLUSTER: &str = "cluster";
 /// The check of the cluster's sealed authorities, which needs the home.
 const AUTHORITIES: &str = "authorities";
 
+/// The check of the user's own registry, which is asked from this machine.
+pub(super) const REGISTRY: &str = "registry";
+
 /// The results of preflight.
 #[derive(Debug)]
 pub struct Findings {
@@ -165,10 +168,12 @@ impl Findings {
         }
     }
 
-    /// Rows of the table: the checks, connectivity, and what this home can open, if that was looked at.
+    /// Rows of the table: the checks, connectivity, what is wrong with the user's registry, and what this home can open, if that
+    /// was looked at.
     fn checks(&self) -> impl Iterator<Item = &'static str> {
         let authorities = self.authorities.then_some(AUTHORITIES);
-        CHECKS.iter().map(|check| check.name).chain([mesh::NAME]).chain(authorities)
+        let registry = self.findings.iter().any(|finding| finding.check == REGISTRY).then_some(REGISTRY);
+        CHECKS.iter().map(|check| check.name).chain([mesh::NAME]).chain(registry).chain(authorities)
     }
 
     /// The same as JSON.

@@ -9,8 +9,9 @@ use kubexm_plan::ledger::Record;
 use kubexm_recipes::unsupported;
 use zeroize::Zeroizing;
 
+use super::external_registry;
 use super::findings::Findings;
-use super::mesh;
+use super::mesh::dial;
 use crate::bundle::blobs::{BundleBlobs, NoBlobs};
 use crate::bundle::cluster_file::ClusterFile;
 use crate::bundle::cluster_source::ClusterSource;
@@ -116,11 +117,14 @@ impl Subject for Opened {
             finding.found = without_secrets(&finding.found);
             finding.detail = finding.detail.as_deref().map(without_secrets);
         }
-        let mut dialed = mesh::dial(&kubexm_recipes::mesh(&cx), &fleet.links(), events).await?;
+        let mut mesh = kubexm_recipes::mesh(&cx);
+        external_registry::add_dials(&mut mesh, self.cluster()).await;
+        let mut dialed = dial(&mesh, &fleet.links(), events).await?;
         found.extend(kubexm_recipes::preflight::mesh::findings(&cx, &dialed));
         for all in dialed.values_mut() {
             all.retain(|one| !kubexm_recipes::preflight::mesh::is_expected(&cx, one));
         }
+        found.extend(external_registry::findings(session, self).await);
         let cluster = self.cluster();
         let hosts = cluster.hosts.iter().map(|host| host.name.clone()).collect();
         let findings =

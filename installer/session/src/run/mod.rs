@@ -6,6 +6,7 @@ mod driver;
 mod ended;
 mod kubeconfig;
 mod loaded;
+pub(crate) mod login;
 mod out_of_reach;
 mod recorded;
 mod report;

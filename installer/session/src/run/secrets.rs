@@ -1,6 +1,6 @@
 //! Secrets that are stored on hosts, read from the sources in cluster.yaml and kept for the duration of a run.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use async_trait::async_trait;
@@ -12,7 +12,7 @@ use kubexm_spec::Cluster;
 use tokio::sync::Mutex;
 use zeroize::Zeroizing;
 
-use super::kubeconfig;
+use super::{kubeconfig, login};
 use crate::error::SessionError;
 use crate::fleet::Fleet;
 use crate::session::Session;
@@ -35,8 +35,9 @@ pub(crate) struct ControllerSlots<'a> {
 #[async_trait]
 impl SlotSource for ControllerSlots<'_> {
     async fn value(&self, name: &SlotName, provider: &SlotProvider, plan: &Plan) -> Result<Vec<u8>, EngineError> {
-        let field = match provider {
-            SlotProvider::Secret { field } => field,
+        let (field, login) = match provider {
+            SlotProvider::Secret { field } => (field, None),
+            SlotProvider::RegistryLogin { field, username, form } => (field, Some((*form, username))),
             SlotProvider::AdminKubeconfig { host } => {
                 let kubeconfig = kubeconfig::of_host(self.fleet, self.cluster, host).await.inspect_err(|error| {
                     if matches!(error, LinkError::Untrusted { .. }) {
@@ -58,36 +59,46 @@ impl SlotSource for ControllerSlots<'_> {
             }
             provider => return self.pki.value(name, provider, plan).await,
         };
+        let failed = |reason| EngineError::Slot { slot: name.0.clone(), reason };
+        let secret = self.secret(field).await.map_err(failed)?;
+        match login {
+            None => Ok(secret.as_bytes().to_vec()),
+            Some((form, username)) => {
+                let made = login::in_form(form, username, &secret, plan).map_err(failed)?;
+                Ok(made.as_bytes().to_vec())
+            }
+        }
+    }
+}
+
+impl ControllerSlots<'_> {
+    async fn secret(&self, field: &str) -> Result<Zeroizing<String>, String> {
         let mut read = self.read.lock().await;
         if let Some(value) = read.get(field) {
-            return Ok(value.as_bytes().to_vec());
+            return Ok(value.clone());
         }
-        let value = read_secret(self.session, self.cluster, field)
-            .map_err(|reason| EngineError::Slot { slot: name.0.clone(), reason })?;
-        let bytes = value.as_bytes().to_vec();
-        read.insert(field.clone(), value);
-        Ok(bytes)
+        let value = read_secret(self.session, self.cluster, field)?;
+        read.insert(field.to_owned(), value.clone());
+        Ok(value)
     }
 }
 
 /// Fails if a secret of the run cannot be read, before anything is asked or changed.
 pub(super) fn check(session: &Session<'_>, cluster: &Cluster, plan: &Plan) -> Result<(), SessionError> {
-    let wanted = plan.slots.values().filter_map(|provider| match provider {
-        SlotProvider::Secret { field } => Some(field),
-        _ => None,
-    });
-    let wrong: Vec<String> = wanted.filter_map(|field| read_secret(session, cluster, field).err()).collect();
+    let wanted: BTreeSet<&String> = plan.slots.values().filter_map(SlotProvider::secret_field).collect();
+    let wrong: Vec<String> =
+        wanted.into_iter().filter_map(|field| read_secret(session, cluster, field).err()).collect();
     if wrong.is_empty() { Ok(()) } else { Err(SessionError::Secrets(wrong)) }
 }
 
 /// The error does not contain the secret.
-fn read_secret(session: &Session<'_>, cluster: &Cluster, field: &str) -> Result<Zeroizing<String>, String> {
+pub(crate) fn read_secret(session: &Session<'_>, cluster: &Cluster, field: &str) -> Result<Zeroizing<String>, String> {
     let all = cluster.secrets();
     let secret = all.iter().find(|secret| secret.field == field);
     let secret = secret
         .ok_or_else(|| format!("{field}: cluster.yaml has no value there; the plan was made from another one"))?;
     let wrong = |reason: String| format!("{field}: {reason}");
-    let text = session.credentials.secret(secret.source, session.home).map_err(wrong)?;
+    let text = session.credentials.secret(&secret.source, session.home).map_err(wrong)?;
     match secret.usage.check(&text) {
         Ok(()) => Ok(text),
         Err(problem) => Err(format!("{field}: its value cannot be used: {problem}")),

@@ -60,3 +60,83 @@ async fn a_secret_that_cannot_be_had_or_used_stops_before_the_question() {
         assert!(site.home.cluster("red").run_ids().unwrap().is_empty());
     }
 }
+
+/// A registry that demands a login; `password` is what its source holds.
+fn site_with_login(password: &str) -> Site {
+    let login = "  registry: {type: registry, auths: {registry.red.kubexm.internal: {username: puller, passwordFrom: \
+                 {env: REGISTRY_PASSWORD}}}}\n";
+    let yaml = cluster_yaml("red", &["red1", "red2"]) + login;
+    let secrets = NoSecrets(Some(password.to_owned()));
+    Site { secrets, ..Site::of("red", &["red1", "red2"], &yaml, write_bundle) }
+}
+
+/// The password in every form in which somebody could read it.
+fn forms(password: &str) -> [String; 2] {
+    // base64 of `puller:` and whatever follows, without the last characters, which depend on its length.
+    let encoded = match password {
+        "hunter2hunter2" => "cHVsbGVyOmh1bnRlcjJodW50ZXIy",
+        "hunter3hunter3" => "cHVsbGVyOmh1bnRlcjNodW50ZXIz",
+        other => panic!("{other}: which form has it?"),
+    };
+    [password.to_owned(), encoded.to_owned()]
+}
+
+#[tokio::test]
+async fn a_login_reaches_servers_and_clients_and_stays_out_of_everything_that_is_kept_or_shown() {
+    let mut site = site_with_login("hunter2hunter2\n");
+    let ended = site.create().await.unwrap();
+    assert!(ended.is_success(), "{:#?}", ended.run);
+    let asked = site.answers.asked.lock().unwrap().join("\n");
+    let said = "password of the cluster's registry from the environment variable REGISTRY_PASSWORD: kept on red1, red2";
+    assert!(asked.contains(said), "an unsigned bundle that wants a secret says so: {asked}");
+    let created = site.hosts.fleet.snapshot();
+    let state = format!("{created:?}");
+    for path in ["registry-login", "depot/htpasswd", "registry/htpasswd", "depot/login"] {
+        assert!(state.contains(path), "{path}: {state}");
+    }
+
+    // The same password changes nothing, though bcrypt has a salt.
+    assert!(site.create().await.unwrap().is_success());
+    assert_eq!(site.hosts.fleet.snapshot(), created);
+
+    // Another one comes to all of them, and then nothing changes again.
+    site.secrets = NoSecrets(Some("hunter3hunter3".to_owned()));
+    let ended = site.create().await.unwrap();
+    assert!(ended.is_success(), "{:#?}", ended.run);
+    let changed = site.hosts.fleet.snapshot();
+    assert_ne!(changed, created);
+    assert_eq!(site.hosts.fleet.broken_invariants(), Vec::<String>::new());
+    assert!(site.create().await.unwrap().is_success());
+    assert_eq!(site.hosts.fleet.snapshot(), changed);
+
+    let asked = site.answers.asked.lock().unwrap().join("\n");
+    for form in ["hunter2hunter2", "hunter3hunter3"].iter().flat_map(|password| forms(password)) {
+        let mut found = Vec::new();
+        holding(site.folder.path(), &form, &mut found);
+        assert_eq!(found, Vec::<String>::new(), "{form}");
+        assert!(!site.events().contains(&form) && !asked.contains(&form), "{form}");
+    }
+}
+
+#[tokio::test]
+async fn a_password_that_cannot_be_had_or_used_stops_before_the_question() {
+    let cases = [
+        (None, "there is none"),
+        (Some(""), "it is empty"),
+        (Some("two\nlines hunter2"), "more than one line"),
+        (Some(&*format!("hunter2{}", "x".repeat(80))), "72 bytes"),
+    ];
+    for (password, words) in cases {
+        let mut site = site_with_login("");
+        site.secrets = NoSecrets(password.map(str::to_owned));
+        let before = site.hosts.fleet.snapshot();
+        let error = site.create().await.err().unwrap();
+        assert_eq!(error.exit_code(), ExitCode::Config, "{error}");
+        let text = error.to_string();
+        let field = "spec.registry.auths.registry.red.kubexm.internal.passwordFrom: ";
+        assert_eq!(text.matches(field).count(), 1, "once, though several files are made of it: {text}");
+        assert!(text.contains(words) && !text.contains("hunter2"), "{text}");
+        assert_eq!(site.hosts.fleet.snapshot(), before);
+        assert!(site.home.cluster("red").run_ids().unwrap().is_empty());
+    }
+}

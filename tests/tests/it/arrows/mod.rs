@@ -65,6 +65,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("kubexm-ops", &["kubexm-spec", "kubexm-packages", "kubexm-charts", "kubexm-plan"]),
     ("kubexm-engine", &["kubexm-spec", "kubexm-plan", "kubexm-ops", "kubexm-transport"]),
     ("kubexm-depot", &["kubexm-spec"]),
+    ("kubexm-seed", &["kubexm-spec", "kubexm-archive", "kubexm-transport"]),
     (
         "kubexm-session",
         &[
@@ -91,6 +92,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "kubexm-ops",
             "kubexm-engine",
             "kubexm-depot",
+            "kubexm-seed",
             "kubexm-session",
         ],
     ),

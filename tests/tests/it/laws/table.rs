@@ -66,7 +66,7 @@ pub struct Row {
 
 const ONE: &str = "defaults";
 const THREE: &str = "two control planes and a worker";
-const STORE: &str = "a registry host of its own";
+const STORE: &str = "a registry host of its own that demands a login";
 const SEED: u64 = 4;
 
 const fn at(every: &'static [&'static str], drawn: usize) -> Held {

@@ -9,7 +9,10 @@ use crate::image_signatures::{Carried, of_bundle};
 /// What was found of the images.
 #[derive(Debug, Serialize)]
 pub struct Images {
-    pub ok: bool,
+    /// None where it was not checked.
+    pub ok: Option<bool>,
+    /// Whether it was looked at: not by a quick check, which does not read what cluster.yaml demands either.
+    pub checked: bool,
     /// Signed as demanded, by number; each platform counts.
     pub signed: usize,
     /// Accepted by a rule without a check, by number.
@@ -21,6 +24,11 @@ pub struct Images {
 }
 
 impl Images {
+    /// Of a quick check.
+    pub(super) const fn not_checked() -> Self {
+        Self { ok: None, checked: false, signed: 0, accepted: 0, problems: Vec::new(), code: ExitCode::Ok }
+    }
+
     /// None where nothing is demanded.
     pub(super) fn of(subject: &Subject) -> Option<Self> {
         match of_bundle(subject.documents()) {
@@ -28,7 +36,7 @@ impl Images {
             Ok(Some(Carried { signed, accepted, problems })) => {
                 let ok = problems.is_empty();
                 let code = if ok { ExitCode::Ok } else { ExitCode::ImageUnsigned };
-                Some(Self { ok, signed, accepted, problems, code })
+                Some(Self { ok: Some(ok), checked: true, signed, accepted, problems, code })
             }
             Err(error) => {
                 // A key in the bundle that cannot be used is not a key of the command line.
@@ -37,7 +45,7 @@ impl Images {
                     code => code,
                 };
                 let problems = vec![error_chain(&error)];
-                Some(Self { ok: false, signed: 0, accepted: 0, problems, code })
+                Some(Self { ok: Some(false), checked: true, signed: 0, accepted: 0, problems, code })
             }
         }
     }

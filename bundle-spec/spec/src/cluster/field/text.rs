@@ -70,6 +70,7 @@ texts! {
     KubernetesVersion(String) = values::kubernetes_version, form "^v?[0-9]+\\.[0-9]+(\\.[0-9]+(-[0-9A-Za-z.+-]+)?)?$";
     Label(String) = values::label;
     Line(String) = values::line;
+    LoginName(String) = values::login_name, form "^[^:]+$";
     NfsExport(String) = values::nfs_export, form "^/";
     OciChart(String) = addresses::oci, form "^oci://[^@]+$", no_login;
     OperatingSystem(String) = values::os;

@@ -197,6 +197,14 @@ pub(in crate::cluster) fn line(text: &str) -> Result<String, String> {
     }
 }
 
+/// The user name of a login by HTTP Basic: a line without a colon, which ends it there (RFC 7617).
+pub(in crate::cluster) fn login_name(text: &str) -> Result<String, String> {
+    match line(text) {
+        Ok(name) if !name.contains(':') => Ok(name),
+        _ => Err("expected a user name: one line of text without a colon".to_owned()),
+    }
+}
+
 /// The public key of an age identity (age-encryption.org/v1, "The X25519 recipient type"). Errors never show the text: it may be
 /// the secret key.
 pub(in crate::cluster) fn age_recipient(text: &str) -> Result<String, String> {

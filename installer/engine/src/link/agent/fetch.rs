@@ -12,7 +12,8 @@ use std::time::Duration;
 use futures::StreamExt;
 use kubexm_plan::op::Depots;
 use kubexm_spec::{Digest, error_chain};
-use kubexm_transport::{FileCandidate, HttpClient, HttpOptions, Store, TransportError, Want};
+use kubexm_transport::{BasicLogin, FileCandidate, HttpClient, HttpOptions, Store, TransportError, Want};
+use zeroize::Zeroizing;
 
 use crate::link::Fetched;
 
@@ -55,10 +56,18 @@ pub fn fetch(
     gone: impl Fn() -> bool,
 ) -> Result<Fetched, String> {
     let store = Store::open(store).map_err(|error| error_chain(&error))?;
+    let login = match depots.login.as_ref().map(login).transpose() {
+        Ok(login) => login,
+        Err(reason) => {
+            let missing = blobs.iter().map(|(digest, size)| (*digest, *size)).collect();
+            return Ok(Fetched { missing, reasons: vec![reason] });
+        }
+    };
     let depots = Asked {
         client: HttpClient::new(options(limits)).map_err(|error| error_chain(&error))?,
         urls: &depots.urls,
         ca: PathBuf::from(&depots.ca),
+        login,
         down: Mutex::default(),
         reasons: Mutex::default(),
     };
@@ -91,6 +100,13 @@ pub fn fetch(
     Ok(Fetched { missing, reasons: depots.reasons.into_inner().unwrap_or_else(PoisonError::into_inner) })
 }
 
+/// The login of a file, or why it cannot be shown to a depot.
+fn login(path: &String) -> Result<BasicLogin, String> {
+    let text = std::fs::read(path).map(Zeroizing::new);
+    let text = text.map_err(|error| format!("cannot read the login for the depots in {path}: {error}"))?;
+    BasicLogin::from_header(&text).ok_or_else(|| format!("{path} is no login for the depots"))
+}
+
 fn options(limits: Limits) -> HttpOptions {
     HttpOptions {
         connect_timeout: limits.connect,
@@ -116,6 +132,7 @@ struct Asked<'a> {
     client: HttpClient,
     urls: &'a [String],
     ca: PathBuf,
+    login: Option<BasicLogin>,
     /// Depots that are not tried again.
     down: Mutex<BTreeSet<usize>>,
     reasons: Mutex<Vec<String>>,
@@ -135,6 +152,7 @@ impl Asked<'_> {
             let candidate = FileCandidate {
                 url: format!("{}/blobs/sha256/{}", url.trim_end_matches('/'), digest.hex()),
                 ca_file: Some(self.ca.clone()),
+                login: self.login.clone(),
                 ..FileCandidate::default()
             };
             match self.client.fetch(&[candidate], &want, store, &|_, _| ()).await {

@@ -43,6 +43,22 @@ impl Site {
     }
 
     pub fn depot_by(&self, ca: &CertifiedIssuer<'_, KeyPair>, name: &str, blobs: &[(Digest, &[u8])]) -> SocketAddr {
+        self.depot_with(ca, name, blobs, None)
+    }
+
+    /// A depot that demands the login of a line of htpasswd.
+    pub fn depot_demanding(&self, name: &str, blobs: &[&[u8]], htpasswd: &str) -> SocketAddr {
+        let blobs: Vec<_> = blobs.iter().map(|bytes| (Digest::of(bytes), *bytes)).collect();
+        self.depot_with(&self.ca, name, &blobs, Some(htpasswd))
+    }
+
+    fn depot_with(
+        &self,
+        ca: &CertifiedIssuer<'_, KeyPair>,
+        name: &str,
+        blobs: &[(Digest, &[u8])],
+        htpasswd: Option<&str>,
+    ) -> SocketAddr {
         let folder = self.folder.path().join(name);
         std::fs::create_dir_all(folder.join("blobs/sha256")).unwrap();
         for (digest, bytes) in blobs {
@@ -59,6 +75,7 @@ impl Site {
             listen: "127.0.0.1:0".parse().unwrap(),
             store: folder.display().to_string(),
             tls: depot::Tls { cert: file("crt", cert.pem()), key: file("key", key.serialize_pem()) },
+            login: htpasswd.map(|text| file("htpasswd", text.to_owned())),
             images: BTreeMap::new(),
             files: blobs.iter().map(|(digest, _)| (digest.hex(), *digest)).collect(),
             packages: None,
@@ -76,7 +93,7 @@ impl Site {
 
     pub fn depots(&self, at: &[SocketAddr]) -> Depots {
         let urls = at.iter().map(|address| format!("https://{address}")).collect();
-        Depots { urls, ca: self.folder.path().join("ca.crt").display().to_string() }
+        Depots { urls, ca: self.folder.path().join("ca.crt").display().to_string(), login: None }
     }
 }
 

@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use kubexm_ops::fake::RootedSystem;
-use kubexm_ops::system::{ActContext, Head, HttpsRequest, Kernel, Output, Program, Space, System};
+use kubexm_ops::system::{ActContext, Head, HttpsRequest, HttpsServer, Kernel, Output, Program, Space, System};
 use kubexm_ops::{Machine, OpError};
 use kubexm_plan::facts::Interface;
 use rustix::process::{Pid, Signal, kill_process_group};
@@ -207,12 +207,12 @@ impl System for Private {
         self.rooted.interfaces()
     }
 
-    fn https_get(&self, url: &str, ca: &[u8]) -> Result<u16, OpError> {
-        self.rooted.https_get(url, ca)
+    fn https_get(&self, server: &HttpsServer<'_>) -> Result<u16, OpError> {
+        self.rooted.https_get(server)
     }
 
-    fn https_heads(&self, url: &str, ca: &[u8], paths: &[String]) -> Result<Vec<Head>, OpError> {
-        self.rooted.https_heads(url, ca, paths)
+    fn https_heads(&self, server: &HttpsServer<'_>, paths: &[String]) -> Result<Vec<Head>, OpError> {
+        self.rooted.https_heads(server, paths)
     }
 
     fn https_request(&self, request: &HttpsRequest<'_>) -> Result<(u16, Vec<u8>), OpError> {

@@ -274,7 +274,14 @@ fn rocky() -> Site {
 }
 
 fn rocky_of(content: impl Fn(&str) -> Vec<u8>) -> Site {
-    let own = |cluster: &mut Cluster| cluster.system.rpms = vec!["alpha".to_owned(), "beta".to_owned()];
+    rocky_with(|_| (), content)
+}
+
+fn rocky_with(change: impl FnOnce(&mut Cluster), content: impl Fn(&str) -> Vec<u8>) -> Site {
+    let own = |cluster: &mut Cluster| {
+        cluster.system.rpms = vec!["alpha".to_owned(), "beta".to_owned()];
+        change(cluster);
+    };
     let mut site = Site::new("rocky-9", own, |_, name| ("1.0-1".to_owned(), content(name)));
     let facts = site.facts.get_mut("node1").unwrap();
     (facts.os_id, facts.os_version, facts.os_edition) =

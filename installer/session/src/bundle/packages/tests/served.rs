@@ -6,10 +6,23 @@ use std::net::TcpListener;
 use std::process::{Child, Stdio};
 
 use kubexm_engine::slots::SlotSource as _;
+use kubexm_plan::SlotProvider;
 use kubexm_plan::op::{Content, Op};
+use kubexm_spec::cluster::{RegistryAuth, SecretSource};
 use kubexm_spec::depot::DepotConfig;
 
 use super::*;
+use crate::run::login::in_form;
+
+/// Of the login, where a depot demands one.
+const PASSWORD: &str = "hunter2$x'\\%s";
+
+/// A cluster whose depot demands a login.
+fn with_login(cluster: &mut Cluster) {
+    let password = SecretSource::Env("REGISTRY_PASSWORD".to_owned());
+    let auth = RegistryAuth { username: "o'puller".to_owned(), password };
+    cluster.registry.auths.insert("registry.demo.kubexm.internal".to_owned(), auth);
+}
 
 /// A depot that runs until it is dropped.
 struct Depot {
@@ -97,7 +110,8 @@ fn carry_out(site: &Site) -> (DepotConfig, Vec<RepositoryFile>) {
         manifest.artifacts.push(artifact.clone());
     }
     let cx = site.opened.plan_cx(&site.facts, &carried.packages);
-    let plan = kubexm_recipes::create(&kubexm_recipes::PlanCx { manifest: &manifest, ..cx }).unwrap();
+    let cluster_id = Some(sample::CLUSTER_ID);
+    let plan = kubexm_recipes::create(&kubexm_recipes::PlanCx { manifest: &manifest, cluster_id, ..cx }).unwrap();
     let pki = kubexm_engine::pki::ClusterPki::open(&folder.join("pki")).unwrap();
     let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
     let step = plan.steps.iter().find(|step| step.id.0 == "node1/depot.serve").unwrap();
@@ -106,7 +120,12 @@ fn carry_out(site: &Site) -> (DepotConfig, Vec<RepositoryFile>) {
         let bytes = match &file.content {
             Content::Text { digest } => plan.texts[digest].clone().into_bytes(),
             Content::Filled { .. } => continue,
-            Content::Slot { slot } => runtime.block_on(pki.value(slot, &plan.slots[slot], &plan)).unwrap(),
+            Content::Slot { slot } => match &plan.slots[slot] {
+                SlotProvider::RegistryLogin { username, form, .. } => {
+                    in_form(*form, username, PASSWORD, &plan).unwrap().as_bytes().to_vec()
+                }
+                provider => runtime.block_on(pki.value(slot, provider, &plan)).unwrap(),
+            },
         };
         put(below(&file.path), &bytes);
     }
@@ -117,6 +136,7 @@ fn carry_out(site: &Site) -> (DepotConfig, Vec<RepositoryFile>) {
     for path in [&mut config.tls.cert, &mut config.tls.key, &mut config.packages.as_mut().unwrap().metadata] {
         *path = below(path).display().to_string();
     }
+    config.login = config.login.map(|path| below(&path).display().to_string());
     (config, carried.packages.sets.remove(0).repository)
 }
 
@@ -148,6 +168,11 @@ impl Host {
         assert_eq!(line, "ready\n", "the private folders could not be made: is this root?");
         let host = Self { holder };
         host.does(&format!("cp {}/depot/etc/kubexm/depot/ca.crt /mnt/ca.crt", depot.folder.display()));
+        if depot.config.login.is_some() {
+            let password = depot.folder.join("password");
+            std::fs::write(&password, format!("{PASSWORD}\n")).unwrap();
+            host.does(&format!("cp {} /mnt/password", password.display()));
+        }
         host
     }
 
@@ -179,7 +204,15 @@ impl Host {
 
     /// Follows the list of repositories, and then the README of one, as a person would.
     fn follows_the_readme(&self, depot: &Depot, repository: &str) -> String {
-        let get = |url: &str| self.does(&format!("curl --silent --show-error --fail --cacert ca.crt {url}"));
+        let curl = "curl --silent --show-error --fail --cacert ca.crt";
+        let login = match depot.config.login {
+            Some(_) => {
+                self.refuses(&format!("{curl} {}/", depot.url()), "401");
+                "--user \"o'puller:$(cat password)\" "
+            }
+            None => "",
+        };
+        let get = |url: &str| self.does(&format!("{curl} {login}{url}"));
         let listed = get(&format!("{}/", depot.url()));
         let of = format!("{}/{repository}/", depot.url());
         assert!(listed.contains(&of), "{listed}");
@@ -224,6 +257,20 @@ fn plain_apt_installs_from_the_depot_with_its_checks_on_and_refuses_what_was_tam
     host.does(again);
     // Only the README's steps made the depot's certificate trusted: the machine's own CAs do not.
     host.refuses(&format!("rm /etc/apt/apt.conf.d/90kubexm; {again}"), "ertificate");
+}
+
+#[test]
+fn apt_shows_the_login_that_the_readme_sets_up_and_gets_nothing_without_it() {
+    let site = |folder: &Path, name: &str| ("1.0-1".to_owned(), deb(folder, name, "1.0-1"));
+    let mut site = Site::new("debian-12", with_login, site);
+    let depot = Depot::of(&mut site);
+    let host = Host::new(&depot);
+    host.follows_the_readme(&depot, "debian-12-amd64");
+    let again = "rm -rf /var/lib/apt/lists; apt-get update --error-on=any";
+    host.does(&format!("{again} && apt-get install -y socat"));
+    let modes = host.does("stat -c '%a' /etc/apt/auth.conf.d/90kubexm.conf /etc/kubexm-packages/netrc");
+    assert_eq!(modes, "600\n600\n");
+    host.refuses(&format!("rm /etc/apt/auth.conf.d/90kubexm.conf; {again}"), "401");
 }
 
 /// A vendor of packages whose key a site trusts.
@@ -291,4 +338,16 @@ fn plain_dnf_installs_from_the_depot_with_its_checks_on_and_refuses_what_was_tam
     depot.tampered("repodata/repomd.xml", || host.refuses(again, "Bad GPG signature"));
     host.does(again);
     host.refuses(&format!("rm /etc/kubexm-packages/ca.crt; {again}"), "kubexm");
+}
+
+#[test]
+fn dnf_shows_the_login_that_the_readme_sets_up_and_gets_nothing_without_it() {
+    let mut site = rocky_with(with_login, |name| rpm(name));
+    let depot = Depot::of(&mut site);
+    let host = Host::new(&depot);
+    host.follows_the_readme(&depot, "rocky-9-amd64");
+    let again = "yum -y --setopt=kubexm.skip_if_unavailable=0 makecache --refresh";
+    host.does(again);
+    assert_eq!(host.does("stat -c '%a' /etc/yum.repos.d/kubexm.repo"), "600\n");
+    host.refuses(&format!("sed -i /^password=/d /etc/yum.repos.d/kubexm.repo; {again}"), "401");
 }

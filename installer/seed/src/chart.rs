@@ -1,0 +1,117 @@
+//! A chart as an OCI artifact of helm's (helm.sh, "Use OCI-based registries": media types of config and content).
+
+use std::io::Read;
+
+use bytes::Bytes;
+use flate2::read::GzDecoder;
+use kubexm_spec::Digest;
+use serde_json::{Value, json};
+
+use crate::artifact::{Artifact, Source, manifest};
+use crate::error::SeedError;
+use crate::naming::tag_of;
+
+const CONFIG: &str = "application/vnd.cncf.helm.config.v1+json";
+const CONTENT: &str = "application/vnd.cncf.helm.chart.content.v1.tar+gzip";
+/// The largest Chart.yaml that is read, in bytes.
+const LIMIT: u64 = 1 << 20;
+/// The most entries of an archive that are looked at before Chart.yaml.
+const ENTRIES: usize = 10_000;
+/// The most bytes that an archive may unpack to before Chart.yaml is found.
+const UNPACKED: u64 = 256 << 20;
+
+/// The chart in an archive: its name, and what is pushed. Helm compares both with Chart.yaml.
+pub fn chart(archive: impl Read, digest: Digest, size: u64, what: &str) -> Result<(String, Artifact), SeedError> {
+    let wrong = |problem: String| SeedError::Document { what: what.to_owned(), problem };
+    let metadata = metadata(archive).map_err(&wrong)?;
+    let field = |name: &str| metadata.get(name).and_then(Value::as_str).map(str::to_owned);
+    let missing = |name: &str| wrong(format!("its Chart.yaml has no {name}"));
+    let (name, version) =
+        (field("name").ok_or_else(|| missing("name"))?, field("version").ok_or_else(|| missing("version"))?);
+    let config = Bytes::from(metadata.to_string().into_bytes());
+    let (config_digest, config_size) = (Digest::of(&config), config.len() as u64);
+    let mut annotations =
+        json!({ "org.opencontainers.image.title": name, "org.opencontainers.image.version": version });
+    if let Some(description) = field("description") {
+        annotations["org.opencontainers.image.description"] = json!(description);
+    }
+    let document = manifest(json!({
+        "config": { "mediaType": CONFIG, "digest": config_digest, "size": config_size },
+        "layers": [{ "mediaType": CONTENT, "digest": digest, "size": size }],
+        "annotations": annotations,
+    }));
+    let blobs = [(config_digest, (config_size, Source::Memory(config))), (digest, (size, Source::Bundle))].into();
+    Ok((name, Artifact { document, blobs, tag: tag_of(&version) }))
+}
+
+/// Chart.yaml as JSON, which is what helm keeps as the config.
+fn metadata(archive: impl Read) -> Result<Value, String> {
+    let unreadable = |e: std::io::Error| format!("is not a chart archive ({e})");
+    let mut archive = tar::Archive::new(GzDecoder::new(archive).take(UNPACKED));
+    for entry in archive.entries().map_err(unreadable)?.take(ENTRIES) {
+        let mut entry = entry.map_err(unreadable)?;
+        let path = entry.path().map_err(unreadable)?.into_owned();
+        // `NAME/Chart.yaml`; those of subcharts lie deeper.
+        let is_own = path.components().count() == 2 && path.file_name().is_some_and(|name| name == "Chart.yaml");
+        if !is_own {
+            continue;
+        }
+        let mut text = String::new();
+        entry.by_ref().take(LIMIT + 1).read_to_string(&mut text).map_err(unreadable)?;
+        if text.len() as u64 > LIMIT {
+            return Err(format!("its Chart.yaml has more than {LIMIT} bytes"));
+        }
+        return serde_saphyr::from_str(&text).map_err(|e| format!("its Chart.yaml is not YAML ({e})"));
+    }
+    Err("has no Chart.yaml".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+
+    use super::*;
+
+    fn archive(files: &[(&str, &str)]) -> Vec<u8> {
+        let mut tar = tar::Builder::new(Vec::new());
+        for (path, text) in files {
+            let mut header = tar::Header::new_gnu();
+            header.set_size(text.len() as u64);
+            header.set_mode(0o644);
+            tar.append_data(&mut header, path, text.as_bytes()).unwrap();
+        }
+        let mut gzip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+        gzip.write_all(&tar.into_inner().unwrap()).unwrap();
+        gzip.finish().unwrap()
+    }
+
+    #[test]
+    fn the_charts_own_metadata_is_the_config_and_the_archive_the_only_layer() {
+        let bytes = archive(&[
+            ("app/charts/sub/Chart.yaml", "name: sub\nversion: 9.9.9\n"),
+            ("app/Chart.yaml", "apiVersion: v2\nname: app\nversion: 1.2.3+7\nkeywords: [a]\n"),
+        ]);
+        let (name, artifact) = chart(bytes.as_slice(), Digest::of(&bytes), bytes.len() as u64, "chart x").unwrap();
+        assert_eq!((name.as_str(), artifact.tag.as_str()), ("app", "1.2.3_7"));
+        let manifest: Value = serde_json::from_slice(&artifact.document.bytes).unwrap();
+        assert_eq!(manifest["config"]["mediaType"], CONFIG);
+        assert_eq!(manifest["layers"][0]["mediaType"], CONTENT);
+        assert_eq!(manifest["layers"][0]["digest"], Digest::of(&bytes).to_string());
+        let config: Digest = manifest["config"]["digest"].as_str().unwrap().parse().unwrap();
+        let Source::Memory(config) = &artifact.blobs[&config].1 else { panic!() };
+        assert_eq!(serde_json::from_slice::<Value>(config).unwrap()["version"], "1.2.3+7");
+    }
+
+    #[test]
+    fn an_archive_without_a_chart_is_refused_by_name() {
+        for (bytes, said) in [
+            (archive(&[("app/values.yaml", "a: 1")]), "has no Chart.yaml"),
+            (archive(&[("app/Chart.yaml", "name: app")]), "no version"),
+            (archive(&[("app/Chart.yaml", "{")]), "not YAML"),
+            (b"<html>".to_vec(), "not a chart archive"),
+        ] {
+            let error = chart(bytes.as_slice(), Digest::of(&bytes), 1, "chart x").unwrap_err().to_string();
+            assert!(error.contains(said) && error.contains("chart x"), "{error}");
+        }
+    }
+}

@@ -1,0 +1,214 @@
+//! What is refused, each by its name, with what to do and its exit code, before anything was pushed.
+
+use kubexm_spec::Platform;
+
+use crate::bundles::{Maker, noise};
+use crate::proxy::{Fault, Proxy, Seen, error};
+use crate::registry::{PASSWORD, Registry, Setup};
+use crate::site::{fails, login, options, options_for, run};
+
+const ONE: [Platform; 1] = [Platform::LINUX_AMD64];
+
+fn bundle(folder: &std::path::Path) -> kubexm_archive::Bundle {
+    let mut maker = Maker::new(&ONE);
+    maker.image("quay.io/team/app:1", &[noise(1, 200_000)], 0);
+    maker.bundle(folder)
+}
+
+/// Fails with this text and code, and nothing of a blob or manifest reached the registry.
+async fn refused(choose: impl Fn(&Seen, usize) -> Fault + Send + Sync + 'static, code: u8, said: &[&str]) {
+    let registry = Registry::start(Setup::default());
+    let proxy = Proxy::before(&registry.address, choose).await;
+    let folder = tempfile::tempdir().unwrap();
+    let (text, found) = fails(&bundle(folder.path()), &options(folder.path(), &proxy.address)).await;
+    assert_eq!(found, code, "{text}");
+    for said in said {
+        assert!(text.contains(said), "{said:?} is not in {text}");
+    }
+    assert_eq!(proxy.uploaded(), 0, "{text}");
+    assert_eq!(proxy.count("PUT", ""), 0, "{text}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn wrong_credentials() {
+    let setup = Setup { password: true, tls: true, ..Setup::default() };
+    let registry = Registry::start(setup);
+    let folder = tempfile::tempdir().unwrap();
+    let mut options = options_for(folder.path(), &registry, setup);
+    options.connection.credentials = login(&registry.address, "sesame shut");
+    let (text, code) = fails(&bundle(folder.path()), &options).await;
+    assert_eq!(code, 43, "{text}");
+    assert!(text.contains("docker login") && text.contains("--password-from"), "{text}");
+    assert!(!text.contains("sesame"), "{text}");
+    assert!(!registry.blobs().exists());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn no_right_to_push() {
+    let choose = |seen: &Seen, _: usize| match seen.method.as_str() {
+        "POST" => error(403, "DENIED", "requested access to the resource is denied"),
+        _ => Fault::None,
+    };
+    refused(choose, 43, &["may not push", "requested access to the resource is denied", "\"mirror\""]).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_project_that_is_missing_and_that_nobody_makes() {
+    let choose = |seen: &Seen, _: usize| match seen.method.as_str() {
+        "POST" => error(404, "NOT_FOUND", "project mirror not found"),
+        _ => Fault::None,
+    };
+    refused(choose, 42, &["no project \"mirror\"", "project mirror not found"]).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_registry_that_answers_html() {
+    let page = |_: &Seen, _: usize| {
+        Fault::Answer(
+            200,
+            vec![("content-type", "text/html; charset=utf-8".to_owned())],
+            "<html>Sign in</html>".to_owned(),
+        )
+    };
+    refused(page, 41, &["answers with pages"]).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_registry_that_is_read_only() {
+    let setup = Setup { read_only: true, ..Setup::default() };
+    let registry = Registry::start(setup);
+    let folder = tempfile::tempdir().unwrap();
+    let (text, code) = fails(&bundle(folder.path()), &options(folder.path(), &registry.address)).await;
+    assert_eq!(code, 40, "{text}");
+    assert!(text.contains("read-only"), "{text}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_ca_that_is_not_trusted_and_http_that_was_not_allowed() {
+    let setup = Setup { tls: true, ..Setup::default() };
+    let registry = Registry::start(setup);
+    let folder = tempfile::tempdir().unwrap();
+    let bundle = bundle(folder.path());
+    let mut options = options_for(folder.path(), &registry, setup);
+    options.connection.ca_file = None;
+    let (text, code) = fails(&bundle, &options).await;
+    assert_eq!(code, 40, "{text}");
+    assert!(text.contains("--ca-file"), "{text}");
+    let plain = Registry::start(Setup::default());
+    let mut options = options_for(folder.path(), &plain, setup);
+    options.connection.ca_file = None;
+    let (text, code) = fails(&bundle, &options).await;
+    assert_eq!(code, 40, "{text}");
+    assert!(text.contains("--plain-http"), "{text}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_tag_that_names_something_else_unless_it_is_to_be_moved() {
+    let registry = Registry::start(Setup::default());
+    let proxy = Proxy::before(&registry.address, |_, _| Fault::None).await;
+    let folder = tempfile::tempdir().unwrap();
+    let mut options = options(folder.path(), &proxy.address);
+    run(&bundle(folder.path()), &options).await.unwrap();
+    let mut other = Maker::new(&ONE);
+    other.image("quay.io/team/app:1", &[noise(2, 200_000)], 0);
+    other.image("quay.io/team/new:1", &[noise(3, 200_000)], 0);
+    let other = other.bundle(folder.path());
+    proxy.forget();
+    let (text, code) = fails(&other, &options).await;
+    assert_eq!(code, 47, "{text}");
+    assert!(text.contains("/mirror/quay.io/team/app:1 is sha256:") && text.contains("--overwrite-tags"), "{text}");
+    assert_eq!((proxy.uploaded(), proxy.count("POST", "")), (0, 0), "found before the first upload");
+    options.overwrite_tags = true;
+    let seeded = run(&other, &options).await.unwrap();
+    assert_eq!(seeded.count(kubexm_seed::State::Moved), 1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_tag_that_is_immutable_is_named_with_what_was_pushed() {
+    let registry = Registry::start(Setup::default());
+    let choose = |seen: &Seen, _: usize| match seen.target.ends_with("/manifests/1") && seen.method == "PUT" {
+        true => error(412, "PRECONDITION", "Failed to process request due to 'app:1' configured as immutable."),
+        false => Fault::None,
+    };
+    let proxy = Proxy::before(&registry.address, choose).await;
+    let folder = tempfile::tempdir().unwrap();
+    let (text, code) = fails(&bundle(folder.path()), &options(folder.path(), &proxy.address)).await;
+    assert_eq!(code, 47, "{text}");
+    assert!(text.contains("immutable") && text.contains("not everything was pushed: 2 blobs"), "{text}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_index_that_is_refused_for_its_absent_children() {
+    let registry = Registry::start(Setup::default());
+    let folder = tempfile::tempdir().unwrap();
+    let mut maker = Maker::new(&ONE);
+    maker.image("quay.io/team/app:1", &[noise(1, 5000)], 2);
+    let bundle = maker.bundle(folder.path());
+    let mut options = options(folder.path(), &registry.address);
+    options.choice.sparse_indexes = true;
+    let (text, code) = fails(&bundle, &options).await;
+    assert_eq!(code, 40, "{text}");
+    assert!(text.contains("leave --sparse-indexes out"), "{text}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_quota_or_a_disk_without_room() {
+    let harbor = "adding 200.0 KiB of storage resource, which when updated to current usage of 9.9 GiB will exceed the configured upper limit of 10.0 GiB.";
+    for (status, said) in
+        [(403, harbor), (507, "Insufficient Storage"), (500, "write /var/lib/registry: no space left on device")]
+    {
+        let registry = Registry::start(Setup::default());
+        let choose = move |seen: &Seen, _: usize| match seen.method.as_str() {
+            "PUT" if seen.target.contains("/blobs/uploads/") => error(status, "DENIED", said),
+            _ => Fault::None,
+        };
+        let proxy = Proxy::before(&registry.address, choose).await;
+        let folder = tempfile::tempdir().unwrap();
+        let (text, code) = fails(&bundle(folder.path()), &options(folder.path(), &proxy.address)).await;
+        assert_eq!(code, 48, "{text}");
+        assert!(text.contains(said) && text.contains("quota raised"), "{text}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn names_that_collide_after_the_map() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut maker = Maker::new(&ONE);
+    maker.image("quay.io/team/app:1", &[noise(1, 100)], 0);
+    maker.image("ghcr.io/team/app:1", &[noise(2, 100)], 0);
+    let bundle = maker.bundle(folder.path());
+    // Nobody listens there: it is refused before the registry is asked.
+    let mut options = options(folder.path(), "127.0.0.1:1");
+    options.naming.namespace_override = Some("all".to_owned());
+    let (text, code) = fails(&bundle, &options).await;
+    assert_eq!(code, 20, "{text}");
+    assert!(text.contains("quay.io/team/app:1") && text.contains("ghcr.io/team/app:1"), "{text}");
+    assert!(text.contains("--namespace-override"), "{text}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_platform_and_a_kind_that_the_bundle_does_not_have() {
+    let folder = tempfile::tempdir().unwrap();
+    let bundle = bundle(folder.path());
+    let mut options = options(folder.path(), "127.0.0.1:1");
+    options.choice.platforms = vec![Platform::LINUX_ARM64];
+    let (text, code) = fails(&bundle, &options).await;
+    assert_eq!(code, 33, "{text}");
+    assert!(text.contains("linux/arm64") && text.contains("linux/amd64"), "{text}");
+    options.choice.platforms.clear();
+    options.kinds = kubexm_seed::Kinds { images: false, charts: true, files: false };
+    let (text, code) = fails(&bundle, &options).await;
+    assert_eq!(code, 33, "{text}");
+    assert!(text.contains("charts"), "{text}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn no_error_shows_a_password() {
+    let registry = Registry::start(Setup { password: true, ..Setup::default() });
+    let folder = tempfile::tempdir().unwrap();
+    let mut options = options(folder.path(), &registry.address);
+    options.connection.credentials = login("other.test", PASSWORD);
+    let (text, code) = fails(&bundle(folder.path()), &options).await;
+    assert_eq!(code, 43, "the login of another registry is not shown to this one: {text}");
+    assert!(!format!("{text} {options:?}").contains(PASSWORD), "{text}");
+}
