@@ -64,7 +64,8 @@ pub(super) fn upgrade(system: &RootedSystem, state: &mut State, args: &[&str]) -
             };
             let path = format!("{MANIFESTS}/{pod}.yaml");
             let old = system.read(&path).unwrap_or_default();
-            let kept: String = old.lines().filter(|line| !line.contains("image:")).map(|line| format!("{line}\n")).collect();
+            let kept: String =
+                old.lines().filter(|line| !line.contains("image:")).map(|line| format!("{line}\n")).collect();
             put(system, &path, &format!("{kept}    image: {image}\n"))?;
             state.cluster.images.entry(name.clone()).or_default().insert(pod.to_owned(), image);
         }

@@ -174,7 +174,8 @@ fn upload(machine: &Machine, config: &str) -> Result<(), OpError> {
 fn has_images(machine: &Machine, images: &BTreeMap<String, String>) -> Result<bool, OpError> {
     for (pod, image) in images {
         let manifest = fsio::read_text(&machine.path(format!("{MANIFESTS}/{pod}.yaml")))?.unwrap_or_default();
-        let line = |line: &str| line.trim().trim_start_matches("- ").strip_prefix("image:").map(str::trim) == Some(image);
+        let line =
+            |line: &str| line.trim().trim_start_matches("- ").strip_prefix("image:").map(str::trim) == Some(image);
         if !manifest.lines().any(line) {
             return Ok(false);
         }

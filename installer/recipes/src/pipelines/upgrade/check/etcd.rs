@@ -30,7 +30,8 @@ pub(super) fn members(case: &Case<'_>, problems: &mut Lines, _: &mut Lines) {
     }
     for member in &case.running.etcd {
         let Some(version) = member.version.as_deref() else { continue };
-        let passes = line(version).is_some_and(|found| found >= GATED) || numbers(version).is_some_and(|found| found >= GATE);
+        let passes =
+            line(version).is_some_and(|found| found >= GATED) || numbers(version).is_some_and(|found| found >= GATE);
         if !passes {
             let (major, minor, patch) = GATE;
             problems.push(format!(
