@@ -19,7 +19,7 @@ pub const GROUP_LIMIT: u64 = 256 << 20;
 /// Bytes that a match may reach back, as a power of two.
 const WINDOW_LOG: u32 = 27;
 /// Bytes of input that one thread compresses at a time. Part of the format as far as the bytes of a group depend on it.
-const JOB: u32 = 8 << 20;
+const JOB: u32 = 4 << 20;
 /// More threads gain nothing, as long matches are searched by one, and each needs memory.
 const WORKERS: usize = 4;
 /// Bytes of a frame that are read at a time.

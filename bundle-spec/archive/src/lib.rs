@@ -12,6 +12,7 @@
 
 #![warn(missing_docs)]
 
+mod cursor;
 mod damage;
 mod documents;
 mod encoding;

@@ -198,6 +198,14 @@ impl MemberReader {
         }
         self.at += len as u64;
         let is_used = self.current.as_ref().is_some_and(|current| current.from(inside + len).is_empty());
+        if self.remaining() == 0
+            && let (Some(group), Some(reader), Some(current)) = (self.member.group, self.group.take(), &self.current)
+        {
+            let read = group.offset + self.base + current.from(0).len() as u64;
+            if read < u64::from(group.len) {
+                self.bundle.0.cursor.keep(self.member.first_frame, read, reader);
+            }
+        }
         if is_used || self.remaining() == 0 {
             self.spare.extend(self.current.take().map(Decoded::into_buffer));
         }
@@ -247,8 +255,16 @@ impl MemberReader {
                     }
                 }
                 // From the header of the member on, or from where a part begins.
-                let mut reader = open()?;
-                let mut before = place.offset + self.at;
+                let wanted = place.offset + self.at;
+                let kept = match self.hasher {
+                    Some(_) => inner.cursor.take(self.member.first_frame, wanted),
+                    None => None,
+                };
+                let (mut reader, at) = match kept {
+                    Some(kept) => kept,
+                    None => (open()?, 0),
+                };
+                let mut before = wanted - at;
                 while before > 0 {
                     reader.next(before.min(GROUP_PIECE), &mut buffer).map_err(|problem| damaged(&problem))?;
                     before -= buffer.len() as u64;

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use kubexm_spec::manifest::Member;
 use kubexm_spec::{Digest, Manifest};
 
+use crate::cursor::Cursor;
 use crate::frame::Place;
 use crate::layout::Layout;
 use crate::members::{self, StoredAt};
@@ -38,6 +39,7 @@ pub(crate) struct Inner {
     pub(crate) head: Head,
     bundle_id: Digest,
     by_name: HashMap<String, usize>,
+    pub(crate) cursor: Cursor,
     /// The bundles that have what this one leaves out.
     bases: Vec<Bundle>,
     /// Of each member that is left out: the file that has it.
@@ -78,6 +80,7 @@ impl Bundle {
             head,
             bundle_id,
             by_name,
+            cursor: Cursor::default(),
             bases: Vec::new(),
             elsewhere: HashMap::new(),
         };

@@ -56,6 +56,7 @@ pub fn verify_quick(
 
 fn run(bundle: &Bundle, depth: Depth, threads: usize, progress: Progress<'_>) -> Result<Verified, DamageReport> {
     let inner = &*bundle.0;
+    inner.cursor.clear();
     let feed = Seekable::new(inner);
     let check = Check::new(&inner.head, &feed, depth, threads, progress);
     check.frames();

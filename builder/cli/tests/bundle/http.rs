@@ -33,13 +33,13 @@ fn part(request: &Request, file: &File, etag: &str) -> Reply {
 }
 
 /// Serves a file, through a change of each answer.
-fn serve(path: &Path, change: impl Fn(&Request, Reply) -> Reply + Send + Sync + 'static) -> Server {
+pub fn serve(path: &Path, change: impl Fn(&Request, Reply) -> Reply + Send + Sync + 'static) -> Server {
     let file = File::open(path).unwrap();
     Server::start(move |request| change(request, part(request, &file, "\"one\"")))
 }
 
 /// Runs a verb on the bundle of a server.
-fn read(site: &Site, verb: &str, server: &Server, more: &[&str]) -> crate::site::Ended {
+pub fn read(site: &Site, verb: &str, server: &Server, more: &[&str]) -> crate::site::Ended {
     let url = server.url("bundles/site.tar.zst");
     let args: Vec<&str> = [verb, &url, "--plain-http"].iter().chain(more).copied().collect();
     site.run(&args)

@@ -25,6 +25,7 @@ mod fetching;
 #[allow(dead_code, reason = "the tests of its own crate use the rest")]
 mod fulcio;
 mod generated;
+mod groups;
 mod handover;
 mod http;
 mod image_identities;

@@ -107,6 +107,39 @@ fn programs_share_what_they_have_in_common_and_read_back_one_by_one() {
     }
 }
 
+/// Readers go on where the last one stopped; whatever the order, and whatever was read of others, they give the same.
+#[test]
+fn members_of_a_group_are_read_in_any_order_and_from_several_threads() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut all = small();
+    // Contents that end where a piece of a reader ends, and a little before and behind.
+    all.extend([(1 << 20) - 512, 1 << 20, (2 << 20) - 1, 3 << 20].map(|len: usize| blob(noise(len, len as u64))));
+    all.push(blob(b"behind".to_vec()));
+    let path = dir.path().join("x.tar.zst");
+    write(&path, &all, &[], &[], options(2, None)).unwrap();
+    let bundle = Bundle::open(&path).unwrap();
+    for order in [[6, 7, 8, 9], [9, 8, 7, 6], [7, 6, 9, 8], [6, 6, 9, 9], [8, 9, 6, 7]] {
+        for at in order {
+            let (name, content) = &all[at];
+            assert!(bundle.read(name, 1 << 30).unwrap() == *content, "{name} of {order:?}");
+            let mut begun = bundle.member(name).unwrap();
+            begun.read_exact(&mut [0; 1000]).unwrap();
+        }
+        verify(&bundle, 2, &|_, _| {}).unwrap();
+    }
+    std::thread::scope(|scope| {
+        for start in 0..4 {
+            let (bundle, all) = (bundle.clone(), &all);
+            scope.spawn(move || {
+                for number in 0..8 {
+                    let (name, content) = &all[6 + (start + number) % 4];
+                    assert!(bundle.read(name, 1 << 30).unwrap() == *content, "{name}");
+                }
+            });
+        }
+    });
+}
+
 /// The claim of libzstd on which this rests: with at least one worker, output does not depend on their number.
 #[test]
 fn the_bytes_do_not_depend_on_the_number_of_threads() {
