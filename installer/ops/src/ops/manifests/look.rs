@@ -54,10 +54,7 @@ pub(super) fn before(
     inventory: Option<Inventory>,
 ) -> Result<FoundManifests, OpError> {
     let served = apis::served(machine)?;
-    let mut all = inventory::of(op, objects, &served).objects;
-    if let Some(inventory) = &inventory {
-        all.extend(inventory::without(inventory, &all.clone()));
-    }
+    let all = of_both(op, objects, inventory.as_ref(), &served);
     let (secrets, objects): (Vec<Value>, Vec<Value>) =
         there(machine, op, all, &served)?.into_iter().partition(is_secret);
     if objects.is_empty() && secrets.is_empty() && inventory.is_none() {
@@ -67,10 +64,30 @@ pub(super) fn before(
     Ok(FoundManifests::Other { objects, secrets, inventory })
 }
 
-/// The Secrets among these that exist.
-pub(super) fn secrets(machine: &Machine, op: &Manifests, objects: &[Value]) -> Result<Vec<Value>, OpError> {
-    let secrets: Vec<Value> = objects.iter().filter(|object| is_secret(object)).cloned().collect();
-    if secrets.is_empty() { Ok(secrets) } else { there(machine, op, secrets, &apis::served(machine)?) }
+/// The Secrets of both versions that exist, in the order in which [`before`] has them.
+pub(super) fn secrets(
+    machine: &Machine,
+    op: &Manifests,
+    objects: &[Value],
+    inventory: &Inventory,
+) -> Result<Vec<Value>, OpError> {
+    if !objects.iter().chain(&inventory.objects).any(is_secret) {
+        return Ok(Vec::new());
+    }
+    let served = apis::served(machine)?;
+    let mut all = of_both(op, objects, Some(inventory), &served);
+    all.retain(is_secret);
+    there(machine, op, all, &served)
+}
+
+/// Every object of the bundle and of an earlier version, once.
+fn of_both(op: &Manifests, objects: &[Value], inventory: Option<&Inventory>, served: &[Api]) -> Vec<Value> {
+    let mut all = inventory::of(op, objects, served).objects;
+    if let Some(inventory) = inventory {
+        let gone = inventory::without(inventory, &all);
+        all.extend(gone);
+    }
+    all
 }
 
 /// Those that exist, in the form in which they can be applied.

@@ -50,8 +50,7 @@ impl Converge for Manifests {
             ))
         })?;
         let earlier = inventory::read(machine, self)?.unwrap_or_default();
-        let touched: Vec<Value> = objects.iter().chain(&earlier.objects).cloned().collect();
-        let secrets = look::secrets(machine, self, &touched)?;
+        let secrets = look::secrets(machine, self, &objects, &earlier)?;
         if !secrets.is_empty() {
             machine.ledger().keep_bytes(list(&secrets).as_bytes())?;
         }
