@@ -96,7 +96,7 @@ pub enum ExitCode {
 
 impl ExitCode {
     /// Every code, in order.
-    pub const ALL: [Self; 42] = [
+    pub const ALL: [Self; 44] = [
         Self::Ok,
         Self::Differs,
         Self::Usage,

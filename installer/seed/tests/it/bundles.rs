@@ -228,7 +228,7 @@ impl Maker {
         }
         let path =
             folder.join(format!("{}{}.tar.zst", manifest.lock.short(), if base.is_some() { "-delta" } else { "" }));
-        let contents = Members { manifest: &manifest, inputs, delta, signatures: &[], sources: None };
+        let contents = Members { manifest: &manifest, inputs, delta, signatures: &[], sources: None, groups: Vec::new() };
         write_contents(&path, contents, &Options::default(), &|_, _| {}).unwrap();
         path
     }

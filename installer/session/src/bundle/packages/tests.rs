@@ -112,7 +112,7 @@ impl Site {
         let cluster = ClusterFile::of_test(cluster, Digest::of("cluster.yaml"));
         let materials = ReadMaterials::read(&cluster, None, &bundle);
         let replace = ReplaceOptions::default();
-        let (set_aside, new_registry_ca) = (false, false);
+        let (set_aside, new_registry_ca, upgrade) = (false, false, false);
         let opened = Opened {
             bundle,
             provenance,
@@ -123,6 +123,7 @@ impl Site {
             materials,
             set_aside,
             new_registry_ca,
+            upgrade,
             replace,
         };
         Self { folder, opened, facts }
