@@ -38,6 +38,7 @@ mod source;
 pub mod store;
 mod transfer;
 mod watch;
+pub mod web_volumes;
 
 pub use bearer::Bearer;
 pub use candidate::{Fetched, FileCandidate, Head, Want};

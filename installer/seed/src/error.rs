@@ -18,6 +18,9 @@ pub enum SeedError {
     /// The web server of the bundle.
     #[error(transparent)]
     Transport(#[from] TransportError),
+    /// A bundle's address over http.
+    #[error("{0} is plain http, where anybody on the way can change what is read; use https, or allow it with --plain-http")]
+    PlainHttp(String),
     /// The bundle lacks something that it names.
     #[error(transparent)]
     Incomplete(#[from] Box<Incomplete>),
@@ -226,7 +229,7 @@ impl ExitError for SeedError {
             Self::Lock(_) => ExitCode::NotABundle,
             Self::Document { .. } => ExitCode::BundleDamaged,
             Self::BaseLacks { .. } | Self::Nothing(_) | Self::Platform { .. } | Self::ByIndexDigest(_) => ExitCode::BundleIncomplete,
-            Self::Name { .. } | Self::Collides(_) => ExitCode::Config,
+            Self::PlainHttp(_) | Self::Name { .. } | Self::Collides(_) => ExitCode::Config,
             Self::TagsTaken(_) => ExitCode::TagTaken,
             Self::Registry { source, mend, .. } => match mend.starts_with("the tag is immutable") {
                 true => ExitCode::TagTaken,

@@ -155,7 +155,20 @@ impl Maker {
         self.write_without(folder, None)
     }
 
-    fn write_without(mut self, folder: &Path, base: Option<&Bundle>) -> PathBuf {
+    /// As `split.tar.zst` in volumes of so many bytes; how many there are.
+    pub fn write_split(self, folder: &Path, split: u64) -> usize {
+        self.write_as(folder, None, Some(split));
+        std::fs::read_dir(folder).unwrap().filter(|file| {
+            let name = file.as_ref().unwrap().file_name();
+            name.to_str().unwrap().starts_with("split.tar.zst.")
+        }).count()
+    }
+
+    fn write_without(self, folder: &Path, base: Option<&Bundle>) -> PathBuf {
+        self.write_as(folder, base, None)
+    }
+
+    fn write_as(mut self, folder: &Path, base: Option<&Bundle>, split: Option<u64>) -> PathBuf {
         self.items.sort_by(|a, b| (&a.key, a.platform).cmp(&(&b.key, b.platform)));
         let lock = Lock {
             schema: kubexm_spec::lock::SCHEMA.to_owned(),
@@ -215,9 +228,12 @@ impl Maker {
                 false => inputs.push(Input::bytes(name, content)),
             }
         }
-        let path = folder.join(format!("{}{}.tar.zst", manifest.lock.short(), if base.is_some() { "-delta" } else { "" }));
+        let path = match split {
+            Some(_) => folder.join("split.tar.zst"),
+            None => folder.join(format!("{}{}.tar.zst", manifest.lock.short(), if base.is_some() { "-delta" } else { "" })),
+        };
         let contents = Members { manifest: &manifest, inputs, delta, signatures: &[], sources: None };
-        write_contents(&path, contents, &Options::default(), &|_, _| {}).unwrap();
+        write_contents(&path, contents, &Options { split, ..Options::default() }, &|_, _| {}).unwrap();
         path
     }
 }
