@@ -39,6 +39,7 @@ mod source;
 pub mod store;
 mod transfer;
 mod watch;
+pub mod web_volumes;
 
 pub use basic_login::BasicLogin;
 pub use bearer::Bearer;

@@ -97,17 +97,10 @@ async fn found(to: &Repository, wanted: &RepositoryPlan) -> Result<Found, SeedEr
             None => {}
         }
     }
-    let mut asked = BTreeSet::new();
     for planned in &wanted.documents {
+        // Each by itself: an index may be there without what it names.
         let digest = planned.document.digest;
-        let asks = planned.under.unwrap_or(digest);
-        if !found.documents.contains(&asks)
-            && asked.insert(asks)
-            && to.find(&asks.to_string()).await.map_err(failed)?.is_some()
-        {
-            found.documents.insert(asks);
-        }
-        if found.documents.contains(&asks) {
+        if !found.documents.contains(&digest) && to.find(&digest.to_string()).await.map_err(failed)?.is_some() {
             found.documents.insert(digest);
         }
     }

@@ -1,11 +1,12 @@
-//! Opening a bundle: files, folders and volumes of this machine, or one on a web server, read in place by ranges.
+//! Opening a bundle: files, folders and volumes of this machine, or one on a web server (a file, or volumes), read in place by ranges.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use kubexm_archive::{Bundle, DOCUMENT_LIMIT};
 use kubexm_spec::cluster;
-use kubexm_transport::{FileCandidate, HttpFile, HttpOptions};
+use kubexm_transport::http::shown;
+use kubexm_transport::{FileCandidate, HttpFile, HttpOptions, web_volumes};
 
 use crate::connection::Connection;
 use crate::error::SeedError;
@@ -32,15 +33,21 @@ pub fn open(
 fn open_one(path: &Path, connection: &Connection) -> Result<Bundle, SeedError> {
     let address = path.to_str().filter(|text| text.starts_with("https://") || text.starts_with("http://"));
     let Some(address) = address else { return Ok(Bundle::open(path)?) };
-    let candidate = FileCandidate {
-        plain_http_allowed: connection.plain_http,
-        ca_file: connection.ca_file.clone(),
-        ..FileCandidate::new(address)
+    if address.starts_with("http://") && !connection.plain_http {
+        return Err(SeedError::PlainHttp(shown(address)));
+    }
+    let file_at = |address: &str| {
+        let candidate = FileCandidate {
+            plain_http_allowed: connection.plain_http,
+            ca_file: connection.ca_file.clone(),
+            ..FileCandidate::new(address)
+        };
+        let options =
+            HttpOptions { watch: connection.watch.clone(), proxies: connection.proxies, ..HttpOptions::default() };
+        HttpFile::open(&candidate, options).map(Arc::new)
     };
-    let options =
-        HttpOptions { watch: connection.watch.clone(), proxies: connection.proxies, ..HttpOptions::default() };
-    let file = HttpFile::open(&candidate, options)?;
-    Ok(Bundle::open_source(PathBuf::from(file.name()), Arc::new(file))?)
+    let (name, source) = web_volumes::open(address, file_at)?;
+    Ok(Bundle::open_source(name, source)?)
 }
 
 /// `spec.registry.namespaceOverride` of the cluster that the bundle is for: nodes of that cluster look for images there. None

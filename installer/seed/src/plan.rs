@@ -49,9 +49,6 @@ pub(crate) struct Planned {
     pub document: Arc<Document>,
     /// Config and layers.
     pub blobs: Blobs,
-    /// The document that proves that this one is there: no registry of this kind has the one without the other. None where
-    /// it is asked for by itself.
-    pub under: Option<Digest>,
     /// What it refers to, with its artifact type.
     pub subject: Option<(Digest, String)>,
 }
@@ -133,9 +130,8 @@ impl Planner {
         let mut there = BTreeSet::new();
         for document in &pushed.documents {
             there.insert(document.digest);
-            let under = (pushed.form != Form::Sparse).then_some(pushed.target);
             let blobs = image.documents.get(&document.digest).map(|parsed| blobs(&parsed.links)).unwrap_or_default();
-            self.document(&repository, Planned { document: Arc::clone(document), blobs, under, subject: None });
+            self.document(&repository, Planned { document: Arc::clone(document), blobs, subject: None });
         }
         let referrers = self.referrers(name, image, &repository, there);
         let tag = image.reference.tag.clone();
@@ -201,7 +197,7 @@ impl Planner {
             _ => None,
         };
         let blobs = blobs(&one.parsed.links);
-        self.document(repository, Planned { document: Arc::clone(document), blobs, under: None, subject });
+        self.document(repository, Planned { document: Arc::clone(document), blobs, subject });
         if let Some(tag) = &one.tag {
             self.tag(repository, tag, document.digest, name);
         }
@@ -211,7 +207,7 @@ impl Planner {
         let document = Arc::new(named.artifact.document.clone());
         let (digest, tag) = (document.digest, named.artifact.tag.clone());
         let blobs = named.artifact.blobs.clone();
-        self.document(repository, Planned { document, blobs, under: Some(digest), subject: None });
+        self.document(repository, Planned { document, blobs, subject: None });
         self.tag(repository, &tag, digest, &named.from);
         self.plan.entries.push(Mapped {
             kind,
@@ -230,11 +226,8 @@ impl Planner {
 
     fn document(&mut self, repository: &str, planned: Planned) {
         let documents = &mut self.plan.repositories.entry(repository.to_owned()).or_default().documents;
-        match documents.iter_mut().find(|other| other.document.digest == planned.document.digest) {
-            // Below two tags: asked for by itself, so that neither has to be there for it.
-            Some(other) if other.under != planned.under => other.under = None,
-            Some(_) => {}
-            None => documents.push(planned),
+        if !documents.iter().any(|other| other.document.digest == planned.document.digest) {
+            documents.push(planned);
         }
     }
 

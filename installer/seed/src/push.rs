@@ -5,8 +5,9 @@ use std::collections::BTreeMap;
 use std::io::{self, Read};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
 
-use futures::{StreamExt, TryStreamExt, stream};
+use futures::{StreamExt, stream};
 use kubexm_archive::Bundle;
 use kubexm_spec::Digest;
 use kubexm_spec::event::EventKind;
@@ -20,6 +21,8 @@ use crate::totals::Totals;
 
 /// Bytes of a chunk: what a cut costs at most, and what each blob on its way holds beside a frame of the bundle.
 const CHUNK: u64 = 4 << 20;
+/// How long chunks that are on their way may take after a stop, or after another blob failed.
+pub const GRACE: Duration = Duration::from_secs(20);
 
 /// What all blobs share.
 pub struct Sender<'a> {
@@ -78,11 +81,30 @@ pub async fn blobs(sender: &Sender<'_>, work: &Work, at_once: usize) -> Result<(
     let done = AtomicU64::new(0);
     let progress = Progress { report: sender.report, total: &total, done: &done };
     let progress = &progress;
-    stream::iter(order)
+    let mut ended = stream::iter(order)
         .map(|(digest, blob)| async move { one(sender, *digest, blob, progress).await })
-        .buffer_unordered(at_once.max(1))
-        .try_collect::<()>()
-        .await
+        .buffer_unordered(at_once.max(1));
+    let (mut failed, mut until) = (None, None);
+    loop {
+        let next = match until {
+            None => ended.next().await,
+            // Whoever waits for a registry that does not answer is not waited for.
+            Some(until) => tokio::time::timeout_at(until, ended.next()).await.unwrap_or_default(),
+        };
+        match next {
+            None => break,
+            Some(Ok(())) => {}
+            // The others finish their chunks: an upload that is cut in one may be lost with all that it has.
+            Some(Err(error)) => {
+                sender.stop.store(true, Ordering::Relaxed);
+                until.get_or_insert_with(|| tokio::time::Instant::now() + GRACE);
+                if matches!(failed, None | Some(SeedError::Stopped)) {
+                    failed = Some(error);
+                }
+            }
+        }
+    }
+    failed.map_or(Ok(()), Err)
 }
 
 async fn one(sender: &Sender<'_>, digest: Digest, blob: &BlobWork, progress: &Progress<'_>) -> Result<(), SeedError> {

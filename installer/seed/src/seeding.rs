@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
 
 use futures::TryStreamExt;
 use futures::stream::FuturesUnordered;
@@ -19,7 +18,7 @@ use crate::look::{Work, look};
 use crate::manifests;
 use crate::naming::Naming;
 use crate::plan::{Choice, SeedPlan, plan};
-use crate::push::{Counted, Sender, blobs};
+use crate::push::{Counted, GRACE, Sender, blobs};
 use crate::record::RecordFolder;
 use crate::report::{Mapped, SeedReport, State};
 use crate::rest::rest;
@@ -27,9 +26,6 @@ use crate::totals::Totals;
 
 /// Takes events as they happen; it must be quick.
 pub type Report<'a> = &'a (dyn Fn(EventKind) + Send + Sync);
-
-/// How long chunks that are on their way may take after a stop was asked for.
-const GRACE: Duration = Duration::from_secs(20);
 
 /// What is pushed, where to, and how.
 #[derive(Clone, Debug)]

@@ -24,7 +24,6 @@ mod lock;
 pub mod lockfile;
 mod needed;
 mod network;
-mod web_volumes;
 mod zone;
 
 use std::sync::{Arc, Mutex};

@@ -1,15 +1,13 @@
 //! Bundles on web servers, and the network settings for origins.
 
-use std::path::PathBuf;
 use std::sync::{Arc, PoisonError};
 
 use kubexm_archive::{Bundle, ReadAt};
 use kubexm_spec::digest::Hasher;
 use kubexm_spec::{Digest, ExitCode};
 use kubexm_transport::http::shown;
-use kubexm_transport::{Credentials, FileCandidate, HttpFile, HttpOptions, TransportError, Watch};
+use kubexm_transport::{Credentials, FileCandidate, HttpFile, HttpOptions, TransportError, Watch, web_volumes};
 
-use super::web_volumes::{self, WebVolumes};
 use super::{Session, SessionError};
 
 /// Bytes that are asked for at once where all of a file is read.
@@ -35,31 +33,8 @@ impl Session {
             return Err(SessionError::PlainHttp { address: shown(address) });
         }
         let whole = self.network.whole.get(address).map_or(address, String::as_str);
-        if let Some(bundle) = web_volumes::bundle_of(whole) {
-            return self.bundle_in_volumes(&bundle, None);
-        }
-        match self.file_at(whole) {
-            Ok(file) => Ok(Bundle::open_source(PathBuf::from(file.name()), file)?),
-            // The name that was given to `build --split -o`.
-            Err(error) if error.exit_code() == ExitCode::OriginMissing => self.bundle_in_volumes(whole, Some(error)),
-            Err(error) => Err(error.into()),
-        }
-    }
-
-    /// The same of volumes, `address` without their numbers. `missing`: why there is no file of that name.
-    fn bundle_in_volumes(&self, address: &str, missing: Option<TransportError>) -> Result<Bundle, SessionError> {
-        let mut files = Vec::new();
-        for number in 1..=web_volumes::MOST {
-            match self.file_at(&web_volumes::address_of(address, number)) {
-                Ok(file) => files.push(file),
-                Err(error) if error.exit_code() == ExitCode::OriginMissing && files.is_empty() => {
-                    return Err(missing.unwrap_or(error).into());
-                }
-                Err(error) if error.exit_code() == ExitCode::OriginMissing => break,
-                Err(error) => return Err(error.into()),
-            }
-        }
-        Ok(Bundle::open_source(PathBuf::from(shown(address)), Arc::new(WebVolumes::new(files)))?)
+        let (name, source) = web_volumes::open(whole, |address| self.file_at(address))?;
+        Ok(Bundle::open_source(name, source)?)
     }
 
     fn file_at(&self, whole: &str) -> Result<Arc<HttpFile>, TransportError> {

@@ -16,6 +16,7 @@ mod kill;
 mod limits;
 mod medium;
 mod mirrors;
+mod open_uploads;
 mod push;
 mod range;
 mod registries;

@@ -38,8 +38,8 @@ use crate::terminal::{Shown, home, interrupt, logins, start};
 #[derive(Debug, clap::Args)]
 #[command(verbatim_doc_comment)]
 pub struct Args {
-    /// The bundle: its file, a folder with it, its volumes (one of them if they are in one folder), or the address of one
-    /// file on a web server
+    /// The bundle: its file, a folder with it, its volumes (one of them if they are in one folder), or its address on a
+    /// web server
     #[arg(long, value_name = "FILE", required = true)]
     bundle: Vec<PathBuf>,
     /// For a delta: a bundle that has what it leaves out, or the registry itself (the same text as --to); may be given
@@ -166,6 +166,11 @@ fn is_map(file: &mut dyn std::io::Read) -> bool {
 pub fn run(args: &Args, display: &Display) -> Result<(), Failure> {
     for out in &args.map_out {
         kubexm_files::check(&out.path, &MAP, args.force)?;
+    }
+    if args.bundle.iter().any(|path| kubexm_files::is_stdout(path)) {
+        let text = "a bundle on standard input cannot be seeded: a cut upload is read again from the middle; name a file, or the \
+                    address of one on a web server";
+        return Err(Failure::new(ExitCode::Usage, text));
     }
     let password = args.login.password_from.as_deref().map(secret).transpose();
     let password = password.map_err(|problem| Failure::new(ExitCode::Usage, format!("--password-from: {problem}")))?;

@@ -93,3 +93,21 @@ async fn maps_are_in_the_forms_that_clusters_read() {
     assert!(read.status.success(), "{}", String::from_utf8_lossy(&read.stderr));
     assert_eq!(Digest::of(&read.stdout), seeded.entries[0].digest);
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_index_that_is_there_without_a_child_does_not_hide_that_it_is_missing() {
+    let registry = Registry::start(Setup::default());
+    let folder = tempfile::tempdir().unwrap();
+    let mut maker = Maker::new(&BOTH);
+    let app = maker.image("quay.io/a/app:1", &[noise(1, 5000)], 0);
+    let bundle = maker.bundle(folder.path());
+    let options = options(folder.path(), &registry.address);
+    run(&bundle, &options).await.unwrap();
+    // As a registry that takes sparse indexes has it: the revision of one child is gone.
+    let arm = app.manifests[&Platform::LINUX_ARM64].digest;
+    let revisions = registry.blobs().join("../../repositories/mirror/quay.io/a/app/_manifests/revisions/sha256");
+    std::fs::remove_dir_all(revisions.join(arm.hex())).unwrap();
+    let seeded = run(&bundle, &options).await.unwrap();
+    assert_eq!(seeded.totals.manifests, 1, "{seeded:#?}");
+    registry.raw(&format!("mirror/quay.io/a/app@{arm}"));
+}

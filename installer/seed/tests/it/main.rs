@@ -12,3 +12,4 @@ mod registry;
 mod resume;
 mod seeded;
 mod site;
+mod web;

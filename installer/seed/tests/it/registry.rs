@@ -8,12 +8,18 @@ const PROGRAM: &str = "/usr/bin/docker-registry";
 
 /// distribution 3, which `scripts/lab build` makes.
 pub fn distribution_3() -> PathBuf {
+    lab_program("registry")
+}
+
+/// A program that `scripts/lab build` makes.
+pub fn lab_program(name: &str) -> PathBuf {
     let lab = std::env::var_os("KUBEXM_LAB").map(PathBuf::from).or_else(|| {
         let cache = std::env::var_os("XDG_CACHE_HOME").map(PathBuf::from);
         Some(cache.or_else(|| Some(Path::new(&std::env::var_os("HOME")?).join(".cache")))?.join("kubexm-lab"))
     });
-    lab.unwrap().join("bin/registry")
+    lab.unwrap().join("bin").join(name)
 }
+
 pub const USER: &str = "builder";
 pub const PASSWORD: &str = "open sesame";
 /// `PASSWORD` by bcrypt, the only kind the registry takes.

@@ -1,26 +1,29 @@
-//! The volumes of a split bundle on a web server, read in place like those on a disk.
+//! A bundle on a web server, in one file or in volumes, read in place like those on a disk.
 
 use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
 
 use kubexm_archive::ReadAt;
-use kubexm_transport::HttpFile;
+use kubexm_spec::ExitCode;
+
+use crate::http::shown;
+use crate::{HttpFile, TransportError};
 
 /// The most volumes: their numbers have three digits.
-pub(super) const MOST: u32 = 999;
+const MOST: u32 = 999;
 
 /// How the names of bundles end.
 const SUFFIX: &str = ".tar.zst";
 
 /// The address of a volume of the bundle at an address: the number goes before a query.
-pub(super) fn address_of(bundle: &str, number: u32) -> String {
+fn address_of(bundle: &str, number: u32) -> String {
     let (path, rest) = split(bundle);
     format!("{path}.{number:03}{rest}")
 }
 
 /// The address of the bundle that a volume is of, where an address names a volume.
-pub(super) fn bundle_of(volume: &str) -> Option<String> {
+fn bundle_of(volume: &str) -> Option<String> {
     let (path, rest) = split(volume);
     let (bundle, digits) = path.rsplit_once('.')?;
     let is_number = digits.len() == 3 && digits.bytes().all(|digit| digit.is_ascii_digit());
@@ -31,9 +34,46 @@ fn split(address: &str) -> (&str, &str) {
     address.split_at(address.find(['?', '#']).unwrap_or(address.len()))
 }
 
+/// What is read of a bundle at an address, and its name for people. The address may be that of a file, of a volume, or the name
+/// that the bundle was built with, where only volumes are there. `file_at` opens what is at an address.
+pub fn open(
+    address: &str,
+    file_at: impl Fn(&str) -> Result<Arc<HttpFile>, TransportError>,
+) -> Result<(PathBuf, Arc<dyn ReadAt>), TransportError> {
+    if let Some(bundle) = bundle_of(address) {
+        return volumes(&bundle, None, file_at);
+    }
+    match file_at(address) {
+        Ok(file) => Ok((PathBuf::from(file.name()), file)),
+        // The name that was given to `build --split -o`.
+        Err(error) if error.exit_code() == ExitCode::OriginMissing => volumes(address, Some(error), file_at),
+        Err(error) => Err(error),
+    }
+}
+
+/// `address` is without the numbers. `missing`: why there is no file of that name.
+fn volumes(
+    address: &str,
+    missing: Option<TransportError>,
+    file_at: impl Fn(&str) -> Result<Arc<HttpFile>, TransportError>,
+) -> Result<(PathBuf, Arc<dyn ReadAt>), TransportError> {
+    let mut files = Vec::new();
+    for number in 1..=MOST {
+        match file_at(&address_of(address, number)) {
+            Ok(file) => files.push(file),
+            Err(error) if error.exit_code() == ExitCode::OriginMissing && files.is_empty() => {
+                return Err(missing.unwrap_or(error));
+            }
+            Err(error) if error.exit_code() == ExitCode::OriginMissing => break,
+            Err(error) => return Err(error),
+        }
+    }
+    Ok((PathBuf::from(shown(address)), Arc::new(WebVolumes::new(files))))
+}
+
 /// All volumes as one row of bytes.
 #[derive(Debug)]
-pub(super) struct WebVolumes {
+struct WebVolumes {
     /// Each with the offset of its first byte.
     parts: Vec<(u64, Arc<HttpFile>)>,
     len: u64,
@@ -41,7 +81,7 @@ pub(super) struct WebVolumes {
 
 impl WebVolumes {
     /// Of volumes in their order.
-    pub(super) fn new(files: Vec<Arc<HttpFile>>) -> Self {
+    fn new(files: Vec<Arc<HttpFile>>) -> Self {
         let (mut parts, mut len) = (Vec::with_capacity(files.len()), 0);
         for file in files {
             let start = len;
