@@ -138,13 +138,13 @@ fn restore(path: &str, args: &[&str]) -> Result<Output, OpError> {
     let snap = Path::new(folder).join("member/snap");
     std::fs::create_dir_all(&snap).map_err(OpError::path("make the folder", &snap))?;
     let write = || {
-        let (mut source, mut target) = (File::open(path)?, File::create(snap.join("db"))?);
+        let (source, mut target) = (File::open(path)?, File::create(snap.join("db"))?);
         let size = source.metadata()?.len().saturating_sub(32);
         if size > MANY {
             return std::io::copy(&mut source.take(size), &mut target).map(drop);
         }
         let mut bytes = Vec::new();
-        source.by_ref().take(size).read_to_end(&mut bytes)?;
+        source.take(size).read_to_end(&mut bytes)?;
         // A page that was filled up when it was saved.
         bytes.truncate(bytes.iter().rposition(|byte| *byte != 0).map_or(0, |last| last + 1));
         target.write_all(&bytes)
