@@ -71,6 +71,7 @@ fn a_group_is_read_from_a_file_a_stream_and_a_web_server() {
     site.run(&["verify", "--quick", name]).must(ExitCode::Ok);
     let mut verify = std::process::Command::new(assert_cmd::cargo::cargo_bin("kubexm-bundle"));
     let input = std::fs::File::open(&path).unwrap();
+    verify.env("KUBEXM_HOME", site.path("kubexm"));
     assert!(verify.args(["verify", "-"]).stdin(input).stdout(Stdio::null()).status().unwrap().success());
     let server = serve(&path, |_, reply| reply);
     read(&site, "verify", &server, &[]).must(ExitCode::Ok);
