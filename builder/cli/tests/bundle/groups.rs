@@ -57,7 +57,7 @@ fn programs_are_neighbours_by_name_and_take_the_place_of_one() {
     for cpus in ["0", "0-1"] {
         let mut build = std::process::Command::new("taskset");
         build.args(["-c", cpus]).arg(assert_cmd::cargo::cargo_bin("kubexm-bundle"));
-        build.args(["build", "-q", "-f", "cluster.yaml", "-o", "again.zst", "--cache", "cache"]);
+        build.args(["build", "-f", "cluster.yaml", "-o", "again.zst", "--cache", "cache"]);
         assert!(build.current_dir(site.path("")).env("KUBEXM_HOME", site.path("kubexm")).status().unwrap().success());
         assert!(std::fs::read(site.path("again.zst")).unwrap() == first, "{cpus}");
     }
@@ -71,6 +71,7 @@ fn a_group_is_read_from_a_file_a_stream_and_a_web_server() {
     site.run(&["verify", "--quick", name]).must(ExitCode::Ok);
     let mut verify = std::process::Command::new(assert_cmd::cargo::cargo_bin("kubexm-bundle"));
     let input = std::fs::File::open(&path).unwrap();
+    verify.env("KUBEXM_HOME", site.path("kubexm"));
     assert!(verify.args(["verify", "-"]).stdin(input).stdout(Stdio::null()).status().unwrap().success());
     let server = serve(&path, |_, reply| reply);
     read(&site, "verify", &server, &[]).must(ExitCode::Ok);
