@@ -20,9 +20,11 @@ fresh() {
   rm -rf "${SITE:?}/registry" "${SITE:?}/home"
   printf 'version: 0.1\nlog: {level: info}\nstorage:\n  filesystem: {rootdirectory: %s}\nhttp: {addr: 127.0.0.1:0, secret: bench}\n' \
     "$SITE/registry" > "$SITE/registry.yml"
+  # The last one's says where that listened.
+  rm -f "$SITE/registry.log"
   docker-registry serve "$SITE/registry.yml" > "$SITE/access.log" 2> "$SITE/registry.log" &
   STARTED+=($!)
-  until REGISTRY=$(grep -o 'listening on [0-9.:]*' "$SITE/registry.log"); do sleep 0.05; done
+  until REGISTRY=$(grep -os 'listening on [0-9.:]*' "$SITE/registry.log"); do sleep 0.05; done
   REGISTRY=${REGISTRY#listening on }
   export REGISTRY
   sync

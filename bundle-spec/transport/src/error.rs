@@ -346,7 +346,9 @@ impl TransportError {
     /// Whether another origin cannot help: this machine's disk, settings, or a fault of this program.
     pub(crate) fn is_ours(&self) -> bool {
         match self {
-            Self::DiskFull { .. } | Self::Disk { .. } | Self::Unreadable { .. } | Self::Worker(_) | Self::Stopped => true,
+            Self::DiskFull { .. } | Self::Disk { .. } | Self::Unreadable { .. } | Self::Worker(_) | Self::Stopped => {
+                true
+            }
             Self::Credentials { whole, .. } => *whole,
             _ => false,
         }

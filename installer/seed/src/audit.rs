@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use futures::{StreamExt, TryStreamExt, stream};
 use kubexm_transport::Repository;
 
-use crate::error::SeedError;
 use crate::connection::AT_ONCE;
+use crate::error::SeedError;
 use crate::look::Work;
 use crate::plan::SeedPlan;
 

@@ -30,7 +30,8 @@ pub fn chart(archive: impl Read, digest: Digest, size: u64, what: &str) -> Resul
         (field("name").ok_or_else(|| missing("name"))?, field("version").ok_or_else(|| missing("version"))?);
     let config = Bytes::from(metadata.to_string().into_bytes());
     let (config_digest, config_size) = (Digest::of(&config), config.len() as u64);
-    let mut annotations = json!({ "org.opencontainers.image.title": name, "org.opencontainers.image.version": version });
+    let mut annotations =
+        json!({ "org.opencontainers.image.title": name, "org.opencontainers.image.version": version });
     if let Some(description) = field("description") {
         annotations["org.opencontainers.image.description"] = json!(description);
     }

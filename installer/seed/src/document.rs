@@ -133,7 +133,9 @@ pub fn with_entries(index: &Document, keep: impl Fn(&Digest) -> bool, what: &str
     let wrong = |problem: &str| SeedError::Document { what: what.to_owned(), problem: problem.to_owned() };
     let mut value: Value = serde_json::from_slice(&index.bytes).map_err(|_| wrong("is not JSON"))?;
     let entries = value.get_mut("manifests").and_then(Value::as_array_mut).ok_or_else(|| wrong("is not an index"))?;
-    entries.retain(|entry| entry["digest"].as_str().and_then(|text| text.parse().ok()).is_some_and(|digest| keep(&digest)));
+    entries.retain(|entry| {
+        entry["digest"].as_str().and_then(|text| text.parse().ok()).is_some_and(|digest| keep(&digest))
+    });
     // serde_json's maps are sorted: the same bundle gives the same bytes.
     let bytes = Bytes::from(value.to_string().into_bytes());
     Ok(Document { digest: Digest::of(&bytes), media_type: index.media_type.clone(), bytes })

@@ -9,9 +9,9 @@ use kubexm_transport::Repository;
 use kubexm_transport::oci::referrers_tag;
 use serde_json::{Value, json};
 
+use crate::connection::AT_ONCE;
 use crate::document::{Document, INDEX};
 use crate::error::SeedError;
-use crate::connection::AT_ONCE;
 use crate::look::{RepositoryWork, Work};
 use crate::plan::{RepositoryPlan, SeedPlan};
 use crate::push::Counted;
@@ -116,7 +116,8 @@ mod tests {
         let place = || "r.test/x:t".to_owned();
         let first = listed(None, &[(&document, "sig")], place).unwrap().unwrap();
         assert_eq!(listed(Some(&first), &[(&document, "sig")], place).unwrap(), None);
-        let theirs = json!({"schemaVersion": 2, "mediaType": INDEX, "manifests": [{"digest": Digest::of("b"), "size": 1}]});
+        let theirs =
+            json!({"schemaVersion": 2, "mediaType": INDEX, "manifests": [{"digest": Digest::of("b"), "size": 1}]});
         let both = listed(Some(theirs.to_string().as_bytes()), &[(&document, "sig")], place).unwrap().unwrap();
         let both: Value = serde_json::from_slice(&both).unwrap();
         assert_eq!(both["manifests"].as_array().unwrap().len(), 2);

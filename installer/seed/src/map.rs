@@ -105,9 +105,14 @@ fn mirror_set(naming: &Naming, report: &SeedReport) -> String {
 }
 
 fn registries_conf(naming: &Naming, report: &SeedReport, insecure: bool) -> String {
-    let mut text = String::from("# Written by kubexm-install seed, for /etc/containers/registries.conf.d (containers-registries.conf(5)).\n");
+    let mut text = String::from(
+        "# Written by kubexm-install seed, for /etc/containers/registries.conf.d (containers-registries.conf(5)).\n",
+    );
     for (from, to) in mirrors(naming, report) {
-        let _ = write!(text, "\n[[registry]]\nprefix = \"{from}\"\nlocation = \"{from}\"\n\n[[registry.mirror]]\nlocation = \"{to}\"\n");
+        let _ = write!(
+            text,
+            "\n[[registry]]\nprefix = \"{from}\"\nlocation = \"{from}\"\n\n[[registry.mirror]]\nlocation = \"{to}\"\n"
+        );
         if insecure {
             text.push_str("insecure = true\n");
         }

@@ -9,8 +9,8 @@ use crate::artifact::{Blobs, Source};
 use crate::contents::{Attached, Contents, Image, NamedArtifact};
 use crate::document::{Document, Links};
 use crate::error::{Collision, SeedError};
-use crate::naming::Naming;
 use crate::form::Form;
+use crate::naming::Naming;
 use crate::platforms::{Pushed, choose};
 use crate::report::{Mapped, State};
 
@@ -60,7 +60,12 @@ pub(crate) struct Planned {
 pub fn plan(contents: &Contents, naming: &Naming, choice: &Choice) -> Result<SeedPlan, SeedError> {
     let platforms = platforms(contents, choice)?;
     let mut planner = Planner {
-        plan: SeedPlan { naming: naming.clone(), repositories: BTreeMap::new(), entries: Vec::new(), notes: Vec::new() },
+        plan: SeedPlan {
+            naming: naming.clone(),
+            repositories: BTreeMap::new(),
+            entries: Vec::new(),
+            notes: Vec::new(),
+        },
         collisions: Vec::new(),
         by_digest: Vec::new(),
         forms: BTreeMap::new(),
@@ -68,7 +73,9 @@ pub fn plan(contents: &Contents, naming: &Naming, choice: &Choice) -> Result<See
     for (name, image) in &contents.images {
         match choose(image, &platforms, choice.sparse_indexes)? {
             Some(pushed) => planner.image(name, image, pushed, &platforms)?,
-            None => planner.plan.notes.push(format!("{name}: left out, since the bundle has it for other platforms only")),
+            None => {
+                planner.plan.notes.push(format!("{name}: left out, since the bundle has it for other platforms only"))
+            }
         }
     }
     for chart in &contents.left_out {
@@ -262,13 +269,17 @@ const fn said(form: Form) -> Option<&'static str> {
             "the tag names an index of the platforms that the bundle has, and the digest of upstream's index is not in the \
              registry",
         ),
-        Form::Sparse => Some("upstream's index is pushed though the bundle lacks some of its platforms; a registry may refuse it"),
+        Form::Sparse => {
+            Some("upstream's index is pushed though the bundle lacks some of its platforms; a registry may refuse it")
+        }
     }
 }
 
 fn blobs(links: &Links) -> Blobs {
     match links {
         Links::Index(_) => Blobs::new(),
-        Links::Manifest { blobs, .. } => blobs.iter().map(|(digest, size)| (*digest, (*size, Source::Bundle))).collect(),
+        Links::Manifest { blobs, .. } => {
+            blobs.iter().map(|(digest, size)| (*digest, (*size, Source::Bundle))).collect()
+        }
     }
 }

@@ -32,10 +32,18 @@ pub fn choose(image: &Image, platforms: &BTreeSet<Platform>, sparse: bool) -> Re
         return Ok(ours.then_some(Pushed { documents, target: image.target, form: Form::Whole }));
     };
     // Platforms of the bundle that were not asked for are left out; what has no platform of ours (attestations) is taken along.
-    let unwanted: BTreeSet<Digest> =
-        image.manifests.iter().filter(|(platform, _)| !platforms.contains(platform)).map(|(_, digest)| *digest).collect();
-    let manifests: BTreeSet<Digest> =
-        image.manifests.iter().filter(|(platform, _)| platforms.contains(platform)).map(|(_, digest)| *digest).collect();
+    let unwanted: BTreeSet<Digest> = image
+        .manifests
+        .iter()
+        .filter(|(platform, _)| !platforms.contains(platform))
+        .map(|(_, digest)| *digest)
+        .collect();
+    let manifests: BTreeSet<Digest> = image
+        .manifests
+        .iter()
+        .filter(|(platform, _)| platforms.contains(platform))
+        .map(|(_, digest)| *digest)
+        .collect();
     if manifests.is_empty() {
         return Ok(None);
     }

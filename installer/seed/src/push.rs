@@ -11,8 +11,8 @@ use futures::{StreamExt, stream};
 use kubexm_archive::Bundle;
 use kubexm_spec::Digest;
 use kubexm_spec::event::EventKind;
-use kubexm_transport::{Repository, TransportError};
 use kubexm_transport::oci::{Content, OpenUploads, Outcome, PushOptions};
+use kubexm_transport::{Repository, TransportError};
 
 use crate::artifact::Source;
 use crate::error::SeedError;
@@ -107,12 +107,7 @@ pub async fn blobs(sender: &Sender<'_>, work: &Work, at_once: usize) -> Result<(
     failed.map_or(Ok(()), Err)
 }
 
-async fn one(
-    sender: &Sender<'_>,
-    digest: Digest,
-    blob: &BlobWork,
-    progress: &Progress<'_>,
-) -> Result<(), SeedError> {
+async fn one(sender: &Sender<'_>, digest: Digest, blob: &BlobWork, progress: &Progress<'_>) -> Result<(), SeedError> {
     let content = content(sender.bundle, digest, &blob.source);
     let mut from: Option<String> = blob.held_by.clone();
     for (at, name) in blob.wanted_by.iter().enumerate() {

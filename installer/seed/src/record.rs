@@ -64,7 +64,9 @@ impl RecordFolder {
         let mut records = Vec::new();
         for entry in entries {
             let path = entry.map_err(disk("list", &self.0))?.path();
-            if path.extension().is_some_and(|end| end == "json") && path.file_stem().is_some_and(|stem| stem != "uploads") {
+            if path.extension().is_some_and(|end| end == "json")
+                && path.file_stem().is_some_and(|stem| stem != "uploads")
+            {
                 let bytes = std::fs::read(&path).map_err(disk("read", &path))?;
                 let read: Result<Record, _> = serde_json::from_slice(&bytes);
                 records.push(read.map_err(|error| disk("read", &path)(io::Error::other(error)))?);
@@ -118,7 +120,8 @@ impl Uploads {
             return;
         }
         // What is lost of it costs bytes that are sent again, and nothing else: not worth a failure, nor an fsync.
-        let written = serde_json::to_vec(&*open).map_err(io::Error::other).and_then(|bytes| write(&self.path, &bytes, false));
+        let written =
+            serde_json::to_vec(&*open).map_err(io::Error::other).and_then(|bytes| write(&self.path, &bytes, false));
         if let Err(error) = written {
             tracing::debug!(%error, "open uploads are not remembered");
         }

@@ -15,14 +15,14 @@ use crate::connection::{Connection, Registry};
 use crate::contents::{Contents, Kinds};
 use crate::error::SeedError;
 use crate::look::{Work, look};
+use crate::manifests;
 use crate::naming::Naming;
 use crate::plan::{Choice, SeedPlan, plan};
 use crate::push::{Counted, GRACE, Sender, blobs};
 use crate::record::RecordFolder;
-use crate::rest::rest;
 use crate::report::{Mapped, SeedReport, State};
+use crate::rest::rest;
 use crate::totals::Totals;
-use crate::manifests;
 
 /// Takes events as they happen; it must be quick.
 pub type Report<'a> = &'a (dyn Fn(EventKind) + Send + Sync);
@@ -70,9 +70,8 @@ pub async fn seed(
         Some(rest) => Contents::read_with(&from, &rest, kinds),
         None => Contents::read(&from, kinds),
     };
-    let contents = tokio::task::spawn_blocking(read)
-        .await
-        .map_err(|error| SeedError::Internal(error.to_string()))??;
+    let contents =
+        tokio::task::spawn_blocking(read).await.map_err(|error| SeedError::Internal(error.to_string()))??;
     if contents.is_empty() {
         return Err(SeedError::Nothing(wanted(kinds)));
     }

@@ -17,7 +17,9 @@ pub struct Target {
 
 /// Why a text names no registry.
 #[derive(Clone, Debug, thiserror::Error, PartialEq, Eq)]
-#[error("{text:?} is not a registry: {problem}; wanted is HOST[:PORT][/PREFIX], as in registry.example.com:8443/mirror")]
+#[error(
+    "{text:?} is not a registry: {problem}; wanted is HOST[:PORT][/PREFIX], as in registry.example.com:8443/mirror"
+)]
 pub struct ParseTargetError {
     text: String,
     problem: &'static str,
@@ -97,7 +99,17 @@ mod tests {
 
     #[test]
     fn what_no_registry_can_have_is_refused_and_no_password_is_repeated() {
-        for text in ["", "https://r.test", "r.test:0", "r.test:99999", "r.test/Upper", "r.test/a//b", "r.test/a___b", "r.test/.a", "r_x"] {
+        for text in [
+            "",
+            "https://r.test",
+            "r.test:0",
+            "r.test:99999",
+            "r.test/Upper",
+            "r.test/a//b",
+            "r.test/a___b",
+            "r.test/.a",
+            "r_x",
+        ] {
             assert!(text.parse::<Target>().is_err(), "{text}");
         }
         let refused = "robot:sesame@r.test/x".parse::<Target>().unwrap_err().to_string();

@@ -247,7 +247,9 @@ fn is_full(status: StatusCode, reported: &str) -> bool {
     let reported = reported.to_ascii_lowercase();
     status == StatusCode::INSUFFICIENT_STORAGE
         || (status.is_client_error() || status.is_server_error())
-            && ["quota", "no space left", "storage resource", "storage limit"].iter().any(|word| reported.contains(word))
+            && ["quota", "no space left", "storage resource", "storage limit"]
+                .iter()
+                .any(|word| reported.contains(word))
 }
 
 /// One line of a body that came with an error.

@@ -95,7 +95,8 @@ fn reported(response: &Response) -> Option<Digest> {
 
 /// A page for people, with a status that means something to programs.
 fn page(origin: String, response: &Response) -> Result<(), Attempt> {
-    let reported = response.headers().get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
+    let reported =
+        response.headers().get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
     if response.status().is_success() && reported.trim_start().to_ascii_lowercase().starts_with("text/html") {
         let found = "a page (text/html)".to_owned();
         return Err(TransportError::NotTheFile { origin, found }.into());

@@ -39,12 +39,7 @@ async fn repository(registry: &FakeRegistry) -> Repository {
 }
 
 /// Pushes in chunks of 1 MiB; ends after the chunk in which `stop` is set.
-async fn push(
-    registry: &FakeRegistry,
-    body: &[u8],
-    kept: &Kept,
-    stop: &AtomicBool,
-) -> Result<Outcome, TransportError> {
+async fn push(registry: &FakeRegistry, body: &[u8], kept: &Kept, stop: &AtomicBool) -> Result<Outcome, TransportError> {
     let options = PushOptions { chunk: CHUNK, uploads: Some(kept), stop: Some(stop), ..PushOptions::default() };
     let content = Arc::new(Bytes::copy_from_slice(body));
     let blob = (Digest::of(body), body.len() as u64);
@@ -52,7 +47,10 @@ async fn push(
 }
 
 /// Sets the flag when the n-th chunk comes in.
-async fn stopping_at(chunk: usize, fault: impl Fn() -> Fault + Send + Sync + 'static) -> (FakeRegistry, Arc<AtomicBool>) {
+async fn stopping_at(
+    chunk: usize,
+    fault: impl Fn() -> Fault + Send + Sync + 'static,
+) -> (FakeRegistry, Arc<AtomicBool>) {
     let stop = Arc::new(AtomicBool::new(false));
     let set = Arc::clone(&stop);
     let registry = FakeRegistry::start(move |seen: &Seen, number| match (seen.method.as_str(), number) {
@@ -121,7 +119,9 @@ async fn a_page_is_no_registry_and_a_digest_without_a_header_is_computed() {
     let page = |_: &Seen, _: usize| Fault::Answer(200, vec![("content-type".to_owned(), "text/html".to_owned())]);
     let registry = FakeRegistry::start(page).await;
     let to = repository(&registry).await;
-    for error in [to.check_api().await.unwrap_err(), to.check_push().await.unwrap_err(), to.find("x").await.unwrap_err()] {
+    for error in
+        [to.check_api().await.unwrap_err(), to.check_push().await.unwrap_err(), to.find("x").await.unwrap_err()]
+    {
         assert_eq!(error.exit_code(), ExitCode::OriginMismatch, "{error}");
     }
     let registry = FakeRegistry::start(|seen: &Seen, _| match seen.method.as_str() {

@@ -201,10 +201,8 @@ pub fn run(args: &Args, display: &Display) -> Result<(), Failure> {
     let provenance = trust.judge(&bundle, &home)?;
     display.emit(EventKind::Note { text: format!("{}: {provenance}", bundle.manifest().name) });
     let of_bundle = || kubexm_seed::namespace_override(&bundle);
-    let naming = Naming {
-        target: args.to.clone(),
-        namespace_override: args.namespace_override.clone().or_else(of_bundle),
-    };
+    let naming =
+        Naming { target: args.to.clone(), namespace_override: args.namespace_override.clone().or_else(of_bundle) };
     let options = SeedOptions {
         naming: naming.clone(),
         kinds: kinds(&args.only),

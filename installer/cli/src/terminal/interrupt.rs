@@ -46,10 +46,7 @@ async fn watch(
             at_once();
         }
         token.cancel();
-        warning(
-            events,
-            "interrupted: what has started is finished first; interrupt again to end the program at once",
-        );
+        warning(events, "interrupted: what has started is finished first; interrupt again to end the program at once");
     }
 }
 

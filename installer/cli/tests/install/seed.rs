@@ -11,7 +11,10 @@ fn an_address_that_is_none_and_a_password_in_the_arguments_are_refused_without_t
     let bundle = site.bundle(1);
     let bundle = bundle.to_str().unwrap();
     for to in ["https://r.test", "r.test/Upper", "robot:hunter2@r.test"] {
-        site.install(&["seed", "--bundle", bundle, "--to", to]).assert().code(2).stderr(contains("HOST[:PORT][/PREFIX]"));
+        site.install(&["seed", "--bundle", bundle, "--to", to])
+            .assert()
+            .code(2)
+            .stderr(contains("HOST[:PORT][/PREFIX]"));
     }
     let args = ["seed", "--bundle", bundle, "--to", "r.test", "--username", "robot", "--password-from", "hunter2"];
     site.install(&args).assert().code(2).stderr(contains("file:PATH").and(contains("hunter2").not()));

@@ -38,7 +38,8 @@ async fn a_tag_names_an_index_of_the_platforms_that_are_there() {
     let bundle = maker.bundle(folder.path());
     let (seeded, notes) = notes(&bundle, &options(folder.path(), &registry.address)).await;
     let index: Value = serde_json::from_slice(&registry.raw("mirror/quay.io/a/app:1")).unwrap();
-    let listed: Vec<&str> = index["manifests"].as_array().unwrap().iter().map(|one| one["digest"].as_str().unwrap()).collect();
+    let listed: Vec<&str> =
+        index["manifests"].as_array().unwrap().iter().map(|one| one["digest"].as_str().unwrap()).collect();
     let own: Vec<String> = app.manifests.values().map(|one| one.digest.to_string()).collect();
     assert_eq!(listed, own);
     assert_ne!(seeded.entries[0].digest, app.target.digest);

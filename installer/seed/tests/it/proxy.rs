@@ -120,8 +120,12 @@ async fn serve(mut stream: TcpStream, upstream: &str, choose: &Choose, all: &Mut
         return stream.write_all(format!("{answer}\r\n{body}").as_bytes()).await;
     }
     let mut to = TcpStream::connect(upstream).await?;
-    let without: String =
-        text.trim_end().lines().filter(|line| !line.to_ascii_lowercase().starts_with("connection:")).map(|l| format!("{l}\r\n")).collect();
+    let without: String = text
+        .trim_end()
+        .lines()
+        .filter(|line| !line.to_ascii_lowercase().starts_with("connection:"))
+        .map(|l| format!("{l}\r\n"))
+        .collect();
     to.write_all(format!("{without}connection: close\r\n\r\n").as_bytes()).await?;
     let mut left = passes;
     let mut piece = vec![0; 64 << 10];

@@ -64,7 +64,11 @@ async fn a_project_that_is_missing_and_that_nobody_makes() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_registry_that_answers_html() {
     let page = |_: &Seen, _: usize| {
-        Fault::Answer(200, vec![("content-type", "text/html; charset=utf-8".to_owned())], "<html>Sign in</html>".to_owned())
+        Fault::Answer(
+            200,
+            vec![("content-type", "text/html; charset=utf-8".to_owned())],
+            "<html>Sign in</html>".to_owned(),
+        )
     };
     refused(page, 41, &["answers with pages"]).await;
 }
@@ -150,7 +154,9 @@ async fn an_index_that_is_refused_for_its_absent_children() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_quota_or_a_disk_without_room() {
     let harbor = "adding 200.0 KiB of storage resource, which when updated to current usage of 9.9 GiB will exceed the configured upper limit of 10.0 GiB.";
-    for (status, said) in [(403, harbor), (507, "Insufficient Storage"), (500, "write /var/lib/registry: no space left on device")] {
+    for (status, said) in
+        [(403, harbor), (507, "Insufficient Storage"), (500, "write /var/lib/registry: no space left on device")]
+    {
         let registry = Registry::start(Setup::default());
         let choose = move |seen: &Seen, _: usize| match seen.method.as_str() {
             "PUT" if seen.target.contains("/blobs/uploads/") => error(status, "DENIED", said),

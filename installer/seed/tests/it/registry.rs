@@ -118,7 +118,6 @@ impl Registry {
     pub fn ca(&self) -> PathBuf {
         self.dir.path().join("ca/ca.crt")
     }
-
 }
 
 impl Drop for Registry {
