@@ -36,9 +36,10 @@ import json
 import sys
 
 layout = sys.argv[1]
-lock = json.load(open(f"{layout}/lock.yaml"))
-names = {item["reference"] for item in lock["items"] if item["type"] == "image"}
-print("\n".join(sorted(names)))
+index = json.load(open(f"{layout}/index.json"))
+images = [entry for entry in index["manifests"] if "artifactType" not in entry]
+names = {entry.get("annotations", {}).get("org.opencontainers.image.ref.name", "") for entry in images}
+print("\n".join(sorted(name for name in names if name and ":sha256-" not in name)))
 END
 while read -r name; do
   mkdir -p "$SITE/dirs/${name%/*}"

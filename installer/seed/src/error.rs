@@ -1,7 +1,6 @@
 //! What can go wrong, and which exit code that is.
 
 use kubexm_archive::{ArchiveError, Incomplete};
-use kubexm_spec::lock::LockError;
 use kubexm_spec::{ExitCode, ExitError, counted_of};
 use kubexm_transport::TransportError;
 use serde_json::{Value, json};
@@ -27,8 +26,8 @@ pub enum SeedError {
     #[error(transparent)]
     Incomplete(#[from] Box<Incomplete>),
     /// The bundle's lock.
-    #[error("lock.yaml of the bundle cannot be read; use the kubexm that came with the bundle")]
-    Lock(#[from] LockError),
+    #[error("lock.yaml of the bundle cannot be read: {0}; use the kubexm that came with the bundle")]
+    Lock(String),
     /// A document of the bundle that is not what it should be.
     #[error("{what} in the bundle: {problem}; build the bundle again")]
     Document {

@@ -193,7 +193,8 @@ impl Maker {
             renderings: Vec::new(),
             packages: Vec::new(),
         };
-        let lock_text = lock.to_text().unwrap().into_bytes();
+        // As YAML: the JSON is the lock file's.
+        let lock_text = serde_saphyr::to_string(&lock).unwrap().into_bytes();
         let index = json!({"schemaVersion": 2, "mediaType": INDEX, "manifests": self.entries});
         let mut contents = vec![
             ("lock.yaml".to_owned(), lock_text.clone()),
