@@ -20,9 +20,11 @@ fresh() {
   rm -rf "${SITE:?}/registry" "${SITE:?}/home"
   printf 'version: 0.1\nlog: {level: info}\nstorage:\n  filesystem: {rootdirectory: %s}\nhttp: {addr: 127.0.0.1:0, secret: bench}\n' \
     "$SITE/registry" > "$SITE/registry.yml"
+  # The last one's says where that listened.
+  rm -f "$SITE/registry.log"
   docker-registry serve "$SITE/registry.yml" > "$SITE/access.log" 2> "$SITE/registry.log" &
   STARTED+=($!)
-  until REGISTRY=$(grep -o 'listening on [0-9.:]*' "$SITE/registry.log"); do sleep 0.05; done
+  until REGISTRY=$(grep -os 'listening on [0-9.:]*' "$SITE/registry.log"); do sleep 0.05; done
   REGISTRY=${REGISTRY#listening on }
   export REGISTRY
   sync
@@ -34,9 +36,10 @@ import json
 import sys
 
 layout = sys.argv[1]
-lock = json.load(open(f"{layout}/lock.yaml"))
-names = {item["reference"] for item in lock["items"] if item["type"] == "image"}
-print("\n".join(sorted(names)))
+index = json.load(open(f"{layout}/index.json"))
+images = [entry for entry in index["manifests"] if "artifactType" not in entry]
+names = {entry.get("annotations", {}).get("org.opencontainers.image.ref.name", "") for entry in images}
+print("\n".join(sorted(name for name in names if name and ":sha256-" not in name)))
 END
 while read -r name; do
   mkdir -p "$SITE/dirs/${name%/*}"

@@ -2,14 +2,15 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use kubexm_archive::{Bundle, DOCUMENT_LIMIT, check_references};
+use kubexm_archive::{Bundle, check_references};
 use kubexm_spec::lock::Content;
-use kubexm_spec::{ArtifactKey, Digest, Lock, Platform, Reference};
+use kubexm_spec::{ArtifactKey, Digest, Platform, Reference};
 
 use crate::artifact::{self, Artifact};
 use crate::chart;
 use crate::document::{self, Links, Parsed};
 use crate::error::SeedError;
+use crate::lock::lock;
 use crate::rest::Rest;
 
 /// How deep indexes may lie in one another.
@@ -89,7 +90,7 @@ impl Contents {
     fn of(from: &Bytes<'_>, kinds: Kinds) -> Result<Self, SeedError> {
         let bundle = from.bundle;
         let manifest = bundle.manifest();
-        let lock = Lock::parse(&bundle.read("lock.yaml", DOCUMENT_LIMIT)?)?;
+        let lock = lock(bundle)?;
         let mut contents = Self {
             name: manifest.name.clone(),
             platforms: manifest.platforms.clone(),

@@ -1,7 +1,6 @@
 //! What can go wrong, and which exit code that is.
 
 use kubexm_archive::{ArchiveError, Incomplete};
-use kubexm_spec::lock::LockError;
 use kubexm_spec::{ExitCode, ExitError, counted_of};
 use kubexm_transport::TransportError;
 use serde_json::{Value, json};
@@ -19,14 +18,16 @@ pub enum SeedError {
     #[error(transparent)]
     Transport(#[from] TransportError),
     /// A bundle's address over http.
-    #[error("{0} is plain http, where anybody on the way can change what is read; use https, or allow it with --plain-http")]
+    #[error(
+        "{0} is plain http, where anybody on the way can change what is read; use https, or allow it with --plain-http"
+    )]
     PlainHttp(String),
     /// The bundle lacks something that it names.
     #[error(transparent)]
     Incomplete(#[from] Box<Incomplete>),
     /// The bundle's lock.
-    #[error("lock.yaml of the bundle cannot be read; use the kubexm that came with the bundle")]
-    Lock(#[from] LockError),
+    #[error("lock.yaml of the bundle cannot be read: {0}; use the kubexm that came with the bundle")]
+    Lock(String),
     /// A document of the bundle that is not what it should be.
     #[error("{what} in the bundle: {problem}; build the bundle again")]
     Document {
@@ -36,7 +37,9 @@ pub enum SeedError {
         problem: String,
     },
     /// A delta whose rest is not where it was said to be.
-    #[error("{what}: the bundle is a delta that leaves {digest} out, and {place} does not have it; name the bundle that has it with --base")]
+    #[error(
+        "{what}: the bundle is a delta that leaves {digest} out, and {place} does not have it; name the bundle that has it with --base"
+    )]
     BaseLacks {
         /// An image, a blob.
         what: String,
@@ -57,7 +60,9 @@ pub enum SeedError {
         found: String,
     },
     /// A name that no registry takes.
-    #[error("{of} would be called {name:?} in the registry, which is no repository's name (at most 255 characters, lower case); choose another prefix (--to) or another --namespace-override")]
+    #[error(
+        "{of} would be called {name:?} in the registry, which is no repository's name (at most 255 characters, lower case); choose another prefix (--to) or another --namespace-override"
+    )]
     Name {
         /// What it is.
         of: String,
@@ -137,7 +142,9 @@ fn lines(all: &[String]) -> String {
 
 fn collisions(all: &[Collision]) -> String {
     let lines: String = all.iter().map(|one| format!("\n- {}: {} and {}", one.name, one.of[0], one.of[1])).collect();
-    format!("different things would have one name, and nothing was sent; leave --namespace-override out, or choose another one:{lines}")
+    format!(
+        "different things would have one name, and nothing was sent; leave --namespace-override out, or choose another one:{lines}"
+    )
 }
 
 fn by_digest(all: &[String]) -> String {
@@ -186,7 +193,8 @@ fn mend(error: &TransportError, place: &str) -> String {
     let project = place.split('/').nth(1).unwrap_or_default();
     let said = error.to_string().to_ascii_lowercase();
     if said.contains("immutable") {
-        return "the tag is immutable there; push to another prefix, or have the rule of the project changed".to_owned();
+        return "the tag is immutable there; push to another prefix, or have the rule of the project changed"
+            .to_owned();
     }
     if said.contains("manifest_blob_unknown") || said.contains("manifest unknown to registry") {
         return "the registry checks what an index names, and refuses one whose platforms are not all there; leave \
@@ -228,7 +236,9 @@ impl ExitError for SeedError {
             Self::Incomplete(error) => error.exit_code(),
             Self::Lock(_) => ExitCode::NotABundle,
             Self::Document { .. } => ExitCode::BundleDamaged,
-            Self::BaseLacks { .. } | Self::Nothing(_) | Self::Platform { .. } | Self::ByIndexDigest(_) => ExitCode::BundleIncomplete,
+            Self::BaseLacks { .. } | Self::Nothing(_) | Self::Platform { .. } | Self::ByIndexDigest(_) => {
+                ExitCode::BundleIncomplete
+            }
             Self::PlainHttp(_) | Self::Name { .. } | Self::Collides(_) => ExitCode::Config,
             Self::TagsTaken(_) => ExitCode::TagTaken,
             Self::Registry { source, mend, .. } => match mend.starts_with("the tag is immutable") {
@@ -253,7 +263,9 @@ impl ExitError for SeedError {
                 Some(details)
             }
             Self::TagsTaken(all) => Some(json!(
-                all.iter().map(|one| json!({"name": one.name, "found": one.found, "wanted": one.wanted})).collect::<Vec<_>>()
+                all.iter()
+                    .map(|one| json!({"name": one.name, "found": one.found, "wanted": one.wanted}))
+                    .collect::<Vec<_>>()
             )),
             Self::Collides(all) => {
                 Some(json!(all.iter().map(|one| json!({"name": one.name, "of": one.of})).collect::<Vec<_>>()))

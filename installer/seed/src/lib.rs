@@ -18,6 +18,7 @@ mod contents;
 mod document;
 mod error;
 mod form;
+mod lock;
 mod look;
 mod manifests;
 mod map;

@@ -4,12 +4,13 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use bytes::Bytes;
 use futures::{StreamExt, TryStreamExt, stream};
-use kubexm_archive::{Bundle, DOCUMENT_LIMIT};
+use kubexm_archive::Bundle;
 use kubexm_spec::lock::Content;
-use kubexm_spec::{Digest, Lock, Reference};
+use kubexm_spec::{Digest, Reference};
 
 use crate::connection::{AT_ONCE, Registry};
 use crate::error::SeedError;
+use crate::lock::lock;
 use crate::naming::Naming;
 
 /// Manifests and indexes by digest.
@@ -17,7 +18,7 @@ pub type Rest = BTreeMap<Digest, Bytes>;
 
 /// Reads what the delta leaves out of its images' documents. What the registry does not have is not in the answer.
 pub async fn rest(registry: &Registry, bundle: &Bundle, naming: &Naming) -> Result<Rest, SeedError> {
-    let lock = Lock::parse(&bundle.read("lock.yaml", DOCUMENT_LIMIT)?)?;
+    let lock = lock(bundle)?;
     let mut wanted: BTreeSet<(String, Digest)> = BTreeSet::new();
     for item in &lock.items {
         let Content::Image { reference, target, manifest, referrers, .. } = &item.content else { continue };

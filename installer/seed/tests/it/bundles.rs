@@ -4,7 +4,10 @@ use std::collections::BTreeMap;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
-use kubexm_archive::{Bundle, Contents as Members, Delta, Documents as _, Input, Options, StoredMember, encoding_for, members, write_contents};
+use kubexm_archive::{
+    Bundle, Contents as Members, Delta, Documents as _, Input, Options, StoredMember, encoding_for, members,
+    write_contents,
+};
 use kubexm_spec::lock::{Content, Descriptor, Lock, LockItem, Referrer};
 use kubexm_spec::manifest::{Artifact, Blob, Manifest, Member};
 use kubexm_spec::{ArtifactKey, Digest, Platform, Trust};
@@ -88,19 +91,22 @@ impl Maker {
             });
         }
         let name = json!({"org.opencontainers.image.ref.name": reference});
-        let target_json = json!({"mediaType": target.media_type, "digest": target.digest, "size": target.size, "annotations": name});
+        let target_json =
+            json!({"mediaType": target.media_type, "digest": target.digest, "size": target.size, "annotations": name});
         self.entries.push(target_json);
         Made { target, manifests }
     }
 
     /// Attaches a signature to something of the image that was made last: by its subject, or under a tag of cosign's.
     pub fn attach(&mut self, reference: &str, subject: &Descriptor, by_tag: bool) -> Digest {
-        let layer = self.blob("application/vnd.dev.cosign.simplesigning.v1+json", format!("{subject:?}{by_tag}").into());
+        let layer =
+            self.blob("application/vnd.dev.cosign.simplesigning.v1+json", format!("{subject:?}{by_tag}").into());
         let config = self.blob("application/vnd.oci.empty.v1+json", b"{}".to_vec());
         let mut manifest = json!({"schemaVersion": 2, "mediaType": MANIFEST, "config": config, "layers": [layer]});
         if !by_tag {
             manifest["artifactType"] = json!("application/vnd.dev.sigstore.bundle.v0.3+json");
-            manifest["subject"] = json!({"mediaType": subject.media_type, "digest": subject.digest, "size": subject.size});
+            manifest["subject"] =
+                json!({"mediaType": subject.media_type, "digest": subject.digest, "size": subject.size});
         }
         let manifest = self.blob(MANIFEST, manifest.to_string().into_bytes());
         let tag = by_tag.then(|| format!("sha256-{}.sig", subject.digest.hex()));
@@ -126,7 +132,12 @@ impl Maker {
         tar.append_data(&mut header, format!("{name}/Chart.yaml"), text.as_bytes()).unwrap();
         let mut gzip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
         gzip.write_all(&tar.into_inner().unwrap()).unwrap();
-        self.single(ArtifactKey::Chart(name.to_owned()), version, &format!("{name}-{version}.tgz"), gzip.finish().unwrap())
+        self.single(
+            ArtifactKey::Chart(name.to_owned()),
+            version,
+            &format!("{name}-{version}.tgz"),
+            gzip.finish().unwrap(),
+        )
     }
 
     pub fn file(&mut self, name: &str, content: &[u8]) -> Digest {
@@ -158,10 +169,13 @@ impl Maker {
     /// As `split.tar.zst` in volumes of so many bytes; how many there are.
     pub fn write_split(self, folder: &Path, split: u64) -> usize {
         self.write_as(folder, None, Some(split));
-        std::fs::read_dir(folder).unwrap().filter(|file| {
-            let name = file.as_ref().unwrap().file_name();
-            name.to_str().unwrap().starts_with("split.tar.zst.")
-        }).count()
+        std::fs::read_dir(folder)
+            .unwrap()
+            .filter(|file| {
+                let name = file.as_ref().unwrap().file_name();
+                name.to_str().unwrap().starts_with("split.tar.zst.")
+            })
+            .count()
     }
 
     fn write_without(self, folder: &Path, base: Option<&Bundle>) -> PathBuf {
@@ -179,7 +193,8 @@ impl Maker {
             renderings: Vec::new(),
             packages: Vec::new(),
         };
-        let lock_text = lock.to_text().unwrap().into_bytes();
+        // As YAML: the JSON is the lock file's.
+        let lock_text = serde_saphyr::to_string(&lock).unwrap().into_bytes();
         let index = json!({"schemaVersion": 2, "mediaType": INDEX, "manifests": self.entries});
         let mut contents = vec![
             ("lock.yaml".to_owned(), lock_text.clone()),
@@ -230,7 +245,9 @@ impl Maker {
         }
         let path = match split {
             Some(_) => folder.join("split.tar.zst"),
-            None => folder.join(format!("{}{}.tar.zst", manifest.lock.short(), if base.is_some() { "-delta" } else { "" })),
+            None => {
+                folder.join(format!("{}{}.tar.zst", manifest.lock.short(), if base.is_some() { "-delta" } else { "" }))
+            }
         };
         let contents = Members { manifest: &manifest, inputs, delta, signatures: &[], sources: None, groups: Vec::new() };
         write_contents(&path, contents, &Options { split, ..Options::default() }, &|_, _| {}).unwrap();

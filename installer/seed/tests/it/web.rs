@@ -83,22 +83,8 @@ async fn a_bundle_on_a_web_server_is_seeded_and_only_what_is_missing_is_read_of_
     let second = sent.load(Ordering::Relaxed);
     assert!(second < 1 << 20, "{second} bytes were read for nothing");
     // In volumes, by the name that the bundle was built with.
-    let volumes = make().write_split(folder.path(), 5 << 20);
+    let volumes = make().write_split(folder.path(), 10 << 20);
     assert!(volumes > 1, "{volumes} volumes");
     let split = opened(format!("{address}/split.tar.zst"), true).await.unwrap().unwrap();
     assert_eq!(run(&split, &options).await.unwrap().count(State::Present), 1);
-}
-
-#[test]
-#[ignore = "temporary"]
-fn tmp_writes_a_large_bundle() {
-    let folder = PathBuf::from("/tmp/wt/seed.big");
-    std::fs::create_dir_all(&folder).unwrap();
-    let mut maker = Maker::new(&[Platform::LINUX_AMD64]);
-    let base = noise(99, 8 << 20);
-    for n in 0..10u64 {
-        let layers = [base.clone(), noise(n + 1, (10 + n as usize) << 20), noise(n + 200, 300_000), noise(n + 300, 2_000_000)];
-        maker.image(&format!("registry.k8s.io/app-{n}:v1"), &layers, 0);
-    }
-    println!("{}", maker.write(&folder).display());
 }
