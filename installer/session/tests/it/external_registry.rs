@@ -58,6 +58,7 @@ async fn an_unsigned_bundle_says_where_it_would_send_the_password_and_which_file
     refused(&site).await;
     let asked = site.answers.asked.lock().unwrap().join("\n");
     for words in [
+        format!("to ask a registry, from this machine and from every host: {address}"),
         format!(
             "password of your registry from the environment variable REGISTRY_PASSWORD: sent to {address}, and kept on red1"
         ),
