@@ -9,6 +9,8 @@ use crate::sessions::{NoSecrets, Site};
 
 /// With these further fields of the registry at this address.
 fn site(address: &str, fields: &str, secret: Option<&str>) -> Site {
+    // As the program does; another test was first when it fails.
+    let _ = rustls::crypto::ring::default_provider().install_default();
     let registry = format!("  registry: {{type: external, privateRegistry: \"{address}/mirror\"{fields}}}\n");
     let yaml = cluster_yaml("red", &["red1"]) + &registry;
     Site { secrets: NoSecrets(secret.map(str::to_owned)), ..Site::of("red", &["red1"], &yaml, write_bundle) }
