@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use axum::body::Body;
 use axum::extract::{Request, State};
-use axum::http::{Response, StatusCode, header};
+use axum::http::{HeaderValue, Response, StatusCode, header};
 use axum::middleware::Next;
 use axum::response::IntoResponse;
 use base64::Engine;
@@ -17,6 +17,9 @@ use tokio::sync::Semaphore;
 
 /// Comparisons with the hash at the same time: somebody who guesses gets one processor or two, and not all.
 const GUESSES: usize = 2;
+/// Logins that wait for a comparison, of all clients. After a start every node of a fleet comes at once, and the first that is right
+/// answers for the others.
+const WAITING: usize = 128;
 /// Longer than any header that names a user and a password of 72 bytes.
 const LONGEST: usize = 4096;
 
@@ -26,9 +29,10 @@ pub struct Login {
     user: String,
     /// bcrypt, `$2b$…`.
     hash: String,
-    /// Digest of the `Authorization` header that was right last.
+    /// Digest of the user and password that were right last.
     right: Mutex<Option<Digest>>,
     guesses: Semaphore,
+    waiting: Semaphore,
 }
 
 impl Login {
@@ -45,30 +49,50 @@ impl Login {
             hash: hash.to_owned(),
             right: Mutex::default(),
             guesses: Semaphore::new(GUESSES),
+            waiting: Semaphore::new(WAITING),
         })
     }
 
     /// Whether an `Authorization` header is this login.
-    async fn accepts(self: Arc<Self>, header: Vec<u8>) -> bool {
-        let digest = Digest::of(&header);
-        let right = *self.right.lock().unwrap_or_else(PoisonError::into_inner);
-        if right.is_some_and(|right| same(right.as_bytes(), digest.as_bytes())) {
-            return true;
+    async fn accepts(self: Arc<Self>, header: Vec<u8>) -> Answer {
+        let Some((user, password)) = credentials(&header) else { return Answer::Wrong };
+        // However the header is written: two clients that write it differently have one login.
+        let digest = Digest::of([user.as_bytes(), b":".as_slice(), password.as_slice()].concat());
+        if self.is_remembered(&digest) {
+            return Answer::Right;
         }
-        let Some((user, password)) = credentials(&header) else { return false };
-        let Ok(_one) = self.guesses.acquire().await else { return false };
+        let Ok(_place) = self.waiting.try_acquire() else { return Answer::Busy };
+        let Ok(_one) = self.guesses.acquire().await else { return Answer::Wrong };
+        // Of many requests that came together, the first has computed it.
+        if self.is_remembered(&digest) {
+            return Answer::Right;
+        }
         let this = Arc::clone(&self);
         let compared = tokio::task::spawn_blocking(move || {
             // A wrong name takes as long as a wrong password.
             let same_password = bcrypt::non_truncating_verify(&password, &this.hash).unwrap_or(false);
             same(user.as_bytes(), this.user.as_bytes()) & same_password
         });
-        let good = compared.await.unwrap_or(false);
-        if good {
-            *self.right.lock().unwrap_or_else(PoisonError::into_inner) = Some(digest);
+        if !compared.await.unwrap_or(false) {
+            return Answer::Wrong;
         }
-        good
+        *self.right.lock().unwrap_or_else(PoisonError::into_inner) = Some(digest);
+        Answer::Right
     }
+
+    fn is_remembered(&self, digest: &Digest) -> bool {
+        let right = *self.right.lock().unwrap_or_else(PoisonError::into_inner);
+        right.is_some_and(|right| same(right.as_bytes(), digest.as_bytes()))
+    }
+}
+
+/// What a login comes to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Answer {
+    Right,
+    Wrong,
+    /// So many wait for a comparison that this one does not.
+    Busy,
 }
 
 fn same(one: &[u8], other: &[u8]) -> bool {
@@ -92,15 +116,24 @@ pub async fn demand(State(login): State<Arc<Login>>, request: Request, next: Nex
     let shown = request.headers().get(header::AUTHORIZATION).map(|value| value.as_bytes().to_vec());
     match shown {
         Some(shown) => {
-            if login.accepts(shown).await {
-                return next.run(request).await;
+            match login.accepts(shown).await {
+                Answer::Right => next.run(request).await,
+                Answer::Wrong => {
+                    // Without the name: whoever mistypes puts a password there.
+                    tracing::warn!("a wrong login was refused");
+                    ended(refusal("the user name or the password is wrong"))
+                }
+                Answer::Busy => ended((StatusCode::TOO_MANY_REQUESTS, [(header::RETRY_AFTER, "1")]).into_response()),
             }
-            // Without the name: whoever mistypes puts a password there.
-            tracing::warn!("a wrong login was refused");
-            refusal("the user name or the password is wrong")
         }
         None => refusal("this depot demands a login"),
     }
+}
+
+/// With the end of the connection: a seat is for nodes, and not for who guesses.
+fn ended(mut response: Response<Body>) -> Response<Body> {
+    response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
+    response
 }
 
 /// As registries write it (distribution-spec, "Error Codes"); `message` says what is wrong.

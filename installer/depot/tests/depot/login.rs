@@ -38,7 +38,8 @@ fn paths(depot: &Fixture) -> Vec<String> {
 }
 
 async fn status(depot: &Fixture, path: &str, login: Option<(&str, &str)>) -> u16 {
-    let request = depot.client.get(format!("{}{path}", depot.base));
+    // An open connection has the login with which it began.
+    let request = depot.client.get(format!("{}{path}", depot.base)).header("connection", "close");
     let request = match login {
         Some((user, password)) => request.basic_auth(user, Some(password)),
         None => request,

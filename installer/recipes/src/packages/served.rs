@@ -119,7 +119,7 @@ fn how_to(carried: &CarriedSet, site: Site<'_>, url: &str) -> String {
         Family::Deb => {
             let (list, settings) = ("/etc/apt/sources.list.d/kubexm.list", "/etc/apt/apt.conf.d/90kubexm");
             let (of_apt, added) = match site.username {
-                Some(_) => (format!("  install -m 600 {NETRC} {APT_LOGIN}\n"), format!(" {APT_LOGIN}")),
+                Some(_) => (format!("  install -D -m 600 {NETRC} {APT_LOGIN}\n"), format!(" {APT_LOGIN}")),
                 None => Default::default(),
             };
             let files = get(source(family), list) + &get(APT_SETTINGS, settings);

@@ -11,6 +11,9 @@ use crate::escaped::escaped;
 pub fn wanted(cluster: &Cluster, approaches: &[Approach], accepts_new_keys: bool) -> Vec<String> {
     let mut lines = vec![format!("to connect to the hosts of cluster {}:", escaped(&cluster.name))];
     lines.extend(approaches.iter().map(|host| format!("  {}: {}", escaped(host.name()), host.route())));
+    if let Some(registry) = cluster.external_registry() {
+        lines.push(format!("to ask a registry, from this machine and from every host: {}", escaped(registry.address)));
+    }
     lines.push("to use for that:".to_owned());
     let mut secrets: Vec<(String, Vec<String>)> = Vec::new();
     for Use { secret, goes_to } in approaches.iter().flat_map(Approach::uses).chain(of_hosts(cluster)) {

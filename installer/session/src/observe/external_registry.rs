@@ -77,7 +77,9 @@ fn registry(session: &Session<'_>, cluster: &Cluster, external: &ExternalRegistr
         }
         None => None,
     };
-    Ok(UserRegistry { address: external.address.to_owned(), ca, login, plain_http: external.insecure })
+    // A login is never sent without TLS.
+    let plain_http = external.insecure && login.is_none();
+    Ok(UserRegistry { address: external.address.to_owned(), ca, login, plain_http })
 }
 
 /// Every image of the bundle, with the manifests of the platforms that the bundle has.
@@ -174,7 +176,7 @@ fn insecure(external: &ExternalRegistry<'_>) -> Finding {
         ..failed(
             format!(
                 "`spec.registry.insecure`: the certificate of {} is not checked by any host, or there is none: whoever is on the \
-                 way can read the login and serve other images under every tag",
+                 way can take its place, be shown the login, and serve other images under every tag",
                 external.address
             ),
             "a registry with a certificate that is checked",

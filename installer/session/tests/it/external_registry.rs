@@ -9,6 +9,8 @@ use crate::sessions::{NoSecrets, Site};
 
 /// With these further fields of the registry at this address.
 fn site(address: &str, fields: &str, secret: Option<&str>) -> Site {
+    // As the program does; another test was first when it fails.
+    let _ = rustls::crypto::ring::default_provider().install_default();
     let registry = format!("  registry: {{type: external, privateRegistry: \"{address}/mirror\"{fields}}}\n");
     let yaml = cluster_yaml("red", &["red1"]) + &registry;
     Site { secrets: NoSecrets(secret.map(str::to_owned)), ..Site::of("red", &["red1"], &yaml, write_bundle) }
@@ -58,6 +60,7 @@ async fn an_unsigned_bundle_says_where_it_would_send_the_password_and_which_file
     refused(&site).await;
     let asked = site.answers.asked.lock().unwrap().join("\n");
     for words in [
+        format!("to ask a registry, from this machine and from every host: {address}"),
         format!(
             "password of your registry from the environment variable REGISTRY_PASSWORD: sent to {address}, and kept on red1"
         ),
