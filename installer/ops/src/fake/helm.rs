@@ -6,7 +6,7 @@ use kubexm_charts::documents;
 use kubexm_charts::stored::{Release, Revision, encode, revisions};
 use serde_json::{Map, Value, json};
 
-use super::kubectl::of_json;
+use super::objects::of_json;
 use super::rooted::RootedSystem;
 use super::state::State;
 use crate::system::Output;
@@ -85,7 +85,9 @@ fn upgrade(state: &mut State, target: &Target<'_>, values: &Map<String, Value>) 
     if status(&history).is_some_and(|status| status.starts_with("pending")) {
         return Output::failed(1, IN_PROGRESS);
     }
-    state.cluster.namespaces.insert(target.namespace.to_owned());
+    let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": target.namespace}});
+    let (key, document) = of_json(&namespace);
+    state.cluster.objects.entry(key).or_insert(document);
     let fails = values.get("hook") == Some(&json!("fails"));
     let phase = if fails { "Failed" } else { "Succeeded" };
     let hooks: Vec<Value> = hook(target, values)

@@ -1,5 +1,7 @@
 //! Removes a release, or goes back to an earlier revision.
 
+use std::collections::BTreeSet;
+
 use kubexm_charts::objects::Identity;
 use kubexm_charts::stored::{Hook, Revision};
 use kubexm_plan::op::{FoundRelease, HelmRelease};
@@ -31,9 +33,17 @@ pub(super) fn last_deployed(history: &[Revision]) -> Option<&Revision> {
     history.iter().rfind(|revision| revision.status() == "deployed")
 }
 
+/// Makes a new revision of an earlier one. Hooks that only later ones have are nobody's then, and helm leaves them.
 pub(super) fn roll_back(machine: &Machine, op: &HelmRelease, revision: u32) -> Result<(), OpError> {
-    kept::protect(machine, op, look::history(machine, op)?.last())?;
-    machine.run(&helm::rollback(op, revision)).map(drop)
+    let history = look::history(machine, op)?;
+    kept::protect(machine, op, history.last())?;
+    machine.run(&helm::rollback(op, revision))?;
+    let of = |revision: Option<&Revision>| revision.map(hooks).transpose().map(Option::unwrap_or_default);
+    let stay = of(history.iter().find(|one| one.number() == revision))?;
+    let stay: BTreeSet<Identity> = stay.iter().map(|hook| Identity::of(&hook.object)).collect();
+    let later = of(history.last())?.into_iter().map(|hook| hook.object);
+    let gone = later.filter(|object| !stay.contains(&Identity::of(object)));
+    removal::delete(machine, &op.namespace, gone)
 }
 
 /// Goes back to a revision that was found, unless its objects and values are there.
