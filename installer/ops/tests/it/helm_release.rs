@@ -256,3 +256,17 @@ fn without_a_cluster_nothing_is_known_and_a_restore_does_nothing() {
     let state: Released = serde_json::from_value(gone).expect("a state as it is written");
     restore(&host, &op, &ObservedState::new::<HelmRelease>(&state, false).expect("a state"));
 }
+
+#[test]
+fn a_hook_that_only_the_later_revision_has_goes_with_it() {
+    let mut host = cluster();
+    let first = release(&mut host, json!({"replicas": 1}));
+    converge(&host, &first);
+    let before = objects(&host);
+    let second = release(&mut host, json!({"replicas": 1, "hook": "runs"}));
+    let found = look(&host, &second);
+    converge(&host, &second);
+    assert!(objects(&host).contains_key("Job/web-check"));
+    restore(&host, &second, &found);
+    assert_eq!(objects(&host), before);
+}
