@@ -2,14 +2,15 @@
 
 use serde_json::{Value, json};
 
-use super::objects::{documents, with_server_fields, without_namespace};
+use super::objects::{documents, file_name, with_server_fields, without_namespace};
 use super::releases;
 use super::rooted::{FOLDER, RootedSystem};
 use super::state::State;
 use crate::system::Output;
 
 const KINDS: &str = "configmaps cm v1 true ConfigMap\nsecrets v1 true Secret\nnamespaces ns v1 false Namespace\n\
-                     persistentvolumeclaims pvc v1 true PersistentVolumeClaim\ndeployments deploy apps/v1 true Deployment\n";
+                     persistentvolumeclaims pvc v1 true PersistentVolumeClaim\ndeployments deploy apps/v1 true Deployment\n\
+                     jobs batch/v1 true Job\nwidgets example.com/v1 true Widget\n";
 
 pub(super) fn kubectl(system: &RootedSystem, state: &mut State, args: &[&str], stdin: &[u8]) -> Output {
     // Every kubeconfig of the fake reaches any control plane that is up.
@@ -63,6 +64,12 @@ pub(super) fn kubectl(system: &RootedSystem, state: &mut State, args: &[&str], s
         ["get", "-o", "json", "pods", ..] => Output::text(pods(state)),
         ["get", "-o", "json", "pod", ..] => Output::text(pod("kubexm-check", &[])),
         ["get", "--namespace", ..] => Output::text("deployment.apps/coredns\ndaemonset.apps/kube-proxy\n"),
+        // `incomplete-apis`: an aggregated API does not answer.
+        ["api-resources", ..] if system.setting("incomplete-apis").unwrap_or(false) => {
+            let error =
+                "error: unable to retrieve the complete list of server APIs: metrics.k8s.io/v1beta1: not available";
+            Output { stdout: KINDS.into(), ..Output::failed(1, error) }
+        }
         ["api-resources", ..] => Output::text(KINDS),
         ["rollout" | "wait", ..] => Output::default(),
         ["logs", ..] => Output::text("the check found nothing\n"),
@@ -87,10 +94,12 @@ pub(super) fn kubectl(system: &RootedSystem, state: &mut State, args: &[&str], s
             }
             Output::text(json!({"apiVersion": "v1", "kind": "List", "items": there}).to_string())
         }
-        ["diff", ..] => {
+        ["diff", options @ ..] => {
+            let namespace = options.iter().zip(options.iter().skip(1)).find(|(option, _)| **option == "--namespace");
+            let namespace = namespace.map_or("default", |(_, namespace)| namespace);
             let has = |key: &String| state.cluster.objects.get(key).map(|document| without_namespace(document));
             let differ = documents(&text).filter(|(key, document)| has(key) != Some(without_namespace(document)));
-            let name = |(key, _): (String, String)| key.replace('/', ".");
+            let name = |(_, document): (String, String)| file_name(&document, namespace);
             let lines: String =
                 differ.map(name).map(|name| format!("diff -u -N /tmp/LIVE/{name} /tmp/MERGED/{name}\n")).collect();
             Output { code: i32::from(!lines.is_empty()), ..Output::text(lines) }

@@ -48,3 +48,11 @@ pub(super) fn without_namespace(document: &str) -> String {
     }
     object.to_string()
 }
+
+/// The name of the file in which kubectl compares an object: group, version, kind, namespace and name.
+pub(super) fn file_name(document: &str, namespace: &str) -> String {
+    let object: Value = serde_json::from_str(document).unwrap_or_default();
+    let text = |path: &str| object.pointer(path).and_then(Value::as_str).unwrap_or_default();
+    let namespace = if text("/kind") == "Namespace" { "" } else { namespace };
+    format!("{}.{}.{namespace}.{}", text("/apiVersion").replace('/', "."), text("/kind"), text("/metadata/name"))
+}

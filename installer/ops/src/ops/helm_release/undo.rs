@@ -19,18 +19,19 @@ pub(super) fn unfinished(
     namespace: bool,
 ) -> Result<Vec<Revision>, OpError> {
     let Some(last) = history.last() else { return Ok(history) };
-    match last_deployed(&history) {
+    match last_good(&history) {
         // Nothing but failed or interrupted attempts.
         None => drop(uninstall(machine, op, namespace, &[])?),
-        Some(deployed) if last.status().starts_with("pending") => roll_back(machine, op, deployed.number())?,
+        Some(good) if last.status().starts_with("pending") => roll_back(machine, op, good.number())?,
         Some(_) => return Ok(history),
     }
     look::history(machine, op)
 }
 
-/// The last revision that was installed completely, if the cluster has it.
-pub(super) fn last_deployed(history: &[Revision]) -> Option<&Revision> {
-    history.iter().rfind(|revision| revision.status() == "deployed")
+/// The last revision that was installed completely, if the cluster has it. helm marks it as superseded before the one that takes its
+/// place is deployed: if that fails, none is.
+pub(super) fn last_good(history: &[Revision]) -> Option<&Revision> {
+    history.iter().rfind(|revision| matches!(revision.status(), "deployed" | "superseded"))
 }
 
 /// Makes a new revision of an earlier one. Hooks that only later ones have are nobody's then, and helm leaves them.
