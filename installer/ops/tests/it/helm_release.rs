@@ -311,7 +311,7 @@ fn an_image_that_only_the_install_renders_is_refused_and_the_revision_before_is_
     let good = release(&mut host, json!({"replicas": 1}));
     converge(&host, &good);
     let before = objects(&host);
-    let bad = release(&mut host, json!({"replicas": 1, "sneaks": "evil.example/x:1"}));
+    let bad = release(&mut host, json!({"replicas": 1, "sneaks": true}));
     let error = refused(&host, &bad);
     assert!(error.contains("evil.example/x:1") && error.contains("revision 1 was restored"), "{error}");
     assert_eq!(objects(&host), before);
