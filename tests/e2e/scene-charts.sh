@@ -95,7 +95,7 @@ check "and the host is as it was before" as_before
 check "a first install that fails" says 70 "nothing of it was left" chart bad create -y --on-failure keep
 # shellcheck disable=SC2016  # for the inner shell
 check "has left no release" bash -c '[ -z "$(cat)" ]' < <(helm_on list -A --all --no-headers)
-check "no definition" bash -c '! grep -q e2e' < <(kubectl_on n1 get crd --no-headers 2> /dev/null)
+check "no definition" bash -c '! grep -q things' < <(kubectl_on n1 get crd --no-headers 2> /dev/null)
 check "and is rolled back" chart bad rollback -y
 check "to the host as it was before" as_before
 lab host down --all

@@ -1,12 +1,12 @@
 //! `helm`: every chart renders to the same objects, as its values say. `image` makes a Deployment of it, `claim: true` a
 //! PersistentVolumeClaim, `hook` a Job that fails if it is `fails`; all values are in a ConfigMap, which the chart changes by itself with
-//! `moves: true`.
+//! `moves: true`. `custom: true` makes an object of a kind that helm does not know, and `sneaks` an image that only an install has.
 
 use kubexm_charts::documents;
 use kubexm_charts::stored::{Release, Revision, encode, revisions};
 use serde_json::{Map, Value, json};
 
-use super::kubectl::of_json;
+use super::objects::of_json;
 use super::rooted::RootedSystem;
 use super::state::State;
 use crate::system::Output;
@@ -69,6 +69,9 @@ fn rendered(target: &Target<'_>, values: &Map<String, Value>) -> Vec<Value> {
             json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": metadata, "spec": {"template": pod}}),
         );
     }
+    if values.get("custom") == Some(&json!(true)) {
+        all.push(json!({"apiVersion": "example.com/v1", "kind": "Widget", "metadata": metadata, "spec": {"size": 1}}));
+    }
     if values.get("claim") == Some(&json!(true)) {
         all.push(json!({"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": metadata}));
     }
@@ -85,7 +88,9 @@ fn upgrade(state: &mut State, target: &Target<'_>, values: &Map<String, Value>) 
     if status(&history).is_some_and(|status| status.starts_with("pending")) {
         return Output::failed(1, IN_PROGRESS);
     }
-    state.cluster.namespaces.insert(target.namespace.to_owned());
+    let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": target.namespace}});
+    let (key, document) = of_json(&namespace);
+    state.cluster.objects.entry(key).or_insert(document);
     let fails = values.get("hook") == Some(&json!("fails"));
     let phase = if fails { "Failed" } else { "Succeeded" };
     let hooks: Vec<Value> = hook(target, values)
@@ -95,7 +100,15 @@ fn upgrade(state: &mut State, target: &Target<'_>, values: &Map<String, Value>) 
     if let Some(hook) = hook(target, values) {
         state.cluster.objects.extend([of_json(&hook)]);
     }
-    let manifest: String = rendered(target, values).iter().map(|object| format!("---\n{object}\n")).collect();
+    let mut objects = rendered(target, values);
+    if values.get("sneaks") == Some(&json!(true)) {
+        let pod = json!({"spec": {"containers": [{"name": "main", "image": "evil.example/x:1"}]}});
+        let metadata = json!({"name": "sneaky"});
+        objects.push(
+            json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": metadata, "spec": {"template": pod}}),
+        );
+    }
+    let manifest: String = objects.iter().map(|object| format!("---\n{object}\n")).collect();
     let release = json!({
         "name": target.name,
         "chart": {"metadata": {"name": target.name, "version": "1.0.0"}},
@@ -133,6 +146,14 @@ fn rollback(state: &mut State, target: &Target<'_>) -> Output {
 /// Adds a revision; its objects take the place of those of the last one.
 fn add(state: &mut State, target: &Target<'_>, release: &Value, status: &str, label: &str) {
     let mut history = state.cluster.releases.remove(&target.key()).unwrap_or_default();
+    // helm compares an object of a kind that it does not know with its last rendering, and not with the cluster.
+    let kept: Vec<(String, String)> = state
+        .cluster
+        .objects
+        .iter()
+        .filter(|(key, _)| key.starts_with("Widget/"))
+        .map(|(k, v)| (k.clone(), v.clone()))
+        .collect();
     remove(state, last(&history).as_ref());
     if status == "deployed" {
         let deployed = history.iter_mut().filter(|secret| secret["metadata"]["labels"]["status"] == "deployed");
@@ -153,6 +174,9 @@ fn add(state: &mut State, target: &Target<'_>, release: &Value, status: &str, la
     });
     let objects = documents::read(release["manifest"].as_str().unwrap_or_default()).unwrap_or_default();
     state.cluster.objects.extend(objects.iter().map(of_json));
+    for (key, document) in kept.into_iter().filter(|_| !history.is_empty()) {
+        state.cluster.objects.entry(key).and_modify(|live| *live = document);
+    }
     if release["config"]["moves"] == true {
         let changed = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": target.name}, "data": {"own": "changed"}});
         state.cluster.objects.extend([of_json(&changed)]);

@@ -3,13 +3,16 @@
 use kubexm_plan::kubeadm_certificates::READ_BY;
 use serde_json::{Value, json};
 
+use super::objects::{documents, file_name, with_server_fields, without_namespace};
+use super::releases;
 use super::rooted::{FOLDER, RootedSystem};
 use super::state::State;
 use super::upgrade;
 use crate::system::Output;
 
 const KINDS: &str = "configmaps cm v1 true ConfigMap\nsecrets v1 true Secret\nnamespaces ns v1 false Namespace\n\
-                     persistentvolumeclaims pvc v1 true PersistentVolumeClaim\ndeployments deploy apps/v1 true Deployment\n";
+                     persistentvolumeclaims pvc v1 true PersistentVolumeClaim\ndeployments deploy apps/v1 true Deployment\n\
+                     jobs batch/v1 true Job\nwidgets example.com/v1 true Widget\n";
 
 pub(super) fn kubectl(system: &RootedSystem, state: &mut State, args: &[&str], stdin: &[u8]) -> Output {
     // Every kubeconfig of the fake reaches any control plane that is up.
@@ -66,14 +69,20 @@ pub(super) fn kubectl(system: &RootedSystem, state: &mut State, args: &[&str], s
         ["get", "-o", "json", "pods", ..] => Output::text(pods(state)),
         ["get", "-o", "json", "pod", ..] => Output::text(pod("kubexm-check", &[])),
         ["get", "--namespace", ..] => Output::text("deployment.apps/coredns\ndaemonset.apps/kube-proxy\n"),
+        // `incomplete-apis`: an aggregated API does not answer.
+        ["api-resources", ..] if system.setting("incomplete-apis").unwrap_or(false) => {
+            let error =
+                "error: unable to retrieve the complete list of server APIs: metrics.k8s.io/v1beta1: not available";
+            Output { stdout: KINDS.into(), ..Output::failed(1, error) }
+        }
         ["api-resources", ..] => Output::text(KINDS),
         ["rollout" | "wait", ..] => Output::default(),
         ["logs", ..] => Output::text("the check found nothing\n"),
         ["annotate", "--overwrite", "--namespace", namespace, "secret", name, note] => {
-            annotate(state, namespace, name, note)
+            releases::annotate(state, namespace, name, note)
         }
         ["annotate", ..] => Output::default(),
-        ["replace", "--namespace", namespace, ..] => replace(state, namespace, &text),
+        ["replace", "--namespace", namespace, ..] => releases::replace(state, namespace, &text),
         ["get", options @ ..] => {
             let namespace = options.iter().zip(options.iter().skip(1)).find(|(option, _)| **option == "--namespace");
             let there = documents(&text).filter_map(|(key, _)| {
@@ -90,10 +99,12 @@ pub(super) fn kubectl(system: &RootedSystem, state: &mut State, args: &[&str], s
             }
             Output::text(json!({"apiVersion": "v1", "kind": "List", "items": there}).to_string())
         }
-        ["diff", ..] => {
+        ["diff", options @ ..] => {
+            let namespace = options.iter().zip(options.iter().skip(1)).find(|(option, _)| **option == "--namespace");
+            let namespace = namespace.map_or("default", |(_, namespace)| namespace);
             let has = |key: &String| state.cluster.objects.get(key).map(|document| without_namespace(document));
             let differ = documents(&text).filter(|(key, document)| has(key) != Some(without_namespace(document)));
-            let name = |(key, _): (String, String)| key.replace('/', ".");
+            let name = |(_, document): (String, String)| file_name(&document, namespace);
             let lines: String =
                 differ.map(name).map(|name| format!("diff -u -N /tmp/LIVE/{name} /tmp/MERGED/{name}\n")).collect();
             Output { code: i32::from(!lines.is_empty()), ..Output::text(lines) }
@@ -116,7 +127,6 @@ pub(super) fn kubectl(system: &RootedSystem, state: &mut State, args: &[&str], s
             None => Output::failed(1, format!("Error from server (NotFound): nodes \"{name}\" not found")),
         },
         ["delete", .., "namespace", name] => {
-            state.cluster.namespaces.remove(*name);
             state.cluster.objects.remove(&format!("Namespace/{name}"));
             Output::default()
         }
@@ -175,12 +185,8 @@ fn drain(system: &RootedSystem, state: &mut State, name: &str, options: &[&str])
 
 /// The API server's answer for a path.
 fn raw(system: &RootedSystem, state: &State, path: &str) -> Output {
-    if let Some((namespace, query)) =
-        path.strip_prefix("/api/v1/namespaces/").and_then(|path| path.split_once("/secrets?"))
-    {
-        let name = query.rsplit("%3D").next().unwrap_or_default();
-        let all = state.cluster.releases.get(&format!("{namespace}/{name}")).cloned().unwrap_or_default();
-        return Output::text(json!({ "items": all }).to_string());
+    if let Some(revisions) = releases::listed(state, path) {
+        return revisions;
     }
     let budgets: Vec<Value> = system.setting("budgets.json").unwrap_or_default();
     let (path, _) = path.split_once('?').unwrap_or((path, ""));
@@ -203,49 +209,9 @@ fn raw(system: &RootedSystem, state: &State, path: &str) -> Output {
     }
 }
 
-/// The same object, whether it names its namespace or is given one by `--namespace`.
-fn without_namespace(document: &str) -> String {
-    let Ok(mut object) = serde_json::from_str::<Value>(document) else { return document.to_owned() };
-    if let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) {
-        metadata.remove("namespace");
-    }
-    object.to_string()
-}
-
 fn is_namespace(state: &State, path: &str) -> bool {
     let name = path.strip_prefix("namespaces/").unwrap_or_default();
-    ["default", "kube-system"].contains(&name)
-        || state.cluster.namespaces.contains(name)
-        || state.cluster.objects.contains_key(&format!("Namespace/{name}"))
-}
-
-/// The Secret of a revision.
-fn secret<'a>(state: &'a mut State, namespace: &str, name: &str) -> Option<&'a mut Value> {
-    let of_namespace = format!("{namespace}/");
-    let mut releases = state.cluster.releases.iter_mut().filter(|(key, _)| key.starts_with(&of_namespace));
-    releases.find_map(|(_, all)| all.iter_mut().find(|secret| secret["metadata"]["name"] == name))
-}
-
-fn annotate(state: &mut State, namespace: &str, name: &str, note: &str) -> Output {
-    match (secret(state, namespace, name), note.split_once('=')) {
-        (Some(secret), Some((key, value))) => {
-            secret["metadata"]["annotations"][key] = value.into();
-            Output::default()
-        }
-        _ => Output::failed(1, format!("Error from server (NotFound): secrets \"{name}\" not found")),
-    }
-}
-
-fn replace(state: &mut State, namespace: &str, text: &str) -> Output {
-    let object: Value = serde_json::from_str(text).unwrap_or_default();
-    let name = object["metadata"]["name"].as_str().unwrap_or_default().to_owned();
-    match secret(state, namespace, &name) {
-        Some(secret) => {
-            *secret = object;
-            Output::default()
-        }
-        None => Output::failed(1, format!("Error from server (NotFound): secrets \"{name}\" not found")),
-    }
+    ["default", "kube-system"].contains(&name) || state.cluster.objects.contains_key(&format!("Namespace/{name}"))
 }
 
 /// The API server of each control plane whose etcd is up.
@@ -286,44 +252,6 @@ fn create(state: &mut State, text: &str) -> Output {
         }
         _ => Output::failed(1, "the fake kubectl creates bootstrap tokens alone"),
     }
-}
-
-/// An object with the fields that the API server adds. Text that is not JSON is kept as a text.
-fn with_server_fields(key: &str, document: &str) -> Value {
-    let (kind, name) = key.split_once('/').unwrap_or((key, ""));
-    let whole = || json!({"kind": kind, "metadata": {"name": name}, "document": document});
-    let mut object = serde_json::from_str(document).unwrap_or_else(|_| whole());
-    if let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) {
-        for field in ["uid", "resourceVersion", "creationTimestamp"] {
-            metadata.insert(field.to_owned(), "of the server".into());
-        }
-        metadata.insert("managedFields".to_owned(), json!([{"manager": "kubexm"}]));
-    }
-    if let Some(fields) = object.as_object_mut() {
-        fields.insert("status".to_owned(), json!({}));
-    }
-    object
-}
-
-/// `Kind/name` and text of every document, and of each item of a list.
-fn documents(text: &str) -> impl Iterator<Item = (String, String)> + '_ {
-    text.split("\n---").map(str::trim).filter(|document| !document.is_empty()).flat_map(|document| {
-        if let Ok(object) = serde_json::from_str::<Value>(document) {
-            return match object.get("items").and_then(Value::as_array) {
-                Some(items) => items.iter().map(of_json).collect(),
-                None => vec![of_json(&object)],
-            };
-        }
-        let find =
-            |prefix: &str| document.lines().find_map(|line| line.strip_prefix(prefix)).unwrap_or_default().trim();
-        vec![(format!("{}/{}", find("kind:"), find("  name:")), document.to_owned())]
-    })
-}
-
-pub(super) fn of_json(object: &Value) -> (String, String) {
-    let text = |path: &str| object.pointer(path).and_then(Value::as_str);
-    let key = format!("{}/{}", text("/kind").unwrap_or_default(), text("/metadata/name").unwrap_or_default());
-    (key, text("/document").map_or_else(|| object.to_string(), str::to_owned))
 }
 
 fn pods(state: &State) -> String {

@@ -1,6 +1,6 @@
 //! State that the fake keeps between programs.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::path::Path;
 
 use kubexm_spec::Digest;
@@ -49,9 +49,6 @@ pub(super) struct Cluster {
     /// Secrets of helm's revisions by `namespace/name` of their release.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub releases: BTreeMap<String, Vec<Value>>,
-    /// Namespaces that helm has made.
-    #[serde(skip_serializing_if = "BTreeSet::is_empty")]
-    pub namespaces: BTreeSet<String>,
     /// Node objects by name.
     pub nodes: BTreeMap<String, Value>,
     /// etcd's members by id.

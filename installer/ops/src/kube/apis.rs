@@ -23,10 +23,30 @@ impl Api {
     }
 }
 
-/// Every kind that is served now.
+/// What kubectl prints when an aggregated API does not answer, after all that do.
+const INCOMPLETE: &str = "unable to retrieve the complete list of server APIs";
+
+/// Every kind that is served now. An aggregated API that does not answer (metrics-server is down) hides its own kinds and no others.
 pub(crate) fn served(machine: &Machine) -> Result<Vec<Api>, OpError> {
-    let listed = machine.run(&kubectl(["api-resources", "--no-headers", "--cached=false"]))?.stdout();
+    let (listed, _) = listed(machine, &["--no-headers", "--cached=false"])?;
     Ok(listed.lines().filter_map(api).collect())
+}
+
+/// Names of the kinds that are in namespaces and can be listed and deleted, and whether these are all.
+pub(crate) fn in_namespaces(machine: &Machine) -> Result<(Vec<String>, bool), OpError> {
+    let (listed, complete) = listed(machine, &["--namespaced", "--verbs=list,delete", "--output=name"])?;
+    Ok((listed.lines().map(str::trim).filter(|name| !name.is_empty()).map(str::to_owned).collect(), complete))
+}
+
+fn listed(machine: &Machine, options: &[&str]) -> Result<(String, bool), OpError> {
+    let program = kubectl(["api-resources"]).args(options.iter().copied());
+    let output = machine.try_run(&program)?;
+    let errors = String::from_utf8_lossy(&output.stderr);
+    match output.code {
+        0 => Ok((output.stdout(), true)),
+        _ if errors.contains(INCOMPLETE) => Ok((output.stdout(), false)),
+        _ => Err(OpError::other(format!("`{program}` failed: {}", output.tail()))),
+    }
 }
 
 /// A line is `NAME [SHORTNAMES] APIVERSION NAMESPACED KIND`.

@@ -218,7 +218,7 @@ fn an_object_that_somebody_changed_is_drift_and_one_that_the_chart_changes_is_no
     let text = host.text(&changed.to_string());
     dispatch::converge(&KubeObject::new("others", text).into(), &host.machine).expect("applied");
     match found(&host, &op) {
-        Released::There(found) => assert_eq!(found.drifted, ["ConfigMap.web"]),
+        Released::There(found) => assert_eq!(found.drifted, ["v1.ConfigMap.apps.web"]),
         other => panic!("{other:?}"),
     }
     converge(&host, &op);
@@ -255,4 +255,78 @@ fn without_a_cluster_nothing_is_known_and_a_restore_does_nothing() {
     let gone = json!({"found": "there", "revision": 1, "status": "deployed", "chart": "a-1", "values": Digest::of("a"), "objects": Digest::of("b")});
     let state: Released = serde_json::from_value(gone).expect("a state as it is written");
     restore(&host, &op, &ObservedState::new::<HelmRelease>(&state, false).expect("a state"));
+}
+
+#[test]
+fn a_hook_that_only_the_later_revision_has_goes_with_it() {
+    let mut host = cluster();
+    let first = release(&mut host, json!({"replicas": 1}));
+    converge(&host, &first);
+    let before = objects(&host);
+    let second = release(&mut host, json!({"replicas": 1, "hook": "runs"}));
+    let found = look(&host, &second);
+    converge(&host, &second);
+    assert!(objects(&host).contains_key("Job/web-check"));
+    restore(&host, &second, &found);
+    assert_eq!(objects(&host), before);
+}
+
+#[test]
+fn a_release_that_no_revision_of_is_deployed_but_once_was_is_never_uninstalled() {
+    for statuses in [vec!["superseded", "superseded", "failed"], vec!["superseded", "superseded", "pending-upgrade"]] {
+        let mut host = cluster();
+        for replicas in 1..=3 {
+            let op = release(&mut host, json!({"replicas": replicas}));
+            converge(&host, &op);
+        }
+        edit_state(&host, |state| {
+            let all = state["releases"]["apps/web"].as_array_mut().expect("revisions");
+            for (secret, status) in all.iter_mut().zip(&statuses) {
+                secret["metadata"]["labels"]["status"] = (*status).into();
+            }
+        });
+        let next = release(&mut host, json!({"replicas": 4}));
+        converge(&host, &next);
+        assert!(revision(&host, &next).0 >= 4, "{statuses:?}: its history is there, so it was not uninstalled");
+    }
+}
+
+#[test]
+fn a_custom_resource_that_somebody_changed_is_set_back_and_not_taken_for_the_charts_own_change() {
+    let mut host = cluster();
+    let op = release(&mut host, json!({"custom": true}));
+    converge(&host, &op);
+    let changed =
+        json!({"apiVersion": "example.com/v1", "kind": "Widget", "metadata": {"name": "web"}, "spec": {"size": 9}});
+    let text = host.text(&changed.to_string());
+    dispatch::converge(&KubeObject::new("others", text).into(), &host.machine).expect("applied");
+    assert!(!look(&host, &op).satisfied);
+    converge(&host, &op);
+    assert!(objects(&host)["Widget/web"].contains("\"size\":1"), "{}", objects(&host)["Widget/web"]);
+}
+
+#[test]
+fn an_image_that_only_the_install_renders_is_refused_and_the_revision_before_is_back() {
+    let mut host = cluster();
+    let good = release(&mut host, json!({"replicas": 1}));
+    converge(&host, &good);
+    let before = objects(&host);
+    let bad = release(&mut host, json!({"replicas": 1, "sneaks": true}));
+    let error = refused(&host, &bad);
+    assert!(error.contains("evil.example/x:1") && error.contains("revision 1 was restored"), "{error}");
+    assert_eq!(objects(&host), before);
+}
+
+#[test]
+fn an_aggregated_api_that_is_down_hinders_neither_an_install_nor_its_undo() {
+    let mut host = cluster();
+    host.put("/run/kubexm-double/incomplete-apis", "true");
+    let op = release(&mut host, json!({"replicas": 1}));
+    converge(&host, &op);
+    let bad = release(&mut host, json!({"hook": "fails"}));
+    let error = refused(&host, &bad);
+    assert!(error.contains("revision 1 was restored"), "{error}");
+    let absent = ObservedState::new::<HelmRelease>(&Released::Absent { namespace: false }, false).expect("a state");
+    restore(&host, &op, &absent);
+    assert!(objects(&host).contains_key("Namespace/apps"), "nobody knows whether something is in it");
 }

@@ -12,7 +12,7 @@ const SPEC: &str = r#"  system:
     - oidc-client-secret=hunter2
     - authentication-token=hunter2
     - tls-password=hunter2
-    - tls-private-key-file=/etc/key
+    - kubelet-certificate-authority=/etc/kubernetes/pki/kubelet-ca.crt
     - etcd-servers=https://me:hunter2@10.0.0.5:2379
     kubeletConfiguration:
       staticPodURLHeader: {Authorization: [hunter2]}
@@ -56,7 +56,7 @@ fn secrets_are_left_out_and_reported_by_their_place() {
     }
     let cluster = cluster(&imported);
     let kubernetes = cluster.kubernetes.unwrap();
-    assert_eq!(kubernetes.api_server_args.keys().collect::<Vec<_>>(), ["tls-private-key-file"]);
+    assert_eq!(kubernetes.api_server_args.keys().collect::<Vec<_>>(), ["kubelet-certificate-authority"]);
     assert_eq!(kubernetes.kubelet["registry"]["name"], "fine");
     assert_eq!(cluster.system.post_install.len(), 1);
     assert!(imported.cluster_yaml.contains("https://charts.example.com/x?y=@z"));

@@ -2,13 +2,14 @@
 //! --server-side`): it knows defaults and spellings, and leaves fields alone that the chart does not set.
 //!
 //! Some charts change their own objects: a controller fills in a certificate, an autoscaler sets a number that the chart names
-//! too. What differs right after an install is theirs, is noted at the revision, and is no drift.
+//! too. What differs right after an install and had not before is theirs, is noted at the revision, and is no drift.
 
 use std::collections::BTreeSet;
 
-use kubexm_charts::objects;
+use kubexm_charts::objects::{self, Identity};
 use kubexm_charts::stored::Revision;
 use kubexm_plan::op::HelmRelease;
+use serde_json::Value;
 
 use super::look;
 use crate::kube::kubectl;
@@ -20,6 +21,8 @@ const OWN: &str = "kubexm.io/changed-by-the-chart";
 const DIFF: [&str; 6] =
     ["diff", "--server-side", "--force-conflicts", "--field-manager=kubexm-drift", "--concurrency=8", "--filename"];
 
+const APPLY: [&str; 5] = ["apply", "--server-side", "--force-conflicts", "--field-manager=helm", "--filename"];
+
 /// Names of the objects that have drifted.
 pub(super) fn of(machine: &Machine, op: &HelmRelease, revision: &Revision) -> Result<Vec<String>, OpError> {
     let own: BTreeSet<&str> = revision.annotation(OWN).split_whitespace().collect();
@@ -27,31 +30,64 @@ pub(super) fn of(machine: &Machine, op: &HelmRelease, revision: &Revision) -> Re
     Ok(differ.into_iter().filter(|name| !own.contains(name.as_str())).collect())
 }
 
-/// Notes what the chart itself has changed after the last revision was installed.
-pub(super) fn accept(machine: &Machine, op: &HelmRelease) -> Result<(), OpError> {
+/// Sets back what had drifted before an upgrade and was left by it: helm compares objects of kinds that it does not know with their
+/// last rendering, and not with the cluster. What else differs now was changed by the chart itself, and is noted.
+pub(super) fn settle(machine: &Machine, op: &HelmRelease, drifted: &[String]) -> Result<(), OpError> {
     let history = look::history(machine, op)?;
     let Some(last) = history.last() else { return Ok(()) };
-    let differ = different(machine, op, last)?;
-    if differ.is_empty() {
+    let mut differ = different(machine, op, last)?;
+    if differ.iter().any(|name| drifted.contains(name)) {
+        let left =
+            |object: &Value| differ.iter().any(|file| drifted.contains(file) && is_of(file, object, &op.namespace));
+        let left = look::objects(&look::read(last)?)?.into_iter().filter(left);
+        for (namespace, objects) in by_namespace(left, &op.namespace) {
+            let apply = kubectl(APPLY).args(["-", "--namespace", &namespace]).stdin(objects::list(&objects));
+            machine.run(&apply)?;
+        }
+        differ = different(machine, op, last)?;
+    }
+    let (still, own): (Vec<String>, Vec<String>) = differ.into_iter().partition(|name| drifted.contains(name));
+    if !still.is_empty() {
+        return Err(OpError::other(format!(
+            "objects of release {}/{} were changed, were set back, and are changed again: {}; find out who changes them, or set in the              chart's values what they are to be",
+            op.namespace,
+            op.name,
+            still.join(", ")
+        )));
+    }
+    if own.is_empty() {
         return Ok(());
     }
-    let names = differ.into_iter().collect::<Vec<_>>().join(" ");
     let args = ["annotate", "--overwrite", "--namespace", &op.namespace, "secret", last.secret_name()];
-    machine.run(&kubectl(args).arg(format!("{OWN}={names}"))).map(drop)
+    machine.run(&kubectl(args).arg(format!("{OWN}={}", own.join(" ")))).map(drop)
 }
 
 fn different(machine: &Machine, op: &HelmRelease, revision: &Revision) -> Result<BTreeSet<String>, OpError> {
     let all = look::objects(&look::read(revision)?)?;
     let mut names = BTreeSet::new();
     for (namespace, objects) in by_namespace(all, &op.namespace) {
-        let list = objects::list(&objects);
-        let diff = machine.try_run(&kubectl(DIFF).args(["-", "--namespace", &namespace]).stdin(list))?;
-        // Other codes: a webhook that cannot be asked in a dry run, a kind whose definition is gone. Nothing is known then.
-        if diff.code == 1 {
-            names.extend(changed(&diff.stdout()));
+        let diff = |objects: &[Value]| {
+            let list = objects::list(objects);
+            machine.try_run(&kubectl(DIFF).args(["-", "--namespace", &namespace]).stdin(list))
+        };
+        let found = diff(&objects)?;
+        names.extend(changed(&found.stdout()));
+        if found.code > 1 {
+            // One cannot be compared: a webhook that answers no dry run, a kind whose definition is gone. The others can.
+            for object in &objects {
+                names.extend(changed(&diff(std::slice::from_ref(object))?.stdout()));
+            }
         }
     }
     Ok(names)
+}
+
+/// Whether an object is compared in a file of this name: group, version, kind, namespace (none outside of namespaces) and name.
+fn is_of(file: &str, object: &Value, default: &str) -> bool {
+    let Identity { namespace, name, kind, .. } = Identity::of(object);
+    let version = object["apiVersion"].as_str().unwrap_or_default().replace('/', ".");
+    let namespace = if namespace.is_empty() { default } else { &namespace };
+    file == format!("{version}.{kind}.{namespace}.{name}") || file == format!("{version}.{kind}..{name}")
 }
 
 /// The objects of a diff, by the names of its files: `apps.v1.Deployment.default.web`.

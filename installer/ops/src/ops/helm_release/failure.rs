@@ -7,13 +7,12 @@ use serde_json::Value;
 
 use super::{look, undo};
 use crate::kube::{kubectl, removal, waiting};
-use crate::system::Output;
 use crate::{Machine, OpError};
 
 pub(super) struct Failed<'a> {
     pub op: &'a HelmRelease,
-    /// helm's output.
-    pub said: &'a Output,
+    /// helm's output, or why what it installed may not stay.
+    pub said: &'a str,
     /// The revisions before.
     pub before: &'a [Revision],
     /// Whether the namespace existed.
@@ -26,7 +25,7 @@ impl Failed<'_> {
     /// Undoes it, and returns the error.
     pub(super) fn undone(&self, machine: &Machine) -> OpError {
         let HelmRelease { name, namespace, .. } = self.op;
-        let mut text = format!("helm could not install release {namespace}/{name}: {}", self.said.tail());
+        let mut text = format!("helm could not install release {namespace}/{name}: {}", self.said);
         let hooks = self.hooks(machine);
         for line in self.of_hooks(machine, &hooks).into_iter().chain(waiting::not_ready(machine, namespace)) {
             text.push('\n');
@@ -78,7 +77,7 @@ impl Failed<'_> {
 
     /// The revision before, or nothing at all.
     fn undo(&self, machine: &Machine, hooks: Vec<Hook>) -> (Result<(), OpError>, String) {
-        let Some(deployed) = undo::last_deployed(self.before) else {
+        let Some(deployed) = undo::last_good(self.before) else {
             let left = match undo::uninstall(machine, self.op, self.namespace, self.crds) {
                 Ok(left) => left,
                 Err(error) => return (Err(error), String::new()),

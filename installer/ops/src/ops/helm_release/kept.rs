@@ -11,6 +11,7 @@ use serde_json::Value;
 
 use super::look;
 use crate::kube::kubectl;
+use crate::kube::objects::printed;
 use crate::kube::removal::{CRD, by_namespace};
 use crate::{Machine, OpError};
 
@@ -22,12 +23,13 @@ pub(super) fn protect(machine: &Machine, op: &HelmRelease, last: Option<&Revisio
     let Some(last) = last else { return Ok(()) };
     let objects = look::objects(&look::read(last)?)?.into_iter().filter(|object| Identity::of(object).is_kept());
     for (namespace, objects) in by_namespace(objects, &op.namespace) {
-        let program = kubectl(["annotate", "--overwrite", "--namespace", &namespace, "--filename", "-", POLICY]);
-        let program = program.stdin(list(&objects));
-        let output = machine.try_run(&program)?;
-        let only_missing = output.tail().lines().all(|line| line.contains("(NotFound)"));
-        if output.code != 0 && !only_missing {
-            return Err(OpError::other(format!("`{program}` failed: {}", output.tail())));
+        let get = kubectl(["get", "--ignore-not-found", "--output=json", "--namespace", &namespace, "--filename", "-"]);
+        let get = get.stdin(list(&objects));
+        let there = printed(&machine.run(&get)?.stdout);
+        let there = there.map_err(|error| OpError::other(format!("`{get}` did not return JSON: {error}")))?;
+        if !there.is_empty() {
+            let args = ["annotate", "--overwrite", "--namespace", &namespace, "--filename", "-", POLICY];
+            machine.run(&kubectl(args).stdin(list(&there)))?;
         }
     }
     Ok(())

@@ -62,12 +62,17 @@ impl Converge for HelmRelease {
         let rendered = render::checked(machine, self, &input, !history.is_empty())?;
         let crds = kept::absent_crds(machine, &rendered)?;
         kept::protect(machine, self, history.last())?;
+        let drifted = history.last().map(|last| drift::of(machine, self, last)).transpose()?.unwrap_or_default();
         let output = machine.try_run(&helm::upgrade(machine, self, &input.values))?;
-        if output.code != 0 {
-            let failed = failure::Failed { op: self, said: &output, before: &history, namespace, crds: &crds };
+        let wrong = match output.code {
+            0 => render::refused(machine, self, &input)?,
+            _ => Some(output.tail()),
+        };
+        if let Some(said) = wrong {
+            let failed = failure::Failed { op: self, said: &said, before: &history, namespace, crds: &crds };
             return Err(failed.undone(machine));
         }
-        drift::accept(machine, self)
+        drift::settle(machine, self, &drifted)
     }
 
     fn restore(&self, machine: &Machine, before: &Released, wave: Wave) -> Result<(), OpError> {

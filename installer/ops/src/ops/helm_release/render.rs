@@ -1,40 +1,87 @@
 //! The closed world, once more: a chart is rendered with its real values in its real cluster before it is applied, since what it
 //! names may depend on both, and the bundle was built without either.
 
+use kubexm_charts::documents::{self, Unreadable};
 use kubexm_charts::judge::{Known, outside};
-use kubexm_charts::{documents, extract, objects};
+use kubexm_charts::{extract, objects};
 use kubexm_plan::op::{HelmRelease, ReleaseInput};
 use serde_json::Value;
 
-use super::helm;
+use super::{helm, look};
+use crate::kube::removal::CRD;
 use crate::kube::{self, apis};
 use crate::{Machine, OpError};
 
-/// Every object that helm would create, hooks and CRDs included; each of their images is in the bundle.
+/// How often a chart is rendered until its own definitions change nothing any more.
+const ROUNDS: usize = 3;
+
+/// Every object that helm would create, hooks and CRDs included; each of their images is in the bundle. helm installs a chart's
+/// definitions before it renders the rest, so it is rendered with them, too.
 pub(super) fn checked(
     machine: &Machine,
     op: &HelmRelease,
     input: &ReleaseInput,
     upgrade: bool,
 ) -> Result<Vec<Value>, OpError> {
-    let (kubernetes, apis) = (server_version(machine)?, apis(machine)?);
-    let output = machine.run(&helm::template(machine, op, &input.values, upgrade, (&kubernetes, &apis)))?;
-    let documents = documents::read(&output.stdout()).map_err(|error| {
-        OpError::other(format!("what helm renders of {} cannot be read: {}: {}", op.name, error.place, error.problem))
-    })?;
+    let (kubernetes, mut apis) = (server_version(machine)?, apis(machine)?);
+    for _ in 0..ROUNDS {
+        let output = machine.run(&helm::template(machine, op, &input.values, upgrade, (&kubernetes, &apis)))?;
+        let documents = documents::read(&output.stdout()).map_err(|error| unreadable(op, &error))?;
+        if let Some(text) = outside_of_bundle(op, input, &documents) {
+            return Err(OpError::other(format!("release {}/{} was not installed: {text}", op.namespace, op.name)));
+        }
+        let objects = objects::flattened(documents);
+        let known = apis.len();
+        apis.extend(objects.iter().flat_map(defined));
+        apis.sort_unstable();
+        apis.dedup();
+        if apis.len() == known {
+            return Ok(objects);
+        }
+    }
+    Err(OpError::other(format!("the definitions of release {}/{} change with every rendering", op.namespace, op.name)))
+}
+
+/// Why what helm has installed may not stay; none if each of its images is in the bundle. A chart can render to something else than in
+/// the check before: by the number of the revision, by chance, by time.
+pub(super) fn refused(machine: &Machine, op: &HelmRelease, input: &ReleaseInput) -> Result<Option<String>, OpError> {
+    let history = look::history(machine, op)?;
+    let Some(last) = history.last() else { return Ok(None) };
+    let release = look::read(last)?;
+    let mut objects = look::objects(&release)?;
+    let hooks = release.hooks().map_err(|error| unreadable(op, &error))?;
+    objects.extend(hooks.into_iter().map(|hook| hook.object));
+    Ok(outside_of_bundle(op, input, &objects))
+}
+
+fn unreadable(op: &HelmRelease, error: &Unreadable) -> OpError {
+    OpError::other(format!("what helm renders of {} cannot be read: {}: {}", op.name, error.place, error.problem))
+}
+
+fn outside_of_bundle(op: &HelmRelease, input: &ReleaseInput, objects: &[Value]) -> Option<String> {
     let known = Known::new(input.images.iter().map(String::as_str), input.ignored.iter().map(String::as_str));
-    let missing = outside(&extract::images(&documents), &known);
+    let missing = outside(&extract::images(objects), &known);
     if missing.is_empty() {
-        return Ok(objects::flattened(documents));
+        return None;
     }
     let each: Vec<String> = missing.iter().map(|(name, place)| format!("{name} ({place})")).collect();
-    Err(OpError::other(format!(
-        "release {}/{} was not installed: with the values of this site its chart names images that the bundle does not have: {}; \
-         build a bundle with them (spec.bundle.extraImages), or list what is no image under spec.bundle.ignoreImages",
-        op.namespace,
+    Some(format!(
+        "with the values of this site the chart of {} names images that the bundle does not have: {}; build a bundle with them \
+         (spec.bundle.extraImages), or list what is no image under spec.bundle.ignoreImages",
         op.name,
         each.join(", ")
-    )))
+    ))
+}
+
+/// What a definition adds to the APIs.
+fn defined(object: &Value) -> Vec<String> {
+    let spec = &object["spec"];
+    let (Some(group), Some(kind)) = (spec["group"].as_str(), spec["names"]["kind"].as_str()) else { return Vec::new() };
+    if object["kind"] != CRD {
+        return Vec::new();
+    }
+    let versions = spec["versions"].as_array().into_iter().flatten().filter_map(|version| version["name"].as_str());
+    versions.flat_map(|version| [format!("{group}/{version}"), format!("{group}/{version}/{kind}")]).collect()
 }
 
 fn server_version(machine: &Machine) -> Result<String, OpError> {

@@ -1,5 +1,7 @@
 //! Removes a release, or goes back to an earlier revision.
 
+use std::collections::BTreeSet;
+
 use kubexm_charts::objects::Identity;
 use kubexm_charts::stored::{Hook, Revision};
 use kubexm_plan::op::{FoundRelease, HelmRelease};
@@ -17,23 +19,32 @@ pub(super) fn unfinished(
     namespace: bool,
 ) -> Result<Vec<Revision>, OpError> {
     let Some(last) = history.last() else { return Ok(history) };
-    match last_deployed(&history) {
+    match last_good(&history) {
         // Nothing but failed or interrupted attempts.
         None => drop(uninstall(machine, op, namespace, &[])?),
-        Some(deployed) if last.status().starts_with("pending") => roll_back(machine, op, deployed.number())?,
+        Some(good) if last.status().starts_with("pending") => roll_back(machine, op, good.number())?,
         Some(_) => return Ok(history),
     }
     look::history(machine, op)
 }
 
-/// The last revision that was installed completely, if the cluster has it.
-pub(super) fn last_deployed(history: &[Revision]) -> Option<&Revision> {
-    history.iter().rfind(|revision| revision.status() == "deployed")
+/// The last revision that was installed completely, if the cluster has it. helm marks it as superseded before the one that takes its
+/// place is deployed: if that fails, none is.
+pub(super) fn last_good(history: &[Revision]) -> Option<&Revision> {
+    history.iter().rfind(|revision| matches!(revision.status(), "deployed" | "superseded"))
 }
 
+/// Makes a new revision of an earlier one. Hooks that only later ones have are nobody's then, and helm leaves them.
 pub(super) fn roll_back(machine: &Machine, op: &HelmRelease, revision: u32) -> Result<(), OpError> {
-    kept::protect(machine, op, look::history(machine, op)?.last())?;
-    machine.run(&helm::rollback(op, revision)).map(drop)
+    let history = look::history(machine, op)?;
+    kept::protect(machine, op, history.last())?;
+    machine.run(&helm::rollback(op, revision))?;
+    let of = |revision: Option<&Revision>| revision.map(hooks).transpose().map(Option::unwrap_or_default);
+    let stay = of(history.iter().find(|one| one.number() == revision))?;
+    let stay: BTreeSet<Identity> = stay.iter().map(|hook| Identity::of(&hook.object)).collect();
+    let later = of(history.last())?.into_iter().map(|hook| hook.object);
+    let gone = later.filter(|object| !stay.contains(&Identity::of(object)));
+    removal::delete(machine, &op.namespace, gone)
 }
 
 /// Goes back to a revision that was found, unless its objects and values are there.
