@@ -51,7 +51,7 @@ impl Session<'_> {
 
 impl RestoreSource {
     /// cluster.yaml.
-    pub const fn cluster(&self) -> &ClusterFile {
+    pub fn cluster(&self) -> &ClusterFile {
         self.source.cluster()
     }
 }

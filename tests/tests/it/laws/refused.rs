@@ -51,6 +51,10 @@ impl Fleet for Adding {
         Self::over(Simulated::fresh(sample, plan))
     }
 
+    fn serve(&self, plan: &CheckedPlan) {
+        self.fleet.serve(plan);
+    }
+
     fn fork(&self) -> Self {
         Self { fleet: self.fleet.fork(), links: Arc::new(AtomicUsize::new(self.links.load(Ordering::SeqCst))) }
     }
