@@ -3,7 +3,9 @@
 use kubexm_plan::Step;
 use kubexm_plan::kubeadm_certificates::MANAGED;
 
-use super::names::{BEFORE_UPGRADE, ADMIN_CONF, ETCD_DATA, KUBELET, KUBELET_CONF, KUBELET_CONFIG, NETWORK, PODS, READ, UPGRADED};
+use super::names::{
+    ADMIN_CONF, BEFORE_UPGRADE, ETCD_DATA, KUBELET, KUBELET_CONF, KUBELET_CONFIG, NETWORK, PODS, READ, UPGRADED,
+};
 use super::world::World;
 
 impl World {

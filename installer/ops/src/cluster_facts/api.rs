@@ -3,8 +3,8 @@
 use std::thread;
 
 use kubexm_plan::cluster_facts::{
-    APPLIED, AppliedCluster, BUDGETS, COMPONENTS, ClusterFacts, Component, Condition, DEPRECATED_APIS, DeprecatedApi, Gap,
-    IDENTITY, NODES, NodeFacts, SERVER_VERSION, TightBudget, applied,
+    APPLIED, AppliedCluster, BUDGETS, COMPONENTS, ClusterFacts, Component, Condition, DEPRECATED_APIS, DeprecatedApi,
+    Gap, IDENTITY, NODES, NodeFacts, SERVER_VERSION, TightBudget, applied,
 };
 use serde_json::Value;
 

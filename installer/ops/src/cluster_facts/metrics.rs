@@ -31,7 +31,12 @@ fn of_labels((labels, value): (&str, &str)) -> Option<DeprecatedApi> {
     };
     let (resource, subresource) = (label("resource"), label("subresource"));
     let resource = if subresource.is_empty() { resource } else { format!("{resource}/{subresource}") };
-    Some(DeprecatedApi { group: label("group"), version: label("version"), resource, removed_in: label("removed_release") })
+    Some(DeprecatedApi {
+        group: label("group"),
+        version: label("version"),
+        resource,
+        removed_in: label("removed_release"),
+    })
 }
 
 #[cfg(test)]

@@ -22,7 +22,9 @@ pub(super) fn kubeadm(
 ) -> Result<Output, OpError> {
     match args.first().copied() {
         Some("init") if args.get(1..3) == Some(&["phase", "upload-certs"]) => join::upload_certs(system, state, args),
-        Some("init") if args.get(1..3) == Some(&["phase", "upload-config"]) => upgrade::upload_config(system, state, args),
+        Some("init") if args.get(1..3) == Some(&["phase", "upload-config"]) => {
+            upgrade::upload_config(system, state, args)
+        }
         Some("init") => init(system, state, args),
         Some("upgrade") => upgrade::upgrade(system, state, args),
         Some("join") => join::join(system, state, args),

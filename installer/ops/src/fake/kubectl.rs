@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use super::rooted::{FOLDER, RootedSystem};
 use super::state::State;
-use super::upgrade;
+use super::versions;
 use crate::system::Output;
 
 pub(super) fn kubectl(system: &RootedSystem, state: &mut State, args: &[&str], stdin: &[u8]) -> Output {
@@ -149,7 +149,7 @@ fn raw(system: &RootedSystem, state: &State, path: &str) -> Output {
     let budgets: Vec<Value> = system.setting("budgets.json").unwrap_or_default();
     let (path, _) = path.split_once('?').unwrap_or((path, ""));
     let found = match path.trim_start_matches("/api/v1/") {
-        "/version" => Some(json!({"gitVersion": upgrade::version_of_api(state)})),
+        "/version" => Some(json!({"gitVersion": versions::version_of_api(state)})),
         "/metrics" => return Output::text(String::new()),
         "/apis/policy/v1/poddisruptionbudgets" => Some(json!({"items": budgets})),
         "nodes" => Some(json!({"items": state.cluster.nodes.values().collect::<Vec<_>>()})),
@@ -170,7 +170,7 @@ fn raw(system: &RootedSystem, state: &State, path: &str) -> Output {
 fn static_pods(state: &State) -> Vec<Value> {
     let up = state.cluster.members.values().filter(|member| !member.dead);
     let pod = |name: &str| {
-        let image = upgrade::image_of(state, name, "kube-apiserver");
+        let image = versions::image_of(state, name, "kube-apiserver");
         json!({
             "metadata": {"name": format!("kube-apiserver-{name}"), "labels": {"component": "kube-apiserver"}},
             "spec": {"nodeName": name, "containers": [{"image": image}]},

@@ -24,6 +24,7 @@ mod teardown;
 mod unit_files;
 mod units;
 mod upgrade;
+mod versions;
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -46,14 +47,10 @@ impl RootedSystem {
     /// Makes the registry serve the plan's images, in addition to those that it serves.
     pub fn serve_images_of(&self, plan: &Plan) -> Result<(), OpError> {
         let mut images: BTreeMap<String, String> = self.setting("registry.json").unwrap_or_default();
-        let of_plan = plan
-            .steps
-            .iter()
-            .flat_map(|step| &step.ops)
-            .filter_map(|op| match op {
-                Op::ImageLoaded(image) => Some((image.reference.clone(), image.digest.to_string())),
-                _ => None,
-            });
+        let of_plan = plan.steps.iter().flat_map(|step| &step.ops).filter_map(|op| match op {
+            Op::ImageLoaded(image) => Some((image.reference.clone(), image.digest.to_string())),
+            _ => None,
+        });
         images.extend(of_plan);
         let text = serde_json::to_vec(&images)
             .map_err(|error| OpError::other(format!("the fake's registry cannot be written as JSON: {error}")))?;

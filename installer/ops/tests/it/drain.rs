@@ -86,7 +86,8 @@ fn what_keeps_a_node_from_being_drained_is_named() {
     let text = text_of(dispatch::converge(&drain(false), first));
     let wanted = "pod shop/web-1 may not be evicted: the PodDisruptionBudget shop/web allows no disruption";
     assert!(text.contains(wanted) && text.contains("--drain-timeout") && !text.contains("proxy"), "{text}");
-    let asked = probe::look(&Probe::NodeDrained { node: "node3".to_owned(), unless_kubelet: None }, first).expect("an answer");
+    let asked =
+        probe::look(&Probe::NodeDrained { node: "node3".to_owned(), unless_kubelet: None }, first).expect("an answer");
     assert_eq!((asked.holds, asked.seen.as_str()), (false, wanted));
 }
 

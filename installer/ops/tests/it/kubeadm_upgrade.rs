@@ -34,7 +34,8 @@ fn upgrade(of: UpgradeOf) -> Op {
         true => BTreeMap::from([image("etcd", "3.6.6-0"), image("kube-apiserver", VERSION)]),
         false => BTreeMap::new(),
     };
-    KubeadmUpgrade { version: VERSION.to_owned(), of, images, patches: None, ignore: vec!["SystemVerification".into()] }.into()
+    KubeadmUpgrade { version: VERSION.to_owned(), of, images, patches: None, ignore: vec!["SystemVerification".into()] }
+        .into()
 }
 
 fn first() -> Op {
@@ -136,7 +137,8 @@ fn a_node_whose_kubelet_has_the_version_is_not_drained_for_it_again() {
     let fleet = fleet();
     let (one, worker) = (&fleet.hosts[0].machine, &fleet.hosts[2]);
     let drain: Op =
-        NodeDrain { node: "node3".to_owned(), limit_s: 5, force: false, unless_kubelet: Some(VERSION.to_owned()) }.into();
+        NodeDrain { node: "node3".to_owned(), limit_s: 5, force: false, unless_kubelet: Some(VERSION.to_owned()) }
+            .into();
     let ready = |wanted: &str| {
         let probe = Probe::NodeReady { node: "node3".to_owned(), kubelet: Some(wanted.to_owned()) };
         probe::look(&probe, one).expect("an answer").holds

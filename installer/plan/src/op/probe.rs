@@ -115,7 +115,9 @@ impl std::fmt::Display for Probe {
             }
             Self::ClockFollows { servers } => write!(f, "the clock follows {}", servers.join(" or ")),
             Self::NodeReady { node, kubelet: None } => write!(f, "node {node} is Ready"),
-            Self::NodeReady { node, kubelet: Some(version) } => write!(f, "node {node} is Ready with kubelet {version}"),
+            Self::NodeReady { node, kubelet: Some(version) } => {
+                write!(f, "node {node} is Ready with kubelet {version}")
+            }
             Self::StaticPodsReady { node } => write!(f, "static pods of {node} are Ready"),
             Self::NodeAwaitsNetwork { node } => write!(f, "node {node} lacks nothing but a pod network"),
             Self::NodeDrained { node, .. } => write!(f, "node {node} is drained"),

@@ -21,10 +21,7 @@ pub const STATIC_PODS: [(&str, ClusterImage); 4] = [
 ];
 
 /// The images of a control plane's static pods in the bundle.
-pub fn images<'a>(
-    cx: &PlanCx<'a>,
-    node: &Node<'_>,
-) -> Result<BTreeMap<&'static str, &'a str>, RecipeError> {
+pub fn images<'a>(cx: &PlanCx<'a>, node: &Node<'_>) -> Result<BTreeMap<&'static str, &'a str>, RecipeError> {
     let pods = STATIC_PODS.into_iter();
     pods.map(|(pod, image)| Ok((pod, cx.image(image, node.platform)?.name.as_str()))).collect()
 }
@@ -56,11 +53,9 @@ pub fn step(draft: &Draft<'_>, first: &Node<'_>, node: &Node<'_>) -> Result<Step
             format!("Upgrade the cluster and its first control plane to {version} with kubeadm"),
             UpgradeOf::Cluster { config: paths::KUBEADM_UPGRADE_CONFIG.to_owned() },
         ),
-        (false, true) => (
-            "upgrade.node",
-            format!("Upgrade the control plane to {version} with kubeadm"),
-            UpgradeOf::ControlPlane,
-        ),
+        (false, true) => {
+            ("upgrade.node", format!("Upgrade the control plane to {version} with kubeadm"), UpgradeOf::ControlPlane)
+        }
         (false, false) => {
             ("upgrade.node", format!("Get kubelet's configuration of {version} with kubeadm"), UpgradeOf::Worker)
         }

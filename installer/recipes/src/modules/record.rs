@@ -14,12 +14,7 @@ use crate::error::RecipeError;
 pub(crate) const PROGRAM: &str = concat!("kubexm-install ", env!("CARGO_PKG_VERSION"));
 
 /// Adds the last step, after the final check, so that the record describes the cluster as it is and not an attempt.
-pub fn finish<'a>(
-    draft: &mut Draft<'a>,
-    first: &Node<'a>,
-    undo: Undo,
-    checked: &[StepId],
-) -> Result<(), RecipeError> {
+pub fn finish<'a>(draft: &mut Draft<'a>, first: &Node<'a>, undo: Undo, checked: &[StepId]) -> Result<(), RecipeError> {
     let text = config_map(draft.cx, first)?;
     let text = draft.text(text);
     let step = Step::on(first.name(), "record.applied", "Record in the cluster what was applied")

@@ -22,9 +22,9 @@ use crate::modules::{check as final_check, record};
 use crate::phases::Site;
 use crate::{bundle, network, unsupported};
 use found::Found;
+pub use options::{PauseAfter, UpgradeOptions};
 use stage::Staged;
 use turn::Turns;
-pub use options::{PauseAfter, UpgradeOptions};
 
 /// A plan, and what the operator should know about it.
 #[derive(Clone, Debug)]

@@ -57,7 +57,12 @@ pub(super) fn before_upgrade(site: &Site<'_>, report: &mut Report) {
             report.fail(host, found, needed, fix);
         } else if !kubelet.is_empty() {
             let found = format!("other settings of kubelet than the running cluster's: {}", shown(&kubelet));
-            report.warn(host, found, "nothing: every kubelet gets them with its upgrade", "revert the change if you do not want it");
+            report.warn(
+                host,
+                found,
+                "nothing: every kubelet gets them with its upgrade",
+                "revert the change if you do not want it",
+            );
         }
     }
 }

@@ -186,10 +186,12 @@ fn a_kubelet_that_can_no_longer_renew_its_certificate_gets_one_before_the_restar
     assert!(at(&format!("{worker}/certs.kubelet")) > at(&format!("{}/certs.ready", planes[1])));
     assert!(steps.contains(&format!("{}/certs.ready-{worker}", planes[0])));
     let slots = site.plan().unwrap().plan.slots;
-    let signer = |node: &str| slots.values().find_map(|provider| match provider {
-        SlotProvider::KubeletClient { host, node: of } if of == node => Some(host.clone()),
-        _ => None,
-    });
+    let signer = |node: &str| {
+        slots.values().find_map(|provider| match provider {
+            SlotProvider::KubeletClient { host, node: of } if of == node => Some(host.clone()),
+            _ => None,
+        })
+    };
     // A control plane's own CA key is enough: no other host has to work for that.
     assert_eq!((signer(&planes[1]), signer(&worker)), (Some(planes[1].clone()), Some(planes[0].clone())));
 }
@@ -242,7 +244,9 @@ fn a_member_that_is_down_or_an_api_that_does_not_answer_is_mended_first() {
 fn what_is_renewed_in_another_way_is_named_with_the_command() {
     let mut site = Site::of(1, 0, 200);
     let first = site.cluster.role_groups.control_plane[0].clone();
-    for (path, ends) in [("/etc/kubexm/registry-ca.crt", -1), ("/etc/kubexm/depot/tls.crt", 10 * DAY), (AUTHORITIES[1], 20 * DAY)] {
+    for (path, ends) in
+        [("/etc/kubexm/registry-ca.crt", -1), ("/etc/kubexm/depot/tls.crt", 10 * DAY), (AUTHORITIES[1], 20 * DAY)]
+    {
         site.running.certificates.push(Certificate {
             host: first.clone(),
             path: path.to_owned(),
@@ -252,7 +256,11 @@ fn what_is_renewed_in_another_way_is_named_with_the_command() {
         });
     }
     let warnings = site.plan().unwrap().warnings;
-    for words in ["has ended: it is the registry's own authority", "`kubexm-install create --bundle B` renews it", "cannot renew yet"] {
+    for words in [
+        "has ended: it is the registry's own authority",
+        "`kubexm-install create --bundle B` renews it",
+        "cannot renew yet",
+    ] {
         assert!(warnings.iter().any(|warning| warning.contains(words)), "{words}: {warnings:#?}");
     }
 }
@@ -272,7 +280,8 @@ fn a_restore_stops_all_members_before_the_first_gets_data_and_gives_it_to_all_be
     for (at, phase) in ["archive", "stop", "data", "start", "ready"].into_iter().enumerate() {
         let steps = &plan.steps[at * 3..at * 3 + 3];
         assert!(steps.iter().all(|step| step.id.0.ends_with(&format!("/restore.{phase}"))), "{phase}");
-        let before: Vec<_> = plan.steps[(at * 3).saturating_sub(3)..at * 3].iter().map(|step| step.id.clone()).collect();
+        let before: Vec<_> =
+            plan.steps[(at * 3).saturating_sub(3)..at * 3].iter().map(|step| step.id.clone()).collect();
         assert!(steps.iter().all(|step| step.after == before), "{phase}");
     }
     let data = plan.steps.iter().filter(|step| step.id.0.ends_with("restore.data")).map(|step| step.ops[0].to_string());

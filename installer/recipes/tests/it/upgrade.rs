@@ -34,8 +34,12 @@ impl Case {
         let mut site = Site::of(cluster);
         for facts in site.facts.values_mut() {
             facts.joined = true;
-            facts.stamp =
-                Some(Stamp { cluster: "demo".to_owned(), id: Some(sample::CLUSTER_ID), run: "r".to_owned(), bundle: None });
+            facts.stamp = Some(Stamp {
+                cluster: "demo".to_owned(),
+                id: Some(sample::CLUSTER_ID),
+                run: "r".to_owned(),
+                bundle: None,
+            });
         }
         let running = running(&site.cluster);
         Self { site, running, options: UpgradeOptions { now: NOW, ..UpgradeOptions::default() } }
@@ -72,7 +76,8 @@ impl Case {
 fn running(cluster: &Cluster) -> ClusterFacts {
     let planes = &cluster.role_groups.control_plane;
     let image = |name: &str, tag: &str| format!("registry.k8s.io/{name}:{tag}");
-    let pods = [("etcd", "3.6.5-0"), ("kube-apiserver", OLD), ("kube-controller-manager", OLD), ("kube-scheduler", OLD)];
+    let pods =
+        [("etcd", "3.6.5-0"), ("kube-apiserver", OLD), ("kube-controller-manager", OLD), ("kube-scheduler", OLD)];
     let component = |node: &str, (name, tag): (&str, &str)| Component {
         name: name.to_owned(),
         node: node.to_owned(),
@@ -204,7 +209,11 @@ fn nothing_is_decided_about_a_cluster_that_does_not_answer() {
     ] {
         let mut case = Case::of(1, 1, PATCH);
         forget(&mut case.running);
-        let gap = |what: &str| kubexm_plan::cluster_facts::Gap { host: "node1".into(), what: what.into(), why: "refused".into() };
+        let gap = |what: &str| kubexm_plan::cluster_facts::Gap {
+            host: "node1".into(),
+            what: what.into(),
+            why: "refused".into(),
+        };
         case.running.gaps = [SERVER_VERSION, "nodes", "static pods", "etcd members"].map(gap).to_vec();
         assert!(matches!(case.plan(), Err(RecipeError::Unobserved { .. })));
     }

@@ -34,7 +34,11 @@ pub(super) fn run<'a>(
     for node in site.in_order() {
         let chain = host(draft, node, &mut serves)?;
         let staged = draft.add(chain);
-        if node.optional() { optional.extend(staged.clone()) } else { required.extend(staged.clone()) }
+        if node.optional() {
+            optional.extend(staged.clone())
+        } else {
+            required.extend(staged.clone())
+        }
         hosts.insert(node.host.name.as_str(), staged);
     }
     let mut ready = ready(&site.first);

@@ -3,8 +3,8 @@
 
 use kubexm_spec::{ClusterImage, depot};
 
-use super::super::found::line;
-use super::{Case, Lines};
+use super::case::{Case, Lines};
+use crate::pipelines::upgrade::found::line;
 
 /// The minor version with the gate.
 const GATED: (u32, u32) = (3, 6);
@@ -30,7 +30,8 @@ pub(super) fn members(case: &Case<'_>, problems: &mut Lines, _: &mut Lines) {
     }
     for member in &case.running.etcd {
         let Some(version) = member.version.as_deref() else { continue };
-        let passes = line(version).is_some_and(|found| found >= GATED) || numbers(version).is_some_and(|found| found >= GATE);
+        let passes =
+            line(version).is_some_and(|found| found >= GATED) || numbers(version).is_some_and(|found| found >= GATE);
         if !passes {
             let (major, minor, patch) = GATE;
             problems.push(format!(

@@ -1,6 +1,6 @@
 //! Nodes, their certificates, and the budgets of pods that have to move.
 
-use super::{Case, Lines};
+use super::case::{Case, Lines};
 
 const DAY: i64 = 24 * 60 * 60;
 /// Of certificates that end within this time the operator is told.
@@ -18,7 +18,9 @@ pub(super) fn nodes(case: &Case<'_>, problems: &mut Lines, warnings: &mut Lines)
             ));
         }
         if node.facts.unschedulable && node.differs() {
-            warnings.push(format!("{name} is cordoned, and stays so after the upgrade; `kubectl uncordon {name}` ends that"));
+            warnings.push(format!(
+                "{name} is cordoned, and stays so after the upgrade; `kubectl uncordon {name}` ends that"
+            ));
         }
     }
     for component in case.running.components.iter().filter(|component| !component.ready) {
@@ -30,7 +32,8 @@ pub(super) fn nodes(case: &Case<'_>, problems: &mut Lines, warnings: &mut Lines)
     let schedulable = case.found.nodes().filter(|(_, node)| node.facts.ready && !node.facts.unschedulable).count();
     if schedulable == 1 && case.found.nodes().any(|(_, node)| case.drains(node)) {
         warnings.push(
-            "there is only one node on which pods can run: its pods are evicted and wait until it is upgraded".to_owned(),
+            "there is only one node on which pods can run: its pods are evicted and wait until it is upgraded"
+                .to_owned(),
         );
     }
 }
