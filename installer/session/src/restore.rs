@@ -49,13 +49,6 @@ impl Session<'_> {
     }
 }
 
-impl RestoreSource {
-    /// cluster.yaml.
-    pub fn cluster(&self) -> &ClusterFile {
-        self.source.cluster()
-    }
-}
-
 impl Subject for RestoreSource {
     type Survey = LedgerSurvey;
     const CHANGES: bool = true;

@@ -1,6 +1,10 @@
 //! etcd's JSON gateway: the member list that the hosts of a cluster share, and its quorum.
 
-use kubexm_spec::Digest;
+use std::fs::File;
+use std::io::{Read, Write};
+use std::path::Path;
+
+use kubexm_spec::digest::Hasher;
 use serde_json::{Value, json};
 
 use super::rooted::RootedSystem;
@@ -60,6 +64,9 @@ fn shown(id: &str, member: &Member) -> Value {
 }
 
 const DATA: &str = "/var/lib/etcd/member/snap/db";
+const PAGE: usize = 512;
+/// Data that is not kept in memory.
+const MANY: u64 = 1 << 20;
 
 /// `etcdctl snapshot save`: pages with what etcd's data folder has, and their checksum. The file `cut-snapshot` makes it cut
 /// one off.
@@ -70,14 +77,11 @@ pub(super) fn etcdctl(system: &RootedSystem, state: &State, args: &[&str]) -> Re
     if !state.cluster.has_quorum() {
         return Ok(Output::failed(1, "rpc error: code = Unavailable desc = etcdserver: no leader"));
     }
-    let mut bytes = system.read(DATA).unwrap_or_default().into_bytes();
-    bytes.resize(bytes.len().next_multiple_of(512).max(512), 0);
-    let digest = Digest::of(&bytes).hex();
-    bytes.extend((0..32).filter_map(|at| u8::from_str_radix(digest.get(at * 2..at * 2 + 2)?, 16).ok()));
+    save(&system.at(DATA), Path::new(target)).map_err(OpError::path("write", target))?;
     if std::fs::remove_file(system.at("/run/kubexm-double/cut-snapshot")).is_ok() {
-        bytes.truncate(bytes.len() - 1);
+        let cut = |file: File| file.set_len(file.metadata()?.len() - 1);
+        File::options().write(true).open(target).and_then(cut).map_err(OpError::path("cut", target))?;
     }
-    std::fs::write(target, bytes).map_err(OpError::path("write", target))?;
     Ok(Output::text("Snapshot saved\n"))
 }
 
@@ -95,19 +99,57 @@ pub(super) fn etcdutl(args: &[&str]) -> Result<Output, OpError> {
     ))
 }
 
+/// The data filled up to a page, and its checksum; in pieces, since a test has much of it.
+fn save(data: &Path, target: &Path) -> std::io::Result<()> {
+    let mut file = File::create(target)?;
+    let mut hasher = Hasher::default();
+    let (mut size, mut buffer) = (0, vec![0; 1 << 17]);
+    let mut source: Box<dyn Read> =
+        if data.is_file() { Box::new(File::open(data)?) } else { Box::new(std::io::empty()) };
+    loop {
+        let mut count = source.read(&mut buffer)?;
+        if count == 0 {
+            break;
+        }
+        size += count;
+        if count < buffer.len() {
+            let rest = size.next_multiple_of(PAGE) - size;
+            buffer[count..count + rest].fill(0);
+            (count, size) = (count + rest, size + rest);
+        }
+        hasher.update(&buffer[..count]);
+        file.write_all(&buffer[..count])?;
+    }
+    if size == 0 {
+        hasher.update(&[0; PAGE]);
+        file.write_all(&[0; PAGE])?;
+    }
+    let digest = hasher.finish().hex();
+    let sum: Vec<u8> = (0..32).filter_map(|at| u8::from_str_radix(digest.get(at * 2..at * 2 + 2)?, 16).ok()).collect();
+    file.write_all(&sum)
+}
+
 /// `etcdutl snapshot restore`: the pages without their checksum, in a new folder.
 fn restore(path: &str, args: &[&str]) -> Result<Output, OpError> {
     let folder = args.windows(2).find(|pair| pair[0] == "--data-dir").map(|pair| pair[1]).unwrap_or_default();
     if std::fs::exists(folder).unwrap_or(false) {
         return Ok(Output::failed(1, format!("Error: data-dir {folder:?} not empty or could not be read")));
     }
-    let mut bytes = std::fs::read(path).map_err(OpError::path("read", path))?;
-    bytes.truncate(bytes.len().saturating_sub(32));
-    // Pages that were padded when it was saved.
-    bytes.truncate(bytes.iter().rposition(|byte| *byte != 0).map_or(0, |last| last + 1));
-    let snap = std::path::Path::new(folder).join("member/snap");
+    let snap = Path::new(folder).join("member/snap");
     std::fs::create_dir_all(&snap).map_err(OpError::path("make the folder", &snap))?;
-    std::fs::write(snap.join("db"), bytes).map_err(OpError::path("write", snap.join("db")))?;
+    let write = || {
+        let (source, mut target) = (File::open(path)?, File::create(snap.join("db"))?);
+        let size = source.metadata()?.len().saturating_sub(32);
+        if size > MANY {
+            return std::io::copy(&mut source.take(size), &mut target).map(drop);
+        }
+        let mut bytes = Vec::new();
+        source.take(size).read_to_end(&mut bytes)?;
+        // A page that was filled up when it was saved.
+        bytes.truncate(bytes.iter().rposition(|byte| *byte != 0).map_or(0, |last| last + 1));
+        target.write_all(&bytes)
+    };
+    write().map_err(OpError::path("write", &snap))?;
     Ok(Output::text("restored snapshot\n"))
 }
 

@@ -19,6 +19,8 @@ const PODS: [&str; 2] = ["kube-apiserver", "etcd"];
 const DATA: &str = "/var/lib/etcd";
 /// How long kubelet may take to see that a manifest is gone, and to end the container.
 const STOPS: Duration = Duration::from_secs(120);
+/// How long it may take to start one.
+const STARTS: Duration = Duration::from_secs(60);
 const PAUSE: Duration = Duration::from_millis(300);
 const LIMIT_S: u64 = 3_600;
 /// Far more than a cluster writes between a backup and its restore: clients that have seen later revisions must not take
@@ -42,7 +44,16 @@ impl Converge for EtcdRestored {
         match &self.phase {
             RestorePhase::Stopped => stop(machine, self.runtime)?,
             RestorePhase::Data { .. } => restore_data(self, machine)?,
-            RestorePhase::Started => start(machine)?,
+            RestorePhase::Started => {
+                start(machine)?;
+                if !runs(machine, self.runtime)? {
+                    return Err(OpError::other(format!(
+                        "etcd does not run {} s after its manifest is back: look at /var/log/pods/kube-system_etcd-*/etcd on this \
+                         host, then run again",
+                        STARTS.as_secs()
+                    )));
+                }
+            }
         }
         machine.write_file(&self.mark(), b"done\n", Access::mode(0o600))
     }
@@ -52,7 +63,11 @@ impl Converge for EtcdRestored {
             // Before the data moves under them.
             (RestorePhase::Started, Wave::Stop) => stop(machine, self.runtime)?,
             (RestorePhase::Data { .. }, Wave::Data) => bring_back(self, machine)?,
-            (RestorePhase::Stopped, Wave::Start) => start(machine)?,
+            (RestorePhase::Stopped, Wave::Start) => {
+                start(machine)?;
+                // What it had before may be nothing that it can run with.
+                runs(machine, self.runtime)?;
+            }
             _ => {}
         }
         // Last, so that an interrupted rollback is repeated.
@@ -111,6 +126,23 @@ fn start(machine: &Machine) -> Result<(), OpError> {
         }
     }
     fsio::remove_folder(&machine.path(STOPPED)).map(drop)
+}
+
+/// Waits until etcd runs; the API server is started by then, and may end until etcd has a leader.
+fn runs(machine: &Machine, runtime: RuntimeKind) -> Result<bool, OpError> {
+    let begun = Instant::now();
+    loop {
+        let all = containers::of_system_pod(machine, runtime, "etcd")?;
+        if all.iter().any(|container| container.running) {
+            return Ok(true);
+        }
+        if begun.elapsed() > STARTS {
+            return Ok(false);
+        }
+        if machine.is_real() {
+            std::thread::sleep(PAUSE);
+        }
+    }
 }
 
 /// Names within etcd's folder, which may be a disk of its own. etcd reads `member` alone.

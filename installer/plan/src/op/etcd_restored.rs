@@ -19,6 +19,7 @@ pub struct EtcdRestored {
     pub id: String,
     /// Which runtime has the containers of the member and its API server.
     pub runtime: RuntimeKind,
+    /// Which phase.
     pub phase: RestorePhase,
 }
 

@@ -5,59 +5,22 @@
 //! nobody can be healthy before all are renewed: then each phase goes over all control planes before the next one.
 
 mod check;
+mod context;
+mod due;
 
 use std::collections::BTreeMap;
 
-use kubexm_plan::cluster_facts::Certificate;
-use kubexm_plan::kubeadm_certificates::{MANAGED, READ_BY};
+use kubexm_plan::kubeadm_certificates::READ_BY;
 use kubexm_plan::op::{
-    CertificatesRenewed, Content, File, KUBELET_CLIENT, Kubeconfig, KubeletCertificate, PodReady, Probe, Renewal,
-    StaticPodStarted,
+    CertificatesRenewed, Content, File, Kubeconfig, KubeletCertificate, PodReady, Probe, StaticPodStarted,
 };
-use kubexm_plan::{
-    CONTROLLER, ClusterFacts, ClusterId, Facts, OVER_NETWORK, Pipeline, Plan, PlanHost, SlotName, SlotProvider, Step,
-    StepId, Undo,
-};
+use kubexm_plan::{CONTROLLER, OVER_NETWORK, Pipeline, Plan, PlanHost, SlotName, SlotProvider, Step, StepId, Undo};
 use kubexm_spec::Digest;
-use kubexm_spec::cluster::Cluster;
 
 use crate::error::RecipeError;
 use crate::modules::kubeconfig::OPERATOR_KUBECONFIG;
-
-/// The whole input of the recipe.
-#[derive(Clone, Debug)]
-pub struct RenewCx<'a> {
-    pub cluster: &'a Cluster,
-    /// Digest of the bytes of cluster.yaml.
-    pub cluster_digest: Digest,
-    /// From the stamps of the hosts.
-    pub cluster_id: Option<ClusterId>,
-    /// The cluster as it is now, with the certificates of every host.
-    pub running: &'a ClusterFacts,
-    /// By host: every host that was reached.
-    pub facts: &'a BTreeMap<String, Facts>,
-    /// The controller's clock, in seconds of Unix time.
-    pub now: i64,
-    pub wanted: Renew,
-}
-
-/// Which certificates are renewed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Renew {
-    /// Those that end within so many seconds.
-    pub within_s: i64,
-    /// All that kubeadm manages, whenever they end.
-    pub force: bool,
-}
-
-/// Ninety days, as `certs check` takes it: a quarter of kubeadm's year.
-pub const WITHIN_S: i64 = 90 * 24 * 3600;
-
-impl Default for Renew {
-    fn default() -> Self {
-        Self { within_s: WITHIN_S, force: false }
-    }
-}
+pub use context::{Renew, RenewCx};
+use due::{Plane, Site};
 
 /// A plan, and what the operator should know about it.
 #[derive(Clone, Debug)]
@@ -66,10 +29,6 @@ pub struct Renewed {
     /// One sentence each.
     pub warnings: Vec<String>,
 }
-
-/// kubelet renews its certificate when at least a tenth of its year is left: one that ends so soon was not renewed, so
-/// kubelet cannot.
-const KUBELET_LATE_S: i64 = 7 * 24 * 3600;
 
 /// How long a restart of one static pod may take, in seconds: its container's grace period, and what the op waits.
 const RESTART_S: u64 = 300;
@@ -125,28 +84,6 @@ pub fn certs_renew(cx: &RenewCx<'_>) -> Result<Renewed, RecipeError> {
         steps: chain.steps,
     };
     Ok(Renewed { plan, warnings })
-}
-
-/// A control plane.
-struct Plane<'a> {
-    name: &'a str,
-    /// The user who logs in with SSH, and has a kubeconfig there.
-    user: &'a str,
-    due: Vec<Renewal>,
-    /// Digest of its kubelet's certificate, if kubelet cannot renew it any more.
-    kubelet: Option<Digest>,
-}
-
-/// What is due.
-struct Site<'a> {
-    planes: Vec<Plane<'a>>,
-    /// Workers whose kubelet cannot renew its certificate any more.
-    workers: Vec<(&'a str, Digest)>,
-    /// The control plane that does what is done once.
-    first: &'a str,
-    /// Whether a certificate of a control plane has ended, so that it may not be healthy.
-    ended: bool,
-    warnings: Vec<String>,
 }
 
 /// Steps one after the other.
@@ -239,22 +176,6 @@ fn restart(cx: &RenewCx<'_>, plane: &Plane<'_>, (pod, files): (&str, &[&str]), e
         .timeout_s(RESTART_S)
         .undo(Undo::RestoreBefore)
         .build()
-}
-
-/// What is due of a host's certificates, in the order of [`MANAGED`].
-fn due(certificates: &[&Certificate], cx: &RenewCx<'_>) -> Vec<Renewal> {
-    let soon = |one: &&&Certificate| cx.wanted.force || one.ends - cx.now < cx.wanted.within_s;
-    let found = MANAGED.iter().filter_map(|(name, path)| {
-        let one = certificates.iter().find(|one| one.path == *path).filter(soon)?;
-        Some(Renewal { name: (*name).to_owned(), path: one.path.clone(), was: one.file? })
-    });
-    found.collect()
-}
-
-/// The certificate of a host's kubelet, if kubelet cannot renew it any more.
-fn late_kubelet(certificates: &[&Certificate], cx: &RenewCx<'_>) -> Option<Digest> {
-    let one = certificates.iter().find(|one| one.path == KUBELET_CLIENT)?;
-    one.file.filter(|_| one.ends - cx.now < KUBELET_LATE_S)
 }
 
 fn plan_host(cx: &RenewCx<'_>, name: &str) -> PlanHost {

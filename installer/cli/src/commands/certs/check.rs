@@ -6,7 +6,7 @@ use kubexm_session::Access;
 use kubexm_spec::ExitCode;
 use kubexm_terminal::{Display, Failure, Mode};
 
-use super::length;
+use super::length::length;
 use crate::commands::args::{ClusterArgs, HostArgs};
 use crate::render::certificates::Checked;
 use crate::terminal::Shell;

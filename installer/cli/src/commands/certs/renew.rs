@@ -4,7 +4,7 @@ use kubexm_plan::Pipeline;
 use kubexm_session::{Access, Renew, RunOptions, Unreachable};
 use kubexm_terminal::{Display, Failure};
 
-use super::length;
+use super::length::length;
 use crate::commands::args::{ClusterArgs, HostArgs, OnFailure};
 use crate::commands::resume_command::on_cluster;
 use crate::render::ended;

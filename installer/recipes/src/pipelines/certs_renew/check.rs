@@ -4,7 +4,8 @@ use kubexm_plan::Facts;
 use kubexm_plan::cluster_facts::{Certificate, Gap};
 use kubexm_plan::kubeadm_certificates::{AUTHORITIES, MANAGED};
 
-use super::{Plane, RenewCx, Site, due, late_kubelet};
+use super::context::RenewCx;
+use super::due::{Plane, Site, due, late_kubelet};
 use crate::error::RecipeError;
 use crate::identity::Identity;
 

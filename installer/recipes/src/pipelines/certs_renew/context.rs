@@ -1,0 +1,42 @@
+//! The input of the recipe.
+
+use std::collections::BTreeMap;
+
+use kubexm_plan::{ClusterFacts, ClusterId, Facts};
+use kubexm_spec::Digest;
+use kubexm_spec::cluster::Cluster;
+
+/// The whole input of the recipe.
+#[derive(Clone, Debug)]
+pub struct RenewCx<'a> {
+    pub cluster: &'a Cluster,
+    /// Digest of the bytes of cluster.yaml.
+    pub cluster_digest: Digest,
+    /// From the stamps of the hosts.
+    pub cluster_id: Option<ClusterId>,
+    /// The cluster as it is now, with the certificates of every host.
+    pub running: &'a ClusterFacts,
+    /// By host: every host that was reached.
+    pub facts: &'a BTreeMap<String, Facts>,
+    /// The controller's clock, in seconds of Unix time.
+    pub now: i64,
+    pub wanted: Renew,
+}
+
+/// Which certificates are renewed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Renew {
+    /// Those that end within so many seconds.
+    pub within_s: i64,
+    /// All that kubeadm manages, whenever they end.
+    pub force: bool,
+}
+
+/// Ninety days, as `certs check` takes it: a quarter of kubeadm's year.
+pub const WITHIN_S: i64 = 90 * 24 * 3600;
+
+impl Default for Renew {
+    fn default() -> Self {
+        Self { within_s: WITHIN_S, force: false }
+    }
+}

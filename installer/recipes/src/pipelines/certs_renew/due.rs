@@ -1,0 +1,50 @@
+//! What is due on the hosts.
+
+use kubexm_plan::cluster_facts::Certificate;
+use kubexm_plan::kubeadm_certificates::MANAGED;
+use kubexm_plan::op::{KUBELET_CLIENT, Renewal};
+use kubexm_spec::Digest;
+
+use super::context::RenewCx;
+
+/// kubelet renews its certificate when at least a tenth of its year is left: one that ends so soon was not renewed, so
+/// kubelet cannot.
+const KUBELET_LATE_S: i64 = 7 * 24 * 3600;
+
+/// A control plane.
+pub(super) struct Plane<'a> {
+    pub name: &'a str,
+    /// The user who logs in with SSH, and has a kubeconfig there.
+    pub user: &'a str,
+    pub due: Vec<Renewal>,
+    /// Digest of its kubelet's certificate, if kubelet cannot renew it any more.
+    pub kubelet: Option<Digest>,
+}
+
+/// What is due.
+pub(super) struct Site<'a> {
+    pub planes: Vec<Plane<'a>>,
+    /// Workers whose kubelet cannot renew its certificate any more.
+    pub workers: Vec<(&'a str, Digest)>,
+    /// The control plane that does what is done once.
+    pub first: &'a str,
+    /// Whether a certificate of a control plane has ended, so that it may not be healthy.
+    pub ended: bool,
+    pub warnings: Vec<String>,
+}
+
+/// What is due of a host's certificates, in the order of [`MANAGED`].
+pub(super) fn due(certificates: &[&Certificate], cx: &RenewCx<'_>) -> Vec<Renewal> {
+    let soon = |one: &&&Certificate| cx.wanted.force || one.ends - cx.now < cx.wanted.within_s;
+    let found = MANAGED.iter().filter_map(|(name, path)| {
+        let one = certificates.iter().find(|one| one.path == *path).filter(soon)?;
+        Some(Renewal { name: (*name).to_owned(), path: one.path.clone(), was: one.file? })
+    });
+    found.collect()
+}
+
+/// The certificate of a host's kubelet, if kubelet cannot renew it any more.
+pub(super) fn late_kubelet(certificates: &[&Certificate], cx: &RenewCx<'_>) -> Option<Digest> {
+    let one = certificates.iter().find(|one| one.path == KUBELET_CLIENT)?;
+    one.file.filter(|_| one.ends - cx.now < KUBELET_LATE_S)
+}
