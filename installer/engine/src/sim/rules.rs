@@ -67,7 +67,7 @@ impl World {
             // Data that the service writes into the folders that its step names.
             Op::Unit(Unit { name, running: Some(true), .. }) => {
                 if name == KUBELET_UNIT {
-                    self.kubelet_restarted(host)?;
+                    self.kubelet_upgraded(host)?;
                 }
                 let folders = step.ops.iter().filter_map(|op| match op {
                     Op::StateDir(dir) => Some(format!("path:{}/of-{name}", dir.path)),

@@ -6,6 +6,8 @@ use kubexm_plan::op::{KubeadmUpgrade, UpgradeOf};
 use super::names::{BEFORE_UPGRADE, KUBELET_CONFIG, UPGRADED};
 use super::world::World;
 
+/// What kubelet is started from.
+const KUBELET_PROGRAM: &str = "path:/usr/local/bin/kubelet";
 /// Version of clusters whose config nobody has read.
 const VERSION: &str = "v1.34.4";
 
@@ -63,10 +65,21 @@ impl World {
         self.remove(host, UPGRADED)
     }
 
-    /// A kubelet that starts reports the version of its program: the one of the node's last upgrade.
+    /// A step starts kubelet: its program is the one of the node's last upgrade.
+    pub(super) fn kubelet_upgraded(&mut self, host: &str) -> Result<(), String> {
+        let here = &self.host(host)?.state;
+        if let (Some(program), Some(version)) = (here.get(KUBELET_PROGRAM).cloned(), here.get(UPGRADED).cloned()) {
+            self.kubelets.insert(program, version);
+        }
+        self.kubelet_restarted(host)
+    }
+
+    /// A kubelet that starts reports the version of its program.
     pub(super) fn kubelet_restarted(&mut self, host: &str) -> Result<(), String> {
+        let program = self.host(host)?.state.get(KUBELET_PROGRAM);
+        let version = program.and_then(|program| self.kubelets.get(program)).cloned();
         let key = format!("kubelet:{host}");
-        match self.host(host)?.state.get(UPGRADED).cloned() {
+        match version {
             Some(version) => drop(self.cluster.insert(key, version)),
             None => drop(self.cluster.remove(&key)),
         }

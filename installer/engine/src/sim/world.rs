@@ -63,6 +63,8 @@ pub(super) struct World {
     pub(super) valid_values: BTreeSet<Vec<u8>>,
     /// Content of text files by digest, to find the programs in unit files.
     pub(super) texts: Arc<BTreeMap<String, String>>,
+    /// Versions of the kubelets that upgrades have installed, by what is at their path; another one is that of the create.
+    pub(super) kubelets: BTreeMap<String, String>,
     /// Documents of sealed authorities by digest, so that facts can have them.
     pub(super) sealed: Arc<BTreeMap<String, String>>,
     /// Invariants that were violated at any point so far.

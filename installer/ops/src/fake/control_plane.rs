@@ -99,7 +99,7 @@ pub(super) fn put_control_plane(system: &RootedSystem, state: &State) -> Result<
 pub(super) fn register(system: &RootedSystem, state: &mut State, name: String, node: Value) -> Result<(), OpError> {
     put(system, "/var/lib/kubelet/config.yaml", "double: kubelet's config\n")?;
     state.cluster.nodes.insert(name.clone(), node);
-    super::upgrade::kubelet_started(system, state, &name);
+    super::versions::kubelet_started(system, state, &name);
     state.starts += 1;
     let invocation = format!("{:032x}", state.starts);
     state.units.insert("kubelet.service".to_owned(), Unit { active: true, invocation });

@@ -7,7 +7,7 @@ use super::objects::{documents, file_name, with_server_fields, without_namespace
 use super::releases;
 use super::rooted::{FOLDER, RootedSystem};
 use super::state::State;
-use super::upgrade;
+use super::versions;
 use crate::system::Output;
 
 const KINDS: &str = "configmaps cm v1 true ConfigMap\nsecrets v1 true Secret\nnamespaces ns v1 false Namespace\n\
@@ -191,7 +191,7 @@ fn raw(system: &RootedSystem, state: &State, path: &str) -> Output {
     let budgets: Vec<Value> = system.setting("budgets.json").unwrap_or_default();
     let (path, _) = path.split_once('?').unwrap_or((path, ""));
     let found = match path.trim_start_matches("/api/v1/") {
-        "/version" => Some(json!({"gitVersion": upgrade::version_of_api(state)})),
+        "/version" => Some(json!({"gitVersion": versions::version_of_api(state)})),
         "/metrics" => return Output::text(String::new()),
         "/apis/policy/v1/poddisruptionbudgets" => Some(json!({"items": budgets})),
         "nodes" => Some(json!({"items": state.cluster.nodes.values().collect::<Vec<_>>()})),
@@ -218,7 +218,7 @@ fn is_namespace(state: &State, path: &str) -> bool {
 fn static_pods(state: &State) -> Vec<Value> {
     let up = state.cluster.members.values().filter(|member| !member.dead);
     let pod = |name: &str| {
-        let image = upgrade::image_of(state, name, "kube-apiserver");
+        let image = versions::image_of(state, name, "kube-apiserver");
         json!({
             "metadata": {"name": format!("kube-apiserver-{name}"), "labels": {"component": "kube-apiserver"}},
             "spec": {"nodeName": name, "containers": [{"image": image}]},

@@ -27,6 +27,7 @@ mod teardown;
 mod unit_files;
 mod units;
 mod upgrade;
+mod versions;
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;

@@ -159,7 +159,7 @@ fn start(system: &RootedSystem, state: &mut State, unit: &str) -> Result<Output,
     let invocation = format!("{:032x}", state.starts);
     state.units.insert(unit.to_owned(), super::state::Unit { active: true, invocation });
     if unit == "kubelet.service" {
-        super::upgrade::kubelet_started(system, state, &system.hostname()?);
+        super::versions::kubelet_started(system, state, &system.hostname()?);
     }
     if unit == "containerd.service" {
         let socket = system.at("/run/containerd/containerd.sock");

@@ -21,6 +21,17 @@ pub fn unknown_version(cx: &PlanCx<'_>) -> Option<RecipeError> {
     programs.find_map(|program| containerd::check_version(&program.version).err())
 }
 
+/// The version of the cluster's runtime in the bundle.
+pub fn version<'a>(cx: &PlanCx<'a>, node: &Node<'_>) -> Option<&'a str> {
+    let program = match cx.cluster.runtime.kind {
+        RuntimeKind::Containerd => Program::Containerd,
+        RuntimeKind::CriO => Program::CriO,
+        RuntimeKind::Docker => Program::Docker,
+        RuntimeKind::Isulad => return None,
+    };
+    cx.program(program, node.platform).ok().map(|artifact| artifact.version.as_str())
+}
+
 /// The steps of a runtime on a node, in their order. An upgrade points the runtime at the registry long before it
 /// replaces its programs.
 #[derive(Debug)]

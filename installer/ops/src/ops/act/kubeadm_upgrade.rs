@@ -10,13 +10,13 @@ use kubexm_plan::op::{KubeadmUpgrade, KubeadmUpgradeUndo, Progress, UpgradeOf};
 use kubexm_spec::Digest;
 use serde::{Deserialize, Serialize};
 
+use super::files::UPGRADE_MARK as MARK;
 use super::perform::Perform;
 use super::{kubeadm_files, mark};
 use crate::fsio::{self, Access};
 use crate::system::{ActContext, Program};
 use crate::{Machine, OpError, transient};
 
-const MARK: &str = "/var/lib/kubexm/acts/kubeadm-upgrade.json";
 const MANIFESTS: &str = "/etc/kubernetes/manifests";
 /// What `kubeadm upgrade node` writes on a worker; without secrets.
 const OF_KUBELET: [&str; 3] =
@@ -59,11 +59,6 @@ impl Mark {
         }
         Ok(None)
     }
-}
-
-/// With the other marks of kubeadm, when it has reset the host.
-pub(super) fn remove_mark(machine: &Machine) -> Result<(), OpError> {
-    fsio::remove(&machine.path(MARK))
 }
 
 impl Perform for KubeadmUpgrade {
@@ -154,7 +149,7 @@ impl Perform for KubeadmUpgradeUndo {
                 None => fsio::remove(&machine.path(path))?,
             }
         }
-        remove_mark(machine)
+        fsio::remove(&machine.path(MARK))
     }
 }
 

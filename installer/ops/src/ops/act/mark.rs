@@ -7,7 +7,7 @@ use kubexm_plan::{Op, ledger, network, state_folders};
 use kubexm_spec::Digest;
 use serde::{Deserialize, Serialize};
 
-use super::{kubeadm_files, kubeadm_upgrade};
+use super::{files, kubeadm_files};
 use crate::fsio::{self, Access};
 use crate::place::{Entry, Look, Place};
 use crate::system::ActContext;
@@ -164,7 +164,7 @@ pub(super) fn any(machine: &Machine) -> bool {
 /// After a reset there is nothing to distinguish any more.
 pub(super) fn remove_all(machine: &Machine) -> Result<(), OpError> {
     Of::ALL.into_iter().try_for_each(|of| fsio::remove(&machine.path(of.path())))?;
-    kubeadm_upgrade::remove_mark(machine)?;
+    fsio::remove(&machine.path(files::UPGRADE_MARK))?;
     kubeadm_files::forget(machine)?;
     // Only if no other act has left a record.
     let _ = std::fs::remove_dir(machine.path(format!("{}/acts", paths::STATE)));

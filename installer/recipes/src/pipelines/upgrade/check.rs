@@ -1,29 +1,19 @@
 //! Whether the cluster can be upgraded with this bundle, before anything is changed: every reason against it, and what
 //! the operator should know.
 
+mod case;
 mod etcd;
 mod health;
 mod skew;
 
 use kubexm_plan::ClusterFacts;
 
-use super::found::{Found, FoundNode};
+use super::found::Found;
 use super::options::UpgradeOptions;
 use crate::context::PlanCx;
 use crate::error::RecipeError;
 use crate::phases::Site;
-
-/// What is judged.
-struct Case<'c> {
-    cx: &'c PlanCx<'c>,
-    site: &'c Site<'c>,
-    running: &'c ClusterFacts,
-    found: &'c Found<'c>,
-    options: &'c UpgradeOptions,
-}
-
-/// A reason against the upgrade, or what the operator should know: what was found, and what can be done.
-type Lines = Vec<String>;
+use case::{Case, Lines};
 
 /// Every rule: adds to the problems, and to the warnings.
 const RULES: [fn(&Case<'_>, &mut Lines, &mut Lines); 8] = [
@@ -57,19 +47,6 @@ pub(super) fn run(
             target: found.target.to_string(),
             problems,
         }),
-    }
-}
-
-impl Case<'_> {
-    /// Whether this node is drained.
-    const fn drains(&self, node: &FoundNode<'_>) -> bool {
-        node.differs() && (node.crosses_minor || self.options.always_drain)
-    }
-
-    /// Whether some control plane has to be upgraded.
-    fn upgrades_a_control_plane(&self) -> bool {
-        let planes = &self.cx.cluster.role_groups.control_plane;
-        self.found.nodes().any(|(name, node)| node.other_kubernetes && planes.iter().any(|plane| plane == name))
     }
 }
 

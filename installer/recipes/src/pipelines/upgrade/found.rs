@@ -4,12 +4,13 @@ use std::collections::BTreeMap;
 
 use kubexm_plan::ClusterFacts;
 use kubexm_plan::cluster_facts::{COMPONENTS, ETCD, NODES, NodeFacts, SERVER_VERSION};
-use kubexm_spec::{KubernetesVersion, Program, depot};
+use kubexm_spec::{KubernetesVersion, depot};
 
 use crate::context::{Node, PlanCx};
 use crate::error::RecipeError;
 use crate::modules::kubeadm_upgrade;
 use crate::phases::Site;
+use crate::runtime;
 
 /// The running cluster.
 #[derive(Debug)]
@@ -88,12 +89,12 @@ impl<'f> FoundNode<'f> {
                 .filter_map(|component| Some((images.get(component.name.as_str())?, &component.image)))
                 .any(|(wanted, found)| wanted != found);
         }
-        if let Ok(runtime) = cx.program(Program::Containerd, node.platform)
-            && facts.runtime == "containerd"
+        if let Some(bundled) = runtime::version(cx, node)
+            && facts.runtime == cx.cluster.runtime.kind.to_string()
         {
             let found = facts.runtime_version.trim_start_matches('v');
-            other_runtime = found != runtime.version;
-            crosses_minor |= line(found) != line(&runtime.version);
+            other_runtime = found != bundled;
+            crosses_minor |= line(found) != line(bundled);
         }
         Ok(Self { facts, kubelet, other_kubernetes, other_runtime, crosses_minor })
     }

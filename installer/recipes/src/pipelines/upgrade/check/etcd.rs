@@ -3,8 +3,8 @@
 
 use kubexm_spec::{ClusterImage, depot};
 
-use super::super::found::line;
-use super::{Case, Lines};
+use super::case::{Case, Lines};
+use crate::pipelines::upgrade::found::line;
 
 /// The minor version with the gate.
 const GATED: (u32, u32) = (3, 6);

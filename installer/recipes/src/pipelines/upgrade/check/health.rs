@@ -1,6 +1,6 @@
 //! Nodes, their certificates, and the budgets of pods that have to move.
 
-use super::{Case, Lines};
+use super::case::{Case, Lines};
 
 const DAY: i64 = 24 * 60 * 60;
 /// Of certificates that end within this time the operator is told.

@@ -1,6 +1,6 @@
 //! Versions: one minor version at a time, and never back (upstream's "Version Skew Policy").
 
-use super::{Case, Lines};
+use super::case::{Case, Lines};
 
 /// The bundle is of the cluster that runs on the hosts, with all of its nodes.
 pub(super) fn same_cluster(case: &Case<'_>, problems: &mut Lines, _: &mut Lines) {
