@@ -187,12 +187,18 @@ impl SeedError {
     }
 }
 
+/// Whether a registry refuses to move a tag. The distribution specification has no code for it: Harbor, ECR and others say so in
+/// words.
+fn is_immutable(error: &TransportError) -> bool {
+    error.to_string().to_ascii_lowercase().contains("immutable")
+}
+
 /// What to do about an answer of a registry.
 fn mend(error: &TransportError, place: &str) -> String {
     let registry = place.split('/').next().unwrap_or(place);
     let project = place.split('/').nth(1).unwrap_or_default();
     let said = error.to_string().to_ascii_lowercase();
-    if said.contains("immutable") {
+    if is_immutable(error) {
         return "the tag is immutable there; push to another prefix, or have the rule of the project changed"
             .to_owned();
     }
@@ -241,10 +247,8 @@ impl ExitError for SeedError {
             }
             Self::PlainHttp(_) | Self::Name { .. } | Self::Collides(_) => ExitCode::Config,
             Self::TagsTaken(_) => ExitCode::TagTaken,
-            Self::Registry { source, mend, .. } => match mend.starts_with("the tag is immutable") {
-                true => ExitCode::TagTaken,
-                false => source.exit_code(),
-            },
+            Self::Registry { source, .. } if is_immutable(source) => ExitCode::TagTaken,
+            Self::Registry { source, .. } => source.exit_code(),
             Self::Audit(_) => ExitCode::OriginMismatch,
             Self::Partly { source, .. } => source.exit_code(),
             Self::Stopped => ExitCode::Declined,

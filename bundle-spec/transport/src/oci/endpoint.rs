@@ -242,26 +242,42 @@ pub(super) fn message(body: &[u8]) -> Option<String> {
     Some(short(&format!("{} {}", first.code, first.message)))
 }
 
-/// Whether a registry refuses for lack of room: of its disk, or of a quota (Harbor answers 403 DENIED then).
+/// Whether a registry refuses for lack of room: of its disk, or of a quota (Harbor answers 403 or 412 then). Words decide only where the
+/// status alone does not: "quota" in an answer to too many requests, or in the name of an image that is not there, is not about room.
 fn is_full(status: StatusCode, reported: &str) -> bool {
     let reported = reported.to_ascii_lowercase();
-    status == StatusCode::INSUFFICIENT_STORAGE
-        || (status.is_client_error() || status.is_server_error())
-            && ["quota", "no space left", "storage resource", "storage limit"]
-                .iter()
-                .any(|word| reported.contains(word))
+    let unclear = status.is_server_error()
+        || matches!(status, StatusCode::FORBIDDEN | StatusCode::PRECONDITION_FAILED | StatusCode::PAYLOAD_TOO_LARGE);
+    let words = ["quota", "no space left", "storage resource", "storage limit"];
+    status == StatusCode::INSUFFICIENT_STORAGE || unclear && words.iter().any(|word| reported.contains(word))
 }
 
 /// One line of a body that came with an error.
 pub(crate) fn short(text: &str) -> String {
-    // Control characters of a registry are none of our terminal's business.
-    let printable: String = text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
-    printable.split_whitespace().collect::<Vec<_>>().join(" ").chars().take(200).collect()
+    // What a registry says may not write to the terminal, nor turn other text around.
+    kubexm_spec::printable(text).replace('\u{fffd}', " ").split_whitespace().collect::<Vec<_>>().join(" ").chars().take(200).collect()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn words_about_room_count_only_where_the_status_can_mean_it() {
+        for status in [403, 412, 413, 500, 503, 507] {
+            assert!(is_full(StatusCode::from_u16(status).unwrap(), "DENIED will exceed the configured Storage Quota"), "{status}");
+        }
+        assert!(is_full(StatusCode::INSUFFICIENT_STORAGE, ""));
+        for (status, reported) in [
+            (429, "TOOMANYREQUESTS Quota exceeded for quota metric 'Requests'"),
+            (404, "NOT_FOUND artifact mirror/x/quota-service:1 not found"),
+            (401, "UNAUTHORIZED quota"),
+            (403, "DENIED requested access to the resource is denied"),
+        ] {
+            assert!(!is_full(StatusCode::from_u16(status).unwrap(), reported), "{status}");
+        }
+        assert_eq!(short("a\u{202e}b\u{7}c"), "a b c");
+    }
 
     #[test]
     fn what_a_registry_says_is_one_line_without_control_characters() {
