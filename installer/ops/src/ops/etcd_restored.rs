@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 use kubexm_plan::op::{EtcdRestored, RestorePhase, RestoreState, SNAPSHOTS};
 use kubexm_spec::cluster::RuntimeKind;
 
+use super::static_pod_started::api_server_answers;
 use crate::fsio::{self, Access};
 use crate::place::{Look, Place, PutBack};
 use crate::system::Program;
@@ -21,6 +22,8 @@ const DATA: &str = "/var/lib/etcd";
 const STOPS: Duration = Duration::from_secs(120);
 /// How long it may take to start one.
 const STARTS: Duration = Duration::from_secs(60);
+/// How long all members may take to find each other, and the API server to answer.
+const ANSWERS: Duration = Duration::from_secs(180);
 const PAUSE: Duration = Duration::from_millis(300);
 const LIMIT_S: u64 = 3_600;
 /// Far more than a cluster writes between a backup and its restore: clients that have seen later revisions must not take
@@ -53,6 +56,7 @@ impl Converge for EtcdRestored {
                         STARTS.as_secs()
                     )));
                 }
+                answers(machine)?;
             }
         }
         machine.write_file(&self.mark(), b"done\n", Access::mode(0o600))
@@ -143,6 +147,24 @@ fn runs(machine: &Machine, runtime: RuntimeKind) -> Result<bool, OpError> {
             std::thread::sleep(PAUSE);
         }
     }
+}
+
+/// Waits until this host's API server answers: the state of its pods is that of the backup until kubelet reports them again.
+fn answers(machine: &Machine) -> Result<(), OpError> {
+    let begun = Instant::now();
+    while !api_server_answers(machine)? {
+        if begun.elapsed() > ANSWERS {
+            return Err(OpError::other(format!(
+                "the API server does not answer {} s after it was started with the data of the backup: look at \
+                 /var/log/pods/kube-system_kube-apiserver-* and _etcd-* on this host, then run again",
+                ANSWERS.as_secs()
+            )));
+        }
+        if machine.is_real() {
+            std::thread::sleep(PAUSE);
+        }
+    }
+    Ok(())
 }
 
 /// Names within etcd's folder, which may be a disk of its own. etcd reads `member` alone.

@@ -198,7 +198,7 @@ fn ready(machine: &Machine, until: PodReady) -> Result<bool, OpError> {
 }
 
 /// Whether the API server of this very host answers: by admin.conf a load balancer might ask another one.
-fn api_server_answers(machine: &Machine) -> Result<bool, OpError> {
+pub(super) fn api_server_answers(machine: &Machine) -> Result<bool, OpError> {
     let server = format!("https://127.0.0.1:{API_PORT}");
     Ok(machine.try_run(&kubectl(["--server", &server, "get", "--raw", "/readyz"]))?.code == 0)
 }
