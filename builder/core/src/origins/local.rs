@@ -13,7 +13,7 @@ use super::Origins;
 use crate::BuildError;
 
 /// Bytes read at a time.
-const CHUNK: usize = 1 << 20;
+const CHUNK: usize = 256 << 10;
 
 /// Whether a file is there and can be read, without reading it.
 pub fn check(path: &Path) -> Result<(), BuildError> {
