@@ -7,8 +7,8 @@ use kubexm_spec::cluster::{RegistryKind, RuntimeKind};
 use kubexm_spec::{ClusterImage, Program};
 use minijinja::context;
 
-use super::RuntimeSteps;
 use super::of_cluster::{cgroup_driver, of, upstream_hosts};
+use super::steps::RuntimeSteps;
 use crate::context::{Node, PlanCx};
 use crate::draft::Draft;
 use crate::error::RecipeError;

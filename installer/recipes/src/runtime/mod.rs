@@ -4,12 +4,13 @@
 mod containerd;
 mod cri_o;
 mod of_cluster;
+mod steps;
 
-use kubexm_plan::Step;
 use kubexm_spec::cluster::RuntimeKind;
 use kubexm_spec::{ArtifactKey, Program};
 
 pub use of_cluster::{cgroup_driver, of, upstream_hosts};
+pub use steps::RuntimeSteps;
 
 use crate::context::{Node, PlanCx};
 use crate::draft::Draft;
@@ -30,27 +31,6 @@ pub fn version<'a>(cx: &PlanCx<'a>, node: &Node<'_>) -> Option<&'a str> {
         RuntimeKind::Isulad => return None,
     };
     cx.program(program, node.platform).ok().map(|artifact| artifact.version.as_str())
-}
-
-/// The steps of a runtime on a node, in their order. An upgrade points the runtime at the registry long before it
-/// replaces its programs.
-#[derive(Debug)]
-pub struct RuntimeSteps {
-    /// Installs its programs.
-    pub programs: Step,
-    /// Points it at the cluster's registry; it reads these files with each pull.
-    pub mirrors: Step,
-    /// Configures and starts it.
-    pub run: Step,
-}
-
-impl IntoIterator for RuntimeSteps {
-    type Item = Step;
-    type IntoIter = std::array::IntoIter<Step, 3>;
-
-    fn into_iter(self) -> Self::IntoIter {
-        [self.programs, self.mirrors, self.run].into_iter()
-    }
 }
 
 /// The steps of the cluster's runtime.
