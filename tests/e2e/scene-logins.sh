@@ -53,12 +53,11 @@ answers() {
 demands() { answers 5443 401 && answers 5000 401 && answers 5443 401 "$2" && answers 5000 401 "$2" && answers 5443 200 "$1" && answers 5000 200 "$1"; }
 # Files from which the password can be read, and one from which it cannot.
 kept_for_root() {
-  lab host root n2 stat -c '%a %n' /etc/kubexm/registry-login /etc/containerd/certs.d/registry.k8s.io/hosts.toml \
-    /etc/containerd/certs.d/_default/hosts.toml | awk '$1 != 600 { print; bad = 1 } END { exit bad }' &&
+  lab host root n2 "stat -c '%a %n' /etc/kubexm/registry-login /etc/containerd/certs.d/*/hosts.toml" | awk '$1 != 600 { print; bad = 1 } END { exit bad }' &&
     lab host root n1 "grep -q '^puller:[\$]2b[\$]08[\$]' /etc/kubexm/depot/htpasswd /etc/kubexm/registry/htpasswd"
 }
 # As kubelet pulls: an image of the control plane, which a worker has not.
-cri_pulls() { lab host root "$1" "crictl pull \$(ctr -n k8s.io images ls -q | grep '/kube-proxy:' | sed s/kube-proxy/$2/)"; }
+cri_pulls() { lab host root "$1" "/usr/local/bin/crictl pull \$(ctr -n k8s.io images ls -q 2> /dev/null | grep '/kube-proxy:' | sed s/kube-proxy/$2/)"; }
 # Neither as it is nor as it is sent.
 said_nowhere() {
   local text
@@ -112,7 +111,7 @@ contents > "$LOGINS/before"
 check "a cluster comes up from the user's registry" of site create -y
 [ "$HELD" = 1 ] || return 0
 check "kubelet's runtime pulls from it" cri_pulls n1 kube-scheduler
-check "and by its own name" lab host root n1 "crictl pull $SITE/mirror/\$(ctr -n k8s.io images ls -q | grep '/kube-proxy:')"
+check "and by its own name" lab host root n1 "/usr/local/bin/crictl pull $SITE/mirror/\$(ctr -n k8s.io images ls -q 2> /dev/null | grep '/kube-proxy:')"
 check "a second create changes nothing (the user's registry)" again site
 check "no password is kept on this machine" said_nowhere
 check "the cluster is reset (the user's registry)" of site reset -f "$LOGINS/site.yaml" -y

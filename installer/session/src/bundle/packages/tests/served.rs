@@ -342,7 +342,7 @@ fn plain_dnf_installs_from_the_depot_with_its_checks_on_and_refuses_what_was_tam
 
 #[test]
 fn dnf_shows_the_login_that_the_readme_sets_up_and_gets_nothing_without_it() {
-    let mut site = rocky_with(with_login, |name| rpm(name));
+    let mut site = rocky_with(with_login, rpm);
     let depot = Depot::of(&mut site);
     let host = Host::new(&depot);
     host.follows_the_readme(&depot, "rocky-9-amd64");
