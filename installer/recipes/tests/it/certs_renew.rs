@@ -125,7 +125,7 @@ fn one_control_plane_is_renewed_and_healthy_before_the_next() {
     assert_eq!(site.steps(), wanted);
     let plan = site.plan().unwrap();
     for (earlier, step) in plan.plan.steps.iter().zip(&plan.plan.steps[1..]) {
-        assert_eq!(step.after, std::slice::from_ref(&earlier.id), "{}", step.id);
+        assert_eq!(step.after.as_slice(), std::slice::from_ref(&earlier.id), "{}", step.id);
     }
     assert_eq!(renewed(&plan, &planes[0]), MANAGED.map(|(name, _)| name));
     let ready = plan.plan.steps.iter().flat_map(|step| &step.ops).filter_map(|op| match op {
