@@ -111,8 +111,18 @@ impl Site {
         let materials = ReadMaterials::read(&cluster, None, &bundle);
         let replace = ReplaceOptions::default();
         let (set_aside, new_registry_ca) = (false, false);
-        let opened =
-            Opened { bundle, provenance, cluster, catalogue, packages, materials, set_aside, new_registry_ca, replace };
+        let opened = Opened {
+            bundle,
+            provenance,
+            cluster,
+            catalogue,
+            packages,
+            materials,
+            set_aside,
+            new_registry_ca,
+            upgrade: false,
+            replace,
+        };
         Self { folder, opened, facts }
     }
 
