@@ -175,7 +175,7 @@ fn a_bundle_of_another_cluster_and_hosts_that_only_one_of_both_has_are_refused()
 fn a_bundle_without_the_programs_of_an_architecture_is_refused() {
     let mut case = Case::of(1, 1, PATCH);
     case.site.facts.get_mut("node2").expect("a host").arch = Some(kubexm_spec::Arch::Arm64);
-    let error = case.plan().err().expect("refused");
+    let error = case.plan().expect_err("refused");
     assert!(error.to_string().contains("for linux/arm64"), "{error}");
     assert_eq!(error.exit_code(), ExitCode::BundleIncomplete);
 }
