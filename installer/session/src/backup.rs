@@ -92,12 +92,14 @@ impl Session<'_> {
     ///
     /// # Errors
     /// It was cut off or altered, is sealed for others, or is no backup.
-    pub fn verify_backup(&self, folder: &Path) -> Result<VerifiedBackup, SessionError> {
+    /// Somebody other than this home and `senders` made it.
+    pub fn verify_backup(&self, folder: &Path, senders: &[String]) -> Result<VerifiedBackup, SessionError> {
         let header = BackupHeader::read(folder)?;
         events::phase(self.events, "verify");
         verify_archive(folder, &header.about)?;
         let identity = self.home.operator(self.credentials)?;
         let key = header.open(folder, &identity)?;
+        header.authenticate(folder, &identity, senders)?;
         let files = verify_contents(folder, &header.about, &key)?.len();
         Ok(VerifiedBackup { about: header.about, files })
     }
@@ -151,7 +153,7 @@ impl Session<'_> {
         let (program, host) = (self.controller.tool.clone(), host.to_owned());
         let kubernetes = running.server_version.clone();
         let about = about(cluster, (cluster_id, created), (kubernetes, host, program), recipients, (archive, etcd));
-        let header = BackupHeader::seal(about, &key)?;
+        let header = BackupHeader::seal(about, &key, &self.home.operator(self.credentials)?)?;
         files::write_private(&partial.folder.join(HEADER), header.to_json()?.as_bytes())?;
         // What is in the folder is read back before it has its name.
         verify_archive(&partial.folder, &header.about)?;
@@ -304,6 +306,7 @@ fn retain(to: &Path, newest: &BackupAbout, keep: usize) -> Result<Vec<PathBuf>, 
 #[cfg(test)]
 #[allow(clippy::unwrap_used, reason = "a test")]
 mod tests {
+    use kubexm_engine::OperatorIdentity;
     use kubexm_plan::ClusterId;
     use kubexm_spec::Digest;
 
@@ -325,7 +328,9 @@ mod tests {
 
     fn backup(to: &Path, name: &str, about: BackupAbout) {
         let partial = Partial::create(to, name).unwrap();
-        let header = BackupHeader::seal(about, &BackupKey::generate()).unwrap();
+        let home = tempfile::tempdir().unwrap();
+        let own = OperatorIdentity::read_or_make(&home.path().join("identity"), &|_| Err(String::new())).unwrap();
+        let header = BackupHeader::seal(about, &BackupKey::generate(), &own).unwrap();
         fs::write(partial.folder.join(HEADER), header.to_json().unwrap()).unwrap();
         fs::write(partial.folder.join(ARCHIVE), "archive").unwrap();
         partial.finish().unwrap();

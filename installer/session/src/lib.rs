@@ -64,7 +64,7 @@ pub use bundle::plan_file;
 pub use bundle::replace::{RefusedReason, ReplaceRefused};
 pub use bundle::trust::Provenance;
 pub use cluster_facts::ClusterView;
-pub use confirm::{Answer, Change, Confirm, OutOfReach, Question, UnsignedCluster, WithoutThem};
+pub use confirm::{Answer, Change, Confirm, OutOfReach, Question, RestoredBackup, UnsignedCluster, WithoutThem};
 pub use credentials::Credentials;
 pub use error::SessionError;
 pub use escaped::escaped;

@@ -16,7 +16,8 @@ use crate::terminal::Shell;
 /// For a cluster that has lost its etcd's data, or whose data is to be as it was. All members get the snapshot at the same time: the
 /// API server and etcd stop on every control plane, what etcd has is moved aside (/var/lib/etcd/.kubexm-before-…), and both start
 /// again with the data of the backup. Objects that were made since are gone; pods of nodes keep running meanwhile. PKI and
-/// configuration of the hosts stay as they are. The backup is verified to its end before a host is contacted.
+/// configuration of the hosts stay as they are. The backup is verified to its end before a host is contacted: also that this home or an
+/// operator of cluster.yaml (spec.operators) has made it, since what is in it becomes the cluster's.
 ///
 /// The confirmation is the cluster's name, typed; -y confirms without asking.
 ///
@@ -33,6 +34,9 @@ pub struct Args {
     cluster: ClusterArgs,
     #[command(flatten)]
     hosts: HostArgs,
+    /// Take a backup although it is not known who made it: neither this home nor an operator of cluster.yaml
+    #[arg(long, conflicts_with = "roll_back")]
+    allow_unauthenticated: bool,
     /// Confirm without being asked
     #[arg(short = 'y', long)]
     yes: bool,
@@ -52,6 +56,11 @@ struct Commands<'a>(&'a Args);
 
 impl Commands<'_> {
     fn again(&self) -> String {
+        let allowed = if self.0.allow_unauthenticated { " --allow-unauthenticated" } else { "" };
+        format!("{}{allowed}", self.command())
+    }
+
+    fn command(&self) -> String {
         let command = on_cluster(Pipeline::Restore.command(), &self.0.cluster, &self.0.hosts);
         let backup = std::path::absolute(&self.0.backup).unwrap_or_else(|_| self.0.backup.clone());
         format!("{command} {}", shell_word(&backup.to_string_lossy()))
@@ -65,7 +74,7 @@ impl kubexm_session::Commands for Commands<'_> {
     }
 
     fn rollback(&self, run: &str) -> String {
-        format!("{} --roll-back {run}", self.again())
+        format!("{} --roll-back {run}", self.command())
     }
 }
 
@@ -84,7 +93,7 @@ pub fn run(args: &Args, display: &Display) -> Result<(), Failure> {
             shell.wait(loaded.roll_back(&hosts, &options, false))?
         }
         None => {
-            let restored = session.restore_source(source, &args.backup)?;
+            let restored = session.restore_source(source, &args.backup, args.allow_unauthenticated)?;
             shell.wait(async {
                 let unreachable = Unreachable::Refused("\nnothing was changed");
                 let observed =

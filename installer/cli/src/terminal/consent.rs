@@ -6,7 +6,7 @@ use async_trait::async_trait;
 use kubexm_engine::clock::rfc3339;
 use kubexm_plan::{Pipeline, Plan};
 use kubexm_session::events::{note, warning};
-use kubexm_session::{Answer, Change, Confirm, Drift, OutOfReach, Question, UnsignedCluster, WithoutThem};
+use kubexm_session::{Answer, Change, Confirm, Drift, OutOfReach, Question, RestoredBackup, UnsignedCluster, WithoutThem};
 use kubexm_spec::ExitCode;
 use kubexm_terminal::{Display, Failure, Mode};
 
@@ -84,7 +84,10 @@ impl<'d> Terminal<'d> {
             }
             Change::Restore { plan, backup } => {
                 self.show(plan, None);
-                if let Some(backup) = backup {
+                if let Some(RestoredBackup { about: backup, unauthenticated }) = backup {
+                    if let Some(why) = unauthenticated {
+                        warning(&shown, why.to_owned());
+                    }
                     let text = format!(
                         "cluster {} gets the data of {} (etcd at revision {}): everything that was written since is lost to it, \
                          and stays aside on the hosts",

@@ -47,7 +47,7 @@ fn backup(folder: &Path, recipients: &[&OperatorIdentity], snapshot: &[u8]) -> B
         archive: Archive { sha256: Digest::of(&archive), size: archive.len() as u64 },
         etcd: SnapshotFacts { revision: 9, keys: 3, size: snapshot.len() as u64 },
     };
-    let header = BackupHeader::seal(about, &key).unwrap();
+    let header = BackupHeader::seal(about, &key, recipients[0]).unwrap();
     std::fs::write(folder.join(HEADER), header.to_json().unwrap()).unwrap();
     std::fs::write(folder.join(ARCHIVE), archive).unwrap();
     header
@@ -80,6 +80,57 @@ fn every_operator_opens_it_and_nobody_else() {
     assert!(header.check_cluster(folder.path(), "red", ID).is_ok());
     let other = header.check_cluster(folder.path(), "red", ClusterId::from_random([2; 16])).unwrap_err();
     assert!(matches!(other, BackupError::OtherCluster { .. }), "{other}");
+}
+
+#[test]
+fn a_backup_that_somebody_else_made_for_these_operators_is_refused() {
+    let (folder, homes) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let [alice, bob, eve] = ["alice", "bob", "eve"].map(|name| identity(homes.path(), name));
+    let header = backup(folder.path(), &[&alice, &bob], &snapshot());
+    let (path, operators) = (folder.path().join(HEADER), [alice.recipient(), bob.recipient()]);
+    let checked = |one: &OperatorIdentity, operators: &[String]| {
+        BackupHeader::read(folder.path())?.authenticate(folder.path(), one, operators)
+    };
+    checked(&alice, &[]).unwrap();
+    checked(&bob, &operators).unwrap();
+    let refused = |one: &OperatorIdentity, operators: &[String], why: &str| {
+        let error = checked(one, operators).unwrap_err();
+        assert_eq!(error.exit_code(), ExitCode::BackupUnusable);
+        assert!(error.to_string().contains("NOT AUTHENTICATED") && error.to_string().contains(why), "{error}");
+    };
+    refused(&bob, &[], "neither this home nor one of the operators");
+
+    // Eve knows every public key, and seals for them what is hers.
+    let about = BackupAbout { created: 1_900_000_000, ..header.about.clone() };
+    let forged = BackupHeader::seal(about, &BackupKey::generate(), &eve).unwrap();
+    let write = |text: String| std::fs::write(&path, text).unwrap();
+    write(forged.to_json().unwrap());
+    verified(folder.path(), &alice).unwrap_err();
+    refused(&alice, &operators, "neither this home nor one of the operators");
+    // In the name of Alice, with codes of her own, with those of Alice's backup, and with none.
+    let named = |header: &BackupHeader, edit: &dyn Fn(&mut serde_json::Value)| {
+        let mut document: serde_json::Value = serde_json::from_str(&header.to_json().unwrap()).unwrap();
+        edit(&mut document);
+        write(document.to_string());
+    };
+    named(&forged, &|document| document["sender"]["key"] = alice.recipient().into());
+    refused(&alice, &operators, "that is not true");
+    refused(&bob, &operators, "that is not true");
+    let genuine: serde_json::Value = serde_json::from_str(&header.to_json().unwrap()).unwrap();
+    named(&forged, &|document| document["sender"] = genuine["sender"].clone());
+    refused(&alice, &operators, "that is not true");
+    named(&forged, &|document| drop(document.as_object_mut().unwrap().remove("sender")));
+    refused(&alice, &operators, "does not say who made it");
+    // Bob's code is for Bob alone.
+    named(&header, &|document| {
+        let codes = document["sender"]["codes"].as_array_mut().unwrap();
+        let bobs = codes.iter().find(|code| code["recipient"] == bob.recipient()).unwrap()["hmac"].clone();
+        for code in codes {
+            code["hmac"] = bobs.clone();
+        }
+    });
+    refused(&alice, &operators, "that is not true");
+    checked(&bob, &operators).unwrap();
 }
 
 #[test]

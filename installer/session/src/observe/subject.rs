@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 
-use kubexm_engine::backup::BackupAbout;
 use kubexm_engine::link::BlobSource;
 use kubexm_plan::Facts;
 use kubexm_plan::ledger::Record;
@@ -12,6 +11,7 @@ use zeroize::Zeroizing;
 use super::external_registry;
 use super::findings::Findings;
 use super::mesh::dial;
+use crate::confirm::RestoredBackup;
 use crate::bundle::blobs::{BundleBlobs, NoBlobs};
 use crate::bundle::cluster_file::ClusterFile;
 use crate::bundle::cluster_source::ClusterSource;
@@ -63,7 +63,7 @@ pub trait Startable: Subject {
     }
 
     /// The backup that it restores.
-    fn restores(&self) -> Option<&BackupAbout> {
+    fn restores(&self) -> Option<RestoredBackup<'_>> {
         None
     }
 }
