@@ -82,7 +82,7 @@ pub use options::{BundleOptions, ClusterOptions, Commands, HostOptions, ReplaceO
 pub use plan::{Checked, Planned, Recipe};
 pub use restore::RestoreSource;
 pub use run::{
-    ClusterStatus, Direction, Ended, EndedRun, Loaded, RecordedCommand, RecordedRun, RunReport, Running,
+    ClusterStatus, Direction, Ended, EndedRun, Loaded, RecordedCommand, RecordedRun, Restore, RunReport, Running,
     status_document,
 };
 pub use session::{Clock, Controller, Session, SystemClock};

@@ -4,10 +4,9 @@ use std::io::{Seek as _, SeekFrom};
 use std::path::{Path, PathBuf};
 
 use async_trait::async_trait;
-use kubexm_engine::backup::{
-    ARCHIVE, BackupError, BackupHeader, BackupKey, verify_archive, verify_contents,
-};
+use kubexm_engine::backup::{ARCHIVE, BackupError, BackupHeader, BackupKey, verify_archive, verify_contents};
 use kubexm_engine::link::BlobSource;
+use kubexm_plan::backup::Archive;
 use kubexm_recipes::{RestoreCx, restored_cluster};
 use kubexm_spec::Digest;
 use tokio::io::AsyncRead;
@@ -60,6 +59,12 @@ impl Session<'_> {
         };
         verify_contents(folder, &header.about, &key)?;
         Ok(RestoreSource { source, folder: folder.to_owned(), header, key, unauthenticated })
+    }
+}
+
+impl RestoreSource {
+    pub(crate) const fn archive(&self) -> Archive {
+        self.header.about.archive
     }
 }
 

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use kubexm_plan::Pipeline;
-use kubexm_session::{Access, RunOptions, Unreachable};
+use kubexm_session::{Access, Restore, RunOptions, Unreachable};
 use kubexm_terminal::{Display, Failure};
 
 use super::args::{ClusterArgs, HostArgs, OnFailure};
@@ -18,6 +18,8 @@ use crate::terminal::Shell;
 /// again with the data of the backup. Objects that were made since are gone; pods of nodes keep running meanwhile. PKI and
 /// configuration of the hosts stay as they are. The backup is verified to its end before a host is contacted: also that this home or an
 /// operator of cluster.yaml (spec.operators) has made it, since what is in it becomes the cluster's.
+///
+/// The same command continues a restore that was interrupted or has failed. Another backup is only taken after it was rolled back.
 ///
 /// The confirmation is the cluster's name, typed; -y confirms without asking.
 ///
@@ -68,7 +70,7 @@ impl Commands<'_> {
 }
 
 impl kubexm_session::Commands for Commands<'_> {
-    /// A restore that begins anew stops and restores all members again.
+    /// The same command: it continues with the cluster's last run, if that is a restore of this backup and has not ended.
     fn resume(&self, _: &str) -> String {
         self.again()
     }
@@ -96,6 +98,10 @@ pub fn run(args: &Args, display: &Display) -> Result<(), Failure> {
             let restored = session.restore_source(source, &args.backup, args.allow_unauthenticated)?;
             shell.wait(async {
                 let unreachable = Unreachable::Refused("\nnothing was changed");
+                let (restored, access) = match session.restore_to_start(restored, access)? {
+                    Restore::New(restored, access) => (restored, access),
+                    Restore::Begun(run) => return run.continue_restore(&hosts, options).await?.finish().await,
+                };
                 let observed =
                     session.observe(Pipeline::Restore.name(), restored, &access, &hosts, unreachable).await?;
                 observed.plan_restore().await?.check().await?.start(options).await?.finish().await

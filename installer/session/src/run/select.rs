@@ -25,6 +25,24 @@ pub(super) fn to_resume(home: &Home, cluster: &ClusterHome, named: Option<&str>)
     Err(SessionError::Run(format!("run {id} of cluster {} {what}", cluster.name)))
 }
 
+/// The cluster's last run, if it is of this pipeline and has not ended: beginning anew would leave what it has changed on some hosts
+/// to another run's rollback.
+pub(super) fn to_continue(cluster: &ClusterHome, pipeline: Pipeline) -> Result<Option<RunId>, SessionError> {
+    let Some(id) = cluster.run_ids()?.pop() else { return Ok(None) };
+    let run = status(cluster, &id)?;
+    if run.pipeline != pipeline {
+        return Ok(None);
+    }
+    match run.state {
+        RunState::Running | RunState::Interrupted | RunState::Failed => Ok(Some(id)),
+        RunState::RollingBack | RunState::Stuck => Err(SessionError::Run(format!(
+            "the rollback of run {id} of cluster {} has not ended: end it first, with --roll-back {id}",
+            cluster.name
+        ))),
+        RunState::New | RunState::Succeeded | RunState::Partial | RunState::RolledBack => Ok(None),
+    }
+}
+
 /// The run to roll back: of a pipeline that has its own command for that, or of another one. Later runs build on the changes of earlier ones, so the latest is rolled
 /// back first.
 pub(super) fn to_roll_back(
