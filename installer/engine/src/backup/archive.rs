@@ -12,6 +12,8 @@ use super::header::{BackupAbout, BackupKey};
 
 /// Of the snapshot (SHA-256), after its pages.
 const CHECKSUM: u64 = 32;
+/// More than a control plane's PKI and configuration have.
+const ENTRIES: usize = 10_000;
 
 /// Reads the whole archive and compares it with the header.
 ///
@@ -50,21 +52,33 @@ pub fn verify_contents(folder: &Path, about: &BackupAbout, key: &BackupKey) -> R
     let mut tar = tar::Archive::new(reader);
     let (mut names, mut snapshot) = (Vec::new(), None);
     let broken = |error: std::io::Error| damaged(error.to_string());
-    for entry in tar.entries().map_err(broken)? {
+    // A host wrote it. Raw: no header is as long as it says (long names, pax), and no file longer than its bytes (sparse).
+    for (count, entry) in tar.entries().map_err(broken)?.raw(true).enumerate() {
         let mut entry = entry.map_err(broken)?;
-        let name = entry.path().map_err(broken)?.display().to_string();
+        if count == ENTRIES {
+            return Err(damaged(format!("it has more than {ENTRIES} files")));
+        }
+        let kind = entry.header().entry_type();
+        let name = String::from_utf8_lossy(&entry.path_bytes()).into_owned();
         if name == SNAPSHOT_MEMBER {
             let size = entry.size();
-            snapshot = Some((size, is_whole(&mut entry, size).map_err(broken)?));
-        } else if entry.header().entry_type().is_file() {
+            if kind != tar::EntryType::Regular || snapshot.is_some() {
+                return Err(damaged("it has not exactly one snapshot of etcd, as a file".to_owned()));
+            }
+            // Before the bytes are read.
+            if size != about.etcd.size {
+                return Err(damaged(format!("the snapshot of etcd in it has {size} bytes of {}", about.etcd.size)));
+            }
+            snapshot = Some(is_whole(&mut entry, size).map_err(broken)?);
+        } else if kind.is_file() {
             names.push(name);
         }
     }
     // The rest of the stream, whose end age authenticates.
     each(&mut tar.into_inner(), |_| {}).map_err(broken)?;
     match snapshot {
-        Some((size, true)) if size == about.etcd.size => Ok(names),
-        Some(_) => Err(damaged("the snapshot of etcd in it does not match its own checksum".to_owned())),
+        Some(true) => Ok(names),
+        Some(false) => Err(damaged("the snapshot of etcd in it does not match its own checksum".to_owned())),
         None => Err(damaged("it has no snapshot of etcd".to_owned())),
     }
 }

@@ -26,13 +26,34 @@ fn snapshot() -> Vec<u8> {
 
 /// A backup with this snapshot.
 fn backup(folder: &Path, recipients: &[&OperatorIdentity], snapshot: &[u8]) -> BackupHeader {
+    let files = [(SNAPSHOT_MEMBER, snapshot), ("files/etc/kubernetes/pki/ca.key", b"the CA's key")];
+    backup_of(
+        folder,
+        recipients,
+        snapshot.len() as u64,
+        &files.map(|(name, bytes)| (name, tar::EntryType::Regular, bytes)),
+    )
+}
+
+/// A backup with these files, which says that its snapshot is so long.
+fn backup_of(
+    folder: &Path,
+    recipients: &[&OperatorIdentity],
+    size: u64,
+    files: &[(&str, tar::EntryType, &[u8])],
+) -> BackupHeader {
     let key = BackupKey::generate();
     let mut tar = tar::Builder::new(Vec::new());
-    for (name, bytes) in [(SNAPSHOT_MEMBER, snapshot), ("files/etc/kubernetes/pki/ca.key", b"the CA's key")] {
+    for (name, kind, bytes) in files {
         let mut header = tar::Header::new_gnu();
+        header.set_entry_type(*kind);
         header.set_size(bytes.len() as u64);
         header.set_mode(0o600);
-        tar.append_data(&mut header, name, bytes).unwrap();
+        if *kind == tar::EntryType::GNUSparse {
+            // As a snapshot without end.
+            header.as_gnu_mut().unwrap().set_real_size(1 << 62);
+        }
+        tar.append_data(&mut header, name, *bytes).unwrap();
     }
     let recipient: age::x25519::Recipient = key.recipient().parse().unwrap();
     let archive = age::encrypt(&recipient, &tar.into_inner().unwrap()).unwrap();
@@ -45,7 +66,7 @@ fn backup(folder: &Path, recipients: &[&OperatorIdentity], snapshot: &[u8]) -> B
         program: "test".to_owned(),
         recipients: recipients.iter().map(|one| Recipient { key: one.recipient(), name: None }).collect(),
         archive: Archive { sha256: Digest::of(&archive), size: archive.len() as u64 },
-        etcd: SnapshotFacts { revision: 9, keys: 3, size: snapshot.len() as u64 },
+        etcd: SnapshotFacts { revision: 9, keys: 3, size },
     };
     let header = BackupHeader::seal(about, &key, recipients[0]).unwrap();
     std::fs::write(folder.join(HEADER), header.to_json().unwrap()).unwrap();
@@ -199,4 +220,25 @@ fn a_snapshot_that_was_damaged_before_it_was_encrypted_is_found() {
         let error = verified(folder.path(), &alice).unwrap_err();
         assert!(error.to_string().contains("does not match its own checksum"), "{error}");
     }
+}
+
+#[test]
+fn a_snapshot_that_is_twice_there_longer_than_it_says_or_no_plain_file_is_refused_without_reading_it() {
+    let homes = tempfile::tempdir().unwrap();
+    let (alice, whole) = (identity(homes.path(), "alice"), snapshot());
+    let (file, size) = (tar::EntryType::Regular, whole.len() as u64);
+    let once = (SNAPSHOT_MEMBER, file, whole.as_slice());
+    let refused = |size, files: &[(&str, tar::EntryType, &[u8])], why: &str| {
+        let folder = tempfile::tempdir().unwrap();
+        backup_of(folder.path(), &[&alice], size, files);
+        let error = verified(folder.path(), &alice).unwrap_err();
+        assert!(matches!(&error, BackupError::Damaged { .. }) && error.to_string().contains(why), "{error}");
+    };
+    refused(size, &[once, once], "exactly one");
+    refused(size + 1, &[once], "bytes of");
+    for kind in [tar::EntryType::GNUSparse, tar::EntryType::Symlink, tar::EntryType::Link] {
+        refused(1 << 62, &[(SNAPSHOT_MEMBER, kind, &[0; 512])], "exactly one");
+    }
+    let many = vec![("files/x", file, b"".as_slice()); 10_001];
+    refused(size, &[&[once], many.as_slice()].concat(), "more than 10000");
 }
