@@ -208,6 +208,7 @@ fn restore_data(op: &EtcdRestored, machine: &Machine) -> Result<(), OpError> {
         fsio::make_parent(&folder)?;
         fsio::make_private_folder(&folder)?;
     }
+    backup::sweep(machine)?;
     let real = machine.path(&database);
     let restored = backup::extract(&machine.blob(archive), machine.slot(slot)?, &real)
         .and_then(|()| match snapshot::is_sound(&real)? {
