@@ -128,6 +128,7 @@ impl<'s> Observed<'s, RestoreSource> {
                 cluster_digest: cluster.digest(),
                 facts: &survey.facts,
                 archive: header.about.archive,
+                snapshot: header.about.etcd.size,
                 id: &site.session.unix_time().to_string(),
             };
             Ok::<_, SessionError>(kubexm_recipes::restore(&cx)?)

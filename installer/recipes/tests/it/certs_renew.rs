@@ -299,6 +299,7 @@ fn a_restore_stops_all_members_before_the_first_gets_data_and_gives_it_to_all_be
         cluster_digest: Digest::of("yaml"),
         facts: &site.facts,
         archive: kubexm_plan::backup::Archive { sha256: Digest::of("archive"), size: 7 },
+        snapshot: 7,
         id: "1",
     };
     let plan = restore(&cx).unwrap();
@@ -316,6 +317,16 @@ fn a_restore_stops_all_members_before_the_first_gets_data_and_gives_it_to_all_be
     assert!(members.iter().zip(planes).all(|(text, name)| text.contains(name)), "{members:?}");
     let mut lost = site.facts.clone();
     lost.remove(&planes[2]);
-    let error = restore(&RestoreCx { facts: &lost, ..cx }).unwrap_err().to_string();
+    let error = restore(&RestoreCx { facts: &lost, ..cx.clone() }).unwrap_err().to_string();
     assert!(error.contains(&format!("{} was not reached", planes[2])), "{error}");
+    // A disk that fills up after the stop would leave no API server.
+    let mut full = site.facts.clone();
+    full.get_mut(&planes[1]).unwrap().disks[0].free = 1 << 30;
+    let room = |snapshot| restore(&RestoreCx { facts: &full, snapshot, ..cx.clone() });
+    room(300 << 20).unwrap();
+    let error = room(400 << 20).unwrap_err().to_string();
+    assert!(
+        error.contains(&format!("{}: / has 1073741824 bytes free", planes[1])) && !error.contains(&planes[0]),
+        "{error}"
+    );
 }

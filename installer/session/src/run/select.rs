@@ -152,3 +152,46 @@ fn none(cluster: &ClusterHome, named: Option<&str>) -> String {
         ),
     }
 }
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test")]
+mod tests {
+    use kubexm_engine::Run;
+    use kubexm_engine::journal::{Entry, Journal, Record};
+    use kubexm_plan::backup::Archive;
+    use kubexm_plan::facts::Stamp;
+    use kubexm_plan::{ClusterId, lint};
+    use kubexm_recipes::{RestoreCx, restore, sample};
+    use kubexm_spec::Digest;
+
+    use super::*;
+
+    fn begun(cluster: &ClusterHome, id: &str) {
+        let site = sample::cluster();
+        let mut facts = sample::all_facts(&site);
+        for facts in facts.values_mut() {
+            let id = Some(ClusterId::from_random([1; 16]));
+            facts.stamp = Some(Stamp { cluster: site.name.clone(), run: "r".to_owned(), id, bundle: None });
+            facts.joined = true;
+        }
+        let archive = Archive { sha256: Digest::of("archive"), size: 7 };
+        let cluster_digest = Digest::of("yaml");
+        let cx = RestoreCx { cluster: &site, cluster_digest, facts: &facts, archive, snapshot: 7, id: "1" };
+        let plan = lint::check(restore(&cx).unwrap()).unwrap().0;
+        let run = Run::create(&cluster.runs(), RunId::named(id), &plan).unwrap();
+        let (resume, rollback) = (String::new(), String::new());
+        let record = Record::RunStarted { plan: run.plan_digest(), tool: "test".to_owned(), resume, rollback };
+        Journal::open(&run.dir().join("journal.jsonl")).unwrap().0.append(&Entry::now(record)).unwrap();
+    }
+
+    #[test]
+    fn a_restore_that_was_killed_is_continued_and_not_begun_anew() {
+        let folder = tempfile::tempdir().unwrap();
+        let cluster = Home::new(folder.path().to_owned(), None, None).cluster("red");
+        assert_eq!(to_continue(&cluster, Pipeline::Restore).unwrap(), None);
+        begun(&cluster, "20260101T000000Z-0001");
+        let found = to_continue(&cluster, Pipeline::Restore).unwrap().unwrap();
+        assert_eq!(found.as_str(), "20260101T000000Z-0001");
+        assert_eq!(to_continue(&cluster, Pipeline::CertsRenew).unwrap(), None);
+    }
+}
