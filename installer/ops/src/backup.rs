@@ -1,5 +1,5 @@
 //! A backup on a control plane: a verified snapshot of etcd, PKI, configuration and kubexm's own state, as an archive (tar) that is
-//! encrypted (age) before it touches the disk. What opens it is nowhere on the host.
+//! encrypted (age). What opens it is nowhere on the host.
 
 use std::fs::File;
 use std::io::{BufWriter, Read as _, Seek as _, SeekFrom, Write};

@@ -184,6 +184,17 @@ fn etcd_gets_the_data_of_the_backup_after_all_of_it_is_lost() {
 }
 
 #[test]
+fn an_etcdutl_that_cannot_raise_revisions_is_found_before_anything_stops() {
+    let (host, key) = (control_plane(), key());
+    let digest = host.blob(archive(&host, &key));
+    host.put("/run/kubexm-double/old-etcdutl", "");
+    let before = host.tree();
+    let error = dispatch::converge(&phases(digest)[0], &with_key(&host, &key)).expect_err("too old").full();
+    assert!(error.contains("--bump-revision"), "{error}");
+    same(&before, &host.tree(), "a refused restore");
+}
+
+#[test]
 fn a_rollback_brings_back_what_etcd_had_and_starts_it() {
     for lost in [false, true] {
         let (host, key) = (control_plane(), key());
