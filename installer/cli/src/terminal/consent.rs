@@ -91,10 +91,11 @@ impl<'d> Terminal<'d> {
                         warning(&shown, why.to_owned());
                     }
                     let text = format!(
-                        "cluster {} gets the data of {} (etcd at revision {}): everything that was written since is lost to it, \
+                        "cluster {} gets the data of {} (Kubernetes {}, etcd at revision {}): everything that was written since is lost to it, \
                          and stays aside on the hosts",
                         question.cluster,
                         rfc3339(backup.created),
+                        backup.kubernetes.as_deref().unwrap_or("of an unknown version"),
                         backup.etcd.revision
                     );
                     warning(&shown, text);
