@@ -77,6 +77,16 @@ impl OperatorIdentity {
         self.identities.first().map(|identity| identity.to_public().to_string()).unwrap_or_default()
     }
 
+    /// The first one, which is the operator's own.
+    pub(crate) fn own(&self) -> Option<&Identity> {
+        self.identities.first()
+    }
+
+    /// All of them.
+    pub(crate) fn identities(&self) -> &[Identity] {
+        &self.identities
+    }
+
     /// All of them, to open with.
     pub(crate) fn all(&self) -> impl Iterator<Item = &dyn age::Identity> {
         self.identities.iter().map(|identity| identity as &dyn age::Identity)

@@ -1,5 +1,5 @@
 //! A backup on a control plane: a verified snapshot of etcd, PKI, configuration and kubexm's own state, as an archive (tar) that is
-//! encrypted (age) before it touches the disk. What opens it is nowhere on the host.
+//! encrypted (age). What opens it is nowhere on the host.
 
 use std::fs::File;
 use std::io::{BufWriter, Read as _, Seek as _, SeekFrom, Write};
@@ -48,6 +48,7 @@ pub fn answer(machine: &Machine, ask: &BackupAsk) -> Result<BackupAnswer, OpErro
         BackupAsk::Read { offset, .. } => Ok(BackupAnswer::Bytes { bytes: read(&machine.path(&path), *offset)? }),
         BackupAsk::Forget { .. } => {
             fsio::remove(&machine.path(&path))?;
+            fsio::remove(&machine.path(snapshot_of(name).path()))?;
             // It is empty unless somebody keeps a snapshot in it.
             fsio::remove_folder(&machine.path(SNAPSHOTS))?;
             Ok(BackupAnswer::Forgotten)
@@ -59,11 +60,34 @@ fn snapshot_of(name: &str) -> EtcdSnapshot {
     EtcdSnapshot { name: format!("{name}.backup") }
 }
 
+/// Removes what a backup or restore that was killed has left, which is not encrypted. Each has names of its own, so that nobody else
+/// would. A backup that somebody else makes at the same time fails, and leaves nothing either.
+pub(crate) fn sweep(machine: &Machine) -> Result<(), OpError> {
+    let folder = machine.path(SNAPSHOTS);
+    let entries = match std::fs::read_dir(&folder) {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(()),
+        entries => entries.map_err(OpError::path("list", &folder))?,
+    };
+    for entry in entries {
+        let path = entry.map_err(OpError::path("list", &folder))?.path();
+        let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        let of_restore = name.starts_with("restore-") && name.ends_with(".db");
+        let unfinished = name.starts_with('.') && [".partial", ".new"].iter().any(|end| name.ends_with(end));
+        if name.ends_with(".scratch") && path.is_dir() {
+            std::fs::remove_dir_all(&path).map_err(OpError::path("remove", &path))?;
+        } else if name.ends_with(".backup.db") || of_restore || unfinished {
+            fsio::remove(&path)?;
+        }
+    }
+    Ok(())
+}
+
 fn make(machine: &Machine, name: &str, recipient: &str, path: &str) -> Result<BackupAnswer, OpError> {
     let recipient = age::x25519::Recipient::from_str(recipient).map_err(|_| {
         OpError::other("the public key for the archive is no key of age; this is a fault of the program")
     })?;
     let saved = snapshot_of(name);
+    sweep(machine)?;
     dispatch::converge(&Op::from(saved.clone()), machine)?;
     let database = saved.path();
     let status = snapshot::status(machine, &database)?;
@@ -177,9 +201,13 @@ pub(crate) fn extract(archive: &Path, key: &[u8], target: &Path) -> Result<(), O
     let decryptor = age::Decryptor::new(std::io::BufReader::new(file)).map_err(|error| damaged(&error))?;
     let reader = decryptor.decrypt(std::iter::once(&key as &dyn age::Identity)).map_err(|error| damaged(&error))?;
     let mut tar = tar::Archive::new(reader);
-    for entry in tar.entries().map_err(|error| damaged(&error))? {
+    // Raw, as it was verified: a sparse file would be longer than the archive.
+    for entry in tar.entries().map_err(|error| damaged(&error))?.raw(true) {
         let mut entry = entry.map_err(|error| damaged(&error))?;
-        if entry.path().is_ok_and(|path| path.as_os_str() == SNAPSHOT_MEMBER) {
+        if *entry.path_bytes() == *SNAPSHOT_MEMBER.as_bytes() {
+            if entry.header().entry_type() != tar::EntryType::Regular {
+                return Err(damaged(&"its snapshot of etcd is no plain file"));
+            }
             let (folder, name) = crate::dirfd::DirFd::of(target)?;
             return fsio::place_in(&folder, name, fsio::Access::mode(0o600), |file| {
                 std::io::copy(&mut entry, file).map(drop)

@@ -140,6 +140,15 @@ pub(crate) fn make_private_folder(path: &Path) -> Result<(), OpError> {
     folder.make_private(name).map_err(OpError::path("make the folder", path))
 }
 
+/// The same; one that is there already is its owner's alone afterwards, too.
+pub(crate) fn private_folder(path: &Path) -> Result<(), OpError> {
+    if !path.is_dir() {
+        make_parent(path)?;
+        make_private_folder(path)?;
+    }
+    DirFd::open(path)?.set_access(0o700, None)
+}
+
 /// Renames within one file system, and syncs.
 pub(crate) fn rename(from: &Path, to: &Path) -> Result<(), OpError> {
     let ((source, old), (target, new)) = (DirFd::of(from)?, DirFd::of(to)?);

@@ -5,13 +5,13 @@ use std::io::Write;
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
-use kubexm_engine::ClusterLock;
 use kubexm_engine::backup::{
     ARCHIVE, BackupAbout, BackupError, BackupHeader, BackupKey, HEADER, verify_archive, verify_contents,
 };
 use kubexm_engine::clock::rfc3339;
 use kubexm_engine::link::Link;
-use kubexm_plan::backup::{Archive, BackupAnswer, BackupAsk, SnapshotFacts};
+use kubexm_engine::{ClusterLock, EventSink};
+use kubexm_plan::backup::{Archive, BackupAnswer, BackupAsk, CHUNK, SnapshotFacts};
 use kubexm_plan::{ClusterFacts, Recipient};
 use kubexm_spec::Cluster;
 use kubexm_spec::digest::Hasher;
@@ -25,6 +25,9 @@ use crate::files;
 use crate::fleet::{Fleet, Reach};
 use crate::options::HostOptions;
 use crate::session::Session;
+
+/// Longer than an archive is: etcd's data has 8 GiB at most (its documentation, "System limits").
+const LARGEST: u64 = 20 << 30;
 
 /// Where a backup goes.
 #[derive(Clone, Debug)]
@@ -82,7 +85,7 @@ impl Session<'_> {
         fleet.close().await;
         let (folder, about) = made?;
         let removed = match options.keep {
-            Some(keep) => retain(&options.to, &about, keep)?,
+            Some(keep) => retain(&options.to, (&folder, &about), keep, self.events)?,
             None => Vec::new(),
         };
         Ok(BackedUp { folder, about, removed })
@@ -92,12 +95,14 @@ impl Session<'_> {
     ///
     /// # Errors
     /// It was cut off or altered, is sealed for others, or is no backup.
-    pub fn verify_backup(&self, folder: &Path) -> Result<VerifiedBackup, SessionError> {
+    /// Somebody other than this home and `senders` made it.
+    pub fn verify_backup(&self, folder: &Path, senders: &[String]) -> Result<VerifiedBackup, SessionError> {
         let header = BackupHeader::read(folder)?;
         events::phase(self.events, "verify");
         verify_archive(folder, &header.about)?;
         let identity = self.home.operator(self.credentials)?;
         let key = header.open(folder, &identity)?;
+        header.authenticate(folder, &identity, senders)?;
         let files = verify_contents(folder, &header.about, &key)?.len();
         Ok(VerifiedBackup { about: header.about, files })
     }
@@ -139,19 +144,24 @@ impl Session<'_> {
         let key = BackupKey::generate();
         events::phase(self.events, "snapshot");
         let ask = BackupAsk::Make { name: name.clone(), recipient: key.recipient() };
-        let answer = link.backup(&ask).await.map_err(|error| SessionError::links([error]))?;
-        let BackupAnswer::Made { archive, etcd } = answer else { return Err(misfit(host)) };
-        events::phase(self.events, "fetch");
-        let fetched = self.fetch(&*link, host, &name, archive, &partial).await;
+        let answer = link.backup(&ask).await.map_err(|error| SessionError::links([error]));
+        let fetched = match answer {
+            Ok(BackupAnswer::Made { archive, etcd }) => {
+                events::phase(self.events, "fetch");
+                self.fetch(&*link, host, &name, archive, &partial).await.map(|()| (archive, etcd))
+            }
+            Ok(_) => Err(misfit(host)),
+            Err(error) => Err(error),
+        };
         // Encrypted, but of no use there.
         if let Err(error) = link.backup(&BackupAsk::Forget { name: name.clone() }).await {
             events::warning(self.events, format!("the archive stays on {host} and can be removed: {error}"));
         }
-        fetched?;
+        let (archive, etcd) = fetched?;
         let (program, host) = (self.controller.tool.clone(), host.to_owned());
         let kubernetes = running.server_version.clone();
         let about = about(cluster, (cluster_id, created), (kubernetes, host, program), recipients, (archive, etcd));
-        let header = BackupHeader::seal(about, &key)?;
+        let header = BackupHeader::seal(about, &key, &self.home.operator(self.credentials)?)?;
         files::write_private(&partial.folder.join(HEADER), header.to_json()?.as_bytes())?;
         // What is in the folder is read back before it has its name.
         verify_archive(&partial.folder, &header.about)?;
@@ -171,6 +181,11 @@ impl Session<'_> {
         let failed = |error: std::io::Error| SessionError::disk("write", &path, &error);
         let mut options = File::options();
         let mut file = options.write(true).create_new(true).mode(0o600).open(&path).map_err(failed)?;
+        if archive.size > LARGEST {
+            let text =
+                format!("{host} has an archive of {} bytes, which no etcd fills; look at that host", archive.size);
+            return Err(BackupError::CannotMake(text).into());
+        }
         let (mut hasher, mut offset) = (Hasher::default(), 0);
         while offset < archive.size {
             self.check_interrupt()?;
@@ -183,9 +198,13 @@ impl Session<'_> {
             if bytes.is_empty() {
                 break;
             }
+            let count = bytes.len() as u64;
+            if count > CHUNK || count > archive.size - offset {
+                return Err(misfit(host));
+            }
             hasher.update(&bytes);
             file.write_all(&bytes).map_err(failed)?;
-            offset += bytes.len() as u64;
+            offset += count;
         }
         file.sync_all().map_err(failed)?;
         match offset == archive.size && hasher.finish() == archive.sha256 {
@@ -274,19 +293,39 @@ impl Drop for Partial {
     }
 }
 
-/// Removes the older backups of this cluster. What is not one is left alone.
-fn retain(to: &Path, newest: &BackupAbout, keep: usize) -> Result<Vec<PathBuf>, SessionError> {
+/// Removes the older backups of this cluster. The one that was just made is kept whatever the clock says, and so is one that claims to
+/// be newer. What is not a whole backup is left alone, and does not count.
+fn retain(
+    to: &Path,
+    (made, newest): (&Path, &BackupAbout),
+    keep: usize,
+    events: &dyn EventSink,
+) -> Result<Vec<PathBuf>, SessionError> {
     let entries = fs::read_dir(to).map_err(|error| SessionError::disk("list", to, &error))?;
     let mut all: Vec<(i64, PathBuf)> = entries
         .flatten()
         .filter(|entry| !entry.file_name().to_string_lossy().starts_with('.'))
+        // No link: what it points at is somebody else's.
+        .filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()) && entry.path() != made)
         .filter_map(|entry| {
             let about = BackupHeader::read(&entry.path()).ok()?.about;
-            (about.cluster_id == newest.cluster_id).then(|| (about.created, entry.path()))
+            let size = fs::symlink_metadata(entry.path().join(ARCHIVE)).ok()?.len();
+            (about.cluster_id == newest.cluster_id && size == about.archive.size).then(|| (about.created, entry.path()))
         })
         .collect();
     all.sort();
-    let goes = all.len().saturating_sub(keep.max(1));
+    let later: Vec<String> = all
+        .iter()
+        .filter(|(created, _)| *created > newest.created)
+        .map(|(_, path)| path.display().to_string())
+        .collect();
+    if !later.is_empty() {
+        let text = "these backups say that they are newer than the one that was just made, so a clock was wrong or they were forged; \
+                    they stay, and do not count";
+        events::warning(events, format!("{text}: {}", later.join(", ")));
+        all.retain(|(created, _)| *created <= newest.created);
+    }
+    let goes = all.len().saturating_sub(keep.saturating_sub(1));
     let mut removed = Vec::new();
     for (_, folder) in all.into_iter().take(goes) {
         // The header goes last: without it nobody would know what the rest is.
@@ -304,6 +343,8 @@ fn retain(to: &Path, newest: &BackupAbout, keep: usize) -> Result<Vec<PathBuf>, 
 #[cfg(test)]
 #[allow(clippy::unwrap_used, reason = "a test")]
 mod tests {
+    use kubexm_engine::OperatorIdentity;
+    use kubexm_engine::events::Silent;
     use kubexm_plan::ClusterId;
     use kubexm_spec::Digest;
 
@@ -325,7 +366,9 @@ mod tests {
 
     fn backup(to: &Path, name: &str, about: BackupAbout) {
         let partial = Partial::create(to, name).unwrap();
-        let header = BackupHeader::seal(about, &BackupKey::generate()).unwrap();
+        let home = tempfile::tempdir().unwrap();
+        let own = OperatorIdentity::read_or_make(&home.path().join("identity"), &|_| Err(String::new())).unwrap();
+        let header = BackupHeader::seal(about, &BackupKey::generate(), &own).unwrap();
         fs::write(partial.folder.join(HEADER), header.to_json().unwrap()).unwrap();
         fs::write(partial.folder.join(ARCHIVE), "archive").unwrap();
         partial.finish().unwrap();
@@ -348,9 +391,31 @@ mod tests {
         fs::create_dir(to.join("photos")).unwrap();
         fs::write(to.join("photos").join(HEADER), "{}").unwrap();
         fs::write(to.join("notes"), "mine").unwrap();
-        assert_eq!(retain(to, &about(1, 30), 5).unwrap(), Vec::<PathBuf>::new());
-        assert_eq!(retain(to, &about(1, 30), 1).unwrap(), [to.join("red-1"), to.join("red-2")]);
+        let retain = |keep| retain(to, (&to.join("red-3"), &about(1, 30)), keep, &Silent).unwrap();
+        assert_eq!(retain(5), Vec::<PathBuf>::new());
+        assert_eq!(retain(1), [to.join("red-1"), to.join("red-2")]);
         assert_eq!(names(to), ["notes", "photos", "red-0", "red-3"]);
+    }
+
+    #[test]
+    fn the_backup_that_was_just_made_stays_whatever_the_clock_says_and_one_that_is_cut_off_does_not_count() {
+        let folder = tempfile::tempdir().unwrap();
+        let to = folder.path();
+        for (name, created) in [("red-1", 10), ("red-2", 20), ("red-3", 30), ("red-4", i64::MAX)] {
+            backup(to, name, about(1, created));
+        }
+        let elsewhere = tempfile::tempdir().unwrap();
+        backup(elsewhere.path(), "red-0", about(1, 1));
+        std::os::unix::fs::symlink(elsewhere.path().join("red-0"), to.join("red-0")).unwrap();
+        fs::write(to.join("red-2").join(ARCHIVE), "cut").unwrap();
+        // Made with a clock that went back.
+        let retain = |keep| retain(to, (&to.join("red-1"), &about(1, 10)), keep, &Silent).unwrap();
+        assert_eq!(retain(1), Vec::<PathBuf>::new());
+        let retain = |keep| super::retain(to, (&to.join("red-3"), &about(1, 30)), keep, &Silent).unwrap();
+        assert_eq!(retain(2), Vec::<PathBuf>::new());
+        assert_eq!(retain(1), [to.join("red-1")]);
+        assert_eq!(names(to), ["red-0", "red-2", "red-3", "red-4"]);
+        assert!(elsewhere.path().join("red-0").join(ARCHIVE).is_file());
     }
 
     #[test]

@@ -78,6 +78,15 @@ pub struct Question<'a> {
     pub change: Change<'a>,
 }
 
+/// A backup that is restored.
+#[derive(Clone, Copy, Debug)]
+pub struct RestoredBackup<'a> {
+    /// What it is.
+    pub about: &'a BackupAbout,
+    /// Why it is not known who made it, if that was allowed.
+    pub unauthenticated: Option<&'a str>,
+}
+
 /// A kind of change.
 #[derive(Debug)]
 pub enum Change<'a> {
@@ -99,8 +108,8 @@ pub enum Change<'a> {
     Restore {
         /// The plan.
         plan: &'a Plan,
-        /// What the backup is.
-        backup: Option<&'a BackupAbout>,
+        /// The backup.
+        backup: Option<RestoredBackup<'a>>,
     },
     /// A cluster is removed from its hosts, with its data.
     Reset {

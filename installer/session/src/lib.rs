@@ -64,7 +64,7 @@ pub use bundle::plan_file;
 pub use bundle::replace::{RefusedReason, ReplaceRefused};
 pub use bundle::trust::Provenance;
 pub use cluster_facts::ClusterView;
-pub use confirm::{Answer, Change, Confirm, OutOfReach, Question, UnsignedCluster, WithoutThem};
+pub use confirm::{Answer, Change, Confirm, OutOfReach, Question, RestoredBackup, UnsignedCluster, WithoutThem};
 pub use credentials::Credentials;
 pub use error::SessionError;
 pub use escaped::escaped;
@@ -82,7 +82,7 @@ pub use options::{BundleOptions, ClusterOptions, Commands, HostOptions, ReplaceO
 pub use plan::{Checked, Planned, Recipe};
 pub use restore::RestoreSource;
 pub use run::{
-    ClusterStatus, Direction, Ended, EndedRun, Loaded, RecordedCommand, RecordedRun, RunReport, Running,
+    ClusterStatus, Direction, Ended, EndedRun, Loaded, RecordedCommand, RecordedRun, Restore, RunReport, Running,
     status_document,
 };
 pub use session::{Clock, Controller, Session, SystemClock};

@@ -4,10 +4,9 @@ use std::io::{Seek as _, SeekFrom};
 use std::path::{Path, PathBuf};
 
 use async_trait::async_trait;
-use kubexm_engine::backup::{
-    ARCHIVE, BackupAbout, BackupError, BackupHeader, BackupKey, verify_archive, verify_contents,
-};
+use kubexm_engine::backup::{ARCHIVE, BackupError, BackupHeader, BackupKey, verify_archive, verify_contents};
 use kubexm_engine::link::BlobSource;
+use kubexm_plan::backup::Archive;
 use kubexm_recipes::{RestoreCx, restored_cluster};
 use kubexm_spec::Digest;
 use tokio::io::AsyncRead;
@@ -17,6 +16,7 @@ use crate::authorities::Authorities;
 use crate::bundle::cluster_file::ClusterFile;
 use crate::bundle::cluster_source::ClusterSource;
 use crate::bundle::opened::Opened;
+use crate::confirm::RestoredBackup;
 use crate::error::SessionError;
 use crate::events;
 use crate::fleet::Fleet;
@@ -31,21 +31,40 @@ pub struct RestoreSource {
     folder: PathBuf,
     header: BackupHeader,
     key: BackupKey,
+    /// Why it is not known who made it.
+    unauthenticated: Option<String>,
 }
 
 impl Session<'_> {
-    /// Verifies a backup to its end, before any host is contacted.
+    /// Verifies a backup to its end, before any host is contacted: that this home or an operator of cluster.yaml made it, too, unless
+    /// another one is allowed.
     ///
     /// # Errors
-    /// It was cut off or altered, is sealed for others, or is no backup.
-    pub fn restore_source(&self, source: ClusterSource, folder: &Path) -> Result<RestoreSource, SessionError> {
+    /// It was cut off or altered, is sealed for others, was made by somebody else, or is no backup.
+    pub fn restore_source(
+        &self,
+        source: ClusterSource,
+        folder: &Path,
+        allow_unauthenticated: bool,
+    ) -> Result<RestoreSource, SessionError> {
         let header = BackupHeader::read(folder)?;
         events::phase(self.events, "verify");
         verify_archive(folder, &header.about)?;
         let identity = self.home.operator(self.credentials)?;
         let key = header.open(folder, &identity)?;
+        let operators: Vec<String> = source.cluster().operators.iter().map(|one| one.recipient.clone()).collect();
+        let unauthenticated = match header.authenticate(folder, &identity, &operators) {
+            Err(error) if allow_unauthenticated => Some(error.to_string()),
+            checked => checked.map(|()| None)?,
+        };
         verify_contents(folder, &header.about, &key)?;
-        Ok(RestoreSource { source, folder: folder.to_owned(), header, key })
+        Ok(RestoreSource { source, folder: folder.to_owned(), header, key, unauthenticated })
+    }
+}
+
+impl RestoreSource {
+    pub(crate) const fn archive(&self) -> Archive {
+        self.header.about.archive
     }
 }
 
@@ -82,8 +101,8 @@ impl Startable for RestoreSource {
         Some(self.key.secret())
     }
 
-    fn restores(&self) -> Option<&BackupAbout> {
-        Some(&self.header.about)
+    fn restores(&self) -> Option<RestoredBackup<'_>> {
+        Some(RestoredBackup { about: &self.header.about, unauthenticated: self.unauthenticated.as_deref() })
     }
 }
 
@@ -109,6 +128,7 @@ impl<'s> Observed<'s, RestoreSource> {
                 cluster_digest: cluster.digest(),
                 facts: &survey.facts,
                 archive: header.about.archive,
+                snapshot: header.about.etcd.size,
                 id: &site.session.unix_time().to_string(),
             };
             Ok::<_, SessionError>(kubexm_recipes::restore(&cx)?)

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use kubexm_plan::Pipeline;
-use kubexm_session::{Access, RunOptions, Unreachable};
+use kubexm_session::{Access, Restore, RunOptions, Unreachable};
 use kubexm_terminal::{Display, Failure};
 
 use super::args::{ClusterArgs, HostArgs, OnFailure};
@@ -16,7 +16,10 @@ use crate::terminal::Shell;
 /// For a cluster that has lost its etcd's data, or whose data is to be as it was. All members get the snapshot at the same time: the
 /// API server and etcd stop on every control plane, what etcd has is moved aside (/var/lib/etcd/.kubexm-before-…), and both start
 /// again with the data of the backup. Objects that were made since are gone; pods of nodes keep running meanwhile. PKI and
-/// configuration of the hosts stay as they are. The backup is verified to its end before a host is contacted.
+/// configuration of the hosts stay as they are. The backup is verified to its end before a host is contacted: also that this home or an
+/// operator of cluster.yaml (spec.operators) has made it, since what is in it becomes the cluster's.
+///
+/// The same command continues a restore that was interrupted or has failed. Another backup is only taken after it was rolled back.
 ///
 /// The confirmation is the cluster's name, typed; -y confirms without asking.
 ///
@@ -33,6 +36,9 @@ pub struct Args {
     cluster: ClusterArgs,
     #[command(flatten)]
     hosts: HostArgs,
+    /// Take a backup although it is not known who made it: neither this home nor an operator of cluster.yaml
+    #[arg(long, conflicts_with = "roll_back")]
+    allow_unauthenticated: bool,
     /// Confirm without being asked
     #[arg(short = 'y', long)]
     yes: bool,
@@ -52,6 +58,11 @@ struct Commands<'a>(&'a Args);
 
 impl Commands<'_> {
     fn again(&self) -> String {
+        let allowed = if self.0.allow_unauthenticated { " --allow-unauthenticated" } else { "" };
+        format!("{}{allowed}", self.command())
+    }
+
+    fn command(&self) -> String {
         let command = on_cluster(Pipeline::Restore.command(), &self.0.cluster, &self.0.hosts);
         let backup = std::path::absolute(&self.0.backup).unwrap_or_else(|_| self.0.backup.clone());
         format!("{command} {}", shell_word(&backup.to_string_lossy()))
@@ -59,13 +70,13 @@ impl Commands<'_> {
 }
 
 impl kubexm_session::Commands for Commands<'_> {
-    /// A restore that begins anew stops and restores all members again.
+    /// The same command: it continues with the cluster's last run, if that is a restore of this backup and has not ended.
     fn resume(&self, _: &str) -> String {
         self.again()
     }
 
     fn rollback(&self, run: &str) -> String {
-        format!("{} --roll-back {run}", self.again())
+        format!("{} --roll-back {run}", self.command())
     }
 }
 
@@ -84,9 +95,13 @@ pub fn run(args: &Args, display: &Display) -> Result<(), Failure> {
             shell.wait(loaded.roll_back(&hosts, &options, false))?
         }
         None => {
-            let restored = session.restore_source(source, &args.backup)?;
+            let restored = session.restore_source(source, &args.backup, args.allow_unauthenticated)?;
             shell.wait(async {
                 let unreachable = Unreachable::Refused("\nnothing was changed");
+                let (restored, access) = match session.restore_to_start(restored, access)? {
+                    Restore::New(restored, access) => (restored, access),
+                    Restore::Begun(run) => return run.continue_restore(&hosts, options).await?.finish().await,
+                };
                 let observed =
                     session.observe(Pipeline::Restore.name(), restored, &access, &hosts, unreachable).await?;
                 observed.plan_restore().await?.check().await?.start(options).await?.finish().await

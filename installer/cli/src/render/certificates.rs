@@ -22,7 +22,7 @@ enum State {
 
 impl State {
     fn of(one: &Certificate, now: i64, within: i64) -> Self {
-        match one.ends - now {
+        match one.ends.saturating_sub(now) {
             left if left <= 0 => Self::Ended,
             left if left < within => Self::EndsSoon,
             _ => Self::Valid,
@@ -77,7 +77,7 @@ impl<'v> Checked<'v> {
             .map(|(one, state)| {
                 json!({
                     "host": one.host, "path": one.path, "subject": one.subject, "ends": rfc3339(one.ends),
-                    "secondsLeft": one.ends - self.now, "state": state.word(),
+                    "secondsLeft": one.ends.saturating_sub(self.now), "state": state.word(),
                 })
             })
             .collect();
@@ -106,7 +106,7 @@ impl<'v> Checked<'v> {
         )];
         let head = ["host", "certificate", "subject", "ends", "left"].map(str::to_owned);
         let rows = self.certificates.iter().map(|(one, state)| {
-            let days = (one.ends - self.now).div_euclid(DAY);
+            let days = one.ends.saturating_sub(self.now).div_euclid(DAY);
             let left = match state {
                 State::Ended => "HAS ENDED".to_owned(),
                 State::EndsSoon => format!("{days} days, SOON"),

@@ -6,7 +6,9 @@ use async_trait::async_trait;
 use kubexm_engine::clock::rfc3339;
 use kubexm_plan::{Pipeline, Plan};
 use kubexm_session::events::{note, warning};
-use kubexm_session::{Answer, Change, Confirm, Drift, OutOfReach, Question, UnsignedCluster, WithoutThem};
+use kubexm_session::{
+    Answer, Change, Confirm, Drift, OutOfReach, Question, RestoredBackup, UnsignedCluster, WithoutThem,
+};
 use kubexm_spec::ExitCode;
 use kubexm_terminal::{Display, Failure, Mode};
 
@@ -84,12 +86,16 @@ impl<'d> Terminal<'d> {
             }
             Change::Restore { plan, backup } => {
                 self.show(plan, None);
-                if let Some(backup) = backup {
+                if let Some(RestoredBackup { about: backup, unauthenticated }) = backup {
+                    if let Some(why) = unauthenticated {
+                        warning(&shown, why.to_owned());
+                    }
                     let text = format!(
-                        "cluster {} gets the data of {} (etcd at revision {}): everything that was written since is lost to it, \
+                        "cluster {} gets the data of {} (Kubernetes {}, etcd at revision {}): everything that was written since is lost to it, \
                          and stays aside on the hosts",
                         question.cluster,
                         rfc3339(backup.created),
+                        backup.kubernetes.as_deref().unwrap_or("of an unknown version"),
                         backup.etcd.revision
                     );
                     warning(&shown, text);

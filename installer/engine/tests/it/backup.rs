@@ -26,13 +26,34 @@ fn snapshot() -> Vec<u8> {
 
 /// A backup with this snapshot.
 fn backup(folder: &Path, recipients: &[&OperatorIdentity], snapshot: &[u8]) -> BackupHeader {
+    let files = [(SNAPSHOT_MEMBER, snapshot), ("files/etc/kubernetes/pki/ca.key", b"the CA's key")];
+    backup_of(
+        folder,
+        recipients,
+        snapshot.len() as u64,
+        &files.map(|(name, bytes)| (name, tar::EntryType::Regular, bytes)),
+    )
+}
+
+/// A backup with these files, which says that its snapshot is so long.
+fn backup_of(
+    folder: &Path,
+    recipients: &[&OperatorIdentity],
+    size: u64,
+    files: &[(&str, tar::EntryType, &[u8])],
+) -> BackupHeader {
     let key = BackupKey::generate();
     let mut tar = tar::Builder::new(Vec::new());
-    for (name, bytes) in [(SNAPSHOT_MEMBER, snapshot), ("files/etc/kubernetes/pki/ca.key", b"the CA's key")] {
+    for (name, kind, bytes) in files {
         let mut header = tar::Header::new_gnu();
+        header.set_entry_type(*kind);
         header.set_size(bytes.len() as u64);
         header.set_mode(0o600);
-        tar.append_data(&mut header, name, bytes).unwrap();
+        if *kind == tar::EntryType::GNUSparse {
+            // As a snapshot without end.
+            header.as_gnu_mut().unwrap().set_real_size(1 << 62);
+        }
+        tar.append_data(&mut header, name, *bytes).unwrap();
     }
     let recipient: age::x25519::Recipient = key.recipient().parse().unwrap();
     let archive = age::encrypt(&recipient, &tar.into_inner().unwrap()).unwrap();
@@ -45,9 +66,9 @@ fn backup(folder: &Path, recipients: &[&OperatorIdentity], snapshot: &[u8]) -> B
         program: "test".to_owned(),
         recipients: recipients.iter().map(|one| Recipient { key: one.recipient(), name: None }).collect(),
         archive: Archive { sha256: Digest::of(&archive), size: archive.len() as u64 },
-        etcd: SnapshotFacts { revision: 9, keys: 3, size: snapshot.len() as u64 },
+        etcd: SnapshotFacts { revision: 9, keys: 3, size },
     };
-    let header = BackupHeader::seal(about, &key).unwrap();
+    let header = BackupHeader::seal(about, &key, recipients[0]).unwrap();
     std::fs::write(folder.join(HEADER), header.to_json().unwrap()).unwrap();
     std::fs::write(folder.join(ARCHIVE), archive).unwrap();
     header
@@ -80,6 +101,57 @@ fn every_operator_opens_it_and_nobody_else() {
     assert!(header.check_cluster(folder.path(), "red", ID).is_ok());
     let other = header.check_cluster(folder.path(), "red", ClusterId::from_random([2; 16])).unwrap_err();
     assert!(matches!(other, BackupError::OtherCluster { .. }), "{other}");
+}
+
+#[test]
+fn a_backup_that_somebody_else_made_for_these_operators_is_refused() {
+    let (folder, homes) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let [alice, bob, eve] = ["alice", "bob", "eve"].map(|name| identity(homes.path(), name));
+    let header = backup(folder.path(), &[&alice, &bob], &snapshot());
+    let (path, operators) = (folder.path().join(HEADER), [alice.recipient(), bob.recipient()]);
+    let checked = |one: &OperatorIdentity, operators: &[String]| {
+        BackupHeader::read(folder.path())?.authenticate(folder.path(), one, operators)
+    };
+    checked(&alice, &[]).unwrap();
+    checked(&bob, &operators).unwrap();
+    let refused = |one: &OperatorIdentity, operators: &[String], why: &str| {
+        let error = checked(one, operators).unwrap_err();
+        assert_eq!(error.exit_code(), ExitCode::BackupUnusable);
+        assert!(error.to_string().contains("NOT AUTHENTICATED") && error.to_string().contains(why), "{error}");
+    };
+    refused(&bob, &[], "neither this home nor one of the operators");
+
+    // Eve knows every public key, and seals for them what is hers.
+    let about = BackupAbout { created: 1_900_000_000, ..header.about.clone() };
+    let forged = BackupHeader::seal(about, &BackupKey::generate(), &eve).unwrap();
+    let write = |text: String| std::fs::write(&path, text).unwrap();
+    write(forged.to_json().unwrap());
+    verified(folder.path(), &alice).unwrap_err();
+    refused(&alice, &operators, "neither this home nor one of the operators");
+    // In the name of Alice, with codes of her own, with those of Alice's backup, and with none.
+    let named = |header: &BackupHeader, edit: &dyn Fn(&mut serde_json::Value)| {
+        let mut document: serde_json::Value = serde_json::from_str(&header.to_json().unwrap()).unwrap();
+        edit(&mut document);
+        write(document.to_string());
+    };
+    named(&forged, &|document| document["sender"]["key"] = alice.recipient().into());
+    refused(&alice, &operators, "that is not true");
+    refused(&bob, &operators, "that is not true");
+    let genuine: serde_json::Value = serde_json::from_str(&header.to_json().unwrap()).unwrap();
+    named(&forged, &|document| document["sender"] = genuine["sender"].clone());
+    refused(&alice, &operators, "that is not true");
+    named(&forged, &|document| drop(document.as_object_mut().unwrap().remove("sender")));
+    refused(&alice, &operators, "does not say who made it");
+    // Bob's code is for Bob alone.
+    named(&header, &|document| {
+        let codes = document["sender"]["codes"].as_array_mut().unwrap();
+        let bobs = codes.iter().find(|code| code["recipient"] == bob.recipient()).unwrap()["hmac"].clone();
+        for code in codes {
+            code["hmac"] = bobs.clone();
+        }
+    });
+    refused(&alice, &operators, "that is not true");
+    checked(&bob, &operators).unwrap();
 }
 
 #[test]
@@ -148,4 +220,25 @@ fn a_snapshot_that_was_damaged_before_it_was_encrypted_is_found() {
         let error = verified(folder.path(), &alice).unwrap_err();
         assert!(error.to_string().contains("does not match its own checksum"), "{error}");
     }
+}
+
+#[test]
+fn a_snapshot_that_is_twice_there_longer_than_it_says_or_no_plain_file_is_refused_without_reading_it() {
+    let homes = tempfile::tempdir().unwrap();
+    let (alice, whole) = (identity(homes.path(), "alice"), snapshot());
+    let (file, size) = (tar::EntryType::Regular, whole.len() as u64);
+    let once = (SNAPSHOT_MEMBER, file, whole.as_slice());
+    let refused = |size, files: &[(&str, tar::EntryType, &[u8])], why: &str| {
+        let folder = tempfile::tempdir().unwrap();
+        backup_of(folder.path(), &[&alice], size, files);
+        let error = verified(folder.path(), &alice).unwrap_err();
+        assert!(matches!(&error, BackupError::Damaged { .. }) && error.to_string().contains(why), "{error}");
+    };
+    refused(size, &[once, once], "exactly one");
+    refused(size + 1, &[once], "bytes of");
+    for kind in [tar::EntryType::GNUSparse, tar::EntryType::Symlink, tar::EntryType::Link] {
+        refused(1 << 62, &[(SNAPSHOT_MEMBER, kind, &[0; 512])], "exactly one");
+    }
+    let many = vec![("files/x", file, b"".as_slice()); 10_001];
+    refused(size, &[&[once], many.as_slice()].concat(), "more than 10000");
 }

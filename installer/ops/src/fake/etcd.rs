@@ -85,8 +85,12 @@ pub(super) fn etcdctl(system: &RootedSystem, state: &State, args: &[&str]) -> Re
     Ok(Output::text("Snapshot saved\n"))
 }
 
-/// `etcdutl snapshot status`.
-pub(super) fn etcdutl(args: &[&str]) -> Result<Output, OpError> {
+/// `etcdutl snapshot status` and `restore`. The file `old-etcdutl` makes it one before 3.5.10.
+pub(super) fn etcdutl(system: &RootedSystem, args: &[&str]) -> Result<Output, OpError> {
+    if args == ["snapshot", "restore", "--help"] {
+        let old = system.at("/run/kubexm-double/old-etcdutl").exists();
+        return Ok(Output::text(if old { "--data-dir" } else { "--bump-revision --data-dir --mark-compacted" }));
+    }
     if let Some(["snapshot", "restore", path]) = args.get(..3) {
         return restore(path, args);
     }

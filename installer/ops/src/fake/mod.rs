@@ -104,7 +104,7 @@ impl System for RootedSystem {
             "helm" => helm::helm(self, &mut state, &args, program.stdin.as_deref().unwrap_or_default()),
             "ctr" => images::ctr(self, &mut state, &args, &program.pieces),
             "etcdctl" => etcd::etcdctl(self, &state, &args)?,
-            "etcdutl" => etcd::etcdutl(&args)?,
+            "etcdutl" => etcd::etcdutl(self, &args)?,
             "modprobe" => self.modprobe(&args)?,
             "swapoff" => self.swap(&args, false)?,
             "swapon" => self.swap(&args, true)?,

@@ -45,7 +45,10 @@ impl Converge for EtcdRestored {
 
     fn converge(&self, machine: &Machine) -> Result<(), OpError> {
         match &self.phase {
-            RestorePhase::Stopped => stop(machine, self.runtime)?,
+            RestorePhase::Stopped => {
+                can_restore(machine)?;
+                stop(machine, self.runtime)?;
+            }
             RestorePhase::Data { .. } => restore_data(self, machine)?,
             RestorePhase::Started => {
                 start(machine)?;
@@ -81,6 +84,18 @@ impl Converge for EtcdRestored {
 
 fn manifest(folder: &str, pod: &str) -> String {
     format!("{folder}/{pod}.yaml")
+}
+
+/// Before anything stops.
+fn can_restore(machine: &Machine) -> Result<(), OpError> {
+    let help = machine.run(&Program::new("etcdutl").args(["snapshot", "restore", "--help"]).within(60))?;
+    match String::from_utf8_lossy(&help.stdout).contains("--bump-revision") {
+        true => Ok(()),
+        false => Err(OpError::other(
+            "etcdutl of this host cannot raise revisions (`--bump-revision`, since 3.5.10 and 3.6), without which clients take older \
+             data for newer: put the etcdutl of such a version into /usr/local/bin, then run again",
+        )),
+    }
 }
 
 fn stop(machine: &Machine, runtime: RuntimeKind) -> Result<(), OpError> {
@@ -204,10 +219,8 @@ fn restore_data(op: &EtcdRestored, machine: &Machine) -> Result<(), OpError> {
     let folders = Folders::of(op, machine);
     let database = format!("{SNAPSHOTS}/restore-{}.db", op.id);
     let folder = machine.path(SNAPSHOTS);
-    if !folder.is_dir() {
-        fsio::make_parent(&folder)?;
-        fsio::make_private_folder(&folder)?;
-    }
+    fsio::private_folder(&folder)?;
+    backup::sweep(machine)?;
     let real = machine.path(&database);
     let restored = backup::extract(&machine.blob(archive), machine.slot(slot)?, &real)
         .and_then(|()| match snapshot::is_sound(&real)? {

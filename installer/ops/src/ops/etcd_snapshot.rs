@@ -33,10 +33,7 @@ impl Converge for EtcdSnapshot {
         refuse_full(machine)?;
         let (path, partial) = (self.path(), format!("{SNAPSHOTS}/.{}.partial", self.name));
         let folder = machine.path(SNAPSHOTS);
-        if !folder.is_dir() {
-            fsio::make_parent(&folder)?;
-            fsio::make_private_folder(&folder)?;
-        }
+        fsio::private_folder(&folder)?;
         fsio::remove(&machine.path(&partial))?;
         let real = machine.path(&partial).display().to_string();
         let pki = |file: &str| machine.path(format!("{PKI}/{file}")).display().to_string();

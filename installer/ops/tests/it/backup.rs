@@ -99,6 +99,26 @@ fn a_backup_that_fails_leaves_no_snapshot_and_no_archive() {
 }
 
 #[test]
+fn what_a_killed_backup_or_restore_has_left_in_clear_goes_with_the_next_one_and_nothing_else_does() {
+    let left = ["lab-0.backup.db", "lab-0.scratch/member/snap/db", ".lab-0.backup.partial", "restore-0.db"];
+    for restores in [false, true] {
+        let (host, key) = (control_plane(), key());
+        let digest = host.blob(archive(&host, &key));
+        for name in left.iter().chain(&["upgrade-1.db", "notes"]) {
+            host.put(&format!("{SNAPSHOTS}/{name}"), "every Secret");
+        }
+        match restores {
+            true => drop(carry_out(&phases(digest)[..2], &with_key(&host, &key))),
+            false => drop(archive(&host, &key)),
+        }
+        let entries = std::fs::read_dir(host.machine.path(SNAPSHOTS)).expect("a folder");
+        let mut names: Vec<_> = entries.map(|entry| entry.expect("an entry").file_name()).collect();
+        names.sort();
+        assert_eq!(names, ["notes", "upgrade-1.db"], "a restore: {restores}");
+    }
+}
+
+#[test]
 fn a_name_that_leads_elsewhere_is_refused() {
     let host = control_plane();
     for name in ["../../etc/shadow", "/etc/shadow", ".."] {
@@ -161,6 +181,17 @@ fn etcd_gets_the_data_of_the_backup_after_all_of_it_is_lost() {
     carry_out(&[data, start], &machine);
     assert_eq!(host.read(DATA), "the objects of before");
     assert!(!host.machine.path(SNAPSHOTS).exists(), "the snapshot, which is not encrypted, stays");
+}
+
+#[test]
+fn an_etcdutl_that_cannot_raise_revisions_is_found_before_anything_stops() {
+    let (host, key) = (control_plane(), key());
+    let digest = host.blob(archive(&host, &key));
+    host.put("/run/kubexm-double/old-etcdutl", "");
+    let before = host.tree();
+    let error = dispatch::converge(&phases(digest)[0], &with_key(&host, &key)).expect_err("too old").full();
+    assert!(error.contains("--bump-revision"), "{error}");
+    same(&before, &host.tree(), "a refused restore");
 }
 
 #[test]

@@ -13,6 +13,10 @@ use kubexm_spec::cluster::Cluster;
 
 use crate::error::RecipeError;
 use crate::identity::Identity;
+use crate::preflight::disk_of;
+
+/// What etcd allocates for its log beside the data.
+const WAL: u64 = 256 << 20;
 
 /// The whole input of the recipe.
 #[derive(Clone, Debug)]
@@ -24,6 +28,8 @@ pub struct RestoreCx<'a> {
     pub facts: &'a BTreeMap<String, Facts>,
     /// The encrypted archive.
     pub archive: Archive,
+    /// Size of the snapshot in it, in bytes.
+    pub snapshot: u64,
     /// Another one for each restore; letters and digits.
     pub id: &'a str,
 }
@@ -125,6 +131,32 @@ struct Member<'a> {
     peer: String,
 }
 
+/// What is too full, found before the first member stops: a disk that fills up afterwards leaves a cluster without an API server. Each
+/// path with what is written below it: archive, snapshot, and etcd's data, which is as large as the snapshot.
+fn room(cx: &RestoreCx<'_>, name: &str, facts: &Facts) -> Vec<String> {
+    let needs = [
+        ("/var/lib/kubexm", cx.archive.size.saturating_add(cx.snapshot)),
+        ("/var/lib/etcd", cx.snapshot.saturating_add(WAL)),
+    ];
+    let mut wanted: BTreeMap<&str, (u64, u64, Vec<&str>)> = BTreeMap::new();
+    for (path, bytes) in needs {
+        if let Some(disk) = disk_of(&facts.disks, path) {
+            let (needed, _, paths) = wanted.entry(&disk.mount).or_insert((0, disk.free, Vec::new()));
+            *needed = needed.saturating_add(bytes);
+            paths.push(path);
+        }
+    }
+    let full = wanted.into_iter().filter(|(_, (needed, free, _))| needed > free);
+    full.map(|(mount, (needed, free, paths))| {
+        format!(
+            "{name}: {mount} has {free} bytes free, and the restore writes {needed} to {}: make room, for example by removing \
+             /var/lib/etcd/.kubexm-before-* of earlier restores",
+            paths.join(" and ")
+        )
+    })
+    .collect()
+}
+
 /// Every control plane, since all members get the data: one that is left out would have another.
 fn members<'a>(cx: &'a RestoreCx<'a>) -> Result<Vec<Member<'a>>, RecipeError> {
     let planes = &cx.cluster.role_groups.control_plane;
@@ -143,7 +175,8 @@ fn members<'a>(cx: &'a RestoreCx<'a>) -> Result<Vec<Member<'a>>, RecipeError> {
                  there first, or remove the host from cluster.yaml"
             )),
             (Some(_), None) => problems.push(format!("{name} has no address of its own in cluster.yaml")),
-            (Some(_), Some(ip)) => {
+            (Some(facts), Some(ip)) => {
+                problems.extend(room(cx, name, facts));
                 let peer = if ip.is_ipv6() { format!("https://[{ip}]:2380") } else { format!("https://{ip}:2380") };
                 found.push(Member { name, peer });
             }

@@ -36,6 +36,7 @@ mod time;
 mod unchanged;
 
 pub use report::{Finding, Severity};
+pub(crate) use space::disk_of;
 
 use crate::context::PlanCx;
 use report::Report;

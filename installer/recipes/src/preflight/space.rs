@@ -170,7 +170,7 @@ fn total<'m>(artifacts: impl IntoIterator<Item = &'m Artifact>) -> u64 {
 }
 
 /// The mount point of a path: the longest one above it.
-fn disk_of<'f>(disks: &'f [Disk], path: &str) -> Option<&'f Disk> {
+pub(crate) fn disk_of<'f>(disks: &'f [Disk], path: &str) -> Option<&'f Disk> {
     let holds = |disk: &&Disk| std::path::Path::new(path).starts_with(&disk.mount);
     disks.iter().filter(holds).max_by_key(|disk| disk.mount.len())
 }

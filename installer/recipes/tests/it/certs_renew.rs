@@ -197,6 +197,32 @@ fn a_kubelet_that_can_no_longer_renew_its_certificate_gets_one_before_the_restar
 }
 
 #[test]
+fn a_kubelet_that_is_late_but_valid_excuses_no_member_that_is_down_and_one_that_has_ended_does() {
+    let mut site = Site::of(3, 0, 10);
+    let host = site.cluster.role_groups.control_plane[1].clone();
+    site.running.etcd[2].healthy = false;
+    site.ends(&host, KUBELET_CLIENT, NOW + DAY);
+    site.refused("not healthy");
+    site.ends(&host, KUBELET_CLIENT, NOW);
+    site.plan().unwrap();
+}
+
+#[test]
+fn an_end_at_the_border_of_the_calendar_is_no_panic() {
+    for ends in [i64::MIN, i64::MAX] {
+        let mut site = Site::of(1, 0, 10);
+        let host = site.cluster.role_groups.control_plane[0].clone();
+        for path in [KUBELET_CLIENT, MANAGED[0].1] {
+            site.ends(&host, path, ends);
+        }
+        assert_eq!(
+            renewed(&site.plan().unwrap(), &host).len(),
+            if ends < 0 { MANAGED.len() } else { MANAGED.len() - 1 }
+        );
+    }
+}
+
+#[test]
 fn a_clock_that_is_off_by_a_day_is_named() {
     let mut site = Site::of(1, 1, 30);
     let worker = site.cluster.hosts.last().unwrap().name.clone();
@@ -273,6 +299,7 @@ fn a_restore_stops_all_members_before_the_first_gets_data_and_gives_it_to_all_be
         cluster_digest: Digest::of("yaml"),
         facts: &site.facts,
         archive: kubexm_plan::backup::Archive { sha256: Digest::of("archive"), size: 7 },
+        snapshot: 7,
         id: "1",
     };
     let plan = restore(&cx).unwrap();
@@ -290,6 +317,16 @@ fn a_restore_stops_all_members_before_the_first_gets_data_and_gives_it_to_all_be
     assert!(members.iter().zip(planes).all(|(text, name)| text.contains(name)), "{members:?}");
     let mut lost = site.facts.clone();
     lost.remove(&planes[2]);
-    let error = restore(&RestoreCx { facts: &lost, ..cx }).unwrap_err().to_string();
+    let error = restore(&RestoreCx { facts: &lost, ..cx.clone() }).unwrap_err().to_string();
     assert!(error.contains(&format!("{} was not reached", planes[2])), "{error}");
+    // A disk that fills up after the stop would leave no API server.
+    let mut full = site.facts.clone();
+    full.get_mut(&planes[1]).unwrap().disks[0].free = 1 << 30;
+    let room = |snapshot| restore(&RestoreCx { facts: &full, snapshot, ..cx.clone() });
+    room(300 << 20).unwrap();
+    let error = room(400 << 20).unwrap_err().to_string();
+    assert!(
+        error.contains(&format!("{}: / has 1073741824 bytes free", planes[1])) && !error.contains(&planes[0]),
+        "{error}"
+    );
 }

@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 
-use kubexm_engine::backup::BackupAbout;
 use kubexm_engine::link::BlobSource;
 use kubexm_plan::Facts;
 use kubexm_plan::ledger::Record;
@@ -17,6 +16,7 @@ use crate::bundle::cluster_file::ClusterFile;
 use crate::bundle::cluster_source::ClusterSource;
 use crate::bundle::opened::{Opened, Verified};
 use crate::bundle::packages::Carried;
+use crate::confirm::RestoredBackup;
 use crate::diff::without_secrets;
 use crate::error::SessionError;
 use crate::events;
@@ -63,7 +63,7 @@ pub trait Startable: Subject {
     }
 
     /// The backup that it restores.
-    fn restores(&self) -> Option<&BackupAbout> {
+    fn restores(&self) -> Option<RestoredBackup<'_>> {
         None
     }
 }

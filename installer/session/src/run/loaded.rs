@@ -1,6 +1,7 @@
 //! A run that was started earlier: the input of resume and rollback.
 
 use kubexm_engine::{Belongs, ClusterLock, Run};
+use kubexm_plan::op::Op;
 use kubexm_plan::{CheckedPlan, Pipeline};
 
 use super::driver::RunDriver;
@@ -15,6 +16,7 @@ use crate::fleet::{Fleet, Reach, Unreachable};
 use crate::home::ClusterHome;
 use crate::observe::subject::Subject;
 use crate::options::{HostOptions, RunOptions};
+use crate::restore::RestoreSource;
 use crate::session::Session;
 
 /// A run, with the cluster's lock and with its plan, which belongs to exactly this bundle and cluster.yaml.
@@ -74,6 +76,41 @@ impl Session<'_> {
         let belongs = Belongs { cluster: source.cluster().digest(), bundle: None };
         let (run, plan) = Run::load(&home.runs(), &id, belongs)?;
         Ok(Loaded { session: self, subject: source, access, home, lock, run, plan })
+    }
+}
+
+/// A restore that is wanted.
+pub enum Restore<'s> {
+    /// It begins.
+    New(RestoreSource, Access),
+    /// It was begun and has not ended: some members of etcd may have the data of the backup, and others not.
+    Begun(Box<Loaded<'s, RestoreSource>>),
+}
+
+impl<'s> Session<'s> {
+    /// Finds out whether this restore was begun already.
+    ///
+    /// # Errors
+    /// Another restore has not ended, or it belongs to another cluster.yaml.
+    pub fn restore_to_start(&'s self, wanted: RestoreSource, access: Access) -> Result<Restore<'s>, SessionError> {
+        let cluster = wanted.cluster();
+        let home = self.home.cluster(&cluster.name);
+        let lock = ClusterLock::take(&home.folder, &home.name, &self.holder("restore", &home.name))?;
+        let Some(id) = select::to_continue(&home, Pipeline::Restore)? else {
+            return Ok(Restore::New(wanted, access));
+        };
+        let belongs = Belongs { cluster: cluster.digest(), bundle: None };
+        let (run, plan) = Run::load(&home.runs(), &id, belongs)?;
+        let is_of_wanted =
+            |op: &Op| matches!(op, Op::Blobs(blobs) if blobs.blobs.contains_key(&wanted.archive().sha256));
+        if !plan.plan().steps.iter().any(|step| step.ops.iter().any(is_of_wanted)) {
+            return Err(SessionError::Run(format!(
+                "run {id} of cluster {} restores another backup and has not ended: continue with that one, or roll it back first, \
+                 with --roll-back {id}",
+                home.name
+            )));
+        }
+        Ok(Restore::Begun(Box::new(Loaded { session: self, subject: wanted, access, home, lock, run, plan })))
     }
 }
 

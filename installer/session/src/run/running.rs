@@ -18,6 +18,7 @@ use crate::fleet::{Fleet, Reach, Unreachable};
 use crate::observe::subject::Startable;
 use crate::options::{HostOptions, RunOptions};
 use crate::plan::Checked;
+use crate::restore::RestoreSource;
 use crate::site::Site;
 
 /// A run that may change hosts. Only [`Checked::start`] and [`Loaded::resume`] create one.
@@ -56,10 +57,31 @@ impl<'s> Loaded<'s, Verified> {
         hosts: &HostOptions,
         options: RunOptions<'s>,
     ) -> Result<Running<'s, Verified>, SessionError> {
+        self.go_on(hosts, options).await
+    }
+}
+
+impl<'s> Loaded<'s, RestoreSource> {
+    /// Connects to the hosts to execute the rest of a restore. It was confirmed when it was started.
+    ///
+    /// # Errors
+    /// A host that the run needs cannot be used.
+    pub async fn continue_restore(
+        self,
+        hosts: &HostOptions,
+        options: RunOptions<'s>,
+    ) -> Result<Running<'s, RestoreSource>, SessionError> {
+        events::note(self.session.events, format!("run {} of this backup has not ended: it goes on", self.run.id()));
+        self.go_on(hosts, options).await
+    }
+}
+
+impl<'s, S: Startable> Loaded<'s, S> {
+    async fn go_on(self, hosts: &HostOptions, options: RunOptions<'s>) -> Result<Running<'s, S>, SessionError> {
         let Self { session, subject, access, home, lock, run, plan } = self;
-        secrets::check(session, subject.opened().cluster(), plan.plan())?;
+        secrets::check(session, subject.cluster(), plan.plan())?;
         let holder = session.holder("resume", &home.name);
-        let reach = Reach { access: &access, bundle: Some(subject.opened()), hosts, holder: &holder };
+        let reach = Reach { access: &access, bundle: subject.bundle(), hosts, holder: &holder };
         let unreachable = Unreachable::LeftOut(plan.plan(), options.max_failed_workers);
         let fleet = Fleet::connect(session, reach, unreachable).await?;
         fleet.keep(session.events).await;

@@ -25,6 +25,24 @@ pub(super) fn to_resume(home: &Home, cluster: &ClusterHome, named: Option<&str>)
     Err(SessionError::Run(format!("run {id} of cluster {} {what}", cluster.name)))
 }
 
+/// The cluster's last run, if it is of this pipeline and has not ended: beginning anew would leave what it has changed on some hosts
+/// to another run's rollback.
+pub(super) fn to_continue(cluster: &ClusterHome, pipeline: Pipeline) -> Result<Option<RunId>, SessionError> {
+    let Some(id) = cluster.run_ids()?.pop() else { return Ok(None) };
+    let run = status(cluster, &id)?;
+    if run.pipeline != pipeline {
+        return Ok(None);
+    }
+    match run.state {
+        RunState::Running | RunState::Interrupted | RunState::Failed => Ok(Some(id)),
+        RunState::RollingBack | RunState::Stuck => Err(SessionError::Run(format!(
+            "the rollback of run {id} of cluster {} has not ended: end it first, with --roll-back {id}",
+            cluster.name
+        ))),
+        RunState::New | RunState::Succeeded | RunState::Partial | RunState::RolledBack => Ok(None),
+    }
+}
+
 /// The run to roll back: of a pipeline that has its own command for that, or of another one. Later runs build on the changes of earlier ones, so the latest is rolled
 /// back first.
 pub(super) fn to_roll_back(
@@ -132,5 +150,48 @@ fn none(cluster: &ClusterHome, named: Option<&str>) -> String {
             cluster.name,
             cluster.runs().display()
         ),
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test")]
+mod tests {
+    use kubexm_engine::Run;
+    use kubexm_engine::journal::{Entry, Journal, Record};
+    use kubexm_plan::backup::Archive;
+    use kubexm_plan::facts::Stamp;
+    use kubexm_plan::{ClusterId, lint};
+    use kubexm_recipes::{RestoreCx, restore, sample};
+    use kubexm_spec::Digest;
+
+    use super::*;
+
+    fn begun(cluster: &ClusterHome, id: &str) {
+        let site = sample::cluster();
+        let mut facts = sample::all_facts(&site);
+        for facts in facts.values_mut() {
+            let id = Some(ClusterId::from_random([1; 16]));
+            facts.stamp = Some(Stamp { cluster: site.name.clone(), run: "r".to_owned(), id, bundle: None });
+            facts.joined = true;
+        }
+        let archive = Archive { sha256: Digest::of("archive"), size: 7 };
+        let cluster_digest = Digest::of("yaml");
+        let cx = RestoreCx { cluster: &site, cluster_digest, facts: &facts, archive, snapshot: 7, id: "1" };
+        let plan = lint::check(restore(&cx).unwrap()).unwrap().0;
+        let run = Run::create(&cluster.runs(), RunId::named(id), &plan).unwrap();
+        let (resume, rollback) = (String::new(), String::new());
+        let record = Record::RunStarted { plan: run.plan_digest(), tool: "test".to_owned(), resume, rollback };
+        Journal::open(&run.dir().join("journal.jsonl")).unwrap().0.append(&Entry::now(record)).unwrap();
+    }
+
+    #[test]
+    fn a_restore_that_was_killed_is_continued_and_not_begun_anew() {
+        let folder = tempfile::tempdir().unwrap();
+        let cluster = Home::new(folder.path().to_owned(), None, None).cluster("red");
+        assert_eq!(to_continue(&cluster, Pipeline::Restore).unwrap(), None);
+        begun(&cluster, "20260101T000000Z-0001");
+        let found = to_continue(&cluster, Pipeline::Restore).unwrap().unwrap();
+        assert_eq!(found.as_str(), "20260101T000000Z-0001");
+        assert_eq!(to_continue(&cluster, Pipeline::CertsRenew).unwrap(), None);
     }
 }

@@ -8,8 +8,8 @@ use kubexm_terminal::{Display, Failure};
 /// Back up the cluster to a folder of this machine, or verify a backup
 ///
 /// A snapshot of etcd is taken on a control plane with a healthy member, checked, restored there on trial, and written with the PKI,
-/// the configuration and kubexm's own state into an archive, which is encrypted (age) before it touches a disk: for the operators of
-/// cluster.yaml and for the identity of this home. Nothing of it stays on the host. A backup is a folder with `backup.json` and
+/// the configuration and kubexm's own state into an archive, which is encrypted (age) there: for the operators of
+/// cluster.yaml and for the identity of this home, which vouches for it. Nothing of it stays on the host. A backup is a folder with `backup.json` and
 /// `archive.age`.
 ///
 /// Examples:

@@ -13,7 +13,8 @@ use crate::terminal::Shell;
 /// Read a backup to its end: every byte, the snapshot in it, and that this home can open it
 ///
 /// No host is contacted. The snapshot was restored on trial when the backup was made; here its bytes are compared with those.
-/// The exit code is 57 if the backup was cut off or altered, or is sealed for others.
+/// The exit code is 57 if the backup was cut off or altered, is sealed for others, or was made by somebody who is not trusted: neither
+/// by this home nor by --sender.
 ///
 /// Examples:
 ///   kubexm-install backup verify /srv/backups/lab-20260921T141321Z
@@ -24,6 +25,9 @@ pub struct Args {
     /// The backup's folder
     #[arg(value_name = "BACKUP")]
     folder: PathBuf,
+    /// Public key (age1…) of another operator whose backups are trusted like those of this home; may be repeated
+    #[arg(long, value_name = "KEY")]
+    sender: Vec<String>,
     /// One JSON document
     #[arg(long)]
     pub json: bool,
@@ -31,11 +35,11 @@ pub struct Args {
 
 pub fn run(args: &Args, display: &Display) -> Result<(), Failure> {
     let shell = Shell::looking(display)?;
-    let VerifiedBackup { about, files } = shell.session().verify_backup(&args.folder)?;
+    let VerifiedBackup { about, files } = shell.session().verify_backup(&args.folder, &args.sender)?;
     match display.mode() {
         Mode::Json => display.answer(&json!({"backup": about, "files": files}).to_string()),
         Mode::Terminal | Mode::Plain => display.answer(&format!(
-            "the backup of cluster {} (id {}) of {} is whole, and this home opens it: etcd at revision {} with {}, and {}",
+            "the backup of cluster {} (id {}) of {} is whole, this home opens it, and it is known who made it: etcd at revision {} with {}, and {}",
             about.cluster,
             about.cluster_id,
             rfc3339(about.created),

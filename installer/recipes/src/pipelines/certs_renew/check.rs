@@ -3,6 +3,7 @@
 use kubexm_plan::Facts;
 use kubexm_plan::cluster_facts::{Certificate, Gap};
 use kubexm_plan::kubeadm_certificates::{AUTHORITIES, MANAGED};
+use kubexm_plan::op::KUBELET_CLIENT;
 
 use super::context::RenewCx;
 use super::due::{Plane, Site, due, late_kubelet};
@@ -31,11 +32,10 @@ pub(super) fn site<'a>(cx: &'a RenewCx<'a>) -> Result<Site<'a>, RecipeError> {
             Err(all) => problems.extend(all),
         }
     }
-    let ended = found.iter().any(|plane| plane.kubelet.is_some())
-        || MANAGED.iter().any(|(_, path)| {
-            let mut of_planes = cx.running.certificates.iter().filter(|one| planes.contains(&one.host));
-            of_planes.any(|one| one.path == *path && one.ends <= cx.now)
-        });
+    // Not one that ends soon: then everything runs, and must do so during the restarts.
+    let explains = |path: &str| path == KUBELET_CLIENT || MANAGED.iter().any(|(_, managed)| *managed == path);
+    let mut of_planes = cx.running.certificates.iter().filter(|one| planes.contains(&one.host));
+    let ended = of_planes.any(|one| explains(&one.path) && one.ends <= cx.now);
     let changes = found.iter().any(|plane| !plane.due.is_empty());
     if changes && !ended {
         problems.extend(unhealthy(cx, planes.len()));
@@ -148,7 +148,7 @@ fn unhealthy(cx: &RenewCx<'_>, planes: usize) -> Vec<String> {
 
 /// What ends, and is renewed in another way.
 fn warnings(cx: &RenewCx<'_>) -> Vec<String> {
-    let soon = |one: &&Certificate| one.ends - cx.now < cx.wanted.within_s;
+    let soon = |one: &&Certificate| one.ends.saturating_sub(cx.now) < cx.wanted.within_s;
     let mut warnings: Vec<String> = Vec::new();
     for one in cx.running.certificates.iter().filter(soon) {
         let ends = if one.ends <= cx.now { "has ended" } else { "ends soon" };

@@ -35,7 +35,7 @@ pub(super) struct Site<'a> {
 
 /// What is due of a host's certificates, in the order of [`MANAGED`].
 pub(super) fn due(certificates: &[&Certificate], cx: &RenewCx<'_>) -> Vec<Renewal> {
-    let soon = |one: &&&Certificate| cx.wanted.force || one.ends - cx.now < cx.wanted.within_s;
+    let soon = |one: &&&Certificate| cx.wanted.force || one.ends.saturating_sub(cx.now) < cx.wanted.within_s;
     let found = MANAGED.iter().filter_map(|(name, path)| {
         let one = certificates.iter().find(|one| one.path == *path).filter(soon)?;
         Some(Renewal { name: (*name).to_owned(), path: one.path.clone(), was: one.file? })
@@ -46,5 +46,5 @@ pub(super) fn due(certificates: &[&Certificate], cx: &RenewCx<'_>) -> Vec<Renewa
 /// The certificate of a host's kubelet, if kubelet cannot renew it any more.
 pub(super) fn late_kubelet(certificates: &[&Certificate], cx: &RenewCx<'_>) -> Option<Digest> {
     let one = certificates.iter().find(|one| one.path == KUBELET_CLIENT)?;
-    one.file.filter(|_| one.ends - cx.now < KUBELET_LATE_S)
+    one.file.filter(|_| one.ends.saturating_sub(cx.now) < KUBELET_LATE_S)
 }

@@ -1,0 +1,74 @@
+//! Why a backup cannot be used.
+
+use std::path::Path;
+
+use kubexm_plan::ClusterId;
+use kubexm_spec::{ExitCode, ExitError};
+
+pub(super) const SCHEMA: &str = "kubexm.io/backup/v1";
+/// The file that says what a backup is.
+pub const HEADER: &str = "backup.json";
+/// The encrypted archive.
+pub const ARCHIVE: &str = "archive.age";
+
+/// Why a backup cannot be used. No text shows a key.
+#[derive(Debug, thiserror::Error)]
+pub enum BackupError {
+    /// There is none.
+    #[error("{path} is no backup: {reason}; name the folder with {HEADER} and {ARCHIVE}")]
+    NotThere { path: String, reason: String },
+    /// A newer program wrote it.
+    #[error(
+        "{path}: its schema is {schema}, and this program reads {SCHEMA}: use the kubexm-install that made it, or a newer one"
+    )]
+    Newer { path: String, schema: String },
+    /// It is not what was written.
+    #[error("{path} is damaged: {reason}; use another backup")]
+    Damaged { path: String, reason: String },
+    /// The archive was cut off.
+    #[error("{path} was cut off: it has {found} bytes of {wanted}; copy it again, or use another backup")]
+    Cut { path: String, found: u64, wanted: u64 },
+    /// What is written outside is not what was sealed.
+    #[error("{path}: somebody changed it: what it says is not what was sealed; use another backup")]
+    Changed { path: String },
+    /// Nobody who is trusted has made it.
+    #[error(
+        "{path} is NOT AUTHENTICATED: {why}. Whoever can write to its folder may have made it, and what is in it would be the \
+         cluster's. Use another backup; if you are certain where it comes from, name whoever made it (in spec.operators of \
+         cluster.yaml; for `backup verify` with --sender), or take it with --allow-unauthenticated"
+    )]
+    NotAuthenticated { path: String, why: String },
+    /// It is of another cluster.
+    #[error("{path} is a backup of cluster {found} (id {found_id}), and not of {wanted} (id {wanted_id})")]
+    OtherCluster { path: String, found: String, found_id: ClusterId, wanted: String, wanted_id: ClusterId },
+    /// It is sealed for others.
+    #[error(
+        "{path} is sealed for {for_whom}, and not for the identity of this home ({own}): use the home of one of them, or add the \
+         line of an identity that was kept elsewhere to this home's identity file"
+    )]
+    ForOthers { path: String, for_whom: String, own: String },
+    /// It cannot be made.
+    #[error("no backup can be made: {0}")]
+    CannotMake(String),
+    /// It cannot be read or written.
+    #[error("cannot {action} {path}: {source}")]
+    Disk { action: &'static str, path: String, source: std::io::Error },
+}
+
+impl ExitError for BackupError {
+    fn exit_code(&self) -> ExitCode {
+        match self {
+            Self::Disk { .. } => ExitCode::Disk,
+            Self::CannotMake(_) => ExitCode::Preflight,
+            _ => ExitCode::BackupUnusable,
+        }
+    }
+}
+
+pub(super) fn disk<'p>(action: &'static str, path: &'p Path) -> impl Fn(std::io::Error) -> BackupError + 'p {
+    move |source| BackupError::Disk { action, path: shown(path), source }
+}
+
+pub(super) fn shown(path: &Path) -> String {
+    path.display().to_string().escape_default().collect()
+}

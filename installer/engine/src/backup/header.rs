@@ -1,0 +1,217 @@
+//! `backup.json`: what a backup is, the key of its archive, sealed for the operators, and who sealed it.
+
+use std::fs::File;
+use std::io::{Read, Write};
+use std::path::Path;
+use std::str::FromStr;
+
+use age::armor::{ArmoredReader, ArmoredWriter, Format};
+use age::secrecy::ExposeSecret as _;
+use age::x25519;
+use kubexm_plan::backup::{Archive, SnapshotFacts};
+use kubexm_plan::{ClusterId, Recipient};
+use serde::{Deserialize, Serialize};
+use zeroize::Zeroizing;
+
+use super::error::{BackupError, HEADER, SCHEMA, disk, shown};
+use super::sender::Sender;
+use crate::operator::OperatorIdentity;
+
+/// Longer than any header.
+const HEADER_LIMIT: u64 = 1 << 20;
+
+/// What a backup is. Not secret.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct BackupAbout {
+    /// `metadata.name`.
+    pub cluster: String,
+    pub cluster_id: ClusterId,
+    /// In seconds of Unix time.
+    pub created: i64,
+    /// Version of the API server; none if it did not answer.
+    pub kubernetes: Option<String>,
+    /// The control plane that it was made on.
+    pub host: String,
+    /// Program and version.
+    pub program: String,
+    /// For whom. Sorted by key.
+    pub recipients: Vec<Recipient>,
+    pub archive: Archive,
+    pub etcd: SnapshotFacts,
+}
+
+/// `backup.json`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct BackupHeader {
+    schema: String,
+    #[serde(flatten)]
+    pub about: BackupAbout,
+    /// An age file, armored.
+    sealed: String,
+    /// Who sealed it: age does not tell. None of a program that did not write it.
+    #[serde(default)]
+    sender: Option<Sender>,
+}
+
+/// What is inside the age file.
+#[derive(Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+struct Inside {
+    schema: String,
+    about: BackupAbout,
+    key: String,
+}
+
+/// Opens one archive. Secret.
+pub struct BackupKey(x25519::Identity);
+
+impl std::fmt::Debug for BackupKey {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("<secret>")
+    }
+}
+
+impl BackupKey {
+    /// A new one.
+    pub fn generate() -> Self {
+        Self(x25519::Identity::generate())
+    }
+
+    /// The public key that an archive is encrypted for.
+    pub fn recipient(&self) -> String {
+        self.0.to_public().to_string()
+    }
+
+    pub(super) const fn identity(&self) -> &x25519::Identity {
+        &self.0
+    }
+
+    /// As a value of a slot.
+    pub fn secret(&self) -> Zeroizing<Vec<u8>> {
+        Zeroizing::new(self.0.to_string().expose_secret().as_bytes().to_vec())
+    }
+}
+
+impl BackupHeader {
+    /// Seals the key of an archive for the recipients of `about`, in the name of an operator.
+    ///
+    /// # Errors
+    /// A recipient is no public key.
+    pub fn seal(about: BackupAbout, key: &BackupKey, own: &OperatorIdentity) -> Result<Self, BackupError> {
+        let failed =
+            |error: &dyn std::fmt::Display| BackupError::CannotMake(format!("its key cannot be sealed: {error}"));
+        let secret = key.0.to_string();
+        let inside = Inside { schema: SCHEMA.to_owned(), about: about.clone(), key: secret.expose_secret().to_owned() };
+        let plain = Zeroizing::new(serde_json::to_vec(&inside).map_err(|error| failed(&error))?);
+        let of = |recipient: &Recipient| {
+            x25519::Recipient::from_str(&recipient.key)
+                .map_err(|_| failed(&format!("{recipient} is no public key of age; correct spec.operators")))
+        };
+        let keys = about.recipients.iter().map(of).collect::<Result<Vec<_>, _>>()?;
+        let encryptor = age::Encryptor::with_recipients(keys.iter().map(|key| key as &dyn age::Recipient))
+            .map_err(|error| failed(&error))?;
+        let mut sealed = Vec::new();
+        let written = (|| {
+            let mut writer = encryptor.wrap_output(ArmoredWriter::wrap_output(&mut sealed, Format::AsciiArmor)?)?;
+            writer.write_all(&plain)?;
+            writer.finish()?.finish().map(drop)
+        })();
+        written.map_err(|error: std::io::Error| failed(&error))?;
+        let sealed = String::from_utf8(sealed).map_err(|error| failed(&error))?;
+        let sender = Sender::of(own, about.recipients.iter().map(|one| one.key.as_str()), sealed.as_bytes())
+            .ok_or_else(|| failed(&"the identity of this home cannot vouch for it"))?;
+        Ok(Self { schema: SCHEMA.to_owned(), about, sealed, sender: Some(sender) })
+    }
+
+    /// Reads the header of a backup's folder.
+    ///
+    /// # Errors
+    /// There is none, it is damaged, or of a newer program.
+    pub fn read(folder: &Path) -> Result<Self, BackupError> {
+        #[derive(Deserialize)]
+        struct Schema {
+            schema: String,
+        }
+        let path = folder.join(HEADER);
+        let not_there = |reason: String| BackupError::NotThere { path: shown(folder), reason };
+        let file = File::open(&path).map_err(|error| not_there(format!("{HEADER}: {error}")))?;
+        let mut text = Vec::new();
+        file.take(HEADER_LIMIT).read_to_end(&mut text).map_err(disk("read", &path))?;
+        let damaged = |error: serde_json::Error| BackupError::Damaged { path: shown(&path), reason: error.to_string() };
+        let Schema { schema } = serde_json::from_slice(&text).map_err(damaged)?;
+        if schema != SCHEMA {
+            let schema = schema.escape_default().take(80).collect();
+            return Err(BackupError::Newer { path: shown(&path), schema });
+        }
+        serde_json::from_slice(&text).map_err(damaged)
+    }
+
+    /// The key of the archive.
+    ///
+    /// # Errors
+    /// It is sealed for others, or was changed.
+    pub fn open(&self, folder: &Path, identity: &OperatorIdentity) -> Result<BackupKey, BackupError> {
+        let path = || shown(&folder.join(HEADER));
+        let damaged = |error: &dyn std::fmt::Display| BackupError::Damaged { path: path(), reason: error.to_string() };
+        let decryptor =
+            age::Decryptor::new(ArmoredReader::new(self.sealed.as_bytes())).map_err(|error| damaged(&error))?;
+        let mut reader = decryptor.decrypt(identity.all()).map_err(|error| match error {
+            age::DecryptError::NoMatchingKeys => BackupError::ForOthers {
+                path: shown(folder),
+                for_whom: self.about.recipients.iter().map(Recipient::to_string).collect::<Vec<_>>().join(", "),
+                own: identity.recipient(),
+            },
+            error => damaged(&error),
+        })?;
+        let mut plain = Zeroizing::new(Vec::new());
+        reader.read_to_end(&mut plain).map_err(|error| damaged(&error))?;
+        // serde's texts may show what they read.
+        let inside: Inside = serde_json::from_slice(&plain).map_err(|_| damaged(&"what is inside is no document"))?;
+        let key = Zeroizing::new(inside.key);
+        if inside.schema != self.schema || inside.about != self.about {
+            return Err(BackupError::Changed { path: path() });
+        }
+        x25519::Identity::from_str(&key).map(BackupKey).map_err(|_| damaged(&"its key is none"))
+    }
+
+    /// Refuses a backup that nobody who is trusted has made: anybody who knows the public keys of its recipients can seal one.
+    /// This home is trusted, and whoever has one of the public keys `operators`.
+    ///
+    /// # Errors
+    /// Somebody else made it, or it does not say who.
+    pub fn authenticate(
+        &self,
+        folder: &Path,
+        identity: &OperatorIdentity,
+        operators: &[String],
+    ) -> Result<(), BackupError> {
+        let checked = match &self.sender {
+            Some(sender) => sender.check(identity, operators, self.sealed.as_bytes()),
+            None => Err("it does not say who made it".to_owned()),
+        };
+        checked.map_err(|why| BackupError::NotAuthenticated { path: shown(folder), why })
+    }
+
+    /// Refuses a backup of another cluster: one with another id, whatever its name is.
+    ///
+    /// # Errors
+    /// It is of another one.
+    pub fn check_cluster(&self, folder: &Path, wanted: &str, wanted_id: ClusterId) -> Result<(), BackupError> {
+        if self.about.cluster_id == wanted_id {
+            return Ok(());
+        }
+        let (found, found_id) = (self.about.cluster.escape_default().collect(), self.about.cluster_id);
+        Err(BackupError::OtherCluster { path: shown(folder), found, found_id, wanted: wanted.to_owned(), wanted_id })
+    }
+
+    /// The bytes of the file.
+    ///
+    /// # Errors
+    /// It is not representable as JSON, which is a fault of the program.
+    pub fn to_json(&self) -> Result<String, BackupError> {
+        let text = serde_json::to_string_pretty(self);
+        text.map(|text| text + "\n").map_err(|error| BackupError::CannotMake(error.to_string()))
+    }
+}
