@@ -255,7 +255,14 @@ fn is_full(status: StatusCode, reported: &str) -> bool {
 /// One line of a body that came with an error.
 pub(crate) fn short(text: &str) -> String {
     // What a registry says may not write to the terminal, nor turn other text around.
-    kubexm_spec::printable(text).replace('\u{fffd}', " ").split_whitespace().collect::<Vec<_>>().join(" ").chars().take(200).collect()
+    kubexm_spec::printable(text)
+        .replace('\u{fffd}', " ")
+        .split_whitespace()
+        .collect::<Vec<_>>()
+        .join(" ")
+        .chars()
+        .take(200)
+        .collect()
 }
 
 #[cfg(test)]
@@ -265,7 +272,10 @@ mod tests {
     #[test]
     fn words_about_room_count_only_where_the_status_can_mean_it() {
         for status in [403, 412, 413, 500, 503, 507] {
-            assert!(is_full(StatusCode::from_u16(status).unwrap(), "DENIED will exceed the configured Storage Quota"), "{status}");
+            assert!(
+                is_full(StatusCode::from_u16(status).unwrap(), "DENIED will exceed the configured Storage Quota"),
+                "{status}"
+            );
         }
         assert!(is_full(StatusCode::INSUFFICIENT_STORAGE, ""));
         for (status, reported) in [

@@ -249,7 +249,8 @@ impl Maker {
                 folder.join(format!("{}{}.tar.zst", manifest.lock.short(), if base.is_some() { "-delta" } else { "" }))
             }
         };
-        let contents = Members { manifest: &manifest, inputs, delta, signatures: &[], sources: None, groups: Vec::new() };
+        let contents =
+            Members { manifest: &manifest, inputs, delta, signatures: &[], sources: None, groups: Vec::new() };
         write_contents(&path, contents, &Options { split, ..Options::default() }, &|_, _| {}).unwrap();
         path
     }
