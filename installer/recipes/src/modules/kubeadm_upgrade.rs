@@ -84,7 +84,7 @@ pub fn step(draft: &Draft<'_>, first: &Node<'_>, node: &Node<'_>) -> Result<Step
 
 /// Said before anything is changed.
 const ONE_WAY: &str = "kubeadm cannot go back to an earlier version once a control plane's API server and etcd may have \
-                       written data of the new one; the way back is the snapshot of etcd that is taken before";
+                       written data of the new one; the data of before is in the snapshot of etcd that is taken before";
 
 /// kubeadm waits five minutes for each static pod.
 const LIMIT_S: u64 = 1800;

@@ -47,8 +47,9 @@ pub fn upgrade(
     let mut warnings = check::run(cx, &site, running, &found, options)?;
     if let Some(snapshot) = snapshot(&site, &found, options) {
         warnings.push(format!(
-            "a run that fails is rolled back until kubeadm begins to upgrade {}; from then on the way back is a restore of the \
-             snapshot of etcd that is taken there before, {}",
+            "a run that fails is rolled back until kubeadm begins to upgrade {}; from then on no version goes back. The data of \
+             before is in the snapshot of etcd that is taken there first, {}; make a backup of your own before, with \
+             `kubexm-install backup`, which `restore` reads",
             site.first.name(),
             snapshot.path()
         ));

@@ -232,6 +232,19 @@ fn etcd_gets_no_3_6_before_every_member_runs_3_5_26() {
     assert!(!refused.contains("member node1"), "{refused}");
 }
 
+/// kubeadm would skip it and say that all went well.
+#[test]
+fn an_etcd_that_is_newer_than_the_bundles_is_refused_and_so_are_missing_members() {
+    let mut case = Case::of(3, 0, PATCH);
+    case.running.etcd[1].version = Some("3.6.99".to_owned());
+    let refused = case.refused();
+    assert!(refused.contains("etcd's member node2 runs 3.6.99, which is newer than the bundle's"), "{refused}");
+    let mut case = Case::of(3, 0, PATCH);
+    case.running.etcd.pop();
+    let refused = case.refused();
+    assert!(refused.contains("etcd has 2 members, and there are 3 control planes"), "{refused}");
+}
+
 #[test]
 fn certificates_that_have_ended_are_refused_and_those_that_end_soon_are_told() {
     let certificate = |path: &str, ends: i64| Certificate {
@@ -248,6 +261,22 @@ fn certificates_that_have_ended_are_refused_and_those_that_end_soon_are_told() {
     case.running.certificates.push(certificate("/c.crt", NOW - 1));
     let refused = case.refused();
     assert!(refused.contains("/c.crt on node1 has ended") && !refused.contains("/a.crt"), "{refused}");
+    // Each with what renews it; kubelet's own, which nothing renews and nobody checks, is left alone.
+    let ended = |path: &str| {
+        let mut case = Case::of(1, 0, PATCH);
+        case.running.certificates = vec![certificate(path, NOW - 1)];
+        case
+    };
+    assert!(ended("/var/lib/kubelet/pki/kubelet.crt").plan().is_ok());
+    for (path, mend) in [
+        ("/etc/kubernetes/pki/apiserver.crt", "certs renew"),
+        ("/var/lib/kubelet/pki/kubelet-client-current.pem", "certs renew"),
+        ("/etc/kubexm/depot/tls.crt", "kubexm-install create"),
+        ("/etc/kubernetes/pki/ca.crt", "Manual rotation"),
+    ] {
+        let refused = ended(path).refused();
+        assert!(refused.contains(mend), "{path}: {refused}");
+    }
 }
 
 #[test]
@@ -284,7 +313,7 @@ fn apis_that_the_new_version_has_no_more_are_named() {
 fn what_has_no_way_back_is_said_before() {
     let case = Case::of(2, 1, MINOR);
     let warnings = case.warnings();
-    let said = "until kubeadm begins to upgrade node1; from then on the way back is a restore of the snapshot";
+    let said = "until kubeadm begins to upgrade node1; from then on no version goes back";
     assert!(warnings.contains(said), "{warnings}");
     let plan = case.steps();
     let last = |id: &str| plan.steps.iter().find(|step| step.id.0 == id).map(|step| &step.undo);

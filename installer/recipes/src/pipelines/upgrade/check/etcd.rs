@@ -23,8 +23,17 @@ pub(super) fn members(case: &Case<'_>, problems: &mut Lines, _: &mut Lines) {
              it, or delete its host with `kubexm-install delete-node`"
         ));
     }
+    let planes = case.cx.cluster.role_groups.control_plane.len();
+    if case.running.etcd.len() < planes {
+        problems.push(format!(
+            "etcd has {} members, and there are {planes} control planes: an upgrade stops one member after another, and needs all \
+             of them; `kubexm-install status` shows which is missing",
+            case.running.etcd.len()
+        ));
+    }
     let bundled = case.cx.image(ClusterImage::Etcd, case.site.first.platform);
     let Some(tag) = bundled.ok().and_then(|image| depot::split_reference(&image.name).1) else { return };
+    newer_than_the_bundle(case, tag, problems);
     if line(tag).is_none_or(|bundled| bundled < GATED) {
         return;
     }
@@ -38,6 +47,20 @@ pub(super) fn members(case: &Case<'_>, problems: &mut Lines, _: &mut Lines) {
                 "etcd's member {} runs {version}, and the bundle has etcd {tag}: before 3.6 every member must run \
                  {major}.{minor}.{patch} or newer, since members that were removed earlier come back otherwise; upgrade with a \
                  bundle of the cluster's own minor version that has such an etcd first",
+                member.name
+            ));
+        }
+    }
+}
+
+/// kubeadm leaves an etcd alone that is newer than the one it is given, and says that all went well.
+fn newer_than_the_bundle(case: &Case<'_>, tag: &str, problems: &mut Lines) {
+    for member in &case.running.etcd {
+        let Some(version) = member.version.as_deref() else { continue };
+        if numbers(version) > numbers(tag) {
+            problems.push(format!(
+                "etcd's member {} runs {version}, which is newer than the bundle's etcd {tag}, and kubeadm never makes etcd older: \
+                 build the bundle with an image of etcd of {version} or newer (an overlay of the catalogue, `--catalogue`)",
                 member.name
             ));
         }

@@ -1,5 +1,8 @@
 //! Nodes, their certificates, and the budgets of pods that have to move.
 
+use kubexm_plan::kubeadm_certificates::{AUTHORITIES, MANAGED};
+use kubexm_plan::op::KUBELET_CLIENT;
+
 use super::case::{Case, Lines};
 
 const DAY: i64 = 24 * 60 * 60;
@@ -17,9 +20,11 @@ pub(super) fn nodes(case: &Case<'_>, problems: &mut Lines, warnings: &mut Lines)
                  `journalctl -u kubelet` there shows why"
             ));
         }
-        if node.facts.unschedulable && node.differs() {
+        // Who did it is not known: an upgrade that was interrupted behind its drain leaves the same.
+        if node.facts.unschedulable {
             warnings.push(format!(
-                "{name} is cordoned, and stays so after the upgrade; `kubectl uncordon {name}` ends that"
+                "{name} is cordoned, and stays so after the upgrade. If an interrupted upgrade did that, continue it with \
+                 `kubexm-install resume`; otherwise `kubectl uncordon {name}` ends it"
             ));
         }
     }
@@ -38,16 +43,30 @@ pub(super) fn nodes(case: &Case<'_>, problems: &mut Lines, warnings: &mut Lines)
     }
 }
 
+/// Signed by kubelet for itself when it first starts, for a year, and never again; the API server does not check it.
+const OF_KUBELET_FOR_ITSELF: &str = "/var/lib/kubelet/pki/kubelet.crt";
+
+/// What renews a certificate.
+fn renewed_by(path: &str) -> &'static str {
+    if path == KUBELET_CLIENT || MANAGED.iter().any(|(_, managed)| *managed == path) {
+        "renew it first with `kubexm-install certs renew`"
+    } else if AUTHORITIES.contains(&path) {
+        "an authority is not renewed by kubexm; replace it as \"Manual rotation of CA certificates\" of Kubernetes' documentation says"
+    } else {
+        "renew it first with `kubexm-install create` and the cluster's own bundle"
+    }
+}
+
 /// Certificates that have ended: kubeadm renews those of control planes, but needs a cluster that works.
 pub(super) fn certificates(case: &Case<'_>, problems: &mut Lines, warnings: &mut Lines) {
     let now = case.options.now;
-    for certificate in &case.running.certificates {
-        let left = certificate.ends - now;
+    for certificate in case.running.certificates.iter().filter(|one| one.path != OF_KUBELET_FOR_ITSELF) {
+        let left = certificate.ends.saturating_sub(now);
         let (host, path) = (&certificate.host, &certificate.path);
         if left <= 0 {
             problems.push(format!(
-                "the certificate {path} on {host} has ended: renew it first with `kubexm-install certs renew`, or set \
-                 the clock right if that is off"
+                "the certificate {path} on {host} has ended: {}, or set the clock right if that is off",
+                renewed_by(path)
             ));
         } else if left < SOON_DAYS * DAY {
             warnings.push(format!("the certificate {path} on {host} ends in {} days", left / DAY));
