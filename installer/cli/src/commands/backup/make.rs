@@ -12,6 +12,8 @@ use crate::commands::args::{ClusterArgs, HostArgs};
 use crate::terminal::Shell;
 
 #[derive(Debug, clap::Args)]
+// The command that it is flattened into has a group of the same name.
+#[group(skip)]
 pub struct Args {
     /// Folder for backups; each gets a folder of its own in it
     #[arg(long, value_name = "DIR")]
