@@ -87,7 +87,7 @@ pub enum SeedError {
         place: String,
         /// What to do.
         mend: String,
-        source: TransportError,
+        source: Box<TransportError>,
     },
     /// After the push a reference names something else, or nothing.
     #[error("{} in the registry not as they were pushed, somebody else may write there; run again:{}", counted_of(.0, "reference"), lines(.0))]
@@ -183,7 +183,7 @@ impl SeedError {
             return Self::Stopped;
         }
         let mend = mend(&source, &place);
-        Self::Registry { doing, place, mend, source }
+        Self::Registry { doing, place, mend, source: Box::new(source) }
     }
 }
 

@@ -101,8 +101,7 @@ fn below(image: &Image, digest: Digest, order: &mut Vec<Digest>) -> bool {
     let start = order.len();
     let whole = match &parsed.links {
         Links::Manifest { .. } => true,
-        // All of them, and not only up to the first that is missing.
-        Links::Index(entries) => entries.iter().map(|entry| below(image, entry.digest, order)).all(|whole| whole),
+        Links::Index(entries) => entries.iter().all(|entry| below(image, entry.digest, order)),
     };
     if !whole {
         order.truncate(start);

@@ -99,7 +99,7 @@ pub fn run(args: &Args, display: &Display) -> Result<(), Failure> {
             shell.wait(async {
                 let unreachable = Unreachable::Refused("\nnothing was changed");
                 let (restored, access) = match session.restore_to_start(restored, access)? {
-                    Restore::New(restored, access) => (restored, access),
+                    Restore::New(restored, access) => (*restored, *access),
                     Restore::Begun(run) => return run.continue_restore(&hosts, options).await?.finish().await,
                 };
                 let observed =

@@ -152,11 +152,11 @@ async fn a_delta_is_seeded_where_the_registry_or_another_bundle_has_the_rest_and
     let base = noise(1, 100_000);
     let mut january = Maker::new(&ONE);
     // Of an index that is not whole the registry has the manifest only.
-    january.image("quay.io/a/app:1", &[base.clone()], 2);
+    january.image("quay.io/a/app:1", std::slice::from_ref(&base), 2);
     let january = january.bundle(folder.path());
     let february = || {
         let mut maker = Maker::new(&ONE);
-        maker.image("quay.io/a/app:1", &[base.clone()], 2);
+        maker.image("quay.io/a/app:1", std::slice::from_ref(&base), 2);
         maker.image("quay.io/a/app:2", &[base.clone(), noise(3, 9000)], 2);
         maker
     };

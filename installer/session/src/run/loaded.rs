@@ -82,7 +82,7 @@ impl Session<'_> {
 /// A restore that is wanted.
 pub enum Restore<'s> {
     /// It begins.
-    New(RestoreSource, Access),
+    New(Box<RestoreSource>, Box<Access>),
     /// It was begun and has not ended: some members of etcd may have the data of the backup, and others not.
     Begun(Box<Loaded<'s, RestoreSource>>),
 }
@@ -97,7 +97,7 @@ impl<'s> Session<'s> {
         let home = self.home.cluster(&cluster.name);
         let lock = ClusterLock::take(&home.folder, &home.name, &self.holder("restore", &home.name))?;
         let Some(id) = select::to_continue(&home, Pipeline::Restore)? else {
-            return Ok(Restore::New(wanted, access));
+            return Ok(Restore::New(Box::new(wanted), Box::new(access)));
         };
         let belongs = Belongs { cluster: cluster.digest(), bundle: None };
         let (run, plan) = Run::load(&home.runs(), &id, belongs)?;
