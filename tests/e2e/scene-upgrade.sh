@@ -93,7 +93,7 @@ asking api n2
 
 killed_in_the_middle() {
   local code=0
-  upgrade --drill die:50 > "$WORK/killed.log" 2>&1 || code=$?
+  upgrade --drill die:54 > "$WORK/killed.log" 2>&1 || code=$?
   [ "$code" = 134 ] || { echo "exit code $code"; tail -n 20 "$WORK/killed.log"; return 1; }
 }
 check "an upgrade is killed in the middle" killed_in_the_middle
