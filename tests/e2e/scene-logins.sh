@@ -57,7 +57,18 @@ kept_for_root() {
     lab host root n1 "grep -q '^puller:[\$]2b[\$]08[\$]' /etc/kubexm/depot/htpasswd /etc/kubexm/registry/htpasswd"
 }
 # As kubelet pulls: an image of the control plane, which a worker has not.
-cri_pulls() { lab host root "$1" "/usr/local/bin/crictl pull \$(ctr -n k8s.io images ls -q 2> /dev/null | grep '/kube-proxy:' | sed s/kube-proxy/$2/)"; }
+# image NAME: the image of that name, in the version of the cluster
+image() { lab host root n1 "ctr -n k8s.io images ls -q 2> /dev/null | grep '/kube-proxy:' | head -n 1" | sed "s/kube-proxy/$1/"; }
+# cri_pulls HOST IMAGE: kubelet there pulls it for a pod
+cri_pulls() {
+  local pod=pull-$RANDOM code=0
+  printf 'apiVersion: v1\nkind: Pod\nmetadata: {name: %s, namespace: default}\nspec: {nodeName: %s, restartPolicy: Never, tolerations: [{operator: Exists}], containers: [{name: a, image: "%s", imagePullPolicy: Always}]}\n' \
+    "$pod" "$1" "$2" | kubectl_on n1 apply -f - || return 1
+  within 90 has_image "$pod" || { code=1; kubectl_on n1 describe pod "$pod" | tail -n 8; }
+  kubectl_on n1 delete pod "$pod" --force --grace-period=0 > /dev/null 2>&1 || return 1
+  return "$code"
+}
+has_image() { kubectl_on n1 get pod "$1" --no-headers -o 'custom-columns=:.status.containerStatuses[0].imageID' | grep -q sha256:; }
 # Neither as it is nor as it is sent.
 said_nowhere() {
   local text
@@ -91,7 +102,7 @@ check "a cluster comes up whose registry demands a login" of own create -y
 lab host root n1 cat /etc/kubexm/registry-ca.crt > "$LOGINS/own-ca.crt"
 check "depot and distribution answer nobody without it" demands "$FIRST" "$SECOND"
 check "clients keep it for root, servers as a hash" kept_for_root
-check "kubelet's runtime pulls with it" cri_pulls n2 kube-apiserver
+check "kubelet's runtime pulls with it" cri_pulls n2 "$(image kube-apiserver)"
 check "a second create changes nothing" again own
 secret own "$SECOND"
 check "another password comes to all hosts" of own create -y
@@ -111,7 +122,7 @@ contents > "$LOGINS/before"
 check "a cluster comes up from the user's registry" of site create -y
 [ "$HELD" = 1 ] || return 0
 check "kubelet's runtime pulls from it" cri_pulls n1 kube-scheduler
-check "and by its own name" lab host root n1 "/usr/local/bin/crictl pull $SITE/mirror/\$(ctr -n k8s.io images ls -q 2> /dev/null | grep '/kube-proxy:')"
+check "and by its own name" cri_pulls n1 "$SITE/mirror/$(image kube-proxy)"
 check "a second create changes nothing (the user's registry)" again site
 check "no password is kept on this machine" said_nowhere
 check "the cluster is reset (the user's registry)" of site reset -f "$LOGINS/site.yaml" -y
