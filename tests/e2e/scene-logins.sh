@@ -107,7 +107,7 @@ check "a second create changes nothing" again own
 secret own "$SECOND"
 check "another password comes to all hosts" of own create -y
 check "the new one is demanded, and the old one refused" demands "$SECOND" "$FIRST"
-check "kubelet's runtime pulls with the new one" cri_pulls n2 kube-scheduler
+check "kubelet's runtime pulls with the new one" cri_pulls n2 "$(image kube-scheduler)"
 check "and then nothing changes again" again own
 check "the cluster is reset" of own reset -f "$LOGINS/own.yaml" -y
 check "after reset its hosts are as they were before" as_before
@@ -121,7 +121,7 @@ check "they are seeded" seeds
 contents > "$LOGINS/before"
 check "a cluster comes up from the user's registry" of site create -y
 [ "$HELD" = 1 ] || return 0
-check "kubelet's runtime pulls from it" cri_pulls n1 kube-scheduler
+check "kubelet's runtime pulls from it" cri_pulls n1 "$(image kube-scheduler)"
 check "and by its own name" cri_pulls n1 "$SITE/mirror/$(image kube-proxy)"
 check "a second create changes nothing (the user's registry)" again site
 check "no password is kept on this machine" said_nowhere
