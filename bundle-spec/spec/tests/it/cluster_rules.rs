@@ -53,7 +53,7 @@ const WRONG: &[(&str, &str, &str)] = &[
         "it sees no file of the host",
     ),
     (
-        "  hosts: [{name: a, address: 10.0.0.1, taints: [\"node-role.kubernetes.io/control-plane:NoSchedule\"]}]\n",
+        "  hosts: [{name: a, address: 10.0.0.1, taints: [\"node-role.kubernetes.io/control-plane:NoSchedule\"]}]\n  roleGroups: {master: [a]}\n",
         "spec.hosts[0].taints[0]",
         "the roles of a host decide",
     ),

@@ -144,7 +144,6 @@ const NOT_BUILT: &[(&str, &str)] = &[
     ("  loadBalancer: {mode: external, vip: \"fd00::9\"}\n", "spec.loadBalancer.vip"),
     ("  registry: {type: harbor}\n", "spec.registry.type"),
     ("  registry: {privateRegistry: registry.example.com}\n", "spec.registry.privateRegistry"),
-    ("  addons: [{name: a, type: yaml, source: {path: a.yaml}}]\n", "spec.addons[0]"),
     ("  storage: {openebs: {}}\n", "spec.storage.openebs"),
     ("  hosts: [{name: a, address: \"::1\"}]\n  roleGroups: {master: [a]}\n", "spec.hosts[0].address"),
     ("  system: {osPackages: full}\n", "spec.system.osPackages"),

@@ -102,30 +102,22 @@ fn two_control_planes_and_a_worker() {
 
 #[test]
 fn flags_gates_and_taints_of_cluster_yaml() {
-    let set = |cluster: &mut Cluster, version: &str| {
-        let kubernetes = cluster.kubernetes.as_mut().unwrap();
-        kubernetes.version = Some(version.to_owned());
-        kubernetes.feature_gates = [("B".to_owned(), false), ("A".to_owned(), true)].into();
-        kubernetes.api_server_args = [("event-ttl".to_owned(), "2h".to_owned())].into();
-        kubernetes.scheduler_args = [("profiling".to_owned(), "false".to_owned())].into();
-        cluster.etcd.quota = Some(4 << 30);
-        cluster.etcd.snapshots.keep = Some(7);
-        let taint = |key: &str, value: &str, effect| Taint { key: key.into(), value: value.into(), effect };
-        for host in &mut cluster.hosts {
-            host.taints =
-                vec![taint("dedicated", "database", TaintEffect::NoSchedule), taint("gpu", "", TaintEffect::NoExecute)];
-        }
-    };
     let mut cluster = sample::fleet(2, 1);
-    set(&mut cluster, "v1.34.4");
-    let plan = checked(&Site::of(cluster.clone()));
-    // A list of names and values since v1beta4, a map before.
-    set(&mut cluster, "v1.30.14");
-    let older = checked(&Site::of(cluster));
+    let kubernetes = cluster.kubernetes.as_mut().unwrap();
+    kubernetes.feature_gates = [("B".to_owned(), false), ("A".to_owned(), true)].into();
+    kubernetes.api_server_args = [("event-ttl".to_owned(), "2h".to_owned())].into();
+    kubernetes.scheduler_args = [("profiling".to_owned(), "false".to_owned())].into();
+    cluster.etcd.quota = Some(4 << 30);
+    cluster.etcd.snapshots.keep = Some(7);
+    let taint = |key: &str, value: &str, effect| Taint { key: key.into(), value: value.into(), effect };
+    for host in &mut cluster.hosts {
+        host.taints =
+            vec![taint("dedicated", "database", TaintEffect::NoSchedule), taint("gpu", "", TaintEffect::NoExecute)];
+    }
+    let plan = checked(&Site::of(cluster));
     golden("flags", || {
         assert_snapshot!("plan", plan.render());
         assert_snapshot!("kubeadm", text(&plan, "/etc/kubexm/kubeadm.yaml"));
-        assert_snapshot!("kubeadm-v1beta3", text(&older, "/etc/kubexm/kubeadm.yaml"));
         assert_snapshot!("join-control-plane", fleet_text(&plan, "node2/join.node"));
         assert_snapshot!("join-worker", fleet_text(&plan, "node3/join.node"));
     });

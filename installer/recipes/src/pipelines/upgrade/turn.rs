@@ -128,6 +128,7 @@ impl<'f, 'a> Turns<'f, 'a> {
         let runtime = runtime::steps(draft, node)?;
         chain.then([runtime.programs, runtime.run]);
         chain.then(kubernetes::tools(draft, node)?);
+        chain.then(kubernetes::helm(draft, node)?);
         let stamp = stamp(draft.cx, node);
         self.last.insert(&node.host.name, stamp.id.clone());
         chain.then([kubernetes::kubelet_upgraded(draft, node)?, ready(on, name, version), stamp]);
