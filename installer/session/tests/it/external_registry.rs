@@ -34,7 +34,10 @@ async fn refused(site: &Site) -> String {
 async fn one_that_does_not_answer_is_named_before_anything_is_changed() {
     let address = nobody();
     let text = refused(&site(&address, "", None)).await;
-    assert!(text.contains(&format!("FAIL cluster: registry: found {address} cannot be asked from this machine")), "{text}");
+    assert!(
+        text.contains(&format!("FAIL cluster: registry: found {address} cannot be asked from this machine")),
+        "{text}"
+    );
     assert_eq!(text.matches("cannot be asked").count(), 1, "one answer for all images: {text}");
 }
 

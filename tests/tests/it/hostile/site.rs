@@ -393,9 +393,16 @@ impl Site {
         }
     }
 
-    /// What is on every host now is what must be there at the end.
+    /// What is on every host now is what must be there at the end. The agent of a controller that died ends what it is at.
     pub fn remember(&mut self) {
-        self.before = self.pictures();
+        let until = std::time::Instant::now() + std::time::Duration::from_secs(10);
+        loop {
+            self.before = self.pictures();
+            std::thread::sleep(std::time::Duration::from_millis(50));
+            if self.pictures() == self.before || std::time::Instant::now() > until {
+                return;
+            }
+        }
     }
 
     fn pictures(&self) -> BTreeMap<String, Picture> {

@@ -134,6 +134,10 @@ fn from_ledger(machine: &Machine) -> Result<Option<Vec<Place>>, OpError> {
     for path in state_folders::cleared() {
         match oldest(path)? {
             Some(place) if place.entry == Entry::Absent || place.held.is_some() => places.push(place),
+            // Of a network that the older version did not know: whatever is in it is not of that run.
+            None if network::ALL.iter().any(|network| network.run.contains(&path)) => {
+                places.push(Place { held: folder::list(machine, path), ..Place::look(machine, path)? });
+            }
             _ => return Ok(None),
         }
     }
