@@ -22,7 +22,7 @@ pub struct Connection {
     pub proxies: bool,
     /// Requests at once, and so blobs.
     pub parallel: usize,
-    /// Told when the registry is waited for.
+    /// Called when the registry is waited for.
     pub watch: Watch,
 }
 

@@ -13,8 +13,8 @@ use super::change;
 ///
 /// The bundle's content is put on every host first. Then the first control plane is upgraded, the others one at a time,
 /// and the workers in batches; a node is drained where a minor version of Kubernetes or of the runtime changes. Once the
-/// first control plane is being upgraded there is no rollback, only a restore of etcd's snapshot. A failed run is
-/// continued with `resume`, or by the same command.
+/// first control plane is being upgraded no version goes back; etcd's data of before is in a snapshot on that host, and
+/// `backup`, made before, is what `restore` reads. A run that was interrupted is continued with `resume`.
 ///
 /// Examples:
 ///   kubexm-install upgrade --bundle new.tar.zst

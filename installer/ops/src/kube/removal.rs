@@ -14,7 +14,7 @@ const OF_EVERY_NAMESPACE: [&str; 2] = ["configmap/kube-root-ca.crt", "serviceacc
 const TRACES: [&str; 2] = ["events", "events.events.k8s.io"];
 pub(crate) const CRD: &str = "CustomResourceDefinition";
 
-/// The objects by their namespaces; those that name none go into `default`. kubectl is told one namespace at a time, and
+/// The objects by their namespaces; those that name none go into `default`. kubectl gets one namespace at a time, and
 /// refuses objects of another.
 pub(crate) fn by_namespace(objects: impl IntoIterator<Item = Value>, default: &str) -> BTreeMap<String, Vec<Value>> {
     let mut all: BTreeMap<String, Vec<Value>> = BTreeMap::new();

@@ -6,7 +6,7 @@ use kubexm_plan::op::KUBELET_CLIENT;
 use super::case::{Case, Lines};
 
 const DAY: i64 = 24 * 60 * 60;
-/// Of certificates that end within this time the operator is told.
+/// Certificates that end within this time are a warning.
 const SOON_DAYS: i64 = 30;
 
 /// Every node and every static pod works: an upgrade of a cluster that is not well makes it worse.
