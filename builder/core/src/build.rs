@@ -135,7 +135,7 @@ pub fn build(
         Some(locked) => locked::of_local_files(locked, &resolution, error).of_a_lock(),
         None => error,
     })?;
-    let summary = Summary::of(&lock, request.base, &before, phases);
+    let summary = Summary::of(&lock, request.base, &before, &origins.in_place, phases);
     Ok(Built { written, lock, summary })
 }
 

@@ -11,6 +11,7 @@ use serde::Serialize;
 
 use crate::Report;
 use crate::base::Base;
+use crate::origins::in_place::InPlace;
 use crate::shares::shares;
 
 /// How many of the largest artifacts are listed.
@@ -57,7 +58,8 @@ pub struct PhaseTime {
     pub duration_ms: u64,
 }
 
-/// The blobs of the bundle, and those of them that the cache had before the build.
+/// The blobs of the bundle that come from origins, those of them that the cache had before the build, and what was packed from
+/// where it lies on this machine, for which no cache is asked.
 #[derive(Clone, Copy, Debug, Default, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct CacheUse {
@@ -65,6 +67,8 @@ pub struct CacheUse {
     pub bytes: u64,
     pub hit_blobs: usize,
     pub hit_bytes: u64,
+    pub local_blobs: usize,
+    pub local_bytes: u64,
 }
 
 /// Blobs that a cache has.
@@ -110,8 +114,9 @@ impl<'a> Phases<'a> {
 }
 
 impl Summary {
-    /// Of what was locked, and built on `base`; `before` is what the cache had when the build began.
-    pub fn of(lock: &Lock, base: Option<&Base>, before: &Cached, phases: Phases<'_>) -> Self {
+    /// Of what was locked, and built on `base`; `before` is what the cache had when the build began, `local` what lies elsewhere on
+    /// this machine.
+    pub fn of(lock: &Lock, base: Option<&Base>, before: &Cached, local: &InPlace, phases: Phases<'_>) -> Self {
         let left_out = |digest: &Digest| base.is_some_and(|base| base.has(digest));
         let sizes = shares(lock.items.iter().map(|item| item.blobs()), &left_out);
         let mut kinds: BTreeMap<&'static str, KindSize> = BTreeMap::new();
@@ -134,6 +139,11 @@ impl Summary {
         largest.truncate(LARGEST);
         let mut cache = CacheUse::default();
         for (digest, size) in lock.blobs().into_iter().filter(|(digest, _)| !left_out(digest)) {
+            if local.path(&digest).is_some() {
+                cache.local_blobs += 1;
+                cache.local_bytes = cache.local_bytes.saturating_add(size);
+                continue;
+            }
             cache.blobs += 1;
             cache.bytes = cache.bytes.saturating_add(size);
             if before.0.contains(&digest) {

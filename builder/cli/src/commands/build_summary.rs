@@ -45,10 +45,16 @@ fn table(summary: &Summary, width: usize) -> Vec<String> {
     lines.extend([String::new(), "Time".to_owned()]);
     lines.extend(summary.phases.iter().map(|phase| row(&phase.name, &seconds(phase.duration_ms), width)));
     let cache = &summary.cache;
-    let hits = format!("From the cache: {} of {} blobs", cache.hit_blobs, cache.blobs);
-    let sizes = format!("{} of {}", bytes(cache.hit_bytes), bytes(cache.bytes));
     lines.push(String::new());
-    lines.push(cut(&format!("{hits} ({sizes})"), width));
+    if cache.blobs > 0 {
+        let hits = format!("From the cache: {} of {} blobs", cache.hit_blobs, cache.blobs);
+        let sizes = format!("{} of {}", bytes(cache.hit_bytes), bytes(cache.bytes));
+        lines.push(cut(&format!("{hits} ({sizes})"), width));
+    }
+    if cache.local_blobs > 0 {
+        let of_here = bytes(cache.local_bytes);
+        lines.push(cut(&format!("From this machine, not cached: {} ({of_here})", cache.local_blobs), width));
+    }
     lines
 }
 
@@ -79,7 +85,14 @@ mod tests {
             kinds: vec![KindSize { kind: "image", artifacts: 12_345, bytes: 1_073_700_000 }],
             largest: vec![LargeArtifact { key: ArtifactKey::ExtraImage(name), platform: None, bytes: 1_073_700_000 }],
             phases: vec![PhaseTime { name: "fetch".to_owned(), duration_ms: 754_000 }],
-            cache: CacheUse { blobs: 10_000, bytes: 1 << 40, hit_blobs: 9_999, hit_bytes: 1_073_700_000 },
+            cache: CacheUse {
+                blobs: 10_000,
+                bytes: 1 << 40,
+                hit_blobs: 9_999,
+                hit_bytes: 1_073_700_000,
+                local_blobs: 9_999,
+                local_bytes: 1 << 40,
+            },
         }
     }
 

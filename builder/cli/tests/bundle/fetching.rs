@@ -64,6 +64,12 @@ fn an_image_is_built_offline_from_what_its_tag_was_and_a_missing_layer_is_named(
     let online = std::fs::read(site.built(&[])).unwrap();
     drop(registry);
     assert_eq!(std::fs::read(site.built(&["--offline"])).unwrap(), online);
+    let cache =
+        site.build(&["--offline", "--json"]).must(ExitCode::Ok).events().pop().unwrap()["data"]["cache"].clone();
+    assert!(
+        cache["blobs"].as_u64() > Some(0) && cache["hitBlobs"] == cache["blobs"] && cache["localBlobs"] == 0,
+        "{cache}"
+    );
     std::fs::remove_file(site.path("out.tar.zst")).unwrap();
     let manifest = site.path("kubexm/cache/blobs/sha256").join(manifests[0].digest.hex());
     let manifest: serde_json::Value = serde_json::from_slice(&std::fs::read(manifest).unwrap()).unwrap();
