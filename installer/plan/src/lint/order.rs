@@ -10,7 +10,7 @@ use crate::id::StepId;
 use crate::plan::Plan;
 use crate::step::Step;
 
-/// The order between the steps of a plan, derived from `after` and `settled`.
+/// The order between the steps of a plan, derived from `after` and `after_end`.
 #[derive(Debug)]
 pub struct Order {
     /// For each step, by position, whether each other step must have succeeded before it.
@@ -25,7 +25,7 @@ impl Order {
     /// Reads the dependencies; ids of steps that do not exist are ignored (another rule reports them).
     pub fn of(plan: &Plan) -> Self {
         let after = graph(plan, |step| step.after.iter().collect());
-        let all = graph(plan, |step| step.after.iter().chain(&step.settled).collect());
+        let all = graph(plan, |step| step.after.iter().chain(&step.after_end).collect());
         let cycle = toposort(&all, None).err().map(|cycle| cycle.node_id().index());
         Self { before: ancestors(&after), earlier: ancestors(&all), cycle }
     }

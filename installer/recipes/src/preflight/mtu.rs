@@ -1,11 +1,11 @@
 //! The interfaces that nodes use to reach each other have the same MTU: otherwise large packets of pods are lost on
 //! some paths.
 
+use super::input::PreflightInput;
 use super::report::Report;
-use super::site::Site;
 
-pub(super) fn run(site: &Site<'_>, report: &mut Report) {
-    let mut known = site.nodes().filter_map(|host| {
+pub(super) fn run(input: &PreflightInput<'_>, report: &mut Report) {
+    let mut known = input.nodes().filter_map(|host| {
         let ip = host.ip?;
         let has = |address: &String| address.split_once('/').map_or(address.as_str(), |(ip, _)| ip).parse() == Ok(ip);
         let interface = host.facts.interfaces.iter().find(|i| i.addresses.iter().any(has))?;
