@@ -129,8 +129,13 @@ impl System for RealSystem {
         crate::probe::netns::check_here(name, dns, service)
     }
 
-    fn dns_addresses(&self, servers: &[IpAddr], names: &[String]) -> BTreeMap<String, (IpAddr, IpAddr)> {
-        crate::probe::dns::addresses(servers, names)
+    fn dns_addresses(
+        &self,
+        servers: &[IpAddr],
+        names: &[String],
+        limit: std::time::Duration,
+    ) -> BTreeMap<String, (IpAddr, IpAddr)> {
+        crate::probe::dns::addresses(servers, names, limit)
     }
 
     fn signal(&self, pid: u32, kill: bool) -> Result<(), OpError> {

@@ -302,7 +302,12 @@ pub trait System: Send + Sync + fmt::Debug {
     fn host_network(&self, name: &str, dns: &str, service: &str) -> Result<String, OpError>;
 
     /// Asks each of these name servers for each name: the first address of each name that has one, after its server.
-    fn dns_addresses(&self, servers: &[IpAddr], names: &[String]) -> BTreeMap<String, (IpAddr, IpAddr)>;
+    fn dns_addresses(
+        &self,
+        servers: &[IpAddr],
+        names: &[String],
+        limit: std::time::Duration,
+    ) -> BTreeMap<String, (IpAddr, IpAddr)>;
 
     /// Sends SIGTERM, or SIGKILL if `kill` is set, to a process. A missing process is not an error.
     fn signal(&self, pid: u32, kill: bool) -> Result<(), OpError>;

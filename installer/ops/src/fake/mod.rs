@@ -218,7 +218,12 @@ impl System for RootedSystem {
     }
 
     /// `dns.json` has an address for each suffix of names that exist.
-    fn dns_addresses(&self, servers: &[IpAddr], names: &[String]) -> BTreeMap<String, (IpAddr, IpAddr)> {
+    fn dns_addresses(
+        &self,
+        servers: &[IpAddr],
+        names: &[String],
+        _: std::time::Duration,
+    ) -> BTreeMap<String, (IpAddr, IpAddr)> {
         let text = self.read(&format!("{FOLDER}/dns.json")).unwrap_or_default();
         let all: BTreeMap<String, IpAddr> = serde_json::from_str(&text).unwrap_or_default();
         let of =

@@ -359,8 +359,9 @@ impl System for Busy {
         &self,
         servers: &[std::net::IpAddr],
         names: &[String],
+        limit: std::time::Duration,
     ) -> std::collections::BTreeMap<String, (std::net::IpAddr, std::net::IpAddr)> {
-        self.inner.system().dns_addresses(servers, names)
+        self.inner.system().dns_addresses(servers, names, limit)
     }
     fn signal(&self, pid: u32, kill: bool) -> Result<(), OpError> {
         self.inner.system().signal(pid, kill)

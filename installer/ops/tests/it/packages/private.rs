@@ -231,8 +231,9 @@ impl System for Private {
         &self,
         servers: &[std::net::IpAddr],
         names: &[String],
+        limit: std::time::Duration,
     ) -> std::collections::BTreeMap<String, (std::net::IpAddr, std::net::IpAddr)> {
-        self.rooted.dns_addresses(servers, names)
+        self.rooted.dns_addresses(servers, names, limit)
     }
 
     fn signal(&self, pid: u32, kill: bool) -> Result<(), OpError> {
