@@ -189,7 +189,7 @@ impl<S: Subject> Checked<'_, S> {
     /// What differs on the hosts from the plan. None if a host is not in the cluster yet, or does not answer: then the
     /// steps of the plan say what will be done.
     pub async fn drift(&self) -> Option<Drift> {
-        drift::of(&self.site, &self.plan, self.created, self.authorities.view(&self.site.home).ok()?).await
+        drift::of(&self.site, &self.plan, self.created, &self.authorities).await
     }
 
     /// Removes the agents that connecting has installed, and returns the plan.

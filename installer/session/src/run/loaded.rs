@@ -162,7 +162,8 @@ impl<S: Subject> Loaded<'_, S> {
         let (cluster, home, plan) = (self.subject.cluster(), &self.home, &self.plan);
         let bundle = self.subject.bundle();
         let backup_key = None;
-        let driver = RunDriver { session, cluster, bundle, fleet: &fleet, home, plan, options, backup_key };
+        let operator = None;
+        let driver = RunDriver { session, cluster, bundle, fleet: &fleet, home, plan, options, backup_key, operator };
         let ended = driver.back(self.run, skip).await;
         fleet.close().await;
         drop(self.lock);

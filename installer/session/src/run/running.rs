@@ -1,7 +1,9 @@
 //! The stage after confirmation: a run whose folder exists, or nothing to do.
 
+use std::sync::Arc;
+
 use kubexm_engine::options::Drill;
-use kubexm_engine::{Run, RunId, lock_hosts};
+use kubexm_engine::{OperatorIdentity, Run, RunId, lock_hosts};
 use kubexm_plan::{CheckedPlan, Pipeline, Plan};
 
 use super::driver::RunDriver;
@@ -29,6 +31,8 @@ pub struct Running<'s, S> {
     /// None if there is nothing to do.
     run: Option<Run>,
     options: RunOptions<'s>,
+    /// In whose name the cluster's authorities are sealed, if that was read for this run.
+    operator: Option<Arc<OperatorIdentity>>,
 }
 
 impl<'s, S: Startable> Checked<'s, S> {
@@ -43,7 +47,7 @@ impl<'s, S: Startable> Checked<'s, S> {
         let run = site.unless_refused(decided).await?;
         site.fleet.keep(site.session.events).await;
         site.fleet.leave(&clean, site.session.events).await;
-        Ok(Running { site, plan, run, options })
+        Ok(Running { site, plan, run, options, operator: authorities.operator })
     }
 }
 
@@ -86,7 +90,7 @@ impl<'s, S: Startable> Loaded<'s, S> {
         let fleet = Fleet::connect(session, reach, unreachable).await?;
         fleet.keep(session.events).await;
         let site = ConnectedCluster { session, subject, fleet, home, lock: Some(lock) };
-        Ok(Running { site, plan, run: Some(run), options })
+        Ok(Running { site, plan, run: Some(run), options, operator: None })
     }
 }
 
@@ -96,7 +100,7 @@ impl<S: Startable> Running<'_, S> {
     /// # Errors
     /// The run could not continue, or the kubeconfig of a running cluster could not be fetched.
     pub async fn finish(self) -> Result<Ended, SessionError> {
-        let Self { site, plan, run, options } = self;
+        let Self { site, plan, run, options, operator } = self;
         let ConnectedCluster { session, subject, fleet, home, lock } = site;
         let driver = RunDriver {
             session,
@@ -107,6 +111,7 @@ impl<S: Startable> Running<'_, S> {
             plan: &plan,
             options: &options,
             backup_key: subject.backup_key(),
+            operator,
         };
         let ended = match run {
             Some(run) => driver.forward(run, &*subject.blobs()).await,
@@ -136,7 +141,7 @@ async fn decide<S: Startable>(
     let (session, plan) = (site.session, checked.plan());
     options.check(plan)?;
     secrets::check(session, site.subject.cluster(), plan)?;
-    let drift = drift::of(site, checked, created, authorities.view(&site.home)?).await;
+    let drift = drift::of(site, checked, created, authorities).await;
     let change = match plan.pipeline {
         Pipeline::Reset | Pipeline::DeleteNode if plan.steps.is_empty() => return Ok(None),
         // Every step is in the plan, so that one that a crash has left out is found.
