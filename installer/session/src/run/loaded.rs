@@ -147,7 +147,7 @@ impl<S: Subject> Loaded<'_, S> {
         let changed = self.run.replay().steps.values().filter(|story| story.changed()).count();
         let change = Change::Rollback { run: self.run.id().as_str(), plan: self.plan.plan(), changed };
         let provenance = self.subject.bundle().map(Opened::provenance);
-        let question = Question { cluster: &self.home.name, provenance, change };
+        let question = Question { cluster: &self.home.name, provenance, plan_file: None, change };
         session.ask(question).await?;
         let unreachable = match skip {
             true => Unreachable::LeftAsTheyAre,

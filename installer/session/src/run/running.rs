@@ -5,6 +5,7 @@ use std::sync::Arc;
 use kubexm_engine::options::Drill;
 use kubexm_engine::{OperatorIdentity, Run, RunId, lock_hosts};
 use kubexm_plan::{CheckedPlan, Pipeline, Plan};
+use kubexm_spec::Digest;
 
 use super::driver::RunDriver;
 use super::ended::{Direction, Ended};
@@ -42,8 +43,8 @@ impl<'s, S: Startable> Checked<'s, S> {
     /// # Errors
     /// The answer was no, or it was interrupted; agents that connecting has installed are removed.
     pub async fn start(self, options: RunOptions<'s>) -> Result<Running<'s, S>, SessionError> {
-        let Self { mut site, plan, clean, created, authorities } = self;
-        let decided = decide(&site, (&plan, created), &authorities, &options).await;
+        let Self { mut site, plan, file, clean, created, authorities } = self;
+        let decided = decide(&site, (&plan, file, created), &authorities, &options).await;
         let run = site.unless_refused(decided).await?;
         site.fleet.keep(site.session.events).await;
         site.fleet.leave(&clean, site.session.events).await;
@@ -134,7 +135,7 @@ impl<S: Startable> Running<'_, S> {
 
 async fn decide<S: Startable>(
     site: &ConnectedCluster<'_, S>,
-    (checked, created): (&CheckedPlan, bool),
+    (checked, plan_file, created): (&CheckedPlan, Option<Digest>, bool),
     authorities: &Authorities,
     options: &RunOptions<'_>,
 ) -> Result<Option<Run>, SessionError> {
@@ -160,7 +161,7 @@ async fn decide<S: Startable>(
         events::warning(session.events, unreadable);
     }
     let provenance = site.subject.bundle().map(Opened::provenance);
-    session.ask(Question { cluster: &site.home.name, provenance, change }).await?;
+    session.ask(Question { cluster: &site.home.name, provenance, plan_file, change }).await?;
     session.check_interrupt()?;
     // Before there is a run: one that cannot begin has nothing to resume.
     let locked = lock_hosts(&site.fleet.links(), plan.longest_step(), session.events, &session.cancel).await;
