@@ -7,11 +7,13 @@ use kubexm_recipes::{
     DeleteContext, Deletion, Drain, Identity, PlanContext, Renew, RenewContext, Renewed, ResetContext, ResetHost,
     UpgradeOptions,
 };
+use kubexm_spec::Digest;
 
 use crate::authorities::{Authorities, Hosts};
 use crate::bundle::cluster_file::ClusterFile;
 use crate::bundle::cluster_source::ClusterSource;
 use crate::bundle::opened::Opened;
+use crate::bundle::plan_file::ReviewedPlan;
 use crate::cluster_facts::{self, Asked};
 use crate::connected_cluster::ConnectedCluster;
 use crate::drift;
@@ -49,6 +51,8 @@ pub struct Planned<'s, S: Subject> {
 pub struct Checked<'s, S: Subject> {
     pub(crate) site: ConnectedCluster<'s, S>,
     pub(crate) plan: CheckedPlan,
+    /// The digest of the file that it is from; none if it was made here, just now.
+    pub(crate) file: Option<Digest>,
     /// Hosts with nothing to do.
     pub(crate) clean: Vec<String>,
     /// Whether every host belongs to the cluster already, so that the plan only mends.
@@ -87,7 +91,8 @@ impl<'s, S: Subject<Survey = BundleSurvey>> Observed<'s, S> {
     ///
     /// # Errors
     /// The hosts do not pass preflight.
-    pub async fn reviewed(self, plan: CheckedPlan) -> Result<Checked<'s, S>, SessionError> {
+    pub async fn reviewed(self, reviewed: ReviewedPlan) -> Result<Checked<'s, S>, SessionError> {
+        let ReviewedPlan { plan, digest } = reviewed;
         let (site, survey) = self.into_parts();
         let refused = survey.check(site.session).and_then(|()| {
             let hosts = Identity::of(site.subject.cluster(), &survey.facts).id;
@@ -97,7 +102,7 @@ impl<'s, S: Subject<Survey = BundleSurvey>> Observed<'s, S> {
         });
         let authorities = site.unless_refused(refused).await?;
         let created = drift::is_created(plan.plan(), &survey.facts);
-        Ok(Checked { site, plan, clean: Vec::new(), created, authorities })
+        Ok(Checked { site, plan, file: Some(digest), clean: Vec::new(), created, authorities })
     }
 }
 
@@ -176,7 +181,7 @@ impl<'s, S: Subject> Planned<'s, S> {
                 events::warning(site.session.events, problem_text(&warning));
             }
         }
-        Ok(Checked { site, plan, clean, created, authorities })
+        Ok(Checked { site, plan, file: None, clean, created, authorities })
     }
 }
 
@@ -189,7 +194,7 @@ impl<S: Subject> Checked<'_, S> {
     /// What differs on the hosts from the plan. None if a host is not in the cluster yet, or does not answer: then the
     /// steps of the plan say what will be done.
     pub async fn drift(&self) -> Option<Drift> {
-        drift::of(&self.site, &self.plan, self.created, self.authorities.view(&self.site.home).ok()?).await
+        drift::of(&self.site, &self.plan, self.created, &self.authorities).await
     }
 
     /// Removes the agents that connecting has installed, and returns the plan.

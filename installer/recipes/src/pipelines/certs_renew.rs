@@ -14,11 +14,12 @@ use kubexm_plan::kubeadm_certificates::READ_BY;
 use kubexm_plan::op::{
     CertificatesRenewed, Content, File, Kubeconfig, KubeletCertificate, PodReady, Probe, StaticPodStarted,
 };
-use kubexm_plan::{CONTROLLER, OVER_NETWORK, Pipeline, Plan, PlanHost, SlotName, SlotProvider, Step, StepId, Undo};
+use kubexm_plan::{
+    CONTROLLER, OPERATOR_KUBECONFIG, OVER_NETWORK, Pipeline, Plan, PlanHost, SlotName, SlotProvider, Step, StepId, Undo,
+};
 use kubexm_spec::Digest;
 
 use crate::error::RecipeError;
-use crate::modules::kubeconfig::OPERATOR_KUBECONFIG;
 pub use context::{Renew, RenewContext};
 use due::{Due, Plane};
 

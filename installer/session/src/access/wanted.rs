@@ -1,13 +1,13 @@
 //! What an unproven cluster.yaml asks for, as lines for people.
 
 use kubexm_spec::Cluster;
-use kubexm_spec::cluster::SecretUse;
+use kubexm_spec::cluster::{Operator, SecretUse};
 
 use super::approach::{Approach, Use, describe_source};
 use crate::escaped::escaped;
 
 /// Every host, then every secret with all its recipients: one line for each secret, so that it is not overlooked among
-/// many hosts.
+/// many hosts. Then for whom the cluster's own secrets are sealed.
 pub fn wanted(cluster: &Cluster, approaches: &[Approach], accepts_new_keys: bool) -> Vec<String> {
     let mut lines = vec![format!("to connect to the hosts of cluster {}:", escaped(&cluster.name))];
     lines.extend(approaches.iter().map(|host| format!("  {}: {}", escaped(host.name()), host.route())));
@@ -27,6 +27,13 @@ pub fn wanted(cluster: &Cluster, approaches: &[Approach], accepts_new_keys: bool
         lines.push("  no secret".to_owned());
     }
     lines.extend(secrets.into_iter().map(|(secret, goes_to)| format!("  {secret}: {}", goes_to.join("; "))));
+    if !cluster.operators.is_empty() {
+        lines.push(
+            "to seal backups, and the CA of the registry, for these operators too, who can then open them:".to_owned(),
+        );
+        let operator = |one: &Operator| format!("  {} ({})", escaped(&one.name), escaped(&one.recipient));
+        lines.extend(cluster.operators.iter().map(operator));
+    }
     if accepts_new_keys {
         lines.push("any host keys they present would be accepted and recorded (--accept-new-host-keys)".to_owned());
     }

@@ -47,6 +47,21 @@ pub enum AuthoritiesError {
         /// Another one.
         other: String,
     },
+    /// Nobody who is known has made the CA.
+    #[error(
+        "{host}: {SEALED_AUTHORITIES} has another CA of the registry than {other}, and {why}; nothing was changed. If an operator made \
+         it (`kubexm-install identity` prints an operator's key), add the key to spec.operators of your cluster.yaml and give that with -f, \
+         or run `kubexm-install create` of this version from that operator's home; if nobody did, remove the file there: the next \
+         `create` writes it anew from this home, if it has the CA; {LAST}"
+    )]
+    MakerUnknown {
+        /// A control plane.
+        host: String,
+        /// A sentence.
+        why: String,
+        /// Who has the other one.
+        other: String,
+    },
     /// They belong to another cluster.
     #[error(
         "{host}: {SEALED_AUTHORITIES} belongs to the cluster {cluster:?} with id {found}, and the host to the one with id {wanted}; \
@@ -78,7 +93,7 @@ impl AuthoritiesError {
     pub(crate) const fn exit_code(&self) -> ExitCode {
         match self {
             Self::ForOthers { .. } | Self::Elsewhere { .. } | Self::Different { .. } => ExitCode::Preflight,
-            Self::ClusterMismatch { .. } | Self::Unusable { .. } => ExitCode::HostUntrusted,
+            Self::ClusterMismatch { .. } | Self::MakerUnknown { .. } | Self::Unusable { .. } => ExitCode::HostUntrusted,
         }
     }
 }
