@@ -232,6 +232,52 @@ fn etcd_gets_no_3_6_before_every_member_runs_3_5_26() {
     assert!(!refused.contains("member node1"), "{refused}");
 }
 
+/// A cluster of 1.33 as an earlier program has made it.
+fn of_1_33(target: &str) -> Case {
+    let mut case = Case::of(2, 1, target);
+    let own = "v1.33.13";
+    case.running.server_version = Some(own.to_owned());
+    for node in &mut case.running.nodes {
+        node.kubelet = own.to_owned();
+    }
+    let runtime = case.site.manifest.artifacts.iter().find(|a| a.name.starts_with("containerd")).expect("containerd");
+    for node in &mut case.running.nodes {
+        node.runtime_version.clone_from(&runtime.version);
+    }
+    for component in &mut case.running.components {
+        component.image = component.image.replace(OLD, own).replace("3.6.5-0", "3.5.24-0");
+    }
+    for member in &mut case.running.etcd {
+        member.version = Some("3.5.24".to_owned());
+    }
+    case
+}
+
+#[test]
+fn a_cluster_before_etcds_gate_gets_there_with_a_bundle_of_its_own_version() {
+    let refused = of_1_33("v1.34.4").refused();
+    let says = "This kubexm-bundle builds bundles of v1.33 with such an etcd: build one of v1.33.13";
+    assert!(refused.contains("member node1 runs 3.5.24, member node2 runs 3.5.24") && refused.contains(says), "{refused}");
+
+    // Nothing but etcd differs: control planes have a turn, one after the other, and no pod is evicted.
+    let case = of_1_33("v1.33.13");
+    let plan = case.steps();
+    assert!(before(&plan, "node1/upgrade.snapshot", "node1/upgrade.apply"));
+    assert!(before(&plan, "node1/upgrade.stamp", "node2/upgrade.node"));
+    assert!(!has(&plan, "node3/upgrade.node") && !plan.steps.iter().any(|step| step.id.0.contains("upgrade.drain")));
+    let images = plan.steps.iter().flat_map(|step| &step.ops).filter_map(|op| match op {
+        Op::Act(Act::KubeadmUpgrade(act)) => Some(act.images["etcd"].as_str()),
+        _ => None,
+    });
+    assert_eq!(images.collect::<Vec<_>>(), ["registry.k8s.io/etcd:3.5.26-0"; 2]);
+
+    let mut after = of_1_33("v1.34.4");
+    for member in &mut after.running.etcd {
+        member.version = Some("3.5.26".to_owned());
+    }
+    assert!(has(&after.steps(), "node1/upgrade.drain-node3"));
+}
+
 /// kubeadm would skip it and say that all went well.
 #[test]
 fn an_etcd_that_is_newer_than_the_bundles_is_refused_and_so_are_missing_members() {
