@@ -136,9 +136,9 @@ fn the_kubelet_configuration_of_a_worker_comes_back_also_one_that_was_edited_and
 fn a_node_whose_kubelet_has_the_version_is_not_drained_for_it_again() {
     let fleet = fleet();
     let (one, worker) = (&fleet.hosts[0].machine, &fleet.hosts[2]);
+    let unless_kubelet = Some(VERSION.to_owned());
     let drain: Op =
-        NodeDrain { node: "node3".to_owned(), limit_s: 5, force: false, unless_kubelet: Some(VERSION.to_owned()) }
-            .into();
+        NodeDrain { node: "node3".to_owned(), limit_s: 5, force: false, unless_kubelet, cordoned_by: None }.into();
     let ready = |wanted: &str| {
         let probe = Probe::NodeReady { node: "node3".to_owned(), kubelet: Some(wanted.to_owned()) };
         probe::look(&probe, one).expect("an answer").holds

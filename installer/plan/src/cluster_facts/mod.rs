@@ -75,6 +75,9 @@ pub struct NodeFacts {
     pub conditions: Vec<Condition>,
     /// Whether it is cordoned.
     pub unschedulable: bool,
+    /// On whose behalf kubexm has cordoned it ([`crate::op::CORDONED_BY`]); none if somebody else has.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cordoned_by: Option<String>,
 }
 
 /// A condition of a node.

@@ -109,6 +109,7 @@ fn node(name: &str) -> NodeFacts {
         ready: true,
         conditions: Vec::new(),
         unschedulable: false,
+        cordoned_by: None,
     }
 }
 

@@ -16,10 +16,11 @@ use crate::phases::Site;
 use case::{Case, Lines};
 
 /// Every rule: adds to the problems, and to the warnings.
-const RULES: [fn(&Case<'_>, &mut Lines, &mut Lines); 8] = [
+const RULES: [fn(&Case<'_>, &mut Lines, &mut Lines); 9] = [
     skew::same_cluster,
     skew::one_minor,
     skew::kubelets,
+    skew::gone_back,
     health::nodes,
     health::certificates,
     health::budgets,
