@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use kubexm_plan::op::Unit;
+use kubexm_plan::op::{Unit, UpgradeOf};
 use kubexm_plan::runtime;
 use kubexm_plan::{Act, Op, Plan, Probe, Step, Thing};
 

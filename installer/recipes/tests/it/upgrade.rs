@@ -2,11 +2,11 @@
 #![allow(clippy::expect_used, clippy::panic, reason = "tests")]
 
 use kubexm_plan::cluster_facts::{
-    Certificate, Component, Condition, DeprecatedApi, EtcdMember, NodeFacts, SERVER_VERSION, TightBudget,
+    AppliedCluster, Certificate, Component, Condition, DeprecatedApi, EtcdMember, NodeFacts, SERVER_VERSION, TightBudget,
 };
 use kubexm_plan::facts::Stamp;
 use kubexm_plan::lint::{self, Order};
-use kubexm_plan::op::{Act, KubeadmUpgrade, Op};
+use kubexm_plan::op::{Act, KubeadmUpgrade, Op, Probe};
 use kubexm_plan::{ClusterFacts, Plan, Undo};
 use kubexm_recipes::{PauseAfter, RecipeError, Upgrade, UpgradeOptions, sample, upgrade};
 use kubexm_spec::{Cluster, ExitCode};
@@ -466,13 +466,85 @@ fn an_upgrade_can_pause_and_the_next_one_does_the_rest() {
 }
 
 #[test]
-fn a_node_that_somebody_has_cordoned_stays_so() {
-    let mut case = Case::of(1, 2, MINOR);
+fn a_node_that_somebody_has_cordoned_stays_so_and_one_of_an_interrupted_upgrade_does_not() {
+    let mut case = Case::of(1, 3, MINOR);
     case.running.nodes[2].unschedulable = true;
-    assert!(case.warnings().contains("node3 is cordoned, and stays so"));
+    assert!(case.warnings().contains("node3 is cordoned, not by an upgrade, and stays so"));
     let plan = case.steps();
     assert!(has(&plan, "node1/upgrade.drain-node3") && !has(&plan, "node1/upgrade.uncordon-node3"));
     assert!(has(&plan, "node1/upgrade.uncordon-node2"));
+
+    case.running.nodes[2].cordoned_by = Some(format!("upgrade of {}", sample::CLUSTER_ID));
+    assert!(!case.warnings().contains("cordoned"));
+    assert!(has(&case.steps(), "node1/upgrade.uncordon-node3"));
+    // Whoever else writes such marks keeps the node.
+    case.running.nodes[3].unschedulable = true;
+    case.running.nodes[3].cordoned_by = Some("another program".to_owned());
+    assert!(!has(&case.steps(), "node1/upgrade.uncordon-node4"));
+
+    // Killed behind its last change: nothing differs any more.
+    let mut done = Case::of(1, 1, OLD);
+    let runtime = done.site.manifest.artifacts.iter().find(|a| a.name.starts_with("containerd")).expect("containerd");
+    for node in &mut done.running.nodes {
+        node.runtime_version.clone_from(&runtime.version);
+        node.unschedulable = true;
+        node.cordoned_by = Some(format!("upgrade of {}", sample::CLUSTER_ID));
+    }
+    let plan = done.steps();
+    assert!(has(&plan, "node1/upgrade.uncordon-node1") && has(&plan, "node1/upgrade.uncordon-node2"));
+    assert!(!has(&plan, "node1/upgrade.apply") && !has(&plan, "node2/upgrade.kubelet"));
+}
+
+#[test]
+fn kubeadm_is_asked_before_anything_runs_another_version_and_each_control_plane_is_whole_before_the_next_one() {
+    let plan = Case::of(2, 1, MINOR).steps();
+    for (one, other) in [
+        ("node1/upgrade.config", "node1/upgrade.preflight"),
+        ("node1/upgrade.preflight", "node1/upgrade.apply"),
+        ("node1/upgrade.ready-node1", "node1/upgrade.static-pods"),
+        ("node1/upgrade.static-pods", "node1/upgrade.etcd"),
+        ("node1/upgrade.etcd", "node1/upgrade.uncordon-node1"),
+        ("node2/upgrade.etcd", "node1/upgrade.uncordon-node2"),
+    ] {
+        assert!(before(&plan, one, other), "{one} is not before {other}");
+    }
+    let step = plan.steps.iter().find(|step| step.id.0 == "node2/upgrade.static-pods").expect("a step");
+    let probe = step.probe.as_ref().expect("a probe");
+    let Probe::StaticPodsReady { images, .. } = &probe.probe else { panic!("{probe:?}") };
+    assert_eq!(images["kube-scheduler"], format!("registry.k8s.io/kube-scheduler:{MINOR}"));
+    assert!(!has(&plan, "node3/upgrade.etcd"), "a worker has no member");
+}
+
+#[test]
+fn a_version_that_somebody_has_put_back_is_named_and_the_clusters_own_bundle_mends_it() {
+    let applied = |kubernetes: &str| AppliedCluster {
+        schema: kubexm_plan::cluster_facts::applied::SCHEMA.to_owned(),
+        name: "demo".to_owned(),
+        id: Some(sample::CLUSTER_ID),
+        kubernetes: kubernetes.to_owned(),
+        cluster_sha256: kubexm_spec::Digest::of("x"),
+        cluster: serde_json::Value::Null,
+        bundle: kubexm_plan::BundleRecord {
+            manifest: kubexm_spec::Digest::of("m"),
+            signers: std::collections::BTreeSet::new(),
+            date: None,
+            sequence: None,
+        },
+        program: "kubexm-install".to_owned(),
+    };
+    let mut case = Case::of(1, 1, MINOR);
+    case.running.applied = Some(applied(OLD));
+    case.running.nodes[1].kubelet = "v1.34.1".to_owned();
+    let refused = case.refused();
+    assert!(refused.contains("was brought to v1.34.4 before, and kubelet on node2 is v1.34.1"), "{refused}");
+    let mut own = Case::of(1, 1, OLD);
+    own.running.applied = Some(applied(OLD));
+    own.running.nodes[1].kubelet = "v1.34.1".to_owned();
+    assert!(has(&own.steps(), "node2/upgrade.kubelet"));
+    // All of them, so that what runs alone would allow it.
+    let mut all = Case::of(1, 1, PATCH);
+    all.running.applied = Some(applied("v1.35.4"));
+    assert!(all.refused().contains("was brought to v1.35.4 before, and the bundle has v1.34.8, which is older"));
 }
 
 #[test]
