@@ -178,6 +178,10 @@ pub struct DeprecatedApi {
     pub resource: String,
     /// `1.32`: the first minor version without it; empty if that is not decided.
     pub removed_in: String,
+    /// Who has written objects through it, by their managed fields, with an object each: `helm (default/web)`. Clients that only read
+    /// leave no trace in objects.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub written_by: Vec<String>,
 }
 
 impl std::fmt::Display for DeprecatedApi {

@@ -348,12 +348,15 @@ fn apis_that_the_new_version_has_no_more_are_named() {
         version: "v1beta3".to_owned(),
         resource: format!("of{}", removed_in.replace('.', "x")),
         removed_in: removed_in.to_owned(),
+        written_by: Vec::new(),
     };
     let mut case = Case::of(1, 1, MINOR);
     case.running.deprecated_apis = vec![api("1.35"), api("1.36"), api("")];
     let warnings = case.warnings();
     assert!(warnings.contains("of1x35 of flowcontrol.apiserver.k8s.io/v1beta3 (gone in 1.35)"), "{warnings}");
     assert!(!warnings.contains("of1x36"), "{warnings}");
+    case.running.deprecated_apis[0].written_by = vec!["helm (default/web)".to_owned()];
+    assert!(case.warnings().contains("(gone in 1.35; objects were written through it by helm (default/web))"));
 }
 
 #[test]

@@ -185,7 +185,7 @@ const NAMESPACE: &str = "kube-system";
 
 /// The ConfigMaps as they are, without what the API server adds.
 fn uploaded(machine: &Machine) -> Result<BTreeMap<String, Value>, OpError> {
-    let get = |name: &str| {
+    let get = |name: &str| -> Result<(String, Value), OpError> {
         let found = kube::get(machine, ["configmap", name, "--namespace", NAMESPACE])?;
         Ok((name.to_owned(), found["data"].clone()))
     };
