@@ -6,7 +6,7 @@ use kubexm_plan::op::{KubeadmUpgrade, KubeadmUpgradeUndo, Probe, UpgradeOf};
 use kubexm_plan::{Step, Undo};
 use kubexm_spec::ClusterImage;
 
-use crate::context::{Node, PlanCx};
+use crate::context::{PlannedHost, PlanContext};
 use crate::draft::Draft;
 use crate::error::RecipeError;
 use crate::modules::{control_plane, join, kubeadm_config};
@@ -21,13 +21,13 @@ pub const STATIC_PODS: [(&str, ClusterImage); 4] = [
 ];
 
 /// The images of a control plane's static pods in the bundle.
-pub fn images<'a>(cx: &PlanCx<'a>, node: &Node<'_>) -> Result<BTreeMap<&'static str, &'a str>, RecipeError> {
+pub fn images<'a>(cx: &PlanContext<'a>, node: &PlannedHost<'_>) -> Result<BTreeMap<&'static str, &'a str>, RecipeError> {
     let pods = STATIC_PODS.into_iter();
     pods.map(|(pod, image)| Ok((pod, cx.image(image, node.platform)?.name.as_str()))).collect()
 }
 
 /// What kubeadm reads during the upgrade of a node: on the first control plane the cluster's config, elsewhere patches.
-pub fn configure(draft: &mut Draft<'_>, first: &Node<'_>, node: &Node<'_>) -> Result<Option<Step>, RecipeError> {
+pub fn configure(draft: &mut Draft<'_>, first: &PlannedHost<'_>, node: &PlannedHost<'_>) -> Result<Option<Step>, RecipeError> {
     if node.name() != first.name() {
         return join::patch(draft, first, node);
     }
@@ -44,7 +44,7 @@ pub fn configure(draft: &mut Draft<'_>, first: &Node<'_>, node: &Node<'_>) -> Re
 }
 
 /// kubeadm's own checks of the upgrade of the cluster, while everything can be rolled back.
-pub fn preflight(draft: &Draft<'_>, first: &Node<'_>) -> Result<Step, RecipeError> {
+pub fn preflight(draft: &Draft<'_>, first: &PlannedHost<'_>) -> Result<Step, RecipeError> {
     let upgrade = act(draft, first, first)?;
     let title = format!("Ask kubeadm whether it would upgrade the cluster to {}", upgrade.version);
     Ok(Step::on(first.name(), "upgrade.preflight", &title)
@@ -55,7 +55,7 @@ pub fn preflight(draft: &Draft<'_>, first: &Node<'_>) -> Result<Step, RecipeErro
 }
 
 /// `kubeadm upgrade`. On a worker it changes kubelet's configuration only, which can be restored.
-pub fn step(draft: &Draft<'_>, first: &Node<'_>, node: &Node<'_>) -> Result<Step, RecipeError> {
+pub fn step(draft: &Draft<'_>, first: &PlannedHost<'_>, node: &PlannedHost<'_>) -> Result<Step, RecipeError> {
     let act = act(draft, first, node)?;
     let version = &act.version;
     let (id, title) = match act.of {
@@ -72,7 +72,7 @@ pub fn step(draft: &Draft<'_>, first: &Node<'_>, node: &Node<'_>) -> Result<Step
     Ok(Step::on(node.name(), id, &title).ensure(act).timeout_s(LIMIT_S).undo(undo).build())
 }
 
-fn act(draft: &Draft<'_>, first: &Node<'_>, node: &Node<'_>) -> Result<KubeadmUpgrade, RecipeError> {
+fn act(draft: &Draft<'_>, first: &PlannedHost<'_>, node: &PlannedHost<'_>) -> Result<KubeadmUpgrade, RecipeError> {
     let cx = draft.cx;
     let of = match (node.name() == first.name(), node.roles.control_plane) {
         (true, _) => UpgradeOf::Cluster { config: paths::KUBEADM_UPGRADE_CONFIG.to_owned() },

@@ -8,11 +8,11 @@ use kubexm_plan::{Step, StepId, Undo};
 
 use super::found::{Found, FoundNode};
 use super::options::UpgradeOptions;
-use crate::context::{Node, PlanCx};
+use crate::context::{PlannedHost, PlanContext};
 use crate::draft::{Chain, Draft};
 use crate::error::RecipeError;
 use crate::modules::{audit, control_plane, drain, kubeadm_upgrade, kubeconfig, kubernetes, os};
-use crate::phases::Site;
+use crate::phases::ClusterHosts;
 use crate::runtime;
 
 /// The turn of a worker.
@@ -26,7 +26,7 @@ pub(super) struct WorkersTurn {
 /// The turns of all nodes. A node on which nothing differs has none.
 #[derive(Debug)]
 pub(super) struct Turns<'f, 'a> {
-    first: Node<'a>,
+    first: PlannedHost<'a>,
     found: &'f Found<'f>,
     pub options: &'f UpgradeOptions,
     /// By host, the steps after which it has the content.
@@ -37,7 +37,7 @@ pub(super) struct Turns<'f, 'a> {
 
 impl<'f, 'a> Turns<'f, 'a> {
     pub(super) fn new(
-        site: &Site<'a>,
+        site: &ClusterHosts<'a>,
         found: &'f Found<'f>,
         staged: BTreeMap<&'a str, Vec<StepId>>,
         options: &'f UpgradeOptions,
@@ -46,17 +46,17 @@ impl<'f, 'a> Turns<'f, 'a> {
     }
 
     /// The last step of a node's turn.
-    pub(super) fn last(&self, node: &Node<'_>) -> Option<&StepId> {
+    pub(super) fn last(&self, node: &PlannedHost<'_>) -> Option<&StepId> {
         self.last.get(node.name())
     }
 
     /// Whether something is to be done on a node.
-    pub(super) fn has_turn(&self, cx: &PlanCx<'_>, node: &Node<'a>) -> bool {
+    pub(super) fn has_turn(&self, cx: &PlanContext<'_>, node: &PlannedHost<'a>) -> bool {
         self.found.node(node.name()).is_some_and(FoundNode::differs) || self.left_cordoned(cx, node).is_some()
     }
 
     /// A node that an earlier upgrade has cordoned, and that has no turn any more.
-    fn left_cordoned(&self, cx: &PlanCx<'_>, node: &Node<'a>) -> Option<Step> {
+    fn left_cordoned(&self, cx: &PlanContext<'_>, node: &PlannedHost<'a>) -> Option<Step> {
         let found = self.found.node(node.name())?;
         let ours = found.facts.unschedulable && found.cordoned_by(&cordoned_by(cx));
         ours.then(|| uncordon(cx, self.first.name(), node))
@@ -66,7 +66,7 @@ impl<'f, 'a> Turns<'f, 'a> {
     pub(super) fn control_plane(
         &mut self,
         draft: &mut Draft<'a>,
-        node: &Node<'a>,
+        node: &PlannedHost<'a>,
         after: &[StepId],
     ) -> Result<Vec<StepId>, RecipeError> {
         let Some(found) = self.found.node(node.name()).filter(|found| found.differs()) else {
@@ -105,7 +105,7 @@ impl<'f, 'a> Turns<'f, 'a> {
     pub(super) fn worker(
         &mut self,
         draft: &mut Draft<'a>,
-        node: &Node<'a>,
+        node: &PlannedHost<'a>,
         after: &[StepId],
     ) -> Result<Option<WorkersTurn>, RecipeError> {
         let mut chain = Chain::after(after.iter().cloned());
@@ -129,7 +129,7 @@ impl<'f, 'a> Turns<'f, 'a> {
     fn rest(
         &mut self,
         draft: &mut Draft<'a>,
-        node: &Node<'a>,
+        node: &PlannedHost<'a>,
         found: &FoundNode<'_>,
         chain: &mut Chain,
     ) -> Result<Option<Step>, RecipeError> {
@@ -160,14 +160,14 @@ impl<'f, 'a> Turns<'f, 'a> {
 }
 
 /// The mark of nodes that an upgrade of this cluster has cordoned.
-fn cordoned_by(cx: &PlanCx<'_>) -> String {
+fn cordoned_by(cx: &PlanContext<'_>) -> String {
     let cluster = cx.cluster_id.map_or_else(|| cx.cluster.name.clone(), |id| id.to_string());
     format!("upgrade of {cluster}")
 }
 
 /// Before the next control plane is stopped, this one is whole again: its static pods, and etcd with all of its members. Asked
 /// on the node itself, of its own etcd.
-fn healthy(cx: &PlanCx<'_>, node: &Node<'_>) -> Result<[Step; 2], RecipeError> {
+fn healthy(cx: &PlanContext<'_>, node: &PlannedHost<'_>) -> Result<[Step; 2], RecipeError> {
     let name = node.name();
     let images = kubeadm_upgrade::images(cx, node)?;
     let images = images.into_iter().map(|(pod, image)| (pod.to_owned(), image.to_owned())).collect();
@@ -187,7 +187,7 @@ fn healthy(cx: &PlanCx<'_>, node: &Node<'_>) -> Result<[Step; 2], RecipeError> {
 }
 
 /// The node's record of its bundle.
-pub(super) fn stamp(cx: &PlanCx<'_>, node: &Node<'_>) -> Step {
+pub(super) fn stamp(cx: &PlanContext<'_>, node: &PlannedHost<'_>) -> Step {
     Step::on(node.name(), "upgrade.stamp", "Record on the node which bundle it has")
         .ensure(os::stamp_of(cx))
         .undo(Undo::RestoreBefore)
@@ -207,7 +207,7 @@ const IN_USE: &str = "pods run on the node with the new version; it keeps that, 
 
 /// A kubelet of an earlier minor version must not come back under pods of the new one, so this ends the way back of the
 /// node. It is of the cluster and not of an optional node: such a node can be rolled back alone until it has ended.
-fn uncordon(cx: &PlanCx<'_>, on: &str, node: &Node<'_>) -> Step {
+fn uncordon(cx: &PlanContext<'_>, on: &str, node: &PlannedHost<'_>) -> Step {
     let name = node.name();
     let step = Step::on(on, &format!("upgrade.uncordon-{name}"), &format!("Let pods be scheduled on {name} again"));
     let step = if node.optional() { step } else { step.domain(name) };
