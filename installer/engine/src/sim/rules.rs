@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use kubexm_plan::op::{Unit, UpgradeOf};
 use kubexm_plan::runtime;
-use kubexm_plan::{Act, Op, Plan, Probe, Step, Resource};
+use kubexm_plan::{Act, Op, Plan, Probe, Resource, Step};
 
 use super::failure::Failure;
 use super::keys::Want;
@@ -115,7 +115,11 @@ impl World {
     fn refuse(&self, host: &str, op: &Op, step: &Step) -> Result<(), String> {
         let needs = op.needs();
         // The link delivers blobs before the op is converged.
-        let brought = op.resource_changes().into_iter().map(|change| change.resource).filter(|resource| matches!(resource, Resource::Blob(_)));
+        let brought = op
+            .resource_changes()
+            .into_iter()
+            .map(|change| change.resource)
+            .filter(|resource| matches!(resource, Resource::Blob(_)));
         let blobs = needs.blobs.iter().copied().map(Resource::Blob);
         brought.chain(blobs).chain(needs.resources).try_for_each(|resource| self.need(host, step, &resource))?;
         match op {
@@ -268,8 +272,7 @@ impl World {
                 UpgradeOf::Cluster { config } if !here.has_path(config) => Some(format!("{config} is missing")),
                 _ => cluster(),
             },
-            Probe::NodeAwaitsNetwork { .. }
-            | Probe::PodsRunning { kubeadm_only: true, .. } => cluster(),
+            Probe::NodeAwaitsNetwork { .. } | Probe::PodsRunning { kubeadm_only: true, .. } => cluster(),
             Probe::NodeReady { .. } | Probe::PodsRunning { .. } | Probe::PodNetwork { .. } => cluster().or_else(|| {
                 let network = self.cluster.keys().any(|key| key.starts_with("object:"));
                 (!network).then(|| "no pod network was applied".to_owned())

@@ -100,10 +100,7 @@ mod tests {
             apiserver_request_total{group=\"a\"} 7\n";
         let found: Vec<String> = of_text(text).iter().map(|api| format!("{api} {}", api.removed_in)).collect();
         assert_eq!(found, ["componentstatuses of v1 ", "flowschemas of flowcontrol.apiserver.k8s.io/v1beta3 1.32"]);
-        assert_eq!(
-            list_path(&of_text(text)[1]),
-            "/apis/flowcontrol.apiserver.k8s.io/v1beta3/flowschemas?limit=200"
-        );
+        assert_eq!(list_path(&of_text(text)[1]), "/apis/flowcontrol.apiserver.k8s.io/v1beta3/flowschemas?limit=200");
     }
 
     #[test]

@@ -7,7 +7,9 @@ use crate::ops::act::members::{self, Client, LOCAL, Member};
 use crate::{Machine, OpError};
 
 pub(super) fn look(machine: &Machine, at_least: usize) -> Result<ProbeAnswer, OpError> {
-    let Some(client) = members::client(machine)? else { return Ok(no("there are no certificates of etcd on this host")) };
+    let Some(client) = members::client(machine)? else {
+        return Ok(no("there are no certificates of etcd on this host"));
+    };
     // A member that does not answer here would answer for itself elsewhere.
     let own = client.status(machine, LOCAL)?;
     let listed = client.list(machine, LOCAL)?;

@@ -187,7 +187,10 @@ fn the_clusters_configuration_is_put_back_if_no_static_pod_was_replaced() {
     let config = || fleet.state()["objects"]["ConfigMap/kubeadm-config"].as_str().unwrap_or_default().to_owned();
     host.put("/run/kubexm-double/refuse-kubeadm-upgrade", "CreateJob]: timed out");
     let error = dispatch::converge(&first(), machine).expect_err("refused").full();
-    assert!(error.contains("[ERROR CreateJob]") && error.contains("kubelet-config in the cluster are as before"), "{error}");
+    assert!(
+        error.contains("[ERROR CreateJob]") && error.contains("kubelet-config in the cluster are as before"),
+        "{error}"
+    );
     assert!(config().contains("ClusterConfiguration") && !config().contains(VERSION), "{}", config());
     std::fs::remove_file(machine.path("/run/kubexm-double/refuse-kubeadm-upgrade")).expect("removed");
     dispatch::converge(&first(), machine).expect("upgraded");

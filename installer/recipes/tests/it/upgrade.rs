@@ -2,7 +2,8 @@
 #![allow(clippy::expect_used, clippy::panic, reason = "tests")]
 
 use kubexm_plan::cluster_facts::{
-    AppliedCluster, Certificate, Component, Condition, DeprecatedApi, EtcdMember, NodeFacts, SERVER_VERSION, TightBudget,
+    AppliedCluster, Certificate, Component, Condition, DeprecatedApi, EtcdMember, NodeFacts, SERVER_VERSION,
+    TightBudget,
 };
 use kubexm_plan::facts::Stamp;
 use kubexm_plan::lint::{self, Order};
@@ -258,7 +259,10 @@ fn of_1_33(target: &str) -> Case {
 fn a_cluster_before_etcds_gate_gets_there_with_a_bundle_of_its_own_version() {
     let refused = of_1_33("v1.34.4").refused();
     let says = "This kubexm-bundle builds bundles of v1.33 with such an etcd: build one of v1.33.13";
-    assert!(refused.contains("member node1 runs 3.5.24, member node2 runs 3.5.24") && refused.contains(says), "{refused}");
+    assert!(
+        refused.contains("member node1 runs 3.5.24, member node2 runs 3.5.24") && refused.contains(says),
+        "{refused}"
+    );
 
     // Nothing but etcd differs: control planes have a turn, one after the other, and no pod is evicted.
     let case = of_1_33("v1.33.13");

@@ -15,8 +15,8 @@ use super::files::UPGRADE_MARK as MARK;
 use super::perform::Perform;
 use super::{kubeadm_files, mark};
 use crate::fsio::{self, Access};
-use crate::system::{ActContext, Program};
 use crate::kube::{self, kubectl};
+use crate::system::{ActContext, Program};
 use crate::{Machine, OpError, transient};
 
 const MANIFESTS: &str = "/etc/kubernetes/manifests";

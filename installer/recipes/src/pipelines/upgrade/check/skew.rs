@@ -70,7 +70,8 @@ pub(super) fn kubelets(case: &Case<'_>, problems: &mut Lines, _: &mut Lines) {
 
 /// What the cluster has had already: an older program on a node was put back by somebody, past Kubernetes' own rules.
 pub(super) fn gone_back(case: &Case<'_>, problems: &mut Lines, _: &mut Lines) {
-    let recorded = case.running.applied.as_ref().and_then(|applied| applied.kubernetes.parse::<KubernetesVersion>().ok());
+    let recorded =
+        case.running.applied.as_ref().and_then(|applied| applied.kubernetes.parse::<KubernetesVersion>().ok());
     let Some(recorded) = recorded else { return };
     let target = &case.found.target;
     if *target < recorded {
@@ -85,10 +86,11 @@ pub(super) fn gone_back(case: &Case<'_>, problems: &mut Lines, _: &mut Lines) {
         return;
     }
     let kubelets = case.found.nodes().map(|(name, node)| (format!("kubelet on {name}"), node.kubelet.clone()));
-    let servers = case.running.components.iter().filter(|component| component.name == "kube-apiserver").filter_map(|one| {
-        let version = depot::split_reference(&one.image).1?.parse().ok()?;
-        Some((format!("kube-apiserver on {}", one.node), version))
-    });
+    let servers =
+        case.running.components.iter().filter(|component| component.name == "kube-apiserver").filter_map(|one| {
+            let version = depot::split_reference(&one.image).1?.parse().ok()?;
+            Some((format!("kube-apiserver on {}", one.node), version))
+        });
     let older: Vec<String> = kubelets
         .chain(servers)
         .filter(|(_, version)| *version < recorded)
