@@ -5,6 +5,7 @@
 . "$HERE/images.sh"
 . "$HERE/artifacts.sh"
 . "$HERE/origins.sh"
+. "$HERE/tools.sh"
 
 MINOR_K8S=1.33.13
 MINOR_COREDNS=1.12.0

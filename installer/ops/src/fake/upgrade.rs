@@ -70,6 +70,7 @@ pub(super) fn upgrade(system: &RootedSystem, state: &mut State, args: &[&str]) -
         return Ok(Output::failed(1, format!("[preflight] Some fatal errors occurred:\n\t[ERROR {}", why.trim())));
     }
     if args.contains(&"--dry-run") {
+        put(system, "/etc/kubernetes/tmp/kubeadm-upgrade-dryrun7/config.yaml", "double: kubelet's config\n")?;
         return Ok(Output::text("[dryrun] Finished dryrunning successfully!\n"));
     }
     let kill = system.at(&format!("{FOLDER}/kill-kubeadm-upgrade"));
