@@ -208,7 +208,7 @@ fn after_a_turn_the_static_pods_are_the_new_ones_and_every_member_answers() {
     };
     let pods = Probe::StaticPodsReady { node: "node2".to_owned(), images };
     let look = |probe: &Probe| probe::look(probe, machine).expect("an answer");
-    assert!(look(&pods).seen.contains("kube-apiserver (it has "), "{}", look(&pods).seen);
+    assert!(look(&pods).seen.contains("etcd (it has "), "{}", look(&pods).seen);
     dispatch::converge(&upgrade(UpgradeOf::ControlPlane), machine).expect("upgraded");
     assert!(look(&pods).holds, "{}", look(&pods).seen);
 
