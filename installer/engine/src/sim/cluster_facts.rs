@@ -5,7 +5,7 @@ use kubexm_plan::kubeadm_certificates::MANAGED;
 use kubexm_plan::{ClusterFacts, Facts};
 use kubexm_spec::Digest;
 
-use super::names::ADMIN_CONF;
+use super::names::{ADMIN_CONF, SOMEBODY};
 use super::world::World;
 
 impl World {
@@ -59,6 +59,7 @@ impl World {
         NodeFacts {
             kubelet: self.kubelet_version(&name).to_owned(),
             unschedulable: self.cluster.contains_key(&format!("cordoned:{name}")),
+            cordoned_by: self.cluster.get(&format!("cordoned:{name}")).filter(|by| *by != SOMEBODY).cloned(),
             ..node(name)
         }
     }
@@ -82,6 +83,7 @@ fn node(name: String) -> NodeFacts {
         ready: true,
         conditions: Vec::new(),
         unschedulable: false,
+        cordoned_by: None,
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use kubexm_plan::op::Unit;
+use kubexm_plan::op::{Unit, UpgradeOf};
 use kubexm_plan::runtime;
 use kubexm_plan::{Act, Op, Plan, Probe, Resource, Step};
 
@@ -259,9 +259,20 @@ impl World {
                 let drained = upgraded || !self.is_node(node) || self.cluster.contains_key(&format!("cordoned:{node}"));
                 (!drained).then(|| "it is not cordoned yet".to_owned())
             }
-            Probe::StaticPodsReady { .. }
-            | Probe::NodeAwaitsNetwork { .. }
-            | Probe::PodsRunning { kubeadm_only: true, .. } => cluster(),
+            Probe::StaticPodsReady { node, images } => {
+                let tag = images.get("kube-apiserver").and_then(|image| image.rsplit_once(':')).map(|(_, tag)| tag);
+                let old = tag.is_some_and(|tag| self.api_version(node) != tag);
+                cluster().or_else(|| old.then(|| format!("kube-apiserver of {node} is {}", self.api_version(node))))
+            }
+            Probe::EtcdHealthy { members } => {
+                let found = self.members().count();
+                (found < *members).then(|| format!("etcd has {found} members"))
+            }
+            Probe::KubeadmUpgradePasses { upgrade } => match &upgrade.of {
+                UpgradeOf::Cluster { config } if !here.has_path(config) => Some(format!("{config} is missing")),
+                _ => cluster(),
+            },
+            Probe::NodeAwaitsNetwork { .. } | Probe::PodsRunning { kubeadm_only: true, .. } => cluster(),
             Probe::NodeReady { .. } | Probe::PodsRunning { .. } | Probe::PodNetwork { .. } => cluster().or_else(|| {
                 let network = self.cluster.keys().any(|key| key.starts_with("object:"));
                 (!network).then(|| "no pod network was applied".to_owned())

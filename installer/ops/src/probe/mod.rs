@@ -5,7 +5,9 @@ mod answer;
 mod clock;
 mod cri;
 pub(crate) mod dns;
+mod etcd;
 pub(crate) mod https;
+mod kubeadm_upgrade;
 pub(crate) mod netns;
 mod nodes;
 pub mod pod_address;
@@ -33,7 +35,9 @@ pub fn look(probe: &Probe, machine: &Machine) -> Result<ProbeAnswer, OpError> {
         }
         Probe::ClockFollows { servers } => clock::look(machine, servers),
         Probe::NodeReady { node, kubelet } => nodes::look(machine, node, kubelet.as_deref()),
-        Probe::StaticPodsReady { node } => pods::of_control_plane(machine, node),
+        Probe::StaticPodsReady { node, images } => pods::of_control_plane(machine, node, images),
+        Probe::EtcdHealthy { members } => etcd::look(machine, *members),
+        Probe::KubeadmUpgradePasses { upgrade } => kubeadm_upgrade::look(machine, upgrade),
         Probe::NodeAwaitsNetwork { node } => nodes::awaits_network(machine, node),
         Probe::NodeDrained { node, unless_kubelet } => nodes::drained(machine, node, unless_kubelet.as_deref()),
         Probe::PodsRunning { namespaces, images, kubeadm_only } => {

@@ -6,6 +6,7 @@ use kubexm_spec::cluster::RuntimeKind;
 use kubexm_spec::depot::Repository;
 use serde::{Deserialize, Serialize};
 
+use super::act::KubeadmUpgrade;
 use super::image_loaded::is_containerd;
 
 /// A condition that is polled until it is true.
@@ -60,6 +61,20 @@ pub enum Probe {
     StaticPodsReady {
         /// Node name.
         node: String,
+        /// The images that they must have, by component.
+        #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+        images: BTreeMap<String, String>,
+    },
+    /// Every member that this host's etcd lists has started, votes and is healthy, by its own status.
+    EtcdHealthy {
+        /// So many members at least.
+        members: usize,
+    },
+    /// kubeadm takes the configuration of an upgrade of the cluster, and a dry run of `kubeadm upgrade apply` succeeds; or the
+    /// upgrade has begun already.
+    KubeadmUpgradePasses {
+        /// The upgrade that follows.
+        upgrade: Box<KubeadmUpgrade>,
     },
     /// A node is Ready except for the pod network, which somebody else installs; a Ready node is accepted too.
     NodeAwaitsNetwork {
@@ -131,7 +146,14 @@ impl std::fmt::Display for Probe {
             Self::NodeReady { node, kubelet: Some(version) } => {
                 write!(f, "node {node} is Ready with kubelet {version}")
             }
-            Self::StaticPodsReady { node } => write!(f, "static pods of {node} are Ready"),
+            Self::StaticPodsReady { node, images } => {
+                write!(f, "static pods of {node} are Ready")?;
+                if images.is_empty() { Ok(()) } else { f.write_str(" with the images of the bundle") }
+            }
+            Self::EtcdHealthy { members } => write!(f, "all members of etcd, at least {members}, are healthy"),
+            Self::KubeadmUpgradePasses { upgrade } => {
+                write!(f, "kubeadm would upgrade the cluster to {}", upgrade.version)
+            }
             Self::NodeAwaitsNetwork { node } => write!(f, "node {node} lacks nothing but a pod network"),
             Self::NodeDrained { node, .. } => write!(f, "node {node} is drained"),
             Self::PodsRunning { namespaces, images, kubeadm_only } => {

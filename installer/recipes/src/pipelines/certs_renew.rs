@@ -138,7 +138,7 @@ impl Chain {
         self.then(step.undo(Undo::RestoreBefore).build());
         self.then(
             Step::on(plane.name, "certs.ready", "Wait until the control plane is ready")
-                .probe(Probe::StaticPodsReady { node: plane.name.to_owned() }, 180)
+                .probe(Probe::StaticPodsReady { node: plane.name.to_owned(), images: BTreeMap::new() }, 180)
                 .timeout_s(200)
                 .undo(Undo::Nothing)
                 .build(),

@@ -53,7 +53,7 @@ pub fn delete_node(cx: &DeleteContext<'_>) -> Result<Deletion, RecipeError> {
     let mut last: Vec<StepId> = Vec::new();
     for host in leaving.iter().filter(|host| host.here.is_some() && host.node) {
         let id = format!("delete.drain-{}", host.name);
-        add(steps, drain::step(on, &id, host.name, cx.drain, None), &mut last);
+        add(steps, drain::step(on, &id, host.name, cx.drain, None, None), &mut last);
     }
     let named = names(cx, &leaving, &last);
     if !named.is_empty() {

@@ -93,6 +93,7 @@ fn node(name: &str) -> NodeFacts {
         ready: true,
         conditions: Vec::new(),
         unschedulable: false,
+        cordoned_by: None,
     }
 }
 
