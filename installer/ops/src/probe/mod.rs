@@ -5,6 +5,7 @@ mod answer;
 mod clock;
 mod cri;
 pub(crate) mod dns;
+pub(crate) mod http;
 pub(crate) mod https;
 pub(crate) mod netns;
 mod nodes;
@@ -28,6 +29,7 @@ pub fn look(probe: &Probe, machine: &Machine) -> Result<ProbeAnswer, OpError> {
         Probe::CriReady { runtime: RuntimeKind::Containerd, config_dump } => cri::look(machine, config_dump),
         Probe::CriReady { runtime, .. } => Ok(no(format!("{runtime} is not supported yet"))),
         Probe::Https { url, ca, login } => server::answers(machine, url, ca, login.as_deref()),
+        Probe::ApiReady { url, ca } => server::api_answers(machine, url, ca),
         Probe::RegistryServes { url, ca, login, repositories } => {
             registry::look(machine, (url, ca, login.as_deref()), repositories)
         }

@@ -19,6 +19,7 @@ fn op() -> Op {
     StaticPodStarted {
         pod: "kube-apiserver".to_owned(),
         after: vec![POLICY.to_owned()],
+        reloaded: Vec::new(),
         runtime: RuntimeKind::Containerd,
         ready: PodReady::ApiServer,
     }

@@ -9,6 +9,7 @@ use kubexm_spec::cluster::{Cluster, RegistryKind};
 use kubexm_spec::manifest::Artifact;
 use kubexm_spec::{ArtifactKey, ClusterImage, Digest};
 
+use crate::balancer;
 use crate::charts;
 use crate::context::{Node, PlanCx};
 use crate::error::RecipeError;
@@ -43,6 +44,10 @@ pub fn steps(cx: &PlanCx<'_>, node: &Node<'_>) -> Result<Vec<Step>, RecipeError>
     let mut steps = Vec::new();
     for image in of_roles(cx.cluster, node) {
         steps.push(step(cx, node, image.name(), cx.image(image, node.platform)?));
+    }
+    let proxy = balancer::on(cx.cluster, node.roles).filter(|_| cx.cluster.registry.kind != RegistryKind::None);
+    if let Some(proxy) = proxy {
+        steps.push(step(cx, node, proxy.program, balancer::image(cx, node, proxy)?));
     }
     // A reference cannot be part of a step id; its digest can, and is the same in every plan.
     let short = |artifact: &Artifact| Digest::of(&artifact.name).hex()[..12].to_owned();

@@ -170,6 +170,7 @@ fn restart(cx: &RenewCx<'_>, plane: &Plane<'_>, (pod, files): (&str, &[&str]), e
         .ensure(StaticPodStarted {
             pod: pod.to_owned(),
             after: files.iter().map(|file| (*file).to_owned()).collect(),
+            reloaded: Vec::new(),
             runtime: cx.cluster.runtime.kind,
             ready,
         })

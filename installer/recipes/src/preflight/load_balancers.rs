@@ -1,15 +1,22 @@
 //! Hosts of a load balancer that kubexm installs: they have no other keepalived or proxy, and an interface in the
-//! network of the virtual IP.
+//! network of the virtual IP. Workers with a proxy of ours, beside which another one runs.
 
+use kubexm_plan::facts::Balancer;
 use kubexm_spec::cluster::LoadBalancerMode;
 
 use super::report::{Report, Severity, Words};
 use super::site::{ObservedHost, Site};
+use crate::balancer::{self, Proxy};
 use ipnet::IpNet;
 
 const KEEPALIVED: &str = "keepalived";
 
 pub(super) fn run(site: &Site<'_>, report: &mut Report) {
+    for host in &site.hosts {
+        if let Some(proxy) = balancer::on(site.cx.cluster, host.roles) {
+            beside(host, proxy, report);
+        }
+    }
     let Some(proxy) = site.cx.cluster.load_balancer.mode.proxy() else { return };
     let hosts: Vec<&ObservedHost<'_>> = site.load_balancers().collect();
     if let [only] = hosts.as_slice() {
@@ -51,6 +58,20 @@ fn foreign(host: &ObservedHost<'_>, program: &str, report: &mut Report) {
             );
         }
     }
+}
+
+/// A proxy of the host's own beside the one that kubexm runs as a pod: it is left alone. If it has a port of ours, the check of the
+/// ports fails.
+fn beside(host: &ObservedHost<'_>, proxy: &Proxy, report: &mut Report) {
+    let running = |service: &&Balancer| service.program == proxy.program && !service.ours && service.pid.is_some();
+    let Some(pid) = host.facts.balancers.iter().find(running).and_then(|service| service.pid) else { return };
+    let Proxy { program, config, .. } = proxy;
+    report.warn(
+        host.name(),
+        format!("{program} running (pid {pid}), which is not kubexm's"),
+        format!("a host without a {program} of its own: kubexm's runs in a pod here, with {config}"),
+        "nothing, if yours serves something else than this cluster: it stays as it is; otherwise stop it",
+    );
 }
 
 /// keepalived announces the virtual IP in the network of one interface.

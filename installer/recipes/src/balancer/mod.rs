@@ -1,0 +1,143 @@
+//! The load balancer on the nodes themselves (`spec.loadBalancer.mode: internal`): a proxy as a static pod on every host that is
+//! only a worker, in front of all API servers (decision 0055).
+//!
+//! kubelet and the pods of the host's network ask the control plane's name, which leads to the host's own 127.0.0.1 there and,
+//! while the proxy does not run, to the control planes themselves ([`crate::modules::endpoint`]). Control planes have no proxy:
+//! their API servers have its port.
+//!
+//! The configuration is replaced as a whole and read again on SIGHUP; the pod stays, with the connections that it has. It
+//! answers on a port of its own with the revision of what it has read, so that a reload is observed and not believed.
+
+mod haproxy;
+mod nginx;
+mod pod;
+
+use std::net::IpAddr;
+
+use kubexm_plan::op::{Dir, PodReady, StaticPodStarted};
+use kubexm_plan::{Probe, Step, Undo};
+use kubexm_spec::cluster::{API_PORT, Cluster, InternalKind, LoadBalancerMode, Roles, RuntimeKind};
+use kubexm_spec::manifest::Artifact;
+use kubexm_spec::{ArtifactKey, Digest};
+use minijinja::context;
+use serde::Serialize;
+
+use crate::context::{Node, PlanCx};
+use crate::draft::Draft;
+use crate::error::RecipeError;
+use crate::{paths, templates};
+
+/// TCP port on which a proxy answers with the revision of its configuration, on 127.0.0.1.
+pub const STATUS_PORT: u16 = 6444;
+/// Where the proxy listens for kubelet and the pods of the host's network, and what it is asked by.
+const READY: &str = "https://127.0.0.1:6443/readyz";
+/// The cluster's CA, which kubeadm writes on every node.
+const CA: &str = "/etc/kubernetes/pki/ca.crt";
+
+/// A proxy.
+#[derive(Debug)]
+pub struct Proxy {
+    /// Its process, and the feature of the catalogue with its image.
+    pub program: &'static str,
+    /// Name of its pod, of the pod's container, and of the manifest.
+    pub pod: &'static str,
+    /// Folder of its configuration, which the pod mounts: a file of its own would stay the old one when it is replaced.
+    pub folder: &'static str,
+    /// Its configuration.
+    pub config: &'static str,
+    template: &'static str,
+    command: &'static [&'static str],
+    /// Folders of the host that it reads, besides its own.
+    reads: &'static [&'static str],
+}
+
+/// An API server behind the proxies.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct BackEnd {
+    /// Of the node.
+    pub name: String,
+    /// With its port, `10.0.0.1:6443`.
+    pub address: String,
+}
+
+impl BackEnd {
+    /// The API server of a control plane.
+    pub fn of(name: &str, ip: IpAddr) -> Self {
+        Self { name: name.to_owned(), address: std::net::SocketAddr::from((ip, API_PORT)).to_string() }
+    }
+}
+
+/// The proxy of a cluster, if it has one on its workers.
+pub const fn of(cluster: &Cluster) -> Option<&'static Proxy> {
+    match cluster.load_balancer.mode {
+        LoadBalancerMode::Internal { kind: InternalKind::Haproxy, .. } => Some(&haproxy::PROXY),
+        LoadBalancerMode::Internal { kind: InternalKind::Nginx, .. } => Some(&nginx::PROXY),
+        LoadBalancerMode::Internal { kind: InternalKind::KubeVip, .. }
+        | LoadBalancerMode::External { .. }
+        | LoadBalancerMode::None => None,
+    }
+}
+
+/// The proxy of a host with these roles.
+pub fn on(cluster: &Cluster, roles: Roles) -> Option<&'static Proxy> {
+    of(cluster).filter(|_| roles.worker && !roles.control_plane)
+}
+
+/// Its image in the bundle.
+pub fn image<'a>(cx: &PlanCx<'a>, node: &Node<'_>, proxy: &Proxy) -> Result<&'a Artifact, RecipeError> {
+    cx.artifact(&ArtifactKey::FeatureImage(proxy.program.to_owned()), node.platform)
+}
+
+/// The configuration, with a revision of everything that is in it.
+pub fn config(proxy: &Proxy, back_ends: &[BackEnd]) -> Result<String, RecipeError> {
+    let render = |revision: &str| {
+        templates::render(
+            proxy.template,
+            context! { back_ends, revision, port => API_PORT, status_port => STATUS_PORT, ca => CA },
+        )
+    };
+    let revision = Digest::of(render("")?).hex()[..16].to_owned();
+    render(&revision)
+}
+
+/// The proxy's container runs with the configuration as it is on disk.
+pub fn loaded(proxy: &Proxy, runtime: RuntimeKind) -> StaticPodStarted {
+    StaticPodStarted {
+        pod: proxy.pod.to_owned(),
+        after: Vec::new(),
+        reloaded: vec![proxy.config.to_owned()],
+        runtime,
+        ready: PodReady::Serves { port: STATUS_PORT },
+    }
+}
+
+/// An API server answers through the proxy.
+pub fn answers() -> Probe {
+    Probe::ApiReady { url: READY.to_owned(), ca: CA.to_owned() }
+}
+
+/// The proxy of a worker that has joined; none on other hosts. With all control planes of cluster.yaml as back-ends: one that does
+/// not answer gets no connection.
+pub fn step(draft: &mut Draft<'_>, nodes: &[Node<'_>], node: &Node<'_>) -> Result<Option<Step>, RecipeError> {
+    let cx = draft.cx;
+    let Some(proxy) = on(cx.cluster, node.roles) else { return Ok(None) };
+    let planes = cx.cluster.role_groups.control_plane.iter();
+    let planes = planes.filter_map(|name| nodes.iter().find(|node| node.name() == name));
+    let back_ends: Vec<BackEnd> = planes.map(|plane| BackEnd::of(plane.name(), plane.ip)).collect();
+    let config = draft.file(proxy.config, 0o644, config(proxy, &back_ends)?);
+    let pod = pod::manifest(proxy, &image(cx, node, proxy)?.name)?;
+    let pod = draft.file(paths::static_pod(proxy.pod), 0o600, pod);
+    let title = format!("Run {} on this node, before all API servers", proxy.program);
+    let step = Step::on(node.name(), "balancer.run", &title)
+        .ensure(Dir { path: proxy.folder.to_owned(), mode: 0o755 })
+        .ensure(config)
+        // kubeadm makes it on control planes, with this mode.
+        .ensure(Dir { path: paths::STATIC_PODS.to_owned(), mode: 0o700 })
+        .ensure(pod)
+        .ensure(loaded(proxy, cx.cluster.runtime.kind))
+        .probe(answers(), 90)
+        .timeout_s(320)
+        .undo(Undo::RestoreBefore)
+        .build();
+    Ok(Some(draft.cluster_wide(step)))
+}
