@@ -7,7 +7,7 @@ use kubexm_plan::{Plan, lint};
 use kubexm_recipes::{RecipeError, sample};
 use kubexm_spec::ExitCode;
 use kubexm_spec::cluster::{
-    Audit, Cluster, MaterialFile, MaterialUse, NetworkPlugin, Role, Runtime, RuntimeKind, Script, Taint, TaintEffect,
+    API_PORT, Audit, Cluster, InternalKind, LoadBalancerMode, MaterialFile, MaterialUse, NetworkPlugin, Role, Runtime, RuntimeKind, Script, Taint, TaintEffect,
 };
 
 /// All texts of a case go into one folder, without a header that changes with the test's line.
@@ -220,6 +220,30 @@ fn a_worker_that_is_added_to_a_cluster() {
     let (_, warnings) = lint::check(plan.clone()).unwrap_or_else(|problems| panic!("{problems:#?}"));
     assert_eq!(warnings, Vec::new());
     golden("add-node", || assert_snapshot!("plan", plan.render()));
+}
+
+#[test]
+fn a_proxy_on_every_worker_and_a_control_plane_that_is_added_behind_it() {
+    let mut cluster = sample::fleet(2, 1);
+    let mode = |kind| LoadBalancerMode::Internal { kind, vip: None, port: API_PORT, interface: None };
+    cluster.load_balancer.mode = mode(InternalKind::Nginx);
+    let nginx = checked(&Site::of(cluster.clone()));
+    cluster.load_balancer.mode = mode(InternalKind::Haproxy);
+    let mut site = Site::of(cluster);
+    let plan = checked(&site);
+    site.join_all_but("node2");
+    let added = kubexm_recipes::add_node(&site.cx(), &kubexm_plan::ClusterFacts::default(), &["node2".to_owned()]);
+    let added = added.unwrap();
+    let (_, warnings) = lint::check(added.clone()).unwrap_or_else(|problems| panic!("{problems:#?}"));
+    assert_eq!(warnings, Vec::new());
+    golden("balancer", || {
+        assert_snapshot!("plan", plan.render());
+        assert_snapshot!("add-node", added.render());
+        assert_snapshot!("haproxy", text(&plan, "/etc/kubexm/haproxy/haproxy.cfg"));
+        assert_snapshot!("haproxy-pod", text(&plan, "/etc/kubernetes/manifests/kubexm-haproxy.yaml"));
+        assert_snapshot!("nginx", text(&nginx, "/etc/kubexm/nginx/nginx.conf"));
+        assert_snapshot!("nginx-pod", text(&nginx, "/etc/kubernetes/manifests/kubexm-nginx.yaml"));
+    });
 }
 
 #[test]

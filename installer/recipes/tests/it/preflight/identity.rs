@@ -89,6 +89,22 @@ fn several_control_planes_without_a_load_balancer_are_a_warning() {
 }
 
 #[test]
+fn a_proxy_on_the_workers_needs_a_worker_that_is_no_control_plane() {
+    let mode = LoadBalancerMode::Internal { kind: InternalKind::Haproxy, vip: None, port: 6443, interface: None };
+    let alone = findings(|site| {
+        control_planes(site, 3);
+        site.cluster.load_balancer.mode = mode.clone();
+    });
+    one(alone, Severity::Warn, "control-planes", "no host is only a worker");
+    let with_a_worker = findings(|site| {
+        second_host(site);
+        site.cluster.role_groups.worker.retain(|name| name != "node1");
+        site.cluster.load_balancer.mode = mode;
+    });
+    assert_eq!(with_a_worker, Vec::new());
+}
+
+#[test]
 fn an_even_number_of_control_planes_is_a_warning() {
     let even = findings(|site| {
         control_planes(site, 2);
