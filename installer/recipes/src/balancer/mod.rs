@@ -9,10 +9,11 @@
 //! answers on a port of its own with the revision of what it has read, so that a reload is observed and not believed.
 
 mod haproxy;
+pub mod kube_vip;
 mod nginx;
 mod pod;
 
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 
 use kubexm_plan::op::{Dir, PodReady, StaticPodStarted};
 use kubexm_plan::{Probe, Step, Undo};
@@ -63,7 +64,7 @@ pub struct BackEnd {
 impl BackEnd {
     /// The API server of a control plane.
     pub fn of(name: &str, ip: IpAddr) -> Self {
-        Self { name: name.to_owned(), address: std::net::SocketAddr::from((ip, API_PORT)).to_string() }
+        Self { name: name.to_owned(), address: SocketAddr::from((ip, API_PORT)).to_string() }
     }
 }
 
@@ -83,8 +84,16 @@ pub fn on(cluster: &Cluster, roles: Roles) -> Option<&'static Proxy> {
     of(cluster).filter(|_| roles.worker && !roles.control_plane)
 }
 
+/// The image of the proxy, or of kube-vip, that a node needs: by the name of its feature.
+pub fn images<'a>(cx: &PlanCx<'a>, node: &Node<'_>) -> Result<Option<(&'static str, &'a Artifact)>, RecipeError> {
+    match on(cx.cluster, node.roles) {
+        Some(proxy) => Ok(Some((proxy.program, image(cx, node, proxy)?))),
+        None => Ok(kube_vip::image(cx, node)?.map(|image| ("kube-vip", image))),
+    }
+}
+
 /// Its image in the bundle.
-pub fn image<'a>(cx: &PlanCx<'a>, node: &Node<'_>, proxy: &Proxy) -> Result<&'a Artifact, RecipeError> {
+fn image<'a>(cx: &PlanCx<'a>, node: &Node<'_>, proxy: &Proxy) -> Result<&'a Artifact, RecipeError> {
     cx.artifact(&ArtifactKey::FeatureImage(proxy.program.to_owned()), node.platform)
 }
 

@@ -45,10 +45,9 @@ pub fn steps(cx: &PlanCx<'_>, node: &Node<'_>) -> Result<Vec<Step>, RecipeError>
     for image in of_roles(cx.cluster, node) {
         steps.push(step(cx, node, image.name(), cx.image(image, node.platform)?));
     }
-    let proxy = balancer::on(cx.cluster, node.roles).filter(|_| cx.cluster.registry.kind != RegistryKind::None);
-    if let Some(proxy) = proxy {
-        steps.push(step(cx, node, proxy.program, balancer::image(cx, node, proxy)?));
-    }
+    // Without a registry every node gets it below, as it gets all others.
+    let of_balancer = balancer::images(cx, node)?.filter(|_| cx.cluster.registry.kind != RegistryKind::None);
+    steps.extend(of_balancer.map(|(name, image)| step(cx, node, name, image)));
     // A reference cannot be part of a step id; its digest can, and is the same in every plan.
     let short = |artifact: &Artifact| Digest::of(&artifact.name).hex()[..12].to_owned();
     if cx.cluster.registry.kind == RegistryKind::None {

@@ -3,6 +3,7 @@
 use kubexm_plan::{StepId, Undo};
 
 use super::{Prepared, Site};
+use crate::balancer::kube_vip;
 use crate::draft::{Chain, Draft};
 use crate::error::RecipeError;
 use crate::modules::{audit, control_plane, dns, kubeconfig, release};
@@ -27,6 +28,7 @@ pub fn start<'a>(draft: &mut Draft<'a>, site: &Site<'a>, prepared: &Prepared<'a>
     let mut chain = prepared.chain(first);
     chain.then(audit::step(draft, first)?);
     chain.then([step]);
+    chain.then(kube_vip::step(draft, first)?);
     let loaded = audit::loaded(draft.cx, first)?;
     let answers = loaded.as_ref().map_or(&init, |step| &step.id).clone();
     // Before anything in the cluster is changed, so that the restart interrupts no other step.

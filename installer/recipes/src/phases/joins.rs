@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use kubexm_plan::StepId;
 
 use super::{ControlPlane, Prepared, Site};
-use crate::balancer;
+use crate::balancer::{self, kube_vip};
 use crate::context::Node;
 use crate::draft::{Chain, Draft, rolling};
 use crate::error::RecipeError;
@@ -69,6 +69,7 @@ impl<'a> Joined<'a> {
         let mut users = chain.fork();
         if node.roles.control_plane {
             users.then([kubeconfig::step(node)]);
+            chain.then(kube_vip::step(draft, node)?);
         }
         let mut done = register.id.clone();
         chain.then([register]);

@@ -246,6 +246,28 @@ fn a_proxy_on_every_worker_and_a_control_plane_that_is_added_behind_it() {
     });
 }
 
+/// The recipe is there and proven on no host: `create` refuses it, and this is what it would do.
+#[test]
+fn kube_vip_on_the_control_planes() {
+    let mut cluster = sample::fleet(2, 1);
+    let vip = Some([10, 77, 0, 100].into());
+    cluster.load_balancer.mode =
+        LoadBalancerMode::Internal { kind: InternalKind::KubeVip, vip, port: API_PORT, interface: None };
+    let site = Site::of(cluster);
+    let error = site.create().unwrap_err();
+    assert!(matches!(error, RecipeError::NotInstalled { .. }));
+    assert!(error.to_string().contains("it has not run on hosts yet"), "{error}");
+    let plan = kubexm_recipes::create_unsupported(&site.cx()).unwrap();
+    let (_, warnings) = lint::check(plan.clone()).unwrap_or_else(|problems| panic!("{problems:#?}"));
+    assert_eq!(warnings, Vec::new());
+    golden("kube-vip", || {
+        assert_snapshot!("plan", plan.render());
+        assert_snapshot!("kubeadm", text(&plan, "/etc/kubexm/kubeadm.yaml"));
+        assert_snapshot!("before-init", fleet_text(&plan, "node1/balancer.before-init"));
+        assert_snapshot!("pod", fleet_text(&plan, "node2/balancer.run"));
+    });
+}
+
 #[test]
 fn a_host_that_lacks_socat_and_conntrack_gets_them_from_the_bundle() {
     let mut cluster = sample::fleet(1, 1);
