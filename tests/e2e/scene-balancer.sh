@@ -32,7 +32,7 @@ nodes_ready() { [ "$(kubectl_on "$1" get nodes --no-headers | grep -c ' Ready ')
 nodes_become_ready() { within 180 nodes_ready "$@"; }
 # Of the host's own processes: what a shell on it sees.
 proxy_process() { lab host root n4 pgrep -o -x "$1"; }
-back_ends() { lab host root n4 "grep -o '10[.]77[.]0[.][0-9]*:6443' $1 | sort | tr '\n' ' '"; }
+back_ends() { lab host root n4 "grep -o '10[.]77[.]0[.][0-9]*:6443' $1 | sort -u | tr '\n' ' '"; }
 back_ends_are() { local found; found=$(back_ends "$1"); echo "$found"; [ "$found" = "$2 " ]; }
 # What kubelet of the worker is answered, by its own name for the control plane.
 asks() { lab host root n4 /usr/local/bin/kubectl --kubeconfig /etc/kubernetes/kubelet.conf --request-timeout=2s get --raw /readyz; }

@@ -35,6 +35,9 @@ const READY: &str = "https://127.0.0.1:6443/readyz";
 /// The cluster's CA, which kubeadm writes on every node.
 const CA: &str = "/etc/kubernetes/pki/ca.crt";
 
+/// Programs of the proxies.
+pub const PROGRAMS: [&str; 2] = [haproxy::PROXY.program, nginx::PROXY.program];
+
 /// A proxy.
 #[derive(Debug)]
 pub struct Proxy {

@@ -13,6 +13,7 @@ const KEEPALIVED: &str = "keepalived";
 
 pub(super) fn run(site: &Site<'_>, report: &mut Report) {
     for host in &site.hosts {
+        earlier(site, host, report);
         if let Some(proxy) = balancer::on(site.cx.cluster, host.roles) {
             beside(host, proxy, report);
         }
@@ -57,6 +58,24 @@ fn foreign(host: &ObservedHost<'_>, program: &str, report: &mut Report) {
                 "it would be replaced: keep a copy if anybody needs it",
             );
         }
+    }
+}
+
+/// A proxy of the cluster that cluster.yaml no longer asks for: no step removes it, and it would keep its back-ends.
+fn earlier(site: &Site<'_>, host: &ObservedHost<'_>, report: &mut Report) {
+    let wanted = balancer::on(site.cx.cluster, host.roles).map(|proxy| proxy.program);
+    let runs = |program: &&str| {
+        let mut listeners = host.facts.listeners.iter();
+        listeners.any(|one| one.port == balancer::STATUS_PORT && one.process.as_deref() == Some(*program))
+    };
+    let other = |program: &&str| host.ours && Some(*program) != wanted;
+    if let Some(program) = balancer::PROGRAMS.iter().copied().filter(other).find(runs) {
+        report.fail(
+            host.name(),
+            format!("a {program} of kubexm before the API servers"),
+            "`loadBalancer.internal.type` as it was when this worker was made",
+            "set it back; to remove the proxy, delete the worker with `delete-node`, then change it and add the worker again",
+        );
     }
 }
 
