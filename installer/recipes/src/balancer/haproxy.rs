@@ -1,7 +1,7 @@
 //! haproxy: its master process reads the configuration again on SIGHUP and starts a worker with it; the worker of before keeps its
 //! connections. With a configuration that it does not take it goes on with the one of before (haproxy's `management.txt`, 4).
 
-use super::Proxy;
+use super::proxy::Proxy;
 
 pub(super) const PROXY: Proxy = Proxy {
     program: "haproxy",

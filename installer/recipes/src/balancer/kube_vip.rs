@@ -14,7 +14,7 @@ use kubexm_spec::cluster::{API_PORT, Cluster, InternalKind, LoadBalancerMode};
 use kubexm_spec::manifest::Artifact;
 use serde_json::{Value, json};
 
-use super::CA;
+use super::proxy::CA;
 use crate::context::{Node, PlanCx};
 use crate::draft::Draft;
 use crate::error::RecipeError;
@@ -84,7 +84,7 @@ fn manifest(cluster: &Cluster, node: &Node<'_>, image: &str, kubeconfig: &str) -
         return Ok(String::new());
     };
     let interface = match interface {
-        Some(interface) => interface,
+        Some(interface) => interface.as_str(),
         None => node.interface()?,
     };
     let subnet = if vip.is_ipv6() { "128" } else { "32" };

@@ -12,6 +12,7 @@ mod haproxy;
 pub mod kube_vip;
 mod nginx;
 mod pod;
+mod proxy;
 
 use std::net::{IpAddr, SocketAddr};
 
@@ -23,37 +24,19 @@ use kubexm_spec::{ArtifactKey, Digest};
 use minijinja::context;
 use serde::Serialize;
 
+pub use proxy::{Proxy, STATUS_PORT};
+use proxy::CA;
+
 use crate::context::{Node, PlanCx};
 use crate::draft::Draft;
 use crate::error::RecipeError;
 use crate::{paths, templates};
 
-/// TCP port on which a proxy answers with the revision of its configuration, on 127.0.0.1.
-pub const STATUS_PORT: u16 = 6444;
 /// Where the proxy listens for kubelet and the pods of the host's network, and what it is asked by.
 const READY: &str = "https://127.0.0.1:6443/readyz";
-/// The cluster's CA, which kubeadm writes on every node.
-const CA: &str = "/etc/kubernetes/pki/ca.crt";
 
 /// Programs of the proxies.
 pub const PROGRAMS: [&str; 2] = [haproxy::PROXY.program, nginx::PROXY.program];
-
-/// A proxy.
-#[derive(Debug)]
-pub struct Proxy {
-    /// Its process, and the feature of the catalogue with its image.
-    pub program: &'static str,
-    /// Name of its pod, of the pod's container, and of the manifest.
-    pub pod: &'static str,
-    /// Folder of its configuration, which the pod mounts: a file of its own would stay the old one when it is replaced.
-    pub folder: &'static str,
-    /// Its configuration.
-    pub config: &'static str,
-    template: &'static str,
-    command: &'static [&'static str],
-    /// Folders of the host that it reads, besides its own.
-    reads: &'static [&'static str],
-}
 
 /// An API server behind the proxies.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]

@@ -5,7 +5,7 @@
 //! It checks back-ends only passively: it asks nobody, and learns that an API server is away when a client's connection to it
 //! fails, and tries the next one. One that accepts connections and is not ready gets its share of them; haproxy asks `/readyz`.
 
-use super::Proxy;
+use super::proxy::Proxy;
 
 pub(super) const PROXY: Proxy = Proxy {
     program: "nginx",

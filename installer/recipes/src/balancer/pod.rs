@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{Proxy, STATUS_PORT};
+use super::proxy::{Proxy, STATUS_PORT};
 use crate::error::RecipeError;
 use crate::yaml;
 
