@@ -34,7 +34,7 @@ mod oci_archive;
 mod ops;
 mod own_state;
 pub mod paths;
-pub mod place;
+pub mod path_state;
 pub mod probe;
 pub mod provide;
 pub mod real;

@@ -6,9 +6,9 @@ use kubexm_spec::cluster::RuntimeKind;
 use serde::{Deserialize, Serialize};
 
 use super::unit::Started;
-use crate::kind::{AfterReset, Needs, OpKind, Scope, State};
-use crate::place::Place;
-use crate::touch::{Thing, Touch};
+use crate::kind::{ResetRollback, Needs, OpKind, RemovalScope, State};
+use crate::path_state::PathState;
+use crate::resource::{Resource, ResourceChange};
 
 /// A static pod of kube-system was started after the files that it reads at its start alone were last changed. Its
 /// container is restarted otherwise, and awaited ([`PodReady`]); the pod's manifest is never touched. Files that it reads
@@ -95,24 +95,24 @@ pub struct StaticPodState {
 impl OpKind for StaticPodStarted {
     type State = StaticPodState;
 
-    fn touches(&self) -> Vec<Touch> {
+    fn resource_changes(&self) -> Vec<ResourceChange> {
         // What it was started with depends on its files.
-        vec![Touch::changes(Thing::StaticPod(self.pod.clone()))]
+        vec![ResourceChange::unknown(Resource::StaticPod(self.pod.clone()))]
     }
 
     fn needs(&self) -> Needs<'_> {
-        let files = self.files().cloned().map(Thing::Path);
+        let files = self.files().cloned().map(Resource::Path);
         // Whether a pod of kubeadm answers is asked with it.
-        let asks = self.is_of_kubeadm().then_some(Thing::AdminConf);
-        Needs { things: std::iter::once(Thing::Runtime).chain(asks).chain(files).collect(), ..Needs::nothing() }
+        let asks = self.is_of_kubeadm().then_some(Resource::AdminConf);
+        Needs { resources: std::iter::once(Resource::Runtime).chain(asks).chain(files).collect(), ..Needs::nothing() }
     }
 
-    fn scope(&self) -> Scope {
-        Scope::Cluster
+    fn scope(&self) -> RemovalScope {
+        RemovalScope::Cluster
     }
 
-    fn after_reset(&self) -> AfterReset {
-        AfterReset::Restored
+    fn reset_rollback(&self) -> ResetRollback {
+        ResetRollback::Restored
     }
 }
 
@@ -129,7 +129,7 @@ impl fmt::Display for StaticPodStarted {
 impl State for StaticPodState {
     const SCHEMA: u32 = 1;
 
-    fn places(&self) -> Vec<&Place> {
+    fn places(&self) -> Vec<&PathState> {
         Vec::new()
     }
 

@@ -15,7 +15,7 @@ use kubexm_spec::manifest::Artifact;
 use serde_json::{Value, json};
 
 use super::proxy::CA;
-use crate::context::{Node, PlanCx};
+use crate::context::{PlannedHost, PlanContext};
 use crate::draft::Draft;
 use crate::error::RecipeError;
 use crate::{paths, yaml};
@@ -36,7 +36,7 @@ fn address(cluster: &Cluster) -> Option<IpAddr> {
 }
 
 /// Its image in the bundle, for a control plane.
-pub fn image<'a>(cx: &PlanCx<'a>, node: &Node<'_>) -> Result<Option<&'a Artifact>, RecipeError> {
+pub fn image<'a>(cx: &PlanContext<'a>, node: &PlannedHost<'_>) -> Result<Option<&'a Artifact>, RecipeError> {
     if !node.roles.control_plane || address(cx.cluster).is_none() {
         return Ok(None);
     }
@@ -49,7 +49,7 @@ pub fn ignored(cluster: &Cluster) -> Option<String> {
 }
 
 /// On the first control plane, before its init; none when that was done already.
-pub fn before_init(draft: &mut Draft<'_>, first: &Node<'_>) -> Result<Option<Step>, RecipeError> {
+pub fn before_init(draft: &mut Draft<'_>, first: &PlannedHost<'_>) -> Result<Option<Step>, RecipeError> {
     if first.facts.joined {
         return Ok(None);
     }
@@ -59,7 +59,7 @@ pub fn before_init(draft: &mut Draft<'_>, first: &Node<'_>) -> Result<Option<Ste
 }
 
 /// On a control plane that has been made.
-pub fn step(draft: &mut Draft<'_>, node: &Node<'_>) -> Result<Option<Step>, RecipeError> {
+pub fn step(draft: &mut Draft<'_>, node: &PlannedHost<'_>) -> Result<Option<Step>, RecipeError> {
     let (Some(files), Some(vip)) = (files(draft, node, ADMIN)?, address(draft.cx.cluster)) else { return Ok(None) };
     let url = format!("https://{}/readyz", SocketAddr::from((vip, API_PORT)));
     let step = Step::on(node.name(), "balancer.run", "Run kube-vip on this control plane")
@@ -70,7 +70,7 @@ pub fn step(draft: &mut Draft<'_>, node: &Node<'_>) -> Result<Option<Step>, Reci
 }
 
 /// The folder and the manifest; none where there is no kube-vip.
-fn files(draft: &mut Draft<'_>, node: &Node<'_>, kubeconfig: &str) -> Result<Option<[Op; 2]>, RecipeError> {
+fn files(draft: &mut Draft<'_>, node: &PlannedHost<'_>, kubeconfig: &str) -> Result<Option<[Op; 2]>, RecipeError> {
     let Some(image) = image(draft.cx, node)? else { return Ok(None) };
     let text = manifest(draft.cx.cluster, node, &image.name, kubeconfig)?;
     let folder = Dir { path: paths::STATIC_PODS.to_owned(), mode: 0o700 };
@@ -79,7 +79,7 @@ fn files(draft: &mut Draft<'_>, node: &Node<'_>, kubeconfig: &str) -> Result<Opt
 
 /// As `kube-vip manifest pod --controlplane --arp --leaderElection` prints it (kube-vip's `config_generator.go`), with the host's own
 /// API server in place of an alias in the pod's /etc/hosts.
-fn manifest(cluster: &Cluster, node: &Node<'_>, image: &str, kubeconfig: &str) -> Result<String, RecipeError> {
+fn manifest(cluster: &Cluster, node: &PlannedHost<'_>, image: &str, kubeconfig: &str) -> Result<String, RecipeError> {
     let LoadBalancerMode::Internal { vip: Some(vip), interface, .. } = &cluster.load_balancer.mode else {
         return Ok(String::new());
     };

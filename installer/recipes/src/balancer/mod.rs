@@ -27,7 +27,7 @@ use serde::Serialize;
 pub use proxy::{Proxy, STATUS_PORT};
 use proxy::CA;
 
-use crate::context::{Node, PlanCx};
+use crate::context::{PlannedHost, PlanContext};
 use crate::draft::Draft;
 use crate::error::RecipeError;
 use crate::{paths, templates};
@@ -71,7 +71,7 @@ pub fn on(cluster: &Cluster, roles: Roles) -> Option<&'static Proxy> {
 }
 
 /// The image of the proxy, or of kube-vip, that a node needs: by the name of its feature.
-pub fn images<'a>(cx: &PlanCx<'a>, node: &Node<'_>) -> Result<Option<(&'static str, &'a Artifact)>, RecipeError> {
+pub fn images<'a>(cx: &PlanContext<'a>, node: &PlannedHost<'_>) -> Result<Option<(&'static str, &'a Artifact)>, RecipeError> {
     match on(cx.cluster, node.roles) {
         Some(proxy) => Ok(Some((proxy.program, image(cx, node, proxy)?))),
         None => Ok(kube_vip::image(cx, node)?.map(|image| ("kube-vip", image))),
@@ -79,7 +79,7 @@ pub fn images<'a>(cx: &PlanCx<'a>, node: &Node<'_>) -> Result<Option<(&'static s
 }
 
 /// Its image in the bundle.
-fn image<'a>(cx: &PlanCx<'a>, node: &Node<'_>, proxy: &Proxy) -> Result<&'a Artifact, RecipeError> {
+fn image<'a>(cx: &PlanContext<'a>, node: &PlannedHost<'_>, proxy: &Proxy) -> Result<&'a Artifact, RecipeError> {
     cx.artifact(&ArtifactKey::FeatureImage(proxy.program.to_owned()), node.platform)
 }
 
@@ -113,7 +113,7 @@ pub fn answers() -> Probe {
 
 /// The proxy of a worker that has joined; none on other hosts. With all control planes of cluster.yaml as back-ends: one that does
 /// not answer gets no connection.
-pub fn step(draft: &mut Draft<'_>, nodes: &[Node<'_>], node: &Node<'_>) -> Result<Option<Step>, RecipeError> {
+pub fn step(draft: &mut Draft<'_>, nodes: &[PlannedHost<'_>], node: &PlannedHost<'_>) -> Result<Option<Step>, RecipeError> {
     let cx = draft.cx;
     let Some(proxy) = on(cx.cluster, node.roles) else { return Ok(None) };
     let planes = cx.cluster.role_groups.control_plane.iter();
@@ -134,5 +134,5 @@ pub fn step(draft: &mut Draft<'_>, nodes: &[Node<'_>], node: &Node<'_>) -> Resul
         .timeout_s(320)
         .undo(Undo::RestoreBefore)
         .build();
-    Ok(Some(draft.cluster_wide(step)))
+    Ok(Some(draft.depends_on_all(step)))
 }

@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 
 use kubexm_plan::StepId;
 
-use super::{ControlPlane, Prepared, Site};
+use super::{ControlPlane, Prepared, ClusterHosts};
 use crate::balancer::{self, kube_vip};
-use crate::context::Node;
+use crate::context::PlannedHost;
 use crate::draft::{Chain, Draft, rolling};
 use crate::error::RecipeError;
 use crate::modules::{audit, join, kubeconfig};
@@ -18,7 +18,7 @@ pub struct Joined<'a>(BTreeMap<&'a str, StepId>);
 impl Joined<'_> {
     /// The step after which a node is registered with its labels and taints, a control plane's API server has loaded its
     /// current files, and a worker's own proxy serves; none for the first control plane.
-    pub fn registered(&self, node: &Node<'_>) -> Option<&StepId> {
+    pub fn registered(&self, node: &PlannedHost<'_>) -> Option<&StepId> {
         self.0.get(node.name())
     }
 }
@@ -29,7 +29,7 @@ impl Joined<'_> {
 /// meanwhile, and no pod can start there before the network's own pod runs).
 pub fn join<'a>(
     draft: &mut Draft<'a>,
-    site: &Site<'a>,
+    site: &ClusterHosts<'a>,
     prepared: &Prepared<'a>,
     cluster: &ControlPlane,
 ) -> Result<Joined<'a>, RecipeError> {
@@ -52,10 +52,10 @@ impl<'a> Joined<'a> {
     fn chain(
         &mut self,
         draft: &mut Draft<'a>,
-        site: &Site<'a>,
+        site: &ClusterHosts<'a>,
         prepared: &Prepared<'a>,
         cluster: &ControlPlane,
-        node: &Node<'a>,
+        node: &PlannedHost<'a>,
     ) -> Result<Chain, RecipeError> {
         let first = &site.first;
         let mut chain = prepared.chain(node);

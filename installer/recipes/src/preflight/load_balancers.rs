@@ -5,21 +5,21 @@ use kubexm_plan::facts::Balancer;
 use kubexm_spec::cluster::LoadBalancerMode;
 
 use super::report::{Report, Severity, Words};
-use super::site::{ObservedHost, Site};
+use super::input::{ObservedHost, PreflightInput};
 use crate::balancer::{self, Proxy};
 use ipnet::IpNet;
 
 const KEEPALIVED: &str = "keepalived";
 
-pub(super) fn run(site: &Site<'_>, report: &mut Report) {
-    for host in &site.hosts {
-        earlier(site, host, report);
-        if let Some(proxy) = balancer::on(site.cx.cluster, host.roles) {
+pub(super) fn run(input: &PreflightInput<'_>, report: &mut Report) {
+    for host in &input.hosts {
+        earlier(input, host, report);
+        if let Some(proxy) = balancer::on(input.cx.cluster, host.roles) {
             beside(host, proxy, report);
         }
     }
-    let Some(proxy) = site.cx.cluster.load_balancer.mode.proxy() else { return };
-    let hosts: Vec<&ObservedHost<'_>> = site.load_balancers().collect();
+    let Some(proxy) = input.cx.cluster.load_balancer.mode.proxy() else { return };
+    let hosts: Vec<&ObservedHost<'_>> = input.load_balancers().collect();
     if let [only] = hosts.as_slice() {
         let words = Words {
             found: format!("{} as the only host of the load balancer", only.name()),
@@ -33,7 +33,7 @@ pub(super) fn run(site: &Site<'_>, report: &mut Report) {
         for program in [KEEPALIVED, proxy] {
             foreign(host, program, report);
         }
-        address(site, host, report);
+        address(input, host, report);
     }
 }
 
@@ -62,8 +62,8 @@ fn foreign(host: &ObservedHost<'_>, program: &str, report: &mut Report) {
 }
 
 /// A proxy of the cluster that cluster.yaml no longer asks for: no step removes it, and it would keep its back-ends.
-fn earlier(site: &Site<'_>, host: &ObservedHost<'_>, report: &mut Report) {
-    let wanted = balancer::on(site.cx.cluster, host.roles).map(|proxy| proxy.program);
+fn earlier(input: &PreflightInput<'_>, host: &ObservedHost<'_>, report: &mut Report) {
+    let wanted = balancer::on(input.cx.cluster, host.roles).map(|proxy| proxy.program);
     let runs = |program: &&str| {
         let mut listeners = host.facts.listeners.iter();
         listeners.any(|one| one.port == balancer::STATUS_PORT && one.process.as_deref() == Some(*program))
@@ -94,8 +94,8 @@ fn beside(host: &ObservedHost<'_>, proxy: &Proxy, report: &mut Report) {
 }
 
 /// keepalived announces the virtual IP in the network of one interface.
-fn address(site: &Site<'_>, host: &ObservedHost<'_>, report: &mut Report) {
-    let LoadBalancerMode::External { vip, interface, .. } = &site.cx.cluster.load_balancer.mode else { return };
+fn address(input: &PreflightInput<'_>, host: &ObservedHost<'_>, report: &mut Report) {
+    let LoadBalancerMode::External { vip, interface, .. } = &input.cx.cluster.load_balancer.mode else { return };
     let interfaces = &host.facts.interfaces;
     let found: Vec<String> = interfaces.iter().map(|i| format!("{} {}", i.name, i.addresses.join(" "))).collect();
     let wanted = |name: &str| interface.as_deref().is_none_or(|wanted| wanted == name);

@@ -6,14 +6,14 @@ use kubexm_plan::{Op, Step, StepId, Undo};
 use kubexm_spec::Digest;
 
 use super::check::Leaving;
-use super::context::DeleteCx;
+use super::context::DeleteContext;
 use crate::balancer::{self, BackEnd};
 use crate::error::RecipeError;
 
 /// One step for each host that stays and has a proxy, and the texts of these steps. Before the API servers stop: no connection is
 /// made to one that does.
 pub(super) fn without(
-    cx: &DeleteCx<'_>,
+    cx: &DeleteContext<'_>,
     leaving: &[Leaving<'_>],
     after: &[StepId],
 ) -> Result<(Vec<Step>, Vec<String>), RecipeError> {
