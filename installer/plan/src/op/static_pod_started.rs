@@ -6,7 +6,7 @@ use kubexm_spec::cluster::RuntimeKind;
 use serde::{Deserialize, Serialize};
 
 use super::unit::Started;
-use crate::kind::{ResetRollback, Needs, OpKind, RemovalScope, State};
+use crate::kind::{Needs, OpKind, RemovalScope, ResetRollback, State};
 use crate::path_state::PathState;
 use crate::resource::{Resource, ResourceChange};
 

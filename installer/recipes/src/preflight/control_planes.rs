@@ -4,8 +4,8 @@ use std::net::IpAddr;
 
 use kubexm_spec::cluster::{EtcdKind, InternalKind, LoadBalancerMode};
 
-use super::report::{Report, Severity, Words};
 use super::input::PreflightInput;
+use super::report::{Report, Severity, Words};
 use crate::balancer;
 use crate::mesh::API_SERVER;
 

@@ -4,8 +4,8 @@
 use kubexm_plan::facts::Balancer;
 use kubexm_spec::cluster::LoadBalancerMode;
 
-use super::report::{Report, Severity, Words};
 use super::input::{ObservedHost, PreflightInput};
+use super::report::{Report, Severity, Words};
 use crate::balancer::{self, Proxy};
 use ipnet::IpNet;
 
