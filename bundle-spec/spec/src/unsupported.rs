@@ -8,8 +8,9 @@ use std::fmt;
 use std::net::IpAddr;
 
 use crate::cluster::{
-    API_PORT, Cluster, Etcd, EtcdKind, ExternalKind, Host, InternalKind, Keyword, Kubernetes, KubernetesKind, LoadBalancerMode, Network,
-    NetworkPlugin, OsPackages, ProxyMode, Registry, RegistryKind, Runtime, RuntimeKind, System,
+    API_PORT, Cluster, Etcd, EtcdKind, ExternalKind, Host, InternalKind, Keyword, Kubernetes, KubernetesKind,
+    LoadBalancerMode, Network, NetworkPlugin, OsPackages, ProxyMode, Registry, RegistryKind, Runtime, RuntimeKind,
+    System,
 };
 use crate::names;
 

@@ -88,8 +88,7 @@ impl Converge for StaticPodStarted {
         if before.container.is_some() && machine.path(manifest(self)).is_file() {
             let now = self.observe(machine)?;
             // Never restarted, it still has what the files hold again; unless it has read some of them since.
-            let untouched =
-                self.reloaded.is_empty() && now.container.is_some() && now.container == before.container;
+            let untouched = self.reloaded.is_empty() && now.container.is_some() && now.container == before.container;
             if !untouched && !self.satisfied(&now, machine) {
                 run_with(self, machine, &now, self.ready.when_rolled_back())?;
             }

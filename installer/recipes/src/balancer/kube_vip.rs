@@ -15,7 +15,7 @@ use kubexm_spec::manifest::Artifact;
 use serde_json::{Value, json};
 
 use super::proxy::CA;
-use crate::context::{PlannedHost, PlanContext};
+use crate::context::{PlanContext, PlannedHost};
 use crate::draft::Draft;
 use crate::error::RecipeError;
 use crate::{paths, yaml};

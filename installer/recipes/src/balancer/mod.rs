@@ -21,13 +21,12 @@ use kubexm_plan::{Probe, Step, Undo};
 use kubexm_spec::cluster::{API_PORT, Cluster, InternalKind, LoadBalancerMode, Roles, RuntimeKind};
 use kubexm_spec::manifest::Artifact;
 use kubexm_spec::{ArtifactKey, Digest};
-use minijinja::context;
-use serde::Serialize;
+use minijinja::{Value, context};
 
-pub use proxy::{Proxy, STATUS_PORT};
 use proxy::CA;
+pub use proxy::{Proxy, STATUS_PORT};
 
-use crate::context::{PlannedHost, PlanContext};
+use crate::context::{PlanContext, PlannedHost};
 use crate::draft::Draft;
 use crate::error::RecipeError;
 use crate::{paths, templates};
@@ -39,7 +38,7 @@ const READY: &str = "https://127.0.0.1:6443/readyz";
 pub const PROGRAMS: [&str; 2] = [haproxy::PROXY.program, nginx::PROXY.program];
 
 /// An API server behind the proxies.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BackEnd {
     /// Of the node.
     pub name: String,
@@ -71,7 +70,10 @@ pub fn on(cluster: &Cluster, roles: Roles) -> Option<&'static Proxy> {
 }
 
 /// The image of the proxy, or of kube-vip, that a node needs: by the name of its feature.
-pub fn images<'a>(cx: &PlanContext<'a>, node: &PlannedHost<'_>) -> Result<Option<(&'static str, &'a Artifact)>, RecipeError> {
+pub fn images<'a>(
+    cx: &PlanContext<'a>,
+    node: &PlannedHost<'_>,
+) -> Result<Option<(&'static str, &'a Artifact)>, RecipeError> {
     match on(cx.cluster, node.roles) {
         Some(proxy) => Ok(Some((proxy.program, image(cx, node, proxy)?))),
         None => Ok(kube_vip::image(cx, node)?.map(|image| ("kube-vip", image))),
@@ -85,10 +87,12 @@ fn image<'a>(cx: &PlanContext<'a>, node: &PlannedHost<'_>, proxy: &Proxy) -> Res
 
 /// The configuration, with a revision of everything that is in it.
 pub fn config(proxy: &Proxy, back_ends: &[BackEnd]) -> Result<String, RecipeError> {
+    let servers: Vec<Value> =
+        back_ends.iter().map(|one| context! { name => one.name.as_str(), address => one.address.as_str() }).collect();
     let render = |revision: &str| {
         templates::render(
             proxy.template,
-            context! { back_ends, revision, port => API_PORT, status_port => STATUS_PORT, ca => CA },
+            context! { back_ends => servers.clone(), revision, port => API_PORT, status_port => STATUS_PORT, ca => CA },
         )
     };
     let revision = Digest::of(render("")?).hex()[..16].to_owned();
@@ -113,7 +117,11 @@ pub fn answers() -> Probe {
 
 /// The proxy of a worker that has joined; none on other hosts. With all control planes of cluster.yaml as back-ends: one that does
 /// not answer gets no connection.
-pub fn step(draft: &mut Draft<'_>, nodes: &[PlannedHost<'_>], node: &PlannedHost<'_>) -> Result<Option<Step>, RecipeError> {
+pub fn step(
+    draft: &mut Draft<'_>,
+    nodes: &[PlannedHost<'_>],
+    node: &PlannedHost<'_>,
+) -> Result<Option<Step>, RecipeError> {
     let cx = draft.cx;
     let Some(proxy) = on(cx.cluster, node.roles) else { return Ok(None) };
     let planes = cx.cluster.role_groups.control_plane.iter();

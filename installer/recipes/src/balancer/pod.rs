@@ -15,7 +15,8 @@ pub(super) fn manifest(proxy: &Proxy, image: &str) -> Result<String, RecipeError
         .chain(proxy.reads.iter().enumerate().map(|(index, path)| (format!("read-{index}"), *path)))
         .collect();
     let mounts = folders.iter().map(|(name, path)| json!({"name": name, "mountPath": path, "readOnly": true}));
-    let volumes = folders.iter().map(|(name, path)| json!({"name": name, "hostPath": {"path": path, "type": "Directory"}}));
+    let volumes =
+        folders.iter().map(|(name, path)| json!({"name": name, "hostPath": {"path": path, "type": "Directory"}}));
     let container = json!({
         "name": proxy.pod,
         "image": image,

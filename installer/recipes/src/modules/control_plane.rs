@@ -3,8 +3,8 @@
 use kubexm_plan::op::{KubeadmInit, KubeadmReset, NodeLabel, NodeTainted, NodeUntainted, StateDir};
 use kubexm_plan::{Step, StepId, Undo, state_folders};
 
-use crate::context::{PlanContext, PlannedHost};
 use crate::balancer::kube_vip;
+use crate::context::{PlanContext, PlannedHost};
 use crate::draft::Draft;
 use crate::error::RecipeError;
 use crate::modules::kubeadm_config::{self, TAINT};

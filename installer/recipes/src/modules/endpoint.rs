@@ -18,8 +18,8 @@
 
 use kubexm_spec::cluster::{API_PORT, LoadBalancerMode};
 
-use crate::context::{PlanContext, PlannedHost};
 use crate::balancer;
+use crate::context::{PlanContext, PlannedHost};
 use crate::error::RecipeError;
 
 /// The lines for a host.

@@ -173,7 +173,8 @@ fn a_worker_with_a_proxy_asks_itself_first_and_joins_through_a_control_plane() {
         let manifest = text(&plan, &format!("/etc/kubernetes/manifests/{pod}.yaml"));
         assert!(!manifest.contains("10.77.0.1") && manifest.contains("hostNetwork: true"), "{manifest}");
         let kubeadm = text(&plan, "/etc/kubexm/kubeadm.yaml");
-        for wanted in ["controlPlaneEndpoint: lb.demo.kubexm.internal:6443", "- 127.0.0.1", "- lb.demo.kubexm.internal"] {
+        for wanted in ["controlPlaneEndpoint: lb.demo.kubexm.internal:6443", "- 127.0.0.1", "- lb.demo.kubexm.internal"]
+        {
             assert!(kubeadm.replace('"', "").contains(wanted), "{wanted}:\n{kubeadm}");
         }
     }

@@ -306,7 +306,9 @@ fn a_control_plane_leaves_the_back_ends_of_the_proxies_before_it_stops_and_a_wor
     let mut without = sample::fleet(3, 2);
     without.load_balancer.mode = site.cluster.load_balancer.mode.clone();
     without.hosts.retain(|host| host.name != "node2" && host.name != "node5");
-    for group in [&mut without.role_groups.control_plane, &mut without.role_groups.etcd, &mut without.role_groups.worker] {
+    for group in
+        [&mut without.role_groups.control_plane, &mut without.role_groups.etcd, &mut without.role_groups.worker]
+    {
         group.retain(|name| name != "node2" && name != "node5");
     }
     let again = sample::plan(&without).expect("a plan");

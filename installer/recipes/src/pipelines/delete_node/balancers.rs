@@ -22,9 +22,8 @@ pub(super) fn without(
         return Ok((Vec::new(), Vec::new()));
     };
     let planes = cx.cluster.role_groups.control_plane.iter().filter(|name| !gone(name));
-    let back_ends: Vec<BackEnd> = planes
-        .filter_map(|name| Some(BackEnd::of(name, cx.cluster.host(name)?.node_ip()?)))
-        .collect();
+    let back_ends: Vec<BackEnd> =
+        planes.filter_map(|name| Some(BackEnd::of(name, cx.cluster.host(name)?.node_ip()?))).collect();
     let text = balancer::config(proxy, &back_ends)?;
     let content = Content::Text { digest: Digest::of(&text) };
     let mut steps = Vec::new();
