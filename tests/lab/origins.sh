@@ -28,7 +28,7 @@ origins_up() {
   registry_fill "$registry"
   # Whole or not at all: another run may read them at this moment.
   zone "$files" "$registry" > "$RUN/zone.$$" && mv "$RUN/zone.$$" "$RUN/zone.yaml"
-  overlay > "$RUN/overlay.$$" && mv "$RUN/overlay.$$" "$RUN/overlay.yaml"
+  { overlay; overlay_balancers; } > "$RUN/overlay.$$" && mv "$RUN/overlay.$$" "$RUN/overlay.yaml"
   {
     echo "LAB_FILES_PORT=${files#*:}"
     echo "LAB_FILES_PID=$(cat "$RUN/origin.pid")"
@@ -73,14 +73,29 @@ registry_port() { sed -n 's/.*listening on 127\.0\.0\.1:\([0-9][0-9]*\).*/\1/p' 
 
 # registry_fill ADDRESS: every image with both platforms and its digest, unless it is there already
 registry_fill() {
-  local ref digest path tag have
-  while IFS=$'\t' read -r ref digest; do
+  local ref digest path tag have layouts
+  while IFS=$'\t' read -r layouts ref digest; do
     path=${ref%:*} tag=${ref##*:}
     have=$(curl -sI -H 'Accept: application/vnd.oci.image.index.v1+json' "http://$1/v2/$path/manifests/$tag" |
       tr -d '\r' | awk 'tolower($1) == "docker-content-digest:" {print $2}')
     [ "$have" = "$digest" ] || skopeo copy -q --insecure-policy --all --preserve-digests --dest-tls-verify=false \
-      "oci:$OCI/$path:$tag" "docker://$1/$path:$tag"
-  done < "$OCI/images.tsv"
+      "oci:$layouts/$path:$tag" "docker://$1/$path:$tag"
+  done < <(images_built)
+}
+
+# overlay_balancers: what follows the images of the overlay
+overlay_balancers() {
+  local ref digest
+  [ ! -f "$BALANCERS/images.tsv" ] ||
+    while IFS=$'\t' read -r ref digest; do printf '  "%s": %s\n' "$ref" "$digest"; done < "$BALANCERS/images.tsv"
+}
+
+# images_built: FOLDER REF DIGEST of each image; the folder has its layout
+images_built() {
+  local folder
+  for folder in "$OCI" "$BALANCERS"; do
+    [ ! -f "$folder/images.tsv" ] || sed "s|^|$folder\t|" "$folder/images.tsv"
+  done
 }
 
 # zone FILES REGISTRY

@@ -75,7 +75,7 @@ pub const SAMPLES: [Sample; 3] = [
 ];
 
 /// Samples of several hosts.
-pub const FLEETS: [Sample; 6] = [
+pub const FLEETS: [Sample; 7] = [
     Sample {
         name: "two control planes and a worker",
         hosts: &[("node1", "{}"), ("node2", "{}"), ("node3", "{}")],
@@ -142,6 +142,16 @@ pub const FLEETS: [Sample; 6] = [
         facts: bare,
         added: &["node3"],
         deleted: &["node2"],
+        ..ONE
+    },
+    Sample {
+        name: "workers with a proxy of their own before the API servers",
+        hosts: &[("node1", "{}"), ("node2", "{}"), ("node3", "{}"), ("node4", "{}")],
+        roles: "{master: [node1, node2], worker: [node3, node4]}",
+        spec: "  loadBalancer: {mode: internal, internal: {type: haproxy}}\n",
+        added: &["node2", "node4"],
+        deleted: &["node2", "node4"],
+        upgraded: MINOR,
         ..ONE
     },
 ];

@@ -8,8 +8,9 @@ use std::fmt;
 use std::net::IpAddr;
 
 use crate::cluster::{
-    Cluster, Etcd, EtcdKind, ExternalKind, Host, Keyword, Kubernetes, KubernetesKind, LoadBalancerMode, Network,
-    NetworkPlugin, OsPackages, ProxyMode, Registry, RegistryKind, Runtime, RuntimeKind, System,
+    API_PORT, Cluster, Etcd, EtcdKind, ExternalKind, Host, InternalKind, Keyword, Kubernetes, KubernetesKind,
+    LoadBalancerMode, Network, NetworkPlugin, OsPackages, ProxyMode, Registry, RegistryKind, Runtime, RuntimeKind,
+    System,
 };
 use crate::names;
 
@@ -72,6 +73,7 @@ pub fn check(cluster: &Cluster) -> Vec<Unsupported> {
 
 const ETCD_TYPE: &str = "spec.etcd.type";
 const LOAD_BALANCER_TYPE: &str = "spec.loadBalancer.external.type";
+const INTERNAL_TYPE: &str = "spec.loadBalancer.internal.type";
 const LEAVE_OUT: &str = "leave it out";
 const NAME_SYSTEMS: &str = "name the hosts' systems in spec.bundle.os, so that the bundle has their packages";
 const V4: &str = "IPv4 only today";
@@ -177,8 +179,14 @@ impl All {
                 self.word(LOAD_BALANCER_TYPE, *kind, &[ExternalKind::External]);
                 self.v4("spec.loadBalancer.vip", *vip);
             }
-            LoadBalancerMode::Internal { .. } => {
-                self.add(true, "spec.loadBalancer.mode", "internal", "supported today: none, external");
+            LoadBalancerMode::Internal { kind: InternalKind::KubeVip, .. } => {
+                let instead = "it has not run on hosts yet; supported today: haproxy, nginx";
+                self.add(true, INTERNAL_TYPE, InternalKind::KubeVip.word(), instead);
+            }
+            LoadBalancerMode::Internal { kind: InternalKind::Haproxy | InternalKind::Nginx, port, .. } => {
+                // Everybody asks by one name and one port, and control planes ask themselves.
+                let instead = format!("leave it out: it is the port of the API servers, {API_PORT}");
+                self.add(*port != API_PORT, "spec.loadBalancer.port", port.to_string(), &instead);
             }
         }
     }

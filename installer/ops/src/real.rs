@@ -117,6 +117,10 @@ impl System for RealSystem {
         crate::probe::https::heads(server, paths)
     }
 
+    fn http_get(&self, port: u16) -> Result<String, OpError> {
+        crate::probe::http::get(port)
+    }
+
     fn https_request(&self, request: &HttpsRequest<'_>) -> Result<(u16, Vec<u8>), OpError> {
         crate::probe::https::request(request)
     }

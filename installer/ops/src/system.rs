@@ -291,6 +291,9 @@ pub trait System: Send + Sync + fmt::Debug {
     /// Answers of an OCI registry for these paths, over one connection.
     fn https_heads(&self, server: &HttpsServer<'_>, paths: &[String]) -> Result<Vec<Head>, OpError>;
 
+    /// Body of the answer of a local HTTP server, `http://127.0.0.1:PORT/`, if that is 200.
+    fn http_get(&self, port: u16) -> Result<String, OpError>;
+
     /// Status and body of an HTTPS server's answer.
     fn https_request(&self, request: &HttpsRequest<'_>) -> Result<(u16, Vec<u8>), OpError>;
 

@@ -87,6 +87,14 @@ pub const SYSCTL: &str = "/etc/sysctl.d/99-kubexm-cri.conf";
 /// Kernel modules at boot.
 pub const MODULES: &str = "/etc/modules-load.d/kubexm.conf";
 
+/// Folder of kubelet's static pods (kubeadm's `staticPodPath`).
+pub const STATIC_PODS: &str = "/etc/kubernetes/manifests";
+
+/// Path of the manifest of a static pod.
+pub fn static_pod(name: &str) -> String {
+    format!("{STATIC_PODS}/{name}.yaml")
+}
+
 /// Path of a systemd unit that kubexm writes.
 pub fn unit(name: &str) -> String {
     format!("/etc/systemd/system/{name}")

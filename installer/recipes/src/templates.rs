@@ -17,6 +17,7 @@ const TEMPLATES: &[(&str, &str)] = &[
     ("containerd-1.toml", include_str!("../templates/containerd-1.toml.j2")),
     ("containerd.toml", include_str!("../templates/containerd.toml.j2")),
     ("crictl.yaml", include_str!("../templates/crictl.yaml.j2")),
+    ("haproxy.cfg", include_str!("../templates/haproxy.cfg.j2")),
     ("hosts-insecure.toml", include_str!("../templates/hosts-insecure.toml.j2")),
     ("hosts-none.toml", include_str!("../templates/hosts-none.toml.j2")),
     ("hosts-unknown.toml", include_str!("../templates/hosts-unknown.toml.j2")),
@@ -26,6 +27,7 @@ const TEMPLATES: &[(&str, &str)] = &[
     ("kubexm-depot.service", include_str!("../templates/kubexm-depot.service.j2")),
     ("kubexm-registry.service", include_str!("../templates/kubexm-registry.service.j2")),
     ("kubexm-service-route.service", include_str!("../templates/kubexm-service-route.service.j2")),
+    ("nginx.conf", include_str!("../templates/nginx.conf.j2")),
     ("registry.yml", include_str!("../templates/registry.yml.j2")),
     ("resolv.conf", include_str!("../templates/resolv.conf.j2")),
 ];

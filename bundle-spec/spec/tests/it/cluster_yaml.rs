@@ -136,7 +136,11 @@ const NOT_BUILT: &[(&str, &str)] = &[
     ("  network: {plugin: calico}\n", "spec.network.plugin"),
     ("  network: {plugin: multus}\n", "spec.network.multus"),
     ("  network: {podCidr: [10.1.0.0/16, \"fd00::/48\"]}\n", "spec.network.podCidr"),
-    ("  loadBalancer: {mode: internal, internal: {type: haproxy}}\n", "spec.loadBalancer.mode"),
+    ("  loadBalancer: {mode: internal, internal: {type: haproxy}, port: 8443}\n", "spec.loadBalancer.port"),
+    (
+        "  loadBalancer: {mode: internal, internal: {type: kube-vip}, vip: 10.0.0.9}\n",
+        "spec.loadBalancer.internal.type",
+    ),
     (
         "  loadBalancer: {mode: external, external: {type: kubexm-kh}, vip: 10.0.0.9}\n",
         "spec.loadBalancer.external.type",

@@ -49,7 +49,7 @@ fn restarts<'p>(plan: &'p Plan, drift: &Drift) -> Vec<&'p Step> {
     let reads = |op: &Op, resource: &Resource| {
         let files: Vec<&String> = match op {
             Op::Unit(unit) if unit.running == Some(true) => unit.loaded.iter().chain(&unit.reloaded).collect(),
-            Op::StaticPodStarted(pod) => pod.after.iter().collect(),
+            Op::StaticPodStarted(pod) => pod.files().collect(),
             _ => Vec::new(),
         };
         let below = |file: &str| matches!(resource, Resource::Path(path) if path.starts_with(&format!("{file}/")));

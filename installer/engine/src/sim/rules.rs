@@ -8,7 +8,7 @@ use kubexm_plan::{Act, Op, Plan, Probe, Resource, Step};
 
 use super::failure::Failure;
 use super::keys::Want;
-use super::names::{ADMIN_CONF, KUBELET_UNIT};
+use super::names::{ADMIN_CONF, KUBELET_CONF, KUBELET_UNIT};
 use super::world::World;
 use crate::link::SlotValues;
 
@@ -100,7 +100,7 @@ impl World {
     fn start_static_pods(&mut self, host: &str, plan: &Plan, step: &Step) -> Result<(), String> {
         let ops = plan.steps.iter().filter(|step| step.host == host).flat_map(|step| &step.ops);
         let pods = ops.filter_map(|op| if let Op::StaticPodStarted(pod) = op { Some(pod) } else { None });
-        for pod in pods {
+        for pod in pods.filter(|pod| pod.is_of_kubeadm()) {
             for path in &pod.after {
                 self.need(host, step, &Resource::Path(path.clone()))?;
             }
@@ -245,6 +245,9 @@ impl World {
                 let runs = ["chrony.service", "chronyd.service"].iter().any(|unit| here.runs(unit));
                 (!runs).then(|| "chronyd does not answer".to_owned())
             }
+            // kubeadm has written the CA with the node.
+            Probe::ApiReady { .. } if !here.state.contains_key(KUBELET_CONF) => Some("the CA is missing".to_owned()),
+            Probe::ApiReady { .. } => cluster(),
             Probe::Https { ca, .. } if !here.has_path(ca) => Some(format!("{ca} is missing")),
             Probe::Https { url, .. } if url.contains(":6443") => cluster(),
             Probe::Https { url, .. } => (!self.serves_images()).then(|| format!("nobody serves {url}")),

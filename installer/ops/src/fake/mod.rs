@@ -17,6 +17,7 @@ mod kubeadm;
 mod kubectl;
 mod objects;
 mod packages;
+mod proxies;
 mod registry;
 mod releases;
 mod rooted;
@@ -188,8 +189,16 @@ impl System for RootedSystem {
         if server.ca.is_empty() {
             return Err(OpError::other(format!("{}: the CA file is empty", server.url)));
         }
-        // The only server that a plan installs is the depot.
+        if let Some(status) = proxies::api_server(self, &State::load(self)?, server) {
+            return status;
+        }
+        // The only other server that a plan installs is the depot.
         registry::get(self, &State::load(self)?, server)
+    }
+
+    fn http_get(&self, port: u16) -> Result<String, OpError> {
+        let _lock = self.lock()?;
+        proxies::revision(&State::load(self)?, port)
     }
 
     fn https_request(&self, request: &HttpsRequest<'_>) -> Result<(u16, Vec<u8>), OpError> {

@@ -113,6 +113,9 @@ pub(super) struct StaticPod {
     pub read: BTreeMap<String, Digest>,
     /// It ended by itself.
     pub ended: bool,
+    /// The configuration that a proxy has read.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub config: String,
 }
 
 /// An image.

@@ -6,6 +6,7 @@ mod clock;
 mod cri;
 pub(crate) mod dns;
 mod etcd;
+pub(crate) mod http;
 pub(crate) mod https;
 mod kubeadm_upgrade;
 pub(crate) mod netns;
@@ -30,6 +31,7 @@ pub fn look(probe: &Probe, machine: &Machine) -> Result<ProbeAnswer, OpError> {
         Probe::CriReady { runtime: RuntimeKind::Containerd, config_dump } => cri::look(machine, config_dump),
         Probe::CriReady { runtime, .. } => Ok(no(format!("{runtime} is not supported yet"))),
         Probe::Https { url, ca, login } => server::answers(machine, url, ca, login.as_deref()),
+        Probe::ApiReady { url, ca } => server::api_answers(machine, url, ca),
         Probe::RegistryServes { url, ca, login, repositories } => {
             registry::look(machine, (url, ca, login.as_deref()), repositories)
         }

@@ -346,6 +346,9 @@ impl System for Busy {
     ) -> Result<Vec<kubexm_ops::system::Head>, OpError> {
         self.inner.system().https_heads(server, paths)
     }
+    fn http_get(&self, port: u16) -> Result<String, OpError> {
+        self.inner.system().http_get(port)
+    }
     fn https_request(&self, request: &HttpsRequest<'_>) -> Result<(u16, Vec<u8>), OpError> {
         self.inner.system().https_request(request)
     }

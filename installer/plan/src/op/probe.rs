@@ -32,6 +32,14 @@ pub enum Probe {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         login: Option<String>,
     },
+    /// The API server behind an address answers over TLS, trusting the CA in this file: 200, or that it refuses whoever
+    /// has no certificate (401, 403), as it does where `anonymous-auth` is off.
+    ApiReady {
+        /// `https://127.0.0.1:6443/readyz`.
+        url: String,
+        /// PEM file on the node.
+        ca: String,
+    },
     /// A registry returns every reference and every blob with its digest, trusting the CA in this file.
     RegistryServes {
         /// `https://registry.example.kubexm.internal:5000`.
@@ -138,6 +146,7 @@ impl std::fmt::Display for Probe {
                     None => Ok(()),
                 }
             }
+            Self::ApiReady { url, ca } => write!(f, "{url} answers, trusted by {ca}"),
             Self::RegistryServes { url, repositories, .. } => {
                 write!(f, "{url} serves every reference and blob of {} repositories", repositories.len())
             }

@@ -9,6 +9,7 @@ use kubexm_spec::cluster::{Cluster, RegistryKind};
 use kubexm_spec::manifest::Artifact;
 use kubexm_spec::{ArtifactKey, ClusterImage, Digest};
 
+use crate::balancer;
 use crate::charts;
 use crate::context::{PlanContext, PlannedHost};
 use crate::error::RecipeError;
@@ -44,6 +45,9 @@ pub fn steps(cx: &PlanContext<'_>, node: &PlannedHost<'_>) -> Result<Vec<Step>, 
     for image in of_roles(cx.cluster, node) {
         steps.push(step(cx, node, image.name(), cx.image(image, node.platform)?));
     }
+    // Without a registry every node gets it below, as it gets all others.
+    let of_balancer = balancer::images(cx, node)?.filter(|_| cx.cluster.registry.kind != RegistryKind::None);
+    steps.extend(of_balancer.map(|(name, image)| step(cx, node, name, image)));
     // A reference cannot be part of a step id; its digest can, and is the same in every plan.
     let short = |artifact: &Artifact| Digest::of(&artifact.name).hex()[..12].to_owned();
     if cx.cluster.registry.kind == RegistryKind::None {

@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use kubexm_plan::StepId;
 
 use super::ClusterHosts;
+use crate::balancer::kube_vip;
 use crate::context::PlannedHost;
 use crate::draft::{Chain, Draft};
 use crate::error::RecipeError;
@@ -140,6 +141,7 @@ impl Host<'_, '_> {
         chain.then(dns::resolv_conf(draft, self.node)?);
         if self.site.is_first(self.node) {
             chain.then([control_plane::configure(draft, self.node)?]);
+            chain.then(kube_vip::before_init(draft, self.node)?);
         } else {
             chain.then(join::patch(draft, &self.site.first, self.node)?);
         }

@@ -171,6 +171,7 @@ fn restart(cx: &RenewContext<'_>, plane: &Plane<'_>, (pod, files): (&str, &[&str
         .ensure(StaticPodStarted {
             pod: pod.to_owned(),
             after: files.iter().map(|file| (*file).to_owned()).collect(),
+            reloaded: Vec::new(),
             runtime: cx.cluster.runtime.kind,
             ready,
         })

@@ -4,6 +4,7 @@
 //! and etcd. Everything that can be rolled back comes before anything that cannot: pods are evicted and names are
 //! removed first; then etcd's members, hosts, node objects and data.
 
+mod balancers;
 mod check;
 mod context;
 mod names;
@@ -55,7 +56,9 @@ pub fn delete_node(cx: &DeleteContext<'_>) -> Result<Deletion, RecipeError> {
         let id = format!("delete.drain-{}", host.name);
         add(steps, drain::step(on, &id, host.name, cx.drain, None, None), &mut last);
     }
-    let named = names(cx, &leaving, &last);
+    let (balanced, configs) = balancers::without(cx, &leaving, &last)?;
+    plan.texts.extend(configs.into_iter().map(|text| (Digest::of(&text), text)));
+    let named: Vec<Step> = names(cx, &leaving, &last).into_iter().chain(balanced).collect();
     if !named.is_empty() {
         last = named.iter().map(|step| step.id.clone()).collect();
         steps.extend(named);

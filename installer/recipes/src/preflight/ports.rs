@@ -4,7 +4,7 @@ use kubexm_spec::cluster::{API_PORT, RegistryKind, Roles};
 
 use super::input::{ObservedHost, PreflightInput};
 use super::report::Report;
-use crate::{network, time_servers};
+use crate::{balancer, network, time_servers};
 
 /// A port and the process that will listen on it.
 struct Port {
@@ -55,6 +55,9 @@ fn of_roles(input: &PreflightInput<'_>, roles: Roles) -> Vec<Port> {
     }
     if let (true, Some(proxy)) = (roles.load_balancer, cluster.load_balancer.mode.proxy()) {
         ports.push(tcp(cluster.load_balancer.mode.port(), proxy));
+    }
+    if let Some(proxy) = balancer::on(cluster, roles) {
+        ports.extend([tcp(API_PORT, proxy.program), tcp(balancer::STATUS_PORT, proxy.program)]);
     }
     if roles.registry {
         ports.push(tcp(cluster.registry.depot_port(), "kubexm-install"));

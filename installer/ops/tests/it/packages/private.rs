@@ -215,6 +215,10 @@ impl System for Private {
         self.rooted.https_heads(server, paths)
     }
 
+    fn http_get(&self, port: u16) -> Result<String, OpError> {
+        self.rooted.http_get(port)
+    }
+
     fn https_request(&self, request: &HttpsRequest<'_>) -> Result<(u16, Vec<u8>), OpError> {
         self.rooted.https_request(request)
     }

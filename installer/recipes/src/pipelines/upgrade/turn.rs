@@ -8,6 +8,7 @@ use kubexm_plan::{Step, StepId, Undo};
 
 use super::found::{Found, FoundNode};
 use super::options::UpgradeOptions;
+use crate::balancer;
 use crate::context::{PlanContext, PlannedHost};
 use crate::draft::{Chain, Draft};
 use crate::error::RecipeError;
@@ -27,6 +28,7 @@ pub(super) struct WorkersTurn {
 #[derive(Debug)]
 pub(super) struct Turns<'f, 'a> {
     first: PlannedHost<'a>,
+    nodes: Vec<PlannedHost<'a>>,
     found: &'f Found<'f>,
     pub options: &'f UpgradeOptions,
     /// By host, the steps after which it has the content.
@@ -42,7 +44,7 @@ impl<'f, 'a> Turns<'f, 'a> {
         staged: BTreeMap<&'a str, Vec<StepId>>,
         options: &'f UpgradeOptions,
     ) -> Self {
-        Self { first: site.first, found, options, staged, last: BTreeMap::new() }
+        Self { first: site.first, nodes: site.nodes.clone(), found, options, staged, last: BTreeMap::new() }
     }
 
     /// The last step of a node's turn.
@@ -60,6 +62,11 @@ impl<'f, 'a> Turns<'f, 'a> {
         let found = self.found.node(node.name())?;
         let ours = found.facts.unschedulable && found.cordoned_by(&cordoned_by(cx));
         ours.then(|| uncordon(cx, self.first.name(), node))
+    }
+
+    /// The steps after which a node has the content.
+    pub(super) fn staged(&self, node: &PlannedHost<'_>) -> &[StepId] {
+        self.staged.get(node.name()).map(Vec::as_slice).unwrap_or_default()
     }
 
     /// Adds the turn of a control plane; returns the steps that the next one waits for.
@@ -114,7 +121,7 @@ impl<'f, 'a> Turns<'f, 'a> {
             return Ok(uncordon.map(|step| WorkersTurn { chain, uncordon: Some(step) }));
         };
         // The control planes have not waited for its success.
-        chain.wait(self.staged.get(node.name()).map(Vec::as_slice).unwrap_or_default());
+        chain.wait(self.staged(node));
         if found.other_kubernetes {
             chain.then([kubernetes::kubeadm(draft.cx, node)?]);
             chain.then(kubeadm_upgrade::configure(draft, &self.first, node)?);
@@ -146,6 +153,8 @@ impl<'f, 'a> Turns<'f, 'a> {
         chain.then([runtime.programs, runtime.run]);
         chain.then(kubernetes::tools(draft, node)?);
         chain.then(kubernetes::helm(draft, node)?);
+        // Its image is the bundle's, which may be another one; without it clients go to the control planes themselves.
+        chain.then(balancer::step(draft, &self.nodes, node)?);
         let stamp = stamp(draft.cx, node);
         self.last.insert(&node.host.name, stamp.id.clone());
         chain.then([kubernetes::kubelet_upgraded(draft, node)?, ready(on, name, version)]);

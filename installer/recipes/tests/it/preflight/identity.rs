@@ -89,6 +89,46 @@ fn several_control_planes_without_a_load_balancer_are_a_warning() {
 }
 
 #[test]
+fn a_proxy_on_the_workers_needs_a_worker_that_is_no_control_plane() {
+    let mode = LoadBalancerMode::Internal { kind: InternalKind::Haproxy, vip: None, port: 6443, interface: None };
+    let alone = findings(|site| {
+        control_planes(site, 3);
+        site.cluster.load_balancer.mode = mode.clone();
+    });
+    one(alone, Severity::Warn, "control-planes", "no host is only a worker");
+    let with_a_worker = findings(|site| {
+        second_host(site);
+        site.cluster.role_groups.worker.retain(|name| name != "node1");
+        site.cluster.load_balancer.mode = mode;
+    });
+    assert_eq!(with_a_worker, Vec::new());
+}
+
+#[test]
+fn a_proxy_that_cluster_yaml_no_longer_asks_for_is_refused_and_the_one_it_asks_for_is_not() {
+    let mode = LoadBalancerMode::Internal { kind: InternalKind::Haproxy, vip: None, port: 6443, interface: None };
+    let with = |mode: LoadBalancerMode| {
+        findings(|site| {
+            second_host(site);
+            site.cluster.role_groups.worker = vec!["node2".to_owned()];
+            site.cluster.load_balancer.mode = mode;
+            let facts = site.facts.get_mut("node2").unwrap();
+            stamped(facts);
+            let of = |port| Listener {
+                protocol: "tcp".to_owned(),
+                port,
+                process: Some("haproxy".to_owned()),
+                pid: Some(77),
+                ours: true,
+            };
+            facts.listeners = vec![of(6443), of(6444)];
+        })
+    };
+    assert_eq!(with(mode), Vec::new());
+    one(with(LoadBalancerMode::None), Severity::Fail, "load-balancers", "a haproxy of kubexm before the API servers");
+}
+
+#[test]
 fn an_even_number_of_control_planes_is_a_warning() {
     let even = findings(|site| {
         control_planes(site, 2);
