@@ -40,6 +40,9 @@ pub(super) fn key(thing: &Thing) -> Option<Key> {
         Thing::Release { namespace, name } => Key::Cluster(format!("release:{namespace}/{name}")),
         Thing::Taint { node, key } => Key::Cluster(format!("taint:{node}:{key}")),
         Thing::Label { node, key } => Key::Cluster(format!("label:{node}:{key}")),
+        Thing::HarborProject(name) => Key::Host(format!("harbor-project:{name}")),
+        Thing::HarborRobot(name) => Key::Host(format!("harbor-robot:{name}")),
+        Thing::HarborImage(name) => Key::Host(format!("harbor-image:{name}")),
         Thing::State(_)
         | Thing::Before(_)
         | Thing::Unit(_)

@@ -5,6 +5,7 @@ mod answer;
 mod clock;
 mod cri;
 pub(crate) mod dns;
+mod harbor;
 pub(crate) mod https;
 pub(crate) mod netns;
 mod nodes;
@@ -31,6 +32,7 @@ pub fn look(probe: &Probe, machine: &Machine) -> Result<ProbeAnswer, OpError> {
         Probe::RegistryServes { url, ca, login, repositories } => {
             registry::look(machine, (url, ca, login.as_deref()), repositories)
         }
+        Probe::HarborHealthy { url, ca } => harbor::healthy(machine, url, ca),
         Probe::ClockFollows { servers } => clock::look(machine, servers),
         Probe::NodeReady { node, kubelet } => nodes::look(machine, node, kubelet.as_deref()),
         Probe::StaticPodsReady { node } => pods::of_control_plane(machine, node),

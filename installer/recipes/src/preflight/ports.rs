@@ -4,6 +4,7 @@ use kubexm_spec::cluster::{API_PORT, RegistryKind, Roles};
 
 use super::report::Report;
 use super::site::{ObservedHost, Site};
+use crate::modules::harbor;
 use crate::{network, time_servers};
 
 /// A port and the process that will listen on it.
@@ -60,6 +61,10 @@ fn of_roles(site: &Site<'_>, roles: Roles) -> Vec<Port> {
         ports.push(tcp(cluster.registry.depot_port(), "kubexm-install"));
         if cluster.registry.kind == RegistryKind::Registry {
             ports.push(tcp(cluster.registry.port, "registry"));
+        }
+        if cluster.registry.kind == RegistryKind::Harbor {
+            let all = [cluster.registry.port, harbor::http_port(&harbor::config(&site.cx)), harbor::LOG_PORT];
+            ports.extend(all.map(|port| tcp(port, "docker-proxy")));
         }
     }
     ports
