@@ -13,6 +13,7 @@ need_programs() {
   (cd "$ROOT" && cargo build --quiet --profile e2e --target "$TARGET" -p kubexm-bundle -p kubexm-install)
 }
 need_lab() { lab build; }
+need_harbor() { lab harbor; }
 need_packages() { lab packages; }
 need_stock-tools() { command -v zstd > /dev/null && command -v skopeo > /dev/null || debian zstd skopeo; }
 
