@@ -33,12 +33,6 @@ components() {
   echo "cni-plugins $LAB_CNI github.com/containernetworking/plugins/releases/download/v$LAB_CNI/cni-plugins-linux-amd64-v$LAB_CNI.tgz"
   echo "etcd $LAB_ETCD github.com/etcd-io/etcd/releases/download/v$LAB_ETCD/etcd-v$LAB_ETCD-linux-amd64.tar.gz"
   echo "helm $LAB_HELM get.helm.sh/helm-v$LAB_HELM-linux-amd64.tar.gz"
-  # Only where `lab harbor` made them.
-  [ ! -d "$LAB/harbor/files" ] || {
-    echo "docker $LAB_DOCKER download.docker.com/linux/static/stable/x86_64/docker-$LAB_DOCKER.tgz"
-    echo "docker-compose $LAB_COMPOSE github.com/docker/compose/releases/download/v$LAB_COMPOSE/docker-compose-linux-x86_64"
-    echo "harbor $LAB_HARBOR github.com/goharbor/harbor/releases/download/v$LAB_HARBOR/harbor-offline-installer-v$LAB_HARBOR.tgz"
-  }
   echo "registry $LAB_REGISTRY github.com/distribution/distribution/releases/download/v$LAB_REGISTRY/registry_${LAB_REGISTRY}_linux_amd64.tar.gz"
 }
 

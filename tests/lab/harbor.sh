@@ -5,12 +5,16 @@
 . "$HERE/artifacts.sh"
 
 HARBOR=$LAB/harbor
+# Not in versions.sh: whoever does not need them builds nothing anew when they change.
+LAB_DOCKER=20.10.24
+LAB_COMPOSE=2.26.1
+LAB_HARBOR=2.10.2
 
 lab_harbor() {
   local want
   [ -d "$BASE/etc" ] && [ -x "$BIN/registry" ] || die "nothing is built yet: scripts/lab build"
   lock
-  want=$(sha256sum "$HERE/harbor.sh" "$HERE"/harbor/* "$HERE/dockersave.py" "$HERE/mkimg.py" "$HERE/versions.sh" | sha256sum)
+  want=$(sha256sum "$HERE/harbor.sh" "$HERE"/harbor/* "$HERE/dockersave.py" "$HERE/mkimg.py" | sha256sum)
   [ "$(cat "$HARBOR/stamp" 2> /dev/null)" != "$want" ] || return 0
   TAGS="netgo osusergo" LD="-X github.com/docker/compose/v2/internal.Version=v$LAB_COMPOSE" \
     program "$LAB_COMPOSE" cmd:docker-compose github.com/docker/compose/v2 github.com/docker/compose/v2/cmd
@@ -33,7 +37,21 @@ all_of_harbor() {
   put "$BIN/docker-compose" "github.com/docker/compose/releases/download/v$LAB_COMPOSE/docker-compose-linux-x86_64"
   archive "github.com/goharbor/harbor/releases/download/v$LAB_HARBOR/harbor-offline-installer-v$LAB_HARBOR.tgz" harbor "$HARBOR"/work/installer/*
   mv "$FILES.tmp" "$FILES"
+  harbor_components > "$HARBOR/components.yaml"
   rm -rf "$HARBOR/work"
+}
+
+# harbor_components: what of an overlay's `components` is the lab's
+harbor_components() {
+  local name version path
+  while read -r name version path; do
+    printf '  %s: {versions: {"%s": {amd64: {sha256: %s, size: %s}}}, default: "%s"}\n' "$name" "$version" \
+      "$(sha256sum < "$FILES/$path" | cut -d ' ' -f 1)" "$(stat -c %s "$FILES/$path")" "$version"
+  done << LIST
+docker $LAB_DOCKER download.docker.com/linux/static/stable/x86_64/docker-$LAB_DOCKER.tgz
+docker-compose $LAB_COMPOSE github.com/docker/compose/releases/download/v$LAB_COMPOSE/docker-compose-linux-x86_64
+harbor $LAB_HARBOR github.com/goharbor/harbor/releases/download/v$LAB_HARBOR/harbor-offline-installer-v$LAB_HARBOR.tgz
+LIST
 }
 
 # The engine of Debian, in the layout of docker's static archive; containerd and runc are the lab's own.
@@ -43,7 +61,7 @@ docker_of_debian() {
   (cd "$debs" && apt-get download -qq -o APT::Sandbox::User=root docker.io)
   dpkg-deb -x "$debs"/docker.io_*.deb "$debs/x"
   LAB_DOCKER_FOUND=$("$debs/x/usr/bin/docker" --version | sed 's/.*version \([0-9.]*\).*/\1/')
-  [ "$LAB_DOCKER_FOUND" = "$LAB_DOCKER" ] || die "Debian's docker is $LAB_DOCKER_FOUND now; set LAB_DOCKER in versions.sh"
+  [ "$LAB_DOCKER_FOUND" = "$LAB_DOCKER" ] || die "Debian's docker is $LAB_DOCKER_FOUND now; set LAB_DOCKER"
   cp "$debs/x/usr/sbin/dockerd" "$debs/x/usr/sbin/docker-proxy" "$debs/x/usr/bin/docker" "$out/"
   cp "${CONTAINERD_PROGRAMS[@]/#/$BIN_CONTAINERD_1/}" "$out/"
   # In front of the real one stands what takes out of its specifications what this machine may not do.
