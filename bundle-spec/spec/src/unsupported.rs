@@ -185,8 +185,6 @@ impl All {
     }
 
     fn registry(&mut self, registry: &Registry) {
-        let built = RegistryKind::ALL;
-        self.word("spec.registry.type", registry.kind, &built);
         self.add(
             registry.private_registry.is_some() && registry.kind != RegistryKind::External,
             "spec.registry.privateRegistry",

@@ -92,7 +92,7 @@ fn a_cluster() -> Vec<Record> {
 }
 
 fn planned(hosts: Vec<ResetHost<'_>>) -> Result<Plan, RecipeError> {
-    reset(&ResetCx { cluster: "demo", cluster_id: None, cluster_digest: Digest::of("yaml"), hosts })
+    reset(&ResetCx { cluster: "demo", cluster_id: None, cluster_digest: Digest::of("yaml"), hosts, registry_data: None })
 }
 
 fn host<'a>(name: &'a str, roles: &str, facts: &'a Facts, ledger: &'a [Record]) -> ResetHost<'a> {
