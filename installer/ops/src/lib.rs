@@ -35,7 +35,7 @@ mod oci_archive;
 mod ops;
 mod own_state;
 pub mod paths;
-pub mod place;
+pub mod path_state;
 pub mod probe;
 pub mod provide;
 mod push_images;

@@ -3,7 +3,7 @@
 use kubexm_plan::{LoginForm, SlotProvider};
 use kubexm_spec::cluster::{EXTERNAL_CA, RegistryKind};
 
-use crate::context::PlanCx;
+use crate::context::PlanContext;
 use crate::modules::{depot, harbor, login, registry};
 use crate::paths;
 
@@ -42,7 +42,7 @@ pub struct Ca {
 
 impl ImageRegistry {
     /// The registry of a cluster. None of it is used where the type is `none`.
-    pub fn of(cx: &PlanCx<'_>) -> Self {
+    pub fn of(cx: &PlanContext<'_>) -> Self {
         let cluster = cx.cluster;
         let Some(external) = cluster.external_registry() else {
             let ca = Ca { path: paths::REGISTRY_CA, slot: depot::CA_SLOT, provider: SlotProvider::REGISTRY_CA };
@@ -67,7 +67,7 @@ impl ImageRegistry {
     }
 
     /// The path below which the images of an upstream host are: `/v2/mirror/registry.k8s.io`.
-    pub fn path(&self, cx: &PlanCx<'_>, host: &str) -> String {
+    pub fn path(&self, cx: &PlanContext<'_>, host: &str) -> String {
         match cx.cluster.external_registry() {
             Some(external) => format!("/v2/{}", external.folder(host)),
             None => format!("/v2/{}", registry::folder(cx, host)),

@@ -7,9 +7,9 @@ use kubexm_spec::Digest;
 use serde::{Deserialize, Serialize};
 
 use super::harbor_projects::HARBOR_UNIT;
-use crate::kind::{AfterReset, Needs, OpKind, Scope, State};
-use crate::place::Place;
-use crate::touch::{Thing, Touch};
+use crate::kind::{ResetRollback, Needs, OpKind, RemovalScope, State};
+use crate::path_state::PathState;
+use crate::resource::{Resource, ResourceChange};
 
 /// Images of the node's content store, pushed through the registry's API and looked up by digest afterwards. Blobs that are
 /// there are not sent again; what others pushed is kept.
@@ -59,26 +59,26 @@ pub enum MissingImages {
 impl OpKind for HarborImages {
     type State = MissingImages;
 
-    fn touches(&self) -> Vec<Touch> {
+    fn resource_changes(&self) -> Vec<ResourceChange> {
         let each = self.images.values().map(|image| {
             let name = format!("{}:{}", image.repository, image.tag.as_deref().unwrap_or(&image.manifest.hex()));
-            Touch::sets(Thing::HarborImage(name), image.manifest.to_string()).shared()
+            ResourceChange::sets(Resource::HarborImage(name), image.manifest.to_string()).shared()
         });
         each.collect()
     }
 
     fn needs(&self) -> Needs<'_> {
         let blobs: BTreeSet<Digest> = self.images.values().flat_map(|image| image.blobs.iter().copied()).collect();
-        let things = vec![Thing::Path(self.ca.clone()), Thing::Unit(HARBOR_UNIT.to_owned())];
-        Needs { blobs: blobs.into_iter().collect(), things, ..Needs::nothing() }
+        let resources = vec![Resource::Path(self.ca.clone()), Resource::Unit(HARBOR_UNIT.to_owned())];
+        Needs { blobs: blobs.into_iter().collect(), resources, ..Needs::nothing() }
     }
 
-    fn scope(&self) -> Scope {
-        Scope::Host
+    fn scope(&self) -> RemovalScope {
+        RemovalScope::Host
     }
 
-    fn after_reset(&self) -> AfterReset {
-        AfterReset::RestoredAndMade
+    fn reset_rollback(&self) -> ResetRollback {
+        ResetRollback::RestoredAndMade
     }
 }
 
@@ -91,7 +91,7 @@ impl fmt::Display for HarborImages {
 impl State for MissingImages {
     const SCHEMA: u32 = 1;
 
-    fn places(&self) -> Vec<&Place> {
+    fn places(&self) -> Vec<&PathState> {
         Vec::new()
     }
 

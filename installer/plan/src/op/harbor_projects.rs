@@ -5,10 +5,10 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use crate::kind::{AfterReset, Needs, OpKind, Scope, State};
-use crate::place::Place;
+use crate::kind::{ResetRollback, Needs, OpKind, RemovalScope, State};
+use crate::path_state::PathState;
 use crate::slot::SlotName;
-use crate::touch::{Thing, Touch};
+use crate::resource::{Resource, ResourceChange};
 
 /// Projects by name, with their visibility and quota, and a robot account that may pull from them. Harbor has no repository
 /// without a project. What others made there is kept: other projects, other robots, what is in the projects.
@@ -56,28 +56,28 @@ pub enum FoundProjects {
 impl OpKind for HarborProjects {
     type State = FoundProjects;
 
-    fn touches(&self) -> Vec<Touch> {
+    fn resource_changes(&self) -> Vec<ResourceChange> {
         let slots: String = self.slots.iter().map(SlotName::placeholder).collect();
         let quota = self.quota.map_or_else(|| "none".to_owned(), |bytes| bytes.to_string());
         let projects = self.projects.iter().map(|name| {
             let value = format!("public {} quota {quota}", self.public);
-            Touch::sets(Thing::HarborProject(name.clone()), value)
+            ResourceChange::sets(Resource::HarborProject(name.clone()), value)
         });
-        let robot = Touch::sets(Thing::HarborRobot(self.robot.clone()), format!("secret {slots}"));
+        let robot = ResourceChange::sets(Resource::HarborRobot(self.robot.clone()), format!("secret {slots}"));
         projects.chain([robot]).collect()
     }
 
     fn needs(&self) -> Needs<'_> {
-        let things = vec![Thing::Path(self.ca.clone()), Thing::Unit(HARBOR_UNIT.to_owned())];
-        Needs { slots: &self.slots, things, ..Needs::nothing() }
+        let resources = vec![Resource::Path(self.ca.clone()), Resource::Unit(HARBOR_UNIT.to_owned())];
+        Needs { slots: &self.slots, resources, ..Needs::nothing() }
     }
 
-    fn scope(&self) -> Scope {
-        Scope::Host
+    fn scope(&self) -> RemovalScope {
+        RemovalScope::Host
     }
 
-    fn after_reset(&self) -> AfterReset {
-        AfterReset::RestoredAndMade
+    fn reset_rollback(&self) -> ResetRollback {
+        ResetRollback::RestoredAndMade
     }
 }
 
@@ -99,7 +99,7 @@ impl fmt::Display for HarborProjects {
 impl State for FoundProjects {
     const SCHEMA: u32 = 1;
 
-    fn places(&self) -> Vec<&Place> {
+    fn places(&self) -> Vec<&PathState> {
         Vec::new()
     }
 

@@ -3,7 +3,7 @@
 use kubexm_plan::op::{KubeadmInit, KubeadmReset, NodeLabel, NodeTainted, NodeUntainted, StateDir};
 use kubexm_plan::{Step, StepId, Undo, state_folders};
 
-use crate::context::{Node, PlanCx};
+use crate::context::{PlannedHost, PlanContext};
 use crate::draft::Draft;
 use crate::error::RecipeError;
 use crate::modules::kubeadm_config::{self, TAINT};
@@ -11,7 +11,7 @@ use crate::{network, runtime};
 use crate::{paths, selinux, support};
 
 /// kubeadm's config on the node.
-pub fn configure(draft: &mut Draft<'_>, node: &Node<'_>) -> Result<Step, RecipeError> {
+pub fn configure(draft: &mut Draft<'_>, node: &PlannedHost<'_>) -> Result<Step, RecipeError> {
     let text = kubeadm_config::init(draft.cx, node)?;
     let (folder, patches) = selinux::patches(draft)?.unzip();
     Ok(Step::on(node.name(), "control-plane.config", "Write kubeadm's config")
@@ -24,7 +24,7 @@ pub fn configure(draft: &mut Draft<'_>, node: &Node<'_>) -> Result<Step, RecipeE
 
 /// `kubeadm init`; rolled back by `kubeadm reset`. Its folders are listed right before it: what is in them then is not
 /// kubeadm's and is kept by a rollback.
-pub fn init(cx: &PlanCx<'_>, node: &Node<'_>) -> Result<Step, RecipeError> {
+pub fn init(cx: &PlanContext<'_>, node: &PlannedHost<'_>) -> Result<Step, RecipeError> {
     Ok(Step::on(node.name(), "control-plane.init", "Start the control plane with kubeadm")
         .ensure_all(state_folders::of_kubernetes(&[network::of(cx.cluster)?]).into_iter().map(StateDir::at))
         .ensure(KubeadmInit {
@@ -38,14 +38,14 @@ pub fn init(cx: &PlanCx<'_>, node: &Node<'_>) -> Result<Step, RecipeError> {
 }
 
 /// kubeadm's preflight checks to ignore on a node, by the support matrix.
-pub fn ignored(cx: &PlanCx<'_>, node: &Node<'_>) -> Result<Vec<String>, RecipeError> {
+pub fn ignored(cx: &PlanContext<'_>, node: &PlannedHost<'_>) -> Result<Vec<String>, RecipeError> {
     let support = support::of(cx.catalogue, &cx.kubernetes_version(node.platform)?)?;
     let cgroup_v1 = support::cgroup_v1_wanted(cx.kubernetes()?, node.facts);
     Ok(support.kubeadm_ignore(cgroup_v1).into_iter().map(str::to_owned).collect())
 }
 
 /// For the first control plane: labels of cluster.yaml, and no taint if it is a worker too.
-pub fn register(node: &Node<'_>, init: &StepId) -> Option<Step> {
+pub fn register(node: &PlannedHost<'_>, init: &StepId) -> Option<Step> {
     let untaint = node.roles.control_plane && node.roles.worker;
     if !untaint && node.host.labels.is_empty() && node.host.taints.is_empty() {
         return None;
@@ -64,7 +64,7 @@ pub fn register(node: &Node<'_>, init: &StepId) -> Option<Step> {
 }
 
 /// The host's taints in cluster.yaml.
-pub fn taints(node: &Node<'_>) -> impl Iterator<Item = NodeTainted> {
+pub fn taints(node: &PlannedHost<'_>) -> impl Iterator<Item = NodeTainted> {
     node.host.taints.iter().map(|taint| NodeTainted {
         node: node.name().to_owned(),
         key: taint.key.clone(),

@@ -16,7 +16,7 @@ use kubexm_spec::{Kind, Program, names};
 use minijinja::context;
 use serde_json::{Value, json};
 
-use crate::context::{Node, PlanCx};
+use crate::context::{PlannedHost, PlanContext};
 use crate::draft::Draft;
 use crate::error::RecipeError;
 use crate::modules::{depot, programs};
@@ -42,7 +42,7 @@ pub const LOG_PORT: u16 = 1514;
 const POOLS: [&str; 4] = ["172.29.128.0/20", "10.211.128.0/20", "192.168.240.0/20", "198.18.128.0/20"];
 
 /// Harbor and its content; no steps if the cluster uses another registry.
-pub fn steps(draft: &mut Draft<'_>, node: &Node<'_>) -> Result<Vec<Step>, RecipeError> {
+pub fn steps(draft: &mut Draft<'_>, node: &PlannedHost<'_>) -> Result<Vec<Step>, RecipeError> {
     let cx = draft.cx;
     if cx.cluster.registry.kind != RegistryKind::Harbor {
         return Ok(Vec::new());
@@ -58,12 +58,12 @@ pub fn steps(draft: &mut Draft<'_>, node: &Node<'_>) -> Result<Vec<Step>, Recipe
 }
 
 /// `spec.registry.harborConfig`, or its defaults.
-pub fn config(cx: &PlanCx<'_>) -> Harbor {
+pub fn config(cx: &PlanContext<'_>) -> Harbor {
     cx.cluster.registry.harbor.clone().unwrap_or_default()
 }
 
 /// `registry.demo.kubexm.internal`, with the port where it is not that of https. Harbor's tokens name it in this form.
-pub fn address(cx: &PlanCx<'_>) -> String {
+pub fn address(cx: &PlanContext<'_>) -> String {
     let name = names::registry_name(&cx.cluster.name);
     match cx.cluster.registry.port {
         443 => name,
@@ -72,7 +72,7 @@ pub fn address(cx: &PlanCx<'_>) -> String {
 }
 
 /// Who makes the header that nodes show; none if everybody may pull.
-pub fn header(cx: &PlanCx<'_>) -> Option<SlotProvider> {
+pub fn header(cx: &PlanContext<'_>) -> Option<SlotProvider> {
     let username = format!("{ROBOT_PREFIX}{ROBOT}");
     let derived = SlotProvider::DerivedPassword { purpose: ROBOT_PURPOSE.to_owned(), username: Some(username) };
     (!config(cx).public).then_some(derived)
@@ -88,7 +88,7 @@ fn home(below: &str) -> String {
     format!("{}/{below}", paths::HARBOR_HOME)
 }
 
-fn programs(cx: &PlanCx<'_>, node: &Node<'_>) -> Result<Step, RecipeError> {
+fn programs(cx: &PlanContext<'_>, node: &PlannedHost<'_>) -> Result<Step, RecipeError> {
     let (bin, installer) = (home("bin"), home("installer"));
     let written = ["common", "docker-compose.yml", "harbor.yml", "input"];
     Ok(Step::on(node.name(), "harbor.programs", "Install docker's programs for Harbor, and Harbor's installer")
@@ -104,7 +104,7 @@ fn programs(cx: &PlanCx<'_>, node: &Node<'_>) -> Result<Step, RecipeError> {
         .build())
 }
 
-fn serve(draft: &mut Draft<'_>, node: &Node<'_>, harbor: &Harbor) -> Result<Step, RecipeError> {
+fn serve(draft: &mut Draft<'_>, node: &PlannedHost<'_>, harbor: &Harbor) -> Result<Step, RecipeError> {
     let cx = draft.cx;
     let data_dir = cx.cluster.registry.data_dir.as_str();
     let (head, database, logs) = harbor_yml(cx, node, harbor)?;
@@ -176,7 +176,7 @@ fn serve(draft: &mut Draft<'_>, node: &Node<'_>, harbor: &Harbor) -> Result<Step
 
 fn projects(
     draft: &mut Draft<'_>,
-    node: &Node<'_>,
+    node: &PlannedHost<'_>,
     harbor: &Harbor,
     images: &BTreeMap<String, HarborImage>,
 ) -> Step {
@@ -201,7 +201,7 @@ fn projects(
         .build()
 }
 
-fn fill(cx: &PlanCx<'_>, node: &Node<'_>, harbor: &Harbor, images: BTreeMap<String, HarborImage>) -> Step {
+fn fill(cx: &PlanContext<'_>, node: &PlannedHost<'_>, harbor: &Harbor, images: BTreeMap<String, HarborImage>) -> Step {
     let mut repositories: BTreeMap<String, Repository> = BTreeMap::new();
     for image in images.values() {
         let repository = repositories.entry(image.repository.clone()).or_default();
@@ -235,7 +235,7 @@ fn fill(cx: &PlanCx<'_>, node: &Node<'_>, harbor: &Harbor, images: BTreeMap<Stri
 
 /// Every image of the bundle by upstream's name. Each is what the bundle's one platform has: Harbor refuses an index of which
 /// other platforms are missing.
-fn images(cx: &PlanCx<'_>) -> Result<BTreeMap<String, HarborImage>, RecipeError> {
+fn images(cx: &PlanContext<'_>) -> Result<BTreeMap<String, HarborImage>, RecipeError> {
     let several = cx.manifest.platforms.len() > 1;
     let mut by_digest = Vec::new();
     let mut images = BTreeMap::new();
@@ -274,8 +274,8 @@ fn images(cx: &PlanCx<'_>) -> Result<BTreeMap<String, HarborImage>, RecipeError>
 /// harbor.yml without passwords, the fields of its database, and the folder of its logs. `prepare` reads the line of
 /// `data_volume` with grep and awk, so it is plain.
 fn harbor_yml(
-    cx: &PlanCx<'_>,
-    node: &Node<'_>,
+    cx: &PlanContext<'_>,
+    node: &PlannedHost<'_>,
     harbor: &Harbor,
 ) -> Result<(String, String, String), RecipeError> {
     let taken: Vec<&str> = OURS.into_iter().filter(|key| harbor.config.contains_key(*key)).collect();
@@ -330,7 +330,7 @@ fn text(value: &Value) -> Result<String, RecipeError> {
 
 /// It changes nothing of the host's network: no rule of iptables, so neither FORWARD's policy nor anybody's chains; no bridge
 /// but that of Harbor's own containers; ports are passed on by its proxy process.
-fn engine_config(cx: &PlanCx<'_>) -> Result<String, RecipeError> {
+fn engine_config(cx: &PlanContext<'_>) -> Result<String, RecipeError> {
     let run = paths::HARBOR_RUN;
     let config = json!({
         "hosts": [format!("unix://{run}/docker.sock")],
@@ -353,7 +353,7 @@ fn engine_config(cx: &PlanCx<'_>) -> Result<String, RecipeError> {
 }
 
 /// It follows from cluster.yaml alone, so that it stays the same.
-fn pool(cx: &PlanCx<'_>) -> Result<&'static str, RecipeError> {
+fn pool(cx: &PlanContext<'_>) -> Result<&'static str, RecipeError> {
     let network = &cx.cluster.network;
     let mut taken: Vec<IpNet> = vec![network.pod_cidr, network.service_cidr];
     taken.extend(network.more_pod_cidrs.iter().chain(&network.more_service_cidrs).copied());

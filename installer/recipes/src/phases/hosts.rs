@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 
 use kubexm_plan::StepId;
 
-use super::Site;
-use crate::context::Node;
+use super::ClusterHosts;
+use crate::context::PlannedHost;
 use crate::draft::{Chain, Draft};
 use crate::error::RecipeError;
 use crate::modules::{
@@ -29,7 +29,7 @@ pub struct Prepared<'a> {
 /// A host after its packages are installed.
 #[derive(Debug)]
 pub(super) struct Packaged<'a> {
-    pub node: Node<'a>,
+    pub node: PlannedHost<'a>,
     /// The packages that are installed on it.
     pub to_install: Option<NodePackages<'a>>,
     /// A chain that starts after the packages.
@@ -38,18 +38,18 @@ pub(super) struct Packaged<'a> {
 
 impl<'a> Prepared<'a> {
     /// A chain on a host that starts when the host is prepared.
-    pub fn chain(&self, node: &Node<'_>) -> Chain {
+    pub fn chain(&self, node: &PlannedHost<'_>) -> Chain {
         Chain::after(self.ready.get(node.name()).into_iter().flatten().cloned())
     }
 
     /// Adds steps that must be done before kubeadm runs.
-    pub(super) fn extend(&mut self, node: &Node<'a>, steps: Vec<StepId>) {
+    pub(super) fn extend(&mut self, node: &PlannedHost<'a>, steps: Vec<StepId>) {
         self.ready.entry(&node.host.name).or_default().extend(steps);
     }
 }
 
 /// Prepares every host.
-pub fn prepare<'a>(draft: &mut Draft<'a>, site: &Site<'a>) -> Result<Prepared<'a>, RecipeError> {
+pub fn prepare<'a>(draft: &mut Draft<'a>, site: &ClusterHosts<'a>) -> Result<Prepared<'a>, RecipeError> {
     let mut prepared = Prepared::default();
     // Empty until the registry's host, the first one, was planned.
     let mut serves = Serves::default();
@@ -96,8 +96,8 @@ struct Serves {
 
 /// A host whose chain is being built.
 struct Host<'s, 'a> {
-    site: &'s Site<'a>,
-    node: &'s Node<'a>,
+    site: &'s ClusterHosts<'a>,
+    node: &'s PlannedHost<'a>,
     to_install: Option<&'s NodePackages<'a>>,
 }
 

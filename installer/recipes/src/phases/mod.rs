@@ -5,10 +5,10 @@ mod clocks;
 mod control_plane;
 mod hosts;
 mod joins;
-mod site;
+mod cluster_hosts;
 
 pub use clocks::set_clocks;
 pub use control_plane::{ControlPlane, start};
 pub use hosts::{Prepared, prepare};
 pub use joins::{Joined, join};
-pub use site::Site;
+pub use cluster_hosts::ClusterHosts;

@@ -3,11 +3,11 @@
 use kubexm_spec::cluster::RegistryKind;
 
 use super::report::Report;
-use super::site::Site;
+use super::input::PreflightInput;
 
-pub(super) fn run(site: &Site<'_>, report: &mut Report) {
-    let harbor = site.cx.cluster.registry.kind == RegistryKind::Harbor;
-    for host in site.hosts.iter().filter(|host| host.roles.registry && harbor) {
+pub(super) fn run(input: &PreflightInput<'_>, report: &mut Report) {
+    let harbor = input.cx.cluster.registry.kind == RegistryKind::Harbor;
+    for host in input.hosts.iter().filter(|host| host.roles.registry && harbor) {
         if !host.facts.programs.get("iptables").is_some_and(Option::is_some) {
             report.fail(
                 host.name(),
@@ -17,8 +17,8 @@ pub(super) fn run(site: &Site<'_>, report: &mut Report) {
             );
         }
     }
-    let Some(support) = site.support else { return };
-    for host in site.nodes() {
+    let Some(support) = input.support else { return };
+    for host in input.nodes() {
         let is_planned = |name: &str| host.planned_packages().is_some_and(|planned| planned.brings(name));
         let has = |name: &str| host.facts.programs.get(name).is_some_and(Option::is_some) || is_planned(name);
         let missing: Vec<String> = support
