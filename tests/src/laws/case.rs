@@ -400,7 +400,8 @@ async fn restore_plan<F: Fleet>(
     let described = Archive { sha256: kubexm_spec::Digest::of(&archive), size: archive.len() as u64 };
     bundle.blobs.insert(described.sha256, archive);
     let cluster_digest = kubexm_spec::Digest::of("yaml");
-    let cx = RestoreContext { cluster: &cluster, cluster_digest, facts: &facts, archive: described, snapshot: 1, id: "1" };
+    let cx =
+        RestoreContext { cluster: &cluster, cluster_digest, facts: &facts, archive: described, snapshot: 1, id: "1" };
     let plan = kubexm_recipes::restore(&cx).map_err(said)?;
     Ok((lint::check(plan).map_err(|problems| format!("{problems:?}"))?.0, bundle))
 }

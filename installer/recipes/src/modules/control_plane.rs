@@ -3,7 +3,7 @@
 use kubexm_plan::op::{KubeadmInit, KubeadmReset, NodeLabel, NodeTainted, NodeUntainted, StateDir};
 use kubexm_plan::{Step, StepId, Undo, state_folders};
 
-use crate::context::{PlannedHost, PlanContext};
+use crate::context::{PlanContext, PlannedHost};
 use crate::draft::Draft;
 use crate::error::RecipeError;
 use crate::modules::kubeadm_config::{self, TAINT};

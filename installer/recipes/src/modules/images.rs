@@ -10,7 +10,7 @@ use kubexm_spec::manifest::Artifact;
 use kubexm_spec::{ArtifactKey, ClusterImage, Digest};
 
 use crate::charts;
-use crate::context::{PlannedHost, PlanContext};
+use crate::context::{PlanContext, PlannedHost};
 use crate::error::RecipeError;
 use crate::network;
 
@@ -79,8 +79,8 @@ fn source(cx: &PlanContext<'_>, artifact: &Artifact) -> ImageSource {
     }
 }
 
-/// What Harbor or the user's registry may have under the tag: it may refuse an index whose other platforms are not in the bundle, so
-/// that the manifest of the bundle's only platform is there (`kubexm-install seed` does so).
+/// What Harbor or the user's registry may have under the tag: it may refuse an index whose other platforms are not in the
+/// bundle, so that the manifest of the bundle's only platform is there (`kubexm-install seed` does so).
 fn instead(cx: &PlanContext<'_>, artifact: &Artifact) -> Option<Digest> {
     let checks_indexes = matches!(cx.cluster.registry.kind, RegistryKind::External | RegistryKind::Harbor);
     let only_platform = checks_indexes && cx.manifest.platforms.len() == 1;

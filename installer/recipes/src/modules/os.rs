@@ -10,7 +10,7 @@ use kubexm_plan::{Step, Undo};
 use kubexm_spec::cluster::{Firewall, Selinux};
 use kubexm_spec::names;
 
-use crate::context::{PlannedHost, PlanContext};
+use crate::context::{PlanContext, PlannedHost};
 use crate::draft::Draft;
 use crate::error::RecipeError;
 use crate::modules::{endpoint, scripts};

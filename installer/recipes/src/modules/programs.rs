@@ -6,7 +6,7 @@ use kubexm_manifests::{Component, NodeRole, Payload};
 use kubexm_plan::op::{AllInto, Binary, Op, Unpacked};
 use kubexm_spec::Program;
 
-use crate::context::{PlannedHost, PlanContext};
+use crate::context::{PlanContext, PlannedHost};
 use crate::error::RecipeError;
 
 fn component<'a>(cx: &PlanContext<'a>, program: Program) -> Result<&'a Component, RecipeError> {
@@ -31,7 +31,12 @@ pub fn wanted(cx: &PlanContext<'_>, node: &PlannedHost<'_>, program: Program) ->
 }
 
 /// The op that installs a program (or all programs of its archive) into a directory.
-pub fn install(cx: &PlanContext<'_>, node: &PlannedHost<'_>, program: Program, directory: &str) -> Result<Op, RecipeError> {
+pub fn install(
+    cx: &PlanContext<'_>,
+    node: &PlannedHost<'_>,
+    program: Program,
+    directory: &str,
+) -> Result<Op, RecipeError> {
     let artifact = cx.program(program, node.platform)?;
     let archive = match component(cx, program)?.payload(&artifact.version, node.platform.arch) {
         Payload::Raw(_) => {

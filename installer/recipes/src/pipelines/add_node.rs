@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use kubexm_plan::cluster_facts::applied;
 use kubexm_plan::{ClusterFacts, Op, Pipeline, Plan, SlotProvider, Step, StepId, Undo};
 
-use crate::context::{PlannedHost, PlanContext};
+use crate::context::{PlanContext, PlannedHost};
 use crate::draft::Drafted;
 use crate::error::RecipeError;
 use crate::identity::Identity;
@@ -63,7 +63,11 @@ pub fn add_node(cx: &PlanContext<'_>, running: &ClusterFacts, new: &[String]) ->
 /// Checks that hosts can be added to the running cluster with this bundle: the cluster has the planned id, and its API
 /// server has the bundle's minor version. kubelet must not be newer than the API server, and kubeadm joins only with
 /// the same minor version. What could not be observed is not checked.
-fn check_compatible(cx: &PlanContext<'_>, running: &ClusterFacts, nodes: &[PlannedHost<'_>]) -> Result<(), RecipeError> {
+fn check_compatible(
+    cx: &PlanContext<'_>,
+    running: &ClusterFacts,
+    nodes: &[PlannedHost<'_>],
+) -> Result<(), RecipeError> {
     if let (Some(planned), Some(found)) = (cx.cluster_id, running.id)
         && planned != found
     {
@@ -122,23 +126,23 @@ fn only(mut plan: Plan, wanted: impl Fn(&Step) -> bool) -> Plan {
 
 /// Replaces dependencies on dropped steps by the dependencies of those, which are resolved already.
 fn skip_dropped(step: &mut Step, dropped: &BTreeMap<StepId, Step>) {
-    let (mut after, mut settled) = (Vec::new(), Vec::new());
+    let (mut after, mut after_end) = (Vec::new(), Vec::new());
     for id in std::mem::take(&mut step.after) {
         match dropped.get(&id) {
             Some(earlier) => {
                 after.extend(earlier.after.iter().cloned());
-                settled.extend(earlier.after_end.iter().cloned());
+                after_end.extend(earlier.after_end.iter().cloned());
             }
             None => after.push(id),
         }
     }
     for id in std::mem::take(&mut step.after_end) {
         match dropped.get(&id) {
-            Some(earlier) => settled.extend(earlier.after.iter().chain(&earlier.after_end).cloned()),
-            None => settled.push(id),
+            Some(earlier) => after_end.extend(earlier.after.iter().chain(&earlier.after_end).cloned()),
+            None => after_end.push(id),
         }
     }
     let mut seen = BTreeSet::new();
     step.after = after.into_iter().filter(|id| seen.insert(id.clone())).collect();
-    step.after_end = settled.into_iter().filter(|id| seen.insert(id.clone())).collect();
+    step.after_end = after_end.into_iter().filter(|id| seen.insert(id.clone())).collect();
 }

@@ -20,7 +20,7 @@ use kubexm_spec::Digest;
 use crate::error::RecipeError;
 use crate::modules::kubeconfig::OPERATOR_KUBECONFIG;
 pub use context::{Renew, RenewContext};
-use due::{Plane, Due};
+use due::{Due, Plane};
 
 /// A plan, and what the operator should know about it.
 #[derive(Clone, Debug)]

@@ -13,6 +13,7 @@ mod existing;
 mod glibc;
 mod hardware;
 mod hostname;
+mod input;
 mod kernel;
 mod load_balancers;
 mod membership;
@@ -28,7 +29,6 @@ mod proxies;
 mod report;
 mod resolv_conf;
 mod settings;
-mod input;
 mod space;
 mod sysctls;
 mod systemd;
@@ -39,8 +39,8 @@ pub use report::{Finding, Severity};
 pub(crate) use space::disk_of;
 
 use crate::context::PlanContext;
-use report::Report;
 use input::PreflightInput;
+use report::Report;
 
 /// The check of what an upgrade may change.
 const UNCHANGED: &str = "unchanged";
@@ -98,7 +98,7 @@ pub fn preflight_before_upgrade(cx: &PlanContext<'_>) -> Vec<Finding> {
 type Run = fn(&PreflightInput<'_>, &mut Report);
 
 fn run(cx: &PlanContext<'_>, of: impl Fn(&Check) -> Run) -> Vec<Finding> {
-    let site = PreflightInput::of(cx);
+    let input = PreflightInput::of(cx);
     let mut report = Report::default();
     for check in CHECKS {
         report.check = check.name;

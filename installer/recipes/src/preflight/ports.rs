@@ -2,8 +2,8 @@
 
 use kubexm_spec::cluster::{API_PORT, RegistryKind, Roles};
 
-use super::report::Report;
 use super::input::{ObservedHost, PreflightInput};
+use super::report::Report;
 use crate::modules::harbor;
 use crate::{network, time_servers};
 
@@ -63,7 +63,7 @@ fn of_roles(input: &PreflightInput<'_>, roles: Roles) -> Vec<Port> {
             ports.push(tcp(cluster.registry.port, "registry"));
         }
         if cluster.registry.kind == RegistryKind::Harbor {
-            let all = [cluster.registry.port, harbor::http_port(&harbor::config(&input.cx)), harbor::LOG_PORT];
+            let all = [cluster.registry.port, harbor::http_port(&harbor::config(input.cx)), harbor::LOG_PORT];
             ports.extend(all.map(|port| tcp(port, "docker-proxy")));
         }
     }

@@ -2,8 +2,8 @@
 
 use kubexm_spec::cluster::RegistryKind;
 
-use super::report::Report;
 use super::input::PreflightInput;
+use super::report::Report;
 
 pub(super) fn run(input: &PreflightInput<'_>, report: &mut Report) {
     let harbor = input.cx.cluster.registry.kind == RegistryKind::Harbor;

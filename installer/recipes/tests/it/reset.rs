@@ -92,7 +92,8 @@ fn a_cluster() -> Vec<Record> {
 }
 
 fn planned(hosts: Vec<ResetHost<'_>>) -> Result<Plan, RecipeError> {
-    reset(&ResetContext { cluster: "demo", cluster_id: None, cluster_digest: Digest::of("yaml"), hosts, registry_data: None })
+    let cluster_digest = Digest::of("yaml");
+    reset(&ResetContext { cluster: "demo", cluster_id: None, cluster_digest, hosts, registry_data: None })
 }
 
 fn host<'a>(name: &'a str, roles: &str, facts: &'a Facts, ledger: &'a [Record]) -> ResetHost<'a> {

@@ -4,7 +4,10 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use kubexm_plan::ledger::{Outcome, Record, SCHEMA};
 use kubexm_plan::op::{AsideWas, MoveAside, StateDir, Unit};
-use kubexm_plan::{PathEntry, ObservedState, Op, PathState, RemovalScope, StateError, StepId, Resource, network, runtime, state_folders};
+use kubexm_plan::{
+    ObservedState, Op, PathEntry, PathState, RemovalScope, Resource, StateError, StepId, network, runtime,
+    state_folders,
+};
 
 use super::host::ResetHost;
 use crate::error::RecipeError;
