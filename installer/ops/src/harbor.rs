@@ -119,7 +119,7 @@ impl<'m> Harbor<'m> {
         })
     }
 
-    /// Whether the administrator's login is accepted; none if nobody answers.
+    /// Whether it answers at all, be it with a refusal.
     pub(crate) fn is_up(&self) -> bool {
         matches!(self.ask("GET", "/projects?page_size=1", None), Ok((status, _)) if status < 500)
     }
