@@ -70,8 +70,10 @@ has_image() { kubectl_on n1 get pod "$1" --no-headers -o 'custom-columns=:.statu
 only_data_is_left() {
   states now
   same_state before-n1 now-n1 || return 1
-  grep -v ' /srv' "$WORK/now-store" > "$WORK/now-store-without-data" && mv "$WORK/now-store-without-data" "$WORK/now-store"
-  same_state before-store now-store
+  lab host root store test -s /srv/harbor/kubexm/admin-password || { echo "the password that opens the data is gone"; return 1; }
+  grep -v ' /srv' "$WORK/before-store" > "$WORK/before-without-data"
+  grep -v ' /srv' "$WORK/now-store" > "$WORK/now-without-data"
+  same_state before-without-data now-without-data
 }
 
 lab host up n1 10.77.0.11 store 10.77.0.12
@@ -80,8 +82,9 @@ check "a bundle with Harbor, docker and compose" "$BUNDLE" build -f "$HARBORS/fi
   --cache "$WORK/cache" -o "$HARBORS/bundle.tar.zst"
 check "a cluster comes up from Harbor" create first
 [ "$HELD" = 1 ] || return 0
-lab host root store cat /etc/kubexm/harbor/ca.crt > "$HARBORS/ca.crt"
-mkdir -p "$HARBORS/certs" && cp "$HARBORS/ca.crt" "$HARBORS/certs/"
+mkdir -p "$HARBORS/certs"
+trust() { lab host root store cat /etc/kubexm/harbor/ca.crt > "$HARBORS/ca.crt" && cp "$HARBORS/ca.crt" "$HARBORS/certs/"; }
+trust
 check "it is healthy by its own report" healthy
 check "its engine leaves the host's tables and links alone" leaves_tables_alone
 check "nobody pulls without a login" private
@@ -98,6 +101,10 @@ check "and serves" within 120 cri_pulls docker.io/library/busybox:1
 check "the cluster is reset" of reset -f "$HARBORS/changed.yaml" -y
 check "after reset nothing is left but Harbor's data" only_data_is_left
 check "a cluster comes up on the data that were left" create changed
+trust
 check "what others pushed is there again" others_are_there
+check "data are deleted only by the cluster's name" says 20 "nothing was changed" of reset -f "$HARBORS/changed.yaml" -y --delete-registry-data other
+check "a reset takes the data too if that is asked for" of reset -f "$HARBORS/changed.yaml" -y --delete-registry-data lab
+check "then hosts are as they were before" as_before
 lab host down --all
 HOME_NAME=home

@@ -41,6 +41,7 @@ fn of_hosts(cluster: &Cluster) -> impl Iterator<Item = Use> + '_ {
             SecretUse::AuditWebhook => &cluster.role_groups.control_plane,
             // Each fetches from the depot, or pulls images.
             SecretUse::DepotLogin | SecretUse::ExternalLogin | SecretUse::ExternalCa => &all,
+            SecretUse::HarborAdmin | SecretUse::HarborDatabase => &cluster.role_groups.registry,
         };
         hosts.iter().map(|host| escaped(host)).collect()
     };
