@@ -16,6 +16,7 @@ origins_up() {
   [ -f "$FILES/.stamp" ] && [ -f "$OCI/images.tsv" ] || die "nothing is built yet: scripts/lab build"
   mkdir -p "$RUN"
   origins_packages
+  origins_harbor
   alive "$RUN/origin.pid" origin.py || {
     rm -f "$RUN/origin.port"
     detached "$RUN/origin.log" "$RUN/origin.pid" "$HERE/origin.py" "$FILES" "$RUN/origin.port"
@@ -49,6 +50,11 @@ origins_packages() {
   for name in debian debian-security; do
     [ ! -d "$LAB/packages/$name" ] || cp -al "$LAB/packages/$name" "$at/"
   done
+}
+
+# What `lab harbor` has made, under upstream's names.
+origins_harbor() {
+  [ ! -d "$LAB/harbor/files" ] || cp -alf "$LAB/harbor/files/." "$FILES/"
 }
 
 # The port is the kernel's choice, so two labs never want the same one; the registry says in its log which it got.
@@ -102,7 +108,7 @@ images_built() {
 zone() {
   local host
   printf 'name: lab\nrules:\n'
-  for host in dl.k8s.io github.com get.helm.sh deb.debian.org; do
+  for host in dl.k8s.io github.com get.helm.sh deb.debian.org download.docker.com; do
     printf -- '- {match: %s, to: ["http://%s/%s"], only: true}\n' "$host" "$1" "$host"
   done
   for host in registry.k8s.io ghcr.io docker.io; do

@@ -124,6 +124,15 @@ pub const FLEETS: [Sample; 7] = [
         ..ONE
     },
     Sample {
+        name: "Harbor on a host of its own",
+        hosts: &[("store", "{}"), ("node1", "{}"), ("node2", "{}")],
+        roles: "{registry: [store], master: [node1], worker: [node2]}",
+        spec: "  registry: {type: harbor, harborConfig: {projectQuota: 200Gi, adminPasswordFrom: {env: HARBOR_ADMIN}}}\n",
+        added: &["node2"],
+        deleted: &["node2"],
+        ..ONE
+    },
+    Sample {
         name: "behind a load balancer of the user's, with images of their own registry",
         hosts: &[("node1", "{}"), ("node2", "{}"), ("node3", "{}")],
         roles: "{master: [node1, node2], worker: [node3]}",

@@ -65,6 +65,7 @@ pub fn check(cluster: &Cluster) -> Vec<Unsupported> {
     all.network(&cluster.network);
     all.load_balancer(&cluster.load_balancer.mode);
     all.registry(&cluster.registry);
+    all.harbor(cluster);
     all.logins(cluster);
     all.unless_none("spec.storage.openebs", cluster.storage.open_ebs.is_none());
     all.unless_none("spec.storage.nfs", cluster.storage.nfs.is_none());
@@ -192,8 +193,6 @@ impl All {
     }
 
     fn registry(&mut self, registry: &Registry) {
-        let built = [RegistryKind::Embedded, RegistryKind::Registry, RegistryKind::External, RegistryKind::None];
-        self.word("spec.registry.type", registry.kind, &built);
         self.add(
             registry.private_registry.is_some() && registry.kind != RegistryKind::External,
             "spec.registry.privateRegistry",
@@ -201,6 +200,16 @@ impl All {
             LEAVE_OUT,
         );
         self.unless_none("spec.registry.namespaceOverride", registry.namespace_override.is_none());
+    }
+
+    /// Docker, the ports 80 and 443 and some gigabytes of memory are Harbor's.
+    fn harbor(&mut self, cluster: &Cluster) {
+        let harbor = cluster.registry.kind == RegistryKind::Harbor;
+        let on_nodes = cluster.role_groups.registry.iter().filter(|name| cluster.roles(name).in_cluster());
+        for name in on_nodes.filter(|_| harbor) {
+            let instead = "give Harbor a host of its own: it shares none with a node of the cluster";
+            self.add(true, "spec.roleGroups.registry", name, instead);
+        }
     }
 
     /// A login that nothing would use is most often one under another name than its registry has.

@@ -8,6 +8,8 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use async_trait::async_trait;
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD as BASE64;
 use kubexm_plan::{Authority, CertificateUse, Plan, Recipient, SlotName, SlotProvider};
 use kubexm_spec::Digest;
 use rcgen::{
@@ -183,6 +185,14 @@ impl ClusterPki {
         Ok(text.into_bytes())
     }
 
+    /// Whoever has the key has the password, and nobody gets from one to the other. Its form satisfies rules that ask for an
+    /// upper-case letter, a lower-case one and a digit.
+    fn derived_password(&self, purpose: &str) -> Result<Zeroizing<String>, EngineError> {
+        let key = Zeroizing::new(self.authority(Authority::Registry)?.key);
+        let text = Zeroizing::new(format!("kubexm password {purpose}\n{}", *key));
+        Ok(Zeroizing::new(format!("Kx1-{}", &Digest::of(text.as_bytes()).hex()[..40])))
+    }
+
     fn authority(&self, authority: Authority) -> Result<Pair, EngineError> {
         let file = Self::file_of(authority);
         if let Some(pair) = self.read(&file)? {
@@ -259,6 +269,16 @@ impl SlotSource for ClusterPki {
                     reason: format!("slot {} is not a certificate; this is a fault of the recipe", cert.0),
                 }),
             },
+            SlotProvider::DerivedPassword { purpose, username } => {
+                let password = self.derived_password(purpose)?;
+                Ok(match username {
+                    None => password.as_bytes().to_vec(),
+                    Some(username) => {
+                        let pair = Zeroizing::new(format!("{username}:{}", *password));
+                        format!("Basic {}", BASE64.encode(pair.as_bytes())).into_bytes()
+                    }
+                })
+            }
             SlotProvider::SealedAuthorities { recipients, .. } => self.sealed(name, plan, recipients, &|| None),
             SlotProvider::Secret { field } | SlotProvider::RegistryLogin { field, .. } => Err(EngineError::Slot {
                 slot: name.0.clone(),

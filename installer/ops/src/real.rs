@@ -16,7 +16,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, PidfdFlags, Signal, kill_process_group, pidfd_open};
 
 use crate::environment::{environment, find};
-use crate::system::{ActContext, Head, HttpsRequest, HttpsServer, Kernel, Output, Program, Space, System};
+use crate::system::{ActContext, Head, HttpsRequest, HttpsServer, Kernel, Output, Program, PushRequest, Space, System};
 use crate::{Machine, OpError};
 
 /// The most output of a program in bytes; the rest is dropped.
@@ -123,6 +123,10 @@ impl System for RealSystem {
 
     fn https_request(&self, request: &HttpsRequest<'_>) -> Result<(u16, Vec<u8>), OpError> {
         crate::probe::https::request(request)
+    }
+
+    fn push_images(&self, request: &PushRequest<'_>) -> Result<String, OpError> {
+        crate::push_images::push(request)
     }
 
     fn pod_network(&self, pid: u32, name: &str, dns: &str, service: &str) -> Result<String, OpError> {

@@ -112,8 +112,20 @@ impl<'s> Observed<'s, ClusterSource> {
     /// # Errors
     /// No plan can be made from the hosts' ledgers, or a named host is a member of a cluster that stays.
     pub async fn plan(self, only: &[String]) -> Result<Planned<'s, ClusterSource>, SessionError> {
+        self.plan_reset(only, false).await
+    }
+
+    /// The same, with the data of the cluster's Harbor, which holds what others have pushed.
+    ///
+    /// # Errors
+    /// As [`Observed::plan`].
+    pub async fn plan_with_registry_data(self, only: &[String]) -> Result<Planned<'s, ClusterSource>, SessionError> {
+        self.plan_reset(only, true).await
+    }
+
+    async fn plan_reset(self, only: &[String], data: bool) -> Result<Planned<'s, ClusterSource>, SessionError> {
         let (site, survey) = self.into_parts();
-        let planned = reset(site.session, &site.subject, &survey, only);
+        let planned = reset(site.session, &site.subject, &survey, only, data);
         let (plan, clean) = site.unless_refused(planned).await?;
         Ok(Planned { site, plan, clean, created: false, authorities: Authorities::default() })
     }
@@ -253,6 +265,7 @@ fn reset(
     source: &ClusterSource,
     survey: &LedgerSurvey,
     only: &[String],
+    data: bool,
 ) -> Result<(Plan, Vec<String>), SessionError> {
     let cluster = source.cluster();
     let identity = Identity::of(cluster, &survey.facts);
@@ -269,7 +282,9 @@ fn reset(
         [] => identity.id,
         _ => hosts.iter().find_map(|host| host.facts.stamp.as_ref()?.id),
     };
-    let cx = ResetContext { cluster: &cluster.name, cluster_id, cluster_digest: cluster.digest(), hosts };
+    let registry_data = data.then_some(cluster.registry.data_dir.as_str());
+    let cluster_digest = cluster.digest();
+    let cx = ResetContext { cluster: &cluster.name, cluster_id, cluster_digest, hosts, registry_data };
     Ok((kubexm_recipes::reset(&cx)?, clean))
 }
 

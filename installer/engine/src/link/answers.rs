@@ -108,6 +108,7 @@ pub(super) fn provided(host: &str, provider: &SlotProvider, value: Vec<u8>) -> R
         | SlotProvider::SealedAuthorities { .. }
         | SlotProvider::BackupKey
         | SlotProvider::Secret { .. }
+        | SlotProvider::DerivedPassword { .. }
         | SlotProvider::RegistryLogin { .. } => ("value: the controller has it", false),
     };
     if good { Ok(value) } else { Err(untrusted(host, format!("the value that it made is not a valid {what}"))) }

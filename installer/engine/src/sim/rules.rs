@@ -238,7 +238,11 @@ impl World {
                 Some(format!("{login} is missing"))
             }
             Probe::RegistryServes { url, .. } => {
-                let runs = here.runs("kubexm-registry.service");
+                let runs = ["kubexm-registry.service", kubexm_plan::op::HARBOR_UNIT].iter().any(|unit| here.runs(unit));
+                (!runs).then(|| format!("nobody serves {url}"))
+            }
+            Probe::HarborHealthy { url, .. } => {
+                let runs = here.runs(kubexm_plan::op::HARBOR_UNIT);
                 (!runs).then(|| format!("nobody serves {url}"))
             }
             Probe::ClockFollows { .. } => {

@@ -10,6 +10,7 @@ mod api_server;
 mod etcd;
 
 mod control_plane;
+mod harbor;
 mod helm;
 mod images;
 mod join;
@@ -41,7 +42,7 @@ pub use rooted::{FOLDER, RootedSystem};
 pub use seed::seed;
 use state::State;
 
-use crate::system::{ActContext, Head, HttpsRequest, HttpsServer, Kernel, Output, Program, Space, System};
+use crate::system::{ActContext, Head, HttpsRequest, HttpsServer, Kernel, Output, Program, PushRequest, Space, System};
 use crate::{Machine, OpError, paths};
 
 /// Programs that a plan installs: they must exist to be run.
@@ -205,7 +206,11 @@ impl System for RootedSystem {
         let _lock = self.lock()?;
         let mut state = State::load(self)?;
         let before = state.clone();
-        let answer = etcd::answer(self, &mut state, request)?;
+        let answer = if request.url.contains("/api/v2.0/") {
+            harbor::answer(&mut state, request)?
+        } else {
+            etcd::answer(self, &mut state, request)?
+        };
         state.save(self, &before)?;
         Ok(answer)
     }
@@ -216,6 +221,15 @@ impl System for RootedSystem {
             return Err(OpError::other(format!("{}: the CA file is empty", server.url)));
         }
         registry::heads(self, &State::load(self)?, server, paths)
+    }
+
+    fn push_images(&self, request: &PushRequest<'_>) -> Result<String, OpError> {
+        let _lock = self.lock()?;
+        let mut state = State::load(self)?;
+        let before = state.clone();
+        let pushed = harbor::push(&mut state, request)?;
+        state.save(self, &before)?;
+        Ok(pushed)
     }
 
     fn pod_network(&self, _pid: u32, name: &str, _dns: &str, service: &str) -> Result<String, OpError> {

@@ -7,6 +7,7 @@ mod cri;
 pub(crate) mod dns;
 mod etcd;
 pub(crate) mod http;
+mod harbor;
 pub(crate) mod https;
 mod kubeadm_upgrade;
 pub(crate) mod netns;
@@ -35,6 +36,7 @@ pub fn look(probe: &Probe, machine: &Machine) -> Result<ProbeAnswer, OpError> {
         Probe::RegistryServes { url, ca, login, repositories } => {
             registry::look(machine, (url, ca, login.as_deref()), repositories)
         }
+        Probe::HarborHealthy { url, ca } => harbor::healthy(machine, url, ca),
         Probe::ClockFollows { servers } => clock::look(machine, servers),
         Probe::NodeReady { node, kubelet } => nodes::look(machine, node, kubelet.as_deref()),
         Probe::StaticPodsReady { node, images } => pods::of_control_plane(machine, node, images),

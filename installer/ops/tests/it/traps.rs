@@ -352,6 +352,9 @@ impl System for Busy {
     fn https_request(&self, request: &HttpsRequest<'_>) -> Result<(u16, Vec<u8>), OpError> {
         self.inner.system().https_request(request)
     }
+    fn push_images(&self, request: &kubexm_ops::system::PushRequest<'_>) -> Result<String, OpError> {
+        self.inner.system().push_images(request)
+    }
     fn pod_network(&self, pid: u32, name: &str, dns: &str, service: &str) -> Result<String, OpError> {
         self.inner.system().pod_network(pid, name, dns, service)
     }

@@ -52,6 +52,13 @@ pub enum Probe {
         /// The content to request.
         repositories: BTreeMap<String, Repository>,
     },
+    /// Harbor reports that it and all its components are healthy (`/api/v2.0/health`, which answers 200 in any case).
+    HarborHealthy {
+        /// `https://registry.example.kubexm.internal`.
+        url: String,
+        /// PEM file on the node.
+        ca: String,
+    },
     /// chrony has selected a time server, according to `chronyc sources`.
     ClockFollows {
         /// The configured servers, for messages.
@@ -150,6 +157,7 @@ impl std::fmt::Display for Probe {
             Self::RegistryServes { url, repositories, .. } => {
                 write!(f, "{url} serves every reference and blob of {} repositories", repositories.len())
             }
+            Self::HarborHealthy { url, ca } => write!(f, "Harbor at {url} is healthy, trusted by {ca}"),
             Self::ClockFollows { servers } => write!(f, "the clock follows {}", servers.join(" or ")),
             Self::NodeReady { node, kubelet: None } => write!(f, "node {node} is Ready"),
             Self::NodeReady { node, kubelet: Some(version) } => {

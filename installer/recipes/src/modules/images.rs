@@ -83,10 +83,11 @@ fn source(cx: &PlanContext<'_>, artifact: &Artifact) -> ImageSource {
     }
 }
 
-/// What the user's registry may have under the tag: it may refuse an index whose other platforms are not in the bundle, so
-/// that the manifest of the bundle's only platform is there (`kubexm-install seed` does so).
+/// What Harbor or the user's registry may have under the tag: it may refuse an index whose other platforms are not in the
+/// bundle, so that the manifest of the bundle's only platform is there (`kubexm-install seed` does so).
 fn instead(cx: &PlanContext<'_>, artifact: &Artifact) -> Option<Digest> {
-    let only_platform = cx.cluster.external_registry().is_some() && cx.manifest.platforms.len() == 1;
+    let checks_indexes = matches!(cx.cluster.registry.kind, RegistryKind::External | RegistryKind::Harbor);
+    let only_platform = checks_indexes && cx.manifest.platforms.len() == 1;
     artifact.manifest.filter(|manifest| only_platform && *manifest != artifact.digest)
 }
 

@@ -9,6 +9,7 @@ pub mod depot;
 pub mod dns;
 pub mod drain;
 pub mod endpoint;
+pub mod harbor;
 pub mod images;
 pub mod join;
 pub mod join_slots;

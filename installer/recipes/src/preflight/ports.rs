@@ -4,6 +4,7 @@ use kubexm_spec::cluster::{API_PORT, RegistryKind, Roles};
 
 use super::input::{ObservedHost, PreflightInput};
 use super::report::Report;
+use crate::modules::harbor;
 use crate::{balancer, network, time_servers};
 
 /// A port and the process that will listen on it.
@@ -63,6 +64,10 @@ fn of_roles(input: &PreflightInput<'_>, roles: Roles) -> Vec<Port> {
         ports.push(tcp(cluster.registry.depot_port(), "kubexm-install"));
         if cluster.registry.kind == RegistryKind::Registry {
             ports.push(tcp(cluster.registry.port, "registry"));
+        }
+        if cluster.registry.kind == RegistryKind::Harbor {
+            let all = [cluster.registry.port, harbor::http_port(&harbor::config(input.cx)), harbor::LOG_PORT];
+            ports.extend(all.map(|port| tcp(port, "docker-proxy")));
         }
     }
     ports

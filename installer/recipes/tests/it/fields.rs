@@ -278,6 +278,8 @@ fn fields() -> Vec<(&'static str, By, Value)> {
         ("registry.harborConfig.adminPasswordFrom.file", Recipe, harbor(json!({"adminPasswordFrom": file()}))),
         ("registry.harborConfig.databasePasswordFrom.env", Recipe, harbor(json!({"databasePasswordFrom": env()}))),
         ("registry.harborConfig.databasePasswordFrom.file", Recipe, harbor(json!({"databasePasswordFrom": file()}))),
+        ("registry.harborConfig.public", Recipe, harbor(json!({"public": true}))),
+        ("registry.harborConfig.projectQuota", Recipe, harbor(json!({"projectQuota": "200Gi"}))),
         ("registry.harborConfig.config", Recipe, harbor(json!({"config": {"log": {"level": "debug"}}}))),
         ("registry.insecure", Recipe, own_registry(json!({"insecure": true}))),
         ("registry.caFile", Recipe, own_registry(json!({"caFile": "ca.crt"}))),

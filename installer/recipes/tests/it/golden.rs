@@ -7,8 +7,8 @@ use kubexm_plan::{Plan, lint};
 use kubexm_recipes::{RecipeError, sample};
 use kubexm_spec::ExitCode;
 use kubexm_spec::cluster::{
-    API_PORT, Audit, Cluster, InternalKind, LoadBalancerMode, MaterialFile, MaterialUse, NetworkPlugin, Role, Runtime,
-    RuntimeKind, Script, Taint, TaintEffect,
+    API_PORT, Audit, Cluster, Harbor, InternalKind, LoadBalancerMode, MaterialFile, MaterialUse, NetworkPlugin, Registry,
+    RegistryKind, Role, Runtime, RuntimeKind, Script, SecretSource, Taint, TaintEffect,
 };
 
 /// All texts of a case go into one folder, without a header that changes with the test's line.
@@ -86,6 +86,42 @@ fn cri_o_in_place_of_containerd() {
         for unit in ["crio", "kubelet"] {
             assert_snapshot!(unit, text(&plan, &format!("/etc/systemd/system/{unit}.service")));
         }
+    });
+}
+
+#[test]
+fn harbor_on_a_host_of_its_own() {
+    let mut cluster = sample::fleet(1, 1);
+    cluster.hosts.push(sample::host("store", 30));
+    cluster.role_groups.registry = vec!["store".to_owned()];
+    cluster.network.pod_cidr = "172.29.0.0/16".parse().unwrap();
+    let config = serde_json::json!({"log": {"level": "debug"}, "database": {"max_open_conns": 50}, "http": {"port": 8080}});
+    cluster.registry = Registry {
+        harbor: Some(Harbor {
+            project_quota: Some(200 << 30),
+            admin_password: Some(SecretSource::Env("ADMIN".to_owned())),
+            config: config.as_object().unwrap().clone(),
+            ..Harbor::default()
+        }),
+        ..Registry::of(RegistryKind::Harbor)
+    };
+    let plan = checked(&Site::of(cluster));
+    golden("harbor", || {
+        assert_snapshot!("plan", plan.render());
+        for file in ["harbor.yml", "database.yml", "engine.json"] {
+            assert_snapshot!(file, text(&plan, &format!("/etc/kubexm/harbor/{file}")));
+        }
+        for script in ["engine", "start", "stop"] {
+            assert_snapshot!(script, text(&plan, &format!("/usr/local/lib/kubexm-harbor/{script}")));
+        }
+        for unit in ["kubexm-harbor", "kubexm-harbor-engine"] {
+            assert_snapshot!(unit, text(&plan, &format!("/etc/systemd/system/{unit}.service")));
+        }
+        assert_snapshot!("hosts-toml", text(&plan, "/etc/containerd/certs.d/registry.k8s.io/hosts.toml"));
+        assert_snapshot!(
+            "hosts-toml-own",
+            text(&plan, "/etc/containerd/certs.d/registry.demo.kubexm.internal/hosts.toml")
+        );
     });
 }
 

@@ -48,13 +48,18 @@ fn of_hosts(cluster: &Cluster) -> impl Iterator<Item = Use> + '_ {
             SecretUse::AuditWebhook => &cluster.role_groups.control_plane,
             // Each fetches from the depot, or pulls images.
             SecretUse::DepotLogin | SecretUse::ExternalLogin | SecretUse::ExternalCa => &all,
+            SecretUse::HarborAdmin | SecretUse::HarborDatabase => &cluster.role_groups.registry,
         };
         hosts.iter().map(|host| escaped(host)).collect()
     };
     let registry = cluster.external_registry().map(|registry| escaped(registry.address)).unwrap_or_default();
     let sent = move |usage| match usage {
         SecretUse::ExternalLogin => format!("sent to {registry}, and "),
-        SecretUse::AuditWebhook | SecretUse::DepotLogin | SecretUse::ExternalCa => String::new(),
+        SecretUse::AuditWebhook
+        | SecretUse::DepotLogin
+        | SecretUse::ExternalCa
+        | SecretUse::HarborAdmin
+        | SecretUse::HarborDatabase => String::new(),
     };
     cluster.secrets().into_iter().map(move |secret| Use {
         secret: format!("{} from {}", secret.usage.title(), describe_source(&secret.source)),

@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use kubexm_ops::fake::RootedSystem;
-use kubexm_ops::system::{ActContext, Head, HttpsRequest, HttpsServer, Kernel, Output, Program, Space, System};
+use kubexm_ops::system::{ActContext, Head, HttpsRequest, HttpsServer, Kernel, Output, Program, PushRequest, Space, System};
 use kubexm_ops::{Machine, OpError};
 use kubexm_plan::facts::Interface;
 use rustix::process::{Pid, Signal, kill_process_group};
@@ -221,6 +221,10 @@ impl System for Private {
 
     fn https_request(&self, request: &HttpsRequest<'_>) -> Result<(u16, Vec<u8>), OpError> {
         self.rooted.https_request(request)
+    }
+
+    fn push_images(&self, request: &PushRequest<'_>) -> Result<String, OpError> {
+        self.rooted.push_images(request)
     }
 
     fn pod_network(&self, pid: u32, name: &str, dns: &str, service: &str) -> Result<String, OpError> {
