@@ -75,7 +75,7 @@ pub const SAMPLES: [Sample; 3] = [
 ];
 
 /// Samples of several hosts.
-pub const FLEETS: [Sample; 7] = [
+pub const FLEETS: [Sample; 8] = [
     Sample {
         name: "two control planes and a worker",
         hosts: &[("node1", "{}"), ("node2", "{}"), ("node3", "{}")],
