@@ -449,4 +449,21 @@ async fn a_document_of_an_earlier_program_is_used_as_long_as_it_brings_no_other_
     // Only the operator's own kubeconfig.
     assert_eq!(done(&bob).await, 1);
     assert_eq!((pki(&bob), sealed(&bob, "red2").await), (pki(&alice), earlier));
+
+    // It made a new CA from the other home: not taken over by the home that has the old one, unless its operator asks for that.
+    assert!(with_new_ca(&bob).await.unwrap().is_success());
+    let to = [("bob", operators[0].1.clone()), ("alice", alice.home.recipient(&NoSecrets(None)).unwrap())];
+    let to = to.map(|(name, key)| Recipient { key, name: Some(name.to_owned()) });
+    let about = SealedAuthorities::parse(&sealed(&bob, "red1").await).unwrap().about;
+    let earlier = SealedAuthorities::of_anybody((&about.cluster, about.cluster_id), &to, files(&bob), None);
+    let earlier = earlier.unwrap().to_json().unwrap();
+    HOSTS.iter().for_each(|host| alice.hosts.fleet.set_sealed_authorities(host, &earlier));
+    let error = alice.create().await.err().unwrap();
+    assert_eq!(error.exit_code(), ExitCode::HostUntrusted, "{error}");
+    let error = error.to_string();
+    assert!(error.contains("an earlier kubexm-install") && error.contains("pki of this home aside"), "{error}");
+    let home = alice.home.cluster("red");
+    fs::rename(home.pki(), home.folder.join("pki.aside")).unwrap();
+    done(&alice).await;
+    assert_eq!(pki(&alice), pki(&bob));
 }
