@@ -47,14 +47,14 @@ pub enum AuthoritiesError {
         /// Another one.
         other: String,
     },
-    /// Nobody who is known has made the CA.
+    /// Nobody who is known has made the CA, or not every host has it.
     #[error(
         "{host}: {SEALED_AUTHORITIES} has another CA of the registry than {other}, and {why}; nothing was changed. If an operator made \
-         it (`kubexm-install identity` prints an operator's key), add the key to spec.operators of your cluster.yaml and give that with -f, \
-         or run `kubexm-install create` of this version from that operator's home; if nobody did, remove the file there: the next \
-         `create` writes it anew from this home, if it has the CA; {LAST}"
+         it (`kubexm-install identity` prints an operator's key), add the key to spec.operators of your cluster.yaml and give that with -f; \
+         if it was an earlier kubexm-install, move the folder clusters/NAME/pki of this home aside: the CA that every host trusts is then \
+         taken over. If nobody made it, remove the file there: the next `create` writes it anew from this home, if it has the CA; {LAST}"
     )]
-    MakerUnknown {
+    CaUnproven {
         /// A control plane.
         host: String,
         /// A sentence.
@@ -93,7 +93,7 @@ impl AuthoritiesError {
     pub(crate) const fn exit_code(&self) -> ExitCode {
         match self {
             Self::ForOthers { .. } | Self::Elsewhere { .. } | Self::Different { .. } => ExitCode::Preflight,
-            Self::ClusterMismatch { .. } | Self::MakerUnknown { .. } | Self::Unusable { .. } => ExitCode::HostUntrusted,
+            Self::ClusterMismatch { .. } | Self::CaUnproven { .. } | Self::Unusable { .. } => ExitCode::HostUntrusted,
         }
     }
 }

@@ -51,8 +51,8 @@ impl<'a> Hosts<'a> {
 
     /// Opens a document, and decides whether it may be used by a home with the certificates `here`. None if it is sealed for others.
     ///
-    /// A maker who is known may bring a new CA. Anybody else can only have had the keys of the CA that is there already: the one of
-    /// this home, or, for a home that has none, the one that every member trusts.
+    /// Its keys fit, so whoever made it has had those of its CA. If that is the CA of this home, nothing more is needed. Another one must
+    /// be what every member trusts (an older document may have been put back), and replaces this home's only if its maker is known.
     pub(super) fn open(
         &self,
         found: &Found<'_>,
@@ -65,18 +65,21 @@ impl<'a> Hosts<'a> {
             Err(SealedError::ForOthers) => return Ok(None),
             Err(error) => return Err(unusable(error)),
         };
-        let Maker::Unknown(why) = found.sealed.maker(identity, known).map_err(unusable)? else {
-            return Ok(Some(files));
-        };
+        let maker = found.sealed.maker(identity, known).map_err(unusable)?;
         let (is, was) = (registry_ca(&found.sealed.about.certificates), registry_ca(here));
-        let other = match was {
-            Some(_) if was == is => None,
-            Some(_) => Some("this home".to_owned()),
-            None => self.members_ca(|ca| Some(&ca) != is).map(str::to_owned),
-        };
-        match other {
-            None => Ok(Some(files)),
-            Some(other) => Err(AuthoritiesError::MakerUnknown { host: found.host.to_owned(), why, other }),
+        if is == was {
+            return Ok(Some(files));
+        }
+        let other = self.members_ca(|ca| Some(&ca) != is).map(str::to_owned);
+        let refused = |other, why| Err(AuthoritiesError::CaUnproven { host: found.host.to_owned(), other, why });
+        match (other, maker) {
+            (Some(other), Maker::Known) => {
+                let why = "a run that makes a new one may not have ended (`kubexm-install status`), or somebody put an older file there";
+                refused(other, why.to_owned())
+            }
+            (Some(other), Maker::Unknown(why)) => refused(other, why),
+            (None, Maker::Unknown(why)) if was.is_some() => refused("this home".to_owned(), why),
+            (None, _) => Ok(Some(files)),
         }
     }
 

@@ -12,6 +12,7 @@ use kubexm_engine::sealed::About;
 use kubexm_engine::{ClusterPki, EventSink, OperatorIdentity, PkiFiles};
 use kubexm_plan::{Plan, SlotProvider};
 use kubexm_recipes::Sealing;
+use kubexm_spec::Digest;
 
 pub use error::AuthoritiesError;
 pub(crate) use hosts::Hosts;
@@ -58,23 +59,30 @@ impl Authorities {
     ) -> Result<Self, SessionError> {
         let operator = Arc::new(session.home.operator(session.credentials)?);
         let (identity, own) = (&*operator, operator.recipient());
-        let with = |others, change| {
+        let with = |others: Vec<String>, change| {
+            let others = others.into_iter().chain([own.clone()]).collect();
             let sealing = Sealing { others, new_registry_ca };
             Self { sealing, operator: Some(Arc::clone(&operator)), change }
         };
-        let alone = |change| with(vec![own.clone()], change);
         if new_registry_ca {
             let text = "a new CA is made for the registry, and every host gets it: the depot's certificate is replaced, and what \
                         loads these files is restarted";
             events::warning(shown, text.to_owned());
-            return Ok(alone(Change::New));
+            return Ok(with(Vec::new(), Change::New));
         }
         let here = ClusterPki::certificates_in(&home.pki())?;
+        let kept = ClusterPki::sealed_in(&home.pki())?.filter(|(_, kept)| Some(kept.about.cluster_id) == hosts.id);
+        // For whom it is sealed by this home's own document, if that is of this CA.
+        let of_home = |ca: Option<&Digest>| {
+            let kept = kept.as_ref().map(|(_, kept)| &kept.about).filter(|kept| registry_ca(&kept.certificates) == ca);
+            kept.map(|kept| unnamed(kept, &own))
+        };
+        let alone = || with(of_home(registry_ca(&here)).unwrap_or_default(), Change::None);
         let found = hosts.documents()?;
         let Some(first) = found.first() else {
             return match hosts.unknown_ca(&here) {
-                Some(host) => Err(AuthoritiesError::Elsewhere { host: host.to_owned(), own }.into()),
-                None => Ok(alone(Change::None)),
+                Some(host) => Err(AuthoritiesError::Elsewhere { host: host.to_owned(), own: own.clone() }.into()),
+                None => Ok(alone()),
             };
         };
         let wanted = &first.sealed.about.certificates;
@@ -82,10 +90,7 @@ impl Authorities {
             let (one, other) = (first.host.to_owned(), other.host.to_owned());
             return Err(AuthoritiesError::Different { one, other }.into());
         }
-        let kept = ClusterPki::sealed_in(&home.pki())?.filter(|(_, kept)| Some(kept.about.cluster_id) == hosts.id);
         let known = known(hosts, &own, kept.as_ref().map(|(_, kept)| &kept.about));
-        // For whom another CA was sealed says nothing about this one.
-        let kept = kept.filter(|(_, kept)| registry_ca(&kept.about.certificates) == registry_ca(wanted));
         let mut opened = None;
         for one in &found {
             if let Some(files) = hosts.open(one, identity, (&known, &here))? {
@@ -95,19 +100,20 @@ impl Authorities {
         let Some((one, files)) = opened else {
             let for_whom = first.sealed.about.for_whom();
             if here != *wanted {
-                return Err(AuthoritiesError::ForOthers { for_whom, own }.into());
+                return Err(AuthoritiesError::ForOthers { for_whom, own: own.clone() }.into());
             }
             let text = format!("the CA of the registry is sealed for {for_whom}; this home has it, and seals it anew");
             events::warning(shown, text);
-            return Ok(alone(Change::None));
+            return Ok(alone());
         };
         // Those of cluster.yaml are added by the recipe, by their names. Others only if this home knows them, or knows nobody yet:
         // a recipient that was added on a host gets nothing.
-        let about = &one.sealed.about;
-        let others = unnamed(kept.as_ref().map_or(about, |(_, kept)| &kept.about), &own);
-        let strangers: Vec<String> = unnamed(about, &own).into_iter().filter(|key| !others.contains(key)).collect();
-        let document = match (strangers.is_empty(), kept) {
-            (false, Some((text, _))) => {
+        let found_for = unnamed(&one.sealed.about, &own);
+        let of_home = of_home(registry_ca(wanted));
+        let is_stranger = |key: &&String| of_home.as_ref().is_some_and(|known| !known.contains(*key));
+        let strangers: Vec<&str> = found_for.iter().filter(is_stranger).map(String::as_str).collect();
+        let document = match &kept {
+            Some((text, _)) if !strangers.is_empty() => {
                 let warning = format!(
                     "{}: the CA of the registry is sealed for {} too, whom this home does not know; it is sealed anew without them. If \
                      that is an operator, add the key to spec.operators of cluster.yaml",
@@ -115,7 +121,7 @@ impl Authorities {
                     strangers.join(", ")
                 );
                 events::warning(shown, warning);
-                text
+                text.clone()
             }
             _ => one.text.to_owned(),
         };
@@ -123,8 +129,7 @@ impl Authorities {
             true => Change::Keep(document),
             false => Change::Replace(files, document),
         };
-        let others = others.into_iter().chain([own.clone()]).collect();
-        Ok(with(others, change))
+        Ok(with(of_home.unwrap_or(found_for), change))
     }
 
     /// The same for a plan that was made earlier.

@@ -429,6 +429,34 @@ async fn a_new_ca_counts_only_if_somebody_made_it_who_is_known() {
 }
 
 #[tokio::test]
+async fn an_older_document_that_somebody_puts_back_brings_no_older_ca_back() {
+    let alice = alone(&[]);
+    done(&alice).await;
+    let older = sealed(&alice, "red1").await;
+    let newer = alice_makes_a_new_ca(&alice, &older).await;
+    HOSTS.iter().for_each(|host| alice.hosts.fleet.set_sealed_authorities(host, &older));
+    let before = pki(&alice);
+    let error = alice.create().await.err().unwrap();
+    assert_eq!(error.exit_code(), ExitCode::HostUntrusted, "{error}");
+    assert!(error.to_string().contains("an older file there"), "{error}");
+    assert_eq!(pki(&alice), before);
+    HOSTS.iter().for_each(|host| alice.hosts.fleet.set_sealed_authorities(host, &newer));
+    assert_eq!(done(&alice).await, 0);
+    // All of them are gone: who has no name and was there before still gets it.
+    HOSTS.iter().for_each(|host| alice.hosts.fleet.set_state(host, &format!("path:{SEALED_AUTHORITIES}"), "nothing"));
+    assert_eq!(done(&alice).await, HOSTS.len());
+    assert_eq!(sealed(&alice, "red2").await, newer);
+}
+
+/// The document of the new one.
+async fn alice_makes_a_new_ca(alice: &Site, older: &str) -> String {
+    assert!(with_new_ca(alice).await.unwrap().is_success());
+    let newer = sealed(alice, "red1").await;
+    assert_ne!(newer, older);
+    newer
+}
+
+#[tokio::test]
 async fn a_document_of_an_earlier_program_is_used_as_long_as_it_brings_no_other_ca() {
     let bob = alone(&[]);
     let operators = [("bob", bob.home.recipient(&NoSecrets(None)).unwrap())];
@@ -449,4 +477,21 @@ async fn a_document_of_an_earlier_program_is_used_as_long_as_it_brings_no_other_
     // Only the operator's own kubeconfig.
     assert_eq!(done(&bob).await, 1);
     assert_eq!((pki(&bob), sealed(&bob, "red2").await), (pki(&alice), earlier));
+
+    // It made a new CA from the other home: not taken over by the home that has the old one, unless its operator asks for that.
+    assert!(with_new_ca(&bob).await.unwrap().is_success());
+    let to = [("bob", operators[0].1.clone()), ("alice", alice.home.recipient(&NoSecrets(None)).unwrap())];
+    let to = to.map(|(name, key)| Recipient { key, name: Some(name.to_owned()) });
+    let about = SealedAuthorities::parse(&sealed(&bob, "red1").await).unwrap().about;
+    let earlier = SealedAuthorities::of_anybody((&about.cluster, about.cluster_id), &to, files(&bob), None);
+    let earlier = earlier.unwrap().to_json().unwrap();
+    HOSTS.iter().for_each(|host| alice.hosts.fleet.set_sealed_authorities(host, &earlier));
+    let error = alice.create().await.err().unwrap();
+    assert_eq!(error.exit_code(), ExitCode::HostUntrusted, "{error}");
+    let error = error.to_string();
+    assert!(error.contains("an earlier kubexm-install") && error.contains("pki of this home aside"), "{error}");
+    let home = alice.home.cluster("red");
+    fs::rename(home.pki(), home.folder.join("pki.aside")).unwrap();
+    done(&alice).await;
+    assert_eq!(pki(&alice), pki(&bob));
 }
