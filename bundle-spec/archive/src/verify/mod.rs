@@ -9,32 +9,31 @@
 //! A group is decoded by one thread, piece by piece, and whoever has time hashes the pieces. A damaged frame takes with it every member
 //! that cannot be decoded any more; each is reported.
 
-use std::collections::{BTreeMap, HashSet};
-use std::io::Read;
-use std::ops::Range;
-use std::path::Path;
+mod content;
+mod groups;
+mod report;
+
+use std::collections::BTreeMap;
 use std::sync::{Condvar, Mutex, PoisonError};
 use std::thread;
 
-use kubexm_spec::{Digest, Sources};
+use kubexm_spec::Digest;
+use report::Found;
 
 use crate::feed::{Feed, Seekable, Taken, lock};
-use crate::frame::{self, Decoded, Decoder, Place};
+use crate::frame::{self, Decoder};
 use crate::member_hasher::{Content, MemberHasher, Ready};
 use crate::members::{self, StoredAt};
 use crate::open::Head;
-use crate::piece_queue::{PIECE, Piece, PieceQueue};
+use crate::piece_queue::PieceQueue;
 use crate::read::{Inner, seek_table_of};
-use crate::{Bundle, Damage, DamageReport, Encoding, Verified, check_values, group, signature_slot, tar_header};
+use crate::{Bundle, DamageReport, Encoding, Verified};
 
 /// Frames in memory for each thread, and in all: at most 16 MiB each.
 const FRAMES_PER_THREAD: usize = 3;
 const FRAMES: usize = 12;
 /// The same in all where there are groups, of which one at a time is decoded, with a window of 128 MiB.
 const FRAMES_BESIDE_GROUPS: usize = 5;
-
-/// The most damages that a report lists one by one.
-const LISTED: usize = 100;
 
 /// Bytes done and in all (0: not known).
 pub(crate) type Progress<'a> = &'a (dyn Fn(u64, u64) + Sync);
@@ -99,16 +98,6 @@ pub(crate) struct Check<'a> {
 struct Turn {
     in_memory: usize,
     bytes: u64,
-}
-
-#[derive(Default)]
-struct Found {
-    damages: Vec<(u64, Damage)>,
-    count: u64,
-    /// The bytes end too early.
-    truncated: bool,
-    /// Members of groups that were reported.
-    of_groups: HashSet<String>,
 }
 
 impl<'a> Check<'a> {
@@ -193,74 +182,6 @@ impl<'a> Check<'a> {
         }
     }
 
-    /// Reads a whole group.
-    fn group(&self, number: usize, place: Place, input: Box<dyn Read + '_>) {
-        let range = self.head.group_of(number);
-        let size = self.head.members.get(range.start).and_then(|member| member.group).map_or(0, |group| group.len);
-        // One at a time has its window in memory.
-        self.pieces.begin(&|piece| self.deliver_piece(piece));
-        let stored = match group::Reader::new(input, size) {
-            Err(e) => {
-                self.report("memory", 0, 0, format!("no decompressor: {e}"));
-                u64::from(place.len)
-            }
-            Ok(reader) => self.frame_of_group(number, place, range, reader),
-        };
-        self.pieces.end();
-        self.count(stored);
-    }
-
-    /// Decodes the frame of a group, unless only frames are checked, and compares it with the trailer. Its bytes.
-    fn frame_of_group<R: Read>(
-        &self,
-        number: usize,
-        place: Place,
-        range: Range<usize>,
-        mut reader: group::Reader<R>,
-    ) -> u64 {
-        let mut members = if self.depth == Depth::Content { range.clone() } else { 0..0 };
-        let failed = members.find_map(|at| Some((at, self.member_of_group(at, place, &mut reader).err()?)));
-        let (lost, problem, read) = match failed {
-            None if self.depth == Depth::Content => (range, None, reader.end()),
-            None => (range, None, reader.drain()),
-            // That it is not the frame that was written says more.
-            Some((at, problem)) => (at..range.end, Some(problem), reader.drain()),
-        };
-        let stored = read.as_ref().map_or(u64::from(place.len), |(_, stored)| *stored);
-        let problem = read.and_then(|(digest, _)| self.prove(number, digest)).err().or(problem);
-        if let Some(problem) = problem {
-            lost.for_each(|at| self.report_in_group(at, place, &problem));
-        }
-        stored
-    }
-
-    fn member_of_group<R: Read>(&self, at: usize, place: Place, reader: &mut group::Reader<R>) -> Result<(), String> {
-        let size = self.head.members.get(at).map_or(0, |member| member.size);
-        let (mut left, mut number) = (members::stream_len(size).unwrap_or_default(), 0);
-        while left > 0 {
-            let mut content = self.pieces.buffer();
-            reader.next(left.min(PIECE), &mut content)?;
-            left -= content.len() as u64;
-            let piece = Piece { member: at, number, place, content };
-            self.pieces.push(piece, &|piece| self.deliver_piece(piece));
-            number += 1;
-        }
-        Ok(())
-    }
-
-    fn deliver_piece(&self, Piece { member, number, place, content }: Piece) {
-        let ready = Ready { decoded: Decoded::Zstd(content), stored: Vec::new(), unproved: false };
-        self.deliver(member, self.head.members.get(member), number, place, Some(ready));
-    }
-
-    /// Notes that a member of a group is damaged, once.
-    fn report_in_group(&self, at: usize, place: Place, problem: &str) {
-        let Some(member) = self.head.members.get(at) else { return };
-        if lock(&self.found).of_groups.insert(member.name.clone()) {
-            self.report(&member.name, place.offset, u64::from(place.len), problem.to_owned());
-        }
-    }
-
     /// Waits until there is room for one more frame.
     fn enter(&self) {
         let mut turn = lock(&self.turn);
@@ -323,126 +244,6 @@ impl<'a> Check<'a> {
         Ok(())
     }
 
-    /// Hashes the frame when it is its turn, and those after it that waited for it.
-    fn deliver(&self, hasher: usize, member: Option<&StoredAt>, number: usize, place: Place, mut ready: Option<Ready>) {
-        let Some(mutex) = self.hashers.get(hasher) else { return };
-        let mut hasher = lock(mutex);
-        if hasher.content.is_none() && !hasher.early.is_empty() {
-            // Whoever is at it has enough to do.
-            drop(hasher);
-            ready = ready.and_then(|ready| self.proved(member, number, place, ready));
-            hasher = lock(mutex);
-        }
-        hasher.early.insert(number, (place, ready));
-        // Another thread is at it, and looks for more when it is done with its frame.
-        let Some(mut content) = hasher.content.take() else { return };
-        loop {
-            let next = hasher.next;
-            let Some((place, ready)) = hasher.early.remove(&next) else { break };
-            hasher.next += 1;
-            drop(hasher);
-            self.pass(member, next, place, &mut content, ready);
-            match member.is_some_and(|member| member.group.is_some()) {
-                true => self.pieces.done(),
-                false => self.leave(),
-            }
-            hasher = lock(mutex);
-        }
-        hasher.content = Some(content);
-    }
-
-    /// The frame, its own digest found right; nothing when it is not, which is reported.
-    fn proved(&self, member: Option<&StoredAt>, number: usize, place: Place, mut ready: Ready) -> Option<Ready> {
-        if std::mem::take(&mut ready.unproved)
-            && let Err(problem) = self.prove(number, frame::digest(ready.stored()))
-        {
-            self.report_frame(member, place, problem);
-            self.put_back([ready.decoded.into_buffer(), ready.stored]);
-            return None;
-        }
-        Some(ready)
-    }
-
-    /// Holds the content of one frame against what the member must have there, and the frame against the trailer, where that was not
-    /// done before.
-    fn pass(
-        &self,
-        member: Option<&StoredAt>,
-        number: usize,
-        place: Place,
-        content: &mut Content,
-        ready: Option<Ready>,
-    ) {
-        let (index, step) = match member.is_some_and(|member| member.group.is_some()) {
-            true => (number, PIECE),
-            false => (number_in(member, number), u64::from(frame::INPUT)),
-        };
-        if index == 0 {
-            content.first = place.offset;
-        }
-        content.stored = if step == PIECE { u64::from(place.len) } else { content.stored + u64::from(place.len) };
-        // Frames and pieces are of one length but for the last, so the place is known whatever became of those before.
-        content.at = index as u64 * step;
-        let Some(ready) = ready else {
-            content.spoiled = true;
-            return;
-        };
-        let (right, digest) = content.pass(member, &ready);
-        let proved = digest.map_or(Ok(()), |digest| self.prove(number, digest));
-        let form = if right { Ok(()) } else { Err("tar header or padding is not the expected one".to_owned()) };
-        if let Err(problem) = proved.and(form) {
-            content.spoiled = true;
-            self.report_frame(member, place, problem);
-        }
-        let is_last = |member: &&StoredAt| match member.group {
-            Some(_) => (index as u64 + 1) * PIECE >= members::stream_len(member.size).unwrap_or_default(),
-            None => index + 1 == member.frames,
-        };
-        if let Some(member) = member.filter(is_last).filter(|_| !content.spoiled) {
-            self.end(member, std::mem::take(content), &ready.decoded);
-            if member.frames == 1 && member.group.is_none() {
-                self.feed.keep(member, &ready.decoded);
-            }
-        }
-        match member.is_some_and(|member| member.group.is_some()) {
-            true => self.pieces.put_back(ready.decoded.into_buffer()),
-            false => self.put_back([ready.decoded.into_buffer(), ready.stored]),
-        }
-    }
-
-    /// All frames of a member have passed.
-    fn end(&self, member: &StoredAt, content: Content, last: &Decoded) {
-        let Content { hasher, first, stored, .. } = content;
-        let found: Digest = hasher.finish();
-        match member.sha256 {
-            Some(wanted) if wanted != found => {
-                if member.group.is_some() && !lock(&self.found).of_groups.insert(member.name.clone()) {
-                    return;
-                }
-                self.report(&member.name, first, stored, format!("its content has the digest {found}, not {wanted}"));
-            }
-            Some(_) => {}
-            // Of one frame as good as always; whoever reads a longer one demands its form.
-            None if member.name == members::SOURCES && member.frames > 1 => {}
-            None if member.name == members::SOURCES => {
-                let stream = last.pieces().collect::<Vec<_>>().concat();
-                let content = stream.get(tar_header::BLOCK as usize..).unwrap_or_default();
-                let content = content.get(..member.size as usize).unwrap_or_default();
-                let read = check_values(content).map_err(|e| e.to_string());
-                if let Err(problem) = read.and_then(|()| Sources::parse(content).map(drop)) {
-                    self.report(&member.name, first, stored, problem);
-                }
-            }
-            None => {
-                let stream = last.pieces().collect::<Vec<_>>().concat();
-                let room = stream.get(tar_header::BLOCK as usize..).unwrap_or_default();
-                if let Err(problem) = signature_slot::decode(room) {
-                    self.report(&member.name, first, stored, problem);
-                }
-            }
-        }
-    }
-
     /// Headers of volumes, trailer and seek table, read again and compared with what the frames make them.
     fn tail(&self, inner: &Inner) {
         let trailer = inner.trailer.encode();
@@ -484,41 +285,6 @@ impl<'a> Check<'a> {
     fn leave(&self) {
         lock(&self.turn).in_memory -= 1;
         self.room.notify_one();
-    }
-
-    /// Notes a damage of the bytes from `offset` of the whole on.
-    pub(crate) fn report(&self, part: &str, offset: u64, length: u64, problem: String) {
-        let mut found = lock(&self.found);
-        found.count += 1;
-        if found.damages.len() < LISTED {
-            let (file, at) = self.feed.at(offset);
-            found.damages.push((offset, Damage { file, part: part.to_owned(), offset: at, length, problem }));
-        }
-    }
-
-    fn report_frame(&self, member: Option<&StoredAt>, place: Place, problem: String) {
-        self.report(part(member), place.offset, u64::from(place.len), problem);
-    }
-
-    /// Notes that the bytes end too early, at `offset` of the whole.
-    pub(crate) fn report_cut(&self, part: &str, offset: u64, problem: String) {
-        lock(&self.found).truncated = true;
-        self.report(part, offset, 0, problem);
-    }
-
-    pub(crate) fn finish(self, path: &Path, bytes: u64) -> Result<Verified, DamageReport> {
-        let Found { mut damages, count, truncated, .. } =
-            self.found.into_inner().unwrap_or_else(PoisonError::into_inner);
-        if count == 0 {
-            let members = match self.depth {
-                Depth::Content => self.head.members.iter().filter(|m| m.sha256.is_some()).count(),
-                Depth::Frames => 2,
-            };
-            return Ok(Verified { bytes, members });
-        }
-        damages.sort_by_key(|(offset, _)| *offset);
-        let damages = damages.into_iter().map(|(_, damage)| damage).collect();
-        Err(DamageReport { path: path.to_owned(), damages, count, truncated })
     }
 }
 
