@@ -63,7 +63,7 @@ fn files(dir: &Path) -> (Vec<Input<'static>>, Vec<Group>) {
     }
     named.sort_by(|(alone, name, _), (other_alone, other, _)| (alone, name).cmp(&(other_alone, other)));
     let members: Vec<Member> = named.iter().map(|(_, _, input)| member(input)).collect();
-    let groups = Group::of(members.iter().zip(named.iter().map(|(alone, ..)| !alone)), Group::DEFAULT_LEVEL);
+    let groups = Group::of(members.iter().zip(named.iter().map(|(alone, ..)| !alone)), Options::DEFAULT_LEVEL);
     (named.into_iter().map(|(_, _, input)| input).collect(), groups)
 }
 

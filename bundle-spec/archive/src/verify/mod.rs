@@ -6,7 +6,8 @@
 //! frame follow from its content, so they are right when the content has its digest; hashing them again would prove the
 //! trailer's entry only, which the trailer's own digest does.
 //!
-//! A group is decoded by one thread, piece by piece, and whoever has time hashes the pieces. A damaged frame takes with it every member
+//! A group is decoded by one thread, piece by piece, and whoever has time hashes the pieces, and what was read of its frame. Another
+//! group waits meanwhile, and the thread that found it goes on with the frames behind it. A damaged frame takes with it every member
 //! that cannot be decoded any more; each is reported.
 
 mod content;
@@ -20,7 +21,7 @@ use std::thread;
 use kubexm_spec::Digest;
 use report::Found;
 
-use crate::feed::{Feed, Seekable, Taken, lock};
+use crate::feed::{Feed, Next, Seekable, Taken, lock};
 use crate::frame::{self, Decoder};
 use crate::member_hasher::{Content, MemberHasher, Ready};
 use crate::members::{self, StoredAt};
@@ -33,7 +34,7 @@ use crate::{Bundle, DamageReport, Encoding, Verified};
 const FRAMES_PER_THREAD: usize = 3;
 const FRAMES: usize = 12;
 /// The same in all where there are groups, of which one at a time is decoded, with a window of 128 MiB.
-const FRAMES_BESIDE_GROUPS: usize = 5;
+const FRAMES_BESIDE_GROUPS: usize = 4;
 
 /// Bytes done and in all (0: not known).
 pub(crate) type Progress<'a> = &'a (dyn Fn(u64, u64) + Sync);
@@ -148,25 +149,37 @@ impl<'a> Check<'a> {
             Err(e) => return self.report("memory", 0, 0, format!("no decompressor: {e}")),
         };
         loop {
-            if let Some(piece) = self.pieces.take(false) {
-                self.deliver_piece(piece);
+            if let Some(work) = self.pieces.take() {
+                self.hash(work);
+                continue;
+            }
+            if let Some((number, place)) = self.pieces.begin_noted() {
+                self.group(number, place, self.feed.open(place));
                 continue;
             }
             self.enter();
-            let spare = lock(&self.spare).pop().unwrap_or_default();
-            let Some(mut taken) = self.feed.next(spare) else {
-                self.leave();
-                let Some(piece) = self.pieces.take(true) else { return };
-                self.deliver_piece(piece);
-                continue;
+            let mut spare = lock(&self.spare).pop().unwrap_or_default();
+            let next = self.feed.next(&mut spare);
+            self.put_back([spare, Vec::new()]);
+            let taken = match next {
+                Next::Frame(taken) => taken,
+                other => {
+                    self.leave();
+                    match other {
+                        Next::Group { number, place } if self.depth == Depth::Frames => self.group_alone(number, place),
+                        Next::Group { number, place } => self.pieces.later(number, place),
+                        Next::Streamed { number, place, input } => {
+                            self.pieces.begin(&|work| self.hash(work));
+                            self.group(number, place, input);
+                        }
+                        Next::Busy if !self.pieces.wait() => thread::yield_now(),
+                        Next::End if !self.pieces.wait() => return,
+                        Next::Busy | Next::End | Next::Frame(_) => {}
+                    }
+                    continue;
+                }
             };
-            let (number, place) = (taken.number, taken.place);
-            if let Some(input) = taken.group.take() {
-                self.put_back([taken.bytes.unwrap_or_default(), Vec::new()]);
-                self.group(number, place, input);
-                self.leave();
-                continue;
-            }
+            let Taken { number, place, .. } = taken;
             let at = self.head.member_of(number);
             let member = at.and_then(|at| self.head.members.get(at));
             match self.depth {
