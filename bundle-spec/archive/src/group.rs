@@ -42,6 +42,9 @@ pub struct Group {
 }
 
 impl Group {
+    /// The level that programs are worth at least: 5 % smaller than at level 1, for a sixth more time.
+    pub const DEFAULT_LEVEL: i32 = 2;
+
     /// Groups of those members that are to be compressed together, in the manifest's order. A member that is larger than a group can
     /// be, or has no neighbour to share with, stays by itself.
     pub fn of<'m>(members: impl IntoIterator<Item = (&'m Member, bool)>, level: i32) -> Vec<Self> {

@@ -76,7 +76,7 @@ pub fn plan(
         members: members.iter().map(members::Source::member).collect(),
     };
     let together = manifest.members.iter().zip(members.iter().map(members::Source::is_together));
-    let groups = Group::of(together, level);
+    let groups = Group::of(together, level.max(Group::DEFAULT_LEVEL));
     let (left_out, sources): (Vec<_>, Vec<_>) = members
         .into_iter()
         .partition(|source| source.blob().is_some_and(|blob| base.is_some_and(|base| base.has(&blob))));
