@@ -65,6 +65,7 @@ relabel_etcd() {
 # The lab's own images, of other programs and under other tags.
 minor_images() {
   local old=registry.k8s.io/etcd:$MINOR_ETCD_OLD-0
+  # shellcheck disable=SC2030,SC2034  # for lab_images alone
   (
     LAB_K8S=$MINOR_K8S LAB_K8S_NEXT=$MINOR_K8S K8S_BIN=$MINOR_K8S_BIN K8S_NEXT_BIN=$MINOR_K8S_BIN BIN=$MINOR_BIN OCI=$MINOR_OCI
     LAB_ETCD_TAG=$MINOR_ETCD-0 LAB_COREDNS=$MINOR_COREDNS LAB_PAUSE=$MINOR_PAUSE
@@ -87,6 +88,7 @@ minor_components() {
 
 minor_artifacts() (
   local name version path want
+  # shellcheck disable=SC2030  # for put and archive alone
   FILES=$MINOR_FILES
   want=$(minor_components; stat -c '%n %s %Y' "$MINOR_K8S_BIN"/* "$MINOR_BIN/etcd")
   [ "$(cat "$FILES/.stamp" 2> /dev/null)" != "$want" ] || return 0
@@ -103,6 +105,7 @@ minor_artifacts() (
 )
 
 # The origins serve folders and a registry: both get more in them.
+# shellcheck disable=SC2031  # the lab's own folder is meant
 minor_up() {
   local name version path ref digest file
   [ -f "$RUN/origins.env" ] || die "the origins are not up: scripts/lab origins up"
