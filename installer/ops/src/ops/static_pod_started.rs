@@ -209,8 +209,9 @@ fn all(op: &StaticPodStarted, machine: &Machine) -> Result<Vec<Container>, OpErr
 
 fn failed(op: &StaticPodStarted, how: &str) -> OpError {
     OpError::other(format!(
-        "{pod} was started to read {files}, and {how}: look at the end of the newest log in \
+        "{pod} was {restarted} to read {files}, and {how}: look at the end of the newest log in \
          /var/log/pods/kube-system_{pod}-*/{pod} on this host, mend the file that it names, and run again",
+        restarted = if op.is_of_kubeadm() { "restarted" } else { "started" },
         pod = op.pod,
         files = op.files().map(String::as_str).collect::<Vec<_>>().join(" and "),
     ))

@@ -148,9 +148,9 @@ pub const ROWS: &[Row] = rows! {
         } => "no host is only a worker", "a worker that is no control plane", "add workers";
     "ports" Fail NODE2, "the port of a worker's proxy taken", |s| {
             s.with_proxy(InternalKind::Haproxy);
-            s.node2().process(4242, "haproxy", &[99]);
+            s.node2().process(4242, "other", &[99]);
             s.node2().listener("tcp", 6444, 99);
-        } => "6444/tcp in use by haproxy (pid 4242)", "a free port for haproxy", "stop that process";
+        } => "6444/tcp in use by other (pid 4242)", "a free port for haproxy", "stop that process";
     "ports" Fail NODE2, "another API server's port on a worker with a proxy", |s| {
             s.with_proxy(InternalKind::Nginx);
             s.node2().process(4242, "k3s-server", &[99]);
