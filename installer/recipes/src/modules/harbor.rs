@@ -5,9 +5,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use ipnet::IpNet;
-use kubexm_plan::op::{
-    Dir, File, HARBOR_UNIT, HarborImage, HarborImages, HarborProjects, StateDir, Unit,
-};
+use kubexm_plan::op::{Dir, File, HARBOR_UNIT, HarborImage, HarborImages, HarborProjects, StateDir, Unit};
 use kubexm_plan::{Probe, SlotProvider, Step, Undo, runtime};
 use kubexm_spec::cluster::{HARBOR_ADMIN, HARBOR_DATABASE, Harbor, RegistryKind, RuntimeKind, overlap};
 use kubexm_spec::depot::{Repository, split_reference};
@@ -16,7 +14,7 @@ use kubexm_spec::{Kind, Program, names};
 use minijinja::context;
 use serde_json::{Value, json};
 
-use crate::context::{PlannedHost, PlanContext};
+use crate::context::{PlanContext, PlannedHost};
 use crate::draft::Draft;
 use crate::error::RecipeError;
 use crate::modules::{depot, programs};
@@ -167,10 +165,7 @@ fn serve(draft: &mut Draft<'_>, node: &PlannedHost<'_>, harbor: &Harbor) -> Resu
         .ensure_all(engine)
         .ensure(unit(ENGINE_UNIT, engine_loaded))
         .ensure(unit(HARBOR_UNIT, loaded))
-        .probe(
-            Probe::HarborHealthy { url: format!("https://{}", address(cx)), ca: paths::HARBOR_CA.to_owned() },
-            600,
-        )
+        .probe(Probe::HarborHealthy { url: format!("https://{}", address(cx)), ca: paths::HARBOR_CA.to_owned() }, 600)
         .timeout_s(2400)
         .undo(Undo::RestoreBefore)
         .build())
@@ -330,9 +325,9 @@ fn text(value: &Value) -> Result<String, RecipeError> {
     Ok(text.trim_start_matches("---\n").to_owned())
 }
 
-/// What the engine writes wherever it is told to be: its key, and a folder of its runtime's plugin `opt`.
+/// What the engine writes wherever it is told to be: its key, and a folder of the plugin `opt` of the default runtime, which it starts.
 fn written_elsewhere() -> impl Iterator<Item = &'static str> {
-    let of_runtime = runtime::of(RuntimeKind::Containerd).state.iter().copied();
+    let of_runtime = runtime::of(RuntimeKind::default()).state.iter().copied();
     of_runtime.filter(|path| path.starts_with("/opt/")).chain(["/etc/docker"])
 }
 
