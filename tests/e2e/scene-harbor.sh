@@ -34,7 +34,7 @@ asks() {
   lab in-net curl --silent --show-error --noproxy '*' --cacert "$HARBORS/ca.crt" --resolve "$NAME:443:10.77.0.12" --user "admin:$(admin)" \
     -X "$1" "https://$NAME$2" "${@:3}"
 }
-healthy() { [[ $(asks GET /api/v2.0/health) == *'"status":"healthy"}'* ]] || { asks GET /api/v2.0/health; return 1; }; }
+healthy() { asks GET /api/v2.0/health | grep '],"status":"healthy"}' || { asks GET /api/v2.0/health; return 1; }; }
 containers() { lab host root store DOCKER_HOST=unix:///run/kubexm-harbor/docker.sock /usr/local/lib/kubexm-harbor/bin/docker "$@"; }
 # No rule of the host's tables is docker's, no bridge of its own is there, and FORWARD lets through what it did.
 leaves_tables_alone() {

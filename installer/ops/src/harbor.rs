@@ -111,7 +111,9 @@ impl<'m> Harbor<'m> {
         let components = body["components"].as_array().into_iter().flatten();
         let bad = components.filter(|component| component["status"] != "healthy");
         let bad: Vec<String> = bad
-            .map(|component| format!("{} {}", text(&component["name"]), text(&component["error"])).trim_end().to_owned())
+            .map(|component| {
+                format!("{} {}", text(&component["name"]), text(&component["error"])).trim_end().to_owned()
+            })
             .collect();
         Ok(match (bad.is_empty(), body["status"] == "healthy") {
             (true, false) => vec![format!("it is {}", text(&body["status"]))],
@@ -298,9 +300,11 @@ pub(crate) fn has_rights(robot: &Value, projects: &[&str]) -> bool {
     let may_pull = |project: &&str| {
         robot["permissions"].as_array().into_iter().flatten().any(|one| {
             (one["namespace"] == *project || one["namespace"] == "*")
-                && one["access"].as_array().into_iter().flatten().any(|access| {
-                    access["resource"] == "repository" && access["action"] == "pull"
-                })
+                && one["access"]
+                    .as_array()
+                    .into_iter()
+                    .flatten()
+                    .any(|access| access["resource"] == "repository" && access["action"] == "pull")
         })
     };
     robot["disable"] != true && robot["duration"] == -1 && projects.iter().all(may_pull)

@@ -20,6 +20,7 @@ const TEMPLATES: &[(&str, &str)] = &[
     ("haproxy.cfg", include_str!("../templates/haproxy.cfg.j2")),
     ("harbor-engine", include_str!("../templates/harbor-engine.sh.j2")),
     ("harbor-start", include_str!("../templates/harbor-start.sh.j2")),
+    ("harbor-stopped", include_str!("../templates/harbor-stopped.sh.j2")),
     ("harbor-stop", include_str!("../templates/harbor-stop.sh.j2")),
     ("hosts-insecure.toml", include_str!("../templates/hosts-insecure.toml.j2")),
     ("hosts-none.toml", include_str!("../templates/hosts-none.toml.j2")),

@@ -196,8 +196,7 @@ impl Contents {
         };
         for StoredImage { name, manifest } in images {
             let wrong = |problem: String| SeedError::Document { what: format!("image {name}"), problem };
-            let reference =
-                Reference::read(&name).ok_or_else(|| wrong("is not the name of an image".to_owned()))?;
+            let reference = Reference::read(&name).ok_or_else(|| wrong("is not the name of an image".to_owned()))?;
             let bytes = store.read(&manifest, MANIFEST_LIMIT).map_err(|error| wrong(error.to_string()))?;
             let parsed = document::parse(bytes, &format!("image {name}"))?;
             let image = Image {

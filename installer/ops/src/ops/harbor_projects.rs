@@ -87,9 +87,10 @@ fn storage(op: &HarborProjects) -> i64 {
 }
 
 fn secret(op: &HarborProjects, machine: &Machine) -> Result<Zeroizing<String>, OpError> {
-    let slot = op.slots.first().ok_or_else(|| {
-        OpError::other("the robot's secret has no slot; this is a fault of the plan".to_owned())
-    })?;
+    let slot = op
+        .slots
+        .first()
+        .ok_or_else(|| OpError::other("the robot's secret has no slot; this is a fault of the plan".to_owned()))?;
     let text = String::from_utf8(machine.slot(slot)?.to_vec());
     text.map(Zeroizing::new).map_err(|_| OpError::other(format!("the value of slot {} is not UTF-8 text", slot.0)))
 }

@@ -10,10 +10,10 @@ use kubexm_ops::{Wave, dispatch};
 use kubexm_plan::SlotName;
 use kubexm_plan::op::{
     AllInto, Binary, Blobs, CertificatesRenewed, Dir, EtcdSnapshot, HARBOR_UNIT, HarborImage, HarborImages,
-    HarborProjects, HelmRelease, Hostname, HostsBlock, ImageLoaded,
-    ImageSource, KernelModule, KubeObject, KubeadmInit, KubeadmReset, Kubeconfig, KubeletCertificate, Link, Manifests,
-    MoveAside, NodeLabel, NodeTainted, NodeUntainted, Op, Packages, RegistryLayout, Renewal, Resolver, SelinuxMode,
-    Stamp, StateDir, SwapOff, Sysctl, Unit, Unpacked, WantedPackage,
+    HarborProjects, HelmRelease, Hostname, HostsBlock, ImageLoaded, ImageSource, KernelModule, KubeObject, KubeadmInit,
+    KubeadmReset, Kubeconfig, KubeletCertificate, Link, Manifests, MoveAside, NodeLabel, NodeTainted, NodeUntainted,
+    Op, Packages, RegistryLayout, Renewal, Resolver, SelinuxMode, Stamp, StateDir, SwapOff, Sysctl, Unit, Unpacked,
+    WantedPackage,
 };
 use kubexm_spec::cluster::RuntimeKind;
 use kubexm_spec::depot::Repository;

@@ -7,7 +7,7 @@ use kubexm_spec::Digest;
 use serde::{Deserialize, Serialize};
 
 use super::harbor_projects::HARBOR_UNIT;
-use crate::kind::{ResetRollback, Needs, OpKind, RemovalScope, State};
+use crate::kind::{Needs, OpKind, RemovalScope, ResetRollback, State};
 use crate::path_state::PathState;
 use crate::resource::{Resource, ResourceChange};
 

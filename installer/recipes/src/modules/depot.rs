@@ -49,7 +49,9 @@ pub fn store(draft: &Draft<'_>, node: &PlannedHost<'_>, packages: Option<&NodePa
     for artifact in &draft.cx.manifest.artifacts {
         let own = artifact.platform.is_none_or(|p| p == node.platform)
             && match artifact.key {
-                ArtifactKey::Binary(Program::Registry | Program::Harbor | Program::DockerCompose) => node.roles.registry,
+                ArtifactKey::Binary(Program::Registry | Program::Harbor | Program::DockerCompose) => {
+                    node.roles.registry
+                }
                 ArtifactKey::Binary(Program::Docker) => {
                     node.roles.registry || draft.cx.cluster.runtime.kind == RuntimeKind::Docker
                 }

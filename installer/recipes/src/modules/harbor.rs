@@ -5,18 +5,16 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use ipnet::IpNet;
-use kubexm_plan::op::{
-    Dir, File, HARBOR_UNIT, HarborImage, HarborImages, HarborProjects, StateDir, Unit,
-};
-use kubexm_plan::{Probe, SlotProvider, Step, Undo};
-use kubexm_spec::cluster::{HARBOR_ADMIN, HARBOR_DATABASE, Harbor, RegistryKind, overlap};
+use kubexm_plan::op::{Dir, File, HARBOR_UNIT, HarborImage, HarborImages, HarborProjects, StateDir, Unit};
+use kubexm_plan::{Probe, SlotProvider, Step, Undo, runtime};
+use kubexm_spec::cluster::{HARBOR_ADMIN, HARBOR_DATABASE, Harbor, RegistryKind, RuntimeKind, overlap};
 use kubexm_spec::depot::{Repository, split_reference};
 use kubexm_spec::manifest::Artifact;
 use kubexm_spec::{Kind, Program, names};
 use minijinja::context;
 use serde_json::{Value, json};
 
-use crate::context::{PlannedHost, PlanContext};
+use crate::context::{PlanContext, PlannedHost};
 use crate::draft::Draft;
 use crate::error::RecipeError;
 use crate::modules::{depot, programs};
@@ -142,11 +140,12 @@ fn serve(draft: &mut Draft<'_>, node: &PlannedHost<'_>, harbor: &Harbor) -> Resu
     let stop = draft.file(home("stop"), 0o755, templates::render("harbor-stop", values.clone())?);
     let engine_values = context! { home => paths::HARBOR_HOME, config => paths::HARBOR_ENGINE_CONFIG };
     let engine = [
-        draft.file(paths::HARBOR_ENGINE_CONFIG, 0o644, engine_config(cx)?),
+        draft.file(paths::HARBOR_ENGINE_CONFIG, 0o644, engine_config(cx, node)?),
         draft.file(home("engine"), 0o755, templates::render("harbor-engine", engine_values)?),
         draft.template(paths::unit(ENGINE_UNIT), "kubexm-harbor-engine.service", values)?,
     ];
     let engine_loaded = engine.iter().map(|file| file.path.clone()).collect();
+    let stopped = draft.file(home("stopped"), 0o755, templates::render("harbor-stopped", context! {})?);
     let unit = |name: &str, loaded| Unit {
         name: name.to_owned(),
         enabled: true,
@@ -160,15 +159,13 @@ fn serve(draft: &mut Draft<'_>, node: &PlannedHost<'_>, harbor: &Harbor) -> Resu
         // What others push stays when Harbor is taken away: a folder with content is not removed.
         .ensure(Dir { path: data_dir.to_owned(), mode: 0o755 })
         .ensure_all([StateDir::at(paths::HARBOR_STATE), StateDir { path: logs }])
+        .ensure_all(written_elsewhere().map(StateDir::at))
         .ensure_all(files)
-        .ensure(stop)
+        .ensure_all([stop, stopped])
         .ensure_all(engine)
         .ensure(unit(ENGINE_UNIT, engine_loaded))
         .ensure(unit(HARBOR_UNIT, loaded))
-        .probe(
-            Probe::HarborHealthy { url: format!("https://{}", address(cx)), ca: paths::HARBOR_CA.to_owned() },
-            600,
-        )
+        .probe(Probe::HarborHealthy { url: format!("https://{}", address(cx)), ca: paths::HARBOR_CA.to_owned() }, 600)
         .timeout_s(2400)
         .undo(Undo::RestoreBefore)
         .build())
@@ -328,11 +325,17 @@ fn text(value: &Value) -> Result<String, RecipeError> {
     Ok(text.trim_start_matches("---\n").to_owned())
 }
 
+/// What the engine writes wherever it is told to be: its key, and a folder of the plugin `opt` of the default runtime, which it starts.
+fn written_elsewhere() -> impl Iterator<Item = &'static str> {
+    let of_runtime = runtime::of(RuntimeKind::default()).state.iter().copied();
+    of_runtime.filter(|path| path.starts_with("/opt/")).chain(["/etc/docker"])
+}
+
 /// It changes nothing of the host's network: no rule of iptables, so neither FORWARD's policy nor anybody's chains; no bridge
 /// but that of Harbor's own containers; ports are passed on by its proxy process.
-fn engine_config(cx: &PlanContext<'_>) -> Result<String, RecipeError> {
+fn engine_config(cx: &PlanContext<'_>, node: &PlannedHost<'_>) -> Result<String, RecipeError> {
     let run = paths::HARBOR_RUN;
-    let config = json!({
+    let mut config = json!({
         "hosts": [format!("unix://{run}/docker.sock")],
         "data-root": format!("{}/engine", paths::HARBOR_STATE),
         "exec-root": format!("{run}/engine"),
@@ -348,6 +351,12 @@ fn engine_config(cx: &PlanContext<'_>) -> Result<String, RecipeError> {
         "log-driver": "json-file",
         "log-opts": {"max-size": "10m", "max-file": "3"},
     });
+    // With version 1 it would put its containers into a group `docker`, which any other engine of the host uses too; with
+    // version 2 systemd makes a unit for each.
+    match node.facts.cgroup_version {
+        1 => config["cgroup-parent"] = "/kubexm-harbor".into(),
+        _ => config["exec-opts"] = json!(["native.cgroupdriver=systemd"]),
+    }
     let fault = |error: serde_json::Error| RecipeError::Document { name: "engine config", reason: error.to_string() };
     Ok(serde_json::to_string_pretty(&config).map_err(fault)? + "\n")
 }

@@ -11,7 +11,8 @@ use crate::context::PlannedHost;
 use crate::draft::{Chain, Draft};
 use crate::error::RecipeError;
 use crate::modules::{
-    authorities, control_plane, depot, dns, harbor, images, join, kubernetes, os, packages, registry, route, time, trust,
+    authorities, control_plane, depot, dns, harbor, images, join, kubernetes, os, packages, registry, route, time,
+    trust,
 };
 use crate::packages::NodePackages;
 use crate::runtime;

@@ -95,7 +95,8 @@ fn harbor_on_a_host_of_its_own() {
     cluster.hosts.push(sample::host("store", 30));
     cluster.role_groups.registry = vec!["store".to_owned()];
     cluster.network.pod_cidr = "172.29.0.0/16".parse().unwrap();
-    let config = serde_json::json!({"log": {"level": "debug"}, "database": {"max_open_conns": 50}, "http": {"port": 8080}});
+    let config =
+        serde_json::json!({"log": {"level": "debug"}, "database": {"max_open_conns": 50}, "http": {"port": 8080}});
     cluster.registry = Registry {
         harbor: Some(Harbor {
             project_quota: Some(200 << 30),

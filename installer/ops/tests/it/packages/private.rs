@@ -10,7 +10,9 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use kubexm_ops::fake::RootedSystem;
-use kubexm_ops::system::{ActContext, Head, HttpsRequest, HttpsServer, Kernel, Output, Program, PushRequest, Space, System};
+use kubexm_ops::system::{
+    ActContext, Head, HttpsRequest, HttpsServer, Kernel, Output, Program, PushRequest, Space, System,
+};
 use kubexm_ops::{Machine, OpError};
 use kubexm_plan::facts::Interface;
 use rustix::process::{Pid, Signal, kill_process_group};
