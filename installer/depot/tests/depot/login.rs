@@ -37,7 +37,8 @@ async fn who_is_wrong_too_often_is_not_looked_at_and_who_was_right_is_served() {
     assert_eq!(status(&depot, "/v2/", Some(("user", "hunter2"))).await, 200);
     assert_eq!(status(&depot, "/v2/", None).await, 401, "what is said to everybody");
     // A right one that nobody has used yet has to wait as well: otherwise it could be guessed.
-    let depot = limited(0).await;
+    let depot = limited(1).await;
+    assert_eq!(status(&depot, "/v2/", Some(("user", "a"))).await, 401);
     assert_eq!(status(&depot, "/v2/", Some(("user", "hunter2"))).await, 429);
 }
 
