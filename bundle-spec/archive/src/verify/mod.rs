@@ -14,12 +14,11 @@ mod content;
 mod groups;
 mod report;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::sync::{Condvar, Mutex, PoisonError};
 use std::thread;
 
 use kubexm_spec::Digest;
-use report::Found;
 
 use crate::feed::{Feed, Next, Seekable, Taken, lock};
 use crate::frame::{self, Decoder};
@@ -28,7 +27,7 @@ use crate::members::{self, StoredAt};
 use crate::open::Head;
 use crate::piece_queue::PieceQueue;
 use crate::read::{Inner, seek_table_of};
-use crate::{Bundle, DamageReport, Encoding, Verified};
+use crate::{Bundle, Damage, DamageReport, Encoding, Verified};
 
 /// Frames in memory for each thread, and in all: at most 16 MiB each.
 const FRAMES_PER_THREAD: usize = 3;
@@ -99,6 +98,16 @@ pub(crate) struct Check<'a> {
 struct Turn {
     in_memory: usize,
     bytes: u64,
+}
+
+#[derive(Default)]
+struct Found {
+    damages: Vec<(u64, Damage)>,
+    count: u64,
+    /// The bytes end too early.
+    truncated: bool,
+    /// Members of groups that were reported.
+    of_groups: HashSet<String>,
 }
 
 impl<'a> Check<'a> {

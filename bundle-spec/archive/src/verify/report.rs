@@ -1,10 +1,9 @@
 //! What was found damaged.
 
-use std::collections::HashSet;
 use std::path::Path;
 use std::sync::PoisonError;
 
-use super::{Check, Depth, part};
+use super::{Check, Depth, Found, part};
 use crate::feed::lock;
 use crate::frame::Place;
 use crate::members::StoredAt;
@@ -12,16 +11,6 @@ use crate::{Damage, DamageReport, Verified};
 
 /// The most damages that a report lists one by one.
 const LISTED: usize = 100;
-
-#[derive(Default)]
-pub(super) struct Found {
-    pub(super) damages: Vec<(u64, Damage)>,
-    pub(super) count: u64,
-    /// The bytes end too early.
-    pub(super) truncated: bool,
-    /// Members of groups that were reported.
-    pub(super) of_groups: HashSet<String>,
-}
 
 impl Check<'_> {
     /// Notes a damage of the bytes from `offset` of the whole on.

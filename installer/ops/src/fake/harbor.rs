@@ -1,10 +1,8 @@
 //! Harbor: what of its API a plan uses, and what was pushed. It forgets when it is stopped, since its data volume is not there.
 
-use std::collections::BTreeMap;
-
-use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
+use super::harbor_state::{Harbor, Project};
 use super::rooted::RootedSystem;
 use super::state::State;
 use crate::OpError;
@@ -13,24 +11,6 @@ use crate::system::{Head, HttpsRequest, HttpsServer, PushRequest};
 pub(super) const UNIT: &str = kubexm_plan::op::HARBOR_UNIT;
 /// Written by the script that starts it.
 const PASSWORD: &str = "/var/lib/kubexm-harbor/admin-password";
-
-/// What it keeps.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-pub(super) struct Harbor {
-    pub projects: BTreeMap<String, Project>,
-    pub robots: BTreeMap<String, Value>,
-    /// `repository/tag` or `repository/digest` → digest.
-    pub references: BTreeMap<String, String>,
-}
-
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-pub(super) struct Project {
-    pub id: usize,
-    pub public: bool,
-    pub storage: i64,
-}
 
 pub(super) fn runs(state: &State) -> bool {
     state.units.get(UNIT).is_some_and(|unit| unit.active)

@@ -11,6 +11,7 @@ mod etcd;
 
 mod control_plane;
 mod harbor;
+mod harbor_state;
 mod helm;
 mod images;
 mod join;

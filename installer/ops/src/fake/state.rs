@@ -37,7 +37,7 @@ pub(super) struct State {
     pub cluster: Cluster,
     /// Harbor, while it runs.
     #[serde(skip_serializing_if = "is_default")]
-    pub harbor: super::harbor::Harbor,
+    pub harbor: super::harbor_state::Harbor,
     /// It was not written to a file yet.
     #[serde(skip)]
     unsaved: bool,

@@ -58,7 +58,7 @@ pub(super) fn systemctl(system: &RootedSystem, state: &mut State, args: &[&str])
                 found.invocation.clear();
             }
             if unit == super::harbor::UNIT {
-                state.harbor = super::harbor::Harbor::default();
+                state.harbor = super::harbor_state::Harbor::default();
             }
             if unit == "containerd.service" {
                 crate::fsio::remove(&system.at("/run/containerd/containerd.sock"))?;

@@ -384,7 +384,9 @@ fn every_op_converges_once_and_comes_back_byte_for_byte() {
         }
         same(&before, &host.tree(), &format!("{name}: restore left a difference"));
         let back = dispatch::observe(&op, &machine).expect("observe");
-        assert_eq!(back.satisfied, found.satisfied, "{name}: {}", back.raw());
+        // What was pushed into a registry stays with its data.
+        let stays = matches!(op, kubexm_plan::Op::HarborImages(_));
+        assert_eq!(back.satisfied, stays || found.satisfied, "{name}: {}", back.raw());
     }
 }
 
