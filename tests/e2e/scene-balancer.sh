@@ -1,5 +1,5 @@
 # shellcheck shell=bash
-# tier: long
+# tier: unproven
 # seconds: 420
 # needs: lab balancers
 # A proxy on the worker before three API servers: its back-ends follow a control plane that is added, and one whose host dies; the pod

@@ -1,5 +1,5 @@
 # shellcheck shell=bash
-# tier: long
+# tier: unproven
 # seconds: 900
 # needs: lab minor
 # Two control planes and a worker go from one minor version of Kubernetes to the next, over etcd's gate: refused before it, brought to it

@@ -27,7 +27,8 @@ balancer_packages() {
   apt-get update -qq
   apt-get install -qq -y --no-install-recommends --download-only \
     -o Dir::State::status="$BASE/var/lib/dpkg/status" -o Dir::Cache::archives="$1" haproxy nginx libnginx-mod-stream
-  for deb in "$1"/*.deb; do dpkg-deb -x "$deb" "$2"; done
+  # `dpkg-deb -x` would put a folder in the place of the link /lib.
+  for deb in "$1"/*.deb; do dpkg-deb --fsys-tarfile "$deb" | tar -x --keep-directory-symlink -C "$2"; done
 }
 
 balancer_images() {

@@ -87,14 +87,16 @@ fn home(below: &str) -> String {
 }
 
 fn programs(cx: &PlanContext<'_>, node: &PlannedHost<'_>) -> Result<Step, RecipeError> {
-    let (bin, installer) = (home("bin"), home("installer"));
+    let (bin, compose, installer) = (home("bin"), home("compose"), home("installer"));
     let written = ["common", "docker-compose.yml", "harbor.yml", "input"];
     Ok(Step::on(node.name(), "harbor.programs", "Install docker's programs for Harbor, and Harbor's installer")
         .ensure(Dir { path: paths::HARBOR_HOME.to_owned(), mode: 0o755 })
         .ensure(Dir { path: bin.clone(), mode: 0o755 })
+        // Apart from docker's archive, which owns every file of its folder.
+        .ensure(Dir { path: compose.clone(), mode: 0o755 })
         .ensure(Dir { path: installer.clone(), mode: 0o755 })
         .ensure(programs::install(cx, node, Program::Docker, &bin)?)
-        .ensure(programs::install(cx, node, Program::DockerCompose, &bin)?)
+        .ensure(programs::install(cx, node, Program::DockerCompose, &compose)?)
         .ensure(programs::install(cx, node, Program::Harbor, &installer)?)
         .ensure_all(written.map(|name| StateDir { path: format!("{installer}/{name}") }))
         .timeout_s(1200)
