@@ -1,6 +1,6 @@
 # shellcheck shell=bash
-# tier: unproven
-# seconds: 420
+# tier: long
+# seconds: 480
 # needs: lab balancers
 # A proxy on the worker before three API servers: its back-ends follow a control plane that is added, and one whose host dies; the pod
 # stays the same all the time. Then nginx in its place. A reset leaves nothing.
