@@ -202,7 +202,7 @@ fn an_etcd_that_both_versions_have_is_no_sign_of_a_replaced_pod() {
     let fleet = fleet();
     let (host, machine) = (&fleet.hosts[0], &fleet.hosts[0].machine);
     let image = "registry.k8s.io/etcd:3.6.5-0";
-    host.put("/etc/kubernetes/manifests/etcd.yaml", &format!("    image: {image}\n"));
+    host.put("/etc/kubernetes/manifests/etcd.yaml", format!("    image: {image}\n"));
     let api = ("kube-apiserver".to_owned(), format!("registry.k8s.io/kube-apiserver:{VERSION}"));
     let images = BTreeMap::from([("etcd".to_owned(), image.to_owned()), api]);
     let of = UpgradeOf::Cluster { config: CONFIG.to_owned() };
