@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use kubexm_plan::cluster_facts::applied;
 use kubexm_plan::{ClusterFacts, Op, Pipeline, Plan, SlotProvider, Step, StepId, Undo};
+use kubexm_spec::cluster::document;
 
 use crate::context::{PlanContext, PlannedHost};
 use crate::draft::Drafted;
@@ -11,6 +12,7 @@ use crate::error::RecipeError;
 use crate::identity::Identity;
 use crate::modules::time;
 use crate::pipelines::create;
+use crate::{balancer, paths};
 
 /// Hosts of cluster.yaml that are not in the cluster yet, in its order.
 pub fn absent(cx: &PlanContext<'_>) -> Result<Vec<String>, RecipeError> {
@@ -56,8 +58,38 @@ pub fn add_node(cx: &PlanContext<'_>, running: &ClusterFacts, new: &[String]) ->
                    only; run `create` first";
         return Err(RecipeError::Packages { host: node.name().to_owned(), why: why.to_owned() });
     }
-    let Drafted { plan, depends_on_all } = create::plan_cluster(cx, Pipeline::AddNode)?;
-    Ok(only(plan, |step| depends_on_all.contains(&step.id) || new.iter().any(|host| step.domain() == host)))
+    check_balancer(cx, running, new)?;
+    let Drafted { mut plan, depends_on_all } = create::plan_cluster(cx, Pipeline::AddNode)?;
+    let is_new = |host: &str| new.iter().any(|name| name == host);
+    if let Some(proxy) = balancer::of(cx.cluster) {
+        // Proxies that run get the new back-ends. Their image is the business of an upgrade: this bundle may have another one,
+        // which these hosts have not been given.
+        let pod = paths::static_pod(proxy.pod);
+        for step in plan.steps.iter_mut().filter(|step| !is_new(step.domain())) {
+            step.ops.retain(|op| !matches!(op, Op::File(file) if file.path == pod));
+        }
+    }
+    Ok(only(plan, |step| depends_on_all.contains(&step.id) || is_new(step.domain())))
+}
+
+/// Workers that are in the cluster have the proxy that cluster.yaml names: a join changes only its back-ends.
+fn check_balancer(cx: &PlanContext<'_>, running: &ClusterFacts, new: &[String]) -> Result<(), RecipeError> {
+    const FIELDS: [&str; 2] = ["/spec/loadBalancer/mode", "/spec/loadBalancer/internal/type"];
+    let Some(proxy) = balancer::of(cx.cluster) else { return Ok(()) };
+    let Some(applied) = &running.applied else { return Ok(()) };
+    let wanted = document(cx.cluster);
+    let same = FIELDS.iter().all(|field| applied.cluster.pointer(field) == wanted.pointer(field));
+    match new.first().filter(|_| !same) {
+        Some(host) => Err(RecipeError::CannotJoin {
+            host: host.clone(),
+            reason: format!(
+                "cluster.yaml has {} on workers, and the cluster has been made without; run `kubexm-install create` first, which \
+                 gives it to the workers that are there",
+                proxy.program
+            ),
+        }),
+        None => Ok(()),
+    }
 }
 
 /// Checks that hosts can be added to the running cluster with this bundle: the cluster has the planned id, and its API

@@ -91,7 +91,15 @@ pub fn delete_node(cx: &DeleteContext<'_>) -> Result<Deletion, RecipeError> {
     }
     let works_on = |host: &&ResetHost<'_>| !plan.steps.iter().any(|step| step.host == host.name);
     let clean = cx.hosts.iter().filter(works_on).map(|host| host.name.to_owned()).collect();
-    Ok(Deletion { clean, warnings: warnings(cx, &leaving), plan })
+    let mut warnings = warnings(cx, &leaving);
+    let unread = plan.steps.iter().filter(|step| step.id.0.ends_with("/delete.balancer"));
+    warnings.extend(unread.filter(|step| !balancers::is_ready(cx, &step.host)).map(|step| {
+        format!(
+            "{} is not Ready: the proxy there gets its back-ends as a file, which it reads when it starts the next time",
+            step.host
+        )
+    }));
+    Ok(Deletion { clean, warnings, plan })
 }
 
 /// Appends a step that comes after the last ones.

@@ -317,3 +317,21 @@ fn a_control_plane_leaves_the_back_ends_of_the_proxies_before_it_stops_and_a_wor
 
     assert!(!ids(&site.delete(&["node5"]).expect("a plan")).iter().any(|id| id.contains("balancer")));
 }
+
+#[test]
+fn a_worker_that_is_not_ready_does_not_keep_a_control_plane_in_the_cluster() {
+    let mut site = Site::of(3, 2);
+    with_proxies(&mut site);
+    for node in site.running.nodes.iter_mut().filter(|node| node.name == "node4") {
+        node.ready = false;
+    }
+    let deletion = site.delete(&["node2"]).expect("a plan");
+    let step = |host: &str| {
+        let id = StepId(format!("{host}/delete.balancer"));
+        deletion.plan.step(&id).unwrap_or_else(|| panic!("no {id}"))
+    };
+    assert_eq!((step("node4").ops.len(), step("node4").probe.is_some()), (1, false), "it gets the file only");
+    assert_eq!((step("node5").ops.len(), step("node5").probe.is_some()), (2, true));
+    let told: Vec<&String> = deletion.warnings.iter().filter(|text| text.contains("not Ready")).collect();
+    assert!(matches!(told.as_slice(), [one] if one.starts_with("node4 is not Ready")), "{:?}", deletion.warnings);
+}

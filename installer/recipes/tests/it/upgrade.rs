@@ -290,6 +290,9 @@ fn an_etcd_that_is_newer_than_the_bundles_is_refused_and_so_are_missing_members(
     case.running.etcd[1].version = Some("3.6.99".to_owned());
     let refused = case.refused();
     assert!(refused.contains("etcd's member node2 runs 3.6.99, which is newer than the bundle's"), "{refused}");
+    // An image of etcd may have a tag with a v, and so may what a member says of itself.
+    case.running.etcd[1].version = Some("v3.6.99".to_owned());
+    assert!(case.refused().contains("etcd's member node2 runs v3.6.99"));
     let mut case = Case::of(3, 0, PATCH);
     case.running.etcd.pop();
     let refused = case.refused();

@@ -6,6 +6,7 @@ use std::fs::{self, Permissions};
 use std::os::unix::fs::{PermissionsExt, chown, symlink};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, OnceLock};
+use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
 use kubexm_archive::{Input, Options, members, write};
@@ -393,19 +394,19 @@ impl Site {
         }
     }
 
-    /// What is on every host now is what must be there at the end. The agent of a controller that died ends what it is at.
+    /// What is on every host now is what must be there at the end.
     pub fn remember(&mut self) {
-        let until = std::time::Instant::now() + std::time::Duration::from_secs(10);
-        loop {
-            self.before = self.pictures();
-            std::thread::sleep(std::time::Duration::from_millis(50));
-            if self.pictures() == self.before || std::time::Instant::now() > until {
-                return;
-            }
-        }
+        self.before = self.pictures();
     }
 
+    /// What is on every host, once no agent is at work: that of a controller that died ends the op it is at.
     fn pictures(&self) -> BTreeMap<String, Picture> {
+        let until = Instant::now() + Duration::from_secs(60);
+        // Each link, and each op it has begun, has a machine, which shares this with the connector.
+        while Arc::strong_count(&self.connector.kill) > 1 {
+            assert!(Instant::now() < until, "an op has not ended");
+            std::thread::sleep(Duration::from_millis(1));
+        }
         self.hosts.iter().map(|(name, host)| (name.clone(), picture::of(host.machine().root()))).collect()
     }
 

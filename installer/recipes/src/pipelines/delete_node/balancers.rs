@@ -10,6 +10,11 @@ use super::context::DeleteContext;
 use crate::balancer::{self, BackEnd};
 use crate::error::RecipeError;
 
+/// Whether the cluster has this node, and it is Ready.
+pub(super) fn is_ready(cx: &DeleteContext<'_>, host: &str) -> bool {
+    cx.running.nodes.iter().any(|node| node.name == host && node.ready)
+}
+
 /// One step for each host that stays and has a proxy, and the texts of these steps. Before the API servers stop: no connection is
 /// made to one that does.
 pub(super) fn without(
@@ -37,14 +42,17 @@ pub(super) fn without(
         }
         let names: Vec<&str> = leaving.iter().filter(|host| host.control_plane).map(|host| host.name).collect();
         let title = format!("Remove {} from the back-ends of {}", names.join(", "), proxy.program);
-        let step = Step::on(host.name, "delete.balancer", &title)
-            .ensure(config)
-            .ensure(balancer::loaded(proxy, cx.cluster.runtime.kind))
-            .probe(balancer::answers(), 90)
-            .timeout_s(320)
-            .undo(Undo::RestoreBefore)
-            .build();
-        steps.push(Step { after: after.to_vec(), ..step });
+        let step = Step::on(host.name, "delete.balancer", &title).ensure(config).undo(Undo::RestoreBefore);
+        let step = match is_ready(cx, host.name) {
+            true => step
+                .ensure(balancer::loaded(proxy, cx.cluster.runtime.kind))
+                .probe(balancer::answers(), 90)
+                .timeout_s(320),
+            // Nobody can say whether its proxy runs, and a node that is broken must not keep another one in the cluster. The
+            // proxy reads the file when it starts; one that runs still finds out that the API server is gone.
+            false => step,
+        };
+        steps.push(Step { after: after.to_vec(), ..step.build() });
     }
     let texts = if steps.is_empty() { Vec::new() } else { vec![text] };
     Ok((steps, texts))

@@ -116,7 +116,7 @@ impl<'f> FoundNode<'f> {
 
 /// `2.2` of `2.2.7`.
 pub(super) fn line(version: &str) -> Option<(u32, u32)> {
-    let mut parts = version.split(['.', '-']);
+    let mut parts = version.trim_start_matches('v').split(['.', '-']);
     Some((parts.next()?.parse().ok()?, parts.next()?.parse().ok()?))
 }
 

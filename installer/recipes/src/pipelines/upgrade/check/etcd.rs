@@ -51,7 +51,7 @@ pub(super) fn members(case: &Case<'_>, problems: &mut Lines, _: &mut Lines) {
             "etcd's {}, and the bundle has etcd {tag}: before 3.6 every member must run {major}.{minor}.{patch} or newer, since \
              members that were removed earlier come back otherwise. This kubexm-bundle builds bundles of v1.{} with such an \
              etcd: build one of {found} from the cluster's cluster.yaml, run `kubexm-install upgrade --bundle` with it, which \
-             changes nothing but etcd, then upgrade again",
+             leaves Kubernetes at its version (`spec.runtime.version` keeps the runtime at its own, too), then upgrade again",
             older.join(", "),
             case.found.oldest.minor(),
             found = case.found.oldest
@@ -74,6 +74,6 @@ fn newer_than_the_bundle(case: &Case<'_>, tag: &str, problems: &mut Lines) {
 }
 
 fn numbers(version: &str) -> Option<(u32, u32, u32)> {
-    let mut parts = version.split(['.', '-']).map(str::parse);
+    let mut parts = version.trim_start_matches('v').split(['.', '-']).map(str::parse);
     Some((parts.next()?.ok()?, parts.next()?.ok()?, parts.next()?.ok()?))
 }

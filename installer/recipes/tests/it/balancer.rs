@@ -1,0 +1,50 @@
+//! Joins of clusters whose workers have a proxy of their own.
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot continue has failed")]
+
+use kubexm_plan::ClusterFacts;
+use kubexm_plan::cluster_facts::AppliedCluster;
+use kubexm_plan::op::Op;
+use kubexm_recipes::{add_node, sample};
+use kubexm_spec::ExitCode;
+use kubexm_spec::cluster::{InternalKind, LoadBalancerMode};
+
+use crate::common::{Site, text};
+
+/// Two control planes and two workers with proxies, of which the second is new; and what the cluster has recorded of its making.
+fn site(kind: InternalKind) -> (Site, ClusterFacts) {
+    let mut cluster = sample::fleet(2, 2);
+    cluster.load_balancer.mode = LoadBalancerMode::Internal { kind, vip: None, port: 6443, interface: None };
+    let mut site = Site::of(cluster);
+    let map: serde_json::Value = serde_json::from_str(text(&site.create().unwrap(), "kubexm-cluster")).unwrap();
+    site.join_all_but("node4");
+    let applied = Some(AppliedCluster::of_config_map(&map).unwrap());
+    (site, ClusterFacts { applied, ..ClusterFacts::default() })
+}
+
+#[test]
+fn a_join_gives_proxies_that_run_other_back_ends_and_no_other_image() {
+    let (site, running) = site(InternalKind::Haproxy);
+    let plan = add_node(&site.cx(), &running, &["node4".to_owned()]).unwrap();
+    let files = |host: &str| -> Vec<&str> {
+        let step = plan.steps.iter().find(|step| step.id.0 == format!("{host}/balancer.run")).unwrap();
+        step.ops.iter().filter_map(|op| if let Op::File(file) = op { Some(file.path.as_str()) } else { None }).collect()
+    };
+    let (config, pod) = ("/etc/kubexm/haproxy/haproxy.cfg", "/etc/kubernetes/manifests/kubexm-haproxy.yaml");
+    assert_eq!(files("node3"), [config], "its pod is not replaced");
+    assert_eq!(files("node4"), [config, pod]);
+}
+
+#[test]
+fn a_proxy_that_the_cluster_does_not_have_yet_comes_with_create_and_not_with_a_join() {
+    let (site, _) = site(InternalKind::Nginx);
+    for earlier in [sample::fleet(2, 2), self::site(InternalKind::Haproxy).0.cluster] {
+        let map: serde_json::Value =
+            serde_json::from_str(text(&Site::of(earlier).create().unwrap(), "kubexm-cluster")).unwrap();
+        let applied = Some(AppliedCluster::of_config_map(&map).unwrap());
+        let running = ClusterFacts { applied, ..ClusterFacts::default() };
+        let refused = add_node(&site.cx(), &running, &["node4".to_owned()]).unwrap_err();
+        assert_eq!(refused.exit_code(), ExitCode::Config);
+        let says = refused.to_string();
+        assert!(says.contains("nginx on workers") && says.contains("kubexm-install create"), "{says}");
+    }
+}
