@@ -75,7 +75,7 @@ pub const SAMPLES: [Sample; 3] = [
 ];
 
 /// Samples of several hosts.
-pub const FLEETS: [Sample; 7] = [
+pub const FLEETS: [Sample; 8] = [
     Sample {
         name: "two control planes and a worker",
         hosts: &[("node1", "{}"), ("node2", "{}"), ("node3", "{}")],
@@ -120,6 +120,16 @@ pub const FLEETS: [Sample; 7] = [
                {env: REGISTRY_PASSWORD}}}}\n  runtime: {version: 1.7.32}\n",
         added: &["node2"],
         deleted: &["node2"],
+        upgraded: PATCH,
+        ..ONE
+    },
+    Sample {
+        name: "two hosts that serve the registry, one of which is a worker",
+        hosts: &[("store", "{}"), ("node1", "{}"), ("node2", "{}"), ("node3", "{}")],
+        roles: "{registry: [store, node2], master: [node1], worker: [node2, node3]}",
+        spec: "  registry: {type: registry}\n",
+        added: &["node3"],
+        deleted: &["node3"],
         upgraded: PATCH,
         ..ONE
     },

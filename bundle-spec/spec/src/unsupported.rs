@@ -48,8 +48,6 @@ pub fn check(cluster: &Cluster) -> Vec<Unsupported> {
     for (index, host) in cluster.hosts.iter().enumerate() {
         all.host(&format!("spec.hosts[{index}]"), host);
     }
-    let registries = &cluster.role_groups.registry;
-    all.add(registries.len() > 1, "spec.roleGroups.registry", registries.join(", "), "name one registry host");
     all.system(&cluster.system, &cluster.bundle.os);
     for (index, host) in cluster.extra.hosts.iter().enumerate() {
         all.v4(&format!("spec.extra.hosts[{index}].address"), host.address);
@@ -208,6 +206,9 @@ impl All {
     /// Docker, the ports 80 and 443 and some gigabytes of memory are Harbor's.
     fn harbor(&mut self, cluster: &Cluster) {
         let harbor = cluster.registry.kind == RegistryKind::Harbor;
+        let registries = &cluster.role_groups.registry;
+        let several = harbor && registries.len() > 1;
+        self.add(several, "spec.roleGroups.registry", registries.join(", "), "name one host: there is one Harbor");
         let on_nodes = cluster.role_groups.registry.iter().filter(|name| cluster.roles(name).in_cluster());
         for name in on_nodes.filter(|_| harbor) {
             let instead = "give Harbor a host of its own: it shares none with a node of the cluster";

@@ -3,9 +3,10 @@
 use kubexm_plan::{LoginForm, SlotProvider};
 use kubexm_spec::cluster::{EXTERNAL_CA, RegistryKind};
 
-use crate::context::PlanContext;
+use crate::context::{PlanContext, PlannedHost};
+use crate::error::RecipeError;
 use crate::modules::{depot, harbor, login, registry};
-use crate::paths;
+use crate::{paths, registries};
 
 /// Slot of the login of the user's registry.
 const EXTERNAL_LOGIN_SLOT: &str = "external-registry-login";
@@ -15,8 +16,8 @@ const EXTERNAL_CA_SLOT: &str = "external-registry-ca";
 /// The registry as a runtime asks it.
 #[derive(Clone, Debug)]
 pub struct ImageRegistry {
-    /// `registry.demo.kubexm.internal:5443`.
-    pub address: String,
+    /// `registry.demo.kubexm.internal:5443`, or an address of each host that serves it, in the order in which they are asked.
+    pub addresses: Vec<String>,
     /// Its CA; none if it is one that hosts know, or if no certificate is checked.
     pub ca: Option<Ca>,
     /// The slot of the `Authorization` header that it demands, with who makes it.
@@ -41,19 +42,19 @@ pub struct Ca {
 }
 
 impl ImageRegistry {
-    /// The registry of a cluster. None of it is used where the type is `none`.
-    pub fn of(cx: &PlanContext<'_>) -> Self {
+    /// The registry of a cluster, as this host asks it. None of it is used where the type is `none`.
+    pub fn of(cx: &PlanContext<'_>, node: &PlannedHost<'_>) -> Result<Self, RecipeError> {
         let cluster = cx.cluster;
         let Some(external) = cluster.external_registry() else {
             let ca = Ca { path: paths::REGISTRY_CA, slot: depot::CA_SLOT, provider: SlotProvider::REGISTRY_CA };
             let shared = cluster.registry.kind == RegistryKind::Harbor;
-            let (address, login) = if shared {
-                (harbor::address(cx), harbor::header(cx).map(|provider| (harbor::ROBOT_LOGIN_SLOT, provider)))
+            let (addresses, login) = if shared {
+                (vec![harbor::address(cx)], harbor::header(cx).map(|provider| (harbor::ROBOT_LOGIN_SLOT, provider)))
             } else {
                 let header = |login| (login::HEADER_SLOT, login::provider(login, LoginForm::Header));
-                (cx.registry_address(), cluster.depot_login().map(header))
+                (registries::pulled_from(cx, node)?, cluster.depot_login().map(header))
             };
-            return Self { address, ca: Some(ca), login, insecure: false, external: false, shared };
+            return Ok(Self { addresses, ca: Some(ca), login, insecure: false, external: false, shared });
         };
         let ca = external.ca_file.map(|_| Ca {
             path: paths::EXTERNAL_CA,
@@ -62,8 +63,8 @@ impl ImageRegistry {
         });
         let header = |login| (EXTERNAL_LOGIN_SLOT, login::provider(login, LoginForm::Header));
         let login = cluster.external_login().map(header);
-        let address = external.address.to_owned();
-        Self { address, ca, login, insecure: external.insecure, external: true, shared: true }
+        let addresses = vec![external.address.to_owned()];
+        Ok(Self { addresses, ca, login, insecure: external.insecure, external: true, shared: true })
     }
 
     /// The path below which the images of an upstream host are: `/v2/mirror/registry.k8s.io`.

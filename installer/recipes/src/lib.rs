@@ -20,6 +20,7 @@ pub mod paths;
 pub mod phases;
 pub mod pipelines;
 pub mod preflight;
+mod registries;
 pub mod runtime;
 #[cfg(any(test, feature = "testing"))]
 pub mod sample;

@@ -311,13 +311,12 @@ fn delete_node(
 
 /// The hosts that were reached, in the order of cluster.yaml.
 fn ledger_hosts<'a>(cluster: &'a ClusterFile, survey: &'a LedgerSurvey) -> impl Iterator<Item = ResetHost<'a>> {
-    let registry = cluster.registry_host().map(|host| &host.name);
     cluster.hosts.iter().filter_map(move |host| {
         Some(ResetHost {
             name: &host.name,
             control_plane: cluster.role_groups.control_plane.contains(&host.name),
             worker: cluster.role_groups.worker.contains(&host.name),
-            registry: registry == Some(&host.name),
+            registry: cluster.roles(&host.name).registry,
             facts: survey.facts.get(&host.name)?,
             ledger: survey.ledgers.get(&host.name)?,
         })

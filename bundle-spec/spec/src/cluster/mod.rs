@@ -124,9 +124,11 @@ impl Cluster {
         self.role_groups.control_plane.first().and_then(|name| self.host(name))
     }
 
-    /// The host that serves the depot: the first of the registry role.
-    pub fn registry_host(&self) -> Option<&Host> {
-        self.role_groups.registry.first().and_then(|name| self.host(name)).or_else(|| self.first_control_plane())
+    /// The hosts that serve the depot and the registry: those of the registry role, each with all of the content; else the
+    /// first control plane.
+    pub fn registry_hosts(&self) -> Vec<&Host> {
+        let named: Vec<&Host> = self.role_groups.registry.iter().filter_map(|name| self.host(name)).collect();
+        if named.is_empty() { self.first_control_plane().into_iter().collect() } else { named }
     }
 
     /// The name that the control plane is reached by inside the cluster.

@@ -45,7 +45,7 @@ impl Cluster {
                 EtcdKind::External => false,
             },
             load_balancer: self.load_balancer.mode.runs_on_role() && is_in(&groups.load_balancer),
-            registry: self.registry_host().is_some_and(|registry| registry.name == host),
+            registry: self.registry_hosts().iter().any(|registry| registry.name == host),
         }
     }
 

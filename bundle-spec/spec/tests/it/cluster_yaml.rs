@@ -43,7 +43,7 @@ fn each_profile_is_what_it_says() {
     assert_eq!(check(&ha), []);
     let harbor = read(Profile::Harbor);
     assert_eq!(
-        (harbor.registry.kind, harbor.registry_host().map(|host| host.name.as_str())),
+        (harbor.registry.kind, harbor.registry_hosts().first().map(|host| host.name.as_str())),
         (RegistryKind::Harbor, Some("harbor"))
     );
     assert!(check(&harbor).iter().any(|unsupported| unsupported.path == "spec.registry.type"));

@@ -19,14 +19,14 @@ use crate::draft::Draft;
 use crate::error::RecipeError;
 use crate::modules::{images, login, packages};
 use crate::packages::{self as carried, NodePackages};
-use crate::paths;
+use crate::{paths, registries};
 
 /// Slot of the registry's CA certificate, which nodes trust.
 pub const CA_SLOT: &str = "registry-ca";
 /// Slot of the server certificate of the registry host.
-pub(super) const CERT_SLOT: &str = "registry-cert";
+const CERT_SLOT: &str = "registry-cert";
 /// Slot of its key.
-pub(super) const KEY_SLOT: &str = "registry-key";
+const KEY_SLOT: &str = "registry-key";
 const UNIT: &str = "kubexm-depot.service";
 /// The first version of systemd with `LoadCredential=` (its NEWS).
 const LOAD_CREDENTIAL: u32 = 247;
@@ -83,14 +83,23 @@ pub fn store(draft: &Draft<'_>, node: &PlannedHost<'_>, packages: Option<&NodePa
         .build()
 }
 
-/// Server certificate and key of the registry host, shared by the depot and the distribution registry.
-pub(super) fn identity(draft: &Draft<'_>, node: &PlannedHost<'_>) -> (SlotProvider, SlotProvider) {
+/// Where a host is asked for content: `10.0.0.1:5443`.
+pub(crate) fn at(host: &PlannedHost<'_>, port: u16) -> String {
+    SocketAddr::from((host.ip, port)).to_string()
+}
+
+/// Files with the server certificate and the key of a registry host, shared by the depot and the registry there. Each host has its own.
+pub(super) fn identity(draft: &mut Draft<'_>, node: &PlannedHost<'_>, cert: &str, key: &str) -> [File; 2] {
     let name = names::registry_name(&draft.cx.cluster.name);
     let sans = vec![name, node.name().to_owned(), node.ip.to_string()];
-    (
-        SlotProvider::Certificate(CertificateUse { sans, ..CertificateUse::default() }),
-        SlotProvider::CertificateKey { cert: SlotName(CERT_SLOT.to_owned()) },
-    )
+    let slot = |slot: &str| match registries::is_source(draft.cx, node) {
+        true => slot.to_owned(),
+        false => format!("{slot}-{}", node.name()),
+    };
+    let (cert_slot, key_slot) = (slot(CERT_SLOT), slot(KEY_SLOT));
+    let certificate = SlotProvider::Certificate(CertificateUse { sans, ..CertificateUse::default() });
+    let private_key = SlotProvider::CertificateKey { cert: SlotName(cert_slot.clone()) };
+    [draft.slot_file(cert, 0o644, &cert_slot, certificate), draft.slot_file(key, 0o600, &key_slot, private_key)]
 }
 
 /// The depot as a unit of the registry host: it survives the installer's exit and a reboot.
@@ -116,7 +125,7 @@ pub fn serve(draft: &mut Draft<'_>, node: &PlannedHost<'_>) -> Result<Step, Reci
 
     let htpasswd = login::server_file(draft, paths::DEPOT_HTPASSWD, 0o600);
     let own_login = login::client_file(draft, paths::DEPOT_LOGIN);
-    let (cert, key) = identity(draft, node);
+    let identity = identity(draft, node, paths::DEPOT_CERT, paths::DEPOT_KEY);
     let load_credential = node.facts.systemd.is_some_and(|version| version >= LOAD_CREDENTIAL);
     let unit = draft.template(
         paths::unit(UNIT),
@@ -135,7 +144,7 @@ pub fn serve(draft: &mut Draft<'_>, node: &PlannedHost<'_>) -> Result<Step, Reci
     let loaded = [paths::unit(UNIT), paths::DEPOT_CERT.to_owned(), paths::DEPOT_KEY.to_owned()];
     let loaded = loaded.into_iter().chain(login::path_of(htpasswd.as_ref())).collect();
     let probe = Probe::Https {
-        url: format!("https://{}/v2/", cx.depot_address()),
+        url: format!("https://{}/v2/", registries::own_address(cx, node, listen.port(), cx.depot_address())),
         ca: paths::DEPOT_CA.to_owned(),
         login: login::path_of(own_login.as_ref()),
     };
@@ -145,8 +154,7 @@ pub fn serve(draft: &mut Draft<'_>, node: &PlannedHost<'_>) -> Result<Step, Reci
         .ensure_all(folder)
         .ensure_all(metadata.into_values())
         .ensure(draft.slot_file(paths::DEPOT_CA, 0o644, CA_SLOT, SlotProvider::REGISTRY_CA))
-        .ensure(draft.slot_file(paths::DEPOT_CERT, 0o644, CERT_SLOT, cert))
-        .ensure(draft.slot_file(paths::DEPOT_KEY, 0o600, KEY_SLOT, key))
+        .ensure_all(identity)
         .ensure_all(htpasswd)
         .ensure_all(own_login)
         .ensure(draft.file(paths::DEPOT_CONFIG, 0o644, text))

@@ -122,9 +122,7 @@ fn serve(draft: &mut Draft<'_>, node: &PlannedHost<'_>, harbor: &Harbor) -> Resu
         let source = SlotProvider::Secret { field: field.to_owned() };
         given.then(|| add(draft.slot_file(path, 0o600, slot, source))).map_or("", |()| path)
     });
-    let (cert, key) = depot::identity(draft, node);
-    add(draft.slot_file(paths::HARBOR_CERT, 0o644, depot::CERT_SLOT, cert));
-    add(draft.slot_file(paths::HARBOR_KEY, 0o600, depot::KEY_SLOT, key));
+    depot::identity(draft, node, paths::HARBOR_CERT, paths::HARBOR_KEY).into_iter().for_each(&mut add);
     add(draft.file(paths::HARBOR_CONFIG, 0o600, head));
     add(draft.file(paths::HARBOR_DATABASE, 0o600, database));
     let values = context! {

@@ -14,7 +14,7 @@ use crate::context::{PlanContext, PlannedHost};
 use crate::draft::Draft;
 use crate::error::RecipeError;
 use crate::modules::{endpoint, scripts};
-use crate::paths;
+use crate::{paths, registries};
 
 /// Kernel modules that the runtime and the CNI bridge plugin need, on every host.
 pub const MODULES: [&str; 2] = ["overlay", "br_netfilter"];
@@ -101,9 +101,8 @@ fn hostname(node: &PlannedHost<'_>) -> Step {
 fn hosts(cx: &PlanContext<'_>, node: &PlannedHost<'_>) -> Result<Step, RecipeError> {
     let nodes = cx.nodes()?;
     let mut lines: Vec<String> = nodes.iter().map(|n| format!("{} {}", n.ip, n.name())).collect();
-    if let Some(registry) = nodes.iter().find(|n| n.roles.registry) {
-        lines.push(format!("{} {}", registry.ip, names::registry_name(&cx.cluster.name)));
-    }
+    let registry = names::registry_name(&cx.cluster.name);
+    lines.extend(registries::for_host(cx, node)?.iter().map(|host| format!("{} {registry}", host.ip)));
     lines.extend(endpoint::lines(cx, node, &nodes)?);
     lines.extend(cx.cluster.extra.hosts.iter().map(|e| format!("{} {}", e.address, e.domain)));
     Ok(Step::on(node.name(), "os.hosts", "Add the cluster's hosts to /etc/hosts")

@@ -15,7 +15,7 @@ use crate::context::{PlanContext, PlannedHost};
 use crate::draft::Draft;
 use crate::error::RecipeError;
 use crate::modules::{depot, login, programs};
-use crate::paths;
+use crate::{paths, registries};
 
 const UNIT: &str = "kubexm-registry.service";
 
@@ -92,7 +92,7 @@ fn serve(
         "kubexm-registry.service",
         context! { bin => paths::BIN, config => paths::REGISTRY_CONFIG, data_dir => &registry.data_dir },
     )?;
-    let (cert, key) = depot::identity(draft, node);
+    let identity = depot::identity(draft, node, paths::REGISTRY_CERT, paths::REGISTRY_KEY);
     let program = programs::install(cx, node, Program::Registry, paths::BIN)?;
     let loaded = [paths::REGISTRY_CERT, paths::REGISTRY_KEY, paths::REGISTRY_CONFIG].map(str::to_owned);
     let loaded = loaded.into_iter().chain(login::path_of(htpasswd.as_ref()));
@@ -101,8 +101,7 @@ fn serve(
         .ensure(program)
         .ensure(Dir { path: "/etc/kubexm/registry".to_owned(), mode: 0o700 })
         .ensure(draft.slot_file(paths::REGISTRY_OWN_CA, 0o644, depot::CA_SLOT, SlotProvider::REGISTRY_CA))
-        .ensure(draft.slot_file(paths::REGISTRY_CERT, 0o644, depot::CERT_SLOT, cert))
-        .ensure(draft.slot_file(paths::REGISTRY_KEY, 0o600, depot::KEY_SLOT, key))
+        .ensure_all(identity)
         .ensure_all(htpasswd)
         .ensure_all(own_login)
         .ensure(config)
@@ -116,7 +115,7 @@ fn serve(
         })
         .probe(
             Probe::RegistryServes {
-                url: format!("https://{}", cx.registry_address()),
+                url: format!("https://{}", registries::own_address(cx, node, registry.port, cx.registry_address())),
                 ca: paths::REGISTRY_OWN_CA.to_owned(),
                 login,
                 repositories,

@@ -7,17 +7,24 @@ use crate::context::{PlanContext, PlannedHost};
 use crate::draft::Draft;
 use crate::error::RecipeError;
 use crate::modules::{depot, login};
-use crate::paths;
+use crate::{paths, registries};
 
-/// The depots that a host fetches blobs from: the one on the registry host, by IP address, whichever registry serves
-/// the images. None for the registry host itself, whose blobs the controller sends.
+/// The depots that a host fetches blobs from: those on the registry hosts, by IP address, whichever registry serves the images. None for
+/// the first of them, whose blobs the controller sends; the others fetch from that.
 pub fn depots(cx: &PlanContext<'_>, node: &PlannedHost<'_>) -> Result<Option<Depots>, RecipeError> {
-    if node.roles.registry {
+    if registries::is_source(cx, node) {
         return Ok(None);
     }
-    let nodes = cx.nodes()?;
-    Ok(nodes.iter().find(|n| n.roles.registry).map(|registry| Depots {
-        urls: vec![format!("https://{}:{}", registry.ip, cx.cluster.registry.depot_port())],
+    let mut hosts = match node.roles.registry {
+        true => registries::hosts(cx)?,
+        false => registries::for_host(cx, node)?,
+    };
+    if node.roles.registry {
+        hosts.truncate(1);
+    }
+    let port = cx.cluster.registry.depot_port();
+    Ok(Some(Depots {
+        urls: hosts.iter().map(|host| format!("https://{}", depot::at(host, port))).collect(),
         ca: paths::REGISTRY_CA.to_owned(),
         login: cx.cluster.depot_login().map(|_| paths::REGISTRY_LOGIN.to_owned()),
     }))

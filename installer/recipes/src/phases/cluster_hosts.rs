@@ -12,6 +12,8 @@ pub struct ClusterHosts<'a> {
     pub first: PlannedHost<'a>,
     /// The other control planes, in the order of their role group.
     pub others: Vec<PlannedHost<'a>>,
+    /// Names of the hosts that serve the content, in the order of their role group.
+    registries: Vec<&'a str>,
 }
 
 impl<'a> ClusterHosts<'a> {
@@ -20,7 +22,8 @@ impl<'a> ClusterHosts<'a> {
         let nodes = cx.nodes()?;
         let mut others = cx.control_planes(&nodes)?;
         let first = others.remove(0);
-        Ok(Self { nodes, first, others })
+        let registries = cx.cluster.registry_hosts().into_iter().map(|host| host.name.as_str()).collect();
+        Ok(Self { nodes, first, others, registries })
     }
 
     /// Workers that are not control planes.
@@ -33,11 +36,12 @@ impl<'a> ClusterHosts<'a> {
         self.nodes.iter().filter(|node| node.in_cluster()).copied().collect()
     }
 
-    /// The registry's host first, since all others fetch from it; then the first control plane, which the joins wait
+    /// The registry's hosts first, as their role group names them, since all others fetch from them; then the first control plane, which the joins wait
     /// for; then in the order of cluster.yaml.
     pub fn in_order(&self) -> Vec<&PlannedHost<'a>> {
         let mut order: Vec<&PlannedHost<'a>> = self.nodes.iter().collect();
-        order.sort_by_key(|node| (!node.roles.registry, node.name() != self.first.name()));
+        let place = |node: &PlannedHost<'_>| self.registries.iter().position(|name| *name == node.name());
+        order.sort_by_key(|node| (place(node).unwrap_or(usize::MAX), node.name() != self.first.name()));
         order
     }
 

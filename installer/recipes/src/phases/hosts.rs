@@ -53,7 +53,7 @@ impl<'a> Prepared<'a> {
 /// Prepares every host.
 pub fn prepare<'a>(draft: &mut Draft<'a>, site: &ClusterHosts<'a>) -> Result<Prepared<'a>, RecipeError> {
     let mut prepared = Prepared::default();
-    // Empty until the registry's host, the first one, was planned.
+    // Empty until the registry's hosts, which are the first ones, were planned.
     let mut serves = Serves::default();
     for node in site.in_order() {
         let to_install = packages::of_node(draft.cx, node)?;
@@ -87,9 +87,11 @@ pub fn prepare<'a>(draft: &mut Draft<'a>, site: &ClusterHosts<'a>) -> Result<Pre
     Ok(prepared)
 }
 
-/// The steps after which the host of the registry serves.
+/// The steps after which the hosts of the registry serve.
 #[derive(Debug, Default)]
 struct Serves {
+    /// The first of them has the blobs, which the others fetch from it.
+    source: Vec<StepId>,
     /// Blobs of the content store. With Harbor the depot has them long before Harbor has all images.
     blobs: Vec<StepId>,
     /// Images.
@@ -109,16 +111,19 @@ impl Host<'_, '_> {
         let depots = trust::depots(draft.cx, self.node)?;
         if depots.is_some() {
             chain.then([trust::ca(draft, self.node)]);
-            chain.wait(&serves.blobs);
+            chain.wait(if self.node.roles.registry { &serves.source } else { &serves.blobs });
         }
         chain.then([trust::fetch_from(depots, depot::store(draft, self.node, self.to_install))]);
         let mut registry = chain.fork();
         if self.node.roles.registry {
             registry.then([depot::serve(draft, self.node)?]);
             registry.then(registry::steps(draft, self.node)?);
-            serves.blobs = registry.tail().to_vec();
+            if serves.source.is_empty() {
+                serves.source = registry.tail().to_vec();
+            }
+            serves.blobs.extend(registry.tail().iter().cloned());
             registry.then(harbor::steps(draft, self.node)?);
-            serves.images = registry.tail().to_vec();
+            serves.images.extend(registry.tail().iter().cloned());
         }
         Ok(registry)
     }

@@ -97,7 +97,7 @@ fn mirrors(draft: &mut Draft<'_>, node: &PlannedHost<'_>) -> Result<Step, Recipe
     if cx.cluster.registry.kind == RegistryKind::None {
         return no_mirror(draft, node);
     }
-    let registry = ImageRegistry::of(cx);
+    let registry = ImageRegistry::of(cx, node)?;
     let whose = if registry.external { "your" } else { "the cluster's" };
     let mut step = Step::on(node.name(), "runtime.mirrors", &format!("Point containerd at {whose} registry"))
         .ensure(draft.slot_file(paths::REGISTRY_CA, 0o644, depot::CA_SLOT, SlotProvider::REGISTRY_CA));
@@ -114,8 +114,8 @@ fn mirrors(draft: &mut Draft<'_>, node: &PlannedHost<'_>) -> Result<Step, Recipe
         // Images that others keep there are pulled by their own names; an unknown upstream host would be taken for a
         // folder of it.
         true => {
-            folders.retain(|(host, _)| *host != registry.address);
-            folders.push((registry.address.clone(), Some("/v2".to_owned())));
+            folders.retain(|(host, _)| !registry.addresses.contains(host));
+            folders.extend(registry.addresses.iter().map(|address| (address.clone(), Some("/v2".to_owned()))));
             folders.push((DEFAULT.to_owned(), None));
         }
     }
@@ -140,7 +140,7 @@ fn hosts_toml(
     let header = registry.header();
     let login = header.as_ref().map(|(slot, _)| SlotName((*slot).to_owned()).placeholder());
     let ca = registry.ca.as_ref().map(|ca| ca.path);
-    let text = templates::render(name, context! { registry => &registry.address, path, ca, login })?;
+    let text = templates::render(name, context! { registries => &registry.addresses, path, ca, login })?;
     Ok(match header {
         Some((slot, provider)) => draft.filled_file(file, 0o600, slot, provider, |_| text),
         None => draft.file(file, 0o644, text),

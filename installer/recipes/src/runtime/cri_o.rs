@@ -2,7 +2,7 @@
 //! registry (`crio.conf.d(5)`, `containers-registries.conf.d(5)`). Planned only: not yet tested on a real host.
 
 use kubexm_plan::op::{Dir, StateDir, Unit};
-use kubexm_plan::{Probe, SlotProvider, Step, Undo, state_folders};
+use kubexm_plan::{Op, Probe, SlotProvider, Step, Undo, state_folders};
 use kubexm_spec::cluster::{RegistryKind, RuntimeKind};
 use kubexm_spec::{ClusterImage, Program};
 use minijinja::context;
@@ -13,7 +13,7 @@ use crate::context::{PlanContext, PlannedHost};
 use crate::draft::Draft;
 use crate::error::RecipeError;
 use crate::modules::{depot, programs, registry};
-use crate::{network, paths, selinux};
+use crate::{network, paths, registries, selinux};
 
 /// Its archive contains a runc and a crictl, which must not replace those of the bundle.
 const PROGRAMS: &str = "/usr/local/lib/cri-o";
@@ -68,14 +68,19 @@ fn mirrors(draft: &mut Draft<'_>, node: &PlannedHost<'_>) -> Result<Step, Recipe
         .into_iter()
         .map(|host| context! { folder => registry::folder(cx, &host), host => host })
         .collect();
-    let values = context! { registry => cx.registry_address(), mirrors };
-    let certificates = format!("/etc/containers/certs.d/{}", cx.registry_address());
+    let registries = registries::pulled_from(cx, node)?;
+    let values = context! { registries => &registries, mirrors };
+    let mut trusted = Vec::new();
+    for registry in &registries {
+        let folder = format!("/etc/containers/certs.d/{registry}");
+        let ca = draft.slot_file(&format!("{folder}/ca.crt"), 0o644, depot::CA_SLOT, SlotProvider::REGISTRY_CA);
+        trusted.extend([Op::from(Dir { path: folder, mode: 0o755 }), Op::from(ca)]);
+    }
     Ok(Step::on(node.name(), "runtime.mirrors", "Point CRI-O at the cluster's registry")
         .ensure(Dir { path: "/etc/containers".to_owned(), mode: 0o755 })
         .ensure(Dir { path: of(cx.cluster).registries.to_owned(), mode: 0o755 })
         .ensure(Dir { path: "/etc/containers/certs.d".to_owned(), mode: 0o755 })
-        .ensure(Dir { path: certificates.clone(), mode: 0o755 })
-        .ensure(draft.slot_file(&format!("{certificates}/ca.crt"), 0o644, depot::CA_SLOT, SlotProvider::REGISTRY_CA))
+        .ensure_all(trusted)
         .ensure(draft.template(REGISTRIES, "cri-o-registries.conf", values)?)
         .ensure(draft.template(POLICY, "cri-o-policy.json", context! {})?)
         .undo(Undo::RestoreBefore)

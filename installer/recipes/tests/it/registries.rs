@@ -141,3 +141,96 @@ fn a_containerd_of_an_unknown_shape_is_refused_while_planning() {
     let error = site.create().unwrap_err();
     assert!(matches!(error.exit_code(), ExitCode::Unsupported | ExitCode::BundleIncomplete), "{error}");
 }
+
+/// Three nodes, of which the second and the third serve the registry.
+fn two_hosts(kind: RegistryKind) -> Site {
+    let mut cluster = sample::fleet(1, 3);
+    cluster.registry = Registry { data_dir: "/srv/registry".to_owned(), ..Registry::of(kind) };
+    cluster.role_groups.registry = vec!["node2".to_owned(), "node3".to_owned()];
+    Site::of(cluster)
+}
+
+fn on<'p>(plan: &'p Plan, step: &str) -> &'p kubexm_plan::Step {
+    plan.steps.iter().find(|found| found.id.0 == step).unwrap_or_else(|| panic!("the plan has no {step}"))
+}
+
+/// The text of a file of a step.
+fn file_of<'p>(plan: &'p Plan, step: &str, path: &str) -> &'p str {
+    let digest = on(plan, step).ops.iter().find_map(|op| match op {
+        Op::File(file) if file.path == path => match &file.content {
+            kubexm_plan::op::Content::Text { digest } => Some(digest),
+            _ => None,
+        },
+        _ => None,
+    });
+    &plan.texts[digest.unwrap_or_else(|| panic!("{step} writes no {path}"))]
+}
+
+#[test]
+fn of_several_registry_hosts_the_first_is_filled_by_the_controller_and_the_others_from_it() {
+    let plan = two_hosts(RegistryKind::Embedded).create().unwrap();
+    lint::check(plan.clone()).unwrap_or_else(|problems| panic!("{problems:#?}"));
+    let urls = |host: &str| {
+        on(&plan, &format!("{host}/store.fill")).ops.iter().find_map(|op| match op {
+            Op::Blobs(blobs) => Some(blobs.depots.as_ref().map(|depots| depots.urls.clone()).unwrap_or_default()),
+            _ => None,
+        })
+    };
+    let [second, third] = ["https://10.77.0.12:5443", "https://10.77.0.13:5443"].map(str::to_owned);
+    assert_eq!(urls("node2"), Some(vec![]));
+    assert_eq!(urls("node3"), Some(vec![second.clone()]));
+    // Hosts that serve nothing begin with different ones.
+    assert_eq!(urls("node1"), Some(vec![second.clone(), third.clone()]));
+    assert_eq!(urls("node4"), Some(vec![third, second]));
+    let order = lint::Order::of(&plan);
+    let before =
+        |a: &str, b: &str| order.before(&kubexm_plan::StepId(a.to_owned()), &kubexm_plan::StepId(b.to_owned()));
+    assert!(before("node2/depot.serve", "node3/store.fill") && before("node3/depot.serve", "node4/store.fill"));
+    for (host, probe) in [("node2", "https://10.77.0.12:5443/v2/"), ("node3", "https://10.77.0.13:5443/v2/")] {
+        let asked = on(&plan, &format!("{host}/depot.serve")).probe.as_ref().map(|probe| &probe.probe);
+        assert!(matches!(asked, Some(Probe::Https { url, .. }) if url == probe), "{host}: {asked:?}");
+    }
+    // Each has a certificate for its own address.
+    assert!(["registry-cert", "registry-cert-node3"].iter().all(|slot| plan.slots.keys().any(|name| name.0 == *slot)));
+}
+
+#[test]
+fn runtimes_ask_every_registry_host_and_one_that_is_a_node_asks_itself_first() {
+    for (kind, port) in [(RegistryKind::Embedded, 5443), (RegistryKind::Registry, 5000)] {
+        let mut site = two_hosts(kind);
+        site.cluster.registry.port = port;
+        let plan = site.create().unwrap();
+        let path = "/etc/containerd/certs.d/registry.k8s.io/hosts.toml";
+        let asked = |host: &str| -> Vec<&str> {
+            let text = file_of(&plan, &format!("{host}/runtime.mirrors"), path);
+            let first = text.lines().filter_map(|line| line.strip_prefix("[host.\"https://")?.strip_suffix("\"]"));
+            let last = text.lines().filter_map(|line| line.strip_prefix("server = \"https://")?.strip_suffix('"'));
+            first.chain(last).map(|url| url.split_once('/').unwrap().0).collect()
+        };
+        let [second, third] = [2, 3].map(|host| format!("10.77.0.1{host}:{port}"));
+        for host in ["node1", "node2"] {
+            assert_eq!(asked(host), [second.as_str(), third.as_str()], "{host}");
+        }
+        for host in ["node3", "node4"] {
+            assert_eq!(asked(host), [third.as_str(), second.as_str()], "{host}");
+        }
+        let text = file_of(&plan, "node1/runtime.mirrors", path);
+        assert_eq!(text.matches("ca = ").count(), 2, "{text}");
+    }
+}
+
+#[test]
+fn the_registrys_name_leads_to_every_host_and_to_none_beside_harbors_one() {
+    let plan = two_hosts(RegistryKind::Embedded).create().unwrap();
+    let lines = |host: &str| -> Vec<&String> {
+        let step = on(&plan, &format!("{host}/os.hosts"));
+        let lines =
+            step.ops.iter().find_map(|op| if let Op::HostsBlock(block) = op { Some(&block.lines) } else { None });
+        lines.unwrap().iter().filter(|line| line.ends_with(" registry.demo.kubexm.internal")).collect()
+    };
+    let [second, third] = [2, 3].map(|host| format!("10.77.0.1{host} registry.demo.kubexm.internal"));
+    assert_eq!(lines("node2"), [&second, &third]);
+    assert_eq!(lines("node3"), [&third, &second]);
+    let refused = two_hosts(RegistryKind::Harbor).create().unwrap_err();
+    assert!(refused.to_string().contains("there is one Harbor"), "{refused}");
+}

@@ -56,8 +56,8 @@ fn refuse_needed(cx: &DeleteContext<'_>, name: &str) -> Result<(), RecipeError> 
     if planes.iter().any(|plane| plane == name) && planes.iter().all(|plane| cx.deleted.contains(plane)) {
         return cannot(name, "no control plane would be left; `kubexm-install reset` removes the whole cluster");
     }
-    if cx.cluster.registry_host().is_some_and(|host| host.name == name) {
-        return cannot(name, "it serves the registry, from which every node pulls its images");
+    if cx.cluster.roles(name).registry {
+        return cannot(name, "it serves the registry, from which nodes pull their images");
     }
     if cx.cluster.host(name).is_some_and(|host| is_server(cx.cluster, host)) {
         return cannot(

@@ -1,0 +1,52 @@
+//! The hosts that serve the bundle's content (`spec.roleGroups.registry`): which is filled first, and which one a host asks first.
+//!
+//! Each of them has all of it, so any may be lost. With one host everybody asks its name, `registry.<cluster>.kubexm.internal`. With
+//! several everybody asks addresses, one after the other: a runtime tries the next registry in its list when one does not
+//! answer, and not the next address of a name (decision 0067).
+
+use crate::context::{PlanContext, PlannedHost};
+use crate::error::RecipeError;
+use crate::modules::depot;
+
+/// In the order of the role group. The first is filled by the controller, the others from it.
+pub fn hosts<'a>(cx: &PlanContext<'a>) -> Result<Vec<PlannedHost<'a>>, RecipeError> {
+    let nodes = cx.nodes()?;
+    let place = |wanted: &str| nodes.iter().find(|node| node.name() == wanted).copied();
+    Ok(cx.cluster.registry_hosts().into_iter().filter_map(|host| place(&host.name)).collect())
+}
+
+/// Whether the controller fills it: the others fetch from it.
+pub fn is_source(cx: &PlanContext<'_>, node: &PlannedHost<'_>) -> bool {
+    cx.cluster.registry_hosts().first().is_some_and(|host| host.name == node.name())
+}
+
+/// In the order in which a host asks them: itself first, and hosts that are none begin with different ones.
+pub fn for_host<'a>(cx: &PlanContext<'a>, node: &PlannedHost<'_>) -> Result<Vec<PlannedHost<'a>>, RecipeError> {
+    let mut hosts = hosts(cx)?;
+    if hosts.is_empty() {
+        return Ok(hosts);
+    }
+    let own = hosts.iter().position(|host| host.name() == node.name());
+    let place = cx.cluster.hosts.iter().position(|host| host.name == node.name()).unwrap_or_default();
+    let first = own.unwrap_or(place) % hosts.len();
+    hosts.rotate_left(first);
+    Ok(hosts)
+}
+
+/// The registries that a host's runtime pulls from, in that order: `registry.demo.kubexm.internal:5443`, or addresses.
+pub fn pulled_from(cx: &PlanContext<'_>, node: &PlannedHost<'_>) -> Result<Vec<String>, RecipeError> {
+    let hosts = for_host(cx, node)?;
+    let port = cx.cluster.registry.port;
+    Ok(match hosts.as_slice() {
+        [] | [_] => vec![cx.registry_address()],
+        several => several.iter().map(|host| depot::at(host, port)).collect(),
+    })
+}
+
+/// What a registry host is asked by to see whether it serves: with several, by its own address.
+pub fn own_address(cx: &PlanContext<'_>, node: &PlannedHost<'_>, port: u16, name: String) -> String {
+    match cx.cluster.registry_hosts().len() {
+        0 | 1 => name,
+        _ => depot::at(node, port),
+    }
+}
