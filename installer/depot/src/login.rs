@@ -132,7 +132,10 @@ pub async fn demand(State(login): State<Arc<Login>>, request: Request, next: Nex
                     tracing::warn!("a wrong login was refused");
                     ended(refusal("the user name or the password is wrong"))
                 }
-                Answer::Busy => ended((StatusCode::TOO_MANY_REQUESTS, [(header::RETRY_AFTER, "1")]).into_response()),
+                Answer::Busy => {
+                    tracing::warn!("a login was not looked at: this client was wrong too often, or too many wait");
+                    ended(busy())
+                }
             }
         }
         None => refusal("this depot demands a login"),
@@ -154,6 +157,15 @@ fn refusal(message: &str) -> Response<Body> {
         (header::WWW_AUTHENTICATE, "Basic realm=\"KubeXM depot\", charset=\"UTF-8\""),
     ];
     (StatusCode::UNAUTHORIZED, headers, body.to_string()).into_response()
+}
+
+/// As registries write it; a client that waits is looked at again.
+fn busy() -> Response<Body> {
+    let message = "the login was not looked at: from this address it was wrong too often, or too many clients log in; wait a second, and \
+                   check the login of spec.registry.auths";
+    let body = serde_json::json!({ "errors": [{ "code": "TOOMANYREQUESTS", "message": message }] });
+    let headers = [(header::CONTENT_TYPE, "application/json"), (header::RETRY_AFTER, "1")];
+    (StatusCode::TOO_MANY_REQUESTS, headers, body.to_string()).into_response()
 }
 
 #[cfg(test)]
