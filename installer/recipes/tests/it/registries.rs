@@ -183,8 +183,8 @@ fn of_several_registry_hosts_the_first_is_filled_by_the_controller_and_the_other
     assert_eq!(urls("node1"), Some(vec![second.clone(), third.clone()]));
     assert_eq!(urls("node4"), Some(vec![third, second]));
     let order = lint::Order::of(&plan);
-    let before =
-        |a: &str, b: &str| order.before(&kubexm_plan::StepId(a.to_owned()), &kubexm_plan::StepId(b.to_owned()));
+    let at = |id: &str| plan.steps.iter().position(|step| step.id.0 == id).unwrap();
+    let before = |a: &str, b: &str| order.is_before(at(a), at(b));
     assert!(before("node2/depot.serve", "node3/store.fill") && before("node3/depot.serve", "node4/store.fill"));
     for (host, probe) in [("node2", "https://10.77.0.12:5443/v2/"), ("node3", "https://10.77.0.13:5443/v2/")] {
         let asked = on(&plan, &format!("{host}/depot.serve")).probe.as_ref().map(|probe| &probe.probe);
