@@ -139,7 +139,7 @@ impl All {
     }
 
     fn etcd(&mut self, etcd: &Etcd) {
-        self.word(ETCD_TYPE, etcd.kind, &[EtcdKind::Kubeadm]);
+        self.word(ETCD_TYPE, etcd.kind, &[EtcdKind::Kubeadm, EtcdKind::Kubexm]);
         let default = Etcd::default().data_dir;
         self.add(etcd.data_dir != default, "spec.etcd.dataDir", &etcd.data_dir, &format!("supported today: {default}"));
         self.unless_none("spec.etcd.backup", etcd.backup.is_none());

@@ -122,6 +122,15 @@ impl ClusterPki {
         format!("{}-ca.pem", word(authority))
     }
 
+    /// Copies etcd's authority and certificates from another folder: a new CA of the registry leaves them as they are.
+    pub fn keep_etcd_of(&self, other: &Self) -> Result<(), EngineError> {
+        let prefix = format!("{}-", word(Authority::Etcd));
+        for (name, text) in other.files()?.0.iter().filter(|(name, _)| name.starts_with(&prefix)) {
+            self.folder.write(name, text)?;
+        }
+        Ok(())
+    }
+
     /// Writes opened authorities into the folder, with the document that they were in.
     pub fn fill(&self, files: &PkiFiles, sealed: &str) -> Result<(), EngineError> {
         for (name, text) in &files.0 {

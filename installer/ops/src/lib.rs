@@ -32,6 +32,7 @@ mod machine_files;
 mod managed_edit;
 mod oci_archive;
 mod ops;
+mod own_etcd;
 mod own_state;
 pub mod paths;
 pub mod place;

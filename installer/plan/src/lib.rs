@@ -10,6 +10,7 @@ mod bundle_record;
 pub mod cluster_facts;
 mod cluster_id;
 pub mod drift;
+pub mod etcd;
 pub mod facts;
 mod id;
 pub mod kind;

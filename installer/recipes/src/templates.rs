@@ -24,6 +24,7 @@ const TEMPLATES: &[(&str, &str)] = &[
     ("kubelet-kubeadm.conf", include_str!("../templates/kubelet-kubeadm.conf.j2")),
     ("kubelet.service", include_str!("../templates/kubelet.service.j2")),
     ("kubexm-depot.service", include_str!("../templates/kubexm-depot.service.j2")),
+    ("kubexm-etcd.service", include_str!("../templates/kubexm-etcd.service.j2")),
     ("kubexm-registry.service", include_str!("../templates/kubexm-registry.service.j2")),
     ("kubexm-service-route.service", include_str!("../templates/kubexm-service-route.service.j2")),
     ("registry.yml", include_str!("../templates/registry.yml.j2")),

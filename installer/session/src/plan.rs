@@ -6,6 +6,7 @@ use kubexm_plan::{CheckedPlan, ClusterFacts, Pipeline, Plan};
 use kubexm_recipes::{
     DeleteCx, Deletion, Drain, Identity, PlanCx, Renew, RenewCx, Renewed, ResetCx, ResetHost, UpgradeOptions,
 };
+use kubexm_spec::cluster::EtcdKind;
 
 use crate::authorities::{Authorities, Hosts};
 use crate::bundle::cluster_file::ClusterFile;
@@ -288,6 +289,7 @@ fn ledger_hosts<'a>(cluster: &'a ClusterFile, survey: &'a LedgerSurvey) -> impl 
             name: &host.name,
             control_plane: cluster.role_groups.control_plane.contains(&host.name),
             worker: cluster.role_groups.worker.contains(&host.name),
+            etcd: cluster.etcd.kind == EtcdKind::Kubexm && cluster.roles(&host.name).etcd,
             registry: registry == Some(&host.name),
             facts: survey.facts.get(&host.name)?,
             ledger: survey.ledgers.get(&host.name)?,

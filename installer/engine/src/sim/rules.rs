@@ -3,8 +3,7 @@
 use std::sync::Arc;
 
 use kubexm_plan::op::Unit;
-use kubexm_plan::runtime;
-use kubexm_plan::{Act, Op, Plan, Probe, Step, Thing};
+use kubexm_plan::{Act, Op, Plan, Probe, Step, Thing, etcd, runtime};
 
 use super::failure::Failure;
 use super::keys::Want;
@@ -236,6 +235,15 @@ impl World {
             Probe::RegistryServes { url, .. } => {
                 let runs = here.runs("kubexm-registry.service");
                 (!runs).then(|| format!("nobody serves {url}"))
+            }
+            Probe::EtcdHealthy { members, ca, certificate, key } => {
+                let missing = [ca, certificate, key].into_iter().find(|path| !here.has_path(path));
+                let runs = |name: &&String| self.hosts.get(*name).is_some_and(|host| host.runs(etcd::UNIT));
+                match (missing, members.keys().find(|name| !runs(name))) {
+                    (Some(path), _) => Some(format!("{path} is missing")),
+                    (None, Some(member)) => Some(format!("{member}: etcd does not run")),
+                    (None, None) => None,
+                }
             }
             Probe::ClockFollows { .. } => {
                 let runs = ["chrony.service", "chronyd.service"].iter().any(|unit| here.runs(unit));

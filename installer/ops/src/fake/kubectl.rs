@@ -216,7 +216,6 @@ fn is_namespace(state: &State, path: &str) -> bool {
 
 /// The API server of each control plane whose etcd is up.
 fn static_pods(state: &State) -> Vec<Value> {
-    let up = state.cluster.members.values().filter(|member| !member.dead);
     let pod = |name: &str| {
         let image = versions::image_of(state, name, "kube-apiserver");
         json!({
@@ -228,13 +227,15 @@ fn static_pods(state: &State) -> Vec<Value> {
             },
         })
     };
-    up.map(|member| pod(&member.name)).collect()
+    state.cluster.api_servers().into_iter().map(pod).collect()
 }
 
 /// Every static pod of each control plane whose etcd is up.
 fn control_plane_pods(state: &State) -> Vec<Value> {
-    let up = state.cluster.members.values().filter(|member| !member.dead);
-    let named = up.flat_map(|member| READ_BY.map(|(pod, _)| format!("{pod}-{}", member.name)));
+    let stacked = !state.cluster.apart;
+    let pods = || READ_BY.into_iter().map(|(pod, _)| pod).filter(|pod| stacked || *pod != "etcd");
+    let up = state.cluster.api_servers().into_iter();
+    let named = up.flat_map(|name| pods().map(move |pod| format!("{pod}-{name}")));
     let ready = json!({"conditions": [{"type": "Ready", "status": "True"}]});
     named.map(|name| json!({"metadata": {"name": name}, "status": ready})).collect()
 }

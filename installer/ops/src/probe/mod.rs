@@ -5,6 +5,7 @@ mod answer;
 mod clock;
 mod cri;
 pub(crate) mod dns;
+mod etcd;
 pub(crate) mod https;
 pub(crate) mod netns;
 mod nodes;
@@ -32,6 +33,9 @@ pub fn look(probe: &Probe, machine: &Machine) -> Result<ProbeAnswer, OpError> {
             registry::look(machine, (url, ca, login.as_deref()), repositories)
         }
         Probe::ClockFollows { servers } => clock::look(machine, servers),
+        Probe::EtcdHealthy { members, ca, certificate, key } => {
+            etcd::healthy(machine, members, [ca, certificate, key])
+        }
         Probe::NodeReady { node, kubelet } => nodes::look(machine, node, kubelet.as_deref()),
         Probe::StaticPodsReady { node } => pods::of_control_plane(machine, node),
         Probe::NodeAwaitsNetwork { node } => nodes::awaits_network(machine, node),

@@ -48,6 +48,17 @@ pub enum Probe {
         /// The configured servers, for messages.
         servers: Vec<String>,
     },
+    /// Members of etcd answer a client with this certificate, have a leader, report no error, and know each other.
+    EtcdHealthy {
+        /// Client URLs by the names of the members.
+        members: BTreeMap<String, String>,
+        /// PEM file on the node with their CA.
+        ca: String,
+        /// PEM file on the node with the client's certificate.
+        certificate: String,
+        /// PEM file on the node with its key.
+        key: String,
+    },
     /// A node is Ready.
     NodeReady {
         /// Node name.
@@ -127,6 +138,10 @@ impl std::fmt::Display for Probe {
                 write!(f, "{url} serves every reference and blob of {} repositories", repositories.len())
             }
             Self::ClockFollows { servers } => write!(f, "the clock follows {}", servers.join(" or ")),
+            Self::EtcdHealthy { members, .. } => {
+                let names: Vec<&str> = members.keys().map(String::as_str).collect();
+                write!(f, "etcd's {} healthy", counted(&names))
+            }
             Self::NodeReady { node, kubelet: None } => write!(f, "node {node} is Ready"),
             Self::NodeReady { node, kubelet: Some(version) } => {
                 write!(f, "node {node} is Ready with kubelet {version}")
@@ -142,5 +157,13 @@ impl std::fmt::Display for Probe {
                 write!(f, "from a pod on {node} {dns} resolves {name} and {service} answers")
             }
         }
+    }
+}
+
+/// `member a is` or `members a, b are`.
+fn counted(names: &[&str]) -> String {
+    match names {
+        [one] => format!("member {one} is"),
+        all => format!("members {} are", all.join(", ")),
     }
 }

@@ -50,7 +50,10 @@ pub fn store(draft: &Draft<'_>, node: &Node<'_>, packages: Option<&NodePackages<
         let own = artifact.platform.is_none_or(|p| p == node.platform)
             && match artifact.key {
                 ArtifactKey::Binary(Program::Registry) => node.roles.registry,
-                ArtifactKey::Binary(_) => true,
+                // A member of etcd alone carries no Kubernetes.
+                ArtifactKey::Binary(program) => {
+                    node.in_cluster() || node.roles.registry || (node.roles.etcd && program == Program::Etcd)
+                }
                 ArtifactKey::Image(image) => {
                     without_registry && images::of_roles(draft.cx.cluster, node).any(|needed| needed == image)
                 }

@@ -3,12 +3,14 @@
 
 mod clocks;
 mod control_plane;
+mod etcd;
 mod hosts;
 mod joins;
 mod site;
 
 pub use clocks::set_clocks;
 pub use control_plane::{ControlPlane, start};
+pub use etcd::start_etcd;
 pub use hosts::{Prepared, prepare};
 pub use joins::{Joined, join};
 pub use site::Site;

@@ -16,6 +16,7 @@ use kubexm_plan::op::{
 };
 use kubexm_plan::{CONTROLLER, OVER_NETWORK, Pipeline, Plan, PlanHost, SlotName, SlotProvider, Step, StepId, Undo};
 use kubexm_spec::Digest;
+use kubexm_spec::cluster::EtcdKind;
 
 use crate::error::RecipeError;
 use crate::modules::kubeconfig::OPERATOR_KUBECONFIG;
@@ -39,14 +40,14 @@ pub fn certs_renew(cx: &RenewCx<'_>) -> Result<Renewed, RecipeError> {
     let mut chain = Chain::default();
     if ended {
         planes.iter().for_each(|plane| chain.renew(plane));
-        for pod in READ_BY {
+        for pod in pods(cx) {
             planes.iter().for_each(|plane| chain.then(restart(cx, plane, pod, ended)));
         }
         planes.iter().for_each(|plane| chain.hand_out(plane));
     } else {
         for plane in &planes {
             chain.renew(plane);
-            READ_BY.into_iter().for_each(|pod| chain.then(restart(cx, plane, pod, ended)));
+            pods(cx).for_each(|pod| chain.then(restart(cx, plane, pod, ended)));
             chain.hand_out(plane);
         }
     }
@@ -157,7 +158,17 @@ impl Chain {
     }
 }
 
-fn restart(cx: &RenewCx<'_>, plane: &Plane<'_>, (pod, files): (&str, &[&str]), ended: bool) -> Step {
+/// Static pods with the files of kubeadm's that they read. An etcd that is not kubeadm's has no pod, and its clients read
+/// their certificate with every connection.
+fn pods(cx: &RenewCx<'_>) -> impl Iterator<Item = (&'static str, Vec<&'static str>)> {
+    let stacked = cx.cluster.etcd.kind == EtcdKind::Kubeadm;
+    let of_etcd = |path: &&str| path.ends_with("/apiserver-etcd-client.crt");
+    READ_BY.into_iter().filter(move |(pod, _)| stacked || *pod != "etcd").map(move |(pod, files)| {
+        (pod, files.iter().copied().filter(|path| stacked || !of_etcd(path)).collect())
+    })
+}
+
+fn restart(cx: &RenewCx<'_>, plane: &Plane<'_>, (pod, files): (&str, Vec<&str>), ended: bool) -> Step {
     let ready = match (pod, ended) {
         ("etcd", false) => PodReady::Member,
         // Its peers may have ended certificates still.

@@ -48,6 +48,7 @@ impl Site {
             name: &host.name,
             control_plane: groups.control_plane.contains(&host.name),
             worker: groups.worker.contains(&host.name),
+            etcd: false,
             registry: groups.registry.contains(&host.name),
             facts: &self.facts[&host.name],
             ledger: &self.ledgers[&host.name],

@@ -8,6 +8,7 @@ mod create;
 mod create_fleet;
 mod delete_node;
 mod depot;
+mod etcd;
 mod external_registry;
 mod fields;
 mod golden;

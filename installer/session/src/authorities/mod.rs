@@ -10,6 +10,7 @@ use std::collections::BTreeMap;
 use kubexm_engine::{ClusterPki, EventSink, PkiFiles, SealedAuthorities, SealedError};
 use kubexm_plan::{Authority, ClusterId, Facts, Plan, SlotProvider};
 use kubexm_recipes::{Identity, Sealing};
+use kubexm_spec::cluster::EtcdKind;
 use kubexm_spec::{Cluster, Digest};
 
 pub use error::AuthoritiesError;
@@ -71,13 +72,17 @@ impl Authorities {
             let sealing = Sealing { others: vec![own.clone()], new_registry_ca };
             Self { sealing, change }
         };
+        let here = ClusterPki::certificates_in(&home.pki())?;
         if new_registry_ca {
+            let etcd = ClusterPki::file_of(Authority::Etcd);
+            if hosts.id.is_some() && hosts.cluster.etcd.kind == EtcdKind::Kubexm && !here.contains_key(&etcd) {
+                return Err(AuthoritiesError::NoEtcdCa { own }.into());
+            }
             let text = "a new CA is made for the registry, and every host gets it: the depot's certificate is replaced, and what \
                         loads these files is restarted";
             events::warning(shown, text.to_owned());
             return Ok(alone(Change::New));
         }
-        let here = ClusterPki::certificates_in(&home.pki())?;
         let found = hosts.documents()?;
         let Some(first) = found.first() else {
             return match hosts.unknown_ca(here.get(&ClusterPki::file_of(Authority::Registry))) {

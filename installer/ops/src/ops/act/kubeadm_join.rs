@@ -1,4 +1,4 @@
-//! `kubeadm join`: a worker, or one more control plane with a stacked etcd member.
+//! `kubeadm join`: a worker, or one more control plane, with a stacked etcd member where etcd is kubeadm's.
 //!
 //! kubeadm's config contains a bootstrap token and perhaps the key of the cluster's certificates: it is written below
 //! /run, readable only by root, for the duration of the call. kubexm's [`mark`] distinguishes its half-done join from a
@@ -96,7 +96,7 @@ impl Join<'_> {
                 missing.join(", ")
             )));
         }
-        if self.0.control_plane && matches!(members::listed(machine)?, Listed::No | Listed::Partly) {
+        if self.gets_member() && matches!(members::listed(machine)?, Listed::No | Listed::Partly) {
             return Err(OpError::other(
                 "`kubeadm join` succeeded, but etcd does not have this host as a voting member; look at the log of \
                  etcd (`crictl logs`, /var/log/pods/kube-system_etcd-*) and run again",
@@ -117,13 +117,20 @@ impl Join<'_> {
         machine.run_act(&join).map(drop)
     }
 
+    /// Whether a member of etcd comes with it.
+    const fn gets_member(self) -> bool {
+        self.0.control_plane && !self.0.external_etcd
+    }
+
     /// Results of a successful join that are missing.
     fn missing(&self, machine: &Machine) -> Vec<&'static str> {
-        let control_plane: &[&str] = if self.0.control_plane { &[paths::ADMIN_CONF, ETCD] } else { &[] };
+        let control_plane: &[&str] = if self.0.control_plane { &[paths::ADMIN_CONF] } else { &[] };
+        let etcd: &[&str] = if self.gets_member() { &[ETCD] } else { &[] };
         let manifests: &[&str] = if self.0.control_plane { &files::MANIFESTS } else { &[] };
         [KUBELET_CONF]
             .iter()
             .chain(control_plane)
+            .chain(etcd)
             .chain(manifests)
             .copied()
             .filter(|path| !machine.path(path).is_file())
@@ -133,7 +140,7 @@ impl Join<'_> {
     /// After a successful join: whether kubelet runs, and etcd, if it answers, still has the member.
     fn still_in(&self, machine: &Machine) -> Result<Progress, OpError> {
         let kubelet = systemd::show(machine, KUBELET)?;
-        let in_etcd = !self.0.control_plane || members::listed(machine)? != Listed::No;
+        let in_etcd = !self.gets_member() || members::listed(machine)? != Listed::No;
         let up = kubelet.active() || kubelet.running();
         Ok(if up && in_etcd { Progress::Done } else { Progress::Damaged })
     }
@@ -151,7 +158,7 @@ impl Join<'_> {
             return Ok(false);
         }
         Ok(!self.0.control_plane
-            || (members::listed(machine)? == Listed::Yes
+            || ((!self.gets_member() || members::listed(machine)? == Listed::Yes)
                 && machine.try_run(&kubectl(["get", "--raw", "/readyz"]))?.code == 0))
     }
 
@@ -165,7 +172,7 @@ impl Join<'_> {
                 missing.join(", ")
             )));
         }
-        if self.0.control_plane && members::listed(machine)? == Listed::No {
+        if self.gets_member() && members::listed(machine)? == Listed::No {
             return Err(OpError::other(
                 "this control plane was joined by kubexm, and etcd's member list does not have it any more: somebody \
                  removed it; `kubeadm reset` the node yourself and delete its node object, then run again",

@@ -13,7 +13,7 @@ use super::{files, mark};
 use crate::place::{Entry, Place};
 use crate::system::{ActContext, Program};
 use crate::teardown::{self, cgroups, foreign, mounts, pods, unmount};
-use crate::{Machine, OpError, folder, fsio, systemd, transient};
+use crate::{Machine, OpError, folder, fsio, own_etcd, systemd, transient};
 
 const LIMIT_S: u64 = 300;
 const CONFIGS: [&str; 6] = [
@@ -105,7 +105,7 @@ pub(super) fn traces(machine: &Machine) -> Result<Vec<String>, OpError> {
         .chain(["/etc/kubernetes/manifests/etcd.yaml", "/etc/kubernetes/pki/ca.crt"].map(str::to_owned))
         .filter(|path| machine.path(path).exists())
         .collect();
-    if machine.path("/var/lib/etcd/member").exists() {
+    if machine.path("/var/lib/etcd/member").exists() && !own_etcd::has_member(machine) {
         found.push("/var/lib/etcd/member".to_owned());
     }
     Ok(found)

@@ -11,7 +11,7 @@ use super::{files, kubeadm_files};
 use crate::fsio::{self, Access};
 use crate::place::{Entry, Look, Place};
 use crate::system::ActContext;
-use crate::{Machine, OpError, folder, paths, transient};
+use crate::{Machine, OpError, folder, own_etcd, paths, transient};
 
 /// The recorded act.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -100,7 +100,7 @@ fn folders(machine: &Machine) -> Result<Vec<Place>, OpError> {
             ))),
         }
     };
-    state_folders::cleared().into_iter().chain([state_folders::CNI_CONFIGS]).map(look).collect()
+    own_etcd::cleared(machine).into_iter().chain([state_folders::CNI_CONFIGS]).map(look).collect()
 }
 
 /// The content of the folders that a reset clears, before kubexm's first init or join.
@@ -131,7 +131,7 @@ fn from_ledger(machine: &Machine) -> Result<Option<Vec<Place>>, OpError> {
         found.map(|(_, found)| Ok(found.state::<StateDir>()?)).transpose()
     };
     let mut places = Vec::new();
-    for path in state_folders::cleared() {
+    for path in own_etcd::cleared(machine) {
         match oldest(path)? {
             Some(place) if place.entry == Entry::Absent || place.held.is_some() => places.push(place),
             // Of a network that the older version did not know: whatever is in it is not of that run.

@@ -11,6 +11,7 @@ use crate::system::HttpsRequest;
 use crate::{Machine, OpError, fsio};
 
 const MANIFEST: &str = "/etc/kubernetes/manifests/etcd.yaml";
+const API_SERVER: &str = "/etc/kubernetes/manifests/kube-apiserver.yaml";
 const CA: &str = "/etc/kubernetes/pki/etcd/ca.crt";
 /// kubeadm creates the first for probes and the second for the API server; etcd accepts both as clients.
 const CLIENTS: [&str; 2] = ["/etc/kubernetes/pki/etcd/healthcheck-client", "/etc/kubernetes/pki/apiserver-etcd-client"];
@@ -129,9 +130,28 @@ fn stays(members: &[Member], ours: &Member, answering: &[(&Member, &String)], wh
 }
 
 impl Client {
+    /// A client with these PEM files of the host; none if one is missing.
+    pub(crate) fn of_files(machine: &Machine, [ca, cert, key]: &[String; 3]) -> Result<Option<Self>, OpError> {
+        let read = |path: &String| fsio::read(&machine.path(path));
+        Ok(match (read(ca)?, read(cert)?, read(key)?) {
+            (Some(ca), Some(certificate), Some(key)) => Some(Self { ca, certificate, key }),
+            _ => None,
+        })
+    }
+
+    /// The list that a majority of the members agrees on.
+    pub(crate) fn list_with_quorum(&self, machine: &Machine, endpoint: &str) -> Result<Vec<Member>, OpError> {
+        self.listed(machine, endpoint, true)
+    }
+
     /// Serializable: answered from the member's own data, without a quorum.
     pub(crate) fn list(&self, machine: &Machine, endpoint: &str) -> Result<Vec<Member>, OpError> {
-        let answer = self.call(machine, endpoint, "cluster/member/list", "{\"linearizable\":false}")?;
+        self.listed(machine, endpoint, false)
+    }
+
+    fn listed(&self, machine: &Machine, endpoint: &str, linearizable: bool) -> Result<Vec<Member>, OpError> {
+        let body = format!("{{\"linearizable\":{linearizable}}}");
+        let answer = self.call(machine, endpoint, "cluster/member/list", &body)?;
         let members = answer["members"].as_array().cloned().unwrap_or_default();
         Ok(members.iter().map(Member::of).collect())
     }
@@ -200,15 +220,41 @@ impl Member {
 
 /// None if there is no etcd of kubeadm.
 pub(crate) fn client(machine: &Machine) -> Result<Option<Client>, OpError> {
-    let Some(ca) = fsio::read(&machine.path(CA))? else { return Ok(None) };
+    Ok(of_kubeadm(machine)?.map(|(client, _)| client))
+}
+
+fn of_kubeadm(machine: &Machine) -> Result<Option<(Client, [String; 3])>, OpError> {
     for path in CLIENTS {
-        let certificate = fsio::read(&machine.path(format!("{path}.crt")))?;
-        let key = fsio::read(&machine.path(format!("{path}.key")))?;
-        if let (Some(certificate), Some(key)) = (certificate, key) {
-            return Ok(Some(Client { ca, certificate, key }));
+        let files = [CA.to_owned(), format!("{path}.crt"), format!("{path}.key")];
+        if let Some(client) = Client::of_files(machine, &files)? {
+            return Ok(Some((client, files)));
         }
     }
     Ok(None)
+}
+
+/// How this host reaches etcd, whoever runs it.
+pub(crate) struct Reach {
+    pub client: Client,
+    /// Its CA, certificate and key, as files of the host.
+    pub files: [String; 3],
+    /// URLs of members, this host's first.
+    pub endpoints: Vec<String>,
+}
+
+/// With kubeadm's etcd by this host's member; else as its API server does. None on a host that has neither.
+pub(crate) fn reach(machine: &Machine) -> Result<Option<Reach>, OpError> {
+    if let Some((client, files)) = of_kubeadm(machine)? {
+        return Ok(Some(Reach { client, files, endpoints: vec![LOCAL.to_owned()] }));
+    }
+    let manifest = fsio::read_text(&machine.path(API_SERVER))?.unwrap_or_default();
+    let servers = flag(&manifest, "etcd-servers").unwrap_or_default();
+    let endpoints: Vec<String> = servers.split(',').filter(|url| !url.is_empty()).map(str::to_owned).collect();
+    let files = ["etcd-cafile", "etcd-certfile", "etcd-keyfile"].map(|name| flag(&manifest, name).unwrap_or_default());
+    if endpoints.is_empty() || files.iter().any(String::is_empty) {
+        return Ok(None);
+    }
+    Ok(Client::of_files(machine, &files)?.map(|client| Reach { client, files, endpoints }))
 }
 
 /// The value of a flag of etcd in kubeadm's static pod.

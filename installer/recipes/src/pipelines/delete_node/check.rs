@@ -2,6 +2,7 @@
 
 use kubexm_plan::cluster_facts::{ETCD, EtcdMember, NODES, SERVER_VERSION};
 use kubexm_plan::op::MemberRemove;
+use kubexm_spec::cluster::EtcdKind;
 
 use super::context::DeleteCx;
 use crate::error::RecipeError;
@@ -66,6 +67,13 @@ fn refuse_needed(cx: &DeleteCx<'_>, name: &str) -> Result<(), RecipeError> {
              `kubexm-install create` first",
         );
     }
+    if cx.cluster.etcd.kind == EtcdKind::Kubexm && cx.cluster.roles(name).etcd {
+        return cannot(
+            name,
+            "it has a member of etcd, and kubexm-install does not remove members of an etcd of its own yet; \
+             `kubexm-install reset` removes the whole cluster",
+        );
+    }
     if !cx.cluster.roles(name).in_cluster() {
         return cannot(name, "it is neither control plane nor worker of the cluster");
     }
@@ -76,10 +84,11 @@ fn refuse_needed(cx: &DeleteCx<'_>, name: &str) -> Result<(), RecipeError> {
 fn observed(cx: &DeleteCx<'_>) -> Result<(), RecipeError> {
     let facts = cx.running;
     let planes = &cx.cluster.role_groups.control_plane;
+    let stacked = cx.cluster.etcd.kind == EtcdKind::Kubeadm;
     let plane_leaves = cx.deleted.iter().any(|host| planes.contains(host));
     let (what, gap) = match () {
         () if facts.nodes.is_empty() => ("the nodes of the cluster", [SERVER_VERSION, NODES]),
-        () if facts.etcd.is_empty() && plane_leaves => ("the members of etcd", [ETCD, ETCD]),
+        () if facts.etcd.is_empty() && plane_leaves && stacked => ("the members of etcd", [ETCD, ETCD]),
         () => return Ok(()),
     };
     let gaps = facts.gaps.iter().filter(|found| gap.contains(&found.what.as_str()));
