@@ -1,0 +1,96 @@
+# shellcheck shell=bash
+# tier: long
+# seconds: 300
+# needs: lab
+# etcd as a service of its own: on the control plane, and on two hosts that are nothing else. One of these is lost and comes back; one
+# whose data is gone does not start as an empty member; a reset leaves nothing.
+. "$ROOT/tests/e2e/fleet.sh"
+say "etcd of its own"
+HOME_NAME=home-etcd
+FLEET_YAML=$WORK/etcd.yaml
+FLEET_FILE=$WORK/etcd.tar.zst
+fleet_up whole
+lab cluster-yaml --control-planes 1 --sudo-password "$SUDO_PASSWORD" "${FLEET_ADDRESSES[@]}" |
+  sed 's|roleGroups: .*|roleGroups: {etcd: [n1, n2, n3], master: [n1], worker: [n1]}|; s|etcd: {type: kubeadm}|etcd: {type: kubexm, quota: 4Gi}|' > "$FLEET_YAML"
+check "a bundle with etcd itself is built" fleet_bundle
+[ "$HELD" = 1 ] || return 0
+two_members() { sed 's|etcd: \[n1, n2, n3\]|etcd: [n1, n2]|' "$FLEET_YAML" > "$WORK/two.yaml" && says 53 "two members of etcd" fleet create -f "$WORK/two.yaml" -y --accept-new-host-keys; }
+check "two members are refused, before any change" two_members
+check "one control plane and two hosts of etcd become a cluster" fleet_create
+[ "$HELD" = 1 ] || return 0
+journal seconds || true
+
+own_etcd() {
+  kubectl_on n1 get nodes --no-headers | tee /dev/stderr | grep -c ' Ready ' | grep -qx 1 || return 1
+  kubectl_on n1 -n kube-system get pods --no-headers -o custom-columns=:.metadata.name > "$WORK/pods" || return 1
+  ! grep -q '^etcd-' "$WORK/pods" || { echo "kubeadm made an etcd"; return 1; }
+  lab host root n1 'tr "\0" " " < /proc/$(pgrep -x kube-apiserver)/cmdline | grep -q "etcd-servers=https://10.77.0.11:2379,https://10.77.0.12:2379,https://10.77.0.13:2379"'
+}
+check "the API server uses these members, and kubeadm made none" own_etcd
+alone() { lab host root "$1" 'systemctl is-active kubexm-etcd && ! ls /usr/local/bin/kube* /usr/local/bin/containerd /etc/kubernetes 2> /dev/null | grep .'; }
+check "a host of etcd alone has neither kubelet nor runtime" alone n2
+private() { lab host root "$1" 'stat -c "%a %U" /etc/kubexm/etcd/server.key /etc/kubexm/etcd/peer.key /etc/kubexm/etcd/client.key | sort -u | grep -qx "600 root"'; }
+check "its keys are root's alone" on_fleet private
+# etcdctl HOST ARGS...: as an operator calls it on a member's host
+member() {
+  local pki=/etc/kubexm/etcd host=$1; shift
+  lab host root "$host" etcdctl --endpoints https://127.0.0.1:2379 --cacert $pki/ca.crt --cert $pki/client.crt --key $pki/client.key "$@"
+}
+three() { member n3 endpoint health --cluster | tee /dev/stderr | grep -c "is healthy" | grep -qx 3; }
+check "etcd's own tool finds three healthy members" three
+nobody_else() { ! lab host root n2 etcdctl --endpoints https://127.0.0.1:2379 --cacert /etc/kubexm/etcd/ca.crt get x && ! lab host root n2 curl -sk https://127.0.0.1:2379/health; }
+check "and nobody without a certificate is let in" nobody_else
+# status_is WANTED: names of healthy members
+status_is() {
+  fleet status -f "$FLEET_YAML" --json > "$WORK/etcd-status.json" || true
+  python3 - "$1" "$WORK/etcd-status.json" << 'PY'
+import json, sys
+facts = json.load(open(sys.argv[2]))["clusters"][0]["facts"]
+healthy = " ".join(sorted(one["name"] for one in facts["etcd"] if one["healthy"]))
+print(facts["etcd"], facts["gaps"])
+sys.exit(0 if healthy == sys.argv[1] and len(facts["etcd"]) == 3 else f"healthy: {healthy}")
+PY
+}
+check "status shows the members" status_is "n1 n2 n3"
+check "every pod runs" within 90 all_running n1
+check "a second create changes nothing on any host" fleet_changes_nothing
+
+certs() { install certs check -f "$FLEET_YAML" --json; }
+of_etcd() {
+  local path
+  certs > "$WORK/etcd-certs.json" || return 1
+  for path in server peer client; do grep -q "/etc/kubexm/etcd/$path.crt" "$WORK/etcd-certs.json" || { echo "no $path"; return 1; }; done
+  grep -q /etc/kubexm/etcd-client/client.crt "$WORK/etcd-certs.json"
+}
+check "certs check names etcd's certificates" of_etcd
+check "a renewal has nothing to do" says 0 "nothing to do" install certs renew -f "$FLEET_YAML" -y
+check "kubeadm's are renewed by force, and etcd is left alone" install certs renew --force -f "$FLEET_YAML" -y
+check "objects are made" kubectl_on n1 create configmap kept --from-literal=a=1
+check "a backup is made" install backup --to "$WORK/etcd-backups" -f "$FLEET_YAML"
+verified() { says 0 "is whole" install backup verify "$(find "$WORK/etcd-backups" -mindepth 1 -maxdepth 1 -name 'lab-*' | tail -n 1)"; }
+check "it is whole" verified
+check "a host with a member is not deleted" says 2 "member of etcd" install delete-node n2 -f "$FLEET_YAML" -y
+check "an upgrade is refused by name" says 51 "spec.etcd.type kubexm" fleet upgrade -f "$FLEET_YAML" -y
+
+check "a member's host is powered off" lab host stop n3
+writes() { kubectl_on n1 create configmap "$1" --from-literal=a=1; }
+check "the API goes on and writes" within 30 writes without-n3
+check "status shows who is missing" status_is "n1 n2"
+check "the host comes back" lab host up n3 10.77.0.13
+back() { member n3 get --prefix --keys-only /registry/configmaps/default/without-n3 --consistency=s | grep -q without-n3; }
+check "it has what was written meanwhile" within 60 back
+check "all three are healthy" within 60 status_is "n1 n2 n3"
+
+lost() { lab host root n2 'systemctl stop kubexm-etcd && mv /var/lib/etcd/member /root/member && ! timeout 20 systemctl start kubexm-etcd && journalctl -u kubexm-etcd -n 30 | grep "has no data of etcd"'; }
+check "a member whose data is gone does not start as an empty one" lost
+found() { lab host root n2 'mv /root/member /var/lib/etcd/member && systemctl reset-failed kubexm-etcd; systemctl start kubexm-etcd'; }
+check "with its data it starts again" found
+check "all three are healthy again" within 60 status_is "n1 n2 n3"
+check "a create has nothing to do" fleet_changes_nothing
+
+check "the cluster is reset" install reset -f "$FLEET_YAML" -y
+check "every host is as it was before" as_before
+check "the same hosts take a cluster again" fleet_create
+check "and its objects are none of the earlier one's" exits 1 kubectl_on n1 get configmap kept
+lab host down --all
+HOME_NAME=home
