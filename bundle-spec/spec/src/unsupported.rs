@@ -139,7 +139,11 @@ impl All {
     }
 
     fn etcd(&mut self, etcd: &Etcd) {
-        self.word(ETCD_TYPE, etcd.kind, &[EtcdKind::Kubeadm, EtcdKind::Kubexm]);
+        self.word(ETCD_TYPE, etcd.kind, &EtcdKind::ALL);
+        let plain = |endpoint: &&String| endpoint.starts_with("http://");
+        let plain = etcd.external.iter().flat_map(|external| &external.endpoints).find(plain);
+        let instead = "give the members certificates, and https:// here";
+        self.add(plain.is_some(), "spec.etcd.externalConfig.endpoints", plain.cloned().unwrap_or_default(), instead);
         let default = Etcd::default().data_dir;
         self.add(etcd.data_dir != default, "spec.etcd.dataDir", &etcd.data_dir, &format!("supported today: {default}"));
         self.unless_none("spec.etcd.backup", etcd.backup.is_none());

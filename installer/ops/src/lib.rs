@@ -17,6 +17,7 @@ mod dpkg_lock;
 pub mod drift;
 mod environment;
 pub mod error;
+pub mod etcd_check;
 pub mod evidence;
 pub mod facts;
 #[cfg(any(test, feature = "testing"))]

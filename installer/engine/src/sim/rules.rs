@@ -236,9 +236,9 @@ impl World {
                 let runs = here.runs("kubexm-registry.service");
                 (!runs).then(|| format!("nobody serves {url}"))
             }
-            Probe::EtcdHealthy { members, ca, certificate, key } => {
+            Probe::EtcdHealthy { members, unnamed, ca, certificate, key } => {
                 let missing = [ca, certificate, key].into_iter().find(|path| !here.has_path(path));
-                let runs = |name: &&String| self.hosts.get(*name).is_some_and(|host| host.runs(etcd::UNIT));
+                let runs = |name: &&String| *unnamed || self.hosts.get(*name).is_some_and(|host| host.runs(etcd::UNIT));
                 match (missing, members.keys().find(|name| !runs(name))) {
                     (Some(path), _) => Some(format!("{path} is missing")),
                     (None, Some(member)) => Some(format!("{member}: etcd does not run")),

@@ -34,7 +34,11 @@ pub(super) fn answer(
         }
         "v3/maintenance/status" => {
             let leader = if state.cluster.has_quorum() { "1" } else { "0" };
-            (200, json!({"version": "3.6.5", "leader": leader}))
+            (200, json!({"version": "3.6.5", "leader": leader, "header": {"cluster_id": "77"}}))
+        }
+        "v3/kv/range" => {
+            let keys = state.cluster.objects.len();
+            (200, if keys == 0 { json!({}) } else { json!({"count": keys.to_string()}) })
         }
         "v3/cluster/member/remove" if !state.cluster.has_quorum() => {
             (503, json!({"code": 14, "message": "etcdserver: no leader"}))

@@ -12,6 +12,7 @@ use crate::{Machine, OpError};
 pub(super) fn healthy(
     machine: &Machine,
     members: &BTreeMap<String, String>,
+    unnamed: bool,
     files: [&str; 3],
 ) -> Result<ProbeAnswer, OpError> {
     let files = files.map(str::to_owned);
@@ -30,7 +31,7 @@ pub(super) fn healthy(
     }
     let Some(first) = members.values().next() else { return Ok(yes("there are none")) };
     let listed = client.list_with_quorum(machine, first)?;
-    let missing = |name: &&String| !listed.iter().any(|member| member.name == **name && !member.learner);
+    let missing = |name: &&String| !unnamed && !listed.iter().any(|member| member.name == **name && !member.learner);
     let missing: Vec<&str> = members.keys().filter(missing).map(String::as_str).collect();
     Ok(match missing.is_empty() {
         true => yes(format!("{} answer and have a leader", members.len())),

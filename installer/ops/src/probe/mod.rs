@@ -33,8 +33,8 @@ pub fn look(probe: &Probe, machine: &Machine) -> Result<ProbeAnswer, OpError> {
             registry::look(machine, (url, ca, login.as_deref()), repositories)
         }
         Probe::ClockFollows { servers } => clock::look(machine, servers),
-        Probe::EtcdHealthy { members, ca, certificate, key } => {
-            etcd::healthy(machine, members, [ca, certificate, key])
+        Probe::EtcdHealthy { members, unnamed, ca, certificate, key } => {
+            etcd::healthy(machine, members, *unnamed, [ca, certificate, key])
         }
         Probe::NodeReady { node, kubelet } => nodes::look(machine, node, kubelet.as_deref()),
         Probe::StaticPodsReady { node } => pods::of_control_plane(machine, node),

@@ -52,6 +52,9 @@ pub enum Probe {
     EtcdHealthy {
         /// Client URLs by the names of the members.
         members: BTreeMap<String, String>,
+        /// They are not known by these names: an etcd of the user's.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        unnamed: bool,
         /// PEM file on the node with their CA.
         ca: String,
         /// PEM file on the node with the client's certificate.
@@ -138,6 +141,10 @@ impl std::fmt::Display for Probe {
                 write!(f, "{url} serves every reference and blob of {} repositories", repositories.len())
             }
             Self::ClockFollows { servers } => write!(f, "the clock follows {}", servers.join(" or ")),
+            Self::EtcdHealthy { members, unnamed: true, .. } => {
+                let urls: Vec<&str> = members.values().map(String::as_str).collect();
+                write!(f, "etcd answers at {} and is healthy", urls.join(", "))
+            }
             Self::EtcdHealthy { members, .. } => {
                 let names: Vec<&str> = members.keys().map(String::as_str).collect();
                 write!(f, "etcd's {} healthy", counted(&names))

@@ -108,6 +108,7 @@ pub fn formed(draft: &mut Draft<'_>, node: &Node<'_>, members: &[Member]) -> Ste
 fn healthy<'m>(members: impl IntoIterator<Item = &'m Member>) -> Probe {
     Probe::EtcdHealthy {
         members: urls(members),
+        unnamed: false,
         ca: CA.to_owned(),
         certificate: ADMIN_CERT.to_owned(),
         key: ADMIN_KEY.to_owned(),

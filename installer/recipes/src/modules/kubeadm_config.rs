@@ -183,6 +183,7 @@ fn api_server(cx: &PlanCx<'_>, node: &Node<'_>) -> Result<Value, RecipeError> {
     let mut config = json!({"certSANs": cert_sans(cx, node)?});
     let kubernetes = cx.kubernetes()?;
     let (mut flags, volumes) = (audit::arguments(cx)?, audit::volumes(cx)?);
+    flags.extend(etcd_client::prefix_flag(cx));
     flags.extend(flags_of(kubernetes, &kubernetes.api_server_args));
     if !flags.is_empty() {
         config["extraArgs"] = arguments(cx, node, flags)?;

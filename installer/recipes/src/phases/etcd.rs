@@ -32,10 +32,11 @@ pub fn start_etcd<'a>(
         chain.then([etcd::formed(draft, host, &members)]);
         healthy.extend(draft.add(chain));
     }
-    for host in site.nodes.iter().filter(|node| node.roles.control_plane && !members.is_empty()) {
+    for host in site.nodes.iter().filter(|node| node.roles.control_plane) {
+        let Some(step) = etcd_client::step(draft, host, &members)? else { continue };
         let mut chain = prepared.after_store(host);
         chain.wait(&healthy);
-        chain.then([etcd_client::step(draft, host, &members)]);
+        chain.then([step]);
         let steps = draft.add(chain);
         prepared.extend(host, steps);
     }

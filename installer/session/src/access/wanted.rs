@@ -38,7 +38,7 @@ fn of_hosts(cluster: &Cluster) -> impl Iterator<Item = Use> + '_ {
     let all: Vec<String> = cluster.hosts.iter().map(|host| host.name.clone()).collect();
     let given = move |usage| -> Vec<String> {
         let hosts = match usage {
-            SecretUse::AuditWebhook => &cluster.role_groups.control_plane,
+            SecretUse::AuditWebhook | SecretUse::EtcdKey => &cluster.role_groups.control_plane,
             // Each fetches from the depot, or pulls images.
             SecretUse::DepotLogin | SecretUse::ExternalLogin | SecretUse::ExternalCa => &all,
         };
@@ -47,7 +47,7 @@ fn of_hosts(cluster: &Cluster) -> impl Iterator<Item = Use> + '_ {
     let registry = cluster.external_registry().map(|registry| escaped(registry.address)).unwrap_or_default();
     let sent = move |usage| match usage {
         SecretUse::ExternalLogin => format!("sent to {registry}, and "),
-        SecretUse::AuditWebhook | SecretUse::DepotLogin | SecretUse::ExternalCa => String::new(),
+        SecretUse::AuditWebhook | SecretUse::EtcdKey | SecretUse::DepotLogin | SecretUse::ExternalCa => String::new(),
     };
     cluster.secrets().into_iter().map(move |secret| Use {
         secret: format!("{} from {}", secret.usage.title(), describe_source(&secret.source)),

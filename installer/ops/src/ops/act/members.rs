@@ -6,6 +6,7 @@
 
 use serde_json::Value;
 
+use crate::etcd_check::range_of;
 use crate::kube::{self, kubectl};
 use crate::system::HttpsRequest;
 use crate::{Machine, OpError, fsio};
@@ -62,6 +63,8 @@ pub(crate) struct Member {
 #[derive(Debug)]
 pub(crate) struct Status {
     pub version: String,
+    /// The id of its cluster, decimal.
+    pub cluster: Option<String>,
     /// It has no leader, or reports an error (`alarm:NOSPACE`).
     pub trouble: Option<String>,
 }
@@ -139,6 +142,21 @@ impl Client {
         })
     }
 
+    /// A client whose files are on no host yet.
+    pub(crate) fn of_bytes(ca: &[u8], certificate: &[u8], key: &[u8]) -> Self {
+        Self { ca: ca.to_vec(), certificate: certificate.to_vec(), key: key.to_vec() }
+    }
+
+    /// How many keys begin with a text.
+    pub(crate) fn count(&self, machine: &Machine, endpoint: &str, prefix: &str) -> Result<u64, OpError> {
+        let (key, range_end) = range_of(prefix);
+        let body = serde_json::json!({"key": key, "range_end": range_end, "count_only": true}).to_string();
+        let answer = self.call(machine, endpoint, "kv/range", &body)?;
+        // Left out where it is zero, as every number of a gateway.
+        let count = answer["count"].as_str().map_or(Ok(0), str::parse);
+        count.map_err(|_| OpError::other(format!("{endpoint}/v3/kv/range answers with a count that is no number")))
+    }
+
     /// The list that a majority of the members agrees on.
     pub(crate) fn list_with_quorum(&self, machine: &Machine, endpoint: &str) -> Result<Vec<Member>, OpError> {
         self.listed(machine, endpoint, true)
@@ -180,7 +198,9 @@ impl Client {
         let errors = answer["errors"].as_array().into_iter().flatten().filter_map(Value::as_str);
         let errors: Vec<&str> = errors.chain((!leader).then_some("it has no leader")).collect();
         let trouble = (!errors.is_empty()).then(|| errors.join(", "));
-        Ok(Status { version: answer["version"].as_str().unwrap_or_default().to_owned(), trouble })
+        let version = answer["version"].as_str().unwrap_or_default().to_owned();
+        let cluster = answer.pointer("/header/cluster_id").and_then(Value::as_str).map(str::to_owned);
+        Ok(Status { version, cluster, trouble })
     }
 
     fn call(&self, machine: &Machine, endpoint: &str, verb: &str, body: &str) -> Result<Value, OpError> {
