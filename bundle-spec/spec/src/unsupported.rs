@@ -8,7 +8,7 @@ use std::fmt;
 use std::net::IpAddr;
 
 use crate::cluster::{
-    Cluster, Etcd, EtcdKind, ExternalKind, Host, Keyword, Kubernetes, KubernetesKind, LoadBalancerMode, Network,
+    Cluster, Etcd, ExternalKind, Host, Keyword, Kubernetes, KubernetesKind, LoadBalancerMode, Network,
     NetworkPlugin, OsPackages, ProxyMode, Registry, RegistryKind, Runtime, RuntimeKind, System,
 };
 use crate::names;
@@ -37,7 +37,7 @@ impl fmt::Display for Unsupported {
 impl Unsupported {
     /// Whether preflight looks at the hosts all the same: what they need for it is known, though no recipe installs it.
     pub fn has_preflight(&self) -> bool {
-        matches!(self.path.as_str(), ETCD_TYPE | LOAD_BALANCER_TYPE)
+        self.path == LOAD_BALANCER_TYPE
     }
 }
 
@@ -70,7 +70,6 @@ pub fn check(cluster: &Cluster) -> Vec<Unsupported> {
     all.0
 }
 
-const ETCD_TYPE: &str = "spec.etcd.type";
 const LOAD_BALANCER_TYPE: &str = "spec.loadBalancer.external.type";
 const LEAVE_OUT: &str = "leave it out";
 const NAME_SYSTEMS: &str = "name the hosts' systems in spec.bundle.os, so that the bundle has their packages";
@@ -139,7 +138,6 @@ impl All {
     }
 
     fn etcd(&mut self, etcd: &Etcd) {
-        self.word(ETCD_TYPE, etcd.kind, &EtcdKind::ALL);
         let plain = |endpoint: &&String| endpoint.starts_with("http://");
         let plain = etcd.external.iter().flat_map(|external| &external.endpoints).find(plain);
         let instead = "give the members certificates, and https:// here";
