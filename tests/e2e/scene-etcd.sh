@@ -1,9 +1,9 @@
 # shellcheck shell=bash
 # tier: long
-# seconds: 300
+# seconds: 480
 # needs: lab
 # etcd as a service of its own: on the control plane, and on two hosts that are nothing else. One of these is lost and comes back; one
-# whose data is gone does not start as an empty member; a reset leaves nothing.
+# whose data is gone does not start as an empty member; a reset leaves nothing. Then a cluster with an etcd of the user's, which stays.
 . "$ROOT/tests/e2e/fleet.sh"
 say "etcd of its own"
 HOME_NAME=home-etcd
@@ -90,7 +90,59 @@ check "a create has nothing to do" fleet_changes_nothing
 
 check "the cluster is reset" install reset -f "$FLEET_YAML" -y
 check "every host is as it was before" as_before
-check "the same hosts take a cluster again" fleet_create
-check "and its objects are none of the earlier one's" exits 1 kubectl_on n1 get configmap kept
+
+# One of the user's, on a host that is not in the cluster.
+say "an etcd of the user's"
+HOME_NAME=home-their-etcd
+FLEET_YAML=$WORK/their-etcd.yaml
+FLEET_FILE=$WORK/their-etcd.tar.zst
+FLEET=(n1 n3)
+PKI=$WORK/etcd-pki
+issue() { # issue NAME EXTENSIONS
+  openssl req -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -keyout "$PKI/$1.key" -out "$PKI/$1.csr" -subj "/CN=$1" &&
+    printf '%s\n' "$2" > "$PKI/$1.ext" &&
+    openssl x509 -req -in "$PKI/$1.csr" -CA "$PKI/ca.crt" -CAkey "$PKI/ca.key" -CAcreateserial -days 30 -extfile "$PKI/$1.ext" -out "$PKI/$1.crt"
+}
+their_etcd() {
+  rm -rf "$PKI"; mkdir -p "$PKI"
+  openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -keyout "$PKI/ca.key" -out "$PKI/ca.crt" -subj /CN=site-etcd -days 30 || return 1
+  issue server $'subjectAltName=IP:10.77.0.12,IP:127.0.0.1\nextendedKeyUsage=serverAuth,clientAuth' || return 1
+  issue client extendedKeyUsage=clientAuth || return 1
+  openssl ecparam -name prime256v1 -genkey -noout -out "$PKI/other.key" || return 1
+  lab host root n2 'mkdir -p /root/theirs && cat > /root/theirs/etcd && chmod 755 /root/theirs/etcd' < "$LAB/bin/etcd" || return 1
+  lab host root n2 'cat > /root/theirs/etcdctl && chmod 755 /root/theirs/etcdctl' < "$LAB/bin/etcdctl" || return 1
+  for file in ca.crt server.crt server.key client.crt client.key; do lab host root n2 "cat > /root/theirs/$file" < "$PKI/$file" || return 1; done
+  lab host root n2 'cd /root/theirs && systemd-run --unit theirs /root/theirs/etcd --name theirs --data-dir /root/theirs/data --listen-client-urls https://10.77.0.12:2379 --advertise-client-urls https://10.77.0.12:2379 --cert-file /root/theirs/server.crt --key-file /root/theirs/server.key --client-cert-auth --trusted-ca-file /root/theirs/ca.crt'
+}
+theirs() { lab host root n2 /root/theirs/etcdctl --endpoints https://10.77.0.12:2379 --cacert /root/theirs/ca.crt --cert /root/theirs/client.crt --key /root/theirs/client.key "$@"; }
+check "somebody runs an etcd with certificates of their own" their_etcd
+check "it is healthy" within 30 theirs endpoint health
+their_yaml() {
+  lab cluster-yaml --control-planes 1 --sudo-password "$SUDO_PASSWORD" n1 10.77.0.11 n3 10.77.0.13 |
+    sed "s|roleGroups: .*|roleGroups: {master: [n1], worker: [n3]}|
+      s|etcd: {type: kubeadm}|etcd: {type: external, externalConfig: {endpoints: [\"https://10.77.0.12:2379\"], caFile: etcd-pki/ca.crt, certFile: etcd-pki/client.crt, keyFrom: {file: $PKI/$1}, prefix: /lab/registry}}|"
+}
+their_yaml client.key > "$FLEET_YAML"
+check "a bundle carries its certificates, and not its key" fleet_bundle
+[ "$HELD" = 1 ] || return 0
+other_key() { their_yaml other.key > "$WORK/other-key.yaml" && says 53 "10.77.0.12:2379 does not answer" fleet create -f "$WORK/other-key.yaml" -y --accept-new-host-keys; }
+check "a key of another certificate is refused, before any change" other_key
+theirs put /lab/registry/x y
+check "keys of somebody else are refused" says 53 "1 keys below /lab/registry" fleet_create
+check "and nothing was changed" exits 1 lab host root n1 'test -e /etc/kubexm'
+theirs del /lab/registry/x
+check "a cluster is made with it" fleet_create
+[ "$HELD" = 1 ] || return 0
+keys() { theirs get --prefix --keys-only --limit 3 /lab/registry/namespaces/ | grep -q /lab/registry/namespaces/default; }
+check "its objects are there, below their prefix" keys
+check "every pod runs" within 120 all_running n1
+their_status() { fleet status -f "$FLEET_YAML" --json | grep -q '"name":"theirs"'; }
+check "status shows its member" their_status
+check "a second create changes nothing on any host" fleet_changes_nothing
+check "a backup is made of it" install backup --to "$WORK/their-backups" -f "$FLEET_YAML"
+check "the cluster is reset" install reset -f "$FLEET_YAML" -y
+check "its hosts are as they were before" as_before
+check "their etcd has what it had" keys
+FLEET=(n1 n2 n3)
 lab host down --all
 HOME_NAME=home
