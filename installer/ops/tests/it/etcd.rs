@@ -1,7 +1,8 @@
 //! A member of kubexm's own etcd on a host, beside what kubeadm does there.
 
 use crate::common::Host;
-use kubexm_ops::{cluster_facts, dispatch, probe};
+use kubexm_ops::{cluster_facts, dispatch, etcd_check, probe};
+use kubexm_plan::etcd_check::EtcdAsk;
 use kubexm_plan::op::{Act, EtcdSnapshot, KubeadmInit, KubeadmReset, Op, Unit};
 use kubexm_plan::{Probe, etcd};
 use serde_json::json;
@@ -133,4 +134,30 @@ fn status_and_snapshots_ask_the_members_that_the_api_server_is_told() {
     let error = dispatch::converge(&Op::from(EtcdSnapshot { name: "after".to_owned() }), &host.machine);
     let error = error.expect_err("there is no member").full();
     assert!(error.contains("no member of etcd that this host asks is healthy"), "{error}");
+}
+
+#[test]
+fn an_etcd_is_asked_for_versions_members_and_keys_without_a_file_on_the_host() {
+    let host = with_member();
+    let ask = |endpoints: &[&str]| {
+        let ask = EtcdAsk {
+            endpoints: endpoints.iter().map(|one| (*one).to_owned()).collect(),
+            ca: "pem".to_owned(),
+            certificate: "pem".to_owned(),
+            prefix: "/registry".to_owned(),
+        };
+        etcd_check::ask(&host.machine, &ask, b"key")
+    };
+    let nobody = ask(&["https://10.0.0.1:2379"]);
+    assert!(nobody.endpoints[0].trouble.as_deref().is_some_and(|why| why.contains("Connection refused")));
+    assert_eq!((nobody.keys, nobody.members, nobody.why), (None, None, None));
+    serve(&host, true);
+    let found = ask(&["https://10.0.0.9:2379", "https://10.0.0.1:2379"]);
+    assert_eq!(found.endpoints[0].version, None);
+    let one = &found.endpoints[1];
+    let version = one.version.as_deref();
+    assert_eq!((version, one.cluster.as_deref(), &one.trouble), (Some("3.6.5"), Some("77"), &None));
+    assert_eq!((found.keys, found.members.map(|members| members.len()), found.why), (Some(0), Some(1), None));
+    dispatch::converge(&init(), &host.machine).expect("init");
+    assert!(ask(&["https://10.0.0.1:2379"]).keys.is_some_and(|keys| keys > 0));
 }

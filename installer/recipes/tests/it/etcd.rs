@@ -195,3 +195,45 @@ fn pipelines_that_cannot_do_it_say_so() {
     let error = kubexm_recipes::add_node(&site.cx(), &running, &["etcd3".to_owned()]).unwrap_err();
     assert!(matches!(&error, RecipeError::CannotJoin { reason, .. } if reason.contains("role etcd")), "{error}");
 }
+
+fn of_the_user(prefix: &str) -> Cluster {
+    let yaml = format!(
+        "apiVersion: kubexm.io/v1alpha1\nkind: Cluster\nmetadata: {{name: demo}}\nspec:\n  hosts:\n  - {{name: node1, address: \
+         10.77.0.11}}\n  - {{name: node2, address: 10.77.0.12}}\n  roleGroups: {{master: [node1, node2]}}\n  kubernetes: {{version: \
+         v1.34.4}}\n  runtime: {{version: 2.2.7}}\n  etcd: {{type: external, externalConfig: {{endpoints: [\"https://10.0.0.5:2379\", \
+         \"https://10.0.0.6:2379\"], caFile: etcd/ca.crt, certFile: etcd/client.crt, keyFrom: {{env: KEY}}, prefix: {prefix}}}}}\n"
+    );
+    kubexm_spec::cluster::parse(&yaml).unwrap()
+}
+
+#[test]
+fn an_etcd_of_the_users_is_given_to_the_api_servers_and_nothing_of_it_is_installed() {
+    let site = Site::of(of_the_user("/demo/registry"));
+    let plan = checked(&site);
+    let kubeadm = text(&plan, "/etc/kubexm/kubeadm.yaml");
+    for part in ["external:", "- https://10.0.0.5:2379", "caFile: /etc/kubexm/etcd-client/ca.crt", "name: etcd-prefix", "value: /demo/registry"] {
+        assert!(kubeadm.contains(part), "{part}: {kubeadm}");
+    }
+    assert!(!kubeadm.contains("local:"), "{kubeadm}");
+    assert_eq!(text(&plan, etcd::CLIENT_CA), site.materials["etcd/ca.crt"]);
+    for host in ["node1", "node2"] {
+        let client = step(&plan, &format!("{host}/etcd.client"));
+        assert!(client.ops.iter().flat_map(Op::slots).eq([&kubexm_plan::SlotName("external-etcd-key".to_owned())]));
+        let Some(Probe::EtcdHealthy { members, unnamed: true, .. }) = client.probe.as_ref().map(|timed| &timed.probe) else {
+            panic!("it is not asked")
+        };
+        assert_eq!(members.len(), 2);
+    }
+    let others = ["etcd.serve", "etcd.formed", "kubernetes.etcd"];
+    assert!(!plan.steps.iter().any(|step| others.iter().any(|name| step.id.0.ends_with(name))));
+    let usual = checked(&Site::of(of_the_user("/registry")));
+    assert!(!text(&usual, "/etc/kubexm/kubeadm.yaml").contains("etcd-prefix"));
+}
+
+#[test]
+fn an_etcd_without_tls_is_refused_by_name() {
+    let mut cluster = of_the_user("/registry");
+    cluster.etcd.external.as_mut().unwrap().endpoints[1] = "http://10.0.0.6:2379".to_owned();
+    let error = Site::of(cluster).create().unwrap_err();
+    assert!(matches!(&error, RecipeError::NotInstalled { .. }) && error.to_string().contains("http://10.0.0.6:2379"), "{error}");
+}
