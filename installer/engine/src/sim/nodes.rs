@@ -47,7 +47,7 @@ impl World {
     /// An API server does not start without a majority of the members of an etcd of kubexm's.
     fn refuse_without_etcd(&self) -> Result<(), String> {
         let (all, up) = self.own_members();
-        match up * 2 > all {
+        match all == 0 || up * 2 > all {
             true => Ok(()),
             false => Err(format!("of {all} members of etcd {up} run")),
         }
