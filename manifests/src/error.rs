@@ -194,7 +194,7 @@ pub enum RequireError {
         "CRI-O has the minors of Kubernetes, and spec.runtime.version {version} is not of Kubernetes {kubernetes}: leave it out{}",
         if known.is_empty() { String::new() } else { format!(", or name one of {}", list(known)) }
     )]
-    OtherMinor {
+    MinorMismatch {
         /// Version of Kubernetes.
         kubernetes: String,
         /// The requested name or version.
@@ -288,7 +288,7 @@ impl RequireError {
             Self::TooOld { .. }
             | Self::EtcdTooOld { .. }
             | Self::OldGlibc { .. }
-            | Self::OtherMinor { .. }
+            | Self::MinorMismatch { .. }
             | Self::Exclude { .. }
             | Self::Excluded { .. }
             | Self::SameFileName { .. }

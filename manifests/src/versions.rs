@@ -246,7 +246,7 @@ impl<'a> Chooser<'a, '_> {
             Program::CriO if version::minor(version) != version::minor(self.kubernetes) => {
                 let minor = version::minor(self.kubernetes);
                 let known = component.versions.keys().filter(|known| version::minor(known) == minor);
-                Err(RequireError::OtherMinor { kubernetes, version: own, known: known.cloned().collect() })
+                Err(RequireError::MinorMismatch { kubernetes, version: own, known: known.cloned().collect() })
             }
             _ => Ok(()),
         }

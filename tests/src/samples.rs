@@ -8,7 +8,7 @@ use kubexm_engine::sim;
 use kubexm_manifests::Catalogue;
 use kubexm_plan::facts::{InstalledPackages, Stamp, StateFolder};
 use kubexm_plan::{CheckedPlan, ClusterFacts, Facts, Pipeline, Plan, lint};
-use kubexm_recipes::{PlanCx, RecipeError, UpgradeOptions};
+use kubexm_recipes::{PlanContext, RecipeError, UpgradeOptions};
 use kubexm_spec::{Cluster, Digest, Family, cluster};
 
 use crate::synthetic::SyntheticBundle;
@@ -280,7 +280,7 @@ impl Sample {
 
     /// The bundle and the plan that adds [`Sample::added`] to the cluster of the others.
     pub fn plan_add_node(&self) -> (SyntheticBundle, CheckedPlan) {
-        let add = |cx: &PlanCx<'_>| {
+        let add = |cx: &PlanContext<'_>| {
             kubexm_recipes::add_node(cx, &kubexm_plan::ClusterFacts::default(), &kubexm_recipes::absent(cx)?)
         };
         self.plan_of(&self.cluster(), &self.facts_before_add_node(), add)
@@ -305,7 +305,7 @@ impl Sample {
     pub fn plan_upgrade(&self, running: &ClusterFacts) -> (SyntheticBundle, CheckedPlan) {
         let [_, to] = self.upgraded.expect("a sample that is upgraded");
         let (facts, options) = (self.facts_of_cluster_without(&[]), UpgradeOptions::default());
-        let upgrade = |cx: &PlanCx<'_>| Ok(kubexm_recipes::upgrade(cx, running, &options)?.plan);
+        let upgrade = |cx: &PlanContext<'_>| Ok(kubexm_recipes::upgrade(cx, running, &options)?.plan);
         self.plan_of(&self.of_version(to), &facts, upgrade)
     }
 
@@ -318,11 +318,11 @@ impl Sample {
         &self,
         cluster: &Cluster,
         facts: &BTreeMap<String, Facts>,
-        pipeline: impl Fn(&PlanCx<'_>) -> Result<Plan, RecipeError>,
+        pipeline: impl Fn(&PlanContext<'_>) -> Result<Plan, RecipeError>,
     ) -> (SyntheticBundle, CheckedPlan) {
         let catalogue = Catalogue::embedded();
         let bundle = SyntheticBundle::of(cluster, &catalogue).expect("a bundle for a sample");
-        let cx = PlanCx {
+        let cx = PlanContext {
             bundle_record: None,
             cluster,
             cluster_id: Some(kubexm_recipes::sample::CLUSTER_ID),

@@ -7,7 +7,7 @@ use kubexm_files::MaterialError;
 use kubexm_manifests::{CatalogueError, RequireError};
 use kubexm_packages::solve::Unsolvable;
 use kubexm_signing::image::{BadPolicy, Unsigned};
-use kubexm_spec::rendering::OtherThanRendered;
+use kubexm_spec::rendering::RenderingMismatch;
 use kubexm_spec::{ArtifactKey, Digest, ExitCode, ExitError, Platform, counted_of, error_chain};
 use kubexm_transport::TransportError;
 
@@ -235,7 +235,7 @@ pub enum BuildError {
         "charts were locked with other settings than cluster.yaml has now:{}\n`kubexm-bundle update` renders them again",
         .0.iter().map(|other| format!("\n- {other}")).collect::<String>()
     )]
-    Rendered(Vec<OtherThanRendered>),
+    Rendered(Vec<RenderingMismatch>),
     /// An internal data structure could not be serialized.
     #[error("cannot write {what} as text: {reason}")]
     Encode {

@@ -103,7 +103,7 @@ pub enum ArchiveError {
     },
     /// The bytes that are wanted can only be made by another compressor.
     #[error("{} was written with {found}, and this program has {own}: it would write other bytes; use the kubexm-bundle that wrote it", path.display())]
-    OtherEncoder {
+    EncoderMismatch {
         /// The bundle.
         path: PathBuf,
         /// Its compressor.
@@ -246,7 +246,7 @@ impl ArchiveError {
             Self::NoSuchFile { .. } => ExitCode::NoSuchBundle,
             Self::NotABundle { .. } => ExitCode::NotABundle,
             Self::Truncated { .. } | Self::VolumeMissing { .. } => ExitCode::BundleTruncated,
-            Self::Newer { .. } | Self::OtherEncoder { .. } => ExitCode::BundleNewer,
+            Self::Newer { .. } | Self::EncoderMismatch { .. } => ExitCode::BundleNewer,
             Self::Unsupported { .. } => ExitCode::Unsupported,
             Self::Damaged { .. } | Self::TooLarge { .. } => ExitCode::BundleDamaged,
             Self::NoSuchMember { .. } | Self::Volumes { .. } | Self::BaseLacks { .. } | Self::NotKept { .. } => {

@@ -21,7 +21,7 @@ pub fn merge(
     let layout = delta.layout();
     if layout.encoder != Layout::own_encoder() {
         let (path, found) = (delta.path().to_owned(), layout.encoder.clone());
-        return Err(ArchiveError::OtherEncoder { path, found, own: Layout::own_encoder() });
+        return Err(ArchiveError::EncoderMismatch { path, found, own: Layout::own_encoder() });
     }
     let encodings: HashMap<&str, Encoding> =
         layout.members.iter().chain(&layout.left_out).map(|stored| (stored.name.as_str(), stored.encoding)).collect();

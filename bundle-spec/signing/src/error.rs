@@ -30,7 +30,7 @@ pub enum SigningError {
     },
     /// A key of a kind that bundles are not signed with.
     #[error("{name} is {kind}: bundles are signed with ECDSA P-256 or Ed25519 keys; `kubexm-bundle keygen` makes one")]
-    OtherKind {
+    KindMismatch {
         /// File or variable.
         name: String,
         kind: String,
@@ -118,7 +118,7 @@ impl SigningError {
             Self::Output(error) => error.exit_code(),
             Self::ForeignResult { .. } | Self::NoSignatures { .. } => ExitCode::BundleUntrusted,
             Self::NoKey { .. }
-            | Self::OtherKind { .. }
+            | Self::KindMismatch { .. }
             | Self::PasswordNeeded { .. }
             | Self::WrongPassword { .. }
             | Self::EmptyPassword { .. }

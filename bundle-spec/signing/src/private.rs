@@ -148,7 +148,7 @@ fn from_pkcs8(name: &str, der: &[u8]) -> Result<PrivateKey, SigningError> {
         Ok(Algorithm::Ed25519) => ed25519_dalek::SigningKey::try_from(info)
             .map(|key| PrivateKey(Secret::Ed25519(Box::new(key))))
             .map_err(|_| none(name, "it is not an Ed25519 key")),
-        Err(kind) => Err(SigningError::OtherKind { name: name.to_owned(), kind }),
+        Err(kind) => Err(SigningError::KindMismatch { name: name.to_owned(), kind }),
     }
 }
 

@@ -77,7 +77,7 @@ impl PublicKey {
                 }
                 Ok(Self(Kind::Ed25519(key)))
             }
-            Err(kind) => Err(SigningError::OtherKind { name: name.to_owned(), kind }),
+            Err(kind) => Err(SigningError::KindMismatch { name: name.to_owned(), kind }),
         }
     }
 

@@ -50,7 +50,7 @@ pub struct Asked<'a> {
 
 /// Something that is not as it was rendered.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct OtherThanRendered {
+pub struct RenderingMismatch {
     /// `chart/NAME` or `yaml/NAME`.
     pub key: ArtifactKey,
     /// What is different.
@@ -90,14 +90,14 @@ pub enum Other {
     },
 }
 
-impl OtherThanRendered {
+impl RenderingMismatch {
     /// The images of another rendering may not be there.
     pub const fn exit_code(&self) -> ExitCode {
         ExitCode::BundleIncomplete
     }
 }
 
-impl fmt::Display for OtherThanRendered {
+impl fmt::Display for RenderingMismatch {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}: ", self.key)?;
         match &self.what {
@@ -122,12 +122,12 @@ impl fmt::Display for OtherThanRendered {
 }
 
 /// Holds what is to be installed against what was rendered; everything that is different, in the order asked.
-pub fn check(renderings: &[Rendering], asked: &[Asked<'_>]) -> Vec<OtherThanRendered> {
+pub fn check(renderings: &[Rendering], asked: &[Asked<'_>]) -> Vec<RenderingMismatch> {
     asked.iter().flat_map(|asked| check_one(renderings.iter().find(|r| r.key == *asked.key), asked)).collect()
 }
 
-fn check_one(rendering: Option<&Rendering>, asked: &Asked<'_>) -> Vec<OtherThanRendered> {
-    let other = |what| OtherThanRendered { key: asked.key.clone(), what };
+fn check_one(rendering: Option<&Rendering>, asked: &Asked<'_>) -> Vec<RenderingMismatch> {
+    let other = |what| RenderingMismatch { key: asked.key.clone(), what };
     let Some(rendering) = rendering else { return vec![other(Other::NotRendered)] };
     let mut all = Vec::new();
     if rendering.source != asked.source {

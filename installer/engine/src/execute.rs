@@ -217,7 +217,7 @@ impl<'p> StepRunner<'_, 'p> {
                     }
                 }
                 Done::Host(_, UndoResult::Interrupted) => {}
-                Done::Host(host, UndoResult::RolledBack | UndoResult::Stuck) => schedule.settled(host),
+                Done::Host(host, UndoResult::RolledBack | UndoResult::Stuck) => schedule.rolled_back(host),
             }
         }
     }

@@ -62,7 +62,7 @@ impl<'a> Domains<'a> {
     }
 
     pub(crate) fn settled(&mut self, host: &'a str) {
-        self.left_out.insert(host, Stage::Settled);
+        self.left_out.insert(host, Stage::RolledBack);
     }
 
     pub(crate) fn is_left_out(&self, domain: &str) -> bool {
@@ -70,6 +70,6 @@ impl<'a> Domains<'a> {
     }
 
     pub(crate) fn is_settled(&self, domain: &str) -> bool {
-        self.left_out.get(domain) == Some(&Stage::Settled)
+        self.left_out.get(domain) == Some(&Stage::RolledBack)
     }
 }

@@ -41,7 +41,7 @@ pub fn answer(bytes: &[u8]) {
             .map(|drift| assert!(drift.iter().all(|one| one.step == own.id), "{drift:?}"))
             .err(),
         Response::ClusterFacts { facts } => answers::cluster_facts("a", *facts).err(),
-        Response::Dialed { dialed } => answers::dialed("a", &[], dialed).err(),
+        Response::ConnectionResult { dialed } => answers::dialed("a", &[], dialed).err(),
         _ => None,
     };
     if let Some(error @ LinkError::Untrusted { .. }) = refused {

@@ -29,7 +29,7 @@ pub(crate) fn dag(plan: &Plan) -> Result<Dag, EngineError> {
     let positions: BTreeMap<&StepId, NodeIndex> = plan.steps.iter().map(|s| (&s.id, graph.add_node(()))).collect();
     for step in &plan.steps {
         let after = step.after.iter().map(|id| (id, Edge::After));
-        for (before, edge) in after.chain(step.settled.iter().map(|id| (id, Edge::Settled))) {
+        for (before, edge) in after.chain(step.after_end.iter().map(|id| (id, Edge::End))) {
             let from = positions.get(before).ok_or_else(|| EngineError::Order {
                 step: step.id.clone(),
                 reason: format!("it comes after {before}, which does not exist"),
@@ -113,7 +113,7 @@ impl<'a> Schedule<'a> {
         self.graph.edges_directed(NodeIndex::new(index), Direction::Incoming).all(|edge| {
             let before = edge.source().index();
             self.states[before] == State::Holds
-                || (*edge.weight() == Edge::Settled && self.domains.is_settled(self.plan.steps[before].domain()))
+                || (*edge.weight() == Edge::End && self.domains.is_settled(self.plan.steps[before].domain()))
         })
     }
 

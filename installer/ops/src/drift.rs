@@ -5,7 +5,7 @@
 use kubexm_plan::op::{
     Applied, Content, File, FoundManifests, HelmRelease, KubeObject, Manifests, Released, Resolver, Sysctl, Unit,
 };
-use kubexm_plan::{Difference, Entry, ObservedState, Op, Step, StepDrift};
+use kubexm_plan::{Difference, PathEntry, ObservedState, Op, Step, StepDrift};
 
 use crate::difference::{self, Contents};
 use crate::managed_edit::Edit;
@@ -66,23 +66,23 @@ fn describe(op: &Op, found: &ObservedState, machine: &Machine) -> Result<Differe
     Ok(Difference { what: op.to_string(), how, diff: None })
 }
 
-fn file_difference(file: &File, entry: &Entry, machine: &Machine) -> Result<Difference, OpError> {
+fn file_difference(file: &File, entry: &PathEntry, machine: &Machine) -> Result<Difference, OpError> {
     let plain = |how: String| Difference { what: file.path.clone(), how, diff: None };
     let wanted = machine.content_digest(&file.content)?;
     Ok(match entry {
-        Entry::Absent => plain("it is missing".to_owned()),
-        Entry::File { digest, mode, .. } if *digest == wanted => {
+        PathEntry::Absent => plain("it is missing".to_owned()),
+        PathEntry::File { digest, mode, .. } if *digest == wanted => {
             plain(format!("its mode is {mode:04o}, planned is {:04o}", file.mode))
         }
-        Entry::File { .. } if matches!(file.content, Content::Text { .. }) => {
+        PathEntry::File { .. } if matches!(file.content, Content::Text { .. }) => {
             let old = fsio::read(&machine.path(&file.path))?.unwrap_or_default();
             let new = machine.content(&file.content)?;
             difference::of_contents(&file.path, &Contents { old: &old, old_name: NOW, new: &new, new_name: PLANNED })
         }
-        Entry::File { .. } => plain("its content differs, and is not shown since it may be secret".to_owned()),
-        Entry::Link { target } => plain(format!("it is a link to {target}")),
-        Entry::Directory { .. } => plain("it is a folder".to_owned()),
-        Entry::Special => plain("it is a device, socket or pipe".to_owned()),
+        PathEntry::File { .. } => plain("its content differs, and is not shown since it may be secret".to_owned()),
+        PathEntry::Link { target } => plain(format!("it is a link to {target}")),
+        PathEntry::Directory { .. } => plain("it is a folder".to_owned()),
+        PathEntry::Special => plain("it is a device, socket or pipe".to_owned()),
     })
 }
 

@@ -36,7 +36,7 @@ mod ops;
 mod own_etcd;
 mod own_state;
 pub mod paths;
-pub mod place;
+pub mod path_state;
 pub mod probe;
 pub mod provide;
 pub mod real;

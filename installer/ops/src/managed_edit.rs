@@ -3,7 +3,7 @@
 //! A reset may run years after the edit. By then /etc/fstab has new disks and /etc/hosts has new names, which restoring
 //! the old content would remove.
 
-use crate::place::{self, Entry, Look, Place, PutBack};
+use crate::path_state::{self, PathEntry, Look, PathState, PutBack};
 use crate::{Machine, OpError, fsio};
 
 /// An edit of a text that others edit too.
@@ -21,27 +21,27 @@ pub(crate) trait Edit {
 /// Restores the state before the edit: the exact earlier content if nobody else has changed the file since, otherwise
 /// only kubexm's part. A file that was replaced by a link is left alone. `held` tells whether the edit was in the file
 /// before.
-pub(crate) fn restore(machine: &Machine, before: &Place, held: bool, edit: &impl Edit) -> Result<(), OpError> {
-    let entry = Entry::look(machine, &before.path)?;
+pub(crate) fn restore(machine: &Machine, before: &PathState, held: bool, edit: &impl Edit) -> Result<(), OpError> {
+    let entry = PathEntry::look(machine, &before.path)?;
     if entry == before.entry {
         return Ok(());
     }
     let real = machine.path(&before.path);
     let then = match &before.entry {
-        Entry::Absent => String::new(),
-        Entry::File { digest, .. } => match machine.ledger().content(digest) {
+        PathEntry::Absent => String::new(),
+        PathEntry::File { digest, .. } => match machine.ledger().content(digest) {
             Ok(bytes) => fsio::to_text(&bytes),
             // The content was not saved, because there was nothing to change.
             Err(_) if held => return Ok(()),
             Err(error) => return Err(error),
         },
-        Entry::Link { target } => behind(machine, &before.path, target)?,
-        Entry::Directory { .. } | Entry::Special => return Ok(()),
+        PathEntry::Link { target } => behind(machine, &before.path, target)?,
+        PathEntry::Directory { .. } | PathEntry::Special => return Ok(()),
     };
     let now = match entry {
-        Entry::File { .. } => fsio::read_text(&real)?.unwrap_or_default(),
-        Entry::Absent => return before.restore(machine),
-        Entry::Link { .. } | Entry::Directory { .. } | Entry::Special => return Ok(()),
+        PathEntry::File { .. } => fsio::read_text(&real)?.unwrap_or_default(),
+        PathEntry::Absent => return before.restore(machine),
+        PathEntry::Link { .. } | PathEntry::Directory { .. } | PathEntry::Special => return Ok(()),
     };
     if now == edit.make(&then) || same(&edit.bare(&now), &edit.bare(&then)) {
         return before.restore(machine);
@@ -50,7 +50,7 @@ pub(crate) fn restore(machine: &Machine, before: &Place, held: bool, edit: &impl
     if back == now {
         return Ok(());
     }
-    machine.write_file(&before.path, &fsio::to_bytes(&back), place::access_like(machine, &before.path, 0o644)?)
+    machine.write_file(&before.path, &fsio::to_bytes(&back), path_state::access_like(machine, &before.path, 0o644)?)
 }
 
 /// The text of the file that a link at `path` points to.

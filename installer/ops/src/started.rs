@@ -8,7 +8,7 @@ use kubexm_plan::op::Started;
 use kubexm_spec::Digest;
 
 use crate::fsio::{self, Access};
-use crate::place::{Entry, Look};
+use crate::path_state::{PathEntry, Look};
 use crate::{Machine, OpError, paths};
 
 /// Whether what runs now was started with these files: by us, or by a later boot.
@@ -56,11 +56,11 @@ pub(crate) fn digests<'p>(
 ) -> Result<BTreeMap<String, Digest>, OpError> {
     let mut digests = BTreeMap::new();
     for path in paths {
-        match Entry::look(machine, path)? {
-            Entry::File { digest, .. } => {
+        match PathEntry::look(machine, path)? {
+            PathEntry::File { digest, .. } => {
                 digests.insert(path.clone(), digest);
             }
-            Entry::Directory { .. } => {
+            PathEntry::Directory { .. } => {
                 for entry in walkdir::WalkDir::new(machine.path(path)).sort_by_file_name() {
                     let entry = entry.map_err(|error| OpError::other(format!("cannot list {path}: {error}")))?;
                     if entry.file_type().is_file() {
@@ -69,10 +69,10 @@ pub(crate) fn digests<'p>(
                     }
                 }
             }
-            Entry::Link { .. } if machine.path(path).is_file() => {
+            PathEntry::Link { .. } if machine.path(path).is_file() => {
                 digests.insert(path.clone(), fsio::digest(&machine.path(path))?);
             }
-            Entry::Absent | Entry::Link { .. } | Entry::Special => {}
+            PathEntry::Absent | PathEntry::Link { .. } | PathEntry::Special => {}
         }
     }
     Ok(digests)

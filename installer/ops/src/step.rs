@@ -1,7 +1,7 @@
 //! Executes one step on its machine, for the local link and for the agent.
 
 use kubexm_plan::op::{Act, Stamp};
-use kubexm_plan::{Entry, ObservedState, Op, Step, Undo};
+use kubexm_plan::{PathEntry, ObservedState, Op, Step, Undo};
 
 use crate::ledger::{Outcome, Record, SCHEMA};
 use crate::ops::packages;
@@ -119,7 +119,7 @@ fn marked_the_host(step: &Step, before: &[ObservedState]) -> Result<bool, OpErro
     if step.undo != Undo::RestoreBefore {
         return Ok(false);
     }
-    stamps.try_fold(false, |marked, (_, found)| Ok(marked || found.state::<Stamp>()?.place.entry == Entry::Absent))
+    stamps.try_fold(false, |marked, (_, found)| Ok(marked || found.state::<Stamp>()?.place.entry == PathEntry::Absent))
 }
 
 /// Whether kubexm has created the result of the step's acts and may remove it: not if it existed before, intact or

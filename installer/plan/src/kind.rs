@@ -6,9 +6,9 @@ use kubexm_spec::Digest;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use crate::place::Place;
+use crate::path_state::PathState;
 use crate::slot::SlotName;
-use crate::touch::{Thing, Touch};
+use crate::resource::{Resource, ResourceChange};
 
 /// The data of one op kind. Its execution on a machine is `kubexm_ops::Converge`, in a file of the same name.
 pub trait OpKind: Display + Serialize + DeserializeOwned {
@@ -16,16 +16,16 @@ pub trait OpKind: Display + Serialize + DeserializeOwned {
     type State: State;
 
     /// What it changes on its host or in the cluster, with the value afterwards.
-    fn touches(&self) -> Vec<Touch>;
+    fn resource_changes(&self) -> Vec<ResourceChange>;
 
     /// Slots, texts and blobs that the op uses, and what must exist before it runs.
     fn needs(&self) -> Needs<'_>;
 
     /// What removes the op's result when the cluster is removed.
-    fn scope(&self) -> Scope;
+    fn scope(&self) -> RemovalScope;
 
     /// How the op's result comes back when the reset that removed it is rolled back.
-    fn after_reset(&self) -> AfterReset;
+    fn reset_rollback(&self) -> ResetRollback;
 }
 
 /// The observed state of an op kind: digests and modes, never secrets.
@@ -37,17 +37,17 @@ pub trait State: Serialize + DeserializeOwned {
     const SCHEMA: u32;
 
     /// Every place in it: the files that a reset compares and restores.
-    fn places(&self) -> Vec<&Place>;
+    fn places(&self) -> Vec<&PathState>;
 
     /// Whether the parts that are not files are as they were `then`; none if that is decided by whether the op is
     /// satisfied.
     fn is_back(&self, then: &Self) -> Option<bool>;
 }
 
-impl State for Place {
+impl State for PathState {
     const SCHEMA: u32 = 1;
 
-    fn places(&self) -> Vec<&Place> {
+    fn places(&self) -> Vec<&PathState> {
         vec![self]
     }
 
@@ -58,8 +58,8 @@ impl State for Place {
 
 /// Any op, for types that contain ops.
 pub trait AnyOp: Display {
-    /// As [`OpKind::touches`].
-    fn all_touches(&self) -> Vec<Touch>;
+    /// As [`OpKind::resource_changes`].
+    fn all_touches(&self) -> Vec<ResourceChange>;
 }
 
 /// What an op uses, and what must exist before it runs.
@@ -72,7 +72,7 @@ pub struct Needs<'a> {
     /// Blobs of the node's content store.
     pub blobs: Vec<Digest>,
     /// Running units, files, modules, the cluster.
-    pub things: Vec<Thing>,
+    pub resources: Vec<Resource>,
 }
 
 impl Needs<'_> {
@@ -84,7 +84,7 @@ impl Needs<'_> {
 
 /// What removes an op's result when the cluster is removed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Scope {
+pub enum RemovalScope {
     /// A rollback of the op: it changes the host, and the state that was found before it is restored.
     Host,
     /// The removal of the cluster, or of its runtime's data, which contains it.
@@ -95,7 +95,7 @@ pub enum Scope {
 
 /// How an op's result comes back when the reset that removed it is rolled back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum AfterReset {
+pub enum ResetRollback {
     /// The state that the reset found is restored; that is sufficient.
     Restored,
     /// The state is restored, and an op that was satisfied is converged again: the kernel or a service has a part of

@@ -38,7 +38,7 @@ impl fmt::Display for Port {
 /// A port of another host that this one must reach.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub struct Dial {
+pub struct ConnectionCheck {
     /// Name of the host to reach.
     pub to: String,
     /// Its address inside the cluster.
@@ -63,9 +63,9 @@ pub struct PodAddress {
 /// The result of a dial.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub struct Dialed {
+pub struct ConnectionResult {
     /// The dial.
-    pub dial: Dial,
+    pub dial: ConnectionCheck,
     /// Why the port was not reached; none if it was.
     pub blocked: Option<String>,
 }

@@ -91,13 +91,13 @@ mod tests {
     use super::{ObservedState, StateError};
     use crate::kind::{OpKind, State};
     use crate::op::{Op, PackageState, Packages, StateDir, Unit};
-    use crate::place::Entry;
+    use crate::path_state::PathEntry;
 
     #[test]
     fn a_state_without_a_schema_has_the_first_one_and_is_written_without_it() {
         let text = json!({"state": {"path": "/var/lib/x", "entry": {"is": "absent"}}, "satisfied": true});
         let found: ObservedState = serde_json::from_value(text.clone()).unwrap();
-        assert_eq!(found.state::<StateDir>().unwrap().entry, Entry::Absent);
+        assert_eq!(found.state::<StateDir>().unwrap().entry, PathEntry::Absent);
         assert_eq!(serde_json::to_value(&found).unwrap(), text);
     }
 

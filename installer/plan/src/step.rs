@@ -118,7 +118,7 @@ impl<State> StepBuilder<State> {
 
     /// Runs after this step has finished, successfully or not.
     pub fn settled(mut self, id: &StepId) -> Self {
-        self.step.settled.push(id.clone());
+        self.step.after_end.push(id.clone());
         self
     }
 

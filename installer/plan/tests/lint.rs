@@ -77,7 +77,7 @@ fn fleet(plan: &mut Plan) {
         ignore: Vec::new(),
     });
     let ready = Step::on("a", "k.ready-w", "Wait").domain("w").after(&id("w/k.join"));
-    let check = Step::on("a", "k.check", "Check").settled(&id("a/k.ready-w"));
+    let check = Step::on("a", "k.check", "Check").after_end(&id("a/k.ready-w"));
     let steps = [init, join, ready, check];
     plan.steps.extend(steps.map(|step| step.undo(Undo::Nothing).build()));
 }
@@ -248,8 +248,8 @@ fn a_failure_domain_that_is_no_host_of_the_plan_is_refused() {
 
 #[test]
 fn waiting_for_the_end_of_what_does_not_exist_or_comes_later_is_refused() {
-    fleet_breaks("known-steps", |plan| plan.steps[7].settled.push(id("w/nothing")));
-    fleet_breaks("no-cycle", |plan| plan.steps[4].settled.push(id("a/k.check")));
+    fleet_breaks("known-steps", |plan| plan.steps[7].after_end.push(id("w/nothing")));
+    fleet_breaks("no-cycle", |plan| plan.steps[4].after_end.push(id("a/k.check")));
     fleet_breaks("steps-in-order", |plan| plan.steps.swap(6, 7));
 }
 
@@ -268,12 +268,12 @@ fn waiting_for_the_end_of_a_step_orders_writers_and_does_not_imply_its_success()
     breaks("one-writer", two);
     let problems = broken(|plan| {
         two(plan);
-        plan.steps[9].settled.push(id("a/y.one"));
+        plan.steps[9].after_end.push(id("a/y.one"));
     });
     assert_eq!(problems, Vec::new());
     breaks("parent-before", |plan| {
         two(plan);
-        plan.steps[9].settled.push(id("a/y.one"));
+        plan.steps[9].after_end.push(id("a/y.one"));
         plan.steps[9].undo = Undo::WithParent { step: id("a/y.one") };
     });
 }

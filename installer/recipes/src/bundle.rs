@@ -5,18 +5,18 @@ use kubexm_manifests::requirements::PackageNeed;
 use kubexm_spec::ArtifactKey;
 
 use crate::charts;
-use crate::context::PlanCx;
+use crate::context::PlanContext;
 use crate::error::RecipeError;
 
 /// Checks that every requirement of the cluster is in the bundle, in the catalogue's version; the error lists
 /// everything that is missing. Then that its charts are those that it was built with.
-pub fn check(cx: &PlanCx<'_>) -> Result<(), RecipeError> {
+pub fn check(cx: &PlanContext<'_>) -> Result<(), RecipeError> {
     let missing = missing(cx)?;
     if missing.is_empty() { charts::check(cx) } else { Err(RecipeError::NotInBundle { missing }) }
 }
 
 /// What the cluster requires and the bundle does not contain, as text for people.
-pub fn missing(cx: &PlanCx<'_>) -> Result<Vec<String>, RecipeError> {
+pub fn missing(cx: &PlanContext<'_>) -> Result<Vec<String>, RecipeError> {
     let requirements = require(cx.cluster, cx.catalogue).map_err(RecipeError::Catalogue)?;
     let mut missing = Vec::new();
     for item in &requirements.items {
@@ -54,7 +54,7 @@ pub fn missing(cx: &PlanCx<'_>) -> Result<Vec<String>, RecipeError> {
 }
 
 /// OS packages that nodes need, and that were not resolved when the bundle was built or are not in it.
-fn missing_packages(cx: &PlanCx<'_>, need: &PackageNeed) -> Vec<String> {
+fn missing_packages(cx: &PlanContext<'_>, need: &PackageNeed) -> Vec<String> {
     let PackageNeed { os, platform, roots, .. } = need;
     let Some(carried) = cx.packages.find(os, *platform) else {
         return vec![format!("packages of {os} for {platform}")];

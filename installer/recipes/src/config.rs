@@ -1,7 +1,7 @@
 //! Values in cluster.yaml that cannot be planned, reported before any host is contacted: planning would find them too,
 //! but only after connecting and preflight.
 
-use crate::context::PlanCx;
+use crate::context::PlanContext;
 use crate::error::RecipeError;
 use crate::runtime;
 
@@ -9,7 +9,7 @@ use crate::runtime;
 const SERVICES: [u32; 2] = [1, 10];
 
 /// All problems that cluster.yaml and the bundle show by themselves, without facts about the hosts.
-pub fn check(cx: &PlanCx<'_>) -> Vec<RecipeError> {
+pub fn check(cx: &PlanContext<'_>) -> Vec<RecipeError> {
     let mut problems: Vec<RecipeError> = cx.kubernetes().err().into_iter().collect();
     let cluster = cx.cluster;
     if cluster.hosts.is_empty() {

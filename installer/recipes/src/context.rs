@@ -19,7 +19,7 @@ pub const INSTALLABLE: [&str; 4] = ["1.33", "1.34", "1.35", "1.36"];
 
 /// The whole input of a recipe: recipes do no IO.
 #[derive(Clone, Copy, Debug)]
-pub struct PlanCx<'a> {
+pub struct PlanContext<'a> {
     /// The cluster, defaults filled in.
     pub cluster: &'a Cluster,
     /// The cluster's id: read from the hosts' stamps ([`crate::Identity`]), or new. None if nothing is planned.
@@ -62,7 +62,7 @@ pub type Materials = BTreeMap<String, String>;
 
 /// A host with everything that modules need to know about it.
 #[derive(Clone, Copy, Debug)]
-pub struct Node<'a> {
+pub struct PlannedHost<'a> {
     /// The host in cluster.yaml.
     pub host: &'a Host,
     /// Its observed facts.
@@ -77,7 +77,7 @@ pub struct Node<'a> {
     pub serves_time: bool,
 }
 
-impl Node<'_> {
+impl PlannedHost<'_> {
     /// Its name.
     pub fn name(&self) -> &str {
         &self.host.name
@@ -130,30 +130,30 @@ pub const fn is_host_local(nameserver: IpAddr) -> bool {
     nameserver.is_loopback() || nameserver.is_unspecified()
 }
 
-impl<'a> PlanCx<'a> {
+impl<'a> PlanContext<'a> {
     /// `spec.kubernetes`.
     pub fn kubernetes(&self) -> Result<&'a Kubernetes, RecipeError> {
         self.cluster.kubernetes.as_ref().ok_or(RecipeError::NoCluster)
     }
 
     /// Every host in the order of cluster.yaml.
-    pub fn nodes(&self) -> Result<Vec<Node<'a>>, RecipeError> {
+    pub fn nodes(&self) -> Result<Vec<PlannedHost<'a>>, RecipeError> {
         if self.cluster.hosts.is_empty() {
             return Err(RecipeError::NoHosts { what: "hosts" });
         }
         self.cluster.hosts.iter().map(|host| self.node(host)).collect()
     }
 
-    fn node(&self, host: &'a Host) -> Result<Node<'a>, RecipeError> {
+    fn node(&self, host: &'a Host) -> Result<PlannedHost<'a>, RecipeError> {
         let name = || host.name.clone();
         let facts = self.facts.get(&host.name).ok_or_else(|| RecipeError::NoFacts { host: name() })?;
         let arch = facts.arch.ok_or_else(|| RecipeError::UnknownArch { host: name() })?;
         if let Some(configured) = host.arch.filter(|configured| *configured != arch) {
-            return Err(RecipeError::OtherArch { host: name(), found: arch, configured });
+            return Err(RecipeError::ArchMismatch { host: name(), found: arch, configured });
         }
         let ip =
             host.node_ip().ok_or_else(|| RecipeError::NoAddress { host: name(), address: host.address.clone() })?;
-        Ok(Node {
+        Ok(PlannedHost {
             host,
             facts,
             ip,
@@ -209,9 +209,9 @@ impl<'a> PlanCx<'a> {
     }
 
     /// Nodes of the control plane in the order of the role group: the first one runs `kubeadm init`.
-    pub fn control_planes(&self, nodes: &[Node<'a>]) -> Result<Vec<Node<'a>>, RecipeError> {
+    pub fn control_planes(&self, nodes: &[PlannedHost<'a>]) -> Result<Vec<PlannedHost<'a>>, RecipeError> {
         let find = |name: &String| nodes.iter().find(|n| n.name() == name).copied();
-        let found: Vec<Node<'a>> = self.cluster.role_groups.control_plane.iter().filter_map(find).collect();
+        let found: Vec<PlannedHost<'a>> = self.cluster.role_groups.control_plane.iter().filter_map(find).collect();
         if found.is_empty() { Err(RecipeError::NoHosts { what: "control plane" }) } else { Ok(found) }
     }
 

@@ -6,7 +6,7 @@ use kubexm_plan::op::{Content, File};
 use kubexm_plan::{Pipeline, Plan, SlotName, SlotProvider, Step, StepId};
 use minijinja::Value;
 
-use crate::context::{Node, PlanCx};
+use crate::context::{PlannedHost, PlanContext};
 use crate::error::RecipeError;
 use crate::templates;
 
@@ -18,9 +18,9 @@ const FLEET_CONCURRENCY: usize = 32;
 #[derive(Debug)]
 pub struct Draft<'a> {
     /// The input.
-    pub cx: &'a PlanCx<'a>,
+    pub cx: &'a PlanContext<'a>,
     plan: Plan,
-    cluster_wide: BTreeSet<StepId>,
+    depends_on_all: BTreeSet<StepId>,
 }
 
 /// A plan, and which of its steps depend on all hosts.
@@ -29,7 +29,7 @@ pub struct Drafted {
     /// The plan.
     pub plan: Plan,
     /// Steps whose content depends on all hosts of the cluster: adding a host changes them.
-    pub cluster_wide: BTreeSet<StepId>,
+    pub depends_on_all: BTreeSet<StepId>,
 }
 
 /// Steps in the order they were added: each runs after the one before it. Chains can fork and join.
@@ -41,7 +41,7 @@ pub struct Chain {
 
 impl<'a> Draft<'a> {
     /// An empty plan of a pipeline over these nodes.
-    pub fn new(cx: &'a PlanCx<'a>, pipeline: Pipeline, nodes: &[Node<'_>]) -> Self {
+    pub fn new(cx: &'a PlanContext<'a>, pipeline: Pipeline, nodes: &[PlannedHost<'_>]) -> Self {
         let plan = Plan {
             schema: kubexm_plan::SCHEMA,
             pipeline,
@@ -56,7 +56,7 @@ impl<'a> Draft<'a> {
             texts: Default::default(),
             steps: Vec::new(),
         };
-        Self { cx, plan, cluster_wide: BTreeSet::new() }
+        Self { cx, plan, depends_on_all: BTreeSet::new() }
     }
 
     /// A file with this text.
@@ -112,14 +112,14 @@ impl<'a> Draft<'a> {
     }
 
     /// Marks a step as depending on all hosts.
-    pub fn cluster_wide(&mut self, step: Step) -> Step {
-        self.cluster_wide.insert(step.id.clone());
+    pub fn depends_on_all(&mut self, step: Step) -> Step {
+        self.depends_on_all.insert(step.id.clone());
         step
     }
 
     /// The finished plan.
     pub fn finish(self) -> Drafted {
-        Drafted { plan: self.plan, cluster_wide: self.cluster_wide }
+        Drafted { plan: self.plan, depends_on_all: self.depends_on_all }
     }
 }
 
@@ -189,7 +189,7 @@ impl Chain {
 
     /// Lets the first steps of the chain wait for a step that must have ended, successfully or not.
     pub fn starts_settled(&mut self, step: &StepId) {
-        self.starts().for_each(|first| first.settled.push(step.clone()));
+        self.starts().for_each(|first| first.after_end.push(step.clone()));
     }
 
     /// The steps that depend on no other step of the chain.
@@ -216,7 +216,7 @@ pub fn rolling(chains: &mut [Chain], width: usize) {
     }
 }
 
-fn plan_host(node: &Node<'_>) -> kubexm_plan::PlanHost {
+fn plan_host(node: &PlannedHost<'_>) -> kubexm_plan::PlanHost {
     let assigned = node.roles;
     let roles = [
         ("control-plane", assigned.control_plane),

@@ -2,7 +2,7 @@
 
 use kubexm_plan::ClusterId;
 use kubexm_spec::ExitCode;
-use kubexm_spec::rendering::OtherThanRendered;
+use kubexm_spec::rendering::RenderingMismatch;
 use kubexm_spec::unsupported::Unsupported;
 
 /// Why no plan could be made. No host was changed when one of these is returned.
@@ -22,7 +22,7 @@ pub enum RecipeError {
     #[error("charts differ from those that the bundle was built with, so their images may be missing in it:\n{}", lines(.all))]
     Rendered {
         /// Every one of them.
-        all: Vec<OtherThanRendered>,
+        all: Vec<RenderingMismatch>,
     },
     /// Not supported yet.
     #[error("{what} is not supported yet; {hint}")]
@@ -89,7 +89,7 @@ pub enum RecipeError {
     #[error(
         "{host}: its architecture is {found}, but cluster.yaml has `arch: {configured}`; correct it, or leave it out"
     )]
-    OtherArch {
+    ArchMismatch {
         host: String,
         found: kubexm_spec::Arch,
         /// The value in cluster.yaml.
@@ -126,7 +126,7 @@ pub enum RecipeError {
     #[error(
         "{host} belongs to cluster {found}, but the reset is of cluster {wanted}; use the cluster.yaml of {found}, or remove the host from this one"
     )]
-    OtherCluster {
+    ClusterMismatch {
         host: String,
         found: String,
         /// The cluster to reset.
@@ -137,7 +137,7 @@ pub enum RecipeError {
         "the hosts are stamped for cluster {cluster} with id {planned}, but the cluster that runs on them has the id {found}; find out \
          which of the two cluster.yaml describes before you continue"
     )]
-    OtherIdentity {
+    IdentityMismatch {
         /// `metadata.name`.
         cluster: String,
         /// The id in the stamps of its hosts.
@@ -150,7 +150,7 @@ pub enum RecipeError {
         "cluster {cluster} runs Kubernetes {server}, and the bundle has {bundle}: `kubeadm join` needs the cluster's own minor version; \
          use a bundle with Kubernetes {server}"
     )]
-    OtherMinor {
+    MinorMismatch {
         /// `metadata.name`.
         cluster: String,
         /// The version of its API server.
@@ -305,7 +305,7 @@ impl RecipeError {
             Self::NoCluster
             | Self::NoHosts { .. }
             | Self::NoAddress { .. }
-            | Self::OtherArch { .. }
+            | Self::ArchMismatch { .. }
             | Self::BadNetwork { .. }
             | Self::CannotJoin { .. }
             | Self::UnknownHost { .. }
@@ -315,10 +315,10 @@ impl RecipeError {
             | Self::UnknownArch { .. }
             | Self::Mounted { .. }
             | Self::NoClusterYet { .. }
-            | Self::OtherCluster { .. }
+            | Self::ClusterMismatch { .. }
             | Self::UnreadableStamp { .. }
-            | Self::OtherIdentity { .. }
-            | Self::OtherMinor { .. }
+            | Self::IdentityMismatch { .. }
+            | Self::MinorMismatch { .. }
             | Self::StillMember { .. }
             | Self::CannotDelete { .. }
             | Self::CannotUpgrade { .. }

@@ -3,7 +3,7 @@
 use kubexm_plan::{LoginForm, SlotProvider};
 use kubexm_spec::cluster::{EXTERNAL_CA, RegistryLogin};
 
-use crate::context::PlanCx;
+use crate::context::PlanContext;
 use crate::modules::{depot, login, registry};
 use crate::paths;
 
@@ -40,7 +40,7 @@ pub struct Ca {
 
 impl<'a> ImageRegistry<'a> {
     /// The registry of a cluster. None of it is used where the type is `none`.
-    pub fn of(cx: &PlanCx<'a>) -> Self {
+    pub fn of(cx: &PlanContext<'a>) -> Self {
         let cluster = cx.cluster;
         let Some(external) = cluster.external_registry() else {
             let ca = Ca { path: paths::REGISTRY_CA, slot: depot::CA_SLOT, provider: SlotProvider::REGISTRY_CA };
@@ -57,7 +57,7 @@ impl<'a> ImageRegistry<'a> {
     }
 
     /// The path below which the images of an upstream host are: `/v2/mirror/registry.k8s.io`.
-    pub fn path(&self, cx: &PlanCx<'_>, host: &str) -> String {
+    pub fn path(&self, cx: &PlanContext<'_>, host: &str) -> String {
         match cx.cluster.external_registry() {
             Some(external) => format!("/v2/{}", external.folder(host)),
             None => format!("/v2/{}", registry::folder(cx, host)),

@@ -6,10 +6,10 @@ use std::net::{IpAddr, Ipv4Addr};
 
 use ipnet::IpNet;
 use kubexm_plan::Facts;
-use kubexm_plan::mesh::{Dial, PodAddress, Port, Protocol};
+use kubexm_plan::mesh::{ConnectionCheck, PodAddress, Port, Protocol};
 use kubexm_spec::cluster::{API_PORT, LoadBalancerMode, RegistryKind, Roles, overlap};
 
-use crate::context::PlanCx;
+use crate::context::PlanContext;
 use crate::network;
 
 /// kube-apiserver.
@@ -29,7 +29,7 @@ pub struct Mesh {
     /// Ports that others connect to.
     pub listen: BTreeMap<String, Vec<Port>>,
     /// Ports of other hosts and of the load balancer to connect to.
-    pub dials: BTreeMap<String, Vec<Dial>>,
+    pub dials: BTreeMap<String, Vec<ConnectionCheck>>,
 }
 
 struct Host<'a> {
@@ -44,7 +44,7 @@ struct Host<'a> {
 
 /// The last addresses of the pod network, which plugins give out last. None for a network of IPv6, and for one that the
 /// operator installs.
-fn pod_address(cx: &PlanCx<'_>) -> Option<PodAddress> {
+fn pod_address(cx: &PlanContext<'_>) -> Option<PodAddress> {
     if network::is_left_to_operator(cx.cluster) {
         return None;
     }
@@ -55,14 +55,14 @@ fn pod_address(cx: &PlanCx<'_>) -> Option<PodAddress> {
 
 /// Every port between two different hosts, and the API server of each new control plane as its own pods reach it. A host
 /// whose address or facts are not known is left out: preflight reports it.
-pub fn mesh(cx: &PlanCx<'_>) -> Mesh {
+pub fn mesh(cx: &PlanContext<'_>) -> Mesh {
     let hosts = hosts(cx);
-    let mut dials: BTreeMap<&str, BTreeSet<Dial>> = BTreeMap::new();
+    let mut dials: BTreeMap<&str, BTreeSet<ConnectionCheck>> = BTreeMap::new();
     let mut listen: BTreeMap<&str, BTreeSet<Port>> = BTreeMap::new();
     for from in &hosts {
         for to in hosts.iter().filter(|to| to.name != from.name && to.ip != from.ip) {
             for port in ports(cx, from, to) {
-                let dial = Dial { to: to.name.to_owned(), address: to.ip, port, pod: None };
+                let dial = ConnectionCheck { to: to.name.to_owned(), address: to.ip, port, pod: None };
                 dials.entry(from.name).or_default().insert(dial);
                 listen.entry(to.name).or_default().insert(port);
             }
@@ -73,7 +73,7 @@ pub fn mesh(cx: &PlanCx<'_>) -> Mesh {
             listen.entry(control_plane.name).or_default().insert(tcp(API_SERVER));
         }
         for from in hosts.iter().filter(|host| host.ip != vip && host.roles.in_cluster()) {
-            let dial = Dial { to: LOAD_BALANCER.to_owned(), address: vip, port: tcp(port), pod: None };
+            let dial = ConnectionCheck { to: LOAD_BALANCER.to_owned(), address: vip, port: tcp(port), pod: None };
             dials.entry(from.name).or_default().insert(dial);
         }
     }
@@ -81,7 +81,7 @@ pub fn mesh(cx: &PlanCx<'_>) -> Mesh {
         // A pod's connection to another host comes from its own host's address, and is among those above.
         let Some(pod) = pod_address(cx) else { continue };
         listen.entry(host.name).or_default().insert(tcp(API_SERVER));
-        let dial = Dial { to: host.name.to_owned(), address: host.ip, port: tcp(API_SERVER), pod: Some(pod) };
+        let dial = ConnectionCheck { to: host.name.to_owned(), address: host.ip, port: tcp(API_SERVER), pod: Some(pod) };
         dials.entry(host.name).or_default().insert(dial);
     }
     Mesh {
@@ -90,7 +90,7 @@ pub fn mesh(cx: &PlanCx<'_>) -> Mesh {
     }
 }
 
-fn hosts<'a>(cx: &PlanCx<'a>) -> Vec<Host<'a>> {
+fn hosts<'a>(cx: &PlanContext<'a>) -> Vec<Host<'a>> {
     let hosts = cx.cluster.hosts.iter().filter_map(|host| {
         let facts = cx.facts.get(&host.name)?;
         let udp = facts.listeners.iter().filter(|listener| listener.protocol == "udp");
@@ -107,7 +107,7 @@ fn hosts<'a>(cx: &PlanCx<'a>) -> Vec<Host<'a>> {
 
 /// The check as from a pod gives the host an address and a route of the pod network for some seconds: where something there
 /// uses that network already, its packets would be lost. Preflight refuses such hosts.
-fn has_room_for_pods(cx: &PlanCx<'_>, facts: &Facts) -> bool {
+fn has_room_for_pods(cx: &PlanContext<'_>, facts: &Facts) -> bool {
     let pods = cx.cluster.network.pod_cidr;
     let addresses = facts.interfaces.iter().flat_map(|interface| &interface.addresses);
     let mut networks = addresses.chain(&facts.routes).filter_map(|text| text.parse::<IpNet>().ok());
@@ -117,7 +117,7 @@ fn has_room_for_pods(cx: &PlanCx<'_>, facts: &Facts) -> bool {
         && !networks.any(|network| overlap(pods, network))
 }
 
-fn ports(cx: &PlanCx<'_>, from: &Host<'_>, to: &Host<'_>) -> Vec<Port> {
+fn ports(cx: &PlanContext<'_>, from: &Host<'_>, to: &Host<'_>) -> Vec<Port> {
     let mut ports = Vec::new();
     let (client, server) = (from.roles, to.roles);
     if server.control_plane && (client.in_cluster() || client.load_balancer) {

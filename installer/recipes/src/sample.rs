@@ -18,7 +18,7 @@ use kubexm_spec::manifest::{Artifact, Blob, ClusterSummary, FORMAT, Manifest};
 use kubexm_spec::{Arch, ArtifactKey, Digest, Family, Rendering, Trust, rendering};
 
 use crate::charts::CarriedCharts;
-use crate::context::{Materials, PlanCx, Sealing};
+use crate::context::{Materials, PlanContext, Sealing};
 use crate::modules::packages::source;
 use crate::packages::{CarriedPackages, NO_PACKAGES, RepositoryFile};
 use crate::pipelines::create::create;
@@ -81,7 +81,7 @@ pub fn host(name: &str, last: u8) -> Host {
 pub fn plan(cluster: &Cluster) -> Result<Plan, Box<dyn Error + Send + Sync>> {
     let catalogue = Catalogue::embedded();
     let (manifest, facts) = (manifest(cluster, &catalogue)?, all_facts(cluster));
-    Ok(create(&PlanCx {
+    Ok(create(&PlanContext {
         bundle_record: None,
         cluster,
         cluster_id: Some(CLUSTER_ID),

@@ -12,7 +12,7 @@ use crate::diff::without_secrets;
 use crate::events;
 use crate::observe::subject::Subject;
 use crate::run::secrets::ControllerSlots;
-use crate::site::Site;
+use crate::connected_cluster::ConnectedCluster;
 
 /// Whether `create` is about hosts that all belong to the cluster already.
 pub(crate) fn is_created(plan: &Plan, facts: &BTreeMap<String, Facts>) -> bool {
@@ -43,7 +43,7 @@ pub(crate) fn report_unrecorded(events: &dyn EventSink, facts: &BTreeMap<String,
 ///
 /// `pki` is a view of the certificates that the plan will distribute: a comparison makes and renews none.
 pub(crate) async fn of<S: Subject>(
-    site: &Site<'_, S>,
+    site: &ConnectedCluster<'_, S>,
     plan: &CheckedPlan,
     created: bool,
     pki: ClusterPki,

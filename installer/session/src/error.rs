@@ -150,7 +150,7 @@ pub enum SessionError {
         "the plan was made for the cluster {cluster} with id {planned}, and the hosts belong to the one with id {found}; create the \
          plan again, or reset the hosts first"
     )]
-    OtherCluster {
+    ClusterMismatch {
         /// `metadata.name`.
         cluster: String,
         planned: ClusterId,
@@ -278,7 +278,7 @@ impl ExitError for SessionError {
             Self::Links { errors, .. } => errors.iter().map(LinkError::exit_code).max().unwrap_or(ExitCode::Internal),
             Self::Preflight { .. } => ExitCode::Preflight,
             Self::Lint(_) => ExitCode::PlanLint,
-            Self::OtherCluster { .. } => ExitCode::Preflight,
+            Self::ClusterMismatch { .. } => ExitCode::Preflight,
             Self::Authorities(error) => error.exit_code(),
             Self::Backup(error) => error.exit_code(),
             Self::NoRandom(_) => ExitCode::Internal,

@@ -15,7 +15,7 @@ pub(crate) fn new_id() -> Result<ClusterId, SessionError> {
 pub(crate) fn check_plan(plan: &Plan, hosts: Option<ClusterId>) -> Result<(), SessionError> {
     match (plan.cluster_id, hosts) {
         (Some(planned), Some(found)) if planned != found => {
-            Err(SessionError::OtherCluster { cluster: plan.cluster_name.clone(), planned, found })
+            Err(SessionError::ClusterMismatch { cluster: plan.cluster_name.clone(), planned, found })
         }
         _ => Ok(()),
     }

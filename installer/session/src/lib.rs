@@ -49,7 +49,7 @@ mod plan;
 mod restore;
 mod run;
 mod session;
-mod site;
+mod connected_cluster;
 pub mod support_bundle;
 
 pub use access::Access;

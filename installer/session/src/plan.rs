@@ -4,7 +4,7 @@ use kubexm_engine::drift::Drift;
 use kubexm_plan::lint;
 use kubexm_plan::{CheckedPlan, ClusterFacts, Pipeline, Plan};
 use kubexm_recipes::{
-    DeleteCx, Deletion, Drain, Identity, PlanCx, Renew, RenewCx, Renewed, ResetCx, ResetHost, UpgradeOptions,
+    DeleteContext, Deletion, Drain, Identity, PlanContext, Renew, RenewContext, Renewed, ResetContext, ResetHost, UpgradeOptions,
 };
 use kubexm_spec::cluster::EtcdKind;
 
@@ -21,7 +21,7 @@ use crate::identity;
 use crate::observe::Observed;
 use crate::observe::subject::{BundleSurvey, LedgerSurvey, Subject};
 use crate::session::Session;
-use crate::site::Site;
+use crate::connected_cluster::ConnectedCluster;
 
 /// What to plan with a bundle.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,7 +37,7 @@ pub enum Recipe<'a> {
 /// A plan for observed hosts. Only [`Observed::plan`] creates one.
 #[must_use]
 pub struct Planned<'s, S: Subject> {
-    site: Site<'s, S>,
+    site: ConnectedCluster<'s, S>,
     plan: Plan,
     clean: Vec<String>,
     created: bool,
@@ -47,7 +47,7 @@ pub struct Planned<'s, S: Subject> {
 /// A plan that has passed the lint. Only [`Planned::check`] and [`Observed::reviewed`] create one.
 #[must_use]
 pub struct Checked<'s, S: Subject> {
-    pub(crate) site: Site<'s, S>,
+    pub(crate) site: ConnectedCluster<'s, S>,
     pub(crate) plan: CheckedPlan,
     /// Hosts with nothing to do.
     pub(crate) clean: Vec<String>,
@@ -146,7 +146,7 @@ impl<'s> Observed<'s, ClusterSource> {
         let (cluster_digest, cluster_id) = (cluster.digest(), Identity::of(cluster, &survey.facts).id);
         let (running, facts, now) = (&running, &survey.facts, site.session.unix_time());
         events::phase(site.session.events, "plan");
-        let cx = RenewCx { cluster, cluster_digest, cluster_id, running, facts, now, wanted };
+        let cx = RenewContext { cluster, cluster_digest, cluster_id, running, facts, now, wanted };
         let planned = kubexm_recipes::certs_renew(&cx).map_err(SessionError::from);
         let Renewed { plan, warnings } = site.unless_refused(planned).await?;
         for warning in warnings {
@@ -158,7 +158,7 @@ impl<'s> Observed<'s, ClusterSource> {
 
 impl<'s, S: Subject> Planned<'s, S> {
     /// Of hosts that all have something to do.
-    pub(crate) const fn of(site: Site<'s, S>, plan: Plan, authorities: Authorities) -> Self {
+    pub(crate) const fn of(site: ConnectedCluster<'s, S>, plan: Plan, authorities: Authorities) -> Self {
         Self { site, plan, clean: Vec::new(), created: false, authorities }
     }
 
@@ -222,7 +222,7 @@ fn with_bundle(
         None if matches!(recipe, Recipe::Create) => Some(identity::new_id()?),
         None => None,
     };
-    let cx = PlanCx {
+    let cx = PlanContext {
         cluster_id: id,
         bundle_record: Some(&record),
         sealing: Some(&authorities.sealing),
@@ -264,12 +264,12 @@ fn reset(
         [] => identity.id,
         _ => hosts.iter().find_map(|host| host.facts.stamp.as_ref()?.id),
     };
-    let cx = ResetCx { cluster: &cluster.name, cluster_id, cluster_digest: cluster.digest(), hosts };
+    let cx = ResetContext { cluster: &cluster.name, cluster_id, cluster_digest: cluster.digest(), hosts };
     Ok((kubexm_recipes::reset(&cx)?, clean))
 }
 
 fn delete_node(
-    site: &Site<'_, ClusterSource>,
+    site: &ConnectedCluster<'_, ClusterSource>,
     survey: &LedgerSurvey,
     (running, deleted): (&ClusterFacts, &[String]),
     drain: Drain,
@@ -278,7 +278,7 @@ fn delete_node(
     events::phase(site.session.events, "plan");
     let (hosts, missing) = (ledger_hosts(cluster, survey).collect(), site.fleet.missing());
     let cluster_digest = cluster.digest();
-    Ok(kubexm_recipes::delete_node(&DeleteCx { cluster, cluster_digest, running, deleted, hosts, missing, drain })?)
+    Ok(kubexm_recipes::delete_node(&DeleteContext { cluster, cluster_digest, running, deleted, hosts, missing, drain })?)
 }
 
 /// The hosts that were reached, in the order of cluster.yaml.

@@ -7,7 +7,7 @@ use async_trait::async_trait;
 use kubexm_engine::backup::{ARCHIVE, BackupError, BackupHeader, BackupKey, verify_archive, verify_contents};
 use kubexm_engine::link::BlobSource;
 use kubexm_plan::backup::Archive;
-use kubexm_recipes::{RestoreCx, restored_cluster};
+use kubexm_recipes::{RestoreContext, restored_cluster};
 use kubexm_spec::Digest;
 use tokio::io::AsyncRead;
 use zeroize::Zeroizing;
@@ -123,7 +123,7 @@ impl<'s> Observed<'s, RestoreSource> {
             })?;
             header.check_cluster(folder, &cluster.name, id)?;
             events::phase(site.session.events, "plan");
-            let cx = RestoreCx {
+            let cx = RestoreContext {
                 cluster,
                 cluster_digest: cluster.digest(),
                 facts: &survey.facts,

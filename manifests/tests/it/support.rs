@@ -22,7 +22,7 @@ fn cri_o_of_another_minor_is_refused_with_those_that_go_with_it() {
     assert_eq!(with("1.34.4", "1.34.1").unwrap().versions.unwrap().runtime, "cri-o 1.34.1");
     let error = with("1.34.4", "1.33.2").unwrap_err();
     assert!(
-        matches!(&error, RequireError::OtherMinor { known, .. } if known.contains(&"1.34.1".to_owned())),
+        matches!(&error, RequireError::MinorMismatch { known, .. } if known.contains(&"1.34.1".to_owned())),
         "{error}"
     );
     assert_eq!(error.exit_code(), ExitCode::Config);

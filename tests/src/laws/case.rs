@@ -12,7 +12,7 @@ use kubexm_plan::backup::{Archive, BackupAnswer, BackupAsk};
 use kubexm_plan::kubeadm_certificates::MANAGED;
 use kubexm_plan::lint::{self, Order};
 use kubexm_plan::{CONTROLLER, CheckedPlan, ClusterFacts, Facts, Pipeline, Plan, Undo, ledger};
-use kubexm_recipes::{DeleteCx, Drain, Renew, RenewCx, ResetCx, ResetHost, RestoreCx};
+use kubexm_recipes::{DeleteContext, Drain, Renew, RenewContext, ResetContext, ResetHost, RestoreContext};
 use kubexm_spec::cluster::{Cluster, EtcdKind};
 
 use super::compare::{differences, refuse};
@@ -316,7 +316,7 @@ async fn delete_plan<F: Fleet>(sample: &Sample, fleet: &F) -> Result<CheckedPlan
     let reported = report(hosts.collect(), fleet).await?;
     let running = running(sample, fleet).await?;
     let deleted: Vec<String> = sample.deleted.iter().map(|host| (*host).to_owned()).collect();
-    let cx = DeleteCx {
+    let cx = DeleteContext {
         cluster: &cluster,
         cluster_digest: kubexm_spec::Digest::of("yaml"),
         running: &running,
@@ -357,7 +357,7 @@ async fn renew_plan<F: Fleet>(sample: &Sample, fleet: &F) -> Result<CheckedPlan,
         }
         looks.push(seen);
     }
-    let cx = RenewCx {
+    let cx = RenewContext {
         cluster: &cluster,
         cluster_digest: kubexm_spec::Digest::of("yaml"),
         cluster_id: None,
@@ -400,7 +400,7 @@ async fn restore_plan<F: Fleet>(
     let described = Archive { sha256: kubexm_spec::Digest::of(&archive), size: archive.len() as u64 };
     bundle.blobs.insert(described.sha256, archive);
     let cluster_digest = kubexm_spec::Digest::of("yaml");
-    let cx = RestoreCx { cluster: &cluster, cluster_digest, facts: &facts, archive: described, snapshot: 1, id: "1" };
+    let cx = RestoreContext { cluster: &cluster, cluster_digest, facts: &facts, archive: described, snapshot: 1, id: "1" };
     let plan = kubexm_recipes::restore(&cx).map_err(said)?;
     Ok((lint::check(plan).map_err(|problems| format!("{problems:?}"))?.0, bundle))
 }
@@ -419,7 +419,7 @@ async fn report<F: Fleet>(hosts: Vec<(String, [bool; 4])>, fleet: &F) -> Result<
 async fn plan_reset<F: Fleet>(hosts: Vec<(String, [bool; 4])>, fleet: &F) -> Result<CheckedPlan, String> {
     let reported = report(hosts, fleet).await?;
     let hosts = reported.iter().map(Reported::host);
-    let cx = ResetCx {
+    let cx = ResetContext {
         cluster: "demo",
         cluster_id: None,
         cluster_digest: kubexm_spec::Digest::of("yaml"),

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use kubexm_plan::state_folders::{self, is_below};
-use kubexm_plan::{Op, Plan, Thing};
+use kubexm_plan::{Op, Plan, Resource};
 
 /// Ours by name: a reset removes them whole.
 const OURS: &str = "/var/lib/kubexm";
@@ -32,7 +32,7 @@ fn touched(op: &Op) -> Vec<String> {
         op => op
             .alone()
             .iter()
-            .filter_map(|thing| if let Thing::Path(path) = thing { Some(parent(path)) } else { None })
+            .filter_map(|thing| if let Resource::Path(path) = thing { Some(parent(path)) } else { None })
             .collect(),
     }
 }

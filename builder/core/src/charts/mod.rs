@@ -24,7 +24,7 @@ use kubexm_manifests::requirements::Source;
 use kubexm_manifests::{Catalogue, ChartRelease, Requirement, Requirements, Zone, releases};
 use kubexm_spec::event::EventKind;
 use kubexm_spec::lock::Content;
-use kubexm_spec::rendering::{self, Asked, OtherThanRendered, VALUES_LIMIT};
+use kubexm_spec::rendering::{self, Asked, RenderingMismatch, VALUES_LIMIT};
 use kubexm_spec::{ArtifactKey, Cluster, Digest, Lock, Platform, Reference, Rendering, Trust};
 use kubexm_transport::Store;
 use serde_json::{Map, Value};
@@ -117,7 +117,7 @@ pub fn check_locked(cluster: &Cluster, lock: &Lock) -> Result<(), BuildError> {
             kubernetes: lock.kubernetes.as_deref(),
         })
         .collect();
-    let others: Vec<OtherThanRendered> = rendering::check(&lock.renderings, &asked);
+    let others: Vec<RenderingMismatch> = rendering::check(&lock.renderings, &asked);
     if others.is_empty() { Ok(()) } else { Err(BuildError::Rendered(others)) }
 }
 

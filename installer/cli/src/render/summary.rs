@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 
 use kubexm_plan::op::Op;
-use kubexm_plan::{Plan, Removal, SlotProvider, Step, StepId, Thing, Undo};
+use kubexm_plan::{Plan, Removal, SlotProvider, Step, StepId, Resource, Undo};
 use kubexm_session::Drift;
 use kubexm_spec::counted;
 
@@ -38,24 +38,24 @@ pub fn drifted(plan: &Plan, drift: &Drift) -> String {
 /// Steps that are in place now and will not be once the drift is removed: what they started has read files that are replaced.
 fn restarts<'p>(plan: &'p Plan, drift: &Drift) -> Vec<&'p Step> {
     let drifted = |step: &Step| drift.steps.iter().any(|changed| changed.step == step.id);
-    let replaced: Vec<(&str, Thing)> = plan
+    let replaced: Vec<(&str, Resource)> = plan
         .steps
         .iter()
         .filter(|step| drifted(step))
-        .flat_map(|step| step.ops.iter().flat_map(Op::touches).map(|touch| (step.host.as_str(), touch.thing)))
+        .flat_map(|step| step.ops.iter().flat_map(Op::resource_changes).map(|change| (step.host.as_str(), change.resource)))
         .collect();
-    let reads = |op: &Op, thing: &Thing| {
+    let reads = |op: &Op, resource: &Resource| {
         let files: Vec<&String> = match op {
             Op::Unit(unit) if unit.running == Some(true) => unit.loaded.iter().chain(&unit.reloaded).collect(),
             Op::StaticPodStarted(pod) => pod.after.iter().collect(),
             _ => Vec::new(),
         };
-        let below = |file: &str| matches!(thing, Thing::Path(path) if path.starts_with(&format!("{file}/")));
-        files.into_iter().any(|file| below(file) || thing.overlaps(&Thing::Path(file.clone())))
+        let below = |file: &str| matches!(resource, Resource::Path(path) if path.starts_with(&format!("{file}/")));
+        files.into_iter().any(|file| below(file) || resource.overlaps(&Resource::Path(file.clone())))
     };
     let follows = |step: &&Step| {
         let here = replaced.iter().filter(|(host, _)| *host == step.host);
-        !drifted(step) && here.clone().any(|(_, thing)| step.ops.iter().any(|op| reads(op, thing)))
+        !drifted(step) && here.clone().any(|(_, resource)| step.ops.iter().any(|op| reads(op, resource)))
     };
     plan.steps.iter().filter(follows).collect()
 }

@@ -40,7 +40,7 @@ pub enum BackupError {
     NotAuthenticated { path: String, why: String },
     /// It is of another cluster.
     #[error("{path} is a backup of cluster {found} (id {found_id}), and not of {wanted} (id {wanted_id})")]
-    OtherCluster { path: String, found: String, found_id: ClusterId, wanted: String, wanted_id: ClusterId },
+    ClusterMismatch { path: String, found: String, found_id: ClusterId, wanted: String, wanted_id: ClusterId },
     /// It is sealed for others.
     #[error(
         "{path} is sealed for {for_whom}, and not for the identity of this home ({own}): use the home of one of them, or add the \

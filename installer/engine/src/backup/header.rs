@@ -203,7 +203,7 @@ impl BackupHeader {
             return Ok(());
         }
         let (found, found_id) = (self.about.cluster.escape_default().collect(), self.about.cluster_id);
-        Err(BackupError::OtherCluster { path: shown(folder), found, found_id, wanted: wanted.to_owned(), wanted_id })
+        Err(BackupError::ClusterMismatch { path: shown(folder), found, found_id, wanted: wanted.to_owned(), wanted_id })
     }
 
     /// The bytes of the file.

@@ -51,9 +51,9 @@ pub(crate) fn etcd(host: &str, asked: &EtcdAsk, answer: EtcdAnswer) -> Result<Et
 /// One result for each dial, in the order of the dials.
 pub(crate) fn dialed(
     host: &str,
-    asked: &[mesh::Dial],
-    dialed: Vec<mesh::Dialed>,
-) -> Result<Vec<mesh::Dialed>, LinkError> {
+    asked: &[mesh::ConnectionCheck],
+    dialed: Vec<mesh::ConnectionResult>,
+) -> Result<Vec<mesh::ConnectionResult>, LinkError> {
     if dialed.len() == asked.len() && dialed.iter().zip(asked).all(|(answer, asked)| answer.dial == *asked) {
         return Ok(dialed);
     }
@@ -159,8 +159,8 @@ mod tests {
     #[test]
     fn a_host_must_report_every_requested_connection() {
         let port = mesh::Port { protocol: mesh::Protocol::Tcp, number: 6443 };
-        let dial = |to: &str| mesh::Dial { to: to.to_owned(), address: IpAddr::from([10, 0, 0, 1]), port, pod: None };
-        let answer = |to: &str| mesh::Dialed { dial: dial(to), blocked: None };
+        let dial = |to: &str| mesh::ConnectionCheck { to: to.to_owned(), address: IpAddr::from([10, 0, 0, 1]), port, pod: None };
+        let answer = |to: &str| mesh::ConnectionResult { dial: dial(to), blocked: None };
         let asked = [dial("b"), dial("c")];
         assert!(dialed("a", &asked, vec![answer("b"), answer("c")]).is_ok());
         for lie in

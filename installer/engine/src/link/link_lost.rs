@@ -98,7 +98,7 @@ impl Link for LinkLost {
         self.why()
     }
 
-    async fn dial(&self, _: &[mesh::Dial]) -> Result<Vec<mesh::Dialed>, LinkError> {
+    async fn dial(&self, _: &[mesh::ConnectionCheck]) -> Result<Vec<mesh::ConnectionResult>, LinkError> {
         self.why()
     }
 

@@ -108,7 +108,7 @@ pub trait Link: Send + Sync {
     async fn listen(&self, ports: &[mesh::Port]) -> Result<(), LinkError>;
 
     /// Dials ports of other hosts in parallel.
-    async fn dial(&self, dials: &[mesh::Dial]) -> Result<Vec<mesh::Dialed>, LinkError>;
+    async fn dial(&self, dials: &[mesh::ConnectionCheck]) -> Result<Vec<mesh::ConnectionResult>, LinkError>;
 
     /// Runs a probe once.
     async fn probe(&self, probe: &Probe) -> Result<ProbeAnswer, LinkError>;

@@ -1,5 +1,5 @@
 //! Acts on a simulated host whose effects do not follow from their data, since kubeadm (`nodes`) or the cluster has
-//! them. Every other act is simulated by the things that it touches, like an op.
+//! them. Every other act is simulated by the resources that it touches, like an op.
 
 use kubexm_plan::op::{
     Act, KubeadmJoin, KubeadmUpgrade, MemberRemove, NodeDelete, NodeDrain, NodeLookup, NodeUncordon, ScriptRun,

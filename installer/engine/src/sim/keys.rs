@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use kubexm_plan::Thing;
+use kubexm_plan::Resource;
 
 use super::world::blob_key;
 use crate::link::ObservedState;
@@ -21,35 +21,35 @@ pub(super) enum Key {
 }
 
 /// The key of a thing. None for things that are only needed, or that are simulated separately.
-pub(super) fn key(thing: &Thing) -> Option<Key> {
+pub(super) fn key(resource: &Resource) -> Option<Key> {
     Some(match thing {
-        Thing::Path(path) => Key::Host(format!("path:{path}")),
-        Thing::Blob(digest) => Key::Host(blob_key(digest)),
-        Thing::Package(name) => Key::Host(format!("package:{name}")),
-        Thing::Sysctl(name) => Key::Host(format!("sysctl:{name}")),
-        Thing::Module(name) => Key::Host(format!("module:{name}")),
-        Thing::Swap => Key::Host("swap".to_owned()),
-        Thing::Selinux => Key::Host("selinux".to_owned()),
-        Thing::Hostname => Key::Host("hostname".to_owned()),
-        Thing::HostNames => Key::Host("hosts".to_owned()),
-        Thing::Nameservers => Key::Host("resolver".to_owned()),
-        Thing::Image(reference) => Key::Host(format!("image:{reference}")),
-        Thing::Kubeconfig(user) => Key::Host(format!("kubeconfig:{user}")),
-        Thing::Stamp => Key::Host("stamp".to_owned()),
-        Thing::Objects(name) => Key::Cluster(format!("object:{name}")),
-        Thing::Release { namespace, name } => Key::Cluster(format!("release:{namespace}/{name}")),
-        Thing::Taint { node, key } => Key::Cluster(format!("taint:{node}:{key}")),
-        Thing::Label { node, key } => Key::Cluster(format!("label:{node}:{key}")),
-        Thing::State(_)
-        | Thing::Before(_)
-        | Thing::Unit(_)
-        | Thing::PackageManager
-        | Thing::Node(_)
-        | Thing::Member(_)
-        | Thing::Script(_)
-        | Thing::Kubeadm => return None,
-        Thing::ControlPlane | Thing::Pods | Thing::StaticPod(_) | Thing::Network => return None,
-        Thing::Runtime | Thing::AdminConf | Thing::Api | Thing::Registry => return None,
+        Resource::Path(path) => Key::Host(format!("path:{path}")),
+        Resource::Blob(digest) => Key::Host(blob_key(digest)),
+        Resource::Package(name) => Key::Host(format!("package:{name}")),
+        Resource::Sysctl(name) => Key::Host(format!("sysctl:{name}")),
+        Resource::Module(name) => Key::Host(format!("module:{name}")),
+        Resource::Swap => Key::Host("swap".to_owned()),
+        Resource::Selinux => Key::Host("selinux".to_owned()),
+        Resource::Hostname => Key::Host("hostname".to_owned()),
+        Resource::HostNames => Key::Host("hosts".to_owned()),
+        Resource::Nameservers => Key::Host("resolver".to_owned()),
+        Resource::Image(reference) => Key::Host(format!("image:{reference}")),
+        Resource::Kubeconfig(user) => Key::Host(format!("kubeconfig:{user}")),
+        Resource::Stamp => Key::Host("stamp".to_owned()),
+        Resource::Objects(name) => Key::Cluster(format!("object:{name}")),
+        Resource::Release { namespace, name } => Key::Cluster(format!("release:{namespace}/{name}")),
+        Resource::Taint { node, key } => Key::Cluster(format!("taint:{node}:{key}")),
+        Resource::Label { node, key } => Key::Cluster(format!("label:{node}:{key}")),
+        Resource::State(_)
+        | Resource::Before(_)
+        | Resource::Unit(_)
+        | Resource::PackageManager
+        | Resource::Node(_)
+        | Resource::Member(_)
+        | Resource::Script(_)
+        | Resource::Kubeadm => return None,
+        Resource::ControlPlane | Resource::Pods | Resource::StaticPod(_) | Resource::Network => return None,
+        Resource::Runtime | Resource::AdminConf | Resource::Api | Resource::Registry => return None,
     })
 }
 

@@ -256,8 +256,8 @@ impl Link for SimLink {
         Ok(())
     }
 
-    async fn dial(&self, dials: &[mesh::Dial]) -> Result<Vec<mesh::Dialed>, LinkError> {
-        Ok(dials.iter().map(|dial| mesh::Dialed { dial: dial.clone(), blocked: None }).collect())
+    async fn dial(&self, dials: &[mesh::ConnectionCheck]) -> Result<Vec<mesh::ConnectionResult>, LinkError> {
+        Ok(dials.iter().map(|dial| mesh::ConnectionResult { dial: dial.clone(), blocked: None }).collect())
     }
 
     async fn probe(&self, probe: &Probe) -> Result<ProbeAnswer, LinkError> {

@@ -1,13 +1,13 @@
 //! Observes ops on a simulated host: compares the desired keys and values of an op with the current ones.
 //!
-//! They follow from the op's data ([`kubexm_plan::OpKind::touches`]), except for units, whose state depends on the host's;
+//! They follow from the op's data ([`kubexm_plan::OpKind::resource_changes`]), except for units, whose state depends on the host's;
 //! acts; folders that a service fills, and their earlier content; and the parts of a reset.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use kubexm_plan::op::{StateDir, StaticPodStarted, Unit};
-use kubexm_plan::{Entry, Op, Place, Plan, ledger};
+use kubexm_plan::{PathEntry, Op, PathState, Plan, ledger};
 use kubexm_spec::Digest;
 
 use super::keys::{Key, Want, held, is_below, key};
@@ -56,12 +56,12 @@ impl World {
     fn observe_folder(&self, host: &str, dir: &StateDir) -> Result<ObservedState, String> {
         let here = &self.host(host)?.state;
         let there = here.keys().any(|key| is_below(key, std::slice::from_ref(&dir.path)));
-        let entry = if there { Entry::Directory { mode: 0o755 } } else { Entry::Absent };
+        let entry = if there { PathEntry::Directory { mode: 0o755 } } else { PathEntry::Absent };
         // A folder that a service of kubexm has already filled is not listed: nothing in it is removed.
         let is_it = |op: &Op| matches!(op, Op::StateDir(other) if other == dir);
         let ours = ledger::any_not_rolled_back(self.host(host)?.ledger.iter().map(Arc::as_ref), is_it);
         let held = (there && !ours).then(|| held(here, &dir.path).into_iter().collect());
-        let place = Place { path: dir.path.clone(), entry, missing: Vec::new(), held };
+        let place = PathState { path: dir.path.clone(), entry, missing: Vec::new(), held };
         ObservedState::new::<StateDir>(&place, true).map_err(|error| error.to_string())
     }
 
@@ -71,8 +71,8 @@ impl World {
             return Err(format!("the plan has no text {missing}"));
         }
         let mut want = Want::default();
-        for touch in op.touches() {
-            let (Some(key), Some(mut value)) = (key(&touch.thing), touch.value) else { continue };
+        for change in op.resource_changes() {
+            let (Some(key), Some(mut value)) = (key(&change.resource), change.value) else { continue };
             for slot in needs.slots {
                 let content = slots.get(slot).map(|value| Digest::of(value).to_string());
                 let content = content.ok_or_else(|| format!("slot {} was not given to the step", slot.0))?;

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use kubexm_plan::op::Unit;
-use kubexm_plan::{Act, Op, Plan, Probe, Step, Thing, etcd, runtime};
+use kubexm_plan::{Act, Op, Plan, Probe, Step, Resource, etcd, runtime};
 
 use super::failure::Failure;
 use super::keys::Want;
@@ -101,7 +101,7 @@ impl World {
         let pods = ops.filter_map(|op| if let Op::StaticPodStarted(pod) = op { Some(pod) } else { None });
         for pod in pods {
             for path in &pod.after {
-                self.need(host, step, &Thing::Path(path.clone()))?;
+                self.need(host, step, &Resource::Path(path.clone()))?;
             }
             for (key, value) in self.want_pod(host, pod)? {
                 self.set(host, step, &key, &value)?;
@@ -114,9 +114,9 @@ impl World {
     fn refuse(&self, host: &str, op: &Op, step: &Step) -> Result<(), String> {
         let needs = op.needs();
         // The link delivers blobs before the op is converged.
-        let brought = op.touches().into_iter().map(|touch| touch.thing).filter(|thing| matches!(thing, Thing::Blob(_)));
-        let blobs = needs.blobs.iter().copied().map(Thing::Blob);
-        brought.chain(blobs).chain(needs.things).try_for_each(|thing| self.need(host, step, &thing))?;
+        let brought = op.resource_changes().into_iter().map(|change| change.resource).filter(|resource| matches!(resource, Resource::Blob(_)));
+        let blobs = needs.blobs.iter().copied().map(Resource::Blob);
+        brought.chain(blobs).chain(needs.resources).try_for_each(|resource| self.need(host, step, &resource))?;
         match op {
             Op::Unit(unit) => self.refuse_unit(host, unit, step),
             Op::Act(act) => self.refuse_act(host, act, step),
@@ -124,38 +124,38 @@ impl World {
         }
     }
 
-    fn need(&self, host: &str, step: &Step, thing: &Thing) -> Result<(), String> {
+    fn need(&self, host: &str, step: &Step, resource: &Resource) -> Result<(), String> {
         let here = self.host(host)?;
         let there = |there: bool, what: String| if there { Ok(()) } else { Err(what) };
-        match thing {
-            Thing::Blob(digest) => {
+        match resource {
+            Resource::Blob(digest) => {
                 there(self.has_blob(host, digest), format!("blob {digest} is not in the node's store"))
             }
-            Thing::Path(path) => {
+            Resource::Path(path) => {
                 self.read(host, step, &format!("path:{path}"))?;
                 there(here.has_path(path), format!("{path} is missing"))
             }
-            Thing::Module(name) => {
+            Resource::Module(name) => {
                 self.read(host, step, &format!("module:{name}"))?;
                 there(here.state.contains_key(&format!("module:{name}")), format!("module {name} is not loaded"))
             }
-            Thing::Unit(name) => {
+            Resource::Unit(name) => {
                 self.read(host, step, &format!("unit:{name}"))?;
                 there(here.runs(name), format!("{name} does not run"))
             }
-            Thing::Runtime => {
+            Resource::Runtime => {
                 for runtime in runtime::ALL {
                     self.read(host, step, &format!("unit:{}", runtime.unit))?;
                 }
                 there(here.runs_containers(), "no container runtime runs".to_owned())
             }
-            Thing::AdminConf => {
+            Resource::AdminConf => {
                 self.read(host, step, ADMIN_CONF)?;
                 there(here.state.contains_key(ADMIN_CONF), "there is no admin.conf".to_owned())
             }
-            Thing::Api => self.refuse_without_cluster(),
-            Thing::Node(name) => there(self.is_node(name), format!("nodes \"{name}\" not found")),
-            Thing::Registry => there(self.serves_images(), "no registry serves images".to_owned()),
+            Resource::Api => self.refuse_without_cluster(),
+            Resource::Node(name) => there(self.is_node(name), format!("nodes \"{name}\" not found")),
+            Resource::Registry => there(self.serves_images(), "no registry serves images".to_owned()),
             other => Err(format!("the simulated fleet does not know whether {other}, which {} needs, exists", step.id)),
         }
     }

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use kubexm_plan::op::StateDir;
-use kubexm_plan::{Entry, Op, Scope, Step, Undo, Wave};
+use kubexm_plan::{PathEntry, Op, RemovalScope, Step, Undo, Wave};
 
 use super::failure::Failure;
 use super::keys::{Keys, came_into, is_below, keys};
@@ -62,7 +62,7 @@ impl World {
             (Op::Act(act), _, wave) => self.restore_act(host, act, &cluster, wave),
             (Op::StateDir(dir), _, Wave::Data) => self.clear_folder(host, dir, found),
             (Op::MoveAside(_), _, Wave::Data) => self.restore_aside(host, found),
-            (_, Scope::Cluster, Wave::Stop) => {
+            (_, RemovalScope::Cluster, Wave::Stop) => {
                 self.restore_images(host, &here)?;
                 // They are gone with the cluster.
                 if self.cluster.contains_key("initialised") {
@@ -75,7 +75,7 @@ impl World {
                 }
                 Ok(())
             }
-            (_, Scope::Host | Scope::End, Wave::Data) => self.restore_keys(host, &here),
+            (_, RemovalScope::Host | RemovalScope::End, Wave::Data) => self.restore_keys(host, &here),
             _ => Ok(()),
         }
     }
@@ -86,7 +86,7 @@ impl World {
         let before = found.state::<StateDir>().map_err(|error| error.to_string())?;
         let held: Option<BTreeSet<String>> = before.held.map(|held| held.into_iter().collect());
         let goes = |key: &&String| match (&before.entry, &held) {
-            (Entry::Absent, _) => is_below(key, std::slice::from_ref(&dir.path)),
+            (PathEntry::Absent, _) => is_below(key, std::slice::from_ref(&dir.path)),
             (_, Some(held)) => came_into(key, &dir.path, held),
             (_, None) => false,
         };

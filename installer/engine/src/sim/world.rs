@@ -147,7 +147,7 @@ impl World {
     /// Sets the plan whose steps are executed from now on.
     pub(super) fn set_plan(&mut self, plan: &Plan) {
         let mut hasher = DefaultHasher::new();
-        plan.steps.iter().for_each(|step| (&step.id, &step.after, &step.settled).hash(&mut hasher));
+        plan.steps.iter().for_each(|step| (&step.id, &step.after, &step.after_end).hash(&mut hasher));
         let fingerprint = hasher.finish();
         if self.order.as_ref().is_none_or(|known| known.fingerprint != fingerprint) {
             let positions = plan.steps.iter().enumerate().map(|(at, step)| (step.id.clone(), at)).collect();

@@ -109,7 +109,7 @@ impl Link for Liar {
         self.link.listen(ports).await
     }
 
-    async fn dial(&self, dials: &[mesh::Dial]) -> Result<Vec<mesh::Dialed>, LinkError> {
+    async fn dial(&self, dials: &[mesh::ConnectionCheck]) -> Result<Vec<mesh::ConnectionResult>, LinkError> {
         self.link.dial(dials).await
     }
 

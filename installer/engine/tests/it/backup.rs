@@ -100,7 +100,7 @@ fn every_operator_opens_it_and_nobody_else() {
     }
     assert!(header.check_cluster(folder.path(), "red", ID).is_ok());
     let other = header.check_cluster(folder.path(), "red", ClusterId::from_random([2; 16])).unwrap_err();
-    assert!(matches!(other, BackupError::OtherCluster { .. }), "{other}");
+    assert!(matches!(other, BackupError::ClusterMismatch { .. }), "{other}");
 }
 
 #[test]

@@ -7,15 +7,15 @@ use kubexm_plan::op::Binary;
 use kubexm_spec::digest::Hasher;
 
 use crate::fsio::{self, Access};
-use crate::place::{self, Look, Place, PutBack};
+use crate::path_state::{self, Look, PathState, PutBack};
 use crate::{Converge, Machine, OpError, Wave};
 
 impl Converge for Binary {
-    fn observe(&self, machine: &Machine) -> Result<Place, OpError> {
-        Place::look(machine, &self.path)
+    fn observe(&self, machine: &Machine) -> Result<PathState, OpError> {
+        PathState::look(machine, &self.path)
     }
 
-    fn satisfied(&self, found: &Place, _: &Machine) -> bool {
+    fn satisfied(&self, found: &PathState, _: &Machine) -> bool {
         found.entry.is(self.blob, self.mode)
     }
 
@@ -26,7 +26,7 @@ impl Converge for Binary {
     /// A separate copy (with shared blocks if the file system supports them): with a hard link a change of the program
     /// would change the store. By rename, since a running program cannot be written to.
     fn converge(&self, machine: &Machine) -> Result<(), OpError> {
-        place::replaceable(machine, &self.path)?;
+        path_state::replaceable(machine, &self.path)?;
         let blob = machine.blob(&self.blob);
         let mut source = File::open(&blob).map_err(OpError::path("open the blob", &blob))?;
         let mut digest = None;
@@ -61,7 +61,7 @@ impl Converge for Binary {
             })
     }
 
-    fn restore(&self, machine: &Machine, before: &Place, wave: Wave) -> Result<(), OpError> {
+    fn restore(&self, machine: &Machine, before: &PathState, wave: Wave) -> Result<(), OpError> {
         if wave == Wave::Data { before.restore(machine) } else { Ok(()) }
     }
 }

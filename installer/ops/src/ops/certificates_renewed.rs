@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use kubexm_plan::op::{CertificatesRenewed, Renewal, RenewedFiles};
 
-use crate::place::{Look, Place, PutBack};
+use crate::path_state::{Look, PathState, PutBack};
 use crate::system::Program;
 use crate::{Converge, Machine, OpError, Wave, paths};
 
@@ -14,7 +14,7 @@ const LIMIT: Duration = Duration::from_secs(90);
 impl Converge for CertificatesRenewed {
     fn observe(&self, machine: &Machine) -> Result<RenewedFiles, OpError> {
         let paths = self.certificates.iter().flat_map(Renewal::files);
-        Ok(RenewedFiles { files: paths.map(|path| Place::look(machine, &path)).collect::<Result<_, _>>()? })
+        Ok(RenewedFiles { files: paths.map(|path| PathState::look(machine, &path)).collect::<Result<_, _>>()? })
     }
 
     fn satisfied(&self, found: &RenewedFiles, _: &Machine) -> bool {
@@ -35,7 +35,7 @@ impl Converge for CertificatesRenewed {
                 )));
             }
             machine.run(&renew(one, machine))?;
-            let now = Place::look(machine, &one.path)?;
+            let now = PathState::look(machine, &one.path)?;
             if !is_renewed(one, std::slice::from_ref(&now)) {
                 return Err(OpError::other(format!(
                     "`kubeadm certs renew {}` succeeded, but {} is unchanged",
@@ -55,7 +55,7 @@ impl Converge for CertificatesRenewed {
 }
 
 /// Whether the file is there with another content than the one that was found.
-fn is_renewed(one: &Renewal, files: &[Place]) -> bool {
+fn is_renewed(one: &Renewal, files: &[PathState]) -> bool {
     let place = files.iter().find(|place| place.path == one.path);
     place.and_then(|place| place.entry.digest()).is_some_and(|digest| digest != one.was)
 }

@@ -3,20 +3,20 @@
 use kubexm_plan::op::Dir;
 
 use crate::dirfd::DirFd;
-use crate::place::{Entry, Look, Place, PutBack};
+use crate::path_state::{PathEntry, Look, PathState, PutBack};
 use crate::{Converge, Machine, OpError, Wave};
 
 impl Converge for Dir {
-    fn observe(&self, machine: &Machine) -> Result<Place, OpError> {
-        Place::look(machine, &self.path)
+    fn observe(&self, machine: &Machine) -> Result<PathState, OpError> {
+        PathState::look(machine, &self.path)
     }
 
-    fn satisfied(&self, found: &Place, machine: &Machine) -> bool {
+    fn satisfied(&self, found: &PathState, machine: &Machine) -> bool {
         match &found.entry {
-            Entry::Directory { mode } => *mode == self.mode,
+            PathEntry::Directory { mode } => *mode == self.mode,
             // An administrator's link to a directory on another disk is accepted.
-            Entry::Link { .. } => machine.path(&self.path).is_dir(),
-            Entry::Absent | Entry::File { .. } | Entry::Special => false,
+            PathEntry::Link { .. } => machine.path(&self.path).is_dir(),
+            PathEntry::Absent | PathEntry::File { .. } | PathEntry::Special => false,
         }
     }
 
@@ -26,10 +26,10 @@ impl Converge for Dir {
 
     fn converge(&self, machine: &Machine) -> Result<(), OpError> {
         let real = machine.path(&self.path);
-        match Entry::look(machine, &self.path)? {
-            Entry::Absent | Entry::Directory { .. } => {}
-            Entry::Link { .. } if real.is_dir() => return Ok(()),
-            Entry::File { .. } | Entry::Link { .. } | Entry::Special => {
+        match PathEntry::look(machine, &self.path)? {
+            PathEntry::Absent | PathEntry::Directory { .. } => {}
+            PathEntry::Link { .. } if real.is_dir() => return Ok(()),
+            PathEntry::File { .. } | PathEntry::Link { .. } | PathEntry::Special => {
                 return Err(OpError::other(format!(
                     "{} must be a directory, and is not; move it away and run again",
                     self.path
@@ -42,7 +42,7 @@ impl Converge for Dir {
         machine.relabel(&self.path)
     }
 
-    fn restore(&self, machine: &Machine, before: &Place, wave: Wave) -> Result<(), OpError> {
+    fn restore(&self, machine: &Machine, before: &PathState, wave: Wave) -> Result<(), OpError> {
         if wave == Wave::Data { before.restore(machine) } else { Ok(()) }
     }
 }

@@ -8,7 +8,7 @@ use kubexm_spec::cluster::RuntimeKind;
 
 use super::static_pod_started::api_server_answers;
 use crate::fsio::{self, Access};
-use crate::place::{Look, Place, PutBack};
+use crate::path_state::{Look, PathState, PutBack};
 use crate::system::Program;
 use crate::{Converge, Machine, OpError, Wave, backup, containers, snapshot};
 
@@ -32,7 +32,7 @@ const BUMP: &str = "1000000000";
 
 impl Converge for EtcdRestored {
     fn observe(&self, machine: &Machine) -> Result<RestoreState, OpError> {
-        Ok(RestoreState { mark: Place::look(machine, &self.mark())? })
+        Ok(RestoreState { mark: PathState::look(machine, &self.mark())? })
     }
 
     fn satisfied(&self, found: &RestoreState, _: &Machine) -> bool {

@@ -3,7 +3,7 @@
 use kubexm_plan::op::{EtcdSnapshot, SNAPSHOTS, Snapshotted};
 
 use crate::ops::act::members::{self, Reach};
-use crate::place::{Look, Place, PutBack};
+use crate::path_state::{Look, PathState, PutBack};
 use crate::system::Program;
 use crate::{Converge, Machine, OpError, Wave, fsio, snapshot};
 
@@ -15,7 +15,7 @@ const DATABASE: &str = "/var/lib/etcd/member/snap/db";
 impl Converge for EtcdSnapshot {
     fn observe(&self, machine: &Machine) -> Result<Snapshotted, OpError> {
         let path = self.path();
-        Ok(Snapshotted { file: Place::look(machine, &path)?, sound: snapshot::is_sound(&machine.path(&path))? })
+        Ok(Snapshotted { file: PathState::look(machine, &path)?, sound: snapshot::is_sound(&machine.path(&path))? })
     }
 
     fn satisfied(&self, found: &Snapshotted, _: &Machine) -> bool {

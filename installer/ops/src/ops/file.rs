@@ -3,15 +3,15 @@
 use kubexm_plan::op::File;
 
 use crate::fsio::Access;
-use crate::place::{self, Look, Place, PutBack};
+use crate::path_state::{self, Look, PathState, PutBack};
 use crate::{Converge, Machine, OpError, Wave};
 
 impl Converge for File {
-    fn observe(&self, machine: &Machine) -> Result<Place, OpError> {
-        Place::look(machine, &self.path)
+    fn observe(&self, machine: &Machine) -> Result<PathState, OpError> {
+        PathState::look(machine, &self.path)
     }
 
-    fn satisfied(&self, found: &Place, machine: &Machine) -> bool {
+    fn satisfied(&self, found: &PathState, machine: &Machine) -> bool {
         machine.content_digest(&self.content).is_ok_and(|wanted| found.entry.is(wanted, self.mode))
     }
 
@@ -20,11 +20,11 @@ impl Converge for File {
     }
 
     fn converge(&self, machine: &Machine) -> Result<(), OpError> {
-        place::replaceable(machine, &self.path)?;
+        path_state::replaceable(machine, &self.path)?;
         machine.write_file(&self.path, &machine.content(&self.content)?, Access::mode(self.mode))
     }
 
-    fn restore(&self, machine: &Machine, before: &Place, wave: Wave) -> Result<(), OpError> {
+    fn restore(&self, machine: &Machine, before: &PathState, wave: Wave) -> Result<(), OpError> {
         if wave == Wave::Data { before.restore(machine) } else { Ok(()) }
     }
 }

@@ -3,7 +3,7 @@
 use kubexm_plan::op::{Hostname, Names};
 
 use crate::fsio::{self, Access};
-use crate::place::{self, Look, Place, PutBack};
+use crate::path_state::{self, Look, PathState, PutBack};
 use crate::{Converge, Machine, OpError, Wave};
 
 const FILE: &str = "/etc/hostname";
@@ -18,8 +18,8 @@ impl Converge for Hostname {
         Ok(Names {
             live: machine.system().hostname()?,
             configured: fsio::read_text(&machine.path(FILE))?.map(|text| text.trim().to_owned()),
-            file: Place::look(machine, FILE)?,
-            preserve: if cloud_init { Some(Place::look(machine, PRESERVE)?) } else { None },
+            file: PathState::look(machine, FILE)?,
+            preserve: if cloud_init { Some(PathState::look(machine, PRESERVE)?) } else { None },
             preserved: !cloud_init
                 || fsio::read(&machine.path(PRESERVE))?.is_some_and(|text| text == PRESERVE_TEXT.as_bytes()),
         })
@@ -39,7 +39,7 @@ impl Converge for Hostname {
             machine.write_file(PRESERVE, PRESERVE_TEXT.as_bytes(), Access::mode(0o644))?;
         }
         if found.configured.as_deref() != Some(&self.name) {
-            let access = place::access_like(machine, FILE, 0o644)?;
+            let access = path_state::access_like(machine, FILE, 0o644)?;
             machine.write_file(FILE, format!("{}\n", self.name).as_bytes(), access)?;
         }
         if found.live != self.name {

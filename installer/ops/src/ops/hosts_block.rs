@@ -7,7 +7,7 @@ use kubexm_plan::op::{Hosts, HostsBlock};
 
 use crate::fsio;
 use crate::managed_edit::{self, Edit};
-use crate::place::{self, Look, Place};
+use crate::path_state::{self, Look, PathState};
 use crate::{Converge, Machine, OpError, Wave, paths};
 
 const HOSTS: &str = "/etc/hosts";
@@ -17,7 +17,7 @@ pub(crate) const END: &str = "# END KubeXM Managed Block";
 impl Converge for HostsBlock {
     fn observe(&self, machine: &Machine) -> Result<Hosts, OpError> {
         let text = fsio::read_text(&machine.path(HOSTS))?.unwrap_or_default();
-        Ok(Hosts { file: Place::look(machine, HOSTS)?, settled: render(&text, self) == text })
+        Ok(Hosts { file: PathState::look(machine, HOSTS)?, settled: render(&text, self) == text })
     }
 
     fn satisfied(&self, found: &Hosts, _: &Machine) -> bool {
@@ -30,7 +30,7 @@ impl Converge for HostsBlock {
 
     fn converge(&self, machine: &Machine) -> Result<(), OpError> {
         let text = fsio::read_text(&machine.path(HOSTS))?.unwrap_or_default();
-        let access = place::access_like(machine, HOSTS, 0o644)?;
+        let access = path_state::access_like(machine, HOSTS, 0o644)?;
         machine.write_file(HOSTS, &fsio::to_bytes(&render(&text, self)), access)
     }
 

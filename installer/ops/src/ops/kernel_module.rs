@@ -3,7 +3,7 @@
 use kubexm_plan::op::{KernelModule, Modules};
 
 use crate::fsio::{self, Access};
-use crate::place::{Look, Place, PutBack};
+use crate::path_state::{Look, PathState, PutBack};
 use crate::system::Program;
 use crate::{Converge, Machine, OpError, Wave};
 
@@ -15,7 +15,7 @@ impl Converge for KernelModule {
             .map(|name| Ok((name.clone(), present(machine, name)?)))
             .collect::<Result<_, OpError>>()?;
         let settled = fsio::read(&machine.path(&self.path))?.is_some_and(|bytes| bytes == text(self).as_bytes());
-        Ok(Modules { file: Place::look(machine, &self.path)?, settled, present })
+        Ok(Modules { file: PathState::look(machine, &self.path)?, settled, present })
     }
 
     fn satisfied(&self, found: &Modules, _: &Machine) -> bool {

@@ -7,7 +7,7 @@ use kubexm_plan::op::{Copied, Kubeconfig};
 
 use crate::dirfd::DirFd;
 use crate::fsio::{self, Access};
-use crate::place::{self, Entry, Look, Place, PutBack};
+use crate::path_state::{self, PathEntry, Look, PathState, PutBack};
 use crate::system::Program;
 use crate::{Converge, Machine, OpError, Wave, paths};
 
@@ -20,9 +20,9 @@ struct User {
 impl Converge for Kubeconfig {
     fn observe(&self, machine: &Machine) -> Result<Copied, OpError> {
         let user = user(machine, &self.user)?;
-        let file = Place::look(machine, &path(&user))?;
-        let settled = match (&file.entry, Entry::look(machine, paths::ADMIN_CONF)?.digest()) {
-            (Entry::File { digest, mode: 0o600, uid, gid }, Some(admin)) => {
+        let file = PathState::look(machine, &path(&user))?;
+        let settled = match (&file.entry, PathEntry::look(machine, paths::ADMIN_CONF)?.digest()) {
+            (PathEntry::File { digest, mode: 0o600, uid, gid }, Some(admin)) => {
                 *digest == admin && (*uid, *gid) == (user.uid, user.gid)
             }
             _ => false,
@@ -44,7 +44,7 @@ impl Converge for Kubeconfig {
             OpError::other(format!("{} is not there: `kubeadm init` has not run on this node", paths::ADMIN_CONF))
         })?;
         let (path, owner) = (path(&user), (user.uid, user.gid));
-        place::replaceable(machine, &path)?;
+        path_state::replaceable(machine, &path)?;
         // The folders belong to the user, who may replace them while root writes.
         let folder = DirFd::open(&machine.path(&user.home))?.child(".kube", 0o700, owner)?;
         let access = Access { mode: 0o600, owner: Some(owner) };

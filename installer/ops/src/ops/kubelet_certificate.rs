@@ -3,7 +3,7 @@
 use kubexm_plan::op::{KUBELET_CLIENT, KUBELET_CLIENT_RENEWED, KubeletCertificate, KubeletClient};
 
 use crate::fsio::{self, Access};
-use crate::place::{self, Look, Place, PutBack};
+use crate::path_state::{self, Look, PathState, PutBack};
 use crate::{Converge, Machine, OpError, Wave, systemd};
 
 const KUBELET: &str = "kubelet.service";
@@ -16,8 +16,8 @@ impl Converge for KubeletCertificate {
             false => None,
         };
         Ok(KubeletClient {
-            link: Place::look(machine, KUBELET_CLIENT)?,
-            file: Place::look(machine, KUBELET_CLIENT_RENEWED)?,
+            link: PathState::look(machine, KUBELET_CLIENT)?,
+            file: PathState::look(machine, KUBELET_CLIENT_RENEWED)?,
             current,
         })
     }
@@ -34,11 +34,11 @@ impl Converge for KubeletCertificate {
         let [slot] = self.slots.as_slice() else {
             return Err(OpError::other("kubelet has one client certificate; this is a fault of the plan"));
         };
-        place::replaceable(machine, KUBELET_CLIENT)?;
+        path_state::replaceable(machine, KUBELET_CLIENT)?;
         machine.write_file(KUBELET_CLIENT_RENEWED, machine.slot(slot)?, Access::mode(0o600))?;
         // In a machine that is only a directory, a link to an absolute path would lead out of it.
         let target = KUBELET_CLIENT_RENEWED.rsplit('/').next().unwrap_or(KUBELET_CLIENT_RENEWED);
-        place::put_link(machine, KUBELET_CLIENT, target)?;
+        path_state::put_link(machine, KUBELET_CLIENT, target)?;
         systemd::start_anew(machine, KUBELET)
     }
 

@@ -2,16 +2,16 @@
 
 use kubexm_plan::op::Link;
 
-use crate::place::{self, Entry, Look, Place, PutBack};
+use crate::path_state::{self, PathEntry, Look, PathState, PutBack};
 use crate::{Converge, Machine, OpError, Wave};
 
 impl Converge for Link {
-    fn observe(&self, machine: &Machine) -> Result<Place, OpError> {
-        Place::look(machine, &self.path)
+    fn observe(&self, machine: &Machine) -> Result<PathState, OpError> {
+        PathState::look(machine, &self.path)
     }
 
-    fn satisfied(&self, found: &Place, _: &Machine) -> bool {
-        matches!(&found.entry, Entry::Link { target } if *target == self.target)
+    fn satisfied(&self, found: &PathState, _: &Machine) -> bool {
+        matches!(&found.entry, PathEntry::Link { target } if *target == self.target)
     }
 
     fn overwrites(&self, _: &Machine) -> Vec<String> {
@@ -19,11 +19,11 @@ impl Converge for Link {
     }
 
     fn converge(&self, machine: &Machine) -> Result<(), OpError> {
-        place::replaceable(machine, &self.path)?;
-        place::put_link(machine, &self.path, &self.target)
+        path_state::replaceable(machine, &self.path)?;
+        path_state::put_link(machine, &self.path, &self.target)
     }
 
-    fn restore(&self, machine: &Machine, before: &Place, wave: Wave) -> Result<(), OpError> {
+    fn restore(&self, machine: &Machine, before: &PathState, wave: Wave) -> Result<(), OpError> {
         if wave == Wave::Data { before.restore(machine) } else { Ok(()) }
     }
 }

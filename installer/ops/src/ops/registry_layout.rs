@@ -15,7 +15,7 @@ use kubexm_spec::Digest;
 use kubexm_spec::digest::Hasher;
 
 use crate::fsio::{self, Access};
-use crate::place::{self, Entry, Look, Place, PutBack};
+use crate::path_state::{self, PathEntry, Look, PathState, PutBack};
 use crate::{Converge, Machine, OpError, Wave};
 
 /// Permission bits of copied files.
@@ -80,7 +80,7 @@ impl Converge for RegistryLayout {
             let real = machine.path(&path);
             match fs::symlink_metadata(&real) {
                 Ok(_) if has.is(machine, &real)? => {}
-                Ok(_) => lacking.changed.push(Place::look(machine, &path)?),
+                Ok(_) => lacking.changed.push(PathState::look(machine, &path)?),
                 Err(_) => {
                     lacking.missing.insert(topmost_missing(machine, &path));
                 }
@@ -111,7 +111,7 @@ impl Converge for RegistryLayout {
             if real.is_file() && files[path].is(machine, &real)? {
                 continue;
             }
-            place::replaceable(machine, path)?;
+            path_state::replaceable(machine, path)?;
             match files[path] {
                 Has::Blob(digest) => put_blob(machine, path, &digest)?,
                 Has::Link(digest) => machine.write_file(path, digest.to_string().as_bytes(), Access::mode(MODE))?,
@@ -161,7 +161,7 @@ fn put_blob(machine: &Machine, path: &str, digest: &Digest) -> Result<(), OpErro
             source.display()
         )));
     }
-    if Entry::look(machine, path)? != Entry::Absent {
+    if PathEntry::look(machine, path)? != PathEntry::Absent {
         fsio::remove(&real)?;
     }
     if fs::hard_link(&source, &real).is_ok() {

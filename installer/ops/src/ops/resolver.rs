@@ -4,7 +4,7 @@ use kubexm_plan::op::{Resolver, Servers, Way};
 
 use crate::fsio;
 use crate::managed_edit::{self, Edit};
-use crate::place::{self, Entry, Look, Place, PutBack};
+use crate::path_state::{self, PathEntry, Look, PathState, PutBack};
 use crate::system::Program;
 use crate::{Converge, Machine, OpError, Wave};
 
@@ -19,7 +19,7 @@ impl Converge for Resolver {
         let found = fsio::read_text(&machine.path(path))?;
         let wanted = self.wanted(machine, way, found.as_deref())?;
         let settled = self.nameservers.is_empty() || found.as_deref() == Some(&wanted);
-        Ok(Servers { way, file: Place::look(machine, path)?, settled })
+        Ok(Servers { way, file: PathState::look(machine, path)?, settled })
     }
 
     fn satisfied(&self, found: &Servers, _: &Machine) -> bool {
@@ -38,7 +38,7 @@ impl Converge for Resolver {
         let path = file_of(way);
         let found = fsio::read_text(&machine.path(path))?;
         let wanted = self.wanted(machine, way, found.as_deref())?;
-        machine.write_file(path, &fsio::to_bytes(&wanted), place::access_like(machine, path, 0o644)?)?;
+        machine.write_file(path, &fsio::to_bytes(&wanted), path_state::access_like(machine, path, 0o644)?)?;
         reload_resolver(machine, way)
     }
 
@@ -47,11 +47,11 @@ impl Converge for Resolver {
             Wave::Stop => Ok(()),
             // Drop-ins are kubexm's own files.
             Wave::Data if before.way != Way::Plain => before.file.restore(machine),
-            Wave::Data if matches!(before.file.entry, Entry::Link { .. }) => {
+            Wave::Data if matches!(before.file.entry, PathEntry::Link { .. }) => {
                 // The link's target may have changed; kubexm's file has replaced the link.
                 let text = fsio::read_text(&machine.path(RESOLV_CONF))?.unwrap_or_default();
                 let ours = self.nameservers.iter().all(|own| nameservers(&text).any(|server| server == own));
-                let replaced = matches!(Entry::look(machine, RESOLV_CONF)?, Entry::File { .. });
+                let replaced = matches!(PathEntry::look(machine, RESOLV_CONF)?, PathEntry::File { .. });
                 if replaced && ours { before.file.restore(machine) } else { Ok(()) }
             }
             Wave::Data => managed_edit::restore(machine, &before.file, before.settled, self),
@@ -112,7 +112,7 @@ impl Wanted for Resolver {
 }
 
 fn way(machine: &Machine) -> Result<Way, OpError> {
-    if let Entry::Link { target } = Entry::look(machine, RESOLV_CONF)? {
+    if let PathEntry::Link { target } = PathEntry::look(machine, RESOLV_CONF)? {
         if target.contains("systemd/resolve") {
             return Ok(Way::Resolved);
         }

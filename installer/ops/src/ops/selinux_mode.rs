@@ -3,7 +3,7 @@
 use kubexm_plan::op::{Modes, SelinuxMode};
 
 use crate::fsio;
-use crate::place::{self, Look, Place, PutBack};
+use crate::path_state::{self, Look, PathState, PutBack};
 use crate::{Converge, Machine, OpError, Wave};
 
 const ENFORCE: &str = "/sys/fs/selinux/enforce";
@@ -14,7 +14,7 @@ impl Converge for SelinuxMode {
         Ok(Modes {
             enforcing: fsio::read_text(&machine.path(ENFORCE))?.map(|text| text.trim() == "1"),
             configured: fsio::read_text(&machine.path(CONFIG))?.and_then(|text| configured(&text)),
-            config: Place::look(machine, CONFIG)?,
+            config: PathState::look(machine, CONFIG)?,
         })
     }
 
@@ -37,7 +37,7 @@ impl Converge for SelinuxMode {
                 .collect::<Vec<_>>()
                 .join("\n");
             permissive.push('\n');
-            let access = place::access_like(machine, CONFIG, 0o644)?;
+            let access = path_state::access_like(machine, CONFIG, 0o644)?;
             machine.write_file(CONFIG, &fsio::to_bytes(&permissive), access)?;
         }
         set(machine, false)

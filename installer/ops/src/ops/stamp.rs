@@ -4,7 +4,7 @@ use kubexm_plan::facts;
 use kubexm_plan::op::{Stamp, Stamped};
 
 use crate::fsio::{self, Access};
-use crate::place::{Look, Place, PutBack};
+use crate::path_state::{Look, PathState, PutBack};
 use crate::{Converge, Machine, OpError, Wave, paths};
 
 /// Reads the stamp; none if it does not exist. An unreadable stamp is an error: it tells which cluster the node belongs
@@ -23,7 +23,7 @@ pub(crate) fn read(machine: &Machine) -> Result<Option<facts::Stamp>, OpError> {
 
 impl Converge for Stamp {
     fn observe(&self, machine: &Machine) -> Result<Stamped, OpError> {
-        let place = Place::look(machine, paths::STAMP)?;
+        let place = PathState::look(machine, paths::STAMP)?;
         let stamp = read(machine)?;
         Ok(Stamped {
             place,

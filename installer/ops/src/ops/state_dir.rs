@@ -4,22 +4,22 @@
 use kubexm_plan::op::StateDir;
 use kubexm_plan::{Op, ledger};
 
-use crate::place::{Entry, Look, Place, PutBack};
+use crate::path_state::{PathEntry, Look, PathState, PutBack};
 use crate::teardown::mounts;
 use crate::{Converge, Machine, OpError, Wave, folder, fsio};
 
 impl Converge for StateDir {
     /// A folder that a service of kubexm has filled already is not listed: the rollback of a later run must not remove
     /// what the running cluster has written meanwhile.
-    fn observe(&self, machine: &Machine) -> Result<Place, OpError> {
-        let place = Place::look(machine, &self.path)?;
-        let before_us = place.entry != Entry::Absent && !filled_by_us(machine, &self.path)?;
+    fn observe(&self, machine: &Machine) -> Result<PathState, OpError> {
+        let place = PathState::look(machine, &self.path)?;
+        let before_us = place.entry != PathEntry::Absent && !filled_by_us(machine, &self.path)?;
         let held = if before_us { folder::list(machine, &self.path) } else { None };
-        Ok(Place { held, ..place })
+        Ok(PathState { held, ..place })
     }
 
     /// Always satisfied: the service creates it.
-    fn satisfied(&self, _: &Place, _: &Machine) -> bool {
+    fn satisfied(&self, _: &PathState, _: &Machine) -> bool {
         true
     }
 
@@ -31,12 +31,12 @@ impl Converge for StateDir {
         Ok(())
     }
 
-    fn restore(&self, machine: &Machine, before: &Place, wave: Wave) -> Result<(), OpError> {
+    fn restore(&self, machine: &Machine, before: &PathState, wave: Wave) -> Result<(), OpError> {
         if wave != Wave::Data {
             return Ok(());
         }
         match (&before.entry, &before.held) {
-            (Entry::Absent, _) => {
+            (PathEntry::Absent, _) => {
                 if let Some(mount) = mounts::at(machine, &self.path)? {
                     return Err(mounts::left_alone(&mount));
                 }
@@ -49,20 +49,20 @@ impl Converge for StateDir {
                 }
                 before.restore(machine)
             }
-            (Entry::Directory { .. } | Entry::Link { .. }, Some(held)) => {
+            (PathEntry::Directory { .. } | PathEntry::Link { .. }, Some(held)) => {
                 folder::remove_new(machine, &self.path, held)?;
                 restore_access(machine, before)
             }
             // The earlier content is unknown, so nothing in it is removed.
-            (Entry::Directory { .. } | Entry::Link { .. }, None) => restore_access(machine, before),
-            (Entry::File { .. } | Entry::Special, _) => Ok(()),
+            (PathEntry::Directory { .. } | PathEntry::Link { .. }, None) => restore_access(machine, before),
+            (PathEntry::File { .. } | PathEntry::Special, _) => Ok(()),
         }
     }
 }
 
 /// Restores the mode of an existing folder, and nothing in it.
-pub(crate) fn restore_access(machine: &Machine, before: &Place) -> Result<(), OpError> {
-    if matches!(before.entry, Entry::Directory { .. }) { before.restore(machine) } else { Ok(()) }
+pub(crate) fn restore_access(machine: &Machine, before: &PathState) -> Result<(), OpError> {
+    if matches!(before.entry, PathEntry::Directory { .. }) { before.restore(machine) } else { Ok(()) }
 }
 
 fn filled_by_us(machine: &Machine, path: &str) -> Result<bool, OpError> {

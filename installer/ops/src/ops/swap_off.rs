@@ -5,7 +5,7 @@ use kubexm_plan::op::{SwapOff, Swaps};
 
 use crate::fsio;
 use crate::managed_edit::{self, Edit};
-use crate::place::{self, Entry, Look, Place, PutBack};
+use crate::path_state::{self, PathEntry, Look, PathState, PutBack};
 use crate::system::Program;
 use crate::{Converge, Machine, OpError, Wave, paths};
 
@@ -24,9 +24,9 @@ impl Converge for SwapOff {
         Ok(Swaps {
             devices: devices(machine)?,
             lines: fstab_lines(&text),
-            fstab: Place::look(machine, FSTAB)?,
+            fstab: PathState::look(machine, FSTAB)?,
             masks: unmasked(machine)?,
-            zram: if zram_configured(machine)? { Some(Place::look(machine, ZRAM_CONFIG)?) } else { None },
+            zram: if zram_configured(machine)? { Some(PathState::look(machine, ZRAM_CONFIG)?) } else { None },
         })
     }
 
@@ -43,14 +43,14 @@ impl Converge for SwapOff {
         let found = self.observe(machine)?;
         if !found.lines.is_empty() {
             let text = fsio::read_text(&machine.path(FSTAB))?.unwrap_or_default();
-            let access = place::access_like(machine, FSTAB, 0o644)?;
+            let access = path_state::access_like(machine, FSTAB, 0o644)?;
             machine.write_file(FSTAB, &fsio::to_bytes(&commented(&text)), access)?;
         }
         if found.zram.is_some() {
-            machine.write_file(ZRAM_CONFIG, b"", place::access_like(machine, ZRAM_CONFIG, 0o644)?)?;
+            machine.write_file(ZRAM_CONFIG, b"", path_state::access_like(machine, ZRAM_CONFIG, 0o644)?)?;
         }
         for mask in &found.masks {
-            place::put_link(machine, &mask.path, "/dev/null")?;
+            path_state::put_link(machine, &mask.path, "/dev/null")?;
         }
         // Before swapoff: systemd may start a .swap unit again that it still knows from fstab.
         if self.wrote_units(&found) {
@@ -70,7 +70,7 @@ impl Converge for SwapOff {
         managed_edit::restore(machine, &before.fstab, before.lines.is_empty(), self)?;
         for mask in &before.masks {
             // Somebody may have replaced it by another unit.
-            if is_mask(&Entry::look(machine, &mask.path)?) {
+            if is_mask(&PathEntry::look(machine, &mask.path)?) {
                 mask.restore(machine)?;
             }
         }
@@ -150,7 +150,7 @@ fn commented(text: &str) -> String {
 
 /// Paths of masks for units that would enable swap and are not masked. Units of the fstab generator are removed with
 /// their lines.
-fn unmasked(machine: &Machine) -> Result<Vec<Place>, OpError> {
+fn unmasked(machine: &Machine) -> Result<Vec<PathState>, OpError> {
     let mut names = std::collections::BTreeSet::new();
     for folder in UNIT_FOLDERS {
         let Ok(entries) = std::fs::read_dir(machine.path(folder)) else { continue };
@@ -163,7 +163,7 @@ fn unmasked(machine: &Machine) -> Result<Vec<Place>, OpError> {
     }
     let mut places = Vec::new();
     for name in names {
-        let place = Place::look(machine, &format!("/etc/systemd/system/{name}"))?;
+        let place = PathState::look(machine, &format!("/etc/systemd/system/{name}"))?;
         if !is_mask(&place.entry) {
             places.push(place);
         }
@@ -171,8 +171,8 @@ fn unmasked(machine: &Machine) -> Result<Vec<Place>, OpError> {
     Ok(places)
 }
 
-fn is_mask(entry: &Entry) -> bool {
-    matches!(entry, Entry::Link { target } if target == "/dev/null")
+fn is_mask(entry: &PathEntry) -> bool {
+    matches!(entry, PathEntry::Link { target } if target == "/dev/null")
 }
 
 fn zram_configured(machine: &Machine) -> Result<bool, OpError> {

@@ -11,7 +11,7 @@ use kubexm_plan::facts::BootSysctl;
 use kubexm_plan::op::{BootValue, Parameters, Sysctl};
 
 use crate::fsio::{self, Access};
-use crate::place::{Look, Place, PutBack};
+use crate::path_state::{Look, PathState, PutBack};
 use crate::{Converge, Machine, OpError, Wave};
 
 const FOLDERS: [&str; 4] = ["/etc/sysctl.d", "/run/sysctl.d", "/usr/local/lib/sysctl.d", "/usr/lib/sysctl.d"];
@@ -26,7 +26,7 @@ impl Converge for Sysctl {
             .collect::<Result<_, OpError>>()?;
         let mut boot = boot_values(machine)?;
         boot.retain(|key, _| self.values.contains_key(key));
-        Ok(Parameters { file: Place::look(machine, &self.path)?, live, boot })
+        Ok(Parameters { file: PathState::look(machine, &self.path)?, live, boot })
     }
 
     fn satisfied(&self, found: &Parameters, _: &Machine) -> bool {

@@ -15,7 +15,7 @@ use kubexm_spec::digest::Hasher;
 
 use crate::archived::Contents;
 use crate::fsio::{self, Access};
-use crate::place::{self, Look, Place, PutBack};
+use crate::path_state::{self, Look, PathState, PutBack};
 use crate::{Converge, Machine, OpError, Wave, paths};
 
 /// The maximum size of a member in bytes; no program of kubexm is larger.
@@ -32,14 +32,14 @@ impl Converge for Unpacked {
             None if machine.blob(&self.blob).is_file() => listed(machine, &self.blob)?,
             // Nothing is recorded yet: only files that the plan itself names can be observed.
             None => {
-                let files = self.members.values().map(|path| Place::look(machine, path)).collect::<Result<_, _>>()?;
+                let files = self.members.values().map(|path| PathState::look(machine, path)).collect::<Result<_, _>>()?;
                 return Ok(Placed { files, settled: None });
             }
         };
         let mut files = Vec::new();
         let mut settled = true;
         for (member, path) in targets(self, &contents)? {
-            let place = Place::look(machine, &path)?;
+            let place = PathState::look(machine, &path)?;
             settled &= contents.get(&member).is_some_and(|digest| place.entry.is(*digest, MODE));
             files.push(place);
         }
@@ -60,7 +60,7 @@ impl Converge for Unpacked {
             None => listed(machine, &self.blob)?,
         };
         let targets = targets(self, &contents)?;
-        targets.values().try_for_each(|path| place::replaceable(machine, path))?;
+        targets.values().try_for_each(|path| path_state::replaceable(machine, path))?;
         let mut failed = None;
         let found = read_archive(machine, &self.blob, |member, reader| {
             let Some(path) = targets.get(member) else {

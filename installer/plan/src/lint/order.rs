@@ -25,7 +25,7 @@ impl Order {
     /// Reads the dependencies; ids of steps that do not exist are ignored (another rule reports them).
     pub fn of(plan: &Plan) -> Self {
         let after = graph(plan, |step| step.after.iter().collect());
-        let all = graph(plan, |step| step.after.iter().chain(&step.settled).collect());
+        let all = graph(plan, |step| step.after.iter().chain(&step.after_end).collect());
         let cycle = toposort(&all, None).err().map(|cycle| cycle.node_id().index());
         Self { before: ancestors(&after), earlier: ancestors(&all), cycle }
     }

@@ -12,7 +12,7 @@ use crate::op::{Act, Content, Op};
 use crate::plan::{CONTROLLER, Plan};
 use crate::slot::{SlotName, SlotProvider};
 use crate::step::Step;
-use crate::touch::Thing;
+use crate::resource::Resource;
 use crate::undo::Undo;
 
 /// One rule.
@@ -89,7 +89,7 @@ fn known_steps(rule: &Rule, plan: &Plan, _: &Order) -> Vec<Problem> {
             Undo::WithParent { step } => Some(step),
             _ => None,
         };
-        step.after.iter().chain(&step.settled).chain(parent).map(move |name| (step, name))
+        step.after.iter().chain(&step.after_end).chain(parent).map(move |name| (step, name))
     });
     named
         .filter(|(_, name)| !known.contains(name))
@@ -107,7 +107,7 @@ fn steps_in_order(rule: &Rule, plan: &Plan, _: &Order) -> Vec<Problem> {
     let known: BTreeSet<&StepId> = plan.steps.iter().map(|s| &s.id).collect();
     let mut problems = Vec::new();
     for step in &plan.steps {
-        let late = step.after.iter().chain(&step.settled).filter(|id| known.contains(id) && !seen.contains(id));
+        let late = step.after.iter().chain(&step.after_end).filter(|id| known.contains(id) && !seen.contains(id));
         problems.extend(late.map(|id| rule.at(step, format!("{} is before {id}, which it waits for", step.id))));
         seen.insert(&step.id);
     }
@@ -137,19 +137,19 @@ fn domain_closed(rule: &Rule, plan: &Plan, _: &Order) -> Vec<Problem> {
 }
 
 fn one_writer(rule: &Rule, plan: &Plan, order: &Order) -> Vec<Problem> {
-    let mut touched: BTreeMap<&str, Vec<(usize, Thing)>> = BTreeMap::new();
+    let mut touched: BTreeMap<&str, Vec<(usize, Resource)>> = BTreeMap::new();
     for (position, step) in plan.steps.iter().enumerate() {
-        let things = step.ops.iter().flat_map(Op::alone).map(|thing| (position, thing));
-        touched.entry(&step.host).or_default().extend(things);
+        let resources = step.ops.iter().flat_map(Op::alone).map(|resource| (position, resource));
+        touched.entry(&step.host).or_default().extend(resources);
     }
     let mut problems = Vec::new();
-    for things in touched.values() {
-        for (index, (one, thing)) in things.iter().enumerate() {
-            for (other, _) in things[index + 1..].iter().filter(|(_, other)| thing.overlaps(other)) {
+    for resources in touched.values() {
+        for (index, (one, resource)) in resources.iter().enumerate() {
+            for (other, _) in resources[index + 1..].iter().filter(|(_, other)| resource.overlaps(other)) {
                 if one != other && !order.is_earlier(*one, *other) && !order.is_earlier(*other, *one) {
                     let (one, other) = (&plan.steps[*one], &plan.steps[*other]);
                     problems
-                        .push(rule.at(one, format!("{} and {} both change {thing}, in no order", one.id, other.id)));
+                        .push(rule.at(one, format!("{} and {} both change {resource}, in no order", one.id, other.id)));
                 }
             }
         }
@@ -186,7 +186,7 @@ fn unprovided(reader: &str, slot: &SlotName) -> String {
 /// A slot whose value a control plane makes may be read only after that control plane exists: if the plan creates it,
 /// after that step.
 fn slots_can_be_made(rule: &Rule, plan: &Plan, order: &Order) -> Vec<Problem> {
-    let makes = |op: &Op| op.changes(&Thing::ControlPlane);
+    let makes = |op: &Op| op.changes(&Resource::ControlPlane);
     let mut problems = Vec::new();
     for (position, step) in plan.steps.iter().enumerate() {
         for slot in step.ops.iter().flat_map(Op::slots) {
@@ -279,8 +279,8 @@ fn blobs_delivered(rule: &Rule, plan: &Plan, order: &Order) -> Vec<Problem> {
     let mut delivered: BTreeMap<(&str, Digest), Vec<(usize, usize)>> = BTreeMap::new();
     for (position, step) in plan.steps.iter().enumerate() {
         for (number, op) in step.ops.iter().enumerate() {
-            for touch in op.touches() {
-                if let Thing::Blob(digest) = touch.thing {
+            for change in op.resource_changes() {
+                if let Resource::Blob(digest) = change.resource {
                     delivered.entry((&step.host, digest)).or_default().push((position, number));
                 }
             }

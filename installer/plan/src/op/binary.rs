@@ -5,9 +5,9 @@ use std::fmt;
 use kubexm_spec::Digest;
 use serde::{Deserialize, Serialize};
 
-use crate::kind::{AfterReset, Needs, OpKind, Scope};
-use crate::place::Place;
-use crate::touch::Touch;
+use crate::kind::{ResetRollback, Needs, OpKind, RemovalScope};
+use crate::path_state::PathState;
+use crate::resource::ResourceChange;
 
 /// A blob as an executable file.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -22,22 +22,22 @@ pub struct Binary {
 }
 
 impl OpKind for Binary {
-    type State = Place;
+    type State = PathState;
 
-    fn touches(&self) -> Vec<Touch> {
-        vec![Touch::file(&self.path, format!("file {:04o} {}", self.mode, self.blob))]
+    fn resource_changes(&self) -> Vec<ResourceChange> {
+        vec![ResourceChange::file(&self.path, format!("file {:04o} {}", self.mode, self.blob))]
     }
 
     fn needs(&self) -> Needs<'_> {
         Needs { blobs: vec![self.blob], ..Needs::nothing() }
     }
 
-    fn scope(&self) -> Scope {
-        Scope::Host
+    fn scope(&self) -> RemovalScope {
+        RemovalScope::Host
     }
 
-    fn after_reset(&self) -> AfterReset {
-        AfterReset::Restored
+    fn reset_rollback(&self) -> ResetRollback {
+        ResetRollback::Restored
     }
 }
 

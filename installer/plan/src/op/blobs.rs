@@ -6,9 +6,9 @@ use std::fmt;
 use kubexm_spec::Digest;
 use serde::{Deserialize, Serialize};
 
-use crate::kind::{AfterReset, Needs, OpKind, Scope, State};
-use crate::place::Place;
-use crate::touch::{Thing, Touch};
+use crate::kind::{ResetRollback, Needs, OpKind, RemovalScope, State};
+use crate::path_state::PathState;
+use crate::resource::{Resource, ResourceChange};
 
 /// Blobs that must be in the node's content store.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -54,20 +54,20 @@ pub struct Missing {
 impl OpKind for Blobs {
     type State = Missing;
 
-    fn touches(&self) -> Vec<Touch> {
-        self.blobs.keys().map(|digest| Touch::sets(Thing::Blob(*digest), "present").shared()).collect()
+    fn resource_changes(&self) -> Vec<ResourceChange> {
+        self.blobs.keys().map(|digest| ResourceChange::sets(Resource::Blob(*digest), "present").shared()).collect()
     }
 
     fn needs(&self) -> Needs<'_> {
         Needs::nothing()
     }
 
-    fn scope(&self) -> Scope {
-        Scope::End
+    fn scope(&self) -> RemovalScope {
+        RemovalScope::End
     }
 
-    fn after_reset(&self) -> AfterReset {
-        AfterReset::Restored
+    fn reset_rollback(&self) -> ResetRollback {
+        ResetRollback::Restored
     }
 }
 
@@ -80,7 +80,7 @@ impl fmt::Display for Blobs {
 impl State for Missing {
     const SCHEMA: u32 = 1;
 
-    fn places(&self) -> Vec<&Place> {
+    fn places(&self) -> Vec<&PathState> {
         Vec::new()
     }
 

@@ -5,9 +5,9 @@ use std::fmt;
 use kubexm_spec::Digest;
 use serde::{Deserialize, Serialize};
 
-use crate::kind::{AfterReset, Needs, OpKind, Scope, State};
-use crate::place::Place;
-use crate::touch::{Thing, Touch};
+use crate::kind::{ResetRollback, Needs, OpKind, RemovalScope, State};
+use crate::path_state::PathState;
+use crate::resource::{Resource, ResourceChange};
 
 /// Certificates of kubeadm that are no longer the ones that were found when the plan was made (`kubeadm certs renew`).
 /// So a run that continues renews none of them twice, whatever the clock says. Their keys are made anew with them.
@@ -47,16 +47,16 @@ impl Renewal {
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct RenewedFiles {
     /// Certificates, keys and kubeconfigs, in the order of [`Renewal::files`].
-    pub files: Vec<Place>,
+    pub files: Vec<PathState>,
 }
 
 impl OpKind for CertificatesRenewed {
     type State = RenewedFiles;
 
-    fn touches(&self) -> Vec<Touch> {
+    fn resource_changes(&self) -> Vec<ResourceChange> {
         let all = self.certificates.iter().flat_map(|one| {
-            let key = one.key().map(|path| Touch::changes(Thing::Path(path)));
-            std::iter::once(Touch::file(one.path.clone(), format!("file 0600 renewed, was {}", one.was))).chain(key)
+            let key = one.key().map(|path| ResourceChange::unknown(Resource::Path(path)));
+            std::iter::once(ResourceChange::file(one.path.clone(), format!("file 0600 renewed, was {}", one.was))).chain(key)
         });
         all.collect()
     }
@@ -66,12 +66,12 @@ impl OpKind for CertificatesRenewed {
     }
 
     /// They are in kubeadm's folder, which is removed with the cluster.
-    fn scope(&self) -> Scope {
-        Scope::Cluster
+    fn scope(&self) -> RemovalScope {
+        RemovalScope::Cluster
     }
 
-    fn after_reset(&self) -> AfterReset {
-        AfterReset::Restored
+    fn reset_rollback(&self) -> ResetRollback {
+        ResetRollback::Restored
     }
 }
 
@@ -85,7 +85,7 @@ impl fmt::Display for CertificatesRenewed {
 impl State for RenewedFiles {
     const SCHEMA: u32 = 1;
 
-    fn places(&self) -> Vec<&Place> {
+    fn places(&self) -> Vec<&PathState> {
         self.files.iter().collect()
     }
 

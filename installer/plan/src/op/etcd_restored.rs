@@ -6,10 +6,10 @@ use kubexm_spec::Digest;
 use kubexm_spec::cluster::RuntimeKind;
 use serde::{Deserialize, Serialize};
 
-use crate::kind::{AfterReset, Needs, OpKind, Scope, State};
-use crate::place::Place;
+use crate::kind::{ResetRollback, Needs, OpKind, RemovalScope, State};
+use crate::path_state::PathState;
 use crate::slot::SlotName;
-use crate::touch::{Thing, Touch};
+use crate::resource::{Resource, ResourceChange};
 
 /// A phase of a restore has been done on this member.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -51,7 +51,7 @@ pub enum RestorePhase {
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct RestoreState {
     /// The file that says that the phase is done.
-    pub mark: Place,
+    pub mark: PathState,
 }
 
 impl RestorePhase {
@@ -75,24 +75,24 @@ impl EtcdRestored {
 impl OpKind for EtcdRestored {
     type State = RestoreState;
 
-    fn touches(&self) -> Vec<Touch> {
-        vec![Touch::file(self.mark(), "file 0600 done"), Touch::changes(Thing::ControlPlane)]
+    fn resource_changes(&self) -> Vec<ResourceChange> {
+        vec![ResourceChange::file(self.mark(), "file 0600 done"), ResourceChange::unknown(Resource::ControlPlane)]
     }
 
     fn needs(&self) -> Needs<'_> {
         match &self.phase {
             RestorePhase::Data { archive, slots, .. } => Needs { slots, blobs: vec![*archive], ..Needs::nothing() },
-            RestorePhase::Stopped => Needs { things: vec![Thing::Runtime], ..Needs::nothing() },
+            RestorePhase::Stopped => Needs { resources: vec![Resource::Runtime], ..Needs::nothing() },
             RestorePhase::Started => Needs::nothing(),
         }
     }
 
-    fn scope(&self) -> Scope {
-        Scope::End
+    fn scope(&self) -> RemovalScope {
+        RemovalScope::End
     }
 
-    fn after_reset(&self) -> AfterReset {
-        AfterReset::Restored
+    fn reset_rollback(&self) -> ResetRollback {
+        ResetRollback::Restored
     }
 }
 
@@ -109,7 +109,7 @@ impl fmt::Display for EtcdRestored {
 impl State for RestoreState {
     const SCHEMA: u32 = 1;
 
-    fn places(&self) -> Vec<&Place> {
+    fn places(&self) -> Vec<&PathState> {
         vec![&self.mark]
     }
 

@@ -4,9 +4,9 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use crate::kind::{AfterReset, Needs, OpKind, Scope, State};
-use crate::place::Place;
-use crate::touch::{Thing, Touch};
+use crate::kind::{ResetRollback, Needs, OpKind, RemovalScope, State};
+use crate::path_state::PathState;
+use crate::resource::{Resource, ResourceChange};
 
 /// The folder of snapshots on a node.
 pub const SNAPSHOTS: &str = "/var/lib/kubexm/snapshots";
@@ -32,7 +32,7 @@ impl EtcdSnapshot {
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Snapshotted {
     /// The file.
-    pub file: Place,
+    pub file: PathState,
     /// Whether its checksum is right.
     pub sound: bool,
 }
@@ -40,20 +40,20 @@ pub struct Snapshotted {
 impl OpKind for EtcdSnapshot {
     type State = Snapshotted;
 
-    fn touches(&self) -> Vec<Touch> {
-        vec![Touch::file(self.path(), "file 0600 snapshot")]
+    fn resource_changes(&self) -> Vec<ResourceChange> {
+        vec![ResourceChange::file(self.path(), "file 0600 snapshot")]
     }
 
     fn needs(&self) -> Needs<'_> {
-        Needs { things: vec![Thing::AdminConf], ..Needs::nothing() }
+        Needs { resources: vec![Resource::AdminConf], ..Needs::nothing() }
     }
 
-    fn scope(&self) -> Scope {
-        Scope::End
+    fn scope(&self) -> RemovalScope {
+        RemovalScope::End
     }
 
-    fn after_reset(&self) -> AfterReset {
-        AfterReset::Restored
+    fn reset_rollback(&self) -> ResetRollback {
+        ResetRollback::Restored
     }
 }
 
@@ -66,7 +66,7 @@ impl fmt::Display for EtcdSnapshot {
 impl State for Snapshotted {
     const SCHEMA: u32 = 1;
 
-    fn places(&self) -> Vec<&Place> {
+    fn places(&self) -> Vec<&PathState> {
         vec![&self.file]
     }
 

@@ -5,10 +5,10 @@ use std::fmt;
 use kubexm_spec::Digest;
 use serde::{Deserialize, Serialize};
 
-use crate::kind::{AfterReset, Needs, OpKind, Scope};
-use crate::place::Place;
+use crate::kind::{ResetRollback, Needs, OpKind, RemovalScope};
+use crate::path_state::PathState;
 use crate::slot::SlotName;
-use crate::touch::Touch;
+use crate::resource::ResourceChange;
 
 /// Where a file's content comes from.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -46,9 +46,9 @@ pub struct File {
 }
 
 impl OpKind for File {
-    type State = Place;
+    type State = PathState;
 
-    fn touches(&self) -> Vec<Touch> {
+    fn resource_changes(&self) -> Vec<ResourceChange> {
         let content = match &self.content {
             Content::Text { digest } => digest.to_string(),
             Content::Filled { digest, slots } => {
@@ -57,7 +57,7 @@ impl OpKind for File {
             }
             Content::Slot { slot } => slot.placeholder(),
         };
-        vec![Touch::file(&self.path, format!("file {:04o} {content}", self.mode))]
+        vec![ResourceChange::file(&self.path, format!("file {:04o} {content}", self.mode))]
     }
 
     fn needs(&self) -> Needs<'_> {
@@ -68,12 +68,12 @@ impl OpKind for File {
         }
     }
 
-    fn scope(&self) -> Scope {
-        Scope::Host
+    fn scope(&self) -> RemovalScope {
+        RemovalScope::Host
     }
 
-    fn after_reset(&self) -> AfterReset {
-        AfterReset::Restored
+    fn reset_rollback(&self) -> ResetRollback {
+        ResetRollback::Restored
     }
 }
 

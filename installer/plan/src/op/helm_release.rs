@@ -6,10 +6,10 @@ use kubexm_spec::Digest;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use crate::kind::{AfterReset, Needs, OpKind, Scope, State};
-use crate::place::Place;
+use crate::kind::{ResetRollback, Needs, OpKind, RemovalScope, State};
+use crate::path_state::PathState;
 use crate::slot::SlotName;
-use crate::touch::{Thing, Touch};
+use crate::resource::{Resource, ResourceChange};
 
 /// The program; it is the bundle's.
 pub const HELM: &str = "/usr/local/bin/helm";
@@ -93,23 +93,23 @@ impl FoundRelease {
 impl OpKind for HelmRelease {
     type State = Released;
 
-    fn touches(&self) -> Vec<Touch> {
+    fn resource_changes(&self) -> Vec<ResourceChange> {
         let slots = self.slots.iter().map(|slot| format!(" {}", slot.placeholder()));
         let value = format!("{} {}{}", self.chart, self.input, slots.collect::<String>());
-        vec![Touch::sets(Thing::Release { namespace: self.namespace.clone(), name: self.name.clone() }, value)]
+        vec![ResourceChange::sets(Resource::Release { namespace: self.namespace.clone(), name: self.name.clone() }, value)]
     }
 
     fn needs(&self) -> Needs<'_> {
-        let things = vec![Thing::Path(HELM.to_owned()), Thing::AdminConf, Thing::Api];
-        Needs { slots: &self.slots, text: Some(self.input), blobs: vec![self.chart], things }
+        let resources = vec![Resource::Path(HELM.to_owned()), Resource::AdminConf, Resource::Api];
+        Needs { slots: &self.slots, text: Some(self.input), blobs: vec![self.chart], resources }
     }
 
-    fn scope(&self) -> Scope {
-        Scope::Cluster
+    fn scope(&self) -> RemovalScope {
+        RemovalScope::Cluster
     }
 
-    fn after_reset(&self) -> AfterReset {
-        AfterReset::Restored
+    fn reset_rollback(&self) -> ResetRollback {
+        ResetRollback::Restored
     }
 }
 
@@ -130,7 +130,7 @@ impl fmt::Display for HelmRelease {
 impl State for Released {
     const SCHEMA: u32 = 1;
 
-    fn places(&self) -> Vec<&Place> {
+    fn places(&self) -> Vec<&PathState> {
         Vec::new()
     }
 

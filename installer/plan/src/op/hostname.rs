@@ -4,9 +4,9 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use crate::kind::{AfterReset, Needs, OpKind, Scope, State};
-use crate::place::Place;
-use crate::touch::{Thing, Touch};
+use crate::kind::{ResetRollback, Needs, OpKind, RemovalScope, State};
+use crate::path_state::PathState;
+use crate::resource::{Resource, ResourceChange};
 
 /// The host's name, now and at boot (cloud-init is configured not to change it).
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -25,9 +25,9 @@ pub struct Names {
     /// The name in /etc/hostname.
     pub configured: Option<String>,
     /// /etc/hostname.
-    pub file: Place,
+    pub file: PathState,
     /// The drop-in for cloud-init; none if cloud-init is not installed.
-    pub preserve: Option<Place>,
+    pub preserve: Option<PathState>,
     /// Whether cloud-init keeps the name, or is not installed.
     pub preserved: bool,
 }
@@ -35,20 +35,20 @@ pub struct Names {
 impl OpKind for Hostname {
     type State = Names;
 
-    fn touches(&self) -> Vec<Touch> {
-        vec![Touch::changes(Thing::Path("/etc/hostname".to_owned())), Touch::sets(Thing::Hostname, &self.name)]
+    fn resource_changes(&self) -> Vec<ResourceChange> {
+        vec![ResourceChange::unknown(Resource::Path("/etc/hostname".to_owned())), ResourceChange::sets(Resource::Hostname, &self.name)]
     }
 
     fn needs(&self) -> Needs<'_> {
         Needs::nothing()
     }
 
-    fn scope(&self) -> Scope {
-        Scope::Host
+    fn scope(&self) -> RemovalScope {
+        RemovalScope::Host
     }
 
-    fn after_reset(&self) -> AfterReset {
-        AfterReset::RestoredAndMade
+    fn reset_rollback(&self) -> ResetRollback {
+        ResetRollback::RestoredAndMade
     }
 }
 
@@ -61,7 +61,7 @@ impl fmt::Display for Hostname {
 impl State for Names {
     const SCHEMA: u32 = 1;
 
-    fn places(&self) -> Vec<&Place> {
+    fn places(&self) -> Vec<&PathState> {
         std::iter::once(&self.file).chain(&self.preserve).collect()
     }
 

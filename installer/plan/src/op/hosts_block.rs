@@ -4,9 +4,9 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use crate::kind::{AfterReset, Needs, OpKind, Scope, State};
-use crate::place::Place;
-use crate::touch::{Thing, Touch};
+use crate::kind::{ResetRollback, Needs, OpKind, RemovalScope, State};
+use crate::path_state::PathState;
+use crate::resource::{Resource, ResourceChange};
 
 /// kubexm's managed block in /etc/hosts; other lines with the node's own name (Debian's 127.0.1.1) are commented out.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -23,7 +23,7 @@ pub struct HostsBlock {
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Hosts {
     /// /etc/hosts.
-    pub file: Place,
+    pub file: PathState,
     /// Whether it has the block, and no other line with the node's own name.
     pub settled: bool,
 }
@@ -31,20 +31,20 @@ pub struct Hosts {
 impl OpKind for HostsBlock {
     type State = Hosts;
 
-    fn touches(&self) -> Vec<Touch> {
-        vec![Touch::changes(Thing::Path("/etc/hosts".to_owned())), Touch::sets(Thing::HostNames, self.lines.join("; "))]
+    fn resource_changes(&self) -> Vec<ResourceChange> {
+        vec![ResourceChange::unknown(Resource::Path("/etc/hosts".to_owned())), ResourceChange::sets(Resource::HostNames, self.lines.join("; "))]
     }
 
     fn needs(&self) -> Needs<'_> {
         Needs::nothing()
     }
 
-    fn scope(&self) -> Scope {
-        Scope::Host
+    fn scope(&self) -> RemovalScope {
+        RemovalScope::Host
     }
 
-    fn after_reset(&self) -> AfterReset {
-        AfterReset::RestoredAndMade
+    fn reset_rollback(&self) -> ResetRollback {
+        ResetRollback::RestoredAndMade
     }
 }
 
@@ -57,7 +57,7 @@ impl fmt::Display for HostsBlock {
 impl State for Hosts {
     const SCHEMA: u32 = 1;
 
-    fn places(&self) -> Vec<&Place> {
+    fn places(&self) -> Vec<&PathState> {
         vec![&self.file]
     }
 

@@ -7,9 +7,9 @@ use kubexm_spec::Digest;
 use kubexm_spec::cluster::RuntimeKind;
 use serde::{Deserialize, Serialize};
 
-use crate::kind::{AfterReset, Needs, OpKind, Scope, State};
-use crate::place::Place;
-use crate::touch::{Thing, Touch};
+use crate::kind::{ResetRollback, Needs, OpKind, RemovalScope, State};
+use crate::path_state::PathState;
+use crate::resource::{Resource, ResourceChange};
 
 /// An image of the container runtime (containerd: in the namespace `k8s.io`), pinned against image garbage collection.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -92,26 +92,26 @@ pub struct Listed {
 impl OpKind for ImageLoaded {
     type State = Loaded;
 
-    fn touches(&self) -> Vec<Touch> {
-        vec![Touch::sets(Thing::Image(self.reference.clone()), self.digest.to_string())]
+    fn resource_changes(&self) -> Vec<ResourceChange> {
+        vec![ResourceChange::sets(Resource::Image(self.reference.clone()), self.digest.to_string())]
     }
 
     fn needs(&self) -> Needs<'_> {
         match &self.source {
-            ImageSource::Registry => Needs { things: vec![Thing::Registry, Thing::Runtime], ..Needs::nothing() },
+            ImageSource::Registry => Needs { resources: vec![Resource::Registry, Resource::Runtime], ..Needs::nothing() },
             ImageSource::Store { blobs } => {
                 let blobs = blobs.iter().copied().collect();
-                Needs { blobs, things: vec![Thing::Runtime], ..Needs::nothing() }
+                Needs { blobs, resources: vec![Resource::Runtime], ..Needs::nothing() }
             }
         }
     }
 
-    fn scope(&self) -> Scope {
-        Scope::Cluster
+    fn scope(&self) -> RemovalScope {
+        RemovalScope::Cluster
     }
 
-    fn after_reset(&self) -> AfterReset {
-        AfterReset::Restored
+    fn reset_rollback(&self) -> ResetRollback {
+        ResetRollback::Restored
     }
 }
 
@@ -129,7 +129,7 @@ impl fmt::Display for ImageLoaded {
 impl State for Loaded {
     const SCHEMA: u32 = 1;
 
-    fn places(&self) -> Vec<&Place> {
+    fn places(&self) -> Vec<&PathState> {
         Vec::new()
     }
 

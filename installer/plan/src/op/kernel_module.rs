@@ -5,9 +5,9 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use crate::kind::{AfterReset, Needs, OpKind, Scope, State};
-use crate::place::Place;
-use crate::touch::{Thing, Touch};
+use crate::kind::{ResetRollback, Needs, OpKind, RemovalScope, State};
+use crate::path_state::PathState;
+use crate::resource::{Resource, ResourceChange};
 
 /// Kernel modules.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -24,7 +24,7 @@ pub struct KernelModule {
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Modules {
     /// The drop-in.
-    pub file: Place,
+    pub file: PathState,
     /// Whether the drop-in has the desired text.
     pub settled: bool,
     /// Whether each module is loaded or built in, by name.
@@ -34,21 +34,21 @@ pub struct Modules {
 impl OpKind for KernelModule {
     type State = Modules;
 
-    fn touches(&self) -> Vec<Touch> {
-        let modules = self.modules.iter().map(|name| Touch::sets(Thing::Module(name.clone()), "loaded").shared());
-        std::iter::once(Touch::file(&self.path, "modules")).chain(modules).collect()
+    fn resource_changes(&self) -> Vec<ResourceChange> {
+        let modules = self.modules.iter().map(|name| ResourceChange::sets(Resource::Module(name.clone()), "loaded").shared());
+        std::iter::once(ResourceChange::file(&self.path, "modules")).chain(modules).collect()
     }
 
     fn needs(&self) -> Needs<'_> {
         Needs::nothing()
     }
 
-    fn scope(&self) -> Scope {
-        Scope::Host
+    fn scope(&self) -> RemovalScope {
+        RemovalScope::Host
     }
 
-    fn after_reset(&self) -> AfterReset {
-        AfterReset::RestoredAndMade
+    fn reset_rollback(&self) -> ResetRollback {
+        ResetRollback::RestoredAndMade
     }
 }
 
@@ -61,7 +61,7 @@ impl fmt::Display for KernelModule {
 impl State for Modules {
     const SCHEMA: u32 = 1;
 
-    fn places(&self) -> Vec<&Place> {
+    fn places(&self) -> Vec<&PathState> {
         vec![&self.file]
     }
 

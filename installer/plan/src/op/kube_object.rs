@@ -6,10 +6,10 @@ use kubexm_spec::Digest;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::kind::{AfterReset, Needs, OpKind, Scope, State};
-use crate::place::Place;
+use crate::kind::{ResetRollback, Needs, OpKind, RemovalScope, State};
+use crate::path_state::PathState;
 use crate::slot::SlotName;
-use crate::touch::{Thing, Touch};
+use crate::resource::{Resource, ResourceChange};
 
 /// Objects applied with the admin kubeconfig (server-side apply, field manager `kubexm`).
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -57,22 +57,22 @@ pub enum Applied {
 impl OpKind for KubeObject {
     type State = Applied;
 
-    fn touches(&self) -> Vec<Touch> {
+    fn resource_changes(&self) -> Vec<ResourceChange> {
         let slots = self.slots.iter().map(|slot| format!(" {}", slot.placeholder()));
-        vec![Touch::sets(Thing::Objects(self.name.clone()), format!("{}{}", self.text, slots.collect::<String>()))]
+        vec![ResourceChange::sets(Resource::Objects(self.name.clone()), format!("{}{}", self.text, slots.collect::<String>()))]
     }
 
     fn needs(&self) -> Needs<'_> {
-        let things = vec![Thing::AdminConf, Thing::Api];
-        Needs { slots: &self.slots, text: Some(self.text), things, ..Needs::nothing() }
+        let resources = vec![Resource::AdminConf, Resource::Api];
+        Needs { slots: &self.slots, text: Some(self.text), resources, ..Needs::nothing() }
     }
 
-    fn scope(&self) -> Scope {
-        Scope::Cluster
+    fn scope(&self) -> RemovalScope {
+        RemovalScope::Cluster
     }
 
-    fn after_reset(&self) -> AfterReset {
-        AfterReset::Restored
+    fn reset_rollback(&self) -> ResetRollback {
+        ResetRollback::Restored
     }
 }
 
@@ -92,7 +92,7 @@ impl fmt::Display for KubeObject {
 impl State for Applied {
     const SCHEMA: u32 = 2;
 
-    fn places(&self) -> Vec<&Place> {
+    fn places(&self) -> Vec<&PathState> {
         Vec::new()
     }
 

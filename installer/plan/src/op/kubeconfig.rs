@@ -4,9 +4,9 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use crate::kind::{AfterReset, Needs, OpKind, Scope, State};
-use crate::place::Place;
-use crate::touch::{Thing, Touch};
+use crate::kind::{ResetRollback, Needs, OpKind, RemovalScope, State};
+use crate::path_state::PathState;
+use crate::resource::{Resource, ResourceChange};
 
 /// admin.conf for a user.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -21,7 +21,7 @@ pub struct Kubeconfig {
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Copied {
     /// `.kube/config` of the user's home.
-    pub file: Place,
+    pub file: PathState,
     /// Whether it equals admin.conf and belongs to the user.
     pub settled: bool,
 }
@@ -29,20 +29,20 @@ pub struct Copied {
 impl OpKind for Kubeconfig {
     type State = Copied;
 
-    fn touches(&self) -> Vec<Touch> {
-        vec![Touch::sets(Thing::Kubeconfig(self.user.clone()), "admin")]
+    fn resource_changes(&self) -> Vec<ResourceChange> {
+        vec![ResourceChange::sets(Resource::Kubeconfig(self.user.clone()), "admin")]
     }
 
     fn needs(&self) -> Needs<'_> {
-        Needs { things: vec![Thing::AdminConf], ..Needs::nothing() }
+        Needs { resources: vec![Resource::AdminConf], ..Needs::nothing() }
     }
 
-    fn scope(&self) -> Scope {
-        Scope::Host
+    fn scope(&self) -> RemovalScope {
+        RemovalScope::Host
     }
 
-    fn after_reset(&self) -> AfterReset {
-        AfterReset::Restored
+    fn reset_rollback(&self) -> ResetRollback {
+        ResetRollback::Restored
     }
 }
 
@@ -55,7 +55,7 @@ impl fmt::Display for Kubeconfig {
 impl State for Copied {
     const SCHEMA: u32 = 1;
 
-    fn places(&self) -> Vec<&Place> {
+    fn places(&self) -> Vec<&PathState> {
         vec![&self.file]
     }
 

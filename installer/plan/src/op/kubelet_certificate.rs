@@ -5,10 +5,10 @@ use std::fmt;
 use kubexm_spec::Digest;
 use serde::{Deserialize, Serialize};
 
-use crate::kind::{AfterReset, Needs, OpKind, Scope, State};
-use crate::place::Place;
+use crate::kind::{ResetRollback, Needs, OpKind, RemovalScope, State};
+use crate::path_state::PathState;
 use crate::slot::SlotName;
-use crate::touch::{Thing, Touch};
+use crate::resource::{Resource, ResourceChange};
 
 /// Where kubelet looks for its certificate: a link to the file of its current one.
 pub const KUBELET_CLIENT: &str = "/var/lib/kubelet/pki/kubelet-client-current.pem";
@@ -32,9 +32,9 @@ pub struct KubeletCertificate {
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct KubeletClient {
     /// [`KUBELET_CLIENT`].
-    pub link: Place,
+    pub link: PathState,
     /// [`KUBELET_CLIENT_RENEWED`].
-    pub file: Place,
+    pub file: PathState,
     /// Digest of the file that the link names.
     pub current: Option<Digest>,
 }
@@ -42,10 +42,10 @@ pub struct KubeletClient {
 impl OpKind for KubeletCertificate {
     type State = KubeletClient;
 
-    fn touches(&self) -> Vec<Touch> {
+    fn resource_changes(&self) -> Vec<ResourceChange> {
         vec![
-            Touch::file(KUBELET_CLIENT, format!("link renewed, was {}", self.was)),
-            Touch::changes(Thing::Path(KUBELET_CLIENT_RENEWED.to_owned())),
+            ResourceChange::file(KUBELET_CLIENT, format!("link renewed, was {}", self.was)),
+            ResourceChange::unknown(Resource::Path(KUBELET_CLIENT_RENEWED.to_owned())),
         ]
     }
 
@@ -54,12 +54,12 @@ impl OpKind for KubeletCertificate {
     }
 
     /// It is in kubelet's folder, which is removed with the cluster.
-    fn scope(&self) -> Scope {
-        Scope::Cluster
+    fn scope(&self) -> RemovalScope {
+        RemovalScope::Cluster
     }
 
-    fn after_reset(&self) -> AfterReset {
-        AfterReset::Restored
+    fn reset_rollback(&self) -> ResetRollback {
+        ResetRollback::Restored
     }
 }
 
@@ -72,7 +72,7 @@ impl fmt::Display for KubeletCertificate {
 impl State for KubeletClient {
     const SCHEMA: u32 = 1;
 
-    fn places(&self) -> Vec<&Place> {
+    fn places(&self) -> Vec<&PathState> {
         vec![&self.link, &self.file]
     }
 

@@ -4,9 +4,9 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use crate::kind::{AfterReset, Needs, OpKind, Scope};
-use crate::place::Place;
-use crate::touch::Touch;
+use crate::kind::{ResetRollback, Needs, OpKind, RemovalScope};
+use crate::path_state::PathState;
+use crate::resource::ResourceChange;
 
 /// A symbolic link.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -19,22 +19,22 @@ pub struct Link {
 }
 
 impl OpKind for Link {
-    type State = Place;
+    type State = PathState;
 
-    fn touches(&self) -> Vec<Touch> {
-        vec![Touch::file(&self.path, format!("link {}", self.target))]
+    fn resource_changes(&self) -> Vec<ResourceChange> {
+        vec![ResourceChange::file(&self.path, format!("link {}", self.target))]
     }
 
     fn needs(&self) -> Needs<'_> {
         Needs::nothing()
     }
 
-    fn scope(&self) -> Scope {
-        Scope::Host
+    fn scope(&self) -> RemovalScope {
+        RemovalScope::Host
     }
 
-    fn after_reset(&self) -> AfterReset {
-        AfterReset::Restored
+    fn reset_rollback(&self) -> ResetRollback {
+        ResetRollback::Restored
     }
 }
 

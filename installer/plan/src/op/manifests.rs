@@ -6,9 +6,9 @@ use kubexm_spec::Digest;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::kind::{AfterReset, Needs, OpKind, Scope, State};
-use crate::place::Place;
-use crate::touch::{Thing, Touch};
+use crate::kind::{ResetRollback, Needs, OpKind, RemovalScope, State};
+use crate::path_state::PathState;
+use crate::resource::{Resource, ResourceChange};
 
 /// Objects of an add-on (server-side apply, field manager `kubexm`), in the order in which they need each other, until they are
 /// ready; what an earlier version of the add-on had and this one has not is removed.
@@ -67,23 +67,23 @@ pub struct Inventory {
 impl OpKind for Manifests {
     type State = FoundManifests;
 
-    fn touches(&self) -> Vec<Touch> {
-        vec![Touch::sets(
-            Thing::Objects(format!("add-on {}", self.name)),
+    fn resource_changes(&self) -> Vec<ResourceChange> {
+        vec![ResourceChange::sets(
+            Resource::Objects(format!("add-on {}", self.name)),
             format!("{} in {}", self.blob, self.namespace),
         )]
     }
 
     fn needs(&self) -> Needs<'_> {
-        Needs { blobs: vec![self.blob], things: vec![Thing::AdminConf, Thing::Api], ..Needs::nothing() }
+        Needs { blobs: vec![self.blob], resources: vec![Resource::AdminConf, Resource::Api], ..Needs::nothing() }
     }
 
-    fn scope(&self) -> Scope {
-        Scope::Cluster
+    fn scope(&self) -> RemovalScope {
+        RemovalScope::Cluster
     }
 
-    fn after_reset(&self) -> AfterReset {
-        AfterReset::Restored
+    fn reset_rollback(&self) -> ResetRollback {
+        ResetRollback::Restored
     }
 }
 
@@ -96,7 +96,7 @@ impl fmt::Display for Manifests {
 impl State for FoundManifests {
     const SCHEMA: u32 = 1;
 
-    fn places(&self) -> Vec<&Place> {
+    fn places(&self) -> Vec<&PathState> {
         Vec::new()
     }
 

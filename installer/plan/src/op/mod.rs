@@ -77,11 +77,11 @@ pub use sysctl::{BootValue, Parameters, Sysctl};
 pub use unit::{Started, Unit, UnitState};
 pub use unpacked::{AllInto, Placed, Unpacked};
 
-use crate::kind::{AfterReset, AnyOp, Needs, OpKind, Scope, State};
+use crate::kind::{ResetRollback, AnyOp, Needs, OpKind, RemovalScope, State};
 use crate::observed_state::{ObservedState, StateError};
-use crate::place::Place;
+use crate::path_state::PathState;
 use crate::slot::SlotName;
-use crate::touch::{Thing, Touch};
+use crate::resource::{Resource, ResourceChange};
 
 /// A part of a reset.
 pub type Reset = reset::Reset<Op>;
@@ -102,7 +102,7 @@ macro_rules! ops {
 
 macro_rules! define {
     ([] $($kind:ident)*) => {
-        /// One thing that must hold.
+        /// One resource that must hold.
         #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
         #[serde(tag = "op", rename_all = "camelCase")]
         pub enum Op {
@@ -156,14 +156,14 @@ macro_rules! acts_are_ops {
 crate::acts!([acts_are_ops]);
 
 impl Op {
-    /// As [`OpKind::touches`].
-    pub fn touches(&self) -> Vec<Touch> {
-        each_op!(self, op => op.touches())
+    /// As [`OpKind::resource_changes`].
+    pub fn resource_changes(&self) -> Vec<ResourceChange> {
+        each_op!(self, op => op.resource_changes())
     }
 
     /// Things that it changes and that other steps may change only before or after it, not in parallel.
-    pub fn alone(&self) -> Vec<Thing> {
-        self.touches().into_iter().filter(|touch| !touch.shared).map(|touch| touch.thing).collect()
+    pub fn alone(&self) -> Vec<Resource> {
+        self.resource_changes().into_iter().filter(|change| !change.shared).map(|change| change.resource).collect()
     }
 
     /// As [`OpKind::needs`].
@@ -172,13 +172,13 @@ impl Op {
     }
 
     /// As [`OpKind::scope`].
-    pub fn scope(&self) -> Scope {
+    pub fn scope(&self) -> RemovalScope {
         each_op!(self, op => op.scope())
     }
 
     /// As [`OpKind::after_reset`].
-    pub fn after_reset(&self) -> AfterReset {
-        each_op!(self, op => op.after_reset())
+    pub fn reset_rollback(&self) -> ResetRollback {
+        each_op!(self, op => op.reset_rollback())
     }
 
     /// Slots whose values the op receives.
@@ -196,14 +196,14 @@ impl Op {
         self.needs().blobs.into_iter().collect()
     }
 
-    /// Whether it changes this thing.
-    pub fn changes(&self, thing: &Thing) -> bool {
-        self.touches().iter().any(|touch| touch.thing == *thing)
+    /// Whether it changes this resource.
+    pub fn changes(&self, resource: &Resource) -> bool {
+        self.resource_changes().iter().any(|change| change.resource == *resource)
     }
 
     /// Every place in a state that the op observed.
-    pub fn places(&self, found: &ObservedState) -> Result<Vec<Place>, StateError> {
-        fn of<K: OpKind>(_: &K, found: &ObservedState) -> Result<Vec<Place>, StateError> {
+    pub fn places(&self, found: &ObservedState) -> Result<Vec<PathState>, StateError> {
+        fn of<K: OpKind>(_: &K, found: &ObservedState) -> Result<Vec<PathState>, StateError> {
             Ok(found.state::<K>()?.places().into_iter().cloned().collect())
         }
         each_op!(self, op => of(op, found))
@@ -221,8 +221,8 @@ impl Op {
 }
 
 impl AnyOp for Op {
-    fn all_touches(&self) -> Vec<Touch> {
-        self.touches()
+    fn all_touches(&self) -> Vec<ResourceChange> {
+        self.resource_changes()
     }
 }
 

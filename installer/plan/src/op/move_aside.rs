@@ -5,9 +5,9 @@ use std::time::SystemTime;
 
 use serde::{Deserialize, Serialize};
 
-use crate::kind::{AfterReset, Needs, OpKind, Scope, State};
-use crate::place::Place;
-use crate::touch::{Thing, Touch};
+use crate::kind::{ResetRollback, Needs, OpKind, RemovalScope, State};
+use crate::path_state::PathState;
+use crate::resource::{Resource, ResourceChange};
 
 /// Moves what these folders contained before kubexm to a folder next to them, or to a folder inside one that is a mount
 /// point or a link ([`crate::state_folders::MOVED`]). Undo moves it back. A file system's `lost+found` is not moved.
@@ -54,20 +54,20 @@ pub enum AsideWas {
 impl OpKind for MoveAside {
     type State = MovedFolders;
 
-    fn touches(&self) -> Vec<Touch> {
-        self.paths.iter().map(|path| Touch::changes(Thing::Before(path.clone()))).collect()
+    fn resource_changes(&self) -> Vec<ResourceChange> {
+        self.paths.iter().map(|path| ResourceChange::unknown(Resource::Before(path.clone()))).collect()
     }
 
     fn needs(&self) -> Needs<'_> {
         Needs::nothing()
     }
 
-    fn scope(&self) -> Scope {
-        Scope::Host
+    fn scope(&self) -> RemovalScope {
+        RemovalScope::Host
     }
 
-    fn after_reset(&self) -> AfterReset {
-        AfterReset::MadeFirst
+    fn reset_rollback(&self) -> ResetRollback {
+        ResetRollback::MadeFirst
     }
 }
 
@@ -80,7 +80,7 @@ impl fmt::Display for MoveAside {
 impl State for MovedFolders {
     const SCHEMA: u32 = 1;
 
-    fn places(&self) -> Vec<&Place> {
+    fn places(&self) -> Vec<&PathState> {
         Vec::new()
     }
 

@@ -4,9 +4,9 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use crate::kind::{AfterReset, Needs, OpKind, Scope, State};
-use crate::place::Place;
-use crate::touch::{Thing, Touch};
+use crate::kind::{ResetRollback, Needs, OpKind, RemovalScope, State};
+use crate::path_state::PathState;
+use crate::resource::{Resource, ResourceChange};
 
 /// A label that must be on a node.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -33,20 +33,20 @@ pub struct Labelled {
 impl OpKind for NodeLabel {
     type State = Labelled;
 
-    fn touches(&self) -> Vec<Touch> {
-        vec![Touch::sets(Thing::Label { node: self.node.clone(), key: self.key.clone() }, &self.value)]
+    fn resource_changes(&self) -> Vec<ResourceChange> {
+        vec![ResourceChange::sets(Resource::Label { node: self.node.clone(), key: self.key.clone() }, &self.value)]
     }
 
     fn needs(&self) -> Needs<'_> {
-        Needs { things: vec![Thing::AdminConf, Thing::Node(self.node.clone())], ..Needs::nothing() }
+        Needs { resources: vec![Resource::AdminConf, Resource::Node(self.node.clone())], ..Needs::nothing() }
     }
 
-    fn scope(&self) -> Scope {
-        Scope::Cluster
+    fn scope(&self) -> RemovalScope {
+        RemovalScope::Cluster
     }
 
-    fn after_reset(&self) -> AfterReset {
-        AfterReset::Restored
+    fn reset_rollback(&self) -> ResetRollback {
+        ResetRollback::Restored
     }
 }
 
@@ -59,7 +59,7 @@ impl fmt::Display for NodeLabel {
 impl State for Labelled {
     const SCHEMA: u32 = 1;
 
-    fn places(&self) -> Vec<&Place> {
+    fn places(&self) -> Vec<&PathState> {
         Vec::new()
     }
 

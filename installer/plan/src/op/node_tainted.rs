@@ -4,8 +4,8 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use crate::kind::{AfterReset, Needs, OpKind, Scope};
-use crate::touch::{Thing, Touch};
+use crate::kind::{ResetRollback, Needs, OpKind, RemovalScope};
+use crate::resource::{Resource, ResourceChange};
 
 use super::node_untainted::Taints;
 
@@ -34,21 +34,21 @@ impl OpKind for NodeTainted {
     /// Those with its key and effect.
     type State = Taints;
 
-    fn touches(&self) -> Vec<Touch> {
+    fn resource_changes(&self) -> Vec<ResourceChange> {
         let value = if self.value.is_empty() { "present" } else { &self.value };
-        vec![Touch::sets(Thing::Taint { node: self.node.clone(), key: self.id() }, value)]
+        vec![ResourceChange::sets(Resource::Taint { node: self.node.clone(), key: self.id() }, value)]
     }
 
     fn needs(&self) -> Needs<'_> {
-        Needs { things: vec![Thing::AdminConf, Thing::Node(self.node.clone())], ..Needs::nothing() }
+        Needs { resources: vec![Resource::AdminConf, Resource::Node(self.node.clone())], ..Needs::nothing() }
     }
 
-    fn scope(&self) -> Scope {
-        Scope::Cluster
+    fn scope(&self) -> RemovalScope {
+        RemovalScope::Cluster
     }
 
-    fn after_reset(&self) -> AfterReset {
-        AfterReset::Restored
+    fn reset_rollback(&self) -> ResetRollback {
+        ResetRollback::Restored
     }
 }
 

@@ -4,9 +4,9 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use crate::kind::{AfterReset, Needs, OpKind, Scope, State};
-use crate::place::Place;
-use crate::touch::{Thing, Touch};
+use crate::kind::{ResetRollback, Needs, OpKind, RemovalScope, State};
+use crate::path_state::PathState;
+use crate::resource::{Resource, ResourceChange};
 
 /// A taint that must not be on a node.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -41,20 +41,20 @@ pub struct Taint {
 impl OpKind for NodeUntainted {
     type State = Taints;
 
-    fn touches(&self) -> Vec<Touch> {
-        vec![Touch::sets(Thing::Taint { node: self.node.clone(), key: self.key.clone() }, "absent")]
+    fn resource_changes(&self) -> Vec<ResourceChange> {
+        vec![ResourceChange::sets(Resource::Taint { node: self.node.clone(), key: self.key.clone() }, "absent")]
     }
 
     fn needs(&self) -> Needs<'_> {
-        Needs { things: vec![Thing::AdminConf, Thing::Node(self.node.clone())], ..Needs::nothing() }
+        Needs { resources: vec![Resource::AdminConf, Resource::Node(self.node.clone())], ..Needs::nothing() }
     }
 
-    fn scope(&self) -> Scope {
-        Scope::Cluster
+    fn scope(&self) -> RemovalScope {
+        RemovalScope::Cluster
     }
 
-    fn after_reset(&self) -> AfterReset {
-        AfterReset::Restored
+    fn reset_rollback(&self) -> ResetRollback {
+        ResetRollback::Restored
     }
 }
 
@@ -67,7 +67,7 @@ impl fmt::Display for NodeUntainted {
 impl State for Taints {
     const SCHEMA: u32 = 1;
 
-    fn places(&self) -> Vec<&Place> {
+    fn places(&self) -> Vec<&PathState> {
         Vec::new()
     }
 

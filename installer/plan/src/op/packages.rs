@@ -6,9 +6,9 @@ use std::fmt;
 use kubexm_spec::{Digest, Family};
 use serde::{Deserialize, Serialize};
 
-use crate::kind::{AfterReset, Needs, OpKind, Scope, State};
-use crate::place::Place;
-use crate::touch::{Thing, Touch};
+use crate::kind::{ResetRollback, Needs, OpKind, RemovalScope, State};
+use crate::path_state::PathState;
+use crate::resource::{Resource, ResourceChange};
 
 /// Packages of the operating system: apt, dnf or yum installs exactly these versions from kubexm's repository and from
 /// no other. A newer installed package is sufficient; none is downgraded.
@@ -82,7 +82,7 @@ pub struct PackagesState {
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub units: BTreeMap<String, UnitWas>,
     /// The repository's links.
-    pub links: Vec<Place>,
+    pub links: Vec<PathState>,
     /// Keys that rpm trusts.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     pub keys: BTreeSet<String>,
@@ -128,29 +128,29 @@ pub struct UnitWas {
 impl OpKind for Packages {
     type State = PackagesState;
 
-    fn touches(&self) -> Vec<Touch> {
+    fn resource_changes(&self) -> Vec<ResourceChange> {
         let installed = self.packages.iter().map(|(name, one)| (name, one.version.as_str()));
         let replaced = self.replaced.keys().map(|name| (name, "replaced"));
-        let packages = installed.chain(replaced).map(|(name, value)| Touch::sets(Thing::Package(name.clone()), value));
-        let links = self.links().map(|(path, blob)| Touch::file(path, format!("link {blob}")).shared());
-        std::iter::once(Touch::changes(Thing::PackageManager)).chain(packages).chain(links).collect()
+        let packages = installed.chain(replaced).map(|(name, value)| ResourceChange::sets(Resource::Package(name.clone()), value));
+        let links = self.links().map(|(path, blob)| ResourceChange::file(path, format!("link {blob}")).shared());
+        std::iter::once(ResourceChange::unknown(Resource::PackageManager)).chain(packages).chain(links).collect()
     }
 
     fn needs(&self) -> Needs<'_> {
         let all = self.packages.values().chain(self.replaced.values());
         Needs {
             blobs: all.map(|package| package.blob).collect(),
-            things: vec![Thing::Path(self.source.clone())],
+            resources: vec![Resource::Path(self.source.clone())],
             ..Needs::nothing()
         }
     }
 
-    fn scope(&self) -> Scope {
-        Scope::Host
+    fn scope(&self) -> RemovalScope {
+        RemovalScope::Host
     }
 
-    fn after_reset(&self) -> AfterReset {
-        AfterReset::RestoredAndMade
+    fn reset_rollback(&self) -> ResetRollback {
+        ResetRollback::RestoredAndMade
     }
 }
 
@@ -168,7 +168,7 @@ impl fmt::Display for Packages {
 impl State for PackagesState {
     const SCHEMA: u32 = 1;
 
-    fn places(&self) -> Vec<&Place> {
+    fn places(&self) -> Vec<&PathState> {
         self.links.iter().collect()
     }
 

@@ -6,9 +6,9 @@ use std::fmt;
 use kubexm_spec::depot::Repository;
 use serde::{Deserialize, Serialize};
 
-use crate::kind::{AfterReset, Needs, OpKind, Scope, State};
-use crate::place::Place;
-use crate::touch::Touch;
+use crate::kind::{ResetRollback, Needs, OpKind, RemovalScope, State};
+use crate::path_state::PathState;
+use crate::resource::ResourceChange;
 
 /// Blobs of the node's content store in the file-system layout of the distribution registry (`docker/registry/v2` below
 /// its root; distribution v3, registry/storage/paths.go). Blobs are hard links or reflinks if the file system supports
@@ -29,15 +29,15 @@ pub struct Lacking {
     /// Missing files; of a missing folder only the topmost one.
     pub missing: BTreeSet<String>,
     /// Files with other content: a tag that points elsewhere, a truncated blob.
-    pub changed: Vec<Place>,
+    pub changed: Vec<PathState>,
 }
 
 impl OpKind for RegistryLayout {
     type State = Lacking;
 
-    fn touches(&self) -> Vec<Touch> {
+    fn resource_changes(&self) -> Vec<ResourceChange> {
         let names: Vec<&str> = self.repositories.keys().map(String::as_str).collect();
-        vec![Touch::file(format!("{}/docker", self.data_dir), format!("repositories {}", names.join(" ")))]
+        vec![ResourceChange::file(format!("{}/docker", self.data_dir), format!("repositories {}", names.join(" ")))]
     }
 
     fn needs(&self) -> Needs<'_> {
@@ -45,12 +45,12 @@ impl OpKind for RegistryLayout {
         Needs { blobs: all.copied().collect(), ..Needs::nothing() }
     }
 
-    fn scope(&self) -> Scope {
-        Scope::Host
+    fn scope(&self) -> RemovalScope {
+        RemovalScope::Host
     }
 
-    fn after_reset(&self) -> AfterReset {
-        AfterReset::Made
+    fn reset_rollback(&self) -> ResetRollback {
+        ResetRollback::Made
     }
 }
 
@@ -63,7 +63,7 @@ impl fmt::Display for RegistryLayout {
 impl State for Lacking {
     const SCHEMA: u32 = 1;
 
-    fn places(&self) -> Vec<&Place> {
+    fn places(&self) -> Vec<&PathState> {
         self.changed.iter().collect()
     }
 

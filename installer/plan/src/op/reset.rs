@@ -8,10 +8,10 @@ use std::fmt;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
-use crate::kind::{AfterReset, AnyOp, Needs, OpKind, Scope, State};
+use crate::kind::{ResetRollback, AnyOp, Needs, OpKind, RemovalScope, State};
 use crate::observed_state::ObservedState;
-use crate::place::Place;
-use crate::touch::{Thing, Touch};
+use crate::path_state::PathState;
+use crate::resource::{Resource, ResourceChange};
 
 /// Name of the folder that receives what is moved aside: `/var/lib/.kubexm-reset-etcd`, or
 /// `/var/lib/etcd/.kubexm-reset` if the folder is a mount point.
@@ -110,7 +110,7 @@ pub struct FolderAccess {
 impl State for Traces {
     const SCHEMA: u32 = 1;
 
-    fn places(&self) -> Vec<&Place> {
+    fn places(&self) -> Vec<&PathState> {
         Vec::new()
     }
 
@@ -129,15 +129,15 @@ impl<O> Reset<O> {
 impl<O: AnyOp + Serialize + DeserializeOwned> OpKind for Reset<O> {
     type State = Traces;
 
-    fn touches(&self) -> Vec<Touch> {
+    fn resource_changes(&self) -> Vec<ResourceChange> {
         match self {
-            Self::PodsStopped => vec![Touch::changes(Thing::Pods)],
+            Self::PodsStopped => vec![ResourceChange::unknown(Resource::Pods)],
             Self::MoveStateAside { paths, .. } => {
-                paths.iter().map(|path| Touch::changes(Thing::Path(path.clone()))).collect()
+                paths.iter().map(|path| ResourceChange::unknown(Resource::Path(path.clone()))).collect()
             }
-            Self::NetworkCleared => vec![Touch::changes(Thing::Network)],
+            Self::NetworkCleared => vec![ResourceChange::unknown(Resource::Network)],
             Self::Reverted { ops, .. } => ops.iter().flat_map(AnyOp::all_touches).collect(),
-            Self::Purge { .. } => vec![Touch::changes(Thing::Stamp)],
+            Self::Purge { .. } => vec![ResourceChange::unknown(Resource::Stamp)],
         }
     }
 
@@ -145,12 +145,12 @@ impl<O: AnyOp + Serialize + DeserializeOwned> OpKind for Reset<O> {
         Needs::nothing()
     }
 
-    fn scope(&self) -> Scope {
-        Scope::End
+    fn scope(&self) -> RemovalScope {
+        RemovalScope::End
     }
 
-    fn after_reset(&self) -> AfterReset {
-        AfterReset::Restored
+    fn reset_rollback(&self) -> ResetRollback {
+        ResetRollback::Restored
     }
 }
 

@@ -4,9 +4,9 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use crate::kind::{AfterReset, Needs, OpKind, Scope, State};
-use crate::place::Place;
-use crate::touch::{Thing, Touch};
+use crate::kind::{ResetRollback, Needs, OpKind, RemovalScope, State};
+use crate::path_state::PathState;
+use crate::resource::{Resource, ResourceChange};
 
 /// DNS servers in addition to the node's own, configured in the way that the node's resolver supports.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -35,7 +35,7 @@ pub struct Servers {
     /// The program that manages /etc/resolv.conf.
     pub way: Way,
     /// The file with the servers.
-    pub file: Place,
+    pub file: PathState,
     /// Whether it has the desired servers.
     pub settled: bool,
 }
@@ -43,21 +43,21 @@ pub struct Servers {
 impl OpKind for Resolver {
     type State = Servers;
 
-    fn touches(&self) -> Vec<Touch> {
+    fn resource_changes(&self) -> Vec<ResourceChange> {
         let servers = self.nameservers.join(" ");
-        vec![Touch::changes(Thing::Path("/etc/resolv.conf".to_owned())), Touch::sets(Thing::Nameservers, servers)]
+        vec![ResourceChange::unknown(Resource::Path("/etc/resolv.conf".to_owned())), ResourceChange::sets(Resource::Nameservers, servers)]
     }
 
     fn needs(&self) -> Needs<'_> {
         Needs::nothing()
     }
 
-    fn scope(&self) -> Scope {
-        Scope::Host
+    fn scope(&self) -> RemovalScope {
+        RemovalScope::Host
     }
 
-    fn after_reset(&self) -> AfterReset {
-        AfterReset::RestoredAndMade
+    fn reset_rollback(&self) -> ResetRollback {
+        ResetRollback::RestoredAndMade
     }
 }
 
@@ -70,7 +70,7 @@ impl fmt::Display for Resolver {
 impl State for Servers {
     const SCHEMA: u32 = 1;
 
-    fn places(&self) -> Vec<&Place> {
+    fn places(&self) -> Vec<&PathState> {
         vec![&self.file]
     }
 

@@ -4,9 +4,9 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use crate::kind::{AfterReset, Needs, OpKind, Scope, State};
-use crate::place::Place;
-use crate::touch::{Thing, Touch};
+use crate::kind::{ResetRollback, Needs, OpKind, RemovalScope, State};
+use crate::path_state::PathState;
+use crate::resource::{Resource, ResourceChange};
 
 /// SELinux in permissive mode or disabled, now and at boot.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -22,26 +22,26 @@ pub struct Modes {
     /// `SELINUX=` of the configuration.
     pub configured: Option<String>,
     /// The configuration file.
-    pub config: Place,
+    pub config: PathState,
 }
 
 impl OpKind for SelinuxMode {
     type State = Modes;
 
-    fn touches(&self) -> Vec<Touch> {
-        vec![Touch::changes(Thing::Path("/etc/selinux/config".to_owned())), Touch::sets(Thing::Selinux, "permissive")]
+    fn resource_changes(&self) -> Vec<ResourceChange> {
+        vec![ResourceChange::unknown(Resource::Path("/etc/selinux/config".to_owned())), ResourceChange::sets(Resource::Selinux, "permissive")]
     }
 
     fn needs(&self) -> Needs<'_> {
         Needs::nothing()
     }
 
-    fn scope(&self) -> Scope {
-        Scope::Host
+    fn scope(&self) -> RemovalScope {
+        RemovalScope::Host
     }
 
-    fn after_reset(&self) -> AfterReset {
-        AfterReset::RestoredAndMade
+    fn reset_rollback(&self) -> ResetRollback {
+        ResetRollback::RestoredAndMade
     }
 }
 
@@ -54,7 +54,7 @@ impl fmt::Display for SelinuxMode {
 impl State for Modes {
     const SCHEMA: u32 = 1;
 
-    fn places(&self) -> Vec<&Place> {
+    fn places(&self) -> Vec<&PathState> {
         vec![&self.config]
     }
 

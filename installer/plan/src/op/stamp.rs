@@ -4,9 +4,9 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use crate::kind::{AfterReset, Needs, OpKind, Scope, State};
-use crate::place::Place;
-use crate::touch::{Thing, Touch};
+use crate::kind::{ResetRollback, Needs, OpKind, RemovalScope, State};
+use crate::path_state::PathState;
+use crate::resource::{Resource, ResourceChange};
 use crate::{BundleRecord, ClusterId};
 
 /// The cluster that the node belongs to.
@@ -28,7 +28,7 @@ pub struct Stamp {
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Stamped {
     /// `/var/lib/kubexm/stamp.json`.
-    pub place: Place,
+    pub place: PathState,
     /// None without a stamp.
     pub cluster: Option<String>,
     /// None without a stamp, and in stamps of versions without ids.
@@ -42,21 +42,21 @@ pub struct Stamped {
 impl OpKind for Stamp {
     type State = Stamped;
 
-    fn touches(&self) -> Vec<Touch> {
+    fn resource_changes(&self) -> Vec<ResourceChange> {
         // The struct has only texts and numbers, so serialising cannot fail.
-        vec![Touch::sets(Thing::Stamp, serde_json::to_string(self).unwrap_or_default())]
+        vec![ResourceChange::sets(Resource::Stamp, serde_json::to_string(self).unwrap_or_default())]
     }
 
     fn needs(&self) -> Needs<'_> {
         Needs::nothing()
     }
 
-    fn scope(&self) -> Scope {
-        Scope::End
+    fn scope(&self) -> RemovalScope {
+        RemovalScope::End
     }
 
-    fn after_reset(&self) -> AfterReset {
-        AfterReset::Restored
+    fn reset_rollback(&self) -> ResetRollback {
+        ResetRollback::Restored
     }
 }
 
@@ -70,7 +70,7 @@ impl fmt::Display for Stamp {
 impl State for Stamped {
     const SCHEMA: u32 = 2;
 
-    fn places(&self) -> Vec<&Place> {
+    fn places(&self) -> Vec<&PathState> {
         vec![&self.place]
     }
 

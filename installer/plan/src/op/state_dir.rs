@@ -4,9 +4,9 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use crate::kind::{AfterReset, Needs, OpKind, Scope};
-use crate::place::Place;
-use crate::touch::{Thing, Touch};
+use crate::kind::{ResetRollback, Needs, OpKind, RemovalScope};
+use crate::path_state::PathState;
+use crate::resource::{Resource, ResourceChange};
 
 /// A directory that a service creates and fills, or a file that it writes; converge does nothing. Undo removes it with
 /// its content if it did not exist before, else only the new content. It never crosses a mount point: a mount below it
@@ -26,22 +26,22 @@ impl StateDir {
 }
 
 impl OpKind for StateDir {
-    type State = Place;
+    type State = PathState;
 
-    fn touches(&self) -> Vec<Touch> {
-        vec![Touch::changes(Thing::State(self.path.clone())).shared()]
+    fn resource_changes(&self) -> Vec<ResourceChange> {
+        vec![ResourceChange::unknown(Resource::State(self.path.clone())).shared()]
     }
 
     fn needs(&self) -> Needs<'_> {
         Needs::nothing()
     }
 
-    fn scope(&self) -> Scope {
-        Scope::Host
+    fn scope(&self) -> RemovalScope {
+        RemovalScope::Host
     }
 
-    fn after_reset(&self) -> AfterReset {
-        AfterReset::Restored
+    fn reset_rollback(&self) -> ResetRollback {
+        ResetRollback::Restored
     }
 }
 

@@ -6,9 +6,9 @@ use kubexm_spec::cluster::RuntimeKind;
 use serde::{Deserialize, Serialize};
 
 use super::unit::Started;
-use crate::kind::{AfterReset, Needs, OpKind, Scope, State};
-use crate::place::Place;
-use crate::touch::{Thing, Touch};
+use crate::kind::{ResetRollback, Needs, OpKind, RemovalScope, State};
+use crate::path_state::PathState;
+use crate::resource::{Resource, ResourceChange};
 
 /// A static pod of kube-system was started after the files that it reads at its start alone were last changed. Its
 /// container is restarted otherwise, and awaited ([`PodReady`]); the pod's manifest is never touched.
@@ -72,22 +72,22 @@ pub struct StaticPodState {
 impl OpKind for StaticPodStarted {
     type State = StaticPodState;
 
-    fn touches(&self) -> Vec<Touch> {
+    fn resource_changes(&self) -> Vec<ResourceChange> {
         // What it was started with depends on its files.
-        vec![Touch::changes(Thing::StaticPod(self.pod.clone()))]
+        vec![ResourceChange::unknown(Resource::StaticPod(self.pod.clone()))]
     }
 
     fn needs(&self) -> Needs<'_> {
-        let files = self.after.iter().cloned().map(Thing::Path);
-        Needs { things: [Thing::Runtime, Thing::AdminConf].into_iter().chain(files).collect(), ..Needs::nothing() }
+        let files = self.after.iter().cloned().map(Resource::Path);
+        Needs { resources: [Resource::Runtime, Resource::AdminConf].into_iter().chain(files).collect(), ..Needs::nothing() }
     }
 
-    fn scope(&self) -> Scope {
-        Scope::Cluster
+    fn scope(&self) -> RemovalScope {
+        RemovalScope::Cluster
     }
 
-    fn after_reset(&self) -> AfterReset {
-        AfterReset::Restored
+    fn reset_rollback(&self) -> ResetRollback {
+        ResetRollback::Restored
     }
 }
 
@@ -100,7 +100,7 @@ impl fmt::Display for StaticPodStarted {
 impl State for StaticPodState {
     const SCHEMA: u32 = 1;
 
-    fn places(&self) -> Vec<&Place> {
+    fn places(&self) -> Vec<&PathState> {
         Vec::new()
     }
 

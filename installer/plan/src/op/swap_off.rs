@@ -4,9 +4,9 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use crate::kind::{AfterReset, Needs, OpKind, Scope, State};
-use crate::place::Place;
-use crate::touch::{Thing, Touch};
+use crate::kind::{ResetRollback, Needs, OpKind, RemovalScope, State};
+use crate::path_state::PathState;
+use crate::resource::{Resource, ResourceChange};
 
 /// No swap: runs swapoff and comments out lines of /etc/fstab.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -22,30 +22,30 @@ pub struct Swaps {
     /// Lines of fstab that enable swap.
     pub lines: Vec<String>,
     /// /etc/fstab.
-    pub fstab: Place,
+    pub fstab: PathState,
     /// Units that must still be masked, with what is at the path of the mask.
-    pub masks: Vec<Place>,
+    pub masks: Vec<PathState>,
     /// The configuration of zram-generator, if that would enable swap.
-    pub zram: Option<Place>,
+    pub zram: Option<PathState>,
 }
 
 impl OpKind for SwapOff {
     type State = Swaps;
 
-    fn touches(&self) -> Vec<Touch> {
-        vec![Touch::changes(Thing::Path("/etc/fstab".to_owned())), Touch::sets(Thing::Swap, "off")]
+    fn resource_changes(&self) -> Vec<ResourceChange> {
+        vec![ResourceChange::unknown(Resource::Path("/etc/fstab".to_owned())), ResourceChange::sets(Resource::Swap, "off")]
     }
 
     fn needs(&self) -> Needs<'_> {
         Needs::nothing()
     }
 
-    fn scope(&self) -> Scope {
-        Scope::Host
+    fn scope(&self) -> RemovalScope {
+        RemovalScope::Host
     }
 
-    fn after_reset(&self) -> AfterReset {
-        AfterReset::RestoredAndMade
+    fn reset_rollback(&self) -> ResetRollback {
+        ResetRollback::RestoredAndMade
     }
 }
 
@@ -58,7 +58,7 @@ impl fmt::Display for SwapOff {
 impl State for Swaps {
     const SCHEMA: u32 = 1;
 
-    fn places(&self) -> Vec<&Place> {
+    fn places(&self) -> Vec<&PathState> {
         std::iter::once(&self.fstab).chain(&self.masks).chain(&self.zram).collect()
     }
 

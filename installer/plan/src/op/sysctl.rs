@@ -5,9 +5,9 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use crate::kind::{AfterReset, Needs, OpKind, Scope, State};
-use crate::place::Place;
-use crate::touch::{Thing, Touch};
+use crate::kind::{ResetRollback, Needs, OpKind, RemovalScope, State};
+use crate::path_state::PathState;
+use crate::resource::{Resource, ResourceChange};
 
 /// Kernel parameters.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -28,7 +28,7 @@ pub struct Sysctl {
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Parameters {
     /// kubexm's drop-in.
-    pub file: Place,
+    pub file: PathState,
     /// None if the kernel does not have the parameter (its module is not loaded).
     pub live: BTreeMap<String, Option<String>>,
     /// What the next boot would set, with kubexm's file as it is now.
@@ -48,24 +48,24 @@ pub struct BootValue {
 impl OpKind for Sysctl {
     type State = Parameters;
 
-    fn touches(&self) -> Vec<Touch> {
-        let values = self.values.iter().map(|(name, value)| Touch::sets(Thing::Sysctl(name.clone()), value));
-        std::iter::once(Touch::file(&self.path, "sysctls")).chain(values).collect()
+    fn resource_changes(&self) -> Vec<ResourceChange> {
+        let values = self.values.iter().map(|(name, value)| ResourceChange::sets(Resource::Sysctl(name.clone()), value));
+        std::iter::once(ResourceChange::file(&self.path, "sysctls")).chain(values).collect()
     }
 
     fn needs(&self) -> Needs<'_> {
         // These exist only while the module is loaded.
         let bridge = self.values.keys().any(|name| name.starts_with("net.bridge."));
-        let things = if bridge { vec![Thing::Module("br_netfilter".to_owned())] } else { Vec::new() };
-        Needs { things, ..Needs::nothing() }
+        let resources = if bridge { vec![Resource::Module("br_netfilter".to_owned())] } else { Vec::new() };
+        Needs { resources, ..Needs::nothing() }
     }
 
-    fn scope(&self) -> Scope {
-        Scope::Host
+    fn scope(&self) -> RemovalScope {
+        RemovalScope::Host
     }
 
-    fn after_reset(&self) -> AfterReset {
-        AfterReset::RestoredAndMade
+    fn reset_rollback(&self) -> ResetRollback {
+        ResetRollback::RestoredAndMade
     }
 }
 
@@ -80,7 +80,7 @@ impl fmt::Display for Sysctl {
 impl State for Parameters {
     const SCHEMA: u32 = 1;
 
-    fn places(&self) -> Vec<&Place> {
+    fn places(&self) -> Vec<&PathState> {
         vec![&self.file]
     }
 

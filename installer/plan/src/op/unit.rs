@@ -6,9 +6,9 @@ use std::fmt;
 use kubexm_spec::Digest;
 use serde::{Deserialize, Serialize};
 
-use crate::kind::{AfterReset, Needs, OpKind, Scope, State};
-use crate::place::Place;
-use crate::touch::{Thing, Touch};
+use crate::kind::{ResetRollback, Needs, OpKind, RemovalScope, State};
+use crate::path_state::PathState;
+use crate::resource::{Resource, ResourceChange};
 
 /// State of a systemd unit. Its files are separate [`super::File`] ops, earlier in the same or an ancestor step.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -72,21 +72,21 @@ pub struct Started {
 impl OpKind for Unit {
     type State = UnitState;
 
-    fn touches(&self) -> Vec<Touch> {
+    fn resource_changes(&self) -> Vec<ResourceChange> {
         // The result depends on its files and on whether it runs already.
-        vec![Touch::changes(Thing::Unit(self.name.clone()))]
+        vec![ResourceChange::unknown(Resource::Unit(self.name.clone()))]
     }
 
     fn needs(&self) -> Needs<'_> {
         Needs::nothing()
     }
 
-    fn scope(&self) -> Scope {
-        Scope::Host
+    fn scope(&self) -> RemovalScope {
+        RemovalScope::Host
     }
 
-    fn after_reset(&self) -> AfterReset {
-        AfterReset::Restored
+    fn reset_rollback(&self) -> ResetRollback {
+        ResetRollback::Restored
     }
 }
 
@@ -108,7 +108,7 @@ impl fmt::Display for Unit {
 impl State for UnitState {
     const SCHEMA: u32 = 1;
 
-    fn places(&self) -> Vec<&Place> {
+    fn places(&self) -> Vec<&PathState> {
         Vec::new()
     }
 

@@ -6,9 +6,9 @@ use std::fmt;
 use kubexm_spec::Digest;
 use serde::{Deserialize, Serialize};
 
-use crate::kind::{AfterReset, Needs, OpKind, Scope, State};
-use crate::place::Place;
-use crate::touch::Touch;
+use crate::kind::{ResetRollback, Needs, OpKind, RemovalScope, State};
+use crate::path_state::PathState;
+use crate::resource::ResourceChange;
 
 /// Selected members of a gzip-compressed tar archive.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -38,7 +38,7 @@ pub struct AllInto {
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Placed {
     /// By their paths.
-    pub files: Vec<Place>,
+    pub files: Vec<PathState>,
     /// Whether the files are those of the archive; none if the archive is not in the store.
     pub settled: Option<bool>,
 }
@@ -46,13 +46,13 @@ pub struct Placed {
 impl OpKind for Unpacked {
     type State = Placed;
 
-    fn touches(&self) -> Vec<Touch> {
+    fn resource_changes(&self) -> Vec<ResourceChange> {
         let members = self.members.iter();
-        let members = members.map(|(name, to)| Touch::file(to, format!("file 0755 {}#{name}", self.blob)));
+        let members = members.map(|(name, to)| ResourceChange::file(to, format!("file 0755 {}#{name}", self.blob)));
         let all = self
             .all_into
             .iter()
-            .map(|all| Touch::file(format!("{}/*", all.directory), format!("{}#{}/*", self.blob, all.folder)));
+            .map(|all| ResourceChange::file(format!("{}/*", all.directory), format!("{}#{}/*", self.blob, all.folder)));
         members.chain(all).collect()
     }
 
@@ -60,12 +60,12 @@ impl OpKind for Unpacked {
         Needs { blobs: vec![self.blob], ..Needs::nothing() }
     }
 
-    fn scope(&self) -> Scope {
-        Scope::Host
+    fn scope(&self) -> RemovalScope {
+        RemovalScope::Host
     }
 
-    fn after_reset(&self) -> AfterReset {
-        AfterReset::Restored
+    fn reset_rollback(&self) -> ResetRollback {
+        ResetRollback::Restored
     }
 }
 
@@ -80,7 +80,7 @@ impl fmt::Display for Unpacked {
 impl State for Placed {
     const SCHEMA: u32 = 1;
 
-    fn places(&self) -> Vec<&Place> {
+    fn places(&self) -> Vec<&PathState> {
         self.files.iter().collect()
     }
 

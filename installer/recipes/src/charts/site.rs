@@ -3,7 +3,7 @@
 use kubexm_manifests::ChartRelease;
 use serde_json::{Map, Value, json};
 
-use crate::context::{Node, PlanCx};
+use crate::context::{PlannedHost, PlanContext};
 use crate::error::RecipeError;
 
 /// Replicas of an operator, each on a node of its own.
@@ -12,16 +12,16 @@ const OPERATORS: usize = 2;
 const MANAGERS: usize = 3;
 
 /// The values of the site for each placeholder of a chart; none for a chart without.
-pub fn site(cx: &PlanCx<'_>, release: &ChartRelease) -> Result<Map<String, Value>, RecipeError> {
+pub fn site(cx: &PlanContext<'_>, release: &ChartRelease) -> Result<Map<String, Value>, RecipeError> {
     let nodes = cx.nodes()?;
     let known = Known { cx, control_planes: cx.control_planes(&nodes)?, nodes };
     known.map(release.placeholders(), "")
 }
 
 struct Known<'a> {
-    cx: &'a PlanCx<'a>,
-    nodes: Vec<Node<'a>>,
-    control_planes: Vec<Node<'a>>,
+    cx: &'a PlanContext<'a>,
+    nodes: Vec<PlannedHost<'a>>,
+    control_planes: Vec<PlannedHost<'a>>,
 }
 
 impl Known<'_> {

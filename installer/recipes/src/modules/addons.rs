@@ -7,16 +7,16 @@ use kubexm_plan::{Step, StepId};
 use kubexm_spec::ArtifactKey;
 
 use crate::charts;
-use crate::context::{Node, PlanCx};
+use crate::context::{PlannedHost, PlanContext};
 use crate::draft::{Chain, Draft};
 use crate::error::RecipeError;
 use crate::modules::release;
-use crate::phases::{ControlPlane, Prepared, Site};
+use crate::phases::{ControlPlane, Prepared, ClusterHosts};
 
 /// Adds a step for each. Returns the steps that later ones wait for.
 pub fn run<'a>(
     draft: &mut Draft<'a>,
-    site: &Site<'a>,
+    site: &ClusterHosts<'a>,
     prepared: &Prepared<'a>,
     cluster: &ControlPlane,
     checked: &[StepId],
@@ -34,7 +34,7 @@ pub fn run<'a>(
 
 fn step(
     draft: &mut Draft<'_>,
-    first: &Node<'_>,
+    first: &PlannedHost<'_>,
     addon: &ChartRelease,
     cluster: &ControlPlane,
 ) -> Result<Step, RecipeError> {
@@ -52,14 +52,14 @@ fn step(
         .undo(release::undo(draft.cx, first, &cluster.init))
         .build();
     // Values of the site depend on all hosts.
-    Ok(if addon.placeholders().is_empty() { step } else { draft.cluster_wide(step) })
+    Ok(if addon.placeholders().is_empty() { step } else { draft.depends_on_all(step) })
 }
 
 fn is_chart(addon: &ChartRelease) -> bool {
     matches!(addon.key, ArtifactKey::Chart(_))
 }
 
-fn manifests(cx: &PlanCx<'_>, first: &Node<'_>, addon: &ChartRelease) -> Result<Manifests, RecipeError> {
+fn manifests(cx: &PlanContext<'_>, first: &PlannedHost<'_>, addon: &ChartRelease) -> Result<Manifests, RecipeError> {
     let blob = cx.artifact(&addon.key, first.platform)?.digest;
     Ok(Manifests { name: addon.name.clone(), namespace: addon.namespace.clone(), blob, wait_s: release::WAIT })
 }

@@ -6,7 +6,7 @@ use kubexm_spec::cluster::{AUDIT_WEBHOOK, Audit};
 use minijinja::context;
 use serde_json::{Value, json};
 
-use crate::context::{Node, PlanCx};
+use crate::context::{PlannedHost, PlanContext};
 use crate::draft::Draft;
 use crate::error::RecipeError;
 use crate::paths;
@@ -16,7 +16,7 @@ const API_SERVER: &str = "kube-apiserver";
 
 /// Files and folder for the audit log, made before kubeadm starts a kube-apiserver here. A reset keeps the log: it
 /// records who did what and belongs to the operator.
-pub fn step(draft: &mut Draft<'_>, node: &Node<'_>) -> Result<Option<Step>, RecipeError> {
+pub fn step(draft: &mut Draft<'_>, node: &PlannedHost<'_>) -> Result<Option<Step>, RecipeError> {
     let Some(audit) = of(draft.cx)? else { return Ok(None) };
     let policy = match &audit.policy_file {
         Some(file) => draft.file(paths::AUDIT_POLICY, 0o600, draft.cx.material(file)?),
@@ -40,7 +40,7 @@ pub fn step(draft: &mut Draft<'_>, node: &Node<'_>) -> Result<Option<Step>, Reci
 }
 
 /// Restarts an API server that was started with other files; it reads them only when it starts.
-pub fn loaded(cx: &PlanCx<'_>, node: &Node<'_>) -> Result<Option<Step>, RecipeError> {
+pub fn loaded(cx: &PlanContext<'_>, node: &PlannedHost<'_>) -> Result<Option<Step>, RecipeError> {
     let Some(audit) = of(cx)? else { return Ok(None) };
     let webhook = audit.webhook.as_ref().map(|_| paths::AUDIT_WEBHOOK);
     let after = [paths::AUDIT_POLICY].into_iter().chain(webhook).map(str::to_owned).collect();
@@ -55,7 +55,7 @@ pub fn loaded(cx: &PlanCx<'_>, node: &Node<'_>) -> Result<Option<Step>, RecipeEr
 }
 
 /// Flags of kube-apiserver, without their dashes.
-pub fn arguments(cx: &PlanCx<'_>) -> Result<Vec<(&'static str, String)>, RecipeError> {
+pub fn arguments(cx: &PlanContext<'_>) -> Result<Vec<(&'static str, String)>, RecipeError> {
     let Some(audit) = of(cx)? else { return Ok(Vec::new()) };
     let mut flags = vec![
         ("audit-policy-file", paths::AUDIT_POLICY.to_owned()),
@@ -71,7 +71,7 @@ pub fn arguments(cx: &PlanCx<'_>) -> Result<Vec<(&'static str, String)>, RecipeE
 }
 
 /// Mounts of kube-apiserver's pod (kubeadm's `extraVolumes`).
-pub fn volumes(cx: &PlanCx<'_>) -> Result<Vec<Value>, RecipeError> {
+pub fn volumes(cx: &PlanContext<'_>) -> Result<Vec<Value>, RecipeError> {
     if of(cx)?.is_none() {
         return Ok(Vec::new());
     }
@@ -79,6 +79,6 @@ pub fn volumes(cx: &PlanCx<'_>) -> Result<Vec<Value>, RecipeError> {
     Ok(vec![volume("kubexm-audit", paths::AUDIT, true), volume("kubexm-audit-logs", paths::AUDIT_LOGS, false)])
 }
 
-fn of<'a>(cx: &PlanCx<'a>) -> Result<Option<&'a Audit>, RecipeError> {
+fn of<'a>(cx: &PlanContext<'a>) -> Result<Option<&'a Audit>, RecipeError> {
     Ok(cx.kubernetes()?.audit.as_ref())
 }

@@ -4,13 +4,13 @@ use std::collections::BTreeMap;
 
 use kubexm_plan::{Recipient, SEALED_AUTHORITIES, SlotProvider, Step, Undo};
 
-use crate::context::{Node, PlanCx};
+use crate::context::{PlannedHost, PlanContext};
 use crate::draft::Draft;
 
 const SLOT: &str = "sealed-authorities";
 
 /// On every control plane, before anything that an authority signed is used there. None for a cluster without an id.
-pub fn step(draft: &mut Draft<'_>, node: &Node<'_>) -> Option<Step> {
+pub fn step(draft: &mut Draft<'_>, node: &PlannedHost<'_>) -> Option<Step> {
     let sealing = draft.cx.sealing.filter(|_| draft.cx.cluster_id.is_some() && node.roles.control_plane)?;
     let provider = SlotProvider::SealedAuthorities {
         recipients: recipients(draft.cx, &sealing.others),
@@ -29,7 +29,7 @@ pub fn step(draft: &mut Draft<'_>, node: &Node<'_>) -> Option<Step> {
 }
 
 /// Those of cluster.yaml, and the others.
-fn recipients(cx: &PlanCx<'_>, others: &[String]) -> Vec<Recipient> {
+fn recipients(cx: &PlanContext<'_>, others: &[String]) -> Vec<Recipient> {
     let mut names: BTreeMap<&str, Option<&str>> = others.iter().map(|key| (key.as_str(), None)).collect();
     names.extend(
         cx.cluster.operators.iter().map(|operator| (operator.recipient.as_str(), Some(operator.name.as_str()))),

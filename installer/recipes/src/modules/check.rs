@@ -6,20 +6,20 @@ use kubexm_plan::network::CLUSTER;
 use kubexm_plan::{Probe, Step, StepId, Undo};
 use kubexm_spec::{ClusterImage, Kind};
 
-use crate::context::{Node, PlanCx};
+use crate::context::{PlannedHost, PlanContext};
 use crate::draft::{Chain, Draft};
 use crate::error::RecipeError;
 use crate::network;
-use crate::phases::Site;
+use crate::phases::ClusterHosts;
 
 /// Runs on the control planes and leaves nothing behind. Returns the last steps of the check. A host that is only a
 /// worker is a failure domain of its own: the others wait for its check to end, not to succeed. `after`: the steps after
 /// which nodes can be Ready; `registered`: the last step of a node.
 pub fn run<'a, 's>(
     draft: &mut Draft<'a>,
-    site: &Site<'a>,
+    site: &ClusterHosts<'a>,
     after: &[StepId],
-    registered: impl Fn(&Node<'a>) -> Option<&'s StepId>,
+    registered: impl Fn(&PlannedHost<'a>) -> Option<&'s StepId>,
 ) -> Result<Vec<StepId>, RecipeError> {
     let (first, members) = (&site.first, site.members());
     let mut chain = Chain::after(after.iter().cloned());
@@ -40,8 +40,8 @@ pub fn run<'a, 's>(
     }
     chain.meet(required);
     let mut pods = pods(draft.cx, first);
-    pods.settled = settled;
-    chain.then([draft.cluster_wide(pods)]);
+    pods.after_end = settled;
+    chain.then([draft.depends_on_all(pods)]);
     if network::is_left_to_operator(draft.cx.cluster) {
         return Ok(draft.add(chain));
     }
@@ -52,7 +52,7 @@ pub fn run<'a, 's>(
     Ok(draft.add(chain))
 }
 
-fn ready_step(cx: &PlanCx<'_>, first: &Node<'_>, node: &Node<'_>) -> Step {
+fn ready_step(cx: &PlanContext<'_>, first: &PlannedHost<'_>, node: &PlannedHost<'_>) -> Step {
     let name = node.name();
     let (title, probe) = if network::is_left_to_operator(cx.cluster) {
         let title = format!("Wait until node {name} is NotReady only because it has no pod network yet");
@@ -68,7 +68,7 @@ fn ready_step(cx: &PlanCx<'_>, first: &Node<'_>, node: &Node<'_>) -> Step {
         .build()
 }
 
-fn pods(cx: &PlanCx<'_>, first: &Node<'_>) -> Step {
+fn pods(cx: &PlanContext<'_>, first: &PlannedHost<'_>) -> Step {
     let images: BTreeSet<String> =
         cx.manifest.artifacts.iter().filter(|a| a.key.kind() == Kind::Image).map(|a| a.name.clone()).collect();
     let of_network = network::of(cx.cluster).map(|network| network.namespaces).unwrap_or_default();
@@ -85,7 +85,7 @@ fn pods(cx: &PlanCx<'_>, first: &Node<'_>) -> Step {
         .build()
 }
 
-fn pod_network(cx: &PlanCx<'_>, node: &Node<'_>) -> Result<Step, RecipeError> {
+fn pod_network(cx: &PlanContext<'_>, node: &PlannedHost<'_>) -> Result<Step, RecipeError> {
     let probe = Probe::PodNetwork {
         node: node.name().to_owned(),
         image: cx.image(ClusterImage::Pause, node.platform)?.name.clone(),

@@ -4,7 +4,7 @@ use kubexm_plan::op::{KubeadmInit, KubeadmReset, NodeLabel, NodeTainted, NodeUnt
 use kubexm_plan::{Step, StepId, Undo, state_folders};
 use kubexm_spec::cluster::EtcdKind;
 
-use crate::context::{Node, PlanCx};
+use crate::context::{PlannedHost, PlanContext};
 use crate::draft::Draft;
 use crate::error::RecipeError;
 use crate::modules::kubeadm_config::{self, TAINT};
@@ -12,7 +12,7 @@ use crate::{network, runtime};
 use crate::{paths, selinux, support};
 
 /// kubeadm's config on the node.
-pub fn configure(draft: &mut Draft<'_>, node: &Node<'_>) -> Result<Step, RecipeError> {
+pub fn configure(draft: &mut Draft<'_>, node: &PlannedHost<'_>) -> Result<Step, RecipeError> {
     let text = kubeadm_config::init(draft.cx, node)?;
     let (folder, patches) = selinux::patches(draft)?.unzip();
     Ok(Step::on(node.name(), "control-plane.config", "Write kubeadm's config")
@@ -25,7 +25,7 @@ pub fn configure(draft: &mut Draft<'_>, node: &Node<'_>) -> Result<Step, RecipeE
 
 /// `kubeadm init`; rolled back by `kubeadm reset`. Its folders are listed right before it: what is in them then is not
 /// kubeadm's and is kept by a rollback.
-pub fn init(cx: &PlanCx<'_>, node: &Node<'_>) -> Result<Step, RecipeError> {
+pub fn init(cx: &PlanContext<'_>, node: &PlannedHost<'_>) -> Result<Step, RecipeError> {
     Ok(Step::on(node.name(), "control-plane.init", "Start the control plane with kubeadm")
         .ensure_all(state_dirs(cx)?)
         .ensure(KubeadmInit {
@@ -39,7 +39,7 @@ pub fn init(cx: &PlanCx<'_>, node: &Node<'_>) -> Result<Step, RecipeError> {
 }
 
 /// The folders that kubeadm, kubelet and pods fill.
-pub fn state_dirs(cx: &PlanCx<'_>) -> Result<impl Iterator<Item = StateDir> + use<>, RecipeError> {
+pub fn state_dirs(cx: &PlanContext<'_>) -> Result<impl Iterator<Item = StateDir> + use<>, RecipeError> {
     let networks = [network::of(cx.cluster)?];
     let folders = match cx.cluster.etcd.kind {
         EtcdKind::Kubeadm => state_folders::of_kubernetes(&networks),
@@ -49,14 +49,14 @@ pub fn state_dirs(cx: &PlanCx<'_>) -> Result<impl Iterator<Item = StateDir> + us
 }
 
 /// kubeadm's preflight checks to ignore on a node, by the support matrix.
-pub fn ignored(cx: &PlanCx<'_>, node: &Node<'_>) -> Result<Vec<String>, RecipeError> {
+pub fn ignored(cx: &PlanContext<'_>, node: &PlannedHost<'_>) -> Result<Vec<String>, RecipeError> {
     let support = support::of(cx.catalogue, &cx.kubernetes_version(node.platform)?)?;
     let cgroup_v1 = support::cgroup_v1_wanted(cx.kubernetes()?, node.facts);
     Ok(support.kubeadm_ignore(cgroup_v1).into_iter().map(str::to_owned).collect())
 }
 
 /// For the first control plane: labels of cluster.yaml, and no taint if it is a worker too.
-pub fn register(node: &Node<'_>, init: &StepId) -> Option<Step> {
+pub fn register(node: &PlannedHost<'_>, init: &StepId) -> Option<Step> {
     let untaint = node.roles.control_plane && node.roles.worker;
     if !untaint && node.host.labels.is_empty() && node.host.taints.is_empty() {
         return None;
@@ -75,7 +75,7 @@ pub fn register(node: &Node<'_>, init: &StepId) -> Option<Step> {
 }
 
 /// The host's taints in cluster.yaml.
-pub fn taints(node: &Node<'_>) -> impl Iterator<Item = NodeTainted> {
+pub fn taints(node: &PlannedHost<'_>) -> impl Iterator<Item = NodeTainted> {
     node.host.taints.iter().map(|taint| NodeTainted {
         node: node.name().to_owned(),
         key: taint.key.clone(),

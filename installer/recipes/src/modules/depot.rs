@@ -14,7 +14,7 @@ use kubexm_spec::{ArtifactKey, Digest, Kind, Program, names};
 use minijinja::context;
 
 use crate::charts;
-use crate::context::Node;
+use crate::context::PlannedHost;
 use crate::draft::Draft;
 use crate::error::RecipeError;
 use crate::modules::{images, login, packages};
@@ -41,7 +41,7 @@ pub(super) fn delivery_timeout(bytes: u64) -> u64 {
 /// Puts blobs into the node's content store: on the registry host everything that the depot serves; on other nodes
 /// the archives of their programs and the packages to install. Images come from the registry; without a registry they
 /// are imported from this store.
-pub fn store(draft: &Draft<'_>, node: &Node<'_>, packages: Option<&NodePackages<'_>>) -> Step {
+pub fn store(draft: &Draft<'_>, node: &PlannedHost<'_>, packages: Option<&NodePackages<'_>>) -> Step {
     let without_registry = draft.cx.cluster.registry.kind == RegistryKind::None;
     // Images come from the user's registry.
     let external = draft.cx.cluster.registry.kind == RegistryKind::External;
@@ -82,7 +82,7 @@ pub fn store(draft: &Draft<'_>, node: &Node<'_>, packages: Option<&NodePackages<
 }
 
 /// Server certificate and key of the registry host, shared by the depot and the distribution registry.
-pub(super) fn identity(draft: &Draft<'_>, node: &Node<'_>) -> (SlotProvider, SlotProvider) {
+pub(super) fn identity(draft: &Draft<'_>, node: &PlannedHost<'_>) -> (SlotProvider, SlotProvider) {
     let name = names::registry_name(&draft.cx.cluster.name);
     let sans = vec![name, node.name().to_owned(), node.ip.to_string()];
     (
@@ -92,7 +92,7 @@ pub(super) fn identity(draft: &Draft<'_>, node: &Node<'_>) -> (SlotProvider, Slo
 }
 
 /// The depot as a unit of the registry host: it survives the installer's exit and a reboot.
-pub fn serve(draft: &mut Draft<'_>, node: &Node<'_>) -> Result<Step, RecipeError> {
+pub fn serve(draft: &mut Draft<'_>, node: &PlannedHost<'_>) -> Result<Step, RecipeError> {
     let cx = draft.cx;
     let tls = Tls { cert: paths::DEPOT_CERT.to_owned(), key: paths::DEPOT_KEY.to_owned() };
     let address = match cx.cluster.registry.listen {
@@ -165,11 +165,11 @@ pub fn serve(draft: &mut Draft<'_>, node: &Node<'_>) -> Result<Step, RecipeError
 
 /// One repository for each package set of the bundle, with all files except the packages. Files are stored by digest,
 /// so that the depot serves one consistent state of a repository until its configuration names the next.
-fn repositories(draft: &mut Draft<'_>, node: &Node<'_>, files: &mut BTreeMap<Digest, File>) -> Option<depot::Packages> {
+fn repositories(draft: &mut Draft<'_>, node: &PlannedHost<'_>, files: &mut BTreeMap<Digest, File>) -> Option<depot::Packages> {
     let cx = draft.cx;
     let url = format!("https://{}/packages", SocketAddr::from((node.ip, cx.cluster.registry.depot_port())));
     let username = cx.cluster.depot_login().map(|login| login.username);
-    let site = carried::Site { cluster: &cx.cluster.name, username };
+    let site = carried::DepotUse { cluster: &cx.cluster.name, username };
     let mut repositories = BTreeMap::new();
     for set in cx.packages.sets.iter().filter(|set| !set.repository.is_empty()) {
         let (os, platform) = (&set.set.os, set.set.platform);

@@ -13,7 +13,7 @@ use kubexm_spec::Cluster;
 use minijinja::context;
 use serde_json::json;
 
-use crate::context::{Node, is_host_local};
+use crate::context::{PlannedHost, is_host_local};
 use crate::draft::Draft;
 use crate::error::RecipeError;
 use crate::{paths, templates, yaml};
@@ -24,7 +24,7 @@ use crate::{paths, templates, yaml};
 /// writes /etc/resolv.conf, and once they are in it the next plan would choose another file than the first.
 ///
 /// Always set explicitly: kubeadm uses systemd-resolved's file wherever that service is active, whatever it contains.
-pub fn kubelet_resolv_conf(cluster: &Cluster, node: &Node<'_>) -> &'static str {
+pub fn kubelet_resolv_conf(cluster: &Cluster, node: &PlannedHost<'_>) -> &'static str {
     let has_local = |servers: &Option<Vec<IpAddr>>| servers.iter().flatten().any(|server| is_host_local(*server));
     let facts = node.facts;
     if node.upstream_nameservers(cluster).is_empty() {
@@ -43,7 +43,7 @@ fn behind_stub(facts: &Facts) -> bool {
 }
 
 /// Writes a resolv.conf for kubelet if pods cannot use the node's.
-pub fn resolv_conf(draft: &mut Draft<'_>, node: &Node<'_>) -> Result<Option<Step>, RecipeError> {
+pub fn resolv_conf(draft: &mut Draft<'_>, node: &PlannedHost<'_>) -> Result<Option<Step>, RecipeError> {
     if kubelet_resolv_conf(draft.cx.cluster, node) != paths::KUBELET_RESOLV {
         return Ok(None);
     }
@@ -66,8 +66,8 @@ const MAX_SERVERS: usize = 3;
 /// CoreDNS pod can start.
 pub fn corefile(
     draft: &mut Draft<'_>,
-    first: &Node<'_>,
-    nodes: &[Node<'_>],
+    first: &PlannedHost<'_>,
+    nodes: &[PlannedHost<'_>],
     init: &StepId,
 ) -> Result<Option<Step>, RecipeError> {
     let cx = draft.cx;
@@ -96,5 +96,5 @@ pub fn corefile(
         .retries(3)
         .undo(Undo::WithParent { step: init.clone() })
         .build();
-    Ok(Some(draft.cluster_wide(step)))
+    Ok(Some(draft.depends_on_all(step)))
 }

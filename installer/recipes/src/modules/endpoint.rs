@@ -13,11 +13,11 @@
 
 use kubexm_spec::cluster::{API_PORT, LoadBalancerMode};
 
-use crate::context::{Node, PlanCx};
+use crate::context::{PlannedHost, PlanContext};
 use crate::error::RecipeError;
 
 /// The lines for a host.
-pub fn lines<'a>(cx: &PlanCx<'a>, node: &Node<'_>, nodes: &[Node<'a>]) -> Result<Vec<String>, RecipeError> {
+pub fn lines<'a>(cx: &PlanContext<'a>, node: &PlannedHost<'_>, nodes: &[PlannedHost<'a>]) -> Result<Vec<String>, RecipeError> {
     let name = cx.control_plane_name();
     let control_planes = cx.control_planes(nodes)?;
     let direct = control_planes.iter().map(|n| format!("{} {name}", n.ip)).collect();
@@ -31,6 +31,6 @@ pub fn lines<'a>(cx: &PlanCx<'a>, node: &Node<'_>, nodes: &[Node<'a>]) -> Result
 }
 
 /// `name:port` that clients inside the cluster use (kubeadm's `controlPlaneEndpoint`).
-pub fn address(cx: &PlanCx<'_>) -> String {
+pub fn address(cx: &PlanContext<'_>) -> String {
     format!("{}:{}", cx.control_plane_name(), cx.cluster.control_plane_port())
 }

@@ -15,7 +15,7 @@ use kubexm_spec::cluster::EtcdKind;
 use minijinja::context;
 use serde_json::{Value, json};
 
-use crate::context::{Node, PlanCx};
+use crate::context::{PlannedHost, PlanContext};
 use crate::draft::Draft;
 use crate::error::RecipeError;
 use crate::modules::programs;
@@ -44,7 +44,7 @@ pub struct Member {
 }
 
 /// The members in the order of the role group; none if kubexm runs no etcd of its own.
-pub fn members(cx: &PlanCx<'_>) -> Result<Vec<Member>, RecipeError> {
+pub fn members(cx: &PlanContext<'_>) -> Result<Vec<Member>, RecipeError> {
     if cx.cluster.etcd.kind != EtcdKind::Kubexm {
         return Ok(Vec::new());
     }
@@ -55,14 +55,14 @@ pub fn members(cx: &PlanCx<'_>) -> Result<Vec<Member>, RecipeError> {
 }
 
 impl Member {
-    fn of(node: &Node<'_>) -> Self {
+    fn of(node: &PlannedHost<'_>) -> Self {
         let url = |port| format!("https://{}", SocketAddr::from((node.ip, port)));
         Self { name: node.name().to_owned(), client: url(CLIENTS), peer: url(PEERS) }
     }
 }
 
 /// Starts the member on this host, with the others as one new cluster, and waits until it has a leader.
-pub fn serve(draft: &mut Draft<'_>, node: &Node<'_>, members: &[Member]) -> Result<Step, RecipeError> {
+pub fn serve(draft: &mut Draft<'_>, node: &PlannedHost<'_>, members: &[Member]) -> Result<Step, RecipeError> {
     let data_dir = draft.cx.cluster.etcd.data_dir.clone();
     let config = yaml::documents("etcd config", &[config(draft.cx, node, members)?])?;
     let config = draft.file(CONFIG, 0o644, config);
@@ -96,7 +96,7 @@ pub fn serve(draft: &mut Draft<'_>, node: &Node<'_>, members: &[Member]) -> Resu
 }
 
 /// After all members have started: each is asked from here. Then the member is known to have data.
-pub fn formed(draft: &mut Draft<'_>, node: &Node<'_>, members: &[Member]) -> Step {
+pub fn formed(draft: &mut Draft<'_>, node: &PlannedHost<'_>, members: &[Member]) -> Step {
     let text = format!("{}\n", token(draft.cx));
     Step::on(node.name(), "etcd.formed", "Check that every member of etcd is healthy")
         .ensure(draft.file(FORMED, 0o644, text))
@@ -121,11 +121,11 @@ pub fn urls<'m>(members: impl IntoIterator<Item = &'m Member>) -> BTreeMap<Strin
 }
 
 /// Two clusters whose members have the same addresses never take each other for their own.
-fn token(cx: &PlanCx<'_>) -> String {
+fn token(cx: &PlanContext<'_>) -> String {
     cx.cluster_id.map_or_else(|| cx.cluster.name.clone(), |id| id.to_string())
 }
 
-fn config(cx: &PlanCx<'_>, node: &Node<'_>, members: &[Member]) -> Result<Value, RecipeError> {
+fn config(cx: &PlanContext<'_>, node: &PlannedHost<'_>, members: &[Member]) -> Result<Value, RecipeError> {
     let own = Member::of(node);
     let initial: Vec<String> = members.iter().map(|member| format!("{}={}", member.name, member.peer)).collect();
     let tls = |certificate: &str, key: &str| {
@@ -171,7 +171,7 @@ fn progress(version: &str) -> &'static str {
 }
 
 /// The CA, and a certificate with its key for each use, as kubeadm makes them for its etcd.
-fn certificates(draft: &mut Draft<'_>, node: &Node<'_>) -> Vec<File> {
+fn certificates(draft: &mut Draft<'_>, node: &PlannedHost<'_>) -> Vec<File> {
     let (name, ip) = (node.name().to_owned(), node.ip.to_string());
     let local = ["localhost", "127.0.0.1"].map(str::to_owned);
     let uses = [

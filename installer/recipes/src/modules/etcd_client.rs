@@ -10,7 +10,7 @@ use kubexm_plan::{Probe, SlotProvider, Step, Undo};
 use kubexm_spec::cluster::{EXTERNAL_ETCD_KEY, EtcdKind, ExternalEtcd, MaterialFile};
 use serde_json::{Value, json};
 
-use crate::context::{Node, PlanCx};
+use crate::context::{PlannedHost, PlanContext};
 use crate::draft::Draft;
 use crate::error::RecipeError;
 use crate::modules::etcd::{self, Member};
@@ -24,7 +24,7 @@ const COMMON_NAME: &str = "kube-apiserver-etcd-client";
 const PREFIX: &str = "/registry";
 
 /// The API server's certificate on a control plane; with it every member is asked from there. None where etcd is kubeadm's.
-pub fn step(draft: &mut Draft<'_>, node: &Node<'_>, members: &[Member]) -> Result<Option<Step>, RecipeError> {
+pub fn step(draft: &mut Draft<'_>, node: &PlannedHost<'_>, members: &[Member]) -> Result<Option<Step>, RecipeError> {
     let (files, urls, unnamed) = match (draft.cx.cluster.etcd.kind, &draft.cx.cluster.etcd.external) {
         (EtcdKind::Kubexm, _) => {
             let ca = etcd::ca(draft, CLIENT_CA);
@@ -40,7 +40,7 @@ pub fn step(draft: &mut Draft<'_>, node: &Node<'_>, members: &[Member]) -> Resul
     Ok(Some(give(node, files, urls, unnamed)))
 }
 
-fn give(node: &Node<'_>, files: Vec<File>, members: BTreeMap<String, String>, unnamed: bool) -> Step {
+fn give(node: &PlannedHost<'_>, files: Vec<File>, members: BTreeMap<String, String>, unnamed: bool) -> Step {
     let probe = Probe::EtcdHealthy {
         members,
         unnamed,
@@ -67,7 +67,7 @@ fn of_the_user(draft: &mut Draft<'_>, external: &ExternalEtcd) -> Result<Vec<Fil
     Ok(files)
 }
 
-fn text<'a>(cx: &PlanCx<'a>, file: Option<&MaterialFile>) -> Result<&'a str, RecipeError> {
+fn text<'a>(cx: &PlanContext<'a>, file: Option<&MaterialFile>) -> Result<&'a str, RecipeError> {
     let missing = || RecipeError::Unsupported {
         what: "an etcd of your own without certificates".to_owned(),
         hint: "give caFile, certFile and keyFrom in spec.etcd.externalConfig".to_owned(),
@@ -76,7 +76,7 @@ fn text<'a>(cx: &PlanCx<'a>, file: Option<&MaterialFile>) -> Result<&'a str, Rec
 }
 
 /// `etcd.external` of kubeadm's ClusterConfiguration; none if etcd is kubeadm's.
-pub fn external(cx: &PlanCx<'_>) -> Result<Option<Value>, RecipeError> {
+pub fn external(cx: &PlanContext<'_>) -> Result<Option<Value>, RecipeError> {
     let endpoints: Vec<String> = match &cx.cluster.etcd.external {
         Some(external) if cx.cluster.etcd.kind == EtcdKind::External => external.endpoints.clone(),
         _ => etcd::members(cx)?.into_iter().map(|member| member.client).collect(),
@@ -87,7 +87,7 @@ pub fn external(cx: &PlanCx<'_>) -> Result<Option<Value>, RecipeError> {
 }
 
 /// The flag of the API server for keys that do not begin as usual.
-pub fn prefix_flag(cx: &PlanCx<'_>) -> Option<(&'static str, String)> {
+pub fn prefix_flag(cx: &PlanContext<'_>) -> Option<(&'static str, String)> {
     let external = cx.cluster.etcd.external.as_ref()?;
     (external.prefix != PREFIX).then(|| ("etcd-prefix", external.prefix.clone()))
 }

@@ -10,7 +10,7 @@ use kubexm_spec::manifest::Artifact;
 use kubexm_spec::{ArtifactKey, ClusterImage, Digest};
 
 use crate::charts;
-use crate::context::{Node, PlanCx};
+use crate::context::{PlannedHost, PlanContext};
 use crate::error::RecipeError;
 use crate::network;
 
@@ -23,7 +23,7 @@ const CONTROL_PLANE: [ClusterImage; 4] =
     [ClusterImage::Etcd, ClusterImage::KubeApiserver, ClusterImage::KubeControllerManager, ClusterImage::KubeScheduler];
 
 /// The images of a node's roles.
-pub fn of_roles(cluster: &Cluster, node: &Node<'_>) -> impl Iterator<Item = ClusterImage> {
+pub fn of_roles(cluster: &Cluster, node: &PlannedHost<'_>) -> impl Iterator<Item = ClusterImage> {
     let control_plane = if node.roles.control_plane { CONTROL_PLANE.as_slice() } else { &[] };
     let of_network = network::of(cluster).map(|network| network.images).unwrap_or_default();
     let no_proxy = network::replaces_kube_proxy(cluster);
@@ -34,14 +34,14 @@ pub fn of_roles(cluster: &Cluster, node: &Node<'_>) -> impl Iterator<Item = Clus
 }
 
 /// The images of the pod network's chart, which no node can do without.
-fn of_network_chart<'a>(cx: &PlanCx<'a>, node: &Node<'_>) -> impl Iterator<Item = &'a Artifact> {
+fn of_network_chart<'a>(cx: &PlanContext<'a>, node: &PlannedHost<'_>) -> impl Iterator<Item = &'a Artifact> {
     let (platform, names) = (node.platform, charts::network_images(cx));
     let artifacts = cx.manifest.artifacts.iter();
     artifacts.filter(move |a| a.platform.is_none_or(|p| p == platform) && names.contains(&a.name))
 }
 
 /// One step for each image; they are independent of each other.
-pub fn steps(cx: &PlanCx<'_>, node: &Node<'_>) -> Result<Vec<Step>, RecipeError> {
+pub fn steps(cx: &PlanContext<'_>, node: &PlannedHost<'_>) -> Result<Vec<Step>, RecipeError> {
     let mut steps = Vec::new();
     for image in of_roles(cx.cluster, node) {
         steps.push(step(cx, node, image.name(), cx.image(image, node.platform)?));
@@ -60,7 +60,7 @@ pub fn steps(cx: &PlanCx<'_>, node: &Node<'_>) -> Result<Vec<Step>, RecipeError>
 
 /// Images of the user, of add-ons and of charts, without the cluster's own images. They are imported if there is no
 /// registry, since a node then has no other source for them.
-fn extra<'a>(cx: &PlanCx<'a>, node: &Node<'_>) -> impl Iterator<Item = &'a Artifact> {
+fn extra<'a>(cx: &PlanContext<'a>, node: &PlannedHost<'_>) -> impl Iterator<Item = &'a Artifact> {
     let platform = node.platform;
     let artifacts = &cx.manifest.artifacts;
     let of_cluster = |name: &str| artifacts.iter().any(|a| a.name == name && matches!(a.key, ArtifactKey::Image(_)));
@@ -72,7 +72,7 @@ fn extra<'a>(cx: &PlanCx<'a>, node: &Node<'_>) -> impl Iterator<Item = &'a Artif
 }
 
 /// Without a registry, an image is imported from the blobs in the node's content store.
-fn source(cx: &PlanCx<'_>, artifact: &Artifact) -> ImageSource {
+fn source(cx: &PlanContext<'_>, artifact: &Artifact) -> ImageSource {
     match cx.cluster.registry.kind {
         RegistryKind::None => ImageSource::Store { blobs: artifact.blobs.iter().map(|blob| blob.digest).collect() },
         RegistryKind::Embedded | RegistryKind::Registry | RegistryKind::Harbor | RegistryKind::External => {
@@ -83,12 +83,12 @@ fn source(cx: &PlanCx<'_>, artifact: &Artifact) -> ImageSource {
 
 /// What the user's registry may have under the tag: it may refuse an index whose other platforms are not in the bundle, so
 /// that the manifest of the bundle's only platform is there (`kubexm-install seed` does so).
-fn instead(cx: &PlanCx<'_>, artifact: &Artifact) -> Option<Digest> {
+fn instead(cx: &PlanContext<'_>, artifact: &Artifact) -> Option<Digest> {
     let only_platform = cx.cluster.external_registry().is_some() && cx.manifest.platforms.len() == 1;
     artifact.manifest.filter(|manifest| only_platform && *manifest != artifact.digest)
 }
 
-fn step(cx: &PlanCx<'_>, node: &Node<'_>, name: &str, artifact: &Artifact) -> Step {
+fn step(cx: &PlanContext<'_>, node: &PlannedHost<'_>, name: &str, artifact: &Artifact) -> Step {
     let id = format!("images.{name}");
     let source = source(cx, artifact);
     let retries = if source == ImageSource::Registry { OVER_NETWORK } else { 2 };

@@ -5,7 +5,7 @@ use kubexm_plan::{Step, StepId, Undo};
 use kubexm_spec::cluster::EtcdKind;
 use serde_json::json;
 
-use crate::context::Node;
+use crate::context::PlannedHost;
 use crate::draft::Draft;
 use crate::error::RecipeError;
 use crate::modules::control_plane::{ignored, state_dirs, taints};
@@ -22,7 +22,7 @@ const MANAGED_BY: &str = "app.kubernetes.io/managed-by";
 /// The cluster has one KubeletConfiguration, written for the first control plane. A node whose resolv.conf
 /// has another path gets a patch: kubelet starts no pod when the configured resolv.conf does not exist. A control plane whose
 /// containers are confined gets those of its pods.
-pub fn patch(draft: &mut Draft<'_>, first: &Node<'_>, node: &Node<'_>) -> Result<Option<Step>, RecipeError> {
+pub fn patch(draft: &mut Draft<'_>, first: &PlannedHost<'_>, node: &PlannedHost<'_>) -> Result<Option<Step>, RecipeError> {
     if !is_patched(draft, first, node)? {
         return Ok(None);
     }
@@ -46,12 +46,12 @@ pub fn patch(draft: &mut Draft<'_>, first: &Node<'_>, node: &Node<'_>) -> Result
 }
 
 /// Whether kubeadm gets patches on this node.
-pub fn is_patched(draft: &Draft<'_>, first: &Node<'_>, node: &Node<'_>) -> Result<bool, RecipeError> {
+pub fn is_patched(draft: &Draft<'_>, first: &PlannedHost<'_>, node: &PlannedHost<'_>) -> Result<bool, RecipeError> {
     let pods = node.roles.control_plane && selinux::confines(draft.cx.cluster);
     Ok(pods || own_resolv_conf(draft, first, node)?.is_some())
 }
 
-fn own_resolv_conf(draft: &Draft<'_>, first: &Node<'_>, node: &Node<'_>) -> Result<Option<&'static str>, RecipeError> {
+fn own_resolv_conf(draft: &Draft<'_>, first: &PlannedHost<'_>, node: &PlannedHost<'_>) -> Result<Option<&'static str>, RecipeError> {
     let cluster = draft.cx.cluster;
     if draft.cx.kubernetes()?.kubelet.contains_key("resolvConf") {
         return Ok(None);
@@ -61,7 +61,7 @@ fn own_resolv_conf(draft: &Draft<'_>, first: &Node<'_>, node: &Node<'_>) -> Resu
 }
 
 /// `kubeadm join`; rolled back by `kubeadm reset`, which also removes a control plane's etcd member.
-pub fn step(draft: &mut Draft<'_>, first: &Node<'_>, node: &Node<'_>) -> Result<Step, RecipeError> {
+pub fn step(draft: &mut Draft<'_>, first: &PlannedHost<'_>, node: &PlannedHost<'_>) -> Result<Step, RecipeError> {
     let cx = draft.cx;
     let slots = Slots::of(draft, first, node.roles.control_plane);
     let patches = is_patched(draft, first, node)?.then_some(paths::KUBEADM_PATCHES);
@@ -86,7 +86,7 @@ pub fn step(draft: &mut Draft<'_>, first: &Node<'_>, node: &Node<'_>) -> Result<
 /// Before a node joins, checks on the first control plane whether a Node object of that name exists. A rollback deletes
 /// the object that the join made, however far the join got, after the node's kubelet was stopped. Journals of earlier
 /// versions contain the id `join.await-NODE`.
-pub fn lookup(first: &Node<'_>, node: &Node<'_>) -> Step {
+pub fn lookup(first: &PlannedHost<'_>, node: &PlannedHost<'_>) -> Step {
     let name = node.name();
     Step::on(first.name(), &format!("join.await-{name}"), &format!("Look up node {name}"))
         .ensure(NodeLookup { node: name.to_owned() })
@@ -97,7 +97,7 @@ pub fn lookup(first: &Node<'_>, node: &Node<'_>) -> Step {
 }
 
 /// Labels and taints of a joined node, set from the first control plane.
-pub fn register(first: &Node<'_>, node: &Node<'_>, lookup: &StepId) -> Step {
+pub fn register(first: &PlannedHost<'_>, node: &PlannedHost<'_>, lookup: &StepId) -> Step {
     let name = node.name();
     let id = format!("join.register-{name}");
     let mut step = Step::on(first.name(), &id, &format!("Set labels and taints of node {name}")).domain(name);
@@ -107,7 +107,7 @@ pub fn register(first: &Node<'_>, node: &Node<'_>, lookup: &StepId) -> Step {
     step.retries(3).undo(Undo::WithParent { step: lookup.clone() }).build()
 }
 
-fn registration(node: &Node<'_>) -> Vec<Op> {
+fn registration(node: &PlannedHost<'_>) -> Vec<Op> {
     let label = |key: &str, value: &str| {
         Op::from(NodeLabel { node: node.name().to_owned(), key: key.to_owned(), value: value.to_owned() })
     };

@@ -2,7 +2,7 @@
 
 use kubexm_plan::{SlotName, SlotProvider};
 
-use crate::context::Node;
+use crate::context::PlannedHost;
 use crate::draft::Draft;
 
 /// The slots that a join reads. Their values are made on the first control plane once it runs.
@@ -18,7 +18,7 @@ pub struct Slots {
 
 impl Slots {
     /// Adds the slots to the plan.
-    pub fn of(draft: &mut Draft<'_>, first: &Node<'_>, control_plane: bool) -> Self {
+    pub fn of(draft: &mut Draft<'_>, first: &PlannedHost<'_>, control_plane: bool) -> Self {
         let host = || first.name().to_owned();
         Self {
             token: draft.slot("join-token", SlotProvider::JoinToken { host: host() }),

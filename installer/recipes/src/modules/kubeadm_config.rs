@@ -8,7 +8,7 @@ use kubexm_spec::cluster::{API_PORT, Kubernetes, ProxyMode};
 use kubexm_spec::{ClusterImage, depot};
 use serde_json::{Value, json};
 
-use crate::context::{Node, PlanCx};
+use crate::context::{PlannedHost, PlanContext};
 use crate::error::RecipeError;
 use crate::modules::join_slots::Slots;
 use crate::modules::{audit, dns, endpoint, etcd_client};
@@ -20,7 +20,7 @@ pub const TAINT: &str = "node-role.kubernetes.io/control-plane";
 const IMAGE_REPOSITORY: &str = "registry.k8s.io";
 
 /// The config of `kubeadm init` on this node.
-pub fn init(cx: &PlanCx<'_>, node: &Node<'_>) -> Result<String, RecipeError> {
+pub fn init(cx: &PlanContext<'_>, node: &PlannedHost<'_>) -> Result<String, RecipeError> {
     let mut documents = vec![init_configuration(cx, node)?, cluster_configuration(cx, node)?, kubelet(cx, node)?];
     if !network::replaces_kube_proxy(cx.cluster) {
         documents.push(kube_proxy(cx)?);
@@ -31,9 +31,9 @@ pub fn init(cx: &PlanCx<'_>, node: &Node<'_>) -> Result<String, RecipeError> {
 /// The config of `kubeadm join` on this node, with placeholders for the values that the first control plane makes.
 /// Discovery uses the address of that control plane: a name or a load balancer may not work yet.
 pub fn join(
-    cx: &PlanCx<'_>,
-    first: &Node<'_>,
-    node: &Node<'_>,
+    cx: &PlanContext<'_>,
+    first: &PlannedHost<'_>,
+    node: &PlannedHost<'_>,
     slots: &Slots,
     patches: Option<&str>,
 ) -> Result<String, RecipeError> {
@@ -57,15 +57,15 @@ pub fn join(
 }
 
 /// `kubeadm.k8s.io/v1beta4`.
-fn api(cx: &PlanCx<'_>, node: &Node<'_>) -> Result<String, RecipeError> {
+fn api(cx: &PlanContext<'_>, node: &PlannedHost<'_>) -> Result<String, RecipeError> {
     Ok(format!("kubeadm.k8s.io/{}", cx.kubeadm_api(node.platform)?))
 }
 
-fn local_endpoint(node: &Node<'_>) -> Value {
+fn local_endpoint(node: &PlannedHost<'_>) -> Value {
     json!({"advertiseAddress": node.ip.to_string(), "bindPort": API_PORT})
 }
 
-fn registration(cx: &PlanCx<'_>, node: &Node<'_>) -> Result<Value, RecipeError> {
+fn registration(cx: &PlanContext<'_>, node: &PlannedHost<'_>) -> Result<Value, RecipeError> {
     let ip = node.ip.to_string();
     let arguments = arguments(cx, node, vec![("node-ip", ip)])?;
     let mut registration = json!({
@@ -83,7 +83,7 @@ fn registration(cx: &PlanCx<'_>, node: &Node<'_>) -> Result<Value, RecipeError> 
 
 /// With the host's taints, so that no pod is scheduled there before they are set. The config of `init` does not have them: a taint that
 /// is added later would make it another one, and a running cluster's config does not change.
-fn joining(cx: &PlanCx<'_>, node: &Node<'_>) -> Result<Value, RecipeError> {
+fn joining(cx: &PlanContext<'_>, node: &PlannedHost<'_>) -> Result<Value, RecipeError> {
     let mut registration = registration(cx, node)?;
     if !node.host.taints.is_empty() {
         // A list replaces kubeadm's own taint of control planes.
@@ -101,7 +101,7 @@ fn joining(cx: &PlanCx<'_>, node: &Node<'_>) -> Result<Value, RecipeError> {
     Ok(registration)
 }
 
-fn init_configuration(cx: &PlanCx<'_>, node: &Node<'_>) -> Result<Value, RecipeError> {
+fn init_configuration(cx: &PlanContext<'_>, node: &PlannedHost<'_>) -> Result<Value, RecipeError> {
     let mut config = json!({
         "apiVersion": api(cx, node)?,
         "kind": "InitConfiguration",
@@ -117,7 +117,7 @@ fn init_configuration(cx: &PlanCx<'_>, node: &Node<'_>) -> Result<Value, RecipeE
     Ok(config)
 }
 
-fn cluster_configuration(cx: &PlanCx<'_>, node: &Node<'_>) -> Result<Value, RecipeError> {
+fn cluster_configuration(cx: &PlanContext<'_>, node: &PlannedHost<'_>) -> Result<Value, RecipeError> {
     let kubernetes = cx.kubernetes()?;
     let network = &cx.cluster.network;
     let mut config = json!({
@@ -147,14 +147,14 @@ fn cluster_configuration(cx: &PlanCx<'_>, node: &Node<'_>) -> Result<Value, Reci
     Ok(config)
 }
 
-fn etcd(cx: &PlanCx<'_>, node: &Node<'_>) -> Result<Value, RecipeError> {
+fn etcd(cx: &PlanContext<'_>, node: &PlannedHost<'_>) -> Result<Value, RecipeError> {
     Ok(match etcd_client::external(cx)? {
         Some(external) => json!({"external": external}),
         None => json!({"local": stacked_etcd(cx, node)?}),
     })
 }
 
-fn stacked_etcd(cx: &PlanCx<'_>, node: &Node<'_>) -> Result<Value, RecipeError> {
+fn stacked_etcd(cx: &PlanContext<'_>, node: &PlannedHost<'_>) -> Result<Value, RecipeError> {
     let etcd = &cx.cluster.etcd;
     let mut local = json!({"dataDir": "/var/lib/etcd", "imageTag": tag(cx, node, ClusterImage::Etcd)?});
     let flags: Vec<(&str, String)> = [
@@ -179,7 +179,7 @@ fn flags_of<'a>(kubernetes: &Kubernetes, flags: &'a BTreeMap<String, String>) ->
     gates.into_iter().chain(flags.iter().map(|(flag, value)| (flag.as_str(), value.clone()))).collect()
 }
 
-fn api_server(cx: &PlanCx<'_>, node: &Node<'_>) -> Result<Value, RecipeError> {
+fn api_server(cx: &PlanContext<'_>, node: &PlannedHost<'_>) -> Result<Value, RecipeError> {
     let mut config = json!({"certSANs": cert_sans(cx, node)?});
     let kubernetes = cx.kubernetes()?;
     let (mut flags, volumes) = (audit::arguments(cx)?, audit::volumes(cx)?);
@@ -195,7 +195,7 @@ fn api_server(cx: &PlanCx<'_>, node: &Node<'_>) -> Result<Value, RecipeError> {
 }
 
 /// `extraArgs` of a component: a list since v1beta4, a map before.
-fn arguments(cx: &PlanCx<'_>, node: &Node<'_>, flags: Vec<(&str, String)>) -> Result<Value, RecipeError> {
+fn arguments(cx: &PlanContext<'_>, node: &PlannedHost<'_>, flags: Vec<(&str, String)>) -> Result<Value, RecipeError> {
     let each = flags.into_iter();
     Ok(match cx.kubeadm_api(node.platform)? {
         "v1beta3" => Value::Object(each.map(|(name, value)| (name.to_owned(), value.into())).collect()),
@@ -204,7 +204,7 @@ fn arguments(cx: &PlanCx<'_>, node: &Node<'_>, flags: Vec<(&str, String)>) -> Re
 }
 
 /// The image tag in the bundle, so that kubeadm's built-in default cannot differ from it.
-fn tag<'a>(cx: &PlanCx<'a>, node: &Node<'_>, image: ClusterImage) -> Result<&'a str, RecipeError> {
+fn tag<'a>(cx: &PlanContext<'a>, node: &PlannedHost<'_>, image: ClusterImage) -> Result<&'a str, RecipeError> {
     let artifact = cx.image(image, node.platform)?;
     Ok(depot::split_reference(&artifact.name).1.unwrap_or(&artifact.version))
 }
@@ -212,7 +212,7 @@ fn tag<'a>(cx: &PlanCx<'a>, node: &Node<'_>, image: ClusterImage) -> Result<&'a 
 /// Names and addresses by which clients reach the API (`certSANs`). kubeadm adds a control plane's own name and
 /// address to its certificate and the Service's to all. Further control planes are not listed, so that this config of a
 /// running cluster stays the same when one is added.
-fn cert_sans(cx: &PlanCx<'_>, node: &Node<'_>) -> Result<Vec<String>, RecipeError> {
+fn cert_sans(cx: &PlanContext<'_>, node: &PlannedHost<'_>) -> Result<Vec<String>, RecipeError> {
     let mut sans = vec![cx.control_plane_name(), "localhost".to_owned(), "127.0.0.1".to_owned()];
     if let Some(vip) = cx.cluster.load_balancer.mode.vip() {
         sans.push(vip.to_string());
@@ -228,7 +228,7 @@ fn cert_sans(cx: &PlanCx<'_>, node: &Node<'_>) -> Result<Vec<String>, RecipeErro
     Ok(unique)
 }
 
-fn kubelet(cx: &PlanCx<'_>, node: &Node<'_>) -> Result<Value, RecipeError> {
+fn kubelet(cx: &PlanContext<'_>, node: &PlannedHost<'_>) -> Result<Value, RecipeError> {
     let kubernetes = cx.kubernetes()?;
     let mut config = json!({
         "apiVersion": "kubelet.config.k8s.io/v1beta1",
@@ -251,7 +251,7 @@ fn gate(config: &mut Value, kubernetes: &Kubernetes) {
     }
 }
 
-fn kube_proxy(cx: &PlanCx<'_>) -> Result<Value, RecipeError> {
+fn kube_proxy(cx: &PlanContext<'_>) -> Result<Value, RecipeError> {
     let kubernetes = cx.kubernetes()?;
     let mode = match kubernetes.proxy_mode {
         ProxyMode::Iptables => "iptables",

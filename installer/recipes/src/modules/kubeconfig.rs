@@ -3,11 +3,11 @@
 use kubexm_plan::op::Kubeconfig;
 use kubexm_plan::{CONTROLLER, OVER_NETWORK, SlotProvider, Step, StepId, Undo};
 
-use crate::context::Node;
+use crate::context::PlannedHost;
 use crate::draft::Draft;
 
 /// On a control plane, after it was started.
-pub fn step(node: &Node<'_>) -> Step {
+pub fn step(node: &PlannedHost<'_>) -> Step {
     let mut step = Step::on(node.name(), "kubeconfig.users", "Give root and the SSH user a kubeconfig")
         .ensure(Kubeconfig { user: "root".to_owned() });
     if node.host.user != "root" {
@@ -20,7 +20,7 @@ pub fn step(node: &Node<'_>) -> Step {
 pub const OPERATOR_KUBECONFIG: &str = "/kubeconfig";
 
 /// On the controller, once the first control plane answers.
-pub fn of_operator(draft: &mut Draft<'_>, first: &Node<'_>, after: &StepId) -> Step {
+pub fn of_operator(draft: &mut Draft<'_>, first: &PlannedHost<'_>, after: &StepId) -> Step {
     let provider = SlotProvider::AdminKubeconfig { host: first.name().to_owned() };
     let file = draft.slot_file(OPERATOR_KUBECONFIG, 0o600, "operator-kubeconfig", provider);
     let step = Step::on(CONTROLLER, "kubeconfig.operator", "Write a kubeconfig for the operator on this machine")
@@ -29,5 +29,5 @@ pub fn of_operator(draft: &mut Draft<'_>, first: &Node<'_>, after: &StepId) -> S
         .retries(OVER_NETWORK)
         .undo(Undo::RestoreBefore)
         .build();
-    draft.cluster_wide(step)
+    draft.depends_on_all(step)
 }

@@ -5,7 +5,7 @@ use kubexm_plan::{Step, Undo};
 use kubexm_spec::Program;
 use minijinja::context;
 
-use crate::context::{Node, PlanCx};
+use crate::context::{PlannedHost, PlanContext};
 use crate::draft::Draft;
 use crate::error::RecipeError;
 use crate::modules::programs;
@@ -15,12 +15,12 @@ use crate::runtime;
 const UNIT: &str = "kubelet.service";
 
 /// Programs, and the kubelet's unit.
-pub fn steps(draft: &mut Draft<'_>, node: &Node<'_>) -> Result<Vec<Step>, RecipeError> {
+pub fn steps(draft: &mut Draft<'_>, node: &PlannedHost<'_>) -> Result<Vec<Step>, RecipeError> {
     Ok(vec![programs(draft.cx, node)?, kubelet(draft, node)?])
 }
 
 /// helm, which installs charts; no step if there is none, and `spec.bundle.exclude` leaves it out.
-pub fn helm(draft: &mut Draft<'_>, node: &Node<'_>) -> Result<Option<Step>, RecipeError> {
+pub fn helm(draft: &mut Draft<'_>, node: &PlannedHost<'_>) -> Result<Option<Step>, RecipeError> {
     if !programs::wanted(draft.cx, node, Program::Helm)? {
         return Ok(None);
     }
@@ -28,7 +28,7 @@ pub fn helm(draft: &mut Draft<'_>, node: &Node<'_>) -> Result<Option<Step>, Reci
 }
 
 /// Tools for administrators; no other step needs them.
-pub fn tools(draft: &mut Draft<'_>, node: &Node<'_>) -> Result<Vec<Step>, RecipeError> {
+pub fn tools(draft: &mut Draft<'_>, node: &PlannedHost<'_>) -> Result<Vec<Step>, RecipeError> {
     let mut steps = Vec::new();
     for (tool, title) in TOOLS {
         if programs::wanted(draft.cx, node, tool)? {
@@ -42,7 +42,7 @@ pub fn tools(draft: &mut Draft<'_>, node: &Node<'_>) -> Result<Vec<Step>, Recipe
 const TOOLS: [(Program, &str); 2] =
     [(Program::Etcd, "Install etcdctl and etcdutl"), (Program::Crictl, "Install crictl")];
 
-fn programs(cx: &PlanCx<'_>, node: &Node<'_>) -> Result<Step, RecipeError> {
+fn programs(cx: &PlanContext<'_>, node: &PlannedHost<'_>) -> Result<Step, RecipeError> {
     let mut step = Step::on(node.name(), "kubernetes.programs", "Install kubeadm, kubelet and kubectl");
     for program in [Program::Kubeadm, Program::Kubelet, Program::Kubectl] {
         step = step.ensure(programs::install(cx, node, program, paths::BIN)?);
@@ -51,7 +51,7 @@ fn programs(cx: &PlanCx<'_>, node: &Node<'_>) -> Result<Step, RecipeError> {
 }
 
 /// kubeadm alone, before it upgrades what it has made: kubelet must not be newer than the API server.
-pub fn kubeadm(cx: &PlanCx<'_>, node: &Node<'_>) -> Result<Step, RecipeError> {
+pub fn kubeadm(cx: &PlanContext<'_>, node: &PlannedHost<'_>) -> Result<Step, RecipeError> {
     Ok(Step::on(node.name(), "upgrade.kubeadm", "Install the new kubeadm")
         .ensure(programs::install(cx, node, Program::Kubeadm, paths::BIN)?)
         .undo(Undo::RestoreBefore)
@@ -62,7 +62,7 @@ pub fn kubeadm(cx: &PlanCx<'_>, node: &Node<'_>) -> Result<Step, RecipeError> {
 const KUBELET_CONFIG: &str = "/var/lib/kubelet/config.yaml";
 
 /// kubelet and kubectl, once kubeadm has upgraded the node, with a kubelet that runs with them.
-pub fn kubelet_upgraded(draft: &mut Draft<'_>, node: &Node<'_>) -> Result<Step, RecipeError> {
+pub fn kubelet_upgraded(draft: &mut Draft<'_>, node: &PlannedHost<'_>) -> Result<Step, RecipeError> {
     let (unit, dropin) = unit_files(draft)?;
     let loaded = vec![paths::bin("kubelet"), unit.path.clone(), dropin.path.clone(), KUBELET_CONFIG.to_owned()];
     Ok(Step::on(node.name(), "upgrade.kubelet", "Install the new kubelet and kubectl, and restart kubelet")
@@ -76,7 +76,7 @@ pub fn kubelet_upgraded(draft: &mut Draft<'_>, node: &Node<'_>) -> Result<Step, 
         .build())
 }
 
-fn install(draft: &mut Draft<'_>, node: &Node<'_>, tool: Program, title: &str) -> Result<Step, RecipeError> {
+fn install(draft: &mut Draft<'_>, node: &PlannedHost<'_>, tool: Program, title: &str) -> Result<Step, RecipeError> {
     let mut step = Step::on(node.name(), &format!("kubernetes.{}", tool.name()), title).ensure(programs::install(
         draft.cx,
         node,
@@ -91,7 +91,7 @@ fn install(draft: &mut Draft<'_>, node: &Node<'_>, tool: Program, title: &str) -
 }
 
 /// Enabled but not started: kubeadm starts it after writing its config.
-fn kubelet(draft: &mut Draft<'_>, node: &Node<'_>) -> Result<Step, RecipeError> {
+fn kubelet(draft: &mut Draft<'_>, node: &PlannedHost<'_>) -> Result<Step, RecipeError> {
     let (unit, dropin) = unit_files(draft)?;
     Ok(Step::on(node.name(), "kubernetes.kubelet", "Set up the kubelet's unit")
         .ensure(unit)

@@ -10,7 +10,7 @@ use kubexm_plan::{Step, Undo, state_folders};
 use kubexm_spec::cluster::{Firewall, Selinux};
 use kubexm_spec::names;
 
-use crate::context::{Node, PlanCx};
+use crate::context::{PlannedHost, PlanContext};
 use crate::draft::Draft;
 use crate::error::RecipeError;
 use crate::modules::{endpoint, scripts};
@@ -48,12 +48,12 @@ const REMEMBERED: [&str; 15] = [
 pub const FIREWALLS: [&str; 2] = ["firewalld", "ufw"];
 
 /// All settings of the operating system.
-pub fn steps(draft: &mut Draft<'_>, node: &Node<'_>) -> Result<Vec<Step>, RecipeError> {
+pub fn steps(draft: &mut Draft<'_>, node: &PlannedHost<'_>) -> Result<Vec<Step>, RecipeError> {
     let cx = draft.cx;
     let mut steps = vec![stamp(cx, node)];
     steps.extend(scripts::before(draft, node)?);
     steps.extend(set_aside(cx, node));
-    steps.extend([hostname(node), draft.cluster_wide(hosts(cx, node)?)]);
+    steps.extend([hostname(node), draft.depends_on_all(hosts(cx, node)?)]);
     steps.extend(resolver(cx, node));
     steps.extend(selinux(cx, node));
     steps.extend(firewall(cx, node));
@@ -66,7 +66,7 @@ pub fn steps(draft: &mut Draft<'_>, node: &Node<'_>) -> Result<Vec<Step>, Recipe
 
 /// The first step, so that everything that an interrupted run leaves on the host has an owner. It also makes the folder
 /// that many steps write into: these are rolled back in parallel, and the folder must be removed last.
-fn stamp(cx: &PlanCx<'_>, node: &Node<'_>) -> Step {
+fn stamp(cx: &PlanContext<'_>, node: &PlannedHost<'_>) -> Step {
     Step::on(node.name(), "os.stamp", "Record on the node which cluster it belongs to")
         .ensure(stamp_of(cx))
         .ensure(Dir { path: paths::CONFIG_DIR.to_owned(), mode: 0o755 })
@@ -75,12 +75,12 @@ fn stamp(cx: &PlanCx<'_>, node: &Node<'_>) -> Step {
 }
 
 /// What a node records of its cluster and of the bundle.
-pub fn stamp_of(cx: &PlanCx<'_>) -> Stamp {
+pub fn stamp_of(cx: &PlanContext<'_>) -> Stamp {
     Stamp { cluster: cx.cluster.name.clone(), id: cx.cluster_id, bundle: cx.bundle_record.cloned() }
 }
 
 /// Runs before anything is written into these folders. A host with empty folders has no such step.
-fn set_aside(cx: &PlanCx<'_>, node: &Node<'_>) -> Option<Step> {
+fn set_aside(cx: &PlanContext<'_>, node: &PlannedHost<'_>) -> Option<Step> {
     // A member of etcd alone needs only its data folder.
     let needed = |path: &String| path != paths::STATE && (node.in_cluster() || path == state_folders::ETCD);
     let paths: Vec<String> =
@@ -93,14 +93,14 @@ fn set_aside(cx: &PlanCx<'_>, node: &Node<'_>) -> Option<Step> {
     Some(step.undo(Undo::RestoreBefore).build())
 }
 
-fn hostname(node: &Node<'_>) -> Step {
+fn hostname(node: &PlannedHost<'_>) -> Step {
     Step::on(node.name(), "os.hostname", "Set the host's name")
         .ensure(Hostname { name: node.name().to_owned() })
         .undo(Undo::RestoreBefore)
         .build()
 }
 
-fn hosts(cx: &PlanCx<'_>, node: &Node<'_>) -> Result<Step, RecipeError> {
+fn hosts(cx: &PlanContext<'_>, node: &PlannedHost<'_>) -> Result<Step, RecipeError> {
     let nodes = cx.nodes()?;
     let mut lines: Vec<String> = nodes.iter().map(|n| format!("{} {}", n.ip, n.name())).collect();
     if let Some(registry) = nodes.iter().find(|n| n.roles.registry) {
@@ -114,7 +114,7 @@ fn hosts(cx: &PlanCx<'_>, node: &Node<'_>) -> Result<Step, RecipeError> {
         .build())
 }
 
-fn resolver(cx: &PlanCx<'_>, node: &Node<'_>) -> Option<Step> {
+fn resolver(cx: &PlanContext<'_>, node: &PlannedHost<'_>) -> Option<Step> {
     let nameservers: Vec<String> = cx.cluster.extra.resolves.iter().map(ToString::to_string).collect();
     (!nameservers.is_empty()).then(|| {
         Step::on(node.name(), "os.resolver", "Put the cluster's DNS servers before the node's own")
@@ -124,7 +124,7 @@ fn resolver(cx: &PlanCx<'_>, node: &Node<'_>) -> Option<Step> {
     })
 }
 
-fn selinux(cx: &PlanCx<'_>, node: &Node<'_>) -> Option<Step> {
+fn selinux(cx: &PlanContext<'_>, node: &PlannedHost<'_>) -> Option<Step> {
     (cx.cluster.system.selinux == Selinux::Permissive).then(|| {
         Step::on(node.name(), "os.selinux", "Make SELinux permissive")
             .ensure(SelinuxMode {})
@@ -134,7 +134,7 @@ fn selinux(cx: &PlanCx<'_>, node: &Node<'_>) -> Option<Step> {
 }
 
 /// Only units that exist: an op on a missing unit would have nothing to restore.
-fn firewall(cx: &PlanCx<'_>, node: &Node<'_>) -> Option<Step> {
+fn firewall(cx: &PlanContext<'_>, node: &PlannedHost<'_>) -> Option<Step> {
     let is_active =
         |name: &&&str| node.facts.firewalls.iter().any(|unit| unit.strip_suffix(".service").unwrap_or(unit) == **name);
     let units: Vec<&&str> = FIREWALLS.iter().filter(is_active).collect();
@@ -154,14 +154,14 @@ fn firewall(cx: &PlanCx<'_>, node: &Node<'_>) -> Option<Step> {
     Some(step.undo(Undo::RestoreBefore).build())
 }
 
-fn swap(node: &Node<'_>) -> Step {
+fn swap(node: &PlannedHost<'_>) -> Step {
     Step::on(node.name(), "os.swap", "Turn swap off, now and at boot")
         .ensure(SwapOff {})
         .undo(Undo::RestoreBefore)
         .build()
 }
 
-fn modules(node: &Node<'_>) -> Step {
+fn modules(node: &PlannedHost<'_>) -> Step {
     Step::on(node.name(), "os.modules", "Load kernel modules, now and at boot")
         .ensure(KernelModule {
             path: paths::MODULES.to_owned(),
@@ -173,7 +173,7 @@ fn modules(node: &Node<'_>) -> Step {
 
 /// After the modules: net.bridge.* does not exist before br_netfilter is loaded. Bridged pod traffic must pass
 /// iptables for services to work, and pods are routed. (kubelet sets its vm.* and kernel.* values itself.)
-fn sysctls(node: &Node<'_>) -> Step {
+fn sysctls(node: &PlannedHost<'_>) -> Step {
     let remembered = REMEMBERED.into_iter().map(str::to_owned).collect();
     let values: BTreeMap<String, String> = SYSCTLS.into_iter().map(|n| (n.to_owned(), "1".to_owned())).collect();
     Step::on(node.name(), "os.sysctl", "Set kernel parameters, now and at boot")

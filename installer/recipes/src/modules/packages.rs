@@ -6,14 +6,14 @@ use kubexm_plan::op::{Dir, Packages};
 use kubexm_plan::{Step, Undo};
 use kubexm_spec::{Digest, Family};
 
-use crate::context::{Node, PlanCx};
+use crate::context::{PlannedHost, PlanContext};
 use crate::draft::Draft;
 use crate::error::RecipeError;
 use crate::modules::time;
 use crate::packages::{self, CannotInstall, NodePackages, Part};
 
 /// The packages to install on a node; an error if something is missing and cannot be installed.
-pub fn of_node<'a>(cx: &PlanCx<'a>, node: &Node<'_>) -> Result<Option<NodePackages<'a>>, RecipeError> {
+pub fn of_node<'a>(cx: &PlanContext<'a>, node: &PlannedHost<'_>) -> Result<Option<NodePackages<'a>>, RecipeError> {
     let refused = |why: String| Err(RecipeError::Packages { host: node.name().to_owned(), why });
     match packages::of_host(cx, node.name(), node.facts) {
         Err(CannotInstall::NoSet { os, missing }) => refused(format!(
@@ -40,7 +40,7 @@ pub fn blobs(planned: &NodePackages<'_>) -> BTreeMap<Digest, u64> {
 
 /// Steps: the repository; the packages whose installation cannot be rolled back (upgrades with their dependencies); the
 /// others.
-pub fn steps(draft: &mut Draft<'_>, node: &Node<'_>, planned: &NodePackages<'_>) -> Vec<Step> {
+pub fn steps(draft: &mut Draft<'_>, node: &PlannedHost<'_>, planned: &NodePackages<'_>) -> Vec<Step> {
     let mut steps = vec![repository(draft, node, planned)];
     if let Some(part) = &planned.irreversible {
         let why = why(planned);
@@ -54,7 +54,7 @@ fn folder(planned: &NodePackages<'_>) -> String {
     packages::folder(&planned.carried.set.os, planned.carried.set.platform.arch)
 }
 
-fn repository(draft: &mut Draft<'_>, node: &Node<'_>, planned: &NodePackages<'_>) -> Step {
+fn repository(draft: &mut Draft<'_>, node: &PlannedHost<'_>, planned: &NodePackages<'_>) -> Step {
     let folder = folder(planned);
     let files = planned.carried.repository.iter();
     let files: Vec<_> =
@@ -66,7 +66,7 @@ fn repository(draft: &mut Draft<'_>, node: &Node<'_>, planned: &NodePackages<'_>
         .build()
 }
 
-fn install(node: &Node<'_>, planned: &NodePackages<'_>, part: &Part, name: &str, undo: Undo) -> Step {
+fn install(node: &PlannedHost<'_>, planned: &NodePackages<'_>, part: &Part, name: &str, undo: Undo) -> Step {
     let count = part.packages.len();
     let upgrades = part.packages.values().filter(|package| package.upgrade).count();
     let roots =

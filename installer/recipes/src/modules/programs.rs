@@ -7,16 +7,16 @@ use kubexm_plan::op::{AllInto, Binary, Op, Unpacked};
 use kubexm_spec::Program;
 use kubexm_spec::cluster::EtcdKind;
 
-use crate::context::{Node, PlanCx};
+use crate::context::{PlannedHost, PlanContext};
 use crate::error::RecipeError;
 
-fn component<'a>(cx: &PlanCx<'a>, program: Program) -> Result<&'a Component, RecipeError> {
+fn component<'a>(cx: &PlanContext<'a>, program: Program) -> Result<&'a Component, RecipeError> {
     let missing = || RecipeError::NotInBundle { missing: vec![format!("catalogue entry {}", program.name())] };
     cx.catalogue.component(program).ok_or_else(missing)
 }
 
 /// Whether a node gets a program: by its role, and an optional tool only if cluster.yaml does not exclude it.
-pub fn wanted(cx: &PlanCx<'_>, node: &Node<'_>, program: Program) -> Result<bool, RecipeError> {
+pub fn wanted(cx: &PlanContext<'_>, node: &PlannedHost<'_>, program: Program) -> Result<bool, RecipeError> {
     // What was excluded when the bundle was built is not even in the bundle's catalogue.
     let left_out = cx.cluster.bundle.exclude.iter().any(|name| name == program.name());
     if left_out && cx.catalogue.component(program).is_none_or(|component| component.optional) {
@@ -40,7 +40,7 @@ pub fn wanted(cx: &PlanCx<'_>, node: &Node<'_>, program: Program) -> Result<bool
 }
 
 /// The op that installs etcd itself with its tools: upstream's archive has them in one folder.
-pub fn etcd(cx: &PlanCx<'_>, node: &Node<'_>, directory: &str) -> Result<Op, RecipeError> {
+pub fn etcd(cx: &PlanContext<'_>, node: &PlannedHost<'_>, directory: &str) -> Result<Op, RecipeError> {
     let mut op = install(cx, node, Program::Etcd, directory)?;
     if let Op::Unpacked(archive) = &mut op {
         let server = archive.members.keys().find_map(|member| Some(format!("{}etcd", member.strip_suffix("etcdctl")?)));
@@ -50,7 +50,7 @@ pub fn etcd(cx: &PlanCx<'_>, node: &Node<'_>, directory: &str) -> Result<Op, Rec
 }
 
 /// The op that installs a program (or all programs of its archive) into a directory.
-pub fn install(cx: &PlanCx<'_>, node: &Node<'_>, program: Program, directory: &str) -> Result<Op, RecipeError> {
+pub fn install(cx: &PlanContext<'_>, node: &PlannedHost<'_>, program: Program, directory: &str) -> Result<Op, RecipeError> {
     let artifact = cx.program(program, node.platform)?;
     let archive = match component(cx, program)?.payload(&artifact.version, node.platform.arch) {
         Payload::Raw(_) => {

@@ -6,7 +6,7 @@ use kubexm_plan::{BundleRecord, Step, StepId, Undo};
 use kubexm_spec::cluster::document;
 use serde_json::json;
 
-use crate::context::{Node, PlanCx};
+use crate::context::{PlannedHost, PlanContext};
 use crate::draft::{Chain, Draft};
 use crate::error::RecipeError;
 
@@ -14,7 +14,7 @@ use crate::error::RecipeError;
 pub(crate) const PROGRAM: &str = concat!("kubexm-install ", env!("CARGO_PKG_VERSION"));
 
 /// Adds the last step, after the final check, so that the record describes the cluster as it is and not an attempt.
-pub fn finish<'a>(draft: &mut Draft<'a>, first: &Node<'a>, undo: Undo, checked: &[StepId]) -> Result<(), RecipeError> {
+pub fn finish<'a>(draft: &mut Draft<'a>, first: &PlannedHost<'a>, undo: Undo, checked: &[StepId]) -> Result<(), RecipeError> {
     let text = config_map(draft.cx, first)?;
     let text = draft.text(text);
     let step = Step::on(first.name(), "record.applied", "Record in the cluster what was applied")
@@ -23,12 +23,12 @@ pub fn finish<'a>(draft: &mut Draft<'a>, first: &Node<'a>, undo: Undo, checked: 
         .undo(undo)
         .build();
     let mut chain = Chain::after(checked.iter().cloned());
-    chain.then([draft.cluster_wide(step)]);
+    chain.then([draft.depends_on_all(step)]);
     draft.add(chain);
     Ok(())
 }
 
-fn config_map(cx: &PlanCx<'_>, first: &Node<'_>) -> Result<String, RecipeError> {
+fn config_map(cx: &PlanContext<'_>, first: &PlannedHost<'_>) -> Result<String, RecipeError> {
     let unsigned =
         || BundleRecord { manifest: cx.manifest_digest, signers: Default::default(), date: None, sequence: None };
     let record = AppliedCluster {

@@ -11,7 +11,7 @@ use kubexm_spec::depot::{DepotConfig, Repository, Tls};
 use kubexm_spec::{Kind, Program};
 use minijinja::context;
 
-use crate::context::{Node, PlanCx};
+use crate::context::{PlannedHost, PlanContext};
 use crate::draft::Draft;
 use crate::error::RecipeError;
 use crate::modules::{depot, login, programs};
@@ -20,7 +20,7 @@ use crate::paths;
 const UNIT: &str = "kubexm-registry.service";
 
 /// The registry and its content; no steps if the cluster uses another registry.
-pub fn steps(draft: &mut Draft<'_>, node: &Node<'_>) -> Result<Vec<Step>, RecipeError> {
+pub fn steps(draft: &mut Draft<'_>, node: &PlannedHost<'_>) -> Result<Vec<Step>, RecipeError> {
     if draft.cx.cluster.registry.kind != RegistryKind::Registry {
         return Ok(Vec::new());
     }
@@ -30,7 +30,7 @@ pub fn steps(draft: &mut Draft<'_>, node: &Node<'_>) -> Result<Vec<Step>, Recipe
 
 /// Repository folder of an upstream host. A registry's name may contain a port, but a repository's name
 /// no colon (OCI distribution-spec, "Pulling manifests"); `_` cannot clash, since no host name contains it.
-pub fn folder(cx: &PlanCx<'_>, host: &str) -> String {
+pub fn folder(cx: &PlanContext<'_>, host: &str) -> String {
     match cx.cluster.registry.kind {
         RegistryKind::Registry | RegistryKind::Harbor => host.to_ascii_lowercase().replace(':', "_"),
         // The user's registry has names of its own (`ExternalRegistry::folder`).
@@ -39,7 +39,7 @@ pub fn folder(cx: &PlanCx<'_>, host: &str) -> String {
 }
 
 /// Every image of the bundle, under the names that nodes pull.
-fn repositories(cx: &PlanCx<'_>) -> BTreeMap<String, Repository> {
+fn repositories(cx: &PlanContext<'_>) -> BTreeMap<String, Repository> {
     // Reuses the depot's list of content; its address and files are not needed here.
     let unused = SocketAddr::from((Ipv4Addr::UNSPECIFIED, 0));
     let tls = Tls { cert: String::new(), key: String::new() };
@@ -52,7 +52,7 @@ fn repositories(cx: &PlanCx<'_>) -> BTreeMap<String, Repository> {
         .collect()
 }
 
-fn layout(cx: &PlanCx<'_>, node: &Node<'_>, repositories: BTreeMap<String, Repository>) -> Step {
+fn layout(cx: &PlanContext<'_>, node: &PlannedHost<'_>, repositories: BTreeMap<String, Repository>) -> Step {
     let images = cx.manifest.artifacts.iter().filter(|a| a.key.kind() == Kind::Image);
     let blobs: BTreeSet<_> = images.flat_map(|a| a.blobs.iter().copied()).collect();
     let timeout = depot::delivery_timeout(blobs.iter().map(|blob| blob.size).sum());
@@ -65,7 +65,7 @@ fn layout(cx: &PlanCx<'_>, node: &Node<'_>, repositories: BTreeMap<String, Repos
 
 fn serve(
     draft: &mut Draft<'_>,
-    node: &Node<'_>,
+    node: &PlannedHost<'_>,
     repositories: BTreeMap<String, Repository>,
 ) -> Result<Step, RecipeError> {
     let cx = draft.cx;

@@ -7,7 +7,7 @@ use kubexm_spec::Kind;
 use serde_json::{Map, Value};
 
 use crate::charts;
-use crate::context::{Node, PlanCx};
+use crate::context::{PlannedHost, PlanContext};
 use crate::draft::Draft;
 use crate::error::RecipeError;
 use crate::identity::Identity;
@@ -21,7 +21,7 @@ pub const TIMEOUT: u64 = 4 * WAIT + 120;
 /// The release, with the values of the user over those of the site.
 pub fn op(
     draft: &mut Draft<'_>,
-    first: &Node<'_>,
+    first: &PlannedHost<'_>,
     release: &ChartRelease,
     site: &Map<String, Value>,
 ) -> Result<HelmRelease, RecipeError> {
@@ -47,7 +47,7 @@ pub fn op(
 
 /// With a cluster that this run makes, what is put into it goes by itself; in one that is there already, what was before is
 /// restored.
-pub fn undo(cx: &PlanCx<'_>, first: &Node<'_>, init: &StepId) -> Undo {
+pub fn undo(cx: &PlanContext<'_>, first: &PlannedHost<'_>, init: &StepId) -> Undo {
     match Identity::of(cx.cluster, cx.facts).has_joined(cx.cluster, first.name(), first.facts) {
         true => Undo::RestoreBefore,
         false => Undo::WithParent { step: init.clone() },

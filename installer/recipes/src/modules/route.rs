@@ -7,7 +7,7 @@ use kubexm_plan::op::Unit;
 use kubexm_plan::{Step, Undo};
 use minijinja::context;
 
-use crate::context::Node;
+use crate::context::PlannedHost;
 use crate::draft::Draft;
 use crate::error::RecipeError;
 use crate::paths;
@@ -15,7 +15,7 @@ use crate::paths;
 const UNIT: &str = "kubexm-service-route.service";
 
 /// The unit that adds the route, now and at boot.
-pub fn step(draft: &mut Draft<'_>, node: &Node<'_>) -> Result<Option<Step>, RecipeError> {
+pub fn step(draft: &mut Draft<'_>, node: &PlannedHost<'_>) -> Result<Option<Step>, RecipeError> {
     if node.facts.default_route {
         return Ok(None);
     }

@@ -5,13 +5,13 @@ use kubexm_plan::{Step, StepId, Undo};
 use kubexm_spec::Digest;
 use kubexm_spec::cluster::Script;
 
-use crate::context::Node;
+use crate::context::PlannedHost;
 use crate::draft::{Chain, Draft};
 use crate::error::RecipeError;
 use crate::paths;
 
 /// `spec.system.preInstall`, in order.
-pub fn before(draft: &mut Draft<'_>, node: &Node<'_>) -> Result<Vec<Step>, RecipeError> {
+pub fn before(draft: &mut Draft<'_>, node: &PlannedHost<'_>) -> Result<Vec<Step>, RecipeError> {
     let cluster = draft.cx.cluster;
     let chosen = cluster
         .system
@@ -23,7 +23,7 @@ pub fn before(draft: &mut Draft<'_>, node: &Node<'_>) -> Result<Vec<Step>, Recip
 }
 
 /// `spec.system.postInstall`, in order, after the final check of the cluster.
-pub fn finish(draft: &mut Draft<'_>, nodes: &[Node<'_>], checked: &[StepId]) -> Result<(), RecipeError> {
+pub fn finish(draft: &mut Draft<'_>, nodes: &[PlannedHost<'_>], checked: &[StepId]) -> Result<(), RecipeError> {
     let cluster = draft.cx.cluster;
     for node in nodes {
         let mut chain = Chain::after(checked.iter().cloned());
@@ -38,7 +38,7 @@ pub fn finish(draft: &mut Draft<'_>, nodes: &[Node<'_>], checked: &[StepId]) -> 
 
 /// A script and its files. Their folder is named by a digest of the content: an edited script counts as one that has
 /// not run yet.
-fn step(draft: &mut Draft<'_>, node: &Node<'_>, script: &Script, place: &str) -> Result<Step, RecipeError> {
+fn step(draft: &mut Draft<'_>, node: &PlannedHost<'_>, script: &Script, place: &str) -> Result<Step, RecipeError> {
     let cx = draft.cx;
     let mut texts = vec![("run.sh".to_owned(), script.bash.as_str())];
     texts.extend(script.undo.as_ref().map(|undo| ("undo.sh".to_owned(), undo.as_str())));

@@ -12,7 +12,7 @@ use kubexm_spec::Family;
 use kubexm_spec::cluster::Cluster;
 use minijinja::context;
 
-use crate::context::Node;
+use crate::context::PlannedHost;
 use crate::draft::Draft;
 use crate::error::RecipeError;
 use crate::packages::{NodePackages, Part, family};
@@ -68,7 +68,7 @@ fn stem(unit: &str) -> &str {
 }
 
 /// Stops other time services before chrony starts: two services must not set the same clock.
-pub fn stop_others(cluster: &Cluster, node: &Node<'_>, to_install: Option<&NodePackages<'_>>) -> Option<Step> {
+pub fn stop_others(cluster: &Cluster, node: &PlannedHost<'_>, to_install: Option<&NodePackages<'_>>) -> Option<Step> {
     if cluster.system.ntp_servers.is_empty() {
         return None;
     }
@@ -99,8 +99,8 @@ pub fn chrony_state(family: Family, part: &Part) -> Vec<StateDir> {
 /// yet valid. One server that answers is enough.
 pub fn step(
     draft: &mut Draft<'_>,
-    node: &Node<'_>,
-    nodes: &[Node<'_>],
+    node: &PlannedHost<'_>,
+    nodes: &[PlannedHost<'_>],
     to_install: Option<&NodePackages<'_>>,
 ) -> Result<Option<Step>, RecipeError> {
     let cluster = draft.cx.cluster;
@@ -143,14 +143,14 @@ pub fn step(
     };
     let step = step.undo(Undo::RestoreBefore).build();
     // A server's configuration allows every other host of the cluster.
-    Ok(Some(if node.serves_time { draft.cluster_wide(step) } else { step }))
+    Ok(Some(if node.serves_time { draft.depends_on_all(step) } else { step }))
 }
 
 /// Stratum of a server's local clock: 10 for the first server, one more for each further one, so that they follow the
 /// first that is up. (`orphan` does the same, but since chrony 4.7 only after five minutes.) 15 is the
 /// highest valid stratum.
-fn stratum(cluster: &Cluster, node: &Node<'_>, nodes: &[Node<'_>]) -> usize {
-    let host_name = |server: &String| nodes.iter().find(|host| refers_to(server, host.host)).map(Node::name);
+fn stratum(cluster: &Cluster, node: &PlannedHost<'_>, nodes: &[PlannedHost<'_>]) -> usize {
+    let host_name = |server: &String| nodes.iter().find(|host| refers_to(server, host.host)).map(PlannedHost::name);
     let mut servers: Vec<&str> = Vec::new();
     for name in cluster.system.ntp_servers.iter().filter_map(host_name) {
         if !servers.contains(&name) {
@@ -161,7 +161,7 @@ fn stratum(cluster: &Cluster, node: &Node<'_>, nodes: &[Node<'_>]) -> usize {
 }
 
 /// The servers of a host, in the order of the list, without itself.
-fn servers(cluster: &Cluster, node: &Node<'_>, nodes: &[Node<'_>]) -> Vec<String> {
+fn servers(cluster: &Cluster, node: &PlannedHost<'_>, nodes: &[PlannedHost<'_>]) -> Vec<String> {
     let mut seen = BTreeSet::new();
     let mut servers = Vec::new();
     for configured in &cluster.system.ntp_servers {

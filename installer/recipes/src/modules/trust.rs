@@ -3,7 +3,7 @@
 use kubexm_plan::op::{Depots, Op};
 use kubexm_plan::{SlotProvider, Step, Undo};
 
-use crate::context::{Node, PlanCx};
+use crate::context::{PlannedHost, PlanContext};
 use crate::draft::Draft;
 use crate::error::RecipeError;
 use crate::modules::{depot, login};
@@ -11,7 +11,7 @@ use crate::paths;
 
 /// The depots that a host fetches blobs from: the one on the registry host, by IP address, whichever registry serves
 /// the images. None for the registry host itself, whose blobs the controller sends.
-pub fn depots(cx: &PlanCx<'_>, node: &Node<'_>) -> Result<Option<Depots>, RecipeError> {
+pub fn depots(cx: &PlanContext<'_>, node: &PlannedHost<'_>) -> Result<Option<Depots>, RecipeError> {
     if node.roles.registry {
         return Ok(None);
     }
@@ -24,7 +24,7 @@ pub fn depots(cx: &PlanCx<'_>, node: &Node<'_>) -> Result<Option<Depots>, Recipe
 }
 
 /// Installs the CA certificate on a host, and the login where there is one, before anything is fetched.
-pub fn ca(draft: &mut Draft<'_>, node: &Node<'_>) -> Step {
+pub fn ca(draft: &mut Draft<'_>, node: &PlannedHost<'_>) -> Step {
     let login = login::client_file(draft, paths::REGISTRY_LOGIN);
     Step::on(node.name(), "store.trust", "Install the CA certificate of the cluster's depot")
         .ensure(draft.slot_file(paths::REGISTRY_CA, 0o644, depot::CA_SLOT, SlotProvider::REGISTRY_CA))

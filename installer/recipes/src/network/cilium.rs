@@ -7,7 +7,7 @@ use kubexm_spec::cluster::{Cluster, NetworkPlugin};
 use serde_json::{Map, Value, json};
 
 use crate::charts;
-use crate::context::{Node, PlanCx};
+use crate::context::{PlannedHost, PlanContext};
 use crate::draft::Draft;
 use crate::error::RecipeError;
 use crate::modules::release;
@@ -19,7 +19,7 @@ pub fn replaces_kube_proxy(cluster: &Cluster) -> bool {
 }
 
 /// Installs the chart. Its values depend on the number of nodes.
-pub fn step(draft: &mut Draft<'_>, first: &Node<'_>, undo: Undo) -> Result<Step, RecipeError> {
+pub fn step(draft: &mut Draft<'_>, first: &PlannedHost<'_>, undo: Undo) -> Result<Step, RecipeError> {
     let cx = draft.cx;
     let chart =
         charts::network(cx).ok_or_else(|| RecipeError::NotInBundle { missing: vec!["chart/cilium".to_owned()] })?;
@@ -29,13 +29,13 @@ pub fn step(draft: &mut Draft<'_>, first: &Node<'_>, undo: Undo) -> Result<Step,
         .ensure(op)
         .undo(undo)
         .build();
-    Ok(draft.cluster_wide(step))
+    Ok(draft.depends_on_all(step))
 }
 
 /// The agents ask the API by the control plane's name, as kube-proxy and flannel do: without kube-proxy nobody else would lead them
 /// to the address of its service, and with it they need not wait for its rules. Pods of the host's network have the host's
 /// /etc/hosts.
-fn site(cx: &PlanCx<'_>, chart: &ChartRelease) -> Result<Map<String, Value>, RecipeError> {
+fn site(cx: &PlanContext<'_>, chart: &ChartRelease) -> Result<Map<String, Value>, RecipeError> {
     let mut site = charts::site(cx, chart)?;
     site.insert("k8sServiceHost".to_owned(), cx.control_plane_name().into());
     site.insert("k8sServicePort".to_owned(), cx.cluster.control_plane_port().into());

@@ -6,7 +6,7 @@ use kubexm_plan::{Step, Undo};
 use kubexm_spec::ClusterImage;
 use serde_json::{Value, json};
 
-use crate::context::{Node, PlanCx};
+use crate::context::{PlannedHost, PlanContext};
 use crate::draft::Draft;
 use crate::error::RecipeError;
 use crate::{paths, selinux, yaml};
@@ -16,7 +16,7 @@ const NAMESPACE: &str = "kube-flannel";
 const CONFIG: &str = "kube-flannel-cfg";
 
 /// Applies the manifest.
-pub fn step(draft: &mut Draft<'_>, node: &Node<'_>, undo: Undo) -> Result<Step, RecipeError> {
+pub fn step(draft: &mut Draft<'_>, node: &PlannedHost<'_>, undo: Undo) -> Result<Step, RecipeError> {
     let text = yaml::documents("flannel manifest", &manifest(draft.cx, node)?)?;
     let text = draft.text(text);
     Ok(Step::on(node.name(), "network.flannel", "Apply the pod network")
@@ -26,7 +26,7 @@ pub fn step(draft: &mut Draft<'_>, node: &Node<'_>, undo: Undo) -> Result<Step, 
         .build())
 }
 
-fn manifest(cx: &PlanCx<'_>, node: &Node<'_>) -> Result<Vec<Value>, RecipeError> {
+fn manifest(cx: &PlanContext<'_>, node: &PlannedHost<'_>) -> Result<Vec<Value>, RecipeError> {
     let daemon = &cx.image(ClusterImage::Flannel, node.platform)?.name;
     let plugin = &cx.image(ClusterImage::FlannelCniPlugin, node.platform)?.name;
     let mut documents = identity();
@@ -76,7 +76,7 @@ fn identity() -> Vec<Value> {
 const INSTALL_CNI: &str = "until [ -s /run/flannel/subnet.env ]; do sleep 1; done; \
                            exec cp -f /etc/kube-flannel/cni-conf.json /etc/cni/net.d/10-flannel.conflist";
 
-fn config(cx: &PlanCx<'_>) -> Result<Value, RecipeError> {
+fn config(cx: &PlanContext<'_>) -> Result<Value, RecipeError> {
     let cni = json!({
         "name": "cbr0",
         "cniVersion": "0.3.1",
@@ -106,11 +106,11 @@ fn text(value: &Value) -> Result<String, RecipeError> {
 /// flanneld uses the interface of the default route unless `--iface` is set. It is always set: hosts of an isolated VLAN
 /// have no default route, and where there are two networks the default route is often the wrong one. `status.hostIP` is
 /// kubelet's `--node-ip`, the node's address in cluster.yaml.
-fn interface(cx: &PlanCx<'_>) -> String {
+fn interface(cx: &PlanContext<'_>) -> String {
     format!("--iface={}", cx.cluster.network.interface.as_deref().unwrap_or("$(NODE_IP)"))
 }
 
-fn daemon_set(cx: &PlanCx<'_>, daemon: &str, plugin: &str) -> Value {
+fn daemon_set(cx: &PlanContext<'_>, daemon: &str, plugin: &str) -> Value {
     let labels = json!({"app": "flannel", "k8s-app": "flannel", "tier": "node"});
     let mut daemon_set = json!({
         "apiVersion": "apps/v1",
@@ -171,7 +171,7 @@ fn init_container(name: &str, image: &str, [from, to]: [&str; 2], mounts: Value)
 /// kube-proxy itself uses (`controlPlaneEndpoint`), so nothing new can fail: kubelet gives pods of the host's network
 /// the host's /etc/hosts, which has every control plane or the load balancer ([`crate::modules::endpoint`]). A single
 /// address here would tie all nodes to one control plane, and a DaemonSet has one value for all nodes.
-fn flanneld(cx: &PlanCx<'_>, image: &str) -> Value {
+fn flanneld(cx: &PlanContext<'_>, image: &str) -> Value {
     let field = |name: &str, path: &str| json!({"name": name, "valueFrom": {"fieldRef": {"fieldPath": path}}});
     let plain = |name: &str, value: String| json!({"name": name, "value": value});
     json!({

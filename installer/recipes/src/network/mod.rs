@@ -9,7 +9,7 @@ use kubexm_plan::network::{self, NetworkTraits};
 use kubexm_plan::{Step, Undo};
 use kubexm_spec::cluster::{Cluster, NetworkPlugin};
 
-use crate::context::Node;
+use crate::context::PlannedHost;
 use crate::draft::Draft;
 use crate::error::RecipeError;
 
@@ -24,7 +24,7 @@ pub fn is_left_to_operator(cluster: &Cluster) -> bool {
 }
 
 /// Applies the network from the first control plane; no steps if the operator installs it.
-pub fn step(draft: &mut Draft<'_>, first: &Node<'_>, undo: Undo) -> Result<Option<Step>, RecipeError> {
+pub fn step(draft: &mut Draft<'_>, first: &PlannedHost<'_>, undo: Undo) -> Result<Option<Step>, RecipeError> {
     match draft.cx.cluster.network.plugin {
         NetworkPlugin::Flannel => flannel::step(draft, first, undo).map(Some),
         NetworkPlugin::Cilium => cilium::step(draft, first, undo).map(Some),

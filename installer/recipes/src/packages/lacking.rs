@@ -11,7 +11,7 @@ use kubexm_spec::lock::PackageRoot;
 use kubexm_spec::{Family, PackageRole, Platform};
 
 use super::carried::{CarriedSet, family, profile};
-use crate::context::PlanCx;
+use crate::context::PlanContext;
 
 /// Why the missing packages of a host cannot be installed.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -47,7 +47,7 @@ pub struct MissingRoots<'a> {
 
 /// The roots to install on a host of the cluster; none if nothing is missing, or nothing is to be installed
 /// (`osPackages: none`, a bundle without packages).
-pub fn lacking<'a>(cx: &PlanCx<'a>, host: &str, facts: &Facts) -> Result<Option<MissingRoots<'a>>, CannotInstall> {
+pub fn lacking<'a>(cx: &PlanContext<'a>, host: &str, facts: &Facts) -> Result<Option<MissingRoots<'a>>, CannotInstall> {
     let system = &cx.cluster.system;
     if system.os_packages == OsPackages::None || cx.packages.sets.is_empty() {
         return Ok(None);
@@ -133,7 +133,7 @@ fn interrupted(facts: &Facts, carried: &CarriedSet) -> CutOff {
 
 /// What a host without a package set is missing: roots whose programs it does not have, and every package that
 /// cluster.yaml names for its family.
-fn without_set(cx: &PlanCx<'_>, facts: &Facts, roles: &BTreeSet<PackageRole>) -> Vec<String> {
+fn without_set(cx: &PlanContext<'_>, facts: &Facts, roles: &BTreeSet<PackageRole>) -> Vec<String> {
     let mut missing = Vec::new();
     // A root that is needed on one distribution is needed on every other.
     for root in cx.packages.sets.iter().flat_map(|carried| &carried.set.roots) {

@@ -13,7 +13,7 @@ use kubexm_spec::lock::PackageRoot;
 
 use super::carried::CarriedSet;
 use super::lacking::{CannotInstall, MissingRoots, lacking};
-use crate::context::PlanCx;
+use crate::context::PlanContext;
 
 /// The packages to install on a host. Nothing is downgraded, and only what is in `replaced` is removed.
 #[derive(Debug)]
@@ -91,7 +91,7 @@ impl NodePackages<'_> {
 }
 
 /// Resolves what a host is missing against what it has; none if nothing is to be installed.
-pub fn of_host<'a>(cx: &PlanCx<'a>, host: &str, facts: &Facts) -> Result<Option<NodePackages<'a>>, CannotInstall> {
+pub fn of_host<'a>(cx: &PlanContext<'a>, host: &str, facts: &Facts) -> Result<Option<NodePackages<'a>>, CannotInstall> {
     Ok(lacking(cx, host, facts)?.and_then(planned))
 }
 

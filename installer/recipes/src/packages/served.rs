@@ -20,7 +20,7 @@ const APT_SETTINGS: &str = "kubexm.conf";
 
 /// The depot as a host that uses it by hand sees it.
 #[derive(Clone, Copy, Debug)]
-pub struct Site<'a> {
+pub struct DepotUse<'a> {
     /// `metadata.name`.
     pub cluster: &'a str,
     /// User name of the login that it demands. The password is in no file that is served.
@@ -29,7 +29,7 @@ pub struct Site<'a> {
 
 /// All files of a set's repository at `url` except the packages. The signed files are the same as in a node's own
 /// folder.
-pub fn served(carried: &CarriedSet, site: Site<'_>, url: &str) -> Vec<RepositoryFile> {
+pub fn served(carried: &CarriedSet, site: DepotUse<'_>, url: &str) -> Vec<RepositoryFile> {
     let family = carried.profile.family;
     // A node's own source file names its own folder.
     let signed = carried.repository.iter().filter(|file| file.path != source(family));
@@ -106,7 +106,7 @@ fn quoted(word: &str) -> String {
     format!("'{}'", word.replace('\'', r"'\''"))
 }
 
-fn how_to(carried: &CarriedSet, site: Site<'_>, url: &str) -> String {
+fn how_to(carried: &CarriedSet, site: DepotUse<'_>, url: &str) -> String {
     let (family, set, folder) = (carried.profile.family, &carried.set, paths::PACKAGE_CLIENT);
     let manager = match family {
         Family::Deb => "apt",

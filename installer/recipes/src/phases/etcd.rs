@@ -2,7 +2,7 @@
 
 use kubexm_plan::StepId;
 
-use super::{Prepared, Site};
+use super::{Prepared, ClusterHosts};
 use crate::draft::{Chain, Draft, rolling};
 use crate::error::RecipeError;
 use crate::modules::{etcd, etcd_client};
@@ -11,7 +11,7 @@ use crate::modules::{etcd, etcd_client};
 /// cluster are changed one after the other, so that the others keep a quorum. No steps where etcd is kubeadm's.
 pub fn start_etcd<'a>(
     draft: &mut Draft<'a>,
-    site: &Site<'a>,
+    site: &ClusterHosts<'a>,
     prepared: &mut Prepared<'a>,
 ) -> Result<(), RecipeError> {
     let members = etcd::members(draft.cx)?;

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 
 use kubexm_plan::StepId;
 
-use super::Site;
-use crate::context::Node;
+use super::ClusterHosts;
+use crate::context::PlannedHost;
 use crate::draft::{Chain, Draft};
 use crate::error::RecipeError;
 use crate::modules::{
@@ -31,7 +31,7 @@ pub struct Prepared<'a> {
 /// A host after its packages are installed.
 #[derive(Debug)]
 pub(super) struct Packaged<'a> {
-    pub node: Node<'a>,
+    pub node: PlannedHost<'a>,
     /// The packages that are installed on it.
     pub to_install: Option<NodePackages<'a>>,
     /// A chain that starts after the packages.
@@ -40,23 +40,23 @@ pub(super) struct Packaged<'a> {
 
 impl<'a> Prepared<'a> {
     /// A chain on a host that starts when the host is prepared.
-    pub fn chain(&self, node: &Node<'_>) -> Chain {
+    pub fn chain(&self, node: &PlannedHost<'_>) -> Chain {
         Chain::after(self.ready.get(node.name()).into_iter().flatten().cloned())
     }
 
     /// A chain on a host that starts when the bundle's content is on it, and not only when it is prepared for kubeadm.
-    pub(super) fn after_store(&self, node: &Node<'_>) -> Chain {
+    pub(super) fn after_store(&self, node: &PlannedHost<'_>) -> Chain {
         self.stored.get(node.name()).map_or_else(|| self.chain(node), Chain::fork)
     }
 
     /// Adds steps that must be done before kubeadm runs.
-    pub(super) fn extend(&mut self, node: &Node<'a>, steps: Vec<StepId>) {
+    pub(super) fn extend(&mut self, node: &PlannedHost<'a>, steps: Vec<StepId>) {
         self.ready.entry(&node.host.name).or_default().extend(steps);
     }
 }
 
 /// Prepares every host.
-pub fn prepare<'a>(draft: &mut Draft<'a>, site: &Site<'a>) -> Result<Prepared<'a>, RecipeError> {
+pub fn prepare<'a>(draft: &mut Draft<'a>, site: &ClusterHosts<'a>) -> Result<Prepared<'a>, RecipeError> {
     let mut prepared = Prepared::default();
     // The steps after which the registry serves; empty until its host, the first one, was planned.
     let mut serves = Vec::new();
@@ -95,8 +95,8 @@ pub fn prepare<'a>(draft: &mut Draft<'a>, site: &Site<'a>) -> Result<Prepared<'a
 
 /// A host whose chain is being built.
 struct Host<'s, 'a> {
-    site: &'s Site<'a>,
-    node: &'s Node<'a>,
+    site: &'s ClusterHosts<'a>,
+    node: &'s PlannedHost<'a>,
     to_install: Option<&'s NodePackages<'a>>,
 }
 

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use kubexm_plan::StepId;
 
-use super::{ControlPlane, Prepared, Site};
-use crate::context::Node;
+use super::{ControlPlane, Prepared, ClusterHosts};
+use crate::context::PlannedHost;
 use crate::draft::{Chain, Draft, rolling};
 use crate::error::RecipeError;
 use crate::modules::{audit, join, kubeconfig};
@@ -17,7 +17,7 @@ pub struct Joined<'a>(BTreeMap<&'a str, StepId>);
 impl Joined<'_> {
     /// The step after which a node is registered with its labels and taints, and a control plane's API server has
     /// loaded its current files; none for the first control plane.
-    pub fn registered(&self, node: &Node<'_>) -> Option<&StepId> {
+    pub fn registered(&self, node: &PlannedHost<'_>) -> Option<&StepId> {
         self.0.get(node.name())
     }
 }
@@ -28,7 +28,7 @@ impl Joined<'_> {
 /// meanwhile, and no pod can start there before the network's own pod runs).
 pub fn join<'a>(
     draft: &mut Draft<'a>,
-    site: &Site<'a>,
+    site: &ClusterHosts<'a>,
     prepared: &Prepared<'a>,
     cluster: &ControlPlane,
 ) -> Result<Joined<'a>, RecipeError> {
@@ -51,10 +51,10 @@ impl<'a> Joined<'a> {
     fn chain(
         &mut self,
         draft: &mut Draft<'a>,
-        site: &Site<'a>,
+        site: &ClusterHosts<'a>,
         prepared: &Prepared<'a>,
         cluster: &ControlPlane,
-        node: &Node<'a>,
+        node: &PlannedHost<'a>,
     ) -> Result<Chain, RecipeError> {
         let first = &site.first;
         let mut chain = prepared.chain(node);

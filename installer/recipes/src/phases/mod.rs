@@ -6,11 +6,11 @@ mod control_plane;
 mod etcd;
 mod hosts;
 mod joins;
-mod site;
+mod cluster_hosts;
 
 pub use clocks::set_clocks;
 pub use control_plane::{ControlPlane, start};
 pub use etcd::start_etcd;
 pub use hosts::{Prepared, prepare};
 pub use joins::{Joined, join};
-pub use site::Site;
+pub use cluster_hosts::ClusterHosts;

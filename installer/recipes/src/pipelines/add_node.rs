@@ -6,7 +6,7 @@ use kubexm_plan::cluster_facts::applied;
 use kubexm_plan::{ClusterFacts, Op, Pipeline, Plan, SlotProvider, Step, StepId, Undo};
 use kubexm_spec::cluster::EtcdKind;
 
-use crate::context::{Node, PlanCx};
+use crate::context::{PlannedHost, PlanContext};
 use crate::draft::Drafted;
 use crate::error::RecipeError;
 use crate::identity::Identity;
@@ -14,20 +14,20 @@ use crate::modules::time;
 use crate::pipelines::create;
 
 /// Hosts of cluster.yaml that are not in the cluster yet, in its order.
-pub fn absent(cx: &PlanCx<'_>) -> Result<Vec<String>, RecipeError> {
+pub fn absent(cx: &PlanContext<'_>) -> Result<Vec<String>, RecipeError> {
     let nodes = cx.nodes()?;
     let absent = nodes.iter().filter(|n| n.in_cluster() && !is_joined(cx, n.name()));
     Ok(absent.map(|n| n.name().to_owned()).collect())
 }
 
-fn is_joined(cx: &PlanCx<'_>, host: &str) -> bool {
+fn is_joined(cx: &PlanContext<'_>, host: &str) -> bool {
     let identity = Identity::of(cx.cluster, cx.facts);
     cx.facts.get(host).is_some_and(|facts| identity.has_joined(cx.cluster, host, facts))
 }
 
 /// The plan that adds the hosts `new` to a cluster: every step of `create` on them and for them, the names of all hosts
 /// on every host, and the final check of the whole cluster. `running` is the cluster as it is now.
-pub fn add_node(cx: &PlanCx<'_>, running: &ClusterFacts, new: &[String]) -> Result<Plan, RecipeError> {
+pub fn add_node(cx: &PlanContext<'_>, running: &ClusterFacts, new: &[String]) -> Result<Plan, RecipeError> {
     let first = cx.cluster.first_control_plane().ok_or(RecipeError::NoHosts { what: "control plane" })?;
     if !is_joined(cx, &first.name) {
         return Err(RecipeError::NoClusterYet { first: first.name.clone() });
@@ -55,7 +55,7 @@ pub fn add_node(cx: &PlanCx<'_>, running: &ClusterFacts, new: &[String]) -> Resu
             Some(_) => {}
         }
     }
-    let lacks_chrony = |node: &&Node<'_>| {
+    let lacks_chrony = |node: &&PlannedHost<'_>| {
         node.serves_time && !new.iter().any(|host| host == node.name()) && !time::has_chrony(node.facts, None)
     };
     if let Some(node) = nodes.iter().find(lacks_chrony) {
@@ -63,25 +63,25 @@ pub fn add_node(cx: &PlanCx<'_>, running: &ClusterFacts, new: &[String]) -> Resu
                    only; run `create` first";
         return Err(RecipeError::Packages { host: node.name().to_owned(), why: why.to_owned() });
     }
-    let Drafted { plan, cluster_wide } = create::plan_cluster(cx, Pipeline::AddNode)?;
-    Ok(only(plan, |step| cluster_wide.contains(&step.id) || new.iter().any(|host| step.domain() == host)))
+    let Drafted { plan, depends_on_all } = create::plan_cluster(cx, Pipeline::AddNode)?;
+    Ok(only(plan, |step| depends_on_all.contains(&step.id) || new.iter().any(|host| step.domain() == host)))
 }
 
 /// Checks that hosts can be added to the running cluster with this bundle: the cluster has the planned id, and its API
 /// server has the bundle's minor version. kubelet must not be newer than the API server, and kubeadm joins only with
 /// the same minor version. What could not be observed is not checked.
-fn check_compatible(cx: &PlanCx<'_>, running: &ClusterFacts, nodes: &[Node<'_>]) -> Result<(), RecipeError> {
+fn check_compatible(cx: &PlanContext<'_>, running: &ClusterFacts, nodes: &[PlannedHost<'_>]) -> Result<(), RecipeError> {
     if let (Some(planned), Some(found)) = (cx.cluster_id, running.id)
         && planned != found
     {
-        return Err(RecipeError::OtherIdentity { cluster: cx.cluster.name.clone(), planned, found });
+        return Err(RecipeError::IdentityMismatch { cluster: cx.cluster.name.clone(), planned, found });
     }
     let Some(server) = &running.server_version else { return Ok(()) };
     let first = nodes.first().ok_or(RecipeError::NoHosts { what: "hosts" })?;
     let bundle = cx.kubernetes_version(first.platform)?;
     match (minor(server), minor(&bundle)) {
         (Some(running), Some(carried)) if running != carried => {
-            Err(RecipeError::OtherMinor { cluster: cx.cluster.name.clone(), server: server.clone(), bundle })
+            Err(RecipeError::MinorMismatch { cluster: cx.cluster.name.clone(), server: server.clone(), bundle })
         }
         _ => Ok(()),
     }
@@ -134,18 +134,18 @@ fn skip_dropped(step: &mut Step, dropped: &BTreeMap<StepId, Step>) {
         match dropped.get(&id) {
             Some(earlier) => {
                 after.extend(earlier.after.iter().cloned());
-                settled.extend(earlier.settled.iter().cloned());
+                settled.extend(earlier.after_end.iter().cloned());
             }
             None => after.push(id),
         }
     }
-    for id in std::mem::take(&mut step.settled) {
+    for id in std::mem::take(&mut step.after_end) {
         match dropped.get(&id) {
-            Some(earlier) => settled.extend(earlier.after.iter().chain(&earlier.settled).cloned()),
+            Some(earlier) => settled.extend(earlier.after.iter().chain(&earlier.after_end).cloned()),
             None => settled.push(id),
         }
     }
     let mut seen = BTreeSet::new();
     step.after = after.into_iter().filter(|id| seen.insert(id.clone())).collect();
-    step.settled = settled.into_iter().filter(|id| seen.insert(id.clone())).collect();
+    step.after_end = settled.into_iter().filter(|id| seen.insert(id.clone())).collect();
 }

@@ -20,8 +20,8 @@ use kubexm_spec::cluster::EtcdKind;
 
 use crate::error::RecipeError;
 use crate::modules::kubeconfig::OPERATOR_KUBECONFIG;
-pub use context::{Renew, RenewCx};
-use due::{Plane, Site};
+pub use context::{Renew, RenewContext};
+use due::{Plane, Due};
 
 /// A plan, and what the operator should know about it.
 #[derive(Clone, Debug)]
@@ -35,8 +35,8 @@ pub struct Renewed {
 const RESTART_S: u64 = 300;
 
 /// The plan that renews certificates. Where nothing is due, its steps are satisfied already.
-pub fn certs_renew(cx: &RenewCx<'_>) -> Result<Renewed, RecipeError> {
-    let Site { planes, workers, first, ended, warnings } = check::site(cx)?;
+pub fn certs_renew(cx: &RenewContext<'_>) -> Result<Renewed, RecipeError> {
+    let Due { planes, workers, first, ended, warnings } = check::site(cx)?;
     let mut chain = Chain::default();
     if ended {
         planes.iter().for_each(|plane| chain.renew(plane));
@@ -160,7 +160,7 @@ impl Chain {
 
 /// Static pods with the files of kubeadm's that they read. An etcd that is not kubeadm's has no pod, and its clients read
 /// their certificate with every connection.
-fn pods(cx: &RenewCx<'_>) -> impl Iterator<Item = (&'static str, Vec<&'static str>)> {
+fn pods(cx: &RenewContext<'_>) -> impl Iterator<Item = (&'static str, Vec<&'static str>)> {
     let stacked = cx.cluster.etcd.kind == EtcdKind::Kubeadm;
     let of_etcd = |path: &&str| path.ends_with("/apiserver-etcd-client.crt");
     READ_BY.into_iter().filter(move |(pod, _)| stacked || *pod != "etcd").map(move |(pod, files)| {
@@ -168,7 +168,7 @@ fn pods(cx: &RenewCx<'_>) -> impl Iterator<Item = (&'static str, Vec<&'static st
     })
 }
 
-fn restart(cx: &RenewCx<'_>, plane: &Plane<'_>, (pod, files): (&str, Vec<&str>), ended: bool) -> Step {
+fn restart(cx: &RenewContext<'_>, plane: &Plane<'_>, (pod, files): (&str, Vec<&str>), ended: bool) -> Step {
     let ready = match (pod, ended) {
         ("etcd", false) => PodReady::Member,
         // Its peers may have ended certificates still.
@@ -189,7 +189,7 @@ fn restart(cx: &RenewCx<'_>, plane: &Plane<'_>, (pod, files): (&str, Vec<&str>),
         .build()
 }
 
-fn plan_host(cx: &RenewCx<'_>, name: &str) -> PlanHost {
+fn plan_host(cx: &RenewContext<'_>, name: &str) -> PlanHost {
     let groups = &cx.cluster.role_groups;
     let roles = [("control-plane", &groups.control_plane), ("worker", &groups.worker), ("registry", &groups.registry)];
     let has = |group: &&Vec<String>| group.iter().any(|host| host == name);

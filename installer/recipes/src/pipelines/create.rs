@@ -2,32 +2,32 @@
 
 use kubexm_plan::{Pipeline, Plan, Undo};
 
-use crate::context::PlanCx;
+use crate::context::PlanContext;
 use crate::draft::{Draft, Drafted};
 use crate::error::RecipeError;
 use crate::modules::{addons, check, record, scripts};
-use crate::phases::{Site, join, prepare, set_clocks, start, start_etcd};
+use crate::phases::{ClusterHosts, join, prepare, set_clocks, start, start_etcd};
 use crate::{bundle, unsupported};
 
 /// The plan that creates a cluster, or completes it: every step checks before it changes anything.
-pub fn create(cx: &PlanCx<'_>) -> Result<Plan, RecipeError> {
+pub fn create(cx: &PlanContext<'_>) -> Result<Plan, RecipeError> {
     Ok(plan_cluster(cx, Pipeline::Create)?.plan)
 }
 
 /// The plan of the whole cluster, for this pipeline.
-pub(super) fn plan_cluster(cx: &PlanCx<'_>, pipeline: Pipeline) -> Result<Drafted, RecipeError> {
+pub(super) fn plan_cluster(cx: &PlanContext<'_>, pipeline: Pipeline) -> Result<Drafted, RecipeError> {
     unsupported::refuse(cx.cluster)?;
     compose(cx, pipeline)
 }
 
 /// The plan even for features that are not supported yet, for developing recipes. No program executes it.
-pub fn create_unsupported(cx: &PlanCx<'_>) -> Result<Plan, RecipeError> {
+pub fn create_unsupported(cx: &PlanContext<'_>) -> Result<Plan, RecipeError> {
     Ok(compose(cx, Pipeline::Create)?.plan)
 }
 
-fn compose(cx: &PlanCx<'_>, pipeline: Pipeline) -> Result<Drafted, RecipeError> {
+fn compose(cx: &PlanContext<'_>, pipeline: Pipeline) -> Result<Drafted, RecipeError> {
     bundle::check(cx)?;
-    let site = Site::of(cx)?;
+    let site = ClusterHosts::of(cx)?;
     let mut draft = Draft::new(cx, pipeline, &site.nodes);
     let mut prepared = prepare(&mut draft, &site)?;
     set_clocks(&mut draft, &site, &mut prepared)?;

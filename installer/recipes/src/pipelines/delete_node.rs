@@ -20,7 +20,7 @@ use super::host_removal::{self, ResetHost};
 use crate::error::RecipeError;
 use crate::modules::drain;
 use check::Leaving;
-pub use context::DeleteCx;
+pub use context::DeleteContext;
 
 /// A plan, and what the operator should know about it.
 #[derive(Clone, Debug)]
@@ -33,7 +33,7 @@ pub struct Deletion {
 }
 
 /// The plan that deletes hosts. It has no steps if nothing of them is left.
-pub fn delete_node(cx: &DeleteCx<'_>) -> Result<Deletion, RecipeError> {
+pub fn delete_node(cx: &DeleteContext<'_>) -> Result<Deletion, RecipeError> {
     let (leaving, on) = check::leaving(cx)?;
     let mut plan = Plan {
         schema: kubexm_plan::SCHEMA,
@@ -98,7 +98,7 @@ fn add(steps: &mut Vec<Step>, step: Step, last: &mut Vec<StepId>) {
 }
 
 /// One step for each host that stays and has a deleted host's name in its managed block.
-fn names(cx: &DeleteCx<'_>, leaving: &[Leaving<'_>], after: &[StepId]) -> Vec<Step> {
+fn names(cx: &DeleteContext<'_>, leaving: &[Leaving<'_>], after: &[StepId]) -> Vec<Step> {
     let gone: Vec<&str> = leaving.iter().map(|host| host.name).collect();
     let stays = cx.hosts.iter().filter(|host| !gone.contains(&host.name));
     let changed = stays.filter_map(|host| {
@@ -130,7 +130,7 @@ fn object(on: &str, node: &str) -> Step {
         .build()
 }
 
-fn warnings(cx: &DeleteCx<'_>, leaving: &[Leaving<'_>]) -> Vec<String> {
+fn warnings(cx: &DeleteContext<'_>, leaving: &[Leaving<'_>]) -> Vec<String> {
     let mut warnings = Vec::new();
     let members: Vec<&str> = leaving.iter().filter_map(|host| host.member.as_ref()).map(|m| m.name.as_str()).collect();
     let stays: Vec<&str> =

@@ -15,7 +15,7 @@ use crate::error::RecipeError;
 
 /// The whole input of the recipe.
 #[derive(Clone, Debug)]
-pub struct ResetCx<'a> {
+pub struct ResetContext<'a> {
     /// `metadata.name`.
     pub cluster: &'a str,
     /// The cluster's id, from the stamps of its hosts.
@@ -37,7 +37,7 @@ enum Position {
 }
 
 /// The plan that removes a cluster.
-pub fn reset(cx: &ResetCx<'_>) -> Result<Plan, RecipeError> {
+pub fn reset(cx: &ResetContext<'_>) -> Result<Plan, RecipeError> {
     let mut groups: BTreeMap<Position, Vec<(&ResetHost<'_>, Owned)>> = BTreeMap::new();
     let first = cx.hosts.iter().find(|host| host.control_plane).map(|host| host.name);
     for host in &cx.hosts {

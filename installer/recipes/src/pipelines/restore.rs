@@ -21,7 +21,7 @@ const WAL: u64 = 256 << 20;
 
 /// The whole input of the recipe.
 #[derive(Clone, Debug)]
-pub struct RestoreCx<'a> {
+pub struct RestoreContext<'a> {
     pub cluster: &'a Cluster,
     /// Digest of the bytes of cluster.yaml.
     pub cluster_digest: Digest,
@@ -41,7 +41,7 @@ pub fn restored_cluster(cluster: &Cluster, facts: &BTreeMap<String, Facts>) -> O
 }
 
 /// The plan that restores a backup.
-pub fn restore(cx: &RestoreCx<'_>) -> Result<Plan, RecipeError> {
+pub fn restore(cx: &RestoreContext<'_>) -> Result<Plan, RecipeError> {
     let hint = "etcdutl on each member (snapshot restore --bump-revision --mark-compacted) restores a snapshot by hand";
     refuse_other_etcd(cx.cluster, "the restore", hint)?;
     let members = members(cx)?;
@@ -136,7 +136,7 @@ struct Member<'a> {
 
 /// What is too full, found before the first member stops: a disk that fills up afterwards leaves a cluster without an API server. Each
 /// path with what is written below it: archive, snapshot, and etcd's data, which is as large as the snapshot.
-fn room(cx: &RestoreCx<'_>, name: &str, facts: &Facts) -> Vec<String> {
+fn room(cx: &RestoreContext<'_>, name: &str, facts: &Facts) -> Vec<String> {
     let needs = [
         ("/var/lib/kubexm", cx.archive.size.saturating_add(cx.snapshot)),
         ("/var/lib/etcd", cx.snapshot.saturating_add(WAL)),
@@ -161,7 +161,7 @@ fn room(cx: &RestoreCx<'_>, name: &str, facts: &Facts) -> Vec<String> {
 }
 
 /// Every control plane, since all members get the data: one that is left out would have another.
-fn members<'a>(cx: &'a RestoreCx<'a>) -> Result<Vec<Member<'a>>, RecipeError> {
+fn members<'a>(cx: &'a RestoreContext<'a>) -> Result<Vec<Member<'a>>, RecipeError> {
     let planes = &cx.cluster.role_groups.control_plane;
     if planes.is_empty() {
         return Err(RecipeError::NoHosts { what: "control plane" });

@@ -15,11 +15,11 @@ mod workers;
 use kubexm_plan::op::EtcdSnapshot;
 use kubexm_plan::{Pipeline, Plan, StepId, Undo};
 
-use crate::context::PlanCx;
+use crate::context::PlanContext;
 use crate::draft::{Chain, Draft};
 use crate::error::RecipeError;
 use crate::modules::{check as final_check, record};
-use crate::phases::Site;
+use crate::phases::ClusterHosts;
 use crate::{bundle, network, unsupported};
 use found::Found;
 pub use options::{PauseAfter, UpgradeOptions};
@@ -36,7 +36,7 @@ pub struct Upgrade {
 
 /// The plan that upgrades a cluster. Where the cluster has the bundle's version already, every step finds what it wants.
 pub fn upgrade(
-    cx: &PlanCx<'_>,
+    cx: &PlanContext<'_>,
     running: &kubexm_plan::ClusterFacts,
     options: &UpgradeOptions,
 ) -> Result<Upgrade, RecipeError> {
@@ -44,7 +44,7 @@ pub fn upgrade(
     let hint = "create a cluster with the new bundle beside it, and move the workloads";
     unsupported::refuse_other_etcd(cx.cluster, "the upgrade", hint)?;
     bundle::check(cx)?;
-    let site = Site::of(cx)?;
+    let site = ClusterHosts::of(cx)?;
     let found = Found::of(cx, &site, running)?;
     let mut warnings = check::run(cx, &site, running, &found, options)?;
     if let Some(snapshot) = snapshot(&site, &found, options) {
@@ -70,7 +70,7 @@ pub fn upgrade(
 }
 
 /// The snapshot that is taken before any control plane is upgraded. Each plan takes its own.
-fn snapshot(site: &Site<'_>, found: &Found<'_>, options: &UpgradeOptions) -> Option<EtcdSnapshot> {
+fn snapshot(site: &ClusterHosts<'_>, found: &Found<'_>, options: &UpgradeOptions) -> Option<EtcdSnapshot> {
     let planes = || std::iter::once(&site.first).chain(&site.others);
     let needed = planes().any(|plane| found.node(plane.name()).is_some_and(|node| node.other_kubernetes));
     needed.then(|| EtcdSnapshot { name: format!("before-{}-{}", found.target, options.now) })
@@ -79,7 +79,7 @@ fn snapshot(site: &Site<'_>, found: &Found<'_>, options: &UpgradeOptions) -> Opt
 /// What follows the control planes: the pod network, the workers, and the check of the whole.
 fn finish<'a>(
     draft: &mut Draft<'a>,
-    site: &Site<'a>,
+    site: &ClusterHosts<'a>,
     turns: &mut Turns<'_, 'a>,
     control_planes: &[StepId],
 ) -> Result<(), RecipeError> {

@@ -1,10 +1,10 @@
 //! The node's address is on one of its interfaces: kubelet, etcd and flannel are configured to use it.
 
 use super::report::Report;
-use super::site::Site;
+use super::input::PreflightInput;
 
-pub(super) fn run(site: &Site<'_>, report: &mut Report) {
-    for host in &site.hosts {
+pub(super) fn run(input: &PreflightInput<'_>, report: &mut Report) {
+    for host in &input.hosts {
         let interfaces = &host.facts.interfaces;
         let found: Vec<String> = interfaces.iter().map(|i| format!("{} {}", i.name, i.addresses.join(" "))).collect();
         let Some(ip) = host.ip else {
@@ -25,8 +25,8 @@ pub(super) fn run(site: &Site<'_>, report: &mut Report) {
                 "set `internalAddress` to the address that the other nodes reach it by",
             );
         }
-        let same = |other: &&super::site::ObservedHost<'_>| other.ip == Some(ip) && other.name() != host.name();
-        if let Some(other) = site.hosts.iter().take_while(|other| other.name() != host.name()).find(same) {
+        let same = |other: &&super::input::ObservedHost<'_>| other.ip == Some(ip) && other.name() != host.name();
+        if let Some(other) = input.hosts.iter().take_while(|other| other.name() != host.name()).find(same) {
             report.fail(
                 host.name(),
                 format!("the address {ip}, which {} also has", other.name()),
@@ -34,7 +34,7 @@ pub(super) fn run(site: &Site<'_>, report: &mut Report) {
                 "correct `internalAddress` in cluster.yaml",
             );
         }
-        if let Some(name) = &site.cx.cluster.network.interface
+        if let Some(name) = &input.cx.cluster.network.interface
             && host.roles.in_cluster()
             && !interfaces.iter().any(|i| i.name == *name)
         {

@@ -1,14 +1,14 @@
 //! The bundle contains what this cluster needs, for the hosts' architectures.
 
 use super::report::{Report, Severity, Words};
-use super::site::Site;
+use super::input::PreflightInput;
 use crate::bundle;
 
-pub(super) fn run(site: &Site<'_>, report: &mut Report) {
-    let platforms: Vec<String> = site.cx.manifest.platforms.iter().map(ToString::to_string).collect();
-    for host in &site.hosts {
+pub(super) fn run(input: &PreflightInput<'_>, report: &mut Report) {
+    let platforms: Vec<String> = input.cx.manifest.platforms.iter().map(ToString::to_string).collect();
+    for host in &input.hosts {
         match host.platform {
-            Some(platform) if site.cx.manifest.platforms.contains(&platform) => (),
+            Some(platform) if input.cx.manifest.platforms.contains(&platform) => (),
             found => report.fail(
                 host.name(),
                 found.map_or_else(|| "an architecture that kubexm does not know".to_owned(), |p| p.to_string()),
@@ -18,7 +18,7 @@ pub(super) fn run(site: &Site<'_>, report: &mut Report) {
         }
     }
     let fix = "build a bundle from this cluster.yaml with `kubexm-bundle build`".to_owned();
-    let words = match bundle::missing(site.cx) {
+    let words = match bundle::missing(input.cx) {
         Ok(missing) if missing.is_empty() => return,
         Ok(missing) => {
             Words { found: format!("a bundle without {}", missing.join(", ")), needed: "all of them".to_owned(), fix }

@@ -3,11 +3,11 @@
 use std::collections::BTreeMap;
 
 use super::report::Report;
-use super::site::Site;
+use super::input::PreflightInput;
 
-pub(super) fn run(site: &Site<'_>, report: &mut Report) {
+pub(super) fn run(input: &PreflightInput<'_>, report: &mut Report) {
     let mut seen: BTreeMap<(&str, &str), Vec<&str>> = BTreeMap::new();
-    for host in &site.hosts {
+    for host in &input.hosts {
         let facts = host.facts;
         let macs = facts.interfaces.iter().map(|i| ("hardware address", i.mac.as_str()));
         let ids = [("machine id", facts.machine_id.as_str()), ("product uuid", facts.product_uuid.as_str())];

@@ -5,11 +5,11 @@ use std::net::IpAddr;
 use kubexm_spec::cluster::{EtcdKind, LoadBalancerMode};
 
 use super::report::{Report, Severity, Words};
-use super::site::Site;
+use super::input::PreflightInput;
 use crate::mesh::API_SERVER;
 
-pub(super) fn run(site: &Site<'_>, report: &mut Report) {
-    let cluster = site.cx.cluster;
+pub(super) fn run(input: &PreflightInput<'_>, report: &mut Report) {
+    let cluster = input.cx.cluster;
     let number = cluster.role_groups.control_plane.len();
     let mut add = |severity, found: String, needed: &str, fix: &str| {
         report.add(severity, None, Words { found, needed: needed.to_owned(), fix: fix.to_owned() });
@@ -46,7 +46,7 @@ pub(super) fn run(site: &Site<'_>, report: &mut Report) {
         LoadBalancerMode::None | LoadBalancerMode::Internal { .. } => (),
         LoadBalancerMode::External { vip, port, .. } => {
             let (vip, port) = (*vip, *port);
-            let host = site.hosts.iter().find(|host| host.ip == Some(vip));
+            let host = input.hosts.iter().find(|host| host.ip == Some(vip));
             if let Some(host) = host.filter(|host| host.roles.control_plane && port == API_SERVER) {
                 add(
                     Severity::Fail,
@@ -55,7 +55,7 @@ pub(super) fn run(site: &Site<'_>, report: &mut Report) {
                     "give the load balancer's own address in `loadBalancer.external`, or set `mode: none`",
                 );
             }
-            if let Some(field) = inside(site, vip) {
+            if let Some(field) = inside(input, vip) {
                 add(
                     Severity::Fail,
                     format!("the load balancer's address {vip} inside spec.network.{field}"),
@@ -67,8 +67,8 @@ pub(super) fn run(site: &Site<'_>, report: &mut Report) {
     }
 }
 
-fn inside(site: &Site<'_>, vip: IpAddr) -> Option<&'static str> {
-    let network = &site.cx.cluster.network;
+fn inside(input: &PreflightInput<'_>, vip: IpAddr) -> Option<&'static str> {
+    let network = &input.cx.cluster.network;
     let fields = [("podCidr", network.pod_cidr), ("serviceCidr", network.service_cidr)];
     fields.into_iter().find(|(_, cidr)| cidr.contains(&vip)).map(|(field, _)| field)
 }

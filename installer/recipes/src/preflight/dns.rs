@@ -1,17 +1,17 @@
 //! No name server resolves names that do not exist (DNS wildcards): pods would connect to the wrong host.
 
 use super::report::{Report, Severity, Words};
-use super::site::Site;
+use super::input::PreflightInput;
 use crate::modules::dns;
 use crate::paths;
 
-pub(super) fn run(site: &Site<'_>, report: &mut Report) {
-    let nodes = site.cx.nodes().unwrap_or_default();
-    for host in site.nodes() {
+pub(super) fn run(input: &PreflightInput<'_>, report: &mut Report) {
+    let nodes = input.cx.nodes().unwrap_or_default();
+    for host in input.nodes() {
         // kubexm's own resolv.conf for kubelet has no search domains.
         let node = nodes.iter().find(|node| node.name() == host.name());
         let passed_on =
-            node.is_none_or(|node| dns::kubelet_resolv_conf(site.cx.cluster, node) != paths::KUBELET_RESOLV);
+            node.is_none_or(|node| dns::kubelet_resolv_conf(input.cx.cluster, node) != paths::KUBELET_RESOLV);
         for wildcard in &host.facts.dns_wildcards {
             let (server, address) = (wildcard.server, wildcard.address);
             let (severity, words) = match &wildcard.domain {

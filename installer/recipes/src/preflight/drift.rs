@@ -1,14 +1,14 @@
 //! Files that kubeadm wrote on a node and that were edited since. `create` does not change them: it shows the edits.
 
 use super::report::Report;
-use super::site::Site;
+use super::input::PreflightInput;
 
 /// Below it are copies of the files as kubeadm wrote them, by their paths.
 const COPIES: &str = "/var/lib/kubexm/kubeadm";
 const KUBELET: &str = "/var/lib/kubelet/";
 
-pub(super) fn run(site: &Site<'_>, report: &mut Report) {
-    for host in site.nodes() {
+pub(super) fn run(input: &PreflightInput<'_>, report: &mut Report) {
+    for host in input.nodes() {
         let Some(files) = &host.facts.kubeadm_files else { continue };
         for changed in &files.changed {
             let path = &changed.what;

@@ -5,13 +5,13 @@ use kubexm_plan::state_folders::{self, is_below};
 use kubexm_spec::counted;
 
 use super::report::Report;
-use super::site::{ObservedHost, Site};
+use super::input::{ObservedHost, PreflightInput};
 use crate::paths;
 
-pub(super) fn run(site: &Site<'_>, report: &mut Report) {
-    let own = &site.cx.cluster.name;
+pub(super) fn run(input: &PreflightInput<'_>, report: &mut Report) {
+    let own = &input.cx.cluster.name;
     // If a stamp cannot be read, it is unknown what belongs to this cluster; `membership` reports that.
-    for host in site.hosts.iter().filter(|host| host.facts.unreadable_stamp.is_none()) {
+    for host in input.hosts.iter().filter(|host| host.facts.unreadable_stamp.is_none()) {
         let other = host.facts.stamp.as_ref().filter(|stamp| stamp.cluster != *own);
         // `kubeadm reset` alone would leave services, files and kubexm's ledger, which the next cluster would find.
         let reset = other.map(|stamp| {
@@ -28,10 +28,10 @@ pub(super) fn run(site: &Site<'_>, report: &mut Report) {
                 format!("use another host, or {reset}"),
             );
         }
-        folders(site, host, report);
+        folders(input, host, report);
         // What is in a folder that is moved aside moves with it.
         let moves = |what: &str| {
-            site.cx.set_aside && host.facts.state_folders.iter().any(|folder| is_below(what, &folder.path))
+            input.cx.set_aside && host.facts.state_folders.iter().any(|folder| is_below(what, &folder.path))
         };
         for leftover in host.facts.leftovers.iter().filter(|l| !l.ours && !host.ours && !moves(&l.what)) {
             let fix = reset.as_deref().unwrap_or(
@@ -49,7 +49,7 @@ pub(super) fn run(site: &Site<'_>, report: &mut Report) {
 }
 
 /// Nodes need all of these folders, other members of etcd only etcd's, and hosts that only serve others none.
-fn folders(site: &Site<'_>, host: &ObservedHost<'_>, report: &mut Report) {
+fn folders(input: &PreflightInput<'_>, host: &ObservedHost<'_>, report: &mut Report) {
     if host.ours {
         return;
     }
@@ -78,7 +78,7 @@ fn folders(site: &Site<'_>, host: &ObservedHost<'_>, report: &mut Report) {
                 "no files that an earlier run moved aside",
                 format!("move it back to {} by hand, or elsewhere", folder.path),
             );
-        } else if !site.cx.set_aside && !has_leftover(folder) {
+        } else if !input.cx.set_aside && !has_leftover(folder) {
             report.fail(
                 host.name(),
                 in_words(folder),

@@ -3,15 +3,15 @@
 use kubexm_spec::ArtifactKey;
 
 use super::report::Report;
-use super::site::Site;
+use super::input::PreflightInput;
 
-pub(super) fn run(site: &Site<'_>, report: &mut Report) {
-    for host in &site.hosts {
+pub(super) fn run(input: &PreflightInput<'_>, report: &mut Report) {
+    for host in &input.hosts {
         let Some(glibc) = &host.facts.glibc else { continue };
-        let carried = site.cx.manifest.artifacts.iter().filter(|artifact| artifact.platform == host.platform);
+        let carried = input.cx.manifest.artifacts.iter().filter(|artifact| artifact.platform == host.platform);
         for artifact in carried {
             let ArtifactKey::Binary(program) = &artifact.key else { continue };
-            let component = site.cx.catalogue.component(*program).filter(|component| host.gets(component.role));
+            let component = input.cx.catalogue.component(*program).filter(|component| host.gets(component.role));
             let Some(needs) = component.and_then(|component| component.libc(&artifact.version)) else { continue };
             if !needs.runs_with(glibc) {
                 report.fail(

@@ -3,7 +3,7 @@
 use kubexm_spec::cluster::Roles;
 
 use super::report::Report;
-use super::site::{Site, gib};
+use super::input::{PreflightInput, gib};
 
 /// What a host of a role needs.
 struct Needs {
@@ -31,8 +31,8 @@ fn needs(roles: Roles) -> Needs {
     }
 }
 
-pub(super) fn run(site: &Site<'_>, report: &mut Report) {
-    for host in &site.hosts {
+pub(super) fn run(input: &PreflightInput<'_>, report: &mut Report) {
+    for host in &input.hosts {
         let Needs { role, cpus, memory } = needs(host.roles);
         if host.facts.cpus < cpus {
             report.fail(

@@ -3,10 +3,10 @@
 //! Debian's `127.0.1.1 name` is not a failure: kubexm comments it out in /etc/hosts.
 
 use super::report::Report;
-use super::site::Site;
+use super::input::PreflightInput;
 
-pub(super) fn run(site: &Site<'_>, report: &mut Report) {
-    for this in &site.hosts {
+pub(super) fn run(input: &PreflightInput<'_>, report: &mut Report) {
+    for this in &input.hosts {
         let name = this.name();
         if !dns_1123(name) {
             report.fail(
@@ -16,7 +16,7 @@ pub(super) fn run(site: &Site<'_>, report: &mut Report) {
                 "rename the host in cluster.yaml",
             );
         }
-        if this.facts.hostname != name && !site.hosts.iter().any(|host| host.name() == this.facts.hostname) {
+        if this.facts.hostname != name && !input.hosts.iter().any(|host| host.name() == this.facts.hostname) {
             report.warn(
                 name,
                 format!("the hostname {:?}", this.facts.hostname),
@@ -25,8 +25,8 @@ pub(super) fn run(site: &Site<'_>, report: &mut Report) {
                  its own",
             );
         }
-        let taken = |host: &&super::site::ObservedHost<'_>| host.name() == this.facts.hostname && host.name() != name;
-        if let Some(other) = site.hosts.iter().find(taken) {
+        let taken = |host: &&super::input::ObservedHost<'_>| host.name() == this.facts.hostname && host.name() != name;
+        if let Some(other) = input.hosts.iter().find(taken) {
             report.fail(
                 name,
                 format!("the hostname {:?}, which is another host's name in cluster.yaml", other.name()),

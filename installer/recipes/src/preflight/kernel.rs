@@ -5,7 +5,7 @@ use kubexm_plan::facts::ModuleState;
 use kubexm_spec::cluster::ProxyMode;
 
 use super::report::{Report, Severity, Words};
-use super::site::{ObservedHost, Site};
+use super::input::{ObservedHost, PreflightInput};
 use crate::modules::os::MODULES;
 use crate::support;
 
@@ -14,10 +14,10 @@ const OLDEST: (u32, u32) = (3, 10);
 /// The oldest kernel whose nftables kube-proxy can use (its own documented requirement).
 const NFTABLES: (u32, u32) = (5, 13);
 
-pub(super) fn run(site: &Site<'_>, report: &mut Report) {
-    for host in site.nodes() {
-        version(site, host, report);
-        cgroups(site, host, report);
+pub(super) fn run(input: &PreflightInput<'_>, report: &mut Report) {
+    for host in input.nodes() {
+        version(input, host, report);
+        cgroups(input, host, report);
         for module in MODULES {
             if matches!(host.facts.modules.get(module), None | Some(ModuleState::Missing)) {
                 report.fail(
@@ -39,7 +39,7 @@ pub(super) fn run(site: &Site<'_>, report: &mut Report) {
     }
 }
 
-fn version(site: &Site<'_>, host: &ObservedHost<'_>, report: &mut Report) {
+fn version(input: &PreflightInput<'_>, host: &ObservedHost<'_>, report: &mut Report) {
     let found = || format!("kernel {}", host.facts.kernel);
     let newer = "upgrade the kernel and reboot";
     let Some(kernel) = parse(&host.facts.kernel) else {
@@ -50,17 +50,17 @@ fn version(site: &Site<'_>, host: &ObservedHost<'_>, report: &mut Report) {
         report.fail(host.name(), found(), "3.10 or newer", newer);
         return;
     }
-    if let Some(support) = site.support
+    if let Some(support) = input.support
         && parse(&support.minimum_kernel).is_some_and(|minimum| kernel < minimum)
     {
         let severity = match support.older_kernel {
             kubexm_manifests::Severity::Fail => Severity::Fail,
             kubexm_manifests::Severity::Warn => Severity::Warn,
         };
-        let needed = format!("{} or newer for Kubernetes {}", support.minimum_kernel, site.kubernetes);
+        let needed = format!("{} or newer for Kubernetes {}", support.minimum_kernel, input.kubernetes);
         report.add(severity, Some(host.name()), Words { found: found(), needed, fix: newer.to_owned() });
     }
-    for (feature, version, minimum) in features(site) {
+    for (feature, version, minimum) in features(input) {
         if parse(minimum).is_some_and(|minimum| kernel < minimum) {
             report.warn(
                 host.name(),
@@ -70,7 +70,7 @@ fn version(site: &Site<'_>, host: &ObservedHost<'_>, report: &mut Report) {
             );
         }
     }
-    let nftables = site.cx.cluster.kubernetes.as_ref().is_some_and(|k| k.proxy_mode == ProxyMode::Nftables);
+    let nftables = input.cx.cluster.kubernetes.as_ref().is_some_and(|k| k.proxy_mode == ProxyMode::Nftables);
     if nftables && kernel < NFTABLES {
         report.fail(
             host.name(),
@@ -83,15 +83,15 @@ fn version(site: &Site<'_>, host: &ObservedHost<'_>, report: &mut Report) {
 
 /// Features of the bundle for which upstream names a kernel: name, version, the oldest kernel. (A bundle's catalogue
 /// has exactly one version of each.)
-fn features<'a>(site: &Site<'a>) -> impl Iterator<Item = (&'a str, &'a str, &'a str)> {
-    site.cx.catalogue.features.values().flat_map(|feature| {
+fn features<'a>(input: &PreflightInput<'a>) -> impl Iterator<Item = (&'a str, &'a str, &'a str)> {
+    input.cx.catalogue.features.values().flat_map(|feature| {
         let versions = feature.versions.iter();
         versions.filter_map(|(version, known)| Some((&*feature.name, &**version, known.minimum_kernel.as_deref()?)))
     })
 }
 
-fn cgroups(site: &Site<'_>, host: &ObservedHost<'_>, report: &mut Report) {
-    let (Some(support), Some(kubernetes)) = (site.support, &site.cx.cluster.kubernetes) else { return };
+fn cgroups(input: &PreflightInput<'_>, host: &ObservedHost<'_>, report: &mut Report) {
+    let (Some(support), Some(kubernetes)) = (input.support, &input.cx.cluster.kubernetes) else { return };
     if host.facts.cgroup_version != 1 {
         return;
     }
@@ -100,7 +100,7 @@ fn cgroups(site: &Site<'_>, host: &ObservedHost<'_>, report: &mut Report) {
         CgroupV1::Refused if !wanted => report.fail(
             host.name(),
             "cgroup v1",
-            format!("cgroup v2 for Kubernetes {}", site.kubernetes),
+            format!("cgroup v2 for Kubernetes {}", input.kubernetes),
             "boot with systemd.unified_cgroup_hierarchy=1, or set `kubelet: {failCgroupV1: false}` in cluster.yaml",
         ),
         CgroupV1::Refused | CgroupV1::Warned => report.warn(

@@ -4,14 +4,14 @@
 use kubexm_spec::cluster::LoadBalancerMode;
 
 use super::report::{Report, Severity, Words};
-use super::site::{ObservedHost, Site};
+use super::input::{ObservedHost, PreflightInput};
 use ipnet::IpNet;
 
 const KEEPALIVED: &str = "keepalived";
 
-pub(super) fn run(site: &Site<'_>, report: &mut Report) {
-    let Some(proxy) = site.cx.cluster.load_balancer.mode.proxy() else { return };
-    let hosts: Vec<&ObservedHost<'_>> = site.load_balancers().collect();
+pub(super) fn run(input: &PreflightInput<'_>, report: &mut Report) {
+    let Some(proxy) = input.cx.cluster.load_balancer.mode.proxy() else { return };
+    let hosts: Vec<&ObservedHost<'_>> = input.load_balancers().collect();
     if let [only] = hosts.as_slice() {
         let words = Words {
             found: format!("{} as the only host of the load balancer", only.name()),
@@ -25,7 +25,7 @@ pub(super) fn run(site: &Site<'_>, report: &mut Report) {
         for program in [KEEPALIVED, proxy] {
             foreign(host, program, report);
         }
-        address(site, host, report);
+        address(input, host, report);
     }
 }
 
@@ -54,8 +54,8 @@ fn foreign(host: &ObservedHost<'_>, program: &str, report: &mut Report) {
 }
 
 /// keepalived announces the virtual IP in the network of one interface.
-fn address(site: &Site<'_>, host: &ObservedHost<'_>, report: &mut Report) {
-    let LoadBalancerMode::External { vip, interface, .. } = &site.cx.cluster.load_balancer.mode else { return };
+fn address(input: &PreflightInput<'_>, host: &ObservedHost<'_>, report: &mut Report) {
+    let LoadBalancerMode::External { vip, interface, .. } = &input.cx.cluster.load_balancer.mode else { return };
     let interfaces = &host.facts.interfaces;
     let found: Vec<String> = interfaces.iter().map(|i| format!("{} {}", i.name, i.addresses.join(" "))).collect();
     let wanted = |name: &str| interface.as_deref().is_none_or(|wanted| wanted == name);

@@ -3,14 +3,14 @@
 use kubexm_plan::facts::Stamp;
 
 use super::report::Report;
-use super::site::{ObservedHost, Site};
+use super::input::{ObservedHost, PreflightInput};
 use crate::identity::{Identity, NonMember};
 
-pub(super) fn run(site: &Site<'_>, report: &mut Report) {
-    let (name, first) = (&site.cx.cluster.name, site.cx.cluster.first_control_plane());
+pub(super) fn run(input: &PreflightInput<'_>, report: &mut Report) {
+    let (name, first) = (&input.cx.cluster.name, input.cx.cluster.first_control_plane());
     let first = first.map_or("the first control plane", |host| host.name.as_str());
-    let identity = Identity::of(site.cx.cluster, site.cx.facts);
-    for host in &site.hosts {
+    let identity = Identity::of(input.cx.cluster, input.cx.facts);
+    for host in &input.hosts {
         if let Some(why) = &host.facts.unreadable_stamp {
             report.fail(
                 host.name(),

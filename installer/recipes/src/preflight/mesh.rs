@@ -4,11 +4,11 @@
 
 use std::collections::BTreeMap;
 
-use kubexm_plan::mesh::Dialed;
+use kubexm_plan::mesh::ConnectionResult;
 use kubexm_spec::cluster::Firewall;
 
 use super::report::{Finding, Severity};
-use crate::context::PlanCx;
+use crate::context::PlanContext;
 use crate::mesh::LOAD_BALANCER;
 use crate::modules::os::FIREWALLS;
 
@@ -16,7 +16,7 @@ use crate::modules::os::FIREWALLS;
 pub const NAME: &str = "mesh";
 
 /// One finding for each blocked pair; `dialed` is keyed by the connecting host.
-pub fn findings(cx: &PlanCx<'_>, dialed: &BTreeMap<String, Vec<Dialed>>) -> Vec<Finding> {
+pub fn findings(cx: &PlanContext<'_>, dialed: &BTreeMap<String, Vec<ConnectionResult>>) -> Vec<Finding> {
     let all = dialed.iter().flat_map(|(from, dialed)| dialed.iter().map(move |dialed| (from, dialed)));
     let unexpected = all.clone().filter(|(_, dialed)| !is_expected(cx, dialed));
     let blocked = unexpected.filter_map(|(from, dialed)| Some(finding(cx, from, dialed, dialed.blocked.as_deref()?)));
@@ -24,12 +24,12 @@ pub fn findings(cx: &PlanCx<'_>, dialed: &BTreeMap<String, Vec<Dialed>>) -> Vec<
 }
 
 /// Whether a dial has to fail: no host has the virtual IP until kubexm's keepalived runs.
-pub fn is_expected(cx: &PlanCx<'_>, dialed: &Dialed) -> bool {
+pub fn is_expected(cx: &PlanContext<'_>, dialed: &ConnectionResult) -> bool {
     cx.cluster.load_balancer.mode.runs_on_role() && dialed.dial.to == LOAD_BALANCER && dialed.blocked.is_some()
 }
 
 /// The virtual IP is for kubexm's keepalived, but another machine already has it.
-fn taken<'a>(cx: &PlanCx<'_>, mut all: impl Iterator<Item = (&'a String, &'a Dialed)>) -> Option<Finding> {
+fn taken<'a>(cx: &PlanContext<'_>, mut all: impl Iterator<Item = (&'a String, &'a ConnectionResult)>) -> Option<Finding> {
     let ours = |host: &str| {
         let stamp = cx.facts.get(host).and_then(|facts| facts.stamp.as_ref());
         stamp.is_some_and(|stamp| stamp.cluster == cx.cluster.name)
@@ -53,7 +53,7 @@ fn taken<'a>(cx: &PlanCx<'_>, mut all: impl Iterator<Item = (&'a String, &'a Dia
     })
 }
 
-fn finding(cx: &PlanCx<'_>, from: &str, dialed: &Dialed, reason: &str) -> Finding {
+fn finding(cx: &PlanContext<'_>, from: &str, dialed: &ConnectionResult, reason: &str) -> Finding {
     let dial = &dialed.dial;
     let source = match cx.cluster.host(from).and_then(|host| host.node_ip()) {
         Some(ip) => ip.to_string(),
@@ -96,7 +96,7 @@ fn finding(cx: &PlanCx<'_>, from: &str, dialed: &Dialed, reason: &str) -> Findin
 }
 
 /// A firewall of the host that the plan stops: it may be the only cause.
-fn stopped_later<'a>(cx: &PlanCx<'a>, host: &str) -> Option<&'a str> {
+fn stopped_later<'a>(cx: &PlanContext<'a>, host: &str) -> Option<&'a str> {
     if cx.cluster.system.firewall != Firewall::Off {
         return None;
     }

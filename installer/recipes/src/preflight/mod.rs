@@ -28,7 +28,7 @@ mod proxies;
 mod report;
 mod resolv_conf;
 mod settings;
-mod site;
+mod input;
 mod space;
 mod sysctls;
 mod systemd;
@@ -38,9 +38,9 @@ mod unchanged;
 pub use report::{Finding, Severity};
 pub(crate) use space::disk_of;
 
-use crate::context::PlanCx;
+use crate::context::PlanContext;
 use report::Report;
-use site::Site;
+use input::PreflightInput;
 
 /// The check of what an upgrade may change.
 const UNCHANGED: &str = "unchanged";
@@ -86,23 +86,23 @@ pub const CHECKS: &[Check] = &[
 ];
 
 /// Runs every check over every host with facts; a host without facts is reported by the link.
-pub fn preflight(cx: &PlanCx<'_>) -> Vec<Finding> {
+pub fn preflight(cx: &PlanContext<'_>) -> Vec<Finding> {
     run(cx, |check| check.run)
 }
 
 /// The same before an upgrade, which changes versions, and kubelet's settings with them.
-pub fn preflight_before_upgrade(cx: &PlanCx<'_>) -> Vec<Finding> {
+pub fn preflight_before_upgrade(cx: &PlanContext<'_>) -> Vec<Finding> {
     run(cx, |check| if check.name == UNCHANGED { unchanged::before_upgrade } else { check.run })
 }
 
-type Run = fn(&Site<'_>, &mut Report);
+type Run = fn(&PreflightInput<'_>, &mut Report);
 
-fn run(cx: &PlanCx<'_>, of: impl Fn(&Check) -> Run) -> Vec<Finding> {
-    let site = Site::of(cx);
+fn run(cx: &PlanContext<'_>, of: impl Fn(&Check) -> Run) -> Vec<Finding> {
+    let site = PreflightInput::of(cx);
     let mut report = Report::default();
     for check in CHECKS {
         report.check = check.name;
-        of(check)(&site, &mut report);
+        of(check)(&input, &mut report);
     }
     report.findings
 }

@@ -2,10 +2,10 @@
 //! some paths.
 
 use super::report::Report;
-use super::site::Site;
+use super::input::PreflightInput;
 
-pub(super) fn run(site: &Site<'_>, report: &mut Report) {
-    let mut known = site.nodes().filter_map(|host| {
+pub(super) fn run(input: &PreflightInput<'_>, report: &mut Report) {
+    let mut known = input.nodes().filter_map(|host| {
         let ip = host.ip?;
         let has = |address: &String| address.split_once('/').map_or(address.as_str(), |(ip, _)| ip).parse() == Ok(ip);
         let interface = host.facts.interfaces.iter().find(|i| i.addresses.iter().any(has))?;

@@ -6,10 +6,10 @@ use kubexm_spec::cluster::overlap;
 use crate::network;
 
 use super::report::{Report, Severity, Words};
-use super::site::{ObservedHost, Site};
+use super::input::{ObservedHost, PreflightInput};
 
-pub(super) fn run(site: &Site<'_>, report: &mut Report) {
-    let network = &site.cx.cluster.network;
+pub(super) fn run(input: &PreflightInput<'_>, report: &mut Report) {
+    let network = &input.cx.cluster.network;
     let (pods, services) = (network.pod_cidr, network.service_cidr);
     if overlap(pods, services) {
         let words = Words {
@@ -19,7 +19,7 @@ pub(super) fn run(site: &Site<'_>, report: &mut Report) {
         };
         report.add(Severity::Fail, None, words);
     }
-    if network::is_left_to_operator(site.cx.cluster) {
+    if network::is_left_to_operator(input.cx.cluster) {
         let words = Words {
             found: "spec.network.plugin none".to_owned(),
             needed: "a pod network".to_owned(),
@@ -27,7 +27,7 @@ pub(super) fn run(site: &Site<'_>, report: &mut Report) {
         };
         report.add(Severity::Warn, None, words);
     }
-    for host in site.nodes() {
+    for host in input.nodes() {
         overlaps(host, [("podCidr", pods), ("serviceCidr", services)], report);
     }
 }

@@ -1,10 +1,10 @@
 //! Programs can be executed where they are installed (no `noexec` mount).
 
 use super::report::Report;
-use super::site::Site;
+use super::input::PreflightInput;
 
-pub(super) fn run(site: &Site<'_>, report: &mut Report) {
-    for host in &site.hosts {
+pub(super) fn run(input: &PreflightInput<'_>, report: &mut Report) {
+    for host in &input.hosts {
         for mount in &host.facts.noexec {
             report.fail(
                 host.name(),

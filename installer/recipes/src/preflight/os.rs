@@ -1,14 +1,14 @@
 //! The operating system is in the support table.
 
 use super::report::Report;
-use super::site::Site;
+use super::input::PreflightInput;
 
-pub(super) fn run(site: &Site<'_>, report: &mut Report) {
-    for host in &site.hosts {
+pub(super) fn run(input: &PreflightInput<'_>, report: &mut Report) {
+    for host in &input.hosts {
         let (id, version) = (&host.facts.os_id, &host.facts.os_version);
-        match site.cx.catalogue.os(id, version) {
+        match input.cx.catalogue.os(id, version) {
             None => {
-                let known: Vec<&str> = site.cx.catalogue.os.keys().map(String::as_str).collect();
+                let known: Vec<&str> = input.cx.catalogue.os.keys().map(String::as_str).collect();
                 let found =
                     if id.is_empty() { "no ID in /etc/os-release".to_owned() } else { format!("{id} {version}") };
                 report.fail(host.name(), found, format!("one of {}", known.join(", ")), "use a host with one of these");

@@ -4,21 +4,21 @@
 use kubexm_spec::Family;
 
 use super::report::Report;
-use super::site::Site;
+use super::input::PreflightInput;
 use crate::packages::{CannotInstall, NodePackages};
 
-pub(super) fn run(site: &Site<'_>, report: &mut Report) {
-    for host in &site.hosts {
+pub(super) fn run(input: &PreflightInput<'_>, report: &mut Report) {
+    for host in &input.hosts {
         let name = host.name();
         match &host.packages {
             Ok(None) => {}
-            Ok(Some(planned)) => check_host(site, name, planned, report),
+            Ok(Some(planned)) => check_host(input, name, planned, report),
             Err(CannotInstall::NoSet { os, missing }) => report.fail(
                 name,
                 format!(
                     "{os} without {}, and a bundle with packages of {} only",
                     missing.join(", "),
-                    site.cx.packages.describe()
+                    input.cx.packages.describe()
                 ),
                 format!("packages of {os}"),
                 "add the system to `spec.bundle.os` (and its platform to `spec.bundle.platforms`) and build the bundle \
@@ -41,7 +41,7 @@ fn names(sentence: &str, package: &str) -> bool {
     sentence.split(|letter| !of_name(letter)).any(|word| word.trim_end_matches('.') == package)
 }
 
-fn check_host(site: &Site<'_>, name: &str, planned: &NodePackages<'_>, report: &mut Report) {
+fn check_host(input: &PreflightInput<'_>, name: &str, planned: &NodePackages<'_>, report: &mut Report) {
     for conflict in &planned.conflicts {
         let held = planned.held.iter().filter(|held| names(&conflict.why, held)).cloned().collect::<Vec<_>>();
         let fix = match held.as_slice() {
@@ -77,7 +77,7 @@ fn check_host(site: &Site<'_>, name: &str, planned: &NodePackages<'_>, report: &
     for (gone, package) in planned.replaced() {
         let version = planned.restored_differently.iter().find(|(one, _)| one == gone).map(|(_, version)| version);
         // kubexm configures only chrony, and only with `ntpServers`.
-        let started = match site.cx.cluster.system.ntp_servers.is_empty() {
+        let started = match input.cx.cluster.system.ntp_servers.is_empty() {
             true => "the new service is not started: set it up (chrony: add servers to `spec.system.ntpServers`). ",
             false => "",
         };
@@ -95,7 +95,7 @@ fn check_host(site: &Site<'_>, name: &str, planned: &NodePackages<'_>, report: &
         report.warn(name, format!("{gone}, which another package replaces"), "only one of the two", fix);
     }
     let chrony = planned.to_install.iter().any(|root| root.packages.iter().any(|name| name == "chrony"));
-    if chrony && site.cx.cluster.system.ntp_servers.is_empty() && planned.replaced().next().is_none() {
+    if chrony && input.cx.cluster.system.ntp_servers.is_empty() && planned.replaced().next().is_none() {
         report.warn(
             name,
             "chrony to be installed and no `spec.system.ntpServers`",

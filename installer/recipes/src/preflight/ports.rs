@@ -3,7 +3,7 @@
 use kubexm_spec::cluster::{API_PORT, RegistryKind, Roles};
 
 use super::report::Report;
-use super::site::{ObservedHost, Site};
+use super::input::{ObservedHost, PreflightInput};
 use crate::{network, time_servers};
 
 /// A port and the process that will listen on it.
@@ -23,20 +23,20 @@ const CONTROL_PLANE: [Port; 3] =
 const ETCD: [Port; 2] = [tcp(2379, "etcd"), tcp(2380, "etcd")];
 const NODE: [Port; 2] = [tcp(10250, "kubelet"), tcp(10256, "kube-proxy")];
 
-pub(super) fn run(site: &Site<'_>, report: &mut Report) {
-    for host in &site.hosts {
-        for port in of_roles(site, host.roles) {
+pub(super) fn run(input: &PreflightInput<'_>, report: &mut Report) {
+    for host in &input.hosts {
+        for port in of_roles(input, host.roles) {
             taken(host, &port, report);
         }
         // A time service that is a unit is stopped by the plan; chrony is kept.
-        if time_servers::is_server(site.cx.cluster, host.spec) && host.facts.time_services.is_empty() {
+        if time_servers::is_server(input.cx.cluster, host.spec) && host.facts.time_services.is_empty() {
             taken(host, &Port { number: 123, protocol: "udp", process: Some("chronyd") }, report);
         }
     }
 }
 
-fn of_roles(site: &Site<'_>, roles: Roles) -> Vec<Port> {
-    let cluster = site.cx.cluster;
+fn of_roles(input: &PreflightInput<'_>, roles: Roles) -> Vec<Port> {
+    let cluster = input.cx.cluster;
     let mut ports = Vec::new();
     if roles.control_plane {
         ports.extend(CONTROL_PLANE);

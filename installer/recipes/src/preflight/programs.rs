@@ -1,11 +1,11 @@
 //! Programs that kubeadm, kubelet and kube-proxy call are installed, or can be installed from the bundle.
 
 use super::report::Report;
-use super::site::Site;
+use super::input::PreflightInput;
 
-pub(super) fn run(site: &Site<'_>, report: &mut Report) {
-    let Some(support) = site.support else { return };
-    for host in site.nodes() {
+pub(super) fn run(input: &PreflightInput<'_>, report: &mut Report) {
+    let Some(support) = input.support else { return };
+    for host in input.nodes() {
         let is_planned = |name: &str| host.planned_packages().is_some_and(|planned| planned.brings(name));
         let has = |name: &str| host.facts.programs.get(name).is_some_and(Option::is_some) || is_planned(name);
         let missing: Vec<String> = support

@@ -1,10 +1,10 @@
 //! `*_proxy` variables: kubeadm copies them into the control plane's manifests.
 
 use super::report::Report;
-use super::site::Site;
+use super::input::PreflightInput;
 
-pub(super) fn run(site: &Site<'_>, report: &mut Report) {
-    for host in &site.hosts {
+pub(super) fn run(input: &PreflightInput<'_>, report: &mut Report) {
+    for host in &input.hosts {
         for (variable, file) in &host.facts.proxies {
             report.warn(
                 host.name(),

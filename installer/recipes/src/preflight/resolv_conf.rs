@@ -1,14 +1,14 @@
 //! DNS servers for names outside the cluster. An air-gapped site often has none: a warning, not a failure.
 
 use super::report::Report;
-use super::site::Site;
+use super::input::PreflightInput;
 use crate::context::usable_nameservers;
 
-pub(super) fn run(site: &Site<'_>, report: &mut Report) {
-    if !site.cx.cluster.extra.resolves.is_empty() {
+pub(super) fn run(input: &PreflightInput<'_>, report: &mut Report) {
+    if !input.cx.cluster.extra.resolves.is_empty() {
         return;
     }
-    for host in site.nodes() {
+    for host in input.nodes() {
         let found = match &host.facts.nameservers {
             None => "no /etc/resolv.conf".to_owned(),
             Some(servers) if servers.is_empty() => "no name server in /etc/resolv.conf".to_owned(),

@@ -4,15 +4,15 @@ use kubexm_plan::facts::SelinuxState;
 use kubexm_spec::cluster::{Firewall, Selinux};
 
 use super::report::Report;
-use super::site::{ObservedHost, Site};
+use super::input::{ObservedHost, PreflightInput};
 use crate::selinux;
 
-pub(super) fn run(site: &Site<'_>, report: &mut Report) {
-    let system = &site.cx.cluster.system;
-    for host in &site.hosts {
+pub(super) fn run(input: &PreflightInput<'_>, report: &mut Report) {
+    let system = &input.cx.cluster.system;
+    for host in &input.hosts {
         let facts = host.facts;
-        if selinux::confines(site.cx.cluster) && host.roles.in_cluster() {
-            confined(host, selinux::has_policy(site.cx.cluster, facts), report);
+        if selinux::confines(input.cx.cluster) && host.roles.in_cluster() {
+            confined(host, selinux::has_policy(input.cx.cluster, facts), report);
         } else if facts.selinux == SelinuxState::Enforcing {
             let fix = match system.selinux {
                 Selinux::Permissive => "it will be made permissive, now and at boot",

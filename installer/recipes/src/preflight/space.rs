@@ -8,7 +8,7 @@ use kubexm_spec::manifest::{Artifact, Blob};
 use kubexm_spec::{ArtifactKey, Kind};
 
 use super::report::{Report, Words};
-use super::site::{ObservedHost, Site, gib};
+use super::input::{ObservedHost, PreflightInput, gib};
 use crate::packages::NodePackages;
 use crate::paths;
 use crate::preflight::Severity;
@@ -24,15 +24,15 @@ const IMAGE_FILES: u64 = 20_000;
 /// Logs and volumes of the system pods.
 const KUBELET: u64 = 1 << 30;
 
-pub(super) fn run(site: &Site<'_>, report: &mut Report) {
-    for seen in &site.hosts {
+pub(super) fn run(input: &PreflightInput<'_>, report: &mut Report) {
+    for seen in &input.hosts {
         read_only(seen, report);
         if seen.roles.in_cluster() {
-            xfs(site, seen, report);
-            inodes(site, seen, report);
+            xfs(input, seen, report);
+            inodes(input, seen, report);
         }
         let mut needed: BTreeMap<&str, (u64, Vec<&str>)> = BTreeMap::new();
-        for (path, bytes) in wanted(site, seen) {
+        for (path, bytes) in wanted(input, seen) {
             if let Some(disk) = disk_of(&seen.facts.disks, path) {
                 let entry = needed.entry(&disk.mount).or_default();
                 entry.0 += bytes;
@@ -55,8 +55,8 @@ pub(super) fn run(site: &Site<'_>, report: &mut Report) {
 }
 
 /// overlayfs refuses an xfs that was made without ftype (`mkfs.xfs` before 2016, EL7's first releases).
-fn xfs(site: &Site<'_>, seen: &ObservedHost<'_>, report: &mut Report) {
-    let data = site.cx.cluster.runtime.kind.data_dir();
+fn xfs(input: &PreflightInput<'_>, seen: &ObservedHost<'_>, report: &mut Report) {
+    let data = input.cx.cluster.runtime.kind.data_dir();
     let disk = disk_of(&seen.facts.disks, data);
     if let Some(disk) = disk.filter(|d| d.filesystem.as_deref().is_some_and(|f| f.contains("ftype=0"))) {
         report.fail(
@@ -84,8 +84,8 @@ fn read_only(seen: &ObservedHost<'_>, report: &mut Report) {
 }
 
 /// Where images are unpacked. kubelet evicts pods where less than 5 % of the inodes are free (`imagefs.inodesFree`).
-fn inodes(site: &Site<'_>, seen: &ObservedHost<'_>, report: &mut Report) {
-    let data = site.cx.cluster.runtime.kind.data_dir();
+fn inodes(input: &PreflightInput<'_>, seen: &ObservedHost<'_>, report: &mut Report) {
+    let data = input.cx.cluster.runtime.kind.data_dir();
     let Some((disk, found)) = disk_of(&seen.facts.disks, data).and_then(|disk| Some((disk, disk.inodes?))) else {
         return;
     };
@@ -101,9 +101,9 @@ fn inodes(site: &Site<'_>, seen: &ObservedHost<'_>, report: &mut Report) {
 }
 
 /// Bytes by path.
-fn wanted<'a>(site: &Site<'a>, seen: &ObservedHost<'_>) -> Vec<(&'a str, u64)> {
-    let registry = &site.cx.cluster.registry;
-    let all = &site.cx.manifest.artifacts;
+fn wanted<'a>(input: &PreflightInput<'a>, seen: &ObservedHost<'_>) -> Vec<(&'a str, u64)> {
+    let registry = &input.cx.cluster.registry;
+    let all = &input.cx.manifest.artifacts;
     let own = || all.iter().filter(|a| a.platform.is_none() || a.platform == seen.platform);
     // Without a registry the node imports all its images from its own store.
     let imported = registry.kind == RegistryKind::None;
@@ -115,7 +115,7 @@ fn wanted<'a>(site: &Site<'a>, seen: &ObservedHost<'_>) -> Vec<(&'a str, u64)> {
     let images: Vec<&Artifact> = images.collect();
     let comes = |artifact: &&Artifact| match &artifact.key {
         // What the catalogue does not know is counted everywhere.
-        ArtifactKey::Binary(program) => site.cx.catalogue.component(*program).is_none_or(|one| seen.gets(one.role)),
+        ArtifactKey::Binary(program) => input.cx.catalogue.component(*program).is_none_or(|one| seen.gets(one.role)),
         _ => false,
     };
     let programs: Vec<&Artifact> = own().filter(comes).collect();
@@ -139,14 +139,14 @@ fn wanted<'a>(site: &Site<'a>, seen: &ObservedHost<'_>) -> Vec<(&'a str, u64)> {
     ];
     if seen.roles.in_cluster() {
         // The runtime keeps the layers as they came, and unpacked
-        wanted.push((site.cx.cluster.runtime.kind.data_dir(), (1 + UNPACKED) * images_size));
+        wanted.push((input.cx.cluster.runtime.kind.data_dir(), (1 + UNPACKED) * images_size));
         wanted.push(("/var/lib/kubelet", KUBELET));
     }
     if seen.roles.etcd {
-        let etcd = &site.cx.cluster.etcd;
+        let etcd = &input.cx.cluster.etcd;
         wanted.push((&etcd.data_dir, etcd.quota.unwrap_or(ETCD)));
     }
-    let audit = site.cx.cluster.kubernetes.as_ref().and_then(|kubernetes| kubernetes.audit.as_ref());
+    let audit = input.cx.cluster.kubernetes.as_ref().and_then(|kubernetes| kubernetes.audit.as_ref());
     if let Some(audit) = audit.filter(|_| seen.roles.control_plane) {
         // The log that is written, and the old ones. kube-apiserver's megabytes are of 1024 × 1024 bytes (lumberjack).
         let logs = 1 + u64::from(audit.max_backups);

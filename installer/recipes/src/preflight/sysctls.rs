@@ -1,13 +1,13 @@
 //! No sysctl file that is read after kubexm's at boot sets another value (a hardened `ip_forward = 0`).
 
 use super::report::Report;
-use super::site::Site;
+use super::input::PreflightInput;
 use crate::modules::os::SYSCTLS;
 use crate::paths;
 
-pub(super) fn run(site: &Site<'_>, report: &mut Report) {
+pub(super) fn run(input: &PreflightInput<'_>, report: &mut Report) {
     let name = |path: &str| path.rsplit('/').next().unwrap_or(path).to_owned();
-    for host in site.nodes() {
+    for host in input.nodes() {
         for key in SYSCTLS {
             let Some(boot) = host.facts.boot_sysctls.get(key).filter(|boot| boot.value != "1") else { continue };
             // Files are read by name, whatever folder they are in (sysctl.d(5)).

@@ -1,15 +1,15 @@
 //! systemd is new enough to run kubexm's steps.
 
 use super::report::Report;
-use super::site::Site;
+use super::input::PreflightInput;
 
 /// kubeadm, apt and dnf run in transient units that outlive the agent, with their own time limit and log:
 /// `RuntimeMaxSec=` of 229, `StandardOutput=file:` of 236 (systemd's NEWS). 239 is the oldest of the systems in the
 /// support table that has both.
 const OLDEST: u32 = 239;
 
-pub(super) fn run(site: &Site<'_>, report: &mut Report) {
-    for host in &site.hosts {
+pub(super) fn run(input: &PreflightInput<'_>, report: &mut Report) {
+    for host in &input.hosts {
         if let Some(version) = host.facts.systemd.filter(|version| *version < OLDEST) {
             report.fail(
                 host.name(),

@@ -1,16 +1,16 @@
 //! Clocks are synchronised, and a time service is active. Certificates and etcd need correct clocks.
 
 use super::report::Report;
-use super::site::{ObservedHost, Site};
+use super::input::{ObservedHost, PreflightInput};
 use crate::modules::time;
 
 /// Largest difference between any two of controller and nodes.
 const SKEW_MS: u64 = 2_000;
 
-pub(super) fn run(site: &Site<'_>, report: &mut Report) {
+pub(super) fn run(input: &PreflightInput<'_>, report: &mut Report) {
     // Offsets are relative to the controller's clock, which is read without a round trip.
     let mut clocks = vec![("the controller", 0_i64, 0_u64)];
-    clocks.extend(site.hosts.iter().map(|s| (s.name(), s.facts.clock_offset_ms, s.facts.round_trip_ms)));
+    clocks.extend(input.hosts.iter().map(|s| (s.name(), s.facts.clock_offset_ms, s.facts.round_trip_ms)));
     for (index, (one, offset, trip)) in clocks.iter().enumerate() {
         for (other, other_offset, other_trip) in &clocks[index + 1..] {
             let allowed = SKEW_MS.saturating_add(trip / 2).saturating_add(other_trip / 2);
@@ -25,10 +25,10 @@ pub(super) fn run(site: &Site<'_>, report: &mut Report) {
             }
         }
     }
-    if !site.cx.cluster.system.ntp_servers.is_empty() {
-        return site.hosts.iter().for_each(|host| report_clock(host, report));
+    if !input.cx.cluster.system.ntp_servers.is_empty() {
+        return input.hosts.iter().for_each(|host| report_clock(host, report));
     }
-    for host in site.hosts.iter().filter(|s| s.facts.time_services.is_empty()) {
+    for host in input.hosts.iter().filter(|s| s.facts.time_services.is_empty()) {
         report.warn(
             host.name(),
             "no active time service",

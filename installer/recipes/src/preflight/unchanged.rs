@@ -7,11 +7,11 @@ use kubexm_spec::Digest;
 use serde_json::Value;
 
 use super::report::Report;
-use super::site::Site;
+use super::input::PreflightInput;
 use crate::modules::kubeadm_config;
 
-pub(super) fn run(site: &Site<'_>, report: &mut Report) {
-    for Changed { host, settings } in changed(site) {
+pub(super) fn run(input: &PreflightInput<'_>, report: &mut Report) {
+    for Changed { host, settings } in changed(input) {
         let found = match settings {
             Some(settings) if !settings.is_empty() => {
                 format!("a running kubexm cluster that was created with other settings: {}", shown(&settings))
@@ -34,8 +34,8 @@ const OF_UPGRADE: [&str; 3] = ["kubernetesVersion", "etcd.local.imageTag", "dns.
 const OF_KUBELET: &str = "KubeletConfiguration.";
 
 /// Versions may differ, and settings of kubelet, which kubeadm hands out with the upgrade.
-pub(super) fn before_upgrade(site: &Site<'_>, report: &mut Report) {
-    for Changed { host, settings } in changed(site) {
+pub(super) fn before_upgrade(input: &PreflightInput<'_>, report: &mut Report) {
+    for Changed { host, settings } in changed(input) {
         let needed = "the settings of the running cluster: an upgrade changes versions, and settings of kubelet";
         let Some(settings) = settings else {
             report.fail(
@@ -74,11 +74,11 @@ struct Changed<'a> {
     settings: Option<Vec<String>>,
 }
 
-fn changed<'a>(site: &Site<'a>) -> Vec<Changed<'a>> {
+fn changed<'a>(input: &PreflightInput<'a>) -> Vec<Changed<'a>> {
     let mut all = Vec::new();
-    let Ok(nodes) = site.cx.nodes() else { return all };
+    let Ok(nodes) = input.cx.nodes() else { return all };
     for node in nodes.iter().filter(|node| node.roles.control_plane) {
-        let (Some(made_with), Ok(wanted)) = (node.facts.kubeadm_config, kubeadm_config::init(site.cx, node)) else {
+        let (Some(made_with), Ok(wanted)) = (node.facts.kubeadm_config, kubeadm_config::init(input.cx, node)) else {
             continue;
         };
         if Digest::of(&wanted) != made_with {

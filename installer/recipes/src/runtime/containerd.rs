@@ -9,7 +9,7 @@ use minijinja::context;
 
 use super::of_cluster::{cgroup_driver, of, upstream_hosts};
 use super::steps::RuntimeSteps;
-use crate::context::{Node, PlanCx};
+use crate::context::{PlannedHost, PlanContext};
 use crate::draft::Draft;
 use crate::error::RecipeError;
 use crate::image_registry::ImageRegistry;
@@ -70,12 +70,12 @@ pub fn check_version(version: &str) -> Result<(), RecipeError> {
 }
 
 /// Programs, registry configuration, and the running service.
-pub fn steps(draft: &mut Draft<'_>, node: &Node<'_>) -> Result<RuntimeSteps, RecipeError> {
+pub fn steps(draft: &mut Draft<'_>, node: &PlannedHost<'_>) -> Result<RuntimeSteps, RecipeError> {
     let (programs, mirrors) = (programs(draft.cx, node)?, mirrors(draft, node)?);
     Ok(RuntimeSteps { programs, mirrors, run: run(draft, node)? })
 }
 
-fn programs(cx: &PlanCx<'_>, node: &Node<'_>) -> Result<Step, RecipeError> {
+fn programs(cx: &PlanContext<'_>, node: &PlannedHost<'_>) -> Result<Step, RecipeError> {
     let containerd = cx.program(Program::Containerd, node.platform)?;
     ConfigFormat::of(&containerd.version)?;
     Ok(Step::on(node.name(), "runtime.programs", "Install containerd, runc and the CNI plugins")
@@ -92,7 +92,7 @@ fn programs(cx: &PlanCx<'_>, node: &Node<'_>) -> Result<Step, RecipeError> {
 /// One `hosts.toml` for each upstream host. `server` is the registry itself, so nothing falls back to the internet;
 /// a pull from a host that is not in the bundle goes to the registry too and gets "not found". Without a registry all
 /// pulls go to a local address where nothing listens.
-fn mirrors(draft: &mut Draft<'_>, node: &Node<'_>) -> Result<Step, RecipeError> {
+fn mirrors(draft: &mut Draft<'_>, node: &PlannedHost<'_>) -> Result<Step, RecipeError> {
     let cx = draft.cx;
     if cx.cluster.registry.kind == RegistryKind::None {
         return no_mirror(draft, node);
@@ -147,7 +147,7 @@ fn hosts_toml(
     })
 }
 
-fn no_mirror(draft: &mut Draft<'_>, node: &Node<'_>) -> Result<Step, RecipeError> {
+fn no_mirror(draft: &mut Draft<'_>, node: &PlannedHost<'_>) -> Result<Step, RecipeError> {
     let directory = format!("{}/{DEFAULT}", CERTS_D);
     let hosts = draft.template(format!("{directory}/hosts.toml"), "hosts-none.toml", context! {})?;
     Ok(Step::on(node.name(), "runtime.mirrors", "Configure containerd to pull from no registry")
@@ -159,7 +159,7 @@ fn no_mirror(draft: &mut Draft<'_>, node: &Node<'_>) -> Result<Step, RecipeError
         .build())
 }
 
-fn run(draft: &mut Draft<'_>, node: &Node<'_>) -> Result<Step, RecipeError> {
+fn run(draft: &mut Draft<'_>, node: &PlannedHost<'_>) -> Result<Step, RecipeError> {
     let cx = draft.cx;
     let runtime = of(cx.cluster);
     let format = ConfigFormat::of(&cx.program(Program::Containerd, node.platform)?.version)?;

@@ -9,7 +9,7 @@ use minijinja::context;
 
 use super::of_cluster::{cgroup_driver, of, upstream_hosts};
 use super::steps::RuntimeSteps;
-use crate::context::{Node, PlanCx};
+use crate::context::{PlannedHost, PlanContext};
 use crate::draft::Draft;
 use crate::error::RecipeError;
 use crate::modules::{depot, programs, registry};
@@ -23,12 +23,12 @@ const REGISTRIES: &str = "/etc/containers/registries.conf.d/90-kubexm.conf";
 /// Signature policy; without this file CRI-O pulls nothing (`containers-policy.json(5)`).
 const POLICY: &str = "/etc/containers/policy.json";
 
-pub(super) fn steps(draft: &mut Draft<'_>, node: &Node<'_>) -> Result<RuntimeSteps, RecipeError> {
+pub(super) fn steps(draft: &mut Draft<'_>, node: &PlannedHost<'_>) -> Result<RuntimeSteps, RecipeError> {
     let (programs, mirrors) = (programs(draft.cx, node)?, mirrors(draft, node)?);
     Ok(RuntimeSteps { programs, mirrors, run: run(draft, node)? })
 }
 
-fn programs(cx: &PlanCx<'_>, node: &Node<'_>) -> Result<Step, RecipeError> {
+fn programs(cx: &PlanContext<'_>, node: &PlannedHost<'_>) -> Result<Step, RecipeError> {
     Ok(Step::on(node.name(), "runtime.programs", "Install CRI-O and the CNI plugins")
         .ensure(Dir { path: PROGRAMS.to_owned(), mode: 0o755 })
         .ensure(programs::install(cx, node, Program::CriO, PROGRAMS)?)
@@ -43,7 +43,7 @@ fn programs(cx: &PlanCx<'_>, node: &Node<'_>) -> Result<Step, RecipeError> {
 /// Each upstream host is a folder of the cluster's registry. The format has no default entry, so CRI-O would contact a
 /// host that is not in the bundle directly; preflight and the final check prevent that by comparing the images with the
 /// bundle.
-fn mirrors(draft: &mut Draft<'_>, node: &Node<'_>) -> Result<Step, RecipeError> {
+fn mirrors(draft: &mut Draft<'_>, node: &PlannedHost<'_>) -> Result<Step, RecipeError> {
     let cx = draft.cx;
     if cx.cluster.registry.kind == RegistryKind::None {
         return Err(RecipeError::Unsupported {
@@ -81,7 +81,7 @@ fn mirrors(draft: &mut Draft<'_>, node: &Node<'_>) -> Result<Step, RecipeError> 
         .build())
 }
 
-fn run(draft: &mut Draft<'_>, node: &Node<'_>) -> Result<Step, RecipeError> {
+fn run(draft: &mut Draft<'_>, node: &PlannedHost<'_>) -> Result<Step, RecipeError> {
     let cx = draft.cx;
     let runtime = of(cx.cluster);
     let pause = &cx.image(ClusterImage::Pause, node.platform)?.name;

@@ -12,18 +12,18 @@ use kubexm_spec::{ArtifactKey, Program};
 pub use of_cluster::{cgroup_driver, of, upstream_hosts};
 pub use steps::RuntimeSteps;
 
-use crate::context::{Node, PlanCx};
+use crate::context::{PlannedHost, PlanContext};
 use crate::draft::Draft;
 use crate::error::RecipeError;
 
 /// Refuses a version in the bundle whose configuration no recipe can write.
-pub fn unknown_version(cx: &PlanCx<'_>) -> Option<RecipeError> {
+pub fn unknown_version(cx: &PlanContext<'_>) -> Option<RecipeError> {
     let mut programs = cx.manifest.artifacts.iter().filter(|a| a.key == ArtifactKey::Binary(Program::Containerd));
     programs.find_map(|program| containerd::check_version(&program.version).err())
 }
 
 /// The version of the cluster's runtime in the bundle.
-pub fn version<'a>(cx: &PlanCx<'a>, node: &Node<'_>) -> Option<&'a str> {
+pub fn version<'a>(cx: &PlanContext<'a>, node: &PlannedHost<'_>) -> Option<&'a str> {
     let program = match cx.cluster.runtime.kind {
         RuntimeKind::Containerd => Program::Containerd,
         RuntimeKind::CriO => Program::CriO,
@@ -34,7 +34,7 @@ pub fn version<'a>(cx: &PlanCx<'a>, node: &Node<'_>) -> Option<&'a str> {
 }
 
 /// The steps of the cluster's runtime.
-pub fn steps(draft: &mut Draft<'_>, node: &Node<'_>) -> Result<RuntimeSteps, RecipeError> {
+pub fn steps(draft: &mut Draft<'_>, node: &PlannedHost<'_>) -> Result<RuntimeSteps, RecipeError> {
     match draft.cx.cluster.runtime.kind {
         RuntimeKind::Containerd => containerd::steps(draft, node),
         RuntimeKind::CriO => cri_o::steps(draft, node),

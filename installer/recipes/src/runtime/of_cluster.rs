@@ -7,7 +7,7 @@ use kubexm_spec::Kind;
 use kubexm_spec::cluster::Cluster;
 use serde_json::Value;
 
-use crate::context::PlanCx;
+use crate::context::PlanContext;
 use crate::error::RecipeError;
 
 /// The runtime of a cluster, as seen on nodes.
@@ -16,12 +16,12 @@ pub const fn of(cluster: &Cluster) -> &'static RuntimeTraits {
 }
 
 /// The upstream registry hosts of the bundle's images.
-pub fn upstream_hosts(cx: &PlanCx<'_>) -> BTreeSet<String> {
+pub fn upstream_hosts(cx: &PlanContext<'_>) -> BTreeSet<String> {
     let images = cx.manifest.artifacts.iter().filter(|a| a.key.kind() == Kind::Image);
     images.filter_map(|a| a.name.split_once('/')).map(|(host, _)| host.to_owned()).collect()
 }
 
 /// cgroup driver: kubelet's and the runtime's must be the same; the user's KubeletConfiguration decides.
-pub fn cgroup_driver<'a>(cx: &PlanCx<'a>) -> Result<&'a str, RecipeError> {
+pub fn cgroup_driver<'a>(cx: &PlanContext<'a>) -> Result<&'a str, RecipeError> {
     Ok(cx.kubernetes()?.kubelet.get("cgroupDriver").and_then(Value::as_str).unwrap_or("systemd"))
 }

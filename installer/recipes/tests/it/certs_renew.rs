@@ -7,7 +7,7 @@ use kubexm_plan::facts::Stamp;
 use kubexm_plan::kubeadm_certificates::{AUTHORITIES, MANAGED};
 use kubexm_plan::op::{KUBELET_CLIENT, Op, PodReady};
 use kubexm_plan::{ClusterFacts, ClusterId, Facts, SlotProvider, lint};
-use kubexm_recipes::{RecipeError, Renew, RenewCx, Renewed, RestoreCx, certs_renew, restore, sample};
+use kubexm_recipes::{RecipeError, Renew, RenewContext, Renewed, RestoreContext, certs_renew, restore, sample};
 use kubexm_spec::{Cluster, Digest, ExitCode};
 
 const ID: ClusterId = ClusterId::from_random([7; 16]);
@@ -72,7 +72,7 @@ impl Site {
     }
 
     fn plan(&self) -> Result<Renewed, RecipeError> {
-        let renewed = certs_renew(&RenewCx {
+        let renewed = certs_renew(&RenewContext {
             cluster: &self.cluster,
             cluster_digest: Digest::of("yaml"),
             cluster_id: Some(ID),
@@ -294,7 +294,7 @@ fn what_is_renewed_in_another_way_is_named_with_the_command() {
 #[test]
 fn a_restore_stops_all_members_before_the_first_gets_data_and_gives_it_to_all_before_the_first_starts() {
     let site = Site::of(3, 1, 200);
-    let cx = RestoreCx {
+    let cx = RestoreContext {
         cluster: &site.cluster,
         cluster_digest: Digest::of("yaml"),
         facts: &site.facts,
@@ -317,12 +317,12 @@ fn a_restore_stops_all_members_before_the_first_gets_data_and_gives_it_to_all_be
     assert!(members.iter().zip(planes).all(|(text, name)| text.contains(name)), "{members:?}");
     let mut lost = site.facts.clone();
     lost.remove(&planes[2]);
-    let error = restore(&RestoreCx { facts: &lost, ..cx.clone() }).unwrap_err().to_string();
+    let error = restore(&RestoreContext { facts: &lost, ..cx.clone() }).unwrap_err().to_string();
     assert!(error.contains(&format!("{} was not reached", planes[2])), "{error}");
     // A disk that fills up after the stop would leave no API server.
     let mut full = site.facts.clone();
     full.get_mut(&planes[1]).unwrap().disks[0].free = 1 << 30;
-    let room = |snapshot| restore(&RestoreCx { facts: &full, snapshot, ..cx.clone() });
+    let room = |snapshot| restore(&RestoreContext { facts: &full, snapshot, ..cx.clone() });
     room(300 << 20).unwrap();
     let error = room(400 << 20).unwrap_err().to_string();
     assert!(

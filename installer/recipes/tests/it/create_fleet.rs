@@ -88,7 +88,7 @@ fn steps_for_a_worker_fail_with_it_and_the_cluster_waits_only_for_their_end() {
     for id in ["node1/join.await-node2", "node1/join.register-node2", "node1/check.ready-node2"] {
         assert_eq!((step(&plan, id).host.as_str(), step(&plan, id).domain()), ("node1", "node2"), "{id}");
     }
-    let settled: Vec<&str> = step(&plan, "node1/check.pods").settled.iter().map(|id| id.0.as_str()).collect();
+    let settled: Vec<&str> = step(&plan, "node1/check.pods").after_end.iter().map(|id| id.0.as_str()).collect();
     assert_eq!(settled, ["node1/check.ready-node2", "node1/check.ready-node3"]);
     let delete = Undo::Act { act: NodeDelete { node: "node2".to_owned() }.into() };
     assert_eq!(step(&plan, "node1/join.await-node2").undo, delete);
@@ -126,7 +126,7 @@ fn control_planes_that_are_workers_too_have_no_taint() {
     let plan = plan(&Site::of(cluster));
     assert!(fleet_text(&plan, "node3/join.node").contains("taints: []"));
     assert!(step(&plan, "node1/join.register-node3").render().contains("without taint"));
-    assert!(step(&plan, "node1/check.pods").settled.is_empty());
+    assert!(step(&plan, "node1/check.pods").after_end.is_empty());
 }
 
 #[test]
@@ -319,5 +319,5 @@ fn what_was_applied_is_recorded_without_secrets_and_an_added_node_brings_it_back
 fn sixty_workers_make_a_plan_that_passes() {
     let plan = plan(&Site::of(sample::fleet(3, 60)));
     assert!(plan.fleet_concurrency >= 30, "sixty hosts go in more than two rounds");
-    assert_eq!(step(&plan, "node1/check.pods").settled.len(), 60);
+    assert_eq!(step(&plan, "node1/check.pods").after_end.len(), 60);
 }

@@ -8,7 +8,7 @@ use kubexm_plan::facts::Stamp;
 use kubexm_plan::ledger::{Outcome, Record, SCHEMA};
 use kubexm_plan::op::{Content, File, HostsBlock, KubeadmJoin, StateDir, Unit};
 use kubexm_plan::{ClusterFacts, ClusterId, Facts, ObservedState, Op, StepId, Undo, lint};
-use kubexm_recipes::{DeleteCx, Deletion, Drain, RecipeError, ResetHost, delete_node, sample};
+use kubexm_recipes::{DeleteContext, Deletion, Drain, RecipeError, ResetHost, delete_node, sample};
 use kubexm_spec::{Cluster, Digest, ExitCode};
 use serde_json::json;
 
@@ -53,7 +53,7 @@ impl Site {
             facts: &self.facts[&host.name],
             ledger: &self.ledgers[&host.name],
         });
-        delete_node(&DeleteCx {
+        delete_node(&DeleteContext {
             cluster: &self.cluster,
             cluster_digest: Digest::of("yaml"),
             running: &self.running,

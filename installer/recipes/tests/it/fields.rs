@@ -449,7 +449,7 @@ fn every_field_changes_the_plan_or_is_listed_as_unsupported() {
         let heard = match outcome(patch) {
             Ok(plan) => plan != before,
             Err(RecipeError::NotInstalled { all }) => all.iter().any(|unsupported| covers(&unsupported.path, field)),
-            Err(RecipeError::OtherArch { .. }) => field == "hosts[].arch",
+            Err(RecipeError::ArchMismatch { .. }) => field == "hosts[].arch",
             // A role that no host has, say: not what this test means to try.
             Err(error) => panic!("{field}: {error}"),
         };

@@ -7,7 +7,7 @@ use std::net::IpAddr;
 
 use crate::common::Site;
 use kubexm_plan::facts::{Listener, Stamp};
-use kubexm_plan::mesh::{Dial, Dialed};
+use kubexm_plan::mesh::{ConnectionCheck, ConnectionResult};
 use kubexm_recipes::mesh::{LOAD_BALANCER, Mesh};
 use kubexm_recipes::preflight::{Finding, Severity, mesh::findings};
 use kubexm_recipes::sample;
@@ -48,7 +48,7 @@ fn every_port_that_roles_need_is_dialed_between_different_hosts() {
 #[test]
 fn what_is_dialed_is_listened_on() {
     let mesh = mesh(&three());
-    for Dial { to, port, .. } in mesh.dials.values().flatten() {
+    for ConnectionCheck { to, port, .. } in mesh.dials.values().flatten() {
         assert!(mesh.listen[to].contains(port), "{to} {port}");
     }
     let distinct: BTreeSet<_> = mesh.listen["node1"].iter().collect();
@@ -143,9 +143,9 @@ fn all_hosts_dial_the_load_balancer_while_the_control_planes_listen() {
 /// Findings when the first dial between these two is blocked and all others are not.
 fn said(site: &Site, from: &str, to: &str) -> Vec<Finding> {
     let mesh = mesh(site);
-    let mut dialed: BTreeMap<String, Vec<Dialed>> = BTreeMap::new();
+    let mut dialed: BTreeMap<String, Vec<ConnectionResult>> = BTreeMap::new();
     for (host, dials) in mesh.dials {
-        let dials = dials.into_iter().map(|dial| Dialed { dial, blocked: None }).collect();
+        let dials = dials.into_iter().map(|dial| ConnectionResult { dial, blocked: None }).collect();
         dialed.insert(host, dials);
     }
     let first = dialed.get_mut(from).unwrap().iter_mut().find(|dialed| dialed.dial.to == to).unwrap();
@@ -217,10 +217,10 @@ fn hosts_of_etcd_and_of_the_load_balancer_are_reached_by_whoever_needs_them_and_
 #[test]
 fn an_address_that_keepalived_is_to_have_is_free_until_then() {
     let site = with_roles();
-    let mut dialed: BTreeMap<String, Vec<Dialed>> = BTreeMap::new();
+    let mut dialed: BTreeMap<String, Vec<ConnectionResult>> = BTreeMap::new();
     for (host, dials) in mesh(&site).dials {
-        let blocked = |dial: &Dial| (dial.to == LOAD_BALANCER).then(|| "refused".to_owned());
-        let dials = dials.into_iter().map(|dial| Dialed { blocked: blocked(&dial), dial }).collect();
+        let blocked = |dial: &ConnectionCheck| (dial.to == LOAD_BALANCER).then(|| "refused".to_owned());
+        let dials = dials.into_iter().map(|dial| ConnectionResult { blocked: blocked(&dial), dial }).collect();
         dialed.insert(host, dials);
     }
     assert_eq!(findings(&site.cx(), &dialed), []);

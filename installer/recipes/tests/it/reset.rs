@@ -7,7 +7,7 @@ use kubexm_plan::facts::{ForeignMount, Stamp};
 use kubexm_plan::ledger::{Outcome, Record, SCHEMA};
 use kubexm_plan::op::{self, Content, File, KubeadmInit, Packages, StateDir, Unit, WantedPackage};
 use kubexm_plan::{Facts, ObservedState, Op, Plan, Reset, StepId, Undo, lint};
-use kubexm_recipes::{RecipeError, ResetCx, ResetHost, reset, sample};
+use kubexm_recipes::{RecipeError, ResetContext, ResetHost, reset, sample};
 use kubexm_spec::{Digest, ExitCode, Family};
 use serde_json::json;
 
@@ -92,7 +92,7 @@ fn a_cluster() -> Vec<Record> {
 }
 
 fn planned(hosts: Vec<ResetHost<'_>>) -> Result<Plan, RecipeError> {
-    reset(&ResetCx { cluster: "demo", cluster_id: None, cluster_digest: Digest::of("yaml"), hosts })
+    reset(&ResetContext { cluster: "demo", cluster_id: None, cluster_digest: Digest::of("yaml"), hosts })
 }
 
 fn host<'a>(name: &'a str, roles: &str, facts: &'a Facts, ledger: &'a [Record]) -> ResetHost<'a> {

@@ -62,7 +62,7 @@ pub enum AuthoritiesError {
         "{host}: {SEALED_AUTHORITIES} belongs to the cluster {cluster:?} with id {found}, and the host to the one with id {wanted}; \
          nothing was changed. Find out who put it there, and remove it when another control plane has the right one; {LAST}"
     )]
-    OtherCluster {
+    ClusterMismatch {
         /// A control plane.
         host: String,
         /// The name in the file.
@@ -90,7 +90,7 @@ impl AuthoritiesError {
             Self::ForOthers { .. } | Self::Elsewhere { .. } | Self::Different { .. } | Self::NoEtcdCa { .. } => {
                 ExitCode::Preflight
             }
-            Self::OtherCluster { .. } | Self::Unusable { .. } => ExitCode::HostUntrusted,
+            Self::ClusterMismatch { .. } | Self::Unusable { .. } => ExitCode::HostUntrusted,
         }
     }
 }

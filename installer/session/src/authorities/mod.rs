@@ -149,7 +149,7 @@ impl<'a> Hosts<'a> {
                 .map_err(|error| AuthoritiesError::Unusable { host: host.clone(), error })?;
             if sealed.about.cluster_id != id {
                 let (cluster, found) = (sealed.about.cluster, sealed.about.cluster_id);
-                return Err(AuthoritiesError::OtherCluster { host: host.clone(), cluster, found, wanted: id });
+                return Err(AuthoritiesError::ClusterMismatch { host: host.clone(), cluster, found, wanted: id });
             }
             all.push(Found { host, text, sealed });
         }

@@ -10,7 +10,7 @@ use kubexm_manifests::Catalogue;
 use kubexm_plan::{BundleRecord, Facts};
 use kubexm_recipes::charts::CarriedCharts;
 use kubexm_recipes::packages::CarriedPackages;
-use kubexm_recipes::{Finding, PlanCx, RecipeError, bundle, config, unsupported};
+use kubexm_recipes::{Finding, PlanContext, RecipeError, bundle, config, unsupported};
 use kubexm_spec::Cluster;
 use kubexm_spec::event::EventKind;
 
@@ -233,7 +233,7 @@ impl Opened {
     }
 
     /// The checks of preflight for what it is used for.
-    pub(crate) fn preflight(&self, cx: &PlanCx<'_>) -> Vec<Finding> {
+    pub(crate) fn preflight(&self, cx: &PlanContext<'_>) -> Vec<Finding> {
         if self.upgrade { kubexm_recipes::preflight_before_upgrade(cx) } else { kubexm_recipes::preflight(cx) }
     }
 
@@ -243,8 +243,8 @@ impl Opened {
     }
 
     /// The input of planning.
-    pub fn plan_cx<'a>(&'a self, facts: &'a BTreeMap<String, Facts>, packages: &'a CarriedPackages) -> PlanCx<'a> {
-        PlanCx {
+    pub fn plan_cx<'a>(&'a self, facts: &'a BTreeMap<String, Facts>, packages: &'a CarriedPackages) -> PlanContext<'a> {
+        PlanContext {
             cluster: &self.cluster,
             cluster_id: None,
             cluster_digest: self.cluster.digest(),

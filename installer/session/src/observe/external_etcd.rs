@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 
 use kubexm_plan::etcd_check::{EtcdAnswer, EtcdAsk};
 use kubexm_recipes::preflight::Severity;
-use kubexm_recipes::{Finding, Identity, PlanCx};
+use kubexm_recipes::{Finding, Identity, PlanContext};
 use kubexm_spec::cluster::{EXTERNAL_ETCD_KEY, EtcdKind, ExternalEtcd};
 
 use super::findings::ETCD as NAME;
@@ -15,7 +15,7 @@ use crate::run::secrets::read_secret;
 use crate::session::Session;
 
 /// What is wrong with the user's etcd; nothing for another kind.
-pub(super) async fn findings(session: &Session<'_>, fleet: &Fleet, cx: &PlanCx<'_>) -> Vec<Finding> {
+pub(super) async fn findings(session: &Session<'_>, fleet: &Fleet, cx: &PlanContext<'_>) -> Vec<Finding> {
     let Some(external) = cx.cluster.etcd.external.as_ref().filter(|_| cx.cluster.etcd.kind == EtcdKind::External) else {
         return Vec::new();
     };
@@ -38,7 +38,7 @@ pub(super) async fn findings(session: &Session<'_>, fleet: &Fleet, cx: &PlanCx<'
 
 fn asked(
     session: &Session<'_>,
-    cx: &PlanCx<'_>,
+    cx: &PlanContext<'_>,
     external: &ExternalEtcd,
 ) -> Result<(EtcdAsk, zeroize::Zeroizing<String>), String> {
     let text = |file: &Option<kubexm_spec::cluster::MaterialFile>| {
@@ -62,7 +62,7 @@ struct Known<'a> {
 }
 
 impl<'a> Known<'a> {
-    fn of(cx: &PlanCx<'a>) -> Self {
+    fn of(cx: &PlanContext<'a>) -> Self {
         let platform = cx.manifest.platforms.first();
         let version = platform.and_then(|platform| cx.kubernetes_version(*platform).ok()).unwrap_or_default();
         let minimum = cx.catalogue.release(&version).and_then(|release| release.support.minimum_etcd.as_deref());

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
 use kubexm_engine::registry_check::{Answered, UserRegistry, WantedImage, Wrong, ask};
-use kubexm_plan::mesh::{Dial, Port, Protocol};
+use kubexm_plan::mesh::{ConnectionCheck, Port, Protocol};
 use kubexm_recipes::preflight::Severity;
 use kubexm_recipes::{Finding, Mesh};
 use kubexm_spec::cluster::{EXTERNAL_CA, ExternalRegistry, password_line};
@@ -59,7 +59,7 @@ pub(super) async fn add_dials(mesh: &mut Mesh, cluster: &Cluster) {
     let Some(address) = address else { return };
     for host in cluster.hosts.iter().filter(|host| cluster.roles(&host.name).in_cluster()) {
         let port = Port { protocol: Protocol::Tcp, number: port };
-        let dial = Dial { to: external.address.to_owned(), address, port, pod: None };
+        let dial = ConnectionCheck { to: external.address.to_owned(), address, port, pod: None };
         mesh.dials.entry(host.name.clone()).or_default().push(dial);
     }
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
-use kubexm_plan::mesh::Dialed;
+use kubexm_plan::mesh::ConnectionResult;
 use kubexm_recipes::preflight::{CHECKS, Severity, mesh};
 use kubexm_recipes::unsupported::Unsupported;
 use kubexm_recipes::{Finding, RecipeError};
@@ -29,7 +29,7 @@ pub struct Findings {
     cluster: String,
     hosts: Vec<String>,
     findings: Vec<Finding>,
-    dialed: BTreeMap<String, Vec<Dialed>>,
+    dialed: BTreeMap<String, Vec<ConnectionResult>>,
     unsupported: Vec<Unsupported>,
     /// Whether it was looked at what this home can open.
     authorities: bool,
@@ -41,7 +41,7 @@ impl Findings {
         cluster: String,
         hosts: Vec<String>,
         findings: Vec<Finding>,
-        dialed: BTreeMap<String, Vec<Dialed>>,
+        dialed: BTreeMap<String, Vec<ConnectionResult>>,
     ) -> Self {
         Self { cluster, hosts, findings, dialed, unsupported: Vec::new(), authorities: false }
     }
@@ -137,7 +137,7 @@ impl Findings {
         let heads = ["from", "to", "address", "port", "reason"].map(str::to_owned);
         let mut rows = vec![heads];
         for (from, dialed) in &self.dialed {
-            for Dialed { dial, blocked } in dialed {
+            for ConnectionResult { dial, blocked } in dialed {
                 if let Some(reason) = blocked {
                     let (address, port) = (dial.address.to_string(), dial.port.to_string());
                     let from = match dial.pod {
@@ -184,7 +184,7 @@ impl Findings {
         let checks: Vec<&str> = self.checks().collect();
         let dialed = self.dialed.iter().flat_map(|(from, all)| all.iter().map(move |dialed| (from, dialed)));
         let dialed: Vec<Value> = dialed
-            .map(|(from, Dialed { dial, blocked })| {
+            .map(|(from, ConnectionResult { dial, blocked })| {
                 json!({"from": from, "to": dial.to, "address": dial.address, "port": dial.port, "pod": dial.pod, "blocked": blocked})
             })
             .collect();
@@ -203,7 +203,7 @@ impl Findings {
 
 #[cfg(test)]
 mod tests {
-    use kubexm_plan::mesh::{Dial, Port, Protocol};
+    use kubexm_plan::mesh::{ConnectionCheck, Port, Protocol};
 
     use super::*;
 
@@ -237,8 +237,8 @@ mod tests {
 
     #[test]
     fn a_blocked_pair_has_a_row_with_all_that_a_ticket_needs_and_a_reached_one_has_none() {
-        let dialed = |number: u16, blocked: Option<&str>| Dialed {
-            dial: Dial {
+        let dialed = |number: u16, blocked: Option<&str>| ConnectionResult {
+            dial: ConnectionCheck {
                 to: "n2".to_owned(),
                 address: [10, 0, 0, 2].into(),
                 port: Port { protocol: Protocol::Tcp, number },

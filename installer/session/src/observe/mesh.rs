@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use futures::future::join_all;
 use kubexm_engine::{EventSink, Links, waits};
-use kubexm_plan::mesh::Dialed;
+use kubexm_plan::mesh::ConnectionResult;
 use kubexm_recipes::Mesh;
 
 use crate::error::SessionError;
@@ -16,7 +16,7 @@ pub async fn dial(
     mesh: &Mesh,
     links: &Links,
     events: &dyn EventSink,
-) -> Result<BTreeMap<String, Vec<Dialed>>, SessionError> {
+) -> Result<BTreeMap<String, Vec<ConnectionResult>>, SessionError> {
     if mesh.dials.is_empty() {
         return Ok(BTreeMap::new());
     }

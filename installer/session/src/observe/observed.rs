@@ -13,13 +13,13 @@ use crate::events;
 use crate::fleet::{Fleet, Reach, Unreachable};
 use crate::options::HostOptions;
 use crate::session::Session;
-use crate::site::Site;
+use crate::connected_cluster::ConnectedCluster;
 
 /// Observed hosts. Only [`Session::observe`] creates one. Agents that connecting has installed are removed by
 /// [`Observed::leave`], or if a later stage fails.
 #[must_use]
 pub struct Observed<'s, S: Subject> {
-    site: Site<'s, S>,
+    site: ConnectedCluster<'s, S>,
     survey: S::Survey,
 }
 
@@ -47,7 +47,7 @@ impl Session<'_> {
         subject.check_remembered(self)?;
         let reach = Reach { access, bundle: subject.bundle(), hosts, holder: &holder };
         let fleet = Fleet::connect(self, reach, unreachable).await?;
-        let site = Site { session: self, subject, fleet, home, lock };
+        let site = ConnectedCluster { session: self, subject, fleet, home, lock };
         let survey = match self.check_interrupt() {
             Ok(()) => site.subject.survey(self, &site.fleet).await,
             Err(interrupted) => Err(interrupted),
@@ -83,7 +83,7 @@ impl<'s, S: Subject> Observed<'s, S> {
         self
     }
 
-    pub(crate) fn into_parts(self) -> (Site<'s, S>, S::Survey) {
+    pub(crate) fn into_parts(self) -> (ConnectedCluster<'s, S>, S::Survey) {
         (self.site, self.survey)
     }
 }

@@ -19,12 +19,12 @@ use crate::observe::subject::Startable;
 use crate::options::{HostOptions, RunOptions};
 use crate::plan::Checked;
 use crate::restore::RestoreSource;
-use crate::site::Site;
+use crate::connected_cluster::ConnectedCluster;
 
 /// A run that may change hosts. Only [`Checked::start`] and [`Loaded::resume`] create one.
 #[must_use]
 pub struct Running<'s, S> {
-    site: Site<'s, S>,
+    site: ConnectedCluster<'s, S>,
     plan: CheckedPlan,
     /// None if there is nothing to do.
     run: Option<Run>,
@@ -85,7 +85,7 @@ impl<'s, S: Startable> Loaded<'s, S> {
         let unreachable = Unreachable::LeftOut(plan.plan(), options.max_failed_workers);
         let fleet = Fleet::connect(session, reach, unreachable).await?;
         fleet.keep(session.events).await;
-        let site = Site { session, subject, fleet, home, lock: Some(lock) };
+        let site = ConnectedCluster { session, subject, fleet, home, lock: Some(lock) };
         Ok(Running { site, plan, run: Some(run), options })
     }
 }
@@ -97,7 +97,7 @@ impl<S: Startable> Running<'_, S> {
     /// The run could not continue, or the kubeconfig of a running cluster could not be fetched.
     pub async fn finish(self) -> Result<Ended, SessionError> {
         let Self { site, plan, run, options } = self;
-        let Site { session, subject, fleet, home, lock } = site;
+        let ConnectedCluster { session, subject, fleet, home, lock } = site;
         let driver = RunDriver {
             session,
             cluster: subject.cluster(),
@@ -128,7 +128,7 @@ impl<S: Startable> Running<'_, S> {
 }
 
 async fn decide<S: Startable>(
-    site: &Site<'_, S>,
+    site: &ConnectedCluster<'_, S>,
     (checked, created): (&CheckedPlan, bool),
     authorities: &Authorities,
     options: &RunOptions<'_>,

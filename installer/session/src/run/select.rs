@@ -161,7 +161,7 @@ mod tests {
     use kubexm_plan::backup::Archive;
     use kubexm_plan::facts::Stamp;
     use kubexm_plan::{ClusterId, lint};
-    use kubexm_recipes::{RestoreCx, restore, sample};
+    use kubexm_recipes::{RestoreContext, restore, sample};
     use kubexm_spec::Digest;
 
     use super::*;
@@ -176,7 +176,7 @@ mod tests {
         }
         let archive = Archive { sha256: Digest::of("archive"), size: 7 };
         let cluster_digest = Digest::of("yaml");
-        let cx = RestoreCx { cluster: &site, cluster_digest, facts: &facts, archive, snapshot: 7, id: "1" };
+        let cx = RestoreContext { cluster: &site, cluster_digest, facts: &facts, archive, snapshot: 7, id: "1" };
         let plan = lint::check(restore(&cx).unwrap()).unwrap().0;
         let run = Run::create(&cluster.runs(), RunId::named(id), &plan).unwrap();
         let (resume, rollback) = (String::new(), String::new());

@@ -9,7 +9,7 @@ use kubexm_ops::{Machine, dispatch, facts};
 use kubexm_plan::Facts;
 use kubexm_plan::op::Unit;
 use kubexm_recipes::preflight::Finding;
-use kubexm_recipes::{PlanCx, preflight, sample};
+use kubexm_recipes::{PlanContext, preflight, sample};
 use kubexm_spec::cluster::{EtcdKind, ExternalKind, LoadBalancerMode};
 use kubexm_spec::{ArtifactKey, Cluster, Digest};
 use kubexm_tests::laws::scratch;
@@ -212,7 +212,7 @@ impl Scene {
             let facts = facts.get_mut(*name).expect("a host of the scene");
             (facts.clock_offset_ms, facts.round_trip_ms) = (*offset, *trip);
         }
-        preflight(&PlanCx {
+        preflight(&PlanContext {
             materials: &kubexm_recipes::sample::materials(&self.cluster),
             charts: &kubexm_recipes::sample::charts(&self.cluster, &manifest),
             bundle_record: None,

@@ -41,7 +41,7 @@ impl Loading<'_> {
         })?;
         if !self.is_flat() && !release.is_of(self.suite.suite.trim_end_matches('/')) {
             let found = release.suite.iter().chain(&release.codename).cloned().collect::<Vec<_>>().join(", ");
-            return Err(PackagesError::OtherSuite { repository: repository(), url: url(), found });
+            return Err(PackagesError::SuiteMismatch { repository: repository(), url: url(), found });
         }
         if let Some(until) = release.valid_until.filter(|until| *until < self.options.now) {
             return Err(PackagesError::Expired { repository: repository(), url: url(), until });

@@ -128,7 +128,7 @@ pub enum PackagesError {
     #[error(
         "repository {repository}: {url} calls itself {found}: the mirror serves another suite there; use its right name, or another mirror"
     )]
-    OtherSuite {
+    SuiteMismatch {
         repository: String,
         /// Of what is signed.
         url: String,
@@ -210,7 +210,7 @@ impl PackagesError {
             | Self::Expired { .. }
             | Self::NotYet { .. }
             | Self::Replayed { .. }
-            | Self::OtherSuite { .. }
+            | Self::SuiteMismatch { .. }
             | Self::Index { .. }
             | Self::Unpack { .. }
             | Self::Document { .. }

@@ -90,7 +90,7 @@ async fn another_suite_of_the_same_vendor() {
     let other = Repository { suite: "oldoldstable", ..repository.clone() };
     let file = || ("dists/stable/InRelease".to_owned(), signed(&other.release()));
     let error = refused(&repository, |server| server.put([file()])).await;
-    assert!(matches!(&error, PackagesError::OtherSuite { found, .. } if found == "oldoldstable"), "{error}");
+    assert!(matches!(&error, PackagesError::SuiteMismatch { found, .. } if found == "oldoldstable"), "{error}");
 }
 
 #[tokio::test]

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use futures::StreamExt;
 use kubexm_ops::probe::pod_address;
-use kubexm_plan::mesh::{Dial, Dialed, PodAddress, Port, Protocol};
+use kubexm_plan::mesh::{ConnectionCheck, ConnectionResult, PodAddress, Port, Protocol};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream, UdpSocket};
 use tokio::runtime::{Builder, Runtime};
@@ -107,18 +107,18 @@ async fn echo(socket: UdpSocket) {
 }
 
 /// Dials all in parallel, and those as from a pod after them; the results are in the order of the dials.
-pub(super) fn dial(dials: Vec<Dial>) -> Result<Vec<Dialed>, String> {
+pub(super) fn dial(dials: Vec<ConnectionCheck>) -> Result<Vec<ConnectionResult>, String> {
     let plain = dials.iter().filter(|dial| dial.pod.is_none()).cloned().collect();
     let mut plain = dial_from_here(plain)?.into_iter();
     let all = dials.into_iter().map(|dial| match dial.pod {
-        Some(pod) => Some(Dialed { blocked: dial_from_pod(&dial, &pod).err(), dial }),
+        Some(pod) => Some(ConnectionResult { blocked: dial_from_pod(&dial, &pod).err(), dial }),
         None => plain.next(),
     });
     Ok(all.flatten().collect())
 }
 
 /// A host on which this cannot be tried is not refused for it.
-fn dial_from_pod(dial: &Dial, pod: &PodAddress) -> Result<(), String> {
+fn dial_from_pod(dial: &ConnectionCheck, pod: &PodAddress) -> Result<(), String> {
     match pod_address::connect(SocketAddr::from((dial.address, dial.port.number)), pod) {
         Ok(Ok(())) => Ok(()),
         Ok(Err(error)) if error.kind() == ErrorKind::TimedOut => Err(dropped()),
@@ -134,7 +134,7 @@ fn dropped() -> String {
     format!("no answer within {} s: the packets are dropped on the way", CONNECT.as_secs())
 }
 
-fn dial_from_here(dials: Vec<Dial>) -> Result<Vec<Dialed>, String> {
+fn dial_from_here(dials: Vec<ConnectionCheck>) -> Result<Vec<ConnectionResult>, String> {
     let runtime = Builder::new_current_thread().enable_all().build().map_err(starting)?;
     Ok(runtime.block_on(async {
         let all = futures::stream::iter(dials).map(|dial| async move {
@@ -143,7 +143,7 @@ fn dial_from_here(dials: Vec<Dial>) -> Result<Vec<Dialed>, String> {
                 Protocol::Tcp => dial_tcp(address).await,
                 Protocol::Udp => dial_udp(address).await,
             };
-            Dialed { dial, blocked: reached.err() }
+            ConnectionResult { dial, blocked: reached.err() }
         });
         all.buffered(PARALLEL).collect().await
     }))
@@ -223,8 +223,8 @@ mod tests {
         Port { protocol, number: number.unwrap().port() }
     }
 
-    fn to(port: Port) -> Dial {
-        Dial { to: "n2".to_owned(), address: Ipv4Addr::LOCALHOST.into(), port, pod: None }
+    fn to(port: Port) -> ConnectionCheck {
+        ConnectionCheck { to: "n2".to_owned(), address: Ipv4Addr::LOCALHOST.into(), port, pod: None }
     }
 
     fn blocked(ports: &[Port]) -> Vec<Option<String>> {

@@ -190,7 +190,7 @@ impl<W: Work> Agent<W> {
                 *listening = None;
                 mesh::Listening::on(&ports).map(|on| *listening = on).map(|()| Response::Listening)
             }
-            Request::Dial { dials } => mesh::dial(dials).map(|dialed| Response::Dialed { dialed }),
+            Request::ConnectionCheck { dials } => mesh::dial(dials).map(|dialed| Response::ConnectionResult { dialed }),
             Request::Probe { probe } => self.work.probe(&probe).map(|answer| Response::Probed { answer }),
             Request::StoreMissing { blobs } => store::missing(&self.work, &blobs),
             Request::AdminKubeconfig => {

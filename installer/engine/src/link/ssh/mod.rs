@@ -381,9 +381,9 @@ impl Link for SshLink {
         }
     }
 
-    async fn dial(&self, dials: &[mesh::Dial]) -> Result<Vec<mesh::Dialed>, LinkError> {
-        match self.ask(&Request::Dial { dials: dials.to_vec() }, LOOK).await? {
-            Response::Dialed { dialed } => answers::dialed(&self.session.target.name, dials, dialed),
+    async fn dial(&self, dials: &[mesh::ConnectionCheck]) -> Result<Vec<mesh::ConnectionResult>, LinkError> {
+        match self.ask(&Request::ConnectionCheck { dials: dials.to_vec() }, LOOK).await? {
+            Response::ConnectionResult { dialed } => answers::dialed(&self.session.target.name, dials, dialed),
             _ => Err(self.misfit()),
         }
     }

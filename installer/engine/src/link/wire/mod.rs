@@ -138,10 +138,10 @@ pub enum Request {
         /// The ports; those in use are left out.
         ports: Vec<mesh::Port>,
     },
-    /// Dial other hosts.
-    Dial {
+    /// ConnectionCheck other hosts.
+    ConnectionCheck {
         /// The ports to dial.
-        dials: Vec<mesh::Dial>,
+        dials: Vec<mesh::ConnectionCheck>,
     },
     /// Run a probe once.
     Probe {
@@ -250,10 +250,10 @@ pub enum Response {
     },
     /// To `Listen`.
     Listening,
-    /// To `Dial`.
-    Dialed {
+    /// To `ConnectionCheck`.
+    ConnectionResult {
         /// One for each.
-        dialed: Vec<mesh::Dialed>,
+        dialed: Vec<mesh::ConnectionResult>,
     },
     /// To `Probe`.
     Probed {

@@ -83,7 +83,7 @@ pub fn plan(workers: &[&str]) -> Plan {
             .after(&join.id)
             .undo(Undo::WithParent { step: awaited.id.clone() })
             .build();
-        check = check.settled(&label.id);
+        check = check.after_end(&label.id);
         plan.steps.extend([awaited, join, label]);
     }
     plan.steps.push(check.undo(Undo::WithParent { step: id("cp/kubernetes.init") }).build());

@@ -10,7 +10,7 @@ use kubexm_plan::{network, runtime, state_folders};
 use super::members::{self, Rest};
 use super::perform::Perform;
 use super::{files, mark};
-use crate::place::{Entry, Place};
+use crate::path_state::{PathEntry, PathState};
 use crate::system::{ActContext, Program};
 use crate::teardown::{self, cgroups, foreign, mounts, pods, unmount};
 use crate::{Machine, OpError, folder, fsio, own_etcd, systemd, transient};
@@ -111,7 +111,7 @@ pub(super) fn traces(machine: &Machine) -> Result<Vec<String>, OpError> {
     Ok(found)
 }
 
-fn remove_leftovers(machine: &Machine, before: &[Place]) -> Result<(), OpError> {
+fn remove_leftovers(machine: &Machine, before: &[PathState]) -> Result<(), OpError> {
     // Stops what kubeadm has left running: it only warns if the runtime does not answer.
     pods::stop_all(machine)?;
     let mounts = runtime::INSTALLED.iter().flat_map(|runtime| runtime.container_mounts);
@@ -125,7 +125,7 @@ fn remove_leftovers(machine: &Machine, before: &[Place]) -> Result<(), OpError> 
 }
 
 /// Removes what was added to a folder; the folder itself is left to the op that recorded whether it existed.
-fn remove_new(machine: &Machine, before: &Place) -> Result<(), OpError> {
+fn remove_new(machine: &Machine, before: &PathState) -> Result<(), OpError> {
     let held = before.held.as_deref().unwrap_or_default();
     if before.path == state_folders::CNI_CONFIGS {
         // None of the other files here is written after kubeadm.
@@ -133,7 +133,7 @@ fn remove_new(machine: &Machine, before: &Place) -> Result<(), OpError> {
         let new = |path: &&&str| !held.iter().any(|held| path.rsplit('/').next() == Some(held));
         return configs.filter(new).try_for_each(|path| fsio::remove(&machine.path(path)));
     }
-    match mounts::at(machine, &before.path)?.filter(|_| before.entry == Entry::Absent) {
+    match mounts::at(machine, &before.path)?.filter(|_| before.entry == PathEntry::Absent) {
         Some(mount) => Err(mounts::left_alone(&mount)),
         None => folder::remove_new(machine, &before.path, held),
     }

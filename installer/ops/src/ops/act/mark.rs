@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{files, kubeadm_files};
 use crate::fsio::{self, Access};
-use crate::place::{Entry, Look, Place};
+use crate::path_state::{PathEntry, Look, PathState};
 use crate::system::ActContext;
 use crate::{Machine, OpError, folder, own_etcd, paths, transient};
 
@@ -44,7 +44,7 @@ pub(crate) struct Mark {
     /// The content of the folders that a reset clears, when the act was started; a reset keeps that. None if an older
     /// version started it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(crate) before: Option<Vec<Place>>,
+    pub(crate) before: Option<Vec<PathState>>,
 }
 
 impl Mark {
@@ -89,11 +89,11 @@ pub(super) fn configured_with(machine: &Machine, config: Option<Digest>) -> Resu
 }
 
 /// The content of the folders that a reset clears.
-fn folders(machine: &Machine) -> Result<Vec<Place>, OpError> {
+fn folders(machine: &Machine) -> Result<Vec<PathState>, OpError> {
     let look = |path: &str| {
-        let place = Place { held: folder::list(machine, path), ..Place::look(machine, path)? };
+        let place = PathState { held: folder::list(machine, path), ..PathState::look(machine, path)? };
         match (&place.entry, &place.held) {
-            (Entry::Absent, _) | (_, Some(_)) => Ok(place),
+            (PathEntry::Absent, _) | (_, Some(_)) => Ok(place),
             _ => Err(OpError::other(format!(
                 "what is in {path} cannot be listed (it is not a folder, has too many entries or names that are not \
                  UTF-8), and could later not be distinguished from what kubeadm makes; move it away, then run again"
@@ -104,7 +104,7 @@ fn folders(machine: &Machine) -> Result<Vec<Place>, OpError> {
 }
 
 /// The content of the folders that a reset clears, before kubexm's first init or join.
-pub(super) fn before(machine: &Machine) -> Result<Vec<Place>, OpError> {
+pub(super) fn before(machine: &Machine) -> Result<Vec<PathState>, OpError> {
     for of in Of::ALL {
         if let Some(before) = read(machine, of)?.and_then(|mark| mark.before) {
             return Ok(before);
@@ -123,30 +123,30 @@ pub(super) fn before(machine: &Machine) -> Result<Vec<Place>, OpError> {
 
 /// The same from the node's ledger, if an older version started the act: its steps observed these folders earlier in
 /// the run. None if one of them was not observed or listed.
-fn from_ledger(machine: &Machine) -> Result<Option<Vec<Place>>, OpError> {
+fn from_ledger(machine: &Machine) -> Result<Option<Vec<PathState>>, OpError> {
     let records = machine.ledger().records()?;
     let looks = || ledger::not_rolled_back(records.iter()).flat_map(|record| record.ops.iter().zip(&record.before));
-    let oldest = |path: &str| -> Result<Option<Place>, OpError> {
+    let oldest = |path: &str| -> Result<Option<PathState>, OpError> {
         let found = looks().find(|(op, _)| matches!(op, Op::StateDir(dir) if dir.path == path));
         found.map(|(_, found)| Ok(found.state::<StateDir>()?)).transpose()
     };
     let mut places = Vec::new();
     for path in own_etcd::cleared(machine) {
         match oldest(path)? {
-            Some(place) if place.entry == Entry::Absent || place.held.is_some() => places.push(place),
+            Some(place) if place.entry == PathEntry::Absent || place.held.is_some() => places.push(place),
             // Of a network that the older version did not know: whatever is in it is not of that run.
             None if network::ALL.iter().any(|network| network.run.contains(&path)) => {
-                places.push(Place { held: folder::list(machine, path), ..Place::look(machine, path)? });
+                places.push(PathState { held: folder::list(machine, path), ..PathState::look(machine, path)? });
             }
             _ => return Ok(None),
         }
     }
     // A configuration that no step observed does not belong to that run's network and is kept.
     let mut held = Vec::new();
-    let mut folder = Place::look(machine, state_folders::CNI_CONFIGS)?;
+    let mut folder = PathState::look(machine, state_folders::CNI_CONFIGS)?;
     for path in network::ALL.iter().flat_map(|network| network.cni_configs) {
         let place = oldest(path)?;
-        if place.as_ref().is_none_or(|place| place.entry != Entry::Absent) {
+        if place.as_ref().is_none_or(|place| place.entry != PathEntry::Absent) {
             held.extend(path.rsplit('/').next().map(str::to_owned));
         }
     }

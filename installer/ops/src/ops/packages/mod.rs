@@ -26,7 +26,7 @@ use package_transaction::PackageTransaction;
 
 use work::{OnHost, Work, by_name};
 
-use crate::place::{self, Look, Place, PutBack};
+use crate::path_state::{self, Look, PathState, PutBack};
 use crate::teardown::mounts;
 use crate::{Converge, Machine, OpError, Wave, fsio, paths};
 
@@ -48,7 +48,7 @@ impl Converge for Packages {
         let begun = PackageTransaction::read(machine)?.is_some_and(|begun| begun.is_of(self));
         Ok(PackagesState {
             units: units::of_interest(self.family, machine, &leaving)?,
-            links: self.links().map(|(link, _)| Place::look(machine, &link)).collect::<Result<_, _>>()?,
+            links: self.links().map(|(link, _)| PathState::look(machine, &link)).collect::<Result<_, _>>()?,
             packages,
             keys,
             begun,
@@ -200,7 +200,7 @@ impl OnHost<'_> {
             let target = format!("{}/blobs/sha256/{}", paths::STORE, blob.hex());
             let now = std::fs::read_link(self.machine.path(&link));
             if !now.is_ok_and(|now| now.as_os_str() == target.as_str()) {
-                place::put_link(self.machine, &link, &target)?;
+                path_state::put_link(self.machine, &link, &target)?;
             }
         }
         Ok(())

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use super::keys::Watched;
 use crate::fsio::{self, Access};
-use crate::place::Place;
+use crate::path_state::PathState;
 use crate::system::{ActContext, Program};
 use crate::{Machine, OpError, transient};
 
@@ -25,7 +25,7 @@ pub(super) struct PackageTransaction {
     pub fresh: BTreeSet<String>,
     /// The earlier file at the path of kubexm's policy.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub policy: Option<Place>,
+    pub policy: Option<PathState>,
     /// Keys that rpm must not trust afterwards.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub keys: Option<Watched>,

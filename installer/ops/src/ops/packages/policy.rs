@@ -5,7 +5,7 @@ use kubexm_spec::Family;
 
 use super::package_transaction::PackageTransaction;
 use crate::fsio::Access;
-use crate::place::{Look, Place, PutBack};
+use crate::path_state::{Look, PathState, PutBack};
 use crate::{Machine, OpError};
 
 const PATH: &str = "/usr/sbin/policy-rc.d";
@@ -22,7 +22,7 @@ pub(super) fn while_forbidden(
         return work();
     }
     if transaction.policy.is_none() {
-        transaction.policy = Some(Place::look(machine, PATH)?);
+        transaction.policy = Some(PathState::look(machine, PATH)?);
         machine.ledger().keep(&machine.path(PATH))?;
     }
     // Recorded before the policy is written, so that an interruption cannot lose the earlier file.

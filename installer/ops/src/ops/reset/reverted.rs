@@ -8,13 +8,13 @@ use std::fs;
 use std::os::unix::fs::MetadataExt;
 
 use kubexm_plan::op::reset::{FolderAccess, Traces};
-use kubexm_plan::{AfterReset, ObservedState, Op};
+use kubexm_plan::{ResetRollback, ObservedState, Op};
 use kubexm_spec::Digest;
 
 use crate::dirfd::DirFd;
 use crate::fsio;
 use crate::ops::state_dir;
-use crate::place::{Entry, Look, Place};
+use crate::path_state::{PathEntry, Look, PathState};
 use crate::{Machine, OpError, Wave, dispatch, paths};
 
 const MARK: &str = "reverted";
@@ -67,7 +67,7 @@ pub(super) fn restore(
         Wave::Stop => fsio::remove(&mark_path(machine))?,
         // Parent folders sort before their content.
         Wave::Data => {
-            for op in ops.iter().filter(|op| op.after_reset() == AfterReset::MadeFirst) {
+            for op in ops.iter().filter(|op| op.reset_rollback() == ResetRollback::MadeFirst) {
                 dispatch::make(op, machine)?;
             }
             folders.iter().try_for_each(|(path, access)| make_folder(machine, path, *access))?;
@@ -75,11 +75,11 @@ pub(super) fn restore(
         Wave::Start => {}
     }
     for (op, found) in ops.iter().zip(states).rev() {
-        let after = op.after_reset();
-        if after != AfterReset::Made {
+        let after = op.reset_rollback();
+        if after != ResetRollback::Made {
             dispatch::restore(op, machine, found, wave)?;
         }
-        let made = matches!(after, AfterReset::RestoredAndMade | AfterReset::Made) && found.satisfied;
+        let made = matches!(after, ResetRollback::RestoredAndMade | ResetRollback::Made) && found.satisfied;
         if wave == Wave::Data && made && !dispatch::observe(op, machine)?.satisfied {
             dispatch::make(op, machine)?;
         }
@@ -97,7 +97,7 @@ fn make_folder(machine: &Machine, path: &str, access: FolderAccess) -> Result<()
 }
 
 /// Folders that did not exist then, with their current mode and owner.
-fn look_at_folders(machine: &Machine, then: &[Place], folders: &mut BTreeMap<String, FolderAccess>) {
+fn look_at_folders(machine: &Machine, then: &[PathState], folders: &mut BTreeMap<String, FolderAccess>) {
     for path in then.iter().flat_map(|place| &place.missing) {
         if let Ok(found) = fs::symlink_metadata(machine.path(path))
             && found.is_dir()
@@ -134,9 +134,9 @@ fn overlap(one: &Op, other: &Op) -> bool {
 /// Whether every file of the op is as it was, and so is everything that is not a file.
 fn is_back(machine: &Machine, op: &Op, now: &ObservedState, then: &ObservedState) -> Result<bool, OpError> {
     for place in op.places(then)? {
-        let found = Entry::look(machine, &place.path)?;
+        let found = PathEntry::look(machine, &place.path)?;
         // A folder in which others have put something by now is kept.
-        let others = place.entry == Entry::Absent && matches!(found, Entry::Directory { .. });
+        let others = place.entry == PathEntry::Absent && matches!(found, PathEntry::Directory { .. });
         if found != place.entry && !others {
             return Ok(false);
         }

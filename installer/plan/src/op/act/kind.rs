@@ -5,8 +5,8 @@ use std::fmt::Display;
 use serde::{Deserialize, Serialize};
 
 use crate::kind::{Needs, State};
-use crate::place::Place;
-use crate::touch::Touch;
+use crate::path_state::PathState;
+use crate::resource::ResourceChange;
 
 /// The data of one act. Its execution is `Perform` of `kubexm_ops`, in a file of the same name. An act belongs to the
 /// cluster and is rolled back by another act, which its step names.
@@ -14,8 +14,8 @@ pub trait ActKind: Display {
     /// Its title in the reviewed list (`docs/acts.md`).
     fn title(&self) -> &'static str;
 
-    /// As [`crate::OpKind::touches`].
-    fn touches(&self) -> Vec<Touch>;
+    /// As [`crate::OpKind::resource_changes`].
+    fn resource_changes(&self) -> Vec<ResourceChange>;
 
     /// As [`crate::OpKind::needs`].
     fn needs(&self) -> Needs<'_>;
@@ -47,7 +47,7 @@ impl Progress {
 impl State for Progress {
     const SCHEMA: u32 = 1;
 
-    fn places(&self) -> Vec<&Place> {
+    fn places(&self) -> Vec<&PathState> {
         Vec::new()
     }
 

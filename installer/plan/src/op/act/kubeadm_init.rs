@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::kind::ActKind;
 use crate::kind::Needs;
-use crate::touch::{Thing, Touch};
+use crate::resource::{Resource, ResourceChange};
 
 /// `kubeadm init --config`. Done: admin.conf exists and the API server accepts it. Half done: undone by `kubeadm
 /// reset`.
@@ -26,12 +26,12 @@ impl ActKind for KubeadmInit {
         "kubeadm init"
     }
 
-    fn touches(&self) -> Vec<Touch> {
-        vec![Touch::changes(Thing::Kubeadm), Touch::changes(Thing::ControlPlane)]
+    fn resource_changes(&self) -> Vec<ResourceChange> {
+        vec![ResourceChange::unknown(Resource::Kubeadm), ResourceChange::unknown(Resource::ControlPlane)]
     }
 
     fn needs(&self) -> Needs<'_> {
-        Needs { things: vec![Thing::Runtime, Thing::Path(self.config.clone())], ..Needs::nothing() }
+        Needs { resources: vec![Resource::Runtime, Resource::Path(self.config.clone())], ..Needs::nothing() }
     }
 }
 

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use super::kind::ActKind;
 use crate::kind::Needs;
 use crate::slot::SlotName;
-use crate::touch::{Thing, Touch};
+use crate::resource::{Resource, ResourceChange};
 
 /// `kubeadm join --config`. Done: kubelet.conf exists, kubelet runs, and on a control plane its static pods and
 /// admin.conf work. Half done: undone by `kubeadm reset`. The config contains secrets: it is written below /run for the
@@ -37,14 +37,14 @@ impl ActKind for KubeadmJoin {
     }
 
     /// Touches this host only: `kubeadm` changes no other host, and the order of joins takes care of etcd's members.
-    fn touches(&self) -> Vec<Touch> {
-        let plane = self.control_plane.then(|| Touch::changes(Thing::ControlPlane));
-        std::iter::once(Touch::changes(Thing::Kubeadm)).chain(plane).collect()
+    fn resource_changes(&self) -> Vec<ResourceChange> {
+        let plane = self.control_plane.then(|| ResourceChange::unknown(Resource::ControlPlane));
+        std::iter::once(ResourceChange::unknown(Resource::Kubeadm)).chain(plane).collect()
     }
 
     fn needs(&self) -> Needs<'_> {
-        let things = vec![Thing::Api, Thing::Runtime];
-        Needs { slots: &self.slots, text: Some(self.config), things, ..Needs::nothing() }
+        let resources = vec![Resource::Api, Resource::Runtime];
+        Needs { slots: &self.slots, text: Some(self.config), resources, ..Needs::nothing() }
     }
 }
 

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::kind::ActKind;
 use crate::kind::Needs;
-use crate::touch::{Thing, Touch};
+use crate::resource::{Resource, ResourceChange};
 
 /// `kubeadm reset --force`: the undo of init and join. Done: no /etc/kubernetes/*.conf, no static pods.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -21,8 +21,8 @@ impl ActKind for KubeadmReset {
         "kubeadm reset"
     }
 
-    fn touches(&self) -> Vec<Touch> {
-        vec![Touch::changes(Thing::Kubeadm)]
+    fn resource_changes(&self) -> Vec<ResourceChange> {
+        vec![ResourceChange::unknown(Resource::Kubeadm)]
     }
 
     fn needs(&self) -> Needs<'_> {

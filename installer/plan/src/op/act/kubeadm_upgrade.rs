@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::kind::ActKind;
 use crate::kind::Needs;
-use crate::touch::{Thing, Touch};
+use crate::resource::{Resource, ResourceChange};
 
 /// `kubeadm upgrade apply` or `kubeadm upgrade node` with the kubeadm of this version. Done: our mark has the version,
 /// and a control plane's static pods have its images. It can be repeated: half done, it is run again.
@@ -59,19 +59,19 @@ impl ActKind for KubeadmUpgrade {
         }
     }
 
-    fn touches(&self) -> Vec<Touch> {
+    fn resource_changes(&self) -> Vec<ResourceChange> {
         // Only parts of what an init or a join has made: a reset finds those in the ledger.
-        let plane = self.of.is_control_plane().then(|| Touch::changes(Thing::ControlPlane));
-        let config = Touch::changes(Thing::State("/var/lib/kubelet/config.yaml".to_owned()));
+        let plane = self.of.is_control_plane().then(|| ResourceChange::unknown(Resource::ControlPlane));
+        let config = ResourceChange::unknown(Resource::State("/var/lib/kubelet/config.yaml".to_owned()));
         plane.into_iter().chain([config]).collect()
     }
 
     fn needs(&self) -> Needs<'_> {
-        let mut things = vec![Thing::Api, Thing::Runtime];
+        let mut resources = vec![Resource::Api, Resource::Runtime];
         if let UpgradeOf::Cluster { config } = &self.of {
-            things.push(Thing::Path(config.clone()));
+            resources.push(Resource::Path(config.clone()));
         }
-        Needs { things, ..Needs::nothing() }
+        Needs { resources, ..Needs::nothing() }
     }
 }
 

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::kind::ActKind;
 use crate::kind::Needs;
-use crate::touch::{Thing, Touch};
+use crate::resource::{Resource, ResourceChange};
 
 /// Restores kubelet's configuration on a worker as it was before [`super::KubeadmUpgrade`]. Done: there is no mark of that
 /// upgrade.
@@ -22,8 +22,8 @@ impl ActKind for KubeadmUpgradeUndo {
         "restore kubelet's configuration"
     }
 
-    fn touches(&self) -> Vec<Touch> {
-        vec![Touch::changes(Thing::State("/var/lib/kubelet/config.yaml".to_owned()))]
+    fn resource_changes(&self) -> Vec<ResourceChange> {
+        vec![ResourceChange::unknown(Resource::State("/var/lib/kubelet/config.yaml".to_owned()))]
     }
 
     fn needs(&self) -> Needs<'_> {

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::kind::ActKind;
 use crate::kind::Needs;
-use crate::touch::{Thing, Touch};
+use crate::resource::{Resource, ResourceChange};
 
 /// Removes the etcd member of another control plane from the member list, through this host's own member. Refused if the
 /// remaining members would have no quorum. Done: no member has this name or one of these peer URLs.
@@ -24,12 +24,12 @@ impl ActKind for MemberRemove {
         "remove etcd member"
     }
 
-    fn touches(&self) -> Vec<Touch> {
-        vec![Touch::changes(Thing::Member(self.name.clone()))]
+    fn resource_changes(&self) -> Vec<ResourceChange> {
+        vec![ResourceChange::unknown(Resource::Member(self.name.clone()))]
     }
 
     fn needs(&self) -> Needs<'_> {
-        Needs { things: vec![Thing::AdminConf], ..Needs::nothing() }
+        Needs { resources: vec![Resource::AdminConf], ..Needs::nothing() }
     }
 }
 

@@ -33,8 +33,8 @@ pub use node_uncordon::NodeUncordon;
 pub use script_run::ScriptRun;
 pub use script_undo::ScriptUndo;
 
-use crate::kind::{AfterReset, Needs, OpKind, Scope};
-use crate::touch::Touch;
+use crate::kind::{ResetRollback, Needs, OpKind, RemovalScope};
+use crate::resource::ResourceChange;
 
 /// The list; a text in parentheses is the name in plans, for an act that was renamed since. `each_act!(act, one => …)`
 /// dispatches to the variant of an act.
@@ -94,20 +94,20 @@ impl Act {
 impl OpKind for Act {
     type State = Progress;
 
-    fn touches(&self) -> Vec<Touch> {
-        each_act!(self, act => act.touches())
+    fn resource_changes(&self) -> Vec<ResourceChange> {
+        each_act!(self, act => act.resource_changes())
     }
 
     fn needs(&self) -> Needs<'_> {
         each_act!(self, act => act.needs())
     }
 
-    fn scope(&self) -> Scope {
-        Scope::Cluster
+    fn scope(&self) -> RemovalScope {
+        RemovalScope::Cluster
     }
 
-    fn after_reset(&self) -> AfterReset {
-        AfterReset::Restored
+    fn reset_rollback(&self) -> ResetRollback {
+        ResetRollback::Restored
     }
 }
 

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::kind::ActKind;
 use crate::kind::Needs;
-use crate::touch::{Thing, Touch};
+use crate::resource::{Resource, ResourceChange};
 
 /// Deletes a node object through the API server of a control plane. Done: the object does not exist, or this host has
 /// no API server any more.
@@ -22,8 +22,8 @@ impl ActKind for NodeDelete {
         "delete node"
     }
 
-    fn touches(&self) -> Vec<Touch> {
-        vec![Touch::changes(Thing::Node(self.node.clone()))]
+    fn resource_changes(&self) -> Vec<ResourceChange> {
+        vec![ResourceChange::unknown(Resource::Node(self.node.clone()))]
     }
 
     /// Without a cluster there is nothing to delete.

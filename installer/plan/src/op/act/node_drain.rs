@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::kind::ActKind;
 use crate::kind::Needs;
-use crate::touch::{Thing, Touch};
+use crate::resource::{Resource, ResourceChange};
 
 /// Cordons a node and evicts its pods, through the API server of a control plane (`kubectl drain`). Budgets
 /// (PodDisruptionBudget) are respected. Done: the node is cordoned and has no pods except those of DaemonSets and static
@@ -32,12 +32,12 @@ impl ActKind for NodeDrain {
         "drain node"
     }
 
-    fn touches(&self) -> Vec<Touch> {
-        vec![Touch::changes(Thing::Node(self.node.clone()))]
+    fn resource_changes(&self) -> Vec<ResourceChange> {
+        vec![ResourceChange::unknown(Resource::Node(self.node.clone()))]
     }
 
     fn needs(&self) -> Needs<'_> {
-        Needs { things: vec![Thing::AdminConf, Thing::Api], ..Needs::nothing() }
+        Needs { resources: vec![Resource::AdminConf, Resource::Api], ..Needs::nothing() }
     }
 }
 

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::kind::ActKind;
 use crate::kind::Needs;
-use crate::touch::{Thing, Touch};
+use crate::resource::{Resource, ResourceChange};
 
 /// Checks on a control plane, before a node joins, whether its node object exists: this decides whether the rollback,
 /// [`super::NodeDelete`], may delete it. Done: the object exists, or its absence was observed.
@@ -22,12 +22,12 @@ impl ActKind for NodeLookup {
         "look up node"
     }
 
-    fn touches(&self) -> Vec<Touch> {
-        vec![Touch::changes(Thing::Node(self.node.clone()))]
+    fn resource_changes(&self) -> Vec<ResourceChange> {
+        vec![ResourceChange::unknown(Resource::Node(self.node.clone()))]
     }
 
     fn needs(&self) -> Needs<'_> {
-        Needs { things: vec![Thing::AdminConf, Thing::Api], ..Needs::nothing() }
+        Needs { resources: vec![Resource::AdminConf, Resource::Api], ..Needs::nothing() }
     }
 }
 

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::kind::ActKind;
 use crate::kind::Needs;
-use crate::touch::{Thing, Touch};
+use crate::resource::{Resource, ResourceChange};
 
 /// Makes a node schedulable again: the undo of [`super::NodeDrain`], and the end of an upgrade. Evicted pods stay where they are. Done: the node is
 /// not cordoned; or there is no such node, or this host has no API server any more.
@@ -22,8 +22,8 @@ impl ActKind for NodeUncordon {
         "uncordon node"
     }
 
-    fn touches(&self) -> Vec<Touch> {
-        vec![Touch::changes(Thing::Node(self.node.clone()))]
+    fn resource_changes(&self) -> Vec<ResourceChange> {
+        vec![ResourceChange::unknown(Resource::Node(self.node.clone()))]
     }
 
     fn needs(&self) -> Needs<'_> {

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::kind::ActKind;
 use crate::kind::Needs;
-use crate::touch::{Thing, Touch};
+use crate::resource::{Resource, ResourceChange};
 
 /// Runs a script of cluster.yaml with bash, in the folder that contains its materials. Done: kubexm's marker records
 /// its success. A half-done script is undone with the user's own undo and run again; if it has no undo, the run stops.
@@ -31,12 +31,12 @@ impl ActKind for ScriptRun {
         "script of the user"
     }
 
-    fn touches(&self) -> Vec<Touch> {
-        vec![Touch::changes(Thing::Script(self.id.clone()))]
+    fn resource_changes(&self) -> Vec<ResourceChange> {
+        vec![ResourceChange::unknown(Resource::Script(self.id.clone()))]
     }
 
     fn needs(&self) -> Needs<'_> {
-        Needs { things: vec![Thing::Path(format!("{}/run.sh", self.folder))], ..Needs::nothing() }
+        Needs { resources: vec![Resource::Path(format!("{}/run.sh", self.folder))], ..Needs::nothing() }
     }
 }
 

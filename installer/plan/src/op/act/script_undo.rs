@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::kind::ActKind;
 use crate::kind::Needs;
-use crate::touch::{Thing, Touch};
+use crate::resource::{Resource, ResourceChange};
 
 /// Undoes what a script did or started to do, with the user's own `undo`. Done: according to kubexm's marker, the
 /// script was not started.
@@ -28,8 +28,8 @@ impl ActKind for ScriptUndo {
         "undo of a script of the user"
     }
 
-    fn touches(&self) -> Vec<Touch> {
-        vec![Touch::changes(Thing::Script(self.id.clone()))]
+    fn resource_changes(&self) -> Vec<ResourceChange> {
+        vec![ResourceChange::unknown(Resource::Script(self.id.clone()))]
     }
 
     /// A script whose files were not written was not started, so they are not needed.

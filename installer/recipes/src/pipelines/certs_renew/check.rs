@@ -5,8 +5,8 @@ use kubexm_plan::cluster_facts::{Certificate, Gap};
 use kubexm_plan::kubeadm_certificates::{AUTHORITIES, MANAGED};
 use kubexm_plan::op::KUBELET_CLIENT;
 
-use super::context::RenewCx;
-use super::due::{Plane, Site, due, late_kubelet};
+use super::context::RenewContext;
+use super::due::{Plane, Due, due, late_kubelet};
 use crate::error::RecipeError;
 use crate::identity::Identity;
 
@@ -19,7 +19,7 @@ const BY_CREATE: &str = "`kubexm-install create --bundle B` renews it in its las
 /// What the registry's and the depot's certificates are below.
 const OURS: [&str; 3] = ["/etc/kubexm/registry-ca.crt", "/etc/kubexm/depot/", "/etc/kubexm/registry/"];
 
-pub(super) fn site<'a>(cx: &'a RenewCx<'a>) -> Result<Site<'a>, RecipeError> {
+pub(super) fn site<'a>(cx: &'a RenewContext<'a>) -> Result<Due<'a>, RecipeError> {
     let planes = &cx.cluster.role_groups.control_plane;
     let first = planes.first().ok_or(RecipeError::NoHosts { what: "control plane" })?;
     let mut problems = clocks(cx);
@@ -48,16 +48,16 @@ pub(super) fn site<'a>(cx: &'a RenewCx<'a>) -> Result<Site<'a>, RecipeError> {
     }
     let workers = cx.cluster.hosts.iter().filter(|host| !planes.contains(&host.name));
     let workers = workers.filter_map(|host| Some((host.name.as_str(), late_kubelet(&of_host(cx, &host.name), cx)?)));
-    Ok(Site { planes: found, workers: workers.collect(), first, ended, warnings: warnings(cx) })
+    Ok(Due { planes: found, workers: workers.collect(), first, ended, warnings: warnings(cx) })
 }
 
 /// The certificates of a host.
-fn of_host<'a>(cx: &RenewCx<'a>, host: &str) -> Vec<&'a Certificate> {
+fn of_host<'a>(cx: &RenewContext<'a>, host: &str) -> Vec<&'a Certificate> {
     cx.running.certificates.iter().filter(|one| one.host == host).collect()
 }
 
 /// Hosts whose clock is not the controller's.
-fn clocks(cx: &RenewCx<'_>) -> Vec<String> {
+fn clocks(cx: &RenewContext<'_>) -> Vec<String> {
     let wrong = cx.facts.iter().filter_map(|(name, facts)| {
         let skew = facts.clock_offset_ms.unsigned_abs();
         if skew <= SKEW_MS.saturating_add(facts.round_trip_ms / 2) {
@@ -83,7 +83,7 @@ fn length(seconds: u64) -> String {
     }
 }
 
-fn plane<'a>(cx: &RenewCx<'a>, identity: &Identity, name: &'a str, facts: &Facts) -> Result<Plane<'a>, Vec<String>> {
+fn plane<'a>(cx: &RenewContext<'a>, identity: &Identity, name: &'a str, facts: &Facts) -> Result<Plane<'a>, Vec<String>> {
     if !identity.is_member(cx.cluster, name, facts) || !facts.joined {
         let text = "it is no control plane of this cluster: find out with `kubexm-install status -f cluster.yaml` which \
                     cluster it belongs to, or remove it from cluster.yaml";
@@ -121,7 +121,7 @@ fn unread(gap: &Gap) -> String {
 }
 
 /// Restarts of one control plane after the other need the others: what is not healthy now would be none afterwards.
-fn unhealthy(cx: &RenewCx<'_>) -> Vec<String> {
+fn unhealthy(cx: &RenewContext<'_>) -> Vec<String> {
     let (running, members) = (cx.running, cx.cluster.etcd_members().len());
     let mut problems = Vec::new();
     let gaps: Vec<String> = running.gaps.iter().map(unread).collect();
@@ -150,7 +150,7 @@ fn unhealthy(cx: &RenewCx<'_>) -> Vec<String> {
 }
 
 /// What ends, and is renewed in another way.
-fn warnings(cx: &RenewCx<'_>) -> Vec<String> {
+fn warnings(cx: &RenewContext<'_>) -> Vec<String> {
     let soon = |one: &&Certificate| one.ends.saturating_sub(cx.now) < cx.wanted.within_s;
     let mut warnings: Vec<String> = Vec::new();
     for one in cx.running.certificates.iter().filter(soon) {

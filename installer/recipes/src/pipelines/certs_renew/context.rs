@@ -8,7 +8,7 @@ use kubexm_spec::cluster::Cluster;
 
 /// The whole input of the recipe.
 #[derive(Clone, Debug)]
-pub struct RenewCx<'a> {
+pub struct RenewContext<'a> {
     pub cluster: &'a Cluster,
     /// Digest of the bytes of cluster.yaml.
     pub cluster_digest: Digest,

@@ -5,7 +5,7 @@ use kubexm_plan::kubeadm_certificates::MANAGED;
 use kubexm_plan::op::{KUBELET_CLIENT, Renewal};
 use kubexm_spec::Digest;
 
-use super::context::RenewCx;
+use super::context::RenewContext;
 
 /// kubelet renews its certificate when at least a tenth of its year is left: one that ends so soon was not renewed, so
 /// kubelet cannot.
@@ -22,7 +22,7 @@ pub(super) struct Plane<'a> {
 }
 
 /// What is due.
-pub(super) struct Site<'a> {
+pub(super) struct Due<'a> {
     pub planes: Vec<Plane<'a>>,
     /// Workers whose kubelet cannot renew its certificate any more.
     pub workers: Vec<(&'a str, Digest)>,
@@ -34,7 +34,7 @@ pub(super) struct Site<'a> {
 }
 
 /// What is due of a host's certificates, in the order of [`MANAGED`].
-pub(super) fn due(certificates: &[&Certificate], cx: &RenewCx<'_>) -> Vec<Renewal> {
+pub(super) fn due(certificates: &[&Certificate], cx: &RenewContext<'_>) -> Vec<Renewal> {
     let soon = |one: &&&Certificate| cx.wanted.force || one.ends.saturating_sub(cx.now) < cx.wanted.within_s;
     let found = MANAGED.iter().filter_map(|(name, path)| {
         let one = certificates.iter().find(|one| one.path == *path).filter(soon)?;
@@ -44,7 +44,7 @@ pub(super) fn due(certificates: &[&Certificate], cx: &RenewCx<'_>) -> Vec<Renewa
 }
 
 /// The certificate of a host's kubelet, if kubelet cannot renew it any more.
-pub(super) fn late_kubelet(certificates: &[&Certificate], cx: &RenewCx<'_>) -> Option<Digest> {
+pub(super) fn late_kubelet(certificates: &[&Certificate], cx: &RenewContext<'_>) -> Option<Digest> {
     let one = certificates.iter().find(|one| one.path == KUBELET_CLIENT)?;
     one.file.filter(|_| one.ends.saturating_sub(cx.now) < KUBELET_LATE_S)
 }

@@ -4,7 +4,7 @@ use kubexm_plan::cluster_facts::{ETCD, EtcdMember, NODES, SERVER_VERSION};
 use kubexm_plan::op::MemberRemove;
 use kubexm_spec::cluster::EtcdKind;
 
-use super::context::DeleteCx;
+use super::context::DeleteContext;
 use crate::error::RecipeError;
 use crate::pipelines::host_removal::{self, Owned, ResetHost};
 use crate::time_servers::is_server;
@@ -22,7 +22,7 @@ pub(super) struct Leaving<'a> {
 }
 
 /// The hosts that leave, workers first, and the control plane that does what the cluster has to do for them.
-pub(super) fn leaving<'a>(cx: &'a DeleteCx<'a>) -> Result<(Vec<Leaving<'a>>, &'a str), RecipeError> {
+pub(super) fn leaving<'a>(cx: &'a DeleteContext<'a>) -> Result<(Vec<Leaving<'a>>, &'a str), RecipeError> {
     let unknown = cx.deleted.iter().find(|name| cx.cluster.host(name).is_none());
     if let Some(host) = unknown {
         let known: Vec<&str> = cx.cluster.hosts.iter().map(|host| host.name.as_str()).collect();
@@ -52,7 +52,7 @@ fn cannot<T>(host: &str, reason: impl Into<String>) -> Result<T, RecipeError> {
 }
 
 /// Refuses a host on which the others depend.
-fn refuse_needed(cx: &DeleteCx<'_>, name: &str) -> Result<(), RecipeError> {
+fn refuse_needed(cx: &DeleteContext<'_>, name: &str) -> Result<(), RecipeError> {
     let planes = &cx.cluster.role_groups.control_plane;
     if planes.iter().any(|plane| plane == name) && planes.iter().all(|plane| cx.deleted.contains(plane)) {
         return cannot(name, "no control plane would be left; `kubexm-install reset` removes the whole cluster");
@@ -81,7 +81,7 @@ fn refuse_needed(cx: &DeleteCx<'_>, name: &str) -> Result<(), RecipeError> {
 }
 
 /// Refuses to decide about a cluster that does not answer.
-fn observed(cx: &DeleteCx<'_>) -> Result<(), RecipeError> {
+fn observed(cx: &DeleteContext<'_>) -> Result<(), RecipeError> {
     let facts = cx.running;
     let planes = &cx.cluster.role_groups.control_plane;
     let stacked = cx.cluster.etcd.kind == EtcdKind::Kubeadm;
@@ -97,7 +97,7 @@ fn observed(cx: &DeleteCx<'_>) -> Result<(), RecipeError> {
 }
 
 /// The first control plane that stays, was reached, and works.
-fn stays<'a>(cx: &'a DeleteCx<'_>) -> Result<&'a str, RecipeError> {
+fn stays<'a>(cx: &'a DeleteContext<'_>) -> Result<&'a str, RecipeError> {
     let works = |name: &&String| {
         let reached = cx.hosts.iter().any(|host| host.name == **name);
         let ready = cx.running.nodes.iter().any(|node| node.name == **name && node.ready);
@@ -117,7 +117,7 @@ fn stays<'a>(cx: &'a DeleteCx<'_>) -> Result<&'a str, RecipeError> {
 }
 
 /// Whether a member of etcd is on a host. One that has not started has no name.
-fn is_of(member: &EtcdMember, cx: &DeleteCx<'_>, host: &str) -> bool {
+fn is_of(member: &EtcdMember, cx: &DeleteContext<'_>, host: &str) -> bool {
     let peer = |ip: std::net::IpAddr| match ip.is_ipv6() {
         true => format!("https://[{ip}]:2380"),
         false => format!("https://{ip}:2380"),
@@ -128,14 +128,14 @@ fn is_of(member: &EtcdMember, cx: &DeleteCx<'_>, host: &str) -> bool {
 }
 
 /// Whether a host belongs to another cluster of the same name: by its id, or for one without ids by its CA.
-fn is_of_another(cx: &DeleteCx<'_>, host: &ResetHost<'_>, on: &str) -> bool {
+fn is_of_another(cx: &DeleteContext<'_>, host: &ResetHost<'_>, on: &str) -> bool {
     let stamped = host.facts.stamp.as_ref().and_then(|stamp| stamp.id);
     let ca = cx.hosts.iter().find(|host| host.name == on).and_then(|host| host.facts.cluster_ca);
     stamped.zip(cx.running.id).is_some_and(|(one, other)| one != other)
         || host.facts.cluster_ca.zip(ca).is_some_and(|(one, other)| one != other)
 }
 
-fn leaves<'a>(cx: &'a DeleteCx<'a>, name: &'a str, on: &str) -> Result<Leaving<'a>, RecipeError> {
+fn leaves<'a>(cx: &'a DeleteContext<'a>, name: &'a str, on: &str) -> Result<Leaving<'a>, RecipeError> {
     let node = cx.running.nodes.iter().find(|node| node.name == name);
     let member = cx.running.etcd.iter().find(|member| is_of(member, cx, name));
     let reached = cx.hosts.iter().find(|host| host.name == name);
@@ -168,7 +168,7 @@ fn leaves<'a>(cx: &'a DeleteCx<'a>, name: &'a str, on: &str) -> Result<Leaving<'
 }
 
 /// The removal itself needs a quorum of the members, and so does everything afterwards.
-fn refuse_without_quorum(cx: &DeleteCx<'_>, leaving: &[Leaving<'_>]) -> Result<(), RecipeError> {
+fn refuse_without_quorum(cx: &DeleteContext<'_>, leaving: &[Leaving<'_>]) -> Result<(), RecipeError> {
     let goes: Vec<&Leaving<'_>> = leaving.iter().filter(|host| host.member.is_some()).collect();
     let Some(first) = goes.first() else { return Ok(()) };
     let voters: Vec<&EtcdMember> = cx.running.etcd.iter().filter(|member| !member.learner).collect();

@@ -9,7 +9,7 @@ use crate::pipelines::host_removal::ResetHost;
 
 /// The whole input of the recipe.
 #[derive(Clone, Debug)]
-pub struct DeleteCx<'a> {
+pub struct DeleteContext<'a> {
     /// Still names the hosts.
     pub cluster: &'a Cluster,
     /// Digest of the bytes of cluster.yaml.

@@ -9,14 +9,14 @@ use kubexm_plan::{Step, Undo};
 use kubexm_spec::Digest;
 use serde_json::Value;
 
-use super::context::DeleteCx;
+use super::context::DeleteContext;
 use crate::error::RecipeError;
 use crate::modules::record;
 
 /// The step that writes the record and the text of its object; none if the record does not name the hosts, or there is
 /// none that can be read.
 pub(super) fn without(
-    cx: &DeleteCx<'_>,
+    cx: &DeleteContext<'_>,
     on: &str,
     gone: &BTreeSet<&str>,
 ) -> Result<Option<(Step, String)>, RecipeError> {

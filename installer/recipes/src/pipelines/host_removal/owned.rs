@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use kubexm_plan::ledger::{Outcome, Record, SCHEMA};
 use kubexm_plan::op::{AsideWas, MoveAside, StateDir, Unit};
 use kubexm_plan::{
-    Entry, ObservedState, Op, Place, Scope, StateError, StepId, Thing, etcd, network, runtime, state_folders,
+    PathEntry, ObservedState, Op, PathState, RemovalScope, StateError, StepId, Resource, etcd, network, runtime, state_folders,
 };
 
 use super::host::ResetHost;
@@ -52,20 +52,20 @@ pub(in crate::pipelines) fn of_host(cluster: &str, host: &ResetHost<'_>) -> Resu
     // The ledger may still have an older cluster's stamp, if that cluster was removed by other means: the last
     // stamp decides, and older records are removed with it.
     if let Some(other) = stamped.or_else(|| recorded.next_back()).filter(|name| *name != cluster) {
-        return Err(RecipeError::OtherCluster {
+        return Err(RecipeError::ClusterMismatch {
             host: host.name.to_owned(),
             found: other.to_owned(),
             wanted: cluster.to_owned(),
         });
     }
     let mut owned = Owned::default();
-    let mut oldest: Vec<Thing> = Vec::new();
+    let mut oldest: Vec<Resource> = Vec::new();
     for (step, op, found) in changes.iter().flat_map(|record| observations(record)) {
         let is_service_folder = classify(op, found, &mut owned).map_err(unreadable(host, step, op))?;
         let touched = touched(op);
-        let known = touched.iter().all(|thing| oldest.iter().any(|older| older.overlaps(thing)));
+        let known = touched.iter().all(|resource| oldest.iter().any(|older| older.overlaps(resource)));
         // An archive's newer version may have more files than the older one.
-        if op.scope() != Scope::Host || (known && !matches!(op, Op::Unpacked(_))) {
+        if op.scope() != RemovalScope::Host || (known && !matches!(op, Op::Unpacked(_))) {
             continue;
         }
         oldest.extend(touched);
@@ -147,7 +147,7 @@ fn observations(record: &Record) -> impl Iterator<Item = (&StepId, &Op, &Observe
 
 /// Records what an op has changed; returns whether that is a new folder of a service, which is removed as a whole.
 fn classify(op: &Op, found: &ObservedState, owned: &mut Owned) -> Result<bool, StateError> {
-    owned.kubernetes |= op.changes(&Thing::Kubeadm);
+    owned.kubernetes |= op.changes(&Resource::Kubeadm);
     match op {
         Op::Unit(unit) => {
             // The newest record names the files it runs with.
@@ -161,8 +161,8 @@ fn classify(op: &Op, found: &ObservedState, owned: &mut Owned) -> Result<bool, S
         }
         // A folder that existed before is not removed as a whole: see `keep_earlier_content`.
         Op::StateDir(dir) => {
-            let place: Place = found.state::<StateDir>()?;
-            if place.entry == Entry::Absent {
+            let place: PathState = found.state::<StateDir>()?;
+            if place.entry == PathEntry::Absent {
                 owned.folders.push(dir.path.clone());
                 owned.parents.extend(place.missing);
                 return Ok(true);
@@ -215,11 +215,11 @@ fn file(op: &Op) -> Option<&str> {
 }
 
 /// What an op changes, compared with older ops to find out whether it is new.
-fn touched(op: &Op) -> Vec<Thing> {
-    let things = op.touches().into_iter().map(|touch| touch.thing);
+fn touched(op: &Op) -> Vec<Resource> {
+    let resources = op.resource_changes().into_iter().map(|change| change.resource);
     match op {
         // Each run installs its own packages, and only those decide.
-        Op::Packages(_) => things.filter(|thing| matches!(thing, Thing::Package(_))).collect(),
-        _ => things.collect(),
+        Op::Packages(_) => resources.filter(|resource| matches!(resource, Resource::Package(_))).collect(),
+        _ => resources.collect(),
     }
 }

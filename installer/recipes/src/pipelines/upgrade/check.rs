@@ -10,9 +10,9 @@ use kubexm_plan::ClusterFacts;
 
 use super::found::Found;
 use super::options::UpgradeOptions;
-use crate::context::PlanCx;
+use crate::context::PlanContext;
 use crate::error::RecipeError;
-use crate::phases::Site;
+use crate::phases::ClusterHosts;
 use case::{Case, Lines};
 
 /// Every rule: adds to the problems, and to the warnings.
@@ -29,8 +29,8 @@ const RULES: [fn(&Case<'_>, &mut Lines, &mut Lines); 8] = [
 
 /// Returns the warnings, one sentence each.
 pub(super) fn run(
-    cx: &PlanCx<'_>,
-    site: &Site<'_>,
+    cx: &PlanContext<'_>,
+    site: &ClusterHosts<'_>,
     running: &ClusterFacts,
     found: &Found<'_>,
     options: &UpgradeOptions,

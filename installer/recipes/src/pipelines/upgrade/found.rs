@@ -6,10 +6,10 @@ use kubexm_plan::ClusterFacts;
 use kubexm_plan::cluster_facts::{COMPONENTS, ETCD, NODES, NodeFacts, SERVER_VERSION};
 use kubexm_spec::{KubernetesVersion, depot};
 
-use crate::context::{Node, PlanCx};
+use crate::context::{PlannedHost, PlanContext};
 use crate::error::RecipeError;
 use crate::modules::kubeadm_upgrade;
-use crate::phases::Site;
+use crate::phases::ClusterHosts;
 use crate::runtime;
 
 /// The running cluster.
@@ -39,7 +39,7 @@ pub(super) struct FoundNode<'f> {
 
 impl<'f> Found<'f> {
     /// Refuses a cluster of which something that decides is not known.
-    pub(super) fn of(cx: &PlanCx<'_>, site: &Site<'_>, running: &'f ClusterFacts) -> Result<Self, RecipeError> {
+    pub(super) fn of(cx: &PlanContext<'_>, site: &ClusterHosts<'_>, running: &'f ClusterFacts) -> Result<Self, RecipeError> {
         known(running)?;
         let target = version(&cx.kubernetes_version(site.first.platform)?, "the bundle's kubeadm")?;
         let mut api_servers = Vec::new();
@@ -73,8 +73,8 @@ impl<'f> Found<'f> {
 
 impl<'f> FoundNode<'f> {
     fn of(
-        cx: &PlanCx<'_>,
-        node: &Node<'_>,
+        cx: &PlanContext<'_>,
+        node: &PlannedHost<'_>,
         facts: &'f NodeFacts,
         running: &ClusterFacts,
         target: &KubernetesVersion,

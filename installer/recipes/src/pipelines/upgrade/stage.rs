@@ -6,11 +6,11 @@ use std::collections::BTreeMap;
 use kubexm_plan::op::{EtcdSnapshot, Probe};
 use kubexm_plan::{Step, StepId, Undo};
 
-use crate::context::Node;
+use crate::context::PlannedHost;
 use crate::draft::{Chain, Draft};
 use crate::error::RecipeError;
 use crate::modules::{depot, images, packages, registry, trust};
-use crate::phases::Site;
+use crate::phases::ClusterHosts;
 use crate::runtime;
 
 /// Hosts that have the content.
@@ -24,7 +24,7 @@ pub(super) struct Staged<'a> {
 
 pub(super) fn run<'a>(
     draft: &mut Draft<'a>,
-    site: &Site<'a>,
+    site: &ClusterHosts<'a>,
     wanted: Option<EtcdSnapshot>,
 ) -> Result<Staged<'a>, RecipeError> {
     let mut hosts = BTreeMap::new();
@@ -42,7 +42,7 @@ pub(super) fn run<'a>(
         hosts.insert(node.host.name.as_str(), staged);
     }
     let mut ready = ready(&site.first);
-    ready.settled = optional;
+    ready.after_end = optional;
     let mut chain = Chain::after(required);
     chain.then([ready]);
     chain.then(wanted.map(|snapshot| snapshot_of(&site.first, snapshot)));
@@ -50,7 +50,7 @@ pub(super) fn run<'a>(
 }
 
 /// The way back once a control plane is upgraded.
-fn snapshot_of(first: &Node<'_>, snapshot: EtcdSnapshot) -> Step {
+fn snapshot_of(first: &PlannedHost<'_>, snapshot: EtcdSnapshot) -> Step {
     Step::on(first.name(), "upgrade.snapshot", "Take a snapshot of etcd, and verify it")
         .ensure(snapshot)
         .timeout_s(2_400)
@@ -58,7 +58,7 @@ fn snapshot_of(first: &Node<'_>, snapshot: EtcdSnapshot) -> Step {
         .build()
 }
 
-fn host<'a>(draft: &mut Draft<'a>, node: &Node<'a>, serves: &mut Vec<StepId>) -> Result<Chain, RecipeError> {
+fn host<'a>(draft: &mut Draft<'a>, node: &PlannedHost<'a>, serves: &mut Vec<StepId>) -> Result<Chain, RecipeError> {
     let to_install = packages::of_node(draft.cx, node)?;
     let mut chain = Chain::default();
     let depots = trust::depots(draft.cx, node)?;
@@ -84,7 +84,7 @@ fn host<'a>(draft: &mut Draft<'a>, node: &Node<'a>, serves: &mut Vec<StepId>) ->
 }
 
 /// The last moment at which nothing of what runs has changed.
-fn ready(first: &Node<'_>) -> Step {
+fn ready(first: &PlannedHost<'_>) -> Step {
     let name = first.name();
     Step::on(name, "upgrade.staged", "Wait until every host has the content, and the first control plane is Ready")
         .probe(Probe::NodeReady { node: name.to_owned(), kubelet: None }, 60)

@@ -8,11 +8,11 @@ use kubexm_plan::{Step, StepId, Undo};
 
 use super::found::{Found, FoundNode};
 use super::options::UpgradeOptions;
-use crate::context::{Node, PlanCx};
+use crate::context::{PlannedHost, PlanContext};
 use crate::draft::{Chain, Draft};
 use crate::error::RecipeError;
 use crate::modules::{audit, control_plane, drain, kubeadm_upgrade, kubeconfig, kubernetes, os};
-use crate::phases::Site;
+use crate::phases::ClusterHosts;
 use crate::runtime;
 
 /// The turn of a worker.
@@ -26,7 +26,7 @@ pub(super) struct WorkersTurn {
 /// The turns of all nodes. A node on which nothing differs has none.
 #[derive(Debug)]
 pub(super) struct Turns<'f, 'a> {
-    first: Node<'a>,
+    first: PlannedHost<'a>,
     found: &'f Found<'f>,
     pub options: &'f UpgradeOptions,
     /// By host, the steps after which it has the content.
@@ -37,7 +37,7 @@ pub(super) struct Turns<'f, 'a> {
 
 impl<'f, 'a> Turns<'f, 'a> {
     pub(super) fn new(
-        site: &Site<'a>,
+        site: &ClusterHosts<'a>,
         found: &'f Found<'f>,
         staged: BTreeMap<&'a str, Vec<StepId>>,
         options: &'f UpgradeOptions,
@@ -46,12 +46,12 @@ impl<'f, 'a> Turns<'f, 'a> {
     }
 
     /// The last step of a node's turn.
-    pub(super) fn last(&self, node: &Node<'_>) -> Option<&StepId> {
+    pub(super) fn last(&self, node: &PlannedHost<'_>) -> Option<&StepId> {
         self.last.get(node.name())
     }
 
     /// Whether a node has a turn.
-    pub(super) fn has_turn(&self, node: &Node<'_>) -> bool {
+    pub(super) fn has_turn(&self, node: &PlannedHost<'_>) -> bool {
         self.found.node(node.name()).is_some_and(FoundNode::differs)
     }
 
@@ -59,7 +59,7 @@ impl<'f, 'a> Turns<'f, 'a> {
     pub(super) fn control_plane(
         &mut self,
         draft: &mut Draft<'a>,
-        node: &Node<'a>,
+        node: &PlannedHost<'a>,
         after: &[StepId],
     ) -> Result<Vec<StepId>, RecipeError> {
         let Some(found) = self.found.node(node.name()).filter(|found| found.differs()) else {
@@ -92,7 +92,7 @@ impl<'f, 'a> Turns<'f, 'a> {
     pub(super) fn worker(
         &mut self,
         draft: &mut Draft<'a>,
-        node: &Node<'a>,
+        node: &PlannedHost<'a>,
         after: &[StepId],
     ) -> Result<Option<WorkersTurn>, RecipeError> {
         let Some(found) = self.found.node(node.name()).filter(|found| found.differs()) else { return Ok(None) };
@@ -113,7 +113,7 @@ impl<'f, 'a> Turns<'f, 'a> {
     fn rest(
         &mut self,
         draft: &mut Draft<'a>,
-        node: &Node<'a>,
+        node: &PlannedHost<'a>,
         found: &FoundNode<'_>,
         chain: &mut Chain,
     ) -> Result<Option<Step>, RecipeError> {
@@ -138,7 +138,7 @@ impl<'f, 'a> Turns<'f, 'a> {
 }
 
 /// The node's record of its bundle.
-pub(super) fn stamp(cx: &PlanCx<'_>, node: &Node<'_>) -> Step {
+pub(super) fn stamp(cx: &PlanContext<'_>, node: &PlannedHost<'_>) -> Step {
     Step::on(node.name(), "upgrade.stamp", "Record on the node which bundle it has")
         .ensure(os::stamp_of(cx))
         .undo(Undo::RestoreBefore)
@@ -158,7 +158,7 @@ const IN_USE: &str = "pods run on the node with the new version; it keeps that, 
 
 /// A kubelet of an earlier minor version must not come back under pods of the new one, so this ends the way back of the
 /// node. It is of the cluster and not of an optional node: such a node can be rolled back alone until it has ended.
-fn uncordon(on: &str, node: &Node<'_>) -> Step {
+fn uncordon(on: &str, node: &PlannedHost<'_>) -> Step {
     let name = node.name();
     let step = Step::on(on, &format!("upgrade.uncordon-{name}"), &format!("Let pods be scheduled on {name} again"));
     let step = if node.optional() { step } else { step.domain(name) };

@@ -4,21 +4,21 @@ use kubexm_plan::StepId;
 
 use super::options::PauseAfter;
 use super::turn::{Turns, WorkersTurn};
-use crate::context::Node;
+use crate::context::PlannedHost;
 use crate::draft::{Chain, Draft};
 use crate::error::RecipeError;
-use crate::phases::Site;
+use crate::phases::ClusterHosts;
 
 /// A worker starts when the one `batch` places before it has ended: it does not wait for its success, since a worker that
 /// fails is a failure domain of its own. Returns the steps after which pods can run on all of them.
 pub(super) fn run<'a>(
     draft: &mut Draft<'a>,
-    site: &Site<'a>,
+    site: &ClusterHosts<'a>,
     turns: &mut Turns<'_, 'a>,
     after: &[StepId],
 ) -> Result<Vec<StepId>, RecipeError> {
     let batch = turns.options.batch.max(1);
-    let mut workers: Vec<&Node<'a>> = site.workers().filter(|node| turns.has_turn(node)).collect();
+    let mut workers: Vec<&PlannedHost<'a>> = site.workers().filter(|node| turns.has_turn(node)).collect();
     if turns.options.pause_after == Some(PauseAfter::FirstBatch) {
         workers.truncate(batch);
     }
@@ -33,7 +33,7 @@ pub(super) fn run<'a>(
         let last = draft.add(chain);
         ends.extend(match (uncordon, node.optional()) {
             (Some(mut uncordon), true) => {
-                uncordon.settled = last;
+                uncordon.after_end = last;
                 let mut chain = Chain::after(after.iter().cloned());
                 chain.then([uncordon]);
                 draft.add(chain).into_iter().map(End::Succeeded).collect()

@@ -10,7 +10,7 @@ use kubexm_plan::op::{Content, Op};
 use kubexm_plan::{Facts, Plan, StepId};
 use kubexm_recipes::charts::CarriedCharts;
 use kubexm_recipes::packages::CarriedPackages;
-use kubexm_recipes::{Materials, PlanCx, RecipeError, Sealing, sample};
+use kubexm_recipes::{Materials, PlanContext, RecipeError, Sealing, sample};
 use kubexm_spec::{Cluster, Digest, Manifest};
 
 pub struct Site {
@@ -48,8 +48,8 @@ impl Site {
         self.facts.get_mut("node1").unwrap()
     }
 
-    pub fn cx(&self) -> PlanCx<'_> {
-        PlanCx {
+    pub fn cx(&self) -> PlanContext<'_> {
+        PlanContext {
             bundle_record: None,
             cluster: &self.cluster,
             cluster_id: Some(sample::CLUSTER_ID),

@@ -2,15 +2,15 @@
 
 use kubexm_plan::ClusterFacts;
 
-use crate::context::PlanCx;
-use crate::phases::Site;
+use crate::context::PlanContext;
+use crate::phases::ClusterHosts;
 use crate::pipelines::upgrade::found::{Found, FoundNode};
 use crate::pipelines::upgrade::options::UpgradeOptions;
 
 /// What is judged.
 pub(super) struct Case<'c> {
-    pub cx: &'c PlanCx<'c>,
-    pub site: &'c Site<'c>,
+    pub cx: &'c PlanContext<'c>,
+    pub site: &'c ClusterHosts<'c>,
     pub running: &'c ClusterFacts,
     pub found: &'c Found<'c>,
     pub options: &'c UpgradeOptions,

@@ -111,7 +111,7 @@ fn carry_out(site: &Site) -> (DepotConfig, Vec<RepositoryFile>) {
     }
     let cx = site.opened.plan_cx(&site.facts, &carried.packages);
     let cluster_id = Some(sample::CLUSTER_ID);
-    let plan = kubexm_recipes::create(&kubexm_recipes::PlanCx { manifest: &manifest, cluster_id, ..cx }).unwrap();
+    let plan = kubexm_recipes::create(&kubexm_recipes::PlanContext { manifest: &manifest, cluster_id, ..cx }).unwrap();
     let pki = kubexm_engine::pki::ClusterPki::open(&folder.join("pki")).unwrap();
     let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
     let step = plan.steps.iter().find(|step| step.id.0 == "node1/depot.serve").unwrap();

@@ -11,7 +11,7 @@ use crate::dirfd::DirFd;
 use crate::fsio::{self, Access};
 use crate::{Machine, OpError};
 
-pub use kubexm_plan::place::{Entry, Place};
+pub use kubexm_plan::path_state::{PathEntry, PathState};
 
 /// Observes a path of a machine.
 pub trait Look: Sized {
@@ -25,7 +25,7 @@ pub trait PutBack {
     fn restore(&self, machine: &Machine) -> Result<(), OpError>;
 }
 
-impl Look for Entry {
+impl Look for PathEntry {
     /// Does not follow a link.
     fn look(machine: &Machine, path: &str) -> Result<Self, OpError> {
         let real = machine.path(path);
@@ -53,7 +53,7 @@ impl Look for Entry {
     }
 }
 
-impl Look for Place {
+impl Look for PathState {
     /// Including missing parents.
     fn look(machine: &Machine, path: &str) -> Result<Self, OpError> {
         let mut missing = Vec::new();
@@ -65,29 +65,29 @@ impl Look for Place {
             missing.push(folder.to_string_lossy().into_owned());
             parent = folder.parent();
         }
-        Ok(Self { path: path.to_owned(), entry: Entry::look(machine, path)?, missing, held: None })
+        Ok(Self { path: path.to_owned(), entry: PathEntry::look(machine, path)?, missing, held: None })
     }
 }
 
-impl PutBack for Place {
+impl PutBack for PathState {
     fn restore(&self, machine: &Machine) -> Result<(), OpError> {
         let real = machine.path(&self.path);
-        if Entry::look(machine, &self.path)? != self.entry {
+        if PathEntry::look(machine, &self.path)? != self.entry {
             match &self.entry {
-                Entry::Absent => clear(&real)?,
-                Entry::File { digest, mode, uid, gid } => {
+                PathEntry::Absent => clear(&real)?,
+                PathEntry::File { digest, mode, uid, gid } => {
                     let bytes = machine.ledger().content(digest)?;
                     let owner = Some((*uid, *gid));
                     machine.write_file(&self.path, &bytes, Access { mode: *mode, owner })?;
                 }
-                Entry::Directory { mode } => {
+                PathEntry::Directory { mode } => {
                     if !real.is_dir() {
                         fsio::remove(&real)?;
                     }
                     DirFd::make(&real)?.set_access(*mode, None)?;
                 }
-                Entry::Link { target } => put_link(machine, &self.path, target)?,
-                Entry::Special => {
+                PathEntry::Link { target } => put_link(machine, &self.path, target)?,
+                PathEntry::Special => {
                     return Err(OpError::other(format!(
                         "{} was a device, socket or pipe before, which kubexm cannot restore: create it again by hand",
                         self.path
@@ -107,21 +107,21 @@ impl PutBack for Place {
 
 /// Refuses to replace anything except a file or a link.
 pub fn replaceable(machine: &Machine, path: &str) -> Result<(), OpError> {
-    match Entry::look(machine, path)? {
-        Entry::Directory { .. } => {
+    match PathEntry::look(machine, path)? {
+        PathEntry::Directory { .. } => {
             Err(OpError::other(format!("{path} is a directory, and a file must go there; move it away and run again")))
         }
-        Entry::Special => Err(OpError::other(format!(
+        PathEntry::Special => Err(OpError::other(format!(
             "{path} is a device, socket or pipe, and a file must go there; move it away and run again"
         ))),
-        Entry::Absent | Entry::File { .. } | Entry::Link { .. } => Ok(()),
+        PathEntry::Absent | PathEntry::File { .. } | PathEntry::Link { .. } => Ok(()),
     }
 }
 
 /// Mode and owner of the existing file, or the mode for a new one.
 pub(crate) fn access_like(machine: &Machine, path: &str, mode: u32) -> Result<Access, OpError> {
-    Ok(match Entry::look(machine, path)? {
-        Entry::File { mode, uid, gid, .. } => Access { mode, owner: Some((uid, gid)) },
+    Ok(match PathEntry::look(machine, path)? {
+        PathEntry::File { mode, uid, gid, .. } => Access { mode, owner: Some((uid, gid)) },
         _ => Access::mode(mode),
     })
 }

@@ -1,4 +1,4 @@
-//! What ops change on a host, by name: two steps without an order between them must not change the same thing.
+//! What ops change on a host, by name: two steps without an order between them must not change the same resource.
 
 use std::fmt;
 
@@ -6,7 +6,7 @@ use kubexm_spec::Digest;
 
 /// Something on a host or in the cluster that ops change or need.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Thing {
+pub enum Resource {
     /// A file, link or folder by its absolute path; with a trailing `/*`, every file directly in a folder.
     Path(String),
     /// What a service writes into a folder, or the file that it writes.
@@ -90,7 +90,7 @@ pub enum Thing {
     Registry,
 }
 
-impl fmt::Display for Thing {
+impl fmt::Display for Resource {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Path(path) => f.write_str(path),
@@ -130,7 +130,7 @@ impl fmt::Display for Thing {
     }
 }
 
-impl Thing {
+impl Resource {
     /// Whether they overlap: `/opt/cni/bin/*` contains `/opt/cni/bin/bridge`.
     pub fn overlaps(&self, other: &Self) -> bool {
         let holds = |all: &str, path: &str| {
@@ -145,11 +145,11 @@ impl Thing {
     }
 }
 
-/// A change of a thing.
+/// A change of a resource.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Touch {
-    /// The thing that is changed.
-    pub thing: Thing,
+pub struct ResourceChange {
+    /// The resource that is changed.
+    pub resource: Resource,
     /// Its value afterwards, in one line, with [`crate::SlotName::placeholder`] for a slot's value. None if the op does
     /// not determine it: a service writes it, or it depends on the host.
     pub value: Option<String>,
@@ -157,20 +157,20 @@ pub struct Touch {
     pub shared: bool,
 }
 
-impl Touch {
-    /// A change that needs an order with all other changes of the same thing.
-    pub fn sets(thing: Thing, value: impl Into<String>) -> Self {
-        Self { thing, value: Some(value.into()), shared: false }
+impl ResourceChange {
+    /// A change that needs an order with all other changes of the same resource.
+    pub fn sets(resource: Resource, value: impl Into<String>) -> Self {
+        Self { resource, value: Some(value.into()), shared: false }
     }
 
-    /// [`Touch::sets`] for a file.
+    /// [`ResourceChange::sets`] for a file.
     pub fn file(path: impl Into<String>, value: impl Into<String>) -> Self {
-        Self::sets(Thing::Path(path.into()), value)
+        Self::sets(Resource::Path(path.into()), value)
     }
 
     /// A change with an unknown result.
-    pub const fn changes(thing: Thing) -> Self {
-        Self { thing, value: None, shared: false }
+    pub const fn unknown(resource: Resource) -> Self {
+        Self { resource, value: None, shared: false }
     }
 
     /// The same change, allowed without an order with equal ones.

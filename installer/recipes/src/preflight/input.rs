@@ -7,14 +7,14 @@ use kubexm_plan::Facts;
 use kubexm_spec::Platform;
 use kubexm_spec::cluster::{Host, Roles};
 
-use crate::context::PlanCx;
+use crate::context::PlanContext;
 use crate::packages::{self, CannotInstall, NodePackages};
 use crate::support;
 
 /// The input of a check.
 #[derive(Debug)]
-pub(super) struct Site<'a> {
-    pub(super) cx: &'a PlanCx<'a>,
+pub(super) struct PreflightInput<'a> {
+    pub(super) cx: &'a PlanContext<'a>,
     pub(super) hosts: Vec<ObservedHost<'a>>,
     /// The rows of the support matrix for the version in the bundle, when it has one.
     pub(super) support: Option<&'a Support>,
@@ -37,8 +37,8 @@ pub(super) struct ObservedHost<'a> {
     pub(super) packages: Result<Option<NodePackages<'a>>, CannotInstall>,
 }
 
-impl<'a> Site<'a> {
-    pub(super) fn of(cx: &'a PlanCx<'a>) -> Self {
+impl<'a> PreflightInput<'a> {
+    pub(super) fn of(cx: &'a PlanContext<'a>) -> Self {
         let platform = cx.manifest.platforms.first();
         let kubernetes = platform.and_then(|p| cx.kubernetes_version(*p).ok()).unwrap_or_default();
         let hosts = cx.cluster.hosts.iter().filter_map(|host| cx.facts.get(&host.name).map(|f| observed(cx, host, f)));
@@ -46,7 +46,7 @@ impl<'a> Site<'a> {
     }
 }
 
-impl<'a> Site<'a> {
+impl<'a> PreflightInput<'a> {
     /// Hosts that become nodes of the cluster: those with a kubelet, a container runtime and pods.
     pub(super) fn nodes(&self) -> impl Iterator<Item = &ObservedHost<'a>> {
         self.hosts.iter().filter(|host| host.roles.in_cluster())
@@ -58,7 +58,7 @@ impl<'a> Site<'a> {
     }
 }
 
-fn observed<'a>(cx: &PlanCx<'a>, host: &'a Host, facts: &'a Facts) -> ObservedHost<'a> {
+fn observed<'a>(cx: &PlanContext<'a>, host: &'a Host, facts: &'a Facts) -> ObservedHost<'a> {
     ObservedHost {
         spec: host,
         facts,

@@ -8,7 +8,7 @@ use crate::home::ClusterHome;
 use crate::session::Session;
 
 /// A cluster with connected hosts.
-pub(crate) struct Site<'s, S> {
+pub(crate) struct ConnectedCluster<'s, S> {
     pub session: &'s Session<'s>,
     /// The bundle or cluster.yaml that identifies the cluster.
     pub subject: S,
@@ -19,7 +19,7 @@ pub(crate) struct Site<'s, S> {
     pub lock: Option<ClusterLock>,
 }
 
-impl<'s, S> Site<'s, S> {
+impl<'s, S> ConnectedCluster<'s, S> {
     /// Before confirmation: on an error, removes agents that connecting has installed.
     pub async fn unless_refused<T>(&self, decided: Result<T, SessionError>) -> Result<T, SessionError> {
         if decided.is_err() {
