@@ -8,8 +8,8 @@ use std::fmt;
 use std::net::IpAddr;
 
 use crate::cluster::{
-    Cluster, Etcd, ExternalKind, Host, Keyword, Kubernetes, KubernetesKind, LoadBalancerMode, Network,
-    NetworkPlugin, OsPackages, ProxyMode, Registry, RegistryKind, Runtime, RuntimeKind, System,
+    Cluster, Etcd, ExternalKind, Host, Keyword, Kubernetes, KubernetesKind, LoadBalancerMode, Network, NetworkPlugin,
+    OsPackages, ProxyMode, Registry, RegistryKind, Runtime, RuntimeKind, System,
 };
 use crate::names;
 

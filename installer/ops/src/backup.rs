@@ -6,9 +6,9 @@ use std::io::{BufWriter, Read as _, Seek as _, SeekFrom, Write};
 use std::path::Path;
 use std::str::FromStr;
 
-use kubexm_plan::{Op, etcd};
 use kubexm_plan::backup::{Archive, BackupAnswer, BackupAsk, CHUNK, SNAPSHOT_MEMBER, SnapshotFacts, is_plain};
 use kubexm_plan::op::{EtcdSnapshot, SNAPSHOTS};
+use kubexm_plan::{Op, etcd};
 use kubexm_spec::digest::Hasher;
 
 use crate::system::Program;

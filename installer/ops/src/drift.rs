@@ -5,7 +5,7 @@
 use kubexm_plan::op::{
     Applied, Content, File, FoundManifests, HelmRelease, KubeObject, Manifests, Released, Resolver, Sysctl, Unit,
 };
-use kubexm_plan::{Difference, PathEntry, ObservedState, Op, Step, StepDrift};
+use kubexm_plan::{Difference, ObservedState, Op, PathEntry, Step, StepDrift};
 
 use crate::difference::{self, Contents};
 use crate::managed_edit::Edit;

@@ -13,9 +13,12 @@ pub fn ask(machine: &Machine, ask: &EtcdAsk, key: &[u8]) -> EtcdAnswer {
     let mut answer = EtcdAnswer::default();
     for endpoint in &ask.endpoints {
         let one = match client.status(machine, endpoint) {
-            Ok(status) => {
-                EndpointAnswer { version: Some(status.version), cluster: status.cluster, trouble: status.trouble, ..EndpointAnswer::default() }
-            }
+            Ok(status) => EndpointAnswer {
+                version: Some(status.version),
+                cluster: status.cluster,
+                trouble: status.trouble,
+                ..EndpointAnswer::default()
+            },
             Err(error) => EndpointAnswer { trouble: Some(error.full()), ..EndpointAnswer::default() },
         };
         answer.endpoints.push(EndpointAnswer { endpoint: endpoint.clone(), ..one });

@@ -3,7 +3,7 @@
 //! A reset may run years after the edit. By then /etc/fstab has new disks and /etc/hosts has new names, which restoring
 //! the old content would remove.
 
-use crate::path_state::{self, PathEntry, Look, PathState, PutBack};
+use crate::path_state::{self, Look, PathEntry, PathState, PutBack};
 use crate::{Machine, OpError, fsio};
 
 /// An edit of a text that others edit too.

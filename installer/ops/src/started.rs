@@ -8,7 +8,7 @@ use kubexm_plan::op::Started;
 use kubexm_spec::Digest;
 
 use crate::fsio::{self, Access};
-use crate::path_state::{PathEntry, Look};
+use crate::path_state::{Look, PathEntry};
 use crate::{Machine, OpError, paths};
 
 /// Whether what runs now was started with these files: by us, or by a later boot.

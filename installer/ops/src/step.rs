@@ -1,7 +1,7 @@
 //! Executes one step on its machine, for the local link and for the agent.
 
 use kubexm_plan::op::{Act, Stamp};
-use kubexm_plan::{PathEntry, ObservedState, Op, Step, Undo};
+use kubexm_plan::{ObservedState, Op, PathEntry, Step, Undo};
 
 use crate::ledger::{Outcome, Record, SCHEMA};
 use crate::ops::packages;

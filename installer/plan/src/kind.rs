@@ -7,8 +7,8 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use crate::path_state::PathState;
-use crate::slot::SlotName;
 use crate::resource::{Resource, ResourceChange};
+use crate::slot::SlotName;
 
 /// The data of one op kind. Its execution on a machine is `kubexm_ops::Converge`, in a file of the same name.
 pub trait OpKind: Display + Serialize + DeserializeOwned {

@@ -6,7 +6,7 @@ use kubexm_plan::op::{Content, File};
 use kubexm_plan::{Pipeline, Plan, SlotName, SlotProvider, Step, StepId};
 use minijinja::Value;
 
-use crate::context::{PlannedHost, PlanContext};
+use crate::context::{PlanContext, PlannedHost};
 use crate::error::RecipeError;
 use crate::templates;
 

@@ -29,7 +29,7 @@ pub mod time_servers;
 pub mod unsupported;
 pub mod yaml;
 
-pub use context::{Materials, PlannedHost, PlanContext, Sealing};
+pub use context::{Materials, PlanContext, PlannedHost, Sealing};
 pub use error::RecipeError;
 pub use identity::{Identity, NonMember};
 pub use mesh::{Mesh, mesh};

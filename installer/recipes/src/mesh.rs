@@ -81,7 +81,8 @@ pub fn mesh(cx: &PlanContext<'_>) -> Mesh {
         // A pod's connection to another host comes from its own host's address, and is among those above.
         let Some(pod) = pod_address(cx) else { continue };
         listen.entry(host.name).or_default().insert(tcp(API_SERVER));
-        let dial = ConnectionCheck { to: host.name.to_owned(), address: host.ip, port: tcp(API_SERVER), pod: Some(pod) };
+        let dial =
+            ConnectionCheck { to: host.name.to_owned(), address: host.ip, port: tcp(API_SERVER), pod: Some(pod) };
         dials.entry(host.name).or_default().insert(dial);
     }
     Mesh {

@@ -8,11 +8,11 @@ use kubexm_engine::drift::Drift;
 use kubexm_engine::{ClusterPki, EventSink, controller_link};
 use kubexm_plan::{CONTROLLER, CheckedPlan, Facts, Pipeline, Plan};
 
+use crate::connected_cluster::ConnectedCluster;
 use crate::diff::without_secrets;
 use crate::events;
 use crate::observe::subject::Subject;
 use crate::run::secrets::ControllerSlots;
-use crate::connected_cluster::ConnectedCluster;
 
 /// Whether `create` is about hosts that all belong to the cluster already.
 pub(crate) fn is_created(plan: &Plan, facts: &BTreeMap<String, Facts>) -> bool {

@@ -30,6 +30,7 @@ mod backup;
 mod bundle;
 mod cluster_facts;
 mod confirm;
+mod connected_cluster;
 mod credentials;
 mod diff;
 mod drift;
@@ -49,7 +50,6 @@ mod plan;
 mod restore;
 mod run;
 mod session;
-mod connected_cluster;
 pub mod support_bundle;
 
 pub use access::Access;

@@ -4,7 +4,8 @@ use kubexm_engine::drift::Drift;
 use kubexm_plan::lint;
 use kubexm_plan::{CheckedPlan, ClusterFacts, Pipeline, Plan};
 use kubexm_recipes::{
-    DeleteContext, Deletion, Drain, Identity, PlanContext, Renew, RenewContext, Renewed, ResetContext, ResetHost, UpgradeOptions,
+    DeleteContext, Deletion, Drain, Identity, PlanContext, Renew, RenewContext, Renewed, ResetContext, ResetHost,
+    UpgradeOptions,
 };
 use kubexm_spec::cluster::EtcdKind;
 
@@ -13,6 +14,7 @@ use crate::bundle::cluster_file::ClusterFile;
 use crate::bundle::cluster_source::ClusterSource;
 use crate::bundle::opened::Opened;
 use crate::cluster_facts::{self, Asked};
+use crate::connected_cluster::ConnectedCluster;
 use crate::drift;
 use crate::error::{SessionError, problem_text};
 use crate::events;
@@ -21,7 +23,6 @@ use crate::identity;
 use crate::observe::Observed;
 use crate::observe::subject::{BundleSurvey, LedgerSurvey, Subject};
 use crate::session::Session;
-use crate::connected_cluster::ConnectedCluster;
 
 /// What to plan with a bundle.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -278,7 +279,15 @@ fn delete_node(
     events::phase(site.session.events, "plan");
     let (hosts, missing) = (ledger_hosts(cluster, survey).collect(), site.fleet.missing());
     let cluster_digest = cluster.digest();
-    Ok(kubexm_recipes::delete_node(&DeleteContext { cluster, cluster_digest, running, deleted, hosts, missing, drain })?)
+    Ok(kubexm_recipes::delete_node(&DeleteContext {
+        cluster,
+        cluster_digest,
+        running,
+        deleted,
+        hosts,
+        missing,
+        drain,
+    })?)
 }
 
 /// The hosts that were reached, in the order of cluster.yaml.

@@ -303,7 +303,8 @@ async fn reset_plan<F: Fleet>(sample: &Sample, fleet: &F) -> Result<CheckedPlan,
 /// As another controller plans it, from cluster.yaml and what the hosts say.
 async fn reset_again<F: Fleet>(plan: &Plan, fleet: &F) -> Result<CheckedPlan, String> {
     let hosts = plan.hosts.iter().map(|host| {
-        let roles = ["control-plane", "worker", "etcd", "registry"].map(|role| host.roles.iter().any(|has| has == role));
+        let roles =
+            ["control-plane", "worker", "etcd", "registry"].map(|role| host.roles.iter().any(|has| has == role));
         (host.name.clone(), roles)
     });
     plan_reset(hosts.collect(), fleet).await
@@ -400,7 +401,8 @@ async fn restore_plan<F: Fleet>(
     let described = Archive { sha256: kubexm_spec::Digest::of(&archive), size: archive.len() as u64 };
     bundle.blobs.insert(described.sha256, archive);
     let cluster_digest = kubexm_spec::Digest::of("yaml");
-    let cx = RestoreContext { cluster: &cluster, cluster_digest, facts: &facts, archive: described, snapshot: 1, id: "1" };
+    let cx =
+        RestoreContext { cluster: &cluster, cluster_digest, facts: &facts, archive: described, snapshot: 1, id: "1" };
     let plan = kubexm_recipes::restore(&cx).map_err(said)?;
     Ok((lint::check(plan).map_err(|problems| format!("{problems:?}"))?.0, bundle))
 }

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 
 use kubexm_plan::op::Op;
-use kubexm_plan::{Plan, Removal, SlotProvider, Step, StepId, Resource, Undo};
+use kubexm_plan::{Plan, Removal, Resource, SlotProvider, Step, StepId, Undo};
 use kubexm_session::Drift;
 use kubexm_spec::counted;
 
@@ -42,7 +42,9 @@ fn restarts<'p>(plan: &'p Plan, drift: &Drift) -> Vec<&'p Step> {
         .steps
         .iter()
         .filter(|step| drifted(step))
-        .flat_map(|step| step.ops.iter().flat_map(Op::resource_changes).map(|change| (step.host.as_str(), change.resource)))
+        .flat_map(|step| {
+            step.ops.iter().flat_map(Op::resource_changes).map(|change| (step.host.as_str(), change.resource))
+        })
         .collect();
     let reads = |op: &Op, resource: &Resource| {
         let files: Vec<&String> = match op {

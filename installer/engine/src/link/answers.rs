@@ -159,7 +159,12 @@ mod tests {
     #[test]
     fn a_host_must_report_every_requested_connection() {
         let port = mesh::Port { protocol: mesh::Protocol::Tcp, number: 6443 };
-        let dial = |to: &str| mesh::ConnectionCheck { to: to.to_owned(), address: IpAddr::from([10, 0, 0, 1]), port, pod: None };
+        let dial = |to: &str| mesh::ConnectionCheck {
+            to: to.to_owned(),
+            address: IpAddr::from([10, 0, 0, 1]),
+            port,
+            pod: None,
+        };
         let answer = |to: &str| mesh::ConnectionResult { dial: dial(to), blocked: None };
         let asked = [dial("b"), dial("c")];
         assert!(dialed("a", &asked, vec![answer("b"), answer("c")]).is_ok());

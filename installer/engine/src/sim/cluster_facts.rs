@@ -31,7 +31,12 @@ impl World {
         facts.components = named("member:").into_iter().map(|name| self.api_server(name)).collect();
         facts.etcd = match self.own_members() {
             (0, _) => named("member:").into_iter().map(member).collect(),
-            _ => self.hosts.iter().filter(|(_, host)| host.runs(etcd::UNIT)).map(|(name, _)| member(name.clone())).collect(),
+            _ => self
+                .hosts
+                .iter()
+                .filter(|(_, host)| host.runs(etcd::UNIT))
+                .map(|(name, _)| member(name.clone()))
+                .collect(),
         };
         facts.gaps.push(gap(APPLIED, "the simulation keeps no texts of objects"));
         facts

@@ -1,7 +1,7 @@
 //! The effects of `kubeadm` on a simulated host and on the cluster.
 
-use kubexm_plan::{Step, etcd};
 use kubexm_plan::kubeadm_certificates::MANAGED;
+use kubexm_plan::{Step, etcd};
 
 use super::names::{
     ADMIN_CONF, BEFORE_UPGRADE, ETCD_DATA, KUBELET, KUBELET_CONF, KUBELET_CONFIG, NETWORK, PODS, READ, UPGRADED,

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use kubexm_plan::op::{StateDir, StaticPodStarted, Unit};
-use kubexm_plan::{PathEntry, Op, PathState, Plan, ledger};
+use kubexm_plan::{Op, PathEntry, PathState, Plan, ledger};
 use kubexm_spec::Digest;
 
 use super::keys::{Key, Want, held, is_below, key};

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use kubexm_plan::op::Unit;
-use kubexm_plan::{Act, Op, Plan, Probe, Step, Resource, etcd, runtime};
+use kubexm_plan::{Act, Op, Plan, Probe, Resource, Step, etcd, runtime};
 
 use super::failure::Failure;
 use super::keys::Want;
@@ -114,7 +114,11 @@ impl World {
     fn refuse(&self, host: &str, op: &Op, step: &Step) -> Result<(), String> {
         let needs = op.needs();
         // The link delivers blobs before the op is converged.
-        let brought = op.resource_changes().into_iter().map(|change| change.resource).filter(|resource| matches!(resource, Resource::Blob(_)));
+        let brought = op
+            .resource_changes()
+            .into_iter()
+            .map(|change| change.resource)
+            .filter(|resource| matches!(resource, Resource::Blob(_)));
         let blobs = needs.blobs.iter().copied().map(Resource::Blob);
         brought.chain(blobs).chain(needs.resources).try_for_each(|resource| self.need(host, step, &resource))?;
         match op {

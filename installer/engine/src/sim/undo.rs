@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use kubexm_plan::op::StateDir;
-use kubexm_plan::{PathEntry, Op, RemovalScope, Step, Undo, Wave};
+use kubexm_plan::{Op, PathEntry, RemovalScope, Step, Undo, Wave};
 
 use super::failure::Failure;
 use super::keys::{Keys, came_into, is_below, keys};

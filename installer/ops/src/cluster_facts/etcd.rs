@@ -13,7 +13,10 @@ pub(super) fn look(machine: &Machine, host: &str) -> (Vec<EtcdMember>, Vec<Gap>)
     let Reach { client, endpoints, .. } = match members::reach(machine) {
         Ok(Some(reach)) => reach,
         Ok(None) => {
-            gaps.add(ETCD, "neither an etcd of kubeadm's is on this host, nor the API server's certificate for another one");
+            gaps.add(
+                ETCD,
+                "neither an etcd of kubeadm's is on this host, nor the API server's certificate for another one",
+            );
             return (Vec::new(), gaps.found);
         }
         Err(error) => {

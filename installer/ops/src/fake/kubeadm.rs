@@ -6,7 +6,8 @@ use kubexm_plan::kubeadm_certificates::MANAGED;
 use serde_json::json;
 
 use super::control_plane::{
-    CA, CA_FILE, CONFIGS, TAINT, config, has_external_etcd, node_name, not_ready, put, put_control_plane, put_etcd_keys, register,
+    CA, CA_FILE, CONFIGS, TAINT, config, has_external_etcd, node_name, not_ready, put, put_control_plane,
+    put_etcd_keys, register,
 };
 use super::rooted::{FOLDER, RootedSystem};
 use super::state::{Cluster, State};

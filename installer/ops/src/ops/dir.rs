@@ -3,7 +3,7 @@
 use kubexm_plan::op::Dir;
 
 use crate::dirfd::DirFd;
-use crate::path_state::{PathEntry, Look, PathState, PutBack};
+use crate::path_state::{Look, PathEntry, PathState, PutBack};
 use crate::{Converge, Machine, OpError, Wave};
 
 impl Converge for Dir {

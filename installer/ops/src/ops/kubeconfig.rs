@@ -7,7 +7,7 @@ use kubexm_plan::op::{Copied, Kubeconfig};
 
 use crate::dirfd::DirFd;
 use crate::fsio::{self, Access};
-use crate::path_state::{self, PathEntry, Look, PathState, PutBack};
+use crate::path_state::{self, Look, PathEntry, PathState, PutBack};
 use crate::system::Program;
 use crate::{Converge, Machine, OpError, Wave, paths};
 

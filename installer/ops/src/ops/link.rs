@@ -2,7 +2,7 @@
 
 use kubexm_plan::op::Link;
 
-use crate::path_state::{self, PathEntry, Look, PathState, PutBack};
+use crate::path_state::{self, Look, PathEntry, PathState, PutBack};
 use crate::{Converge, Machine, OpError, Wave};
 
 impl Converge for Link {

@@ -15,7 +15,7 @@ use kubexm_spec::Digest;
 use kubexm_spec::digest::Hasher;
 
 use crate::fsio::{self, Access};
-use crate::path_state::{self, PathEntry, Look, PathState, PutBack};
+use crate::path_state::{self, Look, PathEntry, PathState, PutBack};
 use crate::{Converge, Machine, OpError, Wave};
 
 /// Permission bits of copied files.

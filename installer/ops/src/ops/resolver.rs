@@ -4,7 +4,7 @@ use kubexm_plan::op::{Resolver, Servers, Way};
 
 use crate::fsio;
 use crate::managed_edit::{self, Edit};
-use crate::path_state::{self, PathEntry, Look, PathState, PutBack};
+use crate::path_state::{self, Look, PathEntry, PathState, PutBack};
 use crate::system::Program;
 use crate::{Converge, Machine, OpError, Wave};
 

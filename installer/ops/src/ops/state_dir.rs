@@ -4,7 +4,7 @@
 use kubexm_plan::op::StateDir;
 use kubexm_plan::{Op, ledger};
 
-use crate::path_state::{PathEntry, Look, PathState, PutBack};
+use crate::path_state::{Look, PathEntry, PathState, PutBack};
 use crate::teardown::mounts;
 use crate::{Converge, Machine, OpError, Wave, folder, fsio};
 

@@ -5,7 +5,7 @@ use kubexm_plan::op::{SwapOff, Swaps};
 
 use crate::fsio;
 use crate::managed_edit::{self, Edit};
-use crate::path_state::{self, PathEntry, Look, PathState, PutBack};
+use crate::path_state::{self, Look, PathEntry, PathState, PutBack};
 use crate::system::Program;
 use crate::{Converge, Machine, OpError, Wave, paths};
 

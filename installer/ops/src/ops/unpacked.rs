@@ -32,7 +32,8 @@ impl Converge for Unpacked {
             None if machine.blob(&self.blob).is_file() => listed(machine, &self.blob)?,
             // Nothing is recorded yet: only files that the plan itself names can be observed.
             None => {
-                let files = self.members.values().map(|path| PathState::look(machine, path)).collect::<Result<_, _>>()?;
+                let files =
+                    self.members.values().map(|path| PathState::look(machine, path)).collect::<Result<_, _>>()?;
                 return Ok(Placed { files, settled: None });
             }
         };

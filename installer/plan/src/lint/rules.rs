@@ -10,9 +10,9 @@ use super::problem::{Problem, Severity};
 use crate::id::StepId;
 use crate::op::{Act, Content, Op};
 use crate::plan::{CONTROLLER, Plan};
+use crate::resource::Resource;
 use crate::slot::{SlotName, SlotProvider};
 use crate::step::Step;
-use crate::resource::Resource;
 use crate::undo::Undo;
 
 /// One rule.

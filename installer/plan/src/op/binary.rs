@@ -5,7 +5,7 @@ use std::fmt;
 use kubexm_spec::Digest;
 use serde::{Deserialize, Serialize};
 
-use crate::kind::{ResetRollback, Needs, OpKind, RemovalScope};
+use crate::kind::{Needs, OpKind, RemovalScope, ResetRollback};
 use crate::path_state::PathState;
 use crate::resource::ResourceChange;
 

@@ -5,7 +5,7 @@ use std::fmt;
 use kubexm_spec::Digest;
 use serde::{Deserialize, Serialize};
 
-use crate::kind::{ResetRollback, Needs, OpKind, RemovalScope, State};
+use crate::kind::{Needs, OpKind, RemovalScope, ResetRollback, State};
 use crate::path_state::PathState;
 use crate::resource::{Resource, ResourceChange};
 
@@ -56,7 +56,8 @@ impl OpKind for CertificatesRenewed {
     fn resource_changes(&self) -> Vec<ResourceChange> {
         let all = self.certificates.iter().flat_map(|one| {
             let key = one.key().map(|path| ResourceChange::unknown(Resource::Path(path)));
-            std::iter::once(ResourceChange::file(one.path.clone(), format!("file 0600 renewed, was {}", one.was))).chain(key)
+            std::iter::once(ResourceChange::file(one.path.clone(), format!("file 0600 renewed, was {}", one.was)))
+                .chain(key)
         });
         all.collect()
     }

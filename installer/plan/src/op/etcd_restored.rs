@@ -6,10 +6,10 @@ use kubexm_spec::Digest;
 use kubexm_spec::cluster::RuntimeKind;
 use serde::{Deserialize, Serialize};
 
-use crate::kind::{ResetRollback, Needs, OpKind, RemovalScope, State};
+use crate::kind::{Needs, OpKind, RemovalScope, ResetRollback, State};
 use crate::path_state::PathState;
-use crate::slot::SlotName;
 use crate::resource::{Resource, ResourceChange};
+use crate::slot::SlotName;
 
 /// A phase of a restore has been done on this member.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

@@ -5,10 +5,10 @@ use std::fmt;
 use kubexm_spec::Digest;
 use serde::{Deserialize, Serialize};
 
-use crate::kind::{ResetRollback, Needs, OpKind, RemovalScope};
+use crate::kind::{Needs, OpKind, RemovalScope, ResetRollback};
 use crate::path_state::PathState;
-use crate::slot::SlotName;
 use crate::resource::ResourceChange;
+use crate::slot::SlotName;
 
 /// Where a file's content comes from.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

@@ -6,10 +6,10 @@ use kubexm_spec::Digest;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use crate::kind::{ResetRollback, Needs, OpKind, RemovalScope, State};
+use crate::kind::{Needs, OpKind, RemovalScope, ResetRollback, State};
 use crate::path_state::PathState;
-use crate::slot::SlotName;
 use crate::resource::{Resource, ResourceChange};
+use crate::slot::SlotName;
 
 /// The program; it is the bundle's.
 pub const HELM: &str = "/usr/local/bin/helm";
@@ -96,7 +96,10 @@ impl OpKind for HelmRelease {
     fn resource_changes(&self) -> Vec<ResourceChange> {
         let slots = self.slots.iter().map(|slot| format!(" {}", slot.placeholder()));
         let value = format!("{} {}{}", self.chart, self.input, slots.collect::<String>());
-        vec![ResourceChange::sets(Resource::Release { namespace: self.namespace.clone(), name: self.name.clone() }, value)]
+        vec![ResourceChange::sets(
+            Resource::Release { namespace: self.namespace.clone(), name: self.name.clone() },
+            value,
+        )]
     }
 
     fn needs(&self) -> Needs<'_> {

@@ -4,7 +4,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use crate::kind::{ResetRollback, Needs, OpKind, RemovalScope, State};
+use crate::kind::{Needs, OpKind, RemovalScope, ResetRollback, State};
 use crate::path_state::PathState;
 use crate::resource::{Resource, ResourceChange};
 
@@ -36,7 +36,10 @@ impl OpKind for Hostname {
     type State = Names;
 
     fn resource_changes(&self) -> Vec<ResourceChange> {
-        vec![ResourceChange::unknown(Resource::Path("/etc/hostname".to_owned())), ResourceChange::sets(Resource::Hostname, &self.name)]
+        vec![
+            ResourceChange::unknown(Resource::Path("/etc/hostname".to_owned())),
+            ResourceChange::sets(Resource::Hostname, &self.name),
+        ]
     }
 
     fn needs(&self) -> Needs<'_> {

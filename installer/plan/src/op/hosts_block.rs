@@ -4,7 +4,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use crate::kind::{ResetRollback, Needs, OpKind, RemovalScope, State};
+use crate::kind::{Needs, OpKind, RemovalScope, ResetRollback, State};
 use crate::path_state::PathState;
 use crate::resource::{Resource, ResourceChange};
 
@@ -32,7 +32,10 @@ impl OpKind for HostsBlock {
     type State = Hosts;
 
     fn resource_changes(&self) -> Vec<ResourceChange> {
-        vec![ResourceChange::unknown(Resource::Path("/etc/hosts".to_owned())), ResourceChange::sets(Resource::HostNames, self.lines.join("; "))]
+        vec![
+            ResourceChange::unknown(Resource::Path("/etc/hosts".to_owned())),
+            ResourceChange::sets(Resource::HostNames, self.lines.join("; ")),
+        ]
     }
 
     fn needs(&self) -> Needs<'_> {

@@ -7,7 +7,7 @@ use kubexm_spec::Digest;
 use kubexm_spec::cluster::RuntimeKind;
 use serde::{Deserialize, Serialize};
 
-use crate::kind::{ResetRollback, Needs, OpKind, RemovalScope, State};
+use crate::kind::{Needs, OpKind, RemovalScope, ResetRollback, State};
 use crate::path_state::PathState;
 use crate::resource::{Resource, ResourceChange};
 
@@ -98,7 +98,9 @@ impl OpKind for ImageLoaded {
 
     fn needs(&self) -> Needs<'_> {
         match &self.source {
-            ImageSource::Registry => Needs { resources: vec![Resource::Registry, Resource::Runtime], ..Needs::nothing() },
+            ImageSource::Registry => {
+                Needs { resources: vec![Resource::Registry, Resource::Runtime], ..Needs::nothing() }
+            }
             ImageSource::Store { blobs } => {
                 let blobs = blobs.iter().copied().collect();
                 Needs { blobs, resources: vec![Resource::Runtime], ..Needs::nothing() }

@@ -5,7 +5,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use crate::kind::{ResetRollback, Needs, OpKind, RemovalScope, State};
+use crate::kind::{Needs, OpKind, RemovalScope, ResetRollback, State};
 use crate::path_state::PathState;
 use crate::resource::{Resource, ResourceChange};
 
@@ -35,7 +35,8 @@ impl OpKind for KernelModule {
     type State = Modules;
 
     fn resource_changes(&self) -> Vec<ResourceChange> {
-        let modules = self.modules.iter().map(|name| ResourceChange::sets(Resource::Module(name.clone()), "loaded").shared());
+        let modules =
+            self.modules.iter().map(|name| ResourceChange::sets(Resource::Module(name.clone()), "loaded").shared());
         std::iter::once(ResourceChange::file(&self.path, "modules")).chain(modules).collect()
     }
 

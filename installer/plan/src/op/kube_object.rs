@@ -6,10 +6,10 @@ use kubexm_spec::Digest;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::kind::{ResetRollback, Needs, OpKind, RemovalScope, State};
+use crate::kind::{Needs, OpKind, RemovalScope, ResetRollback, State};
 use crate::path_state::PathState;
-use crate::slot::SlotName;
 use crate::resource::{Resource, ResourceChange};
+use crate::slot::SlotName;
 
 /// Objects applied with the admin kubeconfig (server-side apply, field manager `kubexm`).
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -59,7 +59,10 @@ impl OpKind for KubeObject {
 
     fn resource_changes(&self) -> Vec<ResourceChange> {
         let slots = self.slots.iter().map(|slot| format!(" {}", slot.placeholder()));
-        vec![ResourceChange::sets(Resource::Objects(self.name.clone()), format!("{}{}", self.text, slots.collect::<String>()))]
+        vec![ResourceChange::sets(
+            Resource::Objects(self.name.clone()),
+            format!("{}{}", self.text, slots.collect::<String>()),
+        )]
     }
 
     fn needs(&self) -> Needs<'_> {

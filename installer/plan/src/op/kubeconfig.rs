@@ -4,7 +4,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use crate::kind::{ResetRollback, Needs, OpKind, RemovalScope, State};
+use crate::kind::{Needs, OpKind, RemovalScope, ResetRollback, State};
 use crate::path_state::PathState;
 use crate::resource::{Resource, ResourceChange};
 

@@ -6,7 +6,7 @@ use kubexm_spec::Digest;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::kind::{ResetRollback, Needs, OpKind, RemovalScope, State};
+use crate::kind::{Needs, OpKind, RemovalScope, ResetRollback, State};
 use crate::path_state::PathState;
 use crate::resource::{Resource, ResourceChange};
 

@@ -77,11 +77,11 @@ pub use sysctl::{BootValue, Parameters, Sysctl};
 pub use unit::{Started, Unit, UnitState};
 pub use unpacked::{AllInto, Placed, Unpacked};
 
-use crate::kind::{ResetRollback, AnyOp, Needs, OpKind, RemovalScope, State};
+use crate::kind::{AnyOp, Needs, OpKind, RemovalScope, ResetRollback, State};
 use crate::observed_state::{ObservedState, StateError};
 use crate::path_state::PathState;
-use crate::slot::SlotName;
 use crate::resource::{Resource, ResourceChange};
+use crate::slot::SlotName;
 
 /// A part of a reset.
 pub type Reset = reset::Reset<Op>;

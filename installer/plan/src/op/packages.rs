@@ -6,7 +6,7 @@ use std::fmt;
 use kubexm_spec::{Digest, Family};
 use serde::{Deserialize, Serialize};
 
-use crate::kind::{ResetRollback, Needs, OpKind, RemovalScope, State};
+use crate::kind::{Needs, OpKind, RemovalScope, ResetRollback, State};
 use crate::path_state::PathState;
 use crate::resource::{Resource, ResourceChange};
 
@@ -131,7 +131,8 @@ impl OpKind for Packages {
     fn resource_changes(&self) -> Vec<ResourceChange> {
         let installed = self.packages.iter().map(|(name, one)| (name, one.version.as_str()));
         let replaced = self.replaced.keys().map(|name| (name, "replaced"));
-        let packages = installed.chain(replaced).map(|(name, value)| ResourceChange::sets(Resource::Package(name.clone()), value));
+        let packages =
+            installed.chain(replaced).map(|(name, value)| ResourceChange::sets(Resource::Package(name.clone()), value));
         let links = self.links().map(|(path, blob)| ResourceChange::file(path, format!("link {blob}")).shared());
         std::iter::once(ResourceChange::unknown(Resource::PackageManager)).chain(packages).chain(links).collect()
     }

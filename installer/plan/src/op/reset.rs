@@ -8,7 +8,7 @@ use std::fmt;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
-use crate::kind::{ResetRollback, AnyOp, Needs, OpKind, RemovalScope, State};
+use crate::kind::{AnyOp, Needs, OpKind, RemovalScope, ResetRollback, State};
 use crate::observed_state::ObservedState;
 use crate::path_state::PathState;
 use crate::resource::{Resource, ResourceChange};

@@ -4,7 +4,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use crate::kind::{ResetRollback, Needs, OpKind, RemovalScope, State};
+use crate::kind::{Needs, OpKind, RemovalScope, ResetRollback, State};
 use crate::path_state::PathState;
 use crate::resource::{Resource, ResourceChange};
 
@@ -45,7 +45,10 @@ impl OpKind for Resolver {
 
     fn resource_changes(&self) -> Vec<ResourceChange> {
         let servers = self.nameservers.join(" ");
-        vec![ResourceChange::unknown(Resource::Path("/etc/resolv.conf".to_owned())), ResourceChange::sets(Resource::Nameservers, servers)]
+        vec![
+            ResourceChange::unknown(Resource::Path("/etc/resolv.conf".to_owned())),
+            ResourceChange::sets(Resource::Nameservers, servers),
+        ]
     }
 
     fn needs(&self) -> Needs<'_> {

@@ -4,7 +4,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use crate::kind::{ResetRollback, Needs, OpKind, RemovalScope, State};
+use crate::kind::{Needs, OpKind, RemovalScope, ResetRollback, State};
 use crate::path_state::PathState;
 use crate::resource::{Resource, ResourceChange};
 
@@ -29,7 +29,10 @@ impl OpKind for SelinuxMode {
     type State = Modes;
 
     fn resource_changes(&self) -> Vec<ResourceChange> {
-        vec![ResourceChange::unknown(Resource::Path("/etc/selinux/config".to_owned())), ResourceChange::sets(Resource::Selinux, "permissive")]
+        vec![
+            ResourceChange::unknown(Resource::Path("/etc/selinux/config".to_owned())),
+            ResourceChange::sets(Resource::Selinux, "permissive"),
+        ]
     }
 
     fn needs(&self) -> Needs<'_> {

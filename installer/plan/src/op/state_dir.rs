@@ -4,7 +4,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use crate::kind::{ResetRollback, Needs, OpKind, RemovalScope};
+use crate::kind::{Needs, OpKind, RemovalScope, ResetRollback};
 use crate::path_state::PathState;
 use crate::resource::{Resource, ResourceChange};
 

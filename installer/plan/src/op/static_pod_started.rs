@@ -6,7 +6,7 @@ use kubexm_spec::cluster::RuntimeKind;
 use serde::{Deserialize, Serialize};
 
 use super::unit::Started;
-use crate::kind::{ResetRollback, Needs, OpKind, RemovalScope, State};
+use crate::kind::{Needs, OpKind, RemovalScope, ResetRollback, State};
 use crate::path_state::PathState;
 use crate::resource::{Resource, ResourceChange};
 
@@ -79,7 +79,10 @@ impl OpKind for StaticPodStarted {
 
     fn needs(&self) -> Needs<'_> {
         let files = self.after.iter().cloned().map(Resource::Path);
-        Needs { resources: [Resource::Runtime, Resource::AdminConf].into_iter().chain(files).collect(), ..Needs::nothing() }
+        Needs {
+            resources: [Resource::Runtime, Resource::AdminConf].into_iter().chain(files).collect(),
+            ..Needs::nothing()
+        }
     }
 
     fn scope(&self) -> RemovalScope {

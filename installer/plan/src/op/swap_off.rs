@@ -4,7 +4,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use crate::kind::{ResetRollback, Needs, OpKind, RemovalScope, State};
+use crate::kind::{Needs, OpKind, RemovalScope, ResetRollback, State};
 use crate::path_state::PathState;
 use crate::resource::{Resource, ResourceChange};
 
@@ -33,7 +33,10 @@ impl OpKind for SwapOff {
     type State = Swaps;
 
     fn resource_changes(&self) -> Vec<ResourceChange> {
-        vec![ResourceChange::unknown(Resource::Path("/etc/fstab".to_owned())), ResourceChange::sets(Resource::Swap, "off")]
+        vec![
+            ResourceChange::unknown(Resource::Path("/etc/fstab".to_owned())),
+            ResourceChange::sets(Resource::Swap, "off"),
+        ]
     }
 
     fn needs(&self) -> Needs<'_> {

@@ -5,7 +5,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use crate::kind::{ResetRollback, Needs, OpKind, RemovalScope, State};
+use crate::kind::{Needs, OpKind, RemovalScope, ResetRollback, State};
 use crate::path_state::PathState;
 use crate::resource::{Resource, ResourceChange};
 
@@ -49,7 +49,8 @@ impl OpKind for Sysctl {
     type State = Parameters;
 
     fn resource_changes(&self) -> Vec<ResourceChange> {
-        let values = self.values.iter().map(|(name, value)| ResourceChange::sets(Resource::Sysctl(name.clone()), value));
+        let values =
+            self.values.iter().map(|(name, value)| ResourceChange::sets(Resource::Sysctl(name.clone()), value));
         std::iter::once(ResourceChange::file(&self.path, "sysctls")).chain(values).collect()
     }
 

@@ -3,7 +3,7 @@
 use kubexm_manifests::ChartRelease;
 use serde_json::{Map, Value, json};
 
-use crate::context::{PlannedHost, PlanContext};
+use crate::context::{PlanContext, PlannedHost};
 use crate::error::RecipeError;
 
 /// Replicas of an operator, each on a node of its own.

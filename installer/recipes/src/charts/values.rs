@@ -7,7 +7,7 @@ use kubexm_spec::ArtifactKey;
 use kubexm_spec::rendering::{self, Asked, RenderingMismatch};
 use serde_json::{Map, Value};
 
-use crate::context::{PlannedHost, PlanContext};
+use crate::context::{PlanContext, PlannedHost};
 use crate::error::RecipeError;
 
 /// The charts and YAML that are installed, in their order.

@@ -7,11 +7,11 @@ use kubexm_plan::{Step, StepId};
 use kubexm_spec::ArtifactKey;
 
 use crate::charts;
-use crate::context::{PlannedHost, PlanContext};
+use crate::context::{PlanContext, PlannedHost};
 use crate::draft::{Chain, Draft};
 use crate::error::RecipeError;
 use crate::modules::release;
-use crate::phases::{ControlPlane, Prepared, ClusterHosts};
+use crate::phases::{ClusterHosts, ControlPlane, Prepared};
 
 /// Adds a step for each. Returns the steps that later ones wait for.
 pub fn run<'a>(

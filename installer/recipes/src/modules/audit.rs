@@ -6,7 +6,7 @@ use kubexm_spec::cluster::{AUDIT_WEBHOOK, Audit};
 use minijinja::context;
 use serde_json::{Value, json};
 
-use crate::context::{PlannedHost, PlanContext};
+use crate::context::{PlanContext, PlannedHost};
 use crate::draft::Draft;
 use crate::error::RecipeError;
 use crate::paths;

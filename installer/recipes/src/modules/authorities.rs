@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use kubexm_plan::{Recipient, SEALED_AUTHORITIES, SlotProvider, Step, Undo};
 
-use crate::context::{PlannedHost, PlanContext};
+use crate::context::{PlanContext, PlannedHost};
 use crate::draft::Draft;
 
 const SLOT: &str = "sealed-authorities";

@@ -6,7 +6,7 @@ use kubexm_plan::network::CLUSTER;
 use kubexm_plan::{Probe, Step, StepId, Undo};
 use kubexm_spec::{ClusterImage, Kind};
 
-use crate::context::{PlannedHost, PlanContext};
+use crate::context::{PlanContext, PlannedHost};
 use crate::draft::{Chain, Draft};
 use crate::error::RecipeError;
 use crate::network;

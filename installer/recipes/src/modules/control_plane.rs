@@ -4,7 +4,7 @@ use kubexm_plan::op::{KubeadmInit, KubeadmReset, NodeLabel, NodeTainted, NodeUnt
 use kubexm_plan::{Step, StepId, Undo, state_folders};
 use kubexm_spec::cluster::EtcdKind;
 
-use crate::context::{PlannedHost, PlanContext};
+use crate::context::{PlanContext, PlannedHost};
 use crate::draft::Draft;
 use crate::error::RecipeError;
 use crate::modules::kubeadm_config::{self, TAINT};

@@ -165,7 +165,11 @@ pub fn serve(draft: &mut Draft<'_>, node: &PlannedHost<'_>) -> Result<Step, Reci
 
 /// One repository for each package set of the bundle, with all files except the packages. Files are stored by digest,
 /// so that the depot serves one consistent state of a repository until its configuration names the next.
-fn repositories(draft: &mut Draft<'_>, node: &PlannedHost<'_>, files: &mut BTreeMap<Digest, File>) -> Option<depot::Packages> {
+fn repositories(
+    draft: &mut Draft<'_>,
+    node: &PlannedHost<'_>,
+    files: &mut BTreeMap<Digest, File>,
+) -> Option<depot::Packages> {
     let cx = draft.cx;
     let url = format!("https://{}/packages", SocketAddr::from((node.ip, cx.cluster.registry.depot_port())));
     let username = cx.cluster.depot_login().map(|login| login.username);

@@ -13,11 +13,15 @@
 
 use kubexm_spec::cluster::{API_PORT, LoadBalancerMode};
 
-use crate::context::{PlannedHost, PlanContext};
+use crate::context::{PlanContext, PlannedHost};
 use crate::error::RecipeError;
 
 /// The lines for a host.
-pub fn lines<'a>(cx: &PlanContext<'a>, node: &PlannedHost<'_>, nodes: &[PlannedHost<'a>]) -> Result<Vec<String>, RecipeError> {
+pub fn lines<'a>(
+    cx: &PlanContext<'a>,
+    node: &PlannedHost<'_>,
+    nodes: &[PlannedHost<'a>],
+) -> Result<Vec<String>, RecipeError> {
     let name = cx.control_plane_name();
     let control_planes = cx.control_planes(nodes)?;
     let direct = control_planes.iter().map(|n| format!("{} {name}", n.ip)).collect();

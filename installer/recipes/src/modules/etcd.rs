@@ -15,7 +15,7 @@ use kubexm_spec::cluster::EtcdKind;
 use minijinja::context;
 use serde_json::{Value, json};
 
-use crate::context::{PlannedHost, PlanContext};
+use crate::context::{PlanContext, PlannedHost};
 use crate::draft::Draft;
 use crate::error::RecipeError;
 use crate::modules::programs;
@@ -86,7 +86,11 @@ pub fn serve(draft: &mut Draft<'_>, node: &PlannedHost<'_>, members: &[Member]) 
             name: UNIT.to_owned(),
             enabled: true,
             running: Some(true),
-            loaded: [CONFIG, CA].map(str::to_owned).into_iter().chain([paths::unit(UNIT), paths::bin("etcd")]).collect(),
+            loaded: [CONFIG, CA]
+                .map(str::to_owned)
+                .into_iter()
+                .chain([paths::unit(UNIT), paths::bin("etcd")])
+                .collect(),
             reloaded: Vec::new(),
         })
         .probe(healthy(own), STARTS_S)
@@ -128,9 +132,7 @@ fn token(cx: &PlanContext<'_>) -> String {
 fn config(cx: &PlanContext<'_>, node: &PlannedHost<'_>, members: &[Member]) -> Result<Value, RecipeError> {
     let own = Member::of(node);
     let initial: Vec<String> = members.iter().map(|member| format!("{}={}", member.name, member.peer)).collect();
-    let tls = |certificate: &str, key: &str| {
-        json!({"cert-file": certificate, "key-file": key, "client-cert-auth": true, "trusted-ca-file": CA})
-    };
+    let tls = |certificate: &str, key: &str| json!({"cert-file": certificate, "key-file": key, "client-cert-auth": true, "trusted-ca-file": CA});
     let etcd = &cx.cluster.etcd;
     let mut config = json!({
         "name": own.name,

@@ -10,7 +10,7 @@ use kubexm_plan::{Probe, SlotProvider, Step, Undo};
 use kubexm_spec::cluster::{EXTERNAL_ETCD_KEY, EtcdKind, ExternalEtcd, MaterialFile};
 use serde_json::{Value, json};
 
-use crate::context::{PlannedHost, PlanContext};
+use crate::context::{PlanContext, PlannedHost};
 use crate::draft::Draft;
 use crate::error::RecipeError;
 use crate::modules::etcd::{self, Member};
@@ -81,8 +81,7 @@ pub fn external(cx: &PlanContext<'_>) -> Result<Option<Value>, RecipeError> {
         Some(external) if cx.cluster.etcd.kind == EtcdKind::External => external.endpoints.clone(),
         _ => etcd::members(cx)?.into_iter().map(|member| member.client).collect(),
     };
-    let external =
-        json!({"endpoints": endpoints, "caFile": CLIENT_CA, "certFile": CLIENT_CERT, "keyFile": CLIENT_KEY});
+    let external = json!({"endpoints": endpoints, "caFile": CLIENT_CA, "certFile": CLIENT_CERT, "keyFile": CLIENT_KEY});
     Ok((!endpoints.is_empty()).then_some(external))
 }
 

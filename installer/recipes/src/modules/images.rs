@@ -10,7 +10,7 @@ use kubexm_spec::manifest::Artifact;
 use kubexm_spec::{ArtifactKey, ClusterImage, Digest};
 
 use crate::charts;
-use crate::context::{PlannedHost, PlanContext};
+use crate::context::{PlanContext, PlannedHost};
 use crate::error::RecipeError;
 use crate::network;
 

@@ -22,7 +22,11 @@ const MANAGED_BY: &str = "app.kubernetes.io/managed-by";
 /// The cluster has one KubeletConfiguration, written for the first control plane. A node whose resolv.conf
 /// has another path gets a patch: kubelet starts no pod when the configured resolv.conf does not exist. A control plane whose
 /// containers are confined gets those of its pods.
-pub fn patch(draft: &mut Draft<'_>, first: &PlannedHost<'_>, node: &PlannedHost<'_>) -> Result<Option<Step>, RecipeError> {
+pub fn patch(
+    draft: &mut Draft<'_>,
+    first: &PlannedHost<'_>,
+    node: &PlannedHost<'_>,
+) -> Result<Option<Step>, RecipeError> {
     if !is_patched(draft, first, node)? {
         return Ok(None);
     }
@@ -51,7 +55,11 @@ pub fn is_patched(draft: &Draft<'_>, first: &PlannedHost<'_>, node: &PlannedHost
     Ok(pods || own_resolv_conf(draft, first, node)?.is_some())
 }
 
-fn own_resolv_conf(draft: &Draft<'_>, first: &PlannedHost<'_>, node: &PlannedHost<'_>) -> Result<Option<&'static str>, RecipeError> {
+fn own_resolv_conf(
+    draft: &Draft<'_>,
+    first: &PlannedHost<'_>,
+    node: &PlannedHost<'_>,
+) -> Result<Option<&'static str>, RecipeError> {
     let cluster = draft.cx.cluster;
     if draft.cx.kubernetes()?.kubelet.contains_key("resolvConf") {
         return Ok(None);

@@ -8,7 +8,7 @@ use kubexm_spec::cluster::{API_PORT, Kubernetes, ProxyMode};
 use kubexm_spec::{ClusterImage, depot};
 use serde_json::{Value, json};
 
-use crate::context::{PlannedHost, PlanContext};
+use crate::context::{PlanContext, PlannedHost};
 use crate::error::RecipeError;
 use crate::modules::join_slots::Slots;
 use crate::modules::{audit, dns, endpoint, etcd_client};

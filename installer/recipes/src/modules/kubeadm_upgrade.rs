@@ -6,7 +6,7 @@ use kubexm_plan::op::{KubeadmUpgrade, KubeadmUpgradeUndo, UpgradeOf};
 use kubexm_plan::{Step, Undo};
 use kubexm_spec::ClusterImage;
 
-use crate::context::{PlannedHost, PlanContext};
+use crate::context::{PlanContext, PlannedHost};
 use crate::draft::Draft;
 use crate::error::RecipeError;
 use crate::modules::{control_plane, join, kubeadm_config};
@@ -21,13 +21,20 @@ pub const STATIC_PODS: [(&str, ClusterImage); 4] = [
 ];
 
 /// The images of a control plane's static pods in the bundle.
-pub fn images<'a>(cx: &PlanContext<'a>, node: &PlannedHost<'_>) -> Result<BTreeMap<&'static str, &'a str>, RecipeError> {
+pub fn images<'a>(
+    cx: &PlanContext<'a>,
+    node: &PlannedHost<'_>,
+) -> Result<BTreeMap<&'static str, &'a str>, RecipeError> {
     let pods = STATIC_PODS.into_iter();
     pods.map(|(pod, image)| Ok((pod, cx.image(image, node.platform)?.name.as_str()))).collect()
 }
 
 /// What kubeadm reads during the upgrade of a node: on the first control plane the cluster's config, elsewhere patches.
-pub fn configure(draft: &mut Draft<'_>, first: &PlannedHost<'_>, node: &PlannedHost<'_>) -> Result<Option<Step>, RecipeError> {
+pub fn configure(
+    draft: &mut Draft<'_>,
+    first: &PlannedHost<'_>,
+    node: &PlannedHost<'_>,
+) -> Result<Option<Step>, RecipeError> {
     if node.name() != first.name() {
         return join::patch(draft, first, node);
     }

@@ -5,7 +5,7 @@ use kubexm_plan::{Step, Undo};
 use kubexm_spec::Program;
 use minijinja::context;
 
-use crate::context::{PlannedHost, PlanContext};
+use crate::context::{PlanContext, PlannedHost};
 use crate::draft::Draft;
 use crate::error::RecipeError;
 use crate::modules::programs;

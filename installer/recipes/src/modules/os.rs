@@ -10,7 +10,7 @@ use kubexm_plan::{Step, Undo, state_folders};
 use kubexm_spec::cluster::{Firewall, Selinux};
 use kubexm_spec::names;
 
-use crate::context::{PlannedHost, PlanContext};
+use crate::context::{PlanContext, PlannedHost};
 use crate::draft::Draft;
 use crate::error::RecipeError;
 use crate::modules::{endpoint, scripts};
@@ -83,8 +83,7 @@ pub fn stamp_of(cx: &PlanContext<'_>) -> Stamp {
 fn set_aside(cx: &PlanContext<'_>, node: &PlannedHost<'_>) -> Option<Step> {
     // A member of etcd alone needs only its data folder.
     let needed = |path: &String| path != paths::STATE && (node.in_cluster() || path == state_folders::ETCD);
-    let paths: Vec<String> =
-        node.facts.state_folders.iter().map(|folder| folder.path.clone()).filter(needed).collect();
+    let paths: Vec<String> = node.facts.state_folders.iter().map(|folder| folder.path.clone()).filter(needed).collect();
     if !cx.set_aside || !(node.in_cluster() || node.roles.etcd) || paths.is_empty() {
         return None;
     }

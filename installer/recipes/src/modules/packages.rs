@@ -6,7 +6,7 @@ use kubexm_plan::op::{Dir, Packages};
 use kubexm_plan::{Step, Undo};
 use kubexm_spec::{Digest, Family};
 
-use crate::context::{PlannedHost, PlanContext};
+use crate::context::{PlanContext, PlannedHost};
 use crate::draft::Draft;
 use crate::error::RecipeError;
 use crate::modules::time;

@@ -7,7 +7,7 @@ use kubexm_plan::op::{AllInto, Binary, Op, Unpacked};
 use kubexm_spec::Program;
 use kubexm_spec::cluster::EtcdKind;
 
-use crate::context::{PlannedHost, PlanContext};
+use crate::context::{PlanContext, PlannedHost};
 use crate::error::RecipeError;
 
 fn component<'a>(cx: &PlanContext<'a>, program: Program) -> Result<&'a Component, RecipeError> {
@@ -50,7 +50,12 @@ pub fn etcd(cx: &PlanContext<'_>, node: &PlannedHost<'_>, directory: &str) -> Re
 }
 
 /// The op that installs a program (or all programs of its archive) into a directory.
-pub fn install(cx: &PlanContext<'_>, node: &PlannedHost<'_>, program: Program, directory: &str) -> Result<Op, RecipeError> {
+pub fn install(
+    cx: &PlanContext<'_>,
+    node: &PlannedHost<'_>,
+    program: Program,
+    directory: &str,
+) -> Result<Op, RecipeError> {
     let artifact = cx.program(program, node.platform)?;
     let archive = match component(cx, program)?.payload(&artifact.version, node.platform.arch) {
         Payload::Raw(_) => {

@@ -6,7 +6,7 @@ use kubexm_plan::{BundleRecord, Step, StepId, Undo};
 use kubexm_spec::cluster::document;
 use serde_json::json;
 
-use crate::context::{PlannedHost, PlanContext};
+use crate::context::{PlanContext, PlannedHost};
 use crate::draft::{Chain, Draft};
 use crate::error::RecipeError;
 
@@ -14,7 +14,12 @@ use crate::error::RecipeError;
 pub(crate) const PROGRAM: &str = concat!("kubexm-install ", env!("CARGO_PKG_VERSION"));
 
 /// Adds the last step, after the final check, so that the record describes the cluster as it is and not an attempt.
-pub fn finish<'a>(draft: &mut Draft<'a>, first: &PlannedHost<'a>, undo: Undo, checked: &[StepId]) -> Result<(), RecipeError> {
+pub fn finish<'a>(
+    draft: &mut Draft<'a>,
+    first: &PlannedHost<'a>,
+    undo: Undo,
+    checked: &[StepId],
+) -> Result<(), RecipeError> {
     let text = config_map(draft.cx, first)?;
     let text = draft.text(text);
     let step = Step::on(first.name(), "record.applied", "Record in the cluster what was applied")

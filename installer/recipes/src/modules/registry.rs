@@ -11,7 +11,7 @@ use kubexm_spec::depot::{DepotConfig, Repository, Tls};
 use kubexm_spec::{Kind, Program};
 use minijinja::context;
 
-use crate::context::{PlannedHost, PlanContext};
+use crate::context::{PlanContext, PlannedHost};
 use crate::draft::Draft;
 use crate::error::RecipeError;
 use crate::modules::{depot, login, programs};

@@ -7,7 +7,7 @@ use kubexm_spec::Kind;
 use serde_json::{Map, Value};
 
 use crate::charts;
-use crate::context::{PlannedHost, PlanContext};
+use crate::context::{PlanContext, PlannedHost};
 use crate::draft::Draft;
 use crate::error::RecipeError;
 use crate::identity::Identity;

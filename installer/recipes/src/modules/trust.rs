@@ -3,7 +3,7 @@
 use kubexm_plan::op::{Depots, Op};
 use kubexm_plan::{SlotProvider, Step, Undo};
 
-use crate::context::{PlannedHost, PlanContext};
+use crate::context::{PlanContext, PlannedHost};
 use crate::draft::Draft;
 use crate::error::RecipeError;
 use crate::modules::{depot, login};

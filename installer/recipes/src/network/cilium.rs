@@ -7,7 +7,7 @@ use kubexm_spec::cluster::{Cluster, NetworkPlugin};
 use serde_json::{Map, Value, json};
 
 use crate::charts;
-use crate::context::{PlannedHost, PlanContext};
+use crate::context::{PlanContext, PlannedHost};
 use crate::draft::Draft;
 use crate::error::RecipeError;
 use crate::modules::release;

@@ -6,7 +6,7 @@ use kubexm_plan::{Step, Undo};
 use kubexm_spec::ClusterImage;
 use serde_json::{Value, json};
 
-use crate::context::{PlannedHost, PlanContext};
+use crate::context::{PlanContext, PlannedHost};
 use crate::draft::Draft;
 use crate::error::RecipeError;
 use crate::{paths, selinux, yaml};

@@ -13,7 +13,7 @@ pub(crate) use carried::family;
 pub use carried::{CarriedPackages, CarriedSet, NO_PACKAGES, RepositoryFile};
 pub use lacking::{CannotInstall, lacking};
 pub use node::{Conflict, NodePackages, Part, Upgrade, of_host};
-pub use served::{PUBLIC_KEY, DepotUse, VENDOR_KEYS, served};
+pub use served::{DepotUse, PUBLIC_KEY, VENDOR_KEYS, served};
 
 /// The folder of a set's repository on a host; `arch` in Go's naming, `amd64`.
 pub fn folder(os: &str, arch: kubexm_spec::Arch) -> String {

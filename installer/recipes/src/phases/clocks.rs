@@ -1,12 +1,16 @@
 //! Clocks, in parallel with the preparation of the hosts and before kubeadm; time servers first.
 
-use super::{Prepared, ClusterHosts};
+use super::{ClusterHosts, Prepared};
 use crate::draft::Draft;
 use crate::error::RecipeError;
 use crate::modules::time;
 
 /// Adds the steps that set the clocks; a host is prepared only when its clock is synchronised.
-pub fn set_clocks<'a>(draft: &mut Draft<'a>, site: &ClusterHosts<'a>, prepared: &mut Prepared<'a>) -> Result<(), RecipeError> {
+pub fn set_clocks<'a>(
+    draft: &mut Draft<'a>,
+    site: &ClusterHosts<'a>,
+    prepared: &mut Prepared<'a>,
+) -> Result<(), RecipeError> {
     let mut hosts = std::mem::take(&mut prepared.packaged);
     hosts.sort_by_key(|host| !host.node.serves_time);
     let mut serving = Vec::new();

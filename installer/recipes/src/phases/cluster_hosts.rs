@@ -1,6 +1,6 @@
 //! The hosts of a cluster by their roles.
 
-use crate::context::{PlannedHost, PlanContext};
+use crate::context::{PlanContext, PlannedHost};
 use crate::error::RecipeError;
 
 /// The hosts of a cluster.

@@ -2,7 +2,7 @@
 
 use kubexm_plan::{StepId, Undo};
 
-use super::{Prepared, ClusterHosts};
+use super::{ClusterHosts, Prepared};
 use crate::draft::{Chain, Draft};
 use crate::error::RecipeError;
 use crate::modules::{audit, control_plane, dns, kubeconfig, release};
@@ -20,7 +20,11 @@ pub struct ControlPlane {
 }
 
 /// Starts the first control plane, and applies the pod network if kubexm installs it.
-pub fn start<'a>(draft: &mut Draft<'a>, site: &ClusterHosts<'a>, prepared: &Prepared<'a>) -> Result<ControlPlane, RecipeError> {
+pub fn start<'a>(
+    draft: &mut Draft<'a>,
+    site: &ClusterHosts<'a>,
+    prepared: &Prepared<'a>,
+) -> Result<ControlPlane, RecipeError> {
     let first = &site.first;
     let step = control_plane::init(draft.cx, first)?;
     let init = step.id.clone();

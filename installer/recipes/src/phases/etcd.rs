@@ -2,7 +2,7 @@
 
 use kubexm_plan::StepId;
 
-use super::{Prepared, ClusterHosts};
+use super::{ClusterHosts, Prepared};
 use crate::draft::{Chain, Draft, rolling};
 use crate::error::RecipeError;
 use crate::modules::{etcd, etcd_client};

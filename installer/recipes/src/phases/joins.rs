@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use kubexm_plan::StepId;
 
-use super::{ControlPlane, Prepared, ClusterHosts};
+use super::{ClusterHosts, ControlPlane, Prepared};
 use crate::context::PlannedHost;
 use crate::draft::{Chain, Draft, rolling};
 use crate::error::RecipeError;

@@ -2,15 +2,15 @@
 //! returns its own: later phases depend on these handles, and never search for a step by its name.
 
 mod clocks;
+mod cluster_hosts;
 mod control_plane;
 mod etcd;
 mod hosts;
 mod joins;
-mod cluster_hosts;
 
 pub use clocks::set_clocks;
+pub use cluster_hosts::ClusterHosts;
 pub use control_plane::{ControlPlane, start};
 pub use etcd::start_etcd;
 pub use hosts::{Prepared, prepare};
 pub use joins::{Joined, join};
-pub use cluster_hosts::ClusterHosts;

@@ -6,7 +6,7 @@ use kubexm_plan::cluster_facts::applied;
 use kubexm_plan::{ClusterFacts, Op, Pipeline, Plan, SlotProvider, Step, StepId, Undo};
 use kubexm_spec::cluster::EtcdKind;
 
-use crate::context::{PlannedHost, PlanContext};
+use crate::context::{PlanContext, PlannedHost};
 use crate::draft::Drafted;
 use crate::error::RecipeError;
 use crate::identity::Identity;
@@ -70,7 +70,11 @@ pub fn add_node(cx: &PlanContext<'_>, running: &ClusterFacts, new: &[String]) ->
 /// Checks that hosts can be added to the running cluster with this bundle: the cluster has the planned id, and its API
 /// server has the bundle's minor version. kubelet must not be newer than the API server, and kubeadm joins only with
 /// the same minor version. What could not be observed is not checked.
-fn check_compatible(cx: &PlanContext<'_>, running: &ClusterFacts, nodes: &[PlannedHost<'_>]) -> Result<(), RecipeError> {
+fn check_compatible(
+    cx: &PlanContext<'_>,
+    running: &ClusterFacts,
+    nodes: &[PlannedHost<'_>],
+) -> Result<(), RecipeError> {
     if let (Some(planned), Some(found)) = (cx.cluster_id, running.id)
         && planned != found
     {

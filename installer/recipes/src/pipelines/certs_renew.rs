@@ -21,7 +21,7 @@ use kubexm_spec::cluster::EtcdKind;
 use crate::error::RecipeError;
 use crate::modules::kubeconfig::OPERATOR_KUBECONFIG;
 pub use context::{Renew, RenewContext};
-use due::{Plane, Due};
+use due::{Due, Plane};
 
 /// A plan, and what the operator should know about it.
 #[derive(Clone, Debug)]
@@ -163,9 +163,10 @@ impl Chain {
 fn pods(cx: &RenewContext<'_>) -> impl Iterator<Item = (&'static str, Vec<&'static str>)> {
     let stacked = cx.cluster.etcd.kind == EtcdKind::Kubeadm;
     let of_etcd = |path: &&str| path.ends_with("/apiserver-etcd-client.crt");
-    READ_BY.into_iter().filter(move |(pod, _)| stacked || *pod != "etcd").map(move |(pod, files)| {
-        (pod, files.iter().copied().filter(|path| stacked || !of_etcd(path)).collect())
-    })
+    READ_BY
+        .into_iter()
+        .filter(move |(pod, _)| stacked || *pod != "etcd")
+        .map(move |(pod, files)| (pod, files.iter().copied().filter(|path| stacked || !of_etcd(path)).collect()))
 }
 
 fn restart(cx: &RenewContext<'_>, plane: &Plane<'_>, (pod, files): (&str, Vec<&str>), ended: bool) -> Step {

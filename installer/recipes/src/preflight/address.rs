@@ -1,7 +1,7 @@
 //! The node's address is on one of its interfaces: kubelet, etcd and flannel are configured to use it.
 
-use super::report::Report;
 use super::input::PreflightInput;
+use super::report::Report;
 
 pub(super) fn run(input: &PreflightInput<'_>, report: &mut Report) {
     for host in &input.hosts {

@@ -1,7 +1,7 @@
 //! The bundle contains what this cluster needs, for the hosts' architectures.
 
-use super::report::{Report, Severity, Words};
 use super::input::PreflightInput;
+use super::report::{Report, Severity, Words};
 use crate::bundle;
 
 pub(super) fn run(input: &PreflightInput<'_>, report: &mut Report) {

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use super::report::Report;
 use super::input::PreflightInput;
+use super::report::Report;
 
 pub(super) fn run(input: &PreflightInput<'_>, report: &mut Report) {
     let mut seen: BTreeMap<(&str, &str), Vec<&str>> = BTreeMap::new();

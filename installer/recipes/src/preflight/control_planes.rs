@@ -4,8 +4,8 @@ use std::net::IpAddr;
 
 use kubexm_spec::cluster::{EtcdKind, LoadBalancerMode};
 
-use super::report::{Report, Severity, Words};
 use super::input::PreflightInput;
+use super::report::{Report, Severity, Words};
 use crate::mesh::API_SERVER;
 
 pub(super) fn run(input: &PreflightInput<'_>, report: &mut Report) {

@@ -1,7 +1,7 @@
 //! No name server resolves names that do not exist (DNS wildcards): pods would connect to the wrong host.
 
-use super::report::{Report, Severity, Words};
 use super::input::PreflightInput;
+use super::report::{Report, Severity, Words};
 use crate::modules::dns;
 use crate::paths;
 

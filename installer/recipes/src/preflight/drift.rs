@@ -1,7 +1,7 @@
 //! Files that kubeadm wrote on a node and that were edited since. `create` does not change them: it shows the edits.
 
-use super::report::Report;
 use super::input::PreflightInput;
+use super::report::Report;
 
 /// Below it are copies of the files as kubeadm wrote them, by their paths.
 const COPIES: &str = "/var/lib/kubexm/kubeadm";

@@ -4,8 +4,8 @@ use kubexm_plan::facts::StateFolder;
 use kubexm_plan::state_folders::{self, is_below};
 use kubexm_spec::counted;
 
-use super::report::Report;
 use super::input::{ObservedHost, PreflightInput};
+use super::report::Report;
 use crate::paths;
 
 pub(super) fn run(input: &PreflightInput<'_>, report: &mut Report) {

@@ -2,8 +2,8 @@
 
 use kubexm_spec::ArtifactKey;
 
-use super::report::Report;
 use super::input::PreflightInput;
+use super::report::Report;
 
 pub(super) fn run(input: &PreflightInput<'_>, report: &mut Report) {
     for host in &input.hosts {

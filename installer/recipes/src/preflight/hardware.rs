@@ -2,8 +2,8 @@
 
 use kubexm_spec::cluster::Roles;
 
-use super::report::Report;
 use super::input::{PreflightInput, gib};
+use super::report::Report;
 
 /// What a host of a role needs.
 struct Needs {

@@ -2,8 +2,8 @@
 //!
 //! Debian's `127.0.1.1 name` is not a failure: kubexm comments it out in /etc/hosts.
 
-use super::report::Report;
 use super::input::PreflightInput;
+use super::report::Report;
 
 pub(super) fn run(input: &PreflightInput<'_>, report: &mut Report) {
     for this in &input.hosts {

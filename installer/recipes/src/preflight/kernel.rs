@@ -4,8 +4,8 @@ use kubexm_manifests::CgroupV1;
 use kubexm_plan::facts::ModuleState;
 use kubexm_spec::cluster::ProxyMode;
 
-use super::report::{Report, Severity, Words};
 use super::input::{ObservedHost, PreflightInput};
+use super::report::{Report, Severity, Words};
 use crate::modules::os::MODULES;
 use crate::support;
 

@@ -3,8 +3,8 @@
 
 use kubexm_spec::cluster::LoadBalancerMode;
 
-use super::report::{Report, Severity, Words};
 use super::input::{ObservedHost, PreflightInput};
+use super::report::{Report, Severity, Words};
 use ipnet::IpNet;
 
 const KEEPALIVED: &str = "keepalived";

@@ -2,8 +2,8 @@
 
 use kubexm_plan::facts::Stamp;
 
-use super::report::Report;
 use super::input::{ObservedHost, PreflightInput};
+use super::report::Report;
 use crate::identity::{Identity, NonMember};
 
 pub(super) fn run(input: &PreflightInput<'_>, report: &mut Report) {

@@ -29,7 +29,10 @@ pub fn is_expected(cx: &PlanContext<'_>, dialed: &ConnectionResult) -> bool {
 }
 
 /// The virtual IP is for kubexm's keepalived, but another machine already has it.
-fn taken<'a>(cx: &PlanContext<'_>, mut all: impl Iterator<Item = (&'a String, &'a ConnectionResult)>) -> Option<Finding> {
+fn taken<'a>(
+    cx: &PlanContext<'_>,
+    mut all: impl Iterator<Item = (&'a String, &'a ConnectionResult)>,
+) -> Option<Finding> {
     let ours = |host: &str| {
         let stamp = cx.facts.get(host).and_then(|facts| facts.stamp.as_ref());
         stamp.is_some_and(|stamp| stamp.cluster == cx.cluster.name)

@@ -13,6 +13,7 @@ mod existing;
 mod glibc;
 mod hardware;
 mod hostname;
+mod input;
 mod kernel;
 mod load_balancers;
 mod membership;
@@ -28,7 +29,6 @@ mod proxies;
 mod report;
 mod resolv_conf;
 mod settings;
-mod input;
 mod space;
 mod sysctls;
 mod systemd;
@@ -39,8 +39,8 @@ pub use report::{Finding, Severity};
 pub(crate) use space::disk_of;
 
 use crate::context::PlanContext;
-use report::Report;
 use input::PreflightInput;
+use report::Report;
 
 /// The check of what an upgrade may change.
 const UNCHANGED: &str = "unchanged";

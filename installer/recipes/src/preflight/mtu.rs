@@ -1,8 +1,8 @@
 //! The interfaces that nodes use to reach each other have the same MTU: otherwise large packets of pods are lost on
 //! some paths.
 
-use super::report::Report;
 use super::input::PreflightInput;
+use super::report::Report;
 
 pub(super) fn run(input: &PreflightInput<'_>, report: &mut Report) {
     let mut known = input.nodes().filter_map(|host| {

@@ -5,8 +5,8 @@ use kubexm_spec::cluster::overlap;
 
 use crate::network;
 
-use super::report::{Report, Severity, Words};
 use super::input::{ObservedHost, PreflightInput};
+use super::report::{Report, Severity, Words};
 
 pub(super) fn run(input: &PreflightInput<'_>, report: &mut Report) {
     let network = &input.cx.cluster.network;

@@ -1,7 +1,7 @@
 //! Programs can be executed where they are installed (no `noexec` mount).
 
-use super::report::Report;
 use super::input::PreflightInput;
+use super::report::Report;
 
 pub(super) fn run(input: &PreflightInput<'_>, report: &mut Report) {
     for host in &input.hosts {

@@ -1,7 +1,7 @@
 //! The operating system is in the support table.
 
-use super::report::Report;
 use super::input::PreflightInput;
+use super::report::Report;
 
 pub(super) fn run(input: &PreflightInput<'_>, report: &mut Report) {
     for host in &input.hosts {

@@ -3,8 +3,8 @@
 
 use kubexm_spec::Family;
 
-use super::report::Report;
 use super::input::PreflightInput;
+use super::report::Report;
 use crate::packages::{CannotInstall, NodePackages};
 
 pub(super) fn run(input: &PreflightInput<'_>, report: &mut Report) {

@@ -2,8 +2,8 @@
 
 use kubexm_spec::cluster::{API_PORT, RegistryKind, Roles};
 
-use super::report::Report;
 use super::input::{ObservedHost, PreflightInput};
+use super::report::Report;
 use crate::{network, time_servers};
 
 /// A port and the process that will listen on it.

@@ -1,7 +1,7 @@
 //! Programs that kubeadm, kubelet and kube-proxy call are installed, or can be installed from the bundle.
 
-use super::report::Report;
 use super::input::PreflightInput;
+use super::report::Report;
 
 pub(super) fn run(input: &PreflightInput<'_>, report: &mut Report) {
     let Some(support) = input.support else { return };

@@ -1,7 +1,7 @@
 //! `*_proxy` variables: kubeadm copies them into the control plane's manifests.
 
-use super::report::Report;
 use super::input::PreflightInput;
+use super::report::Report;
 
 pub(super) fn run(input: &PreflightInput<'_>, report: &mut Report) {
     for host in &input.hosts {

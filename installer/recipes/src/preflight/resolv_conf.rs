@@ -1,7 +1,7 @@
 //! DNS servers for names outside the cluster. An air-gapped site often has none: a warning, not a failure.
 
-use super::report::Report;
 use super::input::PreflightInput;
+use super::report::Report;
 use crate::context::usable_nameservers;
 
 pub(super) fn run(input: &PreflightInput<'_>, report: &mut Report) {

@@ -3,8 +3,8 @@
 use kubexm_plan::facts::SelinuxState;
 use kubexm_spec::cluster::{Firewall, Selinux};
 
-use super::report::Report;
 use super::input::{ObservedHost, PreflightInput};
+use super::report::Report;
 use crate::selinux;
 
 pub(super) fn run(input: &PreflightInput<'_>, report: &mut Report) {

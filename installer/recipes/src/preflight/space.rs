@@ -7,8 +7,8 @@ use kubexm_spec::cluster::RegistryKind;
 use kubexm_spec::manifest::{Artifact, Blob};
 use kubexm_spec::{ArtifactKey, Kind};
 
-use super::report::{Report, Words};
 use super::input::{ObservedHost, PreflightInput, gib};
+use super::report::{Report, Words};
 use crate::packages::NodePackages;
 use crate::paths;
 use crate::preflight::Severity;

@@ -1,7 +1,7 @@
 //! No sysctl file that is read after kubexm's at boot sets another value (a hardened `ip_forward = 0`).
 
-use super::report::Report;
 use super::input::PreflightInput;
+use super::report::Report;
 use crate::modules::os::SYSCTLS;
 use crate::paths;
 

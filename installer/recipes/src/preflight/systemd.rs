@@ -1,7 +1,7 @@
 //! systemd is new enough to run kubexm's steps.
 
-use super::report::Report;
 use super::input::PreflightInput;
+use super::report::Report;
 
 /// kubeadm, apt and dnf run in transient units that outlive the agent, with their own time limit and log:
 /// `RuntimeMaxSec=` of 229, `StandardOutput=file:` of 236 (systemd's NEWS). 239 is the oldest of the systems in the

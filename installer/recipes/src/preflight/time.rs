@@ -1,7 +1,7 @@
 //! Clocks are synchronised, and a time service is active. Certificates and etcd need correct clocks.
 
-use super::report::Report;
 use super::input::{ObservedHost, PreflightInput};
+use super::report::Report;
 use crate::modules::time;
 
 /// Largest difference between any two of controller and nodes.

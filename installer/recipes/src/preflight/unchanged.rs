@@ -6,8 +6,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use kubexm_spec::Digest;
 use serde_json::Value;
 
-use super::report::Report;
 use super::input::PreflightInput;
+use super::report::Report;
 use crate::modules::kubeadm_config;
 
 pub(super) fn run(input: &PreflightInput<'_>, report: &mut Report) {

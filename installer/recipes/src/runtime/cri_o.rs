@@ -9,7 +9,7 @@ use minijinja::context;
 
 use super::of_cluster::{cgroup_driver, of, upstream_hosts};
 use super::steps::RuntimeSteps;
-use crate::context::{PlannedHost, PlanContext};
+use crate::context::{PlanContext, PlannedHost};
 use crate::draft::Draft;
 use crate::error::RecipeError;
 use crate::modules::{depot, programs, registry};

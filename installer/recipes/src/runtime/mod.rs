@@ -12,7 +12,7 @@ use kubexm_spec::{ArtifactKey, Program};
 pub use of_cluster::{cgroup_driver, of, upstream_hosts};
 pub use steps::RuntimeSteps;
 
-use crate::context::{PlannedHost, PlanContext};
+use crate::context::{PlanContext, PlannedHost};
 use crate::draft::Draft;
 use crate::error::RecipeError;
 

@@ -58,7 +58,8 @@ fn hosts_of_etcd_alone_get_neither_kubelet_nor_runtime_nor_images() {
     for name in wanted {
         assert!(steps.iter().any(|id| id.ends_with(name)), "{name} of {steps:?}");
     }
-    let kubernetes = ["kubernetes.", "runtime.", "containerd.", "images.", "join.", "control-plane.", "os.swap", "check."];
+    let kubernetes =
+        ["kubernetes.", "runtime.", "containerd.", "images.", "join.", "control-plane.", "os.swap", "check."];
     assert!(!steps.iter().any(|id| kubernetes.iter().any(|name| id.contains(name))), "{steps:?}");
     let units = plan.steps.iter().filter(|step| step.host == "etcd1").flat_map(|step| &step.ops);
     let units: Vec<&str> =
@@ -120,7 +121,8 @@ fn all_control_planes_have_the_same_certificate_and_each_member_its_own() {
     cluster.role_groups.control_plane.push("node2".to_owned());
     cluster.role_groups.worker.clear();
     let plan = checked(&Site::of(cluster));
-    let slots = |id: &str| step(&plan, id).ops.iter().flat_map(Op::slots).map(|slot| slot.0.clone()).collect::<Vec<_>>();
+    let slots =
+        |id: &str| step(&plan, id).ops.iter().flat_map(Op::slots).map(|slot| slot.0.clone()).collect::<Vec<_>>();
     assert_eq!(slots("node1/etcd.client"), slots("node2/etcd.client"));
     assert!(slots("etcd1/etcd.serve").contains(&"etcd-server-etcd1".to_owned()));
     assert!(!slots("etcd2/etcd.serve").iter().any(|slot| slot.contains("etcd1")));
@@ -138,7 +140,11 @@ fn two_members_are_refused_and_four_warned_about() {
         cluster.hosts.push(sample::host("etcd4", 24));
         cluster.role_groups.etcd = ["etcd1", "etcd2", "etcd3", "etcd4"].map(str::to_owned)[..number].to_vec();
         let found = preflight(&Site::of(cluster).cx());
-        found.into_iter().filter(|one| one.check == "control-planes").map(|one| (one.severity, one.found)).collect::<Vec<_>>()
+        found
+            .into_iter()
+            .filter(|one| one.check == "control-planes")
+            .map(|one| (one.severity, one.found))
+            .collect::<Vec<_>>()
     };
     assert_eq!(found(1), []);
     assert_eq!(found(2), [(Severity::Fail, "two members of etcd (etcd1, etcd2)".to_owned())]);
@@ -211,7 +217,13 @@ fn an_etcd_of_the_users_is_given_to_the_api_servers_and_nothing_of_it_is_install
     let site = Site::of(of_the_user("/demo/registry"));
     let plan = checked(&site);
     let kubeadm = text(&plan, "/etc/kubexm/kubeadm.yaml");
-    for part in ["external:", "- https://10.0.0.5:2379", "caFile: /etc/kubexm/etcd-client/ca.crt", "name: etcd-prefix", "value: /demo/registry"] {
+    for part in [
+        "external:",
+        "- https://10.0.0.5:2379",
+        "caFile: /etc/kubexm/etcd-client/ca.crt",
+        "name: etcd-prefix",
+        "value: /demo/registry",
+    ] {
         assert!(kubeadm.contains(part), "{part}: {kubeadm}");
     }
     assert!(!kubeadm.contains("local:"), "{kubeadm}");
@@ -219,7 +231,8 @@ fn an_etcd_of_the_users_is_given_to_the_api_servers_and_nothing_of_it_is_install
     for host in ["node1", "node2"] {
         let client = step(&plan, &format!("{host}/etcd.client"));
         assert!(client.ops.iter().flat_map(Op::slots).eq([&kubexm_plan::SlotName("external-etcd-key".to_owned())]));
-        let Some(Probe::EtcdHealthy { members, unnamed: true, .. }) = client.probe.as_ref().map(|timed| &timed.probe) else {
+        let Some(Probe::EtcdHealthy { members, unnamed: true, .. }) = client.probe.as_ref().map(|timed| &timed.probe)
+        else {
             panic!("it is not asked")
         };
         assert_eq!(members.len(), 2);
@@ -235,5 +248,8 @@ fn an_etcd_without_tls_is_refused_by_name() {
     let mut cluster = of_the_user("/registry");
     cluster.etcd.external.as_mut().unwrap().endpoints[1] = "http://10.0.0.6:2379".to_owned();
     let error = Site::of(cluster).create().unwrap_err();
-    assert!(matches!(&error, RecipeError::NotInstalled { .. }) && error.to_string().contains("http://10.0.0.6:2379"), "{error}");
+    assert!(
+        matches!(&error, RecipeError::NotInstalled { .. }) && error.to_string().contains("http://10.0.0.6:2379"),
+        "{error}"
+    );
 }

@@ -16,7 +16,8 @@ use crate::session::Session;
 
 /// What is wrong with the user's etcd; nothing for another kind.
 pub(super) async fn findings(session: &Session<'_>, fleet: &Fleet, cx: &PlanContext<'_>) -> Vec<Finding> {
-    let Some(external) = cx.cluster.etcd.external.as_ref().filter(|_| cx.cluster.etcd.kind == EtcdKind::External) else {
+    let Some(external) = cx.cluster.etcd.external.as_ref().filter(|_| cx.cluster.etcd.kind == EtcdKind::External)
+    else {
         return Vec::new();
     };
     events::phase(session.events, NAME);
@@ -207,10 +208,16 @@ mod tests {
         type Change = fn(&mut EtcdAnswer, &mut Known<'_>);
         let rows: [(Change, &str); 6] = [
             (|answer, _| answer.endpoints[1].version = None, "https://10.0.0.6:2379 does not answer"),
-            (|answer, _| answer.endpoints[0].trouble = Some("alarm:NOSPACE".to_owned()), "is not healthy: alarm:NOSPACE"),
+            (
+                |answer, _| answer.endpoints[0].trouble = Some("alarm:NOSPACE".to_owned()),
+                "is not healthy: alarm:NOSPACE",
+            ),
             (|answer, _| answer.endpoints[0].version = Some("3.5.9".to_owned()), "runs etcd 3.5.9"),
             (|answer, _| answer.endpoints[0].cluster = Some("78".to_owned()), "of 2 different etcd clusters"),
-            (|answer, _| (answer.members, answer.why) = (None, Some("no leader".to_owned())), "has no quorum: no leader"),
+            (
+                |answer, _| (answer.members, answer.why) = (None, Some("no leader".to_owned())),
+                "has no quorum: no leader",
+            ),
             (|answer, _| answer.keys = Some(9), "9 keys below /registry in etcd"),
         ];
         for (change, text) in rows {
@@ -219,7 +226,8 @@ mod tests {
         }
         // Keys of the cluster itself, and members that nobody named.
         assert_eq!(said(|answer, known| (answer.keys, known.begun) = (Some(9), true)), []);
-        let found = said(|answer, _| answer.members.as_mut().expect("members").push("https://10.0.0.7:2379".to_owned()));
+        let found =
+            said(|answer, _| answer.members.as_mut().expect("members").push("https://10.0.0.7:2379".to_owned()));
         assert!(matches!(found.as_slice(), [(Severity::Warn, found)] if found.contains("10.0.0.7")), "{found:?}");
     }
 }

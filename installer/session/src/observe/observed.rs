@@ -8,12 +8,12 @@ use super::findings::Findings;
 use super::subject::{BundleSurvey, Subject};
 use crate::access::Access;
 use crate::authorities::{Authorities, Hosts};
+use crate::connected_cluster::ConnectedCluster;
 use crate::error::SessionError;
 use crate::events;
 use crate::fleet::{Fleet, Reach, Unreachable};
 use crate::options::HostOptions;
 use crate::session::Session;
-use crate::connected_cluster::ConnectedCluster;
 
 /// Observed hosts. Only [`Session::observe`] creates one. Agents that connecting has installed are removed by
 /// [`Observed::leave`], or if a later stage fails.

@@ -8,9 +8,9 @@ use kubexm_plan::ledger::Record;
 use kubexm_recipes::unsupported;
 use zeroize::Zeroizing;
 
-use super::{external_etcd, external_registry};
 use super::findings::Findings;
 use super::mesh::dial;
+use super::{external_etcd, external_registry};
 use crate::bundle::blobs::{BundleBlobs, NoBlobs};
 use crate::bundle::cluster_file::ClusterFile;
 use crate::bundle::cluster_source::ClusterSource;

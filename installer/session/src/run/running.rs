@@ -11,6 +11,7 @@ use super::{secrets, select};
 use crate::authorities::Authorities;
 use crate::bundle::opened::{Opened, Verified};
 use crate::confirm::{Change, Question};
+use crate::connected_cluster::ConnectedCluster;
 use crate::drift;
 use crate::error::SessionError;
 use crate::events;
@@ -19,7 +20,6 @@ use crate::observe::subject::Startable;
 use crate::options::{HostOptions, RunOptions};
 use crate::plan::Checked;
 use crate::restore::RestoreSource;
-use crate::connected_cluster::ConnectedCluster;
 
 /// A run that may change hosts. Only [`Checked::start`] and [`Loaded::resume`] create one.
 #[must_use]

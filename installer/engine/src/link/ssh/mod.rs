@@ -447,9 +447,7 @@ impl Link for SshLink {
     async fn ask_etcd(&self, ask: &EtcdAsk, key: &[u8]) -> Result<EtcdAnswer, LinkError> {
         let request = Request::AskEtcd { what: ask.clone(), key: Secret(key.to_vec()) };
         match self.ask(&request, LOOK).await? {
-            Response::EtcdAnswered { answer } => {
-                answers::etcd(&self.session.target.name, ask, answer)
-            }
+            Response::EtcdAnswered { answer } => answers::etcd(&self.session.target.name, ask, answer),
             _ => Err(self.misfit()),
         }
     }

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{files, kubeadm_files};
 use crate::fsio::{self, Access};
-use crate::path_state::{PathEntry, Look, PathState};
+use crate::path_state::{Look, PathEntry, PathState};
 use crate::system::ActContext;
 use crate::{Machine, OpError, folder, own_etcd, paths, transient};
 

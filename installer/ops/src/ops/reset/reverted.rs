@@ -8,13 +8,13 @@ use std::fs;
 use std::os::unix::fs::MetadataExt;
 
 use kubexm_plan::op::reset::{FolderAccess, Traces};
-use kubexm_plan::{ResetRollback, ObservedState, Op};
+use kubexm_plan::{ObservedState, Op, ResetRollback};
 use kubexm_spec::Digest;
 
 use crate::dirfd::DirFd;
 use crate::fsio;
 use crate::ops::state_dir;
-use crate::path_state::{PathEntry, Look, PathState};
+use crate::path_state::{Look, PathEntry, PathState};
 use crate::{Machine, OpError, Wave, dispatch, paths};
 
 const MARK: &str = "reverted";

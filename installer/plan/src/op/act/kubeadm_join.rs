@@ -7,8 +7,8 @@ use serde::{Deserialize, Serialize};
 
 use super::kind::ActKind;
 use crate::kind::Needs;
-use crate::slot::SlotName;
 use crate::resource::{Resource, ResourceChange};
+use crate::slot::SlotName;
 
 /// `kubeadm join --config`. Done: kubelet.conf exists, kubelet runs, and on a control plane its static pods and
 /// admin.conf work. Half done: undone by `kubeadm reset`. The config contains secrets: it is written below /run for the

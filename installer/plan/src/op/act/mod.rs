@@ -33,7 +33,7 @@ pub use node_uncordon::NodeUncordon;
 pub use script_run::ScriptRun;
 pub use script_undo::ScriptUndo;
 
-use crate::kind::{ResetRollback, Needs, OpKind, RemovalScope};
+use crate::kind::{Needs, OpKind, RemovalScope, ResetRollback};
 use crate::resource::ResourceChange;
 
 /// The list; a text in parentheses is the name in plans, for an act that was renamed since. `each_act!(act, one => …)`

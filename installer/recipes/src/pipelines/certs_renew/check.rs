@@ -6,7 +6,7 @@ use kubexm_plan::kubeadm_certificates::{AUTHORITIES, MANAGED};
 use kubexm_plan::op::KUBELET_CLIENT;
 
 use super::context::RenewContext;
-use super::due::{Plane, Due, due, late_kubelet};
+use super::due::{Due, Plane, due, late_kubelet};
 use crate::error::RecipeError;
 use crate::identity::Identity;
 
@@ -83,7 +83,12 @@ fn length(seconds: u64) -> String {
     }
 }
 
-fn plane<'a>(cx: &RenewContext<'a>, identity: &Identity, name: &'a str, facts: &Facts) -> Result<Plane<'a>, Vec<String>> {
+fn plane<'a>(
+    cx: &RenewContext<'a>,
+    identity: &Identity,
+    name: &'a str,
+    facts: &Facts,
+) -> Result<Plane<'a>, Vec<String>> {
     if !identity.is_member(cx.cluster, name, facts) || !facts.joined {
         let text = "it is no control plane of this cluster: find out with `kubexm-install status -f cluster.yaml` which \
                     cluster it belongs to, or remove it from cluster.yaml";

@@ -5,7 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use kubexm_plan::ledger::{Outcome, Record, SCHEMA};
 use kubexm_plan::op::{AsideWas, MoveAside, StateDir, Unit};
 use kubexm_plan::{
-    PathEntry, ObservedState, Op, PathState, RemovalScope, StateError, StepId, Resource, etcd, network, runtime, state_folders,
+    ObservedState, Op, PathEntry, PathState, RemovalScope, Resource, StateError, StepId, etcd, network, runtime,
+    state_folders,
 };
 
 use super::host::ResetHost;
@@ -202,7 +203,8 @@ fn keep_earlier_content(
 
 /// The data folders of an etcd of kubexm's: those that a step with its unit names.
 fn data_of_etcd<'r>(changes: &[&'r Record]) -> BTreeSet<&'r str> {
-    let of_etcd = |record: &&&Record| record.ops.iter().any(|op| matches!(op, Op::Unit(unit) if unit.name == etcd::UNIT));
+    let of_etcd =
+        |record: &&&Record| record.ops.iter().any(|op| matches!(op, Op::Unit(unit) if unit.name == etcd::UNIT));
     let folder = |op: &'r Op| if let Op::StateDir(dir) = op { Some(dir.path.as_str()) } else { None };
     changes.iter().filter(of_etcd).flat_map(|record| &record.ops).filter_map(folder).collect()
 }

@@ -6,7 +6,7 @@ use kubexm_plan::ClusterFacts;
 use kubexm_plan::cluster_facts::{COMPONENTS, ETCD, NODES, NodeFacts, SERVER_VERSION};
 use kubexm_spec::{KubernetesVersion, depot};
 
-use crate::context::{PlannedHost, PlanContext};
+use crate::context::{PlanContext, PlannedHost};
 use crate::error::RecipeError;
 use crate::modules::kubeadm_upgrade;
 use crate::phases::ClusterHosts;
@@ -39,7 +39,11 @@ pub(super) struct FoundNode<'f> {
 
 impl<'f> Found<'f> {
     /// Refuses a cluster of which something that decides is not known.
-    pub(super) fn of(cx: &PlanContext<'_>, site: &ClusterHosts<'_>, running: &'f ClusterFacts) -> Result<Self, RecipeError> {
+    pub(super) fn of(
+        cx: &PlanContext<'_>,
+        site: &ClusterHosts<'_>,
+        running: &'f ClusterFacts,
+    ) -> Result<Self, RecipeError> {
         known(running)?;
         let target = version(&cx.kubernetes_version(site.first.platform)?, "the bundle's kubeadm")?;
         let mut api_servers = Vec::new();

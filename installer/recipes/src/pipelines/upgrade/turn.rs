@@ -8,7 +8,7 @@ use kubexm_plan::{Step, StepId, Undo};
 
 use super::found::{Found, FoundNode};
 use super::options::UpgradeOptions;
-use crate::context::{PlannedHost, PlanContext};
+use crate::context::{PlanContext, PlannedHost};
 use crate::draft::{Chain, Draft};
 use crate::error::RecipeError;
 use crate::modules::{audit, control_plane, drain, kubeadm_upgrade, kubeconfig, kubernetes, os};
