@@ -25,7 +25,7 @@ enum Stage {
     /// It is being rolled back.
     Undoing,
     /// Rolled back, or left as it is.
-    Settled,
+    RolledBack,
 }
 
 /// The hosts that were left out, and how many are allowed.
@@ -61,7 +61,7 @@ impl<'a> Domains<'a> {
         Some(host)
     }
 
-    pub(crate) fn settled(&mut self, host: &'a str) {
+    pub(crate) fn rolled_back(&mut self, host: &'a str) {
         self.left_out.insert(host, Stage::RolledBack);
     }
 
@@ -69,7 +69,7 @@ impl<'a> Domains<'a> {
         self.left_out.contains_key(domain)
     }
 
-    pub(crate) fn is_settled(&self, domain: &str) -> bool {
+    pub(crate) fn is_rolled_back(&self, domain: &str) -> bool {
         self.left_out.get(domain) == Some(&Stage::RolledBack)
     }
 }

@@ -17,7 +17,7 @@ pub(crate) enum Edge {
     /// It must have succeeded.
     After,
     /// It must have finished: succeeded, or its host was left out.
-    Settled,
+    End,
 }
 
 /// The edges of a plan over the positions of its steps.
@@ -113,7 +113,7 @@ impl<'a> Schedule<'a> {
         self.graph.edges_directed(NodeIndex::new(index), Direction::Incoming).all(|edge| {
             let before = edge.source().index();
             self.states[before] == State::Holds
-                || (*edge.weight() == Edge::End && self.domains.is_settled(self.plan.steps[before].domain()))
+                || (*edge.weight() == Edge::End && self.domains.is_rolled_back(self.plan.steps[before].domain()))
         })
     }
 
@@ -173,8 +173,8 @@ impl<'a> Schedule<'a> {
     }
 
     /// The undo of a host that was left out has finished.
-    pub(crate) fn settled(&mut self, host: &'a str) {
-        self.domains.settled(host);
+    pub(crate) fn rolled_back(&mut self, host: &'a str) {
+        self.domains.rolled_back(host);
     }
 
     /// Whether every step succeeded.
@@ -185,17 +185,16 @@ impl<'a> Schedule<'a> {
     /// Whether every step succeeded, except those of hosts that were left out.
     pub(crate) fn others_hold(&self) -> bool {
         let mut steps = self.plan.steps.iter().zip(&self.states);
-        steps.all(|(step, state)| *state == State::Holds || self.domains.is_settled(step.domain()))
+        steps.all(|(step, state)| *state == State::Holds || self.domains.is_rolled_back(step.domain()))
     }
 
     /// Hosts with a failed step that the run cannot continue without, in the order of the plan.
     pub(crate) fn failed_hosts(&self) -> Vec<&'a str> {
-        let failed =
-            |host: &str| {
-                self.plan.steps.iter().zip(&self.states).any(|(step, s)| {
-                    step.host == host && *s == State::Failed && !self.domains.is_settled(step.domain())
-                })
-            };
+        let failed = |host: &str| {
+            self.plan.steps.iter().zip(&self.states).any(|(step, s)| {
+                step.host == host && *s == State::Failed && !self.domains.is_rolled_back(step.domain())
+            })
+        };
         self.plan.hosts.iter().map(|h| h.name.as_str()).filter(|h| failed(h)).collect()
     }
 }

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 /// What is at a path.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "is", rename_all = "camelCase", deny_unknown_fields)]
-pub enum Entry {
+pub enum PathEntry {
     /// Nothing.
     Absent,
     /// A regular file; the ledger keeps its bytes under the digest before it is replaced.
@@ -37,11 +37,11 @@ pub enum Entry {
 /// An entry, and the parent folders that do not exist.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub struct Place {
+pub struct PathState {
     /// Absolute path.
     pub path: String,
     /// The entry at the path.
-    pub entry: Entry,
+    pub entry: PathEntry,
     /// Parent folders that do not exist, the deepest first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub missing: Vec<String>,
@@ -51,7 +51,7 @@ pub struct Place {
     pub held: Option<Vec<String>>,
 }
 
-impl Entry {
+impl PathEntry {
     /// The digest, if it is a file.
     pub const fn digest(&self) -> Option<Digest> {
         if let Self::File { digest, .. } = self { Some(*digest) } else { None }

@@ -60,7 +60,7 @@ pub struct PlanHost {
     /// Roles, for people: `control-plane`, `worker`, `registry`.
     pub roles: Vec<String>,
     /// Whether the run may continue without it when one of its steps fails (a host that is only a worker). See
-    /// [`Step::settled`].
+    /// [`Step::after_end`].
     #[serde(default, rename = "expendable")]
     pub optional: bool,
 }

@@ -33,9 +33,9 @@ impl Step {
             let after: Vec<_> = self.after.iter().map(|id| id.0.as_str()).collect();
             let _ = writeln!(text, "  after {}", after.join(", "));
         }
-        if !self.settled.is_empty() {
-            let settled: Vec<_> = self.settled.iter().map(|id| id.0.as_str()).collect();
-            let _ = writeln!(text, "  after the end of {}", settled.join(", "));
+        if !self.after_end.is_empty() {
+            let finished: Vec<_> = self.after_end.iter().map(|id| id.0.as_str()).collect();
+            let _ = writeln!(text, "  after the end of {}", finished.join(", "));
         }
         for op in &self.ops {
             let _ = writeln!(text, "  {op}");

@@ -22,8 +22,8 @@ pub struct Step {
     pub after: Vec<StepId>,
     /// Steps that must have finished before, successfully or not: used for steps of optional hosts
     /// ([`crate::PlanHost::optional`]), which are rolled back if they fail.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub settled: Vec<StepId>,
+    #[serde(rename = "settled", default, skip_serializing_if = "Vec::is_empty")]
+    pub after_end: Vec<StepId>,
     /// The host that has failed if this step fails, if it is not the one that the step runs on: a control plane labels
     /// a worker's node.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -79,7 +79,7 @@ impl Step {
                 host: host.to_owned(),
                 title: title.to_owned(),
                 after: Vec::new(),
-                settled: Vec::new(),
+                after_end: Vec::new(),
                 domain: None,
                 ops: Vec::new(),
                 probe: None,
@@ -117,7 +117,7 @@ impl<State> StepBuilder<State> {
     }
 
     /// Runs after this step has finished, successfully or not.
-    pub fn settled(mut self, id: &StepId) -> Self {
+    pub fn after_end(mut self, id: &StepId) -> Self {
         self.step.after_end.push(id.clone());
         self
     }

@@ -14,15 +14,15 @@ pub(super) struct Want {
     pub(super) cluster: BTreeMap<String, String>,
 }
 
-/// Where the state of a thing is kept.
+/// Where the state of a resource is kept.
 pub(super) enum Key {
     Host(String),
     Cluster(String),
 }
 
-/// The key of a thing. None for things that are only needed, or that are simulated separately.
+/// The key of a resource. None for things that are only needed, or that are simulated separately.
 pub(super) fn key(resource: &Resource) -> Option<Key> {
-    Some(match thing {
+    Some(match resource {
         Resource::Path(path) => Key::Host(format!("path:{path}")),
         Resource::Blob(digest) => Key::Host(blob_key(digest)),
         Resource::Package(name) => Key::Host(format!("package:{name}")),

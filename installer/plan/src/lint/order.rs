@@ -10,7 +10,7 @@ use crate::id::StepId;
 use crate::plan::Plan;
 use crate::step::Step;
 
-/// The order between the steps of a plan, derived from `after` and `settled`.
+/// The order between the steps of a plan, derived from `after` and `after_end`.
 #[derive(Debug)]
 pub struct Order {
     /// For each step, by position, whether each other step must have succeeded before it.

@@ -23,14 +23,14 @@ pub fn run<'a, 's>(
 ) -> Result<Vec<StepId>, RecipeError> {
     let (first, members) = (&site.first, site.members());
     let mut chain = Chain::after(after.iter().cloned());
-    let mut settled = Vec::new();
+    let mut optional = Vec::new();
     let mut required = chain.fork();
     for node in &members {
         let mut ready = chain.fork();
         ready.wait(registered(node).map(std::slice::from_ref).unwrap_or_default());
         let step = ready_step(draft.cx, first, node);
         if node.optional() {
-            settled.push(step.id.clone());
+            optional.push(step.id.clone());
             ready.then([step]);
             required.aside(ready);
         } else {
@@ -40,7 +40,7 @@ pub fn run<'a, 's>(
     }
     chain.meet(required);
     let mut pods = pods(draft.cx, first);
-    pods.after_end = settled;
+    pods.after_end = optional;
     chain.then([draft.depends_on_all(pods)]);
     if network::is_left_to_operator(draft.cx.cluster) {
         return Ok(draft.add(chain));

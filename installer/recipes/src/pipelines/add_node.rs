@@ -133,23 +133,23 @@ fn only(mut plan: Plan, wanted: impl Fn(&Step) -> bool) -> Plan {
 
 /// Replaces dependencies on dropped steps by the dependencies of those, which are resolved already.
 fn skip_dropped(step: &mut Step, dropped: &BTreeMap<StepId, Step>) {
-    let (mut after, mut settled) = (Vec::new(), Vec::new());
+    let (mut after, mut after_end) = (Vec::new(), Vec::new());
     for id in std::mem::take(&mut step.after) {
         match dropped.get(&id) {
             Some(earlier) => {
                 after.extend(earlier.after.iter().cloned());
-                settled.extend(earlier.after_end.iter().cloned());
+                after_end.extend(earlier.after_end.iter().cloned());
             }
             None => after.push(id),
         }
     }
     for id in std::mem::take(&mut step.after_end) {
         match dropped.get(&id) {
-            Some(earlier) => settled.extend(earlier.after.iter().chain(&earlier.after_end).cloned()),
-            None => settled.push(id),
+            Some(earlier) => after_end.extend(earlier.after.iter().chain(&earlier.after_end).cloned()),
+            None => after_end.push(id),
         }
     }
     let mut seen = BTreeSet::new();
     step.after = after.into_iter().filter(|id| seen.insert(id.clone())).collect();
-    step.after_end = settled.into_iter().filter(|id| seen.insert(id.clone())).collect();
+    step.after_end = after_end.into_iter().filter(|id| seen.insert(id.clone())).collect();
 }

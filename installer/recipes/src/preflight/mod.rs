@@ -98,7 +98,7 @@ pub fn preflight_before_upgrade(cx: &PlanContext<'_>) -> Vec<Finding> {
 type Run = fn(&PreflightInput<'_>, &mut Report);
 
 fn run(cx: &PlanContext<'_>, of: impl Fn(&Check) -> Run) -> Vec<Finding> {
-    let site = PreflightInput::of(cx);
+    let input = PreflightInput::of(cx);
     let mut report = Report::default();
     for check in CHECKS {
         report.check = check.name;

@@ -25,7 +25,7 @@ pub(super) fn observe(machine: &Machine, ops: &[Op], before: &[ObservedState]) -
     let mut back = true;
     for (number, (op, then)) in ops.iter().zip(before).enumerate() {
         let now = dispatch::observe(op, machine)?;
-        // Of several ops that changed one thing, the oldest (the last here) has the original state.
+        // Of several ops that changed one resource, the oldest (the last here) has the original state.
         let decides = !ops[number + 1..].iter().any(|older| overlap(op, older));
         back = back && (!decides || is_back(machine, op, &now, then)?);
         look_at_folders(machine, &op.places(then)?, &mut folders);
@@ -128,7 +128,7 @@ fn mark_of(ops: &[Op]) -> String {
 
 fn overlap(one: &Op, other: &Op) -> bool {
     let others = other.alone();
-    one.alone().iter().any(|thing| others.iter().any(|other| thing.overlaps(other)))
+    one.alone().iter().any(|resource| others.iter().any(|other| resource.overlaps(other)))
 }
 
 /// Whether every file of the op is as it was, and so is everything that is not a file.
