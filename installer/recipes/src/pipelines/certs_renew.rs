@@ -41,13 +41,13 @@ pub fn certs_renew(cx: &RenewContext<'_>) -> Result<Renewed, RecipeError> {
     if ended {
         planes.iter().for_each(|plane| chain.renew(plane));
         for pod in pods(cx) {
-            planes.iter().for_each(|plane| chain.then(restart(cx, plane, pod, ended)));
+            planes.iter().for_each(|plane| chain.then(restart(cx, plane, (pod.0, &pod.1), ended)));
         }
         planes.iter().for_each(|plane| chain.hand_out(plane));
     } else {
         for plane in &planes {
             chain.renew(plane);
-            pods(cx).for_each(|pod| chain.then(restart(cx, plane, pod, ended)));
+            pods(cx).for_each(|pod| chain.then(restart(cx, plane, (pod.0, &pod.1), ended)));
             chain.hand_out(plane);
         }
     }
@@ -169,7 +169,7 @@ fn pods(cx: &RenewContext<'_>) -> impl Iterator<Item = (&'static str, Vec<&'stat
         .map(move |(pod, files)| (pod, files.iter().copied().filter(|path| stacked || !of_etcd(path)).collect()))
 }
 
-fn restart(cx: &RenewContext<'_>, plane: &Plane<'_>, (pod, files): (&str, Vec<&str>), ended: bool) -> Step {
+fn restart(cx: &RenewContext<'_>, plane: &Plane<'_>, (pod, files): (&str, &[&str]), ended: bool) -> Step {
     let ready = match (pod, ended) {
         ("etcd", false) => PodReady::Member,
         // Its peers may have ended certificates still.

@@ -130,6 +130,7 @@ fn ledger(cluster: &Cluster, host: &str) -> Vec<Record> {
         config: Digest::of("join"),
         cri_socket: "unix:///run/containerd/containerd.sock".to_owned(),
         control_plane: false,
+        external_etcd: false,
         ignore: Vec::new(),
         slots: Vec::new(),
     };

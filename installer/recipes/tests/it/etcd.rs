@@ -52,8 +52,8 @@ fn three_hosts_of_etcd_alone() {
 #[test]
 fn hosts_of_etcd_alone_get_neither_kubelet_nor_runtime_nor_images() {
     let plan = checked(&Site::of(sample::with_etcd()));
-    let of = |host: &str| plan.steps.iter().filter(move |step| step.host == host).map(|step| step.id.0.clone());
-    let steps: Vec<String> = of("etcd1").collect();
+    let steps: Vec<&str> =
+        plan.steps.iter().filter(|step| step.host == "etcd1").map(|step| step.id.0.as_str()).collect();
     let wanted = ["etcd.formed", "etcd.serve", "os.hosts", "os.hostname", "os.stamp", "store.fill", "store.trust"];
     for name in wanted {
         assert!(steps.iter().any(|id| id.ends_with(name)), "{name} of {steps:?}");
