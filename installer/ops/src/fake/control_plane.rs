@@ -1,5 +1,6 @@
 //! The files and objects that kubeadm creates on a control plane, and its preflight.
 
+use kubexm_plan::etcd;
 use kubexm_plan::kubeadm_certificates::{MANAGED, READ_BY};
 use serde_json::Value;
 
@@ -73,6 +74,18 @@ pub(super) fn has_external_etcd(config: &str) -> bool {
     config.lines().any(|line| line.trim() == "external:")
 }
 
+/// How an API server reaches an etcd that is not kubeadm's.
+fn etcd_flags(state: &State) -> String {
+    let urls: Vec<String> = state.cluster.members.values().map(|one| format!("https://{}:2379", one.address)).collect();
+    let flags = [
+        ("etcd-servers", urls.join(",")),
+        ("etcd-cafile", etcd::CLIENT_CA.to_owned()),
+        ("etcd-certfile", etcd::CLIENT_CERT.to_owned()),
+        ("etcd-keyfile", etcd::CLIENT_KEY.to_owned()),
+    ];
+    flags.iter().map(|(name, value)| format!("    - --{name}={value}\n")).collect()
+}
+
 /// Static pods and kubeconfigs of a control plane.
 pub(super) fn put_control_plane(system: &RootedSystem, state: &State) -> Result<(), OpError> {
     let stacked = !state.cluster.apart;
@@ -85,7 +98,10 @@ pub(super) fn put_control_plane(system: &RootedSystem, state: &State) -> Result<
     for (name, files) in READ_BY.into_iter().filter(|(name, _)| stacked || *name != "etcd") {
         let files = files.iter().copied().filter(|path| stacked || !is_of_etcd(path));
         let ours = state.cluster.api_server_files.iter().map(String::as_str).filter(|_| name == "kube-apiserver");
-        let text = api_server::manifest(name, ours.chain(files));
+        let mut text = api_server::manifest(name, ours.chain(files));
+        if !stacked && name == "kube-apiserver" {
+            text += &etcd_flags(state);
+        }
         put(system, &format!("/etc/kubernetes/manifests/{name}.yaml"), &text)?;
     }
     let members: Vec<String> =
@@ -95,9 +111,9 @@ pub(super) fn put_control_plane(system: &RootedSystem, state: &State) -> Result<
         "    - --initial-advertise-peer-urls=https://{own}:2380\n    - --initial-cluster={}\n",
         members.join(",")
     );
-    let etcd = READ_BY.into_iter().find(|(name, _)| *name == "etcd").map_or(&[][..], |(_, files)| files);
+    let read = READ_BY.into_iter().find(|(name, _)| *name == "etcd").map_or(&[][..], |(_, files)| files);
     if stacked {
-        let text = api_server::manifest("etcd", etcd.iter().copied()) + &flags;
+        let text = api_server::manifest("etcd", read.iter().copied()) + &flags;
         put(system, "/etc/kubernetes/manifests/etcd.yaml", &text)?;
     }
     for name in CONFIGS {
