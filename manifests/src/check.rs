@@ -304,7 +304,7 @@ fn support(catalogue: &Catalogue, gaps: &mut Vec<String>) {
 /// etcd's tools are pinned for the etcd of every range.
 fn etcd_tools(catalogue: &Catalogue, release: &Release, gaps: &mut Vec<String>) {
     for range in &release.patches {
-        let version = range.etcd_version();
+        let version = release.etcd_version(range);
         if catalogue.component(Program::Etcd).is_none_or(|c| !c.versions.contains_key(version)) {
             gaps.push(format!("release {}: etcd {version} is not pinned", release.minor));
         }

@@ -49,7 +49,7 @@ pub enum TagRule {
     Kubernetes,
     /// kubeadm's constant for CoreDNS.
     Coredns,
-    /// kubeadm's constant for etcd.
+    /// kubeadm's constant for etcd, or the etcd from which the next minor can be reached ([`Release::etcd`]).
     Etcd,
     /// kubeadm's constant for pause.
     Pause,
@@ -63,7 +63,7 @@ impl ImageRule {
         match self.tag {
             TagRule::Kubernetes => Some(format!("v{kubernetes}")),
             TagRule::Coredns => Some(constants.coredns.clone()),
-            TagRule::Etcd => Some(constants.etcd.clone()),
+            TagRule::Etcd => Some(release.etcd(constants).to_owned()),
             TagRule::Pause => Some(constants.pause.clone()),
             TagRule::Default => release.defaults.get(&self.name).cloned(),
         }

@@ -182,6 +182,8 @@ fn releases(catalogue: &mut Catalogue, at: &At<'_>) {
         if let Some(map) = map.get("constants").and_then(|at| at.mapping(&CONSTANTS)) {
             let given = |name: &str| map.get(name).and_then(|at| at.text().map(str::to_owned));
             let (pause, coredns, etcd) = (given("pause"), given("coredns"), given("etcd"));
+            // What a user writes is what runs.
+            release.etcd_before_next = release.etcd_before_next.take().filter(|_| etcd.is_none());
             for range in &mut release.patches {
                 range.pause = pause.clone().unwrap_or_else(|| range.pause.clone());
                 range.coredns = coredns.clone().unwrap_or_else(|| range.coredns.clone());

@@ -27,6 +27,10 @@ pub struct Release {
     pub end_of_life_compared: Option<Compared>,
     /// kubeadm's constants, ranges ascending and without gaps; the last is open.
     pub patches: Vec<PatchRange>,
+    /// Tag of the etcd that clusters of this minor run where kubeadm's own is older: the etcd of the next minor takes members only
+    /// from there.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub etcd_before_next: Option<String>,
     /// Versions used when the user names none: components by name without `v`, flannel's images by tag.
     pub defaults: BTreeMap<String, String>,
     /// What the minor runs on.
@@ -124,10 +128,15 @@ impl PatchRange {
         version::patch(&verified.tag).is_none_or(|last| patch <= last).then_some(verified)
     }
 
-    /// The version of etcd in its tag: `3.6.5` of `3.6.5-0`.
+    /// The version of kubeadm's own etcd.
     pub fn etcd_version(&self) -> &str {
-        self.etcd.split_once('-').map_or(self.etcd.as_str(), |(version, _)| version)
+        without_build(&self.etcd)
     }
+}
+
+/// The version in a tag: `3.6.5` of `3.6.5-0`.
+fn without_build(tag: &str) -> &str {
+    tag.split_once('-').map_or(tag, |(version, _)| version)
 }
 
 impl fmt::Display for PatchRange {
@@ -141,6 +150,20 @@ impl Release {
     /// kubeadm's constants of a patch.
     pub fn constants(&self, patch: u32) -> Option<&PatchRange> {
         self.patches.iter().find(|range| range.holds(patch))
+    }
+
+    /// Tag of the etcd that a cluster runs, and not always what `kubeadm config images list` prints: kubeadm knows of no etcd
+    /// after its own, see [`Self::etcd_before_next`].
+    pub fn etcd<'a>(&'a self, constants: &'a PatchRange) -> &'a str {
+        match &self.etcd_before_next {
+            Some(tag) if version::compare(constants.etcd_version(), without_build(tag)).is_lt() => tag,
+            _ => &constants.etcd,
+        }
+    }
+
+    /// The version in that tag.
+    pub fn etcd_version<'a>(&'a self, constants: &'a PatchRange) -> &'a str {
+        without_build(self.etcd(constants))
     }
 }
 

@@ -180,7 +180,10 @@ fn constants(requirements: &Requirements, versions: &Versions, catalogue: &Catal
     };
     let text = format!(
         "{unread}: pause {}, coredns {} and etcd {} may be others; `kubeadm config images list` of {} shows them",
-        range.pause, range.coredns, range.etcd, versions.kubernetes
+        range.pause,
+        range.coredns,
+        versions.tag(ClusterImage::Etcd).unwrap_or(&range.etcd),
+        versions.kubernetes
     );
     let keys = keys(requirements, |item| match &item.key {
         ArtifactKey::Image(image) => matches!(image, ClusterImage::Pause | ClusterImage::Coredns | ClusterImage::Etcd),

@@ -281,9 +281,9 @@ impl<'a> Chooser<'a, '_> {
         if let Some(default) = self.release.defaults.get(program.name()) {
             return Ok(default.clone());
         }
-        // etcd's tools are those of the etcd that kubeadm runs
+        // etcd's tools are those of the etcd that the cluster runs
         if program == Program::Etcd {
-            return Ok(self.constants.etcd_version().to_owned());
+            return Ok(self.release.etcd_version(self.constants).to_owned());
         }
         // CRI-O has the minors of Kubernetes
         if program == Program::CriO {

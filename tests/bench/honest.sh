@@ -50,12 +50,29 @@ yaml honest "${LAYOUTS[@]}" > "$HONEST/honest.yaml"
 yaml programs > "$HONEST/programs.yaml"
 yaml two-releases > "$HONEST/two-releases.yaml"
 
-# The same files for the others: the layouts' blobs too.
+# The same files for the others: the layouts' blobs too, those that the index leads to, as the bundle has them. A layout that was
+# written again has blobs of before.
 for layout in "${LAYOUTS[@]}"; do
   while read -r blob; do
     mkdir -p "$HONEST/honest/blobs"
     cp -l "$blob" "$HONEST/honest/blobs/" 2> /dev/null || cp -n "$blob" "$HONEST/honest/blobs/"
-  done < <(find "$layout/blobs" -type f)
+  done < <(
+    python3 - "$layout" << 'PY'
+import json, sys
+layout, seen = sys.argv[1], set()
+def follow(document):
+    named = [*document.get("manifests", []), *document.get("layers", []), *filter(None, [document.get("config")])]
+    for descriptor in named:
+        if descriptor["digest"] in seen:
+            continue
+        seen.add(descriptor["digest"])
+        path = f"{layout}/blobs/{descriptor['digest'].replace(':', '/')}"
+        print(path)
+        if "manifest" in descriptor["mediaType"] or "index" in descriptor["mediaType"]:
+            follow(json.load(open(path)))
+follow(json.load(open(f"{layout}/index.json")))
+PY
+  )
 done
 
 # NAME is set by whoever calls them.

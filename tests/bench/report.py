@@ -240,7 +240,7 @@ def cpu(what, figure):
 
 
 def table():
-    sizes = [("bundle", "bundleBytes"), ("its files in the cache", "cachedFilesBytes"), ("tar + zstd of them", "tarZstdBytes")]
+    sizes = [("bundle", "bundleBytes"), ("its files", "cachedFilesBytes"), ("tar + zstd of them", "tarZstdBytes")]
     sizes = "; ".join(f"{words} {mib(document[key])}" for words, key in sizes if document[key])
     print(f"{document['cores']} cores. Medians (least–most); a ratio is the median of the rounds' ratios.\n{sizes}.\n")
     row("KubeXM", "takes", "CPU", "beside", "takes", "CPU", "ratio", "rounds")

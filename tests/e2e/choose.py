@@ -1,7 +1,9 @@
 #!/usr/bin/env python3
 """Which scenes run, in which lane, and which do not and why. A scene says it of itself, in comments at its top:
 
-  # tier: always | long     `long` ones run when the commit's hash picks them, or with --long
+  # tier: always | long | unproven
+                            `long` ones run when the commit's hash picks them, or with --long; `unproven` ones, which have never passed yet,
+                            with --long or by name
   # seconds: N              what it takes on two cores, the other lane beside it
   # needs: PART ...         what scripts/e2e prepares before it (prepare.sh)
   # compares-with: SCENE    it waits at its end for what that one leaves, which runs before it or in the other lane
@@ -24,7 +26,7 @@ def scenes(folder):
         head = re.match(r"(?:#.*\n)*", file.read_text()).group()
         said = dict(re.findall(r"^# ([a-z-]+): (.*)$", head, re.M))
         scene = {key: said.get(key, "") for key in KEYS}
-        if scene["tier"] not in ("always", "long") or not scene["seconds"].isdigit():
+        if scene["tier"] not in ("always", "long", "unproven") or not scene["seconds"].isdigit():
             raise SystemExit(f"{file} does not say its tier and its seconds")
         scene["seconds"] = int(scene["seconds"])
         found[file.stem.removeprefix("scene-")] = scene
@@ -109,7 +111,7 @@ def main():
                 chosen = wanted
     for name in found:
         if name not in chosen and not options.only:
-            left.setdefault(name, "another commit's turn")
+            left.setdefault(name, "it has never passed yet" if found[name]["tier"] == "unproven" else "another commit's turn")
     print("run first build")
     two = [chosen, []] if options.only else lanes(chosen, found)[0]
     for number, lane in enumerate(two, 1):

@@ -120,10 +120,19 @@ class Layout:
             "schemaVersion": 2, "mediaType": OCI + "manifest.v1+json", "config": config, "layers": [layer],
         }, "manifest.v1+json", platform={"architecture": architecture, "os": "linux"})
 
+    def listed(self):
+        try:
+            with open(os.path.join(self.path, "index.json"), encoding="utf-8") as text:
+                return json.load(text)["manifests"]
+        except FileNotFoundError:
+            return []
+
     def finish(self, images, tag):
         index = self.json({"schemaVersion": 2, "mediaType": OCI + "index.v1+json", "manifests": images}, "index.v1+json")
         index["annotations"] = {"org.opencontainers.image.ref.name": tag}
-        for name, value in (("index.json", {"schemaVersion": 2, "manifests": [index]}),
+        # The other tags of the repository are in the same layout.
+        manifests = [other for other in self.listed() if other["annotations"] != index["annotations"]] + [index]
+        for name, value in (("index.json", {"schemaVersion": 2, "manifests": manifests}),
                             ("oci-layout", {"imageLayoutVersion": "1.0.0"})):
             with open(os.path.join(self.path, name), "w", encoding="utf-8") as out:
                 json.dump(value, out)

@@ -16,6 +16,7 @@ origins_up() {
   [ -f "$FILES/.stamp" ] && [ -f "$OCI/images.tsv" ] || die "nothing is built yet: scripts/lab build"
   mkdir -p "$RUN"
   origins_packages
+  origins_harbor
   alive "$RUN/origin.pid" origin.py || {
     rm -f "$RUN/origin.port"
     detached "$RUN/origin.log" "$RUN/origin.pid" "$HERE/origin.py" "$FILES" "$RUN/origin.port"
@@ -28,7 +29,7 @@ origins_up() {
   registry_fill "$registry"
   # Whole or not at all: another run may read them at this moment.
   zone "$files" "$registry" > "$RUN/zone.$$" && mv "$RUN/zone.$$" "$RUN/zone.yaml"
-  overlay > "$RUN/overlay.$$" && mv "$RUN/overlay.$$" "$RUN/overlay.yaml"
+  { overlay; overlay_balancers; } > "$RUN/overlay.$$" && mv "$RUN/overlay.$$" "$RUN/overlay.yaml"
   {
     echo "LAB_FILES_PORT=${files#*:}"
     echo "LAB_FILES_PID=$(cat "$RUN/origin.pid")"
@@ -49,6 +50,11 @@ origins_packages() {
   for name in debian debian-security; do
     [ ! -d "$LAB/packages/$name" ] || cp -al "$LAB/packages/$name" "$at/"
   done
+}
+
+# What `lab harbor` has made, under upstream's names.
+origins_harbor() {
+  [ ! -d "$LAB/harbor/files" ] || cp -alf "$LAB/harbor/files/." "$FILES/"
 }
 
 # The port is the kernel's choice, so two labs never want the same one; the registry says in its log which it got.
@@ -73,21 +79,36 @@ registry_port() { sed -n 's/.*listening on 127\.0\.0\.1:\([0-9][0-9]*\).*/\1/p' 
 
 # registry_fill ADDRESS: every image with both platforms and its digest, unless it is there already
 registry_fill() {
-  local ref digest path tag have
-  while IFS=$'\t' read -r ref digest; do
+  local ref digest path tag have layouts
+  while IFS=$'\t' read -r layouts ref digest; do
     path=${ref%:*} tag=${ref##*:}
     have=$(curl -sI -H 'Accept: application/vnd.oci.image.index.v1+json' "http://$1/v2/$path/manifests/$tag" |
       tr -d '\r' | awk 'tolower($1) == "docker-content-digest:" {print $2}')
     [ "$have" = "$digest" ] || skopeo copy -q --insecure-policy --all --preserve-digests --dest-tls-verify=false \
-      "oci:$OCI/$path:$tag" "docker://$1/$path:$tag"
-  done < "$OCI/images.tsv"
+      "oci:$layouts/$path:$tag" "docker://$1/$path:$tag"
+  done < <(images_built)
+}
+
+# overlay_balancers: what follows the images of the overlay
+overlay_balancers() {
+  local ref digest
+  [ ! -f "$BALANCERS/images.tsv" ] ||
+    while IFS=$'\t' read -r ref digest; do printf '  "%s": %s\n' "$ref" "$digest"; done < "$BALANCERS/images.tsv"
+}
+
+# images_built: FOLDER REF DIGEST of each image; the folder has its layout
+images_built() {
+  local folder
+  for folder in "$OCI" "$BALANCERS"; do
+    [ ! -f "$folder/images.tsv" ] || sed "s|^|$folder\t|" "$folder/images.tsv"
+  done
 }
 
 # zone FILES REGISTRY
 zone() {
   local host
   printf 'name: lab\nrules:\n'
-  for host in dl.k8s.io github.com get.helm.sh deb.debian.org; do
+  for host in dl.k8s.io github.com get.helm.sh deb.debian.org download.docker.com; do
     printf -- '- {match: %s, to: ["http://%s/%s"], only: true}\n' "$host" "$1" "$host"
   done
   for host in registry.k8s.io ghcr.io docker.io; do

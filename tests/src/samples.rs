@@ -75,7 +75,7 @@ pub const SAMPLES: [Sample; 3] = [
 ];
 
 /// Samples of several hosts.
-pub const FLEETS: [Sample; 8] = [
+pub const FLEETS: [Sample; 9] = [
     Sample {
         name: "two control planes and a worker",
         hosts: &[("node1", "{}"), ("node2", "{}"), ("node3", "{}")],
@@ -160,6 +160,16 @@ pub const FLEETS: [Sample; 8] = [
         spec: "  etcd: {type: kubexm}\n",
         added: &["node3"],
         deleted: &["node3"],
+        ..ONE
+    },
+    Sample {
+        name: "workers with a proxy of their own before the API servers",
+        hosts: &[("node1", "{}"), ("node2", "{}"), ("node3", "{}"), ("node4", "{}")],
+        roles: "{master: [node1, node2], worker: [node3, node4]}",
+        spec: "  loadBalancer: {mode: internal, internal: {type: haproxy}}\n",
+        added: &["node2", "node4"],
+        deleted: &["node2", "node4"],
+        upgraded: MINOR,
         ..ONE
     },
 ];

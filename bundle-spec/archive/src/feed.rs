@@ -17,20 +17,33 @@ pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 /// A frame on its way.
-pub(crate) struct Taken<'f> {
+pub(crate) struct Taken {
     pub(crate) number: usize,
-    /// Of a group in a stream, its length is not known yet.
     pub(crate) place: Place,
     /// The frame, or why it cannot be read.
     pub(crate) bytes: Result<Vec<u8>, String>,
-    /// Of a group, the frame is read here.
-    pub(crate) group: Option<Box<dyn Read + 'f>>,
+}
+
+/// What a feed has next.
+pub(crate) enum Next<'f> {
+    /// A frame.
+    Frame(Taken),
+    /// That of a group, which is too large to be in memory: it is read at its place, at any time.
+    Group { number: usize, place: Place },
+    /// The same in a stream, which nobody else can read meanwhile. Its length is not known yet.
+    Streamed { number: usize, place: Place, input: Box<dyn Read + 'f> },
+    /// Nothing before the group was read that another thread reads.
+    Busy,
+    /// Nothing any more.
+    End,
 }
 
 /// Where frames come from, in the order of the file.
 pub(crate) trait Feed: Sync {
-    /// The next frame, read into `spare`; nothing after the last.
-    fn next(&self, spare: Vec<u8>) -> Option<Taken<'_>>;
+    /// The next frame, read into `spare` unless it is a group's.
+    fn next(&self, spare: &mut Vec<u8>) -> Next<'_>;
+    /// Reads a group's frame at its place.
+    fn open(&self, place: Place) -> Box<dyn Read + '_>;
     /// The digest that the frame must have, where it is known; and where to report the actual one.
     fn known(&self, number: usize) -> Option<[u8; 32]>;
     /// Whether the digest of a frame of this encoding is wanted although its content is checked.
@@ -58,17 +71,21 @@ impl<'a> Seekable<'a> {
 }
 
 impl Feed for Seekable<'_> {
-    fn next(&self, mut spare: Vec<u8>) -> Option<Taken<'_>> {
+    fn next(&self, spare: &mut Vec<u8>) -> Next<'_> {
         let number = self.next.fetch_add(1, Ordering::Relaxed);
-        let place = *self.inner.frames.get(number)?;
+        let Some(place) = self.inner.frames.get(number).copied() else { return Next::End };
         if !self.inner.head.group_of(number).is_empty() {
-            let group: Box<dyn Read> = Box::new(self.inner.origin.range(place.offset, u64::from(place.len)));
-            return Some(Taken { number, place, bytes: Ok(spare), group: Some(group) });
+            return Next::Group { number, place };
         }
-        spare.resize(place.len as usize, 0);
-        let read = self.inner.origin.fill(&mut spare, place.offset);
-        let bytes = read.map(|()| spare).map_err(|e| format!("cannot be read: {e}"));
-        Some(Taken { number, place, bytes, group: None })
+        let mut frame = std::mem::take(spare);
+        frame.resize(place.len as usize, 0);
+        let read = self.inner.origin.fill(&mut frame, place.offset);
+        let bytes = read.map(|()| frame).map_err(|e| format!("cannot be read: {e}"));
+        Next::Frame(Taken { number, place, bytes })
+    }
+
+    fn open(&self, place: Place) -> Box<dyn Read + '_> {
+        Box::new(self.inner.origin.range(place.offset, u64::from(place.len)))
     }
 
     fn known(&self, number: usize) -> Option<[u8; 32]> {

@@ -1,8 +1,9 @@
 //! The frame of a group in a stream: it is not known where it ends, and it may be larger than the memory that there is.
 
 use std::io::{self, BufRead as _, Read};
-use std::sync::MutexGuard;
+use std::sync::{Mutex, MutexGuard};
 
+use crate::feed::lock;
 use crate::frame::{self, Place};
 use crate::frame_reader::{FrameReader, State};
 use crate::{ArchiveError, walk};
@@ -10,6 +11,8 @@ use crate::{ArchiveError, walk};
 /// Reads one frame, block by block. Nobody else reads the stream meanwhile.
 pub(crate) struct GroupFrame<'s, 'a, R: Read> {
     state: MutexGuard<'s, State<'a, R>>,
+    /// Set while this exists.
+    in_group: &'s Mutex<bool>,
     /// Bytes of content that the frame must state, and bytes of it so far.
     size: u32,
     len: u64,
@@ -31,8 +34,8 @@ enum Next {
 }
 
 impl<'s, 'a, R: Read> GroupFrame<'s, 'a, R> {
-    pub(crate) fn new(state: MutexGuard<'s, State<'a, R>>, size: u32) -> Self {
-        Self { state, size, len: 0, small: Vec::new(), given: 0, block: 0, next: Next::Header }
+    pub(crate) fn new(state: MutexGuard<'s, State<'a, R>>, in_group: &'s Mutex<bool>, size: u32) -> Self {
+        Self { state, in_group, size, len: 0, small: Vec::new(), given: 0, block: 0, next: Next::Header }
     }
 
     /// Reads the next part that has a form of its own.
@@ -131,5 +134,7 @@ impl<R: Read> Drop for GroupFrame<'_, '_, R> {
     fn drop(&mut self) {
         let mut rest = [0; 8 << 10];
         while self.read(&mut rest).is_ok_and(|read| read > 0) {}
+        // Whoever waits for it gets the state next, which is free when this is gone.
+        *lock(self.in_group) = false;
     }
 }

@@ -5,6 +5,7 @@ use std::io::{self, Read};
 use kubexm_spec::Digest;
 use kubexm_spec::digest::Hasher;
 
+use crate::cursor::{Taken, Window};
 use crate::frame::{self, Decoded, Decoder};
 use crate::members::{self, InGroup, StoredAt};
 use crate::source::{OriginRange, io_error};
@@ -14,7 +15,8 @@ use crate::{ArchiveError, Bundle, group, tar_header};
 const GROUP_PIECE: u64 = 1 << 20;
 
 /// Content of a member, verified while it is read. Holds one frame in memory (at most 16 MiB); of a member of a group, which is decoded
-/// from the group's start on, a window of at most 128 MiB.
+/// from the group's start on, a window of at most 128 MiB; of those there are at most four at a time for a bundle, and who needs one
+/// more waits.
 ///
 /// An error is an [`io::Error`] with an [`ArchiveError`] inside ([`io::Error::into_inner`]).
 pub struct MemberReader {
@@ -28,7 +30,7 @@ pub struct MemberReader {
     /// Where `current` begins in the tar stream of the member.
     base: u64,
     /// Of a member of a group: what is still to come of the group.
-    group: Option<group::Reader<OriginRange>>,
+    group: Option<(group::Reader<OriginRange, ()>, Window)>,
     /// Position in the tar stream of the member; content begins after the header.
     at: u64,
     /// When read from the start: what has passed.
@@ -199,11 +201,12 @@ impl MemberReader {
         self.at += len as u64;
         let is_used = self.current.as_ref().is_some_and(|current| current.from(inside + len).is_empty());
         if self.remaining() == 0
-            && let (Some(group), Some(reader), Some(current)) = (self.member.group, self.group.take(), &self.current)
+            && let (Some(group), Some((reader, window)), Some(current)) =
+                (self.member.group, self.group.take(), &self.current)
         {
             let read = group.offset + self.base + current.from(0).len() as u64;
             if read < u64::from(group.len) {
-                self.bundle.0.cursor.keep(self.member.first_frame, read, reader);
+                self.bundle.0.cursor.keep(self.member.first_frame, read, reader, window);
             }
         }
         if is_used || self.remaining() == 0 {
@@ -240,41 +243,42 @@ impl MemberReader {
         let damaged =
             |problem: &str| inner.origin.damaged(&self.member.name, frame.map_or(0, |frame| frame.offset), problem);
         let frame = frame.ok_or_else(|| damaged("the frame is missing"))?;
+        let input = || inner.origin.range(frame.offset, u64::from(frame.len));
+        let unready = || io_error("prepare to read", self.bundle.path());
         let open = || {
-            let input = inner.origin.range(frame.offset, u64::from(frame.len));
-            group::Reader::new(input, place.len).map_err(io_error("prepare to read", self.bundle.path()))
+            let decoder = group::decoder().map_err(unready())?;
+            group::Reader::new(input(), place.len, decoder, ()).map_err(unready())
         };
         let mut buffer = self.spare.pop().unwrap_or_default();
-        let mut reader = match self.group.take() {
-            Some(reader) => reader,
+        let (mut reader, window) = match self.group.take() {
+            Some(open) => open,
             None => {
                 if self.hasher.is_none() {
-                    let (digest, _) = open()?.drain().map_err(|problem| damaged(&problem))?;
+                    let digest = group::digest(input()).map_err(|e| damaged(&format!("cannot be read: {e}")))?;
                     if inner.frame_digest(self.member.first_frame).is_some_and(|known| digest.as_bytes() != known) {
                         return Err(damaged("the frame does not have the digest that the trailer states"));
                     }
                 }
                 // From the header of the member on, or from where a part begins.
                 let wanted = place.offset + self.at;
-                let kept = match self.hasher {
-                    Some(_) => inner.cursor.take(self.member.first_frame, wanted),
-                    None => None,
-                };
-                let (mut reader, at) = match kept {
-                    Some(kept) => kept,
-                    None => (open()?, 0),
-                };
+                let (mut reader, at, window) =
+                    match inner.cursor.take(self.member.first_frame, self.hasher.as_ref().map(|_| wanted)) {
+                        Taken::Reader(reader, at, window) => (reader, at, window),
+                        Taken::Leave(window) => (open()?, 0, window),
+                    };
                 let mut before = wanted - at;
                 while before > 0 {
                     reader.next(before.min(GROUP_PIECE), &mut buffer).map_err(|problem| damaged(&problem))?;
                     before -= buffer.len() as u64;
+                    window.used();
                 }
-                reader
+                (reader, window)
             }
         };
         let left = members::stream_len(self.member.size).unwrap_or_default().saturating_sub(self.at);
         reader.next(left.min(GROUP_PIECE), &mut buffer).map_err(|problem| damaged(&problem))?;
-        (self.base, self.group) = (self.at, Some(reader));
+        window.used();
+        (self.base, self.group) = (self.at, Some((reader, window)));
         Ok(Decoded::Zstd(buffer))
     }
 

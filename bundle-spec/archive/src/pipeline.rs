@@ -2,10 +2,10 @@
 //!
 //! Buffers circulate in a fixed number of slots, so memory does not depend on the size of the bundle, and bytes do not
 //! depend on the number of threads. A group, whose compressor has threads and a window of its own, waits until all slots are empty,
-//! and goes to the writer in parts.
+//! and goes to the writer in parts; the next one follows without a pause.
 
 use std::collections::BTreeMap;
-use std::io::{self, Read, Write};
+use std::io::{self, Read};
 use std::ops::Range;
 use std::sync::mpsc::{self, Receiver, Sender, SyncSender};
 use std::sync::{Mutex, PoisonError};
@@ -99,7 +99,9 @@ pub(crate) fn run(
         let of_producer = to_writer.clone();
         scope.spawn(move || {
             let slots = Slots { free, all: slots, spare: Vec::new() };
-            let mut producer = Producer { inputs, slots, jobs: to_workers, done: of_producer, threads, number: 0 };
+            let (jobs, done) = (to_workers, of_producer);
+            let mut producer =
+                Producer { inputs, slots, jobs, done, threads, number: 0, compressor: None, kept: Vec::new() };
             if let Err(Stop::Failed(error)) = producer.produce(units) {
                 let _ = producer.done.send(Err(error));
             }
@@ -163,6 +165,9 @@ struct Producer<'i> {
     threads: usize,
     /// Of the next frame.
     number: usize,
+    /// That of the group before, with its level, and the slots that it leaves no memory for.
+    compressor: Option<(i32, group::Compressor)>,
+    kept: Vec<Slot>,
 }
 
 impl Producer<'_> {
@@ -200,6 +205,9 @@ impl Producer<'_> {
     }
 
     fn single(&mut self, input: &Input<'_>) -> Result<(), Stop> {
+        // A group's memory is that of many frames.
+        self.compressor = None;
+        self.slots.spare.append(&mut self.kept);
         let mut member = Reading::open(input)?;
         let stored = StoredAt::new(&input.name, input.size, None, input.encoding, 0)
             .ok_or_else(|| member.mismatch("its size is out of range".into()))?;
@@ -210,13 +218,20 @@ impl Producer<'_> {
     }
 
     fn group(&mut self, inputs: &[Input<'_>], size: u32, level: i32) -> Result<(), Stop> {
-        self.slots.drain()?;
-        let kept = self.slots.spare.split_off(PARTS.min(self.slots.spare.len()));
         let first = inputs.first().map(|input| input.name.clone()).unwrap_or_default();
-        let part = self.slots.take()?;
-        let parts = Parts { slots: &mut self.slots, done: &self.done, part, hasher: Hasher::default() };
         let failed = |source| compression(&first, source);
-        let mut encoder = group::encoder(level, u64::from(size), self.threads, parts).map_err(failed)?;
+        let mut compressor = match self.compressor.take().filter(|(of, _)| *of == level) {
+            Some((_, compressor)) => compressor,
+            None => {
+                self.slots.spare.append(&mut self.kept);
+                self.slots.drain()?;
+                self.kept = self.slots.spare.split_off(PARTS.min(self.slots.spare.len()));
+                group::Compressor::new(level, self.threads).map_err(failed)?
+            }
+        };
+        compressor.begin(size).map_err(failed)?;
+        let mut parts = Parts { slots: &mut self.slots, done: &self.done, hasher: Hasher::default() };
+        let mut part = parts.next()?;
         let mut buffer = Vec::with_capacity(PIECE);
         for input in inputs {
             let mut member = Reading::open(input)?;
@@ -226,46 +241,46 @@ impl Producer<'_> {
                 let len = left.min(PIECE as u64);
                 buffer.clear();
                 member.fill(&mut buffer, len as usize)?;
-                encoder.write_all(&buffer).map_err(failed)?;
+                compressor.take(&buffer, &mut part.frame, |full| parts.exchange(full)).map_err(failed)?;
                 left -= len;
             }
             member.end()?;
         }
-        let Parts { part: slot, mut hasher, .. } = encoder.finish().map_err(failed)?;
-        hasher.update(&slot.frame);
+        compressor.end(&mut part.frame, |full| parts.exchange(full)).map_err(failed)?;
+        let Parts { mut hasher, .. } = parts;
+        hasher.update(&part.frame);
         let digest = hasher.finish();
-        let end = Done::End { number: self.number, slot, size, digest };
+        let end = Done::End { number: self.number, slot: part, size, digest };
         self.done.send(Ok(end)).map_err(|_| Stop::Unwanted)?;
         self.number += 1;
-        self.slots.spare.extend(kept);
+        self.compressor = Some((level, compressor));
         Ok(())
     }
 }
 
-/// What the compressor of a group writes to: parts of a frame on their way to the writer.
+/// Parts of the frame of a group on their way to the writer.
 struct Parts<'a> {
     slots: &'a mut Slots,
     done: &'a Sender<Result<Done, ArchiveError>>,
-    part: Slot,
     hasher: Hasher,
 }
 
-impl Write for Parts<'_> {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        if self.part.frame.len() >= PART {
-            let gone = |_| io::Error::other("the writer has ended");
-            let next = self.slots.take().map_err(gone)?;
-            let slot = std::mem::replace(&mut self.part, next);
-            self.part.frame.clear();
-            self.hasher.update(&slot.frame);
-            self.done.send(Ok(Done::Part { slot })).map_err(|_| io::Error::other("the writer has ended"))?;
-        }
-        self.part.frame.extend_from_slice(bytes);
-        Ok(bytes.len())
+impl Parts<'_> {
+    /// An empty one.
+    fn next(&mut self) -> Result<Slot, Stop> {
+        let mut slot = self.slots.take()?;
+        slot.frame.clear();
+        slot.frame.reserve_exact(PART);
+        Ok(slot)
     }
 
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
+    /// Sends a part that is full, and puts an empty one in its place.
+    fn exchange(&mut self, frame: &mut Vec<u8>) -> io::Result<()> {
+        let gone = || io::Error::other("the writer has ended");
+        let next = self.next().map_err(|_| gone())?;
+        let part = Slot { input: next.input, frame: std::mem::replace(frame, next.frame) };
+        self.hasher.update(&part.frame);
+        self.done.send(Ok(Done::Part { slot: part })).map_err(|_| gone())
     }
 }
 

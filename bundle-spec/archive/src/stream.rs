@@ -7,7 +7,7 @@ use std::sync::Mutex;
 
 use kubexm_spec::{Digest, Manifest};
 
-use crate::feed::{Feed, Taken, lock};
+use crate::feed::{Feed, Next, Taken, lock};
 use crate::frame::{Decoded, Place};
 use crate::frame_reader::{FrameReader, Seen, State, ends_as_a_bundle};
 use crate::group_frame::GroupFrame;
@@ -54,6 +54,7 @@ pub fn verify_stream(
         format: head.manifest.format,
         groups: head.members.iter().filter_map(|member| Some((member.first_frame, member.group?.len))).collect(),
         state: Mutex::new(State { frames, failed: None }),
+        in_group: Mutex::new(false),
         digests: Mutex::default(),
         documents: Mutex::default(),
     };
@@ -126,34 +127,47 @@ struct Stream<'a, R> {
     /// The frames that are groups, and bytes of their content.
     groups: HashMap<usize, u32>,
     state: Mutex<State<'a, R>>,
+    /// A thread reads a group, and holds the state until it has.
+    in_group: Mutex<bool>,
     /// Of the frames behind the head.
     digests: Mutex<HashMap<usize, Digest>>,
     documents: Mutex<(HashMap<String, Vec<u8>>, usize)>,
 }
 
 impl<R: Read + Send> Feed for Stream<'_, R> {
-    fn next(&self, spare: Vec<u8>) -> Option<Taken<'_>> {
+    fn next(&self, spare: &mut Vec<u8>) -> Next<'_> {
+        let mut in_group = lock(&self.in_group);
+        if *in_group {
+            return Next::Busy;
+        }
+        // Nobody has it who does not hold the other.
         let mut state = lock(&self.state);
         let number = state.frames.seen.frames.len();
         if number >= self.total || state.failed.is_some() {
-            return None;
+            return Next::End;
         }
         if let Some(size) = self.groups.get(&number) {
             if let Err(error) = state.frames.headers() {
                 state.failed = Some(error);
-                return None;
+                return Next::End;
             }
             let place = Place { offset: state.frames.offset, len: 0, size: *size };
-            let group: Box<dyn Read> = Box::new(GroupFrame::new(state, *size));
-            return Some(Taken { number, place, bytes: Ok(spare), group: Some(group) });
+            *in_group = true;
+            let input = Box::new(GroupFrame::new(state, &self.in_group, *size));
+            return Next::Streamed { number, place, input };
         }
-        match state.frames.next(spare) {
-            Ok((place, bytes)) => Some(Taken { number, place, bytes: Ok(bytes), group: None }),
+        match state.frames.next(std::mem::take(spare)) {
+            Ok((place, bytes)) => Next::Frame(Taken { number, place, bytes: Ok(bytes) }),
             Err(error) => {
                 state.failed = Some(error);
-                None
+                Next::End
             }
         }
+    }
+
+    /// No group of a stream is at a place that can be read again.
+    fn open(&self, _: Place) -> Box<dyn Read + '_> {
+        Box::new(io::empty())
     }
 
     fn known(&self, _: usize) -> Option<[u8; 32]> {

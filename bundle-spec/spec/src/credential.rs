@@ -1,5 +1,14 @@
 //! Credentials in texts, by their shape: what a bundle, a plan or a log would show to everyone who has it.
 
+/// How tokens of GitHub and GitLab begin.
+pub const TOKENS: [&str; 7] = ["ghp_", "gho_", "ghu_", "ghs_", "ghr_", "github_pat_", "glpat-"];
+/// What such a token has behind that, at least.
+pub const TOKEN_LENGTH: usize = 20;
+/// How a secret key of age begins.
+pub const AGE_KEY: &str = "AGE-SECRET-KEY-1";
+/// How a private key of PuTTY begins.
+pub const PUTTY_KEY: &str = "PuTTY-User-Key-File-";
+
 /// What a text holds, by shapes that nothing else has.
 pub fn find(text: &str) -> Option<&'static str> {
     in_lines(text).or_else(|| {
@@ -19,7 +28,7 @@ fn in_lines(text: &str) -> Option<&'static str> {
     if rest.next().is_some() && rest.take(6).any(is_body) {
         return Some("a private key");
     }
-    if lines().any(|line| line.starts_with("PuTTY-User-Key-File-") || line.starts_with("AGE-SECRET-KEY-1")) {
+    if lines().any(|line| line.starts_with(PUTTY_KEY) || line.starts_with(AGE_KEY)) {
         return Some("a private key");
     }
     let has = |key: &str| lines().any(|line| value_of(line, key).is_some_and(|value| value.len() >= 8));
@@ -67,8 +76,7 @@ fn is_token(word: &str) -> bool {
     let parts: Vec<&str> = word.split('.').collect();
     let is_jwt = matches!(parts.as_slice(), [head, body, signature]
         if head.starts_with("eyJ") && body.starts_with("eyJ") && signature.len() >= 16);
-    let starts = ["ghp_", "gho_", "ghs_", "github_pat_", "glpat-"];
-    is_jwt || starts.iter().any(|start| word.strip_prefix(start).is_some_and(|rest| rest.len() >= 20))
+    is_jwt || TOKENS.iter().any(|start| word.strip_prefix(start).is_some_and(|rest| rest.len() >= TOKEN_LENGTH))
 }
 
 /// Whether a document of a YAML stream, or a JSON object, is a Kubernetes Secret that has something in it. A reference to one

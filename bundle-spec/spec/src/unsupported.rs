@@ -8,8 +8,9 @@ use std::fmt;
 use std::net::IpAddr;
 
 use crate::cluster::{
-    Cluster, Etcd, ExternalKind, Host, Keyword, Kubernetes, KubernetesKind, LoadBalancerMode, Network, NetworkPlugin,
-    OsPackages, ProxyMode, Registry, RegistryKind, Runtime, RuntimeKind, System,
+    API_PORT, Cluster, Etcd, ExternalKind, Host, InternalKind, Keyword, Kubernetes, KubernetesKind,
+    LoadBalancerMode, Network, NetworkPlugin, OsPackages, ProxyMode, Registry, RegistryKind, Runtime, RuntimeKind,
+    System,
 };
 use crate::names;
 
@@ -64,6 +65,7 @@ pub fn check(cluster: &Cluster) -> Vec<Unsupported> {
     all.network(&cluster.network);
     all.load_balancer(&cluster.load_balancer.mode);
     all.registry(&cluster.registry);
+    all.harbor(cluster);
     all.logins(cluster);
     all.unless_none("spec.storage.openebs", cluster.storage.open_ebs.is_none());
     all.unless_none("spec.storage.nfs", cluster.storage.nfs.is_none());
@@ -71,6 +73,7 @@ pub fn check(cluster: &Cluster) -> Vec<Unsupported> {
 }
 
 const LOAD_BALANCER_TYPE: &str = "spec.loadBalancer.external.type";
+const INTERNAL_TYPE: &str = "spec.loadBalancer.internal.type";
 const LEAVE_OUT: &str = "leave it out";
 const NAME_SYSTEMS: &str = "name the hosts' systems in spec.bundle.os, so that the bundle has their packages";
 const V4: &str = "IPv4 only today";
@@ -179,15 +182,22 @@ impl All {
                 self.word(LOAD_BALANCER_TYPE, *kind, &[ExternalKind::External]);
                 self.v4("spec.loadBalancer.vip", *vip);
             }
-            LoadBalancerMode::Internal { .. } => {
-                self.add(true, "spec.loadBalancer.mode", "internal", "supported today: none, external");
+            LoadBalancerMode::Internal { kind: InternalKind::KubeVip, .. } => {
+                let instead = "it has not run on hosts yet; supported today: haproxy, nginx";
+                self.add(true, INTERNAL_TYPE, InternalKind::KubeVip.word(), instead);
+            }
+            LoadBalancerMode::Internal { kind: InternalKind::Haproxy | InternalKind::Nginx, port, .. } => {
+                // Everybody asks by one name and one port, and control planes ask themselves.
+                let instead = format!("leave it out: it is the port of the API servers, {API_PORT}");
+                self.add(*port != API_PORT, "spec.loadBalancer.port", port.to_string(), &instead);
             }
         }
     }
 
     fn registry(&mut self, registry: &Registry) {
-        let built = [RegistryKind::Embedded, RegistryKind::Registry, RegistryKind::External, RegistryKind::None];
-        self.word("spec.registry.type", registry.kind, &built);
+        // Harbor was installed on a host; its reset has not passed the laws yet.
+        let installed = [RegistryKind::Embedded, RegistryKind::Registry, RegistryKind::External, RegistryKind::None];
+        self.word("spec.registry.type", registry.kind, &installed);
         self.add(
             registry.private_registry.is_some() && registry.kind != RegistryKind::External,
             "spec.registry.privateRegistry",
@@ -195,6 +205,16 @@ impl All {
             LEAVE_OUT,
         );
         self.unless_none("spec.registry.namespaceOverride", registry.namespace_override.is_none());
+    }
+
+    /// Docker, the ports 80 and 443 and some gigabytes of memory are Harbor's.
+    fn harbor(&mut self, cluster: &Cluster) {
+        let harbor = cluster.registry.kind == RegistryKind::Harbor;
+        let on_nodes = cluster.role_groups.registry.iter().filter(|name| cluster.roles(name).in_cluster());
+        for name in on_nodes.filter(|_| harbor) {
+            let instead = "give Harbor a host of its own: it shares none with a node of the cluster";
+            self.add(true, "spec.roleGroups.registry", name, instead);
+        }
     }
 
     /// A login that nothing would use is most often one under another name than its registry has.

@@ -6,6 +6,7 @@
 
 mod conditions;
 mod content;
+mod guesses;
 mod login;
 mod paced;
 mod packages;

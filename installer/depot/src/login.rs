@@ -15,6 +15,8 @@ use kubexm_spec::Digest;
 use subtle::ConstantTimeEq;
 use tokio::sync::Semaphore;
 
+use crate::guesses::Client;
+
 /// Comparisons with the hash at the same time: somebody who guesses gets one processor or two, and not all.
 const GUESSES: usize = 2;
 /// Logins that wait for a comparison, of all clients. After a start every node of a fleet comes at once, and the first that is right
@@ -54,12 +56,15 @@ impl Login {
     }
 
     /// Whether an `Authorization` header is this login.
-    async fn accepts(self: Arc<Self>, header: Vec<u8>) -> Answer {
+    async fn accepts(self: Arc<Self>, header: Vec<u8>, client: Option<&Client>) -> Answer {
         let Some((user, password)) = credentials(&header) else { return Answer::Wrong };
         // However the header is written: two clients that write it differently have one login.
         let digest = Digest::of([user.as_bytes(), b":".as_slice(), password.as_slice()].concat());
         if self.is_remembered(&digest) {
             return Answer::Right;
+        }
+        if client.is_some_and(|client| !client.may_guess()) {
+            return Answer::Busy;
         }
         let Ok(_place) = self.waiting.try_acquire() else { return Answer::Busy };
         let Ok(_one) = self.guesses.acquire().await else { return Answer::Wrong };
@@ -74,6 +79,9 @@ impl Login {
             same(user.as_bytes(), this.user.as_bytes()) & same_password
         });
         if !compared.await.unwrap_or(false) {
+            if let Some(client) = client {
+                client.was_wrong();
+            }
             return Answer::Wrong;
         }
         *self.right.lock().unwrap_or_else(PoisonError::into_inner) = Some(digest);
@@ -91,7 +99,7 @@ impl Login {
 enum Answer {
     Right,
     Wrong,
-    /// So many wait for a comparison that this one does not.
+    /// So many wait for a comparison, or this client was wrong so often, that this one is not looked at.
     Busy,
 }
 
@@ -116,7 +124,8 @@ pub async fn demand(State(login): State<Arc<Login>>, request: Request, next: Nex
     let shown = request.headers().get(header::AUTHORIZATION).map(|value| value.as_bytes().to_vec());
     match shown {
         Some(shown) => {
-            match login.accepts(shown).await {
+            let client = request.extensions().get::<Client>().cloned();
+            match login.accepts(shown, client.as_ref()).await {
                 Answer::Right => next.run(request).await,
                 Answer::Wrong => {
                     // Without the name: whoever mistypes puts a password there.

@@ -6,12 +6,12 @@ use std::path::{Path as FilePath, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use axum::Router;
 use axum::body::Body;
 use axum::extract::{Path, State};
 use axum::http::{Request, Response};
 use axum::middleware;
 use axum::routing::{any, get};
+use axum::{Extension, Router};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
 use kubexm_spec::{Digest, depot};
@@ -24,6 +24,7 @@ use tokio_rustls::TlsAcceptor;
 
 use crate::DepotError;
 use crate::content::{self, Store};
+use crate::guesses::{self, Guesses};
 use crate::login::{self, Login};
 use crate::paced::{Pace, Paced};
 use crate::packages;
@@ -65,6 +66,7 @@ pub struct Running {
     pace: Pace,
     most: usize,
     most_of_one: usize,
+    guesses: Guesses,
     /// Where it listens, with the real port when the config said 0.
     pub address: SocketAddr,
 }
@@ -87,6 +89,7 @@ pub async fn serve(config_path: &FilePath, tls_folder: Option<&FilePath>) -> Res
         pace: PACE,
         most: MOST,
         most_of_one: MOST_OF_ONE,
+        guesses: Guesses::at_most(guesses::MOST),
         address,
     })
 }
@@ -168,6 +171,12 @@ impl Running {
         Self { most, most_of_one, ..self }
     }
 
+    /// Another limit than 20 wrong logins of one address within a minute.
+    #[must_use]
+    pub fn wrong_logins(self, most: u32) -> Self {
+        Self { guesses: Guesses::at_most(most), ..self }
+    }
+
     /// Answers requests until the future is dropped. One bad client never ends it.
     pub async fn run(self) {
         let (_never, reloads) = mpsc::channel(1);
@@ -211,7 +220,8 @@ impl Running {
                 tracing::warn!(client = %from, most = self.most_of_one, "too many connections from one address");
                 continue;
             };
-            let (tls, router, server) = (self.tls.clone(), self.router.clone(), server.clone());
+            let router = self.router.clone().layer(Extension(self.guesses.client(from)));
+            let (tls, server) = (self.tls.clone(), server.clone());
             tokio::spawn(async move {
                 let _held = (permit, seat);
                 let _ = stream.set_nodelay(true);

@@ -4,6 +4,7 @@ use std::net::IpAddr;
 use std::path::Path;
 
 use kubexm_plan::CertificateUse;
+use rcgen::{KeyPair, PublicKeyData as _};
 use rustls_pki_types::CertificateDer;
 use rustls_pki_types::pem::PemObject;
 use time::OffsetDateTime;
@@ -39,6 +40,15 @@ pub(crate) fn parse(path: &Path, text: &str) -> Result<Pair, EngineError> {
 /// The part of a file before the key.
 pub(crate) fn certificates(text: &str) -> &str {
     text.find(KEY_BEGINS).map_or(text, |at| &text[..at])
+}
+
+/// Whether a file has a certificate and the key that belongs to it: the first of each counts.
+pub(crate) fn fits(text: &str) -> bool {
+    let certificates = certificates(text);
+    let Ok(der) = CertificateDer::from_pem_slice(certificates.as_bytes()) else { return false };
+    let Ok((_, leaf)) = parse_x509_certificate(&der) else { return false };
+    let key = text.get(certificates.len()..).and_then(|key| KeyPair::from_pem(key).ok());
+    key.is_some_and(|key| key.subject_public_key_info() == leaf.public_key().raw)
 }
 
 /// Whether a chain ends in this CA, has exactly this use, and is valid until the given time.

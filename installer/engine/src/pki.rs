@@ -8,6 +8,8 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use async_trait::async_trait;
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD as BASE64;
 use kubexm_plan::{Authority, CertificateUse, Plan, Recipient, SlotName, SlotProvider};
 use kubexm_spec::Digest;
 use rcgen::{
@@ -19,9 +21,11 @@ use zeroize::Zeroizing;
 
 use crate::EngineError;
 use crate::files::plain_name;
+use crate::operator::OperatorIdentity;
 use crate::pem::{self, Pair};
+use crate::pki_files::{PkiFiles, is_pki_file};
 use crate::pki_folder::PkiFolder;
-use crate::sealed::{PkiFiles, SealedAuthorities, is_pki_file};
+use crate::sealed::SealedAuthorities;
 use crate::slots::SlotSource;
 
 /// Validity of the CA and its certificates: ten years of 365 days.
@@ -131,7 +135,13 @@ impl ClusterPki {
         Ok(())
     }
 
-    /// Writes opened authorities into the folder, with the document that they were in.
+    /// The document that a pki folder keeps, with its text; none if there is none that can be read.
+    pub fn sealed_in(dir: &Path) -> Result<Option<(String, SealedAuthorities)>, EngineError> {
+        let text = PkiFolder::view(dir, true).read(SEALED)?;
+        Ok(text.and_then(|text| Some((text.to_string(), SealedAuthorities::parse(&text).ok()?))))
+    }
+
+    /// Writes opened authorities into the folder, with a document to keep.
     pub fn fill(&self, files: &PkiFiles, sealed: &str) -> Result<(), EngineError> {
         for (name, text) in &files.0 {
             self.folder.write(name, text)?;
@@ -144,8 +154,15 @@ impl ClusterPki {
         self.folder.write(SEALED, sealed)
     }
 
-    /// The kept document if it is of this cluster, for these recipients, and has the certificates of the folder; or a new one.
-    fn sealed(&self, slot: &SlotName, plan: &Plan, recipients: &[Recipient]) -> Result<Vec<u8>, EngineError> {
+    /// The kept document if it is of this cluster, for these recipients, and has the certificates of the folder; or a new one, in the
+    /// name of the operator that `maker` gives, if there is one.
+    pub fn sealed(
+        &self,
+        slot: &SlotName,
+        plan: &Plan,
+        recipients: &[Recipient],
+        maker: &(dyn Fn() -> Option<Arc<OperatorIdentity>> + Sync),
+    ) -> Result<Vec<u8>, EngineError> {
         let _one = self.sealing.lock().unwrap_or_else(PoisonError::into_inner);
         let failed = |reason: String| EngineError::Slot { slot: slot.0.clone(), reason };
         let id = plan
@@ -170,11 +187,19 @@ impl ClusterPki {
         if let Some(text) = kept.filter(|text| SealedAuthorities::parse(text).is_ok_and(|kept| is_right(&kept))) {
             return Ok(text.as_bytes().to_vec());
         }
-        let sealed = SealedAuthorities::seal((&plan.cluster_name, id), recipients, files);
+        let sealed = SealedAuthorities::seal((&plan.cluster_name, id), recipients, files, maker().as_deref());
         let text = sealed.map_err(|error| failed(error.to_string()))?.to_json();
         let text = text.map_err(|error| failed(error.to_string()))?;
         self.keep_sealed(&text)?;
         Ok(text.into_bytes())
+    }
+
+    /// Whoever has the key has the password, and nobody gets from one to the other. Its form satisfies rules that ask for an
+    /// upper-case letter, a lower-case one and a digit.
+    fn derived_password(&self, purpose: &str) -> Result<Zeroizing<String>, EngineError> {
+        let key = Zeroizing::new(self.authority(Authority::Registry)?.key);
+        let text = Zeroizing::new(format!("kubexm password {purpose}\n{}", *key));
+        Ok(Zeroizing::new(format!("Kx1-{}", &Digest::of(text.as_bytes()).hex()[..40])))
     }
 
     fn authority(&self, authority: Authority) -> Result<Pair, EngineError> {
@@ -253,7 +278,17 @@ impl SlotSource for ClusterPki {
                     reason: format!("slot {} is not a certificate; this is a fault of the recipe", cert.0),
                 }),
             },
-            SlotProvider::SealedAuthorities { recipients, .. } => self.sealed(name, plan, recipients),
+            SlotProvider::DerivedPassword { purpose, username } => {
+                let password = self.derived_password(purpose)?;
+                Ok(match username {
+                    None => password.as_bytes().to_vec(),
+                    Some(username) => {
+                        let pair = Zeroizing::new(format!("{username}:{}", *password));
+                        format!("Basic {}", BASE64.encode(pair.as_bytes())).into_bytes()
+                    }
+                })
+            }
+            SlotProvider::SealedAuthorities { recipients, .. } => self.sealed(name, plan, recipients, &|| None),
             SlotProvider::Secret { field } | SlotProvider::RegistryLogin { field, .. } => Err(EngineError::Slot {
                 slot: name.0.clone(),
                 reason: format!("{field} is not a certificate; this is a fault of the program"),

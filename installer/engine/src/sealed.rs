@@ -1,6 +1,7 @@
 //! The authorities of a cluster and their certificates, sealed with age for the operators: a JSON document that says of which
 //! cluster they are and for whom, and an age file in it. The same is inside the age file too, which nobody can change
-//! without knowing the keys.
+//! without knowing the keys. age does not say who sealed: each key must be the one of its certificate, and the document has the
+//! codes of who made it ([decision 0054](../../../docs/decisions/0054-who-sealed-the-authorities-is-checked.md)).
 
 use std::collections::BTreeMap;
 use std::io::{Read, Write};
@@ -11,9 +12,11 @@ use age::x25519;
 use kubexm_plan::{ClusterId, Recipient};
 use kubexm_spec::Digest;
 use serde::{Deserialize, Serialize};
-use zeroize::{Zeroize, Zeroizing};
+use zeroize::Zeroizing;
 
 use crate::operator::OperatorIdentity;
+use crate::pki_files::{Misfit, PkiFiles, is_pki_file};
+use crate::sender::{Sealed, Sender, Unproven};
 
 const SCHEMA: &str = "kubexm.io/sealed-authorities/v1";
 
@@ -26,6 +29,18 @@ pub struct SealedAuthorities {
     pub about: About,
     /// An age file, armored.
     sealed: String,
+    /// Who sealed it. None of a program that did not write it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    sender: Option<Sender>,
+}
+
+/// Who made a document.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Maker {
+    /// This home, or one of those who were named.
+    Known,
+    /// It cannot be told; the sentence says why.
+    Unknown(String),
 }
 
 /// What is sealed, and for whom. Not secret.
@@ -52,17 +67,6 @@ struct Inside {
     files: PkiFiles,
 }
 
-/// Certificates with their keys (PEM), by the name of their file in the pki folder.
-#[derive(Default, Serialize, Deserialize)]
-#[serde(transparent)]
-pub struct PkiFiles(pub(crate) BTreeMap<String, String>);
-
-impl Drop for PkiFiles {
-    fn drop(&mut self) {
-        self.0.values_mut().for_each(Zeroize::zeroize);
-    }
-}
-
 /// Why sealed authorities cannot be used. No text shows a key.
 #[derive(Debug, thiserror::Error)]
 pub enum SealedError {
@@ -75,6 +79,9 @@ pub enum SealedError {
     /// What is written outside is not what is inside.
     #[error("somebody changed it: its {0} is not what was sealed")]
     Changed(&'static str),
+    /// A key is not the one of its certificate.
+    #[error("the key in {0} is not the one of its certificate: somebody made it who does not have the cluster's keys")]
+    KeyMismatch(String),
     /// It is sealed for others.
     #[error("it is not sealed for this home")]
     ForOthers,
@@ -101,11 +108,12 @@ impl SealedAuthorities {
         serde_json::from_str(text).map_err(damaged)
     }
 
-    /// Seals files for recipients.
+    /// Seals files for recipients, in the name of an operator if there is one.
     pub(crate) fn seal(
         (cluster, cluster_id): (&str, ClusterId),
         recipients: &[Recipient],
         files: PkiFiles,
+        maker: Option<&OperatorIdentity>,
     ) -> Result<Self, SealedError> {
         let about = About {
             cluster: cluster.to_owned(),
@@ -136,10 +144,28 @@ impl SealedAuthorities {
         })();
         written.map_err(|error: std::io::Error| failed(&error))?;
         let sealed = String::from_utf8(sealed).map_err(|error| failed(&error))?;
-        Ok(Self { schema: SCHEMA.to_owned(), about, sealed })
+        let to = || recipients.iter().map(|one| one.key.as_str());
+        let sender = maker.and_then(|own| Sender::of(Sealed::Authorities, own, to(), sealed.as_bytes()));
+        Ok(Self { schema: SCHEMA.to_owned(), about, sealed, sender })
     }
 
-    /// Opens them, and compares what is inside with what is written outside.
+    /// Who made it: this home, one of the public keys `known`, or somebody else. Only for one that this home opens.
+    ///
+    /// # Errors
+    /// It names one of them, and that is not true.
+    pub fn maker(&self, identity: &OperatorIdentity, known: &[String]) -> Result<Maker, SealedError> {
+        let Some(sender) = &self.sender else {
+            let text = "it does not say who made it: somebody on the host did, or an earlier kubexm-install";
+            return Ok(Maker::Unknown(text.to_owned()));
+        };
+        match sender.check(Sealed::Authorities, identity, known, self.sealed.as_bytes()) {
+            Ok(()) => Ok(Maker::Known),
+            Err(Unproven::Stranger(why)) => Ok(Maker::Unknown(why)),
+            Err(Unproven::Untrue(_)) => Err(SealedError::Changed("author")),
+        }
+    }
+
+    /// Opens them, and compares what is inside with what is written outside, and each key with its certificate.
     pub fn open(&self, identity: &OperatorIdentity) -> Result<PkiFiles, SealedError> {
         let damaged = |error: &dyn std::error::Error| SealedError::Damaged(error.to_string());
         let decryptor =
@@ -163,13 +189,33 @@ impl SealedAuthorities {
         ];
         match same.into_iter().find(|(same, _)| !same) {
             Some((_, what)) => Err(SealedError::Changed(what)),
-            None => Ok(files),
+            None => match files.check_keys() {
+                Ok(()) => Ok(files),
+                Err(Misfit::NoCa) => Err(SealedError::Damaged("it has no CA of the registry".to_owned())),
+                Err(Misfit::Key(name)) => Err(SealedError::KeyMismatch(name)),
+            },
         }
     }
 
     /// The bytes of the file.
     pub fn to_json(&self) -> Result<String, serde_json::Error> {
         Ok(serde_json::to_string_pretty(self)? + "\n")
+    }
+}
+
+#[cfg(any(test, feature = "testing"))]
+impl SealedAuthorities {
+    /// What somebody makes who has these files (PEM, by name), or has made them up: for tests of what is refused.
+    ///
+    /// # Errors
+    /// A recipient is no public key.
+    pub fn of_anybody(
+        (cluster, cluster_id): (&str, ClusterId),
+        recipients: &[Recipient],
+        files: BTreeMap<String, String>,
+        maker: Option<&OperatorIdentity>,
+    ) -> Result<Self, SealedError> {
+        Self::seal((cluster, cluster_id), recipients, PkiFiles(files), maker)
     }
 }
 
@@ -180,20 +226,6 @@ impl About {
     }
 }
 
-impl PkiFiles {
-    /// Digests of the certificates, without their keys.
-    pub fn certificates(&self) -> BTreeMap<String, Digest> {
-        let certificates = |text: &String| Digest::of(crate::pem::certificates(text));
-        self.0.iter().map(|(name, text)| (name.clone(), certificates(text))).collect()
-    }
-}
-
-/// A file of the pki folder that is sealed: certificates of an authority, with their key. The name may come from a host.
-pub(crate) fn is_pki_file(name: &str) -> bool {
-    let authority = ["registry-", "etcd-"].iter().any(|prefix| name.starts_with(prefix));
-    authority && name.ends_with(".pem") && crate::files::plain_name(name) == name
-}
-
 #[cfg(test)]
 #[allow(clippy::unwrap_used, reason = "a test")]
 mod tests {
@@ -201,9 +233,15 @@ mod tests {
 
     const ID: ClusterId = ClusterId::from_random([1; 16]);
 
-    fn files() -> PkiFiles {
-        let text = "-----BEGIN CERTIFICATE-----\nx\n-----END CERTIFICATE-----\n-----BEGIN PRIVATE KEY-----\nhunter2\n";
-        PkiFiles([("registry-ca.pem".to_owned(), text.to_owned())].into())
+    /// A CA, always the same one of a folder.
+    fn files(folder: &tempfile::TempDir) -> PkiFiles {
+        let path = folder.path().join("ca");
+        if !path.exists() {
+            let key = rcgen::KeyPair::generate().unwrap();
+            let certificate = rcgen::CertificateParams::default().self_signed(&key).unwrap();
+            std::fs::write(&path, certificate.pem() + &key.serialize_pem()).unwrap();
+        }
+        PkiFiles([("registry-ca.pem".to_owned(), std::fs::read_to_string(&path).unwrap())].into())
     }
 
     fn identity(folder: &tempfile::TempDir, name: &str) -> OperatorIdentity {
@@ -219,13 +257,13 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let [alice, bob, eve] = ["alice", "bob", "eve"].map(|name| identity(&folder, name));
         let recipients = [named(&alice, Some("alice")), named(&bob, None)];
-        let sealed = SealedAuthorities::seal(("red", ID), &recipients, files()).unwrap();
+        let sealed = SealedAuthorities::seal(("red", ID), &recipients, files(&folder), Some(&alice)).unwrap();
         let text = sealed.to_json().unwrap();
-        assert!(!text.contains("hunter2") && text.contains("BEGIN AGE ENCRYPTED FILE"), "{text}");
+        assert!(!text.contains("PRIVATE KEY") && text.contains("BEGIN AGE ENCRYPTED FILE"), "{text}");
         let read = SealedAuthorities::parse(&text).unwrap();
         assert_eq!(read, sealed);
         for one in [&alice, &bob] {
-            assert_eq!(read.open(one).unwrap().0, files().0);
+            assert_eq!(read.open(one).unwrap().0, files(&folder).0);
         }
         assert!(matches!(read.open(&eve), Err(SealedError::ForOthers)));
         assert_eq!(read.about.for_whom(), format!("alice ({}), {}", alice.recipient(), bob.recipient()));
@@ -235,7 +273,7 @@ mod tests {
     fn what_was_cut_off_or_changed_outside_is_refused() {
         let folder = tempfile::tempdir().unwrap();
         let (alice, eve) = (identity(&folder, "alice"), identity(&folder, "eve"));
-        let sealed = SealedAuthorities::seal(("red", ID), &[named(&alice, None)], files()).unwrap();
+        let sealed = SealedAuthorities::seal(("red", ID), &[named(&alice, None)], files(&folder), None).unwrap();
         let text = sealed.to_json().unwrap();
         for length in [0, 10, text.len() / 2, text.len() - 3] {
             let error = SealedAuthorities::parse(&text[..length]).unwrap_err();
@@ -263,12 +301,49 @@ mod tests {
     }
 
     #[test]
-    fn a_file_from_a_host_stays_in_the_folder() {
-        for name in
-            ["../registry-ca.pem", "registry-/../../x.pem", "registry-ca", "authorities.json", "known_hosts", ""]
-        {
-            assert!(!is_pki_file(name), "{name}");
+    fn keys_that_do_not_belong_to_their_certificates_are_refused() {
+        let (folder, other) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let alice = identity(&folder, "alice");
+        let (ours, theirs) = (files(&folder), files(&other));
+        let key = |files: &PkiFiles| {
+            let text = &files.0["registry-ca.pem"];
+            text[crate::pem::certificates(text).len()..].to_owned()
+        };
+        let certificate = crate::pem::certificates(&ours.0["registry-ca.pem"]).to_owned();
+        for (text, said) in [
+            (format!("{certificate}{}", key(&theirs)), "not the one of its certificate"),
+            (certificate.clone(), "not the one of its certificate"),
+            (key(&ours), "not the one of its certificate"),
+        ] {
+            let files = PkiFiles([("registry-ca.pem".to_owned(), text)].into());
+            let sealed = SealedAuthorities::seal(("red", ID), &[named(&alice, None)], files, Some(&alice)).unwrap();
+            let error = sealed.open(&alice).err().unwrap().to_string();
+            assert!(error.contains(said) && !error.contains("BEGIN"), "{error}");
         }
-        assert!(is_pki_file("registry-ca.pem") && is_pki_file("registry-server-registry-cert.pem"));
+        let none = SealedAuthorities::seal(("red", ID), &[named(&alice, None)], PkiFiles::default(), None).unwrap();
+        assert!(none.open(&alice).err().unwrap().to_string().contains("no CA of the registry"));
+    }
+
+    #[test]
+    fn who_made_it_is_told_by_codes_that_nobody_else_can_make() {
+        let folder = tempfile::tempdir().unwrap();
+        let [alice, bob, eve] = ["alice", "bob", "eve"].map(|name| identity(&folder, name));
+        let to = [named(&alice, Some("alice")), named(&bob, None)];
+        let seal = |maker| SealedAuthorities::seal(("red", ID), &to, files(&folder), maker).unwrap();
+        let (known, unknown) = ([bob.recipient()], |maker: Maker| match maker {
+            Maker::Unknown(why) => why,
+            Maker::Known => String::new(),
+        });
+        let of_bob = seal(Some(&bob));
+        assert_eq!(of_bob.maker(&alice, &known).unwrap(), Maker::Known);
+        assert_eq!(of_bob.maker(&bob, &[]).unwrap(), Maker::Known, "its own");
+        assert!(unknown(of_bob.maker(&alice, &[]).unwrap()).contains(&bob.recipient()));
+        assert!(unknown(seal(Some(&eve)).maker(&alice, &known).unwrap()).contains(&eve.recipient()));
+        assert!(unknown(seal(None).maker(&alice, &known).unwrap()).contains("does not say who"));
+        // Codes of another document.
+        let moved = SealedAuthorities { sender: of_bob.sender, ..seal(None) };
+        assert!(matches!(moved.maker(&alice, &known), Err(SealedError::Changed("author"))));
+        let text = seal(Some(&bob)).to_json().unwrap();
+        assert_eq!(SealedAuthorities::parse(&text).unwrap().maker(&alice, &known).unwrap(), Maker::Known);
     }
 }

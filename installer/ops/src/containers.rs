@@ -19,11 +19,13 @@ pub(crate) struct Container {
     pub running: bool,
 }
 
-/// How a container is asked to end.
+/// What a container's first process is sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Signal {
     Term,
     Kill,
+    /// It reads its files again.
+    Hup,
 }
 
 /// Every container of this name in pods of kube-system, ended ones too; none where the runtime does not run.
@@ -65,12 +67,13 @@ pub(crate) fn created(machine: &Machine, kind: RuntimeKind, id: &str) -> Result<
     Ok(created.unix_timestamp_nanos())
 }
 
-/// Asks a container's process to end, or ends it. One that is gone is no error; kubelet starts a static pod's again.
+/// Asks a container's process to end or to read its files again, or ends it. One that is gone is no error; kubelet starts a static pod's again.
 pub(crate) fn signal(machine: &Machine, kind: RuntimeKind, id: &str, signal: Signal) -> Result<(), OpError> {
     supported(kind)?;
     let name = match signal {
         Signal::Term => "SIGTERM",
         Signal::Kill => "SIGKILL",
+        Signal::Hup => "SIGHUP",
     };
     let program = ctr(["tasks", "kill", "--signal", name, id]);
     let output = machine.try_run(&program)?;

@@ -95,10 +95,9 @@ impl DigestCache {
         Self { path: root.join(paths::DIGESTS.trim_start_matches('/')), notes: Mutex::default() }
     }
 
-    /// The digest of a file, from a valid entry if `trust` is set, else by reading it, with the metadata of the same
-    /// open file.
-    pub(crate) fn digest(&self, path: &Path, trust: bool) -> Result<(Digest, Metadata), OpError> {
-        let mut file = fsio::open_plain(path).map_err(OpError::path("open", path))?;
+    /// The digest of an open file, from a valid entry if `trust` is set, else by reading it, with the metadata of the same
+    /// open file. Entries are by path.
+    pub(crate) fn digest(&self, mut file: File, path: &Path, trust: bool) -> Result<(Digest, Metadata), OpError> {
         let look = |file: &File| file.metadata().map_err(OpError::path("look at", path));
         let found = look(&file)?;
         let before = Identity::of(&found);
@@ -190,7 +189,7 @@ mod tests {
 
     /// The digest that another run's survey uses.
     fn trusted(folder: &Path, path: &Path) -> Digest {
-        DigestCache::below(folder).digest(path, true).unwrap().0
+        DigestCache::below(folder).digest(File::open(path).unwrap(), path, true).unwrap().0
     }
 
     /// Changes the digest in the entry, to detect its use.
@@ -206,7 +205,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = program(folder.path(), &large(1));
         let recorded = DigestCache::below(folder.path());
-        recorded.digest(&path, false).unwrap();
+        recorded.digest(File::open(&path).unwrap(), &path, false).unwrap();
         recorded.save();
         let was = path.metadata().unwrap();
         let mut file = fs::OpenOptions::new().write(true).open(&path).unwrap();
@@ -217,7 +216,7 @@ mod tests {
         assert_eq!((is.len(), is.mtime(), is.mtime_nsec()), (was.len(), was.mtime(), was.mtime_nsec()));
         let mut bytes = large(1);
         bytes[0] = 2;
-        assert_eq!(recorded.digest(&path, true).unwrap().0, Digest::of(&bytes));
+        assert_eq!(recorded.digest(File::open(&path).unwrap(), &path, true).unwrap().0, Digest::of(&bytes));
         assert_eq!(trusted(folder.path(), &path), Digest::of(&bytes));
     }
 
@@ -226,17 +225,24 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = program(folder.path(), &large(1));
         let recorded = DigestCache::below(folder.path());
-        recorded.digest(&path, false).unwrap();
+        recorded.digest(File::open(&path).unwrap(), &path, false).unwrap();
         recorded.save();
         let forged = Digest::of("forged");
         forge(folder.path(), forged);
         assert_eq!(trusted(folder.path(), &path), forged, "it was read again");
-        assert_eq!(DigestCache::below(folder.path()).digest(&path, false).unwrap().0, Digest::of(large(1)));
+        assert_eq!(
+            DigestCache::below(folder.path()).digest(File::open(&path).unwrap(), &path, false).unwrap().0,
+            Digest::of(large(1))
+        );
         let old = DigestCache::below(folder.path());
         for note in old.notes().as_mut().unwrap().by_path.values_mut() {
             note.read_ms -= millis(TRUSTED);
         }
-        assert_eq!(old.digest(&path, true).unwrap().0, Digest::of(large(1)), "a note of yesterday was trusted");
+        assert_eq!(
+            old.digest(File::open(&path).unwrap(), &path, true).unwrap().0,
+            Digest::of(large(1)),
+            "a note of yesterday was trusted"
+        );
         // The same content under another inode.
         let copy = folder.path().join("copy");
         fs::copy(&path, &copy).unwrap();
@@ -249,7 +255,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = program(folder.path(), &large(1));
         let recorded = DigestCache::below(folder.path());
-        recorded.digest(&path, false).unwrap();
+        recorded.digest(File::open(&path).unwrap(), &path, false).unwrap();
         recorded.save();
         forge(folder.path(), Digest::of("forged"));
         fs::set_permissions(&recorded.path, fs::Permissions::from_mode(0o666)).unwrap();

@@ -147,8 +147,24 @@ impl DirFd {
         rustix::fs::fstat(&self.fd).map_err(|error| OpError::path("look at", &self.path)(error.into()))
     }
 
+    /// An entry itself, not what a link leads to; none if there is none.
+    pub(crate) fn entry(&self, name: &OsStr) -> io::Result<Option<Stat>> {
+        match rustix::fs::statat(&self.fd, name, AtFlags::SYMLINK_NOFOLLOW) {
+            Ok(stat) => Ok(Some(stat)),
+            Err(rustix::io::Errno::NOENT) => Ok(None),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Opens a file for reading without following a link, or blocking on a pipe.
+    pub(crate) fn open_file(&self, name: &OsStr) -> io::Result<File> {
+        let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+        let file = File::from(rustix::fs::openat(&self.fd, name, flags, Mode::empty())?);
+        if file.metadata()?.is_file() { Ok(file) } else { Err(io::Error::other("it is not a regular file any more")) }
+    }
+
     /// The target of an entry, if it is a link.
-    fn link(&self, name: &OsStr) -> Option<PathBuf> {
+    pub(crate) fn link(&self, name: &OsStr) -> Option<PathBuf> {
         let target = rustix::fs::readlinkat(&self.fd, name, Vec::new()).ok()?;
         Some(PathBuf::from(OsString::from_vec(target.into_bytes())))
     }

@@ -158,7 +158,7 @@ pub(crate) fn rename(from: &Path, to: &Path) -> Result<(), OpError> {
 }
 
 /// None if the file to open does not exist.
-fn there<T>(opened: Result<T, OpError>) -> Result<Option<T>, OpError> {
+pub(crate) fn there<T>(opened: Result<T, OpError>) -> Result<Option<T>, OpError> {
     match opened {
         Err(OpError::Path { source, .. })
             if matches!(source.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) =>
@@ -167,12 +167,4 @@ fn there<T>(opened: Result<T, OpError>) -> Result<Option<T>, OpError> {
         }
         other => other.map(Some),
     }
-}
-
-/// Opens a file for reading without following a link, or blocking on a pipe.
-pub(crate) fn open_plain(path: &Path) -> std::io::Result<File> {
-    use std::os::unix::fs::OpenOptionsExt;
-    let flags = rustix::fs::OFlags::NOFOLLOW | rustix::fs::OFlags::NONBLOCK;
-    let file = File::options().read(true).custom_flags(flags.bits().cast_signed()).open(path)?;
-    if file.metadata()?.is_file() { Ok(file) } else { Err(std::io::Error::other("it is not a regular file any more")) }
 }

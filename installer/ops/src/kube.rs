@@ -8,7 +8,7 @@ pub(crate) mod objects;
 pub(crate) mod removal;
 pub(crate) mod waiting;
 
-use kubexm_plan::op::Taint;
+use kubexm_plan::op::{CORDONED_BY, Taint};
 use serde::Deserialize;
 use serde_json::Value;
 
@@ -93,6 +93,11 @@ pub(crate) fn pods(machine: &Machine, namespace: &str) -> Result<Value, OpError>
 /// The condition `Ready` of a node or pod.
 pub(crate) fn ready_condition(object: &Value) -> Option<&Value> {
     object.pointer("/status/conditions")?.as_array()?.iter().find(|condition| condition["type"] == "Ready")
+}
+
+/// On whose behalf kubexm has cordoned a node.
+pub(crate) fn cordoned_by(node: &Value) -> Option<&str> {
+    node.pointer("/metadata/annotations")?.get(CORDONED_BY)?.as_str()
 }
 
 /// `kubectl get … -o json`.

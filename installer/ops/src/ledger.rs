@@ -11,8 +11,10 @@ use std::path::{Path, PathBuf};
 use kubexm_plan::StepId;
 pub use kubexm_plan::ledger::{Outcome, Record, SCHEMA};
 use kubexm_spec::Digest;
+use rustix::fs::FileType;
 
 use crate::OpError;
+use crate::dirfd::DirFd;
 use crate::fsio;
 
 /// The ledger's folder.
@@ -35,13 +37,16 @@ impl Ledger {
         self.folder.join("content").join(digest.hex())
     }
 
-    /// Saves the content of a file under its digest; none for links and missing files.
+    /// Saves the content of a file under its digest; none for links and missing files. No folder on the way may be a link that
+    /// somebody other than root can have made: its content could be of a file that this user may not read.
     pub fn keep(&self, path: &Path) -> Result<Option<Digest>, OpError> {
-        if !path.symlink_metadata().is_ok_and(|found| found.is_file()) {
+        let Some((folder, name)) = fsio::there(DirFd::of(path))? else { return Ok(None) };
+        let found = folder.entry(name).map_err(OpError::path("look at", path))?;
+        if !found.is_some_and(|found| FileType::from_raw_mode(found.st_mode).is_file()) {
             return Ok(None);
         }
         // The same open file is used throughout, even if the path is replaced meanwhile.
-        let mut source = fsio::open_plain(path).map_err(OpError::path("open", path))?;
+        let mut source = folder.open_file(name).map_err(OpError::path("open", path))?;
         let digest = fsio::digest_of(&mut source).map_err(OpError::path("read", path))?;
         self.store(&digest, |copy| {
             source.rewind().map_err(OpError::path("read", path))?;

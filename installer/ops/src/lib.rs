@@ -25,6 +25,7 @@ pub mod fake;
 pub mod fault;
 mod folder;
 mod fsio;
+mod harbor;
 mod image_list;
 mod kube;
 pub mod ledger;
@@ -39,6 +40,7 @@ pub mod path_state;
 pub mod paths;
 pub mod probe;
 pub mod provide;
+mod push_images;
 pub mod real;
 
 pub mod snapshot;

@@ -6,7 +6,7 @@ use crate::teardown::mounts;
 use crate::{Machine, OpError, fsio, paths};
 
 /// Every name that a step, an act, the agent or the ledger uses there.
-const OWN: [&str; 15] = [
+const OWN: [&str; 16] = [
     "acts",
     "applied",
     "depot",
@@ -19,6 +19,7 @@ const OWN: [&str; 15] = [
     "reverted",
     "runs",
     "scripts",
+    "seeded",
     "stamp.json",
     "store",
     "units",

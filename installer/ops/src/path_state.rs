@@ -2,10 +2,11 @@
 
 use std::ffi::OsStr;
 use std::fs;
-use std::io::ErrorKind;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
+
+use rustix::fs::FileType;
 
 use crate::dirfd::DirFd;
 use crate::fsio::{self, Access};
@@ -26,29 +27,34 @@ pub trait PutBack {
 }
 
 impl Look for PathEntry {
-    /// Does not follow a link.
+    /// Follows no link, and no link to a folder on the way that somebody other than root can have made: what is found goes to journal and
+    /// ledger, and back to the path on a rollback.
     fn look(machine: &Machine, path: &str) -> Result<Self, OpError> {
         let real = machine.path(path);
-        let found = match fs::symlink_metadata(&real) {
-            Ok(found) => found,
-            Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => {
-                return Ok(Self::Absent);
+        if real.file_name().is_none() {
+            // The root folder.
+            let found = fs::symlink_metadata(&real).map_err(OpError::path("look at", &real))?;
+            return Ok(Self::Directory { mode: found.mode() & 0o7777 });
+        }
+        let Some((folder, name)) = fsio::there(DirFd::of(&real))? else { return Ok(Self::Absent) };
+        let Some(found) = folder.entry(name).map_err(OpError::path("look at", &real))? else { return Ok(Self::Absent) };
+        let mode = found.st_mode & 0o7777;
+        match FileType::from_raw_mode(found.st_mode) {
+            FileType::RegularFile => {
+                // Owner and content must be of the same file, even if the path is replaced meanwhile: a restore gives this
+                // content to this owner.
+                let file = folder.open_file(name).map_err(OpError::path("open", &real))?;
+                let (digest, found) = machine.digest_cache().digest(file, &real, machine.survey().is_some())?;
+                Ok(Self::File { digest, mode: found.mode() & 0o7777, uid: found.uid(), gid: found.gid() })
             }
-            Err(error) => return Err(OpError::path("look at", &real)(error)),
-        };
-        let mode = found.mode() & 0o7777;
-        if found.is_file() {
-            // Owner and content must be of the same file, even if the path is replaced meanwhile: a restore gives this
-            // content to this owner.
-            let (digest, found) = machine.digest_cache().digest(&real, machine.survey().is_some())?;
-            Ok(Self::File { digest, mode: found.mode() & 0o7777, uid: found.uid(), gid: found.gid() })
-        } else if found.is_dir() {
-            Ok(Self::Directory { mode })
-        } else if found.is_symlink() {
-            let target = fs::read_link(&real).map_err(OpError::path("read the link", &real))?;
-            Ok(Self::Link { target: fsio::to_text(target.as_os_str().as_bytes()) })
-        } else {
-            Ok(Self::Special)
+            FileType::Directory => Ok(Self::Directory { mode }),
+            FileType::Symlink => {
+                let gone =
+                    || OpError::other(format!("{} was replaced while it was looked at; run again", real.display()));
+                let target = folder.link(name).ok_or_else(gone)?;
+                Ok(Self::Link { target: fsio::to_text(target.as_os_str().as_bytes()) })
+            }
+            _ => Ok(Self::Special),
         }
     }
 }

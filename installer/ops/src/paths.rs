@@ -8,6 +8,8 @@ pub const LEDGER: &str = "/var/lib/kubexm/ledger";
 pub const STORE: &str = "/var/lib/kubexm/store";
 /// Whose node this is.
 pub const STAMP: &str = "/var/lib/kubexm/stamp.json";
+/// Images that were pushed to a registry of this host, and uploads that are open.
+pub const SEEDED: &str = "/var/lib/kubexm/seeded";
 /// Which archive blob was unpacked to which file digests, so that a second run need not read the archive.
 pub const PLACED: &str = "/var/lib/kubexm/placed";
 /// Digest of the objects last applied under a name.

@@ -16,7 +16,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, PidfdFlags, Signal, kill_process_group, pidfd_open};
 
 use crate::environment::{environment, find};
-use crate::system::{ActContext, Head, HttpsRequest, HttpsServer, Kernel, Output, Program, Space, System};
+use crate::system::{ActContext, Head, HttpsRequest, HttpsServer, Kernel, Output, Program, PushRequest, Space, System};
 use crate::{Machine, OpError};
 
 /// The most output of a program in bytes; the rest is dropped.
@@ -117,8 +117,16 @@ impl System for RealSystem {
         crate::probe::https::heads(server, paths)
     }
 
+    fn http_get(&self, port: u16) -> Result<String, OpError> {
+        crate::probe::http::get(port)
+    }
+
     fn https_request(&self, request: &HttpsRequest<'_>) -> Result<(u16, Vec<u8>), OpError> {
         crate::probe::https::request(request)
+    }
+
+    fn push_images(&self, request: &PushRequest<'_>) -> Result<String, OpError> {
+        crate::push_images::push(request)
     }
 
     fn pod_network(&self, pid: u32, name: &str, dns: &str, service: &str) -> Result<String, OpError> {
@@ -129,8 +137,13 @@ impl System for RealSystem {
         crate::probe::netns::check_here(name, dns, service)
     }
 
-    fn dns_addresses(&self, servers: &[IpAddr], names: &[String]) -> BTreeMap<String, (IpAddr, IpAddr)> {
-        crate::probe::dns::addresses(servers, names)
+    fn dns_addresses(
+        &self,
+        servers: &[IpAddr],
+        names: &[String],
+        limit: std::time::Duration,
+    ) -> BTreeMap<String, (IpAddr, IpAddr)> {
+        crate::probe::dns::addresses(servers, names, limit)
     }
 
     fn signal(&self, pid: u32, kill: bool) -> Result<(), OpError> {

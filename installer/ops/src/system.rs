@@ -215,21 +215,49 @@ pub struct Kernel {
     pub cpus: u32,
 }
 
-/// A request to a server that requires a client certificate and uses JSON: etcd, the API server.
+/// A request to a server that uses JSON and requires a client certificate (etcd, the API server) or a login (Harbor).
 #[derive(Clone, Copy)]
 pub struct HttpsRequest<'a> {
-    /// `GET` or `POST`.
+    /// `GET`, `POST`, `PUT`, `PATCH` or `DELETE`.
     pub method: &'a str,
     /// `https://10.0.0.5:2379/v3/cluster/member/list`.
     pub url: &'a str,
     /// PEM of the only CAs that are trusted for the server.
     pub ca: &'a [u8],
-    /// PEM of the client certificate.
+    /// PEM of the client certificate; empty for none.
     pub certificate: &'a [u8],
     /// PEM of its key; secret.
     pub key: &'a [u8],
+    /// Value of the `Authorization` header; secret.
+    pub login: Option<&'a str>,
     /// JSON; empty for none.
     pub body: &'a str,
+}
+
+/// Images that are pushed to a registry out of the node's content store.
+#[derive(Clone, Copy)]
+pub struct PushRequest<'a> {
+    /// `registry.demo.kubexm.internal:443`.
+    pub registry: &'a str,
+    /// PEM file, a path of this process, of the CA of its certificate.
+    pub ca_file: &'a std::path::Path,
+    /// User name.
+    pub username: &'a str,
+    /// Its password; secret.
+    pub password: &'a str,
+    /// By upstream's full reference.
+    pub images: &'a BTreeMap<String, kubexm_plan::op::HarborImage>,
+    /// The folder of blobs by digest, a path of this process: `<folder>/<hex>`.
+    pub blobs: &'a std::path::Path,
+    /// Folder for what an interrupted push has to remember, a path of this process.
+    pub record: &'a std::path::Path,
+}
+
+// The password is a secret.
+impl fmt::Debug for PushRequest<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("PushRequest").field("registry", &self.registry).finish_non_exhaustive()
+    }
 }
 
 // The key is a secret.
@@ -291,8 +319,14 @@ pub trait System: Send + Sync + fmt::Debug {
     /// Answers of an OCI registry for these paths, over one connection.
     fn https_heads(&self, server: &HttpsServer<'_>, paths: &[String]) -> Result<Vec<Head>, OpError>;
 
+    /// Body of the answer of a local HTTP server, `http://127.0.0.1:PORT/`, if that is 200.
+    fn http_get(&self, port: u16) -> Result<String, OpError>;
+
     /// Status and body of an HTTPS server's answer.
     fn https_request(&self, request: &HttpsRequest<'_>) -> Result<(u16, Vec<u8>), OpError>;
+
+    /// Pushes images to a registry, and looks each of them up afterwards. Returns a description.
+    fn push_images(&self, request: &PushRequest<'_>) -> Result<String, OpError>;
 
     /// From inside the network namespace of a process: queries the DNS server `dns` for `name`, and connects to
     /// `service` (`address:port`). Returns a description.
@@ -302,7 +336,12 @@ pub trait System: Send + Sync + fmt::Debug {
     fn host_network(&self, name: &str, dns: &str, service: &str) -> Result<String, OpError>;
 
     /// Asks each of these name servers for each name: the first address of each name that has one, after its server.
-    fn dns_addresses(&self, servers: &[IpAddr], names: &[String]) -> BTreeMap<String, (IpAddr, IpAddr)>;
+    fn dns_addresses(
+        &self,
+        servers: &[IpAddr],
+        names: &[String],
+        limit: std::time::Duration,
+    ) -> BTreeMap<String, (IpAddr, IpAddr)>;
 
     /// Sends SIGTERM, or SIGKILL if `kill` is set, to a process. A missing process is not an error.
     fn signal(&self, pid: u32, kill: bool) -> Result<(), OpError>;

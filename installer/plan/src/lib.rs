@@ -50,7 +50,7 @@ pub use observed_state::{ObservedState, ProbeAnswer, StateError};
 pub use op::{Act, Op, Probe, Reset};
 pub use path_state::{PathEntry, PathState};
 pub use pipeline::{Invariant, Pipeline};
-pub use plan::{CONTROLLER, Plan, PlanHost, Texts};
+pub use plan::{CONTROLLER, OPERATOR_KUBECONFIG, Plan, PlanHost, Texts};
 pub use removal::{Removal, packages_to_remove};
 pub use resource::{Resource, ResourceChange};
 pub use schema::SCHEMA;

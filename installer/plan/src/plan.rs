@@ -15,6 +15,9 @@ use crate::step::Step;
 /// The host name of steps that run on the controller; no host can have this name.
 pub const CONTROLLER: &str = "@controller";
 
+/// The operator's kubeconfig on the controller, below the folder of the cluster: the only file that a plan may write there.
+pub const OPERATOR_KUBECONFIG: &str = "/kubeconfig";
+
 /// Everything a run will do.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]

@@ -48,6 +48,12 @@ pub enum Resource {
         /// Its name there.
         name: String,
     },
+    /// A project of the cluster's Harbor.
+    HarborProject(String),
+    /// A robot account of the cluster's Harbor.
+    HarborRobot(String),
+    /// An image in the cluster's Harbor, `registry.k8s.io/pause:3.10.1`.
+    HarborImage(String),
     /// A node object.
     Node(String),
     /// A member of etcd, by its name.
@@ -111,6 +117,9 @@ impl fmt::Display for Resource {
             Self::Kubeconfig(user) => write!(f, "kubeconfig of {user}"),
             Self::Objects(name) => write!(f, "objects {name}"),
             Self::Release { namespace, name } => write!(f, "release {namespace}/{name}"),
+            Self::HarborProject(name) => write!(f, "Harbor's project {name}"),
+            Self::HarborRobot(name) => write!(f, "Harbor's robot {name}"),
+            Self::HarborImage(name) => write!(f, "image {name} in Harbor"),
             Self::Node(name) => write!(f, "node {name}"),
             Self::Member(name) => write!(f, "etcd member {name}"),
             Self::Taint { node, key } => write!(f, "node {node} taint {key}"),

@@ -120,6 +120,15 @@ pub enum SlotProvider {
         /// `spec.kubernetes.audit.webhook.kubeconfigFrom`. The source itself is not in the plan.
         field: String,
     },
+    /// A password that follows from the key of the registry's authority, so that it is the same in every run and for every
+    /// operator who has that key; secret.
+    DerivedPassword {
+        /// What it is for: `harbor-robot`. Another word is another password.
+        purpose: String,
+        /// With a user name the value is the `Authorization` header of the two.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        username: Option<String>,
+    },
     /// A login at a registry, made of such a secret: its password; secret.
     RegistryLogin {
         /// `spec.registry.auths.registry.demo.kubexm.internal.passwordFrom`.
@@ -156,6 +165,7 @@ impl SlotProvider {
             | Self::BackupKey
             | Self::SealedAuthorities { .. }
             | Self::Secret { .. }
+            | Self::DerivedPassword { .. }
             | Self::RegistryLogin { .. } => true,
             Self::Authority { .. } | Self::Certificate(_) | Self::CaCertHash { .. } => false,
         }
@@ -176,6 +186,7 @@ impl SlotProvider {
             | Self::SealedAuthorities { .. }
             | Self::BackupKey
             | Self::Secret { .. }
+            | Self::DerivedPassword { .. }
             | Self::RegistryLogin { .. } => None,
         }
     }

@@ -433,3 +433,53 @@ fn a_rendered_plan_says_what_each_step_does_and_how_it_is_rolled_back() {
         assert!(text.contains(wanted), "{wanted} in:\n{text}");
     }
 }
+
+/// A plan with a step on the controller: the operator's kubeconfig, changed.
+fn on_controller(plan: &mut Plan, change: impl FnOnce(&mut File, &mut SlotProvider)) {
+    let mut provider = SlotProvider::AdminKubeconfig { host: "a".to_owned() };
+    let mut file = file("/kubeconfig", Content::Slot { slot: slot("kubeconfig") });
+    change(&mut file, &mut provider);
+    plan.slots.insert(slot("kubeconfig"), provider);
+    let step = Step::on("@controller", "kubeconfig.operator", "Write").ensure(file).undo(Undo::RestoreBefore);
+    plan.steps.push(step.build());
+}
+
+#[test]
+fn on_the_controller_a_plan_writes_nothing_but_the_operators_kubeconfig() {
+    let unchanged = broken(|plan| on_controller(plan, |_, _| {}));
+    assert!(unchanged.iter().all(|problem| problem.rule != "controller-limited"), "{unchanged:#?}");
+    let rule = "controller-limited";
+    for path in ["/../../.ssh/authorized_keys", "/pki/registry-ca.pem", "/kubeconfig/../known_hosts", "kubeconfig"] {
+        breaks(rule, |plan| on_controller(plan, |file, _| file.path = path.to_owned()));
+    }
+    // Its own text could have an `exec`, and a secret could be written where others read it.
+    breaks(rule, |plan| {
+        let digest = plan.text("users: []\n");
+        on_controller(plan, |file, _| file.content = Content::Text { digest });
+    });
+    breaks(rule, |plan| on_controller(plan, |_, provider| *provider = SlotProvider::REGISTRY_CA));
+    let unit = Unit {
+        name: "x.service".to_owned(),
+        enabled: true,
+        running: Some(true),
+        loaded: Vec::new(),
+        reloaded: Vec::new(),
+    };
+    let reset = || Act::from(KubeadmReset { cri_socket: "unix:///x".to_owned() });
+    for op in [Op::from(unit), Op::Act(reset())] {
+        breaks(rule, |plan| {
+            let mut step = Step::on("@controller", "x", "Run").undo(Undo::Nothing).build();
+            step.ops.push(op);
+            plan.steps.push(step);
+        });
+    }
+    breaks(rule, |plan| {
+        let probe = Probe::NodeReady { node: "a".to_owned(), kubelet: None };
+        plan.steps.push(Step::on("@controller", "x", "Wait").probe(probe, 60).undo(Undo::Nothing).build());
+    });
+    breaks(rule, |plan| {
+        on_controller(plan, |_, _| {});
+        let last = plan.steps.last_mut().expect("the step");
+        last.undo = Undo::Act { act: reset() };
+    });
+}

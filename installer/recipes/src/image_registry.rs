@@ -1,10 +1,10 @@
 //! The registry that runtimes pull images from: the cluster's own, or the user's.
 
 use kubexm_plan::{LoginForm, SlotProvider};
-use kubexm_spec::cluster::{EXTERNAL_CA, RegistryLogin};
+use kubexm_spec::cluster::{EXTERNAL_CA, RegistryKind};
 
 use crate::context::PlanContext;
-use crate::modules::{depot, login, registry};
+use crate::modules::{depot, harbor, login, registry};
 use crate::paths;
 
 /// Slot of the login of the user's registry.
@@ -14,17 +14,19 @@ const EXTERNAL_CA_SLOT: &str = "external-registry-ca";
 
 /// The registry as a runtime asks it.
 #[derive(Clone, Debug)]
-pub struct ImageRegistry<'a> {
+pub struct ImageRegistry {
     /// `registry.demo.kubexm.internal:5443`.
     pub address: String,
     /// Its CA; none if it is one that hosts know, or if no certificate is checked.
     pub ca: Option<Ca>,
-    /// The slot of the `Authorization` header that it demands, with the login.
-    pub login: Option<(&'static str, RegistryLogin<'a>)>,
+    /// The slot of the `Authorization` header that it demands, with who makes it.
+    pub login: Option<(&'static str, SlotProvider)>,
     /// Whether its certificate is not checked, or it has none.
     pub insecure: bool,
-    /// The user's: it has other images too, under names of its own.
+    /// The user's.
     pub external: bool,
+    /// It has other images too, under names of its own.
+    pub shared: bool,
 }
 
 /// The file of a CA.
@@ -38,22 +40,30 @@ pub struct Ca {
     pub provider: SlotProvider,
 }
 
-impl<'a> ImageRegistry<'a> {
+impl ImageRegistry {
     /// The registry of a cluster. None of it is used where the type is `none`.
-    pub fn of(cx: &PlanContext<'a>) -> Self {
+    pub fn of(cx: &PlanContext<'_>) -> Self {
         let cluster = cx.cluster;
         let Some(external) = cluster.external_registry() else {
             let ca = Ca { path: paths::REGISTRY_CA, slot: depot::CA_SLOT, provider: SlotProvider::REGISTRY_CA };
-            let login = cluster.depot_login().map(|login| (login::HEADER_SLOT, login));
-            return Self { address: cx.registry_address(), ca: Some(ca), login, insecure: false, external: false };
+            let shared = cluster.registry.kind == RegistryKind::Harbor;
+            let (address, login) = if shared {
+                (harbor::address(cx), harbor::header(cx).map(|provider| (harbor::ROBOT_LOGIN_SLOT, provider)))
+            } else {
+                let header = |login| (login::HEADER_SLOT, login::provider(login, LoginForm::Header));
+                (cx.registry_address(), cluster.depot_login().map(header))
+            };
+            return Self { address, ca: Some(ca), login, insecure: false, external: false, shared };
         };
         let ca = external.ca_file.map(|_| Ca {
             path: paths::EXTERNAL_CA,
             slot: EXTERNAL_CA_SLOT,
             provider: SlotProvider::Secret { field: EXTERNAL_CA.to_owned() },
         });
-        let login = cluster.external_login().map(|login| (EXTERNAL_LOGIN_SLOT, login));
-        Self { address: external.address.to_owned(), ca, login, insecure: external.insecure, external: true }
+        let header = |login| (EXTERNAL_LOGIN_SLOT, login::provider(login, LoginForm::Header));
+        let login = cluster.external_login().map(header);
+        let address = external.address.to_owned();
+        Self { address, ca, login, insecure: external.insecure, external: true, shared: true }
     }
 
     /// The path below which the images of an upstream host are: `/v2/mirror/registry.k8s.io`.
@@ -66,6 +76,6 @@ impl<'a> ImageRegistry<'a> {
 
     /// Who makes the header of the login.
     pub fn header(&self) -> Option<(&'static str, SlotProvider)> {
-        self.login.map(|(slot, used)| (slot, login::provider(used, LoginForm::Header)))
+        self.login.clone()
     }
 }

@@ -44,6 +44,36 @@ pub const REGISTRY_HTPASSWD: &str = "/etc/kubexm/registry/htpasswd";
 pub const REGISTRY_OWN_LOGIN: &str = "/etc/kubexm/registry/login";
 /// The registry's copy of the CA.
 pub const REGISTRY_OWN_CA: &str = "/etc/kubexm/registry/ca.crt";
+/// Harbor's programs, its installer and our scripts.
+pub const HARBOR_HOME: &str = "/usr/local/lib/kubexm-harbor";
+/// Images and containers of its engine, and the password of its administrator as it was started with.
+pub const HARBOR_STATE: &str = "/var/lib/kubexm-harbor";
+/// Sockets and process ids of its engine.
+pub const HARBOR_RUN: &str = "/run/kubexm-harbor";
+/// Its logs, unless cluster.yaml names another folder.
+pub const HARBOR_LOGS: &str = "/var/log/harbor";
+/// The password of its user admin, written when it is started.
+pub const HARBOR_ADMIN_PASSWORD: &str = "/var/lib/kubexm-harbor/admin-password";
+/// Folder of its configuration.
+pub const HARBOR_CONFIG_DIR: &str = "/etc/kubexm/harbor";
+/// harbor.yml without passwords and database.
+pub const HARBOR_CONFIG: &str = "/etc/kubexm/harbor/harbor.yml";
+/// Its fields of the database.
+pub const HARBOR_DATABASE: &str = "/etc/kubexm/harbor/database.yml";
+/// The engine's configuration.
+pub const HARBOR_ENGINE_CONFIG: &str = "/etc/kubexm/harbor/engine.json";
+/// The password of its user admin from cluster.yaml's source.
+pub const HARBOR_ADMIN_SOURCE: &str = "/etc/kubexm/harbor/admin-password";
+/// The password of its database from cluster.yaml's source.
+pub const HARBOR_DATABASE_SOURCE: &str = "/etc/kubexm/harbor/database-password";
+/// Its copy of the CA.
+pub const HARBOR_CA: &str = "/etc/kubexm/harbor/ca.crt";
+/// Its certificate.
+pub const HARBOR_CERT: &str = "/etc/kubexm/harbor/tls.crt";
+/// Its key.
+pub const HARBOR_KEY: &str = "/etc/kubexm/harbor/tls.key";
+/// The nodes' login, as a client of Harbor's own host shows it.
+pub const HARBOR_LOGIN: &str = "/etc/kubexm/harbor/login";
 /// CNI plugins.
 pub const CNI_BIN: &str = "/opt/cni/bin";
 /// CNI network configs.
@@ -86,6 +116,14 @@ pub const KUBELET_RESOLV: &str = "/etc/kubexm/resolv.conf";
 pub const SYSCTL: &str = "/etc/sysctl.d/99-kubexm-cri.conf";
 /// Kernel modules at boot.
 pub const MODULES: &str = "/etc/modules-load.d/kubexm.conf";
+
+/// Folder of kubelet's static pods (kubeadm's `staticPodPath`).
+pub const STATIC_PODS: &str = "/etc/kubernetes/manifests";
+
+/// Path of the manifest of a static pod.
+pub fn static_pod(name: &str) -> String {
+    format!("{STATIC_PODS}/{name}.yaml")
+}
 
 /// Path of a systemd unit that kubexm writes.
 pub fn unit(name: &str) -> String {

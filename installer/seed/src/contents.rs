@@ -5,8 +5,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use kubexm_archive::{Bundle, check_references};
 use kubexm_spec::lock::Content;
 use kubexm_spec::{ArtifactKey, Digest, Platform, Reference};
+use kubexm_transport::oci::MANIFEST_LIMIT;
 
 use crate::artifact::{self, Artifact};
+use crate::blob_source::BlobFolder;
 use crate::chart;
 use crate::document::{self, Links, Parsed};
 use crate::error::SeedError;
@@ -163,6 +165,50 @@ impl Contents {
             }
             _ => Err(wrong("has another content for each platform")),
         }
+    }
+}
+
+/// An image of a host's content store, for one platform.
+#[derive(Clone, Debug)]
+pub struct StoredImage {
+    /// Upstream's full reference.
+    pub name: String,
+    /// Manifest of the platform: what the tag is to name.
+    pub manifest: Digest,
+}
+
+impl Contents {
+    /// Images for one platform out of a content store: each by its manifest, since the index of upstream names platforms that
+    /// are not there.
+    pub fn stored(
+        name: &str,
+        platform: Platform,
+        store: &BlobFolder,
+        images: impl IntoIterator<Item = StoredImage>,
+    ) -> Result<Self, SeedError> {
+        let mut contents = Self {
+            name: name.to_owned(),
+            platforms: vec![platform],
+            images: BTreeMap::new(),
+            charts: Vec::new(),
+            files: Vec::new(),
+            left_out: Vec::new(),
+        };
+        for StoredImage { name, manifest } in images {
+            let wrong = |problem: String| SeedError::Document { what: format!("image {name}"), problem };
+            let reference = Reference::read(&name).ok_or_else(|| wrong("is not the name of an image".to_owned()))?;
+            let bytes = store.read(&manifest, MANIFEST_LIMIT).map_err(|error| wrong(error.to_string()))?;
+            let parsed = document::parse(bytes, &format!("image {name}"))?;
+            let image = Image {
+                reference,
+                target: manifest,
+                documents: [(manifest, parsed)].into(),
+                manifests: [(platform, manifest)].into(),
+                referrers: BTreeMap::new(),
+            };
+            contents.images.insert(name, image);
+        }
+        Ok(contents)
     }
 }
 

@@ -12,6 +12,7 @@
 
 mod artifact;
 mod audit;
+mod blob_source;
 mod chart;
 mod connection;
 mod contents;
@@ -34,8 +35,9 @@ mod seeding;
 mod target;
 mod totals;
 
+pub use blob_source::{BlobFolder, BlobSource};
 pub use connection::Connection;
-pub use contents::{Contents, Kinds};
+pub use contents::{Contents, Kinds, StoredImage};
 pub use error::SeedError;
 pub use form::Form;
 pub use kubexm_transport::{Credentials, Watch};
@@ -45,6 +47,6 @@ pub use open::{namespace_override, open};
 pub use plan::{Choice, SeedPlan, plan};
 pub use record::{Record, RecordFolder};
 pub use report::{Mapped, SeedReport, State};
-pub use seeding::{Report, SeedOptions, seed};
-pub use target::Target;
+pub use seeding::{Report, SeedOptions, seed, seed_images};
+pub use target::{ParseTargetError, Target};
 pub use totals::Totals;

@@ -8,13 +8,13 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use futures::{StreamExt, stream};
-use kubexm_archive::Bundle;
 use kubexm_spec::Digest;
 use kubexm_spec::event::EventKind;
 use kubexm_transport::oci::{Content, OpenUploads, Outcome, PushOptions};
 use kubexm_transport::{Repository, TransportError};
 
 use crate::artifact::Source;
+use crate::blob_source::BlobSource;
 use crate::error::SeedError;
 use crate::look::{BlobWork, Work};
 use crate::totals::Totals;
@@ -27,7 +27,7 @@ pub const GRACE: Duration = Duration::from_secs(20);
 /// What all blobs share.
 pub struct Sender<'a> {
     pub repositories: &'a BTreeMap<String, Repository>,
-    pub bundle: &'a Bundle,
+    pub blobs: &'a Arc<dyn BlobSource>,
     pub uploads: &'a dyn OpenUploads,
     pub stop: &'a AtomicBool,
     pub report: &'a (dyn Fn(EventKind) + Send + Sync),
@@ -108,7 +108,7 @@ pub async fn blobs(sender: &Sender<'_>, work: &Work, at_once: usize) -> Result<(
 }
 
 async fn one(sender: &Sender<'_>, digest: Digest, blob: &BlobWork, progress: &Progress<'_>) -> Result<(), SeedError> {
-    let content = content(sender.bundle, digest, &blob.source);
+    let content = content(sender.blobs, digest, &blob.source);
     let mut from: Option<String> = blob.held_by.clone();
     for (at, name) in blob.wanted_by.iter().enumerate() {
         if sender.stop.load(Ordering::Relaxed) {
@@ -131,7 +131,7 @@ async fn one(sender: &Sender<'_>, digest: Digest, blob: &BlobWork, progress: &Pr
         };
         let outcome = to.push_blob_with((digest, blob.size), Arc::clone(&content), options, &reported).await;
         let outcome = outcome.map_err(|e| match (&blob.source, &e) {
-            (Source::Bundle, TransportError::Unreadable { .. }) if !sender.bundle.has_blob(&digest) => {
+            (Source::Bundle, TransportError::Unreadable { .. }) if !sender.blobs.has(&digest) => {
                 SeedError::BaseLacks { what: format!("a blob of {}", to.place()), digest, place: to.place() }
             }
             _ => SeedError::registry("push to", to.place(), e),
@@ -172,25 +172,25 @@ impl Progress<'_> {
     }
 }
 
-fn content(bundle: &Bundle, digest: Digest, source: &Source) -> Arc<dyn Content> {
+fn content(blobs: &Arc<dyn BlobSource>, digest: Digest, source: &Source) -> Arc<dyn Content> {
     match source {
-        Source::Bundle => Arc::new(Blob { bundle: bundle.clone(), digest }),
+        Source::Bundle => Arc::new(Blob { blobs: Arc::clone(blobs), digest }),
         Source::Memory(bytes) => Arc::new(bytes.clone()),
     }
 }
 
-/// A blob as it is read from the bundle: compared with the manifest's digest, whatever byte it is read from.
+/// A blob as it is read from where it is.
 struct Blob {
-    bundle: Bundle,
+    blobs: Arc<dyn BlobSource>,
     digest: Digest,
 }
 
 impl Content for Blob {
     fn name(&self) -> String {
-        format!("{} of {}", self.digest, self.bundle.path().display())
+        format!("{} of {}", self.digest, self.blobs.name())
     }
 
     fn open(&self, offset: u64) -> io::Result<Box<dyn Read + Send>> {
-        Ok(Box::new(self.bundle.blob_from(&self.digest, offset).map_err(io::Error::other)?))
+        self.blobs.blob_from(&self.digest, offset)
     }
 }

@@ -1,16 +1,19 @@
 //! The whole of it: read, plan, look, push, audit.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use futures::TryStreamExt;
 use futures::stream::FuturesUnordered;
 use kubexm_archive::Bundle;
+use kubexm_spec::Digest;
 use kubexm_spec::event::EventKind;
 use kubexm_transport::Repository;
 use tokio_util::sync::CancellationToken;
 
 use crate::audit::audit;
+use crate::blob_source::BlobSource;
 use crate::connection::{Connection, Registry};
 use crate::contents::{Contents, Kinds};
 use crate::error::SeedError;
@@ -75,14 +78,42 @@ pub async fn seed(
     if contents.is_empty() {
         return Err(SeedError::Nothing(wanted(kinds)));
     }
-    let plan = plan(&contents, &options.naming, &options.choice)?;
+    let blobs: Arc<dyn BlobSource> = Arc::new(bundle.clone());
+    put(&registry, &contents, (&blobs, bundle.manifest_digest()), options, stop, report).await
+}
+
+/// Puts images into a registry out of a content store, which has what a bundle had. `bundle` is the digest of that bundle's
+/// manifest.json.
+pub async fn seed_images(
+    contents: &Contents,
+    blobs: (&Arc<dyn BlobSource>, Digest),
+    options: &SeedOptions,
+    stop: &CancellationToken,
+    report: Report<'_>,
+) -> Result<SeedReport, SeedError> {
+    let registry = options.connection.open(&options.naming.target.registry)?;
+    if contents.is_empty() {
+        return Err(SeedError::Nothing(wanted(options.kinds)));
+    }
+    put(&registry, contents, blobs, options, stop, report).await
+}
+
+async fn put(
+    registry: &Registry,
+    contents: &Contents,
+    (blobs, bundle): (&Arc<dyn BlobSource>, Digest),
+    options: &SeedOptions,
+    stop: &CancellationToken,
+    report: Report<'_>,
+) -> Result<SeedReport, SeedError> {
+    let plan = plan(contents, &options.naming, &options.choice)?;
     plan.notes.iter().for_each(|text| report(EventKind::Note { text: text.clone() }));
     report(EventKind::Phase { name: "look".to_owned() });
     let work = tokio::select! {
-        work = look(&registry, &plan, options.overwrite_tags) => work?,
+        work = look(registry, &plan, options.overwrite_tags) => work?,
         () = stop.cancelled() => return Err(SeedError::Stopped),
     };
-    let mut seeded = SeedReport::new(options.naming.target.to_string(), bundle.manifest_digest(), options.dry_run);
+    let mut seeded = SeedReport::new(options.naming.target.to_string(), bundle, options.dry_run);
     seeded.notes = plan.notes.clone();
     if options.dry_run {
         seeded.totals = at_most(&work);
@@ -90,20 +121,20 @@ pub async fn seed(
         return Ok(seeded);
     }
     let totals = Counted::default();
-    let pushed = Pushing { bundle, options, registry: &registry, plan: &plan, work: &work, totals: &totals, report };
+    let pushed = Pushing { blobs, options, registry, plan: &plan, work: &work, totals: &totals, report };
     match pushed.run(stop).await {
         Ok(audited) => seeded.audited = audited,
         Err(source) if totals.totals() == Totals::default() => return Err(source),
         Err(source) => return Err(SeedError::Partly { totals: totals.totals(), source: Box::new(source) }),
     }
-    options.record.keep(bundle.manifest_digest(), &contents.name, &plan)?;
+    options.record.keep(bundle, &contents.name, &plan)?;
     seeded.totals = totals.totals();
     seeded.entries = entries(&plan, &work, State::Pushed);
     Ok(seeded)
 }
 
 struct Pushing<'a> {
-    bundle: &'a Bundle,
+    blobs: &'a Arc<dyn BlobSource>,
     options: &'a SeedOptions,
     registry: &'a Registry,
     plan: &'a SeedPlan,
@@ -136,7 +167,7 @@ impl Pushing<'_> {
         let uploads = self.options.record.uploads();
         let sender = Sender {
             repositories: &repositories,
-            bundle: self.bundle,
+            blobs: self.blobs,
             uploads: &uploads,
             stop,
             report: self.report,

@@ -5,6 +5,7 @@ use kubexm_engine::LostHost;
 use kubexm_engine::backup::BackupAbout;
 use kubexm_engine::drift::Drift;
 use kubexm_plan::Plan;
+use kubexm_spec::Digest;
 
 use crate::bundle::trust::Provenance;
 
@@ -74,6 +75,8 @@ pub struct Question<'a> {
     pub cluster: &'a str,
     /// The result of checking the bundle's signatures, if a bundle is used.
     pub provenance: Option<&'a Provenance>,
+    /// The digest of the file that the plan is from, which no signature covers; none if the plan was made from the bundle just now.
+    pub plan_file: Option<Digest>,
     /// The change.
     pub change: Change<'a>,
 }

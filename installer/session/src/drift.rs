@@ -5,9 +5,10 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use kubexm_engine::drift::Drift;
-use kubexm_engine::{ClusterPki, EventSink, controller_link};
+use kubexm_engine::{EventSink, controller_link};
 use kubexm_plan::{CONTROLLER, CheckedPlan, Facts, Pipeline, Plan};
 
+use crate::authorities::Authorities;
 use crate::connected_cluster::ConnectedCluster;
 use crate::diff::without_secrets;
 use crate::events;
@@ -41,16 +42,17 @@ pub(crate) fn report_unrecorded(events: &dyn EventSink, facts: &BTreeMap<String,
 
 /// None if the hosts are not all in the cluster, or one does not answer.
 ///
-/// `pki` is a view of the certificates that the plan will distribute: a comparison makes and renews none.
+/// `authorities` are those that the plan will distribute: a comparison makes and renews no certificate.
 pub(crate) async fn of<S: Subject>(
     site: &ConnectedCluster<'_, S>,
     plan: &CheckedPlan,
     created: bool,
-    pki: ClusterPki,
+    authorities: &Authorities,
 ) -> Option<Drift> {
     if !created {
         return None;
     }
+    let pki = authorities.view(&site.home).ok()?;
     let (session, plan) = (site.session, plan.plan());
     events::phase(session.events, "compare");
     let mut links = site.fleet.links();
@@ -63,6 +65,7 @@ pub(crate) async fn of<S: Subject>(
         fleet: &site.fleet,
         pki,
         backup_key: None,
+        operator: authorities.operator.clone(),
         read: tokio::sync::Mutex::default(),
         refused: AtomicBool::new(false),
     };

@@ -7,9 +7,11 @@ use std::borrow::Cow;
 use std::io;
 use std::path::Path;
 
+use crate::medium::{self, Medium};
+
 /// ext2 to ext4, XFS, btrfs, tmpfs, overlayfs, ZFS, F2FS and bcachefs: local, with inodes and a ctime set by the kernel.
 const RELIABLE: [u32; 8] =
-    [0xef53, 0x5846_5342, 0x9123_683e, 0x0102_1994, 0x794c_7630, 0x2fc1_2fc1, 0xf2f5_2010, 0xca45_1a4e];
+    [0xef53, 0x5846_5342, 0x9123_683e, medium::TMPFS, medium::OVERLAY, 0x2fc1_2fc1, 0xf2f5_2010, 0xca45_1a4e];
 
 /// Others by name, for messages.
 const NAMES: [(u32, &str); 11] = [
@@ -33,6 +35,13 @@ pub trait FileSystems: Send + Sync {
     /// # Errors
     /// The path cannot be examined.
     fn magic(&self, path: &Path) -> io::Result<u32>;
+
+    /// Whether it is on a medium that somebody may take away, change elsewhere and bring back. `own` is a path that belongs to the
+    /// operator: what is on the same file system counts as fixed.
+    ///
+    /// # Errors
+    /// The path cannot be examined.
+    fn medium(&self, path: &Path, own: &Path) -> io::Result<Medium>;
 }
 
 /// The file systems that are mounted here.
@@ -49,6 +58,10 @@ impl FileSystems for Mounted {
     )]
     fn magic(&self, path: &Path) -> io::Result<u32> {
         Ok(rustix::fs::statfs(path)?.f_type as u32)
+    }
+
+    fn medium(&self, path: &Path, own: &Path) -> io::Result<Medium> {
+        medium::of(path, own, self.magic(path)?)
     }
 }
 
@@ -83,7 +96,7 @@ mod tests {
         for (magic, name) in others {
             assert_eq!(unreliable(magic).as_deref(), Some(name));
         }
-        for magic in [0xef53, 0x5846_5342, 0x9123_683e, 0x0102_1994, 0x794c_7630] {
+        for magic in [0xef53, 0x5846_5342, 0x9123_683e, medium::TMPFS, medium::OVERLAY] {
             assert_eq!(unreliable(magic), None, "{magic:#x}");
         }
     }

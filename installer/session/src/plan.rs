@@ -8,11 +8,13 @@ use kubexm_recipes::{
     UpgradeOptions,
 };
 use kubexm_spec::cluster::EtcdKind;
+use kubexm_spec::Digest;
 
 use crate::authorities::{Authorities, Hosts};
 use crate::bundle::cluster_file::ClusterFile;
 use crate::bundle::cluster_source::ClusterSource;
 use crate::bundle::opened::Opened;
+use crate::bundle::plan_file::ReviewedPlan;
 use crate::cluster_facts::{self, Asked};
 use crate::connected_cluster::ConnectedCluster;
 use crate::drift;
@@ -50,6 +52,8 @@ pub struct Planned<'s, S: Subject> {
 pub struct Checked<'s, S: Subject> {
     pub(crate) site: ConnectedCluster<'s, S>,
     pub(crate) plan: CheckedPlan,
+    /// The digest of the file that it is from; none if it was made here, just now.
+    pub(crate) file: Option<Digest>,
     /// Hosts with nothing to do.
     pub(crate) clean: Vec<String>,
     /// Whether every host belongs to the cluster already, so that the plan only mends.
@@ -88,7 +92,8 @@ impl<'s, S: Subject<Survey = BundleSurvey>> Observed<'s, S> {
     ///
     /// # Errors
     /// The hosts do not pass preflight.
-    pub async fn reviewed(self, plan: CheckedPlan) -> Result<Checked<'s, S>, SessionError> {
+    pub async fn reviewed(self, reviewed: ReviewedPlan) -> Result<Checked<'s, S>, SessionError> {
+        let ReviewedPlan { plan, digest } = reviewed;
         let (site, survey) = self.into_parts();
         let refused = survey.check(site.session).and_then(|()| {
             let hosts = Identity::of(site.subject.cluster(), &survey.facts).id;
@@ -98,7 +103,7 @@ impl<'s, S: Subject<Survey = BundleSurvey>> Observed<'s, S> {
         });
         let authorities = site.unless_refused(refused).await?;
         let created = drift::is_created(plan.plan(), &survey.facts);
-        Ok(Checked { site, plan, clean: Vec::new(), created, authorities })
+        Ok(Checked { site, plan, file: Some(digest), clean: Vec::new(), created, authorities })
     }
 }
 
@@ -108,8 +113,20 @@ impl<'s> Observed<'s, ClusterSource> {
     /// # Errors
     /// No plan can be made from the hosts' ledgers, or a named host is a member of a cluster that stays.
     pub async fn plan(self, only: &[String]) -> Result<Planned<'s, ClusterSource>, SessionError> {
+        self.plan_reset(only, false).await
+    }
+
+    /// The same, with the data of the cluster's Harbor, which holds what others have pushed.
+    ///
+    /// # Errors
+    /// As [`Observed::plan`].
+    pub async fn plan_with_registry_data(self, only: &[String]) -> Result<Planned<'s, ClusterSource>, SessionError> {
+        self.plan_reset(only, true).await
+    }
+
+    async fn plan_reset(self, only: &[String], data: bool) -> Result<Planned<'s, ClusterSource>, SessionError> {
         let (site, survey) = self.into_parts();
-        let planned = reset(site.session, &site.subject, &survey, only);
+        let planned = reset(site.session, &site.subject, &survey, only, data);
         let (plan, clean) = site.unless_refused(planned).await?;
         Ok(Planned { site, plan, clean, created: false, authorities: Authorities::default() })
     }
@@ -177,7 +194,7 @@ impl<'s, S: Subject> Planned<'s, S> {
                 events::warning(site.session.events, problem_text(&warning));
             }
         }
-        Ok(Checked { site, plan, clean, created, authorities })
+        Ok(Checked { site, plan, file: None, clean, created, authorities })
     }
 }
 
@@ -190,7 +207,7 @@ impl<S: Subject> Checked<'_, S> {
     /// What differs on the hosts from the plan. None if a host is not in the cluster yet, or does not answer: then the
     /// steps of the plan say what will be done.
     pub async fn drift(&self) -> Option<Drift> {
-        drift::of(&self.site, &self.plan, self.created, self.authorities.view(&self.site.home).ok()?).await
+        drift::of(&self.site, &self.plan, self.created, &self.authorities).await
     }
 
     /// Removes the agents that connecting has installed, and returns the plan.
@@ -249,6 +266,7 @@ fn reset(
     source: &ClusterSource,
     survey: &LedgerSurvey,
     only: &[String],
+    data: bool,
 ) -> Result<(Plan, Vec<String>), SessionError> {
     let cluster = source.cluster();
     let identity = Identity::of(cluster, &survey.facts);
@@ -265,7 +283,9 @@ fn reset(
         [] => identity.id,
         _ => hosts.iter().find_map(|host| host.facts.stamp.as_ref()?.id),
     };
-    let cx = ResetContext { cluster: &cluster.name, cluster_id, cluster_digest: cluster.digest(), hosts };
+    let registry_data = data.then_some(cluster.registry.data_dir.as_str());
+    let cluster_digest = cluster.digest();
+    let cx = ResetContext { cluster: &cluster.name, cluster_id, cluster_digest, hosts, registry_data };
     Ok((kubexm_recipes::reset(&cx)?, clean))
 }
 

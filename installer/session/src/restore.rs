@@ -36,8 +36,8 @@ pub struct RestoreSource {
 }
 
 impl Session<'_> {
-    /// Verifies a backup to its end, before any host is contacted: that this home or an operator of cluster.yaml made it, too, unless
-    /// another one is allowed.
+    /// Verifies a backup to its end, before any host is contacted: that this home or an operator of a proven cluster.yaml made it, too,
+    /// unless another one is allowed. Whoever made a bundle without a trusted signature may have named himself an operator.
     ///
     /// # Errors
     /// It was cut off or altered, is sealed for others, was made by somebody else, or is no backup.
@@ -52,7 +52,7 @@ impl Session<'_> {
         verify_archive(folder, &header.about)?;
         let identity = self.home.operator(self.credentials)?;
         let key = header.open(folder, &identity)?;
-        let operators: Vec<String> = source.cluster().operators.iter().map(|one| one.recipient.clone()).collect();
+        let operators = source.cluster().proven_operators();
         let unauthenticated = match header.authenticate(folder, &identity, &operators) {
             Err(error) if allow_unauthenticated => Some(error.to_string()),
             checked => checked.map(|()| None)?,

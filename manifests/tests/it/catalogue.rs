@@ -96,7 +96,7 @@ fn both_platforms_are_asked_for_and_excluded_tools_are_not() {
 fn constants_follow_the_patch_not_only_the_minor() {
     let etcd = |version: &str| needs(&for_version(Some(version))).versions.unwrap().images["etcd"].clone();
     assert_eq!([etcd("1.34.1"), etcd("1.34.2")], ["3.6.4-0", "3.6.5-0"]);
-    assert_eq!([etcd("1.33.4"), etcd("1.33.13")], ["3.5.21-0", "3.5.24-0"]);
+    assert_eq!([etcd("1.32.9"), etcd("1.32.13")], ["3.5.16-0", "3.5.24-0"]);
 }
 
 #[test]

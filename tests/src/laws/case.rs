@@ -426,6 +426,7 @@ async fn plan_reset<F: Fleet>(hosts: Vec<(String, [bool; 4])>, fleet: &F) -> Res
         cluster_id: None,
         cluster_digest: kubexm_spec::Digest::of("yaml"),
         hosts: hosts.collect(),
+        registry_data: None,
     };
     let plan = kubexm_recipes::reset(&cx).map_err(said)?;
     lint::check(plan).map(|(plan, _)| plan).map_err(|problems| format!("{problems:?}"))

@@ -7,8 +7,8 @@ use serde_json::{Map, Value};
 
 use super::SecretSource;
 use super::field::{
-    FieldType, Folder, LoginName, Named, Port, PrivateRegistry, RegistryHost, Repository, Version, inline_in_raw,
-    section,
+    FieldType, Folder, LoginName, Named, Port, PrivateRegistry, Quantity, RegistryHost, Repository, Version,
+    inline_in_raw, section,
 };
 use super::parse::take::none_of;
 use crate::keywords::keywords;
@@ -122,6 +122,14 @@ section! {
         /// Password of its database; one is made when left out
         #[yaml("databasePasswordFrom")]
         pub database_password: Option<SecretSource>,
+        /// Whether everybody may pull the bundle's images, without a login
+        #[serde(skip_serializing_if = "std::ops::Not::not")]
+        #[yaml("public")]
+        pub public: bool,
+        /// Most bytes of each upstream host's project, like 200Gi; no limit when left out
+        #[serde(rename = "projectQuota", skip_serializing_if = "Option::is_none")]
+        #[yaml("projectQuota" as Option<Quantity>)]
+        pub project_quota: Option<u64>,
         /// Fields of harbor.yml, merged over the defaults; no passwords
         #[yaml("config" as HarborConfig)]
         pub config: Map<String, Value>,

@@ -2,13 +2,17 @@
 
 use std::borrow::Cow;
 
-use super::{Cluster, RegistryLogin, SecretSource};
+use super::{Cluster, RegistryKind, RegistryLogin, SecretSource};
 use crate::yaml;
 
 /// The field of the webhook's kubeconfig.
 pub const AUDIT_WEBHOOK: &str = "spec.kubernetes.audit.webhook.kubeconfigFrom";
 /// The field of the CA of the user's registry.
 pub const EXTERNAL_CA: &str = "spec.registry.caFile";
+/// The field of the password of Harbor's user admin.
+pub const HARBOR_ADMIN: &str = "spec.registry.harborConfig.adminPasswordFrom";
+/// The field of the password of Harbor's database.
+pub const HARBOR_DATABASE: &str = "spec.registry.harborConfig.databasePasswordFrom";
 
 /// The field of the key of the API server's certificate for an etcd of the user's.
 pub const EXTERNAL_ETCD_KEY: &str = "spec.etcd.externalConfig.keyFrom";
@@ -26,6 +30,10 @@ pub enum SecretUse {
     EtcdKey,
     /// The CA certificate of the user's registry. It is no secret, but a file that cluster.yaml alone would send to hosts.
     ExternalCa,
+    /// The password of Harbor's user admin.
+    HarborAdmin,
+    /// The password of Harbor's database.
+    HarborDatabase,
 }
 
 /// A secret and the field that names its source.
@@ -63,7 +71,15 @@ impl Cluster {
             usage: SecretUse::EtcdKey,
             source: Cow::Borrowed(source),
         });
-        [webhook, etcd, depot, external, ca].into_iter().flatten().collect()
+        let harbor = self.registry.harbor.as_ref().filter(|_| self.registry.kind == RegistryKind::Harbor);
+        let of_harbor = |field: &str, usage, source: Option<&'a SecretSource>| {
+            source.map(|source| SecretOf { field: field.to_owned(), usage, source: Cow::Borrowed(source) })
+        };
+        let admin = harbor.and_then(|harbor| harbor.admin_password.as_ref());
+        let admin = of_harbor(HARBOR_ADMIN, SecretUse::HarborAdmin, admin);
+        let database = harbor.and_then(|harbor| harbor.database_password.as_ref());
+        let database = of_harbor(HARBOR_DATABASE, SecretUse::HarborDatabase, database);
+        [webhook, etcd, depot, external, ca, admin, database].into_iter().flatten().collect()
     }
 }
 
@@ -76,6 +92,8 @@ impl SecretUse {
             Self::ExternalLogin => "password of your registry",
             Self::EtcdKey => "key of the API server's certificate for your etcd",
             Self::ExternalCa => "CA certificate of your registry",
+            Self::HarborAdmin => "password of Harbor's user admin",
+            Self::HarborDatabase => "password of Harbor's database",
         }
     }
 
@@ -90,6 +108,7 @@ impl SecretUse {
             Self::ExternalLogin => password(text, None),
             Self::EtcdKey => private_key(text),
             Self::ExternalCa => certificates(text),
+            Self::HarborAdmin | Self::HarborDatabase => password(text, None),
         }
     }
 }

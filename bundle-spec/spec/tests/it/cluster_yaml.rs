@@ -136,13 +136,24 @@ const NOT_BUILT: &[(&str, &str)] = &[
     ("  network: {plugin: calico}\n", "spec.network.plugin"),
     ("  network: {plugin: multus}\n", "spec.network.multus"),
     ("  network: {podCidr: [10.1.0.0/16, \"fd00::/48\"]}\n", "spec.network.podCidr"),
-    ("  loadBalancer: {mode: internal, internal: {type: haproxy}}\n", "spec.loadBalancer.mode"),
+    ("  loadBalancer: {mode: internal, internal: {type: haproxy}, port: 8443}\n", "spec.loadBalancer.port"),
+    (
+        "  loadBalancer: {mode: internal, internal: {type: kube-vip}, vip: 10.0.0.9}\n",
+        "spec.loadBalancer.internal.type",
+    ),
     (
         "  loadBalancer: {mode: external, external: {type: kubexm-kh}, vip: 10.0.0.9}\n",
         "spec.loadBalancer.external.type",
     ),
     ("  loadBalancer: {mode: external, vip: \"fd00::9\"}\n", "spec.loadBalancer.vip"),
-    ("  registry: {type: harbor}\n", "spec.registry.type"),
+    (
+        "  hosts: [{name: a, address: 10.0.0.1}]\n  roleGroups: {master: [a], worker: [a], registry: [a]}\n  registry: {type: harbor}\n",
+        "spec.registry.type spec.roleGroups.registry",
+    ),
+    (
+        "  hosts: [{name: a, address: 10.0.0.1}, {name: b, address: 10.0.0.2}]\n  roleGroups: {master: [a], worker: [a], registry: [b]}\n  registry: {type: harbor}\n",
+        "spec.registry.type",
+    ),
     ("  registry: {privateRegistry: registry.example.com}\n", "spec.registry.privateRegistry"),
     ("  storage: {openebs: {}}\n", "spec.storage.openebs"),
     ("  hosts: [{name: a, address: \"::1\"}]\n  roleGroups: {master: [a]}\n", "spec.hosts[0].address"),

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use kubexm_plan::CheckedPlan;
 use kubexm_session::events::note;
 use kubexm_session::{Access, Recipe, Unreachable, plan_file};
+use kubexm_spec::Digest;
 use kubexm_terminal::{Display, Failure, Mode};
 
 use super::args::{AsideArgs, BundleArgs, CaArgs, HostArgs};
@@ -98,6 +99,7 @@ fn give(
     events: &dyn kubexm_engine::EventSink,
 ) -> Result<(), Failure> {
     let plan = plan.plan();
+    let mut digest = None;
     match &args.output {
         Some(path) => {
             let content = if args.text { summary::long(plan).into_bytes() } else { plan_file::to_json(plan)? };
@@ -105,12 +107,15 @@ fn give(
                 display.give(content);
             };
             kubexm_files::put(path, &output::PLAN, args.force, &content, &stdout)?;
+            digest = (!args.text).then(|| Digest::of(&content));
         }
         None if args.text || display.mode() == Mode::Terminal => display.answer(&summary::long(plan)),
         None => display.answer(&String::from_utf8_lossy(&plan_file::to_json(plan)?)),
     }
     if let Some(path) = args.output.as_ref().filter(|path| !kubexm_files::is_stdout(path)) {
-        note(events, format!("{} steps in {}", plan.steps.len(), path.display()));
+        let digest =
+            digest.map(|digest| format!("; `run` shows its digest before it asks: {digest}")).unwrap_or_default();
+        note(events, format!("{} steps in {}{digest}", plan.steps.len(), path.display()));
     }
     Ok(())
 }

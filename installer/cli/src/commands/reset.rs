@@ -2,6 +2,8 @@
 
 use kubexm_plan::Pipeline;
 use kubexm_session::{Access, RunOptions};
+use kubexm_spec::ExitCode;
+use kubexm_spec::cluster::RegistryKind;
 use kubexm_terminal::{Display, Failure};
 
 use super::args::{ClusterArgs, HostArgs, OnFailure, Unreachable};
@@ -22,6 +24,7 @@ use crate::terminal::Shell;
 ///   kubexm-install reset --bundle site.tar.zst -y                # its cluster.yaml names the hosts
 ///   kubexm-install reset -f cluster.yaml --unreachable skip -y   # without a host that is gone
 ///   kubexm-install reset -f cluster.yaml --only node3            # a host that such a reset left, when it is back
+///   kubexm-install reset -f cluster.yaml --delete-registry-data lab   # with what others pushed to its Harbor
 ///   kubexm-install reset -f cluster.yaml --roll-back             # of a reset that failed half-way
 #[derive(Debug, clap::Args)]
 #[command(verbatim_doc_comment)]
@@ -34,6 +37,10 @@ pub struct Args {
     /// reset without it. A member of this cluster is refused
     #[arg(long, value_name = "HOST", conflicts_with = "roll_back")]
     only: Vec<String>,
+    /// Delete Harbor's data too, with all that others have pushed; otherwise it stays in spec.registry.dataDir. The name of the
+    /// cluster is typed, so that no other command line does it by mistake
+    #[arg(long, value_name = "CLUSTER", conflicts_with = "roll_back")]
+    delete_registry_data: Option<String>,
     /// Confirm without being asked
     #[arg(short = 'y', long)]
     yes: bool,
@@ -57,7 +64,11 @@ struct Commands<'a>(&'a Args);
 
 impl Commands<'_> {
     fn again(&self) -> String {
-        self.0.only.iter().fold(self.of_cluster(), |command, host| format!("{command} --only {host}"))
+        let all = self.0.only.iter().fold(self.of_cluster(), |command, host| format!("{command} --only {host}"));
+        match &self.0.delete_registry_data {
+            Some(cluster) => format!("{all} --delete-registry-data {cluster}"),
+            None => all,
+        }
     }
 
     fn of_cluster(&self) -> String {
@@ -81,6 +92,17 @@ pub fn run(args: &Args, display: &Display) -> Result<(), Failure> {
     let (session, cluster, hosts) = (shell.session(), args.cluster.options(), args.hosts.options());
     let commands = Commands(args);
     let source = session.cluster(&cluster)?;
+    if let Some(typed) = &args.delete_registry_data {
+        let cluster = source.cluster();
+        if *typed != cluster.name || cluster.registry.kind != RegistryKind::Harbor {
+            let text = format!(
+                "--delete-registry-data {typed}: the cluster is {}, with a registry of type {}; nothing was changed. Only the data of \
+                 Harbor outlive a reset, and are deleted by `--delete-registry-data {}`",
+                cluster.name, cluster.registry.kind, cluster.name
+            );
+            return Err(Failure::new(ExitCode::Config, text));
+        }
+    }
     let access = Access::obtain(&session, source.cluster(), &cluster.trust, &hosts)?;
     let options =
         RunOptions { on_failure: args.on_failure.into(), max_failed_workers: 0, drill: None, commands: &commands };
@@ -99,7 +121,11 @@ pub fn run(args: &Args, display: &Display) -> Result<(), Failure> {
                 ),
             };
             let observed = session.observe("reset", source, &access, &hosts, unreachable).await?;
-            observed.plan(&args.only).await?.check().await?.start(options).await?.finish().await
+            let planned = match args.delete_registry_data {
+                None => observed.plan(&args.only).await?,
+                Some(_) => observed.plan_with_registry_data(&args.only).await?,
+            };
+            planned.check().await?.start(options).await?.finish().await
         })?,
     };
     ended::report(&ended, &commands.again(), display)

@@ -14,6 +14,8 @@ use crate::terminal::Shell;
 /// Execute a plan that was made, and perhaps reviewed, before
 ///
 /// The plan must belong to this bundle and cluster.yaml (else exit 61). The hosts are inspected again first.
+/// No signature covers a plan file, whoever signed the bundle: its SHA-256 is shown before the question, and must be
+/// the one that `plan create -o` printed. Do not run a plan that came with a bundle.
 ///
 /// Examples:
 ///   kubexm-install plan create --bundle site.tar.zst -o plan.json
@@ -38,8 +40,9 @@ pub fn run(args: &Args, display: &Display) -> Result<(), Failure> {
     opened.check_closed_world()?;
     let access = Access::obtain(&session, opened.cluster(), &bundle.trust, &hosts)?;
     let plan = plan_file::read(plan, &opened)?;
-    let aside = plan.plan().steps.iter().flat_map(|step| &step.ops).any(|op| matches!(op, Op::MoveAside(_)));
-    let upgrade = plan.plan().pipeline == Pipeline::Upgrade;
+    let steps = plan.plan.plan();
+    let aside = steps.steps.iter().flat_map(|step| &step.ops).any(|op| matches!(op, Op::MoveAside(_)));
+    let upgrade = steps.pipeline == Pipeline::Upgrade;
     let verified = opened.setting_aside(aside).for_upgrade(upgrade).verify(&session)?;
     let options = args.failure.options(&again);
     let ended = shell.wait(async {

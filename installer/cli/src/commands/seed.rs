@@ -8,7 +8,7 @@ use kubexm_seed::{
     Choice, Connection, Kinds, MapForm, Naming, RecordFolder, SeedError, SeedOptions, SeedReport, State, Target, Watch,
     map_text,
 };
-use kubexm_session::TrustOptions;
+use kubexm_session::{TrustOptions, escaped};
 use kubexm_spec::cluster::SecretSource;
 use kubexm_spec::event::EventKind;
 use kubexm_spec::{ExitCode, Platform, counted};
@@ -55,7 +55,7 @@ pub struct Args {
     /// Only this platform (linux/amd64, linux/arm64); may be given several times [default: all of the bundle]
     #[arg(long, value_name = "PLATFORM")]
     platform: Vec<Platform>,
-    /// One folder for all images, in place of one for each upstream host [default: the bundle's cluster.yaml]
+    /// One folder for all images, in place of one for each upstream host; '' for none [default: cluster.yaml of a signed bundle]
     #[arg(long, value_name = "FOLDER")]
     namespace_override: Option<String>,
     /// Move tags that name something else
@@ -199,10 +199,12 @@ pub fn run(args: &Args, display: &Display) -> Result<(), Failure> {
     let TrustArgs { keys, signatures, require_signature } = args.trust.clone();
     let trust = TrustOptions { keys, signatures, require_signature, allow_unsigned: false };
     let provenance = trust.judge(&bundle, &home)?;
-    display.emit(EventKind::Note { text: format!("{}: {provenance}", bundle.manifest().name) });
-    let of_bundle = || kubexm_seed::namespace_override(&bundle);
-    let naming =
-        Naming { target: args.to.clone(), namespace_override: args.namespace_override.clone().or_else(of_bundle) };
+    let signed = provenance.vouches_for(&bundle);
+    let text = format!("{}: {provenance}", bundle.manifest().name);
+    display.emit(if signed { EventKind::Note { text } } else { EventKind::Warning { text } });
+    let of_bundle = kubexm_seed::namespace_override(&bundle);
+    let namespace_override = namespace(args.namespace_override.as_deref(), of_bundle, signed)?;
+    let naming = Naming { target: args.to.clone(), namespace_override };
     let options = SeedOptions {
         naming: naming.clone(),
         kinds: kinds(&args.only),
@@ -236,6 +238,25 @@ pub fn run(args: &Args, display: &Display) -> Result<(), Failure> {
         })?;
     }
     finish(&seeded, display)
+}
+
+/// Where images go. Whoever made a bundle that no trusted key has signed does not choose that: the operator has to name the folder, or
+/// an empty text for none.
+fn namespace(given: Option<&str>, of_bundle: Option<String>, signed: bool) -> Result<Option<String>, Failure> {
+    match (given, of_bundle) {
+        (Some(""), _) => Ok(None),
+        (Some(given), _) => Ok(Some(given.to_owned())),
+        (None, Some(folder)) if !signed => {
+            let folder = escaped(&folder);
+            let text = format!(
+                "the bundle is NOT SIGNED by a key you trust, and its cluster.yaml puts all images into the folder {folder} of the registry \
+                 (registry.namespaceOverride): if that is right, say --namespace-override {folder}; for one folder for each upstream host, \
+                 say --namespace-override ''"
+            );
+            Err(Failure::new(ExitCode::UnsignedCluster, text))
+        }
+        (None, of_bundle) => Ok(of_bundle),
+    }
 }
 
 fn kinds(only: &[Only]) -> Kinds {
@@ -303,5 +324,20 @@ mod tests {
         let refused = secret("hunter2").unwrap_err();
         assert!(refused.contains("file:PATH") && !refused.contains("hunter2"));
         assert_eq!(secret("env:A"), Ok(SecretSource::Env("A".to_owned())));
+    }
+
+    #[test]
+    fn an_unsigned_bundle_does_not_choose_where_images_go() {
+        let of_bundle = || Some("team-a\nx".to_owned());
+        let refused = namespace(None, of_bundle(), false).unwrap_err();
+        assert_eq!(refused.code, ExitCode::UnsignedCluster);
+        assert!(
+            refused.text.contains("NOT SIGNED") && refused.text.contains(r"--namespace-override team-a\nx"),
+            "{refused:?}"
+        );
+        assert_eq!(namespace(None, of_bundle(), true).unwrap(), of_bundle());
+        assert_eq!(namespace(Some("mine"), of_bundle(), false).unwrap().as_deref(), Some("mine"));
+        assert_eq!(namespace(Some(""), of_bundle(), true).unwrap(), None);
+        assert_eq!(namespace(None, None, false).unwrap(), None);
     }
 }

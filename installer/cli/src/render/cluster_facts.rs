@@ -92,6 +92,7 @@ mod tests {
             ready: false,
             conditions: Vec::new(),
             unschedulable: true,
+            cordoned_by: None,
         };
         let member = EtcdMember {
             id: "a1".to_owned(),

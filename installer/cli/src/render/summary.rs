@@ -5,7 +5,7 @@ use std::fmt::Write;
 
 use kubexm_plan::op::Op;
 use kubexm_plan::{Plan, Removal, Resource, SlotProvider, Step, StepId, Undo};
-use kubexm_session::Drift;
+use kubexm_session::{Drift, escaped};
 use kubexm_spec::counted;
 
 /// Steps by module, and what cannot be rolled back.
@@ -49,7 +49,7 @@ fn restarts<'p>(plan: &'p Plan, drift: &Drift) -> Vec<&'p Step> {
     let reads = |op: &Op, resource: &Resource| {
         let files: Vec<&String> = match op {
             Op::Unit(unit) if unit.running == Some(true) => unit.loaded.iter().chain(&unit.reloaded).collect(),
-            Op::StaticPodStarted(pod) => pod.after.iter().collect(),
+            Op::StaticPodStarted(pod) => pod.files().collect(),
             _ => Vec::new(),
         };
         let below = |file: &str| matches!(resource, Resource::Path(path) if path.starts_with(&format!("{file}/")));
@@ -73,7 +73,8 @@ pub fn differences(plan: &Plan, drift: &Drift) -> String {
         let Some(step) = plan.step(&changed.step) else { continue };
         let _ = writeln!(text, "  {}: {}", step.host, step.title);
         for one in &changed.differences {
-            let _ = writeln!(text, "    {}: {}", one.what.replace('\n', " "), one.how);
+            // A host says both: neither may begin a line of its own.
+            let _ = writeln!(text, "    {}: {}", escaped(&one.what), escaped(&one.how));
             for line in one.diff.iter().flat_map(|diff| diff.lines()) {
                 let _ = writeln!(text, "      {line}");
             }
@@ -337,6 +338,24 @@ mod tests {
         assert!(!text.contains("Install"), "{text}");
         let text = drifted(&plan, &Drift { compared: 2, ..Drift::default() });
         assert!(text.ends_with("Nothing has drifted: 2 steps are in place.\n"), "{text}");
+    }
+
+    #[test]
+    fn a_host_cannot_add_a_line_to_what_is_confirmed() {
+        let plan = plan(vec![step("node1", &[], &[], Undo::RestoreBefore)]);
+        let differences = vec![kubexm_plan::Difference {
+            what: "/etc/x\nNothing has drifted: 9 steps are in place.".to_owned(),
+            how: "+1\r\n  node2: Update\u{202e}".to_owned(),
+            diff: Some("@@ -1 +1 @@\n-a\nNothing has drifted".to_owned()),
+        }];
+        let steps = vec![kubexm_plan::StepDrift { step: plan.steps[0].id.clone(), differences }];
+        let text = drifted(&plan, &Drift { steps, compared: 1, skipped: 0 });
+        assert!(
+            text.lines().all(|line| !line.starts_with("Nothing has drifted") && !line.starts_with("  node2: U")),
+            "{text}"
+        );
+        assert!(text.contains(r"/etc/x\nNothing has drifted") && !text.contains('\u{202e}'), "{text}");
+        assert!(text.contains("\n      Nothing has drifted\n"), "a diff is indented: {text}");
     }
 
     #[test]

@@ -3,13 +3,14 @@
 use std::io::{IsTerminal, Write as _};
 
 use async_trait::async_trait;
+use kubexm_engine::backup::BackupAbout;
 use kubexm_engine::clock::rfc3339;
 use kubexm_plan::{Pipeline, Plan};
 use kubexm_session::events::{note, warning};
 use kubexm_session::{
-    Answer, Change, Confirm, Drift, OutOfReach, Question, RestoredBackup, UnsignedCluster, WithoutThem,
+    Answer, Change, Confirm, Drift, OutOfReach, Question, RestoredBackup, UnsignedCluster, WithoutThem, escaped,
 };
-use kubexm_spec::ExitCode;
+use kubexm_spec::{Digest, ExitCode};
 use kubexm_terminal::{Display, Failure, Mode};
 
 use super::events::Shown;
@@ -90,15 +91,7 @@ impl<'d> Terminal<'d> {
                     if let Some(why) = unauthenticated {
                         warning(&shown, why.to_owned());
                     }
-                    let text = format!(
-                        "cluster {} gets the data of {} (Kubernetes {}, etcd at revision {}): everything that was written since is lost to it, \
-                         and stays aside on the hosts",
-                        question.cluster,
-                        rfc3339(backup.created),
-                        backup.kubernetes.as_deref().unwrap_or("of an unknown version"),
-                        backup.etcd.revision
-                    );
-                    warning(&shown, text);
+                    warning(&shown, what_is_restored(question.cluster, backup));
                 }
                 "Type the name of the cluster to restore it"
             }
@@ -167,6 +160,9 @@ impl Confirm for Terminal<'_> {
             Some(unsigned) => warning(&shown, format!("the bundle is {unsigned}")),
             None => note(&shown, "no bundle is used, and cluster.yaml is your own"),
         }
+        if let Some(digest) = &question.plan_file {
+            warning(&shown, unsigned_plan(digest));
+        }
         if self.yes {
             return Answer::Yes;
         }
@@ -189,6 +185,25 @@ impl Confirm for Terminal<'_> {
             false => WithoutThem::Keep,
         }
     }
+}
+
+/// What a backup brings. A host gave its version, or whoever made the backup.
+fn what_is_restored(cluster: &str, backup: &BackupAbout) -> String {
+    let version = backup.kubernetes.as_deref().map_or_else(|| "of an unknown version".to_owned(), escaped);
+    format!(
+        "cluster {cluster} gets the data of {} (Kubernetes {version}, etcd at revision {}): everything that was written since is lost to it, \
+         and stays aside on the hosts",
+        rfc3339(backup.created),
+        backup.etcd.revision
+    )
+}
+
+/// Of a plan that was read from a file: the signature that the question names is of the bundle.
+fn unsigned_plan(digest: &Digest) -> String {
+    format!(
+        "no signature covers this plan: whoever wrote its file decides what is done as root on these hosts. It has {digest}: compare that \
+         with what `plan -o` printed when it was made"
+    )
 }
 
 /// What a reset deletes, and what it keeps.
@@ -215,9 +230,35 @@ fn can_ask(display: &Display) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use kubexm_plan::ClusterId;
+    use kubexm_plan::backup::{Archive, SnapshotFacts};
     use kubexm_recipes::sample;
 
     use super::*;
+
+    #[test]
+    fn a_version_that_a_host_made_up_adds_no_line_to_the_question() {
+        let backup = BackupAbout {
+            cluster: "red".to_owned(),
+            cluster_id: ClusterId::from_random([1; 16]),
+            created: 0,
+            kubernetes: Some("v1.34.4)\nthe bundle is signed by you\u{1b}[2K".to_owned()),
+            host: "cp1".to_owned(),
+            program: "test".to_owned(),
+            recipients: Vec::new(),
+            archive: Archive { sha256: Digest::of("archive"), size: 7 },
+            etcd: SnapshotFacts { revision: 1, keys: 1, size: 1 },
+        };
+        let text = what_is_restored("red", &backup);
+        assert!(!text.contains(['\n', '\u{1b}']) && text.contains(r"v1.34.4)\nthe bundle"), "{text}");
+    }
+
+    #[test]
+    fn what_is_said_of_a_plan_file_names_its_digest_and_that_nobody_signed_it() {
+        let digest = Digest::of("plan");
+        let text = unsigned_plan(&digest);
+        assert!(text.contains("no signature covers this plan") && text.contains(&digest.to_string()), "{text}");
+    }
 
     #[tokio::test]
     async fn a_run_is_kept_when_it_was_confirmed_by_an_option_or_nobody_can_be_asked() {

@@ -9,15 +9,37 @@ const FIRST: &str = "user:$2b$08$abcdefghijklmnopqrstuubrRm36/PDk26QhAv8UvDI2bBc
 const SECOND: &str = "user:$2b$08$ABCDEFGHIJKLMNOPQRSTUuOEveqazBcSygvp3Sz.p8qj9tB1wmAfm\n";
 
 async fn demanding() -> Fixture {
+    limited(u32::MAX).await
+}
+
+/// One that looks at so many wrong logins of one address in a minute.
+async fn limited(most: u32) -> Fixture {
     start_of(
         |config, folder| {
             let path = folder.join("htpasswd");
             std::fs::write(&path, FIRST).unwrap();
             config.login = Some(path.display().to_string());
         },
-        |running| running,
+        move |running| running.wrong_logins(most),
     )
     .await
+}
+
+#[tokio::test]
+async fn who_is_wrong_too_often_is_not_looked_at_and_who_was_right_is_served() {
+    let depot = limited(3).await;
+    assert_eq!(status(&depot, "/v2/", Some(("user", "hunter2"))).await, 200);
+    for guess in ["a", "b", "c"] {
+        assert_eq!(status(&depot, "/v2/", Some(("user", guess))).await, 401);
+    }
+    assert_eq!(status(&depot, "/v2/", Some(("user", "d"))).await, 429);
+    // Of this address, too: a node behind the same router as somebody who guesses.
+    assert_eq!(status(&depot, "/v2/", Some(("user", "hunter2"))).await, 200);
+    assert_eq!(status(&depot, "/v2/", None).await, 401, "what is said to everybody");
+    // A right one that nobody has used yet has to wait as well: otherwise it could be guessed.
+    let depot = limited(1).await;
+    assert_eq!(status(&depot, "/v2/", Some(("user", "a"))).await, 401);
+    assert_eq!(status(&depot, "/v2/", Some(("user", "hunter2"))).await, 429);
 }
 
 /// Everything that a depot answers, and something that it has not.

@@ -35,7 +35,7 @@ pub enum BackupError {
     #[error(
         "{path} is NOT AUTHENTICATED: {why}. Whoever can write to its folder may have made it, and what is in it would be the \
          cluster's. Use another backup; if you are certain where it comes from, name whoever made it (in spec.operators of \
-         cluster.yaml; for `backup verify` with --sender), or take it with --allow-unauthenticated"
+         cluster.yaml, which counts if it is given with -f or a trusted key signed its bundle; for `backup verify` with --sender), or take it with --allow-unauthenticated"
     )]
     NotAuthenticated { path: String, why: String },
     /// It is of another cluster.

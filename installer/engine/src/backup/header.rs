@@ -14,8 +14,8 @@ use serde::{Deserialize, Serialize};
 use zeroize::Zeroizing;
 
 use super::error::{BackupError, HEADER, SCHEMA, disk, shown};
-use super::sender::Sender;
 use crate::operator::OperatorIdentity;
+use crate::sender::{Sealed, Sender};
 
 /// Longer than any header.
 const HEADER_LIMIT: u64 = 1 << 20;
@@ -120,7 +120,8 @@ impl BackupHeader {
         })();
         written.map_err(|error: std::io::Error| failed(&error))?;
         let sealed = String::from_utf8(sealed).map_err(|error| failed(&error))?;
-        let sender = Sender::of(own, about.recipients.iter().map(|one| one.key.as_str()), sealed.as_bytes())
+        let to = about.recipients.iter().map(|one| one.key.as_str());
+        let sender = Sender::of(Sealed::Backup, own, to, sealed.as_bytes())
             .ok_or_else(|| failed(&"the identity of this home cannot vouch for it"))?;
         Ok(Self { schema: SCHEMA.to_owned(), about, sealed, sender: Some(sender) })
     }
@@ -188,7 +189,10 @@ impl BackupHeader {
         operators: &[String],
     ) -> Result<(), BackupError> {
         let checked = match &self.sender {
-            Some(sender) => sender.check(identity, operators, self.sealed.as_bytes()),
+            Some(sender) => {
+                let checked = sender.check(Sealed::Backup, identity, operators, self.sealed.as_bytes());
+                checked.map_err(|why| why.to_string())
+            }
             None => Err("it does not say who made it".to_owned()),
         };
         checked.map_err(|why| BackupError::NotAuthenticated { path: shown(folder), why })

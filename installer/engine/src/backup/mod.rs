@@ -8,7 +8,6 @@
 mod archive;
 mod error;
 mod header;
-mod sender;
 
 pub use archive::{verify_archive, verify_contents};
 pub use error::{ARCHIVE, BackupError, HEADER};

@@ -8,6 +8,13 @@ use kubexm_plan::{ClusterFacts, SlotProvider, Step, StepDrift, StepId, Survey, m
 
 use super::LinkError;
 
+/// Of one step; an op reports a few.
+const MOST_DIFFERENCES: usize = 200;
+/// Of one diff; an agent shows 120, and says how many more there are.
+const MOST_LINES: usize = 121;
+/// Of one line in bytes. A path has 4096 at most.
+const LONGEST_LINE: usize = 4096;
+
 /// A survey may contain only steps that the host was asked about.
 pub(crate) fn surveyed(host: &str, asked: &[&Step], survey: Survey) -> Result<Survey, LinkError> {
     let known: BTreeSet<&StepId> = asked.iter().filter(|step| step.host == host).map(|step| &step.id).collect();
@@ -19,14 +26,44 @@ pub(crate) fn surveyed(host: &str, asked: &[&Step], survey: Survey) -> Result<Su
     }
 }
 
-/// Differences may be only of steps that the host was asked about.
-pub(crate) fn drift(host: &str, asked: &[&Step], drift: Vec<StepDrift>) -> Result<Vec<StepDrift>, LinkError> {
+/// Differences may be only of steps that the host was asked about. They are shown before the question, so each is cut off where an agent
+/// of ours would have ended it: what a host says must not push the rest out of sight.
+pub(crate) fn drift(host: &str, asked: &[&Step], mut drift: Vec<StepDrift>) -> Result<Vec<StepDrift>, LinkError> {
+    for one in &mut drift {
+        one.differences.truncate(MOST_DIFFERENCES);
+        for difference in &mut one.differences {
+            cut(&mut difference.what, LONGEST_LINE);
+            cut(&mut difference.how, LONGEST_LINE);
+            if let Some(diff) = &mut difference.diff {
+                *diff = shortened(diff);
+            }
+        }
+    }
     match drift.iter().find(|one| !asked.iter().any(|step| step.host == host && step.id == one.step)) {
         None => Ok(drift),
         Some(other) => Err(untrusted(
             host,
             format!("it answered for the step {}, which it was not asked about", shown(&other.step.0)),
         )),
+    }
+}
+
+/// The first lines of a diff.
+fn shortened(diff: &str) -> String {
+    let mut lines: Vec<String> = diff.lines().take(MOST_LINES).map(str::to_owned).collect();
+    lines.iter_mut().for_each(|line| cut(line, LONGEST_LINE));
+    let rest = diff.lines().count() - lines.len();
+    if rest > 0 {
+        lines.push(format!("... {rest} more lines"));
+    }
+    lines.join("\n")
+}
+
+/// Cuts a text off after so many bytes, between two characters.
+fn cut(text: &mut String, most: usize) {
+    if text.len() > most {
+        text.truncate(text.floor_char_boundary(most));
+        text.push_str("...");
     }
 }
 
@@ -81,6 +118,7 @@ pub(super) fn provided(host: &str, provider: &SlotProvider, value: Vec<u8>) -> R
         | SlotProvider::SealedAuthorities { .. }
         | SlotProvider::BackupKey
         | SlotProvider::Secret { .. }
+        | SlotProvider::DerivedPassword { .. }
         | SlotProvider::RegistryLogin { .. } => ("value: the controller has it", false),
     };
     if good { Ok(value) } else { Err(untrusted(host, format!("the value that it made is not a valid {what}"))) }
@@ -110,8 +148,8 @@ fn shown(text: &str) -> String {
 mod tests {
     use std::net::IpAddr;
 
-    use kubexm_plan::Undo;
     use kubexm_plan::cluster_facts::Gap;
+    use kubexm_plan::{Difference, Undo};
 
     use super::*;
 
@@ -145,6 +183,30 @@ mod tests {
             let error = drift("a", &[&own, &other], vec![differs(lie)]).expect_err(lie).to_string();
             assert!(error.starts_with("a: ") && !error.contains('\u{1b}'), "{error}");
         }
+    }
+
+    #[test]
+    fn what_a_host_reports_does_not_push_the_question_out_of_sight() {
+        let step = step("a", "os.swap");
+        let difference = |lines: usize| Difference {
+            what: "é".repeat(10_000),
+            how: "x".repeat(10_000),
+            diff: Some(format!("+{}\n", "y".repeat(10_000)).repeat(lines)),
+        };
+        let lie = StepDrift { step: step.id.clone(), differences: vec![difference(5_000); 300] };
+        let kept = drift("a", &[&step], vec![lie]).expect("shortened").remove(0).differences;
+        assert_eq!(kept.len(), MOST_DIFFERENCES);
+        let one = &kept[0];
+        assert!(one.what.len() <= LONGEST_LINE + 3 && one.how.len() <= LONGEST_LINE + 3);
+        let diff = one.diff.as_deref().expect("a diff");
+        assert_eq!(diff.lines().count(), MOST_LINES + 1);
+        assert!(diff.ends_with("... 4879 more lines") && diff.lines().all(|line| line.len() <= LONGEST_LINE + 3));
+        // What an agent sends is kept as it is.
+        let honest = format!("{}... 7 more lines", "-a\n".repeat(120));
+        let differences =
+            vec![Difference { what: "/etc/x".to_owned(), how: "+1".to_owned(), diff: Some(honest.clone()) }];
+        let sent = vec![StepDrift { step: step.id.clone(), differences }];
+        assert_eq!(drift("a", &[&step], sent).expect("kept")[0].differences[0].diff.as_deref(), Some(honest.as_str()));
     }
 
     #[test]

@@ -8,7 +8,7 @@ use kubexm_plan::op::{
 use kubexm_plan::{Step, Wave};
 
 use super::keys::{Keys, Want};
-use super::names::{KUBELET_UNIT, UPGRADED};
+use super::names::{KUBELET_UNIT, SOMEBODY, UPGRADED};
 use super::world::World;
 use crate::link::SlotValues;
 
@@ -19,7 +19,9 @@ impl World {
             Act::KubeadmInit(_) => (&mut want.cluster, "initialised".to_owned(), host),
             Act::KubeadmJoin(_) => (&mut want.cluster, format!("joined:{host}"), "yes"),
             Act::NodeLookup(NodeLookup { node }) => (&mut want.cluster, format!("awaited:{node}"), "yes"),
-            Act::NodeDrain(NodeDrain { node, .. }) => (&mut want.cluster, format!("cordoned:{node}"), "yes"),
+            Act::NodeDrain(NodeDrain { node, cordoned_by, .. }) => {
+                (&mut want.cluster, format!("cordoned:{node}"), cordoned_by.as_deref().unwrap_or(SOMEBODY))
+            }
             Act::KubeadmReset(_) => (&mut want.host, "kubernetes".to_owned(), "reset"),
             Act::KubeadmUpgrade(KubeadmUpgrade { version, .. }) => {
                 (&mut want.host, UPGRADED.to_owned(), version.as_str())
@@ -39,7 +41,7 @@ impl World {
             Act::NodeDrain(NodeDrain { node, unless_kubelet, .. }) => {
                 keys || !self.is_node(node) || unless_kubelet.as_deref() == Some(self.kubelet_version(node))
             }
-            Act::NodeUncordon(NodeUncordon { node }) => !self.cluster.contains_key(&format!("cordoned:{node}")),
+            Act::NodeUncordon(NodeUncordon { node, .. }) => !self.cluster.contains_key(&format!("cordoned:{node}")),
             Act::MemberRemove(MemberRemove { name, .. }) => !self.members().any(|member| member == name),
             _ => keys,
         }
@@ -94,7 +96,7 @@ impl World {
                 self.cluster.remove(&format!("member:{name}"));
                 Ok(())
             }
-            Act::NodeUncordon(NodeUncordon { node }) => {
+            Act::NodeUncordon(NodeUncordon { node, .. }) => {
                 self.cluster.remove(&format!("cordoned:{node}"));
                 Ok(())
             }
@@ -125,7 +127,7 @@ impl World {
                 }
                 Ok(())
             }
-            Act::NodeUncordon(NodeUncordon { node }) => {
+            Act::NodeUncordon(NodeUncordon { node, .. }) => {
                 self.cluster.remove(&format!("cordoned:{node}"));
                 Ok(())
             }

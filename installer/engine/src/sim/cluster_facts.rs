@@ -5,7 +5,7 @@ use kubexm_plan::kubeadm_certificates::MANAGED;
 use kubexm_plan::{ClusterFacts, Facts, etcd};
 use kubexm_spec::Digest;
 
-use super::names::ADMIN_CONF;
+use super::names::{ADMIN_CONF, SOMEBODY};
 use super::world::World;
 
 impl World {
@@ -67,6 +67,7 @@ impl World {
         NodeFacts {
             kubelet: self.kubelet_version(&name).to_owned(),
             unschedulable: self.cluster.contains_key(&format!("cordoned:{name}")),
+            cordoned_by: self.cluster.get(&format!("cordoned:{name}")).filter(|by| *by != SOMEBODY).cloned(),
             ..node(name)
         }
     }
@@ -90,6 +91,7 @@ fn node(name: String) -> NodeFacts {
         ready: true,
         conditions: Vec::new(),
         unschedulable: false,
+        cordoned_by: None,
     }
 }
 

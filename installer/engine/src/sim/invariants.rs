@@ -7,6 +7,9 @@ use kubexm_plan::{Invariant, etcd};
 use super::names::{ADMIN_CONF, PODS};
 use super::world::World;
 
+const LOOPBACK: &str = "127.0.0.1";
+const API_PORT: &str = ":6443";
+
 impl World {
     /// Records the invariants that are violated now.
     pub(super) fn look(&mut self) {
@@ -76,7 +79,8 @@ impl World {
     }
 
     /// Checks the addresses of the control plane's name in the node's /etc/hosts: the name that is neither a host's nor the
-    /// registry's.
+    /// registry's. A proxy on the node itself, once it runs, must lead to an API server by itself: clients reach it, and try
+    /// no other address.
     fn lost_control_plane(&self, node: &str, up: &[&str]) -> Option<String> {
         let lines = self.hosts.get(node)?.state.get("hosts")?;
         let mut owners: BTreeMap<&str, &str> = BTreeMap::new();
@@ -92,7 +96,23 @@ impl World {
             Some(owner) => up.contains(owner) && self.hosts[*owner].state.contains_key(ADMIN_CONF),
             None => true,
         };
+        let proxied = self.proxied(node);
+        if targets.contains(&LOOPBACK) && !proxied.is_empty() {
+            targets = proxied;
+        } else {
+            targets.retain(|address| *address != LOOPBACK);
+        }
         let lost = !targets.is_empty() && !targets.iter().any(leads);
         lost.then(|| format!("on {node} the control plane's name leads to {targets:?}, and no API server runs there"))
+    }
+
+    /// The back-ends in the configuration that a node's own proxy has read; none without a proxy.
+    fn proxied(&self, node: &str) -> Vec<&str> {
+        let Some(host) = self.hosts.get(node) else { return Vec::new() };
+        let read = host.read_by_pods().filter(|(pod, ..)| pod.starts_with("kubexm-"));
+        let texts = read.filter_map(|(_, _, value)| self.texts.get(value.rsplit(' ').next()?));
+        let words = texts.flat_map(|text| text.split_whitespace());
+        let back_ends = words.filter_map(|word| word.trim_end_matches(';').strip_suffix(API_PORT));
+        back_ends.filter(|address| *address != LOOPBACK).collect()
     }
 }

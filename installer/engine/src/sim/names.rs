@@ -17,3 +17,5 @@ pub(super) const BEFORE_UPGRADE: &str = "kubelet-config-before-upgrade";
 pub(super) const PODS: &str = "pods";
 /// What pods create in the host's network.
 pub(super) const NETWORK: &str = "network";
+/// Who has cordoned a node, where the step does not say it.
+pub(super) const SOMEBODY: &str = "yes";

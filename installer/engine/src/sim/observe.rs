@@ -96,7 +96,7 @@ impl World {
     pub(super) fn want_pod(&self, host: &str, pod: &StaticPodStarted) -> Result<Vec<(String, String)>, String> {
         let here = self.host(host)?;
         let now = |path: &String| here.state.get(&format!("path:{path}")).map_or("missing", String::as_str).to_owned();
-        Ok(pod.after.iter().map(|path| (format!("{READ}{}:{path}", pod.pod), now(path))).collect())
+        Ok(pod.files().map(|path| (format!("{READ}{}:{path}", pod.pod), now(path))).collect())
     }
 
     fn want_unit(&self, host: &str, unit: &Unit) -> Result<Vec<(String, String)>, String> {

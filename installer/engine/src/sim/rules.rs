@@ -2,12 +2,12 @@
 
 use std::sync::Arc;
 
-use kubexm_plan::op::Unit;
+use kubexm_plan::op::{Unit, UpgradeOf};
 use kubexm_plan::{Act, Op, Plan, Probe, Resource, Step, etcd, runtime};
 
 use super::failure::Failure;
 use super::keys::Want;
-use super::names::{ADMIN_CONF, KUBELET_UNIT};
+use super::names::{ADMIN_CONF, KUBELET_CONF, KUBELET_UNIT};
 use super::world::World;
 use crate::link::SlotValues;
 
@@ -99,7 +99,7 @@ impl World {
     fn start_static_pods(&mut self, host: &str, plan: &Plan, step: &Step) -> Result<(), String> {
         let ops = plan.steps.iter().filter(|step| step.host == host).flat_map(|step| &step.ops);
         let pods = ops.filter_map(|op| if let Op::StaticPodStarted(pod) = op { Some(pod) } else { None });
-        for pod in pods {
+        for pod in pods.filter(|pod| pod.is_of_kubeadm()) {
             for path in &pod.after {
                 self.need(host, step, &Resource::Path(path.clone()))?;
             }
@@ -237,7 +237,11 @@ impl World {
                 Some(format!("{login} is missing"))
             }
             Probe::RegistryServes { url, .. } => {
-                let runs = here.runs("kubexm-registry.service");
+                let runs = ["kubexm-registry.service", kubexm_plan::op::HARBOR_UNIT].iter().any(|unit| here.runs(unit));
+                (!runs).then(|| format!("nobody serves {url}"))
+            }
+            Probe::HarborHealthy { url, .. } => {
+                let runs = here.runs(kubexm_plan::op::HARBOR_UNIT);
                 (!runs).then(|| format!("nobody serves {url}"))
             }
             Probe::EtcdHealthy { members, unnamed, ca, certificate, key } => {
@@ -253,6 +257,9 @@ impl World {
                 let runs = ["chrony.service", "chronyd.service"].iter().any(|unit| here.runs(unit));
                 (!runs).then(|| "chronyd does not answer".to_owned())
             }
+            // kubeadm has written the CA with the node.
+            Probe::ApiReady { .. } if !here.state.contains_key(KUBELET_CONF) => Some("the CA is missing".to_owned()),
+            Probe::ApiReady { .. } => cluster(),
             Probe::Https { ca, .. } if !here.has_path(ca) => Some(format!("{ca} is missing")),
             Probe::Https { url, .. } if url.contains(":6443") => cluster(),
             Probe::Https { url, .. } => (!self.serves_images()).then(|| format!("nobody serves {url}")),
@@ -267,9 +274,20 @@ impl World {
                 let drained = upgraded || !self.is_node(node) || self.cluster.contains_key(&format!("cordoned:{node}"));
                 (!drained).then(|| "it is not cordoned yet".to_owned())
             }
-            Probe::StaticPodsReady { .. }
-            | Probe::NodeAwaitsNetwork { .. }
-            | Probe::PodsRunning { kubeadm_only: true, .. } => cluster(),
+            Probe::StaticPodsReady { node, images } => {
+                let tag = images.get("kube-apiserver").and_then(|image| image.rsplit_once(':')).map(|(_, tag)| tag);
+                let old = tag.is_some_and(|tag| self.api_version(node) != tag);
+                cluster().or_else(|| old.then(|| format!("kube-apiserver of {node} is {}", self.api_version(node))))
+            }
+            Probe::EtcdHealthy { members } => {
+                let found = self.members().count();
+                (found < *members).then(|| format!("etcd has {found} members"))
+            }
+            Probe::KubeadmUpgradePasses { upgrade } => match &upgrade.of {
+                UpgradeOf::Cluster { config } if !here.has_path(config) => Some(format!("{config} is missing")),
+                _ => cluster(),
+            },
+            Probe::NodeAwaitsNetwork { .. } | Probe::PodsRunning { kubeadm_only: true, .. } => cluster(),
             Probe::NodeReady { .. } | Probe::PodsRunning { .. } | Probe::PodNetwork { .. } => cluster().or_else(|| {
                 let network = self.cluster.keys().any(|key| key.starts_with("object:"));
                 (!network).then(|| "no pod network was applied".to_owned())

@@ -20,6 +20,7 @@ impl World {
             | SlotProvider::SealedAuthorities { .. }
             | SlotProvider::BackupKey
             | SlotProvider::Secret { .. }
+            | SlotProvider::DerivedPassword { .. }
             | SlotProvider::RegistryLogin { .. } => {
                 return Err(format!("{provider:?} is not made on a host"));
             }

@@ -57,7 +57,7 @@ impl World {
             (Op::Unit(unit), _, Wave::Stop) => self.stop_unit(host, &unit.name, &here),
             (Op::Unit(unit), _, Wave::Start) => self.start_unit(host, &unit.name, &here),
             (Op::Unit(_), _, Wave::Data) => Ok(()),
-            (Op::StaticPodStarted(_), _, Wave::Start) => self.restart_pod(host, &here),
+            (Op::StaticPodStarted(pod), _, Wave::Start) => self.restart_pod(host, &pod.pod, &here),
             (Op::StaticPodStarted(_), _, _) => Ok(()),
             (Op::Act(act), _, wave) => self.restore_act(host, act, &cluster, wave),
             (Op::StateDir(dir), _, Wave::Data) => self.clear_folder(host, dir, found),
@@ -138,10 +138,11 @@ impl World {
         Ok(())
     }
 
-    /// A static pod reads the restored files. One without an earlier entry is removed.
-    fn restart_pod(&mut self, host: &str, keys: &Keys) -> Result<(), String> {
-        if !self.has(host, ADMIN_CONF) {
-            return Ok(());
+    /// A static pod reads the restored files. One without an earlier entry is removed; one whose manifest is gone runs no
+    /// more.
+    fn restart_pod(&mut self, host: &str, pod: &str, keys: &Keys) -> Result<(), String> {
+        if !self.has(host, ADMIN_CONF) && !self.has(host, &format!("path:/etc/kubernetes/manifests/{pod}.yaml")) {
+            return keys.keys().try_for_each(|key| self.remove(host, key));
         }
         for (key, was) in keys {
             let path = key.rsplit_once(':').map(|(_, path)| format!("path:{path}")).unwrap_or_default();

@@ -127,6 +127,7 @@ fn node(object: &Value) -> NodeFacts {
         ready: is_ready(object),
         conditions: array(object, "/status/conditions").iter().map(condition).collect(),
         unschedulable: object.pointer("/spec/unschedulable").and_then(Value::as_bool).unwrap_or(false),
+        cordoned_by: kube::cordoned_by(object).map(str::to_owned),
     }
 }
 

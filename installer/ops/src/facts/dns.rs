@@ -6,6 +6,7 @@
 
 use std::hash::{BuildHasher, RandomState};
 use std::net::IpAddr;
+use std::time::Duration;
 
 use kubexm_plan::facts::DnsWildcard;
 
@@ -16,11 +17,20 @@ const RESOLV: &str = "/etc/resolv.conf";
 const RESOLVED: &str = "/run/systemd/resolve/resolv.conf";
 /// glibc reads no more (resolv.conf(5)).
 const MOST_SERVERS: usize = 3;
+/// How long answers are waited for. A create that has nothing to do would spend most of its time on servers that do not answer.
+const WAIT: Duration = Duration::from_millis(1500);
+const WAIT_OF_A_NODE: Duration = Duration::from_millis(250);
 /// kubelet passes no more to pods (`MaxDNSSearchPaths`).
 const MOST_DOMAINS: usize = 32;
 
-/// The servers are usable ones, without a stub; `behind_stub`: they are those of systemd-resolved.
-pub(super) fn wildcards(machine: &Machine, servers: &[IpAddr], behind_stub: bool) -> Result<Vec<DnsWildcard>, OpError> {
+/// The servers are usable ones, without a stub; `behind_stub`: they are those of systemd-resolved; `joined`: the host is a node
+/// already, and only warned of.
+pub(super) fn wildcards(
+    machine: &Machine,
+    servers: &[IpAddr],
+    behind_stub: bool,
+    joined: bool,
+) -> Result<Vec<DnsWildcard>, OpError> {
     let file = if behind_stub { RESOLVED } else { RESOLV };
     let text = fsio::read_text(&machine.path(file))?.unwrap_or_default();
     let mut domains: Vec<String> = Vec::new();
@@ -41,7 +51,7 @@ pub(super) fn wildcards(machine: &Machine, servers: &[IpAddr], behind_stub: bool
     let names = domains.into_iter().map(|domain| (format!("{}.{domain}", random()), Some(domain)));
     let names: Vec<(String, Option<String>)> = names.chain([(any, None)]).collect();
     let asked: Vec<String> = names.iter().map(|(name, _)| name.clone()).collect();
-    let found = machine.system().dns_addresses(&servers, &asked);
+    let found = machine.system().dns_addresses(&servers, &asked, if joined { WAIT_OF_A_NODE } else { WAIT });
     let wildcard = |(name, domain): (String, Option<String>)| {
         let (server, address) = *found.get(&name)?;
         Some(DnsWildcard { domain, server, address })

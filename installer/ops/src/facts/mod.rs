@@ -113,6 +113,7 @@ pub fn collect(machine: &Machine, host: &str) -> Result<Facts, OpError> {
             machine,
             resolved.as_deref().or(nameservers.as_deref()).unwrap_or_default(),
             resolved.is_some(),
+            joined,
         )?,
         resolved_nameservers: resolved,
         nameservers,

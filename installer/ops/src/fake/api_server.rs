@@ -1,5 +1,5 @@
 //! Static pods of a control plane: the container that kubelet runs from each manifest, and the files that it read at its
-//! start. One fails to start if one of its files contains the word `unreadable`.
+//! start. One fails to start if one of its files contains the word `unreadable`. Pods that are not kubeadm's: `proxies`.
 
 use std::collections::BTreeMap;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -9,6 +9,7 @@ use kubexm_spec::Digest;
 use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
 
+use super::proxies;
 use super::rooted::RootedSystem;
 use super::state::{State, StaticPod};
 use crate::OpError;
@@ -64,16 +65,20 @@ pub(super) fn files(config: &str) -> Vec<String> {
 /// The work of kubelet: a container runs as long as its manifest exists. (The real one outlives kubelet.)
 pub(super) fn run_manifest(system: &RootedSystem, state: &mut State) {
     let kubelet = state.units.get("kubelet.service").is_some_and(|unit| unit.active);
-    for (pod, _) in READ_BY {
+    for pod in pods() {
         match system.read(&format!("/etc/kubernetes/manifests/{pod}.yaml")).filter(|_| kubelet) {
             None => set(state, pod, None),
             Some(manifest) if get(state, pod).is_none() => {
-                let started = start(system, state, &manifest);
+                let started = start(system, state, pod, &manifest);
                 set(state, pod, Some(started));
             }
             Some(_) => {}
         }
     }
+}
+
+fn pods() -> impl Iterator<Item = &'static str> {
+    READ_BY.into_iter().map(|(pod, _)| pod).chain(proxies::PODS)
 }
 
 fn get<'s>(state: &'s State, pod: &str) -> Option<&'s StaticPod> {
@@ -88,14 +93,17 @@ fn set(state: &mut State, pod: &str, container: Option<StaticPod>) {
     }
 }
 
-fn start(system: &RootedSystem, state: &mut State, manifest: &str) -> StaticPod {
+fn start(system: &RootedSystem, state: &mut State, pod: &str, manifest: &str) -> StaticPod {
     state.starts += 1;
     let paths = manifest.lines().filter_map(|line| line.trim().strip_prefix("- --read="));
     let texts: BTreeMap<&str, String> = paths.map(|path| (path, system.read(path).unwrap_or_default())).collect();
+    let config = proxies::config(system, pod, manifest);
+    let lacks = proxies::PODS.contains(&pod) && config.as_ref().is_none_or(|text| text.contains("unreadable"));
     StaticPod {
+        config: config.unwrap_or_default(),
         id: format!("{:064x}", state.starts),
         started: now(),
-        ended: texts.values().any(|text| text.is_empty() || text.contains("unreadable")),
+        ended: lacks || texts.values().any(|text| text.is_empty() || text.contains("unreadable")),
         read: texts.iter().map(|(path, text)| ((*path).to_owned(), Digest::of(text))).collect(),
     }
 }
@@ -108,7 +116,7 @@ fn now() -> u64 {
 
 /// The container with an id, and its pod.
 fn find<'s>(state: &'s State, id: &str) -> Option<(&'static str, &'s StaticPod)> {
-    READ_BY.into_iter().find_map(|(pod, _)| get(state, pod).filter(|found| found.id == id).map(|found| (pod, found)))
+    pods().find_map(|pod| get(state, pod).filter(|found| found.id == id).map(|found| (pod, found)))
 }
 
 /// `ctr containers` and `ctr tasks`; none for other arguments.
@@ -133,11 +141,20 @@ pub(super) fn ctr(system: &RootedSystem, state: &mut State, args: &[&str]) -> Op
             None => Output::failed(1, format!("ctr: container \"{id}\" in namespace \"k8s.io\": not found")),
         },
         ["tasks", "list"] => {
-            let all = READ_BY.into_iter().filter_map(|(pod, _)| get(state, pod));
+            let all = pods().filter_map(|pod| get(state, pod));
             let lines: String = all
                 .map(|pod| format!("{}    4711    {}\n", pod.id, if pod.ended { "STOPPED" } else { "RUNNING" }))
                 .collect();
             Output::text(format!("TASK    PID     STATUS    \n{lines}"))
+        }
+        ["tasks", "kill", "--signal", "SIGHUP", id] => {
+            let Some((pod, found)) = find(state, id).map(|(pod, found)| (pod, found.clone())) else {
+                return Some(Output::failed(1, format!("ctr: no running task found: task {id} not found: not found")));
+            };
+            let manifest = system.read(&format!("/etc/kubernetes/manifests/{pod}.yaml")).unwrap_or_default();
+            let config = proxies::config(system, pod, &manifest).filter(|text| !text.contains("unreadable"));
+            set(state, pod, Some(StaticPod { config: config.unwrap_or_else(|| found.config.clone()), ..found }));
+            Output::default()
         }
         ["tasks", "kill", "--signal", "SIGTERM" | "SIGKILL", id] => {
             let Some((pod, _)) = find(state, id) else {

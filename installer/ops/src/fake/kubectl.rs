@@ -43,7 +43,11 @@ pub(super) fn kubectl(system: &RootedSystem, state: &mut State, args: &[&str], s
         ["get", "-o", "json", "--ignore-not-found", "node", name] => {
             Output::text(state.cluster.nodes.get(*name).map(Value::to_string).unwrap_or_default())
         }
-        ["get", "-o", "json", "configmap", "kubeadm-config", ..] => {
+        ["get", "-o", "json", "configmap", name @ ("kubeadm-config" | "kubelet-config"), ..] => {
+            let key = format!("ConfigMap/{name}");
+            if let Some(document) = state.cluster.objects.get(&key) {
+                return Output::text(with_server_fields(&key, document).to_string());
+            }
             let text = "apiVersion: kubeadm.k8s.io/v1beta4\nkind: ClusterConfiguration\n";
             Output::text(json!({"data": {"ClusterConfiguration": text}}).to_string())
         }
@@ -82,6 +86,10 @@ pub(super) fn kubectl(system: &RootedSystem, state: &mut State, args: &[&str], s
             releases::annotate(state, namespace, name, note)
         }
         ["annotate", ..] => Output::default(),
+        ["replace", "--filename", "-"] => {
+            state.cluster.objects.extend(documents(&text));
+            Output::default()
+        }
         ["replace", "--namespace", namespace, ..] => releases::replace(state, namespace, &text),
         ["get", options @ ..] => {
             let namespace = options.iter().zip(options.iter().skip(1)).find(|(option, _)| **option == "--namespace");
@@ -126,6 +134,13 @@ pub(super) fn kubectl(system: &RootedSystem, state: &mut State, args: &[&str], s
             }
             None => Output::failed(1, format!("Error from server (NotFound): nodes \"{name}\" not found")),
         },
+        ["patch", "node", name, "--type=merge", "--patch", patch] => match state.cluster.nodes.get_mut(*name) {
+            Some(node) => {
+                merge(node, &serde_json::from_str(patch).unwrap_or_default());
+                Output::text(format!("node/{name} patched\n"))
+            }
+            None => Output::failed(1, format!("Error from server (NotFound): nodes \"{name}\" not found")),
+        },
         ["delete", .., "namespace", name] => {
             state.cluster.objects.remove(&format!("Namespace/{name}"));
             Output::default()
@@ -147,6 +162,25 @@ pub(super) fn kubectl(system: &RootedSystem, state: &mut State, args: &[&str], s
         ["taint", rest @ ..] => taint(state, rest),
         ["label", rest @ ..] => label(state, rest),
         other => Output::failed(1, format!("the fake kubectl does not know `{}`", other.join(" "))),
+    }
+}
+
+/// A JSON merge patch (RFC 7386).
+fn merge(target: &mut Value, patch: &Value) {
+    let Some(fields) = patch.as_object() else {
+        *target = patch.clone();
+        return;
+    };
+    if !target.is_object() {
+        *target = json!({});
+    }
+    let Some(object) = target.as_object_mut() else { return };
+    for (key, value) in fields {
+        if value.is_null() {
+            object.remove(key);
+        } else {
+            merge(object.entry(key.clone()).or_insert(Value::Null), value);
+        }
     }
 }
 
@@ -234,10 +268,17 @@ fn static_pods(state: &State) -> Vec<Value> {
 fn control_plane_pods(state: &State) -> Vec<Value> {
     let stacked = !state.cluster.apart;
     let pods = || READ_BY.into_iter().map(|(pod, _)| pod).filter(|pod| stacked || *pod != "etcd");
-    let up = state.cluster.api_servers().into_iter();
-    let named = up.flat_map(|name| pods().map(move |pod| format!("{pod}-{name}")));
     let ready = json!({"conditions": [{"type": "Ready", "status": "True"}]});
-    named.map(|name| json!({"metadata": {"name": name}, "status": ready})).collect()
+    let pod = |node: &str, name: &str| {
+        let image = versions::image_of(state, node, name);
+        json!({
+            "metadata": {"name": format!("{name}-{node}")},
+            "spec": {"containers": [{"image": image}]},
+            "status": ready,
+        })
+    };
+    let up = state.cluster.api_servers();
+    up.iter().flat_map(|node| pods().map(|name| pod(node, name))).collect()
 }
 
 /// `kubectl create`, which is used for bootstrap tokens only.

@@ -10,6 +10,8 @@ mod api_server;
 mod etcd;
 
 mod control_plane;
+mod harbor;
+mod harbor_state;
 mod helm;
 mod images;
 mod join;
@@ -17,6 +19,7 @@ mod kubeadm;
 mod kubectl;
 mod objects;
 mod packages;
+mod proxies;
 mod registry;
 mod releases;
 mod rooted;
@@ -40,7 +43,7 @@ pub use rooted::{FOLDER, RootedSystem};
 pub use seed::seed;
 use state::State;
 
-use crate::system::{ActContext, Head, HttpsRequest, HttpsServer, Kernel, Output, Program, Space, System};
+use crate::system::{ActContext, Head, HttpsRequest, HttpsServer, Kernel, Output, Program, PushRequest, Space, System};
 use crate::{Machine, OpError, paths};
 
 /// Programs that a plan installs: they must exist to be run.
@@ -188,15 +191,27 @@ impl System for RootedSystem {
         if server.ca.is_empty() {
             return Err(OpError::other(format!("{}: the CA file is empty", server.url)));
         }
-        // The only server that a plan installs is the depot.
+        if let Some(status) = proxies::api_server(self, &State::load(self)?, server) {
+            return status;
+        }
+        // The only other server that a plan installs is the depot.
         registry::get(self, &State::load(self)?, server)
+    }
+
+    fn http_get(&self, port: u16) -> Result<String, OpError> {
+        let _lock = self.lock()?;
+        proxies::revision(&State::load(self)?, port)
     }
 
     fn https_request(&self, request: &HttpsRequest<'_>) -> Result<(u16, Vec<u8>), OpError> {
         let _lock = self.lock()?;
         let mut state = State::load(self)?;
         let before = state.clone();
-        let answer = etcd::answer(self, &mut state, request)?;
+        let answer = if request.url.contains("/api/v2.0/") {
+            harbor::answer(&mut state, request)?
+        } else {
+            etcd::answer(self, &mut state, request)?
+        };
         state.save(self, &before)?;
         Ok(answer)
     }
@@ -209,6 +224,15 @@ impl System for RootedSystem {
         registry::heads(self, &State::load(self)?, server, paths)
     }
 
+    fn push_images(&self, request: &PushRequest<'_>) -> Result<String, OpError> {
+        let _lock = self.lock()?;
+        let mut state = State::load(self)?;
+        let before = state.clone();
+        let pushed = harbor::push(&mut state, request)?;
+        state.save(self, &before)?;
+        Ok(pushed)
+    }
+
     fn pod_network(&self, _pid: u32, name: &str, _dns: &str, service: &str) -> Result<String, OpError> {
         Ok(format!("{name} resolves and {service} accepts"))
     }
@@ -218,7 +242,12 @@ impl System for RootedSystem {
     }
 
     /// `dns.json` has an address for each suffix of names that exist.
-    fn dns_addresses(&self, servers: &[IpAddr], names: &[String]) -> BTreeMap<String, (IpAddr, IpAddr)> {
+    fn dns_addresses(
+        &self,
+        servers: &[IpAddr],
+        names: &[String],
+        _: std::time::Duration,
+    ) -> BTreeMap<String, (IpAddr, IpAddr)> {
         let text = self.read(&format!("{FOLDER}/dns.json")).unwrap_or_default();
         let all: BTreeMap<String, IpAddr> = serde_json::from_str(&text).unwrap_or_default();
         let of =

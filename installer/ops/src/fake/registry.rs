@@ -10,6 +10,9 @@ const DEPOT: &str = "kubexm-depot.service";
 const UNIT: &str = "kubexm-registry.service";
 
 pub(super) fn get(system: &RootedSystem, state: &State, server: &HttpsServer<'_>) -> Result<u16, OpError> {
+    if !server.url.contains(":5443/") && super::harbor::runs(state) {
+        return super::harbor::get(state, server);
+    }
     runs(state, DEPOT, server)?;
     let config = system.read("/etc/kubexm/depot/config.json").unwrap_or_default();
     Ok(if config.contains("\"login\":") && server.login.is_none() { 401 } else { 200 })
@@ -28,6 +31,9 @@ pub(super) fn heads(
     server: &HttpsServer<'_>,
     paths: &[String],
 ) -> Result<Vec<Head>, OpError> {
+    if super::harbor::runs(state) {
+        return Ok(super::harbor::heads(state, server, paths));
+    }
     runs(state, UNIT, server)?;
     let config = system.read("/etc/kubexm/registry/config.yml").unwrap_or_default();
     if config.contains("htpasswd:") && server.login.is_none() {

@@ -35,9 +35,16 @@ pub(super) struct State {
     /// The cluster of this host; for several hosts it is in the folder that they share.
     #[serde(flatten)]
     pub cluster: Cluster,
+    /// Harbor, while it runs.
+    #[serde(skip_serializing_if = "is_default")]
+    pub harbor: super::harbor_state::Harbor,
     /// It was not written to a file yet.
     #[serde(skip)]
     unsaved: bool,
+}
+
+fn is_default<T: Default + PartialEq>(value: &T) -> bool {
+    *value == T::default()
 }
 
 /// A cluster.
@@ -128,6 +135,9 @@ pub(super) struct StaticPod {
     pub read: BTreeMap<String, Digest>,
     /// It ended by itself.
     pub ended: bool,
+    /// The configuration that a proxy has read.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub config: String,
 }
 
 /// An image.

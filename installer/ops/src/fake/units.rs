@@ -60,6 +60,9 @@ pub(super) fn systemctl(system: &RootedSystem, state: &mut State, args: &[&str])
             if unit == kubexm_plan::etcd::UNIT {
                 super::etcd::stop(system, state)?;
             }
+            if unit == super::harbor::UNIT {
+                state.harbor = super::harbor_state::Harbor::default();
+            }
             if unit == "containerd.service" {
                 crate::fsio::remove(&system.at("/run/containerd/containerd.sock"))?;
                 let _ = std::fs::remove_dir(system.at("/run/containerd"));
@@ -166,6 +169,9 @@ fn start(system: &RootedSystem, state: &mut State, unit: &str) -> Result<Output,
     state.starts += 1;
     let invocation = format!("{:032x}", state.starts);
     state.units.insert(unit.to_owned(), super::state::Unit { active: true, invocation });
+    if unit == super::harbor::UNIT {
+        super::harbor::started(system)?;
+    }
     if unit == "kubelet.service" {
         super::versions::kubelet_started(system, state, &system.hostname()?);
     }

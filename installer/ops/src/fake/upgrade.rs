@@ -1,5 +1,7 @@
 //! `kubeadm upgrade`.
 
+use serde_json::json;
+
 use super::control_plane::{STATIC_PODS, config, put};
 use super::rooted::{FOLDER, RootedSystem};
 use super::state::State;
@@ -20,6 +22,18 @@ fn value(config: &str, key: &str) -> Option<String> {
     Some(line.trim().trim_matches(['"', '\'']).to_owned())
 }
 
+/// What an upload writes, and the key of the document in it.
+pub(super) const CONFIG_MAPS: [(&str, &str); 2] =
+    [("kubeadm-config", "ClusterConfiguration"), ("kubelet-config", "kubelet")];
+
+/// `kubeadm config validate`: the fake takes everything that has a version.
+pub(super) fn validate(system: &RootedSystem, args: &[&str]) -> Output {
+    match config(system, args).as_deref().and_then(configured) {
+        Some(_) => Output::text("ok\n"),
+        None => Output::failed(3, "error: kubernetesVersion: Invalid value"),
+    }
+}
+
 /// `kubeadm init phase upload-config all`.
 pub(super) fn upload_config(system: &RootedSystem, state: &mut State, args: &[&str]) -> Result<Output, OpError> {
     let Some(text) = config(system, args) else {
@@ -27,6 +41,10 @@ pub(super) fn upload_config(system: &RootedSystem, state: &mut State, args: &[&s
     };
     let after_etcd = text.split_once("etcd:").map_or("", |(_, after)| after);
     (state.cluster.version, state.cluster.etcd_tag) = (configured(&text), value(after_etcd, "imageTag:"));
+    for (name, key) in CONFIG_MAPS {
+        let object = json!({"kind": "ConfigMap", "metadata": {"name": name}, "data": {key: text}});
+        state.cluster.objects.insert(format!("ConfigMap/{name}"), object.to_string());
+    }
     Ok(Output::text("[upload-config] Storing the configuration used in ConfigMap \"kubeadm-config\"\n"))
 }
 
@@ -47,6 +65,14 @@ pub(super) fn upgrade(system: &RootedSystem, state: &mut State, args: &[&str]) -
         return refuse(format!("this kubeadm is {own}, and cannot upgrade to {version}"));
     }
     let name = system.hostname()?;
+    // `refuse-kubeadm-upgrade`: what kubeadm's preflight finds; a dry run finds it, too.
+    if let Some(why) = system.read(&format!("{FOLDER}/refuse-kubeadm-upgrade")) {
+        return Ok(Output::failed(1, format!("[preflight] Some fatal errors occurred:\n\t[ERROR {}", why.trim())));
+    }
+    if args.contains(&"--dry-run") {
+        put(system, "/etc/kubernetes/tmp/kubeadm-upgrade-dryrun7/config.yaml", "double: kubelet's config\n")?;
+        return Ok(Output::text("[dryrun] Finished dryrunning successfully!\n"));
+    }
     let kill = system.at(&format!("{FOLDER}/kill-kubeadm-upgrade"));
     if kill.exists() {
         crate::fsio::remove(&kill)?;

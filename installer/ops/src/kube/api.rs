@@ -44,7 +44,14 @@ pub(super) fn get_text(machine: &Machine, api: &Credentials, path: &str) -> Resu
 
 fn request(machine: &Machine, api: &Credentials, path: &str) -> Result<(u16, Vec<u8>), OpError> {
     let url = format!("{}{path}", api.server);
-    let request =
-        HttpsRequest { method: "GET", url: &url, ca: &api.ca, certificate: &api.certificate, key: &api.key, body: "" };
+    let request = HttpsRequest {
+        method: "GET",
+        url: &url,
+        ca: &api.ca,
+        certificate: &api.certificate,
+        key: &api.key,
+        login: None,
+        body: "",
+    };
     machine.system().https_request(&request)
 }

@@ -4,7 +4,7 @@ use std::fmt;
 
 use serde_json::Value;
 
-use super::{find_node, get, ready_condition};
+use super::{cordoned_by, find_node, get, ready_condition};
 use crate::{Machine, OpError};
 
 /// What a drained node does not have.
@@ -12,6 +12,8 @@ use crate::{Machine, OpError};
 pub(crate) struct Left {
     /// New pods may be scheduled on it.
     pub schedulable: bool,
+    /// On whose behalf kubexm has cordoned it.
+    pub cordoned_by: Option<String>,
     /// Its kubelet answers; otherwise nobody confirms that the containers of a deleted pod have ended.
     pub ready: bool,
     /// `v1.34.4`, as the node reports it.
@@ -50,7 +52,9 @@ impl Left {
         }
         let kubelet = object.pointer("/status/nodeInfo/kubeletVersion").and_then(Value::as_str).unwrap_or_default();
         let kubelet = kubelet.to_owned();
-        Ok(Some(Self { schedulable, ready, kubelet, pods: pods.into_iter().map(|(_, pod)| pod).collect() }))
+        let cordoned_by = cordoned_by(&object).map(str::to_owned);
+        let pods = pods.into_iter().map(|(_, pod)| pod).collect();
+        Ok(Some(Self { schedulable, cordoned_by, ready, kubelet, pods }))
     }
 
     pub(crate) fn is_drained(&self) -> bool {

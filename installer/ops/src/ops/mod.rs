@@ -8,6 +8,8 @@ mod dir;
 mod etcd_restored;
 mod etcd_snapshot;
 mod file;
+mod harbor_images;
+mod harbor_projects;
 mod helm_release;
 mod hostname;
 pub(crate) mod hosts_block;

@@ -17,6 +17,10 @@ use crate::{Converge, Machine, OpError, Wave, fsio};
 
 /// How long kubelet and the pod may take until the API server answers again.
 const READY: Duration = Duration::from_secs(180);
+/// How long a process may take until it runs with files that it has read again.
+const RELOAD: Duration = Duration::from_secs(30);
+/// A signal that comes before the process can handle it is lost: it is sent again every so many looks.
+const SIGNAL_AGAIN: usize = 10;
 /// kubelet gives a static pod 30 s before it kills it.
 const GRACE: Duration = Duration::from_secs(40);
 const PAUSE: Duration = Duration::from_millis(300);
@@ -32,7 +36,7 @@ impl Converge for StaticPodStarted {
         let container = running(self, machine)?;
         let current = match &container {
             Some(container) => {
-                let now = digests(machine, self.after.iter())?;
+                let now = digests(machine, self.files())?;
                 // A record of other files of the pod says nothing about these.
                 let known = record.as_ref().and_then(|record| about(record, &now));
                 match known.as_ref().filter(|record| record.invocation == *container) {
@@ -59,10 +63,15 @@ impl Converge for StaticPodStarted {
 
     fn converge(&self, machine: &Machine) -> Result<(), OpError> {
         if let Some(path) = unread(self, machine)? {
+            let mend = match self.is_of_kubeadm() {
+                true => {
+                    "kubeadm wrote the flag and its volume there when the control plane was made: restore them \
+                     (/etc/kubexm/kubeadm.yaml of the first control plane has both), then run again"
+                }
+                false => "somebody has edited that file: remove it and run again, and it is written anew",
+            };
             return Err(OpError::other(format!(
-                "{} does not read {path}: {} does not name it, so a changed file would have no effect. kubeadm wrote \
-                 the flag and its volume there when the control plane was made: restore them (/etc/kubexm/kubeadm.yaml \
-                 of the first control plane has both), then run again",
+                "{} does not read {path}: {} does not name it, so a changed file would have no effect. {mend}",
                 self.pod,
                 manifest(self)
             )));
@@ -78,8 +87,8 @@ impl Converge for StaticPodStarted {
         // With the control plane the pod is gone.
         if before.container.is_some() && machine.path(manifest(self)).is_file() {
             let now = self.observe(machine)?;
-            // Never restarted, it still has what the files hold again.
-            let untouched = now.container.is_some() && now.container == before.container;
+            // Never restarted, it still has what the files hold again; unless it has read some of them since.
+            let untouched = self.reloaded.is_empty() && now.container.is_some() && now.container == before.container;
             if !untouched && !self.satisfied(&now, machine) {
                 run_with(self, machine, &now, self.ready.when_rolled_back())?;
             }
@@ -102,7 +111,7 @@ fn to_load(
     record: Option<&Started>,
 ) -> Result<BTreeMap<String, Digest>, OpError> {
     let recorded = record.into_iter().flat_map(|record| record.loaded.keys());
-    let all: BTreeSet<&String> = op.after.iter().chain(recorded).collect();
+    let all: BTreeSet<&String> = op.files().chain(recorded).collect();
     digests(machine, all.into_iter())
 }
 
@@ -113,7 +122,7 @@ fn manifest(op: &StaticPodStarted) -> String {
 /// A file that the manifest does not name.
 fn unread<'o>(op: &'o StaticPodStarted, machine: &Machine) -> Result<Option<&'o str>, OpError> {
     let Some(text) = fsio::read_text(&machine.path(manifest(op)))? else { return Ok(None) };
-    Ok(op.after.iter().map(String::as_str).find(|path| !text.contains(path)))
+    Ok(op.files().map(String::as_str).find(|path| !text.contains(path)))
 }
 
 fn running(op: &StaticPodStarted, machine: &Machine) -> Result<Option<String>, OpError> {
@@ -125,7 +134,7 @@ fn running(op: &StaticPodStarted, machine: &Machine) -> Result<Option<String>, O
 /// sets it.
 fn changed(op: &StaticPodStarted, machine: &Machine) -> Result<i128, OpError> {
     let mut last = i128::MIN;
-    for path in &op.after {
+    for path in op.files() {
         let real = machine.path(path);
         match real.symlink_metadata() {
             Ok(found) => last = last.max(i128::from(found.ctime()) * 1_000_000_000 + i128::from(found.ctime_nsec())),
@@ -136,14 +145,27 @@ fn changed(op: &StaticPodStarted, machine: &Machine) -> Result<i128, OpError> {
     Ok(last)
 }
 
-/// Ends the container that runs with other files, waits until kubelet's next one answers, and records it.
+/// Whether the files that the container was started with are as they were, so that a signal is enough.
+fn reads_again(op: &StaticPodStarted, found: &StaticPodState, now: &BTreeMap<String, Digest>) -> bool {
+    let same_start = || {
+        let started = found.record.as_ref().filter(|record| Some(&record.invocation) == found.container.as_ref());
+        started.is_some_and(|record| op.after.iter().all(|path| record.loaded.get(path) == now.get(path)))
+    };
+    !op.reloaded.is_empty() && (op.after.is_empty() || same_start())
+}
+
+/// Makes the container that runs with other files read them again, or ends it; waits until it or kubelet's next one answers,
+/// and records it.
 fn run_with(op: &StaticPodStarted, machine: &Machine, found: &StaticPodState, until: PodReady) -> Result<(), OpError> {
     let loaded = to_load(op, machine, found.record.as_ref())?;
     let known: BTreeSet<String> = all(op, machine)?.into_iter().map(|container| container.id).collect();
     let stale = found.container.as_ref().filter(|_| !found.current);
+    let by_signal = stale.filter(|_| reads_again(op, found, &loaded));
     if let Some(id) = stale {
-        containers::signal(machine, op.runtime, id, Signal::Term)?;
+        let signal = if by_signal.is_some() { Signal::Hup } else { Signal::Term };
+        containers::signal(machine, op.runtime, id, signal)?;
     }
+    let stale = if by_signal.is_some() { None } else { stale };
     let started = Instant::now();
     let mut killed = false;
     let mut new = BTreeSet::new();
@@ -151,13 +173,21 @@ fn run_with(op: &StaticPodStarted, machine: &Machine, found: &StaticPodState, un
         let now = all(op, machine)?;
         let running = now.iter().find(|container| container.running).map(|container| &container.id);
         if let Some(id) = running.filter(|id| Some(*id) != stale)
-            && ready(machine, until)?
+            && ready(op, machine, until)?
         {
             return write_record(machine, &op.pod, id.clone(), loaded);
         }
         new.extend(now.iter().map(|container| &container.id).filter(|id| !known.contains(*id)).cloned());
         if new.len() > MAY_END {
             return Err(failed(op, "ends again and again"));
+        }
+        if let Some(id) = by_signal.filter(|id| running == Some(*id)) {
+            if started.elapsed() > RELOAD || !machine.is_real() && look >= LOOKS {
+                return Err(not_reloaded(op));
+            }
+            if look % SIGNAL_AGAIN == 0 {
+                containers::signal(machine, op.runtime, id, Signal::Hup)?;
+            }
         }
         if started.elapsed() > READY || !machine.is_real() && look >= LOOKS {
             return Err(failed(op, &format!("does not answer after {} s", READY.as_secs())));
@@ -179,15 +209,28 @@ fn all(op: &StaticPodStarted, machine: &Machine) -> Result<Vec<Container>, OpErr
 
 fn failed(op: &StaticPodStarted, how: &str) -> OpError {
     OpError::other(format!(
-        "{pod} was restarted to read {files}, and {how}: look at the end of the newest log in \
+        "{pod} was {restarted} to read {files}, and {how}: look at the end of the newest log in \
          /var/log/pods/kube-system_{pod}-*/{pod} on this host, mend the file that it names, and run again",
+        restarted = if op.is_of_kubeadm() { "restarted" } else { "started" },
         pod = op.pod,
-        files = op.after.join(" and "),
+        files = op.files().map(String::as_str).collect::<Vec<_>>().join(" and "),
     ))
 }
 
-fn ready(machine: &Machine, until: PodReady) -> Result<bool, OpError> {
+fn not_reloaded(op: &StaticPodStarted) -> OpError {
+    OpError::other(format!(
+        "{pod} was told to read {files} again, and still runs with what it read before after {} s; it goes on with that. Look \
+         at the end of the newest log in /var/log/pods/kube-system_{pod}-*/{pod} on this host: it names the line that it does \
+         not take",
+        RELOAD.as_secs(),
+        pod = op.pod,
+        files = op.reloaded.join(" and "),
+    ))
+}
+
+fn ready(op: &StaticPodStarted, machine: &Machine, until: PodReady) -> Result<bool, OpError> {
     match until {
+        PodReady::Serves { port } => serves(op, machine, port),
         PodReady::ApiServer | PodReady::ApiServerAgain => api_server_answers(machine),
         PodReady::Member => {
             let Some(client) = members::client(machine)? else { return Ok(false) };
@@ -195,6 +238,19 @@ fn ready(machine: &Machine, until: PodReady) -> Result<bool, OpError> {
         }
         PodReady::Running => Ok(true),
     }
+}
+
+/// Whether the process runs with a file as it is on disk: what it answers is in that file alone.
+fn serves(op: &StaticPodStarted, machine: &Machine, port: u16) -> Result<bool, OpError> {
+    // Nobody listens yet.
+    let Ok(answer) = machine.system().http_get(port) else { return Ok(false) };
+    let answer = answer.trim();
+    for path in &op.reloaded {
+        if !answer.is_empty() && fsio::read_text(&machine.path(path))?.is_some_and(|text| text.contains(answer)) {
+            return Ok(true);
+        }
+    }
+    Ok(false)
 }
 
 /// Whether the API server of this very host answers: by admin.conf a load balancer might ask another one.

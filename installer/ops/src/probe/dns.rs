@@ -6,8 +6,6 @@ use std::time::{Duration, Instant};
 
 /// Type A.
 pub(crate) const ADDRESS: u16 = 1;
-/// How long answers are waited for; a server that needs longer is taken for one that does not answer.
-const LIMIT: Duration = Duration::from_millis(1500);
 const PORT: u16 = 53;
 
 /// A query with one question and recursion desired (4.1).
@@ -76,12 +74,13 @@ fn after_name(message: &[u8], mut at: usize) -> Option<usize> {
     }
 }
 
-/// Asks every server for every name at once. The first address of each name that has one, and the server that gave it.
-pub(crate) fn addresses(servers: &[IpAddr], names: &[String]) -> BTreeMap<String, (IpAddr, IpAddr)> {
+/// Asks every server for every name at once. The first address of each name that has one, and the server that gave it. A server
+/// that needs longer than `limit` is taken for one that does not answer.
+pub(crate) fn addresses(servers: &[IpAddr], names: &[String], limit: Duration) -> BTreeMap<String, (IpAddr, IpAddr)> {
     std::thread::scope(|scope| {
         let asked: Vec<_> = servers
             .iter()
-            .map(|server| scope.spawn(|| of_server(SocketAddr::new(*server, PORT), names).unwrap_or_default()))
+            .map(|server| scope.spawn(|| of_server(SocketAddr::new(*server, PORT), names, limit).unwrap_or_default()))
             .collect();
         let mut found = BTreeMap::new();
         for (server, asked) in servers.iter().zip(asked) {
@@ -93,7 +92,7 @@ pub(crate) fn addresses(servers: &[IpAddr], names: &[String]) -> BTreeMap<String
     })
 }
 
-fn of_server(server: SocketAddr, names: &[String]) -> std::io::Result<BTreeMap<String, Ipv4Addr>> {
+fn of_server(server: SocketAddr, names: &[String], limit: Duration) -> std::io::Result<BTreeMap<String, Ipv4Addr>> {
     let any = if server.is_ipv4() { IpAddr::V4(Ipv4Addr::UNSPECIFIED) } else { IpAddr::V6(Ipv6Addr::UNSPECIFIED) };
     let socket = UdpSocket::bind((any, 0))?;
     socket.connect(server)?;
@@ -104,7 +103,7 @@ fn of_server(server: SocketAddr, names: &[String]) -> std::io::Result<BTreeMap<S
             socket.send(&question)?;
         }
     }
-    let (until, mut open, mut found) = (Instant::now() + LIMIT, ids, BTreeMap::new());
+    let (until, mut open, mut found) = (Instant::now() + limit, ids, BTreeMap::new());
     let mut message = [0; 1500];
     while !open.is_empty() {
         let left = until.saturating_duration_since(Instant::now());
@@ -174,10 +173,15 @@ mod tests {
             }
         });
         let names = ["one.test".to_owned(), "two.test".to_owned()];
-        assert_eq!(of_server(at, &names).expect("asked").len(), 2);
+        let long = Duration::from_secs(30);
+        assert_eq!(of_server(at, &names, long).expect("asked").len(), 2);
         let closed = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).and_then(|socket| socket.local_addr()).expect("a port");
         let begun = Instant::now();
-        assert!(of_server(closed, &names).unwrap_or_default().is_empty());
-        assert!(begun.elapsed() < LIMIT);
+        assert!(of_server(closed, &names, long).unwrap_or_default().is_empty());
+        // One that is silent is waited for as long as is said.
+        let silent = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).expect("a socket");
+        let at = silent.local_addr().expect("an address");
+        assert!(of_server(at, &names, Duration::from_millis(20)).expect("asked").is_empty());
+        assert!(begun.elapsed() < long);
     }
 }

@@ -49,11 +49,15 @@ pub(crate) fn request(request: &HttpsRequest<'_>) -> Result<(u16, Vec<u8>), OpEr
     let url = request.url;
     let bad = |what: &dyn std::fmt::Display| OpError::other(format!("{url}: {what}"));
     let at = Address::parse(url)?;
-    let mut stream = connect(url, &at, request.ca, Some((request.certificate, request.key)))?;
-    let mut text = format!(
-        "{} /{} HTTP/1.0\r\nHost: {}\r\nUser-Agent: kubexm-install\r\nAccept: application/json\r\n",
-        request.method, at.path, at.authority
-    );
+    let client = (!request.certificate.is_empty()).then_some((request.certificate, request.key));
+    let mut stream = connect(url, &at, request.ca, client)?;
+    let mut text = Zeroizing::new(format!(
+        "{} /{} HTTP/1.0\r\nHost: {}\r\nUser-Agent: kubexm-install\r\nAccept: application/json\r\n{}",
+        request.method,
+        at.path,
+        at.authority,
+        authorization(request.login).as_str()
+    ));
     if !request.body.is_empty() {
         let length = request.body.len();
         text.push_str(&format!("Content-Type: application/json\r\nContent-Length: {length}\r\n"));

@@ -6,7 +6,10 @@ mod clock;
 mod cri;
 pub(crate) mod dns;
 mod etcd;
+mod harbor;
+pub(crate) mod http;
 pub(crate) mod https;
+mod kubeadm_upgrade;
 pub(crate) mod netns;
 mod nodes;
 pub mod pod_address;
@@ -29,15 +32,19 @@ pub fn look(probe: &Probe, machine: &Machine) -> Result<ProbeAnswer, OpError> {
         Probe::CriReady { runtime: RuntimeKind::Containerd, config_dump } => cri::look(machine, config_dump),
         Probe::CriReady { runtime, .. } => Ok(no(format!("{runtime} is not supported yet"))),
         Probe::Https { url, ca, login } => server::answers(machine, url, ca, login.as_deref()),
+        Probe::ApiReady { url, ca } => server::api_answers(machine, url, ca),
         Probe::RegistryServes { url, ca, login, repositories } => {
             registry::look(machine, (url, ca, login.as_deref()), repositories)
         }
+        Probe::HarborHealthy { url, ca } => harbor::healthy(machine, url, ca),
         Probe::ClockFollows { servers } => clock::look(machine, servers),
         Probe::EtcdHealthy { members, unnamed, ca, certificate, key } => {
             etcd::healthy(machine, members, *unnamed, [ca, certificate, key])
         }
         Probe::NodeReady { node, kubelet } => nodes::look(machine, node, kubelet.as_deref()),
-        Probe::StaticPodsReady { node } => pods::of_control_plane(machine, node),
+        Probe::StaticPodsReady { node, images } => pods::of_control_plane(machine, node, images),
+        Probe::EtcdHealthy { members } => etcd::look(machine, *members),
+        Probe::KubeadmUpgradePasses { upgrade } => kubeadm_upgrade::look(machine, upgrade),
         Probe::NodeAwaitsNetwork { node } => nodes::awaits_network(machine, node),
         Probe::NodeDrained { node, unless_kubelet } => nodes::drained(machine, node, unless_kubelet.as_deref()),
         Probe::PodsRunning { namespaces, images, kubeadm_only } => {

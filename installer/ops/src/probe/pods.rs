@@ -1,5 +1,7 @@
 //! Every pod in some namespaces is running and ready, and no image is from outside the bundle.
 
+use std::collections::BTreeMap;
+
 use kubexm_plan::ProbeAnswer;
 use serde_json::Value;
 
@@ -30,24 +32,34 @@ pub(super) fn look(
 /// The components whose pods kubeadm makes static.
 const STATIC: [&str; 4] = ["etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler"];
 
-/// Every static pod of a control plane is Ready.
-pub(super) fn of_control_plane(machine: &Machine, node: &str) -> Result<ProbeAnswer, OpError> {
+/// Every static pod of a control plane is Ready, with these images where they are given.
+pub(super) fn of_control_plane(
+    machine: &Machine,
+    node: &str,
+    images: &BTreeMap<String, String>,
+) -> Result<ProbeAnswer, OpError> {
     let list = kube::get(machine, ["pods", "--namespace", "kube-system", "--selector", "tier=control-plane"])?;
-    let waits = not_ready(&list, node);
+    let waits = not_ready(&list, node, images);
     Ok(match waits.is_empty() {
         true => yes(format!("the static pods of {node} are ready")),
         false => no(format!("of the static pods of {node} these are not ready: {}", waits.join(", "))),
     })
 }
 
-fn not_ready(list: &Value, node: &str) -> Vec<&'static str> {
+fn not_ready(list: &Value, node: &str, images: &BTreeMap<String, String>) -> Vec<String> {
     let pods = list["items"].as_array().map(Vec::as_slice).unwrap_or_default();
-    let ready = |name: &&'static str| {
+    let waits = |name: &'static str| {
         let wanted = format!("{name}-{node}");
         let pod = pods.iter().find(|pod| pod.pointer("/metadata/name").and_then(Value::as_str) == Some(&wanted));
-        pod.and_then(ready_condition).is_some_and(|condition| condition["status"] == "True")
+        let image = pod.and_then(|pod| pod.pointer("/spec/containers/0/image")?.as_str());
+        match (image, images.get(name)) {
+            (Some(found), Some(image)) if found != image => return Some(format!("{name} (it has {found} still)")),
+            _ => {}
+        }
+        let ready = pod.and_then(ready_condition).is_some_and(|condition| condition["status"] == "True");
+        (!ready).then(|| name.to_owned())
     };
-    STATIC.into_iter().filter(|name| !ready(name)).collect()
+    STATIC.into_iter().filter_map(waits).collect()
 }
 
 /// The pods of a list; with `kubeadm_only`, those that kubeadm creates and that need no pod network.
@@ -112,13 +124,23 @@ mod tests {
     }
 
     #[test]
-    fn a_static_pod_that_is_missing_or_not_ready_is_named() {
-        let pod = |name: &str, status: &str| json!({"metadata": {"name": name}, "status": {"conditions": [{"type": "Ready", "status": status}]}});
+    fn a_static_pod_that_is_missing_or_not_ready_or_old_is_named() {
+        let pod = |name: &str, status: &str| {
+            json!({
+                "metadata": {"name": name},
+                "spec": {"containers": [{"image": "r/p:2"}]},
+                "status": {"conditions": [{"type": "Ready", "status": status}]},
+            })
+        };
+        let any = BTreeMap::new();
         let mut pods: Vec<Value> = STATIC.iter().map(|name| pod(&format!("{name}-cp1"), "True")).collect();
-        assert!(not_ready(&json!({"items": pods}), "cp1").is_empty());
-        assert_eq!(not_ready(&json!({"items": pods}), "cp2"), STATIC);
+        assert!(not_ready(&json!({"items": pods}), "cp1", &any).is_empty());
+        assert_eq!(not_ready(&json!({"items": pods}), "cp2", &any), STATIC);
+        let images = [("etcd", "r/p:2"), ("kube-apiserver", "r/p:3")];
+        let images = images.map(|(name, image)| (name.to_owned(), image.to_owned())).into();
+        assert_eq!(not_ready(&json!({"items": pods}), "cp1", &images), ["kube-apiserver (it has r/p:2 still)"]);
         pods[1] = pod("kube-apiserver-cp1", "False");
-        assert_eq!(not_ready(&json!({"items": pods[..3]}), "cp1"), ["kube-apiserver", "kube-scheduler"]);
+        assert_eq!(not_ready(&json!({"items": pods[..3]}), "cp1", &any), ["kube-apiserver", "kube-scheduler"]);
     }
 
     #[test]

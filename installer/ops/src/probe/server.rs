@@ -35,6 +35,16 @@ impl Files {
     }
 }
 
+/// An API server that refuses a request without a certificate has answered it: with `anonymous-auth` off it says no more.
+pub(super) fn api_answers(machine: &Machine, url: &str, ca: &str) -> Result<ProbeAnswer, OpError> {
+    let files = match Files::read(machine, ca, None)? {
+        Ok(files) => files,
+        Err(missing) => return Ok(missing),
+    };
+    let status = machine.system().https_get(&files.server(url))?;
+    Ok(ProbeAnswer { holds: matches!(status, 200 | 401 | 403), seen: format!("{url} answers {status}") })
+}
+
 pub(super) fn answers(machine: &Machine, url: &str, ca: &str, login: Option<&str>) -> Result<ProbeAnswer, OpError> {
     let files = match Files::read(machine, ca, login)? {
         Ok(files) => files,

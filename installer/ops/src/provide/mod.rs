@@ -30,6 +30,7 @@ pub fn value(provider: &SlotProvider, machine: &Machine) -> Result<Vec<u8>, OpEr
         | SlotProvider::SealedAuthorities { .. }
         | SlotProvider::BackupKey
         | SlotProvider::Secret { .. }
+        | SlotProvider::DerivedPassword { .. }
         | SlotProvider::RegistryLogin { .. } => {
             return Err(OpError::other(format!("{provider:?} is not made on a node; this is a fault of the program")));
         }

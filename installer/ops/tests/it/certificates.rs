@@ -37,7 +37,8 @@ fn renewed(host: &Host) -> Op {
 
 fn started(pod: &str, after: &[&str], ready: PodReady) -> Op {
     let after = after.iter().map(|path| (*path).to_owned()).collect();
-    StaticPodStarted { pod: pod.to_owned(), after, runtime: RuntimeKind::Containerd, ready }.into()
+    StaticPodStarted { pod: pod.to_owned(), after, reloaded: Vec::new(), runtime: RuntimeKind::Containerd, ready }
+        .into()
 }
 
 fn satisfied(op: &Op, host: &Host) -> bool {

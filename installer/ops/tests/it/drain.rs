@@ -17,7 +17,7 @@ fn fleet() -> Fleet {
 }
 
 fn drain(force: bool) -> Op {
-    NodeDrain { node: "node3".to_owned(), limit_s: 5, force, unless_kubelet: None }.into()
+    NodeDrain { node: "node3".to_owned(), limit_s: 5, force, unless_kubelet: None, cordoned_by: None }.into()
 }
 
 fn put(machine: &Machine, name: &str, value: &Value) {
@@ -42,7 +42,7 @@ fn budget() -> Value {
 }
 
 fn step_of(force: bool) -> Step {
-    let undo = Undo::Act { act: NodeUncordon { node: "node3".to_owned() }.into() };
+    let undo = Undo::Act { act: NodeUncordon { node: "node3".to_owned(), cordoned_by: None }.into() };
     Step::on("node1", "delete.drain-node3", "Drain").ensure(drain(force)).undo(undo).build()
 }
 
@@ -75,6 +75,39 @@ fn a_node_that_somebody_else_had_cordoned_stays_so_after_the_undo() {
         step::undo(&step, first, "run", 1, &before, wave).expect("undone");
     }
     assert_eq!(fleet.state()["nodes"]["node3"]["spec"]["unschedulable"], true);
+}
+
+#[test]
+fn only_a_node_with_the_mark_of_its_drain_is_made_schedulable_again() {
+    let by = || Some("7f3a".to_owned());
+    let drain = || -> Op {
+        NodeDrain { node: "node3".to_owned(), limit_s: 5, force: false, unless_kubelet: None, cordoned_by: by() }.into()
+    };
+    let uncordon = || -> Op { NodeUncordon { node: "node3".to_owned(), cordoned_by: by() }.into() };
+    let state = |fleet: &Fleet| {
+        let node = fleet.state()["nodes"]["node3"].clone();
+        (node["spec"]["unschedulable"].clone(), node["metadata"]["annotations"]["kubexm.io/cordoned-by"].clone())
+    };
+    let fleet = fleet();
+    let first = &fleet.hosts[0].machine;
+    // Ours, and interrupted before the last pod was gone: what a later run finds.
+    put(first, "workloads.json", &json!([pod("web-1", Some("ReplicaSet"))]));
+    put(first, "budgets.json", &budget());
+    dispatch::converge(&drain(), first).expect_err("held by its budget");
+    assert_eq!(state(&fleet), (true.into(), "7f3a".into()));
+    assert!(!satisfied(&uncordon(), first));
+    dispatch::converge(&uncordon(), first).expect("schedulable");
+    assert_eq!(state(&fleet), (Value::Null, Value::Null));
+    assert!(satisfied(&uncordon(), first));
+
+    // Somebody else's.
+    put(first, "budgets.json", &json!([]));
+    dispatch::converge(&self::drain(false), first).expect("cordoned without a mark");
+    dispatch::converge(&drain(), first).expect("drained");
+    assert_eq!(state(&fleet), (true.into(), Value::Null));
+    assert!(satisfied(&uncordon(), first));
+    dispatch::converge(&uncordon(), first).expect("nothing to do");
+    assert_eq!(state(&fleet), (true.into(), Value::Null));
 }
 
 #[test]

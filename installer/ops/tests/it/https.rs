@@ -83,6 +83,7 @@ fn request(server: &Server, method: &str, body: &str) -> Result<(u16, Vec<u8>), 
         ca: server.ca.as_bytes(),
         certificate: certificate.as_bytes(),
         key: key.as_bytes(),
+        login: None,
         body,
     };
     RealSystem.https_request(&request).map_err(|error| error.full())

@@ -136,9 +136,9 @@ fn the_kubelet_configuration_of_a_worker_comes_back_also_one_that_was_edited_and
 fn a_node_whose_kubelet_has_the_version_is_not_drained_for_it_again() {
     let fleet = fleet();
     let (one, worker) = (&fleet.hosts[0].machine, &fleet.hosts[2]);
+    let unless_kubelet = Some(VERSION.to_owned());
     let drain: Op =
-        NodeDrain { node: "node3".to_owned(), limit_s: 5, force: false, unless_kubelet: Some(VERSION.to_owned()) }
-            .into();
+        NodeDrain { node: "node3".to_owned(), limit_s: 5, force: false, unless_kubelet, cordoned_by: None }.into();
     let ready = |wanted: &str| {
         let probe = Probe::NodeReady { node: "node3".to_owned(), kubelet: Some(wanted.to_owned()) };
         probe::look(&probe, one).expect("an answer").holds
@@ -151,4 +151,70 @@ fn a_node_whose_kubelet_has_the_version_is_not_drained_for_it_again() {
     assert!(satisfied(&drain, one) && ready(VERSION) && !ready("v1.36.0"));
     let probe = Probe::NodeDrained { node: "node3".to_owned(), unless_kubelet: Some(VERSION.to_owned()) };
     assert!(probe::look(&probe, one).expect("an answer").holds);
+}
+
+fn asks(op: &Op) -> Probe {
+    let Op::Act(kubexm_plan::Act::KubeadmUpgrade(act)) = op else { unreachable!("it is one") };
+    Probe::KubeadmUpgradePasses { upgrade: Box::new(act.clone()) }
+}
+
+#[test]
+fn kubeadm_is_asked_first_and_nothing_is_left_of_that() {
+    let fleet = fleet();
+    let (host, machine) = (&fleet.hosts[0], &fleet.hosts[0].machine);
+    let tree = host.tree();
+    let answer = || probe::look(&asks(&first()), machine).expect("an answer");
+    assert!(answer().holds, "{}", answer().seen);
+    host.put("/run/kubexm-double/refuse-kubeadm-upgrade", "CoreDNSUnsupportedPlugins]: start of autopath");
+    let refused = answer();
+    assert!(!refused.holds && refused.seen.contains("[ERROR CoreDNSUnsupportedPlugins]"), "{}", refused.seen);
+    host.put(CONFIG, "kind: ClusterConfiguration\n");
+    assert!(answer().seen.contains("kubeadm v1.35.4 does not take /etc/kubexm/kubeadm-upgrade.yaml"));
+    host.put(CONFIG, TEXT);
+    std::fs::remove_file(machine.path("/run/kubexm-double/refuse-kubeadm-upgrade")).expect("removed");
+    crate::common::same(&tree, &host.tree(), "a dry run");
+    // Half done, the cluster has two versions.
+    host.put("/run/kubexm-double/kill-kubeadm-upgrade", "");
+    dispatch::converge(&first(), machine).expect_err("killed");
+    host.put("/run/kubexm-double/refuse-kubeadm-upgrade", "Version]: two");
+    assert!(answer().seen.contains("has begun already"));
+}
+
+#[test]
+fn the_clusters_configuration_is_put_back_if_no_static_pod_was_replaced() {
+    let fleet = fleet();
+    let (host, machine) = (&fleet.hosts[0], &fleet.hosts[0].machine);
+    let config = || fleet.state()["objects"]["ConfigMap/kubeadm-config"].as_str().unwrap_or_default().to_owned();
+    host.put("/run/kubexm-double/refuse-kubeadm-upgrade", "CreateJob]: timed out");
+    let error = dispatch::converge(&first(), machine).expect_err("refused").full();
+    assert!(
+        error.contains("[ERROR CreateJob]") && error.contains("kubelet-config in the cluster are as before"),
+        "{error}"
+    );
+    assert!(config().contains("ClusterConfiguration") && !config().contains(VERSION), "{}", config());
+    std::fs::remove_file(machine.path("/run/kubexm-double/refuse-kubeadm-upgrade")).expect("removed");
+    dispatch::converge(&first(), machine).expect("upgraded");
+    assert!(config().contains(VERSION));
+}
+
+#[test]
+fn after_a_turn_the_static_pods_are_the_new_ones_and_every_member_answers() {
+    let fleet = fleet();
+    let machine = &fleet.hosts[1].machine;
+    dispatch::converge(&first(), &fleet.hosts[0].machine).expect("upgraded");
+    let images = match asks(&upgrade(UpgradeOf::ControlPlane)) {
+        Probe::KubeadmUpgradePasses { upgrade } => upgrade.images,
+        _ => BTreeMap::new(),
+    };
+    let pods = Probe::StaticPodsReady { node: "node2".to_owned(), images };
+    let look = |probe: &Probe| probe::look(probe, machine).expect("an answer");
+    assert!(look(&pods).seen.contains("etcd (it has "), "{}", look(&pods).seen);
+    dispatch::converge(&upgrade(UpgradeOf::ControlPlane), machine).expect("upgraded");
+    assert!(look(&pods).holds, "{}", look(&pods).seen);
+
+    assert!(look(&Probe::EtcdHealthy { members: 2 }).holds);
+    assert!(look(&Probe::EtcdHealthy { members: 3 }).seen.contains("it has 2 members, and 3 are wanted"));
+    fleet.systems[0].kill_member("node1").expect("dead");
+    let answer = look(&Probe::EtcdHealthy { members: 2 });
+    assert!(!answer.holds && answer.seen.contains("node1 does not answer"), "{}", answer.seen);
 }

@@ -70,6 +70,21 @@ fn a_link_in_place_of_a_parent_is_refused_by_name() {
 }
 
 #[test]
+fn what_a_link_of_a_user_leads_to_is_neither_observed_nor_kept() {
+    let host = host();
+    let victim = host.machine.path("/etc/victim");
+    symlink(&victim, host.machine.path("/home/alice/.kube")).expect("a link");
+    let error = dispatch::observe(&op(), &host.machine).expect_err("a link").full();
+    assert!(error.contains("/home/alice/.kube") && error.contains("symbolic link"), "{error}");
+    let kept = host.machine.ledger().keep(&host.machine.path("/home/alice/.kube/config"));
+    assert!(kept.expect_err("a link").full().contains("symbolic link"));
+    let error = dispatch::keep(&op(), &host.machine).expect_err("a link").full();
+    assert!(error.contains("symbolic link"), "{error}");
+    let ledger = host.machine.path("/var/lib/kubexm/ledger/content");
+    assert!(!ledger.exists(), "root's file is in the ledger");
+}
+
+#[test]
 fn a_link_of_an_administrator_to_the_home_folders_is_followed() {
     let host = host();
     fs::create_dir_all(host.machine.path("/data")).expect("a folder");

@@ -1,4 +1,4 @@
-//! kube-apiserver reads its audit files when it starts, and then never again.
+//! kube-apiserver reads its audit files when it starts, and then never again; a proxy reads its configuration on a signal.
 
 #![allow(clippy::expect_used, clippy::panic, reason = "the arrangement of a test: a fault here is a fault of the test")]
 
@@ -19,6 +19,7 @@ fn op() -> Op {
     StaticPodStarted {
         pod: "kube-apiserver".to_owned(),
         after: vec![POLICY.to_owned()],
+        reloaded: Vec::new(),
         runtime: RuntimeKind::Containerd,
         ready: PodReady::ApiServer,
     }
@@ -191,4 +192,98 @@ fn a_file_that_the_manifest_does_not_name_is_refused_and_nothing_is_restarted() 
         assert!(error.contains(part), "{error}");
     }
     assert_eq!(observe(&host).1.container, state.container);
+}
+
+const CONFIG: &str = "/etc/kubexm/haproxy/haproxy.cfg";
+const MANIFEST: &str = "/etc/kubernetes/manifests/kubexm-haproxy.yaml";
+
+/// A proxy as `recipes/balancer` has it.
+fn proxy() -> Op {
+    StaticPodStarted {
+        pod: "kubexm-haproxy".to_owned(),
+        after: Vec::new(),
+        reloaded: vec![CONFIG.to_owned()],
+        runtime: RuntimeKind::Containerd,
+        ready: PodReady::Serves { port: 6444 },
+    }
+    .into()
+}
+
+fn config(revision: &str) -> String {
+    format!("bind 127.0.0.1:6444\nstring \"revision {revision}\"\n")
+}
+
+/// A node whose kubelet runs the proxy with the configuration `aa`.
+fn with_proxy() -> Host {
+    let host = control_plane();
+    host.put(CONFIG, config("aa"));
+    host.put(MANIFEST, format!("    command:\n    - haproxy\n    - {CONFIG}\n"));
+    host
+}
+
+fn look_at_proxy(host: &Host) -> (ObservedState, StaticPodState) {
+    let found = dispatch::observe(&proxy(), &host.machine).expect("a look");
+    let state = found.state::<StaticPodStarted>().expect("a state");
+    (found, state)
+}
+
+/// What the running proxy says of itself.
+fn revision(host: &Host) -> String {
+    host.machine.system().http_get(6444).expect("an answer").trim().to_owned()
+}
+
+#[test]
+fn another_configuration_is_read_by_the_same_container_and_then_nothing_is_left_to_do() {
+    let host = with_proxy();
+    dispatch::converge(&proxy(), &host.machine).expect("it runs");
+    let (found, first) = look_at_proxy(&host);
+    assert!(found.satisfied && first.container.is_some());
+    host.put(CONFIG, config("bb"));
+    assert_eq!(revision(&host), "revision aa", "it would have noticed by itself, and this op were not needed");
+    assert!(!look_at_proxy(&host).0.satisfied);
+    dispatch::converge(&proxy(), &host.machine).expect("it reads it");
+    let (found, now) = look_at_proxy(&host);
+    assert!(found.satisfied && now.container == first.container, "it was restarted");
+    assert_eq!(revision(&host), "revision bb");
+}
+
+#[test]
+fn a_rollback_lets_the_same_container_read_the_configuration_that_came_back() {
+    let host = with_proxy();
+    dispatch::converge(&proxy(), &host.machine).expect("it runs");
+    let (before, first) = look_at_proxy(&host);
+    host.put(CONFIG, config("bb"));
+    dispatch::converge(&proxy(), &host.machine).expect("it reads it");
+    host.put(CONFIG, config("aa"));
+    for wave in Wave::ALL {
+        dispatch::restore(&proxy(), &host.machine, &before, wave).unwrap_or_else(|error| panic!("{}", error.full()));
+    }
+    let (found, now) = look_at_proxy(&host);
+    assert_eq!((revision(&host).as_str(), now.container), ("revision aa", first.container));
+    assert!(found.satisfied);
+}
+
+#[test]
+fn a_configuration_that_is_not_taken_fails_and_the_proxy_goes_on_with_the_one_before() {
+    let host = with_proxy();
+    dispatch::converge(&proxy(), &host.machine).expect("it runs");
+    host.put(CONFIG, format!("{}unreadable\n", config("bb")));
+    let error = dispatch::converge(&proxy(), &host.machine).expect_err("it is not taken").full();
+    for part in [CONFIG, "still runs with what it read before", "/var/log/pods/kube-system_kubexm-haproxy-"] {
+        assert!(error.contains(part), "{error}");
+    }
+    assert_eq!(revision(&host), "revision aa");
+    assert!(!look_at_proxy(&host).0.satisfied, "nothing says that it has read it");
+}
+
+#[test]
+fn a_proxy_whose_manifest_is_gone_is_awaited_by_nobody() {
+    let host = with_proxy();
+    dispatch::converge(&proxy(), &host.machine).expect("it runs");
+    let (before, _) = look_at_proxy(&host);
+    std::fs::remove_file(host.machine.path(MANIFEST)).expect("gone");
+    for wave in Wave::ALL {
+        dispatch::restore(&proxy(), &host.machine, &before, wave).unwrap_or_else(|error| panic!("{}", error.full()));
+    }
+    assert!(look_at_proxy(&host).1.container.is_none());
 }

@@ -346,8 +346,14 @@ impl System for Busy {
     ) -> Result<Vec<kubexm_ops::system::Head>, OpError> {
         self.inner.system().https_heads(server, paths)
     }
+    fn http_get(&self, port: u16) -> Result<String, OpError> {
+        self.inner.system().http_get(port)
+    }
     fn https_request(&self, request: &HttpsRequest<'_>) -> Result<(u16, Vec<u8>), OpError> {
         self.inner.system().https_request(request)
+    }
+    fn push_images(&self, request: &kubexm_ops::system::PushRequest<'_>) -> Result<String, OpError> {
+        self.inner.system().push_images(request)
     }
     fn pod_network(&self, pid: u32, name: &str, dns: &str, service: &str) -> Result<String, OpError> {
         self.inner.system().pod_network(pid, name, dns, service)
@@ -359,8 +365,9 @@ impl System for Busy {
         &self,
         servers: &[std::net::IpAddr],
         names: &[String],
+        limit: std::time::Duration,
     ) -> std::collections::BTreeMap<String, (std::net::IpAddr, std::net::IpAddr)> {
-        self.inner.system().dns_addresses(servers, names)
+        self.inner.system().dns_addresses(servers, names, limit)
     }
     fn signal(&self, pid: u32, kill: bool) -> Result<(), OpError> {
         self.inner.system().signal(pid, kill)

@@ -75,6 +75,9 @@ pub struct NodeFacts {
     pub conditions: Vec<Condition>,
     /// Whether it is cordoned.
     pub unschedulable: bool,
+    /// On whose behalf kubexm has cordoned it ([`crate::op::CORDONED_BY`]); none if somebody else has.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cordoned_by: Option<String>,
 }
 
 /// A condition of a node.
@@ -175,6 +178,10 @@ pub struct DeprecatedApi {
     pub resource: String,
     /// `1.32`: the first minor version without it; empty if that is not decided.
     pub removed_in: String,
+    /// Who has written objects through it, by their managed fields, with an object each: `helm (default/web)`. Clients that only read
+    /// leave no trace in objects.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub written_by: Vec<String>,
 }
 
 impl std::fmt::Display for DeprecatedApi {

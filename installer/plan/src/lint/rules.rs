@@ -9,7 +9,7 @@ use super::order::Order;
 use super::problem::{Problem, Severity};
 use crate::id::StepId;
 use crate::op::{Act, Content, Op};
-use crate::plan::{CONTROLLER, Plan};
+use crate::plan::{CONTROLLER, OPERATOR_KUBECONFIG, Plan};
 use crate::resource::Resource;
 use crate::slot::{SlotName, SlotProvider};
 use crate::step::Step;
@@ -40,6 +40,7 @@ pub(super) const RULES: &[Rule] = &[
     Rule { name: "texts-there", severity: Severity::Error, run: texts_there },
     Rule { name: "no-secret", severity: Severity::Error, run: no_secret },
     Rule { name: "time-for-the-probe", severity: Severity::Error, run: time_for_the_probe },
+    Rule { name: "controller-limited", severity: Severity::Error, run: controller_limited },
     Rule { name: "parent-before", severity: Severity::Error, run: parent_before },
     Rule { name: "irreversible", severity: Severity::Warning, run: irreversible },
 ];
@@ -328,6 +329,26 @@ fn time_for_the_probe(rule: &Rule, plan: &Plan, _: &Order) -> Vec<Problem> {
     let within = |step: &&Step| step.probe.as_ref().is_some_and(|timed| timed.within_s >= step.timeout_s);
     let short = plan.steps.iter().filter(within);
     short.map(|s| rule.at(s, format!("{} ends after {} s, before its probe may", s.id, s.timeout_s))).collect()
+}
+
+/// On the controller, which is the operator's own machine, a plan writes the operator's kubeconfig and nothing else. Its content is what
+/// [`SlotProvider::AdminKubeconfig`] gives, which has only been let through after every field of it was checked.
+fn controller_limited(rule: &Rule, plan: &Plan, _: &Order) -> Vec<Problem> {
+    let is_kubeconfig = |op: &Op| match op {
+        Op::File(file) if file.path == OPERATOR_KUBECONFIG => match &file.content {
+            Content::Slot { slot } => matches!(plan.slots.get(slot), Some(SlotProvider::AdminKubeconfig { .. })),
+            _ => false,
+        },
+        _ => false,
+    };
+    let on_controller = plan.steps.iter().filter(|step| step.host == CONTROLLER);
+    let is_undone = |undo: &Undo| matches!(undo, Undo::RestoreBefore | Undo::Nothing);
+    let is_right = |step: &Step| step.probe.is_none() && is_undone(&step.undo) && step.ops.iter().all(is_kubeconfig);
+    let wrong = on_controller.filter(|step| !is_right(step));
+    let text = |step: &Step| {
+        format!("{} does more on the machine of kubexm-install than write the operator's kubeconfig", step.id)
+    };
+    wrong.map(|step| rule.at(step, text(step))).collect()
 }
 
 /// A step that is removed with its parent must come after that parent.

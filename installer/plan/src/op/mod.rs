@@ -8,6 +8,8 @@ mod dir;
 mod etcd_restored;
 mod etcd_snapshot;
 mod file;
+mod harbor_images;
+mod harbor_projects;
 mod helm_release;
 mod hostname;
 mod hosts_block;
@@ -50,6 +52,8 @@ pub use dir::Dir;
 pub use etcd_restored::{EtcdRestored, RestorePhase, RestoreState};
 pub use etcd_snapshot::{EtcdSnapshot, SNAPSHOTS, Snapshotted};
 pub use file::{Content, File};
+pub use harbor_images::{HarborImage, HarborImages, MissingImages};
+pub use harbor_projects::{FoundProjects, HARBOR_UNIT, HarborProjects};
 pub use helm_release::{FoundRelease, HELM, HelmRelease, ReleaseInput, Released};
 pub use hostname::{Hostname, Names};
 pub use hosts_block::{Hosts, HostsBlock};
@@ -95,7 +99,7 @@ macro_rules! ops {
             File Dir StateDir MoveAside Link Blobs Binary Unpacked RegistryLayout Packages Unit Sysctl KernelModule SwapOff
             HostsBlock Resolver SelinuxMode Hostname ImageLoaded Kubeconfig KubeObject NodeUntainted NodeTainted
             NodeLabel Stamp StaticPodStarted CertificatesRenewed KubeletCertificate EtcdSnapshot EtcdRestored
-            HelmRelease Manifests Act Reset
+            HelmRelease Manifests HarborProjects HarborImages Act Reset
         }
     };
 }

@@ -6,6 +6,7 @@ use kubexm_spec::cluster::RuntimeKind;
 use kubexm_spec::depot::Repository;
 use serde::{Deserialize, Serialize};
 
+use super::act::KubeadmUpgrade;
 use super::image_loaded::is_containerd;
 
 /// A condition that is polled until it is true.
@@ -31,6 +32,14 @@ pub enum Probe {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         login: Option<String>,
     },
+    /// The API server behind an address answers over TLS, trusting the CA in this file: 200, or that it refuses whoever
+    /// has no certificate (401, 403), as it does where `anonymous-auth` is off.
+    ApiReady {
+        /// `https://127.0.0.1:6443/readyz`.
+        url: String,
+        /// PEM file on the node.
+        ca: String,
+    },
     /// A registry returns every reference and every blob with its digest, trusting the CA in this file.
     RegistryServes {
         /// `https://registry.example.kubexm.internal:5000`.
@@ -42,6 +51,13 @@ pub enum Probe {
         login: Option<String>,
         /// The content to request.
         repositories: BTreeMap<String, Repository>,
+    },
+    /// Harbor reports that it and all its components are healthy (`/api/v2.0/health`, which answers 200 in any case).
+    HarborHealthy {
+        /// `https://registry.example.kubexm.internal`.
+        url: String,
+        /// PEM file on the node.
+        ca: String,
     },
     /// chrony has selected a time server, according to `chronyc sources`.
     ClockFollows {
@@ -74,6 +90,20 @@ pub enum Probe {
     StaticPodsReady {
         /// Node name.
         node: String,
+        /// The images that they must have, by component.
+        #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+        images: BTreeMap<String, String>,
+    },
+    /// Every member that this host's etcd lists has started, votes and is healthy, by its own status.
+    EtcdHealthy {
+        /// So many members at least.
+        members: usize,
+    },
+    /// kubeadm takes the configuration of an upgrade of the cluster, and a dry run of `kubeadm upgrade apply` succeeds; or the
+    /// upgrade has begun already.
+    KubeadmUpgradePasses {
+        /// The upgrade that follows.
+        upgrade: Box<KubeadmUpgrade>,
     },
     /// A node is Ready except for the pod network, which somebody else installs; a Ready node is accepted too.
     NodeAwaitsNetwork {
@@ -137,9 +167,11 @@ impl std::fmt::Display for Probe {
                     None => Ok(()),
                 }
             }
+            Self::ApiReady { url, ca } => write!(f, "{url} answers, trusted by {ca}"),
             Self::RegistryServes { url, repositories, .. } => {
                 write!(f, "{url} serves every reference and blob of {} repositories", repositories.len())
             }
+            Self::HarborHealthy { url, ca } => write!(f, "Harbor at {url} is healthy, trusted by {ca}"),
             Self::ClockFollows { servers } => write!(f, "the clock follows {}", servers.join(" or ")),
             Self::EtcdHealthy { members, unnamed: true, .. } => {
                 let urls: Vec<&str> = members.values().map(String::as_str).collect();
@@ -153,7 +185,14 @@ impl std::fmt::Display for Probe {
             Self::NodeReady { node, kubelet: Some(version) } => {
                 write!(f, "node {node} is Ready with kubelet {version}")
             }
-            Self::StaticPodsReady { node } => write!(f, "static pods of {node} are Ready"),
+            Self::StaticPodsReady { node, images } => {
+                write!(f, "static pods of {node} are Ready")?;
+                if images.is_empty() { Ok(()) } else { f.write_str(" with the images of the bundle") }
+            }
+            Self::EtcdHealthy { members } => write!(f, "all members of etcd, at least {members}, are healthy"),
+            Self::KubeadmUpgradePasses { upgrade } => {
+                write!(f, "kubeadm would upgrade the cluster to {}", upgrade.version)
+            }
             Self::NodeAwaitsNetwork { node } => write!(f, "node {node} lacks nothing but a pod network"),
             Self::NodeDrained { node, .. } => write!(f, "node {node} is drained"),
             Self::PodsRunning { namespaces, images, kubeadm_only } => {

@@ -11,7 +11,8 @@ use crate::path_state::PathState;
 use crate::resource::{Resource, ResourceChange};
 
 /// A static pod of kube-system was started after the files that it reads at its start alone were last changed. Its
-/// container is restarted otherwise, and awaited ([`PodReady`]); the pod's manifest is never touched.
+/// container is restarted otherwise, and awaited ([`PodReady`]); the pod's manifest is never touched. Files that it reads
+/// again on a signal restart nothing.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct StaticPodStarted {
@@ -19,6 +20,10 @@ pub struct StaticPodStarted {
     pub pod: String,
     /// Files that it reads at its start, named by its manifest; each is a [`super::File`] op of an earlier step.
     pub after: Vec<String>,
+    /// Files that it reads again on SIGHUP, in folders that its manifest mounts: if only these change, its process gets
+    /// that signal and its container stays.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub reloaded: Vec<String>,
     /// Which runtime has its container.
     pub runtime: RuntimeKind,
     /// What is awaited after a restart.
@@ -40,6 +45,24 @@ pub enum PodReady {
     Member,
     /// Its container runs: what it needs to answer is mended later.
     Running,
+    /// Its process answers an HTTP request to the host's own 127.0.0.1 with a text that one of the reloaded files has: the
+    /// files that it runs with are those on disk.
+    Serves {
+        /// TCP port of the answer.
+        port: u16,
+    },
+}
+
+impl StaticPodStarted {
+    /// Every file that it must have read.
+    pub fn files(&self) -> impl Iterator<Item = &String> {
+        self.after.iter().chain(&self.reloaded)
+    }
+
+    /// Whether kubeadm makes its manifest, and not a step of ours.
+    pub const fn is_of_kubeadm(&self) -> bool {
+        !matches!(self.ready, PodReady::Serves { .. })
+    }
 }
 
 impl PodReady {
@@ -78,11 +101,10 @@ impl OpKind for StaticPodStarted {
     }
 
     fn needs(&self) -> Needs<'_> {
-        let files = self.after.iter().cloned().map(Resource::Path);
-        Needs {
-            resources: [Resource::Runtime, Resource::AdminConf].into_iter().chain(files).collect(),
-            ..Needs::nothing()
-        }
+        let files = self.files().cloned().map(Resource::Path);
+        // Whether a pod of kubeadm answers is asked with it.
+        let asks = self.is_of_kubeadm().then_some(Resource::AdminConf);
+        Needs { resources: std::iter::once(Resource::Runtime).chain(asks).chain(files).collect(), ..Needs::nothing() }
     }
 
     fn scope(&self) -> RemovalScope {
@@ -96,7 +118,11 @@ impl OpKind for StaticPodStarted {
 
 impl fmt::Display for StaticPodStarted {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "static pod {} started after changes of {}", self.pod, self.after.join(" "))
+        write!(f, "static pod {}", self.pod)?;
+        if !self.after.is_empty() {
+            write!(f, " started after changes of {}", self.after.join(" "))?;
+        }
+        if self.reloaded.is_empty() { Ok(()) } else { write!(f, ", reloaded for {}", self.reloaded.join(" ")) }
     }
 }
 

@@ -47,7 +47,13 @@ pub fn loaded(cx: &PlanContext<'_>, node: &PlannedHost<'_>) -> Result<Option<Ste
     let runtime = cx.cluster.runtime.kind;
     Ok(Some(
         Step::on(node.name(), "control-plane.audit-loaded", "Restart the API server if its audit files have changed")
-            .ensure(StaticPodStarted { pod: API_SERVER.to_owned(), after, runtime, ready: PodReady::ApiServer })
+            .ensure(StaticPodStarted {
+                pod: API_SERVER.to_owned(),
+                after,
+                reloaded: Vec::new(),
+                runtime,
+                ready: PodReady::ApiServer,
+            })
             .timeout_s(300)
             .undo(Undo::RestoreBefore)
             .build(),

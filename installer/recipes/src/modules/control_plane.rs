@@ -4,6 +4,7 @@ use kubexm_plan::op::{KubeadmInit, KubeadmReset, NodeLabel, NodeTainted, NodeUnt
 use kubexm_plan::{Step, StepId, Undo, state_folders};
 use kubexm_spec::cluster::EtcdKind;
 
+use crate::balancer::kube_vip;
 use crate::context::{PlanContext, PlannedHost};
 use crate::draft::Draft;
 use crate::error::RecipeError;
@@ -31,7 +32,7 @@ pub fn init(cx: &PlanContext<'_>, node: &PlannedHost<'_>) -> Result<Step, Recipe
         .ensure(KubeadmInit {
             config: paths::KUBEADM_CONFIG.to_owned(),
             cri_socket: runtime::of(cx.cluster).endpoint.to_owned(),
-            ignore: ignored(cx, node)?,
+            ignore: ignored(cx, node)?.into_iter().chain(kube_vip::ignored(cx.cluster)).collect(),
         })
         .timeout_s(600)
         .undo(Undo::Act { act: KubeadmReset { cri_socket: runtime::of(cx.cluster).endpoint.to_owned() }.into() })

@@ -8,7 +8,7 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
 use kubexm_plan::op::{Blobs, Dir, File, Unit};
 use kubexm_plan::{CertificateUse, Probe, SlotName, SlotProvider, Step, Undo};
-use kubexm_spec::cluster::{Listen, RegistryKind};
+use kubexm_spec::cluster::{Listen, RegistryKind, RuntimeKind};
 use kubexm_spec::depot::{self, DepotConfig, Tls, is_served};
 use kubexm_spec::{ArtifactKey, Digest, Kind, Program, names};
 use minijinja::context;
@@ -49,7 +49,12 @@ pub fn store(draft: &Draft<'_>, node: &PlannedHost<'_>, packages: Option<&NodePa
     for artifact in &draft.cx.manifest.artifacts {
         let own = artifact.platform.is_none_or(|p| p == node.platform)
             && match artifact.key {
-                ArtifactKey::Binary(Program::Registry) => node.roles.registry,
+                ArtifactKey::Binary(Program::Registry | Program::Harbor | Program::DockerCompose) => {
+                    node.roles.registry
+                }
+                ArtifactKey::Binary(Program::Docker) => {
+                    node.roles.registry || draft.cx.cluster.runtime.kind == RuntimeKind::Docker
+                }
                 // A member of etcd alone carries no Kubernetes.
                 ArtifactKey::Binary(program) => {
                     node.in_cluster() || node.roles.registry || (node.roles.etcd && program == Program::Etcd)

@@ -24,14 +24,24 @@ impl Default for Drain {
 }
 
 /// Cordons `node` and evicts its pods from the control plane `on`; rolled back by making it schedulable again.
-/// `unless_kubelet`: nothing is evicted from a node whose kubelet has this version.
-pub fn step(on: &str, id: &str, node: &str, drain: Drain, unless_kubelet: Option<String>) -> Step {
+/// `unless_kubelet`: nothing is evicted from a node whose kubelet has this version. `cordoned_by`: what the node is marked with, and then only
+/// a node with this mark is made schedulable again.
+pub fn step(
+    on: &str,
+    id: &str,
+    node: &str,
+    drain: Drain,
+    unless_kubelet: Option<String>,
+    cordoned_by: Option<String>,
+) -> Step {
     let Drain { limit_s, force } = drain;
+    let unless = unless_kubelet.clone();
+    let act = NodeDrain { node: node.to_owned(), limit_s, force, unless_kubelet, cordoned_by: cordoned_by.clone() };
     Step::on(on, id, &format!("Cordon {node} and evict its pods"))
         .domain(node)
-        .ensure(NodeDrain { node: node.to_owned(), limit_s, force, unless_kubelet: unless_kubelet.clone() })
-        .probe(Probe::NodeDrained { node: node.to_owned(), unless_kubelet }, NAMED_WITHIN_S)
+        .ensure(act)
+        .probe(Probe::NodeDrained { node: node.to_owned(), unless_kubelet: unless }, NAMED_WITHIN_S)
         .timeout_s(limit_s.saturating_add(SPARE_S))
-        .undo(Undo::Act { act: NodeUncordon { node: node.to_owned() }.into() })
+        .undo(Undo::Act { act: NodeUncordon { node: node.to_owned(), cordoned_by }.into() })
         .build()
 }

@@ -6,6 +6,11 @@
 //! joins must not have its own address first: kube-apiserver binds its port long before it answers, and kubeadm would
 //! wait for the API server that it is about to start.
 //!
+//! With a proxy on every worker (`internal`) the name leads to the host's own 127.0.0.1 there, and after it to the control
+//! planes as without one. So a worker joins through a control plane, before its kubelet can start the proxy, and nothing is
+//! switched afterwards: clients dial 127.0.0.1 first, and when nothing listens there the next address. The pods of the host's
+//! network, which get a copy of /etc/hosts when they start, have the same lines whenever that was.
+//!
 //! Behind the user's own load balancer (`external`) workers use its address. Control planes connect to each other
 //! directly if the balancer's port is also that of the API servers: many balancers do not send a back-end's own
 //! connections back to it, and `kubeadm init` runs before there is a healthy back-end. With another port that is not
@@ -13,6 +18,7 @@
 
 use kubexm_spec::cluster::{API_PORT, LoadBalancerMode};
 
+use crate::balancer;
 use crate::context::{PlanContext, PlannedHost};
 use crate::error::RecipeError;
 
@@ -24,7 +30,8 @@ pub fn lines<'a>(
 ) -> Result<Vec<String>, RecipeError> {
     let name = cx.control_plane_name();
     let control_planes = cx.control_planes(nodes)?;
-    let direct = control_planes.iter().map(|n| format!("{} {name}", n.ip)).collect();
+    let proxied = balancer::on(cx.cluster, node.roles).map(|_| format!("{} {name}", std::net::Ipv4Addr::LOCALHOST));
+    let direct = proxied.into_iter().chain(control_planes.iter().map(|n| format!("{} {name}", n.ip))).collect();
     Ok(match cx.cluster.load_balancer.mode {
         LoadBalancerMode::None | LoadBalancerMode::Internal { vip: None, .. } => direct,
         LoadBalancerMode::External { port: API_PORT, .. } if node.roles.control_plane => direct,

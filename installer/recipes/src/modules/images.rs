@@ -9,6 +9,7 @@ use kubexm_spec::cluster::{Cluster, EtcdKind, RegistryKind};
 use kubexm_spec::manifest::Artifact;
 use kubexm_spec::{ArtifactKey, ClusterImage, Digest};
 
+use crate::balancer;
 use crate::charts;
 use crate::context::{PlanContext, PlannedHost};
 use crate::error::RecipeError;
@@ -46,6 +47,9 @@ pub fn steps(cx: &PlanContext<'_>, node: &PlannedHost<'_>) -> Result<Vec<Step>, 
     for image in of_roles(cx.cluster, node) {
         steps.push(step(cx, node, image.name(), cx.image(image, node.platform)?));
     }
+    // Without a registry every node gets it below, as it gets all others.
+    let of_balancer = balancer::images(cx, node)?.filter(|_| cx.cluster.registry.kind != RegistryKind::None);
+    steps.extend(of_balancer.map(|(name, image)| step(cx, node, name, image)));
     // A reference cannot be part of a step id; its digest can, and is the same in every plan.
     let short = |artifact: &Artifact| Digest::of(&artifact.name).hex()[..12].to_owned();
     if cx.cluster.registry.kind == RegistryKind::None {
@@ -81,10 +85,11 @@ fn source(cx: &PlanContext<'_>, artifact: &Artifact) -> ImageSource {
     }
 }
 
-/// What the user's registry may have under the tag: it may refuse an index whose other platforms are not in the bundle, so
-/// that the manifest of the bundle's only platform is there (`kubexm-install seed` does so).
+/// What Harbor or the user's registry may have under the tag: it may refuse an index whose other platforms are not in the
+/// bundle, so that the manifest of the bundle's only platform is there (`kubexm-install seed` does so).
 fn instead(cx: &PlanContext<'_>, artifact: &Artifact) -> Option<Digest> {
-    let only_platform = cx.cluster.external_registry().is_some() && cx.manifest.platforms.len() == 1;
+    let checks_indexes = matches!(cx.cluster.registry.kind, RegistryKind::External | RegistryKind::Harbor);
+    let only_platform = checks_indexes && cx.manifest.platforms.len() == 1;
     artifact.manifest.filter(|manifest| only_platform && *manifest != artifact.digest)
 }
 

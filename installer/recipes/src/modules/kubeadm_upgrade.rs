@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use kubexm_plan::op::{KubeadmUpgrade, KubeadmUpgradeUndo, UpgradeOf};
+use kubexm_plan::op::{KubeadmUpgrade, KubeadmUpgradeUndo, Probe, UpgradeOf};
 use kubexm_plan::{Step, Undo};
 use kubexm_spec::ClusterImage;
 
@@ -50,22 +50,41 @@ pub fn configure(
     ))
 }
 
+/// kubeadm's own checks of the upgrade of the cluster, while everything can be rolled back.
+pub fn preflight(draft: &Draft<'_>, first: &PlannedHost<'_>) -> Result<Step, RecipeError> {
+    let upgrade = act(draft, first, first)?;
+    let title = format!("Ask kubeadm whether it would upgrade the cluster to {}", upgrade.version);
+    Ok(Step::on(first.name(), "upgrade.preflight", &title)
+        .probe(Probe::KubeadmUpgradePasses { upgrade: Box::new(upgrade) }, 60)
+        .timeout_s(400)
+        .undo(Undo::Nothing)
+        .build())
+}
+
 /// `kubeadm upgrade`. On a worker it changes kubelet's configuration only, which can be restored.
 pub fn step(draft: &Draft<'_>, first: &PlannedHost<'_>, node: &PlannedHost<'_>) -> Result<Step, RecipeError> {
+    let act = act(draft, first, node)?;
+    let version = &act.version;
+    let (id, title) = match act.of {
+        UpgradeOf::Cluster { .. } => {
+            ("upgrade.apply", format!("Upgrade the cluster and its first control plane to {version} with kubeadm"))
+        }
+        UpgradeOf::ControlPlane => ("upgrade.node", format!("Upgrade the control plane to {version} with kubeadm")),
+        UpgradeOf::Worker => ("upgrade.node", format!("Get kubelet's configuration of {version} with kubeadm")),
+    };
+    let undo = match act.of.is_control_plane() {
+        true => Undo::Irreversible { why: ONE_WAY.to_owned() },
+        false => Undo::Act { act: KubeadmUpgradeUndo { version: version.clone() }.into() },
+    };
+    Ok(Step::on(node.name(), id, &title).ensure(act).timeout_s(LIMIT_S).undo(undo).build())
+}
+
+fn act(draft: &Draft<'_>, first: &PlannedHost<'_>, node: &PlannedHost<'_>) -> Result<KubeadmUpgrade, RecipeError> {
     let cx = draft.cx;
-    let version = cx.kubernetes_version(node.platform)?;
-    let (id, title, of) = match (node.name() == first.name(), node.roles.control_plane) {
-        (true, _) => (
-            "upgrade.apply",
-            format!("Upgrade the cluster and its first control plane to {version} with kubeadm"),
-            UpgradeOf::Cluster { config: paths::KUBEADM_UPGRADE_CONFIG.to_owned() },
-        ),
-        (false, true) => {
-            ("upgrade.node", format!("Upgrade the control plane to {version} with kubeadm"), UpgradeOf::ControlPlane)
-        }
-        (false, false) => {
-            ("upgrade.node", format!("Get kubelet's configuration of {version} with kubeadm"), UpgradeOf::Worker)
-        }
+    let of = match (node.name() == first.name(), node.roles.control_plane) {
+        (true, _) => UpgradeOf::Cluster { config: paths::KUBEADM_UPGRADE_CONFIG.to_owned() },
+        (false, true) => UpgradeOf::ControlPlane,
+        (false, false) => UpgradeOf::Worker,
     };
     let patched = match of {
         UpgradeOf::Cluster { .. } => selinux::confines(cx.cluster),
@@ -75,18 +94,13 @@ pub fn step(draft: &Draft<'_>, first: &PlannedHost<'_>, node: &PlannedHost<'_>) 
         true => images(cx, node)?.into_iter().map(|(pod, image)| (pod.to_owned(), image.to_owned())).collect(),
         false => BTreeMap::new(),
     };
-    let undo = match of.is_control_plane() {
-        true => Undo::Irreversible { why: ONE_WAY.to_owned() },
-        false => Undo::Act { act: KubeadmUpgradeUndo { version: version.clone() }.into() },
-    };
-    let act = KubeadmUpgrade {
-        version,
+    Ok(KubeadmUpgrade {
+        version: cx.kubernetes_version(node.platform)?,
         of,
         images,
         patches: patched.then(|| paths::KUBEADM_PATCHES.to_owned()),
         ignore: control_plane::ignored(cx, node)?,
-    };
-    Ok(Step::on(node.name(), id, &title).ensure(act).timeout_s(LIMIT_S).undo(undo).build())
+    })
 }
 
 /// Said before anything is changed.

@@ -1,7 +1,7 @@
 //! admin.conf for root and for the SSH user, and the operator's own kubeconfig made from it.
 
 use kubexm_plan::op::Kubeconfig;
-use kubexm_plan::{CONTROLLER, OVER_NETWORK, SlotProvider, Step, StepId, Undo};
+use kubexm_plan::{CONTROLLER, OPERATOR_KUBECONFIG, OVER_NETWORK, SlotProvider, Step, StepId, Undo};
 
 use crate::context::PlannedHost;
 use crate::draft::Draft;
@@ -15,9 +15,6 @@ pub fn step(node: &PlannedHost<'_>) -> Step {
     }
     step.undo(Undo::RestoreBefore).build()
 }
-
-/// Path below the cluster's folder on the controller.
-pub const OPERATOR_KUBECONFIG: &str = "/kubeconfig";
 
 /// On the controller, once the first control plane answers.
 pub fn of_operator(draft: &mut Draft<'_>, first: &PlannedHost<'_>, after: &StepId) -> Step {

@@ -11,6 +11,7 @@ pub mod drain;
 pub mod endpoint;
 pub mod etcd;
 pub mod etcd_client;
+pub mod harbor;
 pub mod images;
 pub mod join;
 pub mod join_slots;

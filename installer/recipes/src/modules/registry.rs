@@ -8,7 +8,7 @@ use kubexm_plan::op::{Dir, RegistryLayout, Unit};
 use kubexm_plan::{Probe, SlotProvider, Step, Undo};
 use kubexm_spec::cluster::RegistryKind;
 use kubexm_spec::depot::{DepotConfig, Repository, Tls};
-use kubexm_spec::{Kind, Program};
+use kubexm_spec::{Kind, Program, names};
 use minijinja::context;
 
 use crate::context::{PlanContext, PlannedHost};
@@ -32,7 +32,9 @@ pub fn steps(draft: &mut Draft<'_>, node: &PlannedHost<'_>) -> Result<Vec<Step>,
 /// no colon (OCI distribution-spec, "Pulling manifests"); `_` cannot clash, since no host name contains it.
 pub fn folder(cx: &PlanContext<'_>, host: &str) -> String {
     match cx.cluster.registry.kind {
-        RegistryKind::Registry | RegistryKind::Harbor => host.to_ascii_lowercase().replace(':', "_"),
+        // As `kubexm-install seed` calls it: its projects are named so.
+        RegistryKind::Harbor => names::registry_folder(host),
+        RegistryKind::Registry => host.to_ascii_lowercase().replace(':', "_"),
         // The user's registry has names of its own (`ExternalRegistry::folder`).
         RegistryKind::Embedded | RegistryKind::External | RegistryKind::None => host.to_owned(),
     }

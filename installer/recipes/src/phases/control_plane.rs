@@ -3,6 +3,7 @@
 use kubexm_plan::{StepId, Undo};
 
 use super::{ClusterHosts, Prepared};
+use crate::balancer::kube_vip;
 use crate::draft::{Chain, Draft};
 use crate::error::RecipeError;
 use crate::modules::{audit, control_plane, dns, kubeconfig, release};
@@ -31,6 +32,7 @@ pub fn start<'a>(
     let mut chain = prepared.chain(first);
     chain.then(audit::step(draft, first)?);
     chain.then([step]);
+    chain.then(kube_vip::step(draft, first)?);
     let loaded = audit::loaded(draft.cx, first)?;
     let answers = loaded.as_ref().map_or(&init, |step| &step.id).clone();
     // Before anything in the cluster is changed, so that the restart interrupts no other step.

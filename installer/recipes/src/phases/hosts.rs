@@ -6,11 +6,13 @@ use std::collections::BTreeMap;
 use kubexm_plan::StepId;
 
 use super::ClusterHosts;
+use crate::balancer::kube_vip;
 use crate::context::PlannedHost;
 use crate::draft::{Chain, Draft};
 use crate::error::RecipeError;
 use crate::modules::{
-    authorities, control_plane, depot, dns, images, join, kubernetes, os, packages, registry, route, time, trust,
+    authorities, control_plane, depot, dns, harbor, images, join, kubernetes, os, packages, registry, route, time,
+    trust,
 };
 use crate::packages::NodePackages;
 use crate::runtime;
@@ -58,8 +60,8 @@ impl<'a> Prepared<'a> {
 /// Prepares every host.
 pub fn prepare<'a>(draft: &mut Draft<'a>, site: &ClusterHosts<'a>) -> Result<Prepared<'a>, RecipeError> {
     let mut prepared = Prepared::default();
-    // The steps after which the registry serves; empty until its host, the first one, was planned.
-    let mut serves = Vec::new();
+    // Empty until the registry's host, the first one, was planned.
+    let mut serves = Serves::default();
     for node in site.in_order() {
         let to_install = packages::of_node(draft.cx, node)?;
         let host = Host { site, node, to_install: to_install.as_ref() };
@@ -72,7 +74,7 @@ pub fn prepare<'a>(draft: &mut Draft<'a>, site: &ClusterHosts<'a>) -> Result<Pre
         if node.in_cluster() {
             chain.then(route::step(draft, node)?);
             let (mut runtime, mut kubelet) = (chain.fork(), chain.fork());
-            host.runtime(draft, &mut runtime, registry, &serves)?;
+            host.runtime(draft, &mut runtime, registry, &serves.images)?;
             host.kubelet(draft, &mut kubelet)?;
             chain.meet(runtime);
             chain.meet(kubelet);
@@ -93,6 +95,15 @@ pub fn prepare<'a>(draft: &mut Draft<'a>, site: &ClusterHosts<'a>) -> Result<Pre
     Ok(prepared)
 }
 
+/// The steps after which the host of the registry serves.
+#[derive(Debug, Default)]
+struct Serves {
+    /// Blobs of the content store. With Harbor the depot has them long before Harbor has all images.
+    blobs: Vec<StepId>,
+    /// Images.
+    images: Vec<StepId>,
+}
+
 /// A host whose chain is being built.
 struct Host<'s, 'a> {
     site: &'s ClusterHosts<'a>,
@@ -102,18 +113,20 @@ struct Host<'s, 'a> {
 
 impl Host<'_, '_> {
     /// The content store and the depot. Returns the chain of the services on the registry's host.
-    fn store(&self, draft: &mut Draft<'_>, chain: &mut Chain, serves: &mut Vec<StepId>) -> Result<Chain, RecipeError> {
+    fn store(&self, draft: &mut Draft<'_>, chain: &mut Chain, serves: &mut Serves) -> Result<Chain, RecipeError> {
         let depots = trust::depots(draft.cx, self.node)?;
         if depots.is_some() {
             chain.then([trust::ca(draft, self.node)]);
-            chain.wait(serves);
+            chain.wait(&serves.blobs);
         }
         chain.then([trust::fetch_from(depots, depot::store(draft, self.node, self.to_install))]);
         let mut registry = chain.fork();
         if self.node.roles.registry {
             registry.then([depot::serve(draft, self.node)?]);
             registry.then(registry::steps(draft, self.node)?);
-            *serves = registry.tail().to_vec();
+            serves.blobs = registry.tail().to_vec();
+            registry.then(harbor::steps(draft, self.node)?);
+            serves.images = registry.tail().to_vec();
         }
         Ok(registry)
     }
@@ -148,6 +161,7 @@ impl Host<'_, '_> {
         chain.then(dns::resolv_conf(draft, self.node)?);
         if self.site.is_first(self.node) {
             chain.then([control_plane::configure(draft, self.node)?]);
+            chain.then(kube_vip::before_init(draft, self.node)?);
         } else {
             chain.then(join::patch(draft, &self.site.first, self.node)?);
         }

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use kubexm_plan::StepId;
 
 use super::{ClusterHosts, ControlPlane, Prepared};
+use crate::balancer::{self, kube_vip};
 use crate::context::PlannedHost;
 use crate::draft::{Chain, Draft, rolling};
 use crate::error::RecipeError;
@@ -15,8 +16,8 @@ use crate::modules::{audit, join, kubeconfig};
 pub struct Joined<'a>(BTreeMap<&'a str, StepId>);
 
 impl Joined<'_> {
-    /// The step after which a node is registered with its labels and taints, and a control plane's API server has
-    /// loaded its current files; none for the first control plane.
+    /// The step after which a node is registered with its labels and taints, a control plane's API server has loaded its
+    /// current files, and a worker's own proxy serves; none for the first control plane.
     pub fn registered(&self, node: &PlannedHost<'_>) -> Option<&StepId> {
         self.0.get(node.name())
     }
@@ -68,6 +69,7 @@ impl<'a> Joined<'a> {
         let mut users = chain.fork();
         if node.roles.control_plane {
             users.then([kubeconfig::step(node)]);
+            chain.then(kube_vip::step(draft, node)?);
         }
         let mut done = register.id.clone();
         chain.then([register]);
@@ -78,6 +80,13 @@ impl<'a> Joined<'a> {
             // it restarts only after them.
             chain.wait(&cluster.network);
             chain.then([loaded]);
+        }
+        if let Some(step) = balancer::step(draft, &site.nodes, node)? {
+            // The back-ends of a running proxy change only when the new one serves.
+            let planes: Vec<StepId> = site.others.iter().filter_map(|plane| self.registered(plane)).cloned().collect();
+            chain.wait(&planes);
+            done = step.id.clone();
+            chain.then([step]);
         }
         self.0.insert(&node.host.name, done);
         chain.aside(users);

@@ -14,12 +14,13 @@ use kubexm_plan::kubeadm_certificates::READ_BY;
 use kubexm_plan::op::{
     CertificatesRenewed, Content, File, Kubeconfig, KubeletCertificate, PodReady, Probe, StaticPodStarted,
 };
-use kubexm_plan::{CONTROLLER, OVER_NETWORK, Pipeline, Plan, PlanHost, SlotName, SlotProvider, Step, StepId, Undo};
+use kubexm_plan::{
+    CONTROLLER, OPERATOR_KUBECONFIG, OVER_NETWORK, Pipeline, Plan, PlanHost, SlotName, SlotProvider, Step, StepId, Undo,
+};
 use kubexm_spec::Digest;
 use kubexm_spec::cluster::EtcdKind;
 
 use crate::error::RecipeError;
-use crate::modules::kubeconfig::OPERATOR_KUBECONFIG;
 pub use context::{Renew, RenewContext};
 use due::{Due, Plane};
 
@@ -138,7 +139,7 @@ impl Chain {
         self.then(step.undo(Undo::RestoreBefore).build());
         self.then(
             Step::on(plane.name, "certs.ready", "Wait until the control plane is ready")
-                .probe(Probe::StaticPodsReady { node: plane.name.to_owned() }, 180)
+                .probe(Probe::StaticPodsReady { node: plane.name.to_owned(), images: BTreeMap::new() }, 180)
                 .timeout_s(200)
                 .undo(Undo::Nothing)
                 .build(),
@@ -182,6 +183,7 @@ fn restart(cx: &RenewContext<'_>, plane: &Plane<'_>, (pod, files): (&str, &[&str
         .ensure(StaticPodStarted {
             pod: pod.to_owned(),
             after: files.iter().map(|file| (*file).to_owned()).collect(),
+            reloaded: Vec::new(),
             runtime: cx.cluster.runtime.kind,
             ready,
         })

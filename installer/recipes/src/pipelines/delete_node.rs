@@ -4,6 +4,7 @@
 //! and etcd. Everything that can be rolled back comes before anything that cannot: pods are evicted and names are
 //! removed first; then etcd's members, hosts, node objects and data.
 
+mod balancers;
 mod check;
 mod context;
 mod names;
@@ -53,9 +54,11 @@ pub fn delete_node(cx: &DeleteContext<'_>) -> Result<Deletion, RecipeError> {
     let mut last: Vec<StepId> = Vec::new();
     for host in leaving.iter().filter(|host| host.here.is_some() && host.node) {
         let id = format!("delete.drain-{}", host.name);
-        add(steps, drain::step(on, &id, host.name, cx.drain, None), &mut last);
+        add(steps, drain::step(on, &id, host.name, cx.drain, None, None), &mut last);
     }
-    let named = names(cx, &leaving, &last);
+    let (balanced, configs) = balancers::without(cx, &leaving, &last)?;
+    plan.texts.extend(configs.into_iter().map(|text| (Digest::of(&text), text)));
+    let named: Vec<Step> = names(cx, &leaving, &last).into_iter().chain(balanced).collect();
     if !named.is_empty() {
         last = named.iter().map(|step| step.id.clone()).collect();
         steps.extend(named);

@@ -24,6 +24,8 @@ pub struct ResetContext<'a> {
     pub cluster_digest: Digest,
     /// In the order of cluster.yaml; those that cannot be reached are left out.
     pub hosts: Vec<ResetHost<'a>>,
+    /// The folder of the registry's data, if it is deleted too; it holds what others have pushed.
+    pub registry_data: Option<&'a str>,
 }
 
 /// The order in which hosts are reset: hosts that others need come last.
@@ -41,7 +43,10 @@ pub fn reset(cx: &ResetContext<'_>) -> Result<Plan, RecipeError> {
     let mut groups: BTreeMap<Position, Vec<(&ResetHost<'_>, Owned)>> = BTreeMap::new();
     let first = cx.hosts.iter().find(|host| host.control_plane).map(|host| host.name);
     for host in &cx.hosts {
-        let owned = host_removal::of_host(cx.cluster, host)?;
+        let mut owned = host_removal::of_host(cx.cluster, host)?;
+        if let Some(data) = cx.registry_data.filter(|_| host.registry) {
+            owned.delete_folder(data);
+        }
         if !host.is_clean() {
             groups.entry(position(host, first)).or_default().push((host, owned));
         }

@@ -12,9 +12,12 @@ mod stage;
 mod turn;
 mod workers;
 
+use std::collections::BTreeMap;
+
 use kubexm_plan::op::EtcdSnapshot;
 use kubexm_plan::{Pipeline, Plan, StepId, Undo};
 
+use crate::balancer;
 use crate::context::PlanContext;
 use crate::draft::{Chain, Draft};
 use crate::error::RecipeError;
@@ -76,6 +79,24 @@ fn snapshot(site: &ClusterHosts<'_>, found: &Found<'_>, options: &UpgradeOptions
     needed.then(|| EtcdSnapshot { name: format!("before-{}-{}", found.target, options.now) })
 }
 
+/// The proxies of workers on which nothing else differs: the bundle may have another version of them. Returns their last steps.
+fn balance<'a>(
+    draft: &mut Draft<'a>,
+    site: &ClusterHosts<'a>,
+    turns: &Turns<'_, 'a>,
+    after: &[StepId],
+) -> Result<BTreeMap<&'a str, StepId>, RecipeError> {
+    let mut balanced = BTreeMap::new();
+    for node in site.workers().filter(|node| turns.last(node).is_none()) {
+        let Some(step) = balancer::step(draft, &site.nodes, node)? else { continue };
+        balanced.insert(node.host.name.as_str(), step.id.clone());
+        let mut chain = Chain::after(turns.staged(node).iter().chain(after).cloned());
+        chain.then([step]);
+        draft.add(chain);
+    }
+    Ok(balanced)
+}
+
 /// What follows the control planes: the pod network, the workers, and the check of the whole.
 fn finish<'a>(
     draft: &mut Draft<'a>,
@@ -91,11 +112,12 @@ fn finish<'a>(
         return Ok(());
     }
     let mut after = workers::run(draft, site, turns, &networked)?;
+    let balanced = balance(draft, site, turns, &networked)?;
     after.extend(networked);
     if pause == Some(PauseAfter::FirstBatch) {
         return Ok(());
     }
-    let checked = final_check::run(draft, site, &after, |node| turns.last(node))?;
+    let checked = final_check::run(draft, site, &after, |node| turns.last(node).or_else(|| balanced.get(node.name())))?;
     for node in site.nodes.iter().filter(|node| turns.last(node).is_none()) {
         // Nothing of it was upgraded, and it has the new bundle's content.
         let mut chain = Chain::after(checked.iter().cloned());

@@ -2,10 +2,11 @@
 
 use std::net::IpAddr;
 
-use kubexm_spec::cluster::{EtcdKind, LoadBalancerMode};
+use kubexm_spec::cluster::{EtcdKind, InternalKind, LoadBalancerMode};
 
 use super::input::PreflightInput;
 use super::report::{Report, Severity, Words};
+use crate::balancer;
 use crate::mesh::API_SERVER;
 
 pub(super) fn run(input: &PreflightInput<'_>, report: &mut Report) {
@@ -34,13 +35,21 @@ pub(super) fn run(input: &PreflightInput<'_>, report: &mut Report) {
             "add one to tolerate one more failure, or remove one: as many failures are tolerated with one less",
         );
     }
+    let proxied = input.hosts.iter().any(|host| balancer::on(cluster, host.roles).is_some());
     match &cluster.load_balancer.mode {
         LoadBalancerMode::None if number > 1 => add(
             Severity::Warn,
             format!("{number} control planes and no load balancer"),
             "one address that forwards to the healthy ones",
             "each host's /etc/hosts has all of them under one name, so clients wait for one that is down before they \
-             try the next: set `loadBalancer.mode: external` if there is a load balancer",
+             try the next: set `loadBalancer.mode: external` if there is a load balancer, or `internal` with `internal: {type: \
+             haproxy}` for one on each worker",
+        ),
+        LoadBalancerMode::Internal { kind: InternalKind::Haproxy | InternalKind::Nginx, .. } if !proxied => add(
+            Severity::Warn,
+            "a load balancer on the workers, and no host is only a worker".to_owned(),
+            "a worker that is no control plane: these have no proxy, since the API server has its port",
+            "set `loadBalancer.mode: none`, or add workers",
         ),
         // A load balancer on the nodes themselves has no address that the operator could get wrong.
         LoadBalancerMode::None | LoadBalancerMode::Internal { .. } => (),

@@ -1,15 +1,23 @@
 //! Hosts of a load balancer that kubexm installs: they have no other keepalived or proxy, and an interface in the
-//! network of the virtual IP.
+//! network of the virtual IP. Workers with a proxy of ours, beside which another one runs.
 
+use kubexm_plan::facts::Balancer;
 use kubexm_spec::cluster::LoadBalancerMode;
 
 use super::input::{ObservedHost, PreflightInput};
 use super::report::{Report, Severity, Words};
+use crate::balancer::{self, Proxy};
 use ipnet::IpNet;
 
 const KEEPALIVED: &str = "keepalived";
 
 pub(super) fn run(input: &PreflightInput<'_>, report: &mut Report) {
+    for host in &input.hosts {
+        earlier(input, host, report);
+        if let Some(proxy) = balancer::on(input.cx.cluster, host.roles) {
+            beside(host, proxy, report);
+        }
+    }
     let Some(proxy) = input.cx.cluster.load_balancer.mode.proxy() else { return };
     let hosts: Vec<&ObservedHost<'_>> = input.load_balancers().collect();
     if let [only] = hosts.as_slice() {
@@ -51,6 +59,38 @@ fn foreign(host: &ObservedHost<'_>, program: &str, report: &mut Report) {
             );
         }
     }
+}
+
+/// A proxy of the cluster that cluster.yaml no longer asks for: no step removes it, and it would keep its back-ends.
+fn earlier(input: &PreflightInput<'_>, host: &ObservedHost<'_>, report: &mut Report) {
+    let wanted = balancer::on(input.cx.cluster, host.roles).map(|proxy| proxy.program);
+    let runs = |program: &&str| {
+        let mut listeners = host.facts.listeners.iter();
+        listeners.any(|one| one.port == balancer::STATUS_PORT && one.process.as_deref() == Some(*program))
+    };
+    let other = |program: &&str| host.ours && Some(*program) != wanted;
+    if let Some(program) = balancer::PROGRAMS.iter().copied().filter(other).find(runs) {
+        report.fail(
+            host.name(),
+            format!("a {program} of kubexm before the API servers"),
+            "`loadBalancer.internal.type` as it was when this worker was made",
+            "set it back; to remove the proxy, delete the worker with `delete-node`, then change it and add the worker again",
+        );
+    }
+}
+
+/// A proxy of the host's own beside the one that kubexm runs as a pod: it is left alone. If it has a port of ours, the check of the
+/// ports fails.
+fn beside(host: &ObservedHost<'_>, proxy: &Proxy, report: &mut Report) {
+    let running = |service: &&Balancer| service.program == proxy.program && !service.ours && service.pid.is_some();
+    let Some(pid) = host.facts.balancers.iter().find(running).and_then(|service| service.pid) else { return };
+    let Proxy { program, config, .. } = proxy;
+    report.warn(
+        host.name(),
+        format!("{program} running (pid {pid}), which is not kubexm's"),
+        format!("a host without a {program} of its own: kubexm's runs in a pod here, with {config}"),
+        "nothing, if yours serves something else than this cluster: it stays as it is; otherwise stop it",
+    );
 }
 
 /// keepalived announces the virtual IP in the network of one interface.

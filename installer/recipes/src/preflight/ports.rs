@@ -4,7 +4,8 @@ use kubexm_spec::cluster::{API_PORT, RegistryKind, Roles};
 
 use super::input::{ObservedHost, PreflightInput};
 use super::report::Report;
-use crate::{network, time_servers};
+use crate::modules::harbor;
+use crate::{balancer, network, time_servers};
 
 /// A port and the process that will listen on it.
 struct Port {
@@ -56,10 +57,17 @@ fn of_roles(input: &PreflightInput<'_>, roles: Roles) -> Vec<Port> {
     if let (true, Some(proxy)) = (roles.load_balancer, cluster.load_balancer.mode.proxy()) {
         ports.push(tcp(cluster.load_balancer.mode.port(), proxy));
     }
+    if let Some(proxy) = balancer::on(cluster, roles) {
+        ports.extend([tcp(API_PORT, proxy.program), tcp(balancer::STATUS_PORT, proxy.program)]);
+    }
     if roles.registry {
         ports.push(tcp(cluster.registry.depot_port(), "kubexm-install"));
         if cluster.registry.kind == RegistryKind::Registry {
             ports.push(tcp(cluster.registry.port, "registry"));
+        }
+        if cluster.registry.kind == RegistryKind::Harbor {
+            let all = [cluster.registry.port, harbor::http_port(&harbor::config(input.cx)), harbor::LOG_PORT];
+            ports.extend(all.map(|port| tcp(port, "docker-proxy")));
         }
     }
     ports

@@ -1,9 +1,22 @@
 //! Programs that kubeadm, kubelet and kube-proxy call are installed, or can be installed from the bundle.
 
+use kubexm_spec::cluster::RegistryKind;
+
 use super::input::PreflightInput;
 use super::report::Report;
 
 pub(super) fn run(input: &PreflightInput<'_>, report: &mut Report) {
+    let harbor = input.cx.cluster.registry.kind == RegistryKind::Harbor;
+    for host in input.hosts.iter().filter(|host| host.roles.registry && harbor) {
+        if !host.facts.programs.get("iptables").is_some_and(Option::is_some) {
+            report.fail(
+                host.name(),
+                "no iptables",
+                "iptables, by which containers of Harbor find each other's names",
+                "install the package iptables, or use another type of registry",
+            );
+        }
+    }
     let Some(support) = input.support else { return };
     for host in input.nodes() {
         let is_planned = |name: &str| host.planned_packages().is_some_and(|planned| planned.brings(name));

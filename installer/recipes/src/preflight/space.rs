@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use kubexm_plan::facts::Disk;
 use kubexm_spec::cluster::RegistryKind;
 use kubexm_spec::manifest::{Artifact, Blob};
-use kubexm_spec::{ArtifactKey, Kind};
+use kubexm_spec::{ArtifactKey, Kind, Program};
 
 use super::input::{ObservedHost, PreflightInput, gib};
 use super::report::{Report, Words};
@@ -151,6 +151,11 @@ fn wanted<'a>(input: &PreflightInput<'a>, seen: &ObservedHost<'_>) -> Vec<(&'a s
         // The log that is written, and the old ones. kube-apiserver's megabytes are of 1024 × 1024 bytes (lumberjack).
         let logs = 1 + u64::from(audit.max_backups);
         wanted.push((paths::AUDIT_LOGS, (u64::from(audit.max_size) << 20).saturating_mul(logs)));
+    }
+    if seen.roles.registry && registry.kind == RegistryKind::Harbor {
+        let installer = own().filter(|a| a.key == ArtifactKey::Binary(Program::Harbor));
+        wanted.push((paths::HARBOR_STATE, UNPACKED * total(installer)));
+        wanted.push((&registry.data_dir, total(all.iter().filter(|a| a.key.kind() == Kind::Image))));
     }
     if seen.roles.registry && registry.kind == RegistryKind::Registry {
         let mount = |path| disk_of(&seen.facts.disks, path).map(|disk| &disk.mount);

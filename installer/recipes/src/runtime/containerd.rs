@@ -109,7 +109,7 @@ fn mirrors(draft: &mut Draft<'_>, node: &PlannedHost<'_>) -> Result<Step, Recipe
         .ensure(Dir { path: CERTS_D.to_owned(), mode: 0o755 });
     let mut folders: Vec<(String, Option<String>)> =
         upstream_hosts(cx).into_iter().map(|host| (host.clone(), Some(registry.path(cx, &host)))).collect();
-    match registry.external {
+    match registry.shared {
         false => folders.push((DEFAULT.to_owned(), Some("/v2".to_owned()))),
         // Images that others keep there are pulled by their own names; an unknown upstream host would be taken for a
         // folder of it.
@@ -131,7 +131,7 @@ fn mirrors(draft: &mut Draft<'_>, node: &PlannedHost<'_>) -> Result<Step, Recipe
 /// read, and reads this file at each pull. Without a path the registry has nothing of the host.
 fn hosts_toml(
     draft: &mut Draft<'_>,
-    registry: &ImageRegistry<'_>,
+    registry: &ImageRegistry,
     file: &str,
     path: Option<&str>,
 ) -> Result<File, RecipeError> {

@@ -51,9 +51,10 @@ fn mirrors(draft: &mut Draft<'_>, node: &PlannedHost<'_>) -> Result<Step, Recipe
             hint: "name a registry in spec.registry.type".to_owned(),
         });
     }
-    if cx.cluster.external_registry().is_some() {
+    let kind = cx.cluster.registry.kind;
+    if matches!(kind, RegistryKind::External | RegistryKind::Harbor) {
         return Err(RecipeError::Unsupported {
-            what: "spec.runtime.type cri-o with spec.registry.type external".to_owned(),
+            what: format!("spec.runtime.type cri-o with spec.registry.type {kind}"),
             hint: "use containerd, or another registry".to_owned(),
         });
     }

@@ -11,8 +11,7 @@ use kubexm_plan::op::{NodeDelete, Op};
 use kubexm_plan::{Plan, Step, StepId, Undo};
 use kubexm_recipes::{RecipeError, add_node, sample};
 use kubexm_spec::ExitCode;
-use kubexm_spec::cluster::LoadBalancerMode;
-use kubexm_spec::cluster::SecretSource;
+use kubexm_spec::cluster::{InternalKind, LoadBalancerMode, SecretSource};
 
 #[track_caller]
 fn checked(plan: Plan) -> Plan {
@@ -147,6 +146,37 @@ fn without_a_load_balancer_the_control_planes_name_has_all_their_addresses_the_f
     let lines = ["10.77.0.11 lb.demo.kubexm.internal".to_owned(), "10.77.0.12 lb.demo.kubexm.internal".to_owned()];
     for host in ["node1", "node2", "node3"] {
         assert!(hosts_block(&plan, host).ends_with(&lines), "{host}: {:?}", hosts_block(&plan, host));
+    }
+}
+
+#[test]
+fn a_worker_with_a_proxy_asks_itself_first_and_joins_through_a_control_plane() {
+    for (kind, pod) in [(InternalKind::Haproxy, "kubexm-haproxy"), (InternalKind::Nginx, "kubexm-nginx")] {
+        let mut cluster = sample::fleet(2, 1);
+        cluster.load_balancer.mode = LoadBalancerMode::Internal { kind, vip: None, port: 6443, interface: None };
+        let plan = plan(&Site::of(cluster));
+        let direct = ["10.77.0.11 lb.demo.kubexm.internal".to_owned(), "10.77.0.12 lb.demo.kubexm.internal".to_owned()];
+        let own = "127.0.0.1 lb.demo.kubexm.internal".to_owned();
+        for host in ["node1", "node2", "node3"] {
+            let lines = hosts_block(&plan, host);
+            assert!(lines.ends_with(&direct), "{host}: {lines:?}");
+            let first = lines.iter().find(|line| line.ends_with("lb.demo.kubexm.internal"));
+            assert_eq!(first == Some(&own), host == "node3", "{host}: {lines:?}");
+        }
+        let runs = |step: &&kubexm_plan::Step| step.id.0.ends_with("/balancer.run");
+        let hosts: Vec<&str> = plan.steps.iter().filter(runs).map(|step| step.host.as_str()).collect();
+        assert_eq!(hosts, ["node3"], "control planes have the port themselves");
+        assert!(before(&plan, "node3/join.node", "node3/balancer.run"));
+        assert!(before(&plan, "node2/join.node", "node3/balancer.run"), "it begins with back-ends that serve");
+        assert!(before(&plan, "node3/balancer.run", "node1/check.ready-node3"));
+        // Another back-end must not restart the pod: its manifest does not know them.
+        let manifest = text(&plan, &format!("/etc/kubernetes/manifests/{pod}.yaml"));
+        assert!(!manifest.contains("10.77.0.1") && manifest.contains("hostNetwork: true"), "{manifest}");
+        let kubeadm = text(&plan, "/etc/kubexm/kubeadm.yaml");
+        for wanted in ["controlPlaneEndpoint: lb.demo.kubexm.internal:6443", "- 127.0.0.1", "- lb.demo.kubexm.internal"]
+        {
+            assert!(kubeadm.replace('"', "").contains(wanted), "{wanted}:\n{kubeadm}");
+        }
     }
 }
 

@@ -1,7 +1,7 @@
 //! A host must leave the cluster in an order that works, and not at all where the others need it.
 #![allow(clippy::expect_used, clippy::panic, reason = "tests")]
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use kubexm_plan::cluster_facts::{ETCD, EtcdMember, Gap, NodeFacts};
 use kubexm_plan::facts::Stamp;
@@ -9,6 +9,7 @@ use kubexm_plan::ledger::{Outcome, Record, SCHEMA};
 use kubexm_plan::op::{Content, File, HostsBlock, KubeadmJoin, StateDir, Unit};
 use kubexm_plan::{ClusterFacts, ClusterId, Facts, ObservedState, Op, StepId, Undo, lint};
 use kubexm_recipes::{DeleteContext, Deletion, Drain, RecipeError, ResetHost, delete_node, sample};
+use kubexm_spec::cluster::{InternalKind, LoadBalancerMode};
 use kubexm_spec::{Cluster, Digest, ExitCode};
 use serde_json::json;
 
@@ -94,6 +95,7 @@ fn node(name: &str) -> NodeFacts {
         ready: true,
         conditions: Vec::new(),
         unschedulable: false,
+        cordoned_by: None,
     }
 }
 
@@ -270,4 +272,50 @@ fn a_host_that_was_skipped_is_cleaned_up_when_it_is_back() {
     assert_eq!((all.first(), all.last()), (Some(&"node3/reset.stop"), Some(&"node3/reset.forget")), "{all:?}");
     // Its kubelet may have registered it again meanwhile.
     assert!(all.contains(&"node1/delete.object-node3"), "{all:?}");
+}
+
+/// As a worker with a proxy has it.
+fn with_proxies(site: &mut Site) {
+    let mode = LoadBalancerMode::Internal { kind: InternalKind::Haproxy, vip: None, port: 6443, interface: None };
+    site.cluster.load_balancer.mode = mode;
+    let path = "/etc/kubexm/haproxy/haproxy.cfg".to_owned();
+    for worker in &site.cluster.role_groups.worker {
+        let ledger = site.ledgers.get_mut(worker).expect("a ledger");
+        let content = Content::Text { digest: Digest::of("with all control planes") };
+        let mut record = ledger[0].clone();
+        record.step = StepId(format!("{worker}/balancer.run"));
+        record.ops = vec![File { path: path.clone(), content, mode: 0o644 }.into()];
+        ledger.push(record);
+    }
+}
+
+#[test]
+fn a_control_plane_leaves_the_back_ends_of_the_proxies_before_it_stops_and_a_worker_does_not_touch_them() {
+    let mut site = Site::of(3, 2);
+    with_proxies(&mut site);
+    let deletion = site.delete(&["node2", "node5"]).expect("a plan");
+    lint::check(deletion.plan.clone()).unwrap_or_else(|problems| panic!("{problems:#?}"));
+    let all = ids(&deletion);
+    let changed: Vec<&&str> = all.iter().filter(|id| id.ends_with("/delete.balancer")).collect();
+    assert_eq!(changed, [&"node4/delete.balancer"], "node5 leaves itself, and the others have none");
+    let at = |id: &str| all.iter().position(|found| *found == id).unwrap_or_else(|| panic!("{id} of {all:?}"));
+    assert!(at("node4/delete.balancer") < at("node1/delete.member-node2"));
+    assert!(at("node4/delete.balancer") < at("node2/reset.stop"));
+    let config = deletion.plan.texts.values().find(|text| text.contains("backend")).expect("a configuration");
+    let servers: Vec<&str> = config.lines().map(str::trim).filter(|line| line.starts_with("server ")).collect();
+    let servers: BTreeSet<&str> = servers.into_iter().collect();
+    assert_eq!(servers, BTreeSet::from(["server node1 10.77.0.11:6443", "server node3 10.77.0.13:6443"]));
+    // `create` with the cluster.yaml that no longer names it has nothing to change then.
+    let mut without = sample::fleet(3, 2);
+    without.load_balancer.mode = site.cluster.load_balancer.mode.clone();
+    without.hosts.retain(|host| host.name != "node2" && host.name != "node5");
+    for group in
+        [&mut without.role_groups.control_plane, &mut without.role_groups.etcd, &mut without.role_groups.worker]
+    {
+        group.retain(|name| name != "node2" && name != "node5");
+    }
+    let again = sample::plan(&without).expect("a plan");
+    assert!(again.texts.values().any(|text| text == config));
+
+    assert!(!ids(&site.delete(&["node5"]).expect("a plan")).iter().any(|id| id.contains("balancer")));
 }

@@ -64,7 +64,11 @@ fn fields() -> Vec<(&'static str, By, Value)> {
         merge(&mut whole, field);
         json!({"registry": whole})
     };
-    let harbor = |field: Value| json!({"registry": {"type": "harbor", "harborConfig": field}});
+    let harbor = |field: Value| {
+        let hosts = ["node1", "node2", "node3"]
+            .map(|name| json!({"name": name, "address": format!("10.77.0.1{}", &name[4..])}));
+        json!({"hosts": hosts, "roleGroups": {"registry": ["node3"]}, "registry": {"type": "harbor", "harborConfig": field}})
+    };
     let auth = |field: Value| {
         let mut whole = json!({"username": "me", "passwordFrom": {"env": "SECRET"}});
         merge(&mut whole, field);
@@ -280,6 +284,8 @@ fn fields() -> Vec<(&'static str, By, Value)> {
         ("registry.harborConfig.adminPasswordFrom.file", Recipe, harbor(json!({"adminPasswordFrom": file()}))),
         ("registry.harborConfig.databasePasswordFrom.env", Recipe, harbor(json!({"databasePasswordFrom": env()}))),
         ("registry.harborConfig.databasePasswordFrom.file", Recipe, harbor(json!({"databasePasswordFrom": file()}))),
+        ("registry.harborConfig.public", Recipe, harbor(json!({"public": true}))),
+        ("registry.harborConfig.projectQuota", Recipe, harbor(json!({"projectQuota": "200Gi"}))),
         ("registry.harborConfig.config", Recipe, harbor(json!({"config": {"log": {"level": "debug"}}}))),
         ("registry.insecure", Recipe, own_registry(json!({"insecure": true}))),
         ("registry.caFile", Recipe, own_registry(json!({"caFile": "ca.crt"}))),

@@ -7,7 +7,8 @@ use kubexm_plan::{Plan, lint};
 use kubexm_recipes::{RecipeError, sample};
 use kubexm_spec::ExitCode;
 use kubexm_spec::cluster::{
-    Audit, Cluster, MaterialFile, MaterialUse, NetworkPlugin, Role, Runtime, RuntimeKind, Script, Taint, TaintEffect,
+    API_PORT, Audit, Cluster, Harbor, InternalKind, LoadBalancerMode, MaterialFile, MaterialUse, NetworkPlugin,
+    Registry, RegistryKind, Role, Runtime, RuntimeKind, Script, SecretSource, Taint, TaintEffect,
 };
 
 /// All texts of a case go into one folder, without a header that changes with the test's line.
@@ -85,6 +86,48 @@ fn cri_o_in_place_of_containerd() {
         for unit in ["crio", "kubelet"] {
             assert_snapshot!(unit, text(&plan, &format!("/etc/systemd/system/{unit}.service")));
         }
+    });
+}
+
+/// `create` refuses it until its reset has passed the laws; this is what it would do.
+#[test]
+fn harbor_on_a_host_of_its_own() {
+    let mut cluster = sample::fleet(1, 1);
+    cluster.hosts.push(sample::host("store", 30));
+    cluster.role_groups.registry = vec!["store".to_owned()];
+    cluster.network.pod_cidr = "172.29.0.0/16".parse().unwrap();
+    let config =
+        serde_json::json!({"log": {"level": "debug"}, "database": {"max_open_conns": 50}, "http": {"port": 8080}});
+    cluster.registry = Registry {
+        harbor: Some(Harbor {
+            project_quota: Some(200 << 30),
+            admin_password: Some(SecretSource::Env("ADMIN".to_owned())),
+            config: config.as_object().unwrap().clone(),
+            ..Harbor::default()
+        }),
+        ..Registry::of(RegistryKind::Harbor)
+    };
+    let site = Site::of(cluster);
+    assert!(matches!(site.create(), Err(RecipeError::NotInstalled { .. })));
+    let plan = kubexm_recipes::create_unsupported(&site.cx()).unwrap();
+    let (_, warnings) = lint::check(plan.clone()).unwrap_or_else(|problems| panic!("{problems:#?}"));
+    assert_eq!(warnings, Vec::new());
+    golden("harbor", || {
+        assert_snapshot!("plan", plan.render());
+        for file in ["harbor.yml", "database.yml", "engine.json"] {
+            assert_snapshot!(file, text(&plan, &format!("/etc/kubexm/harbor/{file}")));
+        }
+        for script in ["engine", "start", "stop"] {
+            assert_snapshot!(script, text(&plan, &format!("/usr/local/lib/kubexm-harbor/{script}")));
+        }
+        for unit in ["kubexm-harbor", "kubexm-harbor-engine"] {
+            assert_snapshot!(unit, text(&plan, &format!("/etc/systemd/system/{unit}.service")));
+        }
+        assert_snapshot!("hosts-toml", text(&plan, "/etc/containerd/certs.d/registry.k8s.io/hosts.toml"));
+        assert_snapshot!(
+            "hosts-toml-own",
+            text(&plan, "/etc/containerd/certs.d/registry.demo.kubexm.internal/hosts.toml")
+        );
     });
 }
 
@@ -220,6 +263,52 @@ fn a_worker_that_is_added_to_a_cluster() {
     let (_, warnings) = lint::check(plan.clone()).unwrap_or_else(|problems| panic!("{problems:#?}"));
     assert_eq!(warnings, Vec::new());
     golden("add-node", || assert_snapshot!("plan", plan.render()));
+}
+
+#[test]
+fn a_proxy_on_every_worker_and_a_control_plane_that_is_added_behind_it() {
+    let mut cluster = sample::fleet(2, 1);
+    let mode = |kind| LoadBalancerMode::Internal { kind, vip: None, port: API_PORT, interface: None };
+    cluster.load_balancer.mode = mode(InternalKind::Nginx);
+    let nginx = checked(&Site::of(cluster.clone()));
+    cluster.load_balancer.mode = mode(InternalKind::Haproxy);
+    let mut site = Site::of(cluster);
+    let plan = checked(&site);
+    site.join_all_but("node2");
+    let added = kubexm_recipes::add_node(&site.cx(), &kubexm_plan::ClusterFacts::default(), &["node2".to_owned()]);
+    let added = added.unwrap();
+    let (_, warnings) = lint::check(added.clone()).unwrap_or_else(|problems| panic!("{problems:#?}"));
+    assert_eq!(warnings, Vec::new());
+    golden("balancer", || {
+        assert_snapshot!("plan", plan.render());
+        assert_snapshot!("add-node", added.render());
+        assert_snapshot!("haproxy", text(&plan, "/etc/kubexm/haproxy/haproxy.cfg"));
+        assert_snapshot!("haproxy-pod", text(&plan, "/etc/kubernetes/manifests/kubexm-haproxy.yaml"));
+        assert_snapshot!("nginx", text(&nginx, "/etc/kubexm/nginx/nginx.conf"));
+        assert_snapshot!("nginx-pod", text(&nginx, "/etc/kubernetes/manifests/kubexm-nginx.yaml"));
+    });
+}
+
+/// The recipe is there and proven on no host: `create` refuses it, and this is what it would do.
+#[test]
+fn kube_vip_on_the_control_planes() {
+    let mut cluster = sample::fleet(2, 1);
+    let vip = Some([10, 77, 0, 100].into());
+    cluster.load_balancer.mode =
+        LoadBalancerMode::Internal { kind: InternalKind::KubeVip, vip, port: API_PORT, interface: None };
+    let site = Site::of(cluster);
+    let error = site.create().unwrap_err();
+    assert!(matches!(error, RecipeError::NotInstalled { .. }));
+    assert!(error.to_string().contains("it has not run on hosts yet"), "{error}");
+    let plan = kubexm_recipes::create_unsupported(&site.cx()).unwrap();
+    let (_, warnings) = lint::check(plan.clone()).unwrap_or_else(|problems| panic!("{problems:#?}"));
+    assert_eq!(warnings, Vec::new());
+    golden("kube-vip", || {
+        assert_snapshot!("plan", plan.render());
+        assert_snapshot!("kubeadm", text(&plan, "/etc/kubexm/kubeadm.yaml"));
+        assert_snapshot!("before-init", fleet_text(&plan, "node1/balancer.before-init"));
+        assert_snapshot!("pod", fleet_text(&plan, "node2/balancer.run"));
+    });
 }
 
 #[test]

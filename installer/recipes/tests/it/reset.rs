@@ -92,12 +92,39 @@ fn a_cluster() -> Vec<Record> {
 }
 
 fn planned(hosts: Vec<ResetHost<'_>>) -> Result<Plan, RecipeError> {
-    reset(&ResetContext { cluster: "demo", cluster_id: None, cluster_digest: Digest::of("yaml"), hosts })
+    let cluster_digest = Digest::of("yaml");
+    reset(&ResetContext { cluster: "demo", cluster_id: None, cluster_digest, hosts, registry_data: None })
 }
 
 fn host<'a>(name: &'a str, roles: &str, facts: &'a Facts, ledger: &'a [Record]) -> ResetHost<'a> {
     let has = |role: char| roles.contains(role);
     ResetHost { name, control_plane: has('c'), worker: has('w'), etcd: has('e'), registry: has('r'), facts, ledger }
+}
+
+/// What others pushed to Harbor lies in a folder of kubexm's own making.
+#[test]
+fn data_of_the_registry_stay_unless_they_are_asked_for() {
+    let data = |path: &str| -> Op { op::Dir { path: path.to_owned(), mode: 0o755 }.into() };
+    let ops = [(data("/srv/harbor"), "no folder"), (unit("kubexm-harbor.service"), "off")];
+    let mut ledger = a_cluster();
+    ledger.push(record("create", "harbor.serve", &ops, Outcome::Done));
+    let facts = facts("node1", Some("demo"));
+    let planned = |registry: bool, registry_data| {
+        let (cluster_digest, roles) = (Digest::of("yaml"), if registry { "cwr" } else { "cw" });
+        let hosts = vec![host("node1", roles, &facts, &ledger)];
+        let cx = ResetContext { cluster: "demo", cluster_id: None, cluster_digest, hosts, registry_data };
+        let plan = reset(&cx).expect("a plan");
+        lint::check(plan.clone()).unwrap_or_else(|problems| panic!("{problems:#?}"));
+        let purged = |op: &Op| match op {
+            Op::Reset(Reset::Purge { paths, .. }) => paths.iter().any(|path| path == "/srv/harbor"),
+            _ => false,
+        };
+        plan.steps.iter().flat_map(|step| &step.ops).any(purged)
+    };
+    assert!(!planned(true, None), "it stays");
+    assert!(planned(true, Some("/srv/harbor")));
+    assert!(!planned(true, Some("/srv")), "a folder that kubexm did not make is not deleted");
+    assert!(!planned(false, Some("/srv/harbor")), "on no other host");
 }
 
 fn one(ledger: &[Record]) -> Plan {

@@ -2,11 +2,12 @@
 #![allow(clippy::expect_used, clippy::panic, reason = "tests")]
 
 use kubexm_plan::cluster_facts::{
-    Certificate, Component, Condition, DeprecatedApi, EtcdMember, NodeFacts, SERVER_VERSION, TightBudget,
+    AppliedCluster, Certificate, Component, Condition, DeprecatedApi, EtcdMember, NodeFacts, SERVER_VERSION,
+    TightBudget,
 };
 use kubexm_plan::facts::Stamp;
 use kubexm_plan::lint::{self, Order};
-use kubexm_plan::op::{Act, KubeadmUpgrade, Op};
+use kubexm_plan::op::{Act, KubeadmUpgrade, Op, Probe};
 use kubexm_plan::{ClusterFacts, Plan, Undo};
 use kubexm_recipes::{PauseAfter, RecipeError, Upgrade, UpgradeOptions, sample, upgrade};
 use kubexm_spec::{Cluster, ExitCode};
@@ -109,6 +110,7 @@ fn node(name: &str) -> NodeFacts {
         ready: true,
         conditions: Vec::new(),
         unschedulable: false,
+        cordoned_by: None,
     }
 }
 
@@ -232,6 +234,55 @@ fn etcd_gets_no_3_6_before_every_member_runs_3_5_26() {
     assert!(!refused.contains("member node1"), "{refused}");
 }
 
+/// A cluster of 1.33 as an earlier program has made it.
+fn of_1_33(target: &str) -> Case {
+    let mut case = Case::of(2, 1, target);
+    let own = "v1.33.13";
+    case.running.server_version = Some(own.to_owned());
+    for node in &mut case.running.nodes {
+        node.kubelet = own.to_owned();
+    }
+    let runtime = case.site.manifest.artifacts.iter().find(|a| a.name.starts_with("containerd")).expect("containerd");
+    for node in &mut case.running.nodes {
+        node.runtime_version.clone_from(&runtime.version);
+    }
+    for component in &mut case.running.components {
+        component.image = component.image.replace(OLD, own).replace("3.6.5-0", "3.5.24-0");
+    }
+    for member in &mut case.running.etcd {
+        member.version = Some("3.5.24".to_owned());
+    }
+    case
+}
+
+#[test]
+fn a_cluster_before_etcds_gate_gets_there_with_a_bundle_of_its_own_version() {
+    let refused = of_1_33("v1.34.4").refused();
+    let says = "This kubexm-bundle builds bundles of v1.33 with such an etcd: build one of v1.33.13";
+    assert!(
+        refused.contains("member node1 runs 3.5.24, member node2 runs 3.5.24") && refused.contains(says),
+        "{refused}"
+    );
+
+    // Nothing but etcd differs: control planes have a turn, one after the other, and no pod is evicted.
+    let case = of_1_33("v1.33.13");
+    let plan = case.steps();
+    assert!(before(&plan, "node1/upgrade.snapshot", "node1/upgrade.apply"));
+    assert!(before(&plan, "node1/upgrade.stamp", "node2/upgrade.node"));
+    assert!(!has(&plan, "node3/upgrade.node") && !plan.steps.iter().any(|step| step.id.0.contains("upgrade.drain")));
+    let images = plan.steps.iter().flat_map(|step| &step.ops).filter_map(|op| match op {
+        Op::Act(Act::KubeadmUpgrade(act)) => Some(act.images["etcd"].as_str()),
+        _ => None,
+    });
+    assert_eq!(images.collect::<Vec<_>>(), ["registry.k8s.io/etcd:3.5.26-0"; 2]);
+
+    let mut after = of_1_33("v1.34.4");
+    for member in &mut after.running.etcd {
+        member.version = Some("3.5.26".to_owned());
+    }
+    assert!(has(&after.steps(), "node1/upgrade.drain-node3"));
+}
+
 /// kubeadm would skip it and say that all went well.
 #[test]
 fn an_etcd_that_is_newer_than_the_bundles_is_refused_and_so_are_missing_members() {
@@ -301,12 +352,15 @@ fn apis_that_the_new_version_has_no_more_are_named() {
         version: "v1beta3".to_owned(),
         resource: format!("of{}", removed_in.replace('.', "x")),
         removed_in: removed_in.to_owned(),
+        written_by: Vec::new(),
     };
     let mut case = Case::of(1, 1, MINOR);
     case.running.deprecated_apis = vec![api("1.35"), api("1.36"), api("")];
     let warnings = case.warnings();
     assert!(warnings.contains("of1x35 of flowcontrol.apiserver.k8s.io/v1beta3 (gone in 1.35)"), "{warnings}");
     assert!(!warnings.contains("of1x36"), "{warnings}");
+    case.running.deprecated_apis[0].written_by = vec!["helm (default/web)".to_owned()];
+    assert!(case.warnings().contains("(gone in 1.35; objects were written through it by helm (default/web))"));
 }
 
 #[test]
@@ -419,13 +473,85 @@ fn an_upgrade_can_pause_and_the_next_one_does_the_rest() {
 }
 
 #[test]
-fn a_node_that_somebody_has_cordoned_stays_so() {
-    let mut case = Case::of(1, 2, MINOR);
+fn a_node_that_somebody_has_cordoned_stays_so_and_one_of_an_interrupted_upgrade_does_not() {
+    let mut case = Case::of(1, 3, MINOR);
     case.running.nodes[2].unschedulable = true;
-    assert!(case.warnings().contains("node3 is cordoned, and stays so"));
+    assert!(case.warnings().contains("node3 is cordoned, not by an upgrade, and stays so"));
     let plan = case.steps();
     assert!(has(&plan, "node1/upgrade.drain-node3") && !has(&plan, "node1/upgrade.uncordon-node3"));
     assert!(has(&plan, "node1/upgrade.uncordon-node2"));
+
+    case.running.nodes[2].cordoned_by = Some(format!("upgrade of {}", sample::CLUSTER_ID));
+    assert!(!case.warnings().contains("cordoned"));
+    assert!(has(&case.steps(), "node1/upgrade.uncordon-node3"));
+    // Whoever else writes such marks keeps the node.
+    case.running.nodes[3].unschedulable = true;
+    case.running.nodes[3].cordoned_by = Some("another program".to_owned());
+    assert!(!has(&case.steps(), "node1/upgrade.uncordon-node4"));
+
+    // Killed behind its last change: nothing differs any more.
+    let mut done = Case::of(1, 1, OLD);
+    let runtime = done.site.manifest.artifacts.iter().find(|a| a.name.starts_with("containerd")).expect("containerd");
+    for node in &mut done.running.nodes {
+        node.runtime_version.clone_from(&runtime.version);
+        node.unschedulable = true;
+        node.cordoned_by = Some(format!("upgrade of {}", sample::CLUSTER_ID));
+    }
+    let plan = done.steps();
+    assert!(has(&plan, "node1/upgrade.uncordon-node1") && has(&plan, "node1/upgrade.uncordon-node2"));
+    assert!(!has(&plan, "node1/upgrade.apply") && !has(&plan, "node2/upgrade.kubelet"));
+}
+
+#[test]
+fn kubeadm_is_asked_before_anything_runs_another_version_and_each_control_plane_is_whole_before_the_next_one() {
+    let plan = Case::of(2, 1, MINOR).steps();
+    for (one, other) in [
+        ("node1/upgrade.config", "node1/upgrade.preflight"),
+        ("node1/upgrade.preflight", "node1/upgrade.apply"),
+        ("node1/upgrade.ready-node1", "node1/upgrade.static-pods"),
+        ("node1/upgrade.static-pods", "node1/upgrade.etcd"),
+        ("node1/upgrade.etcd", "node1/upgrade.uncordon-node1"),
+        ("node2/upgrade.etcd", "node1/upgrade.uncordon-node2"),
+    ] {
+        assert!(before(&plan, one, other), "{one} is not before {other}");
+    }
+    let step = plan.steps.iter().find(|step| step.id.0 == "node2/upgrade.static-pods").expect("a step");
+    let probe = step.probe.as_ref().expect("a probe");
+    let Probe::StaticPodsReady { images, .. } = &probe.probe else { panic!("{probe:?}") };
+    assert_eq!(images["kube-scheduler"], format!("registry.k8s.io/kube-scheduler:{MINOR}"));
+    assert!(!has(&plan, "node3/upgrade.etcd"), "a worker has no member");
+}
+
+#[test]
+fn a_version_that_somebody_has_put_back_is_named_and_the_clusters_own_bundle_mends_it() {
+    let applied = |kubernetes: &str| AppliedCluster {
+        schema: kubexm_plan::cluster_facts::applied::SCHEMA.to_owned(),
+        name: "demo".to_owned(),
+        id: Some(sample::CLUSTER_ID),
+        kubernetes: kubernetes.to_owned(),
+        cluster_sha256: kubexm_spec::Digest::of("x"),
+        cluster: serde_json::Value::Null,
+        bundle: kubexm_plan::BundleRecord {
+            manifest: kubexm_spec::Digest::of("m"),
+            signers: std::collections::BTreeSet::new(),
+            date: None,
+            sequence: None,
+        },
+        program: "kubexm-install".to_owned(),
+    };
+    let mut case = Case::of(1, 1, MINOR);
+    case.running.applied = Some(applied(OLD));
+    case.running.nodes[1].kubelet = "v1.34.1".to_owned();
+    let refused = case.refused();
+    assert!(refused.contains("was brought to v1.34.4 before, and kubelet on node2 is v1.34.1"), "{refused}");
+    let mut own = Case::of(1, 1, OLD);
+    own.running.applied = Some(applied(OLD));
+    own.running.nodes[1].kubelet = "v1.34.1".to_owned();
+    assert!(has(&own.steps(), "node2/upgrade.kubelet"));
+    // All of them, so that what runs alone would allow it.
+    let mut all = Case::of(1, 1, PATCH);
+    all.running.applied = Some(applied("v1.35.4"));
+    assert!(all.refused().contains("was brought to v1.35.4 before, and the bundle has v1.34.8, which is older"));
 }
 
 #[test]

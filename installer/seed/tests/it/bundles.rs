@@ -38,6 +38,14 @@ impl Maker {
         Self { platforms: platforms.to_vec(), ..Self::default() }
     }
 
+    /// The blobs as a host's content store has them: files by digest.
+    pub fn store(&self, folder: &Path) -> kubexm_seed::BlobFolder {
+        for (digest, bytes) in &self.blobs {
+            std::fs::write(folder.join(digest.hex()), bytes).unwrap();
+        }
+        kubexm_seed::BlobFolder::at(folder)
+    }
+
     fn blob(&mut self, media_type: &str, bytes: Vec<u8>) -> Descriptor {
         let descriptor =
             Descriptor { media_type: media_type.to_owned(), digest: Digest::of(&bytes), size: bytes.len() as u64 };

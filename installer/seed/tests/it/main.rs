@@ -12,4 +12,5 @@ mod registry;
 mod resume;
 mod seeded;
 mod site;
+mod stored;
 mod web;

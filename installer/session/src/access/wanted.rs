@@ -1,13 +1,13 @@
 //! What an unproven cluster.yaml asks for, as lines for people.
 
 use kubexm_spec::Cluster;
-use kubexm_spec::cluster::SecretUse;
+use kubexm_spec::cluster::{Operator, SecretUse};
 
 use super::approach::{Approach, Use, describe_source};
 use crate::escaped::escaped;
 
 /// Every host, then every secret with all its recipients: one line for each secret, so that it is not overlooked among
-/// many hosts.
+/// many hosts. Then for whom the cluster's own secrets are sealed.
 pub fn wanted(cluster: &Cluster, approaches: &[Approach], accepts_new_keys: bool) -> Vec<String> {
     let mut lines = vec![format!("to connect to the hosts of cluster {}:", escaped(&cluster.name))];
     lines.extend(approaches.iter().map(|host| format!("  {}: {}", escaped(host.name()), host.route())));
@@ -27,6 +27,13 @@ pub fn wanted(cluster: &Cluster, approaches: &[Approach], accepts_new_keys: bool
         lines.push("  no secret".to_owned());
     }
     lines.extend(secrets.into_iter().map(|(secret, goes_to)| format!("  {secret}: {}", goes_to.join("; "))));
+    if !cluster.operators.is_empty() {
+        lines.push(
+            "to seal backups, and the CA of the registry, for these operators too, who can then open them:".to_owned(),
+        );
+        let operator = |one: &Operator| format!("  {} ({})", escaped(&one.name), escaped(&one.recipient));
+        lines.extend(cluster.operators.iter().map(operator));
+    }
     if accepts_new_keys {
         lines.push("any host keys they present would be accepted and recorded (--accept-new-host-keys)".to_owned());
     }
@@ -41,13 +48,19 @@ fn of_hosts(cluster: &Cluster) -> impl Iterator<Item = Use> + '_ {
             SecretUse::AuditWebhook | SecretUse::EtcdKey => &cluster.role_groups.control_plane,
             // Each fetches from the depot, or pulls images.
             SecretUse::DepotLogin | SecretUse::ExternalLogin | SecretUse::ExternalCa => &all,
+            SecretUse::HarborAdmin | SecretUse::HarborDatabase => &cluster.role_groups.registry,
         };
         hosts.iter().map(|host| escaped(host)).collect()
     };
     let registry = cluster.external_registry().map(|registry| escaped(registry.address)).unwrap_or_default();
     let sent = move |usage| match usage {
         SecretUse::ExternalLogin => format!("sent to {registry}, and "),
-        SecretUse::AuditWebhook | SecretUse::EtcdKey | SecretUse::DepotLogin | SecretUse::ExternalCa => String::new(),
+        SecretUse::AuditWebhook
+        | SecretUse::EtcdKey
+        | SecretUse::DepotLogin
+        | SecretUse::ExternalCa
+        | SecretUse::HarborAdmin
+        | SecretUse::HarborDatabase => String::new(),
     };
     cluster.secrets().into_iter().map(move |secret| Use {
         secret: format!("{} from {}", secret.usage.title(), describe_source(&secret.source)),

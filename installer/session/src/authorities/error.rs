@@ -57,6 +57,21 @@ pub enum AuthoritiesError {
         /// Another one.
         other: String,
     },
+    /// Nobody who is known has made the CA, or not every host has it.
+    #[error(
+        "{host}: {SEALED_AUTHORITIES} has another CA of the registry than {other}, and {why}; nothing was changed. If an operator made \
+         it (`kubexm-install identity` prints an operator's key), add the key to spec.operators of your cluster.yaml and give that with -f; \
+         if it was an earlier kubexm-install, move the folder clusters/NAME/pki of this home aside: the CA that every host trusts is then \
+         taken over. If nobody made it, remove the file there: the next `create` writes it anew from this home, if it has the CA; {LAST}"
+    )]
+    CaUnproven {
+        /// A control plane.
+        host: String,
+        /// A sentence.
+        why: String,
+        /// Who has the other one.
+        other: String,
+    },
     /// They belong to another cluster.
     #[error(
         "{host}: {SEALED_AUTHORITIES} belongs to the cluster {cluster:?} with id {found}, and the host to the one with id {wanted}; \
@@ -90,7 +105,7 @@ impl AuthoritiesError {
             Self::ForOthers { .. } | Self::Elsewhere { .. } | Self::Different { .. } | Self::NoEtcdCa { .. } => {
                 ExitCode::Preflight
             }
-            Self::ClusterMismatch { .. } | Self::Unusable { .. } => ExitCode::HostUntrusted,
+            Self::ClusterMismatch { .. } | Self::CaUnproven { .. } | Self::Unusable { .. } => ExitCode::HostUntrusted,
         }
     }
 }

@@ -4,16 +4,20 @@
 
 mod error;
 mod home;
+mod hosts;
 
-use std::collections::BTreeMap;
+use std::sync::Arc;
 
-use kubexm_engine::{ClusterPki, EventSink, PkiFiles, SealedAuthorities, SealedError};
-use kubexm_plan::{Authority, ClusterId, Facts, Plan, SlotProvider};
-use kubexm_recipes::{Identity, Sealing};
+use kubexm_engine::sealed::About;
+use kubexm_engine::{ClusterPki, EventSink, OperatorIdentity, PkiFiles};
+use kubexm_plan::{Authority, Plan, SlotProvider};
+use kubexm_recipes::Sealing;
+use kubexm_spec::Digest;
 use kubexm_spec::cluster::EtcdKind;
-use kubexm_spec::{Cluster, Digest};
 
 pub use error::AuthoritiesError;
+pub(crate) use hosts::Hosts;
+use hosts::registry_ca;
 
 use crate::error::SessionError;
 use crate::events;
@@ -24,6 +28,8 @@ use crate::session::Session;
 #[derive(Default)]
 pub(crate) struct Authorities {
     pub sealing: Sealing,
+    /// In whose name they are sealed; none if this run seals nothing.
+    pub operator: Option<Arc<OperatorIdentity>>,
     change: Change,
 }
 
@@ -35,24 +41,10 @@ enum Change {
     None,
     /// It has the same certificates; this is how they are sealed on the hosts.
     Keep(String),
-    /// Replaced by what was opened.
+    /// Replaced by what was opened, with the document to keep.
     Replace(PkiFiles, String),
     /// Replaced by a new CA.
     New,
-}
-
-/// What is known of the cluster: its hosts, their facts and its id.
-pub(crate) struct Hosts<'a> {
-    pub cluster: &'a Cluster,
-    pub facts: &'a BTreeMap<String, Facts>,
-    pub id: Option<ClusterId>,
-}
-
-/// The document of one control plane.
-struct Found<'a> {
-    host: &'a str,
-    text: &'a str,
-    sealed: SealedAuthorities,
 }
 
 impl Authorities {
@@ -66,11 +58,12 @@ impl Authorities {
         new_registry_ca: bool,
         shown: &dyn EventSink,
     ) -> Result<Self, SessionError> {
-        let identity = session.home.operator(session.credentials)?;
-        let own = identity.recipient();
-        let alone = |change| {
-            let sealing = Sealing { others: vec![own.clone()], new_registry_ca };
-            Self { sealing, change }
+        let operator = Arc::new(session.home.operator(session.credentials)?);
+        let (identity, own) = (&*operator, operator.recipient());
+        let with = |others: Vec<String>, change| {
+            let others = others.into_iter().chain([own.clone()]).collect();
+            let sealing = Sealing { others, new_registry_ca };
+            Self { sealing, operator: Some(Arc::clone(&operator)), change }
         };
         let here = ClusterPki::certificates_in(&home.pki())?;
         if new_registry_ca {
@@ -81,13 +74,20 @@ impl Authorities {
             let text = "a new CA is made for the registry, and every host gets it: the depot's certificate is replaced, and what \
                         loads these files is restarted";
             events::warning(shown, text.to_owned());
-            return Ok(alone(Change::New));
+            return Ok(with(Vec::new(), Change::New));
         }
+        let kept = ClusterPki::sealed_in(&home.pki())?.filter(|(_, kept)| Some(kept.about.cluster_id) == hosts.id);
+        // For whom it is sealed by this home's own document, if that is of this CA.
+        let of_home = |ca: Option<&Digest>| {
+            let kept = kept.as_ref().map(|(_, kept)| &kept.about).filter(|kept| registry_ca(&kept.certificates) == ca);
+            kept.map(|kept| unnamed(kept, &own))
+        };
+        let alone = || with(of_home(registry_ca(&here)).unwrap_or_default(), Change::None);
         let found = hosts.documents()?;
         let Some(first) = found.first() else {
-            return match hosts.unknown_ca(here.get(&ClusterPki::file_of(Authority::Registry))) {
-                Some(host) => Err(AuthoritiesError::Elsewhere { host: host.to_owned(), own }.into()),
-                None => Ok(alone(Change::None)),
+            return match hosts.unknown_ca(&here) {
+                Some(host) => Err(AuthoritiesError::Elsewhere { host: host.to_owned(), own: own.clone() }.into()),
+                None => Ok(alone()),
             };
         };
         let wanted = &first.sealed.about.certificates;
@@ -95,31 +95,46 @@ impl Authorities {
             let (one, other) = (first.host.to_owned(), other.host.to_owned());
             return Err(AuthoritiesError::Different { one, other }.into());
         }
+        let known = known(hosts, &own, kept.as_ref().map(|(_, kept)| &kept.about));
+        let mut opened = None;
         for one in &found {
-            let files = match one.sealed.open(&identity) {
-                Ok(files) => files,
-                Err(SealedError::ForOthers) => continue,
-                Err(error) => return Err(AuthoritiesError::Unusable { host: one.host.to_owned(), error }.into()),
-            };
-            // Those of cluster.yaml are added by the recipe, by their names.
-            let unnamed = one.sealed.about.recipients.iter().filter(|one| one.name.is_none() && one.key != own);
-            let others = unnamed.map(|one| one.key.clone()).chain([own.clone()]).collect();
-            let change = match here == *wanted {
-                true => Change::Keep(one.text.to_owned()),
-                false => Change::Replace(files, one.text.to_owned()),
-            };
-            return Ok(Self { sealing: Sealing { others, new_registry_ca }, change });
-        }
-        let for_whom = first.sealed.about.for_whom();
-        match here == *wanted {
-            true => {
-                let text =
-                    format!("the CA of the registry is sealed for {for_whom}; this home has it, and seals it anew");
-                events::warning(shown, text);
-                Ok(alone(Change::None))
+            if let Some(files) = hosts.open(one, identity, (&known, &here))? {
+                let _ = opened.get_or_insert((one, files));
             }
-            false => Err(AuthoritiesError::ForOthers { for_whom, own }.into()),
         }
+        let Some((one, files)) = opened else {
+            let for_whom = first.sealed.about.for_whom();
+            if here != *wanted {
+                return Err(AuthoritiesError::ForOthers { for_whom, own: own.clone() }.into());
+            }
+            let text = format!("the CA of the registry is sealed for {for_whom}; this home has it, and seals it anew");
+            events::warning(shown, text);
+            return Ok(alone());
+        };
+        // Those of cluster.yaml are added by the recipe, by their names. Others only if this home knows them, or knows nobody yet:
+        // a recipient that was added on a host gets nothing.
+        let found_for = unnamed(&one.sealed.about, &own);
+        let of_home = of_home(registry_ca(wanted));
+        let is_stranger = |key: &&String| of_home.as_ref().is_some_and(|known| !known.contains(*key));
+        let strangers: Vec<&str> = found_for.iter().filter(is_stranger).map(String::as_str).collect();
+        let document = match &kept {
+            Some((text, _)) if !strangers.is_empty() => {
+                let warning = format!(
+                    "{}: the CA of the registry is sealed for {} too, whom this home does not know; it is sealed anew without them. If \
+                     that is an operator, add the key to spec.operators of cluster.yaml",
+                    one.host,
+                    strangers.join(", ")
+                );
+                events::warning(shown, warning);
+                text.clone()
+            }
+            _ => one.text.to_owned(),
+        };
+        let change = match here == *wanted {
+            true => Change::Keep(document),
+            false => Change::Replace(files, document),
+        };
+        Ok(with(of_home.unwrap_or(found_for), change))
     }
 
     /// The same for a plan that was made earlier.
@@ -134,38 +149,20 @@ impl Authorities {
     }
 }
 
-impl<'a> Hosts<'a> {
-    /// The documents of the control planes that are members, in their order.
-    fn documents(&self) -> Result<Vec<Found<'a>>, AuthoritiesError> {
-        let Some(id) = self.id else { return Ok(Vec::new()) };
-        let identity = Identity::of(self.cluster, self.facts);
-        let mut all = Vec::new();
-        for host in &self.cluster.role_groups.control_plane {
-            let Some(facts) = self.facts.get(host).filter(|facts| identity.is_member(self.cluster, host, facts)) else {
-                continue;
-            };
-            let Some(text) = facts.sealed_authorities.as_deref() else { continue };
-            let sealed = SealedAuthorities::parse(text)
-                .map_err(|error| AuthoritiesError::Unusable { host: host.clone(), error })?;
-            if sealed.about.cluster_id != id {
-                let (cluster, found) = (sealed.about.cluster, sealed.about.cluster_id);
-                return Err(AuthoritiesError::ClusterMismatch { host: host.clone(), cluster, found, wanted: id });
-            }
-            all.push(Found { host, text, sealed });
-        }
-        Ok(all)
-    }
+/// Public keys of the recipients without a name, except for this home's own.
+fn unnamed(about: &About, own: &str) -> Vec<String> {
+    let unnamed = about.recipients.iter().filter(|one| one.name.is_none() && one.key != own);
+    unnamed.map(|one| one.key.clone()).collect()
+}
 
-    /// A member that trusts a CA of the registry, if no member trusts the one of this home.
-    fn unknown_ca(&self, own: Option<&Digest>) -> Option<&'a str> {
-        let identity = Identity::of(self.cluster, self.facts);
-        let is_member = |(host, facts): &(&'a String, &Facts)| identity.is_member(self.cluster, host, facts);
-        let members = self.facts.iter().filter(is_member);
-        let trusted: Vec<(&str, Digest)> =
-            members.filter_map(|(host, facts)| Some((host.as_str(), facts.registry_ca?))).collect();
-        match trusted.iter().any(|(_, ca)| Some(ca) == own) {
-            true => None,
-            false => trusted.first().map(|(host, _)| *host),
-        }
+/// Whose documents are believed, besides this home's own: the operators of a cluster.yaml that is proven, or for whom this home has
+/// sealed before, and those without a name for whom it has.
+fn known(hosts: &Hosts<'_>, own: &str, kept: Option<&About>) -> Vec<String> {
+    let mut known = hosts.cluster.proven_operators();
+    if let Some(kept) = kept {
+        let named = hosts.cluster.operators.iter().map(|operator| operator.recipient.clone());
+        known.extend(named.filter(|key| kept.recipients.iter().any(|one| one.key == *key)));
+        known.extend(unnamed(kept, own));
     }
+    known
 }

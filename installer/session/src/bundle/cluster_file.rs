@@ -78,6 +78,14 @@ impl ClusterFile {
     pub const fn origin(&self) -> &Origin {
         &self.origin
     }
+
+    /// Public keys of its operators; none if anybody may have written it: then they vouch for nothing.
+    pub fn proven_operators(&self) -> Vec<String> {
+        match self.origin {
+            Origin::Operator | Origin::Signed => self.operators.iter().map(|one| one.recipient.clone()).collect(),
+            Origin::Unproven { .. } => Vec::new(),
+        }
+    }
 }
 
 impl Deref for ClusterFile {

@@ -105,11 +105,11 @@ impl Opened {
     pub fn verify(self, session: &Session<'_>) -> Result<Verified, SessionError> {
         events::phase(session.events, "verify");
         let files = VerifiedFiles::look(&self.bundle)?;
-        let unreliable = files.unreliable(session.file_systems)?;
+        let unreliable = files.unreliable(session.file_systems, &session.home.verified())?;
         if let Some(name) = &unreliable {
             let text = format!(
                 "the bundle is on {name}, where a replaced file cannot be told from the verified one: every use verifies it anew; \
-                 a copy on a local disk (ext4, XFS, btrfs) is verified once"
+                 a copy on a disk of this machine (ext4, XFS, btrfs) is verified once"
             );
             events::note(session.events, text);
         } else if files.is_noted(&session.home.verified()) {

@@ -26,6 +26,14 @@ struct PlanFile<P> {
     texts: Texts,
 }
 
+/// A plan from a file. Nothing but its digest says that it is the one that somebody has read: a signature of the bundle does not cover it.
+#[derive(Clone, Debug)]
+pub struct ReviewedPlan {
+    pub plan: CheckedPlan,
+    /// Of the file.
+    pub digest: Digest,
+}
+
 /// The plan as one JSON document.
 pub fn to_json(plan: &Plan) -> Result<Vec<u8>, SessionError> {
     let file = PlanFile { schema: SCHEMA.to_owned(), plan, texts: plan.texts.clone() };
@@ -35,12 +43,13 @@ pub fn to_json(plan: &Plan) -> Result<Vec<u8>, SessionError> {
 }
 
 /// Reads a plan and checks that it belongs to the bundle and cluster to be used.
-pub fn read(path: &Path, opened: &Opened) -> Result<CheckedPlan, SessionError> {
+pub fn read(path: &Path, opened: &Opened) -> Result<ReviewedPlan, SessionError> {
     let bytes = kubexm_files::read(path, LIMIT).map_err(|error| match error {
         kubexm_files::InputError::Io { source, .. } => SessionError::disk("read", path, &source),
         error => SessionError::Input(error),
     })?;
     let refused = |reason: String| SessionError::PlanFile { path: path.to_owned(), reason };
+    let digest = Digest::of(&bytes);
     let value: Value = serde_json::from_slice(&bytes).map_err(|error| {
         refused(format!(
             "this is not a plan: {error}; make one with `kubexm-install plan create \
@@ -75,5 +84,5 @@ pub fn read(path: &Path, opened: &Opened) -> Result<CheckedPlan, SessionError> {
             )));
         }
     }
-    lint::check(plan).map(|(plan, _)| plan).map_err(SessionError::Lint)
+    lint::check(plan).map(|(plan, _)| ReviewedPlan { plan, digest }).map_err(SessionError::Lint)
 }

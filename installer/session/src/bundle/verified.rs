@@ -1,7 +1,7 @@
 //! A cache of the bundle files that were verified completely, so that later runs need not read them again.
 //!
 //! An entry is valid only for exactly the same files: path, device, inode, times, size and the manifest's digest. Where
-//! the file system does not keep these reliably, there is no entry.
+//! the file system does not keep these reliably, or its medium can be changed on another machine, there is no entry.
 
 use std::borrow::Cow;
 use std::os::unix::fs::MetadataExt;
@@ -14,6 +14,7 @@ use serde::{Deserialize, Serialize};
 use crate::error::SessionError;
 use crate::file_system::{FileSystems, unreliable};
 use crate::files;
+use crate::medium::Medium;
 
 /// Metadata of the files of a bundle, and of the bases of a delta, when they were verified.
 #[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -45,13 +46,22 @@ impl VerifiedFiles {
         Ok(Self { files, manifest: bundle.manifest_digest() })
     }
 
-    /// The name of the first file system whose metadata do not show that a file was replaced; none if all of them do.
-    pub fn unreliable(&self, file_systems: &dyn FileSystems) -> Result<Option<Cow<'static, str>>, SessionError> {
+    /// The name of the first file system or medium whose metadata do not show that a file was replaced; none if all of them do. What is
+    /// on the file system of `home` is the operator's own.
+    pub fn unreliable(
+        &self,
+        file_systems: &dyn FileSystems,
+        home: &Path,
+    ) -> Result<Option<Cow<'static, str>>, SessionError> {
         for file in &self.files {
-            let magic = file_systems.magic(&file.path);
-            let magic = magic.map_err(|error| SessionError::disk("examine the file system of", &file.path, &error))?;
-            if let Some(name) = unreliable(magic) {
+            let failed = |error| SessionError::disk("examine the file system of", &file.path, &error);
+            if let Some(name) = unreliable(file_systems.magic(&file.path).map_err(failed)?) {
                 return Ok(Some(name));
+            }
+            match file_systems.medium(&file.path, home).map_err(failed)? {
+                Medium::Fixed => {}
+                Medium::Removable => return Ok(Some(Cow::Borrowed("a removable disk"))),
+                Medium::Unknown => return Ok(Some(Cow::Borrowed("a disk that may be removable"))),
             }
         }
         Ok(None)

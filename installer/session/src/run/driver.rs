@@ -7,7 +7,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use kubexm_engine::execute::roll_back;
 use kubexm_engine::link::BlobSource;
 use kubexm_engine::{
-    ClusterPki, EngineError, ExecuteOptions, Links, Outcome, Run, controller_link, execute, lock_hosts, status,
+    ClusterPki, EngineError, ExecuteOptions, Links, OperatorIdentity, Outcome, Run, controller_link, execute,
+    lock_hosts, status,
 };
 use kubexm_plan::{Act, CONTROLLER, CheckedPlan, Op, Pipeline, Step};
 use kubexm_recipes::network;
@@ -39,6 +40,8 @@ pub(super) struct RunDriver<'a> {
     pub options: &'a RunOptions<'a>,
     /// What opens the archive of a backup, if one is restored.
     pub backup_key: Option<Zeroizing<Vec<u8>>>,
+    /// In whose name the cluster's authorities are sealed, if that was read for this run.
+    pub operator: Option<Arc<OperatorIdentity>>,
 }
 
 impl RunDriver<'_> {
@@ -53,6 +56,7 @@ impl RunDriver<'_> {
             fleet: self.fleet,
             pki: ClusterPki::open(&self.home.pki())?,
             backup_key: self.backup_key.clone(),
+            operator: self.operator.clone(),
             read: Mutex::default(),
             refused: AtomicBool::new(false),
         };

@@ -147,7 +147,7 @@ impl<S: Subject> Loaded<'_, S> {
         let changed = self.run.replay().steps.values().filter(|story| story.changed()).count();
         let change = Change::Rollback { run: self.run.id().as_str(), plan: self.plan.plan(), changed };
         let provenance = self.subject.bundle().map(Opened::provenance);
-        let question = Question { cluster: &self.home.name, provenance, change };
+        let question = Question { cluster: &self.home.name, provenance, plan_file: None, change };
         session.ask(question).await?;
         let unreachable = match skip {
             true => Unreachable::LeftAsTheyAre,
@@ -162,7 +162,8 @@ impl<S: Subject> Loaded<'_, S> {
         let (cluster, home, plan) = (self.subject.cluster(), &self.home, &self.plan);
         let bundle = self.subject.bundle();
         let backup_key = None;
-        let driver = RunDriver { session, cluster, bundle, fleet: &fleet, home, plan, options, backup_key };
+        let operator = None;
+        let driver = RunDriver { session, cluster, bundle, fleet: &fleet, home, plan, options, backup_key, operator };
         let ended = driver.back(self.run, skip).await;
         fleet.close().await;
         drop(self.lock);

@@ -1,8 +1,11 @@
 //! The stage after confirmation: a run whose folder exists, or nothing to do.
 
+use std::sync::Arc;
+
 use kubexm_engine::options::Drill;
-use kubexm_engine::{Run, RunId, lock_hosts};
+use kubexm_engine::{OperatorIdentity, Run, RunId, lock_hosts};
 use kubexm_plan::{CheckedPlan, Pipeline, Plan};
+use kubexm_spec::Digest;
 
 use super::driver::RunDriver;
 use super::ended::{Direction, Ended};
@@ -29,6 +32,8 @@ pub struct Running<'s, S> {
     /// None if there is nothing to do.
     run: Option<Run>,
     options: RunOptions<'s>,
+    /// In whose name the cluster's authorities are sealed, if that was read for this run.
+    operator: Option<Arc<OperatorIdentity>>,
 }
 
 impl<'s, S: Startable> Checked<'s, S> {
@@ -38,12 +43,12 @@ impl<'s, S: Startable> Checked<'s, S> {
     /// # Errors
     /// The answer was no, or it was interrupted; agents that connecting has installed are removed.
     pub async fn start(self, options: RunOptions<'s>) -> Result<Running<'s, S>, SessionError> {
-        let Self { mut site, plan, clean, created, authorities } = self;
-        let decided = decide(&site, (&plan, created), &authorities, &options).await;
+        let Self { mut site, plan, file, clean, created, authorities } = self;
+        let decided = decide(&site, (&plan, file, created), &authorities, &options).await;
         let run = site.unless_refused(decided).await?;
         site.fleet.keep(site.session.events).await;
         site.fleet.leave(&clean, site.session.events).await;
-        Ok(Running { site, plan, run, options })
+        Ok(Running { site, plan, run, options, operator: authorities.operator })
     }
 }
 
@@ -86,7 +91,7 @@ impl<'s, S: Startable> Loaded<'s, S> {
         let fleet = Fleet::connect(session, reach, unreachable).await?;
         fleet.keep(session.events).await;
         let site = ConnectedCluster { session, subject, fleet, home, lock: Some(lock) };
-        Ok(Running { site, plan, run: Some(run), options })
+        Ok(Running { site, plan, run: Some(run), options, operator: None })
     }
 }
 
@@ -96,7 +101,7 @@ impl<S: Startable> Running<'_, S> {
     /// # Errors
     /// The run could not continue, or the kubeconfig of a running cluster could not be fetched.
     pub async fn finish(self) -> Result<Ended, SessionError> {
-        let Self { site, plan, run, options } = self;
+        let Self { site, plan, run, options, operator } = self;
         let ConnectedCluster { session, subject, fleet, home, lock } = site;
         let driver = RunDriver {
             session,
@@ -107,6 +112,7 @@ impl<S: Startable> Running<'_, S> {
             plan: &plan,
             options: &options,
             backup_key: subject.backup_key(),
+            operator,
         };
         let ended = match run {
             Some(run) => driver.forward(run, &*subject.blobs()).await,
@@ -129,14 +135,14 @@ impl<S: Startable> Running<'_, S> {
 
 async fn decide<S: Startable>(
     site: &ConnectedCluster<'_, S>,
-    (checked, created): (&CheckedPlan, bool),
+    (checked, plan_file, created): (&CheckedPlan, Option<Digest>, bool),
     authorities: &Authorities,
     options: &RunOptions<'_>,
 ) -> Result<Option<Run>, SessionError> {
     let (session, plan) = (site.session, checked.plan());
     options.check(plan)?;
     secrets::check(session, site.subject.cluster(), plan)?;
-    let drift = drift::of(site, checked, created, authorities.view(&site.home)?).await;
+    let drift = drift::of(site, checked, created, authorities).await;
     let change = match plan.pipeline {
         Pipeline::Reset | Pipeline::DeleteNode if plan.steps.is_empty() => return Ok(None),
         // Every step is in the plan, so that one that a crash has left out is found.
@@ -155,7 +161,7 @@ async fn decide<S: Startable>(
         events::warning(session.events, unreadable);
     }
     let provenance = site.subject.bundle().map(Opened::provenance);
-    session.ask(Question { cluster: &site.home.name, provenance, change }).await?;
+    session.ask(Question { cluster: &site.home.name, provenance, plan_file, change }).await?;
     session.check_interrupt()?;
     // Before there is a run: one that cannot begin has nothing to resume.
     let locked = lock_hosts(&site.fleet.links(), plan.longest_step(), session.events, &session.cancel).await;

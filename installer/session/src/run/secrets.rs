@@ -1,12 +1,13 @@
 //! Secrets that are stored on hosts, read from the sources in cluster.yaml and kept for the duration of a run.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use async_trait::async_trait;
 use kubexm_engine::link::LinkError;
 use kubexm_engine::slots::SlotSource;
-use kubexm_engine::{ClusterPki, EngineError};
+use kubexm_engine::{ClusterPki, EngineError, OperatorIdentity};
 use kubexm_plan::{Plan, SlotName, SlotProvider};
 use kubexm_spec::Cluster;
 use tokio::sync::Mutex;
@@ -28,6 +29,8 @@ pub(crate) struct ControllerSlots<'a> {
     pub read: Mutex<BTreeMap<String, Zeroizing<String>>>,
     /// What opens the archive of a backup, if one is restored.
     pub backup_key: Option<Zeroizing<Vec<u8>>>,
+    /// In whose name the cluster's authorities are sealed, if that was read for this run.
+    pub operator: Option<Arc<OperatorIdentity>>,
     /// Whether a control plane sent a kubeconfig that was rejected.
     pub refused: AtomicBool,
 }
@@ -57,6 +60,9 @@ impl SlotSource for ControllerSlots<'_> {
                 };
                 return Ok(self.backup_key.as_ref().ok_or_else(missing)?.to_vec());
             }
+            SlotProvider::SealedAuthorities { recipients, .. } => {
+                return self.pki.sealed(name, plan, recipients, &|| self.operator());
+            }
             provider => return self.pki.value(name, provider, plan).await,
         };
         let failed = |reason| EngineError::Slot { slot: name.0.clone(), reason };
@@ -72,6 +78,13 @@ impl SlotSource for ControllerSlots<'_> {
 }
 
 impl ControllerSlots<'_> {
+    /// Only what is sealed anew asks for it. A resumed run that cannot read it, since nobody is there to type its passphrase, goes on
+    /// without: the document then does not say who made it.
+    fn operator(&self) -> Option<Arc<OperatorIdentity>> {
+        let read = || self.session.home.operator(self.session.credentials).ok().map(Arc::new);
+        self.operator.clone().or_else(read)
+    }
+
     async fn secret(&self, field: &str) -> Result<Zeroizing<String>, String> {
         let mut read = self.read.lock().await;
         if let Some(value) = read.get(field) {

@@ -1,10 +1,12 @@
 //! The CA of the registry belongs to the cluster: operators of several homes use the same one, without rotating it in turn.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 
 use kubexm_engine::sim::Snapshot;
-use kubexm_plan::SEALED_AUTHORITIES;
+use kubexm_engine::{ClusterPki, OperatorIdentity, SealedAuthorities};
+use kubexm_plan::{Authority, Recipient, SEALED_AUTHORITIES};
 use kubexm_session::{Answer, BundleOptions, Ended, SessionError};
 use kubexm_spec::{ExitCode, ExitError as _};
 
@@ -301,4 +303,195 @@ async fn refused_once(site: &Site) -> String {
     let error = site.create().await.err().unwrap();
     assert_eq!(site.hosts.fleet.snapshot(), before);
     kubexm_spec::error_chain(&error)
+}
+
+/// Who is root on a control plane, with an age key of his own.
+struct Eve {
+    folder: tempfile::TempDir,
+    identity: OperatorIdentity,
+}
+
+impl Eve {
+    fn new() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let identity =
+            OperatorIdentity::read_or_make(&folder.path().join("identity"), &|_| Err(String::new())).unwrap();
+        Self { folder, identity }
+    }
+
+    /// A CA of his own, with its key.
+    fn ca(&self) -> String {
+        ClusterPki::open(self.folder.path()).unwrap().make(Authority::Registry).unwrap();
+        fs::read_to_string(self.folder.path().join("registry-ca.pem")).unwrap()
+    }
+
+    /// A document in the place of `good`: for its recipients and him, with these files.
+    fn seals(&self, good: &str, files: BTreeMap<String, String>, maker: Option<&OperatorIdentity>) -> String {
+        let about = SealedAuthorities::parse(good).unwrap().about;
+        let mut to = about.recipients;
+        to.push(Recipient { key: self.identity.recipient(), name: None });
+        to.sort();
+        SealedAuthorities::of_anybody((&about.cluster, about.cluster_id), &to, files, maker).unwrap().to_json().unwrap()
+    }
+}
+
+/// What a home has, by file.
+fn files(site: &Site) -> BTreeMap<String, String> {
+    let folder = fs::read_dir(site.home.cluster("red").pki()).unwrap().map(|entry| entry.unwrap().path());
+    let pem = folder.filter(|path| path.extension().is_some_and(|extension| extension == "pem"));
+    pem.map(|path| (path.file_name().unwrap().to_str().unwrap().to_owned(), fs::read_to_string(path).unwrap()))
+        .collect()
+}
+
+/// The public certificates of these files, each with another key.
+fn with_foreign_keys(files: BTreeMap<String, String>, ca: &str) -> BTreeMap<String, String> {
+    let key = &ca[ca.find("-----BEGIN PRIVATE").unwrap()..];
+    let forged = |text: String| text[..text.find("-----BEGIN PRIVATE").unwrap()].to_owned() + key;
+    files.into_iter().map(|(name, text)| (name, forged(text))).collect()
+}
+
+#[tokio::test]
+async fn a_document_with_foreign_keys_is_refused_by_host_and_whom_it_names_gets_nothing() {
+    let eve = Eve::new();
+    let alice = alone(&[]);
+    done(&alice).await;
+    let good = sealed(&alice, "red1").await;
+    let forged = eve.seals(&good, with_foreign_keys(files(&alice), &eve.ca()), Some(&eve.identity));
+    // On the first control plane, on another one, and on both.
+    for hosts in [&HOSTS[..1], &HOSTS[1..], &HOSTS[..]] {
+        HOSTS.iter().for_each(|host| alice.hosts.fleet.set_sealed_authorities(host, &good));
+        hosts.iter().for_each(|host| alice.hosts.fleet.set_sealed_authorities(host, &forged));
+        let error = refused(&alice, ExitCode::HostUntrusted).await;
+        assert!(error.contains(hosts[0]) && error.contains("not the one of its certificate"), "{error}");
+    }
+    // Removed on the host, as the message says.
+    alice.hosts.fleet.set_state("red1", &format!("path:{SEALED_AUTHORITIES}"), "nothing");
+    alice.hosts.fleet.set_sealed_authorities("red2", &good);
+    done(&alice).await;
+    assert!(!sealed(&alice, "red1").await.contains(&eve.identity.recipient()));
+}
+
+#[tokio::test]
+async fn somebody_who_had_the_keys_adds_no_recipient_and_stays_without_a_new_ca() {
+    let eve = Eve::new();
+    let alice = alone(&[]);
+    done(&alice).await;
+    let good = sealed(&alice, "red1").await;
+    // Once an operator: he has opened it.
+    let again = eve.seals(&good, files(&alice), Some(&eve.identity));
+    HOSTS.iter().for_each(|host| alice.hosts.fleet.set_sealed_authorities(host, &again));
+    assert!(done(&alice).await > 0);
+    for host in HOSTS {
+        assert!(!sealed(&alice, host).await.contains(&eve.identity.recipient()));
+    }
+    assert!(alice.events().contains("whom this home does not know"), "{}", alice.events());
+    assert_eq!(done(&alice).await, 0);
+}
+
+#[tokio::test]
+async fn a_new_ca_counts_only_if_somebody_made_it_who_is_known() {
+    let eve = Eve::new();
+    let alice = alone(&[]);
+    done(&alice).await;
+    let good = sealed(&alice, "red1").await;
+    let own = BTreeMap::from([("registry-ca.pem".to_owned(), eve.ca())]);
+    for maker in [None, Some(&eve.identity)] {
+        let forged = eve.seals(&good, own.clone(), maker);
+        HOSTS.iter().for_each(|host| alice.hosts.fleet.set_sealed_authorities(host, &forged));
+        let error = refused(&alice, ExitCode::HostUntrusted).await;
+        assert!(error.contains("than red") && error.contains("spec.operators"), "{error}");
+    }
+    // A home without a copy compares with what the members trust.
+    HOSTS.iter().for_each(|host| alice.hosts.fleet.set_sealed_authorities(host, &good));
+    let bob = alone(&[]);
+    let operators = [("bob", bob.home.recipient(&NoSecrets(None)).unwrap())];
+    let alice = again(alice, &operators);
+    done(&alice).await;
+    let good = sealed(&alice, "red1").await;
+    let forged = eve.seals(&good, own, Some(&eve.identity));
+    let bob = again(Site { hosts: SimConnector { fleet: alice.hosts.fleet.clone(), ..bob.hosts }, ..bob }, &operators);
+    HOSTS.iter().for_each(|host| bob.hosts.fleet.set_sealed_authorities(host, &forged));
+    let error = refused(&bob, ExitCode::HostUntrusted).await;
+    assert!(error.contains("than red") && error.contains(&eve.identity.recipient()), "{error}");
+    HOSTS.iter().for_each(|host| bob.hosts.fleet.set_sealed_authorities(host, &good));
+    done(&bob).await;
+    assert_eq!(pki(&bob), pki(&alice));
+
+    // One for whom the first home has sealed makes a new one: that one is taken over.
+    assert!(with_new_ca(&bob).await.unwrap().is_success());
+    let alices = [("bob", operators[0].1.clone()), ("alice", alice.home.recipient(&NoSecrets(None)).unwrap())];
+    let bob = again(bob, &alices);
+    done(&bob).await;
+    assert_ne!(pki(&bob), pki(&alice));
+    let alice = again(alice, &alices);
+    done(&alice).await;
+    assert_eq!(pki(&bob), pki(&alice));
+}
+
+#[tokio::test]
+async fn an_older_document_that_somebody_puts_back_brings_no_older_ca_back() {
+    let alice = alone(&[]);
+    done(&alice).await;
+    let older = sealed(&alice, "red1").await;
+    let newer = alice_makes_a_new_ca(&alice, &older).await;
+    HOSTS.iter().for_each(|host| alice.hosts.fleet.set_sealed_authorities(host, &older));
+    let before = pki(&alice);
+    let error = alice.create().await.err().unwrap();
+    assert_eq!(error.exit_code(), ExitCode::HostUntrusted, "{error}");
+    assert!(error.to_string().contains("an older file there"), "{error}");
+    assert_eq!(pki(&alice), before);
+    HOSTS.iter().for_each(|host| alice.hosts.fleet.set_sealed_authorities(host, &newer));
+    assert_eq!(done(&alice).await, 0);
+    // All of them are gone: who has no name and was there before still gets it.
+    HOSTS.iter().for_each(|host| alice.hosts.fleet.set_state(host, &format!("path:{SEALED_AUTHORITIES}"), "nothing"));
+    assert_eq!(done(&alice).await, HOSTS.len());
+    assert_eq!(sealed(&alice, "red2").await, newer);
+}
+
+/// The document of the new one.
+async fn alice_makes_a_new_ca(alice: &Site, older: &str) -> String {
+    assert!(with_new_ca(alice).await.unwrap().is_success());
+    let newer = sealed(alice, "red1").await;
+    assert_ne!(newer, older);
+    newer
+}
+
+#[tokio::test]
+async fn a_document_of_an_earlier_program_is_used_as_long_as_it_brings_no_other_ca() {
+    let bob = alone(&[]);
+    let operators = [("bob", bob.home.recipient(&NoSecrets(None)).unwrap())];
+    let alice = alone(&operators);
+    done(&alice).await;
+    let good = sealed(&alice, "red1").await;
+    assert!(good.contains("\"sender\""), "{good}");
+    // Without codes, as it was written before.
+    let about = SealedAuthorities::parse(&good).unwrap().about;
+    let earlier =
+        SealedAuthorities::of_anybody((&about.cluster, about.cluster_id), &about.recipients, files(&alice), None);
+    let earlier = earlier.unwrap().to_json().unwrap();
+    assert!(!earlier.contains("\"sender\""), "{earlier}");
+    fs::write(alice.home.cluster("red").pki().join("authorities.json"), &earlier).unwrap();
+    HOSTS.iter().for_each(|host| alice.hosts.fleet.set_sealed_authorities(host, &earlier));
+    assert_eq!(done(&alice).await, 0, "nothing is sealed anew");
+    let bob = again(Site { hosts: SimConnector { fleet: alice.hosts.fleet.clone(), ..bob.hosts }, ..bob }, &operators);
+    // Only the operator's own kubeconfig.
+    assert_eq!(done(&bob).await, 1);
+    assert_eq!((pki(&bob), sealed(&bob, "red2").await), (pki(&alice), earlier));
+
+    // It made a new CA from the other home: not taken over by the home that has the old one, unless its operator asks for that.
+    assert!(with_new_ca(&bob).await.unwrap().is_success());
+    let to = [("bob", operators[0].1.clone()), ("alice", alice.home.recipient(&NoSecrets(None)).unwrap())];
+    let to = to.map(|(name, key)| Recipient { key, name: Some(name.to_owned()) });
+    let about = SealedAuthorities::parse(&sealed(&bob, "red1").await).unwrap().about;
+    let earlier = SealedAuthorities::of_anybody((&about.cluster, about.cluster_id), &to, files(&bob), None);
+    let earlier = earlier.unwrap().to_json().unwrap();
+    HOSTS.iter().for_each(|host| alice.hosts.fleet.set_sealed_authorities(host, &earlier));
+    let error = alice.create().await.err().unwrap();
+    assert_eq!(error.exit_code(), ExitCode::HostUntrusted, "{error}");
+    let error = error.to_string();
+    assert!(error.contains("than this home") && error.contains("pki of this home aside"), "{error}");
+    let home = alice.home.cluster("red");
+    fs::rename(home.pki(), home.folder.join("pki.aside")).unwrap();
+    done(&alice).await;
+    assert_eq!(pki(&alice), pki(&bob));
 }

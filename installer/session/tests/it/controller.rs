@@ -8,9 +8,9 @@ use std::sync::atomic::Ordering;
 use kubexm_engine::Outcome;
 use kubexm_engine::options::Drill;
 use kubexm_plan::{CONTROLLER, StepId, lint};
-use kubexm_session::{Access, Answer, BundleOptions, HostOptions, RunOptions, TrustOptions, Unreachable};
+use kubexm_session::{Access, Answer, BundleOptions, HostOptions, RunOptions, TrustOptions, Unreachable, plan_file};
 
-use kubexm_spec::ExitCode;
+use kubexm_spec::{Digest, ExitCode};
 
 use crate::bundle::{cluster_yaml, write_bundle};
 use crate::sessions::{RUN, Site, create};
@@ -95,8 +95,11 @@ async fn a_plan_of_an_earlier_program_has_no_such_step_and_ends_with_a_kubeconfi
     let access = Access::obtain(&session, opened.cluster(), &TrustOptions::default(), &hosts).unwrap();
     let verified = opened.verify(&session).unwrap();
     let observed = session.observe("create", verified, &access, &hosts, Unreachable::Refused("")).await.unwrap();
-    let ended = observed.reviewed(plan).await.unwrap().start(RUN).await.unwrap().finish().await.unwrap();
+    let reviewed = plan_file::ReviewedPlan { plan, digest: Digest::of("plan.json") };
+    let ended = observed.reviewed(reviewed).await.unwrap().start(RUN).await.unwrap().finish().await.unwrap();
     assert!(ended.is_success(), "{:#?}", ended.run);
+    let asked = site.answers.asked.lock().unwrap().join("\n");
+    assert!(asked.contains(&format!("a plan of a file with {}", Digest::of("plan.json"))), "{asked}");
     assert!(fs::read_to_string(ended.kubeconfig.unwrap()).unwrap().starts_with(TEXT));
     assert!(!site.home.cluster("red").folder.join("ledger").exists(), "nothing was done on the controller");
 }

@@ -14,6 +14,7 @@ mod inventory;
 mod materials;
 mod out_of_reach;
 mod recorded;
+mod restore;
 mod roles;
 mod run_report;
 mod secrets;

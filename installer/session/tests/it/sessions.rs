@@ -62,6 +62,9 @@ impl Confirm for Answers {
             let steps = drift.steps.iter().map(|step| step.step.to_string()).collect::<Vec<_>>().join(" ");
             self.asked.lock().unwrap().push(format!("drift: {steps}"));
         }
+        if let Some(digest) = question.plan_file {
+            self.asked.lock().unwrap().push(format!("a plan of a file with {digest}"));
+        }
         let what = match question.change {
             Change::Run { plan, .. }
             | Change::DeleteNode { plan, .. }

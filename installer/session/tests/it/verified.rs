@@ -3,21 +3,25 @@
 use std::io;
 use std::path::Path;
 
-use kubexm_session::{Answer, BundleOptions, FileSystems, Session};
+use kubexm_session::{Answer, BundleOptions, FileSystems, Medium, Session};
 
 use crate::sessions::Site;
 
-/// Every path is on this type of file system.
-struct All(u32);
+/// Every path is on this type of file system, on such a medium.
+struct All(u32, Medium);
 
 impl FileSystems for All {
     fn magic(&self, _: &Path) -> io::Result<u32> {
         Ok(self.0)
     }
+
+    fn medium(&self, _: &Path, _: &Path) -> io::Result<Medium> {
+        Ok(self.1)
+    }
 }
 
 const BEFORE: &str = "was verified before";
-const EXT4: All = All(0xef53);
+const EXT4: All = All(0xef53, Medium::Fixed);
 
 fn verify(site: &Site, session: &Session<'_>) -> String {
     let before = site.events().len();
@@ -41,7 +45,7 @@ fn nothing_is_remembered_of_a_bundle_where_a_file_can_be_replaced_unnoticed() {
         (0x6573_5546, "on FUSE,"),
     ];
     for (magic, name) in types {
-        let (site, file_systems) = (Site::new("red", &["red1"], Answer::Yes), All(magic));
+        let (site, file_systems) = (Site::new("red", &["red1"], Answer::Yes), All(magic, Medium::Fixed));
         let session = Session { file_systems: &file_systems, ..site.session() };
         for _ in 0..2 {
             let events = verify(&site, &session);
@@ -53,11 +57,28 @@ fn nothing_is_remembered_of_a_bundle_where_a_file_can_be_replaced_unnoticed() {
 }
 
 #[test]
+fn nothing_is_remembered_of_a_bundle_on_a_medium_that_can_be_changed_elsewhere() {
+    for (medium, name) in
+        [(Medium::Removable, "on a removable disk,"), (Medium::Unknown, "on a disk that may be removable,")]
+    {
+        // An entry of before does not count either.
+        let site = Site::new("red", &["red1"], Answer::Yes);
+        verify(&site, &Session { file_systems: &EXT4, ..site.session() });
+        let file_systems = All(0xef53, medium);
+        let events = verify(&site, &Session { file_systems: &file_systems, ..site.session() });
+        assert!(events.contains(name) && events.contains("checksums match") && !events.contains(BEFORE), "{events}");
+        std::fs::remove_dir_all(site.home.verified()).unwrap();
+        verify(&site, &Session { file_systems: &file_systems, ..site.session() });
+        assert_eq!(remembered(&site), 0);
+    }
+}
+
+#[test]
 fn an_entry_does_not_count_for_a_bundle_on_another_kind_of_file_system() {
     let site = Site::new("red", &["red1"], Answer::Yes);
     verify(&site, &Session { file_systems: &EXT4, ..site.session() });
     assert_eq!(remembered(&site), 1);
-    let events = verify(&site, &Session { file_systems: &All(0x4d44), ..site.session() });
+    let events = verify(&site, &Session { file_systems: &All(0x4d44, Medium::Fixed), ..site.session() });
     assert!(events.contains("checksums match") && !events.contains(BEFORE), "{events}");
 }
 

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use kubexm_engine::Links;
 use kubexm_engine::sim::{Invariant, Snapshot};
 use kubexm_plan::op::{Content, File, Unit};
-use kubexm_plan::{CheckedPlan, Pipeline, Plan, Reset, Step, StepId, Undo};
+use kubexm_plan::{CheckedPlan, Op, Pipeline, Plan, Reset, Step, StepId, Undo};
 use kubexm_tests::laws::{Case, Fleet, Points, Simulated};
 use kubexm_tests::samples::{FLEETS, SAMPLES, Sample};
 
@@ -161,6 +161,24 @@ async fn law_5_refuses_a_plan_that_stops_half_of_etcd() {
         plan.steps.push(stop);
     });
     refuses(Law::Invariants, &bent.expect("a plan"), FEW, "Quorum: of etcd's members").await;
+}
+
+#[tokio::test]
+async fn law_5_refuses_a_proxy_that_leads_to_no_api_server() {
+    let sample = FLEETS.iter().find(|sample| sample.name.starts_with("workers with a proxy")).expect("a sample");
+    let case = case(sample, Pipeline::Create).await;
+    let bent = case.bent(|plan| {
+        let elsewhere = Content::Text { digest: plan.text("server node4 10.0.0.14:6443\n") };
+        for op in &mut step(plan, "node3/balancer.run").ops {
+            if let Op::File(File { path, content, .. }) = op
+                && path.ends_with("/haproxy.cfg")
+            {
+                *content = elsewhere.clone();
+            }
+        }
+    });
+    let words = "on node3 the control plane's name leads to [\"10.0.0.14\"]";
+    refuses(Law::Invariants, &bent.expect("a plan"), FEW, words).await;
 }
 
 #[tokio::test]

@@ -10,7 +10,7 @@ use kubexm_plan::Facts;
 use kubexm_plan::op::Unit;
 use kubexm_recipes::preflight::Finding;
 use kubexm_recipes::{PlanContext, preflight, sample};
-use kubexm_spec::cluster::{EtcdKind, ExternalKind, LoadBalancerMode};
+use kubexm_spec::cluster::{EtcdKind, ExternalKind, InternalKind, LoadBalancerMode};
 use kubexm_spec::{ArtifactKey, Cluster, Digest};
 use kubexm_tests::laws::scratch;
 
@@ -163,6 +163,12 @@ impl Scene {
             interface: None,
             virtual_router_id: None,
         };
+    }
+
+    /// A proxy before the API server, on node2.
+    pub fn with_proxy(&mut self, kind: InternalKind) {
+        self.cluster.role_groups.worker = vec!["node2".to_owned()];
+        self.cluster.load_balancer.mode = LoadBalancerMode::Internal { kind, vip: None, port: 6443, interface: None };
     }
 
     /// A host by its name.

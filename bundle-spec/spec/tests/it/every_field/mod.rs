@@ -76,7 +76,7 @@ const RICH: &str = r#"
     dataDir: /data/harbor
     privateRegistry: harbor.example.com:8444/library
     auths: {"harbor.example.com:8444": {username: robot$a, passwordFrom: {env: HARBOR}}, other.example.com: {username: b, passwordFrom: {file: /b}}}
-    harborConfig: {version: 2.14.0, adminPasswordFrom: {env: ADMIN}, databasePasswordFrom: {file: /db}, config: {log: {level: debug}}}
+    harborConfig: {version: 2.14.0, adminPasswordFrom: {env: ADMIN}, databasePasswordFrom: {file: /db}, public: true, projectQuota: 200Gi, config: {log: {level: debug}}}
     namespaceOverride: kubexm
   addons:
   - {name: a, type: helm, source: {repo: "https://charts.example.com/x", chart: a, version: 1.2.3}, namespace: kube-system, values: {a: [1]}, valuesFile: a.yaml}

@@ -138,7 +138,8 @@ pub enum Request {
         /// The ports; those in use are left out.
         ports: Vec<mesh::Port>,
     },
-    /// ConnectionCheck other hosts.
+    /// Connect to other hosts.
+    #[serde(rename = "dial")]
     ConnectionCheck {
         /// The ports to dial.
         dials: Vec<mesh::ConnectionCheck>,
@@ -251,6 +252,7 @@ pub enum Response {
     /// To `Listen`.
     Listening,
     /// To `ConnectionCheck`.
+    #[serde(rename = "dialed")]
     ConnectionResult {
         /// One for each.
         dialed: Vec<mesh::ConnectionResult>,

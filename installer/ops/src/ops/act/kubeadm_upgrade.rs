@@ -9,11 +9,13 @@ use std::collections::BTreeMap;
 use kubexm_plan::op::{KubeadmUpgrade, KubeadmUpgradeUndo, Progress, UpgradeOf};
 use kubexm_spec::Digest;
 use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
 
 use super::files::UPGRADE_MARK as MARK;
 use super::perform::Perform;
 use super::{kubeadm_files, mark};
 use crate::fsio::{self, Access};
+use crate::kube::{self, kubectl};
 use crate::system::{ActContext, Program};
 use crate::{Machine, OpError, transient};
 
@@ -33,6 +35,9 @@ struct Mark {
     /// The step that started it, until it has succeeded: its unit may still run when another run starts.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     act: Option<ActContext>,
+    /// What the upload of the cluster's new configuration replaces, by ConfigMap; of the first attempt.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    configs: BTreeMap<String, Value>,
     /// The files of a worker's kubelet before the upgrade, and their copies, by path; none for one that did not exist.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     before: BTreeMap<String, Option<String>>,
@@ -61,6 +66,11 @@ impl Mark {
     }
 }
 
+/// Whether it was started on this host, whatever became of it.
+pub(crate) fn has_begun(upgrade: &KubeadmUpgrade, machine: &Machine) -> Result<bool, OpError> {
+    Ok(upgrade.progress(machine)? != Progress::NotBegun)
+}
+
 impl Perform for KubeadmUpgrade {
     /// A mark of another version is that of an earlier upgrade.
     fn progress(&self, machine: &Machine) -> Result<Progress, OpError> {
@@ -76,14 +86,15 @@ impl Perform for KubeadmUpgrade {
     fn perform(&self, machine: &Machine) -> Result<(), OpError> {
         let earlier = Mark::read(machine)?.filter(|mark| mark.version == self.version);
         let running = earlier.as_ref().map_or(Ok(None), |mark| mark.still_running(machine))?;
-        // Only the first attempt has seen the files as they were before.
-        let before = match earlier {
-            Some(mark) if !mark.ended_well => mark.before,
-            _ if self.of.is_control_plane() => BTreeMap::new(),
-            _ => kubelet_files(machine)?,
+        // Only the first attempt has seen the files and ConfigMaps as they were before.
+        let (before, configs) = match (earlier, &self.of) {
+            (Some(mark), _) if !mark.ended_well => (mark.before, mark.configs),
+            (_, UpgradeOf::Cluster { .. }) => (BTreeMap::new(), uploaded(machine)?),
+            (_, UpgradeOf::ControlPlane) => (BTreeMap::new(), BTreeMap::new()),
+            (_, UpgradeOf::Worker) => (kubelet_files(machine)?, BTreeMap::new()),
         };
         let act = running.clone().or_else(|| machine.act().cloned());
-        let mut mark = Mark { version: self.version.clone(), ended_well: false, act, before };
+        let mut mark = Mark { version: self.version.clone(), ended_well: false, act, configs, before };
         mark.write(machine)?;
         let upgrade = program(self);
         let waited_for = match running {
@@ -92,10 +103,13 @@ impl Perform for KubeadmUpgrade {
             None => false,
         };
         if !waited_for {
-            if let UpgradeOf::Cluster { config } = &self.of {
-                upload(machine, config)?;
+            let upgraded = match &self.of {
+                UpgradeOf::Cluster { config } => upload(machine, config).and_then(|()| machine.run_act(&upgrade)),
+                UpgradeOf::ControlPlane | UpgradeOf::Worker => machine.run_act(&upgrade),
+            };
+            if let Err(error) = upgraded {
+                return Err(put_back(machine, &self.images, &mark.configs, error));
             }
-            machine.run_act(&upgrade)?;
         }
         if !has_images(machine, &self.images)? {
             return Err(OpError::other(format!(
@@ -115,7 +129,7 @@ impl Perform for KubeadmUpgrade {
 }
 
 /// kubeadm looks nothing up on the internet: the version is given, or is that of the cluster's config.
-fn program(act: &KubeadmUpgrade) -> Program {
+pub(crate) fn program(act: &KubeadmUpgrade) -> Program {
     let mut upgrade = Program::new("kubeadm").arg("upgrade").within(LIMIT_S);
     upgrade = match act.of {
         UpgradeOf::Cluster { .. } => upgrade.args(["apply", &act.version, "--yes"]),
@@ -165,15 +179,59 @@ fn upload(machine: &Machine, config: &str) -> Result<(), OpError> {
     machine.run(&Program::new("kubeadm").args(upload).within(120)).map(drop)
 }
 
+/// The ConfigMaps with the configuration of the cluster.
+const CONFIG_MAPS: [&str; 2] = ["kubeadm-config", "kubelet-config"];
+const NAMESPACE: &str = "kube-system";
+
+/// The ConfigMaps as they are, without what the API server adds.
+fn uploaded(machine: &Machine) -> Result<BTreeMap<String, Value>, OpError> {
+    let get = |name: &str| -> Result<(String, Value), OpError> {
+        let found = kube::get(machine, ["configmap", name, "--namespace", NAMESPACE])?;
+        Ok((name.to_owned(), found["data"].clone()))
+    };
+    CONFIG_MAPS.into_iter().map(get).collect()
+}
+
+/// The cluster's configuration must be that of what runs: a node that joins, or a repair by kubeadm, reads it. Once a static pod has been
+/// replaced it is the new one, which the next attempt completes.
+fn put_back(
+    machine: &Machine,
+    images: &BTreeMap<String, String>,
+    configs: &BTreeMap<String, Value>,
+    error: OpError,
+) -> OpError {
+    let none_new = || images.iter().all(|(pod, image)| matches!(has_image(machine, pod, image), Ok(false)));
+    if configs.is_empty() || !none_new() {
+        return error;
+    }
+    let replaced = configs.iter().try_for_each(|(name, data)| {
+        let metadata = json!({"name": name, "namespace": NAMESPACE});
+        let object = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": data});
+        machine.run(&kubectl(["replace", "--filename", "-"]).stdin(object.to_string())).map(drop)
+    });
+    let names = CONFIG_MAPS.join(" and ");
+    OpError::other(match replaced {
+        Ok(()) => format!("{}; {names} in the cluster are as before", error.full()),
+        Err(other) => format!(
+            "{}; {names} in the cluster are those of the new version, and could not be put back ({}): run the same command again",
+            error.full(),
+            other.full()
+        ),
+    })
+}
+
 /// Whether the manifests of the static pods have these images.
 fn has_images(machine: &Machine, images: &BTreeMap<String, String>) -> Result<bool, OpError> {
     for (pod, image) in images {
-        let manifest = fsio::read_text(&machine.path(format!("{MANIFESTS}/{pod}.yaml")))?.unwrap_or_default();
-        let line =
-            |line: &str| line.trim().trim_start_matches("- ").strip_prefix("image:").map(str::trim) == Some(image);
-        if !manifest.lines().any(line) {
+        if !has_image(machine, pod, image)? {
             return Ok(false);
         }
     }
     Ok(true)
+}
+
+fn has_image(machine: &Machine, pod: &str, image: &str) -> Result<bool, OpError> {
+    let manifest = fsio::read_text(&machine.path(format!("{MANIFESTS}/{pod}.yaml")))?.unwrap_or_default();
+    let line = |line: &str| line.trim().trim_start_matches("- ").strip_prefix("image:").map(str::trim) == Some(image);
+    Ok(manifest.lines().any(line))
 }

@@ -206,7 +206,7 @@ impl Client {
     fn call(&self, machine: &Machine, endpoint: &str, verb: &str, body: &str) -> Result<Value, OpError> {
         let url = format!("{endpoint}/v3/{verb}");
         let (ca, certificate, key) = (&*self.ca, &*self.certificate, &*self.key);
-        let request = HttpsRequest { method: "POST", url: &url, ca, certificate, key, body };
+        let request = HttpsRequest { method: "POST", url: &url, ca, certificate, key, login: None, body };
         let (status, answer) = machine.system().https_request(&request)?;
         let value: Value = serde_json::from_slice(&answer).unwrap_or_default();
         if status == 200 {

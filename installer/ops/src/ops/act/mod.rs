@@ -6,7 +6,7 @@ pub(crate) mod kubeadm_files;
 pub(crate) mod kubeadm_init;
 pub(crate) mod kubeadm_join;
 pub(crate) mod kubeadm_reset;
-mod kubeadm_upgrade;
+pub(crate) mod kubeadm_upgrade;
 pub(crate) mod mark;
 mod member_remove;
 pub(crate) mod members;

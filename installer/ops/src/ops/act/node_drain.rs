@@ -3,7 +3,8 @@
 //! What blocks is read from the API server and not from kubectl's output, since the step's probe reports it too, while
 //! kubectl still waits.
 
-use kubexm_plan::op::{NodeDrain, Progress};
+use kubexm_plan::op::{CORDONED_BY, NodeDrain, Progress};
+use serde_json::json;
 
 use super::perform::Perform;
 use crate::kube::drained::Left;
@@ -24,6 +25,7 @@ impl Perform for NodeDrain {
         Ok(match left {
             left if left.is_drained() || left.has_kubelet(self.unless_kubelet.as_deref()) => Progress::Done,
             left if left.schedulable => Progress::NotBegun,
+            left if self.cordoned_by.is_some() && left.cordoned_by == self.cordoned_by => Progress::HalfDone,
             _ if is_running(machine)? => Progress::HalfDone,
             // Cordoned by somebody else, or by an earlier run: it stays so if this run is rolled back.
             _ => Progress::Damaged,
@@ -40,6 +42,11 @@ impl Perform for NodeDrain {
                 self.node,
                 bare.join(", ")
             )));
+        }
+        if let Some(by) = self.cordoned_by.as_ref().filter(|_| left.schedulable) {
+            let patch = json!({"metadata": {"annotations": {CORDONED_BY: by}}, "spec": {"unschedulable": true}});
+            let patch = patch.to_string();
+            machine.run(&kubectl(["patch", "node", self.node.as_str(), "--type=merge", "--patch", &patch]))?;
         }
         let limit = format!("--timeout={}s", self.limit_s);
         let mut drain = kubectl(["drain", &self.node, "--ignore-daemonsets", "--delete-emptydir-data", &limit]);

@@ -10,7 +10,9 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use kubexm_ops::fake::RootedSystem;
-use kubexm_ops::system::{ActContext, Head, HttpsRequest, HttpsServer, Kernel, Output, Program, Space, System};
+use kubexm_ops::system::{
+    ActContext, Head, HttpsRequest, HttpsServer, Kernel, Output, Program, PushRequest, Space, System,
+};
 use kubexm_ops::{Machine, OpError};
 use kubexm_plan::facts::Interface;
 use rustix::process::{Pid, Signal, kill_process_group};
@@ -215,8 +217,16 @@ impl System for Private {
         self.rooted.https_heads(server, paths)
     }
 
+    fn http_get(&self, port: u16) -> Result<String, OpError> {
+        self.rooted.http_get(port)
+    }
+
     fn https_request(&self, request: &HttpsRequest<'_>) -> Result<(u16, Vec<u8>), OpError> {
         self.rooted.https_request(request)
+    }
+
+    fn push_images(&self, request: &PushRequest<'_>) -> Result<String, OpError> {
+        self.rooted.push_images(request)
     }
 
     fn pod_network(&self, pid: u32, name: &str, dns: &str, service: &str) -> Result<String, OpError> {
@@ -231,8 +241,9 @@ impl System for Private {
         &self,
         servers: &[std::net::IpAddr],
         names: &[String],
+        limit: std::time::Duration,
     ) -> std::collections::BTreeMap<String, (std::net::IpAddr, std::net::IpAddr)> {
-        self.rooted.dns_addresses(servers, names)
+        self.rooted.dns_addresses(servers, names, limit)
     }
 
     fn signal(&self, pid: u32, kill: bool) -> Result<(), OpError> {

@@ -27,7 +27,7 @@ pub use kubeadm_upgrade::{KubeadmUpgrade, UpgradeOf};
 pub use kubeadm_upgrade_undo::KubeadmUpgradeUndo;
 pub use member_remove::MemberRemove;
 pub use node_delete::NodeDelete;
-pub use node_drain::NodeDrain;
+pub use node_drain::{CORDONED_BY, NodeDrain};
 pub use node_lookup::NodeLookup;
 pub use node_uncordon::NodeUncordon;
 pub use script_run::ScriptRun;

@@ -25,7 +25,14 @@ pub struct NodeDrain {
     /// `v1.35.4`: nothing is evicted from a node whose kubelet reports this version, since the drain was for its upgrade.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unless_kubelet: Option<String>,
+    /// Written on the node ([`CORDONED_BY`]) in the same request that cordons it, so that whoever makes it schedulable again
+    /// knows that nobody else has cordoned it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cordoned_by: Option<String>,
 }
+
+/// The annotation of a node that says on whose behalf it was cordoned.
+pub const CORDONED_BY: &str = "kubexm.io/cordoned-by";
 
 impl ActKind for NodeDrain {
     fn title(&self) -> &'static str {

@@ -36,6 +36,17 @@ pub(in crate::pipelines) struct Owned {
     pub before: Vec<ObservedState>,
 }
 
+impl Owned {
+    /// Deletes a folder that kubexm made, or used, with all that is in it: it is moved aside first, as every other one.
+    pub fn delete_folder(&mut self, path: &str) {
+        let ours = self.ops.iter().any(|op| matches!(op, Op::Dir(dir) if dir.path == path));
+        if ours && !self.folders.iter().any(|folder| folder == path) {
+            self.folders.push(path.to_owned());
+            self.folders.sort();
+        }
+    }
+}
+
 /// Reads a host's ledger; refuses a host of another cluster, and a ledger that a newer program wrote.
 pub(in crate::pipelines) fn of_host(cluster: &str, host: &ResetHost<'_>) -> Result<Owned, RecipeError> {
     if let Some(why) = &host.facts.unreadable_stamp {

@@ -16,10 +16,11 @@ use crate::phases::ClusterHosts;
 use case::{Case, Lines};
 
 /// Every rule: adds to the problems, and to the warnings.
-const RULES: [fn(&Case<'_>, &mut Lines, &mut Lines); 8] = [
+const RULES: [fn(&Case<'_>, &mut Lines, &mut Lines); 9] = [
     skew::same_cluster,
     skew::one_minor,
     skew::kubelets,
+    skew::gone_back,
     health::nodes,
     health::certificates,
     health::budgets,
@@ -63,7 +64,10 @@ fn deprecated_apis(case: &Case<'_>, _: &mut Lines, warnings: &mut Lines) {
         .deprecated_apis
         .iter()
         .filter(|api| gone(&api.removed_in))
-        .map(|api| format!("{api} (gone in {})", api.removed_in))
+        .map(|api| {
+            let by = if api.written_by.is_empty() { "" } else { "; objects were written through it by " };
+            format!("{api} (gone in {}{by}{})", api.removed_in, api.written_by.join(", "))
+        })
         .collect();
     if !used.is_empty() {
         warnings.push(format!(

@@ -103,6 +103,11 @@ impl<'f> FoundNode<'f> {
         Ok(Self { facts, kubelet, other_kubernetes, other_runtime, crosses_minor })
     }
 
+    /// Whether it has the mark of a node that kubexm has cordoned.
+    pub(super) fn cordoned_by(&self, mark: &str) -> bool {
+        self.facts.cordoned_by.as_deref() == Some(mark)
+    }
+
     /// Whether something of it has to be upgraded.
     pub(super) const fn differs(&self) -> bool {
         self.other_kubernetes || self.other_runtime

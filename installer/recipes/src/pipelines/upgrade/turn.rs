@@ -8,6 +8,7 @@ use kubexm_plan::{Step, StepId, Undo};
 
 use super::found::{Found, FoundNode};
 use super::options::UpgradeOptions;
+use crate::balancer;
 use crate::context::{PlanContext, PlannedHost};
 use crate::draft::{Chain, Draft};
 use crate::error::RecipeError;
@@ -27,6 +28,7 @@ pub(super) struct WorkersTurn {
 #[derive(Debug)]
 pub(super) struct Turns<'f, 'a> {
     first: PlannedHost<'a>,
+    nodes: Vec<PlannedHost<'a>>,
     found: &'f Found<'f>,
     pub options: &'f UpgradeOptions,
     /// By host, the steps after which it has the content.
@@ -42,7 +44,7 @@ impl<'f, 'a> Turns<'f, 'a> {
         staged: BTreeMap<&'a str, Vec<StepId>>,
         options: &'f UpgradeOptions,
     ) -> Self {
-        Self { first: site.first, found, options, staged, last: BTreeMap::new() }
+        Self { first: site.first, nodes: site.nodes.clone(), found, options, staged, last: BTreeMap::new() }
     }
 
     /// The last step of a node's turn.
@@ -50,9 +52,21 @@ impl<'f, 'a> Turns<'f, 'a> {
         self.last.get(node.name())
     }
 
-    /// Whether a node has a turn.
-    pub(super) fn has_turn(&self, node: &PlannedHost<'_>) -> bool {
-        self.found.node(node.name()).is_some_and(FoundNode::differs)
+    /// Whether something is to be done on a node.
+    pub(super) fn has_turn(&self, cx: &PlanContext<'_>, node: &PlannedHost<'a>) -> bool {
+        self.found.node(node.name()).is_some_and(FoundNode::differs) || self.left_cordoned(cx, node).is_some()
+    }
+
+    /// A node that an earlier upgrade has cordoned, and that has no turn any more.
+    fn left_cordoned(&self, cx: &PlanContext<'_>, node: &PlannedHost<'a>) -> Option<Step> {
+        let found = self.found.node(node.name())?;
+        let ours = found.facts.unschedulable && found.cordoned_by(&cordoned_by(cx));
+        ours.then(|| uncordon(cx, self.first.name(), node))
+    }
+
+    /// The steps after which a node has the content.
+    pub(super) fn staged(&self, node: &PlannedHost<'_>) -> &[StepId] {
+        self.staged.get(node.name()).map(Vec::as_slice).unwrap_or_default()
     }
 
     /// Adds the turn of a control plane; returns the steps that the next one waits for.
@@ -63,12 +77,18 @@ impl<'f, 'a> Turns<'f, 'a> {
         after: &[StepId],
     ) -> Result<Vec<StepId>, RecipeError> {
         let Some(found) = self.found.node(node.name()).filter(|found| found.differs()) else {
-            return Ok(after.to_vec());
+            let Some(uncordon) = self.left_cordoned(draft.cx, node) else { return Ok(after.to_vec()) };
+            let mut chain = Chain::after(after.iter().cloned());
+            chain.then([uncordon]);
+            return Ok(draft.add(chain));
         };
         let (mut chain, mut operator) = (Chain::after(after.iter().cloned()), Chain::default());
         if found.other_kubernetes {
             chain.then([kubernetes::kubeadm(draft.cx, node)?]);
             chain.then(kubeadm_upgrade::configure(draft, &self.first, node)?);
+            if node.name() == self.first.name() {
+                chain.then([kubeadm_upgrade::preflight(draft, node)?]);
+            }
             chain.then(audit::step(draft, node)?);
             let upgraded = kubeadm_upgrade::step(draft, &self.first, node)?;
             if node.name() == self.first.name() {
@@ -95,10 +115,13 @@ impl<'f, 'a> Turns<'f, 'a> {
         node: &PlannedHost<'a>,
         after: &[StepId],
     ) -> Result<Option<WorkersTurn>, RecipeError> {
-        let Some(found) = self.found.node(node.name()).filter(|found| found.differs()) else { return Ok(None) };
         let mut chain = Chain::after(after.iter().cloned());
+        let Some(found) = self.found.node(node.name()).filter(|found| found.differs()) else {
+            let uncordon = self.left_cordoned(draft.cx, node);
+            return Ok(uncordon.map(|step| WorkersTurn { chain, uncordon: Some(step) }));
+        };
         // The control planes have not waited for its success.
-        chain.wait(self.staged.get(node.name()).map(Vec::as_slice).unwrap_or_default());
+        chain.wait(self.staged(node));
         if found.other_kubernetes {
             chain.then([kubernetes::kubeadm(draft.cx, node)?]);
             chain.then(kubeadm_upgrade::configure(draft, &self.first, node)?);
@@ -123,18 +146,53 @@ impl<'f, 'a> Turns<'f, 'a> {
         let drains = found.crosses_minor || self.options.always_drain;
         if drains {
             let id = format!("upgrade.drain-{name}");
-            chain.then([drain::step(on, &id, name, self.options.drain, Some(version.clone()))]);
+            let by = Some(cordoned_by(draft.cx));
+            chain.then([drain::step(on, &id, name, self.options.drain, Some(version.clone()), by)]);
         }
         let runtime = runtime::steps(draft, node)?;
         chain.then([runtime.programs, runtime.run]);
         chain.then(kubernetes::tools(draft, node)?);
         chain.then(kubernetes::helm(draft, node)?);
+        // Its image is the bundle's, which may be another one; without it clients go to the control planes themselves.
+        chain.then(balancer::step(draft, &self.nodes, node)?);
         let stamp = stamp(draft.cx, node);
         self.last.insert(&node.host.name, stamp.id.clone());
-        chain.then([kubernetes::kubelet_upgraded(draft, node)?, ready(on, name, version), stamp]);
+        chain.then([kubernetes::kubelet_upgraded(draft, node)?, ready(on, name, version)]);
+        if node.roles.control_plane {
+            chain.then(healthy(draft.cx, node)?);
+        }
+        chain.then([stamp]);
         // One that somebody else has cordoned stays so.
-        Ok(if drains && !found.facts.unschedulable { Some(uncordon(on, node)) } else { None })
+        let stays = found.facts.unschedulable && !found.cordoned_by(&cordoned_by(draft.cx));
+        Ok(if drains && !stays { Some(uncordon(draft.cx, on, node)) } else { None })
     }
+}
+
+/// The mark of nodes that an upgrade of this cluster has cordoned.
+fn cordoned_by(cx: &PlanContext<'_>) -> String {
+    let cluster = cx.cluster_id.map_or_else(|| cx.cluster.name.clone(), |id| id.to_string());
+    format!("upgrade of {cluster}")
+}
+
+/// Before the next control plane is stopped, this one is whole again: its static pods, and etcd with all of its members. Asked
+/// on the node itself, of its own etcd.
+fn healthy(cx: &PlanContext<'_>, node: &PlannedHost<'_>) -> Result<[Step; 2], RecipeError> {
+    let name = node.name();
+    let images = kubeadm_upgrade::images(cx, node)?;
+    let images = images.into_iter().map(|(pod, image)| (pod.to_owned(), image.to_owned())).collect();
+    let members = cx.cluster.role_groups.control_plane.len();
+    Ok([
+        Step::on(name, "upgrade.static-pods", "Wait until the static pods are Ready with the images of the bundle")
+            .probe(Probe::StaticPodsReady { node: name.to_owned(), images }, 300)
+            .timeout_s(320)
+            .undo(Undo::Nothing)
+            .build(),
+        Step::on(name, "upgrade.etcd", "Wait until every member of etcd is healthy")
+            .probe(Probe::EtcdHealthy { members }, 120)
+            .timeout_s(140)
+            .undo(Undo::Nothing)
+            .build(),
+    ])
 }
 
 /// The node's record of its bundle.
@@ -158,11 +216,11 @@ const IN_USE: &str = "pods run on the node with the new version; it keeps that, 
 
 /// A kubelet of an earlier minor version must not come back under pods of the new one, so this ends the way back of the
 /// node. It is of the cluster and not of an optional node: such a node can be rolled back alone until it has ended.
-fn uncordon(on: &str, node: &PlannedHost<'_>) -> Step {
+fn uncordon(cx: &PlanContext<'_>, on: &str, node: &PlannedHost<'_>) -> Step {
     let name = node.name();
     let step = Step::on(on, &format!("upgrade.uncordon-{name}"), &format!("Let pods be scheduled on {name} again"));
     let step = if node.optional() { step } else { step.domain(name) };
-    step.ensure(NodeUncordon { node: name.to_owned() })
+    step.ensure(NodeUncordon { node: name.to_owned(), cordoned_by: Some(cordoned_by(cx)) })
         .retries(3)
         .undo(Undo::Irreversible { why: IN_USE.to_owned() })
         .build()

@@ -18,7 +18,7 @@ pub(super) fn run<'a>(
     after: &[StepId],
 ) -> Result<Vec<StepId>, RecipeError> {
     let batch = turns.options.batch.max(1);
-    let mut workers: Vec<&PlannedHost<'a>> = site.workers().filter(|node| turns.has_turn(node)).collect();
+    let mut workers: Vec<&PlannedHost<'a>> = site.workers().filter(|node| turns.has_turn(draft.cx, node)).collect();
     if turns.options.pause_after == Some(PauseAfter::FirstBatch) {
         workers.truncate(batch);
     }

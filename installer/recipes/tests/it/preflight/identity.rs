@@ -88,6 +88,48 @@ fn several_control_planes_without_a_load_balancer_are_a_warning() {
     assert_eq!(balanced, Vec::new());
 }
 
+/// Findings of a bundle that was built for a proxy on the workers.
+fn with_proxy(control_planes: u8, workers: u8, change: impl FnOnce(&mut Site)) -> Vec<Finding> {
+    let mut cluster = sample::fleet(control_planes, workers);
+    cluster.load_balancer.mode =
+        LoadBalancerMode::Internal { kind: InternalKind::Haproxy, vip: None, port: 6443, interface: None };
+    let mut site = Site::of(cluster);
+    change(&mut site);
+    preflight(&site.cx())
+}
+
+#[test]
+fn a_proxy_on_the_workers_needs_a_worker_that_is_no_control_plane() {
+    let alone =
+        with_proxy(3, 0, |site| site.cluster.role_groups.worker = site.cluster.role_groups.control_plane.clone());
+    one(alone, Severity::Warn, "control-planes", "no host is only a worker");
+    assert_eq!(with_proxy(3, 1, |_| ()), Vec::new());
+}
+
+#[test]
+fn a_proxy_that_cluster_yaml_no_longer_asks_for_is_refused_and_the_one_it_asks_for_is_not() {
+    let running = |mode: Option<LoadBalancerMode>| {
+        with_proxy(1, 1, |site| {
+            if let Some(mode) = mode {
+                site.cluster.load_balancer.mode = mode;
+            }
+            let facts = site.facts.get_mut("node2").unwrap();
+            stamped(facts);
+            let of = |port| Listener {
+                protocol: "tcp".to_owned(),
+                port,
+                process: Some("haproxy".to_owned()),
+                pid: Some(77),
+                ours: true,
+            };
+            facts.listeners = vec![of(6443), of(6444)];
+        })
+    };
+    assert_eq!(running(None), Vec::new());
+    let found = running(Some(LoadBalancerMode::None));
+    one(found, Severity::Fail, "load-balancers", "a haproxy of kubexm before the API servers");
+}
+
 #[test]
 fn an_even_number_of_control_planes_is_a_warning() {
     let even = findings(|site| {

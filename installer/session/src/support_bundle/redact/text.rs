@@ -5,12 +5,14 @@
 
 use std::sync::LazyLock;
 
+use kubexm_spec::credential;
 use regex::{Captures, Regex};
 
 use super::mark::MARK;
 
 /// Words that name a secret at the end of a key: `registryPassword`, `client-key-data`, `certificateKey`.
-const NAMES: &str = "(?:pass(?:word|wd|phrase|code)?|secret|token|credentials?|client-key-data|(?:certificate|private|api|access|encryption|client)[-_]?key|\
+const NAMES: &str = "(?:pass(?:word|wd|phrase|code)?|pwd|secret|token|credentials?|client-key-data|\
+                     (?:certificate|private|api|access|encryption|client|secret|signing|shared|master|ssh)[-_]?key|\
                      auth(?:orization)?|key-data)s?";
 
 /// After so many characters without a closing quote, a quote counts as unclosed.
@@ -34,10 +36,10 @@ static BLOCK: LazyLock<Option<Regex>> =
 /// Patterns of secrets; the first group, if there is one, is kept.
 static SHAPES: LazyLock<Vec<Regex>> = LazyLock::new(|| {
     let shapes = [
-        // A private key (RFC 7468): complete, truncated, or on one line of JSON.
-        r"(?s)-----BEGIN [A-Z0-9 ]*PRIVATE KEY-----.*?(?:-----END [A-Z0-9 ]*PRIVATE KEY-----|\z)",
+        // A private key (RFC 7468, OpenPGP): complete, truncated, or on one line of JSON.
+        r"(?s)-----BEGIN [A-Z0-9 ]*PRIVATE KEY(?: BLOCK)?-----.*?(?:-----END [A-Z0-9 ]*PRIVATE KEY(?: BLOCK)?-----|\z)",
         // The end of one whose beginning was cut off.
-        r"(?s)\A[A-Za-z0-9+/=\s]*-----END [A-Z0-9 ]*PRIVATE KEY-----",
+        r"(?s)\A[A-Za-z0-9+/=\s]*-----END [A-Z0-9 ]*PRIVATE KEY(?: BLOCK)?-----",
         // `Authorization: Bearer …`.
         r"(?i)(\b(?:bearer|basic)\s+)[A-Za-z0-9._~+/=-]{8,}",
         // A bootstrap token of kubeadm.
@@ -49,8 +51,15 @@ static SHAPES: LazyLock<Vec<Regex>> = LazyLock::new(|| {
         // A password's hash (crypt(5)).
         r"\$(?:y|6|5|2[aby]|1)\$[./A-Za-z0-9$]{8,}",
     ];
+    // What bundles and plans may not have either, by the same list.
+    let tokens = credential::TOKENS.map(regex::escape).join("|");
+    let named = [
+        format!(r"\b(?:{tokens})[A-Za-z0-9._-]{{{},}}", credential::TOKEN_LENGTH),
+        format!(r"(?i){}[a-z0-9]*", regex::escape(credential::AGE_KEY)),
+        format!(r"(?s){}.*?(?:Private-MAC: *[0-9a-f]*|\z)", regex::escape(credential::PUTTY_KEY)),
+    ];
     // The patterns are constant, and a test uses each of them.
-    shapes.iter().filter_map(|shape| Regex::new(shape).ok()).collect()
+    shapes.into_iter().chain(named.iter().map(String::as_str)).filter_map(|shape| Regex::new(shape).ok()).collect()
 });
 
 /// Whether a key's value is a secret.
@@ -173,7 +182,7 @@ mod tests {
 
     #[test]
     fn every_pattern_compiles() {
-        assert_eq!(SHAPES.len(), 7);
+        assert_eq!(SHAPES.len(), 10);
         assert!(NAME.is_some() && FIELD.is_some() && OPTION.is_some() && BLOCK.is_some());
     }
 }

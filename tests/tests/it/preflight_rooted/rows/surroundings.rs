@@ -1,7 +1,7 @@
 //! What is around the hosts: ports, resolvers, settings, networks; roles; the bundle.
 
 use kubexm_recipes::preflight::Severity::{Fail, Warn};
-use kubexm_spec::cluster::{ExternalKind, Firewall, LoadBalancerMode};
+use kubexm_spec::cluster::{ExternalKind, Firewall, InternalKind, LoadBalancerMode};
 use kubexm_spec::{ArtifactKey, Program};
 
 use super::super::edits::mounts;
@@ -142,6 +142,24 @@ pub const ROWS: &[Row] = rows! {
             s.host("lb2").process(4242, "other", &[99]);
             s.host("lb2").listener("tcp", 8443, 99);
         } => "8443/tcp in use by other (pid 4242)", "a free port for haproxy", "stop that process";
+    "control-planes" Warn None, "a proxy on the workers, where there are none", |s| {
+            s.with_proxy(InternalKind::Nginx);
+            s.cluster.role_groups.control_plane = vec!["node1".to_owned(), "node2".to_owned(), "c".to_owned()];
+        } => "no host is only a worker", "a worker that is no control plane", "add workers";
+    "ports" Fail NODE2, "the port of a worker's proxy taken", |s| {
+            s.with_proxy(InternalKind::Haproxy);
+            s.node2().process(4242, "other", &[99]);
+            s.node2().listener("tcp", 6444, 99);
+        } => "6444/tcp in use by other (pid 4242)", "a free port for haproxy", "stop that process";
+    "ports" Fail NODE2, "another API server's port on a worker with a proxy", |s| {
+            s.with_proxy(InternalKind::Nginx);
+            s.node2().process(4242, "k3s-server", &[99]);
+            s.node2().listener("tcp6", 6443, 99);
+        } => "6443/tcp in use by k3s-server (pid 4242)", "a free port for nginx", "stop that process";
+    "load-balancers" Warn NODE2, "a haproxy of somebody's on a worker with one of ours", |s| {
+            s.with_proxy(InternalKind::Haproxy);
+            s.node2().process(4242, "haproxy", &[]);
+        } => "haproxy running (pid 4242), which is not kubexm's", "without a haproxy of its own", "otherwise stop it";
     "load-balancers" Fail LB1, "a haproxy of somebody's", |s| {
             s.with_roles();
             s.host("lb1").process(4242, "haproxy", &[]);

@@ -37,19 +37,25 @@ pub(super) fn members(case: &Case<'_>, problems: &mut Lines, _: &mut Lines) {
     if line(tag).is_none_or(|bundled| bundled < GATED) {
         return;
     }
-    for member in &case.running.etcd {
-        let Some(version) = member.version.as_deref() else { continue };
-        let passes =
-            line(version).is_some_and(|found| found >= GATED) || numbers(version).is_some_and(|found| found >= GATE);
-        if !passes {
-            let (major, minor, patch) = GATE;
-            problems.push(format!(
-                "etcd's member {} runs {version}, and the bundle has etcd {tag}: before 3.6 every member must run \
-                 {major}.{minor}.{patch} or newer, since members that were removed earlier come back otherwise; upgrade with a \
-                 bundle of the cluster's own minor version that has such an etcd first",
-                member.name
-            ));
-        }
+    let passes = |version: &str| {
+        line(version).is_some_and(|found| found >= GATED) || numbers(version).is_some_and(|found| found >= GATE)
+    };
+    let versions = case.running.etcd.iter().filter_map(|member| Some((&member.name, member.version.as_deref()?)));
+    let older: Vec<String> = versions
+        .filter(|(_, version)| !passes(version))
+        .map(|(name, version)| format!("member {name} runs {version}"))
+        .collect();
+    if !older.is_empty() {
+        let (major, minor, patch) = GATE;
+        problems.push(format!(
+            "etcd's {}, and the bundle has etcd {tag}: before 3.6 every member must run {major}.{minor}.{patch} or newer, since \
+             members that were removed earlier come back otherwise. This kubexm-bundle builds bundles of v1.{} with such an \
+             etcd: build one of {found} from the cluster's cluster.yaml, run `kubexm-install upgrade --bundle` with it, which \
+             changes nothing but etcd, then upgrade again",
+            older.join(", "),
+            case.found.oldest.minor(),
+            found = case.found.oldest
+        ));
     }
 }
 

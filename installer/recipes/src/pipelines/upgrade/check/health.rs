@@ -20,11 +20,10 @@ pub(super) fn nodes(case: &Case<'_>, problems: &mut Lines, warnings: &mut Lines)
                  `journalctl -u kubelet` there shows why"
             ));
         }
-        // Who did it is not known: an upgrade that was interrupted behind its drain leaves the same.
-        if node.facts.unschedulable {
+        // One that an interrupted upgrade has cordoned is made schedulable again.
+        if node.facts.unschedulable && node.facts.cordoned_by.is_none() {
             warnings.push(format!(
-                "{name} is cordoned, and stays so after the upgrade. If an interrupted upgrade did that, continue it with \
-                 `kubexm-install resume`; otherwise `kubectl uncordon {name}` ends it"
+                "{name} is cordoned, not by an upgrade, and stays so afterwards; `kubectl uncordon {name}` ends it"
             ));
         }
     }

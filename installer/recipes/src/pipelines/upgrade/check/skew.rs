@@ -1,5 +1,7 @@
 //! Versions: one minor version at a time, and never back (upstream's "Version Skew Policy").
 
+use kubexm_spec::{KubernetesVersion, depot};
+
 use super::case::{Case, Lines};
 
 /// The bundle is of the cluster that runs on the hosts, with all of its nodes.
@@ -63,5 +65,42 @@ pub(super) fn kubelets(case: &Case<'_>, problems: &mut Lines, _: &mut Lines) {
                 oldest.minor()
             ));
         }
+    }
+}
+
+/// What the cluster has had already: an older program on a node was put back by somebody, past Kubernetes' own rules.
+pub(super) fn gone_back(case: &Case<'_>, problems: &mut Lines, _: &mut Lines) {
+    let recorded =
+        case.running.applied.as_ref().and_then(|applied| applied.kubernetes.parse::<KubernetesVersion>().ok());
+    let Some(recorded) = recorded else { return };
+    let target = &case.found.target;
+    if *target < recorded {
+        problems.push(format!(
+            "the cluster was brought to {recorded} before, and the bundle has {target}, which is older: Kubernetes cannot go back \
+             to an earlier version; use a bundle with {recorded} or a newer one"
+        ));
+        return;
+    }
+    // With the version of the record, an upgrade brings them forward again.
+    if *target == recorded {
+        return;
+    }
+    let kubelets = case.found.nodes().map(|(name, node)| (format!("kubelet on {name}"), node.kubelet.clone()));
+    let servers =
+        case.running.components.iter().filter(|component| component.name == "kube-apiserver").filter_map(|one| {
+            let version = depot::split_reference(&one.image).1?.parse().ok()?;
+            Some((format!("kube-apiserver on {}", one.node), version))
+        });
+    let older: Vec<String> = kubelets
+        .chain(servers)
+        .filter(|(_, version)| *version < recorded)
+        .map(|(what, version)| format!("{what} is {version}"))
+        .collect();
+    if !older.is_empty() {
+        problems.push(format!(
+            "the cluster was brought to {recorded} before, and {}: somebody has put an older version back. Find out why; then \
+             `kubexm-install upgrade` with the bundle of {recorded} brings everything to it again",
+            older.join(", ")
+        ));
     }
 }

@@ -1,0 +1,165 @@
+//! Harbor: what of its API a plan uses, and what was pushed. It forgets when it is stopped, since its data volume is not there.
+
+use serde_json::{Value, json};
+
+use super::harbor_state::{Harbor, Project};
+use super::rooted::RootedSystem;
+use super::state::State;
+use crate::OpError;
+use crate::system::{Head, HttpsRequest, HttpsServer, PushRequest};
+
+pub(super) const UNIT: &str = kubexm_plan::op::HARBOR_UNIT;
+/// Written by the script that starts it.
+const PASSWORD: &str = "/var/lib/kubexm-harbor/admin-password";
+
+pub(super) fn runs(state: &State) -> bool {
+    state.units.get(UNIT).is_some_and(|unit| unit.active)
+}
+
+pub(super) fn started(system: &RootedSystem) -> Result<(), OpError> {
+    let path = system.at(PASSWORD);
+    crate::fsio::make_parent(&path)?;
+    std::fs::write(&path, "Harbor12345\n").map_err(OpError::path("write", &path))
+}
+
+fn refuse(status: u16, code: &str, message: &str) -> (u16, Value) {
+    (status, json!({"errors": [{"code": code, "message": message}]}))
+}
+
+pub(super) fn answer(state: &mut State, request: &HttpsRequest<'_>) -> Result<(u16, Vec<u8>), OpError> {
+    if !runs(state) {
+        return Err(OpError::other(format!("{}: nothing listens there", request.url)));
+    }
+    let path = request.url.split_once("/api/v2.0").map(|(_, path)| path).unwrap_or_default();
+    let body: Value = serde_json::from_str(request.body).unwrap_or(Value::Null);
+    let (status, answer) = if path == "/health" {
+        (200, json!({"status": "healthy", "components": [{"name": "core", "status": "healthy"}]}))
+    } else if request.login != Some("Basic YWRtaW46SGFyYm9yMTIzNDU=") {
+        refuse(401, "UNAUTHORIZED", "unauthorized")
+    } else {
+        asked(&mut state.harbor, request.method, path, &body)
+    };
+    Ok((status, answer.to_string().into_bytes()))
+}
+
+fn asked(harbor: &mut Harbor, method: &str, path: &str, body: &Value) -> (u16, Value) {
+    let (path, query) = path.split_once('?').unwrap_or((path, ""));
+    let parts: Vec<&str> = path.split('/').skip(1).collect();
+    match (method, parts.as_slice()) {
+        ("GET", ["projects"]) => (200, json!([])),
+        ("POST", ["projects"]) => {
+            let name = body["project_name"].as_str().unwrap_or_default().to_owned();
+            if harbor.projects.contains_key(&name) {
+                return refuse(409, "CONFLICT", &format!("The project named {name} already exists"));
+            }
+            let public = body["metadata"]["public"] == "true";
+            let storage = body["storage_limit"].as_i64().unwrap_or(-1);
+            let id = harbor.projects.len() + 1;
+            harbor.projects.insert(name, Project { id, public, storage });
+            (201, Value::Null)
+        }
+        (_, ["projects", name]) => {
+            let full = harbor.references.keys().any(|key| key.starts_with(&format!("{name}/")));
+            let Some(project) = harbor.projects.get_mut(*name) else {
+                return refuse(404, "NOT_FOUND", &format!("project {name} not found"));
+            };
+            match method {
+                "GET" => (200, json!({"project_id": project.id, "metadata": {"public": project.public.to_string()}})),
+                "PUT" => {
+                    project.public = body["metadata"]["public"] == "true";
+                    (200, Value::Null)
+                }
+                "DELETE" if full => refuse(412, "PRECONDITION", "the project contains repositories"),
+                _ => {
+                    harbor.projects.remove(*name);
+                    (200, Value::Null)
+                }
+            }
+        }
+        ("GET", ["quotas"]) => {
+            let id = query.rsplit('=').next().and_then(|id| id.parse::<usize>().ok());
+            let found = harbor.projects.values().find(|project| Some(project.id) == id);
+            (200, found.map_or(json!([]), |one| json!([{"id": one.id, "hard": {"storage": one.storage}}])))
+        }
+        ("PUT", ["quotas", id]) => {
+            for project in harbor.projects.values_mut().filter(|project| project.id.to_string() == *id) {
+                project.storage = body["hard"]["storage"].as_i64().unwrap_or(-1);
+            }
+            (200, Value::Null)
+        }
+        ("GET", ["robots"]) => (200, harbor.robots.values().cloned().collect()),
+        ("POST", ["robots"]) => {
+            let id = harbor.robots.len() + 1;
+            let mut robot = body.clone();
+            robot["id"] = id.into();
+            robot["name"] = format!("robot${}", body["name"].as_str().unwrap_or_default()).into();
+            harbor.robots.insert(id.to_string(), robot.clone());
+            (201, json!({"id": id, "name": robot["name"], "secret": "theirs"}))
+        }
+        (_, ["robots", id]) => {
+            let Some(robot) = harbor.robots.get_mut(*id) else { return refuse(404, "NOT_FOUND", "robot not found") };
+            match method {
+                "PUT" => *robot = body.clone(),
+                "PATCH" => robot["kubexmSecret"] = body["secret"].clone(),
+                _ => drop(harbor.robots.remove(*id)),
+            }
+            (200, Value::Null)
+        }
+        _ => refuse(404, "NOT_FOUND", &format!("{method} {path} is not known")),
+    }
+}
+
+/// Whether a login is the robot's.
+pub(super) fn get(state: &State, server: &HttpsServer<'_>) -> Result<u16, OpError> {
+    if !runs(state) {
+        return Err(OpError::other(format!("{}: nothing listens there", server.url)));
+    }
+    Ok(if knows(state, server.login) { 200 } else { 401 })
+}
+
+fn knows(state: &State, login: Option<&str>) -> bool {
+    use base64::Engine as _;
+    let pair = login.and_then(|login| login.strip_prefix("Basic "));
+    let pair = pair.and_then(|text| base64::engine::general_purpose::STANDARD.decode(text).ok());
+    let pair = pair.map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).unwrap_or_default();
+    let (user, password) = pair.split_once(':').unwrap_or_default();
+    let is_it = |robot: &Value| robot["name"] == user && robot["kubexmSecret"] == password;
+    (user, password) == ("admin", "Harbor12345") || state.harbor.robots.values().any(is_it)
+}
+
+pub(super) fn heads(state: &State, server: &HttpsServer<'_>, paths: &[String]) -> Vec<Head> {
+    let known = knows(state, server.login);
+    let one = |path: &String| {
+        if !known {
+            return Head { status: 401, digest: None };
+        }
+        let name = path.trim_start_matches("/v2/").replacen("/manifests/", "/", 1).replacen("/blobs/", "/", 1);
+        let digest = state.harbor.references.get(&name).cloned();
+        Head { status: if digest.is_some() { 200 } else { 404 }, digest }
+    };
+    paths.iter().map(one).collect()
+}
+
+pub(super) fn push(state: &mut State, request: &PushRequest<'_>) -> Result<String, OpError> {
+    if !runs(state) {
+        return Err(OpError::other(format!("{}: nothing listens there", request.registry)));
+    }
+    for image in request.images.values() {
+        let project = image.repository.split('/').next().unwrap_or_default();
+        if !state.harbor.projects.contains_key(project) {
+            return Err(OpError::other(format!("project {project} not found")));
+        }
+        for blob in &image.blobs {
+            if !request.blobs.join(blob.hex()).is_file() {
+                return Err(OpError::other(format!("{blob} is not in the store")));
+            }
+            state.harbor.references.insert(format!("{}/{blob}", image.repository), blob.to_string());
+        }
+        let digest = image.manifest.to_string();
+        state.harbor.references.insert(format!("{}/{digest}", image.repository), digest.clone());
+        if let Some(tag) = &image.tag {
+            state.harbor.references.insert(format!("{}/{tag}", image.repository), digest);
+        }
+    }
+    Ok(format!("{} images pushed", request.images.len()))
+}

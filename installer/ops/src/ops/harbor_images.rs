@@ -1,0 +1,72 @@
+//! The bundle's images in Harbor, pushed by its registry API out of the node's content store.
+
+use std::collections::BTreeSet;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD as BASE64;
+use kubexm_plan::op::{HarborImages, MissingImages};
+use zeroize::Zeroizing;
+
+use crate::harbor::{ADMIN, password};
+use crate::system::{HttpsServer, PushRequest};
+use crate::{Converge, Machine, OpError, Wave, fsio, paths};
+
+impl Converge for HarborImages {
+    /// Registries take no manifest whose blobs are missing, so a manifest vouches for them.
+    fn observe(&self, machine: &Machine) -> Result<MissingImages, OpError> {
+        let (Some(ca), Some(password)) =
+            (fsio::read(&machine.path(&self.ca))?, password(machine, &self.admin_password)?)
+        else {
+            return Ok(MissingImages::Unknown);
+        };
+        let pair = Zeroizing::new(format!("{ADMIN}:{}", *password));
+        let login = Zeroizing::new(format!("Basic {}", BASE64.encode(pair.as_bytes())));
+        let url = format!("https://{}", self.registry);
+        let server = HttpsServer { url: &url, ca: &ca, login: Some(&login) };
+        let asked = self.images.values().map(|image| {
+            let digest = image.manifest.to_string();
+            format!("/v2/{}/manifests/{}", image.repository, image.tag.as_ref().unwrap_or(&digest))
+        });
+        let asked: Vec<String> = asked.collect();
+        let Ok(answers) = machine.system().https_heads(&server, &asked) else { return Ok(MissingImages::Unknown) };
+        let (mut missing, mut other) = (BTreeSet::new(), BTreeSet::new());
+        for ((reference, image), answer) in self.images.iter().zip(&answers) {
+            match answer.status {
+                200 if answer.digest.as_deref() == Some(image.manifest.to_string().as_str()) => {}
+                200 => drop(other.insert(reference.clone())),
+                500.. => return Ok(MissingImages::Unknown),
+                // Without a project it answers 401 or 403.
+                _ => drop(missing.insert(reference.clone())),
+            }
+        }
+        Ok(MissingImages::Known { missing, other })
+    }
+
+    fn satisfied(&self, found: &MissingImages, _: &Machine) -> bool {
+        matches!(found, MissingImages::Known { missing, other } if missing.is_empty() && other.is_empty())
+    }
+
+    fn overwrites(&self, _: &Machine) -> Vec<String> {
+        Vec::new()
+    }
+
+    fn converge(&self, machine: &Machine) -> Result<(), OpError> {
+        let password = password(machine, &self.admin_password)?
+            .ok_or_else(|| OpError::other(format!("{} is missing: Harbor was not started", self.admin_password)))?;
+        let request = PushRequest {
+            registry: &self.registry,
+            ca_file: &machine.path(&self.ca),
+            username: ADMIN,
+            password: &password,
+            images: &self.images,
+            blobs: &machine.path(format!("{}/blobs/sha256", paths::STORE)),
+            record: &machine.path(paths::SEEDED),
+        };
+        machine.system().push_images(&request).map(drop)
+    }
+
+    /// What was pushed stays with Harbor's data.
+    fn restore(&self, _: &Machine, _: &MissingImages, _: Wave) -> Result<(), OpError> {
+        Ok(())
+    }
+}

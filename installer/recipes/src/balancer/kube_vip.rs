@@ -1,0 +1,140 @@
+//! kube-vip on every control plane, as a static pod: the leader of a lease has the address, and announces it by ARP. Planned only: it
+//! has run on no host yet, and `create` refuses it.
+//!
+//! The one of the first control plane must run before kubeadm's init ends, which asks the API server by that address. Until
+//! then admin.conf may do nothing (Kubernetes 1.29 and later): it is given super-admin.conf first, and admin.conf right after. In the
+//! container both have the path of admin.conf, which kube-vip looks for.
+
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+
+use kubexm_plan::op::{Dir, Op};
+use kubexm_plan::{Probe, Step, Undo};
+use kubexm_spec::ArtifactKey;
+use kubexm_spec::cluster::{API_PORT, Cluster, InternalKind, LoadBalancerMode};
+use kubexm_spec::manifest::Artifact;
+use serde_json::{Value, json};
+
+use super::proxy::CA;
+use crate::context::{PlanContext, PlannedHost};
+use crate::draft::Draft;
+use crate::error::RecipeError;
+use crate::{paths, yaml};
+
+/// Its pod, the pod's container, the manifest, and the feature of the catalogue with its image.
+const NAME: &str = "kube-vip";
+/// kubeadm's check that nobody has put a manifest there before it.
+const DIRECTORY_CHECK: &str = "DirAvailable--etc-kubernetes-manifests";
+const ADMIN: &str = "/etc/kubernetes/admin.conf";
+const SUPER_ADMIN: &str = "/etc/kubernetes/super-admin.conf";
+
+/// The address of a cluster with kube-vip.
+fn address(cluster: &Cluster) -> Option<IpAddr> {
+    match cluster.load_balancer.mode {
+        LoadBalancerMode::Internal { kind: InternalKind::KubeVip, vip, .. } => vip,
+        LoadBalancerMode::Internal { .. } | LoadBalancerMode::External { .. } | LoadBalancerMode::None => None,
+    }
+}
+
+/// Its image in the bundle, for a control plane.
+pub fn image<'a>(cx: &PlanContext<'a>, node: &PlannedHost<'_>) -> Result<Option<&'a Artifact>, RecipeError> {
+    if !node.roles.control_plane || address(cx.cluster).is_none() {
+        return Ok(None);
+    }
+    cx.artifact(&ArtifactKey::FeatureImage(NAME.to_owned()), node.platform).map(Some)
+}
+
+/// kubeadm's checks that its init does not pass with it.
+pub fn ignored(cluster: &Cluster) -> Option<String> {
+    address(cluster).map(|_| DIRECTORY_CHECK.to_owned())
+}
+
+/// On the first control plane, before its init; none when that was done already.
+pub fn before_init(draft: &mut Draft<'_>, first: &PlannedHost<'_>) -> Result<Option<Step>, RecipeError> {
+    if first.facts.joined {
+        return Ok(None);
+    }
+    let Some(files) = files(draft, first, SUPER_ADMIN)? else { return Ok(None) };
+    let step = Step::on(first.name(), "balancer.before-init", "Prepare kube-vip for kubeadm's init").ensure_all(files);
+    Ok(Some(step.undo(Undo::RestoreBefore).build()))
+}
+
+/// On a control plane that has been made.
+pub fn step(draft: &mut Draft<'_>, node: &PlannedHost<'_>) -> Result<Option<Step>, RecipeError> {
+    let (Some(files), Some(vip)) = (files(draft, node, ADMIN)?, address(draft.cx.cluster)) else { return Ok(None) };
+    let url = format!("https://{}/readyz", SocketAddr::from((vip, API_PORT)));
+    let step = Step::on(node.name(), "balancer.run", "Run kube-vip on this control plane")
+        .ensure_all(files)
+        .probe(Probe::ApiReady { url, ca: CA.to_owned() }, 90)
+        .undo(Undo::RestoreBefore);
+    Ok(Some(step.build()))
+}
+
+/// The folder and the manifest; none where there is no kube-vip.
+fn files(draft: &mut Draft<'_>, node: &PlannedHost<'_>, kubeconfig: &str) -> Result<Option<[Op; 2]>, RecipeError> {
+    let Some(image) = image(draft.cx, node)? else { return Ok(None) };
+    let text = manifest(draft.cx.cluster, node, &image.name, kubeconfig)?;
+    let folder = Dir { path: paths::STATIC_PODS.to_owned(), mode: 0o700 };
+    Ok(Some([folder.into(), draft.file(paths::static_pod(NAME), 0o600, text).into()]))
+}
+
+/// As `kube-vip manifest pod --controlplane --arp --leaderElection` prints it (kube-vip's `config_generator.go`), with the host's own
+/// API server in place of an alias in the pod's /etc/hosts.
+fn manifest(cluster: &Cluster, node: &PlannedHost<'_>, image: &str, kubeconfig: &str) -> Result<String, RecipeError> {
+    let LoadBalancerMode::Internal { vip: Some(vip), interface, .. } = &cluster.load_balancer.mode else {
+        return Ok(String::new());
+    };
+    let interface = match interface {
+        Some(interface) => interface.as_str(),
+        None => node.interface()?,
+    };
+    let subnet = if vip.is_ipv6() { "128" } else { "32" };
+    let port = API_PORT.to_string();
+    let api = SocketAddr::from((Ipv4Addr::LOCALHOST, API_PORT)).to_string();
+    let vip = vip.to_string();
+    let values: [(&str, &str); 15] = [
+        ("vip_arp", "true"),
+        ("port", &port),
+        ("vip_interface", interface),
+        ("vip_subnet", subnet),
+        ("dns_mode", "first"),
+        ("cp_enable", "true"),
+        ("cp_namespace", "kube-system"),
+        ("vip_leaderelection", "true"),
+        ("vip_leasename", "plndr-cp-lock"),
+        ("vip_leaseduration", "5"),
+        ("vip_renewdeadline", "3"),
+        ("vip_retryperiod", "1"),
+        ("address", &vip),
+        ("kubernetes_addr", &api),
+        // On its own host alone.
+        ("prometheus_server", "127.0.0.1:2112"),
+    ];
+    let mut environment: Vec<Value> =
+        values.into_iter().map(|(name, value)| json!({"name": name, "value": value})).collect();
+    let own_name = json!({"name": "vip_nodename", "valueFrom": {"fieldRef": {"fieldPath": "spec.nodeName"}}});
+    environment.push(own_name);
+    let pod = json!({
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {
+            "name": NAME,
+            "namespace": "kube-system",
+            "labels": {"app.kubernetes.io/name": NAME, "app.kubernetes.io/managed-by": "kubexm"},
+        },
+        "spec": {
+            "hostNetwork": true,
+            "priorityClassName": "system-node-critical",
+            "containers": [{
+                "name": NAME,
+                "image": image,
+                "imagePullPolicy": "IfNotPresent",
+                "args": ["manager"],
+                "env": environment,
+                "securityContext": {"capabilities": {"add": ["NET_ADMIN", "NET_RAW"], "drop": ["ALL"]}},
+                "volumeMounts": [{"name": "kubeconfig", "mountPath": ADMIN, "readOnly": true}],
+            }],
+            "volumes": [{"name": "kubeconfig", "hostPath": {"path": kubeconfig}}],
+        },
+    });
+    yaml::documents("static pod", &[pod])
+}

@@ -1,0 +1,70 @@
+//! Who vouches for a backup that is restored: this home, and the operators of a cluster.yaml that not just anybody may have written.
+
+use std::fs;
+use std::path::PathBuf;
+
+use kubexm_engine::OperatorIdentity;
+use kubexm_engine::backup::{ARCHIVE, BackupAbout, BackupHeader, BackupKey, HEADER};
+use kubexm_plan::backup::{Archive, SnapshotFacts};
+use kubexm_plan::{ClusterId, Recipient};
+use kubexm_session::{Access, ClusterOptions, HostOptions};
+use kubexm_spec::{Digest, ExitCode, ExitError as _};
+
+use crate::bundle::{cluster_yaml, write_bundle};
+use crate::sessions::{NoSecrets, Site};
+
+/// A backup for this home by somebody else, whom cluster.yaml names as an operator. Its archive is none, which is found last.
+fn site() -> (Site, PathBuf, String) {
+    let folder = tempfile::tempdir().unwrap();
+    let other = OperatorIdentity::read_or_make(&folder.path().join("identity"), &|_| Err(String::new())).unwrap();
+    let operators = format!("spec:\n  operators: [{{name: ops2, recipient: {}}}]\n", other.recipient());
+    let yaml = cluster_yaml("red", &["red1"]).replace("spec:\n", &operators);
+    let site = Site::of("red", &["red1"], &yaml, write_bundle);
+    let own = site.home.recipient(&NoSecrets(None)).unwrap();
+    let about = BackupAbout {
+        cluster: "red".to_owned(),
+        cluster_id: ClusterId::from_random([1; 16]),
+        created: 1,
+        kubernetes: None,
+        host: "red1".to_owned(),
+        program: "test".to_owned(),
+        recipients: vec![Recipient { key: own, name: None }],
+        archive: Archive { sha256: Digest::of("archive"), size: 7 },
+        etcd: SnapshotFacts { revision: 1, keys: 1, size: 1 },
+    };
+    let header = BackupHeader::seal(about, &BackupKey::generate(), &other).unwrap();
+    let backup = site.folder.path().join("backup");
+    fs::create_dir(&backup).unwrap();
+    fs::write(backup.join(HEADER), header.to_json().unwrap()).unwrap();
+    fs::write(backup.join(ARCHIVE), "archive").unwrap();
+    (site, backup, other.recipient())
+}
+
+/// What a restore of it says.
+fn refusal(site: &Site, backup: &std::path::Path, cluster: &ClusterOptions) -> String {
+    let session = site.session();
+    let source = session.cluster(cluster).unwrap();
+    Access::obtain(&session, source.cluster(), &cluster.trust, &HostOptions::default()).map(drop).unwrap();
+    let error = session.restore_source(source, backup, false).err().unwrap();
+    assert_eq!(error.exit_code(), ExitCode::BackupUnusable, "{error}");
+    error.to_string()
+}
+
+#[test]
+fn an_operator_whom_only_an_unsigned_bundle_names_vouches_for_no_backup() {
+    let (site, backup, key) = site();
+    let bundle = ClusterOptions { bundle: Some(site.bundle.clone()), ..ClusterOptions::default() };
+    let said = refusal(&site, &backup, &bundle);
+    assert!(said.contains("NOT AUTHENTICATED") && said.contains(&key) && said.contains("-f"), "{said}");
+    // The question names him before anything is sealed for him.
+    let asked = site.answers.asked.lock().unwrap().join("\n");
+    assert!(asked.contains(&format!("ops2 ({key})")) && asked.contains("to seal backups"), "{asked}");
+}
+
+#[test]
+fn an_operator_of_ones_own_cluster_yaml_vouches_for_a_backup() {
+    let (site, backup, _) = site();
+    let own = ClusterOptions { file: Some(site.folder.path().join("cluster.yaml")), ..ClusterOptions::default() };
+    let said = refusal(&site, &backup, &own);
+    assert!(!said.contains("NOT AUTHENTICATED") && said.contains("archive.age"), "{said}");
+}

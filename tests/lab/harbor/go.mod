@@ -1,0 +1,3 @@
+module lab
+
+go 1.24.0

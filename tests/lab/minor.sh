@@ -1,0 +1,127 @@
+# shellcheck shell=bash
+# `lab minor`: the minor version of Kubernetes before the lab's own. Apart from the rest, so that it is built only where a scene
+# upgrades from it: five minutes with empty caches, 1.2 GB.
+. "$HERE/programs.sh"
+. "$HERE/images.sh"
+. "$HERE/artifacts.sh"
+. "$HERE/origins.sh"
+. "$HERE/tools.sh"
+
+MINOR_K8S=1.33.13
+MINOR_COREDNS=1.12.0
+MINOR_PAUSE=3.10
+# The first behind etcd's gate, and what kubeadm of $MINOR_K8S names: the same program, which calls itself so. As long as the other, since
+# the version is written over it.
+MINOR_ETCD=3.5.26
+MINOR_ETCD_OLD=3.5.24
+
+MINOR_K8S_BIN=$LAB/k8s/$MINOR_K8S
+MINOR_BIN=$LAB/bin-minor
+MINOR_BIN_OLD=$LAB/bin-minor-old
+MINOR_OCI=$LAB/oci-minor
+MINOR_FILES=$LAB/origin-minor
+ETCD_PROGRAMS=(etcd etcdctl etcdutl)
+
+lab_minor() {
+  case ${1:-} in
+    build)
+      lock
+      minor_programs
+      drop_go_caches
+      minor_images
+      minor_artifacts
+      ;;
+    up) minor_up ;;
+    *) die "usage: lab minor build|up" ;;
+  esac
+}
+
+minor_programs() {
+  local m=go.etcd.io/etcd name
+  [ -f "$OCI/images.tsv" ] || die "the lab itself is not built yet: scripts/lab build"
+  kubernetes_built "$MINOR_K8S" "${K8S_PROGRAMS[@]}" || {
+    go_present
+    step "kubernetes-$MINOR_K8S" build_kubernetes "$MINOR_K8S" "${K8S_PROGRAMS[@]}"
+  }
+  BIN=$MINOR_BIN program "$MINOR_ETCD" server:etcd $m/server/v3 $m/server/v3
+  BIN=$MINOR_BIN program "$MINOR_ETCD" etcdctl $m/etcdctl/v3 $m/etcdctl/v3
+  BIN=$MINOR_BIN program "$MINOR_ETCD" etcdutl $m/etcdutl/v3 $m/etcdutl/v3
+  [ "$MINOR_BIN_OLD/etcd" -nt "$MINOR_BIN/etcd" ] || step "etcd-$MINOR_ETCD_OLD" relabel_etcd
+  # CoreDNS of the minor version before is the lab's under another tag; the rest of the images are the lab's own.
+  for name in coredns flanneld flannel pause; do ln -sfn "$BIN/$name" "$MINOR_BIN/$name"; done
+}
+
+relabel_etcd() {
+  local name
+  mkdir -p "$MINOR_BIN_OLD"
+  for name in "${ETCD_PROGRAMS[@]}"; do
+    LC_ALL=C sed "s/${MINOR_ETCD//./\\.}/$MINOR_ETCD_OLD/g" "$MINOR_BIN/$name" > "$MINOR_BIN_OLD/$name.tmp"
+    chmod 755 "$MINOR_BIN_OLD/$name.tmp"
+    mv "$MINOR_BIN_OLD/$name.tmp" "$MINOR_BIN_OLD/$name"
+  done
+  "$MINOR_BIN_OLD/etcd" --version | grep -qx "etcd Version: $MINOR_ETCD_OLD" || die "etcd does not call itself $MINOR_ETCD_OLD"
+}
+
+# The lab's own images, of other programs and under other tags.
+minor_images() {
+  local old=registry.k8s.io/etcd:$MINOR_ETCD_OLD-0
+  # shellcheck disable=SC2030,SC2034  # for lab_images alone
+  (
+    LAB_K8S=$MINOR_K8S LAB_K8S_NEXT=$MINOR_K8S K8S_BIN=$MINOR_K8S_BIN K8S_NEXT_BIN=$MINOR_K8S_BIN BIN=$MINOR_BIN OCI=$MINOR_OCI
+    LAB_ETCD_TAG=$MINOR_ETCD-0 LAB_COREDNS=$MINOR_COREDNS LAB_PAUSE=$MINOR_PAUSE
+    lab_images
+  )
+  ! grep -q "^$old" "$MINOR_OCI/images.tsv" || return 0
+  "$HERE/mkimg.py" "$MINOR_OCI/${old%:*}" "$old" --file "$MINOR_BIN_OLD/etcd:/usr/local/bin/etcd" \
+    --file "$MINOR_BIN_OLD/etcdctl:/usr/local/bin/etcdctl" --file "$MINOR_BIN_OLD/etcdutl:/usr/local/bin/etcdutl" \
+    --dir var/lib/etcd >> "$MINOR_OCI/images.tsv"
+}
+
+# minor_components: as `components` of artifacts.sh
+minor_components() {
+  local name
+  for name in kubeadm kubelet kubectl; do
+    echo "$name $MINOR_K8S dl.k8s.io/release/v$MINOR_K8S/bin/linux/amd64/$name"
+  done
+  echo "etcd $MINOR_ETCD github.com/etcd-io/etcd/releases/download/v$MINOR_ETCD/etcd-v$MINOR_ETCD-linux-amd64.tar.gz"
+}
+
+minor_artifacts() (
+  local name version path want
+  # shellcheck disable=SC2030  # for put and archive alone
+  FILES=$MINOR_FILES
+  want=$(minor_components; stat -c '%n %s %Y' "$MINOR_K8S_BIN"/* "$MINOR_BIN/etcd")
+  [ "$(cat "$FILES/.stamp" 2> /dev/null)" != "$want" ] || return 0
+  rm -rf "$FILES.tmp"
+  while read -r name version path; do
+    case $name in
+      etcd) archive "$path" "etcd-v$version-linux-amd64" "${ETCD_PROGRAMS[@]/#/$MINOR_BIN/}" ;;
+      *) put "$MINOR_K8S_BIN/$name" "$path" ;;
+    esac
+  done < <(minor_components)
+  echo "$want" > "$FILES.tmp/.stamp"
+  rm -rf "$FILES"
+  mv "$FILES.tmp" "$FILES"
+)
+
+# The origins serve folders and a registry: both get more in them.
+# shellcheck disable=SC2031  # the lab's own folder is meant
+minor_up() {
+  local name version path ref digest file
+  [ -f "$RUN/origins.env" ] || die "the origins are not up: scripts/lab origins up"
+  [ -f "$MINOR_FILES/.stamp" ] || die "nothing is built yet: scripts/lab minor build"
+  for file in dl.k8s.io github.com; do cp -alf "$MINOR_FILES/$file" "$FILES/"; done
+  (OCI=$MINOR_OCI registry_fill "127.0.0.1:$(registry_port)")
+  {
+    printf 'schema: kubexm.io/catalogue/v1\nname: lab-minor\ncomponents:\n'
+    while read -r name version path; do
+      printf '  %s: {versions: {"%s": {amd64: {sha256: %s, size: %s}}}%s}\n' "$name" "$version" \
+        "$(sha256sum < "$FILES/$path" | cut -d ' ' -f 1)" "$(stat -c %s "$FILES/$path")" \
+        "$([ "$name" != etcd ] || printf ', default: "%s"' "$version")"
+    done < <(minor_components)
+    echo "images:"
+    while IFS=$'\t' read -r ref digest; do printf '  "%s": %s\n' "$ref" "$digest"; done < <(sort -u "$MINOR_OCI/images.tsv")
+  } > "$RUN/minor-overlay.$$"
+  mv "$RUN/minor-overlay.$$" "$RUN/minor-overlay.yaml"
+  echo "$RUN/minor-overlay.yaml"
+}
