@@ -8,9 +8,8 @@ use std::fmt;
 use std::net::IpAddr;
 
 use crate::cluster::{
-    API_PORT, Cluster, Etcd, ExternalKind, Host, InternalKind, Keyword, Kubernetes, KubernetesKind,
-    LoadBalancerMode, Network, NetworkPlugin, OsPackages, ProxyMode, Registry, RegistryKind, Runtime, RuntimeKind,
-    System,
+    API_PORT, Cluster, Etcd, ExternalKind, Host, InternalKind, Keyword, Kubernetes, KubernetesKind, LoadBalancerMode,
+    Network, NetworkPlugin, OsPackages, ProxyMode, Registry, RegistryKind, Runtime, RuntimeKind, System,
 };
 use crate::names;
 

@@ -7,8 +7,8 @@ use kubexm_recipes::{
     DeleteContext, Deletion, Drain, Identity, PlanContext, Renew, RenewContext, Renewed, ResetContext, ResetHost,
     UpgradeOptions,
 };
-use kubexm_spec::cluster::EtcdKind;
 use kubexm_spec::Digest;
+use kubexm_spec::cluster::EtcdKind;
 
 use crate::authorities::{Authorities, Hosts};
 use crate::bundle::cluster_file::ClusterFile;

@@ -244,7 +244,7 @@ impl World {
                 let runs = here.runs(kubexm_plan::op::HARBOR_UNIT);
                 (!runs).then(|| format!("nobody serves {url}"))
             }
-            Probe::EtcdHealthy { members, unnamed, ca, certificate, key } => {
+            Probe::EtcdMembersHealthy { members, unnamed, ca, certificate, key } => {
                 let missing = [ca, certificate, key].into_iter().find(|path| !here.has_path(path));
                 let runs = |name: &&String| *unnamed || self.hosts.get(*name).is_some_and(|host| host.runs(etcd::UNIT));
                 match (missing, members.keys().find(|name| !runs(name))) {

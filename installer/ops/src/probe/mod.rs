@@ -38,7 +38,7 @@ pub fn look(probe: &Probe, machine: &Machine) -> Result<ProbeAnswer, OpError> {
         }
         Probe::HarborHealthy { url, ca } => harbor::healthy(machine, url, ca),
         Probe::ClockFollows { servers } => clock::look(machine, servers),
-        Probe::EtcdHealthy { members, unnamed, ca, certificate, key } => {
+        Probe::EtcdMembersHealthy { members, unnamed, ca, certificate, key } => {
             etcd::healthy(machine, members, *unnamed, [ca, certificate, key])
         }
         Probe::NodeReady { node, kubelet } => nodes::look(machine, node, kubelet.as_deref()),

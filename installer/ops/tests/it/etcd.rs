@@ -50,7 +50,7 @@ fn serve(host: &Host, running: bool) {
 }
 
 fn healthy(host: &Host, name: &str) -> kubexm_plan::ProbeAnswer {
-    let probe = Probe::EtcdHealthy {
+    let probe = Probe::EtcdMembersHealthy {
         members: [(name.to_owned(), "https://10.0.0.1:2379".to_owned())].into(),
         unnamed: false,
         ca: etcd::CA.to_owned(),

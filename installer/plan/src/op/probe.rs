@@ -65,7 +65,7 @@ pub enum Probe {
         servers: Vec<String>,
     },
     /// Members of etcd answer a client with this certificate, have a leader, report no error, and know each other.
-    EtcdHealthy {
+    EtcdMembersHealthy {
         /// Client URLs by the names of the members.
         members: BTreeMap<String, String>,
         /// They are not known by these names: an etcd of the user's.
@@ -173,11 +173,11 @@ impl std::fmt::Display for Probe {
             }
             Self::HarborHealthy { url, ca } => write!(f, "Harbor at {url} is healthy, trusted by {ca}"),
             Self::ClockFollows { servers } => write!(f, "the clock follows {}", servers.join(" or ")),
-            Self::EtcdHealthy { members, unnamed: true, .. } => {
+            Self::EtcdMembersHealthy { members, unnamed: true, .. } => {
                 let urls: Vec<&str> = members.values().map(String::as_str).collect();
                 write!(f, "etcd answers at {} and is healthy", urls.join(", "))
             }
-            Self::EtcdHealthy { members, .. } => {
+            Self::EtcdMembersHealthy { members, .. } => {
                 let names: Vec<&str> = members.keys().map(String::as_str).collect();
                 write!(f, "etcd's {} healthy", counted(&names))
             }

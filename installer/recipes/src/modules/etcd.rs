@@ -110,7 +110,7 @@ pub fn formed(draft: &mut Draft<'_>, node: &PlannedHost<'_>, members: &[Member])
 }
 
 fn healthy<'m>(members: impl IntoIterator<Item = &'m Member>) -> Probe {
-    Probe::EtcdHealthy {
+    Probe::EtcdMembersHealthy {
         members: urls(members),
         unnamed: false,
         ca: CA.to_owned(),

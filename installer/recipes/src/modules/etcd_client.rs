@@ -41,7 +41,7 @@ pub fn step(draft: &mut Draft<'_>, node: &PlannedHost<'_>, members: &[Member]) -
 }
 
 fn give(node: &PlannedHost<'_>, files: Vec<File>, members: BTreeMap<String, String>, unnamed: bool) -> Step {
-    let probe = Probe::EtcdHealthy {
+    let probe = Probe::EtcdMembersHealthy {
         members,
         unnamed,
         ca: CLIENT_CA.to_owned(),

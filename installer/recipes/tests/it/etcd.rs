@@ -79,7 +79,7 @@ fn members_start_together_and_the_first_control_plane_after_all_of_them() {
         assert!(serve.after.iter().all(|id| id.0.starts_with(host)), "{:?}", serve.after);
         let formed = step(&plan, &format!("{host}/etcd.formed"));
         assert_eq!(formed.after.len(), 3, "{:?}", formed.after);
-        let Some(Probe::EtcdHealthy { members, .. }) = formed.probe.as_ref().map(|timed| &timed.probe) else {
+        let Some(Probe::EtcdMembersHealthy { members, .. }) = formed.probe.as_ref().map(|timed| &timed.probe) else {
             panic!("they are not asked")
         };
         assert_eq!(members["etcd2"], "https://10.77.0.22:2379");
@@ -231,7 +231,8 @@ fn an_etcd_of_the_users_is_given_to_the_api_servers_and_nothing_of_it_is_install
     for host in ["node1", "node2"] {
         let client = step(&plan, &format!("{host}/etcd.client"));
         assert!(client.ops.iter().flat_map(Op::slots).eq([&kubexm_plan::SlotName("external-etcd-key".to_owned())]));
-        let Some(Probe::EtcdHealthy { members, unnamed: true, .. }) = client.probe.as_ref().map(|timed| &timed.probe)
+        let Some(Probe::EtcdMembersHealthy { members, unnamed: true, .. }) =
+            client.probe.as_ref().map(|timed| &timed.probe)
         else {
             panic!("it is not asked")
         };
