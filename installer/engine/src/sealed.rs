@@ -39,7 +39,7 @@ pub struct SealedAuthorities {
 pub enum Maker {
     /// This home, or one of those who were named.
     Known,
-    /// It cannot be told; the sentence says why.
+    /// It cannot be determined; the sentence says why.
     Unknown(String),
 }
 

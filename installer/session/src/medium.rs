@@ -22,7 +22,7 @@ pub enum Medium {
     Fixed,
     /// On something that can be taken away.
     Removable,
-    /// It cannot be told.
+    /// It cannot be determined.
     Unknown,
 }
 

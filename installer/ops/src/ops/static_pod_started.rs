@@ -219,9 +219,9 @@ fn failed(op: &StaticPodStarted, how: &str) -> OpError {
 
 fn not_reloaded(op: &StaticPodStarted) -> OpError {
     OpError::other(format!(
-        "{pod} was told to read {files} again, and still runs with what it read before after {} s; it goes on with that. Look \
-         at the end of the newest log in /var/log/pods/kube-system_{pod}-*/{pod} on this host: it names the line that it does \
-         not take",
+        "{pod} got a signal to read {files} again, and after {} s still runs with what it read before. The end of the newest log \
+         in /var/log/pods/kube-system_{pod}-*/{pod} on this host names the line that it does not take; if somebody has edited the \
+         file, remove it, and run again: it is written anew",
         RELOAD.as_secs(),
         pod = op.pod,
         files = op.reloaded.join(" and "),

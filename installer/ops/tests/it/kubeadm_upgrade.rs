@@ -198,6 +198,21 @@ fn the_clusters_configuration_is_put_back_if_no_static_pod_was_replaced() {
 }
 
 #[test]
+fn an_etcd_that_both_versions_have_is_no_sign_of_a_replaced_pod() {
+    let fleet = fleet();
+    let (host, machine) = (&fleet.hosts[0], &fleet.hosts[0].machine);
+    let image = "registry.k8s.io/etcd:3.6.5-0";
+    host.put("/etc/kubernetes/manifests/etcd.yaml", format!("    image: {image}\n"));
+    let api = ("kube-apiserver".to_owned(), format!("registry.k8s.io/kube-apiserver:{VERSION}"));
+    let images = BTreeMap::from([("etcd".to_owned(), image.to_owned()), api]);
+    let of = UpgradeOf::Cluster { config: CONFIG.to_owned() };
+    let act = KubeadmUpgrade { version: VERSION.to_owned(), of, images, patches: None, ignore: Vec::new() };
+    host.put("/run/kubexm-double/refuse-kubeadm-upgrade", "CreateJob]: timed out");
+    let error = dispatch::converge(&act.into(), machine).expect_err("refused").full();
+    assert!(error.contains("kubelet-config in the cluster are as before"), "{error}");
+}
+
+#[test]
 fn after_a_turn_the_static_pods_are_the_new_ones_and_every_member_answers() {
     let fleet = fleet();
     let machine = &fleet.hosts[1].machine;

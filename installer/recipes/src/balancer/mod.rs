@@ -6,7 +6,7 @@
 //! their API servers have its port.
 //!
 //! The configuration is replaced as a whole and read again on SIGHUP; the pod stays, with the connections that it has. It
-//! answers on a port of its own with the revision of what it has read, so that a reload is observed and not believed.
+//! answers on a port of its own with the revision of what it has read, so that a reload is observed and not assumed.
 
 mod haproxy;
 pub mod kube_vip;

@@ -327,7 +327,7 @@ fn text(value: &Value) -> Result<String, RecipeError> {
     Ok(text.trim_start_matches("---\n").to_owned())
 }
 
-/// What the engine writes wherever it is told to be: its key, and a folder of the plugin `opt` of the default runtime, which it starts.
+/// What the engine writes wherever its configuration puts it: its key, and a folder of the plugin `opt` of the default runtime, which it starts.
 fn written_elsewhere() -> impl Iterator<Item = &'static str> {
     let of_runtime = runtime::of(RuntimeKind::default()).state.iter().copied();
     of_runtime.filter(|path| path.starts_with("/opt/")).chain(["/etc/docker"])

@@ -112,11 +112,11 @@ fn finish<'a>(
         return Ok(());
     }
     let mut after = workers::run(draft, site, turns, &networked)?;
-    let balanced = balance(draft, site, turns, &networked)?;
-    after.extend(networked);
     if pause == Some(PauseAfter::FirstBatch) {
         return Ok(());
     }
+    let balanced = balance(draft, site, turns, &networked)?;
+    after.extend(networked);
     let checked = final_check::run(draft, site, &after, |node| turns.last(node).or_else(|| balanced.get(node.name())))?;
     for node in site.nodes.iter().filter(|node| turns.last(node).is_none()) {
         // Nothing of it was upgraded, and it has the new bundle's content.

@@ -489,6 +489,13 @@ fn a_node_that_somebody_has_cordoned_stays_so_and_one_of_an_interrupted_upgrade_
     case.running.nodes[3].cordoned_by = Some("another program".to_owned());
     assert!(!has(&case.steps(), "node1/upgrade.uncordon-node4"));
 
+    // The next upgrade drains nothing: the mark of the one before is enough.
+    let mut patch = Case::of(1, 3, PATCH);
+    patch.running.nodes[2].unschedulable = true;
+    patch.running.nodes[2].cordoned_by = Some(format!("upgrade of {}", sample::CLUSTER_ID));
+    let plan = patch.steps();
+    assert!(!has(&plan, "node1/upgrade.drain-node3") && has(&plan, "node1/upgrade.uncordon-node3"));
+
     // Killed behind its last change: nothing differs any more.
     let mut done = Case::of(1, 1, OLD);
     let runtime = done.site.manifest.artifacts.iter().find(|a| a.name.starts_with("containerd")).expect("containerd");
@@ -539,11 +546,15 @@ fn a_version_that_somebody_has_put_back_is_named_and_the_clusters_own_bundle_men
         },
         program: "kubexm-install".to_owned(),
     };
-    let mut case = Case::of(1, 1, MINOR);
+    let mut case = Case::of(2, 1, MINOR);
     case.running.applied = Some(applied(OLD));
     case.running.nodes[1].kubelet = "v1.34.1".to_owned();
     let refused = case.refused();
     assert!(refused.contains("was brought to v1.34.4 before, and kubelet on node2 is v1.34.1"), "{refused}");
+    // An upgrade may have left a worker out.
+    case.running.nodes[1].kubelet = OLD.to_owned();
+    case.running.nodes[2].kubelet = "v1.34.1".to_owned();
+    assert!(case.warnings().contains("kubelet on node3 is v1.34.1, and the cluster was brought to v1.34.4 before"));
     let mut own = Case::of(1, 1, OLD);
     own.running.applied = Some(applied(OLD));
     own.running.nodes[1].kubelet = "v1.34.1".to_owned();

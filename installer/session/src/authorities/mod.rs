@@ -155,7 +155,7 @@ fn unnamed(about: &About, own: &str) -> Vec<String> {
     unnamed.map(|one| one.key.clone()).collect()
 }
 
-/// Whose documents are believed, besides this home's own: the operators of a cluster.yaml that is proven, or for whom this home has
+/// Whose documents are trusted, besides this home's own: the operators of a cluster.yaml that is proven, or for whom this home has
 /// sealed before, and those without a name for whom it has.
 fn known(hosts: &Hosts<'_>, own: &str, kept: Option<&About>) -> Vec<String> {
     let mut known = hosts.cluster.proven_operators();

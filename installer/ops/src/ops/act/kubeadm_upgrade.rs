@@ -4,7 +4,7 @@
 //! restores the static pods' manifests by itself if one does not come up. kubexm's mark says which version was asked
 //! for, whether it ended well, and what a worker had before.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use kubexm_plan::op::{KubeadmUpgrade, KubeadmUpgradeUndo, Progress, UpgradeOf};
 use kubexm_spec::Digest;
@@ -38,6 +38,9 @@ struct Mark {
     /// What the upload of the cluster's new configuration replaces, by ConfigMap; of the first attempt.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     configs: BTreeMap<String, Value>,
+    /// The static pods that are to be replaced, of the first attempt.
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    replaces: BTreeSet<String>,
     /// The files of a worker's kubelet before the upgrade, and their copies, by path; none for one that did not exist.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     before: BTreeMap<String, Option<String>>,
@@ -87,14 +90,14 @@ impl Perform for KubeadmUpgrade {
         let earlier = Mark::read(machine)?.filter(|mark| mark.version == self.version);
         let running = earlier.as_ref().map_or(Ok(None), |mark| mark.still_running(machine))?;
         // Only the first attempt has seen the files and ConfigMaps as they were before.
-        let (before, configs) = match (earlier, &self.of) {
-            (Some(mark), _) if !mark.ended_well => (mark.before, mark.configs),
-            (_, UpgradeOf::Cluster { .. }) => (BTreeMap::new(), uploaded(machine)?),
-            (_, UpgradeOf::ControlPlane) => (BTreeMap::new(), BTreeMap::new()),
-            (_, UpgradeOf::Worker) => (kubelet_files(machine)?, BTreeMap::new()),
+        let (before, configs, replaces) = match (earlier, &self.of) {
+            (Some(mark), _) if !mark.ended_well => (mark.before, mark.configs, mark.replaces),
+            (_, UpgradeOf::Cluster { .. }) => (BTreeMap::new(), uploaded(machine)?, lacking(machine, &self.images)?),
+            (_, UpgradeOf::ControlPlane) => Default::default(),
+            (_, UpgradeOf::Worker) => (kubelet_files(machine)?, BTreeMap::new(), BTreeSet::new()),
         };
         let act = running.clone().or_else(|| machine.act().cloned());
-        let mut mark = Mark { version: self.version.clone(), ended_well: false, act, configs, before };
+        let mut mark = Mark { version: self.version.clone(), ended_well: false, act, configs, replaces, before };
         mark.write(machine)?;
         let upgrade = program(self);
         let waited_for = match running {
@@ -108,7 +111,7 @@ impl Perform for KubeadmUpgrade {
                 UpgradeOf::ControlPlane | UpgradeOf::Worker => machine.run_act(&upgrade),
             };
             if let Err(error) = upgraded {
-                return Err(put_back(machine, &self.images, &mark.configs, error));
+                return Err(put_back(machine, &self.images, &mark, error));
             }
         }
         if !has_images(machine, &self.images)? {
@@ -197,11 +200,13 @@ fn uploaded(machine: &Machine) -> Result<BTreeMap<String, Value>, OpError> {
 fn put_back(
     machine: &Machine,
     images: &BTreeMap<String, String>,
-    configs: &BTreeMap<String, Value>,
+    Mark { configs, replaces, .. }: &Mark,
     error: OpError,
 ) -> OpError {
-    let none_new = || images.iter().all(|(pod, image)| matches!(has_image(machine, pod, image), Ok(false)));
-    if configs.is_empty() || !none_new() {
+    // An image that both versions have says nothing.
+    let mut replaced = images.iter().filter(|(pod, _)| replaces.contains(*pod));
+    let none_new = replaced.all(|(pod, image)| matches!(has_image(machine, pod, image), Ok(false)));
+    if configs.is_empty() || !none_new {
         return error;
     }
     let replaced = configs.iter().try_for_each(|(name, data)| {
@@ -218,6 +223,17 @@ fn put_back(
             other.full()
         ),
     })
+}
+
+/// The static pods whose manifests have other images.
+fn lacking(machine: &Machine, images: &BTreeMap<String, String>) -> Result<BTreeSet<String>, OpError> {
+    let mut lacking = BTreeSet::new();
+    for (pod, image) in images {
+        if !has_image(machine, pod, image)? {
+            lacking.insert(pod.clone());
+        }
+    }
+    Ok(lacking)
 }
 
 /// Whether the manifests of the static pods have these images.

@@ -163,8 +163,9 @@ impl<'f, 'a> Turns<'f, 'a> {
         }
         chain.then([stamp]);
         // One that somebody else has cordoned stays so.
-        let stays = found.facts.unschedulable && !found.cordoned_by(&cordoned_by(draft.cx));
-        Ok(if drains && !stays { Some(uncordon(draft.cx, on, node)) } else { None })
+        let was = found.facts.unschedulable;
+        let uncordons = if was { found.cordoned_by(&cordoned_by(draft.cx)) } else { drains };
+        Ok(uncordons.then(|| uncordon(draft.cx, on, node)))
     }
 }
 

@@ -69,7 +69,7 @@ pub(super) fn kubelets(case: &Case<'_>, problems: &mut Lines, _: &mut Lines) {
 }
 
 /// What the cluster has had already: an older program on a node was put back by somebody, past Kubernetes' own rules.
-pub(super) fn gone_back(case: &Case<'_>, problems: &mut Lines, _: &mut Lines) {
+pub(super) fn gone_back(case: &Case<'_>, problems: &mut Lines, warnings: &mut Lines) {
     let recorded =
         case.running.applied.as_ref().and_then(|applied| applied.kubernetes.parse::<KubernetesVersion>().ok());
     let Some(recorded) = recorded else { return };
@@ -85,7 +85,17 @@ pub(super) fn gone_back(case: &Case<'_>, problems: &mut Lines, _: &mut Lines) {
     if *target == recorded {
         return;
     }
-    let kubelets = case.found.nodes().map(|(name, node)| (format!("kubelet on {name}"), node.kubelet.clone()));
+    let is_plane = |name: &str| case.site.nodes.iter().any(|node| node.name() == name && node.roles.control_plane);
+    let (planes, workers): (Vec<_>, Vec<_>) = case.found.nodes().partition(|(name, _)| is_plane(name));
+    let behind = workers.into_iter().filter(|(_, node)| node.kubelet < recorded);
+    warnings.extend(behind.map(|(name, node)| {
+        format!(
+            "kubelet on {name} is {}, and the cluster was brought to {recorded} before: an upgrade left it out, or somebody has put \
+             it back",
+            node.kubelet
+        )
+    }));
+    let kubelets = planes.into_iter().map(|(name, node)| (format!("kubelet on {name}"), node.kubelet.clone()));
     let servers =
         case.running.components.iter().filter(|component| component.name == "kube-apiserver").filter_map(|one| {
             let version = depot::split_reference(&one.image).1?.parse().ok()?;
