@@ -69,8 +69,8 @@ check "objects are made" kubectl_on n1 create configmap kept --from-literal=a=1
 check "a backup is made" install backup --to "$WORK/etcd-backups" -f "$FLEET_YAML"
 verified() { says 0 "is whole" install backup verify "$(find "$WORK/etcd-backups" -mindepth 1 -maxdepth 1 -name 'lab-*' | tail -n 1)"; }
 check "it is whole" verified
-check "a host with a member is not deleted" says 2 "member of etcd" install delete-node n2 -f "$FLEET_YAML" -y
-check "an upgrade is refused by name" says 51 "spec.etcd.type kubexm" fleet upgrade -f "$FLEET_YAML" -y
+check "a host with a member is not deleted" says 53 "member of etcd" install delete-node n2 -f "$FLEET_YAML" -y
+check "an upgrade is refused by name" says 22 "spec.etcd.type kubexm" fleet upgrade -f "$FLEET_YAML" -y
 
 check "a member's host is powered off" lab host stop n3
 writes() { kubectl_on n1 create configmap "$1" --from-literal=a=1; }
@@ -128,7 +128,7 @@ check "a bundle carries its certificates, and not its key" fleet_bundle
 other_key() { their_yaml other.key > "$WORK/other-key.yaml" && says 53 "10.77.0.12:2379 does not answer" fleet create -f "$WORK/other-key.yaml" -y --accept-new-host-keys; }
 check "a key of another certificate is refused, before any change" other_key
 theirs put /lab/registry/x y
-check "keys of somebody else are refused" says 53 "1 keys below /lab/registry" fleet_create
+check "keys of somebody else are refused" says 53 "1 key below /lab/registry" fleet_create
 check "and nothing was changed" exits 1 lab host root n1 'test -e /etc/kubexm'
 theirs del /lab/registry/x
 check "a cluster is made with it" fleet_create

@@ -6,6 +6,7 @@ use std::collections::BTreeSet;
 use kubexm_plan::etcd_check::{EtcdAnswer, EtcdAsk};
 use kubexm_recipes::preflight::Severity;
 use kubexm_recipes::{Finding, Identity, PlanContext};
+use kubexm_spec::counted;
 use kubexm_spec::cluster::{EXTERNAL_ETCD_KEY, EtcdKind, ExternalEtcd};
 
 use super::findings::ETCD as NAME;
@@ -133,7 +134,7 @@ fn judge(answer: &EtcdAnswer, external: &ExternalEtcd, known: &Known<'_>) -> Vec
             }
             if keys > 0 && !known.begun {
                 found.push(failed(
-                    format!("{keys} keys below {} in etcd, and no control plane belongs to this cluster yet", external.prefix),
+                    format!("{} below {} in etcd, and no control plane belongs to this cluster yet", counted(keys, "key"), external.prefix),
                     "no keys there: another cluster's API servers write them, or an earlier cluster has left them",
                     "give another spec.etcd.externalConfig.prefix; what nobody needs any more is deleted with `etcdctl del --prefix`",
                 ));
@@ -143,8 +144,10 @@ fn judge(answer: &EtcdAnswer, external: &ExternalEtcd, known: &Known<'_>) -> Vec
     found
 }
 
+/// Without what follows them: kubeadm's `3.5.24-0` is the image of 3.5.24.
 fn numbers(version: &str) -> Vec<u32> {
-    version.trim_start_matches('v').split(['.', '-']).map_while(|part| part.parse().ok()).collect()
+    let numbers = version.trim_start_matches('v').split(['-', '+']).next().unwrap_or_default();
+    numbers.split('.').map_while(|part| part.parse().ok()).collect()
 }
 
 fn unreadable(reason: String) -> Finding {
@@ -224,6 +227,7 @@ mod tests {
             let found = said(change);
             assert!(matches!(found.as_slice(), [(Severity::Fail, found)] if found.contains(text)), "{text}: {found:?}");
         }
+        assert_eq!(said(|answer, _| answer.endpoints[0].version = Some("3.5.24".to_owned())), []);
         // Keys of the cluster itself, and members that nobody named.
         assert_eq!(said(|answer, known| (answer.keys, known.begun) = (Some(9), true)), []);
         let found =
