@@ -14,7 +14,7 @@ lab cluster-yaml --control-planes 1 --sudo-password "$SUDO_PASSWORD" "${FLEET_AD
   sed 's|roleGroups: .*|roleGroups: {etcd: [n1, n2, n3], master: [n1], worker: [n1]}|; s|etcd: {type: kubeadm}|etcd: {type: kubexm, quota: 4Gi}|' > "$FLEET_YAML"
 check "a bundle with etcd itself is built" fleet_bundle
 [ "$HELD" = 1 ] || return 0
-two_members() { sed 's|etcd: \[n1, n2, n3\]|etcd: [n1, n2]|' "$FLEET_YAML" > "$WORK/two.yaml" && says 53 "two members of etcd" fleet create -f "$WORK/two.yaml" -y --accept-new-host-keys; }
+two_members() { sed 's|etcd: \[n1, n2, n3\]|etcd: [n1, n2]|; /name: n3,/d' "$FLEET_YAML" > "$WORK/two.yaml" && says 53 "two members of etcd" fleet create -f "$WORK/two.yaml" -y --accept-new-host-keys; }
 check "two members are refused, before any change" two_members
 check "one control plane and two hosts of etcd become a cluster" fleet_create
 [ "$HELD" = 1 ] || return 0
@@ -27,7 +27,7 @@ own_etcd() {
   lab host root n1 'tr "\0" " " < /proc/$(pgrep -x kube-apiserver)/cmdline | grep -q "etcd-servers=https://10.77.0.11:2379,https://10.77.0.12:2379,https://10.77.0.13:2379"'
 }
 check "the API server uses these members, and kubeadm made none" own_etcd
-alone() { lab host root "$1" 'systemctl is-active kubexm-etcd && ! ls /usr/local/bin/kube* /usr/local/bin/containerd /etc/kubernetes 2> /dev/null | grep .'; }
+alone() { lab host root "$1" 'systemctl is-active kubexm-etcd && ! ls -d /usr/local/bin/kube{let,adm,ctl} /usr/local/bin/containerd /etc/kubernetes 2> /dev/null | grep .'; }
 check "a host of etcd alone has neither kubelet nor runtime" alone n2
 private() { lab host root "$1" 'stat -c "%a %U" /etc/kubexm/etcd/server.key /etc/kubexm/etcd/peer.key /etc/kubexm/etcd/client.key | sort -u | grep -qx "600 root"'; }
 check "its keys are root's alone" on_fleet private
@@ -69,6 +69,8 @@ check "objects are made" kubectl_on n1 create configmap kept --from-literal=a=1
 check "a backup is made" install backup --to "$WORK/etcd-backups" -f "$FLEET_YAML"
 verified() { says 0 "is whole" install backup verify "$(find "$WORK/etcd-backups" -mindepth 1 -maxdepth 1 -name 'lab-*' | tail -n 1)"; }
 check "it is whole" verified
+no_restore() { says 22 "spec.etcd.type kubexm" install restore "$(find "$WORK/etcd-backups" -mindepth 1 -maxdepth 1 -name 'lab-*' | tail -n 1)" -f "$FLEET_YAML" -y; }
+check "a restore is refused by name" no_restore
 check "a host with a member is not deleted" says 53 "member of etcd" install delete-node n2 -f "$FLEET_YAML" -y
 check "an upgrade is refused by name" says 22 "spec.etcd.type kubexm" fleet upgrade -f "$FLEET_YAML" -y
 

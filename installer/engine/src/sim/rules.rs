@@ -274,7 +274,7 @@ impl World {
                 let drained = upgraded || !self.is_node(node) || self.cluster.contains_key(&format!("cordoned:{node}"));
                 (!drained).then(|| "it is not cordoned yet".to_owned())
             }
-            Probe::StaticPodsReady { node, images } => {
+            Probe::StaticPodsReady { node, images, .. } => {
                 let tag = images.get("kube-apiserver").and_then(|image| image.rsplit_once(':')).map(|(_, tag)| tag);
                 let old = tag.is_some_and(|tag| self.api_version(node) != tag);
                 cluster().or_else(|| old.then(|| format!("kube-apiserver of {node} is {}", self.api_version(node))))

@@ -42,7 +42,9 @@ pub fn look(probe: &Probe, machine: &Machine) -> Result<ProbeAnswer, OpError> {
             etcd::healthy(machine, members, *unnamed, [ca, certificate, key])
         }
         Probe::NodeReady { node, kubelet } => nodes::look(machine, node, kubelet.as_deref()),
-        Probe::StaticPodsReady { node, images } => pods::of_control_plane(machine, node, images),
+        Probe::StaticPodsReady { node, images, external_etcd } => {
+            pods::of_control_plane(machine, node, images, *external_etcd)
+        }
         Probe::EtcdHealthy { members } => etcd::look(machine, *members),
         Probe::KubeadmUpgradePasses { upgrade } => kubeadm_upgrade::look(machine, upgrade),
         Probe::NodeAwaitsNetwork { node } => nodes::awaits_network(machine, node),

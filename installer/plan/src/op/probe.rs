@@ -93,6 +93,9 @@ pub enum Probe {
         /// The images that they must have, by component.
         #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
         images: BTreeMap<String, String>,
+        /// etcd is not kubeadm's, and has no pod.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        external_etcd: bool,
     },
     /// Every member that this host's etcd lists has started, votes and is healthy, by its own status.
     EtcdHealthy {
@@ -185,7 +188,7 @@ impl std::fmt::Display for Probe {
             Self::NodeReady { node, kubelet: Some(version) } => {
                 write!(f, "node {node} is Ready with kubelet {version}")
             }
-            Self::StaticPodsReady { node, images } => {
+            Self::StaticPodsReady { node, images, .. } => {
                 write!(f, "static pods of {node} are Ready")?;
                 if images.is_empty() { Ok(()) } else { f.write_str(" with the images of the bundle") }
             }

@@ -22,13 +22,9 @@ pub fn wanted(cx: &PlanContext<'_>, node: &PlannedHost<'_>, program: Program) ->
     if left_out && cx.catalogue.component(program).is_none_or(|component| component.optional) {
         return Ok(false);
     }
-    if program == Program::Etcd {
-        // Of an etcd of kubexm's the members have the tools with the program itself; the user's own has its own.
-        match cx.cluster.etcd.kind {
-            EtcdKind::Kubeadm => {}
-            EtcdKind::Kubexm => return Ok(node.roles.control_plane && !node.roles.etcd),
-            EtcdKind::External => return Ok(false),
-        }
+    // Of an etcd of kubexm's the members have the tools with the program itself.
+    if program == Program::Etcd && cx.cluster.etcd.kind == EtcdKind::Kubexm && node.roles.etcd {
+        return Ok(false);
     }
     Ok(match component(cx, program)?.role {
         NodeRole::All => true,

@@ -39,17 +39,18 @@ const RESTART_S: u64 = 300;
 pub fn certs_renew(cx: &RenewContext<'_>) -> Result<Renewed, RecipeError> {
     let Due { planes, workers, first, ended, warnings } = check::site(cx)?;
     let mut chain = Chain::default();
+    let external_etcd = cx.cluster.etcd.kind != EtcdKind::Kubeadm;
     if ended {
         planes.iter().for_each(|plane| chain.renew(plane));
         for pod in pods(cx) {
             planes.iter().for_each(|plane| chain.then(restart(cx, plane, (pod.0, &pod.1), ended)));
         }
-        planes.iter().for_each(|plane| chain.hand_out(plane));
+        planes.iter().for_each(|plane| chain.hand_out(plane, external_etcd));
     } else {
         for plane in &planes {
             chain.renew(plane);
             pods(cx).for_each(|pod| chain.then(restart(cx, plane, (pod.0, &pod.1), ended)));
-            chain.hand_out(plane);
+            chain.hand_out(plane, external_etcd);
         }
     }
     chain.operator(first);
@@ -130,7 +131,7 @@ impl Chain {
         );
     }
 
-    fn hand_out(&mut self, plane: &Plane<'_>) {
+    fn hand_out(&mut self, plane: &Plane<'_>, external_etcd: bool) {
         let mut step = Step::on(plane.name, "kubeconfig.users", "Give root and the SSH user a kubeconfig")
             .ensure(Kubeconfig { user: "root".to_owned() });
         if plane.user != "root" {
@@ -139,7 +140,10 @@ impl Chain {
         self.then(step.undo(Undo::RestoreBefore).build());
         self.then(
             Step::on(plane.name, "certs.ready", "Wait until the control plane is ready")
-                .probe(Probe::StaticPodsReady { node: plane.name.to_owned(), images: BTreeMap::new() }, 180)
+                .probe(
+                    Probe::StaticPodsReady { node: plane.name.to_owned(), images: BTreeMap::new(), external_etcd },
+                    180,
+                )
                 .timeout_s(200)
                 .undo(Undo::Nothing)
                 .build(),

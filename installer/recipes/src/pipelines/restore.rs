@@ -86,7 +86,10 @@ pub fn restore(cx: &RestoreContext<'_>) -> Result<Plan, RecipeError> {
     });
     steps.all(&members, |member| {
         Step::on(member.name, "restore.ready", "Wait until the control plane is ready")
-            .probe(Probe::StaticPodsReady { node: member.name.to_owned(), images: BTreeMap::new() }, 600)
+            .probe(
+                Probe::StaticPodsReady { node: member.name.to_owned(), images: BTreeMap::new(), external_etcd: false },
+                600,
+            )
             .timeout_s(620)
             .undo(Undo::Nothing)
             .build()

@@ -6,8 +6,8 @@ use std::collections::BTreeSet;
 use kubexm_plan::etcd_check::{EtcdAnswer, EtcdAsk};
 use kubexm_recipes::preflight::Severity;
 use kubexm_recipes::{Finding, Identity, PlanContext};
-use kubexm_spec::counted;
 use kubexm_spec::cluster::{EXTERNAL_ETCD_KEY, EtcdKind, ExternalEtcd};
+use kubexm_spec::counted;
 
 use super::findings::ETCD as NAME;
 use crate::events;
