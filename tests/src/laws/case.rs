@@ -9,7 +9,6 @@ use kubexm_engine::events::Silent;
 use kubexm_engine::journal::Record;
 use kubexm_engine::sim::Snapshot;
 use kubexm_plan::backup::{Archive, BackupAnswer, BackupAsk};
-use kubexm_plan::kubeadm_certificates::MANAGED;
 use kubexm_plan::lint::{self, Order};
 use kubexm_plan::{CONTROLLER, CheckedPlan, ClusterFacts, Facts, Pipeline, Plan, Undo, ledger};
 use kubexm_recipes::{DeleteContext, Drain, Renew, RenewContext, ResetContext, ResetHost, RestoreContext};
@@ -352,8 +351,9 @@ async fn renew_plan<F: Fleet>(sample: &Sample, fleet: &F) -> Result<CheckedPlan,
         facts.insert(name.clone(), here);
         let mut seen = link.cluster_facts().await.map_err(said)?;
         // The fake's certificates cannot be parsed.
-        if plane && seen.certificates.len() < MANAGED.len() {
-            seen.certificates = fleet.certificates(&name);
+        let of_fake = fleet.certificates(&name);
+        if plane && !of_fake.is_empty() {
+            seen.certificates = of_fake;
             seen.gaps.clear();
         }
         looks.push(seen);
