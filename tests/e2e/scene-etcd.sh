@@ -24,6 +24,7 @@ own_etcd() {
   kubectl_on n1 get nodes --no-headers | tee /dev/stderr | grep -c ' Ready ' | grep -qx 1 || return 1
   kubectl_on n1 -n kube-system get pods --no-headers -o custom-columns=:.metadata.name > "$WORK/pods" || return 1
   ! grep -q '^etcd-' "$WORK/pods" || { echo "kubeadm made an etcd"; return 1; }
+  # shellcheck disable=SC2016  # for the host's shell
   lab host root n1 'tr "\0" " " < /proc/$(pgrep -x kube-apiserver)/cmdline | grep -q "etcd-servers=https://10.77.0.11:2379,https://10.77.0.12:2379,https://10.77.0.13:2379"'
 }
 check "the API server uses these members, and kubeadm made none" own_etcd
@@ -88,6 +89,17 @@ check "a member whose data is gone does not start as an empty one" lost
 found() { lab host root n2 'mv /root/member /var/lib/etcd/member && systemctl reset-failed kubexm-etcd; systemctl start kubexm-etcd'; }
 check "with its data it starts again" found
 check "all three are healthy again" within 60 status_is "n1 n2 n3"
+# As docs/operations.md has it.
+replaced() {
+  local id; id=$(member n1 member list | awk -F', ' '$3 == "n2" { print $1 }')
+  [ -n "$id" ] || return 1
+  lab host root n2 'systemctl stop kubexm-etcd && rm -r /var/lib/etcd/member' || return 1
+  member n1 member remove "$id" && member n1 member add n2 --peer-urls https://10.77.0.12:2380 || return 1
+  lab host root n2 'rm /etc/kubexm/etcd/formed && sed -i "s/^initial-cluster-state: .*/initial-cluster-state: existing/" /etc/kubexm/etcd/config.yaml && systemctl start kubexm-etcd'
+}
+check "one whose data is lost for good is added again as documented" replaced
+check "it is healthy as well" within 60 status_is "n1 n2 n3"
+check "a create puts back what was changed for that" fleet_create
 check "a create has nothing to do" fleet_changes_nothing
 
 check "the cluster is reset" install reset -f "$FLEET_YAML" -y
