@@ -95,12 +95,28 @@ replaced() {
   [ -n "$id" ] || return 1
   lab host root n2 'systemctl stop kubexm-etcd && rm -r /var/lib/etcd/member' || return 1
   member n1 member remove "$id" && member n1 member add n2 --peer-urls https://10.77.0.12:2380 || return 1
-  lab host root n2 'rm /etc/kubexm/etcd/formed && sed -i "s/^initial-cluster-state: .*/initial-cluster-state: existing/" /etc/kubexm/etcd/config.yaml && systemctl start kubexm-etcd'
+  lab host root n2 'cd /etc/kubexm/etcd && mv formed formed.away && sed -i "s/^initial-cluster-state: .*/initial-cluster-state: existing/" config.yaml && systemctl start kubexm-etcd && mv formed.away formed'
 }
 check "one whose data is lost for good is added again as documented" replaced
 check "it is healthy as well" within 60 status_is "n1 n2 n3"
 check "a create puts back what was changed for that" fleet_create
 check "a create has nothing to do" fleet_changes_nothing
+no_restart() {
+  sed 's|quota: 4Gi|quota: 3Gi|' "$FLEET_YAML" > "$WORK/quota.yaml"
+  lab host root n3 systemctl stop kubexm-etcd || return 1
+  says 70 "without a majority" fleet create -f "$WORK/quota.yaml" -y
+}
+check "no member is restarted for another setting while one is down" no_restart
+check "and it was rolled back: the API answers" within 30 writes not-restarted
+check "it is started again" lab host root n3 systemctl start kubexm-etcd
+check "all three are healthy now" within 60 status_is "n1 n2 n3"
+check "with all of them a create makes the change, one member after the other" fleet create -f "$WORK/quota.yaml" -y
+changed() { lab host root "$1" grep -qx 'quota-backend-bytes: 3221225472' /etc/kubexm/etcd/config.yaml; }
+check "it is made on all of them" on_fleet changed
+check "and they are healthy" within 60 status_is "n1 n2 n3"
+gone() { lab host root n2 mv /etc/kubexm/etcd/formed /root/formed && says 53 "no member of etcd, and the cluster runs with one there" fleet_create; }
+check "a host that has lost its member is refused by name" gone
+check "it is there again" lab host root n2 mv /root/formed /etc/kubexm/etcd/formed
 
 check "the cluster is reset" install reset -f "$FLEET_YAML" -y
 check "every host is as it was before" as_before

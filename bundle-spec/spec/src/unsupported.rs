@@ -8,8 +8,9 @@ use std::fmt;
 use std::net::IpAddr;
 
 use crate::cluster::{
-    API_PORT, Cluster, Etcd, ExternalKind, Host, InternalKind, Keyword, Kubernetes, KubernetesKind, LoadBalancerMode,
-    Network, NetworkPlugin, OsPackages, ProxyMode, Registry, RegistryKind, Runtime, RuntimeKind, System,
+    API_PORT, Cluster, Etcd, EtcdKind, ExternalKind, Host, InternalKind, Keyword, Kubernetes, KubernetesKind,
+    LoadBalancerMode, Network, NetworkPlugin, OsPackages, ProxyMode, Registry, RegistryKind, Runtime, RuntimeKind,
+    System,
 };
 use crate::names;
 
@@ -58,6 +59,14 @@ pub fn check(cluster: &Cluster) -> Vec<Unsupported> {
     }
     if let Some(kubernetes) = &cluster.kubernetes {
         all.kubernetes(kubernetes);
+        let prefix = kubernetes.api_server_args.get(ETCD_PREFIX).filter(|_| cluster.etcd.kind == EtcdKind::External);
+        let path = format!("spec.kubernetes.apiServerArgs.{ETCD_PREFIX}");
+        all.add(
+            prefix.is_some(),
+            &path,
+            prefix.map(ToString::to_string).unwrap_or_default(),
+            "write spec.etcd.externalConfig.prefix",
+        );
     }
     all.etcd(&cluster.etcd);
     all.runtime(&cluster.runtime);
@@ -71,6 +80,8 @@ pub fn check(cluster: &Cluster) -> Vec<Unsupported> {
     all.0
 }
 
+/// Where preflight looks for keys of others, so it is written in one place.
+const ETCD_PREFIX: &str = "etcd-prefix";
 const LOAD_BALANCER_TYPE: &str = "spec.loadBalancer.external.type";
 const INTERNAL_TYPE: &str = "spec.loadBalancer.internal.type";
 const LEAVE_OUT: &str = "leave it out";

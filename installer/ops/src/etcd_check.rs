@@ -1,7 +1,5 @@
 //! Asks an etcd of the user's: versions, health, quorum, and what is in it already. Changes nothing, there or here.
 
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD as BASE64;
 use kubexm_plan::etcd_check::{EndpointAnswer, EtcdAnswer, EtcdAsk};
 
 use crate::Machine;
@@ -41,25 +39,4 @@ pub fn ask(machine: &Machine, ask: &EtcdAsk, key: &[u8]) -> EtcdAnswer {
         }
     }
     answer
-}
-
-/// The range of all keys that begin with a text, as the gateway takes it.
-pub(crate) fn range_of(prefix: &str) -> (String, String) {
-    let mut end = prefix.as_bytes().to_vec();
-    if let Some(last) = end.last_mut() {
-        *last = last.saturating_add(1);
-    }
-    (BASE64.encode(prefix), BASE64.encode(end))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_range_ends_before_the_next_prefix() {
-        let (from, to) = range_of("/registry/");
-        let text = |encoded: &str| String::from_utf8(BASE64.decode(encoded).unwrap_or_default()).unwrap_or_default();
-        assert_eq!((text(&from), text(&to)), ("/registry/".to_owned(), "/registry0".to_owned()));
-    }
 }

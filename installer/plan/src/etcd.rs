@@ -20,8 +20,11 @@ pub const PEER_KEY: &str = "/etc/kubexm/etcd/peer.key";
 pub const ADMIN_CERT: &str = "/etc/kubexm/etcd/client.crt";
 /// Its key.
 pub const ADMIN_KEY: &str = "/etc/kubexm/etcd/client.key";
-/// Written once the member has been healthy: from then on it starts with its data only.
+/// Written once the member has been healthy: from then on it starts with its data only. The cluster's id, and etcd's version.
 pub const FORMED: &str = "/etc/kubexm/etcd/formed";
+/// Where the API servers keep their objects in an etcd of the user's: the prefix, and an endpoint a line. Written before the
+/// first of them starts.
+pub const KEYSPACE: &str = "/etc/kubexm/etcd-keyspace";
 /// Folder of the API server's client certificate: kubeadm mounts it into the API server's pod, so nothing else is in it.
 pub const CLIENT: &str = "/etc/kubexm/etcd-client";
 /// The CA of the members, on a control plane.

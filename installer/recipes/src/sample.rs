@@ -195,6 +195,8 @@ pub fn facts(name: &str, last: u8) -> Facts {
         kubeadm_config: None,
         kubeadm_config_text: None,
         kubeadm_files: None,
+        etcd_formed: None,
+        etcd_keyspace: None,
         joined: false,
         cluster_ca: None,
         sealed_authorities: None,

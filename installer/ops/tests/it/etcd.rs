@@ -107,6 +107,35 @@ fn an_init_that_was_killed_half_way_is_repeated_without_touching_the_member() {
     assert!(host.machine.path("/var/lib/etcd/member/snap/db").is_file() && healthy(&host, "node1").holds);
 }
 
+/// A second member in etcd's list, on no host of the test.
+fn other_member(host: &Host, dead: bool) {
+    let path = host.machine.path("/run/kubexm-double/state.json");
+    let mut state: serde_json::Value = serde_json::from_slice(&std::fs::read(&path).expect("a state")).expect("JSON");
+    state["cluster"]["members"]["99"] = json!({"name": "node2", "address": "10.0.0.2", "dead": dead});
+    state["cluster"]["members"]["98"] = json!({"name": "node3", "address": "10.0.0.3", "dead": false});
+    std::fs::write(path, state.to_string()).expect("written");
+}
+
+#[test]
+fn a_member_is_not_restarted_while_another_one_is_down() {
+    let host = with_member();
+    serve(&host, true);
+    host.put(etcd::FORMED, "id\n3.6.5\n");
+    other_member(&host, true);
+    let unit = Unit {
+        name: etcd::UNIT.to_owned(),
+        enabled: true,
+        running: Some(true),
+        loaded: vec![etcd::CONFIG.to_owned()],
+        reloaded: Vec::new(),
+    };
+    host.put(etcd::CONFIG, "---\nname: node1\ndata-dir: /var/lib/etcd\nquota-backend-bytes: 1\n");
+    let error = dispatch::converge(&Op::from(unit.clone()), &host.machine).expect_err("a majority is lost").full();
+    assert!(error.contains("without a majority") && error.contains("node2"), "{error}");
+    other_member(&host, false);
+    dispatch::converge(&Op::from(unit), &host.machine).expect("restarted");
+}
+
 #[test]
 fn status_and_snapshots_ask_the_members_that_the_api_server_is_told() {
     let host = with_member();

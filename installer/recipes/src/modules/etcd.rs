@@ -61,8 +61,14 @@ impl Member {
     }
 }
 
-/// Starts the member on this host, with the others as one new cluster, and waits until it has a leader.
-pub fn serve(draft: &mut Draft<'_>, node: &PlannedHost<'_>, members: &[Member]) -> Result<Step, RecipeError> {
+/// Starts the member on this host, with the others as one new cluster. In a cluster that runs it is waited for, before the next
+/// is touched; members of a new one wait for each other, on hosts that get more or less before.
+pub fn serve(
+    draft: &mut Draft<'_>,
+    node: &PlannedHost<'_>,
+    members: &[Member],
+    runs: bool,
+) -> Result<Step, RecipeError> {
     let data_dir = draft.cx.cluster.etcd.data_dir.clone();
     let config = yaml::documents("etcd config", &[config(draft.cx, node, members)?])?;
     let config = draft.file(CONFIG, 0o644, config);
@@ -74,7 +80,7 @@ pub fn serve(draft: &mut Draft<'_>, node: &PlannedHost<'_>, members: &[Member]) 
     let files = certificates(draft, node);
     let program = programs::etcd(draft.cx, node, paths::BIN)?;
     let own: Vec<&Member> = members.iter().filter(|member| member.name == node.name()).collect();
-    Ok(Step::on(node.name(), "etcd.serve", "Start the host's member of etcd")
+    let step = Step::on(node.name(), "etcd.serve", "Start the host's member of etcd")
         .ensure(program)
         .ensure(Dir { path: MEMBER.to_owned(), mode: 0o700 })
         .ensure_all(files)
@@ -93,20 +99,21 @@ pub fn serve(draft: &mut Draft<'_>, node: &PlannedHost<'_>, members: &[Member]) 
                 .collect(),
             reloaded: Vec::new(),
         })
-        .probe(healthy(own), STARTS_S)
-        .timeout_s(STARTS_S + 120)
-        .undo(Undo::RestoreBefore)
-        .build())
+        .timeout_s(STARTS_S + 120);
+    let step = if runs { step.probe(healthy(own), STARTS_S) } else { step };
+    Ok(step.undo(Undo::RestoreBefore).build())
 }
 
 /// After all members have started: each is asked from here. Then the member is known to have data.
-pub fn formed(draft: &mut Draft<'_>, node: &PlannedHost<'_>, members: &[Member]) -> Step {
-    let text = format!("{}\n", token(draft.cx));
-    Step::on(node.name(), "etcd.formed", "Check that every member of etcd is healthy")
+pub fn formed(draft: &mut Draft<'_>, node: &PlannedHost<'_>, members: &[Member]) -> Result<Step, RecipeError> {
+    let version = &draft.cx.program(Program::Etcd, node.platform)?.version;
+    let text = format!("{}\n{version}\n", token(draft.cx));
+    Ok(Step::on(node.name(), "etcd.formed", "Check that every member of etcd is healthy")
         .ensure(draft.file(FORMED, 0o644, text))
-        .probe(healthy(members), 60)
+        .probe(healthy(members), STARTS_S)
+        .timeout_s(STARTS_S + 30)
         .undo(Undo::RestoreBefore)
-        .build()
+        .build())
 }
 
 fn healthy<'m>(members: impl IntoIterator<Item = &'m Member>) -> Probe {
@@ -151,6 +158,8 @@ fn config(cx: &PlanContext<'_>, node: &PlannedHost<'_>, members: &[Member]) -> R
     });
     let version = &cx.program(Program::Etcd, node.platform)?.version;
     config[progress(version)] = json!(PROGRESS_NS);
+    let (check, value) = corruption_check(version);
+    config[check] = value;
     for (key, value) in [
         ("quota-backend-bytes", etcd.quota),
         ("snapshot-count", etcd.snapshots.count.map(u64::from)),
@@ -165,11 +174,23 @@ fn config(cx: &PlanContext<'_>, node: &PlannedHost<'_>, members: &[Member]) -> R
 
 /// It was an experiment before 3.6 (its changelog).
 fn progress(version: &str) -> &'static str {
-    let mut numbers = version.split('.').map(|number| number.parse::<u32>().unwrap_or(0));
-    match (numbers.next(), numbers.next()) {
-        (Some(3), Some(0..=5)) => "experimental-watch-progress-notify-interval",
-        _ => "watch-progress-notify-interval",
+    match is_before_3_6(version) {
+        true => "experimental-watch-progress-notify-interval",
+        false => "watch-progress-notify-interval",
     }
+}
+
+/// As kubeadm's etcd: a member compares its data with the others' before it serves.
+fn corruption_check(version: &str) -> (&'static str, Value) {
+    match is_before_3_6(version) {
+        true => ("experimental-initial-corrupt-check", json!(true)),
+        false => ("feature-gates", json!("InitialCorruptCheck=true")),
+    }
+}
+
+fn is_before_3_6(version: &str) -> bool {
+    let mut numbers = version.split('.').map(|number| number.parse::<u32>().unwrap_or(0));
+    matches!((numbers.next(), numbers.next()), (Some(3), Some(0..=5)))
 }
 
 /// The CA, and a certificate with its key for each use, as kubeadm makes them for its etcd.

@@ -4,7 +4,7 @@
 
 use std::collections::BTreeMap;
 
-use kubexm_plan::etcd::{CLIENT, CLIENT_CA, CLIENT_CERT, CLIENT_KEY};
+use kubexm_plan::etcd::{CLIENT, CLIENT_CA, CLIENT_CERT, CLIENT_KEY, KEYSPACE};
 use kubexm_plan::op::{Dir, File};
 use kubexm_plan::{Probe, SlotProvider, Step, Undo};
 use kubexm_spec::cluster::{EXTERNAL_ETCD_KEY, EtcdKind, ExternalEtcd, MaterialFile};
@@ -63,8 +63,21 @@ fn of_the_user(draft: &mut Draft<'_>, external: &ExternalEtcd) -> Result<Vec<Fil
         files.push(draft.file(path, 0o644, text));
     }
     let key = SlotProvider::Secret { field: EXTERNAL_ETCD_KEY.to_owned() };
+    files.push(draft.file(KEYSPACE, 0o644, keyspace(external)));
     files.push(draft.slot_file(CLIENT_KEY, 0o600, KEY_SLOT, key));
     Ok(files)
+}
+
+/// The text of [`KEYSPACE`].
+fn keyspace(external: &ExternalEtcd) -> String {
+    [&external.prefix].into_iter().chain(&external.endpoints).map(|line| format!("{line}\n")).collect()
+}
+
+/// Whether a control plane's API server has its objects there already: below the same prefix, in an etcd that has one of the
+/// endpoints.
+pub fn is_keyspace(found: &str, external: &ExternalEtcd) -> bool {
+    let mut lines = found.lines();
+    lines.next() == Some(external.prefix.as_str()) && lines.any(|line| external.endpoints.iter().any(|one| one == line))
 }
 
 fn text<'a>(cx: &PlanContext<'a>, file: Option<&MaterialFile>) -> Result<&'a str, RecipeError> {

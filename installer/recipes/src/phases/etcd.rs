@@ -19,7 +19,7 @@ pub fn start_etcd<'a>(
     let mut chains = Vec::new();
     for host in &hosts {
         let mut chain = prepared.after_store(host);
-        chain.then([etcd::serve(draft, host, &members)?]);
+        chain.then([etcd::serve(draft, host, &members, site.first.facts.joined)?]);
         chains.push(chain);
     }
     if site.first.facts.joined {
@@ -29,7 +29,7 @@ pub fn start_etcd<'a>(
     let mut healthy = Vec::new();
     for host in &hosts {
         let mut chain = Chain::after(started.iter().cloned());
-        chain.then([etcd::formed(draft, host, &members)]);
+        chain.then([etcd::formed(draft, host, &members)?]);
         healthy.extend(draft.add(chain));
     }
     for host in site.nodes.iter().filter(|node| node.roles.control_plane) {

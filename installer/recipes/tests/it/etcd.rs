@@ -76,6 +76,8 @@ fn members_start_together_and_the_first_control_plane_after_all_of_them() {
     let plan = checked(&Site::of(sample::with_etcd()));
     for host in ["etcd1", "etcd2", "etcd3"] {
         let serve = step(&plan, &format!("{host}/etcd.serve"));
+        // Another one's store may take longer: nobody waits for a leader before all have started.
+        assert!(serve.probe.is_none());
         assert!(serve.after.iter().all(|id| id.0.starts_with(host)), "{:?}", serve.after);
         let formed = step(&plan, &format!("{host}/etcd.formed"));
         assert_eq!(formed.after.len(), 3, "{:?}", formed.after);
@@ -100,6 +102,7 @@ fn members_of_a_cluster_that_runs_are_changed_one_after_the_other() {
     let order = lint::Order::of(&plan);
     let at = |host: &str| plan.steps.iter().position(|step| step.id.0 == format!("{host}/etcd.serve")).unwrap();
     assert!(order.is_earlier(at("etcd1"), at("etcd2")) && order.is_earlier(at("etcd2"), at("etcd3")));
+    assert!(step(&plan, "etcd1/etcd.serve").probe.is_some(), "it is not waited for before the next");
 }
 
 #[test]
@@ -171,6 +174,11 @@ fn an_etcd_that_changes_its_owner_or_its_members_is_refused_while_the_cluster_ru
     let mut before = Site::of(sample::with_etcd());
     let made = text(&before.create().unwrap(), "/etc/kubexm/kubeadm.yaml").to_owned();
     before.join_all_but("");
+    let version =
+        before.cx().program(kubexm_spec::Program::Etcd, before.cx().manifest.platforms[0]).unwrap().version.clone();
+    for (_, facts) in before.facts.iter_mut().filter(|(name, _)| name.starts_with("etcd")) {
+        facts.etcd_formed = Some(format!("id\n{version}\n"));
+    }
     let digest = kubexm_spec::Digest::of(&made);
     before.facts().kubeadm_config = Some(digest);
     before.facts().kubeadm_config_text = Some(made);
@@ -188,6 +196,85 @@ fn an_etcd_that_changes_its_owner_or_its_members_is_refused_while_the_cluster_ru
         cluster.role_groups.etcd = cluster.role_groups.control_plane.clone();
     });
     assert!(stacked.contains("etcd.local.dataDir: unset -> /var/lib/etcd"), "{stacked}");
+}
+
+/// A cluster that runs, whose members have etcd `version`.
+fn running(version: &str) -> Site {
+    let mut site = Site::of(sample::with_etcd());
+    site.join_all_but("");
+    for (name, facts) in &mut site.facts {
+        facts.joined = name.starts_with("node");
+        facts.etcd_formed = name.starts_with("etcd").then(|| format!("id\n{version}\n"));
+    }
+    site
+}
+
+fn findings(site: &Site) -> Vec<String> {
+    preflight(&site.cx()).into_iter().map(|one| format!("{}: {}", one.host.unwrap_or_default(), one.found)).collect()
+}
+
+#[test]
+fn members_that_run_get_a_later_patch_and_neither_an_older_etcd_nor_another_minor() {
+    let site = running("3.6.5");
+    let (program, platform) = (kubexm_spec::Program::Etcd, site.cx().manifest.platforms[0]);
+    let carried = site.cx().program(program, platform).unwrap().version.clone();
+    let [major, minor, patch] = *carried.split('.').map(|number| number.parse::<u32>().unwrap()).collect::<Vec<_>>()
+    else {
+        panic!("{carried}")
+    };
+    for version in [carried.clone(), format!("{major}.{minor}.{}", patch - 1)] {
+        assert_eq!(findings(&running(&version)), Vec::<String>::new(), "{version}");
+    }
+    for version in [format!("{major}.{minor}.{}", patch + 1), format!("{major}.{}.30", minor - 1)] {
+        let found = findings(&running(&version));
+        let text = format!("etcd2: a member of etcd {version}, and the bundle has etcd {carried}");
+        assert!(found.len() == 3 && found.contains(&text), "{found:?}");
+    }
+}
+
+#[test]
+fn a_member_that_is_not_there_any_more_is_refused_while_the_cluster_runs() {
+    let mut site = running("3.6.5");
+    let version =
+        site.cx().program(kubexm_spec::Program::Etcd, site.cx().manifest.platforms[0]).unwrap().version.clone();
+    site = running(&version);
+    site.facts.get_mut("etcd2").unwrap().etcd_formed = None;
+    assert_eq!(findings(&site), ["etcd2: no member of etcd, and the cluster runs with one there"]);
+    // A create that was interrupted before the first control plane goes on.
+    site.facts.values_mut().for_each(|facts| facts.joined = false);
+    assert_eq!(findings(&site), Vec::<String>::new());
+}
+
+#[test]
+fn a_member_that_a_reset_has_not_reached_is_no_part_of_the_next_cluster() {
+    let mut site = running("3.6.5");
+    for facts in site.facts.values_mut().filter(|facts| facts.etcd_formed.is_none()) {
+        (facts.stamp, facts.joined) = (None, false);
+    }
+    for host in ["etcd2", "etcd3"] {
+        let facts = site.facts.get_mut(host).unwrap();
+        (facts.stamp, facts.etcd_formed) = (None, None);
+    }
+    let found = findings(&site);
+    assert!(
+        found.iter().any(|one| one.starts_with("etcd1: a node of a cluster named") && one.contains("belongs to none")),
+        "{found:?}"
+    );
+}
+
+#[test]
+fn the_port_of_metrics_is_asked_for_as_well() {
+    let mut site = Site::of(sample::with_etcd());
+    let theirs = kubexm_plan::facts::Listener {
+        port: 2381,
+        protocol: "tcp".to_owned(),
+        process: Some("exporter".to_owned()),
+        pid: None,
+        ours: false,
+    };
+    site.facts.get_mut("etcd3").unwrap().listeners.push(theirs);
+    let found = findings(&site);
+    assert!(matches!(found.as_slice(), [one] if one.starts_with("etcd3: ") && one.contains("2381")), "{found:?}");
 }
 
 #[test]
@@ -244,6 +331,33 @@ fn an_etcd_of_the_users_is_given_to_the_api_servers_and_nothing_of_it_is_install
     assert!(!plan.steps.iter().any(|step| others.iter().any(|name| step.id.0.ends_with(name))));
     let usual = checked(&Site::of(of_the_user("/registry")));
     assert!(!text(&usual, "/etc/kubexm/kubeadm.yaml").contains("etcd-prefix"));
+}
+
+#[test]
+fn keys_are_the_clusters_own_below_the_same_prefix_of_the_same_etcd_alone() {
+    use kubexm_recipes::modules::etcd_client::is_keyspace;
+    let site = Site::of(of_the_user("/demo/registry"));
+    let plan = checked(&site);
+    let external = site.cluster.etcd.external.clone().unwrap();
+    let kept = text(&plan, etcd::KEYSPACE);
+    assert!(is_keyspace(kept, &external));
+    let of = |change: &dyn Fn(&mut kubexm_spec::cluster::ExternalEtcd)| {
+        let mut external = external.clone();
+        change(&mut external);
+        is_keyspace(kept, &external)
+    };
+    assert!(!of(&|external| external.prefix = "/registry".to_owned()));
+    assert!(!of(&|external| external.endpoints = vec!["https://10.0.0.9:2379".to_owned()]));
+    assert!(of(&|external| external.endpoints.truncate(1)));
+}
+
+#[test]
+fn a_prefix_among_the_flags_is_refused_where_preflight_would_look_below_another_one() {
+    let mut cluster = of_the_user("/demo/registry");
+    let flags = &mut cluster.kubernetes.as_mut().unwrap().api_server_args;
+    flags.insert("etcd-prefix".to_owned(), "/other".into());
+    let error = Site::of(cluster).create().unwrap_err().to_string();
+    assert!(error.contains("apiServerArgs.etcd-prefix"), "{error}");
 }
 
 #[test]

@@ -3,7 +3,9 @@
 
 use std::collections::BTreeSet;
 
+use kubexm_plan::Facts;
 use kubexm_plan::etcd_check::{EtcdAnswer, EtcdAsk};
+use kubexm_recipes::modules::etcd_client::is_keyspace;
 use kubexm_recipes::preflight::Severity;
 use kubexm_recipes::{Finding, Identity, PlanContext};
 use kubexm_spec::cluster::{EXTERNAL_ETCD_KEY, EtcdKind, ExternalEtcd};
@@ -30,7 +32,7 @@ pub(super) async fn findings(session: &Session<'_>, fleet: &Fleet, cx: &PlanCont
         Err(reason) => return vec![unreadable(reason)],
     };
     match link.link().ask_etcd(&ask, key.as_bytes()).await {
-        Ok(answer) => judge(&answer, external, &Known::of(cx)),
+        Ok(answer) => judge(&answer, external, &Known::of(cx, external)),
         Err(error) => vec![unreadable(error.to_string())],
     }
     .into_iter()
@@ -59,17 +61,21 @@ fn asked(
 /// What decides whether the keys that are found are this cluster's.
 struct Known<'a> {
     minimum: Option<&'a str>,
-    /// A control plane has this cluster's stamp: when it got it, nothing else was there.
+    /// A control plane of this cluster was given this keyspace: when it was, nothing else was there.
     begun: bool,
 }
 
 impl<'a> Known<'a> {
-    fn of(cx: &PlanContext<'a>) -> Self {
+    fn of(cx: &PlanContext<'a>, external: &ExternalEtcd) -> Self {
         let platform = cx.manifest.platforms.first();
         let version = platform.and_then(|platform| cx.kubernetes_version(*platform).ok()).unwrap_or_default();
         let minimum = cx.catalogue.release(&version).and_then(|release| release.support.minimum_etcd.as_deref());
         let identity = Identity::of(cx.cluster, cx.facts);
-        let begun = |name: &String| cx.facts.get(name).is_some_and(|facts| identity.is_member(cx.cluster, name, facts));
+        let begun = |name: &String| {
+            let keyspace = |found: &String| is_keyspace(found, external);
+            let of = |facts: &Facts| facts.etcd_keyspace.as_ref().is_some_and(keyspace);
+            cx.facts.get(name).is_some_and(|facts| of(facts) && identity.is_member(cx.cluster, name, facts))
+        };
         Self { minimum, begun: cx.cluster.role_groups.control_plane.iter().any(begun) }
     }
 }
@@ -134,9 +140,13 @@ fn judge(answer: &EtcdAnswer, external: &ExternalEtcd, known: &Known<'_>) -> Vec
             }
             if keys > 0 && !known.begun {
                 found.push(failed(
-                    format!("{} below {} in etcd, and no control plane belongs to this cluster yet", counted(keys, "key"), external.prefix),
+                    format!("{} below {} in etcd, and no control plane of this cluster was given them", counted(keys, "key"), external.prefix),
                     "no keys there: another cluster's API servers write them, or an earlier cluster has left them",
-                    "give another spec.etcd.externalConfig.prefix; what nobody needs any more is deleted with `etcdctl del --prefix`",
+                    &format!(
+                        "give another spec.etcd.externalConfig.prefix; if no cluster uses them any more, delete them with \
+                         `etcdctl del --prefix {}/`",
+                        external.prefix
+                    ),
                 ));
             }
         }

@@ -14,7 +14,7 @@ use super::{files, kubeadm_reset};
 use crate::fsio::{self, Access};
 use crate::kube::kubectl;
 use crate::system::Program;
-use crate::{Machine, OpError, paths, systemd, transient};
+use crate::{Machine, OpError, own_etcd, paths, systemd, transient};
 
 /// kubeadm pulls no images (they were loaded before); a control plane waits for etcd to promote its learner.
 const LIMIT_S: u64 = 900;
@@ -63,9 +63,10 @@ impl Join<'_> {
             Progress::Done => return mark::write(machine, Of::Join, true, Some(self.0.config)),
             Progress::Foreign => {
                 return Err(OpError::other(format!(
-                    "this node already has a Kubernetes that kubexm did not join to this cluster ({}); `kubeadm reset` \
+                    "this node already has a Kubernetes that kubexm did not join to this cluster ({}); `{}` \
                      it yourself if nobody needs it, then run again",
-                    kubeadm_reset::traces(machine)?.join(", ")
+                    kubeadm_reset::traces(machine)?.join(", "),
+                    own_etcd::by_hand(machine)
                 )));
             }
             Progress::Damaged => return self.fix(machine),
@@ -168,8 +169,9 @@ impl Join<'_> {
         if !missing.is_empty() {
             return Err(OpError::other(format!(
                 "this node was joined by kubexm, and {} is missing now; it is not joined again, since that would \
-                 delete what it has: put the file back, or `kubeadm reset` the node yourself, then run again",
-                missing.join(", ")
+                 delete what it has: put the file back, or `{}` the node yourself, then run again",
+                missing.join(", "),
+                own_etcd::by_hand(machine)
             )));
         }
         if self.gets_member() && members::listed(machine)? == Listed::No {

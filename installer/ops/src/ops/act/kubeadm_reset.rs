@@ -54,9 +54,10 @@ fn observe(machine: &Machine) -> Result<Progress, OpError> {
 fn converge(machine: &Machine, socket: &str) -> Result<(), OpError> {
     if observe(machine)? == Progress::Foreign {
         return Err(OpError::other(format!(
-            "this node has a Kubernetes that kubexm did not install ({}): kubexm does not reset it; `kubeadm reset` \
+            "this node has a Kubernetes that kubexm did not install ({}): kubexm does not reset it; `{}` \
              it yourself if nobody needs it, then run again",
-            traces(machine)?.join(", ")
+            traces(machine)?.join(", "),
+            own_etcd::by_hand(machine)
         )));
     }
     // An init or join that is still running is stopped: it would recreate what is being removed.

@@ -113,12 +113,13 @@ pub(super) fn before(machine: &Machine) -> Result<Vec<PathState>, OpError> {
     if let Some(before) = from_ledger(machine)? {
         return Ok(before);
     }
-    Err(OpError::other(
+    Err(OpError::other(format!(
         "there is no record of what was in kubeadm's folders before its init or join was started here (an older \
          version of this program did, or its mark below /var/lib/kubexm/acts was changed): nothing is removed; save \
-         what you need of /etc/kubernetes, /var/lib/etcd and /var/lib/kubelet, `kubeadm reset` the node yourself, \
+         what you need of /etc/kubernetes, /var/lib/etcd and /var/lib/kubelet, `{}` the node yourself, \
          then run again",
-    ))
+        own_etcd::by_hand(machine)
+    )))
 }
 
 /// The same from the node's ledger, if an older version started the act: its steps observed these folders earlier in

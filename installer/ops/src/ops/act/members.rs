@@ -4,9 +4,10 @@
 //! and each dead member brings etcd closer to losing its quorum. So kubexm uses etcd's JSON gateway (etcd's API v3,
 //! `/v3/cluster/member/…`) while the certificates still exist.
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD as BASE64;
 use serde_json::Value;
 
-use crate::etcd_check::range_of;
 use crate::kube::{self, kubectl};
 use crate::system::HttpsRequest;
 use crate::{Machine, OpError, fsio};
@@ -277,6 +278,15 @@ pub(crate) fn reach(machine: &Machine) -> Result<Option<Reach>, OpError> {
     Ok(Client::of_files(machine, &files)?.map(|client| Reach { client, files, endpoints }))
 }
 
+/// The range of all keys that begin with a text, as the gateway takes it.
+fn range_of(prefix: &str) -> (String, String) {
+    let mut end = prefix.as_bytes().to_vec();
+    if let Some(last) = end.last_mut() {
+        *last = last.saturating_add(1);
+    }
+    (BASE64.encode(prefix), BASE64.encode(end))
+}
+
 /// The value of a flag of etcd in kubeadm's static pod.
 fn flag(manifest: &str, name: &str) -> Option<String> {
     let prefix = format!("- --{name}=");
@@ -324,4 +334,16 @@ fn endpoints(machine: &Machine) -> Result<Vec<String>, OpError> {
         }
     }
     Ok(unique)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_range_ends_before_the_next_prefix() {
+        let (from, to) = range_of("/registry/");
+        let text = |encoded: &str| String::from_utf8(BASE64.decode(encoded).unwrap_or_default()).unwrap_or_default();
+        assert_eq!((text(&from), text(&to)), ("/registry/".to_owned(), "/registry0".to_owned()));
+    }
 }

@@ -4,6 +4,7 @@ use kubexm_plan::Facts;
 use kubexm_plan::cluster_facts::{Certificate, Gap};
 use kubexm_plan::kubeadm_certificates::{AUTHORITIES, MANAGED};
 use kubexm_plan::op::KUBELET_CLIENT;
+use kubexm_spec::cluster::EtcdKind;
 
 use super::context::RenewContext;
 use super::due::{Due, Plane, due, late_kubelet};
@@ -16,6 +17,8 @@ const SKEW_MS: u64 = 60_000;
 /// What the certificates of an etcd of kubexm's are below.
 const ETCD: [&str; 2] = ["/etc/kubexm/etcd/", "/etc/kubexm/etcd-client/"];
 const BY_CREATE: &str = "`kubexm-install create --bundle B` renews it in its last 30 days";
+const YOURS: &str = "it is yours, for your etcd: get another one, put it in the place of the file that spec.etcd.externalConfig names (and its \
+                     key with keyFrom), build a bundle and run `kubexm-install create` with it; API servers read a new CA when they start";
 /// What the registry's and the depot's certificates are below.
 const OURS: [&str; 3] = ["/etc/kubexm/registry-ca.crt", "/etc/kubexm/depot/", "/etc/kubexm/registry/"];
 
@@ -164,6 +167,7 @@ fn warnings(cx: &RenewContext<'_>) -> Vec<String> {
             "it is a certificate authority, which kubexm-install cannot renew yet; what it signs now ends with it"
         } else if ETCD.iter().any(|folder| one.path.starts_with(folder)) {
             match one.path.ends_with("/ca.crt") {
+                _ if cx.cluster.etcd.kind == EtcdKind::External => YOURS,
                 true => "it is the authority of kubexm's own etcd, which kubexm-install cannot renew yet",
                 false => BY_CREATE,
             }

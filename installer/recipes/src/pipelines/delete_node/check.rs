@@ -67,7 +67,10 @@ fn refuse_needed(cx: &DeleteContext<'_>, name: &str) -> Result<(), RecipeError> 
              `kubexm-install create` first",
         );
     }
-    if cx.cluster.etcd.kind == EtcdKind::Kubexm && cx.cluster.roles(name).etcd {
+    let has_member = |member: &EtcdMember| is_named(member, cx, name);
+    if cx.cluster.etcd.kind == EtcdKind::Kubexm
+        && (cx.cluster.roles(name).etcd || cx.running.etcd.iter().any(has_member))
+    {
         return cannot(
             name,
             "it has a member of etcd, and kubexm-install does not remove members of an etcd of its own yet; \
@@ -116,8 +119,13 @@ fn stays<'a>(cx: &'a DeleteContext<'_>) -> Result<&'a str, RecipeError> {
     })
 }
 
-/// Whether a member of etcd is on a host. One that has not started has no name.
+/// Whether a member of kubeadm's etcd is on a host. One of another etcd is nothing that leaves with a node, whatever its name.
 fn is_of(member: &EtcdMember, cx: &DeleteContext<'_>, host: &str) -> bool {
+    cx.cluster.etcd.kind == EtcdKind::Kubeadm && is_named(member, cx, host)
+}
+
+/// One that has not started has no name.
+fn is_named(member: &EtcdMember, cx: &DeleteContext<'_>, host: &str) -> bool {
     let peer = |ip: std::net::IpAddr| match ip.is_ipv6() {
         true => format!("https://[{ip}]:2380"),
         false => format!("https://{ip}:2380"),
