@@ -58,7 +58,7 @@ pub(crate) fn program(program: Program, cluster: &Cluster, asked: &Kubernetes, v
             EtcdKind::Kubexm => {
                 Some(Need { because: "spec.etcd.type kubexm".to_owned(), role: Some(NodeRole::Etcd), required: false })
             }
-            EtcdKind::External => None,
+            EtcdKind::External => need("backups of an etcd of spec.etcd.type external"),
         },
         Program::Helm => match chart::installed_charts(cluster).as_slice() {
             [] => need(TOOL),

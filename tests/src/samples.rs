@@ -75,7 +75,7 @@ pub const SAMPLES: [Sample; 3] = [
 ];
 
 /// Samples of several hosts.
-pub const FLEETS: [Sample; 8] = [
+pub const FLEETS: [Sample; 10] = [
     Sample {
         name: "two control planes and a worker",
         hosts: &[("node1", "{}"), ("node2", "{}"), ("node3", "{}")],
@@ -155,6 +155,24 @@ pub const FLEETS: [Sample; 8] = [
         ..ONE
     },
     Sample {
+        name: "etcd of kubexm's on three hosts of its own",
+        hosts: &[("node1", "{}"), ("node2", "{}"), ("etcd1", "{}"), ("etcd2", "{}"), ("etcd3", "{}")],
+        roles: "{etcd: [etcd1, etcd2, etcd3], master: [node1], worker: [node2]}",
+        spec: "  etcd: {type: kubexm, quota: 4Gi}\n",
+        added: &["node2"],
+        deleted: &["node2"],
+        ..ONE
+    },
+    Sample {
+        name: "etcd of kubexm's that two control planes share with a host of its own",
+        hosts: &[("node1", "{}"), ("node2", "{}"), ("node3", "{}"), ("etcd1", "{}")],
+        roles: "{etcd: [node1, node2, etcd1], master: [node1, node2], worker: [node3]}",
+        spec: "  etcd: {type: kubexm}\n",
+        added: &["node3"],
+        deleted: &["node3"],
+        ..ONE
+    },
+    Sample {
         name: "workers with a proxy of their own before the API servers",
         hosts: &[("node1", "{}"), ("node2", "{}"), ("node3", "{}"), ("node4", "{}")],
         roles: "{master: [node1, node2], worker: [node3, node4]}",
@@ -196,7 +214,9 @@ impl Sample {
     /// Whether a pipeline has anything to do in it.
     pub fn is_for(&self, pipeline: Pipeline) -> bool {
         match pipeline {
-            Pipeline::Create | Pipeline::CertsRenew | Pipeline::Restore | Pipeline::Reset => true,
+            Pipeline::Create | Pipeline::CertsRenew | Pipeline::Reset => true,
+            // It is refused for an etcd that is not kubeadm's.
+            Pipeline::Restore => !self.spec.contains("etcd: {type: kubexm"),
             Pipeline::AddNode => !self.added.is_empty(),
             Pipeline::DeleteNode => !self.deleted.is_empty(),
             Pipeline::Upgrade => self.upgraded.is_some(),

@@ -93,6 +93,10 @@ impl SyntheticBundle {
         let bytes = match archive {
             Some(Payload::Archive(archive)) => {
                 let mut members: Vec<String> = archive.members.keys().cloned().collect();
+                // Upstream's archive has the server beside its tools.
+                let beside =
+                    members.iter().filter_map(|member| Some(format!("{}etcd", member.strip_suffix("etcdctl")?)));
+                members.extend(beside.collect::<Vec<_>>());
                 members.extend(archive.all.iter().flat_map(|folder| ["one", "two"].map(|name| join(folder, name))));
                 tar_gz(&members, &text).map_err(|e| e.to_string())?
             }

@@ -38,7 +38,7 @@ impl fmt::Display for Unsupported {
 impl Unsupported {
     /// Whether preflight looks at the hosts all the same: what they need for it is known, though no recipe installs it.
     pub fn has_preflight(&self) -> bool {
-        matches!(self.path.as_str(), ETCD_TYPE | LOAD_BALANCER_TYPE)
+        self.path == LOAD_BALANCER_TYPE
     }
 }
 
@@ -57,6 +57,14 @@ pub fn check(cluster: &Cluster) -> Vec<Unsupported> {
     }
     if let Some(kubernetes) = &cluster.kubernetes {
         all.kubernetes(kubernetes);
+        let prefix = kubernetes.api_server_args.get(ETCD_PREFIX).filter(|_| cluster.etcd.kind == EtcdKind::External);
+        let path = format!("spec.kubernetes.apiServerArgs.{ETCD_PREFIX}");
+        all.add(
+            prefix.is_some(),
+            &path,
+            prefix.map(ToString::to_string).unwrap_or_default(),
+            "write spec.etcd.externalConfig.prefix",
+        );
     }
     all.etcd(&cluster.etcd);
     all.runtime(&cluster.runtime);
@@ -70,7 +78,8 @@ pub fn check(cluster: &Cluster) -> Vec<Unsupported> {
     all.0
 }
 
-const ETCD_TYPE: &str = "spec.etcd.type";
+/// Where preflight looks for keys of others, so it is written in one place.
+const ETCD_PREFIX: &str = "etcd-prefix";
 const LOAD_BALANCER_TYPE: &str = "spec.loadBalancer.external.type";
 const INTERNAL_TYPE: &str = "spec.loadBalancer.internal.type";
 const LEAVE_OUT: &str = "leave it out";
@@ -140,7 +149,10 @@ impl All {
     }
 
     fn etcd(&mut self, etcd: &Etcd) {
-        self.word(ETCD_TYPE, etcd.kind, &[EtcdKind::Kubeadm]);
+        let plain = |endpoint: &&String| endpoint.starts_with("http://");
+        let plain = etcd.external.iter().flat_map(|external| &external.endpoints).find(plain);
+        let instead = "give the members certificates, and https:// here";
+        self.add(plain.is_some(), "spec.etcd.externalConfig.endpoints", plain.cloned().unwrap_or_default(), instead);
         let default = Etcd::default().data_dir;
         self.add(etcd.data_dir != default, "spec.etcd.dataDir", &etcd.data_dir, &format!("supported today: {default}"));
         self.unless_none("spec.etcd.backup", etcd.backup.is_none());

@@ -7,6 +7,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use kubexm_ops::Machine;
 use kubexm_plan::backup::{BackupAnswer, BackupAsk};
+use kubexm_plan::etcd_check::{EtcdAnswer, EtcdAsk};
 use kubexm_plan::op::Depots;
 use kubexm_plan::{
     ClusterFacts, Facts, ObservedState, Plan, Probe, ProbeAnswer, SlotProvider, Step, StepDrift, Survey, Wave, ledger,
@@ -15,6 +16,7 @@ use kubexm_plan::{
 use kubexm_spec::Digest;
 use kubexm_transport::{Store, TransportError};
 use tokio::io::AsyncReadExt;
+use zeroize::Zeroizing;
 
 use crate::link::agent::Work;
 use crate::link::agent::lock::{HostLock, LockError, LockTimeouts};
@@ -249,6 +251,11 @@ impl<W: Work> Link for LocalLink<W> {
     async fn backup(&self, ask: &BackupAsk) -> Result<BackupAnswer, LinkError> {
         let ask = ask.clone();
         self.block(move |work| work.backup(&ask)).await
+    }
+
+    async fn ask_etcd(&self, ask: &EtcdAsk, key: &[u8]) -> Result<EtcdAnswer, LinkError> {
+        let (ask, key) = (ask.clone(), Zeroizing::new(key.to_vec()));
+        self.block(move |work| Ok(work.ask_etcd(&ask, &key))).await
     }
 
     async fn evidence(&self) -> Result<Vec<(String, String)>, LinkError> {

@@ -126,6 +126,15 @@ impl ClusterPki {
         format!("{}-ca.pem", word(authority))
     }
 
+    /// Copies etcd's authority and certificates from another folder: a new CA of the registry leaves them as they are.
+    pub fn keep_etcd_of(&self, other: &Self) -> Result<(), EngineError> {
+        let prefix = format!("{}-", word(Authority::Etcd));
+        for (name, text) in other.files()?.0.iter().filter(|(name, _)| name.starts_with(&prefix)) {
+            self.folder.write(name, text)?;
+        }
+        Ok(())
+    }
+
     /// The document that a pki folder keeps, with its text; none if there is none that can be read.
     pub fn sealed_in(dir: &Path) -> Result<Option<(String, SealedAuthorities)>, EngineError> {
         let text = PkiFolder::view(dir, true).read(SEALED)?;

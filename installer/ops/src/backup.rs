@@ -6,22 +6,24 @@ use std::io::{BufWriter, Read as _, Seek as _, SeekFrom, Write};
 use std::path::Path;
 use std::str::FromStr;
 
-use kubexm_plan::Op;
 use kubexm_plan::backup::{Archive, BackupAnswer, BackupAsk, CHUNK, SNAPSHOT_MEMBER, SnapshotFacts, is_plain};
 use kubexm_plan::op::{EtcdSnapshot, SNAPSHOTS};
+use kubexm_plan::{Op, etcd};
 use kubexm_spec::digest::Hasher;
 
 use crate::system::Program;
 use crate::{Machine, OpError, dispatch, fsio, snapshot};
 
 /// Files and folders that are in a backup, where they exist. PKI has the keys of the authorities.
-const FILES: [&str; 10] = [
+const FILES: [&str; 12] = [
     "/etc/kubernetes/pki",
     "/etc/kubernetes/manifests",
     "/etc/kubernetes/admin.conf",
     "/etc/kubexm/kubeadm.yaml",
     "/etc/kubexm/authorities.json",
     "/etc/kubexm/audit",
+    etcd::MEMBER,
+    etcd::CLIENT,
     "/etc/kubexm/patches",
     "/var/lib/kubelet/config.yaml",
     "/var/lib/kubelet/kubeadm-flags.env",

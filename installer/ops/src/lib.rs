@@ -17,6 +17,7 @@ mod dpkg_lock;
 pub mod drift;
 mod environment;
 pub mod error;
+pub mod etcd_check;
 pub mod evidence;
 pub mod facts;
 #[cfg(any(test, feature = "testing"))]
@@ -33,6 +34,7 @@ mod machine_files;
 mod managed_edit;
 mod oci_archive;
 mod ops;
+mod own_etcd;
 mod own_state;
 pub mod path_state;
 pub mod paths;

@@ -111,6 +111,12 @@ pub struct Facts {
     /// The files that kubeadm wrote, if an init or join by kubexm has succeeded here.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub kubeadm_files: Option<KubeadmFiles>,
+    /// [`crate::etcd::FORMED`], if the host has a member of an etcd of kubexm's that was healthy once.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub etcd_formed: Option<String>,
+    /// [`crate::etcd::KEYSPACE`], on a control plane with an etcd of the user's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub etcd_keyspace: Option<String>,
     /// Whether the node has joined a cluster of kubexm: it has kubelet's credentials and a stamp.
     #[serde(default)]
     pub joined: bool,

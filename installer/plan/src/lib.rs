@@ -10,6 +10,8 @@ mod bundle_record;
 pub mod cluster_facts;
 mod cluster_id;
 pub mod drift;
+pub mod etcd;
+pub mod etcd_check;
 pub mod facts;
 mod id;
 pub mod kind;

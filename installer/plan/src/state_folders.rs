@@ -40,6 +40,11 @@ pub fn of_kubernetes(networks: &[&NetworkTraits]) -> Vec<&'static str> {
     with_runs(&OF_KUBERNETES, networks)
 }
 
+/// The same for an etcd that kubeadm does not run.
+pub fn of_kubernetes_without_etcd(networks: &[&NetworkTraits]) -> Vec<&'static str> {
+    of_kubernetes(networks).into_iter().filter(|path| *path != ETCD).collect()
+}
+
 /// Folders that must be cleared before an init or a join can be retried, for any network.
 pub fn cleared() -> Vec<&'static str> {
     with_runs(&CLEARED, &network::ALL)

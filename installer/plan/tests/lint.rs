@@ -74,6 +74,7 @@ fn fleet(plan: &mut Plan) {
         slots: vec![slot("token")],
         cri_socket: "unix:///x".to_owned(),
         control_plane: false,
+        external_etcd: false,
         ignore: Vec::new(),
     });
     let ready = Step::on("a", "k.ready-w", "Wait").domain("w").after(&id("w/k.join"));

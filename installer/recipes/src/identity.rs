@@ -30,7 +30,7 @@ pub enum NonMember {
     },
     /// It is joined to a cluster with another CA.
     OtherCa,
-    /// It is joined to a cluster, and the first control plane is free.
+    /// It is joined to a cluster, or has a member of its etcd, and the first control plane is free.
     NoCluster,
 }
 
@@ -48,7 +48,7 @@ impl Identity {
         let mut members = Vec::new();
         for (name, (facts, stamp)) in in_order(cluster).filter_map(|name| Some((name, stamped(name)?))) {
             let cas = first_member.and_then(|(first, _)| first.cluster_ca).zip(facts.cluster_ca);
-            if free && facts.joined {
+            if free && (facts.joined || facts.etcd_formed.is_some()) {
                 non_members.insert(name.to_owned(), NonMember::NoCluster);
             } else if cas.is_some_and(|(own, other)| own != other) {
                 non_members.insert(name.to_owned(), NonMember::OtherCa);

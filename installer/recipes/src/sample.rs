@@ -12,7 +12,7 @@ use kubexm_packages::model::{Deferred, MultiArch, Package, RepoId};
 use kubexm_packages::solve::{Pool, Repo};
 use kubexm_plan::facts::{Disk, InstalledPackages, Interface, ModuleState, SelinuxState};
 use kubexm_plan::{ClusterId, Facts, Plan};
-use kubexm_spec::cluster::{Cluster, Host, Kubernetes, MaterialUse, RoleGroups, Runtime, RuntimeKind};
+use kubexm_spec::cluster::{Cluster, EtcdKind, Host, Kubernetes, MaterialUse, RoleGroups, Runtime, RuntimeKind};
 use kubexm_spec::lock::PackageSet;
 use kubexm_spec::manifest::{Artifact, Blob, ClusterSummary, FORMAT, Manifest};
 use kubexm_spec::{Arch, ArtifactKey, Digest, Family, Rendering, Trust, rendering};
@@ -59,6 +59,16 @@ pub fn fleet(control_planes: u8, workers: u8) -> Cluster {
     cluster.role_groups.etcd = names(0..control_planes);
     cluster.role_groups.worker = names(control_planes..all);
     cluster.role_groups.registry = names(0..1);
+    cluster
+}
+
+/// One control plane, one worker, and etcd of kubexm's on three hosts of its own, `etcd1` at 10.77.0.21 …
+pub fn with_etcd() -> Cluster {
+    let mut cluster = fleet(1, 1);
+    let names = ["etcd1", "etcd2", "etcd3"];
+    cluster.hosts.extend(names.into_iter().zip(21..).map(|(name, last)| host(name, last)));
+    cluster.role_groups.etcd = names.map(str::to_owned).to_vec();
+    cluster.etcd.kind = EtcdKind::Kubexm;
     cluster
 }
 
@@ -116,6 +126,7 @@ pub fn charts(cluster: &Cluster, manifest: &Manifest) -> CarriedCharts {
 pub fn materials(cluster: &Cluster) -> Materials {
     let text = |usage| match usage {
         MaterialUse::AuditPolicy => "apiVersion: audit.k8s.io/v1\nkind: Policy\nrules:\n- level: Metadata\n",
+        MaterialUse::Certificates => "-----BEGIN CERTIFICATE-----\nMIIB\n-----END CERTIFICATE-----\n",
         MaterialUse::Script => "echo done\n",
         MaterialUse::PublicKey => "-----BEGIN PUBLIC KEY-----\n-----END PUBLIC KEY-----\n",
         MaterialUse::TrustedRoot => "{\"mediaType\": \"application/vnd.dev.sigstore.trustedroot+json;version=0.1\"}",
@@ -184,6 +195,8 @@ pub fn facts(name: &str, last: u8) -> Facts {
         kubeadm_config: None,
         kubeadm_config_text: None,
         kubeadm_files: None,
+        etcd_formed: None,
+        etcd_keyspace: None,
         joined: false,
         cluster_ca: None,
         sealed_authorities: None,

@@ -29,6 +29,7 @@ const TEMPLATES: &[(&str, &str)] = &[
     ("kubelet-kubeadm.conf", include_str!("../templates/kubelet-kubeadm.conf.j2")),
     ("kubelet.service", include_str!("../templates/kubelet.service.j2")),
     ("kubexm-depot.service", include_str!("../templates/kubexm-depot.service.j2")),
+    ("kubexm-etcd.service", include_str!("../templates/kubexm-etcd.service.j2")),
     ("kubexm-harbor-engine.service", include_str!("../templates/kubexm-harbor-engine.service.j2")),
     ("kubexm-harbor.service", include_str!("../templates/kubexm-harbor.service.j2")),
     ("kubexm-registry.service", include_str!("../templates/kubexm-registry.service.j2")),

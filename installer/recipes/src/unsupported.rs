@@ -3,7 +3,7 @@
 //! Every pipeline checks this first, so that no setting of cluster.yaml is ignored silently: a field either changes the
 //! plan or is reported here (`tests/it/fields.rs` tests every field).
 
-use kubexm_spec::cluster::Cluster;
+use kubexm_spec::cluster::{Cluster, EtcdKind};
 pub use kubexm_spec::unsupported::{Unsupported, check};
 
 use crate::error::RecipeError;
@@ -17,4 +17,15 @@ pub fn refuse(cluster: &Cluster) -> Result<(), RecipeError> {
 /// Refuses preflight of a cluster for which preflight has no checks yet.
 pub fn refuse_preflight(cluster: &Cluster) -> Result<(), RecipeError> {
     if check(cluster).iter().all(Unsupported::has_preflight) { Ok(()) } else { refuse(cluster) }
+}
+
+/// Refuses what is built for kubeadm's own etcd only.
+pub fn refuse_other_etcd(cluster: &Cluster, what: &str, hint: &str) -> Result<(), RecipeError> {
+    match cluster.etcd.kind {
+        EtcdKind::Kubeadm => Ok(()),
+        kind => {
+            let what = format!("{what} of a cluster with spec.etcd.type {kind}");
+            Err(RecipeError::Unsupported { what, hint: hint.to_owned() })
+        }
+    }
 }

@@ -12,8 +12,10 @@ use kubexm_engine::clock::rfc3339;
 use kubexm_engine::link::Link;
 use kubexm_engine::{ClusterLock, EventSink};
 use kubexm_plan::backup::{Archive, BackupAnswer, BackupAsk, CHUNK, SnapshotFacts};
+use kubexm_plan::cluster_facts::EtcdMember;
 use kubexm_plan::{ClusterFacts, Recipient};
 use kubexm_spec::Cluster;
+use kubexm_spec::cluster::EtcdKind;
 use kubexm_spec::digest::Hasher;
 
 use crate::access::Access;
@@ -238,8 +240,10 @@ fn misfit(host: &str) -> SessionError {
 /// The first control plane that is connected and whose member of etcd is healthy.
 fn healthy<'c>(fleet: &Fleet, cluster: &'c Cluster, running: &ClusterFacts) -> Result<&'c str, SessionError> {
     let works = |name: &&String| {
-        let member = running.etcd.iter().find(|member| member.name == **name);
-        fleet.link(name).is_some() && member.is_some_and(|member| member.healthy && !member.learner)
+        // An etcd of kubexm's may be elsewhere: any member is asked from any control plane.
+        let own = |member: &&EtcdMember| member.name == **name || cluster.etcd.kind != EtcdKind::Kubeadm;
+        let mut members = running.etcd.iter().filter(own);
+        fleet.link(name).is_some() && members.any(|member| member.healthy && !member.learner)
     };
     let planes = &cluster.role_groups.control_plane;
     planes.iter().find(works).map(String::as_str).ok_or_else(|| {

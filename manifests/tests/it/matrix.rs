@@ -81,8 +81,8 @@ fn of_runtime(runtime: RuntimeKind) -> &'static [&'static str] {
 fn of_etcd(etcd: EtcdKind) -> &'static [&'static str] {
     match etcd {
         EtcdKind::Kubeadm => &["binary/etcd", "image/etcd"],
-        EtcdKind::Kubexm => &["binary/etcd"],
-        EtcdKind::External => &[],
+        // Of the user's own the tools alone, for backups.
+        EtcdKind::Kubexm | EtcdKind::External => &["binary/etcd"],
     }
 }
 

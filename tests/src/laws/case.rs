@@ -9,10 +9,10 @@ use kubexm_engine::events::Silent;
 use kubexm_engine::journal::Record;
 use kubexm_engine::sim::Snapshot;
 use kubexm_plan::backup::{Archive, BackupAnswer, BackupAsk};
-use kubexm_plan::kubeadm_certificates::MANAGED;
 use kubexm_plan::lint::{self, Order};
 use kubexm_plan::{CONTROLLER, CheckedPlan, ClusterFacts, Facts, Pipeline, Plan, Undo, ledger};
 use kubexm_recipes::{DeleteContext, Drain, Renew, RenewContext, ResetContext, ResetHost, RestoreContext};
+use kubexm_spec::cluster::{Cluster, EtcdKind};
 
 use super::compare::{differences, refuse};
 use super::run::{BACKUP_KEY, Camera, Carried, How, Setting, said};
@@ -274,32 +274,36 @@ impl<F: Fleet> Case<F> {
 
 struct Reported {
     name: String,
-    roles: [bool; 3],
+    roles: [bool; 4],
     facts: Facts,
     ledger: Vec<ledger::Record>,
 }
 
 impl Reported {
     fn host(&self) -> ResetHost<'_> {
-        let Self { name, roles: [control_plane, worker, registry], facts, ledger } = self;
-        ResetHost { name, control_plane: *control_plane, worker: *worker, registry: *registry, facts, ledger }
+        let Self { name, roles: [control_plane, worker, etcd, registry], facts, ledger } = self;
+        let [control_plane, worker, etcd, registry] = [*control_plane, *worker, *etcd, *registry];
+        ResetHost { name, control_plane, worker, etcd, registry, facts, ledger }
     }
+}
+
+/// Control plane, worker, member of kubexm's etcd, registry.
+fn roles_of(cluster: &Cluster, name: &str) -> [bool; 4] {
+    let roles = cluster.roles(name);
+    [roles.control_plane, roles.worker, cluster.etcd.kind == EtcdKind::Kubexm && roles.etcd, roles.registry]
 }
 
 async fn reset_plan<F: Fleet>(sample: &Sample, fleet: &F) -> Result<CheckedPlan, String> {
     let cluster = sample.cluster();
-    let groups = &cluster.role_groups;
-    let hosts = sample.hosts().into_iter().map(|name| {
-        let roles = [&groups.control_plane, &groups.worker, &groups.registry].map(|group| group.contains(&name));
-        (name, roles)
-    });
+    let hosts = sample.hosts().into_iter().map(|name| (name.clone(), roles_of(&cluster, &name)));
     plan_reset(hosts.collect(), fleet).await
 }
 
 /// As another controller plans it, from cluster.yaml and what the hosts say.
 async fn reset_again<F: Fleet>(plan: &Plan, fleet: &F) -> Result<CheckedPlan, String> {
     let hosts = plan.hosts.iter().map(|host| {
-        let roles = ["control-plane", "worker", "registry"].map(|role| host.roles.iter().any(|has| has == role));
+        let roles =
+            ["control-plane", "worker", "etcd", "registry"].map(|role| host.roles.iter().any(|has| has == role));
         (host.name.clone(), roles)
     });
     plan_reset(hosts.collect(), fleet).await
@@ -308,11 +312,7 @@ async fn reset_again<F: Fleet>(plan: &Plan, fleet: &F) -> Result<CheckedPlan, St
 /// As [`reset_plan`], for the hosts that the sample deletes.
 async fn delete_plan<F: Fleet>(sample: &Sample, fleet: &F) -> Result<CheckedPlan, String> {
     let cluster = sample.cluster();
-    let groups = &cluster.role_groups;
-    let hosts = sample.hosts().into_iter().map(|name| {
-        let roles = [&groups.control_plane, &groups.worker, &groups.registry].map(|group| group.contains(&name));
-        (name, roles)
-    });
+    let hosts = sample.hosts().into_iter().map(|name| (name.clone(), roles_of(&cluster, &name)));
     let reported = report(hosts.collect(), fleet).await?;
     let running = running(sample, fleet).await?;
     let deleted: Vec<String> = sample.deleted.iter().map(|host| (*host).to_owned()).collect();
@@ -351,8 +351,9 @@ async fn renew_plan<F: Fleet>(sample: &Sample, fleet: &F) -> Result<CheckedPlan,
         facts.insert(name.clone(), here);
         let mut seen = link.cluster_facts().await.map_err(said)?;
         // The fake's certificates cannot be parsed.
-        if plane && seen.certificates.len() < MANAGED.len() {
-            seen.certificates = fleet.certificates(&name);
+        let of_fake = fleet.certificates(&name);
+        if plane && !of_fake.is_empty() {
+            seen.certificates = of_fake;
             seen.gaps.clear();
         }
         looks.push(seen);
@@ -406,7 +407,7 @@ async fn restore_plan<F: Fleet>(
     Ok((lint::check(plan).map_err(|problems| format!("{problems:?}"))?.0, bundle))
 }
 
-async fn report<F: Fleet>(hosts: Vec<(String, [bool; 3])>, fleet: &F) -> Result<Vec<Reported>, String> {
+async fn report<F: Fleet>(hosts: Vec<(String, [bool; 4])>, fleet: &F) -> Result<Vec<Reported>, String> {
     let links = fleet.links();
     let mut reported = Vec::new();
     for (name, roles) in hosts {
@@ -417,7 +418,7 @@ async fn report<F: Fleet>(hosts: Vec<(String, [bool; 3])>, fleet: &F) -> Result<
     Ok(reported)
 }
 
-async fn plan_reset<F: Fleet>(hosts: Vec<(String, [bool; 3])>, fleet: &F) -> Result<CheckedPlan, String> {
+async fn plan_reset<F: Fleet>(hosts: Vec<(String, [bool; 4])>, fleet: &F) -> Result<CheckedPlan, String> {
     let reported = report(hosts, fleet).await?;
     let hosts = reported.iter().map(Reported::host);
     let cx = ResetContext {

@@ -172,7 +172,11 @@ impl Fleet for Rooted {
             (host.clone(), state)
         };
         let mut snapshot: Snapshot = self.hosts.iter().map(state).collect();
-        snapshot.insert(CLUSTER.to_owned(), in_words(&self.cluster()));
+        let cluster = self.cluster();
+        // What is in an etcd of kubexm's is gone with the data of its members.
+        let data = self.hosts.iter().any(|host| self.root(host).join("var/lib/etcd/member").exists());
+        let words = if cluster["apart"] == true && !data { BTreeMap::new() } else { in_words(&cluster) };
+        snapshot.insert(CLUSTER.to_owned(), words);
         snapshot
     }
 
@@ -214,7 +218,12 @@ impl Fleet for Rooted {
     }
 
     fn look(&self) {
-        let members = self.cluster()["members"].as_object().cloned().unwrap_or_default();
+        let cluster = self.cluster();
+        // An etcd of kubexm's is only needed once there is an API server.
+        if cluster["apart"] == true && cluster["planes"].as_array().is_none_or(Vec::is_empty) {
+            return;
+        }
+        let members = cluster["members"].as_object().cloned().unwrap_or_default();
         let up = members.values().filter(|member| member["dead"] != true).count();
         if !members.is_empty() && up * 2 <= members.len() {
             let text = format!("of {} members of etcd only {up} run", members.len());

@@ -1,11 +1,10 @@
 //! `spec.etcd`.
 
-use std::path::PathBuf;
-
 use serde_json::Value;
 
-use super::field::{Calendar, EtcdEndpoint, FieldType, Folder, Number, Quantity, section};
+use super::field::{Calendar, EtcdEndpoint, EtcdPrefix, FieldType, Folder, Number, Quantity, section};
 use super::parse::take::none_of;
+use super::{MaterialFile, SecretSource};
 use crate::keywords::keywords;
 use crate::yaml::{At, Mapping, ProblemKind, Shape};
 
@@ -64,17 +63,23 @@ section! {
         /// Client addresses of its members, like https://10.0.0.5:2379
         #[yaml("endpoints" as Endpoints, required)]
         pub endpoints: Vec<String>,
-        /// On this machine: the CA of the members' certificates
+        /// The CA of the members' certificates, a path beside this file
         ///
         /// With `https` only, as the two others.
         #[yaml("caFile")]
-        pub ca_file: Option<PathBuf>,
-        /// On this machine: the API server's client certificate
+        pub ca_file: Option<MaterialFile>,
+        /// The API server's client certificate, a path beside this file
         #[yaml("certFile")]
-        pub cert_file: Option<PathBuf>,
-        /// On this machine: its key
-        #[yaml("keyFile")]
-        pub key_file: Option<PathBuf>,
+        pub cert_file: Option<MaterialFile>,
+        /// Where its key is read from; it never travels in the bundle
+        #[serde(rename = "keyFrom", skip_serializing_if = "Option::is_none")]
+        #[yaml("keyFrom")]
+        pub key: Option<SecretSource>,
+        /// What the API server's keys begin with, for an etcd that others use too
+        ///
+        /// `--etcd-prefix`.
+        #[yaml("prefix" as EtcdPrefix, default = "/registry".to_owned())]
+        pub prefix: String,
     }
 }
 
@@ -124,7 +129,7 @@ fn belongs(map: &Mapping<'_>, kind: Option<&EtcdKind>) -> Option<()> {
         return Some(());
     }
     if map.get("externalConfig").is_none() {
-        let hint = "externalConfig: {endpoints: [\"https://10.0.0.5:2379\"], caFile, certFile, keyFile}";
+        let hint = "externalConfig: {endpoints: [\"https://10.0.0.5:2379\"], caFile, certFile, keyFrom}";
         map.at().fail(ProblemKind::Missing, "\"externalConfig\" is missing: the address of etcd is unknown", hint);
     }
     let why = "an etcd of your own is not set up by kubexm";
@@ -135,14 +140,14 @@ fn belongs(map: &Mapping<'_>, kind: Option<&EtcdKind>) -> Option<()> {
 fn certificate(map: &Mapping<'_>, endpoints: Option<&Vec<String>>) -> Option<()> {
     let tls = endpoints.is_some_and(|all| all.iter().any(|endpoint| endpoint.starts_with("https://")));
     let missing: Vec<&str> =
-        ["caFile", "certFile", "keyFile"].into_iter().filter(|key| map.get(key).is_none()).collect();
+        ["caFile", "certFile", "keyFrom"].into_iter().filter(|key| map.get(key).is_none()).collect();
     if !tls || missing.is_empty() {
         return Some(());
     }
     map.at().fail(
         ProblemKind::Missing,
         format!("an etcd at https:// is reached with a certificate; missing: {}", missing.join(", ")),
-        "paths on the machine that installs",
+        "caFile and certFile are paths beside this file, and keyFrom is {file: PATH} or {env: NAME}",
     );
     None
 }

@@ -2,6 +2,7 @@
 
 use super::Cluster;
 use super::material::MaterialFile;
+use super::secret;
 use crate::credential;
 use crate::yaml;
 
@@ -12,6 +13,8 @@ pub enum MaterialUse {
     AuditPolicy,
     /// A file beside a script.
     Script,
+    /// Certificates in PEM.
+    Certificates,
     /// A public key that images are signed with.
     PublicKey,
     /// A trusted_root.json of Sigstore.
@@ -60,7 +63,14 @@ impl Cluster {
             };
             rule.keys.iter().enumerate().map(key).chain(rule.trusted_root.iter().map(root))
         });
-        of_scripts.chain(policy).chain(of_signatures).collect()
+        let of_etcd = self.etcd.external.iter().flat_map(|external| {
+            let files = [("caFile", &external.ca_file), ("certFile", &external.cert_file)];
+            files.into_iter().filter_map(|(key, file)| {
+                let field = format!("spec.etcd.externalConfig.{key}");
+                Some(MaterialOf { field, usage: MaterialUse::Certificates, file: file.as_ref()? })
+            })
+        });
+        of_scripts.chain(policy).chain(of_etcd).chain(of_signatures).collect()
     }
 
     /// The same files, to say where each is read.
@@ -69,7 +79,9 @@ impl Cluster {
         let scripts = self.system.pre_install.iter_mut().chain(&mut self.system.post_install);
         let rules = self.bundle.image_signatures.iter_mut();
         let of_signatures = rules.flat_map(|rule| rule.keys.iter_mut().chain(&mut rule.trusted_root));
-        scripts.flat_map(|script| &mut script.materials).chain(policy).chain(of_signatures)
+        let external = self.etcd.external.iter_mut();
+        let of_etcd = external.flat_map(|external| external.ca_file.iter_mut().chain(&mut external.cert_file));
+        scripts.flat_map(|script| &mut script.materials).chain(policy).chain(of_etcd).chain(of_signatures)
     }
 }
 
@@ -94,6 +106,7 @@ impl MaterialUse {
         match self {
             Self::AuditPolicy => audit_policy(text).map_err(BadMaterial::Content),
             Self::Script => Ok(()),
+            Self::Certificates => secret::certificates(text).map_err(|why| BadMaterial::Content(why.to_owned())),
             Self::PublicKey => public_key(text).map_err(BadMaterial::Content),
             Self::TrustedRoot => trusted_root(text).map_err(BadMaterial::Content),
         }

@@ -49,7 +49,9 @@ pub use self::registry_login::{ExternalRegistry, RegistryLogin};
 pub use self::roles::Roles;
 pub use self::runtime::{Runtime, RuntimeKind};
 pub use self::schema::schema;
-pub use self::secret::{AUDIT_WEBHOOK, EXTERNAL_CA, HARBOR_ADMIN, HARBOR_DATABASE, SecretOf, SecretUse, password_line};
+pub use self::secret::{
+    AUDIT_WEBHOOK, EXTERNAL_CA, EXTERNAL_ETCD_KEY, HARBOR_ADMIN, HARBOR_DATABASE, SecretOf, SecretUse, password_line,
+};
 pub use self::show::{Shown, document, show};
 pub use self::storage::{Nfs, OpenEbs, Storage};
 pub use self::system::{Extra, ExtraHost, Firewall, OsPackages, Script, Selinux, System};

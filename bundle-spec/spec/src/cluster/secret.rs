@@ -14,6 +14,9 @@ pub const HARBOR_ADMIN: &str = "spec.registry.harborConfig.adminPasswordFrom";
 /// The field of the password of Harbor's database.
 pub const HARBOR_DATABASE: &str = "spec.registry.harborConfig.databasePasswordFrom";
 
+/// The field of the key of the API server's certificate for an etcd of the user's.
+pub const EXTERNAL_ETCD_KEY: &str = "spec.etcd.externalConfig.keyFrom";
+
 /// What a secret is for, and so what it must be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SecretUse {
@@ -23,6 +26,8 @@ pub enum SecretUse {
     DepotLogin,
     /// The password of the user's registry.
     ExternalLogin,
+    /// The key of the API server's certificate for the user's etcd.
+    EtcdKey,
     /// The CA certificate of the user's registry. It is no secret, but a file that cluster.yaml alone would send to hosts.
     ExternalCa,
     /// The password of Harbor's user admin.
@@ -61,6 +66,11 @@ impl Cluster {
             usage: SecretUse::ExternalCa,
             source: Cow::Owned(SecretSource::File(path.to_owned())),
         });
+        let etcd = self.etcd.external.as_ref().and_then(|external| external.key.as_ref()).map(|source| SecretOf {
+            field: EXTERNAL_ETCD_KEY.to_owned(),
+            usage: SecretUse::EtcdKey,
+            source: Cow::Borrowed(source),
+        });
         let harbor = self.registry.harbor.as_ref().filter(|_| self.registry.kind == RegistryKind::Harbor);
         let of_harbor = |field: &str, usage, source: Option<&'a SecretSource>| {
             source.map(|source| SecretOf { field: field.to_owned(), usage, source: Cow::Borrowed(source) })
@@ -69,7 +79,7 @@ impl Cluster {
         let admin = of_harbor(HARBOR_ADMIN, SecretUse::HarborAdmin, admin);
         let database = harbor.and_then(|harbor| harbor.database_password.as_ref());
         let database = of_harbor(HARBOR_DATABASE, SecretUse::HarborDatabase, database);
-        [webhook, depot, external, ca, admin, database].into_iter().flatten().collect()
+        [webhook, etcd, depot, external, ca, admin, database].into_iter().flatten().collect()
     }
 }
 
@@ -80,6 +90,7 @@ impl SecretUse {
             Self::AuditWebhook => "kubeconfig of the audit webhook",
             Self::DepotLogin => "password of the cluster's registry",
             Self::ExternalLogin => "password of your registry",
+            Self::EtcdKey => "key of the API server's certificate for your etcd",
             Self::ExternalCa => "CA certificate of your registry",
             Self::HarborAdmin => "password of Harbor's user admin",
             Self::HarborDatabase => "password of Harbor's database",
@@ -95,6 +106,7 @@ impl SecretUse {
             Self::AuditWebhook => kubeconfig(text),
             Self::DepotLogin => password(text, Some(BCRYPT_LIMIT)),
             Self::ExternalLogin => password(text, None),
+            Self::EtcdKey => private_key(text),
             Self::ExternalCa => certificates(text),
             Self::HarborAdmin | Self::HarborDatabase => password(text, None),
         }
@@ -122,13 +134,25 @@ fn password(text: &str, most: Option<usize>) -> Result<(), &'static str> {
 }
 
 /// PEM with certificates alone: whoever wrote cluster.yaml may name any file of this machine, a key too.
-fn certificates(text: &str) -> Result<(), &'static str> {
+pub(super) fn certificates(text: &str) -> Result<(), &'static str> {
     const BEGIN: &str = "-----BEGIN CERTIFICATE-----";
     let begins = text.matches("-----BEGIN ").count();
     match text.matches(BEGIN).count() {
         0 => Err("it has no certificate in PEM"),
         found if found == begins && text.matches("-----END CERTIFICATE-----").count() == found => Ok(()),
         _ => Err("it has something else than certificates"),
+    }
+}
+
+/// One key in PEM that a program reads without a passphrase.
+fn private_key(text: &str) -> Result<(), &'static str> {
+    const KINDS: [&str; 3] = ["PRIVATE KEY", "EC PRIVATE KEY", "RSA PRIVATE KEY"];
+    let found: usize = KINDS.iter().map(|kind| text.matches(&format!("-----BEGIN {kind}-----")).count()).sum();
+    match found {
+        _ if text.contains("ENCRYPTED") => Err("it is encrypted with a passphrase, which nobody can type on a host"),
+        1 => Ok(()),
+        0 => Err("it has no private key in PEM"),
+        _ => Err("it has more than one key"),
     }
 }
 
@@ -209,6 +233,19 @@ mod tests {
         assert_eq!(SecretUse::ExternalCa.check(&certificate.repeat(2)), Ok(()));
         for bad in ["", "hunter2", &part("PRIVATE KEY"), &(certificate.clone() + &part("EC PRIVATE KEY"))] {
             assert!(SecretUse::ExternalCa.check(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn a_key_of_etcd_is_one_that_needs_no_passphrase() {
+        let part = |what: &str| format!("-----BEGIN {what}-----\nMIIB\n-----END {what}-----\n");
+        for good in ["PRIVATE KEY", "EC PRIVATE KEY", "RSA PRIVATE KEY"] {
+            assert_eq!(SecretUse::EtcdKey.check(&part(good)), Ok(()));
+        }
+        let two = part("PRIVATE KEY").repeat(2);
+        for bad in ["", "hunter2", &part("CERTIFICATE"), &part("ENCRYPTED PRIVATE KEY"), &two] {
+            let error = SecretUse::EtcdKey.check(bad).unwrap_err();
+            assert!(!error.contains("hunter2"), "{bad}: {error}");
         }
     }
 

@@ -107,7 +107,7 @@ const WRONG: &[(&str, &str, &str)] = &[
     (
         "  etcd: {type: external, externalConfig: {endpoints: [\"https://10.0.0.5:2379\"], caFile: a}}\n",
         "spec.etcd.externalConfig",
-        "missing: certFile, keyFile",
+        "missing: certFile, keyFrom",
     ),
     (
         "  etcd: {type: external, externalConfig: {endpoints: [\"10.0.0.5:2379\"]}}\n",

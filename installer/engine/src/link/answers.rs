@@ -3,6 +3,7 @@
 
 use std::collections::BTreeSet;
 
+use kubexm_plan::etcd_check::{EtcdAnswer, EtcdAsk};
 use kubexm_plan::{ClusterFacts, SlotProvider, Step, StepDrift, StepId, Survey, mesh};
 
 use super::LinkError;
@@ -73,6 +74,15 @@ pub(crate) fn cluster_facts(host: &str, facts: ClusterFacts) -> Result<ClusterFa
         None => Ok(facts),
         Some(other) => Err(untrusted(host, format!("it reported files of {}", shown(other)))),
     }
+}
+
+/// One answer for each endpoint, in their order.
+pub(crate) fn etcd(host: &str, asked: &EtcdAsk, answer: EtcdAnswer) -> Result<EtcdAnswer, LinkError> {
+    let answered = answer.endpoints.iter().map(|one| &one.endpoint);
+    if answered.eq(&asked.endpoints) {
+        return Ok(answer);
+    }
+    Err(untrusted(host, "it answered for members of etcd that it was not asked about".to_owned()))
 }
 
 /// One result for each dial, in the order of the dials.

@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use kubexm_plan::backup::{BackupAnswer, BackupAsk};
+use kubexm_plan::etcd_check::{EtcdAnswer, EtcdAsk};
 use kubexm_plan::op::Depots;
 use kubexm_plan::{ClusterFacts, Facts, Plan, Probe, SlotProvider, Step, StepDrift, Wave, ledger, mesh};
 pub use kubexm_plan::{ObservedState, ProbeAnswer, Survey};
@@ -123,6 +124,12 @@ pub trait Link: Send + Sync {
     /// A part of a backup of the cluster, made on this control plane.
     async fn backup(&self, _: &BackupAsk) -> Result<BackupAnswer, LinkError> {
         let (host, text) = ("@".to_owned(), "no backup can be made over this link".to_owned());
+        Err(LinkError::Op { host, text })
+    }
+
+    /// Asks an etcd of the user's from this host, with this key of the client's certificate; changes nothing.
+    async fn ask_etcd(&self, _: &EtcdAsk, _key: &[u8]) -> Result<EtcdAnswer, LinkError> {
+        let (host, text) = ("@".to_owned(), "no etcd can be asked over this link".to_owned());
         Err(LinkError::Op { host, text })
     }
 

@@ -2,7 +2,7 @@
 
 use kubexm_plan::cluster_facts::{APPLIED, Certificate, Component, EtcdMember, Gap, NodeFacts, SERVER_VERSION};
 use kubexm_plan::kubeadm_certificates::MANAGED;
-use kubexm_plan::{ClusterFacts, Facts};
+use kubexm_plan::{ClusterFacts, Facts, etcd};
 use kubexm_spec::Digest;
 
 use super::names::{ADMIN_CONF, SOMEBODY};
@@ -29,7 +29,15 @@ impl World {
         facts.server_version = Some(self.api_version(host).to_owned());
         facts.nodes = named("node:").into_iter().map(|name| self.node_facts(name)).collect();
         facts.components = named("member:").into_iter().map(|name| self.api_server(name)).collect();
-        facts.etcd = named("member:").into_iter().map(member).collect();
+        facts.etcd = match self.own_members() {
+            (0, _) => named("member:").into_iter().map(member).collect(),
+            _ => self
+                .hosts
+                .iter()
+                .filter(|(_, host)| host.runs(etcd::UNIT))
+                .map(|(name, _)| member(name.clone()))
+                .collect(),
+        };
         facts.gaps.push(gap(APPLIED, "the simulation keeps no texts of objects"));
         facts
     }

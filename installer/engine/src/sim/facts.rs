@@ -67,6 +67,8 @@ pub fn facts(host: &str) -> Facts {
         kubeadm_config: None,
         kubeadm_config_text: None,
         kubeadm_files: None,
+        etcd_formed: None,
+        etcd_keyspace: None,
         unreadable_stamp: None,
         joined: false,
         cluster_ca: None,

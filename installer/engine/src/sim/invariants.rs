@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use kubexm_plan::Invariant;
+use kubexm_plan::{Invariant, etcd};
 
 use super::names::{ADMIN_CONF, PODS};
 use super::world::World;
@@ -45,6 +45,10 @@ impl World {
         if !members.is_empty() && up.len() * 2 <= members.len() {
             broken.push((Invariant::Quorum, format!("of etcd's members {members:?} only {up:?} run")));
         }
+        let (all, running) = self.own_members();
+        if self.cluster.contains_key("initialised") && all > 0 && running * 2 <= all {
+            broken.push((Invariant::Quorum, format!("of {all} members of kubexm's etcd only {running} run")));
+        }
         for name in self.hosts.keys().filter(|name| self.runs_pods(name)) {
             broken.extend(self.lost_control_plane(name, &up).map(|text| (Invariant::ControlPlaneName, text)));
         }
@@ -62,6 +66,12 @@ impl World {
     /// Hosts with a member of etcd.
     pub(super) fn members(&self) -> impl Iterator<Item = &str> {
         self.cluster.keys().filter_map(|key| key.strip_prefix("member:"))
+    }
+
+    /// How many members an etcd of kubexm's has, and how many of them run.
+    pub(super) fn own_members(&self) -> (usize, usize) {
+        let units = self.hosts.values().flat_map(|host| host.units()).filter(|(unit, _)| *unit == etcd::UNIT);
+        units.fold((0, 0), |(all, up), (_, runs)| (all + 1, up + usize::from(runs)))
     }
 
     pub(super) fn runs_pods(&self, host: &str) -> bool {

@@ -1,7 +1,7 @@
 //! The effects of `kubeadm` on a simulated host and on the cluster.
 
-use kubexm_plan::Step;
 use kubexm_plan::kubeadm_certificates::MANAGED;
+use kubexm_plan::{Step, etcd};
 
 use super::names::{
     ADMIN_CONF, BEFORE_UPGRADE, ETCD_DATA, KUBELET, KUBELET_CONF, KUBELET_CONFIG, NETWORK, PODS, READ, UPGRADED,
@@ -23,10 +23,16 @@ impl World {
     /// The effects of an init or a join; on a control plane including an etcd member.
     pub(super) fn make_node(&mut self, host: &str, step: &Step, control_plane: bool) -> Result<(), String> {
         if control_plane {
-            for (name, path) in MANAGED {
+            let external = self.host(host)?.has_path(etcd::CLIENT_CERT);
+            let is_of_etcd = |path: &str| path.contains("/pki/etcd/") || path.ends_with("/apiserver-etcd-client.crt");
+            for (name, path) in MANAGED.into_iter().filter(|(_, path)| !(external && is_of_etcd(path))) {
                 self.set(host, step, &format!("path:{path}"), &format!("file 0600 {name}"))?;
             }
-            self.set(host, step, ETCD_DATA, "dir 0700")?;
+            if external {
+                self.refuse_without_etcd()?;
+            } else {
+                self.set(host, step, ETCD_DATA, "dir 0700")?;
+            }
             self.cluster.insert(format!("member:{host}"), "voter".to_owned());
         }
         self.set(host, step, KUBELET_CONF, "file 0600 kubelet")?;
@@ -36,6 +42,15 @@ impl World {
         self.cluster.insert(format!("node:{host}"), "registered".to_owned());
         self.kubelet_starts(host);
         Ok(())
+    }
+
+    /// An API server does not start without a majority of the members of an etcd of kubexm's.
+    fn refuse_without_etcd(&self) -> Result<(), String> {
+        let (all, up) = self.own_members();
+        match all == 0 || up * 2 > all {
+            true => Ok(()),
+            false => Err(format!("of {all} members of etcd {up} run")),
+        }
     }
 
     /// A node's kubelet starts pods, which create interfaces and rules.

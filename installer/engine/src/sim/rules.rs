@@ -3,8 +3,7 @@
 use std::sync::Arc;
 
 use kubexm_plan::op::{Unit, UpgradeOf};
-use kubexm_plan::runtime;
-use kubexm_plan::{Act, Op, Plan, Probe, Resource, Step};
+use kubexm_plan::{Act, Op, Plan, Probe, Resource, Step, etcd, runtime};
 
 use super::failure::Failure;
 use super::keys::Want;
@@ -245,6 +244,15 @@ impl World {
                 let runs = here.runs(kubexm_plan::op::HARBOR_UNIT);
                 (!runs).then(|| format!("nobody serves {url}"))
             }
+            Probe::EtcdMembersHealthy { members, unnamed, ca, certificate, key } => {
+                let missing = [ca, certificate, key].into_iter().find(|path| !here.has_path(path));
+                let runs = |name: &&String| *unnamed || self.hosts.get(*name).is_some_and(|host| host.runs(etcd::UNIT));
+                match (missing, members.keys().find(|name| !runs(name))) {
+                    (Some(path), _) => Some(format!("{path} is missing")),
+                    (None, Some(member)) => Some(format!("{member}: etcd does not run")),
+                    (None, None) => None,
+                }
+            }
             Probe::ClockFollows { .. } => {
                 let runs = ["chrony.service", "chronyd.service"].iter().any(|unit| here.runs(unit));
                 (!runs).then(|| "chronyd does not answer".to_owned())
@@ -266,7 +274,7 @@ impl World {
                 let drained = upgraded || !self.is_node(node) || self.cluster.contains_key(&format!("cordoned:{node}"));
                 (!drained).then(|| "it is not cordoned yet".to_owned())
             }
-            Probe::StaticPodsReady { node, images } => {
+            Probe::StaticPodsReady { node, images, .. } => {
                 let tag = images.get("kube-apiserver").and_then(|image| image.rsplit_once(':')).map(|(_, tag)| tag);
                 let old = tag.is_some_and(|tag| self.api_version(node) != tag);
                 cluster().or_else(|| old.then(|| format!("kube-apiserver of {node} is {}", self.api_version(node))))

@@ -3,6 +3,7 @@
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use kubexm_plan::cluster_facts::{Certificate, Gap};
+use kubexm_plan::etcd;
 use kubexm_spec::Digest;
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject as _;
@@ -11,8 +12,8 @@ use x509_parser::prelude::{FromDer as _, X509Certificate};
 use super::gaps::Gaps;
 use crate::{Machine, fsio};
 
-/// The files of kubeadm, kubelet, the depot and the registry; each exists only on some hosts.
-const FILES: [&str; 17] = [
+/// The files of kubeadm, kubelet, etcd, the depot and the registry; each exists only on some hosts.
+const FILES: [&str; 23] = [
     "/etc/kubernetes/pki/ca.crt",
     "/etc/kubernetes/pki/apiserver.crt",
     "/etc/kubernetes/pki/apiserver-kubelet-client.crt",
@@ -25,6 +26,12 @@ const FILES: [&str; 17] = [
     "/etc/kubernetes/pki/etcd/healthcheck-client.crt",
     "/var/lib/kubelet/pki/kubelet-client-current.pem",
     "/var/lib/kubelet/pki/kubelet.crt",
+    etcd::CA,
+    etcd::SERVER_CERT,
+    etcd::PEER_CERT,
+    etcd::ADMIN_CERT,
+    etcd::CLIENT_CA,
+    etcd::CLIENT_CERT,
     "/etc/kubexm/registry-ca.crt",
     "/etc/kubexm/depot/ca.crt",
     "/etc/kubexm/depot/tls.crt",

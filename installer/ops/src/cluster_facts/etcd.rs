@@ -6,14 +6,17 @@ use kubexm_plan::cluster_facts::{ETCD, EtcdMember, Gap};
 
 use super::gaps::Gaps;
 use crate::Machine;
-use crate::ops::act::members::{self, Member};
+use crate::ops::act::members::{self, Member, Reach};
 
 pub(super) fn look(machine: &Machine, host: &str) -> (Vec<EtcdMember>, Vec<Gap>) {
     let mut gaps = Gaps::of(host);
-    let client = match members::client(machine) {
-        Ok(Some(client)) => client,
+    let Reach { client, endpoints, .. } = match members::reach(machine) {
+        Ok(Some(reach)) => reach,
         Ok(None) => {
-            gaps.add(ETCD, "no etcd of kubeadm's is on this host");
+            gaps.add(
+                ETCD,
+                "neither an etcd of kubeadm's is on this host, nor the API server's certificate for another one",
+            );
             return (Vec::new(), gaps.found);
         }
         Err(error) => {
@@ -21,7 +24,9 @@ pub(super) fn look(machine: &Machine, host: &str) -> (Vec<EtcdMember>, Vec<Gap>)
             return (Vec::new(), gaps.found);
         }
     };
-    let Some(listed) = gaps.note(ETCD, client.list(machine, members::LOCAL)) else { return (Vec::new(), gaps.found) };
+    let mut answers = endpoints.iter().map(|endpoint| client.list(machine, endpoint));
+    let first = answers.next().map(|first| first.or_else(|error| answers.find_map(Result::ok).ok_or(error)));
+    let Some(listed) = first.and_then(|answer| gaps.note(ETCD, answer)) else { return (Vec::new(), gaps.found) };
     let ask = |member: &Member| {
         let mut why = "it has no client URL: it has not started yet".to_owned();
         for endpoint in &member.clients {

@@ -20,7 +20,7 @@ mod state_folders;
 use std::collections::BTreeMap;
 
 use kubexm_plan::facts::ModuleState;
-use kubexm_plan::{Facts, REGISTRY_CAS, SEALED_AUTHORITIES};
+use kubexm_plan::{Facts, REGISTRY_CAS, SEALED_AUTHORITIES, etcd};
 use kubexm_spec::{Arch, Digest};
 
 use crate::ops::act::{kubeadm_files, kubeadm_init, mark};
@@ -84,7 +84,8 @@ pub fn collect(machine: &Machine, host: &str) -> Result<Facts, OpError> {
     };
     let ours = ours::Ours::read(machine, stamp.is_some())?;
     let kubeadm_config = kubeadm_init::config_of_the_cluster(machine)?;
-    let joined = stamp.is_some() && machine.path(KUBELET_CONF).is_file();
+    let stamped = stamp.is_some();
+    let joined = stamped && machine.path(KUBELET_CONF).is_file();
     let processes = processes::all(machine);
     let services = services::look(machine)?;
     Ok(Facts {
@@ -136,6 +137,8 @@ pub fn collect(machine: &Machine, host: &str) -> Result<Facts, OpError> {
         kubeadm_config_text: kubeadm_init::text_of(kubeadm_config.as_ref(), machine)?,
         kubeadm_config,
         kubeadm_files: mark::any_ended_well(machine)?.then(|| kubeadm_files::compared(machine)).transpose()?,
+        etcd_formed: own(machine, stamped, etcd::FORMED)?,
+        etcd_keyspace: own(machine, stamped, etcd::KEYSPACE)?,
         joined,
         sealed_authorities: sealed_authorities(machine)?,
         registry_ca: registry_ca(machine)?,
@@ -146,6 +149,11 @@ pub fn collect(machine: &Machine, host: &str) -> Result<Facts, OpError> {
         machine_id: os::line(machine, "/etc/machine-id")?,
         product_uuid: os::line(machine, "/sys/class/dmi/id/product_uuid")?.to_ascii_lowercase(),
     })
+}
+
+/// A text of kubexm's own, on a host that belongs to a cluster.
+fn own(machine: &Machine, stamped: bool, path: &str) -> Result<Option<String>, OpError> {
+    if stamped { fsio::read_text(&machine.path(path)) } else { Ok(None) }
 }
 
 fn cluster_ca(machine: &Machine) -> Result<Option<Digest>, OpError> {

@@ -1,5 +1,6 @@
 //! The files and objects that kubeadm creates on a control plane, and its preflight.
 
+use kubexm_plan::etcd;
 use kubexm_plan::kubeadm_certificates::{MANAGED, READ_BY};
 use serde_json::Value;
 
@@ -57,7 +58,7 @@ pub(super) fn not_ready(system: &RootedSystem, state: &State, args: &[&str]) -> 
     let ignored = args.iter().filter_map(|arg| arg.strip_prefix("--ignore-preflight-errors="));
     let ignored = ignored.flat_map(|checks| checks.split(',')).any(|ignored| ignored == check);
     let etcd = std::fs::read_dir(system.at("/var/lib/etcd")).is_ok_and(|mut entries| entries.next().is_some());
-    (etcd && !ignored).then(|| format!("{check}: /var/lib/etcd is not empty"))
+    (etcd && !state.cluster.apart && !ignored).then(|| format!("{check}: /var/lib/etcd is not empty"))
 }
 
 /// Client certificates for etcd.
@@ -68,15 +69,39 @@ pub(super) fn put_etcd_keys(system: &RootedSystem) -> Result<(), OpError> {
     Ok(())
 }
 
+/// `etcd.external` of kubeadm's config.
+pub(super) fn has_external_etcd(config: &str) -> bool {
+    config.lines().any(|line| line.trim() == "external:")
+}
+
+/// How an API server reaches an etcd that is not kubeadm's.
+fn etcd_flags(state: &State) -> String {
+    let urls: Vec<String> = state.cluster.members.values().map(|one| format!("https://{}:2379", one.address)).collect();
+    let flags = [
+        ("etcd-servers", urls.join(",")),
+        ("etcd-cafile", etcd::CLIENT_CA.to_owned()),
+        ("etcd-certfile", etcd::CLIENT_CERT.to_owned()),
+        ("etcd-keyfile", etcd::CLIENT_KEY.to_owned()),
+    ];
+    flags.iter().map(|(name, value)| format!("    - --{name}={value}\n")).collect()
+}
+
 /// Static pods and kubeconfigs of a control plane.
 pub(super) fn put_control_plane(system: &RootedSystem, state: &State) -> Result<(), OpError> {
-    for (name, path) in MANAGED.iter().filter(|(_, path)| path.ends_with(".crt")) {
+    let stacked = !state.cluster.apart;
+    let is_of_etcd = |path: &str| path.contains("/pki/etcd/") || path.ends_with("/apiserver-etcd-client.crt");
+    let made = |path: &str| path.ends_with(".crt") && (stacked || !is_of_etcd(path));
+    for (name, path) in MANAGED.iter().filter(|(_, path)| made(path)) {
         put(system, path, &format!("double: certificate {name}\n"))?;
         put(system, &path.replace(".crt", ".key"), &format!("double: key of {name}\n"))?;
     }
-    for (name, files) in READ_BY {
+    for (name, files) in READ_BY.into_iter().filter(|(name, _)| stacked || *name != "etcd") {
+        let files = files.iter().copied().filter(|path| stacked || !is_of_etcd(path));
         let ours = state.cluster.api_server_files.iter().map(String::as_str).filter(|_| name == "kube-apiserver");
-        let text = api_server::manifest(name, ours.chain(files.iter().copied()));
+        let mut text = api_server::manifest(name, ours.chain(files));
+        if !stacked && name == "kube-apiserver" {
+            text += &etcd_flags(state);
+        }
         put(system, &format!("/etc/kubernetes/manifests/{name}.yaml"), &text)?;
     }
     let members: Vec<String> =
@@ -86,9 +111,11 @@ pub(super) fn put_control_plane(system: &RootedSystem, state: &State) -> Result<
         "    - --initial-advertise-peer-urls=https://{own}:2380\n    - --initial-cluster={}\n",
         members.join(",")
     );
-    let etcd = READ_BY.into_iter().find(|(name, _)| *name == "etcd").map_or(&[][..], |(_, files)| files);
-    let text = api_server::manifest("etcd", etcd.iter().copied()) + &flags;
-    put(system, "/etc/kubernetes/manifests/etcd.yaml", &text)?;
+    let read = READ_BY.into_iter().find(|(name, _)| *name == "etcd").map_or(&[][..], |(_, files)| files);
+    if stacked {
+        let text = api_server::manifest("etcd", read.iter().copied()) + &flags;
+        put(system, "/etc/kubernetes/manifests/etcd.yaml", &text)?;
+    }
     for name in CONFIGS {
         put(system, &format!("/etc/kubernetes/{name}"), &format!("double: {name}\n"))?;
     }

@@ -4,11 +4,12 @@ use std::fs::File;
 use std::io::{Read, Write};
 use std::path::Path;
 
+use kubexm_plan::etcd;
 use kubexm_spec::digest::Hasher;
 use serde_json::{Value, json};
 
 use super::rooted::RootedSystem;
-use super::state::{Member, State};
+use super::state::{Cluster, Member, State};
 use crate::OpError;
 use crate::system::{HttpsRequest, Output};
 
@@ -33,7 +34,11 @@ pub(super) fn answer(
         }
         "v3/maintenance/status" => {
             let leader = if state.cluster.has_quorum() { "1" } else { "0" };
-            (200, json!({"version": "3.6.5", "leader": leader}))
+            (200, json!({"version": "3.6.5", "leader": leader, "header": {"cluster_id": "77"}}))
+        }
+        "v3/kv/range" => {
+            let keys = state.cluster.objects.len();
+            (200, if keys == 0 { json!({}) } else { json!({"count": keys.to_string()}) })
         }
         "v3/cluster/member/remove" if !state.cluster.has_quorum() => {
             (503, json!({"code": 14, "message": "etcdserver: no leader"}))
@@ -164,5 +169,38 @@ pub(super) fn add(system: &RootedSystem, state: &mut State, name: &str) -> Resul
     // As large as etcd's own ids, so that a loss of digits is noticed.
     let id = (0xA000_0000_0000_0000_u64 + state.cluster.members.len() as u64 * 0x1_0000 + state.starts).to_string();
     state.cluster.members.insert(id, Member { name: name.to_owned(), address, dead: false });
+    Ok(())
+}
+
+/// kubexm's unit starts: with its data it is the member that it was, without any a new one. Returns why it cannot.
+pub(super) fn start(system: &RootedSystem, state: &mut State) -> Result<Option<String>, OpError> {
+    let files = [etcd::CA, etcd::SERVER_CERT, etcd::SERVER_KEY, etcd::PEER_CERT, etcd::PEER_KEY];
+    if let Some(missing) = files.into_iter().find(|path| !system.at(path).is_file()) {
+        return Ok(Some(format!("open {missing}: no such file or directory")));
+    }
+    let config = system.read(etcd::CONFIG).unwrap_or_default();
+    let value = |key: &str| config.lines().find_map(|line| line.strip_prefix(key)).map(|value| value.trim().to_owned());
+    let Some(name) = value("name:") else { return Ok(Some(format!("{} has no name", etcd::CONFIG))) };
+    let own = system.address()?;
+    let has_data = system.at(DATA).is_file();
+    if !has_data && system.at(etcd::FORMED).is_file() {
+        return Ok(Some("it has lost its data".to_owned()));
+    }
+    if !has_data {
+        state.cluster.members.retain(|_, member| member.address != own);
+        if !state.cluster.members.values().any(|member| !member.dead) {
+            state.cluster = Cluster { apart: true, ..Cluster::default() };
+        }
+        super::control_plane::put(system, DATA, "double: etcd's data\n")?;
+        add(system, state, &name)?;
+    }
+    state.cluster.members.values_mut().filter(|member| member.address == own).for_each(|member| member.dead = false);
+    Ok(None)
+}
+
+/// kubexm's unit stops; the member stays one.
+pub(super) fn stop(system: &RootedSystem, state: &mut State) -> Result<(), OpError> {
+    let own = system.address()?;
+    state.cluster.members.values_mut().filter(|member| member.address == own).for_each(|member| member.dead = true);
     Ok(())
 }

@@ -53,9 +53,12 @@ pub(super) fn join(system: &RootedSystem, state: &mut State, args: &[&str]) -> R
         None => system.hostname()?,
     };
     control_plane::put(system, control_plane::CA_FILE, control_plane::CA)?;
-    if control_plane {
+    let stacked = !state.cluster.apart;
+    if control_plane && stacked {
         control_plane::put_etcd_keys(system)?;
         etcd::add(system, state, &name)?;
+    } else if control_plane {
+        state.cluster.planes.insert(name.clone());
     }
     let kill = system.at(&format!("{FOLDER}/kill-kubeadm-join"));
     if kill.exists() {
@@ -64,7 +67,9 @@ pub(super) fn join(system: &RootedSystem, state: &mut State, args: &[&str]) -> R
     }
     if control_plane {
         control_plane::put_control_plane(system, state)?;
-        control_plane::put(system, "/var/lib/etcd/member/snap/db", "double: etcd's data\n")?;
+        if stacked {
+            control_plane::put(system, "/var/lib/etcd/member/snap/db", "double: etcd's data\n")?;
+        }
     } else {
         control_plane::put(system, "/etc/kubernetes/kubelet.conf", "double: kubelet.conf\n")?;
     }

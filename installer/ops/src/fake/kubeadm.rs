@@ -6,7 +6,8 @@ use kubexm_plan::kubeadm_certificates::MANAGED;
 use serde_json::json;
 
 use super::control_plane::{
-    CA, CA_FILE, CONFIGS, TAINT, config, node_name, not_ready, put, put_control_plane, put_etcd_keys, register,
+    CA, CA_FILE, CONFIGS, TAINT, config, has_external_etcd, node_name, not_ready, put, put_control_plane,
+    put_etcd_keys, register,
 };
 use super::rooted::{FOLDER, RootedSystem};
 use super::state::{Cluster, State};
@@ -45,12 +46,19 @@ fn init(system: &RootedSystem, state: &mut State, args: &[&str]) -> Result<Outpu
         return refuse(why);
     }
     put(system, CA_FILE, CA)?;
-    put_etcd_keys(system)?;
-    put(system, "/var/lib/etcd/member/snap/db", "double: etcd's data\n")?;
+    let external = has_external_etcd(&config);
+    if external && !state.cluster.has_quorum() {
+        return refuse("ExternalEtcdVersion: etcd does not answer".to_owned());
+    }
+    if !external {
+        put_etcd_keys(system)?;
+        put(system, "/var/lib/etcd/member/snap/db", "double: etcd's data\n")?;
+    }
     let kill = system.at(&format!("{FOLDER}/kill-kubeadm-init"));
     if kill.exists() {
         crate::fsio::remove(&kill)?;
-        put(system, "/etc/kubernetes/manifests/etcd.yaml", "double: static pod etcd\n")?;
+        let pod = if external { "kube-apiserver" } else { "etcd" };
+        put(system, &format!("/etc/kubernetes/manifests/{pod}.yaml"), &format!("double: static pod {pod}\n"))?;
         return Ok(Output::failed(137, "killed half-way"));
     }
     let name = match node_name(&config) {
@@ -65,7 +73,10 @@ fn init(system: &RootedSystem, state: &mut State, args: &[&str]) -> Result<Outpu
     });
     state.cluster.version = upgrade::configured(&config);
     state.cluster.made_with.clone_from(&state.cluster.version);
-    etcd::add(system, state, &name)?;
+    match external {
+        true => drop(state.cluster.planes.insert(name.clone())),
+        false => etcd::add(system, state, &name)?,
+    }
     state.cluster.api_server_files = api_server::files(&config);
     put_control_plane(system, state)?;
     register(system, state, name, node)?;
@@ -128,10 +139,15 @@ fn reset(system: &RootedSystem, state: &mut State, hidden: &[String]) -> Result<
         crate::fsio::remove(&system.at(path))?;
     }
     // Without an API server, kubeadm leaves the member in the list, and it is dead. With the last one the cluster is gone.
-    let own = system.address()?;
-    state.cluster.members.values_mut().filter(|m| m.address == own).for_each(|member| member.dead = true);
-    if state.cluster.members.values().all(|member| member.dead) {
-        state.cluster = Cluster::default();
+    // An etcd that is not kubeadm's goes on, with everything that is in it.
+    if state.cluster.apart {
+        state.cluster.planes.remove(&system.hostname()?);
+    } else {
+        let own = system.address()?;
+        state.cluster.members.values_mut().filter(|m| m.address == own).for_each(|member| member.dead = true);
+        if state.cluster.members.values().all(|member| member.dead) {
+            state.cluster = Cluster::default();
+        }
     }
     if let Some(kubelet) = state.units.get_mut("kubelet.service") {
         kubelet.active = false;

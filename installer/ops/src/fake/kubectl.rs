@@ -250,7 +250,6 @@ fn is_namespace(state: &State, path: &str) -> bool {
 
 /// The API server of each control plane whose etcd is up.
 fn static_pods(state: &State) -> Vec<Value> {
-    let up = state.cluster.members.values().filter(|member| !member.dead);
     let pod = |name: &str| {
         let image = versions::image_of(state, name, "kube-apiserver");
         json!({
@@ -262,12 +261,13 @@ fn static_pods(state: &State) -> Vec<Value> {
             },
         })
     };
-    up.map(|member| pod(&member.name)).collect()
+    state.cluster.api_servers().into_iter().map(pod).collect()
 }
 
 /// Every static pod of each control plane whose etcd is up.
 fn control_plane_pods(state: &State) -> Vec<Value> {
-    let up = state.cluster.members.values().filter(|member| !member.dead);
+    let stacked = !state.cluster.apart;
+    let pods = || READ_BY.into_iter().map(|(pod, _)| pod).filter(|pod| stacked || *pod != "etcd");
     let ready = json!({"conditions": [{"type": "Ready", "status": "True"}]});
     let pod = |node: &str, name: &str| {
         let image = versions::image_of(state, node, name);
@@ -277,7 +277,8 @@ fn control_plane_pods(state: &State) -> Vec<Value> {
             "status": ready,
         })
     };
-    up.flat_map(|member| READ_BY.map(|(name, _)| pod(&member.name, name))).collect()
+    let up = state.cluster.api_servers();
+    up.iter().flat_map(|node| pods().map(|name| pod(node, name))).collect()
 }
 
 /// `kubectl create`, which is used for bootstrap tokens only.

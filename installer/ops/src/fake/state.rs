@@ -1,6 +1,6 @@
 //! State that the fake keeps between programs.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use kubexm_spec::Digest;
@@ -61,6 +61,12 @@ pub(super) struct Cluster {
     /// etcd's members by id.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub members: BTreeMap<String, Member>,
+    /// etcd is not kubeadm's.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub apart: bool,
+    /// Hosts with an API server, if so; else they are those of the members.
+    #[serde(skip_serializing_if = "BTreeSet::is_empty")]
+    pub planes: BTreeSet<String>,
     /// Files of every API server, from kubeadm's config.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub api_server_files: Vec<String>,
@@ -95,6 +101,15 @@ pub(super) struct Member {
 }
 
 impl Cluster {
+    /// Names of the control planes whose API server answers.
+    pub(super) fn api_servers(&self) -> Vec<&str> {
+        if self.apart {
+            let up = self.has_quorum();
+            return self.planes.iter().filter(|_| up).map(String::as_str).collect();
+        }
+        self.members.values().filter(|member| !member.dead).map(|member| member.name.as_str()).collect()
+    }
+
     /// Whether more than half of the members are up.
     pub(super) fn has_quorum(&self) -> bool {
         self.members.values().filter(|member| !member.dead).count() * 2 > self.members.len()

@@ -57,6 +57,9 @@ pub(super) fn systemctl(system: &RootedSystem, state: &mut State, args: &[&str])
                 found.active = false;
                 found.invocation.clear();
             }
+            if unit == kubexm_plan::etcd::UNIT {
+                super::etcd::stop(system, state)?;
+            }
             if unit == super::harbor::UNIT {
                 state.harbor = super::harbor_state::Harbor::default();
             }
@@ -157,6 +160,11 @@ fn start(system: &RootedSystem, state: &mut State, unit: &str) -> Result<Output,
         Some(program) if system.at(program).is_file() => {}
         Some(program) => return fail(format!("its program {program} does not exist (203/EXEC)")),
         None => return fail("it has no ExecStart".to_owned()),
+    }
+    if unit == kubexm_plan::etcd::UNIT
+        && let Some(why) = super::etcd::start(system, state)?
+    {
+        return fail(why);
     }
     state.starts += 1;
     let invocation = format!("{:032x}", state.starts);

@@ -33,7 +33,7 @@ pub(super) fn image_of(state: &State, node: &str, pod: &str) -> String {
 
 /// Of the first API server.
 pub(super) fn version_of_api(state: &State) -> String {
-    let first = state.cluster.members.values().find(|member| !member.dead).map(|member| member.name.as_str());
+    let first = state.cluster.api_servers().into_iter().next();
     let image = image_of(state, first.unwrap_or_default(), "kube-apiserver");
     image.rsplit_once(':').map_or(DEFAULT, |(_, tag)| tag).to_owned()
 }

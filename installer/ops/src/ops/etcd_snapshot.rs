@@ -2,12 +2,11 @@
 
 use kubexm_plan::op::{EtcdSnapshot, SNAPSHOTS, Snapshotted};
 
-use crate::ops::act::members::{self, LOCAL};
+use crate::ops::act::members::{self, Reach};
 use crate::path_state::{Look, PathState, PutBack};
 use crate::system::Program;
 use crate::{Converge, Machine, OpError, Wave, fsio, snapshot};
 
-const PKI: &str = "/etc/kubernetes/pki/etcd";
 const LIMIT_S: u64 = 1_800;
 /// What the snapshot needs besides its own size: the database grows while it is read.
 const SPARE: u64 = 256 << 20;
@@ -29,17 +28,17 @@ impl Converge for EtcdSnapshot {
     }
 
     fn converge(&self, machine: &Machine) -> Result<(), OpError> {
-        refuse_unhealthy(machine)?;
+        let Source { endpoint, files } = source(machine)?;
         refuse_full(machine)?;
         let (path, partial) = (self.path(), format!("{SNAPSHOTS}/.{}.partial", self.name));
         let folder = machine.path(SNAPSHOTS);
         fsio::private_folder(&folder)?;
         fsio::remove(&machine.path(&partial))?;
         let real = machine.path(&partial).display().to_string();
-        let pki = |file: &str| machine.path(format!("{PKI}/{file}")).display().to_string();
+        let [ca, certificate, key] = files.map(|path| machine.path(path).display().to_string());
         let save = Program::new("etcdctl")
-            .args(["--endpoints", LOCAL, "--cacert", &pki("ca.crt"), "--cert", &pki("healthcheck-client.crt")])
-            .args(["--key", &pki("healthcheck-client.key"), "snapshot", "save", &real])
+            .args(["--endpoints", &endpoint, "--cacert", &ca, "--cert", &certificate, "--key", &key])
+            .args(["snapshot", "save", &real])
             .within(LIMIT_S);
         let saved = machine.run(&save).and_then(|_| verified(machine, &partial));
         match saved {
@@ -57,17 +56,31 @@ impl Converge for EtcdSnapshot {
     }
 }
 
+/// The member that is asked, and the files of its client.
+struct Source {
+    endpoint: String,
+    files: [String; 3],
+}
+
 /// A member that lags behind, or has no leader, would give an old state.
-fn refuse_unhealthy(machine: &Machine) -> Result<(), OpError> {
-    let client = members::client(machine)?.ok_or_else(|| {
+fn source(machine: &Machine) -> Result<Source, OpError> {
+    let Reach { client, files, endpoints } = members::reach(machine)?.ok_or_else(|| {
         OpError::other("this host has no certificates of etcd: a snapshot is taken on a control plane".to_owned())
     })?;
-    match client.status(machine, LOCAL)?.trouble {
-        None => Ok(()),
-        Some(trouble) => Err(OpError::other(format!(
-            "etcd on this host is not healthy ({trouble}): mend it, then take the snapshot"
-        ))),
+    let mut ill = Vec::new();
+    for endpoint in endpoints {
+        match client.status(machine, &endpoint) {
+            Ok(status) => match status.trouble {
+                None => return Ok(Source { endpoint, files }),
+                Some(trouble) => ill.push(trouble),
+            },
+            Err(error) => ill.push(error.full()),
+        }
     }
+    Err(OpError::other(format!(
+        "no member of etcd that this host asks is healthy ({}): mend it, then take the snapshot",
+        ill.join("; ")
+    )))
 }
 
 fn refuse_full(machine: &Machine) -> Result<(), OpError> {

@@ -5,12 +5,13 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
+use kubexm_plan::etcd;
 use kubexm_plan::op::{Started, Unit, UnitState};
 use kubexm_spec::Digest;
 
 use crate::started::{boot_id, digests, holds, read_record, remove_record, write_record};
-use crate::systemd;
 use crate::{Converge, Machine, OpError, Wave};
+use crate::{own_etcd, systemd};
 
 impl Converge for Unit {
     fn observe(&self, machine: &Machine) -> Result<UnitState, OpError> {
@@ -67,6 +68,9 @@ impl Converge for Unit {
             Some(true) if !(found.active && found.current) => {
                 // Before the start: a file that changes between the two makes the record stale, not wrong.
                 let loaded = digests(machine, self.files())?;
+                if found.active && self.name == etcd::UNIT {
+                    own_etcd::may_restart(machine)?;
+                }
                 take_over(self, machine, &found, &loaded)?;
                 write_record(machine, &self.name, systemd::show(machine, &self.name)?.invocation, loaded)
             }

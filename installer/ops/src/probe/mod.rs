@@ -38,8 +38,13 @@ pub fn look(probe: &Probe, machine: &Machine) -> Result<ProbeAnswer, OpError> {
         }
         Probe::HarborHealthy { url, ca } => harbor::healthy(machine, url, ca),
         Probe::ClockFollows { servers } => clock::look(machine, servers),
+        Probe::EtcdMembersHealthy { members, unnamed, ca, certificate, key } => {
+            etcd::healthy(machine, members, *unnamed, [ca, certificate, key])
+        }
         Probe::NodeReady { node, kubelet } => nodes::look(machine, node, kubelet.as_deref()),
-        Probe::StaticPodsReady { node, images } => pods::of_control_plane(machine, node, images),
+        Probe::StaticPodsReady { node, images, external_etcd } => {
+            pods::of_control_plane(machine, node, images, *external_etcd)
+        }
         Probe::EtcdHealthy { members } => etcd::look(machine, *members),
         Probe::KubeadmUpgradePasses { upgrade } => kubeadm_upgrade::look(machine, upgrade),
         Probe::NodeAwaitsNetwork { node } => nodes::awaits_network(machine, node),

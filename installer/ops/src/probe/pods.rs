@@ -33,21 +33,22 @@ pub(super) fn look(
 /// The components whose pods kubeadm makes static.
 const STATIC: [&str; 4] = ["etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler"];
 
-/// Every static pod of a control plane is Ready, with these images where they are given.
+/// Every static pod of a control plane is Ready, with these images where they are given; an etcd that is not kubeadm's has none.
 pub(super) fn of_control_plane(
     machine: &Machine,
     node: &str,
     images: &BTreeMap<String, String>,
+    external_etcd: bool,
 ) -> Result<ProbeAnswer, OpError> {
     let list = kube::get(machine, ["pods", "--namespace", "kube-system", "--selector", "tier=control-plane"])?;
-    let waits = not_ready(&list, node, images);
+    let waits = not_ready(&list, external_etcd, node, images);
     Ok(match waits.is_empty() {
         true => yes(format!("the static pods of {node} are ready")),
         false => no(format!("of the static pods of {node} these are not ready: {}", waits.join(", "))),
     })
 }
 
-fn not_ready(list: &Value, node: &str, images: &BTreeMap<String, String>) -> Vec<String> {
+fn not_ready(list: &Value, external_etcd: bool, node: &str, images: &BTreeMap<String, String>) -> Vec<String> {
     let pods = list["items"].as_array().map(Vec::as_slice).unwrap_or_default();
     let waits = |name: &'static str| {
         let wanted = format!("{name}-{node}");
@@ -60,7 +61,7 @@ fn not_ready(list: &Value, node: &str, images: &BTreeMap<String, String>) -> Vec
         let ready = pod.and_then(ready_condition).is_some_and(|condition| condition["status"] == "True");
         (!ready).then(|| name.to_owned())
     };
-    STATIC.into_iter().filter_map(waits).collect()
+    STATIC.into_iter().filter(|name| !(external_etcd && *name == "etcd")).filter_map(waits).collect()
 }
 
 /// The pods of a list; with `kubeadm_only`, those that kubeadm creates and that need no pod network.
@@ -142,13 +143,14 @@ mod tests {
         };
         let any = BTreeMap::new();
         let mut pods: Vec<Value> = STATIC.iter().map(|name| pod(&format!("{name}-cp1"), "True")).collect();
-        assert!(not_ready(&json!({"items": pods}), "cp1", &any).is_empty());
-        assert_eq!(not_ready(&json!({"items": pods}), "cp2", &any), STATIC);
+        assert!(not_ready(&json!({"items": pods}), false, "cp1", &any).is_empty());
+        assert_eq!(not_ready(&json!({"items": pods}), false, "cp2", &any), STATIC);
         let images = [("etcd", "r/p:2"), ("kube-apiserver", "r/p:3")];
         let images = images.map(|(name, image)| (name.to_owned(), image.to_owned())).into();
-        assert_eq!(not_ready(&json!({"items": pods}), "cp1", &images), ["kube-apiserver (it has r/p:2 still)"]);
+        assert_eq!(not_ready(&json!({"items": pods}), false, "cp1", &images), ["kube-apiserver (it has r/p:2 still)"]);
         pods[1] = pod("kube-apiserver-cp1", "False");
-        assert_eq!(not_ready(&json!({"items": pods[..3]}), "cp1", &any), ["kube-apiserver", "kube-scheduler"]);
+        assert_eq!(not_ready(&json!({"items": pods[..3]}), false, "cp1", &any), ["kube-apiserver", "kube-scheduler"]);
+        assert_eq!(not_ready(&json!({"items": pods[..0]}), true, "cp1", &any), STATIC[1..]);
     }
 
     #[test]

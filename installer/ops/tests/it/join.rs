@@ -118,6 +118,7 @@ pub(crate) fn act(number: usize, control_plane: bool) -> Op {
         slots,
         cri_socket: SOCKET.into(),
         control_plane,
+        external_etcd: false,
         ignore: vec![],
     }
     .into()

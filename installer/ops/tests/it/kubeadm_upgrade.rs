@@ -221,7 +221,7 @@ fn after_a_turn_the_static_pods_are_the_new_ones_and_every_member_answers() {
         Probe::KubeadmUpgradePasses { upgrade } => upgrade.images,
         _ => BTreeMap::new(),
     };
-    let pods = Probe::StaticPodsReady { node: "node2".to_owned(), images };
+    let pods = Probe::StaticPodsReady { node: "node2".to_owned(), images, external_etcd: false };
     let look = |probe: &Probe| probe::look(probe, machine).expect("an answer");
     assert!(look(&pods).seen.contains("etcd (it has "), "{}", look(&pods).seen);
     dispatch::converge(&upgrade(UpgradeOf::ControlPlane), machine).expect("upgraded");

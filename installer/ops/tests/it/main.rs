@@ -8,6 +8,7 @@ mod cluster_facts;
 mod common;
 mod drain;
 mod drift;
+mod etcd;
 mod etcd_snapshot;
 mod every_op;
 mod evidence;

@@ -64,6 +64,20 @@ pub enum Probe {
         /// The configured servers, for messages.
         servers: Vec<String>,
     },
+    /// Members of etcd answer a client with this certificate, have a leader, report no error, and know each other.
+    EtcdMembersHealthy {
+        /// Client URLs by the names of the members.
+        members: BTreeMap<String, String>,
+        /// They are not known by these names: an etcd of the user's.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        unnamed: bool,
+        /// PEM file on the node with their CA.
+        ca: String,
+        /// PEM file on the node with the client's certificate.
+        certificate: String,
+        /// PEM file on the node with its key.
+        key: String,
+    },
     /// A node is Ready.
     NodeReady {
         /// Node name.
@@ -79,6 +93,9 @@ pub enum Probe {
         /// The images that they must have, by component.
         #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
         images: BTreeMap<String, String>,
+        /// etcd is not kubeadm's, and has no pod.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        external_etcd: bool,
     },
     /// Every member that this host's etcd lists has started, votes and is healthy, by its own status.
     EtcdHealthy {
@@ -159,11 +176,19 @@ impl std::fmt::Display for Probe {
             }
             Self::HarborHealthy { url, ca } => write!(f, "Harbor at {url} is healthy, trusted by {ca}"),
             Self::ClockFollows { servers } => write!(f, "the clock follows {}", servers.join(" or ")),
+            Self::EtcdMembersHealthy { members, unnamed: true, .. } => {
+                let urls: Vec<&str> = members.values().map(String::as_str).collect();
+                write!(f, "etcd answers at {} and is healthy", urls.join(", "))
+            }
+            Self::EtcdMembersHealthy { members, .. } => {
+                let names: Vec<&str> = members.keys().map(String::as_str).collect();
+                write!(f, "etcd's {} healthy", counted(&names))
+            }
             Self::NodeReady { node, kubelet: None } => write!(f, "node {node} is Ready"),
             Self::NodeReady { node, kubelet: Some(version) } => {
                 write!(f, "node {node} is Ready with kubelet {version}")
             }
-            Self::StaticPodsReady { node, images } => {
+            Self::StaticPodsReady { node, images, .. } => {
                 write!(f, "static pods of {node} are Ready")?;
                 if images.is_empty() { Ok(()) } else { f.write_str(" with the images of the bundle") }
             }
@@ -181,5 +206,13 @@ impl std::fmt::Display for Probe {
                 write!(f, "from a pod on {node} {dns} resolves {name} and {service} answers")
             }
         }
+    }
+}
+
+/// `member a is` or `members a, b are`.
+fn counted(names: &[&str]) -> String {
+    match names {
+        [one] => format!("member {one} is"),
+        all => format!("members {} are", all.join(", ")),
     }
 }

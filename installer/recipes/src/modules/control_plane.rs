@@ -1,7 +1,8 @@
-//! The first control plane, set up by kubeadm with stacked etcd, and labels and taints of a node in the cluster.
+//! The first control plane, set up by kubeadm, and labels and taints of a node in the cluster.
 
 use kubexm_plan::op::{KubeadmInit, KubeadmReset, NodeLabel, NodeTainted, NodeUntainted, StateDir};
 use kubexm_plan::{Step, StepId, Undo, state_folders};
+use kubexm_spec::cluster::EtcdKind;
 
 use crate::balancer::kube_vip;
 use crate::context::{PlanContext, PlannedHost};
@@ -27,7 +28,7 @@ pub fn configure(draft: &mut Draft<'_>, node: &PlannedHost<'_>) -> Result<Step, 
 /// kubeadm's and is kept by a rollback.
 pub fn init(cx: &PlanContext<'_>, node: &PlannedHost<'_>) -> Result<Step, RecipeError> {
     Ok(Step::on(node.name(), "control-plane.init", "Start the control plane with kubeadm")
-        .ensure_all(state_folders::of_kubernetes(&[network::of(cx.cluster)?]).into_iter().map(StateDir::at))
+        .ensure_all(state_dirs(cx)?)
         .ensure(KubeadmInit {
             config: paths::KUBEADM_CONFIG.to_owned(),
             cri_socket: runtime::of(cx.cluster).endpoint.to_owned(),
@@ -36,6 +37,16 @@ pub fn init(cx: &PlanContext<'_>, node: &PlannedHost<'_>) -> Result<Step, Recipe
         .timeout_s(600)
         .undo(Undo::Act { act: KubeadmReset { cri_socket: runtime::of(cx.cluster).endpoint.to_owned() }.into() })
         .build())
+}
+
+/// The folders that kubeadm, kubelet and pods fill.
+pub fn state_dirs(cx: &PlanContext<'_>) -> Result<impl Iterator<Item = StateDir> + use<>, RecipeError> {
+    let networks = [network::of(cx.cluster)?];
+    let folders = match cx.cluster.etcd.kind {
+        EtcdKind::Kubeadm => state_folders::of_kubernetes(&networks),
+        EtcdKind::Kubexm | EtcdKind::External => state_folders::of_kubernetes_without_etcd(&networks),
+    };
+    Ok(folders.into_iter().map(StateDir::at))
 }
 
 /// kubeadm's preflight checks to ignore on a node, by the support matrix.

@@ -55,7 +55,10 @@ pub fn store(draft: &Draft<'_>, node: &PlannedHost<'_>, packages: Option<&NodePa
                 ArtifactKey::Binary(Program::Docker) => {
                     node.roles.registry || draft.cx.cluster.runtime.kind == RuntimeKind::Docker
                 }
-                ArtifactKey::Binary(_) => true,
+                // A member of etcd alone carries no Kubernetes.
+                ArtifactKey::Binary(program) => {
+                    node.in_cluster() || node.roles.registry || (node.roles.etcd && program == Program::Etcd)
+                }
                 ArtifactKey::Image(image) => {
                     without_registry && images::of_roles(draft.cx.cluster, node).any(|needed| needed == image)
                 }

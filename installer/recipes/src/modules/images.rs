@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 
 use kubexm_plan::op::{ImageLoaded, ImageSource};
 use kubexm_plan::{OVER_NETWORK, Step, Undo};
-use kubexm_spec::cluster::{Cluster, RegistryKind};
+use kubexm_spec::cluster::{Cluster, EtcdKind, RegistryKind};
 use kubexm_spec::manifest::Artifact;
 use kubexm_spec::{ArtifactKey, ClusterImage, Digest};
 
@@ -28,8 +28,10 @@ pub fn of_roles(cluster: &Cluster, node: &PlannedHost<'_>) -> impl Iterator<Item
     let control_plane = if node.roles.control_plane { CONTROL_PLANE.as_slice() } else { &[] };
     let of_network = network::of(cluster).map(|network| network.images).unwrap_or_default();
     let no_proxy = network::replaces_kube_proxy(cluster);
+    let no_etcd = cluster.etcd.kind != EtcdKind::Kubeadm;
     let all = EVERY_NODE.iter().chain(of_network).chain(control_plane).copied();
     all.filter(move |image| !(no_proxy && *image == ClusterImage::KubeProxy))
+        .filter(move |image| !(no_etcd && *image == ClusterImage::Etcd))
 }
 
 /// The images of the pod network's chart, which no node can do without.

@@ -1,17 +1,18 @@
 //! Joins a node: `kubeadm join` on it, then its labels and taints, set from the first control plane.
 
-use kubexm_plan::op::{Dir, KubeadmJoin, KubeadmReset, NodeDelete, NodeLabel, NodeLookup, NodeUntainted, Op, StateDir};
-use kubexm_plan::{Step, StepId, Undo, state_folders};
+use kubexm_plan::op::{Dir, KubeadmJoin, KubeadmReset, NodeDelete, NodeLabel, NodeLookup, NodeUntainted, Op};
+use kubexm_plan::{Step, StepId, Undo};
+use kubexm_spec::cluster::EtcdKind;
 use serde_json::json;
 
 use crate::context::PlannedHost;
 use crate::draft::Draft;
 use crate::error::RecipeError;
-use crate::modules::control_plane::{ignored, taints};
+use crate::modules::control_plane::{ignored, state_dirs, taints};
 use crate::modules::dns;
 use crate::modules::join_slots::Slots;
 use crate::modules::kubeadm_config::{self, TAINT};
-use crate::{network, paths, runtime, selinux, yaml};
+use crate::{paths, runtime, selinux, yaml};
 
 /// Label that `kubectl get nodes` shows as role; kubeadm sets it on control planes only.
 const WORKER_ROLE: &str = "node-role.kubernetes.io/worker";
@@ -76,12 +77,13 @@ pub fn step(draft: &mut Draft<'_>, first: &PlannedHost<'_>, node: &PlannedHost<'
     let title =
         if node.roles.control_plane { "Join as a control plane with kubeadm" } else { "Join as a worker with kubeadm" };
     Ok(Step::on(node.name(), "join.node", title)
-        .ensure_all(state_folders::of_kubernetes(&[network::of(cx.cluster)?]).into_iter().map(StateDir::at))
+        .ensure_all(state_dirs(cx)?)
         .ensure(KubeadmJoin {
             config,
             slots: slots.names(),
             cri_socket: runtime::of(cx.cluster).endpoint.to_owned(),
             control_plane: node.roles.control_plane,
+            external_etcd: cx.cluster.etcd.kind != EtcdKind::Kubeadm,
             ignore: ignored(cx, node)?,
         })
         .timeout_s(600)

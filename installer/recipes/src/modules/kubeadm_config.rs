@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use crate::context::{PlanContext, PlannedHost};
 use crate::error::RecipeError;
 use crate::modules::join_slots::Slots;
-use crate::modules::{audit, dns, endpoint};
+use crate::modules::{audit, dns, endpoint, etcd_client};
 use crate::{network, paths, runtime, selinux, yaml};
 
 /// Taint that keeps users' pods off a control plane; kubeadm's own.
@@ -127,7 +127,7 @@ fn cluster_configuration(cx: &PlanContext<'_>, node: &PlannedHost<'_>) -> Result
         "clusterName": kubernetes.cluster_name,
         "controlPlaneEndpoint": endpoint::address(cx),
         "imageRepository": IMAGE_REPOSITORY,
-        "etcd": {"local": etcd(cx, node)?},
+        "etcd": etcd(cx, node)?,
         "dns": {"imageTag": tag(cx, node, ClusterImage::Coredns)?},
         "networking": {
             "podSubnet": network.pod_cidr,
@@ -148,6 +148,13 @@ fn cluster_configuration(cx: &PlanContext<'_>, node: &PlannedHost<'_>) -> Result
 }
 
 fn etcd(cx: &PlanContext<'_>, node: &PlannedHost<'_>) -> Result<Value, RecipeError> {
+    Ok(match etcd_client::external(cx)? {
+        Some(external) => json!({"external": external}),
+        None => json!({"local": stacked_etcd(cx, node)?}),
+    })
+}
+
+fn stacked_etcd(cx: &PlanContext<'_>, node: &PlannedHost<'_>) -> Result<Value, RecipeError> {
     let etcd = &cx.cluster.etcd;
     let mut local = json!({"dataDir": "/var/lib/etcd", "imageTag": tag(cx, node, ClusterImage::Etcd)?});
     let flags: Vec<(&str, String)> = [
@@ -176,6 +183,7 @@ fn api_server(cx: &PlanContext<'_>, node: &PlannedHost<'_>) -> Result<Value, Rec
     let mut config = json!({"certSANs": cert_sans(cx, node)?});
     let kubernetes = cx.kubernetes()?;
     let (mut flags, volumes) = (audit::arguments(cx)?, audit::volumes(cx)?);
+    flags.extend(etcd_client::prefix_flag(cx));
     flags.extend(flags_of(kubernetes, &kubernetes.api_server_args));
     if !flags.is_empty() {
         config["extraArgs"] = arguments(cx, node, flags)?;

@@ -9,6 +9,8 @@ pub mod depot;
 pub mod dns;
 pub mod drain;
 pub mod endpoint;
+pub mod etcd;
+pub mod etcd_client;
 pub mod harbor;
 pub mod images;
 pub mod join;

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use kubexm_plan::op::{
     Dir, Hostname, HostsBlock, KernelModule, MoveAside, Resolver, SelinuxMode, Stamp, SwapOff, Sysctl, Unit,
 };
-use kubexm_plan::{Step, Undo};
+use kubexm_plan::{Step, Undo, state_folders};
 use kubexm_spec::cluster::{Firewall, Selinux};
 use kubexm_spec::names;
 
@@ -81,9 +81,10 @@ pub fn stamp_of(cx: &PlanContext<'_>) -> Stamp {
 
 /// Runs before anything is written into these folders. A host with empty folders has no such step.
 fn set_aside(cx: &PlanContext<'_>, node: &PlannedHost<'_>) -> Option<Step> {
-    let paths: Vec<String> =
-        node.facts.state_folders.iter().map(|folder| folder.path.clone()).filter(|path| path != paths::STATE).collect();
-    if !cx.set_aside || !node.in_cluster() || paths.is_empty() {
+    // A member of etcd alone needs only its data folder.
+    let needed = |path: &String| path != paths::STATE && (node.in_cluster() || path == state_folders::ETCD);
+    let paths: Vec<String> = node.facts.state_folders.iter().map(|folder| folder.path.clone()).filter(needed).collect();
+    if !cx.set_aside || !(node.in_cluster() || node.roles.etcd) || paths.is_empty() {
         return None;
     }
     let title = format!("Move aside what is in {}", paths.join(", "));

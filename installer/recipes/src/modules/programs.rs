@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use kubexm_manifests::{Component, NodeRole, Payload};
 use kubexm_plan::op::{AllInto, Binary, Op, Unpacked};
 use kubexm_spec::Program;
+use kubexm_spec::cluster::EtcdKind;
 
 use crate::context::{PlanContext, PlannedHost};
 use crate::error::RecipeError;
@@ -21,6 +22,10 @@ pub fn wanted(cx: &PlanContext<'_>, node: &PlannedHost<'_>, program: Program) ->
     if left_out && cx.catalogue.component(program).is_none_or(|component| component.optional) {
         return Ok(false);
     }
+    // Of an etcd of kubexm's the members have the tools with the program itself.
+    if program == Program::Etcd && cx.cluster.etcd.kind == EtcdKind::Kubexm && node.roles.etcd {
+        return Ok(false);
+    }
     Ok(match component(cx, program)?.role {
         NodeRole::All => true,
         NodeRole::ControlPlane => node.roles.control_plane,
@@ -28,6 +33,16 @@ pub fn wanted(cx: &PlanContext<'_>, node: &PlannedHost<'_>, program: Program) ->
         NodeRole::Etcd => node.roles.etcd,
         NodeRole::Registry => node.roles.registry,
     })
+}
+
+/// The op that installs etcd itself with its tools: upstream's archive has them in one folder.
+pub fn etcd(cx: &PlanContext<'_>, node: &PlannedHost<'_>, directory: &str) -> Result<Op, RecipeError> {
+    let mut op = install(cx, node, Program::Etcd, directory)?;
+    if let Op::Unpacked(archive) = &mut op {
+        let server = archive.members.keys().find_map(|member| Some(format!("{}etcd", member.strip_suffix("etcdctl")?)));
+        archive.members.extend(server.map(|member| (member, format!("{directory}/etcd"))));
+    }
+    Ok(op)
 }
 
 /// The op that installs a program (or all programs of its archive) into a directory.

@@ -22,6 +22,8 @@ use crate::runtime;
 pub struct Prepared<'a> {
     /// By host: the steps that must be done before kubeadm runs there.
     ready: BTreeMap<&'a str, Vec<StepId>>,
+    /// By host: the steps after which its content is there and its packages are installed.
+    stored: BTreeMap<&'a str, Chain>,
     /// Hosts whose packages are installed and whose clocks are set next, in the order of the plan.
     pub(super) packaged: Vec<Packaged<'a>>,
     /// The step that installs helm on the first control plane, if it gets it.
@@ -44,6 +46,11 @@ impl<'a> Prepared<'a> {
         Chain::after(self.ready.get(node.name()).into_iter().flatten().cloned())
     }
 
+    /// A chain on a host that starts when the bundle's content is on it, and not only when it is prepared for kubeadm.
+    pub(super) fn after_store(&self, node: &PlannedHost<'_>) -> Chain {
+        self.stored.get(node.name()).map_or_else(|| self.chain(node), Chain::fork)
+    }
+
     /// Adds steps that must be done before kubeadm runs.
     pub(super) fn extend(&mut self, node: &PlannedHost<'a>, steps: Vec<StepId>) {
         self.ready.entry(&node.host.name).or_default().extend(steps);
@@ -63,6 +70,7 @@ pub fn prepare<'a>(draft: &mut Draft<'a>, site: &ClusterHosts<'a>) -> Result<Pre
         chain.then(authorities::step(draft, node));
         let registry = host.store(draft, &mut chain, &mut serves)?;
         let packaged = host.packages(draft, &mut chain);
+        prepared.stored.insert(&node.host.name, packaged.fork());
         if node.in_cluster() {
             chain.then(route::step(draft, node)?);
             let (mut runtime, mut kubelet) = (chain.fork(), chain.fork());

@@ -4,11 +4,13 @@
 mod clocks;
 mod cluster_hosts;
 mod control_plane;
+mod etcd;
 mod hosts;
 mod joins;
 
 pub use clocks::set_clocks;
 pub use cluster_hosts::ClusterHosts;
 pub use control_plane::{ControlPlane, start};
+pub use etcd::start_etcd;
 pub use hosts::{Prepared, prepare};
 pub use joins::{Joined, join};

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use kubexm_plan::cluster_facts::applied;
 use kubexm_plan::{ClusterFacts, Op, Pipeline, Plan, SlotProvider, Step, StepId, Undo};
-use kubexm_spec::cluster::document;
+use kubexm_spec::cluster::{EtcdKind, document};
 
 use crate::context::{PlanContext, PlannedHost};
 use crate::draft::Drafted;
@@ -39,6 +39,12 @@ pub fn add_node(cx: &PlanContext<'_>, running: &ClusterFacts, new: &[String]) ->
         let cannot = |reason: &str| Err(RecipeError::CannotJoin { host: host.clone(), reason: reason.to_owned() });
         match nodes.iter().find(|n| n.name() == host) {
             None => return cannot("it is not a host of cluster.yaml; add it there, with its role"),
+            Some(node) if node.roles.etcd && cx.cluster.etcd.kind == EtcdKind::Kubexm => {
+                return cannot(
+                    "it has the role etcd, and members are not added to an etcd of kubexm's that runs; leave it out of \
+                     roleGroups.etcd to add it as a control plane or worker",
+                );
+            }
             Some(node) if !node.in_cluster() => {
                 return cannot("it is neither control plane nor worker in cluster.yaml; give it a role");
             }

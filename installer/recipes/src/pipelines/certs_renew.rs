@@ -18,6 +18,7 @@ use kubexm_plan::{
     CONTROLLER, OPERATOR_KUBECONFIG, OVER_NETWORK, Pipeline, Plan, PlanHost, SlotName, SlotProvider, Step, StepId, Undo,
 };
 use kubexm_spec::Digest;
+use kubexm_spec::cluster::EtcdKind;
 
 use crate::error::RecipeError;
 pub use context::{Renew, RenewContext};
@@ -38,17 +39,18 @@ const RESTART_S: u64 = 300;
 pub fn certs_renew(cx: &RenewContext<'_>) -> Result<Renewed, RecipeError> {
     let Due { planes, workers, first, ended, warnings } = check::site(cx)?;
     let mut chain = Chain::default();
+    let external_etcd = cx.cluster.etcd.kind != EtcdKind::Kubeadm;
     if ended {
         planes.iter().for_each(|plane| chain.renew(plane));
-        for pod in READ_BY {
-            planes.iter().for_each(|plane| chain.then(restart(cx, plane, pod, ended)));
+        for pod in pods(cx) {
+            planes.iter().for_each(|plane| chain.then(restart(cx, plane, (pod.0, &pod.1), ended)));
         }
-        planes.iter().for_each(|plane| chain.hand_out(plane));
+        planes.iter().for_each(|plane| chain.hand_out(plane, external_etcd));
     } else {
         for plane in &planes {
             chain.renew(plane);
-            READ_BY.into_iter().for_each(|pod| chain.then(restart(cx, plane, pod, ended)));
-            chain.hand_out(plane);
+            pods(cx).for_each(|pod| chain.then(restart(cx, plane, (pod.0, &pod.1), ended)));
+            chain.hand_out(plane, external_etcd);
         }
     }
     chain.operator(first);
@@ -129,7 +131,7 @@ impl Chain {
         );
     }
 
-    fn hand_out(&mut self, plane: &Plane<'_>) {
+    fn hand_out(&mut self, plane: &Plane<'_>, external_etcd: bool) {
         let mut step = Step::on(plane.name, "kubeconfig.users", "Give root and the SSH user a kubeconfig")
             .ensure(Kubeconfig { user: "root".to_owned() });
         if plane.user != "root" {
@@ -138,7 +140,10 @@ impl Chain {
         self.then(step.undo(Undo::RestoreBefore).build());
         self.then(
             Step::on(plane.name, "certs.ready", "Wait until the control plane is ready")
-                .probe(Probe::StaticPodsReady { node: plane.name.to_owned(), images: BTreeMap::new() }, 180)
+                .probe(
+                    Probe::StaticPodsReady { node: plane.name.to_owned(), images: BTreeMap::new(), external_etcd },
+                    180,
+                )
                 .timeout_s(200)
                 .undo(Undo::Nothing)
                 .build(),
@@ -156,6 +161,17 @@ impl Chain {
                 .build(),
         );
     }
+}
+
+/// Static pods with the files of kubeadm's that they read. An etcd that is not kubeadm's has no pod, and its clients read
+/// their certificate with every connection.
+fn pods(cx: &RenewContext<'_>) -> impl Iterator<Item = (&'static str, Vec<&'static str>)> {
+    let stacked = cx.cluster.etcd.kind == EtcdKind::Kubeadm;
+    let of_etcd = |path: &&str| path.ends_with("/apiserver-etcd-client.crt");
+    READ_BY
+        .into_iter()
+        .filter(move |(pod, _)| stacked || *pod != "etcd")
+        .map(move |(pod, files)| (pod, files.iter().copied().filter(|path| stacked || !of_etcd(path)).collect()))
 }
 
 fn restart(cx: &RenewContext<'_>, plane: &Plane<'_>, (pod, files): (&str, &[&str]), ended: bool) -> Step {

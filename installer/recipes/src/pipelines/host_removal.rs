@@ -89,7 +89,12 @@ pub(super) fn purge(host: &str, owned: &Owned, after: &[StepId]) -> Step {
 
 /// A host in the plan.
 pub(super) fn plan_host(host: &ResetHost<'_>) -> PlanHost {
-    let roles = [("control-plane", host.control_plane), ("worker", host.worker), ("registry", host.registry)];
+    let roles = [
+        ("control-plane", host.control_plane),
+        ("worker", host.worker),
+        ("etcd", host.etcd),
+        ("registry", host.registry),
+    ];
     PlanHost {
         name: host.name.to_owned(),
         roles: roles.into_iter().filter(|(_, has)| *has).map(|(role, _)| role.to_owned()).collect(),

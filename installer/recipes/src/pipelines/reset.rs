@@ -34,6 +34,7 @@ enum Position {
     Worker,
     ControlPlane,
     FirstControlPlane,
+    Etcd,
     Registry,
 }
 
@@ -89,6 +90,7 @@ fn position(host: &ResetHost<'_>, first: Option<&str>) -> Position {
         ResetHost { registry: true, .. } => Position::Registry,
         ResetHost { control_plane: true, name, .. } if first == Some(name) => Position::FirstControlPlane,
         ResetHost { control_plane: true, .. } => Position::ControlPlane,
+        ResetHost { etcd: true, worker: false, .. } => Position::Etcd,
         _ => Position::Worker,
     }
 }

@@ -14,6 +14,7 @@ use kubexm_spec::cluster::Cluster;
 use crate::error::RecipeError;
 use crate::identity::Identity;
 use crate::preflight::disk_of;
+use crate::unsupported::refuse_other_etcd;
 
 /// What etcd allocates for its log beside the data.
 const WAL: u64 = 256 << 20;
@@ -41,6 +42,8 @@ pub fn restored_cluster(cluster: &Cluster, facts: &BTreeMap<String, Facts>) -> O
 
 /// The plan that restores a backup.
 pub fn restore(cx: &RestoreContext<'_>) -> Result<Plan, RecipeError> {
+    let hint = "etcdutl on each member (snapshot restore --bump-revision --mark-compacted) restores a snapshot by hand";
+    refuse_other_etcd(cx.cluster, "the restore", hint)?;
     let members = members(cx)?;
     let initial: Vec<String> = members.iter().map(|member| format!("{}={}", member.name, member.peer)).collect();
     let slot = SlotName("backup-key".to_owned());
@@ -83,7 +86,10 @@ pub fn restore(cx: &RestoreContext<'_>) -> Result<Plan, RecipeError> {
     });
     steps.all(&members, |member| {
         Step::on(member.name, "restore.ready", "Wait until the control plane is ready")
-            .probe(Probe::StaticPodsReady { node: member.name.to_owned(), images: BTreeMap::new() }, 600)
+            .probe(
+                Probe::StaticPodsReady { node: member.name.to_owned(), images: BTreeMap::new(), external_etcd: false },
+                600,
+            )
             .timeout_s(620)
             .undo(Undo::Nothing)
             .build()

@@ -16,7 +16,14 @@ pub(super) fn run(input: &PreflightInput<'_>, report: &mut Report) {
         report.add(severity, None, Words { found, needed: needed.to_owned(), fix: fix.to_owned() });
     };
     let members = cluster.etcd_members().len();
-    if members > 0 && members.is_multiple_of(2) {
+    if members == 2 && cluster.etcd.kind == EtcdKind::Kubexm {
+        add(
+            Severity::Fail,
+            format!("two members of etcd ({})", cluster.role_groups.etcd.join(", ")),
+            "one, three or five: with two, the loss of either stops the cluster, as with one, and there are twice as many to lose",
+            "add a host to roleGroups.etcd, or remove one",
+        );
+    } else if members > 0 && members.is_multiple_of(2) {
         let found = match cluster.etcd.kind {
             EtcdKind::Kubeadm => format!("{members} control planes, each with an etcd member"),
             EtcdKind::Kubexm | EtcdKind::External => format!("{members} members of etcd"),

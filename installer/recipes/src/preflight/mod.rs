@@ -9,6 +9,7 @@ mod clones;
 mod control_planes;
 mod dns;
 mod drift;
+mod etcd_members;
 mod existing;
 mod glibc;
 mod hardware;

@@ -1,6 +1,6 @@
 //! The ports that a host's roles need are free, or used by the cluster's own processes.
 
-use kubexm_spec::cluster::{API_PORT, RegistryKind, Roles};
+use kubexm_spec::cluster::{API_PORT, EtcdKind, RegistryKind, Roles};
 
 use super::input::{ObservedHost, PreflightInput};
 use super::report::Report;
@@ -22,6 +22,8 @@ const fn tcp(number: u16, process: &'static str) -> Port {
 const CONTROL_PLANE: [Port; 3] =
     [tcp(API_PORT, "kube-apiserver"), tcp(10257, "kube-controller"), tcp(10259, "kube-scheduler")];
 const ETCD: [Port; 2] = [tcp(2379, "etcd"), tcp(2380, "etcd")];
+/// Health and metrics of an etcd of kubexm's; kubeadm's own has the port as well, and starts later.
+const ETCD_METRICS: Port = tcp(2381, "etcd");
 const NODE: [Port; 2] = [tcp(10250, "kubelet"), tcp(10256, "kube-proxy")];
 
 pub(super) fn run(input: &PreflightInput<'_>, report: &mut Report) {
@@ -44,6 +46,9 @@ fn of_roles(input: &PreflightInput<'_>, roles: Roles) -> Vec<Port> {
     }
     if roles.etcd {
         ports.extend(ETCD);
+    }
+    if roles.etcd && cluster.etcd.kind == EtcdKind::Kubexm {
+        ports.push(ETCD_METRICS);
     }
     if roles.in_cluster() {
         ports.extend(NODE);

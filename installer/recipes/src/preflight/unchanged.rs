@@ -6,11 +6,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use kubexm_spec::Digest;
 use serde_json::Value;
 
+use super::etcd_members;
 use super::input::PreflightInput;
 use super::report::Report;
 use crate::modules::kubeadm_config;
 
 pub(super) fn run(input: &PreflightInput<'_>, report: &mut Report) {
+    etcd_members::run(input, report);
     for Changed { host, settings } in changed(input) {
         let found = match settings {
             Some(settings) if !settings.is_empty() => {

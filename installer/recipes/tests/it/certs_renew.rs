@@ -6,8 +6,9 @@ use kubexm_plan::cluster_facts::{Certificate, EtcdMember, Gap};
 use kubexm_plan::facts::Stamp;
 use kubexm_plan::kubeadm_certificates::{AUTHORITIES, MANAGED};
 use kubexm_plan::op::{KUBELET_CLIENT, Op, PodReady};
-use kubexm_plan::{ClusterFacts, ClusterId, Facts, SlotProvider, lint};
+use kubexm_plan::{ClusterFacts, ClusterId, Facts, Probe, SlotProvider, lint};
 use kubexm_recipes::{RecipeError, Renew, RenewContext, Renewed, RestoreContext, certs_renew, restore, sample};
+use kubexm_spec::cluster::EtcdKind;
 use kubexm_spec::{Cluster, Digest, ExitCode};
 
 const ID: ClusterId = ClusterId::from_random([7; 16]);
@@ -139,6 +140,21 @@ fn one_control_plane_is_renewed_and_healthy_before_the_next() {
         ("kube-scheduler", PodReady::ApiServer),
     ];
     assert_eq!(ready.take(4).collect::<Vec<_>>(), wanted);
+}
+
+#[test]
+fn an_etcd_that_is_not_kubeadms_has_no_pod_to_restart_or_to_wait_for() {
+    let mut site = Site::of(1, 0, 30);
+    site.cluster.etcd.kind = EtcdKind::Kubexm;
+    site.cluster.role_groups.etcd = site.cluster.role_groups.control_plane.clone();
+    let steps = site.steps();
+    assert!(!steps.iter().any(|step| step.ends_with("restart-etcd")), "{steps:?}");
+    let plan = site.plan().unwrap().plan;
+    let ready = plan.steps.iter().find(|step| step.id.0 == "node1/certs.ready").unwrap();
+    let Some(Probe::StaticPodsReady { external_etcd, .. }) = ready.probe.as_ref().map(|timed| &timed.probe) else {
+        panic!("it is not asked")
+    };
+    assert!(external_etcd);
 }
 
 #[test]

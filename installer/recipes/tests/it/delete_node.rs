@@ -49,6 +49,7 @@ impl Site {
             name: &host.name,
             control_plane: groups.control_plane.contains(&host.name),
             worker: groups.worker.contains(&host.name),
+            etcd: false,
             registry: groups.registry.contains(&host.name),
             facts: &self.facts[&host.name],
             ledger: &self.ledgers[&host.name],
@@ -131,6 +132,7 @@ fn ledger(cluster: &Cluster, host: &str) -> Vec<Record> {
         config: Digest::of("join"),
         cri_socket: "unix:///run/containerd/containerd.sock".to_owned(),
         control_plane: false,
+        external_etcd: false,
         ignore: Vec::new(),
         slots: Vec::new(),
     };

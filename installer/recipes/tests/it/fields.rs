@@ -47,7 +47,7 @@ fn fields() -> Vec<(&'static str, By, Value)> {
     let etcd = |field: Value| json!({"etcd": field});
     let external_etcd = |field: Value| {
         let mut external = json!({
-            "endpoints": ["https://10.0.0.5:2379"], "caFile": "ca", "certFile": "cert", "keyFile": "key",
+            "endpoints": ["https://10.0.0.5:2379"], "caFile": "ca", "certFile": "cert", "keyFrom": {"env": "KEY"},
         });
         merge(&mut external, field);
         json!({"etcd": {"type": "external", "externalConfig": external}})
@@ -243,7 +243,9 @@ fn fields() -> Vec<(&'static str, By, Value)> {
         ("etcd.externalConfig.endpoints", Recipe, external_etcd(json!({"endpoints": ["https://10.0.0.6:2379"]}))),
         ("etcd.externalConfig.caFile", Recipe, external_etcd(json!({}))),
         ("etcd.externalConfig.certFile", Recipe, external_etcd(json!({}))),
-        ("etcd.externalConfig.keyFile", Recipe, external_etcd(json!({}))),
+        ("etcd.externalConfig.keyFrom.env", Recipe, external_etcd(json!({}))),
+        ("etcd.externalConfig.keyFrom.file", Recipe, external_etcd(json!({"keyFrom": {"env": null, "file": "a"}}))),
+        ("etcd.externalConfig.prefix", Recipe, external_etcd(json!({"prefix": "/demo/registry"}))),
         ("etcd.dataDir", Recipe, etcd(json!({"dataDir": "/data/etcd"}))),
         ("etcd.quota", Recipe, etcd(json!({"quota": "8Gi"}))),
         ("etcd.snapshots.count", Recipe, etcd(json!({"snapshots": {"count": 5000}}))),

@@ -9,6 +9,7 @@ mod create;
 mod create_fleet;
 mod delete_node;
 mod depot;
+mod etcd;
 mod external_registry;
 mod fields;
 mod golden;

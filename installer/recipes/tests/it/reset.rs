@@ -98,7 +98,7 @@ fn planned(hosts: Vec<ResetHost<'_>>) -> Result<Plan, RecipeError> {
 
 fn host<'a>(name: &'a str, roles: &str, facts: &'a Facts, ledger: &'a [Record]) -> ResetHost<'a> {
     let has = |role: char| roles.contains(role);
-    ResetHost { name, control_plane: has('c'), worker: has('w'), registry: has('r'), facts, ledger }
+    ResetHost { name, control_plane: has('c'), worker: has('w'), etcd: has('e'), registry: has('r'), facts, ledger }
 }
 
 /// What others pushed to Harbor lies in a folder of kubexm's own making.

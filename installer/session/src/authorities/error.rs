@@ -35,6 +35,16 @@ pub enum AuthoritiesError {
         /// The public key of this home.
         own: String,
     },
+    /// A new CA of the registry is asked for from a home that lacks etcd's.
+    #[error(
+        "the members of etcd trust a CA that this home does not have, and a new CA of the registry would be sealed without it; \
+         nothing was changed. On a machine of an operator who has it add `- {{name: YOUR-NAME, recipient: {own}}}` to \
+         spec.operators of cluster.yaml and run `kubexm-install create`, then again here"
+    )]
+    NoEtcdCa {
+        /// The public key of this home.
+        own: String,
+    },
     /// Two control planes have different ones.
     #[error(
         "{one} and {other} have different CAs of the registry in {SEALED_AUTHORITIES}; nothing was changed. If a run that makes a new \
@@ -92,7 +102,9 @@ pub enum AuthoritiesError {
 impl AuthoritiesError {
     pub(crate) const fn exit_code(&self) -> ExitCode {
         match self {
-            Self::ForOthers { .. } | Self::Elsewhere { .. } | Self::Different { .. } => ExitCode::Preflight,
+            Self::ForOthers { .. } | Self::Elsewhere { .. } | Self::Different { .. } | Self::NoEtcdCa { .. } => {
+                ExitCode::Preflight
+            }
             Self::ClusterMismatch { .. } | Self::CaUnproven { .. } | Self::Unusable { .. } => ExitCode::HostUntrusted,
         }
     }

@@ -35,7 +35,11 @@ impl Authorities {
                 pki.fill(files, sealed)?;
                 Ok(pki)
             }
-            Change::New => Ok(view(true)),
+            Change::New => {
+                let pki = view(true);
+                pki.keep_etcd_of(&view(false))?;
+                Ok(pki)
+            }
         }
     }
 
@@ -61,6 +65,7 @@ impl Authorities {
             Change::New => {
                 let (pki, staged) = staged()?;
                 pki.make(Authority::Registry)?;
+                pki.keep_etcd_of(&ClusterPki::view(&home.pki(), false))?;
                 Ok(staged)
             }
         }

@@ -10,9 +10,10 @@ use std::sync::Arc;
 
 use kubexm_engine::sealed::About;
 use kubexm_engine::{ClusterPki, EventSink, OperatorIdentity, PkiFiles};
-use kubexm_plan::{Plan, SlotProvider};
+use kubexm_plan::{Authority, Plan, SlotProvider};
 use kubexm_recipes::Sealing;
 use kubexm_spec::Digest;
+use kubexm_spec::cluster::EtcdKind;
 
 pub use error::AuthoritiesError;
 pub(crate) use hosts::Hosts;
@@ -64,13 +65,17 @@ impl Authorities {
             let sealing = Sealing { others, new_registry_ca };
             Self { sealing, operator: Some(Arc::clone(&operator)), change }
         };
+        let here = ClusterPki::certificates_in(&home.pki())?;
         if new_registry_ca {
+            let etcd = ClusterPki::file_of(Authority::Etcd);
+            if hosts.id.is_some() && hosts.cluster.etcd.kind == EtcdKind::Kubexm && !here.contains_key(&etcd) {
+                return Err(AuthoritiesError::NoEtcdCa { own }.into());
+            }
             let text = "a new CA is made for the registry, and every host gets it: the depot's certificate is replaced, and what \
                         loads these files is restarted";
             events::warning(shown, text.to_owned());
             return Ok(with(Vec::new(), Change::New));
         }
-        let here = ClusterPki::certificates_in(&home.pki())?;
         let kept = ClusterPki::sealed_in(&home.pki())?.filter(|(_, kept)| Some(kept.about.cluster_id) == hosts.id);
         // For whom it is sealed by this home's own document, if that is of this CA.
         let of_home = |ca: Option<&Digest>| {

@@ -20,6 +20,8 @@ const AUTHORITIES: &str = "authorities";
 
 /// The check of the user's own registry, which is asked from this machine.
 pub(super) const REGISTRY: &str = "registry";
+/// Name of the check of the user's own etcd.
+pub(super) const ETCD: &str = "etcd";
 
 /// The results of preflight.
 #[derive(Debug)]
@@ -173,7 +175,8 @@ impl Findings {
     fn checks(&self) -> impl Iterator<Item = &'static str> {
         let authorities = self.authorities.then_some(AUTHORITIES);
         let registry = self.findings.iter().any(|finding| finding.check == REGISTRY).then_some(REGISTRY);
-        CHECKS.iter().map(|check| check.name).chain([mesh::NAME]).chain(registry).chain(authorities)
+        let etcd = self.findings.iter().any(|finding| finding.check == ETCD).then_some(ETCD);
+        CHECKS.iter().map(|check| check.name).chain([mesh::NAME]).chain(registry).chain(etcd).chain(authorities)
     }
 
     /// The same as JSON.

@@ -1,5 +1,6 @@
 //! Observation of the hosts, before anything is planned.
 
+mod external_etcd;
 mod external_registry;
 pub mod findings;
 mod mesh;

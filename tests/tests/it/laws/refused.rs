@@ -165,7 +165,8 @@ async fn law_5_refuses_a_plan_that_stops_half_of_etcd() {
 
 #[tokio::test]
 async fn law_5_refuses_a_proxy_that_leads_to_no_api_server() {
-    let case = case(&FLEETS[6], Pipeline::Create).await;
+    let sample = FLEETS.iter().find(|sample| sample.name.starts_with("workers with a proxy")).expect("a sample");
+    let case = case(sample, Pipeline::Create).await;
     let bent = case.bent(|plan| {
         let elsewhere = Content::Text { digest: plan.text("server node4 10.0.0.14:6443\n") };
         for op in &mut step(plan, "node3/balancer.run").ops {

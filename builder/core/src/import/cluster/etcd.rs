@@ -31,7 +31,21 @@ pub(super) fn etcd(from: &Place<'_>) -> Map {
     if let Some(external) = from.get("external") {
         let mut config = Map { origin: Some(external.origin()), ..Map::default() };
         lists(&external, &mut config, &[("endpoints", "endpoints")]);
-        same(&external, &mut config, &[("caFile", "caFile"), ("certFile", "certFile"), ("keyFile", "keyFile")]);
+        for key in ["caFile", "certFile"] {
+            carry(&external, key, &mut config, key, |at| {
+                let path = at.text()?;
+                if path.starts_with('/') {
+                    at.leave("lay a copy of that file beside cluster.yaml, and name it here: bundles carry it");
+                }
+                // Its name, since a material lies beside the file.
+                Some(Yaml::Text(path.rsplit('/').next().unwrap_or(path).to_owned()))
+            });
+        }
+        carry(&external, "keyFile", &mut config, "keyFrom", |at| {
+            let mut source = Map { origin: Some(at.origin()), ..Map::default() };
+            source.set("file", Yaml::Text(at.text()?.to_owned()));
+            Some(source.into())
+        });
         match kind {
             Some("external") => etcd.set("externalConfig", config),
             _ if config.fields.is_empty() => {}

@@ -59,6 +59,7 @@ texts! {
     Calendar(String) = values::calendar;
     ChartVersion(String) = values::chart_version;
     EtcdEndpoint(String) = addresses::endpoint, form "^https?://[^/@]+:[0-9]+$", no_login;
+    EtcdPrefix(String) = values::etcd_prefix, form "^/[A-Za-z0-9._/-]*[A-Za-z0-9._-]$";
     Flag(String) = values::flag;
     Folder(String) = values::folder;
     Gate(String) = values::gate;

@@ -267,3 +267,16 @@ pub(in crate::cluster) fn repository(text: &str) -> Result<String, String> {
         Err(not_a(text, "a path of repository names (a-z, 0-9 and ._-), like library"))
     }
 }
+/// What the keys of an API server in etcd begin with.
+pub fn etcd_prefix(text: &str) -> Result<String, String> {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "._/-".contains(c);
+    let good =
+        text.len() > 1 && text.len() <= 128 && text.starts_with('/') && !text.ends_with('/') && text.chars().all(plain);
+    let odd = text.split('/').skip(1).any(|part| matches!(part, "" | "." | ".."));
+    match good && !odd {
+        true => Ok(text.to_owned()),
+        false => Err(format!(
+            "{text:?} is no prefix of keys: expected /registry, or /NAME/registry, of letters, digits and ._-"
+        )),
+    }
+}

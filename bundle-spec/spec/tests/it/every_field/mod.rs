@@ -108,7 +108,8 @@ const RICH: &str = r#"
 
 const OTHERS: &[&str] = &[
     "  kubernetes: {}\n",
-    "  etcd: {type: external, externalConfig: {endpoints: [\"https://10.0.0.5:2379\"], caFile: ca, certFile: c, keyFile: k}}\n",
+    "  etcd: {type: external, externalConfig: {endpoints: [\"https://10.0.0.5:2379\"], caFile: ca, certFile: c, keyFrom: {file: k}, prefix: /demo/registry}}\n",
+    "  etcd: {type: external, externalConfig: {endpoints: [\"https://10.0.0.5:2379\"], caFile: ca, certFile: c, keyFrom: {env: K}}}\n",
     "  etcd: {type: external, externalConfig: {endpoints: [\"http://[fd00::5]:2379\"]}}\n",
     "  registry: {type: external, privateRegistry: \"r.example.com:5000\", insecure: true}\n",
     "  registry: {type: external, privateRegistry: r.example.com/mirror, caFile: ca.crt}\n",

@@ -23,6 +23,7 @@ use std::time::Duration;
 use kubexm_spec::error_chain;
 
 use kubexm_plan::backup::{BackupAnswer, BackupAsk};
+use zeroize::Zeroizing;
 
 use super::wire::{Frame, Request, RequestMessage, Response, Secret, WireError, frame};
 use super::{Change, Fetched};
@@ -206,6 +207,9 @@ impl<W: Work> Agent<W> {
                     BackupAnswer::Bytes { bytes } => Response::BackupBytes { bytes: Secret(bytes) },
                     BackupAnswer::Forgotten => Response::BackupForgotten,
                 })
+            }
+            Request::AskEtcd { what, key } => {
+                Ok(Response::EtcdAnswered { answer: self.work.ask_etcd(&what, &Zeroizing::new(key.0)) })
             }
             Request::Evidence => self.work.evidence().map(|files| Response::Evidence { files }),
             Request::StepLog { run, step } => self.work.step_log(&run, &step).map(|text| Response::StepLog { text }),

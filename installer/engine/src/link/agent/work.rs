@@ -3,8 +3,11 @@
 use std::path::PathBuf;
 
 use kubexm_ops::paths::ADMIN_CONF;
-use kubexm_ops::{Machine, OpError, backup, cluster_facts, drift, evidence, facts, probe, provide, step, survey};
+use kubexm_ops::{
+    Machine, OpError, backup, cluster_facts, drift, etcd_check, evidence, facts, probe, provide, step, survey,
+};
 use kubexm_plan::backup::{BackupAnswer, BackupAsk};
+use kubexm_plan::etcd_check::{EndpointAnswer, EtcdAnswer, EtcdAsk};
 use kubexm_plan::{
     ClusterFacts, Facts, ObservedState, Probe, ProbeAnswer, SlotProvider, Step, StepDrift, Survey, Texts, Wave, ledger,
 };
@@ -45,6 +48,11 @@ pub trait Work: Send + Sync + 'static {
     /// A part of a backup; only nodes make one.
     fn backup(&self, _: &BackupAsk) -> Result<BackupAnswer, String> {
         Err("a backup is made on a control plane".to_owned())
+    }
+    /// Asks an etcd of the user's.
+    fn ask_etcd(&self, ask: &EtcdAsk, _key: &[u8]) -> EtcdAnswer {
+        let none = |endpoint: &String| EndpointAnswer { endpoint: endpoint.clone(), ..EndpointAnswer::default() };
+        EtcdAnswer { endpoints: ask.endpoints.iter().map(none).collect(), ..EtcdAnswer::default() }
     }
     /// kubeadm's admin.conf, byte for byte; a secret.
     fn admin_kubeconfig(&self) -> Result<Vec<u8>, String>;
@@ -110,6 +118,10 @@ impl Work for Machine {
 
     fn backup(&self, ask: &BackupAsk) -> Result<BackupAnswer, String> {
         said(backup::answer(self, ask))
+    }
+
+    fn ask_etcd(&self, ask: &EtcdAsk, key: &[u8]) -> EtcdAnswer {
+        etcd_check::ask(self, ask, key)
     }
 
     fn admin_kubeconfig(&self) -> Result<Vec<u8>, String> {

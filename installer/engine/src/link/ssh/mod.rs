@@ -26,6 +26,7 @@ use std::time::{Duration, SystemTime};
 use async_trait::async_trait;
 use kubexm_ops::paths::ADMIN_CONF;
 use kubexm_plan::backup::{BackupAnswer, BackupAsk};
+use kubexm_plan::etcd_check::{EtcdAnswer, EtcdAsk};
 use kubexm_plan::op::Depots;
 use kubexm_plan::{
     ClusterFacts, Facts, ObservedState, Plan, Probe, ProbeAnswer, SlotProvider, Step, StepDrift, Survey, Wave, ledger,
@@ -36,7 +37,7 @@ use tokio::time::Instant;
 use zeroize::Zeroizing;
 
 use super::answers;
-use super::wire::{Request, Response, Secrets};
+use super::wire::{Request, Response, Secret, Secrets};
 use super::{BlobSource, Change, DeliverProgress, Fetched, Link, LinkError, SlotValues};
 use agent_session::AgentSession;
 use channel::ChannelError;
@@ -439,6 +440,14 @@ impl Link for SshLink {
             Response::BackupMade { archive, etcd } => Ok(BackupAnswer::Made { archive, etcd }),
             Response::BackupBytes { bytes } => Ok(BackupAnswer::Bytes { bytes: bytes.0 }),
             Response::BackupForgotten => Ok(BackupAnswer::Forgotten),
+            _ => Err(self.misfit()),
+        }
+    }
+
+    async fn ask_etcd(&self, ask: &EtcdAsk, key: &[u8]) -> Result<EtcdAnswer, LinkError> {
+        let request = Request::AskEtcd { what: ask.clone(), key: Secret(key.to_vec()) };
+        match self.ask(&request, LOOK).await? {
+            Response::EtcdAnswered { answer } => answers::etcd(&self.session.target.name, ask, answer),
             _ => Err(self.misfit()),
         }
     }

@@ -12,6 +12,7 @@ use std::fmt;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use kubexm_plan::backup::{Archive, BackupAsk, SnapshotFacts};
+use kubexm_plan::etcd_check::{EtcdAnswer, EtcdAsk};
 use kubexm_plan::op::Depots;
 use kubexm_plan::{
     ClusterFacts, Facts, ObservedState, Probe, ProbeAnswer, SlotName, SlotProvider, Step, StepDrift, Survey, Texts,
@@ -23,7 +24,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 pub use frame::{Frame, WireError};
 
 /// Version of the messages. Both sides must have the same.
-pub const PROTOCOL: u32 = 6;
+pub const PROTOCOL: u32 = 7;
 
 /// A request of the controller.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -166,6 +167,12 @@ pub enum Request {
         /// What.
         what: BackupAsk,
     },
+    /// Ask an etcd of the user's.
+    AskEtcd {
+        what: EtcdAsk,
+        /// Of the client's certificate.
+        key: Secret,
+    },
     /// Journals and listings.
     Evidence,
     /// kubeadm's admin.conf, for the operator's own kubeconfig.
@@ -267,6 +274,8 @@ pub enum Response {
         /// What the bytes hash to.
         found: Digest,
     },
+    /// To `AskEtcd`.
+    EtcdAnswered { answer: EtcdAnswer },
     /// To `Backup`.
     BackupMade {
         /// The archive.

@@ -71,6 +71,7 @@ pub fn plan(workers: &[&str]) -> Plan {
                 slots: vec![token.clone(), hash.clone()],
                 cri_socket: SOCKET.to_owned(),
                 control_plane: false,
+                external_etcd: false,
                 ignore: Vec::new(),
             })
             .after(&runtime)

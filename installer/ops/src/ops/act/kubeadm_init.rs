@@ -15,7 +15,7 @@ use super::perform::Perform;
 use super::{files, kubeadm_reset};
 use crate::kube::kubectl;
 use crate::system::Program;
-use crate::{Machine, OpError, fsio, paths};
+use crate::{Machine, OpError, fsio, own_etcd, paths};
 
 /// kubeadm pulls no images (they were loaded before) and waits four minutes for the control plane by default.
 const LIMIT_S: u64 = 900;
@@ -72,9 +72,10 @@ fn converge(machine: &Machine, config: &str, socket: &str, ignore: &[String]) ->
         Progress::Done => return mark::write(machine, Of::Init, true, digest),
         Progress::Foreign => {
             return Err(OpError::other(format!(
-                "this node already has a Kubernetes that kubexm did not install ({}); `kubeadm reset` it yourself if \
+                "this node already has a Kubernetes that kubexm did not install ({}); `{}` it yourself if \
                  nobody needs it, then run again",
-                kubeadm_reset::traces(machine)?.join(", ")
+                kubeadm_reset::traces(machine)?.join(", "),
+                own_etcd::by_hand(machine)
             )));
         }
         // Without a recorded end, a later run that finds the API server down would take this cluster for a half-done init.
@@ -83,9 +84,10 @@ fn converge(machine: &Machine, config: &str, socket: &str, ignore: &[String]) ->
             return Err(OpError::other(format!(
                 "this node's control plane was set up by kubexm, and {} is missing now; it is not set up again, since \
                  that would delete its data: put the file back (`kubeadm init phase kubeconfig` and `kubeadm init \
-                 phase control-plane` with --config {config} write them), or `kubeadm reset` it yourself if nobody \
+                 phase control-plane` with --config {config} write them), or `{}` it yourself if nobody \
                  needs it, then run again",
-                missing(machine).join(", ")
+                missing(machine).join(", "),
+                own_etcd::by_hand(machine)
             )));
         }
         Progress::HalfDone => {

@@ -1,4 +1,4 @@
-//! `kubeadm join`: a worker, or one more control plane with a stacked etcd member.
+//! `kubeadm join`: a worker, or one more control plane, with a stacked etcd member where etcd is kubeadm's.
 //!
 //! kubeadm's config contains a bootstrap token and perhaps the key of the cluster's certificates: it is written below
 //! /run, readable only by root, for the duration of the call. kubexm's [`mark`] distinguishes its half-done join from a
@@ -14,7 +14,7 @@ use super::{files, kubeadm_reset};
 use crate::fsio::{self, Access};
 use crate::kube::kubectl;
 use crate::system::Program;
-use crate::{Machine, OpError, paths, systemd, transient};
+use crate::{Machine, OpError, own_etcd, paths, systemd, transient};
 
 /// kubeadm pulls no images (they were loaded before); a control plane waits for etcd to promote its learner.
 const LIMIT_S: u64 = 900;
@@ -63,9 +63,10 @@ impl Join<'_> {
             Progress::Done => return mark::write(machine, Of::Join, true, Some(self.0.config)),
             Progress::Foreign => {
                 return Err(OpError::other(format!(
-                    "this node already has a Kubernetes that kubexm did not join to this cluster ({}); `kubeadm reset` \
+                    "this node already has a Kubernetes that kubexm did not join to this cluster ({}); `{}` \
                      it yourself if nobody needs it, then run again",
-                    kubeadm_reset::traces(machine)?.join(", ")
+                    kubeadm_reset::traces(machine)?.join(", "),
+                    own_etcd::by_hand(machine)
                 )));
             }
             Progress::Damaged => return self.fix(machine),
@@ -96,7 +97,7 @@ impl Join<'_> {
                 missing.join(", ")
             )));
         }
-        if self.0.control_plane && matches!(members::listed(machine)?, Listed::No | Listed::Partly) {
+        if self.gets_member() && matches!(members::listed(machine)?, Listed::No | Listed::Partly) {
             return Err(OpError::other(
                 "`kubeadm join` succeeded, but etcd does not have this host as a voting member; look at the log of \
                  etcd (`crictl logs`, /var/log/pods/kube-system_etcd-*) and run again",
@@ -117,13 +118,20 @@ impl Join<'_> {
         machine.run_act(&join).map(drop)
     }
 
+    /// Whether a member of etcd comes with it.
+    const fn gets_member(self) -> bool {
+        self.0.control_plane && !self.0.external_etcd
+    }
+
     /// Results of a successful join that are missing.
     fn missing(&self, machine: &Machine) -> Vec<&'static str> {
-        let control_plane: &[&str] = if self.0.control_plane { &[paths::ADMIN_CONF, ETCD] } else { &[] };
+        let control_plane: &[&str] = if self.0.control_plane { &[paths::ADMIN_CONF] } else { &[] };
+        let etcd: &[&str] = if self.gets_member() { &[ETCD] } else { &[] };
         let manifests: &[&str] = if self.0.control_plane { &files::MANIFESTS } else { &[] };
         [KUBELET_CONF]
             .iter()
             .chain(control_plane)
+            .chain(etcd)
             .chain(manifests)
             .copied()
             .filter(|path| !machine.path(path).is_file())
@@ -133,7 +141,7 @@ impl Join<'_> {
     /// After a successful join: whether kubelet runs, and etcd, if it answers, still has the member.
     fn still_in(&self, machine: &Machine) -> Result<Progress, OpError> {
         let kubelet = systemd::show(machine, KUBELET)?;
-        let in_etcd = !self.0.control_plane || members::listed(machine)? != Listed::No;
+        let in_etcd = !self.gets_member() || members::listed(machine)? != Listed::No;
         let up = kubelet.active() || kubelet.running();
         Ok(if up && in_etcd { Progress::Done } else { Progress::Damaged })
     }
@@ -151,7 +159,7 @@ impl Join<'_> {
             return Ok(false);
         }
         Ok(!self.0.control_plane
-            || (members::listed(machine)? == Listed::Yes
+            || ((!self.gets_member() || members::listed(machine)? == Listed::Yes)
                 && machine.try_run(&kubectl(["get", "--raw", "/readyz"]))?.code == 0))
     }
 
@@ -161,11 +169,12 @@ impl Join<'_> {
         if !missing.is_empty() {
             return Err(OpError::other(format!(
                 "this node was joined by kubexm, and {} is missing now; it is not joined again, since that would \
-                 delete what it has: put the file back, or `kubeadm reset` the node yourself, then run again",
-                missing.join(", ")
+                 delete what it has: put the file back, or `{}` the node yourself, then run again",
+                missing.join(", "),
+                own_etcd::by_hand(machine)
             )));
         }
-        if self.0.control_plane && members::listed(machine)? == Listed::No {
+        if self.gets_member() && members::listed(machine)? == Listed::No {
             return Err(OpError::other(
                 "this control plane was joined by kubexm, and etcd's member list does not have it any more: somebody \
                  removed it; `kubeadm reset` the node yourself and delete its node object, then run again",

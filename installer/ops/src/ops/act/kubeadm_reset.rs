@@ -13,7 +13,7 @@ use super::{files, mark};
 use crate::path_state::{PathEntry, PathState};
 use crate::system::{ActContext, Program};
 use crate::teardown::{self, cgroups, foreign, mounts, pods, unmount};
-use crate::{Machine, OpError, folder, fsio, systemd, transient};
+use crate::{Machine, OpError, folder, fsio, own_etcd, systemd, transient};
 
 const LIMIT_S: u64 = 300;
 const CONFIGS: [&str; 6] = [
@@ -54,9 +54,10 @@ fn observe(machine: &Machine) -> Result<Progress, OpError> {
 fn converge(machine: &Machine, socket: &str) -> Result<(), OpError> {
     if observe(machine)? == Progress::Foreign {
         return Err(OpError::other(format!(
-            "this node has a Kubernetes that kubexm did not install ({}): kubexm does not reset it; `kubeadm reset` \
+            "this node has a Kubernetes that kubexm did not install ({}): kubexm does not reset it; `{}` \
              it yourself if nobody needs it, then run again",
-            traces(machine)?.join(", ")
+            traces(machine)?.join(", "),
+            own_etcd::by_hand(machine)
         )));
     }
     // An init or join that is still running is stopped: it would recreate what is being removed.
@@ -105,7 +106,7 @@ pub(super) fn traces(machine: &Machine) -> Result<Vec<String>, OpError> {
         .chain(["/etc/kubernetes/manifests/etcd.yaml", "/etc/kubernetes/pki/ca.crt"].map(str::to_owned))
         .filter(|path| machine.path(path).exists())
         .collect();
-    if machine.path("/var/lib/etcd/member").exists() {
+    if machine.path("/var/lib/etcd/member").exists() && !own_etcd::has_member(machine) {
         found.push("/var/lib/etcd/member".to_owned());
     }
     Ok(found)

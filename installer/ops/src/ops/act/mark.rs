@@ -11,7 +11,7 @@ use super::{files, kubeadm_files};
 use crate::fsio::{self, Access};
 use crate::path_state::{Look, PathEntry, PathState};
 use crate::system::ActContext;
-use crate::{Machine, OpError, folder, paths, transient};
+use crate::{Machine, OpError, folder, own_etcd, paths, transient};
 
 /// The recorded act.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -100,7 +100,7 @@ fn folders(machine: &Machine) -> Result<Vec<PathState>, OpError> {
             ))),
         }
     };
-    state_folders::cleared().into_iter().chain([state_folders::CNI_CONFIGS]).map(look).collect()
+    own_etcd::cleared(machine).into_iter().chain([state_folders::CNI_CONFIGS]).map(look).collect()
 }
 
 /// The content of the folders that a reset clears, before kubexm's first init or join.
@@ -113,12 +113,13 @@ pub(super) fn before(machine: &Machine) -> Result<Vec<PathState>, OpError> {
     if let Some(before) = from_ledger(machine)? {
         return Ok(before);
     }
-    Err(OpError::other(
+    Err(OpError::other(format!(
         "there is no record of what was in kubeadm's folders before its init or join was started here (an older \
          version of this program did, or its mark below /var/lib/kubexm/acts was changed): nothing is removed; save \
-         what you need of /etc/kubernetes, /var/lib/etcd and /var/lib/kubelet, `kubeadm reset` the node yourself, \
+         what you need of /etc/kubernetes, /var/lib/etcd and /var/lib/kubelet, `{}` the node yourself, \
          then run again",
-    ))
+        own_etcd::by_hand(machine)
+    )))
 }
 
 /// The same from the node's ledger, if an older version started the act: its steps observed these folders earlier in
@@ -131,7 +132,7 @@ fn from_ledger(machine: &Machine) -> Result<Option<Vec<PathState>>, OpError> {
         found.map(|(_, found)| Ok(found.state::<StateDir>()?)).transpose()
     };
     let mut places = Vec::new();
-    for path in state_folders::cleared() {
+    for path in own_etcd::cleared(machine) {
         match oldest(path)? {
             Some(place) if place.entry == PathEntry::Absent || place.held.is_some() => places.push(place),
             // Of a network that the older version did not know: whatever is in it is not of that run.

@@ -4,6 +4,8 @@
 //! and each dead member brings etcd closer to losing its quorum. So kubexm uses etcd's JSON gateway (etcd's API v3,
 //! `/v3/cluster/member/…`) while the certificates still exist.
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD as BASE64;
 use serde_json::Value;
 
 use crate::kube::{self, kubectl};
@@ -11,6 +13,7 @@ use crate::system::HttpsRequest;
 use crate::{Machine, OpError, fsio};
 
 const MANIFEST: &str = "/etc/kubernetes/manifests/etcd.yaml";
+const API_SERVER: &str = "/etc/kubernetes/manifests/kube-apiserver.yaml";
 const CA: &str = "/etc/kubernetes/pki/etcd/ca.crt";
 /// kubeadm creates the first for probes and the second for the API server; etcd accepts both as clients.
 const CLIENTS: [&str; 2] = ["/etc/kubernetes/pki/etcd/healthcheck-client", "/etc/kubernetes/pki/apiserver-etcd-client"];
@@ -61,6 +64,8 @@ pub(crate) struct Member {
 #[derive(Debug)]
 pub(crate) struct Status {
     pub version: String,
+    /// The id of its cluster, decimal.
+    pub cluster: Option<String>,
     /// It has no leader, or reports an error (`alarm:NOSPACE`).
     pub trouble: Option<String>,
 }
@@ -129,9 +134,43 @@ fn stays(members: &[Member], ours: &Member, answering: &[(&Member, &String)], wh
 }
 
 impl Client {
+    /// A client with these PEM files of the host; none if one is missing.
+    pub(crate) fn of_files(machine: &Machine, [ca, cert, key]: &[String; 3]) -> Result<Option<Self>, OpError> {
+        let read = |path: &String| fsio::read(&machine.path(path));
+        Ok(match (read(ca)?, read(cert)?, read(key)?) {
+            (Some(ca), Some(certificate), Some(key)) => Some(Self { ca, certificate, key }),
+            _ => None,
+        })
+    }
+
+    /// A client whose files are on no host yet.
+    pub(crate) fn of_bytes(ca: &[u8], certificate: &[u8], key: &[u8]) -> Self {
+        Self { ca: ca.to_vec(), certificate: certificate.to_vec(), key: key.to_vec() }
+    }
+
+    /// How many keys begin with a text.
+    pub(crate) fn count(&self, machine: &Machine, endpoint: &str, prefix: &str) -> Result<u64, OpError> {
+        let (key, range_end) = range_of(prefix);
+        let body = serde_json::json!({"key": key, "range_end": range_end, "count_only": true}).to_string();
+        let answer = self.call(machine, endpoint, "kv/range", &body)?;
+        // Left out where it is zero, as every number of a gateway.
+        let count = answer["count"].as_str().map_or(Ok(0), str::parse);
+        count.map_err(|_| OpError::other(format!("{endpoint}/v3/kv/range answers with a count that is no number")))
+    }
+
+    /// The list that a majority of the members agrees on.
+    pub(crate) fn list_with_quorum(&self, machine: &Machine, endpoint: &str) -> Result<Vec<Member>, OpError> {
+        self.listed(machine, endpoint, true)
+    }
+
     /// Serializable: answered from the member's own data, without a quorum.
     pub(crate) fn list(&self, machine: &Machine, endpoint: &str) -> Result<Vec<Member>, OpError> {
-        let answer = self.call(machine, endpoint, "cluster/member/list", "{\"linearizable\":false}")?;
+        self.listed(machine, endpoint, false)
+    }
+
+    fn listed(&self, machine: &Machine, endpoint: &str, linearizable: bool) -> Result<Vec<Member>, OpError> {
+        let body = format!("{{\"linearizable\":{linearizable}}}");
+        let answer = self.call(machine, endpoint, "cluster/member/list", &body)?;
         let members = answer["members"].as_array().cloned().unwrap_or_default();
         Ok(members.iter().map(Member::of).collect())
     }
@@ -160,7 +199,9 @@ impl Client {
         let errors = answer["errors"].as_array().into_iter().flatten().filter_map(Value::as_str);
         let errors: Vec<&str> = errors.chain((!leader).then_some("it has no leader")).collect();
         let trouble = (!errors.is_empty()).then(|| errors.join(", "));
-        Ok(Status { version: answer["version"].as_str().unwrap_or_default().to_owned(), trouble })
+        let version = answer["version"].as_str().unwrap_or_default().to_owned();
+        let cluster = answer.pointer("/header/cluster_id").and_then(Value::as_str).map(str::to_owned);
+        Ok(Status { version, cluster, trouble })
     }
 
     fn call(&self, machine: &Machine, endpoint: &str, verb: &str, body: &str) -> Result<Value, OpError> {
@@ -200,15 +241,50 @@ impl Member {
 
 /// None if there is no etcd of kubeadm.
 pub(crate) fn client(machine: &Machine) -> Result<Option<Client>, OpError> {
-    let Some(ca) = fsio::read(&machine.path(CA))? else { return Ok(None) };
+    Ok(of_kubeadm(machine)?.map(|(client, _)| client))
+}
+
+fn of_kubeadm(machine: &Machine) -> Result<Option<(Client, [String; 3])>, OpError> {
     for path in CLIENTS {
-        let certificate = fsio::read(&machine.path(format!("{path}.crt")))?;
-        let key = fsio::read(&machine.path(format!("{path}.key")))?;
-        if let (Some(certificate), Some(key)) = (certificate, key) {
-            return Ok(Some(Client { ca, certificate, key }));
+        let files = [CA.to_owned(), format!("{path}.crt"), format!("{path}.key")];
+        if let Some(client) = Client::of_files(machine, &files)? {
+            return Ok(Some((client, files)));
         }
     }
     Ok(None)
+}
+
+/// How this host reaches etcd, whoever runs it.
+pub(crate) struct Reach {
+    pub client: Client,
+    /// Its CA, certificate and key, as files of the host.
+    pub files: [String; 3],
+    /// URLs of members, this host's first.
+    pub endpoints: Vec<String>,
+}
+
+/// With kubeadm's etcd by this host's member; else as its API server does. None on a host that has neither.
+pub(crate) fn reach(machine: &Machine) -> Result<Option<Reach>, OpError> {
+    if let Some((client, files)) = of_kubeadm(machine)? {
+        return Ok(Some(Reach { client, files, endpoints: vec![LOCAL.to_owned()] }));
+    }
+    let manifest = fsio::read_text(&machine.path(API_SERVER))?.unwrap_or_default();
+    let servers = flag(&manifest, "etcd-servers").unwrap_or_default();
+    let endpoints: Vec<String> = servers.split(',').filter(|url| !url.is_empty()).map(str::to_owned).collect();
+    let files = ["etcd-cafile", "etcd-certfile", "etcd-keyfile"].map(|name| flag(&manifest, name).unwrap_or_default());
+    if endpoints.is_empty() || files.iter().any(String::is_empty) {
+        return Ok(None);
+    }
+    Ok(Client::of_files(machine, &files)?.map(|client| Reach { client, files, endpoints }))
+}
+
+/// The range of all keys that begin with a text, as the gateway takes it.
+fn range_of(prefix: &str) -> (String, String) {
+    let mut end = prefix.as_bytes().to_vec();
+    if let Some(last) = end.last_mut() {
+        *last = last.saturating_add(1);
+    }
+    (BASE64.encode(prefix), BASE64.encode(end))
 }
 
 /// The value of a flag of etcd in kubeadm's static pod.
@@ -258,4 +334,16 @@ fn endpoints(machine: &Machine) -> Result<Vec<String>, OpError> {
         }
     }
     Ok(unique)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_range_ends_before_the_next_prefix() {
+        let (from, to) = range_of("/registry/");
+        let text = |encoded: &str| String::from_utf8(BASE64.decode(encoded).unwrap_or_default()).unwrap_or_default();
+        assert_eq!((text(&from), text(&to)), ("/registry/".to_owned(), "/registry0".to_owned()));
+    }
 }

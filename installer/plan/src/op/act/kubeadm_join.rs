@@ -22,8 +22,11 @@ pub struct KubeadmJoin {
     pub slots: Vec<SlotName>,
     /// `unix:///run/containerd/containerd.sock`.
     pub cri_socket: String,
-    /// Joins as a control plane, with a stacked etcd member.
+    /// Joins as a control plane.
     pub control_plane: bool,
+    /// etcd is not kubeadm's: a control plane gets no member.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub external_etcd: bool,
     /// Preflight checks of kubeadm to ignore, from the support matrix.
     pub ignore: Vec<String>,
 }

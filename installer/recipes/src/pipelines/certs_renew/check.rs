@@ -4,6 +4,7 @@ use kubexm_plan::Facts;
 use kubexm_plan::cluster_facts::{Certificate, Gap};
 use kubexm_plan::kubeadm_certificates::{AUTHORITIES, MANAGED};
 use kubexm_plan::op::KUBELET_CLIENT;
+use kubexm_spec::cluster::EtcdKind;
 
 use super::context::RenewContext;
 use super::due::{Due, Plane, due, late_kubelet};
@@ -13,6 +14,11 @@ use crate::identity::Identity;
 /// A clock that differs from the controller's by more than so many milliseconds is refused: certificates are signed with
 /// it, and whether one has ended is decided with it.
 const SKEW_MS: u64 = 60_000;
+/// What the certificates of an etcd of kubexm's are below.
+const ETCD: [&str; 2] = ["/etc/kubexm/etcd/", "/etc/kubexm/etcd-client/"];
+const BY_CREATE: &str = "`kubexm-install create --bundle B` renews it in its last 30 days";
+const YOURS: &str = "it is yours, for your etcd: get another one, put it in the place of the file that spec.etcd.externalConfig names (and its \
+                     key with keyFrom), build a bundle and run `kubexm-install create` with it; API servers read a new CA when they start";
 /// What the registry's and the depot's certificates are below.
 const OURS: [&str; 3] = ["/etc/kubexm/registry-ca.crt", "/etc/kubexm/depot/", "/etc/kubexm/registry/"];
 
@@ -38,7 +44,7 @@ pub(super) fn site<'a>(cx: &'a RenewContext<'a>) -> Result<Due<'a>, RecipeError>
     let ended = of_planes.any(|one| explains(&one.path) && one.ends <= cx.now);
     let changes = found.iter().any(|plane| !plane.due.is_empty());
     if changes && !ended {
-        problems.extend(unhealthy(cx, planes.len()));
+        problems.extend(unhealthy(cx));
     }
     if !problems.is_empty() {
         return Err(RecipeError::CannotRenew { problems });
@@ -123,8 +129,8 @@ fn unread(gap: &Gap) -> String {
 }
 
 /// Restarts of one control plane after the other need the others: what is not healthy now would be none afterwards.
-fn unhealthy(cx: &RenewContext<'_>, planes: usize) -> Vec<String> {
-    let running = cx.running;
+fn unhealthy(cx: &RenewContext<'_>) -> Vec<String> {
+    let (running, members) = (cx.running, cx.cluster.etcd_members().len());
     let mut problems = Vec::new();
     let gaps: Vec<String> = running.gaps.iter().map(unread).collect();
     if !running.api_answers() {
@@ -141,9 +147,9 @@ fn unhealthy(cx: &RenewContext<'_>, planes: usize) -> Vec<String> {
              delete-node` removes one that is gone for good)",
             down.join(", ")
         ));
-    } else if running.etcd.len() < planes {
+    } else if running.etcd.len() < members {
         problems.push(format!(
-            "of {planes} members of etcd only {} were seen ({})",
+            "of {members} members of etcd only {} were seen ({})",
             running.etcd.len(),
             gaps.join("; ")
         ));
@@ -159,10 +165,16 @@ fn warnings(cx: &RenewContext<'_>) -> Vec<String> {
         let ends = if one.ends <= cx.now { "has ended" } else { "ends soon" };
         let text = if AUTHORITIES.contains(&one.path.as_str()) {
             "it is a certificate authority, which kubexm-install cannot renew yet; what it signs now ends with it"
+        } else if ETCD.iter().any(|folder| one.path.starts_with(folder)) {
+            match one.path.ends_with("/ca.crt") {
+                _ if cx.cluster.etcd.kind == EtcdKind::External => YOURS,
+                true => "it is the authority of kubexm's own etcd, which kubexm-install cannot renew yet",
+                false => BY_CREATE,
+            }
         } else if one.path.starts_with(OURS[0]) || one.path.ends_with("/ca.crt") && is_ours(one) {
             "it is the registry's own authority: `kubexm-install create --bundle B --new-registry-ca` makes another one"
         } else if is_ours(one) {
-            "`kubexm-install create --bundle B` renews it in its last 30 days"
+            BY_CREATE
         } else if one.path == "/var/lib/kubelet/pki/kubelet.crt" {
             "kubelet signed it for itself, and nothing checks it; remove it and its key, and restart kubelet, to get another"
         } else {

@@ -2,6 +2,7 @@
 
 use kubexm_plan::cluster_facts::{ETCD, EtcdMember, NODES, SERVER_VERSION};
 use kubexm_plan::op::MemberRemove;
+use kubexm_spec::cluster::EtcdKind;
 
 use super::context::DeleteContext;
 use crate::error::RecipeError;
@@ -66,6 +67,16 @@ fn refuse_needed(cx: &DeleteContext<'_>, name: &str) -> Result<(), RecipeError> 
              `kubexm-install create` first",
         );
     }
+    let has_member = |member: &EtcdMember| is_named(member, cx, name);
+    if cx.cluster.etcd.kind == EtcdKind::Kubexm
+        && (cx.cluster.roles(name).etcd || cx.running.etcd.iter().any(has_member))
+    {
+        return cannot(
+            name,
+            "it has a member of etcd, and kubexm-install does not remove members of an etcd of its own yet; \
+             `kubexm-install reset` removes the whole cluster",
+        );
+    }
     if !cx.cluster.roles(name).in_cluster() {
         return cannot(name, "it is neither control plane nor worker of the cluster");
     }
@@ -76,10 +87,11 @@ fn refuse_needed(cx: &DeleteContext<'_>, name: &str) -> Result<(), RecipeError> 
 fn observed(cx: &DeleteContext<'_>) -> Result<(), RecipeError> {
     let facts = cx.running;
     let planes = &cx.cluster.role_groups.control_plane;
+    let stacked = cx.cluster.etcd.kind == EtcdKind::Kubeadm;
     let plane_leaves = cx.deleted.iter().any(|host| planes.contains(host));
     let (what, gap) = match () {
         () if facts.nodes.is_empty() => ("the nodes of the cluster", [SERVER_VERSION, NODES]),
-        () if facts.etcd.is_empty() && plane_leaves => ("the members of etcd", [ETCD, ETCD]),
+        () if facts.etcd.is_empty() && plane_leaves && stacked => ("the members of etcd", [ETCD, ETCD]),
         () => return Ok(()),
     };
     let gaps = facts.gaps.iter().filter(|found| gap.contains(&found.what.as_str()));
@@ -107,8 +119,13 @@ fn stays<'a>(cx: &'a DeleteContext<'_>) -> Result<&'a str, RecipeError> {
     })
 }
 
-/// Whether a member of etcd is on a host. One that has not started has no name.
+/// Whether a member of kubeadm's etcd is on a host. One of another etcd is nothing that leaves with a node, whatever its name.
 fn is_of(member: &EtcdMember, cx: &DeleteContext<'_>, host: &str) -> bool {
+    cx.cluster.etcd.kind == EtcdKind::Kubeadm && is_named(member, cx, host)
+}
+
+/// One that has not started has no name.
+fn is_named(member: &EtcdMember, cx: &DeleteContext<'_>, host: &str) -> bool {
     let peer = |ip: std::net::IpAddr| match ip.is_ipv6() {
         true => format!("https://[{ip}]:2380"),
         false => format!("https://{ip}:2380"),

@@ -12,6 +12,8 @@ pub struct ResetHost<'a> {
     pub control_plane: bool,
     /// Runs pods of users.
     pub worker: bool,
+    /// Has a member of an etcd of kubexm's.
+    pub etcd: bool,
     /// Serves the depot.
     pub registry: bool,
     /// Its facts: the stamp, which names the cluster that it belongs to, and mounts that are not kubexm's.

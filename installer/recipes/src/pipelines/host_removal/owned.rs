@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use kubexm_plan::ledger::{Outcome, Record, SCHEMA};
 use kubexm_plan::op::{AsideWas, MoveAside, StateDir, Unit};
 use kubexm_plan::{
-    ObservedState, Op, PathEntry, PathState, RemovalScope, Resource, StateError, StepId, network, runtime,
+    ObservedState, Op, PathEntry, PathState, RemovalScope, Resource, StateError, StepId, etcd, network, runtime,
     state_folders,
 };
 
@@ -110,6 +110,9 @@ pub(in crate::pipelines) fn of_host(cluster: &str, host: &ResetHost<'_>) -> Resu
     for path in runtimes.into_iter().flat_map(|runtime| runtime.state) {
         keep_earlier_content(path, host, &changes, &mut owned)?;
     }
+    for path in data_of_etcd(&changes) {
+        keep_earlier_content(path, host, &changes, &mut owned)?;
+    }
     owned.folders.sort();
     owned.folders.dedup();
     // A path below another sorts after it.
@@ -207,6 +210,14 @@ fn keep_earlier_content(
     owned.folders.extend(spared.keys().cloned());
     owned.spared.append(&mut spared);
     Ok(())
+}
+
+/// The data folders of an etcd of kubexm's: those that a step with its unit names.
+fn data_of_etcd<'r>(changes: &[&'r Record]) -> BTreeSet<&'r str> {
+    let of_etcd =
+        |record: &&&Record| record.ops.iter().any(|op| matches!(op, Op::Unit(unit) if unit.name == etcd::UNIT));
+    let folder = |op: &'r Op| if let Op::StateDir(dir) = op { Some(dir.path.as_str()) } else { None };
+    changes.iter().filter(of_etcd).flat_map(|record| &record.ops).filter_map(folder).collect()
 }
 
 fn file(op: &Op) -> Option<&str> {

@@ -184,7 +184,7 @@ fn healthy(cx: &PlanContext<'_>, node: &PlannedHost<'_>) -> Result<[Step; 2], Re
     let members = cx.cluster.role_groups.control_plane.len();
     Ok([
         Step::on(name, "upgrade.static-pods", "Wait until the static pods are Ready with the images of the bundle")
-            .probe(Probe::StaticPodsReady { node: name.to_owned(), images }, 300)
+            .probe(Probe::StaticPodsReady { node: name.to_owned(), images, external_etcd: false }, 300)
             .timeout_s(320)
             .undo(Undo::Nothing)
             .build(),

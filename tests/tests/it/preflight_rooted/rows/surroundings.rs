@@ -83,10 +83,14 @@ pub const ROWS: &[Row] = rows! {
             s.cluster.load_balancer.mode = LoadBalancerMode::at([10, 77, 0, 100].into(), 6443);
         } => "2 control planes", "odd number", "tolerate";
 
-    "control-planes" Warn None, "two members of etcd on hosts of their own", |s| {
+    "control-planes" Fail None, "two members of etcd on hosts of their own", |s| {
             s.with_roles();
             s.cluster.role_groups.etcd.push("lb2".to_owned());
-        } => "2 members of etcd", "odd number", "tolerate";
+        } => "two members of etcd (etcd1, lb2)", "one, three or five", "add a host";
+    "control-planes" Warn None, "four members of etcd", |s| {
+            s.with_roles();
+            s.cluster.role_groups.etcd.extend(["lb1", "lb2", "node1"].map(str::to_owned));
+        } => "4 members of etcd", "odd number", "tolerate";
 
     "hardware" Fail ETCD1, "a 1 GB member of etcd", |s| {
             s.with_roles();

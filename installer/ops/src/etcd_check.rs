@@ -1,0 +1,42 @@
+//! Asks an etcd of the user's: versions, health, quorum, and what is in it already. Changes nothing, there or here.
+
+use kubexm_plan::etcd_check::{EndpointAnswer, EtcdAnswer, EtcdAsk};
+
+use crate::Machine;
+use crate::ops::act::members::Client;
+
+/// With the key of the ask's certificate.
+pub fn ask(machine: &Machine, ask: &EtcdAsk, key: &[u8]) -> EtcdAnswer {
+    let client = Client::of_bytes(ask.ca.as_bytes(), ask.certificate.as_bytes(), key);
+    let mut answer = EtcdAnswer::default();
+    for endpoint in &ask.endpoints {
+        let one = match client.status(machine, endpoint) {
+            Ok(status) => EndpointAnswer {
+                version: Some(status.version),
+                cluster: status.cluster,
+                trouble: status.trouble,
+                ..EndpointAnswer::default()
+            },
+            Err(error) => EndpointAnswer { trouble: Some(error.full()), ..EndpointAnswer::default() },
+        };
+        answer.endpoints.push(EndpointAnswer { endpoint: endpoint.clone(), ..one });
+    }
+    // Of one that answers, so that each problem is reported once.
+    let Some(first) = answer.endpoints.iter().find(|one| one.version.is_some()).map(|one| one.endpoint.clone()) else {
+        return answer;
+    };
+    match client.list_with_quorum(machine, &first) {
+        Ok(members) => {
+            let voting = members.into_iter().filter(|member| !member.learner);
+            answer.members = Some(voting.flat_map(|member| member.clients).collect());
+        }
+        Err(error) => answer.why = Some(error.full()),
+    }
+    if answer.members.is_some() {
+        match client.count(machine, &first, &format!("{}/", ask.prefix)) {
+            Ok(count) => answer.keys = Some(count),
+            Err(error) => answer.why = Some(error.full()),
+        }
+    }
+    answer
+}

@@ -1,0 +1,76 @@
+//! A member of an etcd that kubexm runs itself: whether a host has one, since etcd's data is not kubeadm's then, and whether it may be
+//! restarted.
+
+use std::time::Duration;
+
+use kubexm_plan::{etcd, state_folders};
+
+use crate::ops::act::members::{Client, LOCAL, Member};
+use crate::{Machine, OpError, fsio};
+
+/// Others that were restarted right before may be electing a leader.
+const TRIES: u32 = 20;
+const PAUSE: Duration = Duration::from_millis(500);
+const UNITS: &str = "/etc/systemd/system";
+
+/// By its unit, which is written before its data, and removed after it.
+pub(crate) fn has_member(machine: &Machine) -> bool {
+    machine.path(format!("{UNITS}/{}", etcd::UNIT)).is_file()
+}
+
+/// kubeadm's own reset, as an operator runs it: without a static pod of etcd it takes etcd's usual folder for its own and deletes
+/// it (removeetcdmember.go), a member of ours or not.
+pub(crate) fn by_hand(machine: &Machine) -> &'static str {
+    if has_member(machine) { "kubeadm reset --skip-phases=remove-etcd-member" } else { "kubeadm reset" }
+}
+
+/// The folders that must be cleared before an init or a join can be retried here.
+pub(crate) fn cleared(machine: &Machine) -> Vec<&'static str> {
+    let member = has_member(machine);
+    state_folders::cleared().into_iter().filter(|path| !(member && *path == state_folders::ETCD)).collect()
+}
+
+/// Refuses the restart of a member that works, if the others would be left without a majority. Before it was healthy for the first
+/// time there is nothing to lose.
+pub(crate) fn may_restart(machine: &Machine) -> Result<(), OpError> {
+    let files = [etcd::CA, etcd::ADMIN_CERT, etcd::ADMIN_KEY].map(str::to_owned);
+    let client = Client::of_files(machine, &files)?;
+    let Some(client) = client.filter(|_| machine.path(etcd::FORMED).is_file()) else { return Ok(()) };
+    // One that does not answer serves nobody.
+    let Ok(members) = client.list(machine, LOCAL) else { return Ok(()) };
+    let own = own_name(machine)?;
+    let voters: Vec<&Member> = members.iter().filter(|member| !member.learner).collect();
+    let mut down = Vec::new();
+    for attempt in 0..TRIES {
+        if attempt > 0 {
+            std::thread::sleep(PAUSE);
+        }
+        let others = voters.iter().filter(|member| member.name != own);
+        down = others.filter(|member| !is_healthy(machine, &client, member)).map(|member| title(member)).collect();
+        // Without this one: more than half of all.
+        if down.is_empty() || (voters.len() - 1 - down.len()) * 2 > voters.len() {
+            return Ok(());
+        }
+    }
+    Err(OpError::other(format!(
+        "a restart of this member of etcd ({own}) would leave the cluster without a majority, since these are not healthy: {}. Mend them \
+         first (`kubexm-install status`, `journalctl -u {}` there), then run again; it was not restarted",
+        down.join(", "),
+        etcd::UNIT
+    )))
+}
+
+fn own_name(machine: &Machine) -> Result<String, OpError> {
+    let config = fsio::read_text(&machine.path(etcd::CONFIG))?.unwrap_or_default();
+    let name = config.lines().find_map(|line| line.strip_prefix("name:"));
+    Ok(name.unwrap_or_default().trim().trim_matches('"').to_owned())
+}
+
+fn is_healthy(machine: &Machine, client: &Client, member: &Member) -> bool {
+    let answers = |url: &String| client.status(machine, url).is_ok_and(|status| status.trouble.is_none());
+    member.clients.iter().any(answers)
+}
+
+fn title(member: &Member) -> String {
+    if member.name.is_empty() { member.id.clone() } else { member.name.clone() }
+}

@@ -1,0 +1,45 @@
+//! What a control plane is asked about an etcd of the user's before anything is changed, and its answer.
+
+use serde::{Deserialize, Serialize};
+
+/// The question; the key of the certificate is sent beside it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct EtcdAsk {
+    /// `https://10.0.0.5:2379`.
+    pub endpoints: Vec<String>,
+    /// PEM with the members' CA.
+    pub ca: String,
+    /// PEM with the client's certificate.
+    pub certificate: String,
+    /// What the API server's keys begin with.
+    pub prefix: String,
+}
+
+/// The answer.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct EtcdAnswer {
+    /// One for each endpoint, in their order.
+    pub endpoints: Vec<EndpointAnswer>,
+    /// How many keys begin with the prefix; none if that could not be asked.
+    pub keys: Option<u64>,
+    /// Client addresses of the voting members that a majority agrees on; none without a quorum.
+    pub members: Option<Vec<String>>,
+    /// Why one of the two is not known.
+    pub why: Option<String>,
+}
+
+/// What one endpoint has said.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct EndpointAnswer {
+    /// It.
+    pub endpoint: String,
+    /// `3.6.5`; none if it did not answer.
+    pub version: Option<String>,
+    /// The id of its cluster.
+    pub cluster: Option<String>,
+    /// Why it did not answer, or what it complains of.
+    pub trouble: Option<String>,
+}

@@ -1,0 +1,252 @@
+//! etcd as a service of its own on the hosts of the role etcd (`spec.etcd.type: kubexm`): program, certificates, one unit.
+//!
+//! A member's certificates are read again with every connection, so that renewed ones need no restart.
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+
+use kubexm_plan::etcd::{
+    ADMIN_CERT, ADMIN_KEY, CA, CONFIG, FORMED, MEMBER, PEER_CERT, PEER_KEY, SERVER_CERT, SERVER_KEY, UNIT,
+};
+use kubexm_plan::op::{Dir, File, StateDir, Unit};
+use kubexm_plan::{Authority, CertificateUse, Probe, SlotName, SlotProvider, Step, Undo};
+use kubexm_spec::Program;
+use kubexm_spec::cluster::EtcdKind;
+use minijinja::context;
+use serde_json::{Value, json};
+
+use crate::context::{PlanContext, PlannedHost};
+use crate::draft::Draft;
+use crate::error::RecipeError;
+use crate::modules::programs;
+use crate::{paths, yaml};
+
+/// Clients.
+const CLIENTS: u16 = 2379;
+/// Members among each other.
+const PEERS: u16 = 2380;
+/// Metrics and health without a certificate, on the host alone; as kubeadm's etcd.
+const METRICS: &str = "http://127.0.0.1:2381";
+/// As kubeadm's etcd, so that the API server's cache follows the database; nanoseconds.
+const PROGRESS_NS: u64 = 5_000_000_000;
+/// How long a member may take until it has a leader, in seconds: the others are started at the same time, on hosts that may
+/// be slower.
+const STARTS_S: u64 = 180;
+
+/// A member as the others and its clients know it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Member {
+    /// The name of its host.
+    pub name: String,
+    /// `https://10.0.0.5:2379`.
+    pub client: String,
+    peer: String,
+}
+
+/// The members in the order of the role group; none if kubexm runs no etcd of its own.
+pub fn members(cx: &PlanContext<'_>) -> Result<Vec<Member>, RecipeError> {
+    if cx.cluster.etcd.kind != EtcdKind::Kubexm {
+        return Ok(Vec::new());
+    }
+    let nodes = cx.nodes()?;
+    let found = cx.cluster.role_groups.etcd.iter().filter_map(|name| nodes.iter().find(|node| node.name() == name));
+    let members: Vec<Member> = found.map(Member::of).collect();
+    if members.is_empty() { Err(RecipeError::NoHosts { what: "etcd" }) } else { Ok(members) }
+}
+
+impl Member {
+    fn of(node: &PlannedHost<'_>) -> Self {
+        let url = |port| format!("https://{}", SocketAddr::from((node.ip, port)));
+        Self { name: node.name().to_owned(), client: url(CLIENTS), peer: url(PEERS) }
+    }
+}
+
+/// Starts the member on this host, with the others as one new cluster. In a cluster that runs it is waited for, before the next
+/// is touched; members of a new one wait for each other, on hosts that get more or less before.
+pub fn serve(
+    draft: &mut Draft<'_>,
+    node: &PlannedHost<'_>,
+    members: &[Member],
+    runs: bool,
+) -> Result<Step, RecipeError> {
+    let data_dir = draft.cx.cluster.etcd.data_dir.clone();
+    let config = yaml::documents("etcd config", &[config(draft.cx, node, members)?])?;
+    let config = draft.file(CONFIG, 0o644, config);
+    let unit = draft.template(
+        paths::unit(UNIT),
+        "kubexm-etcd.service",
+        context! { bin => paths::BIN, config => CONFIG, formed => FORMED, data_dir => &data_dir },
+    )?;
+    let files = certificates(draft, node);
+    let program = programs::etcd(draft.cx, node, paths::BIN)?;
+    let own: Vec<&Member> = members.iter().filter(|member| member.name == node.name()).collect();
+    let step = Step::on(node.name(), "etcd.serve", "Start the host's member of etcd")
+        .ensure(program)
+        .ensure(Dir { path: MEMBER.to_owned(), mode: 0o700 })
+        .ensure_all(files)
+        .ensure(config)
+        .ensure(StateDir::at(&data_dir))
+        .ensure(Dir { path: data_dir, mode: 0o700 })
+        .ensure(unit)
+        .ensure(Unit {
+            name: UNIT.to_owned(),
+            enabled: true,
+            running: Some(true),
+            loaded: [CONFIG, CA]
+                .map(str::to_owned)
+                .into_iter()
+                .chain([paths::unit(UNIT), paths::bin("etcd")])
+                .collect(),
+            reloaded: Vec::new(),
+        })
+        .timeout_s(STARTS_S + 120);
+    let step = if runs { step.probe(healthy(own), STARTS_S) } else { step };
+    Ok(step.undo(Undo::RestoreBefore).build())
+}
+
+/// After all members have started: each is asked from here. Then the member is known to have data.
+pub fn formed(draft: &mut Draft<'_>, node: &PlannedHost<'_>, members: &[Member]) -> Result<Step, RecipeError> {
+    let version = &draft.cx.program(Program::Etcd, node.platform)?.version;
+    let text = format!("{}\n{version}\n", token(draft.cx));
+    Ok(Step::on(node.name(), "etcd.formed", "Check that every member of etcd is healthy")
+        .ensure(draft.file(FORMED, 0o644, text))
+        .probe(healthy(members), STARTS_S)
+        .timeout_s(STARTS_S + 30)
+        .undo(Undo::RestoreBefore)
+        .build())
+}
+
+fn healthy<'m>(members: impl IntoIterator<Item = &'m Member>) -> Probe {
+    Probe::EtcdMembersHealthy {
+        members: urls(members),
+        unnamed: false,
+        ca: CA.to_owned(),
+        certificate: ADMIN_CERT.to_owned(),
+        key: ADMIN_KEY.to_owned(),
+    }
+}
+
+/// Client URLs by name.
+pub fn urls<'m>(members: impl IntoIterator<Item = &'m Member>) -> BTreeMap<String, String> {
+    members.into_iter().map(|member| (member.name.clone(), member.client.clone())).collect()
+}
+
+/// Two clusters whose members have the same addresses never take each other for their own.
+fn token(cx: &PlanContext<'_>) -> String {
+    cx.cluster_id.map_or_else(|| cx.cluster.name.clone(), |id| id.to_string())
+}
+
+fn config(cx: &PlanContext<'_>, node: &PlannedHost<'_>, members: &[Member]) -> Result<Value, RecipeError> {
+    let own = Member::of(node);
+    let initial: Vec<String> = members.iter().map(|member| format!("{}={}", member.name, member.peer)).collect();
+    let tls = |certificate: &str, key: &str| json!({"cert-file": certificate, "key-file": key, "client-cert-auth": true, "trusted-ca-file": CA});
+    let etcd = &cx.cluster.etcd;
+    let mut config = json!({
+        "name": own.name,
+        "data-dir": etcd.data_dir,
+        "listen-client-urls": format!("https://127.0.0.1:{CLIENTS},{}", own.client),
+        "advertise-client-urls": own.client,
+        "listen-peer-urls": own.peer,
+        "initial-advertise-peer-urls": own.peer,
+        "initial-cluster": initial.join(","),
+        // With data, etcd ignores it.
+        "initial-cluster-state": "new",
+        "initial-cluster-token": token(cx),
+        "listen-metrics-urls": METRICS,
+        "client-transport-security": tls(SERVER_CERT, SERVER_KEY),
+        "peer-transport-security": tls(PEER_CERT, PEER_KEY),
+    });
+    let version = &cx.program(Program::Etcd, node.platform)?.version;
+    config[progress(version)] = json!(PROGRESS_NS);
+    let (check, value) = corruption_check(version);
+    config[check] = value;
+    for (key, value) in [
+        ("quota-backend-bytes", etcd.quota),
+        ("snapshot-count", etcd.snapshots.count.map(u64::from)),
+        ("max-snapshots", etcd.snapshots.keep.map(u64::from)),
+    ] {
+        if let Some(value) = value {
+            config[key] = json!(value);
+        }
+    }
+    Ok(config)
+}
+
+/// It was an experiment before 3.6 (its changelog).
+fn progress(version: &str) -> &'static str {
+    match is_before_3_6(version) {
+        true => "experimental-watch-progress-notify-interval",
+        false => "watch-progress-notify-interval",
+    }
+}
+
+/// As kubeadm's etcd: a member compares its data with the others' before it serves.
+fn corruption_check(version: &str) -> (&'static str, Value) {
+    match is_before_3_6(version) {
+        true => ("experimental-initial-corrupt-check", json!(true)),
+        false => ("feature-gates", json!("InitialCorruptCheck=true")),
+    }
+}
+
+fn is_before_3_6(version: &str) -> bool {
+    let mut numbers = version.split('.').map(|number| number.parse::<u32>().unwrap_or(0));
+    matches!((numbers.next(), numbers.next()), (Some(3), Some(0..=5)))
+}
+
+/// The CA, and a certificate with its key for each use, as kubeadm makes them for its etcd.
+fn certificates(draft: &mut Draft<'_>, node: &PlannedHost<'_>) -> Vec<File> {
+    let (name, ip) = (node.name().to_owned(), node.ip.to_string());
+    let local = ["localhost", "127.0.0.1"].map(str::to_owned);
+    let uses = [
+        ("server", SERVER_CERT, SERVER_KEY, [name.clone(), ip.clone()].into_iter().chain(local).collect()),
+        ("peer", PEER_CERT, PEER_KEY, vec![name, ip]),
+        ("admin", ADMIN_CERT, ADMIN_KEY, Vec::new()),
+    ];
+    let mut files = vec![ca(draft, CA)];
+    for (role, certificate, key, sans) in uses {
+        let slot = format!("etcd-{role}-{}", node.name());
+        let common_name = if role == "admin" { "kubexm-etcd-admin" } else { node.name() };
+        files.extend(pair(draft, &slot, (certificate, key), common_name, sans));
+    }
+    files
+}
+
+/// The certificate of etcd's authority.
+pub fn ca(draft: &mut Draft<'_>, path: &str) -> File {
+    draft.slot_file(path, 0o644, "etcd-ca", SlotProvider::Authority { authority: Authority::Etcd })
+}
+
+/// A certificate of etcd's authority, and its key.
+pub fn pair(
+    draft: &mut Draft<'_>,
+    slot: &str,
+    (certificate, key): (&str, &str),
+    common_name: &str,
+    sans: Vec<String>,
+) -> [File; 2] {
+    let usage = CertificateUse {
+        authority: Authority::Etcd,
+        // At most 64 characters (RFC 5280).
+        common_name: (common_name.len() <= 64).then(|| common_name.to_owned()),
+        sans,
+        client: true,
+        ..CertificateUse::default()
+    };
+    let of_key = SlotProvider::CertificateKey { cert: SlotName(slot.to_owned()) };
+    [
+        draft.slot_file(certificate, 0o644, slot, SlotProvider::Certificate(usage)),
+        draft.slot_file(key, 0o600, &format!("{slot}-key"), of_key),
+    ]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_key_of_the_progress_interval_follows_the_version() {
+        let experiment = ["3.4.13", "3.5.24"].map(progress);
+        assert!(experiment.iter().all(|key| key.starts_with("experimental-")));
+        assert!(["3.6.5", "4.0.0"].iter().all(|version| !progress(version).starts_with("experimental-")));
+    }
+}

@@ -1,0 +1,59 @@
+//! Members of an etcd of kubexm's that runs are all there, and get no other line of versions: a create completes a cluster, and
+//! neither replaces members nor upgrades them.
+
+use kubexm_plan::Facts;
+use kubexm_spec::Program;
+use kubexm_spec::cluster::EtcdKind;
+
+use super::input::{ObservedHost, PreflightInput};
+use super::report::Report;
+use crate::identity::Identity;
+
+pub(super) fn run(input: &PreflightInput<'_>, report: &mut Report) {
+    let cluster = input.cx.cluster;
+    if cluster.etcd.kind != EtcdKind::Kubexm {
+        return;
+    }
+    let identity = Identity::of(cluster, input.cx.facts);
+    let runs =
+        |host: &ObservedHost<'_>| host.roles.control_plane && identity.has_joined(cluster, host.name(), host.facts);
+    let runs = input.hosts.iter().any(runs);
+    for host in input.hosts.iter().filter(|host| host.roles.etcd) {
+        match version(host.facts) {
+            None if runs => report.fail(
+                host.name(),
+                "no member of etcd, and the cluster runs with one there",
+                "the member that it had, with its data: an empty one under its name would lose what it had agreed to",
+                "bring back its disk (/etc/kubexm/etcd and the data folder); members on new hosts are not added by kubexm-install yet",
+            ),
+            None => {}
+            Some(old) => version_fits(input, host, old, report),
+        }
+    }
+}
+
+/// The version of a member that was healthy once.
+fn version(facts: &Facts) -> Option<&str> {
+    facts.etcd_formed.as_deref().map(|text| text.lines().nth(1).unwrap_or_default())
+}
+
+/// A newer patch is taken, one member after the other; another minor has conditions of its own, and nothing goes back.
+fn version_fits(input: &PreflightInput<'_>, host: &ObservedHost<'_>, old: &str, report: &mut Report) {
+    let carried = host.platform.and_then(|platform| input.cx.program(Program::Etcd, platform).ok());
+    let Some(new) = carried.map(|program| program.version.as_str()) else { return };
+    if let (Some(was), Some(is)) = (numbers(old), numbers(new))
+        && (was[..2] != is[..2] || is < was)
+    {
+        report.fail(
+            host.name(),
+            format!("a member of etcd {old}, and the bundle has etcd {new}"),
+            format!("etcd {}.{} of this patch or a later one", was[0], was[1]),
+            "use a bundle with that etcd; another minor version and an older one are not put on members that run",
+        );
+    }
+}
+
+fn numbers(version: &str) -> Option<[u32; 3]> {
+    let mut numbers = version.split('.').map(|number| number.parse().ok());
+    Some([numbers.next()??, numbers.next()??, numbers.next()??])
+}

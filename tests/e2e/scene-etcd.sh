@@ -1,0 +1,181 @@
+# shellcheck shell=bash
+# tier: long
+# seconds: 480
+# needs: lab stock-tools
+# etcd as a service of its own: on the control plane, and on two hosts that are nothing else. One of these is lost and comes back; one
+# whose data is gone does not start as an empty member; a reset leaves nothing. Then a cluster with an etcd of the user's, which stays.
+. "$ROOT/tests/e2e/fleet.sh"
+say "etcd of its own"
+HOME_NAME=home-etcd
+FLEET_YAML=$WORK/etcd.yaml
+FLEET_FILE=$WORK/etcd.tar.zst
+fleet_up whole
+lab cluster-yaml --control-planes 1 --sudo-password "$SUDO_PASSWORD" "${FLEET_ADDRESSES[@]}" |
+  sed 's|roleGroups: .*|roleGroups: {etcd: [n1, n2, n3], master: [n1], worker: [n1]}|; s|etcd: {type: kubeadm}|etcd: {type: kubexm, quota: 4Gi}|' > "$FLEET_YAML"
+check "a bundle with etcd itself is built" fleet_bundle
+[ "$HELD" = 1 ] || return 0
+two_members() { sed 's|etcd: \[n1, n2, n3\]|etcd: [n1, n2]|; /name: n3,/d' "$FLEET_YAML" > "$WORK/two.yaml" && says 53 "two members of etcd" fleet create -f "$WORK/two.yaml" -y --accept-new-host-keys; }
+check "two members are refused, before any change" two_members
+check "one control plane and two hosts of etcd become a cluster" fleet_create
+[ "$HELD" = 1 ] || return 0
+journal seconds || true
+
+own_etcd() {
+  kubectl_on n1 get nodes --no-headers | tee /dev/stderr | grep -c ' Ready ' | grep -qx 1 || return 1
+  kubectl_on n1 -n kube-system get pods --no-headers -o custom-columns=:.metadata.name > "$WORK/pods" || return 1
+  ! grep -q '^etcd-' "$WORK/pods" || { echo "kubeadm made an etcd"; return 1; }
+  # shellcheck disable=SC2016  # for the host's shell
+  lab host root n1 'tr "\0" " " < /proc/$(pgrep -x kube-apiserver)/cmdline | grep -q "etcd-servers=https://10.77.0.11:2379,https://10.77.0.12:2379,https://10.77.0.13:2379"'
+}
+check "the API server uses these members, and kubeadm made none" own_etcd
+alone() { lab host root "$1" 'systemctl is-active kubexm-etcd && ! ls -d /usr/local/bin/kube{let,adm,ctl} /usr/local/bin/containerd /etc/kubernetes 2> /dev/null | grep .'; }
+check "a host of etcd alone has neither kubelet nor runtime" alone n2
+private() { lab host root "$1" 'stat -c "%a %U" /etc/kubexm/etcd/server.key /etc/kubexm/etcd/peer.key /etc/kubexm/etcd/client.key | sort -u | grep -qx "600 root"'; }
+check "its keys are root's alone" on_fleet private
+# etcdctl HOST ARGS...: as an operator calls it on a member's host
+member() {
+  local pki=/etc/kubexm/etcd host=$1; shift
+  lab host root "$host" etcdctl --endpoints https://127.0.0.1:2379 --cacert $pki/ca.crt --cert $pki/client.crt --key $pki/client.key "$@"
+}
+three() { member n3 endpoint health --cluster | tee /dev/stderr | grep -c "is healthy" | grep -qx 3; }
+check "etcd's own tool finds three healthy members" three
+nobody_else() { ! lab host root n2 etcdctl --endpoints https://127.0.0.1:2379 --cacert /etc/kubexm/etcd/ca.crt get x && ! lab host root n2 curl -sk https://127.0.0.1:2379/health; }
+check "and nobody without a certificate is let in" nobody_else
+# status_is WANTED: names of healthy members
+status_is() {
+  fleet status -f "$FLEET_YAML" --json > "$WORK/etcd-status.json" || true
+  python3 - "$1" "$WORK/etcd-status.json" << 'PY'
+import json, sys
+facts = json.load(open(sys.argv[2]))["clusters"][0]["facts"]
+healthy = " ".join(sorted(one["name"] for one in facts["etcd"] if one["healthy"]))
+print(facts["etcd"], facts["gaps"])
+sys.exit(0 if healthy == sys.argv[1] and len(facts["etcd"]) == 3 else f"healthy: {healthy}")
+PY
+}
+check "status shows the members" status_is "n1 n2 n3"
+check "every pod runs" within 90 all_running n1
+check "a second create changes nothing on any host" fleet_changes_nothing
+
+certs() { install certs check -f "$FLEET_YAML" --json; }
+of_etcd() {
+  local path
+  certs > "$WORK/etcd-certs.json" || return 1
+  for path in server peer client; do grep -q "/etc/kubexm/etcd/$path.crt" "$WORK/etcd-certs.json" || { echo "no $path"; return 1; }; done
+  grep -q /etc/kubexm/etcd-client/client.crt "$WORK/etcd-certs.json"
+}
+check "certs check names etcd's certificates" of_etcd
+check "a renewal has nothing to do" says 0 "nothing to do" install certs renew -f "$FLEET_YAML" -y
+check "kubeadm's are renewed by force, and etcd is left alone" install certs renew --force -f "$FLEET_YAML" -y
+check "objects are made" kubectl_on n1 create configmap kept --from-literal=a=1
+check "a backup is made" install backup --to "$WORK/etcd-backups" -f "$FLEET_YAML"
+verified() { says 0 "is whole" install backup verify "$(find "$WORK/etcd-backups" -mindepth 1 -maxdepth 1 -name 'lab-*' | tail -n 1)"; }
+check "it is whole" verified
+no_restore() { says 22 "spec.etcd.type kubexm" install restore "$(find "$WORK/etcd-backups" -mindepth 1 -maxdepth 1 -name 'lab-*' | tail -n 1)" -f "$FLEET_YAML" -y; }
+check "a restore is refused by name" no_restore
+check "a host with a member is not deleted" says 53 "member of etcd" install delete-node n2 -f "$FLEET_YAML" -y
+check "an upgrade is refused by name" says 22 "spec.etcd.type kubexm" fleet upgrade -f "$FLEET_YAML" -y
+
+check "a member's host is powered off" lab host stop n3
+writes() { kubectl_on n1 create configmap "$1" --from-literal=a=1; }
+check "the API goes on and writes" within 30 writes without-n3
+check "status shows who is missing" status_is "n1 n2"
+check "the host comes back" lab host up n3 10.77.0.13
+back() { member n3 get --prefix --keys-only /registry/configmaps/default/without-n3 --consistency=s | grep -q without-n3; }
+check "it has what was written meanwhile" within 60 back
+check "all three are healthy" within 60 status_is "n1 n2 n3"
+
+lost() { lab host root n2 'systemctl stop kubexm-etcd && mv /var/lib/etcd/member /root/member && ! timeout 20 systemctl start kubexm-etcd && journalctl -u kubexm-etcd -n 30 | grep "has no data of etcd"'; }
+check "a member whose data is gone does not start as an empty one" lost
+found() { lab host root n2 'mv /root/member /var/lib/etcd/member && systemctl reset-failed kubexm-etcd; systemctl start kubexm-etcd'; }
+check "with its data it starts again" found
+check "all three are healthy again" within 60 status_is "n1 n2 n3"
+# As docs/operations.md has it.
+replaced() {
+  local id; id=$(member n1 member list | awk -F', ' '$3 == "n2" { print $1 }')
+  [ -n "$id" ] || return 1
+  lab host root n2 'systemctl stop kubexm-etcd && rm -r /var/lib/etcd/member' || return 1
+  member n1 member remove "$id" && member n1 member add n2 --peer-urls https://10.77.0.12:2380 || return 1
+  lab host root n2 'cd /etc/kubexm/etcd && mv formed formed.away && sed -i "s/^initial-cluster-state: .*/initial-cluster-state: existing/" config.yaml && systemctl start kubexm-etcd && mv formed.away formed'
+}
+check "one whose data is lost for good is added again as documented" replaced
+check "it is healthy as well" within 60 status_is "n1 n2 n3"
+check "a create puts back what was changed for that" fleet_create
+check "a create has nothing to do" fleet_changes_nothing
+no_restart() {
+  sed 's|quota: 4Gi|quota: 3Gi|' "$FLEET_YAML" > "$WORK/quota.yaml"
+  lab host root n3 systemctl stop kubexm-etcd || return 1
+  says 70 "without a majority" fleet create -f "$WORK/quota.yaml" -y
+}
+check "no member is restarted for another setting while one is down" no_restart
+check "and it was rolled back: the API answers" within 30 writes not-restarted
+check "it is started again" lab host root n3 systemctl start kubexm-etcd
+check "all three are healthy now" within 60 status_is "n1 n2 n3"
+check "with all of them a create makes the change, one member after the other" fleet create -f "$WORK/quota.yaml" -y
+changed() { lab host root "$1" grep -qx 'quota-backend-bytes: 3221225472' /etc/kubexm/etcd/config.yaml; }
+check "it is made on all of them" on_fleet changed
+check "and they are healthy" within 60 status_is "n1 n2 n3"
+gone() { lab host root n2 mv /etc/kubexm/etcd/formed /root/formed && says 53 "no member of etcd, and the cluster runs with one there" fleet_create; }
+check "a host that has lost its member is refused by name" gone
+check "it is there again" lab host root n2 mv /root/formed /etc/kubexm/etcd/formed
+
+check "the cluster is reset" install reset -f "$FLEET_YAML" -y
+check "every host is as it was before" as_before
+
+# One of the user's, on a host that is not in the cluster.
+say "an etcd of the user's"
+HOME_NAME=home-their-etcd
+FLEET_YAML=$WORK/their-etcd.yaml
+FLEET_FILE=$WORK/their-etcd.tar.zst
+FLEET=(n1 n3)
+PKI=$WORK/etcd-pki
+issue() { # issue NAME EXTENSIONS
+  openssl req -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -keyout "$PKI/$1.key" -out "$PKI/$1.csr" -subj "/CN=$1" &&
+    printf '%s\n' "$2" > "$PKI/$1.ext" &&
+    openssl x509 -req -in "$PKI/$1.csr" -CA "$PKI/ca.crt" -CAkey "$PKI/ca.key" -CAcreateserial -days 30 -extfile "$PKI/$1.ext" -out "$PKI/$1.crt"
+}
+their_etcd() {
+  rm -rf "$PKI"; mkdir -p "$PKI"
+  openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -keyout "$PKI/ca.key" -out "$PKI/ca.crt" -subj /CN=site-etcd -days 30 || return 1
+  issue server $'subjectAltName=IP:10.77.0.12,IP:127.0.0.1\nextendedKeyUsage=serverAuth,clientAuth' || return 1
+  issue client extendedKeyUsage=clientAuth || return 1
+  openssl ecparam -name prime256v1 -genkey -noout -out "$PKI/other.key" || return 1
+  lab host root n2 'mkdir -p /root/theirs && cat > /root/theirs/etcd && chmod 755 /root/theirs/etcd' < "$LAB/bin/etcd" || return 1
+  lab host root n2 'cat > /root/theirs/etcdctl && chmod 755 /root/theirs/etcdctl' < "$LAB/bin/etcdctl" || return 1
+  for file in ca.crt server.crt server.key client.crt client.key; do lab host root n2 "cat > /root/theirs/$file" < "$PKI/$file" || return 1; done
+  lab host root n2 'cd /root/theirs && systemd-run --unit theirs /root/theirs/etcd --name theirs --data-dir /root/theirs/data --listen-client-urls https://10.77.0.12:2379 --advertise-client-urls https://10.77.0.12:2379 --cert-file /root/theirs/server.crt --key-file /root/theirs/server.key --client-cert-auth --trusted-ca-file /root/theirs/ca.crt'
+}
+theirs() { lab host root n2 /root/theirs/etcdctl --endpoints https://10.77.0.12:2379 --cacert /root/theirs/ca.crt --cert /root/theirs/client.crt --key /root/theirs/client.key "$@"; }
+check "somebody runs an etcd with certificates of their own" their_etcd
+check "it is healthy" within 30 theirs endpoint health
+their_yaml() {
+  lab cluster-yaml --control-planes 1 --sudo-password "$SUDO_PASSWORD" n1 10.77.0.11 n3 10.77.0.13 |
+    sed "s|roleGroups: .*|roleGroups: {master: [n1], worker: [n3]}|
+      s|etcd: {type: kubeadm}|etcd: {type: external, externalConfig: {endpoints: [\"https://10.77.0.12:2379\"], caFile: etcd-pki/ca.crt, certFile: etcd-pki/client.crt, keyFrom: {file: $PKI/$1}, prefix: /lab/registry}}|"
+}
+their_yaml client.key > "$FLEET_YAML"
+check "a bundle is built for it" fleet_bundle
+[ "$HELD" = 1 ] || return 0
+in_bundle() { [ "$(zstd -dcq "$FLEET_FILE" | grep -acF "$(sed -n 2p "$PKI/$1")")" != 0 ]; }
+no_key() { in_bundle client.crt && in_bundle ca.crt && ! in_bundle client.key; }
+check "it carries the certificates, and not their key" no_key
+other_key() { their_yaml other.key > "$WORK/other-key.yaml" && says 53 "10.77.0.12:2379 does not answer" fleet create -f "$WORK/other-key.yaml" -y --accept-new-host-keys; }
+check "a key of another certificate is refused, before any change" other_key
+theirs put /lab/registry/x y
+check "keys of somebody else are refused" says 53 "1 key below /lab/registry" fleet_create
+check "and nothing was changed" exits 1 lab host root n1 'test -e /etc/kubexm'
+theirs del /lab/registry/x
+check "a cluster is made with it" fleet_create
+[ "$HELD" = 1 ] || return 0
+keys() { theirs get --prefix --keys-only --limit 3 /lab/registry/namespaces/ | grep -q /lab/registry/namespaces/default; }
+check "its objects are there, below their prefix" keys
+check "every pod runs" within 120 all_running n1
+their_status() { fleet status -f "$FLEET_YAML" --json | grep -q '"name":"theirs"'; }
+check "status shows its member" their_status
+check "a second create changes nothing on any host" fleet_changes_nothing
+check "a backup is made of it" install backup --to "$WORK/their-backups" -f "$FLEET_YAML"
+check "the cluster is reset" install reset -f "$FLEET_YAML" -y
+check "its hosts are as they were before" as_before
+check "their etcd has what it had" keys
+FLEET=(n1 n2 n3)
+lab host down --all
+HOME_NAME=home
