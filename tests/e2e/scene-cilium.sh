@@ -7,7 +7,7 @@
 # operator makes are in the lab's chart.
 . "$ROOT/tests/e2e/fleet.sh"
 . "$ROOT/tests/e2e/across.sh"
-. "$ROOT/tests/lab/cilium.sh"
+LAB_CILIUM=$(sed -n "s/^LAB_CILIUM=//p" "$ROOT/tests/lab/cilium.sh")
 say "Cilium as the pod network of two hosts"
 HOME_NAME=home-cilium
 FLEET=(n1 n2)

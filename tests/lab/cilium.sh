@@ -3,6 +3,7 @@
 # packages, under upstream's name; and the chart of the same module. Nine minutes on two idle cores; 0.5 GB are kept.
 . "$HERE/programs.sh"
 . "$HERE/artifacts.sh"
+. "$HERE/tools.sh"
 
 # The one of the catalogue for later Kubernetes, of which the module can be built: cluster.yaml names it.
 LAB_CILIUM=1.20.0

@@ -39,16 +39,15 @@ pub(super) fn ip(system: &RootedSystem, args: &[&str]) -> Result<Output, OpError
     }
     if let ["-4", "rule", verb, rest @ ..] = args {
         let rules = system.read(&format!("{FOLDER}/ip-rules")).unwrap_or_default();
-        let line = |preference: &str| move |line: &&str| line.split(':').next() == Some(preference);
         match (*verb, rest) {
             ("show", _) => return Ok(Output::text(rules)),
             ("add", ["preference", preference, "table", table, ..]) => {
                 system.put("ip-rules", format!("{preference}:\tfrom all lookup {table}\n{rules}").as_bytes())?;
             }
             ("delete", ["preference", preference, "table", _]) => {
-                let is_it = line(preference);
-                let left: Vec<&str> = rules.lines().filter(|line| !is_it(line)).collect();
-                system.put("ip-rules", left.iter().map(|line| format!("{line}\n")).collect::<String>().as_bytes())?;
+                let other = |line: &&str| line.split(':').next() != Some(*preference);
+                let left: String = rules.lines().filter(other).map(|line| format!("{line}\n")).collect();
+                system.put("ip-rules", left.as_bytes())?;
             }
             _ => return Ok(Output::failed(255, "Error: argument is wrong")),
         }

@@ -106,11 +106,8 @@ pub(super) fn filters(machine: &Machine, going: &[String]) -> Result<Vec<Filter>
 
 /// `qdisc clsact ffff: dev eth0 parent ffff:fff1`
 fn links_with_filters(disciplines: &str) -> impl Iterator<Item = &str> {
-    let of_line = |line: &'_ str| -> Option<&str> {
-        let mut words = line.split_whitespace().skip_while(|word| *word != "dev");
-        words.nth(1).filter(|_| line.starts_with("qdisc clsact "))
-    };
-    disciplines.lines().filter_map(of_line)
+    let lines = disciplines.lines().filter(|line| line.starts_with("qdisc clsact "));
+    lines.filter_map(|line| line.split_whitespace().skip_while(|word| *word != "dev").nth(1))
 }
 
 /// `filter protocol all pref 1 bpf chain 0 handle 0x1 cil_from_netdev-eth0 direct-action not_in_hw id 71 …`
