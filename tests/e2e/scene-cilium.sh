@@ -18,7 +18,6 @@ cilium_yaml() {
   lab cluster-yaml "${@:2}" | sed "s,network: {plugin: flannel},$network,"
 }
 cilium_yaml "" n1 10.77.0.11 n2 10.77.0.12 > "$WORK/cilium.yaml"
-cilium_yaml "" n1 10.77.0.11 > "$WORK/cilium-1.yaml"
 # Without links of programs it attaches them as filters of tc, as on kernels before 6.6.
 cilium_yaml ", kubeProxyReplacement: true, bpf: {enableTCX: false}" n1 10.77.0.11 > "$WORK/cilium-alone.yaml"
 sed 's/l7Proxy:/l8Proxy:/' "$WORK/cilium.yaml" > "$WORK/cilium-unknown.yaml"
@@ -41,7 +40,7 @@ is_network() { lab host root "$1" "ip link show cilium_host && ls /sys/fs/bpf/ci
 nothing_pinned() {
   local host found rc=0
   for host in "$@"; do
-    found=$(lab host root "$host" "find /sys/fs/bpf -mindepth 1; tc qdisc show | grep clsact; ip rule | grep -c . | grep -vx 3")
+    found=$(lab host root "$host" "find /sys/fs/bpf -mindepth 1 ! -name *.debug; tc qdisc show | grep clsact; ip rule | grep -c . | grep -vx 3")
     [ -z "$found" ] || { echo "$host: $found"; rc=1; }
   done
   return "$rc"
