@@ -69,7 +69,8 @@ cilium_programs() {
 
 all_of_cilium() {
   local work root
-  rm -rf --one-file-system "$CILIUM/oci" "$CILIUM/files"
+  rm -rf --one-file-system "$CILIUM/oci" "$CILIUM/files" "$CILIUM"/tmp.*
+  mkdir -p "$CILIUM/oci"
   work=$(mktemp -d "$CILIUM/tmp.XXXXXX")
   root=$work/root
   # Links to the files of the base, beside which the package's own lie.
