@@ -112,8 +112,12 @@ cilium_image() {
     [ -e "$root$file" ] || file=${file#/usr}
     words+=(--closure "$root:$file")
   done
-  words+=(--closure "$root:/usr/lib/llvm-$CILIUM_CLANG/bin/clang" --symlink "/usr/bin/clang:/usr/lib/llvm-$CILIUM_CLANG/bin/clang"
-    --glob "$root:/usr/lib/x86_64-linux-gnu/xtables/*.so" --file "$BASE/etc/protocols:/etc/protocols:644"
+  # Its loader finds a library by a path with `..` in it, which no layer may have.
+  local clang=/usr/lib/llvm-$CILIUM_CLANG/bin/clang
+  words+=(--file "$root$clang:$clang:755" --symlink "/usr/bin/clang:$clang")
+  while read -r file; do words+=(--file "$root$file:$file:755"); done \
+    < <(chroot "$root" ldd $clang | awk '{ print $2 == "=>" ? $3 : $1 }' | grep '^/' | xargs realpath -ms)
+  words+=(--glob "$root:/usr/lib/x86_64-linux-gnu/xtables/*.so" --file "$BASE/etc/protocols:/etc/protocols:644"
     --file "$BASE/etc/ssl/certs/ca-certificates.crt:/etc/ssl/certs/ca-certificates.crt" --file "$BIN/loopback:/cni/loopback:755"
     --file "$BASE/bin/busybox:/bin/busybox")
   for l in iptables iptables-save iptables-restore ip6tables ip6tables-save ip6tables-restore; do
