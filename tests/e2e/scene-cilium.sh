@@ -15,7 +15,7 @@ FLEET=(n1 n2)
 # cilium_yaml OPTIONS HOST ADDRESS...
 cilium_yaml() {
   local network="network: {plugin: cilium, version: $LAB_CILIUM, options: {operator: {enabled: false}, envoy: {enabled: false}, l7Proxy: false, hubble: {enabled: false}$1}}"
-  lab cluster-yaml "${@:2}" | sed "s,network: {plugin: flannel},$network,"
+  lab cluster-yaml "${@:2}" | sed "s|network: {plugin: flannel}|$network|"
 }
 cilium_yaml "" n1 10.77.0.11 n2 10.77.0.12 > "$WORK/cilium.yaml"
 # Without links of programs it attaches them as filters of tc, as on kernels before 6.6.
