@@ -57,7 +57,16 @@ pub fn add_node(cx: &PlanContext<'_>, running: &ClusterFacts, new: &[String]) ->
         return Err(RecipeError::Packages { host: node.name().to_owned(), why: why.to_owned() });
     }
     let Drafted { plan, depends_on_all } = create::plan_cluster(cx, Pipeline::AddNode)?;
-    Ok(only(plan, |step| depends_on_all.contains(&step.id) || new.iter().any(|host| step.domain() == host)))
+    // What such a step takes from its host's store (a network's chart) is brought there first: an earlier bundle may have had another.
+    let takes = |step: &&Step| depends_on_all.contains(&step.id) && step.ops.iter().any(|op| !op.blobs().is_empty());
+    let stores: BTreeSet<StepId> =
+        plan.steps.iter().filter(takes).map(|step| StepId(format!("{}/store.fill", step.host))).collect();
+    let is_wanted = |step: &Step| {
+        depends_on_all.contains(&step.id)
+            || stores.contains(&step.id)
+            || new.iter().any(|host| step.domain() == host)
+    };
+    Ok(only(plan, is_wanted))
 }
 
 /// Checks that hosts can be added to the running cluster with this bundle: the cluster has the planned id, and its API
