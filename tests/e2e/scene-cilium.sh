@@ -2,7 +2,7 @@
 # tier: unproven
 # seconds: 600
 # needs: lab cilium
-# Cilium as the pod network: two hosts beside kube-proxy, one of which reboots, leaves and comes back; then one host without kube-proxy. A
+# Cilium as the pod network: two hosts beside kube-proxy, which reboot, and one of which leaves and comes back; then one host without kube-proxy. A
 # reset leaves nothing of either. The lab's agent is built from the Go module, without operator and Envoy: the definitions that the
 # operator makes are in the lab's chart.
 . "$ROOT/tests/e2e/fleet.sh"
@@ -74,7 +74,7 @@ check "pods reach each other across hosts, and a service by its name" across_hos
 check "no packet left, no name of the outside was asked" no_way_out
 check "a second create changes nothing" nothing_to_do cilium
 booted=$(date -u +%FT%TZ)
-check "a host reboots" lab host reboot n2
+check "both hosts reboot" lab host reboot --all
 check "every pod runs again" within 180 all_running_since n1 "$booted"
 check "pods reach each other after the reboot" across_hosts
 check "after the reboot a create changes nothing" nothing_to_do cilium
