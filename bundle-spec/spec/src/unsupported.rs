@@ -160,7 +160,11 @@ impl All {
     }
 
     fn network(&mut self, network: &Network) {
-        self.word("spec.network.plugin", network.plugin, &[NetworkPlugin::Flannel, NetworkPlugin::Cilium, NetworkPlugin::None]);
+        self.word(
+            "spec.network.plugin",
+            network.plugin,
+            &[NetworkPlugin::Flannel, NetworkPlugin::Cilium, NetworkPlugin::None],
+        );
         self.add(network.multus, "spec.network.multus", "true", LEAVE_OUT);
         for (key, first, more) in [
             ("podCidr", network.pod_cidr, &network.more_pod_cidrs),

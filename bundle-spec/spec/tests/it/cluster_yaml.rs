@@ -180,9 +180,8 @@ fn unsupported_settings_are_read_and_distinguished_from_mistakes() {
 
 #[test]
 fn an_option_that_cilium_does_not_have_is_named_with_the_nearest_and_a_wrong_value_with_what_is_wanted() {
-    let said = |options: &str| {
-        refused(&format!("  network:\n    plugin: cilium\n    options: {options}\n")).to_string()
-    };
+    let said =
+        |options: &str| refused(&format!("  network:\n    plugin: cilium\n    options: {options}\n")).to_string();
     for (options, text) in [
         ("{l8Proxy: false}", "spec.network.options.l8Proxy: unknown option \"l8Proxy\" (did you mean l7Proxy?"),
         ("{hubble: {rely: {enabled: true}}}", "unknown option \"hubble.rely\""),
@@ -200,8 +199,11 @@ fn an_option_that_cilium_does_not_have_is_named_with_the_nearest_and_a_wrong_val
     }
     let many = said("{l8Proxy: false, MTU: big}");
     assert_eq!(many.lines().count(), 2, "all of them at once: {many}");
-    for fine in ["{kubeProxyReplacement: \"true\"}", "{bpf: {mapDynamicSizeRatio: 0.005}}", "{resources: {limits: {cpu: 1}}}"] {
-        parse(&file(&format!("  network: {{plugin: cilium, options: {fine}}}\n"))).unwrap_or_else(|p| panic!("{fine}\n{p}"));
+    for fine in
+        ["{kubeProxyReplacement: \"true\"}", "{bpf: {mapDynamicSizeRatio: 0.005}}", "{resources: {limits: {cpu: 1}}}"]
+    {
+        parse(&file(&format!("  network: {{plugin: cilium, options: {fine}}}\n")))
+            .unwrap_or_else(|p| panic!("{fine}\n{p}"));
     }
 }
 

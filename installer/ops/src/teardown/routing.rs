@@ -79,7 +79,15 @@ pub(super) fn remove_rules(machine: &Machine) -> Result<(), OpError> {
             let add = [family, "rule", "add", "preference", "0", "table", LOCAL, "protocol", "kernel"];
             machine.run(&Program::new("ip").args(add))?;
         }
-        machine.run(&Program::new("ip").args([family, "rule", "delete", "preference", &preference, "table", &table]))?;
+        machine.run(&Program::new("ip").args([
+            family,
+            "rule",
+            "delete",
+            "preference",
+            &preference,
+            "table",
+            &table,
+        ]))?;
         if table != LOCAL {
             // A table without routes does not exist.
             machine.try_run(&Program::new("ip").args([family, "route", "flush", "table", &table]))?;
@@ -174,6 +182,9 @@ mod tests {
             filter protocol all pref 1 bpf chain 0 handle 0x1 cil_from_netdev-eth0 direct-action not_in_hw id 71 jited \n\
             filter protocol all pref 2 bpf chain 0 handle 0x1 theirs direct-action not_in_hw id 72 jited \n";
         let found = filters_in(listed, "eth0", "ingress");
-        assert_eq!(found.iter().map(|one| (&*one.program, &*one.preference)).collect::<Vec<_>>(), [("cil_from_netdev-eth0", "1")]);
+        assert_eq!(
+            found.iter().map(|one| (&*one.program, &*one.preference)).collect::<Vec<_>>(),
+            [("cil_from_netdev-eth0", "1")]
+        );
     }
 }

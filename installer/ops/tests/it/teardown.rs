@@ -225,8 +225,7 @@ fn rules_of_routing_and_filters_of_links_go_and_the_kernels_own_rule_comes_back(
         "filter protocol all pref 1 bpf chain 0 handle 0x1 cil_from_netdev-eth0 direct-action not_in_hw id 71\n",
     );
     mounted(&host, &[]);
-    let wanted =
-        ["program cil_from_netdev-eth0 at a link", "rule 4 9 of table 2004", "rule 4 100 of table local"];
+    let wanted = ["program cil_from_netdev-eth0 at a link", "rule 4 9 of table 2004", "rule 4 100 of table local"];
     assert_eq!(network::leftovers(&host.machine).expect("a look"), wanted);
     network::clear(&host.machine).expect("cleared");
     assert_eq!(network::leftovers(&host.machine).expect("a look"), [""; 0]);

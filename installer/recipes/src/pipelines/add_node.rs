@@ -62,9 +62,7 @@ pub fn add_node(cx: &PlanContext<'_>, running: &ClusterFacts, new: &[String]) ->
     let stores: BTreeSet<StepId> =
         plan.steps.iter().filter(takes).map(|step| StepId(format!("{}/store.fill", step.host))).collect();
     let is_wanted = |step: &Step| {
-        depends_on_all.contains(&step.id)
-            || stores.contains(&step.id)
-            || new.iter().any(|host| step.domain() == host)
+        depends_on_all.contains(&step.id) || stores.contains(&step.id) || new.iter().any(|host| step.domain() == host)
     };
     Ok(only(plan, is_wanted))
 }
