@@ -89,7 +89,14 @@ fn cilium(network: &Network, options: &Map<String, Value>) -> Values {
         placeholders["k8sServiceHost"] = json!(ADDRESS);
         placeholders["k8sServicePort"] = json!(6443);
     }
-    (placeholders, json!({"ipam": {"mode": "cluster-pool"}}), families)
+    // The range of a node is the one that it has in the API, which kubeadm's controller manager gives it: decision 0063.
+    let mut defaults = json!({"ipam": {"mode": "kubernetes"}});
+    if options.get("routingMode").is_some_and(|mode| mode == "native") {
+        for (name, cidrs) in [("ipv4NativeRoutingCIDR", &v4), ("ipv6NativeRoutingCIDR", &v6)] {
+            cidrs.first().into_iter().for_each(|cidr| defaults[name] = json!(cidr));
+        }
+    }
+    (placeholders, defaults, families)
 }
 
 fn kube_ovn(network: &Network) -> Values {

@@ -1,7 +1,7 @@
 //! What needs each program, image and feature of the catalogue, and the field of cluster.yaml that requests it.
 
 use kubexm_spec::cluster::{
-    Addon, AddonSource, EtcdKind, InternalKind, Kubernetes, KubernetesKind, LoadBalancerMode, NetworkPlugin,
+    Addon, AddonSource, EtcdKind, InternalKind, Keyword, Kubernetes, KubernetesKind, LoadBalancerMode, NetworkPlugin,
     RegistryKind, RuntimeKind,
 };
 use kubexm_spec::{Cluster, ClusterImage, Program};
@@ -122,17 +122,18 @@ pub(crate) fn image(image: ClusterImage, cluster: &Cluster, asked: &Kubernetes, 
 /// The features that a cluster asks for, each once or, where two fields ask, more often.
 pub(crate) fn features<'a>(cluster: &'a Cluster, kubernetes: &Kubernetes) -> Vec<Asked<'a>> {
     let mut all = Vec::new();
+    let plugin = match cluster.network.plugin {
+        // flannel's two images are named by recipes
+        NetworkPlugin::Flannel | NetworkPlugin::None => None,
+        plugin => Some(plugin.word()),
+    };
+    all.extend(plugin.map(|feature| {
+        let (version, because) = (cluster.network.version.as_deref(), format!("spec.network.plugin {feature}"));
+        Asked { feature, chart: feature, version, addon: false, because }
+    }));
     let mut ask = |feature: &'static str, because: String| {
         all.push(Asked { feature, chart: feature, version: None, addon: false, because });
     };
-    match cluster.network.plugin {
-        // flannel's two images are named by recipes
-        NetworkPlugin::Flannel | NetworkPlugin::None => (),
-        NetworkPlugin::Calico => ask("calico", "spec.network.plugin calico".to_owned()),
-        NetworkPlugin::Cilium => ask("cilium", "spec.network.plugin cilium".to_owned()),
-        NetworkPlugin::KubeOvn => ask("kube-ovn", "spec.network.plugin kube-ovn".to_owned()),
-        NetworkPlugin::Hybridnet => ask("hybridnet", "spec.network.plugin hybridnet".to_owned()),
-    }
     if cluster.network.multus {
         ask("multus", "spec.network.multus".to_owned());
     }

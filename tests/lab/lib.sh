@@ -15,6 +15,7 @@ K8S_NEXT_BIN=$LAB/k8s/$LAB_K8S_NEXT
 BASE=$LAB/base
 OCI=$LAB/oci
 BALANCERS=$LAB/oci-balancers             # images that only some scenes need: lab balancers
+CILIUM=$LAB/cilium                       # as well: lab cilium
 FILES=$LAB/origin
 KEY=$LAB/id
 GATEWAY=10.77.0.1                          # the namespace's own address on its bridge

@@ -17,6 +17,7 @@ origins_up() {
   mkdir -p "$RUN"
   origins_packages
   origins_harbor
+  origins_cilium
   alive "$RUN/origin.pid" origin.py || {
     rm -f "$RUN/origin.port"
     detached "$RUN/origin.log" "$RUN/origin.pid" "$HERE/origin.py" "$FILES" "$RUN/origin.port"
@@ -29,7 +30,7 @@ origins_up() {
   registry_fill "$registry"
   # Whole or not at all: another run may read them at this moment.
   zone "$files" "$registry" > "$RUN/zone.$$" && mv "$RUN/zone.$$" "$RUN/zone.yaml"
-  { overlay; overlay_balancers; } > "$RUN/overlay.$$" && mv "$RUN/overlay.$$" "$RUN/overlay.yaml"
+  { overlay; overlay_more; } > "$RUN/overlay.$$" && mv "$RUN/overlay.$$" "$RUN/overlay.yaml"
   {
     echo "LAB_FILES_PORT=${files#*:}"
     echo "LAB_FILES_PID=$(cat "$RUN/origin.pid")"
@@ -55,6 +56,11 @@ origins_packages() {
 # What `lab harbor` has made, under upstream's names.
 origins_harbor() {
   [ ! -d "$LAB/harbor/files" ] || cp -alf "$LAB/harbor/files/." "$FILES/"
+}
+
+# What `lab cilium` has made: upstream's repository of charts.
+origins_cilium() {
+  [ ! -d "$CILIUM/files" ] || cp -alf "$CILIUM/files/." "$FILES/"
 }
 
 # The port is the kernel's choice, so two labs never want the same one; the registry says in its log which it got.
@@ -89,17 +95,19 @@ registry_fill() {
   done < <(images_built)
 }
 
-# overlay_balancers: what follows the images of the overlay
-overlay_balancers() {
-  local ref digest
-  [ ! -f "$BALANCERS/images.tsv" ] ||
-    while IFS=$'\t' read -r ref digest; do printf '  "%s": %s\n' "$ref" "$digest"; done < "$BALANCERS/images.tsv"
+# overlay_more: what follows the images of the overlay
+overlay_more() {
+  local ref digest folder
+  for folder in "$BALANCERS" "$CILIUM/oci"; do
+    [ ! -f "$folder/images.tsv" ] ||
+      while IFS=$'\t' read -r ref digest; do printf '  "%s": %s\n' "$ref" "$digest"; done < "$folder/images.tsv"
+  done
 }
 
 # images_built: FOLDER REF DIGEST of each image; the folder has its layout
 images_built() {
   local folder
-  for folder in "$OCI" "$BALANCERS"; do
+  for folder in "$OCI" "$BALANCERS" "$CILIUM/oci"; do
     [ ! -f "$folder/images.tsv" ] || sed "s|^|$folder\t|" "$folder/images.tsv"
   done
 }
@@ -108,10 +116,10 @@ images_built() {
 zone() {
   local host
   printf 'name: lab\nrules:\n'
-  for host in dl.k8s.io github.com get.helm.sh deb.debian.org download.docker.com; do
+  for host in dl.k8s.io github.com get.helm.sh deb.debian.org download.docker.com helm.cilium.io; do
     printf -- '- {match: %s, to: ["http://%s/%s"], only: true}\n' "$host" "$1" "$host"
   done
-  for host in registry.k8s.io ghcr.io docker.io; do
+  for host in registry.k8s.io ghcr.io docker.io quay.io; do
     printf -- '- {match: %s, to: ["%s/%s"], only: true, plainHttp: true}\n' "$host" "$2" "$host"
   done
 }

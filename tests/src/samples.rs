@@ -75,7 +75,7 @@ pub const SAMPLES: [Sample; 3] = [
 ];
 
 /// Samples of several hosts.
-pub const FLEETS: [Sample; 10] = [
+pub const FLEETS: [Sample; 11] = [
     Sample {
         name: "two control planes and a worker",
         hosts: &[("node1", "{}"), ("node2", "{}"), ("node3", "{}")],
@@ -180,6 +180,16 @@ pub const FLEETS: [Sample; 10] = [
         added: &["node2", "node4"],
         deleted: &["node2", "node4"],
         upgraded: MINOR,
+        ..ONE
+    },
+    Sample {
+        name: "a network by its chart, in place of kube-proxy",
+        hosts: &[("node1", "{}"), ("node2", "{}"), ("node3", "{}")],
+        roles: "{master: [node1], worker: [node2, node3]}",
+        spec: "  network: {plugin: cilium, options: {kubeProxyReplacement: true}}\n",
+        added: &["node3"],
+        deleted: &["node2"],
+        upgraded: PATCH,
         ..ONE
     },
 ];

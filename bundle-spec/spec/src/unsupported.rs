@@ -170,7 +170,11 @@ impl All {
     }
 
     fn network(&mut self, network: &Network) {
-        self.word("spec.network.plugin", network.plugin, &[NetworkPlugin::Flannel, NetworkPlugin::None]);
+        self.word(
+            "spec.network.plugin",
+            network.plugin,
+            &[NetworkPlugin::Flannel, NetworkPlugin::Cilium, NetworkPlugin::None],
+        );
         self.add(network.multus, "spec.network.multus", "true", LEAVE_OUT);
         for (key, first, more) in [
             ("podCidr", network.pod_cidr, &network.more_pod_cidrs),
@@ -180,7 +184,9 @@ impl All {
             let v6 = written.contains(':');
             self.add(v6, &format!("spec.network.{key}"), written, "one IPv4 network today");
         }
-        self.unless_none("spec.network.options", network.options.is_empty());
+        // Which ones there are is looked at when the file is read.
+        let known = network.plugin == NetworkPlugin::Cilium || network.options.is_empty();
+        self.unless_none("spec.network.options", known);
     }
 
     fn load_balancer(&mut self, mode: &LoadBalancerMode) {

@@ -35,9 +35,12 @@ pub fn of_cni(networks: &[&NetworkTraits]) -> Vec<&'static str> {
     std::iter::once("/opt/cni").chain(programs.copied()).chain(["/etc/cni"]).chain(configs.copied()).collect()
 }
 
-/// Folders that kubeadm, kubelet and the pods of these networks create and fill, sorted.
+/// Folders that kubeadm, kubelet and the pods of these networks create and fill, and files that the pods write elsewhere, sorted.
 pub fn of_kubernetes(networks: &[&NetworkTraits]) -> Vec<&'static str> {
-    with_runs(&OF_KUBERNETES, networks)
+    let mut all = with_runs(&OF_KUBERNETES, networks);
+    all.extend(networks.iter().flat_map(|network| network.files));
+    all.sort_unstable();
+    all
 }
 
 /// The same for an etcd that kubeadm does not run.
@@ -69,7 +72,8 @@ pub fn all() -> Vec<&'static str> {
 fn listed() -> Vec<&'static str> {
     let mut listed = of_cni(&network::ALL);
     listed.extend(runtime::INSTALLED.iter().flat_map(|runtime| runtime.state));
-    listed.extend(of_kubernetes(&network::ALL));
+    // A file is no folder that could hold anything of others.
+    listed.extend(with_runs(&OF_KUBERNETES, &network::ALL));
     listed
 }
 

@@ -30,6 +30,20 @@ fn refused(cluster: &Cluster) -> RequireError {
 }
 
 #[test]
+fn a_network_plugin_comes_in_the_version_that_is_named() {
+    let mut cluster = for_version(Some("1.34.4"));
+    cluster.network.plugin = NetworkPlugin::Cilium;
+    assert_eq!(find(&items(&cluster), "chart/cilium").version, "1.19.6");
+    cluster.network.version = Some("1.20.0".to_owned());
+    let named = items(&cluster);
+    assert_eq!(find(&named, "chart/cilium").version, "1.20.0");
+    assert_eq!(find(&named, "feature-image/cilium-certgen").version, "v0.4.8");
+    cluster.network.version = Some("1.2.3".to_owned());
+    let error = refused(&cluster);
+    assert!(matches!(error, RequireError::UnknownFeatureVersion { .. }), "{error}");
+}
+
+#[test]
 fn each_thing_says_which_field_asks_for_it_and_which_nodes_it_is_for() {
     let mut cluster = for_version(Some("1.34.4"));
     cluster.runtime.kind = RuntimeKind::Docker;

@@ -30,6 +30,11 @@ fn charts_get_the_clusters_own_networks_whatever_the_options_say() {
     let cilium = values(NetworkPlugin::Cilium, other);
     assert_eq!(cilium["ipam"]["operator"]["clusterPoolIPv4PodCIDRList"], json!(["10.233.64.0/18"]));
     assert_eq!((&cilium["ipam"]["operator"]["clusterPoolIPv4MaskSize"], &cilium["x"]), (&json!(24), &json!(1)));
+    assert_eq!(cilium["ipam"]["mode"], "kubernetes", "the ranges that nodes have in the API");
+    let native = |network: &mut Network| network.options = map(json!({"routingMode": "native"}));
+    let native = values(NetworkPlugin::Cilium, native);
+    assert_eq!(native["ipv4NativeRoutingCIDR"], "10.233.64.0/18");
+    assert!(native.get("ipv6NativeRoutingCIDR").is_none() && cilium.get("ipv4NativeRoutingCIDR").is_none());
     let small = values(NetworkPlugin::Cilium, |network| network.pod_cidr = "10.1.0.0/24".parse().unwrap());
     assert_eq!(small["ipam"]["operator"]["clusterPoolIPv4MaskSize"], 26);
     let hybridnet = values(NetworkPlugin::Hybridnet, |_| ());

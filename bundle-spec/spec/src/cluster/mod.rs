@@ -15,6 +15,7 @@ mod load_balancer;
 mod material;
 mod materials;
 mod network;
+mod network_options;
 mod operator;
 pub mod parse;
 mod profiles;

@@ -5,7 +5,8 @@ use std::net::Ipv4Addr;
 use ipnet::{IpNet, Ipv4Net};
 use serde_json::{Map, Value};
 
-use super::field::{Cidr, FieldType, Interface, OfEachFamily, section};
+use super::field::{Cidr, FieldType, Interface, OfEachFamily, Version, section};
+use super::network_options;
 use super::parse::take::none_of;
 use crate::keywords::keywords;
 use crate::yaml::{At, Mapping, Shape};
@@ -20,6 +21,12 @@ section! {
         #[serde(skip_serializing_if = "is_default")]
         #[yaml("plugin" as Plugin)]
         pub plugin: NetworkPlugin,
+        /// Exact version of the plugin; the newest that suits the Kubernetes version when left out
+        ///
+        /// Without `v`. One of the catalogue: flannel's is the catalogue's own.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        #[yaml("version" as Option<Version>)]
+        pub version: Option<String>,
         /// Whether multus is before the main plugin
         ///
         /// Pods can have further interfaces then.
@@ -121,6 +128,11 @@ impl FieldType for Plugin {
 
 fn plugins(map: &Mapping<'_>, plugin: Option<&NetworkPlugin>, multus: Option<&bool>) -> Option<()> {
     let (plugin, multus) = (*plugin?, *multus?);
+    network_options::check(map, plugin);
+    if plugin == NetworkPlugin::Flannel {
+        let why = "flannel comes in one version only, the catalogue's";
+        none_of(map, &["version"], why, "leave it out");
+    }
     if let Some(at) = map.get("multus").filter(|_| !multus && Plugin::is_multus(map.get("plugin").as_ref())) {
         at.bad("plugin is multus, and this is none", "leave one of the two out");
         return None;
@@ -132,7 +144,7 @@ fn plugins(map: &Mapping<'_>, plugin: Option<&NetworkPlugin>, multus: Option<&bo
     }
     if plugin == NetworkPlugin::None {
         let why = "there is no plugin that these would be options of";
-        none_of(map, &["options"], why, "choose a plugin, or leave it out");
+        none_of(map, &["options", "version"], why, "choose a plugin, or leave it out");
     }
     Some(())
 }

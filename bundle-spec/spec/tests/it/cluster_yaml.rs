@@ -179,8 +179,46 @@ fn unsupported_settings_are_read_and_distinguished_from_mistakes() {
         sample(),
         &file("  registry: {type: registry}\n  system: {osPackages: none}\n"),
         &file("  bundle: {os: [debian-12]}\n  system: {osPackages: full, debs: [vim]}\n"),
+        &file("  network: {plugin: cilium, version: 1.20.0, options: {kubeProxyReplacement: true, MTU: 1400}}\n"),
     ] {
         assert_eq!(check(&parse(built).unwrap()), [], "{built}");
+    }
+}
+
+#[test]
+fn an_option_that_cilium_does_not_have_is_named_with_the_nearest_and_a_wrong_value_with_what_is_wanted() {
+    let said =
+        |options: &str| refused(&format!("  network:\n    plugin: cilium\n    options: {options}\n")).to_string();
+    for (options, text) in [
+        ("{l8Proxy: false}", "spec.network.options.l8Proxy: unknown option \"l8Proxy\" (did you mean l7Proxy?"),
+        ("{hubble: {rely: {enabled: true}}}", "unknown option \"hubble.rely\""),
+        ("{hubble: true}", "unknown option \"hubble\""),
+        ("{ipam: {operator: {clusterPoolIPv4MaskSize: 20}}}", "unknown option \"ipam.operator\""),
+        ("{image: {repository: r.example/cilium}}", "unknown option \"image\""),
+        ("{l7Proxy: \"false\"}", "expected true or false, got \"false\""),
+        ("{MTU: big}", "expected a whole number, got \"big\""),
+        ("{ipam: {mode: eni}}", "expected one of kubernetes, cluster-pool, got \"eni\""),
+        ("{nodePort: {addresses: 10.0.0.0/8}}", "expected a list of texts"),
+        ("{resources: many}", "expected a mapping or a list"),
+    ] {
+        let all = said(options);
+        assert!(all.contains(text), "{options}: {all}");
+    }
+    let many = said("{l8Proxy: false, MTU: big}");
+    assert_eq!(many.lines().count(), 2, "all of them at once: {many}");
+    for fine in
+        ["{kubeProxyReplacement: \"true\"}", "{bpf: {mapDynamicSizeRatio: 0.005}}", "{resources: {limits: {cpu: 1}}}"]
+    {
+        parse(&file(&format!("  network: {{plugin: cilium, options: {fine}}}\n")))
+            .unwrap_or_else(|p| panic!("{fine}\n{p}"));
+    }
+}
+
+#[test]
+fn only_a_plugin_of_the_catalogue_has_a_version() {
+    for plugin in ["flannel", "none"] {
+        let problems = refused(&format!("  network: {{plugin: {plugin}, version: 1.2.3}}\n"));
+        assert_eq!(kinds(&problems), [(5, ProblemKind::BadValue)], "{plugin}");
     }
 }
 

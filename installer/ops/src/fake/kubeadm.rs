@@ -80,7 +80,11 @@ fn init(system: &RootedSystem, state: &mut State, args: &[&str]) -> Result<Outpu
     state.cluster.api_server_files = api_server::files(&config);
     put_control_plane(system, state)?;
     register(system, state, name, node)?;
+    let skipped = |name: &str| config.contains(&format!("- addon/{name}"));
     for (kind, name) in [("Deployment", "coredns"), ("DaemonSet", "kube-proxy")] {
+        if skipped(name) {
+            continue;
+        }
         state.cluster.objects.insert(format!("{kind}/{name}"), format!("kind: {kind}\n"));
     }
     Ok(Output::text("Your Kubernetes control-plane has initialized successfully!\n"))

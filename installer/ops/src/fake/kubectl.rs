@@ -72,6 +72,11 @@ pub(super) fn kubectl(system: &RootedSystem, state: &mut State, args: &[&str], s
         }
         ["get", "-o", "json", "pods", ..] => Output::text(pods(state)),
         ["get", "-o", "json", "pod", ..] => Output::text(pod("kubexm-check", &[])),
+        ["get", "--namespace", _, _, "daemonset/kube-proxy", ..]
+            if !state.cluster.objects.contains_key("DaemonSet/kube-proxy") =>
+        {
+            Output::failed(1, "Error from server (NotFound): daemonsets.apps \"kube-proxy\" not found")
+        }
         ["get", "--namespace", ..] => Output::text("deployment.apps/coredns\ndaemonset.apps/kube-proxy\n"),
         // `incomplete-apis`: an aggregated API does not answer.
         ["api-resources", ..] if system.setting("incomplete-apis").unwrap_or(false) => {

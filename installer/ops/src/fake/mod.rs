@@ -125,6 +125,7 @@ impl System for RootedSystem {
             "xfs_info" => Output::text(self.read(&format!("{FOLDER}/xfs-info")).unwrap_or_default()),
             "restorecon" | "journalctl" => Output::default(),
             "ip" => teardown::ip(self, &args)?,
+            "tc" => teardown::tc(self, &args)?,
             "umount" => teardown::umount(self, &args)?,
             "ipset" if args == ["list", "-name"] => Output::default(),
             other => {

@@ -1,7 +1,7 @@
 //! Programs that the removal of a cluster calls: `umount` with the directory's mountinfo, packet filters as texts, links
 //! as folders.
 //!
-//! Tests set `busy-mounts.json` (mount points that cannot be unmounted) and `<program>-save` (that program's output, until
+//! Tests set `ip-rules` (what `ip -4 rule show` says), `tc-filters` (what `tc filter show dev eth0 ingress` says), `busy-mounts.json` (mount points that cannot be unmounted) and `<program>-save` (that program's output, until
 //! something is restored; the input of `<program>-restore` is stored in a file of that name).
 
 use super::rooted::{FOLDER, RootedSystem};
@@ -37,7 +37,43 @@ pub(super) fn ip(system: &RootedSystem, args: &[&str]) -> Result<Output, OpError
             return Ok(Output::failed(1, format!("Cannot find device \"{name}\"")));
         }
     }
+    if let ["-4", "rule", verb, rest @ ..] = args {
+        let rules = system.read(&format!("{FOLDER}/ip-rules")).unwrap_or_default();
+        match (*verb, rest) {
+            ("show", _) => return Ok(Output::text(rules)),
+            ("add", ["preference", preference, "table", table, ..]) => {
+                system.put("ip-rules", format!("{preference}:\tfrom all lookup {table}\n{rules}").as_bytes())?;
+            }
+            ("delete", ["preference", preference, "table", _]) => {
+                let other = |line: &&str| line.split(':').next() != Some(*preference);
+                let left: String = rules.lines().filter(other).map(|line| format!("{line}\n")).collect();
+                system.put("ip-rules", left.as_bytes())?;
+            }
+            _ => return Ok(Output::failed(255, "Error: argument is wrong")),
+        }
+    }
     Ok(Output::default())
+}
+
+/// One link, `eth0`, has filters at its ingress.
+pub(super) fn tc(system: &RootedSystem, args: &[&str]) -> Result<Output, OpError> {
+    let filters = system.read(&format!("{FOLDER}/tc-filters"));
+    Ok(match (args, filters) {
+        (["qdisc", "show"], Some(_)) => Output::text("qdisc clsact ffff: dev eth0 parent ffff:fff1 \n"),
+        (["filter", "show", "dev", "eth0", "ingress"], Some(filters)) => Output::text(filters),
+        (["filter", "delete", "dev", "eth0", "ingress", "preference", preference], Some(filters)) => {
+            let other = |line: &&str| !line.contains(&format!(" pref {preference} "));
+            let left: String = filters.lines().filter(other).map(|line| format!("{line}\n")).collect();
+            system.put("tc-filters", left.as_bytes())?;
+            Output::default()
+        }
+        (["qdisc", "delete", "dev", "eth0", "clsact"], Some(_)) => {
+            let path = system.at(&format!("{FOLDER}/tc-filters"));
+            std::fs::remove_file(&path).map_err(OpError::path("remove", &path))?;
+            Output::default()
+        }
+        _ => Output::default(),
+    })
 }
 
 /// `iptables-save`, `ip6tables-restore` and their variants; none for other programs.

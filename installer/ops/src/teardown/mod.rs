@@ -12,6 +12,7 @@ pub mod mounts;
 pub mod network;
 mod pins;
 pub mod pods;
+mod routing;
 pub mod rules;
 pub mod unmount;
 

@@ -1,4 +1,4 @@
-//! What a cluster leaves in the network of a host: links, namespaces of pods, packet filter rules, sets.
+//! What a cluster leaves in the network of a host: links, namespaces of pods, rules of routing, packet filter rules, sets.
 //!
 //! Links, chains, tables and sets are identified by the names that their creators use ([`kubexm_plan::network`]), as in
 //! upstream's own cleanup. A `veth` belongs to a pod if it is attached to a network's bridge; Docker's are kept.
@@ -7,7 +7,7 @@ use std::fs;
 
 use kubexm_plan::network::{self, IPVS};
 
-use super::{has_program, mounts, pins, rules, unmount};
+use super::{has_program, mounts, pins, routing, rules, unmount};
 use crate::system::Program;
 use crate::{Machine, OpError, fsio};
 
@@ -21,10 +21,14 @@ const NAMESPACES: &str = "/run/netns";
 
 /// Traces of a cluster in the network, as text for people; empty if there are none.
 pub fn leftovers(machine: &Machine) -> Result<Vec<String>, OpError> {
-    let mut found: Vec<String> = links(machine)?.into_iter().map(|link| format!("link {link}")).collect();
+    let links = links(machine)?;
+    let filters_of_links = routing::filters(machine, &links)?;
+    let mut found: Vec<String> = links.into_iter().map(|link| format!("link {link}")).collect();
     found.extend(namespaces(machine)?.into_iter().map(|path| format!("namespace {path}")));
     found.extend(own_mounts(machine)?.into_iter().map(|point| format!("mount {point}")));
     found.extend(pins::all(machine)?.into_iter().map(|pin| format!("pinned {pin}")));
+    found.extend(filters_of_links.into_iter().map(|filter| format!("program {} at a link", filter.program)));
+    found.extend(routing::rules(machine)?.iter().map(routing::Rule::text));
     for filter in filters(machine) {
         if clearing(machine, filter)?.is_some() {
             found.push(format!("rules of {filter}"));
@@ -41,7 +45,11 @@ pub fn clear(machine: &Machine) -> Result<(), OpError> {
     for point in own_mounts(machine)? {
         unmount::unmount_point(machine, &point)?;
     }
+    // Before the pins: a program that is still attached drops packets without its maps.
+    let links = links(machine)?;
+    routing::remove_filters(machine, &links)?;
     pins::remove(machine)?;
+    routing::remove_rules(machine)?;
     for path in namespaces(machine)? {
         unmount::unmount_point(machine, &path)?;
         fsio::remove(&machine.path(&path))?;
@@ -54,7 +62,6 @@ pub fn clear(machine: &Machine) -> Result<(), OpError> {
     for (family, table) in tables(machine)?.into_iter().chain(empty_tables(machine)?) {
         machine.run(&Program::new("nft").args(["delete", "table", family, table]))?;
     }
-    let links = links(machine)?;
     if links.iter().any(|link| link == IPVS) && has_program(machine, "ipvsadm") {
         machine.run(&Program::new("ipvsadm").arg("--clear"))?;
     }

@@ -2,6 +2,7 @@
 //! is attached by a pinned link is attached as long.
 
 use std::fs;
+use std::path::Path;
 
 use kubexm_plan::network;
 
@@ -25,7 +26,10 @@ pub(super) fn all(machine: &Machine) -> Result<Vec<String>, OpError> {
     Ok(found)
 }
 
-/// Removes the pins.
+/// Where the BPF file system is.
+const ROOT: &str = "/sys/fs/bpf";
+
+/// Removes the pins, and the folders of others' kind in which nothing is left.
 pub(super) fn remove(machine: &Machine) -> Result<(), OpError> {
     for pin in all(machine)? {
         let path = machine.path(&pin);
@@ -35,6 +39,12 @@ pub(super) fn remove(machine: &Machine) -> Result<(), OpError> {
                 return Err(OpError::path("remove the pinned programs and maps in", &path)(error));
             }
             _ => {}
+        }
+        for folder in Path::new(&pin).ancestors().skip(1).take_while(|folder| *folder != Path::new(ROOT)) {
+            // Only one that is empty can be removed.
+            if fs::remove_dir(machine.path(folder)).is_err() {
+                break;
+            }
         }
     }
     Ok(())

@@ -213,6 +213,28 @@ fn links_of_pods_without_a_bridge_pinned_programs_and_a_networks_own_mount_go() 
 }
 
 #[test]
+fn rules_of_routing_and_filters_of_links_go_and_the_kernels_own_rule_comes_back() {
+    let host = Host::fresh();
+    let state = |name: &str| format!("/run/kubexm-double/{name}");
+    host.put(
+        &state("ip-rules"),
+        "9:\tfrom all fwmark 0x200/0xf00 lookup 2004 proto kernel\n100:\tfrom all lookup local proto kernel\n32766:\tfrom all lookup main\n",
+    );
+    host.put(
+        &state("tc-filters"),
+        "filter protocol all pref 1 bpf chain 0 handle 0x1 cil_from_netdev-eth0 direct-action not_in_hw id 71\n",
+    );
+    mounted(&host, &[]);
+    let wanted = ["program cil_from_netdev-eth0 at a link", "rule 4 9 of table 2004", "rule 4 100 of table local"];
+    assert_eq!(network::leftovers(&host.machine).expect("a look"), wanted);
+    network::clear(&host.machine).expect("cleared");
+    assert_eq!(network::leftovers(&host.machine).expect("a look"), [""; 0]);
+    let rules = std::fs::read_to_string(host.machine.path(state("ip-rules"))).expect("rules");
+    assert_eq!(rules, "0:\tfrom all lookup local\n32766:\tfrom all lookup main\n");
+    assert!(!host.machine.path(state("tc-filters")).exists(), "nothing holds filters of the link any more");
+}
+
+#[test]
 fn a_reset_keeps_earlier_content_of_a_folder_and_removes_new_content() {
     let host = Host::fresh();
     let (folder, manifests) = ("/etc/kubernetes".to_owned(), "/etc/kubernetes/manifests".to_owned());

@@ -17,11 +17,21 @@ pub struct NetworkTraits {
     pub tables: &'static [(&'static str, &'static str)],
     /// Folders below /run that its pods write.
     pub run: &'static [&'static str],
+    /// Files that its pods write anywhere else.
+    pub files: &'static [&'static str],
+    /// Kernel parameters that its pods set.
+    pub sysctls: &'static [&'static str],
     /// What its pods mount on the host, in those folders.
     pub mounts: &'static [&'static str],
     /// Programs and maps that its pods pin in the BPF file system: folders, and files by `FOLDER/PREFIX*`. Programs that are pinned
     /// nowhere are detached.
     pub pins: &'static [&'static str],
+    /// Prefixes of the programs that its pods attach to links as filters of `tc`, where the kernel knows no links of programs (before 6.6).
+    pub filters: &'static [&'static str],
+    /// Tables of routes that nobody else uses: rules that look them up go with them.
+    pub route_tables: &'static [u32],
+    /// To which preference it moves the kernel's own rule of local addresses.
+    pub local_rule: Option<u32>,
     /// CNI plugins that its pods install.
     pub cni_programs: &'static [&'static str],
     /// Network configurations that its pods write for the runtime.
@@ -32,6 +42,8 @@ pub struct NetworkTraits {
     pub udp_ports: &'static [u16],
     /// TCP ports on which nodes reach each other.
     pub tcp_ports: &'static [u16],
+    /// TCP ports on which its pods listen for their own host only.
+    pub local_ports: &'static [u16],
     /// Images that every node needs.
     pub images: &'static [ClusterImage],
     /// The chart that it is installed from; every node needs its images.
@@ -46,13 +58,19 @@ pub(super) const NOTHING: NetworkTraits = NetworkTraits {
     chains: &[],
     tables: &[],
     run: &[],
+    files: &[],
+    sysctls: &[],
     mounts: &[],
     pins: &[],
+    filters: &[],
+    route_tables: &[],
+    local_rule: None,
     cni_programs: &[],
     cni_configs: &[],
     namespaces: &[],
     udp_ports: &[],
     tcp_ports: &[],
+    local_ports: &[],
     images: &[],
     chart: None,
 };

@@ -14,7 +14,7 @@ use crate::context::{PlanContext, PlannedHost};
 use crate::draft::Draft;
 use crate::error::RecipeError;
 use crate::modules::{endpoint, scripts};
-use crate::{paths, registries};
+use crate::{network, paths, registries};
 
 /// Kernel modules that the runtime and the CNI bridge plugin need, on every host.
 pub const MODULES: [&str; 2] = ["overlay", "br_netfilter"];
@@ -25,7 +25,7 @@ pub const SYSCTLS: [&str; 3] =
 
 /// Kernel parameters that the cluster's own services set, and that a rollback therefore restores: kubelet
 /// (cm/container_manager_linux.go) the first six, kube-proxy (server_linux.go; proxier.go of iptables and of ipvs) the
-/// others.
+/// others. What the pods of a network set is among its traits.
 const REMEMBERED: [&str; 15] = [
     "vm.overcommit_memory",
     "vm.panic_on_oom",
@@ -59,7 +59,7 @@ pub fn steps(draft: &mut Draft<'_>, node: &PlannedHost<'_>) -> Result<Vec<Step>,
     steps.extend(firewall(cx, node));
     // A host that only serves the registry runs no pods.
     if node.in_cluster() {
-        steps.extend([swap(node), modules(node), sysctls(node)]);
+        steps.extend([swap(node), modules(node), sysctls(cx, node)?]);
     }
     Ok(steps)
 }
@@ -171,11 +171,12 @@ fn modules(node: &PlannedHost<'_>) -> Step {
 
 /// After the modules: net.bridge.* does not exist before br_netfilter is loaded. Bridged pod traffic must pass
 /// iptables for services to work, and pods are routed. (kubelet sets its vm.* and kernel.* values itself.)
-fn sysctls(node: &PlannedHost<'_>) -> Step {
-    let remembered = REMEMBERED.into_iter().map(str::to_owned).collect();
+fn sysctls(cx: &PlanContext<'_>, node: &PlannedHost<'_>) -> Result<Step, RecipeError> {
+    let of_network = network::of(cx.cluster)?.sysctls;
+    let remembered = REMEMBERED.iter().chain(of_network).map(|name| (*name).to_owned()).collect();
     let values: BTreeMap<String, String> = SYSCTLS.into_iter().map(|n| (n.to_owned(), "1".to_owned())).collect();
-    Step::on(node.name(), "os.sysctl", "Set kernel parameters, now and at boot")
+    Ok(Step::on(node.name(), "os.sysctl", "Set kernel parameters, now and at boot")
         .ensure(Sysctl { path: paths::SYSCTL.to_owned(), values, remembered })
         .undo(Undo::RestoreBefore)
-        .build()
+        .build())
 }

@@ -38,6 +38,6 @@ pub fn step(draft: &mut Draft<'_>, first: &PlannedHost<'_>, undo: Undo) -> Resul
 fn unsupported(plugin: NetworkPlugin) -> RecipeError {
     RecipeError::Unsupported {
         what: format!("spec.network.plugin {plugin}"),
-        hint: "name flannel, or none and install the network yourself".to_owned(),
+        hint: "name flannel or cilium, or none and install the network yourself".to_owned(),
     }
 }

@@ -75,7 +75,14 @@ pub fn add_node(cx: &PlanContext<'_>, running: &ClusterFacts, new: &[String]) ->
             step.ops.retain(|op| !matches!(op, Op::File(file) if file.path == pod));
         }
     }
-    Ok(only(plan, |step| depends_on_all.contains(&step.id) || is_new(step.domain())))
+    // What such a step takes from its host's store (a network's chart) is brought there first: an earlier bundle may have had another.
+    let takes = |step: &&Step| depends_on_all.contains(&step.id) && step.ops.iter().any(|op| !op.blobs().is_empty());
+    let stores: BTreeSet<StepId> =
+        plan.steps.iter().filter(takes).map(|step| StepId(format!("{}/store.fill", step.host))).collect();
+    let is_wanted = |step: &Step| {
+        depends_on_all.contains(&step.id) || stores.contains(&step.id) || is_new(step.domain())
+    };
+    Ok(only(plan, is_wanted))
 }
 
 /// Workers that are in the cluster have the proxy that cluster.yaml names: a join changes only its back-ends.

@@ -55,9 +55,9 @@ fn of_roles(input: &PreflightInput<'_>, roles: Roles) -> Vec<Port> {
         let traits = network::of(cluster).ok();
         let udp = traits.map(|network| network.udp_ports).unwrap_or_default();
         ports.extend(udp.iter().map(|number| Port { number: *number, protocol: "udp", process: None }));
-        let tcp = traits.map(|network| network.tcp_ports).unwrap_or_default();
+        let tcp = traits.into_iter().flat_map(|network| network.tcp_ports.iter().chain(network.local_ports));
         // Whatever the plugin's program is called.
-        ports.extend(tcp.iter().map(|number| Port { number: *number, protocol: "tcp", process: None }));
+        ports.extend(tcp.map(|number| Port { number: *number, protocol: "tcp", process: None }));
     }
     if let (true, Some(proxy)) = (roles.load_balancer, cluster.load_balancer.mode.proxy()) {
         ports.push(tcp(cluster.load_balancer.mode.port(), proxy));

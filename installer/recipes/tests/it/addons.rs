@@ -186,7 +186,7 @@ fn a_networks_chart_as_an_add_on_gets_what_only_the_site_knows_and_the_user_may_
     assert_eq!(cilium, (&json!("lb.demo.kubexm.internal"), &json!(8443), &json!(2)));
 }
 
-/// Its recipe is there and proven on no host: `create` refuses it, and this is what it would do.
+/// A cluster with Cilium, and its plan.
 fn cilium(options: Value, change: impl Fn(&mut Cluster)) -> (Site, Plan) {
     let mut cluster = sample::fleet(1, 1);
     cluster.network.plugin = NetworkPlugin::Cilium;
@@ -202,8 +202,7 @@ fn cilium(options: Value, change: impl Fn(&mut Cluster)) -> (Site, Plan) {
         (ArtifactKey::ChartImage("quay.io/cilium/cilium:v1".to_owned()), "quay.io/cilium/cilium:v1".to_owned());
     image.platform = Some(platform);
     site.manifest.artifacts.push(image);
-    assert!(matches!(site.create(), Err(RecipeError::NotInstalled { .. })));
-    let plan = kubexm_recipes::create_unsupported(&site.cx()).unwrap();
+    let plan = site.create().unwrap();
     let (_, warnings) = lint::check(plan.clone()).unwrap_or_else(|problems| panic!("{problems:#?}"));
     assert_eq!(warnings, Vec::new());
     (site, plan)

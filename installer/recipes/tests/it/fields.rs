@@ -258,6 +258,7 @@ fn fields() -> Vec<(&'static str, By, Value)> {
         ("runtime.dataDir", Recipe, json!({"runtime": {"dataDir": "/data/containerd"}})),
         ("runtime.extraConfig", Recipe, json!({"runtime": {"extraConfig": {"oom_score": 1}}})),
         ("network.plugin", Recipe, json!({"network": {"plugin": "calico"}})),
+        ("network.version", Recipe, json!({"network": {"plugin": "cilium", "version": "1.20.0"}})),
         ("network.multus", Recipe, json!({"network": {"multus": true}})),
         ("network.podCidr", Recipe, json!({"network": {"podCidr": "10.128.0.0/16"}})),
         ("network.serviceCidr", Recipe, json!({"network": {"serviceCidr": "10.96.0.0/16"}})),

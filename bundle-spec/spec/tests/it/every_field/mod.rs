@@ -63,6 +63,7 @@ const RICH: &str = r#"
   runtime: {type: cri-o, version: v1.34.1, dataDir: /data/crio, extraConfig: {crio: {runtime: {pids_limit: 0}}}}
   network:
     plugin: kube-ovn
+    version: 1.14.10
     multus: true
     podCidr: [10.128.0.0/16, "fd00:10::/56"]
     serviceCidr: [10.96.0.0/16, "fd00:11::/112"]

@@ -148,10 +148,14 @@ fn answers(machine: &Machine) -> Result<bool, OpError> {
     Ok(machine.try_run(&kubectl(["get", "--raw", "/readyz"]))?.code == 0)
 }
 
-/// Whether the API server answers, and the two add-ons that kubeadm applies last exist.
+/// Whether the API server answers, and the two add-ons that kubeadm applies last exist; one, where the pod network does the work of the
+/// other.
 fn last_phases_done(machine: &Machine) -> Result<bool, OpError> {
-    let last = ["get", "--namespace", "kube-system", "deployment/coredns", "daemonset/kube-proxy", "--output=name"];
-    Ok(answers(machine)? && machine.try_run(&kubectl(last))?.code == 0)
+    let config = fsio::read_text(&machine.path(paths::KUBEADM_CONFIG))?.unwrap_or_default();
+    let skipped = config.lines().any(|line| line.trim() == "- addon/kube-proxy");
+    let proxy = (!skipped).then_some("daemonset/kube-proxy");
+    let last = ["get", "--namespace", "kube-system", "deployment/coredns"].into_iter().chain(proxy);
+    Ok(answers(machine)? && machine.try_run(&kubectl(last.chain(["--output=name"])))?.code == 0)
 }
 
 /// The text of that config, unless the file was edited or is gone.
