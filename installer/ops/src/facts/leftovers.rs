@@ -2,12 +2,12 @@
 
 use std::fs;
 
-use kubexm_plan::facts::Leftover;
+use kubexm_plan::facts::{Leftover, StateFolder};
 use kubexm_plan::runtime;
 
 use super::ours::Ours;
 use super::processes::Process;
-use crate::{Machine, OpError};
+use crate::{Machine, OpError, folder};
 
 /// Files that only a cluster leaves.
 const FILES: [&str; 7] = [
@@ -22,6 +22,8 @@ const FILES: [&str; 7] = [
 /// etcd's unit: kubexm's would replace it. Identified by its name, in any folder.
 const ETCD_UNIT: &str = "etcd.service";
 const UNIT_FOLDERS: [&str; 3] = ["/etc/systemd/system", "/usr/lib/systemd/system", "/lib/systemd/system"];
+/// Folders of a docker engine: configuration and key, images and containers.
+const DOCKER: [&str; 2] = ["/etc/docker", "/var/lib/docker"];
 /// Folders that only a cluster fills.
 const FOLDERS: [&str; 2] = ["/etc/kubernetes/manifests", "/etc/cni/net.d"];
 
@@ -51,6 +53,23 @@ pub(super) fn look(machine: &Machine, processes: &[Process], ours: &Ours) -> Res
         });
     }
     Ok(found)
+}
+
+/// A docker engine, with or without containers: its process, and what is in its folders.
+pub(super) fn docker(machine: &Machine, processes: &[Process], ours: &Ours) -> Vec<Leftover> {
+    let daemons = processes.iter().filter(|process| process.name == "dockerd");
+    let mut found: Vec<Leftover> = daemons
+        .map(|process| Leftover { what: format!("dockerd running (pid {})", process.pid), ours: ours.process(process) })
+        .collect();
+    for path in DOCKER {
+        let content = folder::content(machine, path, StateFolder::MOST);
+        if content.files > 0 {
+            let more = if content.files > content.first.len() as u64 { ", \u{2026}" } else { "" };
+            let what = format!("{path} ({}{more})", content.first.join(", "));
+            found.push(Leftover { what, ours: ours.path(path) });
+        }
+    }
+    found
 }
 
 /// Installed runtimes, with or without containers.

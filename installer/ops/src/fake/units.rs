@@ -57,9 +57,6 @@ pub(super) fn systemctl(system: &RootedSystem, state: &mut State, args: &[&str])
                 found.active = false;
                 found.invocation.clear();
             }
-            if unit == super::harbor::UNIT {
-                state.harbor = super::harbor_state::Harbor::default();
-            }
             if unit == "containerd.service" {
                 crate::fsio::remove(&system.at("/run/containerd/containerd.sock"))?;
                 let _ = std::fs::remove_dir(system.at("/run/containerd"));
@@ -161,9 +158,7 @@ fn start(system: &RootedSystem, state: &mut State, unit: &str) -> Result<Output,
     state.starts += 1;
     let invocation = format!("{:032x}", state.starts);
     state.units.insert(unit.to_owned(), super::state::Unit { active: true, invocation });
-    if unit == super::harbor::UNIT {
-        super::harbor::started(system)?;
-    }
+    super::harbor::started(system, unit)?;
     if unit == "kubelet.service" {
         super::versions::kubelet_started(system, state, &system.hostname()?);
     }

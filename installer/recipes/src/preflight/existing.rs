@@ -2,6 +2,7 @@
 
 use kubexm_plan::facts::StateFolder;
 use kubexm_plan::state_folders::{self, is_below};
+use kubexm_spec::cluster::RegistryKind;
 use kubexm_spec::counted;
 
 use super::input::{ObservedHost, PreflightInput};
@@ -29,6 +30,7 @@ pub(super) fn run(input: &PreflightInput<'_>, report: &mut Report) {
             );
         }
         folders(input, host, report);
+        docker(input, host, report);
         // What is in a folder that is moved aside moves with it.
         let moves = |what: &str| {
             input.cx.set_aside && host.facts.state_folders.iter().any(|folder| is_below(what, &folder.path))
@@ -45,6 +47,21 @@ pub(super) fn run(input: &PreflightInput<'_>, report: &mut Report) {
                 format!("use another host, or {fix}"),
             );
         }
+    }
+}
+
+/// Harbor's engine writes its key to /etc/docker as any other does, and two of them on a host are taken for each other.
+fn docker(input: &PreflightInput<'_>, host: &ObservedHost<'_>, report: &mut Report) {
+    let for_harbor = host.roles.registry && input.cx.cluster.registry.kind == RegistryKind::Harbor;
+    let theirs: Vec<&str> =
+        host.facts.docker.iter().filter(|found| !found.ours).map(|found| found.what.as_str()).collect();
+    if for_harbor && !host.ours && !theirs.is_empty() {
+        report.fail(
+            host.name(),
+            format!("another docker: {}", theirs.join(", ")),
+            "a host without docker: Harbor comes with an engine of its own",
+            "use another host, or remove it if nobody needs it (its packages, /etc/docker, /var/lib/docker)",
+        );
     }
 }
 
