@@ -3,7 +3,7 @@
 use std::fs;
 
 use kubexm_plan::facts::{Leftover, StateFolder};
-use kubexm_plan::runtime;
+use kubexm_plan::runtime::{self, docker};
 
 use super::ours::Ours;
 use super::processes::Process;
@@ -22,8 +22,6 @@ const FILES: [&str; 7] = [
 /// etcd's unit: kubexm's would replace it. Identified by its name, in any folder.
 const ETCD_UNIT: &str = "etcd.service";
 const UNIT_FOLDERS: [&str; 3] = ["/etc/systemd/system", "/usr/lib/systemd/system", "/lib/systemd/system"];
-/// Folders of a docker engine: configuration and key, images and containers.
-const DOCKER: [&str; 2] = ["/etc/docker", "/var/lib/docker"];
 /// Folders that only a cluster fills.
 const FOLDERS: [&str; 2] = ["/etc/kubernetes/manifests", "/etc/cni/net.d"];
 
@@ -56,12 +54,15 @@ pub(super) fn look(machine: &Machine, processes: &[Process], ours: &Ours) -> Res
 }
 
 /// A docker engine, with or without containers: its process, and what is in its folders.
-pub(super) fn docker(machine: &Machine, processes: &[Process], ours: &Ours) -> Vec<Leftover> {
-    let daemons = processes.iter().filter(|process| process.name == "dockerd");
+pub(super) fn of_docker(machine: &Machine, processes: &[Process], ours: &Ours) -> Vec<Leftover> {
+    let daemons = processes.iter().filter(|process| process.name == docker::DAEMON);
     let mut found: Vec<Leftover> = daemons
-        .map(|process| Leftover { what: format!("dockerd running (pid {})", process.pid), ours: ours.process(process) })
+        .map(|process| Leftover {
+            what: format!("{} running (pid {})", process.name, process.pid),
+            ours: ours.process(process),
+        })
         .collect();
-    for path in DOCKER {
+    for path in docker::FOLDERS {
         let content = folder::content(machine, path, StateFolder::MOST);
         if content.files > 0 {
             let more = if content.files > content.first.len() as u64 { ", \u{2026}" } else { "" };

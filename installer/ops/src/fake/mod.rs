@@ -124,7 +124,10 @@ impl System for RootedSystem {
             "getent" => Output::failed(2, ""),
             "xfs_info" => Output::text(self.read(&format!("{FOLDER}/xfs-info")).unwrap_or_default()),
             "restorecon" => Output::default(),
-            "journalctl" => Output::text(self.read(&format!("{FOLDER}/journal-{}", args.get(1).copied().unwrap_or_default())).unwrap_or_default()),
+            "journalctl" => Output::text(
+                self.read(&format!("{FOLDER}/journal-{}", args.get(1).copied().unwrap_or_default()))
+                    .unwrap_or_default(),
+            ),
             "ip" => teardown::ip(self, &args)?,
             "umount" => teardown::umount(self, &args)?,
             "ipset" if args == ["list", "-name"] => Output::default(),

@@ -46,8 +46,7 @@ impl Converge for HarborImages {
     }
 
     fn converge(&self, machine: &Machine) -> Result<(), OpError> {
-        let password =
-            password(machine, &self.harbor.admin_password)?.ok_or_else(|| not_started(&self.harbor))?;
+        let password = password(machine, &self.harbor.admin_password)?.ok_or_else(|| not_started(&self.harbor))?;
         let request = PushRequest {
             registry: &self.harbor.registry,
             ca_file: &machine.path(&self.harbor.ca),

@@ -10,10 +10,10 @@ use kubexm_ops::{Wave, dispatch};
 use kubexm_plan::SlotName;
 use kubexm_plan::op::{
     AllInto, Binary, Blobs, CertificatesRenewed, Dir, EtcdSnapshot, HARBOR_UNIT, HarborAccess, HarborImage,
-    HarborImages, HarborProjects, HelmRelease, Hostname, HostsBlock, ImageLoaded, ImageSource, KernelModule, KubeObject, KubeadmInit,
-    KubeadmReset, Kubeconfig, KubeletCertificate, Link, Manifests, MoveAside, NodeLabel, NodeTainted, NodeUntainted,
-    Op, Packages, RegistryLayout, Renewal, Resolver, SelinuxMode, Stamp, StateDir, SwapOff, Sysctl, Unit, Unpacked,
-    WantedPackage,
+    HarborImages, HarborProjects, HelmRelease, Hostname, HostsBlock, ImageLoaded, ImageSource, KernelModule,
+    KubeObject, KubeadmInit, KubeadmReset, Kubeconfig, KubeletCertificate, Link, Manifests, MoveAside, NodeLabel,
+    NodeTainted, NodeUntainted, Op, Packages, RegistryLayout, Renewal, Resolver, SelinuxMode, Stamp, StateDir, SwapOff,
+    Sysctl, Unit, Unpacked, WantedPackage,
 };
 use kubexm_spec::cluster::RuntimeKind;
 use kubexm_spec::depot::Repository;
@@ -323,11 +323,8 @@ const CASES: &[Case] = &[
             manifest: blobs[0],
             blobs: blobs.into(),
         };
-        HarborImages {
-            harbor: harbor_access(),
-            images: [("registry.k8s.io/pause:3.10.1".to_owned(), image)].into(),
-        }
-        .into()
+        HarborImages { harbor: harbor_access(), images: [("registry.k8s.io/pause:3.10.1".to_owned(), image)].into() }
+            .into()
     }),
     ("a taint", |h| {
         cluster(h);

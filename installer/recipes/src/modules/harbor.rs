@@ -5,7 +5,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use ipnet::IpNet;
-use kubexm_plan::op::{Dir, File, HARBOR_UNIT, HarborAccess, HarborImage, HarborImages, HarborProjects, StateDir, Unit};
+use kubexm_plan::op::{
+    Dir, File, HARBOR_UNIT, HarborAccess, HarborImage, HarborImages, HarborProjects, StateDir, Unit,
+};
 use kubexm_plan::{Probe, SlotProvider, Step, Undo, runtime};
 use kubexm_spec::cluster::{HARBOR_ADMIN, HARBOR_DATABASE, Harbor, RegistryKind, RuntimeKind, overlap};
 use kubexm_spec::depot::{Repository, split_reference};
@@ -217,10 +219,7 @@ fn fill(cx: &PlanContext<'_>, node: &PlannedHost<'_>, harbor: &Harbor, images: B
     let of_images = cx.manifest.artifacts.iter().filter(|artifact| artifact.key.kind() == Kind::Image);
     let blobs: BTreeSet<_> = of_images.flat_map(|artifact| artifact.blobs.iter().copied()).collect();
     Step::on(node.name(), "harbor.images", "Push the bundle's images to Harbor")
-        .ensure(HarborImages {
-            harbor: access(cx),
-            images,
-        })
+        .ensure(HarborImages { harbor: access(cx), images })
         .probe(
             Probe::RegistryServes {
                 url: format!("https://{}", address(cx)),

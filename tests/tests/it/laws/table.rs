@@ -118,7 +118,9 @@ pub fn row(law: Law, pipeline: Pipeline) -> Row {
     match (law, pipeline) {
         // What is deleted for good comes at its end: more points lie before that.
         (Law::Unwinds, Pipeline::Reset) => usual(of(real(pipeline), 4)),
-        (Law::Unwinds | Law::CrashResumes | Law::FailureResumes | Law::RollbackResumes, _) => usual(of(real(pipeline), 2)),
+        (Law::Unwinds | Law::CrashResumes | Law::FailureResumes | Law::RollbackResumes, _) => {
+            usual(of(real(pipeline), 2))
+        }
         (Law::UndoFails, Pipeline::Create) => Row { simulated: at(&[], 8), rooted: NO_UNDO },
         (Law::UndoFails, _) => usual(NO_UNDO),
         // Of reset: the files of units and what they loaded. etcd's quorum and the API's name are not asked, the cluster goes.

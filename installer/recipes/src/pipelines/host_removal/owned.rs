@@ -130,7 +130,8 @@ fn of_services<'a>(changes: &[&'a Record], units: &[Unit], files: &BTreeSet<&str
         }
         _ => false,
     };
-    let module = |record: &'a Record| record.step.0.rsplit_once('.').map_or(record.step.0.as_str(), |(module, _)| module);
+    let module =
+        |record: &'a Record| record.step.0.rsplit_once('.').map_or(record.step.0.as_str(), |(module, _)| module);
     let modules: BTreeSet<&str> =
         changes.iter().filter(|record| record.ops.iter().any(is_ours)).map(|record| module(record)).collect();
     let ops = changes.iter().filter(|record| modules.contains(module(record))).flat_map(|record| &record.ops);
