@@ -5,10 +5,10 @@
 # image NAME: the image of that name, in the version of the cluster
 image() { lab host root n1 "ctr -n k8s.io images ls -q 2> /dev/null | grep '/kube-proxy:' | head -n 1" | sed "s/kube-proxy/$1/"; }
 
-# cri_pulls HOST IMAGE: kubelet there pulls it for a pod
+# cri_pulls HOST IMAGE: kubelet there pulls it for a pod; what it runs does not matter, but images of the lab name no command
 cri_pulls() {
   local pod=pull-$RANDOM code=0
-  printf 'apiVersion: v1\nkind: Pod\nmetadata: {name: %s, namespace: default}\nspec: {nodeName: %s, restartPolicy: Never, tolerations: [{operator: Exists}], containers: [{name: a, image: "%s", imagePullPolicy: Always}]}\n' \
+  printf 'apiVersion: v1\nkind: Pod\nmetadata: {name: %s, namespace: default}\nspec: {nodeName: %s, restartPolicy: Never, tolerations: [{operator: Exists}], containers: [{name: a, image: "%s", imagePullPolicy: Always, command: [none]}]}\n' \
     "$pod" "$1" "$2" | kubectl_on n1 apply -f - || return 1
   within 90 has_image "$pod" || { code=1; kubectl_on n1 describe pod "$pod" | tail -n 8; }
   kubectl_on n1 delete pod "$pod" --force --grace-period=0 > /dev/null 2>&1 || return 1

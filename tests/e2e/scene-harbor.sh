@@ -1,5 +1,5 @@
 # shellcheck shell=bash
-# tier: unproven
+# tier: long
 # seconds: 600
 # needs: lab harbor
 # Harbor on a host of its own, by the real docker and compose. What runs in its containers is the lab's: distribution behind a small
@@ -108,6 +108,7 @@ trust
 check "what others pushed is there again" others_are_there
 check "data are deleted only by the cluster's name" says 20 "nothing was changed" of reset -f "$HARBORS/changed.yaml" -y --delete-registry-data other
 check "a reset takes the data too if that is asked for" of reset -f "$HARBORS/changed.yaml" -y --delete-registry-data lab
+check "of its folder, which was there before this cluster, only itself is left" on_store rmdir /srv/harbor
 check "then hosts are as they were before" as_before
 lab host down --all
 HOME_NAME=home

@@ -106,6 +106,9 @@ impl Cluster {
 #[serde(rename_all = "camelCase", default)]
 pub(super) struct Unit {
     pub active: bool,
+    /// Its last start failed.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub failed: bool,
     pub invocation: String,
 }
 
