@@ -5,6 +5,7 @@
 # Registries that demand a login. First the cluster's own, depot and distribution, whose password changes meanwhile; then the user's:
 # Debian's distribution with TLS and htpasswd, which is seeded below a prefix.
 . "$ROOT/tests/e2e/fleet.sh"
+. "$ROOT/tests/e2e/registry.sh"
 say "logins: the cluster's own registry demands one, and then the user's"
 HOME_NAME=home-logins
 # shellcheck disable=SC2034  # fleet.sh reads it
@@ -36,18 +37,14 @@ auths: {\"$SITE\": {username: robot, passwordFrom: {file: $LOGINS/robot}}}" > "$
 bundle_of() { "$BUNDLE" build -f "$LOGINS/$1.yaml" --zone "$LAB_ZONE" --catalogue "$LAB_OVERLAY" --cache "$WORK/cache" -o "$LOGINS/$1.tar.zst"; }
 # of CLUSTER VERB ARGS...
 of() { HOME_NAME=home-$1 install "$2" --bundle "$LOGINS/$1.tar.zst" --allow-unsigned --accept-new-host-keys "${@:3}"; }
-again() {
-  of "$1" create -y --json > "$LOGINS/again.jsonl" || { tail -n 3 "$LOGINS/again.jsonl"; return 1; }
-  python3 "$ROOT/tests/e2e/journal.py" nothing-done "$LOGINS/again.jsonl"
-}
+again() { nothing_done of "$1" create -y; }
 in_lab() { lab in-net "$@"; }
 # answers PORT STATUS [PASSWORD]: of the cluster's own registry
 answers() {
   local user=() status
   # The password of a test; nobody else is on this machine.
   [ -z "${3:-}" ] || user=(--user "puller:$3")
-  status=$(in_lab curl --silent --noproxy '*' --cacert "$LOGINS/own-ca.crt" --resolve "$OWN:$1:10.77.0.11" "${user[@]}" \
-    -o /dev/null -w '%{http_code}' "https://$OWN:$1/v2/") || return 1
+  status=$(registry_asks "$OWN" 10.77.0.11 "$1" "$LOGINS/own-ca.crt" "${user[@]}" -o /dev/null -w '%{http_code}' "https://$OWN:$1/v2/") || return 1
   [ "$status" = "$2" ] || { echo "port $1 answers $status"; return 1; }
 }
 demands() { answers 5443 401 && answers 5000 401 && answers 5443 401 "$2" && answers 5000 401 "$2" && answers 5443 200 "$1" && answers 5000 200 "$1"; }
@@ -56,19 +53,6 @@ kept_for_root() {
   lab host root n2 "stat -c '%a %n' /etc/kubexm/registry-login /etc/containerd/certs.d/*/hosts.toml" | awk '$1 != 600 { print; bad = 1 } END { exit bad }' &&
     lab host root n1 "grep -q '^puller:[\$]2b[\$]08[\$]' /etc/kubexm/depot/htpasswd /etc/kubexm/registry/htpasswd"
 }
-# As kubelet pulls: an image of the control plane, which a worker has not.
-# image NAME: the image of that name, in the version of the cluster
-image() { lab host root n1 "ctr -n k8s.io images ls -q 2> /dev/null | grep '/kube-proxy:' | head -n 1" | sed "s/kube-proxy/$1/"; }
-# cri_pulls HOST IMAGE: kubelet there pulls it for a pod
-cri_pulls() {
-  local pod=pull-$RANDOM code=0
-  printf 'apiVersion: v1\nkind: Pod\nmetadata: {name: %s, namespace: default}\nspec: {nodeName: %s, restartPolicy: Never, tolerations: [{operator: Exists}], containers: [{name: a, image: "%s", imagePullPolicy: Always}]}\n' \
-    "$pod" "$1" "$2" | kubectl_on n1 apply -f - || return 1
-  within 90 has_image "$pod" || { code=1; kubectl_on n1 describe pod "$pod" | tail -n 8; }
-  kubectl_on n1 delete pod "$pod" --force --grace-period=0 > /dev/null 2>&1 || return 1
-  return "$code"
-}
-has_image() { kubectl_on n1 get pod "$1" --no-headers -o 'custom-columns=:.status.containerStatuses[0].imageID' | grep -q sha256:; }
 # Neither as it is nor as it is sent.
 said_nowhere() {
   local text
@@ -102,6 +86,7 @@ check "a cluster comes up whose registry demands a login" of own create -y
 lab host root n1 cat /etc/kubexm/registry-ca.crt > "$LOGINS/own-ca.crt"
 check "depot and distribution answer nobody without it" demands "$FIRST" "$SECOND"
 check "clients keep it for root, servers as a hash" kept_for_root
+# An image of the control plane, which a worker has not.
 check "kubelet's runtime pulls with it" cri_pulls n2 "$(image kube-apiserver)"
 check "a second create changes nothing" again own
 secret own "$SECOND"

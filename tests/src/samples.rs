@@ -75,7 +75,7 @@ pub const SAMPLES: [Sample; 3] = [
 ];
 
 /// Samples of several hosts.
-pub const FLEETS: [Sample; 11] = [
+pub const FLEETS: [Sample; 12] = [
     Sample {
         name: "two control planes and a worker",
         hosts: &[("node1", "{}"), ("node2", "{}"), ("node3", "{}")],
@@ -190,6 +190,15 @@ pub const FLEETS: [Sample; 11] = [
         added: &["node3"],
         deleted: &["node2"],
         upgraded: PATCH,
+        ..ONE
+    },
+    Sample {
+        name: "Harbor on a host of its own",
+        hosts: &[("store", "{}"), ("node1", "{}"), ("node2", "{}")],
+        roles: "{registry: [store], master: [node1], worker: [node2]}",
+        spec: "  registry: {type: harbor, harborConfig: {projectQuota: 200Gi, adminPasswordFrom: {env: HARBOR_ADMIN}}}\n",
+        added: &["node2"],
+        deleted: &["node2"],
         ..ONE
     },
 ];

@@ -209,9 +209,6 @@ impl All {
     }
 
     fn registry(&mut self, registry: &Registry) {
-        // Harbor was installed on a host; its reset has not passed the laws yet.
-        let installed = [RegistryKind::Embedded, RegistryKind::Registry, RegistryKind::External, RegistryKind::None];
-        self.word("spec.registry.type", registry.kind, &installed);
         self.add(
             registry.private_registry.is_some() && registry.kind != RegistryKind::External,
             "spec.registry.privateRegistry",

@@ -2,6 +2,7 @@
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
+use kubexm_plan::op::HarborAccess;
 use serde_json::{Value, json};
 use zeroize::Zeroizing;
 
@@ -43,12 +44,24 @@ pub(crate) fn password(machine: &Machine, path: &str) -> Result<Option<Zeroizing
     Ok(text.map(|text| Zeroizing::new(kubexm_spec::cluster::password_line(&text).to_owned())))
 }
 
-fn basic(username: &str, password: &str) -> Zeroizing<String> {
+/// Says that Harbor has to be started first.
+pub(crate) fn not_started(access: &HarborAccess) -> OpError {
+    let HarborAccess { ca, admin_password, .. } = access;
+    OpError::other(format!("{ca} or {admin_password} is missing: Harbor was not started"))
+}
+
+/// The value of an `Authorization` header.
+pub(crate) fn basic(username: &str, password: &str) -> Zeroizing<String> {
     let pair = Zeroizing::new(format!("{username}:{password}"));
     Zeroizing::new(format!("Basic {}", BASE64.encode(pair.as_bytes())))
 }
 
 impl<'m> Harbor<'m> {
+    /// As its administrator; none if it was not set up yet.
+    pub(crate) fn of(machine: &'m Machine, access: &HarborAccess) -> Result<Option<Self>, OpError> {
+        Self::at(machine, &access.url(), &access.ca, Some(&access.admin_password))
+    }
+
     /// Nothing is asked yet; none if a file is missing, since Harbor was not set up yet.
     pub(crate) fn at(machine: &'m Machine, url: &str, ca: &str, admin: Option<&str>) -> Result<Option<Self>, OpError> {
         let Some(ca) = fsio::read(&machine.path(ca))? else { return Ok(None) };

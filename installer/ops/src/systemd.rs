@@ -40,6 +40,11 @@ impl Shown {
         matches!(self.state.as_str(), "active" | "reloading")
     }
 
+    /// Whether its last start or stop failed, which systemd remembers even when its file is gone.
+    pub(crate) fn failed(&self) -> bool {
+        self.state == "failed"
+    }
+
     /// Whether it is active or activating.
     pub(crate) fn running(&self) -> bool {
         self.sub_state != "exited"
@@ -114,7 +119,11 @@ pub(crate) fn enable(machine: &Machine, unit: &str, enabled: bool) -> Result<(),
 
 pub(crate) fn stop(machine: &Machine, unit: &str) -> Result<(), OpError> {
     machine.run(&systemctl(["stop", unit]))?;
-    // Otherwise the failed state remains and counts against the start limit.
+    forget_failure(machine, unit)
+}
+
+/// Otherwise the failed state remains and counts against the start limit.
+pub(crate) fn forget_failure(machine: &Machine, unit: &str) -> Result<(), OpError> {
     machine.try_run(&systemctl(["reset-failed", unit])).map(drop)
 }
 
@@ -128,7 +137,7 @@ pub(crate) fn reload(machine: &Machine, unit: &str) -> Result<(), OpError> {
 
 /// Starts or restarts, and checks that it stays up: a unit that crash-loops is "active" for a moment each time.
 pub(crate) fn start_anew(machine: &Machine, unit: &str) -> Result<(), OpError> {
-    machine.try_run(&systemctl(["reset-failed", unit]))?;
+    forget_failure(machine, unit)?;
     if let Err(error) = machine.run(&systemctl(["restart", unit])) {
         return Err(with_journal(machine, unit, &error.full()));
     }

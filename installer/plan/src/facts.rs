@@ -88,6 +88,9 @@ pub struct Facts {
     pub listeners: Vec<Listener>,
     /// Files and processes of another Kubernetes, container runtime or etcd.
     pub leftovers: Vec<Leftover>,
+    /// What of a docker engine is on the host: a dockerd that runs, its configuration, its data.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub docker: Vec<Leftover>,
     /// keepalived and the proxies that a load balancer can run, at most one entry for each program.
     #[serde(default)]
     pub balancers: Vec<Balancer>,

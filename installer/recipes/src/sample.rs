@@ -187,6 +187,7 @@ pub fn facts(name: &str, last: u8) -> Facts {
         round_trip_ms: 10,
         listeners: Vec::new(),
         leftovers: Vec::new(),
+        docker: Vec::new(),
         balancers: Vec::new(),
         state_folders: Vec::new(),
         foreign_mounts: Vec::new(),

@@ -12,6 +12,7 @@ use kubexm_ops::fake::{RootedSystem, seed};
 use kubexm_ops::{FaultPoint, Faults, Machine};
 use kubexm_plan::cluster_facts::Certificate;
 use kubexm_plan::kubeadm_certificates::MANAGED;
+use kubexm_plan::op::HARBOR_UNIT;
 use kubexm_plan::{CONTROLLER, CheckedPlan, state_folders};
 use serde_json::Value;
 use tempfile::TempDir;
@@ -161,6 +162,10 @@ impl Fleet for Rooted {
             let units = state.remove("(system) units").unwrap_or_default();
             state.retain(|key, value| !LEFT_OUT.contains(&key.as_str()) && !key.starts_with(PLACED) && value != "{}");
             let units: BTreeMap<String, Value> = serde_json::from_str(&units).unwrap_or_default();
+            // What is in Harbor's data volume outlives it (decision 0065); it is compared while Harbor runs.
+            if units.get(HARBOR_UNIT).is_none_or(|unit| unit["active"] != true) {
+                state.remove("(system) harbor");
+            }
             let running = units.iter().filter(|(_, unit)| unit["active"] == true).map(|(name, _)| name.as_str());
             // Below /run nothing else is compared: a reboot forgets it.
             for folder in state_folders::all().into_iter().filter(|folder| folder.starts_with("/run/")) {

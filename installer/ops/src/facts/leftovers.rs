@@ -2,12 +2,12 @@
 
 use std::fs;
 
-use kubexm_plan::facts::Leftover;
-use kubexm_plan::runtime;
+use kubexm_plan::facts::{Leftover, StateFolder};
+use kubexm_plan::runtime::{self, docker};
 
 use super::ours::Ours;
 use super::processes::Process;
-use crate::{Machine, OpError};
+use crate::{Machine, OpError, folder};
 
 /// Files that only a cluster leaves.
 const FILES: [&str; 7] = [
@@ -51,6 +51,26 @@ pub(super) fn look(machine: &Machine, processes: &[Process], ours: &Ours) -> Res
         });
     }
     Ok(found)
+}
+
+/// A docker engine, with or without containers: its process, and what is in its folders.
+pub(super) fn of_docker(machine: &Machine, processes: &[Process], ours: &Ours) -> Vec<Leftover> {
+    let daemons = processes.iter().filter(|process| process.name == docker::DAEMON);
+    let mut found: Vec<Leftover> = daemons
+        .map(|process| Leftover {
+            what: format!("{} running (pid {})", process.name, process.pid),
+            ours: ours.process(process),
+        })
+        .collect();
+    for path in docker::FOLDERS {
+        let content = folder::content(machine, path, StateFolder::MOST);
+        if content.files > 0 {
+            let more = if content.files > content.first.len() as u64 { ", \u{2026}" } else { "" };
+            let what = format!("{path} ({}{more})", content.first.join(", "));
+            found.push(Leftover { what, ours: ours.path(path) });
+        }
+    }
+    found
 }
 
 /// Installed runtimes, with or without containers.

@@ -129,6 +129,7 @@ pub fn collect(machine: &Machine, host: &str) -> Result<Facts, OpError> {
         round_trip_ms: 0,
         listeners: listeners::look(machine, &processes, &ours)?,
         leftovers: leftovers::look(machine, &processes, &ours)?,
+        docker: leftovers::of_docker(machine, &processes, &ours),
         balancers: balancers::look(machine, &processes, &ours),
         state_folders: if ours.stamped() { Vec::new() } else { state_folders::look(machine)? },
         foreign_mounts: foreign::look(machine)?,

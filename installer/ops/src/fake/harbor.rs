@@ -1,4 +1,5 @@
-//! Harbor: what of its API a plan uses, and what was pushed. It forgets when it is stopped, since its data volume is not there.
+//! Harbor: what of its API a plan uses, and what was pushed. That outlives it, as its data volume does; only the volume's own files are
+//! not there. Beside it, what its engine and its installer write elsewhere.
 
 use serde_json::{Value, json};
 
@@ -9,17 +10,40 @@ use crate::OpError;
 use crate::system::{Head, HttpsRequest, HttpsServer, PushRequest};
 
 pub(super) const UNIT: &str = kubexm_plan::op::HARBOR_UNIT;
-/// Written by the script that starts it.
-const PASSWORD: &str = "/var/lib/kubexm-harbor/admin-password";
+const ENGINE: &str = "kubexm-harbor-engine.service";
+/// Written by the engine when it starts.
+const OF_ENGINE: [(&str, &str); 3] = [
+    ("/etc/docker/key.json", "{}\n"),
+    ("/opt/containerd/lib/of-its-engine", ""),
+    ("/var/lib/kubexm-harbor/engine/engine-id", "id\n"),
+];
+/// Written by the script that starts it, and by the `prepare` that it calls.
+const OF_HARBOR: [(&str, &str); 6] = [
+    ("/var/lib/kubexm-harbor/admin-password", "Harbor12345\n"),
+    ("/var/lib/kubexm-harbor/loaded", "images\n"),
+    ("/usr/local/lib/kubexm-harbor/installer/harbor.yml", "hostname: registry\n"),
+    ("/usr/local/lib/kubexm-harbor/installer/docker-compose.yml", "services: {}\n"),
+    ("/usr/local/lib/kubexm-harbor/installer/common/config/core/env", "A=b\n"),
+    ("/var/log/harbor/core.log", "started\n"),
+];
 
 pub(super) fn runs(state: &State) -> bool {
     state.units.get(UNIT).is_some_and(|unit| unit.active)
 }
 
-pub(super) fn started(system: &RootedSystem) -> Result<(), OpError> {
-    let path = system.at(PASSWORD);
-    crate::fsio::make_parent(&path)?;
-    std::fs::write(&path, "Harbor12345\n").map_err(OpError::path("write", &path))
+/// What a unit of it writes when it starts; nothing for others.
+pub(super) fn started(system: &RootedSystem, unit: &str) -> Result<(), OpError> {
+    let files = match unit {
+        ENGINE => OF_ENGINE.as_slice(),
+        UNIT => OF_HARBOR.as_slice(),
+        _ => &[],
+    };
+    for (path, text) in files {
+        let path = system.at(path);
+        crate::fsio::make_parent(&path)?;
+        std::fs::write(&path, text).map_err(OpError::path("write", &path))?;
+    }
+    Ok(())
 }
 
 fn refuse(status: u16, code: &str, message: &str) -> (u16, Value) {

@@ -123,7 +123,11 @@ impl System for RootedSystem {
             "bash" => scripts::bash(self, &args)?,
             "getent" => Output::failed(2, ""),
             "xfs_info" => Output::text(self.read(&format!("{FOLDER}/xfs-info")).unwrap_or_default()),
-            "restorecon" | "journalctl" => Output::default(),
+            "restorecon" => Output::default(),
+            "journalctl" => Output::text(
+                self.read(&format!("{FOLDER}/journal-{}", args.get(1).copied().unwrap_or_default()))
+                    .unwrap_or_default(),
+            ),
             "ip" => teardown::ip(self, &args)?,
             "tc" => teardown::tc(self, &args)?,
             "umount" => teardown::umount(self, &args)?,

@@ -35,7 +35,7 @@ pub(super) struct State {
     /// The cluster of this host; for several hosts it is in the folder that they share.
     #[serde(flatten)]
     pub cluster: Cluster,
-    /// Harbor, while it runs.
+    /// Harbor's data volume.
     #[serde(skip_serializing_if = "is_default")]
     pub harbor: super::harbor_state::Harbor,
     /// It was not written to a file yet.
@@ -121,6 +121,9 @@ impl Cluster {
 #[serde(rename_all = "camelCase", default)]
 pub(super) struct Unit {
     pub active: bool,
+    /// Its last start failed.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub failed: bool,
     pub invocation: String,
 }
 

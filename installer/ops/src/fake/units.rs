@@ -60,16 +60,16 @@ pub(super) fn systemctl(system: &RootedSystem, state: &mut State, args: &[&str])
             if unit == kubexm_plan::etcd::UNIT {
                 super::etcd::stop(system, state)?;
             }
-            if unit == super::harbor::UNIT {
-                state.harbor = super::harbor_state::Harbor::default();
-            }
             if unit == "containerd.service" {
                 crate::fsio::remove(&system.at("/run/containerd/containerd.sock"))?;
                 let _ = std::fs::remove_dir(system.at("/run/containerd"));
             }
             Ok(Output::default())
         }
-        "reset-failed" => Ok(Output::default()),
+        "reset-failed" => {
+            state.units.retain(|name, found| name != unit || found.active || !found.failed);
+            Ok(Output::default())
+        }
         other => Err(OpError::other(format!("the fake of systemctl does not know `{other}`"))),
     }
 }
@@ -96,8 +96,16 @@ fn show(system: &RootedSystem, state: &State, unit: &str) -> String {
     format!(
         "LoadState={load}\nActiveState={}\nSubState={}\nUnitFileState={file_state}\nNeedDaemonReload={}\n\
          InvocationID={}\nNRestarts=0\nExecMainStatus=0\nResult=success\nMainPID={}\n",
-        if found.active { "active" } else { "inactive" },
-        if found.active { "running" } else { "dead" },
+        match (found.active, found.failed) {
+            (true, _) => "active",
+            (_, true) => "failed",
+            _ => "inactive",
+        },
+        match (found.active, found.failed) {
+            (true, _) => "running",
+            (_, true) => "failed",
+            _ => "dead",
+        },
         if reload { "yes" } else { "no" },
         found.invocation,
         if found.active { 1000 } else { 0 },
@@ -158,7 +166,11 @@ fn start(system: &RootedSystem, state: &mut State, unit: &str) -> Result<Output,
     let program = program.and_then(|line| line.trim_start_matches(['-', '+', '!', '@', ':']).split_whitespace().next());
     match program {
         Some(program) if system.at(program).is_file() => {}
-        Some(program) => return fail(format!("its program {program} does not exist (203/EXEC)")),
+        Some(program) => {
+            let failed = super::state::Unit { failed: true, ..super::state::Unit::default() };
+            state.units.insert(unit.to_owned(), failed);
+            return fail(format!("its program {program} does not exist (203/EXEC)"));
+        }
         None => return fail("it has no ExecStart".to_owned()),
     }
     if unit == kubexm_plan::etcd::UNIT
@@ -168,10 +180,8 @@ fn start(system: &RootedSystem, state: &mut State, unit: &str) -> Result<Output,
     }
     state.starts += 1;
     let invocation = format!("{:032x}", state.starts);
-    state.units.insert(unit.to_owned(), super::state::Unit { active: true, invocation });
-    if unit == super::harbor::UNIT {
-        super::harbor::started(system)?;
-    }
+    state.units.insert(unit.to_owned(), super::state::Unit { active: true, failed: false, invocation });
+    super::harbor::started(system, unit)?;
     if unit == "kubelet.service" {
         super::versions::kubelet_started(system, state, &system.hostname()?);
     }

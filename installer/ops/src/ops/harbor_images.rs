@@ -2,12 +2,9 @@
 
 use std::collections::BTreeSet;
 
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD as BASE64;
 use kubexm_plan::op::{HarborImages, MissingImages};
-use zeroize::Zeroizing;
 
-use crate::harbor::{ADMIN, password};
+use crate::harbor::{ADMIN, basic, not_started, password};
 use crate::system::{HttpsServer, PushRequest};
 use crate::{Converge, Machine, OpError, Wave, fsio, paths};
 
@@ -15,13 +12,11 @@ impl Converge for HarborImages {
     /// Registries take no manifest whose blobs are missing, so a manifest vouches for them.
     fn observe(&self, machine: &Machine) -> Result<MissingImages, OpError> {
         let (Some(ca), Some(password)) =
-            (fsio::read(&machine.path(&self.ca))?, password(machine, &self.admin_password)?)
+            (fsio::read(&machine.path(&self.harbor.ca))?, password(machine, &self.harbor.admin_password)?)
         else {
             return Ok(MissingImages::Unknown);
         };
-        let pair = Zeroizing::new(format!("{ADMIN}:{}", *password));
-        let login = Zeroizing::new(format!("Basic {}", BASE64.encode(pair.as_bytes())));
-        let url = format!("https://{}", self.registry);
+        let (url, login) = (self.harbor.url(), basic(ADMIN, &password));
         let server = HttpsServer { url: &url, ca: &ca, login: Some(&login) };
         let asked = self.images.values().map(|image| {
             let digest = image.manifest.to_string();
@@ -51,11 +46,10 @@ impl Converge for HarborImages {
     }
 
     fn converge(&self, machine: &Machine) -> Result<(), OpError> {
-        let password = password(machine, &self.admin_password)?
-            .ok_or_else(|| OpError::other(format!("{} is missing: Harbor was not started", self.admin_password)))?;
+        let password = password(machine, &self.harbor.admin_password)?.ok_or_else(|| not_started(&self.harbor))?;
         let request = PushRequest {
-            registry: &self.registry,
-            ca_file: &machine.path(&self.ca),
+            registry: &self.harbor.registry,
+            ca_file: &machine.path(&self.harbor.ca),
             username: ADMIN,
             password: &password,
             images: &self.images,

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use kubexm_plan::op::{FoundProjects, HarborProjects};
 use zeroize::Zeroizing;
 
-use crate::harbor::{Harbor, ROBOT_PREFIX, has_rights};
+use crate::harbor::{Harbor, ROBOT_PREFIX, has_rights, not_started};
 use crate::{Converge, Machine, OpError, Wave};
 
 impl Converge for HarborProjects {
@@ -45,9 +45,7 @@ impl Converge for HarborProjects {
     }
 
     fn converge(&self, machine: &Machine) -> Result<(), OpError> {
-        let harbor = Harbor::at(machine, &self.url, &self.ca, Some(&self.admin_password))?.ok_or_else(|| {
-            OpError::other(format!("{} or {} is missing: Harbor was not started", self.ca, self.admin_password))
-        })?;
+        let harbor = Harbor::of(machine, &self.harbor)?.ok_or_else(|| not_started(&self.harbor))?;
         for name in &self.projects {
             if harbor.project(name)?.is_none() {
                 harbor.make_project(name, self.public, storage(self))?;
@@ -73,8 +71,7 @@ impl Converge for HarborProjects {
 
 /// None while nobody answers.
 fn reached<'m>(op: &HarborProjects, machine: &'m Machine) -> Result<Option<Harbor<'m>>, OpError> {
-    let harbor = Harbor::at(machine, &op.url, &op.ca, Some(&op.admin_password))?;
-    Ok(harbor.filter(Harbor::is_up))
+    Ok(Harbor::of(machine, &op.harbor)?.filter(Harbor::is_up))
 }
 
 fn names(op: &HarborProjects) -> Vec<&str> {

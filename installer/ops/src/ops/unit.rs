@@ -86,6 +86,8 @@ impl Converge for Unit {
                 // One that crash-loops is "activating", and would continue after its files are gone.
                 if (now.active() || now.running()) && !before.active {
                     systemd::stop(machine, &self.name)?;
+                } else if now.failed() && !before.exists {
+                    systemd::forget_failure(machine, &self.name)?;
                 }
                 // While its file, whose [Install] says which links to remove, is still there.
                 if now.exists() && now.enabled() && !before.enabled {

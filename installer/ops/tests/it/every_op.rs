@@ -9,11 +9,11 @@ use crate::common::{Host, archive, same};
 use kubexm_ops::{Wave, dispatch};
 use kubexm_plan::SlotName;
 use kubexm_plan::op::{
-    AllInto, Binary, Blobs, CertificatesRenewed, Dir, EtcdSnapshot, HARBOR_UNIT, HarborImage, HarborImages,
-    HarborProjects, HelmRelease, Hostname, HostsBlock, ImageLoaded, ImageSource, KernelModule, KubeObject, KubeadmInit,
-    KubeadmReset, Kubeconfig, KubeletCertificate, Link, Manifests, MoveAside, NodeLabel, NodeTainted, NodeUntainted,
-    Op, Packages, RegistryLayout, Renewal, Resolver, SelinuxMode, Stamp, StateDir, SwapOff, Sysctl, Unit, Unpacked,
-    WantedPackage,
+    AllInto, Binary, Blobs, CertificatesRenewed, Dir, EtcdSnapshot, HARBOR_UNIT, HarborAccess, HarborImage,
+    HarborImages, HarborProjects, HelmRelease, Hostname, HostsBlock, ImageLoaded, ImageSource, KernelModule,
+    KubeObject, KubeadmInit, KubeadmReset, Kubeconfig, KubeletCertificate, Link, Manifests, MoveAside, NodeLabel,
+    NodeTainted, NodeUntainted, Op, Packages, RegistryLayout, Renewal, Resolver, SelinuxMode, Stamp, StateDir, SwapOff,
+    Sysctl, Unit, Unpacked, WantedPackage,
 };
 use kubexm_spec::cluster::RuntimeKind;
 use kubexm_spec::depot::Repository;
@@ -42,13 +42,19 @@ fn harbor(host: &mut Host) {
     dispatch::converge(&unit.into(), &host.machine).expect("Harbor starts");
 }
 
+fn harbor_access() -> HarborAccess {
+    HarborAccess {
+        registry: "registry.demo.kubexm.internal".into(),
+        ca: "/etc/kubexm/harbor/ca.crt".into(),
+        admin_password: "/var/lib/kubexm-harbor/admin-password".into(),
+    }
+}
+
 fn projects(host: &mut Host, names: &[&str], public: bool) -> HarborProjects {
     let slot = SlotName("robot".to_owned());
     host.machine = host.machine.with_slots([(slot.clone(), b"Kx1-secret".to_vec())].into());
     HarborProjects {
-        url: "https://registry.demo.kubexm.internal".into(),
-        ca: "/etc/kubexm/harbor/ca.crt".into(),
-        admin_password: "/var/lib/kubexm-harbor/admin-password".into(),
+        harbor: harbor_access(),
         projects: names.iter().map(|name| (*name).to_owned()).collect(),
         public,
         quota: Some(1 << 30),
@@ -317,13 +323,8 @@ const CASES: &[Case] = &[
             manifest: blobs[0],
             blobs: blobs.into(),
         };
-        HarborImages {
-            registry: "registry.demo.kubexm.internal".into(),
-            ca: "/etc/kubexm/harbor/ca.crt".into(),
-            admin_password: "/var/lib/kubexm-harbor/admin-password".into(),
-            images: [("registry.k8s.io/pause:3.10.1".to_owned(), image)].into(),
-        }
-        .into()
+        HarborImages { harbor: harbor_access(), images: [("registry.k8s.io/pause:3.10.1".to_owned(), image)].into() }
+            .into()
     }),
     ("a taint", |h| {
         cluster(h);

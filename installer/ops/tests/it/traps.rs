@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex};
 use crate::common::{self, Host, archive};
 use kubexm_ops::ledger::Outcome;
 use kubexm_ops::system::{HttpsRequest, HttpsServer, Kernel, Output, Program, Space, System};
-use kubexm_ops::{ActContext, FaultPoint, Faults, Machine, OpError, dispatch, probe, step};
+use kubexm_ops::{ActContext, FaultPoint, Faults, Machine, OpError, Wave, dispatch, probe, step};
 use kubexm_plan::op::{
     Binary, Content, File, Hostname, HostsBlock, KubeadmInit, Op, Resolver, Stamp, SwapOff, Sysctl, Unit, Unpacked,
 };
@@ -143,6 +143,25 @@ fn a_unit_is_reloaded_for_files_it_can_take_over_and_started_anew_for_others() {
     write(&mut host, "/etc/a.d/2.conf", "three");
     let text = text_of(dispatch::converge(&unit, &host.machine));
     assert!(text.contains("reload is not applicable"), "{text}");
+}
+
+#[test]
+fn systemd_forgets_a_unit_that_failed_when_its_file_is_taken_away() {
+    let host = Host::fresh();
+    let unit = Op::from(Unit {
+        name: "a.service".into(),
+        enabled: true,
+        running: Some(true),
+        loaded: Vec::new(),
+        reloaded: Vec::new(),
+    });
+    let before = dispatch::observe(&unit, &host.machine).expect("observe");
+    host.put("/etc/systemd/system/a.service", "[Service]\nExecStart=/usr/local/bin/absent\n[Install]\n");
+    dispatch::converge(&unit, &host.machine).expect_err("no program");
+    let state = || host.read("/run/kubexm-double/state.json");
+    assert!(state().contains("failed"), "{}", state());
+    dispatch::restore(&unit, &host.machine, &before, Wave::Stop).expect("restored");
+    assert!(!state().contains("failed"), "{}", state());
 }
 
 #[test]

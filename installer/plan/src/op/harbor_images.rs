@@ -6,7 +6,7 @@ use std::fmt;
 use kubexm_spec::Digest;
 use serde::{Deserialize, Serialize};
 
-use super::harbor_projects::HARBOR_UNIT;
+use super::harbor::HarborAccess;
 use crate::kind::{Needs, OpKind, RemovalScope, ResetRollback, State};
 use crate::path_state::PathState;
 use crate::resource::{Resource, ResourceChange};
@@ -16,12 +16,8 @@ use crate::resource::{Resource, ResourceChange};
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct HarborImages {
-    /// `registry.demo.kubexm.internal`, with a port that is not 443.
-    pub registry: String,
-    /// PEM file on the node with the CA of its certificate.
-    pub ca: String,
-    /// File on the node with the password of the user admin.
-    pub admin_password: String,
+    /// Where they are pushed to.
+    pub harbor: HarborAccess,
     /// By upstream's full reference.
     pub images: BTreeMap<String, HarborImage>,
 }
@@ -69,8 +65,7 @@ impl OpKind for HarborImages {
 
     fn needs(&self) -> Needs<'_> {
         let blobs: BTreeSet<Digest> = self.images.values().flat_map(|image| image.blobs.iter().copied()).collect();
-        let resources = vec![Resource::Path(self.ca.clone()), Resource::Unit(HARBOR_UNIT.to_owned())];
-        Needs { blobs: blobs.into_iter().collect(), resources, ..Needs::nothing() }
+        self.harbor.needs(&[], blobs.into_iter().collect())
     }
 
     fn scope(&self) -> RemovalScope {
@@ -84,7 +79,7 @@ impl OpKind for HarborImages {
 
 impl fmt::Display for HarborImages {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} images in {}", self.images.len(), self.registry)
+        write!(f, "{} images in {}", self.images.len(), self.harbor.registry)
     }
 }
 

@@ -5,6 +5,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
+use super::harbor::HarborAccess;
 use crate::kind::{Needs, OpKind, RemovalScope, ResetRollback, State};
 use crate::path_state::PathState;
 use crate::resource::{Resource, ResourceChange};
@@ -15,12 +16,8 @@ use crate::slot::SlotName;
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct HarborProjects {
-    /// `https://registry.demo.kubexm.internal`.
-    pub url: String,
-    /// PEM file on the node with the CA of its certificate.
-    pub ca: String,
-    /// File on the node with the password of the user admin.
-    pub admin_password: String,
+    /// Where they are made.
+    pub harbor: HarborAccess,
     /// Names.
     pub projects: BTreeSet<String>,
     /// Whether everybody may pull from them.
@@ -68,8 +65,7 @@ impl OpKind for HarborProjects {
     }
 
     fn needs(&self) -> Needs<'_> {
-        let resources = vec![Resource::Path(self.ca.clone()), Resource::Unit(HARBOR_UNIT.to_owned())];
-        Needs { slots: &self.slots, resources, ..Needs::nothing() }
+        self.harbor.needs(&self.slots, Vec::new())
     }
 
     fn scope(&self) -> RemovalScope {
@@ -81,14 +77,11 @@ impl OpKind for HarborProjects {
     }
 }
 
-/// The unit that runs Harbor.
-pub const HARBOR_UNIT: &str = "kubexm-harbor.service";
-
 impl fmt::Display for HarborProjects {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let projects: Vec<&str> = self.projects.iter().map(String::as_str).collect();
         let kind = if self.public { "public" } else { "private" };
-        write!(f, "{kind} projects {} and robot {} of {}", projects.join(" "), self.robot, self.url)?;
+        write!(f, "{kind} projects {} and robot {} of {}", projects.join(" "), self.robot, self.harbor.url())?;
         match self.quota {
             Some(bytes) => write!(f, ", {bytes} bytes each"),
             None => Ok(()),

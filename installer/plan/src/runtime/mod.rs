@@ -3,7 +3,7 @@
 
 mod containerd;
 mod cri_o;
-mod docker;
+pub mod docker;
 mod isulad;
 mod traits;
 

@@ -5,7 +5,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use ipnet::IpNet;
-use kubexm_plan::op::{Dir, File, HARBOR_UNIT, HarborImage, HarborImages, HarborProjects, StateDir, Unit};
+use kubexm_plan::op::{
+    Dir, File, HARBOR_UNIT, HarborAccess, HarborImage, HarborImages, HarborProjects, StateDir, Unit,
+};
 use kubexm_plan::{Probe, SlotProvider, Step, Undo, runtime};
 use kubexm_spec::cluster::{HARBOR_ADMIN, HARBOR_DATABASE, Harbor, RegistryKind, RuntimeKind, overlap};
 use kubexm_spec::depot::{Repository, split_reference};
@@ -66,6 +68,14 @@ pub fn address(cx: &PlanContext<'_>) -> String {
     match cx.cluster.registry.port {
         443 => name,
         port => format!("{name}:{port}"),
+    }
+}
+
+fn access(cx: &PlanContext<'_>) -> HarborAccess {
+    HarborAccess {
+        registry: address(cx),
+        ca: paths::HARBOR_CA.to_owned(),
+        admin_password: paths::HARBOR_ADMIN_PASSWORD.to_owned(),
     }
 }
 
@@ -184,9 +194,7 @@ fn projects(
     Step::on(node.name(), "harbor.projects", "Make Harbor's projects, and the account by which nodes pull")
         .ensure_all(login)
         .ensure(HarborProjects {
-            url: format!("https://{}", address(cx)),
-            ca: paths::HARBOR_CA.to_owned(),
-            admin_password: paths::HARBOR_ADMIN_PASSWORD.to_owned(),
+            harbor: access(cx),
             projects: images.values().map(project).collect(),
             public: harbor.public,
             quota: harbor.project_quota,
@@ -209,12 +217,7 @@ fn fill(cx: &PlanContext<'_>, node: &PlannedHost<'_>, harbor: &Harbor, images: B
     let of_images = cx.manifest.artifacts.iter().filter(|artifact| artifact.key.kind() == Kind::Image);
     let blobs: BTreeSet<_> = of_images.flat_map(|artifact| artifact.blobs.iter().copied()).collect();
     Step::on(node.name(), "harbor.images", "Push the bundle's images to Harbor")
-        .ensure(HarborImages {
-            registry: address(cx),
-            ca: paths::HARBOR_CA.to_owned(),
-            admin_password: paths::HARBOR_ADMIN_PASSWORD.to_owned(),
-            images,
-        })
+        .ensure(HarborImages { harbor: access(cx), images })
         .probe(
             Probe::RegistryServes {
                 url: format!("https://{}", address(cx)),

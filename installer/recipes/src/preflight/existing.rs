@@ -1,7 +1,9 @@
 //! The host has no other Kubernetes, container runtime or etcd, and no files where kubexm's would be.
 
 use kubexm_plan::facts::StateFolder;
+use kubexm_plan::runtime::docker::FOLDERS;
 use kubexm_plan::state_folders::{self, is_below};
+use kubexm_spec::cluster::RegistryKind;
 use kubexm_spec::counted;
 
 use super::input::{ObservedHost, PreflightInput};
@@ -33,7 +35,10 @@ pub(super) fn run(input: &PreflightInput<'_>, report: &mut Report) {
         let moves = |what: &str| {
             input.cx.set_aside && host.facts.state_folders.iter().any(|folder| is_below(what, &folder.path))
         };
-        for leftover in host.facts.leftovers.iter().filter(|l| !l.ours && !host.ours && !moves(&l.what)) {
+        let other_docker = docker(input, host, report);
+        let named = |what: &str| other_docker && FOLDERS.iter().any(|folder| is_below(what, folder));
+        let found = host.facts.leftovers.iter().filter(|l| !l.ours && !host.ours && !moves(&l.what) && !named(&l.what));
+        for leftover in found {
             let fix = reset.as_deref().unwrap_or(
                 "remove it if nobody needs it (`kubeadm reset`, the packages, their folders): kubexm's would replace \
                  it",
@@ -46,6 +51,24 @@ pub(super) fn run(input: &PreflightInput<'_>, report: &mut Report) {
             );
         }
     }
+}
+
+/// Harbor's engine writes its key to /etc/docker as any other does, and two of them on a host are taken for each other. Returns whether
+/// there is another one.
+fn docker(input: &PreflightInput<'_>, host: &ObservedHost<'_>, report: &mut Report) -> bool {
+    let for_harbor = host.roles.registry && input.cx.cluster.registry.kind == RegistryKind::Harbor;
+    let theirs: Vec<&str> =
+        host.facts.docker.iter().filter(|found| !found.ours).map(|found| found.what.as_str()).collect();
+    let found = for_harbor && !host.ours && !theirs.is_empty();
+    if found {
+        report.fail(
+            host.name(),
+            format!("another docker: {}", theirs.join(", ")),
+            "a host without docker: Harbor comes with an engine of its own",
+            "use another host, or remove it if nobody needs it (its packages, /etc/docker, /var/lib/docker)",
+        );
+    }
+    found
 }
 
 /// Nodes need all of these folders, other members of etcd only etcd's, and hosts that only serve others none.

@@ -89,7 +89,6 @@ fn cri_o_in_place_of_containerd() {
     });
 }
 
-/// `create` refuses it until its reset has passed the laws; this is what it would do.
 #[test]
 fn harbor_on_a_host_of_its_own() {
     let mut cluster = sample::fleet(1, 1);
@@ -107,11 +106,7 @@ fn harbor_on_a_host_of_its_own() {
         }),
         ..Registry::of(RegistryKind::Harbor)
     };
-    let site = Site::of(cluster);
-    assert!(matches!(site.create(), Err(RecipeError::NotInstalled { .. })));
-    let plan = kubexm_recipes::create_unsupported(&site.cx()).unwrap();
-    let (_, warnings) = lint::check(plan.clone()).unwrap_or_else(|problems| panic!("{problems:#?}"));
-    assert_eq!(warnings, Vec::new());
+    let plan = checked(&Site::of(cluster));
     golden("harbor", || {
         assert_snapshot!("plan", plan.render());
         for file in ["harbor.yml", "database.yml", "engine.json"] {

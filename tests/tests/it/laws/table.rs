@@ -67,6 +67,7 @@ pub struct Row {
 const ONE: &str = "defaults";
 const THREE: &str = "two control planes and a worker";
 const STORE: &str = "a registry host of its own that demands a login";
+const HARBOR: &str = "Harbor on a host of its own";
 const SEED: u64 = 4;
 
 const fn at(every: &'static [&'static str], drawn: usize) -> Held {
@@ -79,6 +80,15 @@ const fn of(samples: &'static [&'static str], drawn: usize) -> Held {
 
 /// A run of real ops takes several times as long as a simulated one: these have all kinds of hosts between them.
 const REAL: &[&str] = &[ONE, THREE, STORE];
+/// Where something is done on Harbor's host, or a node gets its images from it.
+const REAL_WITH_HARBOR: &[&str] = &[ONE, THREE, STORE, HARBOR];
+
+const fn real(pipeline: Pipeline) -> &'static [&'static str] {
+    match pipeline {
+        Pipeline::Create | Pipeline::AddNode | Pipeline::Reset => REAL_WITH_HARBOR,
+        _ => REAL,
+    }
+}
 
 const NOBODY: Held = Held::Not(
     "reset, delete-node, certs-renew and restore plan no host as optional: what is left on one host is reported, and they run again",
@@ -107,8 +117,10 @@ pub fn row(law: Law, pipeline: Pipeline) -> Row {
     let usual = |rooted| Row { simulated: at(whole(pipeline), 3), rooted };
     match (law, pipeline) {
         // What is deleted for good comes at its end: more points lie before that.
-        (Law::Unwinds, Pipeline::Reset) => usual(of(REAL, 4)),
-        (Law::Unwinds | Law::CrashResumes | Law::FailureResumes | Law::RollbackResumes, _) => usual(of(REAL, 2)),
+        (Law::Unwinds, Pipeline::Reset) => usual(of(real(pipeline), 4)),
+        (Law::Unwinds | Law::CrashResumes | Law::FailureResumes | Law::RollbackResumes, _) => {
+            usual(of(real(pipeline), 2))
+        }
         (Law::UndoFails, Pipeline::Create) => Row { simulated: at(&[], 8), rooted: NO_UNDO },
         (Law::UndoFails, _) => usual(NO_UNDO),
         // Of reset: the files of units and what they loaded. etcd's quorum and the API's name are not asked, the cluster goes.
@@ -179,7 +191,7 @@ fn every_law_is_tested_on_every_pipeline_or_the_table_says_why_not() {
             }
         }
     }
-    for name in [ONE, THREE, STORE] {
+    for name in [ONE, THREE, STORE, HARBOR] {
         assert!(all().any(|sample| sample.name == name), "there is no sample {name:?}");
     }
 }

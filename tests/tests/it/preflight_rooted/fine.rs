@@ -87,6 +87,16 @@ pub const FINE: &[(&str, Edit)] = &[
     ("the port of another role", |s| s.node2().listener("tcp", 2379, 99)),
     ("the same number over another protocol", |s| s.node1().listener("udp", 6443, 99)),
     ("docker without containers", |s| s.node1().process(600, "dockerd", &[])),
+    ("Harbor on a host of its own, with an empty folder of docker's", |s| {
+        s.with_harbor();
+        s.host("store").put("/etc/docker/.keep", "");
+    }),
+    ("a second look at the host of a Harbor that runs", |s| {
+        s.with_harbor();
+        stamp(s.host("store"), "demo");
+        s.host("store").process(600, "dockerd", &[]);
+        s.host("store").put("/etc/docker/key.json", "{}");
+    }),
     ("folders that a package left empty", |s| {
         s.node1().put("/etc/kubernetes/manifests/.keep", "");
         s.node1().put("/etc/cni/net.d/.kubernetes-cni-keep", "");

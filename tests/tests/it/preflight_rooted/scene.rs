@@ -10,7 +10,7 @@ use kubexm_plan::Facts;
 use kubexm_plan::op::Unit;
 use kubexm_recipes::preflight::Finding;
 use kubexm_recipes::{PlanContext, preflight, sample};
-use kubexm_spec::cluster::{EtcdKind, ExternalKind, InternalKind, LoadBalancerMode};
+use kubexm_spec::cluster::{EtcdKind, ExternalKind, InternalKind, LoadBalancerMode, Registry, RegistryKind};
 use kubexm_spec::{ArtifactKey, Cluster, Digest};
 use kubexm_tests::laws::scratch;
 
@@ -163,6 +163,14 @@ impl Scene {
             interface: None,
             virtual_router_id: None,
         };
+    }
+
+    /// Harbor on a host of its own (`store`).
+    pub fn with_harbor(&mut self) {
+        self.cluster.hosts.push(sample::host("store", 16));
+        self.hosts.insert("store".to_owned(), Host::good("store", 16));
+        self.cluster.role_groups.registry = vec!["store".to_owned()];
+        self.cluster.registry = Registry::of(RegistryKind::Harbor);
     }
 
     /// A proxy before the API server, on node2.

@@ -110,7 +110,7 @@ pub(in crate::pipelines) fn of_host(cluster: &str, host: &ResetHost<'_>) -> Resu
     for path in runtimes.into_iter().flat_map(|runtime| runtime.state) {
         keep_earlier_content(path, host, &changes, &mut owned)?;
     }
-    for path in data_of_etcd(&changes) {
+    for path in data_of_etcd(&changes).into_iter().chain(of_services(&changes, &owned.units, &files)) {
         keep_earlier_content(path, host, &changes, &mut owned)?;
     }
     owned.folders.sort();
@@ -119,6 +119,23 @@ pub(in crate::pipelines) fn of_host(cluster: &str, host: &ResetHost<'_>) -> Resu
     owned.parents.sort_by(|one, other| other.cmp(one));
     owned.parents.dedup();
     Ok(owned)
+}
+
+/// Folders of the services whose unit kubexm wrote: those that any step of the unit's module names (`harbor.programs` and
+/// `harbor.serve`).
+fn of_services<'a>(changes: &[&'a Record], units: &[Unit], files: &BTreeSet<&str>) -> BTreeSet<&'a str> {
+    let is_ours = |op: &Op| match op {
+        Op::Unit(unit) => {
+            files.contains(format!("{UNITS}/{}", unit.name).as_str()) && units.iter().any(|kept| kept.name == unit.name)
+        }
+        _ => false,
+    };
+    let module =
+        |record: &'a Record| record.step.0.rsplit_once('.').map_or(record.step.0.as_str(), |(module, _)| module);
+    let modules: BTreeSet<&str> =
+        changes.iter().filter(|record| record.ops.iter().any(is_ours)).map(|record| module(record)).collect();
+    let ops = changes.iter().filter(|record| modules.contains(module(record))).flat_map(|record| &record.ops);
+    ops.filter_map(|op| if let Op::StateDir(dir) = op { Some(dir.path.as_str()) } else { None }).collect()
 }
 
 /// An unreadable state stops the reset: a wrong guess would delete somebody else's data.

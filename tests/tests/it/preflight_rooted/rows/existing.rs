@@ -4,7 +4,7 @@ use kubexm_recipes::preflight::Severity::{Fail, Warn};
 use kubexm_spec::Digest;
 
 use super::super::edits::{initialised, member, mounts, stamp, written_by_kubeadm};
-use super::{NODE1, NODE2, Row, rows};
+use super::{NODE1, NODE2, Row, STORE, rows};
 
 pub const ROWS: &[Row] = rows! {
     "existing" Fail NODE1, "a cluster's admin.conf", |s| s.node1().put("/etc/kubernetes/admin.conf", "x")
@@ -40,6 +40,21 @@ pub const ROWS: &[Row] = rows! {
         } => "docker with 2 containers", "container runtime", "remove it";
     "existing" Fail NODE2, "podman with a container", |s| s.node2().process(700, "conmon", &[])
         => "podman with 1 container", "container runtime", "remove it";
+    "existing" Fail STORE, "a docker of the operator's on Harbor's host, without containers", |s| {
+            s.with_harbor();
+            s.host("store").process(600, "dockerd", &[]);
+            s.host("store").put("/etc/docker/daemon.json", "{}");
+            s.host("store").put("/var/lib/docker/image/overlay2/repositories.json", "{}");
+        } => "another docker: dockerd running (pid 600), /etc/docker (daemon.json), /var/lib/docker (image/overlay2/repositories.json)",
+        "Harbor comes with an engine of its own", "use another host";
+    "existing" Fail STORE, "what another docker left on Harbor's host", |s| {
+            s.with_harbor();
+            s.host("store").put("/etc/docker/daemon.json", "{}");
+        } => "another docker: /etc/docker (daemon.json)", "a host without docker", "remove it if nobody needs it";
+    "existing" Fail STORE, "docker's package on Harbor's host", |s| {
+            s.with_harbor();
+            s.host("store").put("/usr/lib/systemd/system/docker.service", "[Service]\n");
+        } => "docker.service (installed)", "container runtime", "kubexm's would replace it";
     "unchanged" Fail NODE1, "a running cluster that was created with another config", |s| {
             stamp(s.node1(), "demo");
             initialised(s.node1(), &Digest::of("another config").to_string());

@@ -40,6 +40,8 @@ const NODE2: Option<&str> = Some("node2");
 // Of `Scene::with_roles`.
 const ETCD1: Option<&str> = Some("etcd1");
 const LB1: Option<&str> = Some("lb1");
+// Of `Scene::with_harbor`.
+const STORE: Option<&str> = Some("store");
 const LB2: Option<&str> = Some("lb2");
 
 /// Everything that stops an installation or is reported before one.

@@ -5,7 +5,7 @@ use kubexm_spec::cluster::{ExternalKind, Firewall, InternalKind, LoadBalancerMod
 use kubexm_spec::{ArtifactKey, Program};
 
 use super::super::edits::mounts;
-use super::{ETCD1, LB1, LB2, NODE1, NODE2, Row, rows};
+use super::{ETCD1, LB1, LB2, NODE1, NODE2, Row, STORE, rows};
 
 pub const ROWS: &[Row] = rows! {
     "ports" Fail NODE1, "the API's port taken", |s| {
@@ -146,6 +146,24 @@ pub const ROWS: &[Row] = rows! {
             s.host("lb2").process(4242, "other", &[99]);
             s.host("lb2").listener("tcp", 8443, 99);
         } => "8443/tcp in use by other (pid 4242)", "a free port for haproxy", "stop that process";
+    "ports" Fail STORE, "a web server on Harbor's host", |s| {
+            s.with_harbor();
+            s.host("store").process(4242, "nginx", &[99]);
+            s.host("store").listener("tcp", 443, 99);
+        } => "443/tcp in use by nginx (pid 4242)", "a free port for docker-proxy", "stop that process";
+    "programs" Fail STORE, "no iptables on Harbor's host", |s| {
+            s.with_harbor();
+            s.host("store").remove("/usr/sbin/iptables");
+        } => "no iptables", "find each other's names", "install the package iptables";
+    "space" Fail STORE, "a small disk for the data of Harbor", |s| {
+            s.with_harbor();
+            mounts(s.host("store"), "26 25 8:2 / /mnt/registry rw,noatime - ext4 /dev/sdb1 rw\n");
+            s.host("store").fake("space.json", "{\"/mnt/registry\": [1048576, 1048576]}");
+        } => "free on /mnt/registry", "for /mnt/registry", "larger disk";
+    "space" Fail STORE, "a disk for the data of Harbor that cannot be written", |s| {
+            s.with_harbor();
+            mounts(s.host("store"), "26 25 8:2 / /mnt/registry ro,noatime - ext4 /dev/sdb1 ro\n");
+        } => "/mnt/registry mounted read-only", "can be written", "remount,rw";
     "control-planes" Warn None, "a proxy on the workers, where there are none", |s| {
             s.with_proxy(InternalKind::Nginx);
             s.cluster.role_groups.control_plane = vec!["node1".to_owned(), "node2".to_owned(), "c".to_owned()];
