@@ -79,9 +79,8 @@ pub fn add_node(cx: &PlanContext<'_>, running: &ClusterFacts, new: &[String]) ->
     let takes = |step: &&Step| depends_on_all.contains(&step.id) && step.ops.iter().any(|op| !op.blobs().is_empty());
     let stores: BTreeSet<StepId> =
         plan.steps.iter().filter(takes).map(|step| StepId(format!("{}/store.fill", step.host))).collect();
-    let is_wanted = |step: &Step| {
-        depends_on_all.contains(&step.id) || stores.contains(&step.id) || is_new(step.domain())
-    };
+    let is_wanted =
+        |step: &Step| depends_on_all.contains(&step.id) || stores.contains(&step.id) || is_new(step.domain());
     Ok(only(plan, is_wanted))
 }
 
