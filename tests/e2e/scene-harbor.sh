@@ -1,6 +1,6 @@
 # shellcheck shell=bash
 # tier: long
-# seconds: 560
+# seconds: 420
 # needs: lab harbor
 # Harbor on a host of its own, by the real docker and compose. What runs in its containers is the lab's: distribution behind a small
 # server that answers the published API (tests/lab/harbor).
