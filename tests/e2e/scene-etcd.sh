@@ -1,6 +1,6 @@
 # shellcheck shell=bash
 # tier: long
-# seconds: 480
+# seconds: 500
 # needs: lab stock-tools
 # etcd as a service of its own: on the control plane, and on two hosts that are nothing else. One of these is lost and comes back; one
 # whose data is gone does not start as an empty member; a reset leaves nothing. Then a cluster with an etcd of the user's, which stays.
@@ -111,7 +111,7 @@ check "and it was rolled back: the API answers" within 30 writes not-restarted
 check "it is started again" lab host root n3 systemctl start kubexm-etcd
 check "all three are healthy now" within 60 status_is "n1 n2 n3"
 check "with all of them a create makes the change, one member after the other" fleet create -f "$WORK/quota.yaml" -y
-changed() { lab host root "$1" grep -qx 'quota-backend-bytes: 3221225472' /etc/kubexm/etcd/config.yaml; }
+changed() { lab host root "$1" 'grep -qx "quota-backend-bytes: 3221225472" /etc/kubexm/etcd/config.yaml'; }
 check "it is made on all of them" on_fleet changed
 check "and they are healthy" within 60 status_is "n1 n2 n3"
 gone() { lab host root n2 mv /etc/kubexm/etcd/formed /root/formed && says 53 "no member of etcd, and the cluster runs with one there" fleet_create; }

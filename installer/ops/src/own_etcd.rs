@@ -48,7 +48,7 @@ pub(crate) fn may_restart(machine: &Machine) -> Result<(), OpError> {
         let others = voters.iter().filter(|member| member.name != own);
         down = others.filter(|member| !is_healthy(machine, &client, member)).map(|member| title(member)).collect();
         // Without this one: more than half of all.
-        if down.is_empty() || (voters.len() - 1 - down.len()) * 2 > voters.len() {
+        if down.is_empty() || voters.len().saturating_sub(1 + down.len()) * 2 > voters.len() {
             return Ok(());
         }
     }
