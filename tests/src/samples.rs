@@ -183,10 +183,10 @@ pub const FLEETS: [Sample; 12] = [
         ..ONE
     },
     Sample {
-        name: "a network by its chart, in place of kube-proxy",
+        name: "a network by its chart",
         hosts: &[("node1", "{}"), ("node2", "{}"), ("node3", "{}")],
         roles: "{master: [node1], worker: [node2, node3]}",
-        spec: "  network: {plugin: cilium, options: {kubeProxyReplacement: true}}\n",
+        spec: "  network: {plugin: cilium, options: {MTU: 1400}}\n",
         added: &["node3"],
         deleted: &["node2"],
         upgraded: PATCH,

@@ -142,6 +142,10 @@ const NOT_BUILT: &[(&str, &str)] = &[
     ("  runtime: {type: docker}\n", "spec.runtime.type"),
     ("  network: {plugin: calico}\n", "spec.network.plugin"),
     ("  network: {plugin: multus}\n", "spec.network.multus"),
+    (
+        "  network: {plugin: cilium, options: {kubeProxyReplacement: true}}\n",
+        "spec.network.options.kubeProxyReplacement",
+    ),
     ("  network: {podCidr: [10.1.0.0/16, \"fd00::/48\"]}\n", "spec.network.podCidr"),
     ("  loadBalancer: {mode: internal, internal: {type: haproxy}, port: 8443}\n", "spec.loadBalancer.port"),
     (
@@ -175,7 +179,7 @@ fn unsupported_settings_are_read_and_distinguished_from_mistakes() {
         sample(),
         &file("  registry: {type: registry}\n  system: {osPackages: none}\n"),
         &file("  bundle: {os: [debian-12]}\n  system: {osPackages: full, debs: [vim]}\n"),
-        &file("  network: {plugin: cilium, version: 1.20.0, options: {kubeProxyReplacement: true, MTU: 1400}}\n"),
+        &file("  network: {plugin: cilium, version: 1.20.0, options: {l7Proxy: false, MTU: 1400}}\n"),
     ] {
         assert_eq!(check(&parse(built).unwrap()), [], "{built}");
     }
