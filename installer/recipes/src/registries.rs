@@ -4,6 +4,11 @@
 //! several everybody asks addresses, one after the other: a runtime tries the next registry in its list when one does not
 //! answer, and not the next address of a name (decision 0067).
 
+use std::collections::BTreeSet;
+
+use kubexm_plan::ClusterFacts;
+use kubexm_spec::cluster::Cluster;
+
 use crate::context::{PlanContext, PlannedHost};
 use crate::error::RecipeError;
 use crate::modules::depot;
@@ -27,10 +32,26 @@ pub fn for_host<'a>(cx: &PlanContext<'a>, node: &PlannedHost<'_>) -> Result<Vec<
         return Ok(hosts);
     }
     let own = hosts.iter().position(|host| host.name() == node.name());
-    let place = cx.cluster.hosts.iter().position(|host| host.name == node.name()).unwrap_or_default();
-    let first = own.unwrap_or(place) % hosts.len();
+    // By its name, so that it does not depend on which other hosts there are.
+    let name: usize = node.name().bytes().map(usize::from).sum();
+    let first = own.unwrap_or(name) % hosts.len();
     hosts.rotate_left(first);
     Ok(hosts)
+}
+
+/// The registry hosts that the cluster was given last, if they are not those of cluster.yaml: nodes ask these, and only `create` brings
+/// them others.
+pub fn other_than_recorded(cluster: &Cluster, running: &ClusterFacts) -> Option<Vec<String>> {
+    let recorded = recorded(running)?;
+    let wanted: BTreeSet<&str> = cluster.registry_hosts().into_iter().map(|host| host.name.as_str()).collect();
+    let same = recorded.iter().map(String::as_str).collect::<BTreeSet<_>>() == wanted;
+    (!same).then_some(recorded)
+}
+
+/// The registry hosts that the cluster was given last; none if it has no record.
+pub fn recorded(running: &ClusterFacts) -> Option<Vec<String>> {
+    let group = running.applied.as_ref()?.cluster.pointer("/spec/roleGroups/registry")?.as_array()?;
+    Some(group.iter().filter_map(|name| name.as_str().map(str::to_owned)).collect())
 }
 
 /// The registries that a host's runtime pulls from, in that order: `registry.demo.kubexm.internal:5443`, or addresses.

@@ -3,7 +3,7 @@
 //! Every pipeline checks this first, so that no setting of cluster.yaml is ignored silently: a field either changes the
 //! plan or is reported here (`tests/it/fields.rs` tests every field).
 
-use kubexm_spec::cluster::{Cluster, EtcdKind};
+use kubexm_spec::cluster::{Cluster, EtcdKind, RegistryKind};
 pub use kubexm_spec::unsupported::{Unsupported, check};
 
 use crate::error::RecipeError;
@@ -17,6 +17,17 @@ pub fn refuse(cluster: &Cluster) -> Result<(), RecipeError> {
 /// Refuses preflight of a cluster for which preflight has no checks yet.
 pub fn refuse_preflight(cluster: &Cluster) -> Result<(), RecipeError> {
     if check(cluster).iter().all(Unsupported::has_preflight) { Ok(()) } else { refuse(cluster) }
+}
+
+/// Refuses what does not bring Harbor the images of another bundle yet.
+pub fn refuse_harbor(cluster: &Cluster, what: &str, hint: &str) -> Result<(), RecipeError> {
+    match cluster.registry.kind {
+        RegistryKind::Harbor => {
+            let what = format!("{what} of a cluster with spec.registry.type harbor");
+            Err(RecipeError::Unsupported { what, hint: hint.to_owned() })
+        }
+        RegistryKind::Embedded | RegistryKind::Registry | RegistryKind::External | RegistryKind::None => Ok(()),
+    }
 }
 
 /// Refuses what is built for kubeadm's own etcd only.

@@ -12,7 +12,7 @@ use crate::error::RecipeError;
 use crate::identity::Identity;
 use crate::modules::time;
 use crate::pipelines::create;
-use crate::{balancer, paths};
+use crate::{balancer, paths, registries};
 
 /// Hosts of cluster.yaml that are not in the cluster yet, in its order.
 pub fn absent(cx: &PlanContext<'_>) -> Result<Vec<String>, RecipeError> {
@@ -65,6 +65,7 @@ pub fn add_node(cx: &PlanContext<'_>, running: &ClusterFacts, new: &[String]) ->
         return Err(RecipeError::Packages { host: node.name().to_owned(), why: why.to_owned() });
     }
     check_balancer(cx, running, new)?;
+    check_registries(cx, running, new)?;
     let Drafted { mut plan, depends_on_all } = create::plan_cluster(cx, Pipeline::AddNode)?;
     let is_new = |host: &str| new.iter().any(|name| name == host);
     if let Some(proxy) = balancer::of(cx.cluster) {
@@ -82,6 +83,21 @@ pub fn add_node(cx: &PlanContext<'_>, running: &ClusterFacts, new: &[String]) ->
     let is_wanted =
         |step: &Step| depends_on_all.contains(&step.id) || stores.contains(&step.id) || is_new(step.domain());
     Ok(only(plan, is_wanted))
+}
+
+/// Nodes that are in the cluster pull from the registry hosts that cluster.yaml names: a join adds none.
+fn check_registries(cx: &PlanContext<'_>, running: &ClusterFacts, new: &[String]) -> Result<(), RecipeError> {
+    match (new.first(), registries::other_than_recorded(cx.cluster, running)) {
+        (Some(host), Some(recorded)) => Err(RecipeError::CannotJoin {
+            host: host.clone(),
+            reason: format!(
+                "cluster.yaml has other hosts in roleGroups.registry than the cluster, which has {}; run `kubexm-install create` first, \
+                 which brings every node the new list",
+                recorded.join(", ")
+            ),
+        }),
+        _ => Ok(()),
+    }
 }
 
 /// Workers that are in the cluster have the proxy that cluster.yaml names: a join changes only its back-ends.

@@ -46,6 +46,7 @@ pub fn upgrade(
     unsupported::refuse(cx.cluster)?;
     let hint = "create a cluster with the new bundle beside it, and move the workloads";
     unsupported::refuse_other_etcd(cx.cluster, "the upgrade", hint)?;
+    unsupported::refuse_harbor(cx.cluster, "the upgrade", hint)?;
     bundle::check(cx)?;
     let site = ClusterHosts::of(cx)?;
     let found = Found::of(cx, &site, running)?;

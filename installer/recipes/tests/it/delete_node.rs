@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use kubexm_plan::cluster_facts::{ETCD, EtcdMember, Gap, NodeFacts};
+use kubexm_plan::cluster_facts::{AppliedCluster, ETCD, EtcdMember, Gap, NodeFacts};
 use kubexm_plan::facts::Stamp;
 use kubexm_plan::ledger::{Outcome, Record, SCHEMA};
 use kubexm_plan::op::{Content, File, HostsBlock, KubeadmJoin, StateDir, Unit};
@@ -336,4 +336,31 @@ fn a_worker_that_is_not_ready_does_not_keep_a_control_plane_in_the_cluster() {
     assert_eq!((step("node5").ops.len(), step("node5").probe.is_some()), (2, true));
     let told: Vec<&String> = deletion.warnings.iter().filter(|text| text.contains("not Ready")).collect();
     assert!(matches!(told.as_slice(), [one] if one.starts_with("node4 is not Ready")), "{:?}", deletion.warnings);
+}
+
+#[test]
+fn a_host_that_nodes_still_pull_from_stays() {
+    let mut site = Site::of(3, 2);
+    let document = serde_json::json!({"spec": {"roleGroups": {"registry": ["node5"]}}});
+    let mut applied = AppliedCluster {
+        schema: kubexm_plan::cluster_facts::applied::SCHEMA.to_owned(),
+        name: site.cluster.name.clone(),
+        id: Some(ID),
+        kubernetes: "v1.34.4".to_owned(),
+        cluster_sha256: Digest::of("yaml"),
+        cluster: document,
+        bundle: kubexm_plan::BundleRecord {
+            manifest: Digest::of("m"),
+            signers: BTreeSet::new(),
+            date: None,
+            sequence: None,
+        },
+        program: "kubexm-install".to_owned(),
+    };
+    site.running.applied = Some(applied.clone());
+    let refused = site.delete(&["node5"]).expect_err("a refusal").to_string();
+    assert!(refused.contains("nodes still pull from it") && refused.contains("kubexm-install create"), "{refused}");
+    applied.cluster = serde_json::json!({"spec": {"roleGroups": {"registry": ["store"]}}});
+    site.running.applied = Some(applied);
+    site.delete(&["node5"]).expect("a plan");
 }

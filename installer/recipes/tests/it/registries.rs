@@ -180,8 +180,8 @@ fn of_several_registry_hosts_the_first_is_filled_by_the_controller_and_the_other
     assert_eq!(urls("node2"), Some(vec![]));
     assert_eq!(urls("node3"), Some(vec![second.clone()]));
     // Hosts that serve nothing begin with different ones.
-    assert_eq!(urls("node1"), Some(vec![second.clone(), third.clone()]));
-    assert_eq!(urls("node4"), Some(vec![third, second]));
+    assert_eq!(urls("node1"), Some(vec![third.clone(), second.clone()]));
+    assert_eq!(urls("node4"), Some(vec![second, third]));
     let order = lint::Order::of(&plan);
     let at = |id: &str| plan.steps.iter().position(|step| step.id.0 == id).unwrap();
     let before = |a: &str, b: &str| order.is_before(at(a), at(b));
@@ -208,10 +208,10 @@ fn runtimes_ask_every_registry_host_and_one_that_is_a_node_asks_itself_first() {
             first.chain(last).map(|url| url.split_once('/').unwrap().0).collect()
         };
         let [second, third] = [2, 3].map(|host| format!("10.77.0.1{host}:{port}"));
-        for host in ["node1", "node2"] {
+        for host in ["node2", "node4"] {
             assert_eq!(asked(host), [second.as_str(), third.as_str()], "{host}");
         }
-        for host in ["node3", "node4"] {
+        for host in ["node1", "node3"] {
             assert_eq!(asked(host), [third.as_str(), second.as_str()], "{host}");
         }
         let text = file_of(&plan, "node1/runtime.mirrors", path);
@@ -233,4 +233,35 @@ fn the_registrys_name_leads_to_every_host_and_to_none_beside_harbors_one() {
     assert_eq!(lines("node3"), [&third, &second]);
     let refused = two_hosts(RegistryKind::Harbor).create().unwrap_err();
     assert!(refused.to_string().contains("there is one Harbor"), "{refused}");
+}
+
+#[test]
+fn other_registry_hosts_come_with_create_before_nodes_are_added_or_upgraded() {
+    let mut site = two_hosts(RegistryKind::Embedded);
+    let record = text(&site.create().unwrap(), "kubexm-cluster").to_owned();
+    let record =
+        kubexm_plan::cluster_facts::AppliedCluster::of_config_map(&serde_json::from_str(&record).unwrap()).unwrap();
+    let running = kubexm_plan::ClusterFacts { applied: Some(record), ..kubexm_plan::ClusterFacts::default() };
+    site.join_all_but("node4");
+    let add = |site: &Site| kubexm_recipes::add_node(&site.cx(), &running, &["node4".to_owned()]);
+    add(&site).unwrap();
+    site.cluster.role_groups.registry.push("node4".to_owned());
+    let refused = add(&site).unwrap_err().to_string();
+    assert!(refused.contains("which has node2, node3") && refused.contains("kubexm-install create"), "{refused}");
+    // In another order they are the same hosts.
+    site.cluster.role_groups.registry = vec!["node3".to_owned(), "node2".to_owned()];
+    add(&site).unwrap();
+}
+
+#[test]
+fn a_cluster_with_harbor_is_not_upgraded() {
+    let mut cluster = sample::fleet(1, 1);
+    cluster.hosts.push(sample::host("store", 30));
+    cluster.role_groups.registry = vec!["store".to_owned()];
+    cluster.registry = Registry::of(RegistryKind::Harbor);
+    let site = Site::of(cluster);
+    let error = kubexm_recipes::upgrade(&site.cx(), &kubexm_plan::ClusterFacts::default(), &Default::default());
+    let refused = error.unwrap_err();
+    assert_eq!(refused.exit_code(), ExitCode::Unsupported);
+    assert!(refused.to_string().contains("spec.registry.type harbor"), "{refused}");
 }

@@ -23,7 +23,11 @@ pub(super) const ROLES: Object = Object::new(
             NAMES,
             "Hosts of keepalived with haproxy or nginx (loadBalancer.external.type kubexm-…)",
         ),
-        Field::new("registry", NAMES, "The host that serves images; the first control plane when left out"),
+        Field::new(
+            "registry",
+            NAMES,
+            "The hosts that serve images, each all of them; the first control plane when left out",
+        ),
     ],
 );
 

@@ -7,6 +7,7 @@ use kubexm_spec::cluster::EtcdKind;
 use super::context::DeleteContext;
 use crate::error::RecipeError;
 use crate::pipelines::host_removal::{self, Owned, ResetHost};
+use crate::registries;
 use crate::time_servers::is_server;
 
 /// A host that leaves.
@@ -59,6 +60,12 @@ fn refuse_needed(cx: &DeleteContext<'_>, name: &str) -> Result<(), RecipeError> 
     }
     if cx.cluster.roles(name).registry {
         return cannot(name, "it serves the registry, from which nodes pull their images");
+    }
+    if registries::recorded(cx.running).is_some_and(|recorded| recorded.iter().any(|host| host == name)) {
+        return cannot(
+            name,
+            "nodes still pull from it: run `kubexm-install create` first, which brings them the registry hosts of cluster.yaml",
+        );
     }
     if cx.cluster.host(name).is_some_and(|host| is_server(cx.cluster, host)) {
         return cannot(

@@ -3,6 +3,7 @@
 use kubexm_spec::{KubernetesVersion, depot};
 
 use super::case::{Case, Lines};
+use crate::registries;
 
 /// The bundle is of the cluster that runs on the hosts, with all of its nodes.
 pub(super) fn same_cluster(case: &Case<'_>, problems: &mut Lines, _: &mut Lines) {
@@ -19,6 +20,13 @@ pub(super) fn same_cluster(case: &Case<'_>, problems: &mut Lines, _: &mut Lines)
         problems.push(format!(
             "the hosts are stamped for a cluster with id {planned}, and the one that runs has the id {found}: find out which \
              of the two cluster.yaml describes"
+        ));
+    }
+    if let Some(recorded) = registries::other_than_recorded(cluster, case.running) {
+        problems.push(format!(
+            "cluster.yaml has other hosts in roleGroups.registry than the cluster, which has {}: run `kubexm-install create` with the bundle \
+             that the cluster was installed from first, which brings every node the new list",
+            recorded.join(", ")
         ));
     }
     for node in case.site.members().iter().filter(|node| case.found.node(node.name()).is_none()) {
