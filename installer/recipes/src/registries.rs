@@ -5,13 +5,13 @@
 //! answer, and not the next address of a name (decision 0067).
 
 use std::collections::BTreeSet;
+use std::net::SocketAddr;
 
 use kubexm_plan::ClusterFacts;
 use kubexm_spec::cluster::Cluster;
 
 use crate::context::{PlanContext, PlannedHost};
 use crate::error::RecipeError;
-use crate::modules::depot;
 
 /// In the order of the role group. The first is filled by the controller, the others from it.
 pub fn hosts<'a>(cx: &PlanContext<'a>) -> Result<Vec<PlannedHost<'a>>, RecipeError> {
@@ -60,14 +60,19 @@ pub fn pulled_from(cx: &PlanContext<'_>, node: &PlannedHost<'_>) -> Result<Vec<S
     let port = cx.cluster.registry.port;
     Ok(match hosts.as_slice() {
         [] | [_] => vec![cx.registry_address()],
-        several => several.iter().map(|host| depot::at(host, port)).collect(),
+        several => several.iter().map(|host| at(host, port)).collect(),
     })
+}
+
+/// Where a host is asked for content: `10.0.0.1:5443`.
+pub fn at(host: &PlannedHost<'_>, port: u16) -> String {
+    SocketAddr::from((host.ip, port)).to_string()
 }
 
 /// What a registry host is asked by to see whether it serves: with several, by its own address.
 pub fn own_address(cx: &PlanContext<'_>, node: &PlannedHost<'_>, port: u16, name: String) -> String {
     match cx.cluster.registry_hosts().len() {
         0 | 1 => name,
-        _ => depot::at(node, port),
+        _ => at(node, port),
     }
 }

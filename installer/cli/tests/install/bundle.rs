@@ -98,7 +98,7 @@ fn what_no_recipe_installs_is_named_before_any_host_is_touched_and_stops_every_v
         let mut command = site.install(verb);
         command.args(["--bundle", bundle.to_str().unwrap(), "-f"]).arg(site.path("mine.yaml"));
         let plugin = contains(
-            "spec.network.plugin: \"calico\" is known, and not supported yet (supported today: flannel, none)",
+            "spec.network.plugin: \"calico\" is known, and not supported yet (supported today: flannel, cilium, none)",
         );
         command.assert().code(22).stderr(plugin.and(contains("spec.storage.openebs")));
     }

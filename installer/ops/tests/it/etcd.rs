@@ -111,8 +111,8 @@ fn an_init_that_was_killed_half_way_is_repeated_without_touching_the_member() {
 fn other_member(host: &Host, dead: bool) {
     let path = host.machine.path("/run/kubexm-double/state.json");
     let mut state: serde_json::Value = serde_json::from_slice(&std::fs::read(&path).expect("a state")).expect("JSON");
-    state["cluster"]["members"]["99"] = json!({"name": "node2", "address": "10.0.0.2", "dead": dead});
-    state["cluster"]["members"]["98"] = json!({"name": "node3", "address": "10.0.0.3", "dead": false});
+    state["members"]["99"] = json!({"name": "node2", "address": "10.0.0.2", "dead": dead});
+    state["members"]["98"] = json!({"name": "node3", "address": "10.0.0.3", "dead": false});
     std::fs::write(path, state.to_string()).expect("written");
 }
 

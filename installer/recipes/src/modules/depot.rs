@@ -86,11 +86,6 @@ pub fn store(draft: &Draft<'_>, node: &PlannedHost<'_>, packages: Option<&NodePa
         .build()
 }
 
-/// Where a host is asked for content: `10.0.0.1:5443`.
-pub(crate) fn at(host: &PlannedHost<'_>, port: u16) -> String {
-    SocketAddr::from((host.ip, port)).to_string()
-}
-
 /// Files with the server certificate and the key of a registry host, shared by the depot and the registry there. Each host has its own.
 pub(super) fn identity(draft: &mut Draft<'_>, node: &PlannedHost<'_>, cert: &str, key: &str) -> [File; 2] {
     let name = names::registry_name(&draft.cx.cluster.name);

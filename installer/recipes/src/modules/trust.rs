@@ -24,7 +24,7 @@ pub fn depots(cx: &PlanContext<'_>, node: &PlannedHost<'_>) -> Result<Option<Dep
     }
     let port = cx.cluster.registry.depot_port();
     Ok(Some(Depots {
-        urls: hosts.iter().map(|host| format!("https://{}", depot::at(host, port))).collect(),
+        urls: hosts.iter().map(|host| format!("https://{}", registries::at(host, port))).collect(),
         ca: paths::REGISTRY_CA.to_owned(),
         login: cx.cluster.depot_login().map(|_| paths::REGISTRY_LOGIN.to_owned()),
     }))
