@@ -334,8 +334,8 @@ fn a_worker_that_is_not_ready_does_not_keep_a_control_plane_in_the_cluster() {
     };
     assert_eq!((step("node4").ops.len(), step("node4").probe.is_some()), (1, false), "it gets the file only");
     assert_eq!((step("node5").ops.len(), step("node5").probe.is_some()), (2, true));
-    let told: Vec<&String> = deletion.warnings.iter().filter(|text| text.contains("not Ready")).collect();
-    assert!(matches!(told.as_slice(), [one] if one.starts_with("node4 is not Ready")), "{:?}", deletion.warnings);
+    let named: Vec<&String> = deletion.warnings.iter().filter(|text| text.contains("not Ready")).collect();
+    assert!(matches!(named.as_slice(), [one] if one.starts_with("node4 is not Ready")), "{:?}", deletion.warnings);
 }
 
 #[test]
