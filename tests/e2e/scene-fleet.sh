@@ -68,6 +68,8 @@ drift_of_an_edit() {
   lab host root n3 mv /root/kept "$file" && return "$code"
 }
 check "drift shows a file that somebody has edited" drift_of_an_edit
+sed 's/{name: n3,/{name: n3, labels: {zone: a},/' "$FLEET_YAML" > "$WORK/labels.yaml"
+check "and a field of cluster.yaml that was not applied" says 58 "spec.hosts[2].labels" fleet drift -f "$WORK/labels.yaml"
 check "the sudo password is nowhere on the controller or a host" no_password
 stopped_and_kept() { lab host stop --all && keep_cluster fleet; }
 check "all hosts are powered off at once, and their disks kept" stopped_and_kept

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use kubexm_engine::drift::Drift;
 use kubexm_plan::cluster_facts::applied;
-use kubexm_plan::{BundleRecord, CheckedPlan};
+use kubexm_plan::{BundleRecord, CheckedPlan, Op};
 use kubexm_spec::cluster::document;
 use serde_json::Value;
 
@@ -62,7 +62,11 @@ impl<S: Subject> Checked<'_, S> {
         if !self.created {
             return Err(SessionError::NotCreated { cluster: cluster.name.clone() });
         }
-        let drift = drift::on_hosts(&self.site, &self.plan, &self.authorities).await?;
+        let mut drift = drift::on_hosts(&self.site, &self.plan, &self.authorities).await?;
+        // The record of what was applied follows cluster.yaml and the bundle, which are compared by themselves.
+        let is_record = |op: &Op| matches!(op, Op::KubeObject(object) if object.name == applied::CONFIG_MAP);
+        let plan = self.plan.plan();
+        drift.steps.retain(|one| !plan.step(&one.step).is_some_and(|step| step.ops.iter().all(is_record)));
         let running = cluster_facts::of(&self.site.fleet, cluster, Asked::ControlPlanes).await;
         let Some(last) = running.applied else { return Ok((drift, Vec::new(), None)) };
         let mut fields = Vec::new();
