@@ -72,7 +72,9 @@ pub fn mesh(cx: &PlanContext<'_>) -> Mesh {
         for control_plane in hosts.iter().filter(|host| host.roles.control_plane) {
             listen.entry(control_plane.name).or_default().insert(tcp(API_SERVER));
         }
-        for from in hosts.iter().filter(|host| host.ip != vip && host.roles.in_cluster()) {
+        // A host of the load balancer is in the network of the address: whether somebody has it already is seen from there.
+        let asks = |host: &&Host<'_>| host.ip != vip && (host.roles.in_cluster() || host.roles.load_balancer);
+        for from in hosts.iter().filter(asks) {
             let dial = ConnectionCheck { to: LOAD_BALANCER.to_owned(), address: vip, port: tcp(port), pod: None };
             dials.entry(from.name).or_default().insert(dial);
         }

@@ -52,7 +52,7 @@ const FILES: [(&str, &str); 25] = [
     ("/sys/fs/cgroup/cgroup.controllers", "cpuset cpu io memory pids\n"),
     ("/sys/class/dmi/id/product_uuid", "00000000-0000-0000-0000-000000000005\n"),
 ];
-const PROGRAMS: [&str; 12] = [
+const PROGRAMS: [&str; 14] = [
     "iptables",
     "conntrack",
     "mount",
@@ -65,6 +65,8 @@ const PROGRAMS: [&str; 12] = [
     "ebtables",
     "ipset",
     "diff",
+    "haproxy",
+    "keepalived",
 ];
 
 /// Writes a fresh Debian 12 host into an empty directory. Tests then change what they need.

@@ -145,7 +145,7 @@ fn said(site: &Site, from: &str, to: &str) -> Vec<Finding> {
     let mesh = mesh(site);
     let mut dialed: BTreeMap<String, Vec<ConnectionResult>> = BTreeMap::new();
     for (host, dials) in mesh.dials {
-        let dials = dials.into_iter().map(|dial| ConnectionResult { dial, blocked: None }).collect();
+        let dials = dials.into_iter().map(|dial| ConnectionResult { dial, blocked: None, neighbour: None }).collect();
         dialed.insert(host, dials);
     }
     let first = dialed.get_mut(from).unwrap().iter_mut().find(|dialed| dialed.dial.to == to).unwrap();
@@ -220,12 +220,19 @@ fn an_address_that_keepalived_is_to_have_is_free_until_then() {
     let mut dialed: BTreeMap<String, Vec<ConnectionResult>> = BTreeMap::new();
     for (host, dials) in mesh(&site).dials {
         let blocked = |dial: &ConnectionCheck| (dial.to == LOAD_BALANCER).then(|| "refused".to_owned());
-        let dials = dials.into_iter().map(|dial| ConnectionResult { blocked: blocked(&dial), dial }).collect();
+        let dials = dials.into_iter().map(|dial| ConnectionResult { blocked: blocked(&dial), dial, neighbour: None }).collect();
         dialed.insert(host, dials);
     }
     assert_eq!(findings(&site.cx(), &dialed), []);
+    let mut neighbour = |mac: &str| {
+        let mut all = dialed.values_mut().flatten().filter(|dialed| dialed.dial.to == LOAD_BALANCER);
+        all.next().unwrap().neighbour = Some(mac.to_owned());
+        findings(&site.cx(), &dialed)
+    };
+    assert_eq!(neighbour(&site.facts["lb1"].interfaces[0].mac), [], "it had it before a reset");
+    one(&neighbour("52:54:00:ff:ff:01"), Severity::Fail, "remove the address from the machine that has it");
     for dialed in dialed.values_mut().flatten() {
-        dialed.blocked = None;
+        (dialed.blocked, dialed.neighbour) = (None, None);
     }
     one(&findings(&site.cx(), &dialed), Severity::Fail, "choose another `loadBalancer.vip`");
 }

@@ -8,7 +8,7 @@ use ipnet::IpNet;
 use super::roles;
 
 use crate::cluster::{
-    API_PORT, Bundle, Etcd, EtcdKind, ExternalKind, Host, InternalKind, Kubernetes, KubernetesKind, LoadBalancer,
+    API_PORT, BALANCER_STATUS_PORT, Bundle, Etcd, EtcdKind, ExternalKind, Host, InternalKind, Kubernetes, KubernetesKind, LoadBalancer,
     LoadBalancerMode, Network, RoleGroups, overlap,
 };
 use crate::yaml::{At, Mapping, ProblemKind};
@@ -188,6 +188,12 @@ fn load_balancer_role(spec: &Mapping<'_>, hosts: &[Host], load_balancer: &LoadBa
                 place(spec, &["loadBalancer", "port"]).bad(
                     format!("{name:?} is a control plane, whose API server has port {API_PORT} itself"),
                     "choose another port, or other hosts for the role loadbalancer",
+                );
+            }
+            if *port == BALANCER_STATUS_PORT {
+                place(spec, &["loadBalancer", "port"]).bad(
+                    format!("{port} is the port on which the proxy answers its own host"),
+                    "choose another port",
                 );
             }
             Some(*vip)
