@@ -104,7 +104,9 @@ impl World {
                 targets.retain(|address| !moves(address));
                 targets.extend(balanced);
                 let lost = !targets.iter().any(|address| owners.contains_key(address) && leads(address));
-                return lost.then(|| format!("on {node} the control plane's name leads to {targets:?}, and no API server runs there"));
+                return lost.then(|| {
+                    format!("on {node} the control plane's name leads to {targets:?}, and no API server runs there")
+                });
             }
         }
         let proxied = self.proxied(node);

@@ -17,12 +17,7 @@ pub(super) fn look(machine: &Machine, host: &str) -> Result<Option<BalancerFacts
     let units = [HAPROXY_UNIT, KEEPALIVED_UNIT];
     let shown = systemd::show_all(machine, &units)?;
     let stopped = units.iter().zip(shown).filter(|(_, shown)| !shown.active()).map(|(unit, _)| (*unit).to_owned());
-    Ok(Some(BalancerFacts {
-        host: host.to_owned(),
-        address: address.to_owned(),
-        holds,
-        stopped: stopped.collect(),
-    }))
+    Ok(Some(BalancerFacts { host: host.to_owned(), address: address.to_owned(), holds, stopped: stopped.collect() }))
 }
 
 /// The first of the block `virtual_ipaddress`, without its prefix.

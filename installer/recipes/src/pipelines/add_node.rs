@@ -112,7 +112,8 @@ fn check_balancer(cx: &PlanContext<'_>, running: &ClusterFacts, new: &[String]) 
     const ON_HOSTS: [&str; 2] = ["/spec/loadBalancer", "/spec/roleGroups/loadbalancer"];
     let Some(applied) = &running.applied else { return Ok(()) };
     let wanted = document(cx.cluster);
-    let differs = |fields: [&str; 2]| fields.iter().any(|field| applied.cluster.pointer(field) != wanted.pointer(field));
+    let differs =
+        |fields: [&str; 2]| fields.iter().any(|field| applied.cluster.pointer(field) != wanted.pointer(field));
     let cannot = |reason: String| match new.first() {
         Some(host) => Err(RecipeError::CannotJoin { host: host.clone(), reason }),
         None => Ok(()),

@@ -357,15 +357,31 @@ fn a_control_plane_leaves_the_back_ends_of_the_load_balancer_before_it_stops() {
     let at = |id: &str| all.iter().position(|found| *found == id).unwrap_or_else(|| panic!("{id} of {all:?}"));
     assert!(at("node4/delete.balancer") < at("node1/delete.member-node2"));
     let reloads = |op: &Op| matches!(op, Op::Unit(unit) if unit.reloaded == ["/etc/kubexm/balancer/haproxy.cfg"]);
-    assert!(deletion.plan.steps.iter().filter(|step| step.id.0.ends_with("balancer")).all(|step| step.ops.iter().any(reloads)));
-    assert_eq!(deletion.warnings.iter().filter(|text| text.contains("load balancer")).count(), 0, "{:?}", deletion.warnings);
+    assert!(
+        deletion
+            .plan
+            .steps
+            .iter()
+            .filter(|step| step.id.0.ends_with("balancer"))
+            .all(|step| step.ops.iter().any(reloads))
+    );
+    assert_eq!(
+        deletion.warnings.iter().filter(|text| text.contains("load balancer")).count(),
+        0,
+        "{:?}",
+        deletion.warnings
+    );
 }
 
 #[test]
 fn the_last_host_of_the_load_balancer_is_not_deleted_and_another_one_is() {
     let site = behind_keepalived();
     let deletion = site.delete(&["node4"]).expect("a plan");
-    assert!(deletion.warnings.iter().any(|text| text.contains("node4 has the load balancer")), "{:?}", deletion.warnings);
+    assert!(
+        deletion.warnings.iter().any(|text| text.contains("node4 has the load balancer")),
+        "{:?}",
+        deletion.warnings
+    );
     let refused = site.delete(&["node4", "node5"]).expect_err("no host would have the address").to_string();
     assert!(refused.contains("no host of the load balancer would be left"), "{refused}");
 }

@@ -220,7 +220,8 @@ fn an_address_that_keepalived_is_to_have_is_free_until_then() {
     let mut dialed: BTreeMap<String, Vec<ConnectionResult>> = BTreeMap::new();
     for (host, dials) in mesh(&site).dials {
         let blocked = |dial: &ConnectionCheck| (dial.to == LOAD_BALANCER).then(|| "refused".to_owned());
-        let dials = dials.into_iter().map(|dial| ConnectionResult { blocked: blocked(&dial), dial, neighbour: None }).collect();
+        let dials =
+            dials.into_iter().map(|dial| ConnectionResult { blocked: blocked(&dial), dial, neighbour: None }).collect();
         dialed.insert(host, dials);
     }
     assert_eq!(findings(&site.cx(), &dialed), []);

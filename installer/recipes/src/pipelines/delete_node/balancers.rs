@@ -1,8 +1,8 @@
 //! The proxies before the API servers, on workers and on hosts of the load balancer, without the API servers of deleted control
 //! planes.
 
-use kubexm_plan::ledger::not_rolled_back;
 use kubexm_plan::balancer::HAPROXY_CONFIG;
+use kubexm_plan::ledger::not_rolled_back;
 use kubexm_plan::op::{Content, File};
 use kubexm_plan::{Op, Step, StepId, Undo};
 use kubexm_spec::Digest;
