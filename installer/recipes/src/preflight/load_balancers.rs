@@ -138,7 +138,10 @@ fn left(input: &PreflightInput<'_>, host: &ObservedHost<'_>, report: &mut Report
             host.name(),
             format!("keepalived and {program} of kubexm, which cluster.yaml does not ask for there"),
             "`loadBalancer` and `roleGroups.loadbalancer` as they were when they were installed",
-            "set them back; to remove them from a host that is nothing else, `kubexm-install reset --only` it",
+            format!(
+                "set them back; nothing removes them while the cluster lives: `systemctl disable --now kubexm-keepalived \
+                 kubexm-{program}` there stops them"
+            ),
         );
     }
 }
