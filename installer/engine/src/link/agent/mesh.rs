@@ -5,7 +5,9 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::time::Duration;
 
 use futures::StreamExt;
+use kubexm_ops::Machine;
 use kubexm_ops::probe::pod_address;
+use kubexm_ops::system::Program;
 use kubexm_plan::mesh::{ConnectionCheck, ConnectionResult, PodAddress, Port, Protocol};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream, UdpSocket};
@@ -144,11 +146,26 @@ fn dial_from_here(dials: Vec<ConnectionCheck>) -> Result<Vec<ConnectionResult>, 
                 Protocol::Udp => dial_udp(address).await,
             };
             let blocked = reached.err();
-            let neighbour = blocked.as_ref().and_then(|_| neighbour(dial.address));
+            let neighbour = if blocked.is_some() { asked_anew(address).await } else { None };
             ConnectionResult { dial, blocked, neighbour }
         });
         all.buffered(PARALLEL).collect().await
     }))
+}
+
+/// Who answers for an address now: an entry may be of a machine that had it until a moment ago, so the kernel forgets it and asks
+/// again.
+async fn asked_anew(address: SocketAddr) -> Option<String> {
+    let ip = address.ip();
+    neighbour(ip)?;
+    let forget = Program::new("ip").args(["neigh", "flush", "to", &ip.to_string()]).within(5);
+    let forgotten = tokio::task::spawn_blocking(move || Machine::real().try_run(&forget)).await.ok()?.ok()?;
+    if forgotten.code != 0 {
+        return None;
+    }
+    // Blocked as before; the kernel asks who has the address.
+    let _ = dial_tcp(address).await;
+    neighbour(ip)
 }
 
 /// Who has answered for an address of IPv4 in this host's own networks: the kernel has asked before it sent the packets.
