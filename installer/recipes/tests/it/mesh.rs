@@ -215,6 +215,22 @@ fn hosts_of_etcd_and_of_the_load_balancer_are_reached_by_whoever_needs_them_and_
 }
 
 #[test]
+fn a_load_balancer_that_runs_is_reached_by_its_address_and_not_by_that_of_its_host() {
+    let mut site = with_roles();
+    let listener = Listener {
+        protocol: "tcp".to_owned(),
+        port: 8443,
+        process: Some("haproxy".to_owned()),
+        pid: Some(7),
+        ours: false,
+    };
+    site.facts.get_mut("lb1").unwrap().listeners.push(listener);
+    let mesh = mesh(&site);
+    assert!(mesh.dials["node1"].iter().all(|dial| dial.to != "lb1"), "{:?}", mesh.dials["node1"]);
+    assert!(mesh.dials["node1"].iter().any(|dial| dial.to == LOAD_BALANCER));
+}
+
+#[test]
 fn an_address_that_keepalived_is_to_have_is_free_until_then() {
     let site = with_roles();
     let mut dialed: BTreeMap<String, Vec<ConnectionResult>> = BTreeMap::new();
