@@ -1,7 +1,7 @@
 //! Hosts of a load balancer that kubexm installs: they have no other keepalived or proxy, and an interface in the
 //! network of the virtual IP. Workers with a proxy of ours, beside which another one runs.
 
-use kubexm_plan::facts::{Balancer, SelinuxState};
+use kubexm_plan::facts::{Balancer, Interface, SelinuxState};
 use kubexm_spec::cluster::{BALANCER_STATUS_PORT, Firewall, LoadBalancerMode, Selinux};
 
 use super::input::{ObservedHost, PreflightInput};
@@ -43,9 +43,6 @@ pub(super) fn run(input: &PreflightInput<'_>, report: &mut Report) {
 
 /// A keepalived or proxy that kubexm did not install. One that does not run stays so; one that runs is refused.
 fn foreign(host: &ObservedHost<'_>, program: &str, report: &mut Report) {
-    if host.ours {
-        return;
-    }
     for service in host.facts.balancers.iter().filter(|service| service.program == program && !service.ours) {
         if let Some(pid) = service.pid {
             report.fail(
@@ -54,7 +51,8 @@ fn foreign(host: &ObservedHost<'_>, program: &str, report: &mut Report) {
                 format!("a host without a {program} of its own"),
                 "use another host, or stop it and disable its unit if nobody needs it: kubexm's runs with a unit and a configuration of its own",
             );
-        } else if let Some(config) = &service.config {
+        } else if let Some(config) = service.config.as_ref().filter(|_| !host.ours) {
+            // On a host of the cluster its unit is disabled already.
             report.warn(
                 host.name(),
                 format!("{config}, of a {program} that does not run"),
@@ -183,23 +181,27 @@ fn address(input: &PreflightInput<'_>, host: &ObservedHost<'_>, report: &mut Rep
     let LoadBalancerMode::External { vip, interface, .. } = &input.cx.cluster.load_balancer.mode else { return };
     let interfaces = &host.facts.interfaces;
     let found: Vec<String> = interfaces.iter().map(|i| format!("{} {}", i.name, i.addresses.join(" "))).collect();
-    let wanted = |name: &str| interface.as_deref().is_none_or(|wanted| wanted == name);
-    let mut candidates = interfaces.iter().filter(|one| wanted(&one.name)).peekable();
-    if candidates.peek().is_none() {
-        let name = interface.as_deref().unwrap_or_default();
+    // keepalived's peers talk by the hosts' addresses: with another interface neither hears the other, and both take the address.
+    let has_host = |one: &&Interface| {
+        one.addresses.iter().any(|text| text.parse::<IpNet>().is_ok_and(|network| Some(network.addr()) == host.ip))
+    };
+    let own = interfaces.iter().find(has_host);
+    if let (Some(wanted), Some(own)) = (interface, own)
+        && *wanted != own.name
+    {
         report.fail(
             host.name(),
-            format!("no interface {name} ({})", found.join(", ")),
-            "the interface that `spec.loadBalancer.interface` names",
-            "correct it, or remove it to use the interface that has the node's address",
+            format!("{wanted} is not the interface with the host's address ({})", found.join(", ")),
+            format!("`spec.loadBalancer.interface` left out, or {}", own.name),
+            "correct it, or remove it: the load balancer's hosts hear each other by the addresses that cluster.yaml has for them",
         );
         return;
     }
     let holds = |text: &String| text.parse::<IpNet>().is_ok_and(|network| network.contains(vip));
-    if !candidates.any(|one| one.addresses.iter().any(holds)) {
+    if !own.is_some_and(|one| one.addresses.iter().any(holds)) {
         report.fail(
             host.name(),
-            format!("no interface in a network with {vip} ({})", found.join(", ")),
+            format!("its address is in no network with {vip} ({})", found.join(", ")),
             "the load balancer's address in a network of its hosts, where keepalived announces it",
             "choose an address of that network that nobody has, or other hosts for the role loadbalancer",
         );
