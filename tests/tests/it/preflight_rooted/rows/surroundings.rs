@@ -227,12 +227,12 @@ pub const ROWS: &[Row] = rows! {
                 "interfaces.json",
                 r#"[{"name": "ens3", "addresses": ["10.77.0.15/24", "10.78.0.15/24"], "mac": "52:54:00:00:00:0f", "mtu": 1500}]"#,
             );
-        } => "no interface in a network with 10.78.0.100", "in a network of its hosts", "an address of that network";
+        } => "its address is in no network with 10.78.0.100", "in a network of its hosts", "an address of that network";
     "load-balancers" Warn None, "one host alone", |s| {
             s.with_roles();
             s.cluster.role_groups.load_balancer.pop();
         } => "lb1 as the only host", "two or more", "roleGroups.loadbalancer";
-    "load-balancers" Fail LB1, "an interface that is not there", |s| {
+    "load-balancers" Fail LB1, "another interface", |s| {
             s.with_roles();
             if let LoadBalancerMode::External { interface, .. } = &mut s.cluster.load_balancer.mode {
                 *interface = Some("eth0".to_owned());
@@ -241,7 +241,7 @@ pub const ROWS: &[Row] = rows! {
                 "interfaces.json",
                 r#"[{"name": "ens3", "addresses": ["10.77.0.14/24"], "mac": "52:54:00:00:00:0e", "mtu": 1500}]"#,
             );
-        } => "no interface eth0 (ens3 10.77.0.14/24)", "spec.loadBalancer.interface", "correct it";
+        } => "eth0 is not the interface with the host's address (ens3 10.77.0.14/24)", "spec.loadBalancer.interface", "correct it";
 
     "noexec" Fail NODE1, "programs that cannot be run", |s| mounts(s.node1(), "26 25 8:2 / /usr/local rw,noexec - ext4 /dev/sdb1 rw\n")
         => "/usr/local mounted noexec", "run from", "mount -o remount,exec /usr/local";
