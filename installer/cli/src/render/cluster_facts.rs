@@ -75,7 +75,7 @@ fn balancers(all: &[BalancerFacts]) -> Vec<String> {
     });
     let mut lines = table(std::iter::once(head).chain(rows));
     match all.iter().filter(|one| one.holds).count() {
-        0 => lines.push("  NO HOST HAS the load balancer's address".to_owned()),
+        0 => lines.push("  NO HOST that answered has the load balancer's address".to_owned()),
         1 => {}
         many => lines.push(format!(
             "  {many} HOSTS HAVE the load balancer's address: they do not hear each other (VRRP, protocol 112)"
@@ -117,7 +117,7 @@ mod tests {
         assert!(good.contains("has the address") && good.contains("NOT RUNNING: kubexm-haproxy.service"), "{good}");
         assert!(!good.contains("HAVE") && !good.contains("NO HOST"), "{good}");
         assert!(text(&[of("lb1", true, &[]), of("lb2", true, &[])]).contains("2 HOSTS HAVE"));
-        assert!(text(&[of("lb1", false, &[])]).contains("NO HOST HAS"));
+        assert!(text(&[of("lb1", false, &[])]).contains("NO HOST that answered has"));
     }
 
     #[test]
