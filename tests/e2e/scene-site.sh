@@ -32,10 +32,17 @@ contexts: [{name: receiver, context: {cluster: receiver, user: apiserver}}]
 current-context: receiver
 YAML
 )
+# A CA of the site's that its root has signed; the cluster gets the intermediate alone.
+openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 3000 -subj /CN=root -keyout "$SITE/root.key" -out "$SITE/root.crt" 2> /dev/null
+openssl req -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -subj "/CN=clusters of the site" -keyout "$SITE/ca.key" -out "$SITE/ca.csr" 2> /dev/null
+openssl x509 -req -in "$SITE/ca.csr" -CA "$SITE/root.crt" -CAkey "$SITE/root.key" -CAcreateserial -days 2000 -out "$SITE/ca.crt" \
+  -extfile <(printf 'basicConstraints=critical,CA:TRUE,pathlen:0\nkeyUsage=critical,keyCertSign,cRLSign\n') 2> /dev/null
 echo "the site's own words" > "$SITE/words.txt"
 # site_yaml LAST: cluster.yaml whose last script ends with these commands
 site_yaml() {
   sed "s|^  kubernetes:|&\n    audit: {policyFile: policy.yaml, webhook: {kubeconfigFrom: {file: $SITE/receiver.kubeconfig}}}\
+\n    ca: {certFile: ca.crt, keyFrom: {file: $SITE/ca.key}}\
+\n    certificateValidityPeriod: 100d\
 \n    featureGates: {ContextualLogging: true}\
 \n    apiServerArgs: {event-ttl: 2h}\
 \n    controllerManagerArgs: {terminated-pod-gc-threshold: '500'}\
@@ -88,6 +95,24 @@ check "every pod runs (site)" within 90 all_running n1
 # shellcheck disable=SC2016  # for the host's shell
 check "the scripts ran once each, the first before and the last after everything" on_host '
   [ "$(cat /etc/site-words)" = "the site'"'"'s own words" ] && [ "$(wc -l < /var/tmp/site-post)" = 1 ] && [ "$(cat /var/tmp/site-pre)" -lt "$(cat /var/tmp/site-post)" ]'
+signed_by_site() {
+  local name
+  on_host cat /etc/kubernetes/pki/ca.crt | cmp - "$SITE/ca.crt" || return 1
+  for name in apiserver apiserver-kubelet-client; do
+    on_host cat "/etc/kubernetes/pki/$name.crt" > "$SITE/$name.crt"
+    openssl verify -partial_chain -CAfile "$SITE/ca.crt" "$SITE/$name.crt" &&
+      openssl x509 -in "$SITE/$name.crt" -noout -checkend $((99 * 86400)) && ! openssl x509 -in "$SITE/$name.crt" -noout -checkend $((101 * 86400)) || return 1
+  done
+}
+check "the cluster's certificates are signed by the site's CA, for as long as cluster.yaml says" signed_by_site
+ca_key_hidden() {
+  local part found
+  part=$(sed -n 2p "$SITE/ca.key")
+  found=$(on_host grep -rlsF "$part" /etc /var/lib/kubexm /var/log /run/kubexm /tmp | grep -vx /etc/kubernetes/pki/ca.key)
+  echo "$found"; [ -z "$found" ] && ! grep -rqF "$part" "$WORK/$HOME_NAME" && [ "$(on_host stat -c %a:%u /etc/kubernetes/pki/ca.key)" = 600:0 ]
+}
+check "its key is in the one file of the host, and nowhere on the controller" ca_key_hidden
+mv "$SITE/ca.key" "$SITE/ca.key.gone"
 # flag PROGRAM FLAG: the program runs with it
 flag() { on_host "tr '\\0' '\\n' < /proc/\$(pgrep -xo '$1')/cmdline | grep -qxF -- '$2'"; }
 all_flags() {

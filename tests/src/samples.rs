@@ -80,7 +80,7 @@ pub const FLEETS: [Sample; 13] = [
         name: "two control planes and a worker",
         hosts: &[("node1", "{}"), ("node2", "{}"), ("node3", "{}")],
         roles: "{master: [node1, node2], worker: [node3]}",
-        spec: "  kubernetes: {audit: {policyFile: policies/audit.yaml, webhook: {kubeconfigFrom: {env: AUDIT}}}}\n  system: {preInstall: [{name: disks, bash: \"cp disks.txt /run/disks\", undo: \"rm -f /run/disks\", materials: [disks.txt]}], \
+        spec: "  kubernetes: {ca: {certFile: site/ca.crt, keyFrom: {env: CA_KEY}}, certificateValidityPeriod: 200d, audit: {policyFile: policies/audit.yaml, webhook: {kubeconfigFrom: {env: AUDIT}}}}\n  system: {preInstall: [{name: disks, bash: \"cp disks.txt /run/disks\", undo: \"rm -f /run/disks\", materials: [disks.txt]}], \
                postInstall: [{name: report, bash: \"true\", undo: \"true\"}]}\n  \
                addons: [{name: web, type: helm, namespace: apps, source: {path: charts/web}, values: {replicas: 2}}, \
                {name: site, type: yaml, namespace: apps, source: {path: objects}}]\n",

@@ -127,6 +127,7 @@ pub fn materials(cluster: &Cluster) -> Materials {
     let text = |usage| match usage {
         MaterialUse::AuditPolicy => "apiVersion: audit.k8s.io/v1\nkind: Policy\nrules:\n- level: Metadata\n",
         MaterialUse::Certificates => "-----BEGIN CERTIFICATE-----\nMIIB\n-----END CERTIFICATE-----\n",
+        MaterialUse::Authority => include_str!("../../ops/src/fake/ca.crt"),
         MaterialUse::Script => "echo done\n",
         MaterialUse::PublicKey => "-----BEGIN PUBLIC KEY-----\n-----END PUBLIC KEY-----\n",
         MaterialUse::TrustedRoot => "{\"mediaType\": \"application/vnd.dev.sigstore.trustedroot+json;version=0.1\"}",

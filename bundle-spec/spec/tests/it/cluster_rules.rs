@@ -28,6 +28,23 @@ const HOSTS: &str = "  hosts:\n  - {name: a, address: 10.0.0.1}\n  - {name: b, a
 /// What is wrong, the path it is reported at, and a part of what is said.
 const WRONG: &[(&str, &str, &str)] = &[
     (
+        "  kubernetes: {certificateValidityPeriod: 4000d}\n",
+        "spec.kubernetes.certificateValidityPeriod",
+        "for 4000d, and the CAs that sign them for 3650d",
+    ),
+    (
+        "  kubernetes: {caCertificateValidityPeriod: 100d}\n",
+        "spec.kubernetes.caCertificateValidityPeriod",
+        "for 365d, and the CAs that sign them for 100d",
+    ),
+    (
+        "  kubernetes: {certificateValidityPeriod: 1y}\n",
+        "spec.kubernetes.certificateValidityPeriod",
+        "like 365d or 8760h",
+    ),
+    ("  kubernetes: {ca: {certFile: ca.crt}}\n", "spec.kubernetes.ca", "keyFrom"),
+    ("  kubernetes: {ca: {certFile: /etc/ca.crt, keyFrom: {env: K}}}\n", "spec.kubernetes.ca.certFile", "not relative"),
+    (
         "  kubernetes: {apiServerArgs: {service-cluster-ip-range: 10.0.0.0/16}}\n",
         "spec.kubernetes.apiServerArgs.service-cluster-ip-range",
         "write spec.network.serviceCidr",

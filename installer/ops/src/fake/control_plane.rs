@@ -1,7 +1,7 @@
 //! The files and objects that kubeadm creates on a control plane, and its preflight.
 
 use kubexm_plan::etcd;
-use kubexm_plan::kubeadm_certificates::{MANAGED, READ_BY};
+use kubexm_plan::kubeadm_certificates::{CLUSTER_CA, MANAGED, READ_BY};
 use serde_json::Value;
 
 use super::api_server;
@@ -14,19 +14,9 @@ pub(super) const CONFIGS: [&str; 5] =
     ["super-admin.conf", "kubelet.conf", "controller-manager.conf", "scheduler.conf", "admin.conf"];
 pub(super) const TAINT: &str = "node-role.kubernetes.io/control-plane";
 
-pub(super) const CA_FILE: &str = "/etc/kubernetes/pki/ca.crt";
+pub(super) const CA_FILE: &str = CLUSTER_CA;
 /// A real certificate, since it is parsed; its key does not exist.
-pub(super) const CA: &str = "-----BEGIN CERTIFICATE-----\n\
-MIIBgDCCASegAwIBAgIULS/YkelPLSpjjDldY8oEwznOfGMwCgYIKoZIzj0EAwIw\n\
-FTETMBEGA1UEAwwKa3ViZXJuZXRlczAgFw0yNjExMjExNTA5NDVaGA8yMTI2MTAy\n\
-ODE1MDk0NVowFTETMBEGA1UEAwwKa3ViZXJuZXRlczBZMBMGByqGSM49AgEGCCqG\n\
-SM49AwEHA0IABBBRs19cQ28PkFVdfdJisw6RNI79WTYH3cbDFwlwTog8nzD0XltG\n\
-+EPYmkqqFnlZwVX+GcOEYE33qmYgJRi7TUqjUzBRMB0GA1UdDgQWBBSO0wkT/lwK\n\
-CGnGDDp4o0pm+RZnfzAfBgNVHSMEGDAWgBSO0wkT/lwKCGnGDDp4o0pm+RZnfzAP\n\
-BgNVHRMBAf8EBTADAQH/MAoGCCqGSM49BAMCA0cAMEQCIHEky4zs6GQ9dhOgeFE6\n\
-vcPwwYXdamsP2gglJY9HRGg8AiAAsJYzqmkIPodESpshgUAIizE7rD/xC7xHZ7cY\n\
-pPS9RA==\n\
------END CERTIFICATE-----\n";
+pub(super) const CA: &str = include_str!("ca.crt");
 /// Hash of its public key.
 pub(super) const CA_HASH: &str = "sha256:4357c8f91a776f3105a26a97ab1e87b397cf2e8210b2ca6187e831e695c1a98c";
 

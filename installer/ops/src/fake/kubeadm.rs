@@ -2,7 +2,7 @@
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
-use kubexm_plan::kubeadm_certificates::MANAGED;
+use kubexm_plan::kubeadm_certificates::{CLUSTER_CA_SECRET, MANAGED};
 use serde_json::json;
 
 use super::control_plane::{
@@ -45,7 +45,15 @@ fn init(system: &RootedSystem, state: &mut State, args: &[&str]) -> Result<Outpu
     if let Some(why) = not_ready(system, state, args) {
         return refuse(why);
     }
-    put(system, CA_FILE, CA)?;
+    // kubeadm signs with a CA that it finds, and makes one otherwise.
+    match (system.at(CA_FILE).exists(), system.at(CLUSTER_CA_SECRET).exists()) {
+        (true, true) => {}
+        (true, false) => return refuse("the CA's key is missing (external CA mode)".to_owned()),
+        (false, _) => {
+            put(system, CA_FILE, CA)?;
+            put(system, CLUSTER_CA_SECRET, "double: the CA's key\n")?;
+        }
+    }
     let external = has_external_etcd(&config);
     if external && !state.cluster.has_quorum() {
         return refuse("ExternalEtcdVersion: etcd does not answer".to_owned());

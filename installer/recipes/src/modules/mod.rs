@@ -4,6 +4,7 @@ pub mod addons;
 pub mod audit;
 pub mod authorities;
 pub mod check;
+pub mod cluster_ca;
 pub mod control_plane;
 pub mod depot;
 pub mod dns;

@@ -6,7 +6,7 @@ use super::{ClusterHosts, Prepared};
 use crate::balancer::kube_vip;
 use crate::draft::{Chain, Draft};
 use crate::error::RecipeError;
-use crate::modules::{audit, control_plane, dns, kubeconfig, release};
+use crate::modules::{audit, cluster_ca, control_plane, dns, kubeconfig, release};
 use crate::network;
 
 /// A control plane that hosts can join.
@@ -31,6 +31,7 @@ pub fn start<'a>(
     let init = step.id.clone();
     let mut chain = prepared.chain(first);
     chain.then(audit::step(draft, first)?);
+    chain.then(cluster_ca::step(draft, first)?);
     chain.then([step]);
     chain.then(kube_vip::step(draft, first)?);
     let loaded = audit::loaded(draft.cx, first)?;

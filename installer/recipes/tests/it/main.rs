@@ -4,6 +4,7 @@
 mod addons;
 mod balancer;
 mod certs_renew;
+mod cluster_ca;
 mod common;
 mod create;
 mod create_fleet;

@@ -54,6 +54,9 @@ const RICH: &str = r#"
     controllerManagerArgs: {v: 4}
     schedulerArgs: {v: "4"}
     certSANs: [k8s.example.com, "*.example.com"]
+    ca: {certFile: ca.crt, keyFrom: {file: /ca.key}}
+    certificateValidityPeriod: 100h
+    caCertificateValidityPeriod: 100d
     autoRenewCerts: true
     nodelocaldns: {address: 169.254.25.11}
     audit: {policyFile: policy.yaml, webhook: {kubeconfigFrom: {env: AUDIT}}, maxAge: 1, maxBackups: 2, maxSize: 3}

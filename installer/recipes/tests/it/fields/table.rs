@@ -34,6 +34,11 @@ pub(super) fn fields() -> Vec<(&'static str, By, Value)> {
     let file = || json!({"file": "/root/secret"});
     let kubernetes = |field: Value| json!({"kubernetes": field});
     let etcd = |field: Value| json!({"etcd": field});
+    let cluster_ca = |field: Value| {
+        let mut key = json!({"env": "KEY"});
+        merge(&mut key, field);
+        json!({"kubernetes": {"ca": {"certFile": "ca.crt", "keyFrom": key}}})
+    };
     let external_etcd = |field: Value| {
         let mut external = json!({
             "endpoints": ["https://10.0.0.5:2379"], "caFile": "ca", "certFile": "cert", "keyFrom": {"env": "KEY"},
@@ -210,6 +215,11 @@ pub(super) fn fields() -> Vec<(&'static str, By, Value)> {
         ("kubernetes.controllerManagerArgs", Recipe, kubernetes(json!({"controllerManagerArgs": {"v": "4"}}))),
         ("kubernetes.schedulerArgs", Recipe, kubernetes(json!({"schedulerArgs": {"v": "4"}}))),
         ("kubernetes.certSANs", Recipe, kubernetes(json!({"certSANs": ["k8s.example.com"]}))),
+        ("kubernetes.ca.certFile", Recipe, cluster_ca(json!({}))),
+        ("kubernetes.ca.keyFrom.env", Recipe, cluster_ca(json!({}))),
+        ("kubernetes.ca.keyFrom.file", Recipe, cluster_ca(json!({"env": null, "file": "a"}))),
+        ("kubernetes.certificateValidityPeriod", Recipe, kubernetes(json!({"certificateValidityPeriod": "100d"}))),
+        ("kubernetes.caCertificateValidityPeriod", Recipe, kubernetes(json!({"caCertificateValidityPeriod": "7300d"}))),
         ("kubernetes.autoRenewCerts", Recipe, kubernetes(json!({"autoRenewCerts": true}))),
         ("kubernetes.nodelocaldns.address", Recipe, kubernetes(json!({"nodelocaldns": {"address": "169.254.25.11"}}))),
         ("kubernetes.audit.policyFile", Recipe, kubernetes(json!({"audit": {"policyFile": "policy.yaml"}}))),
