@@ -19,9 +19,6 @@ pub const TAINT: &str = "node-role.kubernetes.io/control-plane";
 /// Registry of all images of a kubeadm cluster (`imageRepository`).
 const IMAGE_REPOSITORY: &str = "registry.k8s.io";
 
-/// kubeadm's API without periods of validity.
-const BEFORE_PERIODS: &str = "v1beta3";
-
 /// The config of `kubeadm init` on this node.
 pub fn init(cx: &PlanContext<'_>, node: &PlannedHost<'_>) -> Result<String, RecipeError> {
     let mut documents = vec![init_configuration(cx, node)?, cluster_configuration(cx, node)?, kubelet(cx, node)?];
@@ -144,12 +141,6 @@ fn cluster_configuration(cx: &PlanContext<'_>, node: &PlannedHost<'_>) -> Result
         ("caCertificateValidityPeriod", kubernetes.ca_certificate_validity),
     ] {
         let Some(period) = period else { continue };
-        if cx.kubeadm_api(node.platform)? == BEFORE_PERIODS {
-            return Err(RecipeError::Unsupported {
-                what: format!("spec.kubernetes.{key} with kubeadm {}", cx.kubernetes_version(node.platform)?),
-                hint: "kubeadm knows it from Kubernetes 1.31: leave it out, or choose a newer version".to_owned(),
-            });
-        }
         // As Go writes hours.
         config[key] = json!(format!("{}h0m0s", period.hours()));
     }
@@ -215,7 +206,7 @@ fn api_server(cx: &PlanContext<'_>, node: &PlannedHost<'_>) -> Result<Value, Rec
 fn arguments(cx: &PlanContext<'_>, node: &PlannedHost<'_>, flags: Vec<(&str, String)>) -> Result<Value, RecipeError> {
     let each = flags.into_iter();
     Ok(match cx.kubeadm_api(node.platform)? {
-        BEFORE_PERIODS => Value::Object(each.map(|(name, value)| (name.to_owned(), value.into())).collect()),
+        "v1beta3" => Value::Object(each.map(|(name, value)| (name.to_owned(), value.into())).collect()),
         _ => each.map(|(name, value)| json!({"name": name, "value": value})).collect(),
     })
 }

@@ -130,6 +130,7 @@ const OTHERS: &[&str] = &[
     "  storage: {openebs: {}}\n",
     "  kubernetes: {audit: {}, nodelocaldns: {}}\n",
     "  kubernetes: {audit: {webhook: {kubeconfigFrom: {file: /audit}}}}\n",
+    "  kubernetes: {ca: {certFile: ca.crt, keyFrom: {env: K}}}\n",
     "  etcd: {backup: {}}\n",
     "  bundle: {extraFiles: [{path: a}]}\n",
 ];
