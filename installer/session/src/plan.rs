@@ -2,7 +2,7 @@
 
 use kubexm_engine::drift::Drift;
 use kubexm_plan::lint;
-use kubexm_plan::{CheckedPlan, ClusterFacts, Pipeline, Plan};
+use kubexm_plan::{CheckedPlan, ClusterFacts, Plan};
 use kubexm_recipes::{
     DeleteContext, Deletion, Drain, Identity, PlanContext, Renew, RenewContext, Renewed, ResetContext, ResetHost,
     UpgradeOptions,
@@ -188,8 +188,7 @@ impl<'s, S: Subject> Planned<'s, S> {
         let Self { site, plan, clean, created, authorities } = self;
         let checked = lint::check(plan).map_err(SessionError::Lint);
         let (plan, warnings) = site.unless_refused(checked).await?;
-        // Those only repeat for each host what cannot be rolled back; the confirmation prompt shows that.
-        if !matches!(plan.plan().pipeline, Pipeline::Reset | Pipeline::DeleteNode | Pipeline::Upgrade) {
+        if plan.plan().pipeline.row().shows_warnings {
             for warning in warnings {
                 events::warning(site.session.events, problem_text(&warning));
             }
