@@ -9,6 +9,7 @@
 
 use kubexm_plan::op::{ImageLoaded, ImageSource, Listed, Loaded};
 use kubexm_plan::runtime::{self, RuntimeTraits};
+use kubexm_spec::Version;
 use kubexm_spec::cluster::RuntimeKind;
 
 use crate::image_list::{ImageList, LABELS, by_digest, known_digest, parse_line};
@@ -128,7 +129,7 @@ fn explain_refusal(error: OpError) -> OpError {
 fn is_1(machine: &Machine) -> Result<bool, OpError> {
     let said = machine.run(&Program::new("ctr").arg("--version").within(10))?.stdout();
     let version = said.split_whitespace().next_back().unwrap_or_default();
-    Ok(version.trim_start_matches('v').starts_with("1."))
+    Ok(Version::of(version).numbers().next() == Some(1))
 }
 
 fn ctr<const N: usize>(args: [&str; N]) -> Program {
