@@ -207,7 +207,8 @@ mod tests {
 
     #[test]
     fn versions_are_ordered_by_their_numbers_and_candidates_before_releases() {
-        let ordered = ["1.9.0", "1.10", "1.10.0-rc.2", "1.10.0-rc.10", "1.10.0", "1.10.0+k3s1", "1.10.1", "3.5.24-0", "3.5.24"];
+        let ordered =
+            ["1.9.0", "1.10", "1.10.0-rc.2", "1.10.0-rc.10", "1.10.0", "1.10.0+k3s1", "1.10.1", "3.5.24-0", "3.5.24"];
         let mut sorted: Vec<_> = ordered.iter().rev().map(|text| Version::of(text)).collect();
         sorted.sort();
         assert_eq!(sorted.iter().map(|version| version.bare()).collect::<Vec<_>>(), ordered);

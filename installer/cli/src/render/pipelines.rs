@@ -46,7 +46,9 @@ impl Texts {
         match pipeline {
             Pipeline::Create | Pipeline::AddNode => Self::INSTALLS,
             Pipeline::DeleteNode => Self {
-                out_of_reach: Some("cannot be reached: it is removed from the cluster, and what is on it stays as it is"),
+                out_of_reach: Some(
+                    "cannot be reached: it is removed from the cluster, and what is on it stays as it is",
+                ),
                 question: "Remove these hosts from the cluster and delete its data on them?",
                 rollback: "Roll back the deletion, so that the hosts are members of the cluster again?",
                 nothing_to_do: |ended| {
@@ -55,7 +57,10 @@ impl Texts {
                 },
                 success: |ended, status| {
                     let (cluster, done) = (&status.cluster, status.counts.done);
-                    format!("the hosts are deleted from cluster {cluster} ({done} steps changed something){}", forget(ended))
+                    format!(
+                        "the hosts are deleted from cluster {cluster} ({done} steps changed something){}",
+                        forget(ended)
+                    )
                 },
                 again: ", with cluster.yaml as it is",
                 ..Self::INSTALLS
@@ -95,7 +100,9 @@ impl Texts {
                     format!("cluster {} is removed: nothing of it is left on any host", ended.cluster)
                 },
                 success: removed,
-                rolled_back: |status| format!("reset {} was rolled back: cluster {} runs again", status.run, status.cluster),
+                rolled_back: |status| {
+                    format!("reset {} was rolled back: cluster {} runs again", status.run, status.cluster)
+                },
                 ..Self::INSTALLS
             },
         }
@@ -111,11 +118,8 @@ const fn forget(ended: &Ended) -> &'static str {
 }
 
 fn installed(ended: &Ended, status: &Status) -> String {
-    let is = if ended.network_of_operator {
-        "up; its nodes stay NotReady until you install a pod network"
-    } else {
-        "ready"
-    };
+    let is =
+        if ended.network_of_operator { "up; its nodes stay NotReady until you install a pod network" } else { "ready" };
     let kubeconfig = ended.kubeconfig.clone().unwrap_or_default();
     format!(
         "cluster {} is {is}: {} steps changed something, {} needed no change\n\nNext:\n  kubectl --kubeconfig {} get nodes,pods -A\n  {} \

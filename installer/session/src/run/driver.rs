@@ -155,7 +155,8 @@ impl RunDriver<'_> {
             drill: self.options.drill.clone(),
             cancel: self.session.cancel.clone(),
             // After a reset there is no pod network whose check could be remembered.
-            remembered: (self.plan.plan().pipeline.row().after_success != AfterSuccess::ClusterRemoved).then(|| self.home.network()),
+            remembered: (self.plan.plan().pipeline.row().after_success != AfterSuccess::ClusterRemoved)
+                .then(|| self.home.network()),
             ..ExecuteOptions::new(self.session.controller.tool.as_str(), commands.resume(id))
         }
     }
