@@ -8,7 +8,6 @@ use kubexm_recipes::{
     UpgradeOptions,
 };
 use kubexm_spec::Digest;
-use kubexm_spec::cluster::EtcdKind;
 
 use crate::authorities::{Authorities, Hosts};
 use crate::bundle::cluster_file::ClusterFile;
@@ -314,10 +313,7 @@ fn ledger_hosts<'a>(cluster: &'a ClusterFile, survey: &'a LedgerSurvey) -> impl 
     cluster.hosts.iter().filter_map(move |host| {
         Some(ResetHost {
             name: &host.name,
-            control_plane: cluster.role_groups.control_plane.contains(&host.name),
-            worker: cluster.role_groups.worker.contains(&host.name),
-            etcd: cluster.etcd.kind == EtcdKind::Kubexm && cluster.roles(&host.name).etcd,
-            registry: cluster.roles(&host.name).registry,
+            roles: cluster.roles(&host.name),
             facts: survey.facts.get(&host.name)?,
             ledger: survey.ledgers.get(&host.name)?,
         })

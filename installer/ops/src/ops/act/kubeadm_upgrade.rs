@@ -67,12 +67,7 @@ impl Mark {
 
     /// The running act: this step's own, or the one of the run that started it.
     fn still_running(&self, machine: &Machine) -> Result<Option<ActContext>, OpError> {
-        for act in [machine.act(), self.act.as_ref()].into_iter().flatten() {
-            if transient::is_running(machine, act)? {
-                return Ok(Some(act.clone()));
-            }
-        }
-        Ok(None)
+        transient::still_running(machine, self.act.as_ref())
     }
 }
 
