@@ -21,7 +21,7 @@ use crate::charts::CarriedCharts;
 use crate::context::{Materials, PlanContext, Sealing};
 use crate::modules::packages::source;
 use crate::packages::{CarriedPackages, NO_PACKAGES, RepositoryFile};
-use crate::pipelines::create::create;
+use crate::pipelines::create;
 
 const GIB: u64 = 1 << 30;
 
@@ -194,6 +194,7 @@ pub fn facts(name: &str, last: u8) -> Facts {
         foreign_mounts: Vec::new(),
         stamp: None,
         unreadable_stamp: None,
+        unreadable_mark: None,
         kubeadm_config: None,
         kubeadm_config_text: None,
         kubeadm_files: None,

@@ -2,13 +2,12 @@
 
 use kubexm_engine::drift::Drift;
 use kubexm_plan::lint;
-use kubexm_plan::{CheckedPlan, ClusterFacts, Pipeline, Plan};
+use kubexm_plan::{CheckedPlan, ClusterFacts, Plan};
 use kubexm_recipes::{
     DeleteContext, Deletion, Drain, Identity, PlanContext, Renew, RenewContext, Renewed, ResetContext, ResetHost,
     UpgradeOptions,
 };
 use kubexm_spec::Digest;
-use kubexm_spec::cluster::EtcdKind;
 
 use crate::authorities::{Authorities, Hosts};
 use crate::bundle::cluster_file::ClusterFile;
@@ -188,8 +187,7 @@ impl<'s, S: Subject> Planned<'s, S> {
         let Self { site, plan, clean, created, authorities } = self;
         let checked = lint::check(plan).map_err(SessionError::Lint);
         let (plan, warnings) = site.unless_refused(checked).await?;
-        // Those only repeat for each host what cannot be rolled back; the confirmation prompt shows that.
-        if !matches!(plan.plan().pipeline, Pipeline::Reset | Pipeline::DeleteNode | Pipeline::Upgrade) {
+        if plan.plan().pipeline.row().shows_warnings {
             for warning in warnings {
                 events::warning(site.session.events, problem_text(&warning));
             }
@@ -315,10 +313,7 @@ fn ledger_hosts<'a>(cluster: &'a ClusterFile, survey: &'a LedgerSurvey) -> impl 
     cluster.hosts.iter().filter_map(move |host| {
         Some(ResetHost {
             name: &host.name,
-            control_plane: cluster.role_groups.control_plane.contains(&host.name),
-            worker: cluster.role_groups.worker.contains(&host.name),
-            etcd: cluster.etcd.kind == EtcdKind::Kubexm && cluster.roles(&host.name).etcd,
-            registry: cluster.roles(&host.name).registry,
+            roles: cluster.roles(&host.name),
             facts: survey.facts.get(&host.name)?,
             ledger: survey.ledgers.get(&host.name)?,
         })

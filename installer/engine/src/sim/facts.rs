@@ -71,6 +71,7 @@ pub fn facts(host: &str) -> Facts {
         etcd_formed: None,
         etcd_keyspace: None,
         unreadable_stamp: None,
+        unreadable_mark: None,
         joined: false,
         cluster_ca: None,
         sealed_authorities: None,

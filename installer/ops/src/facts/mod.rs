@@ -20,7 +20,7 @@ mod state_folders;
 use std::collections::BTreeMap;
 
 use kubexm_plan::facts::ModuleState;
-use kubexm_plan::{Facts, REGISTRY_CAS, SEALED_AUTHORITIES, etcd};
+use kubexm_plan::{Facts, KubeadmFiles, REGISTRY_CAS, SEALED_AUTHORITIES, etcd};
 use kubexm_spec::{Arch, Digest};
 
 use crate::ops::act::{kubeadm_files, kubeadm_init, mark};
@@ -77,13 +77,15 @@ pub fn collect(machine: &Machine, host: &str) -> Result<Facts, OpError> {
     let fstab = fsio::read_text(&machine.path("/etc/fstab"))?.unwrap_or_default();
     let nameservers = network::nameservers(machine)?;
     let resolved = network::resolved_nameservers(machine, nameservers.as_deref().unwrap_or_default())?;
-    // A damaged stamp is a fact, not an error, so that the problems of all hosts are reported together.
+    // A damaged stamp or mark is a fact, not an error, so that the problems of all hosts are reported together.
     let (stamp, unreadable_stamp) = match stamp::read(machine) {
         Ok(stamp) => (stamp, None),
         Err(error) => (None, Some(error.full())),
     };
     let ours = ours::Ours::read(machine, stamp.is_some())?;
-    let kubeadm_config = kubeadm_init::config_of_the_cluster(machine)?;
+    let unreadable_mark = mark::unreadable(machine);
+    let marks_are_readable = unreadable_mark.is_none();
+    let kubeadm_config = if marks_are_readable { kubeadm_init::config_of_the_cluster(machine)? } else { None };
     let stamped = stamp.is_some();
     let joined = stamped && machine.path(KUBELET_CONF).is_file();
     let processes = processes::all(machine);
@@ -135,9 +137,10 @@ pub fn collect(machine: &Machine, host: &str) -> Result<Facts, OpError> {
         foreign_mounts: foreign::look(machine)?,
         stamp,
         unreadable_stamp,
+        unreadable_mark,
         kubeadm_config_text: kubeadm_init::text_of(kubeadm_config.as_ref(), machine)?,
         kubeadm_config,
-        kubeadm_files: mark::any_ended_well(machine)?.then(|| kubeadm_files::compared(machine)).transpose()?,
+        kubeadm_files: kubeadm_files(machine, marks_are_readable)?,
         etcd_formed: own(machine, stamped, etcd::FORMED)?,
         etcd_keyspace: own(machine, stamped, etcd::KEYSPACE)?,
         joined,
@@ -155,6 +158,11 @@ pub fn collect(machine: &Machine, host: &str) -> Result<Facts, OpError> {
 /// A text of kubexm's own, on a host that belongs to a cluster.
 fn own(machine: &Machine, stamped: bool, path: &str) -> Result<Option<String>, OpError> {
     if stamped { fsio::read_text(&machine.path(path)) } else { Ok(None) }
+}
+
+fn kubeadm_files(machine: &Machine, marks_are_readable: bool) -> Result<Option<KubeadmFiles>, OpError> {
+    let written = marks_are_readable && mark::any_ended_well(machine)?;
+    written.then(|| kubeadm_files::compared(machine)).transpose()
 }
 
 fn cluster_ca(machine: &Machine) -> Result<Option<Digest>, OpError> {

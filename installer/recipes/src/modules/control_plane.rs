@@ -1,6 +1,6 @@
 //! The first control plane, set up by kubeadm, and labels and taints of a node in the cluster.
 
-use kubexm_plan::op::{KubeadmInit, KubeadmReset, NodeLabel, NodeTainted, NodeUntainted, StateDir};
+use kubexm_plan::op::{KubeadmInit, KubeadmReset, NodeLabel, NodeTainted, NodeUntainted, Op, StateDir};
 use kubexm_plan::{Step, StepId, Undo, state_folders};
 use kubexm_spec::cluster::EtcdKind;
 
@@ -11,6 +11,11 @@ use crate::error::RecipeError;
 use crate::modules::kubeadm_config::{self, TAINT};
 use crate::{network, runtime};
 use crate::{paths, selinux, support};
+
+/// Label that `kubectl get nodes` shows as role; kubeadm sets it on control planes only.
+const WORKER_ROLE: &str = "node-role.kubernetes.io/worker";
+/// Recommended label of Kubernetes ("Recommended Labels").
+const MANAGED_BY: &str = "app.kubernetes.io/managed-by";
 
 /// kubeadm's config on the node.
 pub fn configure(draft: &mut Draft<'_>, node: &PlannedHost<'_>) -> Result<Step, RecipeError> {
@@ -56,27 +61,36 @@ pub fn ignored(cx: &PlanContext<'_>, node: &PlannedHost<'_>) -> Result<Vec<Strin
     Ok(support.kubeadm_ignore(cgroup_v1).into_iter().map(str::to_owned).collect())
 }
 
-/// For the first control plane: labels of cluster.yaml, and no taint if it is a worker too.
-pub fn register(node: &PlannedHost<'_>, init: &StepId) -> Option<Step> {
-    let untaint = node.roles.control_plane && node.roles.worker;
-    if !untaint && node.host.labels.is_empty() && node.host.taints.is_empty() {
-        return None;
+/// Labels and taints of the first control plane.
+pub fn register(node: &PlannedHost<'_>, init: &StepId) -> Step {
+    Step::on(node.name(), "control-plane.register", "Set the node's labels and taints")
+        .ensure_all(registration(node))
+        .retries(3)
+        .undo(Undo::WithParent { step: init.clone() })
+        .build()
+}
+
+/// The labels and taints of a node: those of cluster.yaml, no taint of kubeadm's on a control plane that is a worker too, and the
+/// label by which kubexm's nodes are found.
+pub fn registration(node: &PlannedHost<'_>) -> Vec<Op> {
+    let name = || node.name().to_owned();
+    let label = |key: &str, value: &str| NodeLabel { node: name(), key: key.to_owned(), value: value.to_owned() };
+    let mut ops: Vec<Op> = Vec::new();
+    if node.roles.control_plane && node.roles.worker {
+        ops.push(NodeUntainted { node: name(), key: TAINT.to_owned() }.into());
     }
-    let mut step = Step::on(node.name(), "control-plane.register", "Set the node's labels and taints");
-    if untaint {
-        step = step.ensure(NodeUntainted { node: node.name().to_owned(), key: TAINT.to_owned() });
+    // kubelet has registered with them; they may be new in cluster.yaml.
+    ops.extend(taints(node).map(Op::from));
+    ops.extend(node.host.labels.iter().map(|(key, value)| label(key, value).into()));
+    let own = if node.roles.control_plane { (MANAGED_BY, "kubexm") } else { (WORKER_ROLE, "") };
+    if !node.host.labels.contains_key(own.0) {
+        ops.push(label(own.0, own.1).into());
     }
-    for taint in taints(node) {
-        step = step.ensure(taint);
-    }
-    for (key, value) in &node.host.labels {
-        step = step.ensure(NodeLabel { node: node.name().to_owned(), key: key.clone(), value: value.clone() });
-    }
-    Some(step.retries(3).undo(Undo::WithParent { step: init.clone() }).build())
+    ops
 }
 
 /// The host's taints in cluster.yaml.
-pub fn taints(node: &PlannedHost<'_>) -> impl Iterator<Item = NodeTainted> {
+fn taints(node: &PlannedHost<'_>) -> impl Iterator<Item = NodeTainted> {
     node.host.taints.iter().map(|taint| NodeTainted {
         node: node.name().to_owned(),
         key: taint.key.clone(),

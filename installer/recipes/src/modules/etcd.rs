@@ -10,8 +10,8 @@ use kubexm_plan::etcd::{
 };
 use kubexm_plan::op::{Dir, File, StateDir, Unit};
 use kubexm_plan::{Authority, CertificateUse, Probe, SlotName, SlotProvider, Step, Undo};
-use kubexm_spec::Program;
 use kubexm_spec::cluster::EtcdKind;
+use kubexm_spec::{Program, Version};
 use minijinja::context;
 use serde_json::{Value, json};
 
@@ -189,8 +189,7 @@ fn corruption_check(version: &str) -> (&'static str, Value) {
 }
 
 fn is_before_3_6(version: &str) -> bool {
-    let mut numbers = version.split('.').map(|number| number.parse::<u32>().unwrap_or(0));
-    matches!((numbers.next(), numbers.next()), (Some(3), Some(0..=5)))
+    Version::of(version).line().is_some_and(|line| line < [3, 6])
 }
 
 /// The CA, and a certificate with its key for each use, as kubeadm makes them for its etcd.

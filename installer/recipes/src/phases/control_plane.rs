@@ -40,7 +40,7 @@ pub fn start<'a>(
     chain.then(loaded);
     chain.together(
         // Before the pod network, so before DNS starts
-        [kubeconfig::step(first)].into_iter().chain(control_plane::register(first, &init)).chain(dns::corefile(
+        [kubeconfig::step(first), control_plane::register(first, &init)].into_iter().chain(dns::corefile(
             draft,
             first,
             &site.nodes,

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use kubexm_plan::cluster_facts::applied;
 use kubexm_plan::{ClusterFacts, Op, Pipeline, Plan, SlotProvider, Step, StepId, Undo};
+use kubexm_spec::Version;
 use kubexm_spec::cluster::{EtcdKind, document};
 
 use crate::balancer::external;
@@ -151,18 +152,12 @@ fn check_compatible(
     let Some(server) = &running.server_version else { return Ok(()) };
     let first = nodes.first().ok_or(RecipeError::NoHosts { what: "hosts" })?;
     let bundle = cx.kubernetes_version(first.platform)?;
-    match (minor(server), minor(&bundle)) {
+    match (Version::of(server).line(), Version::of(&bundle).line()) {
         (Some(running), Some(carried)) if running != carried => {
             Err(RecipeError::MinorMismatch { cluster: cx.cluster.name.clone(), server: server.clone(), bundle })
         }
         _ => Ok(()),
     }
-}
-
-/// `1.34` of `v1.34.4`.
-fn minor(version: &str) -> Option<(u32, u32)> {
-    let mut parts = version.trim_start_matches('v').split('.');
-    Some((parts.next()?.parse().ok()?, parts.next()?.parse().ok()?))
 }
 
 /// The wanted steps in their order, with only the texts and slots that they read.

@@ -2,8 +2,8 @@
 //! neither replaces members nor upgrades them.
 
 use kubexm_plan::Facts;
-use kubexm_spec::Program;
 use kubexm_spec::cluster::EtcdKind;
+use kubexm_spec::{Program, Version};
 
 use super::input::{ObservedHost, PreflightInput};
 use super::report::Report;
@@ -41,7 +41,7 @@ fn version(facts: &Facts) -> Option<&str> {
 fn version_fits(input: &PreflightInput<'_>, host: &ObservedHost<'_>, old: &str, report: &mut Report) {
     let carried = host.platform.and_then(|platform| input.cx.program(Program::Etcd, platform).ok());
     let Some(new) = carried.map(|program| program.version.as_str()) else { return };
-    if let (Some(was), Some(is)) = (numbers(old), numbers(new))
+    if let (Some(was), Some(is)) = (Version::of(old).release(), Version::of(new).release())
         && (was[..2] != is[..2] || is < was)
     {
         report.fail(
@@ -51,9 +51,4 @@ fn version_fits(input: &PreflightInput<'_>, host: &ObservedHost<'_>, old: &str, 
             "use a bundle with that etcd; another minor version and an older one are not put on members that run",
         );
     }
-}
-
-fn numbers(version: &str) -> Option<[u32; 3]> {
-    let mut numbers = version.split('.').map(|number| number.parse().ok());
-    Some([numbers.next()??, numbers.next()??, numbers.next()??])
 }

@@ -21,7 +21,7 @@ mod start;
 mod target;
 mod texts;
 
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use async_trait::async_trait;
 use kubexm_ops::paths::ADMIN_CONF;
@@ -47,6 +47,7 @@ use endpoint::unreachable;
 use start::open_agent;
 use texts::texts_of;
 
+use crate::clock::unix_ms;
 use crate::kubeconfig::AdminKubeconfig;
 
 pub use channel::AgentHello;
@@ -178,7 +179,7 @@ impl SshLink {
     async fn clock(&self) -> Result<(i64, u64), LinkError> {
         let mut best: Option<(i64, u64)> = None;
         for _ in 0..CLOCK_ROUNDS {
-            let (begun, before) = (Instant::now(), clock_ms());
+            let (begun, before) = (Instant::now(), unix_ms());
             let Response::Pong { clock_ms } = self.ask(&Request::Ping, LOOK).await? else { return Err(self.misfit()) };
             let trip = u64::try_from(begun.elapsed().as_millis()).unwrap_or(u64::MAX);
             let middle = before.saturating_add_unsigned(trip / 2);
@@ -469,9 +470,4 @@ impl Link for SshLink {
 
 fn step_limit(step: &Step) -> Duration {
     Duration::from_secs(step.timeout_s) + GRACE
-}
-
-fn clock_ms() -> i64 {
-    let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-    i64::try_from(since.as_millis()).unwrap_or(i64::MAX)
 }

@@ -29,6 +29,13 @@ impl Of {
             Self::Join => "/var/lib/kubexm/acts/kubeadm-join.json",
         }
     }
+
+    const fn command(self) -> &'static str {
+        match self {
+            Self::Init => "kubeadm init",
+            Self::Join => "kubeadm join",
+        }
+    }
 }
 
 /// The content of the file.
@@ -50,18 +57,29 @@ pub(crate) struct Mark {
 impl Mark {
     /// The running act: this step's own, or the one of the run that started it.
     pub(super) fn still_running(&self, machine: &Machine) -> Result<Option<ActContext>, OpError> {
-        for act in [machine.act(), self.act.as_ref()].into_iter().flatten() {
-            if transient::is_running(machine, act)? {
-                return Ok(Some(act.clone()));
-            }
-        }
-        Ok(None)
+        transient::still_running(machine, self.act.as_ref())
     }
 }
 
-/// An unreadable record counts as none.
+/// The record; none if there is none. An unreadable one is an error: if it counted as none, kubexm's own half-done init or
+/// join would be taken for another cluster.
 pub(crate) fn read(machine: &Machine, of: Of) -> Result<Option<Mark>, OpError> {
-    Ok(fsio::read(&machine.path(of.path()))?.and_then(|bytes| serde_json::from_slice(&bytes).ok()))
+    let Some(bytes) = fsio::read(&machine.path(of.path()))? else { return Ok(None) };
+    serde_json::from_slice(&bytes).map(Some).map_err(|error| {
+        OpError::other(format!(
+            "{path} says whether the `{command}` of kubexm on this node succeeded, and cannot be read: {error}; if a newer \
+             kubexm-install wrote it, use that version; if it is damaged, write it anew as {{\"endedWell\": true, \"config\": null}} \
+             if this node works in its cluster, as {{\"endedWell\": false, \"config\": null}} if the command did not succeed, or \
+             remove it if kubexm never ran the command here",
+            path = of.path(),
+            command = of.command(),
+        ))
+    })
+}
+
+/// Why a record cannot be read; none if all can.
+pub(crate) fn unreadable(machine: &Machine) -> Option<String> {
+    Of::ALL.into_iter().find_map(|of| read(machine, of).err()).map(|error| error.full())
 }
 
 pub(super) fn write(machine: &Machine, of: Of, ended_well: bool, config: Option<Digest>) -> Result<(), OpError> {

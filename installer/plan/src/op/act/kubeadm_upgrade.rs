@@ -5,6 +5,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
+use super::effect::Effect;
 use super::kind::ActKind;
 use crate::kind::Needs;
 use crate::resource::{Resource, ResourceChange};
@@ -72,6 +73,10 @@ impl ActKind for KubeadmUpgrade {
             resources.push(Resource::Path(config.clone()));
         }
         Needs { resources, ..Needs::nothing() }
+    }
+
+    fn effect(&self) -> Effect<'_> {
+        Effect::UpgradesNode(self)
     }
 }
 

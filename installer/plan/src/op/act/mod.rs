@@ -1,6 +1,7 @@
 //! The reviewed list of imperative actions. Each can detect whether it has happened and clean up after an interruption;
 //! on a real machine each runs as a transient systemd unit to which a resumed run attaches.
 
+mod effect;
 mod kind;
 mod kubeadm_init;
 mod kubeadm_join;
@@ -19,6 +20,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
+pub use effect::Effect;
 pub use kind::{ActKind, Progress};
 pub use kubeadm_init::KubeadmInit;
 pub use kubeadm_join::KubeadmJoin;
@@ -88,6 +90,11 @@ impl Act {
     /// As [`ActKind::title`].
     pub fn title(&self) -> &'static str {
         each_act!(self, act => act.title())
+    }
+
+    /// As [`ActKind::effect`].
+    pub fn effect(&self) -> Effect<'_> {
+        each_act!(self, act => act.effect())
     }
 }
 
