@@ -18,7 +18,7 @@ use crate::synthetic::SyntheticBundle;
 pub struct Sample {
     /// For messages.
     pub name: &'static str,
-    /// Its hosts, at 10.0.0.11, .12 …, with labels as YAML.
+    /// Its hosts, at 10.0.0.11, .12 …, with labels as YAML, and further fields after them.
     hosts: &'static [(&'static str, &'static str)],
     /// `spec.roleGroups` as YAML.
     roles: &'static str,
@@ -135,7 +135,11 @@ pub const FLEETS: [Sample; 13] = [
     },
     Sample {
         name: "behind a load balancer of the user's, with images of their own registry",
-        hosts: &[("node1", "{}"), ("node2", "{}"), ("node3", "{}")],
+        hosts: &[
+            ("node1", "{}"),
+            ("node2", "{}"),
+            ("node3", "{rack: a}, annotations: {example.com/owner: a}, taints: [\"dedicated=a:NoSchedule\"]"),
+        ],
         roles: "{master: [node1, node2], worker: [node3]}",
         spec: "  loadBalancer: {mode: external, domain: api.example, external: {type: external}, vip: 10.0.0.100, port: 8443}\n  \
                registry: {type: external, privateRegistry: \"r.example:8443/mirror\", caFile: /root/ca.crt, auths: \

@@ -58,6 +58,26 @@ const WRONG: &[(&str, &str, &str)] = &[
         "the roles of a host decide",
     ),
     (
+        "  hosts: [{name: a, address: 10.0.0.1, taints: [\"a=b:NoSchedule\", \"a:NoExecute\", \"a=c:NoSchedule\"]}]\n  roleGroups: {master: [a]}\n",
+        "spec.hosts[0].taints[2]",
+        "has the key and the effect of \"a=b:NoSchedule\"",
+    ),
+    (
+        "  hosts: [{name: a, address: 10.0.0.1, labels: {zone: a-}}]\n  roleGroups: {master: [a]}\n",
+        "spec.hosts[0].labels.zone",
+        "is not a Kubernetes label",
+    ),
+    (
+        "  hosts: [{name: a, address: 10.0.0.1, annotations: {kubexm.io/applied: x}}]\n  roleGroups: {master: [a]}\n",
+        "spec.hosts[0].annotations[kubexm.io/applied]",
+        "kubexm writes the annotations",
+    ),
+    (
+        "  hosts: [{name: a, address: 10.0.0.1, annotations: {\"a b\": x}}]\n  roleGroups: {master: [a]}\n",
+        "spec.hosts[0].annotations",
+        "not the key of a Kubernetes annotation",
+    ),
+    (
         "  bundle: {platforms: [linux/amd64, linux/arm64, linux/amd64]}\n",
         "spec.bundle.platforms[2]",
         "linux/amd64\" is named twice",

@@ -1,6 +1,6 @@
 //! The first control plane, set up by kubeadm, and labels and taints of a node in the cluster.
 
-use kubexm_plan::op::{KubeadmInit, KubeadmReset, NodeLabel, NodeTainted, NodeUntainted, StateDir};
+use kubexm_plan::op::{KubeadmInit, KubeadmReset, StateDir};
 use kubexm_plan::{Step, StepId, Undo, state_folders};
 use kubexm_spec::cluster::EtcdKind;
 
@@ -8,7 +8,7 @@ use crate::balancer::kube_vip;
 use crate::context::{PlanContext, PlannedHost};
 use crate::draft::Draft;
 use crate::error::RecipeError;
-use crate::modules::kubeadm_config::{self, TAINT};
+use crate::modules::{kubeadm_config, node_object};
 use crate::{network, runtime};
 use crate::{paths, selinux, support};
 
@@ -56,31 +56,11 @@ pub fn ignored(cx: &PlanContext<'_>, node: &PlannedHost<'_>) -> Result<Vec<Strin
     Ok(support.kubeadm_ignore(cgroup_v1).into_iter().map(str::to_owned).collect())
 }
 
-/// For the first control plane: labels of cluster.yaml, and no taint if it is a worker too.
-pub fn register(node: &PlannedHost<'_>, init: &StepId) -> Option<Step> {
-    let untaint = node.roles.control_plane && node.roles.worker;
-    if !untaint && node.host.labels.is_empty() && node.host.taints.is_empty() {
-        return None;
-    }
-    let mut step = Step::on(node.name(), "control-plane.register", "Set the node's labels and taints");
-    if untaint {
-        step = step.ensure(NodeUntainted { node: node.name().to_owned(), key: TAINT.to_owned() });
-    }
-    for taint in taints(node) {
-        step = step.ensure(taint);
-    }
-    for (key, value) in &node.host.labels {
-        step = step.ensure(NodeLabel { node: node.name().to_owned(), key: key.clone(), value: value.clone() });
-    }
-    Some(step.retries(3).undo(Undo::WithParent { step: init.clone() }).build())
-}
-
-/// The host's taints in cluster.yaml.
-pub fn taints(node: &PlannedHost<'_>) -> impl Iterator<Item = NodeTainted> {
-    node.host.taints.iter().map(|taint| NodeTainted {
-        node: node.name().to_owned(),
-        key: taint.key.clone(),
-        value: taint.value.clone(),
-        effect: taint.effect.to_string(),
-    })
+/// Labels, annotations and taints of the first control plane. Also where cluster.yaml sets none: it may have set some before.
+pub fn register(node: &PlannedHost<'_>, init: &StepId) -> Step {
+    Step::on(node.name(), "control-plane.register", "Set the node's labels and taints")
+        .ensure_all(node_object::of_first(node))
+        .retries(3)
+        .undo(Undo::WithParent { step: init.clone() })
+        .build()
 }

@@ -21,6 +21,7 @@ pub mod kubeconfig;
 pub mod kubernetes;
 pub mod login;
 pub mod os;
+pub mod node_object;
 pub mod packages;
 pub mod programs;
 pub mod record;

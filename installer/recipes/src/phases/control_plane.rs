@@ -39,7 +39,7 @@ pub fn start<'a>(
     chain.then(loaded);
     chain.together(
         // Before the pod network, so before DNS starts
-        [kubeconfig::step(first)].into_iter().chain(control_plane::register(first, &init)).chain(dns::corefile(
+        [kubeconfig::step(first)].into_iter().chain([control_plane::register(first, &init)]).chain(dns::corefile(
             draft,
             first,
             &site.nodes,
