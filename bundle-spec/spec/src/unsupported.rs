@@ -125,17 +125,10 @@ impl All {
     }
 
     fn system(&mut self, system: &System, systems: &[String]) {
-        self.add(
-            system.timezone.is_some(),
-            "spec.system.timezone",
-            system.timezone.clone().unwrap_or_default(),
-            LEAVE_OUT,
-        );
         // Packages come from the bundle, which has those of the systems that it was built for.
         let nowhere = |asked: bool| asked && systems.is_empty();
         self.add(nowhere(!system.rpms.is_empty()), "spec.system.rpms", "", NAME_SYSTEMS);
         self.add(nowhere(!system.debs.is_empty()), "spec.system.debs", "", NAME_SYSTEMS);
-        self.add(system.skip_configure_os, "spec.system.skipConfigureOS", "true", LEAVE_OUT);
         let full = system.os_packages == OsPackages::Full;
         self.add(nowhere(full), "spec.system.osPackages", system.os_packages.word(), NAME_SYSTEMS);
     }

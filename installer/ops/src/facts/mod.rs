@@ -24,7 +24,7 @@ use kubexm_plan::{Facts, REGISTRY_CAS, SEALED_AUTHORITIES, etcd};
 use kubexm_spec::{Arch, Digest};
 
 use crate::ops::act::{kubeadm_files, kubeadm_init, mark};
-use crate::ops::{kernel_module, stamp, swap_off, sysctl};
+use crate::ops::{kernel_module, stamp, swap_off, sysctl, timezone};
 use crate::system::Program;
 use crate::teardown::foreign;
 use crate::{Machine, OpError, fsio, paths, systemd};
@@ -32,6 +32,9 @@ use crate::{Machine, OpError, fsio, paths, systemd};
 /// Modules that kubexm needs: for the runtime, the bridge's sysctls and kube-proxy's ipvs mode. Others (vxlan,
 /// nf_conntrack) cannot be distinguished from missing ones if they are built in without parameters.
 const MODULES: [&str; 6] = ["br_netfilter", "overlay", "ip_vs", "ip_vs_rr", "ip_vs_wrr", "ip_vs_sh"];
+/// Kernel parameters that kubexm sets on a node.
+const SYSCTLS: [&str; 3] =
+    ["net.ipv4.ip_forward", "net.bridge.bridge-nf-call-iptables", "net.bridge.bridge-nf-call-ip6tables"];
 /// Programs that kubeadm, kubelet, kube-proxy, the CNI plugins and kubexm call, and those in the table of root
 /// packages.
 const PROGRAMS: [&str; 25] = [
@@ -104,6 +107,7 @@ pub fn collect(machine: &Machine, host: &str) -> Result<Facts, OpError> {
         disks: disks::look(machine)?,
         cgroup_version: if machine.path("/sys/fs/cgroup/cgroup.controllers").exists() { 2 } else { 1 },
         modules: modules(machine)?,
+        boot_modules: kernel_module::at_boot(machine, &MODULES)?,
         systemd: systemd::version(machine)?,
         programs: programs(machine),
         packages: packages::look(machine, &release),
@@ -125,6 +129,7 @@ pub fn collect(machine: &Machine, host: &str) -> Result<Facts, OpError> {
         fips: os::line(machine, "/proc/sys/crypto/fips_enabled")? == "1",
         firewalls: services.firewalls,
         time_services: services.time,
+        timezones: timezone::zones(machine),
         clock_offset_ms: 0,
         round_trip_ms: 0,
         listeners: listeners::look(machine, &processes, &ours)?,
@@ -146,6 +151,7 @@ pub fn collect(machine: &Machine, host: &str) -> Result<Facts, OpError> {
         cluster_ca: if joined { cluster_ca(machine)? } else { None },
         proxies: os::proxies(machine)?,
         noexec: disks::noexec(machine)?,
+        sysctls: sysctl::now(machine, &SYSCTLS)?,
         boot_sysctls: sysctl::at_boot(machine)?,
         machine_id: os::line(machine, "/etc/machine-id")?,
         product_uuid: os::line(machine, "/sys/class/dmi/id/product_uuid")?.to_ascii_lowercase(),

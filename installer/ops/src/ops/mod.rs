@@ -36,5 +36,6 @@ pub(crate) mod state_dir;
 mod static_pod_started;
 pub(crate) mod swap_off;
 pub(crate) mod sysctl;
+pub(crate) mod timezone;
 mod unit;
 mod unpacked;

@@ -13,7 +13,7 @@ use kubexm_plan::op::{
     HarborImages, HarborProjects, HelmRelease, Hostname, HostsBlock, ImageLoaded, ImageSource, KernelModule,
     KubeObject, KubeadmInit, KubeadmReset, Kubeconfig, KubeletCertificate, Link, Manifests, MoveAside, NodeAnnotation, NodeApplied, NodeLabel, NodePruned,
     NodeTainted, NodeUntainted, Op, Packages, RegistryLayout, Renewal, Resolver, SelinuxMode, Stamp, StateDir, SwapOff,
-    Sysctl, Unit, Unpacked, WantedPackage,
+    Sysctl, Timezone, Unit, Unpacked, WantedPackage,
 };
 use kubexm_spec::cluster::RuntimeKind;
 use kubexm_spec::depot::Repository;
@@ -186,6 +186,13 @@ const CASES: &[Case] = &[
     ("the host's name under cloud-init", |h| {
         h.put("/etc/cloud/cloud.cfg", "preserve_hostname: false\n");
         Hostname { name: "node1".into() }.into()
+    }),
+    ("a time zone", |_| Timezone { zone: "Asia/Shanghai".into() }.into()),
+    ("a time zone where localtime is a file, and no other file has its name", |h| {
+        let paths = ["/etc/localtime", "/etc/timezone"].map(|path| h.machine.path(path));
+        paths.iter().for_each(|path| std::fs::remove_file(path).expect("gone"));
+        h.put("/etc/localtime", "TZif2 of somebody's");
+        Timezone { zone: "Asia/Shanghai".into() }.into()
     }),
     ("an image", |h| {
         h.ready_for_init();

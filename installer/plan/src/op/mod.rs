@@ -38,6 +38,7 @@ mod state_dir;
 mod static_pod_started;
 mod swap_off;
 mod sysctl;
+mod timezone;
 mod unit;
 mod unpacked;
 
@@ -84,6 +85,7 @@ pub use state_dir::StateDir;
 pub use static_pod_started::{PodReady, StaticPodStarted, StaticPodState};
 pub use swap_off::{SwapOff, Swaps};
 pub use sysctl::{BootValue, Parameters, Sysctl};
+pub use timezone::{Timezone, ZONES, ZoneWas};
 pub use unit::{Started, Unit, UnitState};
 pub use unpacked::{AllInto, Placed, Unpacked};
 
@@ -103,7 +105,7 @@ macro_rules! ops {
     ([$($then:tt)+] $($with:tt)*) => {
         $($then)+! { [$($with)*]
             File Dir StateDir MoveAside Link Blobs Binary Unpacked RegistryLayout Packages Unit Sysctl KernelModule SwapOff
-            HostsBlock Resolver SelinuxMode Hostname ImageLoaded Kubeconfig KubeObject NodeUntainted NodeTainted
+            HostsBlock Resolver SelinuxMode Hostname Timezone ImageLoaded Kubeconfig KubeObject NodeUntainted NodeTainted
             NodeLabel NodeAnnotation NodePruned Stamp StaticPodStarted CertificatesRenewed KubeletCertificate EtcdSnapshot EtcdRestored
             HelmRelease Manifests HarborProjects HarborImages Act Reset
         }

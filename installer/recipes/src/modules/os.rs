@@ -1,10 +1,10 @@
-//! Node preparation: the cluster's stamp, hostname, /etc/hosts, resolver, SELinux, firewall, swap, kernel modules,
+//! Node preparation: the cluster's stamp, hostname, /etc/hosts, time zone, resolver, SELinux, firewall, swap, kernel modules,
 //! sysctls.
 
 use std::collections::BTreeMap;
 
 use kubexm_plan::op::{
-    Dir, Hostname, HostsBlock, KernelModule, MoveAside, Resolver, SelinuxMode, Stamp, SwapOff, Sysctl, Unit,
+    Dir, Hostname, HostsBlock, KernelModule, MoveAside, Resolver, SelinuxMode, Stamp, SwapOff, Sysctl, Timezone, Unit,
 };
 use kubexm_plan::{Step, Undo, state_folders};
 use kubexm_spec::cluster::{Firewall, Selinux};
@@ -53,12 +53,18 @@ pub fn steps(draft: &mut Draft<'_>, node: &PlannedHost<'_>) -> Result<Vec<Step>,
     let mut steps = vec![stamp(cx, node)];
     steps.extend(scripts::before(draft, node)?);
     steps.extend(set_aside(cx, node));
-    steps.extend([hostname(node), draft.depends_on_all(hosts(cx, node)?)]);
+    // What preflight demands of hosts that somebody else configures.
+    let configures = !cx.cluster.system.skip_configure_os;
+    if configures {
+        steps.push(hostname(node));
+    }
+    steps.push(draft.depends_on_all(hosts(cx, node)?));
+    steps.extend(timezone(cx, node));
     steps.extend(resolver(cx, node));
     steps.extend(selinux(cx, node));
     steps.extend(firewall(cx, node));
     // A host that only serves the registry runs no pods.
-    if node.in_cluster() {
+    if node.in_cluster() && configures {
         steps.extend([swap(node), modules(node), sysctls(cx, node)?]);
     }
     Ok(steps)
@@ -110,6 +116,16 @@ fn hosts(cx: &PlanContext<'_>, node: &PlannedHost<'_>) -> Result<Step, RecipeErr
         .ensure(HostsBlock { lines, own_name: node.name().to_owned() })
         .undo(Undo::RestoreBefore)
         .build())
+}
+
+fn timezone(cx: &PlanContext<'_>, node: &PlannedHost<'_>) -> Option<Step> {
+    let zone = cx.cluster.system.timezone.clone()?;
+    Some(
+        Step::on(node.name(), "os.timezone", "Set the host's time zone")
+            .ensure(Timezone { zone })
+            .undo(Undo::RestoreBefore)
+            .build(),
+    )
 }
 
 fn resolver(cx: &PlanContext<'_>, node: &PlannedHost<'_>) -> Option<Step> {

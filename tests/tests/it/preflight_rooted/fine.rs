@@ -2,7 +2,7 @@
 
 use kubexm_spec::cluster::Audit;
 
-use super::edits::{member, mounts, packaged, stamp, written_by_kubeadm};
+use super::edits::{configured, member, mounts, packaged, stamp, written_by_kubeadm};
 use super::scene::Scene;
 
 /// An edit of a good scene.
@@ -23,6 +23,16 @@ pub const FINE: &[(&str, Edit)] = &[
             host.fake("missing-modules.json", "[\"br_netfilter\"]");
             host.listener("tcp", 10250, 99);
         }
+    }),
+    ("hosts that somebody else configures, one with swap beside which kubelet is to run", |s| {
+        configured(s);
+        s.kubernetes().kubelet.insert("failSwapOn".to_owned(), false.into());
+        s.node2().put("/etc/fstab", "/swap.img none swap sw 0 0\n");
+    }),
+    ("a module that is built in, where somebody else configures the hosts", |s| {
+        configured(s);
+        s.node1().put("/proc/modules", "");
+        s.node1().remove("/etc/modules-load.d/site.conf");
     }),
     ("a small load balancer", |s| {
         s.with_roles();
