@@ -107,6 +107,7 @@ pub const FLEETS: [Sample; 13] = [
         name: "three control planes that are all workers too",
         hosts: &[("node1", "{}"), ("node2", "{}"), ("node3", "{zone: three}")],
         roles: "{master: [node1, node2, node3], worker: [node1, node2, node3]}",
+        spec: "  etcd: {dataDir: /srv/etcd}\n",
         added: &["node3"],
         deleted: &["node3"],
         upgraded: MINOR,
@@ -142,7 +143,7 @@ pub const FLEETS: [Sample; 13] = [
         ],
         roles: "{master: [node1, node2], worker: [node3]}",
         spec: "  loadBalancer: {mode: external, domain: api.example, external: {type: external}, vip: 10.0.0.100, port: 8443}\n  \
-               registry: {type: external, privateRegistry: \"r.example:8443/mirror\", caFile: /root/ca.crt, auths: \
+               system: {timezone: Asia/Shanghai, skipConfigureOS: true}\n  registry: {type: external, privateRegistry: \"r.example:8443/mirror\", caFile: /root/ca.crt, auths: \
                {\"r.example:8443\": {username: robot, passwordFrom: {env: ROBOT}}}}\n",
         added: &["node2"],
         deleted: &["node2", "node3"],
@@ -162,7 +163,7 @@ pub const FLEETS: [Sample; 13] = [
         name: "etcd of kubexm's on three hosts of its own",
         hosts: &[("node1", "{}"), ("node2", "{}"), ("etcd1", "{}"), ("etcd2", "{}"), ("etcd3", "{}")],
         roles: "{etcd: [etcd1, etcd2, etcd3], master: [node1], worker: [node2]}",
-        spec: "  etcd: {type: kubexm, quota: 4Gi}\n",
+        spec: "  etcd: {type: kubexm, quota: 4Gi, dataDir: /srv/etcd}\n",
         added: &["node2"],
         deleted: &["node2"],
         ..ONE

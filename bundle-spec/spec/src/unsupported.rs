@@ -146,8 +146,6 @@ impl All {
         let plain = etcd.external.iter().flat_map(|external| &external.endpoints).find(plain);
         let instead = "give the members certificates, and https:// here";
         self.add(plain.is_some(), "spec.etcd.externalConfig.endpoints", plain.cloned().unwrap_or_default(), instead);
-        let default = Etcd::default().data_dir;
-        self.add(etcd.data_dir != default, "spec.etcd.dataDir", &etcd.data_dir, &format!("supported today: {default}"));
         self.unless_none("spec.etcd.backup", etcd.backup.is_none());
     }
 

@@ -5,6 +5,7 @@
 
 mod addon;
 mod bundle;
+mod data_folder;
 mod etcd;
 mod field;
 mod flags;

@@ -63,6 +63,21 @@ const WRONG: &[(&str, &str, &str)] = &[
         "has the key and the effect of \"a=b:NoSchedule\"",
     ),
     (
+        "  etcd: {dataDir: /var/lib}\n",
+        "spec.etcd.dataDir",
+        "a folder of the system or of kubexm",
+    ),
+    (
+        "  etcd: {dataDir: /srv}\n",
+        "spec.etcd.dataDir",
+        "a folder of the system or of kubexm",
+    ),
+    (
+        "  etcd: {dataDir: /srv/data/etcd}\n  registry: {type: registry, dataDir: /srv/data}\n",
+        "spec.etcd.dataDir",
+        "are in each other",
+    ),
+    (
         "  hosts: [{name: a, address: 10.0.0.1, labels: {zone: a-}}]\n  roleGroups: {master: [a]}\n",
         "spec.hosts[0].labels.zone",
         "is not a Kubernetes label",

@@ -118,7 +118,7 @@ fn success(ended: &Ended, run: &EndedRun, display: &Display) -> (String, Value) 
         }
         (Direction::Forward, Pipeline::Restore) => format!(
             "cluster {cluster} has the data of the backup ({} steps changed something); what etcd had before lies in \
-             /var/lib/etcd/.kubexm-before-* on the control planes: remove it once nobody wants it back",
+             .kubexm-before-* in etcd's data folder (/var/lib/etcd) of the control planes: remove it once nobody wants it back",
             counts.done
         ),
         (Direction::Forward, Pipeline::Create | Pipeline::AddNode | Pipeline::Upgrade) => {

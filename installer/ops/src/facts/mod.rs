@@ -73,6 +73,11 @@ const CLUSTER_CA: &str = "/etc/kubernetes/pki/ca.crt";
 /// Gathers all facts. `host` is the name in cluster.yaml. The link sets `clock_offset_ms` and `round_trip_ms`, which a
 /// machine cannot measure itself.
 pub fn collect(machine: &Machine, host: &str) -> Result<Facts, OpError> {
+    collect_with(machine, host, &[])
+}
+
+/// The same, with the content of further folders: those that cluster.yaml names for data in place of the usual ones.
+pub fn collect_with(machine: &Machine, host: &str, folders: &[String]) -> Result<Facts, OpError> {
     let kernel = machine.system().kernel()?;
     let hostname = machine.system().hostname()?;
     let release = os::release(machine)?;
@@ -136,8 +141,8 @@ pub fn collect(machine: &Machine, host: &str) -> Result<Facts, OpError> {
         leftovers: leftovers::look(machine, &processes, &ours)?,
         docker: leftovers::of_docker(machine, &processes, &ours),
         balancers: balancers::look(machine, &processes, &ours),
-        state_folders: if ours.stamped() { Vec::new() } else { state_folders::look(machine)? },
-        foreign_mounts: foreign::look(machine)?,
+        state_folders: if ours.stamped() { Vec::new() } else { state_folders::look(machine, folders)? },
+        foreign_mounts: foreign::look(machine, folders)?,
         stamp,
         unreadable_stamp,
         kubeadm_config_text: kubeadm_init::text_of(kubeadm_config.as_ref(), machine)?,

@@ -25,10 +25,10 @@ fn ends(name: &str) -> bool {
     name == "kubelet" || runtime::INSTALLED.iter().any(of_runtime)
 }
 
-/// All such mounts, below every state folder.
-pub fn look(machine: &Machine) -> Result<Vec<ForeignMount>, OpError> {
+/// All such mounts, below every state folder, and below these.
+pub fn look(machine: &Machine, folders: &[String]) -> Result<Vec<ForeignMount>, OpError> {
     let (mut found, uses) = (Vec::new(), Uses::new());
-    for folder in state_folders::all() {
+    for folder in state_folders::all().into_iter().chain(folders.iter().map(String::as_str)) {
         found.extend(below(machine, folder, &uses)?);
     }
     Ok(found)

@@ -1,7 +1,7 @@
 //! The first control plane, set up by kubeadm, and labels and taints of a node in the cluster.
 
-use kubexm_plan::op::{KubeadmInit, KubeadmReset, StateDir};
-use kubexm_plan::{Step, StepId, Undo, state_folders};
+use kubexm_plan::op::{File, KubeadmInit, KubeadmReset, StateDir};
+use kubexm_plan::{Step, StepId, Undo, etcd, state_folders};
 use kubexm_spec::cluster::EtcdKind;
 
 use crate::balancer::kube_vip;
@@ -26,9 +26,11 @@ pub fn configure(draft: &mut Draft<'_>, node: &PlannedHost<'_>) -> Result<Step, 
 
 /// `kubeadm init`; rolled back by `kubeadm reset`. Its folders are listed right before it: what is in them then is not
 /// kubeadm's and is kept by a rollback.
-pub fn init(cx: &PlanContext<'_>, node: &PlannedHost<'_>) -> Result<Step, RecipeError> {
+pub fn init(draft: &mut Draft<'_>, node: &PlannedHost<'_>) -> Result<Step, RecipeError> {
+    let cx = draft.cx;
     Ok(Step::on(node.name(), "control-plane.init", "Start the control plane with kubeadm")
-        .ensure_all(state_dirs(cx)?)
+        .ensure_all(etcd_folder(draft, node))
+        .ensure_all(state_dirs(cx, node)?)
         .ensure(KubeadmInit {
             config: paths::KUBEADM_CONFIG.to_owned(),
             cri_socket: runtime::of(cx.cluster).endpoint.to_owned(),
@@ -39,14 +41,33 @@ pub fn init(cx: &PlanContext<'_>, node: &PlannedHost<'_>) -> Result<Step, Recipe
         .build())
 }
 
+/// For acts of the host, which do not see cluster.yaml: where kubeadm's etcd has its data, if that is not the usual folder.
+pub fn etcd_folder(draft: &mut Draft<'_>, node: &PlannedHost<'_>) -> Option<File> {
+    let folder = own_etcd_folder(draft.cx, node)?;
+    Some(draft.file(etcd::DATA_DIR, 0o644, format!("{folder}\n")))
+}
+
+fn own_etcd_folder<'a>(cx: &PlanContext<'a>, node: &PlannedHost<'_>) -> Option<&'a str> {
+    let etcd = &cx.cluster.etcd;
+    let has = etcd.kind == EtcdKind::Kubeadm && etcd.has_own_folder() && node.roles.control_plane;
+    has.then_some(etcd.data_dir.as_str())
+}
+
 /// The folders that kubeadm, kubelet and pods fill.
-pub fn state_dirs(cx: &PlanContext<'_>) -> Result<impl Iterator<Item = StateDir> + use<>, RecipeError> {
+pub fn state_dirs(
+    cx: &PlanContext<'_>,
+    node: &PlannedHost<'_>,
+) -> Result<impl Iterator<Item = StateDir> + use<>, RecipeError> {
     let networks = [network::of(cx.cluster)?];
-    let folders = match cx.cluster.etcd.kind {
-        EtcdKind::Kubeadm => state_folders::of_kubernetes(&networks),
-        EtcdKind::Kubexm | EtcdKind::External => state_folders::of_kubernetes_without_etcd(&networks),
+    let own = own_etcd_folder(cx, node);
+    let mut folders = match cx.cluster.etcd.kind {
+        EtcdKind::Kubeadm if own.is_none() => state_folders::of_kubernetes(&networks),
+        EtcdKind::Kubeadm | EtcdKind::Kubexm | EtcdKind::External => {
+            state_folders::of_kubernetes_without_etcd(&networks)
+        }
     };
-    Ok(folders.into_iter().map(StateDir::at))
+    folders.extend(own);
+    Ok(folders.into_iter().map(StateDir::at).collect::<Vec<_>>().into_iter())
 }
 
 /// kubeadm's preflight checks to ignore on a node, by the support matrix.

@@ -8,7 +8,7 @@ use serde_json::json;
 use crate::context::PlannedHost;
 use crate::draft::Draft;
 use crate::error::RecipeError;
-use crate::modules::control_plane::{ignored, state_dirs};
+use crate::modules::control_plane::{etcd_folder, ignored, state_dirs};
 use crate::modules::dns;
 use crate::modules::join_slots::Slots;
 use crate::modules::{kubeadm_config, node_object};
@@ -72,7 +72,8 @@ pub fn step(draft: &mut Draft<'_>, first: &PlannedHost<'_>, node: &PlannedHost<'
     let title =
         if node.roles.control_plane { "Join as a control plane with kubeadm" } else { "Join as a worker with kubeadm" };
     Ok(Step::on(node.name(), "join.node", title)
-        .ensure_all(state_dirs(cx)?)
+        .ensure_all(etcd_folder(draft, node))
+        .ensure_all(state_dirs(cx, node)?)
         .ensure(KubeadmJoin {
             config,
             slots: slots.names(),

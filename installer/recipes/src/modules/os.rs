@@ -7,8 +7,8 @@ use kubexm_plan::op::{
     Dir, Hostname, HostsBlock, KernelModule, MoveAside, Resolver, SelinuxMode, Stamp, SwapOff, Sysctl, Timezone, Unit,
 };
 use kubexm_plan::{Step, Undo, state_folders};
-use kubexm_spec::cluster::{Firewall, Selinux};
-use kubexm_spec::names;
+use kubexm_spec::cluster::{Firewall, Roles, Selinux};
+use kubexm_spec::{Cluster, names};
 
 use crate::context::{PlanContext, PlannedHost};
 use crate::draft::Draft;
@@ -88,7 +88,7 @@ pub fn stamp_of(cx: &PlanContext<'_>) -> Stamp {
 /// Runs before anything is written into these folders. A host with empty folders has no such step.
 fn set_aside(cx: &PlanContext<'_>, node: &PlannedHost<'_>) -> Option<Step> {
     // A member of etcd alone needs only its data folder.
-    let needed = |path: &String| path != paths::STATE && (node.in_cluster() || path == state_folders::ETCD);
+    let needed = |path: &String| path != paths::STATE && is_filled(cx.cluster, node.roles, path);
     let paths: Vec<String> = node.facts.state_folders.iter().map(|folder| folder.path.clone()).filter(needed).collect();
     if !cx.set_aside || !(node.in_cluster() || node.roles.etcd) || paths.is_empty() {
         return None;
@@ -96,6 +96,14 @@ fn set_aside(cx: &PlanContext<'_>, node: &PlannedHost<'_>) -> Option<Step> {
     let title = format!("Move aside what is in {}", paths.join(", "));
     let step = Step::on(node.name(), "os.set-aside", &title).ensure(MoveAside { paths });
     Some(step.undo(Undo::RestoreBefore).build())
+}
+
+/// Whether a service of a host with these roles fills a state folder: nodes need all of the usual ones, members of etcd their data
+/// folder, and hosts that only serve others none.
+pub fn is_filled(cluster: &Cluster, roles: Roles, path: &str) -> bool {
+    let usual = state_folders::all().contains(&path);
+    let member = roles.etcd && path == cluster.etcd.data_dir;
+    member || (roles.in_cluster() && usual) || cluster.data_folders(roles).contains(&path)
 }
 
 fn hostname(node: &PlannedHost<'_>) -> Step {

@@ -9,7 +9,7 @@ use super::roles;
 
 use crate::cluster::{
     API_PORT, BALANCER_STATUS_PORT, Bundle, Etcd, EtcdKind, ExternalKind, Host, InternalKind, Kubernetes,
-    KubernetesKind, LoadBalancer, LoadBalancerMode, Network, RoleGroups, overlap,
+    KubernetesKind, LoadBalancer, LoadBalancerMode, Network, Registry, RoleGroups, data_folder::holds, overlap,
 };
 use crate::yaml::{At, Mapping, ProblemKind};
 use crate::{counted, counted_of};
@@ -21,6 +21,7 @@ pub(super) struct Parts<'p> {
     pub(super) etcd: Option<&'p Etcd>,
     pub(super) network: Option<&'p Network>,
     pub(super) load_balancer: Option<&'p LoadBalancer>,
+    pub(super) registry: Option<&'p Registry>,
     pub(super) bundle: Option<&'p Bundle>,
 }
 
@@ -37,6 +38,9 @@ pub(super) fn check(spec: &Mapping<'_>, parts: &Parts<'_>, roles: Option<&mut Ro
             load_balancer_role(spec, parts.hosts, load_balancer, roles);
         }
     }
+    if let (Some(etcd), Some(registry)) = (parts.etcd, parts.registry) {
+        data_folders(spec, etcd, registry);
+    }
     roles::script_hosts(spec);
     if let (Some(kubernetes), Some(etcd)) = (parts.kubernetes, parts.etcd)
         && kubernetes.kind == KubernetesKind::Kubexm
@@ -49,6 +53,16 @@ pub(super) fn check(spec: &Mapping<'_>, parts: &Parts<'_>, roles: Option<&mut Ro
     }
     if let Some(bundle) = parts.bundle {
         platforms(spec, parts.hosts, bundle);
+    }
+}
+
+/// Each folder of data belongs to one alone: a reset removes all that is in it.
+fn data_folders(spec: &Mapping<'_>, etcd: &Etcd, registry: &Registry) {
+    let (one, other) = (etcd.data_dir.as_str(), registry.data_dir.as_str());
+    let both = registry.kind.has_data() && etcd.kind != EtcdKind::External && etcd.has_own_folder();
+    if both && (holds(one, other) || holds(other, one)) {
+        place(spec, &["etcd", "dataDir"])
+            .bad(format!("{one} and the registry's dataDir ({other}) are in each other"), "give each a folder of its own");
     }
 }
 

@@ -160,6 +160,15 @@ pub const ROWS: &[Row] = rows! {
             s.with_roles();
             s.host("etcd1").put("/var/lib/etcd/snapshot-2025.db", "x");
         } => "1 file in /var/lib/etcd (snapshot-2025.db)", "/var/lib/etcd to be empty", "--set-aside";
+    "existing" Fail NODE1, "something of somebody's in the folder that cluster.yaml names for etcd", |s| {
+            s.cluster.etcd.data_dir = "/data/etcd".to_owned();
+            s.node1().put("/data/etcd/member/snap/db", "x");
+            s.node2().put("/data/etcd/member/snap/db", "x");
+        } => "1 file in /data/etcd (member/snap/db)", "/data/etcd to be empty", "--set-aside";
+    "existing" Fail NODE1, "a mount below it", |s| {
+            s.cluster.etcd.data_dir = "/data/etcd".to_owned();
+            mounts(s.node1(), "26 25 8:2 / /data/etcd/wal rw,noatime - ext4 /dev/sdb1 rw\n");
+        } => "/data/etcd/wal (ext4 of /dev/sdb1) mounted below /data/etcd", "to be empty", "is mounted at /data/etcd itself";
     "ports" Fail ETCD1, "the port of etcd's clients taken", |s| {
             s.with_roles();
             s.host("etcd1").process(4242, "other", &[99]);
