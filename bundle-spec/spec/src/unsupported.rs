@@ -151,13 +151,6 @@ impl All {
 
     fn runtime(&mut self, runtime: &Runtime) {
         self.word("spec.runtime.type", runtime.kind, &[RuntimeKind::Containerd]);
-        self.add(
-            runtime.data_dir.is_some(),
-            "spec.runtime.dataDir",
-            runtime.data_dir.clone().unwrap_or_default(),
-            "leave it out, or mount a file system there",
-        );
-        self.unless_none("spec.runtime.extraConfig", runtime.extra_config.is_empty());
     }
 
     fn network(&mut self, network: &Network) {

@@ -126,6 +126,9 @@ pub struct Facts {
     /// [`crate::etcd::KEYSPACE`], on a control plane with an etcd of the user's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub etcd_keyspace: Option<String>,
+    /// The folder of images and containers in the configuration of the runtime that kubexm has installed, where that names one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub runtime_root: Option<String>,
     /// Whether the node has joined a cluster of kubexm: it has kubelet's credentials and a stamp.
     #[serde(default)]
     pub joined: bool,
@@ -205,6 +208,9 @@ pub struct Disk {
     /// Whether it is mounted read-only.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub read_only: bool,
+    /// Whether no program can be run from it.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub noexec: bool,
     /// Inodes, if the file system has a fixed number of them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub inodes: Option<Inodes>,

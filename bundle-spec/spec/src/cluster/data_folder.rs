@@ -50,6 +50,7 @@ impl Cluster {
     /// Folders that cluster.yaml names for data in place of the usual ones, and that services of a host with these roles fill.
     pub fn data_folders(&self, roles: Roles) -> Vec<&str> {
         let etcd = roles.etcd && self.etcd.kind != EtcdKind::External && self.etcd.has_own_folder();
-        etcd.then_some(self.etcd.data_dir.as_str()).into_iter().collect()
+        let runtime = self.runtime.own_folder().filter(|_| roles.in_cluster());
+        etcd.then_some(self.etcd.data_dir.as_str()).into_iter().chain(runtime).collect()
     }
 }

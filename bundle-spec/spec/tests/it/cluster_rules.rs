@@ -75,7 +75,17 @@ const WRONG: &[(&str, &str, &str)] = &[
     (
         "  etcd: {dataDir: /srv/data/etcd}\n  registry: {type: registry, dataDir: /srv/data}\n",
         "spec.etcd.dataDir",
-        "are in each other",
+        "are the same or in each other",
+    ),
+    (
+        "  runtime: {dataDir: /var/lib}\n",
+        "spec.runtime.dataDir",
+        "a folder of the system or of kubexm",
+    ),
+    (
+        "  etcd: {dataDir: /data/etcd}\n  runtime: {dataDir: /data/etcd/containerd}\n",
+        "spec.etcd.dataDir",
+        "spec.runtime.dataDir, are the same or in each other",
     ),
     (
         "  hosts: [{name: a, address: 10.0.0.1, labels: {zone: a-}}]\n  roleGroups: {master: [a]}\n",

@@ -138,7 +138,6 @@ const NOT_BUILT: &[(&str, &str)] = &[
         "  kubernetes: {apiServerArgs: {etcd-prefix: /x}}\n  etcd: {type: external, externalConfig: {endpoints: [\"https://10.0.0.5:2379\"], caFile: a, certFile: b, keyFrom: {env: K}}}\n",
         "spec.kubernetes.apiServerArgs.etcd-prefix",
     ),
-    ("  etcd: {dataDir: /x}\n", "spec.etcd.dataDir"),
     ("  runtime: {type: docker}\n", "spec.runtime.type"),
     ("  network: {plugin: calico}\n", "spec.network.plugin"),
     ("  network: {plugin: multus}\n", "spec.network.multus"),

@@ -20,7 +20,7 @@ mod state_folders;
 use std::collections::BTreeMap;
 
 use kubexm_plan::facts::ModuleState;
-use kubexm_plan::{Facts, REGISTRY_CAS, SEALED_AUTHORITIES, etcd};
+use kubexm_plan::{Facts, REGISTRY_CAS, SEALED_AUTHORITIES, etcd, runtime};
 use kubexm_spec::{Arch, Digest};
 
 use crate::ops::act::{kubeadm_files, kubeadm_init, mark};
@@ -150,6 +150,7 @@ pub fn collect_with(machine: &Machine, host: &str, folders: &[String]) -> Result
         kubeadm_files: mark::any_ended_well(machine)?.then(|| kubeadm_files::compared(machine)).transpose()?,
         etcd_formed: own(machine, stamped, etcd::FORMED)?,
         etcd_keyspace: own(machine, stamped, etcd::KEYSPACE)?,
+        runtime_root: if stamped { runtime_root(machine)? } else { None },
         joined,
         sealed_authorities: sealed_authorities(machine)?,
         registry_ca: registry_ca(machine)?,
@@ -166,6 +167,18 @@ pub fn collect_with(machine: &Machine, host: &str, folders: &[String]) -> Result
 /// A text of kubexm's own, on a host that belongs to a cluster.
 fn own(machine: &Machine, stamped: bool, path: &str) -> Result<Option<String>, OpError> {
     if stamped { fsio::read_text(&machine.path(path)) } else { Ok(None) }
+}
+
+/// `root` of the runtime's configuration; one that cannot be read has none.
+fn runtime_root(machine: &Machine) -> Result<Option<String>, OpError> {
+    for runtime in runtime::INSTALLED {
+        let text = fsio::read_text(&machine.path(runtime.config))?.unwrap_or_default();
+        let root = toml::from_str::<toml::Table>(&text).ok().and_then(|config| config.get("root")?.as_str().map(str::to_owned));
+        if root.is_some() {
+            return Ok(root);
+        }
+    }
+    Ok(None)
 }
 
 fn cluster_ca(machine: &Machine) -> Result<Option<Digest>, OpError> {

@@ -9,7 +9,7 @@ use super::roles;
 
 use crate::cluster::{
     API_PORT, BALANCER_STATUS_PORT, Bundle, Etcd, EtcdKind, ExternalKind, Host, InternalKind, Kubernetes,
-    KubernetesKind, LoadBalancer, LoadBalancerMode, Network, Registry, RoleGroups, data_folder::holds, overlap,
+    KubernetesKind, LoadBalancer, LoadBalancerMode, Network, Registry, RoleGroups, Runtime, data_folder::holds, overlap,
 };
 use crate::yaml::{At, Mapping, ProblemKind};
 use crate::{counted, counted_of};
@@ -22,6 +22,7 @@ pub(super) struct Parts<'p> {
     pub(super) network: Option<&'p Network>,
     pub(super) load_balancer: Option<&'p LoadBalancer>,
     pub(super) registry: Option<&'p Registry>,
+    pub(super) runtime: Option<&'p Runtime>,
     pub(super) bundle: Option<&'p Bundle>,
 }
 
@@ -38,9 +39,7 @@ pub(super) fn check(spec: &Mapping<'_>, parts: &Parts<'_>, roles: Option<&mut Ro
             load_balancer_role(spec, parts.hosts, load_balancer, roles);
         }
     }
-    if let (Some(etcd), Some(registry)) = (parts.etcd, parts.registry) {
-        data_folders(spec, etcd, registry);
-    }
+    data_folders(spec, parts);
     roles::script_hosts(spec);
     if let (Some(kubernetes), Some(etcd)) = (parts.kubernetes, parts.etcd)
         && kubernetes.kind == KubernetesKind::Kubexm
@@ -57,12 +56,22 @@ pub(super) fn check(spec: &Mapping<'_>, parts: &Parts<'_>, roles: Option<&mut Ro
 }
 
 /// Each folder of data belongs to one alone: a reset removes all that is in it.
-fn data_folders(spec: &Mapping<'_>, etcd: &Etcd, registry: &Registry) {
-    let (one, other) = (etcd.data_dir.as_str(), registry.data_dir.as_str());
-    let both = registry.kind.has_data() && etcd.kind != EtcdKind::External && etcd.has_own_folder();
-    if both && (holds(one, other) || holds(other, one)) {
-        place(spec, &["etcd", "dataDir"])
-            .bad(format!("{one} and the registry's dataDir ({other}) are in each other"), "give each a folder of its own");
+fn data_folders(spec: &Mapping<'_>, parts: &Parts<'_>) {
+    let etcd = parts.etcd.filter(|etcd| etcd.kind != EtcdKind::External).map(|etcd| etcd.data_dir.as_str());
+    let registry = parts.registry.filter(|registry| registry.kind.has_data()).map(|registry| registry.data_dir.as_str());
+    let runtime = parts.runtime.and_then(|runtime| runtime.data_dir.as_deref());
+    let all = [("etcd", etcd), ("runtime", runtime), ("registry", registry)];
+    for (index, (part, folder)) in all.iter().enumerate() {
+        for (other_part, other) in all.iter().skip(index + 1) {
+            if let (Some(one), Some(other)) = (folder, other)
+                && (holds(one, other) || holds(other, one))
+            {
+                place(spec, &[part, "dataDir"]).bad(
+                    format!("{one}, and {other} of spec.{other_part}.dataDir, are the same or in each other"),
+                    "give each a folder of its own",
+                );
+            }
+        }
     }
 }
 

@@ -169,6 +169,14 @@ pub const ROWS: &[Row] = rows! {
             s.cluster.etcd.data_dir = "/data/etcd".to_owned();
             mounts(s.node1(), "26 25 8:2 / /data/etcd/wal rw,noatime - ext4 /dev/sdb1 rw\n");
         } => "/data/etcd/wal (ext4 of /dev/sdb1) mounted below /data/etcd", "to be empty", "is mounted at /data/etcd itself";
+    "noexec" Fail NODE2, "no programs from the folder that cluster.yaml names for images", |s| {
+            s.cluster.runtime.data_dir = Some("/data/containerd".to_owned());
+            mounts(s.node2(), "26 25 8:2 / /data rw,noexec - ext4 /dev/sdb1 rw\n");
+        } => "/data mounted noexec", "programs may run from", "mount -o remount,exec /data";
+    "existing" Fail NODE2, "something of somebody's in the folder that cluster.yaml names for images", |s| {
+            s.cluster.runtime.data_dir = Some("/data/containerd".to_owned());
+            s.node2().put("/data/containerd/theirs", "x");
+        } => "1 file in /data/containerd (theirs)", "/data/containerd to be empty", "--set-aside";
     "ports" Fail ETCD1, "the port of etcd's clients taken", |s| {
             s.with_roles();
             s.host("etcd1").process(4242, "other", &[99]);
