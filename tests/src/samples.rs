@@ -128,7 +128,7 @@ pub const FLEETS: [Sample; 13] = [
         name: "two hosts that serve the registry, one of which is a worker",
         hosts: &[("store", "{}"), ("node1", "{}"), ("node2", "{}"), ("node3", "{}")],
         roles: "{registry: [store, node2], master: [node1], worker: [node2, node3]}",
-        spec: "  registry: {type: registry}\n",
+        spec: "  registry: {type: registry}\n  kubernetes: {proxyMode: ipvs}\n",
         added: &["node3"],
         deleted: &["node3"],
         upgraded: PATCH,

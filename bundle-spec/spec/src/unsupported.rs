@@ -9,7 +9,7 @@ use std::net::IpAddr;
 
 use crate::cluster::{
     API_PORT, Cluster, Etcd, EtcdKind, ExternalKind, Host, InternalKind, Keyword, Kubernetes, KubernetesKind,
-    LoadBalancerMode, Network, NetworkPlugin, OsPackages, ProxyMode, Registry, RegistryKind, Runtime, RuntimeKind,
+    LoadBalancerMode, Network, NetworkPlugin, OsPackages, Registry, RegistryKind, Runtime, RuntimeKind,
     System,
 };
 use crate::names;
@@ -136,7 +136,6 @@ impl All {
     fn kubernetes(&mut self, kubernetes: &Kubernetes) {
         let at = |key: &str| format!("spec.kubernetes.{key}");
         self.word(&at("type"), kubernetes.kind, &[KubernetesKind::Kubeadm]);
-        self.word(&at("proxyMode"), kubernetes.proxy_mode, &[ProxyMode::Iptables, ProxyMode::Nftables]);
         self.add(kubernetes.auto_renew_certs, &at("autoRenewCerts"), "true", LEAVE_OUT);
         self.unless_none(&at("nodelocaldns"), kubernetes.nodelocaldns.is_none());
     }

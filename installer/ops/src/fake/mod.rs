@@ -131,6 +131,7 @@ impl System for RootedSystem {
             ),
             "ip" => teardown::ip(self, &args)?,
             "tc" => teardown::tc(self, &args)?,
+            "ipvsadm" if args == ["--clear"] => teardown::ipvsadm(self)?,
             "umount" => teardown::umount(self, &args)?,
             "ipset" if args == ["list", "-name"] => Output::default(),
             other => {

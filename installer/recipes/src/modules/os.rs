@@ -7,7 +7,7 @@ use kubexm_plan::op::{
     Dir, Hostname, HostsBlock, KernelModule, MoveAside, Resolver, SelinuxMode, Stamp, SwapOff, Sysctl, Timezone, Unit,
 };
 use kubexm_plan::{Step, Undo, state_folders};
-use kubexm_spec::cluster::{Firewall, Roles, Selinux};
+use kubexm_spec::cluster::{Firewall, ProxyMode, Roles, Selinux};
 use kubexm_spec::{Cluster, names};
 
 use crate::context::{PlanContext, PlannedHost};
@@ -17,7 +17,30 @@ use crate::modules::{endpoint, scripts};
 use crate::{network, paths, registries};
 
 /// Kernel modules that the runtime and the CNI bridge plugin need, on every host.
-pub const MODULES: [&str; 2] = ["overlay", "br_netfilter"];
+const MODULES: [&str; 2] = ["overlay", "br_netfilter"];
+
+/// Those of kube-proxy's mode ipvs, with the schedulers that upstream asks for (pkg/proxy/ipvs/README.md).
+const IPVS_MODULES: [&str; 4] = ["ip_vs", "ip_vs_rr", "ip_vs_wrr", "ip_vs_sh"];
+
+/// What kube-proxy sets in its mode ipvs (proxier.go of ipvs); they are there once the module is.
+const IPVS_REMEMBERED: [&str; 4] = [
+    "net.ipv4.vs.conntrack",
+    "net.ipv4.vs.conn_reuse_mode",
+    "net.ipv4.vs.expire_nodest_conn",
+    "net.ipv4.vs.expire_quiescent_template",
+];
+
+/// Whether kube-proxy runs, in its mode ipvs.
+pub fn uses_ipvs(cluster: &Cluster) -> bool {
+    let wanted = cluster.kubernetes.as_ref().is_some_and(|kubernetes| kubernetes.proxy_mode == ProxyMode::Ipvs);
+    wanted && !network::replaces_kube_proxy(cluster)
+}
+
+/// Kernel modules that a node needs.
+pub fn kernel_modules(cluster: &Cluster) -> Vec<&'static str> {
+    let ipvs = IPVS_MODULES.into_iter().filter(|_| uses_ipvs(cluster));
+    MODULES.into_iter().chain(ipvs).collect()
+}
 
 /// Kernel parameters that are set to 1 on every host.
 pub const SYSCTLS: [&str; 3] =
@@ -65,7 +88,7 @@ pub fn steps(draft: &mut Draft<'_>, node: &PlannedHost<'_>) -> Result<Vec<Step>,
     steps.extend(firewall(cx, node));
     // A host that only serves the registry runs no pods.
     if node.in_cluster() && configures {
-        steps.extend([swap(node), modules(node), sysctls(cx, node)?]);
+        steps.extend([swap(node), modules(cx, node), sysctls(cx, node)?]);
     }
     Ok(steps)
 }
@@ -183,11 +206,11 @@ fn swap(node: &PlannedHost<'_>) -> Step {
         .build()
 }
 
-fn modules(node: &PlannedHost<'_>) -> Step {
+fn modules(cx: &PlanContext<'_>, node: &PlannedHost<'_>) -> Step {
     Step::on(node.name(), "os.modules", "Load kernel modules, now and at boot")
         .ensure(KernelModule {
             path: paths::MODULES.to_owned(),
-            modules: MODULES.into_iter().map(str::to_owned).collect(),
+            modules: kernel_modules(cx.cluster).into_iter().map(str::to_owned).collect(),
         })
         .undo(Undo::RestoreBefore)
         .build()
@@ -197,7 +220,8 @@ fn modules(node: &PlannedHost<'_>) -> Step {
 /// iptables for services to work, and pods are routed. (kubelet sets its vm.* and kernel.* values itself.)
 fn sysctls(cx: &PlanContext<'_>, node: &PlannedHost<'_>) -> Result<Step, RecipeError> {
     let of_network = network::of(cx.cluster)?.sysctls;
-    let remembered = REMEMBERED.iter().chain(of_network).map(|name| (*name).to_owned()).collect();
+    let of_ipvs = IPVS_REMEMBERED.iter().filter(|_| uses_ipvs(cx.cluster));
+    let remembered = REMEMBERED.iter().chain(of_ipvs).chain(of_network).map(|name| (*name).to_owned()).collect();
     let values: BTreeMap<String, String> = SYSCTLS.into_iter().map(|n| (n.to_owned(), "1".to_owned())).collect();
     Ok(Step::on(node.name(), "os.sysctl", "Set kernel parameters, now and at boot")
         .ensure(Sysctl { path: paths::SYSCTL.to_owned(), values, remembered })

@@ -6,7 +6,7 @@ use kubexm_spec::Cluster;
 
 use super::input::{ObservedHost, PreflightInput};
 use super::report::Report;
-use crate::modules::os::{MODULES, SYSCTLS};
+use crate::modules::os::{SYSCTLS, kernel_modules};
 
 const SKIPPED: &str = "since `system.skipConfigureOS` leaves it to you";
 
@@ -31,7 +31,7 @@ pub(super) fn run(input: &PreflightInput<'_>, report: &mut Report) {
         if !swap_is_allowed(cluster) {
             swap(host, report);
         }
-        MODULES.into_iter().for_each(|module| loaded(host, module, report));
+        kernel_modules(cluster).into_iter().for_each(|module| loaded(host, module, report));
         SYSCTLS.into_iter().for_each(|key| is_set(host, key, report));
     }
 }

@@ -1,5 +1,7 @@
 //! Edits of hosts that several rows make.
 
+use kubexm_spec::cluster::ProxyMode;
+
 use super::scene::{Host, Scene};
 
 /// The root's mount and these.
@@ -58,5 +60,13 @@ pub fn configured(scene: &mut Scene) {
         host.put("/proc/modules", "br_netfilter 32768 0 - Live 0x0\noverlay 163840 0 - Live 0x0\n");
         host.put("/sys/module/br_netfilter/refcnt", "0\n");
         host.put("/etc/modules-load.d/site.conf", "# of the site\noverlay\nbr_netfilter\n");
+    }
+}
+
+/// kube-proxy's mode ipvs, on hosts that have its tool.
+pub fn ipvs(scene: &mut Scene) {
+    scene.kubernetes().proxy_mode = ProxyMode::Ipvs;
+    for host in [scene.node1(), scene.node2()] {
+        host.put("/usr/sbin/ipvsadm", "#!/bin/true\n");
     }
 }

@@ -2,7 +2,7 @@
 
 use kubexm_spec::cluster::Audit;
 
-use super::edits::{configured, member, mounts, packaged, stamp, written_by_kubeadm};
+use super::edits::{configured, ipvs, member, mounts, packaged, stamp, written_by_kubeadm};
 use super::scene::Scene;
 
 /// An edit of a good scene.
@@ -34,6 +34,7 @@ pub const FINE: &[(&str, Edit)] = &[
         s.node1().put("/proc/modules", "");
         s.node1().remove("/etc/modules-load.d/site.conf");
     }),
+    ("kube-proxy's mode ipvs where the modules can be loaded", ipvs),
     ("a small load balancer", |s| {
         s.with_roles();
         s.host("lb1").fake("cpus", "1");
