@@ -140,7 +140,7 @@ other_folders_are_refused() {
 check "other folders of a cluster that runs are refused by name" other_folders_are_refused
 no_such_zone() { changed 's|timezone: .*|timezone: Asia/Nowhere|' && says 53 'no time zone "Asia/Nowhere"' create_changed; }
 check "so is a time zone that the host does not have" no_such_zone
-own_key() { changed 's|oom_score: -900|version: 2|' && says 2 "version: kubexm sets it" create_changed; }
+own_key() { changed 's|oom_score: -900|version: 2|' && says 20 "version: kubexm sets it" create_changed; }
 check "and a field of containerd's configuration that is not the site's" own_key
 theirs() { on_host 'kubectl --kubeconfig /etc/kubernetes/admin.conf taint node n1 theirs=x:PreferNoSchedule && kubectl --kubeconfig /etc/kubernetes/admin.conf annotate node n1 example.com/theirs=x'; }
 taints() { on_host 'kubectl --kubeconfig /etc/kubernetes/admin.conf get node n1 -o jsonpath="{.spec.taints[*].key},{.metadata.annotations.example\.com/owner},{.metadata.annotations.example\.com/theirs}"'; }
