@@ -9,8 +9,7 @@ use std::net::IpAddr;
 
 use crate::cluster::{
     API_PORT, Cluster, Etcd, EtcdKind, ExternalKind, Host, InternalKind, Keyword, Kubernetes, KubernetesKind,
-    LoadBalancerMode, Network, NetworkPlugin, OsPackages, Registry, RegistryKind, Runtime, RuntimeKind,
-    System,
+    LoadBalancerMode, Network, NetworkPlugin, OsPackages, Registry, RegistryKind, Runtime, RuntimeKind, System,
 };
 use crate::names;
 

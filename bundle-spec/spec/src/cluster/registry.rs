@@ -6,12 +6,12 @@ use std::path::PathBuf;
 use serde_json::{Map, Value};
 
 use super::SecretSource;
+use super::data_folder;
 use super::field::{
     FieldType, Folder, LoginName, Named, Port, PrivateRegistry, Quantity, RegistryHost, Repository, Version,
     inline_in_raw, section,
 };
 use super::parse::take::none_of;
-use super::data_folder;
 use crate::keywords::keywords;
 use crate::names;
 use crate::yaml::{At, Mapping, ProblemKind, Shape};

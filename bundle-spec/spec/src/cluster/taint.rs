@@ -92,7 +92,10 @@ impl FieldType for Taints {
         for (index, (taint, at)) in taints.iter().zip(at.list()).enumerate() {
             let same = |other: &&Taint| (&other.key, other.effect) == (&taint.key, taint.effect);
             if let Some(other) = taints.iter().take(index).find(same) {
-                at.bad(format!("\"{taint}\" has the key and the effect of \"{other}\""), "a node has each of them once");
+                at.bad(
+                    format!("\"{taint}\" has the key and the effect of \"{other}\""),
+                    "a node has each of them once",
+                );
                 twice = Some(());
             }
         }

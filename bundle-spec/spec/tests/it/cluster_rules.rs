@@ -62,26 +62,14 @@ const WRONG: &[(&str, &str, &str)] = &[
         "spec.hosts[0].taints[2]",
         "has the key and the effect of \"a=b:NoSchedule\"",
     ),
-    (
-        "  etcd: {dataDir: /var/lib}\n",
-        "spec.etcd.dataDir",
-        "a folder of the system or of kubexm",
-    ),
-    (
-        "  etcd: {dataDir: /srv}\n",
-        "spec.etcd.dataDir",
-        "a folder of the system or of kubexm",
-    ),
+    ("  etcd: {dataDir: /var/lib}\n", "spec.etcd.dataDir", "a folder of the system or of kubexm"),
+    ("  etcd: {dataDir: /srv}\n", "spec.etcd.dataDir", "a folder of the system or of kubexm"),
     (
         "  etcd: {dataDir: /srv/data/etcd}\n  registry: {type: registry, dataDir: /srv/data}\n",
         "spec.etcd.dataDir",
         "are the same or in each other",
     ),
-    (
-        "  runtime: {dataDir: /var/lib}\n",
-        "spec.runtime.dataDir",
-        "a folder of the system or of kubexm",
-    ),
+    ("  runtime: {dataDir: /var/lib}\n", "spec.runtime.dataDir", "a folder of the system or of kubexm"),
     (
         "  etcd: {dataDir: /data/etcd}\n  runtime: {dataDir: /data/etcd/containerd}\n",
         "spec.etcd.dataDir",

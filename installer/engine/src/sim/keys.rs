@@ -77,7 +77,8 @@ pub(super) fn below<'a>(key: &'a str, folder: &str) -> Option<&'a str> {
         Some(("path", path)) => path,
         // Images are in the runtime's folder of data, which cluster.yaml may name.
         Some(("image", _)) => {
-            let of_data = folder.ends_with("/containerd") && !["/opt/", "/run/"].iter().any(|at| folder.starts_with(at));
+            let of_data =
+                folder.ends_with("/containerd") && !["/opt/", "/run/"].iter().any(|at| folder.starts_with(at));
             return of_data.then_some("images");
         }
         _ => return None,

@@ -173,7 +173,9 @@ fn own(machine: &Machine, stamped: bool, path: &str) -> Result<Option<String>, O
 fn runtime_root(machine: &Machine) -> Result<Option<String>, OpError> {
     for runtime in runtime::INSTALLED {
         let text = fsio::read_text(&machine.path(runtime.config))?.unwrap_or_default();
-        let root = toml::from_str::<toml::Table>(&text).ok().and_then(|config| config.get("root")?.as_str().map(str::to_owned));
+        let root = toml::from_str::<toml::Table>(&text)
+            .ok()
+            .and_then(|config| config.get("root")?.as_str().map(str::to_owned));
         if root.is_some() {
             return Ok(root);
         }

@@ -14,7 +14,8 @@ impl Converge for NodePruned {
             let (labels, annotations) = (BTreeMap::new(), BTreeMap::new());
             return Ok(Pruned { known: false, recorded: None, labels, annotations, taints: Vec::new() });
         };
-        let record = node.pointer("/metadata/annotations").and_then(|all| all.get(APPLIED_TO_NODE)).and_then(Value::as_str);
+        let record =
+            node.pointer("/metadata/annotations").and_then(|all| all.get(APPLIED_TO_NODE)).and_then(Value::as_str);
         let earlier = NodeApplied::of_text(record);
         let is_stale = |taint: &Taint| {
             let name = NodeApplied::taint(&taint.key, &taint.effect);
@@ -78,12 +79,7 @@ fn patch(
 }
 
 /// What the node has of those that are recorded and no longer wanted.
-fn stale(
-    node: &Value,
-    at: &str,
-    recorded: &BTreeSet<String>,
-    wanted: &BTreeSet<String>,
-) -> BTreeMap<String, String> {
+fn stale(node: &Value, at: &str, recorded: &BTreeSet<String>, wanted: &BTreeSet<String>) -> BTreeMap<String, String> {
     let there = node.pointer(at);
     let value = |key: &String| there?.get(key)?.as_str().map(|value| (key.clone(), value.to_owned()));
     recorded.difference(wanted).filter_map(value).collect()

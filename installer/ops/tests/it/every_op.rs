@@ -11,9 +11,9 @@ use kubexm_plan::SlotName;
 use kubexm_plan::op::{
     AllInto, Binary, Blobs, CertificatesRenewed, Dir, EtcdSnapshot, HARBOR_UNIT, HarborAccess, HarborImage,
     HarborImages, HarborProjects, HelmRelease, Hostname, HostsBlock, ImageLoaded, ImageSource, KernelModule,
-    KubeObject, KubeadmInit, KubeadmReset, Kubeconfig, KubeletCertificate, Link, Manifests, MoveAside, NodeAnnotation, NodeApplied, NodeLabel, NodePruned,
-    NodeTainted, NodeUntainted, Op, Packages, RegistryLayout, Renewal, Resolver, SelinuxMode, Stamp, StateDir, SwapOff,
-    Sysctl, Timezone, Unit, Unpacked, WantedPackage,
+    KubeObject, KubeadmInit, KubeadmReset, Kubeconfig, KubeletCertificate, Link, Manifests, MoveAside, NodeAnnotation,
+    NodeApplied, NodeLabel, NodePruned, NodeTainted, NodeUntainted, Op, Packages, RegistryLayout, Renewal, Resolver,
+    SelinuxMode, Stamp, StateDir, SwapOff, Sysctl, Timezone, Unit, Unpacked, WantedPackage,
 };
 use kubexm_spec::cluster::RuntimeKind;
 use kubexm_spec::depot::Repository;

@@ -50,9 +50,12 @@ fn wanted(node: &PlannedHost<'_>) -> Vec<Op> {
         Op::from(NodeTainted { node: name(), key, value, effect })
     }));
     ops.extend(node.host.labels.iter().map(|(key, value)| label(node, key, value)));
-    ops.extend(node.host.annotations.iter().map(|(key, value)| {
-        Op::from(NodeAnnotation { node: name(), key: key.clone(), value: value.clone() })
-    }));
+    ops.extend(
+        node.host
+            .annotations
+            .iter()
+            .map(|(key, value)| Op::from(NodeAnnotation { node: name(), key: key.clone(), value: value.clone() })),
+    );
     ops
 }
 

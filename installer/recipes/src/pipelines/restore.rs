@@ -141,10 +141,8 @@ struct Member<'a> {
 /// path with what is written below it: archive, snapshot, and etcd's data, which is as large as the snapshot.
 fn room(cx: &RestoreContext<'_>, name: &str, facts: &Facts) -> Vec<String> {
     let data = cx.cluster.etcd.data_dir.as_str();
-    let needs = [
-        ("/var/lib/kubexm", cx.archive.size.saturating_add(cx.snapshot)),
-        (data, cx.snapshot.saturating_add(WAL)),
-    ];
+    let needs =
+        [("/var/lib/kubexm", cx.archive.size.saturating_add(cx.snapshot)), (data, cx.snapshot.saturating_add(WAL))];
     let mut wanted: BTreeMap<&str, (u64, u64, Vec<&str>)> = BTreeMap::new();
     for (path, bytes) in needs {
         if let Some(disk) = disk_of(&facts.disks, path) {

@@ -63,11 +63,8 @@ impl ConfigFormat {
             Self::V1_7 => "sandbox_image",
             Self::V2 => "sandbox",
         };
-        let mut all = vec![
-            text(sandbox, pause),
-            text("config_path", CERTS_D),
-            format!("SystemdCgroup = {systemd_cgroup}"),
-        ];
+        let mut all =
+            vec![text(sandbox, pause), text("config_path", CERTS_D), format!("SystemdCgroup = {systemd_cgroup}")];
         all.extend(selinux.then(|| "enable_selinux = true".to_owned()));
         all.extend(root.map(|root| text("root", root)));
         all
@@ -187,7 +184,8 @@ fn no_mirror(draft: &mut Draft<'_>, node: &PlannedHost<'_>) -> Result<Step, Reci
 fn state_dirs(cx: &PlanContext<'_>) -> impl Iterator<Item = StateDir> + use<> {
     let (usual, own) = (cx.cluster.runtime.kind.data_dir(), cx.cluster.runtime.own_folder());
     let replaced = own.is_some();
-    let usual = of(cx.cluster).state.iter().filter(move |path| !replaced || **path != usual).map(|path| StateDir::at(path));
+    let usual =
+        of(cx.cluster).state.iter().filter(move |path| !replaced || **path != usual).map(|path| StateDir::at(path));
     usual.chain(own.map(StateDir::at)).collect::<Vec<_>>().into_iter()
 }
 
@@ -219,13 +217,7 @@ fn run(draft: &mut Draft<'_>, node: &PlannedHost<'_>) -> Result<Step, RecipeErro
             loaded,
             reloaded: Vec::new(),
         })
-        .probe(
-            Probe::CriReady {
-                runtime: RuntimeKind::Containerd,
-                config_dump,
-            },
-            60,
-        )
+        .probe(Probe::CriReady { runtime: RuntimeKind::Containerd, config_dump }, 60)
         .timeout_s(180)
         .undo(Undo::RestoreBefore)
         .build())

@@ -40,8 +40,9 @@ pub fn merged(text: &str, extra: &Map<String, Value>, plugins: CriPlugins) -> Re
         return Ok(Merged { text: text.to_owned(), shown: Vec::new() });
     }
     let mut merge = Merge { plugins, all: Vec::new(), shown: Vec::new() };
-    let mut config: Table = toml::from_str(text)
-        .map_err(|error| RecipeError::ExtraConfig { all: vec![format!("kubexm's own configuration is no TOML: {error}")] })?;
+    let mut config: Table = toml::from_str(text).map_err(|error| RecipeError::ExtraConfig {
+        all: vec![format!("kubexm's own configuration is no TOML: {error}")],
+    })?;
     for (key, value) in extra {
         match OWN.iter().find(|(own, _)| own == key) {
             Some((_, why)) => merge.refuse(key, &format!("kubexm sets it: {why}")),
@@ -110,8 +111,10 @@ mod tests {
 
     use super::*;
 
-    const PLUGINS: CriPlugins = CriPlugins { own: &["io.containerd.cri.v1.runtime"], unknown: &["io.containerd.grpc.v1.cri"] };
-    const OURS: &str = "version = 3\n[plugins.\"io.containerd.cri.v1.runtime\".containerd]\ndefault_runtime_name = \"runc\"\n";
+    const PLUGINS: CriPlugins =
+        CriPlugins { own: &["io.containerd.cri.v1.runtime"], unknown: &["io.containerd.grpc.v1.cri"] };
+    const OURS: &str =
+        "version = 3\n[plugins.\"io.containerd.cri.v1.runtime\".containerd]\ndefault_runtime_name = \"runc\"\n";
 
     fn merge(extra: Value) -> Result<Merged, RecipeError> {
         let Value::Object(extra) = extra else { panic!("no mapping") };

@@ -76,7 +76,8 @@ fn a_member_that_runs_keeps_its_folder() {
         let mut site = Site::of(cluster);
         site.facts.get_mut("etcd1").unwrap().etcd_formed = Some(formed.to_owned());
         let found: Vec<String> = preflight(&site.cx()).iter().map(ToString::to_string).collect();
-        let named = found.iter().any(|finding| finding.contains("etcd1: unchanged: found a member of etcd with its data in"));
+        let named =
+            found.iter().any(|finding| finding.contains("etcd1: unchanged: found a member of etcd with its data in"));
         assert_eq!(named, refused, "{formed:?} {wanted}: {found:#?}");
     }
 }

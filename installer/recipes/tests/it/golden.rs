@@ -8,7 +8,8 @@ use kubexm_recipes::{RecipeError, sample};
 use kubexm_spec::ExitCode;
 use kubexm_spec::cluster::{
     API_PORT, Audit, Cluster, ExternalKind, Harbor, InternalKind, LoadBalancerMode, MaterialFile, MaterialUse,
-    NetworkPlugin, ProxyMode, Registry, RegistryKind, Role, Runtime, RuntimeKind, Script, SecretSource, Taint, TaintEffect,
+    NetworkPlugin, ProxyMode, Registry, RegistryKind, Role, Runtime, RuntimeKind, Script, SecretSource, Taint,
+    TaintEffect,
 };
 
 /// All texts of a case go into one folder, without a header that changes with the test's line.

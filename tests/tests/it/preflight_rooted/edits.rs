@@ -52,7 +52,8 @@ pub fn configured(scene: &mut Scene) {
     scene.cluster.system.skip_configure_os = true;
     for host in [scene.node1(), scene.node2()] {
         let mut lines = String::new();
-        for key in ["net.ipv4.ip_forward", "net.bridge.bridge-nf-call-iptables", "net.bridge.bridge-nf-call-ip6tables"] {
+        for key in ["net.ipv4.ip_forward", "net.bridge.bridge-nf-call-iptables", "net.bridge.bridge-nf-call-ip6tables"]
+        {
             host.put(&format!("/proc/sys/{}", key.replace('.', "/")), "1\n");
             lines.push_str(&format!("{key} = 1\n"));
         }

@@ -9,7 +9,8 @@ use super::roles;
 
 use crate::cluster::{
     API_PORT, BALANCER_STATUS_PORT, Bundle, Etcd, EtcdKind, ExternalKind, Host, InternalKind, Kubernetes,
-    KubernetesKind, LoadBalancer, LoadBalancerMode, Network, Registry, RoleGroups, Runtime, data_folder::holds, overlap,
+    KubernetesKind, LoadBalancer, LoadBalancerMode, Network, Registry, RoleGroups, Runtime, data_folder::holds,
+    overlap,
 };
 use crate::yaml::{At, Mapping, ProblemKind};
 use crate::{counted, counted_of};
@@ -58,7 +59,8 @@ pub(super) fn check(spec: &Mapping<'_>, parts: &Parts<'_>, roles: Option<&mut Ro
 /// Each folder of data belongs to one alone: a reset removes all that is in it.
 fn data_folders(spec: &Mapping<'_>, parts: &Parts<'_>) {
     let etcd = parts.etcd.filter(|etcd| etcd.kind != EtcdKind::External).map(|etcd| etcd.data_dir.as_str());
-    let registry = parts.registry.filter(|registry| registry.kind.has_data()).map(|registry| registry.data_dir.as_str());
+    let registry =
+        parts.registry.filter(|registry| registry.kind.has_data()).map(|registry| registry.data_dir.as_str());
     let runtime = parts.runtime.and_then(|runtime| runtime.data_dir.as_deref());
     let all = [("etcd", etcd), ("runtime", runtime), ("registry", registry)];
     for (index, (part, folder)) in all.iter().enumerate() {
