@@ -18,8 +18,8 @@ const NFTABLES: (u32, u32) = (5, 13);
 const IPVS_DEPRECATED: (u32, u32) = (1, 35);
 
 pub(super) fn run(input: &PreflightInput<'_>, report: &mut Report) {
-    let version = parse(input.kubernetes.trim_start_matches('v'));
-    if uses_ipvs(input.cx.cluster) && version.is_some_and(|version| version >= IPVS_DEPRECATED) {
+    let kubernetes = parse(input.kubernetes.trim_start_matches('v'));
+    if uses_ipvs(input.cx.cluster) && kubernetes.is_some_and(|minor| minor >= IPVS_DEPRECATED) {
         let words = Words {
             found: format!("`proxyMode: ipvs` with Kubernetes {}", input.kubernetes),
             needed: "a mode that upstream keeps: iptables or nftables".to_owned(),
