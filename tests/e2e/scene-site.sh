@@ -3,7 +3,8 @@
 # seconds: 560
 # needs: lab
 # What a site adds of its own: an audit log that is also sent away, and scripts before and after everything else, on a real
-# kube-apiserver and real units. Then the policy is changed, the depot reloaded, and an older bundle refused.
+# kube-apiserver and real units. Then the policy is changed, the depot reloaded, and an older bundle refused. With folders of its own for etcd and
+# images, a time zone, taints and annotations.
 . "$ROOT/tests/e2e/fleet.sh"
 say "a site's own policy, receiver and scripts"
 HOME_NAME=home-site
@@ -47,10 +48,12 @@ site_yaml() {
 \n    apiServerArgs: {event-ttl: 2h}\
 \n    controllerManagerArgs: {terminated-pod-gc-threshold: '500'}\
 \n    schedulerArgs: {profiling: false}|
-    s|{name: n1,|& taints: ['site=special:PreferNoSchedule'],|
-    s|^  etcd: {|&quota: 4Gi, snapshots: {keep: 7}, |" "$WORK/cluster.yaml"
+    s|{name: n1,|& taints: ['site=special:PreferNoSchedule'], annotations: {example.com/owner: 'team a, rack 7'},|
+    s|^  etcd: {|&quota: 4Gi, snapshots: {keep: 7}, dataDir: /data/etcd, |" "$WORK/cluster.yaml"
   cat << YAML
+  runtime: {dataDir: /data/containerd, extraConfig: {oom_score: -900}}
   system:
+    timezone: Asia/Shanghai
     preInstall:
     - name: words of the site
       bash: |
@@ -118,7 +121,7 @@ flag() { on_host "tr '\\0' '\\n' < /proc/\$(pgrep -xo '$1')/cmdline | grep -qxF 
 all_flags() {
   flag kube-apiserver --event-ttl=2h && flag kube-apiserver --feature-gates=ContextualLogging=true &&
     flag kube-controller --terminated-pod-gc-threshold=500 && flag kube-scheduler --profiling=false &&
-    flag etcd --quota-backend-bytes=4294967296 && flag etcd --max-snapshots=7
+    flag etcd --quota-backend-bytes=4294967296 && flag etcd --max-snapshots=7 && flag etcd --data-dir=/data/etcd
 }
 check "control plane and etcd run with the flags of cluster.yaml" all_flags
 check "kubelet and kube-proxy have its feature gates" on_host '
@@ -126,6 +129,13 @@ check "kubelet and kube-proxy have its feature gates" on_host '
     kubectl --kubeconfig /etc/kubernetes/admin.conf -n kube-system get configmap kube-proxy -o yaml | grep -q "ContextualLogging: true"'
 check "the node has its taint" on_host '
   kubectl --kubeconfig /etc/kubernetes/admin.conf get node n1 -o jsonpath="{.spec.taints[*].key}={.spec.taints[*].value}" | grep -qx site=special'
+# shellcheck disable=SC2016
+check "etcd and containerd have their data in the folders of cluster.yaml alone" on_host '
+  test -d /data/etcd/member && ! test -e /var/lib/etcd && test -d /data/containerd/io.containerd.content.v1.content && ! test -e /var/lib/containerd &&
+    containerd config dump | grep -qx "oom_score = -900" && [ "$(cat "/proc/$(pgrep -xo containerd)/oom_score_adj")" = -900 ]'
+zone() { on_host 'readlink /etc/localtime; cat /etc/timezone'; }
+zone_is() { local found; found=$(zone | tr '\n' ' '); echo "$found"; [ "$found" = "$1 $2 " ]; }
+check "the host has its time zone" zone_is ../usr/share/zoneinfo/Asia/Shanghai Asia/Shanghai
 logged() {
   on_host 'cd /var/log/kubernetes/audit && grep -c "\"resource\":\"configmaps\"" audit.log && ! grep -q "\"resource\":\"pods\"" audit.log'
 }
@@ -145,6 +155,31 @@ site_changes_nothing() {
 check "a second create changes nothing, and runs no script again" site_changes_nothing
 # shellcheck disable=SC2016
 check "the last script ran once" on_host '[ "$(wc -l < /var/tmp/site-post)" = 1 ]'
+# changed SED: the site's cluster.yaml with that change
+changed() { sed "$1" "$SITE/newer.yaml" > "$SITE/changed.yaml"; }
+create_changed() { install create --bundle "$SITE/newer.tar.zst" --key "$WORK/release.pub" -f "$SITE/changed.yaml" -y --accept-new-host-keys "$@"; }
+other_folders_are_refused() {
+  changed 's|dataDir: /data/etcd|dataDir: /data/other|' && says 53 "etcd.local.dataDir: /data/etcd -> /data/other" create_changed || return 1
+  changed 's|dataDir: /data/containerd|dataDir: /data/other|' && says 53 "whose images and containers are in /data/containerd" create_changed
+}
+check "other folders of a cluster that runs are refused by name" other_folders_are_refused
+no_such_zone() { changed 's|timezone: .*|timezone: Asia/Nowhere|' && says 53 'no time zone "Asia/Nowhere"' create_changed; }
+check "so is a time zone that the host does not have" no_such_zone
+own_key() { changed 's|oom_score: -900|version: 2|' && says 20 "version: kubexm sets it" create_changed; }
+check "and a field of containerd's configuration that is not the site's" own_key
+theirs() { on_host 'kubectl --kubeconfig /etc/kubernetes/admin.conf taint node n1 theirs=x:PreferNoSchedule && kubectl --kubeconfig /etc/kubernetes/admin.conf annotate node n1 example.com/theirs=x'; }
+taints() { on_host 'kubectl --kubeconfig /etc/kubernetes/admin.conf get node n1 -o jsonpath="{.spec.taints[*].key},{.metadata.annotations.example\.com/owner},{.metadata.annotations.example\.com/theirs}"'; }
+ours_go() {
+  theirs || return 1
+  changed "s|taints: \['site=special:PreferNoSchedule'\], annotations: {example.com/owner: 'team a, rack 7'},||"
+  create_changed --json > "$SITE/pruned.jsonl" || { tail -n 3 "$SITE/pruned.jsonl"; return 1; }
+  local left; left=$(taints); echo "$left"
+  [ "$left" = theirs,,x ] || return 1
+  site_create newer > "$SITE/back.log" || { tail -n 3 "$SITE/back.log"; return 1; }
+  left=$(taints); echo "$left"
+  [ "$left" = "theirs site,team a, rack 7,x" ]
+}
+check "a taint and an annotation that cluster.yaml no longer has go, those of others stay, and they come back with it" ours_go
 # kube-apiserver reads its policy when it starts, and then never again.
 # policy RULE: the site's policy from now on; kubexm-install takes the file beside cluster.yaml before the bundle's
 policy() {
@@ -189,6 +224,8 @@ check "an older bundle of the same signer is refused" says 34 "--allow-older" si
 check "and nothing was changed by it" site_changes_nothing
 check "with --allow-older its plan is made" site plan older create --allow-older --accept-new-host-keys
 check "the cluster is reset" site reset newer -y
+check "its folders of data are gone" on_host '! test -e /data'
+check "the host has the time zone that it had" zone_is /usr/share/zoneinfo/Etc/UTC Etc/UTC
 check "the audit log is the operator's and stays" on_host test -s /var/log/kubernetes/audit/audit.log
 # A reset can be rolled back, and nobody could bring back what an undo of theirs removed.
 check "what the scripts made is theirs and stays" on_host test -s /etc/site-words

@@ -18,7 +18,7 @@ use crate::synthetic::SyntheticBundle;
 pub struct Sample {
     /// For messages.
     pub name: &'static str,
-    /// Its hosts, at 10.0.0.11, .12 …, with labels as YAML.
+    /// Its hosts, at 10.0.0.11, .12 …, with labels as YAML, and further fields after them.
     hosts: &'static [(&'static str, &'static str)],
     /// `spec.roleGroups` as YAML.
     roles: &'static str,
@@ -107,6 +107,7 @@ pub const FLEETS: [Sample; 13] = [
         name: "three control planes that are all workers too",
         hosts: &[("node1", "{}"), ("node2", "{}"), ("node3", "{zone: three}")],
         roles: "{master: [node1, node2, node3], worker: [node1, node2, node3]}",
+        spec: "  etcd: {dataDir: /srv/etcd}\n",
         added: &["node3"],
         deleted: &["node3"],
         upgraded: MINOR,
@@ -117,7 +118,7 @@ pub const FLEETS: [Sample; 13] = [
         hosts: &[("store", "{}"), ("node1", "{}"), ("node2", "{}")],
         roles: "{registry: [store], master: [node1], worker: [node2]}",
         spec: "  registry: {type: registry, auths: {registry.demo.kubexm.internal: {username: puller, passwordFrom: \
-               {env: REGISTRY_PASSWORD}}}}\n  runtime: {version: 1.7.32}\n",
+               {env: REGISTRY_PASSWORD}}}}\n  runtime: {version: 1.7.32, dataDir: /srv/containerd, extraConfig: {oom_score: -999}}\n",
         added: &["node2"],
         deleted: &["node2"],
         upgraded: PATCH,
@@ -127,7 +128,7 @@ pub const FLEETS: [Sample; 13] = [
         name: "two hosts that serve the registry, one of which is a worker",
         hosts: &[("store", "{}"), ("node1", "{}"), ("node2", "{}"), ("node3", "{}")],
         roles: "{registry: [store, node2], master: [node1], worker: [node2, node3]}",
-        spec: "  registry: {type: registry}\n",
+        spec: "  registry: {type: registry}\n  kubernetes: {proxyMode: ipvs}\n",
         added: &["node3"],
         deleted: &["node3"],
         upgraded: PATCH,
@@ -135,10 +136,14 @@ pub const FLEETS: [Sample; 13] = [
     },
     Sample {
         name: "behind a load balancer of the user's, with images of their own registry",
-        hosts: &[("node1", "{}"), ("node2", "{}"), ("node3", "{}")],
+        hosts: &[
+            ("node1", "{}"),
+            ("node2", "{}"),
+            ("node3", "{rack: a}, annotations: {example.com/owner: a}, taints: [\"dedicated=a:NoSchedule\"]"),
+        ],
         roles: "{master: [node1, node2], worker: [node3]}",
         spec: "  loadBalancer: {mode: external, domain: api.example, external: {type: external}, vip: 10.0.0.100, port: 8443}\n  \
-               registry: {type: external, privateRegistry: \"r.example:8443/mirror\", caFile: /root/ca.crt, auths: \
+               system: {timezone: Asia/Shanghai, skipConfigureOS: true}\n  registry: {type: external, privateRegistry: \"r.example:8443/mirror\", caFile: /root/ca.crt, auths: \
                {\"r.example:8443\": {username: robot, passwordFrom: {env: ROBOT}}}}\n",
         added: &["node2"],
         deleted: &["node2", "node3"],
@@ -158,7 +163,7 @@ pub const FLEETS: [Sample; 13] = [
         name: "etcd of kubexm's on three hosts of its own",
         hosts: &[("node1", "{}"), ("node2", "{}"), ("etcd1", "{}"), ("etcd2", "{}"), ("etcd3", "{}")],
         roles: "{etcd: [etcd1, etcd2, etcd3], master: [node1], worker: [node2]}",
-        spec: "  etcd: {type: kubexm, quota: 4Gi}\n",
+        spec: "  etcd: {type: kubexm, quota: 4Gi, dataDir: /srv/etcd}\n",
         added: &["node2"],
         deleted: &["node2"],
         ..ONE

@@ -9,8 +9,7 @@ use std::net::IpAddr;
 
 use crate::cluster::{
     API_PORT, Cluster, Etcd, EtcdKind, ExternalKind, Host, InternalKind, Keyword, Kubernetes, KubernetesKind,
-    LoadBalancerMode, Network, NetworkPlugin, OsPackages, ProxyMode, Registry, RegistryKind, Runtime, RuntimeKind,
-    System,
+    LoadBalancerMode, Network, NetworkPlugin, OsPackages, Registry, RegistryKind, Runtime, RuntimeKind, System,
 };
 use crate::names;
 
@@ -125,17 +124,10 @@ impl All {
     }
 
     fn system(&mut self, system: &System, systems: &[String]) {
-        self.add(
-            system.timezone.is_some(),
-            "spec.system.timezone",
-            system.timezone.clone().unwrap_or_default(),
-            LEAVE_OUT,
-        );
         // Packages come from the bundle, which has those of the systems that it was built for.
         let nowhere = |asked: bool| asked && systems.is_empty();
         self.add(nowhere(!system.rpms.is_empty()), "spec.system.rpms", "", NAME_SYSTEMS);
         self.add(nowhere(!system.debs.is_empty()), "spec.system.debs", "", NAME_SYSTEMS);
-        self.add(system.skip_configure_os, "spec.system.skipConfigureOS", "true", LEAVE_OUT);
         let full = system.os_packages == OsPackages::Full;
         self.add(nowhere(full), "spec.system.osPackages", system.os_packages.word(), NAME_SYSTEMS);
     }
@@ -143,7 +135,6 @@ impl All {
     fn kubernetes(&mut self, kubernetes: &Kubernetes) {
         let at = |key: &str| format!("spec.kubernetes.{key}");
         self.word(&at("type"), kubernetes.kind, &[KubernetesKind::Kubeadm]);
-        self.word(&at("proxyMode"), kubernetes.proxy_mode, &[ProxyMode::Iptables, ProxyMode::Nftables]);
         self.add(kubernetes.auto_renew_certs, &at("autoRenewCerts"), "true", LEAVE_OUT);
         self.unless_none(&at("nodelocaldns"), kubernetes.nodelocaldns.is_none());
     }
@@ -153,20 +144,11 @@ impl All {
         let plain = etcd.external.iter().flat_map(|external| &external.endpoints).find(plain);
         let instead = "give the members certificates, and https:// here";
         self.add(plain.is_some(), "spec.etcd.externalConfig.endpoints", plain.cloned().unwrap_or_default(), instead);
-        let default = Etcd::default().data_dir;
-        self.add(etcd.data_dir != default, "spec.etcd.dataDir", &etcd.data_dir, &format!("supported today: {default}"));
         self.unless_none("spec.etcd.backup", etcd.backup.is_none());
     }
 
     fn runtime(&mut self, runtime: &Runtime) {
         self.word("spec.runtime.type", runtime.kind, &[RuntimeKind::Containerd]);
-        self.add(
-            runtime.data_dir.is_some(),
-            "spec.runtime.dataDir",
-            runtime.data_dir.clone().unwrap_or_default(),
-            "leave it out, or mount a file system there",
-        );
-        self.unless_none("spec.runtime.extraConfig", runtime.extra_config.is_empty());
     }
 
     fn network(&mut self, network: &Network) {

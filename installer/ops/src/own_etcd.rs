@@ -25,9 +25,26 @@ pub(crate) fn by_hand(machine: &Machine) -> &'static str {
 }
 
 /// The folders that must be cleared before an init or a join can be retried here.
-pub(crate) fn cleared(machine: &Machine) -> Vec<&'static str> {
-    let member = has_member(machine);
-    state_folders::cleared().into_iter().filter(|path| !(member && *path == state_folders::ETCD)).collect()
+pub(crate) fn cleared(machine: &Machine) -> Result<Vec<String>, OpError> {
+    let others = state_folders::cleared().into_iter().filter(|path| *path != state_folders::ETCD);
+    let mut all: Vec<String> = others.map(str::to_owned).collect();
+    if !has_member(machine) {
+        all.push(data_dir(machine)?);
+    }
+    all.sort_unstable();
+    Ok(all)
+}
+
+/// The folder with the data of the host's member of etcd, kubeadm's or ours.
+pub(crate) fn data_dir(machine: &Machine) -> Result<String, OpError> {
+    let named = if has_member(machine) {
+        let config = fsio::read_text(&machine.path(etcd::CONFIG))?.unwrap_or_default();
+        config.lines().find_map(|line| line.strip_prefix("data-dir:")).map(str::to_owned)
+    } else {
+        fsio::read_text(&machine.path(etcd::DATA_DIR))?
+    };
+    let named = named.map(|text| text.trim().trim_matches('"').to_owned()).filter(|path| path.starts_with('/'));
+    Ok(named.unwrap_or_else(|| state_folders::ETCD.to_owned()))
 }
 
 /// Refuses the restart of a member that works, if the others would be left without a majority. Before it was healthy for the first

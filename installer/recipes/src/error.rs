@@ -108,6 +108,12 @@ pub enum RecipeError {
         /// What is wrong, and what is expected.
         reason: String,
     },
+    /// Fields of the runtime's configuration that cannot be merged into kubexm's.
+    #[error("spec.runtime.extraConfig cannot be merged into containerd's configuration:\n{}", lines(.all))]
+    ExtraConfig {
+        /// Every one of them: `version: kubexm sets it; leave it out`.
+        all: Vec<String>,
+    },
     /// No interface of the host has the node's address.
     #[error(
         "{host}: no interface has the address {address} (found: {found}); correct `address` or `internalAddress` in cluster.yaml"
@@ -314,6 +320,7 @@ impl RecipeError {
             | Self::NoAddress { .. }
             | Self::ArchMismatch { .. }
             | Self::BadNetwork { .. }
+            | Self::ExtraConfig { .. }
             | Self::CannotJoin { .. }
             | Self::UnknownHost { .. }
             | Self::NoInterface { .. } => ExitCode::Config,

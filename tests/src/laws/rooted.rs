@@ -179,7 +179,8 @@ impl Fleet for Rooted {
         let mut snapshot: Snapshot = self.hosts.iter().map(state).collect();
         let cluster = self.cluster();
         // What is in an etcd of kubexm's is gone with the data of its members.
-        let data = self.hosts.iter().any(|host| self.root(host).join("var/lib/etcd/member").exists());
+        let has_data = |host: &String, folder: &str| self.root(host).join(folder).join("member").exists();
+        let data = self.hosts.iter().any(|host| ["var/lib/etcd", "srv/etcd"].iter().any(|at| has_data(host, at)));
         let words = if cluster["apart"] == true && !data { BTreeMap::new() } else { in_words(&cluster) };
         snapshot.insert(CLUSTER.to_owned(), words);
         snapshot

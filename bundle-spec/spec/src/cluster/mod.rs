@@ -6,6 +6,7 @@
 mod addon;
 mod bundle;
 mod certificates;
+mod data_folder;
 mod etcd;
 mod field;
 mod flags;

@@ -75,6 +75,39 @@ const WRONG: &[(&str, &str, &str)] = &[
         "the roles of a host decide",
     ),
     (
+        "  hosts: [{name: a, address: 10.0.0.1, taints: [\"a=b:NoSchedule\", \"a:NoExecute\", \"a=c:NoSchedule\"]}]\n  roleGroups: {master: [a]}\n",
+        "spec.hosts[0].taints[2]",
+        "has the key and the effect of \"a=b:NoSchedule\"",
+    ),
+    ("  etcd: {dataDir: /var/lib}\n", "spec.etcd.dataDir", "a folder of the system or of kubexm"),
+    ("  etcd: {dataDir: /srv}\n", "spec.etcd.dataDir", "a folder of the system or of kubexm"),
+    (
+        "  etcd: {dataDir: /srv/data/etcd}\n  registry: {type: registry, dataDir: /srv/data}\n",
+        "spec.etcd.dataDir",
+        "are the same or in each other",
+    ),
+    ("  runtime: {dataDir: /var/lib}\n", "spec.runtime.dataDir", "a folder of the system or of kubexm"),
+    (
+        "  etcd: {dataDir: /data/etcd}\n  runtime: {dataDir: /data/etcd/containerd}\n",
+        "spec.etcd.dataDir",
+        "spec.runtime.dataDir, are the same or in each other",
+    ),
+    (
+        "  hosts: [{name: a, address: 10.0.0.1, labels: {zone: a-}}]\n  roleGroups: {master: [a]}\n",
+        "spec.hosts[0].labels.zone",
+        "is not a Kubernetes label",
+    ),
+    (
+        "  hosts: [{name: a, address: 10.0.0.1, annotations: {kubexm.io/applied: x}}]\n  roleGroups: {master: [a]}\n",
+        "spec.hosts[0].annotations[kubexm.io/applied]",
+        "kubexm writes the annotations",
+    ),
+    (
+        "  hosts: [{name: a, address: 10.0.0.1, annotations: {\"a b\": x}}]\n  roleGroups: {master: [a]}\n",
+        "spec.hosts[0].annotations",
+        "not the key of a Kubernetes annotation",
+    ),
+    (
         "  bundle: {platforms: [linux/amd64, linux/arm64, linux/amd64]}\n",
         "spec.bundle.platforms[2]",
         "linux/amd64\" is named twice",

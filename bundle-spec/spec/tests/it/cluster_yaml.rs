@@ -128,7 +128,6 @@ fn a_version_keeps_its_digits_however_it_is_written() {
 /// Each is one thing that the format has and no recipe installs, at the path that is named.
 const NOT_BUILT: &[(&str, &str)] = &[
     ("  kubernetes: {type: kubexm}\n  etcd: {type: kubexm}\n", "spec.kubernetes.type"),
-    ("  kubernetes: {proxyMode: ipvs}\n", "spec.kubernetes.proxyMode"),
     ("  kubernetes: {nodelocaldns: {}}\n", "spec.kubernetes.nodelocaldns"),
     (
         "  etcd: {type: external, externalConfig: {endpoints: [\"http://10.0.0.5:2379\"]}}\n",
@@ -138,7 +137,6 @@ const NOT_BUILT: &[(&str, &str)] = &[
         "  kubernetes: {apiServerArgs: {etcd-prefix: /x}}\n  etcd: {type: external, externalConfig: {endpoints: [\"https://10.0.0.5:2379\"], caFile: a, certFile: b, keyFrom: {env: K}}}\n",
         "spec.kubernetes.apiServerArgs.etcd-prefix",
     ),
-    ("  etcd: {dataDir: /x}\n", "spec.etcd.dataDir"),
     ("  runtime: {type: docker}\n", "spec.runtime.type"),
     ("  network: {plugin: calico}\n", "spec.network.plugin"),
     ("  network: {plugin: multus}\n", "spec.network.multus"),

@@ -85,7 +85,7 @@ impl Texts {
                 success: |_, status| {
                     format!(
                         "cluster {} has the data of the backup ({} steps changed something); what etcd had before lies in \
-                         /var/lib/etcd/.kubexm-before-* on the control planes: remove it once nobody wants it back",
+                         .kubexm-before-* in etcd's data folder (/var/lib/etcd) of the control planes: remove it once nobody wants it back",
                         status.cluster, status.counts.done
                     )
                 },

@@ -91,9 +91,9 @@ impl World {
         Ok(())
     }
 
-    /// Removes the node's object with its labels and taints.
+    /// Removes the node's object with its labels, annotations and taints.
     pub(super) fn drop_node(&mut self, node: &str) {
-        let of_node = [format!("label:{node}:"), format!("taint:{node}:")];
+        let of_node = ["label", "annotation", "taint"].map(|kind| format!("{kind}:{node}:"));
         let own = ["node", "awaited", "cordoned", "kubelet", "apiserver"].map(|kind| format!("{kind}:{node}"));
         self.cluster.retain(|key, _| !own.contains(key) && !of_node.iter().any(|prefix| key.starts_with(prefix)));
     }

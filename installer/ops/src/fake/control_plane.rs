@@ -44,11 +44,12 @@ pub(super) fn not_ready(system: &RootedSystem, state: &State, args: &[&str]) -> 
             return Some(format!("FileAvailable--etc-kubernetes-manifests-{name}.yaml"));
         }
     }
-    let check = "DirAvailable--var-lib-etcd";
+    let data = state.cluster.etcd_folder();
+    let check = format!("DirAvailable-{}", data.replace('/', "-"));
     let ignored = args.iter().filter_map(|arg| arg.strip_prefix("--ignore-preflight-errors="));
     let ignored = ignored.flat_map(|checks| checks.split(',')).any(|ignored| ignored == check);
-    let etcd = std::fs::read_dir(system.at("/var/lib/etcd")).is_ok_and(|mut entries| entries.next().is_some());
-    (etcd && !state.cluster.apart && !ignored).then(|| format!("{check}: /var/lib/etcd is not empty"))
+    let etcd = std::fs::read_dir(system.at(&data)).is_ok_and(|mut entries| entries.next().is_some());
+    (etcd && !state.cluster.apart && !ignored).then(|| format!("{check}: {data} is not empty"))
 }
 
 /// Client certificates for etcd.
@@ -129,4 +130,10 @@ pub(super) fn node_name(config: &str) -> Option<String> {
     let block = after.lines().skip(1).take_while(|line| line.starts_with(' '));
     let name = block.map(str::trim).find_map(|line| line.strip_prefix("name:"))?;
     Some(name.trim().trim_matches('"').to_owned())
+}
+
+/// `etcd.local.dataDir` of kubeadm's config.
+pub(super) fn etcd_folder(config: &str) -> Option<String> {
+    let value = config.lines().find_map(|line| line.trim().strip_prefix("dataDir:"));
+    value.map(|value| value.trim().trim_matches('"').to_owned())
 }

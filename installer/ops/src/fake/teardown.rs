@@ -30,6 +30,13 @@ pub(super) fn umount(system: &RootedSystem, args: &[&str]) -> Result<Output, OpE
     Ok(Output::default())
 }
 
+/// `ipvsadm --clear`: the kernel's table has its head alone.
+pub(super) fn ipvsadm(system: &RootedSystem) -> Result<Output, OpError> {
+    let path = system.at("/proc/net/ip_vs");
+    std::fs::write(&path, "IP Virtual Server version 1.2.1\n").map_err(OpError::path("write", &path))?;
+    Ok(Output::default())
+}
+
 pub(super) fn ip(system: &RootedSystem, args: &[&str]) -> Result<Output, OpError> {
     if let ["link", "delete", name] = args {
         let link = system.at(&format!("/sys/class/net/{name}"));

@@ -36,6 +36,19 @@ fn pids(machine: &Machine) -> Vec<u32> {
 }
 
 #[test]
+fn the_table_and_the_link_of_kube_proxys_ipvs_go() {
+    let host = Host::fresh();
+    host.put("/usr/sbin/ipvsadm", "#!/bin/true\n");
+    host.put("/sys/class/net/kube-ipvs0/type", "1\n");
+    host.put("/proc/net/ip_vs", "IP Virtual Server version 1.2.1\nTCP  0A600001:01BB rr\n");
+    assert_eq!(network::leftovers(&host.machine).expect("a look"), ["link kube-ipvs0"]);
+    network::clear(&host.machine).expect("cleared");
+    assert!(!host.machine.path("/sys/class/net/kube-ipvs0").exists());
+    assert_eq!(host.read("/proc/net/ip_vs"), "IP Virtual Server version 1.2.1\n");
+    assert_eq!(network::leftovers(&host.machine).expect("a look"), Vec::<String>::new());
+}
+
+#[test]
 fn mounts_below_a_folder_go_newest_first_and_others_stay() {
     let host = Host::fresh();
     mounted(

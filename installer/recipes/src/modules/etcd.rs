@@ -107,7 +107,10 @@ pub fn serve(
 /// After all members have started: each is asked from here. Then the member is known to have data.
 pub fn formed(draft: &mut Draft<'_>, node: &PlannedHost<'_>, members: &[Member]) -> Result<Step, RecipeError> {
     let version = &draft.cx.program(Program::Etcd, node.platform)?.version;
-    let text = format!("{}\n{version}\n", token(draft.cx));
+    let etcd = &draft.cx.cluster.etcd;
+    // A line of its own only where it is not the usual folder: the file of members of earlier versions stays as it is.
+    let folder = if etcd.has_own_folder() { format!("{}\n", etcd.data_dir) } else { String::new() };
+    let text = format!("{}\n{version}\n{folder}", token(draft.cx));
     Ok(Step::on(node.name(), "etcd.formed", "Check that every member of etcd is healthy")
         .ensure(draft.file(FORMED, 0o644, text))
         .probe(healthy(members), STARTS_S)

@@ -8,10 +8,10 @@ use serde_json::json;
 use crate::context::PlannedHost;
 use crate::draft::Draft;
 use crate::error::RecipeError;
-use crate::modules::control_plane::{ignored, registration, state_dirs};
+use crate::modules::control_plane::{etcd_folder, ignored, state_dirs};
 use crate::modules::dns;
 use crate::modules::join_slots::Slots;
-use crate::modules::kubeadm_config;
+use crate::modules::{kubeadm_config, node_object};
 use crate::{paths, runtime, selinux, yaml};
 
 /// The cluster has one KubeletConfiguration, written for the first control plane. A node whose resolv.conf
@@ -72,7 +72,8 @@ pub fn step(draft: &mut Draft<'_>, first: &PlannedHost<'_>, node: &PlannedHost<'
     let title =
         if node.roles.control_plane { "Join as a control plane with kubeadm" } else { "Join as a worker with kubeadm" };
     Ok(Step::on(node.name(), "join.node", title)
-        .ensure_all(state_dirs(cx)?)
+        .ensure_all(etcd_folder(draft, node))
+        .ensure_all(state_dirs(cx, node)?)
         .ensure(KubeadmJoin {
             config,
             slots: slots.names(),
@@ -99,14 +100,10 @@ pub fn lookup(first: &PlannedHost<'_>, node: &PlannedHost<'_>) -> Step {
         .build()
 }
 
-/// Labels and taints of a joined node, set from the first control plane.
+/// Labels, annotations and taints of a joined node, set from the first control plane.
 pub fn register(first: &PlannedHost<'_>, node: &PlannedHost<'_>, lookup: &StepId) -> Step {
     let name = node.name();
     let id = format!("join.register-{name}");
-    Step::on(first.name(), &id, &format!("Set labels and taints of node {name}"))
-        .domain(name)
-        .ensure_all(registration(node))
-        .retries(3)
-        .undo(Undo::WithParent { step: lookup.clone() })
-        .build()
+    let step = Step::on(first.name(), &id, &format!("Set labels and taints of node {name}")).domain(name);
+    step.ensure_all(node_object::of(node)).retries(3).undo(Undo::WithParent { step: lookup.clone() }).build()
 }

@@ -164,7 +164,7 @@ fn etcd(cx: &PlanContext<'_>, node: &PlannedHost<'_>) -> Result<Value, RecipeErr
 
 fn stacked_etcd(cx: &PlanContext<'_>, node: &PlannedHost<'_>) -> Result<Value, RecipeError> {
     let etcd = &cx.cluster.etcd;
-    let mut local = json!({"dataDir": "/var/lib/etcd", "imageTag": tag(cx, node, ClusterImage::Etcd)?});
+    let mut local = json!({"dataDir": etcd.data_dir, "imageTag": tag(cx, node, ClusterImage::Etcd)?});
     let flags: Vec<(&str, String)> = [
         ("max-snapshots", etcd.snapshots.keep.map(|keep| keep.to_string())),
         ("quota-backend-bytes", etcd.quota.map(|bytes| bytes.to_string())),

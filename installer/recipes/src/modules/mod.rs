@@ -21,6 +21,7 @@ pub mod kubeadm_upgrade;
 pub mod kubeconfig;
 pub mod kubernetes;
 pub mod login;
+pub mod node_object;
 pub mod os;
 pub mod packages;
 pub mod programs;

@@ -27,7 +27,7 @@ pub fn start<'a>(
     prepared: &Prepared<'a>,
 ) -> Result<ControlPlane, RecipeError> {
     let first = &site.first;
-    let step = control_plane::init(draft.cx, first)?;
+    let step = control_plane::init(draft, first)?;
     let init = step.id.clone();
     let mut chain = prepared.chain(first);
     chain.then(audit::step(draft, first)?);

@@ -56,7 +56,7 @@ pub(super) fn run(input: &PreflightInput<'_>, report: &mut Report) {
 
 /// overlayfs refuses an xfs that was made without ftype (`mkfs.xfs` before 2016, EL7's first releases).
 fn xfs(input: &PreflightInput<'_>, seen: &ObservedHost<'_>, report: &mut Report) {
-    let data = input.cx.cluster.runtime.kind.data_dir();
+    let data = input.cx.cluster.runtime.data_folder();
     let disk = disk_of(&seen.facts.disks, data);
     if let Some(disk) = disk.filter(|d| d.filesystem.as_deref().is_some_and(|f| f.contains("ftype=0"))) {
         report.fail(
@@ -85,7 +85,7 @@ fn read_only(seen: &ObservedHost<'_>, report: &mut Report) {
 
 /// Where images are unpacked. kubelet evicts pods where less than 5 % of the inodes are free (`imagefs.inodesFree`).
 fn inodes(input: &PreflightInput<'_>, seen: &ObservedHost<'_>, report: &mut Report) {
-    let data = input.cx.cluster.runtime.kind.data_dir();
+    let data = input.cx.cluster.runtime.data_folder();
     let Some((disk, found)) = disk_of(&seen.facts.disks, data).and_then(|disk| Some((disk, disk.inodes?))) else {
         return;
     };
@@ -139,7 +139,7 @@ fn wanted<'a>(input: &PreflightInput<'a>, seen: &ObservedHost<'_>) -> Vec<(&'a s
     ];
     if seen.roles.in_cluster() {
         // The runtime keeps the layers as they came, and unpacked
-        wanted.push((input.cx.cluster.runtime.kind.data_dir(), (1 + UNPACKED) * images_size));
+        wanted.push((input.cx.cluster.runtime.data_folder(), (1 + UNPACKED) * images_size));
         wanted.push(("/var/lib/kubelet", KUBELET));
     }
     if seen.roles.etcd {

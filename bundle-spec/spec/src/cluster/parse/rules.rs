@@ -9,7 +9,8 @@ use super::roles;
 
 use crate::cluster::{
     API_PORT, BALANCER_STATUS_PORT, Bundle, Etcd, EtcdKind, ExternalKind, Host, InternalKind, Kubernetes,
-    KubernetesKind, LoadBalancer, LoadBalancerMode, Network, RoleGroups, overlap,
+    KubernetesKind, LoadBalancer, LoadBalancerMode, Network, Registry, RoleGroups, Runtime, data_folder::holds,
+    overlap,
 };
 use crate::yaml::{At, Mapping, ProblemKind};
 use crate::{counted, counted_of};
@@ -21,6 +22,8 @@ pub(super) struct Parts<'p> {
     pub(super) etcd: Option<&'p Etcd>,
     pub(super) network: Option<&'p Network>,
     pub(super) load_balancer: Option<&'p LoadBalancer>,
+    pub(super) registry: Option<&'p Registry>,
+    pub(super) runtime: Option<&'p Runtime>,
     pub(super) bundle: Option<&'p Bundle>,
 }
 
@@ -37,6 +40,7 @@ pub(super) fn check(spec: &Mapping<'_>, parts: &Parts<'_>, roles: Option<&mut Ro
             load_balancer_role(spec, parts.hosts, load_balancer, roles);
         }
     }
+    data_folders(spec, parts);
     roles::script_hosts(spec);
     if let (Some(kubernetes), Some(etcd)) = (parts.kubernetes, parts.etcd)
         && kubernetes.kind == KubernetesKind::Kubexm
@@ -49,6 +53,27 @@ pub(super) fn check(spec: &Mapping<'_>, parts: &Parts<'_>, roles: Option<&mut Ro
     }
     if let Some(bundle) = parts.bundle {
         platforms(spec, parts.hosts, bundle);
+    }
+}
+
+/// Each folder of data belongs to one alone: a reset removes all that is in it.
+fn data_folders(spec: &Mapping<'_>, parts: &Parts<'_>) {
+    let etcd = parts.etcd.filter(|etcd| etcd.kind != EtcdKind::External).map(|etcd| etcd.data_dir.as_str());
+    let registry =
+        parts.registry.filter(|registry| registry.kind.has_data()).map(|registry| registry.data_dir.as_str());
+    let runtime = parts.runtime.and_then(|runtime| runtime.data_dir.as_deref());
+    let all = [("etcd", etcd), ("runtime", runtime), ("registry", registry)];
+    for (index, (part, folder)) in all.iter().enumerate() {
+        for (other_part, other) in all.iter().skip(index + 1) {
+            if let (Some(one), Some(other)) = (folder, other)
+                && (holds(one, other) || holds(other, one))
+            {
+                place(spec, &[part, "dataDir"]).bad(
+                    format!("{one}, and {other} of spec.{other_part}.dataDir, are the same or in each other"),
+                    "give each a folder of its own",
+                );
+            }
+        }
     }
 }
 

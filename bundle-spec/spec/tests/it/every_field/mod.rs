@@ -21,6 +21,7 @@ const RICH: &str = r#"
     via: ["root@bastion:22", {address: inner, port: 2200, user: jump, privateKeyPath: /k, passwordFrom: {file: /p}, agent: true}]
     arch: arm64
     labels: {disk: ssd, example.com/rack: "7"}
+    annotations: {example.com/Owner: "team a, rack 7"}
     taints: ["dedicated=database:NoSchedule", "example.com/gpu:NoExecute"]
     roles: [worker]
   - {name: node2, address: 10.0.0.12, passwordFrom: {file: /pw}, sudoPasswordFrom: {env: SUDO}, via: [{address: b, passwordFrom: {env: P}}]}

@@ -127,7 +127,9 @@ struct Agent<W> {
 impl<W: Work> Agent<W> {
     fn answer(&self, ask: Request, place: &Turn) -> Response {
         let answered = match ask {
-            Request::Facts { host } => self.work.facts(&host).map(|facts| Response::Facts { facts: Box::new(facts) }),
+            Request::Facts { host, folders } => {
+                self.work.facts(&host, &folders).map(|facts| Response::Facts { facts: Box::new(facts) })
+            }
             Request::ClusterFacts { host } => {
                 Ok(Response::ClusterFacts { facts: Box::new(self.work.cluster_facts(&host)) })
             }

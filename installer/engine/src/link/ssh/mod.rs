@@ -266,7 +266,8 @@ impl Link for SshLink {
     }
 
     async fn facts(&self) -> Result<Facts, LinkError> {
-        let answer = self.ask(&Request::Facts { host: self.session.target.name.clone() }, LOOK).await?;
+        let (host, folders) = (self.session.target.name.clone(), self.session.target.folders.clone());
+        let answer = self.ask(&Request::Facts { host, folders }, LOOK).await?;
         let Response::Facts { mut facts } = answer else { return Err(self.misfit()) };
         facts.host.clone_from(&self.session.target.name);
         (facts.clock_offset_ms, facts.round_trip_ms) = self.clock().await?;

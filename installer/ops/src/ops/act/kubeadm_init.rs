@@ -64,7 +64,7 @@ fn converge(machine: &Machine, config: &str, socket: &str, ignore: &[String]) ->
         return Err(OpError::other(format!("{config} is not there: kubeadm's config must be written before its init")));
     }
     let mut init = Program::new("kubeadm").args(["init", "--config", config, "--skip-token-print"]).within(LIMIT_S);
-    let ignore = ignored(machine, ignore);
+    let ignore = ignored(machine, ignore)?;
     if !ignore.is_empty() {
         init = init.arg(format!("--ignore-preflight-errors={}", ignore.join(",")));
     }

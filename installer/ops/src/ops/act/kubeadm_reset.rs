@@ -26,6 +26,8 @@ const CONFIGS: [&str; 6] = [
 ];
 /// Folders that are hidden from `kubeadm reset`, which would delete their whole content. kubexm removes only what was
 /// added since the init or join was started.
+///
+/// Without a static pod of etcd it takes etcd's usual folder for its own (removeetcdmember.go), wherever the data is.
 const HIDDEN: [&str; 4] = ["/etc/kubernetes", "/var/lib/cni", state_folders::ETCD, state_folders::KUBELET];
 const KUBELET: &str = "kubelet.service";
 /// A file that does not exist: with a kubeconfig, kubeadm would wait a minute for an API server without etcd, to remove
@@ -79,21 +81,23 @@ pub(super) fn clear(machine: &Machine, socket: &str, rest: Rest) -> Result<(), O
     };
     // Both before anything is stopped.
     let before = mark::before(machine)?;
-    state_folders::all().into_iter().try_for_each(|folder| foreign::refuse(machine, folder))?;
+    let data = own_etcd::data_dir(machine)?;
+    let folders = state_folders::all().into_iter().chain((data != state_folders::ETCD).then_some(data.as_str()));
+    folders.into_iter().try_for_each(|folder| foreign::refuse(machine, folder))?;
     members::leave(machine, rest)?;
     let kubelet = systemd::show(machine, KUBELET)?;
     if kubelet.active() || kubelet.running() {
         systemd::stop(machine, KUBELET)?;
     }
     unmount::unmount_below(machine, state_folders::KUBELET)?;
-    clearing.run_act(&reset(socket))?;
+    clearing.run_act(&reset(socket, data))?;
     remove_leftovers(machine, &before)
 }
 
-fn reset(socket: &str) -> Program {
+fn reset(socket: &str, data: String) -> Program {
     Program::new("kubeadm")
         .args(["reset", "--force", "--cri-socket", socket, "--kubeconfig", NO_CLUSTER])
-        .hiding(HIDDEN)
+        .hiding(HIDDEN.into_iter().map(str::to_owned).chain((data != state_folders::ETCD).then_some(data)))
         .within(LIMIT_S)
 }
 
@@ -106,8 +110,9 @@ pub(super) fn traces(machine: &Machine) -> Result<Vec<String>, OpError> {
         .chain(["/etc/kubernetes/manifests/etcd.yaml", "/etc/kubernetes/pki/ca.crt"].map(str::to_owned))
         .filter(|path| machine.path(path).exists())
         .collect();
-    if machine.path("/var/lib/etcd/member").exists() && !own_etcd::has_member(machine) {
-        found.push("/var/lib/etcd/member".to_owned());
+    let member = format!("{}/member", own_etcd::data_dir(machine)?);
+    if machine.path(&member).exists() && !own_etcd::has_member(machine) {
+        found.push(member);
     }
     Ok(found)
 }

@@ -118,7 +118,8 @@ fn folders(machine: &Machine) -> Result<Vec<PathState>, OpError> {
             ))),
         }
     };
-    own_etcd::cleared(machine).into_iter().chain([state_folders::CNI_CONFIGS]).map(look).collect()
+    let cleared = own_etcd::cleared(machine)?;
+    cleared.iter().map(String::as_str).chain([state_folders::CNI_CONFIGS]).map(look).collect()
 }
 
 /// The content of the folders that a reset clears, before kubexm's first init or join.
@@ -134,8 +135,9 @@ pub(super) fn before(machine: &Machine) -> Result<Vec<PathState>, OpError> {
     Err(OpError::other(format!(
         "there is no record of what was in kubeadm's folders before its init or join was started here (an older \
          version of this program did, or its mark below /var/lib/kubexm/acts was changed): nothing is removed; save \
-         what you need of /etc/kubernetes, /var/lib/etcd and /var/lib/kubelet, `{}` the node yourself, \
+         what you need of /etc/kubernetes, {} and /var/lib/kubelet, `{}` the node yourself, \
          then run again",
+        own_etcd::data_dir(machine)?,
         own_etcd::by_hand(machine)
     )))
 }
@@ -150,11 +152,11 @@ fn from_ledger(machine: &Machine) -> Result<Option<Vec<PathState>>, OpError> {
         found.map(|(_, found)| Ok(found.state::<StateDir>()?)).transpose()
     };
     let mut places = Vec::new();
-    for path in own_etcd::cleared(machine) {
+    for path in &own_etcd::cleared(machine)? {
         match oldest(path)? {
             Some(place) if place.entry == PathEntry::Absent || place.held.is_some() => places.push(place),
             // Of a network that the older version did not know: whatever is in it is not of that run.
-            None if network::ALL.iter().any(|network| network.run.contains(&path)) => {
+            None if network::ALL.iter().any(|network| network.run.contains(&path.as_str())) => {
                 places.push(PathState { held: folder::list(machine, path), ..PathState::look(machine, path)? });
             }
             _ => return Ok(None),

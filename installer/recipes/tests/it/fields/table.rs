@@ -136,6 +136,7 @@ pub(super) fn fields() -> Vec<(&'static str, By, Value)> {
             patch
         }),
         ("hosts[].labels", Recipe, hosts(json!({"labels": {"disk": "ssd"}}))),
+        ("hosts[].annotations", Recipe, hosts(json!({"annotations": {"example.com/owner": "team a"}}))),
         ("hosts[].taints", Recipe, hosts(json!({"taints": ["dedicated=database:NoSchedule"]}))),
         (
             "hosts[].roles",
