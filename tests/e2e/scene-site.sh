@@ -111,8 +111,8 @@ check "the cluster's certificates are signed by the site's CA, for as long as cl
 ca_key_hidden() {
   local part found
   part=$(sed -n 2p "$SITE/ca.key")
-  found=$(on_host grep -rlsF "$part" /etc /var/lib/kubexm /var/log /run/kubexm /tmp | grep -vx /etc/kubernetes/pki/ca.key)
-  echo "$found"; [ -z "$found" ] && ! grep -rqF "$part" "$WORK/$HOME_NAME" && [ "$(on_host stat -c %a:%u /etc/kubernetes/pki/ca.key)" = 600:0 ]
+  found=$(on_host grep -rlsF "$part" /etc /var/lib/kubexm /var/log /run/kubexm /tmp)
+  echo "$found"; [ "$found" = /etc/kubernetes/pki/ca.key ] && ! grep -rqF "$part" "$WORK/$HOME_NAME" && [ "$(on_host stat -c %a:%u /etc/kubernetes/pki/ca.key)" = 600:0 ]
 }
 check "its key is in the one file of the host, and nowhere on the controller" ca_key_hidden
 mv "$SITE/ca.key" "$SITE/ca.key.gone"

@@ -10,6 +10,7 @@ use rustls_pki_types::{CertificateDer, PrivateKeyDer};
 use time::format_description::well_known::Rfc3339;
 use time::{Duration, OffsetDateTime};
 use x509_parser::certificate::X509Certificate;
+use x509_parser::extensions::X509Extension;
 use x509_parser::parse_x509_certificate;
 use x509_parser::public_key::PublicKey;
 
@@ -35,6 +36,9 @@ pub enum UnfitCa {
         "it limits names (name constraints), and a cluster's certificates have names such as kubernetes.default.svc"
     )]
     Names,
+    /// A critical extension that not every version of Go knows (RFC 5280, section 4.2: whoever does not know it must refuse).
+    #[error("it has a critical extension ({0}) that components of the cluster may not know, and would refuse")]
+    Critical(String),
     /// Ed25519, say: kubeadm reads RSA and ECDSA keys only.
     #[error("its key is neither RSA nor ECDSA, which are all that kubeadm reads")]
     KeyKind,
@@ -75,6 +79,9 @@ pub fn unfit(certificate: &str, key: Option<&str>, now: SystemTime, leaves: Vali
     found
 }
 
+/// Key usage, subject's names, basic constraints, name constraints, policies, extended key usage.
+const KNOWN: [&str; 6] = ["2.5.29.15", "2.5.29.17", "2.5.29.19", "2.5.29.30", "2.5.29.32", "2.5.29.37"];
+
 fn of_certificate(ca: &X509Certificate<'_>) -> Vec<UnfitCa> {
     let mut found = Vec::new();
     // An extension that cannot be read allows nothing.
@@ -91,6 +98,11 @@ fn of_certificate(ca: &X509Certificate<'_>) -> Vec<UnfitCa> {
     }
     if !matches!(ca.name_constraints(), Ok(None)) {
         found.push(UnfitCa::Names);
+    }
+    let unknown =
+        |extension: &&X509Extension<'_>| extension.critical && !KNOWN.contains(&extension.oid.to_id_string().as_str());
+    if let Some(extension) = ca.extensions().iter().find(unknown) {
+        found.push(UnfitCa::Critical(extension.oid.to_id_string()));
     }
     if !matches!(ca.public_key().parsed(), Ok(PublicKey::RSA(_) | PublicKey::EC(_))) {
         found.push(UnfitCa::KeyKind);
@@ -126,8 +138,8 @@ fn of_key(der: &CertificateDer<'_>, key: &str) -> Option<UnfitCa> {
 #[cfg(test)]
 mod tests {
     use rcgen::{
-        BasicConstraints, CertificateParams, ExtendedKeyUsagePurpose, GeneralSubtree, IsCa, KeyPair, KeyUsagePurpose,
-        NameConstraints, PKCS_ED25519,
+        BasicConstraints, CertificateParams, CustomExtension, ExtendedKeyUsagePurpose, GeneralSubtree, IsCa, KeyPair,
+        KeyUsagePurpose, NameConstraints, PKCS_ED25519,
     };
 
     use super::*;
@@ -156,7 +168,7 @@ mod tests {
         // Without the extension everything is allowed.
         assert_eq!(found(|params| params.key_usages.clear()), []);
         type Change = fn(&mut CertificateParams);
-        let rows: [(Change, &str); 6] = [
+        let rows: [(Change, &str); 7] = [
             (|params| params.is_ca = IsCa::ExplicitNoCa, "not a CA"),
             (|params| params.key_usages = vec![KeyUsagePurpose::DigitalSignature], "keyCertSign"),
             (|params| params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth], "extended key usage"),
@@ -167,6 +179,14 @@ mod tests {
                         Some(NameConstraints { permitted_subtrees, excluded_subtrees: Vec::new() });
                 },
                 "limits names",
+            ),
+            (
+                |params| {
+                    let mut inhibit = CustomExtension::from_oid_content(&[2, 5, 29, 54], vec![2, 1, 0]);
+                    inhibit.set_criticality(true);
+                    params.custom_extensions.push(inhibit);
+                },
+                "critical extension (2.5.29.54)",
             ),
             (|params| params.not_before = now() + Duration::hours(1), "valid from 2027-01-15T09:00:00Z only"),
             (|params| params.not_after = now() + Duration::days(364), "it ends on 2028-01-14T08:00:00Z"),

@@ -43,7 +43,7 @@ fn same_ca(input: &PreflightInput<'_>, report: &mut Report) {
                 "a running cluster whose CA is not spec.kubernetes.ca.certFile",
                 "the CA that the cluster was created with",
                 "give the certificate of that CA (/etc/kubernetes/pki/ca.crt there), or leave spec.kubernetes.ca out if kubeadm made \
-                 it; kubexm-install cannot change the CA of a running cluster",
+                 it; after a create that did not succeed roll it back first; kubexm-install cannot change the CA of a running cluster",
             );
         }
     }

@@ -4,8 +4,9 @@
 //! failures), `kubeadm reset`, which removes the containers, and remove everything that was added since the init or
 //! join. Earlier content is kept, as recorded in the [`mark`].
 
+use kubexm_plan::kubeadm_certificates::CLUSTER_CA;
 use kubexm_plan::op::{KubeadmReset, Progress};
-use kubexm_plan::{network, runtime, state_folders};
+use kubexm_plan::{Op, ledger, network, runtime, state_folders};
 
 use super::members::{self, Rest};
 use super::perform::Perform;
@@ -107,14 +108,24 @@ pub(super) fn traces(machine: &Machine) -> Result<Vec<String>, OpError> {
         .iter()
         .map(|name| format!("/etc/kubernetes/{name}"))
         .chain(files::MANIFESTS.iter().map(|path| (*path).to_owned()))
-        .chain(["/etc/kubernetes/manifests/etcd.yaml", "/etc/kubernetes/pki/ca.crt"].map(str::to_owned))
+        .chain(["/etc/kubernetes/manifests/etcd.yaml", CLUSTER_CA].map(str::to_owned))
         .filter(|path| machine.path(path).exists())
         .collect();
+    // The site's own CA is put there before an init.
+    if found.iter().any(|path| path == CLUSTER_CA) && gave_ca(machine)? {
+        found.retain(|path| path != CLUSTER_CA);
+    }
     let member = format!("{}/member", own_etcd::data_dir(machine)?);
     if machine.path(&member).exists() && !own_etcd::has_member(machine) {
         found.push(member);
     }
     Ok(found)
+}
+
+/// Whether a step has written the CA, and was not rolled back.
+fn gave_ca(machine: &Machine) -> Result<bool, OpError> {
+    let gives = |op: &Op| matches!(op, Op::File(file) if file.path == CLUSTER_CA);
+    Ok(ledger::any_not_rolled_back(machine.ledger().records()?.iter(), gives))
 }
 
 fn remove_leftovers(machine: &Machine, before: &[PathState]) -> Result<(), OpError> {
