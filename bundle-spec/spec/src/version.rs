@@ -9,12 +9,13 @@ use serde::{Serialize, Serializer};
 /// A version as an upstream writes it: numbers between dots, with or without a leading `v`, with or without a suffix
 /// (`v1.34.4`, `2.2`, `1.35.0-rc.1`, kubeadm's etcd image `3.5.24-0`). Any text is one, if need be one without numbers: what hosts
 /// report is compared, not refused. A suffix after `-` comes before the version without it (semver 2.0.0, 11), what follows
-/// `+` counts for nothing. What is of the same release compares equal by [`Version::release`], whatever its suffix.
+/// `+` counts for nothing. A part that is no number is ordered as zero. What is of the same release compares equal by
+/// [`Version::release`], whatever its suffix.
 ///
 /// No crate serves (seen in November 2026). semver 1.0 refuses `2.2` and a leading `v`; lenient_semver (none since 2021) fills `2.2`
 /// up to `2.2.0`, so that a line cannot be told from its first release; versions 8 reads all of these, and takes the `-0` of an
 /// image for a pre-release as the others do, so that its numbers would have to be taken apart here all the same.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug)]
 pub struct Version<'a>(&'a str);
 
 impl<'a> Version<'a> {
@@ -52,6 +53,10 @@ impl<'a> Version<'a> {
         self.numbers().take(N).collect::<Vec<_>>().try_into().ok()
     }
 
+    fn parts(self) -> impl Iterator<Item = u64> + 'a {
+        self.main().split('.').map(|part| part.parse().unwrap_or(0))
+    }
+
     /// `rc.1` of `v1.35.0-rc.1`; empty for a release.
     fn pre_release(self) -> &'a str {
         let end = self.0.find('+').unwrap_or(self.0.len());
@@ -62,13 +67,20 @@ impl<'a> Version<'a> {
 impl Ord for Version<'_> {
     fn cmp(&self, other: &Self) -> Ordering {
         let (one, two) = (self.pre_release(), other.pre_release());
-        self.numbers()
-            .cmp(other.numbers())
+        self.parts()
+            .cmp(other.parts())
             .then_with(|| one.is_empty().cmp(&two.is_empty()))
             .then_with(|| identifiers(one).cmp(identifiers(two)))
-            .then_with(|| self.0.cmp(other.0))
     }
 }
+
+impl PartialEq for Version<'_> {
+    fn eq(&self, other: &Self) -> bool {
+        self.cmp(other).is_eq()
+    }
+}
+
+impl Eq for Version<'_> {}
 
 impl PartialOrd for Version<'_> {
     fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
@@ -157,7 +169,7 @@ impl Serialize for KubernetesVersion {
 
 impl Ord for KubernetesVersion {
     fn cmp(&self, other: &Self) -> Ordering {
-        Version::of(&self.text).cmp(&Version::of(&other.text))
+        Version::of(&self.text).cmp(&Version::of(&other.text)).then_with(|| self.text.cmp(&other.text))
     }
 }
 
@@ -207,12 +219,12 @@ mod tests {
 
     #[test]
     fn versions_are_ordered_by_their_numbers_and_candidates_before_releases() {
-        let ordered =
-            ["1.9.0", "1.10", "1.10.0-rc.2", "1.10.0-rc.10", "1.10.0", "1.10.0+k3s1", "1.10.1", "3.5.24-0", "3.5.24"];
+        let ordered = ["1.9.0", "1.10", "1.10.0-rc.2", "1.10.0-rc.10", "1.10.0", "1.10.1", "3.5.24-0", "3.5.24"];
         let mut sorted: Vec<_> = ordered.iter().rev().map(|text| Version::of(text)).collect();
         sorted.sort();
         assert_eq!(sorted.iter().map(|version| version.bare()).collect::<Vec<_>>(), ordered);
-        assert!(Version::of("v1.34.4").cmp(&Version::of("1.34.4")).is_eq());
+        assert_eq!(Version::of("v1.34.4"), Version::of("1.34.4+k3s1"));
+        assert!(Version::of("RELEASE.2024-12-13") < Version::of("RELEASE.2025-01-20"));
     }
 
     #[test]

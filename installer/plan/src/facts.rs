@@ -111,7 +111,8 @@ pub struct Facts {
     /// Why the stamp cannot be read, so that it is unknown which cluster the node belongs to.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unreadable_stamp: Option<String>,
-    /// Why kubexm's record of its `kubeadm init` or `kubeadm join` cannot be read, so that it is unknown whose Kubernetes the node has.
+    /// Why kubexm's record of its `kubeadm init`, `join` or `upgrade` cannot be read, so that it is unknown whose Kubernetes the node has, or
+    /// what an upgrade has replaced.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unreadable_mark: Option<String>,
     /// Digest of the config of the last `kubeadm init` by kubexm that succeeded.

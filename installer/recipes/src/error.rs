@@ -171,13 +171,6 @@ pub enum RecipeError {
         /// What is wrong, and how to fix it.
         why: String,
     },
-    /// The record of a host's init or join is damaged, so it is unknown whose Kubernetes it has.
-    #[error("{host}: {why}")]
-    UnreadableMark {
-        host: String,
-        /// What is wrong, and how to fix it.
-        why: String,
-    },
     /// A reset of some hosts includes a member of a cluster that stays.
     #[error(
         "{host} is a member of cluster {cluster}{id}, which stays: if only this host were reset, its node object and etcd member would \
@@ -331,7 +324,6 @@ impl RecipeError {
             | Self::NoClusterYet { .. }
             | Self::ClusterMismatch { .. }
             | Self::UnreadableStamp { .. }
-            | Self::UnreadableMark { .. }
             | Self::IdentityMismatch { .. }
             | Self::MinorMismatch { .. }
             | Self::StillMember { .. }

@@ -269,6 +269,7 @@ fn reset(
     let cluster = source.cluster();
     let identity = Identity::of(cluster, &survey.facts);
     identity.may_be_reset(cluster, &survey.facts, only)?;
+    report_unreadable(session, survey);
     let wanted = |host: &str| only.is_empty() || only.iter().any(|name| name == host);
     let hosts: Vec<ResetHost<'_>> = ledger_hosts(cluster, survey).filter(|host| wanted(host.name)).collect();
     let mut clean: Vec<String> = hosts.iter().filter(|host| host.is_clean()).map(|host| host.name.to_owned()).collect();
@@ -294,6 +295,7 @@ fn delete_node(
     drain: Drain,
 ) -> Result<Deletion, SessionError> {
     let cluster = site.subject.cluster();
+    report_unreadable(site.session, survey);
     events::phase(site.session.events, "plan");
     let (hosts, missing) = (ledger_hosts(cluster, survey).collect(), site.fleet.missing());
     let cluster_digest = cluster.digest();
@@ -306,6 +308,15 @@ fn delete_node(
         missing,
         drain,
     })?)
+}
+
+/// A reset goes by the ledger then, and stops before it removes anything if that does not say enough.
+fn report_unreadable(session: &Session<'_>, survey: &LedgerSurvey) {
+    for (host, facts) in &survey.facts {
+        if let Some(why) = &facts.unreadable_mark {
+            events::warning(session.events, format!("{host}: {why}"));
+        }
+    }
 }
 
 /// The hosts that were reached, in the order of cluster.yaml.

@@ -20,7 +20,7 @@ impl World {
                 (&mut want.cluster, format!("cordoned:{node}"), cordoned_by.unwrap_or(SOMEBODY))
             }
             Effect::ResetsNode => (&mut want.host, "kubernetes".to_owned(), "reset"),
-            Effect::UpgradesNode(upgrade) => (&mut want.host, UPGRADED.to_owned(), upgrade.version.as_str()),
+            Effect::UpgradesNode { version, .. } => (&mut want.host, UPGRADED.to_owned(), version),
             Effect::LeavesMark { id } => (&mut want.host, mark(id), "done"),
             // That something was removed is observed from its absence.
             Effect::DeletesNode { .. }
@@ -52,7 +52,7 @@ impl World {
         match (act.effect(), self.cluster.get("initialised")) {
             (Effect::InitialisesCluster { .. }, Some(by)) => Err(format!("{by} has initialised the cluster already")),
             (Effect::InitialisesCluster { .. } | Effect::JoinsNode { .. }, _) => self.refuse_kubeadm(host, step),
-            (Effect::UpgradesNode(upgrade), _) => self.refuse_upgrade(host, step, upgrade),
+            (Effect::UpgradesNode { version, of }, _) => self.refuse_upgrade(host, step, (version, of)),
             _ => Ok(()),
         }
     }
@@ -105,7 +105,7 @@ impl World {
                 self.cluster.remove(&format!("cordoned:{node}"));
                 Ok(())
             }
-            Effect::UpgradesNode(upgrade) => self.upgrade_node(host, step, upgrade),
+            Effect::UpgradesNode { version, of } => self.upgrade_node(host, step, (version, of)),
             // The host is reset before the key of that is set.
             _ => Ok(()),
         }

@@ -23,7 +23,7 @@ use kubexm_plan::facts::ModuleState;
 use kubexm_plan::{Facts, KubeadmFiles, REGISTRY_CAS, SEALED_AUTHORITIES, etcd, runtime};
 use kubexm_spec::{Arch, Digest};
 
-use crate::ops::act::{kubeadm_files, kubeadm_init, mark};
+use crate::ops::act::{kubeadm_files, kubeadm_init, kubeadm_upgrade, mark};
 use crate::ops::{kernel_module, stamp, swap_off, sysctl, timezone};
 use crate::system::Program;
 use crate::teardown::foreign;
@@ -93,6 +93,7 @@ pub fn collect_with(machine: &Machine, host: &str, folders: &[String]) -> Result
     let ours = ours::Ours::read(machine, stamp.is_some())?;
     let unreadable_mark = mark::unreadable(machine);
     let marks_are_readable = unreadable_mark.is_none();
+    let unreadable_mark = unreadable_mark.or_else(|| kubeadm_upgrade::unreadable(machine)).map(|error| error.full());
     let kubeadm_config = if marks_are_readable { kubeadm_init::config_of_the_cluster(machine)? } else { None };
     let stamped = stamp.is_some();
     let joined = stamped && machine.path(KUBELET_CONF).is_file();

@@ -1,4 +1,4 @@
-//! Every stamp and every record of an init or join can be read, and hosts whose stamp has the cluster's name belong to this cluster and not to another one of the same name.
+//! Every stamp and every record of kubeadm's init, join or upgrade can be read, and hosts whose stamp has the cluster's name belong to this cluster and not to another one of the same name.
 
 use kubexm_plan::facts::Stamp;
 
@@ -22,7 +22,7 @@ pub(super) fn run(input: &PreflightInput<'_>, report: &mut Report) {
         if let Some(why) = &host.facts.unreadable_mark {
             report.fail(
                 host.name(),
-                "a record of kubeadm's init or join that cannot be read, so it is unknown whether this Kubernetes is kubexm's",
+                "a record of kubexm's own that cannot be read, of what it did here with kubeadm",
                 "no record, or a readable one",
                 why.clone(),
             );

@@ -65,7 +65,7 @@ fn converge(machine: &Machine, socket: &str) -> Result<(), OpError> {
     }
     // An init or join that is still running is stopped: it would recreate what is being removed.
     for of in mark::Of::ALL {
-        if let Some(act) = mark::read(machine, of)?.and_then(|mark| mark.act) {
+        if let Some(act) = mark::read_to_reset(machine, of)?.and_then(|mark| mark.act) {
             transient::stop(machine, &act)?;
         }
     }

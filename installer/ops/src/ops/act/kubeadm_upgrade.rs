@@ -71,6 +71,11 @@ impl Mark {
     }
 }
 
+/// Why the record cannot be read, if it cannot.
+pub(crate) fn unreadable(machine: &Machine) -> Option<OpError> {
+    Mark::read(machine).err()
+}
+
 /// Whether it was started on this host, whatever became of it.
 pub(crate) fn has_begun(upgrade: &KubeadmUpgrade, machine: &Machine) -> Result<bool, OpError> {
     Ok(upgrade.progress(machine)? != Progress::NotBegun)

@@ -77,9 +77,17 @@ pub(crate) fn read(machine: &Machine, of: Of) -> Result<Option<Mark>, OpError> {
     })
 }
 
-/// Why a record cannot be read; none if all can.
-pub(crate) fn unreadable(machine: &Machine) -> Option<String> {
-    Of::ALL.into_iter().find_map(|of| read(machine, of).err()).map(|error| error.full())
+/// Why a record cannot be read; none if both can.
+pub(crate) fn unreadable(machine: &Machine) -> Option<OpError> {
+    Of::ALL.into_iter().find_map(|of| read(machine, of).err())
+}
+
+/// For a reset, which must be possible whatever the record has become: an unreadable one says only that kubexm started
+/// something. What was there before then comes from the ledger, or nothing is removed ([`before`]).
+pub(super) fn read_to_reset(machine: &Machine, of: Of) -> Result<Option<Mark>, OpError> {
+    let Some(bytes) = fsio::read(&machine.path(of.path()))? else { return Ok(None) };
+    let unknown = Mark { ended_well: false, config: None, act: None, before: None };
+    Ok(Some(serde_json::from_slice(&bytes).unwrap_or(unknown)))
 }
 
 pub(super) fn write(machine: &Machine, of: Of, ended_well: bool, config: Option<Digest>) -> Result<(), OpError> {
@@ -125,7 +133,7 @@ fn folders(machine: &Machine) -> Result<Vec<PathState>, OpError> {
 /// The content of the folders that a reset clears, before kubexm's first init or join.
 pub(super) fn before(machine: &Machine) -> Result<Vec<PathState>, OpError> {
     for of in Of::ALL {
-        if let Some(before) = read(machine, of)?.and_then(|mark| mark.before) {
+        if let Some(before) = read_to_reset(machine, of)?.and_then(|mark| mark.before) {
             return Ok(before);
         }
     }

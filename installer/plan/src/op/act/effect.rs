@@ -1,6 +1,6 @@
 //! What acts do to a cluster.
 
-use super::KubeadmUpgrade;
+use super::upgrade_of::UpgradeOf;
 use crate::slot::SlotName;
 
 /// What an act does to a cluster or its node, besides the change of what it touches. The simulated fleet executes these, so
@@ -53,7 +53,12 @@ pub enum Effect<'a> {
         name: &'a str,
     },
     /// kubeadm brings its part of the host to another version.
-    UpgradesNode(&'a KubeadmUpgrade),
+    UpgradesNode {
+        /// `v1.35.4`.
+        version: &'a str,
+        /// What is upgraded.
+        of: &'a UpgradeOf,
+    },
     /// kubelet's configuration is as before the upgrade.
     RestoresKubeletConfig,
     /// Something runs once, and a mark on the host says so.
@@ -73,7 +78,7 @@ impl Effect<'_> {
     pub const fn starts_static_pods(&self) -> bool {
         match self {
             Self::InitialisesCluster { .. } | Self::JoinsNode { .. } => true,
-            Self::UpgradesNode(upgrade) => upgrade.of.is_control_plane(),
+            Self::UpgradesNode { of, .. } => of.is_control_plane(),
             _ => false,
         }
     }

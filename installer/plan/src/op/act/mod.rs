@@ -15,6 +15,7 @@ mod node_lookup;
 mod node_uncordon;
 mod script_run;
 mod script_undo;
+mod upgrade_of;
 
 use std::fmt;
 
@@ -25,7 +26,7 @@ pub use kind::{ActKind, Progress};
 pub use kubeadm_init::KubeadmInit;
 pub use kubeadm_join::KubeadmJoin;
 pub use kubeadm_reset::KubeadmReset;
-pub use kubeadm_upgrade::{KubeadmUpgrade, UpgradeOf};
+pub use kubeadm_upgrade::KubeadmUpgrade;
 pub use kubeadm_upgrade_undo::KubeadmUpgradeUndo;
 pub use member_remove::MemberRemove;
 pub use node_delete::NodeDelete;
@@ -34,6 +35,7 @@ pub use node_lookup::NodeLookup;
 pub use node_uncordon::NodeUncordon;
 pub use script_run::ScriptRun;
 pub use script_undo::ScriptUndo;
+pub use upgrade_of::UpgradeOf;
 
 use crate::kind::{Needs, OpKind, RemovalScope, ResetRollback};
 use crate::resource::ResourceChange;

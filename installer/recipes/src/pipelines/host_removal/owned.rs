@@ -52,9 +52,6 @@ pub(in crate::pipelines) fn of_host(cluster: &str, host: &ResetHost<'_>) -> Resu
     if let Some(why) = &host.facts.unreadable_stamp {
         return Err(RecipeError::UnreadableStamp { host: host.name.to_owned(), why: why.clone() });
     }
-    if let Some(why) = &host.facts.unreadable_mark {
-        return Err(RecipeError::UnreadableMark { host: host.name.to_owned(), why: why.clone() });
-    }
     if let Some(record) = host.ledger.iter().find(|record| record.schema > SCHEMA) {
         return Err(RecipeError::NewerLedger { host: host.name.to_owned(), found: record.schema, known: SCHEMA });
     }

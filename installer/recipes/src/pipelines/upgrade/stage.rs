@@ -61,6 +61,7 @@ fn host<'a>(draft: &mut Draft<'a>, node: &PlannedHost<'a>, serves: &mut Serves) 
     let to_install = packages::of_node(draft.cx, node)?;
     let mut chain = Chain::default();
     serves.store(draft, node, to_install.as_ref(), &mut chain)?;
+    // Harbor's steps are among them, and are not planned yet: an upgrade of a cluster with Harbor is refused before.
     serves.services(draft, node, &mut chain)?;
     if let Some(to_install) = &to_install {
         chain.then(packages::steps(draft, node, to_install));
