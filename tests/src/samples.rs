@@ -143,7 +143,7 @@ pub const FLEETS: [Sample; 13] = [
         ],
         roles: "{master: [node1, node2], worker: [node3]}",
         spec: "  loadBalancer: {mode: external, domain: api.example, external: {type: external}, vip: 10.0.0.100, port: 8443}\n  \
-               system: {timezone: Asia/Shanghai, skipConfigureOS: true}\n  registry: {type: external, privateRegistry: \"r.example:8443/mirror\", caFile: /root/ca.crt, auths: \
+               system: {timezone: Asia/Shanghai}\n  registry: {type: external, privateRegistry: \"r.example:8443/mirror\", caFile: /root/ca.crt, auths: \
                {\"r.example:8443\": {username: robot, passwordFrom: {env: ROBOT}}}}\n",
         added: &["node2"],
         deleted: &["node2", "node3"],
@@ -231,7 +231,7 @@ fn bare(facts: &mut Facts) {
     facts.packages = Some(InstalledPackages { family: Family::Deb, list: packages.map(entry).collect(), broken: None });
 }
 
-/// State folders whose content the hosts of an occupied sample have moved aside.
+/// State folders whose content the hosts of an occupied sample have moved aside, beside those that its cluster.yaml names.
 pub const MOVED: [&str; 3] = ["/opt/cni", "/var/lib/etcd", "/var/lib/kubelet"];
 
 fn occupied(path: &str) -> StateFolder {
@@ -281,7 +281,9 @@ impl Sample {
                 facts.interfaces[0].addresses = vec![format!("10.0.0.{last}/24")];
                 (self.facts)(&mut facts);
                 if self.occupied {
-                    facts.state_folders = MOVED.map(occupied).to_vec();
+                    let cluster = self.cluster();
+                    let own = cluster.data_folders(cluster.roles(name));
+                    facts.state_folders = MOVED.into_iter().chain(own).map(occupied).collect();
                 }
                 ((*name).to_owned(), facts)
             })

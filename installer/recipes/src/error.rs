@@ -109,7 +109,7 @@ pub enum RecipeError {
         reason: String,
     },
     /// Fields of the runtime's configuration that cannot be merged into kubexm's.
-    #[error("spec.runtime.extraConfig cannot be merged into containerd's configuration:\n{}", lines(.all))]
+    #[error("spec.runtime.extraConfig cannot be merged into the runtime's configuration:\n{}", lines(.all))]
     ExtraConfig {
         /// Every one of them: `version: kubexm sets it; leave it out`.
         all: Vec<String>,

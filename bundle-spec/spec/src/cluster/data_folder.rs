@@ -37,8 +37,12 @@ const SHARED: [&str; 6] = ["/home", "/media", "/mnt", "/opt", "/root", "/srv"];
 
 /// Whether a folder is, holds, or is in a folder of the system, of kubexm, or of something that it installs, other than its usual one.
 pub(super) fn is_of_others(folder: &str, usual: Option<&str>) -> bool {
-    let others = NOT_FOR_DATA.iter().any(|other| holds(other, folder) || holds(folder, other));
-    usual != Some(folder) && (SHARED.contains(&folder) || others)
+    usual != Some(folder) && (SHARED.contains(&folder) || is_named(folder))
+}
+
+/// The same, without the folders that have those of many.
+pub(super) fn is_named(folder: &str) -> bool {
+    NOT_FOR_DATA.iter().any(|other| holds(other, folder) || holds(folder, other))
 }
 
 /// Whether a folder is another one, or contains it.

@@ -185,6 +185,15 @@ fn belongs(
             "give Harbor's data a folder of their own, like /mnt/registry or /srv/registry, best a disk mounted there",
         );
     }
+    if kind == RegistryKind::Registry
+        && let (Some(at), Some(folder)) = (map.get("dataDir"), data_dir)
+        && data_folder::is_named(folder)
+    {
+        at.bad(
+            format!("{folder} is, or holds, a folder of the system or of kubexm"),
+            "give the registry's data a folder of their own, like /mnt/registry",
+        );
+    }
     if kind.has_data()
         && port == Some(&names::DEPOT_PORT)
         && let Some(at) = map.get("port")

@@ -240,6 +240,7 @@ const WRONG: &[(&str, &str, &str)] = &[
     ),
     ("  registry: {harborConfig: {}}\n", "spec.registry.harborConfig", "has none"),
     ("  registry: {type: harbor, port: 5443}\n", "spec.registry.port", "the depot's"),
+    ("  registry: {type: registry, dataDir: /var/lib/etcd}\n", "spec.registry.dataDir", "a folder of their own"),
     ("  registry: {type: harbor, dataDir: /srv}\n", "spec.registry.dataDir", "a folder of their own"),
     ("  registry: {type: harbor, dataDir: /var/lib}\n", "spec.registry.dataDir", "or holds, a folder of the system"),
     ("  registry: {type: harbor, dataDir: /var/lib/docker/harbor}\n", "spec.registry.dataDir", "a folder of their own"),

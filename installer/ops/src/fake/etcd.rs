@@ -9,7 +9,7 @@ use kubexm_spec::digest::Hasher;
 use serde_json::{Value, json};
 
 use super::rooted::RootedSystem;
-use super::state::{Cluster, Member, State};
+use super::state::{Cluster, ETCD_FOLDER, Member, State};
 use crate::OpError;
 use crate::system::{HttpsRequest, Output};
 
@@ -68,8 +68,6 @@ fn shown(id: &str, member: &Member) -> Value {
     })
 }
 
-/// The usual folder of its data.
-pub(super) const FOLDER: &str = "/var/lib/etcd";
 /// Its data there.
 const DATA: &str = "member/snap/db";
 const PAGE: usize = 512;
@@ -186,7 +184,7 @@ pub(super) fn start(system: &RootedSystem, state: &mut State) -> Result<Option<S
     let value = |key: &str| config.lines().find_map(|line| line.strip_prefix(key)).map(|value| value.trim().to_owned());
     let Some(name) = value("name:") else { return Ok(Some(format!("{} has no name", etcd::CONFIG))) };
     let own = system.address()?;
-    let folder = value("data-dir:").unwrap_or_else(|| FOLDER.to_owned());
+    let folder = value("data-dir:").unwrap_or_else(|| ETCD_FOLDER.to_owned());
     let data = format!("{}/{DATA}", folder.trim_matches('"'));
     let has_data = system.at(&data).is_file();
     if !has_data && system.at(etcd::FORMED).is_file() {

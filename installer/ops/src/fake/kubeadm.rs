@@ -10,7 +10,7 @@ use super::control_plane::{
     put_etcd_keys, register,
 };
 use super::rooted::{FOLDER, RootedSystem};
-use super::state::{Cluster, State};
+use super::state::{Cluster, ETCD_FOLDER, State};
 use super::{api_server, control_plane, etcd, join, upgrade};
 use crate::OpError;
 use crate::system::{Output, System as _};
@@ -42,7 +42,7 @@ fn init(system: &RootedSystem, state: &mut State, args: &[&str]) -> Result<Outpu
     let Some(config) = config(system, args) else {
         return refuse("--config does not name a file".to_owned());
     };
-    state.cluster.etcd_folder = control_plane::etcd_folder(&config).filter(|folder| folder != etcd::FOLDER);
+    state.cluster.etcd_folder = control_plane::etcd_folder(&config).filter(|folder| folder != ETCD_FOLDER);
     if let Some(why) = not_ready(system, state, args) {
         return refuse(why);
     }
@@ -139,7 +139,7 @@ fn kubeconfig(args: &[&str]) -> Result<Output, OpError> {
 
 fn reset(system: &RootedSystem, state: &mut State, hidden: &[String]) -> Result<Output, OpError> {
     let hides = |path: &str| hidden.iter().any(|folder| std::path::Path::new(path).starts_with(folder));
-    let folders = ["/etc/kubernetes/manifests", "/etc/kubernetes/pki", etcd::FOLDER, "/var/lib/kubelet"];
+    let folders = ["/etc/kubernetes/manifests", "/etc/kubernetes/pki", ETCD_FOLDER, "/var/lib/kubelet"];
     for path in folders.into_iter().filter(|path| !hides(path)) {
         let real = system.at(path);
         if real.is_dir() {

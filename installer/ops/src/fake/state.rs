@@ -47,6 +47,9 @@ fn is_default<T: Default + PartialEq>(value: &T) -> bool {
     *value == T::default()
 }
 
+/// The usual folder of etcd's data.
+pub(super) const ETCD_FOLDER: &str = "/var/lib/etcd";
+
 /// A cluster.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
@@ -106,7 +109,7 @@ pub(super) struct Member {
 impl Cluster {
     /// The folder of kubeadm's etcd.
     pub(super) fn etcd_folder(&self) -> String {
-        self.etcd_folder.clone().unwrap_or_else(|| super::etcd::FOLDER.to_owned())
+        self.etcd_folder.clone().unwrap_or_else(|| ETCD_FOLDER.to_owned())
     }
 
     /// Names of the control planes whose API server answers.

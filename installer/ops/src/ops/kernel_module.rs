@@ -90,9 +90,6 @@ pub(crate) fn present(machine: &Machine, name: &str) -> Result<bool, OpError> {
 /// Folders of files with names of modules (modules-load.d(5)): a file hides those with the same name in later folders.
 const FOLDERS: [&str; 4] =
     ["/etc/modules-load.d", "/run/modules-load.d", "/usr/local/lib/modules-load.d", "/usr/lib/modules-load.d"];
-/// Read by systemd-modules-load through a link in these folders on Debian, and by other init systems.
-const DEBIAN: &str = "/etc/modules";
-
 /// Those of these modules that the next boot has, for facts.
 pub(crate) fn at_boot(machine: &Machine, names: &[&str]) -> Result<BTreeSet<String>, OpError> {
     let same = |name: &str| name.replace('-', "_");
@@ -121,7 +118,8 @@ fn listed(machine: &Machine) -> Result<BTreeSet<String>, OpError> {
         }
     }
     let mut found = BTreeSet::new();
-    for path in files.values().map(String::as_str).chain([DEBIAN]) {
+    // /etc/modules counts where a link in these folders names it, as on Debian.
+    for path in files.values() {
         let text = fsio::read_text(&machine.path(path)).unwrap_or_default().unwrap_or_default();
         let names = text.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with(['#', ';']));
         found.extend(names.map(str::to_owned));

@@ -26,7 +26,7 @@ const KUBELET: u64 = 1 << 30;
 
 pub(super) fn run(input: &PreflightInput<'_>, report: &mut Report) {
     for seen in &input.hosts {
-        read_only(seen, report);
+        read_only(input, seen, report);
         if seen.roles.in_cluster() {
             xfs(input, seen, report);
             inodes(input, seen, report);
@@ -68,12 +68,19 @@ fn xfs(input: &PreflightInput<'_>, seen: &ObservedHost<'_>, report: &mut Report)
     }
 }
 
-fn read_only(seen: &ObservedHost<'_>, report: &mut Report) {
-    for disk in seen.facts.disks.iter().filter(|disk| disk.read_only && !disk.paths.is_empty()) {
+fn read_only(input: &PreflightInput<'_>, seen: &ObservedHost<'_>, report: &mut Report) {
+    let own = input.cx.cluster.data_folders(seen.roles);
+    let on = |disk: &Disk| {
+        let own =
+            own.iter().filter(|folder| disk_of(&seen.facts.disks, folder).is_some_and(|of| of.mount == disk.mount));
+        disk.paths.iter().map(String::as_str).chain(own.copied()).map(str::to_owned).collect::<Vec<_>>()
+    };
+    let used = seen.facts.disks.iter().filter(|disk| disk.read_only).map(|disk| (disk, on(disk)));
+    for (disk, paths) in used.filter(|(_, paths)| !paths.is_empty()) {
         report.fail(
             seen.name(),
             format!("{} mounted read-only", disk.mount),
-            format!("a file system that can be written for {}", disk.paths.join(", ")),
+            format!("a file system that can be written for {}", paths.join(", ")),
             format!(
                 "`mount -o remount,rw {}`, and the same in /etc/fstab; if the kernel made it read-only after an error, \
                  `dmesg` shows why: check the disk first",

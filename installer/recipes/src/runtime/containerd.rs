@@ -200,7 +200,10 @@ fn run(draft: &mut Draft<'_>, node: &PlannedHost<'_>) -> Result<Step, RecipeErro
     let values = context! { pause, systemd_cgroup, certs_d => CERTS_D, selinux, root };
     let text = templates::render(format.template(), values)?;
     let extra = extra_config::merged(&text, &cx.cluster.runtime.extra_config, format.plugins())?;
-    let mut config_dump = format.config_dump(pause, systemd_cgroup, selinux, root);
+    // Files that are imported may set other folders.
+    let imports = cx.cluster.runtime.extra_config.contains_key("imports");
+    let checked = if imports { Some(cx.cluster.runtime.data_folder()) } else { root };
+    let mut config_dump = format.config_dump(pause, systemd_cgroup, selinux, checked);
     config_dump.extend(extra.shown);
     let config = draft.file(runtime.config, 0o644, extra.text);
     let unit = draft.template(paths::unit(runtime.unit), "containerd.service", context! { bin => paths::BIN })?;

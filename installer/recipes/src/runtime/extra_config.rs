@@ -30,6 +30,8 @@ const OWN: [(&str, &str); 5] = [
     ("grpc", "kubelet asks containerd at its usual socket"),
     ("temp", "it is in the folder of spec.runtime.dataDir"),
 ];
+/// Of plugins: where images are unpacked, and by what.
+const DATA: [&str; 2] = ["root_path", "snapshotter"];
 /// Below a plugin of the CRI: logins, mirrors and certificates.
 const REGISTRY: &str = "registry";
 
@@ -81,6 +83,9 @@ impl Merge {
             && self.plugins.own.contains(plugin)
         {
             return self.refuse(&name(), "kubexm points containerd at registries; see spec.registry");
+        }
+        if matches!(path.as_slice(), ["plugins", ..]) && DATA.contains(&key) {
+            return self.refuse(&name(), "it moves images and containers; their folder is spec.runtime.dataDir");
         }
         match (into.get_mut(key), value) {
             (Some(toml::Value::Table(table)), Value::Object(fields)) => {
@@ -151,7 +156,7 @@ mod tests {
             "nothing": null,
             "plugins": {
                 "io.containerd.cri.v1.runtime": {
-                    "containerd": {"default_runtime_name": "nvidia"},
+                    "containerd": {"default_runtime_name": "nvidia", "snapshotter": "native"},
                     "registry": {"mirrors": {}},
                 },
                 "io.containerd.grpc.v1.cri": {"sandbox_image": "x"},
@@ -164,6 +169,7 @@ mod tests {
             "root: kubexm sets it: write spec.runtime.dataDir",
             "nothing: TOML has no null",
             "plugins.io.containerd.cri.v1.runtime.containerd.default_runtime_name: kubexm sets it",
+            "plugins.io.containerd.cri.v1.runtime.containerd.snapshotter: it moves images and containers",
             "plugins.io.containerd.cri.v1.runtime.registry: kubexm points containerd at registries",
             "plugins.io.containerd.grpc.v1.cri: this version of containerd ignores it",
         ] {

@@ -58,10 +58,12 @@ pub(super) fn check(spec: &Mapping<'_>, parts: &Parts<'_>, roles: Option<&mut Ro
 
 /// Each folder of data belongs to one alone: a reset removes all that is in it.
 fn data_folders(spec: &Mapping<'_>, parts: &Parts<'_>) {
-    let etcd = parts.etcd.filter(|etcd| etcd.kind != EtcdKind::External).map(|etcd| etcd.data_dir.as_str());
-    let registry =
-        parts.registry.filter(|registry| registry.kind.has_data()).map(|registry| registry.data_dir.as_str());
-    let runtime = parts.runtime.and_then(|runtime| runtime.data_dir.as_deref());
+    // A folder that is another one's usual folder is refused where it is named.
+    let etcd = parts.etcd.filter(|etcd| etcd.kind != EtcdKind::External && etcd.has_own_folder());
+    let etcd = etcd.map(|etcd| etcd.data_dir.as_str());
+    let registry = parts.registry.filter(|registry| registry.kind.has_data());
+    let registry = registry.map(|registry| registry.data_dir.as_str());
+    let runtime = parts.runtime.and_then(|runtime| runtime.own_folder());
     let all = [("etcd", etcd), ("runtime", runtime), ("registry", registry)];
     for (index, (part, folder)) in all.iter().enumerate() {
         for (other_part, other) in all.iter().skip(index + 1) {

@@ -94,7 +94,8 @@ pub(super) fn write(machine: &Machine, of: Of, ended_well: bool, config: Option<
     let act = machine.act().filter(|_| !ended_well).cloned();
     // Only the first attempt has seen the folders as they were before.
     let before = match read(machine, of)?.filter(|older| older.before.is_some() || older.ended_well) {
-        Some(older) => older.before,
+        Some(older) if older.ended_well || ended_well => older.before,
+        Some(older) => with_new(older.before.unwrap_or_default(), folders(machine)?),
         None => Some(folders(machine)?),
     };
     // Once it has ended, the files may be edited by people.
@@ -104,6 +105,14 @@ pub(super) fn write(machine: &Machine, of: Of, ended_well: bool, config: Option<
     let text = serde_json::to_vec(&Mark { ended_well, config, act, before })
         .map_err(|error| OpError::other(format!("{} cannot be written as JSON: {error}", of.path())))?;
     machine.write_file(of.path(), &text, Access::mode(0o600))
+}
+
+/// A later try may clear folders that the first one did not know: etcd's, if cluster.yaml names another one since.
+fn with_new(mut before: Vec<PathState>, now: Vec<PathState>) -> Option<Vec<PathState>> {
+    let is_new = |place: &PathState| !before.iter().any(|known| known.path == place.path);
+    let new: Vec<PathState> = now.into_iter().filter(is_new).collect();
+    before.extend(new);
+    Some(before)
 }
 
 /// The cluster has another config of kubeadm since an upgrade; none on a control plane that joined.

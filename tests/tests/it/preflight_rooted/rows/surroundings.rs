@@ -169,6 +169,10 @@ pub const ROWS: &[Row] = rows! {
             s.cluster.etcd.data_dir = "/data/etcd".to_owned();
             mounts(s.node1(), "26 25 8:2 / /data/etcd/wal rw,noatime - ext4 /dev/sdb1 rw\n");
         } => "/data/etcd/wal (ext4 of /dev/sdb1) mounted below /data/etcd", "to be empty", "is mounted at /data/etcd itself";
+    "space" Fail NODE1, "the folder that cluster.yaml names for etcd on a disk that cannot be written", |s| {
+            s.cluster.etcd.data_dir = "/data/etcd".to_owned();
+            mounts(s.node1(), "26 25 8:2 / /data ro,relatime - ext4 /dev/sdb1 ro\n");
+        } => "/data mounted read-only", "can be written for /data/etcd", "mount -o remount,rw /data";
     "noexec" Fail NODE2, "no programs from the folder that cluster.yaml names for images", |s| {
             s.cluster.runtime.data_dir = Some("/data/containerd".to_owned());
             mounts(s.node2(), "26 25 8:2 / /data rw,noexec - ext4 /dev/sdb1 rw\n");
