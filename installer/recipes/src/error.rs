@@ -264,6 +264,20 @@ pub enum RecipeError {
         /// The missing packages, and why they cannot be installed.
         why: String,
     },
+    /// Upstream's manifest is not as the recipe knows it.
+    #[error(
+        "the bundle's {program} {version} is not as this kubexm-install knows it: {}; nothing was changed. Name a version of the catalogue in \
+         spec.network.version and build the bundle again, or use the kubexm-install that belongs to this bundle",
+        .problems.join("; ")
+    )]
+    Manifest {
+        /// `calico-manifest`.
+        program: &'static str,
+        /// Of it.
+        version: String,
+        /// What was not found, or is something else.
+        problems: Vec<String>,
+    },
     /// A template does not render; a bug in kubexm.
     #[error("template {name} does not render; this is a bug in kubexm-install")]
     Template {
@@ -300,7 +314,7 @@ impl RecipeError {
     /// Exit code of the program.
     pub fn exit_code(&self) -> ExitCode {
         match self {
-            Self::NotInBundle { .. } | Self::Rendered { .. } => ExitCode::BundleIncomplete,
+            Self::NotInBundle { .. } | Self::Rendered { .. } | Self::Manifest { .. } => ExitCode::BundleIncomplete,
             Self::Unsupported { .. } | Self::NotInstalled { .. } => ExitCode::Unsupported,
             Self::NoCluster
             | Self::NoHosts { .. }

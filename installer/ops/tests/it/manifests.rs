@@ -28,7 +28,7 @@ fn object(kind: &str, name: &str, data: &str) -> Value {
 fn addon(host: &Host, objects: &[Value]) -> Op {
     let text: Vec<String> = objects.iter().map(Value::to_string).collect();
     let blob = host.blob(text.join("\n---\n"));
-    Manifests { name: "site".into(), namespace: "apps".into(), blob, wait_s: 5 }.into()
+    Manifests { name: "site".into(), namespace: "apps".into(), blob, in_plan: false, wait_s: 5 }.into()
 }
 
 fn look(host: &Host, op: &Op) -> ObservedState {
@@ -138,6 +138,7 @@ fn without_a_cluster_or_without_their_file_nothing_is_known() {
         name: "site".into(),
         namespace: "apps".into(),
         blob: kubexm_spec::Digest::of("not there"),
+        in_plan: false,
         wait_s: 5,
     }
     .into();

@@ -1,6 +1,6 @@
 //! Traits of a pod network.
 
-use kubexm_spec::ClusterImage;
+use kubexm_spec::{ClusterImage, Program};
 
 /// What a pod network has on a node. What every cluster has, whatever its network, is [`CLUSTER`].
 #[derive(Clone, Copy, Debug)]
@@ -13,10 +13,14 @@ pub struct NetworkTraits {
     pub bridges: &'static [&'static str],
     /// Prefixes of the names of packet-filter chains and sets.
     pub chains: &'static [&'static str],
+    /// How the comments begin of its rules in chains of others (`-m comment --comment`).
+    pub rule_comments: &'static [&'static str],
     /// nftables tables: family and name.
     pub tables: &'static [(&'static str, &'static str)],
     /// Folders below /run that its pods write.
     pub run: &'static [&'static str],
+    /// Folders anywhere else that its pods fill.
+    pub state: &'static [&'static str],
     /// Files that its pods write anywhere else.
     pub files: &'static [&'static str],
     /// Kernel parameters that its pods set.
@@ -28,6 +32,8 @@ pub struct NetworkTraits {
     pub pins: &'static [&'static str],
     /// Prefixes of the programs that its pods attach to links as filters of `tc`, where the kernel knows no links of programs (before 6.6).
     pub filters: &'static [&'static str],
+    /// How its routes in the main table are recognised.
+    pub routes: Routes,
     /// Tables of routes that nobody else uses: rules that look them up go with them.
     pub route_tables: &'static [u32],
     /// To which preference it moves the kernel's own rule of local addresses.
@@ -42,12 +48,37 @@ pub struct NetworkTraits {
     pub udp_ports: &'static [u16],
     /// TCP ports on which nodes reach each other.
     pub tcp_ports: &'static [u16],
+    /// TCP ports of a part that only large clusters have; recipes know which.
+    pub large_ports: &'static [u16],
     /// TCP ports on which its pods listen for their own host only.
     pub local_ports: &'static [u16],
     /// Images that every node needs.
     pub images: &'static [ClusterImage],
     /// The chart that it is installed from; every node needs its images.
     pub chart: Option<&'static str>,
+    /// Upstream's manifest that it is installed from.
+    pub manifest: Option<Program>,
+    /// Images of the catalogue's feature of the same name that every node needs.
+    pub feature_images: &'static [&'static str],
+}
+
+impl NetworkTraits {
+    /// Every folder that its pods fill, below /run and elsewhere.
+    pub fn folders(&self) -> impl Iterator<Item = &'static str> {
+        self.run.iter().chain(self.state).copied()
+    }
+}
+
+/// Routes of a network in the main table.
+#[derive(Clone, Copy, Debug)]
+pub struct Routes {
+    /// Protocols (`proto` of `ip route`) that only its programs use.
+    pub own: &'static [&'static str],
+    /// A protocol that others use too, by its name and by its number, and the program that they run: its routes are this network's only
+    /// where its packet-filter chains are, and no such program runs any more.
+    pub shared: Option<([&'static str; 2], &'static str)>,
+    /// Links that the kernel keeps, on which it has an address that is inside one of its routes.
+    pub borrowed: &'static [&'static str],
 }
 
 /// A plugin without any traits.
@@ -56,13 +87,16 @@ pub(super) const NOTHING: NetworkTraits = NetworkTraits {
     pod_links: &[],
     bridges: &[],
     chains: &[],
+    rule_comments: &[],
     tables: &[],
     run: &[],
+    state: &[],
     files: &[],
     sysctls: &[],
     mounts: &[],
     pins: &[],
     filters: &[],
+    routes: Routes { own: &[], shared: None, borrowed: &[] },
     route_tables: &[],
     local_rule: None,
     cni_programs: &[],
@@ -70,7 +104,10 @@ pub(super) const NOTHING: NetworkTraits = NetworkTraits {
     namespaces: &[],
     udp_ports: &[],
     tcp_ports: &[],
+    large_ports: &[],
     local_ports: &[],
     images: &[],
     chart: None,
+    manifest: None,
+    feature_images: &[],
 };

@@ -52,6 +52,8 @@ pub fn store(draft: &Draft<'_>, node: &PlannedHost<'_>, packages: Option<&NodePa
                 ArtifactKey::Binary(Program::Registry | Program::Harbor | Program::DockerCompose) => {
                     node.roles.registry
                 }
+                // Its text is in the plan.
+                ArtifactKey::Binary(Program::CalicoManifest | Program::CalicoCrds) => false,
                 ArtifactKey::Binary(Program::Docker) => {
                     node.roles.registry || draft.cx.cluster.runtime.kind == RuntimeKind::Docker
                 }

@@ -3,6 +3,7 @@
 use kubexm_plan::op::{Dir, File, Unit};
 use kubexm_plan::{Step, Undo};
 use kubexm_spec::Program;
+use kubexm_spec::cluster::NetworkPlugin;
 use minijinja::context;
 
 use crate::context::{PlanContext, PlannedHost};
@@ -30,7 +31,8 @@ pub fn helm(draft: &mut Draft<'_>, node: &PlannedHost<'_>) -> Result<Option<Step
 /// Tools for administrators; no other step needs them.
 pub fn tools(draft: &mut Draft<'_>, node: &PlannedHost<'_>) -> Result<Vec<Step>, RecipeError> {
     let mut steps = Vec::new();
-    for (tool, title) in TOOLS {
+    let of_network = (draft.cx.cluster.network.plugin == NetworkPlugin::Calico).then_some(CALICOCTL);
+    for (tool, title) in TOOLS.into_iter().chain(of_network) {
         if programs::wanted(draft.cx, node, tool)? {
             steps.push(install(draft, node, tool, title)?);
         }
@@ -41,6 +43,8 @@ pub fn tools(draft: &mut Draft<'_>, node: &PlannedHost<'_>) -> Result<Vec<Step>,
 /// etcd itself runs as a static pod; snapshots need `etcdctl`, and `etcdutl` is the one that restores them (3.6).
 const TOOLS: [(Program, &str); 2] =
     [(Program::Etcd, "Install etcdctl and etcdutl"), (Program::Crictl, "Install crictl")];
+/// Of one network only.
+const CALICOCTL: (Program, &str) = (Program::Calicoctl, "Install calicoctl");
 
 fn programs(cx: &PlanContext<'_>, node: &PlannedHost<'_>) -> Result<Step, RecipeError> {
     let mut step = Step::on(node.name(), "kubernetes.programs", "Install kubeadm, kubelet and kubectl");

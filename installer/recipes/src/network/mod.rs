@@ -1,15 +1,17 @@
 //! Pod networks: one file for each plugin, with the steps that apply it. The names of a plugin and its paths on nodes
 //! are in [`kubexm_plan::network`].
 
+mod calico;
 mod cilium;
 mod flannel;
+mod manifest;
 
 pub use cilium::replaces_kube_proxy;
 use kubexm_plan::network::{self, NetworkTraits};
 use kubexm_plan::{Step, Undo};
 use kubexm_spec::cluster::{Cluster, NetworkPlugin};
 
-use crate::context::PlannedHost;
+use crate::context::{PlanContext, PlannedHost};
 use crate::draft::Draft;
 use crate::error::RecipeError;
 
@@ -27,17 +29,44 @@ pub fn is_left_to_operator(cluster: &Cluster) -> bool {
 pub fn step(draft: &mut Draft<'_>, first: &PlannedHost<'_>, undo: Undo) -> Result<Option<Step>, RecipeError> {
     match draft.cx.cluster.network.plugin {
         NetworkPlugin::Flannel => flannel::step(draft, first, undo).map(Some),
+        NetworkPlugin::Calico => calico::step(draft, first, undo).map(Some),
         NetworkPlugin::Cilium => cilium::step(draft, first, undo).map(Some),
         NetworkPlugin::None => Ok(None),
-        plugin @ (NetworkPlugin::Calico | NetworkPlugin::KubeOvn | NetworkPlugin::Hybridnet) => {
-            Err(unsupported(plugin))
+        plugin @ (NetworkPlugin::KubeOvn | NetworkPlugin::Hybridnet) => Err(unsupported(plugin)),
+    }
+}
+
+/// Fails if the bundle has the network in a form that no recipe knows.
+pub fn check(cx: &PlanContext<'_>) -> Result<(), RecipeError> {
+    if calico::is_of(cx.cluster) { calico::check(cx) } else { Ok(()) }
+}
+
+/// Ports of the pod network between nodes, of the parts that this cluster has.
+pub fn ports(cluster: &Cluster) -> Ports {
+    let Ok(traits) = of(cluster) else { return Ports::default() };
+    let (mut udp, mut tcp) = (traits.udp_ports.to_vec(), traits.tcp_ports.to_vec());
+    if calico::is_of(cluster) {
+        // One or the other.
+        if calico::has_bgp(cluster) { udp.clear() } else { tcp.clear() }
+        if calico::typhas(cluster).is_some() {
+            tcp.extend(traits.large_ports);
         }
     }
+    Ports { udp, tcp }
+}
+
+/// Ports on which nodes reach each other.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Ports {
+    /// Of the kernel.
+    pub udp: Vec<u16>,
+    /// Of its pods.
+    pub tcp: Vec<u16>,
 }
 
 fn unsupported(plugin: NetworkPlugin) -> RecipeError {
     RecipeError::Unsupported {
         what: format!("spec.network.plugin {plugin}"),
-        hint: "name flannel or cilium, or none and install the network yourself".to_owned(),
+        hint: "name flannel, calico or cilium, or none and install the network yourself".to_owned(),
     }
 }
