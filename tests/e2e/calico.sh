@@ -1,0 +1,51 @@
+# shellcheck shell=bash
+# A cluster with Calico. Upstream's programs and manifest cannot be had in the lab: a manifest with the same names is patched and applied, and
+# the lab's own programs leave on hosts what Calico's would.
+. "$ROOT/tests/e2e/fleet.sh"
+. "$ROOT/tests/e2e/across.sh"
+
+# calico_yaml OPTIONS HOST ADDRESS...
+calico_yaml() { lab cluster-yaml "${@:2}" | sed "s|network: {plugin: flannel}|network: {plugin: calico, options: {$1}}|; s|exclude: \[|&calicoctl, |"; }
+calico_bundle() {
+  "$BUNDLE" build -f "$WORK/$1.yaml" --zone "$LAB_ZONE" --catalogue "$LAB_OVERLAY" --cache "$WORK/cache" -o "$WORK/$1.tar.zst"
+}
+# calico YAML VERB ARGS...: the installer, with the bundle of that file
+calico() {
+  install "$2" --bundle "$WORK/$1.tar.zst" -f "$WORK/$1.yaml" --allow-unsigned --accept-new-host-keys -y "${@:3}"
+}
+nodes_ready() { [ "$(kubectl_on n1 get nodes --no-headers | grep -c ' Ready ')" = "$1" ]; }
+nothing_to_do() {
+  calico "$1" create --json > "$WORK/again.jsonl" || { tail -n 3 "$WORK/again.jsonl"; return 1; }
+  python3 "$ROOT/tests/e2e/journal.py" nothing-done "$WORK/again.jsonl"
+}
+is_network() {
+  lab host root "$1" "ip -d link show vxlan.calico | grep -qw 4789 && ip route show proto 80 | grep -w blackhole && ls /etc/cni/net.d/10-calico.conflist /var/lib/calico/nodename"
+}
+# What the recipe has set in the manifest, as the API server has it.
+patched() {
+  local env
+  # shellcheck disable=SC2016  # for kubectl
+  env=$(kubectl_on n1 -n kube-system get daemonset calico-node -o 'jsonpath={range .spec.template.spec.containers[0].env[*]}{.name}={.value}{"\n"}{end}')
+  echo "$env"
+  local line
+  for line in CALICO_IPV4POOL_CIDR=10.233.64.0/18 CALICO_IPV4POOL_VXLAN=Always CALICO_IPV4POOL_IPIP=Never CALICO_IPV4POOL_BLOCK_SIZE=27 \
+    IP_AUTODETECTION_METHOD=kubernetes-internal-ip; do
+    grep -qxF "$line" <<< "$env" || { echo "$line is missing"; return 1; }
+  done
+  [ "$(kubectl_on n1 -n kube-system get configmap calico-config -o 'jsonpath={.data.calico_backend} {.data.veth_mtu} {.data.typha_service_name}')" = "vxlan 1400 none" ] || return 1
+  ! kubectl_on n1 -n kube-system get deployment calico-typha
+}
+# What /proc and /sys have of it is not in the states that are compared.
+nothing_of_calico() {
+  local host found rc=0
+  for host in "$@"; do
+    found=$(lab host root "$host" "ip -o link | grep -E 'cali|calico'; ip route | grep -E 'proto 80|blackhole'; ipset list -name | grep ^cali; iptables-save | grep cali; ls -d /var/lib/calico /run/calico /run/nodeagent /var/log/calico /etc/cni/net.d/calico-kubeconfig /opt/cni/bin/calico 2>/dev/null") || true
+    [ -z "$found" ] || { echo "$host: $found"; rc=1; }
+  done
+  return "$rc"
+}
+# The operator's own, which no command may take away.
+mine() {
+  lab host root "$1" "ip route $2 blackhole 192.0.2.0/24 proto static; if [ $2 = add ]; then ipset create calibre hash:net; else ipset destroy calibre; fi"
+}
+mine_is_there() { lab host root "$1" "ip route | grep 'blackhole 192.0.2.0/24' && ipset list -name | grep -x calibre"; }
