@@ -24,7 +24,8 @@ lab_calico() {
 
 calico_images() {
   local words=() file l
-  for file in /usr/sbin/ip /usr/sbin/bridge /usr/sbin/ipset /usr/sbin/xtables-nft-multi; do
+  # bash: busybox would take its own `ip` for the program.
+  for file in /bin/bash /usr/sbin/ip /usr/sbin/bridge /usr/sbin/ipset /usr/sbin/xtables-nft-multi; do
     [ -e "$BASE$file" ] || file=${file#/usr}
     words+=(--closure "$BASE:$file")
   done
@@ -35,8 +36,8 @@ calico_images() {
   calico_image node "${words[@]}" --symlink /bin/sh:busybox --cmd '["/bin/calico-node"]'
   calico_image cni --file "$BASE/bin/busybox:/bin/busybox" --symlink /bin/sh:busybox --symlink /bin/cp:busybox --symlink /bin/mv:busybox \
     --symlink /bin/sed:busybox --symlink /bin/chmod:busybox --file "$HERE/calico/install:/opt/cni/bin/install:755" \
-    --file "$HERE/calico/calico:/opt/cni/bin/calico:755" --file "$BASE/bin/busybox:/opt/cni/bin/calico-ipam:755" --file "$BIN/loopback:/opt/cni/bin/loopback:755"
-  calico_image kube-controllers --file "$BASE/bin/busybox:/bin/busybox" --symlink /usr/bin/check-status:/bin/busybox --cmd '["/bin/busybox", "sleep", "2147483647"]'
+    --file "$HERE/calico/calico:/opt/cni/bin/calico:755" --file "$HERE/calico/nothing:/opt/cni/bin/calico-ipam:755" --file "$BIN/loopback:/opt/cni/bin/loopback:755"
+  calico_image kube-controllers --file "$BASE/bin/busybox:/bin/busybox" --symlink /bin/sh:busybox --file "$HERE/calico/nothing:/usr/bin/check-status:755" --cmd '["/bin/busybox", "sleep", "2147483647"]'
   calico_image typha --file "$BASE/bin/busybox:/bin/busybox" --cmd '["/bin/busybox", "nc", "-lk", "-p", "5473", "-e", "/bin/busybox", "true"]'
 }
 

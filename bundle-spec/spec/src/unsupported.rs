@@ -185,7 +185,8 @@ impl All {
             self.add(v6, &format!("spec.network.{key}"), written, "one IPv4 network today");
         }
         // Which ones there are is looked at when the file is read.
-        let known = matches!(network.plugin, NetworkPlugin::Calico | NetworkPlugin::Cilium) || network.options.is_empty();
+        let known =
+            matches!(network.plugin, NetworkPlugin::Calico | NetworkPlugin::Cilium) || network.options.is_empty();
         self.unless_none("spec.network.options", known);
         // It came up on a host, and was reset; its scene (cilium-alone) has not passed as a whole yet.
         let option = network.options.get("kubeProxyReplacement").filter(|_| network.plugin == NetworkPlugin::Cilium);

@@ -215,6 +215,40 @@ fn an_option_that_cilium_does_not_have_is_named_with_the_nearest_and_a_wrong_val
 }
 
 #[test]
+fn an_option_that_calico_does_not_have_is_named_with_the_nearest_and_a_wrong_value_with_what_is_wanted() {
+    let said = |network: &str| refused(&format!("  network: {{plugin: calico, {network}}}\n")).to_string();
+    for (network, text) in [
+        ("options: {encapsulaton: IPIP}", "unknown option \"encapsulaton\" (did you mean encapsulation?"),
+        (
+            "options: {encapsulation: Geneve}",
+            "expected one of VXLAN, VXLANCrossSubnet, IPIP, IPIPCrossSubnet, None, got",
+        ),
+        ("options: {blockSize: 19}", "expected a whole number from 20 to 32, got 19"),
+        ("options: {blockSize: \"26\"}", "expected a whole number from 20 to 32"),
+        ("options: {mtu: 100}", "expected a whole number from 576 to 65535, got 100"),
+        ("options: {natOutgoing: \"no\"}", "expected true or false"),
+        ("options: {typha: {replicas: 30}}", "expected a whole number from 1 to 20, got 30"),
+        ("options: {typha: true}", "unknown option \"typha\""),
+        ("options: {l7Proxy: true}", "or install Calico yourself, with plugin none"),
+        (
+            "podCidr: 10.1.2.0/24, options: {blockSize: 22}",
+            "a block of /22 is larger than the network of pods, 10.1.2.0/24",
+        ),
+    ] {
+        let all = said(network);
+        assert!(all.contains(text), "{network}: {all}");
+    }
+    for fine in [
+        "{}",
+        "{encapsulation: None, typha: {enabled: true, replicas: 3}}",
+        "{blockSize: 24, mtu: 1400, natOutgoing: false}",
+    ] {
+        parse(&file(&format!("  network: {{plugin: calico, podCidr: 10.1.2.0/24, options: {fine}}}\n")))
+            .unwrap_or_else(|p| panic!("{fine}\n{p}"));
+    }
+}
+
+#[test]
 fn only_a_plugin_of_the_catalogue_has_a_version() {
     for plugin in ["flannel", "none"] {
         let problems = refused(&format!("  network: {{plugin: {plugin}, version: 1.2.3}}\n"));

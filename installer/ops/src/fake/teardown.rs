@@ -40,7 +40,9 @@ pub(super) fn ip(system: &RootedSystem, args: &[&str]) -> Result<Output, OpError
     match args {
         ["-4", "route", "show", ..] => return Ok(Output::text(listed(system, "ip-routes"))),
         ["-oneline", "address", "show", ..] => return Ok(Output::text(listed(system, "ip-addresses"))),
-        ["-4", "route", "delete", words @ .., "proto", _] => without(system, "ip-routes", &format!("{} ", words.join(" ")))?,
+        ["-4", "route", "delete", words @ .., "proto", _] => {
+            without(system, "ip-routes", &format!("{} ", words.join(" ")))?
+        }
         ["address", "delete", address, ..] => without(system, "ip-addresses", &format!("inet {address} "))?,
         _ => {}
     }

@@ -330,7 +330,8 @@ fn routes_that_outlive_a_network_go_and_those_of_others_stay() {
     let bird = "10.233.91.0/26 via 10.77.0.14 dev eth0 proto bird\n";
     let theirs = "default via 10.77.0.1 dev eth0 proto dhcp\nblackhole 192.0.2.0/24 proto static\n";
     host.put(&state("ip-routes"), format!("{own}{bird}{theirs}"));
-    let addresses = ["10.233.75.1/32", "198.51.100.9/32"].map(|address| format!("7: tunl0    inet {address} scope global tunl0\n"));
+    let addresses =
+        ["10.233.75.1/32", "198.51.100.9/32"].map(|address| format!("7: tunl0    inet {address} scope global tunl0\n"));
     host.put(&state("ip-addresses"), addresses.concat());
     mounted(&host, &[]);
     host.put("/proc/77/comm", "bird\n");

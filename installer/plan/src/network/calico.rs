@@ -29,6 +29,7 @@ pub(super) const TRAITS: NetworkTraits = NetworkTraits {
     // Health of Felix and, in large clusters, of typha.
     local_ports: &[9099],
     manifest: Some(Program::CalicoManifest),
+    tool: Some(Program::Calicoctl),
     feature_images: &["calico-cni", "calico-kube-controllers", "calico-node", "calico-typha"],
     ..NOTHING
 };

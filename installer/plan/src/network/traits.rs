@@ -58,6 +58,8 @@ pub struct NetworkTraits {
     pub chart: Option<&'static str>,
     /// Upstream's manifest that it is installed from.
     pub manifest: Option<Program>,
+    /// Its tool for administrators, which cluster.yaml may leave out.
+    pub tool: Option<Program>,
     /// Images of the catalogue's feature of the same name that every node needs.
     pub feature_images: &'static [&'static str],
 }
@@ -109,5 +111,6 @@ pub(super) const NOTHING: NetworkTraits = NetworkTraits {
     images: &[],
     chart: None,
     manifest: None,
+    tool: None,
     feature_images: &[],
 };

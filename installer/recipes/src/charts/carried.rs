@@ -18,7 +18,8 @@ pub struct CarriedCharts {
 }
 
 /// Of a bundle without charts.
-pub static NO_CHARTS: CarriedCharts = CarriedCharts { renderings: Vec::new(), values_files: BTreeMap::new(), manifest: None };
+pub static NO_CHARTS: CarriedCharts =
+    CarriedCharts { renderings: Vec::new(), values_files: BTreeMap::new(), manifest: None };
 
 impl CarriedCharts {
     /// The rendering of a chart.

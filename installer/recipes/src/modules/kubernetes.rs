@@ -3,13 +3,13 @@
 use kubexm_plan::op::{Dir, File, Unit};
 use kubexm_plan::{Step, Undo};
 use kubexm_spec::Program;
-use kubexm_spec::cluster::NetworkPlugin;
 use minijinja::context;
 
 use crate::context::{PlanContext, PlannedHost};
 use crate::draft::Draft;
 use crate::error::RecipeError;
 use crate::modules::programs;
+use crate::network;
 use crate::paths;
 use crate::runtime;
 
@@ -31,10 +31,11 @@ pub fn helm(draft: &mut Draft<'_>, node: &PlannedHost<'_>) -> Result<Option<Step
 /// Tools for administrators; no other step needs them.
 pub fn tools(draft: &mut Draft<'_>, node: &PlannedHost<'_>) -> Result<Vec<Step>, RecipeError> {
     let mut steps = Vec::new();
-    let of_network = (draft.cx.cluster.network.plugin == NetworkPlugin::Calico).then_some(CALICOCTL);
-    for (tool, title) in TOOLS.into_iter().chain(of_network) {
+    let of_network = network::of(draft.cx.cluster)?.tool.map(|tool| (tool, format!("Install {}", tool.name())));
+    let all = TOOLS.into_iter().map(|(tool, title)| (tool, title.to_owned()));
+    for (tool, title) in all.chain(of_network) {
         if programs::wanted(draft.cx, node, tool)? {
-            steps.push(install(draft, node, tool, title)?);
+            steps.push(install(draft, node, tool, &title)?);
         }
     }
     Ok(steps)
@@ -43,8 +44,6 @@ pub fn tools(draft: &mut Draft<'_>, node: &PlannedHost<'_>) -> Result<Vec<Step>,
 /// etcd itself runs as a static pod; snapshots need `etcdctl`, and `etcdutl` is the one that restores them (3.6).
 const TOOLS: [(Program, &str); 2] =
     [(Program::Etcd, "Install etcdctl and etcdutl"), (Program::Crictl, "Install crictl")];
-/// Of one network only.
-const CALICOCTL: (Program, &str) = (Program::Calicoctl, "Install calicoctl");
 
 fn programs(cx: &PlanContext<'_>, node: &PlannedHost<'_>) -> Result<Step, RecipeError> {
     let mut step = Step::on(node.name(), "kubernetes.programs", "Install kubeadm, kubelet and kubectl");

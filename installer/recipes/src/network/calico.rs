@@ -92,7 +92,6 @@ pub fn step(draft: &mut Draft<'_>, first: &PlannedHost<'_>, undo: Undo) -> Resul
     let step = Step::on(first.name(), "network.calico", "Apply the pod network")
         .timeout_s(release::TIMEOUT)
         .ensure(Manifests { name, namespace, blob, in_plan: true, wait_s: release::WAIT })
-        .retries(3)
         .undo(undo)
         .build();
     Ok(draft.depends_on_all(step))

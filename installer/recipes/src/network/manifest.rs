@@ -104,7 +104,8 @@ impl Found<'_> {
     pub fn container(&mut self, name: &str, change: impl FnOnce(Container<'_>)) {
         let is_it = |container: &&mut Value| container["name"] == name;
         let pod = self.object.pointer_mut(POD).and_then(Value::as_object_mut);
-        let lists = pod.into_iter().flatten().filter(|(key, _)| matches!(key.as_str(), "initContainers" | "containers"));
+        let lists =
+            pod.into_iter().flatten().filter(|(key, _)| matches!(key.as_str(), "initContainers" | "containers"));
         let mut all = lists.filter_map(|(_, list)| list.as_array_mut()).flatten();
         match all.find(is_it) {
             Some(container) => {

@@ -47,7 +47,11 @@ pub fn ports(cluster: &Cluster) -> Ports {
     let (mut udp, mut tcp) = (traits.udp_ports.to_vec(), traits.tcp_ports.to_vec());
     if calico::is_of(cluster) {
         // One or the other.
-        if calico::has_bgp(cluster) { udp.clear() } else { tcp.clear() }
+        if calico::has_bgp(cluster) {
+            udp.clear()
+        } else {
+            tcp.clear()
+        }
         if calico::typhas(cluster).is_some() {
             tcp.extend(traits.large_ports);
         }

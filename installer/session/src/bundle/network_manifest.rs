@@ -11,10 +11,14 @@ const LIMIT: u64 = 8 << 20;
 
 /// None if the network has none. What the bundle lacks is reported by the closed-world check.
 pub fn read(cluster: &Cluster, bundle: &Bundle) -> Result<Option<String>, SessionError> {
-    let Some(program) = network::of(cluster.network.plugin).and_then(|network| network.manifest) else { return Ok(None) };
+    let Some(program) = network::of(cluster.network.plugin).and_then(|network| network.manifest) else {
+        return Ok(None);
+    };
     let key = ArtifactKey::Binary(program);
     // The same file for every architecture.
-    let Some(artifact) = bundle.manifest().artifacts.iter().find(|artifact| artifact.key == key) else { return Ok(None) };
+    let Some(artifact) = bundle.manifest().artifacts.iter().find(|artifact| artifact.key == key) else {
+        return Ok(None);
+    };
     let bytes = bundle.read(&members::blob_name(&artifact.digest), LIMIT)?;
     Ok(Some(String::from_utf8_lossy(&bytes).into_owned()))
 }
