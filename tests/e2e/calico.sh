@@ -23,16 +23,16 @@ is_network() {
 }
 # What the recipe has set in the manifest, as the API server has it.
 patched() {
-  local env
-  # shellcheck disable=SC2016  # for kubectl
-  env=$(kubectl_on n1 -n kube-system get daemonset calico-node -o 'jsonpath={range .spec.template.spec.containers[0].env[*]}{.name}={.value}{"\n"}{end}')
-  echo "$env"
-  local line
-  for line in CALICO_IPV4POOL_CIDR=10.233.64.0/18 CALICO_IPV4POOL_VXLAN=Always CALICO_IPV4POOL_IPIP=Never CALICO_IPV4POOL_BLOCK_SIZE=27 \
+  local env config pair
+  env=$(kubectl_on n1 -n kube-system get daemonset calico-node -o 'jsonpath={.spec.template.spec.containers[0].env}')
+  for pair in CALICO_IPV4POOL_CIDR=10.233.64.0/18 CALICO_IPV4POOL_VXLAN=Always CALICO_IPV4POOL_IPIP=Never CALICO_IPV4POOL_BLOCK_SIZE=27 \
     IP_AUTODETECTION_METHOD=kubernetes-internal-ip; do
-    grep -qxF "$line" <<< "$env" || { echo "$line is missing"; return 1; }
+    grep -qF "\"name\":\"${pair%%=*}\",\"value\":\"${pair#*=}\"" <<< "$env" || { echo "$pair is not in $env"; return 1; }
   done
-  [ "$(kubectl_on n1 -n kube-system get configmap calico-config -o 'jsonpath={.data.calico_backend} {.data.veth_mtu} {.data.typha_service_name}')" = "vxlan 1400 none" ] || return 1
+  config=$(kubectl_on n1 -n kube-system get configmap calico-config -o 'jsonpath={.data}')
+  for pair in calico_backend=vxlan veth_mtu=1400 typha_service_name=none; do
+    grep -qF "\"${pair%%=*}\":\"${pair#*=}\"" <<< "$config" || { echo "$pair is not in $config"; return 1; }
+  done
   ! kubectl_on n1 -n kube-system get deployment calico-typha
 }
 # What /proc and /sys have of it is not in the states that are compared.

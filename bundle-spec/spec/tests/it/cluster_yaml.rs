@@ -140,7 +140,7 @@ const NOT_BUILT: &[(&str, &str)] = &[
     ),
     ("  etcd: {dataDir: /x}\n", "spec.etcd.dataDir"),
     ("  runtime: {type: docker}\n", "spec.runtime.type"),
-    ("  network: {plugin: calico}\n", "spec.network.plugin"),
+    ("  network: {plugin: kube-ovn}\n", "spec.network.plugin"),
     ("  network: {plugin: multus}\n", "spec.network.multus"),
     (
         "  network: {plugin: cilium, options: {kubeProxyReplacement: true}}\n",

@@ -106,6 +106,18 @@ fn what_no_recipe_installs_is_named_before_any_host_is_touched_and_stops_every_v
 }
 
 #[test]
+fn a_manifest_of_the_network_that_no_recipe_knows_is_refused_before_any_host_is_touched() {
+    let site = Site::new();
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let yaml = cluster_yaml(&[("node1", listener.local_addr().unwrap().port())]);
+    // The content of a synthetic bundle is made up.
+    let bundle = site.bundle_with(&yaml.replace("plugin: flannel", "plugin: calico"), |_| true);
+    let refused = contains("calico-manifest 3.31.7 is not as this kubexm-install knows it");
+    site.create(&bundle).assert().code(33).stderr(refused.and(contains("it has no ConfigMap calico-config")));
+    assert_untouched(&listener);
+}
+
+#[test]
 fn a_bundle_is_read_whole_once_and_again_when_the_file_has_changed() {
     let site = Site::new();
     let bundle = site.bundle(closed_port());

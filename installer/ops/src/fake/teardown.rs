@@ -36,6 +36,10 @@ pub(super) fn ip(system: &RootedSystem, args: &[&str]) -> Result<Output, OpError
         if std::fs::remove_dir_all(&link).is_err() {
             return Ok(Output::failed(1, format!("Cannot find device \"{name}\"")));
         }
+        // As the kernel does.
+        if system.read(&format!("{FOLDER}/ip-routes")).is_some() {
+            without(system, "ip-routes", &format!(" dev {name} "))?;
+        }
     }
     match args {
         ["-4", "route", "show", ..] => return Ok(Output::text(listed(system, "ip-routes"))),
