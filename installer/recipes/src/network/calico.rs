@@ -147,6 +147,8 @@ fn node(cluster: &Cluster, manifest: &mut Manifest) {
             let nftables = cluster.kubernetes.as_ref().is_some_and(|known| known.proxy_mode == ProxyMode::Nftables);
             // kube-proxy's chains and Felix's must be of one kind.
             container.put_env("FELIX_NFTABLESMODE", if nftables { "Enabled" } else { "Disabled" });
+            // It would count its clusters over the internet.
+            container.put_env("FELIX_USAGEREPORTINGENABLED", "false");
             if !encapsulation.has_bgp() {
                 container.without_word("livenessProbe", "-bird-live");
                 container.without_word("readinessProbe", "-bird-ready");

@@ -124,6 +124,7 @@ fn the_pool_the_address_and_the_rules_are_the_clusters() {
     );
     assert_eq!(plain["IP_AUTODETECTION_METHOD"], "kubernetes-internal-ip");
     assert_eq!(plain["FELIX_NFTABLESMODE"], "Disabled");
+    assert_eq!(plain["FELIX_USAGEREPORTINGENABLED"], "false", "nothing leaves an air gap");
     assert_eq!(object(&all, "ConfigMap", "calico-config").unwrap()["data"]["veth_mtu"], "1400");
     let api = object(&all, "ConfigMap", "kubernetes-services-endpoint").unwrap();
     assert_eq!(
