@@ -18,6 +18,10 @@ nothing_to_do() {
   calico "$1" create --json > "$WORK/again.jsonl" || { tail -n 3 "$WORK/again.jsonl"; return 1; }
   python3 "$ROOT/tests/e2e/journal.py" nothing-done "$WORK/again.jsonl"
 }
+is_refused() { says 53 "$2" calico "$1" create; }
+has_mtu() { lab host root "$1" "ip link show vxlan.calico | grep -w $2"; }
+# The other host's addresses are reached over the host's own link.
+is_direct() { lab host root "$1" "ip route show proto 80 | grep -w $2"; }
 is_network() {
   lab host root "$1" "ip -d link show vxlan.calico | grep -qw 4789 && ip route show proto 80 | grep -w blackhole && ls /etc/cni/net.d/10-calico.conflist /var/lib/calico/nodename"
 }

@@ -264,6 +264,18 @@ pub enum RecipeError {
         /// The missing packages, and why they cannot be installed.
         why: String,
     },
+    /// Settings of the pod network that a running cluster keeps.
+    #[error(
+        "the pod network of cluster {cluster} stays as it was made; nothing was changed:{}\nrevert the change in cluster.yaml. How upstream moves \
+         a running cluster to another pool is in docs/calico.md",
+        gap_lines(.changed)
+    )]
+    NetworkChanged {
+        /// `metadata.name`.
+        cluster: String,
+        /// Each with what cluster.yaml says, and what the cluster has.
+        changed: Vec<String>,
+    },
     /// Upstream's manifest is not as the recipe knows it.
     #[error(
         "the bundle's {program} {version} is not as this kubexm-install knows it: {}; nothing was changed. Name a version of the catalogue in \
@@ -336,6 +348,7 @@ impl RecipeError {
             | Self::StillMember { .. }
             | Self::CannotDelete { .. }
             | Self::CannotUpgrade { .. }
+            | Self::NetworkChanged { .. }
             | Self::CannotRenew { .. }
             | Self::CannotRestore { .. }
             | Self::Unobserved { .. }

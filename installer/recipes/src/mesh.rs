@@ -144,10 +144,11 @@ fn ports(cx: &PlanContext<'_>, from: &Host<'_>, to: &Host<'_>) -> Vec<Port> {
         if client.control_plane {
             ports.push(tcp(KUBELET));
         }
-        let of_network = network::ports(cx.cluster);
-        let free = of_network.udp.iter().filter(|number| !to.taken.contains(number));
+        let traits = network::of(cx.cluster).ok();
+        let udp = traits.map(|network| network.udp_ports).unwrap_or_default();
+        let free = udp.iter().filter(|number| !to.taken.contains(number));
         ports.extend(free.map(|number| Port { protocol: Protocol::Udp, number: *number }));
-        ports.extend(of_network.tcp.into_iter().map(tcp));
+        ports.extend(traits.into_iter().flat_map(|network| network.tcp_ports).copied().map(tcp));
     }
     if server.registry {
         let registry = &cx.cluster.registry;

@@ -249,6 +249,28 @@ fn an_option_that_calico_does_not_have_is_named_with_the_nearest_and_a_wrong_val
 }
 
 #[test]
+fn what_of_calico_has_not_run_on_hosts_is_named_and_the_rest_is_not() {
+    let named = |options: &str| {
+        let cluster = parse(&file(&format!("  network: {{plugin: calico, options: {options}}}\n"))).unwrap();
+        check(&cluster).into_iter().map(|unsupported| unsupported.path).collect::<Vec<_>>()
+    };
+    for (options, path) in [
+        ("{encapsulation: IPIP}", "encapsulation"),
+        ("{encapsulation: IPIPCrossSubnet}", "encapsulation"),
+        ("{encapsulation: None}", "encapsulation"),
+        ("{typha: {enabled: true}}", "typha"),
+        ("{typha: {replicas: 2}}", "typha"),
+    ] {
+        assert_eq!(named(options), [format!("spec.network.options.{path}")], "{options}");
+    }
+    for options in
+        ["{}", "{encapsulation: VXLAN, mtu: 1400}", "{encapsulation: VXLANCrossSubnet, typha: {enabled: false}}"]
+    {
+        assert_eq!(named(options), [""; 0], "{options}");
+    }
+}
+
+#[test]
 fn only_a_plugin_of_the_catalogue_has_a_version() {
     for plugin in ["flannel", "none"] {
         let problems = refused(&format!("  network: {{plugin: {plugin}, version: 1.2.3}}\n"));

@@ -1,7 +1,7 @@
 //! Programs that the removal of a cluster calls: `umount` with the directory's mountinfo, packet filters as texts, links
 //! as folders.
 //!
-//! Tests set `ip-rules` (what `ip -4 rule show` says), `ip-routes` (what `ip -4 route show` says), `ip-addresses` (those of tunl0), `tc-filters` (what `tc filter show dev eth0 ingress` says), `busy-mounts.json` (mount points that cannot be unmounted) and `<program>-save` (that program's output, until
+//! Tests set `ip-rules` (what `ip -4 rule show` says), `ip-routes` (what `ip -4 route show` says), `tc-filters` (what `tc filter show dev eth0 ingress` says), `busy-mounts.json` (mount points that cannot be unmounted) and `<program>-save` (that program's output, until
 //! something is restored; the input of `<program>-restore` is stored in a file of that name).
 
 use super::rooted::{FOLDER, RootedSystem};
@@ -43,11 +43,13 @@ pub(super) fn ip(system: &RootedSystem, args: &[&str]) -> Result<Output, OpError
     }
     match args {
         ["-4", "route", "show", ..] => return Ok(Output::text(listed(system, "ip-routes"))),
-        ["-oneline", "address", "show", ..] => return Ok(Output::text(listed(system, "ip-addresses"))),
         ["-4", "route", "delete", words @ .., "proto", _] => {
-            without(system, "ip-routes", &format!("{} ", words.join(" ")))?
+            let route = format!("{} ", words.join(" "));
+            if !listed(system, "ip-routes").contains(&route) {
+                return Ok(Output::failed(2, "RTNETLINK answers: No such process"));
+            }
+            without(system, "ip-routes", &route)?;
         }
-        ["address", "delete", address, ..] => without(system, "ip-addresses", &format!("inet {address} "))?,
         _ => {}
     }
     if let ["-4", "rule", verb, rest @ ..] = args {

@@ -5,7 +5,7 @@
 
 use std::fs;
 
-use kubexm_plan::network::{self, IPVS, NetworkTraits};
+use kubexm_plan::network::{self, IPVS};
 
 use super::{has_program, mounts, pins, routes, routing, rules, unmount};
 use crate::system::Program;
@@ -23,14 +23,13 @@ const NAMESPACES: &str = "/run/netns";
 pub fn leftovers(machine: &Machine) -> Result<Vec<String>, OpError> {
     let links = links(machine)?;
     let filters_of_links = routing::filters(machine, &links)?;
-    let routes = own_routes(machine, &links)?;
+    let routes = routes::all(machine, &links)?;
     let mut found: Vec<String> = links.into_iter().map(|link| format!("link {link}")).collect();
     found.extend(namespaces(machine)?.into_iter().map(|path| format!("namespace {path}")));
     found.extend(own_mounts(machine)?.into_iter().map(|point| format!("mount {point}")));
     found.extend(pins::all(machine)?.into_iter().map(|pin| format!("pinned {pin}")));
     found.extend(filters_of_links.into_iter().map(|filter| format!("program {} at a link", filter.program)));
     found.extend(routing::rules(machine)?.iter().map(routing::Rule::text));
-    found.extend(routes::borrowed(machine, &routes)?.iter().map(routes::Borrowed::text));
     found.extend(routes.iter().map(routes::Route::text));
     for filter in filters(machine) {
         if clearing(machine, filter)?.is_some() {
@@ -53,8 +52,7 @@ pub fn clear(machine: &Machine) -> Result<(), OpError> {
     routing::remove_filters(machine, &links)?;
     pins::remove(machine)?;
     routing::remove_rules(machine)?;
-    // Before the chains, which tell whose some of them are.
-    routes::remove(machine, &own_routes(machine, &links)?)?;
+    routes::remove(machine, &links)?;
     for path in namespaces(machine)? {
         unmount::unmount_point(machine, &path)?;
         fsio::remove(&machine.path(&path))?;
@@ -121,20 +119,6 @@ fn namespaces(machine: &Machine) -> Result<Vec<String>, OpError> {
 fn filters(machine: &Machine) -> impl Iterator<Item = &'static str> + '_ {
     let usable = |filter: &&str| ["save", "restore"].iter().all(|end| has_program(machine, &format!("{filter}-{end}")));
     FILTERS.into_iter().filter(usable)
-}
-
-/// Routes of networks. A program may have both variants of a packet filter.
-fn own_routes(machine: &Machine, going: &[String]) -> Result<Vec<routes::Route>, OpError> {
-    let mut saved = Vec::new();
-    for filter in filters(machine) {
-        saved.push(machine.try_run(&Program::new(&format!("{filter}-save")))?.stdout());
-    }
-    let tables = tables(machine)?;
-    let has_chains = |network: &NetworkTraits| {
-        let of_network = |table: &(&str, &str)| network.tables.contains(table);
-        saved.iter().any(|saved| rules::has_chains_of(saved, network)) || tables.iter().any(of_network)
-    };
-    routes::all(machine, going, &has_chains)
 }
 
 fn clearing(machine: &Machine, filter: &str) -> Result<Option<String>, OpError> {

@@ -1,7 +1,7 @@
 //! Packet filter rules of kube-proxy, kubelet, networks and CNI plugins: the input of `iptables-restore --noflush` that
 //! removes exactly these in one transaction.
 
-use kubexm_plan::network::{self, NetworkTraits};
+use kubexm_plan::network;
 
 /// Whether a chain or set belongs to a cluster.
 pub(super) fn is_ours(name: &str) -> bool {
@@ -52,12 +52,6 @@ pub(super) fn is_empty_table(ruleset: &str, family: &str, table: &str) -> bool {
     lines.take_while(|line| *line != "}").all(|line| nothing(line.trim()))
 }
 
-/// Whether the output of `iptables-save` has chains of one network.
-pub(super) fn has_chains_of(saved: &str, network: &NetworkTraits) -> bool {
-    let chains = saved.lines().filter_map(|line| line.strip_prefix(':')?.split(' ').next());
-    chains.into_iter().any(|chain| network.chains.iter().any(|prefix| chain.starts_with(prefix)))
-}
-
 /// A rule in another chain that jumps to a chain of a cluster, or whose comment is a network's own.
 fn leads(rule: &str) -> bool {
     let chain = rule.split(' ').next().unwrap_or_default();
@@ -76,7 +70,7 @@ fn is_comment(text: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::{clearing, has_chains_of, is_empty_table};
+    use super::{clearing, is_empty_table};
 
     const RULESET: &str = "# Warning: table ip nat is managed by iptables-nft, do not touch!\n\
         table ip nat {\n\tchain OUTPUT {\n\t\ttype nat hook output priority -100; policy accept;\n\t}\n\n\
@@ -139,11 +133,6 @@ mod tests {
             -D FORWARD -m comment --comment cali:mp77cMpurHhyjLrM -j MARK --set-xmark 0x10000/0x10000\n\
             -X cali-FORWARD\nCOMMIT\n";
         assert_eq!(clearing(saved).as_deref(), Some(wanted));
-        let has = |name: &str| {
-            let network = kubexm_plan::network::ALL.iter().find(|network| network.rule_comments.contains(&"cali:"));
-            has_chains_of(&saved.replace("cali-", name), network.expect("a network with comments"))
-        };
-        assert_eq!([has("cali-"), has("KUBE-")], [true, false]);
     }
 
     #[test]

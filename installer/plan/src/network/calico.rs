@@ -3,7 +3,7 @@
 
 use kubexm_spec::Program;
 
-use super::traits::{NOTHING, NetworkTraits, Routes};
+use super::traits::{NOTHING, NetworkTraits};
 
 pub(super) const TRAITS: NetworkTraits = NetworkTraits {
     links: &["vxlan.calico", "vxlan-v6.calico", "wireguard.cali", "wg-v6.cali", "bpfin.cali", "bpfout.cali"],
@@ -17,19 +17,16 @@ pub(super) const TRAITS: NetworkTraits = NetworkTraits {
     state: &["/var/lib/calico", "/var/log/calico"],
     sysctls: &["net.netfilter.nf_conntrack_acct"],
     mounts: &["/run/calico/cgroup"],
-    // BIRD's are there without a tunnel of VXLAN only.
-    routes: Routes { own: &["80"], shared: Some((["bird", "12"], "bird")), borrowed: &["tunl0"] },
+    // Felix's. Without VXLAN there would be BIRD's as well (decision 0074).
+    route_protocols: &["80"],
     cni_programs: &["/opt/cni/bin/calico", "/opt/cni/bin/calico-ipam"],
     cni_configs: &["/etc/cni/net.d/10-calico.conflist", "/etc/cni/net.d/calico-kubeconfig"],
     udp_ports: &[4789],
-    // BGP.
-    tcp_ports: &[179],
-    // Typha.
-    large_ports: &[5473],
-    // Health of Felix and, in large clusters, of typha.
+    // Health of Felix.
     local_ports: &[9099],
     manifest: Some(Program::CalicoManifest),
     tool: Some(Program::Calicoctl),
-    feature_images: &["calico-cni", "calico-kube-controllers", "calico-node", "calico-typha"],
+    // Not typha's, which is not installed.
+    feature_images: &["calico-cni", "calico-kube-controllers", "calico-node"],
     ..NOTHING
 };

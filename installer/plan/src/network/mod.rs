@@ -11,7 +11,7 @@ mod traits;
 use kubexm_spec::cluster::NetworkPlugin;
 
 pub use cluster::{CLUSTER, IPVS};
-pub use traits::{NetworkTraits, Routes};
+pub use traits::NetworkTraits;
 
 /// Every network that recipes install; the remains of an earlier run may be of any of them.
 pub const ALL: [&NetworkTraits; 4] = [&flannel::TRAITS, &calico::TRAITS, &cilium::TRAITS, &none::TRAITS];

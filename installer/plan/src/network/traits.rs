@@ -32,8 +32,8 @@ pub struct NetworkTraits {
     pub pins: &'static [&'static str],
     /// Prefixes of the programs that its pods attach to links as filters of `tc`, where the kernel knows no links of programs (before 6.6).
     pub filters: &'static [&'static str],
-    /// How its routes in the main table are recognised.
-    pub routes: Routes,
+    /// Protocols (`proto` of `ip route`) that only its programs use for routes in the main table.
+    pub route_protocols: &'static [&'static str],
     /// Tables of routes that nobody else uses: rules that look them up go with them.
     pub route_tables: &'static [u32],
     /// To which preference it moves the kernel's own rule of local addresses.
@@ -48,8 +48,6 @@ pub struct NetworkTraits {
     pub udp_ports: &'static [u16],
     /// TCP ports on which nodes reach each other.
     pub tcp_ports: &'static [u16],
-    /// TCP ports of a part that only large clusters have; recipes know which.
-    pub large_ports: &'static [u16],
     /// TCP ports on which its pods listen for their own host only.
     pub local_ports: &'static [u16],
     /// Images that every node needs.
@@ -71,18 +69,6 @@ impl NetworkTraits {
     }
 }
 
-/// Routes of a network in the main table.
-#[derive(Clone, Copy, Debug)]
-pub struct Routes {
-    /// Protocols (`proto` of `ip route`) that only its programs use.
-    pub own: &'static [&'static str],
-    /// A protocol that others use too, by its name and by its number, and the program that they run: its routes are this network's only
-    /// where its packet-filter chains are, and no such program runs any more.
-    pub shared: Option<([&'static str; 2], &'static str)>,
-    /// Links that the kernel keeps, on which it has an address that is inside one of its routes.
-    pub borrowed: &'static [&'static str],
-}
-
 /// A plugin without any traits.
 pub(super) const NOTHING: NetworkTraits = NetworkTraits {
     links: &[],
@@ -98,7 +84,7 @@ pub(super) const NOTHING: NetworkTraits = NetworkTraits {
     mounts: &[],
     pins: &[],
     filters: &[],
-    routes: Routes { own: &[], shared: None, borrowed: &[] },
+    route_protocols: &[],
     route_tables: &[],
     local_rule: None,
     cni_programs: &[],
@@ -106,7 +92,6 @@ pub(super) const NOTHING: NetworkTraits = NetworkTraits {
     namespaces: &[],
     udp_ports: &[],
     tcp_ports: &[],
-    large_ports: &[],
     local_ports: &[],
     images: &[],
     chart: None,

@@ -3,6 +3,7 @@
 
 use kubexm_charts::documents;
 use kubexm_charts::objects::flattened;
+use kubexm_spec::Digest;
 use serde_json::{Value, json};
 
 /// The objects of a manifest, and what was not found in them.
@@ -61,6 +62,12 @@ impl Manifest {
         self.objects.push(object);
     }
 
+    /// A digest of what these ConfigMaps say.
+    pub fn digest(&self, config_maps: &[&str]) -> Digest {
+        let data = |name: &&str| self.place("ConfigMap", name).map(|at| &self.objects[at]["data"]);
+        Digest::of(config_maps.iter().filter_map(data).map(Value::to_string).collect::<String>())
+    }
+
     /// Gives every container the image that `of` names for upstream's reference.
     pub fn images(&mut self, of: impl Fn(&str) -> Option<String>) {
         for object in &mut self.objects {
@@ -97,6 +104,14 @@ impl Found<'_> {
         match self.object.pointer_mut(path) {
             Some(place) => *place = value.into(),
             None => self.problems.push(format!("{} has no {path}", self.name)),
+        }
+    }
+
+    /// Notes something at its pods: when it is another text, they are replaced.
+    pub fn annotate_pods(&mut self, name: &str, text: &str) {
+        match self.object.pointer_mut("/spec/template/metadata").and_then(Value::as_object_mut) {
+            Some(metadata) => metadata.entry("annotations").or_insert_with(|| json!({}))[name] = text.into(),
+            None => self.problems.push(format!("{} has no pods", self.name)),
         }
     }
 
@@ -165,7 +180,7 @@ mod tests {
     use super::*;
 
     const TEXT: &str = "kind: ConfigMap\nmetadata: {name: config}\ndata: {a: \"1\"}\n---\n\
-        kind: DaemonSet\nmetadata: {name: node}\nspec: {template: {spec: {\
+        kind: DaemonSet\nmetadata: {name: node}\nspec: {template: {metadata: {labels: {}}, spec: {\
         initContainers: [{name: first, image: r.example/cni:v1}], \
         containers: [{name: second, image: r.example/node:v1, env: [{name: A, valueFrom: {fieldRef: {fieldPath: b}}}], \
         envFrom: [{configMapRef: {name: other}}], livenessProbe: {exec: {command: [live, -x, -y]}}}]}}}\n";
@@ -174,7 +189,9 @@ mod tests {
     fn what_is_there_is_changed() {
         let mut manifest = Manifest::read(TEXT).unwrap();
         manifest.object("ConfigMap", "config", |mut config| config.set("/data/a", "2"));
+        let digest = manifest.digest(&["config", "of nobody"]);
         manifest.object("DaemonSet", "node", |mut node| {
+            node.annotate_pods("a/b", "c");
             node.container("second", |mut container| {
                 container.env("A", "c");
                 container.put_env("B", "d");
@@ -186,6 +203,8 @@ mod tests {
         manifest.images(|image| Some(image.replace("r.example", "own")));
         let all = manifest.done().unwrap();
         assert_eq!(all[0]["data"]["a"], "2");
+        assert_ne!(digest, Manifest::read(TEXT).unwrap().digest(&["config", "of nobody"]), "it says something else");
+        assert_eq!(all[1]["spec"]["template"]["metadata"]["annotations"], json!({"a/b": "c"}));
         let pod = &all[1]["spec"]["template"]["spec"];
         assert_eq!(pod["initContainers"][0]["image"], "own/cni:v1");
         let second = &pod["containers"][0];
@@ -198,7 +217,10 @@ mod tests {
         let mut manifest = Manifest::read(TEXT).unwrap();
         manifest.remove("Service", "typha");
         manifest.object("ConfigMap", "nowhere", |_| ());
-        manifest.object("ConfigMap", "config", |mut config| config.set("/data/b", "2"));
+        manifest.object("ConfigMap", "config", |mut config| {
+            config.set("/data/b", "2");
+            config.annotate_pods("a/b", "c");
+        });
         manifest.object("DaemonSet", "node", |mut node| {
             node.container("third", |_| ());
             node.container("first", |mut container| container.put_env("A", "1"));
@@ -216,6 +238,7 @@ mod tests {
                 "it has no Service typha",
                 "it has no ConfigMap nowhere",
                 "ConfigMap config has no /data/b",
+                "ConfigMap config has no pods",
                 "DaemonSet node has no container third",
                 "container first of DaemonSet node has no variables",
                 "container second of DaemonSet node has no variable C",

@@ -5,11 +5,14 @@ mod calico;
 mod cilium;
 mod flannel;
 mod manifest;
+mod pool;
 
+pub use calico::is_large;
 pub use cilium::replaces_kube_proxy;
 use kubexm_plan::network::{self, NetworkTraits};
 use kubexm_plan::{Step, Undo};
 use kubexm_spec::cluster::{Cluster, NetworkPlugin};
+pub use pool::{changed, shares, unchanged};
 
 use crate::context::{PlanContext, PlannedHost};
 use crate::draft::Draft;
@@ -36,36 +39,14 @@ pub fn step(draft: &mut Draft<'_>, first: &PlannedHost<'_>, undo: Undo) -> Resul
     }
 }
 
+/// Whether it has settings that nothing changes in a running cluster, so that what was applied to it must be known.
+pub const fn is_made_once(cluster: &Cluster) -> bool {
+    matches!(cluster.network.plugin, NetworkPlugin::Calico)
+}
+
 /// Fails if the bundle has the network in a form that no recipe knows.
 pub fn check(cx: &PlanContext<'_>) -> Result<(), RecipeError> {
     if calico::is_of(cx.cluster) { calico::check(cx) } else { Ok(()) }
-}
-
-/// Ports of the pod network between nodes, of the parts that this cluster has.
-pub fn ports(cluster: &Cluster) -> Ports {
-    let Ok(traits) = of(cluster) else { return Ports::default() };
-    let (mut udp, mut tcp) = (traits.udp_ports.to_vec(), traits.tcp_ports.to_vec());
-    if calico::is_of(cluster) {
-        // One or the other.
-        if calico::has_bgp(cluster) {
-            udp.clear()
-        } else {
-            tcp.clear()
-        }
-        if calico::typhas(cluster).is_some() {
-            tcp.extend(traits.large_ports);
-        }
-    }
-    Ports { udp, tcp }
-}
-
-/// Ports on which nodes reach each other.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Ports {
-    /// Of the kernel.
-    pub udp: Vec<u16>,
-    /// Of its pods.
-    pub tcp: Vec<u16>,
 }
 
 fn unsupported(plugin: NetworkPlugin) -> RecipeError {

@@ -52,12 +52,12 @@ fn of_roles(input: &PreflightInput<'_>, roles: Roles) -> Vec<Port> {
     }
     if roles.in_cluster() {
         ports.extend(NODE);
-        let network::Ports { udp, tcp } = network::ports(cluster);
-        ports.extend(udp.into_iter().map(|number| Port { number, protocol: "udp", process: None }));
-        let local = network::of(cluster).map(|network| network.local_ports).unwrap_or_default();
+        let traits = network::of(cluster).ok();
+        let udp = traits.map(|network| network.udp_ports).unwrap_or_default();
+        ports.extend(udp.iter().map(|number| Port { number: *number, protocol: "udp", process: None }));
+        let tcp = traits.into_iter().flat_map(|network| network.tcp_ports.iter().chain(network.local_ports));
         // Whatever the plugin's program is called.
-        let tcp = tcp.into_iter().chain(local.iter().copied());
-        ports.extend(tcp.map(|number| Port { number, protocol: "tcp", process: None }));
+        ports.extend(tcp.map(|number| Port { number: *number, protocol: "tcp", process: None }));
     }
     if let (true, Some(proxy)) = (roles.load_balancer, cluster.load_balancer.mode.proxy()) {
         ports.extend([tcp(cluster.load_balancer.mode.port(), proxy), tcp(BALANCER_STATUS_PORT, proxy)]);

@@ -1,13 +1,15 @@
 //! Calico: upstream's manifest with what cluster.yaml, the hosts and the bundle say.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot continue has failed")]
 
-use crate::common::Site;
+use crate::common::{Site, text};
 use insta::{Settings, assert_snapshot};
+use kubexm_plan::cluster_facts::AppliedCluster;
 use kubexm_plan::op::{Manifests, Op};
-use kubexm_plan::{Plan, Step, Undo, lint};
-use kubexm_recipes::{RecipeError, network, sample};
-use kubexm_spec::ExitCode;
+use kubexm_plan::{ClusterFacts, Plan, Step, Undo, lint};
+use kubexm_recipes::preflight::Severity;
+use kubexm_recipes::{RecipeError, add_node, network, preflight, sample};
 use kubexm_spec::cluster::{Cluster, NetworkPlugin, ProxyMode, RegistryKind};
+use kubexm_spec::{Digest, ExitCode};
 use serde_json::{Value, json};
 
 fn cluster(hosts: u8, options: Value) -> Cluster {
@@ -73,43 +75,188 @@ fn it_is_applied_from_the_plan_and_its_images_are_on_every_node() {
         let loads = |step: &&Step| step.host == host && step.title.contains("quay.io/calico/");
         plan.steps.iter().filter(loads).count()
     };
-    assert_eq!([images("node1"), images("node2")], [4, 4], "they must start while there is no registry");
+    assert_eq!([images("node1"), images("node2")], [3, 3], "they must start while there is no registry");
     let ready = plan.steps.iter().find(|step| step.id.0 == "node1/check.ready-node2").unwrap();
     assert!(ready.after.contains(&step.id), "{ready:?}");
     assert!(plan.steps.iter().any(|step| step.id.0 == "node1/kubernetes.calicoctl"));
     let mut without = cluster(1, json!({}));
     without.registry.kind = RegistryKind::None;
     let plan = checked(without);
-    assert_eq!(plan.steps.iter().filter(|step| step.title.contains("quay.io/calico/")).count(), 4);
+    assert_eq!(plan.steps.iter().filter(|step| step.title.contains("quay.io/calico/")).count(), 3);
 }
 
 #[test]
-fn each_encapsulation_is_a_mode_of_the_pool_with_the_daemon_that_it_needs() {
-    for (word, ipip, vxlan, backend, bird, ports) in [
-        ("VXLAN", "Never", "Always", "vxlan", false, (vec![4789], vec![])),
-        ("VXLANCrossSubnet", "Never", "CrossSubnet", "vxlan", false, (vec![4789], vec![])),
-        ("IPIP", "Always", "Never", "bird", true, (vec![], vec![179])),
-        ("IPIPCrossSubnet", "CrossSubnet", "Never", "bird", true, (vec![], vec![179])),
-        ("None", "Never", "Never", "bird", true, (vec![], vec![179])),
+fn each_encapsulation_is_a_mode_of_the_pool_and_no_probe_asks_bird() {
+    for (options, vxlan) in [
+        (json!({}), "Always"),
+        (json!({"encapsulation": "VXLAN"}), "Always"),
+        (json!({"encapsulation": "VXLANCrossSubnet"}), "CrossSubnet"),
     ] {
-        let cluster = cluster(1, json!({"encapsulation": word}));
-        let all = objects(&checked(cluster.clone()));
+        let all = objects(&checked(cluster(1, options)));
         let env = env(&all, "calico-node");
         assert_eq!(
             (&env["CALICO_IPV4POOL_IPIP"], &env["CALICO_IPV4POOL_VXLAN"]),
-            (&json!(ipip), &json!(vxlan)),
-            "{word}"
+            (&json!("Never"), &json!(vxlan)),
+            "{vxlan}"
         );
-        let config = object(&all, "ConfigMap", "calico-config").unwrap();
-        assert_eq!(config["data"]["calico_backend"], backend, "{word}");
+        assert_eq!(object(&all, "ConfigMap", "calico-config").unwrap()["data"]["calico_backend"], "vxlan");
         let pod = &object(&all, "DaemonSet", "calico-node").unwrap()["spec"]["template"]["spec"]["containers"][0];
-        for (probe, word) in [("livenessProbe", "-bird-live"), ("readinessProbe", "-bird-ready")] {
-            let command = pod[probe]["exec"]["command"].as_array().unwrap();
-            assert_eq!(command.contains(&json!(word)), bird, "{word}");
+        for probe in ["livenessProbe", "readinessProbe"] {
+            assert!(!pod[probe].to_string().contains("bird"), "{probe}");
         }
-        let of_network = network::ports(&cluster);
-        assert_eq!((of_network.udp, of_network.tcp), ports, "{word}");
     }
+}
+
+#[test]
+fn what_has_not_run_on_hosts_is_refused_by_name() {
+    for (options, named) in [
+        (json!({"encapsulation": "IPIP"}), "spec.network.options.encapsulation: \"IPIP\""),
+        (json!({"encapsulation": "IPIPCrossSubnet"}), "supported today: VXLAN, VXLANCrossSubnet"),
+        (json!({"encapsulation": "None"}), "spec.network.options.encapsulation: \"None\""),
+        (json!({"typha": {"enabled": true}}), "spec.network.options.typha"),
+        (json!({"typha": {"replicas": 3}}), "spec.network.options.typha"),
+    ] {
+        let error = Site::of(cluster(1, options)).create().unwrap_err();
+        assert_eq!(error.exit_code(), ExitCode::Unsupported);
+        assert!(error.to_string().contains(named), "{error}");
+    }
+    checked(cluster(1, json!({"typha": {"enabled": false}})));
+}
+
+#[test]
+fn another_setting_that_pods_read_when_they_start_replaces_them() {
+    let noted = |cluster: Cluster| {
+        let all = objects(&checked(cluster));
+        let template = &object(&all, "DaemonSet", "calico-node").unwrap()["spec"]["template"];
+        template["metadata"]["annotations"]["kubexm.io/config"].as_str().unwrap().to_owned()
+    };
+    let before = noted(cluster(2, json!({})));
+    assert_eq!(before, noted(cluster(2, json!({"natOutgoing": true}))), "nothing that they read");
+    assert_ne!(before, noted(cluster(2, json!({"mtu": 1400}))), "the DaemonSet itself is the same");
+    let mut elsewhere = cluster(2, json!({}));
+    elsewhere.load_balancer.domain = Some("api.example.com".to_owned());
+    assert_ne!(before, noted(elsewhere), "they ask another address");
+}
+
+#[test]
+fn pods_of_many_nodes_are_replaced_ten_at_a_hundred_and_waited_for_as_long_as_that_takes() {
+    let of = |hosts: u8| {
+        let plan = checked(cluster(hosts, json!({})));
+        let (step, op) = step(&plan);
+        assert!(step.timeout_s > 2 * op.wait_s, "{step:?}");
+        let all = objects(&plan);
+        let strategy = &object(&all, "DaemonSet", "calico-node").unwrap()["spec"]["updateStrategy"];
+        assert_eq!(strategy["rollingUpdate"]["maxUnavailable"], "10%");
+        op.wait_s
+    };
+    // A minute for each round.
+    assert_eq!([of(1), of(2), of(11), of(90)], [360, 420, 660, 900]);
+}
+
+#[test]
+fn links_that_felix_does_not_know_are_named_to_it() {
+    let pattern = |change: &dyn Fn(&mut Site)| {
+        let mut site = Site::of(cluster(2, json!({})));
+        change(&mut site);
+        env(&objects(&site.create().unwrap()), "calico-node")["FELIX_MTUIFACEPATTERN"].clone()
+    };
+    let link = |site: &mut Site, host: &str, name: &str| {
+        site.facts.get_mut(host).unwrap().interfaces[0].name = name.to_owned();
+    };
+    assert_eq!(pattern(&|_| ()), Value::Null, "eth0 is known");
+    assert_eq!(pattern(&|site| link(site, "node2", "enp1s0")), Value::Null);
+    assert_eq!(pattern(&|site| link(site, "node2", "bond0.7")), "^(bond0\\.7|eth0)$");
+    let named = |site: &mut Site| {
+        for host in ["node1", "node2"] {
+            link(site, host, "br0");
+        }
+        site.cluster.network.interface = Some("br0".to_owned());
+    };
+    assert_eq!(pattern(&named), "^(br0)$");
+    let given = |site: &mut Site| {
+        link(site, "node2", "bond0");
+        site.cluster.network.options.insert("mtu".to_owned(), json!(1400));
+    };
+    assert_eq!(pattern(&given), Value::Null);
+}
+
+/// What a cluster has recorded of its making, with all hosts but the last in it.
+fn running(cluster: &Cluster) -> (Site, ClusterFacts) {
+    let mut site = Site::of(cluster.clone());
+    let map: Value = serde_json::from_str(text(&site.create().unwrap(), "kubexm-cluster")).unwrap();
+    site.join_all_but(&cluster.hosts.last().unwrap().name);
+    let applied = Some(AppliedCluster::of_config_map(&map).unwrap());
+    (site, ClusterFacts { applied, ..ClusterFacts::default() })
+}
+
+#[test]
+fn a_pool_that_is_made_once_is_not_changed_by_anything_and_named() {
+    let (_, made) = running(&cluster(2, json!({"blockSize": 27})));
+    let said = |options: Value| match network::unchanged(&cluster(2, options), &made) {
+        Ok(()) => String::new(),
+        Err(error) => {
+            assert_eq!(error.exit_code(), ExitCode::Preflight);
+            error.to_string()
+        }
+    };
+    let same = json!({"blockSize": 27, "encapsulation": "VXLAN", "natOutgoing": true, "mtu": 1400});
+    assert_eq!(said(same), "", "defaults that are written out, and what can be changed");
+    for (options, named) in [
+        (json!({}), "spec.network.options.blockSize is 26, and the cluster has 27"),
+        (
+            json!({"blockSize": 27, "encapsulation": "VXLANCrossSubnet"}),
+            "spec.network.options.encapsulation is VXLANCrossSubnet, and the cluster has VXLAN",
+        ),
+        (
+            json!({"blockSize": 27, "natOutgoing": false}),
+            "spec.network.options.natOutgoing is false, and the cluster has true",
+        ),
+    ] {
+        let said = said(options);
+        assert!(said.contains(named) && said.contains("nothing was changed"), "{said}");
+    }
+    let (_, flannel) = running(&sample::fleet(1, 1));
+    let error = network::unchanged(&cluster(2, json!({})), &flannel).unwrap_err().to_string();
+    assert!(error.contains("spec.network.plugin is calico, and the cluster has flannel"), "{error}");
+    network::unchanged(&cluster(2, json!({})), &ClusterFacts::default()).unwrap();
+}
+
+#[test]
+fn a_join_neither_changes_the_pool_nor_replaces_pods_by_another_bundles() {
+    let (mut site, mut running) = running(&cluster(3, json!({})));
+    let add = |site: &Site, running: &ClusterFacts| add_node(&site.cx(), running, &["node3".to_owned()]);
+    let applies = |plan: Plan| plan.steps.iter().any(|step| step.id.0.ends_with("/network.calico"));
+    assert!(applies(add(&site, &running).unwrap()), "with the same bundle it may follow the new host's link");
+    running.applied.as_mut().unwrap().bundle.manifest = Digest::of("another manifest.json");
+    let plan = add(&site, &running).unwrap();
+    lint::check(plan.clone()).unwrap_or_else(|problems| panic!("{problems:#?}"));
+    assert!(!applies(plan), "nodes have not been given the images of this bundle");
+    site.cluster.network.options = json!({"blockSize": 28}).as_object().unwrap().clone();
+    let refused = add(&site, &running).unwrap_err();
+    assert!(matches!(refused, RecipeError::NetworkChanged { .. }), "{refused}");
+}
+
+#[test]
+fn a_pool_with_too_few_blocks_and_a_cluster_that_typha_is_for_are_named_before_anything() {
+    let found = |hosts: u8, change: &dyn Fn(&mut Cluster)| {
+        let mut cluster = cluster(hosts, json!({}));
+        change(&mut cluster);
+        let all = preflight(&Site::of(cluster).cx());
+        let of_networks = all.into_iter().filter(|finding| finding.check == "networks");
+        of_networks.map(|finding| (finding.severity, finding.found)).collect::<Vec<_>>()
+    };
+    assert_eq!(found(4, &|cluster| cluster.network.pod_cidr = "10.1.2.0/24".parse().unwrap()), []);
+    let few = found(5, &|cluster| cluster.network.pod_cidr = "10.1.2.0/24".parse().unwrap());
+    assert_eq!(few, [(Severity::Fail, "podCidr 10.1.2.0/24 with 4 blocks of addresses, for 5 nodes".to_owned())]);
+    let smaller = |cluster: &mut Cluster| {
+        cluster.network.pod_cidr = "10.1.2.0/24".parse().unwrap();
+        cluster.network.options.insert("blockSize".to_owned(), json!(28));
+    };
+    assert_eq!(found(5, &smaller), []);
+    assert_eq!(found(49, &|_| ()), []);
+    assert_eq!(found(50, &|_| ()), [(Severity::Warn, "50 nodes with Calico".to_owned())]);
+    let flannel = |cluster: &mut Cluster| *cluster = sample::fleet(1, 49);
+    assert_eq!(found(50, &flannel), []);
 }
 
 #[test]
@@ -141,26 +288,12 @@ fn the_pool_the_address_and_the_rules_are_the_clusters() {
 }
 
 #[test]
-fn typha_is_there_from_fifty_nodes_on_or_when_asked_for() {
-    let typhas = |hosts: u8, options: Value| {
-        let cluster = cluster(hosts, options);
-        let plan = checked(cluster.clone());
-        let all = objects(&plan);
-        let deployment =
-            object(&all, "Deployment", "calico-typha").map(|found| found["spec"]["replicas"].as_u64().unwrap());
-        let service = &object(&all, "ConfigMap", "calico-config").unwrap()["data"]["typha_service_name"];
-        assert_eq!(service, if deployment.is_some() { "calico-typha" } else { "none" });
-        for kind in ["Service", "PodDisruptionBudget"] {
-            assert_eq!(object(&all, kind, "calico-typha").is_some(), deployment.is_some(), "{kind}");
-        }
-        assert_eq!(network::ports(&cluster).tcp.contains(&5473), deployment.is_some());
-        deployment
-    };
-    assert_eq!(typhas(49, json!({})), None);
-    assert_eq!(typhas(50, json!({})), Some(3));
-    assert_eq!(typhas(50, json!({"typha": {"enabled": false}})), None);
-    assert_eq!(typhas(2, json!({"typha": {"enabled": true}})), Some(2), "one on each node, for its port");
-    assert_eq!(typhas(4, json!({"typha": {"replicas": 1}})), Some(1));
+fn typha_is_left_out_with_everything_of_it() {
+    let all = objects(&checked(cluster(60, json!({}))));
+    for kind in ["Deployment", "Service", "PodDisruptionBudget"] {
+        assert_eq!(object(&all, kind, "calico-typha"), None, "{kind}");
+    }
+    assert_eq!(object(&all, "ConfigMap", "calico-config").unwrap()["data"]["typha_service_name"], "none");
 }
 
 #[test]
