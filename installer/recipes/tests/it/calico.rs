@@ -82,7 +82,7 @@ fn it_is_applied_from_the_plan_and_its_images_are_on_every_node() {
     let mut without = cluster(1, json!({}));
     without.registry.kind = RegistryKind::None;
     let plan = checked(without);
-    assert_eq!(plan.steps.iter().filter(|step| step.title.contains("quay.io/calico/")).count(), 3);
+    assert_eq!(plan.steps.iter().filter(|step| step.title.contains("quay.io/calico/")).count(), 4, "all of the bundle");
 }
 
 #[test]
