@@ -266,8 +266,8 @@ pub enum RecipeError {
     },
     /// Settings of the pod network that a running cluster keeps.
     #[error(
-        "the pod network of cluster {cluster} stays as it was made; nothing was changed:{}\nrevert the change in cluster.yaml. How upstream moves \
-         a running cluster to another pool is in docs/calico.md",
+        "the pod network of cluster {cluster} stays as it was made; nothing was changed:{}\nrevert the change in cluster.yaml. How a running \
+         cluster moves to other addresses is in the documentation of its plugin",
         gap_lines(.changed)
     )]
     NetworkChanged {

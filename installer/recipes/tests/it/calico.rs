@@ -254,7 +254,7 @@ fn a_pool_with_too_few_blocks_and_a_cluster_that_typha_is_for_are_named_before_a
     };
     assert_eq!(found(5, &smaller), []);
     assert_eq!(found(49, &|_| ()), []);
-    assert_eq!(found(50, &|_| ()), [(Severity::Warn, "50 nodes with Calico".to_owned())]);
+    assert_eq!(found(50, &|_| ()), [(Severity::Warn, "50 nodes with spec.network.plugin calico".to_owned())]);
     let flannel = |cluster: &mut Cluster| *cluster = sample::fleet(1, 49);
     assert_eq!(found(50, &flannel), []);
 }
