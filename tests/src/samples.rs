@@ -75,7 +75,7 @@ pub const SAMPLES: [Sample; 3] = [
 ];
 
 /// Samples of several hosts.
-pub const FLEETS: [Sample; 13] = [
+pub const FLEETS: [Sample; 14] = [
     Sample {
         name: "two control planes and a worker",
         hosts: &[("node1", "{}"), ("node2", "{}"), ("node3", "{}")],
@@ -214,6 +214,16 @@ pub const FLEETS: [Sample; 13] = [
         spec: "  registry: {type: harbor, harborConfig: {projectQuota: 200Gi, adminPasswordFrom: {env: HARBOR_ADMIN}}}\n",
         added: &["node2"],
         deleted: &["node2"],
+        ..ONE
+    },
+    Sample {
+        name: "a network by upstream's manifest",
+        hosts: &[("node1", "{}"), ("node2", "{}"), ("node3", "{}")],
+        roles: "{master: [node1], worker: [node2, node3]}",
+        spec: "  network: {plugin: calico, options: {mtu: 1400}}\n",
+        added: &["node3"],
+        deleted: &["node2"],
+        upgraded: PATCH,
         ..ONE
     },
 ];

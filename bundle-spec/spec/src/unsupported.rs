@@ -7,6 +7,8 @@
 use std::fmt;
 use std::net::IpAddr;
 
+use serde_json::Value;
+
 use crate::cluster::{
     API_PORT, Cluster, Etcd, EtcdKind, ExternalKind, Host, InternalKind, Keyword, Kubernetes, KubernetesKind,
     LoadBalancerMode, Network, NetworkPlugin, OsPackages, Registry, RegistryKind, Runtime, RuntimeKind, System,
@@ -155,7 +157,7 @@ impl All {
         self.word(
             "spec.network.plugin",
             network.plugin,
-            &[NetworkPlugin::Flannel, NetworkPlugin::Cilium, NetworkPlugin::None],
+            &[NetworkPlugin::Flannel, NetworkPlugin::Calico, NetworkPlugin::Cilium, NetworkPlugin::None],
         );
         self.add(network.multus, "spec.network.multus", "true", LEAVE_OUT);
         for (key, first, more) in [
@@ -167,12 +169,28 @@ impl All {
             self.add(v6, &format!("spec.network.{key}"), written, "one IPv4 network today");
         }
         // Which ones there are is looked at when the file is read.
-        let known = network.plugin == NetworkPlugin::Cilium || network.options.is_empty();
+        let known =
+            matches!(network.plugin, NetworkPlugin::Calico | NetworkPlugin::Cilium) || network.options.is_empty();
         self.unless_none("spec.network.options", known);
         // It came up on a host, and was reset; its scene (cilium-alone) has not passed as a whole yet.
         let option = network.options.get("kubeProxyReplacement").filter(|_| network.plugin == NetworkPlugin::Cilium);
         let replaces = option.is_some_and(|value| *value == true || *value == "true");
         self.add(replaces, "spec.network.options.kubeProxyReplacement", "true", LEAVE_OUT);
+        if network.plugin == NetworkPlugin::Calico {
+            self.calico(network);
+        }
+    }
+
+    /// Known to Calico's manifest, and not run on hosts yet: no kernel or program here could carry such packets.
+    fn calico(&mut self, network: &Network) {
+        const BUILT: [&str; 2] = ["VXLAN", "VXLANCrossSubnet"];
+        let encapsulation = network.options.get("encapsulation").and_then(Value::as_str).unwrap_or(BUILT[0]);
+        let instead = format!("it has not run on hosts yet; supported today: {}", BUILT.join(", "));
+        self.add(!BUILT.contains(&encapsulation), "spec.network.options.encapsulation", encapsulation, &instead);
+        let typha = |name: &str| network.options.get("typha").and_then(|typha| typha.get(name));
+        let wanted = typha("enabled").is_some_and(|value| *value == true) || typha("replicas").is_some();
+        let instead = "leave it out: it has not run on hosts yet, and nodes ask the API servers themselves";
+        self.add(wanted, "spec.network.options.typha", "", instead);
     }
 
     fn load_balancer(&mut self, mode: &LoadBalancerMode) {

@@ -270,6 +270,32 @@ pub enum RecipeError {
         /// The missing packages, and why they cannot be installed.
         why: String,
     },
+    /// Settings of the pod network that a running cluster keeps.
+    #[error(
+        "the pod network of cluster {cluster} stays as it was made; nothing was changed:{}\nrevert the change in cluster.yaml. How a running \
+         cluster moves to other addresses is in the documentation of its plugin",
+        gap_lines(.changed)
+    )]
+    NetworkChanged {
+        /// `metadata.name`.
+        cluster: String,
+        /// Each with what cluster.yaml says, and what the cluster has.
+        changed: Vec<String>,
+    },
+    /// Upstream's manifest is not as the recipe knows it.
+    #[error(
+        "the bundle's {program} {version} is not as this kubexm-install knows it: {}; nothing was changed. Name a version of the catalogue in \
+         spec.network.version and build the bundle again, or use the kubexm-install that belongs to this bundle",
+        .problems.join("; ")
+    )]
+    Manifest {
+        /// `calico-manifest`.
+        program: &'static str,
+        /// Of it.
+        version: String,
+        /// What was not found, or is something else.
+        problems: Vec<String>,
+    },
     /// A template does not render; a bug in kubexm.
     #[error("template {name} does not render; this is a bug in kubexm-install")]
     Template {
@@ -306,7 +332,7 @@ impl RecipeError {
     /// Exit code of the program.
     pub fn exit_code(&self) -> ExitCode {
         match self {
-            Self::NotInBundle { .. } | Self::Rendered { .. } => ExitCode::BundleIncomplete,
+            Self::NotInBundle { .. } | Self::Rendered { .. } | Self::Manifest { .. } => ExitCode::BundleIncomplete,
             Self::Unsupported { .. } | Self::NotInstalled { .. } => ExitCode::Unsupported,
             Self::NoCluster
             | Self::NoHosts { .. }
@@ -329,6 +355,7 @@ impl RecipeError {
             | Self::StillMember { .. }
             | Self::CannotDelete { .. }
             | Self::CannotUpgrade { .. }
+            | Self::NetworkChanged { .. }
             | Self::CannotRenew { .. }
             | Self::CannotRestore { .. }
             | Self::Unobserved { .. }

@@ -25,6 +25,9 @@ use crate::pipelines::create;
 
 const GIB: u64 = 1 << 30;
 
+/// A manifest of the pod network with what recipes look for in upstream's; the lab's hosts run it.
+pub const MANIFEST: &str = include_str!("../../../tests/lab/calico/manifest.yaml");
+
 /// The id of every sample.
 pub const CLUSTER_ID: ClusterId = ClusterId::from_random([7; 16]);
 
@@ -119,7 +122,12 @@ pub fn charts(cluster: &Cluster, manifest: &Manifest) -> CarriedCharts {
             key: release.key,
         })
     };
-    CarriedCharts { renderings: releases(cluster).into_iter().filter_map(of).collect(), ..CarriedCharts::default() }
+    let network = kubexm_plan::network::of(cluster.network.plugin).and_then(|network| network.manifest);
+    CarriedCharts {
+        renderings: releases(cluster).into_iter().filter_map(of).collect(),
+        manifest: network.map(|_| MANIFEST.to_owned()),
+        ..CarriedCharts::default()
+    }
 }
 
 /// A text for each material that a cluster names.

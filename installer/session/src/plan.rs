@@ -8,6 +8,7 @@ use kubexm_recipes::{
     UpgradeOptions,
 };
 use kubexm_spec::Digest;
+use kubexm_spec::cluster::{Cluster, EtcdKind, Host};
 
 use crate::authorities::{Authorities, Hosts};
 use crate::bundle::cluster_file::ClusterFile;
@@ -70,6 +71,9 @@ impl<'s, S: Subject<Survey = BundleSurvey>> Observed<'s, S> {
         // Nothing more is read from hosts that do not pass.
         site.unless_refused(survey.check(site.session)).await?;
         let running = match recipe {
+            Recipe::Create if keeps_its_network(site.subject.cluster(), &survey) => {
+                cluster_facts::of(&site.fleet, site.subject.cluster(), Asked::ControlPlanes).await
+            }
             Recipe::Create => ClusterFacts::default(),
             Recipe::AddNode(_) => cluster_facts::of(&site.fleet, site.subject.cluster(), Asked::ControlPlanes).await,
             // The certificates of every host count.
@@ -215,6 +219,14 @@ impl<S: Subject> Checked<'_, S> {
     }
 }
 
+/// Whether there is a cluster already, whose pod network cannot become another one.
+fn keeps_its_network(cluster: &Cluster, survey: &BundleSurvey) -> bool {
+    let identity = Identity::of(cluster, &survey.facts);
+    let joined =
+        |host: &Host| survey.facts.get(&host.name).is_some_and(|facts| identity.has_joined(cluster, &host.name, facts));
+    kubexm_recipes::network::is_made_once(cluster) && cluster.first_control_plane().is_some_and(joined)
+}
+
 fn with_bundle(
     session: &Session<'_>,
     opened: &Opened,
@@ -245,7 +257,10 @@ fn with_bundle(
         ..opened.plan_cx(&survey.facts, &survey.carried.packages)
     };
     let plan = match recipe {
-        Recipe::Create => kubexm_recipes::create(&cx)?,
+        Recipe::Create => {
+            kubexm_recipes::network::unchanged(cx.cluster, running)?;
+            kubexm_recipes::create(&cx)?
+        }
         Recipe::AddNode([]) => kubexm_recipes::add_node(&cx, running, &kubexm_recipes::absent(&cx)?)?,
         Recipe::AddNode(named) => kubexm_recipes::add_node(&cx, running, named)?,
         Recipe::Upgrade(options) => {

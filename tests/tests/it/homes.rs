@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 use walkdir::WalkDir;
 
 /// Names that only homes may spell: units, sockets, folders, links, chains, namespaces.
-const NAMES: [&str; 10] =
-    ["containerd", "crio", "cri-o", "dockerd", "isulad", "conmon", "flannel", "cilium_", "cni0", "vxlan"];
+const NAMES: [&str; 11] =
+    ["containerd", "crio", "cri-o", "dockerd", "isulad", "conmon", "flannel", "calico", "cilium_", "cni0", "vxlan"];
 
 /// Where they may stand, below `installer/`, and why.
 const HOMES: [(&str, &str); 15] = [
@@ -15,6 +15,7 @@ const HOMES: [(&str, &str); 15] = [
     ("recipes/src/runtime/", "recipes of runtimes"),
     ("recipes/src/network/", "recipes of networks"),
     ("recipes/src/templates.rs", "names of templates"),
+    ("recipes/src/sample.rs", "the lab's manifest"),
     ("plan/src/op/image_loaded.rs", "the default of a field that older plans lack"),
     ("plan/src/op/probe.rs", "the same"),
     ("ops/src/ops/image_loaded.rs", "images by ctr"),

@@ -311,7 +311,7 @@ const CASES: &[Case] = &[
     ("objects of an add-on", |h| {
         cluster(h);
         let blob = h.blob("apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\n---\napiVersion: v1\nkind: Secret\nmetadata: {name: b}\n");
-        Manifests { name: "site".into(), namespace: "apps".into(), blob, wait_s: 10 }.into()
+        Manifests { name: "site".into(), namespace: "apps".into(), blob, in_plan: false, wait_s: 10 }.into()
     }),
     ("projects and a robot of Harbor, of which one project is there", |h| {
         harbor(h);

@@ -47,8 +47,11 @@ pub fn start<'a>(
             &init,
         )?),
     );
-    let undo = if network::of(draft.cx.cluster)?.chart.is_some() {
+    let of_network = network::of(draft.cx.cluster)?;
+    if of_network.chart.is_some() {
         chain.wait(&prepared.helm);
+    }
+    let undo = if of_network.chart.is_some() || of_network.manifest.is_some() {
         release::undo(draft.cx, first, &init)
     } else {
         // It is removed with the cluster.

@@ -3,6 +3,7 @@
 
 mod addons;
 mod balancer;
+mod calico;
 mod certs_renew;
 mod cluster_ca;
 mod common;

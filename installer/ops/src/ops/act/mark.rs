@@ -173,7 +173,7 @@ fn from_ledger(machine: &Machine) -> Result<Option<Vec<PathState>>, OpError> {
         match oldest(path)? {
             Some(place) if place.entry == PathEntry::Absent || place.held.is_some() => places.push(place),
             // Of a network that the older version did not know: whatever is in it is not of that run.
-            None if network::ALL.iter().any(|network| network.run.contains(&path.as_str())) => {
+            None if network::ALL.iter().any(|network| network.folders().any(|folder| folder == path)) => {
                 places.push(PathState { held: folder::list(machine, path), ..PathState::look(machine, path)? });
             }
             _ => return Ok(None),

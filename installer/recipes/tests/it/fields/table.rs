@@ -263,7 +263,7 @@ pub(super) fn fields() -> Vec<(&'static str, By, Value)> {
         ("network.podCidr", Recipe, json!({"network": {"podCidr": "10.128.0.0/16"}})),
         ("network.serviceCidr", Recipe, json!({"network": {"serviceCidr": "10.96.0.0/16"}})),
         ("network.interface", Recipe, json!({"network": {"interface": "eth0"}})),
-        ("network.options", Recipe, json!({"network": {"options": {"mtu": 1400}}})),
+        ("network.options", Recipe, json!({"network": {"plugin": "calico", "options": {"mtu": 1400}}})),
         ("loadBalancer.mode", Recipe, balancer(json!({"mode": "external", "vip": "10.77.0.9"}))),
         ("loadBalancer.external.type", Recipe, keepalived(json!({"external": {"type": "kubexm-kn"}}))),
         ("loadBalancer.external.virtualRouterId", Recipe, keepalived(json!({"external": {"virtualRouterId": 51}}))),
