@@ -8,7 +8,7 @@ use kubexm_recipes::{
     UpgradeOptions,
 };
 use kubexm_spec::Digest;
-use kubexm_spec::cluster::{Cluster, EtcdKind, Host};
+use kubexm_spec::cluster::{Cluster, Host};
 
 use crate::authorities::{Authorities, Hosts};
 use crate::bundle::cluster_file::ClusterFile;

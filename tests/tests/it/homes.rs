@@ -9,7 +9,7 @@ const NAMES: [&str; 11] =
     ["containerd", "crio", "cri-o", "dockerd", "isulad", "conmon", "flannel", "calico", "cilium_", "cni0", "vxlan"];
 
 /// Where they may stand, below `installer/`, and why.
-const HOMES: [(&str, &str); 15] = [
+const HOMES: [(&str, &str); 16] = [
     ("plan/src/runtime/", "traits of runtimes"),
     ("plan/src/network/", "traits of networks"),
     ("recipes/src/runtime/", "recipes of runtimes"),
