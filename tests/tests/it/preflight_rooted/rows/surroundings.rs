@@ -171,10 +171,12 @@ pub const ROWS: &[Row] = rows! {
         } => "/data/etcd/wal (ext4 of /dev/sdb1) mounted below /data/etcd", "to be empty", "is mounted at /data/etcd itself";
     "space" Fail NODE1, "the folder that cluster.yaml names for etcd on a disk that cannot be written", |s| {
             s.cluster.etcd.data_dir = "/data/etcd".to_owned();
+            s.node1().put("/data/lost+found/.keep", "");
             mounts(s.node1(), "26 25 8:2 / /data ro,relatime - ext4 /dev/sdb1 ro\n");
         } => "/data mounted read-only", "can be written for /data/etcd", "mount -o remount,rw /data";
     "noexec" Fail NODE2, "no programs from the folder that cluster.yaml names for images", |s| {
             s.cluster.runtime.data_dir = Some("/data/containerd".to_owned());
+            s.node2().put("/data/lost+found/.keep", "");
             mounts(s.node2(), "26 25 8:2 / /data rw,noexec - ext4 /dev/sdb1 rw\n");
         } => "/data mounted noexec", "programs may run from", "mount -o remount,exec /data";
     "existing" Fail NODE2, "something of somebody's in the folder that cluster.yaml names for images", |s| {
