@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 
 use kubexm_plan::op::Manifests;
 use kubexm_plan::{Step, Undo};
-use kubexm_spec::cluster::{Cluster, NetworkPlugin, ProxyMode};
+use kubexm_spec::cluster::{Cluster, ProxyMode};
 use kubexm_spec::{ArtifactKey, Program};
 use serde_json::{Value, json};
 
@@ -53,7 +53,7 @@ fn nodes(cluster: &Cluster) -> usize {
 
 /// Whether upstream would install typha.
 pub fn is_large(cluster: &Cluster) -> bool {
-    is_of(cluster) && nodes(cluster) >= LARGE
+    pool::is_of(cluster) && nodes(cluster) >= LARGE
 }
 
 /// How long to wait for its pods, in seconds: those of all nodes may have to be replaced, some at once.
@@ -218,9 +218,4 @@ fn api(cx: &PlanContext<'_>, manifest: &mut Manifest) {
             "KUBERNETES_SERVICE_PORT": cx.cluster.control_plane_port().to_string(),
         },
     }));
-}
-
-/// Whether a cluster has it.
-pub(super) fn is_of(cluster: &Cluster) -> bool {
-    cluster.network.plugin == NetworkPlugin::Calico
 }

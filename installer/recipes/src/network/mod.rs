@@ -46,7 +46,7 @@ pub const fn is_made_once(cluster: &Cluster) -> bool {
 
 /// Fails if the bundle has the network in a form that no recipe knows.
 pub fn check(cx: &PlanContext<'_>) -> Result<(), RecipeError> {
-    if calico::is_of(cx.cluster) { calico::check(cx) } else { Ok(()) }
+    if pool::is_of(cx.cluster) { calico::check(cx) } else { Ok(()) }
 }
 
 fn unsupported(plugin: NetworkPlugin) -> RecipeError {

@@ -4,13 +4,17 @@ use kubexm_plan::ClusterFacts;
 use kubexm_spec::cluster::{Cluster, Keyword as _, NetworkPlugin};
 use serde_json::{Map, Value};
 
-use super::calico;
 use crate::error::RecipeError;
 
 /// Calico's own.
 const ENCAPSULATION: &str = "VXLAN";
 const BLOCK_SIZE: u64 = 26;
 const NAT_OUTGOING: bool = true;
+
+/// Whether a cluster has Calico.
+pub(super) fn is_of(cluster: &Cluster) -> bool {
+    cluster.network.plugin == NetworkPlugin::Calico
+}
 
 /// How packets travel between nodes, in the words of cluster.yaml.
 pub(super) fn encapsulation(cluster: &Cluster) -> &str {
@@ -30,7 +34,7 @@ pub(super) fn nat_outgoing(cluster: &Cluster) -> bool {
 /// How many nodes the pool has a share for; none if that is no question.
 pub fn shares(cluster: &Cluster) -> Option<u64> {
     let free = block_size(cluster).checked_sub(u64::from(cluster.network.pod_cidr.prefix_len()))?;
-    calico::is_of(cluster).then(|| 1_u64.checked_shl(u32::try_from(free).unwrap_or(u32::MAX)).unwrap_or(u64::MAX))
+    is_of(cluster).then(|| 1_u64.checked_shl(u32::try_from(free).unwrap_or(u32::MAX)).unwrap_or(u64::MAX))
 }
 
 /// Fails if the pod network of a running cluster has been made with other settings that nothing changes afterwards. What was applied is not
@@ -47,7 +51,7 @@ pub fn changed(cluster: &Cluster, running: &ClusterFacts) -> Vec<String> {
     let Some(network) = running.applied.as_ref().and_then(|applied| applied.cluster.pointer("/spec/network")) else {
         return Vec::new();
     };
-    if !calico::is_of(cluster) {
+    if !is_of(cluster) {
         return Vec::new();
     }
     let plugin = network.get("plugin").and_then(Value::as_str).unwrap_or(NetworkPlugin::default().word());
