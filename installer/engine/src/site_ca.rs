@@ -75,7 +75,10 @@ pub fn unfit(certificate: &str, key: Option<&str>, now: SystemTime, leaves: Vali
     };
     let mut found = of_certificate(&ca);
     found.extend(of_time(&ca, now.into(), leaves));
-    found.extend(key.and_then(|key| of_key(&der, key)));
+    // A certificate with a fault may be one that the comparison cannot read.
+    let of_key =
+        key.and_then(|key| of_key(&der, key)).filter(|fault| *fault != UnfitCa::UnknownKey || found.is_empty());
+    found.extend(of_key);
     found
 }
 
