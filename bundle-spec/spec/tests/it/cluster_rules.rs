@@ -99,7 +99,7 @@ const WRONG: &[(&str, &str, &str)] = &[
     ),
     (
         "  hosts: [{name: a, address: 10.0.0.1, annotations: {kubexm.io/applied: x}}]\n  roleGroups: {master: [a]}\n",
-        "spec.hosts[0].annotations[kubexm.io/applied]",
+        "spec.hosts[0].annotations.kubexm.io/applied",
         "kubexm writes the annotations",
     ),
     (
