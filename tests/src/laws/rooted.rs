@@ -215,7 +215,14 @@ impl Fleet for Rooted {
             self.cluster()["objects"].as_object().is_some_and(|all| all.keys().any(|key| key.contains("flannel")));
         let network: &[&str] = if flannel { &["/etc/cni/net.d/10-flannel.conflist"] } else { &[] };
         for host in self.hosts.iter().filter(|host| self.root(host).join("etc/kubernetes/kubelet.conf").is_file()) {
-            for path in ["/var/lib/containerd/blob", "/var/log/pods/etcd/0.log"].iter().chain(network) {
+            let config =
+                std::fs::read_to_string(self.root(host).join("etc/containerd/config.toml")).unwrap_or_default();
+            let root = config
+                .lines()
+                .find_map(|line| line.strip_prefix("root = "))
+                .map_or(CONTAINERD, |root| root.trim_matches('"'));
+            let blob = format!("{root}/blob");
+            for path in [blob.as_str(), "/var/log/pods/etcd/0.log"].iter().chain(network) {
                 let real = self.machine(host).path(path);
                 std::fs::create_dir_all(real.parent().expect("a parent")).expect("a folder");
                 std::fs::write(real, path).expect("a file");
@@ -242,6 +249,9 @@ impl Fleet for Rooted {
         self.broken.lock().expect("no panic").clone()
     }
 }
+
+/// containerd's own default.
+const CONTAINERD: &str = "/var/lib/containerd";
 
 /// The cluster without tokens, keys and ids, which are new every time.
 fn in_words(cluster: &Value) -> BTreeMap<String, String> {
