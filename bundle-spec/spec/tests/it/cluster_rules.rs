@@ -104,7 +104,7 @@ const WRONG: &[(&str, &str, &str)] = &[
     ),
     (
         "  hosts: [{name: a, address: 10.0.0.1, annotations: {\"a b\": x}}]\n  roleGroups: {master: [a]}\n",
-        "spec.hosts[0].annotations",
+        "spec.hosts[0].annotations.a b",
         "not the key of a Kubernetes annotation",
     ),
     (
