@@ -38,8 +38,6 @@ pub fn render(template: Template, values: Value) -> Result<String, RecipeError> 
 
 #[cfg(test)]
 mod tests {
-    use std::path::Path;
-
     use super::*;
 
     #[test]
@@ -48,23 +46,5 @@ mod tests {
             render(template!("hosts.toml"), minijinja::context! {}),
             Err(RecipeError::Template { name: "hosts.toml", .. })
         ));
-    }
-
-    fn sources(folder: &Path, code: &mut String) {
-        for entry in std::fs::read_dir(folder).unwrap() {
-            let path = entry.unwrap().path();
-            if path.is_dir() { sources(&path, code) } else { code.push_str(&std::fs::read_to_string(path).unwrap()) }
-        }
-    }
-
-    #[test]
-    fn every_template_is_used() {
-        let (folder, mut code) = (Path::new(env!("CARGO_MANIFEST_DIR")), String::new());
-        sources(&folder.join("src"), &mut code);
-        for entry in std::fs::read_dir(folder.join("templates")).unwrap() {
-            let file = entry.unwrap().file_name().into_string().unwrap();
-            let name = file.strip_suffix(".j2").unwrap();
-            assert!(code.contains(&format!("template!(\"{name}\")")), "{file}");
-        }
     }
 }

@@ -46,7 +46,7 @@ impl ActKind for KubeadmInit {
             half_done: "A unit that still runs is awaited. Otherwise `kubeadm reset`, removal of everything that \
                   appeared since the init started (files, CNI configs, network rules, mounts, pods), then a new \
                   init; what existed before according to our mark stays.",
-            rollback: "`kubeadm reset` on the host, in the first wave, while containerd still runs; only if nothing \
+            rollback: "`kubeadm reset` on the host, in the first wave, while the container runtime still runs; only if nothing \
                   existed before, or only a half-done init of ours.",
         }
     }
