@@ -1,24 +1,11 @@
 # shellcheck shell=bash
 # A cluster with Calico. Upstream's programs and manifest cannot be had in the lab: a manifest with the same names is patched and applied, and
 # the lab's own programs leave on hosts what Calico's would.
-. "$ROOT/tests/e2e/fleet.sh"
-. "$ROOT/tests/e2e/across.sh"
+. "$ROOT/tests/e2e/network.sh"
 
 # calico_yaml OPTIONS HOST ADDRESS...
 calico_yaml() { lab cluster-yaml "${@:2}" | sed "s|network: {plugin: flannel}|network: {plugin: calico, options: {$1}}|; s|exclude: \[|&calicoctl, |"; }
-calico_bundle() {
-  "$BUNDLE" build -f "$WORK/$1.yaml" --zone "$LAB_ZONE" --catalogue "$LAB_OVERLAY" --cache "$WORK/cache" -o "$WORK/$1.tar.zst"
-}
-# calico YAML VERB ARGS...: the installer, with the bundle of that file
-calico() {
-  install "$2" --bundle "$WORK/$1.tar.zst" -f "$WORK/$1.yaml" --allow-unsigned --accept-new-host-keys -y "${@:3}"
-}
-nodes_ready() { [ "$(kubectl_on n1 get nodes --no-headers | grep -c ' Ready ')" = "$1" ]; }
-nothing_to_do() {
-  calico "$1" create --json > "$WORK/again.jsonl" || { tail -n 3 "$WORK/again.jsonl"; return 1; }
-  python3 "$ROOT/tests/e2e/journal.py" nothing-done "$WORK/again.jsonl"
-}
-is_refused() { says 53 "$2" calico "$1" create; }
+is_refused() { says 53 "$2" install_of "$1" create; }
 has_mtu() { lab host root "$1" "ip link show vxlan.calico | grep -w $2"; }
 # The other host's addresses are reached over the host's own link.
 is_direct() { lab host root "$1" "ip route show proto 80 | grep -w $2"; }

@@ -1,26 +1,13 @@
 # shellcheck shell=bash
 # Clusters with Cilium. The lab's agent is built from the Go module, without operator and Envoy: the definitions that the operator makes are
 # in the lab's chart.
-. "$ROOT/tests/e2e/fleet.sh"
-. "$ROOT/tests/e2e/across.sh"
+. "$ROOT/tests/e2e/network.sh"
 LAB_CILIUM=$(sed -n "s/^LAB_CILIUM=//p" "$ROOT/tests/lab/cilium.sh")
 
 # cilium_yaml OPTIONS HOST ADDRESS...
 cilium_yaml() {
   local network="network: {plugin: cilium, version: $LAB_CILIUM, options: {operator: {enabled: false}, envoy: {enabled: false}, l7Proxy: false, hubble: {enabled: false}$1}}"
   lab cluster-yaml "${@:2}" | sed "s|network: {plugin: flannel}|$network|"
-}
-cilium_bundle() {
-  "$BUNDLE" build -f "$WORK/$1.yaml" --zone "$LAB_ZONE" --catalogue "$LAB_OVERLAY" --cache "$WORK/cache" -o "$WORK/$1.tar.zst"
-}
-# cilium YAML VERB ARGS...: the installer, with the bundle of that file
-cilium() {
-  install "$2" --bundle "$WORK/$1.tar.zst" -f "$WORK/$1.yaml" --allow-unsigned --accept-new-host-keys -y "${@:3}"
-}
-nodes_ready() { [ "$(kubectl_on n1 get nodes --no-headers | grep -c ' Ready ')" = "$1" ]; }
-nothing_to_do() {
-  cilium "$1" create --json > "$WORK/again.jsonl" || { tail -n 3 "$WORK/again.jsonl"; return 1; }
-  python3 "$ROOT/tests/e2e/journal.py" nothing-done "$WORK/again.jsonl"
 }
 is_network() { lab host root "$1" "ip link show cilium_host && ls /sys/fs/bpf/cilium /etc/cni/net.d/05-cilium.conflist"; }
 # What /proc and /sys have of it is not in the states that are compared.

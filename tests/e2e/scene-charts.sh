@@ -24,7 +24,8 @@ chart_bundle() {
     lab cluster-yaml n1 10.77.0.11
     echo "  addons:"
     echo "  - {name: web, type: helm, namespace: apps, source: {path: chart}, values: $2}"
-    echo "  - {name: site, type: yaml, namespace: site, source: {path: objects-$1.yaml}}"
+    echo "  - {name: site, type: yaml, namespace: site, source: {path: objects-$1.yaml},"
+    echo "     secrets: [{name: login, dataFrom: {password: {file: $WORK/login}}}]}"
   } > "$WORK/chart-$1.yaml"
   "$BUNDLE" build -f "$WORK/chart-$1.yaml" --zone "$LAB_ZONE" --catalogue "$LAB_OVERLAY" --cache "$WORK/cache" -o "$WORK/chart-$1.tar.zst"
 }
@@ -48,6 +49,16 @@ site() {
   local names; names=$(kubectl_on n1 -n site get configmap -o name | grep -v kube-root-ca | sed 's,.*/,,' | tr '\n' ' '); echo "$names"
   [ "$names" = "$* " ]
 }
+# login VALUE: the Secret of the add-on has it, and it is in no file of the controller's home or of kubexm's on the host, as it is or in base64
+login() {
+  local form rc=0
+  [ "$(kubectl_on n1 -n site get secret login -o 'jsonpath={.data.password}' | base64 -d)" = "$1" ] || { echo "the Secret has another value"; return 1; }
+  for form in "$1" "$(printf %s "$1" | base64)"; do
+    ! grep -rlF "$form" "$WORK/$HOME_NAME" || rc=1
+    ! lab host root n1 "grep -rlF $form /var/lib/kubexm /etc/kubexm /var/log /tmp /run/kubexm 2>/dev/null; journalctl -q --no-pager | grep -F $form" | grep . || rc=1
+  done
+  return "$rc"
+}
 volume_is_bound() { [ "$(kubectl_on n1 -n apps get pvc web -o 'jsonpath={.status.phase}')" = Bound ]; }
 chart_again() {
   chart "$1" create -y --json > "$WORK/again.jsonl" || { tail -n 3 "$WORK/again.jsonl"; return 1; }
@@ -62,6 +73,7 @@ look_takes() {
 }
 leftovers() { kubectl_on n1 -n apps get jobs,pods --no-headers 2> /dev/null; }
 
+echo hunter2-of-the-shop > "$WORK/login"
 check "a bundle with a chart is built, and has the images of its hook" chart_bundle one '{message: one}' both dropped
 [ "$HELD" = 1 ] || return 0
 sed 's/exclude: \[crictl\]/exclude: [crictl, helm]/' "$WORK/chart-one.yaml" > "$WORK/chart-none.yaml"
@@ -74,10 +86,13 @@ check "a cluster with a chart is created" chart one create -y
 check "the release is there, with what only a cluster can tell" release 1 one 1
 check "its volume is bound" volume_is_bound
 check "objects of YAML are there, after their definition and their namespace" site both dropped
+check "a Secret has the value that is in no file" login hunter2-of-the-shop
 check "a second create changes nothing" chart_again one
 look_takes
 check "a bundle with other values is built" chart_bundle two '{message: two, replicas: 2}' both
+echo hunter3-of-the-shop > "$WORK/login"
 check "with it the release is upgraded" chart two create -y
+check "and the Secret has the value of now" login hunter3-of-the-shop
 check "and is as its values say" release 2 two 2
 check "what the YAML no longer has is gone" site both
 check "somebody deletes an object of it" kubectl_on n1 -n apps delete configmap web

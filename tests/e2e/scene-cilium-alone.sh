@@ -23,17 +23,17 @@ no_kube_proxy() {
   kubectl_on n1 -n kube-system get daemonsets -o name
   [ "$(kubectl_on n1 -n kube-system get daemonsets -o name)" = daemonset.apps/cilium ] && ! lab host root n1 pgrep -x kube-proxy
 }
-check "a bundle has Cilium without kube-proxy" cilium_bundle cilium-alone
+check "a bundle has Cilium without kube-proxy" bundle_of cilium-alone
 [ "$HELD" = 1 ] || return 0
 lab host up n1 10.77.0.11
 states before
-check "a host comes up without kube-proxy" cilium cilium-alone create
+check "a host comes up without kube-proxy" install_of cilium-alone create
 [ "$HELD" = 1 ] || return 0
 check "there is no kube-proxy" no_kube_proxy
 check "the node is Ready, and every pod runs" within 90 all_running n1
 check "a service is reached by its name without kube-proxy" across_hosts
 check "a second create changes nothing there" nothing_to_do cilium-alone
-check "that cluster is reset, too" cilium cilium-alone reset
+check "that cluster is reset, too" install_of cilium-alone reset
 check "the host is as it was before, without kube-proxy" as_before
 check "nothing of it is left in the kernel" nothing_pinned n1
 lab host down --all

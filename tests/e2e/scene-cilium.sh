@@ -12,12 +12,12 @@ sed 's/l7Proxy:/l8Proxy:/' "$WORK/cilium.yaml" > "$WORK/cilium-unknown.yaml"
 
 check "an option that Cilium does not have is named with the nearest" says 20 "did you mean l7Proxy" \
   "$BUNDLE" build -f "$WORK/cilium-unknown.yaml" --dry-run
-check "a bundle has Cilium" cilium_bundle cilium
+check "a bundle has Cilium" bundle_of cilium
 [ "$HELD" = 1 ] || return 0
 lab host up n1 10.77.0.11 n2 10.77.0.12
 states before
 lab watch start n1 n2
-check "a cluster of two hosts comes up with Cilium" cilium cilium create
+check "a cluster of two hosts comes up with Cilium" install_of cilium create
 [ "$HELD" = 1 ] || return 0
 check "both nodes are Ready" within 120 nodes_ready 2
 check "every pod runs" within 90 all_running n1
@@ -31,15 +31,15 @@ check "both hosts reboot" lab host reboot --all
 check "every pod runs again" within 180 all_running_since n1 "$booted"
 check "pods reach each other after the reboot" across_hosts
 check "after the reboot a create changes nothing" nothing_to_do cilium
-check "the worker leaves" cilium cilium delete-node n2
+check "the worker leaves" install_of cilium delete-node n2
 FLEET=(n2)
 check "it is as it was before" as_before
 check "nothing of Cilium is left in its kernel" nothing_pinned n2
 FLEET=(n1 n2)
-check "it comes back" cilium cilium add-node
+check "it comes back" install_of cilium add-node
 check "both nodes are Ready again" within 120 nodes_ready 2
 check "pods reach each other across hosts again" across_hosts
-check "the cluster is reset" cilium cilium reset
+check "the cluster is reset" install_of cilium reset
 check "every host is as it was before" as_before
 check "nothing of Cilium is left in the kernel" nothing_pinned n1 n2
 lab host down --all

@@ -83,7 +83,7 @@ pub const FLEETS: [Sample; 14] = [
         spec: "  kubernetes: {ca: {certFile: site/ca.crt, keyFrom: {env: CA_KEY}}, certificateValidityPeriod: 200d, audit: {policyFile: policies/audit.yaml, webhook: {kubeconfigFrom: {env: AUDIT}}}}\n  system: {preInstall: [{name: disks, bash: \"cp disks.txt /run/disks\", undo: \"rm -f /run/disks\", materials: [disks.txt]}], \
                postInstall: [{name: report, bash: \"true\", undo: \"true\"}]}\n  \
                addons: [{name: web, type: helm, namespace: apps, source: {path: charts/web}, values: {replicas: 2}}, \
-               {name: site, type: yaml, namespace: apps, source: {path: objects}}]\n",
+               {name: site, type: yaml, namespace: apps, source: {path: objects}, secrets: [{name: login, dataFrom: {password: {env: SITE}}}]}]\n",
         added: &["node3"],
         deleted: &["node2"],
         upgraded: MINOR,

@@ -13,7 +13,7 @@ use serde::{Serialize, Serializer};
 /// [`Version::release`], whatever its suffix.
 ///
 /// No crate serves (seen in November 2026). semver 1.0 refuses `2.2` and a leading `v`; lenient_semver (none since 2021) fills `2.2`
-/// up to `2.2.0`, so that a line cannot be told from its first release; versions 8 reads all of these, and takes the `-0` of an
+/// up to `2.2.0`, so that a line cannot be distinguished from its first release; versions 8 reads all of these, and takes the `-0` of an
 /// image for a pre-release as the others do, so that its numbers would have to be taken apart here all the same.
 #[derive(Clone, Copy, Debug)]
 pub struct Version<'a>(&'a str);

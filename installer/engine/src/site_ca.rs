@@ -56,9 +56,9 @@ pub enum UnfitCa {
     /// The key is another CA's.
     #[error("its key does not belong to its certificate")]
     OtherKey,
-    /// What cannot be compared is not used.
+    /// What cannot be compared is not used. ring reads private RSA keys of at most 4096 bits.
     #[error(
-        "its key cannot be read, or is of a kind that cannot be compared (RSA of 2048 to 8192 bits, ECDSA P-256 and P-384 can)"
+        "its key cannot be read, or is of a kind that cannot be compared (RSA of 2048 to 4096 bits, ECDSA P-256 and P-384 can)"
     )]
     UnknownKey,
 }
@@ -216,6 +216,9 @@ mod tests {
         assert_eq!(ask(Some("hunter2")), [UnfitCa::UnknownKey]);
         let edwards = KeyPair::generate_for(&PKCS_ED25519).expect("a key");
         assert_eq!(of(&edwards, |_| ()), [UnfitCa::KeyKind]);
+        let rsa = |pem: &str| unfit(pem, Some(pem), SystemTime::now(), Validity::OF_CERTIFICATES);
+        assert_eq!(rsa(include_str!("../tests/it/data/site-ca-rsa-4096.pem")), []);
+        assert_eq!(rsa(include_str!("../tests/it/data/site-ca-rsa-4608.pem")), [UnfitCa::UnknownKey]);
         assert!(matches!(
             unfit("hunter2", None, now().into(), Validity::OF_CERTIFICATES).as_slice(),
             [UnfitCa::Unreadable(_)]

@@ -8,6 +8,7 @@ pub(crate) mod objects;
 pub(crate) mod removal;
 pub(crate) mod waiting;
 
+use kubexm_plan::Wave;
 use kubexm_plan::op::{CORDONED_BY, Taint};
 use serde::Deserialize;
 use serde_json::Value;
@@ -130,6 +131,12 @@ pub(crate) fn taints_of(node: &Value, name: &str) -> Result<Vec<Taint>, OpError>
     let Some(taints) = node.pointer("/spec/taints") else { return Ok(Vec::new()) };
     Deserialize::deserialize(taints)
         .map_err(|error| OpError::other(format!("the taints of node {name} cannot be read: {error}")))
+}
+
+/// Whether a wave of an undo restores what was set on a node: the first, on a control plane, while the node object exists. A later part of an
+/// undo deletes it, and the undo may be repeated.
+pub(crate) fn restores_nodes(machine: &Machine, node: &str, wave: Wave) -> Result<bool, OpError> {
+    Ok(wave == Wave::Stop && has_control_plane(machine) && find_node(machine, node)?.is_some())
 }
 
 /// A JSON merge patch (RFC 7386) of a node object: null removes a key.

@@ -6,6 +6,8 @@
 
 mod archived;
 pub mod backup;
+#[cfg(test)]
+mod cases;
 pub mod cluster_facts;
 mod containers;
 pub mod converge;

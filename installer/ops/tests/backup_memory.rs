@@ -2,7 +2,7 @@
 
 #![allow(clippy::expect_used, clippy::panic, clippy::print_stdout, reason = "a test tells what it measured")]
 
-#[path = "it/common/mod.rs"]
+#[path = "it/common.rs"]
 mod common;
 
 use std::process::Command;

@@ -2,7 +2,7 @@
 
 #![allow(clippy::expect_used, reason = "the arrangement of a test: a fault here is a fault of the test")]
 
-#[path = "it/common/mod.rs"]
+#[path = "it/common.rs"]
 mod common;
 
 use std::collections::BTreeMap;

@@ -1,10 +1,14 @@
 //! The pipelines: their names, what they start from, and which invariants hold while they run.
 //!
 //! A new pipeline is a variant with its name in `for_each_pipeline!`, through which the laws find it, and its [`Row`], from which the driver, the
-//! confirmation and the engine know what to do with it. Its sentences are in `render/pipelines.rs` of kubexm-install.
+//! confirmation and the engine know what to do with it, and the operator reads what it does.
+
+mod row;
 
 use std::fmt;
 
+pub use row::{AfterSuccess, Invariant, Needs, NothingToDo, Row, Sentences};
+use row::{RUNNING, STOPPING};
 use serde::{Deserialize, Serialize};
 
 /// Calls a macro with every variant of [`Pipeline`] and a snake-case name for it, so that tests of all pipelines are
@@ -54,84 +58,6 @@ pub enum Pipeline {
     Reset,
 }
 
-/// What a pipeline needs, besides hosts that answer.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Needs {
-    /// A bundle with the artifacts that its steps install.
-    pub bundle: bool,
-    /// A running cluster on the hosts.
-    pub cluster: bool,
-    /// The ledgers of the hosts.
-    pub ledgers: bool,
-}
-
-/// What must be true of the hosts while a pipeline runs, and after it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Invariant {
-    /// More than half of etcd's members run, at all times.
-    Quorum,
-    /// On every node, the control plane's name resolves to at least one running control plane, or to an external load
-    /// balancer, at all times.
-    ControlPlaneName,
-    /// A running unit has its file and the programs that it was started from, at all times.
-    UnitFiles,
-    /// After a pipeline, running units have loaded the current configuration.
-    LoadedConfig,
-}
-
-/// What the controller does after a plan has succeeded.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum AfterSuccess {
-    /// The cluster is what the bundle makes of it: the bundle is recorded and the operator's kubeconfig is written. So it is, too, if hosts
-    /// were left out.
-    ClusterInstalled,
-    /// The kubeconfig is written anew if it may have the address of a host that was removed.
-    HostsRemoved,
-    /// Nothing: a kubeconfig that is there stays.
-    ClusterKept,
-    /// The kubeconfig and the record of the bundle are removed, if all hosts of the cluster were in the plan.
-    ClusterRemoved,
-}
-
-/// When a plan is not executed at all, and nobody is asked.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum NothingToDo {
-    /// Never: a plan without a difference is confirmed and executed, too.
-    Never,
-    /// It has no steps.
-    NoSteps,
-    /// It would change nothing on any host. Every step is in the plan, so that one that a crash has left out is found.
-    NoDifference,
-}
-
-/// What distinguishes a pipeline.
-#[derive(Clone, Copy, Debug)]
-pub struct Row {
-    /// The name in plans, journals and reports.
-    pub name: &'static str,
-    /// The words of its command.
-    pub command: &'static str,
-    /// What it needs.
-    pub needs: Needs,
-    /// The invariants that hold while it runs.
-    pub invariants: &'static [Invariant],
-    /// What the controller does after a success.
-    pub after_success: AfterSuccess,
-    /// When nothing is to be done.
-    pub nothing_to_do: NothingToDo,
-    /// Whether the lint's warnings are shown: not if they only repeat for each host what cannot be rolled back, which the confirmation
-    /// prompt shows.
-    pub shows_warnings: bool,
-    /// Whether it is confirmed by typing the cluster's name.
-    pub confirmed_by_name: bool,
-}
-
-/// Of the pipelines that leave a cluster which runs all the time.
-const RUNNING: &[Invariant] =
-    &[Invariant::Quorum, Invariant::ControlPlaneName, Invariant::UnitFiles, Invariant::LoadedConfig];
-/// Of those that stop its etcd members and API servers.
-const STOPPING: &[Invariant] = &[Invariant::UnitFiles, Invariant::LoadedConfig];
-
 impl Row {
     /// Of a pipeline that makes a cluster what the bundle says, while it runs.
     const INSTALLS: Self = Self {
@@ -143,6 +69,17 @@ impl Row {
         nothing_to_do: NothingToDo::Never,
         shows_warnings: true,
         confirmed_by_name: false,
+        sentences: Sentences {
+            before: None,
+            out_of_reach: None,
+            question: "Continue?",
+            rollback: "Roll it all back? All data in the cluster is lost.",
+            nothing_to_do: "nothing to do",
+            success: "cluster {cluster} is {ready}: {done} steps changed something, {satisfied} needed no change",
+            kubeconfig: "\n\nNext:\n  kubectl --kubeconfig {kubeconfig} get nodes,pods -A\n  {program} report {run}",
+            rolled_back: "run {run} was rolled back: {undone} steps, the hosts are as they were before it",
+            again: "",
+        },
     };
 
     const fn of(pipeline: Pipeline) -> Self {
@@ -163,8 +100,30 @@ impl Row {
                 nothing_to_do: NothingToDo::NoSteps,
                 shows_warnings: false,
                 confirmed_by_name: false,
+                sentences: Sentences {
+                    out_of_reach: Some(
+                        "cannot be reached: it is removed from the cluster, and what is on it stays as it is",
+                    ),
+                    question: "Remove these hosts from the cluster and delete its data on them?",
+                    rollback: "Roll back the deletion, so that the hosts are members of the cluster again?",
+                    nothing_to_do: "nothing to do: these hosts are not in cluster {cluster}, and nothing of it is on those that were \
+                                    reached{advice on removed hosts}",
+                    success: "the hosts are deleted from cluster {cluster} ({done} steps changed something){advice on removed hosts}",
+                    kubeconfig: "",
+                    again: ", with cluster.yaml as it is",
+                    ..Self::INSTALLS.sentences
+                },
             },
-            Pipeline::Upgrade => Self { name: "upgrade", command: "upgrade", shows_warnings: false, ..Self::INSTALLS },
+            Pipeline::Upgrade => Self {
+                name: "upgrade",
+                command: "upgrade",
+                shows_warnings: false,
+                sentences: Sentences {
+                    rollback: "Roll back the upgrade, as far as that is possible?",
+                    ..Self::INSTALLS.sentences
+                },
+                ..Self::INSTALLS
+            },
             Pipeline::CertsRenew => Self {
                 name: "certs-renew",
                 command: "certs renew",
@@ -174,6 +133,15 @@ impl Row {
                 nothing_to_do: NothingToDo::NoDifference,
                 shows_warnings: true,
                 confirmed_by_name: false,
+                sentences: Sentences {
+                    rollback: "Roll back the renewal, so that the earlier certificates are used again?",
+                    nothing_to_do: "nothing to do: no certificate of cluster {cluster} that kubeadm manages is due, and everything runs \
+                                    with those that are there; --force renews them anyway",
+                    success: "the certificates of cluster {cluster} are renewed, and in use: {done} steps changed something, \
+                              {satisfied} needed no change",
+                    kubeconfig: "\nthe kubeconfig on this machine is {kubeconfig}; give it anew to whoever has a copy of the earlier one",
+                    ..Self::INSTALLS.sentences
+                },
             },
             Pipeline::Restore => Self {
                 name: "restore",
@@ -185,6 +153,14 @@ impl Row {
                 nothing_to_do: NothingToDo::Never,
                 shows_warnings: true,
                 confirmed_by_name: true,
+                sentences: Sentences {
+                    question: "Type the name of the cluster to restore it",
+                    success: "cluster {cluster} has the data of the backup ({done} steps changed something); what etcd had before lies \
+                              in .kubexm-before-* in etcd's data folder (/var/lib/etcd) of the control planes: remove it once nobody \
+                              wants it back",
+                    kubeconfig: "",
+                    ..Self::INSTALLS.sentences
+                },
             },
             Pipeline::Reset => Self {
                 name: "reset",
@@ -196,6 +172,20 @@ impl Row {
                 nothing_to_do: NothingToDo::NoSteps,
                 shows_warnings: false,
                 confirmed_by_name: false,
+                sentences: Sentences {
+                    before: Some(
+                        "Deleted at the end, irreversibly: cluster {cluster}, its etcd and everything that containers wrote, on {hosts}. \
+                         Kept: volumes on other disks and NFS exports, which are unmounted and not touched.",
+                    ),
+                    out_of_reach: Some("cannot be reached and stays as it is"),
+                    question: "Remove the cluster and delete its data?",
+                    rollback: "Roll back the reset, so that the cluster runs again?",
+                    nothing_to_do: "cluster {cluster} is removed: nothing of it is left on any host",
+                    success: "cluster {cluster} is gone: the hosts are as they were ({done} steps changed something){network's remains}",
+                    kubeconfig: "",
+                    rolled_back: "reset {run} was rolled back: cluster {cluster} runs again",
+                    ..Self::INSTALLS.sentences
+                },
             },
         }
     }
@@ -236,12 +226,24 @@ impl fmt::Display for Pipeline {
 
 #[cfg(test)]
 mod tests {
-    use super::Pipeline;
+    use super::{Pipeline, Sentences};
 
     #[test]
     fn the_name_in_a_plan_is_the_verb() {
         for pipeline in Pipeline::ALL {
             assert_eq!(serde_json::to_value(pipeline).unwrap(), pipeline.name());
+        }
+    }
+
+    #[test]
+    fn sentences_name_only_what_a_run_knows() {
+        for pipeline in Pipeline::ALL {
+            for text in pipeline.row().sentences.templates() {
+                for part in text.split('{').skip(1) {
+                    let (name, _) = part.split_once('}').unwrap_or((part, ""));
+                    assert!(Sentences::NAMES.contains(&name), "{pipeline}: {name:?} in {text:?}");
+                }
+            }
         }
     }
 }

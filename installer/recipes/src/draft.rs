@@ -9,7 +9,7 @@ use minijinja::Value;
 
 use crate::context::{PlanContext, PlannedHost};
 use crate::error::RecipeError;
-use crate::templates;
+use crate::templates::{self, Template};
 
 /// The most hosts that are changed at the same time. A host mostly waits (for units, kubelet, kubeadm), so sixty hosts
 /// take two rounds; with more at once, all downloads share the link of the depot's host and time out.
@@ -69,10 +69,10 @@ impl<'a> Draft<'a> {
     pub fn template(
         &mut self,
         path: impl Into<String>,
-        name: &'static str,
+        template: Template,
         values: Value,
     ) -> Result<File, RecipeError> {
-        Ok(self.file(path, 0o644, templates::render(name, values)?))
+        Ok(self.file(path, 0o644, templates::render(template, values)?))
     }
 
     /// A file with a slot's value.
@@ -166,7 +166,7 @@ impl Chain {
     }
 
     /// Adds the steps of a fork; later steps wait for both.
-    pub fn meet(&mut self, fork: Self) {
+    pub fn merge(&mut self, fork: Self) {
         if fork.steps.is_empty() {
             return;
         }
@@ -179,7 +179,7 @@ impl Chain {
     }
 
     /// Adds the steps of a fork that this chain does not wait for.
-    pub fn aside(&mut self, fork: Self) {
+    pub fn merge_unawaited(&mut self, fork: Self) {
         self.steps.extend(fork.steps);
     }
 

@@ -83,7 +83,7 @@ impl Session<'_> {
         events::phase(self.events, "look");
         let running = cluster_facts::of(&fleet, cluster, Asked::ControlPlanes).await;
         let made = self.make(&fleet, cluster, (&running, recipients), options).await;
-        fleet.withdraw(self.events).await;
+        fleet.revert_agents(self.events).await;
         fleet.close().await;
         let (folder, about) = made?;
         let removed = match options.keep {

@@ -56,7 +56,7 @@ impl Session<'_> {
         let (fleet, errors) = Fleet::connect_to_some(self, reach).await?;
         events::phase(self.events, "look");
         let mut facts = of(&fleet, cluster, Asked::All).await;
-        fleet.withdraw(self.events).await;
+        fleet.revert_agents(self.events).await;
         fleet.close().await;
         self.check_interrupt()?;
         facts.gaps.extend(errors.into_iter().map(|(host, error)| gap(host, &error)));

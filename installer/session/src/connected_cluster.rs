@@ -23,7 +23,7 @@ impl<'s, S> ConnectedCluster<'s, S> {
     /// Before confirmation: on an error, removes agents that connecting has installed.
     pub async fn unless_refused<T>(&self, decided: Result<T, SessionError>) -> Result<T, SessionError> {
         if decided.is_err() {
-            self.fleet.withdraw(self.session.events).await;
+            self.fleet.revert_agents(self.session.events).await;
         }
         decided
     }

@@ -34,9 +34,9 @@ pub enum Unreachable<'a> {
     /// A run continues without up to this number of optional hosts of the plan.
     LeftOut(&'a Plan, usize),
     /// A rollback leaves them as they are, if another host can be reached.
-    LeftAsTheyAre,
+    Untouched,
     /// A reset or a deletion lists them at its end.
-    Missing,
+    Listed,
 }
 
 /// The hosts, and how they are connected.
@@ -72,7 +72,7 @@ impl Fleet {
         if !errors.is_empty()
             && let Err(hint) = fleet.leave_out(&errors, unreachable, session.events)
         {
-            fleet.withdraw(session.events).await;
+            fleet.revert_agents(session.events).await;
             return Err(SessionError::Links { errors: errors.into_values().collect(), hint });
         }
         for (host, _) in fleet.links.iter().filter(|(_, link)| link.agent_installed()) {
@@ -117,15 +117,13 @@ impl Fleet {
                 }
                 |host| format!("the run continues without {host}")
             }
-            Unreachable::LeftAsTheyAre if all_gone && !self.links.is_empty() => {
-                |host| format!("{host} is left as it is")
-            }
-            Unreachable::LeftAsTheyAre => return Err(String::new()),
-            Unreachable::Missing if all_gone => {
+            Unreachable::Untouched if all_gone && !self.links.is_empty() => |host| format!("{host} is left as it is"),
+            Unreachable::Untouched => return Err(String::new()),
+            Unreachable::Listed if all_gone => {
                 self.missing = errors.keys().cloned().collect();
                 return Ok(());
             }
-            Unreachable::Missing => return Err("\nnothing was changed".to_owned()),
+            Unreachable::Listed => return Err("\nnothing was changed".to_owned()),
         };
         for (host, error) in errors {
             events::warning(events, format!("{error}; {}", become_of(host)));
@@ -168,12 +166,12 @@ impl Fleet {
     }
 
     /// Disconnects hosts without anything to do; an agent that was just installed is removed.
-    pub(crate) async fn leave(&mut self, hosts: &[String], events: &dyn EventSink) {
+    pub(crate) async fn disconnect(&mut self, hosts: &[String], events: &dyn EventSink) {
         let mut left = Self { links: BTreeMap::new(), gone: BTreeMap::new(), missing: Vec::new() };
         for host in hosts {
             left.links.extend(self.links.remove_entry(host));
         }
-        left.withdraw(events).await;
+        left.revert_agents(events).await;
         left.close().await;
     }
 
@@ -205,8 +203,8 @@ impl Fleet {
     }
 
     /// After a refusal: removes the agent from every host on which it was just installed.
-    pub(crate) async fn withdraw(&self, events: &dyn EventSink) {
-        let removed = self.on_all(events, "the removal of its agent", |link| async move { link.remove_agent().await });
+    pub(crate) async fn revert_agents(&self, events: &dyn EventSink) {
+        let removed = self.on_all(events, "the removal of its agent", |link| async move { link.revert_agent().await });
         report_agents(removed.await, events);
     }
 
@@ -216,9 +214,9 @@ impl Fleet {
     }
 
     /// Removes the agent from hosts that had none before a run that was rolled back.
-    pub(crate) async fn take_agents_away(&self, hosts: &BTreeSet<String>, events: &dyn EventSink) {
+    pub(crate) async fn delete_agents(&self, hosts: &BTreeSet<String>, events: &dyn EventSink) {
         let gone = self.links.iter().filter(|(host, _)| hosts.contains(*host));
-        let gone = gone.map(|(host, link)| (host.clone(), link.take_agent_away()));
+        let gone = gone.map(|(host, link)| (host.clone(), link.delete_agent()));
         report_agents(waits::of_hosts(events, "the removal of its agent", gone).await, events);
     }
 

@@ -76,14 +76,14 @@ pub use fleet::Unreachable;
 pub use home::{ClusterHome, Home};
 pub use kubexm_engine::LostHost;
 pub use kubexm_engine::drift::Drift;
-pub use kubexm_recipes::{Drain, PauseAfter, Renew, UpgradeOptions};
+pub use kubexm_recipes::{Drain, PauseAfter, Recipe, Renew, UpgradeOptions};
 pub use link::{Connector, HostLink, Ssh};
 pub use medium::Medium;
 pub use observe::Observed;
 pub use observe::findings::Findings;
 pub use observe::subject::{BundleSurvey, LedgerSurvey, Startable, Subject};
 pub use options::{BundleOptions, ClusterOptions, Commands, HostOptions, ReplaceOptions, RunOptions, TrustOptions};
-pub use plan::{Checked, Planned, Recipe};
+pub use plan::{Checked, Planned};
 pub use restore::RestoreSource;
 pub use run::{
     ClusterStatus, Direction, Ended, EndedRun, Loaded, RecordedCommand, RecordedRun, Restore, RunReport, Running,

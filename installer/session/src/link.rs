@@ -33,11 +33,11 @@ pub trait HostLink: Send + Sync {
     fn agent_is_new(&self) -> bool;
 
     /// After a refusal: stops the agent and removes what connecting has installed.
-    async fn remove_agent(&self) -> Result<(), LinkError>;
+    async fn revert_agent(&self) -> Result<(), LinkError>;
 
     /// After the rollback of a run that installed the agent on a host without one: stops the agent and removes its
     /// program.
-    async fn take_agent_away(&self) -> Result<(), LinkError>;
+    async fn delete_agent(&self) -> Result<(), LinkError>;
 
     /// After confirmation: deletes the earlier version of the program.
     async fn keep_agent(&self) -> Result<(), LinkError>;
@@ -79,12 +79,12 @@ impl HostLink for SshLink {
         Self::agent_is_new(self)
     }
 
-    async fn remove_agent(&self) -> Result<(), LinkError> {
-        Self::remove_agent(self).await
+    async fn revert_agent(&self) -> Result<(), LinkError> {
+        Self::revert_agent(self).await
     }
 
-    async fn take_agent_away(&self) -> Result<(), LinkError> {
-        Self::take_agent_away(self).await
+    async fn delete_agent(&self) -> Result<(), LinkError> {
+        Self::delete_agent(self).await
     }
 
     async fn keep_agent(&self) -> Result<(), LinkError> {

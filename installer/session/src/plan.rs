@@ -4,11 +4,10 @@ use kubexm_engine::drift::Drift;
 use kubexm_plan::lint;
 use kubexm_plan::{CheckedPlan, ClusterFacts, Plan};
 use kubexm_recipes::{
-    DeleteContext, Deletion, Drain, Identity, PlanContext, Renew, RenewContext, Renewed, ResetContext, ResetHost,
-    UpgradeOptions,
+    DeleteContext, Deletion, Drain, Identity, PlanContext, Recipe, Renew, RenewContext, Renewed, ResetContext,
+    ResetHost, Running,
 };
 use kubexm_spec::Digest;
-use kubexm_spec::cluster::{Cluster, Host};
 
 use crate::authorities::{Authorities, Hosts};
 use crate::bundle::cluster_file::ClusterFile;
@@ -25,17 +24,6 @@ use crate::identity;
 use crate::observe::Observed;
 use crate::observe::subject::{BundleSurvey, LedgerSurvey, Subject};
 use crate::session::Session;
-
-/// What to plan with a bundle.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Recipe<'a> {
-    /// Create or complete the cluster.
-    Create,
-    /// Add these hosts; if none is named, all hosts that are not in the cluster yet.
-    AddNode(&'a [String]),
-    /// Bring the cluster to the bundle's Kubernetes version. The bundle was opened with [`Opened::for_upgrade`].
-    Upgrade(&'a UpgradeOptions),
-}
 
 /// A plan for observed hosts. Only [`Observed::plan`] creates one.
 #[must_use]
@@ -70,14 +58,11 @@ impl<'s, S: Subject<Survey = BundleSurvey>> Observed<'s, S> {
         let (site, mut survey) = self.into_parts();
         // Nothing more is read from hosts that do not pass.
         site.unless_refused(survey.check(site.session)).await?;
-        let running = match recipe {
-            Recipe::Create if keeps_its_network(site.subject.cluster(), &survey) => {
-                cluster_facts::of(&site.fleet, site.subject.cluster(), Asked::ControlPlanes).await
-            }
-            Recipe::Create => ClusterFacts::default(),
-            Recipe::AddNode(_) => cluster_facts::of(&site.fleet, site.subject.cluster(), Asked::ControlPlanes).await,
-            // The certificates of every host count.
-            Recipe::Upgrade(_) => cluster_facts::of(&site.fleet, site.subject.cluster(), Asked::All).await,
+        let cluster = site.subject.cluster();
+        let running = match recipe.looks_at(cluster, &survey.facts) {
+            Some(Running::ControlPlanes) => cluster_facts::of(&site.fleet, cluster, Asked::ControlPlanes).await,
+            Some(Running::EveryHost) => cluster_facts::of(&site.fleet, cluster, Asked::All).await,
+            None => ClusterFacts::default(),
         };
         let plan = match site.subject.bundle() {
             Some(opened) => with_bundle(site.session, opened, &site.home, (&mut survey, &running), recipe),
@@ -214,17 +199,9 @@ impl<S: Subject> Checked<'_, S> {
 
     /// Removes the agents that connecting has installed, and returns the plan.
     pub async fn leave(self) -> CheckedPlan {
-        self.site.fleet.withdraw(self.site.session.events).await;
+        self.site.fleet.revert_agents(self.site.session.events).await;
         self.plan
     }
-}
-
-/// Whether there is a cluster already, whose pod network cannot become another one.
-fn keeps_its_network(cluster: &Cluster, survey: &BundleSurvey) -> bool {
-    let identity = Identity::of(cluster, &survey.facts);
-    let joined =
-        |host: &Host| survey.facts.get(&host.name).is_some_and(|facts| identity.has_joined(cluster, &host.name, facts));
-    kubexm_recipes::network::is_made_once(cluster) && cluster.first_control_plane().is_some_and(joined)
 }
 
 fn with_bundle(
@@ -246,8 +223,8 @@ fn with_bundle(
     let record = opened.record_after(&survey.facts, home)?;
     let id = match known {
         Some(id) => Some(id),
-        // A cluster without an id gets one from `create`, which stamps all of its hosts.
-        None if matches!(recipe, Recipe::Create) => Some(identity::new_id()?),
+        // Of a cluster that runs without an id, only `create` stamps all hosts.
+        None if !recipe.pipeline().needs().cluster => Some(identity::new_id()?),
         None => None,
     };
     let cx = PlanContext {
@@ -256,21 +233,10 @@ fn with_bundle(
         sealing: Some(&authorities.sealing),
         ..opened.plan_cx(&survey.facts, &survey.carried.packages)
     };
-    let plan = match recipe {
-        Recipe::Create => {
-            kubexm_recipes::network::unchanged(cx.cluster, running)?;
-            kubexm_recipes::create(&cx)?
-        }
-        Recipe::AddNode([]) => kubexm_recipes::add_node(&cx, running, &kubexm_recipes::absent(&cx)?)?,
-        Recipe::AddNode(named) => kubexm_recipes::add_node(&cx, running, named)?,
-        Recipe::Upgrade(options) => {
-            let upgrade = kubexm_recipes::upgrade(&cx, running, options)?;
-            for warning in upgrade.warnings {
-                events::warning(session.events, warning);
-            }
-            upgrade.plan
-        }
-    };
+    let (plan, warnings) = recipe.plan(&cx, running)?;
+    for warning in warnings {
+        events::warning(session.events, warning);
+    }
     Ok((plan, authorities))
 }
 

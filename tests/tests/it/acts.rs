@@ -1,22 +1,22 @@
-//! Everything that is not converged to, and everything that cannot be rolled back: the whole list over all samples and
-//! pipelines, and `docs/acts.md`, which has a reviewed line for each.
+//! Everything that is not converged to, and everything that cannot be rolled back: `docs/acts.md` has a reviewed line for
+//! each, over all samples and pipelines.
 
 #![allow(clippy::expect_used, clippy::panic, reason = "a test that cannot set itself up has failed")]
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use kubexm_plan::op::{Act, Review};
 use kubexm_plan::{Op, Pipeline, Plan, Step, Undo};
 use kubexm_tests::laws::{Case, Simulated};
 use kubexm_tests::samples::{FLEETS, SAMPLES};
 
-const DOCUMENT: &str = include_str!("../../../docs/acts.md");
+const DOCUMENT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/acts.md");
 
-/// An act of a step, or an act that takes a step back.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+/// An act of a step, or an act that rolls a step back.
 struct Entry {
-    act: String,
-    step: String,
-    undo: String,
+    review: Review,
+    /// Its steps, each with the pipelines that have it.
+    steps: BTreeMap<String, BTreeSet<Pipeline>>,
 }
 
 /// A step with an end that stays.
@@ -28,7 +28,8 @@ struct Final {
 
 #[derive(Default)]
 struct List {
-    acts: BTreeMap<Entry, BTreeSet<Pipeline>>,
+    /// By their titles.
+    acts: BTreeMap<&'static str, Entry>,
     finals: BTreeMap<Final, BTreeSet<Pipeline>>,
 }
 
@@ -52,16 +53,11 @@ fn name(step: &Step, plan: &Plan) -> String {
 impl List {
     fn add(&mut self, pipeline: Pipeline, plan: &Plan) {
         for step in &plan.steps {
-            let (name, undo) = (name(step, plan), undo(&step.undo));
-            let acts = step.ops.iter().filter_map(|op| if let Op::Act(act) = op { Some(act.title()) } else { None });
-            for act in acts {
-                let entry = Entry { act: act.to_owned(), step: name.clone(), undo: undo.clone() };
-                self.acts.entry(entry).or_default().insert(pipeline);
-            }
+            let name = name(step, plan);
+            let acts = step.ops.iter().filter_map(|op| if let Op::Act(act) = op { Some(act) } else { None });
+            acts.for_each(|act| self.add_act(act, format!("`{name}` (undo: {})", undo(&step.undo)), pipeline));
             if let Undo::Act { act } = &step.undo {
-                let entry =
-                    Entry { act: act.title().to_owned(), step: format!("undo of {name}"), undo: "none".to_owned() };
-                self.acts.entry(entry).or_default().insert(pipeline);
+                self.add_act(act, format!("undo of `{name}`"), pipeline);
             }
             let deletes = step.ops.iter().any(|op| matches!(op, Op::Reset(reset) if reset.forgets()));
             let why = match &step.undo {
@@ -73,26 +69,35 @@ impl List {
         }
     }
 
-    fn render(&self) -> String {
-        let of = |pipelines: &BTreeSet<Pipeline>| {
-            let names: Vec<String> = pipelines.iter().map(ToString::to_string).collect();
-            names.join(", ")
-        };
-        let mut text = String::from("acts\n");
-        for (Entry { act, step, undo }, pipelines) in &self.acts {
-            let row = reviewed().into_iter().find(|row| row.entry.act == *act && row.entry.step == *step);
-            let (done, partial) = row.map_or_else(Default::default, |row| (row.done, row.partial));
-            let of = of(pipelines);
-            text.push_str(&format!(
-                "\n{act}: {step} ({of})\n  undo: {undo}\n  done: {done}\n  clear_partial: {partial}\n"
-            ));
-        }
-        text.push_str("\nirreversible\n");
-        for (Final { step, why }, pipelines) in &self.finals {
-            text.push_str(&format!("\n{step} ({}): {why}\n", of(pipelines)));
-        }
-        text
+    fn add_act(&mut self, act: &Act, step: String, pipeline: Pipeline) {
+        let review = act.review();
+        let entry = self.acts.entry(act.title()).or_insert_with(|| Entry { review, steps: BTreeMap::new() });
+        assert_eq!(entry.review, review, "two acts are called {:?}", act.title());
+        entry.steps.entry(step).or_default().insert(pipeline);
     }
+
+    /// The document's table of acts.
+    fn table(&self) -> String {
+        let mut table = String::from(
+            "| act | steps, their undo, the pipelines | why it is not a desired state | done if | half done | rollback |\n\
+             |---|---|---|---|---|---|\n",
+        );
+        for (title, Entry { review, steps }) in &self.acts {
+            let Review { not_a_state, done, half_done, rollback } = review;
+            for cell in [not_a_state, done, half_done, rollback] {
+                assert!(cell.len() > 15 && !cell.contains('|') && !cell.contains("  "), "{title}: {cell:?}");
+            }
+            let steps: Vec<String> = steps.iter().map(|(step, of)| format!("{step}: {}", names(of))).collect();
+            let steps = steps.join("; ");
+            table.push_str(&format!("| `{title}` | {steps} | {not_a_state} | {done} | {half_done} | {rollback} |\n"));
+        }
+        table
+    }
+}
+
+fn names(pipelines: &BTreeSet<Pipeline>) -> String {
+    let names: Vec<String> = pipelines.iter().map(ToString::to_string).collect();
+    names.join(", ")
 }
 
 async fn list() -> List {
@@ -105,57 +110,41 @@ async fn list() -> List {
     list
 }
 
-/// A line of the document's first table.
-struct Reviewed {
-    entry: Entry,
-    why_not_converged: String,
-    done: String,
-    partial: String,
-    rolled_back: String,
+/// A section of the document: where its text begins, and where it ends.
+fn section(document: &str, heading: &str) -> (usize, usize) {
+    let heading = format!("\n## {heading}\n");
+    let start = document.find(&heading).expect("docs/acts.md has the heading") + heading.len();
+    (start, document[start..].find("\n## ").map_or(document.len(), |length| start + length))
 }
 
-/// The cells of every line of the table below a heading.
-fn table(heading: &str) -> Vec<Vec<String>> {
-    let (_, section) = DOCUMENT.split_once(&format!("\n## {heading}\n")).expect("docs/acts.md has the heading");
-    let section = section.split("\n## ").next().unwrap_or_default();
+/// The cells of every line of the table in a section.
+fn table(section: &str) -> Vec<Vec<String>> {
     let lines = section.lines().filter(|line| line.starts_with('|')).skip(2);
     let cell = |cell: &str| cell.trim().trim_matches('`').to_owned();
     lines.map(|line| line.trim_matches('|').split(" | ").map(cell).collect()).collect()
 }
 
-fn reviewed() -> Vec<Reviewed> {
-    let rows = table("Acts").into_iter().map(|cells| {
-        let [act, step, undo, why_not_converged, done, partial, rolled_back] =
-            <[String; 7]>::try_from(cells).unwrap_or_else(|cells| panic!("seven cells are wanted: {cells:?}"));
-        Reviewed { entry: Entry { act, step, undo }, why_not_converged, done, partial, rolled_back }
-    });
-    rows.collect()
-}
-
+/// The table of acts is written from the plans and from what each act says of itself; as snapshots are, with
+/// `INSTA_UPDATE=always`.
 #[tokio::test]
-async fn every_act_and_every_irreversible_step_is_on_the_reviewed_list_and_nothing_else_is() {
+async fn the_document_has_every_act_and_every_irreversible_step_of_every_plan() {
     let list = list().await;
-    let mut settings = insta::Settings::clone_current();
-    settings.set_snapshot_path("snapshots");
-    settings.set_prepend_module_to_snapshot(false);
-    settings.set_omit_expression(true);
-    settings.bind(|| insta::assert_snapshot!("acts", list.render()));
-    the_document_names_exactly(list);
-}
-
-fn the_document_names_exactly(list: List) {
-    let planned: BTreeSet<Entry> = list.acts.into_keys().collect();
-    let reported: Vec<Reviewed> = reviewed();
-    let named: BTreeSet<Entry> = reported.iter().map(|row| row.entry.clone()).collect();
-    assert_eq!(named.len(), reported.len(), "docs/acts.md names an act twice");
-    assert_eq!(named, planned, "docs/acts.md (left) and the plans (right) do not have the same acts");
-    for row in &reported {
-        for cell in [&row.why_not_converged, &row.done, &row.partial, &row.rolled_back] {
-            assert!(cell.len() > 15, "docs/acts.md has an empty cell for {:?}", row.entry);
-        }
+    let document = std::fs::read_to_string(DOCUMENT).expect("docs/acts.md");
+    let (start, end) = section(&document, "Acts");
+    let before_table = document[start..end].find("\n| ").map_or(end, |length| start + length + 1);
+    let written = format!("{}{}{}", &document[..before_table], list.table(), &document[end..]);
+    if written != document && std::env::var("INSTA_UPDATE").is_ok_and(|update| update == "always") {
+        std::fs::write(DOCUMENT, &written).expect("docs/acts.md is written");
+    } else {
+        assert_eq!(
+            document, written,
+            "docs/acts.md (left) is not what the acts say: run this test with INSTA_UPDATE=always"
+        );
     }
+
     let planned: BTreeSet<Final> = list.finals.into_keys().collect();
-    let reported: Vec<[String; 3]> = table("Irreversible steps")
+    let (start, end) = section(&document, "Irreversible steps");
+    let reported: Vec<[String; 3]> = table(&document[start..end])
         .into_iter()
         .map(|cells| cells.try_into().unwrap_or_else(|cells| panic!("three cells are wanted: {cells:?}")))
         .collect();

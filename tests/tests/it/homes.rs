@@ -9,12 +9,11 @@ const NAMES: [&str; 11] =
     ["containerd", "crio", "cri-o", "dockerd", "isulad", "conmon", "flannel", "calico", "cilium_", "cni0", "vxlan"];
 
 /// Where they may stand, below `installer/`, and why.
-const HOMES: [(&str, &str); 16] = [
+const HOMES: [(&str, &str); 15] = [
     ("plan/src/runtime/", "traits of runtimes"),
     ("plan/src/network/", "traits of networks"),
     ("recipes/src/runtime/", "recipes of runtimes"),
     ("recipes/src/network/", "recipes of networks"),
-    ("recipes/src/templates.rs", "names of templates"),
     ("recipes/src/sample.rs", "the lab's manifest"),
     ("plan/src/op/image_loaded.rs", "the default of a field that older plans lack"),
     ("plan/src/op/probe.rs", "the same"),

@@ -6,6 +6,7 @@ mod acts;
 mod adding;
 mod advice;
 mod arrows;
+mod golden;
 mod homes;
 mod hostile;
 mod laws;

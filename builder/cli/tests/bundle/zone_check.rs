@@ -1,4 +1,4 @@
-//! `zone check` and `zone show`: holes are found before a build, and told apart from what can be found nowhere.
+//! `zone check` and `zone show`: holes are found before a build, and distinguished from what can be found nowhere.
 
 use kubexm_spec::ExitCode;
 use serde_json::{Value, json};

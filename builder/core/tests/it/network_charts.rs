@@ -103,7 +103,15 @@ fn addon(plugin: NetworkPlugin) -> ChartRelease {
     cluster.network.pod_cidr = "10.20.0.0/16".parse().unwrap();
     let source = AddonSource::Catalogue { name: plugin.to_string(), version: None };
     let (name, namespace) = ("net".to_owned(), "kube-system".to_owned());
-    let addon = Addon { name, kind: AddonKind::Helm, source, namespace, values: Map::new(), values_file: None };
+    let addon = Addon {
+        name,
+        kind: AddonKind::Helm,
+        source,
+        namespace,
+        values: Map::new(),
+        values_file: None,
+        secrets: Vec::new(),
+    };
     cluster.addons = vec![addon];
     releases(&cluster).remove(0)
 }

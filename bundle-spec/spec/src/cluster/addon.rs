@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
+use super::addon_secret::AddonSecret;
 use super::field::{ChartVersion, FieldType, HttpUrl, Label, OciChart, Repository, Sha256, optional, put, required};
 use super::parse::values;
 use crate::Digest;
@@ -30,6 +31,9 @@ pub struct Addon {
     pub values: Map<String, Value>,
     /// Values of the chart, relative to cluster.yaml; travels in the bundle.
     pub values_file: Option<PathBuf>,
+    /// Secrets that are there before it.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub secrets: Vec<AddonSecret>,
 }
 
 keywords! {
@@ -93,6 +97,7 @@ const ADDON: Object = Object::new(
         Field::new("namespace", Shape::Text, "Namespace of its objects that name none"),
         Field::new("values", Shape::Raw, "Values of the chart, merged over those of valuesFile"),
         Field::new("valuesFile", Shape::Text, "Values of the chart, relative to this file; travels in the bundle"),
+        Field::new("secrets", <NamedOnce<AddonSecret>>::SHAPE, "Secrets in that namespace, there before it"),
     ],
 );
 
@@ -192,6 +197,7 @@ fn common(map: &Mapping<'_>, of: &Object, kind: Option<AddonKind>) -> Option<Add
     let namespace = optional::<Label>(map, "namespace", || "default".to_owned());
     let values = optional::<Map<_, _>>(map, "values", Map::new);
     let values_file = optional::<Option<PathBuf>>(map, "valuesFile", || None);
+    let secrets = optional::<NamedOnce<AddonSecret>>(map, "secrets", Vec::new);
     if kind == Some(AddonKind::Yaml) {
         for at in ["values", "valuesFile"].iter().filter_map(|key| map.get(key)) {
             at.bad("plain YAML has no values", "leave it out, or write type: helm");
@@ -204,6 +210,7 @@ fn common(map: &Mapping<'_>, of: &Object, kind: Option<AddonKind>) -> Option<Add
         namespace: namespace?,
         values: values?,
         values_file: values_file?,
+        secrets: secrets?,
     })
 }
 
@@ -222,6 +229,7 @@ fn document(addon: &Addon) -> Map<String, Value> {
     put::<Label>(&mut document, "namespace", &addon.namespace);
     put::<Map<_, _>>(&mut document, "values", &addon.values);
     put::<Option<PathBuf>>(&mut document, "valuesFile", &addon.values_file);
+    put::<NamedOnce<AddonSecret>>(&mut document, "secrets", &addon.secrets);
     document
 }
 

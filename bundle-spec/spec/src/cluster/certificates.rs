@@ -96,7 +96,7 @@ const END: &str = "-----END CERTIFICATE-----";
 const LINE: usize = 64;
 
 /// The one certificate of a text as kubeadm writes certificates: without what stands around it, in lines of 64 characters. kubeadm
-/// writes it so on every host that joins, and hosts of a cluster are told apart from others by these bytes.
+/// writes it so on every host that joins, and hosts of a cluster are distinguished from others by these bytes.
 ///
 /// # Errors
 /// A sentence for people.

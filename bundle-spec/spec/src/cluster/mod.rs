@@ -4,6 +4,7 @@
 //! installs yet is reported by `kubexm_recipes::unsupported`, not by the reader, because a bundle can be built of it.
 
 mod addon;
+mod addon_secret;
 mod bundle;
 mod certificates;
 mod data_folder;
@@ -35,6 +36,7 @@ mod taint;
 use serde::Serialize;
 
 pub use self::addon::{Addon, AddonKind, AddonSource};
+pub use self::addon_secret::AddonSecret;
 pub use self::bundle::{Bundle, ExtraFile, ExtraImage};
 pub use self::certificates::{ClusterCa, Validity, one_certificate};
 pub use self::etcd::{Backup, Etcd, EtcdKind, ExternalEtcd, Snapshots};

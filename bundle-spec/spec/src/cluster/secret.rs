@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use super::{Cluster, RegistryKind, RegistryLogin, SecretSource};
+use super::{AddonSecret, Cluster, RegistryKind, RegistryLogin, SecretSource};
 use crate::yaml;
 
 /// The field of the webhook's kubeconfig.
@@ -38,6 +38,8 @@ pub enum SecretUse {
     HarborAdmin,
     /// The password of Harbor's database.
     HarborDatabase,
+    /// A value of a Secret of an add-on.
+    AddonSecret,
 }
 
 /// A secret and the field that names its source.
@@ -88,7 +90,17 @@ impl Cluster {
         let admin = of_harbor(HARBOR_ADMIN, SecretUse::HarborAdmin, admin);
         let database = harbor.and_then(|harbor| harbor.database_password.as_ref());
         let database = of_harbor(HARBOR_DATABASE, SecretUse::HarborDatabase, database);
-        [webhook, ca_key, etcd, depot, external, ca, admin, database].into_iter().flatten().collect()
+        let of_addons = self.addons.iter().flat_map(|addon| {
+            let of_secret =
+                |secret: &'a AddonSecret| secret.data.iter().map(move |(key, source)| (secret, key, source));
+            addon.secrets.iter().flat_map(of_secret).map(|(secret, key, source)| SecretOf {
+                field: secret.field(&addon.name, key),
+                usage: SecretUse::AddonSecret,
+                source: Cow::Borrowed(source),
+            })
+        });
+        let others = [webhook, ca_key, etcd, depot, external, ca, admin, database];
+        others.into_iter().flatten().chain(of_addons).collect()
     }
 }
 
@@ -104,6 +116,7 @@ impl SecretUse {
             Self::ExternalCa => "CA certificate of your registry",
             Self::HarborAdmin => "password of Harbor's user admin",
             Self::HarborDatabase => "password of Harbor's database",
+            Self::AddonSecret => "value of an add-on's Secret",
         }
     }
 
@@ -119,9 +132,16 @@ impl SecretUse {
             Self::ClusterCaKey | Self::EtcdKey => private_key(text),
             Self::ExternalCa => certificates(text),
             Self::HarborAdmin | Self::HarborDatabase => harbor_password(text),
+            // Whatever the add-on reads.
+            Self::AddonSecret if text.is_empty() => Err("it is empty"),
+            Self::AddonSecret if text.len() > SECRET_LIMIT => Err("it is longer than 1 MiB, the limit of a Secret"),
+            Self::AddonSecret => Ok(()),
         }
     }
 }
+
+/// Of all values of a Secret together (core/v1, MaxSecretSize), so that one that is larger is refused before anything changes.
+const SECRET_LIMIT: usize = 1 << 20;
 
 /// bcrypt ignores what is beyond, so that two passwords would be one.
 const BCRYPT_LIMIT: usize = 72;

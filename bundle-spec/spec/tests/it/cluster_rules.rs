@@ -273,6 +273,31 @@ const WRONG: &[(&str, &str, &str)] = &[
     ),
     ("  addons: [{name: a, type: yaml, source: {path: a}, values: {}}]\n", "spec.addons[0].values", "no values"),
     (
+        "  addons: [{name: a, type: yaml, source: {path: a}, secrets: [{name: b, dataFrom: {}}]}]\n",
+        "spec.addons[0].secrets[0]",
+        "has no values",
+    ),
+    (
+        "  addons: [{name: a, type: yaml, source: {path: a}, secrets: [{name: b, type: kubernetes.io/tls, dataFrom: {tls.crt: {file: c}}}]}]\n",
+        "spec.addons[0].secrets[0]",
+        "also has tls.key",
+    ),
+    (
+        "  addons: [{name: a, type: yaml, source: {path: a}, secrets: [{name: b, dataFrom: {\"a/b\": {env: C}}}]}]\n",
+        "spec.addons[0].secrets[0].dataFrom.a/b",
+        "a key of a Secret",
+    ),
+    (
+        "  addons: [{name: a, type: yaml, source: {path: a}, secrets: [{name: b, type: kubernetes.io/service-account-token, dataFrom: {c: {env: C}}}]}]\n",
+        "spec.addons[0].secrets[0].type",
+        "made by the cluster itself",
+    ),
+    (
+        "  addons: [{name: a, type: yaml, source: {path: a}, secrets: [{name: b, dataFrom: {c: {env: C}}}, {name: b, dataFrom: {c: {env: C}}}]}]\n",
+        "spec.addons[0].secrets[1].name",
+        "given twice",
+    ),
+    (
         "  addons:\n  - {name: a, type: yaml, source: {path: a}}\n  - {name: a, type: yaml, source: {path: b}}\n",
         "spec.addons[1].name",
         "given twice, first in line 6",

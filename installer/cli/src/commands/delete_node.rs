@@ -108,7 +108,7 @@ pub fn run(args: &Args, display: &Display) -> Result<(), Failure> {
         }
         None => shell.wait(async {
             let unreachable = match skip {
-                true => kubexm_session::Unreachable::Missing,
+                true => kubexm_session::Unreachable::Listed,
                 false => kubexm_session::Unreachable::Refused(
                     "\nnothing was changed; --unreachable skip removes a host that is gone for good from the cluster only",
                 ),

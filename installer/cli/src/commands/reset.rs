@@ -115,7 +115,7 @@ pub fn run(args: &Args, display: &Display) -> Result<(), Failure> {
         }
         None => shell.wait(async {
             let unreachable = match skip {
-                true => kubexm_session::Unreachable::Missing,
+                true => kubexm_session::Unreachable::Listed,
                 false => kubexm_session::Unreachable::Refused(
                     "\nnothing was changed; --unreachable skip resets the others and leaves these as they are",
                 ),

@@ -10,7 +10,7 @@ use kubexm_spec::{ExitCode, counted};
 use kubexm_terminal::{Display, Failure};
 use serde_json::{Value, json};
 
-use super::pipelines::Texts;
+use super::pipelines;
 
 /// The last event of a run that did what was asked for, or the failure that the others end in. `again` resets hosts that could
 /// not be reached.
@@ -18,11 +18,11 @@ pub fn report(ended: &Ended, again: &str, display: &Display) -> Result<(), Failu
     let (text, data) = match &ended.run {
         Some(run) if run.outcome != wanted(ended.direction) => return Err(unwell(run)),
         Some(run) => success(ended, run, display),
-        None => ((Texts::of(ended.pipeline).nothing_to_do)(ended), json!({})),
+        None => (pipelines::nothing_to_do(ended), json!({})),
     };
     if !ended.missing.is_empty() {
         let hosts = ended.missing.join(", ");
-        let named = Texts::of(ended.pipeline).again;
+        let named = ended.pipeline.row().sentences.again;
         let debt = format!(
             "{text}\nnot done yet: {hosts} could not be reached and still have everything that the cluster put there; \
              when they can be reached again{named}: {again}"
@@ -42,12 +42,11 @@ const fn wanted(direction: Direction) -> Outcome {
 
 fn success(ended: &Ended, run: &EndedRun, display: &Display) -> (String, Value) {
     let EndedRun { status, report, .. } = run;
-    let texts = Texts::of(ended.pipeline);
     if ended.direction == Direction::Back {
-        return ((texts.rolled_back)(status), data(run));
+        return (pipelines::rolled_back(ended, status), data(run));
     }
     display.emit(EventKind::Note { text: format!("report: {}", report.display()) });
-    let text = (texts.success)(ended, status);
+    let text = pipelines::success(ended, status);
     match &ended.kubeconfig {
         Some(kubeconfig) => (text, json!({ "run": status, "kubeconfig": kubeconfig, "report": report })),
         None => (text, data(run)),

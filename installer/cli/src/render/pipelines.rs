@@ -1,172 +1,96 @@
-//! The sentences of each pipeline: what is asked before it, and what is reported after it. One row for each.
+//! The sentences of a pipeline, with what its run knows.
 
 use kubexm_engine::Status;
-use kubexm_plan::{Pipeline, Plan};
+use kubexm_plan::Plan;
 use kubexm_session::Ended;
 
 use crate::commands::resume_command::{program, shell_word};
 
-/// The sentences of one pipeline.
-pub struct Texts {
-    /// What is said of the plan before the question, besides its summary.
-    pub before: fn(&Plan) -> Option<String>,
-    /// What becomes of a host that cannot be reached, after its name; not said where such a host stops the command.
-    pub out_of_reach: Option<&'static str>,
-    /// Asked before hosts are changed.
-    pub question: &'static str,
-    /// Asked before a run of it is rolled back.
-    pub rollback: &'static str,
-    /// What is reported where there was nothing to do.
-    pub nothing_to_do: fn(&Ended) -> String,
-    /// What is reported after a success.
-    pub success: fn(&Ended, &Status) -> String,
-    /// What is reported after a run of it was rolled back.
-    pub rolled_back: fn(&Status) -> String,
-    /// How the command is run again when hosts can be reached that could not be.
-    pub again: &'static str,
+/// What is said of a plan before the question, besides its summary.
+pub fn before(plan: &Plan) -> Option<String> {
+    let mut hosts: Vec<&str> = plan.steps.iter().map(|step| step.host.as_str()).collect();
+    hosts.sort_unstable();
+    hosts.dedup();
+    let text = plan.pipeline.row().sentences.before?;
+    Some(fill(text, &[("cluster", plan.cluster_name.clone()), ("hosts", hosts.join(", "))]))
 }
 
-impl Texts {
-    /// Of a pipeline that makes a cluster what a bundle says.
-    const INSTALLS: Self = Self {
-        before: |_| None,
-        out_of_reach: None,
-        question: "Continue?",
-        rollback: "Roll it all back? All data in the cluster is lost.",
-        nothing_to_do: |_| "nothing to do".to_owned(),
-        success: installed,
-        rolled_back: |status| {
-            let undone = status.counts.undone;
-            format!("run {} was rolled back: {undone} steps, the hosts are as they were before it", status.run)
-        },
-        again: "",
-    };
+/// What is reported where there was nothing to do.
+pub fn nothing_to_do(ended: &Ended) -> String {
+    let text = ended.pipeline.row().sentences.nothing_to_do;
+    fill(text, &[("cluster", ended.cluster.clone()), ("advice on removed hosts", advice(ended).to_owned())])
+}
 
-    pub const fn of(pipeline: Pipeline) -> Self {
-        match pipeline {
-            Pipeline::Create | Pipeline::AddNode => Self::INSTALLS,
-            Pipeline::DeleteNode => Self {
-                out_of_reach: Some(
-                    "cannot be reached: it is removed from the cluster, and what is on it stays as it is",
-                ),
-                question: "Remove these hosts from the cluster and delete its data on them?",
-                rollback: "Roll back the deletion, so that the hosts are members of the cluster again?",
-                nothing_to_do: |ended| {
-                    let (cluster, text) = (&ended.cluster, "nothing of it is on those that were reached");
-                    format!("nothing to do: these hosts are not in cluster {cluster}, and {text}{}", forget(ended))
-                },
-                success: |ended, status| {
-                    let (cluster, done) = (&status.cluster, status.counts.done);
-                    format!(
-                        "the hosts are deleted from cluster {cluster} ({done} steps changed something){}",
-                        forget(ended)
-                    )
-                },
-                again: ", with cluster.yaml as it is",
-                ..Self::INSTALLS
-            },
-            Pipeline::Upgrade => {
-                Self { rollback: "Roll back the upgrade, as far as that is possible?", ..Self::INSTALLS }
-            }
-            Pipeline::CertsRenew => Self {
-                rollback: "Roll back the renewal, so that the earlier certificates are used again?",
-                nothing_to_do: |ended| {
-                    format!(
-                        "nothing to do: no certificate of cluster {} that kubeadm manages is due, and everything runs with those \
-                         that are there; --force renews them anyway",
-                        ended.cluster
-                    )
-                },
-                success: renewed,
-                ..Self::INSTALLS
-            },
-            Pipeline::Restore => Self {
-                question: "Type the name of the cluster to restore it",
-                success: |_, status| {
-                    format!(
-                        "cluster {} has the data of the backup ({} steps changed something); what etcd had before lies in \
-                         .kubexm-before-* in etcd's data folder (/var/lib/etcd) of the control planes: remove it once nobody wants it back",
-                        status.cluster, status.counts.done
-                    )
-                },
-                ..Self::INSTALLS
-            },
-            Pipeline::Reset => Self {
-                before: |plan| Some(what_goes(plan)),
-                out_of_reach: Some("cannot be reached and stays as it is"),
-                question: "Remove the cluster and delete its data?",
-                rollback: "Roll back the reset, so that the cluster runs again?",
-                nothing_to_do: |ended| {
-                    format!("cluster {} is removed: nothing of it is left on any host", ended.cluster)
-                },
-                success: removed,
-                rolled_back: |status| {
-                    format!("reset {} was rolled back: cluster {} runs again", status.run, status.cluster)
-                },
-                ..Self::INSTALLS
-            },
+/// What is reported after a success.
+pub fn success(ended: &Ended, status: &Status) -> String {
+    let sentences = ended.pipeline.row().sentences;
+    let own_network = ended.network_of_operator;
+    let remains = match own_network {
+        true => {
+            "; network links and rules of the pod network that you installed may stay until its own clean-up or a reboot"
         }
-    }
+        false => "",
+    };
+    let ready = match own_network {
+        true => "up; its nodes stay NotReady until you install a pod network",
+        false => "ready",
+    };
+    let more = if ended.kubeconfig.is_some() { sentences.kubeconfig } else { "" };
+    let kubeconfig = ended.kubeconfig.clone().unwrap_or_default();
+    let text = format!("{}{more}", sentences.success);
+    let values = [
+        ("ready", ready.to_owned()),
+        ("network's remains", remains.to_owned()),
+        ("advice on removed hosts", advice(ended).to_owned()),
+        ("kubeconfig", shell_word(&kubeconfig.to_string_lossy())),
+    ];
+    fill(&text, &[values.as_slice(), &of(status)].concat())
+}
+
+/// What is reported after a run was rolled back.
+pub fn rolled_back(ended: &Ended, status: &Status) -> String {
+    fill(ended.pipeline.row().sentences.rolled_back, &of(status))
 }
 
 /// What the operator does after all hosts were deleted.
-const fn forget(ended: &Ended) -> &'static str {
+const fn advice(ended: &Ended) -> &'static str {
     match ended.missing.is_empty() {
         true => "; remove them from cluster.yaml, so that `create` and `add-node` do not add them again",
         false => "",
     }
 }
 
-fn installed(ended: &Ended, status: &Status) -> String {
-    let is =
-        if ended.network_of_operator { "up; its nodes stay NotReady until you install a pod network" } else { "ready" };
-    let kubeconfig = ended.kubeconfig.clone().unwrap_or_default();
-    format!(
-        "cluster {} is {is}: {} steps changed something, {} needed no change\n\nNext:\n  kubectl --kubeconfig {} get nodes,pods -A\n  {} \
-         report {}",
-        status.cluster,
-        status.counts.done,
-        status.counts.satisfied,
-        shell_word(&kubeconfig.to_string_lossy()),
-        program(),
-        status.run,
-    )
+fn of(status: &Status) -> Vec<(&'static str, String)> {
+    let counts = &status.counts;
+    vec![
+        ("cluster", status.cluster.clone()),
+        ("run", status.run.clone()),
+        ("done", counts.done.to_string()),
+        ("satisfied", counts.satisfied.to_string()),
+        ("undone", counts.undone.to_string()),
+        ("program", program()),
+    ]
 }
 
-fn renewed(ended: &Ended, status: &Status) -> String {
-    let (cluster, counts) = (&status.cluster, &status.counts);
-    let text = format!(
-        "the certificates of cluster {cluster} are renewed, and in use: {} steps changed something, {} needed no change",
-        counts.done, counts.satisfied
-    );
-    match &ended.kubeconfig {
-        Some(path) => format!(
-            "{text}\nthe kubeconfig on this machine is {}; give it anew to whoever has a copy of the earlier one",
-            shell_word(&path.to_string_lossy())
-        ),
-        None => text,
+/// A text with the values of what stands in braces. A value is not searched again: it may have braces of its own.
+fn fill(text: &str, values: &[(&'static str, String)]) -> String {
+    let mut parts = text.split('{');
+    let mut filled = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        let (name, rest) = part.split_once('}').unwrap_or((part, ""));
+        filled.extend(values.iter().find(|(known, _)| *known == name).map(|(_, value)| value.as_str()));
+        filled.push_str(rest);
     }
+    filled
 }
 
-fn removed(ended: &Ended, status: &Status) -> String {
-    let network = if ended.network_of_operator {
-        "; network links and rules of the pod network that you installed may stay until its own clean-up or a reboot"
-    } else {
-        ""
-    };
-    let (cluster, done) = (&status.cluster, status.counts.done);
-    format!("cluster {cluster} is gone: the hosts are as they were ({done} steps changed something){network}")
-}
+#[cfg(test)]
+mod tests {
+    use super::fill;
 
-/// What a reset deletes, and what it keeps.
-fn what_goes(plan: &Plan) -> String {
-    let mut hosts: Vec<&str> = plan.steps.iter().map(|step| step.host.as_str()).collect();
-    hosts.sort_unstable();
-    hosts.dedup();
-    format!(
-        "Deleted at the end, irreversibly: cluster {}, its etcd and everything that containers wrote, on {}. Kept: volumes on \
-         other disks and NFS exports, which are unmounted and not touched.",
-        plan.cluster_name,
-        hosts.join(", ")
-    )
+    #[test]
+    fn a_value_with_braces_stays_as_it_is() {
+        let values = [("cluster", "{run}".to_owned()), ("run", "R".to_owned())];
+        assert_eq!(fill("{cluster} of {run}: 1", &values), "{run} of R: 1");
+    }
 }

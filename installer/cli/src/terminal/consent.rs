@@ -14,7 +14,7 @@ use kubexm_spec::{Digest, ExitCode};
 use kubexm_terminal::{Display, Failure, Mode};
 
 use super::events::Shown;
-use crate::render::pipelines::Texts;
+use crate::render::pipelines;
 use crate::render::{out_of_reach, summary};
 
 /// Asks the person at the terminal.
@@ -75,15 +75,15 @@ impl<'d> Terminal<'d> {
         let shown = Shown(self.display);
         match question.change {
             Change::Run { plan, drift, missing, backup } => {
-                let texts = Texts::of(plan.pipeline);
+                let sentences = plan.pipeline.row().sentences;
                 self.show(plan, drift);
-                if let Some(text) = (texts.before)(plan) {
+                if let Some(text) = pipelines::before(plan) {
                     note(&shown, text);
                 }
                 for text in summary::packages_to_remove(plan) {
                     warning(&shown, text);
                 }
-                if let Some(becomes) = texts.out_of_reach {
+                if let Some(becomes) = sentences.out_of_reach {
                     missing.iter().for_each(|host| warning(&shown, format!("{host} {becomes}")));
                 }
                 if let Some(RestoredBackup { about: backup, unauthenticated }) = backup {
@@ -92,13 +92,13 @@ impl<'d> Terminal<'d> {
                     }
                     warning(&shown, what_is_restored(question.cluster, backup));
                 }
-                texts.question
+                sentences.question
             }
             Change::Rollback { run, plan, changed } => {
                 let hosts: Vec<&str> = plan.hosts.iter().map(|host| host.name.as_str()).collect();
                 let (cluster, hosts) = (question.cluster, hosts.join(", "));
                 note(&shown, format!("{run} of cluster {cluster}: {changed} steps changed something on {hosts}"));
-                Texts::of(plan.pipeline).rollback
+                plan.pipeline.row().sentences.rollback
             }
         }
     }

@@ -1,7 +1,6 @@
 //! The effects of `kubeadm` on a simulated host and on the cluster.
 
 use kubexm_plan::kubeadm_certificates::MANAGED;
-use kubexm_plan::op::Op;
 use kubexm_plan::{Step, etcd, state_folders};
 
 use super::names::{
@@ -32,7 +31,8 @@ impl World {
             if external {
                 self.refuse_without_etcd()?;
             } else {
-                self.set(host, step, &etcd_data(step), "dir 0700")?;
+                let data = self.etcd_data(host);
+                self.set(host, step, &data, "dir 0700")?;
             }
             self.cluster.insert(format!("member:{host}"), "voter".to_owned());
         }
@@ -101,6 +101,13 @@ impl World {
         self.cluster.retain(|key, _| !own.contains(key) && !of_node.iter().any(|prefix| key.starts_with(prefix)));
     }
 
+    /// The key of the data that kubeadm's etcd will have on a host: the folder that a file names, as acts of a real host read it, or the usual one.
+    fn etcd_data(&self, host: &str) -> String {
+        let key = format!("path:{}", etcd::DATA_DIR);
+        let named = self.hosts.get(host).and_then(|here| self.texts.get(here.state.get(&key)?.rsplit(' ').next()?));
+        format!("path:{}{ETCD_MEMBER}", named.map_or(state_folders::ETCD, |folder| folder.trim()))
+    }
+
     /// The key of the data of a host's member of etcd.
     fn members_data(&self, host: &str) -> Option<String> {
         let mut keys = self.hosts.get(host)?.state.keys();
@@ -110,16 +117,4 @@ impl World {
     pub(super) fn has(&self, host: &str, key: &str) -> bool {
         self.hosts.get(host).is_some_and(|here| here.state.contains_key(key))
     }
-}
-
-/// The key of the data of a member that this step starts: among the folders that it observes, etcd's is the usual one, or the one
-/// that only cluster.yaml names.
-fn etcd_data(step: &Step) -> String {
-    let usual = state_folders::all();
-    let folders = step.ops.iter().filter_map(|op| match op {
-        Op::StateDir(folder) => Some(folder.path.as_str()),
-        _ => None,
-    });
-    let named = folders.into_iter().find(|folder| !usual.contains(folder));
-    format!("path:{}{ETCD_MEMBER}", named.unwrap_or(state_folders::ETCD))
 }

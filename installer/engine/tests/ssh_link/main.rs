@@ -110,12 +110,12 @@ async fn after_a_refusal_the_host_is_as_it_was() {
     let server = Server::start(&Setup::default());
     let link = server.connect().await.unwrap();
     assert!(server.agent_path().exists());
-    link.remove_agent().await.unwrap();
+    link.revert_agent().await.unwrap();
     assert!(!server.agent_path().exists());
 
     std::fs::write(server.agent_path(), "an older agent").unwrap();
     let link = server.connect().await.unwrap();
-    link.remove_agent().await.unwrap();
+    link.revert_agent().await.unwrap();
     assert_eq!(std::fs::read_to_string(server.agent_path()).unwrap(), "an older agent");
     assert_eq!(std::fs::read_dir(server.path("bin")).unwrap().count(), 1, "something was left behind");
 

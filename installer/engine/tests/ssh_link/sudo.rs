@@ -40,7 +40,7 @@ async fn the_real_sudo_gets_the_password_and_the_agent_none_of_it() {
     works(&link, &server).await;
     use std::os::unix::fs::MetadataExt as _;
     assert_eq!(std::fs::metadata(server.path("root/etc/kubexm-test.conf")).unwrap().uid(), 0, "not as root");
-    link.remove_agent().await.unwrap();
+    link.revert_agent().await.unwrap();
     assert!(!server.agent_path().exists());
 }
 

@@ -167,7 +167,6 @@ pub(super) fn kubectl(system: &RootedSystem, state: &mut State, args: &[&str], s
             Output::default()
         }
         ["taint", rest @ ..] => taint(state, rest),
-        ["label", rest @ ..] => label(state, rest),
         other => Output::failed(1, format!("the fake kubectl does not know `{}`", other.join(" "))),
     }
 }
@@ -361,22 +360,6 @@ fn taint(state: &mut State, args: &[&str]) -> Output {
             taints.push(taint);
         }
         (None, None) => return Output::failed(1, "taint: wrong arguments"),
-    }
-    Output::default()
-}
-
-fn label(state: &mut State, args: &[&str]) -> Output {
-    let words: Vec<&str> = args.iter().copied().filter(|arg| !arg.starts_with("--")).collect();
-    let ["node", node, label] = words.as_slice() else { return Output::failed(1, "label: wrong arguments") };
-    let Some(labels) =
-        state.cluster.nodes.get_mut(*node).and_then(|node| node.pointer_mut("/metadata/labels")?.as_object_mut())
-    else {
-        return Output::failed(1, format!("Error from server (NotFound): nodes \"{node}\" not found"));
-    };
-    match (label.split_once('='), label.strip_suffix('-')) {
-        (Some((key, value)), _) => drop(labels.insert(key.to_owned(), json!(value))),
-        (None, Some(key)) => drop(labels.remove(key)),
-        (None, None) => return Output::failed(1, "label: wrong arguments"),
     }
     Output::default()
 }

@@ -13,6 +13,7 @@ mod control_plane;
 mod harbor;
 mod harbor_state;
 mod helm;
+pub mod host;
 mod images;
 mod join;
 mod kubeadm;

@@ -65,3 +65,17 @@ impl Converge for Binary {
         if wave == Wave::Data { before.restore(machine) } else { Ok(()) }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cases::{Case, Cases, Tested};
+
+    impl Cases for Binary {
+        const TESTED: Tested<Case<Self>> = Tested::Here(&[("a program over an older one", |h| {
+            h.put("/usr/local/bin/tool", "old");
+            let blob = h.blob("new");
+            Binary { path: "/usr/local/bin/tool".into(), blob, mode: 0o755 }
+        })]);
+    }
+}

@@ -80,3 +80,17 @@ fn is_closed(path: &Path, mode: u32) -> bool {
     let others = mode & 0o007;
     path.metadata().is_ok_and(|found| found.permissions().mode() & others != others)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cases::{Case, Cases, Tested};
+    use std::collections::BTreeMap;
+
+    impl Cases for Blobs {
+        const TESTED: Tested<Case<Self>> = Tested::Here(&[("blobs that are there", |h| {
+            let blob = h.blob("abc");
+            Blobs { blobs: BTreeMap::from([(blob, 3)]), depots: None }
+        })]);
+    }
+}

@@ -68,3 +68,27 @@ fn renew(one: &Renewal, machine: &Machine) -> Program {
         false => program,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cases::{Case, Cases, Tested};
+    use kubexm_plan::op::Renewal;
+    use kubexm_spec::Digest;
+
+    impl Cases for CertificatesRenewed {
+        const TESTED: Tested<Case<Self>> = Tested::Here(&[("certificates of kubeadm", |h| {
+            h.with_cluster();
+            let renewal = |name: &str, path: &str| Renewal {
+                name: name.to_owned(),
+                path: path.to_owned(),
+                was: Digest::of(h.read(path)),
+            };
+            let certificates = vec![
+                renewal("apiserver", "/etc/kubernetes/pki/apiserver.crt"),
+                renewal("admin.conf", "/etc/kubernetes/admin.conf"),
+            ];
+            CertificatesRenewed { certificates }
+        })]);
+    }
+}

@@ -46,3 +46,19 @@ impl Converge for Dir {
         if wave == Wave::Data { before.restore(machine) } else { Ok(()) }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cases::{Case, Cases, Tested};
+
+    impl Cases for Dir {
+        const TESTED: Tested<Case<Self>> = Tested::Here(&[
+            ("a directory", |_| Dir { path: "/etc/kubexm/a".into(), mode: 0o700 }),
+            ("a directory with another mode", |h| {
+                h.put("/etc/kubexm/x", "x");
+                Dir { path: "/etc/kubexm".into(), mode: 0o711 }
+            }),
+        ]);
+    }
+}

@@ -271,3 +271,8 @@ fn bring_back(op: &EtcdRestored, machine: &Machine) -> Result<(), OpError> {
     }
     Ok(())
 }
+
+#[cfg(test)]
+impl crate::cases::Cases for EtcdRestored {
+    const TESTED: crate::cases::Tested<crate::cases::Case<Self>> = crate::cases::Tested::In("backup.rs");
+}

@@ -106,3 +106,16 @@ fn verified(machine: &Machine, path: &str) -> Result<(), OpError> {
     }
     snapshot::status(machine, path).map(drop)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cases::{Case, Cases, Tested};
+
+    impl Cases for EtcdSnapshot {
+        const TESTED: Tested<Case<Self>> = Tested::Here(&[("a snapshot of etcd", |h| {
+            h.with_cluster();
+            EtcdSnapshot { name: "before".to_owned() }
+        })]);
+    }
+}

@@ -28,3 +28,23 @@ impl Converge for File {
         if wave == Wave::Data { before.restore(machine) } else { Ok(()) }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cases::{Case, Cases, Tested};
+
+    impl Cases for File {
+        const TESTED: Tested<Case<Self>> = Tested::Here(&[
+            ("a new file in a new folder", |h| h.file("/etc/kubexm/deep/config", "wanted\n")),
+            ("a file over another", |h| {
+                h.put("/etc/kubexm.conf", "old\n");
+                h.file("/etc/kubexm.conf", "wanted\n")
+            }),
+            ("a file over a link", |h| {
+                std::os::unix::fs::symlink("hostname", h.machine.path("/etc/kubexm.conf")).expect("a link");
+                h.file("/etc/kubexm.conf", "wanted\n")
+            }),
+        ]);
+    }
+}

@@ -64,3 +64,31 @@ impl Converge for HarborImages {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cases::{Case, Cases, Tested};
+    use crate::dispatch;
+    use crate::ops::harbor_projects::tests::{harbor, harbor_access, projects};
+    use kubexm_plan::op::HarborImage;
+
+    impl Cases for HarborImages {
+        const TESTED: Tested<Case<Self>> = Tested::Here(&[("images of the store in Harbor", |h| {
+            harbor(h);
+            let made = projects(h, &["registry.k8s.io"], false);
+            dispatch::converge(&made.into(), &h.machine).expect("a project");
+            let blobs = ["a manifest", "a layer"].map(|bytes| h.blob(bytes));
+            let image = HarborImage {
+                repository: "registry.k8s.io/pause".into(),
+                tag: Some("3.10.1".into()),
+                manifest: blobs[0],
+                blobs: blobs.into(),
+            };
+            HarborImages {
+                harbor: harbor_access(),
+                images: [("registry.k8s.io/pause:3.10.1".to_owned(), image)].into(),
+            }
+        })]);
+    }
+}

@@ -62,3 +62,16 @@ impl Converge for Hostname {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cases::{Case, Cases, Tested};
+
+    impl Cases for Hostname {
+        const TESTED: Tested<Case<Self>> = Tested::Here(&[("the host's name under cloud-init", |h| {
+            h.put("/etc/cloud/cloud.cfg", "preserve_hostname: false\n");
+            Hostname { name: "node1".into() }
+        })]);
+    }
+}

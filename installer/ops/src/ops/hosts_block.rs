@@ -161,6 +161,14 @@ fn foreign(line: &str, own: &str, out: &mut Vec<String>) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::cases::{Case, Cases, Tested};
+
+    impl Cases for HostsBlock {
+        const TESTED: Tested<Case<Self>> = Tested::Here(&[("the hosts block", |_| HostsBlock {
+            lines: vec!["10.0.0.5 debian".into()],
+            own_name: "debian".into(),
+        })]);
+    }
 
     fn op() -> HostsBlock {
         HostsBlock { lines: vec!["10.0.0.5 node1 lb.lab.kubexm.internal".into()], own_name: "node1".into() }

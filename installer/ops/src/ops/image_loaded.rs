@@ -164,6 +164,61 @@ fn complete(machine: &Machine, name: &str) -> Result<bool, OpError> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::cases::{Case, Cases, Tested};
+    use kubexm_spec::Digest;
+
+    impl Cases for ImageLoaded {
+        const TESTED: Tested<Case<Self>> = Tested::Here(&[
+            ("an image", |h| {
+                h.ready_for_init();
+                let digest = Digest::of("pause");
+                let served = format!("{{\"registry.k8s.io/pause:3.10.1\":\"{digest}\"}}");
+                h.put("/run/kubexm-double/registry.json", served);
+                let reference = "registry.k8s.io/pause:3.10.1".to_owned();
+                ImageLoaded {
+                    reference,
+                    digest,
+                    manifest: None,
+                    platform: "linux/amd64".into(),
+                    runtime: RuntimeKind::Containerd,
+                    source: Default::default(),
+                }
+            }),
+            ("an image whose tag names the platform's manifest in place of the index", |h| {
+                h.ready_for_init();
+                let manifest = Digest::of("pause of amd64");
+                let served = format!("{{\"registry.k8s.io/pause:3.10.1\":\"{manifest}\"}}");
+                h.put("/run/kubexm-double/registry.json", served);
+                ImageLoaded {
+                    reference: "registry.k8s.io/pause:3.10.1".to_owned(),
+                    digest: Digest::of("pause"),
+                    manifest: Some(manifest),
+                    platform: "linux/amd64".into(),
+                    runtime: RuntimeKind::Containerd,
+                    source: Default::default(),
+                }
+            }),
+            ("an image of the store", |h| {
+                h.ready_for_init();
+                let (layer, index) = ("a layer", "{\"schemaVersion\":2,\"manifests\":[]}");
+                let blobs = [layer, index].map(|bytes| {
+                    let digest = Digest::of(bytes);
+                    h.put(&format!("/var/lib/kubexm/store/blobs/sha256/{}", digest.hex()), bytes);
+                    digest
+                });
+                let reference = "registry.k8s.io/pause:3.10.1".to_owned();
+                let source = ImageSource::Store { blobs: blobs.into() };
+                ImageLoaded {
+                    reference,
+                    digest: blobs[1],
+                    manifest: None,
+                    platform: "linux/amd64".into(),
+                    runtime: RuntimeKind::Containerd,
+                    source,
+                }
+            }),
+        ]);
+    }
 
     #[test]
     fn a_refused_login_is_explained_and_other_failures_stay_as_they_are() {

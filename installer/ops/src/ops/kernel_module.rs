@@ -126,3 +126,16 @@ fn listed(machine: &Machine) -> Result<BTreeSet<String>, OpError> {
     }
     Ok(found)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cases::{Case, Cases, Tested};
+
+    impl Cases for KernelModule {
+        const TESTED: Tested<Case<Self>> = Tested::Here(&[("kernel modules", |_| {
+            let modules = vec!["overlay".into(), "br_netfilter".into()];
+            KernelModule { path: "/etc/modules-load.d/kubexm.conf".into(), modules }
+        })]);
+    }
+}

@@ -155,3 +155,17 @@ fn name(object: &Value) -> String {
     let group = field("/apiVersion").split_once('/').map_or("", |(group, _)| group);
     [group, field("/kind"), field("/metadata/namespace"), field("/metadata/name")].join("/")
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cases::{Case, Cases, Tested};
+
+    impl Cases for KubeObject {
+        const TESTED: Tested<Case<Self>> = Tested::Here(&[("objects", |h| {
+            h.with_cluster();
+            let text = h.text("kind: ConfigMap\nmetadata:\n  name: a\n---\nkind: ConfigMap\nmetadata:\n  name: b\n");
+            KubeObject::new("two", text)
+        })]);
+    }
+}

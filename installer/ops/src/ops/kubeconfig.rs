@@ -78,3 +78,16 @@ fn parse(passwd: &str, name: &str) -> Option<User> {
     let home = fields.get(5)?.trim_end_matches('/');
     Some(User { uid: fields.get(2)?.parse().ok()?, gid: fields.get(3)?.parse().ok()?, home: home.to_owned() })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cases::{Case, Cases, Tested};
+
+    impl Cases for Kubeconfig {
+        const TESTED: Tested<Case<Self>> = Tested::Here(&[("a user's kubeconfig", |h| {
+            h.with_cluster();
+            Kubeconfig { user: "root".into() }
+        })]);
+    }
+}

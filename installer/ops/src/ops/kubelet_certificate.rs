@@ -52,3 +52,24 @@ impl Converge for KubeletCertificate {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cases::{Case, Cases, Tested};
+    use kubexm_plan::SlotName;
+    use kubexm_spec::Digest;
+
+    impl Cases for KubeletCertificate {
+        const TESTED: Tested<Case<Self>> = Tested::Here(&[("kubelet's certificate", |h| {
+            h.with_cluster();
+            let folder = "/var/lib/kubelet/pki";
+            h.put(&format!("{folder}/kubelet-client-2025.pem"), "ended");
+            let link = h.machine.path(format!("{folder}/kubelet-client-current.pem"));
+            std::os::unix::fs::symlink("kubelet-client-2025.pem", link).expect("a link");
+            let slot = SlotName("kubelet".to_owned());
+            h.machine = h.machine.with_slots([(slot.clone(), b"certificate and key".to_vec())].into());
+            KubeletCertificate { slots: vec![slot], was: Digest::of("ended") }
+        })]);
+    }
+}

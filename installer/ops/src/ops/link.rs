@@ -27,3 +27,14 @@ impl Converge for Link {
         if wave == Wave::Data { before.restore(machine) } else { Ok(()) }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cases::{Case, Cases, Tested};
+
+    impl Cases for Link {
+        const TESTED: Tested<Case<Self>> =
+            Tested::Here(&[("a link", |_| Link { path: "/usr/local/bin/k".into(), target: "kubectl".into() })]);
+    }
+}

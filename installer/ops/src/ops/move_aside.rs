@@ -165,3 +165,17 @@ fn set_modified(path: &Path, modified: SystemTime) -> Result<(), OpError> {
     let set = File::open(path).and_then(|folder| folder.set_times(FileTimes::new().set_modified(modified)));
     set.map_err(OpError::path("set the time of", path))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cases::{Case, Cases, Tested};
+
+    impl Cases for MoveAside {
+        const TESTED: Tested<Case<Self>> = Tested::Here(&[("what lay in folders before", |h| {
+            h.put("/var/lib/etcd/snapshot.db", "theirs");
+            h.put("/var/lib/kubelet/mine/x", "theirs");
+            MoveAside { paths: vec!["/var/lib/etcd".into(), "/var/lib/kubelet".into(), "/var/lib/cni".into()] }
+        })]);
+    }
+}

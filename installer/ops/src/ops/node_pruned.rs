@@ -54,10 +54,10 @@ impl Converge for NodePruned {
     }
 
     fn restore(&self, machine: &Machine, before: &Pruned, wave: Wave) -> Result<(), OpError> {
-        if wave != Wave::Stop || !before.known || !kube::has_control_plane(machine) {
+        if !before.known || !kube::restores_nodes(machine, &self.node, wave)? {
             return Ok(());
         }
-        // The node was deleted by a later part of an undo that is being repeated.
+        // The record belongs to the object.
         let Some(node) = kube::find_node(machine, &self.node)? else { return Ok(()) };
         before.taints.iter().try_for_each(|taint| kube::taint(machine, &self.node, taint))?;
         let values = |all: &BTreeMap<String, String>| -> Map<String, Value> {
@@ -86,4 +86,33 @@ fn stale(node: &Value, at: &str, recorded: &BTreeSet<String>, wanted: &BTreeSet<
     let there = node.pointer(at);
     let value = |key: &String| there?.get(key)?.as_str().map(|value| (key.clone(), value.to_owned()));
     recorded.difference(wanted).filter_map(value).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cases::{Case, Cases, Tested};
+    use crate::dispatch;
+    use kubexm_plan::op::{NodeLabel, NodeTainted, Op};
+
+    impl Cases for NodePruned {
+        const TESTED: Tested<Case<Self>> =
+            Tested::Here(&[("a label and a taint that cluster.yaml no longer has", |h| {
+                h.with_cluster();
+                let applied = NodeApplied {
+                    labels: ["zone".to_owned()].into(),
+                    annotations: ["example.com/owner".to_owned()].into(),
+                    taints: ["a:NoExecute".to_owned()].into(),
+                };
+                let node = || "node1".to_owned();
+                for op in [
+                    Op::from(NodePruned { node: node(), applied }),
+                    NodeLabel { node: node(), key: "zone".into(), value: "a".into() }.into(),
+                    NodeTainted { node: node(), key: "a".into(), value: "b".into(), effect: "NoExecute".into() }.into(),
+                ] {
+                    dispatch::converge(&op, &h.machine).expect("what is there");
+                }
+                NodePruned { node: node(), applied: NodeApplied::default() }
+            })]);
+    }
 }

@@ -27,12 +27,8 @@ impl Converge for NodeTainted {
     }
 
     fn restore(&self, machine: &Machine, before: &Taints, wave: Wave) -> Result<(), OpError> {
-        let Some(taints) = before.taints.as_ref().filter(|_| wave == Wave::Stop && kube::has_control_plane(machine))
-        else {
-            return Ok(());
-        };
-        // The node was deleted by a later part of an undo that is being repeated.
-        if kube::find_node(machine, &self.node)?.is_none() {
+        let Some(taints) = &before.taints else { return Ok(()) };
+        if !kube::restores_nodes(machine, &self.node, wave)? {
             return Ok(());
         }
         if let Some(before) = taints.first() {
@@ -45,5 +41,18 @@ impl Converge for NodeTainted {
                 .map(drop),
             _ => Ok(()),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cases::{Case, Cases, Tested};
+
+    impl Cases for NodeTainted {
+        const TESTED: Tested<Case<Self>> = Tested::Here(&[("a taint that is wanted", |h| {
+            h.with_cluster();
+            NodeTainted { node: "node1".into(), key: "a".into(), value: "b".into(), effect: "NoExecute".into() }
+        })]);
     }
 }

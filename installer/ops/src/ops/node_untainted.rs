@@ -28,14 +28,23 @@ impl Converge for NodeUntainted {
     }
 
     fn restore(&self, machine: &Machine, before: &Taints, wave: Wave) -> Result<(), OpError> {
-        let Some(taints) = before.taints.as_ref().filter(|_| wave == Wave::Stop && kube::has_control_plane(machine))
-        else {
-            return Ok(());
-        };
-        // The node was deleted by a later part of an undo that is being repeated.
-        if kube::find_node(machine, &self.node)?.is_none() {
+        let Some(taints) = &before.taints else { return Ok(()) };
+        if !kube::restores_nodes(machine, &self.node, wave)? {
             return Ok(());
         }
         taints.iter().try_for_each(|taint| kube::taint(machine, &self.node, taint))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cases::{Case, Cases, Tested};
+
+    impl Cases for NodeUntainted {
+        const TESTED: Tested<Case<Self>> = Tested::Here(&[("a taint", |h| {
+            h.with_cluster();
+            NodeUntainted { node: "node1".into(), key: "node-role.kubernetes.io/control-plane".into() }
+        })]);
     }
 }

@@ -10,7 +10,7 @@ use std::fs::{self, File};
 use std::io::{self, Read, Write};
 use std::path::Path;
 
-use kubexm_plan::op::{Lacking, RegistryLayout};
+use kubexm_plan::op::{LayoutDifference, RegistryLayout};
 use kubexm_spec::Digest;
 use kubexm_spec::digest::Hasher;
 
@@ -74,22 +74,22 @@ impl Has {
 }
 
 impl Converge for RegistryLayout {
-    fn observe(&self, machine: &Machine) -> Result<Lacking, OpError> {
-        let mut lacking = Lacking { missing: BTreeSet::new(), changed: Vec::new() };
+    fn observe(&self, machine: &Machine) -> Result<LayoutDifference, OpError> {
+        let mut found = LayoutDifference { missing: BTreeSet::new(), changed: Vec::new() };
         for (path, has) in files(self) {
             let real = machine.path(&path);
             match fs::symlink_metadata(&real) {
                 Ok(_) if has.is(machine, &real)? => {}
-                Ok(_) => lacking.changed.push(PathState::look(machine, &path)?),
+                Ok(_) => found.changed.push(PathState::look(machine, &path)?),
                 Err(_) => {
-                    lacking.missing.insert(topmost_missing(machine, &path));
+                    found.missing.insert(topmost_missing(machine, &path));
                 }
             }
         }
-        Ok(lacking)
+        Ok(found)
     }
 
-    fn satisfied(&self, found: &Lacking, _: &Machine) -> bool {
+    fn satisfied(&self, found: &LayoutDifference, _: &Machine) -> bool {
         found.missing.is_empty() && found.changed.is_empty()
     }
 
@@ -120,7 +120,7 @@ impl Converge for RegistryLayout {
         Ok(())
     }
 
-    fn restore(&self, machine: &Machine, before: &Lacking, wave: Wave) -> Result<(), OpError> {
+    fn restore(&self, machine: &Machine, before: &LayoutDifference, wave: Wave) -> Result<(), OpError> {
         if wave != Wave::Data {
             return Ok(());
         }
@@ -188,5 +188,42 @@ fn verified(source: &mut impl Read, target: &mut impl Write) -> io::Result<Diges
         }
         hasher.update(&buffer[..count]);
         target.write_all(&buffer[..count])?;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cases::{Case, Cases, Tested};
+    use kubexm_spec::Digest;
+    use kubexm_spec::depot::Repository;
+
+    impl Cases for RegistryLayout {
+        const TESTED: Tested<Case<Self>> = Tested::Here(&[
+            ("a registry's layout beside a stranger's repository", |h| {
+                let link = "/mnt/registry/docker/registry/v2/repositories/quay.io/a/_manifests/tags/1/current/link";
+                h.put(link, format!("{}", Digest::of("an older one")));
+                h.put("/mnt/registry/docker/registry/v2/repositories/quay.io/b/_layers/keep", "theirs");
+                let [layer, index] = ["a layer", "an index"].map(|bytes| {
+                    let digest = Digest::of(bytes);
+                    h.put(&format!("/var/lib/kubexm/store/blobs/sha256/{}", digest.hex()), bytes);
+                    digest
+                });
+                let repository = Repository {
+                    tags: [("1".to_owned(), index)].into(),
+                    manifests: [index].into(),
+                    blobs: [layer].into(),
+                };
+                let repositories =
+                    [("quay.io/a".to_owned(), repository.clone()), ("quay.io/new".to_owned(), repository)];
+                RegistryLayout { data_dir: "/mnt/registry".into(), repositories: repositories.into() }
+            }),
+            ("a registry's layout where nothing was", |h| {
+                let layer = Digest::of("a layer");
+                h.put(&format!("/var/lib/kubexm/store/blobs/sha256/{}", layer.hex()), "a layer");
+                let repository = Repository { blobs: [layer].into(), ..Repository::default() };
+                RegistryLayout { data_dir: "/mnt/registry".into(), repositories: [("a".to_owned(), repository)].into() }
+            }),
+        ]);
     }
 }

@@ -173,3 +173,21 @@ fn plain(text: &str, ours: &[String]) -> String {
     lines.push(String::new());
     lines.join("\n")
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cases::{Case, Cases, Tested};
+
+    impl Cases for Resolver {
+        const TESTED: Tested<Case<Self>> = Tested::Here(&[
+            ("a plain resolv.conf", |_| Resolver { nameservers: vec!["10.0.0.2".into()] }),
+            ("systemd-resolved", |h| {
+                std::fs::remove_file(h.machine.path("/etc/resolv.conf")).expect("gone");
+                let link = h.machine.path("/etc/resolv.conf");
+                std::os::unix::fs::symlink("../run/systemd/resolve/stub-resolv.conf", link).expect("a link");
+                Resolver { nameservers: vec!["10.0.0.2".into()] }
+            }),
+        ]);
+    }
+}

@@ -71,3 +71,17 @@ fn configured(text: &str) -> Option<String> {
     let line = text.lines().rfind(|line| is_setting(line))?;
     Some(line.split_once('=')?.1.trim().to_ascii_lowercase())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cases::{Case, Cases, Tested};
+
+    impl Cases for SelinuxMode {
+        const TESTED: Tested<Case<Self>> = Tested::Here(&[("SELinux", |h| {
+            h.put("/sys/fs/selinux/enforce", "1");
+            h.put("/etc/selinux/config", "# c\nSELINUX=enforcing\nSELINUXTYPE=targeted\n");
+            SelinuxMode {}
+        })]);
+    }
+}

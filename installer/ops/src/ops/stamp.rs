@@ -70,3 +70,14 @@ impl Converge for Stamp {
         if wave == Wave::Data { before.place.restore(machine) } else { Ok(()) }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cases::{Case, Cases, Tested};
+
+    impl Cases for Stamp {
+        const TESTED: Tested<Case<Self>> =
+            Tested::Here(&[("the stamp", |_| Stamp { cluster: "lab".into(), id: None, bundle: None })]);
+    }
+}

@@ -73,3 +73,51 @@ fn filled_by_us(machine: &Machine, path: &str) -> Result<bool, OpError> {
     let is_it = |op: &Op| matches!(op, Op::StateDir(dir) if dir.path == path);
     Ok(ledger::any_not_rolled_back(ledger.records()?.iter(), is_it))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cases::{Case, Cases, Tested};
+    use crate::dispatch;
+    use crate::fake::host::{Host, same};
+
+    impl Cases for StateDir {
+        const TESTED: Tested<Case<Self>> =
+            Tested::Here(&[("a folder that a service fills", |_| StateDir::at("/opt/cni"))]);
+    }
+
+    #[test]
+    fn data_of_a_service_is_removed_and_earlier_data_stays() {
+        let host = Host::fresh();
+        host.put("/var/lib/cni/theirs", "theirs");
+        let ops = ["/usr/libexec/kubernetes", "/etc/cni", "/etc/cni/net.d/10-flannel.conflist", "/var/lib/cni"];
+        let ops = ops.map(|path| Op::from(StateDir::at(path)));
+        let before = host.tree();
+        let found = ops.each_ref().map(|op| dispatch::observe(op, &host.machine).expect("a look"));
+        assert!(found.iter().all(|found| found.satisfied), "a step must not fail because no service has begun yet");
+        host.put("/usr/libexec/kubernetes/kubelet-plugins/volume/exec/x", "x");
+        host.put("/etc/cni/net.d/10-flannel.conflist", "{}");
+        host.put("/var/lib/cni/networks/cbr0/10.0.0.2", "pod");
+        for wave in Wave::ALL {
+            for (op, found) in ops.iter().zip(&found).rev() {
+                dispatch::restore(op, &host.machine, found, wave).expect("back");
+            }
+        }
+        same(&before, &host.tree(), "restore");
+    }
+
+    #[test]
+    fn what_is_mounted_in_a_services_folder_stops_its_rollback_and_loses_nothing() {
+        let host = Host::fresh();
+        let op = Op::from(StateDir::at("/var/lib/kubelet"));
+        let found = dispatch::observe(&op, &host.machine).expect("a look");
+        host.put("/var/lib/kubelet/pods/1/volumes/nfs/data", "the user's");
+        host.put(
+            "/proc/self/mountinfo",
+            "36 25 0:40 / /var/lib/kubelet/pods/1/volumes/nfs rw - nfs4 server:/export rw\n",
+        );
+        let error = dispatch::restore(&op, &host.machine, &found, Wave::Data).expect_err("a mount").full();
+        assert!(error.contains("/var/lib/kubelet/pods/1/volumes/nfs") && error.contains("server:/export"), "{error}");
+        assert_eq!(host.read("/var/lib/kubelet/pods/1/volumes/nfs/data"), "the user's");
+    }
+}

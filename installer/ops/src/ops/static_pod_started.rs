@@ -258,3 +258,8 @@ pub(super) fn api_server_answers(machine: &Machine) -> Result<bool, OpError> {
     let server = format!("https://127.0.0.1:{API_PORT}");
     Ok(machine.try_run(&kubectl(["--server", &server, "get", "--raw", "/readyz"]))?.code == 0)
 }
+
+#[cfg(test)]
+impl crate::cases::Cases for StaticPodStarted {
+    const TESTED: crate::cases::Tested<crate::cases::Case<Self>> = crate::cases::Tested::In("static_pod.rs");
+}

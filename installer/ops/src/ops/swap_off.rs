@@ -181,3 +181,17 @@ fn zram_configured(machine: &Machine) -> Result<bool, OpError> {
     }
     Ok(ZRAM_CONFIGS.iter().any(|path| machine.path(path).exists()))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cases::{Case, Cases, Tested};
+
+    impl Cases for SwapOff {
+        const TESTED: Tested<Case<Self>> = Tested::Here(&[("swap", |h| {
+            h.put("/usr/lib/systemd/system/dev-x.swap", "[Swap]\nWhat=/dev/x\n");
+            h.put("/usr/lib/systemd/zram-generator.conf", "[zram0]\n");
+            SwapOff {}
+        })]);
+    }
+}

@@ -183,3 +183,45 @@ fn resolved(machine: &Machine, path: &str) -> PathBuf {
         _ => real,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cases::{Case, Cases, Tested};
+    use crate::dispatch;
+    use crate::fake::host::Host;
+    use kubexm_plan::Op;
+    use std::collections::BTreeSet;
+
+    impl Cases for Sysctl {
+        const TESTED: Tested<Case<Self>> = Tested::Here(&[("kernel parameters", |_| {
+            let values = BTreeMap::from([("net.ipv4.ip_forward".to_owned(), "1".to_owned())]);
+            Sysctl { path: "/etc/sysctl.d/99-kubexm-cri.conf".into(), values, remembered: BTreeSet::new() }
+        })]);
+    }
+
+    #[test]
+    fn a_remembered_parameter_may_have_any_value_and_is_restored() {
+        let host = Host::fresh();
+        host.put("/proc/sys/net/ipv4/conf/all/route_localnet", "0\n");
+        let names = ["net.ipv4.conf.all.route_localnet", "net.netfilter.nf_conntrack_max"];
+        let values = BTreeMap::from([("net.ipv4.ip_forward".to_owned(), "1".to_owned())]);
+        let remembered = names.into_iter().map(str::to_owned).collect();
+        let op = Op::from(Sysctl { path: "/etc/sysctl.d/99-kubexm-cri.conf".into(), values, remembered });
+        let before = dispatch::observe(&op, &host.machine).expect("a look");
+        dispatch::converge(&op, &host.machine).expect("set");
+        assert!(!host.read("/etc/sysctl.d/99-kubexm-cri.conf").contains("route_localnet"));
+        host.put("/proc/sys/net/ipv4/conf/all/route_localnet", "1\n");
+        // Its module was loaded since: nobody knows what was there before, and it goes with the module.
+        host.put("/proc/sys/net/netfilter/nf_conntrack_max", "131072\n");
+        assert!(
+            dispatch::observe(&op, &host.machine).expect("a look").satisfied,
+            "kube-proxy's value is as good as any"
+        );
+        for wave in Wave::ALL {
+            dispatch::restore(&op, &host.machine, &before, wave).expect("back");
+        }
+        assert_eq!(host.read("/proc/sys/net/ipv4/conf/all/route_localnet"), "0\n");
+        assert_eq!(host.read("/proc/sys/net/netfilter/nf_conntrack_max"), "131072\n");
+    }
+}

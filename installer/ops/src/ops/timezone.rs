@@ -96,3 +96,21 @@ fn add(folder: &Path, prefix: &str, into: &mut Vec<String>) {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cases::{Case, Cases, Tested};
+
+    impl Cases for Timezone {
+        const TESTED: Tested<Case<Self>> = Tested::Here(&[
+            ("a time zone", |_| Timezone { zone: "Asia/Shanghai".into() }),
+            ("a time zone where localtime is a file, and no other file has its name", |h| {
+                let paths = ["/etc/localtime", "/etc/timezone"].map(|path| h.machine.path(path));
+                paths.iter().for_each(|path| std::fs::remove_file(path).expect("gone"));
+                h.put("/etc/localtime", "TZif2 of somebody's");
+                Timezone { zone: "Asia/Shanghai".into() }
+            }),
+        ]);
+    }
+}

@@ -146,3 +146,47 @@ fn take_over(unit: &Unit, machine: &Machine, found: &UnitState, now: &BTreeMap<S
     }
     systemd::start_anew(machine, &unit.name)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cases::{Case, Cases, Tested};
+    use crate::dispatch;
+
+    impl Cases for Unit {
+        const TESTED: Tested<Case<Self>> = Tested::Here(&[
+            ("a unit that must run", |h| {
+                h.unit("a.service", "/usr/local/bin/a");
+                Unit {
+                    name: "a.service".into(),
+                    enabled: true,
+                    running: Some(true),
+                    loaded: vec!["/etc/hostname".into()],
+                    reloaded: Vec::new(),
+                }
+            }),
+            ("a unit that is only enabled", |h| {
+                h.unit("a.service", "/usr/local/bin/a");
+                Unit { name: "a.service".into(), enabled: true, running: None, loaded: vec![], reloaded: Vec::new() }
+            }),
+            ("a unit that must be off", |h| {
+                h.unit("a.service", "/usr/local/bin/a");
+                let on = Unit {
+                    name: "a.service".into(),
+                    enabled: true,
+                    running: Some(true),
+                    loaded: vec![],
+                    reloaded: Vec::new(),
+                };
+                dispatch::converge(&on.into(), &h.machine).expect("on");
+                Unit {
+                    name: "a.service".into(),
+                    enabled: false,
+                    running: Some(false),
+                    loaded: vec![],
+                    reloaded: Vec::new(),
+                }
+            }),
+        ]);
+    }
+}

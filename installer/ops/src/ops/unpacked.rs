@@ -230,3 +230,28 @@ impl<R: Read> Read for Hashed<R> {
         Ok(count)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cases::{Case, Cases, Tested};
+    use crate::fake::host::archive;
+    use kubexm_plan::op::AllInto;
+    use std::collections::BTreeMap;
+
+    impl Cases for Unpacked {
+        const TESTED: Tested<Case<Self>> = Tested::Here(&[
+            ("members of an archive", |h| {
+                h.put("/usr/local/bin/ctr", "old");
+                let blob = h.blob(archive(&[("bin/ctr", "new ctr"), ("bin/containerd", "new containerd")]));
+                let members = BTreeMap::from([("bin/ctr".to_owned(), "/usr/local/bin/ctr".to_owned())]);
+                Unpacked { blob, members, all_into: None }
+            }),
+            ("a whole archive folder", |h| {
+                let blob = h.blob(archive(&[("./bridge", "b"), ("./host-local", "h")]));
+                let all = AllInto { folder: String::new(), directory: "/opt/cni/bin".into() };
+                Unpacked { blob, members: BTreeMap::new(), all_into: Some(all) }
+            }),
+        ]);
+    }
+}

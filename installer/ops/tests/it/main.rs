@@ -10,7 +10,6 @@ mod drain;
 mod drift;
 mod etcd;
 mod etcd_snapshot;
-mod every_op;
 mod evidence;
 mod facts;
 mod filled;

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use crate::common::Host;
 use kubexm_ops::{Wave, dispatch};
 use kubexm_plan::op::{FoundManifests, KubeObject, KubeadmInit, Manifests};
-use kubexm_plan::{ObservedState, Op};
+use kubexm_plan::{ObservedState, Op, SlotName};
 use serde_json::{Value, json};
 
 const SOCKET: &str = "unix:///run/containerd/containerd.sock";
@@ -28,7 +28,8 @@ fn object(kind: &str, name: &str, data: &str) -> Value {
 fn addon(host: &Host, objects: &[Value]) -> Op {
     let text: Vec<String> = objects.iter().map(Value::to_string).collect();
     let blob = host.blob(text.join("\n---\n"));
-    Manifests { name: "site".into(), namespace: "apps".into(), blob, in_plan: false, wait_s: 5 }.into()
+    Manifests { name: "site".into(), namespace: "apps".into(), blob, in_plan: false, slots: Vec::new(), wait_s: 5 }
+        .into()
 }
 
 fn look(host: &Host, op: &Op) -> ObservedState {
@@ -135,13 +136,54 @@ fn somebodys_change_is_mended() {
 fn objects_of_the_plan_are_applied_as_those_of_the_store() {
     let mut host = cluster();
     let blob = host.text(&object("ConfigMap", "one", "1").to_string());
-    let op: Op =
-        Manifests { name: "network.x".into(), namespace: "apps".into(), blob, in_plan: true, wait_s: 5 }.into();
+    let op: Op = Manifests {
+        name: "network.x".into(),
+        namespace: "apps".into(),
+        blob,
+        in_plan: true,
+        slots: Vec::new(),
+        wait_s: 5,
+    }
+    .into();
     let before = look(&host, &op);
     assert_eq!(op.text(), Some(blob));
     converge(&host, &op);
     assert_eq!(names(&host).len(), 1);
     restore(&host, &op, &before);
+    assert_eq!(names(&host), [""; 0]);
+}
+
+/// The value is in the Secret and in nothing that is written down; another value is applied, and a Secret that is left out goes.
+#[test]
+fn values_of_slots_are_in_secrets_and_follow_their_source() {
+    let mut host = cluster();
+    let slot = SlotName("addons.site/login/password".into());
+    let secret = |name: &str, value: &str| {
+        format!("---\napiVersion: v1\ndata:\n  password: '{value}'\nkind: Secret\nmetadata:\n  name: {name}\n")
+    };
+    let mut op = |texts: &[String]| -> Op {
+        let (name, namespace, blob) = ("site.secrets".into(), "apps".into(), host.text(&texts.concat()));
+        Manifests { name, namespace, blob, in_plan: true, slots: vec![slot.clone()], wait_s: 5 }.into()
+    };
+    let login = secret("one", &slot.placeholder());
+    let (both, one) = (op(&[login.clone(), secret("two", "b2xk")]), op(&[login]));
+    let with = |value: &str| host.machine.with_slots([(slot.clone(), value.as_bytes().to_vec())].into());
+    let found = dispatch::observe(&both, &host.machine).expect("a look");
+    assert!(!found.satisfied, "without its value nothing can be compared");
+    dispatch::converge(&both, &with("hunter2")).expect("applied");
+    assert!(dispatch::observe(&both, &with("hunter2")).expect("a look").satisfied);
+    for (machine, value) in [(&host.machine, "no value"), (&with("hunter3"), "another")] {
+        let found = dispatch::observe(&both, machine).expect("a look");
+        assert!(!found.satisfied, "{value}");
+        assert!(!found.raw().to_string().contains("aHVudGVy"), "{}", found.raw());
+    }
+    dispatch::converge(&one, &with("hunter3")).expect("applied");
+    assert!(dispatch::observe(&one, &with("hunter3")).expect("a look").satisfied);
+    let state = host.read(&format!("{}/state.json", kubexm_ops::fake::FOLDER));
+    assert!(state.contains("aHVudGVyMw==") && !state.contains("b2xk"), "{state}");
+    for wave in Wave::ALL {
+        dispatch::restore(&one, &host.machine, &found, wave).expect("its undo needs no value");
+    }
     assert_eq!(names(&host), [""; 0]);
 }
 
@@ -153,6 +195,7 @@ fn without_a_cluster_or_without_their_file_nothing_is_known() {
         namespace: "apps".into(),
         blob: kubexm_spec::Digest::of("not there"),
         in_plan: false,
+        slots: Vec::new(),
         wait_s: 5,
     }
     .into();

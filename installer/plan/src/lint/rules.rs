@@ -237,6 +237,7 @@ fn slots_in_secrets(rule: &Rule, plan: &Plan, _: &Order) -> Vec<Problem> {
     for step in &plan.steps {
         let objects = step.ops.iter().filter_map(|op| match op {
             Op::KubeObject(objects) if !objects.slots.is_empty() => plan.texts.get(&objects.text),
+            Op::Manifests(objects) if !objects.slots.is_empty() => plan.texts.get(&objects.blob),
             _ => None,
         });
         let documents = objects.flat_map(|text| text.split(DOCUMENTS));
@@ -257,7 +258,9 @@ const SECRET_FIELDS: [&str; 6] = ["apiVersion", "kind", "metadata", "type", "imm
 /// Whether a document is a Secret in block style whose `data` has placeholders of slots and nothing else, one on each line.
 fn is_secret_of_slots(document: &str) -> bool {
     let is_place = |line: &str| {
-        let value = line.split_once(": ").and_then(|(_, value)| value.trim().strip_prefix(HOLE)?.strip_suffix("}}"));
+        let quoted = |value: &str| value.trim().trim_matches(['"', '\'']).to_owned();
+        let value = line.split_once(": ").map(|(_, value)| quoted(value));
+        let value = value.as_deref().and_then(|value| value.strip_prefix(HOLE)?.strip_suffix("}}"));
         value.is_some_and(|name| !name.contains('}'))
     };
     let mut in_data = false;

@@ -13,7 +13,7 @@ pub(super) const TRAITS: NetworkTraits = NetworkTraits {
     rule_comments: &["cali:"],
     tables: &[("ip", "calico"), ("ip6", "calico")],
     run: &["/run/calico", "/run/nodeagent"],
-    // What pods were told of their host, and the CNI plugin's log.
+    // What pods learn of their host, and the CNI plugin's log.
     state: &["/var/lib/calico", "/var/log/calico"],
     sysctls: &["net.netfilter.nf_conntrack_acct"],
     mounts: &["/run/calico/cgroup"],

@@ -9,6 +9,7 @@ use serde_json::Value;
 use crate::kind::{Needs, OpKind, RemovalScope, ResetRollback, State};
 use crate::path_state::PathState;
 use crate::resource::{Resource, ResourceChange};
+use crate::slot::SlotName;
 
 /// Objects of an add-on (server-side apply, field manager `kubexm`), in the order in which they need each other, until they are
 /// ready; what an earlier version of the add-on had and this one has not is removed.
@@ -24,6 +25,9 @@ pub struct Manifests {
     /// Whether they are a text of the plan.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub in_plan: bool,
+    /// Slots whose values go into the `data` of Secrets of a text of the plan, as those of [`super::KubeObject`].
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub slots: Vec<SlotName>,
     /// How long to wait for each object, in seconds.
     pub wait_s: u64,
 }
@@ -71,16 +75,17 @@ impl OpKind for Manifests {
     type State = FoundManifests;
 
     fn resource_changes(&self) -> Vec<ResourceChange> {
+        let placeholders = self.slots.iter().map(|slot| format!(" {}", slot.placeholder()));
         vec![ResourceChange::sets(
             Resource::Objects(format!("add-on {}", self.name)),
-            format!("{} in {}", self.blob, self.namespace),
+            format!("{} in {}{}", self.blob, self.namespace, placeholders.collect::<String>()),
         )]
     }
 
     fn needs(&self) -> Needs<'_> {
         let resources = vec![Resource::AdminConf, Resource::Api];
         match self.in_plan {
-            true => Needs { text: Some(self.blob), resources, ..Needs::nothing() },
+            true => Needs { slots: &self.slots, text: Some(self.blob), resources, ..Needs::nothing() },
             false => Needs { blobs: vec![self.blob], resources, ..Needs::nothing() },
         }
     }
@@ -96,7 +101,9 @@ impl OpKind for Manifests {
 
 impl fmt::Display for Manifests {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "objects of add-on {} in {} from {}", self.name, self.namespace, self.blob.short())
+        write!(f, "objects of add-on {} in {} from {}", self.name, self.namespace, self.blob.short())?;
+        let slots: Vec<&str> = self.slots.iter().map(|slot| slot.0.as_str()).collect();
+        if slots.is_empty() { Ok(()) } else { write!(f, " with slot {}", slots.join(", ")) }
     }
 }
 

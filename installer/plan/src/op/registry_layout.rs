@@ -25,7 +25,7 @@ pub struct RegistryLayout {
 /// What is missing or different in the layout.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub struct Lacking {
+pub struct LayoutDifference {
     /// Missing files; of a missing folder only the topmost one.
     pub missing: BTreeSet<String>,
     /// Files with other content: a tag that points elsewhere, a truncated blob.
@@ -33,7 +33,7 @@ pub struct Lacking {
 }
 
 impl OpKind for RegistryLayout {
-    type State = Lacking;
+    type State = LayoutDifference;
 
     fn resource_changes(&self) -> Vec<ResourceChange> {
         let names: Vec<&str> = self.repositories.keys().map(String::as_str).collect();
@@ -60,7 +60,7 @@ impl fmt::Display for RegistryLayout {
     }
 }
 
-impl State for Lacking {
+impl State for LayoutDifference {
     const SCHEMA: u32 = 1;
 
     fn places(&self) -> Vec<&PathState> {

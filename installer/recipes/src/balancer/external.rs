@@ -16,6 +16,7 @@ use super::BackEnd;
 use crate::context::PlannedHost;
 use crate::draft::Draft;
 use crate::error::RecipeError;
+use crate::templates::template;
 use crate::{paths, templates};
 
 const FOLDER: &str = "/etc/kubexm/balancer";
@@ -67,7 +68,10 @@ fn router_of(vip: IpAddr) -> u8 {
 pub fn config(external: &External<'_>, back_ends: &[BackEnd]) -> Result<String, RecipeError> {
     let back_ends = super::values(back_ends);
     let address = external.address.to_string();
-    templates::render("balancer-haproxy.cfg", context! { address, back_ends, status_port => BALANCER_STATUS_PORT })
+    templates::render(
+        template!("balancer-haproxy.cfg"),
+        context! { address, back_ends, status_port => BALANCER_STATUS_PORT },
+    )
 }
 
 /// haproxy runs with the configuration as it is on disk: another one is read by a reload, which ends no connection.
@@ -103,20 +107,20 @@ pub fn step(
         name => node.name(), check => paths::bin(CHECK), interface, router => external.router, ip => node.ip.to_string(),
         peers, vip => vip.to_string(), prefix,
     };
-    let check = templates::render("balancer-check", context! { status_port => BALANCER_STATUS_PORT })?;
+    let check = templates::render(template!("balancer-check.sh"), context! { status_port => BALANCER_STATUS_PORT })?;
     let program = |name: &str| format!("{SBIN}/{name}");
     let files = [
         draft.file(HAPROXY_CONFIG, 0o644, config),
-        draft.template(KEEPALIVED_CONFIG, "keepalived.conf", keepalived)?,
+        draft.template(KEEPALIVED_CONFIG, template!("keepalived.conf"), keepalived)?,
         draft.file(paths::bin(CHECK), 0o755, check),
         draft.template(
             paths::unit(HAPROXY_UNIT),
-            "kubexm-haproxy.service",
+            template!("kubexm-haproxy.service"),
             context! { program => program(HAPROXY), config => HAPROXY_CONFIG },
         )?,
         draft.template(
             paths::unit(KEEPALIVED_UNIT),
-            "kubexm-keepalived.service",
+            template!("kubexm-keepalived.service"),
             context! {
                 program => program(KEEPALIVED), config => KEEPALIVED_CONFIG, proxy_unit => HAPROXY_UNIT,
                 vip => vip.to_string(), prefix, interface,

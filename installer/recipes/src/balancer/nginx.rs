@@ -6,13 +6,14 @@
 //! fails, and tries the next one. One that accepts connections and is not ready gets its share of them; haproxy asks `/readyz`.
 
 use super::proxy::Proxy;
+use crate::templates::template;
 
 pub(super) const PROXY: Proxy = Proxy {
     program: "nginx",
     pod: "kubexm-nginx",
     folder: "/etc/kubexm/nginx",
     config: "/etc/kubexm/nginx/nginx.conf",
-    template: "nginx.conf",
+    template: template!("nginx.conf"),
     command: &["nginx", "-c", "/etc/kubexm/nginx/nginx.conf", "-g", "daemon off;"],
     reads: &[],
 };

@@ -1,5 +1,7 @@
 //! What the proxies have in common.
 
+use crate::templates::Template;
+
 /// TCP port on which a proxy answers with the revision of its configuration, on 127.0.0.1.
 pub const STATUS_PORT: u16 = 6444;
 /// The cluster's CA, which kubeadm writes on every node.
@@ -17,7 +19,7 @@ pub struct Proxy {
     /// Its configuration.
     pub config: &'static str,
     /// The template of that.
-    pub template: &'static str,
+    pub template: Template,
     /// What its container runs.
     pub command: &'static [&'static str],
     /// Folders of the host that it reads, besides its own.

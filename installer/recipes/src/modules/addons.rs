@@ -10,7 +10,7 @@ use crate::charts;
 use crate::context::{PlanContext, PlannedHost};
 use crate::draft::{Chain, Draft};
 use crate::error::RecipeError;
-use crate::modules::release;
+use crate::modules::{addon_secrets, release};
 use crate::phases::{ClusterHosts, ControlPlane, Prepared};
 
 /// Adds a step for each. Returns the steps that later ones wait for.
@@ -26,8 +26,15 @@ pub fn run<'a>(
     if addons.iter().any(is_chart) {
         chain.wait(prepared.helm.as_slice());
     }
-    let steps: Vec<Step> =
-        addons.iter().map(|addon| step(draft, &site.first, addon, cluster)).collect::<Result<_, _>>()?;
+    let mut steps = Vec::new();
+    for addon in &addons {
+        let mut step = step(draft, &site.first, addon, cluster)?;
+        if let Some(secrets) = addon_secrets::step(draft, &site.first, addon, cluster)? {
+            step.after.push(secrets.id.clone());
+            steps.push(secrets);
+        }
+        steps.push(step);
+    }
     chain.together(steps);
     Ok(draft.add(chain))
 }
@@ -62,5 +69,5 @@ fn is_chart(addon: &ChartRelease) -> bool {
 fn manifests(cx: &PlanContext<'_>, first: &PlannedHost<'_>, addon: &ChartRelease) -> Result<Manifests, RecipeError> {
     let blob = cx.artifact(&addon.key, first.platform)?.digest;
     let (name, namespace) = (addon.name.clone(), addon.namespace.clone());
-    Ok(Manifests { name, namespace, blob, in_plan: false, wait_s: release::WAIT })
+    Ok(Manifests { name, namespace, blob, in_plan: false, slots: Vec::new(), wait_s: release::WAIT })
 }

@@ -10,6 +10,7 @@ use crate::context::{PlanContext, PlannedHost};
 use crate::draft::Draft;
 use crate::error::RecipeError;
 use crate::paths;
+use crate::templates::template;
 
 /// The static pod that has the audit log.
 const API_SERVER: &str = "kube-apiserver";
@@ -20,7 +21,9 @@ pub fn step(draft: &mut Draft<'_>, node: &PlannedHost<'_>) -> Result<Option<Step
     let Some(audit) = of(draft.cx)? else { return Ok(None) };
     let policy = match &audit.policy_file {
         Some(file) => draft.file(paths::AUDIT_POLICY, 0o600, draft.cx.material(file)?),
-        None => File { mode: 0o600, ..draft.template(paths::AUDIT_POLICY, "audit-policy.yaml", context! {})? },
+        None => {
+            File { mode: 0o600, ..draft.template(paths::AUDIT_POLICY, template!("audit-policy.yaml"), context! {})? }
+        }
     };
     let webhook = audit.webhook.as_ref().map(|_| {
         let provider = SlotProvider::Secret { field: AUDIT_WEBHOOK.to_owned() };

@@ -33,13 +33,13 @@ pub fn run<'a, 's>(
         if node.optional() {
             optional.push(step.id.clone());
             ready.then([step]);
-            required.aside(ready);
+            required.merge_unawaited(ready);
         } else {
             ready.then([step]);
-            required.meet(ready);
+            required.merge(ready);
         }
     }
-    chain.meet(required);
+    chain.merge(required);
     let balancer = balancer(draft.cx, first).map(|step| draft.depends_on_all(step));
     chain.then(balancer);
     let mut pods = pods(draft.cx, first);

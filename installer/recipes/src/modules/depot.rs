@@ -19,6 +19,7 @@ use crate::draft::Draft;
 use crate::error::RecipeError;
 use crate::modules::{images, login, packages};
 use crate::packages::{self as carried, NodePackages};
+use crate::templates::template;
 use crate::{paths, registries};
 
 /// Slot of the registry's CA certificate, which nodes trust.
@@ -131,7 +132,7 @@ pub fn serve(draft: &mut Draft<'_>, node: &PlannedHost<'_>) -> Result<Step, Reci
     let load_credential = node.facts.systemd.is_some_and(|version| version >= LOAD_CREDENTIAL);
     let unit = draft.template(
         paths::unit(UNIT),
-        "kubexm-depot.service",
+        template!("kubexm-depot.service"),
         context! {
             bin => paths::BIN,
             config => paths::DEPOT_CONFIG,

@@ -16,6 +16,7 @@ use serde_json::json;
 use crate::context::{PlannedHost, is_host_local};
 use crate::draft::Draft;
 use crate::error::RecipeError;
+use crate::templates::template;
 use crate::{paths, templates, yaml};
 
 /// The path of the resolv.conf that kubelet gives to pods: one of the node's, or kubexm's if pods cannot use those.
@@ -49,7 +50,7 @@ pub fn resolv_conf(draft: &mut Draft<'_>, node: &PlannedHost<'_>) -> Result<Opti
     }
     let nameservers: Vec<String> =
         node.upstream_nameservers(draft.cx.cluster).iter().map(ToString::to_string).collect();
-    let file = draft.template(paths::KUBELET_RESOLV, "resolv.conf", context! { nameservers })?;
+    let file = draft.template(paths::KUBELET_RESOLV, template!("resolv.conf"), context! { nameservers })?;
     Ok(Some(
         Step::on(node.name(), "dns.resolv-conf", "Give kubelet a resolv.conf that pods can use")
             .ensure(file)
@@ -83,7 +84,7 @@ pub fn corefile(
         }
     }
     let dns_domain = cx.kubernetes()?.dns_domain.as_str();
-    let corefile = templates::render("Corefile", context! { dns_domain, upstream })?;
+    let corefile = templates::render(template!("Corefile"), context! { dns_domain, upstream })?;
     let object = json!({
         "apiVersion": "v1",
         "kind": "ConfigMap",

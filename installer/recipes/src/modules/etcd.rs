@@ -19,6 +19,7 @@ use crate::context::{PlanContext, PlannedHost};
 use crate::draft::Draft;
 use crate::error::RecipeError;
 use crate::modules::programs;
+use crate::templates::template;
 use crate::{paths, yaml};
 
 /// Clients.
@@ -74,7 +75,7 @@ pub fn serve(
     let config = draft.file(CONFIG, 0o644, config);
     let unit = draft.template(
         paths::unit(UNIT),
-        "kubexm-etcd.service",
+        template!("kubexm-etcd.service"),
         context! { bin => paths::BIN, config => CONFIG, formed => FORMED, data_dir => &data_dir },
     )?;
     let files = certificates(draft, node);

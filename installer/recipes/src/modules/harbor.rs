@@ -20,6 +20,7 @@ use crate::context::{PlanContext, PlannedHost};
 use crate::draft::Draft;
 use crate::error::RecipeError;
 use crate::modules::{depot, programs};
+use crate::templates::template;
 use crate::{paths, templates, yaml};
 
 const ENGINE_UNIT: &str = "kubexm-harbor-engine.service";
@@ -145,17 +146,17 @@ fn serve(draft: &mut Draft<'_>, node: &PlannedHost<'_>, harbor: &Harbor) -> Resu
         database_password => own_database,
         images => cx.program(Program::Harbor, node.platform)?.digest.to_string(),
     };
-    add(draft.file(home("start"), 0o755, templates::render("harbor-start", values.clone())?));
-    add(draft.template(paths::unit(HARBOR_UNIT), "kubexm-harbor.service", values.clone())?);
-    let stop = draft.file(home("stop"), 0o755, templates::render("harbor-stop", values.clone())?);
+    add(draft.file(home("start"), 0o755, templates::render(template!("harbor-start.sh"), values.clone())?));
+    add(draft.template(paths::unit(HARBOR_UNIT), template!("kubexm-harbor.service"), values.clone())?);
+    let stop = draft.file(home("stop"), 0o755, templates::render(template!("harbor-stop.sh"), values.clone())?);
     let engine_values = context! { home => paths::HARBOR_HOME, config => paths::HARBOR_ENGINE_CONFIG };
     let engine = [
         draft.file(paths::HARBOR_ENGINE_CONFIG, 0o644, engine_config(cx, node)?),
-        draft.file(home("engine"), 0o755, templates::render("harbor-engine", engine_values)?),
-        draft.template(paths::unit(ENGINE_UNIT), "kubexm-harbor-engine.service", values)?,
+        draft.file(home("engine"), 0o755, templates::render(template!("harbor-engine.sh"), engine_values)?),
+        draft.template(paths::unit(ENGINE_UNIT), template!("kubexm-harbor-engine.service"), values)?,
     ];
     let engine_loaded = engine.iter().map(|file| file.path.clone()).collect();
-    let stopped = draft.file(home("stopped"), 0o755, templates::render("harbor-stopped", context! {})?);
+    let stopped = draft.file(home("stopped"), 0o755, templates::render(template!("harbor-stopped.sh"), context! {})?);
     let unit = |name: &str, loaded| Unit {
         name: name.to_owned(),
         enabled: true,

@@ -12,6 +12,7 @@ use crate::modules::programs;
 use crate::network;
 use crate::paths;
 use crate::runtime;
+use crate::templates::template;
 
 const UNIT: &str = "kubelet.service";
 
@@ -88,7 +89,7 @@ fn install(draft: &mut Draft<'_>, node: &PlannedHost<'_>, tool: Program, title: 
     )?);
     if tool == Program::Crictl {
         let values = context! { socket => runtime::of(draft.cx.cluster).endpoint };
-        step = step.ensure(draft.template(paths::CRICTL_CONFIG, "crictl.yaml", values)?);
+        step = step.ensure(draft.template(paths::CRICTL_CONFIG, template!("crictl.yaml"), values)?);
     }
     Ok(step.undo(Undo::RestoreBefore).build())
 }
@@ -107,7 +108,8 @@ fn kubelet(draft: &mut Draft<'_>, node: &PlannedHost<'_>) -> Result<Step, Recipe
 
 fn unit_files(draft: &mut Draft<'_>) -> Result<(File, File), RecipeError> {
     let values = context! { bin => paths::BIN, runtime => runtime::of(draft.cx.cluster).unit };
-    let unit = draft.template(paths::unit(UNIT), "kubelet.service", values)?;
-    let dropin = draft.template(paths::KUBELET_DROPIN, "kubelet-kubeadm.conf", context! { bin => paths::BIN })?;
+    let unit = draft.template(paths::unit(UNIT), template!("kubelet.service"), values)?;
+    let dropin =
+        draft.template(paths::KUBELET_DROPIN, template!("kubelet-kubeadm.conf"), context! { bin => paths::BIN })?;
     Ok((unit, dropin))
 }

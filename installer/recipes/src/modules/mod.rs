@@ -1,5 +1,6 @@
 //! One file for each module: the steps that bring a part of a host into its wanted state.
 
+pub mod addon_secrets;
 pub mod addons;
 pub mod audit;
 pub mod authorities;

@@ -15,6 +15,7 @@ use crate::context::{PlanContext, PlannedHost};
 use crate::draft::Draft;
 use crate::error::RecipeError;
 use crate::modules::{depot, login, programs};
+use crate::templates::template;
 use crate::{paths, registries};
 
 const UNIT: &str = "kubexm-registry.service";
@@ -77,7 +78,7 @@ fn serve(
     let archs: BTreeSet<&str> = cx.manifest.platforms.iter().map(|platform| platform.arch.as_str()).collect();
     let config = draft.template(
         paths::REGISTRY_CONFIG,
-        "registry.yml",
+        template!("registry.yml"),
         context! {
             data_dir => &registry.data_dir,
             port => registry.port,
@@ -89,7 +90,7 @@ fn serve(
     )?;
     let unit = draft.template(
         paths::unit(UNIT),
-        "kubexm-registry.service",
+        template!("kubexm-registry.service"),
         context! { bin => paths::BIN, config => paths::REGISTRY_CONFIG, data_dir => &registry.data_dir },
     )?;
     let identity = depot::identity(draft, node, paths::REGISTRY_CERT, paths::REGISTRY_KEY);

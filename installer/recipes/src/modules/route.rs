@@ -11,6 +11,7 @@ use crate::context::PlannedHost;
 use crate::draft::Draft;
 use crate::error::RecipeError;
 use crate::paths;
+use crate::templates::template;
 
 const UNIT: &str = "kubexm-service-route.service";
 
@@ -28,7 +29,7 @@ pub fn step(draft: &mut Draft<'_>, node: &PlannedHost<'_>) -> Result<Option<Step
         ip, interface, network => draft.cx.cluster.network.service_cidr.to_string(), address => node.ip.to_string(),
     };
     let path = paths::unit(UNIT);
-    let file = draft.template(path.clone(), "kubexm-service-route.service", values)?;
+    let file = draft.template(path.clone(), template!("kubexm-service-route.service"), values)?;
     Ok(Some(
         Step::on(node.name(), "network.service-route", "Route services on a host without a default route")
             .ensure(file)

@@ -17,6 +17,7 @@ use crate::draft::Draft;
 use crate::error::RecipeError;
 use crate::packages::{NodePackages, Part, family};
 use crate::paths;
+use crate::templates::template;
 use crate::time_servers::refers_to;
 
 /// Seconds for the first synchronisation. A server that did not answer the first burst is asked again after 64 s
@@ -123,7 +124,7 @@ pub fn step(
         false => Vec::new(),
     };
     let values = context! { servers => &servers, clients, stratum => stratum(cluster, node, nodes), drift };
-    let file = draft.template(config, "chrony.conf", values)?;
+    let file = draft.template(config, template!("chrony.conf"), values)?;
     let unit = Unit {
         name: unit.to_owned(),
         enabled: true,

@@ -71,7 +71,7 @@ pub fn step(draft: &mut Draft<'_>, first: &PlannedHost<'_>, undo: Undo) -> Resul
     let wait_s = wait(draft.cx.cluster);
     let step = Step::on(first.name(), "network.calico", "Apply the pod network")
         .timeout_s(release::timeout(wait_s))
-        .ensure(Manifests { name, namespace, blob, in_plan: true, wait_s })
+        .ensure(Manifests { name, namespace, blob, in_plan: true, slots: Vec::new(), wait_s })
         .undo(undo)
         .build();
     Ok(draft.depends_on_all(step))

@@ -1,17 +1,17 @@
 //! Operating system packages: what a host is missing, and what has to be installed for it. Pure.
 //!
 //! ```text
-//! Facts, roles ─lacking→ missing roots ─node_plan(carried pool, what is installed)→ NodePackages ─split→ steps
+//! Facts, roles ─missing_roots→ missing roots ─node_plan(carried pool, what is installed)→ NodePackages ─split→ steps
 //! ```
 
 mod carried;
-mod lacking;
+mod missing_roots;
 mod node;
 mod served;
 
 pub(crate) use carried::family;
 pub use carried::{CarriedPackages, CarriedSet, NO_PACKAGES, RepositoryFile};
-pub use lacking::{CannotInstall, lacking};
+pub use missing_roots::{CannotInstall, missing_roots};
 pub use node::{Conflict, NodePackages, Part, Upgrade, of_host};
 pub use served::{DepotUse, PUBLIC_KEY, VENDOR_KEYS, served};
 

@@ -12,7 +12,7 @@ use kubexm_plan::op::WantedPackage;
 use kubexm_spec::lock::PackageRoot;
 
 use super::carried::CarriedSet;
-use super::lacking::{CannotInstall, MissingRoots, lacking};
+use super::missing_roots::{CannotInstall, MissingRoots, missing_roots};
 use crate::context::PlanContext;
 
 /// The packages to install on a host. Nothing is downgraded, and only what is in `replaced` is removed.
@@ -92,13 +92,13 @@ impl NodePackages<'_> {
 
 /// Resolves what a host is missing against what it has; none if nothing is to be installed.
 pub fn of_host<'a>(cx: &PlanContext<'a>, host: &str, facts: &Facts) -> Result<Option<NodePackages<'a>>, CannotInstall> {
-    Ok(lacking(cx, host, facts)?.and_then(planned))
+    Ok(missing_roots(cx, host, facts)?.and_then(planned))
 }
 
 fn planned(wanted: MissingRoots<'_>) -> Option<NodePackages<'_>> {
     let MissingRoots { carried, roots, mut installed, cut_off } = wanted;
     add_bundle_files(&mut installed, carried);
-    let Replacement { plan, to_remove, lacking } = solve_replacing(carried, &roots, &mut installed);
+    let Replacement { plan, to_remove, missing } = solve_replacing(carried, &roots, &mut installed);
     let state = |root: &PackageRoot| {
         let of = |name: &String| plan.roots.iter().find(|(one, _)| *one.name == **name).map(|(_, state)| state);
         root.packages.iter().filter_map(of).collect::<Vec<_>>()
@@ -117,11 +117,11 @@ fn planned(wanted: MissingRoots<'_>) -> Option<NodePackages<'_>> {
         }
     }
     for root in
-        roots.iter().filter(|root| !lacking.is_empty() && to_remove.iter().any(|(_, one)| one.name == root.name))
+        roots.iter().filter(|root| !missing.is_empty() && to_remove.iter().any(|(_, one)| one.name == root.name))
     {
         to_install.retain(|one| one.name != root.name);
         let removed: Vec<&str> = to_remove.iter().map(|(package, _)| &*package.name).collect();
-        let why = format!("{} would have to be removed for it, and {}", removed.join(", "), lacking.join(", "));
+        let why = format!("{} would have to be removed for it, and {}", removed.join(", "), missing.join(", "));
         conflicts.push(Conflict { root, why });
     }
     let mut restored_differently = Vec::new();
@@ -204,7 +204,7 @@ struct Replacement<'a> {
     /// Packages to remove, each with the root that replaces it.
     to_remove: Vec<(Package, &'a PackageRoot)>,
     /// Installed packages that would lose a dependency: `gnome 1 needs systemd-timesyncd`.
-    lacking: Vec<String>,
+    missing: Vec<String>,
 }
 
 /// Solves; if a root conflicts with a package that it is meant to replace, that package is removed from `installed`
@@ -226,7 +226,7 @@ fn solve_replacing<'a>(carried: &CarriedSet, roots: &[&'a PackageRoot], installe
         to_remove.extend(installed.packages.iter().filter(leaves).map(|package| (package.clone(), *root)));
     }
     if to_remove.is_empty() {
-        return Replacement { plan, to_remove, lacking: Vec::new() };
+        return Replacement { plan, to_remove, missing: Vec::new() };
     }
     let mut without = installed.clone();
     without.packages.retain(|package| !to_remove.iter().any(|(removed, _)| removed.name == package.name));
@@ -237,11 +237,11 @@ fn solve_replacing<'a>(carried: &CarriedSet, roots: &[&'a PackageRoot], installe
     };
     // The packages to replace were not the cause of the conflict.
     if !to_remove.iter().all(|(_, root)| possible(root)) {
-        return Replacement { plan, to_remove: Vec::new(), lacking: Vec::new() };
+        return Replacement { plan, to_remove: Vec::new(), missing: Vec::new() };
     }
-    let lacking = left_lacking(&carried.pool, installed, &without, &replacing);
+    let missing = left_lacking(&carried.pool, installed, &without, &replacing);
     *installed = without;
-    Replacement { plan: replacing, to_remove, lacking }
+    Replacement { plan: replacing, to_remove, missing }
 }
 
 /// Splits into what cannot be rolled back, with all its dependencies, and the rest. If the dependencies solved alone

@@ -74,8 +74,8 @@ pub fn prepare<'a>(draft: &mut Draft<'a>, site: &ClusterHosts<'a>) -> Result<Pre
             let (mut runtime, mut kubelet) = (chain.fork(), chain.fork());
             host.runtime(draft, &mut runtime, registry, &serves.images)?;
             host.kubelet(draft, &mut kubelet)?;
-            chain.meet(runtime);
-            chain.meet(kubelet);
+            chain.merge(runtime);
+            chain.merge(kubelet);
             // Only the installation of charts calls one of these tools, so kubeadm does not wait for them.
             let mut tools = chain.fork();
             let helm = kubernetes::helm(draft, node)?;
@@ -83,9 +83,9 @@ pub fn prepare<'a>(draft: &mut Draft<'a>, site: &ClusterHosts<'a>) -> Result<Pre
                 prepared.helm = helm.iter().map(|step| step.id.clone()).collect();
             }
             tools.together(kubernetes::tools(draft, node)?.into_iter().chain(helm));
-            chain.aside(tools);
+            chain.merge_unawaited(tools);
         } else {
-            chain.meet(registry);
+            chain.merge(registry);
         }
         prepared.extend(node, draft.add(chain));
         prepared.packaged.push(Packaged { node: *node, to_install, chain: packaged });
@@ -120,7 +120,7 @@ impl Host<'_, '_> {
         serves: &[StepId],
     ) -> Result<(), RecipeError> {
         chain.then(runtime::steps(draft, self.node)?);
-        chain.meet(registry);
+        chain.merge(registry);
         chain.wait(serves);
         chain.together(images::steps(draft.cx, self.node)?);
         Ok(())

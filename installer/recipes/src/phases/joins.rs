@@ -89,7 +89,7 @@ impl<'a> Joined<'a> {
             chain.then([step]);
         }
         self.0.insert(&node.host.name, done);
-        chain.aside(users);
+        chain.merge_unawaited(users);
         Ok(chain)
     }
 }

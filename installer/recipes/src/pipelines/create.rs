@@ -1,17 +1,29 @@
 //! `create`: from reachable hosts to a cluster whose nodes, pods and pod network were checked.
 
-use kubexm_plan::{Pipeline, Plan, Undo};
+use std::collections::BTreeMap;
+
+use kubexm_plan::{Facts, Pipeline, Plan, Undo};
+use kubexm_spec::cluster::{Cluster, Host};
 
 use crate::context::PlanContext;
 use crate::draft::{Draft, Drafted};
 use crate::error::RecipeError;
+use crate::identity::Identity;
 use crate::modules::{addons, check, record, scripts};
 use crate::phases::{ClusterHosts, join, prepare, set_clocks, start, start_balancers, start_etcd};
-use crate::{bundle, unsupported};
+use crate::{bundle, network, unsupported};
 
 /// The plan that creates a cluster, or completes it: every step checks before it changes anything.
 pub fn create(cx: &PlanContext<'_>) -> Result<Plan, RecipeError> {
     Ok(plan_cluster(cx, Pipeline::Create)?.plan)
+}
+
+/// Whether there is a cluster already, whose pod network cannot become another one.
+pub(super) fn keeps_its_network(cluster: &Cluster, facts: &BTreeMap<String, Facts>) -> bool {
+    let identity = Identity::of(cluster, facts);
+    let joined =
+        |host: &Host| facts.get(&host.name).is_some_and(|facts| identity.has_joined(cluster, &host.name, facts));
+    network::is_made_once(cluster) && cluster.first_control_plane().is_some_and(joined)
 }
 
 /// The plan of the whole cluster, for this pipeline.

@@ -1,4 +1,5 @@
-//! One file for each pipeline: its phases in their order. The crate exports what is public here.
+//! One file for each pipeline: its phases in their order. The crate exports what is public here, and [`Recipe`] has those that
+//! are planned with a bundle.
 
 mod add_node;
 mod certs_renew;
@@ -9,6 +10,14 @@ mod reset;
 mod restore;
 mod upgrade;
 
+use std::collections::BTreeMap;
+
+use kubexm_plan::{ClusterFacts, Facts, Pipeline, Plan};
+use kubexm_spec::cluster::Cluster;
+
+use crate::context::PlanContext;
+use crate::error::RecipeError;
+
 pub use add_node::{absent, add_node};
 pub use certs_renew::{Renew, RenewContext, Renewed, certs_renew};
 pub use create::{create, create_unsupported};
@@ -16,3 +25,63 @@ pub use delete_node::{DeleteContext, Deletion, delete_node};
 pub use reset::{ResetContext, ResetHost, reset};
 pub use restore::{RestoreContext, restore, restored_cluster};
 pub use upgrade::{PauseAfter, Upgrade, UpgradeOptions, upgrade};
+
+/// What to plan with a bundle.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Recipe<'a> {
+    /// Create or complete the cluster.
+    Create,
+    /// Add these hosts; if none is named, all hosts that are not in the cluster yet.
+    AddNode(&'a [String]),
+    /// Bring the cluster to the bundle's Kubernetes version. The bundle was opened for an upgrade.
+    Upgrade(&'a UpgradeOptions),
+}
+
+/// What a recipe has to know of a cluster that runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Running {
+    /// What its control planes say.
+    ControlPlanes,
+    /// Also the certificates of every host.
+    EveryHost,
+}
+
+impl Recipe<'_> {
+    /// What it plans.
+    pub const fn pipeline(self) -> Pipeline {
+        match self {
+            Self::Create => Pipeline::Create,
+            Self::AddNode(_) => Pipeline::AddNode,
+            Self::Upgrade(_) => Pipeline::Upgrade,
+        }
+    }
+
+    /// What it has to know of the cluster that runs; nothing of one that does not exist yet, or whose answers would change nothing.
+    pub fn looks_at(self, cluster: &Cluster, facts: &BTreeMap<String, Facts>) -> Option<Running> {
+        match self {
+            Self::Create => create::keeps_its_network(cluster, facts).then_some(Running::ControlPlanes),
+            Self::AddNode(_) => Some(Running::ControlPlanes),
+            Self::Upgrade(_) => Some(Running::EveryHost),
+        }
+    }
+
+    /// The plan, and what the operator is warned of.
+    ///
+    /// # Errors
+    /// The cluster, the bundle and the hosts do not allow it.
+    pub fn plan(self, cx: &PlanContext<'_>, running: &ClusterFacts) -> Result<(Plan, Vec<String>), RecipeError> {
+        let plan = match self {
+            Self::Create => {
+                crate::network::unchanged(cx.cluster, running)?;
+                create(cx)?
+            }
+            Self::AddNode([]) => add_node(cx, running, &absent(cx)?)?,
+            Self::AddNode(named) => add_node(cx, running, named)?,
+            Self::Upgrade(options) => {
+                let Upgrade { plan, warnings } = upgrade(cx, running, options)?;
+                return Ok((plan, warnings));
+            }
+        };
+        Ok((plan, Vec::new()))
+    }
+}

@@ -34,7 +34,7 @@ pub(super) fn run(input: &PreflightInput<'_>, report: &mut Report) {
     for host in hosts {
         for program in [KEEPALIVED, proxy] {
             foreign(host, program, report);
-            lacking(host, program, report);
+            missing_package(host, program, report);
         }
         address(input, host, report);
         guarded(input, host, report);
@@ -67,7 +67,7 @@ fn foreign(host: &ObservedHost<'_>, program: &str, report: &mut Report) {
 }
 
 /// keepalived and its proxy are the distribution's packages.
-fn lacking(host: &ObservedHost<'_>, program: &str, report: &mut Report) {
+fn missing_package(host: &ObservedHost<'_>, program: &str, report: &mut Report) {
     let there = host.facts.programs.get(program).is_some_and(Option::is_some);
     let planned = host.planned_packages().is_some_and(|planned| planned.brings(program));
     // A host whose packages cannot be installed is reported for that.

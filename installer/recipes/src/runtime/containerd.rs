@@ -15,6 +15,7 @@ use crate::draft::Draft;
 use crate::error::RecipeError;
 use crate::image_registry::ImageRegistry;
 use crate::modules::{depot, programs};
+use crate::templates::{Template, template};
 use crate::{network, paths, selinux, templates};
 
 /// Folder with one folder for each upstream registry, which contains a `hosts.toml`.
@@ -45,10 +46,10 @@ impl ConfigFormat {
         })
     }
 
-    const fn template(self) -> &'static str {
+    const fn template(self) -> Template {
         match self {
-            Self::V1_7 => "containerd-1.toml",
-            Self::V2 => "containerd.toml",
+            Self::V1_7 => template!("containerd-1.toml"),
+            Self::V2 => template!("containerd.toml"),
         }
     }
 
@@ -156,8 +157,8 @@ fn hosts_toml(
     file: &str,
     path: Option<&str>,
 ) -> Result<File, RecipeError> {
-    let Some(path) = path else { return draft.template(file, "hosts-unknown.toml", context! {}) };
-    let name = if registry.insecure { "hosts-insecure.toml" } else { "hosts.toml" };
+    let Some(path) = path else { return draft.template(file, template!("hosts-unknown.toml"), context! {}) };
+    let name = if registry.insecure { template!("hosts-insecure.toml") } else { template!("hosts.toml") };
     let header = registry.header();
     let login = header.as_ref().map(|(slot, _)| SlotName((*slot).to_owned()).placeholder());
     let ca = registry.ca.as_ref().map(|ca| ca.path);
@@ -170,7 +171,7 @@ fn hosts_toml(
 
 fn no_mirror(draft: &mut Draft<'_>, node: &PlannedHost<'_>) -> Result<Step, RecipeError> {
     let directory = format!("{}/{DEFAULT}", CERTS_D);
-    let hosts = draft.template(format!("{directory}/hosts.toml"), "hosts-none.toml", context! {})?;
+    let hosts = draft.template(format!("{directory}/hosts.toml"), template!("hosts-none.toml"), context! {})?;
     Ok(Step::on(node.name(), "runtime.mirrors", "Configure containerd to pull from no registry")
         .ensure(Dir { path: "/etc/containerd".to_owned(), mode: 0o755 })
         .ensure(Dir { path: CERTS_D.to_owned(), mode: 0o755 })
@@ -206,7 +207,8 @@ fn run(draft: &mut Draft<'_>, node: &PlannedHost<'_>) -> Result<Step, RecipeErro
     let mut config_dump = format.config_dump(pause, systemd_cgroup, selinux, checked);
     config_dump.extend(extra.shown);
     let config = draft.file(runtime.config, 0o644, extra.text);
-    let unit = draft.template(paths::unit(runtime.unit), "containerd.service", context! { bin => paths::BIN })?;
+    let unit =
+        draft.template(paths::unit(runtime.unit), template!("containerd.service"), context! { bin => paths::BIN })?;
     let loaded = vec![runtime.config.to_owned(), paths::unit(runtime.unit), paths::bin("containerd")];
     Ok(Step::on(node.name(), "runtime.run", "Configure and start containerd")
         .ensure(config)

@@ -13,6 +13,7 @@ use crate::context::{PlanContext, PlannedHost};
 use crate::draft::Draft;
 use crate::error::RecipeError;
 use crate::modules::{depot, programs, registry};
+use crate::templates::template;
 use crate::{network, paths, registries, selinux};
 
 /// Its archive contains a runc and a crictl, which must not replace those of the bundle.
@@ -81,8 +82,8 @@ fn mirrors(draft: &mut Draft<'_>, node: &PlannedHost<'_>) -> Result<Step, Recipe
         .ensure(Dir { path: of(cx.cluster).registries.to_owned(), mode: 0o755 })
         .ensure(Dir { path: "/etc/containers/certs.d".to_owned(), mode: 0o755 })
         .ensure_all(trusted)
-        .ensure(draft.template(REGISTRIES, "cri-o-registries.conf", values)?)
-        .ensure(draft.template(POLICY, "cri-o-policy.json", context! {})?)
+        .ensure(draft.template(REGISTRIES, template!("cri-o-registries.conf"), values)?)
+        .ensure(draft.template(POLICY, template!("cri-o-policy.json"), context! {})?)
         .undo(Undo::RestoreBefore)
         .build())
 }
@@ -95,8 +96,8 @@ fn run(draft: &mut Draft<'_>, node: &PlannedHost<'_>) -> Result<Step, RecipeErro
     let selinux = selinux::confines(draft.cx.cluster);
     let values =
         context! { pause, driver, cni_bin => paths::CNI_BIN, cni_conf => paths::CNI_CONF, bin => PROGRAMS, selinux };
-    let config = draft.template(CONFIG, "cri-o.conf", values)?;
-    let unit = draft.template(paths::unit(runtime.unit), "crio.service", context! { bin => PROGRAMS })?;
+    let config = draft.template(CONFIG, template!("cri-o.conf"), values)?;
+    let unit = draft.template(paths::unit(runtime.unit), template!("crio.service"), context! { bin => PROGRAMS })?;
     let loaded = vec![CONFIG.to_owned(), REGISTRIES.to_owned(), paths::unit(runtime.unit), format!("{PROGRAMS}/crio")];
     // CRI-O prints values in TOML syntax.
     let config_dump = vec![format!("pause_image = \"{pause}\""), format!("cgroup_manager = \"{driver}\"")];

@@ -9,14 +9,22 @@ use kubexm_plan::cluster_facts::AppliedCluster;
 use kubexm_plan::op::{HelmRelease, Op, ReleaseInput};
 use kubexm_plan::{ClusterFacts, Plan, Step, Undo, lint};
 use kubexm_recipes::{RecipeError, add_node, sample};
-use kubexm_spec::cluster::{Addon, AddonKind, AddonSource, Cluster, NetworkPlugin};
+use kubexm_spec::cluster::{Addon, AddonKind, AddonSecret, AddonSource, Cluster, NetworkPlugin, SecretSource};
 use kubexm_spec::{ArtifactKey, Digest, ExitCode};
 use serde_json::{Map, Value, json};
 
 fn addon(name: &str, values: Value) -> Addon {
     let Value::Object(values) = values else { panic!("{values} is no map") };
     let (source, namespace) = (AddonSource::Path { path: format!("charts/{name}").into() }, "apps".to_owned());
-    Addon { name: name.to_owned(), kind: AddonKind::Helm, source, namespace, values, values_file: None }
+    Addon {
+        name: name.to_owned(),
+        kind: AddonKind::Helm,
+        source,
+        namespace,
+        values,
+        values_file: None,
+        secrets: Vec::new(),
+    }
 }
 
 fn cluster() -> Cluster {
@@ -167,6 +175,37 @@ fn yaml_is_applied_as_it_is_in_the_bundle() {
     let artifact = site.manifest.artifacts.iter().find(|a| a.key == ArtifactKey::Yaml("site".to_owned())).unwrap();
     assert_eq!((op.name.as_str(), op.namespace.as_str(), op.blob), ("site", "apps", artifact.digest));
     assert!(!step.after.iter().any(|id| id.0.ends_with("kubernetes.helm")), "it needs no helm");
+}
+
+#[test]
+fn secrets_of_an_add_on_are_there_before_it_and_in_no_text_of_the_plan() {
+    let mut cluster = cluster();
+    let source = |name: &str| SecretSource::Env(name.to_owned());
+    let data = [("username".to_owned(), source("WHO")), ("password".to_owned(), source("PASSWORD"))].into();
+    let login = AddonSecret { name: "db.login".to_owned(), kind: "kubernetes.io/basic-auth".to_owned(), data };
+    let data = [("license".to_owned(), SecretSource::File("secrets/license".into()))].into();
+    let license = AddonSecret { name: "license".to_owned(), kind: "Opaque".to_owned(), data };
+    cluster.addons[0].secrets = vec![login, license];
+    let plan = checked(&Site::of(cluster));
+    let step = |id: &str| plan.steps.iter().find(|step| step.id.0 == id).unwrap();
+    let secrets = step("node1/addons.web.secrets");
+    assert!(step("node1/addons.web").after.contains(&secrets.id));
+    assert!(!step("node1/addons.metrics").after.contains(&secrets.id));
+    let [Op::Manifests(op)] = secrets.ops.as_slice() else { panic!("{secrets:?}") };
+    assert_eq!(op.namespace, "apps");
+    let fields: Vec<&str> = plan.slots.values().filter_map(|slot| slot.secret_field()).map(String::as_str).collect();
+    let of = |secret: &str, key: &str| format!("spec.addons.web.secrets.{secret}.dataFrom.{key}");
+    assert_eq!(fields, [of("db.login", "password"), of("db.login", "username"), of("license", "license")]);
+    let mut settings = Settings::clone_current();
+    settings.set_snapshot_path("../golden/addon-secrets");
+    settings.set_prepend_module_to_snapshot(false);
+    settings.set_omit_expression(true);
+    let rendered = plan.render();
+    let of_addon: Vec<&str> = rendered.split("\n\n").filter(|step| step.contains("/addons.web")).collect();
+    settings.bind(|| {
+        assert_snapshot!("steps", of_addon.join("\n\n"));
+        assert_snapshot!("secrets", &plan.texts[&op.blob]);
+    });
 }
 
 #[test]

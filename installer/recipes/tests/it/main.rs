@@ -23,5 +23,6 @@ mod packages;
 mod preflight;
 mod registries;
 mod reset;
+mod templates;
 mod time;
 mod upgrade;

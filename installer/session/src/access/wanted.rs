@@ -45,7 +45,8 @@ fn of_hosts(cluster: &Cluster) -> impl Iterator<Item = Use> + '_ {
     let all: Vec<String> = cluster.hosts.iter().map(|host| host.name.clone()).collect();
     let given = move |usage| -> Vec<String> {
         let hosts = match usage {
-            SecretUse::AuditWebhook | SecretUse::ClusterCaKey | SecretUse::EtcdKey => {
+            // The values of Secrets are in etcd.
+            SecretUse::AuditWebhook | SecretUse::ClusterCaKey | SecretUse::EtcdKey | SecretUse::AddonSecret => {
                 &cluster.role_groups.control_plane
             }
             // Each fetches from the depot, or pulls images.
@@ -63,7 +64,8 @@ fn of_hosts(cluster: &Cluster) -> impl Iterator<Item = Use> + '_ {
         | SecretUse::DepotLogin
         | SecretUse::ExternalCa
         | SecretUse::HarborAdmin
-        | SecretUse::HarborDatabase => String::new(),
+        | SecretUse::HarborDatabase
+        | SecretUse::AddonSecret => String::new(),
     };
     cluster.secrets().into_iter().map(move |secret| Use {
         secret: format!("{} from {}", secret.usage.title(), describe_source(&secret.source)),

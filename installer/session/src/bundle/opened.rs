@@ -109,7 +109,7 @@ impl Opened {
         let unreliable = files.unreliable(session.file_systems, &session.home.verified())?;
         if let Some(name) = &unreliable {
             let text = format!(
-                "the bundle is on {name}, where a replaced file cannot be told from the verified one: every use verifies it anew; \
+                "the bundle is on {name}, where a replaced file cannot be distinguished from the verified one: every use verifies it anew; \
                  a copy on a disk of this machine (ext4, XFS, btrfs) is verified once"
             );
             events::note(session.events, text);

@@ -37,7 +37,7 @@ impl Carried {
     pub async fn read(opened: &Opened, facts: &BTreeMap<String, Facts>) -> Result<Self, SessionError> {
         let sets: Vec<_> = opened.packages.sets.iter().map(|carried| carried.set.clone()).collect();
         let mut read = Self { packages: CarriedPackages::unread(&sets) };
-        for place in lacking(opened, facts) {
+        for place in sets_with_missing(opened, facts) {
             let Some(carried) = read.packages.sets.get_mut(place) else { continue };
             let (bundle, wanted) = (opened.bundle.clone(), artifacts(&opened.bundle, carried));
             let family = carried.profile.family;
@@ -81,10 +81,10 @@ fn damaged(carried: &CarriedSet, reason: String) -> SessionError {
 }
 
 /// Indexes of the sets from which some host is missing something.
-fn lacking(opened: &Opened, facts: &BTreeMap<String, Facts>) -> BTreeSet<usize> {
+fn sets_with_missing(opened: &Opened, facts: &BTreeMap<String, Facts>) -> BTreeSet<usize> {
     let cx = opened.plan_cx(facts, &opened.packages);
     let sets = facts.iter().filter_map(|(host, facts)| {
-        let wanted = packages::lacking(&cx, host, facts).ok().flatten()?;
+        let wanted = packages::missing_roots(&cx, host, facts).ok().flatten()?;
         opened.packages.sets.iter().position(|carried| std::ptr::eq(carried, wanted.carried))
     });
     sets.collect()

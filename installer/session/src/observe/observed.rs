@@ -63,7 +63,7 @@ impl<'s, S: Subject> Observed<'s, S> {
     /// # Errors
     /// It was interrupted.
     pub async fn leave(self) -> Result<S::Survey, SessionError> {
-        self.site.fleet.withdraw(self.site.session.events).await;
+        self.site.fleet.revert_agents(self.site.session.events).await;
         self.site.session.check_interrupt()?;
         Ok(self.survey)
     }

@@ -31,11 +31,11 @@ pub(super) fn remember(run: &Path, fleet: &Fleet, shown: &dyn EventSink) {
 }
 
 /// After a rollback: removes the agent from hosts that had none and have no changes of the run left.
-pub(super) async fn take_away(run: &Run, plan: &Plan, fleet: &Fleet, shown: &dyn EventSink) {
+pub(super) async fn delete(run: &Run, plan: &Plan, fleet: &Fleet, shown: &dyn EventSink) {
     let written = std::fs::read_to_string(run.dir().join(FILE)).unwrap_or_default();
     let mut hosts: BTreeSet<String> = written.lines().map(str::to_owned).chain(fleet.new_agents()).collect();
     for step in plan.steps.iter().filter(|step| run.replay().step(&step.id).changed()) {
         hosts.remove(&step.host);
     }
-    fleet.take_agents_away(&hosts, shown).await;
+    fleet.delete_agents(&hosts, shown).await;
 }

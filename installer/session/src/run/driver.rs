@@ -91,7 +91,7 @@ impl RunDriver<'_> {
             }
             (Outcome::Succeeded, AfterSuccess::HostsRemoved) => kubeconfig = self.renewed_kubeconfig().await?,
             (Outcome::RolledBack | Outcome::Stuck, _) => {
-                agents::take_away(&run, self.plan.plan(), self.fleet, events).await
+                agents::delete(&run, self.plan.plan(), self.fleet, events).await
             }
             (Outcome::Succeeded, AfterSuccess::ClusterKept) => {
                 kubeconfig = Some(self.home.kubeconfig()).filter(|path| path.is_file());
@@ -115,7 +115,7 @@ impl RunDriver<'_> {
         let outcome = roll_back(self.plan, &links, &mut run, events, options).await;
         let outcome =
             outcome.map_err(|error| self.stopped(error, self.options.commands.rollback(run.id().as_str())))?;
-        agents::take_away(&run, self.plan.plan(), self.fleet, events).await;
+        agents::delete(&run, self.plan.plan(), self.fleet, events).await;
         if outcome == Outcome::RolledBack {
             installed::rolled_back(self.home, run.id().as_str())?;
         }

@@ -150,7 +150,7 @@ impl<S: Subject> Loaded<'_, S> {
         let question = Question { cluster: &self.home.name, provenance, plan_file: None, change };
         session.ask(question).await?;
         let unreachable = match skip {
-            true => Unreachable::LeftAsTheyAre,
+            true => Unreachable::Untouched,
             false => Unreachable::Refused(
                 "\nnothing was changed; --unreachable skip rolls the others back and leaves these as they are",
             ),

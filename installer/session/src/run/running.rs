@@ -48,7 +48,7 @@ impl<'s, S: Startable> Checked<'s, S> {
         let decided = decide(&site, (&plan, file, created), &authorities, &options).await;
         let run = site.unless_refused(decided).await?;
         site.fleet.keep(site.session.events).await;
-        site.fleet.leave(&clean, site.session.events).await;
+        site.fleet.disconnect(&clean, site.session.events).await;
         Ok(Running { site, plan, run, options, operator: authorities.operator })
     }
 }

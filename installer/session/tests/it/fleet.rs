@@ -62,13 +62,13 @@ impl HostLink for SimHost {
         true
     }
 
-    async fn remove_agent(&self) -> Result<(), LinkError> {
+    async fn revert_agent(&self) -> Result<(), LinkError> {
         self.agents.removed.fetch_add(1, Ordering::Relaxed);
         Ok(())
     }
 
-    async fn take_agent_away(&self) -> Result<(), LinkError> {
-        self.remove_agent().await
+    async fn delete_agent(&self) -> Result<(), LinkError> {
+        self.revert_agent().await
     }
 
     async fn keep_agent(&self) -> Result<(), LinkError> {

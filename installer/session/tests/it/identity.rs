@@ -56,7 +56,7 @@ async fn a_host_that_a_reset_left_is_no_member_of_the_next_cluster_of_the_name()
     site.create().await.unwrap();
     let old = stamp(&site, "red3").await.unwrap().id.unwrap();
     site.hosts.fleet.disconnect("red3");
-    reset(&site, Unreachable::Missing, &[]).await.unwrap();
+    reset(&site, Unreachable::Listed, &[]).await.unwrap();
     site.hosts.fleet.reconnect("red3");
 
     // Back before there is a new cluster: the control plane is free.

@@ -138,13 +138,13 @@ impl HostLink for RootedHost {
         self.new
     }
 
-    async fn remove_agent(&self) -> Result<(), LinkError> {
+    async fn revert_agent(&self) -> Result<(), LinkError> {
         self.remove();
         Ok(())
     }
 
     /// Asked for hosts that had none when the run began, whichever link installed it.
-    async fn take_agent_away(&self) -> Result<(), LinkError> {
+    async fn delete_agent(&self) -> Result<(), LinkError> {
         let _ = fs::remove_file(&self.agent);
         Ok(())
     }

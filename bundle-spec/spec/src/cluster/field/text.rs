@@ -81,6 +81,8 @@ texts! {
     RegistryHost(String) = addresses::registry_host;
     Repository(String) = values::repository;
     RepositoryPrefix(String) = addresses::repository_prefix, form "^(\\*|[^/@]+(/[^/@]+)*)$", no_login;
+    SecretKey(String) = values::secret_key, form "^[A-Za-z0-9._-]+$";
+    SecretType(String) = values::secret_type, form "^[A-Za-z0-9./_-]+$";
     Subdomain(String) = values::subdomain;
     SubjectName(String) = addresses::san;
     Timezone(String) = values::timezone;

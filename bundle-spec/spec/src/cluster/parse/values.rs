@@ -27,6 +27,26 @@ pub(in crate::cluster) fn is_label_value(text: &str) -> bool {
     text.is_empty() || text.len() <= 63 && good && text.starts_with(edge) && text.ends_with(edge)
 }
 
+/// A key of the data of a Secret or a ConfigMap (apimachinery, util/validation: IsConfigMapKey).
+pub(in crate::cluster) fn secret_key(text: &str) -> Result<String, String> {
+    let good = !text.is_empty()
+        && text.len() <= 253
+        && !text.starts_with("..")
+        && text != "."
+        && text.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_' | b'.'));
+    if good { Ok(text.to_owned()) } else { Err(not_a(text, "a key of a Secret (letters, digits, -, _ and .)")) }
+}
+
+/// The type of a Secret (core/v1): a name, often with a domain before it.
+pub(in crate::cluster) fn secret_type(text: &str) -> Result<String, String> {
+    // The cluster makes these itself.
+    if matches!(text, "kubernetes.io/service-account-token" | "bootstrap.kubernetes.io/token") {
+        return Err(format!("Secrets of type {text} are made by the cluster itself"));
+    }
+    let good = is_label_key(text);
+    if good { Ok(text.to_owned()) } else { Err(not_a(text, "a type of Secrets, like kubernetes.io/tls")) }
+}
+
 /// A Linux user name, as useradd takes it.
 pub(in crate::cluster) fn user(text: &str) -> Result<String, String> {
     let good = text.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_')

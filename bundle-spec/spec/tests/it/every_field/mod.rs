@@ -84,7 +84,7 @@ const RICH: &str = r#"
     harborConfig: {version: 2.14.0, adminPasswordFrom: {env: ADMIN}, databasePasswordFrom: {file: /db}, public: true, projectQuota: 200Gi, config: {log: {level: debug}}}
     namespaceOverride: kubexm
   addons:
-  - {name: a, type: helm, source: {repo: "https://charts.example.com/x", chart: a, version: 1.2.3}, namespace: kube-system, values: {a: [1]}, valuesFile: a.yaml}
+  - {name: a, type: helm, source: {repo: "https://charts.example.com/x", chart: a, version: 1.2.3}, namespace: kube-system, values: {a: [1]}, valuesFile: a.yaml, secrets: [{name: login, type: kubernetes.io/basic-auth, dataFrom: {username: {env: WHO}, password: {file: secrets/a}}}]}
   - {name: b, type: helm, source: {oci: "oci://ghcr.io/org/b", version: 1.0.0}}
   - {name: c, type: yaml, source: {url: "https://example.com/c.yaml", sha256: 1111111111111111111111111111111111111111111111111111111111111111}}
   - {name: d, type: yaml, source: {path: d/}}

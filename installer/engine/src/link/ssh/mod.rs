@@ -102,13 +102,13 @@ impl SshLink {
     }
 
     /// After a refusal: stops the agent and reverts what [`Self::connect`] has installed.
-    pub async fn remove_agent(&self) -> Result<(), LinkError> {
+    pub async fn revert_agent(&self) -> Result<(), LinkError> {
         self.end_agent(self.installed).await
     }
 
     /// After the rollback of a run that installed the agent on a host without one: stops the agent and removes its
     /// program.
-    pub async fn take_agent_away(&self) -> Result<(), LinkError> {
+    pub async fn delete_agent(&self) -> Result<(), LinkError> {
         self.end_agent(Installed::New).await
     }
 

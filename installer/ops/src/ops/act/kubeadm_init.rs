@@ -172,3 +172,61 @@ pub(crate) fn text_of(config: Option<&Digest>, machine: &Machine) -> Result<Opti
 pub(crate) fn config_of_the_cluster(machine: &Machine) -> Result<Option<Digest>, OpError> {
     Ok(mark::read(machine, Of::Init)?.filter(|mark| mark.ended_well).and_then(|mark| mark.config))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cases::{ActCase, ActCases, Tested};
+    use crate::dispatch;
+    use crate::fake::host::{Host, SOCKET, same};
+    use kubexm_plan::op::KubeadmReset;
+
+    fn init() -> KubeadmInit {
+        KubeadmInit { config: "/etc/kubexm/kubeadm.yaml".into(), cri_socket: SOCKET.into(), ignore: vec![] }
+    }
+
+    impl ActCases for KubeadmInit {
+        const TESTED: Tested<ActCase<Self>> = Tested::Here(&[
+            ActCase {
+                name: "kubeadm init",
+                host: |h| {
+                    h.ready_for_init();
+                    init()
+                },
+                progress: Progress::NotBegun,
+                undo: Some(|| KubeadmReset { cri_socket: SOCKET.into() }.into()),
+            },
+            ActCase {
+                name: "a kubeadm init that was killed",
+                host: |h| {
+                    h.ready_for_init();
+                    h.put("/run/kubexm-double/kill-kubeadm-init", "");
+                    dispatch::converge(&init().into(), &h.machine).expect_err("half-way");
+                    init()
+                },
+                progress: Progress::HalfDone,
+                undo: Some(|| KubeadmReset { cri_socket: SOCKET.into() }.into()),
+            },
+        ]);
+    }
+
+    #[test]
+    fn kubeadm_init_is_rolled_back_by_reset() {
+        let host = Host::fresh();
+        host.ready_for_init();
+        let op = || Op::from(init());
+        let before = host.tree();
+        dispatch::converge(&op(), &host.machine).expect("init");
+        assert!(dispatch::observe(&op(), &host.machine).expect("observe").satisfied);
+        let reset = Op::from(KubeadmReset { cri_socket: SOCKET.into() });
+        assert!(!dispatch::observe(&reset, &host.machine).expect("observe").satisfied);
+        dispatch::converge(&reset, &host.machine).expect("reset");
+        assert!(dispatch::observe(&reset, &host.machine).expect("observe").satisfied);
+        let mut after = host.tree();
+        // kubeadm empties these and leaves them.
+        after.retain(|path, _| {
+            !["etc/kubernetes", "var/lib/etcd", "var/lib/kubelet"].iter().any(|folder| path.starts_with(folder))
+        });
+        same(&before, &after, "reset");
+    }
+}

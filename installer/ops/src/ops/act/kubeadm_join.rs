@@ -207,3 +207,13 @@ impl Drop for SecretFile<'_> {
         let _ = fsio::remove(&self.machine.path(self.path));
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cases::{ActCase, ActCases, Tested};
+
+    impl ActCases for KubeadmJoin {
+        const TESTED: Tested<ActCase<Self>> = Tested::In("join.rs");
+    }
+}

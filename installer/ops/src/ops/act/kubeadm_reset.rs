@@ -155,3 +155,22 @@ fn remove_new(machine: &Machine, before: &PathState) -> Result<(), OpError> {
         None => folder::remove_new(machine, &before.path, held),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cases::{ActCase, ActCases, Tested};
+    use crate::fake::host::SOCKET;
+
+    impl ActCases for KubeadmReset {
+        const TESTED: Tested<ActCase<Self>> = Tested::Here(&[ActCase {
+            name: "kubeadm reset",
+            host: |h| {
+                h.with_cluster();
+                KubeadmReset { cri_socket: SOCKET.into() }
+            },
+            progress: Progress::NotBegun,
+            undo: None,
+        }]);
+    }
+}

@@ -99,7 +99,9 @@ impl Perform for KubeadmUpgrade {
         // Only the first attempt has seen the files and ConfigMaps as they were before.
         let (before, configs, replaces) = match (earlier, &self.of) {
             (Some(mark), _) if !mark.ended_well => (mark.before, mark.configs, mark.replaces),
-            (_, UpgradeOf::Cluster { .. }) => (BTreeMap::new(), uploaded(machine)?, lacking(machine, &self.images)?),
+            (_, UpgradeOf::Cluster { .. }) => {
+                (BTreeMap::new(), uploaded(machine)?, missing_images(machine, &self.images)?)
+            }
             (_, UpgradeOf::ControlPlane) => Default::default(),
             (_, UpgradeOf::Worker) => (kubelet_files(machine)?, BTreeMap::new(), BTreeSet::new()),
         };
@@ -233,14 +235,14 @@ fn put_back(
 }
 
 /// The static pods whose manifests have other images.
-fn lacking(machine: &Machine, images: &BTreeMap<String, String>) -> Result<BTreeSet<String>, OpError> {
-    let mut lacking = BTreeSet::new();
+fn missing_images(machine: &Machine, images: &BTreeMap<String, String>) -> Result<BTreeSet<String>, OpError> {
+    let mut missing = BTreeSet::new();
     for (pod, image) in images {
         if !has_image(machine, pod, image)? {
-            lacking.insert(pod.clone());
+            missing.insert(pod.clone());
         }
     }
-    Ok(lacking)
+    Ok(missing)
 }
 
 /// Whether the manifests of the static pods have these images.
@@ -257,4 +259,18 @@ fn has_image(machine: &Machine, pod: &str, image: &str) -> Result<bool, OpError>
     let manifest = fsio::read_text(&machine.path(format!("{MANIFESTS}/{pod}.yaml")))?.unwrap_or_default();
     let line = |line: &str| line.trim().trim_start_matches("- ").strip_prefix("image:").map(str::trim) == Some(image);
     Ok(manifest.lines().any(line))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cases::{ActCase, ActCases, Tested};
+
+    impl ActCases for KubeadmUpgrade {
+        const TESTED: Tested<ActCase<Self>> = Tested::In("kubeadm_upgrade.rs");
+    }
+
+    impl ActCases for KubeadmUpgradeUndo {
+        const TESTED: Tested<ActCase<Self>> = Tested::In("kubeadm_upgrade.rs");
+    }
 }

@@ -66,3 +66,13 @@ fn client(machine: &Machine) -> Result<Client, OpError> {
         OpError::other("this host has no certificates of etcd, but it was planned as a control plane that stays")
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cases::{ActCase, ActCases, Tested};
+
+    impl ActCases for MemberRemove {
+        const TESTED: Tested<ActCase<Self>> = Tested::In("drain.rs");
+    }
+}

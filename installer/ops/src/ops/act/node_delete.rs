@@ -29,3 +29,21 @@ impl Perform for NodeDelete {
         node_lookup::forget(machine, &self.node)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cases::{ActCase, ActCases, Tested};
+
+    impl ActCases for NodeDelete {
+        const TESTED: Tested<ActCase<Self>> = Tested::Here(&[ActCase {
+            name: "a node object",
+            host: |h| {
+                h.with_cluster();
+                NodeDelete { node: "node1".into() }
+            },
+            progress: Progress::NotBegun,
+            undo: None,
+        }]);
+    }
+}

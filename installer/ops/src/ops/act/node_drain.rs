@@ -72,3 +72,22 @@ impl Perform for NodeDrain {
 fn is_running(machine: &Machine) -> Result<bool, OpError> {
     machine.act().map_or(Ok(false), |act| transient::is_running(machine, act))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cases::{ActCase, ActCases, Tested};
+    use kubexm_plan::op::NodeUncordon;
+
+    impl ActCases for NodeDrain {
+        const TESTED: Tested<ActCase<Self>> = Tested::Here(&[ActCase {
+            name: "a node to drain",
+            host: |h| {
+                h.with_cluster();
+                NodeDrain { node: "node1".into(), limit_s: 5, force: false, unless_kubelet: None, cordoned_by: None }
+            },
+            progress: Progress::NotBegun,
+            undo: Some(|| NodeUncordon { node: "node1".into(), cordoned_by: None }.into()),
+        }]);
+    }
+}

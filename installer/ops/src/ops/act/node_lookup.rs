@@ -56,3 +56,22 @@ pub(super) fn forget(machine: &Machine, node: &str) -> Result<(), OpError> {
 fn mark(node: &str) -> String {
     format!("{FOLDER}/{node}")
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cases::{ActCase, ActCases, Tested};
+    use kubexm_plan::op::NodeDelete;
+
+    impl ActCases for NodeLookup {
+        const TESTED: Tested<ActCase<Self>> = Tested::Here(&[ActCase {
+            name: "a node that is not there yet",
+            host: |h| {
+                h.with_cluster();
+                NodeLookup { node: "node2".into() }
+            },
+            progress: Progress::NotBegun,
+            undo: Some(|| NodeDelete { node: "node2".into() }.into()),
+        }]);
+    }
+}

@@ -38,3 +38,31 @@ impl Perform for NodeUncordon {
         machine.run(&kubectl(["patch", "node", self.node.as_str(), "--type=merge", "--patch", &patch])).map(drop)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cases::{ActCase, ActCases, Tested};
+    use crate::dispatch;
+    use kubexm_plan::op::NodeDrain;
+
+    impl ActCases for NodeUncordon {
+        const TESTED: Tested<ActCase<Self>> = Tested::Here(&[ActCase {
+            name: "a cordoned node",
+            host: |h| {
+                h.with_cluster();
+                let drain = NodeDrain {
+                    node: "node1".into(),
+                    limit_s: 5,
+                    force: false,
+                    unless_kubelet: None,
+                    cordoned_by: None,
+                };
+                dispatch::converge(&drain.into(), &h.machine).expect("drained");
+                NodeUncordon { node: "node1".into(), cordoned_by: None }
+            },
+            progress: Progress::NotBegun,
+            undo: None,
+        }]);
+    }
+}

@@ -34,3 +34,34 @@ impl Perform for ScriptRun {
 fn of(run: &ScriptRun) -> Script<'_> {
     Script { id: &run.id, name: &run.name, folder: &run.folder, timeout_s: run.timeout_s }
 }
+
+#[cfg(test)]
+pub(super) mod tests {
+    use super::*;
+    use crate::cases::{ActCase, ActCases, Tested};
+    use crate::fake::host::Host;
+    use kubexm_plan::op::ScriptUndo;
+
+    const FOLDER: &str = "/var/lib/kubexm/scripts/pre-1-0123456789ab";
+
+    pub(in crate::ops) fn script(host: &Host) -> ScriptRun {
+        host.put(&format!("{FOLDER}/run.sh"), "touch /srv/done\n");
+        host.put(&format!("{FOLDER}/undo.sh"), "rm -f /srv/done\n");
+        let (id, name) = ("pre-1-0123456789ab".to_owned(), "disks".to_owned());
+        ScriptRun { id, name, folder: FOLDER.to_owned(), timeout_s: 5, undo: true }
+    }
+
+    pub(in crate::ops) fn undo() -> ScriptUndo {
+        let (id, name) = ("pre-1-0123456789ab".to_owned(), "disks".to_owned());
+        ScriptUndo { id, name, folder: FOLDER.to_owned(), timeout_s: 5 }
+    }
+
+    impl ActCases for ScriptRun {
+        const TESTED: Tested<ActCase<Self>> = Tested::Here(&[ActCase {
+            name: "a script of the user",
+            host: |h| script(h),
+            progress: Progress::NotBegun,
+            undo: Some(|| undo().into()),
+        }]);
+    }
+}

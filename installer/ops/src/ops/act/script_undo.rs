@@ -21,3 +21,23 @@ impl Perform for ScriptUndo {
 fn of(undo: &ScriptUndo) -> Script<'_> {
     Script { id: &undo.id, name: &undo.name, folder: &undo.folder, timeout_s: undo.timeout_s }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::script_run::tests::{script, undo};
+    use super::*;
+    use crate::cases::{ActCase, ActCases, Tested};
+    use crate::dispatch;
+
+    impl ActCases for ScriptUndo {
+        const TESTED: Tested<ActCase<Self>> = Tested::Here(&[ActCase {
+            name: "a script of the user that ran",
+            host: |h| {
+                dispatch::converge(&script(h).into(), &h.machine).expect("it runs");
+                undo()
+            },
+            progress: Progress::NotBegun,
+            undo: None,
+        }]);
+    }
+}

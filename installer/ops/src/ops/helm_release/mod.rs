@@ -135,3 +135,19 @@ fn refuse_foreign(op: &HelmRelease, last: Option<&Revision>) -> Result<(), OpErr
         last.status(),
     )))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cases::{Case, Cases, Tested};
+
+    impl Cases for HelmRelease {
+        const TESTED: Tested<Case<Self>> = Tested::Here(&[("a release of a chart", |h| {
+            h.with_cluster();
+            h.put("/usr/local/bin/helm", "#!/bin/true\n");
+            let input = h.text(r#"{"values": {"a": 1}, "images": []}"#);
+            let (name, namespace, chart) = ("web".to_owned(), "apps".to_owned(), h.blob("a chart"));
+            HelmRelease { name, namespace, chart, input, slots: Vec::new(), wait_s: 10 }
+        })]);
+    }
+}

@@ -97,6 +97,7 @@ mod tests {
             namespace: "apps".to_owned(),
             blob: Digest::of("a"),
             in_plan: false,
+            slots: Vec::new(),
             wait_s: 1,
         }
     }

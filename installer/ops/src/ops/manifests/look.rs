@@ -31,6 +31,14 @@ pub(super) fn wanted(machine: &Machine, op: &Manifests) -> Result<Option<Vec<Val
     read(op, &text).map(Some)
 }
 
+/// The same with the values of the slots.
+pub(super) fn filled(machine: &Machine, op: &Manifests) -> Result<Option<Vec<Value>>, OpError> {
+    match op.slots.as_slice() {
+        [] => wanted(machine, op),
+        slots => read(op, &machine.filled_in_base64(&op.blob, slots)?).map(Some),
+    }
+}
+
 fn read(op: &Manifests, text: &str) -> Result<Vec<Value>, OpError> {
     let documents = documents::read(text).map_err(|error| {
         OpError::other(format!("the YAML of add-on {} cannot be read: {}: {}", op.name, error.place, error.problem))

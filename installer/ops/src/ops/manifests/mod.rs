@@ -25,10 +25,15 @@ impl Converge for Manifests {
         }
         // While the API server is down nothing is known; the change itself reports errors.
         let Ok(inventory) = inventory::read(machine, self) else { return Ok(FoundManifests::Unknown) };
-        let Some(objects) = look::wanted(machine, self)? else { return Ok(FoundManifests::Unknown) };
+        // A slot that is only filled if a step needs its value: the objects can be read, and not compared.
+        let (found, comparable) = match look::filled(machine, self) {
+            Ok(filled) => (filled, true),
+            Err(_) => (look::wanted(machine, self)?, false),
+        };
+        let Some(objects) = found else { return Ok(FoundManifests::Unknown) };
         let current =
             |inventory: &Inventory| inventory.blob == Some(self.blob) && inventory.namespace == self.namespace;
-        if inventory.as_ref().is_some_and(current) && look::is_same(machine, self, &objects)? {
+        if comparable && inventory.as_ref().is_some_and(current) && look::is_same(machine, self, &objects)? {
             return Ok(FoundManifests::Same);
         }
         look::before(machine, self, &objects, inventory)
@@ -43,7 +48,7 @@ impl Converge for Manifests {
     }
 
     fn converge(&self, machine: &Machine) -> Result<(), OpError> {
-        let objects = look::wanted(machine, self)?.ok_or_else(|| {
+        let objects = look::filled(machine, self)?.ok_or_else(|| {
             let name = &self.name;
             OpError::other(format!(
                 "the file of add-on {name} is not in the node's store; it is sent when you run again"
@@ -108,4 +113,25 @@ fn remove(machine: &Machine, op: &Manifests, objects: Vec<Value>) -> Result<(), 
 fn kept(machine: &Machine, digest: &Digest) -> Result<Vec<Value>, OpError> {
     let Ok(content) = machine.ledger().content(digest) else { return Ok(Vec::new()) };
     printed(&content).map_err(|error| OpError::other(format!("the Secrets kept as {digest} are no JSON: {error}")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cases::{Case, Cases, Tested};
+
+    impl Cases for Manifests {
+        const TESTED: Tested<Case<Self>> = Tested::Here(&[("objects of an add-on", |h| {
+            h.with_cluster();
+            let blob = h.blob("apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\n---\napiVersion: v1\nkind: Secret\nmetadata: {name: b}\n");
+            Manifests {
+                name: "site".into(),
+                namespace: "apps".into(),
+                blob,
+                in_plan: false,
+                slots: Vec::new(),
+                wait_s: 10,
+            }
+        })]);
+    }
 }

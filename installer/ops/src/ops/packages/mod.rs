@@ -281,3 +281,48 @@ impl OnHost<'_> {
         packages.iter().map(file).collect()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cases::{Case, Cases, Tested};
+    use crate::fake::host::Host;
+
+    impl Cases for Packages {
+        const TESTED: Tested<Case<Self>> = Tested::Here(&[
+            ("packages that are not there", |h| {
+                has(h, "base-files");
+                packages(h, &["socat", "libwrap0"], &[])
+            }),
+            ("a package in the place of another", |h| {
+                has(h, "systemd-timesyncd");
+                packages(h, &["chrony"], &["systemd-timesyncd"])
+            }),
+        ]);
+    }
+
+    /// A package that the host had before.
+    fn has(host: &Host, name: &str) {
+        let status = format!("Package: {name}\nStatus: install ok installed\nArchitecture: amd64\nVersion: 1.0\n\n");
+        host.put("/var/lib/dpkg/status", status);
+        host.put(&format!("/usr/share/doc/{name}/version"), "1.0");
+    }
+
+    /// Packages of a repository that is there, but for its links.
+    fn packages(host: &Host, wanted: &[&str], replaced: &[&str]) -> Packages {
+        let repository = "/var/lib/kubexm/repos/debian-12-amd64";
+        host.put(&format!("{repository}/kubexm.list"), "deb file:/var/lib/kubexm/repos/debian-12-amd64 ./\n");
+        let package = |name: &&str| {
+            let (version, arch) = ("1.0".to_owned(), "amd64".to_owned());
+            let (file, blob) = (format!("{name}_1.0_amd64.deb"), host.blob(name));
+            ((*name).to_owned(), WantedPackage { version, arch, file, blob, upgrade: false })
+        };
+        Packages {
+            family: Family::Deb,
+            repository: repository.into(),
+            source: format!("{repository}/kubexm.list"),
+            packages: wanted.iter().map(package).collect(),
+            replaced: replaced.iter().map(package).collect(),
+        }
+    }
+}

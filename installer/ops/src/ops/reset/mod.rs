@@ -91,3 +91,8 @@ impl Converge for Reset {
         }
     }
 }
+
+#[cfg(test)]
+impl crate::cases::Cases for Reset {
+    const TESTED: crate::cases::Tested<crate::cases::Case<Self>> = crate::cases::Tested::In("teardown.rs");
+}

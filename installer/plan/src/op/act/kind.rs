@@ -21,8 +21,24 @@ pub trait ActKind: Display {
     /// As [`crate::OpKind::needs`].
     fn needs(&self) -> Needs<'_>;
 
+    /// Its reviewed entry in `docs/acts.md`, which is written from it.
+    fn review(&self) -> Review;
+
     /// What it does besides.
     fn effect(&self) -> Effect<'_>;
+}
+
+/// Why an act is one, and how it is detected, cleaned up and rolled back: plain sentences for `docs/acts.md`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Review {
+    /// Why it is not a desired state.
+    pub not_a_state: &'static str,
+    /// How we know that it is done.
+    pub done: &'static str,
+    /// What "half done" means, and what is done about it.
+    pub half_done: &'static str,
+    /// What its rollback does.
+    pub rollback: &'static str,
 }
 
 /// The progress of an act.

@@ -6,7 +6,7 @@ use kubexm_spec::Digest;
 use serde::{Deserialize, Serialize};
 
 use super::effect::Effect;
-use super::kind::ActKind;
+use super::kind::{ActKind, Review};
 use crate::kind::Needs;
 use crate::resource::{Resource, ResourceChange};
 use crate::slot::SlotName;
@@ -46,6 +46,32 @@ impl ActKind for KubeadmJoin {
     fn needs(&self) -> Needs<'_> {
         let resources = vec![Resource::Api, Resource::Runtime];
         Needs { slots: &self.slots, text: Some(self.config), resources, ..Needs::nothing() }
+    }
+
+    fn review(&self) -> Review {
+        if self.control_plane {
+            Review {
+                not_a_state: "It adds a voting member to etcd: adding it twice costs the quorum. (An etcd that is \
+                      not kubeadm's gets none: then it is an act for the reason of a worker's join.)",
+                done: "Our mark, kubelet.conf, admin.conf, four static pods, a running kubelet, and a member that \
+                      etcd itself lists as started and voting; with an etcd that is not kubeadm's three static pods, \
+                      and no member.",
+                half_done: "A unit that still runs is awaited. Otherwise the member is removed through etcd's API, \
+                      then `kubeadm reset`, then a new join with a new token and a new certificate key.",
+                rollback: "The member is removed from etcd first, then `kubeadm reset`; if it cannot be removed, the \
+                      undo stops and names the command that fixes it.",
+            }
+        } else {
+            Review {
+                not_a_state: "kubelet's certificate is requested with a token that is used once and expires.",
+                done: "Our mark, kubelet.conf, and a running kubelet; after a kill before the mark was written: the \
+                      bootstrap kubeconfig is gone.",
+                half_done: "A unit that still runs is awaited. Otherwise `kubeadm reset`, then a new join with a new \
+                      token.",
+                rollback: "`kubeadm reset` on the host; the node object is deleted by the undo of the step that \
+                      awaited it.",
+            }
+        }
     }
 
     fn effect(&self) -> Effect<'_> {

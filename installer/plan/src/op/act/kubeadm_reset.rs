@@ -5,7 +5,7 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 use super::effect::Effect;
-use super::kind::ActKind;
+use super::kind::{ActKind, Review};
 use crate::kind::Needs;
 use crate::resource::{Resource, ResourceChange};
 
@@ -28,6 +28,17 @@ impl ActKind for KubeadmReset {
 
     fn needs(&self) -> Needs<'_> {
         Needs::nothing()
+    }
+
+    fn review(&self) -> Review {
+        Review {
+            not_a_state: "Only kubeadm knows everything that this version of it creates.",
+            done: "No kubeconfig, static pod, CA or etcd data is left (but for the data of a member of kubexm's own \
+                  etcd), and no mark of ours.",
+            half_done: "It is run again completely; each of its parts accepts that its work is done. An act that \
+                  still runs is stopped first, and a member that is still in etcd's list is removed.",
+            rollback: "It is itself a rollback. The next run starts with a new cluster, or joins the host again.",
+        }
     }
 
     fn effect(&self) -> Effect<'_> {

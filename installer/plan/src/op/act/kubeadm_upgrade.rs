@@ -6,7 +6,7 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 use super::effect::Effect;
-use super::kind::ActKind;
+use super::kind::{ActKind, Review};
 use super::upgrade_of::UpgradeOf;
 use crate::kind::Needs;
 use crate::resource::{Resource, ResourceChange};
@@ -52,6 +52,36 @@ impl ActKind for KubeadmUpgrade {
             resources.push(Resource::Path(config.clone()));
         }
         Needs { resources, ..Needs::nothing() }
+    }
+
+    fn review(&self) -> Review {
+        match self.of {
+            UpgradeOf::Cluster { .. } => Review {
+                not_a_state: "It rewrites what kubeadm has made on a control plane, in an order that only kubeadm of \
+                      the new version knows, and waits for each static pod.",
+                done: "Our mark says that it ended well for this version, and the manifests of the four static pods \
+                      name the bundle's images.",
+                half_done: "A unit that still runs is awaited. Otherwise the cluster's config is uploaded and \
+                      `kubeadm upgrade apply` is run again: upstream documents that it can be repeated, and it \
+                      restores manifests by itself if a pod does not start.",
+                rollback: "None: etcd and the API server may have written data of the new version. The prompt lists \
+                      it before it asks; the data of before is in the snapshot that was taken.",
+            },
+            UpgradeOf::ControlPlane => Review {
+                not_a_state: "As `kubeadm upgrade apply`, for the static pods of a further control plane.",
+                done: "As for `kubeadm upgrade apply`.",
+                half_done: "A unit that still runs is awaited. Otherwise it is run again from its start.",
+                rollback: "None, as for `kubeadm upgrade apply`.",
+            },
+            UpgradeOf::Worker => Review {
+                not_a_state: "kubelet's configuration of the new version comes from the cluster and is completed by \
+                      kubeadm.",
+                done: "Our mark says that it ended well for this version.",
+                half_done: "A unit that still runs is awaited. Otherwise it is run again; the files from before the \
+                      first attempt are in the mark.",
+                rollback: "kubelet's configuration as it was, from the mark.",
+            },
+        }
     }
 
     fn effect(&self) -> Effect<'_> {

@@ -5,7 +5,7 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 use super::effect::Effect;
-use super::kind::ActKind;
+use super::kind::{ActKind, Review};
 use crate::kind::Needs;
 use crate::resource::{Resource, ResourceChange};
 
@@ -29,6 +29,15 @@ impl ActKind for KubeadmUpgradeUndo {
 
     fn needs(&self) -> Needs<'_> {
         Needs::nothing()
+    }
+
+    fn review(&self) -> Review {
+        Review {
+            not_a_state: "It is the rollback of `kubeadm upgrade node` on a worker.",
+            done: "There is no mark of that version.",
+            half_done: "It is run again completely: it writes files whose content is in the mark.",
+            rollback: "It is itself a rollback. The next run upgrades the worker again.",
+        }
     }
 
     fn effect(&self) -> Effect<'_> {

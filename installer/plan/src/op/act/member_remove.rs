@@ -5,7 +5,7 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 use super::effect::Effect;
-use super::kind::ActKind;
+use super::kind::{ActKind, Review};
 use crate::kind::Needs;
 use crate::resource::{Resource, ResourceChange};
 
@@ -31,6 +31,18 @@ impl ActKind for MemberRemove {
 
     fn needs(&self) -> Needs<'_> {
         Needs { resources: vec![Resource::AdminConf], ..Needs::nothing() }
+    }
+
+    fn review(&self) -> Review {
+        Review {
+            not_a_state: "Members are a list that only etcd changes, with a quorum; a removed member can never come \
+                  back with its data.",
+            done: "No member has the node's name or its peer address.",
+            half_done: "Cannot be half done: etcd commits the change or not. The health of the members that stay is \
+                  checked again right before.",
+            rollback: "None: the host that was removed joins anew with `add-node`. The prompt lists it before it \
+                  asks.",
+        }
     }
 
     fn effect(&self) -> Effect<'_> {

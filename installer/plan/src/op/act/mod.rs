@@ -22,7 +22,7 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 pub use effect::Effect;
-pub use kind::{ActKind, Progress};
+pub use kind::{ActKind, Progress, Review};
 pub use kubeadm_init::KubeadmInit;
 pub use kubeadm_join::KubeadmJoin;
 pub use kubeadm_reset::KubeadmReset;
@@ -92,6 +92,11 @@ impl Act {
     /// As [`ActKind::title`].
     pub fn title(&self) -> &'static str {
         each_act!(self, act => act.title())
+    }
+
+    /// As [`ActKind::review`].
+    pub fn review(&self) -> Review {
+        each_act!(self, act => act.review())
     }
 
     /// As [`ActKind::effect`].

@@ -5,7 +5,7 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 use super::effect::Effect;
-use super::kind::ActKind;
+use super::kind::{ActKind, Review};
 use crate::kind::Needs;
 use crate::resource::{Resource, ResourceChange};
 
@@ -46,6 +46,20 @@ impl ActKind for NodeDrain {
 
     fn needs(&self) -> Needs<'_> {
         Needs { resources: vec![Resource::AdminConf, Resource::Api], ..Needs::nothing() }
+    }
+
+    fn review(&self) -> Review {
+        Review {
+            not_a_state: "Evicting pods is a request that budgets may refuse, and evicted pods are created again \
+                  elsewhere: there is no earlier state to restore.",
+            done: "The node is cordoned and has no pods except those of DaemonSets and static pods; or the API has \
+                  no such node; or, in an upgrade, the node's kubelet reports the version for which it was to be \
+                  drained ([0050](decisions/0050-when-a-drain-is-done.md)).",
+            half_done: "A unit that still runs is awaited. Otherwise `kubectl drain` is run again, which evicts what \
+                  is left.",
+            rollback: "The node is schedulable again; not if it was cordoned before the run. Pods stay where they \
+                  are by then.",
+        }
     }
 
     fn effect(&self) -> Effect<'_> {

@@ -5,7 +5,7 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 use super::effect::Effect;
-use super::kind::ActKind;
+use super::kind::{ActKind, Review};
 use crate::kind::Needs;
 use crate::resource::{Resource, ResourceChange};
 
@@ -29,6 +29,18 @@ impl ActKind for NodeLookup {
 
     fn needs(&self) -> Needs<'_> {
         Needs { resources: vec![Resource::AdminConf, Resource::Api], ..Needs::nothing() }
+    }
+
+    fn review(&self) -> Review {
+        Review {
+            not_a_state: "It changes only a mark under /run, from which the rollback knows whether the node object \
+                  existed before us.",
+            done: "The node exists, or a mark younger than five minutes says that it did not exist.",
+            half_done: "Cannot be half done: the mark exists or not. An API server that does not answer is an error, \
+                  never \"no such node\".",
+            rollback: "The node object is deleted through the first control plane, after its kubelet was stopped; \
+                  not if it existed before.",
+        }
     }
 
     fn effect(&self) -> Effect<'_> {

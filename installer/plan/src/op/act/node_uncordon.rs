@@ -5,7 +5,7 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 use super::effect::Effect;
-use super::kind::ActKind;
+use super::kind::{ActKind, Review};
 use crate::kind::Needs;
 use crate::resource::{Resource, ResourceChange};
 
@@ -32,6 +32,18 @@ impl ActKind for NodeUncordon {
 
     fn needs(&self) -> Needs<'_> {
         Needs::nothing()
+    }
+
+    fn review(&self) -> Review {
+        Review {
+            not_a_state: "It is the rollback of a drain, or the end of a node's turn in an upgrade, and changes one \
+                  field that other programs change too.",
+            done: "The node is schedulable, or the API has no such node, or the host that should ask is no longer a \
+                  control plane.",
+            half_done: "Cannot be half done: it is one request.",
+            rollback: "As the undo of a drain it is itself a rollback, and the next run cordons the node again. As \
+                  the end of a node's turn none: pods run there with the new version from then on.",
+        }
     }
 
     fn effect(&self) -> Effect<'_> {

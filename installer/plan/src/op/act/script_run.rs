@@ -5,7 +5,7 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 use super::effect::Effect;
-use super::kind::ActKind;
+use super::kind::{ActKind, Review};
 use crate::kind::Needs;
 use crate::resource::{Resource, ResourceChange};
 
@@ -38,6 +38,18 @@ impl ActKind for ScriptRun {
 
     fn needs(&self) -> Needs<'_> {
         Needs { resources: vec![Resource::Path(format!("{}/run.sh", self.folder))], ..Needs::nothing() }
+    }
+
+    fn review(&self) -> Review {
+        Review {
+            not_a_state: "Only its author knows what a script does.",
+            done: "Our mark (`/var/lib/kubexm/acts/script-*.json`) says that it succeeded; after a kill before the \
+                  mark was written: its unit succeeded.",
+            half_done: "A unit that still runs is awaited. Otherwise the user's own undo is run, then the script \
+                  from its start; without an undo the run stops and says what can be done by hand.",
+            rollback: "The user's own undo, in the first wave, while the cluster still runs; without one the step is \
+                  irreversible, and the plan says so.",
+        }
     }
 
     fn effect(&self) -> Effect<'_> {

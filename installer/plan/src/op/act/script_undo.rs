@@ -5,7 +5,7 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 use super::effect::Effect;
-use super::kind::ActKind;
+use super::kind::{ActKind, Review};
 use crate::kind::Needs;
 use crate::resource::{Resource, ResourceChange};
 
@@ -36,6 +36,15 @@ impl ActKind for ScriptUndo {
     /// A script whose files were not written was not started, so they are not needed.
     fn needs(&self) -> Needs<'_> {
         Needs::nothing()
+    }
+
+    fn review(&self) -> Review {
+        Review {
+            not_a_state: "Only its author knows what a script does.",
+            done: "There is no mark of the script: it was never started, or was undone.",
+            half_done: "The undo is run again: it must tolerate that. A script that still runs is stopped first.",
+            rollback: "It is itself a rollback. The next run runs the script from its start.",
+        }
     }
 
     fn effect(&self) -> Effect<'_> {

@@ -73,6 +73,14 @@ pub(super) fn fields() -> Vec<(&'static str, By, Value)> {
         merge(&mut whole, field);
         json!({"addons": [whole]})
     };
+    let secret = |field: Value| {
+        let mut whole = json!({"name": "a", "dataFrom": {"k": {"env": "E"}}});
+        match field.get("dataFrom") {
+            Some(source) => whole["dataFrom"] = source.clone(),
+            None => merge(&mut whole, field),
+        }
+        json!({"secrets": [whole]})
+    };
     let sha256 = "0".repeat(64);
     let from = |source: Value| json!({"addons": [{"name": "a", "type": "helm", "source": source}]});
     let repo = || json!({"repo": "https://charts.example.com", "chart": "a", "version": "1.0.0"});
@@ -304,6 +312,10 @@ pub(super) fn fields() -> Vec<(&'static str, By, Value)> {
         ("addons[].namespace", Recipe, addon(json!({"namespace": "other"}))),
         ("addons[].values", Recipe, addon(json!({"values": {"a": 1}}))),
         ("addons[].valuesFile", Recipe, addon(json!({"valuesFile": "values.yaml"}))),
+        ("addons[].secrets[].name", Recipe, addon(secret(json!({"name": "b"})))),
+        ("addons[].secrets[].type", Recipe, addon(secret(json!({"type": "example.com/own"})))),
+        ("addons[].secrets[].dataFrom{}.env", Recipe, addon(secret(json!({})))),
+        ("addons[].secrets[].dataFrom{}.file", Recipe, addon(secret(json!({"dataFrom": {"k": {"file": "f"}}})))),
         ("storage.openebs.basePath", Recipe, json!({"storage": {"openebs": {"basePath": "/data/local"}}})),
         ("storage.openebs.defaultClass", Recipe, json!({"storage": {"openebs": {"defaultClass": false}}})),
         ("storage.nfs.server", Recipe, nfs(json!({}))),

@@ -1,17 +1,20 @@
 //! A fresh host in a directory, and trees to compare.
-#![allow(dead_code, reason = "each test file uses its part")]
 #![allow(clippy::expect_used, clippy::panic, reason = "helpers of tests: a fault here is a fault of the test")]
 
 use std::collections::BTreeMap;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
-use kubexm_ops::fake::seed;
-use kubexm_ops::{ActContext, Machine};
 use kubexm_plan::Texts;
 use kubexm_plan::op::{Content, File};
 use kubexm_spec::Digest;
 use tempfile::TempDir;
+
+use super::seed::seed;
+use crate::{ActContext, Machine, dispatch};
+
+/// Where containerd listens.
+pub const SOCKET: &str = "unix:///run/containerd/containerd.sock";
 
 pub struct Host {
     pub machine: Machine,
@@ -72,8 +75,17 @@ impl Host {
         for (name, running) in [("containerd.service", Some(true)), ("kubelet.service", None)] {
             let unit =
                 Op::from(Unit { name: name.to_owned(), enabled: true, running, loaded: vec![], reloaded: Vec::new() });
-            kubexm_ops::dispatch::converge(&unit, &self.machine).expect("a unit");
+            dispatch::converge(&unit, &self.machine).expect("a unit");
         }
+    }
+
+    /// A cluster whose only control plane is this host.
+    pub fn with_cluster(&self) {
+        use kubexm_plan::op::{KubeadmInit, Op};
+        self.ready_for_init();
+        let (config, cri_socket) = ("/etc/kubexm/kubeadm.yaml".to_owned(), SOCKET.to_owned());
+        let init = Op::from(KubeadmInit { config, cri_socket, ignore: Vec::new() });
+        dispatch::converge(&init, &self.machine).expect("kubeadm init");
     }
 
     /// Everything that a person would miss: path → kind, mode, content. Without what is the engine's own or volatile.

@@ -47,7 +47,11 @@ pub struct MissingRoots<'a> {
 
 /// The roots to install on a host of the cluster; none if nothing is missing, or nothing is to be installed
 /// (`osPackages: none`, a bundle without packages).
-pub fn lacking<'a>(cx: &PlanContext<'a>, host: &str, facts: &Facts) -> Result<Option<MissingRoots<'a>>, CannotInstall> {
+pub fn missing_roots<'a>(
+    cx: &PlanContext<'a>,
+    host: &str,
+    facts: &Facts,
+) -> Result<Option<MissingRoots<'a>>, CannotInstall> {
     let system = &cx.cluster.system;
     if system.os_packages == OsPackages::None || cx.packages.sets.is_empty() {
         return Ok(None);

@@ -1,0 +1,21 @@
+//! The plan of every pipeline, as text: one of those that the laws are tried with. A new pipeline gets its own.
+
+#![allow(clippy::expect_used, reason = "a plan that cannot be made fails the test")]
+
+use kubexm_plan::Pipeline;
+use kubexm_tests::laws::{Case, Simulated};
+use kubexm_tests::samples::{FLEETS, SAMPLES};
+
+#[tokio::test]
+async fn every_pipeline_has_a_golden_plan() {
+    let mut settings = insta::Settings::clone_current();
+    settings.set_snapshot_path("golden");
+    settings.set_prepend_module_to_snapshot(false);
+    settings.set_omit_expression(true);
+    for pipeline in Pipeline::ALL.iter().copied() {
+        let mut samples = FLEETS.iter().chain(&SAMPLES);
+        let sample = samples.find(|sample| sample.is_for(pipeline)).expect("a sample for every pipeline");
+        let case = Case::<Simulated>::of(sample, pipeline).await.expect("a plan");
+        settings.bind(|| insta::assert_snapshot!(pipeline.name(), case.plan().render()));
+    }
+}
