@@ -45,6 +45,7 @@ mod sender;
 pub mod sim;
 pub mod slots;
 pub mod status;
+mod spread;
 mod step_runner;
 mod survey_cache;
 mod transitions;

@@ -39,6 +39,10 @@ section! {
         #[serde(skip_serializing_if = "Option::is_none")]
         #[yaml("privateRegistry" as Option<PrivateRegistry>)]
         pub private_registry: Option<String>,
+        /// Whether hosts take the bundle's content from each other too, on port 5444 while a run lasts
+        #[serde(rename = "fanOut", skip_serializing_if = "is_true")]
+        #[yaml("fanOut", default = true)]
+        pub fan_out: bool,
         /// How registries are logged in to, by host[:port]
         #[serde(skip_serializing_if = "BTreeMap::is_empty")]
         #[yaml("auths" as Named<RegistryHost, RegistryAuth>)]
@@ -86,6 +90,11 @@ keywords! {
         /// On the address that nodes use, so that a host in several networks serves only the cluster's.
         NodeAddress = "node-address",
     }
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+const fn is_true(fan_out: &bool) -> bool {
+    *fan_out
 }
 
 fn is_default(listen: &Listen) -> bool {
@@ -233,6 +242,14 @@ fn belongs(
         );
     }
     none_of(map, foreign(kind), "the registry of this type has none", "leave it out");
+    if port == Some(&names::FAN_OUT_PORT)
+        && let Some(at) = map.get("port")
+    {
+        at.bad(
+            format!("port {} is where hosts serve content to each other while a run lasts", names::FAN_OUT_PORT),
+            format!("choose another one; it is {} when left out", kind.default_port()),
+        );
+    }
     if kind == RegistryKind::External && map.get("privateRegistry").is_none() {
         map.at().fail(
             ProblemKind::Missing,

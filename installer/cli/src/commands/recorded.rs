@@ -65,6 +65,7 @@ impl Inputs {
         let failure = FailureArgs {
             on_failure: if failure.on_failure == OnFailure::Keep { failure.on_failure } else { fail.on_failure },
             max_failed_workers: failure.max_failed_workers.max(fail.max_failed_workers),
+            no_fan_out: failure.no_fan_out || fail.no_fan_out,
             drill: failure.drill,
         };
         let run = Some(found.run.clone());
@@ -149,7 +150,7 @@ mod tests {
             replace: ReplaceArgs { allow_older: true, allow_other_signer: true },
         };
         let hosts = HostArgs { accept_new_host_keys: false, known_hosts: Some("/etc/known".into()) };
-        let failure = FailureArgs { on_failure: OnFailure::Keep, max_failed_workers: 3, drill: None };
+        let failure = FailureArgs { on_failure: OnFailure::Keep, max_failed_workers: 3, no_fan_out: true, drill: None };
         let again = Again { bundle: &bundle, hosts: &hosts, failure: &failure };
         let read = parsed(&again.resume("run")).unwrap();
         let copy = Again { bundle: &read.bundle, hosts: &read.hosts, failure: &read.failure };

@@ -7,6 +7,7 @@ mod link_lost;
 pub mod ssh;
 pub mod wire;
 
+use std::net::SocketAddr;
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -17,6 +18,7 @@ use kubexm_plan::{ClusterFacts, Facts, Plan, Probe, SlotProvider, Step, StepDrif
 pub use kubexm_plan::{ObservedState, ProbeAnswer, Survey};
 use kubexm_spec::Digest;
 pub use link_lost::LinkLost;
+pub use wire::RunIdentity;
 
 /// Values of slots for one step, sent with the request that needs them and not stored.
 pub type SlotValues = std::collections::BTreeMap<kubexm_plan::SlotName, Vec<u8>>;
@@ -103,6 +105,26 @@ pub trait Link: Send + Sync {
         depots: &Depots,
         progress: DeliverProgress<'_>,
     ) -> Result<Fetched, LinkError>;
+
+    /// Lets the host serve blobs of its store to the other hosts of the run, until the link is closed. Asked again it serves
+    /// these too.
+    async fn share(&self, _: SocketAddr, _: &[Digest], _: &RunIdentity) -> Result<(), LinkError> {
+        let (host, text) = ("@".to_owned(), "nothing is served to other hosts over this link".to_owned());
+        Err(LinkError::Op { host, text })
+    }
+
+    /// Lets the host fetch blobs from another host of the run. One that does not answer, or sends wrong bytes, is not an
+    /// error.
+    async fn fetch_shared(
+        &self,
+        blobs: &[(Digest, u64)],
+        _from: SocketAddr,
+        _: &RunIdentity,
+        _: DeliverProgress<'_>,
+    ) -> Result<Fetched, LinkError> {
+        let reasons = vec!["nothing is fetched from other hosts over this link".to_owned()];
+        Ok(Fetched { missing: blobs.to_vec(), reasons })
+    }
 
     /// Listens on those of these ports that are free, and on no others. Answers dials.
     async fn listen(&self, ports: &[mesh::Port]) -> Result<(), LinkError>;

@@ -25,6 +25,16 @@ impl SimFleet {
         self.lock().depot_troubles.push(trouble.to_owned());
     }
 
+    /// What this host serves to others is wrong from now on.
+    pub fn serves_wrong_bytes(&self, host: &str) {
+        self.lock().bad_hosts.insert(host.to_owned());
+    }
+
+    /// Each blob that a host took from another so far: the one, the other.
+    pub fn taken(&self) -> Vec<(String, String)> {
+        self.lock().taken.clone()
+    }
+
     /// Kinds of the values made for slots so far, in order: `joinToken`, `caCertHash` …
     pub fn provided(&self) -> Vec<String> {
         self.lock().provided.clone()

@@ -1,6 +1,7 @@
 //! The link to a host of the simulated fleet.
 
 use std::collections::BTreeSet;
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -19,7 +20,8 @@ use super::fleet::SimFleet;
 use super::names::KUBELET_CONF;
 use super::world::Host;
 use crate::link::{
-    BlobSource, Change, DeliverProgress, Fetched, Link, LinkError, ObservedState, ProbeAnswer, SlotValues, Survey,
+    BlobSource, Change, DeliverProgress, Fetched, Link, LinkError, ObservedState, ProbeAnswer, RunIdentity, SlotValues,
+    Survey,
 };
 use crate::run_context::Links;
 
@@ -250,6 +252,47 @@ impl Link for SimLink {
             progress(digest, size, size);
         }
         Ok(Fetched { missing, reasons: world.depot_troubles.clone() })
+    }
+
+    async fn share(&self, listen: SocketAddr, blobs: &[Digest], _: &RunIdentity) -> Result<(), LinkError> {
+        tokio::task::yield_now().await;
+        self.reach()?;
+        let mut world = self.fleet.lock();
+        if let Some(lacking) = blobs.iter().find(|digest| !world.has_blob(&self.host, digest)) {
+            return Err(self.refused(format!("it should serve {lacking}, which it has not")));
+        }
+        let (_, shared) = world.shared.entry(listen).or_insert_with(|| (self.host.clone(), BTreeSet::new()));
+        shared.extend(blobs);
+        Ok(())
+    }
+
+    async fn fetch_shared(
+        &self,
+        blobs: &[(Digest, u64)],
+        from: SocketAddr,
+        _: &RunIdentity,
+        progress: DeliverProgress<'_>,
+    ) -> Result<Fetched, LinkError> {
+        tokio::task::yield_now().await;
+        self.reach()?;
+        let mut world = self.fleet.lock();
+        let mut fetched = Fetched::default();
+        let source = world.shared.get(&from).cloned();
+        let serves = source.filter(|(host, _)| !world.cut.contains(host) && !world.bad_hosts.contains(host));
+        let Some((host, shared)) = serves else {
+            let reasons = vec![format!("host https://{from}: no answer")];
+            return Ok(Fetched { missing: blobs.to_vec(), reasons });
+        };
+        for (digest, size) in blobs {
+            if !shared.contains(digest) || !world.has_blob(&host, digest) {
+                fetched.missing.push((*digest, *size));
+                continue;
+            }
+            world.add_blob(&self.host, digest);
+            world.taken.push((self.host.clone(), host.clone()));
+            progress(*digest, *size, *size);
+        }
+        Ok(fetched)
     }
 
     async fn listen(&self, _: &[mesh::Port]) -> Result<(), LinkError> {

@@ -108,7 +108,7 @@ const CASES: &[Case] = &[
     ("a link", |_| Link { path: "/usr/local/bin/k".into(), target: "kubectl".into() }.into()),
     ("blobs that are there", |h| {
         let blob = h.blob("abc");
-        Blobs { blobs: BTreeMap::from([(blob, 3)]), depots: None }.into()
+        Blobs { blobs: BTreeMap::from([(blob, 3)]), depots: None, shared_at: None }.into()
     }),
     ("a program over an older one", |h| {
         h.put("/usr/local/bin/tool", "old");

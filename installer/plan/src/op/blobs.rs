@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
+use std::net::SocketAddr;
 
 use kubexm_spec::Digest;
 use serde::{Deserialize, Serialize};
@@ -19,6 +20,9 @@ pub struct Blobs {
     /// Depots of this cluster that may have them, tried before the controller sends anything.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub depots: Option<Depots>,
+    /// Where this host serves them to the other hosts of the run once it has them, while the run lasts.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub shared_at: Option<SocketAddr>,
 }
 
 /// Depots that a node fetches blobs from.

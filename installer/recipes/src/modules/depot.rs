@@ -19,7 +19,7 @@ use crate::draft::Draft;
 use crate::error::RecipeError;
 use crate::modules::{images, login, packages};
 use crate::packages::{self as carried, NodePackages};
-use crate::{paths, registries};
+use crate::{fan_out, paths, registries};
 
 /// Slot of the registry's CA certificate, which nodes trust.
 pub const CA_SLOT: &str = "registry-ca";
@@ -79,7 +79,7 @@ pub fn store(draft: &Draft<'_>, node: &PlannedHost<'_>, packages: Option<&NodePa
     blobs.extend(packages.map(packages::blobs).unwrap_or_default());
     let timeout = delivery_timeout(blobs.values().sum());
     Step::on(node.name(), "store.fill", "Copy the bundle's content to the node")
-        .ensure(Blobs { blobs, depots: None })
+        .ensure(Blobs { blobs, depots: None, shared_at: fan_out::address(draft.cx, node) })
         .timeout_s(timeout)
         .retries(2)
         .undo(Undo::RestoreBefore)

@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 
 use kubexm_plan::mesh::ConnectionResult;
 use kubexm_spec::cluster::Firewall;
+use kubexm_spec::names::FAN_OUT_PORT;
 
 use super::report::{Finding, Severity};
 use crate::context::PlanContext;
@@ -76,6 +77,13 @@ fn finding(cx: &PlanContext<'_>, from: &str, dialed: &ConnectionResult, reason: 
             "this port open",
             format!("{firewall} on {} will be stopped (`system.firewall: off`)", dial.to),
         )
+    } else if dial.port.number == FAN_OUT_PORT {
+        let fix = format!(
+            "open it in the firewall of {} and in every firewall between it and {from}; until then what it would serve comes \
+             from the depot or from this machine, which takes longer (`registry.fanOut: false` asks no host)",
+            dial.to
+        );
+        (Severity::Warn, "this port open while a run lasts, for hosts that take content from each other", fix)
     } else if dial.pod.is_some() {
         let fix = format!(
             "its own firewall drops what its pods send to it: accept connections from {} in the chain INPUT of {}, not only \

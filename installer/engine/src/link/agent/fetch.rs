@@ -1,10 +1,11 @@
-//! Fetches blobs from depots (`<url>/blobs/sha256/<hex>`) into the node's content store.
+//! Fetches blobs from depots and from other hosts of the run (`<url>/blobs/sha256/<hex>`) into the node's content store.
 //!
 //! The depots are tried in order; a transfer that breaks off is resumed from the next depot, since the received bytes
 //! stay in the blob's part file and the digest is checked at the end. A depot that does not answer is not an error: it
 //! is skipped for the rest of the request, and the controller sends what no depot had.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
@@ -12,10 +13,10 @@ use std::time::Duration;
 use futures::StreamExt;
 use kubexm_plan::op::Depots;
 use kubexm_spec::{Digest, error_chain};
-use kubexm_transport::{BasicLogin, FileCandidate, HttpClient, HttpOptions, Store, TransportError, Want};
+use kubexm_transport::{BasicLogin, FileCandidate, HttpClient, HttpOptions, MutualTls, Store, TransportError, Want};
 use zeroize::Zeroizing;
 
-use crate::link::Fetched;
+use crate::link::{Fetched, RunIdentity};
 
 /// Blobs that are fetched in parallel.
 const PARALLEL: usize = 4;
@@ -43,6 +44,15 @@ impl Limits {
             stall: Duration::from_secs(20),
         }
     }
+
+    /// Limits for so many bytes from another host of the run: at 1 MiB/s, as a delivery by the controller.
+    pub fn between_hosts(bytes: u64) -> Self {
+        Self {
+            whole: Duration::from_secs((bytes >> 20).saturating_add(30)),
+            connect: Duration::from_secs(3),
+            stall: Duration::from_secs(10),
+        }
+    }
 }
 
 /// Fetches what the store is missing, until the limit or until the controller is `gone`. The program must have
@@ -55,7 +65,6 @@ pub fn fetch(
     depots: &Depots,
     gone: impl Fn() -> bool,
 ) -> Result<Fetched, String> {
-    let store = Store::open(store).map_err(|error| error_chain(&error))?;
     let login = match depots.login.as_ref().map(login).transpose() {
         Ok(login) => login,
         Err(reason) => {
@@ -63,14 +72,50 @@ pub fn fetch(
             return Ok(Fetched { missing, reasons: vec![reason] });
         }
     };
-    let depots = Asked {
+    let asked = Asked {
+        what: "depot",
         client: HttpClient::new(options(limits)).map_err(|error| error_chain(&error))?,
         urls: &depots.urls,
-        ca: PathBuf::from(&depots.ca),
+        ca: Some(PathBuf::from(&depots.ca)),
         login,
         down: Mutex::default(),
         reasons: Mutex::default(),
     };
+    fetch_all(asked, limits, store, blobs, gone)
+}
+
+/// The same from another host of the run, which is known by the certificates of the run, as this one is there.
+pub fn fetch_shared(
+    store: &Path,
+    blobs: &BTreeMap<Digest, u64>,
+    from: SocketAddr,
+    identity: &RunIdentity,
+    gone: impl Fn() -> bool,
+) -> Result<Fetched, String> {
+    let limits = Limits::between_hosts(blobs.values().fold(0, |sum: u64, size| sum.saturating_add(*size)));
+    let mut pem = Zeroizing::new(identity.certificate.clone().into_bytes());
+    pem.extend_from_slice(&identity.key.0);
+    let mutual = Some(MutualTls { ca: identity.ca.clone().into_bytes(), identity: pem });
+    let asked = Asked {
+        what: "host",
+        client: HttpClient::new(HttpOptions { mutual, ..options(limits) }).map_err(|error| error_chain(&error))?,
+        urls: &[format!("https://{from}")],
+        ca: None,
+        login: None,
+        down: Mutex::default(),
+        reasons: Mutex::default(),
+    };
+    fetch_all(asked, limits, store, blobs, gone)
+}
+
+fn fetch_all(
+    depots: Asked<'_>,
+    limits: Limits,
+    store: &Path,
+    blobs: &BTreeMap<Digest, u64>,
+    gone: impl Fn() -> bool,
+) -> Result<Fetched, String> {
+    let store = Store::open(store).map_err(|error| error_chain(&error))?;
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
@@ -82,7 +127,7 @@ pub fn fetch(
             results = all => results.into_iter().collect::<Result<(), _>>().map_err(|error| error_chain(&error)),
             () = until(&gone) => Err("the connection to the controller is lost".to_owned()),
             () = tokio::time::sleep(limits.whole) => {
-                depots.note(format!("the depots were too slow: not all blobs arrived within {} s", limits.whole.as_secs()));
+                depots.note(format!("the {}s were too slow: not all blobs arrived within {} s", depots.what, limits.whole.as_secs()));
                 Ok(())
             }
         }
@@ -127,11 +172,13 @@ async fn until(gone: impl Fn() -> bool) {
     }
 }
 
-/// The depots during one request.
+/// Who is asked during one request.
 struct Asked<'a> {
+    /// What they are, for people.
+    what: &'static str,
     client: HttpClient,
     urls: &'a [String],
-    ca: PathBuf,
+    ca: Option<PathBuf>,
     login: Option<BasicLogin>,
     /// Depots that are not tried again.
     down: Mutex<BTreeSet<usize>>,
@@ -151,7 +198,7 @@ impl Asked<'_> {
             }
             let candidate = FileCandidate {
                 url: format!("{}/blobs/sha256/{}", url.trim_end_matches('/'), digest.hex()),
-                ca_file: Some(self.ca.clone()),
+                ca_file: self.ca.clone(),
                 login: self.login.clone(),
                 ..FileCandidate::default()
             };
@@ -170,7 +217,7 @@ impl Asked<'_> {
         let missing = tried.iter().all(|error| matches!(error, TransportError::Missing { .. }));
         if !missing && self.down().insert(index) {
             let why: Vec<String> = tried.iter().map(|error| error_chain(error)).collect();
-            self.note(format!("depot {url}: {}", why.join("; ")));
+            self.note(format!("{} {url}: {}", self.what, why.join("; ")));
         }
     }
 

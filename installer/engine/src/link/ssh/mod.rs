@@ -21,6 +21,7 @@ mod start;
 mod target;
 mod texts;
 
+use std::net::SocketAddr;
 use std::time::{Duration, SystemTime};
 
 use async_trait::async_trait;
@@ -38,7 +39,7 @@ use zeroize::Zeroizing;
 
 use super::answers;
 use super::wire::{Request, Response, Secret, Secrets};
-use super::{BlobSource, Change, DeliverProgress, Fetched, Link, LinkError, SlotValues};
+use super::{BlobSource, Change, DeliverProgress, Fetched, Link, LinkError, RunIdentity, SlotValues};
 use agent_session::AgentSession;
 use channel::ChannelError;
 use connection::{Connection, NoSession};
@@ -372,6 +373,24 @@ impl Link for SshLink {
         progress: DeliverProgress<'_>,
     ) -> Result<Fetched, LinkError> {
         self.fetch_from(blobs, depots, progress).await
+    }
+
+    async fn share(&self, listen: SocketAddr, blobs: &[Digest], identity: &RunIdentity) -> Result<(), LinkError> {
+        let ask = Request::Share { listen, blobs: blobs.iter().copied().collect(), identity: identity.clone() };
+        match self.ask(&ask, LOOK).await? {
+            Response::Sharing => Ok(()),
+            _ => Err(self.misfit()),
+        }
+    }
+
+    async fn fetch_shared(
+        &self,
+        blobs: &[(Digest, u64)],
+        from: SocketAddr,
+        identity: &RunIdentity,
+        progress: DeliverProgress<'_>,
+    ) -> Result<Fetched, LinkError> {
+        self.fetch_from_host(blobs, from, identity, progress).await
     }
 
     async fn listen(&self, ports: &[mesh::Port]) -> Result<(), LinkError> {

@@ -6,8 +6,9 @@
 
 pub mod frame;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
+use std::net::SocketAddr;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
@@ -24,7 +25,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 pub use frame::{Frame, WireError};
 
 /// Version of the messages. Both sides must have the same.
-pub const PROTOCOL: u32 = 7;
+pub const PROTOCOL: u32 = 8;
 
 /// A request of the controller.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -132,6 +133,24 @@ pub enum Request {
         blobs: BTreeMap<Digest, u64>,
         /// The depots.
         depots: Depots,
+    },
+    /// Serve blobs of the node's store to the other hosts of the run, until the agent ends. Asked again it serves these too.
+    Share {
+        /// Where it listens.
+        listen: SocketAddr,
+        /// What is served.
+        blobs: BTreeSet<Digest>,
+        /// The host's certificate of the run.
+        identity: RunIdentity,
+    },
+    /// Fetch blobs from another host of the run.
+    FetchShared {
+        /// Sizes in bytes.
+        blobs: BTreeMap<Digest, u64>,
+        /// The other host.
+        from: SocketAddr,
+        /// This host's certificate of the run.
+        identity: RunIdentity,
     },
     /// Listen on these ports, and close all others.
     Listen {
@@ -242,7 +261,9 @@ pub enum Response {
         /// In the order they were written.
         records: Vec<ledger::Record>,
     },
-    /// To `Fetch`.
+    /// To `Share`.
+    Sharing,
+    /// To `Fetch` and `FetchShared`.
     Fetched {
         /// Blobs that no depot had.
         missing: BTreeMap<Digest, u64>,
@@ -325,6 +346,18 @@ pub enum Response {
     },
     /// The request was not understood, or is not valid here.
     NotUnderstood { reason: String },
+}
+
+/// By what a host knows the others of its run, and they it. Made for the run, in memory only.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct RunIdentity {
+    /// The run's own authority, PEM.
+    pub ca: String,
+    /// The host's certificate, PEM.
+    pub certificate: String,
+    /// Its key, PEM.
+    pub key: Secret,
 }
 
 /// Slot values in a request. Base64 in JSON; never shown.

@@ -1,0 +1,311 @@
+//! Hosts of a run that take blobs from each other, so that the link of the controller, or of the depot, is not what all of them wait for.
+//!
+//! The engine tells each host what to take next and from whom ([`board`]); hosts verify what they get by its digest, like everything else.
+//! What a host cannot get that way it gets as if there were no other hosts.
+
+mod authority;
+mod board;
+mod host_set;
+#[cfg(test)]
+mod tests;
+mod wants;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::{IpAddr, SocketAddr};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use futures::StreamExt;
+use futures::stream::FuturesUnordered;
+use kubexm_plan::op::{Blobs, Depots};
+use kubexm_plan::{Plan, Step};
+use kubexm_spec::Digest;
+use tokio::sync::Notify;
+use tokio::time::Instant;
+
+use crate::link::{BlobSource, DeliverProgress, Fetched, Link, LinkError, RunIdentity};
+use crate::run_context::Links;
+use authority::RunAuthority;
+use board::{Board, Choice, Source, Taker, Transfer};
+use wants::{Wants, shared_blobs};
+
+/// How long a host may take to begin to serve.
+const OPENING: Duration = Duration::from_secs(15);
+
+/// The transfers of one attempt at a run.
+pub(crate) struct Spread<'a> {
+    links: &'a Links,
+    /// None if hosts do not take from each other.
+    wants: Option<Wants<'a>>,
+    board: Mutex<Board>,
+    /// Something has changed on the board.
+    moved: Notify,
+    certificates: Mutex<Certificates>,
+    brought: Mutex<Brought>,
+}
+
+#[derive(Default)]
+struct Certificates {
+    authority: Option<RunAuthority>,
+    of_hosts: BTreeMap<IpAddr, RunIdentity>,
+    /// What each host serves already.
+    serving: BTreeMap<SocketAddr, BTreeSet<Digest>>,
+}
+
+/// Bytes that hosts got, by where from.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Brought {
+    /// From other hosts.
+    pub(crate) hosts: u64,
+    pub(crate) depots: u64,
+    pub(crate) controller: u64,
+}
+
+impl Brought {
+    /// For people; none if hosts took nothing from each other.
+    pub(crate) fn told(&self) -> Option<String> {
+        let Self { hosts, depots, controller } = self.map(|bytes| bytes.div_ceil(1_000_000));
+        (hosts > 0).then(|| {
+            format!("hosts took {hosts} MB of content from each other, {depots} MB from depots and {controller} MB from this machine")
+        })
+    }
+
+    fn map(self, each: impl Fn(u64) -> u64) -> Self {
+        Self { hosts: each(self.hosts), depots: each(self.depots), controller: each(self.controller) }
+    }
+}
+
+/// A host that is being filled.
+pub(crate) struct Fill<'f> {
+    pub(crate) step: &'f Step,
+    pub(crate) op: &'f Blobs,
+    /// Where it serves.
+    pub(crate) at: SocketAddr,
+    pub(crate) link: &'f dyn Link,
+    /// What it lacks, with sizes.
+    pub(crate) missing: BTreeMap<Digest, u64>,
+    /// The controller's.
+    pub(crate) blobs: &'f dyn BlobSource,
+    pub(crate) progress: DeliverProgress<'f>,
+    /// Reports a source that failed.
+    pub(crate) warn: &'f (dyn Fn(String) + Send + Sync),
+}
+
+impl<'a> Spread<'a> {
+    pub(crate) fn of(plan: &'a Plan, links: &'a Links, used: bool) -> Self {
+        let wants = used.then(|| Wants::of(plan)).filter(|wants| wants.fillings.len() > 1);
+        let hosts: Vec<SocketAddr> =
+            wants.iter().flat_map(|wants: &Wants<'_>| &wants.fillings).map(|filling| filling.address).collect();
+        Self {
+            links,
+            wants,
+            board: Mutex::new(Board::new(hosts, Instant::now())),
+            moved: Notify::new(),
+            certificates: Mutex::default(),
+            brought: Mutex::default(),
+        }
+    }
+
+    /// The host of a step has all its blobs, and may serve them.
+    pub(crate) fn holds(&self, step: &Step) {
+        for op in shared_blobs(step) {
+            if let Some(at) = op.shared_at {
+                self.has(at, op.blobs.keys().copied());
+            }
+        }
+    }
+
+    /// A host has these blobs, and may serve them.
+    fn has(&self, host: SocketAddr, blobs: impl IntoIterator<Item = Digest>) {
+        let Some(wants) = &self.wants else { return };
+        let others = wants.of_others(host);
+        self.board().has(host, blobs.into_iter().filter(|digest| others.contains(digest)));
+        self.moved.notify_waiters();
+    }
+
+    /// What hosts got in this attempt.
+    pub(crate) fn brought(&self) -> Brought {
+        *self.brought.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Fills a host as far as it can be with the others; returns what it still lacks. Dropping the future ends nothing on the host, and the
+    /// others no longer wait for it.
+    pub(crate) async fn fill(&self, mut fill: Fill<'_>) -> Result<BTreeMap<Digest, u64>, LinkError> {
+        let Some(wants) = &self.wants else { return Ok(fill.missing) };
+        let (own, depots) = (fill.at, fill.op.depots.as_ref());
+        let urls = depots.into_iter().flat_map(|depots| depots.urls.iter().cloned().map(Source::Depot));
+        let origins: Vec<Source> = urls.chain([Source::Controller]).collect();
+        let wanted = wants.beside(&fill.step.id);
+        self.has(own, fill.op.blobs.keys().filter(|digest| !fill.missing.contains_key(*digest)).copied());
+        let mut running = FuturesUnordered::new();
+        loop {
+            // Registered before the board is looked at, so that no change is missed.
+            let moved = self.moved.notified();
+            tokio::pin!(moved);
+            moved.as_mut().enable();
+            let mut wait = Duration::MAX;
+            while !fill.missing.is_empty() {
+                let taker = Taker { address: own, missing: &fill.missing, origins: &origins, wanted: &wanted };
+                match self.board().choose(&taker, Instant::now()) {
+                    Choice::Take(transfer) => {
+                        let guard = Guard { spread: self, number: transfer.number };
+                        let (link, blobs, progress) = (fill.link, fill.blobs, fill.progress);
+                        running.push(async move {
+                            let done = self.transfer(&transfer, own, (link, depots), blobs, progress).await;
+                            drop(guard);
+                            (transfer, done)
+                        });
+                    }
+                    Choice::Wait(longest) => {
+                        wait = longest;
+                        break;
+                    }
+                    // What is on its way is waited for.
+                    Choice::Alone if running.is_empty() => return Ok(fill.missing),
+                    Choice::Alone => break,
+                }
+            }
+            if running.is_empty() && fill.missing.is_empty() {
+                return Ok(fill.missing);
+            }
+            tokio::select! {
+                Some((transfer, done)) = running.next(), if !running.is_empty() => {
+                    self.settle(&mut fill, own, &transfer, done?);
+                }
+                () = &mut moved => {}
+                () = tokio::time::sleep(wait.min(Duration::from_secs(3600))) => {}
+            }
+        }
+    }
+
+    async fn transfer(
+        &self,
+        transfer: &Transfer,
+        own: SocketAddr,
+        (link, depots): (&dyn Link, Option<&Depots>),
+        controller: &dyn BlobSource,
+        progress: DeliverProgress<'_>,
+    ) -> Result<Fetched, LinkError> {
+        let blobs: Vec<(Digest, u64)> = transfer.blobs.iter().map(|(digest, size)| (*digest, *size)).collect();
+        match (&transfer.source, depots) {
+            (Source::Depot(url), Some(depots)) => {
+                let depot = Depots { urls: vec![url.clone()], ..depots.clone() };
+                link.fetch(&blobs, &depot, progress).await
+            }
+            (Source::Host(from), _) => {
+                let ready = match self.opened(*from).await {
+                    Ok(()) => self.identity(own.ip()),
+                    Err(reason) => {
+                        self.board().close(*from);
+                        Err(reason)
+                    }
+                };
+                match ready {
+                    Ok(identity) => link.fetch_shared(&blobs, *from, &identity, progress).await,
+                    Err(reason) => Ok(Fetched { missing: blobs, reasons: vec![reason] }),
+                }
+            }
+            (Source::Controller | Source::Depot(_), _) => {
+                link.deliver(&blobs, controller, progress).await.map(|()| Fetched::default())
+            }
+        }
+    }
+
+    /// Takes note of the end of a transfer.
+    fn settle(&self, fill: &mut Fill<'_>, own: SocketAddr, transfer: &Transfer, done: Fetched) {
+        let lacking: BTreeSet<Digest> = done.missing.iter().map(|(digest, _)| *digest).collect();
+        let came = || transfer.blobs.iter().filter(|(digest, _)| !lacking.contains(*digest));
+        let bytes: u64 = came().map(|(_, size)| *size).sum();
+        {
+            let mut brought = self.brought.lock().unwrap_or_else(PoisonError::into_inner);
+            match transfer.source {
+                Source::Host(_) => brought.hosts += bytes,
+                Source::Depot(_) => brought.depots += bytes,
+                Source::Controller => brought.controller += bytes,
+            }
+        }
+        came().for_each(|(digest, _)| drop(fill.missing.remove(digest)));
+        {
+            let mut board = self.board();
+            match done.reasons.is_empty() {
+                true => lacking.iter().for_each(|digest| board.lacks(&transfer.source, *digest)),
+                false => board.failed(own, &transfer.source),
+            }
+        }
+        if let (Source::Host(from), false) = (&transfer.source, done.reasons.is_empty()) {
+            // Its agent may be another one by now: who takes from it next opens it again.
+            self.certificates().serving.remove(from);
+        }
+        for reason in done.reasons {
+            (fill.warn)(match &transfer.source {
+                Source::Host(_) => format!("{}: {reason}; it is asked no more by this host", fill.step.id),
+                _ => format!("{}: {reason}; blobs that no depot serves are sent from this machine", fill.step.id),
+            });
+        }
+        self.has(own, came().map(|(digest, _)| *digest));
+    }
+
+    /// Lets a host serve what it has, unless it does.
+    async fn opened(&self, host: SocketAddr) -> Result<(), String> {
+        let has = self.board().blobs_of(host);
+        if self.certificates().serving.get(&host).is_some_and(|serving| serving.is_superset(&has)) {
+            return Ok(());
+        }
+        let name = self.wants.iter().flat_map(|wants| &wants.fillings).find(|filling| filling.address == host);
+        let Some((name, link)) = name.and_then(|filling| Some((filling.host, self.links.get(filling.host)?))) else {
+            return Err(format!("there is no link to the host at {host}"));
+        };
+        let failed = |reason: String| format!("{name} does not serve other hosts: {reason}");
+        if link.lost_for().is_some() {
+            return Err(failed("it is out of reach".to_owned()));
+        }
+        let identity = self.identity(host.ip())?;
+        let blobs: Vec<Digest> = has.iter().copied().collect();
+        match tokio::time::timeout(OPENING, link.share(host, &blobs, &identity)).await {
+            Ok(Ok(())) => drop(self.certificates().serving.insert(host, has)),
+            Ok(Err(error)) => return Err(failed(error.to_string())),
+            Err(_) => return Err(failed(format!("no answer within {} s", OPENING.as_secs()))),
+        }
+        Ok(())
+    }
+
+    fn identity(&self, address: IpAddr) -> Result<RunIdentity, String> {
+        let failed = |error: rcgen::Error| format!("no certificate for {address} can be made: {error}");
+        let mut certificates = self.certificates();
+        if let Some(identity) = certificates.of_hosts.get(&address) {
+            return Ok(identity.clone());
+        }
+        let authority = match certificates.authority.take() {
+            Some(authority) => authority,
+            None => RunAuthority::make().map_err(failed)?,
+        };
+        let identity = authority.identity(address).map_err(failed);
+        certificates.authority = Some(authority);
+        let identity = identity?;
+        certificates.of_hosts.insert(address, identity.clone());
+        Ok(identity)
+    }
+
+    /// Never held across an await.
+    fn board(&self) -> MutexGuard<'_, Board> {
+        self.board.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Never held across an await.
+    fn certificates(&self) -> MutexGuard<'_, Certificates> {
+        self.certificates.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A transfer that is underway as long as it exists.
+struct Guard<'s, 'a> {
+    spread: &'s Spread<'a>,
+    number: u64,
+}
+
+impl Drop for Guard<'_, '_> {
+    fn drop(&mut self) {
+        self.spread.board().ended(self.number, Instant::now());
+        self.spread.moved.notify_waiters();
+    }
+}
