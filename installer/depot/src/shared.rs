@@ -111,8 +111,7 @@ async fn blob(State(content): State<Arc<Content>>, Path(hex): Path<String>, requ
 }
 
 fn acceptor(files: RunTls<'_>) -> Result<TlsAcceptor, DepotError> {
-    let bad =
-        |reason: String| DepotError::Tls { cert: OF_THE_RUN.to_owned(), key: OF_THE_RUN.to_owned(), reason };
+    let bad = |reason: String| DepotError::Tls { cert: OF_THE_RUN.to_owned(), key: OF_THE_RUN.to_owned(), reason };
     let certificates = |pem: &str| {
         CertificateDer::pem_slice_iter(pem.as_bytes()).collect::<Result<Vec<_>, _>>().map_err(|e| bad(e.to_string()))
     };

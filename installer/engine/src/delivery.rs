@@ -40,10 +40,8 @@ impl StepRunner<'_, '_> {
                 _ => None,
             })
             .collect();
-        let sizes: BTreeMap<Digest, u64> = wanting
-            .iter()
-            .flat_map(|wanting| wanting.op.blobs.iter().map(|(digest, size)| (*digest, *size)))
-            .collect();
+        let sizes: BTreeMap<Digest, u64> =
+            wanting.iter().flat_map(|wanting| wanting.op.blobs.iter().map(|(digest, size)| (*digest, *size))).collect();
         if sizes.is_empty() {
             return Ok(());
         }
@@ -83,7 +81,9 @@ impl StepRunner<'_, '_> {
             let rest = match op.shared_at {
                 Some(at) => {
                     let blobs = self.blobs;
-                    self.spread.fill(Fill { step, op, at, link, missing: lacking, blobs, progress, warn: &warn }).await?
+                    self.spread
+                        .fill(Fill { step, op, at, link, missing: lacking, blobs, progress, warn: &warn })
+                        .await?
                 }
                 None => op.blobs.clone(),
             };

@@ -44,8 +44,8 @@ mod sender;
 #[cfg(any(test, feature = "testing"))]
 pub mod sim;
 pub mod slots;
-pub mod status;
 mod spread;
+pub mod status;
 mod step_runner;
 mod survey_cache;
 mod transitions;

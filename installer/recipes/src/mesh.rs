@@ -7,8 +7,8 @@ use std::net::{IpAddr, Ipv4Addr};
 use ipnet::IpNet;
 use kubexm_plan::Facts;
 use kubexm_plan::mesh::{ConnectionCheck, PodAddress, Port, Protocol};
-use kubexm_spec::names::FAN_OUT_PORT;
 use kubexm_spec::cluster::{API_PORT, LoadBalancerMode, RegistryKind, Roles, overlap};
+use kubexm_spec::names::FAN_OUT_PORT;
 
 use crate::context::PlanContext;
 use crate::{fan_out, network};

@@ -27,8 +27,8 @@ const MOST_FAILURES_OF: usize = 3;
 /// Without any transfer that begins or ends for this long, and for as long as the largest one takes at [`SLOW`], hosts stop waiting for
 /// each other.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// Bytes a second of a slow line, as the time limits of deliveries assume.
-const SLOW: u64 = 1 << 20;
+/// Bytes a second of one transfer on a slow line, which the time limits of deliveries assume to bring 1 MiB/s.
+const SLOW: u64 = (1 << 20) / PER_SOURCE as u64;
 
 /// Where blobs come from.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]

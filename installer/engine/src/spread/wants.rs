@@ -36,9 +36,10 @@ impl<'a> Wants<'a> {
     /// Blobs that other hosts want while this step runs: not those of steps that come before it or after it.
     pub(super) fn beside(&self, step: &StepId) -> BTreeSet<Digest> {
         let (before, after) = (self.before(step), self.after(step));
-        let beside = self.fillings.iter().filter(|filling| {
-            filling.step != step && !before.contains(filling.step) && !after.contains(filling.step)
-        });
+        let beside = self
+            .fillings
+            .iter()
+            .filter(|filling| filling.step != step && !before.contains(filling.step) && !after.contains(filling.step));
         beside.flat_map(|filling| filling.blobs.iter().copied()).collect()
     }
 

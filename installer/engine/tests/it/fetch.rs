@@ -2,7 +2,7 @@
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot continue has failed")]
 
 #[path = "common/depots.rs"]
-mod depots;
+pub mod depots;
 
 use std::collections::BTreeMap;
 use std::io::{Read, Write};

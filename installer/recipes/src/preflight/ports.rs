@@ -1,7 +1,7 @@
 //! The ports that a host's roles need are free, or used by the cluster's own processes.
 
-use kubexm_spec::names::FAN_OUT_PORT;
 use kubexm_spec::cluster::{API_PORT, EtcdKind, RegistryKind, Roles};
+use kubexm_spec::names::FAN_OUT_PORT;
 
 use super::input::{ObservedHost, PreflightInput};
 use super::report::Report;

@@ -39,8 +39,7 @@ impl SshLink {
     ) -> Result<Fetched, LinkError> {
         let bytes = blobs.iter().map(|(_, size)| *size).sum();
         let limit = Limits::between_hosts(bytes).whole.saturating_add(GRACE);
-        let ask =
-            Request::FetchShared { blobs: blobs.iter().copied().collect(), from, identity: identity.clone() };
+        let ask = Request::FetchShared { blobs: blobs.iter().copied().collect(), from, identity: identity.clone() };
         self.fetched(blobs, &ask, limit, progress).await
     }
 

@@ -1,0 +1,212 @@
+//! The board, with time that the tests make.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use kubexm_spec::Digest;
+use tokio::time::Instant;
+
+use super::board::{Board, Choice, Source, Taker, Transfer};
+
+const MIB: u64 = 1 << 20;
+
+fn host(number: u8) -> SocketAddr {
+    SocketAddr::from(([10, 0, 0, number], 5444))
+}
+
+fn blob(name: &str) -> Digest {
+    Digest::of(name)
+}
+
+fn blobs(sizes: &[u64]) -> BTreeMap<Digest, u64> {
+    sizes.iter().enumerate().map(|(at, size)| (blob(&at.to_string()), *size)).collect()
+}
+
+fn all(blobs: &BTreeMap<Digest, u64>) -> BTreeSet<Digest> {
+    blobs.keys().copied().collect()
+}
+
+fn taker<'a>(at: SocketAddr, missing: &'a BTreeMap<Digest, u64>, wanted: &'a BTreeSet<Digest>) -> Taker<'a> {
+    Taker { address: at, missing, origins: &[Source::Controller], wanted }
+}
+
+#[track_caller]
+fn taken(choice: Choice) -> Transfer {
+    match choice {
+        Choice::Take(transfer) => transfer,
+        other => panic!("no transfer: {other:?}"),
+    }
+}
+
+#[test]
+fn the_controller_sends_each_blob_once_and_the_largest_first() {
+    let now = Instant::now();
+    let (mut board, sizes) = (Board::new([host(1), host(2), host(3)], now), blobs(&[20 * MIB, 40 * MIB, 30 * MIB]));
+    let wanted = all(&sizes);
+    let first = taken(board.choose(&taker(host(1), &sizes, &wanted), now));
+    let second = taken(board.choose(&taker(host(2), &sizes, &wanted), now));
+    assert_eq!((first.source, all(&first.blobs)), (Source::Controller, [blob("1")].into()));
+    assert_eq!((second.source, all(&second.blobs)), (Source::Controller, [blob("2")].into()));
+    // Two at a time: the third host waits, and is first served by the host that is whole.
+    assert!(matches!(board.choose(&taker(host(3), &sizes, &wanted), now), Choice::Wait(_)));
+    board.ended(first.number, now);
+    board.has(host(1), [blob("1")]);
+    let third = taken(board.choose(&taker(host(3), &sizes, &wanted), now));
+    assert_eq!((third.source, all(&third.blobs)), (Source::Controller, [blob("0")].into()));
+    let fourth = taken(board.choose(&taker(host(3), &sizes, &wanted), now));
+    assert_eq!((fourth.source, all(&fourth.blobs)), (Source::Host(host(1)), [blob("1")].into()));
+}
+
+#[test]
+fn small_blobs_are_taken_together_up_to_a_bound() {
+    let now = Instant::now();
+    let (mut board, sizes) = (Board::new([host(1), host(2)], now), blobs(&[6 * MIB; 4]));
+    let first = taken(board.choose(&taker(host(1), &sizes, &all(&sizes)), now));
+    assert_eq!(first.blobs.len(), 2);
+}
+
+#[test]
+fn what_nobody_else_wants_meanwhile_comes_at_once_and_holds_nobody_up() {
+    let now = Instant::now();
+    let (mut board, sizes) = (Board::new([host(1), host(2)], now), blobs(&[900 * MIB, 800 * MIB, MIB]));
+    let private = taken(board.choose(&taker(host(1), &sizes, &[blob("2")].into()), now));
+    assert_eq!(all(&private.blobs), [blob("0"), blob("1")].into());
+    let shared = taken(board.choose(&taker(host(1), &sizes, &[blob("2")].into()), now));
+    assert_eq!(all(&shared.blobs), [blob("2")].into());
+}
+
+#[test]
+fn the_nearest_source_is_chosen_and_no_source_has_more_than_two_takers() {
+    let now = Instant::now();
+    let far = SocketAddr::from(([10, 0, 9, 1], 5444));
+    let hosts = [far, host(2), host(3), host(4), host(5), host(6)];
+    let (mut board, sizes) = (Board::new(hosts, now), blobs(&[MIB]));
+    let wanted = all(&sizes);
+    board.has(far, wanted.clone());
+    board.has(host(2), wanted.clone());
+    let from = |board: &mut Board, to: u8| taken(board.choose(&taker(host(to), &sizes, &wanted), now)).source;
+    assert_eq!(from(&mut board, 3), Source::Host(host(2)));
+    assert_eq!(from(&mut board, 4), Source::Host(host(2)));
+    assert_eq!(from(&mut board, 5), Source::Host(far));
+    assert_eq!(from(&mut board, 6), Source::Host(far));
+}
+
+#[test]
+fn a_source_that_failed_is_left_by_that_host_and_after_two_by_all() {
+    let now = Instant::now();
+    let (mut board, sizes) = (Board::new([1, 2, 3, 4].map(host), now), blobs(&[MIB]));
+    let wanted = all(&sizes);
+    board.has(host(1), wanted.clone());
+    let next = |board: &mut Board, to: u8| {
+        let transfer = taken(board.choose(&taker(host(to), &sizes, &wanted), now));
+        board.ended(transfer.number, now);
+        transfer.source
+    };
+    assert_eq!(next(&mut board, 2), Source::Host(host(1)));
+    board.failed(host(2), &Source::Host(host(1)));
+    assert_eq!(next(&mut board, 2), Source::Controller);
+    assert_eq!(next(&mut board, 3), Source::Host(host(1)));
+    board.failed(host(3), &Source::Host(host(1)));
+    assert_eq!(next(&mut board, 4), Source::Controller);
+}
+
+#[test]
+fn a_host_that_fails_with_everybody_is_filled_as_if_there_were_no_others() {
+    let now = Instant::now();
+    let (mut board, sizes) = (Board::new([1, 2, 3, 4, 5].map(host), now), blobs(&[MIB]));
+    let wanted = all(&sizes);
+    for number in [1, 2, 3] {
+        board.has(host(number), wanted.clone());
+        board.failed(host(5), &Source::Host(host(number)));
+    }
+    assert_eq!(board.choose(&taker(host(5), &sizes, &wanted), now), Choice::Alone);
+    assert!(matches!(board.choose(&taker(host(4), &sizes, &wanted), now), Choice::Take(_)));
+}
+
+#[test]
+fn a_depot_that_lacks_a_blob_or_fails_is_followed_by_the_controller() {
+    let now = Instant::now();
+    let (mut board, sizes) = (Board::new([host(1), host(2)], now), blobs(&[20 * MIB, 20 * MIB]));
+    let (depot, wanted) = (Source::Depot("https://10.0.0.9:5443".to_owned()), all(&sizes));
+    let origins = [depot.clone(), Source::Controller];
+    let taker = Taker { address: host(1), missing: &sizes, origins: &origins, wanted: &wanted };
+    let first = taken(board.choose(&taker, now));
+    assert_eq!(first.source, depot);
+    board.ended(first.number, now);
+    let lacking = *all(&first.blobs).first().unwrap();
+    board.lacks(&depot, lacking);
+    let mut sources: Vec<Source> = (0..2).map(|_| taken(board.choose(&taker, now)).source).collect();
+    sources.sort();
+    assert_eq!(sources, origins);
+    board.failed(host(2), &depot);
+    let other = Taker { address: host(2), ..taker };
+    board.ended(1, now);
+    board.ended(2, now);
+    assert_eq!(taken(board.choose(&other, now)).source, Source::Controller);
+}
+
+#[test]
+fn hosts_stop_waiting_for_each_other_when_nothing_moves() {
+    let now = Instant::now();
+    let (mut board, sizes) = (Board::new([1, 2, 3].map(host), now), blobs(&[30 * MIB, 30 * MIB]));
+    let wanted = all(&sizes);
+    for number in [1, 2] {
+        taken(board.choose(&taker(host(number), &sizes, &wanted), now));
+    }
+    let Choice::Wait(longest) = board.choose(&taker(host(3), &sizes, &wanted), now) else { panic!("it does not wait") };
+    assert_eq!(longest, Duration::from_secs(70));
+    assert!(matches!(board.choose(&taker(host(3), &sizes, &wanted), now + longest / 2), Choice::Wait(_)));
+    assert_eq!(board.choose(&taker(host(3), &sizes, &wanted), now + longest), Choice::Alone);
+}
+
+/// Fills hosts over links of 1 MiB/s each way; returns the seconds that it takes.
+fn seconds(hosts: u8, sizes: &BTreeMap<Digest, u64>) -> f64 {
+    struct Running {
+        to: usize,
+        transfer: Transfer,
+        left: f64,
+    }
+    let begun = Instant::now();
+    let addresses: Vec<SocketAddr> = (1..=hosts).map(host).collect();
+    let mut board = Board::new(addresses.iter().copied(), begun);
+    let wanted = if hosts > 1 { all(sizes) } else { BTreeSet::new() };
+    let mut missing = vec![sizes.clone(); addresses.len()];
+    let (mut running, mut passed): (Vec<Running>, f64) = (Vec::new(), 0.0);
+    while missing.iter().any(|missing| !missing.is_empty()) {
+        let now = begun + Duration::from_secs_f64(passed);
+        for (to, address) in addresses.iter().enumerate() {
+            while let Choice::Take(transfer) = board.choose(&taker(*address, &missing[to], &wanted), now) {
+                let left = transfer.blobs.values().sum::<u64>() as f64;
+                running.push(Running { to, transfer, left });
+            }
+        }
+        let rate = |one: &Running| {
+            let up = running.iter().filter(|other| other.transfer.source == one.transfer.source).count();
+            let down = running.iter().filter(|other| other.to == one.to).count();
+            MIB as f64 / up.max(down) as f64
+        };
+        let rates: Vec<f64> = running.iter().map(rate).collect();
+        let next = running.iter().zip(&rates).map(|(one, rate)| one.left / rate).fold(f64::MAX, f64::min);
+        passed += next;
+        running.iter_mut().zip(&rates).for_each(|(one, rate)| one.left -= rate * next);
+        let (done, left): (Vec<Running>, Vec<Running>) = running.into_iter().partition(|one| one.left < 1.0);
+        running = left;
+        for Running { to, transfer, .. } in done {
+            board.ended(transfer.number, begun + Duration::from_secs_f64(passed));
+            board.has(addresses[to], transfer.blobs.keys().copied());
+            missing[to].retain(|digest, _| !transfer.blobs.contains_key(digest));
+        }
+    }
+    passed
+}
+
+#[test]
+fn twenty_hosts_take_less_than_two_and_a_half_times_as_long_as_one() {
+    let sizes = blobs(&[75, 70, 60, 55, 50, 35, 18, 16, 12, 10].map(|size| size * MIB));
+    let [one, four, twenty, hundred] = [1, 4, 20, 100].map(|hosts| seconds(hosts, &sizes));
+    assert!((one - 401.0).abs() < 1.0, "{one}");
+    assert!(four <= 1.6 * one, "four: {four}, one: {one}");
+    assert!(twenty <= 2.5 * one, "twenty: {twenty}, one: {one}");
+    assert!(hundred <= 3.5 * one, "a hundred: {hundred}, one: {one}");
+}

@@ -1,0 +1,108 @@
+//! Hosts of a run that take content from each other, on the simulated fleet.
+
+use std::net::SocketAddr;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use crate::common::{OneBlob, Site, StopAt, checked, fleet};
+use async_trait::async_trait;
+use kubexm_engine::events::{Recorder, Silent};
+use kubexm_engine::link::BlobSource;
+use kubexm_engine::{EngineError, Outcome, execute};
+use kubexm_plan::{CheckedPlan, Op};
+use kubexm_spec::Digest;
+use kubexm_spec::event::EventKind;
+
+const WORKERS: [&str; 5] = ["w1", "w2", "w3", "w4", "w5"];
+
+/// Each host serves what it has.
+fn plan() -> CheckedPlan {
+    let mut plan = fleet::plan(&WORKERS);
+    for step in &mut plan.steps {
+        let number = WORKERS.iter().position(|name| **name == step.host).map_or(9, |at| at as u8);
+        for op in &mut step.ops {
+            if let Op::Blobs(blobs) = op {
+                blobs.shared_at = Some(SocketAddr::from(([10, 0, 0, number], 5444)));
+            }
+        }
+    }
+    checked(plan)
+}
+
+fn site() -> Site {
+    Site::with(["cp"].into_iter().chain(WORKERS))
+}
+
+/// Counts how often the bundle is read.
+#[derive(Default)]
+struct Counted(AtomicUsize);
+
+#[async_trait]
+impl BlobSource for Counted {
+    async fn open(&self, digest: Digest, offset: u64) -> std::io::Result<Box<dyn tokio::io::AsyncRead + Send + Unpin>> {
+        self.0.fetch_add(1, Ordering::SeqCst);
+        OneBlob.open(digest, offset).await
+    }
+}
+
+#[tokio::test]
+async fn the_controller_sends_a_blob_once_and_hosts_take_it_from_each_other() {
+    let (site, plan, blobs) = (site(), plan(), Counted::default());
+    let (mut run, links) = (site.create(&plan), site.fleet.links());
+    let outcome = execute(&plan, &links, &mut run, &site.pki, &blobs, &Silent, site.options.clone()).await.unwrap();
+    assert_eq!(outcome, Outcome::Succeeded);
+    assert_eq!(blobs.0.into_inner(), 1);
+    let taken = site.fleet.taken();
+    assert_eq!(taken.len(), WORKERS.len());
+    for (_, source) in &taken {
+        let most = taken.iter().filter(|(_, other)| other == source).count();
+        assert!(most < WORKERS.len(), "all took from {source}: {taken:?}");
+    }
+}
+
+#[tokio::test]
+async fn without_fan_out_every_host_gets_it_from_the_controller() {
+    let (mut site, plan, blobs) = (site(), plan(), Counted::default());
+    site.options.fan_out = false;
+    let (mut run, links) = (site.create(&plan), site.fleet.links());
+    let outcome = execute(&plan, &links, &mut run, &site.pki, &blobs, &Silent, site.options.clone()).await.unwrap();
+    assert_eq!(outcome, Outcome::Succeeded);
+    assert_eq!((blobs.0.into_inner(), site.fleet.taken()), (WORKERS.len() + 1, Vec::new()));
+}
+
+#[tokio::test]
+async fn hosts_that_serve_nothing_right_are_left_and_reported_and_the_controller_sends_instead() {
+    let (site, plan, events) = (site(), plan(), Recorder::default());
+    for host in WORKERS.into_iter().chain(["cp"]) {
+        site.fleet.serves_wrong_bytes(host);
+    }
+    let mut run = site.create(&plan);
+    assert_eq!(site.execute(&plan, &mut run, &events).await.unwrap(), Outcome::Succeeded);
+    assert_eq!(site.fleet.taken(), []);
+    let warned = events.events().into_iter().filter_map(|event| match event.kind {
+        EventKind::Warning { text } => Some(text),
+        _ => None,
+    });
+    let warned: Vec<String> = warned.collect();
+    assert!(warned.iter().any(|text| text.contains("it is asked no more by this host")), "{warned:?}");
+}
+
+#[tokio::test]
+async fn a_run_that_dies_anywhere_is_continued() {
+    let plan = plan();
+    for nth in 1.. {
+        let mut site = site();
+        site.options.hook = Some(StopAt::new(false, nth));
+        let mut run = site.create(&plan);
+        match site.execute(&plan, &mut run, &Silent).await {
+            Err(EngineError::Stopped { .. }) => {}
+            Ok(Outcome::Succeeded) => {
+                assert!(nth > 10, "only {nth} records");
+                return;
+            }
+            other => panic!("{nth}: {other:?}"),
+        }
+        drop(run);
+        site.options.hook = None;
+        assert_eq!(site.resume(&Silent).await.unwrap(), Outcome::Succeeded, "from record {nth}");
+    }
+}
