@@ -18,8 +18,10 @@ use super::host_set::HostSet;
 const PER_SOURCE: usize = 2;
 /// Transfers to one host at the same time: the next one begins while this one ends.
 const PER_HOST: usize = 2;
-/// Small blobs are taken together up to so many bytes.
-const PARCEL: u64 = 16 << 20;
+/// Small blobs are taken together, up to this part of what the host lacks, and within these bytes.
+const PARCELS: u64 = 32;
+const SMALLEST_PARCEL: u64 = 1 << 20;
+const LARGEST_PARCEL: u64 = 16 << 20;
 /// Hosts that fail with a source before nobody takes from it.
 const MOST_FAILED_WITH: usize = 2;
 /// Hosts that one fails with before it takes from none: then the fault is its own.
@@ -287,13 +289,14 @@ impl Board {
             Source::Host(host) => self.hosts.binary_search(host).ok(),
             _ => None,
         };
+        let parcel = (taker.missing.values().sum::<u64>() / PARCELS).clamp(SMALLEST_PARCEL, LARGEST_PARCEL);
         let (mut blobs, mut bytes) = (BTreeMap::new(), 0_u64);
         for open in &view.open[first..] {
             let serves = match place {
                 Some(place) => self.holders.get(&open.digest).is_some_and(|holders| holders.contains(place)),
                 None => open.copies == 0 && self.origin(taker, &open.digest).as_ref() == Some(&source),
             };
-            if serves && (blobs.is_empty() || bytes.saturating_add(open.size) <= PARCEL) {
+            if serves && (blobs.is_empty() || bytes.saturating_add(open.size) <= parcel) {
                 blobs.insert(open.digest, open.size);
                 bytes = bytes.saturating_add(open.size);
             }

@@ -224,7 +224,9 @@ impl<'a> Spread<'a> {
                 Source::Controller => brought.controller += bytes,
             }
         }
-        came().for_each(|(digest, _)| drop(fill.missing.remove(digest)));
+        came().for_each(|(digest, _)| {
+            fill.missing.remove(digest);
+        });
         {
             let mut board = self.board();
             match done.reasons.is_empty() {
