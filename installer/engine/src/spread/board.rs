@@ -5,7 +5,7 @@
 //! fill all hosts grows like the logarithm of their number (decision 0070).
 
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
@@ -50,16 +50,16 @@ pub(super) struct Transfer {
     pub blobs: BTreeMap<Digest, u64>,
 }
 
-/// A host that looks for its next transfer.
-#[derive(Debug)]
-pub(super) struct Taker<'a> {
+/// A host that is being filled.
+#[derive(Clone, Debug)]
+pub(super) struct Taker {
     pub address: SocketAddr,
     /// What it still lacks, with sizes; what is on its way to it is among it.
-    pub missing: &'a BTreeMap<Digest, u64>,
+    pub missing: BTreeMap<Digest, u64>,
     /// Who has everything, in the order in which they are asked.
-    pub origins: &'a [Source],
+    pub origins: Vec<Source>,
     /// Blobs that other hosts want meanwhile. The others are private: nobody waits for them.
-    pub wanted: &'a BTreeSet<Digest>,
+    pub wanted: BTreeSet<Digest>,
 }
 
 /// What a host does next.
@@ -85,6 +85,11 @@ struct Underway {
 #[derive(Debug)]
 pub(super) struct Board {
     hosts: Vec<SocketAddr>,
+    takers: BTreeMap<SocketAddr, Taker>,
+    /// Transfers that their hosts have not begun yet.
+    given: BTreeMap<SocketAddr, VecDeque<Transfer>>,
+    /// Something has changed since transfers were given.
+    changed: bool,
     /// Who has a blob.
     holders: BTreeMap<Digest, HostSet>,
     underway: BTreeMap<u64, Underway>,
@@ -121,6 +126,9 @@ impl Board {
         let hosts: BTreeSet<SocketAddr> = hosts.into_iter().collect();
         Self {
             hosts: hosts.into_iter().collect(),
+            takers: BTreeMap::new(),
+            given: BTreeMap::new(),
+            changed: false,
             holders: BTreeMap::new(),
             underway: BTreeMap::new(),
             next: 0,
@@ -132,8 +140,38 @@ impl Board {
         }
     }
 
+    /// A host is filled from now on.
+    pub(super) fn enter(&mut self, taker: Taker) {
+        self.changed = true;
+        self.takers.insert(taker.address, taker);
+    }
+
+    /// A host is not filled any more; returns what it still lacks.
+    pub(super) fn leave(&mut self, host: SocketAddr) -> BTreeMap<Digest, u64> {
+        self.changed = true;
+        for transfer in self.given.remove(&host).unwrap_or_default() {
+            self.underway.remove(&transfer.number);
+        }
+        self.takers.remove(&host).map(|taker| taker.missing).unwrap_or_default()
+    }
+
+    /// Blobs have come to a host that is being filled.
+    pub(super) fn came(&mut self, host: SocketAddr, blobs: impl IntoIterator<Item = Digest>) {
+        if let Some(taker) = self.takers.get_mut(&host) {
+            for digest in blobs {
+                taker.missing.remove(&digest);
+            }
+        }
+    }
+
+    /// Whether a host lacks nothing.
+    pub(super) fn is_filled(&self, host: SocketAddr) -> bool {
+        self.takers.get(&host).is_none_or(|taker| taker.missing.is_empty())
+    }
+
     /// A host has these blobs now.
     pub(super) fn has(&mut self, host: SocketAddr, blobs: impl IntoIterator<Item = Digest>) {
+        self.changed = true;
         let Ok(place) = self.hosts.binary_search(&host) else { return };
         for digest in blobs {
             self.holders.entry(digest).or_default().insert(place);
@@ -148,6 +186,7 @@ impl Board {
 
     /// A source has not sent a blob, without an error.
     pub(super) fn lacks(&mut self, source: &Source, blob: Digest) {
+        self.changed = true;
         match source {
             Source::Host(host) => {
                 if let (Ok(place), Some(holders)) = (self.hosts.binary_search(host), self.holders.get_mut(&blob)) {
@@ -160,40 +199,35 @@ impl Board {
 
     /// A host got nothing from a source; it takes nothing more from it.
     pub(super) fn failed(&mut self, to: SocketAddr, source: &Source) {
+        self.changed = true;
         self.failures.insert((to, source.clone()));
     }
 
     /// A host cannot serve, whoever asks.
     pub(super) fn close(&mut self, host: SocketAddr) {
+        self.changed = true;
         self.closed.insert(host);
     }
 
     /// A transfer has ended, well or not.
     pub(super) fn ended(&mut self, number: u64, now: Instant) {
         if self.underway.remove(&number).is_some() {
+            self.changed = true;
             self.moved = now;
         }
     }
 
-    /// The next transfer of a host; it counts as begun.
-    pub(super) fn choose(&mut self, taker: &Taker<'_>, now: Instant) -> Choice {
-        if self.is_alone(taker.address) {
+    /// What a host that is being filled does next.
+    pub(super) fn next(&mut self, host: SocketAddr, now: Instant) -> Choice {
+        self.give(now);
+        if let Some(transfer) = self.given.get_mut(&host).and_then(VecDeque::pop_front) {
+            return Choice::Take(transfer);
+        }
+        if self.is_alone(host) {
             return Choice::Alone;
         }
-        let own: Vec<bool> =
-            self.underway.values().filter(|one| one.to == taker.address).map(|one| one.private).collect();
-        let public = own.iter().filter(|private| !**private).count();
-        if public < PER_HOST {
-            let view = self.view(taker);
-            if let Some((source, blobs)) = self.private(taker, &view) {
-                return self.begin(taker, source, blobs, true, now);
-            }
-            if let Some((source, blobs)) = self.next_of(taker, &view) {
-                return self.begin(taker, source, blobs, false, now);
-            }
-        }
         // A transfer has its own time limits.
-        if !own.is_empty() {
+        if self.underway.values().any(|one| one.to == host) {
             return Choice::Wait(Duration::MAX);
         }
         let until = self.moved + self.patience();
@@ -202,6 +236,49 @@ impl Board {
             return Choice::Alone;
         }
         Choice::Wait(until - now)
+    }
+
+    /// Gives out transfers, one at a time and always to the host that has the fewest underway, of those to the one that lacks the
+    /// most: a host that took everything first would have to send everything to everybody.
+    fn give(&mut self, now: Instant) {
+        if !std::mem::take(&mut self.changed) {
+            return;
+        }
+        // What one takes is one possibility less for others, so who finds nothing is done.
+        let mut left: BTreeSet<SocketAddr> = self.takers.keys().copied().filter(|host| !self.is_alone(*host)).collect();
+        let mut underway: BTreeMap<SocketAddr, usize> = BTreeMap::new();
+        for one in self.underway.values().filter(|one| !one.private) {
+            *underway.entry(one.to).or_default() += 1;
+        }
+        let lacks: BTreeMap<SocketAddr, u64> =
+            self.takers.iter().map(|(host, taker)| (*host, taker.missing.values().sum())).collect();
+        let of = |underway: &BTreeMap<SocketAddr, usize>, host: &SocketAddr| underway.get(host).copied().unwrap_or(0);
+        loop {
+            let next = left
+                .iter()
+                .min_by_key(|host| (of(&underway, host), Reverse(lacks.get(*host).copied().unwrap_or(0)), **host));
+            let Some(host) = next.copied() else { return };
+            let found = self.takers.get(&host).and_then(|taker| self.found(taker, of(&underway, &host)));
+            let Some((source, blobs, private)) = found else {
+                left.remove(&host);
+                continue;
+            };
+            if !private {
+                *underway.entry(host).or_default() += 1;
+            }
+            let transfer = self.begin(host, source, blobs, private, now);
+            self.given.entry(host).or_default().push_back(transfer);
+        }
+    }
+
+    /// What a host with so many transfers underway could take now, and whether nobody waits for that.
+    fn found(&self, taker: &Taker, underway: usize) -> Option<(Source, BTreeMap<Digest, u64>, bool)> {
+        if underway >= PER_HOST {
+            return None;
+        }
+        let view = self.view(taker);
+        let private = self.private(taker, &view).map(|(source, blobs)| (source, blobs, true));
+        private.or_else(|| self.next_of(taker, &view).map(|(source, blobs)| (source, blobs, false)))
     }
 
     /// Whether a host takes what it lacks without the others.
@@ -217,21 +294,21 @@ impl Board {
 
     fn begin(
         &mut self,
-        taker: &Taker<'_>,
+        to: SocketAddr,
         source: Source,
         blobs: BTreeMap<Digest, u64>,
         private: bool,
         now: Instant,
-    ) -> Choice {
+    ) -> Transfer {
         let number = self.next;
         self.next += 1;
         self.moved = now;
-        let underway = Underway { to: taker.address, source: source.clone(), blobs: blobs.clone(), private };
+        let underway = Underway { to, source: source.clone(), blobs: blobs.clone(), private };
         self.underway.insert(number, underway);
-        Choice::Take(Transfer { number, source, blobs })
+        Transfer { number, source, blobs }
     }
 
-    fn view(&self, taker: &Taker<'_>) -> View {
+    fn view(&self, taker: &Taker) -> View {
         let mut takers: BTreeMap<Source, usize> = BTreeMap::new();
         let (mut coming, mut elsewhere) = (BTreeSet::new(), BTreeMap::<Digest, usize>::new());
         for one in self.underway.values() {
@@ -264,7 +341,7 @@ impl Board {
     }
 
     /// Everything that nobody else wants meanwhile and no host has, in one transfer from an origin.
-    fn private(&self, taker: &Taker<'_>, view: &View) -> Option<(Source, BTreeMap<Digest, u64>)> {
+    fn private(&self, taker: &Taker, view: &View) -> Option<(Source, BTreeMap<Digest, u64>)> {
         let private = view.open.iter().filter(|open| open.copies == 0 && !taker.wanted.contains(&open.digest));
         let mut source = None;
         let mut blobs = BTreeMap::new();
@@ -278,7 +355,7 @@ impl Board {
         source.map(|source| (source, blobs))
     }
 
-    fn next_of(&self, taker: &Taker<'_>, view: &View) -> Option<(Source, BTreeMap<Digest, u64>)> {
+    fn next_of(&self, taker: &Taker, view: &View) -> Option<(Source, BTreeMap<Digest, u64>)> {
         let from = |open: &Open| match self.nearest(taker, view, &open.digest) {
             Some(host) => Some(host),
             None if open.copies == 0 => self.origin(taker, &open.digest).filter(|origin| view.has_room(origin)),
@@ -305,7 +382,7 @@ impl Board {
     }
 
     /// The host that sends a blob: one of the same network first, and the one with the fewest takers of these.
-    fn nearest(&self, taker: &Taker<'_>, view: &View, digest: &Digest) -> Option<Source> {
+    fn nearest(&self, taker: &Taker, view: &View, digest: &Digest) -> Option<Source> {
         let hosts = self.holders.get(digest)?.both(&view.free).map(|place| self.hosts[place]);
         let by = |host: &SocketAddr| {
             let far = !same_network(host.ip(), taker.address.ip());
@@ -315,7 +392,7 @@ impl Board {
     }
 
     /// The first of those who have everything and did not fail with this host.
-    fn origin(&self, taker: &Taker<'_>, digest: &Digest) -> Option<Source> {
+    fn origin(&self, taker: &Taker, digest: &Digest) -> Option<Source> {
         let usable = |source: &&Source| {
             !self.failures.contains(&(taker.address, (*source).clone()))
                 && !self.lacks.contains(&((*source).clone(), *digest))

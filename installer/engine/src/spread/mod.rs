@@ -130,13 +130,16 @@ impl<'a> Spread<'a> {
 
     /// Fills a host as far as it can be with the others; returns what it still lacks. Dropping the future ends nothing on the host, and the
     /// others no longer wait for it.
-    pub(crate) async fn fill(&self, mut fill: Fill<'_>) -> Result<BTreeMap<Digest, u64>, LinkError> {
+    pub(crate) async fn fill(&self, fill: Fill<'_>) -> Result<BTreeMap<Digest, u64>, LinkError> {
         let Some(wants) = &self.wants else { return Ok(fill.missing) };
         let (own, depots) = (fill.at, fill.op.depots.as_ref());
         let urls = depots.into_iter().flat_map(|depots| depots.urls.iter().cloned().map(Source::Depot));
         let origins: Vec<Source> = urls.chain([Source::Controller]).collect();
         let wanted = wants.beside(&fill.step.id);
         self.has(own, fill.op.blobs.keys().filter(|digest| !fill.missing.contains_key(*digest)).copied());
+        self.board().enter(Taker { address: own, missing: fill.missing.clone(), origins, wanted });
+        self.moved.notify_waiters();
+        let filled = Filled { spread: self, host: own };
         let mut running = FuturesUnordered::new();
         loop {
             // Registered before the board is looked at, so that no change is missed.
@@ -144,9 +147,9 @@ impl<'a> Spread<'a> {
             tokio::pin!(moved);
             moved.as_mut().enable();
             let mut wait = Duration::MAX;
-            while !fill.missing.is_empty() {
-                let taker = Taker { address: own, missing: &fill.missing, origins: &origins, wanted: &wanted };
-                match self.board().choose(&taker, Instant::now()) {
+            while !self.board().is_filled(own) {
+                let next = self.board().next(own, Instant::now());
+                match next {
                     Choice::Take(transfer) => {
                         let guard = Guard { spread: self, number: transfer.number };
                         let (link, blobs, progress) = (fill.link, fill.blobs, fill.progress);
@@ -161,16 +164,16 @@ impl<'a> Spread<'a> {
                         break;
                     }
                     // What is on its way is waited for.
-                    Choice::Alone if running.is_empty() => return Ok(fill.missing),
+                    Choice::Alone if running.is_empty() => return Ok(filled.leave()),
                     Choice::Alone => break,
                 }
             }
-            if running.is_empty() && fill.missing.is_empty() {
-                return Ok(fill.missing);
+            if running.is_empty() && self.board().is_filled(own) {
+                return Ok(filled.leave());
             }
             tokio::select! {
                 Some((transfer, done)) = running.next(), if !running.is_empty() => {
-                    self.settle(&mut fill, own, &transfer, done?);
+                    self.settle(&fill, own, &transfer, done?);
                 }
                 () = &mut moved => {}
                 () = tokio::time::sleep(wait.min(Duration::from_secs(3600))) => {}
@@ -212,7 +215,7 @@ impl<'a> Spread<'a> {
     }
 
     /// Takes note of the end of a transfer.
-    fn settle(&self, fill: &mut Fill<'_>, own: SocketAddr, transfer: &Transfer, done: Fetched) {
+    fn settle(&self, fill: &Fill<'_>, own: SocketAddr, transfer: &Transfer, done: Fetched) {
         let lacking: BTreeSet<Digest> = done.missing.iter().map(|(digest, _)| *digest).collect();
         let came = || transfer.blobs.iter().filter(|(digest, _)| !lacking.contains(*digest));
         let bytes: u64 = came().map(|(_, size)| *size).sum();
@@ -224,11 +227,9 @@ impl<'a> Spread<'a> {
                 Source::Controller => brought.controller += bytes,
             }
         }
-        came().for_each(|(digest, _)| {
-            fill.missing.remove(digest);
-        });
         {
             let mut board = self.board();
+            board.came(own, came().map(|(digest, _)| *digest));
             match done.reasons.is_empty() {
                 true => lacking.iter().for_each(|digest| board.lacks(&transfer.source, *digest)),
                 false => board.failed(own, &transfer.source),
@@ -296,6 +297,26 @@ impl<'a> Spread<'a> {
     /// Never held across an await.
     fn certificates(&self) -> MutexGuard<'_, Certificates> {
         self.certificates.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A host that is being filled as long as it exists.
+struct Filled<'s, 'a> {
+    spread: &'s Spread<'a>,
+    host: SocketAddr,
+}
+
+impl Filled<'_, '_> {
+    /// What it still lacks.
+    fn leave(self) -> BTreeMap<Digest, u64> {
+        self.spread.board().leave(self.host)
+    }
+}
+
+impl Drop for Filled<'_, '_> {
+    fn drop(&mut self) {
+        self.spread.board().leave(self.host);
+        self.spread.moved.notify_waiters();
     }
 }
 

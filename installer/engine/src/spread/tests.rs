@@ -27,8 +27,16 @@ fn all(blobs: &BTreeMap<Digest, u64>) -> BTreeSet<Digest> {
     blobs.keys().copied().collect()
 }
 
-fn taker<'a>(at: SocketAddr, missing: &'a BTreeMap<Digest, u64>, wanted: &'a BTreeSet<Digest>) -> Taker<'a> {
-    Taker { address: at, missing, origins: &[Source::Controller], wanted }
+fn taker(at: SocketAddr, missing: &BTreeMap<Digest, u64>, wanted: &BTreeSet<Digest>) -> Taker {
+    Taker { address: at, missing: missing.clone(), origins: vec![Source::Controller], wanted: wanted.clone() }
+}
+
+/// What a host does next; it enters if it has not.
+fn next(board: &mut Board, taker: &Taker, now: Instant) -> Choice {
+    if board.is_filled(taker.address) {
+        board.enter(taker.clone());
+    }
+    board.next(taker.address, now)
 }
 
 #[track_caller]
@@ -44,17 +52,19 @@ fn the_controller_sends_each_blob_once_and_the_largest_first() {
     let now = Instant::now();
     let (mut board, sizes) = (Board::new([host(1), host(2), host(3)], now), blobs(&[20 * MIB, 40 * MIB, 30 * MIB]));
     let wanted = all(&sizes);
-    let first = taken(board.choose(&taker(host(1), &sizes, &wanted), now));
-    let second = taken(board.choose(&taker(host(2), &sizes, &wanted), now));
+    [1, 2, 3].map(|number| board.enter(taker(host(number), &sizes, &wanted)));
+    let first = taken(next(&mut board, &taker(host(1), &sizes, &wanted), now));
+    let second = taken(next(&mut board, &taker(host(2), &sizes, &wanted), now));
     assert_eq!((first.source, all(&first.blobs)), (Source::Controller, [blob("1")].into()));
     assert_eq!((second.source, all(&second.blobs)), (Source::Controller, [blob("2")].into()));
     // Two at a time: the third host waits, and is first served by the host that is whole.
-    assert!(matches!(board.choose(&taker(host(3), &sizes, &wanted), now), Choice::Wait(_)));
+    assert!(matches!(next(&mut board, &taker(host(3), &sizes, &wanted), now), Choice::Wait(_)));
     board.ended(first.number, now);
     board.has(host(1), [blob("1")]);
-    let third = taken(board.choose(&taker(host(3), &sizes, &wanted), now));
+    board.came(host(1), [blob("1")]);
+    let third = taken(next(&mut board, &taker(host(3), &sizes, &wanted), now));
     assert_eq!((third.source, all(&third.blobs)), (Source::Controller, [blob("0")].into()));
-    let fourth = taken(board.choose(&taker(host(3), &sizes, &wanted), now));
+    let fourth = taken(next(&mut board, &taker(host(3), &sizes, &wanted), now));
     assert_eq!((fourth.source, all(&fourth.blobs)), (Source::Host(host(1)), [blob("1")].into()));
 }
 
@@ -62,7 +72,7 @@ fn the_controller_sends_each_blob_once_and_the_largest_first() {
 fn small_blobs_are_taken_together_up_to_a_bound() {
     let now = Instant::now();
     let (mut board, sizes) = (Board::new([host(1), host(2)], now), blobs(&[MIB; 100]));
-    let first = taken(board.choose(&taker(host(1), &sizes, &all(&sizes)), now));
+    let first = taken(next(&mut board, &taker(host(1), &sizes, &all(&sizes)), now));
     assert_eq!(first.blobs.len(), 3);
 }
 
@@ -70,9 +80,9 @@ fn small_blobs_are_taken_together_up_to_a_bound() {
 fn what_nobody_else_wants_meanwhile_comes_at_once_and_holds_nobody_up() {
     let now = Instant::now();
     let (mut board, sizes) = (Board::new([host(1), host(2)], now), blobs(&[900 * MIB, 800 * MIB, MIB]));
-    let private = taken(board.choose(&taker(host(1), &sizes, &[blob("2")].into()), now));
+    let private = taken(next(&mut board, &taker(host(1), &sizes, &[blob("2")].into()), now));
     assert_eq!(all(&private.blobs), [blob("0"), blob("1")].into());
-    let shared = taken(board.choose(&taker(host(1), &sizes, &[blob("2")].into()), now));
+    let shared = taken(next(&mut board, &taker(host(1), &sizes, &[blob("2")].into()), now));
     assert_eq!(all(&shared.blobs), [blob("2")].into());
 }
 
@@ -85,7 +95,8 @@ fn the_nearest_source_is_chosen_and_no_source_has_more_than_two_takers() {
     let wanted = all(&sizes);
     board.has(far, wanted.clone());
     board.has(host(2), wanted.clone());
-    let from = |board: &mut Board, to: u8| taken(board.choose(&taker(host(to), &sizes, &wanted), now)).source;
+    [3, 4, 5, 6].map(|number| board.enter(taker(host(number), &sizes, &wanted)));
+    let from = |board: &mut Board, to: u8| taken(next(board, &taker(host(to), &sizes, &wanted), now)).source;
     assert_eq!(from(&mut board, 3), Source::Host(host(2)));
     assert_eq!(from(&mut board, 4), Source::Host(host(2)));
     assert_eq!(from(&mut board, 5), Source::Host(far));
@@ -98,17 +109,18 @@ fn a_source_that_failed_is_left_by_that_host_and_after_two_by_all() {
     let (mut board, sizes) = (Board::new([1, 2, 3, 4].map(host), now), blobs(&[MIB]));
     let wanted = all(&sizes);
     board.has(host(1), wanted.clone());
-    let next = |board: &mut Board, to: u8| {
-        let transfer = taken(board.choose(&taker(host(to), &sizes, &wanted), now));
+    let once = |board: &mut Board, to: u8| {
+        let transfer = taken(next(board, &taker(host(to), &sizes, &wanted), now));
         board.ended(transfer.number, now);
+        board.leave(host(to));
         transfer.source
     };
-    assert_eq!(next(&mut board, 2), Source::Host(host(1)));
+    assert_eq!(once(&mut board, 2), Source::Host(host(1)));
     board.failed(host(2), &Source::Host(host(1)));
-    assert_eq!(next(&mut board, 2), Source::Controller);
-    assert_eq!(next(&mut board, 3), Source::Host(host(1)));
+    assert_eq!(once(&mut board, 2), Source::Controller);
+    assert_eq!(once(&mut board, 3), Source::Host(host(1)));
     board.failed(host(3), &Source::Host(host(1)));
-    assert_eq!(next(&mut board, 4), Source::Controller);
+    assert_eq!(once(&mut board, 4), Source::Controller);
 }
 
 #[test]
@@ -120,8 +132,8 @@ fn a_host_that_fails_with_everybody_is_filled_as_if_there_were_no_others() {
         board.has(host(number), wanted.clone());
         board.failed(host(5), &Source::Host(host(number)));
     }
-    assert_eq!(board.choose(&taker(host(5), &sizes, &wanted), now), Choice::Alone);
-    assert!(matches!(board.choose(&taker(host(4), &sizes, &wanted), now), Choice::Take(_)));
+    assert_eq!(next(&mut board, &taker(host(5), &sizes, &wanted), now), Choice::Alone);
+    assert!(matches!(next(&mut board, &taker(host(4), &sizes, &wanted), now), Choice::Take(_)));
 }
 
 #[test]
@@ -130,20 +142,20 @@ fn a_depot_that_lacks_a_blob_or_fails_is_followed_by_the_controller() {
     let (mut board, sizes) = (Board::new([host(1), host(2)], now), blobs(&[20 * MIB, 20 * MIB]));
     let (depot, wanted) = (Source::Depot("https://10.0.0.9:5443".to_owned()), all(&sizes));
     let origins = [depot.clone(), Source::Controller];
-    let taker = Taker { address: host(1), missing: &sizes, origins: &origins, wanted: &wanted };
-    let first = taken(board.choose(&taker, now));
+    let taker = Taker { address: host(1), missing: sizes.clone(), origins: origins.to_vec(), wanted };
+    let first = taken(next(&mut board, &taker, now));
     assert_eq!(first.source, depot);
     board.ended(first.number, now);
     let lacking = *all(&first.blobs).first().unwrap();
     board.lacks(&depot, lacking);
-    let mut sources: Vec<Source> = (0..2).map(|_| taken(board.choose(&taker, now)).source).collect();
+    let mut sources: Vec<Source> = (0..2).map(|_| taken(next(&mut board, &taker, now)).source).collect();
     sources.sort();
     assert_eq!(sources, origins);
     board.failed(host(2), &depot);
-    let other = Taker { address: host(2), ..taker };
+    let other = Taker { address: host(2), ..taker.clone() };
     board.ended(1, now);
     board.ended(2, now);
-    assert_eq!(taken(board.choose(&other, now)).source, Source::Controller);
+    assert_eq!(taken(next(&mut board, &other, now)).source, Source::Controller);
 }
 
 #[test]
@@ -151,13 +163,16 @@ fn hosts_stop_waiting_for_each_other_when_nothing_moves() {
     let now = Instant::now();
     let (mut board, sizes) = (Board::new([1, 2, 3].map(host), now), blobs(&[30 * MIB, 30 * MIB]));
     let wanted = all(&sizes);
+    [1, 2, 3].map(|number| board.enter(taker(host(number), &sizes, &wanted)));
     for number in [1, 2] {
-        taken(board.choose(&taker(host(number), &sizes, &wanted), now));
+        taken(next(&mut board, &taker(host(number), &sizes, &wanted), now));
     }
-    let Choice::Wait(longest) = board.choose(&taker(host(3), &sizes, &wanted), now) else { panic!("it does not wait") };
+    let Choice::Wait(longest) = next(&mut board, &taker(host(3), &sizes, &wanted), now) else {
+        panic!("it does not wait")
+    };
     assert_eq!(longest, Duration::from_secs(70));
-    assert!(matches!(board.choose(&taker(host(3), &sizes, &wanted), now + longest / 2), Choice::Wait(_)));
-    assert_eq!(board.choose(&taker(host(3), &sizes, &wanted), now + longest), Choice::Alone);
+    assert!(matches!(next(&mut board, &taker(host(3), &sizes, &wanted), now + longest / 2), Choice::Wait(_)));
+    assert_eq!(next(&mut board, &taker(host(3), &sizes, &wanted), now + longest), Choice::Alone);
 }
 
 /// Fills hosts over links of 1 MiB/s each way; returns the seconds that it takes.
@@ -171,12 +186,12 @@ fn seconds(hosts: u8, sizes: &BTreeMap<Digest, u64>) -> f64 {
     let addresses: Vec<SocketAddr> = (1..=hosts).map(host).collect();
     let mut board = Board::new(addresses.iter().copied(), begun);
     let wanted = if hosts > 1 { all(sizes) } else { BTreeSet::new() };
-    let mut missing = vec![sizes.clone(); addresses.len()];
+    addresses.iter().for_each(|address| board.enter(taker(*address, sizes, &wanted)));
     let (mut running, mut passed): (Vec<Running>, f64) = (Vec::new(), 0.0);
-    while missing.iter().any(|missing| !missing.is_empty()) {
+    while addresses.iter().any(|address| !board.is_filled(*address)) {
         let now = begun + Duration::from_secs_f64(passed);
         for (to, address) in addresses.iter().enumerate() {
-            while let Choice::Take(transfer) = board.choose(&taker(*address, &missing[to], &wanted), now) {
+            while let Choice::Take(transfer) = board.next(*address, now) {
                 let left = transfer.blobs.values().sum::<u64>() as f64;
                 running.push(Running { to, transfer, left });
             }
@@ -195,7 +210,7 @@ fn seconds(hosts: u8, sizes: &BTreeMap<Digest, u64>) -> f64 {
         for Running { to, transfer, .. } in done {
             board.ended(transfer.number, begun + Duration::from_secs_f64(passed));
             board.has(addresses[to], transfer.blobs.keys().copied());
-            missing[to].retain(|digest, _| !transfer.blobs.contains_key(digest));
+            board.came(addresses[to], transfer.blobs.keys().copied());
         }
     }
     passed
