@@ -22,6 +22,8 @@ fn three() -> Site {
     }
     site.cluster.role_groups.control_plane.push("node2".to_owned());
     site.cluster.role_groups.worker.push("node3".to_owned());
+    // Every host serves every other one; a test of its own has that.
+    site.cluster.registry.fan_out = false;
     site
 }
 
@@ -46,8 +48,21 @@ fn every_port_that_roles_need_is_dialed_between_different_hosts() {
 }
 
 #[test]
+fn hosts_that_take_content_from_each_other_are_dialed_and_a_blocked_one_is_a_warning() {
+    let mut site = three();
+    site.cluster.registry.fan_out = true;
+    let mesh = mesh(&site);
+    assert_eq!(between(&mesh, "node3", "node2"), "5444/tcp 6443/tcp 8472/udp");
+    assert_eq!(between(&mesh, "node1", "node3"), "5444/tcp 10250/tcp 8472/udp");
+    let text = "from 10.77.0.13 to 10.77.0.12 port 5444/tcp: no answer";
+    one(&said(&site, "node3", "node2"), Severity::Warn, text);
+}
+
+#[test]
 fn what_is_dialed_is_listened_on() {
-    let mesh = mesh(&three());
+    let mut site = three();
+    site.cluster.registry.fan_out = true;
+    let mesh = mesh(&site);
     for ConnectionCheck { to, port, .. } in mesh.dials.values().flatten() {
         assert!(mesh.listen[to].contains(port), "{to} {port}");
     }
