@@ -16,7 +16,7 @@ trap gone EXIT
 [ "$(id -u)" = 0 ] || { echo "bench: the part fan-out needs root, for its namespaces" >&2; exit 1; }
 
 # The controller of this part; sshd starts the program that is measured as the agent.
-(cd "$ROOT" && cargo build --quiet --release --target "$TARGET" -p kubexm-tests --example fill)
+[ -n "${FAN_OUT_FILL:-}" ] || (cd "$ROOT" && cargo build --quiet --release --target "$TARGET" -p kubexm-tests --example fill)
 FILL=${FAN_OUT_FILL:-$BUILT/examples/fill}
 
 # linked NAME ADDRESS: a namespace whose link takes RATE each way

@@ -52,7 +52,9 @@ fn the_controller_sends_each_blob_once_and_the_largest_first() {
     let now = Instant::now();
     let (mut board, sizes) = (Board::new([host(1), host(2), host(3)], now), blobs(&[20 * MIB, 40 * MIB, 30 * MIB]));
     let wanted = all(&sizes);
-    [1, 2, 3].map(|number| board.enter(taker(host(number), &sizes, &wanted)));
+    for number in [1, 2, 3] {
+        board.enter(taker(host(number), &sizes, &wanted));
+    }
     let first = taken(next(&mut board, &taker(host(1), &sizes, &wanted), now));
     let second = taken(next(&mut board, &taker(host(2), &sizes, &wanted), now));
     assert_eq!((first.source, all(&first.blobs)), (Source::Controller, [blob("1")].into()));
@@ -95,7 +97,9 @@ fn the_nearest_source_is_chosen_and_no_source_has_more_than_two_takers() {
     let wanted = all(&sizes);
     board.has(far, wanted.clone());
     board.has(host(2), wanted.clone());
-    [3, 4, 5, 6].map(|number| board.enter(taker(host(number), &sizes, &wanted)));
+    for number in [3, 4, 5, 6] {
+        board.enter(taker(host(number), &sizes, &wanted));
+    }
     let from = |board: &mut Board, to: u8| taken(next(board, &taker(host(to), &sizes, &wanted), now)).source;
     assert_eq!(from(&mut board, 3), Source::Host(host(2)));
     assert_eq!(from(&mut board, 4), Source::Host(host(2)));
@@ -163,7 +167,9 @@ fn hosts_stop_waiting_for_each_other_when_nothing_moves() {
     let now = Instant::now();
     let (mut board, sizes) = (Board::new([1, 2, 3].map(host), now), blobs(&[30 * MIB, 30 * MIB]));
     let wanted = all(&sizes);
-    [1, 2, 3].map(|number| board.enter(taker(host(number), &sizes, &wanted)));
+    for number in [1, 2, 3] {
+        board.enter(taker(host(number), &sizes, &wanted));
+    }
     for number in [1, 2] {
         taken(next(&mut board, &taker(host(number), &sizes, &wanted), now));
     }
