@@ -4,6 +4,7 @@ pub mod agent;
 pub(crate) mod answers;
 pub mod known_hosts;
 mod link_lost;
+mod run_identity;
 pub mod ssh;
 pub mod wire;
 
@@ -18,7 +19,7 @@ use kubexm_plan::{ClusterFacts, Facts, Plan, Probe, SlotProvider, Step, StepDrif
 pub use kubexm_plan::{ObservedState, ProbeAnswer, Survey};
 use kubexm_spec::Digest;
 pub use link_lost::LinkLost;
-pub use wire::RunIdentity;
+pub use run_identity::RunIdentity;
 
 /// Values of slots for one step, sent with the request that needs them and not stored.
 pub type SlotValues = std::collections::BTreeMap<kubexm_plan::SlotName, Vec<u8>>;

@@ -10,8 +10,6 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::net::SocketAddr;
 
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD as BASE64;
 use kubexm_plan::backup::{Archive, BackupAsk, SnapshotFacts};
 use kubexm_plan::etcd_check::{EtcdAnswer, EtcdAsk};
 use kubexm_plan::op::Depots;
@@ -20,8 +18,9 @@ use kubexm_plan::{
     Wave, ledger, mesh,
 };
 use kubexm_spec::{Arch, Digest};
-use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde::{Deserialize, Serialize};
 
+pub use super::run_identity::{RunIdentity, Secret};
 pub use frame::{Frame, WireError};
 
 /// Version of the messages. Both sides must have the same.
@@ -348,32 +347,10 @@ pub enum Response {
     NotUnderstood { reason: String },
 }
 
-/// By what a host knows the others of its run, and they it. Made for the run, in memory only.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub struct RunIdentity {
-    /// The run's own authority, PEM.
-    pub ca: String,
-    /// The host's certificate, PEM.
-    pub certificate: String,
-    /// Its key, PEM.
-    pub key: Secret,
-}
-
 /// Slot values in a request. Base64 in JSON; never shown.
 #[derive(Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Secrets(BTreeMap<SlotName, Secret>);
-
-/// Bytes that are never shown. Base64 in JSON.
-#[derive(Clone, PartialEq, Eq)]
-pub struct Secret(pub Vec<u8>);
-
-impl fmt::Debug for Secret {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("<secret>")
-    }
-}
 
 impl Secrets {
     /// From the engine's slot values.
@@ -390,19 +367,5 @@ impl Secrets {
 impl fmt::Debug for Secrets {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_map().entries(self.0.keys().map(|name| (&name.0, "<secret>"))).finish()
-    }
-}
-
-impl Serialize for Secret {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.serialize_str(&BASE64.encode(&self.0))
-    }
-}
-
-impl<'de> Deserialize<'de> for Secret {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let text = String::deserialize(deserializer)?;
-        // The error does not contain the text.
-        BASE64.decode(text).map(Self).map_err(|_| serde::de::Error::custom("a slot value is not base64"))
     }
 }
