@@ -35,11 +35,27 @@ yaml() {
   printf 'apiVersion: kubexm.io/v1alpha1\nkind: Cluster\nmetadata: {name: %s}\nspec:\n  bundle:\n    extraFiles:\n' "$name"
   find "$HONEST/$name" -type f | LC_ALL=C sort | while read -r file; do printf '    - {path: "%s"}\n' "$file"; done
   [ "$#" = 0 ] || printf '    extraImages:\n'
-  for layout in "$@"; do printf '    - {name: "%s", from: "oci:%s"}\n' "${layout#"$LAB/oci/"}:bench" "$layout"; done
+  for layout in "$@"; do printf '    - {name: "%s", from: "oci:%s"}\n' "${layout#"$HONEST/oci/"}:bench" "$layout"; done
 }
 
-mapfile -t LAYOUTS < <(find "$LAB/oci" -name oci-layout -printf '%h\n' | LC_ALL=C sort)
-mapfile -t RELEASE < <(find "$LAB/k8s/$(. "$ROOT/tests/lab/versions.sh" && echo "$LAB_K8S")" "$LAB/bin" -maxdepth 1 -type f -perm -u+x | LC_ALL=C sort)
+# The lab has images of two releases in a layout, and the bundle has those of one.
+K8S=$(. "$ROOT/tests/lab/versions.sh" && echo "$LAB_K8S")
+rm -rf "$HONEST/oci"
+cp -al "$LAB/oci" "$HONEST/oci" 2> /dev/null || cp -a "$LAB/oci" "$HONEST/oci"
+mapfile -t LAYOUTS < <(find "$HONEST/oci" -name oci-layout -printf '%h\n' | LC_ALL=C sort)
+for layout in "${LAYOUTS[@]}"; do
+  python3 - "$layout/index.json" "v$K8S" << 'PY'
+import json, os, sys
+path, tag = sys.argv[1:]
+index = json.load(open(path))
+named = [one for one in index["manifests"] if one["annotations"]["org.opencontainers.image.ref.name"] == tag]
+index["manifests"] = named or index["manifests"]
+# The file is the lab's own, by a link.
+os.remove(path)
+json.dump(index, open(path, "w"))
+PY
+done
+mapfile -t RELEASE < <(find "$LAB/k8s/$K8S" "$LAB/bin" -maxdepth 1 -type f -perm -u+x | LC_ALL=C sort)
 mapfile -t OTHER < <(find "$LAB/k8s" "$LAB/bin-containerd-1" -maxdepth 2 -type f -perm -u+x | LC_ALL=C sort)
 mapfile -t DEBS < <(find "$LAB/packages" -name '*.deb' | LC_ALL=C sort)
 link honest programs "${RELEASE[@]}"

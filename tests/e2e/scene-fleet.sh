@@ -60,6 +60,16 @@ check "pods reach pods of other hosts, and a service by its name" across_hosts
 check "the comparison of hosts sees a cluster, in every kind" sees_a_cluster
 check "status shows the cluster that runs, from a machine that never made one" fleet_status
 check "a second create changes nothing on any host" fleet_changes_nothing
+check "drift finds nothing" says 0 "Nothing has drifted" fleet drift -f "$FLEET_YAML"
+drift_of_an_edit() {
+  local file=/etc/sysctl.d/99-kubexm-cri.conf code=0
+  lab host root n3 "cp -a $file /root/kept && echo net.ipv4.ip_forward=0 >> $file" || return 1
+  says 58 "$file" fleet drift -f "$FLEET_YAML" || code=1
+  lab host root n3 mv /root/kept "$file" && return "$code"
+}
+check "drift shows a file that somebody has edited" drift_of_an_edit
+sed 's/{name: n3,/{name: n3, labels: {zone: a},/' "$FLEET_YAML" > "$WORK/labels.yaml"
+check "and a field of cluster.yaml that was not applied" says 58 "spec.hosts[2].labels" fleet drift -f "$WORK/labels.yaml"
 check "the sudo password is nowhere on the controller or a host" no_password
 stopped_and_kept() { lab host stop --all && keep_cluster fleet; }
 check "all hosts are powered off at once, and their disks kept" stopped_and_kept

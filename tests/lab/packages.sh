@@ -16,6 +16,8 @@ TABLE
 # by itself.
 PACKAGES_ROOTS=(conntrack socat iptables iproute2 ethtool mount util-linux ebtables bash-completion ipset ipvsadm chrony)
 PACKAGES_ALONE=(systemd-timesyncd)
+# What a host of a load balancer needs, for the scenes that have one.
+PACKAGES_BALANCER=(keepalived haproxy nginx libnginx-mod-stream)
 
 lab_packages() {
   case ${1:-} in
@@ -29,9 +31,18 @@ lab_packages() {
   if [ "$(cat "$LAB/packages/.stamp" 2> /dev/null)" != "$table" ] || ! packages_good; then packages_anew "$table"; fi
   if [ "$(cat "$LAB/packages/.debs" 2> /dev/null)" != "$debs" ]; then
     # The mirror drops what was superseded since the snapshot was made: another one, then.
-    (step debs packages_debs) || { packages_anew "$table"; step debs packages_debs; }
+    (step debs packages_debs "${PACKAGES_ROOTS[@]}") || { packages_anew "$table"; step debs packages_debs "${PACKAGES_ROOTS[@]}"; }
     printf '%s\n' "$debs" > "$LAB/packages/.debs"
   fi
+}
+
+lab_keepalived() {
+  lab_packages
+  local debs="${PACKAGES_BALANCER[*]}"
+  [ "$(cat "$LAB/packages/.debs-balancer" 2> /dev/null)" != "$debs" ] || return 0
+  step debs-balancer packages_debs "${PACKAGES_BALANCER[@]}" ||
+    { packages_anew "$(packages_sources)"; lab_packages; step debs-balancer packages_debs "${PACKAGES_BALANCER[@]}"; }
+  printf '%s\n' "$debs" > "$LAB/packages/.debs-balancer"
 }
 
 # packages_anew TABLE
@@ -48,7 +59,7 @@ packages_good() {
   done < <(sed -n 's/^Valid-Until: //p' "$LAB"/packages/debian*/dists/bookworm*/InRelease)
 }
 
-# packages_debs: what apt itself would fetch for the roots on a machine that has nothing, checked by the sha256 of the signed indexes
+# packages_debs NAME...: what apt itself would fetch for the roots on a machine that has nothing, checked by the sha256 of the signed indexes
 packages_debs() {
   local tree=$LAB/packages apt=$LAB/packages/.apt uri size sum file path mirror
   rm -rf "$apt"
@@ -67,7 +78,7 @@ deb [signed-by=$apt/keys.asc] file:$tree/debian-security bookworm-security main
 LIST
   export APT_CONFIG=$apt/apt.conf
   apt-get -qq update
-  apt-get -qq --print-uris --yes --no-install-recommends install "${PACKAGES_ROOTS[@]}" > "$apt/uris"
+  apt-get -qq --print-uris --yes --no-install-recommends install "$@" > "$apt/uris"
   (cd "$apt" && apt-get -qq --print-uris download "${PACKAGES_ALONE[@]}") >> "$apt/uris"
   # 'file:/…/debian/pool/…/socat_1.7.4.4-2_amd64.deb' socat_1.7.4.4-2_amd64.deb 375344 SHA256:…
   while read -r uri file size sum; do

@@ -75,7 +75,7 @@ pub const SAMPLES: [Sample; 3] = [
 ];
 
 /// Samples of several hosts.
-pub const FLEETS: [Sample; 12] = [
+pub const FLEETS: [Sample; 13] = [
     Sample {
         name: "two control planes and a worker",
         hosts: &[("node1", "{}"), ("node2", "{}"), ("node3", "{}")],
@@ -180,6 +180,16 @@ pub const FLEETS: [Sample; 12] = [
         added: &["node2", "node4"],
         deleted: &["node2", "node4"],
         upgraded: MINOR,
+        ..ONE
+    },
+    Sample {
+        name: "keepalived and haproxy on two hosts, one of which is a worker",
+        hosts: &[("node1", "{}"), ("node2", "{}"), ("node3", "{}"), ("node4", "{}"), ("lb1", "{}")],
+        roles: "{master: [node1, node2], worker: [node3, node4], loadbalancer: [lb1, node3]}",
+        spec: "  loadBalancer: {mode: external, external: {type: kubexm-kh}, vip: 10.0.0.100}\n",
+        added: &["node2", "node4"],
+        deleted: &["node2", "node4"],
+        upgraded: PATCH,
         ..ONE
     },
     Sample {

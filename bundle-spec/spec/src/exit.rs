@@ -80,6 +80,8 @@ pub enum ExitCode {
     CertificateEnds = 56,
     /// A backup is damaged, of another cluster, or cannot be opened.
     BackupUnusable = 57,
+    /// Hosts or cluster.yaml are not as they were applied (`drift`).
+    Drifted = 58,
     /// The plan does not pass its lint.
     PlanLint = 60,
     /// The plan belongs to another bundle, cluster or schema.
@@ -96,7 +98,7 @@ pub enum ExitCode {
 
 impl ExitCode {
     /// Every code, in order.
-    pub const ALL: [Self; 44] = [
+    pub const ALL: [Self; 45] = [
         Self::Ok,
         Self::Differs,
         Self::Usage,
@@ -135,6 +137,7 @@ impl ExitCode {
         Self::HostUntrusted,
         Self::CertificateEnds,
         Self::BackupUnusable,
+        Self::Drifted,
         Self::PlanLint,
         Self::PlanMismatch,
         Self::RunFailed,
@@ -191,6 +194,7 @@ impl ExitCode {
             Self::HostUntrusted => "a host answered something that is not accepted from a host",
             Self::CertificateEnds => "a certificate ends soon or has ended (certs check)",
             Self::BackupUnusable => "a backup is damaged, of another cluster, or cannot be opened",
+            Self::Drifted => "hosts or cluster.yaml are not as they were applied (drift)",
             Self::PlanLint => "the plan does not pass its lint",
             Self::PlanMismatch => "the plan belongs to another bundle, cluster or schema",
             Self::RunFailed => "a step failed; see the report",

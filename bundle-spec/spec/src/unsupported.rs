@@ -197,7 +197,7 @@ impl All {
         match mode {
             LoadBalancerMode::None => {}
             LoadBalancerMode::External { kind, vip, .. } => {
-                self.word(LOAD_BALANCER_TYPE, *kind, &[ExternalKind::External]);
+                self.word(LOAD_BALANCER_TYPE, *kind, &[ExternalKind::External, ExternalKind::KubexmKh]);
                 self.v4("spec.loadBalancer.vip", *vip);
             }
             LoadBalancerMode::Internal { kind: InternalKind::KubeVip, .. } => {

@@ -228,7 +228,10 @@ impl<W: Work> Link for LocalLink<W> {
 
     /// Without a network nothing can be blocked.
     async fn dial(&self, dials: &[mesh::ConnectionCheck]) -> Result<Vec<mesh::ConnectionResult>, LinkError> {
-        Ok(dials.iter().map(|dial| mesh::ConnectionResult { dial: dial.clone(), blocked: None }).collect())
+        Ok(dials
+            .iter()
+            .map(|dial| mesh::ConnectionResult { dial: dial.clone(), blocked: None, neighbour: None })
+            .collect())
     }
 
     async fn probe(&self, probe: &Probe) -> Result<ProbeAnswer, LinkError> {

@@ -10,7 +10,15 @@ use kubexm_plan::runtime::{self, RuntimeTraits};
 use crate::Machine;
 use crate::system::Program;
 
-const JOURNALS: [&str; 5] = ["kubelet", "kubexm-depot", "kubexm-etcd", "kubexm-harbor", "kubexm-harbor-engine"];
+const JOURNALS: [&str; 7] = [
+    "kubelet",
+    "kubexm-depot",
+    "kubexm-etcd",
+    "kubexm-haproxy",
+    "kubexm-harbor",
+    "kubexm-harbor-engine",
+    "kubexm-keepalived",
+];
 const LINES: &str = "500";
 /// Whether a folder of logs belongs to a pod that kubexm installs. Logs of users' pods may contain anything and are not
 /// collected.

@@ -6,6 +6,7 @@
 #![warn(missing_docs)]
 
 pub mod backup;
+pub mod balancer;
 mod bundle_record;
 pub mod cluster_facts;
 mod cluster_id;

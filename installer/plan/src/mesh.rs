@@ -68,4 +68,8 @@ pub struct ConnectionResult {
     pub dial: ConnectionCheck,
     /// Why the port was not reached; none if it was.
     pub blocked: Option<String>,
+    /// The hardware address of the machine in this network that has the dialed address, if a connection failed and one answered
+    /// for it (ARP): an address whose packets a firewall drops still belongs to somebody.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub neighbour: Option<String>,
 }

@@ -39,6 +39,9 @@ struct Host<'a> {
     roles: Roles,
     /// UDP ports that are in use, so that the agent cannot echo on them.
     taken: Vec<u16>,
+    /// The load balancer's port is in use on it: by our proxy, which has it on the virtual address alone, and so the agent cannot
+    /// listen there on the host's own.
+    balances: bool,
     /// Nothing on it uses the pod network: no stamp, no other cluster, no address or route inside.
     has_room_for_pods: bool,
 }
@@ -73,7 +76,9 @@ pub fn mesh(cx: &PlanContext<'_>) -> Mesh {
         for control_plane in hosts.iter().filter(|host| host.roles.control_plane) {
             listen.entry(control_plane.name).or_default().insert(tcp(API_SERVER));
         }
-        for from in hosts.iter().filter(|host| host.ip != vip && host.roles.in_cluster()) {
+        // A host of the load balancer is in the network of the address: whether somebody has it already is seen from there.
+        let asks = |host: &&Host<'_>| host.ip != vip && (host.roles.in_cluster() || host.roles.load_balancer);
+        for from in hosts.iter().filter(asks) {
             let dial = ConnectionCheck { to: LOAD_BALANCER.to_owned(), address: vip, port: tcp(port), pod: None };
             dials.entry(from.name).or_default().insert(dial);
         }
@@ -93,6 +98,7 @@ pub fn mesh(cx: &PlanContext<'_>) -> Mesh {
 }
 
 fn hosts<'a>(cx: &PlanContext<'a>) -> Vec<Host<'a>> {
+    let port = cx.cluster.load_balancer.mode.port();
     let hosts = cx.cluster.hosts.iter().filter_map(|host| {
         let facts = cx.facts.get(&host.name)?;
         let udp = facts.listeners.iter().filter(|listener| listener.protocol == "udp");
@@ -101,6 +107,7 @@ fn hosts<'a>(cx: &PlanContext<'a>) -> Vec<Host<'a>> {
             ip: host.node_ip()?,
             roles: cx.cluster.roles(&host.name),
             taken: udp.map(|listener| listener.port).collect(),
+            balances: facts.listeners.iter().any(|one| one.protocol == "tcp" && one.port == port),
             has_room_for_pods: has_room_for_pods(cx, facts),
         })
     });
@@ -125,7 +132,7 @@ fn ports(cx: &PlanContext<'_>, from: &Host<'_>, to: &Host<'_>) -> Vec<Port> {
     if server.control_plane && (client.in_cluster() || client.load_balancer) {
         ports.push(tcp(API_SERVER));
     }
-    if server.load_balancer && client.in_cluster() {
+    if server.load_balancer && client.in_cluster() && !to.balances {
         ports.push(tcp(cx.cluster.load_balancer.mode.port()));
     }
     if server.etcd && (client.etcd || client.control_plane) {

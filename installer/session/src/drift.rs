@@ -7,10 +7,12 @@ use std::sync::atomic::AtomicBool;
 use kubexm_engine::drift::Drift;
 use kubexm_engine::{EventSink, controller_link};
 use kubexm_plan::{CONTROLLER, CheckedPlan, Facts, Pipeline, Plan};
+use kubexm_spec::error_chain;
 
 use crate::authorities::Authorities;
 use crate::connected_cluster::ConnectedCluster;
 use crate::diff::without_secrets;
+use crate::error::SessionError;
 use crate::events;
 use crate::observe::subject::Subject;
 use crate::run::secrets::ControllerSlots;
@@ -41,8 +43,6 @@ pub(crate) fn report_unrecorded(events: &dyn EventSink, facts: &BTreeMap<String,
 }
 
 /// None if the hosts are not all in the cluster, or one does not answer.
-///
-/// `authorities` are those that the plan will distribute: a comparison makes and renews no certificate.
 pub(crate) async fn of<S: Subject>(
     site: &ConnectedCluster<'_, S>,
     plan: &CheckedPlan,
@@ -52,7 +52,28 @@ pub(crate) async fn of<S: Subject>(
     if !created {
         return None;
     }
-    let pki = authorities.view(&site.home).ok()?;
+    match on_hosts(site, plan, authorities).await {
+        Ok(drift) => Some(drift),
+        Err(error) => {
+            let text = format!("what differs on the hosts could not be compared: {}", error_chain(&error));
+            events::warning(site.session.events, text);
+            None
+        }
+    }
+}
+
+/// Compares the hosts of a created cluster with a plan.
+///
+/// `authorities` are those that the plan will distribute: a comparison makes and renews no certificate.
+///
+/// # Errors
+/// The authorities cannot be read, or a host does not answer.
+pub(crate) async fn on_hosts<S: Subject>(
+    site: &ConnectedCluster<'_, S>,
+    plan: &CheckedPlan,
+    authorities: &Authorities,
+) -> Result<Drift, SessionError> {
+    let pki = authorities.view(&site.home)?;
     let (session, plan) = (site.session, plan.plan());
     events::phase(session.events, "compare");
     let mut links = site.fleet.links();
@@ -70,15 +91,8 @@ pub(crate) async fn of<S: Subject>(
         refused: AtomicBool::new(false),
     };
     let found = kubexm_engine::drift::drift(plan, &links, &slots, session.events).await;
-    match found {
-        Ok(mut drift) => {
-            let all = drift.steps.iter_mut().flat_map(|step| &mut step.differences);
-            all.for_each(|one| one.diff = one.diff.as_deref().map(without_secrets));
-            Some(drift)
-        }
-        Err(error) => {
-            events::warning(session.events, format!("what differs on the hosts could not be compared: {error}"));
-            None
-        }
-    }
+    let mut drift = found.map_err(|error| SessionError::links([error]))?;
+    let all = drift.steps.iter_mut().flat_map(|step| &mut step.differences);
+    all.for_each(|one| one.diff = one.diff.as_deref().map(without_secrets));
+    Ok(drift)
 }

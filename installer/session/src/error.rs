@@ -156,6 +156,15 @@ pub enum SessionError {
         planned: ClusterId,
         found: ClusterId,
     },
+    /// What was asked for needs a cluster whose hosts are all in it.
+    #[error(
+        "not every host of cluster.yaml is in the cluster {cluster} yet, so there is nothing to compare with; `kubexm-install create` \
+             or `add-node` brings them in"
+    )]
+    NotCreated {
+        /// `metadata.name`.
+        cluster: String,
+    },
     /// The authorities of the cluster cannot be used from this home.
     #[error(transparent)]
     Authorities(#[from] AuthoritiesError),
@@ -278,7 +287,7 @@ impl ExitError for SessionError {
             Self::Links { errors, .. } => errors.iter().map(LinkError::exit_code).max().unwrap_or(ExitCode::Internal),
             Self::Preflight { .. } => ExitCode::Preflight,
             Self::Lint(_) => ExitCode::PlanLint,
-            Self::ClusterMismatch { .. } => ExitCode::Preflight,
+            Self::ClusterMismatch { .. } | Self::NotCreated { .. } => ExitCode::Preflight,
             Self::Authorities(error) => error.exit_code(),
             Self::Backup(error) => error.exit_code(),
             Self::NoRandom(_) => ExitCode::Internal,

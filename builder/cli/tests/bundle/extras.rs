@@ -4,7 +4,7 @@ use std::process::Command;
 
 use kubexm_spec::{Digest, ExitCode};
 
-use crate::images::two_platforms;
+use crate::images::{Maker, two_platforms};
 use crate::registry::{Registry, Setup};
 use crate::server::Server;
 use crate::site::{Site, assert_contains, digest, names, noise, wanted};
@@ -171,4 +171,24 @@ fn an_extra_file_may_be_a_page_or_json() {
     let files: Vec<String> = bodies.iter().map(|(name, body)| wanted(&server.url(name), body.as_bytes())).collect();
     site.extras(&format!("extraFiles:\n{}", files.join("\n")));
     site.built(&[]);
+}
+
+/// As `skopeo copy … oci:DIR:TAG` writes one after the other.
+#[test]
+fn of_a_layout_with_several_images_the_one_with_the_tag_is_taken() {
+    let site = Site::new();
+    let maker = Maker::new(site.path("layout"));
+    let [old, new] = [21, 22].map(|seed| maker.index(&[("amd64", &maker.manifest("amd64", seed))]));
+    maker.finish(&[("1.0", &old), ("2.0", &new)]);
+    let extras = |tag: &str| {
+        site.extras(&format!(
+            "platforms: [linux/amd64]\nextraImages:\n- {{name: \"local.test/one:{tag}\", from: \"oci:layout\"}}"
+        ));
+    };
+    extras("3.0");
+    assert_contains(&site.refused(ExitCode::OriginMismatch, &[]), &["2 images fit", "1.0, 2.0"]);
+    extras("2.0");
+    let folder = site.unpack(&site.built(&[]));
+    assert!(folder.join("blobs/sha256").join(new.digest.hex()).exists());
+    assert!(!folder.join("blobs/sha256").join(old.digest.hex()).exists());
 }

@@ -131,8 +131,9 @@ pub async fn lock_local(
     let platform = made_for(platform);
     let fail = |source| BuildError::Fetch { item: format!("{item} ({reference})"), source: Box::new(source) };
     let layout = Layout::open(folder).map_err(fail)?;
-    // A layout of one image may name it otherwise, or not at all.
-    let name = layout.names().any(|name| name == reference).then_some(reference);
+    // A layout of one image may name it otherwise, or not at all; one of several by the whole reference or, as skopeo does, by the tag.
+    let tag = reference.rsplit_once('/').map_or(reference, |(_, name)| name).rsplit_once(':').map(|(_, tag)| tag);
+    let name = [Some(reference), tag].into_iter().flatten().find(|wanted| layout.names().any(|name| name == *wanted));
     let image = layout.resolve(name, None, platform).await.map_err(fail)?;
     let (store, in_place) = (origins.store.clone(), origins.in_place.clone());
     let content = content(reference, &image, Vec::new());

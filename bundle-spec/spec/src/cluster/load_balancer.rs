@@ -8,6 +8,8 @@ use crate::keywords::keywords;
 
 /// The TCP port of an API server on its own host.
 pub const API_PORT: u16 = 6443;
+/// The TCP port on which the proxy beside keepalived answers its own host, on 127.0.0.1.
+pub const BALANCER_STATUS_PORT: u16 = 6445;
 
 /// `spec.loadBalancer`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]

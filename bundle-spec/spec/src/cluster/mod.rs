@@ -38,7 +38,9 @@ pub use self::etcd::{Backup, Etcd, EtcdKind, ExternalEtcd, Snapshots};
 pub use self::host::{Host, Jump, Role, RoleGroups, SecretSource};
 pub use self::image_signatures::{Acceptance, EVERY_OTHER, ImageSignatureRule, SignedAs, SignerIdentity, rule_for};
 pub use self::kubernetes::{Audit, AuditWebhook, Kubernetes, KubernetesKind, NodeLocalDns, ProxyMode};
-pub use self::load_balancer::{API_PORT, ExternalKind, InternalKind, LoadBalancer, LoadBalancerMode};
+pub use self::load_balancer::{
+    API_PORT, BALANCER_STATUS_PORT, ExternalKind, InternalKind, LoadBalancer, LoadBalancerMode,
+};
 pub use self::material::{MATERIAL_LIMIT, MaterialFile};
 pub use self::materials::{BadMaterial, MaterialOf, MaterialUse};
 pub use self::network::{Network, NetworkPlugin, overlap};

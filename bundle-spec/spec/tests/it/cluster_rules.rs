@@ -166,6 +166,11 @@ const WRONG: &[(&str, &str, &str)] = &[
         "port 6443 itself",
     ),
     (
+        "HOSTS  roleGroups: {master: [a], worker: [b], loadbalancer: [b]}\n  loadBalancer: {mode: external, external: {type: kubexm-kh}, vip: 10.0.0.9, port: 6445}\n",
+        "spec.loadBalancer.port",
+        "answers its own host",
+    ),
+    (
         "HOSTS  roleGroups: {master: [a], worker: [b]}\n  loadBalancer: {mode: internal, internal: {type: kube-vip}, vip: 10.0.0.2}\n",
         "spec.loadBalancer.vip",
         "address of host \"b\"",

@@ -153,7 +153,7 @@ const NOT_BUILT: &[(&str, &str)] = &[
         "spec.loadBalancer.internal.type",
     ),
     (
-        "  loadBalancer: {mode: external, external: {type: kubexm-kh}, vip: 10.0.0.9}\n",
+        "  loadBalancer: {mode: external, external: {type: kubexm-kn}, vip: 10.0.0.9}\n",
         "spec.loadBalancer.external.type",
     ),
     ("  loadBalancer: {mode: external, vip: \"fd00::9\"}\n", "spec.loadBalancer.vip"),

@@ -10,6 +10,7 @@ mod completions;
 mod create;
 mod delete_node;
 mod depot;
+mod drift;
 mod identity;
 mod inventory;
 mod man_pages;
@@ -69,6 +70,7 @@ enum Verb {
     AddNode(add_node::Args),
     DeleteNode(delete_node::Args),
     Upgrade(upgrade::Args),
+    Drift(drift::Args),
     Certs(certs::Args),
     Backup(backup::Args),
     Restore(restore::Args),
@@ -112,6 +114,7 @@ impl Cli {
             Some(Verb::AddNode(args)) => args.change.json,
             Some(Verb::DeleteNode(args)) => args.json,
             Some(Verb::Upgrade(args)) => args.change.json,
+            Some(Verb::Drift(args)) => args.json,
             Some(Verb::Certs(args)) => args.json(),
             Some(Verb::Backup(args)) => args.json(),
             Some(Verb::Restore(args)) => args.json,
@@ -151,6 +154,7 @@ pub fn run(cli: Cli, display: &Display) -> Result<(), Failure> {
         (Some(Verb::AddNode(args)), _) => add_node::run(&args, display),
         (Some(Verb::DeleteNode(args)), _) => delete_node::run(&args, display),
         (Some(Verb::Upgrade(args)), _) => upgrade::run(&args, display),
+        (Some(Verb::Drift(args)), _) => drift::run(&args, display),
         (Some(Verb::Certs(args)), _) => certs::run(&args, display),
         (Some(Verb::Backup(args)), _) => backup::run(&args, display),
         (Some(Verb::Restore(args)), _) => restore::run(&args, display),

@@ -2,7 +2,7 @@
 
 use kubexm_engine::clock::rfc3339;
 use kubexm_plan::ClusterFacts;
-use kubexm_plan::cluster_facts::{Certificate, NodeFacts};
+use kubexm_plan::cluster_facts::{BalancerFacts, Certificate, NodeFacts};
 use kubexm_session::escaped;
 
 use super::table::table;
@@ -41,6 +41,7 @@ pub fn text(name: &str, facts: &ClusterFacts, now: i64) -> String {
         });
         lines.extend(table(std::iter::once(head).chain(members)));
     }
+    lines.extend(balancers(&facts.balancers));
     let not_ready = facts.components.iter().filter(|component| !component.ready);
     lines.extend(not_ready.map(|component| format!("  {} on {} is NOT READY", component.name, component.node)));
     lines.extend(certificates(&facts.certificates, now));
@@ -56,6 +57,31 @@ fn node(node: &NodeFacts) -> [String; 6] {
     let roles = if node.roles.is_empty() { "-".to_owned() } else { node.roles.join(",") };
     let runtime = format!("{} {}", node.runtime, node.runtime_version);
     [node.name.clone(), status, roles, node.kubelet.clone(), runtime, node.os_image.clone()]
+}
+
+/// The hosts of the load balancer, and what is wrong with its address: exactly one of them has it.
+fn balancers(all: &[BalancerFacts]) -> Vec<String> {
+    if all.is_empty() {
+        return Vec::new();
+    }
+    let head = ["load balancer", "address", "status"].map(str::to_owned);
+    let rows = all.iter().map(|one| {
+        let holds = if one.holds { "has the address" } else { "standby" };
+        let status = match one.stopped.as_slice() {
+            [] => holds.to_owned(),
+            stopped => format!("{holds}, NOT RUNNING: {}", stopped.join(", ")),
+        };
+        [one.host.clone(), one.address.clone(), status]
+    });
+    let mut lines = table(std::iter::once(head).chain(rows));
+    match all.iter().filter(|one| one.holds).count() {
+        0 => lines.push("  NO HOST that answered has the load balancer's address".to_owned()),
+        1 => {}
+        many => lines.push(format!(
+            "  {many} HOSTS HAVE the load balancer's address: they do not hear each other (VRRP, protocol 112)"
+        )),
+    }
+    lines
 }
 
 /// The first that ends, and all that end soon.
@@ -77,6 +103,22 @@ mod tests {
     use kubexm_plan::cluster_facts::{EtcdMember, Gap};
 
     use super::*;
+
+    #[test]
+    fn exactly_one_host_of_the_load_balancer_has_its_address() {
+        let of = |host: &str, holds, stopped: &[&str]| BalancerFacts {
+            host: host.to_owned(),
+            address: "10.0.0.9".to_owned(),
+            holds,
+            stopped: stopped.iter().map(|unit| (*unit).to_owned()).collect(),
+        };
+        let text = |all: &[BalancerFacts]| balancers(all).join("\n");
+        let good = text(&[of("lb1", true, &[]), of("lb2", false, &["kubexm-haproxy.service"])]);
+        assert!(good.contains("has the address") && good.contains("NOT RUNNING: kubexm-haproxy.service"), "{good}");
+        assert!(!good.contains("HAVE") && !good.contains("NO HOST"), "{good}");
+        assert!(text(&[of("lb1", true, &[]), of("lb2", true, &[])]).contains("2 HOSTS HAVE"));
+        assert!(text(&[of("lb1", false, &[])]).contains("NO HOST that answered has"));
+    }
 
     #[test]
     fn nodes_members_expiry_and_gaps_are_shown_without_control_characters() {

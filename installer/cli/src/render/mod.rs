@@ -2,6 +2,7 @@
 
 pub mod certificates;
 pub mod cluster_facts;
+pub mod drift;
 pub mod ended;
 pub mod out_of_reach;
 pub mod summary;

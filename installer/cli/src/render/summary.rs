@@ -36,7 +36,7 @@ pub fn drifted(plan: &Plan, drift: &Drift) -> String {
 }
 
 /// Steps that are in place now and will not be once the drift is removed: what they started has read files that are replaced.
-fn restarts<'p>(plan: &'p Plan, drift: &Drift) -> Vec<&'p Step> {
+pub fn restarts<'p>(plan: &'p Plan, drift: &Drift) -> Vec<&'p Step> {
     let drifted = |step: &Step| drift.steps.iter().any(|changed| changed.step == step.id);
     let replaced: Vec<(&str, Resource)> = plan
         .steps

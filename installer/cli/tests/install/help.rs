@@ -8,7 +8,8 @@ use crate::site::Site;
 #[test]
 fn every_verb_shows_how_it_is_called() {
     let site = Site::new();
-    for verb in ["create", "preflight", "plan", "run", "resume", "status", "report", "seed", "agent", "depot"] {
+    for verb in ["create", "preflight", "plan", "drift", "run", "resume", "status", "report", "seed", "agent", "depot"]
+    {
         let help = site.install(&[verb, "--help"]).assert().success();
         help.stdout(contains("Examples:")).stdout(contains(format!("kubexm-install {verb}")));
     }

@@ -40,9 +40,9 @@ async fn who_is_wrong_too_often_is_not_looked_at_and_who_was_right_is_served() {
     let depot = limited(1).await;
     assert_eq!(status(&depot, "/v2/", Some(("user", "a"))).await, 401);
     assert_eq!(status(&depot, "/v2/", Some(("user", "hunter2"))).await, 429);
-    let told: serde_json::Value = serde_json::from_str(&told(&depot).await).unwrap();
-    assert_eq!(told["errors"][0]["code"], "TOOMANYREQUESTS");
-    assert!(told["errors"][0]["message"].as_str().unwrap().contains("spec.registry.auths"), "{told}");
+    let body: serde_json::Value = serde_json::from_str(&refusal(&depot).await).unwrap();
+    assert_eq!(body["errors"][0]["code"], "TOOMANYREQUESTS");
+    assert!(body["errors"][0]["message"].as_str().unwrap().contains("spec.registry.auths"), "{body}");
 }
 
 /// Everything that a depot answers, and something that it has not.
@@ -72,8 +72,8 @@ async fn status(depot: &Fixture, path: &str, login: Option<(&str, &str)>) -> u16
     request.send().await.unwrap().status().as_u16()
 }
 
-/// What one that is not looked at is told.
-async fn told(depot: &Fixture) -> String {
+/// The answer to a login that is not looked at.
+async fn refusal(depot: &Fixture) -> String {
     let request = depot.client.get(format!("{}/v2/", depot.base)).header("connection", "close");
     request.basic_auth("user", Some("a guess")).send().await.unwrap().text().await.unwrap()
 }

@@ -70,6 +70,7 @@ fn cut(text: &mut String, most: usize) {
 /// Certificates in a host's cluster facts must be from that host.
 pub(crate) fn cluster_facts(host: &str, facts: ClusterFacts) -> Result<ClusterFacts, LinkError> {
     let hosts = facts.certificates.iter().map(|one| &one.host).chain(facts.gaps.iter().map(|gap| &gap.host));
+    let hosts = hosts.chain(facts.balancers.iter().map(|one| &one.host));
     match hosts.into_iter().find(|named| *named != host) {
         None => Ok(facts),
         Some(other) => Err(untrusted(host, format!("it reported files of {}", shown(other)))),
@@ -227,7 +228,7 @@ mod tests {
             port,
             pod: None,
         };
-        let answer = |to: &str| mesh::ConnectionResult { dial: dial(to), blocked: None };
+        let answer = |to: &str| mesh::ConnectionResult { dial: dial(to), blocked: None, neighbour: None };
         let asked = [dial("b"), dial("c")];
         assert!(dialed("a", &asked, vec![answer("b"), answer("c")]).is_ok());
         for lie in

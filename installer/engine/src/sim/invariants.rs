@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use kubexm_plan::balancer::{HAPROXY_CONFIG, HAPROXY_UNIT, KEEPALIVED_UNIT};
 use kubexm_plan::{Invariant, etcd};
 
 use super::names::{ADMIN_CONF, PODS};
@@ -96,6 +97,18 @@ impl World {
             Some(owner) => up.contains(owner) && self.hosts[*owner].state.contains_key(ADMIN_CONF),
             None => true,
         };
+        if let Some(balanced) = self.balanced() {
+            // The address of a load balancer of kubexm's leads to the back-ends of its haproxys.
+            let moves = |address: &str| !owners.contains_key(address) && address != LOOPBACK;
+            if targets.iter().any(|address| moves(address)) {
+                targets.retain(|address| !moves(address));
+                targets.extend(balanced);
+                let lost = !targets.iter().any(|address| owners.contains_key(address) && leads(address));
+                return lost.then(|| {
+                    format!("on {node} the control plane's name leads to {targets:?}, and no API server runs there")
+                });
+            }
+        }
         let proxied = self.proxied(node);
         if targets.contains(&LOOPBACK) && !proxied.is_empty() {
             targets = proxied;
@@ -106,13 +119,29 @@ impl World {
         lost.then(|| format!("on {node} the control plane's name leads to {targets:?}, and no API server runs there"))
     }
 
+    /// The back-ends of every haproxy that runs on a host of the load balancer; none where there is no such load balancer.
+    fn balanced(&self) -> Option<Vec<&str>> {
+        let hosts = || self.hosts.values().filter(|host| host.units().any(|(unit, _)| unit == HAPROXY_UNIT));
+        hosts().next()?;
+        let running = hosts().filter(|host| host.runs(HAPROXY_UNIT) && host.runs(KEEPALIVED_UNIT));
+        let read = running.flat_map(|host| host.loaded(HAPROXY_UNIT)).filter(|(path, _)| *path == HAPROXY_CONFIG);
+        let texts = read.filter_map(|(_, value)| self.texts.get(value.rsplit(' ').next()?));
+        Some(back_ends(texts.map(String::as_str)))
+    }
+
     /// The back-ends in the configuration that a node's own proxy has read; none without a proxy.
     fn proxied(&self, node: &str) -> Vec<&str> {
         let Some(host) = self.hosts.get(node) else { return Vec::new() };
         let read = host.read_by_pods().filter(|(pod, ..)| pod.starts_with("kubexm-"));
         let texts = read.filter_map(|(_, _, value)| self.texts.get(value.rsplit(' ').next()?));
-        let words = texts.flat_map(|text| text.split_whitespace());
-        let back_ends = words.filter_map(|word| word.trim_end_matches(';').strip_suffix(API_PORT));
-        back_ends.filter(|address| *address != LOOPBACK).collect()
+        back_ends(texts.map(String::as_str))
     }
+}
+
+/// The API servers that configurations of proxies name.
+fn back_ends<'a>(texts: impl Iterator<Item = &'a str>) -> Vec<&'a str> {
+    let servers = texts.flat_map(str::lines).filter_map(|line| line.trim().strip_prefix("server "));
+    let words = servers.flat_map(str::split_whitespace);
+    let addresses = words.filter_map(|word| word.trim_end_matches(';').strip_suffix(API_PORT));
+    addresses.filter(|address| *address != LOOPBACK).collect()
 }

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use kubexm_plan::balancer::KEEPALIVED_UNIT;
 use kubexm_plan::op::{Unit, UpgradeOf};
 use kubexm_plan::{Act, Op, Plan, Probe, Resource, Step, etcd, runtime};
 
@@ -256,6 +257,9 @@ impl World {
             Probe::ClockFollows { .. } => {
                 let runs = ["chrony.service", "chronyd.service"].iter().any(|unit| here.runs(unit));
                 (!runs).then(|| "chronyd does not answer".to_owned())
+            }
+            Probe::VirtualAddress { address } => {
+                (!here.runs(KEEPALIVED_UNIT)).then(|| format!("no host has {address}"))
             }
             // kubeadm has written the CA with the node.
             Probe::ApiReady { .. } if !here.state.contains_key(KUBELET_CONF) => Some("the CA is missing".to_owned()),

@@ -3,6 +3,7 @@
 //! some seconds, and what does not answer is a gap.
 
 mod api;
+mod balancer;
 mod certificates;
 mod etcd;
 mod gaps;
@@ -18,7 +19,8 @@ use crate::ops::stamp;
 use crate::{Machine, kube};
 use gaps::Gaps;
 
-/// `host` is the name in cluster.yaml. A host that is not a control plane reports only its own certificates.
+/// `host` is the name in cluster.yaml. A host that is not a control plane reports only its own certificates, and its part of the
+/// load balancer.
 pub fn collect(machine: &Machine, host: &str) -> ClusterFacts {
     let mut facts = ClusterFacts::default();
     let mut gaps = Gaps::of(host);
@@ -26,6 +28,7 @@ pub fn collect(machine: &Machine, host: &str) -> ClusterFacts {
         (facts.name, facts.id) = (Some(stamp.cluster), stamp.id);
     }
     facts.network = plugin(machine);
+    facts.balancers = gaps.note("load balancer", balancer::look(machine, host)).flatten().into_iter().collect();
     let (certificates, unread) = certificates::look(machine, host);
     facts.certificates = certificates;
     gaps.found.extend(unread);

@@ -16,13 +16,15 @@ const PROGRAMS: [(&str, &str); 3] = [
 pub(super) fn look(machine: &Machine, processes: &[Process], ours: &Ours) -> Vec<Balancer> {
     let found = PROGRAMS.iter().filter_map(|(program, config)| {
         // A proxy in a pod (an ingress controller) belongs to the cluster.
-        let process = processes.iter().find(|process| process.name == *program && !process.in_pod);
+        // One of somebody else beside ours is the one that counts.
+        let running = processes.iter().filter(|process| process.name == *program && !process.in_pod);
+        let process = running.max_by_key(|process| !ours.process(process));
         let config = Some(*config).filter(|path| machine.path(path).exists());
         (process.is_some() || config.is_some()).then(|| Balancer {
             program: (*program).to_owned(),
             config: config.map(str::to_owned),
             pid: process.map(|process| process.pid),
-            ours: config.is_some_and(|path| ours.path(path)) || process.is_some_and(|process| ours.process(process)),
+            ours: process.map_or_else(|| config.is_some_and(|path| ours.path(path)), |process| ours.process(process)),
         })
     });
     found.collect()

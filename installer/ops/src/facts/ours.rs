@@ -20,9 +20,12 @@ impl Ours {
         self.ledger.contains(&format!("\"{path}\""))
     }
 
-    /// Whether a process runs a program of kubexm, or runs in a pod of its cluster.
+    /// Whether a process runs a program of kubexm, in a unit of kubexm, or in a pod of its cluster.
     pub(crate) fn process(&self, process: &Process) -> bool {
-        process.exe.as_deref().is_some_and(|exe| self.path(exe)) || (self.stamped && process.in_pod)
+        let unit = process.unit.as_ref().map(|unit| format!("/etc/systemd/system/{unit}"));
+        unit.is_some_and(|unit| self.path(&unit))
+            || process.exe.as_deref().is_some_and(|exe| self.path(exe))
+            || (self.stamped && process.in_pod)
     }
 
     /// Whether the node has kubexm's stamp.

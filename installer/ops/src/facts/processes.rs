@@ -13,6 +13,8 @@ pub(crate) struct Process {
     pub exe: Option<String>,
     /// Whether its control group belongs to kubelet.
     pub in_pod: bool,
+    /// The service of systemd that it belongs to, `haproxy.service`.
+    pub unit: Option<String>,
     /// Inodes of its sockets.
     pub sockets: Vec<u64>,
 }
@@ -34,6 +36,11 @@ pub(super) fn all(machine: &Machine) -> Vec<Process> {
                 // The path of a program that was replaced since still ends with this mark.
                 exe: exe.map(|path| path.trim_end_matches(" (deleted)").to_owned()),
                 in_pod: groups.contains("kubepods"),
+                unit: groups
+                    .lines()
+                    .flat_map(|line| line.split('/'))
+                    .rfind(|part| part.ends_with(".service"))
+                    .map(str::to_owned),
                 sockets: sockets(&folder.join("fd")),
             })
         })

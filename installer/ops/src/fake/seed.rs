@@ -4,7 +4,7 @@ use std::path::Path;
 
 use crate::{Machine, OpError};
 
-const FILES: [(&str, &str); 25] = [
+const FILES: [(&str, &str); 26] = [
     (
         "/etc/os-release",
         "PRETTY_NAME=\"Debian GNU/Linux 12 (bookworm)\"\nID=debian\nVERSION_ID=\"12\"\nVERSION_CODENAME=bookworm\n",
@@ -47,12 +47,13 @@ const FILES: [(&str, &str); 25] = [
     ("/proc/sys/kernel/hostname", "debian\n"),
     ("/proc/sys/kernel/osrelease", "6.1.0-37-amd64\n"),
     ("/proc/sys/net/ipv4/ip_forward", "0\n"),
+    ("/proc/sys/net/ipv4/ip_nonlocal_bind", "0\n"),
     ("/proc/sys/net/ipv6/conf/all/forwarding", "0\n"),
     ("/proc/sys/vm/overcommit_memory", "0\n"),
     ("/sys/fs/cgroup/cgroup.controllers", "cpuset cpu io memory pids\n"),
     ("/sys/class/dmi/id/product_uuid", "00000000-0000-0000-0000-000000000005\n"),
 ];
-const PROGRAMS: [&str; 12] = [
+const PROGRAMS: [&str; 15] = [
     "iptables",
     "conntrack",
     "mount",
@@ -65,6 +66,9 @@ const PROGRAMS: [&str; 12] = [
     "ebtables",
     "ipset",
     "diff",
+    "haproxy",
+    "keepalived",
+    "nginx",
 ];
 
 /// Writes a fresh Debian 12 host into an empty directory. Tests then change what they need.

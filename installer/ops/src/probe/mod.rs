@@ -17,6 +17,7 @@ mod pod_network;
 mod pods;
 mod registry;
 mod server;
+mod virtual_address;
 
 use kubexm_plan::{Probe, ProbeAnswer};
 use kubexm_spec::cluster::RuntimeKind;
@@ -33,6 +34,7 @@ pub fn look(probe: &Probe, machine: &Machine) -> Result<ProbeAnswer, OpError> {
         Probe::CriReady { runtime, .. } => Ok(no(format!("{runtime} is not supported yet"))),
         Probe::Https { url, ca, login } => server::answers(machine, url, ca, login.as_deref()),
         Probe::ApiReady { url, ca } => server::api_answers(machine, url, ca),
+        Probe::VirtualAddress { address } => virtual_address::look(machine, *address),
         Probe::RegistryServes { url, ca, login, repositories } => {
             registry::look(machine, (url, ca, login.as_deref()), repositories)
         }

@@ -35,6 +35,9 @@ pub struct ClusterFacts {
     pub components: Vec<Component>,
     /// Sorted by host and path.
     pub certificates: Vec<Certificate>,
+    /// Hosts of a load balancer of kubexm's, sorted by host.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub balancers: Vec<BalancerFacts>,
     /// Budgets that let no pod go now, sorted by namespace and name.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub tight_budgets: Vec<TightBudget>,
@@ -144,6 +147,21 @@ pub struct Certificate {
     pub file: Option<Digest>,
 }
 
+/// A host of a load balancer that kubexm runs.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct BalancerFacts {
+    /// Name in cluster.yaml.
+    pub host: String,
+    /// The address that keepalived moves, by its configuration.
+    pub address: String,
+    /// Whether the host has it now.
+    pub holds: bool,
+    /// Units that do not run and should.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub stopped: Vec<String>,
+}
+
 /// A PodDisruptionBudget that allows no disruption now, although it covers pods.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -214,6 +232,7 @@ impl Default for ClusterFacts {
             etcd: Vec::new(),
             components: Vec::new(),
             certificates: Vec::new(),
+            balancers: Vec::new(),
             tight_budgets: Vec::new(),
             deprecated_apis: Vec::new(),
             network: None,
@@ -266,6 +285,7 @@ impl ClusterFacts {
             // Each API server counts its own requests.
             whole.deprecated_apis.extend(one.deprecated_apis);
             whole.certificates.extend(one.certificates);
+            whole.balancers.extend(one.balancers);
             whole.gaps.extend(one.gaps);
         }
         for (what, known) in [
@@ -281,6 +301,7 @@ impl ClusterFacts {
         }
         whole.gaps.retain(|gap| !covered.contains(gap.what.as_str()));
         whole.certificates.sort_by(|one, other| (&one.host, &one.path).cmp(&(&other.host, &other.path)));
+        whole.balancers.sort();
         whole.deprecated_apis.sort();
         whole.deprecated_apis.dedup();
         whole.gaps.sort();

@@ -11,7 +11,7 @@ pub(super) const TRAITS: NetworkTraits = NetworkTraits {
     run: &["/run/cilium"],
     // `sysctlfix`, before the agent: systemd sets rp_filter of each new link.
     files: &["/etc/sysctl.d/99-zzz-override_cilium.conf"],
-    // kernel.unprivileged_bpf_disabled is left out: the kernel takes back no 1.
+    // kernel.unprivileged_bpf_disabled is left out: once 1, the kernel refuses to set it to 0.
     sysctls: &[
         "kernel.timer_migration",
         "net.core.bpf_jit_enable",

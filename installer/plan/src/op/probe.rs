@@ -1,6 +1,7 @@
 //! Conditions that are polled until they are true.
 
 use std::collections::BTreeMap;
+use std::net::SocketAddr;
 
 use kubexm_spec::cluster::RuntimeKind;
 use kubexm_spec::depot::Repository;
@@ -39,6 +40,11 @@ pub enum Probe {
         url: String,
         /// PEM file on the node.
         ca: String,
+    },
+    /// keepalived runs on this host, and the virtual address accepts connections: here, or on the other host that has it.
+    VirtualAddress {
+        /// The address with its TCP port, `10.0.0.100:6443`.
+        address: SocketAddr,
     },
     /// A registry returns every reference and every blob with its digest, trusting the CA in this file.
     RegistryServes {
@@ -171,6 +177,7 @@ impl std::fmt::Display for Probe {
                 }
             }
             Self::ApiReady { url, ca } => write!(f, "{url} answers, trusted by {ca}"),
+            Self::VirtualAddress { address } => write!(f, "{address} accepts connections"),
             Self::RegistryServes { url, repositories, .. } => {
                 write!(f, "{url} serves every reference and blob of {} repositories", repositories.len())
             }

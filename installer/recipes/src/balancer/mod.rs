@@ -1,5 +1,5 @@
 //! The load balancer on the nodes themselves (`spec.loadBalancer.mode: internal`): a proxy as a static pod on every host that is
-//! only a worker, in front of all API servers (decision 0055).
+//! only a worker, in front of all API servers (decision 0055). That on hosts of its own is in [`external`].
 //!
 //! kubelet and the pods of the host's network ask the control plane's name, which leads to the host's own 127.0.0.1 there and,
 //! while the proxy does not run, to the control planes themselves ([`crate::modules::endpoint`]). Control planes have no proxy:
@@ -8,6 +8,7 @@
 //! The configuration is replaced as a whole and read again on SIGHUP; the pod stays, with the connections that it has. It
 //! answers on a port of its own with the revision of what it has read, so that a reload is observed and not assumed.
 
+pub mod external;
 mod haproxy;
 pub mod kube_vip;
 mod nginx;
@@ -23,8 +24,7 @@ use kubexm_spec::manifest::Artifact;
 use kubexm_spec::{ArtifactKey, Digest};
 use minijinja::{Value, context};
 
-use proxy::CA;
-pub use proxy::{Proxy, STATUS_PORT};
+pub use proxy::{CA, Proxy, STATUS_PORT};
 
 use crate::context::{PlanContext, PlannedHost};
 use crate::draft::Draft;
@@ -85,10 +85,21 @@ fn image<'a>(cx: &PlanContext<'a>, node: &PlannedHost<'_>, proxy: &Proxy) -> Res
     cx.artifact(&ArtifactKey::FeatureImage(proxy.program.to_owned()), node.platform)
 }
 
+/// All control planes of cluster.yaml.
+fn back_ends(cluster: &Cluster, nodes: &[PlannedHost<'_>]) -> Vec<BackEnd> {
+    let planes = cluster.role_groups.control_plane.iter();
+    let planes = planes.filter_map(|name| nodes.iter().find(|node| node.name() == name));
+    planes.map(|plane| BackEnd::of(plane.name(), plane.ip)).collect()
+}
+
+/// For a template.
+fn values(back_ends: &[BackEnd]) -> Vec<Value> {
+    back_ends.iter().map(|one| context! { name => one.name.as_str(), address => one.address.as_str() }).collect()
+}
+
 /// The configuration, with a revision of everything that is in it.
 pub fn config(proxy: &Proxy, back_ends: &[BackEnd]) -> Result<String, RecipeError> {
-    let servers: Vec<Value> =
-        back_ends.iter().map(|one| context! { name => one.name.as_str(), address => one.address.as_str() }).collect();
+    let servers = values(back_ends);
     let render = |revision: &str| {
         templates::render(
             proxy.template,
@@ -124,10 +135,7 @@ pub fn step(
 ) -> Result<Option<Step>, RecipeError> {
     let cx = draft.cx;
     let Some(proxy) = on(cx.cluster, node.roles) else { return Ok(None) };
-    let planes = cx.cluster.role_groups.control_plane.iter();
-    let planes = planes.filter_map(|name| nodes.iter().find(|node| node.name() == name));
-    let back_ends: Vec<BackEnd> = planes.map(|plane| BackEnd::of(plane.name(), plane.ip)).collect();
-    let config = draft.file(proxy.config, 0o644, config(proxy, &back_ends)?);
+    let config = draft.file(proxy.config, 0o644, config(proxy, &back_ends(cx.cluster, nodes))?);
     let pod = pod::manifest(proxy, &image(cx, node, proxy)?.name)?;
     let pod = draft.file(paths::static_pod(proxy.pod), 0o600, pod);
     let title = format!("Run {} on this node, before all API servers", proxy.program);

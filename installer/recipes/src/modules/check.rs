@@ -6,6 +6,7 @@ use kubexm_plan::network::CLUSTER;
 use kubexm_plan::{Probe, Step, StepId, Undo};
 use kubexm_spec::{ClusterImage, Kind};
 
+use crate::balancer::{CA, external};
 use crate::context::{PlanContext, PlannedHost};
 use crate::draft::{Chain, Draft};
 use crate::error::RecipeError;
@@ -39,6 +40,8 @@ pub fn run<'a, 's>(
         }
     }
     chain.meet(required);
+    let balancer = balancer(draft.cx, first).map(|step| draft.depends_on_all(step));
+    chain.then(balancer);
     let mut pods = pods(draft.cx, first);
     pods.after_end = optional;
     chain.then([draft.depends_on_all(pods)]);
@@ -66,6 +69,15 @@ fn ready_step(cx: &PlanContext<'_>, first: &PlannedHost<'_>, node: &PlannedHost<
         .timeout_s(200)
         .undo(Undo::Nothing)
         .build()
+}
+
+/// Through the address that kubexm moves: what clients outside the cluster use, and workers.
+fn balancer(cx: &PlanContext<'_>, first: &PlannedHost<'_>) -> Option<Step> {
+    let address = external::of(cx.cluster)?.address;
+    let probe = Probe::ApiReady { url: format!("https://{address}/readyz"), ca: CA.to_owned() };
+    let title = format!("Ask the API server through {address}");
+    let step = Step::on(first.name(), "check.balancer", &title).probe(probe, 60).timeout_s(80);
+    Some(step.undo(Undo::Nothing).build())
 }
 
 fn pods(cx: &PlanContext<'_>, first: &PlannedHost<'_>) -> Step {

@@ -11,7 +11,7 @@
 //! switched afterwards: clients dial 127.0.0.1 first, and when nothing listens there the next address. The pods of the host's
 //! network, which get a copy of /etc/hosts when they start, have the same lines whenever that was.
 //!
-//! Behind the user's own load balancer (`external`) workers use its address. Control planes connect to each other
+//! Behind a load balancer on other hosts (`external`), the user's own or kubexm's, workers use its address. Control planes connect to each other
 //! directly if the balancer's port is also that of the API servers: many balancers do not send a back-end's own
 //! connections back to it, and `kubeadm init` runs before there is a healthy back-end. With another port that is not
 //! possible, and they use the balancer's address.

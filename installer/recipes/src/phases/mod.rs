@@ -1,6 +1,7 @@
 //! The phases of `create`, in the order in which a host goes through them. Each takes the handles of the phases before it and
 //! returns its own: later phases depend on these handles, and never search for a step by its name.
 
+mod balancers;
 mod clocks;
 mod cluster_hosts;
 mod control_plane;
@@ -8,6 +9,7 @@ mod etcd;
 mod hosts;
 mod joins;
 
+pub use balancers::start_balancers;
 pub use clocks::set_clocks;
 pub use cluster_hosts::ClusterHosts;
 pub use control_plane::{ControlPlane, start};

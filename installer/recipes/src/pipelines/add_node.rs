@@ -6,6 +6,7 @@ use kubexm_plan::cluster_facts::applied;
 use kubexm_plan::{ClusterFacts, Op, Pipeline, Plan, SlotProvider, Step, StepId, Undo};
 use kubexm_spec::cluster::{EtcdKind, document};
 
+use crate::balancer::external;
 use crate::context::{PlanContext, PlannedHost};
 use crate::draft::Drafted;
 use crate::error::RecipeError;
@@ -43,6 +44,11 @@ pub fn add_node(cx: &PlanContext<'_>, running: &ClusterFacts, new: &[String]) ->
                 return cannot(
                     "it has the role etcd, and members are not added to an etcd of kubexm's that runs; leave it out of \
                      roleGroups.etcd to add it as a control plane or worker",
+                );
+            }
+            Some(node) if !node.in_cluster() && node.roles.load_balancer => {
+                return cannot(
+                    "it has the load balancer and is no node; `kubexm-install create` with this cluster.yaml makes it one of its hosts",
                 );
             }
             Some(node) if !node.in_cluster() => {
@@ -100,24 +106,33 @@ fn check_registries(cx: &PlanContext<'_>, running: &ClusterFacts, new: &[String]
     }
 }
 
-/// Workers that are in the cluster have the proxy that cluster.yaml names: a join changes only its back-ends.
+/// The load balancer that is there is the one that cluster.yaml names: a join changes only its back-ends.
 fn check_balancer(cx: &PlanContext<'_>, running: &ClusterFacts, new: &[String]) -> Result<(), RecipeError> {
-    const FIELDS: [&str; 2] = ["/spec/loadBalancer/mode", "/spec/loadBalancer/internal/type"];
-    let Some(proxy) = balancer::of(cx.cluster) else { return Ok(()) };
+    const ON_WORKERS: [&str; 2] = ["/spec/loadBalancer/mode", "/spec/loadBalancer/internal/type"];
+    const ON_HOSTS: [&str; 2] = ["/spec/loadBalancer", "/spec/roleGroups/loadbalancer"];
     let Some(applied) = &running.applied else { return Ok(()) };
     let wanted = document(cx.cluster);
-    let same = FIELDS.iter().all(|field| applied.cluster.pointer(field) == wanted.pointer(field));
-    match new.first().filter(|_| !same) {
-        Some(host) => Err(RecipeError::CannotJoin {
-            host: host.clone(),
-            reason: format!(
-                "cluster.yaml has {} on workers, and the cluster has been made without; run `kubexm-install create` first, which \
-                 gives it to the workers that are there",
-                proxy.program
-            ),
-        }),
+    let differs =
+        |fields: [&str; 2]| fields.iter().any(|field| applied.cluster.pointer(field) != wanted.pointer(field));
+    let cannot = |reason: String| match new.first() {
+        Some(host) => Err(RecipeError::CannotJoin { host: host.clone(), reason }),
         None => Ok(()),
+    };
+    if let Some(proxy) = balancer::of(cx.cluster).filter(|_| differs(ON_WORKERS)) {
+        return cannot(format!(
+            "cluster.yaml has {} on workers, and the cluster has been made without; run `kubexm-install create` first, which \
+             gives it to the workers that are there",
+            proxy.program
+        ));
     }
+    if external::of(cx.cluster).is_some_and(|_| differs(ON_HOSTS)) {
+        return cannot(
+            "cluster.yaml has another load balancer, or other hosts for it, than the cluster; run `kubexm-install create` first, which \
+             applies that"
+                .to_owned(),
+        );
+    }
+    Ok(())
 }
 
 /// Checks that hosts can be added to the running cluster with this bundle: the cluster has the planned id, and its API

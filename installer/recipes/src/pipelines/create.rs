@@ -6,7 +6,7 @@ use crate::context::PlanContext;
 use crate::draft::{Draft, Drafted};
 use crate::error::RecipeError;
 use crate::modules::{addons, check, record, scripts};
-use crate::phases::{ClusterHosts, join, prepare, set_clocks, start, start_etcd};
+use crate::phases::{ClusterHosts, join, prepare, set_clocks, start, start_balancers, start_etcd};
 use crate::{bundle, unsupported};
 
 /// The plan that creates a cluster, or completes it: every step checks before it changes anything.
@@ -32,6 +32,7 @@ fn compose(cx: &PlanContext<'_>, pipeline: Pipeline) -> Result<Drafted, RecipeEr
     let mut prepared = prepare(&mut draft, &site)?;
     set_clocks(&mut draft, &site, &mut prepared)?;
     start_etcd(&mut draft, &site, &mut prepared)?;
+    start_balancers(&mut draft, &site, &mut prepared)?;
     let cluster = start(&mut draft, &site, &prepared)?;
     let joined = join(&mut draft, &site, &prepared, &cluster)?;
     let checked = check::run(&mut draft, &site, &cluster.network, |node| joined.registered(node))?;

@@ -13,9 +13,9 @@ mod record;
 use std::collections::{BTreeMap, BTreeSet};
 
 use kubexm_plan::op::{HostsBlock, MemberRemove, NodeDelete};
-use kubexm_plan::{Pipeline, Plan, Step, StepId, Undo};
+use kubexm_plan::{Op, Pipeline, Plan, Step, StepId, Undo};
 use kubexm_spec::Digest;
-use kubexm_spec::cluster::LoadBalancerMode;
+use kubexm_spec::cluster::{ExternalKind, LoadBalancerMode};
 
 use super::host_removal::{self, ResetHost};
 use crate::error::RecipeError;
@@ -92,8 +92,9 @@ pub fn delete_node(cx: &DeleteContext<'_>) -> Result<Deletion, RecipeError> {
     let works_on = |host: &&ResetHost<'_>| !plan.steps.iter().any(|step| step.host == host.name);
     let clean = cx.hosts.iter().filter(works_on).map(|host| host.name.to_owned()).collect();
     let mut warnings = warnings(cx, &leaving);
-    let unread = plan.steps.iter().filter(|step| step.id.0.ends_with("/delete.balancer"));
-    warnings.extend(unread.filter(|step| !balancers::is_ready(cx, &step.host)).map(|step| {
+    let changed = plan.steps.iter().filter(|step| step.id.0.ends_with("/delete.balancer"));
+    let unread = changed.filter(|step| !step.ops.iter().any(|op| matches!(op, Op::Unit(_) | Op::StaticPodStarted(_))));
+    warnings.extend(unread.map(|step| {
         format!(
             "{} is not Ready: the proxy there gets its back-ends as a file, which it reads when it starts the next time",
             step.host
@@ -150,9 +151,18 @@ fn warnings(cx: &DeleteContext<'_>, leaving: &[Leaving<'_>]) -> Vec<String> {
         warnings.push(format!("{one} will have the only member of etcd: without that host the cluster's data is lost"));
     }
     let planes: Vec<&str> = leaving.iter().filter(|host| host.control_plane).map(|host| host.name).collect();
-    if matches!(cx.cluster.load_balancer.mode, LoadBalancerMode::External { .. }) && !planes.is_empty() {
+    let own = |mode: &LoadBalancerMode| matches!(mode, LoadBalancerMode::External { kind: ExternalKind::External, .. });
+    if own(&cx.cluster.load_balancer.mode) && !planes.is_empty() {
         let text = "is a back-end of your own load balancer; remove it there before you continue";
         warnings.extend(planes.iter().map(|host| format!("{host} {text}")));
     }
+    let balancers = leaving.iter().filter(|host| cx.cluster.roles(host.name).load_balancer);
+    warnings.extend(balancers.map(|host| {
+        format!(
+            "{} has the load balancer, which the other hosts of that role have then; take it out of cluster.yaml afterwards and run \
+             `kubexm-install create`, so that they no longer know it",
+            host.name
+        )
+    }));
     warnings
 }

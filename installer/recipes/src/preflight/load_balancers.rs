@@ -1,8 +1,8 @@
 //! Hosts of a load balancer that kubexm installs: they have no other keepalived or proxy, and an interface in the
 //! network of the virtual IP. Workers with a proxy of ours, beside which another one runs.
 
-use kubexm_plan::facts::Balancer;
-use kubexm_spec::cluster::LoadBalancerMode;
+use kubexm_plan::facts::{Balancer, Interface, SelinuxState};
+use kubexm_spec::cluster::{BALANCER_STATUS_PORT, Firewall, LoadBalancerMode, Selinux};
 
 use super::input::{ObservedHost, PreflightInput};
 use super::report::{Report, Severity, Words};
@@ -14,11 +14,13 @@ const KEEPALIVED: &str = "keepalived";
 pub(super) fn run(input: &PreflightInput<'_>, report: &mut Report) {
     for host in &input.hosts {
         earlier(input, host, report);
+        left(input, host, report);
         if let Some(proxy) = balancer::on(input.cx.cluster, host.roles) {
             beside(host, proxy, report);
         }
     }
     let Some(proxy) = input.cx.cluster.load_balancer.mode.proxy() else { return };
+    holders(input, report);
     let hosts: Vec<&ObservedHost<'_>> = input.load_balancers().collect();
     if let [only] = hosts.as_slice() {
         let words = Words {
@@ -32,32 +34,113 @@ pub(super) fn run(input: &PreflightInput<'_>, report: &mut Report) {
     for host in hosts {
         for program in [KEEPALIVED, proxy] {
             foreign(host, program, report);
+            lacking(host, program, report);
         }
         address(input, host, report);
+        guarded(input, host, report);
     }
 }
 
-/// A keepalived or proxy that kubexm did not install. One that does not run is replaced; one that runs is refused.
+/// A keepalived or proxy that kubexm did not install. One that does not run stays so; one that runs is refused.
 fn foreign(host: &ObservedHost<'_>, program: &str, report: &mut Report) {
-    if host.ours {
-        return;
-    }
     for service in host.facts.balancers.iter().filter(|service| service.program == program && !service.ours) {
         if let Some(pid) = service.pid {
             report.fail(
                 host.name(),
                 format!("{program} running (pid {pid})"),
                 format!("a host without a {program} of its own"),
-                "use another host, or stop it and remove its package if nobody needs it: kubexm's would replace it",
+                "use another host, or stop it and disable its unit if nobody needs it: kubexm's runs with a unit and a configuration of its own",
             );
-        } else if let Some(config) = &service.config {
+        } else if let Some(config) = service.config.as_ref().filter(|_| !host.ours) {
+            // On a host of the cluster its unit is disabled already.
             report.warn(
                 host.name(),
                 format!("{config}, of a {program} that does not run"),
                 format!("a host without a {program} of its own"),
-                "it would be replaced: keep a copy if anybody needs it",
+                format!(
+                    "it stays as it is and is not used; its unit {program}.service is disabled until the cluster is reset, so that it does \
+                     not start beside kubexm's"
+                ),
             );
         }
+    }
+}
+
+/// keepalived and its proxy are the distribution's packages.
+fn lacking(host: &ObservedHost<'_>, program: &str, report: &mut Report) {
+    let there = host.facts.programs.get(program).is_some_and(Option::is_some);
+    let planned = host.planned_packages().is_some_and(|planned| planned.brings(program));
+    // A host whose packages cannot be installed is reported for that.
+    if !there && !planned && host.packages.is_ok() {
+        report.fail(
+            host.name(),
+            format!("no {program}"),
+            format!("{program}, which the load balancer runs, as a package of the host's distribution"),
+            "name the system in `spec.bundle.os` and build the bundle again: it then contains the package; or install it yourself",
+        );
+    }
+}
+
+/// What may keep the hosts of the load balancer from each other, and keepalived from its work; nothing of it can be tried beforehand.
+fn guarded(input: &PreflightInput<'_>, host: &ObservedHost<'_>, report: &mut Report) {
+    if host.ours {
+        return;
+    }
+    if input.cx.cluster.system.firewall == Firewall::Keep
+        && let Some(unit) = host.facts.firewalls.first()
+    {
+        report.warn(
+            host.name(),
+            format!("{unit} on a host of the load balancer"),
+            "VRRP (protocol 112) let through between these hosts: two that do not hear each other both have the address",
+            "allow protocol vrrp from the other hosts of the role loadbalancer, or set `system.firewall: off`",
+        );
+    }
+    if host.facts.selinux == SelinuxState::Enforcing && input.cx.cluster.system.selinux != Selinux::Permissive {
+        report.warn(
+            host.name(),
+            "SELinux enforcing on a host of the load balancer",
+            "a policy that lets haproxy use the API's ports, and keepalived ask haproxy",
+            "run `setsebool -P haproxy_connect_any on keepalived_connect_any on` there, or set `system.selinux: permissive`",
+        );
+    }
+}
+
+/// A host that has the address as its own: it would have it twice, or beside the host that keepalived gives it to.
+fn holders(input: &PreflightInput<'_>, report: &mut Report) {
+    let Some(vip) = input.cx.cluster.load_balancer.mode.vip() else { return };
+    let is_vip = |text: &String| text.split_once('/').map_or(text.as_str(), |(ip, _)| ip).parse() == Ok(vip);
+    for host in input.hosts.iter().filter(|host| !(host.ours && host.roles.load_balancer)) {
+        let has = host.facts.interfaces.iter().find(|one| one.addresses.iter().any(is_vip));
+        if let Some(interface) = has {
+            report.fail(
+                host.name(),
+                format!("{vip} on {}, which is the load balancer's address", interface.name),
+                "an address that no machine has: keepalived moves it between the hosts of the load balancer",
+                "choose another `loadBalancer.vip`, or remove the address there",
+            );
+        }
+    }
+}
+
+/// A load balancer of kubexm's on a host that cluster.yaml no longer asks it of: no step removes it, and it would keep its address.
+fn left(input: &PreflightInput<'_>, host: &ObservedHost<'_>, report: &mut Report) {
+    let runs = |program: &&str| {
+        let mut listeners = host.facts.listeners.iter();
+        listeners.any(|one| one.port == BALANCER_STATUS_PORT && one.process.as_deref() == Some(*program))
+    };
+    let wanted = input.cx.cluster.load_balancer.mode.proxy().filter(|_| host.roles.load_balancer);
+    let other = |program: &&str| host.ours && Some(*program) != wanted;
+    if let Some(program) = balancer::PROGRAMS.iter().copied().filter(other).find(runs) {
+        report.fail(
+            host.name(),
+            format!("keepalived and {program} of kubexm, which cluster.yaml does not ask for there"),
+            "`loadBalancer` and `roleGroups.loadbalancer` as they were when they were installed",
+            format!(
+                "set them back; nothing removes them while the cluster lives: `systemctl disable --now kubexm-keepalived \
+                 kubexm-{program}` there stops them"
+            ),
+        );
     }
 }
 
@@ -98,25 +181,29 @@ fn address(input: &PreflightInput<'_>, host: &ObservedHost<'_>, report: &mut Rep
     let LoadBalancerMode::External { vip, interface, .. } = &input.cx.cluster.load_balancer.mode else { return };
     let interfaces = &host.facts.interfaces;
     let found: Vec<String> = interfaces.iter().map(|i| format!("{} {}", i.name, i.addresses.join(" "))).collect();
-    let wanted = |name: &str| interface.as_deref().is_none_or(|wanted| wanted == name);
-    let mut candidates = interfaces.iter().filter(|one| wanted(&one.name)).peekable();
-    if candidates.peek().is_none() {
-        let name = interface.as_deref().unwrap_or_default();
+    // keepalived's peers talk by the hosts' addresses: with another interface neither hears the other, and both take the address.
+    let has_host = |one: &&Interface| {
+        one.addresses.iter().any(|text| text.parse::<IpNet>().is_ok_and(|network| Some(network.addr()) == host.ip))
+    };
+    let own = interfaces.iter().find(has_host);
+    if let (Some(wanted), Some(own)) = (interface, own)
+        && *wanted != own.name
+    {
         report.fail(
             host.name(),
-            format!("no interface {name} ({})", found.join(", ")),
-            "the interface that `spec.loadBalancer.interface` names",
-            "correct it, or remove it to use the interface that has the node's address",
+            format!("{wanted} is not the interface with the host's address ({})", found.join(", ")),
+            format!("`spec.loadBalancer.interface` left out, or {}", own.name),
+            "correct it, or remove it: the load balancer's hosts hear each other by the addresses that cluster.yaml has for them",
         );
         return;
     }
     let holds = |text: &String| text.parse::<IpNet>().is_ok_and(|network| network.contains(vip));
-    if !candidates.any(|one| one.addresses.iter().any(holds)) {
-        report.warn(
+    if !own.is_some_and(|one| one.addresses.iter().any(holds)) {
+        report.fail(
             host.name(),
-            format!("no interface in a network with {vip} ({})", found.join(", ")),
+            format!("its address is in no network with {vip} ({})", found.join(", ")),
             "the load balancer's address in a network of its hosts, where keepalived announces it",
-            "choose an address of that network, or make sure that routers follow it when it moves",
+            "choose an address of that network that nobody has, or other hosts for the role loadbalancer",
         );
     }
 }

@@ -42,15 +42,26 @@ fn taken<'a>(
     if !cx.cluster.load_balancer.mode.runs_on_role() || hosts.iter().any(|host| ours(host)) {
         return None;
     }
-    let (from, dialed) = all.find(|(_, dialed)| dialed.dial.to == LOAD_BALANCER && dialed.blocked.is_none())?;
+    // A machine may have the address and nobody listening there. The neighbours of a host remember for a while that one of the
+    // cluster's own hosts had it, before a reset.
+    let own = |mac: &String| cx.facts.values().flat_map(|facts| &facts.interfaces).any(|one| one.mac == *mac);
+    let somebody =
+        |dialed: &ConnectionResult| dialed.blocked.is_none() || dialed.neighbour.as_ref().is_some_and(|mac| !own(mac));
+    let (from, dialed) = all.find(|(_, dialed)| dialed.dial.to == LOAD_BALANCER && somebody(dialed))?;
+    let found = match &dialed.neighbour {
+        Some(mac) if dialed.blocked.is_some() => {
+            format!(
+                "a machine that has {}, the load balancer's own address (hardware address {mac})",
+                dialed.dial.address
+            )
+        }
+        _ => format!("an answer at {} port {}, the load balancer's own address", dialed.dial.address, dialed.dial.port),
+    };
     Some(Finding {
         severity: Severity::Fail,
         check: NAME.to_owned(),
         host: Some(from.clone()),
-        found: format!(
-            "an answer at {} port {}, the load balancer's own address",
-            dialed.dial.address, dialed.dial.port
-        ),
+        found,
         needed: "an address that no machine has: keepalived moves it between the hosts of the load balancer".to_owned(),
         fix: "choose another `loadBalancer.vip`, or remove the address from the machine that has it".to_owned(),
         detail: None,

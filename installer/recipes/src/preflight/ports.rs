@@ -1,6 +1,6 @@
 //! The ports that a host's roles need are free, or used by the cluster's own processes.
 
-use kubexm_spec::cluster::{API_PORT, EtcdKind, RegistryKind, Roles};
+use kubexm_spec::cluster::{API_PORT, BALANCER_STATUS_PORT, EtcdKind, RegistryKind, Roles};
 use kubexm_spec::names::FAN_OUT_PORT;
 
 use super::input::{ObservedHost, PreflightInput};
@@ -64,7 +64,7 @@ fn of_roles(input: &PreflightInput<'_>, roles: Roles) -> Vec<Port> {
         ports.extend(tcp.map(|number| Port { number: *number, protocol: "tcp", process: None }));
     }
     if let (true, Some(proxy)) = (roles.load_balancer, cluster.load_balancer.mode.proxy()) {
-        ports.push(tcp(cluster.load_balancer.mode.port(), proxy));
+        ports.extend([tcp(cluster.load_balancer.mode.port(), proxy), tcp(BALANCER_STATUS_PORT, proxy)]);
     }
     if let Some(proxy) = balancer::on(cluster, roles) {
         ports.extend([tcp(API_PORT, proxy.program), tcp(balancer::STATUS_PORT, proxy.program)]);

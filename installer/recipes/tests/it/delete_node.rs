@@ -9,7 +9,7 @@ use kubexm_plan::ledger::{Outcome, Record, SCHEMA};
 use kubexm_plan::op::{Content, File, HostsBlock, KubeadmJoin, StateDir, Unit};
 use kubexm_plan::{ClusterFacts, ClusterId, Facts, ObservedState, Op, StepId, Undo, lint};
 use kubexm_recipes::{DeleteContext, Deletion, Drain, RecipeError, ResetHost, delete_node, sample};
-use kubexm_spec::cluster::{InternalKind, LoadBalancerMode};
+use kubexm_spec::cluster::{ExternalKind, InternalKind, LoadBalancerMode};
 use kubexm_spec::{Cluster, Digest, ExitCode};
 use serde_json::json;
 
@@ -320,6 +320,72 @@ fn a_control_plane_leaves_the_back_ends_of_the_proxies_before_it_stops_and_a_wor
     assert!(!ids(&site.delete(&["node5"]).expect("a plan")).iter().any(|id| id.contains("balancer")));
 }
 
+/// As the hosts of a load balancer have it: worker node4, and a host that is nothing else.
+fn behind_keepalived() -> Site {
+    let mut site = Site::of(3, 2);
+    site.cluster.load_balancer.mode = LoadBalancerMode::External {
+        kind: ExternalKind::KubexmKh,
+        vip: [10, 77, 0, 100].into(),
+        port: 6443,
+        interface: None,
+        virtual_router_id: None,
+    };
+    site.cluster.role_groups.load_balancer = vec!["node4".to_owned(), "node5".to_owned()];
+    for host in ["node4", "node5"] {
+        let ledger = site.ledgers.get_mut(host).expect("a ledger");
+        let content = Content::Text { digest: Digest::of("with all control planes") };
+        let mut record = ledger[0].clone();
+        record.step = StepId(format!("{host}/balancer.serve"));
+        let path = "/etc/kubexm/balancer/haproxy.cfg".to_owned();
+        record.ops = vec![File { path, content, mode: 0o644 }.into()];
+        ledger.push(record);
+    }
+    site
+}
+
+#[test]
+fn a_control_plane_leaves_the_back_ends_of_the_load_balancer_before_it_stops() {
+    let mut site = behind_keepalived();
+    for node in site.running.nodes.iter_mut().filter(|node| node.name == "node4") {
+        node.ready = false;
+    }
+    let deletion = site.delete(&["node2"]).expect("a plan");
+    lint::check(deletion.plan.clone()).unwrap_or_else(|problems| panic!("{problems:#?}"));
+    let all = ids(&deletion);
+    let changed: Vec<&&str> = all.iter().filter(|id| id.ends_with("/delete.balancer")).collect();
+    assert_eq!(changed, [&"node4/delete.balancer", &"node5/delete.balancer"], "haproxy does not depend on kubelet");
+    let at = |id: &str| all.iter().position(|found| *found == id).unwrap_or_else(|| panic!("{id} of {all:?}"));
+    assert!(at("node4/delete.balancer") < at("node1/delete.member-node2"));
+    let reloads = |op: &Op| matches!(op, Op::Unit(unit) if unit.reloaded == ["/etc/kubexm/balancer/haproxy.cfg"]);
+    assert!(
+        deletion
+            .plan
+            .steps
+            .iter()
+            .filter(|step| step.id.0.ends_with("balancer"))
+            .all(|step| step.ops.iter().any(reloads))
+    );
+    assert_eq!(
+        deletion.warnings.iter().filter(|text| text.contains("load balancer")).count(),
+        0,
+        "{:?}",
+        deletion.warnings
+    );
+}
+
+#[test]
+fn the_last_host_of_the_load_balancer_is_not_deleted_and_another_one_is() {
+    let site = behind_keepalived();
+    let deletion = site.delete(&["node4"]).expect("a plan");
+    assert!(
+        deletion.warnings.iter().any(|text| text.contains("node4 has the load balancer")),
+        "{:?}",
+        deletion.warnings
+    );
+    let refused = site.delete(&["node4", "node5"]).expect_err("no host would have the address").to_string();
+    assert!(refused.contains("no host of the load balancer would be left"), "{refused}");
+}
+
 #[test]
 fn a_worker_that_is_not_ready_does_not_keep_a_control_plane_in_the_cluster() {
     let mut site = Site::of(3, 2);
@@ -334,8 +400,8 @@ fn a_worker_that_is_not_ready_does_not_keep_a_control_plane_in_the_cluster() {
     };
     assert_eq!((step("node4").ops.len(), step("node4").probe.is_some()), (1, false), "it gets the file only");
     assert_eq!((step("node5").ops.len(), step("node5").probe.is_some()), (2, true));
-    let told: Vec<&String> = deletion.warnings.iter().filter(|text| text.contains("not Ready")).collect();
-    assert!(matches!(told.as_slice(), [one] if one.starts_with("node4 is not Ready")), "{:?}", deletion.warnings);
+    let named: Vec<&String> = deletion.warnings.iter().filter(|text| text.contains("not Ready")).collect();
+    assert!(matches!(named.as_slice(), [one] if one.starts_with("node4 is not Ready")), "{:?}", deletion.warnings);
 }
 
 #[test]

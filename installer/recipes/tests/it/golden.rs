@@ -7,8 +7,8 @@ use kubexm_plan::{Plan, lint};
 use kubexm_recipes::{RecipeError, sample};
 use kubexm_spec::ExitCode;
 use kubexm_spec::cluster::{
-    API_PORT, Audit, Cluster, Harbor, InternalKind, LoadBalancerMode, MaterialFile, MaterialUse, NetworkPlugin,
-    Registry, RegistryKind, Role, Runtime, RuntimeKind, Script, SecretSource, Taint, TaintEffect,
+    API_PORT, Audit, Cluster, ExternalKind, Harbor, InternalKind, LoadBalancerMode, MaterialFile, MaterialUse,
+    NetworkPlugin, Registry, RegistryKind, Role, Runtime, RuntimeKind, Script, SecretSource, Taint, TaintEffect,
 };
 
 /// All texts of a case go into one folder, without a header that changes with the test's line.
@@ -281,6 +281,41 @@ fn a_proxy_on_every_worker_and_a_control_plane_that_is_added_behind_it() {
         assert_snapshot!("haproxy-pod", text(&plan, "/etc/kubernetes/manifests/kubexm-haproxy.yaml"));
         assert_snapshot!("nginx", text(&nginx, "/etc/kubexm/nginx/nginx.conf"));
         assert_snapshot!("nginx-pod", text(&nginx, "/etc/kubernetes/manifests/kubexm-nginx.yaml"));
+    });
+}
+
+/// Three control planes behind two hosts that are nothing else and lack the packages.
+#[test]
+fn keepalived_and_haproxy_before_three_control_planes() {
+    let mut cluster = sample::fleet(3, 1);
+    for (name, last) in [("lb1", 21), ("lb2", 22)] {
+        cluster.hosts.push(sample::host(name, last));
+        cluster.role_groups.load_balancer.push(name.to_owned());
+    }
+    cluster.bundle.os = vec!["debian-12".to_owned()];
+    cluster.load_balancer.mode = LoadBalancerMode::External {
+        kind: ExternalKind::KubexmKh,
+        vip: [10, 77, 0, 100].into(),
+        port: API_PORT,
+        interface: None,
+        virtual_router_id: None,
+    };
+    let mut site = Site::of(cluster);
+    let plan = checked(&site);
+    site.join_all_but("node3");
+    let added = kubexm_recipes::add_node(&site.cx(), &kubexm_plan::ClusterFacts::default(), &["node3".to_owned()]);
+    let added = added.unwrap();
+    let (_, warnings) = lint::check(added.clone()).unwrap_or_else(|problems| panic!("{problems:#?}"));
+    assert_eq!(warnings, Vec::new());
+    golden("keepalived", || {
+        assert_snapshot!("plan", plan.render());
+        assert_snapshot!("add-node", added.render());
+        assert_snapshot!("haproxy", text(&plan, "/etc/kubexm/balancer/haproxy.cfg"));
+        assert_snapshot!("check", text(&plan, "/usr/local/bin/kubexm-balancer-check"));
+        for unit in ["kubexm-haproxy", "kubexm-keepalived"] {
+            assert_snapshot!(unit, text(&plan, &format!("/etc/systemd/system/{unit}.service")));
+        }
+        assert_snapshot!("keepalived", text(&plan, "/etc/kubexm/balancer/keepalived.conf"));
     });
 }
 

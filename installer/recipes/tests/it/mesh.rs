@@ -160,7 +160,7 @@ fn said(site: &Site, from: &str, to: &str) -> Vec<Finding> {
     let mesh = mesh(site);
     let mut dialed: BTreeMap<String, Vec<ConnectionResult>> = BTreeMap::new();
     for (host, dials) in mesh.dials {
-        let dials = dials.into_iter().map(|dial| ConnectionResult { dial, blocked: None }).collect();
+        let dials = dials.into_iter().map(|dial| ConnectionResult { dial, blocked: None, neighbour: None }).collect();
         dialed.insert(host, dials);
     }
     let first = dialed.get_mut(from).unwrap().iter_mut().find(|dialed| dialed.dial.to == to).unwrap();
@@ -230,17 +230,41 @@ fn hosts_of_etcd_and_of_the_load_balancer_are_reached_by_whoever_needs_them_and_
 }
 
 #[test]
+fn a_load_balancer_that_runs_is_reached_by_its_address_and_not_by_that_of_its_host() {
+    let mut site = with_roles();
+    let listener = Listener {
+        protocol: "tcp".to_owned(),
+        port: 8443,
+        process: Some("haproxy".to_owned()),
+        pid: Some(7),
+        ours: false,
+    };
+    site.facts.get_mut("lb1").unwrap().listeners.push(listener);
+    let mesh = mesh(&site);
+    assert!(mesh.dials["node1"].iter().all(|dial| dial.to != "lb1"), "{:?}", mesh.dials["node1"]);
+    assert!(mesh.dials["node1"].iter().any(|dial| dial.to == LOAD_BALANCER));
+}
+
+#[test]
 fn an_address_that_keepalived_is_to_have_is_free_until_then() {
     let site = with_roles();
     let mut dialed: BTreeMap<String, Vec<ConnectionResult>> = BTreeMap::new();
     for (host, dials) in mesh(&site).dials {
         let blocked = |dial: &ConnectionCheck| (dial.to == LOAD_BALANCER).then(|| "refused".to_owned());
-        let dials = dials.into_iter().map(|dial| ConnectionResult { blocked: blocked(&dial), dial }).collect();
+        let dials =
+            dials.into_iter().map(|dial| ConnectionResult { blocked: blocked(&dial), dial, neighbour: None }).collect();
         dialed.insert(host, dials);
     }
     assert_eq!(findings(&site.cx(), &dialed), []);
+    let mut neighbour = |mac: &str| {
+        let mut all = dialed.values_mut().flatten().filter(|dialed| dialed.dial.to == LOAD_BALANCER);
+        all.next().unwrap().neighbour = Some(mac.to_owned());
+        findings(&site.cx(), &dialed)
+    };
+    assert_eq!(neighbour(&site.facts["lb1"].interfaces[0].mac), [], "it had it before a reset");
+    one(&neighbour("52:54:00:ff:ff:01"), Severity::Fail, "remove the address from the machine that has it");
     for dialed in dialed.values_mut().flatten() {
-        dialed.blocked = None;
+        (dialed.blocked, dialed.neighbour) = (None, None);
     }
     one(&findings(&site.cx(), &dialed), Severity::Fail, "choose another `loadBalancer.vip`");
 }

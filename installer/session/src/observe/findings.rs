@@ -137,7 +137,7 @@ impl Findings {
         let heads = ["from", "to", "address", "port", "reason"].map(str::to_owned);
         let mut rows = vec![heads];
         for (from, dialed) in &self.dialed {
-            for ConnectionResult { dial, blocked } in dialed {
+            for ConnectionResult { dial, blocked, .. } in dialed {
                 if let Some(reason) = blocked {
                     let (address, port) = (dial.address.to_string(), dial.port.to_string());
                     let from = match dial.pod {
@@ -184,7 +184,7 @@ impl Findings {
         let checks: Vec<&str> = self.checks().collect();
         let dialed = self.dialed.iter().flat_map(|(from, all)| all.iter().map(move |dialed| (from, dialed)));
         let dialed: Vec<Value> = dialed
-            .map(|(from, ConnectionResult { dial, blocked })| {
+            .map(|(from, ConnectionResult { dial, blocked, .. })| {
                 json!({"from": from, "to": dial.to, "address": dial.address, "port": dial.port, "pod": dial.pod, "blocked": blocked})
             })
             .collect();
@@ -245,6 +245,7 @@ mod tests {
                 pod: None,
             },
             blocked: blocked.map(str::to_owned),
+            neighbour: None,
         };
         let all = vec![dialed(10250, Some("no answer")), dialed(6443, None)];
         let findings =

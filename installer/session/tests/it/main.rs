@@ -6,6 +6,7 @@ mod authorities;
 mod bundle;
 mod certs;
 mod controller;
+mod drift;
 mod external_registry;
 mod fleet;
 mod identity;

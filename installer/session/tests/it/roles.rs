@@ -19,7 +19,7 @@ fn site(more: &str) -> Site {
         "apiVersion: kubexm.io/v1alpha1\nkind: Cluster\nmetadata: {{name: roles}}\nspec:\n  hosts:\n{}  \
          roleGroups: {{master: [n1], worker: [n1], etcd: [etcd1], loadbalancer: [lb1, lb2]}}\n  \
          kubernetes: {{version: v1.34.4}}\n  network: {{plugin: flannel}}\n  etcd: {{type: kubexm}}\n  \
-         loadBalancer: {{mode: external, external: {{type: kubexm-kh}}, vip: 10.77.0.250}}\n{more}",
+         loadBalancer: {{mode: external, external: {{type: kubexm-kn}}, vip: 10.77.0.250}}\n{more}",
         HOSTS.iter().map(host).collect::<String>(),
     );
     Site::of("roles", &HOSTS, &yaml, write_bundle)

@@ -8,8 +8,8 @@ use ipnet::IpNet;
 use super::roles;
 
 use crate::cluster::{
-    API_PORT, Bundle, Etcd, EtcdKind, ExternalKind, Host, InternalKind, Kubernetes, KubernetesKind, LoadBalancer,
-    LoadBalancerMode, Network, RoleGroups, overlap,
+    API_PORT, BALANCER_STATUS_PORT, Bundle, Etcd, EtcdKind, ExternalKind, Host, InternalKind, Kubernetes,
+    KubernetesKind, LoadBalancer, LoadBalancerMode, Network, RoleGroups, overlap,
 };
 use crate::yaml::{At, Mapping, ProblemKind};
 use crate::{counted, counted_of};
@@ -189,6 +189,10 @@ fn load_balancer_role(spec: &Mapping<'_>, hosts: &[Host], load_balancer: &LoadBa
                     format!("{name:?} is a control plane, whose API server has port {API_PORT} itself"),
                     "choose another port, or other hosts for the role loadbalancer",
                 );
+            }
+            if *port == BALANCER_STATUS_PORT {
+                place(spec, &["loadBalancer", "port"])
+                    .bad(format!("{port} is the port on which the proxy answers its own host"), "choose another port");
             }
             Some(*vip)
         }

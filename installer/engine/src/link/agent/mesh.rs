@@ -1,11 +1,13 @@
 //! Tests connectivity: this host listens on ports that will be used later, and dials the other hosts.
 
 use std::io::ErrorKind;
-use std::net::{Ipv4Addr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::time::Duration;
 
 use futures::StreamExt;
+use kubexm_ops::Machine;
 use kubexm_ops::probe::pod_address;
+use kubexm_ops::system::Program;
 use kubexm_plan::mesh::{ConnectionCheck, ConnectionResult, PodAddress, Port, Protocol};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream, UdpSocket};
@@ -111,7 +113,7 @@ pub(super) fn dial(dials: Vec<ConnectionCheck>) -> Result<Vec<ConnectionResult>,
     let plain = dials.iter().filter(|dial| dial.pod.is_none()).cloned().collect();
     let mut plain = dial_from_here(plain)?.into_iter();
     let all = dials.into_iter().map(|dial| match dial.pod {
-        Some(pod) => Some(ConnectionResult { blocked: dial_from_pod(&dial, &pod).err(), dial }),
+        Some(pod) => Some(ConnectionResult { blocked: dial_from_pod(&dial, &pod).err(), dial, neighbour: None }),
         None => plain.next(),
     });
     Ok(all.flatten().collect())
@@ -143,10 +145,44 @@ fn dial_from_here(dials: Vec<ConnectionCheck>) -> Result<Vec<ConnectionResult>, 
                 Protocol::Tcp => dial_tcp(address).await,
                 Protocol::Udp => dial_udp(address).await,
             };
-            ConnectionResult { dial, blocked: reached.err() }
+            let blocked = reached.err();
+            let neighbour = if blocked.is_some() { asked_anew(address).await } else { None };
+            ConnectionResult { dial, blocked, neighbour }
         });
         all.buffered(PARALLEL).collect().await
     }))
+}
+
+/// Who answers for an address now: an entry may be of a machine that had it until a moment ago, so the kernel forgets it and asks
+/// again.
+async fn asked_anew(address: SocketAddr) -> Option<String> {
+    let ip = address.ip();
+    neighbour(ip)?;
+    let forget = Program::new("ip").args(["neigh", "flush", "to", &ip.to_string()]).within(5);
+    let forgotten = tokio::task::spawn_blocking(move || Machine::real().try_run(&forget)).await.ok()?.ok()?;
+    if forgotten.code != 0 {
+        return None;
+    }
+    // Blocked as before; the kernel asks who has the address.
+    let _ = dial_tcp(address).await;
+    neighbour(ip)
+}
+
+/// Who has answered for an address of IPv4 in this host's own networks: the kernel has asked before it sent the packets.
+fn neighbour(address: IpAddr) -> Option<String> {
+    neighbour_in(&std::fs::read_to_string("/proc/net/arp").ok()?, address)
+}
+
+/// From the text of /proc/net/arp: address, hardware type, flags, hardware address, mask, device.
+fn neighbour_in(table: &str, address: IpAddr) -> Option<String> {
+    /// The entry is complete (ATF_COM).
+    const COMPLETE: u32 = 2;
+    let rows = table.lines().skip(1).map(|line| line.split_whitespace().collect::<Vec<_>>());
+    let mut rows = rows.filter(|row| row.first().and_then(|text| text.parse().ok()) == Some(address));
+    rows.find_map(|row| {
+        let flags = u32::from_str_radix(row.get(2)?.trim_start_matches("0x"), 16).ok()?;
+        (flags & COMPLETE != 0).then(|| row.get(3).map(|text| (*text).to_owned())).flatten()
+    })
 }
 
 /// A connection is sufficient: the listener may be a running service that does not know the nonce.
@@ -213,6 +249,16 @@ fn starting(error: std::io::Error) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn only_a_complete_entry_says_who_has_an_address() {
+        let table = "IP address       HW type     Flags       HW address            Mask     Device\n\
+                     10.77.0.100      0x1         0x2         52:54:00:00:00:64     *        eth0\n\
+                     10.77.0.101      0x1         0x0         00:00:00:00:00:00     *        eth0\n";
+        let of = |last| neighbour_in(table, Ipv4Addr::new(10, 77, 0, last).into());
+        assert_eq!(of(100).as_deref(), Some("52:54:00:00:00:64"));
+        assert_eq!((of(101), of(10)), (None, None));
+    }
 
     fn free(protocol: Protocol) -> Port {
         let any = (Ipv4Addr::LOCALHOST, 0);

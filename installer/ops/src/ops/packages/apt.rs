@@ -59,6 +59,8 @@ fn apt_get(source: &str, folder: &str) -> Program {
         // The folder is only accessible to root.
         "APT::Sandbox::User=root".to_owned(),
         "APT::Get::AllowUnauthenticated=false".to_owned(),
+        // Since 2.5 apt also upgrades what is installed of the source of a package; nothing is upgraded that nothing needs.
+        "APT::Get::Upgrade-By-Source-Package=false".to_owned(),
         "Acquire::AllowInsecureRepositories=false".to_owned(),
         "Acquire::AllowWeakRepositories=false".to_owned(),
         // The host's clock may be behind the date of the lock. Old metadata is no risk: the bundle determines the right

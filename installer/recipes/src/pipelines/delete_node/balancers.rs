@@ -1,5 +1,7 @@
-//! The proxies of the workers that stay, without the API servers of deleted control planes.
+//! The proxies before the API servers, on workers and on hosts of the load balancer, without the API servers of deleted control
+//! planes.
 
+use kubexm_plan::balancer::HAPROXY_CONFIG;
 use kubexm_plan::ledger::not_rolled_back;
 use kubexm_plan::op::{Content, File};
 use kubexm_plan::{Op, Step, StepId, Undo};
@@ -7,12 +9,34 @@ use kubexm_spec::Digest;
 
 use super::check::Leaving;
 use super::context::DeleteContext;
-use crate::balancer::{self, BackEnd};
+use crate::balancer::{self, BackEnd, Proxy, external};
 use crate::error::RecipeError;
 
 /// Whether the cluster has this node, and it is Ready.
 pub(super) fn is_ready(cx: &DeleteContext<'_>, host: &str) -> bool {
     cx.running.nodes.iter().any(|node| node.name == host && node.ready)
+}
+
+/// The proxy of a cluster, wherever it runs.
+enum Kind {
+    OnWorkers(&'static Proxy),
+    OnHosts,
+}
+
+impl Kind {
+    const fn program(&self) -> &'static str {
+        match self {
+            Self::OnWorkers(proxy) => proxy.program,
+            Self::OnHosts => "haproxy",
+        }
+    }
+
+    const fn path(&self) -> &'static str {
+        match self {
+            Self::OnWorkers(proxy) => proxy.config,
+            Self::OnHosts => HAPROXY_CONFIG,
+        }
+    }
 }
 
 /// One step for each host that stays and has a proxy, and the texts of these steps. Before the API servers stop: no connection is
@@ -23,34 +47,45 @@ pub(super) fn without(
     after: &[StepId],
 ) -> Result<(Vec<Step>, Vec<String>), RecipeError> {
     let gone = |name: &str| leaving.iter().any(|host| host.name == name);
-    let Some(proxy) = balancer::of(cx.cluster).filter(|_| leaving.iter().any(|host| host.control_plane)) else {
-        return Ok((Vec::new(), Vec::new()));
+    let (workers, hosts) = (balancer::of(cx.cluster), external::of(cx.cluster));
+    let kind = match (workers, &hosts) {
+        (Some(proxy), _) => Kind::OnWorkers(proxy),
+        (None, Some(_)) => Kind::OnHosts,
+        (None, None) => return Ok((Vec::new(), Vec::new())),
     };
+    if !leaving.iter().any(|host| host.control_plane) {
+        return Ok((Vec::new(), Vec::new()));
+    }
     let planes = cx.cluster.role_groups.control_plane.iter().filter(|name| !gone(name));
     let back_ends: Vec<BackEnd> =
         planes.filter_map(|name| Some(BackEnd::of(name, cx.cluster.host(name)?.node_ip()?))).collect();
-    let text = balancer::config(proxy, &back_ends)?;
+    let text = match (&kind, &hosts) {
+        (Kind::OnWorkers(proxy), _) => balancer::config(proxy, &back_ends)?,
+        (Kind::OnHosts, Some(external)) => external::config(external, &back_ends)?,
+        (Kind::OnHosts, None) => return Ok((Vec::new(), Vec::new())),
+    };
     let content = Content::Text { digest: Digest::of(&text) };
     let mut steps = Vec::new();
     for host in cx.hosts.iter().filter(|host| !gone(host.name)) {
-        let config = File { path: proxy.config.to_owned(), content: content.clone(), mode: 0o644 };
+        let config = File { path: kind.path().to_owned(), content: content.clone(), mode: 0o644 };
         let ops = || not_rolled_back(host.ledger.iter()).flat_map(|record| &record.ops);
         let newest = ops().filter_map(|op| if let Op::File(file) = op { Some(file) } else { None });
-        let newest = newest.filter(|file| file.path == proxy.config).last();
+        let newest = newest.filter(|file| file.path == kind.path()).last();
         if newest.is_none_or(|file| *file == config) {
             continue;
         }
         let names: Vec<&str> = leaving.iter().filter(|host| host.control_plane).map(|host| host.name).collect();
-        let title = format!("Remove {} from the back-ends of {}", names.join(", "), proxy.program);
+        let title = format!("Remove {} from the back-ends of {}", names.join(", "), kind.program());
         let step = Step::on(host.name, "delete.balancer", &title).ensure(config).undo(Undo::RestoreBefore);
-        let step = match is_ready(cx, host.name) {
-            true => step
+        let step = match (&kind, is_ready(cx, host.name)) {
+            (Kind::OnHosts, _) => step.ensure(external::haproxy()),
+            (Kind::OnWorkers(proxy), true) => step
                 .ensure(balancer::loaded(proxy, cx.cluster.runtime.kind))
                 .probe(balancer::answers(), 90)
                 .timeout_s(320),
             // Nobody can say whether its proxy runs, and a node that is broken must not keep another one in the cluster. The
             // proxy reads the file when it starts; one that runs still finds out that the API server is gone.
-            false => step,
+            (Kind::OnWorkers(_), false) => step,
         };
         steps.push(Step { after: after.to_vec(), ..step.build() });
     }

@@ -58,6 +58,10 @@ fn refuse_needed(cx: &DeleteContext<'_>, name: &str) -> Result<(), RecipeError> 
     if planes.iter().any(|plane| plane == name) && planes.iter().all(|plane| cx.deleted.contains(plane)) {
         return cannot(name, "no control plane would be left; `kubexm-install reset` removes the whole cluster");
     }
+    let balancers = cx.cluster.hosts.iter().map(|host| &host.name).filter(|host| cx.cluster.roles(host).load_balancer);
+    if cx.cluster.roles(name).load_balancer && balancers.clone().all(|host| cx.deleted.contains(host)) {
+        return cannot(name, "no host of the load balancer would be left, and nodes reach the API servers through it");
+    }
     if cx.cluster.roles(name).registry {
         return cannot(name, "it serves the registry, from which nodes pull their images");
     }

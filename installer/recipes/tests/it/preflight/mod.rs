@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot continue has failed")]
 
 mod identity;
+mod load_balancers;
 mod machine;
 mod occupied;
 mod settings;

@@ -186,27 +186,53 @@ pub const ROWS: &[Row] = rows! {
             s.with_roles();
             s.host("lb1").process(4242, "haproxy", &[]);
             s.host("lb1").put("/etc/haproxy/haproxy.cfg", "global\n");
-        } => "haproxy running (pid 4242)", "without a haproxy", "kubexm's would replace it";
+        } => "haproxy running (pid 4242)", "without a haproxy", "a configuration of its own";
     "load-balancers" Fail LB2, "a keepalived of somebody's", |s| {
             s.with_roles();
             s.host("lb2").process(4242, "keepalived", &[]);
-        } => "keepalived running (pid 4242)", "without a keepalived", "kubexm's would replace it";
+        } => "keepalived running (pid 4242)", "without a keepalived", "a configuration of its own";
     "load-balancers" Fail LB1, "an nginx where ours comes", |s| {
             s.with_roles();
             if let LoadBalancerMode::External { kind, .. } = &mut s.cluster.load_balancer.mode {
                 *kind = ExternalKind::KubexmKn;
             }
             s.host("lb1").process(4242, "nginx", &[]);
-        } => "nginx running (pid 4242)", "without a nginx", "kubexm's would replace it";
+        } => "nginx running (pid 4242)", "without a nginx", "a configuration of its own";
     "load-balancers" Warn LB1, "the configuration of a haproxy that does not run", |s| {
             s.with_roles();
             s.host("lb1").put("/etc/haproxy/haproxy.cfg", "global\n");
-        } => "/etc/haproxy/haproxy.cfg, of a haproxy that does not run", "without a haproxy", "keep a copy";
+        } => "/etc/haproxy/haproxy.cfg, of a haproxy that does not run", "without a haproxy", "haproxy.service is disabled";
+    "ports" Fail LB2, "the port on which the proxy answers its own host, taken", |s| {
+            s.with_roles();
+            s.host("lb2").process(4242, "other", &[99]);
+            s.host("lb2").listener("tcp", 6445, 99);
+        } => "6445/tcp in use by other (pid 4242)", "a free port for haproxy", "stop that process";
+    "load-balancers" Fail LB2, "no keepalived, and none in the bundle", |s| {
+            s.with_roles();
+            s.host("lb2").remove("/usr/sbin/keepalived");
+        } => "no keepalived", "as a package of the host's distribution", "spec.bundle.os";
+    "load-balancers" Fail LB1, "a host that has the address already", |s| {
+            s.with_roles();
+            s.host("lb1").fake(
+                "interfaces.json",
+                r#"[{"name": "ens3", "addresses": ["10.77.0.14/24", "10.77.0.100/24"], "mac": "52:54:00:00:00:0e", "mtu": 1500}]"#,
+            );
+        } => "10.77.0.100 on ens3", "an address that no machine has", "remove the address there";
+    "load-balancers" Fail LB1, "an address of another network", |s| {
+            s.with_roles();
+            if let LoadBalancerMode::External { vip, .. } = &mut s.cluster.load_balancer.mode {
+                *vip = [10, 78, 0, 100].into();
+            }
+            s.host("lb2").fake(
+                "interfaces.json",
+                r#"[{"name": "ens3", "addresses": ["10.77.0.15/24", "10.78.0.15/24"], "mac": "52:54:00:00:00:0f", "mtu": 1500}]"#,
+            );
+        } => "its address is in no network with 10.78.0.100", "in a network of its hosts", "an address of that network";
     "load-balancers" Warn None, "one host alone", |s| {
             s.with_roles();
             s.cluster.role_groups.load_balancer.pop();
         } => "lb1 as the only host", "two or more", "roleGroups.loadbalancer";
-    "load-balancers" Fail LB1, "an interface that is not there", |s| {
+    "load-balancers" Fail LB1, "another interface", |s| {
             s.with_roles();
             if let LoadBalancerMode::External { interface, .. } = &mut s.cluster.load_balancer.mode {
                 *interface = Some("eth0".to_owned());
@@ -215,7 +241,7 @@ pub const ROWS: &[Row] = rows! {
                 "interfaces.json",
                 r#"[{"name": "ens3", "addresses": ["10.77.0.14/24"], "mac": "52:54:00:00:00:0e", "mtu": 1500}]"#,
             );
-        } => "no interface eth0 (ens3 10.77.0.14/24)", "spec.loadBalancer.interface", "correct it";
+        } => "eth0 is not the interface with the host's address (ens3 10.77.0.14/24)", "spec.loadBalancer.interface", "correct it";
 
     "noexec" Fail NODE1, "programs that cannot be run", |s| mounts(s.node1(), "26 25 8:2 / /usr/local rw,noexec - ext4 /dev/sdb1 rw\n")
         => "/usr/local mounted noexec", "run from", "mount -o remount,exec /usr/local";

@@ -1,0 +1,40 @@
+//! keepalived and its proxy on a host of the load balancer: whether they run, and whether the host has the address.
+
+use kubexm_plan::balancer::{HAPROXY_UNIT, KEEPALIVED_CONFIG, KEEPALIVED_UNIT};
+use kubexm_plan::cluster_facts::BalancerFacts;
+
+use crate::{Machine, OpError, fsio, systemd};
+
+/// None on a host that has no configuration of kubexm's.
+pub(super) fn look(machine: &Machine, host: &str) -> Result<Option<BalancerFacts>, OpError> {
+    let Some(config) = fsio::read_text(&machine.path(KEEPALIVED_CONFIG))? else { return Ok(None) };
+    let Some(address) = address(&config) else {
+        return Err(OpError::other(format!("{KEEPALIVED_CONFIG} has no virtual address")));
+    };
+    let interfaces = machine.system().interfaces()?;
+    let is_it = |text: &String| text.split('/').next() == Some(address);
+    let holds = interfaces.iter().any(|interface| interface.addresses.iter().any(is_it));
+    let units = [HAPROXY_UNIT, KEEPALIVED_UNIT];
+    let shown = systemd::show_all(machine, &units)?;
+    let stopped = units.iter().zip(shown).filter(|(_, shown)| !shown.active()).map(|(unit, _)| (*unit).to_owned());
+    Ok(Some(BalancerFacts { host: host.to_owned(), address: address.to_owned(), holds, stopped: stopped.collect() }))
+}
+
+/// The first of the block `virtual_ipaddress`, without its prefix.
+fn address(config: &str) -> Option<&str> {
+    let mut lines = config.lines().map(str::trim);
+    lines.find(|line| line.starts_with("virtual_ipaddress"))?;
+    lines.next()?.split(['/', ' ']).next().filter(|word| !word.is_empty() && *word != "}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::address;
+
+    #[test]
+    fn the_address_is_read_from_its_block() {
+        let config = "vrrp_instance a {\n    virtual_ipaddress {\n        10.0.0.9/32 dev eth0\n    }\n}\n";
+        assert_eq!(address(config), Some("10.0.0.9"));
+        assert_eq!(address("virtual_ipaddress {\n}\n"), None);
+    }
+}

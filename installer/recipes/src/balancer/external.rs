@@ -1,0 +1,174 @@
+//! keepalived and haproxy on the hosts of the role loadbalancer (`spec.loadBalancer.external.type: kubexm-kh`): an address that
+//! moves between them, and all API servers behind it (decision 0068).
+//!
+//! They are the distribution's packages with units and configuration of our own. haproxy asks the API servers, keepalived asks the
+//! haproxy of its own host. The address leads somewhere before the first API server is there, so that kubeadm can use it.
+
+use std::net::{IpAddr, SocketAddr};
+
+use kubexm_plan::balancer::{HAPROXY_CONFIG, HAPROXY_UNIT, KEEPALIVED_CONFIG, KEEPALIVED_UNIT};
+use kubexm_plan::op::{Dir, Sysctl, Unit};
+use kubexm_plan::{Probe, Step, Undo};
+use kubexm_spec::cluster::{BALANCER_STATUS_PORT, Cluster, ExternalKind, LoadBalancerMode};
+use minijinja::context;
+
+use super::BackEnd;
+use crate::context::PlannedHost;
+use crate::draft::Draft;
+use crate::error::RecipeError;
+use crate::{paths, templates};
+
+const FOLDER: &str = "/etc/kubexm/balancer";
+/// What keepalived asks its host's haproxy by.
+const CHECK: &str = "kubexm-balancer-check";
+const SYSCTL: &str = "/etc/sysctl.d/99-kubexm-balancer.conf";
+const HAPROXY: &str = "haproxy";
+const KEEPALIVED: &str = "keepalived";
+/// Where the packages of all supported distributions have their programs.
+const SBIN: &str = "/usr/sbin";
+/// How long the address may take to be somewhere, in seconds: three lost adverts, and slower hosts.
+const MOVES_S: u64 = 60;
+
+/// The address that kubexm moves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct External<'a> {
+    /// It, with the port that clients use.
+    pub address: SocketAddr,
+    /// The interface that has it; the one with the host's own address when none.
+    interface: Option<&'a str>,
+    router: u8,
+}
+
+/// The address of a cluster, if kubexm moves it.
+pub fn of(cluster: &Cluster) -> Option<External<'_>> {
+    match &cluster.load_balancer.mode {
+        LoadBalancerMode::External { kind: ExternalKind::KubexmKh, vip, port, interface, virtual_router_id } => {
+            Some(External {
+                address: SocketAddr::from((*vip, *port)),
+                interface: interface.as_deref(),
+                router: virtual_router_id.unwrap_or_else(|| router_of(*vip)),
+            })
+        }
+        // kubexm-kn is refused.
+        LoadBalancerMode::External { .. } | LoadBalancerMode::Internal { .. } | LoadBalancerMode::None => None,
+    }
+}
+
+/// Different for the addresses of one /24, and never 0.
+fn router_of(vip: IpAddr) -> u8 {
+    let last = match vip {
+        IpAddr::V4(vip) => vip.octets()[3],
+        IpAddr::V6(vip) => vip.octets()[15],
+    };
+    last.max(1)
+}
+
+/// haproxy's configuration with these back-ends.
+pub fn config(external: &External<'_>, back_ends: &[BackEnd]) -> Result<String, RecipeError> {
+    let back_ends = super::values(back_ends);
+    let address = external.address.to_string();
+    templates::render("balancer-haproxy.cfg", context! { address, back_ends, status_port => BALANCER_STATUS_PORT })
+}
+
+/// haproxy runs with the configuration as it is on disk: another one is read by a reload, which ends no connection.
+pub fn haproxy() -> Unit {
+    Unit {
+        name: HAPROXY_UNIT.to_owned(),
+        enabled: true,
+        running: Some(true),
+        loaded: vec![paths::unit(HAPROXY_UNIT)],
+        reloaded: vec![HAPROXY_CONFIG.to_owned()],
+    }
+}
+
+/// Runs both on a host of the role; none on others. With all control planes of cluster.yaml as back-ends: one that does not answer
+/// gets no connection.
+pub fn step(
+    draft: &mut Draft<'_>,
+    nodes: &[PlannedHost<'_>],
+    node: &PlannedHost<'_>,
+) -> Result<Option<Step>, RecipeError> {
+    let cx = draft.cx;
+    let Some(external) = of(cx.cluster).filter(|_| node.roles.load_balancer) else { return Ok(None) };
+    let interface = match external.interface {
+        Some(name) => name,
+        None => node.interface()?,
+    };
+    let vip = external.address.ip();
+    let prefix = if vip.is_ipv6() { 128 } else { 32 };
+    let others = nodes.iter().filter(|other| other.roles.load_balancer && other.name() != node.name());
+    let peers: Vec<String> = others.map(|other| other.ip.to_string()).collect();
+    let config = config(&external, &super::back_ends(cx.cluster, nodes))?;
+    let keepalived = context! {
+        name => node.name(), check => paths::bin(CHECK), interface, router => external.router, ip => node.ip.to_string(),
+        peers, vip => vip.to_string(), prefix,
+    };
+    let check = templates::render("balancer-check", context! { status_port => BALANCER_STATUS_PORT })?;
+    let program = |name: &str| format!("{SBIN}/{name}");
+    let files = [
+        draft.file(HAPROXY_CONFIG, 0o644, config),
+        draft.template(KEEPALIVED_CONFIG, "keepalived.conf", keepalived)?,
+        draft.file(paths::bin(CHECK), 0o755, check),
+        draft.template(
+            paths::unit(HAPROXY_UNIT),
+            "kubexm-haproxy.service",
+            context! { program => program(HAPROXY), config => HAPROXY_CONFIG },
+        )?,
+        draft.template(
+            paths::unit(KEEPALIVED_UNIT),
+            "kubexm-keepalived.service",
+            context! {
+                program => program(KEEPALIVED), config => KEEPALIVED_CONFIG, proxy_unit => HAPROXY_UNIT,
+                vip => vip.to_string(), prefix, interface,
+            },
+        )?,
+    ];
+    let title = format!("Run keepalived and haproxy here, for {}", external.address);
+    let step = Step::on(node.name(), "balancer.serve", &title)
+        .ensure_all(theirs(node))
+        .ensure(Sysctl {
+            path: SYSCTL.to_owned(),
+            values: [("net.ipv4.ip_nonlocal_bind".to_owned(), "1".to_owned())].into(),
+            remembered: Default::default(),
+        })
+        .ensure(Dir { path: FOLDER.to_owned(), mode: 0o755 })
+        .ensure_all(files)
+        .ensure(haproxy())
+        .ensure(Unit {
+            name: KEEPALIVED_UNIT.to_owned(),
+            enabled: true,
+            running: Some(true),
+            loaded: vec![paths::unit(KEEPALIVED_UNIT)],
+            reloaded: vec![KEEPALIVED_CONFIG.to_owned()],
+        })
+        .probe(Probe::VirtualAddress { address: external.address }, MOVES_S)
+        .timeout_s(MOVES_S + 120)
+        .undo(Undo::RestoreBefore)
+        .build();
+    Ok(Some(draft.depends_on_all(step)))
+}
+
+/// The distribution's own units of programs that were there before: at the next boot they would start beside ours. Those of
+/// packages that kubexm installs are disabled with them.
+fn theirs(node: &PlannedHost<'_>) -> Vec<Unit> {
+    let there = |program: &&str| node.facts.programs.get(*program).is_some_and(Option::is_some);
+    let stopped = |program| Unit {
+        name: format!("{program}.service"),
+        enabled: false,
+        running: Some(false),
+        loaded: Vec::new(),
+        reloaded: Vec::new(),
+    };
+    [HAPROXY, KEEPALIVED].into_iter().filter(there).map(stopped).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_router_id_follows_from_the_address_and_is_one_that_vrrp_has() {
+        assert_eq!(router_of([10, 0, 0, 100].into()), 100);
+        assert_eq!(router_of([10, 0, 1, 0].into()), 1);
+    }
+}

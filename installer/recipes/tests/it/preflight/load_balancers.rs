@@ -1,0 +1,66 @@
+//! Hosts of a load balancer that kubexm installs.
+
+use kubexm_plan::facts::{Balancer, Interface};
+use kubexm_recipes::preflight::{Finding, Severity, preflight};
+use kubexm_recipes::sample;
+use kubexm_spec::cluster::{ExternalKind, LoadBalancerMode};
+
+use super::stamped;
+use crate::common::Site;
+
+/// Findings about lb1 of a cluster behind keepalived and haproxy.
+fn behind_keepalived(interface: Option<&str>, change: impl FnOnce(&mut Site)) -> Vec<Finding> {
+    let mut cluster = sample::fleet(1, 1);
+    cluster.hosts.push(sample::host("lb1", 23));
+    cluster.role_groups.load_balancer = vec!["lb1".to_owned()];
+    cluster.load_balancer.mode = LoadBalancerMode::External {
+        kind: ExternalKind::KubexmKh,
+        vip: [10, 77, 0, 100].into(),
+        port: 6443,
+        interface: interface.map(str::to_owned),
+        virtual_router_id: None,
+    };
+    let mut site = Site::of(cluster);
+    change(&mut site);
+    preflight(&site.cx()).into_iter().filter(|finding| finding.host.as_deref() == Some("lb1")).collect()
+}
+
+fn named(findings: &[Finding], word: &str) -> bool {
+    findings.iter().any(|finding| finding.severity == Severity::Fail && finding.to_string().contains(word))
+}
+
+#[test]
+fn keepalived_announces_on_the_interface_by_which_its_hosts_hear_each_other() {
+    let second = |site: &mut Site| {
+        let eth1 = Interface {
+            name: "eth1".to_owned(),
+            addresses: vec!["10.77.0.223/24".to_owned()],
+            ..site.facts["lb1"].interfaces[0].clone()
+        };
+        site.facts.get_mut("lb1").unwrap().interfaces.push(eth1);
+    };
+    let own = behind_keepalived(None, second);
+    assert!(!named(&own, "interface"), "{own:?}");
+    let other = behind_keepalived(Some("eth1"), second);
+    assert!(named(&other, "eth1 is not the interface with the host's address"), "{other:?}");
+    let elsewhere = behind_keepalived(None, |site| {
+        second(site);
+        let facts = site.facts.get_mut("lb1").unwrap();
+        facts.interfaces[0].addresses = vec!["10.77.0.23/32".to_owned()];
+    });
+    assert!(named(&elsewhere, "its address is in no network with 10.77.0.100"), "{elsewhere:?}");
+}
+
+#[test]
+fn a_haproxy_of_the_operators_is_not_stopped_on_a_host_of_the_cluster_either() {
+    let with = |ours: bool| {
+        behind_keepalived(None, |site| {
+            let facts = site.facts.get_mut("lb1").unwrap();
+            stamped(facts);
+            let program = "haproxy".to_owned();
+            facts.balancers.push(Balancer { program, config: None, pid: Some(77), ours });
+        })
+    };
+    assert!(named(&with(false), "haproxy running (pid 77)"), "{:?}", with(false));
+    assert!(!named(&with(true), "haproxy running"), "{:?}", with(true));
+}

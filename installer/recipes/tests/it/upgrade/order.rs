@@ -1,0 +1,219 @@
+//! The order of the steps, what is upgraded together, and what an upgrade leaves as it was.
+#![allow(clippy::panic, reason = "tests")]
+
+use super::*;
+
+#[test]
+fn content_and_a_snapshot_come_first_then_control_planes_one_by_one_then_the_network_then_workers() {
+    let plan = Case::of(3, 2, MINOR).steps();
+    for host in ["node2", "node3", "node4", "node5"] {
+        assert!(before(&plan, &format!("{host}/store.fill"), "node1/upgrade.snapshot"), "{host}");
+        assert!(before(&plan, &format!("{host}/images.kube-proxy"), "node1/upgrade.snapshot"), "{host}");
+    }
+    for (one, other) in [
+        ("node1/upgrade.snapshot", "node1/upgrade.kubeadm"),
+        ("node1/upgrade.kubeadm", "node1/upgrade.apply"),
+        ("node1/upgrade.apply", "node1/upgrade.drain-node1"),
+        ("node1/upgrade.drain-node1", "node1/runtime.run"),
+        ("node1/runtime.run", "node1/upgrade.kubelet"),
+        ("node1/upgrade.kubelet", "node1/upgrade.ready-node1"),
+        ("node1/upgrade.ready-node1", "node1/upgrade.uncordon-node1"),
+        ("node1/upgrade.uncordon-node1", "node2/upgrade.kubeadm"),
+        ("node1/upgrade.uncordon-node2", "node3/upgrade.kubeadm"),
+        ("node1/upgrade.uncordon-node3", "node1/network.flannel"),
+        ("node1/network.flannel", "node4/upgrade.kubeadm"),
+        ("node1/upgrade.uncordon-node4", "node5/upgrade.kubeadm"),
+        ("node1/upgrade.uncordon-node5", "node1/record.applied"),
+    ] {
+        assert!(before(&plan, one, other), "{one} is not before {other}");
+    }
+}
+
+#[test]
+fn a_patch_drains_nothing_unless_it_is_asked_for() {
+    let mut case = Case::of(1, 2, PATCH);
+    let drains = |plan: &Plan| plan.steps.iter().filter(|step| step.id.0.contains("upgrade.drain")).count();
+    let plan = case.steps();
+    assert_eq!(drains(&plan), 0);
+    assert!(has(&plan, "node2/upgrade.kubelet") && has(&plan, "node1/upgrade.apply"));
+    case.options.always_drain = true;
+    assert_eq!(drains(&case.steps()), 3);
+}
+
+#[test]
+fn a_new_minor_version_of_the_runtime_drains_too() {
+    let mut case = Case::of(1, 1, PATCH);
+    for node in &mut case.running.nodes {
+        node.runtime_version = "1.7.30".to_owned();
+    }
+    assert!(has(&case.steps(), "node1/upgrade.drain-node2"));
+}
+
+#[test]
+fn so_many_workers_as_asked_for_are_upgraded_at_the_same_time() {
+    let mut case = Case::of(1, 4, MINOR);
+    case.options.batch = 2;
+    let plan = case.steps();
+    let order = Order::of(&plan);
+    let at = |id: String| plan.steps.iter().position(|step| step.id.0 == id).expect("a step");
+    let starts = |worker: u8| at(format!("node{worker}/upgrade.kubeadm"));
+    let ends = |worker: u8| at(format!("node1/upgrade.uncordon-node{worker}"));
+    assert!(!order.is_earlier(ends(2), starts(3)), "the first two run together");
+    assert!(order.is_earlier(ends(2), starts(4)) && order.is_earlier(ends(3), starts(5)));
+    assert!(!order.is_earlier(ends(3), starts(4)), "the fourth waits for one of them only");
+}
+
+#[test]
+fn an_upgrade_can_pause_and_the_next_one_does_the_rest() {
+    let mut case = Case::of(2, 3, MINOR);
+    for (pause, there, missing) in [
+        (PauseAfter::FirstControlPlane, "node1/upgrade.stamp", "node2/upgrade.node"),
+        (PauseAfter::ControlPlanes, "node2/upgrade.stamp", "node3/upgrade.node"),
+        (PauseAfter::FirstBatch, "node3/upgrade.stamp", "node4/upgrade.node"),
+    ] {
+        case.options.pause_after = Some(pause);
+        let plan = case.steps();
+        assert!(has(&plan, there) && !has(&plan, missing), "{pause:?}");
+        assert!(!has(&plan, "node1/record.applied"), "{pause:?}: not all of it was applied");
+    }
+    // As the first two pauses leave it.
+    case.options.pause_after = None;
+    for component in case.running.components.iter_mut().filter(|component| component.name != "etcd") {
+        component.image = component.image.replace(OLD, MINOR);
+    }
+    let etcd = |component: &&mut Component| component.name == "etcd";
+    for component in case.running.components.iter_mut().filter(etcd) {
+        component.image = "registry.k8s.io/etcd:3.6.6-0".to_owned();
+    }
+    for node in &mut case.running.nodes[..2] {
+        node.kubelet = MINOR.to_owned();
+    }
+    let runtime = case.site.manifest.artifacts.iter().find(|a| a.name.starts_with("containerd")).expect("containerd");
+    for node in &mut case.running.nodes {
+        node.runtime_version.clone_from(&runtime.version);
+    }
+    let plan = case.steps();
+    assert!(!has(&plan, "node1/upgrade.apply") && !has(&plan, "node2/upgrade.node"));
+    assert!(!has(&plan, "node1/upgrade.snapshot"), "no control plane is upgraded");
+    assert!(has(&plan, "node3/upgrade.node") && has(&plan, "node1/record.applied"));
+}
+
+#[test]
+fn a_node_that_somebody_has_cordoned_stays_so_and_one_of_an_interrupted_upgrade_does_not() {
+    let mut case = Case::of(1, 3, MINOR);
+    case.running.nodes[2].unschedulable = true;
+    assert!(case.warnings().contains("node3 is cordoned, not by an upgrade, and stays so"));
+    let plan = case.steps();
+    assert!(has(&plan, "node1/upgrade.drain-node3") && !has(&plan, "node1/upgrade.uncordon-node3"));
+    assert!(has(&plan, "node1/upgrade.uncordon-node2"));
+
+    case.running.nodes[2].cordoned_by = Some(format!("upgrade of {}", sample::CLUSTER_ID));
+    assert!(!case.warnings().contains("cordoned"));
+    assert!(has(&case.steps(), "node1/upgrade.uncordon-node3"));
+    // Whoever else writes such marks keeps the node.
+    case.running.nodes[3].unschedulable = true;
+    case.running.nodes[3].cordoned_by = Some("another program".to_owned());
+    assert!(!has(&case.steps(), "node1/upgrade.uncordon-node4"));
+
+    // The next upgrade drains nothing: the mark of the one before is enough.
+    let mut patch = Case::of(1, 3, PATCH);
+    patch.running.nodes[2].unschedulable = true;
+    patch.running.nodes[2].cordoned_by = Some(format!("upgrade of {}", sample::CLUSTER_ID));
+    let plan = patch.steps();
+    assert!(!has(&plan, "node1/upgrade.drain-node3") && has(&plan, "node1/upgrade.uncordon-node3"));
+
+    // Killed behind its last change: nothing differs any more.
+    let mut done = Case::of(1, 1, OLD);
+    let runtime = done.site.manifest.artifacts.iter().find(|a| a.name.starts_with("containerd")).expect("containerd");
+    for node in &mut done.running.nodes {
+        node.runtime_version.clone_from(&runtime.version);
+        node.unschedulable = true;
+        node.cordoned_by = Some(format!("upgrade of {}", sample::CLUSTER_ID));
+    }
+    let plan = done.steps();
+    assert!(has(&plan, "node1/upgrade.uncordon-node1") && has(&plan, "node1/upgrade.uncordon-node2"));
+    assert!(!has(&plan, "node1/upgrade.apply") && !has(&plan, "node2/upgrade.kubelet"));
+}
+
+#[test]
+fn kubeadm_is_asked_before_anything_runs_another_version_and_each_control_plane_is_whole_before_the_next_one() {
+    let plan = Case::of(2, 1, MINOR).steps();
+    for (one, other) in [
+        ("node1/upgrade.config", "node1/upgrade.preflight"),
+        ("node1/upgrade.preflight", "node1/upgrade.apply"),
+        ("node1/upgrade.ready-node1", "node1/upgrade.static-pods"),
+        ("node1/upgrade.static-pods", "node1/upgrade.etcd"),
+        ("node1/upgrade.etcd", "node1/upgrade.uncordon-node1"),
+        ("node2/upgrade.etcd", "node1/upgrade.uncordon-node2"),
+    ] {
+        assert!(before(&plan, one, other), "{one} is not before {other}");
+    }
+    let step = plan.steps.iter().find(|step| step.id.0 == "node2/upgrade.static-pods").expect("a step");
+    let probe = step.probe.as_ref().expect("a probe");
+    let Probe::StaticPodsReady { images, .. } = &probe.probe else { panic!("{probe:?}") };
+    assert_eq!(images["kube-scheduler"], format!("registry.k8s.io/kube-scheduler:{MINOR}"));
+    assert!(!has(&plan, "node3/upgrade.etcd"), "a worker has no member");
+}
+
+#[test]
+fn a_version_that_somebody_has_put_back_is_named_and_the_clusters_own_bundle_mends_it() {
+    let applied = |kubernetes: &str| AppliedCluster {
+        schema: kubexm_plan::cluster_facts::applied::SCHEMA.to_owned(),
+        name: "demo".to_owned(),
+        id: Some(sample::CLUSTER_ID),
+        kubernetes: kubernetes.to_owned(),
+        cluster_sha256: kubexm_spec::Digest::of("x"),
+        cluster: serde_json::Value::Null,
+        bundle: kubexm_plan::BundleRecord {
+            manifest: kubexm_spec::Digest::of("m"),
+            signers: std::collections::BTreeSet::new(),
+            date: None,
+            sequence: None,
+        },
+        program: "kubexm-install".to_owned(),
+    };
+    let mut case = Case::of(2, 1, MINOR);
+    case.running.applied = Some(applied(OLD));
+    case.running.nodes[1].kubelet = "v1.34.1".to_owned();
+    let refused = case.refused();
+    assert!(refused.contains("was brought to v1.34.4 before, and kubelet on node2 is v1.34.1"), "{refused}");
+    // An upgrade may have left a worker out.
+    case.running.nodes[1].kubelet = OLD.to_owned();
+    case.running.nodes[2].kubelet = "v1.34.1".to_owned();
+    assert!(case.warnings().contains("kubelet on node3 is v1.34.1, and the cluster was brought to v1.34.4 before"));
+    let mut own = Case::of(1, 1, OLD);
+    own.running.applied = Some(applied(OLD));
+    own.running.nodes[1].kubelet = "v1.34.1".to_owned();
+    assert!(has(&own.steps(), "node2/upgrade.kubelet"));
+    // All of them, so that what runs alone would allow it.
+    let mut all = Case::of(1, 1, PATCH);
+    all.running.applied = Some(applied("v1.35.4"));
+    assert!(all.refused().contains("was brought to v1.35.4 before, and the bundle has v1.34.8, which is older"));
+}
+
+#[test]
+fn the_act_names_the_images_that_its_control_plane_has_afterwards() {
+    let plan = Case::of(1, 1, MINOR).steps();
+    let acts: Vec<&KubeadmUpgrade> = plan
+        .steps
+        .iter()
+        .flat_map(|step| &step.ops)
+        .filter_map(|op| if let Op::Act(Act::KubeadmUpgrade(act)) = op { Some(act) } else { None })
+        .collect();
+    let [first, worker] = acts.as_slice() else { panic!("{acts:?}") };
+    assert_eq!(first.images["kube-apiserver"], format!("registry.k8s.io/kube-apiserver:{MINOR}"));
+    assert!(first.images["etcd"].starts_with("registry.k8s.io/etcd:3.6."));
+    assert!(worker.images.is_empty() && worker.version == MINOR);
+}
+
+#[test]
+fn the_whole_plan_of_two_control_planes_and_a_worker() {
+    let mut settings = insta::Settings::clone_current();
+    settings.set_snapshot_path("../../golden/upgrade");
+    settings.set_prepend_module_to_snapshot(false);
+    settings.set_omit_expression(true);
+    settings.bind(|| {
+        insta::assert_snapshot!("minor", Case::of(2, 1, MINOR).steps().render());
+        insta::assert_snapshot!("patch", Case::of(1, 1, PATCH).steps().render());
+    });
+}

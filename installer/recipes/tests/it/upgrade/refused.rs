@@ -1,0 +1,248 @@
+//! What is asked before anything is changed: each refusal by name, each warning.
+#![allow(clippy::panic, reason = "tests")]
+
+use super::*;
+
+#[test]
+fn versions_that_kubernetes_cannot_be_upgraded_to_are_refused_by_name() {
+    for (target, text) in [
+        ("v1.34.2", "the cluster runs v1.34.4, and the bundle has v1.34.2, which is older"),
+        ("v1.33.13", "the cluster runs v1.34.4, and the bundle has v1.33.13, which is older"),
+        ("v1.36.2", "minor versions cannot be skipped; upgrade with a bundle of v1.35 first"),
+    ] {
+        let refused = Case::of(1, 1, target).refused();
+        assert!(refused.contains(text), "{target}: {refused}");
+    }
+    for target in [PATCH, MINOR] {
+        assert!(Case::of(1, 1, target).plan().is_ok(), "{target}");
+    }
+}
+
+#[test]
+fn a_node_that_an_earlier_upgrade_has_left_behind_is_named() {
+    let mut case = Case::of(1, 2, MINOR);
+    case.running.nodes[2].kubelet = "v1.33.9".to_owned();
+    let refused = case.refused();
+    assert!(refused.contains("kubelet on node3 is v1.33.9") && refused.contains("a bundle of v1.34"), "{refused}");
+}
+
+#[test]
+fn a_bundle_of_another_cluster_and_hosts_that_only_one_of_both_has_are_refused() {
+    let mut case = Case::of(1, 1, PATCH);
+    case.running.name = Some("plant".to_owned());
+    assert!(case.refused().contains("the hosts run cluster plant, and the bundle is for cluster demo"));
+
+    let mut case = Case::of(1, 2, PATCH);
+    case.running.nodes.pop();
+    case.running.nodes.push(node("stray"));
+    let refused = case.refused();
+    assert!(refused.contains("node3 is in cluster.yaml and not in the cluster"), "{refused}");
+    assert!(refused.contains("stray is a node of the cluster and not in cluster.yaml"), "{refused}");
+}
+
+#[test]
+fn a_bundle_without_the_programs_of_an_architecture_is_refused() {
+    let mut case = Case::of(1, 1, PATCH);
+    case.site.facts.get_mut("node2").expect("a host").arch = Some(kubexm_spec::Arch::Arm64);
+    let error = case.plan().expect_err("refused");
+    assert!(error.to_string().contains("for linux/arm64"), "{error}");
+    assert_eq!(error.exit_code(), ExitCode::BundleIncomplete);
+}
+
+#[test]
+fn a_cluster_that_is_not_well_is_not_upgraded_and_everything_is_named_at_once() {
+    let mut case = Case::of(3, 1, PATCH);
+    let condition = Condition { kind: "Ready".into(), status: "False".into(), reason: "KubeletNotReady".into() };
+    (case.running.nodes[3].ready, case.running.nodes[3].conditions) = (false, vec![condition]);
+    case.running.etcd[1].healthy = false;
+    case.running.etcd[2].learner = true;
+    case.running.components[2].ready = false;
+    let refused = case.refused();
+    for text in [
+        "node node4 is not Ready (KubeletNotReady)",
+        "etcd's member node2 is not healthy",
+        "etcd's member node3 is a learner",
+        "kube-controller-manager on node1 is not ready",
+    ] {
+        assert!(refused.contains(text), "{text}: {refused}");
+    }
+}
+
+#[test]
+fn nothing_is_decided_about_a_cluster_that_does_not_answer() {
+    for forget in [
+        |facts: &mut ClusterFacts| facts.nodes.clear(),
+        |facts: &mut ClusterFacts| facts.server_version = None,
+        |facts: &mut ClusterFacts| facts.components.clear(),
+        |facts: &mut ClusterFacts| facts.etcd.clear(),
+    ] {
+        let mut case = Case::of(1, 1, PATCH);
+        forget(&mut case.running);
+        let gap = |what: &str| kubexm_plan::cluster_facts::Gap {
+            host: "node1".into(),
+            what: what.into(),
+            why: "refused".into(),
+        };
+        case.running.gaps = [SERVER_VERSION, "nodes", "static pods", "etcd members"].map(gap).to_vec();
+        assert!(matches!(case.plan(), Err(RecipeError::Unobserved { .. })));
+    }
+}
+
+#[test]
+fn etcd_gets_no_3_6_before_every_member_runs_3_5_26() {
+    let mut case = Case::of(3, 0, PATCH);
+    for member in &mut case.running.etcd {
+        member.version = Some("3.5.26".to_owned());
+    }
+    assert!(case.plan().is_ok());
+    case.running.etcd[2].version = Some("3.5.24".to_owned());
+    let refused = case.refused();
+    assert!(refused.contains("etcd's member node3 runs 3.5.24") && refused.contains("3.5.26 or newer"), "{refused}");
+    assert!(!refused.contains("member node1"), "{refused}");
+}
+
+/// A cluster of 1.33 as an earlier program has made it.
+fn of_1_33(target: &str) -> Case {
+    let mut case = Case::of(2, 1, target);
+    let own = "v1.33.13";
+    case.running.server_version = Some(own.to_owned());
+    for node in &mut case.running.nodes {
+        node.kubelet = own.to_owned();
+    }
+    let runtime = case.site.manifest.artifacts.iter().find(|a| a.name.starts_with("containerd")).expect("containerd");
+    for node in &mut case.running.nodes {
+        node.runtime_version.clone_from(&runtime.version);
+    }
+    for component in &mut case.running.components {
+        component.image = component.image.replace(OLD, own).replace("3.6.5-0", "3.5.24-0");
+    }
+    for member in &mut case.running.etcd {
+        member.version = Some("3.5.24".to_owned());
+    }
+    case
+}
+
+#[test]
+fn a_cluster_before_etcds_gate_gets_there_with_a_bundle_of_its_own_version() {
+    let refused = of_1_33("v1.34.4").refused();
+    let says = "This kubexm-bundle builds bundles of v1.33 with such an etcd: build one of v1.33.13";
+    assert!(
+        refused.contains("member node1 runs 3.5.24, member node2 runs 3.5.24") && refused.contains(says),
+        "{refused}"
+    );
+
+    // Nothing but etcd differs: control planes have a turn, one after the other, and no pod is evicted.
+    let case = of_1_33("v1.33.13");
+    let plan = case.steps();
+    assert!(before(&plan, "node1/upgrade.snapshot", "node1/upgrade.apply"));
+    assert!(before(&plan, "node1/upgrade.stamp", "node2/upgrade.node"));
+    assert!(!has(&plan, "node3/upgrade.node") && !plan.steps.iter().any(|step| step.id.0.contains("upgrade.drain")));
+    let images = plan.steps.iter().flat_map(|step| &step.ops).filter_map(|op| match op {
+        Op::Act(Act::KubeadmUpgrade(act)) => Some(act.images["etcd"].as_str()),
+        _ => None,
+    });
+    assert_eq!(images.collect::<Vec<_>>(), ["registry.k8s.io/etcd:3.5.26-0"; 2]);
+
+    let mut after = of_1_33("v1.34.4");
+    for member in &mut after.running.etcd {
+        member.version = Some("3.5.26".to_owned());
+    }
+    assert!(has(&after.steps(), "node1/upgrade.drain-node3"));
+}
+
+/// kubeadm would skip it and say that all went well.
+#[test]
+fn an_etcd_that_is_newer_than_the_bundles_is_refused_and_so_are_missing_members() {
+    let mut case = Case::of(3, 0, PATCH);
+    case.running.etcd[1].version = Some("3.6.99".to_owned());
+    let refused = case.refused();
+    assert!(refused.contains("etcd's member node2 runs 3.6.99, which is newer than the bundle's"), "{refused}");
+    // An image of etcd may have a tag with a v, and so may what a member says of itself.
+    case.running.etcd[1].version = Some("v3.6.99".to_owned());
+    assert!(case.refused().contains("etcd's member node2 runs v3.6.99"));
+    let mut case = Case::of(3, 0, PATCH);
+    case.running.etcd.pop();
+    let refused = case.refused();
+    assert!(refused.contains("etcd has 2 members, and there are 3 control planes"), "{refused}");
+}
+
+#[test]
+fn certificates_that_have_ended_are_refused_and_those_that_end_soon_are_told() {
+    let certificate = |path: &str, ends: i64| Certificate {
+        host: "node1".to_owned(),
+        path: path.to_owned(),
+        subject: "cn".to_owned(),
+        ends,
+        file: None,
+    };
+    let mut case = Case::of(1, 0, PATCH);
+    case.running.certificates = vec![certificate("/a.crt", NOW + 5 * 86_400), certificate("/b.crt", NOW + 90 * 86_400)];
+    let warnings = case.warnings();
+    assert!(warnings.contains("/a.crt on node1 ends in 5 days") && !warnings.contains("/b.crt"), "{warnings}");
+    case.running.certificates.push(certificate("/c.crt", NOW - 1));
+    let refused = case.refused();
+    assert!(refused.contains("/c.crt on node1 has ended") && !refused.contains("/a.crt"), "{refused}");
+    // Each with what renews it; kubelet's own, which nothing renews and nobody checks, is left alone.
+    let ended = |path: &str| {
+        let mut case = Case::of(1, 0, PATCH);
+        case.running.certificates = vec![certificate(path, NOW - 1)];
+        case
+    };
+    assert!(ended("/var/lib/kubelet/pki/kubelet.crt").plan().is_ok());
+    for (path, mend) in [
+        ("/etc/kubernetes/pki/apiserver.crt", "certs renew"),
+        ("/var/lib/kubelet/pki/kubelet-client-current.pem", "certs renew"),
+        ("/etc/kubexm/depot/tls.crt", "kubexm-install create"),
+        ("/etc/kubernetes/pki/ca.crt", "Manual rotation"),
+    ] {
+        let refused = ended(path).refused();
+        assert!(refused.contains(mend), "{path}: {refused}");
+    }
+}
+
+#[test]
+fn a_budget_that_never_lets_go_is_refused_where_nodes_are_drained() {
+    let budget = |healthy, wanted| TightBudget { name: "shop/web".to_owned(), pods: 3, healthy, wanted };
+    let mut case = Case::of(1, 1, MINOR);
+    case.running.tight_budgets = vec![budget(3, 3)];
+    let refused = case.refused();
+    assert!(refused.contains("the PodDisruptionBudget shop/web wants 3 of its 3 pods at all times"), "{refused}");
+    case.running.tight_budgets = vec![budget(2, 2)];
+    assert!(case.warnings().contains("shop/web lets no pod go now (2 of 3 are healthy, and it wants 2)"));
+
+    let mut patch = Case::of(1, 1, PATCH);
+    patch.running.tight_budgets = vec![budget(3, 3)];
+    assert!(patch.plan().is_ok(), "no node is drained");
+}
+
+#[test]
+fn apis_that_the_new_version_has_no_more_are_named() {
+    let api = |removed_in: &str| DeprecatedApi {
+        group: "flowcontrol.apiserver.k8s.io".to_owned(),
+        version: "v1beta3".to_owned(),
+        resource: format!("of{}", removed_in.replace('.', "x")),
+        removed_in: removed_in.to_owned(),
+        written_by: Vec::new(),
+    };
+    let mut case = Case::of(1, 1, MINOR);
+    case.running.deprecated_apis = vec![api("1.35"), api("1.36"), api("")];
+    let warnings = case.warnings();
+    assert!(warnings.contains("of1x35 of flowcontrol.apiserver.k8s.io/v1beta3 (gone in 1.35)"), "{warnings}");
+    assert!(!warnings.contains("of1x36"), "{warnings}");
+    case.running.deprecated_apis[0].written_by = vec!["helm (default/web)".to_owned()];
+    assert!(case.warnings().contains("(gone in 1.35; objects were written through it by helm (default/web))"));
+}
+
+#[test]
+fn what_has_no_way_back_is_said_before() {
+    let case = Case::of(2, 1, MINOR);
+    let warnings = case.warnings();
+    let said = "until kubeadm begins to upgrade node1; from then on no version goes back";
+    assert!(warnings.contains(said), "{warnings}");
+    let plan = case.steps();
+    let last = |id: &str| plan.steps.iter().find(|step| step.id.0 == id).map(|step| &step.undo);
+    for id in ["node1/upgrade.apply", "node2/upgrade.node", "node1/upgrade.uncordon-node3"] {
+        assert!(matches!(last(id), Some(Undo::Irreversible { .. })), "{id}");
+    }
+    assert!(matches!(last("node3/upgrade.node"), Some(Undo::Act { .. })));
+}

@@ -1,0 +1,118 @@
+//! What differs in a created cluster from its cluster.yaml and bundle: on its hosts, and from what was applied last.
+
+use std::collections::BTreeSet;
+
+use kubexm_engine::drift::Drift;
+use kubexm_plan::cluster_facts::applied;
+use kubexm_plan::{BundleRecord, CheckedPlan, Op};
+use kubexm_spec::cluster::document;
+use serde_json::Value;
+
+use crate::cluster_facts::{self, Asked};
+use crate::drift;
+use crate::error::SessionError;
+use crate::observe::subject::Subject;
+use crate::plan::Checked;
+
+/// A field of cluster.yaml that is not what was applied.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ChangedField {
+    /// `spec.network.mtu`, `spec.hosts[1].taints`.
+    pub field: String,
+    /// None if it had not been there.
+    pub applied: Option<Value>,
+    /// None if it is no longer there.
+    pub wanted: Option<Value>,
+}
+
+/// A comparison of a whole cluster. Nothing was changed for it.
+#[derive(Debug)]
+pub struct Comparison {
+    pub plan: CheckedPlan,
+    /// On the hosts.
+    pub drift: Drift,
+    /// In cluster.yaml, from what was applied last, in the order of the document. Empty too if nothing says what was applied.
+    pub fields: Vec<ChangedField>,
+    /// The bundle that was applied last; none if the cluster has no record, or it could not be read.
+    pub applied: Option<BundleRecord>,
+}
+
+impl Comparison {
+    /// Whether nothing differs. Another bundle alone changes nothing on hosts that have what it carries.
+    pub fn is_same(&self) -> bool {
+        self.drift.steps.is_empty() && self.fields.is_empty()
+    }
+}
+
+impl<S: Subject> Checked<'_, S> {
+    /// Compares hosts and cluster.yaml with what should be there and what was applied, and removes the agents that connecting has
+    /// installed.
+    ///
+    /// # Errors
+    /// A host is not in the cluster yet, or does not answer.
+    pub async fn compare(self) -> Result<Comparison, SessionError> {
+        let compared = self.compared().await;
+        let plan = self.leave().await;
+        let (drift, fields, applied) = compared?;
+        Ok(Comparison { plan, drift, fields, applied })
+    }
+
+    async fn compared(&self) -> Result<(Drift, Vec<ChangedField>, Option<BundleRecord>), SessionError> {
+        let cluster = self.site.subject.cluster();
+        if !self.created {
+            return Err(SessionError::NotCreated { cluster: cluster.name.clone() });
+        }
+        let mut drift = drift::on_hosts(&self.site, &self.plan, &self.authorities).await?;
+        // The record of what was applied follows cluster.yaml and the bundle, which are compared by themselves.
+        let is_record = |op: &Op| matches!(op, Op::KubeObject(object) if object.name == applied::CONFIG_MAP);
+        let plan = self.plan.plan();
+        drift.steps.retain(|one| !plan.step(&one.step).is_some_and(|step| step.ops.iter().all(is_record)));
+        let running = cluster_facts::of(&self.site.fleet, cluster, Asked::ControlPlanes).await;
+        let Some(last) = running.applied else { return Ok((drift, Vec::new(), None)) };
+        let mut fields = Vec::new();
+        changed("", Some(&last.cluster), Some(&applied::recorded(document(cluster))), &mut fields);
+        Ok((drift, fields, Some(last.bundle)))
+    }
+}
+
+/// Adds what differs between two documents, as deep as they have the same shape.
+fn changed(field: &str, applied: Option<&Value>, wanted: Option<&Value>, into: &mut Vec<ChangedField>) {
+    match (applied, wanted) {
+        _ if applied == wanted => {}
+        (Some(Value::Object(one)), Some(Value::Object(other))) => {
+            let keys: BTreeSet<&String> = one.keys().chain(other.keys()).collect();
+            for key in keys {
+                let name = if field.is_empty() { key.clone() } else { format!("{field}.{key}") };
+                changed(&name, one.get(key), other.get(key), into);
+            }
+        }
+        (Some(Value::Array(one)), Some(Value::Array(other))) if one.len() == other.len() => {
+            for (n, pair) in one.iter().zip(other).enumerate() {
+                changed(&format!("{field}[{n}]"), Some(pair.0), Some(pair.1), into);
+            }
+        }
+        _ => into.push(ChangedField { field: field.to_owned(), applied: applied.cloned(), wanted: wanted.cloned() }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn fields_are_named_as_deep_as_both_documents_go() {
+        let last = json!({"spec": {"network": {"mtu": 1450, "plugin": "flannel"}, "hosts": [{"name": "a"}, {"name": "b"}], "tags": [1]}});
+        let now = json!({"spec": {"network": {"plugin": "flannel"}, "hosts": [{"name": "a"}, {"name": "c"}], "tags": [1, 2]}});
+        let mut found = Vec::new();
+        changed("", Some(&last), Some(&now), &mut found);
+        let named: Vec<&str> = found.iter().map(|one| one.field.as_str()).collect();
+        assert_eq!(named, ["spec.hosts[1].name", "spec.network.mtu", "spec.tags"]);
+        assert_eq!((found[1].applied.clone(), found[1].wanted.clone()), (Some(json!(1450)), None));
+        assert_eq!(found[2].wanted, Some(json!([1, 2])));
+        let mut none = Vec::new();
+        changed("", Some(&last), Some(&last), &mut none);
+        assert!(none.is_empty());
+    }
+}
