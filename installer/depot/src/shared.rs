@@ -23,6 +23,9 @@ use crate::DepotError;
 use crate::connections::{Connections, Limits};
 use crate::content::{self, Store};
 
+/// Few take from a host at a time, with a few connections each; it is an agent beside other work of the host.
+const CONNECTIONS: usize = 64;
+const CONNECTIONS_OF_ONE: usize = 16;
 /// As the depot's.
 const BACKLOG: u32 = 1024;
 /// What an error calls files that are none: both are in memory only.
@@ -87,7 +90,8 @@ impl SharedBlobs {
 
     /// Answers requests until the future is dropped.
     pub async fn run(self) {
-        let connections = Connections::new(Limits::default());
+        let limits = Limits { most: CONNECTIONS, most_of_one: CONNECTIONS_OF_ONE, ..Limits::default() };
+        let connections = Connections::new(limits);
         loop {
             if let Some(connection) = connections.next(&self.listener).await {
                 tokio::spawn(connection.answer(self.tls.clone(), self.router.clone()));

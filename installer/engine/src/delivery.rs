@@ -76,6 +76,8 @@ impl StepRunner<'_, '_> {
         progress: DeliverProgress<'_>,
     ) -> Result<(), Trouble> {
         let mut missing: BTreeMap<Digest, u64> = BTreeMap::new();
+        // Of what a host gets as if there were no others, though there are.
+        let mut alone = 0;
         let warn = |text| self.attempt.emit(EventKind::Warning { text });
         for Wanting { op, missing: lacking } in wanting {
             let rest = match op.shared_at {
@@ -94,18 +96,32 @@ impl StepRunner<'_, '_> {
             match &op.depots {
                 Some(depots) => {
                     let fetched = link.fetch(&all, depots, progress).await?;
+                    if op.shared_at.is_some() {
+                        let left = bytes(&fetched.missing);
+                        self.spread.brought_by_others(bytes(&all).saturating_sub(left), 0);
+                        alone += left;
+                    }
                     for reason in fetched.reasons {
                         warn(format!("{}: {reason}; blobs that no depot serves are sent from this machine", step.id));
                     }
                     missing.extend(fetched.missing);
                 }
-                None => missing.extend(all),
+                None => {
+                    alone += op.shared_at.map_or(0, |_| bytes(&all));
+                    missing.extend(all);
+                }
             }
         }
         if missing.is_empty() {
             return Ok(());
         }
         let missing: Vec<(Digest, u64)> = missing.into_iter().collect();
-        Ok(link.deliver(&missing, self.blobs, progress).await?)
+        link.deliver(&missing, self.blobs, progress).await?;
+        self.spread.brought_by_others(0, alone);
+        Ok(())
     }
+}
+
+fn bytes(blobs: &[(Digest, u64)]) -> u64 {
+    blobs.iter().map(|(_, size)| *size).sum()
 }

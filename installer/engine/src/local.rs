@@ -219,7 +219,7 @@ impl<W: Work> Link for LocalLink<W> {
 
     /// The controller's own bundle is closer than any depot.
     async fn fetch(&self, blobs: &[(Digest, u64)], _: &Depots, _: DeliverProgress<'_>) -> Result<Fetched, LinkError> {
-        Ok(Fetched { missing: blobs.to_vec(), reasons: Vec::new() })
+        Ok(Fetched { missing: blobs.to_vec(), ..Fetched::default() })
     }
 
     async fn listen(&self, _: &[mesh::Port]) -> Result<(), LinkError> {

@@ -151,7 +151,7 @@ fn ports(cx: &PlanContext<'_>, from: &Host<'_>, to: &Host<'_>) -> Vec<Port> {
         ports.extend(free.map(|number| Port { protocol: Protocol::Udp, number: *number }));
         ports.extend(traits.into_iter().flat_map(|network| network.tcp_ports).copied().map(tcp));
     }
-    if fan_out::is_used(cx.cluster) {
+    if fan_out::is_used(cx.cluster) && !cx.without_fan_out {
         ports.push(tcp(FAN_OUT_PORT));
     }
     if server.registry {

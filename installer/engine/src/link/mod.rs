@@ -52,6 +52,8 @@ pub struct Fetched {
     pub missing: Vec<(Digest, u64)>,
     /// Errors of depots, for people. A depot that only does not have a blob has no error.
     pub reasons: Vec<String>,
+    /// The time was over while a good part had come: what is missing would have come too, on a line that is slow.
+    pub still_coming: bool,
 }
 
 /// One host, as seen by the executor. Every call can be repeated after a crash.
@@ -124,7 +126,7 @@ pub trait Link: Send + Sync {
         _: DeliverProgress<'_>,
     ) -> Result<Fetched, LinkError> {
         let reasons = vec!["nothing is fetched from other hosts over this link".to_owned()];
-        Ok(Fetched { missing: blobs.to_vec(), reasons })
+        Ok(Fetched { missing: blobs.to_vec(), reasons, still_coming: false })
     }
 
     /// Listens on those of these ports that are free, and on no others. Answers dials.

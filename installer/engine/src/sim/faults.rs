@@ -30,6 +30,11 @@ impl SimFleet {
         self.lock().bad_hosts.insert(host.to_owned());
     }
 
+    /// This host says from now on that others lack whatever it wants from them.
+    pub fn lies_about_others(&self, host: &str) {
+        self.lock().liars.insert(host.to_owned());
+    }
+
     /// Each blob that a host took from another so far: the one, the other.
     pub fn taken(&self) -> Vec<(String, String)> {
         self.lock().taken.clone()

@@ -251,7 +251,7 @@ impl Link for SimLink {
             world.add_blob(&self.host, &digest);
             progress(digest, size, size);
         }
-        Ok(Fetched { missing, reasons: world.depot_troubles.clone() })
+        Ok(Fetched { missing, reasons: world.depot_troubles.clone(), still_coming: false })
     }
 
     async fn share(&self, listen: SocketAddr, blobs: &[Digest], _: &RunIdentity) -> Result<(), LinkError> {
@@ -281,10 +281,11 @@ impl Link for SimLink {
         let serves = source.filter(|(host, _)| !world.cut.contains(host) && !world.bad_hosts.contains(host));
         let Some((host, shared)) = serves else {
             let reasons = vec![format!("host https://{from}: no answer")];
-            return Ok(Fetched { missing: blobs.to_vec(), reasons });
+            return Ok(Fetched { missing: blobs.to_vec(), reasons, still_coming: false });
         };
+        let lies = world.liars.contains(&self.host);
         for (digest, size) in blobs {
-            if !shared.contains(digest) || !world.has_blob(&host, digest) {
+            if lies || !shared.contains(digest) || !world.has_blob(&host, digest) {
                 fetched.missing.push((*digest, *size));
                 continue;
             }

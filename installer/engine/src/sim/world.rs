@@ -60,6 +60,8 @@ pub(super) struct World {
     pub(super) shared: BTreeMap<SocketAddr, (String, BTreeSet<Digest>)>,
     /// Hosts that serve nothing right.
     pub(super) bad_hosts: BTreeSet<String>,
+    /// Hosts that say that others lack what they want.
+    pub(super) liars: BTreeSet<String>,
     /// Each blob that a host took from another: the one, the other.
     pub(super) taken: Vec<(String, String)>,
     /// Unreachable hosts.

@@ -3,34 +3,28 @@
 //! Each source has few takers at a time, so that what it sends is whole somewhere else soon, and sent on from there. What the fewest hosts
 //! have goes first, and of that the largest. The controller and the depots, which have everything, send what no host has; so the time to
 //! fill all hosts grows like the logarithm of their number (decision 0070).
+//!
+//! A host may crawl, die, or mean harm, while others wait for what is on its way to it: a transfer that takes much longer than others is
+//! no copy any more and takes nobody's place at an origin, and who has waited long enough takes from an origin whatever is on its way.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 use std::time::Duration;
 
 use kubexm_spec::Digest;
 use tokio::time::Instant;
 
+use super::distrust::Distrust;
 use super::host_set::HostSet;
+use super::pace::{self, Pace};
 
-/// Transfers from one source at the same time.
-const PER_SOURCE: usize = 2;
 /// Transfers to one host at the same time: the next one begins while this one ends.
 const PER_HOST: usize = 2;
-/// Small blobs are taken together, up to this part of what the host lacks, and within these bytes.
-const PARCELS: u64 = 32;
-const SMALLEST_PARCEL: u64 = 1 << 20;
-const LARGEST_PARCEL: u64 = 16 << 20;
-/// Hosts that fail with a source before nobody takes from it.
-const MOST_FAILED_WITH: usize = 2;
-/// Hosts that one fails with before it takes from none: then the fault is its own.
-const MOST_FAILURES_OF: usize = 3;
-/// Without any transfer that begins or ends for this long, and for as long as the largest one takes at [`SLOW`], hosts stop waiting for
-/// each other.
-const PATIENCE: Duration = Duration::from_secs(10);
-/// Bytes a second of one transfer on a slow line, which the time limits of deliveries assume to bring 1 MiB/s.
-const SLOW: u64 = (1 << 20) / PER_SOURCE as u64;
+/// How long hosts that could take something do so from an origin that sends nothing.
+const IDLE: Duration = Duration::from_secs(5);
+/// How often the wait for others may double.
+const MOST_DOUBLED: u32 = 6;
 
 /// Where blobs come from.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -40,6 +34,12 @@ pub(super) enum Source {
     /// The URL of one.
     Depot(String),
     Controller,
+}
+
+impl Source {
+    pub(super) const fn is_host(&self) -> bool {
+        matches!(self, Self::Host(_))
+    }
 }
 
 /// A transfer to one host.
@@ -73,52 +73,46 @@ pub(super) enum Choice {
 }
 
 #[derive(Debug)]
-struct Underway {
-    to: SocketAddr,
-    source: Source,
-    blobs: BTreeMap<Digest, u64>,
+pub(super) struct Underway {
+    pub to: SocketAddr,
+    pub source: Source,
+    pub blobs: BTreeMap<Digest, u64>,
     /// Of private blobs: nobody waits for it, so it takes nobody's place.
-    private: bool,
+    pub private: bool,
+    /// It takes much longer than others: nobody counts on it.
+    pub late: bool,
+    begun: Instant,
+    /// Bytes that came so far, where that is known.
+    moved: u64,
+}
+
+impl Underway {
+    fn bytes(&self) -> u64 {
+        self.blobs.values().sum()
+    }
 }
 
 /// The state of all transfers of a run.
 #[derive(Debug)]
 pub(super) struct Board {
-    hosts: Vec<SocketAddr>,
+    pub(super) hosts: Vec<SocketAddr>,
     takers: BTreeMap<SocketAddr, Taker>,
     /// Transfers that their hosts have not begun yet.
     given: BTreeMap<SocketAddr, VecDeque<Transfer>>,
     /// Something has changed since transfers were given.
     changed: bool,
+    /// Without a change, transfers are given again then.
+    review: Option<Instant>,
     /// Who has a blob.
-    holders: BTreeMap<Digest, HostSet>,
-    underway: BTreeMap<u64, Underway>,
+    pub(super) holders: BTreeMap<Digest, HostSet>,
+    pub(super) underway: BTreeMap<u64, Underway>,
     next: u64,
-    /// Who failed with whom.
-    failures: BTreeSet<(SocketAddr, Source)>,
-    /// Depots without a blob.
-    lacks: BTreeSet<(Source, Digest)>,
-    /// Hosts that cannot serve.
-    closed: BTreeSet<SocketAddr>,
+    pub(super) distrust: Distrust,
+    pace: Pace,
+    /// When a transfer began or ended last.
     moved: Instant,
-    stuck: bool,
-}
-
-/// A blob that a host lacks and that is not on its way to it.
-struct Open {
-    digest: Digest,
-    size: u64,
-    /// How many hosts could send it now or soon.
-    copies: usize,
-}
-
-/// What a host can take.
-struct View {
-    /// What the fewest hosts have first, and of that the largest.
-    open: Vec<Open>,
-    /// Hosts that serve it and have room, with how many take from them.
-    free: HostSet,
-    takers: BTreeMap<Source, usize>,
+    /// Transfers from a busy origin that hosts took since one ended well, having waited for others in vain.
+    impatient: u32,
 }
 
 impl Board {
@@ -129,14 +123,14 @@ impl Board {
             takers: BTreeMap::new(),
             given: BTreeMap::new(),
             changed: false,
+            review: None,
             holders: BTreeMap::new(),
             underway: BTreeMap::new(),
             next: 0,
-            failures: BTreeSet::new(),
-            lacks: BTreeSet::new(),
-            closed: BTreeSet::new(),
+            distrust: Distrust::default(),
+            pace: Pace::default(),
             moved: now,
-            stuck: false,
+            impatient: 0,
         }
     }
 
@@ -184,36 +178,50 @@ impl Board {
         self.holders.iter().filter(|(_, holders)| holders.contains(place)).map(|(digest, _)| *digest).collect()
     }
 
-    /// A source has not sent a blob, without an error.
-    pub(super) fn lacks(&mut self, source: &Source, blob: Digest) {
+    /// A source has not sent a blob to a host, without an error.
+    pub(super) fn lacks(&mut self, to: SocketAddr, source: &Source, blob: Digest) {
         self.changed = true;
-        match source {
-            Source::Host(host) => {
-                if let (Ok(place), Some(holders)) = (self.hosts.binary_search(host), self.holders.get_mut(&blob)) {
-                    holders.remove(place);
-                }
-            }
-            source => drop(self.lacks.insert((source.clone(), blob))),
+        if !self.distrust.lacks(to, source, blob) {
+            return;
+        }
+        if let Source::Host(host) = source
+            && let (Ok(place), Some(holders)) = (self.hosts.binary_search(host), self.holders.get_mut(&blob))
+        {
+            holders.remove(place);
         }
     }
 
-    /// A host got nothing from a source; it takes nothing more from it.
-    pub(super) fn failed(&mut self, to: SocketAddr, source: &Source) {
+    /// A host got nothing from a source; it takes nothing more from it for some time.
+    pub(super) fn failed(&mut self, to: SocketAddr, source: &Source, now: Instant) {
         self.changed = true;
-        self.failures.insert((to, source.clone()));
+        self.distrust.failed(to, source, now);
     }
 
-    /// A host cannot serve, whoever asks.
-    pub(super) fn close(&mut self, host: SocketAddr) {
+    /// A host cannot serve now, whoever asks.
+    pub(super) fn close(&mut self, host: SocketAddr, now: Instant) {
         self.changed = true;
-        self.closed.insert(host);
+        self.distrust.close(host, now);
     }
 
-    /// A transfer has ended, well or not.
-    pub(super) fn ended(&mut self, number: u64, now: Instant) {
-        if self.underway.remove(&number).is_some() {
-            self.changed = true;
-            self.moved = now;
+    /// So many bytes of a transfer have come.
+    pub(super) fn progress(&mut self, number: u64, bytes: u64) {
+        if let Some(one) = self.underway.get_mut(&number) {
+            one.moved = one.moved.saturating_add(bytes);
+        }
+    }
+
+    /// A transfer has ended; so many bytes came.
+    pub(super) fn ended(&mut self, number: u64, bytes: u64, now: Instant) {
+        let Some(one) = self.underway.remove(&number) else { return };
+        self.changed = true;
+        self.moved = now;
+        if bytes == 0 {
+            return;
+        }
+        self.impatient = 0;
+        self.pace.add(&one.source, bytes, now.saturating_duration_since(one.begun));
+        if let Source::Host(from) = one.source {
+            self.distrust.took(one.to, from);
         }
     }
 
@@ -223,29 +231,24 @@ impl Board {
         if let Some(transfer) = self.given.get_mut(&host).and_then(VecDeque::pop_front) {
             return Choice::Take(transfer);
         }
-        if self.is_alone(host) {
+        if self.distrust.is_alone(host, now) {
             return Choice::Alone;
         }
-        // A transfer has its own time limits.
-        if self.underway.values().any(|one| one.to == host) {
-            return Choice::Wait(Duration::MAX);
-        }
-        let until = self.moved + self.patience();
-        if until <= now {
-            self.stuck = true;
-            return Choice::Alone;
-        }
-        Choice::Wait(until - now)
+        Choice::Wait(self.review.map_or(Duration::MAX, |at| at.saturating_duration_since(now)))
     }
 
     /// Gives out transfers, one at a time and always to the host that has the fewest underway, of those to the one that lacks the
     /// most: a host that took everything first would have to send everything to everybody.
     fn give(&mut self, now: Instant) {
-        if !std::mem::take(&mut self.changed) {
+        let due = self.review.is_some_and(|review| review <= now);
+        if !std::mem::take(&mut self.changed) && !due {
             return;
         }
+        self.look_at_the_clock(now);
         // What one takes is one possibility less for others, so who finds nothing is done.
-        let mut left: BTreeSet<SocketAddr> = self.takers.keys().copied().filter(|host| !self.is_alone(*host)).collect();
+        let alone = |host: &SocketAddr| self.distrust.is_alone(*host, now);
+        let mut left: BTreeSet<SocketAddr> = self.takers.keys().copied().filter(|host| !alone(host)).collect();
+        let idle = left.clone();
         let mut underway: BTreeMap<SocketAddr, usize> = BTreeMap::new();
         for one in self.underway.values().filter(|one| !one.private) {
             *underway.entry(one.to).or_default() += 1;
@@ -257,171 +260,83 @@ impl Board {
             let next = left
                 .iter()
                 .min_by_key(|host| (of(&underway, host), Reverse(lacks.get(*host).copied().unwrap_or(0)), **host));
-            let Some(host) = next.copied() else { return };
-            let found = self.takers.get(&host).and_then(|taker| self.found(taker, of(&underway, &host)));
-            let Some((source, blobs, private)) = found else {
+            let Some(host) = next.copied() else { break };
+            let taker = self.takers.get(&host).filter(|_| of(&underway, &host) < PER_HOST);
+            let Some((source, blobs, private)) = taker.and_then(|taker| self.found(taker, now)) else {
                 left.remove(&host);
                 continue;
             };
             if !private {
                 *underway.entry(host).or_default() += 1;
             }
-            let transfer = self.begin(host, source, blobs, private, now);
-            self.given.entry(host).or_default().push_back(transfer);
+            self.begin(host, source, blobs, private, now);
+        }
+        self.lose_patience(idle, now);
+    }
+
+    /// Finds the transfers that are late now, and when the next one will be.
+    fn look_at_the_clock(&mut self, now: Instant) {
+        self.review = None;
+        let paces: BTreeMap<Source, Option<u64>> =
+            self.underway.values().map(|one| (one.source.clone(), self.pace_of(&one.source, now))).collect();
+        for one in self.underway.values_mut().filter(|one| !one.private) {
+            let due = one.begun + pace::late_after(one.bytes(), paces.get(&one.source).copied().flatten());
+            one.late |= due <= now;
+            if !one.late {
+                self.review = Some(self.review.map_or(due, |review| review.min(due)));
+            }
         }
     }
 
-    /// What a host with so many transfers underway could take now, and whether nobody waits for that.
-    fn found(&self, taker: &Taker, underway: usize) -> Option<(Source, BTreeMap<Digest, u64>, bool)> {
-        if underway >= PER_HOST {
-            return None;
+    /// Bytes a second of a usual transfer from a source: of those that have ended, or of the best one that is underway.
+    fn pace_of(&self, source: &Source, now: Instant) -> Option<u64> {
+        self.pace.of(source).or_else(|| {
+            let moving = self.underway.values().filter(|one| one.source == *source && one.moved > 0);
+            moving.map(|one| pace::rate(one.moved, now.saturating_duration_since(one.begun))).max()
+        })
+    }
+
+    /// Lets one of the hosts that have nothing underway take from an origin, if they have waited long enough for the others; else it
+    /// is looked at again then.
+    fn lose_patience(&mut self, mut idle: BTreeSet<SocketAddr>, now: Instant) {
+        for one in self.underway.values() {
+            idle.remove(&one.to);
         }
-        let view = self.view(taker);
-        let private = self.private(taker, &view).map(|(source, blobs)| (source, blobs, true));
-        private.or_else(|| self.next_of(taker, &view).map(|(source, blobs)| (source, blobs, false)))
+        let lacking = |host: &SocketAddr| self.takers.get(host).map_or(0, |taker| taker.missing.values().sum::<u64>());
+        let Some(taker) = idle.iter().max_by_key(|host| lacking(host)).and_then(|host| self.takers.get(host)) else {
+            return;
+        };
+        let Some((source, blobs)) = self.from_an_origin(taker, now) else { return };
+        let busy = self.underway.values().any(|one| one.source == source && !one.private && !one.late);
+        let wait = match busy {
+            false => IDLE,
+            true => self.longest_wait(now).saturating_mul(2_u32.pow(self.impatient.min(MOST_DOUBLED))),
+        };
+        let until = self.moved + wait;
+        if until > now {
+            self.review = Some(self.review.map_or(until, |review| review.min(until)));
+            return;
+        }
+        self.impatient = self.impatient.saturating_add(u32::from(busy));
+        let host = taker.address;
+        self.begin(host, source, blobs, false, now);
+        // There may be another one, which waits from now on.
+        self.changed = true;
     }
 
-    /// Whether a host takes what it lacks without the others.
-    fn is_alone(&self, host: SocketAddr) -> bool {
-        let own = self.failures.iter().filter(|(to, source)| *to == host && matches!(source, Source::Host(_)));
-        self.stuck || own.count() >= MOST_FAILURES_OF
+    fn longest_wait(&self, now: Instant) -> Duration {
+        let shared = self.underway.values().filter(|one| !one.private && !one.late);
+        let waits = shared.map(|one| pace::longest_wait(one.bytes(), self.pace_of(&one.source, now)));
+        waits.max().unwrap_or(pace::PATIENCE)
     }
 
-    fn patience(&self) -> Duration {
-        let largest = self.underway.values().filter(|one| !one.private).map(|one| one.blobs.values().sum::<u64>());
-        PATIENCE + Duration::from_secs(largest.max().unwrap_or(0) / SLOW)
-    }
-
-    fn begin(
-        &mut self,
-        to: SocketAddr,
-        source: Source,
-        blobs: BTreeMap<Digest, u64>,
-        private: bool,
-        now: Instant,
-    ) -> Transfer {
+    fn begin(&mut self, to: SocketAddr, source: Source, blobs: BTreeMap<Digest, u64>, private: bool, now: Instant) {
         let number = self.next;
         self.next += 1;
         self.moved = now;
-        let underway = Underway { to, source: source.clone(), blobs: blobs.clone(), private };
+        let (late, begun, moved) = (false, now, 0);
+        let underway = Underway { to, source: source.clone(), blobs: blobs.clone(), private, late, begun, moved };
         self.underway.insert(number, underway);
-        Transfer { number, source, blobs }
-    }
-
-    fn view(&self, taker: &Taker) -> View {
-        let mut takers: BTreeMap<Source, usize> = BTreeMap::new();
-        let (mut coming, mut elsewhere) = (BTreeSet::new(), BTreeMap::<Digest, usize>::new());
-        for one in self.underway.values() {
-            if !one.private {
-                *takers.entry(one.source.clone()).or_default() += 1;
-            }
-            match one.to == taker.address {
-                true => coming.extend(one.blobs.keys().copied()),
-                false if !self.serves(taker.address, one.to) => (),
-                false => one.blobs.keys().for_each(|digest| *elsewhere.entry(*digest).or_default() += 1),
-            }
-        }
-        let (mut serving, mut free) = (HostSet::default(), HostSet::default());
-        for (place, host) in self.hosts.iter().enumerate() {
-            if *host != taker.address && self.serves(taker.address, *host) {
-                serving.insert(place);
-                if takers.get(&Source::Host(*host)).is_none_or(|takers| *takers < PER_SOURCE) {
-                    free.insert(place);
-                }
-            }
-        }
-        let open = taker.missing.iter().filter(|(digest, _)| !coming.contains(*digest)).map(|(digest, size)| {
-            let there = self.holders.get(digest).map_or(0, |holders| holders.common(&serving));
-            let copies = there + elsewhere.get(digest).copied().unwrap_or(0);
-            Open { digest: *digest, size: *size, copies }
-        });
-        let mut open: Vec<Open> = open.collect();
-        open.sort_by_key(|open| (open.copies, Reverse(open.size), open.digest));
-        View { open, free, takers }
-    }
-
-    /// Everything that nobody else wants meanwhile and no host has, in one transfer from an origin.
-    fn private(&self, taker: &Taker, view: &View) -> Option<(Source, BTreeMap<Digest, u64>)> {
-        let private = view.open.iter().filter(|open| open.copies == 0 && !taker.wanted.contains(&open.digest));
-        let mut source = None;
-        let mut blobs = BTreeMap::new();
-        for open in private {
-            let origin = self.origin(taker, &open.digest);
-            if origin.is_some() && (source.is_none() || source == origin) {
-                source = origin;
-                blobs.insert(open.digest, open.size);
-            }
-        }
-        source.map(|source| (source, blobs))
-    }
-
-    fn next_of(&self, taker: &Taker, view: &View) -> Option<(Source, BTreeMap<Digest, u64>)> {
-        let from = |open: &Open| match self.nearest(taker, view, &open.digest) {
-            Some(host) => Some(host),
-            None if open.copies == 0 => self.origin(taker, &open.digest).filter(|origin| view.has_room(origin)),
-            None => None,
-        };
-        let (first, source) = view.open.iter().enumerate().find_map(|(at, open)| Some((at, from(open)?)))?;
-        let place = match &source {
-            Source::Host(host) => self.hosts.binary_search(host).ok(),
-            _ => None,
-        };
-        let parcel = (taker.missing.values().sum::<u64>() / PARCELS).clamp(SMALLEST_PARCEL, LARGEST_PARCEL);
-        let (mut blobs, mut bytes) = (BTreeMap::new(), 0_u64);
-        for open in &view.open[first..] {
-            let serves = match place {
-                Some(place) => self.holders.get(&open.digest).is_some_and(|holders| holders.contains(place)),
-                None => open.copies == 0 && self.origin(taker, &open.digest).as_ref() == Some(&source),
-            };
-            if serves && (blobs.is_empty() || bytes.saturating_add(open.size) <= parcel) {
-                blobs.insert(open.digest, open.size);
-                bytes = bytes.saturating_add(open.size);
-            }
-        }
-        Some((source, blobs))
-    }
-
-    /// The host that sends a blob: one of the same network first, and the one with the fewest takers of these.
-    fn nearest(&self, taker: &Taker, view: &View, digest: &Digest) -> Option<Source> {
-        let hosts = self.holders.get(digest)?.both(&view.free).map(|place| self.hosts[place]);
-        let by = |host: &SocketAddr| {
-            let far = !same_network(host.ip(), taker.address.ip());
-            (far, view.takers.get(&Source::Host(*host)).copied().unwrap_or(0), *host)
-        };
-        hosts.min_by_key(by).map(Source::Host)
-    }
-
-    /// The first of those who have everything and did not fail with this host.
-    fn origin(&self, taker: &Taker, digest: &Digest) -> Option<Source> {
-        let usable = |source: &&Source| {
-            !self.failures.contains(&(taker.address, (*source).clone()))
-                && !self.lacks.contains(&((*source).clone(), *digest))
-        };
-        taker.origins.iter().find(usable).cloned()
-    }
-
-    /// Whether one host takes from another.
-    fn serves(&self, to: SocketAddr, host: SocketAddr) -> bool {
-        if self.closed.contains(&host) {
-            return false;
-        }
-        let source = Source::Host(host);
-        let failed = self.failures.iter().filter(|(_, other)| *other == source);
-        failed.clone().count() < MOST_FAILED_WITH && !failed.clone().any(|(other, _)| *other == to)
-    }
-}
-
-impl View {
-    fn has_room(&self, source: &Source) -> bool {
-        self.takers.get(source).is_none_or(|takers| *takers < PER_SOURCE)
-    }
-}
-
-/// The same /24 network, or /64 of IPv6.
-fn same_network(one: IpAddr, other: IpAddr) -> bool {
-    match (one, other) {
-        (IpAddr::V4(one), IpAddr::V4(other)) => one.octets()[..3] == other.octets()[..3],
-        (IpAddr::V6(one), IpAddr::V6(other)) => one.octets()[..8] == other.octets()[..8],
-        _ => false,
+        self.given.entry(to).or_default().push_back(Transfer { number, source, blobs });
     }
 }

@@ -5,7 +5,10 @@
 
 mod authority;
 mod board;
+mod choice;
+mod distrust;
 mod host_set;
+mod pace;
 #[cfg(test)]
 mod tests;
 mod wants;
@@ -31,6 +34,8 @@ use wants::{Wants, shared_blobs};
 
 /// How long a host may take to begin to serve.
 const OPENING: Duration = Duration::from_secs(15);
+/// How often a host may go on with a source whose time was over while bytes were coming.
+const MOST_SLOW: usize = 8;
 
 /// The transfers of one attempt at a run.
 pub(crate) struct Spread<'a> {
@@ -118,9 +123,15 @@ impl<'a> Spread<'a> {
     /// A host has these blobs, and may serve them.
     fn has(&self, host: SocketAddr, blobs: impl IntoIterator<Item = Digest>) {
         let Some(wants) = &self.wants else { return };
-        let others = wants.of_others(host);
-        self.board().has(host, blobs.into_iter().filter(|digest| others.contains(digest)));
+        self.board().has(host, blobs.into_iter().filter(|digest| wants.is_of_others(host, digest)));
         self.moved.notify_waiters();
+    }
+
+    /// A host that serves others got so much from elsewhere than by [`Spread::fill`].
+    pub(crate) fn brought_by_others(&self, depots: u64, controller: u64) {
+        let mut brought = self.brought.lock().unwrap_or_else(PoisonError::into_inner);
+        brought.depots += depots;
+        brought.controller += controller;
     }
 
     /// What hosts got in this attempt.
@@ -141,13 +152,14 @@ impl<'a> Spread<'a> {
         self.moved.notify_waiters();
         let filled = Filled { spread: self, host: own };
         let mut running = FuturesUnordered::new();
+        let (mut failed, mut slow) = (None, BTreeMap::<Source, usize>::new());
         loop {
             // Registered before the board is looked at, so that no change is missed.
             let moved = self.moved.notified();
             tokio::pin!(moved);
             moved.as_mut().enable();
             let mut wait = Duration::MAX;
-            while !self.board().is_filled(own) {
+            while failed.is_none() && !self.board().is_filled(own) {
                 let next = self.board().next(own, Instant::now());
                 match next {
                     Choice::Take(transfer) => {
@@ -155,8 +167,7 @@ impl<'a> Spread<'a> {
                         let (link, blobs, progress) = (fill.link, fill.blobs, fill.progress);
                         running.push(async move {
                             let done = self.transfer(&transfer, own, (link, depots), blobs, progress).await;
-                            drop(guard);
-                            (transfer, done)
+                            (transfer, guard, done)
                         });
                     }
                     Choice::Wait(longest) => {
@@ -168,13 +179,31 @@ impl<'a> Spread<'a> {
                     Choice::Alone => break,
                 }
             }
-            if running.is_empty() && self.board().is_filled(own) {
-                return Ok(filled.leave());
+            if running.is_empty() {
+                match failed {
+                    Some(error) => return Err(error),
+                    None if self.board().is_filled(own) => return Ok(filled.leave()),
+                    None => {}
+                }
             }
             tokio::select! {
-                Some((transfer, done)) = running.next(), if !running.is_empty() => {
-                    self.settle(&fill, own, &transfer, done?);
-                }
+                Some((transfer, guard, done)) = running.next(), if !running.is_empty() => match done {
+                    Ok(mut done) => {
+                        if let Done::Answered(Fetched { still_coming, .. }) = &mut done
+                            && *still_coming
+                        {
+                            let times = slow.entry(transfer.source.clone()).or_default();
+                            *times += 1;
+                            *still_coming = *times <= MOST_SLOW;
+                        }
+                        self.settle(&fill, own, &transfer, done);
+                    }
+                    // The host goes on with its other transfer: it has to end before the step begins again.
+                    Err(error) => {
+                        failed.get_or_insert(error);
+                        drop(guard);
+                    }
+                },
                 () = &mut moved => {}
                 () = tokio::time::sleep(wait.min(Duration::from_secs(3600))) => {}
             }
@@ -188,34 +217,45 @@ impl<'a> Spread<'a> {
         (link, depots): (&dyn Link, Option<&Depots>),
         controller: &dyn BlobSource,
         progress: DeliverProgress<'_>,
-    ) -> Result<Fetched, LinkError> {
+    ) -> Result<Done, LinkError> {
         let blobs: Vec<(Digest, u64)> = transfer.blobs.iter().map(|(digest, size)| (*digest, *size)).collect();
         match (&transfer.source, depots) {
             (Source::Depot(url), Some(depots)) => {
                 let depot = Depots { urls: vec![url.clone()], ..depots.clone() };
-                link.fetch(&blobs, &depot, progress).await
+                link.fetch(&blobs, &depot, progress).await.map(Done::Answered)
             }
             (Source::Host(from), _) => {
-                let ready = match self.opened(*from).await {
-                    Ok(()) => self.identity(own.ip()),
-                    Err(reason) => {
-                        self.board().close(*from);
-                        Err(reason)
-                    }
-                };
-                match ready {
-                    Ok(identity) => link.fetch_shared(&blobs, *from, &identity, progress).await,
-                    Err(reason) => Ok(Fetched { missing: blobs, reasons: vec![reason] }),
+                if let Err(reason) = self.opened(*from).await {
+                    return Ok(Done::Closed(reason));
+                }
+                match self.identity(own.ip()) {
+                    Ok(identity) => link.fetch_shared(&blobs, *from, &identity, progress).await.map(Done::Answered),
+                    Err(reason) => Ok(Done::Closed(reason)),
                 }
             }
             (Source::Controller | Source::Depot(_), _) => {
-                link.deliver(&blobs, controller, progress).await.map(|()| Fetched::default())
+                let arrived = Mutex::new(BTreeMap::new());
+                let counted = |digest: Digest, done: u64, size: u64| {
+                    // What the host had before is in the first report.
+                    let before = arrived.lock().unwrap_or_else(PoisonError::into_inner).insert(digest, done);
+                    self.board().progress(transfer.number, done.saturating_sub(before.unwrap_or(done)));
+                    progress(digest, done, size);
+                };
+                link.deliver(&blobs, controller, &counted).await.map(|()| Done::Answered(Fetched::default()))
             }
         }
     }
 
     /// Takes note of the end of a transfer.
-    fn settle(&self, fill: &Fill<'_>, own: SocketAddr, transfer: &Transfer, done: Fetched) {
+    fn settle(&self, fill: &Fill<'_>, own: SocketAddr, transfer: &Transfer, done: Done) {
+        let now = Instant::now();
+        let (done, closed) = match done {
+            Done::Answered(done) => (done, None),
+            Done::Closed(reason) => {
+                let missing = transfer.blobs.iter().map(|(digest, size)| (*digest, *size)).collect();
+                (Fetched { missing, ..Fetched::default() }, Some(reason))
+            }
+        };
         let lacking: BTreeSet<Digest> = done.missing.iter().map(|(digest, _)| *digest).collect();
         let came = || transfer.blobs.iter().filter(|(digest, _)| !lacking.contains(*digest));
         let bytes: u64 = came().map(|(_, size)| *size).sum();
@@ -229,19 +269,26 @@ impl<'a> Spread<'a> {
         }
         {
             let mut board = self.board();
+            board.ended(transfer.number, bytes, now);
             board.came(own, came().map(|(digest, _)| *digest));
-            match done.reasons.is_empty() {
-                true => lacking.iter().for_each(|digest| board.lacks(&transfer.source, *digest)),
-                false => board.failed(own, &transfer.source),
+            match (&transfer.source, &closed) {
+                // The fault is the source's, not this host's.
+                (Source::Host(from), Some(_)) => board.close(*from, now),
+                // A line that is slow is not a source that fails: the rest is taken from where it stands.
+                _ if done.still_coming => {}
+                _ if done.reasons.is_empty() => {
+                    lacking.iter().for_each(|digest| board.lacks(own, &transfer.source, *digest));
+                }
+                _ => board.failed(own, &transfer.source, now),
             }
         }
-        if let (Source::Host(from), false) = (&transfer.source, done.reasons.is_empty()) {
+        if let (Source::Host(from), true) = (&transfer.source, closed.is_some() || !done.reasons.is_empty()) {
             // Its agent may be another one by now: who takes from it next opens it again.
             self.certificates().serving.remove(from);
         }
-        for reason in done.reasons {
+        for reason in closed.into_iter().chain(done.reasons) {
             (fill.warn)(match &transfer.source {
-                Source::Host(_) => format!("{}: {reason}; it is asked no more by this host", fill.step.id),
+                Source::Host(_) => format!("{}: {reason}; it is left for a while", fill.step.id),
                 _ => format!("{}: {reason}; blobs that no depot serves are sent from this machine", fill.step.id),
             });
         }
@@ -300,6 +347,13 @@ impl<'a> Spread<'a> {
     }
 }
 
+/// How a transfer ended.
+enum Done {
+    Answered(Fetched),
+    /// Its source did not begin to serve, and why.
+    Closed(String),
+}
+
 /// A host that is being filled as long as it exists.
 struct Filled<'s, 'a> {
     spread: &'s Spread<'a>,
@@ -328,7 +382,7 @@ struct Guard<'s, 'a> {
 
 impl Drop for Guard<'_, '_> {
     fn drop(&mut self) {
-        self.spread.board().ended(self.number, Instant::now());
+        self.spread.board().ended(self.number, 0, Instant::now());
         self.spread.moved.notify_waiters();
     }
 }

@@ -1,6 +1,6 @@
 //! Which hosts of a plan want which blobs, and which of them are filled at the same time. Pure.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 
 use kubexm_plan::op::Blobs;
@@ -21,6 +21,9 @@ pub(super) struct Filling<'a> {
 pub(super) struct Wants<'a> {
     steps: &'a [Step],
     pub fillings: Vec<Filling<'a>>,
+    /// What each host wants at some time, and how many hosts want a blob.
+    of_hosts: BTreeMap<SocketAddr, BTreeSet<Digest>>,
+    hosts: BTreeMap<Digest, usize>,
 }
 
 impl<'a> Wants<'a> {
@@ -30,7 +33,16 @@ impl<'a> Wants<'a> {
             let blobs = shared.iter().flat_map(|op| op.blobs.keys().copied()).collect();
             Some(Filling { step: &step.id, host: &step.host, address: shared.first()?.shared_at?, blobs })
         });
-        Self { steps: &plan.steps, fillings: fillings.collect() }
+        let fillings: Vec<Filling<'_>> = fillings.collect();
+        let mut of_hosts: BTreeMap<SocketAddr, BTreeSet<Digest>> = BTreeMap::new();
+        for filling in &fillings {
+            of_hosts.entry(filling.address).or_default().extend(&filling.blobs);
+        }
+        let mut hosts = BTreeMap::new();
+        for digest in of_hosts.values().flatten() {
+            *hosts.entry(*digest).or_default() += 1;
+        }
+        Self { steps: &plan.steps, fillings, of_hosts, hosts }
     }
 
     /// Blobs that other hosts want while this step runs: not those of steps that come before it or after it.
@@ -43,10 +55,10 @@ impl<'a> Wants<'a> {
         beside.flat_map(|filling| filling.blobs.iter().copied()).collect()
     }
 
-    /// Blobs of a host that another one wants at some time.
-    pub(super) fn of_others(&self, address: SocketAddr) -> BTreeSet<Digest> {
-        let others = self.fillings.iter().filter(|filling| filling.address != address);
-        others.flat_map(|filling| filling.blobs.iter().copied()).collect()
+    /// Whether another host than this one wants a blob at some time.
+    pub(super) fn is_of_others(&self, address: SocketAddr, digest: &Digest) -> bool {
+        let own = self.of_hosts.get(&address).is_some_and(|blobs| blobs.contains(digest));
+        self.hosts.get(digest).copied().unwrap_or(0) > usize::from(own)
     }
 
     /// The steps of a plan are in an order in which each comes after those it waits for.

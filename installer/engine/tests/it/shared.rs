@@ -6,7 +6,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use kubexm_depot::{RunTls, Served, SharedBlobs};
-use kubexm_engine::link::agent::fetch::fetch_shared;
+use kubexm_engine::link::agent::fetch::{Limits, fetch_shared};
 use kubexm_engine::link::wire::Secret;
 use kubexm_engine::link::{Fetched, RunIdentity};
 use kubexm_spec::Digest;
@@ -80,7 +80,7 @@ fn a_host_takes_what_another_host_of_its_run_serves_and_nothing_else() {
     let has = [(Digest::of(ONE), ONE), (Digest::of(OTHER), OTHER)];
     let (address, served) = run.host("source", &has, &[Digest::of(ONE)]);
     let fetched = run.fetch(&[ONE, OTHER], address);
-    assert_eq!(fetched, Fetched { missing: vec![(Digest::of(OTHER), OTHER.len() as u64)], reasons: Vec::new() });
+    assert_eq!(fetched, Fetched { missing: vec![(Digest::of(OTHER), OTHER.len() as u64)], ..Fetched::default() });
     assert_eq!(read(&run.store(), ONE).as_deref(), Some(ONE));
     assert_eq!(read(&run.store(), OTHER), None);
     served.add([Digest::of(OTHER)]);
@@ -146,6 +146,24 @@ fn nobody_without_a_certificate_learns_what_is_there() {
     let mut answer = Vec::new();
     let _ = stream.read_to_end(&mut answer);
     assert!(!answer.windows(4).any(|four| four == b"HTTP" || four == &ONE[..4]), "{answer:?}");
+}
+
+#[test]
+fn one_address_has_no_more_connections_than_an_agent_needs() {
+    use std::io::Read as _;
+    let run = Run::new();
+    let (address, _) = run.host("source", &[(Digest::of(ONE), ONE)], &[Digest::of(ONE)]);
+    let silent: Vec<TcpStream> = (0..16).map(|_| TcpStream::connect(address).unwrap()).collect();
+    let mut refused = TcpStream::connect(address).unwrap();
+    refused.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
+    assert!(matches!(refused.read(&mut [0; 1]), Ok(0)), "a 17th connection is not closed");
+    drop(silent);
+}
+
+#[test]
+fn a_transfer_between_hosts_may_be_slower_than_one_from_the_controller() {
+    let seconds = |bytes| Limits::between_hosts(bytes).whole.as_secs();
+    assert_eq!((seconds(0), seconds(100 << 20)), (30, 230));
 }
 
 #[test]

@@ -83,7 +83,20 @@ async fn hosts_that_serve_nothing_right_are_left_and_reported_and_the_controller
         _ => None,
     });
     let warned: Vec<String> = warned.collect();
-    assert!(warned.iter().any(|text| text.contains("it is asked no more by this host")), "{warned:?}");
+    assert!(warned.iter().any(|text| text.contains("it is left for a while")), "{warned:?}");
+}
+
+#[tokio::test]
+async fn a_host_that_says_that_others_have_nothing_takes_nothing_from_them_and_the_rest_do() {
+    let (site, plan, blobs) = (site(), plan(), Counted::default());
+    site.fleet.lies_about_others("w1");
+    let (mut run, links) = (site.create(&plan), site.fleet.links());
+    let outcome = execute(&plan, &links, &mut run, &site.pki, &blobs, &Silent, site.options.clone()).await.unwrap();
+    assert_eq!(outcome, Outcome::Succeeded);
+    let taken = site.fleet.taken();
+    assert_eq!(taken.len(), WORKERS.len() - 1, "{taken:?}");
+    assert!(taken.iter().all(|(to, _)| to != "w1"), "{taken:?}");
+    assert_eq!(blobs.0.into_inner(), 2);
 }
 
 #[tokio::test]

@@ -41,7 +41,7 @@ async fn a_host_serves_others_from_when_it_is_told_until_its_agent_ends() {
 
     first.share(at, &[small.0], &of_first).await.unwrap();
     let fetched = second.fetch_shared(&source.list(), at, &of_second, &progress).await.unwrap();
-    assert_eq!(fetched, Fetched { missing: vec![large], reasons: Vec::new() });
+    assert_eq!(fetched, Fetched { missing: vec![large], ..Fetched::default() });
     assert_eq!((stored(&other, &small.0), stored(&other, &large.0)), (Some(small.0), None));
     // Asked again, it serves more at the same place.
     first.share(at, &[large.0], &of_first).await.unwrap();

@@ -32,7 +32,7 @@ pub(super) fn run(input: &PreflightInput<'_>, report: &mut Report) {
         for port in of_roles(input, host.roles) {
             taken(host, &port, report);
         }
-        if fan_out::is_used(input.cx.cluster) {
+        if fan_out::is_used(input.cx.cluster) && !input.cx.without_fan_out {
             not_shared(host, report);
         }
         // A time service that is a unit is stopped by the plan; chrony is kept.

@@ -59,6 +59,31 @@ fn hosts_that_take_content_from_each_other_are_dialed_and_a_blocked_one_is_a_war
 }
 
 #[test]
+fn a_host_that_nobody_reaches_for_content_is_one_warning() {
+    let mut site = three();
+    site.cluster.registry.fan_out = true;
+    let blocked = |site: &Site| {
+        let mut dialed: BTreeMap<String, Vec<ConnectionResult>> = BTreeMap::new();
+        for (host, dials) in mesh(site).dials {
+            let blocked = |dial: &ConnectionCheck| {
+                (dial.to == "node2" && dial.port.number == 5444).then(|| "no answer".to_owned())
+            };
+            let dials = dials.into_iter();
+            let dials = dials.map(|dial| ConnectionResult { blocked: blocked(&dial), dial, neighbour: None });
+            dialed.insert(host, dials.collect());
+        }
+        findings(&site.cx(), &dialed)
+    };
+    let found = blocked(&site);
+    one(&found, Severity::Warn, "from 10.77.0.11 and 1 other host to 10.77.0.12 port 5444/tcp: no answer");
+    assert_eq!(found[0].host.as_deref(), Some("node2"));
+    // With --no-fan-out nobody looks.
+    site.without_fan_out = true;
+    assert_eq!(blocked(&site), []);
+    assert_eq!(between(&mesh(&site), "node3", "node2"), "6443/tcp 8472/udp");
+}
+
+#[test]
 fn what_is_dialed_is_listened_on() {
     let mut site = three();
     site.cluster.registry.fan_out = true;

@@ -9,8 +9,9 @@ use super::roles;
 
 use crate::cluster::{
     API_PORT, BALANCER_STATUS_PORT, Bundle, Etcd, EtcdKind, ExternalKind, Host, InternalKind, Kubernetes,
-    KubernetesKind, LoadBalancer, LoadBalancerMode, Network, RoleGroups, overlap,
+    KubernetesKind, LoadBalancer, LoadBalancerMode, Network, Registry, RoleGroups, overlap,
 };
+use crate::names::FAN_OUT_PORT;
 use crate::yaml::{At, Mapping, ProblemKind};
 use crate::{counted, counted_of};
 
@@ -21,6 +22,7 @@ pub(super) struct Parts<'p> {
     pub(super) etcd: Option<&'p Etcd>,
     pub(super) network: Option<&'p Network>,
     pub(super) load_balancer: Option<&'p LoadBalancer>,
+    pub(super) registry: Option<&'p Registry>,
     pub(super) bundle: Option<&'p Bundle>,
 }
 
@@ -38,6 +40,9 @@ pub(super) fn check(spec: &Mapping<'_>, parts: &Parts<'_>, roles: Option<&mut Ro
         }
     }
     roles::script_hosts(spec);
+    if let (Some(load_balancer), Some(registry)) = (parts.load_balancer, parts.registry) {
+        fan_out_port(spec, load_balancer, registry);
+    }
     if let (Some(kubernetes), Some(etcd)) = (parts.kubernetes, parts.etcd)
         && kubernetes.kind == KubernetesKind::Kubexm
         && etcd.kind == EtcdKind::Kubeadm
@@ -49,6 +54,18 @@ pub(super) fn check(spec: &Mapping<'_>, parts: &Parts<'_>, roles: Option<&mut Ro
     }
     if let Some(bundle) = parts.bundle {
         platforms(spec, parts.hosts, bundle);
+    }
+}
+
+/// A proxy on a host of the cluster would have the port that the host serves content on.
+fn fan_out_port(spec: &Mapping<'_>, load_balancer: &LoadBalancer, registry: &Registry) {
+    let mode = &load_balancer.mode;
+    let elsewhere = matches!(mode, LoadBalancerMode::External { kind: ExternalKind::External, .. });
+    if registry.fan_out && !elsewhere && mode.port() == FAN_OUT_PORT {
+        place(spec, &["loadBalancer", "port"]).bad(
+            format!("port {FAN_OUT_PORT} is where hosts serve content to each other while a run lasts"),
+            "choose another one (it is 6443 when left out), or write registry: {fanOut: false}",
+        );
     }
 }
 

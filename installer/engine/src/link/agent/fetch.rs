@@ -7,6 +7,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
@@ -22,6 +23,11 @@ use crate::link::{Fetched, RunIdentity};
 const PARALLEL: usize = 4;
 /// Interval at which the controller's presence is checked.
 const LOOK: Duration = Duration::from_millis(200);
+
+/// Bytes a second of a transfer between two hosts that is slow and no failure yet: the lines of both carry others too.
+pub(crate) const SLOW: u64 = 512 << 10;
+/// The part of the bytes that must have come when the time is over for the rest to be worth waiting for.
+const ENOUGH: u64 = 4;
 
 /// Time limits of a request.
 #[derive(Clone, Copy, Debug)]
@@ -45,10 +51,10 @@ impl Limits {
         }
     }
 
-    /// Limits for so many bytes from another host of the run: at 1 MiB/s, as a delivery by the controller.
+    /// Limits for so many bytes from another host of the run.
     pub fn between_hosts(bytes: u64) -> Self {
         Self {
-            whole: Duration::from_secs((bytes >> 20).saturating_add(30)),
+            whole: Duration::from_secs((bytes / SLOW).saturating_add(30)),
             connect: Duration::from_secs(3),
             stall: Duration::from_secs(10),
         }
@@ -69,7 +75,7 @@ pub fn fetch(
         Ok(login) => login,
         Err(reason) => {
             let missing = blobs.iter().map(|(digest, size)| (*digest, *size)).collect();
-            return Ok(Fetched { missing, reasons: vec![reason] });
+            return Ok(Fetched { missing, reasons: vec![reason], still_coming: false });
         }
     };
     let asked = Asked {
@@ -80,6 +86,7 @@ pub fn fetch(
         login,
         down: Mutex::default(),
         reasons: Mutex::default(),
+        moved: AtomicU64::new(0),
     };
     fetch_all(asked, limits, store, blobs, gone)
 }
@@ -104,6 +111,7 @@ pub fn fetch_shared(
         login: None,
         down: Mutex::default(),
         reasons: Mutex::default(),
+        moved: AtomicU64::new(0),
     };
     fetch_all(asked, limits, store, blobs, gone)
 }
@@ -116,6 +124,8 @@ fn fetch_all(
     gone: impl Fn() -> bool,
 ) -> Result<Fetched, String> {
     let store = Store::open(store).map_err(|error| error_chain(&error))?;
+    let bytes = blobs.values().fold(0, |sum: u64, size| sum.saturating_add(*size));
+    let mut still_coming = false;
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
@@ -125,8 +135,9 @@ fn fetch_all(
         let all = all.buffer_unordered(PARALLEL).collect::<Vec<Result<(), TransportError>>>();
         tokio::select! {
             results = all => results.into_iter().collect::<Result<(), _>>().map_err(|error| error_chain(&error)),
-            () = until(&gone) => Err("the connection to the controller is lost".to_owned()),
+            () = until(&gone) => Err("stopped, since the controller is gone or takes the step back".to_owned()),
             () = tokio::time::sleep(limits.whole) => {
+                still_coming = depots.moved.load(Ordering::Relaxed) >= (bytes / ENOUGH).max(1);
                 depots.note(format!("the {}s were too slow: not all blobs arrived within {} s", depots.what, limits.whole.as_secs()));
                 Ok(())
             }
@@ -142,7 +153,8 @@ fn fetch_all(
             missing.push((*digest, *size));
         }
     }
-    Ok(Fetched { missing, reasons: depots.reasons.into_inner().unwrap_or_else(PoisonError::into_inner) })
+    let reasons = depots.reasons.into_inner().unwrap_or_else(PoisonError::into_inner);
+    Ok(Fetched { missing, reasons, still_coming })
 }
 
 /// The login of a file, or why it cannot be shown to a depot.
@@ -183,6 +195,8 @@ struct Asked<'a> {
     /// Depots that are not tried again.
     down: Mutex<BTreeSet<usize>>,
     reasons: Mutex<Vec<String>>,
+    /// Bytes that came in this request.
+    moved: AtomicU64,
 }
 
 impl Asked<'_> {
@@ -202,7 +216,13 @@ impl Asked<'_> {
                 login: self.login.clone(),
                 ..FileCandidate::default()
             };
-            match self.client.fetch(&[candidate], &want, store, &|_, _| ()).await {
+            // What an earlier request left is in the first report.
+            let before = AtomicU64::new(u64::MAX);
+            let progress = |done: u64, _| {
+                let since = done.saturating_sub(before.swap(done, Ordering::Relaxed));
+                self.moved.fetch_add(since, Ordering::Relaxed);
+            };
+            match self.client.fetch(&[candidate], &want, store, &progress).await {
                 Ok(_) => return Ok(()),
                 Err(TransportError::AllFailed { tried, .. }) => self.failed(index, url, &tried),
                 Err(error) => return Err(error),

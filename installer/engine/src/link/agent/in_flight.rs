@@ -26,6 +26,8 @@ struct Open {
     next: u64,
     /// Requested and not finished.
     places: BTreeSet<u64>,
+    /// The last request to roll a step back.
+    undo: Option<u64>,
 }
 
 /// The position of a request among the others. Taken by the reader of requests, before a thread is started.
@@ -53,6 +55,13 @@ impl InFlight {
         Turn { number, changes: Arc::clone(&self.changes) }
     }
 
+    /// A request to roll a step back: what was requested earlier and only fetches something ends.
+    pub(super) fn undo(&self) -> Turn {
+        let turn = self.other();
+        self.changes.lock().undo = Some(turn.number);
+        turn
+    }
+
     /// Runs `work` while nothing else works on the step.
     pub(super) fn alone<T>(&self, step: &StepId, work: impl FnOnce() -> T) -> T {
         let own = {
@@ -65,6 +74,11 @@ impl InFlight {
 }
 
 impl Turn {
+    /// Whether a step is to be rolled back since this was requested.
+    pub(super) fn is_undone(&self) -> bool {
+        self.changes.lock().undo.is_some_and(|undo| undo > self.number)
+    }
+
     /// Blocks until every change that was requested earlier has finished.
     pub(super) fn wait_for_earlier(&self) {
         let mut open = self.changes.lock();
@@ -84,5 +98,22 @@ impl Drop for Turn {
 impl Changes {
     fn lock(&self) -> MutexGuard<'_, Open> {
         self.open.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::InFlight;
+
+    #[test]
+    fn what_was_requested_before_a_rollback_ends_and_what_comes_after_it_does_not() {
+        let changes = InFlight::default();
+        let before = changes.change();
+        assert!(!before.is_undone());
+        let undo = changes.undo();
+        let after = changes.change();
+        assert!(before.is_undone() && !after.is_undone());
+        drop(before);
+        undo.wait_for_earlier();
     }
 }

@@ -90,6 +90,7 @@ pub fn serve(
                     Request::Converge { .. } | Request::Fetch { .. } | Request::FetchShared { .. } => {
                         agent.in_flight.change()
                     }
+                    Request::Undo { .. } => agent.in_flight.undo(),
                     _ => agent.in_flight.other(),
                 };
                 let work = move || {
@@ -184,14 +185,14 @@ impl<W: Work> Agent<W> {
             },
             Request::Ledger => self.work.ledger().map(|records| Response::Ledger { records }),
             Request::Fetch { blobs, depots } => {
-                let gone = || self.gone.load(Ordering::SeqCst);
+                let gone = || self.gone.load(Ordering::SeqCst) || place.is_undone();
                 let bytes = blobs.values().fold(0_u64, |sum, size| sum.saturating_add(*size));
                 let fetched =
                     fetch::fetch(fetch::Limits::of(bytes, &depots), &self.work.store_path(), &blobs, &depots, gone);
                 fetched.map(answered)
             }
             Request::FetchShared { blobs, from, identity } => {
-                let gone = || self.gone.load(Ordering::SeqCst);
+                let gone = || self.gone.load(Ordering::SeqCst) || place.is_undone();
                 fetch::fetch_shared(&self.work.store_path(), &blobs, from, &identity, gone).map(answered)
             }
             Request::Share { listen, blobs, identity } => self.share(listen, blobs, identity),
@@ -271,7 +272,8 @@ impl<W: Work> Agent<W> {
 }
 
 fn answered(fetched: Fetched) -> Response {
-    Response::Fetched { missing: fetched.missing.into_iter().collect(), reasons: fetched.reasons }
+    let Fetched { missing, reasons, still_coming } = fetched;
+    Response::Fetched { missing: missing.into_iter().collect(), reasons, still_coming }
 }
 
 fn next_request(frames: &Frames, silence: Duration) -> Result<Option<RequestMessage>, WireError> {

@@ -8,6 +8,7 @@ use kubexm_spec::Digest;
 
 use super::{GRACE, SshLink};
 use crate::link::agent::fetch::Limits;
+use crate::link::answers;
 use crate::link::wire::{Request, Response};
 use crate::link::{DeliverProgress, Fetched, LinkError, RunIdentity};
 
@@ -20,7 +21,7 @@ impl SshLink {
         progress: DeliverProgress<'_>,
     ) -> Result<Fetched, LinkError> {
         if blobs.is_empty() || depots.urls.is_empty() {
-            return Ok(Fetched { missing: blobs.to_vec(), reasons: Vec::new() });
+            return Ok(Fetched { missing: blobs.to_vec(), ..Fetched::default() });
         }
         // The agent observes the limit itself; the extra time is for the network and for a new connection.
         let bytes = blobs.iter().map(|(_, size)| *size).sum();
@@ -50,7 +51,7 @@ impl SshLink {
         limit: Duration,
         progress: DeliverProgress<'_>,
     ) -> Result<Fetched, LinkError> {
-        let Response::Fetched { missing, reasons } = self.ask(ask, limit).await? else {
+        let Response::Fetched { missing, reasons, still_coming } = self.ask(ask, limit).await? else {
             return Err(self.misfit());
         };
         let (missing, came): (Vec<_>, Vec<_>) =
@@ -58,6 +59,6 @@ impl SshLink {
         for (digest, size) in came {
             progress(digest, size, size);
         }
-        Ok(Fetched { missing, reasons })
+        Ok(Fetched { missing, reasons: answers::reasons(reasons), still_coming })
     }
 }

@@ -268,6 +268,8 @@ pub enum Response {
         missing: BTreeMap<Digest, u64>,
         /// Errors of depots, for people.
         reasons: Vec<String>,
+        /// The time was over while a good part had come.
+        still_coming: bool,
     },
     /// To `Listen`.
     Listening,

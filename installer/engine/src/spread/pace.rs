@@ -1,0 +1,61 @@
+//! How fast transfers are, and when one takes longer than it should. Pure: time is given.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::time::Duration;
+
+use super::board::Source;
+use crate::link::agent::fetch::SLOW;
+
+/// Transfers whose rates are remembered, of one kind of source.
+const REMEMBERED: usize = 15;
+/// One is late when it takes so many times as long as others of its kind, and [`PATIENCE`].
+const LATE: u64 = 4;
+/// For a new connection and whatever else may happen once.
+pub(super) const PATIENCE: Duration = Duration::from_secs(10);
+/// Bytes a second that the time limits of deliveries assume: nobody waits for others so long that its own limit passes.
+const ASSUMED: u64 = 1 << 20;
+
+/// The rates of transfers that have ended: of all hosts together, as they have lines of one kind, and of each origin.
+#[derive(Debug, Default)]
+pub(super) struct Pace(BTreeMap<Option<Source>, VecDeque<u64>>);
+
+impl Pace {
+    /// So many bytes came within this time.
+    pub(super) fn add(&mut self, source: &Source, bytes: u64, within: Duration) {
+        let rates = self.0.entry(kind(source)).or_default();
+        rates.push_back(rate(bytes, within));
+        if rates.len() > REMEMBERED {
+            rates.pop_front();
+        }
+    }
+
+    /// Bytes a second of a usual transfer. One host that crawls, or one that is near, says nothing of the others.
+    pub(super) fn of(&self, source: &Source) -> Option<u64> {
+        let mut rates: Vec<u64> = self.0.get(&kind(source))?.iter().copied().collect();
+        rates.sort_unstable();
+        rates.get(rates.len() / 2).copied()
+    }
+}
+
+/// Bytes a second, at least 1.
+pub(super) fn rate(bytes: u64, within: Duration) -> u64 {
+    let millis = u64::try_from(within.as_millis()).unwrap_or(u64::MAX).max(1);
+    (bytes.saturating_mul(1000) / millis).max(1)
+}
+
+/// After how long a transfer of so many bytes is late.
+pub(super) fn late_after(bytes: u64, pace: Option<u64>) -> Duration {
+    PATIENCE.saturating_add(Duration::from_secs(bytes.saturating_mul(LATE) / pace.unwrap_or(SLOW).max(1)))
+}
+
+/// How long hosts wait for others while the largest transfer has so many bytes.
+pub(super) fn longest_wait(bytes: u64, pace: Option<u64>) -> Duration {
+    late_after(bytes, pace).min(PATIENCE.saturating_add(Duration::from_secs(bytes / ASSUMED)))
+}
+
+fn kind(source: &Source) -> Option<Source> {
+    match source {
+        Source::Host(_) => None,
+        source => Some(source.clone()),
+    }
+}
