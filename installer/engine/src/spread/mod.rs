@@ -201,6 +201,7 @@ impl<'a> Spread<'a> {
                     // The host goes on with its other transfer: it has to end before the step begins again.
                     Err(error) => {
                         failed.get_or_insert(error);
+                        self.board().leave(own);
                         drop(guard);
                     }
                 },

@@ -9,7 +9,7 @@ use crate::common::Site;
 use kubexm_plan::facts::{Listener, Stamp};
 use kubexm_plan::mesh::{ConnectionCheck, ConnectionResult};
 use kubexm_recipes::mesh::{LOAD_BALANCER, Mesh};
-use kubexm_recipes::preflight::{Finding, Severity, mesh::findings};
+use kubexm_recipes::preflight::{Finding, Severity, mesh::findings, preflight};
 use kubexm_recipes::sample;
 use kubexm_spec::cluster::{EtcdKind, ExternalKind, Firewall, LoadBalancerMode, NetworkPlugin, RegistryKind};
 
@@ -81,6 +81,23 @@ fn a_host_that_nobody_reaches_for_content_is_one_warning() {
     site.without_fan_out = true;
     assert_eq!(blocked(&site), []);
     assert_eq!(between(&mesh(&site), "node3", "node2"), "6443/tcp 8472/udp");
+}
+
+#[test]
+fn a_host_whose_port_for_content_is_taken_is_a_warning_unless_nobody_would_use_it() {
+    let mut site = three();
+    let (protocol, process) = ("tcp".to_owned(), Some("java".to_owned()));
+    let java = Listener { protocol, port: 5444, process, pid: Some(7), ours: false };
+    site.facts.get_mut("node2").unwrap().listeners.push(java);
+    let said = |site: &Site| -> Vec<Severity> {
+        let found = preflight(&site.cx());
+        found.iter().filter(|one| one.found.contains("5444/tcp in use by java")).map(|one| one.severity).collect()
+    };
+    assert_eq!(said(&site), []);
+    site.cluster.registry.fan_out = true;
+    assert_eq!(said(&site), [Severity::Warn]);
+    site.without_fan_out = true;
+    assert_eq!(said(&site), []);
 }
 
 #[test]
