@@ -1,6 +1,6 @@
 # shellcheck shell=bash
-# tier: unproven
-# seconds: 240
+# tier: long
+# seconds: 300
 # needs: lab
 # Three hosts without a registry take the bundle's content from each other; one of them can be reached by nobody for that. After the run
 # nobody listens there any more, and a reset leaves nothing.
