@@ -306,7 +306,7 @@ impl Board {
         let Some(taker) = idle.iter().max_by_key(|host| lacking(host)).and_then(|host| self.takers.get(host)) else {
             return;
         };
-        let Some((source, blobs)) = self.from_an_origin(taker, now) else { return };
+        let Some((source, blobs)) = self.without_waiting(taker, now) else { return };
         let busy = self.underway.values().any(|one| one.source == source && !one.private && !one.late);
         let wait = match busy {
             false => IDLE,

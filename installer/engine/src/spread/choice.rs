@@ -56,7 +56,7 @@ impl Board {
     }
 
     /// What a host could take from an origin, whatever others have and take.
-    pub(super) fn from_an_origin(&self, taker: &Taker, now: Instant) -> Option<(Source, BTreeMap<Digest, u64>)> {
+    pub(super) fn without_waiting(&self, taker: &Taker, now: Instant) -> Option<(Source, BTreeMap<Digest, u64>)> {
         let view = self.view(taker, now);
         let origin = |open: &Open| self.origin(taker, &view, open.digest, Room::Ignored, now);
         let source = view.open.iter().find_map(origin)?;
