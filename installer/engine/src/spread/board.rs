@@ -18,6 +18,7 @@ use tokio::time::Instant;
 use super::distrust::Distrust;
 use super::host_set::HostSet;
 use super::pace::{self, Pace};
+use super::source::Source;
 
 /// Transfers to one host at the same time: the next one begins while this one ends.
 const PER_HOST: usize = 2;
@@ -25,22 +26,6 @@ const PER_HOST: usize = 2;
 const IDLE: Duration = Duration::from_secs(5);
 /// How often the wait for others may double.
 const MOST_DOUBLED: u32 = 6;
-
-/// Where blobs come from.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Source {
-    /// Another host of the run.
-    Host(SocketAddr),
-    /// The URL of one.
-    Depot(String),
-    Controller,
-}
-
-impl Source {
-    pub(super) const fn is_host(&self) -> bool {
-        matches!(self, Self::Host(_))
-    }
-}
 
 /// A transfer to one host.
 #[derive(Clone, Debug, PartialEq, Eq)]

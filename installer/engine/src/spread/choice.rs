@@ -7,9 +7,10 @@ use std::net::SocketAddr;
 use kubexm_spec::Digest;
 use tokio::time::Instant;
 
-use super::board::{Board, Source, Taker};
+use super::board::{Board, Taker};
 use super::distrust::network;
 use super::host_set::HostSet;
+use super::source::Source;
 
 /// Transfers from one source at the same time.
 const PER_SOURCE: usize = 2;

@@ -8,7 +8,7 @@ use std::time::Duration;
 use kubexm_spec::Digest;
 use tokio::time::Instant;
 
-use super::board::Source;
+use super::source::Source;
 
 /// Hosts that must report something before others believe it.
 const WITNESSES: usize = 2;

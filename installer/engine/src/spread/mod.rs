@@ -9,6 +9,7 @@ mod choice;
 mod distrust;
 mod host_set;
 mod pace;
+mod source;
 #[cfg(test)]
 mod tests;
 mod wants;
@@ -29,7 +30,8 @@ use tokio::time::Instant;
 use crate::link::{BlobSource, DeliverProgress, Fetched, Link, LinkError, RunIdentity};
 use crate::run_context::Links;
 use authority::RunAuthority;
-use board::{Board, Choice, Source, Taker, Transfer};
+use board::{Board, Choice, Taker, Transfer};
+use source::Source;
 use wants::{Wants, shared_blobs};
 
 /// How long a host may take to begin to serve.

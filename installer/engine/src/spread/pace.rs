@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
-use super::board::Source;
+use super::source::Source;
 use crate::link::agent::fetch::SLOW;
 
 /// Transfers whose rates are remembered, of one kind of source.

@@ -8,7 +8,8 @@ use kubexm_spec::Digest;
 use tokio::time::Instant;
 
 use super::{MIB, all, blobs, host, taker};
-use crate::spread::board::{Board, Choice, Source};
+use crate::spread::board::{Board, Choice};
+use crate::spread::source::Source;
 
 /// The rate of the controller's line, and of every host's that is not another one, each way: 1 MiB/s.
 const RATE: f64 = MIB as f64;

@@ -7,7 +7,8 @@ use std::time::Duration;
 use kubexm_spec::Digest;
 use tokio::time::Instant;
 
-use crate::spread::board::{Board, Choice, Source, Taker, Transfer};
+use crate::spread::board::{Board, Choice, Taker, Transfer};
+use crate::spread::source::Source;
 
 mod lines;
 mod origins;

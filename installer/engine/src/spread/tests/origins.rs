@@ -6,7 +6,8 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use super::{MIB, all, blobs, end, host, next, taken, taker};
-use crate::spread::board::{Board, Choice, Source, Taker, Transfer};
+use crate::spread::board::{Board, Choice, Taker, Transfer};
+use crate::spread::source::Source;
 
 #[test]
 fn no_host_has_all_places_of_an_origin_for_what_others_want() {

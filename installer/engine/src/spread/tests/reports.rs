@@ -8,7 +8,8 @@ use kubexm_spec::Digest;
 use tokio::time::Instant;
 
 use super::{MIB, all, blobs, host, next, taken, taker};
-use crate::spread::board::{Board, Choice, Source, Taker};
+use crate::spread::board::{Board, Choice, Taker};
+use crate::spread::source::Source;
 
 /// Of another network.
 fn far(number: u8) -> SocketAddr {
