@@ -46,7 +46,7 @@ pub fn installed(cluster: &Cluster) -> Vec<ChartRelease> {
         NetworkPlugin::Cilium => of_feature("cilium", SYSTEM, Map::new()),
         NetworkPlugin::KubeOvn => of_feature("kube-ovn", SYSTEM, Map::new()),
         NetworkPlugin::Hybridnet => of_feature("hybridnet", SYSTEM, Map::new()),
-        // flannel's and Calico's objects are made by recipes
+        // flannel's objects are made by recipes, Calico's are those of its manifest
         NetworkPlugin::Flannel | NetworkPlugin::Calico | NetworkPlugin::None => {}
     }
     if let Some(openebs) = &cluster.storage.open_ebs {

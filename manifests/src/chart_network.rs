@@ -50,7 +50,7 @@ fn values(plugin: NetworkPlugin, network: &Network, options: &Map<String, Value>
         NetworkPlugin::KubeOvn => Some(kube_ovn(network)),
         NetworkPlugin::Hybridnet => Some(hybridnet(network)),
         NetworkPlugin::Flannel => Some(flannel(network)),
-        // What installs Calico reads kubeadm's own configuration in the cluster.
+        // Calico comes as a manifest, which a recipe patches.
         NetworkPlugin::Calico | NetworkPlugin::None => None,
     }
 }

@@ -358,7 +358,7 @@ fn closed(catalogue: &Catalogue, gaps: &mut Vec<String>) {
 }
 
 /// Programs of the catalogue that no cluster asks for.
-const UNUSED: [Program; 2] = [Program::Crun, Program::Nerdctl];
+const UNUSED: [Program; 3] = [Program::CalicoCrds, Program::Crun, Program::Nerdctl];
 
 /// Few clusters that together ask for everything.
 fn every_use(kubernetes: &str) -> [Cluster; 4] {

@@ -76,12 +76,12 @@ pub(crate) fn program(program: Program, cluster: &Cluster, asked: &Kubernetes, v
         Program::CriDockerd => need(own(RuntimeKind::Docker)?),
         Program::CriO => need(own(RuntimeKind::CriO)?),
         Program::DockerCompose | Program::Harbor => need(with_harbor()?),
-        Program::CalicoCrds => {
+        Program::CalicoManifest => {
             (cluster.network.plugin == NetworkPlugin::Calico).then(|| need("spec.network.plugin calico"))?
         }
         Program::Calicoctl => (cluster.network.plugin == NetworkPlugin::Calico).then(|| need(TOOL))?,
-        // CRI-O's archive brings its crun; nerdctl is a tool that nothing asks for
-        Program::Nerdctl | Program::Crun => None,
+        // CRI-O's archive brings its crun, Calico's manifest its definitions; nerdctl is a tool that nothing asks for
+        Program::Nerdctl | Program::Crun | Program::CalicoCrds => None,
     }
 }
 
@@ -90,6 +90,7 @@ pub(crate) fn program(program: Program, cluster: &Cluster, asked: &Kubernetes, v
 pub fn in_no_cluster(name: &str) -> Option<&'static str> {
     match name {
         "nerdctl" => Some("no cluster needs it: crictl speaks to every runtime"),
+        "calico-crds" => Some("no cluster needs it: calico-manifest has the same definitions"),
         "crun" => Some("no cluster needs it: CRI-O's archive brings its own, and containerd runs runc"),
         "isulad" => Some("it comes as packages of the operating system (openEuler), with spec.runtime.type isulad"),
         "keepalived" => Some(

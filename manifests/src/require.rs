@@ -277,7 +277,7 @@ fn extra_files(files: &[ExtraFile]) -> Result<Vec<Requirement>, RequireError> {
 fn material(material: MaterialOf<'_>) -> Requirement {
     let MaterialOf { field, usage, file } = material;
     let role = match usage {
-        MaterialUse::AuditPolicy | MaterialUse::Certificates => Some(NodeRole::ControlPlane),
+        MaterialUse::AuditPolicy | MaterialUse::Authority | MaterialUse::Certificates => Some(NodeRole::ControlPlane),
         MaterialUse::Script => Some(NodeRole::All),
         // Whoever verifies the bundle reads them, and no host.
         MaterialUse::PublicKey | MaterialUse::TrustedRoot => None,

@@ -1,9 +1,10 @@
-//! Versions as upstreams write them, just enough to order them and to find their minor.
+//! Versions of components in the catalogue ([`Version`]): spans of them, their lines, which is the newest.
 
 use std::cmp::{Ordering, Reverse};
 use std::collections::BTreeMap;
 use std::fmt;
 
+use kubexm_spec::Version;
 use serde::{Deserialize, Serialize};
 
 /// Versions from one to another, both included. An end with fewer numbers than a version stands for its whole line: `1.6` holds
@@ -48,7 +49,7 @@ pub fn end_of_line<'a>(by_line: &'a BTreeMap<String, String>, version: &str) -> 
 
 /// The text without a leading `v`.
 pub fn bare(text: &str) -> &str {
-    text.strip_prefix('v').unwrap_or(text)
+    Version::of(text).bare()
 }
 
 /// Whether the text can be a version: it becomes part of addresses and file names, so it holds nothing but letters, digits,
@@ -61,29 +62,20 @@ pub fn is_version(text: &str) -> bool {
         && text.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'.' | b'-' | b'+'))
 }
 
-/// Orders versions number by number (`1.9.0` before `1.10.0`). What is no number is ordered as text, and a suffix comes
-/// before the version without it, as in semver (`2.0.0-rc.1` before `2.0.0`).
+/// As [`Version`]s are ordered.
 pub fn compare(left: &str, right: &str) -> Ordering {
-    let (left, left_suffix) = split(bare(left));
-    let (right, right_suffix) = split(bare(right));
-    numbers(left).cmp(&numbers(right)).then_with(|| match (left_suffix, right_suffix) {
-        ("", "") => Ordering::Equal,
-        ("", _) => Ordering::Greater,
-        (_, "") => Ordering::Less,
-        (a, b) => a.cmp(b),
-    })
+    Version::of(left).cmp(&Version::of(right))
 }
 
 /// `1.34` of `v1.34.4`; the text itself when it has fewer parts.
 pub fn minor(text: &str) -> &str {
-    let (main, _) = split(bare(text));
+    let main = Version::of(text).main();
     main.match_indices('.').nth(1).map_or(main, |(end, _)| &main[..end])
 }
 
 /// The patch number of a three-part version.
 pub fn patch(text: &str) -> Option<u32> {
-    let (main, _) = split(bare(text));
-    main.split('.').nth(2).and_then(|part| part.parse().ok())
+    Version::of(text).release().and_then(|[.., patch]| patch.try_into().ok())
 }
 
 /// Newest of some versions.
@@ -100,19 +92,11 @@ pub fn near<'a>(wanted: &str, known: impl IntoIterator<Item = &'a str>, count: u
 
 /// How far apart two versions are: the place of the first number that differs (the later the nearer), and by how much.
 fn distance(a: &str, b: &str) -> (Reverse<usize>, u64) {
-    let (a, b) = (numbers(split(bare(a)).0), numbers(split(bare(b)).0));
+    let [a, b] = [a, b].map(|text| Version::of(text).numbers().collect::<Vec<_>>());
     let number = |all: &[u64], place: usize| all.get(place).copied().unwrap_or(0);
     let places = a.len().max(b.len());
     let first = (0..places).find(|place| number(&a, *place) != number(&b, *place)).unwrap_or(places);
     (Reverse(first), number(&a, first).abs_diff(number(&b, first)))
-}
-
-fn split(text: &str) -> (&str, &str) {
-    text.split_once('-').unwrap_or((text, ""))
-}
-
-fn numbers(main: &str) -> Vec<u64> {
-    main.split('.').map(|part| part.parse().unwrap_or(0)).collect()
 }
 
 #[cfg(test)]

@@ -15,6 +15,7 @@ need_programs() {
 need_lab() { lab build; }
 need_minor() { lab minor build; }
 need_balancers() { lab balancers; }
+need_calico() { lab calico; }
 need_keepalived() { lab keepalived; }
 need_cilium() { lab cilium; }
 need_harbor() { lab harbor; }

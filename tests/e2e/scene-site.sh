@@ -3,7 +3,8 @@
 # seconds: 560
 # needs: lab
 # What a site adds of its own: an audit log that is also sent away, and scripts before and after everything else, on a real
-# kube-apiserver and real units. Then the policy is changed, the depot reloaded, and an older bundle refused.
+# kube-apiserver and real units. Then the policy is changed, the depot reloaded, and an older bundle refused. With folders of its own for etcd and
+# images, a time zone, taints and annotations.
 . "$ROOT/tests/e2e/fleet.sh"
 say "a site's own policy, receiver and scripts"
 HOME_NAME=home-site
@@ -32,18 +33,27 @@ contexts: [{name: receiver, context: {cluster: receiver, user: apiserver}}]
 current-context: receiver
 YAML
 )
+# A CA of the site's that its root has signed; the cluster gets the intermediate alone.
+openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 3000 -subj /CN=root -keyout "$SITE/root.key" -out "$SITE/root.crt" 2> /dev/null
+openssl req -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -subj "/CN=clusters of the site" -keyout "$SITE/ca.key" -out "$SITE/ca.csr" 2> /dev/null
+openssl x509 -req -in "$SITE/ca.csr" -CA "$SITE/root.crt" -CAkey "$SITE/root.key" -CAcreateserial -days 2000 -out "$SITE/ca.crt" \
+  -extfile <(printf 'basicConstraints=critical,CA:TRUE,pathlen:0\nkeyUsage=critical,keyCertSign,cRLSign\n') 2> /dev/null
 echo "the site's own words" > "$SITE/words.txt"
 # site_yaml LAST: cluster.yaml whose last script ends with these commands
 site_yaml() {
   sed "s|^  kubernetes:|&\n    audit: {policyFile: policy.yaml, webhook: {kubeconfigFrom: {file: $SITE/receiver.kubeconfig}}}\
+\n    ca: {certFile: ca.crt, keyFrom: {file: $SITE/ca.key}}\
+\n    certificateValidityPeriod: 100d\
 \n    featureGates: {ContextualLogging: true}\
 \n    apiServerArgs: {event-ttl: 2h}\
 \n    controllerManagerArgs: {terminated-pod-gc-threshold: '500'}\
 \n    schedulerArgs: {profiling: false}|
-    s|{name: n1,|& taints: ['site=special:PreferNoSchedule'],|
-    s|^  etcd: {|&quota: 4Gi, snapshots: {keep: 7}, |" "$WORK/cluster.yaml"
+    s|{name: n1,|& taints: ['site=special:PreferNoSchedule'], annotations: {example.com/owner: 'team a, rack 7'},|
+    s|^  etcd: {|&quota: 4Gi, snapshots: {keep: 7}, dataDir: /data/etcd, |" "$WORK/cluster.yaml"
   cat << YAML
+  runtime: {dataDir: /data/containerd, extraConfig: {oom_score: -900}}
   system:
+    timezone: Asia/Shanghai
     preInstall:
     - name: words of the site
       bash: |
@@ -88,12 +98,30 @@ check "every pod runs (site)" within 90 all_running n1
 # shellcheck disable=SC2016  # for the host's shell
 check "the scripts ran once each, the first before and the last after everything" on_host '
   [ "$(cat /etc/site-words)" = "the site'"'"'s own words" ] && [ "$(wc -l < /var/tmp/site-post)" = 1 ] && [ "$(cat /var/tmp/site-pre)" -lt "$(cat /var/tmp/site-post)" ]'
+signed_by_site() {
+  local name
+  on_host cat /etc/kubernetes/pki/ca.crt | cmp - "$SITE/ca.crt" || return 1
+  for name in apiserver apiserver-kubelet-client; do
+    on_host cat "/etc/kubernetes/pki/$name.crt" > "$SITE/$name.crt"
+    openssl verify -partial_chain -CAfile "$SITE/ca.crt" "$SITE/$name.crt" &&
+      openssl x509 -in "$SITE/$name.crt" -noout -checkend $((99 * 86400)) && ! openssl x509 -in "$SITE/$name.crt" -noout -checkend $((101 * 86400)) || return 1
+  done
+}
+check "the cluster's certificates are signed by the site's CA, for as long as cluster.yaml says" signed_by_site
+ca_key_hidden() {
+  local part found
+  part=$(sed -n 2p "$SITE/ca.key")
+  found=$(on_host grep -rlsF "$part" /etc /var/lib/kubexm /var/log /run/kubexm /tmp)
+  echo "$found"; [ "$found" = /etc/kubernetes/pki/ca.key ] && ! grep -rqF "$part" "$WORK/$HOME_NAME" && [ "$(on_host stat -c %a:%u /etc/kubernetes/pki/ca.key)" = 600:0 ]
+}
+check "its key is in the one file of the host, and nowhere on the controller" ca_key_hidden
+mv "$SITE/ca.key" "$SITE/ca.key.gone"
 # flag PROGRAM FLAG: the program runs with it
 flag() { on_host "tr '\\0' '\\n' < /proc/\$(pgrep -xo '$1')/cmdline | grep -qxF -- '$2'"; }
 all_flags() {
   flag kube-apiserver --event-ttl=2h && flag kube-apiserver --feature-gates=ContextualLogging=true &&
     flag kube-controller --terminated-pod-gc-threshold=500 && flag kube-scheduler --profiling=false &&
-    flag etcd --quota-backend-bytes=4294967296 && flag etcd --max-snapshots=7
+    flag etcd --quota-backend-bytes=4294967296 && flag etcd --max-snapshots=7 && flag etcd --data-dir=/data/etcd
 }
 check "control plane and etcd run with the flags of cluster.yaml" all_flags
 check "kubelet and kube-proxy have its feature gates" on_host '
@@ -101,6 +129,13 @@ check "kubelet and kube-proxy have its feature gates" on_host '
     kubectl --kubeconfig /etc/kubernetes/admin.conf -n kube-system get configmap kube-proxy -o yaml | grep -q "ContextualLogging: true"'
 check "the node has its taint" on_host '
   kubectl --kubeconfig /etc/kubernetes/admin.conf get node n1 -o jsonpath="{.spec.taints[*].key}={.spec.taints[*].value}" | grep -qx site=special'
+# shellcheck disable=SC2016
+check "etcd and containerd have their data in the folders of cluster.yaml alone" on_host '
+  test -d /data/etcd/member && ! test -e /var/lib/etcd && test -d /data/containerd/io.containerd.content.v1.content && ! test -e /var/lib/containerd &&
+    containerd config dump | grep -qx "oom_score = -900"'
+zone() { on_host 'readlink /etc/localtime; cat /etc/timezone'; }
+zone_is() { local found; found=$(zone | tr '\n' ' '); echo "$found"; [ "$found" = "$1 $2 " ]; }
+check "the host has its time zone" zone_is ../usr/share/zoneinfo/Asia/Shanghai Asia/Shanghai
 logged() {
   on_host 'cd /var/log/kubernetes/audit && grep -c "\"resource\":\"configmaps\"" audit.log && ! grep -q "\"resource\":\"pods\"" audit.log'
 }
@@ -120,6 +155,32 @@ site_changes_nothing() {
 check "a second create changes nothing, and runs no script again" site_changes_nothing
 # shellcheck disable=SC2016
 check "the last script ran once" on_host '[ "$(wc -l < /var/tmp/site-post)" = 1 ]'
+# changed SED: the site's cluster.yaml with that change
+changed() { sed "$1" "$SITE/newer.yaml" > "$SITE/changed.yaml"; }
+create_changed() { install create --bundle "$SITE/newer.tar.zst" --key "$WORK/release.pub" -f "$SITE/changed.yaml" -y --accept-new-host-keys "$@"; }
+other_folders_are_refused() {
+  changed 's|dataDir: /data/etcd|dataDir: /data/other|' && says 53 "etcd.local.dataDir: /data/etcd -> /data/other" create_changed || return 1
+  changed 's|dataDir: /data/containerd|dataDir: /data/other|' && says 53 "whose images and containers are in /data/containerd" create_changed
+}
+check "other folders of a cluster that runs are refused by name" other_folders_are_refused
+no_such_zone() { changed 's|timezone: .*|timezone: Asia/Nowhere|' && says 53 'no time zone "Asia/Nowhere"' create_changed; }
+check "so is a time zone that the host does not have" no_such_zone
+own_key() { changed 's|oom_score: -900|version: 2|' && says 20 "version: kubexm sets it" create_changed; }
+check "and a field of containerd's configuration that is not the site's" own_key
+theirs() { on_host 'kubectl --kubeconfig /etc/kubernetes/admin.conf taint node n1 theirs=x:PreferNoSchedule && kubectl --kubeconfig /etc/kubernetes/admin.conf annotate node n1 example.com/theirs=x'; }
+taints() { on_host 'kubectl --kubeconfig /etc/kubernetes/admin.conf get node n1 -o jsonpath="{.spec.taints[*].key},{.metadata.annotations.example\.com/owner},{.metadata.annotations.example\.com/theirs}"'; }
+ours_go() {
+  theirs || return 1
+  changed "s|taints: \['site=special:PreferNoSchedule'\], annotations: {example.com/owner: 'team a, rack 7'},||"
+  create_changed --json > "$SITE/pruned.jsonl" || { tail -n 3 "$SITE/pruned.jsonl"; return 1; }
+  local left; left=$(taints); echo "$left"
+  [ "$left" = theirs,,x ] || return 1
+  site_create newer > "$SITE/back.log" || { tail -n 3 "$SITE/back.log"; return 1; }
+  left=$(taints); echo "$left"
+  # In no order of ours.
+  case $left in "theirs site,team a, rack 7,x" | "site theirs,team a, rack 7,x") ;; *) return 1 ;; esac
+}
+check "a taint and an annotation that cluster.yaml no longer has go, those of others stay, and they come back with it" ours_go
 # kube-apiserver reads its policy when it starts, and then never again.
 # policy RULE: the site's policy from now on; kubexm-install takes the file beside cluster.yaml before the bundle's
 policy() {
@@ -164,6 +225,8 @@ check "an older bundle of the same signer is refused" says 34 "--allow-older" si
 check "and nothing was changed by it" site_changes_nothing
 check "with --allow-older its plan is made" site plan older create --allow-older --accept-new-host-keys
 check "the cluster is reset" site reset newer -y
+check "its folders of data are gone" on_host '! test -e /data'
+check "the host has the time zone that it had" zone_is /usr/share/zoneinfo/Etc/UTC Etc/UTC
 check "the audit log is the operator's and stays" on_host test -s /var/log/kubernetes/audit/audit.log
 # A reset can be rolled back, and nobody could bring back what an undo of theirs removed.
 check "what the scripts made is theirs and stays" on_host test -s /etc/site-words

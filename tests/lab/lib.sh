@@ -15,6 +15,7 @@ K8S_NEXT_BIN=$LAB/k8s/$LAB_K8S_NEXT
 BASE=$LAB/base
 OCI=$LAB/oci
 BALANCERS=$LAB/oci-balancers             # images that only some scenes need: lab balancers
+CALICO=$LAB/calico                       # as well: lab calico
 CILIUM=$LAB/cilium                       # as well: lab cilium
 FILES=$LAB/origin
 KEY=$LAB/id

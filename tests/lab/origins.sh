@@ -18,6 +18,7 @@ origins_up() {
   origins_packages
   origins_harbor
   origins_cilium
+  origins_calico
   alive "$RUN/origin.pid" origin.py || {
     rm -f "$RUN/origin.port"
     detached "$RUN/origin.log" "$RUN/origin.pid" "$HERE/origin.py" "$FILES" "$RUN/origin.port"
@@ -30,7 +31,7 @@ origins_up() {
   registry_fill "$registry"
   # Whole or not at all: another run may read them at this moment.
   zone "$files" "$registry" > "$RUN/zone.$$" && mv "$RUN/zone.$$" "$RUN/zone.yaml"
-  { overlay; overlay_more; } > "$RUN/overlay.$$" && mv "$RUN/overlay.$$" "$RUN/overlay.yaml"
+  { overlay | with_calico; overlay_more; } > "$RUN/overlay.$$" && mv "$RUN/overlay.$$" "$RUN/overlay.yaml"
   {
     echo "LAB_FILES_PORT=${files#*:}"
     echo "LAB_FILES_PID=$(cat "$RUN/origin.pid")"
@@ -61,6 +62,11 @@ origins_harbor() {
 # What `lab cilium` has made: upstream's repository of charts.
 origins_cilium() {
   [ ! -d "$CILIUM/files" ] || cp -alf "$CILIUM/files/." "$FILES/"
+}
+
+# What `lab calico` has made.
+origins_calico() {
+  [ ! -d "$CALICO/files" ] || cp -alf "$CALICO/files/." "$FILES/"
 }
 
 # The port is the kernel's choice, so two labs never want the same one; the registry says in its log which it got.
@@ -95,10 +101,19 @@ registry_fill() {
   done < <(images_built)
 }
 
+# with_calico: the overlay on standard input, with the manifest that `lab calico` has made
+with_calico() {
+  local file sum
+  file=$(find "$CALICO/files" -name calico-typha.yaml 2> /dev/null || true)
+  [ -n "$file" ] || { cat; return 0; }
+  sum=$(sha256sum < "$file")
+  sed "s|^components:\$|&\n  calico-manifest: {versions: {\"$(sed 's,.*/raw/v,,; s,/.*,,' <<< "$file")\": {amd64: {sha256: ${sum%% *}, size: $(stat -c %s "$file")}}}}|"
+}
+
 # overlay_more: what follows the images of the overlay
 overlay_more() {
   local ref digest folder
-  for folder in "$BALANCERS" "$CILIUM/oci"; do
+  for folder in "$BALANCERS" "$CILIUM/oci" "$CALICO/oci"; do
     [ ! -f "$folder/images.tsv" ] ||
       while IFS=$'\t' read -r ref digest; do printf '  "%s": %s\n' "$ref" "$digest"; done < "$folder/images.tsv"
   done
@@ -107,7 +122,7 @@ overlay_more() {
 # images_built: FOLDER REF DIGEST of each image; the folder has its layout
 images_built() {
   local folder
-  for folder in "$OCI" "$BALANCERS" "$CILIUM/oci"; do
+  for folder in "$OCI" "$BALANCERS" "$CILIUM/oci" "$CALICO/oci"; do
     [ ! -f "$folder/images.tsv" ] || sed "s|^|$folder\t|" "$folder/images.tsv"
   done
 }

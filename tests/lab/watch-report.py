@@ -7,6 +7,8 @@ destinations  what they were: where seen, address, protocol, port, how many
 dns           distinct names asked of the lab's name server
 corednsLoop   questions of CoreDNS's plugin `loop` (type HINFO, two random numbers as a name): it puts one to the name server
               it forwards to, once at each start, to see whether it gets it back
+corednsHealth questions of CoreDNS's plugin `forward` (type NS, the root): it asks a name server that has not answered in time whether it
+              is well again
 preflight     questions of our preflight for a random name below `.invalid`, which no name server may send on (RFC 6761)
 missing       places whose counters are gone (a host that was rebooted, or whose tables were flushed): no proof there
 control       what the positive control sent, kept apart
@@ -34,13 +36,15 @@ def elements(path):
 
 
 def main():
-    names, control_names, loop, preflight = {}, 0, 0, 0
+    names, control_names, loop, health, preflight = {}, 0, 0, 0, 0
     with open(sys.argv[1], encoding="utf-8") as log:
         for line in log:
             entry = json.loads(line)
             name = entry["name"]
             if entry["type"] == "HINFO" and re.fullmatch(r"\d+\.\d+", name):
                 loop += 1
+            elif (entry["type"], name) == ("NS", ""):
+                health += 1
             elif name == CONTROL_NAME:
                 control_names += 1
             elif re.fullmatch(r"kubexm-[0-9a-f]{12}\.invalid", name):
@@ -61,7 +65,8 @@ def main():
     destinations.sort(key=lambda d: (d["where"], d["address"], d["protocol"], str(d["port"])))
     print(json.dumps({
         "packets": sum(d["packets"] for d in destinations), "destinations": destinations,
-        "dns": sorted(names), "questions": sum(names.values()), "corednsLoop": loop, "preflight": preflight,
+        "dns": sorted(names), "questions": sum(names.values()), "corednsLoop": loop,
+        "corednsHealth": health, "preflight": preflight,
         "missing": missing,
         "control": {"packets": control, "questions": control_names},
     }, indent=2))

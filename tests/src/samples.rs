@@ -18,7 +18,7 @@ use crate::synthetic::SyntheticBundle;
 pub struct Sample {
     /// For messages.
     pub name: &'static str,
-    /// Its hosts, at 10.0.0.11, .12 …, with labels as YAML.
+    /// Its hosts, at 10.0.0.11, .12 …, with labels as YAML, and further fields after them.
     hosts: &'static [(&'static str, &'static str)],
     /// `spec.roleGroups` as YAML.
     roles: &'static str,
@@ -75,12 +75,12 @@ pub const SAMPLES: [Sample; 3] = [
 ];
 
 /// Samples of several hosts.
-pub const FLEETS: [Sample; 13] = [
+pub const FLEETS: [Sample; 14] = [
     Sample {
         name: "two control planes and a worker",
         hosts: &[("node1", "{}"), ("node2", "{}"), ("node3", "{}")],
         roles: "{master: [node1, node2], worker: [node3]}",
-        spec: "  kubernetes: {audit: {policyFile: policies/audit.yaml, webhook: {kubeconfigFrom: {env: AUDIT}}}}\n  system: {preInstall: [{name: disks, bash: \"cp disks.txt /run/disks\", undo: \"rm -f /run/disks\", materials: [disks.txt]}], \
+        spec: "  kubernetes: {ca: {certFile: site/ca.crt, keyFrom: {env: CA_KEY}}, certificateValidityPeriod: 200d, audit: {policyFile: policies/audit.yaml, webhook: {kubeconfigFrom: {env: AUDIT}}}}\n  system: {preInstall: [{name: disks, bash: \"cp disks.txt /run/disks\", undo: \"rm -f /run/disks\", materials: [disks.txt]}], \
                postInstall: [{name: report, bash: \"true\", undo: \"true\"}]}\n  \
                addons: [{name: web, type: helm, namespace: apps, source: {path: charts/web}, values: {replicas: 2}}, \
                {name: site, type: yaml, namespace: apps, source: {path: objects}}]\n",
@@ -107,6 +107,7 @@ pub const FLEETS: [Sample; 13] = [
         name: "three control planes that are all workers too",
         hosts: &[("node1", "{}"), ("node2", "{}"), ("node3", "{zone: three}")],
         roles: "{master: [node1, node2, node3], worker: [node1, node2, node3]}",
+        spec: "  etcd: {dataDir: /srv/etcd}\n",
         added: &["node3"],
         deleted: &["node3"],
         upgraded: MINOR,
@@ -117,7 +118,7 @@ pub const FLEETS: [Sample; 13] = [
         hosts: &[("store", "{}"), ("node1", "{}"), ("node2", "{}")],
         roles: "{registry: [store], master: [node1], worker: [node2]}",
         spec: "  registry: {type: registry, auths: {registry.demo.kubexm.internal: {username: puller, passwordFrom: \
-               {env: REGISTRY_PASSWORD}}}}\n  runtime: {version: 1.7.32}\n",
+               {env: REGISTRY_PASSWORD}}}}\n  runtime: {version: 1.7.32, dataDir: /srv/containerd, extraConfig: {oom_score: -999}}\n",
         added: &["node2"],
         deleted: &["node2"],
         upgraded: PATCH,
@@ -127,7 +128,7 @@ pub const FLEETS: [Sample; 13] = [
         name: "two hosts that serve the registry, one of which is a worker",
         hosts: &[("store", "{}"), ("node1", "{}"), ("node2", "{}"), ("node3", "{}")],
         roles: "{registry: [store, node2], master: [node1], worker: [node2, node3]}",
-        spec: "  registry: {type: registry}\n",
+        spec: "  registry: {type: registry}\n  kubernetes: {proxyMode: ipvs}\n",
         added: &["node3"],
         deleted: &["node3"],
         upgraded: PATCH,
@@ -135,10 +136,14 @@ pub const FLEETS: [Sample; 13] = [
     },
     Sample {
         name: "behind a load balancer of the user's, with images of their own registry",
-        hosts: &[("node1", "{}"), ("node2", "{}"), ("node3", "{}")],
+        hosts: &[
+            ("node1", "{}"),
+            ("node2", "{}"),
+            ("node3", "{rack: a}, annotations: {example.com/owner: a}, taints: [\"dedicated=a:NoSchedule\"]"),
+        ],
         roles: "{master: [node1, node2], worker: [node3]}",
         spec: "  loadBalancer: {mode: external, domain: api.example, external: {type: external}, vip: 10.0.0.100, port: 8443}\n  \
-               registry: {type: external, privateRegistry: \"r.example:8443/mirror\", caFile: /root/ca.crt, auths: \
+               system: {timezone: Asia/Shanghai}\n  registry: {type: external, privateRegistry: \"r.example:8443/mirror\", caFile: /root/ca.crt, auths: \
                {\"r.example:8443\": {username: robot, passwordFrom: {env: ROBOT}}}}\n",
         added: &["node2"],
         deleted: &["node2", "node3"],
@@ -158,7 +163,7 @@ pub const FLEETS: [Sample; 13] = [
         name: "etcd of kubexm's on three hosts of its own",
         hosts: &[("node1", "{}"), ("node2", "{}"), ("etcd1", "{}"), ("etcd2", "{}"), ("etcd3", "{}")],
         roles: "{etcd: [etcd1, etcd2, etcd3], master: [node1], worker: [node2]}",
-        spec: "  etcd: {type: kubexm, quota: 4Gi}\n",
+        spec: "  etcd: {type: kubexm, quota: 4Gi, dataDir: /srv/etcd}\n",
         added: &["node2"],
         deleted: &["node2"],
         ..ONE
@@ -211,6 +216,16 @@ pub const FLEETS: [Sample; 13] = [
         deleted: &["node2"],
         ..ONE
     },
+    Sample {
+        name: "a network by upstream's manifest",
+        hosts: &[("node1", "{}"), ("node2", "{}"), ("node3", "{}")],
+        roles: "{master: [node1], worker: [node2, node3]}",
+        spec: "  network: {plugin: calico, options: {mtu: 1400}}\n",
+        added: &["node3"],
+        deleted: &["node2"],
+        upgraded: PATCH,
+        ..ONE
+    },
 ];
 
 /// Nobody has chrony; on node2 it takes the place of timesyncd, and socat lacks too.
@@ -226,7 +241,7 @@ fn bare(facts: &mut Facts) {
     facts.packages = Some(InstalledPackages { family: Family::Deb, list: packages.map(entry).collect(), broken: None });
 }
 
-/// State folders whose content the hosts of an occupied sample have moved aside.
+/// State folders whose content the hosts of an occupied sample have moved aside, beside those that its cluster.yaml names.
 pub const MOVED: [&str; 3] = ["/opt/cni", "/var/lib/etcd", "/var/lib/kubelet"];
 
 fn occupied(path: &str) -> StateFolder {
@@ -276,7 +291,9 @@ impl Sample {
                 facts.interfaces[0].addresses = vec![format!("10.0.0.{last}/24")];
                 (self.facts)(&mut facts);
                 if self.occupied {
-                    facts.state_folders = MOVED.map(occupied).to_vec();
+                    let cluster = self.cluster();
+                    let own = cluster.data_folders(cluster.roles(name));
+                    facts.state_folders = MOVED.into_iter().chain(own).map(occupied).collect();
                 }
                 ((*name).to_owned(), facts)
             })

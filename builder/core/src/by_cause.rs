@@ -31,6 +31,11 @@ pub(crate) fn lines<E>(
     groups.iter().map(line).collect()
 }
 
+/// One error of several, or the only one.
+pub(crate) fn one_or<E>(mut errors: Vec<E>, several: impl FnOnce(Vec<E>) -> E) -> E {
+    if errors.len() == 1 { errors.remove(0) } else { several(errors) }
+}
+
 /// The first names, and how many more there are.
 pub fn first_of(names: &[String]) -> String {
     let more = match names.len().saturating_sub(NAMED) {

@@ -325,8 +325,8 @@ impl BuildError {
     }
 
     /// One error of several, or the only one.
-    pub fn from_many(mut errors: Vec<Self>) -> Self {
-        if errors.len() == 1 { errors.remove(0) } else { Self::Several(errors) }
+    pub fn from_many(errors: Vec<Self>) -> Self {
+        by_cause::one_or(errors, Self::Several)
     }
 }
 

@@ -50,8 +50,10 @@ pub enum Program {
     Crun,
     /// `calicoctl`, an optional tool of calico.
     Calicoctl,
-    /// Calico's custom resource definitions, one file for every architecture.
+    /// Calico's custom resource definitions, one file for every architecture. ([`Self::CalicoManifest`] has them, too.)
     CalicoCrds,
+    /// Calico's own manifest with typha, one file for every architecture.
+    CalicoManifest,
     /// `docker-compose`, which starts Harbor.
     DockerCompose,
     /// Harbor's offline installer.
@@ -60,8 +62,9 @@ pub enum Program {
 
 impl Program {
     /// Every program, in the order of names. (isulad is not among them: it comes as packages of the distribution.)
-    pub const ALL: [Self; 23] = [
+    pub const ALL: [Self; 24] = [
         Self::CalicoCrds,
+        Self::CalicoManifest,
         Self::Calicoctl,
         Self::CniPlugins,
         Self::Containerd,
@@ -110,6 +113,7 @@ impl Program {
             Self::Crun => "crun",
             Self::Calicoctl => "calicoctl",
             Self::CalicoCrds => "calico-crds",
+            Self::CalicoManifest => "calico-manifest",
             Self::DockerCompose => "docker-compose",
             Self::Harbor => "harbor",
         }

@@ -46,4 +46,4 @@ pub use reference::Reference;
 pub use rendering::Rendering;
 pub use sources::Sources;
 pub use statement::{SignedAt, Statement};
-pub use version::{KubernetesVersion, NotAVersion};
+pub use version::{KubernetesVersion, NotAVersion, Version};

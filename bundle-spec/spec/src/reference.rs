@@ -76,7 +76,14 @@ fn is_tag(tag: &str) -> bool {
         && tag.bytes().all(|b| b.is_ascii_alphanumeric() || b"._-".contains(&b))
 }
 
-fn is_host(host: &str) -> bool {
+/// `https://host:port` of an address, `host:port` of an image's name.
+pub fn server_of(origin: &str) -> &str {
+    let start = origin.find("://").map_or(0, |at| at + 3);
+    origin[start..].find('/').map_or(origin, |end| &origin[..start + end])
+}
+
+/// A name or an IPv4 address, with or without a port.
+pub fn is_host(host: &str) -> bool {
     let (name, port) = host.split_once(':').map_or((host, None), |(name, port)| (name, Some(port)));
     let label = |label: &str| {
         let edge = |b: Option<u8>| b.is_some_and(|b| b.is_ascii_alphanumeric());
@@ -84,7 +91,7 @@ fn is_host(host: &str) -> bool {
             && edge(label.bytes().last())
             && label.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-')
     };
-    name.split('.').all(label) && port.is_none_or(|port| port.parse::<u16>().is_ok())
+    name.split('.').all(label) && port.is_none_or(|port| port.parse::<u16>().is_ok_and(|port| port > 0))
 }
 
 /// Lower-case letters and digits, with `.`, `_` and `-` between them.

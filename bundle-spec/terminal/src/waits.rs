@@ -2,6 +2,8 @@
 
 use std::time::{Duration, Instant};
 
+use kubexm_spec::reference::server_of;
+
 /// The waits that were shown last.
 #[derive(Default)]
 pub(crate) struct Waits(Vec<Shown>);
@@ -27,12 +29,6 @@ impl Waits {
         self.0.push(Shown { server: server.to_owned(), reason: reason.to_owned(), attempt, until: now + within });
         true
     }
-}
-
-/// `https://a.test` of an address below it.
-fn server_of(origin: &str) -> &str {
-    let start = origin.find("://").map_or(0, |at| at + 3);
-    origin[start..].find('/').map_or(origin, |end| &origin[..start + end])
 }
 
 #[cfg(test)]

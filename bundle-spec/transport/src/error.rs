@@ -4,6 +4,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use kubexm_spec::reference::server_of;
 use kubexm_spec::{Digest, ExitCode, ExitError};
 
 /// A transfer that did not come to its end. `origin` is always an address without credentials.
@@ -259,12 +260,6 @@ fn wait(after: Duration) -> String {
         seconds if seconds < 120 => format!("{seconds} s"),
         seconds => format!("{} minutes", seconds.div_ceil(60)),
     }
-}
-
-/// `https://host:port` of an address, `host:port` of a reference.
-fn server_of(origin: &str) -> &str {
-    let start = origin.find("://").map_or(0, |at| at + 3);
-    origin[start..].find('/').map_or(origin, |end| &origin[..start + end])
 }
 
 fn list(tried: &[TransportError]) -> String {

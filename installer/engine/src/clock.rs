@@ -1,5 +1,7 @@
 //! Timestamps of journals, events and run ids: UTC, milliseconds.
 
+use std::time::SystemTime;
+
 use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
 
@@ -9,6 +11,18 @@ pub fn now() -> String {
     let now = now.replace_millisecond(now.millisecond()).unwrap_or(now);
     // RFC 3339 covers every year of a working system clock; the epoch replaces a time out of range.
     now.format(&Rfc3339).unwrap_or_else(|_| "1970-01-01T00:00:00Z".to_owned())
+}
+
+/// Milliseconds of Unix time, by this machine's clock; zero before 1970.
+pub(crate) fn unix_ms() -> i64 {
+    let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    i64::try_from(since.as_millis()).unwrap_or(i64::MAX)
+}
+
+/// Seconds of Unix time; zero before 1970.
+pub fn unix_seconds(time: SystemTime) -> i64 {
+    let since = time.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    i64::try_from(since.as_secs()).unwrap_or(i64::MAX)
 }
 
 /// Seconds of Unix time as RFC 3339 in UTC; the number itself if it is out of range.

@@ -45,7 +45,7 @@ fn not_here<T>(what: &str) -> Result<T, String> {
 }
 
 impl Work for ControllerWork {
-    fn facts(&self, _: &str) -> Result<Facts, String> {
+    fn facts(&self, _: &str, _: &[String]) -> Result<Facts, String> {
         not_here("a host's facts")
     }
 

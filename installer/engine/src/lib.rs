@@ -43,6 +43,7 @@ pub mod sealed;
 mod sender;
 #[cfg(any(test, feature = "testing"))]
 pub mod sim;
+pub mod site_ca;
 pub mod slots;
 mod spread;
 pub mod status;

@@ -163,7 +163,7 @@ impl<W: Work> Link for LocalLink<W> {
 
     async fn facts(&self) -> Result<Facts, LinkError> {
         let host = self.host.clone();
-        self.block(move |work| work.facts(&host)).await
+        self.block(move |work| work.facts(&host, &[])).await
     }
 
     async fn cluster_facts(&self) -> Result<ClusterFacts, LinkError> {

@@ -30,7 +30,7 @@ pub(crate) enum Signal {
 
 /// Every container of this name in pods of kube-system, ended ones too; none where the runtime does not run.
 pub(crate) fn of_system_pod(machine: &Machine, kind: RuntimeKind, name: &str) -> Result<Vec<Container>, OpError> {
-    supported(kind)?;
+    supported(kind, "containers of", "restarted")?;
     if !machine.path(runtime::of(kind).socket()).exists() {
         return Ok(Vec::new());
     }
@@ -58,7 +58,7 @@ pub(crate) fn created(machine: &Machine, kind: RuntimeKind, id: &str) -> Result<
     struct Info {
         created_at: String,
     }
-    supported(kind)?;
+    supported(kind, "containers of", "restarted")?;
     let program = ctr(["containers", "info", id]);
     let text = machine.run(&program)?.stdout();
     let unreadable = |why: String| OpError::other(format!("`{program}` does not say when it was created: {why}"));
@@ -69,7 +69,7 @@ pub(crate) fn created(machine: &Machine, kind: RuntimeKind, id: &str) -> Result<
 
 /// Asks a container's process to end or to read its files again, or ends it. One that is gone is no error; kubelet starts a static pod's again.
 pub(crate) fn signal(machine: &Machine, kind: RuntimeKind, id: &str, signal: Signal) -> Result<(), OpError> {
-    supported(kind)?;
+    supported(kind, "containers of", "restarted")?;
     let name = match signal {
         Signal::Term => "SIGTERM",
         Signal::Kill => "SIGKILL",
@@ -85,13 +85,15 @@ pub(crate) fn signal(machine: &Machine, kind: RuntimeKind, id: &str, signal: Sig
     }
 }
 
-fn supported(kind: RuntimeKind) -> Result<(), OpError> {
+/// Refuses a runtime whose program is not known here: `what` of it cannot be `done`.
+pub(crate) fn supported(kind: RuntimeKind, what: &str, done: &str) -> Result<(), OpError> {
     match kind {
         RuntimeKind::Containerd => Ok(()),
-        other => Err(OpError::other(format!("containers of {other} cannot be restarted yet; use containerd"))),
+        other => Err(OpError::other(format!("{what} {other} cannot be {done} yet; use containerd"))),
     }
 }
 
-fn ctr<const N: usize>(args: [&str; N]) -> Program {
+/// containerd's program, for what kubelet uses.
+pub(crate) fn ctr<const N: usize>(args: [&str; N]) -> Program {
     Program::new("ctr").args(["--namespace", "k8s.io"]).args(args)
 }

@@ -122,13 +122,19 @@ pub(crate) fn node(machine: &Machine, name: &str) -> Result<Option<Value>, OpErr
 
 /// The taints of a node; none if it does not exist or the API server does not answer.
 pub(crate) fn taints(machine: &Machine, name: &str) -> Result<Option<Vec<Taint>>, OpError> {
-    let Some(node) = node(machine, name)? else { return Ok(None) };
-    match node.pointer("/spec/taints") {
-        None => Ok(Some(Vec::new())),
-        Some(taints) => Deserialize::deserialize(taints)
-            .map(Some)
-            .map_err(|error| OpError::other(format!("the taints of node {name} cannot be read: {error}"))),
-    }
+    node(machine, name)?.map(|node| taints_of(&node, name)).transpose()
+}
+
+/// The taints of a node object.
+pub(crate) fn taints_of(node: &Value, name: &str) -> Result<Vec<Taint>, OpError> {
+    let Some(taints) = node.pointer("/spec/taints") else { return Ok(Vec::new()) };
+    Deserialize::deserialize(taints)
+        .map_err(|error| OpError::other(format!("the taints of node {name} cannot be read: {error}")))
+}
+
+/// A JSON merge patch (RFC 7386) of a node object: null removes a key.
+pub(crate) fn patch_node(machine: &Machine, name: &str, patch: &Value) -> Result<(), OpError> {
+    machine.run(&kubectl(["patch", "node", name, "--type=merge", "--patch", &patch.to_string()])).map(drop)
 }
 
 /// Sets a taint; one with the same key and effect is replaced.

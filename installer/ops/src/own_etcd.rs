@@ -25,9 +25,42 @@ pub(crate) fn by_hand(machine: &Machine) -> &'static str {
 }
 
 /// The folders that must be cleared before an init or a join can be retried here.
-pub(crate) fn cleared(machine: &Machine) -> Vec<&'static str> {
-    let member = has_member(machine);
-    state_folders::cleared().into_iter().filter(|path| !(member && *path == state_folders::ETCD)).collect()
+pub(crate) fn cleared(machine: &Machine) -> Result<Vec<String>, OpError> {
+    let others = state_folders::cleared().into_iter().filter(|path| *path != state_folders::ETCD);
+    let mut all: Vec<String> = others.map(str::to_owned).collect();
+    if !has_member(machine) {
+        // The usual one too: kubeadm takes it for etcd's where it does not find another, and an earlier try may have named one.
+        all.extend([data_dir(machine)?, state_folders::ETCD.to_owned()]);
+    }
+    all.sort_unstable();
+    all.dedup();
+    Ok(all)
+}
+
+/// The folder with the data of the host's member of etcd, kubeadm's or ours. What the member runs with decides; before it is there,
+/// the recipe's file, which an earlier try with another cluster.yaml may have left.
+pub(crate) fn data_dir(machine: &Machine) -> Result<String, OpError> {
+    let named = if has_member(machine) {
+        let config = fsio::read_text(&machine.path(etcd::CONFIG))?.unwrap_or_default();
+        config.lines().find_map(|line| line.strip_prefix("data-dir:")).map(str::to_owned)
+    } else if let Some(runs_with) = of_static_pod(machine)? {
+        Some(runs_with)
+    } else {
+        fsio::read_text(&machine.path(etcd::DATA_DIR))?
+    };
+    let named = named.map(|text| text.trim().trim_matches('"').to_owned()).filter(|path| path.starts_with('/'));
+    Ok(named.unwrap_or_else(|| state_folders::ETCD.to_owned()))
+}
+
+/// What kubeadm's etcd is started with, also while a restore has stopped it.
+fn of_static_pod(machine: &Machine) -> Result<Option<String>, OpError> {
+    for folder in ["/etc/kubernetes/manifests", "/etc/kubernetes/kubexm-stopped"] {
+        let text = fsio::read_text(&machine.path(format!("{folder}/etcd.yaml")))?.unwrap_or_default();
+        if let Some(data) = text.lines().find_map(|line| line.trim().strip_prefix("- --data-dir=")) {
+            return Ok(Some(data.to_owned()));
+        }
+    }
+    Ok(None)
 }
 
 /// Refuses the restart of a member that works, if the others would be left without a majority. Before it was healthy for the first

@@ -74,8 +74,8 @@ impl Program {
     }
 
     /// Hides folders: it sees them as empty.
-    pub fn hiding(mut self, folders: impl IntoIterator<Item = &'static str>) -> Self {
-        self.hidden.extend(folders.into_iter().map(str::to_owned));
+    pub fn hiding(mut self, folders: impl IntoIterator<Item = String>) -> Self {
+        self.hidden.extend(folders);
         self
     }
 

@@ -19,6 +19,16 @@ pub(crate) fn is_running(machine: &Machine, act: &ActContext) -> Result<bool, Op
     Ok(machine.is_real() && systemd::show(machine, &act.unit())?.running())
 }
 
+/// The act that is running: this step's own, or the one of the run that started it, from its record.
+pub(crate) fn still_running(machine: &Machine, recorded: Option<&ActContext>) -> Result<Option<ActContext>, OpError> {
+    for act in [machine.act(), recorded].into_iter().flatten() {
+        if is_running(machine, act)? {
+            return Ok(Some(act.clone()));
+        }
+    }
+    Ok(None)
+}
+
 /// Whether the unit of an act has succeeded, if it has ended and systemd still keeps it.
 pub(crate) fn ended(machine: &Machine, act: &ActContext) -> Result<Option<bool>, OpError> {
     if !machine.is_real() {

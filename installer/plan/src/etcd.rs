@@ -20,7 +20,8 @@ pub const PEER_KEY: &str = "/etc/kubexm/etcd/peer.key";
 pub const ADMIN_CERT: &str = "/etc/kubexm/etcd/client.crt";
 /// Its key.
 pub const ADMIN_KEY: &str = "/etc/kubexm/etcd/client.key";
-/// Written once the member has been healthy: from then on it starts with its data only. The cluster's id, and etcd's version.
+/// Written once the member has been healthy: from then on it starts with its data only. The cluster's id, etcd's version,
+/// and its data folder where that is not the usual one.
 pub const FORMED: &str = "/etc/kubexm/etcd/formed";
 /// Where the API servers keep their objects in an etcd of the user's: the prefix, and an endpoint a line. Written before the
 /// first of them starts.
@@ -33,3 +34,5 @@ pub const CLIENT_CA: &str = "/etc/kubexm/etcd-client/ca.crt";
 pub const CLIENT_CERT: &str = "/etc/kubexm/etcd-client/client.crt";
 /// Its key.
 pub const CLIENT_KEY: &str = "/etc/kubexm/etcd-client/client.key";
+/// Where kubeadm's etcd has its data, on a control plane where that is not the usual folder; written before it is made there.
+pub const DATA_DIR: &str = "/etc/kubexm/etcd-data-dir";

@@ -1,6 +1,6 @@
 //! What is observed on a host before anything is planned. Facts never go into the cluster spec.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
 use kubexm_spec::{Arch, Digest, Family};
@@ -44,6 +44,9 @@ pub struct Facts {
     pub cgroup_version: u8,
     /// State of each kernel module that kubexm needs.
     pub modules: BTreeMap<String, ModuleState>,
+    /// Those that the next boot has: built in, or named in a folder modules-load.d.
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    pub boot_modules: BTreeSet<String>,
     /// Version of the running systemd; none if unknown.
     #[serde(default)]
     pub systemd: Option<u32>,
@@ -80,6 +83,9 @@ pub struct Facts {
     pub firewalls: Vec<String>,
     /// Active time services.
     pub time_services: Vec<String>,
+    /// The time zones that the host has a file for, `Asia/Shanghai`, sorted.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub timezones: Vec<String>,
     /// Clock minus the controller's clock in milliseconds, and the round trip it was measured with.
     pub clock_offset_ms: i64,
     /// Milliseconds of that round trip.
@@ -105,6 +111,10 @@ pub struct Facts {
     /// Why the stamp cannot be read, so that it is unknown which cluster the node belongs to.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unreadable_stamp: Option<String>,
+    /// Why kubexm's record of its `kubeadm init`, `join` or `upgrade` cannot be read, so that it is unknown whose Kubernetes the node has, or
+    /// what an upgrade has replaced.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unreadable_mark: Option<String>,
     /// Digest of the config of the last `kubeadm init` by kubexm that succeeded.
     #[serde(default)]
     pub kubeadm_config: Option<Digest>,
@@ -120,6 +130,9 @@ pub struct Facts {
     /// [`crate::etcd::KEYSPACE`], on a control plane with an etcd of the user's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub etcd_keyspace: Option<String>,
+    /// The folder of images and containers in the configuration of the runtime that kubexm has installed, where that names one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub runtime_root: Option<String>,
     /// Whether the node has joined a cluster of kubexm: it has kubelet's credentials and a stamp.
     #[serde(default)]
     pub joined: bool,
@@ -137,6 +150,9 @@ pub struct Facts {
     pub proxies: Vec<(String, String)>,
     /// Mount points with `noexec` among the paths that kubexm uses.
     pub noexec: Vec<String>,
+    /// Current values of the kernel parameters that kubexm sets; those that the kernel does not have are not in it.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub sysctls: BTreeMap<String, String>,
     /// Values that the next boot would set, by kernel parameter (sysctl.d(5)).
     #[serde(default)]
     pub boot_sysctls: BTreeMap<String, BootSysctl>,
@@ -196,6 +212,9 @@ pub struct Disk {
     /// Whether it is mounted read-only.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub read_only: bool,
+    /// Whether no program can be run from it.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub noexec: bool,
     /// Inodes, if the file system has a fixed number of them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub inodes: Option<Inodes>,

@@ -15,9 +15,16 @@ pub const MANAGED: [(&str, &str); 11] = [
     ("super-admin.conf", "/etc/kubernetes/super-admin.conf"),
 ];
 
+/// The folder of certificates.
+pub const PKI: &str = "/etc/kubernetes/pki";
+/// The certificate of the cluster's CA. kubeadm uses one that is there, and makes one otherwise.
+pub const CLUSTER_CA: &str = "/etc/kubernetes/pki/ca.crt";
+/// Its key.
+pub const CLUSTER_CA_SECRET: &str = "/etc/kubernetes/pki/ca.key";
+
 /// The authorities that sign them.
 pub const AUTHORITIES: [&str; 3] =
-    ["/etc/kubernetes/pki/ca.crt", "/etc/kubernetes/pki/etcd/ca.crt", "/etc/kubernetes/pki/front-proxy-ca.crt"];
+    [CLUSTER_CA, "/etc/kubernetes/pki/etcd/ca.crt", "/etc/kubernetes/pki/front-proxy-ca.crt"];
 
 /// Static pods in the order in which they are restarted, with the files that their manifests name: what a pod needs to
 /// answer comes before it.

@@ -72,6 +72,13 @@ pub enum Resource {
         /// Key.
         key: String,
     },
+    /// An annotation of a node.
+    Annotation {
+        /// Node name.
+        node: String,
+        /// Key.
+        key: String,
+    },
     /// The effect of a user's script, by its id.
     Script(String),
     /// The stamp of the node.
@@ -124,6 +131,7 @@ impl fmt::Display for Resource {
             Self::Member(name) => write!(f, "etcd member {name}"),
             Self::Taint { node, key } => write!(f, "node {node} taint {key}"),
             Self::Label { node, key } => write!(f, "node {node} label {key}"),
+            Self::Annotation { node, key } => write!(f, "node {node} annotation {key}"),
             Self::Script(id) => write!(f, "script {id}"),
             Self::Stamp => f.write_str("stamp"),
             Self::Kubeadm => f.write_str("kubeadm"),

@@ -54,8 +54,8 @@ pub fn cleared() -> Vec<&'static str> {
 }
 
 fn with_runs(folders: &[&'static str], networks: &[&NetworkTraits]) -> Vec<&'static str> {
-    let runs = networks.iter().flat_map(|network| network.run);
-    let mut all: Vec<&str> = folders.iter().chain(runs).copied().collect();
+    let of_networks = networks.iter().flat_map(|network| network.folders());
+    let mut all: Vec<&str> = folders.iter().copied().chain(of_networks).collect();
     all.sort_unstable();
     all
 }

@@ -7,12 +7,18 @@ use kubexm_spec::ArtifactKey;
 use crate::charts;
 use crate::context::PlanContext;
 use crate::error::RecipeError;
+use crate::network;
 
 /// Checks that every requirement of the cluster is in the bundle, in the catalogue's version; the error lists
-/// everything that is missing. Then that its charts are those that it was built with.
+/// everything that is missing. Then that its charts are those that it was built with,
+/// and that a manifest of the pod network is as its recipe knows it.
 pub fn check(cx: &PlanContext<'_>) -> Result<(), RecipeError> {
     let missing = missing(cx)?;
-    if missing.is_empty() { charts::check(cx) } else { Err(RecipeError::NotInBundle { missing }) }
+    if !missing.is_empty() {
+        return Err(RecipeError::NotInBundle { missing });
+    }
+    charts::check(cx)?;
+    network::check(cx)
 }
 
 /// What the cluster requires and the bundle does not contain, as text for people.

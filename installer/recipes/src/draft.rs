@@ -3,7 +3,8 @@
 use std::collections::BTreeSet;
 
 use kubexm_plan::op::{Content, File};
-use kubexm_plan::{Pipeline, Plan, SlotName, SlotProvider, Step, StepId};
+use kubexm_plan::{Pipeline, Plan, PlanHost, SlotName, SlotProvider, Step, StepId};
+use kubexm_spec::cluster::Roles;
 use minijinja::Value;
 
 use crate::context::{PlanContext, PlannedHost};
@@ -49,7 +50,7 @@ impl<'a> Draft<'a> {
             cluster_id: cx.cluster_id,
             cluster: cx.cluster_digest,
             bundle: Some(cx.manifest_digest),
-            hosts: nodes.iter().map(plan_host).collect(),
+            hosts: nodes.iter().map(|node| plan_host(node.name(), node.roles, node.optional())).collect(),
             fleet_concurrency: FLEET_CONCURRENCY,
             host_concurrency: 4,
             slots: Default::default(),
@@ -216,19 +217,7 @@ pub fn rolling(chains: &mut [Chain], width: usize) {
     }
 }
 
-fn plan_host(node: &PlannedHost<'_>) -> kubexm_plan::PlanHost {
-    let assigned = node.roles;
-    let roles = [
-        ("control-plane", assigned.control_plane),
-        ("worker", assigned.worker),
-        // With kubeadm every control plane has an etcd member, so the role would add nothing.
-        ("etcd", assigned.etcd && !assigned.control_plane),
-        ("loadbalancer", assigned.load_balancer),
-        ("registry", assigned.registry),
-    ];
-    kubexm_plan::PlanHost {
-        name: node.name().to_owned(),
-        roles: roles.into_iter().filter(|(_, has)| *has).map(|(role, _)| role.to_owned()).collect(),
-        optional: node.optional(),
-    }
+/// A host in a plan.
+pub(crate) fn plan_host(name: &str, roles: Roles, optional: bool) -> PlanHost {
+    PlanHost { name: name.to_owned(), roles: roles.names().map(str::to_owned).collect(), optional }
 }

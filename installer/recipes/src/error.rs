@@ -108,6 +108,12 @@ pub enum RecipeError {
         /// What is wrong, and what is expected.
         reason: String,
     },
+    /// Fields of the runtime's configuration that cannot be merged into kubexm's.
+    #[error("spec.runtime.extraConfig cannot be merged into the runtime's configuration:\n{}", lines(.all))]
+    ExtraConfig {
+        /// Every one of them: `version: kubexm sets it; leave it out`.
+        all: Vec<String>,
+    },
     /// No interface of the host has the node's address.
     #[error(
         "{host}: no interface has the address {address} (found: {found}); correct `address` or `internalAddress` in cluster.yaml"
@@ -264,6 +270,32 @@ pub enum RecipeError {
         /// The missing packages, and why they cannot be installed.
         why: String,
     },
+    /// Settings of the pod network that a running cluster keeps.
+    #[error(
+        "the pod network of cluster {cluster} stays as it was made; nothing was changed:{}\nrevert the change in cluster.yaml. How a running \
+         cluster moves to other addresses is in the documentation of its plugin",
+        gap_lines(.changed)
+    )]
+    NetworkChanged {
+        /// `metadata.name`.
+        cluster: String,
+        /// Each with what cluster.yaml says, and what the cluster has.
+        changed: Vec<String>,
+    },
+    /// Upstream's manifest is not as the recipe knows it.
+    #[error(
+        "the bundle's {program} {version} is not as this kubexm-install knows it: {}; nothing was changed. Name a version of the catalogue in \
+         spec.network.version and build the bundle again, or use the kubexm-install that belongs to this bundle",
+        .problems.join("; ")
+    )]
+    Manifest {
+        /// `calico-manifest`.
+        program: &'static str,
+        /// Of it.
+        version: String,
+        /// What was not found, or is something else.
+        problems: Vec<String>,
+    },
     /// A template does not render; a bug in kubexm.
     #[error("template {name} does not render; this is a bug in kubexm-install")]
     Template {
@@ -300,13 +332,14 @@ impl RecipeError {
     /// Exit code of the program.
     pub fn exit_code(&self) -> ExitCode {
         match self {
-            Self::NotInBundle { .. } | Self::Rendered { .. } => ExitCode::BundleIncomplete,
+            Self::NotInBundle { .. } | Self::Rendered { .. } | Self::Manifest { .. } => ExitCode::BundleIncomplete,
             Self::Unsupported { .. } | Self::NotInstalled { .. } => ExitCode::Unsupported,
             Self::NoCluster
             | Self::NoHosts { .. }
             | Self::NoAddress { .. }
             | Self::ArchMismatch { .. }
             | Self::BadNetwork { .. }
+            | Self::ExtraConfig { .. }
             | Self::CannotJoin { .. }
             | Self::UnknownHost { .. }
             | Self::NoInterface { .. } => ExitCode::Config,
@@ -322,6 +355,7 @@ impl RecipeError {
             | Self::StillMember { .. }
             | Self::CannotDelete { .. }
             | Self::CannotUpgrade { .. }
+            | Self::NetworkChanged { .. }
             | Self::CannotRenew { .. }
             | Self::CannotRestore { .. }
             | Self::Unobserved { .. }

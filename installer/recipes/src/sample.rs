@@ -21,9 +21,12 @@ use crate::charts::CarriedCharts;
 use crate::context::{Materials, PlanContext, Sealing};
 use crate::modules::packages::source;
 use crate::packages::{CarriedPackages, NO_PACKAGES, RepositoryFile};
-use crate::pipelines::create::create;
+use crate::pipelines::create;
 
 const GIB: u64 = 1 << 30;
+
+/// A manifest of the pod network with what recipes look for in upstream's; the lab's hosts run it.
+pub const MANIFEST: &str = include_str!("../../../tests/lab/calico/manifest.yaml");
 
 /// The id of every sample.
 pub const CLUSTER_ID: ClusterId = ClusterId::from_random([7; 16]);
@@ -120,7 +123,12 @@ pub fn charts(cluster: &Cluster, manifest: &Manifest) -> CarriedCharts {
             key: release.key,
         })
     };
-    CarriedCharts { renderings: releases(cluster).into_iter().filter_map(of).collect(), ..CarriedCharts::default() }
+    let network = kubexm_plan::network::of(cluster.network.plugin).and_then(|network| network.manifest);
+    CarriedCharts {
+        renderings: releases(cluster).into_iter().filter_map(of).collect(),
+        manifest: network.map(|_| MANIFEST.to_owned()),
+        ..CarriedCharts::default()
+    }
 }
 
 /// A text for each material that a cluster names.
@@ -128,6 +136,7 @@ pub fn materials(cluster: &Cluster) -> Materials {
     let text = |usage| match usage {
         MaterialUse::AuditPolicy => "apiVersion: audit.k8s.io/v1\nkind: Policy\nrules:\n- level: Metadata\n",
         MaterialUse::Certificates => "-----BEGIN CERTIFICATE-----\nMIIB\n-----END CERTIFICATE-----\n",
+        MaterialUse::Authority => include_str!("../../ops/src/fake/ca.crt"),
         MaterialUse::Script => "echo done\n",
         MaterialUse::PublicKey => "-----BEGIN PUBLIC KEY-----\n-----END PUBLIC KEY-----\n",
         MaterialUse::TrustedRoot => "{\"mediaType\": \"application/vnd.dev.sigstore.trustedroot+json;version=0.1\"}",
@@ -159,10 +168,12 @@ pub fn facts(name: &str, last: u8) -> Facts {
             size: 100 * GIB,
             filesystem: Some("ext4".to_owned()),
             read_only: false,
+            noexec: false,
             inodes: None,
         }],
         cgroup_version: 2,
         modules: ["overlay", "br_netfilter"].into_iter().map(|m| (m.to_owned(), ModuleState::Present)).collect(),
+        boot_modules: BTreeSet::new(),
         systemd: Some(252),
         packages: Some(installed(&["base-files", "ebtables", "bash-completion"])),
         programs: programs.into_iter().map(|p| (p.to_owned(), Some(format!("/usr/sbin/{p}")))).collect(),
@@ -184,6 +195,7 @@ pub fn facts(name: &str, last: u8) -> Facts {
         fips: false,
         firewalls: Vec::new(),
         time_services: vec!["systemd-timesyncd".to_owned()],
+        timezones: vec!["Asia/Shanghai".to_owned(), "Etc/UTC".to_owned()],
         clock_offset_ms: 3,
         round_trip_ms: 10,
         listeners: Vec::new(),
@@ -194,11 +206,13 @@ pub fn facts(name: &str, last: u8) -> Facts {
         foreign_mounts: Vec::new(),
         stamp: None,
         unreadable_stamp: None,
+        unreadable_mark: None,
         kubeadm_config: None,
         kubeadm_config_text: None,
         kubeadm_files: None,
         etcd_formed: None,
         etcd_keyspace: None,
+        runtime_root: None,
         joined: false,
         cluster_ca: None,
         sealed_authorities: None,
@@ -206,6 +220,7 @@ pub fn facts(name: &str, last: u8) -> Facts {
         proxies: Vec::new(),
         noexec: Vec::new(),
         glibc: Some("2.36".to_owned()),
+        sysctls: BTreeMap::new(),
         boot_sysctls: BTreeMap::new(),
         machine_id: format!("0123456789abcdef0123456789abcd{last:02x}"),
         product_uuid: format!("00000000-0000-0000-0000-0000000000{last:02x}"),

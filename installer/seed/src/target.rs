@@ -3,6 +3,8 @@
 use std::fmt;
 use std::str::FromStr;
 
+use kubexm_spec::reference::is_host;
+
 /// The most characters of a repository's name that registries take (distribution, `reference`).
 pub(crate) const NAME_LENGTH: usize = 255;
 
@@ -57,17 +59,6 @@ impl fmt::Display for Target {
             false => write!(f, "{}/{}", self.registry, self.prefix),
         }
     }
-}
-
-fn is_host(text: &str) -> bool {
-    let (name, port) = text.split_once(':').map_or((text, None), |(name, port)| (name, Some(port)));
-    let label = |label: &str| {
-        let edge = |b: Option<u8>| b.is_some_and(|b| b.is_ascii_alphanumeric());
-        edge(label.bytes().next())
-            && edge(label.bytes().last())
-            && label.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-')
-    };
-    name.split('.').all(label) && port.is_none_or(|port| port.parse::<u16>().is_ok_and(|port| port > 0))
 }
 
 /// A part of a repository's name (distribution, `reference`): lower-case letters and digits, with a dot, one or two

@@ -99,27 +99,10 @@ pub enum Change<'a> {
         plan: &'a Plan,
         /// If every host is in the cluster already: what the plan would change there.
         drift: Option<&'a Drift>,
-    },
-    /// Hosts are removed from a cluster, which stays.
-    DeleteNode {
-        /// The plan.
-        plan: &'a Plan,
         /// Hosts that cannot be reached, and are left as they are.
         missing: &'a [String],
-    },
-    /// etcd gets the data of a backup; confirmed by the cluster's name.
-    Restore {
-        /// The plan.
-        plan: &'a Plan,
-        /// The backup.
+        /// The backup, if one is restored.
         backup: Option<RestoredBackup<'a>>,
-    },
-    /// A cluster is removed from its hosts, with its data.
-    Reset {
-        /// The plan.
-        plan: &'a Plan,
-        /// Hosts that cannot be reached, and are left as they are.
-        missing: &'a [String],
     },
     /// A run is rolled back.
     Rollback {

@@ -2,13 +2,13 @@
 
 use kubexm_engine::drift::Drift;
 use kubexm_plan::lint;
-use kubexm_plan::{CheckedPlan, ClusterFacts, Pipeline, Plan};
+use kubexm_plan::{CheckedPlan, ClusterFacts, Plan};
 use kubexm_recipes::{
     DeleteContext, Deletion, Drain, Identity, PlanContext, Renew, RenewContext, Renewed, ResetContext, ResetHost,
     UpgradeOptions,
 };
 use kubexm_spec::Digest;
-use kubexm_spec::cluster::EtcdKind;
+use kubexm_spec::cluster::{Cluster, Host};
 
 use crate::authorities::{Authorities, Hosts};
 use crate::bundle::cluster_file::ClusterFile;
@@ -71,6 +71,9 @@ impl<'s, S: Subject<Survey = BundleSurvey>> Observed<'s, S> {
         // Nothing more is read from hosts that do not pass.
         site.unless_refused(survey.check(site.session)).await?;
         let running = match recipe {
+            Recipe::Create if keeps_its_network(site.subject.cluster(), &survey) => {
+                cluster_facts::of(&site.fleet, site.subject.cluster(), Asked::ControlPlanes).await
+            }
             Recipe::Create => ClusterFacts::default(),
             Recipe::AddNode(_) => cluster_facts::of(&site.fleet, site.subject.cluster(), Asked::ControlPlanes).await,
             // The certificates of every host count.
@@ -188,8 +191,7 @@ impl<'s, S: Subject> Planned<'s, S> {
         let Self { site, plan, clean, created, authorities } = self;
         let checked = lint::check(plan).map_err(SessionError::Lint);
         let (plan, warnings) = site.unless_refused(checked).await?;
-        // Those only repeat for each host what cannot be rolled back; the confirmation prompt shows that.
-        if !matches!(plan.plan().pipeline, Pipeline::Reset | Pipeline::DeleteNode | Pipeline::Upgrade) {
+        if plan.plan().pipeline.row().shows_warnings {
             for warning in warnings {
                 events::warning(site.session.events, problem_text(&warning));
             }
@@ -215,6 +217,14 @@ impl<S: Subject> Checked<'_, S> {
         self.site.fleet.withdraw(self.site.session.events).await;
         self.plan
     }
+}
+
+/// Whether there is a cluster already, whose pod network cannot become another one.
+fn keeps_its_network(cluster: &Cluster, survey: &BundleSurvey) -> bool {
+    let identity = Identity::of(cluster, &survey.facts);
+    let joined =
+        |host: &Host| survey.facts.get(&host.name).is_some_and(|facts| identity.has_joined(cluster, &host.name, facts));
+    kubexm_recipes::network::is_made_once(cluster) && cluster.first_control_plane().is_some_and(joined)
 }
 
 fn with_bundle(
@@ -247,7 +257,10 @@ fn with_bundle(
         ..opened.plan_cx(&survey.facts, &survey.carried.packages)
     };
     let plan = match recipe {
-        Recipe::Create => kubexm_recipes::create(&cx)?,
+        Recipe::Create => {
+            kubexm_recipes::network::unchanged(cx.cluster, running)?;
+            kubexm_recipes::create(&cx)?
+        }
         Recipe::AddNode([]) => kubexm_recipes::add_node(&cx, running, &kubexm_recipes::absent(&cx)?)?,
         Recipe::AddNode(named) => kubexm_recipes::add_node(&cx, running, named)?,
         Recipe::Upgrade(options) => {
@@ -271,6 +284,7 @@ fn reset(
     let cluster = source.cluster();
     let identity = Identity::of(cluster, &survey.facts);
     identity.may_be_reset(cluster, &survey.facts, only)?;
+    report_unreadable(session, survey);
     let wanted = |host: &str| only.is_empty() || only.iter().any(|name| name == host);
     let hosts: Vec<ResetHost<'_>> = ledger_hosts(cluster, survey).filter(|host| wanted(host.name)).collect();
     let mut clean: Vec<String> = hosts.iter().filter(|host| host.is_clean()).map(|host| host.name.to_owned()).collect();
@@ -296,6 +310,7 @@ fn delete_node(
     drain: Drain,
 ) -> Result<Deletion, SessionError> {
     let cluster = site.subject.cluster();
+    report_unreadable(site.session, survey);
     events::phase(site.session.events, "plan");
     let (hosts, missing) = (ledger_hosts(cluster, survey).collect(), site.fleet.missing());
     let cluster_digest = cluster.digest();
@@ -310,15 +325,21 @@ fn delete_node(
     })?)
 }
 
+/// A reset goes by the ledger then, and stops before it removes anything if that does not say enough.
+fn report_unreadable(session: &Session<'_>, survey: &LedgerSurvey) {
+    for (host, facts) in &survey.facts {
+        if let Some(why) = &facts.unreadable_mark {
+            events::warning(session.events, format!("{host}: {why}"));
+        }
+    }
+}
+
 /// The hosts that were reached, in the order of cluster.yaml.
 fn ledger_hosts<'a>(cluster: &'a ClusterFile, survey: &'a LedgerSurvey) -> impl Iterator<Item = ResetHost<'a>> {
     cluster.hosts.iter().filter_map(move |host| {
         Some(ResetHost {
             name: &host.name,
-            control_plane: cluster.role_groups.control_plane.contains(&host.name),
-            worker: cluster.role_groups.worker.contains(&host.name),
-            etcd: cluster.etcd.kind == EtcdKind::Kubexm && cluster.roles(&host.name).etcd,
-            registry: cluster.roles(&host.name).registry,
+            roles: cluster.roles(&host.name),
             facts: survey.facts.get(&host.name)?,
             ledger: survey.ledgers.get(&host.name)?,
         })

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::time::SystemTime;
 
 use kubexm_engine::EventSink;
+use kubexm_engine::clock::unix_seconds;
 use tokio_util::sync::CancellationToken;
 
 use crate::confirm::{Answer, Confirm, Question};
@@ -79,8 +80,7 @@ impl Session<'_> {
 
     /// The session's clock, in seconds of Unix time.
     pub(crate) fn unix_time(&self) -> i64 {
-        let since = self.clock.now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-        i64::try_from(since.as_secs()).unwrap_or(i64::MAX)
+        unix_seconds(self.clock.now())
     }
 
     /// Fails if it was interrupted, while nothing has been changed yet.

@@ -183,7 +183,7 @@ fn calico_brings_definitions_and_tool_of_its_version_for_every_minor() {
         let mut cluster = for_version(Some(minor));
         cluster.network.plugin = NetworkPlugin::Calico;
         let versions = require(&cluster, &Catalogue::embedded()).unwrap().versions.unwrap();
-        assert_eq!(versions.features["calico"], versions.programs["calico-crds"], "{minor}");
+        assert_eq!(versions.features["calico"], versions.programs["calico-manifest"], "{minor}");
         assert_eq!(versions.features["calico"], versions.programs["calicoctl"], "{minor}");
     }
 }

@@ -85,7 +85,7 @@ fn a_tool_of_calico_is_left_out_by_name_and_the_definitions_are_of_the_same_vers
     let with = cluster("  network: {plugin: calico}\n");
     let items = items(&with);
     let node = find(&items, "feature-image/calico-node");
-    assert_eq!(format!("v{}", find(&items, "binary/calico-crds").version), node.version);
+    assert_eq!(format!("v{}", find(&items, "binary/calico-manifest").version), node.version);
     assert_eq!(format!("v{}", find(&items, "binary/calicoctl").version), node.version);
     let without = cluster("  network: {plugin: calico}\n  bundle: {exclude: [calicoctl]}\n");
     assert!(!self::items(&without).iter().any(|item| item.key == ArtifactKey::Binary(Program::Calicoctl)));

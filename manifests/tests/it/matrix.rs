@@ -44,7 +44,7 @@ fn of_plugin(plugin: NetworkPlugin) -> &'static [&'static str] {
         NetworkPlugin::None => &[],
         NetworkPlugin::Flannel => &["image/flannel", "image/flannel-cni-plugin"],
         NetworkPlugin::Calico => &[
-            "binary/calico-crds",
+            "binary/calico-manifest",
             "binary/calicoctl",
             "feature-image/calico-cni",
             "feature-image/calico-kube-controllers",

@@ -12,7 +12,7 @@ use kubexm_plan::backup::{Archive, BackupAnswer, BackupAsk};
 use kubexm_plan::lint::{self, Order};
 use kubexm_plan::{CONTROLLER, CheckedPlan, ClusterFacts, Facts, Pipeline, Plan, Undo, ledger};
 use kubexm_recipes::{DeleteContext, Drain, Renew, RenewContext, ResetContext, ResetHost, RestoreContext};
-use kubexm_spec::cluster::{Cluster, EtcdKind};
+use kubexm_spec::cluster::Roles;
 
 use super::compare::{differences, refuse};
 use super::run::{BACKUP_KEY, Camera, Carried, How, Setting, said};
@@ -274,36 +274,35 @@ impl<F: Fleet> Case<F> {
 
 struct Reported {
     name: String,
-    roles: [bool; 4],
+    roles: Roles,
     facts: Facts,
     ledger: Vec<ledger::Record>,
 }
 
 impl Reported {
     fn host(&self) -> ResetHost<'_> {
-        let Self { name, roles: [control_plane, worker, etcd, registry], facts, ledger } = self;
-        let [control_plane, worker, etcd, registry] = [*control_plane, *worker, *etcd, *registry];
-        ResetHost { name, control_plane, worker, etcd, registry, facts, ledger }
+        let Self { name, roles, facts, ledger } = self;
+        ResetHost { name, roles: *roles, facts, ledger }
     }
-}
-
-/// Control plane, worker, member of kubexm's etcd, registry.
-fn roles_of(cluster: &Cluster, name: &str) -> [bool; 4] {
-    let roles = cluster.roles(name);
-    [roles.control_plane, roles.worker, cluster.etcd.kind == EtcdKind::Kubexm && roles.etcd, roles.registry]
 }
 
 async fn reset_plan<F: Fleet>(sample: &Sample, fleet: &F) -> Result<CheckedPlan, String> {
     let cluster = sample.cluster();
-    let hosts = sample.hosts().into_iter().map(|name| (name.clone(), roles_of(&cluster, &name)));
+    let hosts = sample.hosts().into_iter().map(|name| (name.clone(), cluster.roles(&name)));
     plan_reset(hosts.collect(), fleet).await
 }
 
 /// As another controller plans it, from cluster.yaml and what the hosts say.
 async fn reset_again<F: Fleet>(plan: &Plan, fleet: &F) -> Result<CheckedPlan, String> {
     let hosts = plan.hosts.iter().map(|host| {
-        let roles =
-            ["control-plane", "worker", "etcd", "registry"].map(|role| host.roles.iter().any(|has| has == role));
+        let has = |role: &str| host.roles.iter().any(|has| has == role);
+        let roles = Roles {
+            control_plane: has("control-plane"),
+            worker: has("worker"),
+            etcd: has("etcd"),
+            load_balancer: has("loadbalancer"),
+            registry: has("registry"),
+        };
         (host.name.clone(), roles)
     });
     plan_reset(hosts.collect(), fleet).await
@@ -312,7 +311,7 @@ async fn reset_again<F: Fleet>(plan: &Plan, fleet: &F) -> Result<CheckedPlan, St
 /// As [`reset_plan`], for the hosts that the sample deletes.
 async fn delete_plan<F: Fleet>(sample: &Sample, fleet: &F) -> Result<CheckedPlan, String> {
     let cluster = sample.cluster();
-    let hosts = sample.hosts().into_iter().map(|name| (name.clone(), roles_of(&cluster, &name)));
+    let hosts = sample.hosts().into_iter().map(|name| (name.clone(), cluster.roles(&name)));
     let reported = report(hosts.collect(), fleet).await?;
     let running = running(sample, fleet).await?;
     let deleted: Vec<String> = sample.deleted.iter().map(|host| (*host).to_owned()).collect();
@@ -407,7 +406,7 @@ async fn restore_plan<F: Fleet>(
     Ok((lint::check(plan).map_err(|problems| format!("{problems:?}"))?.0, bundle))
 }
 
-async fn report<F: Fleet>(hosts: Vec<(String, [bool; 4])>, fleet: &F) -> Result<Vec<Reported>, String> {
+async fn report<F: Fleet>(hosts: Vec<(String, Roles)>, fleet: &F) -> Result<Vec<Reported>, String> {
     let links = fleet.links();
     let mut reported = Vec::new();
     for (name, roles) in hosts {
@@ -418,7 +417,7 @@ async fn report<F: Fleet>(hosts: Vec<(String, [bool; 4])>, fleet: &F) -> Result<
     Ok(reported)
 }
 
-async fn plan_reset<F: Fleet>(hosts: Vec<(String, [bool; 4])>, fleet: &F) -> Result<CheckedPlan, String> {
+async fn plan_reset<F: Fleet>(hosts: Vec<(String, Roles)>, fleet: &F) -> Result<CheckedPlan, String> {
     let reported = report(hosts, fleet).await?;
     let hosts = reported.iter().map(Reported::host);
     let cx = ResetContext {

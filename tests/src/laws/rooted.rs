@@ -179,7 +179,8 @@ impl Fleet for Rooted {
         let mut snapshot: Snapshot = self.hosts.iter().map(state).collect();
         let cluster = self.cluster();
         // What is in an etcd of kubexm's is gone with the data of its members.
-        let data = self.hosts.iter().any(|host| self.root(host).join("var/lib/etcd/member").exists());
+        let has_data = |host: &String, folder: &str| self.root(host).join(folder).join("member").exists();
+        let data = self.hosts.iter().any(|host| ["var/lib/etcd", "srv/etcd"].iter().any(|at| has_data(host, at)));
         let words = if cluster["apart"] == true && !data { BTreeMap::new() } else { in_words(&cluster) };
         snapshot.insert(CLUSTER.to_owned(), words);
         snapshot
@@ -214,7 +215,14 @@ impl Fleet for Rooted {
             self.cluster()["objects"].as_object().is_some_and(|all| all.keys().any(|key| key.contains("flannel")));
         let network: &[&str] = if flannel { &["/etc/cni/net.d/10-flannel.conflist"] } else { &[] };
         for host in self.hosts.iter().filter(|host| self.root(host).join("etc/kubernetes/kubelet.conf").is_file()) {
-            for path in ["/var/lib/containerd/blob", "/var/log/pods/etcd/0.log"].iter().chain(network) {
+            let config =
+                std::fs::read_to_string(self.root(host).join("etc/containerd/config.toml")).unwrap_or_default();
+            let root = config
+                .lines()
+                .find_map(|line| line.strip_prefix("root = "))
+                .map_or(CONTAINERD, |root| root.trim_matches('"'));
+            let blob = format!("{root}/blob");
+            for path in [blob.as_str(), "/var/log/pods/etcd/0.log"].iter().chain(network) {
                 let real = self.machine(host).path(path);
                 std::fs::create_dir_all(real.parent().expect("a parent")).expect("a folder");
                 std::fs::write(real, path).expect("a file");
@@ -241,6 +249,9 @@ impl Fleet for Rooted {
         self.broken.lock().expect("no panic").clone()
     }
 }
+
+/// containerd's own default.
+const CONTAINERD: &str = "/var/lib/containerd";
 
 /// The cluster without tokens, keys and ids, which are new every time.
 fn in_words(cluster: &Value) -> BTreeMap<String, String> {

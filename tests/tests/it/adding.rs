@@ -81,6 +81,62 @@ fn the_files_of_an_op_kind_and_of_an_act_are_those_that_name_the_example() {
     }
 }
 
+/// What ships of the installer.
+fn is_source(path: &str) -> bool {
+    path.starts_with("installer/") && path.contains("/src/") && path.ends_with(".rs")
+}
+
+/// The files of the installer that the first table of a section names.
+fn of_table(heading: &str) -> BTreeSet<String> {
+    let lines = section(heading).lines().skip_while(|line| !line.starts_with('|'));
+    let table: Vec<&str> = lines.take_while(|line| line.starts_with('|')).collect();
+    let first = table.iter().map(|row| row.split('|').nth(1).unwrap_or_default()).collect::<Vec<_>>().join("\n");
+    named(&first).into_iter().filter(|path| is_source(path)).collect()
+}
+
+/// Sources of the installer with one of the words in them.
+fn sources_with(words: &[&str]) -> BTreeSet<String> {
+    let words: Vec<String> = words.iter().map(|word| (*word).to_owned()).collect();
+    files_with("installer", &words).into_iter().filter(|path| is_source(path)).collect()
+}
+
+/// Other things of the same name, and plans of an earlier schema.
+const NOT_THE_PIPELINE: [(&str, &str); 3] = [
+    ("installer/engine/src/schedule.rs", "add_node of petgraph"),
+    ("installer/plan/src/lint/order.rs", "the same"),
+    ("installer/plan/src/schema.rs", "add-node had another name in plans of schema 2"),
+];
+
+#[test]
+fn the_files_of_a_pipeline_are_those_that_name_the_example() {
+    let heading = "A pipeline";
+    let example = example(section(heading));
+    let mut found = sources_with(&[example, &snake(example)]);
+    for (path, why) in NOT_THE_PIPELINE {
+        assert!(found.remove(path), "{path} ({why}) is an exception for nothing");
+    }
+    assert_eq!(of_table(heading), found, "docs/adding.md (left) and the files that name {example} (right)");
+}
+
+#[test]
+fn the_files_of_a_runtime_are_those_that_name_the_example() {
+    let mut found = sources_with(&["CriO", "cri_o", "crio", "cri"]);
+    found.retain(|path| {
+        let text = std::fs::read_to_string(root().join(path)).expect("a file").to_lowercase();
+        ["crio", "cri-o", "cri_o"].iter().any(|name| text.contains(name))
+    });
+    assert_eq!(of_table("A container runtime"), found, "docs/adding.md (left) and the files that name CRI-O (right)");
+}
+
+#[test]
+fn the_files_of_the_smallest_network_are_in_the_table() {
+    let said: BTreeSet<String> =
+        of_table("A pod network").iter().map(|path| path.replace("/flannel.rs", "/none.rs")).collect();
+    let mut found = sources_with(&["NetworkPlugin"]);
+    found.retain(|path| std::fs::read_to_string(root().join(path)).expect("a file").contains("NetworkPlugin::None"));
+    assert!(!found.is_empty() && found.is_subset(&said), "{found:?} and docs/adding.md: {said:?}");
+}
+
 #[test]
 fn a_field_of_cluster_yaml_is_declared_in_one_file() {
     let section = section("A field of cluster.yaml");

@@ -5,16 +5,17 @@ use std::path::{Path, PathBuf};
 use walkdir::WalkDir;
 
 /// Names that only homes may spell: units, sockets, folders, links, chains, namespaces.
-const NAMES: [&str; 10] =
-    ["containerd", "crio", "cri-o", "dockerd", "isulad", "conmon", "flannel", "cilium_", "cni0", "vxlan"];
+const NAMES: [&str; 11] =
+    ["containerd", "crio", "cri-o", "dockerd", "isulad", "conmon", "flannel", "calico", "cilium_", "cni0", "vxlan"];
 
 /// Where they may stand, below `installer/`, and why.
-const HOMES: [(&str, &str); 14] = [
+const HOMES: [(&str, &str); 16] = [
     ("plan/src/runtime/", "traits of runtimes"),
     ("plan/src/network/", "traits of networks"),
     ("recipes/src/runtime/", "recipes of runtimes"),
     ("recipes/src/network/", "recipes of networks"),
     ("recipes/src/templates.rs", "names of templates"),
+    ("recipes/src/sample.rs", "the lab's manifest"),
     ("plan/src/op/image_loaded.rs", "the default of a field that older plans lack"),
     ("plan/src/op/probe.rs", "the same"),
     ("ops/src/ops/image_loaded.rs", "images by ctr"),
@@ -24,6 +25,7 @@ const HOMES: [(&str, &str); 14] = [
     ("ops/src/oci_archive.rs", "an annotation of the archive format"),
     ("ops/src/fake/", "the fake programs themselves"),
     ("engine/src/sim/keys.rs", "where simulated images lie"),
+    ("seed/src/map.rs", "texts for operators: files of runtimes that are not kubexm's"),
 ];
 
 fn sources(crate_: &Path) -> impl Iterator<Item = PathBuf> {
@@ -41,7 +43,7 @@ fn code(text: &str) -> impl Iterator<Item = (usize, &str)> {
 fn runtimes_and_networks_are_named_in_their_homes_only() {
     let installer = Path::new(env!("CARGO_MANIFEST_DIR")).join("../installer");
     let (mut found, mut seen) = (Vec::new(), 0);
-    for crate_ in ["plan", "recipes", "ops", "engine"] {
+    for crate_ in ["plan", "recipes", "ops", "engine", "session", "depot", "cli", "seed"] {
         for path in sources(&installer.join(crate_)) {
             let name = path.strip_prefix(&installer).unwrap().to_str().unwrap().to_owned();
             if HOMES.iter().any(|(home, _)| name.starts_with(home)) {

@@ -33,7 +33,7 @@ fn each_profile_of_init_can_be_built_and_is_never_written_over_a_file() {
 fn config_says_what_is_a_default_what_the_catalogue_chooses_and_what_is_not_installed_yet() {
     let site = Site::new();
     let text =
-        "apiVersion: kubexm.io/v1alpha1\nkind: Cluster\nmetadata: {name: one}\nspec:\n  network: {plugin: calico}\n";
+        "apiVersion: kubexm.io/v1alpha1\nkind: Cluster\nmetadata: {name: one}\nspec:\n  network: {plugin: kube-ovn}\n";
     site.write("cluster.yaml", text);
     let shown = site.run(&["config", "-f", "cluster.yaml"]).must(ExitCode::Ok);
     assert_eq!(parse(&shown.out).unwrap(), parse(text).unwrap());
@@ -42,10 +42,10 @@ fn config_says_what_is_a_default_what_the_catalogue_chooses_and_what_is_not_inst
         found.unwrap_or_else(|| panic!("{start}: {}", shown.out))
     };
     assert!(line("maxPods: 110").ends_with("# default"));
-    assert!(!line("plugin: calico").contains("default"));
+    assert!(!line("plugin: kube-ovn").contains("default"));
     let version = line("# version: v1.");
     assert!(version.ends_with("# chosen by the catalogue"), "{version}");
-    assert_contains(&shown.err, &["spec.network.plugin: \"calico\"", "not supported yet"]);
+    assert_contains(&shown.err, &["spec.network.plugin: \"kube-ovn\"", "not supported yet"]);
     let document = site.run(&["config", "-f", "cluster.yaml", "--json"]).must(ExitCode::Ok).document();
     assert_eq!(document["schema"], "kubexm.io/config/v1");
     assert_eq!(document["cluster"]["spec"]["kubernetes"]["maxPods"], 110);

@@ -140,7 +140,7 @@ pub(super) const ROWS: &[Row] = &[
     no_place("spec.etcd.autoCompactionRetention", "8 hours (etcd's own: none)", When::OwnEtcd),
     row("spec.kubernetes.containerManager", "docker", &["runtime", "type"], Ours::Text("docker"), When::Always),
     row("spec.network.plugin", "calico", &["network", "plugin"], Ours::Text("calico"), When::Always),
-    no_place("spec.network.calico.ipipMode", "Always, by its own manifest (here: spec.network.options, values of its chart)", When::Calico),
+    no_place("spec.network.calico.ipipMode", "Always, by its own manifest (here: spec.network.options.encapsulation, VXLAN by default)", When::Calico),
     row("spec.controlPlaneEndpoint.domain", "lb.kubesphere.local", &["loadBalancer", "domain"], Ours::Text("lb.kubesphere.local"), When::Always),
     row("spec.registry.type", "docker-registry", &["registry", "type"], Ours::Text("registry"), When::RegistryRole),
     row("spec.registry.privateRegistry", "dockerhub.kubekey.local", &["registry", "privateRegistry"], Ours::Text("dockerhub.kubekey.local"), When::RegistryRole),

@@ -41,7 +41,10 @@ mod tests {
             all.iter().filter(|(_, known)| **known == why).map(|(name, _)| name.as_str()).collect()
         };
         assert_eq!(named(NotAsked::NoChart), ["calico", "haproxy", "kube-vip", "multus", "nginx", "nodelocaldns"]);
-        assert_eq!(named(NotAsked::NoDigests), ["calico-crds", "cri-dockerd", "crun", "docker", "harbor"]);
+        assert_eq!(
+            named(NotAsked::NoDigests),
+            ["calico-crds", "calico-manifest", "cri-dockerd", "crun", "docker", "harbor"]
+        );
         assert_eq!(named(NotAsked::NoList), [""; 0]);
         assert_eq!(of(&Catalogue::embedded(), |name| name == "containerd"), BTreeMap::new());
     }

@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use super::field::{Calendar, EtcdEndpoint, EtcdPrefix, FieldType, Folder, Number, Quantity, section};
 use super::parse::take::none_of;
-use super::{MaterialFile, SecretSource};
+use super::{MaterialFile, SecretSource, data_folder};
 use crate::keywords::keywords;
 use crate::yaml::{At, Mapping, ProblemKind, Shape};
 
@@ -12,7 +12,7 @@ section! {
     /// What the API server keeps its objects in
     ///
     /// `spec.etcd`.
-    #[check(belongs(kind))]
+    #[check(belongs(kind, data_dir))]
     #[hides(foreign(kind))]
     pub struct Etcd {
         /// Static pods of kubeadm, binaries under systemd, or one of your own
@@ -24,7 +24,7 @@ section! {
         #[yaml("externalConfig")]
         pub external: Option<ExternalEtcd>,
         /// Folder of its data on the members
-        #[yaml("dataDir" as Folder, default = "/var/lib/etcd".to_owned())]
+        #[yaml("dataDir" as Folder, default = Self::DATA_DIR.to_owned())]
         pub data_dir: String,
         /// Most bytes of the database, like 8Gi; etcd's own default (2Gi) when left out
         ///
@@ -122,8 +122,26 @@ const fn foreign(kind: EtcdKind) -> &'static [&'static str] {
     }
 }
 
-fn belongs(map: &Mapping<'_>, kind: Option<&EtcdKind>) -> Option<()> {
+impl Etcd {
+    /// The usual folder of its data.
+    pub const DATA_DIR: &str = "/var/lib/etcd";
+
+    /// Whether its data is in another folder than the usual one.
+    pub fn has_own_folder(&self) -> bool {
+        self.data_dir != Self::DATA_DIR
+    }
+}
+
+fn belongs(map: &Mapping<'_>, kind: Option<&EtcdKind>, data_dir: Option<&String>) -> Option<()> {
     let kind = *kind?;
+    if let (Some(at), Some(folder)) = (map.get("dataDir"), data_dir)
+        && data_folder::is_of_others(folder, Some(Etcd::DATA_DIR))
+    {
+        at.bad(
+            format!("{folder} is, or holds, a folder of the system or of kubexm"),
+            "give etcd's data a folder of their own, like /data/etcd, best a disk mounted there",
+        );
+    }
     if kind != EtcdKind::External {
         none_of(map, foreign(kind), "this is about an etcd of your own", "write type: external, or leave it out");
         return Some(());

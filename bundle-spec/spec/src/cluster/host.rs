@@ -7,9 +7,9 @@ use std::path::PathBuf;
 use serde::Serialize;
 
 use super::field::{HostName, OfEachFamily, OneOrTwo, OptionalPair, Port, Subdomain, User, section};
-use super::parse::hosts::Labels;
+use super::parse::hosts::{Annotations, Labels};
 use super::parse::login::AnyJump;
-use super::taint::Taint;
+use super::taint::{Taint, Taints};
 use crate::Arch;
 use crate::keywords::keywords;
 use crate::yaml::Shape;
@@ -67,11 +67,15 @@ section! {
         /// Labels of the node
         #[yaml("labels" as Labels)]
         pub labels: BTreeMap<String, String>,
+        /// Annotations of the node
+        #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+        #[yaml("annotations" as Annotations)]
+        pub annotations: BTreeMap<String, String>,
         /// Taints of the node, like dedicated=database:NoSchedule
         ///
         /// From the moment it joins. That of control planes follows from its roles.
         #[serde(skip_serializing_if = "Vec::is_empty")]
-        #[yaml("taints" as Vec<Taint>)]
+        #[yaml("taints" as Taints)]
         pub taints: Vec<Taint>,
     }
 }
@@ -178,6 +182,7 @@ impl Host {
             via: Vec::new(),
             arch: None,
             labels: BTreeMap::new(),
+            annotations: BTreeMap::new(),
             taints: Vec::new(),
         }
     }

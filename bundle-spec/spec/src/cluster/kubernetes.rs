@@ -5,6 +5,7 @@ use std::net::IpAddr;
 
 use serde_json::{Map, Value};
 
+use super::certificates::{ClusterCa, Validity};
 use super::field::{FieldType, Flag, Gate, KubernetesVersion, Named, Number, Subdomain, SubjectName, section};
 use super::host::SecretSource;
 use super::material::MaterialFile;
@@ -18,7 +19,7 @@ section! {
     /// Kubernetes itself
     ///
     /// `spec.kubernetes`.
-    #[check(flags(audit))]
+    #[check(rules(audit, certificate_validity, ca_certificate_validity))]
     pub struct Kubernetes {
         /// Made by kubeadm, or components as services of systemd
         #[serde(rename = "type", skip_serializing_if = "is_default")]
@@ -58,6 +59,18 @@ section! {
         /// Further names and addresses of the API server's certificate
         #[yaml("certSANs" as Vec<SubjectName>)]
         pub cert_sans: Vec<String>,
+        /// A CA of your site for the cluster; kubeadm makes one when left out
+        #[serde(skip_serializing_if = "Option::is_none")]
+        #[yaml("ca")]
+        pub ca: Option<ClusterCa>,
+        /// How long certificates of the control plane are valid, like 365d; a year when left out
+        #[serde(rename = "certificateValidityPeriod", skip_serializing_if = "Option::is_none")]
+        #[yaml("certificateValidityPeriod")]
+        pub certificate_validity: Option<Validity>,
+        /// How long the CAs that kubeadm makes are valid; ten years when left out
+        #[serde(rename = "caCertificateValidityPeriod", skip_serializing_if = "Option::is_none")]
+        #[yaml("caCertificateValidityPeriod")]
+        pub ca_certificate_validity: Option<Validity>,
         /// Whether a timer renews the control plane's certificates
         #[serde(skip_serializing_if = "std::ops::Not::not")]
         #[yaml("autoRenewCerts")]
@@ -79,8 +92,22 @@ section! {
     }
 }
 
-fn flags(map: &Mapping<'_>, audit: Option<&Option<Audit>>) -> Option<()> {
+fn rules(
+    map: &Mapping<'_>,
+    audit: Option<&Option<Audit>>,
+    certificate: Option<&Option<Validity>>,
+    ca: Option<&Option<Validity>>,
+) -> Option<()> {
     super::flags::check(map, audit.is_some_and(Option::is_some));
+    let certificate = certificate.copied().flatten().unwrap_or(Validity::OF_CERTIFICATES);
+    let ca = ca.copied().flatten().unwrap_or(Validity::OF_AUTHORITIES);
+    if certificate > ca {
+        let at = map.get("certificateValidityPeriod").or_else(|| map.get("caCertificateValidityPeriod"))?;
+        at.bad(
+            format!("certificates would be valid for {certificate}, and the CAs that sign them for {ca}"),
+            "give certificateValidityPeriod and caCertificateValidityPeriod so that the CAs last longer",
+        );
+    }
     Some(())
 }
 

@@ -1,6 +1,7 @@
 //! The materials of a cluster, and what must be in each.
 
 use super::Cluster;
+use super::certificates;
 use super::material::MaterialFile;
 use super::secret;
 use crate::credential;
@@ -15,6 +16,8 @@ pub enum MaterialUse {
     Script,
     /// Certificates in PEM.
     Certificates,
+    /// One certificate in PEM: of a CA that signs for the cluster.
+    Authority,
     /// A public key that images are signed with.
     PublicKey,
     /// A trusted_root.json of Sigstore.
@@ -39,6 +42,10 @@ impl Cluster {
         let policy = policy.map(|file| {
             let field = "spec.kubernetes.audit.policyFile".to_owned();
             MaterialOf { field, usage: MaterialUse::AuditPolicy, file }
+        });
+        let ca = self.kubernetes.as_ref().and_then(|kubernetes| kubernetes.ca.as_ref()).map(|ca| {
+            let field = "spec.kubernetes.ca.certFile".to_owned();
+            MaterialOf { field, usage: MaterialUse::Authority, file: &ca.cert_file }
         });
         let system = &self.system;
         let scripts = [("preInstall", &system.pre_install), ("postInstall", &system.post_install)];
@@ -70,18 +77,21 @@ impl Cluster {
                 Some(MaterialOf { field, usage: MaterialUse::Certificates, file: file.as_ref()? })
             })
         });
-        of_scripts.chain(policy).chain(of_etcd).chain(of_signatures).collect()
+        of_scripts.chain(policy).chain(ca).chain(of_etcd).chain(of_signatures).collect()
     }
 
     /// The same files, to say where each is read.
     pub fn material_files_mut(&mut self) -> impl Iterator<Item = &mut MaterialFile> {
-        let policy = self.kubernetes.as_mut().and_then(|kubernetes| kubernetes.audit.as_mut()?.policy_file.as_mut());
+        let of_kubernetes = self.kubernetes.iter_mut().flat_map(|kubernetes| {
+            let policy = kubernetes.audit.as_mut().and_then(|audit| audit.policy_file.as_mut());
+            policy.into_iter().chain(kubernetes.ca.as_mut().map(|ca| &mut ca.cert_file))
+        });
         let scripts = self.system.pre_install.iter_mut().chain(&mut self.system.post_install);
         let rules = self.bundle.image_signatures.iter_mut();
         let of_signatures = rules.flat_map(|rule| rule.keys.iter_mut().chain(&mut rule.trusted_root));
         let external = self.etcd.external.iter_mut();
         let of_etcd = external.flat_map(|external| external.ca_file.iter_mut().chain(&mut external.cert_file));
-        scripts.flat_map(|script| &mut script.materials).chain(policy).chain(of_etcd).chain(of_signatures)
+        scripts.flat_map(|script| &mut script.materials).chain(of_kubernetes).chain(of_etcd).chain(of_signatures)
     }
 }
 
@@ -107,6 +117,9 @@ impl MaterialUse {
             Self::AuditPolicy => audit_policy(text).map_err(BadMaterial::Content),
             Self::Script => Ok(()),
             Self::Certificates => secret::certificates(text).map_err(|why| BadMaterial::Content(why.to_owned())),
+            Self::Authority => {
+                certificates::one_certificate(text).map(drop).map_err(|why| BadMaterial::Content(why.to_owned()))
+            }
             Self::PublicKey => public_key(text).map_err(BadMaterial::Content),
             Self::TrustedRoot => trusted_root(text).map_err(BadMaterial::Content),
         }

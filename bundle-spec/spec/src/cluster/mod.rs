@@ -5,6 +5,8 @@
 
 mod addon;
 mod bundle;
+mod certificates;
+mod data_folder;
 mod etcd;
 mod field;
 mod flags;
@@ -34,6 +36,7 @@ use serde::Serialize;
 
 pub use self::addon::{Addon, AddonKind, AddonSource};
 pub use self::bundle::{Bundle, ExtraFile, ExtraImage};
+pub use self::certificates::{ClusterCa, Validity, one_certificate};
 pub use self::etcd::{Backup, Etcd, EtcdKind, ExternalEtcd, Snapshots};
 pub use self::host::{Host, Jump, Role, RoleGroups, SecretSource};
 pub use self::image_signatures::{Acceptance, EVERY_OTHER, ImageSignatureRule, SignedAs, SignerIdentity, rule_for};
@@ -53,7 +56,8 @@ pub use self::roles::Roles;
 pub use self::runtime::{Runtime, RuntimeKind};
 pub use self::schema::schema;
 pub use self::secret::{
-    AUDIT_WEBHOOK, EXTERNAL_CA, EXTERNAL_ETCD_KEY, HARBOR_ADMIN, HARBOR_DATABASE, SecretOf, SecretUse, password_line,
+    AUDIT_WEBHOOK, CLUSTER_CA_KEY, EXTERNAL_CA, EXTERNAL_ETCD_KEY, HARBOR_ADMIN, HARBOR_DATABASE, SecretOf, SecretUse,
+    password_line,
 };
 pub use self::show::{Shown, document, show};
 pub use self::storage::{Nfs, OpenEbs, Storage};

@@ -15,7 +15,7 @@ section! {
     /// The network of pods and services
     ///
     /// `spec.network`.
-    #[check(plugins(plugin, multus))]
+    #[check(plugins(plugin, multus, pod_cidr))]
     pub struct Network {
         /// The main plugin; multus is the default one with multus before it
         #[serde(skip_serializing_if = "is_default")]
@@ -48,7 +48,7 @@ section! {
         /// Interface between the nodes; the one with the node's address when left out
         #[yaml("interface" as Option<Interface>)]
         pub interface: Option<String>,
-        /// Options of the plugin in its own words (values of its chart)
+        /// Options of the plugin in its own words (values of its chart; Calico has a list of its own)
         #[serde(skip_serializing_if = "Map::is_empty")]
         #[yaml("options")]
         pub options: Map<String, Value>,
@@ -126,9 +126,17 @@ impl FieldType for Plugin {
     }
 }
 
-fn plugins(map: &Mapping<'_>, plugin: Option<&NetworkPlugin>, multus: Option<&bool>) -> Option<()> {
+fn plugins(
+    map: &Mapping<'_>,
+    plugin: Option<&NetworkPlugin>,
+    multus: Option<&bool>,
+    pods: Option<&IpNet>,
+) -> Option<()> {
     let (plugin, multus) = (*plugin?, *multus?);
     network_options::check(map, plugin);
+    if let Some(pods) = pods {
+        network_options::blocks(map, plugin, *pods);
+    }
     if plugin == NetworkPlugin::Flannel {
         let why = "flannel comes in one version only, the catalogue's";
         none_of(map, &["version"], why, "leave it out");

@@ -1,6 +1,7 @@
-//! `spec.network.options`: which values of a plugin's chart they may be. A value that is not listed would be taken by helm in silence,
-//! and nobody would know whether it does anything.
+//! `spec.network.options`: which values of a plugin's chart they may be, and of a plugin without one, what its recipe makes of them. A value
+//! that is not listed would be taken by helm in silence, and nobody would know whether it does anything.
 
+use ipnet::IpNet;
 use serde_json::Value;
 
 use super::network::NetworkPlugin;
@@ -14,6 +15,8 @@ enum Kind {
     FlagOrText,
     /// A whole number.
     Number,
+    /// A whole number between these two, or one of them.
+    Within(u64, u64),
     /// A text or a number.
     Text,
     /// A list of texts.
@@ -24,7 +27,7 @@ enum Kind {
     Object,
 }
 
-use Kind::{Flag, FlagOrText, Number, Object, Text, Texts, Words};
+use Kind::{Flag, FlagOrText, Number, Object, Text, Texts, Within, Words};
 
 /// Of Cilium's chart (1.16 to 1.20) what changes how the network works; names are the chart's. What needs things outside of the cluster
 /// (clouds, a second etcd, another cluster), what the cluster configures itself (addresses, the API's own) and images are left out.
@@ -102,14 +105,48 @@ const CILIUM: &[(&str, Kind)] = &[
     ("updateStrategy", Object),
 ];
 
-/// Notes each option that the plugin does not have, or whose value it cannot be.
-pub(super) fn check(map: &Mapping<'_>, plugin: NetworkPlugin) {
-    if let (NetworkPlugin::Cilium, Some(options)) = (plugin, map.get("options")) {
-        within(&options, "", CILIUM);
+/// Of Calico what its recipe sets in upstream's manifest. Words are those of the operator's `Installation`; the pool's network, how a node
+/// finds its address, images and the API's address are the cluster's own.
+const CALICO: &[(&str, Kind)] = &[
+    // Of a node's share of the pool, as a prefix length: upstream's limits.
+    ("blockSize", Within(20, 32)),
+    ("encapsulation", Words(&["VXLAN", "VXLANCrossSubnet", "IPIP", "IPIPCrossSubnet", "None"])),
+    // IPv4 needs 576 of every link.
+    ("mtu", Within(576, 65535)),
+    ("natOutgoing", Flag),
+    ("typha.enabled", Flag),
+    // No more, says upstream.
+    ("typha.replicas", Within(1, 20)),
+];
+
+/// The options of a plugin, and what else is possible where one is missing.
+const fn of(plugin: NetworkPlugin) -> Option<(&'static [(&'static str, Kind)], &'static str)> {
+    match plugin {
+        NetworkPlugin::Cilium => Some((CILIUM, "install the chart yourself as an add-on, with plugin none")),
+        NetworkPlugin::Calico => Some((CALICO, "install Calico yourself, with plugin none")),
+        NetworkPlugin::Flannel | NetworkPlugin::KubeOvn | NetworkPlugin::Hybridnet | NetworkPlugin::None => None,
     }
 }
 
-fn within(at: &At<'_>, prefix: &str, all: &[(&'static str, Kind)]) {
+/// Notes each option that the plugin does not have, or whose value it cannot be.
+pub(super) fn check(map: &Mapping<'_>, plugin: NetworkPlugin) {
+    if let (Some((all, instead)), Some(options)) = (of(plugin), map.get("options")) {
+        within(&options, "", all, instead);
+    }
+}
+
+/// Notes a block of Calico's that is larger than its pool.
+pub(super) fn blocks(map: &Mapping<'_>, plugin: NetworkPlugin, pods: IpNet) {
+    let Some(options) = map.get("options").filter(|_| plugin == NetworkPlugin::Calico) else { return };
+    let Some(at) = options.open_mapping_quiet().and_then(|options| options.get("blockSize")) else { return };
+    let least = pods.prefix_len();
+    if let Some(size) = at.json().as_u64().filter(|size| (20..u64::from(least)).contains(size)) {
+        let text = format!("a block of /{size} is larger than the network of pods, {pods}");
+        at.bad(text, format!("name one from {least} to 32, or a larger podCidr"));
+    }
+}
+
+fn within(at: &At<'_>, prefix: &str, all: &[(&'static str, Kind)], instead: &str) {
     let Some(map) = at.open_mapping_quiet() else { return };
     for (key, at) in map.entries() {
         let path = if prefix.is_empty() { key.to_owned() } else { format!("{prefix}.{key}") };
@@ -117,13 +154,11 @@ fn within(at: &At<'_>, prefix: &str, all: &[(&'static str, Kind)]) {
         if let Some((_, kind)) = all.iter().find(|(known, _)| *known == path) {
             value(&at, kind);
         } else if all.iter().any(|(known, _)| known.starts_with(&below)) && at.is_mapping() {
-            within(&at, &path, all);
+            within(&at, &path, all, instead);
         } else {
             let near = nearest(&path, all.iter().map(|(known, _)| *known));
             let near = near.first().map(|near| format!("did you mean {near}? ")).unwrap_or_default();
-            let hint = format!(
-                "{near}A value that is not known here: leave it out, or install the chart yourself as an add-on, with plugin none"
-            );
+            let hint = format!("{near}A value that is not known here: leave it out, or {instead}");
             at.fail(ProblemKind::UnknownKey, format!("unknown option {path:?}"), hint);
         }
     }
@@ -136,6 +171,10 @@ fn value(at: &At<'_>, kind: &Kind) {
         Flag => (found.is_boolean(), "true or false".to_owned()),
         FlagOrText => (found.is_boolean() || matches!(text, Some("true" | "false")), "true or false".to_owned()),
         Number => (found.is_u64(), "a whole number".to_owned()),
+        Within(least, most) => (
+            found.as_u64().is_some_and(|number| (*least..=*most).contains(&number)),
+            format!("a whole number from {least} to {most}"),
+        ),
         Text => (found.is_number() || text.is_some(), "a text".to_owned()),
         Texts => (found.as_array().is_some_and(|all| all.iter().all(Value::is_string)), "a list of texts".to_owned()),
         Words(words) => (text.is_some_and(|text| words.contains(&text)), format!("one of {}", words.join(", "))),
@@ -149,13 +188,16 @@ fn value(at: &At<'_>, kind: &Kind) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::cluster::Keyword as _;
 
     #[test]
     fn every_option_is_there_once_and_none_is_a_part_of_another() {
-        assert!(CILIUM.is_sorted_by(|(one, _), (other, _)| one < other));
-        for (path, _) in CILIUM {
-            let below = format!("{path}.");
-            assert!(!CILIUM.iter().any(|(other, _)| other.starts_with(&below)), "{path}");
+        for (all, _) in NetworkPlugin::ALL.iter().filter_map(|plugin| of(*plugin)) {
+            assert!(all.is_sorted_by(|(one, _), (other, _)| one < other));
+            for (path, _) in all {
+                let below = format!("{path}.");
+                assert!(!all.iter().any(|(other, _)| other.starts_with(&below)), "{path}");
+            }
         }
     }
 }

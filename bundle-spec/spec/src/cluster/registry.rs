@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use serde_json::{Map, Value};
 
 use super::SecretSource;
+use super::data_folder;
 use super::field::{
     FieldType, Folder, LoginName, Named, Port, PrivateRegistry, Quantity, RegistryHost, Repository, Version,
     inline_in_raw, section,
@@ -176,45 +177,6 @@ const fn foreign(kind: RegistryKind) -> &'static [&'static str] {
     }
 }
 
-/// Folders that no data volume may be in, or contain: all in it belongs to Harbor, and is deleted when that is asked for.
-const NOT_FOR_DATA: [&str; 26] = [
-    "/bin",
-    "/boot",
-    "/dev",
-    "/etc",
-    "/lib",
-    "/lib32",
-    "/lib64",
-    "/libx32",
-    "/opt/cni",
-    "/opt/containerd",
-    "/proc",
-    "/run",
-    "/sbin",
-    "/sys",
-    "/tmp",
-    "/usr",
-    "/var/cache",
-    "/var/lib/containerd",
-    "/var/lib/docker",
-    "/var/lib/dpkg",
-    "/var/lib/etcd",
-    "/var/lib/kubelet",
-    "/var/lib/kubexm",
-    "/var/lib/kubexm-harbor",
-    "/var/log",
-    "/var/tmp",
-];
-/// Folders that have those of many: one in them may be.
-const SHARED: [&str; 6] = ["/home", "/media", "/mnt", "/opt", "/root", "/srv"];
-
-fn is_of_others(folder: &str) -> bool {
-    let holds = |outer: &str, inner: &str| {
-        inner.strip_prefix(outer).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
-    };
-    SHARED.contains(&folder) || NOT_FOR_DATA.iter().any(|other| holds(other, folder) || holds(folder, other))
-}
-
 /// Each type has keys that mean nothing with another, and keys that it needs.
 fn belongs(
     map: &Mapping<'_>,
@@ -226,11 +188,20 @@ fn belongs(
     let kind = *kind?;
     if kind == RegistryKind::Harbor
         && let (Some(at), Some(folder)) = (map.get("dataDir"), data_dir)
-        && is_of_others(folder)
+        && data_folder::is_of_others(folder, None)
     {
         at.bad(
             format!("{folder} is, or holds, a folder of the system or of kubexm"),
             "give Harbor's data a folder of their own, like /mnt/registry or /srv/registry, best a disk mounted there",
+        );
+    }
+    if kind == RegistryKind::Registry
+        && let (Some(at), Some(folder)) = (map.get("dataDir"), data_dir)
+        && data_folder::is_named(folder)
+    {
+        at.bad(
+            format!("{folder} is, or holds, a folder of the system or of kubexm"),
+            "give the registry's data a folder of their own, like /mnt/registry",
         );
     }
     if kind.has_data()

@@ -24,6 +24,18 @@ impl Roles {
         self.control_plane || self.worker
     }
 
+    /// What people call them. With kubeadm every control plane has an etcd member, so the role would add nothing there.
+    pub fn names(self) -> impl Iterator<Item = &'static str> {
+        let roles = [
+            ("control-plane", self.control_plane),
+            ("worker", self.worker),
+            ("etcd", self.etcd && !self.control_plane),
+            ("loadbalancer", self.load_balancer),
+            ("registry", self.registry),
+        ];
+        roles.into_iter().filter(|(_, has)| *has).map(|(name, _)| name)
+    }
+
     /// A worker and nothing else: a cluster can be made without it.
     pub const fn only_worker(self) -> bool {
         self.worker && !self.control_plane && !self.etcd && !self.load_balancer && !self.registry

@@ -2,13 +2,16 @@
 
 use serde_json::{Map, Value};
 
+use super::data_folder;
 use super::field::{Folder, Version, section};
 use crate::keywords::keywords;
+use crate::yaml::Mapping;
 
 section! {
     /// What runs containers
     ///
     /// `spec.runtime`.
+    #[check(belongs(kind, data_dir))]
     pub struct Runtime {
         /// Which one; docker comes with cri-dockerd
         #[serde(rename = "type", skip_serializing_if = "is_default")]
@@ -28,6 +31,31 @@ section! {
         #[yaml("extraConfig")]
         pub extra_config: Map<String, Value>,
     }
+}
+
+impl Runtime {
+    /// Where it has its images and containers.
+    pub fn data_folder(&self) -> &str {
+        self.data_dir.as_deref().unwrap_or(self.kind.data_dir())
+    }
+
+    /// That folder, where it is another one than the runtime's usual.
+    pub fn own_folder(&self) -> Option<&str> {
+        self.data_dir.as_deref().filter(|folder| *folder != self.kind.data_dir())
+    }
+}
+
+fn belongs(map: &Mapping<'_>, kind: Option<&RuntimeKind>, data_dir: Option<&Option<String>>) -> Option<()> {
+    let usual = kind.map(|kind| kind.data_dir());
+    if let (Some(at), Some(folder)) = (map.get("dataDir"), data_dir.and_then(Option::as_deref))
+        && data_folder::is_of_others(folder, usual)
+    {
+        at.bad(
+            format!("{folder} is, or holds, a folder of the system or of kubexm"),
+            "give images and containers a folder of their own, like /data/containerd, best a disk mounted there",
+        );
+    }
+    Some(())
 }
 
 fn is_default(kind: &RuntimeKind) -> bool {

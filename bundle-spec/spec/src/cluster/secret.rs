@@ -7,6 +7,8 @@ use crate::yaml;
 
 /// The field of the webhook's kubeconfig.
 pub const AUDIT_WEBHOOK: &str = "spec.kubernetes.audit.webhook.kubeconfigFrom";
+/// The field of the key of the site's CA for the cluster.
+pub const CLUSTER_CA_KEY: &str = "spec.kubernetes.ca.keyFrom";
 /// The field of the CA of the user's registry.
 pub const EXTERNAL_CA: &str = "spec.registry.caFile";
 /// The field of the password of Harbor's user admin.
@@ -22,6 +24,8 @@ pub const EXTERNAL_ETCD_KEY: &str = "spec.etcd.externalConfig.keyFrom";
 pub enum SecretUse {
     /// A kubeconfig by which kube-apiserver sends audit events.
     AuditWebhook,
+    /// The key of the site's CA for the cluster.
+    ClusterCaKey,
     /// The password of the cluster's own depot and registry.
     DepotLogin,
     /// The password of the user's registry.
@@ -56,6 +60,11 @@ impl Cluster {
             usage: SecretUse::AuditWebhook,
             source: Cow::Borrowed(&webhook.kubeconfig),
         });
+        let ca_key = self.kubernetes.as_ref().and_then(|kubernetes| kubernetes.ca.as_ref()).map(|ca| SecretOf {
+            field: CLUSTER_CA_KEY.to_owned(),
+            usage: SecretUse::ClusterCaKey,
+            source: Cow::Borrowed(&ca.key),
+        });
         let login = |login: Option<RegistryLogin<'a>>, usage| {
             login.map(|login| SecretOf { field: login.field(), usage, source: Cow::Borrowed(login.password) })
         };
@@ -79,7 +88,7 @@ impl Cluster {
         let admin = of_harbor(HARBOR_ADMIN, SecretUse::HarborAdmin, admin);
         let database = harbor.and_then(|harbor| harbor.database_password.as_ref());
         let database = of_harbor(HARBOR_DATABASE, SecretUse::HarborDatabase, database);
-        [webhook, etcd, depot, external, ca, admin, database].into_iter().flatten().collect()
+        [webhook, ca_key, etcd, depot, external, ca, admin, database].into_iter().flatten().collect()
     }
 }
 
@@ -88,6 +97,7 @@ impl SecretUse {
     pub const fn title(self) -> &'static str {
         match self {
             Self::AuditWebhook => "kubeconfig of the audit webhook",
+            Self::ClusterCaKey => "key of your CA for the cluster",
             Self::DepotLogin => "password of the cluster's registry",
             Self::ExternalLogin => "password of your registry",
             Self::EtcdKey => "key of the API server's certificate for your etcd",
@@ -106,7 +116,7 @@ impl SecretUse {
             Self::AuditWebhook => kubeconfig(text),
             Self::DepotLogin => password(text, Some(BCRYPT_LIMIT)),
             Self::ExternalLogin => password(text, None),
-            Self::EtcdKey => private_key(text),
+            Self::ClusterCaKey | Self::EtcdKey => private_key(text),
             Self::ExternalCa => certificates(text),
             Self::HarborAdmin | Self::HarborDatabase => password(text, None),
         }

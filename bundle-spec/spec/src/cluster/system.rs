@@ -49,7 +49,7 @@ section! {
         #[serde(skip_serializing_if = "Vec::is_empty")]
         #[yaml("postInstall")]
         pub post_install: Vec<Script>,
-        /// Do not change name, swap, modules and kernel parameters
+        /// Do not change name, swap, modules and kernel parameters; preflight demands what Kubernetes needs of them
         #[serde(rename = "skipConfigureOS", skip_serializing_if = "std::ops::Not::not")]
         #[yaml("skipConfigureOS")]
         pub skip_configure_os: bool,

@@ -78,6 +78,35 @@ impl FieldType for Taint {
     }
 }
 
+/// The taints of a node: each key and effect once, as the API server wants it.
+pub(super) struct Taints;
+
+impl FieldType for Taints {
+    type Value = Vec<Taint>;
+
+    const SHAPE: Shape = Vec::<Taint>::SHAPE;
+
+    fn read(at: &At<'_>) -> Option<Vec<Taint>> {
+        let taints = Vec::<Taint>::read(at)?;
+        let mut twice = None;
+        for (index, (taint, at)) in taints.iter().zip(at.list()).enumerate() {
+            let same = |other: &&Taint| (&other.key, other.effect) == (&taint.key, taint.effect);
+            if let Some(other) = taints.iter().take(index).find(same) {
+                at.bad(
+                    format!("\"{taint}\" has the key and the effect of \"{other}\""),
+                    "a node has each of them once",
+                );
+                twice = Some(());
+            }
+        }
+        twice.is_none().then_some(taints)
+    }
+
+    fn show(value: &Vec<Taint>) -> Option<Value> {
+        Vec::<Taint>::show(value)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -93,6 +122,8 @@ mod tests {
             (":NoSchedule", "KEY=VALUE:EFFECT"),
             ("a=b=c:NoSchedule", "KEY=VALUE:EFFECT"),
             ("a=b:Never", "the effect is"),
+            ("-a=b:NoSchedule", "KEY=VALUE:EFFECT"),
+            ("a=b.:NoSchedule", "KEY=VALUE:EFFECT"),
             ("node-role.kubernetes.io/control-plane:NoSchedule", "roles of a host"),
         ] {
             let error = Taint::parse(text).expect_err(text);

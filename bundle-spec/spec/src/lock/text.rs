@@ -122,7 +122,7 @@ fn unknown(value: &Value, known: &Value) -> Option<String> {
         (Value::Object(fields), Value::Object(known)) => {
             fields.iter().find_map(|(name, value)| match known.get(name) {
                 Some(known) => unknown(value, known).map(|rest| format!("/{name}{rest}")),
-                None => (!value.is_null()).then(|| format!("/{name}")),
+                None => (!is_empty(value)).then(|| format!("/{name}")),
             })
         }
         (Value::Array(values), Value::Array(known)) => values
@@ -132,6 +132,11 @@ fn unknown(value: &Value, known: &Value) -> Option<String> {
             .find_map(|(index, (value, known))| Some(format!("/{index}{}", unknown(value, known)?))),
         _ => None,
     }
+}
+
+/// What says as much as its absence: earlier programs wrote `sources` of items without any, too.
+fn is_empty(value: &Value) -> bool {
+    value.is_null() || value.as_array().is_some_and(Vec::is_empty)
 }
 
 fn item_text(item: &impl Serialize) -> Result<String, serde_json::Error> {

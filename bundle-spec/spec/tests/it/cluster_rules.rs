@@ -28,6 +28,23 @@ const HOSTS: &str = "  hosts:\n  - {name: a, address: 10.0.0.1}\n  - {name: b, a
 /// What is wrong, the path it is reported at, and a part of what is said.
 const WRONG: &[(&str, &str, &str)] = &[
     (
+        "  kubernetes: {certificateValidityPeriod: 4000d}\n",
+        "spec.kubernetes.certificateValidityPeriod",
+        "for 4000d, and the CAs that sign them for 3650d",
+    ),
+    (
+        "  kubernetes: {caCertificateValidityPeriod: 100d}\n",
+        "spec.kubernetes.caCertificateValidityPeriod",
+        "for 365d, and the CAs that sign them for 100d",
+    ),
+    (
+        "  kubernetes: {certificateValidityPeriod: 1y}\n",
+        "spec.kubernetes.certificateValidityPeriod",
+        "like 365d or 8760h",
+    ),
+    ("  kubernetes: {ca: {certFile: ca.crt}}\n", "spec.kubernetes.ca", "keyFrom"),
+    ("  kubernetes: {ca: {certFile: /etc/ca.crt, keyFrom: {env: K}}}\n", "spec.kubernetes.ca.certFile", "not relative"),
+    (
         "  kubernetes: {apiServerArgs: {service-cluster-ip-range: 10.0.0.0/16}}\n",
         "spec.kubernetes.apiServerArgs.service-cluster-ip-range",
         "write spec.network.serviceCidr",
@@ -56,6 +73,39 @@ const WRONG: &[(&str, &str, &str)] = &[
         "  hosts: [{name: a, address: 10.0.0.1, taints: [\"node-role.kubernetes.io/control-plane:NoSchedule\"]}]\n  roleGroups: {master: [a]}\n",
         "spec.hosts[0].taints[0]",
         "the roles of a host decide",
+    ),
+    (
+        "  hosts: [{name: a, address: 10.0.0.1, taints: [\"a=b:NoSchedule\", \"a:NoExecute\", \"a=c:NoSchedule\"]}]\n  roleGroups: {master: [a]}\n",
+        "spec.hosts[0].taints[2]",
+        "has the key and the effect of \"a=b:NoSchedule\"",
+    ),
+    ("  etcd: {dataDir: /var/lib}\n", "spec.etcd.dataDir", "a folder of the system or of kubexm"),
+    ("  etcd: {dataDir: /srv}\n", "spec.etcd.dataDir", "a folder of the system or of kubexm"),
+    (
+        "  etcd: {dataDir: /srv/data/etcd}\n  registry: {type: registry, dataDir: /srv/data}\n",
+        "spec.etcd.dataDir",
+        "are the same or in each other",
+    ),
+    ("  runtime: {dataDir: /var/lib}\n", "spec.runtime.dataDir", "a folder of the system or of kubexm"),
+    (
+        "  etcd: {dataDir: /data/etcd}\n  runtime: {dataDir: /data/etcd/containerd}\n",
+        "spec.etcd.dataDir",
+        "spec.runtime.dataDir, are the same or in each other",
+    ),
+    (
+        "  hosts: [{name: a, address: 10.0.0.1, labels: {zone: a-}}]\n  roleGroups: {master: [a]}\n",
+        "spec.hosts[0].labels.zone",
+        "is not a Kubernetes label",
+    ),
+    (
+        "  hosts: [{name: a, address: 10.0.0.1, annotations: {kubexm.io/applied: x}}]\n  roleGroups: {master: [a]}\n",
+        "spec.hosts[0].annotations.kubexm.io/applied",
+        "kubexm writes the annotations",
+    ),
+    (
+        "  hosts: [{name: a, address: 10.0.0.1, annotations: {\"a b\": x}}]\n  roleGroups: {master: [a]}\n",
+        "spec.hosts[0].annotations.a b",
+        "not the key of a Kubernetes annotation",
     ),
     (
         "  bundle: {platforms: [linux/amd64, linux/arm64, linux/amd64]}\n",
@@ -190,6 +240,7 @@ const WRONG: &[(&str, &str, &str)] = &[
     ),
     ("  registry: {harborConfig: {}}\n", "spec.registry.harborConfig", "has none"),
     ("  registry: {type: harbor, port: 5443}\n", "spec.registry.port", "the depot's"),
+    ("  registry: {type: registry, dataDir: /var/lib/etcd}\n", "spec.registry.dataDir", "a folder of their own"),
     ("  registry: {type: harbor, dataDir: /srv}\n", "spec.registry.dataDir", "a folder of their own"),
     ("  registry: {type: harbor, dataDir: /var/lib}\n", "spec.registry.dataDir", "or holds, a folder of the system"),
     ("  registry: {type: harbor, dataDir: /var/lib/docker/harbor}\n", "spec.registry.dataDir", "a folder of their own"),

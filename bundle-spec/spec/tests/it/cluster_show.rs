@@ -123,6 +123,7 @@ fn inside_raw(key: &str) -> bool {
         "spec.registry.harborConfig.config.",
         "spec.addons.values.",
         "spec.bundle.extraCharts.values.",
+        "spec.hosts.annotations.",
         "spec.hosts.labels.",
         "spec.kubernetes.featureGates.",
         "spec.kubernetes.apiServerArgs.",

@@ -128,7 +128,6 @@ fn a_version_keeps_its_digits_however_it_is_written() {
 /// Each is one thing that the format has and no recipe installs, at the path that is named.
 const NOT_BUILT: &[(&str, &str)] = &[
     ("  kubernetes: {type: kubexm}\n  etcd: {type: kubexm}\n", "spec.kubernetes.type"),
-    ("  kubernetes: {proxyMode: ipvs}\n", "spec.kubernetes.proxyMode"),
     ("  kubernetes: {nodelocaldns: {}}\n", "spec.kubernetes.nodelocaldns"),
     (
         "  etcd: {type: external, externalConfig: {endpoints: [\"http://10.0.0.5:2379\"]}}\n",
@@ -138,9 +137,8 @@ const NOT_BUILT: &[(&str, &str)] = &[
         "  kubernetes: {apiServerArgs: {etcd-prefix: /x}}\n  etcd: {type: external, externalConfig: {endpoints: [\"https://10.0.0.5:2379\"], caFile: a, certFile: b, keyFrom: {env: K}}}\n",
         "spec.kubernetes.apiServerArgs.etcd-prefix",
     ),
-    ("  etcd: {dataDir: /x}\n", "spec.etcd.dataDir"),
     ("  runtime: {type: docker}\n", "spec.runtime.type"),
-    ("  network: {plugin: calico}\n", "spec.network.plugin"),
+    ("  network: {plugin: kube-ovn}\n", "spec.network.plugin"),
     ("  network: {plugin: multus}\n", "spec.network.multus"),
     (
         "  network: {plugin: cilium, options: {kubeProxyReplacement: true}}\n",
@@ -211,6 +209,62 @@ fn an_option_that_cilium_does_not_have_is_named_with_the_nearest_and_a_wrong_val
     {
         parse(&file(&format!("  network: {{plugin: cilium, options: {fine}}}\n")))
             .unwrap_or_else(|p| panic!("{fine}\n{p}"));
+    }
+}
+
+#[test]
+fn an_option_that_calico_does_not_have_is_named_with_the_nearest_and_a_wrong_value_with_what_is_wanted() {
+    let said = |network: &str| refused(&format!("  network: {{plugin: calico, {network}}}\n")).to_string();
+    for (network, text) in [
+        ("options: {encapsulaton: IPIP}", "unknown option \"encapsulaton\" (did you mean encapsulation?"),
+        (
+            "options: {encapsulation: Geneve}",
+            "expected one of VXLAN, VXLANCrossSubnet, IPIP, IPIPCrossSubnet, None, got",
+        ),
+        ("options: {blockSize: 19}", "expected a whole number from 20 to 32, got 19"),
+        ("options: {blockSize: \"26\"}", "expected a whole number from 20 to 32"),
+        ("options: {mtu: 100}", "expected a whole number from 576 to 65535, got 100"),
+        ("options: {natOutgoing: \"no\"}", "expected true or false"),
+        ("options: {typha: {replicas: 30}}", "expected a whole number from 1 to 20, got 30"),
+        ("options: {typha: true}", "unknown option \"typha\""),
+        ("options: {l7Proxy: true}", "or install Calico yourself, with plugin none"),
+        (
+            "podCidr: 10.1.2.0/24, options: {blockSize: 22}",
+            "a block of /22 is larger than the network of pods, 10.1.2.0/24",
+        ),
+    ] {
+        let all = said(network);
+        assert!(all.contains(text), "{network}: {all}");
+    }
+    for fine in [
+        "{}",
+        "{encapsulation: None, typha: {enabled: true, replicas: 3}}",
+        "{blockSize: 24, mtu: 1400, natOutgoing: false}",
+    ] {
+        parse(&file(&format!("  network: {{plugin: calico, podCidr: 10.1.2.0/24, options: {fine}}}\n")))
+            .unwrap_or_else(|p| panic!("{fine}\n{p}"));
+    }
+}
+
+#[test]
+fn what_of_calico_has_not_run_on_hosts_is_named_and_the_rest_is_not() {
+    let named = |options: &str| {
+        let cluster = parse(&file(&format!("  network: {{plugin: calico, options: {options}}}\n"))).unwrap();
+        check(&cluster).into_iter().map(|unsupported| unsupported.path).collect::<Vec<_>>()
+    };
+    for (options, path) in [
+        ("{encapsulation: IPIP}", "encapsulation"),
+        ("{encapsulation: IPIPCrossSubnet}", "encapsulation"),
+        ("{encapsulation: None}", "encapsulation"),
+        ("{typha: {enabled: true}}", "typha"),
+        ("{typha: {replicas: 2}}", "typha"),
+    ] {
+        assert_eq!(named(options), [format!("spec.network.options.{path}")], "{options}");
+    }
+    for options in
+        ["{}", "{encapsulation: VXLAN, mtu: 1400}", "{encapsulation: VXLANCrossSubnet, typha: {enabled: false}}"]
+    {
+        assert_eq!(named(options), [""; 0], "{options}");
     }
 }
 

@@ -1,4 +1,4 @@
-//! cluster.yaml: parsed, validated, shown with its defaults.
+//! cluster.yaml: parsed, validated, shown with its defaults; and locks of earlier programs.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test that cannot continue has failed")]
 
 mod cluster_hosts;
@@ -6,3 +6,4 @@ mod cluster_rules;
 mod cluster_show;
 mod cluster_yaml;
 mod every_field;
+mod recorded_locks;

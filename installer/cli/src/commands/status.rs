@@ -1,9 +1,9 @@
 //! `kubexm-install status`.
 
 use std::path::PathBuf;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
-use kubexm_engine::clock::rfc3339;
+use kubexm_engine::clock::{rfc3339, unix_seconds};
 use kubexm_engine::replay::{RunState, StepState};
 use kubexm_plan::BundleRecord;
 use kubexm_session::{Access, ClusterHome, ClusterOptions, ClusterStatus, ClusterView, RecordedRun, status_document};
@@ -75,7 +75,7 @@ pub fn run(args: &Args, display: &Display) -> Result<(), Failure> {
             } else {
                 String::new()
             };
-            text = cluster_facts::text(&view.cluster, &view.facts, unix_time()) + &runs;
+            text = cluster_facts::text(&view.cluster, &view.facts, unix_seconds(SystemTime::now())) + &runs;
         }
         if shown.as_ref() != Some(&text) {
             display.answer(&text);
@@ -97,12 +97,6 @@ fn view(args: &Args, display: &Display) -> Result<ClusterView, Failure> {
     let source = session.cluster(&cluster)?;
     let access = Access::obtain(&session, source.cluster(), &cluster.trust, &hosts)?;
     shell.wait(session.view(&source, &access, &hosts))
-}
-
-/// In seconds.
-fn unix_time() -> i64 {
-    let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
-    i64::try_from(since.as_secs()).unwrap_or(i64::MAX)
 }
 
 fn text(clusters: &[ClusterStatus]) -> String {

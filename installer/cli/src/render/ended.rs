@@ -4,14 +4,13 @@ use std::fmt::Write;
 
 use kubexm_engine::status::StepStatus;
 use kubexm_engine::{Outcome, Status};
-use kubexm_plan::Pipeline;
 use kubexm_session::{Direction, Ended, EndedRun};
 use kubexm_spec::event::EventKind;
 use kubexm_spec::{ExitCode, counted};
 use kubexm_terminal::{Display, Failure};
 use serde_json::{Value, json};
 
-use crate::commands::resume_command::{program, shell_word};
+use super::pipelines::Texts;
 
 /// The last event of a run that did what was asked for, or the failure that the others end in. `again` resets hosts that could
 /// not be reached.
@@ -19,19 +18,11 @@ pub fn report(ended: &Ended, again: &str, display: &Display) -> Result<(), Failu
     let (text, data) = match &ended.run {
         Some(run) if run.outcome != wanted(ended.direction) => return Err(unwell(run)),
         Some(run) => success(ended, run, display),
-        None => (nothing_to_do(ended), json!({})),
+        None => ((Texts::of(ended.pipeline).nothing_to_do)(ended), json!({})),
     };
     if !ended.missing.is_empty() {
         let hosts = ended.missing.join(", ");
-        let named = match ended.pipeline {
-            Pipeline::DeleteNode => ", with cluster.yaml as it is",
-            Pipeline::Create
-            | Pipeline::AddNode
-            | Pipeline::Upgrade
-            | Pipeline::CertsRenew
-            | Pipeline::Restore
-            | Pipeline::Reset => "",
-        };
+        let named = Texts::of(ended.pipeline).again;
         let debt = format!(
             "{text}\nnot done yet: {hosts} could not be reached and still have everything that the cluster put there; \
              when they can be reached again{named}: {again}"
@@ -40,33 +31,6 @@ pub fn report(ended: &Ended, again: &str, display: &Display) -> Result<(), Failu
     }
     display.emit(EventKind::Result { ok: true, exit_code: ExitCode::Ok.code(), summary: text, data: Some(data) });
     Ok(())
-}
-
-/// The text of a run that was not created.
-fn nothing_to_do(ended: &Ended) -> String {
-    match ended.pipeline {
-        Pipeline::DeleteNode => {
-            let cluster = &ended.cluster;
-            let text = "nothing of it is on those that were reached";
-            format!("nothing to do: these hosts are not in cluster {cluster}, and {text}{}", forget(ended))
-        }
-        Pipeline::CertsRenew => format!(
-            "nothing to do: no certificate of cluster {} that kubeadm manages is due, and everything runs with those that are \
-             there; --force renews them anyway",
-            ended.cluster
-        ),
-        Pipeline::Create | Pipeline::AddNode | Pipeline::Upgrade | Pipeline::Restore | Pipeline::Reset => {
-            format!("cluster {} is removed: nothing of it is left on any host", ended.cluster)
-        }
-    }
-}
-
-/// What the operator does after all hosts were deleted.
-const fn forget(ended: &Ended) -> &'static str {
-    match ended.missing.is_empty() {
-        true => "; remove them from cluster.yaml, so that `create` and `add-node` do not add them again",
-        false => "",
-    }
 }
 
 const fn wanted(direction: Direction) -> Outcome {
@@ -78,73 +42,19 @@ const fn wanted(direction: Direction) -> Outcome {
 
 fn success(ended: &Ended, run: &EndedRun, display: &Display) -> (String, Value) {
     let EndedRun { status, report, .. } = run;
-    let (cluster, counts) = (&status.cluster, &status.counts);
-    if ended.direction == Direction::Forward {
-        display.emit(EventKind::Note { text: format!("report: {}", report.display()) });
+    let texts = Texts::of(ended.pipeline);
+    if ended.direction == Direction::Back {
+        return ((texts.rolled_back)(status), data(run));
     }
-    let text = match (ended.direction, ended.pipeline) {
-        (Direction::Back, Pipeline::Reset) => {
-            format!("reset {} was rolled back: cluster {cluster} runs again", status.run)
-        }
-        (Direction::Back, _) => {
-            format!("run {} was rolled back: {} steps, the hosts are as they were before it", status.run, counts.undone)
-        }
-        (Direction::Forward, Pipeline::Reset) => {
-            let network = if ended.network_of_operator {
-                "; network links and rules of the pod network that you installed may stay until its own clean-up or a \
-                 reboot"
-            } else {
-                ""
-            };
-            format!(
-                "cluster {cluster} is gone: the hosts are as they were ({} steps changed something){network}",
-                counts.done
-            )
-        }
-        (Direction::Forward, Pipeline::DeleteNode) => {
-            let end = forget(ended);
-            format!("the hosts are deleted from cluster {cluster} ({} steps changed something){end}", counts.done)
-        }
-        (Direction::Forward, Pipeline::CertsRenew) => {
-            let kubeconfig = ended.kubeconfig.clone().unwrap_or_default();
-            let text = format!(
-                "the certificates of cluster {cluster} are renewed, and in use: {} steps changed something, {} needed no \
-                 change\nthe kubeconfig on this machine is {}; give it anew to whoever has a copy of the earlier one",
-                counts.done,
-                counts.satisfied,
-                shell_word(&kubeconfig.to_string_lossy())
-            );
-            return (text, json!({ "run": status, "kubeconfig": kubeconfig, "report": report }));
-        }
-        (Direction::Forward, Pipeline::Restore) => format!(
-            "cluster {cluster} has the data of the backup ({} steps changed something); what etcd had before lies in \
-             /var/lib/etcd/.kubexm-before-* on the control planes: remove it once nobody wants it back",
-            counts.done
-        ),
-        (Direction::Forward, Pipeline::Create | Pipeline::AddNode | Pipeline::Upgrade) => {
-            let kubeconfig = ended.kubeconfig.clone().unwrap_or_default();
-            let is = if ended.network_of_operator {
-                "up; its nodes stay NotReady until you install a pod network"
-            } else {
-                "ready"
-            };
-            let text = format!(
-                "cluster {cluster} is {is}: {} steps changed something, {} needed no change\n\nNext:\n  kubectl \
-                 --kubeconfig {} \
-                 get nodes,pods -A\n  {} report {}",
-                counts.done,
-                counts.satisfied,
-                shell_word(&kubeconfig.to_string_lossy()),
-                program(),
-                status.run,
-            );
-            return (text, json!({ "run": status, "kubeconfig": kubeconfig, "report": report }));
-        }
-    };
-    (text, data(run))
+    display.emit(EventKind::Note { text: format!("report: {}", report.display()) });
+    let text = (texts.success)(ended, status);
+    match &ended.kubeconfig {
+        Some(kubeconfig) => (text, json!({ "run": status, "kubeconfig": kubeconfig, "report": report })),
+        None => (text, data(run)),
+    }
 }
 
-/// The machine's part of every other end.
+/// The machine's part of an end without a kubeconfig.
 fn data(run: &EndedRun) -> Value {
     json!({ "run": run.status, "report": run.report })
 }
@@ -233,6 +143,7 @@ fn sentence(outcome: Outcome, status: &Status) -> String {
 mod tests {
     use kubexm_engine::replay::{RunState, StepState};
     use kubexm_engine::status::{Counts, SCHEMA};
+    use kubexm_plan::Pipeline;
 
     use super::*;
 

@@ -5,5 +5,6 @@ pub mod cluster_facts;
 pub mod drift;
 pub mod ended;
 pub mod out_of_reach;
+pub mod pipelines;
 pub mod summary;
 mod table;

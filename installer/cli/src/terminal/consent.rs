@@ -5,7 +5,7 @@ use std::io::{IsTerminal, Write as _};
 use async_trait::async_trait;
 use kubexm_engine::backup::BackupAbout;
 use kubexm_engine::clock::rfc3339;
-use kubexm_plan::{Pipeline, Plan};
+use kubexm_plan::Plan;
 use kubexm_session::events::{note, warning};
 use kubexm_session::{
     Answer, Change, Confirm, Drift, OutOfReach, Question, RestoredBackup, UnsignedCluster, WithoutThem, escaped,
@@ -14,6 +14,7 @@ use kubexm_spec::{Digest, ExitCode};
 use kubexm_terminal::{Display, Failure, Mode};
 
 use super::events::Shown;
+use crate::render::pipelines::Texts;
 use crate::render::{out_of_reach, summary};
 
 /// Asks the person at the terminal.
@@ -73,56 +74,31 @@ impl<'d> Terminal<'d> {
     fn describe(&self, question: &Question<'_>) -> &'static str {
         let shown = Shown(self.display);
         match question.change {
-            Change::Run { plan, drift } => {
+            Change::Run { plan, drift, missing, backup } => {
+                let texts = Texts::of(plan.pipeline);
                 self.show(plan, drift);
-                "Continue?"
-            }
-            Change::Reset { plan, missing } => {
-                self.show(plan, None);
-                what_goes(plan, &shown);
-                for host in missing {
-                    warning(&shown, format!("{host} cannot be reached and stays as it is"));
+                if let Some(text) = (texts.before)(plan) {
+                    note(&shown, text);
                 }
-                "Remove the cluster and delete its data?"
-            }
-            Change::Restore { plan, backup } => {
-                self.show(plan, None);
+                for text in summary::packages_to_remove(plan) {
+                    warning(&shown, text);
+                }
+                if let Some(becomes) = texts.out_of_reach {
+                    missing.iter().for_each(|host| warning(&shown, format!("{host} {becomes}")));
+                }
                 if let Some(RestoredBackup { about: backup, unauthenticated }) = backup {
                     if let Some(why) = unauthenticated {
                         warning(&shown, why.to_owned());
                     }
                     warning(&shown, what_is_restored(question.cluster, backup));
                 }
-                "Type the name of the cluster to restore it"
-            }
-            Change::DeleteNode { plan, missing } => {
-                self.show(plan, None);
-                for text in summary::packages_to_remove(plan) {
-                    warning(&shown, text);
-                }
-                for host in missing {
-                    let text = "cannot be reached: it is removed from the cluster, and what is on it stays as it is";
-                    warning(&shown, format!("{host} {text}"));
-                }
-                "Remove these hosts from the cluster and delete its data on them?"
-            }
-            Change::Rollback { plan, .. } if plan.pipeline == Pipeline::Reset => {
-                "Roll back the reset, so that the cluster runs again?"
-            }
-            Change::Rollback { plan, .. } if plan.pipeline == Pipeline::DeleteNode => {
-                "Roll back the deletion, so that the hosts are members of the cluster again?"
-            }
-            Change::Rollback { plan, .. } if plan.pipeline == Pipeline::Upgrade => {
-                "Roll back the upgrade, as far as that is possible?"
-            }
-            Change::Rollback { plan, .. } if plan.pipeline == Pipeline::CertsRenew => {
-                "Roll back the renewal, so that the earlier certificates are used again?"
+                texts.question
             }
             Change::Rollback { run, plan, changed } => {
                 let hosts: Vec<&str> = plan.hosts.iter().map(|host| host.name.as_str()).collect();
                 let (cluster, hosts) = (question.cluster, hosts.join(", "));
                 note(&shown, format!("{run} of cluster {cluster}: {changed} steps changed something on {hosts}"));
-                "Roll it all back? All data in the cluster is lost."
+                Texts::of(plan.pipeline).rollback
             }
         }
     }
@@ -166,10 +142,8 @@ impl Confirm for Terminal<'_> {
         if self.yes {
             return Answer::Yes;
         }
-        let yes = match question.change {
-            Change::Restore { .. } => self.is_typed(prompt, question.cluster).await,
-            _ => self.is_yes(prompt).await,
-        };
+        let typed = matches!(question.change, Change::Run { plan, .. } if plan.pipeline.row().confirmed_by_name);
+        let yes = if typed { self.is_typed(prompt, question.cluster).await } else { self.is_yes(prompt).await };
         if yes { Answer::Yes } else { Answer::No }
     }
 
@@ -204,23 +178,6 @@ fn unsigned_plan(digest: &Digest) -> String {
         "no signature covers this plan: whoever wrote its file decides what is done as root on these hosts. It has {digest}: compare that \
          with what `plan -o` printed when it was made"
     )
-}
-
-/// What a reset deletes, and what it keeps.
-fn what_goes(plan: &Plan, shown: &Shown<'_>) {
-    let mut hosts: Vec<&str> = plan.steps.iter().map(|step| step.host.as_str()).collect();
-    hosts.sort_unstable();
-    hosts.dedup();
-    let text = format!(
-        "Deleted at the end, irreversibly: cluster {}, its etcd and everything that containers wrote, on {}. Kept: \
-         volumes on other disks and NFS exports, which are unmounted and not touched.",
-        plan.cluster_name,
-        hosts.join(", ")
-    );
-    note(shown, text);
-    for text in summary::packages_to_remove(plan) {
-        warning(shown, text);
-    }
 }
 
 /// Whether a person can be asked.

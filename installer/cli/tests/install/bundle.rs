@@ -92,16 +92,28 @@ fn what_no_recipe_installs_is_named_before_any_host_is_touched_and_stops_every_v
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let yaml = cluster_yaml(&[("node1", listener.local_addr().unwrap().port())]);
     let bundle = site.bundle_with(&yaml, |_| true);
-    let wanted = yaml.replace("plugin: flannel", "plugin: calico") + "  storage: {openebs: {}}\n";
+    let wanted = yaml.replace("plugin: flannel", "plugin: kube-ovn") + "  storage: {openebs: {}}\n";
     fs::write(site.path("mine.yaml"), wanted).unwrap();
     for verb in [&["create", "-y"][..], &["add-node", "-y"], &["preflight"], &["plan", "create"]] {
         let mut command = site.install(verb);
         command.args(["--bundle", bundle.to_str().unwrap(), "-f"]).arg(site.path("mine.yaml"));
         let plugin = contains(
-            "spec.network.plugin: \"calico\" is known, and not supported yet (supported today: flannel, cilium, none)",
+            "spec.network.plugin: \"kube-ovn\" is known, and not supported yet (supported today: flannel, calico, cilium, none)",
         );
         command.assert().code(22).stderr(plugin.and(contains("spec.storage.openebs")));
     }
+    assert_untouched(&listener);
+}
+
+#[test]
+fn a_manifest_of_the_network_that_no_recipe_knows_is_refused_before_any_host_is_touched() {
+    let site = Site::new();
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let yaml = cluster_yaml(&[("node1", listener.local_addr().unwrap().port())]);
+    // The content of a synthetic bundle is made up, and no YAML.
+    let bundle = site.bundle_with(&yaml.replace("plugin: flannel", "plugin: calico"), |_| true);
+    let refused = contains("calico-manifest 3.31.7 is not as this kubexm-install knows it");
+    site.create(&bundle).assert().code(33).stderr(refused.and(contains("document 1: unexpected character")));
     assert_untouched(&listener);
 }
 

@@ -1,6 +1,6 @@
 //! Facts of simulated hosts.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use kubexm_plan::Facts;
 use kubexm_plan::facts::{Disk, Interface, ModuleState, SelinuxState};
@@ -31,10 +31,12 @@ pub fn facts(host: &str) -> Facts {
             size: 100 << 30,
             filesystem: Some("ext4".to_owned()),
             read_only: false,
+            noexec: false,
             inodes: None,
         }],
         cgroup_version: 2,
         modules: ["overlay", "br_netfilter"].map(|name| (name.to_owned(), ModuleState::Present)).into(),
+        boot_modules: BTreeSet::new(),
         systemd: Some(252),
         programs: PROGRAMS.map(|name| (name.to_owned(), Some(format!("/usr/sbin/{name}")))).into(),
         packages: None,
@@ -56,6 +58,7 @@ pub fn facts(host: &str) -> Facts {
         fips: false,
         firewalls: Vec::new(),
         time_services: vec!["systemd-timesyncd.service".to_owned()],
+        timezones: vec!["Asia/Shanghai".to_owned(), "Etc/UTC".to_owned()],
         clock_offset_ms: 0,
         round_trip_ms: 1,
         listeners: Vec::new(),
@@ -71,6 +74,8 @@ pub fn facts(host: &str) -> Facts {
         etcd_formed: None,
         etcd_keyspace: None,
         unreadable_stamp: None,
+        unreadable_mark: None,
+        runtime_root: None,
         joined: false,
         cluster_ca: None,
         sealed_authorities: None,
@@ -78,6 +83,7 @@ pub fn facts(host: &str) -> Facts {
         proxies: Vec::new(),
         noexec: Vec::new(),
         glibc: Some("2.36".to_owned()),
+        sysctls: BTreeMap::new(),
         boot_sysctls: BTreeMap::new(),
         machine_id: Digest::of(host).hex()[..32].to_owned(),
         product_uuid: String::new(),

@@ -40,6 +40,7 @@ pub(super) fn key(resource: &Resource) -> Option<Key> {
         Resource::Release { namespace, name } => Key::Cluster(format!("release:{namespace}/{name}")),
         Resource::Taint { node, key } => Key::Cluster(format!("taint:{node}:{key}")),
         Resource::Label { node, key } => Key::Cluster(format!("label:{node}:{key}")),
+        Resource::Annotation { node, key } => Key::Cluster(format!("annotation:{node}:{key}")),
         Resource::HarborProject(name) => Key::Host(format!("harbor-project:{name}")),
         Resource::HarborRobot(name) => Key::Host(format!("harbor-robot:{name}")),
         Resource::HarborImage(name) => Key::Host(format!("harbor-image:{name}")),
@@ -74,8 +75,12 @@ pub(super) fn is_below(key: &str, folders: &[String]) -> bool {
 pub(super) fn below<'a>(key: &'a str, folder: &str) -> Option<&'a str> {
     let path = match key.split_once(':') {
         Some(("path", path)) => path,
-        // Images are in a folder of the runtime, whichever runtime it is.
-        Some(("image", _)) => "/var/lib/containerd/images",
+        // Images are in the runtime's folder of data, which cluster.yaml may name.
+        Some(("image", _)) => {
+            let of_data =
+                folder.ends_with("/containerd") && !["/opt/", "/run/"].iter().any(|at| folder.starts_with(at));
+            return of_data.then_some("images");
+        }
         _ => return None,
     };
     let rest = path.strip_prefix(folder)?;

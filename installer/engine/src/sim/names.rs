@@ -5,7 +5,8 @@ pub(super) const KUBELET_UNIT: &str = "kubelet.service";
 pub(super) const KUBELET: &str = "unit:kubelet.service";
 pub(super) const KUBELET_CONF: &str = "path:/etc/kubernetes/kubelet.conf";
 pub(super) const KUBELET_CONFIG: &str = "path:/var/lib/kubelet/config.yaml";
-pub(super) const ETCD_DATA: &str = "path:/var/lib/etcd/member";
+/// End of the key of a member's data, in whatever folder it is.
+pub(super) const ETCD_MEMBER: &str = "/member";
 pub(super) const AGENT: &str = "path:/usr/local/bin/kubexm-install";
 /// `read:kube-apiserver:/etc/x`: what a static pod read when it started.
 pub(super) const READ: &str = "read:";

@@ -1,10 +1,11 @@
 //! The effects of `kubeadm` on a simulated host and on the cluster.
 
 use kubexm_plan::kubeadm_certificates::MANAGED;
-use kubexm_plan::{Step, etcd};
+use kubexm_plan::op::Op;
+use kubexm_plan::{Step, etcd, state_folders};
 
 use super::names::{
-    ADMIN_CONF, BEFORE_UPGRADE, ETCD_DATA, KUBELET, KUBELET_CONF, KUBELET_CONFIG, NETWORK, PODS, READ, UPGRADED,
+    ADMIN_CONF, BEFORE_UPGRADE, ETCD_MEMBER, KUBELET, KUBELET_CONF, KUBELET_CONFIG, NETWORK, PODS, READ, UPGRADED,
 };
 use super::world::World;
 
@@ -31,7 +32,7 @@ impl World {
             if external {
                 self.refuse_without_etcd()?;
             } else {
-                self.set(host, step, ETCD_DATA, "dir 0700")?;
+                self.set(host, step, &etcd_data(step), "dir 0700")?;
             }
             self.cluster.insert(format!("member:{host}"), "voter".to_owned());
         }
@@ -64,7 +65,8 @@ impl World {
     /// `kubeadm reset`: it asks the container runtime for what runs, and takes a member out of etcd while others run. The
     /// node's object stays: kubelet may not delete it.
     pub(super) fn reset(&mut self, host: &str) -> Result<(), String> {
-        let made = [ADMIN_CONF, KUBELET_CONF, ETCD_DATA].iter().any(|key| self.has(host, key));
+        let data = self.members_data(host);
+        let made = data.is_some() || [ADMIN_CONF, KUBELET_CONF].iter().any(|key| self.has(host, key));
         if !self.is_joined(host) && !made {
             return Ok(());
         }
@@ -76,7 +78,8 @@ impl World {
         if self.members().next().is_none() {
             self.cluster.clear();
         }
-        for key in [KUBELET_CONF, KUBELET_CONFIG, ETCD_DATA, PODS, NETWORK, UPGRADED, BEFORE_UPGRADE] {
+        let keys = [KUBELET_CONF, KUBELET_CONFIG, PODS, NETWORK, UPGRADED, BEFORE_UPGRADE];
+        for key in keys.into_iter().chain(data.as_deref()) {
             self.remove(host, key)?;
         }
         for (_, path) in MANAGED {
@@ -91,14 +94,32 @@ impl World {
         Ok(())
     }
 
-    /// Removes the node's object with its labels and taints.
+    /// Removes the node's object with its labels, annotations and taints.
     pub(super) fn drop_node(&mut self, node: &str) {
-        let of_node = [format!("label:{node}:"), format!("taint:{node}:")];
+        let of_node = ["label", "annotation", "taint"].map(|kind| format!("{kind}:{node}:"));
         let own = ["node", "awaited", "cordoned", "kubelet", "apiserver"].map(|kind| format!("{kind}:{node}"));
         self.cluster.retain(|key, _| !own.contains(key) && !of_node.iter().any(|prefix| key.starts_with(prefix)));
+    }
+
+    /// The key of the data of a host's member of etcd.
+    fn members_data(&self, host: &str) -> Option<String> {
+        let mut keys = self.hosts.get(host)?.state.keys();
+        keys.find(|key| key.starts_with("path:") && key.ends_with(ETCD_MEMBER)).cloned()
     }
 
     pub(super) fn has(&self, host: &str, key: &str) -> bool {
         self.hosts.get(host).is_some_and(|here| here.state.contains_key(key))
     }
+}
+
+/// The key of the data of a member that this step starts: among the folders that it observes, etcd's is the usual one, or the one
+/// that only cluster.yaml names.
+fn etcd_data(step: &Step) -> String {
+    let usual = state_folders::all();
+    let folders = step.ops.iter().filter_map(|op| match op {
+        Op::StateDir(folder) => Some(folder.path.as_str()),
+        _ => None,
+    });
+    let named = folders.into_iter().find(|folder| !usual.contains(folder));
+    format!("path:{}{ETCD_MEMBER}", named.unwrap_or(state_folders::ETCD))
 }

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use kubexm_plan::balancer::KEEPALIVED_UNIT;
-use kubexm_plan::op::{Unit, UpgradeOf};
-use kubexm_plan::{Act, Op, Plan, Probe, Resource, Step, etcd, runtime};
+use kubexm_plan::op::{Effect, Unit, UpgradeOf};
+use kubexm_plan::{Op, Plan, Probe, Resource, Step, etcd, runtime};
 
 use super::failure::Failure;
 use super::keys::Want;
@@ -53,7 +53,7 @@ impl World {
     }
 
     fn apply(&mut self, host: &str, op: &Op, plan: &Plan, step: &Step, want: Want) -> Result<(), String> {
-        if let Op::Act(Act::KubeadmReset(_)) = op {
+        if matches!(op, Op::Act(act) if act.effect() == Effect::ResetsNode) {
             self.reset(host)?;
         }
         for (key, value) in &want.host {
@@ -78,20 +78,10 @@ impl World {
                 }
                 Ok(())
             }
-            Op::Act(act @ (Act::KubeadmInit(_) | Act::KubeadmJoin(_))) => {
-                if let Act::KubeadmInit(init) = act
-                    && let Some(version) = self.configured_version(host, &init.config)
-                {
-                    self.cluster.insert("serverVersion".to_owned(), version);
-                }
+            Op::Act(act) => {
                 self.apply_act(host, act, step)?;
-                self.start_static_pods(host, plan, step)
+                if act.effect().starts_static_pods() { self.start_static_pods(host, plan, step) } else { Ok(()) }
             }
-            Op::Act(act @ Act::KubeadmUpgrade(upgrade)) if upgrade.of.is_control_plane() => {
-                self.apply_act(host, act, step)?;
-                self.start_static_pods(host, plan, step)
-            }
-            Op::Act(act) => self.apply_act(host, act, step),
             _ => Ok(()),
         }
     }

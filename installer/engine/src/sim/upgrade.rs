@@ -1,7 +1,7 @@
 //! `kubeadm upgrade` on a simulated host, and the versions of what runs.
 
 use kubexm_plan::Step;
-use kubexm_plan::op::{KubeadmUpgrade, UpgradeOf};
+use kubexm_plan::op::UpgradeOf;
 
 use super::names::{BEFORE_UPGRADE, KUBELET_CONFIG, UPGRADED};
 use super::world::World;
@@ -28,32 +28,42 @@ impl World {
     }
 
     /// kubeadm must be the new one; and no node may be upgraded before the cluster is.
-    pub(super) fn refuse_upgrade(&self, host: &str, step: &Step, upgrade: &KubeadmUpgrade) -> Result<(), String> {
+    pub(super) fn refuse_upgrade(
+        &self,
+        host: &str,
+        step: &Step,
+        (version, of): (&str, &UpgradeOf),
+    ) -> Result<(), String> {
         self.read(host, step, "path:/usr/local/bin/kubeadm")?;
         let apiservers = || self.cluster.iter().filter(|(key, _)| key.starts_with("apiserver:"));
-        let is_first = matches!(upgrade.of, UpgradeOf::Cluster { .. });
-        if !is_first && !apiservers().any(|(_, version)| *version == upgrade.version) {
-            return Err(format!("kubeadm upgrade node: the cluster's config is not of {}", upgrade.version));
+        let is_first = matches!(of, UpgradeOf::Cluster { .. });
+        if !is_first && !apiservers().any(|(_, has)| has == version) {
+            return Err(format!("kubeadm upgrade node: the cluster's config is not of {version}"));
         }
-        let old = self.members().find(|member| self.api_version(member) != upgrade.version);
-        if let (UpgradeOf::Worker, Some(old)) = (&upgrade.of, old) {
+        let old = self.members().find(|member| self.api_version(member) != version);
+        if let (UpgradeOf::Worker, Some(old)) = (of, old) {
             return Err(format!("{host} would be upgraded before the API server of {old}"));
         }
         Ok(())
     }
 
     /// Its effects; a control plane's static pods start again, too.
-    pub(super) fn upgrade_node(&mut self, host: &str, step: &Step, upgrade: &KubeadmUpgrade) -> Result<(), String> {
-        match upgrade.of {
+    pub(super) fn upgrade_node(
+        &mut self,
+        host: &str,
+        step: &Step,
+        (version, of): (&str, &UpgradeOf),
+    ) -> Result<(), String> {
+        match of {
             UpgradeOf::Worker => {
                 let before = self.host(host)?.state.get(KUBELET_CONFIG).cloned().unwrap_or_default();
                 self.set(host, step, BEFORE_UPGRADE, &before)?;
             }
             UpgradeOf::Cluster { .. } | UpgradeOf::ControlPlane => {
-                self.cluster.insert(format!("apiserver:{host}"), upgrade.version.clone());
+                self.cluster.insert(format!("apiserver:{host}"), version.to_owned());
             }
         }
-        self.set(host, step, KUBELET_CONFIG, &format!("file 0644 kubelet {}", upgrade.version))
+        self.set(host, step, KUBELET_CONFIG, &format!("file 0644 kubelet {version}"))
     }
 
     /// As before the upgrade of a worker.

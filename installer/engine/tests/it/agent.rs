@@ -31,7 +31,7 @@ struct Steered {
 }
 
 impl Work for Steered {
-    fn facts(&self, _: &str) -> Result<Facts, String> {
+    fn facts(&self, _: &str, _: &[String]) -> Result<Facts, String> {
         Err("no facts".into())
     }
 

@@ -115,6 +115,7 @@ impl Server {
             login: self.login(),
             sudo_password: None,
             via: Vec::new(),
+            folders: Vec::new(),
         }
     }
 

@@ -1,6 +1,5 @@
 //! Observes the cluster from one of its nodes. Read-only, without a lock, and with time limits; what does not answer is
 //! a gap.
-//! some seconds, and what does not answer is a gap.
 
 mod api;
 mod balancer;
@@ -55,11 +54,11 @@ pub fn collect(machine: &Machine, host: &str) -> ClusterFacts {
     facts
 }
 
-/// The plugin with a CNI configuration on the host.
+/// The plugin with a CNI configuration on the host. A credential of a plugin beside it may have outlived the plugin.
 fn plugin(machine: &Machine) -> Option<String> {
     let has = |plugin: &NetworkPlugin| {
         let configs = network::of(*plugin).map(|network| network.cni_configs).unwrap_or_default();
-        configs.iter().any(|config| machine.path(config).is_file())
+        configs.iter().filter(|config| config.ends_with(".conflist")).any(|config| machine.path(config).is_file())
     };
     NetworkPlugin::ALL.iter().find(|plugin| has(plugin)).map(ToString::to_string)
 }

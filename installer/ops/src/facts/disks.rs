@@ -78,9 +78,14 @@ fn disk(machine: &Machine, point: &str, mount: Option<&Mount>) -> Result<Disk, O
         free: space.free,
         size: space.size,
         filesystem: mount.map(|mount| filesystem(machine, mount)),
-        read_only: mount.is_some_and(|mount| mount.options.split(',').any(|option| option == "ro")),
+        read_only: mount.is_some_and(|mount| has(mount, "ro")),
+        noexec: mount.is_some_and(|mount| has(mount, "noexec")),
         inodes: space.inodes,
     })
+}
+
+fn has(mount: &Mount, wanted: &str) -> bool {
+    mount.options.split(',').any(|option| option == wanted)
 }
 
 /// Mount points with `noexec` from which programs are run.
@@ -90,7 +95,7 @@ pub(super) fn noexec(machine: &Machine) -> Result<Vec<String>, OpError> {
         .into_iter()
         .chain(runtimes())
         .filter_map(|path| of(&mounts, path))
-        .filter(|mount| mount.options.split(',').any(|option| option == "noexec"))
+        .filter(|mount| has(mount, "noexec"))
         .map(|mount| mount.point.clone())
         .collect();
     Ok(found.into_iter().collect())

@@ -20,11 +20,11 @@ mod state_folders;
 use std::collections::BTreeMap;
 
 use kubexm_plan::facts::ModuleState;
-use kubexm_plan::{Facts, REGISTRY_CAS, SEALED_AUTHORITIES, etcd};
+use kubexm_plan::{Facts, KubeadmFiles, REGISTRY_CAS, SEALED_AUTHORITIES, etcd, runtime};
 use kubexm_spec::{Arch, Digest};
 
-use crate::ops::act::{kubeadm_files, kubeadm_init, mark};
-use crate::ops::{kernel_module, stamp, swap_off, sysctl};
+use crate::ops::act::{kubeadm_files, kubeadm_init, kubeadm_upgrade, mark};
+use crate::ops::{kernel_module, stamp, swap_off, sysctl, timezone};
 use crate::system::Program;
 use crate::teardown::foreign;
 use crate::{Machine, OpError, fsio, paths, systemd};
@@ -32,6 +32,9 @@ use crate::{Machine, OpError, fsio, paths, systemd};
 /// Modules that kubexm needs: for the runtime, the bridge's sysctls and kube-proxy's ipvs mode. Others (vxlan,
 /// nf_conntrack) cannot be distinguished from missing ones if they are built in without parameters.
 const MODULES: [&str; 6] = ["br_netfilter", "overlay", "ip_vs", "ip_vs_rr", "ip_vs_wrr", "ip_vs_sh"];
+/// Kernel parameters that kubexm sets on a node.
+const SYSCTLS: [&str; 3] =
+    ["net.ipv4.ip_forward", "net.bridge.bridge-nf-call-iptables", "net.bridge.bridge-nf-call-ip6tables"];
 /// Programs that kubeadm, kubelet, kube-proxy, the CNI plugins and kubexm call, and those in the table of root
 /// packages.
 const PROGRAMS: [&str; 25] = [
@@ -70,6 +73,11 @@ const CLUSTER_CA: &str = "/etc/kubernetes/pki/ca.crt";
 /// Gathers all facts. `host` is the name in cluster.yaml. The link sets `clock_offset_ms` and `round_trip_ms`, which a
 /// machine cannot measure itself.
 pub fn collect(machine: &Machine, host: &str) -> Result<Facts, OpError> {
+    collect_with(machine, host, &[])
+}
+
+/// The same, with the content of further folders: those that cluster.yaml names for data in place of the usual ones.
+pub fn collect_with(machine: &Machine, host: &str, folders: &[String]) -> Result<Facts, OpError> {
     let kernel = machine.system().kernel()?;
     let hostname = machine.system().hostname()?;
     let release = os::release(machine)?;
@@ -77,13 +85,16 @@ pub fn collect(machine: &Machine, host: &str) -> Result<Facts, OpError> {
     let fstab = fsio::read_text(&machine.path("/etc/fstab"))?.unwrap_or_default();
     let nameservers = network::nameservers(machine)?;
     let resolved = network::resolved_nameservers(machine, nameservers.as_deref().unwrap_or_default())?;
-    // A damaged stamp is a fact, not an error, so that the problems of all hosts are reported together.
+    // A damaged stamp or mark is a fact, not an error, so that the problems of all hosts are reported together.
     let (stamp, unreadable_stamp) = match stamp::read(machine) {
         Ok(stamp) => (stamp, None),
         Err(error) => (None, Some(error.full())),
     };
     let ours = ours::Ours::read(machine, stamp.is_some())?;
-    let kubeadm_config = kubeadm_init::config_of_the_cluster(machine)?;
+    let unreadable_mark = mark::unreadable(machine);
+    let marks_are_readable = unreadable_mark.is_none();
+    let unreadable_mark = unreadable_mark.or_else(|| kubeadm_upgrade::unreadable(machine)).map(|error| error.full());
+    let kubeadm_config = if marks_are_readable { kubeadm_init::config_of_the_cluster(machine)? } else { None };
     let stamped = stamp.is_some();
     let joined = stamped && machine.path(KUBELET_CONF).is_file();
     let processes = processes::all(machine);
@@ -104,6 +115,7 @@ pub fn collect(machine: &Machine, host: &str) -> Result<Facts, OpError> {
         disks: disks::look(machine)?,
         cgroup_version: if machine.path("/sys/fs/cgroup/cgroup.controllers").exists() { 2 } else { 1 },
         modules: modules(machine)?,
+        boot_modules: kernel_module::at_boot(machine, &MODULES)?,
         systemd: systemd::version(machine)?,
         programs: programs(machine),
         packages: packages::look(machine, &release),
@@ -125,27 +137,31 @@ pub fn collect(machine: &Machine, host: &str) -> Result<Facts, OpError> {
         fips: os::line(machine, "/proc/sys/crypto/fips_enabled")? == "1",
         firewalls: services.firewalls,
         time_services: services.time,
+        timezones: timezone::zones(machine),
         clock_offset_ms: 0,
         round_trip_ms: 0,
         listeners: listeners::look(machine, &processes, &ours)?,
         leftovers: leftovers::look(machine, &processes, &ours)?,
         docker: leftovers::of_docker(machine, &processes, &ours),
         balancers: balancers::look(machine, &processes, &ours),
-        state_folders: if ours.stamped() { Vec::new() } else { state_folders::look(machine)? },
-        foreign_mounts: foreign::look(machine)?,
+        state_folders: if ours.stamped() { Vec::new() } else { state_folders::look(machine, folders)? },
+        foreign_mounts: foreign::look(machine, folders)?,
         stamp,
         unreadable_stamp,
+        unreadable_mark,
         kubeadm_config_text: kubeadm_init::text_of(kubeadm_config.as_ref(), machine)?,
         kubeadm_config,
-        kubeadm_files: mark::any_ended_well(machine)?.then(|| kubeadm_files::compared(machine)).transpose()?,
+        kubeadm_files: kubeadm_files(machine, marks_are_readable)?,
         etcd_formed: own(machine, stamped, etcd::FORMED)?,
         etcd_keyspace: own(machine, stamped, etcd::KEYSPACE)?,
+        runtime_root: if stamped { runtime_root(machine)? } else { None },
         joined,
         sealed_authorities: sealed_authorities(machine)?,
         registry_ca: registry_ca(machine)?,
         cluster_ca: if joined { cluster_ca(machine)? } else { None },
         proxies: os::proxies(machine)?,
         noexec: disks::noexec(machine)?,
+        sysctls: sysctl::now(machine, &SYSCTLS)?,
         boot_sysctls: sysctl::at_boot(machine)?,
         machine_id: os::line(machine, "/etc/machine-id")?,
         product_uuid: os::line(machine, "/sys/class/dmi/id/product_uuid")?.to_ascii_lowercase(),
@@ -155,6 +171,25 @@ pub fn collect(machine: &Machine, host: &str) -> Result<Facts, OpError> {
 /// A text of kubexm's own, on a host that belongs to a cluster.
 fn own(machine: &Machine, stamped: bool, path: &str) -> Result<Option<String>, OpError> {
     if stamped { fsio::read_text(&machine.path(path)) } else { Ok(None) }
+}
+
+fn kubeadm_files(machine: &Machine, marks_are_readable: bool) -> Result<Option<KubeadmFiles>, OpError> {
+    let written = marks_are_readable && mark::any_ended_well(machine)?;
+    written.then(|| kubeadm_files::compared(machine)).transpose()
+}
+
+/// `root` of the runtime's configuration; one that cannot be read has none.
+fn runtime_root(machine: &Machine) -> Result<Option<String>, OpError> {
+    for runtime in runtime::INSTALLED {
+        let text = fsio::read_text(&machine.path(runtime.config))?.unwrap_or_default();
+        let root = toml::from_str::<toml::Table>(&text)
+            .ok()
+            .and_then(|config| config.get("root")?.as_str().map(str::to_owned));
+        if root.is_some() {
+            return Ok(root);
+        }
+    }
+    Ok(None)
 }
 
 fn cluster_ca(machine: &Machine) -> Result<Option<Digest>, OpError> {

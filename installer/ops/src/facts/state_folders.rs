@@ -7,7 +7,7 @@ use crate::ops::move_aside;
 use crate::{Machine, OpError, folder, own_state, paths};
 
 /// With kubexm's own folder, if somebody else has put something there.
-pub(super) fn look(machine: &Machine) -> Result<Vec<StateFolder>, OpError> {
+pub(super) fn look(machine: &Machine, folders: &[String]) -> Result<Vec<StateFolder>, OpError> {
     let look = |path: &str| {
         let content = folder::content(machine, path, StateFolder::MOST);
         let moved = move_aside::moved(machine, path);
@@ -18,7 +18,8 @@ pub(super) fn look(machine: &Machine) -> Result<Vec<StateFolder>, OpError> {
             moved,
         })
     };
-    let mut found: Vec<StateFolder> = state_folders::all().into_iter().filter_map(look).collect();
+    let all = state_folders::all().into_iter().chain(folders.iter().map(String::as_str));
+    let mut found: Vec<StateFolder> = all.filter_map(look).collect();
     let foreign = own_state::foreign(machine)?;
     if !foreign.is_empty() {
         let name = |path: &String| path.rsplit('/').next().unwrap_or(path).to_owned();

@@ -1,7 +1,7 @@
 //! The files and objects that kubeadm creates on a control plane, and its preflight.
 
 use kubexm_plan::etcd;
-use kubexm_plan::kubeadm_certificates::{MANAGED, READ_BY};
+use kubexm_plan::kubeadm_certificates::{CLUSTER_CA, MANAGED, READ_BY};
 use serde_json::Value;
 
 use super::api_server;
@@ -14,19 +14,9 @@ pub(super) const CONFIGS: [&str; 5] =
     ["super-admin.conf", "kubelet.conf", "controller-manager.conf", "scheduler.conf", "admin.conf"];
 pub(super) const TAINT: &str = "node-role.kubernetes.io/control-plane";
 
-pub(super) const CA_FILE: &str = "/etc/kubernetes/pki/ca.crt";
+pub(super) const CA_FILE: &str = CLUSTER_CA;
 /// A real certificate, since it is parsed; its key does not exist.
-pub(super) const CA: &str = "-----BEGIN CERTIFICATE-----\n\
-MIIBgDCCASegAwIBAgIULS/YkelPLSpjjDldY8oEwznOfGMwCgYIKoZIzj0EAwIw\n\
-FTETMBEGA1UEAwwKa3ViZXJuZXRlczAgFw0yNjExMjExNTA5NDVaGA8yMTI2MTAy\n\
-ODE1MDk0NVowFTETMBEGA1UEAwwKa3ViZXJuZXRlczBZMBMGByqGSM49AgEGCCqG\n\
-SM49AwEHA0IABBBRs19cQ28PkFVdfdJisw6RNI79WTYH3cbDFwlwTog8nzD0XltG\n\
-+EPYmkqqFnlZwVX+GcOEYE33qmYgJRi7TUqjUzBRMB0GA1UdDgQWBBSO0wkT/lwK\n\
-CGnGDDp4o0pm+RZnfzAfBgNVHSMEGDAWgBSO0wkT/lwKCGnGDDp4o0pm+RZnfzAP\n\
-BgNVHRMBAf8EBTADAQH/MAoGCCqGSM49BAMCA0cAMEQCIHEky4zs6GQ9dhOgeFE6\n\
-vcPwwYXdamsP2gglJY9HRGg8AiAAsJYzqmkIPodESpshgUAIizE7rD/xC7xHZ7cY\n\
-pPS9RA==\n\
------END CERTIFICATE-----\n";
+pub(super) const CA: &str = include_str!("ca.crt");
 /// Hash of its public key.
 pub(super) const CA_HASH: &str = "sha256:4357c8f91a776f3105a26a97ab1e87b397cf2e8210b2ca6187e831e695c1a98c";
 
@@ -54,11 +44,12 @@ pub(super) fn not_ready(system: &RootedSystem, state: &State, args: &[&str]) -> 
             return Some(format!("FileAvailable--etc-kubernetes-manifests-{name}.yaml"));
         }
     }
-    let check = "DirAvailable--var-lib-etcd";
+    let data = state.cluster.etcd_folder();
+    let check = format!("DirAvailable-{}", data.replace('/', "-"));
     let ignored = args.iter().filter_map(|arg| arg.strip_prefix("--ignore-preflight-errors="));
     let ignored = ignored.flat_map(|checks| checks.split(',')).any(|ignored| ignored == check);
-    let etcd = std::fs::read_dir(system.at("/var/lib/etcd")).is_ok_and(|mut entries| entries.next().is_some());
-    (etcd && !state.cluster.apart && !ignored).then(|| format!("{check}: /var/lib/etcd is not empty"))
+    let etcd = std::fs::read_dir(system.at(&data)).is_ok_and(|mut entries| entries.next().is_some());
+    (etcd && !state.cluster.apart && !ignored).then(|| format!("{check}: {data} is not empty"))
 }
 
 /// Client certificates for etcd.
@@ -139,4 +130,10 @@ pub(super) fn node_name(config: &str) -> Option<String> {
     let block = after.lines().skip(1).take_while(|line| line.starts_with(' '));
     let name = block.map(str::trim).find_map(|line| line.strip_prefix("name:"))?;
     Some(name.trim().trim_matches('"').to_owned())
+}
+
+/// `etcd.local.dataDir` of kubeadm's config.
+pub(super) fn etcd_folder(config: &str) -> Option<String> {
+    let value = config.lines().find_map(|line| line.trim().strip_prefix("dataDir:"));
+    value.map(|value| value.trim().trim_matches('"').to_owned())
 }

@@ -9,7 +9,7 @@ use kubexm_spec::digest::Hasher;
 use serde_json::{Value, json};
 
 use super::rooted::RootedSystem;
-use super::state::{Cluster, Member, State};
+use super::state::{Cluster, ETCD_FOLDER, Member, State};
 use crate::OpError;
 use crate::system::{HttpsRequest, Output};
 
@@ -68,7 +68,8 @@ fn shown(id: &str, member: &Member) -> Value {
     })
 }
 
-const DATA: &str = "/var/lib/etcd/member/snap/db";
+/// Its data there.
+const DATA: &str = "member/snap/db";
 const PAGE: usize = 512;
 /// Data that is not kept in memory.
 const MANY: u64 = 1 << 20;
@@ -82,7 +83,8 @@ pub(super) fn etcdctl(system: &RootedSystem, state: &State, args: &[&str]) -> Re
     if !state.cluster.has_quorum() {
         return Ok(Output::failed(1, "rpc error: code = Unavailable desc = etcdserver: no leader"));
     }
-    save(&system.at(DATA), Path::new(target)).map_err(OpError::path("write", target))?;
+    let data = format!("{}/{DATA}", state.cluster.etcd_folder());
+    save(&system.at(&data), Path::new(target)).map_err(OpError::path("write", target))?;
     if std::fs::remove_file(system.at("/run/kubexm-double/cut-snapshot")).is_ok() {
         let cut = |file: File| file.set_len(file.metadata()?.len() - 1);
         File::options().write(true).open(target).and_then(cut).map_err(OpError::path("cut", target))?;
@@ -182,7 +184,9 @@ pub(super) fn start(system: &RootedSystem, state: &mut State) -> Result<Option<S
     let value = |key: &str| config.lines().find_map(|line| line.strip_prefix(key)).map(|value| value.trim().to_owned());
     let Some(name) = value("name:") else { return Ok(Some(format!("{} has no name", etcd::CONFIG))) };
     let own = system.address()?;
-    let has_data = system.at(DATA).is_file();
+    let folder = value("data-dir:").unwrap_or_else(|| ETCD_FOLDER.to_owned());
+    let data = format!("{}/{DATA}", folder.trim_matches('"'));
+    let has_data = system.at(&data).is_file();
     if !has_data && system.at(etcd::FORMED).is_file() {
         return Ok(Some("it has lost its data".to_owned()));
     }
@@ -191,7 +195,7 @@ pub(super) fn start(system: &RootedSystem, state: &mut State) -> Result<Option<S
         if !state.cluster.members.values().any(|member| !member.dead) {
             state.cluster = Cluster { apart: true, ..Cluster::default() };
         }
-        super::control_plane::put(system, DATA, "double: etcd's data\n")?;
+        super::control_plane::put(system, &data, "double: etcd's data\n")?;
         add(system, state, &name)?;
     }
     state.cluster.members.values_mut().filter(|member| member.address == own).for_each(|member| member.dead = false);

@@ -68,7 +68,8 @@ pub(super) fn join(system: &RootedSystem, state: &mut State, args: &[&str]) -> R
     if control_plane {
         control_plane::put_control_plane(system, state)?;
         if stacked {
-            control_plane::put(system, "/var/lib/etcd/member/snap/db", "double: etcd's data\n")?;
+            let data = format!("{}/member/snap/db", state.cluster.etcd_folder());
+            control_plane::put(system, &data, "double: etcd's data\n")?;
         }
     } else {
         control_plane::put(system, "/etc/kubernetes/kubelet.conf", "double: kubelet.conf\n")?;

@@ -2,7 +2,7 @@
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
-use kubexm_plan::kubeadm_certificates::MANAGED;
+use kubexm_plan::kubeadm_certificates::{CLUSTER_CA_SECRET, MANAGED};
 use serde_json::json;
 
 use super::control_plane::{
@@ -10,8 +10,8 @@ use super::control_plane::{
     put_etcd_keys, register,
 };
 use super::rooted::{FOLDER, RootedSystem};
-use super::state::{Cluster, State};
-use super::{api_server, etcd, join, upgrade};
+use super::state::{Cluster, ETCD_FOLDER, State};
+use super::{api_server, control_plane, etcd, join, upgrade};
 use crate::OpError;
 use crate::system::{Output, System as _};
 
@@ -42,17 +42,26 @@ fn init(system: &RootedSystem, state: &mut State, args: &[&str]) -> Result<Outpu
     let Some(config) = config(system, args) else {
         return refuse("--config does not name a file".to_owned());
     };
+    state.cluster.etcd_folder = control_plane::etcd_folder(&config).filter(|folder| folder != ETCD_FOLDER);
     if let Some(why) = not_ready(system, state, args) {
         return refuse(why);
     }
-    put(system, CA_FILE, CA)?;
+    // kubeadm signs with a CA that it finds, and makes one otherwise.
+    match (system.at(CA_FILE).exists(), system.at(CLUSTER_CA_SECRET).exists()) {
+        (true, true) => {}
+        (true, false) => return refuse("the CA's key is missing (external CA mode)".to_owned()),
+        (false, _) => {
+            put(system, CA_FILE, CA)?;
+            put(system, CLUSTER_CA_SECRET, "double: the CA's key\n")?;
+        }
+    }
     let external = has_external_etcd(&config);
     if external && !state.cluster.has_quorum() {
         return refuse("ExternalEtcdVersion: etcd does not answer".to_owned());
     }
     if !external {
         put_etcd_keys(system)?;
-        put(system, "/var/lib/etcd/member/snap/db", "double: etcd's data\n")?;
+        put(system, &format!("{}/member/snap/db", state.cluster.etcd_folder()), "double: etcd's data\n")?;
     }
     let kill = system.at(&format!("{FOLDER}/kill-kubeadm-init"));
     if kill.exists() {
@@ -130,7 +139,7 @@ fn kubeconfig(args: &[&str]) -> Result<Output, OpError> {
 
 fn reset(system: &RootedSystem, state: &mut State, hidden: &[String]) -> Result<Output, OpError> {
     let hides = |path: &str| hidden.iter().any(|folder| std::path::Path::new(path).starts_with(folder));
-    let folders = ["/etc/kubernetes/manifests", "/etc/kubernetes/pki", "/var/lib/etcd", "/var/lib/kubelet"];
+    let folders = ["/etc/kubernetes/manifests", "/etc/kubernetes/pki", ETCD_FOLDER, "/var/lib/kubelet"];
     for path in folders.into_iter().filter(|path| !hides(path)) {
         let real = system.at(path);
         if real.is_dir() {

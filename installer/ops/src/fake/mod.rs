@@ -114,7 +114,8 @@ impl System for RootedSystem {
             // `config dump` of 2.x writes strings in single quotes, whatever quotes the file has.
             "containerd" => {
                 let config = self.read("/etc/containerd/config.toml").unwrap_or_default();
-                Output::text(if config.starts_with("version = 2") { config } else { config.replace('"', "'") })
+                let old = config.lines().any(|line| line == "version = 2");
+                Output::text(if old { config } else { config.replace('"', "'") })
             }
             "chronyc" if state.units.get("chrony.service").is_some_and(|unit| unit.active) => {
                 Output::text("^,*,10.0.0.9,3,6,377,23,-0.000000012,-0.000021,0.000139\n")
@@ -130,6 +131,7 @@ impl System for RootedSystem {
             ),
             "ip" => teardown::ip(self, &args)?,
             "tc" => teardown::tc(self, &args)?,
+            "ipvsadm" if args == ["--clear"] => teardown::ipvsadm(self)?,
             "umount" => teardown::umount(self, &args)?,
             "ipset" if args == ["list", "-name"] => Output::default(),
             other => {

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use crate::{Machine, OpError};
 
-const FILES: [(&str, &str); 26] = [
+const FILES: [(&str, &str); 31] = [
     (
         "/etc/os-release",
         "PRETTY_NAME=\"Debian GNU/Linux 12 (bookworm)\"\nID=debian\nVERSION_ID=\"12\"\nVERSION_CODENAME=bookworm\n",
@@ -16,6 +16,11 @@ const FILES: [(&str, &str); 26] = [
     ("/etc/fstab", "UUID=aaaa / ext4 errors=remount-ro 0 1\nUUID=bbbb none swap sw 0 0\n"),
     ("/etc/passwd", "root:x:0:0:root:/root:/bin/bash\n"),
     ("/etc/environment", ""),
+    ("/etc/timezone", "Etc/UTC\n"),
+    ("/usr/share/zoneinfo/Asia/Shanghai", "TZif2"),
+    ("/usr/share/zoneinfo/Etc/UTC", "TZif2"),
+    ("/usr/share/zoneinfo/posix/Etc/UTC", "TZif2"),
+    ("/usr/share/zoneinfo/zone.tab", "# tzdb\n"),
     ("/proc/cmdline", "quiet\n"),
     ("/proc/filesystems", "nodev\tsysfs\nnodev\ttmpfs\nnodev\toverlay\n\text4\n"),
     ("/proc/meminfo", "MemTotal:        8147392 kB\nMemFree:         6147392 kB\n"),
@@ -85,6 +90,9 @@ pub fn seed(root: &Path) -> Result<Machine, OpError> {
     for program in PROGRAMS {
         put(&format!("/usr/sbin/{program}"), "#!/bin/true\n")?;
     }
+    let localtime = machine.path("/etc/localtime");
+    std::os::unix::fs::symlink("/usr/share/zoneinfo/Etc/UTC", &localtime)
+        .map_err(OpError::path("make the link", &localtime))?;
     // The agent itself, which the link installs first.
     put("/usr/local/bin/kubexm-install", "#!/bin/true\n")?;
     for folder in [

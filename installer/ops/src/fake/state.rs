@@ -47,6 +47,9 @@ fn is_default<T: Default + PartialEq>(value: &T) -> bool {
     *value == T::default()
 }
 
+/// The usual folder of etcd's data.
+pub(super) const ETCD_FOLDER: &str = "/var/lib/etcd";
+
 /// A cluster.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
@@ -82,6 +85,9 @@ pub(super) struct Cluster {
     /// Tag of etcd's image in the cluster's config.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub etcd_tag: Option<String>,
+    /// The folder of kubeadm's etcd, where it is not the usual one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub etcd_folder: Option<String>,
     /// Bootstrap tokens that are valid.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub tokens: Vec<String>,
@@ -101,6 +107,11 @@ pub(super) struct Member {
 }
 
 impl Cluster {
+    /// The folder of kubeadm's etcd.
+    pub(super) fn etcd_folder(&self) -> String {
+        self.etcd_folder.clone().unwrap_or_else(|| ETCD_FOLDER.to_owned())
+    }
+
     /// Names of the control planes whose API server answers.
     pub(super) fn api_servers(&self) -> Vec<&str> {
         if self.apart {

@@ -1,7 +1,7 @@
 //! Programs that the removal of a cluster calls: `umount` with the directory's mountinfo, packet filters as texts, links
 //! as folders.
 //!
-//! Tests set `ip-rules` (what `ip -4 rule show` says), `tc-filters` (what `tc filter show dev eth0 ingress` says), `busy-mounts.json` (mount points that cannot be unmounted) and `<program>-save` (that program's output, until
+//! Tests set `ip-rules` (what `ip -4 rule show` says), `ip-routes` (what `ip -4 route show` says), `tc-filters` (what `tc filter show dev eth0 ingress` says), `busy-mounts.json` (mount points that cannot be unmounted) and `<program>-save` (that program's output, until
 //! something is restored; the input of `<program>-restore` is stored in a file of that name).
 
 use super::rooted::{FOLDER, RootedSystem};
@@ -30,12 +30,34 @@ pub(super) fn umount(system: &RootedSystem, args: &[&str]) -> Result<Output, OpE
     Ok(Output::default())
 }
 
+/// `ipvsadm --clear`: the kernel's table has its head alone.
+pub(super) fn ipvsadm(system: &RootedSystem) -> Result<Output, OpError> {
+    let path = system.at("/proc/net/ip_vs");
+    std::fs::write(&path, "IP Virtual Server version 1.2.1\n").map_err(OpError::path("write", &path))?;
+    Ok(Output::default())
+}
+
 pub(super) fn ip(system: &RootedSystem, args: &[&str]) -> Result<Output, OpError> {
     if let ["link", "delete", name] = args {
         let link = system.at(&format!("/sys/class/net/{name}"));
         if std::fs::remove_dir_all(&link).is_err() {
             return Ok(Output::failed(1, format!("Cannot find device \"{name}\"")));
         }
+        // As the kernel does.
+        if system.read(&format!("{FOLDER}/ip-routes")).is_some() {
+            without(system, "ip-routes", &format!(" dev {name} "))?;
+        }
+    }
+    match args {
+        ["-4", "route", "show", ..] => return Ok(Output::text(listed(system, "ip-routes"))),
+        ["-4", "route", "delete", words @ .., "proto", _] => {
+            let route = format!("{} ", words.join(" "));
+            if !listed(system, "ip-routes").contains(&route) {
+                return Ok(Output::failed(2, "RTNETLINK answers: No such process"));
+            }
+            without(system, "ip-routes", &route)?;
+        }
+        _ => {}
     }
     if let ["-4", "rule", verb, rest @ ..] = args {
         let rules = system.read(&format!("{FOLDER}/ip-rules")).unwrap_or_default();
@@ -53,6 +75,17 @@ pub(super) fn ip(system: &RootedSystem, args: &[&str]) -> Result<Output, OpError
         }
     }
     Ok(Output::default())
+}
+
+fn listed(system: &RootedSystem, name: &str) -> String {
+    system.read(&format!("{FOLDER}/{name}")).unwrap_or_default()
+}
+
+/// Removes the lines with a text.
+fn without(system: &RootedSystem, name: &str, text: &str) -> Result<(), OpError> {
+    let all = listed(system, name);
+    let left: String = all.lines().filter(|line| !line.contains(text)).map(|line| format!("{line}\n")).collect();
+    system.put(name, left.as_bytes()).map(drop)
 }
 
 /// One link, `eth0`, has filters at its ingress.

@@ -10,14 +10,13 @@ use super::static_pod_started::api_server_answers;
 use crate::fsio::{self, Access};
 use crate::path_state::{Look, PathState, PutBack};
 use crate::system::Program;
-use crate::{Converge, Machine, OpError, Wave, backup, containers, snapshot};
+use crate::{Converge, Machine, OpError, Wave, backup, containers, own_etcd, snapshot};
 
 const MANIFESTS: &str = "/etc/kubernetes/manifests";
 /// On the same file system, and not read by kubelet.
 const STOPPED: &str = "/etc/kubernetes/kubexm-stopped";
 /// In the order in which they are stopped.
 const PODS: [&str; 2] = ["kube-apiserver", "etcd"];
-const DATA: &str = "/var/lib/etcd";
 /// How long kubelet may take to see that a manifest is gone, and to end the container.
 const STOPS: Duration = Duration::from_secs(120);
 /// How long it may take to start one.
@@ -184,6 +183,7 @@ fn answers(machine: &Machine) -> Result<(), OpError> {
 
 /// Names within etcd's folder, which may be a disk of its own. etcd reads `member` alone.
 struct Folders {
+    data: PathBuf,
     member: PathBuf,
     /// What was there.
     aside: PathBuf,
@@ -193,14 +193,16 @@ struct Folders {
 }
 
 impl Folders {
-    fn of(op: &EtcdRestored, machine: &Machine) -> Self {
-        let path = |name: String| machine.path(format!("{DATA}/{name}"));
-        Self {
+    fn of(op: &EtcdRestored, machine: &Machine) -> Result<Self, OpError> {
+        let data = own_etcd::data_dir(machine)?;
+        let path = |name: String| machine.path(format!("{data}/{name}"));
+        Ok(Self {
             member: path("member".to_owned()),
             aside: path(format!(".kubexm-before-{}", op.id)),
             nothing: path(format!(".kubexm-nothing-before-{}", op.id)),
             scratch: path(format!(".kubexm-restore-{}", op.id)),
-        }
+            data: machine.path(&data),
+        })
     }
 }
 
@@ -216,7 +218,7 @@ fn restore_data(op: &EtcdRestored, machine: &Machine) -> Result<(), OpError> {
     let [slot] = slots.as_slice() else {
         return Err(OpError::other("an archive has one key; this is a fault of the plan"));
     };
-    let folders = Folders::of(op, machine);
+    let folders = Folders::of(op, machine)?;
     let database = format!("{SNAPSHOTS}/restore-{}.db", op.id);
     let folder = machine.path(SNAPSHOTS);
     fsio::private_folder(&folder)?;
@@ -228,7 +230,7 @@ fn restore_data(op: &EtcdRestored, machine: &Machine) -> Result<(), OpError> {
             false => Err(OpError::other("the snapshot in the archive does not match its checksum; use another backup")),
         })
         .and_then(|()| {
-            fsio::make_folders(&machine.path(DATA))?;
+            fsio::make_folders(&folders.data)?;
             remove_all(&folders.scratch)?;
             let restore = Program::new("etcdutl")
                 .args(["snapshot", "restore", &real.display().to_string()])
@@ -257,7 +259,7 @@ fn restore_data(op: &EtcdRestored, machine: &Machine) -> Result<(), OpError> {
 }
 
 fn bring_back(op: &EtcdRestored, machine: &Machine) -> Result<(), OpError> {
-    let folders = Folders::of(op, machine);
+    let folders = Folders::of(op, machine)?;
     remove_all(&folders.scratch)?;
     if folders.aside.exists() {
         remove_all(&folders.member)?;

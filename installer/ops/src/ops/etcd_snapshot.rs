@@ -5,12 +5,13 @@ use kubexm_plan::op::{EtcdSnapshot, SNAPSHOTS, Snapshotted};
 use crate::ops::act::members::{self, Reach};
 use crate::path_state::{Look, PathState, PutBack};
 use crate::system::Program;
-use crate::{Converge, Machine, OpError, Wave, fsio, snapshot};
+use crate::{Converge, Machine, OpError, Wave, fsio, own_etcd, snapshot};
 
 const LIMIT_S: u64 = 1_800;
 /// What the snapshot needs besides its own size: the database grows while it is read.
 const SPARE: u64 = 256 << 20;
-const DATABASE: &str = "/var/lib/etcd/member/snap/db";
+/// Below etcd's folder.
+const DATABASE: &str = "member/snap/db";
 
 impl Converge for EtcdSnapshot {
     fn observe(&self, machine: &Machine) -> Result<Snapshotted, OpError> {
@@ -84,7 +85,8 @@ fn source(machine: &Machine) -> Result<Source, OpError> {
 }
 
 fn refuse_full(machine: &Machine) -> Result<(), OpError> {
-    let size = machine.path(DATABASE).metadata().map_or(0, |found| found.len());
+    let database = format!("{}/{DATABASE}", own_etcd::data_dir(machine)?);
+    let size = machine.path(database).metadata().map_or(0, |found| found.len());
     let (needed, space) = (size.saturating_add(SPARE), machine.system().space(SNAPSHOTS)?);
     if space.free >= needed {
         return Ok(());

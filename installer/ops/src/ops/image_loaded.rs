@@ -9,8 +9,10 @@
 
 use kubexm_plan::op::{ImageLoaded, ImageSource, Listed, Loaded};
 use kubexm_plan::runtime::{self, RuntimeTraits};
+use kubexm_spec::Version;
 use kubexm_spec::cluster::RuntimeKind;
 
+use crate::containers::{self, ctr};
 use crate::image_list::{ImageList, LABELS, by_digest, known_digest, parse_line};
 use crate::oci_archive;
 use crate::system::Program;
@@ -20,7 +22,7 @@ const CONTAINERD: &RuntimeTraits = runtime::of(RuntimeKind::Containerd);
 
 impl Converge for ImageLoaded {
     fn observe(&self, machine: &Machine) -> Result<Loaded, OpError> {
-        supported(self)?;
+        containers::supported(self.runtime, "images of", "loaded")?;
         if let Some(loaded) = in_survey(machine).map(|all| all.of(self))
             && self.satisfied(&loaded, machine)
         {
@@ -45,7 +47,7 @@ impl Converge for ImageLoaded {
     }
 
     fn converge(&self, machine: &Machine) -> Result<(), OpError> {
-        supported(self)?;
+        containers::supported(self.runtime, "images of", "loaded")?;
         match &self.source {
             ImageSource::Registry => pull(machine, self)?,
             ImageSource::Store { blobs } => {
@@ -91,13 +93,6 @@ impl Converge for ImageLoaded {
     }
 }
 
-fn supported(op: &ImageLoaded) -> Result<(), OpError> {
-    match op.runtime {
-        RuntimeKind::Containerd => Ok(()),
-        other => Err(OpError::other(format!("images of {other} are not supported yet; use containerd"))),
-    }
-}
-
 fn pull(machine: &Machine, op: &ImageLoaded) -> Result<(), OpError> {
     let own = if is_1(machine)? { "--local" } else { "--skip-metadata" };
     let mut pull = ctr(["images", "pull", "--hosts-dir", CONTAINERD.registries, own])
@@ -128,11 +123,7 @@ fn explain_refusal(error: OpError) -> OpError {
 fn is_1(machine: &Machine) -> Result<bool, OpError> {
     let said = machine.run(&Program::new("ctr").arg("--version").within(10))?.stdout();
     let version = said.split_whitespace().next_back().unwrap_or_default();
-    Ok(version.trim_start_matches('v').starts_with("1."))
-}
-
-fn ctr<const N: usize>(args: [&str; N]) -> Program {
-    Program::new("ctr").args(["--namespace", "k8s.io"]).args(args)
+    Ok(Version::of(version).numbers().next() == Some(1))
 }
 
 /// The images of the runtime, within a survey.

@@ -1,5 +1,7 @@
 //! Kernel modules, now and at boot. A built-in module counts as loaded.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use kubexm_plan::op::{KernelModule, Modules};
 
 use crate::fsio::{self, Access};
@@ -83,4 +85,44 @@ pub(crate) fn present(machine: &Machine, name: &str) -> Result<bool, OpError> {
         }
     }
     Ok(false)
+}
+
+/// Folders of files with names of modules (modules-load.d(5)): a file hides those with the same name in later folders.
+const FOLDERS: [&str; 4] =
+    ["/etc/modules-load.d", "/run/modules-load.d", "/usr/local/lib/modules-load.d", "/usr/lib/modules-load.d"];
+/// Those of these modules that the next boot has, for facts.
+pub(crate) fn at_boot(machine: &Machine, names: &[&str]) -> Result<BTreeSet<String>, OpError> {
+    let same = |name: &str| name.replace('-', "_");
+    let loaded = fsio::read_text(&machine.path("/proc/modules"))?.unwrap_or_default();
+    let is_loaded = |name: &str| loaded.lines().any(|line| line.split(' ').next() == Some(name));
+    let listed = listed(machine)?;
+    let mut found = BTreeSet::new();
+    for name in names {
+        let built_in = || Ok::<_, OpError>(!is_loaded(&same(name)) && present(machine, name)?);
+        if listed.iter().any(|listed| same(listed) == same(name)) || built_in()? {
+            found.insert((*name).to_owned());
+        }
+    }
+    Ok(found)
+}
+
+fn listed(machine: &Machine) -> Result<BTreeSet<String>, OpError> {
+    let mut files: BTreeMap<String, String> = BTreeMap::new();
+    for folder in FOLDERS {
+        let Ok(entries) = std::fs::read_dir(machine.path(folder)) else { continue };
+        for entry in entries.flatten() {
+            let name = entry.file_name().to_string_lossy().into_owned();
+            if name.ends_with(".conf") {
+                files.entry(name.clone()).or_insert_with(|| format!("{folder}/{name}"));
+            }
+        }
+    }
+    let mut found = BTreeSet::new();
+    // /etc/modules counts where a link in these folders names it, as on Debian.
+    for path in files.values() {
+        let text = fsio::read_text(&machine.path(path)).unwrap_or_default().unwrap_or_default();
+        let names = text.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with(['#', ';']));
+        found.extend(names.map(str::to_owned));
+    }
+    Ok(found)
 }

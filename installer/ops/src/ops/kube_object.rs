@@ -9,9 +9,10 @@
 use std::borrow::Cow;
 use std::collections::BTreeSet;
 
+use kubexm_charts::objects::list;
 use kubexm_plan::op::{Applied, KubeObject};
 use kubexm_spec::Digest;
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use crate::kube;
 use crate::kube::objects::{FORCE, is_secret, on, own, printed};
@@ -153,8 +154,4 @@ fn name(object: &Value) -> String {
     let field = |path: &str| object.pointer(path).and_then(Value::as_str).unwrap_or_default();
     let group = field("/apiVersion").split_once('/').map_or("", |(group, _)| group);
     [group, field("/kind"), field("/metadata/namespace"), field("/metadata/name")].join("/")
-}
-
-fn list(objects: &[Value]) -> String {
-    json!({"apiVersion": "v1", "kind": "List", "items": objects}).to_string()
 }

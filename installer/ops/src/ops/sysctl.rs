@@ -120,6 +120,17 @@ fn normal(value: &str) -> String {
     value.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
+/// The current values of those that the kernel has, for facts.
+pub(crate) fn now(machine: &Machine, keys: &[&str]) -> Result<BTreeMap<String, String>, OpError> {
+    let mut found = BTreeMap::new();
+    for key in keys {
+        if let Some(text) = fsio::read_text(&live_path(machine, key))? {
+            found.insert((*key).to_owned(), normal(&text));
+        }
+    }
+    Ok(found)
+}
+
 /// The values at boot, for facts.
 pub(crate) fn at_boot(machine: &Machine) -> Result<BTreeMap<String, BootSysctl>, OpError> {
     let all = boot_values(machine)?.into_iter();

@@ -25,10 +25,10 @@ fn ends(name: &str) -> bool {
     name == "kubelet" || runtime::INSTALLED.iter().any(of_runtime)
 }
 
-/// All such mounts, below every state folder.
-pub fn look(machine: &Machine) -> Result<Vec<ForeignMount>, OpError> {
+/// All such mounts, below every state folder, and below these.
+pub fn look(machine: &Machine, folders: &[String]) -> Result<Vec<ForeignMount>, OpError> {
     let (mut found, uses) = (Vec::new(), Uses::new());
-    for folder in state_folders::all() {
+    for folder in state_folders::all().into_iter().chain(folders.iter().map(String::as_str)) {
         found.extend(below(machine, folder, &uses)?);
     }
     Ok(found)
@@ -60,7 +60,7 @@ fn below(machine: &Machine, folder: &str, uses: &Uses) -> Result<Vec<ForeignMoun
     let fstab = mounts::fstab_points(machine)?;
     let uses = uses.get_or_init(|| look_at_processes(machine));
     let foreign = |mount: Mount| {
-        let of_a_pod = !fstab.contains(&mount.point) && is_of_a_pod(machine, &mount.point);
+        let of_a_pod = !fstab.contains(&mount.point) && is_of_a_pod(machine, folder, &mount.point);
         let user = uses.iter().find(|(_, path)| Path::new(path).starts_with(&mount.point));
         let used_by = user.filter(|_| of_a_pod).map(|(process, _)| process.clone());
         (!of_a_pod || used_by.is_some()).then(|| ForeignMount {
@@ -75,8 +75,9 @@ fn below(machine: &Machine, folder: &str, uses: &Uses) -> Result<Vec<ForeignMoun
 }
 
 /// Where kubelet mounts volumes (kubelet's `pods/<uid>/volumes/<plugin>/<name>`, volume-subpaths, block devices; below
-/// `plugins/` what several pods share), and the root file systems and shared memory of containers.
-fn is_of_a_pod(machine: &Machine, point: &str) -> bool {
+/// `plugins/` what several pods share), and the root file systems and shared memory of containers, which may be in a folder
+/// that cluster.yaml names.
+fn is_of_a_pod(machine: &Machine, folder: &str, point: &str) -> bool {
     let inside = |folder: &str| {
         let rest = Path::new(point).strip_prefix(mounts::real(machine, folder)).ok()?;
         Some(rest.iter().map(|part| part.to_string_lossy().into_owned()).collect::<Vec<_>>())
@@ -92,7 +93,7 @@ fn is_of_a_pod(machine: &Machine, point: &str) -> bool {
     let of_runtime = |runtime: &&RuntimeTraits| {
         let containers = |name: &str| runtime.mount_folders.iter().any(|start| name.starts_with(start));
         let below = |folder: &&str| inside(folder).is_some_and(|parts| parts.len() > 1 && containers(&parts[0]));
-        runtime.state.iter().any(below)
+        runtime.state.iter().chain([&folder]).any(below)
     };
     let of_network = || {
         let mut points = network::any().flat_map(|network| network.mounts);

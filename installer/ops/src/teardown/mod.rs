@@ -12,6 +12,7 @@ pub mod mounts;
 pub mod network;
 mod pins;
 pub mod pods;
+mod routes;
 mod routing;
 pub mod rules;
 pub mod unmount;

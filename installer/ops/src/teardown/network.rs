@@ -7,7 +7,7 @@ use std::fs;
 
 use kubexm_plan::network::{self, IPVS};
 
-use super::{has_program, mounts, pins, routing, rules, unmount};
+use super::{has_program, mounts, pins, routes, routing, rules, unmount};
 use crate::system::Program;
 use crate::{Machine, OpError, fsio};
 
@@ -23,12 +23,14 @@ const NAMESPACES: &str = "/run/netns";
 pub fn leftovers(machine: &Machine) -> Result<Vec<String>, OpError> {
     let links = links(machine)?;
     let filters_of_links = routing::filters(machine, &links)?;
+    let routes = routes::all(machine, &links)?;
     let mut found: Vec<String> = links.into_iter().map(|link| format!("link {link}")).collect();
     found.extend(namespaces(machine)?.into_iter().map(|path| format!("namespace {path}")));
     found.extend(own_mounts(machine)?.into_iter().map(|point| format!("mount {point}")));
     found.extend(pins::all(machine)?.into_iter().map(|pin| format!("pinned {pin}")));
     found.extend(filters_of_links.into_iter().map(|filter| format!("program {} at a link", filter.program)));
     found.extend(routing::rules(machine)?.iter().map(routing::Rule::text));
+    found.extend(routes.iter().map(routes::Route::text));
     for filter in filters(machine) {
         if clearing(machine, filter)?.is_some() {
             found.push(format!("rules of {filter}"));
@@ -50,6 +52,7 @@ pub fn clear(machine: &Machine) -> Result<(), OpError> {
     routing::remove_filters(machine, &links)?;
     pins::remove(machine)?;
     routing::remove_rules(machine)?;
+    routes::remove(machine, &links)?;
     for path in namespaces(machine)? {
         unmount::unmount_point(machine, &path)?;
         fsio::remove(&machine.path(&path))?;

@@ -52,11 +52,20 @@ pub(super) fn is_empty_table(ruleset: &str, family: &str, table: &str) -> bool {
     lines.take_while(|line| *line != "}").all(|line| nothing(line.trim()))
 }
 
-/// A rule in another chain that jumps to a chain of a cluster.
+/// A rule in another chain that jumps to a chain of a cluster, or whose comment is a network's own.
 fn leads(rule: &str) -> bool {
     let chain = rule.split(' ').next().unwrap_or_default();
     let words: Vec<&str> = rule.split(' ').collect();
-    !is_ours(chain) && words.windows(2).any(|pair| matches!(pair[0], "-j" | "-g") && is_ours(pair[1]))
+    let is_lead = |pair: &[&str]| match pair[0] {
+        "-j" | "-g" => is_ours(pair[1]),
+        "--comment" => is_comment(pair[1].trim_start_matches('"')),
+        _ => false,
+    };
+    !is_ours(chain) && words.windows(2).any(is_lead)
+}
+
+fn is_comment(text: &str) -> bool {
+    network::any().flat_map(|network| network.rule_comments).any(|prefix| text.starts_with(prefix))
 }
 
 #[cfg(test)]
@@ -109,6 +118,21 @@ mod tests {
             -D POSTROUTING -m comment --comment \"flanneld masq\" -j FLANNEL-POSTRTG\n\
             -X KUBE-SERVICES\n-X FLANNEL-POSTRTG\nCOMMIT\n";
         assert_eq!(clearing(SAVED).as_deref(), Some(wanted));
+    }
+
+    #[test]
+    fn rules_that_a_network_has_put_into_chains_of_others_go_by_their_comments() {
+        let saved = "*filter\n:INPUT DROP [0:0]\n:FORWARD ACCEPT [0:0]\n:cali-FORWARD - [0:0]\n:calibre - [0:0]\n\
+            -A FORWARD -m comment --comment \"cali:wUHhoiAYhphO9Mso\" -j cali-FORWARD\n\
+            -A FORWARD -m comment --comment \"cali:S93hcgKJrXEqnTfs\" -m comment --comment \"Policy explicitly accepted packet.\" -m mark --mark 0x10000/0x10000 -j ACCEPT\n\
+            -A FORWARD -m comment --comment cali:mp77cMpurHhyjLrM -j MARK --set-xmark 0x10000/0x10000\n\
+            -A FORWARD -m comment --comment \"calibre of mine\" -j calibre\nCOMMIT\n";
+        let wanted = "*filter\n:cali-FORWARD - [0:0]\n\
+            -D FORWARD -m comment --comment \"cali:wUHhoiAYhphO9Mso\" -j cali-FORWARD\n\
+            -D FORWARD -m comment --comment \"cali:S93hcgKJrXEqnTfs\" -m comment --comment \"Policy explicitly accepted packet.\" -m mark --mark 0x10000/0x10000 -j ACCEPT\n\
+            -D FORWARD -m comment --comment cali:mp77cMpurHhyjLrM -j MARK --set-xmark 0x10000/0x10000\n\
+            -X cali-FORWARD\nCOMMIT\n";
+        assert_eq!(clearing(saved).as_deref(), Some(wanted));
     }
 
     #[test]

@@ -100,3 +100,12 @@ fn components_that_do_not_answer_are_gaps_and_the_rest_is_reported() {
         "a host of no cluster sees none"
     );
 }
+
+#[test]
+fn a_credential_that_outlived_its_plugin_is_not_taken_for_the_plugin() {
+    let host = Host::fresh();
+    host.put("/etc/cni/net.d/calico-kubeconfig", "");
+    assert_eq!(cluster_facts::collect(&host.machine, "node1").network, None);
+    host.put("/etc/cni/net.d/05-cilium.conflist", "{}");
+    assert_eq!(cluster_facts::collect(&host.machine, "node1").network.as_deref(), Some("cilium"));
+}

@@ -11,9 +11,9 @@ use kubexm_plan::SlotName;
 use kubexm_plan::op::{
     AllInto, Binary, Blobs, CertificatesRenewed, Dir, EtcdSnapshot, HARBOR_UNIT, HarborAccess, HarborImage,
     HarborImages, HarborProjects, HelmRelease, Hostname, HostsBlock, ImageLoaded, ImageSource, KernelModule,
-    KubeObject, KubeadmInit, KubeadmReset, Kubeconfig, KubeletCertificate, Link, Manifests, MoveAside, NodeLabel,
-    NodeTainted, NodeUntainted, Op, Packages, RegistryLayout, Renewal, Resolver, SelinuxMode, Stamp, StateDir, SwapOff,
-    Sysctl, Unit, Unpacked, WantedPackage,
+    KubeObject, KubeadmInit, KubeadmReset, Kubeconfig, KubeletCertificate, Link, Manifests, MoveAside, NodeAnnotation,
+    NodeApplied, NodeLabel, NodePruned, NodeTainted, NodeUntainted, Op, Packages, RegistryLayout, Renewal, Resolver,
+    SelinuxMode, Stamp, StateDir, SwapOff, Sysctl, Timezone, Unit, Unpacked, WantedPackage,
 };
 use kubexm_spec::cluster::RuntimeKind;
 use kubexm_spec::depot::Repository;
@@ -187,6 +187,13 @@ const CASES: &[Case] = &[
         h.put("/etc/cloud/cloud.cfg", "preserve_hostname: false\n");
         Hostname { name: "node1".into() }.into()
     }),
+    ("a time zone", |_| Timezone { zone: "Asia/Shanghai".into() }.into()),
+    ("a time zone where localtime is a file, and no other file has its name", |h| {
+        let paths = ["/etc/localtime", "/etc/timezone"].map(|path| h.machine.path(path));
+        paths.iter().for_each(|path| std::fs::remove_file(path).expect("gone"));
+        h.put("/etc/localtime", "TZif2 of somebody's");
+        Timezone { zone: "Asia/Shanghai".into() }.into()
+    }),
     ("an image", |h| {
         h.ready_for_init();
         let digest = Digest::of("pause");
@@ -304,7 +311,7 @@ const CASES: &[Case] = &[
     ("objects of an add-on", |h| {
         cluster(h);
         let blob = h.blob("apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\n---\napiVersion: v1\nkind: Secret\nmetadata: {name: b}\n");
-        Manifests { name: "site".into(), namespace: "apps".into(), blob, wait_s: 10 }.into()
+        Manifests { name: "site".into(), namespace: "apps".into(), blob, in_plan: false, wait_s: 10 }.into()
     }),
     ("projects and a robot of Harbor, of which one project is there", |h| {
         harbor(h);
@@ -337,6 +344,27 @@ const CASES: &[Case] = &[
     ("a label", |h| {
         cluster(h);
         NodeLabel { node: "node1".into(), key: "zone".into(), value: "a".into() }.into()
+    }),
+    ("an annotation", |h| {
+        cluster(h);
+        NodeAnnotation { node: "node1".into(), key: "example.com/owner".into(), value: "team a".into() }.into()
+    }),
+    ("a label and a taint that cluster.yaml no longer has", |h| {
+        cluster(h);
+        let applied = NodeApplied {
+            labels: ["zone".to_owned()].into(),
+            annotations: ["example.com/owner".to_owned()].into(),
+            taints: ["a:NoExecute".to_owned()].into(),
+        };
+        let node = || "node1".to_owned();
+        for op in [
+            Op::from(NodePruned { node: node(), applied }),
+            NodeLabel { node: node(), key: "zone".into(), value: "a".into() }.into(),
+            NodeTainted { node: node(), key: "a".into(), value: "b".into(), effect: "NoExecute".into() }.into(),
+        ] {
+            dispatch::converge(&op, &h.machine).expect("what is there");
+        }
+        NodePruned { node: node(), applied: NodeApplied::default() }.into()
     }),
     ("a folder that a service fills", |_| StateDir::at("/opt/cni").into()),
     ("what lay in folders before", |h| {

@@ -37,6 +37,7 @@ fn a_fresh_debian_is_seen_as_it_is() {
     assert!(facts.leftovers.is_empty() && facts.proxies.is_empty() && facts.noexec.is_empty());
     assert_eq!(facts.stamp, None);
     assert_eq!(facts.disks.len(), 1);
+    assert_eq!(facts.timezones, ["Asia/Shanghai", "Etc/UTC"]);
 }
 
 #[test]

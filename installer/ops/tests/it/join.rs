@@ -399,3 +399,43 @@ fn a_node_that_a_failed_join_left_is_deleted_from_a_control_plane_and_one_that_w
     undo(&fleet, &before);
     assert_eq!(fleet.nodes(), ["node1", "node2"], "what an earlier run made is not this one's to delete");
 }
+
+#[test]
+fn an_unreadable_record_of_an_init_or_a_join_is_refused_by_name_and_its_own_half_done_one_is_never_taken_for_foreign() {
+    let damaged_text = "{\"endedWell\":fal";
+    for (number, path) in [(1, "/var/lib/kubexm/acts/kubeadm-init.json"), (2, "/var/lib/kubexm/acts/kubeadm-join.json")]
+    {
+        let fleet = Fleet::with_init(2);
+        dispatch::converge(&act(2, false), &fleet.ready(2)).expect("join");
+        let (host, machine) = (&fleet.hosts[number - 1], fleet.ready(number));
+        let own = if number == 1 { init() } else { act(2, false) };
+        let readable = host.read(path);
+        let tree =
+            || host.tree().into_iter().filter(|(path, _)| path.starts_with("etc/kubernetes")).collect::<Vec<_>>();
+        for damaged in ["", damaged_text, "{\"endedWell\":true,\"config\":null,\"later\":1}"] {
+            host.put(path, damaged);
+            let before = tree();
+            let refused = [dispatch::observe(&own, &machine).map(drop), dispatch::converge(&own, &machine)];
+            for text in refused.map(text_of) {
+                assert!(
+                    text.contains(path) && text.contains("cannot be read") && text.contains("write it anew"),
+                    "{text}"
+                );
+            }
+            assert_eq!(host.read(path), damaged);
+            assert_eq!(tree(), before, "something was removed");
+            let fact = kubexm_ops::facts::collect(&machine, "node").expect("facts").unreadable_mark.expect("a fact");
+            assert!(fact.contains(path), "{fact}");
+        }
+        // As the text says, for a node that works.
+        host.put(path, "{\"endedWell\": true, \"config\": null}");
+        assert!(satisfied(&own, &machine));
+        // A reset must be possible: without a ledger that says what was there before, it stops before it removes anything.
+        host.put(path, damaged_text);
+        let before = tree();
+        let text = text_of(dispatch::converge(&reset(), &machine));
+        assert!(text.contains("no record of what was in kubeadm's folders") && tree() == before, "{text}");
+        host.put(path, readable);
+        dispatch::converge(&reset(), &machine).expect("reset");
+    }
+}

@@ -23,6 +23,7 @@ mod kubeadm_upgrade;
 mod ledger;
 mod links;
 mod manifests;
+mod node_object;
 mod packages;
 mod programs;
 mod registry_layout;

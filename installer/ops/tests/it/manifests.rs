@@ -28,7 +28,7 @@ fn object(kind: &str, name: &str, data: &str) -> Value {
 fn addon(host: &Host, objects: &[Value]) -> Op {
     let text: Vec<String> = objects.iter().map(Value::to_string).collect();
     let blob = host.blob(text.join("\n---\n"));
-    Manifests { name: "site".into(), namespace: "apps".into(), blob, wait_s: 5 }.into()
+    Manifests { name: "site".into(), namespace: "apps".into(), blob, in_plan: false, wait_s: 5 }.into()
 }
 
 fn look(host: &Host, op: &Op) -> ObservedState {
@@ -132,12 +132,27 @@ fn somebodys_change_is_mended() {
 }
 
 #[test]
+fn objects_of_the_plan_are_applied_as_those_of_the_store() {
+    let mut host = cluster();
+    let blob = host.text(&object("ConfigMap", "one", "1").to_string());
+    let op: Op =
+        Manifests { name: "network.x".into(), namespace: "apps".into(), blob, in_plan: true, wait_s: 5 }.into();
+    let before = look(&host, &op);
+    assert_eq!(op.text(), Some(blob));
+    converge(&host, &op);
+    assert_eq!(names(&host).len(), 1);
+    restore(&host, &op, &before);
+    assert_eq!(names(&host), [""; 0]);
+}
+
+#[test]
 fn without_a_cluster_or_without_their_file_nothing_is_known() {
     let host = cluster();
     let op: Op = Manifests {
         name: "site".into(),
         namespace: "apps".into(),
         blob: kubexm_spec::Digest::of("not there"),
+        in_plan: false,
         wait_s: 5,
     }
     .into();

@@ -36,6 +36,19 @@ fn pids(machine: &Machine) -> Vec<u32> {
 }
 
 #[test]
+fn the_table_and_the_link_of_kube_proxys_ipvs_go() {
+    let host = Host::fresh();
+    host.put("/usr/sbin/ipvsadm", "#!/bin/true\n");
+    host.put("/sys/class/net/kube-ipvs0/type", "1\n");
+    host.put("/proc/net/ip_vs", "IP Virtual Server version 1.2.1\nTCP  0A600001:01BB rr\n");
+    assert_eq!(network::leftovers(&host.machine).expect("a look"), ["link kube-ipvs0"]);
+    network::clear(&host.machine).expect("cleared");
+    assert!(!host.machine.path("/sys/class/net/kube-ipvs0").exists());
+    assert_eq!(host.read("/proc/net/ip_vs"), "IP Virtual Server version 1.2.1\n");
+    assert_eq!(network::leftovers(&host.machine).expect("a look"), Vec::<String>::new());
+}
+
+#[test]
 fn mounts_below_a_folder_go_newest_first_and_others_stay() {
     let host = Host::fresh();
     mounted(
@@ -313,4 +326,39 @@ fn a_join_that_outlived_its_agent_ends_before_pods_are_stopped_and_so_does_the_k
     dispatch::converge(&pods, &host.machine).expect("stopped");
     assert!(stopped(act) && stopped(kubelet));
     assert!(dispatch::observe(&pods, &host.machine).expect("a look").satisfied);
+}
+
+#[test]
+fn routes_that_outlive_a_network_go_and_those_of_others_stay() {
+    let host = Host::fresh();
+    let state = |name: &str| format!("/run/kubexm-double/{name}");
+    for link in ["eth0", "tunl0", "vxlan.calico", "cali3f2a91b03c7", "calibre"] {
+        host.put(&format!("/sys/class/net/{link}/address"), "");
+    }
+    for end in ["save", "restore"] {
+        host.put(&format!("/usr/sbin/iptables-{end}"), "");
+    }
+    host.put(&state("iptables-save"), "*filter\n:FORWARD ACCEPT [0:0]\n:cali-FORWARD - [0:0]\nCOMMIT\n");
+    let own = "10.233.90.0/26 via 10.233.90.0 dev vxlan.calico proto 80 onlink\nblackhole 10.233.75.0/26 proto 80\n";
+    // The second one is no longer there when its turn comes.
+    let direct =
+        "10.233.91.0/26 via 10.77.0.14 dev eth0 proto 80\n10.233.91.0/26 via 10.77.0.15 dev eth0 proto 80 metric 9\n";
+    let theirs = "default via 10.77.0.1 dev eth0 proto 80\n10.99.0.0/16 via 10.77.0.9 dev eth0 proto bird\nblackhole 192.0.2.0/24 proto static\n";
+    host.put(&state("ip-routes"), format!("{own}{direct}{theirs}"));
+    mounted(&host, &[]);
+    let mut found = network::leftovers(&host.machine).expect("a look");
+    let wanted = [
+        "link cali3f2a91b03c7",
+        "link vxlan.calico",
+        "route 10.233.91.0/26",
+        "route 10.233.91.0/26",
+        "route blackhole 10.233.75.0/26",
+        "rules of iptables",
+    ];
+    found.sort();
+    assert_eq!(found, wanted);
+    network::clear(&host.machine).expect("cleared");
+    assert_eq!(network::leftovers(&host.machine).expect("a look"), [""; 0]);
+    assert_eq!(host.read(&state("ip-routes")), theirs);
+    assert!(host.machine.path("/sys/class/net/calibre").exists() && host.machine.path("/sys/class/net/tunl0").exists());
 }

@@ -1,6 +1,7 @@
 //! What pod networks create on a node: links, rules, folders, ports, images. One file for each plugin; preflight,
 //! recipes, teardown, evidence and the simulation use only these names.
 
+mod calico;
 mod cilium;
 mod cluster;
 mod flannel;
@@ -13,15 +14,16 @@ pub use cluster::{CLUSTER, IPVS};
 pub use traits::NetworkTraits;
 
 /// Every network that recipes install; the remains of an earlier run may be of any of them.
-pub const ALL: [&NetworkTraits; 3] = [&flannel::TRAITS, &cilium::TRAITS, &none::TRAITS];
+pub const ALL: [&NetworkTraits; 4] = [&flannel::TRAITS, &calico::TRAITS, &cilium::TRAITS, &none::TRAITS];
 
 /// The traits of a plugin; `None` if no recipe installs it.
 pub const fn of(plugin: NetworkPlugin) -> Option<&'static NetworkTraits> {
     match plugin {
         NetworkPlugin::Flannel => Some(&flannel::TRAITS),
+        NetworkPlugin::Calico => Some(&calico::TRAITS),
         NetworkPlugin::Cilium => Some(&cilium::TRAITS),
         NetworkPlugin::None => Some(&none::TRAITS),
-        NetworkPlugin::Calico | NetworkPlugin::KubeOvn | NetworkPlugin::Hybridnet => None,
+        NetworkPlugin::KubeOvn | NetworkPlugin::Hybridnet => None,
     }
 }
 

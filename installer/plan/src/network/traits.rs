@@ -1,6 +1,6 @@
 //! Traits of a pod network.
 
-use kubexm_spec::ClusterImage;
+use kubexm_spec::{ClusterImage, Program};
 
 /// What a pod network has on a node. What every cluster has, whatever its network, is [`CLUSTER`].
 #[derive(Clone, Copy, Debug)]
@@ -13,10 +13,14 @@ pub struct NetworkTraits {
     pub bridges: &'static [&'static str],
     /// Prefixes of the names of packet-filter chains and sets.
     pub chains: &'static [&'static str],
+    /// How the comments begin of its rules in chains of others (`-m comment --comment`).
+    pub rule_comments: &'static [&'static str],
     /// nftables tables: family and name.
     pub tables: &'static [(&'static str, &'static str)],
     /// Folders below /run that its pods write.
     pub run: &'static [&'static str],
+    /// Folders anywhere else that its pods fill.
+    pub state: &'static [&'static str],
     /// Files that its pods write anywhere else.
     pub files: &'static [&'static str],
     /// Kernel parameters that its pods set.
@@ -28,6 +32,8 @@ pub struct NetworkTraits {
     pub pins: &'static [&'static str],
     /// Prefixes of the programs that its pods attach to links as filters of `tc`, where the kernel knows no links of programs (before 6.6).
     pub filters: &'static [&'static str],
+    /// Protocols (`proto` of `ip route`) that only its programs use for routes in the main table.
+    pub route_protocols: &'static [&'static str],
     /// Tables of routes that nobody else uses: rules that look them up go with them.
     pub route_tables: &'static [u32],
     /// To which preference it moves the kernel's own rule of local addresses.
@@ -48,6 +54,19 @@ pub struct NetworkTraits {
     pub images: &'static [ClusterImage],
     /// The chart that it is installed from; every node needs its images.
     pub chart: Option<&'static str>,
+    /// Upstream's manifest that it is installed from.
+    pub manifest: Option<Program>,
+    /// Its tool for administrators, which cluster.yaml may leave out.
+    pub tool: Option<Program>,
+    /// Images of the catalogue's feature of the same name that every node needs.
+    pub feature_images: &'static [&'static str],
+}
+
+impl NetworkTraits {
+    /// Every folder that its pods fill, below /run and elsewhere.
+    pub fn folders(&self) -> impl Iterator<Item = &'static str> {
+        self.run.iter().chain(self.state).copied()
+    }
 }
 
 /// A plugin without any traits.
@@ -56,13 +75,16 @@ pub(super) const NOTHING: NetworkTraits = NetworkTraits {
     pod_links: &[],
     bridges: &[],
     chains: &[],
+    rule_comments: &[],
     tables: &[],
     run: &[],
+    state: &[],
     files: &[],
     sysctls: &[],
     mounts: &[],
     pins: &[],
     filters: &[],
+    route_protocols: &[],
     route_tables: &[],
     local_rule: None,
     cni_programs: &[],
@@ -73,4 +95,7 @@ pub(super) const NOTHING: NetworkTraits = NetworkTraits {
     local_ports: &[],
     images: &[],
     chart: None,
+    manifest: None,
+    tool: None,
+    feature_images: &[],
 };

@@ -19,8 +19,11 @@ pub struct Manifests {
     pub name: String,
     /// Namespace of the objects that name none. It is created if it does not exist.
     pub namespace: String,
-    /// YAML documents, a blob of the node's content store.
+    /// YAML documents: a blob of the node's content store, or a text of the plan.
     pub blob: Digest,
+    /// Whether they are a text of the plan.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub in_plan: bool,
     /// How long to wait for each object, in seconds.
     pub wait_s: u64,
 }
@@ -75,7 +78,11 @@ impl OpKind for Manifests {
     }
 
     fn needs(&self) -> Needs<'_> {
-        Needs { blobs: vec![self.blob], resources: vec![Resource::AdminConf, Resource::Api], ..Needs::nothing() }
+        let resources = vec![Resource::AdminConf, Resource::Api];
+        match self.in_plan {
+            true => Needs { text: Some(self.blob), resources, ..Needs::nothing() },
+            false => Needs { blobs: vec![self.blob], resources, ..Needs::nothing() },
+        }
     }
 
     fn scope(&self) -> RemovalScope {

@@ -22,7 +22,9 @@ mod kubelet_certificate;
 mod link;
 mod manifests;
 mod move_aside;
+mod node_annotation;
 mod node_label;
+mod node_pruned;
 mod node_tainted;
 mod node_untainted;
 mod packages;
@@ -36,6 +38,7 @@ mod state_dir;
 mod static_pod_started;
 mod swap_off;
 mod sysctl;
+mod timezone;
 mod unit;
 mod unpacked;
 
@@ -67,7 +70,9 @@ pub use kubelet_certificate::{KUBELET_CLIENT, KUBELET_CLIENT_RENEWED, KubeletCer
 pub use link::Link;
 pub use manifests::{FoundManifests, Inventory, Manifests};
 pub use move_aside::{AsideWas, MoveAside, MovedFolder, MovedFolders};
+pub use node_annotation::{Annotated, NodeAnnotation};
 pub use node_label::{Labelled, NodeLabel};
+pub use node_pruned::{APPLIED_TO_NODE, NodeApplied, NodePruned, Pruned};
 pub use node_tainted::NodeTainted;
 pub use node_untainted::{NodeUntainted, Taint, Taints};
 pub use packages::{PackageState, Packages, PackagesState, UnitWas, WantedPackage};
@@ -80,6 +85,7 @@ pub use state_dir::StateDir;
 pub use static_pod_started::{PodReady, StaticPodStarted, StaticPodState};
 pub use swap_off::{SwapOff, Swaps};
 pub use sysctl::{BootValue, Parameters, Sysctl};
+pub use timezone::{Timezone, ZONES, ZoneWas};
 pub use unit::{Started, Unit, UnitState};
 pub use unpacked::{AllInto, Placed, Unpacked};
 
@@ -99,8 +105,8 @@ macro_rules! ops {
     ([$($then:tt)+] $($with:tt)*) => {
         $($then)+! { [$($with)*]
             File Dir StateDir MoveAside Link Blobs Binary Unpacked RegistryLayout Packages Unit Sysctl KernelModule SwapOff
-            HostsBlock Resolver SelinuxMode Hostname ImageLoaded Kubeconfig KubeObject NodeUntainted NodeTainted
-            NodeLabel Stamp StaticPodStarted CertificatesRenewed KubeletCertificate EtcdSnapshot EtcdRestored
+            HostsBlock Resolver SelinuxMode Hostname Timezone ImageLoaded Kubeconfig KubeObject NodeUntainted NodeTainted
+            NodeLabel NodeAnnotation NodePruned Stamp StaticPodStarted CertificatesRenewed KubeletCertificate EtcdSnapshot EtcdRestored
             HelmRelease Manifests HarborProjects HarborImages Act Reset
         }
     };

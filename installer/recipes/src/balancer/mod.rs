@@ -103,7 +103,7 @@ pub fn config(proxy: &Proxy, back_ends: &[BackEnd]) -> Result<String, RecipeErro
     let render = |revision: &str| {
         templates::render(
             proxy.template,
-            context! { back_ends => servers.clone(), revision, port => API_PORT, status_port => STATUS_PORT, ca => CA },
+            context! { back_ends => servers.clone(), revision, port => API_PORT, status_port => STATUS_PORT },
         )
     };
     let revision = Digest::of(render("")?).hex()[..16].to_owned();

@@ -1,4 +1,4 @@
-//! What a bundle has of charts, beside their archives: how they were rendered when it was built.
+//! What a bundle has of charts, beside their archives: how they were rendered when it was built. And the manifest of a network without one.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -13,10 +13,13 @@ pub struct CarriedCharts {
     pub renderings: Vec<Rendering>,
     /// Values files of the operator's own cluster.yaml, by their paths there. Those of the bundle's are in the renderings.
     pub values_files: BTreeMap<PathBuf, Map<String, Value>>,
+    /// Upstream's manifest of the pod network, of a network that comes as one.
+    pub manifest: Option<String>,
 }
 
 /// Of a bundle without charts.
-pub static NO_CHARTS: CarriedCharts = CarriedCharts { renderings: Vec::new(), values_files: BTreeMap::new() };
+pub static NO_CHARTS: CarriedCharts =
+    CarriedCharts { renderings: Vec::new(), values_files: BTreeMap::new(), manifest: None };
 
 impl CarriedCharts {
     /// The rendering of a chart.

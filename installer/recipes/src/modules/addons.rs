@@ -61,5 +61,6 @@ fn is_chart(addon: &ChartRelease) -> bool {
 
 fn manifests(cx: &PlanContext<'_>, first: &PlannedHost<'_>, addon: &ChartRelease) -> Result<Manifests, RecipeError> {
     let blob = cx.artifact(&addon.key, first.platform)?.digest;
-    Ok(Manifests { name: addon.name.clone(), namespace: addon.namespace.clone(), blob, wait_s: release::WAIT })
+    let (name, namespace) = (addon.name.clone(), addon.namespace.clone());
+    Ok(Manifests { name, namespace, blob, in_plan: false, wait_s: release::WAIT })
 }

@@ -1,14 +1,14 @@
 //! The first control plane, set up by kubeadm, and labels and taints of a node in the cluster.
 
-use kubexm_plan::op::{KubeadmInit, KubeadmReset, NodeLabel, NodeTainted, NodeUntainted, StateDir};
-use kubexm_plan::{Step, StepId, Undo, state_folders};
+use kubexm_plan::op::{File, KubeadmInit, KubeadmReset, StateDir};
+use kubexm_plan::{Step, StepId, Undo, etcd, state_folders};
 use kubexm_spec::cluster::EtcdKind;
 
 use crate::balancer::kube_vip;
 use crate::context::{PlanContext, PlannedHost};
 use crate::draft::Draft;
 use crate::error::RecipeError;
-use crate::modules::kubeadm_config::{self, TAINT};
+use crate::modules::{kubeadm_config, node_object};
 use crate::{network, runtime};
 use crate::{paths, selinux, support};
 
@@ -26,9 +26,11 @@ pub fn configure(draft: &mut Draft<'_>, node: &PlannedHost<'_>) -> Result<Step, 
 
 /// `kubeadm init`; rolled back by `kubeadm reset`. Its folders are listed right before it: what is in them then is not
 /// kubeadm's and is kept by a rollback.
-pub fn init(cx: &PlanContext<'_>, node: &PlannedHost<'_>) -> Result<Step, RecipeError> {
+pub fn init(draft: &mut Draft<'_>, node: &PlannedHost<'_>) -> Result<Step, RecipeError> {
+    let cx = draft.cx;
     Ok(Step::on(node.name(), "control-plane.init", "Start the control plane with kubeadm")
-        .ensure_all(state_dirs(cx)?)
+        .ensure_all(etcd_folder(draft, node))
+        .ensure_all(state_dirs(cx, node)?)
         .ensure(KubeadmInit {
             config: paths::KUBEADM_CONFIG.to_owned(),
             cri_socket: runtime::of(cx.cluster).endpoint.to_owned(),
@@ -39,14 +41,33 @@ pub fn init(cx: &PlanContext<'_>, node: &PlannedHost<'_>) -> Result<Step, Recipe
         .build())
 }
 
+/// For acts of the host, which do not see cluster.yaml: where kubeadm's etcd has its data, if that is not the usual folder.
+pub fn etcd_folder(draft: &mut Draft<'_>, node: &PlannedHost<'_>) -> Option<File> {
+    let folder = own_etcd_folder(draft.cx, node)?;
+    Some(draft.file(etcd::DATA_DIR, 0o644, format!("{folder}\n")))
+}
+
+fn own_etcd_folder<'a>(cx: &PlanContext<'a>, node: &PlannedHost<'_>) -> Option<&'a str> {
+    let etcd = &cx.cluster.etcd;
+    let has = etcd.kind == EtcdKind::Kubeadm && etcd.has_own_folder() && node.roles.control_plane;
+    has.then_some(etcd.data_dir.as_str())
+}
+
 /// The folders that kubeadm, kubelet and pods fill.
-pub fn state_dirs(cx: &PlanContext<'_>) -> Result<impl Iterator<Item = StateDir> + use<>, RecipeError> {
+pub fn state_dirs(
+    cx: &PlanContext<'_>,
+    node: &PlannedHost<'_>,
+) -> Result<impl Iterator<Item = StateDir> + use<>, RecipeError> {
     let networks = [network::of(cx.cluster)?];
-    let folders = match cx.cluster.etcd.kind {
-        EtcdKind::Kubeadm => state_folders::of_kubernetes(&networks),
-        EtcdKind::Kubexm | EtcdKind::External => state_folders::of_kubernetes_without_etcd(&networks),
+    let own = own_etcd_folder(cx, node);
+    let mut folders = match cx.cluster.etcd.kind {
+        EtcdKind::Kubeadm if own.is_none() => state_folders::of_kubernetes(&networks),
+        EtcdKind::Kubeadm | EtcdKind::Kubexm | EtcdKind::External => {
+            state_folders::of_kubernetes_without_etcd(&networks)
+        }
     };
-    Ok(folders.into_iter().map(StateDir::at))
+    folders.extend(own);
+    Ok(folders.into_iter().map(StateDir::at).collect::<Vec<_>>().into_iter())
 }
 
 /// kubeadm's preflight checks to ignore on a node, by the support matrix.
@@ -56,31 +77,11 @@ pub fn ignored(cx: &PlanContext<'_>, node: &PlannedHost<'_>) -> Result<Vec<Strin
     Ok(support.kubeadm_ignore(cgroup_v1).into_iter().map(str::to_owned).collect())
 }
 
-/// For the first control plane: labels of cluster.yaml, and no taint if it is a worker too.
-pub fn register(node: &PlannedHost<'_>, init: &StepId) -> Option<Step> {
-    let untaint = node.roles.control_plane && node.roles.worker;
-    if !untaint && node.host.labels.is_empty() && node.host.taints.is_empty() {
-        return None;
-    }
-    let mut step = Step::on(node.name(), "control-plane.register", "Set the node's labels and taints");
-    if untaint {
-        step = step.ensure(NodeUntainted { node: node.name().to_owned(), key: TAINT.to_owned() });
-    }
-    for taint in taints(node) {
-        step = step.ensure(taint);
-    }
-    for (key, value) in &node.host.labels {
-        step = step.ensure(NodeLabel { node: node.name().to_owned(), key: key.clone(), value: value.clone() });
-    }
-    Some(step.retries(3).undo(Undo::WithParent { step: init.clone() }).build())
-}
-
-/// The host's taints in cluster.yaml.
-pub fn taints(node: &PlannedHost<'_>) -> impl Iterator<Item = NodeTainted> {
-    node.host.taints.iter().map(|taint| NodeTainted {
-        node: node.name().to_owned(),
-        key: taint.key.clone(),
-        value: taint.value.clone(),
-        effect: taint.effect.to_string(),
-    })
+/// Labels, annotations and taints of the first control plane. Also where cluster.yaml sets none: it may have set some before.
+pub fn register(node: &PlannedHost<'_>, init: &StepId) -> Step {
+    Step::on(node.name(), "control-plane.register", "Set the node's labels and taints")
+        .ensure_all(node_object::of(node))
+        .retries(3)
+        .undo(Undo::WithParent { step: init.clone() })
+        .build()
 }

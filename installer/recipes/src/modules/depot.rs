@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
 use kubexm_plan::op::{Blobs, Dir, File, Unit};
-use kubexm_plan::{CertificateUse, Probe, SlotName, SlotProvider, Step, Undo};
+use kubexm_plan::{CertificateUse, Probe, SlotName, SlotProvider, Step, Undo, network};
 use kubexm_spec::cluster::{Listen, RegistryKind, RuntimeKind};
 use kubexm_spec::depot::{self, DepotConfig, Tls, is_served};
 use kubexm_spec::{ArtifactKey, Digest, Kind, Program, names};
@@ -51,6 +51,10 @@ pub fn store(draft: &Draft<'_>, node: &PlannedHost<'_>, packages: Option<&NodePa
             && match artifact.key {
                 ArtifactKey::Binary(Program::Registry | Program::Harbor | Program::DockerCompose) => {
                     node.roles.registry
+                }
+                // Its text is in the plan.
+                ArtifactKey::Binary(program) if network::any().any(|network| network.manifest == Some(program)) => {
+                    false
                 }
                 ArtifactKey::Binary(Program::Docker) => {
                     node.roles.registry || draft.cx.cluster.runtime.kind == RuntimeKind::Docker

@@ -10,8 +10,8 @@ use kubexm_plan::etcd::{
 };
 use kubexm_plan::op::{Dir, File, StateDir, Unit};
 use kubexm_plan::{Authority, CertificateUse, Probe, SlotName, SlotProvider, Step, Undo};
-use kubexm_spec::Program;
 use kubexm_spec::cluster::EtcdKind;
+use kubexm_spec::{Program, Version};
 use minijinja::context;
 use serde_json::{Value, json};
 
@@ -107,7 +107,10 @@ pub fn serve(
 /// After all members have started: each is asked from here. Then the member is known to have data.
 pub fn formed(draft: &mut Draft<'_>, node: &PlannedHost<'_>, members: &[Member]) -> Result<Step, RecipeError> {
     let version = &draft.cx.program(Program::Etcd, node.platform)?.version;
-    let text = format!("{}\n{version}\n", token(draft.cx));
+    let etcd = &draft.cx.cluster.etcd;
+    // A line of its own only where it is not the usual folder: the file of members of earlier versions stays as it is.
+    let folder = if etcd.has_own_folder() { format!("{}\n", etcd.data_dir) } else { String::new() };
+    let text = format!("{}\n{version}\n{folder}", token(draft.cx));
     Ok(Step::on(node.name(), "etcd.formed", "Check that every member of etcd is healthy")
         .ensure(draft.file(FORMED, 0o644, text))
         .probe(healthy(members), STARTS_S)
@@ -189,8 +192,7 @@ fn corruption_check(version: &str) -> (&'static str, Value) {
 }
 
 fn is_before_3_6(version: &str) -> bool {
-    let mut numbers = version.split('.').map(|number| number.parse::<u32>().unwrap_or(0));
-    matches!((numbers.next(), numbers.next()), (Some(3), Some(0..=5)))
+    Version::of(version).line().is_some_and(|line| line < [3, 6])
 }
 
 /// The CA, and a certificate with its key for each use, as kubeadm makes them for its etcd.

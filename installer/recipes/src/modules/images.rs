@@ -34,11 +34,14 @@ pub fn of_roles(cluster: &Cluster, node: &PlannedHost<'_>) -> impl Iterator<Item
         .filter(move |image| !(no_etcd && *image == ClusterImage::Etcd))
 }
 
-/// The images of the pod network's chart, which no node can do without.
-fn of_network_chart<'a>(cx: &PlanContext<'a>, node: &PlannedHost<'_>) -> impl Iterator<Item = &'a Artifact> {
+/// The images of the pod network's chart or manifest, which no node can do without.
+fn of_network<'a>(cx: &PlanContext<'a>, node: &PlannedHost<'_>) -> impl Iterator<Item = &'a Artifact> {
     let (platform, names) = (node.platform, charts::network_images(cx));
-    let artifacts = cx.manifest.artifacts.iter();
-    artifacts.filter(move |a| a.platform.is_none_or(|p| p == platform) && names.contains(&a.name))
+    let features = network::of(cx.cluster).map(|network| network.feature_images).unwrap_or_default();
+    let of_feature =
+        |key: &ArtifactKey| matches!(key, ArtifactKey::FeatureImage(name) if features.contains(&name.as_str()));
+    let artifacts = cx.manifest.artifacts.iter().filter(move |a| a.platform.is_none_or(|p| p == platform));
+    artifacts.filter(move |a| names.contains(&a.name) || of_feature(&a.key))
 }
 
 /// One step for each image; they are independent of each other.
@@ -56,7 +59,7 @@ pub fn steps(cx: &PlanContext<'_>, node: &PlannedHost<'_>) -> Result<Vec<Step>, 
         steps.extend(extra(cx, node).map(|a| step(cx, node, &format!("extra-{}", short(a)), a)));
     } else {
         let mut seen = BTreeSet::new();
-        let once = of_network_chart(cx, node).filter(|a| seen.insert(a.name.as_str()));
+        let once = of_network(cx, node).filter(|a| seen.insert(a.name.as_str()));
         steps.extend(once.map(|a| step(cx, node, &format!("network-{}", short(a)), a)));
     }
     Ok(steps)

@@ -1,6 +1,6 @@
 //! Joins a node: `kubeadm join` on it, then its labels and taints, set from the first control plane.
 
-use kubexm_plan::op::{Dir, KubeadmJoin, KubeadmReset, NodeDelete, NodeLabel, NodeLookup, NodeUntainted, Op};
+use kubexm_plan::op::{Dir, KubeadmJoin, KubeadmReset, NodeDelete, NodeLookup};
 use kubexm_plan::{Step, StepId, Undo};
 use kubexm_spec::cluster::EtcdKind;
 use serde_json::json;
@@ -8,16 +8,11 @@ use serde_json::json;
 use crate::context::PlannedHost;
 use crate::draft::Draft;
 use crate::error::RecipeError;
-use crate::modules::control_plane::{ignored, state_dirs, taints};
+use crate::modules::control_plane::{etcd_folder, ignored, state_dirs};
 use crate::modules::dns;
 use crate::modules::join_slots::Slots;
-use crate::modules::kubeadm_config::{self, TAINT};
+use crate::modules::{kubeadm_config, node_object};
 use crate::{paths, runtime, selinux, yaml};
-
-/// Label that `kubectl get nodes` shows as role; kubeadm sets it on control planes only.
-const WORKER_ROLE: &str = "node-role.kubernetes.io/worker";
-/// Recommended label of Kubernetes ("Recommended Labels").
-const MANAGED_BY: &str = "app.kubernetes.io/managed-by";
 
 /// The cluster has one KubeletConfiguration, written for the first control plane. A node whose resolv.conf
 /// has another path gets a patch: kubelet starts no pod when the configured resolv.conf does not exist. A control plane whose
@@ -77,7 +72,8 @@ pub fn step(draft: &mut Draft<'_>, first: &PlannedHost<'_>, node: &PlannedHost<'
     let title =
         if node.roles.control_plane { "Join as a control plane with kubeadm" } else { "Join as a worker with kubeadm" };
     Ok(Step::on(node.name(), "join.node", title)
-        .ensure_all(state_dirs(cx)?)
+        .ensure_all(etcd_folder(draft, node))
+        .ensure_all(state_dirs(cx, node)?)
         .ensure(KubeadmJoin {
             config,
             slots: slots.names(),
@@ -104,31 +100,10 @@ pub fn lookup(first: &PlannedHost<'_>, node: &PlannedHost<'_>) -> Step {
         .build()
 }
 
-/// Labels and taints of a joined node, set from the first control plane.
+/// Labels, annotations and taints of a joined node, set from the first control plane.
 pub fn register(first: &PlannedHost<'_>, node: &PlannedHost<'_>, lookup: &StepId) -> Step {
     let name = node.name();
     let id = format!("join.register-{name}");
-    let mut step = Step::on(first.name(), &id, &format!("Set labels and taints of node {name}")).domain(name);
-    for op in registration(node) {
-        step = step.ensure(op);
-    }
-    step.retries(3).undo(Undo::WithParent { step: lookup.clone() }).build()
-}
-
-fn registration(node: &PlannedHost<'_>) -> Vec<Op> {
-    let label = |key: &str, value: &str| {
-        Op::from(NodeLabel { node: node.name().to_owned(), key: key.to_owned(), value: value.to_owned() })
-    };
-    let mut ops: Vec<Op> = Vec::new();
-    if node.roles.control_plane && node.roles.worker {
-        ops.push(NodeUntainted { node: node.name().to_owned(), key: TAINT.to_owned() }.into());
-    }
-    // kubelet has registered with them; they may be new in cluster.yaml.
-    ops.extend(taints(node).map(Op::from));
-    ops.extend(node.host.labels.iter().map(|(key, value)| label(key, value)));
-    let own = if node.roles.control_plane { (MANAGED_BY, "kubexm") } else { (WORKER_ROLE, "") };
-    if !node.host.labels.contains_key(own.0) {
-        ops.push(label(own.0, own.1));
-    }
-    ops
+    let step = Step::on(first.name(), &id, &format!("Set labels and taints of node {name}")).domain(name);
+    step.ensure_all(node_object::of(node)).retries(3).undo(Undo::WithParent { step: lookup.clone() }).build()
 }

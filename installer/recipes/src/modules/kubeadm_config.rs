@@ -136,6 +136,14 @@ fn cluster_configuration(cx: &PlanContext<'_>, node: &PlannedHost<'_>) -> Result
         },
         "apiServer": api_server(cx, node)?,
     });
+    for (key, period) in [
+        ("certificateValidityPeriod", kubernetes.certificate_validity),
+        ("caCertificateValidityPeriod", kubernetes.ca_certificate_validity),
+    ] {
+        let Some(period) = period else { continue };
+        // As Go writes hours.
+        config[key] = json!(format!("{}h0m0s", period.hours()));
+    }
     for (component, flags) in
         [("controllerManager", &kubernetes.controller_manager_args), ("scheduler", &kubernetes.scheduler_args)]
     {
@@ -156,7 +164,7 @@ fn etcd(cx: &PlanContext<'_>, node: &PlannedHost<'_>) -> Result<Value, RecipeErr
 
 fn stacked_etcd(cx: &PlanContext<'_>, node: &PlannedHost<'_>) -> Result<Value, RecipeError> {
     let etcd = &cx.cluster.etcd;
-    let mut local = json!({"dataDir": "/var/lib/etcd", "imageTag": tag(cx, node, ClusterImage::Etcd)?});
+    let mut local = json!({"dataDir": etcd.data_dir, "imageTag": tag(cx, node, ClusterImage::Etcd)?});
     let flags: Vec<(&str, String)> = [
         ("max-snapshots", etcd.snapshots.keep.map(|keep| keep.to_string())),
         ("quota-backend-bytes", etcd.quota.map(|bytes| bytes.to_string())),

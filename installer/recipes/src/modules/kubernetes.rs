@@ -9,6 +9,7 @@ use crate::context::{PlanContext, PlannedHost};
 use crate::draft::Draft;
 use crate::error::RecipeError;
 use crate::modules::programs;
+use crate::network;
 use crate::paths;
 use crate::runtime;
 
@@ -30,9 +31,11 @@ pub fn helm(draft: &mut Draft<'_>, node: &PlannedHost<'_>) -> Result<Option<Step
 /// Tools for administrators; no other step needs them.
 pub fn tools(draft: &mut Draft<'_>, node: &PlannedHost<'_>) -> Result<Vec<Step>, RecipeError> {
     let mut steps = Vec::new();
-    for (tool, title) in TOOLS {
+    let of_network = network::of(draft.cx.cluster)?.tool.map(|tool| (tool, format!("Install {}", tool.name())));
+    let all = TOOLS.into_iter().map(|(tool, title)| (tool, title.to_owned()));
+    for (tool, title) in all.chain(of_network) {
         if programs::wanted(draft.cx, node, tool)? {
-            steps.push(install(draft, node, tool, title)?);
+            steps.push(install(draft, node, tool, &title)?);
         }
     }
     Ok(steps)

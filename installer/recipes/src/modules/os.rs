@@ -1,14 +1,14 @@
-//! Node preparation: the cluster's stamp, hostname, /etc/hosts, resolver, SELinux, firewall, swap, kernel modules,
+//! Node preparation: the cluster's stamp, hostname, /etc/hosts, time zone, resolver, SELinux, firewall, swap, kernel modules,
 //! sysctls.
 
 use std::collections::BTreeMap;
 
 use kubexm_plan::op::{
-    Dir, Hostname, HostsBlock, KernelModule, MoveAside, Resolver, SelinuxMode, Stamp, SwapOff, Sysctl, Unit,
+    Dir, Hostname, HostsBlock, KernelModule, MoveAside, Resolver, SelinuxMode, Stamp, SwapOff, Sysctl, Timezone, Unit,
 };
 use kubexm_plan::{Step, Undo, state_folders};
-use kubexm_spec::cluster::{Firewall, Selinux};
-use kubexm_spec::names;
+use kubexm_spec::cluster::{Firewall, ProxyMode, Roles, Selinux};
+use kubexm_spec::{Cluster, names};
 
 use crate::context::{PlanContext, PlannedHost};
 use crate::draft::Draft;
@@ -17,7 +17,30 @@ use crate::modules::{endpoint, scripts};
 use crate::{network, paths, registries};
 
 /// Kernel modules that the runtime and the CNI bridge plugin need, on every host.
-pub const MODULES: [&str; 2] = ["overlay", "br_netfilter"];
+const MODULES: [&str; 2] = ["overlay", "br_netfilter"];
+
+/// Those of kube-proxy's mode ipvs, with the schedulers that upstream asks for (pkg/proxy/ipvs/README.md).
+const IPVS_MODULES: [&str; 4] = ["ip_vs", "ip_vs_rr", "ip_vs_wrr", "ip_vs_sh"];
+
+/// What kube-proxy sets in its mode ipvs (proxier.go of ipvs); they are there once the module is.
+const IPVS_REMEMBERED: [&str; 4] = [
+    "net.ipv4.vs.conntrack",
+    "net.ipv4.vs.conn_reuse_mode",
+    "net.ipv4.vs.expire_nodest_conn",
+    "net.ipv4.vs.expire_quiescent_template",
+];
+
+/// Whether kube-proxy runs, in its mode ipvs.
+pub fn uses_ipvs(cluster: &Cluster) -> bool {
+    let wanted = cluster.kubernetes.as_ref().is_some_and(|kubernetes| kubernetes.proxy_mode == ProxyMode::Ipvs);
+    wanted && !network::replaces_kube_proxy(cluster)
+}
+
+/// Kernel modules that a node needs.
+pub fn kernel_modules(cluster: &Cluster) -> Vec<&'static str> {
+    let ipvs = IPVS_MODULES.into_iter().filter(|_| uses_ipvs(cluster));
+    MODULES.into_iter().chain(ipvs).collect()
+}
 
 /// Kernel parameters that are set to 1 on every host.
 pub const SYSCTLS: [&str; 3] =
@@ -53,13 +76,19 @@ pub fn steps(draft: &mut Draft<'_>, node: &PlannedHost<'_>) -> Result<Vec<Step>,
     let mut steps = vec![stamp(cx, node)];
     steps.extend(scripts::before(draft, node)?);
     steps.extend(set_aside(cx, node));
-    steps.extend([hostname(node), draft.depends_on_all(hosts(cx, node)?)]);
+    // What preflight demands of hosts that somebody else configures.
+    let configures = !cx.cluster.system.skip_configure_os;
+    if configures {
+        steps.push(hostname(node));
+    }
+    steps.push(draft.depends_on_all(hosts(cx, node)?));
+    steps.extend(timezone(cx, node));
     steps.extend(resolver(cx, node));
     steps.extend(selinux(cx, node));
     steps.extend(firewall(cx, node));
     // A host that only serves the registry runs no pods.
-    if node.in_cluster() {
-        steps.extend([swap(node), modules(node), sysctls(cx, node)?]);
+    if node.in_cluster() && configures {
+        steps.extend([swap(node), modules(cx, node), sysctls(cx, node)?]);
     }
     Ok(steps)
 }
@@ -82,7 +111,7 @@ pub fn stamp_of(cx: &PlanContext<'_>) -> Stamp {
 /// Runs before anything is written into these folders. A host with empty folders has no such step.
 fn set_aside(cx: &PlanContext<'_>, node: &PlannedHost<'_>) -> Option<Step> {
     // A member of etcd alone needs only its data folder.
-    let needed = |path: &String| path != paths::STATE && (node.in_cluster() || path == state_folders::ETCD);
+    let needed = |path: &String| path != paths::STATE && is_filled(cx.cluster, node.roles, path);
     let paths: Vec<String> = node.facts.state_folders.iter().map(|folder| folder.path.clone()).filter(needed).collect();
     if !cx.set_aside || !(node.in_cluster() || node.roles.etcd) || paths.is_empty() {
         return None;
@@ -90,6 +119,14 @@ fn set_aside(cx: &PlanContext<'_>, node: &PlannedHost<'_>) -> Option<Step> {
     let title = format!("Move aside what is in {}", paths.join(", "));
     let step = Step::on(node.name(), "os.set-aside", &title).ensure(MoveAside { paths });
     Some(step.undo(Undo::RestoreBefore).build())
+}
+
+/// Whether a service of a host with these roles fills a state folder: nodes need all of the usual ones, members of etcd their data
+/// folder, and hosts that only serve others none.
+pub fn is_filled(cluster: &Cluster, roles: Roles, path: &str) -> bool {
+    let usual = state_folders::all().contains(&path);
+    let member = roles.etcd && path == cluster.etcd.data_dir;
+    member || (roles.in_cluster() && usual) || cluster.data_folders(roles).contains(&path)
 }
 
 fn hostname(node: &PlannedHost<'_>) -> Step {
@@ -110,6 +147,16 @@ fn hosts(cx: &PlanContext<'_>, node: &PlannedHost<'_>) -> Result<Step, RecipeErr
         .ensure(HostsBlock { lines, own_name: node.name().to_owned() })
         .undo(Undo::RestoreBefore)
         .build())
+}
+
+fn timezone(cx: &PlanContext<'_>, node: &PlannedHost<'_>) -> Option<Step> {
+    let zone = cx.cluster.system.timezone.clone()?;
+    Some(
+        Step::on(node.name(), "os.timezone", "Set the host's time zone")
+            .ensure(Timezone { zone })
+            .undo(Undo::RestoreBefore)
+            .build(),
+    )
 }
 
 fn resolver(cx: &PlanContext<'_>, node: &PlannedHost<'_>) -> Option<Step> {
@@ -159,11 +206,11 @@ fn swap(node: &PlannedHost<'_>) -> Step {
         .build()
 }
 
-fn modules(node: &PlannedHost<'_>) -> Step {
+fn modules(cx: &PlanContext<'_>, node: &PlannedHost<'_>) -> Step {
     Step::on(node.name(), "os.modules", "Load kernel modules, now and at boot")
         .ensure(KernelModule {
             path: paths::MODULES.to_owned(),
-            modules: MODULES.into_iter().map(str::to_owned).collect(),
+            modules: kernel_modules(cx.cluster).into_iter().map(str::to_owned).collect(),
         })
         .undo(Undo::RestoreBefore)
         .build()
@@ -173,7 +220,8 @@ fn modules(node: &PlannedHost<'_>) -> Step {
 /// iptables for services to work, and pods are routed. (kubelet sets its vm.* and kernel.* values itself.)
 fn sysctls(cx: &PlanContext<'_>, node: &PlannedHost<'_>) -> Result<Step, RecipeError> {
     let of_network = network::of(cx.cluster)?.sysctls;
-    let remembered = REMEMBERED.iter().chain(of_network).map(|name| (*name).to_owned()).collect();
+    let of_ipvs = IPVS_REMEMBERED.iter().filter(|_| uses_ipvs(cx.cluster));
+    let remembered = REMEMBERED.iter().chain(of_ipvs).chain(of_network).map(|name| (*name).to_owned()).collect();
     let values: BTreeMap<String, String> = SYSCTLS.into_iter().map(|n| (n.to_owned(), "1".to_owned())).collect();
     Ok(Step::on(node.name(), "os.sysctl", "Set kernel parameters, now and at boot")
         .ensure(Sysctl { path: paths::SYSCTL.to_owned(), values, remembered })

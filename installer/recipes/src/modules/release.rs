@@ -16,7 +16,12 @@ use crate::identity::Identity;
 pub const WAIT: u64 = 300;
 /// Timeout in seconds of a step with a release. Each of helm's phases waits so long: hooks before and after, the objects; and the same
 /// once more, if it has to be undone.
-pub const TIMEOUT: u64 = 4 * WAIT + 120;
+pub const TIMEOUT: u64 = timeout(WAIT);
+
+/// The timeout of a step that waits so long for its objects.
+pub const fn timeout(wait: u64) -> u64 {
+    4 * wait + 120
+}
 
 /// The release, with the values of the user over those of the site.
 pub fn op(

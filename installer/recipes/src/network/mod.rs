@@ -1,15 +1,20 @@
 //! Pod networks: one file for each plugin, with the steps that apply it. The names of a plugin and its paths on nodes
 //! are in [`kubexm_plan::network`].
 
+mod calico;
 mod cilium;
 mod flannel;
+mod manifest;
+mod pool;
 
+pub use calico::is_large;
 pub use cilium::replaces_kube_proxy;
 use kubexm_plan::network::{self, NetworkTraits};
 use kubexm_plan::{Step, Undo};
 use kubexm_spec::cluster::{Cluster, NetworkPlugin};
+pub use pool::{changed, shares, unchanged};
 
-use crate::context::PlannedHost;
+use crate::context::{PlanContext, PlannedHost};
 use crate::draft::Draft;
 use crate::error::RecipeError;
 
@@ -27,17 +32,26 @@ pub fn is_left_to_operator(cluster: &Cluster) -> bool {
 pub fn step(draft: &mut Draft<'_>, first: &PlannedHost<'_>, undo: Undo) -> Result<Option<Step>, RecipeError> {
     match draft.cx.cluster.network.plugin {
         NetworkPlugin::Flannel => flannel::step(draft, first, undo).map(Some),
+        NetworkPlugin::Calico => calico::step(draft, first, undo).map(Some),
         NetworkPlugin::Cilium => cilium::step(draft, first, undo).map(Some),
         NetworkPlugin::None => Ok(None),
-        plugin @ (NetworkPlugin::Calico | NetworkPlugin::KubeOvn | NetworkPlugin::Hybridnet) => {
-            Err(unsupported(plugin))
-        }
+        plugin @ (NetworkPlugin::KubeOvn | NetworkPlugin::Hybridnet) => Err(unsupported(plugin)),
     }
+}
+
+/// Whether it has settings that nothing changes in a running cluster, so that what was applied to it must be known.
+pub const fn is_made_once(cluster: &Cluster) -> bool {
+    matches!(cluster.network.plugin, NetworkPlugin::Calico)
+}
+
+/// Fails if the bundle has the network in a form that no recipe knows.
+pub fn check(cx: &PlanContext<'_>) -> Result<(), RecipeError> {
+    if pool::is_of(cx.cluster) { calico::check(cx) } else { Ok(()) }
 }
 
 fn unsupported(plugin: NetworkPlugin) -> RecipeError {
     RecipeError::Unsupported {
         what: format!("spec.network.plugin {plugin}"),
-        hint: "name flannel or cilium, or none and install the network yourself".to_owned(),
+        hint: "name flannel, calico or cilium, or none and install the network yourself".to_owned(),
     }
 }

@@ -6,7 +6,7 @@ use super::{ClusterHosts, Prepared};
 use crate::balancer::kube_vip;
 use crate::draft::{Chain, Draft};
 use crate::error::RecipeError;
-use crate::modules::{audit, control_plane, dns, kubeconfig, release};
+use crate::modules::{audit, cluster_ca, control_plane, dns, kubeconfig, release};
 use crate::network;
 
 /// A control plane that hosts can join.
@@ -27,10 +27,11 @@ pub fn start<'a>(
     prepared: &Prepared<'a>,
 ) -> Result<ControlPlane, RecipeError> {
     let first = &site.first;
-    let step = control_plane::init(draft.cx, first)?;
+    let step = control_plane::init(draft, first)?;
     let init = step.id.clone();
     let mut chain = prepared.chain(first);
     chain.then(audit::step(draft, first)?);
+    chain.then(cluster_ca::step(draft, first)?);
     chain.then([step]);
     chain.then(kube_vip::step(draft, first)?);
     let loaded = audit::loaded(draft.cx, first)?;
@@ -39,15 +40,18 @@ pub fn start<'a>(
     chain.then(loaded);
     chain.together(
         // Before the pod network, so before DNS starts
-        [kubeconfig::step(first)].into_iter().chain(control_plane::register(first, &init)).chain(dns::corefile(
+        [kubeconfig::step(first), control_plane::register(first, &init)].into_iter().chain(dns::corefile(
             draft,
             first,
             &site.nodes,
             &init,
         )?),
     );
-    let undo = if network::of(draft.cx.cluster)?.chart.is_some() {
+    let of_network = network::of(draft.cx.cluster)?;
+    if of_network.chart.is_some() {
         chain.wait(&prepared.helm);
+    }
+    let undo = if of_network.chart.is_some() || of_network.manifest.is_some() {
         release::undo(draft.cx, first, &init)
     } else {
         // It is removed with the cluster.

@@ -5,15 +5,12 @@ use std::collections::BTreeMap;
 
 use kubexm_plan::StepId;
 
-use super::ClusterHosts;
+use super::{ClusterHosts, Serves};
 use crate::balancer::kube_vip;
 use crate::context::PlannedHost;
 use crate::draft::{Chain, Draft};
 use crate::error::RecipeError;
-use crate::modules::{
-    authorities, control_plane, depot, dns, harbor, images, join, kubernetes, os, packages, registry, route, time,
-    trust,
-};
+use crate::modules::{authorities, control_plane, dns, images, join, kubernetes, os, packages, route, time};
 use crate::packages::NodePackages;
 use crate::runtime;
 
@@ -60,7 +57,6 @@ impl<'a> Prepared<'a> {
 /// Prepares every host.
 pub fn prepare<'a>(draft: &mut Draft<'a>, site: &ClusterHosts<'a>) -> Result<Prepared<'a>, RecipeError> {
     let mut prepared = Prepared::default();
-    // Empty until the registry's hosts, which are the first ones, were planned.
     let mut serves = Serves::default();
     for node in site.in_order() {
         let to_install = packages::of_node(draft.cx, node)?;
@@ -68,7 +64,9 @@ pub fn prepare<'a>(draft: &mut Draft<'a>, site: &ClusterHosts<'a>) -> Result<Pre
         let mut chain = Chain::default();
         chain.then(os::steps(draft, node)?);
         chain.then(authorities::step(draft, node));
-        let registry = host.store(draft, &mut chain, &mut serves)?;
+        serves.store(draft, node, to_install.as_ref(), &mut chain)?;
+        let mut registry = chain.fork();
+        serves.services(draft, node, &mut registry)?;
         let packaged = host.packages(draft, &mut chain);
         prepared.stored.insert(&node.host.name, packaged.fork());
         if node.in_cluster() {
@@ -95,17 +93,6 @@ pub fn prepare<'a>(draft: &mut Draft<'a>, site: &ClusterHosts<'a>) -> Result<Pre
     Ok(prepared)
 }
 
-/// The steps after which the hosts of the registry serve.
-#[derive(Debug, Default)]
-struct Serves {
-    /// The first of them has the blobs, which the others fetch from it.
-    source: Vec<StepId>,
-    /// Blobs of the content store. With Harbor the depot has them long before Harbor has all images.
-    blobs: Vec<StepId>,
-    /// Images.
-    images: Vec<StepId>,
-}
-
 /// A host whose chain is being built.
 struct Host<'s, 'a> {
     site: &'s ClusterHosts<'a>,
@@ -114,28 +101,6 @@ struct Host<'s, 'a> {
 }
 
 impl Host<'_, '_> {
-    /// The content store and the depot. Returns the chain of the services on the registry's host.
-    fn store(&self, draft: &mut Draft<'_>, chain: &mut Chain, serves: &mut Serves) -> Result<Chain, RecipeError> {
-        let depots = trust::depots(draft.cx, self.node)?;
-        if depots.is_some() {
-            chain.then([trust::ca(draft, self.node)]);
-            chain.wait(if self.node.roles.registry { &serves.source } else { &serves.blobs });
-        }
-        chain.then([trust::fetch_from(depots, depot::store(draft, self.node, self.to_install))]);
-        let mut registry = chain.fork();
-        if self.node.roles.registry {
-            registry.then([depot::serve(draft, self.node)?]);
-            registry.then(registry::steps(draft, self.node)?);
-            if serves.source.is_empty() {
-                serves.source = registry.tail().to_vec();
-            }
-            serves.blobs.extend(registry.tail().iter().cloned());
-            registry.then(harbor::steps(draft, self.node)?);
-            serves.images.extend(registry.tail().iter().cloned());
-        }
-        Ok(registry)
-    }
-
     /// Packages whose programs later steps call. Other hosts that fetch from the registry do not wait for them. Returns
     /// a chain that starts when they are installed.
     fn packages(&self, draft: &mut Draft<'_>, chain: &mut Chain) -> Chain {

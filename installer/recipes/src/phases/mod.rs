@@ -8,6 +8,7 @@ mod control_plane;
 mod etcd;
 mod hosts;
 mod joins;
+mod store;
 
 pub use balancers::start_balancers;
 pub use clocks::set_clocks;
@@ -16,3 +17,4 @@ pub use control_plane::{ControlPlane, start};
 pub use etcd::start_etcd;
 pub use hosts::{Prepared, prepare};
 pub use joins::{Joined, join};
+pub(crate) use store::Serves;

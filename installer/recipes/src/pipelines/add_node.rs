@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use kubexm_plan::cluster_facts::applied;
 use kubexm_plan::{ClusterFacts, Op, Pipeline, Plan, SlotProvider, Step, StepId, Undo};
+use kubexm_spec::Version;
 use kubexm_spec::cluster::{EtcdKind, document};
 
 use crate::balancer::external;
@@ -13,7 +14,7 @@ use crate::error::RecipeError;
 use crate::identity::Identity;
 use crate::modules::time;
 use crate::pipelines::create;
-use crate::{balancer, paths, registries};
+use crate::{balancer, network, paths, registries};
 
 /// Hosts of cluster.yaml that are not in the cluster yet, in its order.
 pub fn absent(cx: &PlanContext<'_>) -> Result<Vec<String>, RecipeError> {
@@ -72,6 +73,7 @@ pub fn add_node(cx: &PlanContext<'_>, running: &ClusterFacts, new: &[String]) ->
     }
     check_balancer(cx, running, new)?;
     check_registries(cx, running, new)?;
+    network::unchanged(cx.cluster, running)?;
     let Drafted { mut plan, depends_on_all } = create::plan_cluster(cx, Pipeline::AddNode)?;
     let is_new = |host: &str| new.iter().any(|name| name == host);
     if let Some(proxy) = balancer::of(cx.cluster) {
@@ -82,12 +84,19 @@ pub fn add_node(cx: &PlanContext<'_>, running: &ClusterFacts, new: &[String]) ->
             step.ops.retain(|op| !matches!(op, Op::File(file) if file.path == pod));
         }
     }
+    // A manifest of the pod network replaces the pods of all nodes where another bundle has another version, whose images they have not
+    // been given: that is the business of an upgrade as well.
+    let other_bundle = running.applied.as_ref().is_some_and(|applied| applied.bundle.manifest != cx.manifest_digest);
+    let of_network = |op: &Op| matches!(op, Op::Manifests(manifests) if manifests.in_plan);
+    let replaces = |step: &Step| other_bundle && step.ops.iter().any(of_network);
     // What such a step takes from its host's store (a network's chart) is brought there first: an earlier bundle may have had another.
     let takes = |step: &&Step| depends_on_all.contains(&step.id) && step.ops.iter().any(|op| !op.blobs().is_empty());
     let stores: BTreeSet<StepId> =
         plan.steps.iter().filter(takes).map(|step| StepId(format!("{}/store.fill", step.host))).collect();
-    let is_wanted =
-        |step: &Step| depends_on_all.contains(&step.id) || stores.contains(&step.id) || is_new(step.domain());
+    let is_wanted = |step: &Step| {
+        let for_all = depends_on_all.contains(&step.id) || stores.contains(&step.id);
+        !replaces(step) && (for_all || is_new(step.domain()))
+    };
     Ok(only(plan, is_wanted))
 }
 
@@ -151,18 +160,12 @@ fn check_compatible(
     let Some(server) = &running.server_version else { return Ok(()) };
     let first = nodes.first().ok_or(RecipeError::NoHosts { what: "hosts" })?;
     let bundle = cx.kubernetes_version(first.platform)?;
-    match (minor(server), minor(&bundle)) {
+    match (Version::of(server).line(), Version::of(&bundle).line()) {
         (Some(running), Some(carried)) if running != carried => {
             Err(RecipeError::MinorMismatch { cluster: cx.cluster.name.clone(), server: server.clone(), bundle })
         }
         _ => Ok(()),
     }
-}
-
-/// `1.34` of `v1.34.4`.
-fn minor(version: &str) -> Option<(u32, u32)> {
-    let mut parts = version.trim_start_matches('v').split('.');
-    Some((parts.next()?.parse().ok()?, parts.next()?.parse().ok()?))
 }
 
 /// The wanted steps in their order, with only the texts and slots that they read.

@@ -15,11 +15,12 @@ use kubexm_plan::op::{
     CertificatesRenewed, Content, File, Kubeconfig, KubeletCertificate, PodReady, Probe, StaticPodStarted,
 };
 use kubexm_plan::{
-    CONTROLLER, OPERATOR_KUBECONFIG, OVER_NETWORK, Pipeline, Plan, PlanHost, SlotName, SlotProvider, Step, StepId, Undo,
+    CONTROLLER, OPERATOR_KUBECONFIG, OVER_NETWORK, Pipeline, Plan, SlotName, SlotProvider, Step, StepId, Undo,
 };
 use kubexm_spec::Digest;
 use kubexm_spec::cluster::EtcdKind;
 
+use crate::draft::plan_host;
 use crate::error::RecipeError;
 pub use context::{Renew, RenewContext};
 use due::{Due, Plane};
@@ -78,7 +79,7 @@ pub fn certs_renew(cx: &RenewContext<'_>) -> Result<Renewed, RecipeError> {
             .hosts
             .iter()
             .filter(|host| cx.facts.contains_key(&host.name))
-            .map(|host| plan_host(cx, &host.name))
+            .map(|host| plan_host(&host.name, cx.cluster.roles(&host.name), false))
             .collect(),
         fleet_concurrency: 16,
         host_concurrency: 4,
@@ -194,15 +195,4 @@ fn restart(cx: &RenewContext<'_>, plane: &Plane<'_>, (pod, files): (&str, &[&str
         .timeout_s(RESTART_S)
         .undo(Undo::RestoreBefore)
         .build()
-}
-
-fn plan_host(cx: &RenewContext<'_>, name: &str) -> PlanHost {
-    let groups = &cx.cluster.role_groups;
-    let roles = [("control-plane", &groups.control_plane), ("worker", &groups.worker), ("registry", &groups.registry)];
-    let has = |group: &&Vec<String>| group.iter().any(|host| host == name);
-    PlanHost {
-        name: name.to_owned(),
-        roles: roles.into_iter().filter(|(_, group)| has(group)).map(|(role, _)| role.to_owned()).collect(),
-        optional: false,
-    }
 }

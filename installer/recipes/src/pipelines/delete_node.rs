@@ -18,6 +18,7 @@ use kubexm_spec::Digest;
 use kubexm_spec::cluster::{ExternalKind, LoadBalancerMode};
 
 use super::host_removal::{self, ResetHost};
+use crate::draft::plan_host;
 use crate::error::RecipeError;
 use crate::modules::drain;
 use check::Leaving;
@@ -43,7 +44,7 @@ pub fn delete_node(cx: &DeleteContext<'_>) -> Result<Deletion, RecipeError> {
         cluster_id: cx.running.id,
         cluster: cx.cluster_digest,
         bundle: None,
-        hosts: cx.hosts.iter().map(host_removal::plan_host).collect(),
+        hosts: cx.hosts.iter().map(|host| plan_host(host.name, host.roles, false)).collect(),
         fleet_concurrency: 16,
         host_concurrency: 4,
         slots: BTreeMap::new(),

@@ -8,7 +8,7 @@ mod owned;
 
 use kubexm_plan::facts::ForeignMount;
 use kubexm_plan::op::Unit;
-use kubexm_plan::{PlanHost, Reset, Step, StepId, Undo};
+use kubexm_plan::{Reset, Step, StepId, Undo};
 
 use crate::error::RecipeError;
 pub use host::ResetHost;
@@ -85,19 +85,4 @@ pub(super) fn purge(host: &str, owned: &Owned, after: &[StepId]) -> Step {
     step.ensure(Reset::Purge { paths: owned.folders.clone(), parents: owned.parents.clone() })
         .undo(Undo::Irreversible { why: "the data is deleted".to_owned() })
         .build()
-}
-
-/// A host in the plan.
-pub(super) fn plan_host(host: &ResetHost<'_>) -> PlanHost {
-    let roles = [
-        ("control-plane", host.control_plane),
-        ("worker", host.worker),
-        ("etcd", host.etcd),
-        ("registry", host.registry),
-    ];
-    PlanHost {
-        name: host.name.to_owned(),
-        roles: roles.into_iter().filter(|(_, has)| *has).map(|(role, _)| role.to_owned()).collect(),
-        optional: false,
-    }
 }

@@ -8,9 +8,11 @@ use std::collections::BTreeMap;
 
 use kubexm_plan::{ClusterId, Pipeline, Plan, Step, StepId};
 use kubexm_spec::Digest;
+use kubexm_spec::cluster::Roles;
 
 pub use super::host_removal::ResetHost;
 use super::host_removal::{self, Owned};
+use crate::draft::plan_host;
 use crate::error::RecipeError;
 
 /// The whole input of the recipe.
@@ -41,10 +43,10 @@ enum Position {
 /// The plan that removes a cluster.
 pub fn reset(cx: &ResetContext<'_>) -> Result<Plan, RecipeError> {
     let mut groups: BTreeMap<Position, Vec<(&ResetHost<'_>, Owned)>> = BTreeMap::new();
-    let first = cx.hosts.iter().find(|host| host.control_plane).map(|host| host.name);
+    let first = cx.hosts.iter().find(|host| host.roles.control_plane).map(|host| host.name);
     for host in &cx.hosts {
         let mut owned = host_removal::of_host(cx.cluster, host)?;
-        if let Some(data) = cx.registry_data.filter(|_| host.registry) {
+        if let Some(data) = cx.registry_data.filter(|_| host.roles.registry) {
             owned.delete_folder(data);
         }
         if !host.is_clean() {
@@ -76,7 +78,7 @@ pub fn reset(cx: &ResetContext<'_>) -> Result<Plan, RecipeError> {
         cluster_id: cx.cluster_id,
         cluster: cx.cluster_digest,
         bundle: None,
-        hosts: cx.hosts.iter().map(host_removal::plan_host).collect(),
+        hosts: cx.hosts.iter().map(|host| plan_host(host.name, host.roles, false)).collect(),
         fleet_concurrency: 16,
         host_concurrency: 4,
         slots: BTreeMap::new(),
@@ -86,11 +88,11 @@ pub fn reset(cx: &ResetContext<'_>) -> Result<Plan, RecipeError> {
 }
 
 fn position(host: &ResetHost<'_>, first: Option<&str>) -> Position {
-    match host {
-        ResetHost { registry: true, .. } => Position::Registry,
-        ResetHost { control_plane: true, name, .. } if first == Some(name) => Position::FirstControlPlane,
-        ResetHost { control_plane: true, .. } => Position::ControlPlane,
-        ResetHost { etcd: true, worker: false, .. } => Position::Etcd,
+    match host.roles {
+        Roles { registry: true, .. } => Position::Registry,
+        Roles { control_plane: true, .. } if first == Some(host.name) => Position::FirstControlPlane,
+        Roles { control_plane: true, .. } => Position::ControlPlane,
+        Roles { etcd: true, worker: false, .. } => Position::Etcd,
         _ => Position::Worker,
     }
 }

@@ -140,10 +140,9 @@ struct Member<'a> {
 /// What is too full, found before the first member stops: a disk that fills up afterwards leaves a cluster without an API server. Each
 /// path with what is written below it: archive, snapshot, and etcd's data, which is as large as the snapshot.
 fn room(cx: &RestoreContext<'_>, name: &str, facts: &Facts) -> Vec<String> {
-    let needs = [
-        ("/var/lib/kubexm", cx.archive.size.saturating_add(cx.snapshot)),
-        ("/var/lib/etcd", cx.snapshot.saturating_add(WAL)),
-    ];
+    let data = cx.cluster.etcd.data_dir.as_str();
+    let needs =
+        [("/var/lib/kubexm", cx.archive.size.saturating_add(cx.snapshot)), (data, cx.snapshot.saturating_add(WAL))];
     let mut wanted: BTreeMap<&str, (u64, u64, Vec<&str>)> = BTreeMap::new();
     for (path, bytes) in needs {
         if let Some(disk) = disk_of(&facts.disks, path) {
@@ -156,7 +155,7 @@ fn room(cx: &RestoreContext<'_>, name: &str, facts: &Facts) -> Vec<String> {
     full.map(|(mount, (needed, free, paths))| {
         format!(
             "{name}: {mount} has {free} bytes free, and the restore writes {needed} to {}: make room, for example by removing \
-             /var/lib/etcd/.kubexm-before-* of earlier restores",
+             {data}/.kubexm-before-* of earlier restores",
             paths.join(" and ")
         )
     })

@@ -2,8 +2,8 @@
 //! neither replaces members nor upgrades them.
 
 use kubexm_plan::Facts;
-use kubexm_spec::Program;
-use kubexm_spec::cluster::EtcdKind;
+use kubexm_spec::cluster::{Etcd, EtcdKind};
+use kubexm_spec::{Cluster, Program, Version};
 
 use super::input::{ObservedHost, PreflightInput};
 use super::report::Report;
@@ -27,7 +27,10 @@ pub(super) fn run(input: &PreflightInput<'_>, report: &mut Report) {
                 "bring back its disk (/etc/kubexm/etcd and the data folder); members on new hosts are not added by kubexm-install yet",
             ),
             None => {}
-            Some(old) => version_fits(input, host, old, report),
+            Some(old) => {
+                version_fits(input, host, old, report);
+                folder_stays(cluster, host, report);
+            }
         }
     }
 }
@@ -37,11 +40,26 @@ fn version(facts: &Facts) -> Option<&str> {
     facts.etcd_formed.as_deref().map(|text| text.lines().nth(1).unwrap_or_default())
 }
 
+/// A member is not moved: it would start without its data.
+fn folder_stays(cluster: &Cluster, host: &ObservedHost<'_>, report: &mut Report) {
+    let formed = host.facts.etcd_formed.as_deref().unwrap_or_default();
+    let has = formed.lines().nth(2).unwrap_or(Etcd::DATA_DIR);
+    let wanted = cluster.etcd.data_dir.as_str();
+    if has != wanted {
+        report.fail(
+            host.name(),
+            format!("a member of etcd with its data in {has}"),
+            format!("{wanted}, which spec.etcd.dataDir names: the folder of a member that runs is not changed"),
+            format!("write dataDir: {has} in cluster.yaml"),
+        );
+    }
+}
+
 /// A newer patch is taken, one member after the other; another minor has conditions of its own, and nothing goes back.
 fn version_fits(input: &PreflightInput<'_>, host: &ObservedHost<'_>, old: &str, report: &mut Report) {
     let carried = host.platform.and_then(|platform| input.cx.program(Program::Etcd, platform).ok());
     let Some(new) = carried.map(|program| program.version.as_str()) else { return };
-    if let (Some(was), Some(is)) = (numbers(old), numbers(new))
+    if let (Some(was), Some(is)) = (Version::of(old).release(), Version::of(new).release())
         && (was[..2] != is[..2] || is < was)
     {
         report.fail(
@@ -51,9 +69,4 @@ fn version_fits(input: &PreflightInput<'_>, host: &ObservedHost<'_>, old: &str, 
             "use a bundle with that etcd; another minor version and an older one are not put on members that run",
         );
     }
-}
-
-fn numbers(version: &str) -> Option<[u32; 3]> {
-    let mut numbers = version.split('.').map(|number| number.parse().ok());
-    Some([numbers.next()??, numbers.next()??, numbers.next()??])
 }

@@ -2,12 +2,13 @@
 
 use kubexm_plan::facts::StateFolder;
 use kubexm_plan::runtime::docker::FOLDERS;
-use kubexm_plan::state_folders::{self, is_below};
+use kubexm_plan::state_folders::is_below;
 use kubexm_spec::cluster::RegistryKind;
 use kubexm_spec::counted;
 
 use super::input::{ObservedHost, PreflightInput};
 use super::report::Report;
+use crate::modules::os::is_filled;
 use crate::paths;
 
 pub(super) fn run(input: &PreflightInput<'_>, report: &mut Report) {
@@ -76,9 +77,7 @@ fn folders(input: &PreflightInput<'_>, host: &ObservedHost<'_>, report: &mut Rep
     if host.ours {
         return;
     }
-    let needed = |path: &str| {
-        host.roles.in_cluster() || path == paths::STATE || (host.roles.etcd && path == state_folders::ETCD)
-    };
+    let needed = |path: &str| path == paths::STATE || is_filled(input.cx.cluster, host.roles, path);
     // What only a cluster leaves is reported as a leftover.
     let has_leftover = |folder: &StateFolder| {
         let mut leftovers = host.facts.leftovers.iter().filter(|leftover| !leftover.ours);

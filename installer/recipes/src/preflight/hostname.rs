@@ -16,7 +16,8 @@ pub(super) fn run(input: &PreflightInput<'_>, report: &mut Report) {
                 "rename the host in cluster.yaml",
             );
         }
-        if this.facts.hostname != name && !input.hosts.iter().any(|host| host.name() == this.facts.hostname) {
+        let renames = this.facts.hostname != name && !input.cx.cluster.system.skip_configure_os;
+        if renames && !input.hosts.iter().any(|host| host.name() == this.facts.hostname) {
             report.warn(
                 name,
                 format!("the hostname {:?}", this.facts.hostname),

@@ -6,7 +6,7 @@ use kubexm_spec::cluster::ProxyMode;
 
 use super::input::{ObservedHost, PreflightInput};
 use super::report::{Report, Severity, Words};
-use crate::modules::os::MODULES;
+use crate::modules::os::{kernel_modules, uses_ipvs};
 use crate::support;
 
 /// Older kernels miss features that containers need.
@@ -14,17 +14,37 @@ const OLDEST: (u32, u32) = (3, 10);
 /// The oldest kernel whose nftables kube-proxy can use (its own documented requirement).
 const NFTABLES: (u32, u32) = (5, 13);
 
+/// The first minor version of Kubernetes in which kube-proxy's mode ipvs is deprecated (KEP-5495).
+const IPVS_DEPRECATED: (u32, u32) = (1, 35);
+
 pub(super) fn run(input: &PreflightInput<'_>, report: &mut Report) {
+    let kubernetes = parse(input.kubernetes.trim_start_matches('v'));
+    if uses_ipvs(input.cx.cluster) && kubernetes.is_some_and(|minor| minor >= IPVS_DEPRECATED) {
+        let words = Words {
+            found: format!("`proxyMode: ipvs` with Kubernetes {}", input.kubernetes),
+            needed: "a mode that upstream keeps: iptables or nftables".to_owned(),
+            fix: "it still works and is deprecated since 1.35: choose `proxyMode: nftables` (kernel 5.13 or newer) or `iptables` for a new \
+                  cluster"
+                .to_owned(),
+        };
+        report.add(Severity::Warn, None, words);
+    }
     for host in input.nodes() {
         version(input, host, report);
         cgroups(input, host, report);
-        for module in MODULES {
+        for module in kernel_modules(input.cx.cluster) {
             if matches!(host.facts.modules.get(module), None | Some(ModuleState::Missing)) {
                 report.fail(
                     host.name(),
                     format!("no kernel module {module}"),
                     format!("{module} loaded, built in or loadable"),
-                    "install the modules of the running kernel (linux-modules-extra, kernel-modules), or boot the kernel whose modules are installed",
+                    if module.starts_with("ip_vs") {
+                        "install the modules of the running kernel (linux-modules-extra, kernel-modules), or set `proxyMode: iptables` or \
+                         `nftables`"
+                    } else {
+                        "install the modules of the running kernel (linux-modules-extra, kernel-modules), or boot the kernel whose \
+                         modules are installed"
+                    },
                 );
             }
         }

@@ -1,4 +1,4 @@
-//! Every stamp can be read, and hosts whose stamp has the cluster's name belong to this cluster and not to another one of the same name.
+//! Every stamp and every record of kubeadm's init, join or upgrade can be read, and hosts whose stamp has the cluster's name belong to this cluster and not to another one of the same name.
 
 use kubexm_plan::facts::Stamp;
 
@@ -16,6 +16,14 @@ pub(super) fn run(input: &PreflightInput<'_>, report: &mut Report) {
                 host.name(),
                 "a stamp that cannot be read, so it is unknown which cluster this node belongs to",
                 format!("no stamp, or a readable one of {name:?}"),
+                why.clone(),
+            );
+        }
+        if let Some(why) = &host.facts.unreadable_mark {
+            report.fail(
+                host.name(),
+                "a record of kubexm's own that cannot be read, of what it did here with kubeadm",
+                "no record, or a readable one",
                 why.clone(),
             );
         }

@@ -23,6 +23,7 @@ mod mtu;
 mod networks;
 mod noexec;
 mod os;
+mod os_settings;
 mod packages;
 mod ports;
 mod programs;
@@ -34,6 +35,7 @@ mod space;
 mod sysctls;
 mod systemd;
 mod time;
+mod timezone;
 mod unchanged;
 
 pub use report::{Finding, Severity};
@@ -65,6 +67,7 @@ pub const CHECKS: &[Check] = &[
     Check { name: "hostname", run: hostname::run },
     Check { name: "address", run: address::run },
     Check { name: "time", run: time::run },
+    Check { name: "timezone", run: timezone::run },
     Check { name: "programs", run: programs::run },
     Check { name: "packages", run: packages::run },
     Check { name: "membership", run: membership::run },
@@ -77,6 +80,7 @@ pub const CHECKS: &[Check] = &[
     Check { name: "settings", run: settings::run },
     Check { name: "proxies", run: proxies::run },
     Check { name: "sysctls", run: sysctls::run },
+    Check { name: "os-settings", run: os_settings::run },
     Check { name: "noexec", run: noexec::run },
     Check { name: "clones", run: clones::run },
     Check { name: "networks", run: networks::run },

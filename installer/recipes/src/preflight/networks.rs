@@ -9,8 +9,8 @@ use super::input::{ObservedHost, PreflightInput};
 use super::report::{Report, Severity, Words};
 
 pub(super) fn run(input: &PreflightInput<'_>, report: &mut Report) {
-    let network = &input.cx.cluster.network;
-    let (pods, services) = (network.pod_cidr, network.service_cidr);
+    let cluster = input.cx.cluster;
+    let (pods, services) = (cluster.network.pod_cidr, cluster.network.service_cidr);
     if overlap(pods, services) {
         let words = Words {
             found: format!("podCidr {pods} and serviceCidr {services}"),
@@ -19,11 +19,32 @@ pub(super) fn run(input: &PreflightInput<'_>, report: &mut Report) {
         };
         report.add(Severity::Fail, None, words);
     }
-    if network::is_left_to_operator(input.cx.cluster) {
+    if network::is_left_to_operator(cluster) {
         let words = Words {
             found: "spec.network.plugin none".to_owned(),
             needed: "a pod network".to_owned(),
             fix: "install one after create: until then nodes are NotReady and pods stay Pending, those of cluster DNS too".to_owned(),
+        };
+        report.add(Severity::Warn, None, words);
+    }
+    let nodes = cluster.hosts.iter().filter(|host| cluster.roles(&host.name).in_cluster()).count();
+    if let Some(shares) = network::shares(cluster).filter(|shares| u64::try_from(nodes).unwrap_or(u64::MAX) > *shares) {
+        let words = Words {
+            found: format!("podCidr {pods} with {shares} blocks of addresses, for {nodes} nodes"),
+            needed: "a block for each node".to_owned(),
+            fix: "name a larger podCidr, or smaller blocks (spec.network.options.blockSize, 26 when left out: a larger number)"
+                .to_owned(),
+        };
+        report.add(Severity::Fail, None, words);
+    }
+    if network::is_large(cluster) {
+        let words = Words {
+            found: format!("{nodes} nodes with spec.network.plugin {}", cluster.network.plugin),
+            needed:
+                "typha from fifty on, says upstream; it is not installed, and every node asks the API servers itself"
+                    .to_owned(),
+            fix: "watch the load of the API servers, or install the network yourself, with spec.network.plugin none"
+                .to_owned(),
         };
         report.add(Severity::Warn, None, words);
     }

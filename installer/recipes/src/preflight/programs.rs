@@ -4,6 +4,7 @@ use kubexm_spec::cluster::RegistryKind;
 
 use super::input::PreflightInput;
 use super::report::Report;
+use crate::modules::os::uses_ipvs;
 
 pub(super) fn run(input: &PreflightInput<'_>, report: &mut Report) {
     let harbor = input.cx.cluster.registry.kind == RegistryKind::Harbor;
@@ -21,6 +22,14 @@ pub(super) fn run(input: &PreflightInput<'_>, report: &mut Report) {
     for host in input.nodes() {
         let is_planned = |name: &str| host.planned_packages().is_some_and(|planned| planned.brings(name));
         let has = |name: &str| host.facts.programs.get(name).is_some_and(Option::is_some) || is_planned(name);
+        if uses_ipvs(input.cx.cluster) && !has("ipvsadm") {
+            report.warn(
+                host.name(),
+                "no ipvsadm",
+                "ipvsadm, by which a reset clears kube-proxy's table in the kernel (`proxyMode: ipvs`)",
+                "install the package ipvsadm, or name the system in `spec.bundle.os`; without it the table stays until the next boot",
+            );
+        }
         let missing: Vec<String> = support
             .required_programs()
             .filter(|names| !names.iter().any(|name| has(name)))

@@ -48,7 +48,7 @@ pub(super) fn run(input: &PreflightInput<'_>, report: &mut Report) {
             report.warn(host.name(), found, "the cluster's ports open between nodes", fix);
         }
         let swaps: Vec<&str> = facts.swaps.iter().chain(&facts.fstab_swaps).map(String::as_str).collect();
-        if host.roles.in_cluster() && !swaps.is_empty() {
+        if host.roles.in_cluster() && !swaps.is_empty() && !system.skip_configure_os {
             let found = format!("swap ({})", swaps.join(", "));
             report.warn(host.name(), found, "none", "it will be turned off, now and at boot");
         }

@@ -26,7 +26,7 @@ const KUBELET: u64 = 1 << 30;
 
 pub(super) fn run(input: &PreflightInput<'_>, report: &mut Report) {
     for seen in &input.hosts {
-        read_only(seen, report);
+        read_only(input, seen, report);
         if seen.roles.in_cluster() {
             xfs(input, seen, report);
             inodes(input, seen, report);
@@ -56,7 +56,7 @@ pub(super) fn run(input: &PreflightInput<'_>, report: &mut Report) {
 
 /// overlayfs refuses an xfs that was made without ftype (`mkfs.xfs` before 2016, EL7's first releases).
 fn xfs(input: &PreflightInput<'_>, seen: &ObservedHost<'_>, report: &mut Report) {
-    let data = input.cx.cluster.runtime.kind.data_dir();
+    let data = input.cx.cluster.runtime.data_folder();
     let disk = disk_of(&seen.facts.disks, data);
     if let Some(disk) = disk.filter(|d| d.filesystem.as_deref().is_some_and(|f| f.contains("ftype=0"))) {
         report.fail(
@@ -68,12 +68,19 @@ fn xfs(input: &PreflightInput<'_>, seen: &ObservedHost<'_>, report: &mut Report)
     }
 }
 
-fn read_only(seen: &ObservedHost<'_>, report: &mut Report) {
-    for disk in seen.facts.disks.iter().filter(|disk| disk.read_only && !disk.paths.is_empty()) {
+fn read_only(input: &PreflightInput<'_>, seen: &ObservedHost<'_>, report: &mut Report) {
+    let own = input.cx.cluster.data_folders(seen.roles);
+    let on = |disk: &Disk| {
+        let own =
+            own.iter().filter(|folder| disk_of(&seen.facts.disks, folder).is_some_and(|of| of.mount == disk.mount));
+        disk.paths.iter().map(String::as_str).chain(own.copied()).map(str::to_owned).collect::<Vec<_>>()
+    };
+    let used = seen.facts.disks.iter().filter(|disk| disk.read_only).map(|disk| (disk, on(disk)));
+    for (disk, paths) in used.filter(|(_, paths)| !paths.is_empty()) {
         report.fail(
             seen.name(),
             format!("{} mounted read-only", disk.mount),
-            format!("a file system that can be written for {}", disk.paths.join(", ")),
+            format!("a file system that can be written for {}", paths.join(", ")),
             format!(
                 "`mount -o remount,rw {}`, and the same in /etc/fstab; if the kernel made it read-only after an error, \
                  `dmesg` shows why: check the disk first",
@@ -85,7 +92,7 @@ fn read_only(seen: &ObservedHost<'_>, report: &mut Report) {
 
 /// Where images are unpacked. kubelet evicts pods where less than 5 % of the inodes are free (`imagefs.inodesFree`).
 fn inodes(input: &PreflightInput<'_>, seen: &ObservedHost<'_>, report: &mut Report) {
-    let data = input.cx.cluster.runtime.kind.data_dir();
+    let data = input.cx.cluster.runtime.data_folder();
     let Some((disk, found)) = disk_of(&seen.facts.disks, data).and_then(|disk| Some((disk, disk.inodes?))) else {
         return;
     };
@@ -139,7 +146,7 @@ fn wanted<'a>(input: &PreflightInput<'a>, seen: &ObservedHost<'_>) -> Vec<(&'a s
     ];
     if seen.roles.in_cluster() {
         // The runtime keeps the layers as they came, and unpacked
-        wanted.push((input.cx.cluster.runtime.kind.data_dir(), (1 + UNPACKED) * images_size));
+        wanted.push((input.cx.cluster.runtime.data_folder(), (1 + UNPACKED) * images_size));
         wanted.push(("/var/lib/kubelet", KUBELET));
     }
     if seen.roles.etcd {

@@ -6,6 +6,10 @@ use crate::modules::os::SYSCTLS;
 use crate::paths;
 
 pub(super) fn run(input: &PreflightInput<'_>, report: &mut Report) {
+    // Nothing of kubexm's is read at boot then, and other rules hold.
+    if input.cx.cluster.system.skip_configure_os {
+        return;
+    }
     let name = |path: &str| path.rsplit('/').next().unwrap_or(path).to_owned();
     for host in input.nodes() {
         for key in SYSCTLS {

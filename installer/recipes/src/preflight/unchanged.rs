@@ -9,10 +9,12 @@ use serde_json::Value;
 use super::etcd_members;
 use super::input::PreflightInput;
 use super::report::Report;
-use crate::modules::kubeadm_config;
+use crate::modules::{cluster_ca, kubeadm_config};
 
 pub(super) fn run(input: &PreflightInput<'_>, report: &mut Report) {
     etcd_members::run(input, report);
+    same_ca(input, report);
+    runtime_root(input, report);
     for Changed { host, settings } in changed(input) {
         let found = match settings {
             Some(settings) if !settings.is_empty() => {
@@ -31,12 +33,30 @@ pub(super) fn run(input: &PreflightInput<'_>, report: &mut Report) {
     }
 }
 
+/// No command gives a running cluster another CA: every certificate and every kubeconfig hangs on it.
+fn same_ca(input: &PreflightInput<'_>, report: &mut Report) {
+    for host in input.hosts.iter().filter(|host| host.roles.control_plane) {
+        let other = host.facts.cluster_ca.and_then(|found| cluster_ca::is_of(input.cx, found)) == Some(false);
+        if other {
+            report.fail(
+                host.name(),
+                "a running cluster whose CA is not spec.kubernetes.ca.certFile",
+                "the CA that the cluster was created with",
+                "give the certificate of that CA (/etc/kubernetes/pki/ca.crt there), or leave spec.kubernetes.ca out if kubeadm made \
+                 it; after a create that did not succeed roll it back first; kubexm-install cannot change the CA of a running cluster",
+            );
+        }
+    }
+}
+
 /// What an upgrade changes on purpose: versions, and the settings of kubelet.
 const OF_UPGRADE: [&str; 3] = ["kubernetesVersion", "etcd.local.imageTag", "dns.imageTag"];
 const OF_KUBELET: &str = "KubeletConfiguration.";
 
 /// Versions may differ, and settings of kubelet, which kubeadm hands out with the upgrade.
 pub(super) fn before_upgrade(input: &PreflightInput<'_>, report: &mut Report) {
+    same_ca(input, report);
+    runtime_root(input, report);
     for Changed { host, settings } in changed(input) {
         let needed = "the settings of the running cluster: an upgrade changes versions, and settings of kubelet";
         let Some(settings) = settings else {
@@ -64,6 +84,23 @@ pub(super) fn before_upgrade(input: &PreflightInput<'_>, report: &mut Report) {
                 found,
                 "nothing: every kubelet gets them with its upgrade",
                 "revert the change if you do not want it",
+            );
+        }
+    }
+}
+
+/// With another folder the runtime would start without the images and containers that it has.
+fn runtime_root(input: &PreflightInput<'_>, report: &mut Report) {
+    let runtime = &input.cx.cluster.runtime;
+    let wanted = runtime.data_folder();
+    for host in input.nodes().filter(|host| host.ours && host.facts.joined) {
+        let has = host.facts.runtime_root.as_deref().unwrap_or(runtime.kind.data_dir());
+        if has != wanted {
+            report.fail(
+                host.name(),
+                format!("a node whose images and containers are in {has}"),
+                format!("{wanted}, which spec.runtime.dataDir names: the folder of a node that runs is not changed"),
+                format!("write dataDir: {has} in cluster.yaml, or delete the node and add it again"),
             );
         }
     }

@@ -7,6 +7,7 @@ use kubexm_spec::cluster::{RegistryKind, RuntimeKind};
 use kubexm_spec::{ClusterImage, Program};
 use minijinja::context;
 
+use super::extra_config::{self, CriPlugins};
 use super::of_cluster::{cgroup_driver, of, upstream_hosts};
 use super::steps::RuntimeSteps;
 use crate::context::{PlanContext, PlannedHost};
@@ -53,14 +54,34 @@ impl ConfigFormat {
 
     /// Lines that `containerd config dump` must show; containerd silently ignores keys that it does not know. 2.x
     /// writes literal strings in single quotes, 1.7 in double ones.
-    fn config_dump(self, pause: &str, systemd_cgroup: bool, selinux: bool) -> Vec<String> {
-        let (sandbox, certs_d) = match self {
-            Self::V1_7 => (format!("sandbox_image = \"{pause}\""), format!("config_path = \"{}\"", CERTS_D)),
-            Self::V2 => (format!("sandbox = '{pause}'"), format!("config_path = '{}'", CERTS_D)),
+    fn config_dump(self, pause: &str, systemd_cgroup: bool, selinux: bool, root: Option<&str>) -> Vec<String> {
+        let text = |key: &str, value: &str| match self {
+            Self::V1_7 => format!("{key} = \"{value}\""),
+            Self::V2 => format!("{key} = '{value}'"),
         };
-        let mut all = vec![sandbox, certs_d, format!("SystemdCgroup = {systemd_cgroup}")];
+        let sandbox = match self {
+            Self::V1_7 => "sandbox_image",
+            Self::V2 => "sandbox",
+        };
+        let mut all =
+            vec![text(sandbox, pause), text("config_path", CERTS_D), format!("SystemdCgroup = {systemd_cgroup}")];
         all.extend(selinux.then(|| "enable_selinux = true".to_owned()));
+        all.extend(root.map(|root| text("root", root)));
         all
+    }
+
+    /// The plugins of the CRI: the other format's would be ignored.
+    const fn plugins(self) -> CriPlugins {
+        match self {
+            Self::V1_7 => CriPlugins {
+                own: &["io.containerd.grpc.v1.cri"],
+                unknown: &["io.containerd.cri.v1.images", "io.containerd.cri.v1.runtime"],
+            },
+            Self::V2 => CriPlugins {
+                own: &["io.containerd.cri.v1.images", "io.containerd.cri.v1.runtime"],
+                unknown: &["io.containerd.grpc.v1.cri"],
+            },
+        }
     }
 }
 
@@ -159,6 +180,15 @@ fn no_mirror(draft: &mut Draft<'_>, node: &PlannedHost<'_>) -> Result<Step, Reci
         .build())
 }
 
+/// The folders that containerd fills.
+fn state_dirs(cx: &PlanContext<'_>) -> impl Iterator<Item = StateDir> + use<> {
+    let (usual, own) = (cx.cluster.runtime.kind.data_dir(), cx.cluster.runtime.own_folder());
+    let replaced = own.is_some();
+    let usual =
+        of(cx.cluster).state.iter().filter(move |path| !replaced || **path != usual).map(|path| StateDir::at(path));
+    usual.chain(own.map(StateDir::at)).collect::<Vec<_>>().into_iter()
+}
+
 fn run(draft: &mut Draft<'_>, node: &PlannedHost<'_>) -> Result<Step, RecipeError> {
     let cx = draft.cx;
     let runtime = of(cx.cluster);
@@ -166,15 +196,23 @@ fn run(draft: &mut Draft<'_>, node: &PlannedHost<'_>) -> Result<Step, RecipeErro
     let pause = &cx.image(ClusterImage::Pause, node.platform)?.name;
     let systemd_cgroup = cgroup_driver(cx)? == "systemd";
     let selinux = selinux::confines(cx.cluster);
-    let values = context! { pause, systemd_cgroup, certs_d => CERTS_D, selinux };
-    let config = draft.template(runtime.config, format.template(), values)?;
+    let root = cx.cluster.runtime.own_folder();
+    let values = context! { pause, systemd_cgroup, certs_d => CERTS_D, selinux, root };
+    let text = templates::render(format.template(), values)?;
+    let extra = extra_config::merged(&text, &cx.cluster.runtime.extra_config, format.plugins())?;
+    // Files that are imported may set other folders.
+    let imports = cx.cluster.runtime.extra_config.contains_key("imports");
+    let checked = if imports { Some(cx.cluster.runtime.data_folder()) } else { root };
+    let mut config_dump = format.config_dump(pause, systemd_cgroup, selinux, checked);
+    config_dump.extend(extra.shown);
+    let config = draft.file(runtime.config, 0o644, extra.text);
     let unit = draft.template(paths::unit(runtime.unit), "containerd.service", context! { bin => paths::BIN })?;
     let loaded = vec![runtime.config.to_owned(), paths::unit(runtime.unit), paths::bin("containerd")];
     Ok(Step::on(node.name(), "runtime.run", "Configure and start containerd")
         .ensure(config)
         .ensure(unit)
         .ensure(Dir { path: paths::CNI_CONF.to_owned(), mode: 0o755 })
-        .ensure_all(runtime.state.iter().copied().map(StateDir::at))
+        .ensure_all(state_dirs(cx))
         .ensure(Unit {
             name: runtime.unit.to_owned(),
             enabled: true,
@@ -182,13 +220,7 @@ fn run(draft: &mut Draft<'_>, node: &PlannedHost<'_>) -> Result<Step, RecipeErro
             loaded,
             reloaded: Vec::new(),
         })
-        .probe(
-            Probe::CriReady {
-                runtime: RuntimeKind::Containerd,
-                config_dump: format.config_dump(pause, systemd_cgroup, selinux),
-            },
-            60,
-        )
+        .probe(Probe::CriReady { runtime: RuntimeKind::Containerd, config_dump }, 60)
         .timeout_s(180)
         .undo(Undo::RestoreBefore)
         .build())

@@ -3,6 +3,7 @@
 
 mod containerd;
 mod cri_o;
+mod extra_config;
 mod of_cluster;
 mod steps;
 

@@ -43,14 +43,10 @@ impl Site {
 
     fn delete(&self, hosts: &[&str]) -> Result<Deletion, RecipeError> {
         let deleted: Vec<String> = hosts.iter().map(|host| (*host).to_owned()).collect();
-        let groups = &self.cluster.role_groups;
         let reached = self.cluster.hosts.iter().filter(|host| !self.missing.contains(&host.name));
         let hosts = reached.map(|host| ResetHost {
             name: &host.name,
-            control_plane: groups.control_plane.contains(&host.name),
-            worker: groups.worker.contains(&host.name),
-            etcd: false,
-            registry: groups.registry.contains(&host.name),
+            roles: self.cluster.roles(&host.name),
             facts: &self.facts[&host.name],
             ledger: &self.ledgers[&host.name],
         });

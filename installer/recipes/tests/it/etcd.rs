@@ -50,6 +50,39 @@ fn three_hosts_of_etcd_alone() {
 }
 
 #[test]
+fn a_folder_for_its_data_is_kubeadms_and_known_to_acts_on_control_planes_alone() {
+    let mut cluster = sample::fleet(2, 1);
+    cluster.etcd.data_dir = "/data/etcd".to_owned();
+    let plan = checked(&Site::of(cluster));
+    assert!(text(&plan, "/etc/kubexm/kubeadm.yaml").contains("dataDir: /data/etcd"));
+    for (id, is_plane) in [("node1/control-plane.init", true), ("node2/join.node", true), ("node3/join.node", false)] {
+        let ops = &step(&plan, id).ops;
+        let folders = |path: &str| ops.iter().any(|op| matches!(op, Op::StateDir(dir) if dir.path == path));
+        assert_eq!((folders("/data/etcd"), folders("/var/lib/etcd")), (is_plane, !is_plane), "{id}");
+        assert_eq!(ops.iter().any(|op| matches!(op, Op::File(file) if file.path == etcd::DATA_DIR)), is_plane, "{id}");
+    }
+}
+
+#[test]
+fn a_member_that_runs_keeps_its_folder() {
+    for (formed, wanted, refused) in [
+        ("demo\n3.6.5\n", "/var/lib/etcd", false),
+        ("demo\n3.6.5\n", "/data/etcd", true),
+        ("demo\n3.6.5\n/data/etcd\n", "/data/etcd", false),
+        ("demo\n3.6.5\n/data/etcd\n", "/var/lib/etcd", true),
+    ] {
+        let mut cluster = sample::with_etcd();
+        cluster.etcd.data_dir = wanted.to_owned();
+        let mut site = Site::of(cluster);
+        site.facts.get_mut("etcd1").unwrap().etcd_formed = Some(formed.to_owned());
+        let found: Vec<String> = preflight(&site.cx()).iter().map(ToString::to_string).collect();
+        let named =
+            found.iter().any(|finding| finding.contains("etcd1: unchanged: found a member of etcd with its data in"));
+        assert_eq!(named, refused, "{formed:?} {wanted}: {found:#?}");
+    }
+}
+
+#[test]
 fn hosts_of_etcd_alone_get_neither_kubelet_nor_runtime_nor_images() {
     let plan = checked(&Site::of(sample::with_etcd()));
     let steps: Vec<&str> =

@@ -8,7 +8,8 @@ use kubexm_recipes::{RecipeError, sample};
 use kubexm_spec::ExitCode;
 use kubexm_spec::cluster::{
     API_PORT, Audit, Cluster, ExternalKind, Harbor, InternalKind, LoadBalancerMode, MaterialFile, MaterialUse,
-    NetworkPlugin, Registry, RegistryKind, Role, Runtime, RuntimeKind, Script, SecretSource, Taint, TaintEffect,
+    NetworkPlugin, ProxyMode, Registry, RegistryKind, Role, Runtime, RuntimeKind, Script, SecretSource, Taint,
+    TaintEffect,
 };
 
 /// All texts of a case go into one folder, without a header that changes with the test's line.
@@ -159,6 +160,19 @@ fn flags_gates_and_taints_of_cluster_yaml() {
         assert_snapshot!("join-control-plane", fleet_text(&plan, "node2/join.node"));
         assert_snapshot!("join-worker", fleet_text(&plan, "node3/join.node"));
     });
+}
+
+#[test]
+fn ipvs_gets_its_modules_and_what_kube_proxy_sets_is_remembered() {
+    let mut cluster = sample::cluster();
+    cluster.kubernetes.as_mut().unwrap().proxy_mode = ProxyMode::Ipvs;
+    let plan = checked(&Site::of(cluster));
+    assert!(text(&plan, "/etc/kubexm/kubeadm.yaml").contains("mode: ipvs"));
+    let rendered = plan.render();
+    for wanted in ["ip_vs_wrr", "ip_vs_sh", "remembering net.ipv4.vs.conntrack"] {
+        assert!(rendered.contains(wanted), "{wanted}");
+    }
+    assert!(!checked(&Site::of(sample::cluster())).render().contains("ip_vs"));
 }
 
 #[test]

@@ -3,7 +3,9 @@
 
 mod addons;
 mod balancer;
+mod calico;
 mod certs_renew;
+mod cluster_ca;
 mod common;
 mod create;
 mod create_fleet;

@@ -8,6 +8,7 @@ use kubexm_plan::ledger::{Outcome, Record, SCHEMA};
 use kubexm_plan::op::{self, Content, File, KubeadmInit, Packages, StateDir, Unit, WantedPackage};
 use kubexm_plan::{Facts, ObservedState, Op, Plan, Reset, StepId, Undo, lint};
 use kubexm_recipes::{RecipeError, ResetContext, ResetHost, reset, sample};
+use kubexm_spec::cluster::Roles;
 use kubexm_spec::{Digest, ExitCode, Family};
 use serde_json::json;
 
@@ -98,7 +99,14 @@ fn planned(hosts: Vec<ResetHost<'_>>) -> Result<Plan, RecipeError> {
 
 fn host<'a>(name: &'a str, roles: &str, facts: &'a Facts, ledger: &'a [Record]) -> ResetHost<'a> {
     let has = |role: char| roles.contains(role);
-    ResetHost { name, control_plane: has('c'), worker: has('w'), etcd: has('e'), registry: has('r'), facts, ledger }
+    let roles = Roles {
+        control_plane: has('c'),
+        worker: has('w'),
+        etcd: has('e'),
+        registry: has('r'),
+        load_balancer: has('l'),
+    };
+    ResetHost { name, roles, facts, ledger }
 }
 
 /// What others pushed to Harbor lies in a folder of kubexm's own making.

@@ -4,6 +4,7 @@ use std::path::Path;
 
 use kubexm_engine::link::LinkError;
 use kubexm_engine::link::ssh::{Hop, KeySource, Login, SshTarget};
+use kubexm_spec::Cluster;
 use kubexm_spec::cluster::{Host, SecretSource};
 
 use crate::credentials::Credentials;
@@ -17,6 +18,7 @@ pub struct Approach {
     way: Vec<Stop>,
     end: Stop,
     sudo_password: Option<SecretSource>,
+    folders: Vec<String>,
 }
 
 /// One login: on the host itself or on a bastion.
@@ -40,7 +42,7 @@ pub struct Use {
 
 impl Approach {
     /// From a host of cluster.yaml. Nothing that it names is read.
-    pub fn of(host: &Host, home: &Home) -> Self {
+    pub fn of(cluster: &Cluster, host: &Host, home: &Home) -> Self {
         let end = Stop {
             address: host.address.clone(),
             port: host.port,
@@ -58,7 +60,8 @@ impl Approach {
                 password: jump.password.clone(),
             }
         });
-        Self { name: host.name.clone(), way: way.collect(), end, sudo_password: host.sudo_password.clone() }
+        let folders = cluster.data_folders(cluster.roles(&host.name)).into_iter().map(str::to_owned).collect();
+        Self { name: host.name.clone(), way: way.collect(), end, sudo_password: host.sudo_password.clone(), folders }
     }
 
     /// The host's name in cluster.yaml.
@@ -100,6 +103,7 @@ impl Approach {
             login: end,
             sudo_password: secret("sudoPasswordFrom", &self.sudo_password)?,
             via: via.collect::<Result<_, LinkError>>()?,
+            folders: self.folders.clone(),
         })
     }
 

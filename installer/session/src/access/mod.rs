@@ -90,6 +90,6 @@ impl Access {
     }
 
     fn to(cluster: &Cluster, home: &Home) -> Self {
-        Self(cluster.hosts.iter().map(|host| Approach::of(host, home)).collect())
+        Self(cluster.hosts.iter().map(|host| Approach::of(cluster, host, home)).collect())
     }
 }

@@ -45,7 +45,9 @@ fn of_hosts(cluster: &Cluster) -> impl Iterator<Item = Use> + '_ {
     let all: Vec<String> = cluster.hosts.iter().map(|host| host.name.clone()).collect();
     let given = move |usage| -> Vec<String> {
         let hosts = match usage {
-            SecretUse::AuditWebhook | SecretUse::EtcdKey => &cluster.role_groups.control_plane,
+            SecretUse::AuditWebhook | SecretUse::ClusterCaKey | SecretUse::EtcdKey => {
+                &cluster.role_groups.control_plane
+            }
             // Each fetches from the depot, or pulls images.
             SecretUse::DepotLogin | SecretUse::ExternalLogin | SecretUse::ExternalCa => &all,
             SecretUse::HarborAdmin | SecretUse::HarborDatabase => &cluster.role_groups.registry,
@@ -56,6 +58,7 @@ fn of_hosts(cluster: &Cluster) -> impl Iterator<Item = Use> + '_ {
     let sent = move |usage| match usage {
         SecretUse::ExternalLogin => format!("sent to {registry}, and "),
         SecretUse::AuditWebhook
+        | SecretUse::ClusterCaKey
         | SecretUse::EtcdKey
         | SecretUse::DepotLogin
         | SecretUse::ExternalCa

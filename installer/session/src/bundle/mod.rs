@@ -7,6 +7,7 @@ pub mod installed;
 pub mod inventory;
 mod lock;
 mod materials;
+mod network_manifest;
 pub mod opened;
 pub mod packages;
 pub mod plan_file;

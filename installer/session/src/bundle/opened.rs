@@ -18,7 +18,7 @@ use super::cluster_file::ClusterFile;
 use super::materials::ReadMaterials;
 use super::trust::Provenance;
 use super::verified::VerifiedFiles;
-use super::{installed, lock, replace, values_files};
+use super::{installed, lock, network_manifest, replace, values_files};
 use crate::error::SessionError;
 use crate::escaped::escaped;
 use crate::events;
@@ -78,7 +78,8 @@ impl Session<'_> {
         };
         let (packages, renderings) = lock::read(&bundle)?;
         let values_files = values_files::read(&cluster, options.file.as_deref())?;
-        let charts = CarriedCharts { renderings, values_files };
+        let manifest = network_manifest::read(&cluster, &bundle)?;
+        let charts = CarriedCharts { renderings, values_files, manifest };
         let materials = ReadMaterials::read(&cluster, options.file.as_deref(), &bundle);
         let replace = options.replace;
         let (set_aside, without_fan_out, new_registry_ca, upgrade) = (false, false, false, false);

@@ -9,7 +9,7 @@ use kubexm_recipes::modules::etcd_client::is_keyspace;
 use kubexm_recipes::preflight::Severity;
 use kubexm_recipes::{Finding, Identity, PlanContext};
 use kubexm_spec::cluster::{EXTERNAL_ETCD_KEY, EtcdKind, ExternalEtcd};
-use kubexm_spec::counted;
+use kubexm_spec::{Version, counted};
 
 use super::findings::ETCD as NAME;
 use crate::events;
@@ -96,7 +96,7 @@ fn judge(answer: &EtcdAnswer, external: &ExternalEtcd, known: &Known<'_>) -> Vec
                 "mend it first (`etcdctl endpoint status`, `etcdctl alarm list`)",
             )),
             (Some(version), None) => {
-                if known.minimum.is_some_and(|minimum| numbers(version) < numbers(minimum)) {
+                if known.minimum.is_some_and(|minimum| Version::of(version).numbers().lt(Version::of(minimum).numbers())) {
                     found.push(failed(
                         format!("{endpoint} runs etcd {version}"),
                         &format!("etcd {} or newer, which this Kubernetes needs", known.minimum.unwrap_or_default()),
@@ -152,12 +152,6 @@ fn judge(answer: &EtcdAnswer, external: &ExternalEtcd, known: &Known<'_>) -> Vec
         }
     }
     found
-}
-
-/// Without what follows them: kubeadm's `3.5.24-0` is the image of 3.5.24.
-fn numbers(version: &str) -> Vec<u32> {
-    let numbers = version.trim_start_matches('v').split(['-', '+']).next().unwrap_or_default();
-    numbers.split('.').map_while(|part| part.parse().ok()).collect()
 }
 
 fn unreadable(reason: String) -> Finding {

@@ -22,6 +22,8 @@ const AUTHORITIES: &str = "authorities";
 pub(super) const REGISTRY: &str = "registry";
 /// Name of the check of the user's own etcd.
 pub(super) const ETCD: &str = "etcd";
+/// Name of the check of the site's own CA.
+pub(super) const SITE_CA: &str = "cluster-ca";
 
 /// The results of preflight.
 #[derive(Debug)]
@@ -170,13 +172,13 @@ impl Findings {
         }
     }
 
-    /// Rows of the table: the checks, connectivity, what is wrong with the user's registry, and what this home can open, if that
+    /// Rows of the table: the checks, connectivity, what is wrong with the user's registry, etcd and CA, and what this home can open, if that
     /// was looked at.
     fn checks(&self) -> impl Iterator<Item = &'static str> {
         let authorities = self.authorities.then_some(AUTHORITIES);
-        let registry = self.findings.iter().any(|finding| finding.check == REGISTRY).then_some(REGISTRY);
-        let etcd = self.findings.iter().any(|finding| finding.check == ETCD).then_some(ETCD);
-        CHECKS.iter().map(|check| check.name).chain([mesh::NAME]).chain(registry).chain(etcd).chain(authorities)
+        let named = |name: &'static str| self.findings.iter().any(|finding| finding.check == name).then_some(name);
+        let asked = [REGISTRY, ETCD, SITE_CA].into_iter().filter_map(named);
+        CHECKS.iter().map(|check| check.name).chain([mesh::NAME]).chain(asked).chain(authorities)
     }
 
     /// The same as JSON.

@@ -5,6 +5,7 @@ mod external_registry;
 pub mod findings;
 mod mesh;
 mod observed;
+mod site_ca;
 pub mod subject;
 
 pub use observed::Observed;

@@ -10,7 +10,7 @@ use zeroize::Zeroizing;
 
 use super::findings::Findings;
 use super::mesh::dial;
-use super::{external_etcd, external_registry};
+use super::{external_etcd, external_registry, site_ca};
 use crate::bundle::blobs::{BundleBlobs, NoBlobs};
 use crate::bundle::cluster_file::ClusterFile;
 use crate::bundle::cluster_source::ClusterSource;
@@ -125,6 +125,7 @@ impl Subject for Opened {
             all.retain(|one| !kubexm_recipes::preflight::mesh::is_expected(&cx, one));
         }
         found.extend(external_registry::findings(session, self).await);
+        found.extend(site_ca::findings(session, &cx));
         found.extend(external_etcd::findings(session, fleet, &cx).await);
         let cluster = self.cluster();
         let hosts = cluster.hosts.iter().map(|host| host.name.clone()).collect();

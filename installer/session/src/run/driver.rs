@@ -10,7 +10,9 @@ use kubexm_engine::{
     ClusterPki, EngineError, ExecuteOptions, Links, OperatorIdentity, Outcome, Run, controller_link, execute,
     lock_hosts, status,
 };
-use kubexm_plan::{Act, CONTROLLER, CheckedPlan, Op, Pipeline, Step};
+use kubexm_plan::op::Effect;
+use kubexm_plan::pipeline::AfterSuccess;
+use kubexm_plan::{CONTROLLER, CheckedPlan, Op};
 use kubexm_recipes::network;
 use kubexm_spec::Cluster;
 use tokio::sync::Mutex;
@@ -68,16 +70,16 @@ impl RunDriver<'_> {
         let outcome = outcome.map_err(|error| self.stopped(error, self.options.commands.resume(run.id().as_str())))?;
         let outcome = self.keep_or_roll_back(outcome, (&mut run, &links), options).await?;
         let mut kubeconfig = None;
-        match (outcome, self.plan.plan().pipeline) {
+        match (outcome, self.plan.plan().pipeline.row().after_success) {
             // Only some of the hosts were reset: the cluster stays.
-            (Outcome::Succeeded, Pipeline::Reset) if !self.is_of_whole_cluster() => {}
-            (Outcome::Succeeded, Pipeline::Reset) => {
+            (Outcome::Succeeded, AfterSuccess::ClusterRemoved) if !self.is_of_whole_cluster() => {}
+            (Outcome::Succeeded, AfterSuccess::ClusterRemoved) => {
                 self.remove_kubeconfig();
                 if self.fleet.missing().is_empty() {
                     installed::forget(self.home)?;
                 }
             }
-            (Outcome::Succeeded | Outcome::Partial, Pipeline::Create | Pipeline::AddNode | Pipeline::Upgrade) => {
+            (Outcome::Succeeded | Outcome::Partial, AfterSuccess::ClusterInstalled) => {
                 if let Some(opened) = self.bundle {
                     installed::remember(self.home, run.id().as_str(), &opened.bundle_record())?;
                 }
@@ -87,15 +89,14 @@ impl RunDriver<'_> {
                 }
                 kubeconfig = Some(self.home.kubeconfig());
             }
-            (Outcome::Succeeded, Pipeline::DeleteNode) => kubeconfig = self.renewed_kubeconfig().await?,
+            (Outcome::Succeeded, AfterSuccess::HostsRemoved) => kubeconfig = self.renewed_kubeconfig().await?,
             (Outcome::RolledBack | Outcome::Stuck, _) => {
                 agents::take_away(&run, self.plan.plan(), self.fleet, events).await
             }
-            (Outcome::Succeeded, Pipeline::CertsRenew | Pipeline::Restore) => {
+            (Outcome::Succeeded, AfterSuccess::ClusterKept) => {
                 kubeconfig = Some(self.home.kubeconfig()).filter(|path| path.is_file());
             }
-            (Outcome::Partial, Pipeline::Reset | Pipeline::DeleteNode | Pipeline::CertsRenew | Pipeline::Restore) => {}
-            (Outcome::Failed | Outcome::Interrupted, _) => {}
+            (Outcome::Partial, _) | (Outcome::Failed | Outcome::Interrupted, _) => {}
         }
         let host_untrusted = slots.refused.load(Ordering::Relaxed);
         Ok(Ended { kubeconfig, host_untrusted, ..self.ended(Direction::Forward, outcome, &run) })
@@ -155,7 +156,8 @@ impl RunDriver<'_> {
             drill: self.options.drill.clone(),
             cancel: self.session.cancel.clone(),
             // After a reset there is no pod network whose check could be remembered.
-            remembered: (self.plan.plan().pipeline != Pipeline::Reset).then(|| self.home.network()),
+            remembered: (self.plan.plan().pipeline.row().after_success != AfterSuccess::ClusterRemoved)
+                .then(|| self.home.network()),
             ..ExecuteOptions::new(self.session.controller.tool.as_str(), commands.resume(id))
         }
     }
@@ -175,8 +177,8 @@ impl RunDriver<'_> {
     /// The operator's kubeconfig may have the address of a control plane that was deleted: it gets that of one that stays.
     async fn renewed_kubeconfig(&self) -> Result<Option<PathBuf>, SessionError> {
         let path = self.home.kubeconfig();
-        let gone = |step: &&Step| step.ops.iter().any(|op| matches!(op, Op::Act(Act::MemberRemove(_))));
-        let removed = self.plan.plan().steps.iter().find(gone);
+        let is_removal = |op: &Op| matches!(op, Op::Act(act) if matches!(act.effect(), Effect::RemovesMember { .. }));
+        let removed = self.plan.plan().steps.iter().find(|step| step.ops.iter().any(is_removal));
         match removed {
             Some(step) if path.is_file() => kubeconfig::fetch_from(self.fleet, self.cluster, self.home, &step.host)
                 .await

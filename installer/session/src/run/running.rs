@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use kubexm_engine::options::Drill;
 use kubexm_engine::{OperatorIdentity, Run, RunId, lock_hosts};
-use kubexm_plan::{CheckedPlan, Pipeline, Plan};
+use kubexm_plan::pipeline::NothingToDo;
+use kubexm_plan::{CheckedPlan, Plan};
 use kubexm_spec::Digest;
 
 use super::driver::RunDriver;
@@ -143,19 +144,16 @@ async fn decide<S: Startable>(
     options.check(plan)?;
     secrets::check(session, site.subject.cluster(), plan)?;
     let drift = drift::of(site, checked, created, authorities).await;
-    let change = match plan.pipeline {
-        Pipeline::Reset | Pipeline::DeleteNode if plan.steps.is_empty() => return Ok(None),
-        // Every step is in the plan, so that one that a crash has left out is found.
-        Pipeline::CertsRenew if drift.as_ref().is_some_and(|drift| drift.steps.is_empty() && drift.skipped == 0) => {
-            return Ok(None);
-        }
-        Pipeline::Restore => Change::Restore { plan, backup: site.subject.restores() },
-        Pipeline::Reset => Change::Reset { plan, missing: site.fleet.missing() },
-        Pipeline::DeleteNode => Change::DeleteNode { plan, missing: site.fleet.missing() },
-        Pipeline::Create | Pipeline::AddNode | Pipeline::Upgrade | Pipeline::CertsRenew => {
-            Change::Run { plan, drift: drift.as_ref() }
-        }
+    let nothing_to_do = match plan.pipeline.row().nothing_to_do {
+        NothingToDo::Never => false,
+        NothingToDo::NoSteps => plan.steps.is_empty(),
+        NothingToDo::NoDifference => drift.as_ref().is_some_and(|drift| drift.steps.is_empty() && drift.skipped == 0),
     };
+    if nothing_to_do {
+        return Ok(None);
+    }
+    let (missing, backup) = (site.fleet.missing(), site.subject.restores());
+    let change = Change::Run { plan, drift: drift.as_ref(), missing, backup };
     session.check_interrupt()?;
     if let Some(unreadable) = select::unreadable_last(&site.home)? {
         events::warning(session.events, unreadable);

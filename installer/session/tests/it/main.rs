@@ -20,4 +20,5 @@ mod roles;
 mod run_report;
 mod secrets;
 mod sessions;
+mod site_ca;
 mod verified;

@@ -57,12 +57,12 @@ async fn hosts_of_etcd_and_of_the_load_balancer_are_checked_and_not_installed() 
 
 #[test]
 fn settings_that_preflight_cannot_check_are_refused_before_it_observes_hosts() {
-    let site = site("  system: {timezone: Asia/Shanghai}\n");
+    let site = site("  system: {rpms: [nfs-utils]}\n");
     let options = BundleOptions { bundle: vec![site.bundle.clone()], ..BundleOptions::default() };
     let opened = site.session().open(&options).unwrap();
     let refused = opened.check_for_preflight().unwrap_err();
     assert_eq!(refused.exit_code(), ExitCode::Unsupported);
-    for field in ["spec.loadBalancer.external.type", "spec.system.timezone"] {
+    for field in ["spec.loadBalancer.external.type", "spec.system.rpms"] {
         assert!(refused.to_string().contains(field), "{refused}");
     }
 }

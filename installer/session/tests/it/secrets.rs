@@ -18,7 +18,7 @@ fn site(kubeconfig: Option<&str>) -> Site {
 }
 
 /// Every file below a folder that holds a text.
-fn holding(folder: &Path, text: &str, found: &mut Vec<String>) {
+pub fn holding(folder: &Path, text: &str, found: &mut Vec<String>) {
     for entry in fs::read_dir(folder).unwrap().flatten() {
         let path = entry.path();
         if path.is_dir() {

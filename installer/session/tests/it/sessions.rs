@@ -66,10 +66,7 @@ impl Confirm for Answers {
             self.asked.lock().unwrap().push(format!("a plan of a file with {digest}"));
         }
         let what = match question.change {
-            Change::Run { plan, .. }
-            | Change::DeleteNode { plan, .. }
-            | Change::Restore { plan, .. }
-            | Change::Reset { plan, .. } => plan.pipeline.to_string(),
+            Change::Run { plan, .. } => plan.pipeline.to_string(),
             Change::Rollback { .. } => "rollback".to_owned(),
         };
         self.asked.lock().unwrap().push(format!("{what} of {}", question.cluster));

@@ -47,8 +47,8 @@ impl Mortal {
 }
 
 impl Work for Mortal {
-    fn facts(&self, host: &str) -> Result<Facts, String> {
-        Work::facts(&self.machine, host)
+    fn facts(&self, host: &str, folders: &[String]) -> Result<Facts, String> {
+        Work::facts(&self.machine, host, folders)
     }
 
     fn cluster_facts(&self, host: &str) -> ClusterFacts {

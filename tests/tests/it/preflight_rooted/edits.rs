@@ -1,5 +1,7 @@
 //! Edits of hosts that several rows make.
 
+use kubexm_spec::cluster::ProxyMode;
+
 use super::scene::{Host, Scene};
 
 /// The root's mount and these.
@@ -43,4 +45,29 @@ pub fn written_by_kubeadm(host: &Host, path: &str, then: &str, now: &str) {
 
 pub fn stamp(host: &Host, cluster: &str) {
     host.put("/var/lib/kubexm/stamp.json", &format!("{{\"cluster\":\"{cluster}\",\"run\":\"r1\"}}"));
+}
+
+/// Nodes with everything that `create` would set, by somebody who says that it must not.
+pub fn configured(scene: &mut Scene) {
+    scene.cluster.system.skip_configure_os = true;
+    for host in [scene.node1(), scene.node2()] {
+        let mut lines = String::new();
+        for key in ["net.ipv4.ip_forward", "net.bridge.bridge-nf-call-iptables", "net.bridge.bridge-nf-call-ip6tables"]
+        {
+            host.put(&format!("/proc/sys/{}", key.replace('.', "/")), "1\n");
+            lines.push_str(&format!("{key} = 1\n"));
+        }
+        host.put("/etc/sysctl.d/50-site.conf", &lines);
+        host.put("/proc/modules", "br_netfilter 32768 0 - Live 0x0\noverlay 163840 0 - Live 0x0\n");
+        host.put("/sys/module/br_netfilter/refcnt", "0\n");
+        host.put("/etc/modules-load.d/site.conf", "# of the site\noverlay\nbr_netfilter\n");
+    }
+}
+
+/// kube-proxy's mode ipvs, on hosts that have its tool.
+pub fn ipvs(scene: &mut Scene) {
+    scene.kubernetes().proxy_mode = ProxyMode::Ipvs;
+    for host in [scene.node1(), scene.node2()] {
+        host.put("/usr/sbin/ipvsadm", "#!/bin/true\n");
+    }
 }

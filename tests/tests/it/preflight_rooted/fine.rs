@@ -2,7 +2,7 @@
 
 use kubexm_spec::cluster::Audit;
 
-use super::edits::{member, mounts, packaged, stamp, written_by_kubeadm};
+use super::edits::{configured, ipvs, member, mounts, packaged, stamp, written_by_kubeadm};
 use super::scene::Scene;
 
 /// An edit of a good scene.
@@ -24,6 +24,17 @@ pub const FINE: &[(&str, Edit)] = &[
             host.listener("tcp", 10250, 99);
         }
     }),
+    ("hosts that somebody else configures, one with swap beside which kubelet is to run", |s| {
+        configured(s);
+        s.kubernetes().kubelet.insert("failSwapOn".to_owned(), false.into());
+        s.node2().put("/etc/fstab", "/swap.img none swap sw 0 0\n");
+    }),
+    ("a module that is built in, where somebody else configures the hosts", |s| {
+        configured(s);
+        s.node1().put("/proc/modules", "");
+        s.node1().remove("/etc/modules-load.d/site.conf");
+    }),
+    ("kube-proxy's mode ipvs where the modules can be loaded", ipvs),
     ("a small load balancer", |s| {
         s.with_roles();
         s.host("lb1").fake("cpus", "1");

@@ -210,7 +210,8 @@ impl Scene {
 
     /// What the real facts say of a host.
     pub fn facts(&self, name: &str) -> Facts {
-        facts::collect(&self.hosts[name].machine, name).expect("facts")
+        let folders = self.cluster.data_folders(self.cluster.roles(name)).into_iter().map(str::to_owned);
+        facts::collect_with(&self.hosts[name].machine, name, &folders.collect::<Vec<_>>()).expect("facts")
     }
 
     /// What preflight says of what the real facts say.

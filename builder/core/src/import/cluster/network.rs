@@ -31,9 +31,7 @@ pub(super) fn network(from: &Place<'_>) -> Map {
     for name in ["calico", "flannel", "kubeovn", "cilium", "hybridnet"] {
         let Some(at) = from.get(name) else { continue };
         match plugin.unwrap_or("calico") == name {
-            true => {
-                at.leave("options of the plugin have other names here: write spec.network.options, values of its chart")
-            }
+            true => at.leave("options of the plugin have other names here: write spec.network.options"),
             false => at.leave("these are options of another plugin than the cluster's"),
         }
     }

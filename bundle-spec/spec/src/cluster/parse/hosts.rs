@@ -43,6 +43,9 @@ impl FieldType for Hosts {
     }
 }
 
+/// Keys of annotations that kubexm writes on nodes.
+const OWN_PREFIX: &str = "kubexm.io/";
+
 /// Labels of a node (apimachinery, util/validation).
 pub(in crate::cluster) struct Labels;
 
@@ -73,5 +76,50 @@ impl FieldType for Labels {
 
     fn show(value: &BTreeMap<String, String>) -> Option<Value> {
         (!value.is_empty()).then(|| json!(value))
+    }
+}
+
+/// Bytes that the annotations of one node may have in cluster.yaml; the API server takes 256 KiB of all that are on an object.
+const ANNOTATIONS_LIMIT: usize = 64 << 10;
+
+/// Annotations of a node (apimachinery, api/validation).
+pub(in crate::cluster) struct Annotations;
+
+impl FieldType for Annotations {
+    type Value = BTreeMap<String, String>;
+
+    const SHAPE: Shape = Shape::Named(&Shape::Text);
+
+    fn read(at: &At<'_>) -> Option<BTreeMap<String, String>> {
+        let map = at.open_mapping()?;
+        let mut annotations = Some(BTreeMap::new());
+        for (key, at) in map.entries() {
+            let wrong = if !values::is_label_key(&key.to_ascii_lowercase()) {
+                Some(format!("{key} is not the key of a Kubernetes annotation"))
+            } else if key.starts_with(OWN_PREFIX) {
+                Some(format!("{key}: kubexm writes the annotations of {OWN_PREFIX} itself"))
+            } else {
+                None
+            };
+            let value = at.text();
+            if let Some(wrong) = &wrong {
+                at.bad(wrong.clone(), "");
+            }
+            match (value.filter(|_| wrong.is_none()), &mut annotations) {
+                (Some(value), Some(all)) => drop(all.insert(key.to_owned(), value.to_owned())),
+                (Some(_), None) => {}
+                (None, all) => *all = None,
+            }
+        }
+        let size = annotations.iter().flatten().map(|(key, value)| key.len() + value.len()).sum::<usize>();
+        if size > ANNOTATIONS_LIMIT {
+            at.bad(format!("the annotations have {size} bytes"), "at most 64 KiB");
+            return None;
+        }
+        annotations
+    }
+
+    fn show(value: &BTreeMap<String, String>) -> Option<Value> {
+        Labels::show(value)
     }
 }

@@ -167,6 +167,7 @@ fn file(at: &At<'_>) -> Option<Cluster> {
         network: network.as_ref(),
         load_balancer: load_balancer.as_ref(),
         registry: registry.as_ref(),
+        runtime: runtime.as_ref(),
         bundle: bundle.as_ref(),
     };
     rules::check(&spec, &parts, role_groups.as_mut());

@@ -9,7 +9,8 @@ use super::roles;
 
 use crate::cluster::{
     API_PORT, BALANCER_STATUS_PORT, Bundle, Etcd, EtcdKind, ExternalKind, Host, InternalKind, Kubernetes,
-    KubernetesKind, LoadBalancer, LoadBalancerMode, Network, Registry, RoleGroups, overlap,
+    KubernetesKind, LoadBalancer, LoadBalancerMode, Network, Registry, RoleGroups, Runtime, data_folder::holds,
+    overlap,
 };
 use crate::names::FAN_OUT_PORT;
 use crate::yaml::{At, Mapping, ProblemKind};
@@ -23,6 +24,7 @@ pub(super) struct Parts<'p> {
     pub(super) network: Option<&'p Network>,
     pub(super) load_balancer: Option<&'p LoadBalancer>,
     pub(super) registry: Option<&'p Registry>,
+    pub(super) runtime: Option<&'p Runtime>,
     pub(super) bundle: Option<&'p Bundle>,
 }
 
@@ -39,6 +41,7 @@ pub(super) fn check(spec: &Mapping<'_>, parts: &Parts<'_>, roles: Option<&mut Ro
             load_balancer_role(spec, parts.hosts, load_balancer, roles);
         }
     }
+    data_folders(spec, parts);
     roles::script_hosts(spec);
     if let (Some(load_balancer), Some(registry)) = (parts.load_balancer, parts.registry) {
         fan_out_port(spec, load_balancer, registry);
@@ -66,6 +69,29 @@ fn fan_out_port(spec: &Mapping<'_>, load_balancer: &LoadBalancer, registry: &Reg
             format!("port {FAN_OUT_PORT} is where hosts serve content to each other while a run lasts"),
             "choose another one (it is 6443 when left out), or write registry: {fanOut: false}",
         );
+    }
+}
+
+/// Each folder of data belongs to one alone: a reset removes all that is in it.
+fn data_folders(spec: &Mapping<'_>, parts: &Parts<'_>) {
+    // A folder that is another one's usual folder is refused where it is named.
+    let etcd = parts.etcd.filter(|etcd| etcd.kind != EtcdKind::External && etcd.has_own_folder());
+    let etcd = etcd.map(|etcd| etcd.data_dir.as_str());
+    let registry = parts.registry.filter(|registry| registry.kind.has_data());
+    let registry = registry.map(|registry| registry.data_dir.as_str());
+    let runtime = parts.runtime.and_then(|runtime| runtime.own_folder());
+    let all = [("etcd", etcd), ("runtime", runtime), ("registry", registry)];
+    for (index, (part, folder)) in all.iter().enumerate() {
+        for (other_part, other) in all.iter().skip(index + 1) {
+            if let (Some(one), Some(other)) = (folder, other)
+                && (holds(one, other) || holds(other, one))
+            {
+                place(spec, &[part, "dataDir"]).bad(
+                    format!("{one}, and {other} of spec.{other_part}.dataDir, are the same or in each other"),
+                    "give each a folder of its own",
+                );
+            }
+        }
     }
 }
 

@@ -20,9 +20,11 @@ pub(in crate::cluster) fn is_label_key(key: &str) -> bool {
     !name.is_empty() && is_label_value(name) && prefix.is_none_or(|prefix| subdomain(prefix).is_ok())
 }
 
-/// The value of a label or a taint.
+/// The value of a label or a taint: it may be empty, and begins and ends with a letter or a digit.
 pub(in crate::cluster) fn is_label_value(text: &str) -> bool {
-    text.len() <= 63 && text.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_' | b'.'))
+    let edge = |c: char| c.is_ascii_alphanumeric();
+    let good = text.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_' | b'.'));
+    text.is_empty() || text.len() <= 63 && good && text.starts_with(edge) && text.ends_with(edge)
 }
 
 /// A Linux user name, as useradd takes it.

@@ -21,6 +21,7 @@ const RICH: &str = r#"
     via: ["root@bastion:22", {address: inner, port: 2200, user: jump, privateKeyPath: /k, passwordFrom: {file: /p}, agent: true}]
     arch: arm64
     labels: {disk: ssd, example.com/rack: "7"}
+    annotations: {example.com/Owner: "team a, rack 7"}
     taints: ["dedicated=database:NoSchedule", "example.com/gpu:NoExecute"]
     roles: [worker]
   - {name: node2, address: 10.0.0.12, passwordFrom: {file: /pw}, sudoPasswordFrom: {env: SUDO}, via: [{address: b, passwordFrom: {env: P}}]}
@@ -54,6 +55,9 @@ const RICH: &str = r#"
     controllerManagerArgs: {v: 4}
     schedulerArgs: {v: "4"}
     certSANs: [k8s.example.com, "*.example.com"]
+    ca: {certFile: ca.crt, keyFrom: {file: /ca.key}}
+    certificateValidityPeriod: 100h
+    caCertificateValidityPeriod: 100d
     autoRenewCerts: true
     nodelocaldns: {address: 169.254.25.11}
     audit: {policyFile: policy.yaml, webhook: {kubeconfigFrom: {env: AUDIT}}, maxAge: 1, maxBackups: 2, maxSize: 3}
@@ -128,6 +132,7 @@ const OTHERS: &[&str] = &[
     "  storage: {openebs: {}}\n",
     "  kubernetes: {audit: {}, nodelocaldns: {}}\n",
     "  kubernetes: {audit: {webhook: {kubeconfigFrom: {file: /audit}}}}\n",
+    "  kubernetes: {ca: {certFile: ca.crt, keyFrom: {env: K}}}\n",
     "  etcd: {backup: {}}\n",
     "  bundle: {extraFiles: [{path: a}]}\n",
 ];

@@ -3,7 +3,7 @@
 use std::io::{Read, Write};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
 use std::sync::{Mutex, PoisonError};
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use kubexm_spec::Arch;
 
@@ -36,11 +36,6 @@ pub(super) fn hello(protocol: u32) -> Response {
         let reason = format!("the controller speaks protocol {protocol}, this agent {PROTOCOL}");
         Response::NotUnderstood { reason }
     }
-}
-
-pub(super) fn clock_ms() -> i64 {
-    let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-    i64::try_from(since.as_millis()).unwrap_or(i64::MAX)
 }
 
 /// The agent's side of the channel, shared by the threads that answer.

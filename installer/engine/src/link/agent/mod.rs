@@ -30,8 +30,9 @@ use zeroize::Zeroizing;
 
 use super::wire::{Frame, Request, RequestMessage, Response, RunIdentity, Secret, WireError, frame};
 use super::{Change, Fetched};
+use crate::clock::unix_ms;
 pub use channel::AgentError;
-use channel::{Frames, Out, clock_ms, hello, next_frame, not_here, read_frames};
+use channel::{Frames, Out, hello, next_frame, not_here, read_frames};
 use in_flight::{InFlight, Turn};
 use lock::{HostLock, LockTimeouts, Presence};
 pub use store::serve_store;
@@ -78,7 +79,7 @@ pub fn serve(
                 agent.holder.lock().unwrap_or_else(PoisonError::into_inner).clone_from(holder);
                 agent.out.answer(request.id, hello(protocol));
             }
-            Request::Ping => agent.out.answer(request.id, Response::Pong { clock_ms: clock_ms() }),
+            Request::Ping => agent.out.answer(request.id, Response::Pong { clock_ms: unix_ms() }),
             Request::Bye => {
                 bye = Some(request.id);
                 break Ok(());
@@ -136,7 +137,9 @@ struct Agent<W> {
 impl<W: Work> Agent<W> {
     fn answer(&self, ask: Request, place: &Turn) -> Response {
         let answered = match ask {
-            Request::Facts { host } => self.work.facts(&host).map(|facts| Response::Facts { facts: Box::new(facts) }),
+            Request::Facts { host, folders } => {
+                self.work.facts(&host, &folders).map(|facts| Response::Facts { facts: Box::new(facts) })
+            }
             Request::ClusterFacts { host } => {
                 Ok(Response::ClusterFacts { facts: Box::new(self.work.cluster_facts(&host)) })
             }

@@ -13,8 +13,9 @@ use kubexm_transport::Store;
 use kubexm_transport::partial::Partial;
 
 use super::Work;
-use super::channel::{AgentError, Out, clock_ms, hello, next_frame, not_here, read_frames};
+use super::channel::{AgentError, Out, hello, next_frame, not_here, read_frames};
 use super::lock::Presence;
+use crate::clock::unix_ms;
 use crate::link::wire::{Frame, Request, RequestMessage, Response, WireError, frame};
 
 /// A bundle on a slow USB stick may pause before the next bytes arrive.
@@ -55,7 +56,7 @@ pub fn serve_store(
                 let RequestMessage { id, ask } = frame::parse(&body)?;
                 match ask {
                     // Heartbeats arrive between data frames too.
-                    Request::Ping => out.answer(id, Response::Pong { clock_ms: clock_ms() }),
+                    Request::Ping => out.answer(id, Response::Pong { clock_ms: unix_ms() }),
                     _ if coming.is_some() => return Err(WireError::Kind(0).into()),
                     Request::Hello { protocol, .. } => out.answer(id, hello(protocol)),
                     Request::StoreMissing { blobs } => out.answer(id, open_partials(work, &blobs, &mut partials)),

@@ -23,8 +23,8 @@ pub const PRESENT_PATH: &str = "/run/kubexm/agents.lock";
 
 /// The node's side of a link. An error is one text that is sent to the controller: what, where, how to fix it.
 pub trait Work: Send + Sync + 'static {
-    /// Gathers facts about the host; changes nothing.
-    fn facts(&self, host: &str) -> Result<Facts, String>;
+    /// Gathers facts about the host, and about these folders; changes nothing.
+    fn facts(&self, host: &str, folders: &[String]) -> Result<Facts, String>;
     /// Observes the cluster; changes nothing.
     fn cluster_facts(&self, host: &str) -> ClusterFacts;
     /// Observes every op of a step.
@@ -70,8 +70,8 @@ pub trait Work: Send + Sync + 'static {
 }
 
 impl Work for Machine {
-    fn facts(&self, host: &str) -> Result<Facts, String> {
-        said(facts::collect(self, host))
+    fn facts(&self, host: &str, folders: &[String]) -> Result<Facts, String> {
+        said(facts::collect_with(self, host, folders))
     }
 
     fn cluster_facts(&self, host: &str) -> ClusterFacts {

@@ -22,7 +22,7 @@ mod target;
 mod texts;
 
 use std::net::SocketAddr;
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use async_trait::async_trait;
 use kubexm_ops::paths::ADMIN_CONF;
@@ -48,6 +48,7 @@ use endpoint::unreachable;
 use start::open_agent;
 use texts::texts_of;
 
+use crate::clock::unix_ms;
 use crate::kubeconfig::AdminKubeconfig;
 
 pub use channel::AgentHello;
@@ -179,7 +180,7 @@ impl SshLink {
     async fn clock(&self) -> Result<(i64, u64), LinkError> {
         let mut best: Option<(i64, u64)> = None;
         for _ in 0..CLOCK_ROUNDS {
-            let (begun, before) = (Instant::now(), clock_ms());
+            let (begun, before) = (Instant::now(), unix_ms());
             let Response::Pong { clock_ms } = self.ask(&Request::Ping, LOOK).await? else { return Err(self.misfit()) };
             let trip = u64::try_from(begun.elapsed().as_millis()).unwrap_or(u64::MAX);
             let middle = before.saturating_add_unsigned(trip / 2);
@@ -266,7 +267,8 @@ impl Link for SshLink {
     }
 
     async fn facts(&self) -> Result<Facts, LinkError> {
-        let answer = self.ask(&Request::Facts { host: self.session.target.name.clone() }, LOOK).await?;
+        let (host, folders) = (self.session.target.name.clone(), self.session.target.folders.clone());
+        let answer = self.ask(&Request::Facts { host, folders }, LOOK).await?;
         let Response::Facts { mut facts } = answer else { return Err(self.misfit()) };
         facts.host.clone_from(&self.session.target.name);
         (facts.clock_offset_ms, facts.round_trip_ms) = self.clock().await?;
@@ -488,9 +490,4 @@ impl Link for SshLink {
 
 fn step_limit(step: &Step) -> Duration {
     Duration::from_secs(step.timeout_s) + GRACE
-}
-
-fn clock_ms() -> i64 {
-    let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-    i64::try_from(since.as_millis()).unwrap_or(i64::MAX)
 }

@@ -23,6 +23,8 @@ pub struct SshTarget {
     pub sudo_password: Option<Password>,
     /// Bastions on the route to the host, the nearest first.
     pub via: Vec<Hop>,
+    /// Folders that facts are to look at, beside the usual ones: those that cluster.yaml names for data.
+    pub folders: Vec<String>,
 }
 
 /// A bastion.

@@ -63,6 +63,9 @@ pub enum Request {
     Facts {
         /// Name in cluster.yaml.
         host: String,
+        /// Further folders whose content is looked at.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        folders: Vec<String>,
     },
     /// Observe the cluster that the host is a node of.
     ClusterFacts {

@@ -64,7 +64,7 @@ fn converge(machine: &Machine, config: &str, socket: &str, ignore: &[String]) ->
         return Err(OpError::other(format!("{config} is not there: kubeadm's config must be written before its init")));
     }
     let mut init = Program::new("kubeadm").args(["init", "--config", config, "--skip-token-print"]).within(LIMIT_S);
-    let ignore = ignored(machine, ignore);
+    let ignore = ignored(machine, ignore)?;
     if !ignore.is_empty() {
         init = init.arg(format!("--ignore-preflight-errors={}", ignore.join(",")));
     }
@@ -120,7 +120,11 @@ fn converge(machine: &Machine, config: &str, socket: &str, ignore: &[String]) ->
 /// program could leave a mark without an end.
 fn was_used(machine: &Machine) -> Result<bool, OpError> {
     let records = machine.ledger().records()?;
-    let changes = |op: &Op| matches!(op, Op::KubeObject(_) | Op::NodeLabel(_) | Op::NodeUntainted(_));
+    let changes = |op: &Op| {
+        let of_node =
+            matches!(op, Op::NodeLabel(_) | Op::NodeAnnotation(_) | Op::NodeUntainted(_) | Op::NodeTainted(_));
+        of_node || matches!(op, Op::KubeObject(_) | Op::NodePruned(_))
+    };
     Ok(ledger::any_not_rolled_back(records.iter(), changes))
 }
 

@@ -111,7 +111,7 @@ impl Join<'_> {
         let text = machine.filled(&self.0.config, &self.0.slots)?;
         let _config = SecretFile::write(machine, files::JOIN_CONFIG, text.as_bytes())?;
         let mut join = Program::new("kubeadm").args(["join", "--config", files::JOIN_CONFIG]).within(LIMIT_S);
-        let ignore = ignored(machine, &self.0.ignore);
+        let ignore = ignored(machine, &self.0.ignore)?;
         if !ignore.is_empty() {
             join = join.arg(format!("--ignore-preflight-errors={}", ignore.join(",")));
         }

@@ -4,8 +4,9 @@
 //! failures), `kubeadm reset`, which removes the containers, and remove everything that was added since the init or
 //! join. Earlier content is kept, as recorded in the [`mark`].
 
+use kubexm_plan::kubeadm_certificates::CLUSTER_CA;
 use kubexm_plan::op::{KubeadmReset, Progress};
-use kubexm_plan::{network, runtime, state_folders};
+use kubexm_plan::{Op, ledger, network, runtime, state_folders};
 
 use super::members::{self, Rest};
 use super::perform::Perform;
@@ -26,6 +27,8 @@ const CONFIGS: [&str; 6] = [
 ];
 /// Folders that are hidden from `kubeadm reset`, which would delete their whole content. kubexm removes only what was
 /// added since the init or join was started.
+///
+/// Without a static pod of etcd it takes etcd's usual folder for its own (removeetcdmember.go), wherever the data is.
 const HIDDEN: [&str; 4] = ["/etc/kubernetes", "/var/lib/cni", state_folders::ETCD, state_folders::KUBELET];
 const KUBELET: &str = "kubelet.service";
 /// A file that does not exist: with a kubeconfig, kubeadm would wait a minute for an API server without etcd, to remove
@@ -62,7 +65,7 @@ fn converge(machine: &Machine, socket: &str) -> Result<(), OpError> {
     }
     // An init or join that is still running is stopped: it would recreate what is being removed.
     for of in mark::Of::ALL {
-        if let Some(act) = mark::read(machine, of)?.and_then(|mark| mark.act) {
+        if let Some(act) = mark::read_to_reset(machine, of)?.and_then(|mark| mark.act) {
             transient::stop(machine, &act)?;
         }
     }
@@ -79,21 +82,23 @@ pub(super) fn clear(machine: &Machine, socket: &str, rest: Rest) -> Result<(), O
     };
     // Both before anything is stopped.
     let before = mark::before(machine)?;
-    state_folders::all().into_iter().try_for_each(|folder| foreign::refuse(machine, folder))?;
+    let data = own_etcd::data_dir(machine)?;
+    let folders = state_folders::all().into_iter().chain((data != state_folders::ETCD).then_some(data.as_str()));
+    folders.into_iter().try_for_each(|folder| foreign::refuse(machine, folder))?;
     members::leave(machine, rest)?;
     let kubelet = systemd::show(machine, KUBELET)?;
     if kubelet.active() || kubelet.running() {
         systemd::stop(machine, KUBELET)?;
     }
     unmount::unmount_below(machine, state_folders::KUBELET)?;
-    clearing.run_act(&reset(socket))?;
+    clearing.run_act(&reset(socket, data))?;
     remove_leftovers(machine, &before)
 }
 
-fn reset(socket: &str) -> Program {
+fn reset(socket: &str, data: String) -> Program {
     Program::new("kubeadm")
         .args(["reset", "--force", "--cri-socket", socket, "--kubeconfig", NO_CLUSTER])
-        .hiding(HIDDEN)
+        .hiding(HIDDEN.into_iter().map(str::to_owned).chain((data != state_folders::ETCD).then_some(data)))
         .within(LIMIT_S)
 }
 
@@ -103,13 +108,24 @@ pub(super) fn traces(machine: &Machine) -> Result<Vec<String>, OpError> {
         .iter()
         .map(|name| format!("/etc/kubernetes/{name}"))
         .chain(files::MANIFESTS.iter().map(|path| (*path).to_owned()))
-        .chain(["/etc/kubernetes/manifests/etcd.yaml", "/etc/kubernetes/pki/ca.crt"].map(str::to_owned))
+        .chain(["/etc/kubernetes/manifests/etcd.yaml", CLUSTER_CA].map(str::to_owned))
         .filter(|path| machine.path(path).exists())
         .collect();
-    if machine.path("/var/lib/etcd/member").exists() && !own_etcd::has_member(machine) {
-        found.push("/var/lib/etcd/member".to_owned());
+    // The site's own CA is put there before an init.
+    if found.iter().any(|path| path == CLUSTER_CA) && gave_ca(machine)? {
+        found.retain(|path| path != CLUSTER_CA);
+    }
+    let member = format!("{}/member", own_etcd::data_dir(machine)?);
+    if machine.path(&member).exists() && !own_etcd::has_member(machine) {
+        found.push(member);
     }
     Ok(found)
+}
+
+/// Whether a step has written the CA, and was not rolled back.
+fn gave_ca(machine: &Machine) -> Result<bool, OpError> {
+    let gives = |op: &Op| matches!(op, Op::File(file) if file.path == CLUSTER_CA);
+    Ok(ledger::any_not_rolled_back(machine.ledger().records()?.iter(), gives))
 }
 
 fn remove_leftovers(machine: &Machine, before: &[PathState]) -> Result<(), OpError> {

@@ -47,9 +47,16 @@ struct Mark {
 }
 
 impl Mark {
-    /// An unreadable record counts as none: the upgrade is run again.
+    /// An unreadable record is an error: it may have the only copy of the files and ConfigMaps of before.
     fn read(machine: &Machine) -> Result<Option<Self>, OpError> {
-        Ok(fsio::read(&machine.path(MARK))?.and_then(|bytes| serde_json::from_slice(&bytes).ok()))
+        let Some(bytes) = fsio::read(&machine.path(MARK))? else { return Ok(None) };
+        serde_json::from_slice(&bytes).map(Some).map_err(|error| {
+            OpError::other(format!(
+                "{MARK} has what `kubeadm upgrade` on this node replaced, and cannot be read: {error}; if a newer \
+                 kubexm-install wrote it, use that version; if it is damaged, remove it: `kubeadm upgrade` is then run again, \
+                 and a rollback leaves kubelet's configuration as it is now"
+            ))
+        })
     }
 
     fn write(&self, machine: &Machine) -> Result<(), OpError> {
@@ -60,13 +67,13 @@ impl Mark {
 
     /// The running act: this step's own, or the one of the run that started it.
     fn still_running(&self, machine: &Machine) -> Result<Option<ActContext>, OpError> {
-        for act in [machine.act(), self.act.as_ref()].into_iter().flatten() {
-            if transient::is_running(machine, act)? {
-                return Ok(Some(act.clone()));
-            }
-        }
-        Ok(None)
+        transient::still_running(machine, self.act.as_ref())
     }
+}
+
+/// Why the record cannot be read, if it cannot.
+pub(crate) fn unreadable(machine: &Machine) -> Option<OpError> {
+    Mark::read(machine).err()
 }
 
 /// Whether it was started on this host, whatever became of it.

@@ -29,6 +29,13 @@ impl Of {
             Self::Join => "/var/lib/kubexm/acts/kubeadm-join.json",
         }
     }
+
+    const fn command(self) -> &'static str {
+        match self {
+            Self::Init => "kubeadm init",
+            Self::Join => "kubeadm join",
+        }
+    }
 }
 
 /// The content of the file.
@@ -50,25 +57,45 @@ pub(crate) struct Mark {
 impl Mark {
     /// The running act: this step's own, or the one of the run that started it.
     pub(super) fn still_running(&self, machine: &Machine) -> Result<Option<ActContext>, OpError> {
-        for act in [machine.act(), self.act.as_ref()].into_iter().flatten() {
-            if transient::is_running(machine, act)? {
-                return Ok(Some(act.clone()));
-            }
-        }
-        Ok(None)
+        transient::still_running(machine, self.act.as_ref())
     }
 }
 
-/// An unreadable record counts as none.
+/// The record; none if there is none. An unreadable one is an error: if it counted as none, kubexm's own half-done init or
+/// join would be taken for another cluster.
 pub(crate) fn read(machine: &Machine, of: Of) -> Result<Option<Mark>, OpError> {
-    Ok(fsio::read(&machine.path(of.path()))?.and_then(|bytes| serde_json::from_slice(&bytes).ok()))
+    let Some(bytes) = fsio::read(&machine.path(of.path()))? else { return Ok(None) };
+    serde_json::from_slice(&bytes).map(Some).map_err(|error| {
+        OpError::other(format!(
+            "{path} says whether the `{command}` of kubexm on this node succeeded, and cannot be read: {error}; if a newer \
+             kubexm-install wrote it, use that version; if it is damaged, write it anew as {{\"endedWell\": true, \"config\": null}} \
+             if this node works in its cluster, as {{\"endedWell\": false, \"config\": null}} if the command did not succeed, or \
+             remove it if kubexm never ran the command here",
+            path = of.path(),
+            command = of.command(),
+        ))
+    })
+}
+
+/// Why a record cannot be read; none if both can.
+pub(crate) fn unreadable(machine: &Machine) -> Option<OpError> {
+    Of::ALL.into_iter().find_map(|of| read(machine, of).err())
+}
+
+/// For a reset, which must be possible whatever the record has become: an unreadable one says only that kubexm started
+/// something. What was there before then comes from the ledger, or nothing is removed ([`before`]).
+pub(super) fn read_to_reset(machine: &Machine, of: Of) -> Result<Option<Mark>, OpError> {
+    let Some(bytes) = fsio::read(&machine.path(of.path()))? else { return Ok(None) };
+    let unknown = Mark { ended_well: false, config: None, act: None, before: None };
+    Ok(Some(serde_json::from_slice(&bytes).unwrap_or(unknown)))
 }
 
 pub(super) fn write(machine: &Machine, of: Of, ended_well: bool, config: Option<Digest>) -> Result<(), OpError> {
     let act = machine.act().filter(|_| !ended_well).cloned();
     // Only the first attempt has seen the folders as they were before.
     let before = match read(machine, of)?.filter(|older| older.before.is_some() || older.ended_well) {
-        Some(older) => older.before,
+        Some(older) if older.ended_well || ended_well => older.before,
+        Some(older) => with_new(older.before.unwrap_or_default(), folders(machine)?),
         None => Some(folders(machine)?),
     };
     // Once it has ended, the files may be edited by people.
@@ -78,6 +105,14 @@ pub(super) fn write(machine: &Machine, of: Of, ended_well: bool, config: Option<
     let text = serde_json::to_vec(&Mark { ended_well, config, act, before })
         .map_err(|error| OpError::other(format!("{} cannot be written as JSON: {error}", of.path())))?;
     machine.write_file(of.path(), &text, Access::mode(0o600))
+}
+
+/// A later try may clear folders that the first one did not know: etcd's, if cluster.yaml names another one since.
+fn with_new(mut before: Vec<PathState>, now: Vec<PathState>) -> Option<Vec<PathState>> {
+    let is_new = |place: &PathState| !before.iter().any(|known| known.path == place.path);
+    let new: Vec<PathState> = now.into_iter().filter(is_new).collect();
+    before.extend(new);
+    Some(before)
 }
 
 /// The cluster has another config of kubeadm since an upgrade; none on a control plane that joined.
@@ -100,13 +135,14 @@ fn folders(machine: &Machine) -> Result<Vec<PathState>, OpError> {
             ))),
         }
     };
-    own_etcd::cleared(machine).into_iter().chain([state_folders::CNI_CONFIGS]).map(look).collect()
+    let cleared = own_etcd::cleared(machine)?;
+    cleared.iter().map(String::as_str).chain([state_folders::CNI_CONFIGS]).map(look).collect()
 }
 
 /// The content of the folders that a reset clears, before kubexm's first init or join.
 pub(super) fn before(machine: &Machine) -> Result<Vec<PathState>, OpError> {
     for of in Of::ALL {
-        if let Some(before) = read(machine, of)?.and_then(|mark| mark.before) {
+        if let Some(before) = read_to_reset(machine, of)?.and_then(|mark| mark.before) {
             return Ok(before);
         }
     }
@@ -116,8 +152,9 @@ pub(super) fn before(machine: &Machine) -> Result<Vec<PathState>, OpError> {
     Err(OpError::other(format!(
         "there is no record of what was in kubeadm's folders before its init or join was started here (an older \
          version of this program did, or its mark below /var/lib/kubexm/acts was changed): nothing is removed; save \
-         what you need of /etc/kubernetes, /var/lib/etcd and /var/lib/kubelet, `{}` the node yourself, \
+         what you need of /etc/kubernetes, {} and /var/lib/kubelet, `{}` the node yourself, \
          then run again",
+        own_etcd::data_dir(machine)?,
         own_etcd::by_hand(machine)
     )))
 }
@@ -132,11 +169,11 @@ fn from_ledger(machine: &Machine) -> Result<Option<Vec<PathState>>, OpError> {
         found.map(|(_, found)| Ok(found.state::<StateDir>()?)).transpose()
     };
     let mut places = Vec::new();
-    for path in own_etcd::cleared(machine) {
+    for path in &own_etcd::cleared(machine)? {
         match oldest(path)? {
             Some(place) if place.entry == PathEntry::Absent || place.held.is_some() => places.push(place),
             // Of a network that the older version did not know: whatever is in it is not of that run.
-            None if network::ALL.iter().any(|network| network.run.contains(&path)) => {
+            None if network::ALL.iter().any(|network| network.folders().any(|folder| folder == path)) => {
                 places.push(PathState { held: folder::list(machine, path), ..PathState::look(machine, path)? });
             }
             _ => return Ok(None),

@@ -92,7 +92,13 @@ mod tests {
     use super::*;
 
     fn op() -> Manifests {
-        Manifests { name: "a".to_owned(), namespace: "apps".to_owned(), blob: Digest::of("a"), wait_s: 1 }
+        Manifests {
+            name: "a".to_owned(),
+            namespace: "apps".to_owned(),
+            blob: Digest::of("a"),
+            in_plan: false,
+            wait_s: 1,
+        }
     }
 
     fn object(kind: &str, namespace: Option<&str>) -> Value {

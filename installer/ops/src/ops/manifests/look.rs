@@ -17,6 +17,9 @@ use crate::{Machine, OpError};
 
 /// The objects of the bundle; none if the node's store does not have their file yet.
 pub(super) fn wanted(machine: &Machine, op: &Manifests) -> Result<Option<Vec<Value>>, OpError> {
+    if op.in_plan {
+        return read(op, machine.text(&op.blob)?).map(Some);
+    }
     let path = machine.blob(&op.blob);
     let file = match std::fs::File::open(&path) {
         Ok(file) => file,
@@ -25,10 +28,14 @@ pub(super) fn wanted(machine: &Machine, op: &Manifests) -> Result<Option<Vec<Val
     };
     let mut text = String::new();
     file.take(documents::STREAM_LIMIT).read_to_string(&mut text).map_err(OpError::path("read", &path))?;
-    let documents = documents::read(&text).map_err(|error| {
+    read(op, &text).map(Some)
+}
+
+fn read(op: &Manifests, text: &str) -> Result<Vec<Value>, OpError> {
+    let documents = documents::read(text).map_err(|error| {
         OpError::other(format!("the YAML of add-on {} cannot be read: {}: {}", op.name, error.place, error.problem))
     })?;
-    Ok(Some(flattened(documents)))
+    Ok(flattened(documents))
 }
 
 pub(super) fn has_namespace(machine: &Machine, namespace: &str) -> Result<bool, OpError> {

@@ -4,6 +4,7 @@ use std::fmt::Display;
 
 use serde::{Deserialize, Serialize};
 
+use super::effect::Effect;
 use crate::kind::{Needs, State};
 use crate::path_state::PathState;
 use crate::resource::ResourceChange;
@@ -19,6 +20,9 @@ pub trait ActKind: Display {
 
     /// As [`crate::OpKind::needs`].
     fn needs(&self) -> Needs<'_>;
+
+    /// What it does besides.
+    fn effect(&self) -> Effect<'_>;
 }
 
 /// The progress of an act.

@@ -4,6 +4,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
+use super::effect::Effect;
 use super::kind::ActKind;
 use crate::kind::Needs;
 use crate::resource::{Resource, ResourceChange};
@@ -32,6 +33,10 @@ impl ActKind for KubeadmInit {
 
     fn needs(&self) -> Needs<'_> {
         Needs { resources: vec![Resource::Runtime, Resource::Path(self.config.clone())], ..Needs::nothing() }
+    }
+
+    fn effect(&self) -> Effect<'_> {
+        Effect::InitialisesCluster { config: &self.config }
     }
 }
 

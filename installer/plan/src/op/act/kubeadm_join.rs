@@ -5,6 +5,7 @@ use std::fmt;
 use kubexm_spec::Digest;
 use serde::{Deserialize, Serialize};
 
+use super::effect::Effect;
 use super::kind::ActKind;
 use crate::kind::Needs;
 use crate::resource::{Resource, ResourceChange};
@@ -45,6 +46,10 @@ impl ActKind for KubeadmJoin {
     fn needs(&self) -> Needs<'_> {
         let resources = vec![Resource::Api, Resource::Runtime];
         Needs { slots: &self.slots, text: Some(self.config), resources, ..Needs::nothing() }
+    }
+
+    fn effect(&self) -> Effect<'_> {
+        Effect::JoinsNode { control_plane: self.control_plane, slots: &self.slots }
     }
 }
 

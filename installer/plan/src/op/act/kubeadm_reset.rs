@@ -4,6 +4,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
+use super::effect::Effect;
 use super::kind::ActKind;
 use crate::kind::Needs;
 use crate::resource::{Resource, ResourceChange};
@@ -27,6 +28,10 @@ impl ActKind for KubeadmReset {
 
     fn needs(&self) -> Needs<'_> {
         Needs::nothing()
+    }
+
+    fn effect(&self) -> Effect<'_> {
+        Effect::ResetsNode
     }
 }
 

@@ -5,7 +5,9 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
+use super::effect::Effect;
 use super::kind::ActKind;
+use super::upgrade_of::UpgradeOf;
 use crate::kind::Needs;
 use crate::resource::{Resource, ResourceChange};
 
@@ -26,28 +28,6 @@ pub struct KubeadmUpgrade {
     pub patches: Option<String>,
     /// Preflight checks of kubeadm to ignore, from the support matrix.
     pub ignore: Vec<String>,
-}
-
-/// What `kubeadm upgrade` does on a host.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(tag = "role", rename_all = "camelCase", rename_all_fields = "camelCase", deny_unknown_fields)]
-pub enum UpgradeOf {
-    /// The first control plane, and what the cluster has once: `kubeadm upgrade apply`.
-    Cluster {
-        /// Absolute path of kubeadm's config, which becomes the cluster's first.
-        config: String,
-    },
-    /// A further control plane.
-    ControlPlane,
-    /// A worker: kubelet's configuration only.
-    Worker,
-}
-
-impl UpgradeOf {
-    /// Whether the host is a control plane.
-    pub const fn is_control_plane(&self) -> bool {
-        matches!(self, Self::Cluster { .. } | Self::ControlPlane)
-    }
 }
 
 impl ActKind for KubeadmUpgrade {
@@ -72,6 +52,10 @@ impl ActKind for KubeadmUpgrade {
             resources.push(Resource::Path(config.clone()));
         }
         Needs { resources, ..Needs::nothing() }
+    }
+
+    fn effect(&self) -> Effect<'_> {
+        Effect::UpgradesNode { version: &self.version, of: &self.of }
     }
 }
 

@@ -4,6 +4,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
+use super::effect::Effect;
 use super::kind::ActKind;
 use crate::kind::Needs;
 use crate::resource::{Resource, ResourceChange};
@@ -28,6 +29,10 @@ impl ActKind for KubeadmUpgradeUndo {
 
     fn needs(&self) -> Needs<'_> {
         Needs::nothing()
+    }
+
+    fn effect(&self) -> Effect<'_> {
+        Effect::RestoresKubeletConfig
     }
 }
 

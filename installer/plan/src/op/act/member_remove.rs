@@ -4,6 +4,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
+use super::effect::Effect;
 use super::kind::ActKind;
 use crate::kind::Needs;
 use crate::resource::{Resource, ResourceChange};
@@ -30,6 +31,10 @@ impl ActKind for MemberRemove {
 
     fn needs(&self) -> Needs<'_> {
         Needs { resources: vec![Resource::AdminConf], ..Needs::nothing() }
+    }
+
+    fn effect(&self) -> Effect<'_> {
+        Effect::RemovesMember { name: &self.name }
     }
 }
 

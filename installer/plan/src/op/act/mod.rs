@@ -1,6 +1,7 @@
 //! The reviewed list of imperative actions. Each can detect whether it has happened and clean up after an interruption;
 //! on a real machine each runs as a transient systemd unit to which a resumed run attaches.
 
+mod effect;
 mod kind;
 mod kubeadm_init;
 mod kubeadm_join;
@@ -14,16 +15,18 @@ mod node_lookup;
 mod node_uncordon;
 mod script_run;
 mod script_undo;
+mod upgrade_of;
 
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
+pub use effect::Effect;
 pub use kind::{ActKind, Progress};
 pub use kubeadm_init::KubeadmInit;
 pub use kubeadm_join::KubeadmJoin;
 pub use kubeadm_reset::KubeadmReset;
-pub use kubeadm_upgrade::{KubeadmUpgrade, UpgradeOf};
+pub use kubeadm_upgrade::KubeadmUpgrade;
 pub use kubeadm_upgrade_undo::KubeadmUpgradeUndo;
 pub use member_remove::MemberRemove;
 pub use node_delete::NodeDelete;
@@ -32,6 +35,7 @@ pub use node_lookup::NodeLookup;
 pub use node_uncordon::NodeUncordon;
 pub use script_run::ScriptRun;
 pub use script_undo::ScriptUndo;
+pub use upgrade_of::UpgradeOf;
 
 use crate::kind::{Needs, OpKind, RemovalScope, ResetRollback};
 use crate::resource::ResourceChange;
@@ -88,6 +92,11 @@ impl Act {
     /// As [`ActKind::title`].
     pub fn title(&self) -> &'static str {
         each_act!(self, act => act.title())
+    }
+
+    /// As [`ActKind::effect`].
+    pub fn effect(&self) -> Effect<'_> {
+        each_act!(self, act => act.effect())
     }
 }
 

@@ -4,6 +4,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
+use super::effect::Effect;
 use super::kind::ActKind;
 use crate::kind::Needs;
 use crate::resource::{Resource, ResourceChange};
@@ -29,6 +30,10 @@ impl ActKind for NodeDelete {
     /// Without a cluster there is nothing to delete.
     fn needs(&self) -> Needs<'_> {
         Needs::nothing()
+    }
+
+    fn effect(&self) -> Effect<'_> {
+        Effect::DeletesNode { node: &self.node }
     }
 }
 

@@ -4,6 +4,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
+use super::effect::Effect;
 use super::kind::ActKind;
 use crate::kind::Needs;
 use crate::resource::{Resource, ResourceChange};
@@ -45,6 +46,14 @@ impl ActKind for NodeDrain {
 
     fn needs(&self) -> Needs<'_> {
         Needs { resources: vec![Resource::AdminConf, Resource::Api], ..Needs::nothing() }
+    }
+
+    fn effect(&self) -> Effect<'_> {
+        Effect::DrainsNode {
+            node: &self.node,
+            cordoned_by: self.cordoned_by.as_deref(),
+            unless_kubelet: self.unless_kubelet.as_deref(),
+        }
     }
 }
 

@@ -4,6 +4,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
+use super::effect::Effect;
 use super::kind::ActKind;
 use crate::kind::Needs;
 use crate::resource::{Resource, ResourceChange};
@@ -31,6 +32,10 @@ impl ActKind for NodeUncordon {
 
     fn needs(&self) -> Needs<'_> {
         Needs::nothing()
+    }
+
+    fn effect(&self) -> Effect<'_> {
+        Effect::UncordonsNode { node: &self.node }
     }
 }
 

@@ -4,6 +4,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
+use super::effect::Effect;
 use super::kind::ActKind;
 use crate::kind::Needs;
 use crate::resource::{Resource, ResourceChange};
@@ -37,6 +38,10 @@ impl ActKind for ScriptRun {
 
     fn needs(&self) -> Needs<'_> {
         Needs { resources: vec![Resource::Path(format!("{}/run.sh", self.folder))], ..Needs::nothing() }
+    }
+
+    fn effect(&self) -> Effect<'_> {
+        Effect::LeavesMark { id: &self.id }
     }
 }
 

@@ -4,6 +4,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
+use super::effect::Effect;
 use super::kind::ActKind;
 use crate::kind::Needs;
 use crate::resource::{Resource, ResourceChange};
@@ -35,6 +36,10 @@ impl ActKind for ScriptUndo {
     /// A script whose files were not written was not started, so they are not needed.
     fn needs(&self) -> Needs<'_> {
         Needs::nothing()
+    }
+
+    fn effect(&self) -> Effect<'_> {
+        Effect::RemovesMark { id: &self.id }
     }
 }
 

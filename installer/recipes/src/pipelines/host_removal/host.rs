@@ -2,20 +2,15 @@
 
 use kubexm_plan::facts::Facts;
 use kubexm_plan::ledger::Record;
+use kubexm_spec::cluster::Roles;
 
 /// A host as observed.
 #[derive(Clone, Debug)]
 pub struct ResetHost<'a> {
     /// Name in cluster.yaml.
     pub name: &'a str,
-    /// Runs a control plane.
-    pub control_plane: bool,
-    /// Runs pods of users.
-    pub worker: bool,
-    /// Has a member of an etcd of kubexm's.
-    pub etcd: bool,
-    /// Serves the depot.
-    pub registry: bool,
+    /// What it does, as cluster.yaml says.
+    pub roles: Roles,
     /// Its facts: the stamp, which names the cluster that it belongs to, and mounts that are not kubexm's.
     pub facts: &'a Facts,
     /// The records of its ledger, in the order they were written.

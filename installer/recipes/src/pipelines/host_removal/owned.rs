@@ -103,6 +103,7 @@ pub(in crate::pipelines) fn of_host(cluster: &str, host: &ResetHost<'_>) -> Resu
     if owned.kubernetes {
         state_folders::of_kubernetes(&network::ALL)
             .into_iter()
+            .chain(of_kubeadm(&changes))
             .try_for_each(|path| keep_earlier_content(path, host, &changes, &mut owned))?;
     }
     let runtime = |unit: &Unit| runtime::ALL.into_iter().find(|runtime| runtime.unit == unit.name);
@@ -227,6 +228,13 @@ fn keep_earlier_content(
     owned.folders.extend(spared.keys().cloned());
     owned.spared.append(&mut spared);
     Ok(())
+}
+
+/// The folders that steps with an init or a join name: etcd's may be another one than the usual.
+fn of_kubeadm<'r>(changes: &[&'r Record]) -> BTreeSet<&'r str> {
+    let of_kubeadm = |record: &&&Record| record.ops.iter().any(|op| op.changes(&Resource::Kubeadm));
+    let folder = |op: &'r Op| if let Op::StateDir(dir) = op { Some(dir.path.as_str()) } else { None };
+    changes.iter().filter(of_kubeadm).flat_map(|record| &record.ops).filter_map(folder).collect()
 }
 
 /// The data folders of an etcd of kubexm's: those that a step with its unit names.

@@ -7,6 +7,7 @@ mod health;
 mod skew;
 
 use kubexm_plan::ClusterFacts;
+use kubexm_spec::Version;
 
 use super::found::Found;
 use super::options::UpgradeOptions;
@@ -56,7 +57,7 @@ pub(super) fn run(
 fn deprecated_apis(case: &Case<'_>, _: &mut Lines, warnings: &mut Lines) {
     let target = case.found.target.line();
     let gone = |removed: &str| {
-        let at = |text: &str| super::found::line(text);
+        let at = |text: &str| Version::of(text).line();
         at(removed).zip(at(&target)).is_some_and(|(removed, target)| removed <= target)
     };
     let used: Lines = case

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use kubexm_plan::ClusterFacts;
 use kubexm_plan::cluster_facts::{COMPONENTS, ETCD, NODES, NodeFacts, SERVER_VERSION};
-use kubexm_spec::{KubernetesVersion, depot};
+use kubexm_spec::{KubernetesVersion, Version, depot};
 
 use crate::context::{PlanContext, PlannedHost};
 use crate::error::RecipeError;
@@ -98,7 +98,7 @@ impl<'f> FoundNode<'f> {
         {
             let found = facts.runtime_version.trim_start_matches('v');
             other_runtime = found != bundled;
-            crosses_minor |= line(found) != line(bundled);
+            crosses_minor |= Version::of(found).line() != Version::of(bundled).line();
         }
         Ok(Self { facts, kubelet, other_kubernetes, other_runtime, crosses_minor })
     }
@@ -112,12 +112,6 @@ impl<'f> FoundNode<'f> {
     pub(super) const fn differs(&self) -> bool {
         self.other_kubernetes || self.other_runtime
     }
-}
-
-/// `2.2` of `2.2.7`.
-pub(super) fn line(version: &str) -> Option<(u32, u32)> {
-    let mut parts = version.trim_start_matches('v').split(['.', '-']);
-    Some((parts.next()?.parse().ok()?, parts.next()?.parse().ok()?))
 }
 
 fn version(text: &str, of: &str) -> Result<KubernetesVersion, RecipeError> {

@@ -9,8 +9,8 @@ use kubexm_plan::{Step, StepId, Undo};
 use crate::context::PlannedHost;
 use crate::draft::{Chain, Draft};
 use crate::error::RecipeError;
-use crate::modules::{depot, images, packages, registry, trust};
-use crate::phases::ClusterHosts;
+use crate::modules::{images, packages};
+use crate::phases::{ClusterHosts, Serves};
 use crate::runtime;
 
 /// Hosts that have the content.
@@ -29,7 +29,6 @@ pub(super) fn run<'a>(
 ) -> Result<Staged<'a>, RecipeError> {
     let mut hosts = BTreeMap::new();
     let (mut required, mut optional) = (Vec::new(), Vec::new());
-    // Empty until the registry's hosts, which are the first ones, were planned.
     let mut serves = Serves::default();
     for node in site.in_order() {
         let chain = host(draft, node, &mut serves)?;
@@ -58,37 +57,18 @@ fn snapshot_of(first: &PlannedHost<'_>, snapshot: EtcdSnapshot) -> Step {
         .build()
 }
 
-/// The steps after which the registry's hosts serve.
-#[derive(Debug, Default)]
-struct Serves {
-    /// The first one, from which the others fetch.
-    source: Vec<StepId>,
-    all: Vec<StepId>,
-}
-
 fn host<'a>(draft: &mut Draft<'a>, node: &PlannedHost<'a>, serves: &mut Serves) -> Result<Chain, RecipeError> {
     let to_install = packages::of_node(draft.cx, node)?;
     let mut chain = Chain::default();
-    let depots = trust::depots(draft.cx, node)?;
-    if depots.is_some() {
-        chain.then([trust::ca(draft, node)]);
-        chain.wait(if node.roles.registry { &serves.source } else { &serves.all });
-    }
-    chain.then([trust::fetch_from(depots, depot::store(draft, node, to_install.as_ref()))]);
-    if node.roles.registry {
-        chain.then([depot::serve(draft, node)?]);
-        chain.then(registry::steps(draft, node)?);
-        if serves.source.is_empty() {
-            serves.source = chain.tail().to_vec();
-        }
-        serves.all.extend(chain.tail().iter().cloned());
-    }
+    serves.store(draft, node, to_install.as_ref(), &mut chain)?;
+    // Harbor's steps are among them, and are not planned yet: an upgrade of a cluster with Harbor is refused before.
+    serves.services(draft, node, &mut chain)?;
     if let Some(to_install) = &to_install {
         chain.then(packages::steps(draft, node, to_install));
     }
     if node.in_cluster() {
         chain.then([runtime::steps(draft, node)?.mirrors]);
-        chain.wait(&serves.all);
+        chain.wait(&serves.images);
         chain.together(images::steps(draft.cx, node)?);
     }
     Ok(chain)

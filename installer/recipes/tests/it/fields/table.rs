@@ -34,6 +34,11 @@ pub(super) fn fields() -> Vec<(&'static str, By, Value)> {
     let file = || json!({"file": "/root/secret"});
     let kubernetes = |field: Value| json!({"kubernetes": field});
     let etcd = |field: Value| json!({"etcd": field});
+    let cluster_ca = |field: Value| {
+        let mut key = json!({"env": "KEY"});
+        merge(&mut key, field);
+        json!({"kubernetes": {"ca": {"certFile": "ca.crt", "keyFrom": key}}})
+    };
     let external_etcd = |field: Value| {
         let mut external = json!({
             "endpoints": ["https://10.0.0.5:2379"], "caFile": "ca", "certFile": "cert", "keyFrom": {"env": "KEY"},
@@ -131,6 +136,7 @@ pub(super) fn fields() -> Vec<(&'static str, By, Value)> {
             patch
         }),
         ("hosts[].labels", Recipe, hosts(json!({"labels": {"disk": "ssd"}}))),
+        ("hosts[].annotations", Recipe, hosts(json!({"annotations": {"example.com/owner": "team a"}}))),
         ("hosts[].taints", Recipe, hosts(json!({"taints": ["dedicated=database:NoSchedule"]}))),
         (
             "hosts[].roles",
@@ -210,6 +216,11 @@ pub(super) fn fields() -> Vec<(&'static str, By, Value)> {
         ("kubernetes.controllerManagerArgs", Recipe, kubernetes(json!({"controllerManagerArgs": {"v": "4"}}))),
         ("kubernetes.schedulerArgs", Recipe, kubernetes(json!({"schedulerArgs": {"v": "4"}}))),
         ("kubernetes.certSANs", Recipe, kubernetes(json!({"certSANs": ["k8s.example.com"]}))),
+        ("kubernetes.ca.certFile", Recipe, cluster_ca(json!({}))),
+        ("kubernetes.ca.keyFrom.env", Recipe, cluster_ca(json!({}))),
+        ("kubernetes.ca.keyFrom.file", Recipe, cluster_ca(json!({"env": null, "file": "a"}))),
+        ("kubernetes.certificateValidityPeriod", Recipe, kubernetes(json!({"certificateValidityPeriod": "100d"}))),
+        ("kubernetes.caCertificateValidityPeriod", Recipe, kubernetes(json!({"caCertificateValidityPeriod": "7300d"}))),
         ("kubernetes.autoRenewCerts", Recipe, kubernetes(json!({"autoRenewCerts": true}))),
         ("kubernetes.nodelocaldns.address", Recipe, kubernetes(json!({"nodelocaldns": {"address": "169.254.25.11"}}))),
         ("kubernetes.audit.policyFile", Recipe, kubernetes(json!({"audit": {"policyFile": "policy.yaml"}}))),
@@ -252,7 +263,7 @@ pub(super) fn fields() -> Vec<(&'static str, By, Value)> {
         ("network.podCidr", Recipe, json!({"network": {"podCidr": "10.128.0.0/16"}})),
         ("network.serviceCidr", Recipe, json!({"network": {"serviceCidr": "10.96.0.0/16"}})),
         ("network.interface", Recipe, json!({"network": {"interface": "eth0"}})),
-        ("network.options", Recipe, json!({"network": {"options": {"mtu": 1400}}})),
+        ("network.options", Recipe, json!({"network": {"plugin": "calico", "options": {"mtu": 1400}}})),
         ("loadBalancer.mode", Recipe, balancer(json!({"mode": "external", "vip": "10.77.0.9"}))),
         ("loadBalancer.external.type", Recipe, keepalived(json!({"external": {"type": "kubexm-kn"}}))),
         ("loadBalancer.external.virtualRouterId", Recipe, keepalived(json!({"external": {"virtualRouterId": 51}}))),

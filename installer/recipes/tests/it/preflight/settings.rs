@@ -95,6 +95,22 @@ fn clones_are_refused() {
 }
 
 #[test]
+fn a_node_that_runs_keeps_the_folder_of_its_images() {
+    let has = |root: Option<&str>, wanted: Option<&str>| {
+        findings(|site| {
+            site.cluster.runtime.data_dir = wanted.map(str::to_owned);
+            let facts = site.facts();
+            stamped(facts);
+            (facts.joined, facts.runtime_root) = (true, root.map(str::to_owned));
+        })
+    };
+    let named = |found: &[Finding]| found.iter().any(|f| f.found.contains("whose images and containers are in"));
+    assert!(!named(&has(None, None)) && !named(&has(Some("/data/c"), Some("/data/c"))));
+    assert!(!named(&has(None, Some("/var/lib/containerd"))));
+    assert!(named(&has(None, Some("/data/c"))) && named(&has(Some("/data/c"), None)));
+}
+
+#[test]
 fn machines_without_a_uuid_are_no_clones() {
     let found = findings(|site| {
         second_host(site);

@@ -93,4 +93,6 @@ pub const ROWS: &[Row] = rows! {
         } => "with id 00000000-0000-4000-8000-00000000000b, and node1 belongs to none", "first control plane", "--only node2";
     "membership" Fail NODE1, "a damaged stamp", |s| s.node1().put("/var/lib/kubexm/stamp.json", "{")
         => "a stamp that cannot be read", "a readable one of \"demo\"", "stamp.json says which cluster";
+    "membership" Fail NODE2, "a damaged record of a join", |s| s.node2().put("/var/lib/kubexm/acts/kubeadm-join.json", "{")
+        => "a record of kubexm's own that cannot be read", "a readable one", "kubeadm-join.json says whether the `kubeadm join`";
 };

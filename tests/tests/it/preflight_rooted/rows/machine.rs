@@ -3,7 +3,7 @@
 use kubexm_recipes::preflight::Severity::{Fail, Warn};
 use kubexm_spec::cluster::{Audit, ProxyMode};
 
-use super::super::edits::{installed, mounts, packaged};
+use super::super::edits::{installed, ipvs, mounts, packaged};
 use super::{NODE1, NODE2, Row, rows};
 
 pub const ROWS: &[Row] = rows! {
@@ -51,6 +51,18 @@ pub const ROWS: &[Row] = rows! {
         } => "kernel 4.18.0-553.el8", "4.19 or newer for Kubernetes v1.33", "upgrade the kernel";
     "kernel" Warn NODE2, "a kernel that kubeadm 1.34 warns of", |s| s.node2().put("/proc/sys/kernel/osrelease", "4.18.0-553.el8\n")
         => "kernel 4.18.0-553.el8", "4.19 or newer for Kubernetes v1.34", "upgrade the kernel";
+    "kernel" Fail NODE1, "a kernel without ip_vs", |s| {
+            ipvs(s);
+            s.node1().fake("missing-modules.json", "[\"ip_vs_sh\"]");
+        } => "no kernel module ip_vs_sh", "loaded, built in or loadable", "proxyMode: iptables";
+    "kernel" Warn None, "a mode of kube-proxy that upstream removes", |s| {
+            ipvs(s);
+            s.kubernetes().version = Some("v1.35.4".to_owned());
+        } => "`proxyMode: ipvs` with Kubernetes v1.35", "a mode that upstream keeps", "deprecated since 1.35";
+    "programs" Warn NODE2, "nothing that clears the table of ipvs", |s| {
+            ipvs(s);
+            s.node2().remove("/usr/sbin/ipvsadm");
+        } => "no ipvsadm", "by which a reset clears", "install the package ipvsadm";
     "kernel" Fail NODE1, "a kernel without what nftables mode needs", |s| {
             s.kubernetes().proxy_mode = ProxyMode::Nftables;
             s.node1().put("/proc/sys/kernel/osrelease", "5.4.0-200-generic\n");

@@ -4,7 +4,7 @@ use kubexm_recipes::preflight::Severity::{Fail, Warn};
 use kubexm_spec::cluster::{ExternalKind, Firewall, InternalKind, LoadBalancerMode};
 use kubexm_spec::{ArtifactKey, Program};
 
-use super::super::edits::mounts;
+use super::super::edits::{configured, mounts};
 use super::{ETCD1, LB1, LB2, NODE1, NODE2, Row, STORE, rows};
 
 pub const ROWS: &[Row] = rows! {
@@ -63,6 +63,43 @@ pub const ROWS: &[Row] = rows! {
             s.cluster.hosts[1].internal_address = Some([10, 77, 0, 11].into());
             s.node2().interface("10.77.0.11/24", "52:54:00:00:00:0c");
         } => "10.77.0.11, which node1 also has", "an address of its own", "internalAddress";
+    "timezone" Fail NODE2, "a time zone that a host does not have", |s| {
+            s.cluster.system.timezone = Some("Asia/Shanghai".to_owned());
+            s.node2().remove("/usr/share/zoneinfo/Asia");
+        } => "no time zone \"Asia/Shanghai\"", "/usr/share/zoneinfo/Asia/Shanghai", "tzdata-legacy";
+    "timezone" Fail NODE1, "a host without time zones", |s| {
+            s.cluster.system.timezone = Some("Asia/Shanghai".to_owned());
+            s.node1().remove("/usr/share/zoneinfo");
+        } => "no time zones in /usr/share/zoneinfo", "which spec.system.timezone names", "tzdata";
+    "os-settings" Fail NODE1, "a hostname that nobody will change", |s| {
+            configured(s);
+            s.node1().put("/proc/sys/kernel/hostname", "debian\n");
+        } => "the hostname \"debian\"", "\"node1\", its name in cluster.yaml", "hostnamectl set-hostname node1";
+    "os-settings" Fail NODE2, "swap that nobody will turn off", |s| {
+            configured(s);
+            s.node2().put("/etc/fstab", "/swap.img none swap sw 0 0\n");
+        } => "/swap.img none swap", "none, now and at boot", "swapoff -a";
+    "os-settings" Fail NODE1, "a module that nobody will load", |s| {
+            configured(s);
+            s.node1().remove("/sys/module/br_netfilter");
+            s.node1().remove("/proc/sys/net/bridge");
+        } => "the kernel module br_netfilter not loaded", "br_netfilter loaded now and at boot", "modprobe br_netfilter";
+    "os-settings" Fail NODE2, "a module that no boot will load", |s| {
+            configured(s);
+            s.node2().put("/etc/modules-load.d/site.conf", "overlay\n");
+        } => "no file that loads the kernel module br_netfilter at boot", "now and at boot", "/etc/modules-load.d/br_netfilter.conf";
+    "os-settings" Fail NODE1, "a kernel parameter that nobody will set", |s| {
+            configured(s);
+            s.node1().put("/proc/sys/net/ipv4/ip_forward", "0\n");
+        } => "net.ipv4.ip_forward = 0", "net.ipv4.ip_forward = 1 now and at boot", "sysctl --system";
+    "os-settings" Fail NODE2, "a kernel parameter that a boot will set back", |s| {
+            configured(s);
+            s.node2().put("/etc/sysctl.d/99-sysctl.conf", "net.ipv4.ip_forward=0\n");
+        } => "/etc/sysctl.d/99-sysctl.conf:1 sets net.ipv4.ip_forward = 0 at boot", "now and at boot", "set it to 1 there";
+    "os-settings" Fail NODE1, "a kernel parameter that no boot will set", |s| {
+            configured(s);
+            s.node1().put("/etc/sysctl.d/50-site.conf", "net.bridge.bridge-nf-call-iptables=1\nnet.bridge.bridge-nf-call-ip6tables=1\n");
+        } => "no file that sets net.ipv4.ip_forward at boot", "now and at boot", "/etc/sysctl.d/99-net-ipv4-ip_forward.conf";
     "sysctls" Fail NODE1, "a hardened host", |s| s.node1().put("/etc/sysctl.d/99-sysctl.conf", "# CIS\nnet.ipv4.ip_forward=0\n")
         => "/etc/sysctl.d/99-sysctl.conf:2 sets net.ipv4.ip_forward = 0", "after a reboot", "remove that line";
     "mtu" Warn NODE2, "jumbo frames on one of two", |s| s.node2().fake(
@@ -123,6 +160,29 @@ pub const ROWS: &[Row] = rows! {
             s.with_roles();
             s.host("etcd1").put("/var/lib/etcd/snapshot-2025.db", "x");
         } => "1 file in /var/lib/etcd (snapshot-2025.db)", "/var/lib/etcd to be empty", "--set-aside";
+    "existing" Fail NODE1, "something of somebody's in the folder that cluster.yaml names for etcd", |s| {
+            s.cluster.etcd.data_dir = "/data/etcd".to_owned();
+            s.node1().put("/data/etcd/member/snap/db", "x");
+            s.node2().put("/data/etcd/member/snap/db", "x");
+        } => "1 file in /data/etcd (member/snap/db)", "/data/etcd to be empty", "--set-aside";
+    "existing" Fail NODE1, "a mount below it", |s| {
+            s.cluster.etcd.data_dir = "/data/etcd".to_owned();
+            mounts(s.node1(), "26 25 8:2 / /data/etcd/wal rw,noatime - ext4 /dev/sdb1 rw\n");
+        } => "/data/etcd/wal (ext4 of /dev/sdb1) mounted below /data/etcd", "to be empty", "is mounted at /data/etcd itself";
+    "space" Fail NODE1, "the folder that cluster.yaml names for etcd on a disk that cannot be written", |s| {
+            s.cluster.etcd.data_dir = "/data/etcd".to_owned();
+            s.node1().put("/data/lost+found/.keep", "");
+            mounts(s.node1(), "26 25 8:2 / /data ro,relatime - ext4 /dev/sdb1 ro\n");
+        } => "/data mounted read-only", "can be written for /data/etcd", "mount -o remount,rw /data";
+    "noexec" Fail NODE2, "no programs from the folder that cluster.yaml names for images", |s| {
+            s.cluster.runtime.data_dir = Some("/data/containerd".to_owned());
+            s.node2().put("/data/lost+found/.keep", "");
+            mounts(s.node2(), "26 25 8:2 / /data rw,noexec - ext4 /dev/sdb1 rw\n");
+        } => "/data mounted noexec", "programs may run from", "mount -o remount,exec /data";
+    "existing" Fail NODE2, "something of somebody's in the folder that cluster.yaml names for images", |s| {
+            s.cluster.runtime.data_dir = Some("/data/containerd".to_owned());
+            s.node2().put("/data/containerd/theirs", "x");
+        } => "1 file in /data/containerd (theirs)", "/data/containerd to be empty", "--set-aside";
     "ports" Fail ETCD1, "the port of etcd's clients taken", |s| {
             s.with_roles();
             s.host("etcd1").process(4242, "other", &[99]);

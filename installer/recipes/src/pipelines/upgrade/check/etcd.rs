@@ -1,15 +1,14 @@
 //! etcd's members, and its own gate: upstream's upgrade guide of 3.6 asks for 3.5.26 or newer on every member before the
 //! first one gets 3.6, since members that were removed under earlier patches come back otherwise.
 
-use kubexm_spec::{ClusterImage, depot};
+use kubexm_spec::{ClusterImage, Version, depot};
 
 use super::case::{Case, Lines};
-use crate::pipelines::upgrade::found::line;
 
 /// The minor version with the gate.
-const GATED: (u32, u32) = (3, 6);
+const GATED: [u64; 2] = [3, 6];
 /// What every member runs at least before it.
-const GATE: (u32, u32, u32) = (3, 5, 26);
+const GATE: [u64; 3] = [3, 5, 26];
 
 pub(super) fn members(case: &Case<'_>, problems: &mut Lines, _: &mut Lines) {
     if !case.upgrades_a_control_plane() {
@@ -34,11 +33,12 @@ pub(super) fn members(case: &Case<'_>, problems: &mut Lines, _: &mut Lines) {
     let bundled = case.cx.image(ClusterImage::Etcd, case.site.first.platform);
     let Some(tag) = bundled.ok().and_then(|image| depot::split_reference(&image.name).1) else { return };
     newer_than_the_bundle(case, tag, problems);
-    if line(tag).is_none_or(|bundled| bundled < GATED) {
+    if Version::of(tag).line().is_none_or(|bundled| bundled < GATED) {
         return;
     }
     let passes = |version: &str| {
-        line(version).is_some_and(|found| found >= GATED) || numbers(version).is_some_and(|found| found >= GATE)
+        let version = Version::of(version);
+        version.line().is_some_and(|found| found >= GATED) || version.release().is_some_and(|found| found >= GATE)
     };
     let versions = case.running.etcd.iter().filter_map(|member| Some((&member.name, member.version.as_deref()?)));
     let older: Vec<String> = versions
@@ -46,7 +46,7 @@ pub(super) fn members(case: &Case<'_>, problems: &mut Lines, _: &mut Lines) {
         .map(|(name, version)| format!("member {name} runs {version}"))
         .collect();
     if !older.is_empty() {
-        let (major, minor, patch) = GATE;
+        let [major, minor, patch] = GATE;
         problems.push(format!(
             "etcd's {}, and the bundle has etcd {tag}: before 3.6 every member must run {major}.{minor}.{patch} or newer, since \
              members that were removed earlier come back otherwise. This kubexm-bundle builds bundles of v1.{} with such an \
@@ -63,7 +63,7 @@ pub(super) fn members(case: &Case<'_>, problems: &mut Lines, _: &mut Lines) {
 fn newer_than_the_bundle(case: &Case<'_>, tag: &str, problems: &mut Lines) {
     for member in &case.running.etcd {
         let Some(version) = member.version.as_deref() else { continue };
-        if numbers(version) > numbers(tag) {
+        if Version::of(version).release() > Version::of(tag).release() {
             problems.push(format!(
                 "etcd's member {} runs {version}, which is newer than the bundle's etcd {tag}, and kubeadm never makes etcd older: \
                  build the bundle with an image of etcd of {version} or newer (an overlay of the catalogue, `--catalogue`)",
@@ -71,9 +71,4 @@ fn newer_than_the_bundle(case: &Case<'_>, tag: &str, problems: &mut Lines) {
             ));
         }
     }
-}
-
-fn numbers(version: &str) -> Option<(u32, u32, u32)> {
-    let mut parts = version.trim_start_matches('v').split(['.', '-']).map(str::parse);
-    Some((parts.next()?.ok()?, parts.next()?.ok()?, parts.next()?.ok()?))
 }

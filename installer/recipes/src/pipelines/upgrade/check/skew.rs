@@ -3,7 +3,7 @@
 use kubexm_spec::{KubernetesVersion, depot};
 
 use super::case::{Case, Lines};
-use crate::registries;
+use crate::{network, registries};
 
 /// The bundle is of the cluster that runs on the hosts, with all of its nodes.
 pub(super) fn same_cluster(case: &Case<'_>, problems: &mut Lines, _: &mut Lines) {
@@ -29,6 +29,9 @@ pub(super) fn same_cluster(case: &Case<'_>, problems: &mut Lines, _: &mut Lines)
             recorded.join(", ")
         ));
     }
+    problems.extend(network::changed(cluster, case.running).into_iter().map(|changed| {
+        format!("{changed}: the pod network stays as it was made; revert the change in cluster.yaml, and build the bundle with it")
+    }));
     for node in case.site.members().iter().filter(|node| case.found.node(node.name()).is_none()) {
         problems.push(format!(
             "{} is in cluster.yaml and not in the cluster: add it with `kubexm-install add-node` and the bundle that the \

@@ -1,0 +1,162 @@
+//! `spec.kubernetes.ca`, and how long certificates are valid.
+
+use std::fmt;
+
+use serde::{Serialize, Serializer};
+use serde_json::Value;
+
+use super::field::{FieldType, section};
+use super::{MaterialFile, SecretSource};
+use crate::yaml::{At, Shape};
+
+section! {
+    /// A CA of your site for the cluster
+    ///
+    /// `spec.kubernetes.ca`: kubeadm signs the cluster's certificates with it, and makes no CA of its own. Those of etcd and of the
+    /// front proxy are kubeadm's: nobody but components of the cluster reads them.
+    pub struct ClusterCa {
+        /// Its certificate, a path beside this file
+        #[yaml("certFile", required)]
+        pub cert_file: MaterialFile,
+        /// Where its key is read from; it never travels in the bundle
+        #[serde(rename = "keyFrom")]
+        #[yaml("keyFrom", required)]
+        pub key: SecretSource,
+    }
+}
+
+const DAY: u32 = 24;
+/// A century: what is longer is a mistake.
+const MOST: u32 = 36_500 * DAY;
+
+/// How long a certificate is valid: whole hours, at least a day.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Validity {
+    hours: u32,
+}
+
+impl Validity {
+    /// kubeadm's own, of the certificates of components.
+    pub const OF_CERTIFICATES: Self = Self { hours: 365 * DAY };
+    /// kubeadm's own, of its CAs.
+    pub const OF_AUTHORITIES: Self = Self { hours: 3650 * DAY };
+
+    /// In hours.
+    pub const fn hours(self) -> u32 {
+        self.hours
+    }
+
+    /// `365d` or `8760h`; `8760h0m0s` is how Go writes it.
+    fn parse(text: &str) -> Result<Self, String> {
+        let bad = || format!("{text:?} is not a period of whole days or hours from 1d to 36500d, like 365d or 8760h");
+        let plain = text.strip_suffix("0s").and_then(|text| text.strip_suffix("0m")).unwrap_or(text);
+        let (digits, each) = match (plain.strip_suffix('d'), plain.strip_suffix('h')) {
+            (Some(digits), _) if plain == text => (digits, DAY),
+            (_, Some(digits)) => (digits, 1),
+            _ => return Err(bad()),
+        };
+        let digits = Some(digits).filter(|digits| digits.bytes().all(|byte| byte.is_ascii_digit()));
+        let hours = digits.and_then(|digits| digits.parse::<u32>().ok()?.checked_mul(each));
+        hours.filter(|hours| (DAY..=MOST).contains(hours)).map(|hours| Self { hours }).ok_or_else(bad)
+    }
+}
+
+impl fmt::Display for Validity {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.hours % DAY {
+            0 => write!(f, "{}d", self.hours / DAY),
+            _ => write!(f, "{}h", self.hours),
+        }
+    }
+}
+
+impl Serialize for Validity {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+impl FieldType for Validity {
+    type Value = Self;
+
+    const SHAPE: Shape = Shape::Form("^[0-9]+(d|h(0m0s)?)$");
+
+    fn read(at: &At<'_>) -> Option<Self> {
+        at.parsed(Self::parse)
+    }
+
+    fn show(value: &Self) -> Option<Value> {
+        Some(value.to_string().into())
+    }
+}
+
+const BEGIN: &str = "-----BEGIN CERTIFICATE-----";
+const END: &str = "-----END CERTIFICATE-----";
+/// Characters of a line of PEM, as Go writes it.
+const LINE: usize = 64;
+
+/// The one certificate of a text as kubeadm writes certificates: without what stands around it, in lines of 64 characters. kubeadm
+/// writes it so on every host that joins, and hosts of a cluster are told apart from others by these bytes.
+///
+/// # Errors
+/// A sentence for people.
+pub fn one_certificate(text: &str) -> Result<String, &'static str> {
+    super::secret::certificates(text)?;
+    if text.matches(BEGIN).count() > 1 {
+        return Err(
+            "it has more than one certificate: give the CA alone that signs, since whatever another one here has \
+                    signed would be a login of this cluster",
+        );
+    }
+    let body = text.split_once(BEGIN).and_then(|(_, rest)| rest.split_once(END)).map(|(body, _)| body);
+    let body: String = body.unwrap_or_default().split_whitespace().collect();
+    if body.is_empty() || !body.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"+/=".contains(&byte)) {
+        return Err("its certificate is not base64");
+    }
+    let mut lines = format!("{BEGIN}\n");
+    for (at, character) in body.chars().enumerate() {
+        if at > 0 && at % LINE == 0 {
+            lines.push('\n');
+        }
+        lines.push(character);
+    }
+    Ok(lines + "\n" + END + "\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_period_is_days_or_hours_and_is_shown_as_the_shorter() {
+        for (text, shown) in
+            [("365d", "365d"), ("8760h", "365d"), ("8760h0m0s", "365d"), ("100h", "100h"), ("1d", "1d")]
+        {
+            assert_eq!(Validity::parse(text).map(|period| period.to_string()), Ok(shown.to_owned()), "{text}");
+        }
+        for text in
+            ["", "d", "365", "1y", "23h", "0d", "36501d", "-1d", "365d0m0s", "1.5d", "99999999999d", "+9d", "8760h0m"]
+        {
+            assert!(Validity::parse(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn one_certificate_has_the_bytes_that_kubeadm_writes() {
+        let body = "M".repeat(100);
+        let wanted = format!("{BEGIN}\n{}\n{}\n{END}\n", &body[..64], &body[64..]);
+        for text in [
+            format!("{BEGIN}\n{body}\n{END}"),
+            format!("subject=CN = site\r\n{BEGIN}\r\n{}\r\n{}\r\n{END}\r\n\r\n", &body[..76], &body[76..]),
+            wanted.clone(),
+        ] {
+            assert_eq!(one_certificate(&text), Ok(wanted.clone()), "{text}");
+        }
+        assert!(one_certificate(&wanted.repeat(2)).unwrap_err().contains("more than one"));
+        for bad in ["", "hunter2", &format!("{BEGIN}\n{END}\n"), &format!("{BEGIN}\n%%\n{END}\n")] {
+            assert!(one_certificate(bad).is_err(), "{bad}");
+        }
+        let key = format!("{wanted}-----BEGIN PRIVATE KEY-----\nM\n-----END PRIVATE KEY-----\n");
+        assert!(one_certificate(&key).is_err());
+    }
+}

@@ -1,0 +1,323 @@
+//! Calico: upstream's manifest with what cluster.yaml, the hosts and the bundle say.
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot continue has failed")]
+
+use crate::common::{Site, text};
+use insta::{Settings, assert_snapshot};
+use kubexm_plan::cluster_facts::AppliedCluster;
+use kubexm_plan::op::{Manifests, Op};
+use kubexm_plan::{ClusterFacts, Plan, Step, Undo, lint};
+use kubexm_recipes::preflight::Severity;
+use kubexm_recipes::{RecipeError, add_node, network, preflight, sample};
+use kubexm_spec::cluster::{Cluster, NetworkPlugin, ProxyMode, RegistryKind};
+use kubexm_spec::{Digest, ExitCode};
+use serde_json::{Value, json};
+
+fn cluster(hosts: u8, options: Value) -> Cluster {
+    let mut cluster = sample::fleet(1, hosts - 1);
+    cluster.network.plugin = NetworkPlugin::Calico;
+    cluster.network.options = options.as_object().unwrap().clone();
+    cluster
+}
+
+fn checked(cluster: Cluster) -> Plan {
+    let plan = Site::of(cluster).create().unwrap_or_else(|error| panic!("{error}"));
+    let (_, warnings) = lint::check(plan.clone()).unwrap_or_else(|problems| panic!("{problems:#?}"));
+    assert_eq!(warnings, Vec::new());
+    plan
+}
+
+fn step(plan: &Plan) -> (&Step, &Manifests) {
+    let found = plan.steps.iter().find_map(|step| match step.ops.as_slice() {
+        [Op::Manifests(op)] if step.id.0.ends_with("/network.calico") => Some((step, op)),
+        _ => None,
+    });
+    found.unwrap()
+}
+
+fn objects(plan: &Plan) -> Vec<Value> {
+    let text = &plan.texts[&step(plan).1.blob];
+    serde_saphyr::from_multiple(text).unwrap()
+}
+
+fn object<'o>(all: &'o [Value], kind: &str, name: &str) -> Option<&'o Value> {
+    all.iter().find(|object| object["kind"] == kind && object["metadata"]["name"] == name)
+}
+
+/// The variables of a container of the DaemonSet; null for one whose value is not written there.
+fn env(all: &[Value], container: &str) -> Value {
+    let pod = &object(all, "DaemonSet", "calico-node").unwrap()["spec"]["template"]["spec"];
+    let mut containers = ["initContainers", "containers"].into_iter().flat_map(|list| pod[list].as_array().unwrap());
+    let found = containers.find(|one| one["name"] == container).unwrap();
+    let pairs = found["env"].as_array().unwrap().iter();
+    pairs.map(|one| (one["name"].as_str().unwrap().to_owned(), one["value"].clone())).collect()
+}
+
+#[test]
+fn the_plan_and_the_manifest_of_the_default() {
+    let plan = checked(cluster(2, json!({})));
+    let mut settings = Settings::clone_current();
+    settings.set_snapshot_path("../golden/calico");
+    settings.set_prepend_module_to_snapshot(false);
+    settings.set_omit_expression(true);
+    settings.bind(|| {
+        assert_snapshot!("plan", plan.render());
+        assert_snapshot!("manifest", &plan.texts[&step(&plan).1.blob]);
+    });
+}
+
+#[test]
+fn it_is_applied_from_the_plan_and_its_images_are_on_every_node() {
+    let plan = checked(cluster(2, json!({})));
+    let (step, op) = step(&plan);
+    assert_eq!((op.name.as_str(), op.namespace.as_str(), op.in_plan), ("network.calico", "kube-system", true));
+    assert!(matches!(step.undo, Undo::WithParent { .. }), "{:?}", step.undo);
+    let images = |host: &str| {
+        let loads = |step: &&Step| step.host == host && step.title.contains("quay.io/calico/");
+        plan.steps.iter().filter(loads).count()
+    };
+    assert_eq!([images("node1"), images("node2")], [3, 3], "they must start while there is no registry");
+    let ready = plan.steps.iter().find(|step| step.id.0 == "node1/check.ready-node2").unwrap();
+    assert!(ready.after.contains(&step.id), "{ready:?}");
+    assert!(plan.steps.iter().any(|step| step.id.0 == "node1/kubernetes.calicoctl"));
+    let mut without = cluster(1, json!({}));
+    without.registry.kind = RegistryKind::None;
+    let plan = checked(without);
+    assert_eq!(plan.steps.iter().filter(|step| step.title.contains("quay.io/calico/")).count(), 4, "all of the bundle");
+}
+
+#[test]
+fn each_encapsulation_is_a_mode_of_the_pool_and_no_probe_asks_bird() {
+    for (options, vxlan) in [
+        (json!({}), "Always"),
+        (json!({"encapsulation": "VXLAN"}), "Always"),
+        (json!({"encapsulation": "VXLANCrossSubnet"}), "CrossSubnet"),
+    ] {
+        let all = objects(&checked(cluster(1, options)));
+        let env = env(&all, "calico-node");
+        assert_eq!(
+            (&env["CALICO_IPV4POOL_IPIP"], &env["CALICO_IPV4POOL_VXLAN"]),
+            (&json!("Never"), &json!(vxlan)),
+            "{vxlan}"
+        );
+        assert_eq!(object(&all, "ConfigMap", "calico-config").unwrap()["data"]["calico_backend"], "vxlan");
+        let pod = &object(&all, "DaemonSet", "calico-node").unwrap()["spec"]["template"]["spec"]["containers"][0];
+        for probe in ["livenessProbe", "readinessProbe"] {
+            assert!(!pod[probe].to_string().contains("bird"), "{probe}");
+        }
+    }
+}
+
+#[test]
+fn what_has_not_run_on_hosts_is_refused_by_name() {
+    for (options, named) in [
+        (json!({"encapsulation": "IPIP"}), "spec.network.options.encapsulation: \"IPIP\""),
+        (json!({"encapsulation": "IPIPCrossSubnet"}), "supported today: VXLAN, VXLANCrossSubnet"),
+        (json!({"encapsulation": "None"}), "spec.network.options.encapsulation: \"None\""),
+        (json!({"typha": {"enabled": true}}), "spec.network.options.typha"),
+        (json!({"typha": {"replicas": 3}}), "spec.network.options.typha"),
+    ] {
+        let error = Site::of(cluster(1, options)).create().unwrap_err();
+        assert_eq!(error.exit_code(), ExitCode::Unsupported);
+        assert!(error.to_string().contains(named), "{error}");
+    }
+    checked(cluster(1, json!({"typha": {"enabled": false}})));
+}
+
+#[test]
+fn another_setting_that_pods_read_when_they_start_replaces_them() {
+    let noted = |cluster: Cluster| {
+        let all = objects(&checked(cluster));
+        let template = &object(&all, "DaemonSet", "calico-node").unwrap()["spec"]["template"];
+        template["metadata"]["annotations"]["kubexm.io/config"].as_str().unwrap().to_owned()
+    };
+    let before = noted(cluster(2, json!({})));
+    assert_eq!(before, noted(cluster(2, json!({"natOutgoing": true}))), "nothing that they read");
+    assert_ne!(before, noted(cluster(2, json!({"mtu": 1400}))), "the DaemonSet itself is the same");
+    let mut elsewhere = cluster(2, json!({}));
+    elsewhere.load_balancer.domain = Some("api.example.com".to_owned());
+    assert_ne!(before, noted(elsewhere), "they ask another address");
+}
+
+#[test]
+fn pods_of_many_nodes_are_replaced_ten_at_a_hundred_and_waited_for_as_long_as_that_takes() {
+    let of = |hosts: u8| {
+        let plan = checked(cluster(hosts, json!({})));
+        let (step, op) = step(&plan);
+        assert!(step.timeout_s > 2 * op.wait_s, "{step:?}");
+        let all = objects(&plan);
+        let strategy = &object(&all, "DaemonSet", "calico-node").unwrap()["spec"]["updateStrategy"];
+        assert_eq!(strategy["rollingUpdate"]["maxUnavailable"], "10%");
+        op.wait_s
+    };
+    // A minute for each round.
+    assert_eq!([of(1), of(2), of(11), of(90)], [360, 420, 660, 900]);
+}
+
+#[test]
+fn links_that_felix_does_not_know_are_named_to_it() {
+    let pattern = |change: &dyn Fn(&mut Site)| {
+        let mut site = Site::of(cluster(2, json!({})));
+        change(&mut site);
+        env(&objects(&site.create().unwrap()), "calico-node")["FELIX_MTUIFACEPATTERN"].clone()
+    };
+    let link = |site: &mut Site, host: &str, name: &str| {
+        site.facts.get_mut(host).unwrap().interfaces[0].name = name.to_owned();
+    };
+    assert_eq!(pattern(&|_| ()), Value::Null, "eth0 is known");
+    assert_eq!(pattern(&|site| link(site, "node2", "enp1s0")), Value::Null);
+    assert_eq!(pattern(&|site| link(site, "node2", "bond0.7")), "^(bond0\\.7|eth0)$");
+    let named = |site: &mut Site| {
+        for host in ["node1", "node2"] {
+            link(site, host, "br0");
+        }
+        site.cluster.network.interface = Some("br0".to_owned());
+    };
+    assert_eq!(pattern(&named), "^(br0)$");
+    let given = |site: &mut Site| {
+        link(site, "node2", "bond0");
+        site.cluster.network.options.insert("mtu".to_owned(), json!(1400));
+    };
+    assert_eq!(pattern(&given), Value::Null);
+}
+
+/// What a cluster has recorded of its making, with all hosts but the last in it.
+fn running(cluster: &Cluster) -> (Site, ClusterFacts) {
+    let mut site = Site::of(cluster.clone());
+    let map: Value = serde_json::from_str(text(&site.create().unwrap(), "kubexm-cluster")).unwrap();
+    site.join_all_but(&cluster.hosts.last().unwrap().name);
+    let applied = Some(AppliedCluster::of_config_map(&map).unwrap());
+    (site, ClusterFacts { applied, ..ClusterFacts::default() })
+}
+
+#[test]
+fn a_pool_that_is_made_once_is_not_changed_by_anything_and_named() {
+    let (_, made) = running(&cluster(2, json!({"blockSize": 27})));
+    let said = |options: Value| match network::unchanged(&cluster(2, options), &made) {
+        Ok(()) => String::new(),
+        Err(error) => {
+            assert_eq!(error.exit_code(), ExitCode::Preflight);
+            error.to_string()
+        }
+    };
+    let same = json!({"blockSize": 27, "encapsulation": "VXLAN", "natOutgoing": true, "mtu": 1400});
+    assert_eq!(said(same), "", "defaults that are written out, and what can be changed");
+    for (options, named) in [
+        (json!({}), "spec.network.options.blockSize is 26, and the cluster has 27"),
+        (
+            json!({"blockSize": 27, "encapsulation": "VXLANCrossSubnet"}),
+            "spec.network.options.encapsulation is VXLANCrossSubnet, and the cluster has VXLAN",
+        ),
+        (
+            json!({"blockSize": 27, "natOutgoing": false}),
+            "spec.network.options.natOutgoing is false, and the cluster has true",
+        ),
+    ] {
+        let said = said(options);
+        assert!(said.contains(named) && said.contains("nothing was changed"), "{said}");
+    }
+    let (_, flannel) = running(&sample::fleet(1, 1));
+    let error = network::unchanged(&cluster(2, json!({})), &flannel).unwrap_err().to_string();
+    assert!(error.contains("spec.network.plugin is calico, and the cluster has flannel"), "{error}");
+    network::unchanged(&cluster(2, json!({})), &ClusterFacts::default()).unwrap();
+}
+
+#[test]
+fn a_join_neither_changes_the_pool_nor_replaces_pods_by_another_bundles() {
+    let (mut site, mut running) = running(&cluster(3, json!({})));
+    let add = |site: &Site, running: &ClusterFacts| add_node(&site.cx(), running, &["node3".to_owned()]);
+    let applies = |plan: Plan| plan.steps.iter().any(|step| step.id.0.ends_with("/network.calico"));
+    assert!(applies(add(&site, &running).unwrap()), "with the same bundle it may follow the new host's link");
+    running.applied.as_mut().unwrap().bundle.manifest = Digest::of("another manifest.json");
+    let plan = add(&site, &running).unwrap();
+    lint::check(plan.clone()).unwrap_or_else(|problems| panic!("{problems:#?}"));
+    assert!(!applies(plan), "nodes have not been given the images of this bundle");
+    site.cluster.network.options = json!({"blockSize": 28}).as_object().unwrap().clone();
+    let refused = add(&site, &running).unwrap_err();
+    assert!(matches!(refused, RecipeError::NetworkChanged { .. }), "{refused}");
+}
+
+#[test]
+fn a_pool_with_too_few_blocks_and_a_cluster_that_typha_is_for_are_named_before_anything() {
+    let found = |hosts: u8, change: &dyn Fn(&mut Cluster)| {
+        let mut cluster = cluster(hosts, json!({}));
+        change(&mut cluster);
+        let all = preflight(&Site::of(cluster).cx());
+        let of_networks = all.into_iter().filter(|finding| finding.check == "networks");
+        of_networks.map(|finding| (finding.severity, finding.found)).collect::<Vec<_>>()
+    };
+    assert_eq!(found(4, &|cluster| cluster.network.pod_cidr = "10.1.2.0/24".parse().unwrap()), []);
+    let few = found(5, &|cluster| cluster.network.pod_cidr = "10.1.2.0/24".parse().unwrap());
+    assert_eq!(few, [(Severity::Fail, "podCidr 10.1.2.0/24 with 4 blocks of addresses, for 5 nodes".to_owned())]);
+    let smaller = |cluster: &mut Cluster| {
+        cluster.network.pod_cidr = "10.1.2.0/24".parse().unwrap();
+        cluster.network.options.insert("blockSize".to_owned(), json!(28));
+    };
+    assert_eq!(found(5, &smaller), []);
+    assert_eq!(found(49, &|_| ()), []);
+    assert_eq!(found(50, &|_| ()), [(Severity::Warn, "50 nodes with spec.network.plugin calico".to_owned())]);
+    let flannel = |cluster: &mut Cluster| *cluster = sample::fleet(1, 49);
+    assert_eq!(found(50, &flannel), []);
+}
+
+#[test]
+fn the_pool_the_address_and_the_rules_are_the_clusters() {
+    let mut cluster = cluster(1, json!({"blockSize": 24, "natOutgoing": false, "mtu": 1400}));
+    let all = objects(&checked(cluster.clone()));
+    let plain = env(&all, "calico-node");
+    assert_eq!(plain["CALICO_IPV4POOL_CIDR"], "10.233.64.0/18");
+    assert_eq!(
+        (&plain["CALICO_IPV4POOL_BLOCK_SIZE"], &plain["CALICO_IPV4POOL_NAT_OUTGOING"]),
+        (&json!("24"), &json!("false"))
+    );
+    assert_eq!(plain["IP_AUTODETECTION_METHOD"], "kubernetes-internal-ip");
+    assert_eq!(plain["FELIX_NFTABLESMODE"], "Disabled");
+    assert_eq!(plain["FELIX_USAGEREPORTINGENABLED"], "false", "nothing leaves an air gap");
+    assert_eq!(object(&all, "ConfigMap", "calico-config").unwrap()["data"]["veth_mtu"], "1400");
+    let api = object(&all, "ConfigMap", "kubernetes-services-endpoint").unwrap();
+    assert_eq!(
+        api["data"],
+        json!({"KUBERNETES_SERVICE_HOST": "lb.demo.kubexm.internal", "KUBERNETES_SERVICE_PORT": "6443"})
+    );
+    let skipped = env(&all, "install-cni")["SKIP_CNI_BINARIES"].as_str().unwrap().to_owned();
+    assert!(["host-local", "portmap", "loopback"].iter().all(|name| skipped.split(',').any(|one| one == *name)));
+    cluster.network.interface = Some("bond0.100".to_owned());
+    cluster.kubernetes.as_mut().unwrap().proxy_mode = ProxyMode::Nftables;
+    let other = env(&objects(&checked(cluster)), "calico-node");
+    assert_eq!(other["IP_AUTODETECTION_METHOD"], "interface=^bond0\\.100$");
+    assert_eq!(other["FELIX_NFTABLESMODE"], "Enabled");
+}
+
+#[test]
+fn typha_is_left_out_with_everything_of_it() {
+    let all = objects(&checked(cluster(60, json!({}))));
+    for kind in ["Deployment", "Service", "PodDisruptionBudget"] {
+        assert_eq!(object(&all, kind, "calico-typha"), None, "{kind}");
+    }
+    assert_eq!(object(&all, "ConfigMap", "calico-config").unwrap()["data"]["typha_service_name"], "none");
+}
+
+#[test]
+fn a_manifest_that_is_not_as_the_recipe_knows_it_is_refused_with_everything_that_was_not_found() {
+    let mut site = Site::of(cluster(1, json!({})));
+    site.charts.manifest = Some(
+        sample::MANIFEST
+            .replace("CALICO_IPV4POOL_VXLAN", "CALICO_POOL_VXLAN")
+            .replace(", -bird-ready", "")
+            .replace("quay.io/calico/kube-controllers:", "quay.io/calico/controllers:"),
+    );
+    let error = kubexm_recipes::bundle::check(&site.cx()).unwrap_err();
+    assert_eq!(error.exit_code(), ExitCode::BundleIncomplete);
+    let RecipeError::Manifest { problems, .. } = &error else { panic!("{error}") };
+    assert_eq!(
+        problems.as_slice(),
+        [
+            "container calico-node of DaemonSet calico-node has no variable CALICO_IPV4POOL_VXLAN",
+            "the readinessProbe of container calico-node of DaemonSet calico-node has no -bird-ready",
+            "Deployment calico-kube-controllers runs quay.io/calico/controllers:v3.31.7, which is no image of the bundle",
+        ]
+    );
+    assert!(error.to_string().contains("calico-manifest 3.31.7"), "{error}");
+    assert!(matches!(site.create(), Err(RecipeError::Manifest { .. })));
+    site.charts.manifest = None;
+    assert!(matches!(site.create(), Err(RecipeError::NotInBundle { .. })));
+}
