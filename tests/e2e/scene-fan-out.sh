@@ -2,7 +2,8 @@
 # tier: long
 # seconds: 300
 # needs: lab
-# Three hosts without a registry take the bundle's content from each other; one of them can be reached by nobody for that. After the run
+# Three hosts without a registry take the bundle's content from each other; one of them can be reached by nobody for that, and one crawls
+# when it sends: the others leave it, and the run takes about as long as without it. After the run
 # nobody listens there any more, and a reset leaves nothing.
 . "$ROOT/tests/e2e/fleet.sh"
 say "content from host to host"
@@ -41,6 +42,9 @@ from_hosts() {
 }
 # Nobody reaches f3, and it reaches the others: each of them is warned of, none is an error.
 warned() { grep -q "port 5444/tcp" "$WORK/fan-out.jsonl"; }
+slow_one() {
+  grep -o '[^"]*10.77.0.42:5444 sends too slowly[^"]*' "$WORK/fan-out.jsonl" || { echo "nobody gave f2 up"; return 1; }
+}
 nobody_listens() {
   local host
   for host in "${FLEET[@]}"; do
@@ -61,11 +65,18 @@ table inet site {
   chain in { type filter hook input priority 0; tcp dport 5444 drop; }
 }
 NFT
+# 10 s at this rate are 2 MB.
+lab host root f2 'nft -f -' << 'NFT'
+table inet site {
+  chain out { type filter hook output priority 0; tcp sport 5444 limit rate over 200 kbytes/second drop; }
+}
+NFT
 states before
 check "three hosts become a cluster, though one serves nobody" create_and_look
 [ "$HELD" = 1 ] || return 0
 check "they took content from each other" from_hosts
 check "that nobody reaches one of them was said" warned
+check "what f2 sends too slowly was taken from elsewhere" slow_one
 check "after the run nobody serves others" nobody_listens
 check "every node is Ready" within 180 fan_out_ready
 check "a second create changes nothing" fan_out_nothing

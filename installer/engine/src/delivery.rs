@@ -7,6 +7,7 @@ use kubexm_plan::op::Blobs;
 use kubexm_plan::{Op, Step};
 use kubexm_spec::Digest;
 use kubexm_spec::event::EventKind;
+use tokio::time::Instant;
 
 use crate::link::{DeliverProgress, Link, ObservedState};
 use crate::spread::Fill;
@@ -29,8 +30,14 @@ fn missing(blobs: &Blobs, found: &ObservedState) -> BTreeMap<Digest, u64> {
 
 impl StepRunner<'_, '_> {
     /// Copies the blobs of those `Blobs` ops that are not satisfied. Complete blobs are kept if the delivery is
-    /// interrupted.
-    pub(crate) async fn deliver(&self, step: &Step, link: &dyn Link, found: &[ObservedState]) -> Result<(), Trouble> {
+    /// interrupted. The time of the step is over at `ends`.
+    pub(crate) async fn deliver(
+        &self,
+        step: &Step,
+        link: &dyn Link,
+        found: &[ObservedState],
+        ends: Instant,
+    ) -> Result<(), Trouble> {
         let wanting: Vec<Wanting<'_>> = step
             .ops
             .iter()
@@ -61,7 +68,7 @@ impl StepRunner<'_, '_> {
             report(arrived.values().sum());
         };
         tokio::select! {
-            brought = self.bring(step, wanting, link, &progress) => brought?,
+            brought = self.bring((step, ends), wanting, link, &progress) => brought?,
             () = self.attempt.options.cancel.cancelled() => return Err(Trouble::Interrupted),
         }
         report(total);
@@ -70,7 +77,7 @@ impl StepRunner<'_, '_> {
 
     async fn bring(
         &self,
-        step: &Step,
+        (step, ends): (&Step, Instant),
         wanting: Vec<Wanting<'_>>,
         link: &dyn Link,
         progress: DeliverProgress<'_>,
@@ -83,9 +90,8 @@ impl StepRunner<'_, '_> {
             let rest = match op.shared_at {
                 Some(at) => {
                     let blobs = self.blobs;
-                    self.spread
-                        .fill(Fill { step, op, at, link, missing: lacking, blobs, progress, warn: &warn })
-                        .await?
+                    let fill = Fill { step, op, at, link, ends, missing: lacking, blobs, progress, warn: &warn };
+                    self.spread.fill(fill).await?
                 }
                 None => op.blobs.clone(),
             };
@@ -95,7 +101,7 @@ impl StepRunner<'_, '_> {
             let all: Vec<(Digest, u64)> = rest.into_iter().collect();
             match &op.depots {
                 Some(depots) => {
-                    let fetched = link.fetch(&all, depots, progress).await?;
+                    let fetched = link.fetch(&step.id, &all, depots, progress).await?;
                     if op.shared_at.is_some() {
                         let left = bytes(&fetched.missing);
                         self.spread.brought_by_others(bytes(&all).saturating_sub(left), 0);

@@ -241,7 +241,10 @@ impl<'p> StepRunner<'_, 'p> {
                     host,
                     match in_use {
                         true => self.attempt.leave(scope, &why)?,
-                        false => self.attempt.undo(scope, &why).await?,
+                        false => {
+                            self.spread.forget(host).await;
+                            self.attempt.undo(scope, &why).await?
+                        }
                     },
                 ))
             }

@@ -10,8 +10,8 @@ use kubexm_plan::backup::{BackupAnswer, BackupAsk};
 use kubexm_plan::etcd_check::{EtcdAnswer, EtcdAsk};
 use kubexm_plan::op::Depots;
 use kubexm_plan::{
-    ClusterFacts, Facts, ObservedState, Plan, Probe, ProbeAnswer, SlotProvider, Step, StepDrift, Survey, Wave, ledger,
-    mesh,
+    ClusterFacts, Facts, ObservedState, Plan, Probe, ProbeAnswer, SlotProvider, Step, StepDrift, StepId, Survey, Wave,
+    ledger, mesh,
 };
 use kubexm_spec::Digest;
 use kubexm_transport::{Store, TransportError};
@@ -218,7 +218,13 @@ impl<W: Work> Link for LocalLink<W> {
     }
 
     /// The controller's own bundle is closer than any depot.
-    async fn fetch(&self, blobs: &[(Digest, u64)], _: &Depots, _: DeliverProgress<'_>) -> Result<Fetched, LinkError> {
+    async fn fetch(
+        &self,
+        _: &StepId,
+        blobs: &[(Digest, u64)],
+        _: &Depots,
+        _: DeliverProgress<'_>,
+    ) -> Result<Fetched, LinkError> {
         Ok(Fetched { missing: blobs.to_vec(), ..Fetched::default() })
     }
 

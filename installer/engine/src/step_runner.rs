@@ -117,6 +117,7 @@ impl StepRunner<'_, '_> {
 
     /// One attempt.
     async fn try_once(&self, step: &Step, link: &dyn Link, used: &mut Used) -> Result<(), Trouble> {
+        let ends = tokio::time::Instant::now() + Duration::from_secs(step.timeout_s);
         if self.seen.holds(step) {
             self.spread.holds(step);
             return Ok(());
@@ -134,7 +135,7 @@ impl StepRunner<'_, '_> {
         // Dropped at the end of this attempt, even on a timeout while the host is still working.
         let _changing = self.seen.changing();
         let (sequence, before) = self.prepare(step, &found).map_err(Trouble::Run)?;
-        self.deliver(step, link, &found).await?;
+        self.deliver(step, link, &found, ends).await?;
         let run = self.attempt.lock().id().to_string();
         let change = Change { run: &run, sequence, before: &before };
         let converge = link.converge(self.attempt.plan, step, &given.values, change);

@@ -20,7 +20,7 @@ section! {
     /// Where images come from inside the gap
     ///
     /// `spec.registry`.
-    #[check(belongs(kind, port, data_dir, fan_out))]
+    #[check(belongs(kind, port, data_dir))]
     #[hides(foreign(kind))]
     pub struct Registry {
         /// kubexm-install itself, the distribution registry, Harbor, your own, or none (imported on every node)
@@ -183,7 +183,6 @@ fn belongs(
     kind: Option<&RegistryKind>,
     port: Option<&u16>,
     data_dir: Option<&String>,
-    fan_out: Option<&bool>,
 ) -> Option<()> {
     let kind = *kind?;
     if kind == RegistryKind::Harbor
@@ -214,18 +213,6 @@ fn belongs(
         );
     }
     none_of(map, foreign(kind), "the registry of this type has none", "leave it out");
-    if port == Some(&names::FAN_OUT_PORT)
-        && fan_out == Some(&true)
-        && let Some(at) = map.get("port")
-    {
-        at.bad(
-            format!("port {} is where hosts serve content to each other while a run lasts", names::FAN_OUT_PORT),
-            format!(
-                "choose another one (it is {} when left out), or write fanOut: false; a registry that listens there keeps its port with it",
-                kind.default_port()
-            ),
-        );
-    }
     if kind == RegistryKind::External && map.get("privateRegistry").is_none() {
         map.at().fail(
             ProblemKind::Missing,

@@ -278,11 +278,6 @@ const WRONG: &[(&str, &str, &str)] = &[
         "given twice, first in line 6",
     ),
     (
-        "HOSTS  roleGroups: {master: [a], worker: [b], loadbalancer: [b]}\n  loadBalancer: {mode: external, external: {type: kubexm-kh}, vip: 10.0.0.9, port: 5444}\n",
-        "spec.loadBalancer.port",
-        "port 5444 is where hosts serve content",
-    ),
-    (
         "  storage: {openebs: {}, nfs: {server: a, path: /b, defaultClass: true}}\n",
         "spec.storage",
         "two default classes",

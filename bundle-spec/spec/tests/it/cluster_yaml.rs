@@ -314,13 +314,8 @@ fn a_registry_has_the_port_and_folder_of_its_type_and_no_others() {
     assert_eq!(read("{type: registry, port: 443, dataDir: /srv/r/}"), of(RegistryKind::Registry, 443, "/srv/r"));
     assert_eq!(read("{type: none}"), of(RegistryKind::None, 5443, "/mnt/registry"));
     // The registry of a cluster from before hosts served each other there.
-    let without = Registry { fan_out: false, ..of(RegistryKind::Registry, 5444, "/mnt/registry") };
-    assert_eq!(read("{type: registry, port: 5444, fanOut: false}"), without);
-    let problems = refused("  registry: {type: registry, port: 5444}\n");
-    assert!(problems.0[0].hint.contains("fanOut: false"), "{problems}");
+    assert_eq!(read("{type: registry, port: 5444}"), of(RegistryKind::Registry, 5444, "/mnt/registry"));
     for bad in [
-        "{type: registry, port: 5444}",
-        "{type: registry, port: 5444, fanOut: true}",
         "{type: registry, port: 5443}",
         "{type: registry, dataDir: mnt/registry}",
         "{type: registry, dataDir: /}",

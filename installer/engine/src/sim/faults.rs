@@ -30,6 +30,11 @@ impl SimFleet {
         self.lock().bad_hosts.insert(host.to_owned());
     }
 
+    /// This host takes requests for what it serves, and never answers them.
+    pub fn serves_for_ever(&self, host: &str) {
+        self.lock().silent.insert(host.to_owned());
+    }
+
     /// This host says from now on that others lack whatever it wants from them.
     pub fn lies_about_others(&self, host: &str) {
         self.lock().liars.insert(host.to_owned());

@@ -10,7 +10,7 @@ use kubexm_plan::facts::Stamp;
 use kubexm_plan::op::{self, Depots};
 use kubexm_plan::{
     ClusterFacts, Difference, Facts, Op, Plan, Probe, REGISTRY_CAS, SEALED_AUTHORITIES, SlotName, SlotProvider, Step,
-    StepDrift, Wave, ledger, mesh,
+    StepDrift, StepId, Wave, ledger, mesh,
 };
 use kubexm_spec::Digest;
 use tokio::io::AsyncReadExt;
@@ -239,6 +239,7 @@ impl Link for SimLink {
 
     async fn fetch(
         &self,
+        _: &StepId,
         blobs: &[(Digest, u64)],
         _: &Depots,
         progress: DeliverProgress<'_>,
@@ -258,6 +259,10 @@ impl Link for SimLink {
         tokio::task::yield_now().await;
         self.reach()?;
         let mut world = self.fleet.lock();
+        if blobs.is_empty() {
+            world.shared.remove(&listen);
+            return Ok(());
+        }
         if let Some(lacking) = blobs.iter().find(|digest| !world.has_blob(&self.host, digest)) {
             return Err(self.refused(format!("it should serve {lacking}, which it has not")));
         }
@@ -268,6 +273,7 @@ impl Link for SimLink {
 
     async fn fetch_shared(
         &self,
+        _: &StepId,
         blobs: &[(Digest, u64)],
         from: SocketAddr,
         _: &RunIdentity,
@@ -275,6 +281,13 @@ impl Link for SimLink {
     ) -> Result<Fetched, LinkError> {
         tokio::task::yield_now().await;
         self.reach()?;
+        let is_silent = {
+            let world = self.fleet.lock();
+            world.shared.get(&from).is_some_and(|(host, _)| world.silent.contains(host))
+        };
+        if is_silent {
+            std::future::pending::<()>().await;
+        }
         let mut world = self.fleet.lock();
         let mut fetched = Fetched::default();
         let source = world.shared.get(&from).cloned();

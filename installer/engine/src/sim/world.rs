@@ -62,6 +62,8 @@ pub(super) struct World {
     pub(super) bad_hosts: BTreeSet<String>,
     /// Hosts that say that others lack what they want.
     pub(super) liars: BTreeSet<String>,
+    /// Hosts that send nothing and end nothing.
+    pub(super) silent: BTreeSet<String>,
     /// Each blob that a host took from another: the one, the other.
     pub(super) taken: Vec<(String, String)>,
     /// Unreachable hosts.

@@ -8,9 +8,9 @@ use rcgen::{
     KeyUsagePurpose,
 };
 use time::{Duration, OffsetDateTime};
+use zeroize::Zeroizing;
 
-use crate::link::RunIdentity;
-use crate::link::wire::Secret;
+use crate::link::{RunIdentity, RunKey};
 
 /// A run takes hours at most, and is continued with new certificates.
 const VALIDITY: Duration = Duration::days(7);
@@ -39,7 +39,7 @@ impl RunAuthority {
         set_validity(&mut params);
         let key = KeyPair::generate()?;
         let certificate = params.signed_by(&key, &self.0)?.pem();
-        Ok(RunIdentity { ca: self.0.pem(), certificate, key: Secret(key.serialize_pem().into_bytes()) })
+        Ok(RunIdentity { ca: self.0.pem(), certificate, key: RunKey(Zeroizing::new(key.serialize_pem().into_bytes())) })
     }
 }
 

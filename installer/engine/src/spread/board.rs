@@ -22,11 +22,6 @@ use super::source::Source;
 
 /// Transfers to one host at the same time: the next one begins while this one ends.
 const PER_HOST: usize = 2;
-/// How long hosts that could take something do so from an origin that sends nothing.
-const IDLE: Duration = Duration::from_secs(5);
-/// How often the wait for others may double.
-const MOST_DOUBLED: u32 = 6;
-
 /// A transfer to one host.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Transfer {
@@ -47,10 +42,15 @@ pub(super) struct Taker {
     pub wanted: BTreeSet<Digest>,
 }
 
+/// A transfer whose source crawls, until its host has heard of it.
+type GivenUp = BTreeMap<SocketAddr, VecDeque<u64>>;
+
 /// What a host does next.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Choice {
     Take(Transfer),
+    /// What is left of this transfer is taken from elsewhere: its source crawls.
+    GiveUp(u64),
     /// For at most this long, or until something has changed.
     Wait(Duration),
     /// It takes the rest as if there were no other hosts.
@@ -66,13 +66,15 @@ pub(super) struct Underway {
     pub private: bool,
     /// It takes much longer than others: nobody counts on it.
     pub late: bool,
-    begun: Instant,
+    pub(super) begun: Instant,
     /// Bytes that came so far, where that is known.
-    moved: u64,
+    pub(super) moved: u64,
+    /// A part of it had come before: its end says nothing of a rate.
+    resumed: bool,
 }
 
 impl Underway {
-    fn bytes(&self) -> u64 {
+    pub(super) fn bytes(&self) -> u64 {
         self.blobs.values().sum()
     }
 }
@@ -81,23 +83,27 @@ impl Underway {
 #[derive(Debug)]
 pub(super) struct Board {
     pub(super) hosts: Vec<SocketAddr>,
-    takers: BTreeMap<SocketAddr, Taker>,
+    pub(super) takers: BTreeMap<SocketAddr, Taker>,
     /// Transfers that their hosts have not begun yet.
-    given: BTreeMap<SocketAddr, VecDeque<Transfer>>,
+    pub(super) given: BTreeMap<SocketAddr, VecDeque<Transfer>>,
+    /// Transfers that are underway no more, though their hosts do not know it yet.
+    pub(super) given_up: GivenUp,
+    /// Blobs of which a part may have come to a host.
+    begun: BTreeSet<(SocketAddr, Digest)>,
     /// Something has changed since transfers were given.
-    changed: bool,
+    pub(super) changed: bool,
     /// Without a change, transfers are given again then.
-    review: Option<Instant>,
+    pub(super) review: Option<Instant>,
     /// Who has a blob.
     pub(super) holders: BTreeMap<Digest, HostSet>,
     pub(super) underway: BTreeMap<u64, Underway>,
     next: u64,
     pub(super) distrust: Distrust,
-    pace: Pace,
+    pub(super) pace: Pace,
     /// When a transfer began or ended last.
-    moved: Instant,
+    pub(super) moved: Instant,
     /// Transfers from a busy origin that hosts took since one ended well, having waited for others in vain.
-    impatient: u32,
+    pub(super) impatient: u32,
 }
 
 impl Board {
@@ -107,6 +113,8 @@ impl Board {
             hosts: hosts.into_iter().collect(),
             takers: BTreeMap::new(),
             given: BTreeMap::new(),
+            given_up: GivenUp::new(),
+            begun: BTreeSet::new(),
             changed: false,
             review: None,
             holders: BTreeMap::new(),
@@ -128,6 +136,7 @@ impl Board {
     /// A host is not filled any more; returns what it still lacks.
     pub(super) fn leave(&mut self, host: SocketAddr) -> BTreeMap<Digest, u64> {
         self.changed = true;
+        self.given_up.remove(&host);
         for transfer in self.given.remove(&host).unwrap_or_default() {
             self.underway.remove(&transfer.number);
         }
@@ -141,6 +150,11 @@ impl Board {
                 taker.missing.remove(&digest);
             }
         }
+    }
+
+    /// How many bytes a host lacks.
+    pub(super) fn lacking(&self, host: SocketAddr) -> u64 {
+        self.takers.get(&host).map_or(0, |taker| taker.missing.values().sum())
     }
 
     /// Whether a host lacks nothing.
@@ -157,6 +171,23 @@ impl Board {
         }
     }
 
+    /// A host says that it has these blobs.
+    pub(super) fn claims(&mut self, host: SocketAddr, blobs: impl IntoIterator<Item = Digest>) {
+        let known = self.blobs_of(host);
+        let new: Vec<Digest> = blobs.into_iter().filter(|blob| !known.contains(blob)).collect();
+        if !new.is_empty() {
+            self.distrust.claims(host);
+            self.has(host, new);
+        }
+    }
+
+    /// A host has nothing any more, as its changes are taken back.
+    pub(super) fn forget(&mut self, host: SocketAddr) {
+        self.changed = true;
+        let Ok(place) = self.hosts.binary_search(&host) else { return };
+        self.holders.values_mut().for_each(|holders| holders.remove(place));
+    }
+
     /// What a host has, as far as is known.
     pub(super) fn blobs_of(&self, host: SocketAddr) -> BTreeSet<Digest> {
         let Ok(place) = self.hosts.binary_search(&host) else { return BTreeSet::new() };
@@ -164,16 +195,15 @@ impl Board {
     }
 
     /// A source has not sent a blob to a host, without an error.
-    pub(super) fn lacks(&mut self, to: SocketAddr, source: &Source, blob: Digest) {
+    pub(super) fn lacks(&mut self, to: SocketAddr, source: &Source, blob: Digest, now: Instant) {
         self.changed = true;
-        if !self.distrust.lacks(to, source, blob) {
-            return;
-        }
-        if let Source::Host(host) = source
-            && let (Ok(place), Some(holders)) = (self.hosts.binary_search(host), self.holders.get_mut(&blob))
-        {
-            holders.remove(place);
-        }
+        self.distrust.lacks(to, source, blob, now);
+    }
+
+    /// What a host lacks of a transfer comes, and slowly: it is taken from elsewhere.
+    pub(super) fn crawls(&mut self, to: SocketAddr, source: &Source, now: Instant) {
+        self.changed = true;
+        self.distrust.crawls(to, source, (Duration::ZERO, true), now);
     }
 
     /// A host got nothing from a source; it takes nothing more from it for some time.
@@ -204,7 +234,12 @@ impl Board {
             return;
         }
         self.impatient = 0;
-        self.pace.add(&one.source, bytes, now.saturating_duration_since(one.begun));
+        if !one.resumed {
+            self.pace.add(&one.source, bytes, now.saturating_duration_since(one.begun));
+        }
+        if !one.late && bytes >= pace::TELLING {
+            self.distrust.is_quick(one.to);
+        }
         if let Source::Host(from) = one.source {
             self.distrust.took(one.to, from);
         }
@@ -213,13 +248,21 @@ impl Board {
     /// What a host that is being filled does next.
     pub(super) fn next(&mut self, host: SocketAddr, now: Instant) -> Choice {
         self.give(now);
+        if let Some(number) = self.given_up.get_mut(&host).and_then(VecDeque::pop_front) {
+            return Choice::GiveUp(number);
+        }
         if let Some(transfer) = self.given.get_mut(&host).and_then(VecDeque::pop_front) {
             return Choice::Take(transfer);
         }
         if self.distrust.is_alone(host, now) {
             return Choice::Alone;
         }
-        Choice::Wait(self.review.map_or(Duration::MAX, |at| at.saturating_duration_since(now)))
+        Choice::Wait(self.until_review(now))
+    }
+
+    /// When the clock alone changes something.
+    pub(super) fn until_review(&self, now: Instant) -> Duration {
+        self.review.map_or(Duration::MAX, |at| at.saturating_duration_since(now))
     }
 
     /// Gives out transfers, one at a time and always to the host that has the fewest underway, of those to the one that lacks the
@@ -259,68 +302,25 @@ impl Board {
         self.lose_patience(idle, now);
     }
 
-    /// Finds the transfers that are late now, and when the next one will be.
-    fn look_at_the_clock(&mut self, now: Instant) {
-        self.review = None;
-        let paces: BTreeMap<Source, Option<u64>> =
-            self.underway.values().map(|one| (one.source.clone(), self.pace_of(&one.source, now))).collect();
-        for one in self.underway.values_mut().filter(|one| !one.private) {
-            let due = one.begun + pace::late_after(one.bytes(), paces.get(&one.source).copied().flatten());
-            one.late |= due <= now;
-            if !one.late {
-                self.review = Some(self.review.map_or(due, |review| review.min(due)));
-            }
-        }
-    }
-
-    /// Bytes a second of a usual transfer from a source: of those that have ended, or of the best one that is underway.
-    fn pace_of(&self, source: &Source, now: Instant) -> Option<u64> {
-        self.pace.of(source).or_else(|| {
-            let moving = self.underway.values().filter(|one| one.source == *source && one.moved > 0);
-            moving.map(|one| pace::rate(one.moved, now.saturating_duration_since(one.begun))).max()
-        })
-    }
-
-    /// Lets one of the hosts that have nothing underway take from an origin, if they have waited long enough for the others; else it
-    /// is looked at again then.
-    fn lose_patience(&mut self, mut idle: BTreeSet<SocketAddr>, now: Instant) {
-        for one in self.underway.values() {
-            idle.remove(&one.to);
-        }
-        let lacking = |host: &SocketAddr| self.takers.get(host).map_or(0, |taker| taker.missing.values().sum::<u64>());
-        let Some(taker) = idle.iter().max_by_key(|host| lacking(host)).and_then(|host| self.takers.get(host)) else {
-            return;
-        };
-        let Some((source, blobs)) = self.without_waiting(taker, now) else { return };
-        let busy = self.underway.values().any(|one| one.source == source && !one.private && !one.late);
-        let wait = match busy {
-            false => IDLE,
-            true => self.longest_wait(now).saturating_mul(2_u32.pow(self.impatient.min(MOST_DOUBLED))),
-        };
-        let until = self.moved + wait;
-        if until > now {
-            self.review = Some(self.review.map_or(until, |review| review.min(until)));
-            return;
-        }
-        self.impatient = self.impatient.saturating_add(u32::from(busy));
-        let host = taker.address;
-        self.begin(host, source, blobs, false, now);
-        // There may be another one, which waits from now on.
-        self.changed = true;
-    }
-
-    fn longest_wait(&self, now: Instant) -> Duration {
-        let shared = self.underway.values().filter(|one| !one.private && !one.late);
-        let waits = shared.map(|one| pace::longest_wait(one.bytes(), self.pace_of(&one.source, now)));
-        waits.max().unwrap_or(pace::PATIENCE)
-    }
-
-    fn begin(&mut self, to: SocketAddr, source: Source, blobs: BTreeMap<Digest, u64>, private: bool, now: Instant) {
+    pub(super) fn begin(
+        &mut self,
+        to: SocketAddr,
+        source: Source,
+        blobs: BTreeMap<Digest, u64>,
+        private: bool,
+        now: Instant,
+    ) {
         let number = self.next;
         self.next += 1;
         self.moved = now;
+        let resumed = blobs.keys().filter(|blob| !self.begun.insert((to, **blob))).count() > 0;
         let (late, begun, moved) = (false, now, 0);
-        let underway = Underway { to, source: source.clone(), blobs: blobs.clone(), private, late, begun, moved };
+        let underway =
+            Underway { to, source: source.clone(), blobs: blobs.clone(), private, late, begun, moved, resumed };
+        if !private {
+            let due = self.due(&underway, now);
+            self.review_at(due.late.min(due.look));
+        }
         self.underway.insert(number, underway);
         self.given.entry(to).or_default().push_back(Transfer { number, source, blobs });
     }

@@ -35,8 +35,6 @@ struct View {
     free: HostSet,
     /// How many take from a source.
     takers: BTreeMap<Source, usize>,
-    /// Hosts that somebody waits for too long.
-    slow: BTreeSet<SocketAddr>,
     /// Origins that send something to this host that others want too.
     own: BTreeSet<Source>,
 }
@@ -65,18 +63,38 @@ impl Board {
         Some((source, blobs))
     }
 
+    /// Who would send these to a host now instead of another host, beside what they send.
+    pub(super) fn others_with_room(
+        &self,
+        taker: &Taker,
+        (instead, blobs): (&Source, &BTreeMap<Digest, u64>),
+        now: Instant,
+    ) -> Vec<Source> {
+        let mut view = self.view(taker, now);
+        if let Source::Host(host) = instead
+            && let Ok(place) = self.hosts.binary_search(host)
+        {
+            view.free.remove(place);
+        }
+        let Some(digest) = blobs.keys().next() else { return Vec::new() };
+        let host = self.nearest(taker, &view, *digest, now).filter(|host| !self.is_unproven(host));
+        host.into_iter().chain(self.origin(taker, &view, *digest, Room::Needed, now)).collect()
+    }
+
+    fn is_unproven(&self, source: &Source) -> bool {
+        matches!(source, Source::Host(host) if self.distrust.is_unproven(host))
+    }
+
     fn view(&self, taker: &Taker, now: Instant) -> View {
-        let (mut takers, mut slow, mut own) = (BTreeMap::<Source, usize>::new(), BTreeSet::new(), BTreeSet::new());
+        let (mut takers, mut own, mut tries) = (BTreeMap::<Source, usize>::new(), BTreeSet::new(), false);
         let (mut coming, mut elsewhere) = (BTreeSet::new(), BTreeMap::<Digest, usize>::new());
         for one in self.underway.values() {
-            // A host that takes slowly, or is dead, is in nobody's way at an origin; of a host it is not known whose fault it is.
-            if !one.private && (one.source.is_host() || !one.late) {
+            // A host that takes slowly, or is dead, is in nobody's way at an origin.
+            if !one.private && !one.late {
                 *takers.entry(one.source.clone()).or_default() += 1;
             }
-            if let (Source::Host(from), true) = (&one.source, one.late) {
-                slow.insert(*from);
-            }
             if one.to == taker.address {
+                tries |= self.is_unproven(&one.source);
                 coming.extend(one.blobs.keys().copied());
                 if !one.private && !one.source.is_host() {
                     own.insert(one.source.clone());
@@ -88,24 +106,28 @@ impl Board {
         let (mut serving, mut free) = (HostSet::default(), HostSet::default());
         for (place, host) in self.hosts.iter().enumerate() {
             if *host != taker.address && self.distrust.serves(taker.address, *host, now) {
-                serving.insert(place);
-                if takers.get(&Source::Host(*host)).is_none_or(|takers| *takers < PER_SOURCE) {
+                // Anybody can say what he has. Until one host has sent something it is no copy, and each host tries one at a time.
+                let unproven = self.distrust.is_unproven(host);
+                if !unproven {
+                    serving.insert(place);
+                }
+                if !(unproven && tries) && takers.get(&Source::Host(*host)).is_none_or(|takers| *takers < PER_SOURCE) {
                     free.insert(place);
                 }
             }
         }
-        let misses = self.distrust.misses_something(taker.address);
+        let misses = self.distrust.misses_something();
         let open = taker.missing.iter().filter(|(digest, _)| !coming.contains(*digest)).map(|(digest, size)| {
             let there = self.holders.get(digest).map_or(0, |holders| match misses {
                 false => holders.common(&serving),
-                true => holders.both(&serving).filter(|place| self.may_send(taker, *place, *digest)).count(),
+                true => holders.both(&serving).filter(|place| self.may_send(taker, *place, *digest, now)).count(),
             });
             let copies = there + elsewhere.get(digest).copied().unwrap_or(0);
             Open { digest: *digest, size: *size, copies }
         });
         let mut open: Vec<Open> = open.collect();
         open.sort_by_key(|open| (open.copies, Reverse(open.size), open.digest));
-        View { open, free, takers, slow, own }
+        View { open, free, takers, own }
     }
 
     /// Everything that nobody else wants meanwhile and no host has, in one transfer from an origin.
@@ -124,10 +146,13 @@ impl Board {
     }
 
     fn next_of(&self, taker: &Taker, view: &View, now: Instant) -> Option<(Source, BTreeMap<Digest, u64>)> {
-        let from = |open: &Open| match self.nearest(taker, view, open.digest) {
-            Some(host) => Some(host),
-            None if open.copies == 0 => self.origin(taker, view, open.digest, Room::Needed, now),
-            None => None,
+        let from = |open: &Open| {
+            let origin = match open.copies {
+                0 => self.origin(taker, view, open.digest, Room::Needed, now),
+                _ => None,
+            };
+            let host = || self.nearest(taker, view, open.digest, now);
+            origin.or_else(|| host().filter(|host| open.copies == 0 || !self.is_unproven(host)))
         };
         let (first, source) = view.open.iter().enumerate().find_map(|(at, open)| Some((at, from(open)?)))?;
         let place = match &source {
@@ -137,7 +162,7 @@ impl Board {
         let serves = |open: &&Open| match place {
             Some(place) => {
                 self.holders.get(&open.digest).is_some_and(|holders| holders.contains(place))
-                    && self.may_send(taker, place, open.digest)
+                    && self.may_send(taker, place, open.digest, now)
             }
             None => {
                 open.copies == 0 && self.origin(taker, view, open.digest, Room::Needed, now).as_ref() == Some(&source)
@@ -148,19 +173,19 @@ impl Board {
     }
 
     /// The host that sends a blob: one of the same network first, and the one with the fewest takers of these.
-    fn nearest(&self, taker: &Taker, view: &View, digest: Digest) -> Option<Source> {
+    fn nearest(&self, taker: &Taker, view: &View, digest: Digest, now: Instant) -> Option<Source> {
         let holders = self.holders.get(&digest)?.both(&view.free);
-        let hosts = holders.filter(|place| self.may_send(taker, *place, digest)).map(|place| self.hosts[place]);
+        let hosts = holders.filter(|place| self.may_send(taker, *place, digest, now)).map(|place| self.hosts[place]);
         let by = |host: &SocketAddr| {
             let far = network(host.ip()) != network(taker.address.ip());
-            (view.slow.contains(host), far, view.takers.get(&Source::Host(*host)).copied().unwrap_or(0), *host)
+            (self.distrust.is_unproven(host), far, view.takers.get(&Source::Host(*host)).copied().unwrap_or(0), *host)
         };
         hosts.min_by_key(by).map(Source::Host)
     }
 
-    fn may_send(&self, taker: &Taker, place: usize, digest: Digest) -> bool {
-        !self.distrust.misses_something(taker.address)
-            || self.distrust.may_have(taker.address, &Source::Host(self.hosts[place]), digest)
+    fn may_send(&self, taker: &Taker, place: usize, digest: Digest, now: Instant) -> bool {
+        !self.distrust.misses_something()
+            || self.distrust.may_have(taker.address, &Source::Host(self.hosts[place]), digest, now)
     }
 
     /// Who has everything and did not fail with this host: of several depots the one with the fewest takers, without a depot the
@@ -168,7 +193,7 @@ impl Board {
     fn origin(&self, taker: &Taker, view: &View, digest: Digest, room: Room, now: Instant) -> Option<Source> {
         let usable = |source: &&Source| {
             !self.distrust.has_failed(taker.address, source, now)
-                && self.distrust.may_have(taker.address, source, digest)
+                && self.distrust.may_have(taker.address, source, digest, now)
         };
         let shared = taker.wanted.contains(&digest);
         let takers = |source: &Source| view.takers.get(source).copied().unwrap_or(0);

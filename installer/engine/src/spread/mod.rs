@@ -9,6 +9,7 @@ mod choice;
 mod distrust;
 mod host_set;
 mod pace;
+mod patience;
 mod source;
 #[cfg(test)]
 mod tests;
@@ -22,10 +23,11 @@ use std::time::Duration;
 use futures::StreamExt;
 use futures::stream::FuturesUnordered;
 use kubexm_plan::op::{Blobs, Depots};
-use kubexm_plan::{Plan, Step};
+use kubexm_plan::{Plan, Step, StepId};
 use kubexm_spec::Digest;
 use tokio::sync::Notify;
 use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
 
 use crate::link::{BlobSource, DeliverProgress, Fetched, Link, LinkError, RunIdentity};
 use crate::run_context::Links;
@@ -36,8 +38,6 @@ use wants::{Wants, shared_blobs};
 
 /// How long a host may take to begin to serve.
 const OPENING: Duration = Duration::from_secs(15);
-/// How often a host may go on with a source whose time was over while bytes were coming.
-const MOST_SLOW: usize = 8;
 
 /// The transfers of one attempt at a run.
 pub(crate) struct Spread<'a> {
@@ -89,6 +89,8 @@ pub(crate) struct Fill<'f> {
     /// Where it serves.
     pub(crate) at: SocketAddr,
     pub(crate) link: &'f dyn Link,
+    /// When the time of the step is over.
+    pub(crate) ends: Instant,
     /// What it lacks, with sizes.
     pub(crate) missing: BTreeMap<Digest, u64>,
     /// The controller's.
@@ -117,7 +119,7 @@ impl<'a> Spread<'a> {
     pub(crate) fn holds(&self, step: &Step) {
         for op in shared_blobs(step) {
             if let Some(at) = op.shared_at {
-                self.has(at, op.blobs.keys().copied());
+                self.claims(at, op.blobs.keys().copied());
             }
         }
     }
@@ -127,6 +129,28 @@ impl<'a> Spread<'a> {
         let Some(wants) = &self.wants else { return };
         self.board().has(host, blobs.into_iter().filter(|digest| wants.is_of_others(host, digest)));
         self.moved.notify_waiters();
+    }
+
+    /// A host says that it has these blobs, and may serve them.
+    fn claims(&self, host: SocketAddr, blobs: impl IntoIterator<Item = Digest>) {
+        let Some(wants) = &self.wants else { return };
+        self.board().claims(host, blobs.into_iter().filter(|digest| wants.is_of_others(host, digest)));
+        self.moved.notify_waiters();
+    }
+
+    /// What a host has is taken back: nobody takes it from there any more.
+    pub(crate) async fn forget(&self, host: &str) {
+        let fillings = self.wants.iter().flat_map(|wants| &wants.fillings).filter(|filling| filling.host == host);
+        let addresses: BTreeSet<SocketAddr> = fillings.map(|filling| filling.address).collect();
+        for address in addresses {
+            self.board().forget(address);
+            self.moved.notify_waiters();
+            let serves = self.certificates().serving.remove(&address).is_some();
+            if let (true, Some(link), Ok(identity)) = (serves, self.links.get(host), self.identity(address.ip())) {
+                // One that is out of reach serves nobody when its agent ends.
+                let _ = tokio::time::timeout(OPENING, link.share(address, &[], &identity)).await;
+            }
+        }
     }
 
     /// A host that serves others got so much from elsewhere than by [`Spread::fill`].
@@ -141,83 +165,88 @@ impl<'a> Spread<'a> {
         *self.brought.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Fills a host as far as it can be with the others; returns what it still lacks. Dropping the future ends nothing on the host, and the
-    /// others no longer wait for it.
+    /// Fills a host as far as it can be with the others; returns what it still lacks. That it gets as if there were no others, within
+    /// the time that a step has for it without them: this ends before. Dropping the future ends nothing on the host, and the others no
+    /// longer wait for it.
     pub(crate) async fn fill(&self, fill: Fill<'_>) -> Result<BTreeMap<Digest, u64>, LinkError> {
         let Some(wants) = &self.wants else { return Ok(fill.missing) };
         let (own, depots) = (fill.at, fill.op.depots.as_ref());
         let urls = depots.into_iter().flat_map(|depots| depots.urls.iter().cloned().map(Source::Depot));
         let origins: Vec<Source> = urls.chain([Source::Controller]).collect();
         let wanted = wants.beside(&fill.step.id);
-        self.has(own, fill.op.blobs.keys().filter(|digest| !fill.missing.contains_key(*digest)).copied());
+        self.claims(own, fill.op.blobs.keys().filter(|digest| !fill.missing.contains_key(*digest)).copied());
         self.board().enter(Taker { address: own, missing: fill.missing.clone(), origins, wanted });
         self.moved.notify_waiters();
         let filled = Filled { spread: self, host: own };
         let mut running = FuturesUnordered::new();
-        let (mut failed, mut slow) = (None, BTreeMap::<Source, usize>::new());
+        let mut stops: BTreeMap<u64, CancellationToken> = BTreeMap::new();
         loop {
             // Registered before the board is looked at, so that no change is missed.
             let moved = self.moved.notified();
             tokio::pin!(moved);
             moved.as_mut().enable();
-            let mut wait = Duration::MAX;
-            while failed.is_none() && !self.board().is_filled(own) {
+            let Some(mut wait) = self.time_left(&fill) else { return Ok(filled.leave()) };
+            while !self.board().is_filled(own) {
                 let next = self.board().next(own, Instant::now());
                 match next {
                     Choice::Take(transfer) => {
                         let guard = Guard { spread: self, number: transfer.number };
-                        let (link, blobs, progress) = (fill.link, fill.blobs, fill.progress);
+                        let (link, blobs, progress) = ((fill.link, &fill.step.id, depots), fill.blobs, fill.progress);
+                        let stop = CancellationToken::new();
+                        stops.insert(transfer.number, stop.clone());
                         running.push(async move {
-                            let done = self.transfer(&transfer, own, (link, depots), blobs, progress).await;
+                            let done = tokio::select! {
+                                done = self.transfer(&transfer, own, link, blobs, progress) => done,
+                                () = stop.cancelled() => Ok(Done::GivenUp),
+                            };
                             (transfer, guard, done)
                         });
                     }
+                    Choice::GiveUp(number) => {
+                        if let Some(stop) = stops.remove(&number) {
+                            stop.cancel();
+                        }
+                    }
                     Choice::Wait(longest) => {
-                        wait = longest;
+                        wait = wait.min(longest);
                         break;
                     }
                     // What is on its way is waited for.
                     Choice::Alone if running.is_empty() => return Ok(filled.leave()),
-                    Choice::Alone => break,
+                    Choice::Alone => {
+                        wait = wait.min(self.board().until_review(Instant::now()));
+                        break;
+                    }
                 }
             }
-            if running.is_empty() {
-                match failed {
-                    Some(error) => return Err(error),
-                    None if self.board().is_filled(own) => return Ok(filled.leave()),
-                    None => {}
-                }
+            if running.is_empty() && self.board().is_filled(own) {
+                return Ok(filled.leave());
             }
             tokio::select! {
-                Some((transfer, guard, done)) = running.next(), if !running.is_empty() => match done {
-                    Ok(mut done) => {
-                        if let Done::Answered(Fetched { still_coming, .. }) = &mut done
-                            && *still_coming
-                        {
-                            let times = slow.entry(transfer.source.clone()).or_default();
-                            *times += 1;
-                            *still_coming = *times <= MOST_SLOW;
-                        }
-                        self.settle(&fill, own, &transfer, done);
-                    }
-                    // The host goes on with its other transfer: it has to end before the step begins again.
-                    Err(error) => {
-                        failed.get_or_insert(error);
-                        self.board().leave(own);
-                        drop(guard);
-                    }
-                },
+                Some((transfer, _guard, done)) = running.next(), if !running.is_empty() => {
+                    stops.remove(&transfer.number);
+                    // The host still takes what was on its way to it, until it is asked for that again.
+                    self.settle(&fill, own, &transfer, done?);
+                }
                 () = &mut moved => {}
-                () = tokio::time::sleep(wait.min(Duration::from_secs(3600))) => {}
+                () = tokio::time::sleep(wait) => {}
             }
         }
+    }
+
+    /// How long others may still be waited for, so that the rest has its time without them.
+    fn time_left(&self, fill: &Fill<'_>) -> Option<Duration> {
+        let lacking = self.board().lacking(fill.at);
+        let rest = Duration::from_secs(fill.op.limit_s(lacking));
+        let left = fill.ends.saturating_duration_since(Instant::now()).checked_sub(rest)?;
+        (!left.is_zero()).then_some(left)
     }
 
     async fn transfer(
         &self,
         transfer: &Transfer,
         own: SocketAddr,
-        (link, depots): (&dyn Link, Option<&Depots>),
+        (link, step, depots): (&dyn Link, &StepId, Option<&Depots>),
         controller: &dyn BlobSource,
         progress: DeliverProgress<'_>,
     ) -> Result<Done, LinkError> {
@@ -225,14 +254,16 @@ impl<'a> Spread<'a> {
         match (&transfer.source, depots) {
             (Source::Depot(url), Some(depots)) => {
                 let depot = Depots { urls: vec![url.clone()], ..depots.clone() };
-                link.fetch(&blobs, &depot, progress).await.map(Done::Answered)
+                link.fetch(step, &blobs, &depot, progress).await.map(Done::Answered)
             }
             (Source::Host(from), _) => {
                 if let Err(reason) = self.opened(*from).await {
                     return Ok(Done::Closed(reason));
                 }
                 match self.identity(own.ip()) {
-                    Ok(identity) => link.fetch_shared(&blobs, *from, &identity, progress).await.map(Done::Answered),
+                    Ok(identity) => {
+                        link.fetch_shared(step, &blobs, *from, &identity, progress).await.map(Done::Answered)
+                    }
                     Err(reason) => Ok(Done::Closed(reason)),
                 }
             }
@@ -254,6 +285,13 @@ impl<'a> Spread<'a> {
         let now = Instant::now();
         let (done, closed) = match done {
             Done::Answered(done) => (done, None),
+            // The board has taken note.
+            Done::GivenUp => {
+                if let Source::Host(from) = transfer.source {
+                    (fill.warn)(format!("{}: host {from} sends too slowly; it is left for a while", fill.step.id));
+                }
+                return;
+            }
             Done::Closed(reason) => {
                 let missing = transfer.blobs.iter().map(|(digest, size)| (*digest, *size)).collect();
                 (Fetched { missing, ..Fetched::default() }, Some(reason))
@@ -277,10 +315,10 @@ impl<'a> Spread<'a> {
             match (&transfer.source, &closed) {
                 // The fault is the source's, not this host's.
                 (Source::Host(from), Some(_)) => board.close(*from, now),
-                // A line that is slow is not a source that fails: the rest is taken from where it stands.
-                _ if done.still_coming => {}
+                // A line that is slow is not a source that fails: the rest is taken from elsewhere.
+                _ if done.still_coming => board.crawls(own, &transfer.source, now),
                 _ if done.reasons.is_empty() => {
-                    lacking.iter().for_each(|digest| board.lacks(own, &transfer.source, *digest));
+                    lacking.iter().for_each(|digest| board.lacks(own, &transfer.source, *digest, now));
                 }
                 _ => board.failed(own, &transfer.source, now),
             }
@@ -353,6 +391,8 @@ impl<'a> Spread<'a> {
 /// How a transfer ended.
 enum Done {
     Answered(Fetched),
+    /// It took much longer than others.
+    GivenUp,
     /// Its source did not begin to serve, and why.
     Closed(String),
 }

@@ -7,8 +7,7 @@ use std::time::{Duration, Instant};
 
 use kubexm_depot::{RunTls, Served, SharedBlobs};
 use kubexm_engine::link::agent::fetch::{Limits, fetch_shared};
-use kubexm_engine::link::wire::Secret;
-use kubexm_engine::link::{Fetched, RunIdentity};
+use kubexm_engine::link::{Fetched, RunIdentity, RunKey};
 use kubexm_spec::Digest;
 use rcgen::{CertificateParams, CertifiedIssuer, ExtendedKeyUsagePurpose, KeyPair};
 
@@ -33,7 +32,7 @@ impl Run {
         let mut params = CertificateParams::new(vec![address.to_owned()]).unwrap();
         params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth, ExtendedKeyUsagePurpose::ClientAuth];
         let certificate = params.signed_by(&key, &self.ca).unwrap().pem();
-        RunIdentity { ca: self.ca.pem(), certificate, key: Secret(key.serialize_pem().into_bytes()) }
+        RunIdentity { ca: self.ca.pem(), certificate, key: RunKey(key.serialize_pem().into_bytes().into()) }
     }
 
     /// A host whose store has these bytes under these digests, and that serves those of `serves`.

@@ -11,6 +11,7 @@ use kubexm_engine::{EngineError, Outcome, execute};
 use kubexm_plan::{CheckedPlan, Op};
 use kubexm_spec::Digest;
 use kubexm_spec::event::EventKind;
+use tokio::time::{Duration, Instant};
 
 const WORKERS: [&str; 5] = ["w1", "w2", "w3", "w4", "w5"];
 
@@ -23,6 +24,10 @@ fn plan() -> CheckedPlan {
             if let Op::Blobs(blobs) = op {
                 blobs.shared_at = Some(SocketAddr::from(([10, 0, 0, number], 5444)));
             }
+        }
+        if step.ops.iter().any(|op| matches!(op, Op::Blobs(_))) {
+            // As recipes plan it.
+            step.timeout_s = 450;
         }
     }
     checked(plan)
@@ -118,4 +123,33 @@ async fn a_run_that_dies_anywhere_is_continued() {
         site.options.hook = None;
         assert_eq!(site.resume(&Silent).await.unwrap(), Outcome::Succeeded, "from record {nth}");
     }
+}
+
+/// Runs a plan on hosts that take requests for what they serve and never answer; returns what was taken, and how long it took.
+async fn among_silent_hosts(plan: CheckedPlan) -> (Vec<(String, String)>, Duration) {
+    let site = site();
+    for host in WORKERS.into_iter().chain(["cp"]) {
+        site.fleet.serves_for_ever(host);
+    }
+    let (mut run, begun) = (site.create(&plan), Instant::now());
+    assert_eq!(site.execute(&plan, &mut run, &Silent).await.unwrap(), Outcome::Succeeded);
+    (site.fleet.taken(), begun.elapsed())
+}
+
+#[tokio::test(start_paused = true)]
+async fn transfers_that_never_end_are_given_up_and_the_controller_sends_instead() {
+    let (taken, within) = among_silent_hosts(plan()).await;
+    assert_eq!(taken, []);
+    assert!(within < Duration::from_secs(120), "{within:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_others_do_not_send_in_their_part_of_the_time_comes_without_them() {
+    let mut plan = plan().plan().clone();
+    for step in plan.steps.iter_mut().filter(|step| step.timeout_s == 450) {
+        step.timeout_s = 304;
+    }
+    let (taken, within) = among_silent_hosts(checked(plan)).await;
+    assert_eq!(taken, []);
+    assert!(within < Duration::from_secs(10), "{within:?}");
 }

@@ -47,6 +47,19 @@ impl Depots {
     }
 }
 
+impl Blobs {
+    /// Seconds in which so many bytes come over a slow link (1 MiB/s), with five minutes for everything else.
+    pub const fn delivery_s(bytes: u64) -> u64 {
+        300 + bytes / (1 << 20)
+    }
+
+    /// Seconds in which so many of its bytes come from the depots and the controller alone.
+    pub fn limit_s(&self, bytes: u64) -> u64 {
+        let depots = self.depots.as_ref().map_or(0, |depots| depots.limit_s(bytes));
+        Self::delivery_s(bytes).saturating_add(depots)
+    }
+}
+
 /// Blobs of the op that are missing or incomplete.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]

@@ -4,7 +4,7 @@ use kubexm_spec::cluster::{API_PORT, BALANCER_STATUS_PORT, EtcdKind, RegistryKin
 use kubexm_spec::names::FAN_OUT_PORT;
 
 use super::input::{ObservedHost, PreflightInput};
-use super::report::Report;
+use super::report::{Report, Severity, Words};
 use crate::modules::harbor;
 use crate::{balancer, fan_out, network, time_servers};
 
@@ -28,11 +28,21 @@ const ETCD_METRICS: Port = tcp(2381, "etcd");
 const NODE: [Port; 2] = [tcp(10250, "kubelet"), tcp(10256, "kube-proxy")];
 
 pub(super) fn run(input: &PreflightInput<'_>, report: &mut Report) {
+    let cluster = input.cx.cluster;
+    if cluster.registry.fan_out
+        && !input.cx.without_fan_out
+        && let Some(field) = fan_out::port_of(cluster)
+    {
+        let found = format!("{field} is {FAN_OUT_PORT}, so hosts take no content from each other");
+        let needed = "that port free while a run lasts";
+        let fix = "nothing, for a few hosts; choose another port, or write `registry.fanOut: false`";
+        report.add(Severity::Warn, None, Words { found, needed: needed.to_owned(), fix: fix.to_owned() });
+    }
     for host in &input.hosts {
         for port in of_roles(input, host.roles) {
             taken(host, &port, report);
         }
-        if fan_out::is_used(input.cx.cluster) && !input.cx.without_fan_out {
+        if fan_out::is_used(cluster) && !input.cx.without_fan_out {
             not_shared(host, report);
         }
         // A time service that is a unit is stopped by the plan; chrony is kept.

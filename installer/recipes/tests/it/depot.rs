@@ -239,7 +239,14 @@ fn hosts_serve_each_other_what_the_bundle_brings_and_no_material_of_the_user() {
     assert_eq!(at, ["10.77.0.11:5444", "10.77.0.12:5444"]);
     assert!(found.iter().all(|(_, op)| !op.blobs.contains_key(&Digest::of("a policy of the user"))));
 
+    several.cluster.registry.port = 5444;
+    assert_eq!(shared(&several), [], "the depot has that port");
+    several.cluster.registry.port = 5443;
+    let fill = |site: &Site| plan(site).steps.iter().find(|step| step.id.0 == "node2/store.fill").unwrap().timeout_s;
+    let beside_others = fill(&several);
     several.cluster.registry.fan_out = false;
     assert_eq!(shared(&several), []);
+    // Without the others it has all the time that it would have had.
+    assert!(beside_others > fill(&several) + 100, "{beside_others}");
     assert_eq!(shared(&Site::of(sample::fleet(1, 0))), [], "one host has nobody to take from it");
 }

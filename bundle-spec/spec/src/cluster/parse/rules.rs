@@ -12,7 +12,6 @@ use crate::cluster::{
     KubernetesKind, LoadBalancer, LoadBalancerMode, Network, Registry, RoleGroups, Runtime, data_folder::holds,
     overlap,
 };
-use crate::names::FAN_OUT_PORT;
 use crate::yaml::{At, Mapping, ProblemKind};
 use crate::{counted, counted_of};
 
@@ -43,9 +42,6 @@ pub(super) fn check(spec: &Mapping<'_>, parts: &Parts<'_>, roles: Option<&mut Ro
     }
     data_folders(spec, parts);
     roles::script_hosts(spec);
-    if let (Some(load_balancer), Some(registry)) = (parts.load_balancer, parts.registry) {
-        fan_out_port(spec, load_balancer, registry);
-    }
     if let (Some(kubernetes), Some(etcd)) = (parts.kubernetes, parts.etcd)
         && kubernetes.kind == KubernetesKind::Kubexm
         && etcd.kind == EtcdKind::Kubeadm
@@ -57,18 +53,6 @@ pub(super) fn check(spec: &Mapping<'_>, parts: &Parts<'_>, roles: Option<&mut Ro
     }
     if let Some(bundle) = parts.bundle {
         platforms(spec, parts.hosts, bundle);
-    }
-}
-
-/// A proxy on a host of the cluster would have the port that the host serves content on.
-fn fan_out_port(spec: &Mapping<'_>, load_balancer: &LoadBalancer, registry: &Registry) {
-    let mode = &load_balancer.mode;
-    let elsewhere = matches!(mode, LoadBalancerMode::External { kind: ExternalKind::External, .. });
-    if registry.fan_out && !elsewhere && mode.port() == FAN_OUT_PORT {
-        place(spec, &["loadBalancer", "port"]).bad(
-            format!("port {FAN_OUT_PORT} is where hosts serve content to each other while a run lasts"),
-            "choose another one (it is 6443 when left out), or write registry: {fanOut: false}",
-        );
     }
 }
 

@@ -87,6 +87,7 @@ pub fn fetch(
         down: Mutex::default(),
         reasons: Mutex::default(),
         moved: AtomicU64::new(0),
+        before: AtomicU64::new(0),
     };
     fetch_all(asked, limits, store, blobs, gone)
 }
@@ -112,6 +113,7 @@ pub fn fetch_shared(
         down: Mutex::default(),
         reasons: Mutex::default(),
         moved: AtomicU64::new(0),
+        before: AtomicU64::new(0),
     };
     fetch_all(asked, limits, store, blobs, gone)
 }
@@ -137,7 +139,8 @@ fn fetch_all(
             results = all => results.into_iter().collect::<Result<(), _>>().map_err(|error| error_chain(&error)),
             () = until(&gone) => Err("stopped, since the controller is gone or takes the step back".to_owned()),
             () = tokio::time::sleep(limits.whole) => {
-                still_coming = depots.moved.load(Ordering::Relaxed) >= (bytes / ENOUGH).max(1);
+                let rest = bytes.saturating_sub(depots.before.load(Ordering::Relaxed));
+                still_coming = depots.moved.load(Ordering::Relaxed) >= (rest / ENOUGH).max(1);
                 depots.note(format!("the {}s were too slow: not all blobs arrived within {} s", depots.what, limits.whole.as_secs()));
                 Ok(())
             }
@@ -197,6 +200,8 @@ struct Asked<'a> {
     reasons: Mutex<Vec<String>>,
     /// Bytes that came in this request.
     moved: AtomicU64,
+    /// Bytes that had come in earlier ones.
+    before: AtomicU64,
 }
 
 impl Asked<'_> {
@@ -219,8 +224,10 @@ impl Asked<'_> {
             // What an earlier request left is in the first report.
             let before = AtomicU64::new(u64::MAX);
             let progress = |done: u64, _| {
-                let since = done.saturating_sub(before.swap(done, Ordering::Relaxed));
-                self.moved.fetch_add(since, Ordering::Relaxed);
+                match before.swap(done, Ordering::Relaxed) {
+                    u64::MAX => self.before.fetch_add(done, Ordering::Relaxed),
+                    before => self.moved.fetch_add(done.saturating_sub(before), Ordering::Relaxed),
+                };
             };
             match self.client.fetch(&[candidate], &want, store, &progress).await {
                 Ok(_) => return Ok(()),

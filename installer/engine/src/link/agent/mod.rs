@@ -87,11 +87,13 @@ pub fn serve(
             ask if running.len() < MAX_PARALLEL => {
                 let agent = Arc::clone(&agent);
                 let thread = std::thread::Builder::new().name("request".into());
-                let place = match ask {
-                    Request::Converge { .. } | Request::Fetch { .. } | Request::FetchShared { .. } => {
-                        agent.in_flight.change()
+                let place = match &ask {
+                    Request::Converge { .. } => agent.in_flight.change(),
+                    Request::Fetch { step, blobs, .. } | Request::FetchShared { step, blobs, .. } => {
+                        agent.in_flight.fetch(step.clone(), blobs.keys().copied().collect())
                     }
-                    Request::Undo { .. } => agent.in_flight.undo(),
+                    Request::Undo { step, .. } => agent.in_flight.undo(&step.id),
+                    Request::EndFetches { blobs } => agent.in_flight.end_fetches(blobs),
                     _ => agent.in_flight.other(),
                 };
                 let work = move || {
@@ -187,16 +189,20 @@ impl<W: Work> Agent<W> {
                 Ok(()) => self.work.provide(&provider).map(|value| Response::Provided { value: Secret(value) }),
             },
             Request::Ledger => self.work.ledger().map(|records| Response::Ledger { records }),
-            Request::Fetch { blobs, depots } => {
-                let gone = || self.gone.load(Ordering::SeqCst) || place.is_undone();
+            Request::Fetch { blobs, depots, .. } => {
+                let gone = || self.gone.load(Ordering::SeqCst) || place.is_ended();
                 let bytes = blobs.values().fold(0_u64, |sum, size| sum.saturating_add(*size));
                 let fetched =
                     fetch::fetch(fetch::Limits::of(bytes, &depots), &self.work.store_path(), &blobs, &depots, gone);
                 fetched.map(answered)
             }
-            Request::FetchShared { blobs, from, identity } => {
-                let gone = || self.gone.load(Ordering::SeqCst) || place.is_undone();
+            Request::FetchShared { blobs, from, identity, .. } => {
+                let gone = || self.gone.load(Ordering::SeqCst) || place.is_ended();
                 fetch::fetch_shared(&self.work.store_path(), &blobs, from, &identity, gone).map(answered)
+            }
+            Request::EndFetches { .. } => {
+                place.wait_for_ended();
+                Ok(Response::FetchesEnded)
             }
             Request::Share { listen, blobs, identity } => self.share(listen, blobs, identity),
             Request::Listen { ports } => {
@@ -236,11 +242,15 @@ impl<W: Work> Agent<W> {
         answered.unwrap_or_else(|text| Response::Failed { text })
     }
 
-    /// Serves these blobs too, as this run's host; another run's server ends.
+    /// Serves these blobs too, as this run's host; another run's server ends, and without any blob this one's.
     fn share(&self, listen: SocketAddr, blobs: BTreeSet<Digest>, identity: RunIdentity) -> Result<Response, String> {
         let mut sharing = self.sharing.lock().unwrap_or_else(PoisonError::into_inner);
         if self.gone.load(Ordering::SeqCst) {
             return Err("the connection to the controller is lost".to_owned());
+        }
+        if blobs.is_empty() {
+            *sharing = None;
+            return Ok(Response::Sharing);
         }
         if !sharing.as_ref().is_some_and(|sharing| sharing.is_of(listen, &identity)) {
             // Closed first: the new one may need the same port.

@@ -14,8 +14,8 @@ use kubexm_plan::backup::{Archive, BackupAsk, SnapshotFacts};
 use kubexm_plan::etcd_check::{EtcdAnswer, EtcdAsk};
 use kubexm_plan::op::Depots;
 use kubexm_plan::{
-    ClusterFacts, Facts, ObservedState, Probe, ProbeAnswer, SlotName, SlotProvider, Step, StepDrift, Survey, Texts,
-    Wave, ledger, mesh,
+    ClusterFacts, Facts, ObservedState, Probe, ProbeAnswer, SlotName, SlotProvider, Step, StepDrift, StepId, Survey,
+    Texts, Wave, ledger, mesh,
 };
 use kubexm_spec::{Arch, Digest};
 use serde::{Deserialize, Serialize};
@@ -131,12 +131,15 @@ pub enum Request {
     Ledger,
     /// Fetch blobs from depots.
     Fetch {
+        /// Whose rollback ends it.
+        step: StepId,
         /// Sizes in bytes.
         blobs: BTreeMap<Digest, u64>,
         /// The depots.
         depots: Depots,
     },
-    /// Serve blobs of the node's store to the other hosts of the run, until the agent ends. Asked again it serves these too.
+    /// Serve blobs of the node's store to the other hosts of the run, until the agent ends. Asked again it serves these too;
+    /// without any it serves none from then on.
     Share {
         /// Where it listens.
         listen: SocketAddr,
@@ -147,6 +150,8 @@ pub enum Request {
     },
     /// Fetch blobs from another host of the run.
     FetchShared {
+        /// Whose rollback ends it.
+        step: StepId,
         /// Sizes in bytes.
         blobs: BTreeMap<Digest, u64>,
         /// The other host.
@@ -154,6 +159,8 @@ pub enum Request {
         /// This host's certificate of the run.
         identity: RunIdentity,
     },
+    /// End whatever fetches one of these blobs: its answer is not waited for.
+    EndFetches { blobs: BTreeSet<Digest> },
     /// Listen on these ports, and close all others.
     Listen {
         /// The ports; those in use are left out.
@@ -274,6 +281,8 @@ pub enum Response {
         /// The time was over while a good part had come.
         still_coming: bool,
     },
+    /// To `EndFetches`, when they have ended.
+    FetchesEnded,
     /// To `Listen`.
     Listening,
     /// To `ConnectionCheck`.

@@ -165,7 +165,7 @@ fn a_depot_that_lacks_a_blob_or_fails_is_followed_by_the_controller() {
     assert_eq!(first.source, depot);
     board.ended(first.number, 0, now);
     let lacking = *all(&first.blobs).first().unwrap();
-    board.lacks(host(1), &depot, lacking);
+    board.lacks(host(1), &depot, lacking, now);
     let mut sources: Vec<Source> = (0..2).map(|_| taken(next(&mut board, &taker, now)).source).collect();
     sources.sort();
     assert_eq!(sources, origins);

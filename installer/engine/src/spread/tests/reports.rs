@@ -7,7 +7,7 @@ use std::time::Duration;
 use kubexm_spec::Digest;
 use tokio::time::Instant;
 
-use super::{MIB, all, blobs, host, next, taken, taker};
+use super::{MIB, all, blob, blobs, host, next, taken, taker};
 use crate::spread::board::{Board, Choice, Taker};
 use crate::spread::source::Source;
 
@@ -37,13 +37,13 @@ fn a_host_that_says_that_another_lacks_a_blob_is_believed_for_itself_alone() {
     let now = Instant::now();
     let (mut board, blobs) = board(&[1, 2, 3, 4].map(host), 1, now);
     let (holder, blob) = (Source::Host(host(1)), *blobs.first().unwrap());
-    board.lacks(host(2), &holder, blob);
+    board.lacks(host(2), &holder, blob, now);
     assert_eq!(asked(&mut board, host(2), now), Source::Controller);
     assert_eq!(asked(&mut board, host(3), now), holder);
-    board.lacks(host(2), &holder, blob);
+    board.lacks(host(2), &holder, blob, now);
     assert_eq!(asked(&mut board, host(4), now), holder);
     // A second host says the same.
-    board.lacks(host(3), &holder, blob);
+    board.lacks(host(3), &holder, blob, now);
     assert_eq!(asked(&mut board, host(4), now), Source::Controller);
 }
 
@@ -52,7 +52,7 @@ fn a_host_that_says_that_depots_lack_everything_takes_nobody_from_them() {
     let now = Instant::now();
     let (mut board, blobs) = board(&[1, 2].map(host), 0, now);
     let depot = Source::Depot("https://10.0.0.9:5443".to_owned());
-    board.lacks(host(1), &depot, *blobs.first().unwrap());
+    board.lacks(host(1), &depot, *blobs.first().unwrap(), now);
     let sizes = super::blobs(&[MIB]);
     let origins = vec![depot.clone(), Source::Controller];
     let honest = Taker { address: host(2), missing: sizes, origins, wanted: blobs };
@@ -113,4 +113,32 @@ fn a_host_that_does_not_begin_to_serve_is_left_for_a_while_and_nobody_else_is_bl
     let choice = next(&mut board, &taker(host(4), &sizes, &blobs), now);
     assert!(matches!(choice, Choice::Take(ref transfer) if transfer.source == Source::Controller), "{choice:?}");
     assert_eq!(asked(&mut board, host(5), now + Duration::from_secs(61)), Source::Host(host(1)));
+}
+
+#[test]
+fn a_host_that_is_rolled_back_is_taken_from_no_more() {
+    let now = Instant::now();
+    let (mut board, _) = board(&[1, 2].map(host), 1, now);
+    board.forget(host(1));
+    assert_eq!(asked(&mut board, host(2), now), Source::Controller);
+}
+
+#[test]
+fn what_one_source_lacked_is_asked_for_there_again_after_a_while() {
+    let now = Instant::now();
+    let (mut board, blobs) = board(&[1, 2].map(host), 0, now);
+    let depot = Source::Depot("https://10.0.0.9:5443".to_owned());
+    let sizes = super::blobs(&[MIB]);
+    let filled =
+        Taker { address: host(2), missing: sizes, origins: vec![depot.clone(), Source::Controller], wanted: blobs };
+    let mut from = |now| {
+        let transfer = taken(next(&mut board, &filled, now));
+        board.ended(transfer.number, 0, now);
+        board.lacks(host(2), &depot, blob("0"), now);
+        board.leave(host(2));
+        transfer.source
+    };
+    assert_eq!(from(now), depot);
+    assert_eq!(from(now + Duration::from_secs(30)), Source::Controller);
+    assert_eq!(from(now + Duration::from_secs(1000)), depot);
 }
