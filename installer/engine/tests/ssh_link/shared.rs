@@ -108,7 +108,8 @@ async fn what_nobody_waits_for_any_more_holds_no_blob_back() {
     let crawls = stops_after(1_000_000, at).await;
     for quick in [true, false] {
         let blobs = source.list();
-        let (step, taken) = (fill(), second.fetch_shared(&fill(), &blobs, crawls, &of_second, &progress));
+        let step = fill();
+        let taken = second.fetch_shared(&step, &blobs, crawls, &of_second, &progress);
         let given_up = tokio::time::timeout(Duration::from_secs(2), taken).await;
         assert!(given_up.is_err(), "it did not stop: {given_up:?}");
         // Its request goes on for at least 10 s, and has the part file meanwhile.
