@@ -2,43 +2,18 @@
 
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use kubexm_plan::StepId;
 use kubexm_plan::op::Depots;
 use kubexm_spec::Digest;
 
+use super::unwanted::Waiting;
 use super::{GRACE, LOOK, SshLink};
 use crate::link::agent::fetch::Limits;
 use crate::link::answers;
 use crate::link::wire::{Request, Response};
 use crate::link::{DeliverProgress, Fetched, LinkError, RunIdentity};
-
-/// Blobs of requests whose answer nobody waited for: the host may still fetch them.
-#[derive(Debug, Default)]
-pub(super) struct Unwanted(Mutex<BTreeSet<Digest>>);
-
-impl Unwanted {
-    fn lock(&self) -> MutexGuard<'_, BTreeSet<Digest>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-/// A request until its answer is here.
-struct Waiting<'l> {
-    unwanted: &'l Unwanted,
-    blobs: &'l [(Digest, u64)],
-    answered: bool,
-}
-
-impl Drop for Waiting<'_> {
-    fn drop(&mut self) {
-        if !self.answered {
-            self.unwanted.lock().extend(self.blobs.iter().map(|(digest, _)| *digest));
-        }
-    }
-}
 
 impl SshLink {
     /// Progress is reported once for each blob, after the node has answered.
@@ -83,7 +58,7 @@ impl SshLink {
         progress: DeliverProgress<'_>,
     ) -> Result<Fetched, LinkError> {
         self.end_unwanted(blobs).await?;
-        let mut waiting = Waiting { unwanted: &self.unwanted, blobs, answered: false };
+        let mut waiting = Waiting::for_these(blobs, &self.unwanted);
         let Response::Fetched { missing, reasons, still_coming } = self.ask(ask, limit).await? else {
             return Err(self.misfit());
         };

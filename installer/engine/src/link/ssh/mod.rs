@@ -20,6 +20,7 @@ mod shared;
 mod start;
 mod target;
 mod texts;
+mod unwanted;
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -45,9 +46,9 @@ use channel::ChannelError;
 use connection::{Connection, NoSession};
 use deliver::Interrupted;
 use endpoint::unreachable;
-use fetch::Unwanted;
 use start::open_agent;
 use texts::texts_of;
+use unwanted::Unwanted;
 
 use crate::clock::unix_ms;
 use crate::kubeconfig::AdminKubeconfig;
