@@ -30,6 +30,7 @@ tools() {
       archive) pairs+=(jq:jq) ;;
       fetch) pairs+=(docker-registry:docker-registry skopeo:skopeo curl:curl) ;;
       seed) pairs+=(docker-registry:docker-registry skopeo:skopeo pkill:procps) ;;
+      fan-out) pairs+=(ip:iproute2 tc:iproute2 /usr/sbin/sshd:openssh-server ssh-keygen:openssh-client) ;;
       fleet) pairs+=(ensurepip:python3-venv nft:nftables) ;;
       many-hosts) pairs+=(/usr/sbin/sshd:openssh-server ssh-keygen:openssh-client) ;;
     esac
@@ -83,7 +84,7 @@ finish() {
   local code=$?
   [ -z "${BENCH_KEEP:-}" ] || exit "$code"
   # These use no host and no network of the lab.
-  [[ $FLIGHT != @(fetch|packages) ]] || { rm -rf "$WORK"; exit "$code"; }
+  [[ $FLIGHT != @(fetch|fan-out|packages) ]] || { rm -rf "$WORK"; exit "$code"; }
   lab host down --all > /dev/null 2>&1 || true
   in_lab registry_down > /dev/null 2>&1 || true
   lab net down > /dev/null 2>&1 || true

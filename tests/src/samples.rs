@@ -398,6 +398,7 @@ impl Sample {
             catalogue: &catalogue,
             facts,
             set_aside: self.occupied,
+            without_fan_out: false,
             packages: &bundle.packages,
             materials: &kubexm_recipes::sample::materials(cluster),
             charts: &kubexm_recipes::sample::charts(cluster, &bundle.manifest),

@@ -20,6 +20,8 @@ pub const HOME_DIR: &str = ".kubexm";
 /// TCP port of the depot: of its images with the embedded registry unless cluster.yaml says otherwise, and of its blobs
 /// and files beside every other registry.
 pub const DEPOT_PORT: u16 = 5443;
+/// TCP port on which a host serves blobs to the other hosts of a run, while the run lasts.
+pub const FAN_OUT_PORT: u16 = 5444;
 
 /// The DNS name of the cluster's registry.
 pub fn registry_name(cluster: &str) -> String {

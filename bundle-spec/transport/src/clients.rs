@@ -60,6 +60,9 @@ impl Clients {
 
     /// Every extra root of a client, as DER.
     pub fn roots(&self, ca_file: Option<&Path>) -> Result<Vec<CertificateDer<'static>>, TransportError> {
+        if let Some(mutual) = &self.options.mutual {
+            return certificates(&mutual.ca, "the run's CA certificate");
+        }
         let mut roots = webpki_root_certs::TLS_SERVER_ROOT_CERTS.to_vec();
         for pem in &self.options.ca_pem {
             roots.extend(certificates(pem, "CA certificate")?);
@@ -98,8 +101,14 @@ impl Clients {
         } else if trusts.secret_body {
             redirects = redirect::Policy::custom(|attempt| at_home(attempt, "the login is sent"));
         }
+        builder = match &self.options.mutual {
+            Some(mutual) => {
+                redirects = redirect::Policy::none();
+                builder.identity(reqwest::Identity::from_pem(&mutual.identity).map_err(failed)?).tls_certs_only(roots)
+            }
+            None => builder.tls_certs_merge(roots),
+        };
         let client = builder
-            .tls_certs_merge(roots)
             .https_only(!trusts.plain_http)
             .redirect(redirects)
             .referer(false)

@@ -2,11 +2,30 @@
 
 use std::time::Duration;
 
+use zeroize::Zeroizing;
+
 use crate::watch::Watch;
+
+/// Certificates that were made for one run, in PEM; they are in no file.
+#[derive(Clone)]
+pub struct MutualTls {
+    /// The authority, instead of all others.
+    pub ca: Vec<u8>,
+    /// Our certificate, followed by its key.
+    pub identity: Zeroizing<Vec<u8>>,
+}
+
+impl std::fmt::Debug for MutualTls {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("<certificates of a run>")
+    }
+}
 
 /// How to talk to origins. The defaults suit the internet.
 #[derive(Clone, Debug)]
 pub struct HttpOptions {
+    /// Between hosts of one run: the only authority that is trusted, and what is shown to a server.
+    pub mutual: Option<MutualTls>,
     /// CA certificates (PEM) to trust besides the system's roots and Mozilla's.
     pub ca_pem: Vec<Vec<u8>>,
     /// For a connection to be made.
@@ -50,6 +69,7 @@ pub struct HttpOptions {
 impl Default for HttpOptions {
     fn default() -> Self {
         Self {
+            mutual: None,
             ca_pem: Vec::new(),
             connect_timeout: Duration::from_secs(15),
             answer_timeout: Duration::from_secs(20),

@@ -5,6 +5,7 @@
 //! `/packages/<os>-<arch>/…`, repositories for apt and dnf.
 
 mod conditions;
+mod connections;
 mod content;
 mod guesses;
 mod login;
@@ -12,8 +13,10 @@ mod paced;
 mod packages;
 mod registry;
 mod serve;
+mod shared;
 
 pub use serve::{Running, check, check_config, serve};
+pub use shared::{RunTls, Served, SharedBlobs};
 
 /// Why a depot cannot serve.
 #[derive(Debug, thiserror::Error)]

@@ -1,9 +1,8 @@
 //! Listening: TLS with the certificate of the cluster's registry CA, until told to stop.
 
-use std::collections::HashMap;
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 use std::path::{Path as FilePath, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use axum::body::Body;
@@ -12,21 +11,20 @@ use axum::http::{Request, Response};
 use axum::middleware;
 use axum::routing::{any, get};
 use axum::{Extension, Router};
-use hyper_util::rt::{TokioIo, TokioTimer};
-use hyper_util::service::TowerToHyperService;
 use kubexm_spec::{Digest, depot};
 use rustls::ServerConfig;
 use rustls_pki_types::pem::PemObject;
 use rustls_pki_types::{CertificateDer, PrivateKeyDer};
 use tokio::net::{TcpListener, TcpSocket};
-use tokio::sync::{Semaphore, mpsc};
+use tokio::sync::mpsc;
 use tokio_rustls::TlsAcceptor;
 
 use crate::DepotError;
+use crate::connections::{Connections, Limits};
 use crate::content::{self, Store};
 use crate::guesses::{self, Guesses};
 use crate::login::{self, Login};
-use crate::paced::{Pace, Paced};
+use crate::paced::Pace;
 use crate::packages;
 use crate::registry::{self, Registry};
 
@@ -36,21 +34,8 @@ const KEY: &str = "tls.key";
 /// Name of the login in the same folder.
 const LOGIN: &str = "htpasswd";
 
-/// A client that says nothing is let go after this long, be it before the handshake, within a request or between two.
-const PATIENCE: Duration = Duration::from_secs(20);
-
-/// Connections at the same time. Each needs two open files (itself and the blob it reads), and a unit has 1024.
-const MOST: usize = 400;
-/// Connections at the same time from one address: what a node's runtime and agent open together, with room. One node
-/// that opens more cannot keep the others out.
-const MOST_OF_ONE: usize = 32;
 /// Connections that wait to be accepted.
 const BACKLOG: u32 = 1024;
-/// How long a client may leave what was sent to it unread or unacknowledged (RFC 5482).
-const UNREAD: Duration = Duration::from_secs(120);
-/// The least that a client must take: about 9 kB/s. A send buffer of the system has at most 4 MiB and is refilled by thirds, so
-/// that an honest client on a bad line moves at least this much each time.
-const PACE: Pace = Pace { bytes: 1 << 20, within: UNREAD };
 
 /// A depot that listens; [`Running::run`] answers requests.
 pub struct Running {
@@ -62,10 +47,7 @@ pub struct Running {
     listener: TcpListener,
     tls: TlsAcceptor,
     router: Router,
-    patience: Duration,
-    pace: Pace,
-    most: usize,
-    most_of_one: usize,
+    limits: Limits,
     guesses: Guesses,
     /// Where it listens, with the real port when the config said 0.
     pub address: SocketAddr,
@@ -85,10 +67,7 @@ pub async fn serve(config_path: &FilePath, tls_folder: Option<&FilePath>) -> Res
         listener,
         tls,
         router,
-        patience: PATIENCE,
-        pace: PACE,
-        most: MOST,
-        most_of_one: MOST_OF_ONE,
+        limits: Limits::default(),
         guesses: Guesses::at_most(guesses::MOST),
         address,
     })
@@ -156,19 +135,19 @@ impl Running {
     /// Lets silent clients go after another time than 20 s.
     #[must_use]
     pub fn patience(self, patience: Duration) -> Self {
-        Self { patience, ..self }
+        Self { limits: Limits { patience, ..self.limits }, ..self }
     }
 
     /// Demands that clients take at least so many bytes within a time of waiting for them, instead of 1 MiB in 120 s.
     #[must_use]
     pub fn pace(self, bytes: u64, within: Duration) -> Self {
-        Self { pace: Pace { bytes, within }, ..self }
+        Self { limits: Limits { pace: Pace { bytes, within }, ..self.limits }, ..self }
     }
 
     /// Other limits than 400 connections in all and 32 from one address.
     #[must_use]
     pub fn limits(self, most: usize, most_of_one: usize) -> Self {
-        Self { most, most_of_one, ..self }
+        Self { limits: Limits { most, most_of_one, ..self.limits }, ..self }
     }
 
     /// Another limit than 20 wrong logins of one address within a minute.
@@ -187,53 +166,18 @@ impl Running {
     /// from then on have the new ones, those that are open end with the old. Where something is wrong with the new ones the
     /// old stay, and the log says why.
     pub async fn run_with_reloads(mut self, mut reloads: mpsc::Receiver<()>) {
-        // HTTP/1.1 alone: every client of a registry speaks it, and what has no second protocol has no attacks on it.
-        let mut server = hyper::server::conn::http1::Builder::new();
-        server.timer(TokioTimer::new()).header_read_timeout(self.patience);
-        let (patience, pace) = (self.patience, self.pace);
-        let (all, clients) = (Arc::new(Semaphore::new(self.most)), Clients::default());
+        let connections = Connections::new(self.limits);
         loop {
-            let next = async {
-                // When all are taken the next client waits in the system's queue; silent ones are let go meanwhile.
-                let permit = Arc::clone(&all).acquire_owned().await;
-                (permit, self.listener.accept().await)
-            };
-            let (permit, accepted) = tokio::select! {
-                next = next => next,
+            let next = tokio::select! {
+                next = connections.next(&self.listener) => next,
                 Some(()) = reloads.recv() => {
                     self.reload().await;
                     continue;
                 }
             };
-            let Ok(permit) = permit else { return };
-            let (stream, from) = match accepted {
-                Ok((stream, from)) => (stream, from.ip()),
-                Err(error) => {
-                    // Out of file descriptors, most often: wait for some connection to end.
-                    tracing::warn!(%error, "cannot accept a connection");
-                    tokio::time::sleep(Duration::from_millis(200)).await;
-                    continue;
-                }
-            };
-            // Closed at once: the client tries again, and what it has open continues.
-            let Some(seat) = clients.seat(from, self.most_of_one) else {
-                tracing::warn!(client = %from, most = self.most_of_one, "too many connections from one address");
-                continue;
-            };
-            let router = self.router.clone().layer(Extension(self.guesses.client(from)));
-            let (tls, server) = (self.tls.clone(), server.clone());
-            tokio::spawn(async move {
-                let _held = (permit, seat);
-                let _ = stream.set_nodelay(true);
-                let unread = u32::try_from(UNREAD.as_millis()).unwrap_or(u32::MAX);
-                let _ = rustix::net::sockopt::set_tcp_user_timeout(&stream, unread);
-                let shaken = tls.accept(Paced::new(stream, pace));
-                let Ok(Ok(stream)) = tokio::time::timeout(patience, shaken).await else { return };
-                let service = TowerToHyperService::new(router);
-                if let Err(error) = server.serve_connection(TokioIo::new(stream), service).await {
-                    tracing::debug!(%error, "connection ended");
-                }
-            });
+            let Some(connection) = next else { continue };
+            let router = self.router.clone().layer(Extension(self.guesses.client(connection.client())));
+            tokio::spawn(connection.answer(self.tls.clone(), router));
         }
     }
 }
@@ -259,40 +203,6 @@ impl Running {
         self.tls = tls;
         self.router = router(config, login);
         Ok(())
-    }
-}
-
-/// Connections by address.
-#[derive(Clone, Default)]
-struct Clients(Arc<Mutex<HashMap<IpAddr, usize>>>);
-
-/// One connection of an address; given back when dropped.
-struct Seat {
-    clients: Clients,
-    of: IpAddr,
-}
-
-impl Clients {
-    fn seat(&self, of: IpAddr, most: usize) -> Option<Seat> {
-        let mut counts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let count = counts.entry(of).or_default();
-        if *count >= most {
-            return None;
-        }
-        *count += 1;
-        Some(Seat { clients: self.clone(), of })
-    }
-}
-
-impl Drop for Seat {
-    fn drop(&mut self) {
-        let mut counts = self.clients.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(count) = counts.get_mut(&self.of) {
-            *count -= 1;
-            if *count == 0 {
-                counts.remove(&self.of);
-            }
-        }
     }
 }
 

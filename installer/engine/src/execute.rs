@@ -19,6 +19,7 @@ pub use crate::run_context::Links;
 use crate::run_context::RunContext;
 use crate::schedule::Schedule;
 use crate::slots::{SlotSource, Slots};
+use crate::spread::Spread;
 use crate::step_runner::{StepEnd, StepRunner};
 use crate::survey_cache::SurveyCache;
 use crate::undo::UndoResult;
@@ -52,7 +53,8 @@ pub async fn execute(
         state if state.goes_back() => attempt.roll_back("it was started before").await?,
         _ => {
             let (slots, seen) = (Slots::new(plan, links, slots), SurveyCache::nothing());
-            forward(StepRunner { attempt: &attempt, slots, blobs, seen }).await?
+            let spread = Spread::of(plan, links, options.fan_out);
+            forward(StepRunner { attempt: &attempt, slots, blobs, seen, spread }).await?
         }
     };
     attempt.lock().write_report(plan)?;
@@ -110,6 +112,9 @@ async fn forward(mut carrier: StepRunner<'_, '_>) -> Result<Outcome, EngineError
     let carrier = &carrier;
     let mut schedule = Schedule::of(attempt.plan, attempt.options.max_failed_hosts)?;
     let first = carrier.run_steps(&mut schedule).await?;
+    if let Some(text) = carrier.spread.brought().told() {
+        attempt.emit(EventKind::Note { text });
+    }
     let outcome = end(attempt, &schedule)?;
     if outcome == Outcome::Succeeded {
         carrier.seen.remember(attempt).await;
@@ -236,7 +241,10 @@ impl<'p> StepRunner<'_, 'p> {
                     host,
                     match in_use {
                         true => self.attempt.leave(scope, &why)?,
-                        false => self.attempt.undo(scope, &why).await?,
+                        false => {
+                            self.spread.forget(host).await;
+                            self.attempt.undo(scope, &why).await?
+                        }
                     },
                 ))
             }

@@ -45,6 +45,7 @@ mod sender;
 pub mod sim;
 pub mod site_ca;
 pub mod slots;
+mod spread;
 pub mod status;
 mod step_runner;
 mod survey_cache;

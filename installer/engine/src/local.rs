@@ -11,8 +11,8 @@ use kubexm_plan::etcd_check::{EtcdAnswer, EtcdAsk};
 use kubexm_plan::facts::DataFolders;
 use kubexm_plan::op::Depots;
 use kubexm_plan::{
-    ClusterFacts, Facts, ObservedState, Plan, Probe, ProbeAnswer, SlotProvider, Step, StepDrift, Survey, Wave, ledger,
-    mesh,
+    ClusterFacts, Facts, ObservedState, Plan, Probe, ProbeAnswer, SlotProvider, Step, StepDrift, StepId, Survey, Wave,
+    ledger, mesh,
 };
 use kubexm_spec::Digest;
 use kubexm_transport::{Store, TransportError};
@@ -219,8 +219,14 @@ impl<W: Work> Link for LocalLink<W> {
     }
 
     /// The controller's own bundle is closer than any depot.
-    async fn fetch(&self, blobs: &[(Digest, u64)], _: &Depots, _: DeliverProgress<'_>) -> Result<Fetched, LinkError> {
-        Ok(Fetched { missing: blobs.to_vec(), reasons: Vec::new() })
+    async fn fetch(
+        &self,
+        _: &StepId,
+        blobs: &[(Digest, u64)],
+        _: &Depots,
+        _: DeliverProgress<'_>,
+    ) -> Result<Fetched, LinkError> {
+        Ok(Fetched { missing: blobs.to_vec(), ..Fetched::default() })
     }
 
     async fn listen(&self, _: &[mesh::Port]) -> Result<(), LinkError> {

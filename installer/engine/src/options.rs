@@ -59,6 +59,8 @@ pub struct ExecuteOptions {
     pub drill: Option<Drill>,
     /// Cancelled by Ctrl-C: running ops are finished, and nothing new is started.
     pub cancel: CancellationToken,
+    /// Whether hosts take content from each other, where the plan says where they serve it.
+    pub fan_out: bool,
     /// Interval between two runs of a probe.
     pub poll: Duration,
     /// Pause before the second attempt of a step; doubled for each further one, up to a minute.
@@ -82,6 +84,7 @@ impl ExecuteOptions {
             skip_unreachable: false,
             drill: None,
             cancel: CancellationToken::new(),
+            fan_out: true,
             poll: Duration::from_secs(1),
             backoff: Duration::from_secs(2),
             remembered: None,

@@ -14,6 +14,7 @@ use crate::reach::{Cause, Failure};
 use crate::replay::StepState;
 use crate::run_context::RunContext;
 use crate::slots::{Slots, Used};
+use crate::spread::Spread;
 use crate::status;
 use crate::survey_cache::SurveyCache;
 use crate::waits;
@@ -67,6 +68,7 @@ pub(crate) struct StepRunner<'c, 'a> {
     pub(crate) slots: Slots<'a>,
     pub(crate) blobs: &'a dyn BlobSource,
     pub(crate) seen: SurveyCache,
+    pub(crate) spread: Spread<'a>,
 }
 
 impl StepRunner<'_, '_> {
@@ -115,12 +117,15 @@ impl StepRunner<'_, '_> {
 
     /// One attempt.
     async fn try_once(&self, step: &Step, link: &dyn Link, used: &mut Used) -> Result<(), Trouble> {
+        let ends = tokio::time::Instant::now() + Duration::from_secs(step.timeout_s);
         if self.seen.holds(step) {
+            self.spread.holds(step);
             return Ok(());
         }
         let mut given = self.slots.kept(step).await.map_err(of_slot)?;
         let found = self.observe(step, link, &given.values).await?;
         if found.iter().all(|f| f.satisfied) {
+            self.spread.holds(step);
             return self.wait_for_probe(step, link).await;
         }
         if self.attempt.options.cancel.is_cancelled() {
@@ -130,7 +135,7 @@ impl StepRunner<'_, '_> {
         // Dropped at the end of this attempt, even on a timeout while the host is still working.
         let _changing = self.seen.changing();
         let (sequence, before) = self.prepare(step, &found).map_err(Trouble::Run)?;
-        self.deliver(step, link, &found).await?;
+        self.deliver(step, link, &found, ends).await?;
         let run = self.attempt.lock().id().to_string();
         let change = Change { run: &run, sequence, before: &before };
         let converge = link.converge(self.attempt.plan, step, &given.values, change);
@@ -143,6 +148,7 @@ impl StepRunner<'_, '_> {
             );
             return Err(Trouble::Step(Failure::of_host(text)));
         }
+        self.spread.holds(step);
         self.wait_for_probe(step, link).await
     }
 

@@ -36,7 +36,7 @@ fn folders_that_services_of_other_users_read_are_open_to_them() {
     let blob = host.blob("a layer");
     let path = host.machine.blob(&blob);
     assert_eq!(path.metadata().expect("a blob").mode() & 0o777, 0o600, "the umask is in force");
-    let op = Op::from(Blobs { blobs: BTreeMap::from([(blob, 7)]), depots: None });
+    let op = Op::from(Blobs { blobs: BTreeMap::from([(blob, 7)]), depots: None, shared_at: None });
     let found = dispatch::observe(&op, &host.machine).expect("observe");
     assert!(!found.satisfied, "nobody but root may read it");
     dispatch::converge(&op, &host.machine).expect("converge");

@@ -28,7 +28,7 @@ fn good() -> Plan {
     let text = plan.text("one = 1\n");
     let blob = Digest::of("program");
     let fill = Step::on("a", "store.fill", "Fill")
-        .ensure(Blobs { blobs: [(blob, 7)].into(), depots: None })
+        .ensure(Blobs { blobs: [(blob, 7)].into(), depots: None, shared_at: None })
         .undo(Undo::RestoreBefore)
         .build();
     let install = Step::on("a", "x.install", "Install")

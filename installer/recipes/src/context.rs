@@ -38,6 +38,9 @@ pub struct PlanContext<'a> {
     pub facts: &'a BTreeMap<String, Facts>,
     /// Content of the hosts' state folders is moved aside (`--set-aside`); otherwise preflight refuses it.
     pub set_aside: bool,
+    /// Hosts take nothing from each other in this run (`--no-fan-out`), so preflight does not look at their port for that. The plan
+    /// is the same.
+    pub without_fan_out: bool,
     /// The bundle's packages for the hosts' distributions.
     pub packages: &'a CarriedPackages,
     /// Files of the user that cluster.yaml names, by their name there; each was validated for its field.

@@ -10,6 +10,7 @@ pub mod config;
 pub mod context;
 pub mod draft;
 pub mod error;
+mod fan_out;
 mod identity;
 mod image_registry;
 pub mod mesh;

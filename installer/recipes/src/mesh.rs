@@ -8,9 +8,10 @@ use ipnet::IpNet;
 use kubexm_plan::Facts;
 use kubexm_plan::mesh::{ConnectionCheck, PodAddress, Port, Protocol};
 use kubexm_spec::cluster::{API_PORT, LoadBalancerMode, RegistryKind, Roles, overlap};
+use kubexm_spec::names::FAN_OUT_PORT;
 
 use crate::context::PlanContext;
-use crate::network;
+use crate::{fan_out, network};
 
 /// kube-apiserver.
 pub const API_SERVER: u16 = API_PORT;
@@ -149,6 +150,9 @@ fn ports(cx: &PlanContext<'_>, from: &Host<'_>, to: &Host<'_>) -> Vec<Port> {
         let free = udp.iter().filter(|number| !to.taken.contains(number));
         ports.extend(free.map(|number| Port { protocol: Protocol::Udp, number: *number }));
         ports.extend(traits.into_iter().flat_map(|network| network.tcp_ports).copied().map(tcp));
+    }
+    if fan_out::is_used(cx.cluster) && !cx.without_fan_out {
+        ports.push(tcp(FAN_OUT_PORT));
     }
     if server.registry {
         let registry = &cx.cluster.registry;

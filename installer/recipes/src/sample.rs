@@ -98,6 +98,7 @@ pub fn plan(cluster: &Cluster) -> Result<Plan, Box<dyn Error + Send + Sync>> {
         charts: &charts(cluster, &manifest),
         sealing: Some(&sealing()),
         set_aside: false,
+        without_fan_out: false,
     })?)
 }
 

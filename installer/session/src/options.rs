@@ -72,6 +72,8 @@ pub struct RunOptions<'a> {
     pub on_failure: OnFailure,
     /// How many hosts that are only workers may be left out.
     pub max_failed_workers: usize,
+    /// Whether hosts take content from each other where the cluster allows it.
+    pub fan_out: bool,
     /// A simulated failure.
     pub drill: Option<Drill>,
     /// The commands to print and journal for resuming the run or rolling it back.

@@ -40,6 +40,10 @@ section! {
         #[serde(skip_serializing_if = "Option::is_none")]
         #[yaml("privateRegistry" as Option<PrivateRegistry>)]
         pub private_registry: Option<String>,
+        /// Whether hosts take the bundle's content from each other too, on port 5444 while a run lasts
+        #[serde(rename = "fanOut", skip_serializing_if = "is_true")]
+        #[yaml("fanOut", default = true)]
+        pub fan_out: bool,
         /// How registries are logged in to, by host[:port]
         #[serde(skip_serializing_if = "BTreeMap::is_empty")]
         #[yaml("auths" as Named<RegistryHost, RegistryAuth>)]
@@ -87,6 +91,11 @@ keywords! {
         /// On the address that nodes use, so that a host in several networks serves only the cluster's.
         NodeAddress = "node-address",
     }
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+const fn is_true(fan_out: &bool) -> bool {
+    *fan_out
 }
 
 fn is_default(listen: &Listen) -> bool {

@@ -313,6 +313,8 @@ fn a_registry_has_the_port_and_folder_of_its_type_and_no_others() {
     assert_eq!(read("{type: registry}"), of(RegistryKind::Registry, 5000, "/mnt/registry"));
     assert_eq!(read("{type: registry, port: 443, dataDir: /srv/r/}"), of(RegistryKind::Registry, 443, "/srv/r"));
     assert_eq!(read("{type: none}"), of(RegistryKind::None, 5443, "/mnt/registry"));
+    // The registry of a cluster from before hosts served each other there.
+    assert_eq!(read("{type: registry, port: 5444}"), of(RegistryKind::Registry, 5444, "/mnt/registry"));
     for bad in [
         "{type: registry, port: 5443}",
         "{type: registry, dataDir: mnt/registry}",

@@ -154,7 +154,7 @@ impl HostArgs {
     }
 }
 
-/// What happens to a run when something fails.
+/// How a run is executed, and what happens when something fails.
 #[derive(Clone, Debug, Default, clap::Args)]
 pub struct FailureArgs {
     /// What to do when a step fails [default: rollback]
@@ -164,6 +164,10 @@ pub struct FailureArgs {
     /// [default: 0]
     #[arg(long, value_name = "N")]
     pub max_failed_workers: Option<usize>,
+    /// Let hosts take the bundle's content from the depot and this machine only, and not from each other as well
+    /// (port 5444 between hosts, while the run lasts)
+    #[arg(long)]
+    pub no_fan_out: bool,
     /// Fail on purpose, to see the rollback before it is needed: `fail:STEP` reports a step as failed after it was
     /// done, `die:N` ends the program at the Nth record of the run's journal, as a power cut would
     #[arg(long, value_name = "DRILL", value_parser = drill)]
@@ -204,7 +208,7 @@ impl FailureArgs {
     pub fn options<'a>(&self, commands: &'a dyn Commands) -> RunOptions<'a> {
         let on_failure = self.on_failure.unwrap_or_default().into();
         let max_failed_workers = self.max_failed_workers.unwrap_or_default();
-        RunOptions { on_failure, max_failed_workers, drill: self.drill.clone(), commands }
+        RunOptions { on_failure, max_failed_workers, fan_out: !self.no_fan_out, drill: self.drill.clone(), commands }
     }
 }
 

@@ -96,8 +96,13 @@ pub fn run(args: &Args, display: &Display) -> Result<(), Failure> {
     let commands = Commands(args);
     let source = session.cluster(&cluster)?;
     let access = Access::obtain(&session, source.cluster(), &cluster.trust, &hosts)?;
-    let options =
-        RunOptions { on_failure: args.on_failure.into(), max_failed_workers: 0, drill: None, commands: &commands };
+    let options = RunOptions {
+        on_failure: args.on_failure.into(),
+        max_failed_workers: 0,
+        fan_out: true,
+        drill: None,
+        commands: &commands,
+    };
     let skip = args.unreachable == Unreachable::Skip;
     let drain = Drain { limit_s: args.drain_timeout, force: args.force };
     let ended = match &args.roll_back {

@@ -121,6 +121,7 @@ fn completed(typed: FailureArgs, recorded: &FailureArgs) -> FailureArgs {
     FailureArgs {
         on_failure: typed.on_failure.or(recorded.on_failure),
         max_failed_workers: typed.max_failed_workers.or(recorded.max_failed_workers),
+        no_fan_out: typed.no_fan_out || recorded.no_fan_out,
         drill: typed.drill,
     }
 }
@@ -154,7 +155,7 @@ mod tests {
             replace: ReplaceArgs { allow_older: true, allow_other_signer: true },
         };
         let hosts = HostArgs { accept_new_host_keys: false, known_hosts: Some("/etc/known".into()) };
-        let failure = FailureArgs { on_failure: Some(OnFailure::Keep), max_failed_workers: Some(3), drill: None };
+        let failure = FailureArgs { on_failure: Some(OnFailure::Keep), max_failed_workers: Some(3), no_fan_out: true, drill: None };
         let again = Again { bundle: &bundle, hosts: &hosts, failure: &failure };
         let read = parsed(&again.resume("run")).unwrap();
         let copy = Again { bundle: &read.bundle, hosts: &read.hosts, failure: &read.failure };

@@ -104,8 +104,13 @@ pub fn run(args: &Args, display: &Display) -> Result<(), Failure> {
         }
     }
     let access = Access::obtain(&session, source.cluster(), &cluster.trust, &hosts)?;
-    let options =
-        RunOptions { on_failure: args.on_failure.into(), max_failed_workers: 0, drill: None, commands: &commands };
+    let options = RunOptions {
+        on_failure: args.on_failure.into(),
+        max_failed_workers: 0,
+        fan_out: true,
+        drill: None,
+        commands: &commands,
+    };
     let skip = args.unreachable == Unreachable::Skip;
     let ended = match &args.roll_back {
         Some(run) => {

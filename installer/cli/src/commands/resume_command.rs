@@ -26,6 +26,7 @@ impl Commands for Again<'_> {
         if let Some(most) = self.failure.max_failed_workers.filter(|most| *most > 0) {
             words.push(format!("--max-failed-workers {most}"));
         }
+        words.extend(self.failure.no_fan_out.then(|| "--no-fan-out".to_owned()));
         // What the run may take the place of was said when it began; another run may have installed something since.
         let ReplaceArgs { allow_older, allow_other_signer } = self.bundle.replace;
         words.extend(allow_older.then(|| "--allow-older".to_owned()));

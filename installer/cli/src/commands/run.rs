@@ -35,7 +35,7 @@ pub fn run(args: &Args, display: &Display) -> Result<(), Failure> {
     let shell = Shell::changing(display, args.yes)?;
     let (session, bundle, hosts) = (shell.session(), args.bundle.options(), args.hosts.options());
     let again = Again { bundle: &args.bundle, hosts: &args.hosts, failure: &args.failure };
-    let opened = session.open(&bundle)?;
+    let opened = session.open(&bundle)?.without_fan_out(args.failure.no_fan_out);
     opened.check_remembered(&session)?;
     opened.check_closed_world()?;
     let access = Access::obtain(&session, opened.cluster(), &bundle.trust, &hosts)?;

@@ -15,6 +15,10 @@ const MOST_LINES: usize = 121;
 /// Of one line in bytes. A path has 4096 at most.
 const LONGEST_LINE: usize = 4096;
 
+/// Errors of sources of one request, which are few; and the bytes of one.
+const MOST_REASONS: usize = 4;
+const LONGEST_REASON: usize = 300;
+
 /// A survey may contain only steps that the host was asked about.
 pub(crate) fn surveyed(host: &str, asked: &[&Step], survey: Survey) -> Result<Survey, LinkError> {
     let known: BTreeSet<&StepId> = asked.iter().filter(|step| step.host == host).map(|step| &step.id).collect();
@@ -46,6 +50,16 @@ pub(crate) fn drift(host: &str, asked: &[&Step], mut drift: Vec<StepDrift>) -> R
             format!("it answered for the step {}, which it was not asked about", shown(&other.step.0)),
         )),
     }
+}
+
+/// Why a host got nothing from others, for people: a few short ones, which write nothing else to the terminal.
+pub(crate) fn reasons(mut reasons: Vec<String>) -> Vec<String> {
+    reasons.truncate(MOST_REASONS);
+    for reason in &mut reasons {
+        *reason = kubexm_spec::printable(reason).into_owned();
+        cut(reason, LONGEST_REASON);
+    }
+    reasons
 }
 
 /// The first lines of a diff.
@@ -184,6 +198,16 @@ mod tests {
             let error = drift("a", &[&own, &other], vec![differs(lie)]).expect_err(lie).to_string();
             assert!(error.starts_with("a: ") && !error.contains('\u{1b}'), "{error}");
         }
+    }
+
+    #[test]
+    fn reasons_of_a_host_are_few_short_and_printable() {
+        let of_host =
+            vec!["é".repeat(10_000), "a\u{1b}[2Jb".to_owned(), "c".to_owned(), "d".to_owned(), "e".to_owned()];
+        let reasons = reasons(of_host);
+        assert_eq!(reasons.len(), 4);
+        assert!(reasons.iter().all(|reason| reason.len() <= 303 && !reason.contains('\u{1b}')), "{reasons:?}");
+        assert_eq!(reasons[2], "c");
     }
 
     #[test]

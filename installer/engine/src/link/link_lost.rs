@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
 use kubexm_plan::op::Depots;
-use kubexm_plan::{ClusterFacts, Facts, Plan, Probe, SlotProvider, Step, StepDrift, Wave, ledger, mesh};
+use kubexm_plan::{ClusterFacts, Facts, Plan, Probe, SlotProvider, Step, StepDrift, StepId, Wave, ledger, mesh};
 use kubexm_spec::Digest;
 
 use super::{
@@ -90,7 +90,13 @@ impl Link for LinkLost {
         self.why()
     }
 
-    async fn fetch(&self, _: &[(Digest, u64)], _: &Depots, _: DeliverProgress<'_>) -> Result<Fetched, LinkError> {
+    async fn fetch(
+        &self,
+        _: &StepId,
+        _: &[(Digest, u64)],
+        _: &Depots,
+        _: DeliverProgress<'_>,
+    ) -> Result<Fetched, LinkError> {
         self.why()
     }
 

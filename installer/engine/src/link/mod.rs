@@ -4,19 +4,22 @@ pub mod agent;
 pub(crate) mod answers;
 pub mod known_hosts;
 mod link_lost;
+mod run_identity;
 pub mod ssh;
 pub mod wire;
 
+use std::net::SocketAddr;
 use std::time::Duration;
 
 use async_trait::async_trait;
 use kubexm_plan::backup::{BackupAnswer, BackupAsk};
 use kubexm_plan::etcd_check::{EtcdAnswer, EtcdAsk};
 use kubexm_plan::op::Depots;
-use kubexm_plan::{ClusterFacts, Facts, Plan, Probe, SlotProvider, Step, StepDrift, Wave, ledger, mesh};
+use kubexm_plan::{ClusterFacts, Facts, Plan, Probe, SlotProvider, Step, StepDrift, StepId, Wave, ledger, mesh};
 pub use kubexm_plan::{ObservedState, ProbeAnswer, Survey};
 use kubexm_spec::Digest;
 pub use link_lost::LinkLost;
+pub use run_identity::{RunIdentity, RunKey};
 
 /// Values of slots for one step, sent with the request that needs them and not stored.
 pub type SlotValues = std::collections::BTreeMap<kubexm_plan::SlotName, Vec<u8>>;
@@ -49,6 +52,8 @@ pub struct Fetched {
     pub missing: Vec<(Digest, u64)>,
     /// Errors of depots, for people. A depot that only does not have a blob has no error.
     pub reasons: Vec<String>,
+    /// The time was over while a good part had come: what is missing would have come too, on a line that is slow.
+    pub still_coming: bool,
 }
 
 /// One host, as seen by the executor. Every call can be repeated after a crash.
@@ -96,13 +101,36 @@ pub trait Link: Send + Sync {
     /// The records of the node's ledger, in the order they were written.
     async fn ledger(&self) -> Result<Vec<ledger::Record>, LinkError>;
 
-    /// Lets the node fetch blobs from depots. A depot that does not answer is not an error.
+    /// Lets the node fetch blobs from depots, for a step. A depot that does not answer is not an error. Who drops the future does not
+    /// want them any more: what still runs on the node is ended before it is asked for one of them again.
     async fn fetch(
         &self,
+        step: &StepId,
         blobs: &[(Digest, u64)],
         depots: &Depots,
         progress: DeliverProgress<'_>,
     ) -> Result<Fetched, LinkError>;
+
+    /// Lets the host serve blobs of its store to the other hosts of the run, until the link is closed. Asked again it serves
+    /// these too; without any it serves none from then on.
+    async fn share(&self, _: SocketAddr, _: &[Digest], _: &RunIdentity) -> Result<(), LinkError> {
+        let (host, text) = ("@".to_owned(), "nothing is served to other hosts over this link".to_owned());
+        Err(LinkError::Op { host, text })
+    }
+
+    /// Lets the host fetch blobs from another host of the run, as [`Link::fetch`] does. One that does not answer, or sends wrong
+    /// bytes, is not an error.
+    async fn fetch_shared(
+        &self,
+        _: &StepId,
+        blobs: &[(Digest, u64)],
+        _from: SocketAddr,
+        _: &RunIdentity,
+        _: DeliverProgress<'_>,
+    ) -> Result<Fetched, LinkError> {
+        let reasons = vec!["nothing is fetched from other hosts over this link".to_owned()];
+        Ok(Fetched { missing: blobs.to_vec(), reasons, still_coming: false })
+    }
 
     /// Listens on those of these ports that are free, and on no others. Answers dials.
     async fn listen(&self, ports: &[mesh::Port]) -> Result<(), LinkError>;

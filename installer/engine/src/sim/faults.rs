@@ -25,6 +25,26 @@ impl SimFleet {
         self.lock().depot_troubles.push(trouble.to_owned());
     }
 
+    /// What this host serves to others is wrong from now on.
+    pub fn serves_wrong_bytes(&self, host: &str) {
+        self.lock().bad_hosts.insert(host.to_owned());
+    }
+
+    /// This host takes requests for what it serves, and never answers them.
+    pub fn serves_for_ever(&self, host: &str) {
+        self.lock().silent.insert(host.to_owned());
+    }
+
+    /// This host says from now on that others lack whatever it wants from them.
+    pub fn lies_about_others(&self, host: &str) {
+        self.lock().liars.insert(host.to_owned());
+    }
+
+    /// Each blob that a host took from another so far: the one, the other.
+    pub fn taken(&self) -> Vec<(String, String)> {
+        self.lock().taken.clone()
+    }
+
     /// Kinds of the values made for slots so far, in order: `joinToken`, `caCertHash` …
     pub fn provided(&self) -> Vec<String> {
         self.lock().provided.clone()

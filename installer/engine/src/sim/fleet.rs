@@ -66,6 +66,7 @@ impl SimFleet {
     pub fn fork(&self) -> Self {
         let mut world = self.lock().clone();
         world.forget_writers();
+        world.shared.clear();
         (world.converges, world.undos, world.failure) = (0, 0, None);
         world.broken.clear();
         Self { world: Arc::new(Mutex::new(world)) }
@@ -74,7 +75,10 @@ impl SimFleet {
     /// A separate copy in the state that a crash would leave at this moment.
     #[must_use]
     pub fn crashed_copy(&self) -> Self {
-        Self { world: Arc::new(Mutex::new(self.lock().clone())) }
+        let mut world = self.lock().clone();
+        // Agents end with their controller.
+        world.shared.clear();
+        Self { world: Arc::new(Mutex::new(world)) }
     }
 
     /// The invariants that are violated now, with nothing running.

@@ -1,6 +1,7 @@
 //! The link to a host of the simulated fleet.
 
 use std::collections::BTreeSet;
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -9,7 +10,7 @@ use kubexm_plan::facts::Stamp;
 use kubexm_plan::op::{self, Depots};
 use kubexm_plan::{
     ClusterFacts, Difference, Facts, Op, Plan, Probe, REGISTRY_CAS, SEALED_AUTHORITIES, SlotName, SlotProvider, Step,
-    StepDrift, Wave, ledger, mesh,
+    StepDrift, StepId, Wave, ledger, mesh,
 };
 use kubexm_spec::Digest;
 use tokio::io::AsyncReadExt;
@@ -19,7 +20,8 @@ use super::fleet::SimFleet;
 use super::names::KUBELET_CONF;
 use super::world::Host;
 use crate::link::{
-    BlobSource, Change, DeliverProgress, Fetched, Link, LinkError, ObservedState, ProbeAnswer, SlotValues, Survey,
+    BlobSource, Change, DeliverProgress, Fetched, Link, LinkError, ObservedState, ProbeAnswer, RunIdentity, SlotValues,
+    Survey,
 };
 use crate::run_context::Links;
 
@@ -237,6 +239,7 @@ impl Link for SimLink {
 
     async fn fetch(
         &self,
+        _: &StepId,
         blobs: &[(Digest, u64)],
         _: &Depots,
         progress: DeliverProgress<'_>,
@@ -249,7 +252,61 @@ impl Link for SimLink {
             world.add_blob(&self.host, &digest);
             progress(digest, size, size);
         }
-        Ok(Fetched { missing, reasons: world.depot_troubles.clone() })
+        Ok(Fetched { missing, reasons: world.depot_troubles.clone(), still_coming: false })
+    }
+
+    async fn share(&self, listen: SocketAddr, blobs: &[Digest], _: &RunIdentity) -> Result<(), LinkError> {
+        tokio::task::yield_now().await;
+        self.reach()?;
+        let mut world = self.fleet.lock();
+        if blobs.is_empty() {
+            world.shared.remove(&listen);
+            return Ok(());
+        }
+        if let Some(lacking) = blobs.iter().find(|digest| !world.has_blob(&self.host, digest)) {
+            return Err(self.refused(format!("it should serve {lacking}, which it has not")));
+        }
+        let (_, shared) = world.shared.entry(listen).or_insert_with(|| (self.host.clone(), BTreeSet::new()));
+        shared.extend(blobs);
+        Ok(())
+    }
+
+    async fn fetch_shared(
+        &self,
+        _: &StepId,
+        blobs: &[(Digest, u64)],
+        from: SocketAddr,
+        _: &RunIdentity,
+        progress: DeliverProgress<'_>,
+    ) -> Result<Fetched, LinkError> {
+        tokio::task::yield_now().await;
+        self.reach()?;
+        let is_silent = {
+            let world = self.fleet.lock();
+            world.shared.get(&from).is_some_and(|(host, _)| world.silent.contains(host))
+        };
+        if is_silent {
+            std::future::pending::<()>().await;
+        }
+        let mut world = self.fleet.lock();
+        let mut fetched = Fetched::default();
+        let source = world.shared.get(&from).cloned();
+        let serves = source.filter(|(host, _)| !world.cut.contains(host) && !world.bad_hosts.contains(host));
+        let Some((host, shared)) = serves else {
+            let reasons = vec![format!("host https://{from}: no answer")];
+            return Ok(Fetched { missing: blobs.to_vec(), reasons, still_coming: false });
+        };
+        let lies = world.liars.contains(&self.host);
+        for (digest, size) in blobs {
+            if lies || !shared.contains(digest) || !world.has_blob(&host, digest) {
+                fetched.missing.push((*digest, *size));
+                continue;
+            }
+            world.add_blob(&self.host, digest);
+            world.taken.push((self.host.clone(), host.clone()));
+            progress(*digest, *size, *size);
+        }
+        Ok(fetched)
     }
 
     async fn listen(&self, _: &[mesh::Port]) -> Result<(), LinkError> {

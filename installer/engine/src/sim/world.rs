@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::hash::{DefaultHasher, Hash, Hasher};
+use std::net::SocketAddr;
 use std::ops::Bound;
 use std::sync::Arc;
 
@@ -55,6 +56,16 @@ pub(super) struct World {
     pub(super) depots: BTreeSet<Digest>,
     /// Problems of depots that nodes report.
     pub(super) depot_troubles: Vec<String>,
+    /// What hosts serve to others, by address.
+    pub(super) shared: BTreeMap<SocketAddr, (String, BTreeSet<Digest>)>,
+    /// Hosts that serve nothing right.
+    pub(super) bad_hosts: BTreeSet<String>,
+    /// Hosts that say that others lack what they want.
+    pub(super) liars: BTreeSet<String>,
+    /// Hosts that send nothing and end nothing.
+    pub(super) silent: BTreeSet<String>,
+    /// Each blob that a host took from another: the one, the other.
+    pub(super) taken: Vec<(String, String)>,
     /// Unreachable hosts.
     pub(super) cut: BTreeSet<String>,
     /// Kinds of the values made for slots.

@@ -98,11 +98,12 @@ impl Link for Liar {
 
     async fn fetch(
         &self,
+        step: &StepId,
         blobs: &[(Digest, u64)],
         depots: &Depots,
         progress: DeliverProgress<'_>,
     ) -> Result<Fetched, LinkError> {
-        self.link.fetch(blobs, depots, progress).await
+        self.link.fetch(step, blobs, depots, progress).await
     }
 
     async fn listen(&self, ports: &[mesh::Port]) -> Result<(), LinkError> {

@@ -2,7 +2,7 @@
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot continue has failed")]
 
 #[path = "common/depots.rs"]
-mod depots;
+pub mod depots;
 
 use std::collections::BTreeMap;
 use std::io::{Read, Write};
@@ -90,6 +90,8 @@ enum Wire {
     Breaks(usize),
     /// The first connection ends after so many, and there is no other.
     Dies(usize),
+    /// Each connection is silent after so many.
+    Stops(usize),
     /// A connection is taken, and nothing comes back.
     Swallows,
 }
@@ -111,12 +113,13 @@ impl Between {
                 let count = Arc::clone(&count);
                 let most = match wire {
                     Wire::Whole => usize::MAX,
-                    Wire::Breaks(most) => most,
+                    Wire::Breaks(most) | Wire::Stops(most) => most,
                     Wire::Dies(most) if number == 0 => most,
                     Wire::Dies(_) => continue,
                     Wire::Swallows => 0,
                 };
-                std::thread::spawn(move || pass(node, depot, most, &count));
+                let silent = matches!(wire, Wire::Stops(_)).then(|| node.try_clone().unwrap());
+                std::thread::spawn(move || pass(node, depot, most, &count, silent));
             }
         });
         Self { address, passed }
@@ -127,7 +130,7 @@ impl Between {
     }
 }
 
-fn pass(mut node: TcpStream, depot: SocketAddr, most: usize, count: &AtomicU64) {
+fn pass(mut node: TcpStream, depot: SocketAddr, most: usize, count: &AtomicU64, silent: Option<TcpStream>) {
     let Ok(mut depot) = TcpStream::connect(depot) else { return };
     let (mut from, mut to) = (node.try_clone().unwrap(), depot.try_clone().unwrap());
     if most == 0 {
@@ -145,6 +148,9 @@ fn pass(mut node: TcpStream, depot: SocketAddr, most: usize, count: &AtomicU64) 
         }
         count.fetch_add(read as u64, Ordering::SeqCst);
         left -= read;
+    }
+    if let Some(mut silent) = silent {
+        let _ = std::io::copy(&mut silent, &mut std::io::sink());
     }
     let _ = (node.shutdown(Shutdown::Both), depot.shutdown(Shutdown::Both));
 }
@@ -299,7 +305,7 @@ fn a_node_stops_when_its_controller_is_gone() {
     let begun = Instant::now();
     let gone = || begun.elapsed() > Duration::from_millis(300);
     let stopped = fetch(PATIENT, &site.store(), &wanted(&[&a]), &site.depots(&[silent.address]), gone);
-    assert_eq!(stopped.unwrap_err(), "the connection to the controller is lost");
+    assert_eq!(stopped.unwrap_err(), "stopped, since the controller is gone or takes the step back");
     assert!(begun.elapsed() < Duration::from_secs(10), "{:?}", begun.elapsed());
 }
 
@@ -313,6 +319,20 @@ fn depots_that_are_too_slow_as_a_whole_leave_the_rest_to_the_controller() {
     let fetched = site.fetch_within(limits, &[&quick, &slow], &[silent.address]);
     assert_eq!(fetched.missing, [(Digest::of(&slow), 1000)]);
     assert_eq!(fetched.reasons, ["the depots were too slow: not all blobs arrived within 1 s"]);
+}
+
+#[test]
+fn a_time_that_is_over_while_a_good_part_had_come_is_no_failure_of_the_source() {
+    let limits = Limits { whole: Duration::from_secs(3), ..PATIENT };
+    for (most, still_coming) in [(5 * MIB, true), (MIB, false)] {
+        let site = Site::new();
+        let large = bytes(1, LARGE);
+        let wire = Between::to(site.depot("one", &[&large]), Wire::Stops(most));
+        let fetched = site.fetch_within(limits, &[&large], &[wire.address]);
+        assert_eq!((fetched.missing.len(), fetched.still_coming), (1, still_coming), "{fetched:?}");
+        // What came stays: the next request takes the rest.
+        assert_eq!(site.fetch(&[&large], &[site.depot("two", &[&large])]), Fetched::default());
+    }
 }
 
 #[test]

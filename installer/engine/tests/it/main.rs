@@ -15,5 +15,7 @@ mod kubeconfig;
 mod link_lost;
 mod packages;
 mod registry_check;
+mod shared;
 mod slots;
+mod spread;
 mod undo;

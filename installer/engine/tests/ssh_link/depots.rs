@@ -6,8 +6,14 @@ mod real;
 use std::collections::BTreeMap;
 use std::sync::Mutex;
 
+use kubexm_plan::StepId;
+
 use super::*;
 use real::Site;
+
+fn fill() -> StepId {
+    StepId("n1/store.fill".to_owned())
+}
 
 fn no_progress(_: Digest, _: u64, _: u64) {}
 
@@ -27,7 +33,7 @@ async fn a_node_takes_from_a_depot_what_the_depot_has_and_the_controller_sends_t
     let progress = |digest: Digest, done: u64, _: u64| {
         came.lock().unwrap().insert(digest, done);
     };
-    let fetched = link.fetch(&source.list(), &site.depots(&[depot]), &progress).await.unwrap();
+    let fetched = link.fetch(&fill(), &source.list(), &site.depots(&[depot]), &progress).await.unwrap();
     let [missing, there] = source.list()[..] else { panic!("two blobs") };
     assert_eq!((fetched.missing, fetched.reasons), (vec![missing], Vec::new()));
     assert_eq!(stored(&server, &there.0), Some(there.0));
@@ -50,10 +56,10 @@ async fn a_depot_that_is_down_is_reported_and_a_host_without_depots_asks_nobody(
     })
     .await
     .unwrap();
-    let fetched = link.fetch(&source.list(), &site.depots(&[nobody]), &no_progress).await.unwrap();
+    let fetched = link.fetch(&fill(), &source.list(), &site.depots(&[nobody]), &no_progress).await.unwrap();
     assert_eq!(fetched.missing, source.list());
     assert!(fetched.reasons[0].starts_with(&format!("depot https://{nobody}: ")), "{:?}", fetched.reasons);
-    let fetched = link.fetch(&source.list(), &site.depots(&[]), &no_progress).await.unwrap();
+    let fetched = link.fetch(&fill(), &source.list(), &site.depots(&[]), &no_progress).await.unwrap();
     assert_eq!((fetched.missing, fetched.reasons), (source.list(), Vec::new()));
     tokio::task::spawn_blocking(|| drop(site)).await.unwrap();
 }

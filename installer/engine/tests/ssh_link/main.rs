@@ -7,6 +7,7 @@ mod depots;
 mod line;
 mod login;
 mod server;
+mod shared;
 mod sudo;
 
 use std::pin::Pin;

@@ -90,7 +90,7 @@ mod tests {
     impl Cases for Blobs {
         const TESTED: Tested<Case<Self>> = Tested::Here(&[("blobs that are there", |h| {
             let blob = h.blob("abc");
-            Blobs { blobs: BTreeMap::from([(blob, 3)]), depots: None }
+            Blobs { blobs: BTreeMap::from([(blob, 3)]), depots: None, shared_at: None }
         })]);
     }
 }

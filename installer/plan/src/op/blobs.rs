@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
+use std::net::SocketAddr;
 
 use kubexm_spec::Digest;
 use serde::{Deserialize, Serialize};
@@ -19,6 +20,9 @@ pub struct Blobs {
     /// Depots of this cluster that may have them, tried before the controller sends anything.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub depots: Option<Depots>,
+    /// Where this host serves them to the other hosts of the run once it has them, while the run lasts.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub shared_at: Option<SocketAddr>,
 }
 
 /// Depots that a node fetches blobs from.
@@ -40,6 +44,19 @@ impl Depots {
     pub fn limit_s(&self, bytes: u64) -> u64 {
         let hanging = u64::try_from(self.urls.len()).unwrap_or(u64::MAX).saturating_mul(60);
         (bytes / (2 << 20)).saturating_add(hanging).saturating_add(120)
+    }
+}
+
+impl Blobs {
+    /// Seconds in which so many bytes come over a slow link (1 MiB/s), with five minutes for everything else.
+    pub const fn delivery_s(bytes: u64) -> u64 {
+        300 + bytes / (1 << 20)
+    }
+
+    /// Seconds in which so many of its bytes come from the depots and the controller alone.
+    pub fn limit_s(&self, bytes: u64) -> u64 {
+        let depots = self.depots.as_ref().map_or(0, |depots| depots.limit_s(bytes));
+        Self::delivery_s(bytes).saturating_add(depots)
     }
 }
 

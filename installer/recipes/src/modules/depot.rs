@@ -20,7 +20,7 @@ use crate::error::RecipeError;
 use crate::modules::{images, login, packages};
 use crate::packages::{self as carried, NodePackages};
 use crate::templates::template;
-use crate::{paths, registries};
+use crate::{fan_out, paths, registries};
 
 /// Slot of the registry's CA certificate, which nodes trust.
 pub const CA_SLOT: &str = "registry-ca";
@@ -33,11 +33,6 @@ const UNIT: &str = "kubexm-depot.service";
 const LOAD_CREDENTIAL: u32 = 247;
 /// The first port that needs no capability (ip(7), `ip_unprivileged_port_start`).
 const FIRST_UNPRIVILEGED: u16 = 1024;
-
-/// Timeout in seconds for copying so many bytes over a slow link (1 MiB/s), plus five minutes for everything else.
-pub(super) fn delivery_timeout(bytes: u64) -> u64 {
-    300 + bytes / (1 << 20)
-}
 
 /// Puts blobs into the node's content store: on the registry host everything that the depot serves; on other nodes
 /// the archives of their programs and the packages to install. Images come from the registry; without a registry they
@@ -82,9 +77,13 @@ pub fn store(draft: &Draft<'_>, node: &PlannedHost<'_>, packages: Option<&NodePa
         }
     }
     blobs.extend(packages.map(packages::blobs).unwrap_or_default());
-    let timeout = delivery_timeout(blobs.values().sum());
+    let timeout = Blobs::delivery_s(blobs.values().sum());
+    let shared_at = fan_out::address(draft.cx, node);
+    // What is left has its whole time without the other hosts, should they have wasted theirs.
+    let beside = shared_at.map_or(0, |_| timeout / 2);
+    let timeout = timeout + beside;
     Step::on(node.name(), "store.fill", "Copy the bundle's content to the node")
-        .ensure(Blobs { blobs, depots: None })
+        .ensure(Blobs { blobs, depots: None, shared_at })
         .timeout_s(timeout)
         .retries(2)
         .undo(Undo::RestoreBefore)

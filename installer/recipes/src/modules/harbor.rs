@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use ipnet::IpNet;
 use kubexm_plan::op::{
-    Dir, File, HARBOR_UNIT, HarborAccess, HarborImage, HarborImages, HarborProjects, StateDir, Unit,
+    Blobs, Dir, File, HARBOR_UNIT, HarborAccess, HarborImage, HarborImages, HarborProjects, StateDir, Unit,
 };
 use kubexm_plan::{Probe, SlotProvider, Step, Undo, runtime};
 use kubexm_spec::cluster::{HARBOR_ADMIN, HARBOR_DATABASE, Harbor, RegistryKind, RuntimeKind, overlap};
@@ -228,7 +228,7 @@ fn fill(cx: &PlanContext<'_>, node: &PlannedHost<'_>, harbor: &Harbor, images: B
             },
             60,
         )
-        .timeout_s(depot::delivery_timeout(blobs.iter().map(|blob| blob.size).sum()))
+        .timeout_s(Blobs::delivery_s(blobs.iter().map(|blob| blob.size).sum()))
         .retries(2)
         .undo(Undo::RestoreBefore)
         .build()

@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{Ipv4Addr, SocketAddr};
 
-use kubexm_plan::op::{Dir, RegistryLayout, Unit};
+use kubexm_plan::op::{Blobs, Dir, RegistryLayout, Unit};
 use kubexm_plan::{Probe, SlotProvider, Step, Undo};
 use kubexm_spec::cluster::RegistryKind;
 use kubexm_spec::depot::{DepotConfig, Repository, Tls};
@@ -58,7 +58,7 @@ fn repositories(cx: &PlanContext<'_>) -> BTreeMap<String, Repository> {
 fn layout(cx: &PlanContext<'_>, node: &PlannedHost<'_>, repositories: BTreeMap<String, Repository>) -> Step {
     let images = cx.manifest.artifacts.iter().filter(|a| a.key.kind() == Kind::Image);
     let blobs: BTreeSet<_> = images.flat_map(|a| a.blobs.iter().copied()).collect();
-    let timeout = depot::delivery_timeout(blobs.iter().map(|blob| blob.size).sum());
+    let timeout = Blobs::delivery_s(blobs.iter().map(|blob| blob.size).sum());
     Step::on(node.name(), "registry.fill", "Write the bundle's images to the registry's storage")
         .ensure(RegistryLayout { data_dir: cx.cluster.registry.data_dir.clone(), repositories })
         .timeout_s(timeout)

@@ -51,7 +51,7 @@ pub fn restore(cx: &RestoreContext<'_>) -> Result<Plan, RecipeError> {
     let mut steps = Steps::default();
     steps.all(&members, |member| {
         Step::on(member.name, "restore.archive", "Copy the archive to the host")
-            .ensure(Blobs { blobs: [(cx.archive.sha256, cx.archive.size)].into(), depots: None })
+            .ensure(Blobs { blobs: [(cx.archive.sha256, cx.archive.size)].into(), depots: None, shared_at: None })
             .timeout_s(7_200)
             .undo(Undo::RestoreBefore)
             .build()

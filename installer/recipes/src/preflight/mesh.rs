@@ -6,6 +6,8 @@ use std::collections::BTreeMap;
 
 use kubexm_plan::mesh::ConnectionResult;
 use kubexm_spec::cluster::Firewall;
+use kubexm_spec::counted;
+use kubexm_spec::names::FAN_OUT_PORT;
 
 use super::report::{Finding, Severity};
 use crate::context::PlanContext;
@@ -15,12 +17,54 @@ use crate::modules::os::FIREWALLS;
 /// Its name in findings.
 pub const NAME: &str = "mesh";
 
-/// One finding for each blocked pair; `dialed` is keyed by the connecting host.
+/// One finding for each blocked pair, and one for each host that others cannot take content from; `dialed` is keyed by the connecting host.
 pub fn findings(cx: &PlanContext<'_>, dialed: &BTreeMap<String, Vec<ConnectionResult>>) -> Vec<Finding> {
     let all = dialed.iter().flat_map(|(from, dialed)| dialed.iter().map(move |dialed| (from, dialed)));
     let unexpected = all.clone().filter(|(_, dialed)| !is_expected(cx, dialed));
-    let blocked = unexpected.filter_map(|(from, dialed)| Some(finding(cx, from, dialed, dialed.blocked.as_deref()?)));
-    blocked.chain(taken(cx, all)).collect()
+    let blocked = unexpected.filter_map(|(from, dialed)| Some((from, dialed, dialed.blocked.as_deref()?)));
+    let (sharing, blocked): (Vec<_>, Vec<_>) =
+        blocked.partition(|(_, dialed, _)| dialed.dial.port.number == FAN_OUT_PORT && dialed.dial.to != LOAD_BALANCER);
+    let blocked = blocked.into_iter().map(|(from, dialed, reason)| finding(cx, from, dialed, reason));
+    blocked.chain(unshared(cx, &sharing)).chain(taken(cx, all)).collect()
+}
+
+/// Hosts that others cannot take content from. All of a large cluster may be behind one firewall, so each has one warning.
+fn unshared(cx: &PlanContext<'_>, blocked: &[(&String, &ConnectionResult, &str)]) -> Vec<Finding> {
+    let mut by_host: BTreeMap<&str, Vec<&(&String, &ConnectionResult, &str)>> = BTreeMap::new();
+    for one in blocked {
+        by_host.entry(&one.1.dial.to).or_default().push(one);
+    }
+    let finding = |(to, all): (&str, Vec<&(&String, &ConnectionResult, &str)>)| {
+        let (from, dialed, reason) = *all.first()?;
+        let source = match all.len() - 1 {
+            0 => address(cx, from),
+            others => format!("{} and {}", address(cx, from), counted(others as u64, "other host")),
+        };
+        let fix = match stopped_later(cx, to) {
+            Some(firewall) => format!("{firewall} on {to} will be stopped (`system.firewall: off`)"),
+            None => format!(
+                "open it in the firewall of {to} and in every firewall between the hosts; until then what it would serve \
+                 comes from others, the depot or this machine, which takes longer (`registry.fanOut: false` asks no host)"
+            ),
+        };
+        Some(Finding {
+            severity: Severity::Warn,
+            check: NAME.to_owned(),
+            host: Some(to.to_owned()),
+            found: format!("from {source} to {} port {}: {reason}", dialed.dial.address, dialed.dial.port),
+            needed: "this port open while a run lasts, for hosts that take content from each other".to_owned(),
+            fix,
+            detail: None,
+        })
+    };
+    by_host.into_iter().filter_map(finding).collect()
+}
+
+fn address(cx: &PlanContext<'_>, host: &str) -> String {
+    match cx.cluster.host(host).and_then(|host| host.node_ip()) {
+        Some(ip) => ip.to_string(),
+        None => host.to_owned(),
+    }
 }
 
 /// Whether a dial has to fail: no host has the virtual IP until kubexm's keepalived runs.
@@ -69,13 +113,9 @@ fn taken<'a>(
 
 fn finding(cx: &PlanContext<'_>, from: &str, dialed: &ConnectionResult, reason: &str) -> Finding {
     let dial = &dialed.dial;
-    let source = match cx.cluster.host(from).and_then(|host| host.node_ip()) {
-        Some(ip) => ip.to_string(),
-        None => from.to_owned(),
-    };
     let source = match dial.pod {
         Some(pod) => format!("the pod address {}", pod.pod),
-        None => source,
+        None => address(cx, from),
     };
     let (severity, needed, fix) = if dial.to == LOAD_BALANCER {
         let fix = "nothing forwards it now, which is normal for one with health checks: make sure that it forwards \

@@ -1,11 +1,12 @@
 //! The ports that a host's roles need are free, or used by the cluster's own processes.
 
 use kubexm_spec::cluster::{API_PORT, BALANCER_STATUS_PORT, EtcdKind, RegistryKind, Roles};
+use kubexm_spec::names::FAN_OUT_PORT;
 
 use super::input::{ObservedHost, PreflightInput};
-use super::report::Report;
+use super::report::{Report, Severity, Words};
 use crate::modules::harbor;
-use crate::{balancer, network, time_servers};
+use crate::{balancer, fan_out, network, time_servers};
 
 /// A port and the process that will listen on it.
 struct Port {
@@ -27,9 +28,22 @@ const ETCD_METRICS: Port = tcp(2381, "etcd");
 const NODE: [Port; 2] = [tcp(10250, "kubelet"), tcp(10256, "kube-proxy")];
 
 pub(super) fn run(input: &PreflightInput<'_>, report: &mut Report) {
+    let cluster = input.cx.cluster;
+    if cluster.registry.fan_out
+        && !input.cx.without_fan_out
+        && let Some(field) = fan_out::port_of(cluster)
+    {
+        let found = format!("{field} is {FAN_OUT_PORT}, so hosts take no content from each other");
+        let needed = "that port free while a run lasts";
+        let fix = "nothing, for a few hosts; choose another port, or write `registry.fanOut: false`";
+        report.add(Severity::Warn, None, Words { found, needed: needed.to_owned(), fix: fix.to_owned() });
+    }
     for host in &input.hosts {
         for port in of_roles(input, host.roles) {
             taken(host, &port, report);
+        }
+        if fan_out::is_used(cluster) && !input.cx.without_fan_out {
+            not_shared(host, report);
         }
         // A time service that is a unit is stopped by the plan; chrony is kept.
         if time_servers::is_server(input.cx.cluster, host.spec) && host.facts.time_services.is_empty() {
@@ -78,20 +92,33 @@ fn of_roles(input: &PreflightInput<'_>, roles: Roles) -> Vec<Port> {
     ports
 }
 
+/// Without its port a host only takes content and serves none.
+fn not_shared(host: &ObservedHost<'_>, report: &mut Report) {
+    let Some((found, _)) = held(host, &tcp(FAN_OUT_PORT, "kubexm-install")) else { return };
+    report.warn(
+        host.name(),
+        found,
+        "a free port for content that hosts take from each other while a run lasts",
+        "stop that process if there are many hosts; without it this one serves nobody, and the run takes longer",
+    );
+}
+
 fn taken(host: &ObservedHost<'_>, port: &Port, report: &mut Report) {
+    let Some((found, needed)) = held(host, port) else { return };
+    report.fail(host.name(), found, needed, "stop that process, or use another host");
+}
+
+/// Who holds a port, if it is nobody of the cluster's, and for whom it should be free.
+fn held(host: &ObservedHost<'_>, port: &Port) -> Option<(String, String)> {
     let at = |l: &&kubexm_plan::facts::Listener| l.port == port.number && l.protocol == port.protocol;
     // On a host with this cluster's stamp, the expected process on its port is the cluster's even if the ledger
     // has no record of it: static pods are started by kubelet, and the vxlan socket belongs to no process.
     let ours = |l: &kubexm_plan::facts::Listener| {
         l.ours || (host.ours && l.process.as_deref().is_none_or(|name| Some(name) == port.process))
     };
-    let Some(holder) = host.facts.listeners.iter().filter(at).find(|l| !ours(l)) else { return };
+    let holder = host.facts.listeners.iter().filter(at).find(|l| !ours(l))?;
     let process = holder.process.as_deref().unwrap_or("a process that could not be found");
     let pid = holder.pid.map(|pid| format!(" (pid {pid})")).unwrap_or_default();
-    report.fail(
-        host.name(),
-        format!("{}/{} in use by {process}{pid}", port.number, port.protocol),
-        format!("a free port for {}", port.process.unwrap_or("the pod network")),
-        "stop that process, or use another host",
-    );
+    let found = format!("{}/{} in use by {process}{pid}", port.number, port.protocol);
+    Some((found, format!("a free port for {}", port.process.unwrap_or("the pod network"))))
 }

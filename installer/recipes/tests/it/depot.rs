@@ -3,13 +3,13 @@
 
 use crate::common::{Site, text};
 use insta::{Settings, assert_snapshot};
-use kubexm_plan::op::{Content, Op};
+use kubexm_plan::op::{Blobs, Content, Op};
 use kubexm_plan::{Plan, lint};
 use kubexm_recipes::packages::RepositoryFile;
 use kubexm_recipes::sample;
 use kubexm_spec::cluster::{Listen, RegistryKind};
 use kubexm_spec::depot::{DepotConfig, Packages};
-use kubexm_spec::{Cluster, Digest};
+use kubexm_spec::{ArtifactKey, Cluster, Digest};
 
 fn cluster() -> Cluster {
     let mut cluster = sample::fleet(1, 1);
@@ -213,4 +213,40 @@ fn the_depot_listens_on_every_address_or_on_the_nodes() {
     };
     assert_eq!(listens(Listen::AllAddresses), "0.0.0.0:5443");
     assert_eq!(listens(Listen::NodeAddress), "10.77.0.11:5443");
+}
+
+#[test]
+fn hosts_serve_each_other_what_the_bundle_brings_and_no_material_of_the_user() {
+    let shared = |site: &Site| -> Vec<(String, Blobs)> {
+        let steps = plan(site).steps.into_iter();
+        let ops = steps.flat_map(|step| step.ops.into_iter().map(move |op| (step.host.clone(), op)));
+        let blobs = ops.filter_map(|(host, op)| match op {
+            Op::Blobs(blobs) if blobs.shared_at.is_some() => Some((host, blobs)),
+            _ => None,
+        });
+        blobs.collect()
+    };
+    let mut several = site(cluster());
+    let material = several.manifest.artifacts.iter().find(|artifact| matches!(artifact.key, ArtifactKey::Binary(_)));
+    let mut material = material.unwrap().clone();
+    material.key = ArtifactKey::Material("audit.yaml".to_owned());
+    material.platform = None;
+    material.blobs.truncate(1);
+    material.blobs[0].digest = Digest::of("a policy of the user");
+    several.manifest.artifacts.push(material);
+    let found = shared(&several);
+    let at: Vec<String> = found.iter().filter_map(|(_, blobs)| Some(blobs.shared_at?.to_string())).collect();
+    assert_eq!(at, ["10.77.0.11:5444", "10.77.0.12:5444"]);
+    assert!(found.iter().all(|(_, op)| !op.blobs.contains_key(&Digest::of("a policy of the user"))));
+
+    several.cluster.registry.port = 5444;
+    assert_eq!(shared(&several), [], "the depot has that port");
+    several.cluster.registry.port = 5443;
+    let fill = |site: &Site| plan(site).steps.iter().find(|step| step.id.0 == "node2/store.fill").unwrap().timeout_s;
+    let beside_others = fill(&several);
+    several.cluster.registry.fan_out = false;
+    assert_eq!(shared(&several), []);
+    // Without the others it has all the time that it would have had.
+    assert!(beside_others > fill(&several) + 100, "{beside_others}");
+    assert_eq!(shared(&Site::of(sample::fleet(1, 0))), [], "one host has nobody to take from it");
 }

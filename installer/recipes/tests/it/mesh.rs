@@ -9,7 +9,7 @@ use crate::common::Site;
 use kubexm_plan::facts::{Listener, Stamp};
 use kubexm_plan::mesh::{ConnectionCheck, ConnectionResult};
 use kubexm_recipes::mesh::{LOAD_BALANCER, Mesh};
-use kubexm_recipes::preflight::{Finding, Severity, mesh::findings};
+use kubexm_recipes::preflight::{Finding, Severity, mesh::findings, preflight};
 use kubexm_recipes::sample;
 use kubexm_spec::cluster::{EtcdKind, ExternalKind, Firewall, LoadBalancerMode, NetworkPlugin, RegistryKind};
 
@@ -22,6 +22,8 @@ fn three() -> Site {
     }
     site.cluster.role_groups.control_plane.push("node2".to_owned());
     site.cluster.role_groups.worker.push("node3".to_owned());
+    // Every host serves every other one; a test of its own has that.
+    site.cluster.registry.fan_out = false;
     site
 }
 
@@ -46,8 +48,63 @@ fn every_port_that_roles_need_is_dialed_between_different_hosts() {
 }
 
 #[test]
+fn hosts_that_take_content_from_each_other_are_dialed_and_a_blocked_one_is_a_warning() {
+    let mut site = three();
+    site.cluster.registry.fan_out = true;
+    let mesh = mesh(&site);
+    assert_eq!(between(&mesh, "node3", "node2"), "5444/tcp 6443/tcp 8472/udp");
+    assert_eq!(between(&mesh, "node1", "node3"), "5444/tcp 10250/tcp 8472/udp");
+    let text = "from 10.77.0.13 to 10.77.0.12 port 5444/tcp: no answer";
+    one(&said(&site, "node3", "node2"), Severity::Warn, text);
+}
+
+#[test]
+fn a_host_that_nobody_reaches_for_content_is_one_warning() {
+    let mut site = three();
+    site.cluster.registry.fan_out = true;
+    let blocked = |site: &Site| {
+        let mut dialed: BTreeMap<String, Vec<ConnectionResult>> = BTreeMap::new();
+        for (host, dials) in mesh(site).dials {
+            let blocked = |dial: &ConnectionCheck| {
+                (dial.to == "node2" && dial.port.number == 5444).then(|| "no answer".to_owned())
+            };
+            let dials = dials.into_iter();
+            let dials = dials.map(|dial| ConnectionResult { blocked: blocked(&dial), dial, neighbour: None });
+            dialed.insert(host, dials.collect());
+        }
+        findings(&site.cx(), &dialed)
+    };
+    let found = blocked(&site);
+    one(&found, Severity::Warn, "from 10.77.0.11 and 1 other host to 10.77.0.12 port 5444/tcp: no answer");
+    assert_eq!(found[0].host.as_deref(), Some("node2"));
+    // With --no-fan-out nobody looks.
+    site.without_fan_out = true;
+    assert_eq!(blocked(&site), []);
+    assert_eq!(between(&mesh(&site), "node3", "node2"), "6443/tcp 8472/udp");
+}
+
+#[test]
+fn a_host_whose_port_for_content_is_taken_is_a_warning_unless_nobody_would_use_it() {
+    let mut site = three();
+    let (protocol, process) = ("tcp".to_owned(), Some("java".to_owned()));
+    let java = Listener { protocol, port: 5444, process, pid: Some(7), ours: false };
+    site.facts.get_mut("node2").unwrap().listeners.push(java);
+    let said = |site: &Site| -> Vec<Severity> {
+        let found = preflight(&site.cx());
+        found.iter().filter(|one| one.found.contains("5444/tcp in use by java")).map(|one| one.severity).collect()
+    };
+    assert_eq!(said(&site), []);
+    site.cluster.registry.fan_out = true;
+    assert_eq!(said(&site), [Severity::Warn]);
+    site.without_fan_out = true;
+    assert_eq!(said(&site), []);
+}
+
+#[test]
 fn what_is_dialed_is_listened_on() {
-    let mesh = mesh(&three());
+    let mut site = three();
+    site.cluster.registry.fan_out = true;
+    let mesh = mesh(&site);
     for ConnectionCheck { to, port, .. } in mesh.dials.values().flatten() {
         assert!(mesh.listen[to].contains(port), "{to} {port}");
     }

@@ -42,6 +42,8 @@ pub struct Opened {
     /// Texts that cluster.yaml names.
     pub(super) materials: ReadMaterials,
     pub(super) set_aside: bool,
+    /// Hosts take nothing from each other in the run that follows.
+    pub(super) without_fan_out: bool,
     pub(super) new_registry_ca: bool,
     pub(super) upgrade: bool,
     /// Which installed bundle it may replace.
@@ -80,7 +82,7 @@ impl Session<'_> {
         let charts = CarriedCharts { renderings, values_files, manifest };
         let materials = ReadMaterials::read(&cluster, options.file.as_deref(), &bundle);
         let replace = options.replace;
-        let (set_aside, new_registry_ca, upgrade) = (false, false, false);
+        let (set_aside, without_fan_out, new_registry_ca, upgrade) = (false, false, false, false);
         Ok(Opened {
             bundle,
             provenance,
@@ -90,6 +92,7 @@ impl Session<'_> {
             charts,
             materials,
             set_aside,
+            without_fan_out,
             new_registry_ca,
             upgrade,
             replace,
@@ -221,6 +224,13 @@ impl Opened {
         Self { set_aside, ..self }
     }
 
+    /// Sets whether hosts take nothing from each other in the run that follows ([`crate::RunOptions::fan_out`]): then preflight does
+    /// not look at the port for that.
+    #[must_use]
+    pub fn without_fan_out(self, without_fan_out: bool) -> Self {
+        Self { without_fan_out, ..self }
+    }
+
     /// Sets whether a new CA is made for the registry, in place of the one that the cluster has.
     #[must_use]
     pub fn with_new_registry_ca(self, new_registry_ca: bool) -> Self {
@@ -255,6 +265,7 @@ impl Opened {
             catalogue: &self.catalogue,
             facts,
             set_aside: self.set_aside,
+            without_fan_out: self.without_fan_out,
             packages,
             materials: &self.materials.texts,
             charts: &self.charts,

@@ -152,6 +152,7 @@ impl RunDriver<'_> {
             rollback_command: commands.rollback(id),
             on_failure: self.options.on_failure,
             max_failed_hosts: self.options.max_failed_workers,
+            fan_out: self.options.fan_out,
             drill: self.options.drill.clone(),
             cancel: self.session.cancel.clone(),
             // After a reset there is no pod network whose check could be remembered.

@@ -119,8 +119,13 @@ impl Commands for NoCommands {
     }
 }
 
-pub const RUN: RunOptions<'static> =
-    RunOptions { on_failure: OnFailure::Rollback, max_failed_workers: 0, drill: None, commands: &NoCommands };
+pub const RUN: RunOptions<'static> = RunOptions {
+    on_failure: OnFailure::Rollback,
+    max_failed_workers: 0,
+    fan_out: true,
+    drill: None,
+    commands: &NoCommands,
+};
 
 impl Site {
     pub fn new(name: &'static str, hosts: &[&str], answer: Answer) -> Self {

@@ -63,7 +63,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("kubexm-plan", &["kubexm-spec"]),
     ("kubexm-recipes", &["kubexm-spec", "kubexm-manifests", "kubexm-packages", "kubexm-charts", "kubexm-plan"]),
     ("kubexm-ops", &["kubexm-spec", "kubexm-packages", "kubexm-charts", "kubexm-plan", "kubexm-seed"]),
-    ("kubexm-engine", &["kubexm-spec", "kubexm-plan", "kubexm-ops", "kubexm-transport"]),
+    ("kubexm-engine", &["kubexm-spec", "kubexm-plan", "kubexm-ops", "kubexm-transport", "kubexm-depot"]),
     ("kubexm-depot", &["kubexm-spec"]),
     ("kubexm-seed", &["kubexm-spec", "kubexm-archive", "kubexm-transport"]),
     (

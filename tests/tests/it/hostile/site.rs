@@ -197,8 +197,13 @@ impl Commands for Printed {
 }
 
 /// A failure rolls back.
-pub const ROLLBACK: RunOptions<'static> =
-    RunOptions { on_failure: OnFailure::Rollback, max_failed_workers: 0, drill: None, commands: &Printed };
+pub const ROLLBACK: RunOptions<'static> = RunOptions {
+    on_failure: OnFailure::Rollback,
+    max_failed_workers: 0,
+    fan_out: true,
+    drill: None,
+    commands: &Printed,
+};
 /// A failure keeps what was done.
 pub const KEEP: RunOptions<'static> = RunOptions { on_failure: OnFailure::Keep, ..ROLLBACK };
 

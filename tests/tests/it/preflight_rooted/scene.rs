@@ -253,6 +253,7 @@ impl Scene {
             catalogue: &catalogue,
             facts: &facts,
             set_aside: self.set_aside,
+            without_fan_out: false,
             packages: &packages,
             sealing: None,
         })

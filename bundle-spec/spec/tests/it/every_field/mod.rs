@@ -78,6 +78,7 @@ const RICH: &str = r#"
     type: harbor
     port: 8444
     listen: node-address
+    fanOut: false
     dataDir: /data/harbor
     privateRegistry: harbor.example.com:8444/library
     auths: {"harbor.example.com:8444": {username: robot$a, passwordFrom: {env: HARBOR}}, other.example.com: {username: b, passwordFrom: {file: /b}}}

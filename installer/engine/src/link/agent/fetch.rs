@@ -1,26 +1,33 @@
-//! Fetches blobs from depots (`<url>/blobs/sha256/<hex>`) into the node's content store.
+//! Fetches blobs from depots and from other hosts of the run (`<url>/blobs/sha256/<hex>`) into the node's content store.
 //!
 //! The depots are tried in order; a transfer that breaks off is resumed from the next depot, since the received bytes
 //! stay in the blob's part file and the digest is checked at the end. A depot that does not answer is not an error: it
 //! is skipped for the rest of the request, and the controller sends what no depot had.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use futures::StreamExt;
 use kubexm_plan::op::Depots;
 use kubexm_spec::{Digest, error_chain};
-use kubexm_transport::{BasicLogin, FileCandidate, HttpClient, HttpOptions, Store, TransportError, Want};
+use kubexm_transport::{BasicLogin, FileCandidate, HttpClient, HttpOptions, MutualTls, Store, TransportError, Want};
 use zeroize::Zeroizing;
 
-use crate::link::Fetched;
+use crate::link::{Fetched, RunIdentity};
 
 /// Blobs that are fetched in parallel.
 const PARALLEL: usize = 4;
 /// Interval at which the controller's presence is checked.
 const LOOK: Duration = Duration::from_millis(200);
+
+/// Bytes a second of a transfer between two hosts that is slow and no failure yet: the lines of both carry others too.
+pub(crate) const SLOW: u64 = 512 << 10;
+/// The part of the bytes that must have come when the time is over for the rest to be worth waiting for.
+const ENOUGH: u64 = 4;
 
 /// Time limits of a request.
 #[derive(Clone, Copy, Debug)]
@@ -43,6 +50,15 @@ impl Limits {
             stall: Duration::from_secs(20),
         }
     }
+
+    /// Limits for so many bytes from another host of the run.
+    pub fn between_hosts(bytes: u64) -> Self {
+        Self {
+            whole: Duration::from_secs((bytes / SLOW).saturating_add(30)),
+            connect: Duration::from_secs(3),
+            stall: Duration::from_secs(10),
+        }
+    }
 }
 
 /// Fetches what the store is missing, until the limit or until the controller is `gone`. The program must have
@@ -55,22 +71,63 @@ pub fn fetch(
     depots: &Depots,
     gone: impl Fn() -> bool,
 ) -> Result<Fetched, String> {
-    let store = Store::open(store).map_err(|error| error_chain(&error))?;
     let login = match depots.login.as_ref().map(login).transpose() {
         Ok(login) => login,
         Err(reason) => {
             let missing = blobs.iter().map(|(digest, size)| (*digest, *size)).collect();
-            return Ok(Fetched { missing, reasons: vec![reason] });
+            return Ok(Fetched { missing, reasons: vec![reason], still_coming: false });
         }
     };
-    let depots = Asked {
+    let asked = Asked {
+        what: "depot",
         client: HttpClient::new(options(limits)).map_err(|error| error_chain(&error))?,
         urls: &depots.urls,
-        ca: PathBuf::from(&depots.ca),
+        ca: Some(PathBuf::from(&depots.ca)),
         login,
         down: Mutex::default(),
         reasons: Mutex::default(),
+        moved: AtomicU64::new(0),
+        before: AtomicU64::new(0),
     };
+    fetch_all(asked, limits, store, blobs, gone)
+}
+
+/// The same from another host of the run, which is known by the certificates of the run, as this one is there.
+pub fn fetch_shared(
+    store: &Path,
+    blobs: &BTreeMap<Digest, u64>,
+    from: SocketAddr,
+    identity: &RunIdentity,
+    gone: impl Fn() -> bool,
+) -> Result<Fetched, String> {
+    let limits = Limits::between_hosts(blobs.values().fold(0, |sum: u64, size| sum.saturating_add(*size)));
+    let mut pem = Zeroizing::new(identity.certificate.clone().into_bytes());
+    pem.extend_from_slice(&identity.key.0);
+    let mutual = Some(MutualTls { ca: identity.ca.clone().into_bytes(), identity: pem });
+    let asked = Asked {
+        what: "host",
+        client: HttpClient::new(HttpOptions { mutual, ..options(limits) }).map_err(|error| error_chain(&error))?,
+        urls: &[format!("https://{from}")],
+        ca: None,
+        login: None,
+        down: Mutex::default(),
+        reasons: Mutex::default(),
+        moved: AtomicU64::new(0),
+        before: AtomicU64::new(0),
+    };
+    fetch_all(asked, limits, store, blobs, gone)
+}
+
+fn fetch_all(
+    depots: Asked<'_>,
+    limits: Limits,
+    store: &Path,
+    blobs: &BTreeMap<Digest, u64>,
+    gone: impl Fn() -> bool,
+) -> Result<Fetched, String> {
+    let store = Store::open(store).map_err(|error| error_chain(&error))?;
+    let bytes = blobs.values().fold(0, |sum: u64, size| sum.saturating_add(*size));
+    let mut still_coming = false;
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
@@ -80,9 +137,11 @@ pub fn fetch(
         let all = all.buffer_unordered(PARALLEL).collect::<Vec<Result<(), TransportError>>>();
         tokio::select! {
             results = all => results.into_iter().collect::<Result<(), _>>().map_err(|error| error_chain(&error)),
-            () = until(&gone) => Err("the connection to the controller is lost".to_owned()),
+            () = until(&gone) => Err("stopped, since the controller is gone or takes the step back".to_owned()),
             () = tokio::time::sleep(limits.whole) => {
-                depots.note(format!("the depots were too slow: not all blobs arrived within {} s", limits.whole.as_secs()));
+                let rest = bytes.saturating_sub(depots.before.load(Ordering::Relaxed));
+                still_coming = depots.moved.load(Ordering::Relaxed) >= (rest / ENOUGH).max(1);
+                depots.note(format!("the {}s were too slow: not all blobs arrived within {} s", depots.what, limits.whole.as_secs()));
                 Ok(())
             }
         }
@@ -97,7 +156,8 @@ pub fn fetch(
             missing.push((*digest, *size));
         }
     }
-    Ok(Fetched { missing, reasons: depots.reasons.into_inner().unwrap_or_else(PoisonError::into_inner) })
+    let reasons = depots.reasons.into_inner().unwrap_or_else(PoisonError::into_inner);
+    Ok(Fetched { missing, reasons, still_coming })
 }
 
 /// The login of a file, or why it cannot be shown to a depot.
@@ -127,15 +187,21 @@ async fn until(gone: impl Fn() -> bool) {
     }
 }
 
-/// The depots during one request.
+/// Who is asked during one request.
 struct Asked<'a> {
+    /// What they are, for people.
+    what: &'static str,
     client: HttpClient,
     urls: &'a [String],
-    ca: PathBuf,
+    ca: Option<PathBuf>,
     login: Option<BasicLogin>,
     /// Depots that are not tried again.
     down: Mutex<BTreeSet<usize>>,
     reasons: Mutex<Vec<String>>,
+    /// Bytes that came in this request.
+    moved: AtomicU64,
+    /// Bytes that had come in earlier ones.
+    before: AtomicU64,
 }
 
 impl Asked<'_> {
@@ -151,11 +217,19 @@ impl Asked<'_> {
             }
             let candidate = FileCandidate {
                 url: format!("{}/blobs/sha256/{}", url.trim_end_matches('/'), digest.hex()),
-                ca_file: Some(self.ca.clone()),
+                ca_file: self.ca.clone(),
                 login: self.login.clone(),
                 ..FileCandidate::default()
             };
-            match self.client.fetch(&[candidate], &want, store, &|_, _| ()).await {
+            // What an earlier request left is in the first report.
+            let before = AtomicU64::new(u64::MAX);
+            let progress = |done: u64, _| {
+                match before.swap(done, Ordering::Relaxed) {
+                    u64::MAX => self.before.fetch_add(done, Ordering::Relaxed),
+                    before => self.moved.fetch_add(done.saturating_sub(before), Ordering::Relaxed),
+                };
+            };
+            match self.client.fetch(&[candidate], &want, store, &progress).await {
                 Ok(_) => return Ok(()),
                 Err(TransportError::AllFailed { tried, .. }) => self.failed(index, url, &tried),
                 Err(error) => return Err(error),
@@ -170,7 +244,7 @@ impl Asked<'_> {
         let missing = tried.iter().all(|error| matches!(error, TransportError::Missing { .. }));
         if !missing && self.down().insert(index) {
             let why: Vec<String> = tried.iter().map(|error| error_chain(error)).collect();
-            self.note(format!("depot {url}: {}", why.join("; ")));
+            self.note(format!("{} {url}: {}", self.what, why.join("; ")));
         }
     }
 

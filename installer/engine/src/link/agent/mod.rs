@@ -11,21 +11,24 @@ pub mod fetch;
 mod in_flight;
 pub(crate) mod lock;
 mod mesh;
+mod share;
 mod store;
 mod work;
 
+use std::collections::BTreeSet;
 use std::io::{Read, Write};
+use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use kubexm_spec::error_chain;
+use kubexm_spec::{Digest, error_chain};
 
 use kubexm_plan::backup::{BackupAnswer, BackupAsk};
 use zeroize::Zeroizing;
 
-use super::wire::{Frame, Request, RequestMessage, Response, Secret, WireError, frame};
+use super::wire::{Frame, Request, RequestMessage, Response, RunIdentity, Secret, WireError, frame};
 use super::{Change, Fetched};
 use crate::clock::unix_ms;
 pub use channel::AgentError;
@@ -55,6 +58,7 @@ pub fn serve(
         holder: Mutex::new(String::new()),
         gone: AtomicBool::new(false),
         listening: Mutex::new(None),
+        sharing: Mutex::new(None),
         in_flight: InFlight::default(),
         work,
     });
@@ -83,8 +87,13 @@ pub fn serve(
             ask if running.len() < MAX_PARALLEL => {
                 let agent = Arc::clone(&agent);
                 let thread = std::thread::Builder::new().name("request".into());
-                let place = match ask {
-                    Request::Converge { .. } | Request::Fetch { .. } => agent.in_flight.change(),
+                let place = match &ask {
+                    Request::Converge { .. } => agent.in_flight.change(),
+                    Request::Fetch { step, blobs, .. } | Request::FetchShared { step, blobs, .. } => {
+                        agent.in_flight.fetch(step.clone(), blobs.keys().copied().collect())
+                    }
+                    Request::Undo { step, .. } => agent.in_flight.undo(&step.id),
+                    Request::EndFetches { blobs } => agent.in_flight.end_fetches(blobs),
                     _ => agent.in_flight.other(),
                 };
                 let work = move || {
@@ -101,6 +110,8 @@ pub fn serve(
         }
     };
     agent.gone.store(true, Ordering::SeqCst);
+    // Nobody is served for a controller that is gone.
+    agent.sharing.lock().unwrap_or_else(PoisonError::into_inner).take();
     if let Some(lock) = &*agent.lock.lock().unwrap_or_else(PoisonError::into_inner) {
         lock.finishing();
     }
@@ -120,6 +131,7 @@ struct Agent<W> {
     holder: Mutex<String>,
     gone: AtomicBool,
     listening: Mutex<Option<mesh::Listening>>,
+    sharing: Mutex<Option<share::Sharing>>,
     in_flight: InFlight,
     work: W,
 }
@@ -177,16 +189,22 @@ impl<W: Work> Agent<W> {
                 Ok(()) => self.work.provide(&provider).map(|value| Response::Provided { value: Secret(value) }),
             },
             Request::Ledger => self.work.ledger().map(|records| Response::Ledger { records }),
-            Request::Fetch { blobs, depots } => {
-                let gone = || self.gone.load(Ordering::SeqCst);
+            Request::Fetch { blobs, depots, .. } => {
+                let gone = || self.gone.load(Ordering::SeqCst) || place.is_ended();
                 let bytes = blobs.values().fold(0_u64, |sum, size| sum.saturating_add(*size));
                 let fetched =
                     fetch::fetch(fetch::Limits::of(bytes, &depots), &self.work.store_path(), &blobs, &depots, gone);
-                fetched.map(|Fetched { missing, reasons }| Response::Fetched {
-                    missing: missing.into_iter().collect(),
-                    reasons,
-                })
+                fetched.map(answered)
             }
+            Request::FetchShared { blobs, from, identity, .. } => {
+                let gone = || self.gone.load(Ordering::SeqCst) || place.is_ended();
+                fetch::fetch_shared(&self.work.store_path(), &blobs, from, &identity, gone).map(answered)
+            }
+            Request::EndFetches { .. } => {
+                place.wait_for_ended();
+                Ok(Response::FetchesEnded)
+            }
+            Request::Share { listen, blobs, identity } => self.share(listen, blobs, identity),
             Request::Listen { ports } => {
                 let mut listening = self.listening.lock().unwrap_or_else(PoisonError::into_inner);
                 // The old listeners are closed first: the new ones may need the same ports.
@@ -224,6 +242,27 @@ impl<W: Work> Agent<W> {
         answered.unwrap_or_else(|text| Response::Failed { text })
     }
 
+    /// Serves these blobs too, as this run's host; another run's server ends, and without any blob this one's.
+    fn share(&self, listen: SocketAddr, blobs: BTreeSet<Digest>, identity: RunIdentity) -> Result<Response, String> {
+        let mut sharing = self.sharing.lock().unwrap_or_else(PoisonError::into_inner);
+        if self.gone.load(Ordering::SeqCst) {
+            return Err("the connection to the controller is lost".to_owned());
+        }
+        if blobs.is_empty() {
+            *sharing = None;
+            return Ok(Response::Sharing);
+        }
+        if !sharing.as_ref().is_some_and(|sharing| sharing.is_of(listen, &identity)) {
+            // Closed first: the new one may need the same port.
+            *sharing = None;
+            *sharing = Some(share::Sharing::start(listen, self.work.store_path(), identity)?);
+        }
+        if let Some(sharing) = &*sharing {
+            sharing.add(blobs);
+        }
+        Ok(Response::Sharing)
+    }
+
     /// Locks the host from the first step until the agent ends.
     fn hold(&self, timeout_s: u64) -> Result<(), Response> {
         let mut held = self.lock.lock().unwrap_or_else(PoisonError::into_inner);
@@ -243,6 +282,11 @@ impl<W: Work> Agent<W> {
         }
         Ok(())
     }
+}
+
+fn answered(fetched: Fetched) -> Response {
+    let Fetched { missing, reasons, still_coming } = fetched;
+    Response::Fetched { missing: missing.into_iter().collect(), reasons, still_coming }
 }
 
 fn next_request(frames: &Frames, silence: Duration) -> Result<Option<RequestMessage>, WireError> {

@@ -20,7 +20,9 @@ mod shared;
 mod start;
 mod target;
 mod texts;
+mod unwanted;
 
+use std::net::SocketAddr;
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -29,8 +31,8 @@ use kubexm_plan::backup::{BackupAnswer, BackupAsk};
 use kubexm_plan::etcd_check::{EtcdAnswer, EtcdAsk};
 use kubexm_plan::op::Depots;
 use kubexm_plan::{
-    ClusterFacts, Facts, ObservedState, Plan, Probe, ProbeAnswer, SlotProvider, Step, StepDrift, Survey, Wave, ledger,
-    mesh,
+    ClusterFacts, Facts, ObservedState, Plan, Probe, ProbeAnswer, SlotProvider, Step, StepDrift, StepId, Survey, Wave,
+    ledger, mesh,
 };
 use kubexm_spec::{Cluster, Digest};
 use tokio::time::Instant;
@@ -38,7 +40,7 @@ use zeroize::Zeroizing;
 
 use super::answers;
 use super::wire::{Request, Response, Secret, Secrets};
-use super::{BlobSource, Change, DeliverProgress, Fetched, Link, LinkError, SlotValues};
+use super::{BlobSource, Change, DeliverProgress, Fetched, Link, LinkError, RunIdentity, SlotValues};
 use agent_session::AgentSession;
 use channel::ChannelError;
 use connection::{Connection, NoSession};
@@ -46,6 +48,7 @@ use deliver::Interrupted;
 use endpoint::unreachable;
 use start::open_agent;
 use texts::texts_of;
+use unwanted::Unwanted;
 
 use crate::clock::unix_ms;
 use crate::kubeconfig::AdminKubeconfig;
@@ -75,6 +78,7 @@ const CLOCK_ROUNDS: usize = 3;
 /// A connected host.
 pub struct SshLink {
     session: AgentSession,
+    unwanted: Unwanted,
     installed: Installed,
     hello: AgentHello,
 }
@@ -83,7 +87,7 @@ impl SshLink {
     /// Connects, installs the agent if it is missing, and starts it. Tries once, since the operator is waiting.
     pub async fn connect(target: SshTarget, options: SshOptions, agent: AgentBinary) -> Result<Self, LinkError> {
         let (session, installed, hello) = AgentSession::open(target, options, agent).await?;
-        Ok(Self { session, installed, hello })
+        Ok(Self { session, unwanted: Unwanted::default(), installed, hello })
     }
 
     /// Whether this link has changed the agent's program on the host: the only change before the plan is confirmed.
@@ -369,11 +373,31 @@ impl Link for SshLink {
 
     async fn fetch(
         &self,
+        step: &StepId,
         blobs: &[(Digest, u64)],
         depots: &Depots,
         progress: DeliverProgress<'_>,
     ) -> Result<Fetched, LinkError> {
-        self.fetch_from(blobs, depots, progress).await
+        self.fetch_from(step, blobs, depots, progress).await
+    }
+
+    async fn share(&self, listen: SocketAddr, blobs: &[Digest], identity: &RunIdentity) -> Result<(), LinkError> {
+        let ask = Request::Share { listen, blobs: blobs.iter().copied().collect(), identity: identity.clone() };
+        match self.ask(&ask, LOOK).await? {
+            Response::Sharing => Ok(()),
+            _ => Err(self.misfit()),
+        }
+    }
+
+    async fn fetch_shared(
+        &self,
+        step: &StepId,
+        blobs: &[(Digest, u64)],
+        from: SocketAddr,
+        identity: &RunIdentity,
+        progress: DeliverProgress<'_>,
+    ) -> Result<Fetched, LinkError> {
+        self.fetch_from_host(step, blobs, (from, identity), progress).await
     }
 
     async fn listen(&self, ports: &[mesh::Port]) -> Result<(), LinkError> {
@@ -403,6 +427,7 @@ impl Link for SshLink {
         source: &dyn BlobSource,
         progress: DeliverProgress<'_>,
     ) -> Result<(), LinkError> {
+        self.end_unwanted(blobs).await?;
         let (mut stalls, mut fewest, mut corrupt) = (0, u64::MAX, None);
         loop {
             let interrupted = match self.deliver_once(blobs, source, progress).await? {

@@ -6,26 +6,26 @@
 
 pub mod frame;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
+use std::net::SocketAddr;
 
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD as BASE64;
 use kubexm_plan::backup::{Archive, BackupAsk, SnapshotFacts};
 use kubexm_plan::etcd_check::{EtcdAnswer, EtcdAsk};
 use kubexm_plan::facts::DataFolders;
 use kubexm_plan::op::Depots;
 use kubexm_plan::{
-    ClusterFacts, Facts, ObservedState, Probe, ProbeAnswer, SlotName, SlotProvider, Step, StepDrift, Survey, Texts,
-    Wave, ledger, mesh,
+    ClusterFacts, Facts, ObservedState, Probe, ProbeAnswer, SlotName, SlotProvider, Step, StepDrift, StepId, Survey,
+    Texts, Wave, ledger, mesh,
 };
 use kubexm_spec::{Arch, Digest};
-use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde::{Deserialize, Serialize};
 
+pub use super::run_identity::{RunIdentity, Secret};
 pub use frame::{Frame, WireError};
 
 /// Version of the messages. Both sides must have the same.
-pub const PROTOCOL: u32 = 7;
+pub const PROTOCOL: u32 = 8;
 
 /// A request of the controller.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -132,11 +132,36 @@ pub enum Request {
     Ledger,
     /// Fetch blobs from depots.
     Fetch {
+        /// Whose rollback ends it.
+        step: StepId,
         /// Sizes in bytes.
         blobs: BTreeMap<Digest, u64>,
         /// The depots.
         depots: Depots,
     },
+    /// Serve blobs of the node's store to the other hosts of the run, until the agent ends. Asked again it serves these too;
+    /// without any it serves none from then on.
+    Share {
+        /// Where it listens.
+        listen: SocketAddr,
+        /// What is served.
+        blobs: BTreeSet<Digest>,
+        /// The host's certificate of the run.
+        identity: RunIdentity,
+    },
+    /// Fetch blobs from another host of the run.
+    FetchShared {
+        /// Whose rollback ends it.
+        step: StepId,
+        /// Sizes in bytes.
+        blobs: BTreeMap<Digest, u64>,
+        /// The other host.
+        from: SocketAddr,
+        /// This host's certificate of the run.
+        identity: RunIdentity,
+    },
+    /// End whatever fetches one of these blobs: its answer is not waited for.
+    EndFetches { blobs: BTreeSet<Digest> },
     /// Listen on these ports, and close all others.
     Listen {
         /// The ports; those in use are left out.
@@ -246,13 +271,19 @@ pub enum Response {
         /// In the order they were written.
         records: Vec<ledger::Record>,
     },
-    /// To `Fetch`.
+    /// To `Share`.
+    Sharing,
+    /// To `Fetch` and `FetchShared`.
     Fetched {
         /// Blobs that no depot had.
         missing: BTreeMap<Digest, u64>,
         /// Errors of depots, for people.
         reasons: Vec<String>,
+        /// The time was over while a good part had come.
+        still_coming: bool,
     },
+    /// To `EndFetches`, when they have ended.
+    FetchesEnded,
     /// To `Listen`.
     Listening,
     /// To `ConnectionCheck`.
@@ -336,16 +367,6 @@ pub enum Response {
 #[serde(transparent)]
 pub struct Secrets(BTreeMap<SlotName, Secret>);
 
-/// Bytes that are never shown. Base64 in JSON.
-#[derive(Clone, PartialEq, Eq)]
-pub struct Secret(pub Vec<u8>);
-
-impl fmt::Debug for Secret {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("<secret>")
-    }
-}
-
 impl Secrets {
     /// From the engine's slot values.
     pub fn new(values: &super::SlotValues) -> Self {
@@ -361,19 +382,5 @@ impl Secrets {
 impl fmt::Debug for Secrets {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_map().entries(self.0.keys().map(|name| (&name.0, "<secret>"))).finish()
-    }
-}
-
-impl Serialize for Secret {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.serialize_str(&BASE64.encode(&self.0))
-    }
-}
-
-impl<'de> Deserialize<'de> for Secret {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let text = String::deserialize(deserializer)?;
-        // The error does not contain the text.
-        BASE64.decode(text).map(Self).map_err(|_| serde::de::Error::custom("a slot value is not base64"))
     }
 }

@@ -108,7 +108,7 @@ fn runtime(plan: &mut Plan, host: &str) -> StepId {
     let binary = |path: &str| Binary { path: path.to_owned(), blob: Digest::of(BLOB), mode: 0o755 };
     let step = Step::on(host, "os.runtime", "Prepare the host")
         .ensure(SwapOff {})
-        .ensure(Blobs { blobs: BTreeMap::from([(Digest::of(BLOB), BLOB.len() as u64)]), depots: None })
+        .ensure(Blobs { blobs: BTreeMap::from([(Digest::of(BLOB), BLOB.len() as u64)]), depots: None, shared_at: None })
         .ensure(binary("/usr/local/bin/containerd"))
         .ensure(binary("/usr/local/bin/kubeadm"))
         .ensure(file("/etc/containerd/config.toml", "version = 3\n"))

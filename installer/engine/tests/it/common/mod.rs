@@ -50,7 +50,11 @@ pub fn plan() -> CheckedPlan {
         let os = Step::on(host, "os.swap", "Switch swap off").ensure(SwapOff {}).undo(Undo::RestoreBefore).build();
         let file = |path: &str, digest| File { path: path.to_owned(), content: Content::Text { digest }, mode: 0o644 };
         let runtime = Step::on(host, "containerd.run", "Run containerd")
-            .ensure(Blobs { blobs: BTreeMap::from([(Digest::of(BLOB), BLOB.len() as u64)]), depots: None })
+            .ensure(Blobs {
+                blobs: BTreeMap::from([(Digest::of(BLOB), BLOB.len() as u64)]),
+                depots: None,
+                shared_at: None,
+            })
             .ensure(Binary { path: "/usr/local/bin/containerd".to_owned(), blob: Digest::of(BLOB), mode: 0o755 })
             .ensure(file("/etc/containerd/config.toml", config))
             .ensure(file("/etc/systemd/system/containerd.service", unit))

@@ -20,6 +20,7 @@ pub struct Site {
     pub facts: BTreeMap<String, Facts>,
     pub packages: CarriedPackages,
     pub set_aside: bool,
+    pub without_fan_out: bool,
     pub materials: Materials,
     pub charts: CarriedCharts,
     pub sealing: Sealing,
@@ -41,7 +42,18 @@ impl Site {
         let materials = sample::materials(&cluster);
         let charts = sample::charts(&cluster, &manifest);
         let sealing = sample::sealing();
-        Self { cluster, catalogue, manifest, facts, packages, set_aside: false, materials, charts, sealing }
+        Self {
+            cluster,
+            catalogue,
+            manifest,
+            facts,
+            packages,
+            set_aside: false,
+            without_fan_out: false,
+            materials,
+            charts,
+            sealing,
+        }
     }
 
     pub fn facts(&mut self) -> &mut Facts {
@@ -59,6 +71,7 @@ impl Site {
             catalogue: &self.catalogue,
             facts: &self.facts,
             set_aside: self.set_aside,
+            without_fan_out: self.without_fan_out,
             packages: &self.packages,
             materials: &self.materials,
             charts: &self.charts,

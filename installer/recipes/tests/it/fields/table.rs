@@ -282,6 +282,7 @@ pub(super) fn fields() -> Vec<(&'static str, By, Value)> {
         ("loadBalancer.domain", Recipe, balancer(json!({"domain": "api.example.com"}))),
         ("registry.type", Recipe, registry(json!({"type": "registry"}))),
         ("registry.port", Recipe, registry(json!({"port": 6000}))),
+        ("registry.fanOut", Recipe, registry(json!({"fanOut": false}))),
         ("registry.listen", Recipe, registry(json!({"listen": "node-address"}))),
         ("registry.dataDir", Recipe, registry(json!({"type": "registry", "dataDir": "/srv/registry"}))),
         ("registry.privateRegistry", Recipe, registry(json!({"privateRegistry": "registry.example.com"}))),

@@ -112,7 +112,7 @@ impl Site {
         let cluster = ClusterFile::of_test(cluster, Digest::of("cluster.yaml"));
         let materials = ReadMaterials::read(&cluster, None, &bundle);
         let replace = ReplaceOptions::default();
-        let (set_aside, new_registry_ca, upgrade) = (false, false, false);
+        let (set_aside, without_fan_out, new_registry_ca, upgrade) = (false, false, false, false);
         let opened = Opened {
             bundle,
             provenance,
@@ -122,6 +122,7 @@ impl Site {
             charts,
             materials,
             set_aside,
+            without_fan_out,
             new_registry_ca,
             upgrade,
             replace,
