@@ -122,6 +122,7 @@ fn inside_raw(key: &str) -> bool {
         "spec.network.options.",
         "spec.registry.harborConfig.config.",
         "spec.addons.values.",
+        "spec.addons.secrets.dataFrom.",
         "spec.bundle.extraCharts.values.",
         "spec.hosts.annotations.",
         "spec.hosts.labels.",
