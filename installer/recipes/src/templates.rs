@@ -39,6 +39,8 @@ const TEMPLATES: &[(&str, &str)] = &[
     ("kubexm-keepalived.service", include_str!("../templates/kubexm-keepalived.service.j2")),
     ("kubexm-registry.service", include_str!("../templates/kubexm-registry.service.j2")),
     ("kubexm-service-route.service", include_str!("../templates/kubexm-service-route.service.j2")),
+    ("kubexm-timer.service", include_str!("../templates/kubexm-timer.service.j2")),
+    ("kubexm-timer.timer", include_str!("../templates/kubexm-timer.timer.j2")),
     ("nginx.conf", include_str!("../templates/nginx.conf.j2")),
     ("registry.yml", include_str!("../templates/registry.yml.j2")),
     ("resolv.conf", include_str!("../templates/resolv.conf.j2")),

@@ -29,31 +29,35 @@ impl Converge for EtcdSnapshot {
     }
 
     fn converge(&self, machine: &Machine) -> Result<(), OpError> {
-        let Source { endpoint, files } = source(machine)?;
-        refuse_full(machine)?;
-        let (path, partial) = (self.path(), format!("{SNAPSHOTS}/.{}.partial", self.name));
-        let folder = machine.path(SNAPSHOTS);
-        fsio::private_folder(&folder)?;
-        fsio::remove(&machine.path(&partial))?;
-        let real = machine.path(&partial).display().to_string();
-        let [ca, certificate, key] = files.map(|path| machine.path(path).display().to_string());
-        let save = Program::new("etcdctl")
-            .args(["--endpoints", &endpoint, "--cacert", &ca, "--cert", &certificate, "--key", &key])
-            .args(["snapshot", "save", &real])
-            .within(LIMIT_S);
-        let saved = machine.run(&save).and_then(|_| verified(machine, &partial));
-        match saved {
-            Ok(()) => fsio::rename(&machine.path(&partial), &machine.path(&path)),
-            Err(error) => {
-                // What is not a snapshot is not kept.
-                fsio::remove(&machine.path(&partial))?;
-                Err(error)
-            }
-        }
+        fsio::private_folder(&machine.path(SNAPSHOTS))?;
+        save(machine, SNAPSHOTS, &self.name)
     }
 
     fn restore(&self, machine: &Machine, before: &Snapshotted, wave: Wave) -> Result<(), OpError> {
         if wave == Wave::Data { before.file.restore(machine) } else { Ok(()) }
+    }
+}
+
+/// Saves a snapshot as `NAME.db` in a folder that is there: under another name, until it is verified.
+pub(crate) fn save(machine: &Machine, folder: &str, name: &str) -> Result<(), OpError> {
+    let Source { endpoint, files } = source(machine)?;
+    refuse_full(machine, folder)?;
+    let (path, partial) = (format!("{folder}/{name}.db"), format!("{folder}/.{name}.partial"));
+    fsio::remove(&machine.path(&partial))?;
+    let real = machine.path(&partial).display().to_string();
+    let [ca, certificate, key] = files.map(|path| machine.path(path).display().to_string());
+    let save = Program::new("etcdctl")
+        .args(["--endpoints", &endpoint, "--cacert", &ca, "--cert", &certificate, "--key", &key])
+        .args(["snapshot", "save", &real])
+        .within(LIMIT_S);
+    let saved = machine.run(&save).and_then(|_| verified(machine, &partial));
+    match saved {
+        Ok(()) => fsio::rename(&machine.path(&partial), &machine.path(&path)),
+        Err(error) => {
+            // What is not a snapshot is not kept.
+            fsio::remove(&machine.path(&partial))?;
+            Err(error)
+        }
     }
 }
 
@@ -65,8 +69,10 @@ struct Source {
 
 /// A member that lags behind, or has no leader, would give an old state.
 fn source(machine: &Machine) -> Result<Source, OpError> {
-    let Reach { client, files, endpoints } = members::reach(machine)?.ok_or_else(|| {
-        OpError::other("this host has no certificates of etcd: a snapshot is taken on a control plane".to_owned())
+    let Reach { client, files, endpoints } = members::own(machine)?.ok_or_else(|| {
+        OpError::other(
+            "this host has no certificates of etcd: a snapshot is taken on a member or a control plane".to_owned(),
+        )
     })?;
     let mut ill = Vec::new();
     for endpoint in endpoints {
@@ -84,15 +90,15 @@ fn source(machine: &Machine) -> Result<Source, OpError> {
     )))
 }
 
-fn refuse_full(machine: &Machine) -> Result<(), OpError> {
+fn refuse_full(machine: &Machine, folder: &str) -> Result<(), OpError> {
     let database = format!("{}/{DATABASE}", own_etcd::data_dir(machine)?);
     let size = machine.path(database).metadata().map_or(0, |found| found.len());
-    let (needed, space) = (size.saturating_add(SPARE), machine.system().space(SNAPSHOTS)?);
+    let (needed, space) = (size.saturating_add(SPARE), machine.system().space(folder)?);
     if space.free >= needed {
         return Ok(());
     }
     Err(OpError::other(format!(
-        "a snapshot of etcd needs {} MiB below {SNAPSHOTS}, and {} MiB are free: make room, then run again",
+        "a snapshot of etcd needs {} MiB below {folder}, and {} MiB are free: make room, then run again",
         needed >> 20,
         space.free >> 20
     )))

@@ -9,7 +9,7 @@ use crate::common::{Host, archive, same};
 use kubexm_ops::{Wave, dispatch};
 use kubexm_plan::SlotName;
 use kubexm_plan::op::{
-    AllInto, Binary, Blobs, CertificatesRenewed, Dir, EtcdSnapshot, HARBOR_UNIT, HarborAccess, HarborImage,
+    Absent, AllInto, Binary, Blobs, CertificatesRenewed, Dir, EtcdSnapshot, HARBOR_UNIT, HarborAccess, HarborImage,
     HarborImages, HarborProjects, HelmRelease, Hostname, HostsBlock, ImageLoaded, ImageSource, KernelModule,
     KubeObject, KubeadmInit, KubeadmReset, Kubeconfig, KubeletCertificate, Link, Manifests, MoveAside, NodeAnnotation,
     NodeApplied, NodeLabel, NodePruned, NodeTainted, NodeUntainted, Op, Packages, RegistryLayout, Renewal, Resolver,
@@ -99,6 +99,10 @@ const CASES: &[Case] = &[
     ("a file over a link", |h| {
         std::os::unix::fs::symlink("hostname", h.machine.path("/etc/kubexm.conf")).expect("a link");
         h.file("/etc/kubexm.conf", "wanted\n").into()
+    }),
+    ("a file that is not wanted any more", |h| {
+        h.put("/etc/systemd/system/kubexm-certs.timer", "[Timer]\n");
+        Absent { path: "/etc/systemd/system/kubexm-certs.timer".into() }.into()
     }),
     ("a directory", |_| Dir { path: "/etc/kubexm/a".into(), mode: 0o700 }.into()),
     ("a directory with another mode", |h| {

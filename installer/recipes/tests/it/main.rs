@@ -24,4 +24,5 @@ mod preflight;
 mod registries;
 mod reset;
 mod time;
+mod timers;
 mod upgrade;

@@ -1,0 +1,196 @@
+//! `spec.kubernetes.autoRenewCerts`: kubeadm's certificates of this control plane, renewed before they end. One control plane of
+//! the cluster at a time.
+//!
+//! What must run with which files is a state, as in `certs renew`: what a killed service has not restarted, the next one does.
+
+use kubexm_plan::Op;
+use kubexm_plan::kubeadm_certificates::{MANAGED, authority, read_by, ready_after};
+use kubexm_plan::op::{CertificatesRenewed, KUBELET_CLIENT, Kubeconfig, Renewal, StaticPodStarted};
+use kubexm_plan::timers::CertsConfig;
+use kubexm_spec::Digest;
+use kubexm_spec::cluster::EtcdKind;
+use time::OffsetDateTime;
+
+use super::lease::Lease;
+use crate::cluster_facts::{certificates, members};
+use crate::ops::static_pod_started::api_server_answers;
+use crate::{Machine, OpError, dispatch, fsio};
+
+const DAY: i64 = 86_400;
+
+/// A certificate that kubeadm manages, as it is.
+struct Found {
+    name: &'static str,
+    path: &'static str,
+    ends: i64,
+    file: Digest,
+}
+
+impl Found {
+    fn renewal(&self) -> Renewal {
+        Renewal { name: self.name.to_owned(), path: self.path.to_owned(), was: self.file }
+    }
+}
+
+/// What it did.
+pub(super) fn renew(machine: &Machine, config: &CertsConfig, now: i64) -> Result<String, OpError> {
+    let all = managed(machine)?;
+    let first = all.iter().min_by_key(|one| one.ends).ok_or_else(|| {
+        OpError::other("none of kubeadm's certificates is on this host: it is no control plane any more; `kubexm-install create` takes the timer away")
+    })?;
+    let late = all.iter().filter(|one| one.ends.saturating_sub(now) < config.renew_before_s);
+    // What ends with its authority would end with it again.
+    let (last, due): (Vec<&Found>, Vec<&Found>) = late.partition(|one| ends_with_authority(machine, one));
+    if let Some(ended) = last.iter().find(|one| one.ends <= now) {
+        return Err(OpError::other(format!(
+            "{} has ended with its authority {}: nothing that this one signs is valid, and a new one is needed; nothing was renewed",
+            ended.path,
+            authority(ended.path)
+        )));
+    }
+    signable(machine, &due)?;
+    let ended = due.iter().any(|one| one.ends <= now);
+    let renewed = due.iter().map(|one| one.renewal()).collect();
+    let renewal = (!due.is_empty()).then(|| Op::from(CertificatesRenewed { certificates: renewed }));
+    let rest: Vec<Op> = restarts(config, ended).chain(kubeconfigs(config)).collect();
+    if renewal.is_none() && wanting(machine, &rest)?.is_empty() {
+        let with = last.first().map(|one| format!("; {} ends then, too, and a new one is needed", authority(one.path)));
+        let with = with.unwrap_or_default();
+        return Ok(format!(
+            "no certificate is due; the first to end is {} ({}){with}",
+            first.path,
+            left(first.ends, now)
+        ));
+    }
+    kubelet_lives(machine, now)?;
+    let lease = if ended {
+        // The API server may let nobody in, and nothing that runs can be lost.
+        None
+    } else {
+        healthy(machine)?;
+        Some(Lease::take(machine, now)?)
+    };
+    let done = converge(machine, renewal.iter().chain(&rest));
+    // Also where it failed: another control plane is not renewed then either, since not everything is healthy.
+    if let Some(lease) = lease {
+        lease.give_back(machine);
+    }
+    let changed = done?;
+    let names: Vec<&str> = due.iter().map(|one| one.name).collect();
+    let again = changed.iter().filter(|op| matches!(op, Op::StaticPodStarted(_))).count();
+    Ok(match names.as_slice() {
+        [] => format!("nothing was due; {again} static pods were restarted, which ran with certificates from before"),
+        names => format!("renewed: {}; {again} static pods restarted", names.join(" ")),
+    })
+}
+
+fn managed(machine: &Machine) -> Result<Vec<Found>, OpError> {
+    let mut all = Vec::new();
+    for (name, path) in MANAGED {
+        let Some(bytes) = fsio::read(&machine.path(path))? else { continue };
+        let ends = certificates::ends(path, &bytes).ok_or_else(|| {
+            OpError::other(format!(
+                "there is no certificate in {path} that can be read: restore it, or make another with kubeadm"
+            ))
+        })?;
+        all.push(Found { name, path, ends, file: Digest::of(&bytes) });
+    }
+    Ok(all)
+}
+
+fn ends_with_authority(machine: &Machine, one: &Found) -> bool {
+    let ca = authority(one.path);
+    let bytes = fsio::read(&machine.path(ca)).ok().flatten();
+    bytes.and_then(|bytes| certificates::ends(ca, &bytes)).is_some_and(|end| end.saturating_sub(one.ends) < DAY)
+}
+
+/// The key of each authority that has to sign is here.
+fn signable(machine: &Machine, due: &[&Found]) -> Result<(), OpError> {
+    let mut problems = Vec::new();
+    let mut authorities: Vec<&str> = due.iter().map(|one| authority(one.path)).collect();
+    authorities.sort_unstable();
+    authorities.dedup();
+    for ca in authorities {
+        let key = ca.replace(".crt", ".key");
+        if !machine.path(&key).is_file() {
+            let names: Vec<&str> = due.iter().filter(|one| authority(one.path) == ca).map(|one| one.path).collect();
+            problems.push(format!(
+                "the key of {ca} is not on this host ({key}), so kubeadm cannot renew what it has signed: renew these where the key is, and \
+                 put them here: {}",
+                names.join(" ")
+            ));
+        }
+    }
+    if problems.is_empty() { Ok(()) } else { Err(OpError::other(problems.join("; "))) }
+}
+
+/// kubelet restarts the pods. One whose certificate has ended cannot, and gets no other by itself.
+fn kubelet_lives(machine: &Machine, now: i64) -> Result<(), OpError> {
+    let Some(bytes) = fsio::read(&machine.path(KUBELET_CLIENT))? else { return Ok(()) };
+    match certificates::ends(KUBELET_CLIENT, &bytes) {
+        Some(ends) if ends <= now => Err(OpError::other(format!(
+            "the certificate of kubelet ({KUBELET_CLIENT}) has ended, so that it would not restart the control plane: run \
+             `kubexm-install certs renew -f cluster.yaml`, which gives it another one"
+        ))),
+        _ => Ok(()),
+    }
+}
+
+/// A restart needs the other control planes.
+fn healthy(machine: &Machine) -> Result<(), OpError> {
+    if !api_server_answers(machine)? {
+        return Err(OpError::other(
+            "the API server of this host does not answer, and no certificate has ended that would explain it: mend that first; nothing was renewed",
+        ));
+    }
+    let (members, gaps) = members(machine);
+    let down: Vec<&str> = members.iter().filter(|one| !one.healthy).map(|one| one.name.as_str()).collect();
+    if members.is_empty() || !down.is_empty() {
+        let why: Vec<String> = gaps.iter().map(|gap| format!("{}: {}", gap.what, gap.why)).collect();
+        return Err(OpError::other(format!(
+            "not every member of etcd is healthy ({}): a restart here needs the others, so mend them first; nothing was renewed",
+            if down.is_empty() { why.join("; ") } else { down.join(", ") }
+        )));
+    }
+    Ok(())
+}
+
+fn restarts(config: &CertsConfig, ended: bool) -> impl Iterator<Item = Op> {
+    let runtime = config.runtime;
+    read_by(config.etcd == EtcdKind::Kubeadm).map(move |(pod, files)| {
+        let after = files.into_iter().map(str::to_owned).collect();
+        StaticPodStarted { pod: pod.to_owned(), after, reloaded: Vec::new(), runtime, ready: ready_after(pod, ended) }
+            .into()
+    })
+}
+
+fn kubeconfigs(config: &CertsConfig) -> impl Iterator<Item = Op> {
+    config.users.iter().map(|user| Kubeconfig { user: user.clone() }.into())
+}
+
+fn wanting<'o>(machine: &Machine, ops: impl IntoIterator<Item = &'o Op>) -> Result<Vec<&'o Op>, OpError> {
+    let mut wanting = Vec::new();
+    for op in ops {
+        if !dispatch::observe(op, machine)?.satisfied {
+            wanting.push(op);
+        }
+    }
+    Ok(wanting)
+}
+
+/// In their order; each is looked at when it is its turn. Returns those that were not as wanted.
+fn converge<'o>(machine: &Machine, ops: impl Iterator<Item = &'o Op>) -> Result<Vec<&'o Op>, OpError> {
+    let mut changed = Vec::new();
+    for op in ops {
+        if !wanting(machine, [op])?.is_empty() {
+            dispatch::converge(op, machine)?;
+            changed.push(op);
+        }
+    }
+    Ok(changed)
+}
+
+fn left(ends: i64, now: i64) -> String {
+    let date = OffsetDateTime::from_unix_timestamp(ends).map(|date| date.date().to_string()).unwrap_or_default();
+    format!("in {} days, {date}", ends.saturating_sub(now).div_euclid(DAY))
+}
