@@ -47,6 +47,11 @@ impl HostTimer {
         format!("{RECORDS}/{}.json", self.name)
     }
 
+    /// The file that is there while its service changes something, and after one that was killed or has failed.
+    pub fn unfinished(&self) -> String {
+        format!("{RECORDS}/{}.unfinished", self.name)
+    }
+
     /// The file in which systemd keeps when it was last triggered (`Persistent=`, systemd.timer(5)).
     pub fn stamp(&self) -> String {
         format!("/var/lib/systemd/timers/stamp-{}", self.timer())

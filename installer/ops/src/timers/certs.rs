@@ -1,22 +1,26 @@
 //! `spec.kubernetes.autoRenewCerts`: kubeadm's certificates of this control plane, renewed before they end. One control plane of
 //! the cluster at a time.
 //!
-//! What must run with which files is a state, as in `certs renew`: what a killed service has not restarted, the next one does.
+//! What must run with which files is a state, as in `certs renew`: what a killed service has not restarted, the next one does. A service
+//! with nothing to renew or to finish looks at no pod and at no kubeconfig: what others do with these is not its business.
 
 use kubexm_plan::Op;
 use kubexm_plan::kubeadm_certificates::{MANAGED, authority, read_by, ready_after};
 use kubexm_plan::op::{CertificatesRenewed, KUBELET_CLIENT, Kubeconfig, Renewal, StaticPodStarted};
-use kubexm_plan::timers::CertsConfig;
+use kubexm_plan::timers::{CERTS, CertsConfig, RECORDS};
 use kubexm_spec::Digest;
 use kubexm_spec::cluster::EtcdKind;
 use time::OffsetDateTime;
 
 use super::lease::Lease;
 use crate::cluster_facts::{certificates, members};
+use crate::fsio::{self, Access};
 use crate::ops::static_pod_started::api_server_answers;
-use crate::{Machine, OpError, dispatch, fsio};
+use crate::{Machine, OpError, dispatch};
 
 const DAY: i64 = 86_400;
+/// In the mark of a renewal that began when something had ended already, so that nothing that is asked has to answer.
+const ENDED: &[u8] = b"ended";
 
 /// A certificate that kubeadm manages, as it is.
 struct Found {
@@ -49,11 +53,11 @@ pub(super) fn renew(machine: &Machine, config: &CertsConfig, now: i64) -> Result
         )));
     }
     signable(machine, &due)?;
-    let ended = due.iter().any(|one| one.ends <= now);
     let renewed = due.iter().map(|one| one.renewal()).collect();
     let renewal = (!due.is_empty()).then(|| Op::from(CertificatesRenewed { certificates: renewed }));
-    let rest: Vec<Op> = restarts(config, ended).chain(kubeconfigs(config)).collect();
-    if renewal.is_none() && wanting(machine, &rest)?.is_empty() {
+    let unfinished = CERTS.unfinished();
+    let mark = fsio::read(&machine.path(&unfinished))?;
+    if renewal.is_none() && mark.is_none() {
         let with = last.first().map(|one| format!("; {} ends then, too, and a new one is needed", authority(one.path)));
         let with = with.unwrap_or_default();
         return Ok(format!(
@@ -63,6 +67,7 @@ pub(super) fn renew(machine: &Machine, config: &CertsConfig, now: i64) -> Result
         ));
     }
     kubelet_lives(machine, now)?;
+    let ended = due.iter().any(|one| one.ends <= now) || mark.as_deref() == Some(ENDED);
     let lease = if ended {
         // The API server may let nobody in, and nothing that runs can be lost.
         None
@@ -70,16 +75,20 @@ pub(super) fn renew(machine: &Machine, config: &CertsConfig, now: i64) -> Result
         healthy(machine)?;
         Some(Lease::take(machine, now)?)
     };
+    let rest: Vec<Op> = restarts(config, ended).chain(kubeconfigs(config)).collect();
+    fsio::private_folder(&machine.path(RECORDS))?;
+    machine.write_file(&unfinished, if ended { ENDED } else { b"" }, Access::mode(0o600))?;
     let done = converge(machine, renewal.iter().chain(&rest));
     // Also where it failed: another control plane is not renewed then either, since not everything is healthy.
     if let Some(lease) = lease {
         lease.give_back(machine);
     }
     let changed = done?;
+    fsio::remove(&machine.path(&unfinished))?;
     let names: Vec<&str> = due.iter().map(|one| one.name).collect();
     let again = changed.iter().filter(|op| matches!(op, Op::StaticPodStarted(_))).count();
     Ok(match names.as_slice() {
-        [] => format!("nothing was due; {again} static pods were restarted, which ran with certificates from before"),
+        [] => format!("the last renewal was finished: {again} static pods restarted"),
         names => format!("renewed: {}; {again} static pods restarted", names.join(" ")),
     })
 }

@@ -140,8 +140,8 @@ fn remove(cluster: &Cluster, node: &PlannedHost<'_>) -> Option<Step> {
             loaded: Vec::new(),
             reloaded: Vec::new(),
         };
-        let files =
-            [paths::unit(&timer.timer()), paths::unit(&timer.service()), timer.config(), timer.record(), timer.stamp()];
+        let units = [timer.timer(), timer.service()].map(|unit| paths::unit(&unit));
+        let files = units.into_iter().chain([timer.config(), timer.record(), timer.unfinished(), timer.stamp()]);
         step = step.ensure(stopped).ensure_all(files.map(|path| Absent { path }));
     }
     Some(step.undo(Undo::RestoreBefore).build())

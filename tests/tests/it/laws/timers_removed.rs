@@ -10,7 +10,7 @@ fn removed(timer: HostTimer) -> Vec<Op> {
     let stopped =
         Unit { name: timer.timer(), enabled: false, running: Some(false), loaded: Vec::new(), reloaded: Vec::new() };
     let units = [timer.timer(), timer.service()].map(|unit| format!("/etc/systemd/system/{unit}"));
-    let files = units.into_iter().chain([timer.config(), timer.record(), timer.stamp()]);
+    let files = units.into_iter().chain([timer.config(), timer.record(), timer.unfinished(), timer.stamp()]);
     std::iter::once(stopped.into()).chain(files.map(|path| Absent { path }.into())).collect()
 }
 
