@@ -61,10 +61,8 @@ fn members_of_an_etcd_of_its_own_back_it_up_and_control_planes_without_one_do_no
         steps(&plan, "/timers.start").iter().any(|step| step.host == host && step.ops.iter().any(is_it))
     };
     for host in &sample::with_etcd().hosts {
-        let (member, plane) = (host.name.starts_with("etcd"), host.name == "node1" || host.name == "node2");
-        assert_eq!(has(&host.name, &ETCD_BACKUP.config()), member, "{}", host.name);
-        assert!(!member || !has(&host.name, &CERTS.config()), "{}", host.name);
-        assert!(plane || !has(&host.name, &CERTS.config()), "{}", host.name);
+        assert_eq!(has(&host.name, &ETCD_BACKUP.config()), host.name.starts_with("etcd"), "{}", host.name);
+        assert_eq!(has(&host.name, &CERTS.config()), host.name == "node1", "{}", host.name);
     }
     assert_eq!(sample::with_etcd().etcd.kind, EtcdKind::Kubexm);
 }
