@@ -1,5 +1,7 @@
 //! A snapshot of etcd: written under another name, checked, then renamed.
 
+use std::os::unix::fs::PermissionsExt as _;
+
 use kubexm_plan::op::{EtcdSnapshot, SNAPSHOTS, Snapshotted};
 
 use crate::ops::act::members::{self, Reach};
@@ -52,7 +54,13 @@ pub(crate) fn save(machine: &Machine, folder: &str, name: &str) -> Result<(), Op
         .within(LIMIT_S);
     let saved = machine.run(&save).and_then(|_| verified(machine, &partial));
     match saved {
-        Ok(()) => fsio::rename(&machine.path(&partial), &machine.path(&path)),
+        Ok(()) => {
+            // It has every Secret of the cluster, whatever the umask of etcdctl was.
+            let private = std::fs::Permissions::from_mode(0o600);
+            let partial = machine.path(&partial);
+            std::fs::set_permissions(&partial, private).map_err(OpError::path("set the mode of", &partial))?;
+            fsio::rename(&partial, &machine.path(&path))
+        }
         Err(error) => {
             // What is not a snapshot is not kept.
             fsio::remove(&machine.path(&partial))?;
