@@ -12,7 +12,7 @@ MINOR_COREDNS=1.12.0
 MINOR_PAUSE=3.10
 # The first behind etcd's gate, and what kubeadm of $MINOR_K8S names: one program, which calls itself so. As long as its own version, which is
 # written over. The module proxy has neither of them; it is behind the gate itself.
-MINOR_ETCD_BUILT=3.5.31
+MINOR_ETCD_BUILT=3.5.35
 MINOR_ETCD=3.5.26
 MINOR_ETCD_OLD=3.5.24
 
