@@ -32,7 +32,7 @@ fails_with() { ! fire "$1" && journal_of "$1" | tee /dev/stderr | grep -q "$2"; 
 # done_with UNIT TEXT
 done_with() { fire "$1" && journal_of "$1" | tee /dev/stderr | grep -q "$2"; }
 backups() { lab host root t1 'find /srv/backups/etcd -type f | sort'; }
-check "a backup lands" done_with kubexm-etcd-backup "etcd was backed up to /srv/backups/etcd/etcd-t1-"
+check "a backup lands" done_with kubexm-etcd-backup "etcd was backed up to /srv/backups/etcd/etcd-lab-[0-9a-f]*-t1-"
 first=$(backups)
 private() { [ "$(lab host root t1 stat -c %a:%U /srv/backups/etcd)" = 700:root ] && [ "$(lab host root t1 stat -c %a "$first")" = 600 ]; }
 check "it is root's alone" private

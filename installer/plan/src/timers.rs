@@ -62,6 +62,8 @@ impl HostTimer {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct CertsConfig {
+    /// The host's name in cluster.yaml, which is that of its node.
+    pub host: String,
     /// Users of the host who get the renewed kubeconfig.
     pub users: Vec<String>,
     /// What runs the static pods.
@@ -76,8 +78,9 @@ pub struct CertsConfig {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct BackupConfig {
-    /// The host's name in cluster.yaml, which the files are named after: members may share a folder.
-    pub host: String,
+    /// What the files are named after: members, and clusters, may share a folder, and an earlier cluster of the same hosts may have filled it.
+    /// Cluster, the first characters of its id, and host, joined by `-`.
+    pub name: String,
     /// The folder.
     pub dir: String,
     /// How many of the host's own are kept.

@@ -1,6 +1,7 @@
 //! A snapshot of etcd: written under another name, checked, then renamed.
 
 use std::os::unix::fs::PermissionsExt as _;
+use std::time::{Duration, Instant};
 
 use kubexm_plan::op::{EtcdSnapshot, SNAPSHOTS, Snapshotted};
 
@@ -11,7 +12,8 @@ use crate::{Converge, Machine, OpError, Wave, fsio, own_etcd, snapshot};
 
 const LIMIT_S: u64 = 1_800;
 /// What the snapshot needs besides its own size: the database grows while it is read.
-const SPARE: u64 = 256 << 20;
+pub(crate) const SPARE: u64 = 256 << 20;
+const PAUSE: Duration = Duration::from_secs(5);
 /// Below etcd's folder.
 const DATABASE: &str = "member/snap/db";
 
@@ -32,7 +34,7 @@ impl Converge for EtcdSnapshot {
 
     fn converge(&self, machine: &Machine) -> Result<(), OpError> {
         fsio::private_folder(&machine.path(SNAPSHOTS))?;
-        save(machine, SNAPSHOTS, &self.name)
+        save(machine, SNAPSHOTS, &self.name, SPARE)
     }
 
     fn restore(&self, machine: &Machine, before: &Snapshotted, wave: Wave) -> Result<(), OpError> {
@@ -40,10 +42,23 @@ impl Converge for EtcdSnapshot {
     }
 }
 
-/// Saves a snapshot as `NAME.db` in a folder that is there: under another name, until it is verified.
-pub(crate) fn save(machine: &Machine, folder: &str, name: &str) -> Result<(), OpError> {
+/// Waits until a member that this host asks is healthy, as it may not be yet right after a boot.
+pub(crate) fn await_member(machine: &Machine, patience: Duration) -> Result<(), OpError> {
+    let begun = Instant::now();
+    while let Err(error) = source(machine) {
+        if begun.elapsed() >= patience || !machine.is_real() {
+            return Err(error);
+        }
+        std::thread::sleep(PAUSE);
+    }
+    Ok(())
+}
+
+/// Saves a snapshot as `NAME.db` in a folder that is there: under another name, until it is verified. `spare`: the bytes that are free
+/// afterwards.
+pub(crate) fn save(machine: &Machine, folder: &str, name: &str, spare: u64) -> Result<(), OpError> {
     let Source { endpoint, files } = source(machine)?;
-    refuse_full(machine, folder)?;
+    refuse_full(machine, folder, spare)?;
     let (path, partial) = (format!("{folder}/{name}.db"), format!("{folder}/.{name}.partial"));
     fsio::remove(&machine.path(&partial))?;
     let real = machine.path(&partial).display().to_string();
@@ -98,10 +113,10 @@ fn source(machine: &Machine) -> Result<Source, OpError> {
     )))
 }
 
-fn refuse_full(machine: &Machine, folder: &str) -> Result<(), OpError> {
+fn refuse_full(machine: &Machine, folder: &str, spare: u64) -> Result<(), OpError> {
     let database = format!("{}/{DATABASE}", own_etcd::data_dir(machine)?);
     let size = machine.path(database).metadata().map_or(0, |found| found.len());
-    let (needed, space) = (size.saturating_add(SPARE), machine.system().space(folder)?);
+    let (needed, space) = (size.saturating_add(spare), machine.system().space(folder)?);
     if space.free >= needed {
         return Ok(());
     }

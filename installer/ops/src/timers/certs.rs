@@ -4,23 +4,28 @@
 //! What must run with which files is a state, as in `certs renew`: what a killed service has not restarted, the next one does. A service
 //! with nothing to renew or to finish looks at no pod and at no kubeconfig: what others do with these is not its business.
 
-use kubexm_plan::Op;
-use kubexm_plan::kubeadm_certificates::{MANAGED, authority, read_by, ready_after};
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+
+use kubexm_plan::kubeadm_certificates::{MANAGED, READ_BY, authority, read_by, ready_after};
 use kubexm_plan::op::{CertificatesRenewed, KUBELET_CLIENT, Kubeconfig, Renewal, StaticPodStarted};
 use kubexm_plan::timers::{CERTS, CertsConfig, RECORDS};
+use kubexm_plan::{Op, Probe};
 use kubexm_spec::Digest;
 use kubexm_spec::cluster::EtcdKind;
+use serde::{Deserialize, Serialize};
 use time::OffsetDateTime;
 
 use super::lease::Lease;
 use crate::cluster_facts::{certificates, members};
 use crate::fsio::{self, Access};
 use crate::ops::static_pod_started::api_server_answers;
-use crate::{Machine, OpError, dispatch};
+use crate::{Machine, OpError, dispatch, probe};
 
 const DAY: i64 = 86_400;
-/// In the mark of a renewal that began when something had ended already, so that nothing that is asked has to answer.
-const ENDED: &[u8] = b"ended";
+/// How long static pods may take until they are ready again.
+const WHOLE: Duration = Duration::from_secs(300);
+const PAUSE: Duration = Duration::from_secs(3);
 
 /// A certificate that kubeadm manages, as it is.
 struct Found {
@@ -31,6 +36,11 @@ struct Found {
 }
 
 impl Found {
+    /// Whether a static pod has it, or the lease is asked for with it.
+    fn is_needed(&self) -> bool {
+        READ_BY.iter().any(|(_, files)| files.contains(&self.path)) || self.name == "admin.conf"
+    }
+
     fn renewal(&self) -> Renewal {
         Renewal { name: self.name.to_owned(), path: self.path.to_owned(), was: self.file }
     }
@@ -53,11 +63,8 @@ pub(super) fn renew(machine: &Machine, config: &CertsConfig, now: i64) -> Result
         )));
     }
     signable(machine, &due)?;
-    let renewed = due.iter().map(|one| one.renewal()).collect();
-    let renewal = (!due.is_empty()).then(|| Op::from(CertificatesRenewed { certificates: renewed }));
-    let unfinished = CERTS.unfinished();
-    let mark = fsio::read(&machine.path(&unfinished))?;
-    if renewal.is_none() && mark.is_none() {
+    let mark = Mark::read(machine)?;
+    if due.is_empty() && mark.is_none() {
         let with = last.first().map(|one| format!("; {} ends then, too, and a new one is needed", authority(one.path)));
         let with = with.unwrap_or_default();
         return Ok(format!(
@@ -67,30 +74,107 @@ pub(super) fn renew(machine: &Machine, config: &CertsConfig, now: i64) -> Result
         ));
     }
     kubelet_lives(machine, now)?;
-    let ended = due.iter().any(|one| one.ends <= now) || mark.as_deref() == Some(ENDED);
-    let lease = if ended {
-        // The API server may let nobody in, and nothing that runs can be lost.
-        None
-    } else {
-        healthy(machine)?;
-        Some(Lease::take(machine, now)?)
-    };
-    let rest: Vec<Op> = restarts(config, ended).chain(kubeconfigs(config)).collect();
-    fsio::private_folder(&machine.path(RECORDS))?;
-    machine.write_file(&unfinished, if ended { ENDED } else { b"" }, Access::mode(0o600))?;
-    let done = converge(machine, renewal.iter().chain(&rest));
-    // Also where it failed: another control plane is not renewed then either, since not everything is healthy.
+    let ended =
+        due.iter().any(|one| one.ends <= now && one.is_needed()) || mark.as_ref().is_some_and(|mark| mark.ended);
+    // Where what the API server needs has ended it lets nobody in, and what does not work cannot be lost.
+    let lease = if ended { None } else { Some(Lease::take(machine, now)?) };
+    let done = renew_in_turn(machine, config, &due, mark, ended);
     if let Some(lease) = lease {
         lease.give_back(machine);
     }
-    let changed = done?;
-    fsio::remove(&machine.path(&unfinished))?;
+    done
+}
+
+/// While no other control plane does so. Health is asked now and not before the turn came: the one before may have failed.
+fn renew_in_turn(
+    machine: &Machine,
+    config: &CertsConfig,
+    due: &[&Found],
+    mark: Option<Mark>,
+    ended: bool,
+) -> Result<String, OpError> {
+    if !ended {
+        healthy(machine)?;
+    }
+    let mark = mark.unwrap_or_else(|| Mark { ended, users: with_a_copy(machine, config) });
+    mark.write(machine)?;
+    let certificates = due.iter().map(|one| one.renewal()).collect();
+    let renewal = (!due.is_empty()).then(|| Op::from(CertificatesRenewed { certificates }));
+    let rest: Vec<Op> = restarts(config, ended).chain(kubeconfigs(&mark.users)).collect();
+    let changed = converge(machine, renewal.iter().chain(&rest))?;
+    if !ended {
+        whole(machine, config)?;
+    }
+    fsio::remove(&machine.path(CERTS.unfinished()))?;
     let names: Vec<&str> = due.iter().map(|one| one.name).collect();
     let again = changed.iter().filter(|op| matches!(op, Op::StaticPodStarted(_))).count();
-    Ok(match names.as_slice() {
+    let mut what = match names.as_slice() {
         [] => format!("the last renewal was finished: {again} static pods restarted"),
         names => format!("renewed: {}; {again} static pods restarted", names.join(" ")),
-    })
+    };
+    let edited: Vec<&str> = config.users.iter().filter(|user| !mark.users.contains(user)).map(String::as_str).collect();
+    if !edited.is_empty() {
+        what.push_str(&format!(
+            "; no copy of admin.conf, and left as they were: the kubeconfigs of {}, whose certificates end as before",
+            edited.join(", ")
+        ));
+    }
+    Ok(what)
+}
+
+/// What is there while something is changed, and after a service that was killed or has failed.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Mark {
+    /// Something that the API server needs had ended when it began.
+    ended: bool,
+    /// Users whose kubeconfig was a copy of admin.conf then: an edited one is its user's.
+    users: Vec<String>,
+}
+
+impl Mark {
+    fn read(machine: &Machine) -> Result<Option<Self>, OpError> {
+        let bytes = fsio::read(&machine.path(CERTS.unfinished()))?;
+        // One that was cut off says no more than that it is there.
+        let cut = || Self { ended: false, users: Vec::new() };
+        Ok(bytes.map(|bytes| serde_json::from_slice(&bytes).unwrap_or_else(|_| cut())))
+    }
+
+    fn write(&self, machine: &Machine) -> Result<(), OpError> {
+        let text = serde_json::to_vec(self)
+            .map_err(|error| OpError::other(format!("the mark of a renewal cannot be written as JSON: {error}")))?;
+        fsio::private_folder(&machine.path(RECORDS))?;
+        machine.write_file(&CERTS.unfinished(), &text, Access::mode(0o600))
+    }
+}
+
+fn with_a_copy(machine: &Machine, config: &CertsConfig) -> Vec<String> {
+    let is_copy = |user: &&String| {
+        let op = Op::from(Kubeconfig { user: (*user).clone() });
+        dispatch::observe(&op, machine).is_ok_and(|found| found.satisfied)
+    };
+    config.users.iter().filter(is_copy).cloned().collect()
+}
+
+/// As `certs renew` waits for it before the next control plane.
+fn whole(machine: &Machine, config: &CertsConfig) -> Result<(), OpError> {
+    let external_etcd = config.etcd != EtcdKind::Kubeadm;
+    let ready = Probe::StaticPodsReady { node: config.host.clone(), images: BTreeMap::new(), external_etcd };
+    let begun = Instant::now();
+    loop {
+        let answer = probe::look(&ready, machine)?;
+        if answer.holds {
+            return Ok(());
+        }
+        if begun.elapsed() > WHOLE || !machine.is_real() {
+            return Err(OpError::other(format!(
+                "the certificates are renewed, and the control plane is not ready with them ({}): look at /var/log/pods/kube-system_* on this \
+                 host; the next time of the timer goes on",
+                answer.seen
+            )));
+        }
+        std::thread::sleep(PAUSE);
+    }
 }
 
 fn managed(machine: &Machine) -> Result<Vec<Found>, OpError> {
@@ -173,8 +257,8 @@ fn restarts(config: &CertsConfig, ended: bool) -> impl Iterator<Item = Op> {
     })
 }
 
-fn kubeconfigs(config: &CertsConfig) -> impl Iterator<Item = Op> {
-    config.users.iter().map(|user| Kubeconfig { user: user.clone() }.into())
+fn kubeconfigs(users: &[String]) -> impl Iterator<Item = Op> {
+    users.iter().map(|user| Kubeconfig { user: user.clone() }.into())
 }
 
 fn wanting<'o>(machine: &Machine, ops: impl IntoIterator<Item = &'o Op>) -> Result<Vec<&'o Op>, OpError> {

@@ -9,7 +9,7 @@ use base64::engine::general_purpose::STANDARD as BASE64;
 use kubexm_ops::fake::RootedSystem;
 use kubexm_ops::{dispatch, snapshot, timers};
 use kubexm_plan::kubeadm_certificates::{AUTHORITIES, MANAGED, READ_BY};
-use kubexm_plan::op::{KubeadmInit, Op};
+use kubexm_plan::op::{KubeadmInit, Kubeconfig, Op};
 use kubexm_plan::timers::{BackupConfig, CERTS, CertsConfig, ETCD_BACKUP, TimerRun};
 use kubexm_spec::Digest;
 use kubexm_spec::cluster::{EtcdKind, RuntimeKind};
@@ -34,7 +34,7 @@ fn control_plane() -> Host {
 
 fn backing_up(keep: u32) -> Host {
     let host = control_plane();
-    let config = BackupConfig { host: "node1".to_owned(), dir: DIR.to_owned(), keep };
+    let config = BackupConfig { name: "demo-0a1b2c3d-node1".to_owned(), dir: DIR.to_owned(), keep };
     host.put(&ETCD_BACKUP.config(), serde_json::to_string(&config).expect("JSON"));
     host
 }
@@ -60,12 +60,16 @@ fn a_backup_is_whole_and_roots_alone_and_the_oldest_goes() {
     let host = backing_up(2);
     let first = back_up(&host, EARLY);
     assert!(!first.failed, "{first:?}");
-    let path = format!("{DIR}/etcd-node1-20260915T000000Z.db");
+    let path = format!("{DIR}/etcd-demo-0a1b2c3d-node1-20260915T000000Z.db");
     assert!(first.what.contains(&path), "{first:?}");
     assert!(snapshot::is_sound(&host.machine.path(&path)).expect("a look"));
     assert_eq!((mode(&host, DIR), mode(&host, &path) & 0o077), (0o700, 0));
     // Of another member, which shares the folder, of an operator, and of a service that was killed.
-    for other in ["etcd-node2-20200101T000000Z.db", "etcd-node1-mine.db", ".etcd-node1-20260101T000000Z.partial"] {
+    for other in [
+        "etcd-demo-0a1b2c3d-node2-20200101T000000Z.db",
+        "etcd-demo-0a1b2c3d-node1-mine.db",
+        ".etcd-demo-0a1b2c3d-node1-20260101T000000Z.partial",
+    ] {
         host.put(&format!("{DIR}/{other}"), "x");
     }
     back_up(&host, EARLY + 60);
@@ -74,12 +78,41 @@ fn a_backup_is_whole_and_roots_alone_and_the_oldest_goes() {
     assert_eq!(
         files(&host, DIR),
         [
-            "etcd-node1-20260915T000100Z.db",
-            "etcd-node1-20260915T000200Z.db",
-            "etcd-node1-mine.db",
-            "etcd-node2-20200101T000000Z.db"
+            "etcd-demo-0a1b2c3d-node1-20260915T000100Z.db",
+            "etcd-demo-0a1b2c3d-node1-20260915T000200Z.db",
+            "etcd-demo-0a1b2c3d-node1-mine.db",
+            "etcd-demo-0a1b2c3d-node2-20200101T000000Z.db"
         ]
     );
+}
+
+#[test]
+fn backups_of_a_clock_that_was_ahead_go_first_and_the_new_one_stays() {
+    let host = backing_up(2);
+    for year in [2030, 2031] {
+        host.put(&format!("{DIR}/etcd-demo-0a1b2c3d-node1-{year}0101T000000Z.db"), "x");
+    }
+    // Of an earlier cluster of the same hosts, and of the same name.
+    host.put(&format!("{DIR}/etcd-demo-99999999-node1-20200101T000000Z.db"), "x");
+    assert!(!back_up(&host, EARLY).failed);
+    let names = ["20260915T000000Z", "20310101T000000Z"].map(|time| format!("etcd-demo-0a1b2c3d-node1-{time}.db"));
+    let mut wanted = names.to_vec();
+    wanted.push("etcd-demo-99999999-node1-20200101T000000Z.db".to_owned());
+    assert_eq!(files(&host, DIR), wanted);
+}
+
+#[test]
+fn another_users_folder_gets_no_backup() {
+    let host = backing_up(1);
+    std::fs::create_dir_all(host.machine.path(DIR)).expect("a folder");
+    let parent = host.machine.path("/mnt/backup");
+    if std::os::unix::fs::chown(&parent, Some(1234), Some(1234)).is_err() {
+        // Only root can give a folder away.
+        return;
+    }
+    let refused = back_up(&host, EARLY);
+    assert!(refused.failed && refused.what.contains("/mnt/backup belongs to another user"), "{refused:?}");
+    assert_eq!(files(&host, DIR), Vec::<String>::new());
 }
 
 #[test]
@@ -151,12 +184,14 @@ fn renewing() -> Host {
         host.put(&ca.replace(".crt", ".key"), "a key");
     }
     let config = CertsConfig {
+        host: "node1".to_owned(),
         users: vec!["root".to_owned()],
         runtime: RuntimeKind::Containerd,
         etcd: EtcdKind::Kubeadm,
         renew_before_s: 91 * 86_400,
     };
     host.put(&CERTS.config(), serde_json::to_string(&config).expect("JSON"));
+    dispatch::converge(&Op::from(Kubeconfig { user: "root".to_owned() }), &host.machine).expect("a kubeconfig");
     host
 }
 
@@ -171,12 +206,10 @@ fn is_renewed(host: &Host) -> bool {
 #[test]
 fn certificates_are_renewed_in_their_last_quarter_and_what_has_read_them_is_restarted() {
     let host = renewing();
-    // The operator's own, and pods whose files are newer than they are: no business of a service that has nothing to renew.
-    host.put("/root/.kube/config", "with contexts of others");
+    // Pods whose files are newer than they are: no business of a service that has nothing to renew.
     let early = renew(&host, EARLY);
     assert!(!early.failed && early.what.starts_with("no certificate is due"), "{early:?}");
     assert!(!is_renewed(&host));
-    assert_eq!(host.read("/root/.kube/config"), "with contexts of others");
     let late = renew(&host, LATE);
     assert!(!late.failed, "{late:?}");
     assert!(late.what.contains("apiserver") && late.what.contains("4 static pods restarted"), "{late:?}");
@@ -188,6 +221,26 @@ fn certificates_are_renewed_in_their_last_quarter_and_what_has_read_them_is_rest
         }
     }
     assert_eq!(host.read("/root/.kube/config"), host.read("/etc/kubernetes/admin.conf"));
+}
+
+#[test]
+fn a_kubeconfig_that_its_user_has_edited_is_left_and_its_user_is_named() {
+    let host = renewing();
+    host.put("/root/.kube/config", "with contexts of others");
+    let late = renew(&host, LATE);
+    assert!(!late.failed && late.what.contains("left as they were: the kubeconfigs of root"), "{late:?}");
+    assert_eq!(host.read("/root/.kube/config"), "with contexts of others");
+}
+
+#[test]
+fn an_ended_kubeconfig_that_no_pod_reads_is_no_reason_to_skip_health_and_lease() {
+    let host = renewing();
+    let pem = certificate(2025);
+    let text = format!("    client-certificate-data: {}\n", BASE64.encode(&pem));
+    host.put("/etc/kubernetes/super-admin.conf", text);
+    host.put("/run/kubexm-double/api-down", "");
+    let refused = renew(&host, LATE);
+    assert!(refused.failed && !is_renewed(&host), "{refused:?}");
 }
 
 #[test]

@@ -9,7 +9,7 @@ use kubexm_spec::cluster::{Cluster, EtcdKind, Roles, Validity};
 use minijinja::context;
 use serde::Serialize;
 
-use crate::context::PlannedHost;
+use crate::context::{PlanContext, PlannedHost};
 use crate::draft::{Chain, Draft};
 use crate::error::RecipeError;
 use crate::paths;
@@ -20,6 +20,10 @@ const DAILY: &str = "*-*-* 01:00:00";
 const CERTS_DELAY: &str = "3h";
 /// Members that share a disk or an export do not write at the same moment.
 const BACKUP_DELAY: &str = "10min";
+/// Two looks.
+const LEAST_S: i64 = 48 * 3600;
+/// Characters of a cluster's id that tell it from an earlier one of its name.
+const ID: usize = 8;
 /// The first version of systemd with `FixedRandomDelay=` (its NEWS).
 const FIXED_DELAY: u32 = 247;
 
@@ -81,13 +85,15 @@ fn files(draft: &mut Draft<'_>, node: &PlannedHost<'_>, timer: HostTimer) -> Res
     let cluster = draft.cx.cluster;
     let (text, description, schedule, delay) = match (timer, &cluster.etcd.backup) {
         (ETCD_BACKUP, Some(backup)) => {
-            let config = BackupConfig { host: node.name().to_owned(), dir: backup.dir.clone(), keep: backup.keep };
+            let name = backup_name(draft.cx, node);
+            let config = BackupConfig { name, dir: backup.dir.clone(), keep: backup.keep };
             (json(&config)?, "a backup of etcd on this host", backup.schedule.as_str(), BACKUP_DELAY)
         }
         _ => {
             let mut users = vec!["root".to_owned()];
             users.extend(Some(&node.host.user).filter(|user| *user != "root").cloned());
             let config = CertsConfig {
+                host: node.name().to_owned(),
                 users,
                 runtime: cluster.runtime.kind,
                 etcd: cluster.etcd.kind,
@@ -111,11 +117,17 @@ fn files(draft: &mut Draft<'_>, node: &PlannedHost<'_>, timer: HostTimer) -> Res
     Ok([config, service, unit])
 }
 
+fn backup_name(cx: &PlanContext<'_>, node: &PlannedHost<'_>) -> String {
+    let id = cx.cluster_id.map(|id| id.to_string().chars().take(ID).collect::<String>());
+    let parts = [Some(cx.cluster.name.clone()), id, Some(node.name().to_owned())];
+    parts.into_iter().flatten().collect::<Vec<_>>().join("-")
+}
+
 /// A quarter of their time. Of a year that is more than the 90 days of `certs check`, which therefore reports nothing while the timer
-/// works; certificates of a few days are not renewed each day.
+/// works. It looks once in a day, up to three hours later than the day before.
 fn renew_before_s(cluster: &Cluster) -> i64 {
     let written = cluster.kubernetes.as_ref().and_then(|kubernetes| kubernetes.certificate_validity);
-    i64::from(written.unwrap_or(Validity::OF_CERTIFICATES).hours()) * 3600 / 4
+    (i64::from(written.unwrap_or(Validity::OF_CERTIFICATES).hours()) * 3600 / 4).max(LEAST_S)
 }
 
 fn json(config: &impl Serialize) -> Result<String, RecipeError> {
