@@ -10,12 +10,14 @@
 MINOR_K8S=1.33.13
 MINOR_COREDNS=1.12.0
 MINOR_PAUSE=3.10
-# The first behind etcd's gate, and what kubeadm of $MINOR_K8S names: the same program, which calls itself so. As long as the other, since
-# the version is written over it.
+# The first behind etcd's gate, and what kubeadm of $MINOR_K8S names: one program, which calls itself so. As long as its own version, which is
+# written over. The module proxy has neither of them; it is behind the gate itself.
+MINOR_ETCD_BUILT=3.5.35
 MINOR_ETCD=3.5.26
 MINOR_ETCD_OLD=3.5.24
 
 MINOR_K8S_BIN=$LAB/k8s/$MINOR_K8S
+MINOR_BIN_BUILT=$LAB/bin-minor-built
 MINOR_BIN=$LAB/bin-minor
 MINOR_BIN_OLD=$LAB/bin-minor-old
 MINOR_OCI=$LAB/oci-minor
@@ -43,23 +45,25 @@ minor_programs() {
     go_present
     step "kubernetes-$MINOR_K8S" build_kubernetes "$MINOR_K8S" "${K8S_PROGRAMS[@]}"
   }
-  BIN=$MINOR_BIN program "$MINOR_ETCD" server:etcd $m/server/v3 $m/server/v3
-  BIN=$MINOR_BIN program "$MINOR_ETCD" etcdctl $m/etcdctl/v3 $m/etcdctl/v3
-  BIN=$MINOR_BIN program "$MINOR_ETCD" etcdutl $m/etcdutl/v3 $m/etcdutl/v3
-  [ "$MINOR_BIN_OLD/etcd" -nt "$MINOR_BIN/etcd" ] || step "etcd-$MINOR_ETCD_OLD" relabel_etcd
+  BIN=$MINOR_BIN_BUILT program "$MINOR_ETCD_BUILT" server:etcd $m/server/v3 $m/server/v3
+  BIN=$MINOR_BIN_BUILT program "$MINOR_ETCD_BUILT" etcdctl $m/etcdctl/v3 $m/etcdctl/v3
+  BIN=$MINOR_BIN_BUILT program "$MINOR_ETCD_BUILT" etcdutl $m/etcdutl/v3 $m/etcdutl/v3
+  [ "$MINOR_BIN/etcd" -nt "$MINOR_BIN_BUILT/etcd" ] || step "etcd-$MINOR_ETCD" relabel_etcd "$MINOR_BIN" "$MINOR_ETCD"
+  [ "$MINOR_BIN_OLD/etcd" -nt "$MINOR_BIN_BUILT/etcd" ] || step "etcd-$MINOR_ETCD_OLD" relabel_etcd "$MINOR_BIN_OLD" "$MINOR_ETCD_OLD"
   # CoreDNS of the minor version before is the lab's under another tag; the rest of the images are the lab's own.
   for name in coredns flanneld flannel pause; do ln -sfn "$BIN/$name" "$MINOR_BIN/$name"; done
 }
 
+# relabel_etcd FOLDER VERSION: etcd itself last, since it is what says that all are there
 relabel_etcd() {
-  local name
-  mkdir -p "$MINOR_BIN_OLD"
-  for name in "${ETCD_PROGRAMS[@]}"; do
-    LC_ALL=C sed "s/${MINOR_ETCD//./\\.}/$MINOR_ETCD_OLD/g" "$MINOR_BIN/$name" > "$MINOR_BIN_OLD/$name.tmp"
-    chmod 755 "$MINOR_BIN_OLD/$name.tmp"
-    mv "$MINOR_BIN_OLD/$name.tmp" "$MINOR_BIN_OLD/$name"
+  local folder=$1 version=$2 name
+  mkdir -p "$folder"
+  for name in etcdctl etcdutl etcd; do
+    LC_ALL=C sed "s/${MINOR_ETCD_BUILT//./\\.}/$version/g" "$MINOR_BIN_BUILT/$name" > "$folder/$name.tmp"
+    chmod 755 "$folder/$name.tmp"
+    [ "$name" != etcd ] || "$folder/$name.tmp" --version | grep -qx "etcd Version: $version" || die "etcd does not call itself $version"
+    mv "$folder/$name.tmp" "$folder/$name"
   done
-  "$MINOR_BIN_OLD/etcd" --version | grep -qx "etcd Version: $MINOR_ETCD_OLD" || die "etcd does not call itself $MINOR_ETCD_OLD"
 }
 
 # The lab's own images, of other programs and under other tags.

@@ -107,7 +107,7 @@ pub const FLEETS: [Sample; 14] = [
         name: "three control planes that are all workers too",
         hosts: &[("node1", "{}"), ("node2", "{}"), ("node3", "{zone: three}")],
         roles: "{master: [node1, node2, node3], worker: [node1, node2, node3]}",
-        spec: "  etcd: {dataDir: /srv/etcd}\n",
+        spec: "  kubernetes: {autoRenewCerts: true}\n  etcd: {dataDir: /srv/etcd, backup: {dir: /srv/backups, keep: 3}}\n",
         added: &["node3"],
         deleted: &["node3"],
         upgraded: MINOR,

@@ -137,7 +137,6 @@ impl All {
     fn kubernetes(&mut self, kubernetes: &Kubernetes) {
         let at = |key: &str| format!("spec.kubernetes.{key}");
         self.word(&at("type"), kubernetes.kind, &[KubernetesKind::Kubeadm]);
-        self.add(kubernetes.auto_renew_certs, &at("autoRenewCerts"), "true", LEAVE_OUT);
         self.unless_none(&at("nodelocaldns"), kubernetes.nodelocaldns.is_none());
     }
 
@@ -146,7 +145,6 @@ impl All {
         let plain = etcd.external.iter().flat_map(|external| &external.endpoints).find(plain);
         let instead = "give the members certificates, and https:// here";
         self.add(plain.is_some(), "spec.etcd.externalConfig.endpoints", plain.cloned().unwrap_or_default(), instead);
-        self.unless_none("spec.etcd.backup", etcd.backup.is_none());
     }
 
     fn runtime(&mut self, runtime: &Runtime) {

@@ -18,6 +18,7 @@ mod files;
 #[doc(hidden)]
 pub mod fuzzing;
 mod hold;
+pub mod host_timer;
 pub mod journal;
 pub mod kubeconfig;
 pub mod link;

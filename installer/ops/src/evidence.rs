@@ -10,10 +10,12 @@ use kubexm_plan::runtime::{self, RuntimeTraits};
 use crate::Machine;
 use crate::system::Program;
 
-const JOURNALS: [&str; 7] = [
+const JOURNALS: [&str; 9] = [
     "kubelet",
+    "kubexm-certs",
     "kubexm-depot",
     "kubexm-etcd",
+    "kubexm-etcd-backup",
     "kubexm-haproxy",
     "kubexm-harbor",
     "kubexm-harbor-engine",

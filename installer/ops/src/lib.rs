@@ -54,6 +54,7 @@ mod survey_scope;
 pub mod system;
 mod systemd;
 pub mod teardown;
+pub mod timers;
 mod transient;
 
 pub use converge::{Converge, Wave};

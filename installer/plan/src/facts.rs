@@ -133,6 +133,9 @@ pub struct Facts {
     /// [`crate::etcd::KEYSPACE`], on a control plane with an etcd of the user's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub etcd_keyspace: Option<String>,
+    /// The timers of kubexm's ([`crate::timers`]) that the host has, by the names of their units without an end.
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    pub timers: BTreeSet<String>,
     /// The folder of images and containers in the configuration of the runtime that kubexm has installed, where that names one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub runtime_root: Option<String>,

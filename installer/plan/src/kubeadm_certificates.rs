@@ -1,5 +1,7 @@
 //! The certificates that kubeadm makes on a control plane with stacked etcd, and who reads them when it starts.
 
+use crate::op::PodReady;
+
 /// kubeadm's name of a certificate (`kubeadm certs renew NAME`), and its file.
 pub const MANAGED: [(&str, &str); 11] = [
     ("etcd-server", "/etc/kubernetes/pki/etcd/server.crt"),
@@ -26,6 +28,17 @@ pub const CLUSTER_CA_SECRET: &str = "/etc/kubernetes/pki/ca.key";
 pub const AUTHORITIES: [&str; 3] =
     [CLUSTER_CA, "/etc/kubernetes/pki/etcd/ca.crt", "/etc/kubernetes/pki/front-proxy-ca.crt"];
 
+/// Whose key signs a certificate of kubeadm's.
+pub fn authority(path: &str) -> &'static str {
+    match path {
+        _ if path.starts_with("/etc/kubernetes/pki/etcd/") || path.ends_with("/apiserver-etcd-client.crt") => {
+            AUTHORITIES[1]
+        }
+        _ if path.ends_with("/front-proxy-client.crt") => AUTHORITIES[2],
+        _ => AUTHORITIES[0],
+    }
+}
+
 /// Static pods in the order in which they are restarted, with the files that their manifests name: what a pod needs to
 /// answer comes before it.
 pub const READ_BY: [(&str, &[&str]); 4] = [
@@ -42,3 +55,24 @@ pub const READ_BY: [(&str, &[&str]); 4] = [
     ("kube-controller-manager", &["/etc/kubernetes/controller-manager.conf"]),
     ("kube-scheduler", &["/etc/kubernetes/scheduler.conf"]),
 ];
+
+/// The same without what is not kubeadm's: an etcd of others has no pod, and its clients read their certificate with every connection.
+pub fn read_by(stacked: bool) -> impl Iterator<Item = (&'static str, Vec<&'static str>)> {
+    let of_etcd = |path: &&str| path.ends_with("/apiserver-etcd-client.crt");
+    READ_BY
+        .into_iter()
+        .filter(move |(pod, _)| stacked || *pod != "etcd")
+        .map(move |(pod, files)| (pod, files.iter().copied().filter(|path| stacked || !of_etcd(path)).collect()))
+}
+
+/// What is waited for after a restart; `ended`: whether a certificate of a control plane has ended, so that nobody can be healthy before all
+/// are renewed.
+pub fn ready_after(pod: &str, ended: bool) -> PodReady {
+    match (pod, ended) {
+        ("etcd", false) => PodReady::Member,
+        // Its peers may have ended certificates still.
+        ("etcd", true) => PodReady::Running,
+        (_, false) => PodReady::ApiServer,
+        (_, true) => PodReady::ApiServerAgain,
+    }
+}

@@ -36,6 +36,7 @@ mod slot;
 pub mod state_folders;
 pub mod step;
 mod survey;
+pub mod timers;
 pub mod undo;
 pub mod wave;
 

@@ -199,6 +199,11 @@ impl Chain {
         self.steps.iter_mut().filter(move |step| !step.after.iter().any(|id| ids.contains(id)))
     }
 
+    /// Whether a step was added to it.
+    pub const fn has_steps(&self) -> bool {
+        !self.steps.is_empty()
+    }
+
     /// The steps that later ones wait for.
     pub fn tail(&self) -> &[StepId] {
         &self.tail

@@ -213,6 +213,7 @@ pub fn facts(name: &str, last: u8) -> Facts {
         kubeadm_files: None,
         etcd_formed: None,
         etcd_keyspace: None,
+        timers: BTreeSet::new(),
         runtime_root: None,
         joined: false,
         cluster_ca: None,

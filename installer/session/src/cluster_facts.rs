@@ -78,8 +78,8 @@ pub(crate) async fn of(fleet: &Fleet, cluster: &Cluster, asked: Asked) -> Cluste
         match tokio::time::timeout(LIMIT, link.link().cluster_facts()).await {
             Ok(Ok(facts)) if planes.contains(name) => facts,
             // A worker reports only its own files.
-            Ok(Ok(ClusterFacts { certificates, balancers, gaps, .. })) => {
-                ClusterFacts { certificates, balancers, gaps, ..ClusterFacts::default() }
+            Ok(Ok(ClusterFacts { certificates, balancers, timers, gaps, .. })) => {
+                ClusterFacts { certificates, balancers, timers, gaps, ..ClusterFacts::default() }
             }
             Ok(Err(error)) => only(gap(name.clone(), &error)),
             Err(_) => {

@@ -12,7 +12,7 @@ section! {
     /// What the API server keeps its objects in
     ///
     /// `spec.etcd`.
-    #[check(belongs(kind, data_dir))]
+    #[check(belongs(kind, data_dir, backup))]
     #[hides(foreign(kind))]
     pub struct Etcd {
         /// Static pods of kubeadm, binaries under systemd, or one of your own
@@ -100,18 +100,37 @@ section! {
 section! {
     /// Backups on the members
     ///
-    /// `spec.etcd.backup`.
+    /// `spec.etcd.backup`: each member saves and verifies a snapshot of etcd. They are not encrypted.
+    #[check(apart(dir))]
     pub struct Backup {
         /// When: a calendar expression of systemd (systemd.time(7))
         #[yaml("schedule" as Calendar, default = "daily".to_owned())]
         pub schedule: String,
         /// Folder on the members
-        #[yaml("dir" as Folder, default = "/var/backups/etcd".to_owned())]
+        #[yaml("dir" as Folder, default = Self::DIR.to_owned())]
         pub dir: String,
         /// How many are kept
         #[yaml("keep" as Number<1, 10_000>, default = 6)]
         pub keep: u32,
     }
+}
+
+impl Backup {
+    /// The usual folder.
+    const DIR: &str = "/var/backups/etcd";
+}
+
+/// A folder of kubexm or of etcd would go with the cluster, and the backups in it.
+fn apart(map: &Mapping<'_>, dir: Option<&String>) -> Option<()> {
+    if let (Some(at), Some(folder)) = (map.get("dir"), dir)
+        && data_folder::is_of_others(folder, Some(Backup::DIR))
+    {
+        at.bad(
+            format!("{folder} is, or holds, a folder of the system or of kubexm"),
+            "give the backups a folder of their own, like /var/backups/etcd or /mnt/backup/etcd, best of another disk",
+        );
+    }
+    Some(())
 }
 
 /// Keys that mean nothing with a type.
@@ -132,8 +151,24 @@ impl Etcd {
     }
 }
 
-fn belongs(map: &Mapping<'_>, kind: Option<&EtcdKind>, data_dir: Option<&String>) -> Option<()> {
+fn belongs(
+    map: &Mapping<'_>,
+    kind: Option<&EtcdKind>,
+    data_dir: Option<&String>,
+    backup: Option<&Option<Backup>>,
+) -> Option<()> {
     let kind = *kind?;
+    if let (Some(at), Some(Some(backup)), Some(data)) = (map.get("backup"), backup, data_dir)
+        && (data_folder::holds(data, &backup.dir) || data_folder::holds(&backup.dir, data))
+    {
+        at.bad(
+            format!(
+                "the backups would be in {}, and etcd's data is in {data}: they would be lost together",
+                backup.dir
+            ),
+            "give the backups a folder outside of etcd's data, best of another disk",
+        );
+    }
     if let (Some(at), Some(folder)) = (map.get("dataDir"), data_dir)
         && data_folder::is_of_others(folder, Some(Etcd::DATA_DIR))
     {

@@ -12,6 +12,8 @@ use super::material::MaterialFile;
 use crate::keywords::keywords;
 use crate::yaml::{At, Mapping, Shape};
 
+/// Certificates that are valid for fewer hours are not renewed by a timer.
+const RENEWED_HOURS: u32 = 5 * 24;
 /// kubeadm gives each node a /24 of the pod network: 254 addresses.
 const MOST_PODS: u32 = 254;
 
@@ -19,7 +21,7 @@ section! {
     /// Kubernetes itself
     ///
     /// `spec.kubernetes`.
-    #[check(rules(audit, certificate_validity, ca_certificate_validity))]
+    #[check(rules(audit, certificate_validity, ca_certificate_validity, auto_renew_certs))]
     pub struct Kubernetes {
         /// Made by kubeadm, or components as services of systemd
         #[serde(rename = "type", skip_serializing_if = "is_default")]
@@ -97,10 +99,20 @@ fn rules(
     audit: Option<&Option<Audit>>,
     certificate: Option<&Option<Validity>>,
     ca: Option<&Option<Validity>>,
+    renews: Option<&bool>,
 ) -> Option<()> {
     super::flags::check(map, audit.is_some_and(Option::is_some));
     let certificate = certificate.copied().flatten().unwrap_or(Validity::OF_CERTIFICATES);
     let ca = ca.copied().flatten().unwrap_or(Validity::OF_AUTHORITIES);
+    if renews == Some(&true)
+        && certificate.hours() < RENEWED_HOURS
+        && let Some(at) = map.get("certificateValidityPeriod")
+    {
+        at.bad(
+            format!("certificates of {certificate} would end before a timer that looks once in a day has renewed them"),
+            "give certificateValidityPeriod 5d or more, or leave autoRenewCerts out",
+        );
+    }
     if certificate > ca {
         let at = map.get("certificateValidityPeriod").or_else(|| map.get("caCertificateValidityPeriod"))?;
         at.bad(

@@ -172,7 +172,7 @@ pub fn run(cli: Cli, display: &Display) -> Result<(), Failure> {
         (Some(Verb::Completions(args)), _) => completions::run(&args, command(), display),
         (Some(Verb::ManPages(args)), _) => man_pages::run(&args, command()),
         (Some(Verb::SupportBundle(args)), _) => support_bundle::run(&args, display),
-        (Some(Verb::Agent(args)), _) => agent::run(&args),
+        (Some(Verb::Agent(args)), _) => agent::run(&args, display),
         (Some(Verb::Depot(args)), _) => depot::run(&args),
         (None, None) => Err(Failure::new(ExitCode::Usage, "name a bundle with --bundle, or a verb; see --help")),
     }

@@ -1,11 +1,13 @@
 //! When certificates end, as a table and as a document.
 
 use kubexm_engine::clock::rfc3339;
-use kubexm_plan::cluster_facts::{Certificate, Gap};
+use kubexm_plan::cluster_facts::{Certificate, Gap, TimerFacts};
+use kubexm_plan::timers::CERTS;
 use kubexm_session::{ClusterView, escaped};
 use kubexm_spec::{ExitCode, counted};
 use serde_json::{Value, json};
 
+use super::cluster_facts::timers;
 use super::table::table;
 
 const DAY: i64 = 24 * 3600;
@@ -42,6 +44,8 @@ impl State {
 pub struct Checked<'v> {
     cluster: &'v str,
     certificates: Vec<(&'v Certificate, State)>,
+    /// Those that renew certificates.
+    timers: Vec<TimerFacts>,
     /// Hosts and files that could not be read.
     unread: Vec<&'v Gap>,
     now: i64,
@@ -57,7 +61,9 @@ impl<'v> Checked<'v> {
         // That the API server or etcd does not answer is no matter here.
         let is_about = |gap: &&Gap| gap.what == "host" || gap.what.starts_with("certificate ");
         let unread = view.facts.gaps.iter().filter(is_about).collect();
-        Self { cluster: &view.cluster, certificates, unread, now, within }
+        let renews = |one: &&TimerFacts| one.timer == CERTS.timer();
+        let timers = view.facts.timers.iter().filter(renews).cloned().collect();
+        Self { cluster: &view.cluster, certificates, timers, unread, now, within }
     }
 
     /// Of the program: what ends counts for more than what could not be read.
@@ -83,7 +89,7 @@ impl<'v> Checked<'v> {
             .collect();
         json!({
             "schema": SCHEMA, "cluster": self.cluster, "withinSeconds": self.within, "certificates": certificates,
-            "gaps": self.unread, "exitCode": self.exit_code().code(),
+            "timers": self.timers, "gaps": self.unread, "exitCode": self.exit_code().code(),
         })
     }
 
@@ -115,6 +121,7 @@ impl<'v> Checked<'v> {
             [one.host.clone(), one.path.clone(), one.subject.clone(), rfc3339(one.ends), left]
         });
         lines.extend(table(std::iter::once(head).chain(rows)));
+        lines.extend(timers(&self.timers));
         lines.extend(self.unread.iter().map(|gap| format!("  not read: {} of {}: {}", gap.what, gap.host, gap.why)));
         if self.exit_code() == ExitCode::CertificateEnds {
             lines.push("to renew them: kubexm-install certs renew -f cluster.yaml".to_owned());

@@ -2,7 +2,8 @@
 
 use kubexm_engine::clock::rfc3339;
 use kubexm_plan::ClusterFacts;
-use kubexm_plan::cluster_facts::{BalancerFacts, Certificate, NodeFacts};
+use kubexm_plan::cluster_facts::{BalancerFacts, Certificate, NodeFacts, TimerFacts};
+use kubexm_plan::timers::TimerRun;
 use kubexm_session::escaped;
 
 use super::table::table;
@@ -45,6 +46,7 @@ pub fn text(name: &str, facts: &ClusterFacts, now: i64) -> String {
     let not_ready = facts.components.iter().filter(|component| !component.ready);
     lines.extend(not_ready.map(|component| format!("  {} on {} is NOT READY", component.name, component.node)));
     lines.extend(certificates(&facts.certificates, now));
+    lines.extend(timers(&facts.timers));
     lines.extend(facts.gaps.iter().map(|gap| format!("  not seen: {} of {}: {}", gap.what, gap.host, gap.why)));
     lines.iter().map(|line| escaped(line)).collect::<Vec<_>>().join("\n")
 }
@@ -82,6 +84,20 @@ fn balancers(all: &[BalancerFacts]) -> Vec<String> {
         )),
     }
     lines
+}
+
+/// What each timer did last.
+pub(super) fn timers(all: &[TimerFacts]) -> Vec<String> {
+    let line = |one: &TimerFacts| {
+        let waits = if one.waits { "" } else { " DOES NOT RUN;" };
+        let last = match &one.last {
+            None => "has not run yet".to_owned(),
+            Some(TimerRun { ended, failed: true, what, .. }) => format!("FAILED at {}: {what}", rfc3339(*ended)),
+            Some(TimerRun { ended, what, .. }) => format!("{}: {what}", rfc3339(*ended)),
+        };
+        format!("  {} on {}:{waits} {last}", one.timer, one.host)
+    };
+    all.iter().map(line).collect()
 }
 
 /// The first that ends, and all that end soon.

@@ -74,6 +74,7 @@ pub fn facts(host: &str) -> Facts {
         kubeadm_files: None,
         etcd_formed: None,
         etcd_keyspace: None,
+        timers: BTreeSet::new(),
         unreadable_stamp: None,
         unreadable_mark: None,
         runtime_root: None,

@@ -78,6 +78,12 @@ fn of_kubeconfig(bytes: &[u8]) -> Option<Vec<u8>> {
     BASE64.decode(encoded.trim().trim_matches('"')).ok()
 }
 
+/// When the first certificate of a file ends, in seconds of Unix time; none if there is none that can be read.
+pub(crate) fn ends(path: &str, bytes: &[u8]) -> Option<i64> {
+    let pem = if KUBECONFIGS.contains(&path) { of_kubeconfig(bytes)? } else { bytes.to_vec() };
+    read(&pem).map(|(_, ends)| ends)
+}
+
 /// Subject and expiry of the first certificate.
 fn read(pem: &[u8]) -> Option<(String, i64)> {
     let der = CertificateDer::from_pem_slice(pem).ok()?;

@@ -3,19 +3,19 @@
 
 mod api;
 mod balancer;
-mod certificates;
+pub(crate) mod certificates;
 mod etcd;
 mod gaps;
 mod metrics;
 
 use std::thread;
 
-use kubexm_plan::cluster_facts::ClusterFacts;
+use kubexm_plan::cluster_facts::{ClusterFacts, EtcdMember, Gap};
 use kubexm_plan::network;
 use kubexm_spec::cluster::{Keyword as _, NetworkPlugin};
 
 use crate::ops::stamp;
-use crate::{Machine, kube};
+use crate::{Machine, kube, timers};
 use gaps::Gaps;
 
 /// `host` is the name in cluster.yaml. A host that is not a control plane reports only its own certificates, and its part of the
@@ -28,6 +28,7 @@ pub fn collect(machine: &Machine, host: &str) -> ClusterFacts {
     }
     facts.network = plugin(machine);
     facts.balancers = gaps.note("load balancer", balancer::look(machine, host)).flatten().into_iter().collect();
+    facts.timers = gaps.note("timers", timers::look(machine, host)).unwrap_or_default();
     let (certificates, unread) = certificates::look(machine, host);
     facts.certificates = certificates;
     gaps.found.extend(unread);
@@ -52,6 +53,11 @@ pub fn collect(machine: &Machine, host: &str) -> ClusterFacts {
     }
     facts.gaps = gaps.found;
     facts
+}
+
+/// The members of etcd as this host sees them, and why one was not seen.
+pub(crate) fn members(machine: &Machine) -> (Vec<EtcdMember>, Vec<Gap>) {
+    etcd::look(machine, "this host")
 }
 
 /// The plugin with a CNI configuration on the host. A credential of a plugin beside it may have outlived the plugin.

@@ -28,7 +28,7 @@ use crate::ops::act::{kubeadm_files, kubeadm_init, kubeadm_upgrade, mark};
 use crate::ops::{kernel_module, stamp, swap_off, sysctl, timezone};
 use crate::system::Program;
 use crate::teardown::foreign;
-use crate::{Machine, OpError, fsio, paths, systemd};
+use crate::{Machine, OpError, fsio, paths, systemd, timers};
 
 /// Modules that kubexm needs: for the runtime, the bridge's sysctls and kube-proxy's ipvs mode. Others (vxlan,
 /// nf_conntrack) cannot be distinguished from missing ones if they are built in without parameters.
@@ -156,6 +156,7 @@ pub fn collect_with(machine: &Machine, host: &str, folders: &DataFolders) -> Res
         kubeadm_files: kubeadm_files(machine, marks_are_readable)?,
         etcd_formed: own(machine, stamped, etcd::FORMED)?,
         etcd_keyspace: own(machine, stamped, etcd::KEYSPACE)?,
+        timers: timers::present(machine),
         runtime_root: if stamped { runtime_root(machine)? } else { None },
         joined,
         sealed_authorities: sealed_authorities(machine)?,

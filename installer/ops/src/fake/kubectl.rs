@@ -70,6 +70,13 @@ pub(super) fn kubectl(system: &RootedSystem, state: &mut State, args: &[&str], s
             let budgets: Vec<Value> = system.setting("budgets.json").unwrap_or_default();
             Output::text(json!({ "items": budgets }).to_string())
         }
+        ["get", "lease", name, ..] => {
+            Output::text(state.cluster.objects.get(&format!("Lease/{name}")).cloned().unwrap_or_default())
+        }
+        ["delete", "lease", name, ..] => {
+            state.cluster.objects.remove(&format!("Lease/{name}"));
+            Output::default()
+        }
         ["get", "-o", "json", "pods", ..] => Output::text(pods(state)),
         ["get", "-o", "json", "pod", ..] => Output::text(pod("kubexm-check", &[])),
         ["get", "--namespace", _, _, "daemonset/kube-proxy", ..]
@@ -293,12 +300,19 @@ fn create(state: &mut State, text: &str) -> Output {
         let line = text.lines().find_map(|line| line.trim().strip_prefix(name));
         line.map(|value| value.trim().trim_matches('"').to_owned())
     };
+    if let Some((key, document)) = documents(text).find(|(key, _)| key.starts_with("Lease/")) {
+        if state.cluster.objects.contains_key(&key) {
+            return Output::failed(1, format!("Error from server (AlreadyExists): {key} already exists"));
+        }
+        state.cluster.objects.insert(key, document);
+        return Output::default();
+    }
     match (field("token-id:"), field("token-secret:"), field("type:")) {
         (Some(id), Some(secret), Some(kind)) if kind == "bootstrap.kubernetes.io/token" => {
             state.cluster.tokens.push(format!("{id}.{secret}"));
             Output::text(format!("secret/bootstrap-token-{id} created\n"))
         }
-        _ => Output::failed(1, "the fake kubectl creates bootstrap tokens alone"),
+        _ => Output::failed(1, "the fake kubectl creates bootstrap tokens and leases alone"),
     }
 }
 

@@ -69,6 +69,21 @@ impl RootedSystem {
         packages::seed(self, status)
     }
 
+    /// Puts an object into the cluster, as JSON.
+    pub fn put_object(&self, text: &str) -> Result<(), OpError> {
+        let _lock = self.lock()?;
+        let mut state = State::load(self)?;
+        let before = state.clone();
+        state.cluster.objects.extend(objects::documents(text));
+        state.save(self, &before)
+    }
+
+    /// An object of the cluster by `Kind/name`.
+    pub fn object(&self, key: &str) -> Result<Option<String>, OpError> {
+        let _lock = self.lock()?;
+        Ok(State::load(self)?.cluster.objects.get(key).cloned())
+    }
+
     /// Switches a member of etcd off, by its host's node name: it stays in the member list.
     pub fn kill_member(&self, name: &str) -> Result<(), OpError> {
         let _lock = self.lock()?;

@@ -21,7 +21,7 @@ pub(super) fn files(system: &RootedSystem) -> BTreeMap<String, Digest> {
     for folder in FOLDERS {
         let Ok(entries) = std::fs::read_dir(system.at(folder)) else { continue };
         for name in entries.flatten().map(|entry| entry.file_name().to_string_lossy().into_owned()) {
-            if name.ends_with(".service") || name.ends_with(".swap") {
+            if [".service", ".swap", ".timer"].iter().any(|end| name.ends_with(end)) {
                 known.insert(name.clone(), Digest::of(text(system, &name)));
             }
         }

@@ -166,6 +166,15 @@ fn start(system: &RootedSystem, state: &mut State, unit: &str) -> Result<Output,
     let program = program.and_then(|line| line.trim_start_matches(['-', '+', '!', '@', ':']).split_whitespace().next());
     match program {
         Some(program) if system.at(program).is_file() => {}
+        None if unit.ends_with(".timer") => {
+            let of = text.lines().find_map(|line| line.strip_prefix("Unit=")).unwrap_or_default();
+            if !state.known.contains_key(of) {
+                return fail(format!("it starts {of}, which is no unit"));
+            }
+            if !text.lines().any(|line| line.starts_with("OnCalendar=")) {
+                return fail("a timer without a time is refused".to_owned());
+            }
+        }
         Some(program) => {
             let failed = super::state::Unit { failed: true, ..super::state::Unit::default() };
             state.units.insert(unit.to_owned(), failed);

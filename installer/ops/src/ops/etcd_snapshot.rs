@@ -1,5 +1,8 @@
 //! A snapshot of etcd: written under another name, checked, then renamed.
 
+use std::os::unix::fs::PermissionsExt as _;
+use std::time::{Duration, Instant};
+
 use kubexm_plan::op::{EtcdSnapshot, SNAPSHOTS, Snapshotted};
 
 use crate::ops::act::members::{self, Reach};
@@ -9,7 +12,8 @@ use crate::{Converge, Machine, OpError, Wave, fsio, own_etcd, snapshot};
 
 const LIMIT_S: u64 = 1_800;
 /// What the snapshot needs besides its own size: the database grows while it is read.
-const SPARE: u64 = 256 << 20;
+pub(crate) const SPARE: u64 = 256 << 20;
+const PAUSE: Duration = Duration::from_secs(5);
 /// Below etcd's folder.
 const DATABASE: &str = "member/snap/db";
 
@@ -29,31 +33,54 @@ impl Converge for EtcdSnapshot {
     }
 
     fn converge(&self, machine: &Machine) -> Result<(), OpError> {
-        let Source { endpoint, files } = source(machine)?;
-        refuse_full(machine)?;
-        let (path, partial) = (self.path(), format!("{SNAPSHOTS}/.{}.partial", self.name));
-        let folder = machine.path(SNAPSHOTS);
-        fsio::private_folder(&folder)?;
-        fsio::remove(&machine.path(&partial))?;
-        let real = machine.path(&partial).display().to_string();
-        let [ca, certificate, key] = files.map(|path| machine.path(path).display().to_string());
-        let save = Program::new("etcdctl")
-            .args(["--endpoints", &endpoint, "--cacert", &ca, "--cert", &certificate, "--key", &key])
-            .args(["snapshot", "save", &real])
-            .within(LIMIT_S);
-        let saved = machine.run(&save).and_then(|_| verified(machine, &partial));
-        match saved {
-            Ok(()) => fsio::rename(&machine.path(&partial), &machine.path(&path)),
-            Err(error) => {
-                // What is not a snapshot is not kept.
-                fsio::remove(&machine.path(&partial))?;
-                Err(error)
-            }
-        }
+        fsio::private_folder(&machine.path(SNAPSHOTS))?;
+        save(machine, SNAPSHOTS, &self.name, SPARE)
     }
 
     fn restore(&self, machine: &Machine, before: &Snapshotted, wave: Wave) -> Result<(), OpError> {
         if wave == Wave::Data { before.file.restore(machine) } else { Ok(()) }
+    }
+}
+
+/// Waits until a member that this host asks is healthy, as it may not be yet right after a boot.
+pub(crate) fn await_member(machine: &Machine, patience: Duration) -> Result<(), OpError> {
+    let begun = Instant::now();
+    while let Err(error) = source(machine) {
+        if begun.elapsed() >= patience || !machine.is_real() {
+            return Err(error);
+        }
+        std::thread::sleep(PAUSE);
+    }
+    Ok(())
+}
+
+/// Saves a snapshot as `NAME.db` in a folder that is there: under another name, until it is verified. `spare`: the bytes that are free
+/// afterwards.
+pub(crate) fn save(machine: &Machine, folder: &str, name: &str, spare: u64) -> Result<(), OpError> {
+    let Source { endpoint, files } = source(machine)?;
+    refuse_full(machine, folder, spare)?;
+    let (path, partial) = (format!("{folder}/{name}.db"), format!("{folder}/.{name}.partial"));
+    fsio::remove(&machine.path(&partial))?;
+    let real = machine.path(&partial).display().to_string();
+    let [ca, certificate, key] = files.map(|path| machine.path(path).display().to_string());
+    let save = Program::new("etcdctl")
+        .args(["--endpoints", &endpoint, "--cacert", &ca, "--cert", &certificate, "--key", &key])
+        .args(["snapshot", "save", &real])
+        .within(LIMIT_S);
+    let saved = machine.run(&save).and_then(|_| verified(machine, &partial));
+    match saved {
+        Ok(()) => {
+            // It has every Secret of the cluster, whatever the umask of etcdctl was.
+            let private = std::fs::Permissions::from_mode(0o600);
+            let partial = machine.path(&partial);
+            std::fs::set_permissions(&partial, private).map_err(OpError::path("set the mode of", &partial))?;
+            fsio::rename(&partial, &machine.path(&path))
+        }
+        Err(error) => {
+            // What is not a snapshot is not kept.
+            fsio::remove(&machine.path(&partial))?;
+            Err(error)
+        }
     }
 }
 
@@ -65,8 +92,10 @@ struct Source {
 
 /// A member that lags behind, or has no leader, would give an old state.
 fn source(machine: &Machine) -> Result<Source, OpError> {
-    let Reach { client, files, endpoints } = members::reach(machine)?.ok_or_else(|| {
-        OpError::other("this host has no certificates of etcd: a snapshot is taken on a control plane".to_owned())
+    let Reach { client, files, endpoints } = members::own(machine)?.ok_or_else(|| {
+        OpError::other(
+            "this host has no certificates of etcd: a snapshot is taken on a member or a control plane".to_owned(),
+        )
     })?;
     let mut ill = Vec::new();
     for endpoint in endpoints {
@@ -84,15 +113,15 @@ fn source(machine: &Machine) -> Result<Source, OpError> {
     )))
 }
 
-fn refuse_full(machine: &Machine) -> Result<(), OpError> {
+fn refuse_full(machine: &Machine, folder: &str, spare: u64) -> Result<(), OpError> {
     let database = format!("{}/{DATABASE}", own_etcd::data_dir(machine)?);
     let size = machine.path(database).metadata().map_or(0, |found| found.len());
-    let (needed, space) = (size.saturating_add(SPARE), machine.system().space(SNAPSHOTS)?);
+    let (needed, space) = (size.saturating_add(spare), machine.system().space(folder)?);
     if space.free >= needed {
         return Ok(());
     }
     Err(OpError::other(format!(
-        "a snapshot of etcd needs {} MiB below {SNAPSHOTS}, and {} MiB are free: make room, then run again",
+        "a snapshot of etcd needs {} MiB below {folder}, and {} MiB are free: make room, then run again",
         needed >> 20,
         space.free >> 20
     )))

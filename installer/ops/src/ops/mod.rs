@@ -1,12 +1,13 @@
 //! One file per op kind.
 
+mod absent;
 pub(crate) mod act;
 mod binary;
 mod blobs;
 mod certificates_renewed;
 mod dir;
 mod etcd_restored;
-mod etcd_snapshot;
+pub(crate) mod etcd_snapshot;
 mod file;
 mod harbor_images;
 mod harbor_projects;
@@ -32,7 +33,7 @@ pub(crate) mod resolver;
 mod selinux_mode;
 pub(crate) mod stamp;
 pub(crate) mod state_dir;
-mod static_pod_started;
+pub(crate) mod static_pod_started;
 pub(crate) mod swap_off;
 pub(crate) mod sysctl;
 pub(crate) mod timezone;

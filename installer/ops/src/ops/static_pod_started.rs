@@ -254,7 +254,7 @@ fn serves(op: &StaticPodStarted, machine: &Machine, port: u16) -> Result<bool, O
 }
 
 /// Whether the API server of this very host answers: by admin.conf a load balancer might ask another one.
-pub(super) fn api_server_answers(machine: &Machine) -> Result<bool, OpError> {
+pub(crate) fn api_server_answers(machine: &Machine) -> Result<bool, OpError> {
     let server = format!("https://127.0.0.1:{API_PORT}");
     Ok(machine.try_run(&kubectl(["--server", &server, "get", "--raw", "/readyz"]))?.code == 0)
 }

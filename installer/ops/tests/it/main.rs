@@ -33,4 +33,5 @@ mod state_folders;
 mod static_pod;
 mod survey;
 mod teardown;
+mod timers;
 mod traps;

@@ -10,6 +10,7 @@ use kubexm_spec::Digest;
 use serde::{Deserialize, Serialize};
 
 use crate::ClusterId;
+use crate::timers::TimerRun;
 pub use applied::AppliedCluster;
 
 /// The schema of [`ClusterFacts`].
@@ -38,6 +39,9 @@ pub struct ClusterFacts {
     /// Hosts of a load balancer of kubexm's, sorted by host.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub balancers: Vec<BalancerFacts>,
+    /// Timers of kubexm's on hosts, sorted by host and name.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub timers: Vec<TimerFacts>,
     /// Budgets that let no pod go now, sorted by namespace and name.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub tight_budgets: Vec<TightBudget>,
@@ -50,6 +54,21 @@ pub struct ClusterFacts {
     pub applied: Option<AppliedCluster>,
     /// What could not be observed.
     pub gaps: Vec<Gap>,
+}
+
+/// A timer of kubexm's on a host.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct TimerFacts {
+    /// Name in cluster.yaml.
+    pub host: String,
+    /// `kubexm-certs.timer`.
+    pub timer: String,
+    /// Whether it is active, so that its service is started at its next time.
+    pub waits: bool,
+    /// What its service did last; none if it has not run yet.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub last: Option<TimerRun>,
 }
 
 /// A node.
@@ -233,6 +252,7 @@ impl Default for ClusterFacts {
             components: Vec::new(),
             certificates: Vec::new(),
             balancers: Vec::new(),
+            timers: Vec::new(),
             tight_budgets: Vec::new(),
             deprecated_apis: Vec::new(),
             network: None,
@@ -286,6 +306,7 @@ impl ClusterFacts {
             whole.deprecated_apis.extend(one.deprecated_apis);
             whole.certificates.extend(one.certificates);
             whole.balancers.extend(one.balancers);
+            whole.timers.extend(one.timers);
             whole.gaps.extend(one.gaps);
         }
         for (what, known) in [
@@ -302,6 +323,7 @@ impl ClusterFacts {
         whole.gaps.retain(|gap| !covered.contains(gap.what.as_str()));
         whole.certificates.sort_by(|one, other| (&one.host, &one.path).cmp(&(&other.host, &other.path)));
         whole.balancers.sort();
+        whole.timers.sort();
         whole.deprecated_apis.sort();
         whole.deprecated_apis.dedup();
         whole.gaps.sort();

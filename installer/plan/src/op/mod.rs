@@ -1,5 +1,6 @@
 //! The op kinds: each is one desired state of a host, in a file of its own. There is no generic "run this command".
 
+mod absent;
 mod act;
 mod binary;
 mod blobs;
@@ -47,6 +48,7 @@ use std::fmt;
 use kubexm_spec::Digest;
 use serde::{Deserialize, Serialize};
 
+pub use absent::Absent;
 pub use act::*;
 pub use binary::Binary;
 pub use blobs::{Blobs, Depots, Missing};
@@ -102,7 +104,7 @@ pub type Reset = reset::Reset<Op>;
 macro_rules! ops {
     ([$($then:tt)+] $($with:tt)*) => {
         $($then)+! { [$($with)*]
-            File Dir StateDir MoveAside Link Blobs Binary Unpacked RegistryLayout Packages Unit Sysctl KernelModule SwapOff
+            File Absent Dir StateDir MoveAside Link Blobs Binary Unpacked RegistryLayout Packages Unit Sysctl KernelModule SwapOff
             HostsBlock Resolver SelinuxMode Hostname Timezone ImageLoaded Kubeconfig KubeObject NodeUntainted NodeTainted
             NodeLabel NodeAnnotation NodePruned Stamp StaticPodStarted CertificatesRenewed KubeletCertificate EtcdSnapshot EtcdRestored
             HelmRelease Manifests HarborProjects HarborImages Act Reset

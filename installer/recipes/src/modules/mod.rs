@@ -32,4 +32,5 @@ pub mod release;
 pub mod route;
 pub mod scripts;
 pub mod time;
+pub mod timers;
 pub mod trust;

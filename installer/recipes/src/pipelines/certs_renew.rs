@@ -10,10 +10,8 @@ mod due;
 
 use std::collections::BTreeMap;
 
-use kubexm_plan::kubeadm_certificates::READ_BY;
-use kubexm_plan::op::{
-    CertificatesRenewed, Content, File, Kubeconfig, KubeletCertificate, PodReady, Probe, StaticPodStarted,
-};
+use kubexm_plan::kubeadm_certificates::{read_by, ready_after};
+use kubexm_plan::op::{CertificatesRenewed, Content, File, Kubeconfig, KubeletCertificate, Probe, StaticPodStarted};
 use kubexm_plan::{
     CONTROLLER, OPERATOR_KUBECONFIG, OVER_NETWORK, Pipeline, Plan, SlotName, SlotProvider, Step, StepId, Undo,
 };
@@ -164,25 +162,13 @@ impl Chain {
     }
 }
 
-/// Static pods with the files of kubeadm's that they read. An etcd that is not kubeadm's has no pod, and its clients read
-/// their certificate with every connection.
+/// Static pods with the files of kubeadm's that they read.
 fn pods(cx: &RenewContext<'_>) -> impl Iterator<Item = (&'static str, Vec<&'static str>)> {
-    let stacked = cx.cluster.etcd.kind == EtcdKind::Kubeadm;
-    let of_etcd = |path: &&str| path.ends_with("/apiserver-etcd-client.crt");
-    READ_BY
-        .into_iter()
-        .filter(move |(pod, _)| stacked || *pod != "etcd")
-        .map(move |(pod, files)| (pod, files.iter().copied().filter(|path| stacked || !of_etcd(path)).collect()))
+    read_by(cx.cluster.etcd.kind == EtcdKind::Kubeadm)
 }
 
 fn restart(cx: &RenewContext<'_>, plane: &Plane<'_>, (pod, files): (&str, &[&str]), ended: bool) -> Step {
-    let ready = match (pod, ended) {
-        ("etcd", false) => PodReady::Member,
-        // Its peers may have ended certificates still.
-        ("etcd", true) => PodReady::Running,
-        (_, false) => PodReady::ApiServer,
-        (_, true) => PodReady::ApiServerAgain,
-    };
+    let ready = ready_after(pod, ended);
     let short = pod.strip_prefix("kube-").unwrap_or(pod);
     Step::on(plane.name, &format!("certs.restart-{short}"), &format!("Restart {pod} if its certificates have changed"))
         .ensure(StaticPodStarted {

@@ -9,7 +9,7 @@ use crate::context::PlanContext;
 use crate::draft::{Draft, Drafted};
 use crate::error::RecipeError;
 use crate::identity::Identity;
-use crate::modules::{addons, check, record, scripts};
+use crate::modules::{addons, check, record, scripts, timers};
 use crate::phases::{ClusterHosts, join, prepare, set_clocks, start, start_balancers, start_etcd};
 use crate::{bundle, network, unsupported};
 
@@ -48,7 +48,8 @@ fn compose(cx: &PlanContext<'_>, pipeline: Pipeline) -> Result<Drafted, RecipeEr
     let cluster = start(&mut draft, &site, &prepared)?;
     let joined = join(&mut draft, &site, &prepared, &cluster)?;
     let checked = check::run(&mut draft, &site, &cluster.network, |node| joined.registered(node))?;
-    let installed = addons::run(&mut draft, &site, &prepared, &cluster, &checked)?;
+    let mut installed = addons::run(&mut draft, &site, &prepared, &cluster, &checked)?;
+    installed.extend(timers::run(&mut draft, &site, &checked)?);
     record::finish(&mut draft, &site.first, Undo::WithParent { step: cluster.init }, &installed)?;
     scripts::finish(&mut draft, &site.nodes, &installed)?;
     Ok(draft.finish())

@@ -25,4 +25,5 @@ mod registries;
 mod reset;
 mod templates;
 mod time;
+mod timers;
 mod upgrade;

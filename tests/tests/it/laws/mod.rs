@@ -9,6 +9,7 @@ mod reconfigured;
 mod refused;
 mod releases;
 mod table;
+mod timers_removed;
 
 use std::time::Instant;
 

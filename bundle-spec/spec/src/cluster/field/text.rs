@@ -1,10 +1,10 @@
-//! Texts of a form. The functions that parse them are in [`values`] and [`addresses`].
+//! Texts of a form. The functions that parse them are in [`values`], [`addresses`] and [`calendar`].
 
 use serde_json::Value;
 
 use super::FieldType;
 use crate::Digest;
-use crate::cluster::parse::{addresses, values};
+use crate::cluster::parse::{addresses, calendar, values};
 use crate::yaml::{At, Shape};
 
 /// A text of a form.
@@ -56,7 +56,7 @@ macro_rules! texts {
 
 texts! {
     AgeRecipient(String) = values::age_recipient, form "^age1[ac-hj-np-z02-9]{58}$";
-    Calendar(String) = values::calendar;
+    Calendar(String) = calendar::calendar;
     ChartVersion(String) = values::chart_version;
     EtcdEndpoint(String) = addresses::endpoint, form "^https?://[^/@]+:[0-9]+$", no_login;
     EtcdPrefix(String) = values::etcd_prefix, form "^/[A-Za-z0-9._/-]*[A-Za-z0-9._-]$";

@@ -205,16 +205,6 @@ pub(in crate::cluster) fn quantity(text: &str) -> Result<u64, String> {
     count.checked_mul(1 << shift).filter(|bytes| *bytes > 0).ok_or_else(bad)
 }
 
-/// A calendar expression of systemd (systemd.time(7)), as far as can be determined without systemd.
-pub(in crate::cluster) fn calendar(text: &str) -> Result<String, String> {
-    let words = text.bytes().all(|b| b.is_ascii_alphanumeric() || b" *-/:.,~".contains(&b));
-    if words && !text.trim().is_empty() && text.len() <= 128 {
-        Ok(text.to_owned())
-    } else {
-        Err(not_a(text, "a calendar expression of systemd, like daily or *-*-* 03:00:00"))
-    }
-}
-
 /// A line of text: not empty, no control characters.
 pub(in crate::cluster) fn line(text: &str) -> Result<String, String> {
     if !text.trim().is_empty() && !text.contains(char::is_control) {

@@ -6,11 +6,12 @@
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
+use kubexm_plan::etcd;
 use serde_json::Value;
 
 use crate::kube::{self, kubectl};
 use crate::system::HttpsRequest;
-use crate::{Machine, OpError, fsio};
+use crate::{Machine, OpError, fsio, own_etcd};
 
 const MANIFEST: &str = "/etc/kubernetes/manifests/etcd.yaml";
 const API_SERVER: &str = "/etc/kubernetes/manifests/kube-apiserver.yaml";
@@ -276,6 +277,15 @@ pub(crate) fn reach(machine: &Machine) -> Result<Option<Reach>, OpError> {
         return Ok(None);
     }
     Ok(Client::of_files(machine, &files)?.map(|client| Reach { client, files, endpoints }))
+}
+
+/// The same; a host that has a member of an etcd of kubexm's asks that, also where no API server runs.
+pub(crate) fn own(machine: &Machine) -> Result<Option<Reach>, OpError> {
+    let files = [etcd::CA, etcd::ADMIN_CERT, etcd::ADMIN_KEY].map(str::to_owned);
+    match Client::of_files(machine, &files)?.filter(|_| own_etcd::has_member(machine)) {
+        Some(client) => Ok(Some(Reach { client, files, endpoints: vec![LOCAL.to_owned()] })),
+        None => reach(machine),
+    }
 }
 
 /// The range of all keys that begin with a text, as the gateway takes it.

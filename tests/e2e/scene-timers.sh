@@ -1,0 +1,89 @@
+# shellcheck shell=bash
+# tier: unproven
+# seconds: 300
+# needs: lab
+# Timers of one control plane: started by hand, they renew certificates that end soon and back up etcd; they go with their fields.
+say "timers"
+HOME_NAME=home-timers
+lab host down --all
+lab host up t1 10.77.0.31
+# timers_yaml KUBERNETES ETCD
+timers_yaml() {
+  lab cluster-yaml t1 10.77.0.31 | sed "s|^  kubernetes:|&\n    $1|; s|etcd: {type: kubeadm}|etcd: {type: kubeadm$2}|"
+}
+TIMERS_YAML=$WORK/timers.yaml
+timers_yaml 'autoRenewCerts: true' ', backup: {schedule: "*-*-* 02:00:00", dir: /srv/backups/etcd, keep: 2}' > "$TIMERS_YAML"
+timers() { install "$1" --bundle "$FILE" -f "$TIMERS_YAML" --accept-new-host-keys "${@:2}"; }
+timers_nothing_done() {
+  timers create -y --json > "$WORK/timers-again.jsonl" || { tail -n 3 "$WORK/timers-again.jsonl"; return 1; }
+  python3 "$ROOT/tests/e2e/journal.py" nothing-done "$WORK/timers-again.jsonl"
+}
+check "a cluster with both timers is created" timers create -y
+[ "$HELD" = 1 ] || return 0
+waits() { lab host root t1 systemctl is-active --quiet "$1" && lab host root t1 systemctl is-enabled --quiet "$1"; }
+check "the timer of certificates waits" waits kubexm-certs.timer
+check "and that of backups" waits kubexm-etcd-backup.timer
+check "a create has nothing to do (timers)" timers_nothing_done
+
+fire() { lab host root t1 systemctl start "$1.service"; }
+journal_of() { lab host root t1 journalctl --unit "$1.service" --lines 5 --output cat --no-pager; }
+# fails_with UNIT TEXT: its service fails, and says why
+fails_with() { ! fire "$1" && journal_of "$1" | tee /dev/stderr | grep -q "$2"; }
+# done_with UNIT TEXT
+done_with() { fire "$1" && journal_of "$1" | tee /dev/stderr | grep -q "$2"; }
+backups() { lab host root t1 'find /srv/backups/etcd -type f | sort'; }
+check "a backup lands" done_with kubexm-etcd-backup "etcd was backed up to /srv/backups/etcd/etcd-lab-[0-9a-f]*-t1-"
+first=$(backups)
+private() { [ "$(lab host root t1 stat -c %a:%U /srv/backups/etcd)" = 700:root ] && [ "$(lab host root t1 stat -c %a "$first")" = 600 ]; }
+check "it is root's alone" private
+check "etcd's own tool reads it" lab host root t1 etcdutl snapshot status "$first"
+twice_more() { sleep 1 && fire kubexm-etcd-backup && sleep 1 && fire kubexm-etcd-backup; }
+check "two more are made" twice_more
+old_goes() { backups; [ "$(backups | wc -l)" = 2 ] && ! backups | grep -qx "$first"; }
+check "and the first is gone" old_goes
+lab host root t1 mount -t tmpfs tmpfs /srv/backups/etcd
+check "on a disk of its own a backup lands too" done_with kubexm-etcd-backup "was backed up"
+lab host root t1 umount /srv/backups/etcd
+check "without that disk none is made" fails_with kubexm-etcd-backup "is not mounted"
+check "status says so" says 0 "FAILED" install status -f "$TIMERS_YAML" --accept-new-host-keys
+lab host root t1 rm /var/lib/kubexm/timers/kubexm-etcd-backup.json
+
+check "no certificate is due" done_with kubexm-certs "no certificate is due"
+timers_certs() { install certs check -f "$TIMERS_YAML" --accept-new-host-keys; }
+soon() {
+  printf 'apiVersion: kubeadm.k8s.io/v1beta4\nkind: ClusterConfiguration\nkubernetesVersion: v1.34.4\ncertificateValidityPeriod: 48h\n' |
+    lab host root t1 'cat > /run/short.yaml' && lab host root t1 kubeadm certs renew all --config /run/short.yaml
+}
+check "certificates end in two days" soon
+check "certs check says so" says 56 "SOON" timers_certs
+check "the timer's service renews them" done_with kubexm-certs "^renewed: etcd-server"
+renewed() { timers_certs | tee /dev/stderr | grep -q "kubexm-certs.timer on t1: .*renewed: etcd-server"; }
+check "certs check shows it, and that none ends" renewed
+check "none ends" says 0 "none has ended" timers_certs
+check "every pod runs (timers)" within 120 all_running t1
+no_lease() { [ -z "$(kubectl_on t1 -n kube-system get lease kubexm-certs --ignore-not-found)" ]; }
+check "no lease is left" no_lease
+check "a create hands the new kubeconfig out" timers create -y
+check "and then has nothing to do" timers_nothing_done
+
+held() {
+  lab host root t1 'flock /run/kubexm/lock sleep 6' & local job=$! from
+  sleep 2
+  from=$SECONDS
+  fire kubexm-etcd-backup || return 1
+  wait "$job"
+  [ $((SECONDS - from)) -ge 3 ] || { echo "it did not wait: $((SECONDS - from)) s"; return 1; }
+}
+check "a service waits for a run that has the host" held
+
+timers_yaml 'maxPods: 110' '' > "$TIMERS_YAML"
+check "without the fields" timers create -y
+gone() { ! lab host root t1 'ls /etc/systemd/system/kubexm-certs.* /etc/systemd/system/kubexm-etcd-backup.* /etc/kubexm/timers/* /var/lib/systemd/timers/stamp-kubexm-*' 2> /dev/null; }
+check "both are gone" gone
+check "systemd has forgotten them" exits 4 lab host root t1 systemctl status kubexm-certs.timer
+check "the backups are there" old_goes
+check "a create has nothing to do without them" timers_nothing_done
+check "the cluster is reset" install reset -f "$TIMERS_YAML" --accept-new-host-keys -y
+check "the backups are there still" old_goes
+lab host down --all
+HOME_NAME=home
