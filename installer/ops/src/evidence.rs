@@ -10,7 +10,7 @@ use kubexm_plan::runtime::{self, RuntimeTraits};
 use crate::Machine;
 use crate::system::Program;
 
-const JOURNALS: [&str; 7] = [
+const JOURNALS: [&str; 9] = [
     "kubelet",
     "kubexm-depot",
     "kubexm-etcd",
@@ -18,6 +18,8 @@ const JOURNALS: [&str; 7] = [
     "kubexm-harbor",
     "kubexm-harbor-engine",
     "kubexm-keepalived",
+    "kubexm-nginx",
+    "kubexm-nginx-check",
 ];
 const LINES: &str = "500";
 /// Whether a folder of logs belongs to a pod that kubexm installs. Logs of users' pods may contain anything and are not

@@ -9,6 +9,7 @@ mod arrows;
 mod homes;
 mod hostile;
 mod laws;
+mod nginx_check;
 mod preflight_rooted;
 mod recorded;
 mod samples;
