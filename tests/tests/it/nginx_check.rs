@@ -50,7 +50,10 @@ impl Balancer {
         // Whatever happens, the script ends.
         let naps = this.path("naps");
         let naps = naps.to_str().expect("text");
-        this.program("bin/sleep", &format!("#!/bin/bash\necho >> {naps}\n[ \"$(wc -l < {naps})\" -lt 20 ] || kill $PPID\n"));
+        this.program(
+            "bin/sleep",
+            &format!("#!/bin/bash\necho >> {naps}\n[ \"$(wc -l < {naps})\" -lt 20 ] || kill $PPID\n"),
+        );
         let calls = this.path("calls");
         let calls = calls.to_str().expect("text");
         this.program("bin/systemctl", &format!("#!/bin/bash\necho \"$@\" >> {calls}\nkill $PPID\n"));
@@ -83,7 +86,8 @@ impl Balancer {
     fn watch(&self, answers: Option<&[(&'static str, u16)]>) -> Option<String> {
         let port = answers.map_or_else(closed_port, answering);
         let text = self.read("check").expect("the script");
-        let lines = text.lines().map(|line| if line.starts_with("port=") { format!("port={port}") } else { line.to_owned() });
+        let lines =
+            text.lines().map(|line| if line.starts_with("port=") { format!("port={port}") } else { line.to_owned() });
         self.program("check", &(lines.collect::<Vec<_>>().join("\n") + "\n"));
         for file in ["naps", "calls"] {
             let _ = fs::remove_file(self.path(file));
@@ -100,7 +104,8 @@ fn closed_port() -> u16 {
 
 /// Answers for each node, as nginx passes them on.
 fn answering(answers: &[(&'static str, u16)]) -> u16 {
-    let answers: BTreeMap<String, u16> = answers.iter().map(|(node, code)| (format!("/readyz/{node}"), *code)).collect();
+    let answers: BTreeMap<String, u16> =
+        answers.iter().map(|(node, code)| (format!("/readyz/{node}"), *code)).collect();
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     let port = listener.local_addr().expect("an address").port();
     std::thread::spawn(move || {
@@ -120,9 +125,7 @@ fn answering(answers: &[(&'static str, u16)]) -> u16 {
 fn upstream(balancer: &Balancer) -> Vec<(String, bool)> {
     let text = balancer.read("state/upstream.conf").expect("an upstream");
     let servers = text.lines().filter_map(|line| line.trim().strip_prefix("server "));
-    servers
-        .map(|line| (line.split(' ').next().unwrap_or_default().to_owned(), line.contains(" backup;")))
-        .collect()
+    servers.map(|line| (line.split(' ').next().unwrap_or_default().to_owned(), line.contains(" backup;"))).collect()
 }
 
 fn all_with(first: bool, second: bool) -> Vec<(String, bool)> {
@@ -158,7 +161,11 @@ fn nginx_is_reloaded_when_others_are_ready_than_before() {
     let reload = Some("reload kubexm-nginx.service\n".to_owned());
     let balancer = Balancer::new();
     assert_eq!(balancer.watch(Some(&[("node1", 401), ("node2", 502)])), reload);
-    assert_eq!(balancer.read("state/ready"), Some(format!("{NODE1}\n")), "without anonymous users it says 401, and serves");
+    assert_eq!(
+        balancer.read("state/ready"),
+        Some(format!("{NODE1}\n")),
+        "without anonymous users it says 401, and serves"
+    );
     assert_eq!(balancer.watch(Some(&[("node1", 403), ("node2", 500)])), None, "the same ones");
     assert_eq!(balancer.watch(Some(&[("node1", 500), ("node2", 200)])), reload);
     assert_eq!(balancer.read("state/ready"), None, "one is away at once, another one ready after a while");

@@ -44,7 +44,8 @@ pub struct External<'a> {
 
 /// The address of a cluster, if kubexm moves it.
 pub fn of(cluster: &Cluster) -> Option<External<'_>> {
-    let LoadBalancerMode::External { kind, vip, port, interface, virtual_router_id } = &cluster.load_balancer.mode else {
+    let LoadBalancerMode::External { kind, vip, port, interface, virtual_router_id } = &cluster.load_balancer.mode
+    else {
         return None;
     };
     let proxy = match kind {

@@ -339,7 +339,8 @@ fn keepalived_and_nginx_before_three_control_planes() {
     let added = added_behind_keepalived(site);
     let of_lb1 = |plan: &Plan| -> String {
         let text = plan.render();
-        let steps = text.split("\n\n").filter(|step| step.starts_with("lb1/balancer") || step.starts_with("lb1/packages"));
+        let steps =
+            text.split("\n\n").filter(|step| step.starts_with("lb1/balancer") || step.starts_with("lb1/packages"));
         steps.collect::<Vec<_>>().join("\n\n")
     };
     golden("keepalived-nginx", || {
