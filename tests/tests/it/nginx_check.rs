@@ -46,7 +46,7 @@ impl Balancer {
         this.put("nginx.conf", text(plan, CONFIG));
         let root = this.path("");
         let moved = text(plan, SCRIPT).replace("/etc/kubexm/balancer", root.to_str().expect("text"));
-        this.program("check", &moved.replace("/run/kubexm-nginx", this.path("state").to_str().expect("text")));
+        this.program("check", &moved.replace("/run/nginx-kubexm", this.path("state").to_str().expect("text")));
         // Whatever happens, the script ends.
         let naps = this.path("naps");
         let naps = naps.to_str().expect("text");
@@ -54,10 +54,15 @@ impl Balancer {
             "bin/sleep",
             &format!("#!/bin/bash\necho >> {naps}\n[ \"$(wc -l < {naps})\" -lt 20 ] || kill $PPID\n"),
         );
-        let calls = this.path("calls");
-        let calls = calls.to_str().expect("text");
-        this.program("bin/systemctl", &format!("#!/bin/bash\necho \"$@\" >> {calls}\nkill $PPID\n"));
+        this.systemctl(0);
         this
+    }
+
+    /// One that notes what it is asked, and ends so.
+    fn systemctl(&self, code: u8) {
+        let calls = self.path("calls");
+        let text = format!("#!/bin/bash\necho \"$@\" >> {}\nexit {code}\n", calls.to_str().expect("text"));
+        self.program("bin/systemctl", &text);
     }
 
     fn path(&self, name: &str) -> PathBuf {
@@ -82,8 +87,8 @@ impl Balancer {
         Command::new("bash").arg(self.path("check")).arg(verb).env("PATH", path).output().expect("bash")
     }
 
-    /// Watches with these answers, until nginx is to be reloaded or nothing happened for 20 rounds: what systemctl was asked.
-    fn watch(&self, answers: Option<&[(&'static str, u16)]>) -> Option<String> {
+    /// Watches for 20 rounds with these answers: what systemctl was asked.
+    fn watch(&self, answers: Option<&[(&str, u16)]>) -> Option<String> {
         let port = answers.map_or_else(closed_port, answering);
         let text = self.read("check").expect("the script");
         let lines =
@@ -103,7 +108,7 @@ fn closed_port() -> u16 {
 }
 
 /// Answers for each node, as nginx passes them on.
-fn answering(answers: &[(&'static str, u16)]) -> u16 {
+fn answering(answers: &[(&str, u16)]) -> u16 {
     let answers: BTreeMap<String, u16> =
         answers.iter().map(|(node, code)| (format!("/readyz/{node}"), *code)).collect();
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
@@ -156,21 +161,41 @@ fn nginx_is_not_started_or_reloaded_without_any_control_plane() {
     assert_eq!(upstream(&balancer), all_with(false, false), "what was there stays");
 }
 
+const RELOAD: &str = "reload kubexm-nginx.service\n";
+
 #[test]
 fn nginx_is_reloaded_when_others_are_ready_than_before() {
-    let reload = Some("reload kubexm-nginx.service\n".to_owned());
-    let balancer = Balancer::new();
+    let (balancer, reload) = (Balancer::new(), Some(RELOAD.to_owned()));
+    let ready = || balancer.read("state/ready");
     assert_eq!(balancer.watch(Some(&[("node1", 401), ("node2", 502)])), reload);
-    assert_eq!(
-        balancer.read("state/ready"),
-        Some(format!("{NODE1}\n")),
-        "without anonymous users it says 401, and serves"
-    );
+    assert_eq!(ready(), Some(format!("{NODE1}\n")), "without anonymous users it says 401, and serves");
     assert_eq!(balancer.watch(Some(&[("node1", 403), ("node2", 500)])), None, "the same ones");
-    assert_eq!(balancer.watch(Some(&[("node1", 500), ("node2", 200)])), reload);
-    assert_eq!(balancer.read("state/ready"), None, "one is away at once, another one ready after a while");
-    assert_eq!(balancer.watch(Some(&[("node1", 500), ("node2", 200)])), reload);
-    assert_eq!(balancer.read("state/ready"), Some(format!("{NODE2}\n")));
+    assert_eq!(balancer.watch(Some(&[("node1", 500), ("node2", 200)])), reload, "at once, one for the other");
+    assert_eq!(ready(), Some(format!("{NODE2}\n")));
+    assert_eq!(balancer.watch(Some(&[("node1", 200), ("node2", 200)])), reload);
+    assert_eq!(ready(), Some(format!("{NODE1}\n{NODE2}\n")));
+    assert_eq!(balancer.watch(Some(&[("node1", 500), ("node2", 504)])), reload);
+    assert_eq!(ready(), None);
+}
+
+#[test]
+fn one_that_has_left_the_cluster_is_forgotten() {
+    let balancer = Balancer::new();
+    fs::create_dir(balancer.path("state")).expect("a folder");
+    balancer.put("state/ready", "10.0.0.99:6443\n");
+    assert_eq!(balancer.watch(Some(&[("node1", 500), ("node2", 500)])), Some(RELOAD.to_owned()));
+    assert_eq!(balancer.read("state/ready"), None);
+}
+
+#[test]
+fn a_reload_that_failed_is_done_again_also_by_the_next_process() {
+    let balancer = Balancer::new();
+    let answers: &[(&str, u16)] = &[("node1", 200), ("node2", 200)];
+    balancer.systemctl(1);
+    assert_eq!(balancer.watch(Some(answers)), Some(RELOAD.repeat(2)), "now, and ten rounds later");
+    balancer.systemctl(0);
+    assert_eq!(balancer.watch(Some(answers)), Some(RELOAD.to_owned()));
+    assert_eq!(balancer.watch(Some(answers)), None);
 }
 
 #[test]

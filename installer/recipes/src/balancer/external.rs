@@ -9,7 +9,7 @@ mod nginx;
 use std::net::{IpAddr, SocketAddr};
 
 use kubexm_plan::balancer::{HAPROXY, HostProxy, KEEPALIVED_CONFIG, KEEPALIVED_UNIT, NGINX};
-use kubexm_plan::op::{Dir, File, Sysctl, Unit};
+use kubexm_plan::op::{Dir, File, StateDir, Sysctl, Unit};
 use kubexm_plan::{Probe, Step, Undo};
 use kubexm_spec::cluster::{BALANCER_STATUS_PORT, Cluster, ExternalKind, LoadBalancerMode};
 use minijinja::context;
@@ -93,7 +93,7 @@ pub fn serves(proxy: &HostProxy) -> Unit {
 /// Its unit, and what asks the API servers where it does not ask them itself.
 fn own_files(draft: &mut Draft<'_>, proxy: &HostProxy) -> Result<Vec<File>, RecipeError> {
     let values = context! {
-        program => program(proxy.program), config => proxy.config, check => paths::bin(nginx::CHECK), state => nginx::STATE,
+        program => program(proxy.program), config => proxy.config, check => paths::bin(nginx::CHECK),
     };
     let mut files = vec![draft.template(paths::unit(proxy.unit), proxy.unit, values)?];
     if let Some(unit) = proxy.checker {
@@ -154,6 +154,7 @@ pub fn step(
         })
         .ensure(Dir { path: FOLDER.to_owned(), mode: 0o755 })
         .ensure_all(files)
+        .ensure_all(proxy.checker.map(|_| StateDir::at(nginx::STATE)))
         .ensure(serves(proxy))
         .ensure_all(proxy.checker.map(nginx::checker))
         .ensure(Unit {

@@ -37,6 +37,9 @@ pub(super) fn run(input: &PreflightInput<'_>, report: &mut Report) {
             foreign(host, program, report);
             lacking(host, program, report);
         }
+        if proxy == NGINX.program {
+            without_stream(host, report);
+        }
         address(input, host, report);
         guarded(input, host, proxy, report);
     }
@@ -82,6 +85,22 @@ fn lacking(host: &ObservedHost<'_>, program: &str, report: &mut Report) {
     }
 }
 
+/// An nginx of packages without the package of its `stream` module; a build of nginx.org's has it built in.
+fn without_stream(host: &ObservedHost<'_>, report: &mut Report) {
+    const MODULE: &str = "nginx-mod-stream";
+    let comes = host.planned_packages().is_some_and(|all| all.packages().any(|(name, _)| name.ends_with(MODULE)));
+    let there = host.facts.packages.as_ref().is_some_and(|list| list.list.contains("nginx"));
+    let has_module = host.facts.packages.as_ref().is_some_and(|list| list.list.contains(MODULE));
+    if there && !has_module && !comes && host.packages.is_ok() {
+        report.warn(
+            host.name(),
+            format!("nginx, and no package {MODULE}"),
+            "nginx with its module `stream`, in a package of its own or built in",
+            "name the system in `spec.bundle.os` and build the bundle again: it then contains the package; or install it yourself",
+        );
+    }
+}
+
 /// What may keep the hosts of the load balancer from each other, and keepalived from its work; nothing of it can be tried beforehand.
 fn guarded(input: &PreflightInput<'_>, host: &ObservedHost<'_>, proxy: &str, report: &mut Report) {
     if host.ours {
@@ -101,8 +120,8 @@ fn guarded(input: &PreflightInput<'_>, host: &ObservedHost<'_>, proxy: &str, rep
         let port = input.cx.cluster.load_balancer.mode.port();
         let allow = if proxy == NGINX.program {
             format!(
-                "`setsebool -P httpd_can_network_connect on keepalived_connect_any on` and `semanage port -a -t http_port_t -p tcp PORT` \
-                 for {port} and {BALANCER_STATUS_PORT}"
+                "`setsebool -P httpd_can_network_connect on keepalived_connect_any on`, `semanage port -a -t http_port_t -p tcp {port}` and \
+                 `semanage port -m -t http_port_t -p tcp {BALANCER_STATUS_PORT}`"
             )
         } else {
             "`setsebool -P haproxy_connect_any on keepalived_connect_any on`".to_owned()

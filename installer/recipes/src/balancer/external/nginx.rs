@@ -13,14 +13,15 @@ use crate::paths;
 
 /// The script.
 pub(super) const CHECK: &str = "kubexm-nginx-check";
-/// What the script writes: which control planes are ready, and what nginx's configuration includes.
-pub(super) const STATE: &str = "/run/kubexm-nginx";
+/// What the script writes: which control planes are ready, and what nginx's configuration includes. SELinux's policy lets nginx read it by
+/// this name (`/run/nginx.*`).
+pub(super) const STATE: &str = "/run/nginx-kubexm";
 
 /// The script and its unit.
 pub(super) fn files(draft: &mut Draft<'_>, proxy: &HostProxy, unit: &'static str) -> Result<[File; 2], RecipeError> {
     let values = context! { config => proxy.config, state => STATE, status_port => BALANCER_STATUS_PORT };
     let script = File { mode: 0o755, ..draft.template(paths::bin(CHECK), CHECK, values)? };
-    let values = context! { check => paths::bin(CHECK), proxy_unit => proxy.unit };
+    let values = context! { check => paths::bin(CHECK), proxy_unit => proxy.unit, state => STATE };
     Ok([script, draft.template(paths::unit(unit), unit, values)?])
 }
 
