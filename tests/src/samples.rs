@@ -75,7 +75,7 @@ pub const SAMPLES: [Sample; 3] = [
 ];
 
 /// Samples of several hosts.
-pub const FLEETS: [Sample; 14] = [
+pub const FLEETS: [Sample; 15] = [
     Sample {
         name: "two control planes and a worker",
         hosts: &[("node1", "{}"), ("node2", "{}"), ("node3", "{}")],
@@ -194,6 +194,16 @@ pub const FLEETS: [Sample; 14] = [
         spec: "  loadBalancer: {mode: external, external: {type: kubexm-kh}, vip: 10.0.0.100}\n",
         added: &["node2", "node4"],
         deleted: &["node2", "node4"],
+        upgraded: PATCH,
+        ..ONE
+    },
+    Sample {
+        name: "keepalived and nginx on two hosts, one of which is a worker",
+        hosts: &[("node1", "{}"), ("node2", "{}"), ("node3", "{}"), ("lb1", "{}")],
+        roles: "{master: [node1, node2], worker: [node3], loadbalancer: [lb1, node3]}",
+        spec: "  loadBalancer: {mode: external, external: {type: kubexm-kn}, vip: 10.0.0.100}\n",
+        added: &["node2"],
+        deleted: &["node2"],
         upgraded: PATCH,
         ..ONE
     },

@@ -10,8 +10,8 @@ use std::net::IpAddr;
 use serde_json::Value;
 
 use crate::cluster::{
-    API_PORT, Cluster, Etcd, EtcdKind, ExternalKind, Host, InternalKind, Keyword, Kubernetes, KubernetesKind,
-    LoadBalancerMode, Network, NetworkPlugin, OsPackages, Registry, RegistryKind, Runtime, RuntimeKind, System,
+    API_PORT, Cluster, Etcd, EtcdKind, Host, InternalKind, Keyword, Kubernetes, KubernetesKind, LoadBalancerMode,
+    Network, NetworkPlugin, OsPackages, Registry, RegistryKind, Runtime, RuntimeKind, System,
 };
 use crate::names;
 
@@ -33,13 +33,6 @@ impl fmt::Display for Unsupported {
             "" => write!(f, "{path}: this is known, and not supported yet ({instead})"),
             value => write!(f, "{path}: {value:?} is known, and not supported yet ({instead})"),
         }
-    }
-}
-
-impl Unsupported {
-    /// Whether preflight looks at the hosts all the same: what they need for it is known, though no recipe installs it.
-    pub fn has_preflight(&self) -> bool {
-        self.path == LOAD_BALANCER_TYPE
     }
 }
 
@@ -81,7 +74,6 @@ pub fn check(cluster: &Cluster) -> Vec<Unsupported> {
 
 /// Where preflight looks for keys of others, so it is written in one place.
 const ETCD_PREFIX: &str = "etcd-prefix";
-const LOAD_BALANCER_TYPE: &str = "spec.loadBalancer.external.type";
 const INTERNAL_TYPE: &str = "spec.loadBalancer.internal.type";
 const LEAVE_OUT: &str = "leave it out";
 const NAME_SYSTEMS: &str = "name the hosts' systems in spec.bundle.os, so that the bundle has their packages";
@@ -194,10 +186,7 @@ impl All {
     fn load_balancer(&mut self, mode: &LoadBalancerMode) {
         match mode {
             LoadBalancerMode::None => {}
-            LoadBalancerMode::External { kind, vip, .. } => {
-                self.word(LOAD_BALANCER_TYPE, *kind, &[ExternalKind::External, ExternalKind::KubexmKh]);
-                self.v4("spec.loadBalancer.vip", *vip);
-            }
+            LoadBalancerMode::External { vip, .. } => self.v4("spec.loadBalancer.vip", *vip),
             LoadBalancerMode::Internal { kind: InternalKind::KubeVip, .. } => {
                 let instead = "it has not run on hosts yet; supported today: haproxy, nginx";
                 self.add(true, INTERNAL_TYPE, InternalKind::KubeVip.word(), instead);

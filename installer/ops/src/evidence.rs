@@ -20,6 +20,8 @@ const JOURNALS: [&str; 9] = [
     "kubexm-harbor",
     "kubexm-harbor-engine",
     "kubexm-keepalived",
+    "kubexm-nginx",
+    "kubexm-nginx-check",
 ];
 const LINES: &str = "500";
 /// Whether a folder of logs belongs to a pod that kubexm installs. Logs of users' pods may contain anything and are not

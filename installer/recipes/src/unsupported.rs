@@ -14,11 +14,6 @@ pub fn refuse(cluster: &Cluster) -> Result<(), RecipeError> {
     if all.is_empty() { Ok(()) } else { Err(RecipeError::NotInstalled { all }) }
 }
 
-/// Refuses preflight of a cluster for which preflight has no checks yet.
-pub fn refuse_preflight(cluster: &Cluster) -> Result<(), RecipeError> {
-    if check(cluster).iter().all(Unsupported::has_preflight) { Ok(()) } else { refuse(cluster) }
-}
-
 /// Refuses what does not bring Harbor the images of another bundle yet.
 pub fn refuse_harbor(cluster: &Cluster, what: &str, hint: &str) -> Result<(), RecipeError> {
     match cluster.registry.kind {

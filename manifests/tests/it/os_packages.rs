@@ -57,7 +57,7 @@ fn each_field_that_needs_packages_brings_its_roots_and_nothing_else_does() {
         ))
     };
     assert_eq!(balanced("kubexm-kh"), ["keepalived", "haproxy"]);
-    assert_eq!(balanced("kubexm-kn"), ["keepalived", "nginx"]);
+    assert_eq!(balanced("kubexm-kn"), ["keepalived", "nginx", "nginx-stream"]);
     assert_eq!(balanced("external"), [""; 0]);
 }
 

@@ -10,6 +10,7 @@ mod golden;
 mod homes;
 mod hostile;
 mod laws;
+mod nginx_check;
 mod preflight_rooted;
 mod recorded;
 mod samples;

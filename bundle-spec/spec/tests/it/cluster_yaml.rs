@@ -150,10 +150,6 @@ const NOT_BUILT: &[(&str, &str)] = &[
         "  loadBalancer: {mode: internal, internal: {type: kube-vip}, vip: 10.0.0.9}\n",
         "spec.loadBalancer.internal.type",
     ),
-    (
-        "  loadBalancer: {mode: external, external: {type: kubexm-kn}, vip: 10.0.0.9}\n",
-        "spec.loadBalancer.external.type",
-    ),
     ("  loadBalancer: {mode: external, vip: \"fd00::9\"}\n", "spec.loadBalancer.vip"),
     (
         "  hosts: [{name: a, address: 10.0.0.1}]\n  roleGroups: {master: [a], worker: [a], registry: [a]}\n  registry: {type: harbor}\n",

@@ -10,8 +10,7 @@ use crate::terminal::Shell;
 ///
 /// All problems of all hosts are reported together (exit 53). An agent is put on each host during the check; it listens
 /// on the cluster's ports while the agents of the other hosts connect to them, and blocked pairs are listed as a
-/// firewall request needs them. Hosts for etcd and for a load balancer are checked, too, although they cannot be
-/// installed yet (exit 22 after the findings).
+/// firewall request needs them.
 ///
 /// Examples:
 ///   kubexm-install preflight --bundle site.tar.zst
@@ -35,7 +34,7 @@ pub fn run(args: &Args, display: &Display) -> Result<(), Failure> {
     let (session, bundle, hosts) = (shell.session(), args.bundle.options(), args.hosts.options());
     let opened = session.open(&bundle)?.setting_aside(args.aside.set_aside);
     opened.check_remembered(&session)?;
-    opened.check_for_preflight()?;
+    opened.check_closed_world()?;
     let access = Access::obtain(&session, opened.cluster(), &bundle.trust, &hosts)?;
     let survey = shell.wait(async {
         let refused = Unreachable::Refused("");
@@ -47,6 +46,5 @@ pub fn run(args: &Args, display: &Display) -> Result<(), Failure> {
         Mode::Json => display.answer(&findings.document().to_string()),
         Mode::Terminal | Mode::Plain => display.answer(&findings.table()),
     }
-    findings.check_recipes()?;
     Ok(())
 }

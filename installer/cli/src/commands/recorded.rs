@@ -155,7 +155,12 @@ mod tests {
             replace: ReplaceArgs { allow_older: true, allow_other_signer: true },
         };
         let hosts = HostArgs { accept_new_host_keys: false, known_hosts: Some("/etc/known".into()) };
-        let failure = FailureArgs { on_failure: Some(OnFailure::Keep), max_failed_workers: Some(3), no_fan_out: true, drill: None };
+        let failure = FailureArgs {
+            on_failure: Some(OnFailure::Keep),
+            max_failed_workers: Some(3),
+            no_fan_out: true,
+            drill: None,
+        };
         let again = Again { bundle: &bundle, hosts: &hosts, failure: &failure };
         let read = parsed(&again.resume("run")).unwrap();
         let copy = Again { bundle: &read.bundle, hosts: &read.hosts, failure: &read.failure };

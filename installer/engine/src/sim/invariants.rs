@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use kubexm_plan::balancer::{HAPROXY_CONFIG, HAPROXY_UNIT, KEEPALIVED_UNIT};
+use kubexm_plan::balancer::{KEEPALIVED_UNIT, PROXIES};
 use kubexm_plan::{Invariant, etcd};
 
 use super::names::{ADMIN_CONF, PODS};
@@ -98,7 +98,7 @@ impl World {
             None => true,
         };
         if let Some(balanced) = self.balanced() {
-            // The address of a load balancer of kubexm's leads to the back-ends of its haproxys.
+            // The address of a load balancer of kubexm's leads to the back-ends of its proxies.
             let moves = |address: &str| !owners.contains_key(address) && address != LOOPBACK;
             if targets.iter().any(|address| moves(address)) {
                 targets.retain(|address| !moves(address));
@@ -119,12 +119,12 @@ impl World {
         lost.then(|| format!("on {node} the control plane's name leads to {targets:?}, and no API server runs there"))
     }
 
-    /// The back-ends of every haproxy that runs on a host of the load balancer; none where there is no such load balancer.
+    /// The back-ends of every proxy that runs on a host of the load balancer; none where there is no such load balancer.
     fn balanced(&self) -> Option<Vec<&str>> {
-        let hosts = || self.hosts.values().filter(|host| host.units().any(|(unit, _)| unit == HAPROXY_UNIT));
-        hosts().next()?;
-        let running = hosts().filter(|host| host.runs(HAPROXY_UNIT) && host.runs(KEEPALIVED_UNIT));
-        let read = running.flat_map(|host| host.loaded(HAPROXY_UNIT)).filter(|(path, _)| *path == HAPROXY_CONFIG);
+        let has = |unit: &str| self.hosts.values().any(|host| host.units().any(|(name, _)| name == unit));
+        let proxy = PROXIES.into_iter().find(|proxy| has(proxy.unit))?;
+        let running = self.hosts.values().filter(|host| host.runs(proxy.unit) && host.runs(KEEPALIVED_UNIT));
+        let read = running.flat_map(|host| host.loaded(proxy.unit)).filter(|(path, _)| *path == proxy.config);
         let texts = read.filter_map(|(_, value)| self.texts.get(value.rsplit(' ').next()?));
         Some(back_ends(texts.map(String::as_str)))
     }
@@ -138,9 +138,10 @@ impl World {
     }
 }
 
-/// The API servers that configurations of proxies name.
+/// The API servers that configurations of proxies name: as servers, or as what is asked for its readiness.
 fn back_ends<'a>(texts: impl Iterator<Item = &'a str>) -> Vec<&'a str> {
-    let servers = texts.flat_map(str::lines).filter_map(|line| line.trim().strip_prefix("server "));
+    let server = |line: &'a str| line.strip_prefix("server ").or_else(|| line.strip_prefix("/readyz/"));
+    let servers = texts.flat_map(str::lines).filter_map(|line| server(line.trim()));
     let words = servers.flat_map(str::split_whitespace);
     let addresses = words.filter_map(|word| word.trim_end_matches(';').strip_suffix(API_PORT));
     addresses.filter(|address| *address != LOOPBACK).collect()

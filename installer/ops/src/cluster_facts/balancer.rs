@@ -1,6 +1,6 @@
 //! keepalived and its proxy on a host of the load balancer: whether they run, and whether the host has the address.
 
-use kubexm_plan::balancer::{HAPROXY_UNIT, KEEPALIVED_CONFIG, KEEPALIVED_UNIT};
+use kubexm_plan::balancer::{HAPROXY, KEEPALIVED_CONFIG, PROXIES};
 use kubexm_plan::cluster_facts::BalancerFacts;
 
 use crate::{Machine, OpError, fsio, systemd};
@@ -14,7 +14,8 @@ pub(super) fn look(machine: &Machine, host: &str) -> Result<Option<BalancerFacts
     let interfaces = machine.system().interfaces()?;
     let is_it = |text: &String| text.split('/').next() == Some(address);
     let holds = interfaces.iter().any(|interface| interface.addresses.iter().any(is_it));
-    let units = [HAPROXY_UNIT, KEEPALIVED_UNIT];
+    let proxy = PROXIES.into_iter().find(|proxy| machine.path(proxy.config).exists()).unwrap_or(&HAPROXY);
+    let units: Vec<&str> = proxy.units().collect();
     let shown = systemd::show_all(machine, &units)?;
     let stopped = units.iter().zip(shown).filter(|(_, shown)| !shown.active()).map(|(unit, _)| (*unit).to_owned());
     Ok(Some(BalancerFacts { host: host.to_owned(), address: address.to_owned(), holds, stopped: stopped.collect() }))

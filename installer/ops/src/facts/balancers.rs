@@ -15,9 +15,10 @@ const PROGRAMS: [(&str, &str); 3] = [
 
 pub(super) fn look(machine: &Machine, processes: &[Process], ours: &Ours) -> Vec<Balancer> {
     let found = PROGRAMS.iter().filter_map(|(program, config)| {
-        // A proxy in a pod (an ingress controller) belongs to the cluster.
+        // A proxy in a pod (an ingress controller) belongs to the cluster, one in a container to what runs that (Harbor has an nginx).
         // One of somebody else beside ours is the one that counts.
-        let running = processes.iter().filter(|process| process.name == *program && !process.in_pod);
+        let running =
+            processes.iter().filter(|process| process.name == *program && !process.in_pod && !process.in_container);
         let process = running.max_by_key(|process| !ours.process(process));
         let config = Some(*config).filter(|path| machine.path(path).exists());
         (process.is_some() || config.is_some()).then(|| Balancer {

@@ -13,6 +13,8 @@ pub(crate) struct Process {
     pub exe: Option<String>,
     /// Whether its control group belongs to kubelet.
     pub in_pod: bool,
+    /// Whether it is in a container of an engine, docker's (also Harbor's own) or podman's.
+    pub in_container: bool,
     /// The service of systemd that it belongs to, `haproxy.service`.
     pub unit: Option<String>,
     /// Inodes of its sockets.
@@ -36,6 +38,7 @@ pub(super) fn all(machine: &Machine) -> Vec<Process> {
                 // The path of a program that was replaced since still ends with this mark.
                 exe: exe.map(|path| path.trim_end_matches(" (deleted)").to_owned()),
                 in_pod: groups.contains("kubepods"),
+                in_container: groups.split(['/', '\n']).any(is_container),
                 unit: groups
                     .lines()
                     .flat_map(|line| line.split('/'))
@@ -47,6 +50,12 @@ pub(super) fn all(machine: &Machine) -> Vec<Process> {
         .collect();
     found.sort_by_key(|process| process.pid);
     found
+}
+
+/// A part of a control group's path: `docker-ID.scope` of systemd, `docker` or Harbor's own name without it.
+fn is_container(part: &str) -> bool {
+    let scope = part.ends_with(".scope") && (part.starts_with("docker-") || part.starts_with("libpod-"));
+    scope || part == "docker" || part == "kubexm-harbor"
 }
 
 fn sockets(folder: &std::path::Path) -> Vec<u64> {

@@ -109,3 +109,18 @@ fn a_credential_that_outlived_its_plugin_is_not_taken_for_the_plugin() {
     host.put("/etc/cni/net.d/05-cilium.conflist", "{}");
     assert_eq!(cluster_facts::collect(&host.machine, "node1").network.as_deref(), Some("cilium"));
 }
+
+#[test]
+fn a_host_of_the_load_balancer_names_those_units_of_its_own_proxy_that_do_not_run() {
+    const KEEPALIVED: &str = "vrrp_instance a {\n    virtual_ipaddress {\n        10.0.0.9/32 dev eth0\n    }\n}\n";
+    let stopped = |config: &str| {
+        let host = Host::fresh();
+        host.put("/etc/kubexm/balancer/keepalived.conf", KEEPALIVED);
+        host.put(config, "");
+        let facts = cluster_facts::collect(&host.machine, "lb1");
+        facts.balancers.into_iter().flat_map(|one| one.stopped).collect::<Vec<_>>()
+    };
+    let (keepalived, check) = ("kubexm-keepalived.service", "kubexm-nginx-check.service");
+    assert_eq!(stopped("/etc/kubexm/balancer/haproxy.cfg"), [keepalived, "kubexm-haproxy.service"]);
+    assert_eq!(stopped("/etc/kubexm/balancer/nginx.conf"), [keepalived, check, "kubexm-nginx.service"]);
+}

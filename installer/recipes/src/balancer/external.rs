@@ -1,13 +1,15 @@
-//! keepalived and haproxy on the hosts of the role loadbalancer (`spec.loadBalancer.external.type: kubexm-kh`): an address that
-//! moves between them, and all API servers behind it (decision 0068).
+//! keepalived and a proxy on the hosts of the role loadbalancer: haproxy (`spec.loadBalancer.external.type: kubexm-kh`) or nginx
+//! (`kubexm-kn`). An address moves between them, and all API servers are behind it (decisions 0068, 0069).
 //!
-//! They are the distribution's packages with units and configuration of our own. haproxy asks the API servers, keepalived asks the
-//! haproxy of its own host. The address leads somewhere before the first API server is there, so that kubeadm can use it.
+//! They are the distribution's packages with units and configuration of our own. The proxy knows which API servers are ready, keepalived
+//! asks the proxy of its own host. The address leads somewhere before the first API server is there, so that kubeadm can use it.
+
+mod nginx;
 
 use std::net::{IpAddr, SocketAddr};
 
-use kubexm_plan::balancer::{HAPROXY_CONFIG, HAPROXY_UNIT, KEEPALIVED_CONFIG, KEEPALIVED_UNIT};
-use kubexm_plan::op::{Dir, Sysctl, Unit};
+use kubexm_plan::balancer::{HAPROXY, HostProxy, KEEPALIVED_CONFIG, KEEPALIVED_UNIT, NGINX};
+use kubexm_plan::op::{Dir, File, StateDir, Sysctl, Unit};
 use kubexm_plan::{Probe, Step, Undo};
 use kubexm_spec::cluster::{BALANCER_STATUS_PORT, Cluster, ExternalKind, LoadBalancerMode};
 use minijinja::context;
@@ -20,10 +22,9 @@ use crate::templates::template;
 use crate::{paths, templates};
 
 const FOLDER: &str = "/etc/kubexm/balancer";
-/// What keepalived asks its host's haproxy by.
+/// What keepalived asks its host's proxy by.
 const CHECK: &str = "kubexm-balancer-check";
 const SYSCTL: &str = "/etc/sysctl.d/99-kubexm-balancer.conf";
-const HAPROXY: &str = "haproxy";
 const KEEPALIVED: &str = "keepalived";
 /// Where the packages of all supported distributions have their programs.
 const SBIN: &str = "/usr/sbin";
@@ -35,6 +36,8 @@ const MOVES_S: u64 = 60;
 pub struct External<'a> {
     /// It, with the port that clients use.
     pub address: SocketAddr,
+    /// What runs beside keepalived.
+    pub proxy: &'static HostProxy,
     /// The interface that has it; the one with the host's own address when none.
     interface: Option<&'a str>,
     router: u8,
@@ -42,17 +45,21 @@ pub struct External<'a> {
 
 /// The address of a cluster, if kubexm moves it.
 pub fn of(cluster: &Cluster) -> Option<External<'_>> {
-    match &cluster.load_balancer.mode {
-        LoadBalancerMode::External { kind: ExternalKind::KubexmKh, vip, port, interface, virtual_router_id } => {
-            Some(External {
-                address: SocketAddr::from((*vip, *port)),
-                interface: interface.as_deref(),
-                router: virtual_router_id.unwrap_or_else(|| router_of(*vip)),
-            })
-        }
-        // kubexm-kn is refused.
-        LoadBalancerMode::External { .. } | LoadBalancerMode::Internal { .. } | LoadBalancerMode::None => None,
-    }
+    let LoadBalancerMode::External { kind, vip, port, interface, virtual_router_id } = &cluster.load_balancer.mode
+    else {
+        return None;
+    };
+    let proxy = match kind {
+        ExternalKind::KubexmKh => &HAPROXY,
+        ExternalKind::KubexmKn => &NGINX,
+        ExternalKind::External => return None,
+    };
+    Some(External {
+        address: SocketAddr::from((*vip, *port)),
+        proxy,
+        interface: interface.as_deref(),
+        router: virtual_router_id.unwrap_or_else(|| router_of(*vip)),
+    })
 }
 
 /// Different for the addresses of one /24, and never 0.
@@ -64,25 +71,42 @@ fn router_of(vip: IpAddr) -> u8 {
     last.max(1)
 }
 
-/// haproxy's configuration with these back-ends.
+/// The proxy's configuration with these back-ends.
 pub fn config(external: &External<'_>, back_ends: &[BackEnd]) -> Result<String, RecipeError> {
     let back_ends = super::values(back_ends);
     let address = external.address.to_string();
-    templates::render(
-        template!("balancer-haproxy.cfg"),
-        context! { address, back_ends, status_port => BALANCER_STATUS_PORT },
-    )
+    let template =
+        if external.proxy == &NGINX { template!("balancer-nginx.conf") } else { template!("balancer-haproxy.cfg") };
+    let state = nginx::STATE;
+    templates::render(template, context! { address, back_ends, state, status_port => BALANCER_STATUS_PORT })
 }
 
-/// haproxy runs with the configuration as it is on disk: another one is read by a reload, which ends no connection.
-pub fn haproxy() -> Unit {
+/// The proxy runs with the configuration as it is on disk: another one is read by a reload, which ends no connection.
+pub fn serves(proxy: &HostProxy) -> Unit {
     Unit {
-        name: HAPROXY_UNIT.to_owned(),
+        name: proxy.unit.to_owned(),
         enabled: true,
         running: Some(true),
-        loaded: vec![paths::unit(HAPROXY_UNIT)],
-        reloaded: vec![HAPROXY_CONFIG.to_owned()],
+        loaded: vec![paths::unit(proxy.unit)],
+        reloaded: vec![proxy.config.to_owned()],
     }
+}
+
+/// Its unit, and what asks the API servers where it does not ask them itself.
+fn own_files(draft: &mut Draft<'_>, proxy: &HostProxy) -> Result<Vec<File>, RecipeError> {
+    let values = context! {
+        program => program(proxy.program), config => proxy.config, check => paths::bin(nginx::CHECK),
+    };
+    let unit = if proxy == &NGINX { template!("kubexm-nginx.service") } else { template!("kubexm-haproxy.service") };
+    let mut files = vec![draft.template(paths::unit(proxy.unit), unit, values)?];
+    if let Some(unit) = proxy.checker {
+        files.extend(nginx::files(draft, proxy, unit)?);
+    }
+    Ok(files)
+}
+
+fn program(name: &str) -> String {
+    format!("{SBIN}/{name}")
 }
 
 /// Runs both on a host of the role; none on others. With all control planes of cluster.yaml as back-ends: one that does not answer
@@ -108,28 +132,24 @@ pub fn step(
         peers, vip => vip.to_string(), prefix,
     };
     let check = templates::render(template!("balancer-check.sh"), context! { status_port => BALANCER_STATUS_PORT })?;
-    let program = |name: &str| format!("{SBIN}/{name}");
-    let files = [
-        draft.file(HAPROXY_CONFIG, 0o644, config),
+    let proxy = external.proxy;
+    let mut files = vec![
+        draft.file(proxy.config, 0o644, config),
         draft.template(KEEPALIVED_CONFIG, template!("keepalived.conf"), keepalived)?,
         draft.file(paths::bin(CHECK), 0o755, check),
-        draft.template(
-            paths::unit(HAPROXY_UNIT),
-            template!("kubexm-haproxy.service"),
-            context! { program => program(HAPROXY), config => HAPROXY_CONFIG },
-        )?,
-        draft.template(
-            paths::unit(KEEPALIVED_UNIT),
-            template!("kubexm-keepalived.service"),
-            context! {
-                program => program(KEEPALIVED), config => KEEPALIVED_CONFIG, proxy_unit => HAPROXY_UNIT,
-                vip => vip.to_string(), prefix, interface,
-            },
-        )?,
     ];
-    let title = format!("Run keepalived and haproxy here, for {}", external.address);
+    files.extend(own_files(draft, proxy)?);
+    files.push(draft.template(
+        paths::unit(KEEPALIVED_UNIT),
+        template!("kubexm-keepalived.service"),
+        context! {
+            program => program(KEEPALIVED), config => KEEPALIVED_CONFIG, proxy_unit => proxy.unit,
+            vip => vip.to_string(), prefix, interface,
+        },
+    )?);
+    let title = format!("Run keepalived and {} here, for {}", proxy.program, external.address);
     let step = Step::on(node.name(), "balancer.serve", &title)
-        .ensure_all(theirs(node))
+        .ensure_all(theirs(node, proxy))
         .ensure(Sysctl {
             path: SYSCTL.to_owned(),
             values: [("net.ipv4.ip_nonlocal_bind".to_owned(), "1".to_owned())].into(),
@@ -137,7 +157,9 @@ pub fn step(
         })
         .ensure(Dir { path: FOLDER.to_owned(), mode: 0o755 })
         .ensure_all(files)
-        .ensure(haproxy())
+        .ensure_all(proxy.checker.map(|_| StateDir::at(nginx::STATE)))
+        .ensure(serves(proxy))
+        .ensure_all(proxy.checker.map(nginx::checker))
         .ensure(Unit {
             name: KEEPALIVED_UNIT.to_owned(),
             enabled: true,
@@ -154,7 +176,7 @@ pub fn step(
 
 /// The distribution's own units of programs that were there before: at the next boot they would start beside ours. Those of
 /// packages that kubexm installs are disabled with them.
-fn theirs(node: &PlannedHost<'_>) -> Vec<Unit> {
+fn theirs(node: &PlannedHost<'_>, proxy: &HostProxy) -> Vec<Unit> {
     let there = |program: &&str| node.facts.programs.get(*program).is_some_and(Option::is_some);
     let stopped = |program| Unit {
         name: format!("{program}.service"),
@@ -163,7 +185,7 @@ fn theirs(node: &PlannedHost<'_>) -> Vec<Unit> {
         loaded: Vec::new(),
         reloaded: Vec::new(),
     };
-    [HAPROXY, KEEPALIVED].into_iter().filter(there).map(stopped).collect()
+    [proxy.program, KEEPALIVED].into_iter().filter(there).map(stopped).collect()
 }
 
 #[cfg(test)]

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use kubexm_plan::op::{Dir, Packages};
+use kubexm_plan::op::{Dir, Packages, StateDir};
 use kubexm_plan::{Step, Undo};
 use kubexm_spec::{Digest, Family};
 
@@ -11,6 +11,9 @@ use crate::draft::Draft;
 use crate::error::RecipeError;
 use crate::modules::time;
 use crate::packages::{self, CannotInstall, NodePackages, Part};
+
+/// What the script of a package makes and none takes away when it is removed, by package.
+const LEFT: [(&str, &str); 1] = [("nginx-common", "/var/www/html/index.nginx-debian.html")];
 
 /// The packages to install on a node; an error if something is missing and cannot be installed.
 pub fn of_node<'a>(cx: &PlanContext<'a>, node: &PlannedHost<'_>) -> Result<Option<NodePackages<'a>>, RecipeError> {
@@ -88,7 +91,10 @@ fn install(node: &PlannedHost<'_>, planned: &NodePackages<'_>, part: &Part, name
         replaced: part.replaced.clone(),
     };
     let limit = op.limit_s();
-    let step = Step::on(node.name(), &format!("packages.{name}"), &title).ensure_all(time::chrony_state(family, part));
+    let left = LEFT.into_iter().filter(|(package, _)| part.packages.contains_key(*package));
+    let step = Step::on(node.name(), &format!("packages.{name}"), &title)
+        .ensure_all(time::chrony_state(family, part))
+        .ensure_all(left.map(|(_, path)| StateDir::at(path)));
     step.ensure(op).timeout_s(limit).undo(undo).build()
 }
 

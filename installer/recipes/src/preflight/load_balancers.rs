@@ -1,6 +1,7 @@
 //! Hosts of a load balancer that kubexm installs: they have no other keepalived or proxy, and an interface in the
 //! network of the virtual IP. Workers with a proxy of ours, beside which another one runs.
 
+use kubexm_plan::balancer::{HostProxy, NGINX, PROXIES};
 use kubexm_plan::facts::{Balancer, Interface, SelinuxState};
 use kubexm_spec::cluster::{BALANCER_STATUS_PORT, Firewall, LoadBalancerMode, Selinux};
 
@@ -36,8 +37,11 @@ pub(super) fn run(input: &PreflightInput<'_>, report: &mut Report) {
             foreign(host, program, report);
             missing_package(host, program, report);
         }
+        if proxy == NGINX.program {
+            without_stream(host, report);
+        }
         address(input, host, report);
-        guarded(input, host, report);
+        guarded(input, host, proxy, report);
     }
 }
 
@@ -81,8 +85,24 @@ fn missing_package(host: &ObservedHost<'_>, program: &str, report: &mut Report) 
     }
 }
 
+/// An nginx of packages without the package of its `stream` module; a build of nginx.org's has it built in.
+fn without_stream(host: &ObservedHost<'_>, report: &mut Report) {
+    const MODULE: &str = "nginx-mod-stream";
+    let comes = host.planned_packages().is_some_and(|all| all.packages().any(|(name, _)| name.ends_with(MODULE)));
+    let there = host.facts.packages.as_ref().is_some_and(|list| list.list.contains("nginx"));
+    let has_module = host.facts.packages.as_ref().is_some_and(|list| list.list.contains(MODULE));
+    if there && !has_module && !comes && host.packages.is_ok() {
+        report.warn(
+            host.name(),
+            format!("nginx, and no package {MODULE}"),
+            "nginx with its module `stream`, in a package of its own or built in",
+            "name the system in `spec.bundle.os` and build the bundle again: it then contains the package; or install it yourself",
+        );
+    }
+}
+
 /// What may keep the hosts of the load balancer from each other, and keepalived from its work; nothing of it can be tried beforehand.
-fn guarded(input: &PreflightInput<'_>, host: &ObservedHost<'_>, report: &mut Report) {
+fn guarded(input: &PreflightInput<'_>, host: &ObservedHost<'_>, proxy: &str, report: &mut Report) {
     if host.ours {
         return;
     }
@@ -97,11 +117,20 @@ fn guarded(input: &PreflightInput<'_>, host: &ObservedHost<'_>, report: &mut Rep
         );
     }
     if host.facts.selinux == SelinuxState::Enforcing && input.cx.cluster.system.selinux != Selinux::Permissive {
+        let port = input.cx.cluster.load_balancer.mode.port();
+        let allow = if proxy == NGINX.program {
+            format!(
+                "`setsebool -P httpd_can_network_connect on keepalived_connect_any on`, `semanage port -a -t http_port_t -p tcp {port}` and \
+                 `semanage port -m -t http_port_t -p tcp {BALANCER_STATUS_PORT}`"
+            )
+        } else {
+            "`setsebool -P haproxy_connect_any on keepalived_connect_any on`".to_owned()
+        };
         report.warn(
             host.name(),
             "SELinux enforcing on a host of the load balancer",
-            "a policy that lets haproxy use the API's ports, and keepalived ask haproxy",
-            "run `setsebool -P haproxy_connect_any on keepalived_connect_any on` there, or set `system.selinux: permissive`",
+            format!("a policy that lets {proxy} use the API's ports, and keepalived ask {proxy}"),
+            format!("run {allow} there, or set `system.selinux: permissive`"),
         );
     }
 }
@@ -125,20 +154,22 @@ fn holders(input: &PreflightInput<'_>, report: &mut Report) {
 
 /// A load balancer of kubexm's on a host that cluster.yaml no longer asks it of: no step removes it, and it would keep its address.
 fn left(input: &PreflightInput<'_>, host: &ObservedHost<'_>, report: &mut Report) {
-    let runs = |program: &&str| {
+    let runs = |program: &str| {
         let mut listeners = host.facts.listeners.iter();
-        listeners.any(|one| one.port == BALANCER_STATUS_PORT && one.process.as_deref() == Some(*program))
+        listeners.any(|one| one.port == BALANCER_STATUS_PORT && one.process.as_deref() == Some(program))
     };
     let wanted = input.cx.cluster.load_balancer.mode.proxy().filter(|_| host.roles.load_balancer);
-    let other = |program: &&str| host.ours && Some(*program) != wanted;
-    if let Some(program) = balancer::PROGRAMS.iter().copied().filter(other).find(runs) {
+    let other = |proxy: &&HostProxy| host.ours && Some(proxy.program) != wanted;
+    if let Some(proxy) = PROXIES.into_iter().filter(other).find(|proxy| runs(proxy.program)) {
+        let program = proxy.program;
+        let units: Vec<&str> = proxy.units().map(|unit| unit.trim_end_matches(".service")).collect();
         report.fail(
             host.name(),
             format!("keepalived and {program} of kubexm, which cluster.yaml does not ask for there"),
             "`loadBalancer` and `roleGroups.loadbalancer` as they were when they were installed",
             format!(
-                "set them back; nothing removes them while the cluster lives: `systemctl disable --now kubexm-keepalived \
-                 kubexm-{program}` there stops them"
+                "set them back; nothing removes them while the cluster lives: `systemctl disable --now {}` there stops them",
+                units.join(" ")
             ),
         );
     }

@@ -317,10 +317,10 @@ fn a_control_plane_leaves_the_back_ends_of_the_proxies_before_it_stops_and_a_wor
 }
 
 /// As the hosts of a load balancer have it: worker node4, and a host that is nothing else.
-fn behind_keepalived() -> Site {
+fn behind_keepalived(kind: ExternalKind, config: &str) -> Site {
     let mut site = Site::of(3, 2);
     site.cluster.load_balancer.mode = LoadBalancerMode::External {
-        kind: ExternalKind::KubexmKh,
+        kind,
         vip: [10, 77, 0, 100].into(),
         port: 6443,
         interface: None,
@@ -332,16 +332,25 @@ fn behind_keepalived() -> Site {
         let content = Content::Text { digest: Digest::of("with all control planes") };
         let mut record = ledger[0].clone();
         record.step = StepId(format!("{host}/balancer.serve"));
-        let path = "/etc/kubexm/balancer/haproxy.cfg".to_owned();
+        let path = config.to_owned();
         record.ops = vec![File { path, content, mode: 0o644 }.into()];
         ledger.push(record);
     }
     site
 }
 
+const HAPROXY: (ExternalKind, &str) = (ExternalKind::KubexmKh, "/etc/kubexm/balancer/haproxy.cfg");
+const NGINX: (ExternalKind, &str) = (ExternalKind::KubexmKn, "/etc/kubexm/balancer/nginx.conf");
+
 #[test]
 fn a_control_plane_leaves_the_back_ends_of_the_load_balancer_before_it_stops() {
-    let mut site = behind_keepalived();
+    for (kind, config) in [HAPROXY, NGINX] {
+        leaves_the_back_ends(kind, config);
+    }
+}
+
+fn leaves_the_back_ends(kind: ExternalKind, config: &str) {
+    let mut site = behind_keepalived(kind, config);
     for node in site.running.nodes.iter_mut().filter(|node| node.name == "node4") {
         node.ready = false;
     }
@@ -349,10 +358,10 @@ fn a_control_plane_leaves_the_back_ends_of_the_load_balancer_before_it_stops() {
     lint::check(deletion.plan.clone()).unwrap_or_else(|problems| panic!("{problems:#?}"));
     let all = ids(&deletion);
     let changed: Vec<&&str> = all.iter().filter(|id| id.ends_with("/delete.balancer")).collect();
-    assert_eq!(changed, [&"node4/delete.balancer", &"node5/delete.balancer"], "haproxy does not depend on kubelet");
+    assert_eq!(changed, [&"node4/delete.balancer", &"node5/delete.balancer"], "the proxy does not depend on kubelet");
     let at = |id: &str| all.iter().position(|found| *found == id).unwrap_or_else(|| panic!("{id} of {all:?}"));
     assert!(at("node4/delete.balancer") < at("node1/delete.member-node2"));
-    let reloads = |op: &Op| matches!(op, Op::Unit(unit) if unit.reloaded == ["/etc/kubexm/balancer/haproxy.cfg"]);
+    let reloads = |op: &Op| matches!(op, Op::Unit(unit) if unit.reloaded == [config]);
     assert!(
         deletion
             .plan
@@ -371,7 +380,7 @@ fn a_control_plane_leaves_the_back_ends_of_the_load_balancer_before_it_stops() {
 
 #[test]
 fn the_last_host_of_the_load_balancer_is_not_deleted_and_another_one_is() {
-    let site = behind_keepalived();
+    let site = behind_keepalived(HAPROXY.0, HAPROXY.1);
     let deletion = site.delete(&["node4"]).expect("a plan");
     assert!(
         deletion.warnings.iter().any(|text| text.contains("node4 has the load balancer")),

@@ -299,8 +299,7 @@ fn a_proxy_on_every_worker_and_a_control_plane_that_is_added_behind_it() {
 }
 
 /// Three control planes behind two hosts that are nothing else and lack the packages.
-#[test]
-fn keepalived_and_haproxy_before_three_control_planes() {
+fn behind_keepalived(kind: ExternalKind) -> Site {
     let mut cluster = sample::fleet(3, 1);
     for (name, last) in [("lb1", 21), ("lb2", 22)] {
         cluster.hosts.push(sample::host(name, last));
@@ -308,19 +307,59 @@ fn keepalived_and_haproxy_before_three_control_planes() {
     }
     cluster.bundle.os = vec!["debian-12".to_owned()];
     cluster.load_balancer.mode = LoadBalancerMode::External {
-        kind: ExternalKind::KubexmKh,
+        kind,
         vip: [10, 77, 0, 100].into(),
         port: API_PORT,
         interface: None,
         virtual_router_id: None,
     };
-    let mut site = Site::of(cluster);
-    let plan = checked(&site);
+    Site::of(cluster)
+}
+
+fn added_behind_keepalived(mut site: Site) -> Plan {
     site.join_all_but("node3");
     let added = kubexm_recipes::add_node(&site.cx(), &kubexm_plan::ClusterFacts::default(), &["node3".to_owned()]);
     let added = added.unwrap();
     let (_, warnings) = lint::check(added.clone()).unwrap_or_else(|problems| panic!("{problems:#?}"));
     assert_eq!(warnings, Vec::new());
+    added
+}
+
+/// With nginx only what lb1 has is another: the rest of the plan is the same.
+#[test]
+fn keepalived_and_nginx_before_three_control_planes() {
+    let site = behind_keepalived(ExternalKind::KubexmKn);
+    let plan = checked(&site);
+    let with_haproxy = checked(&behind_keepalived(ExternalKind::KubexmKh));
+    let of = |plan: &Plan| -> Vec<String> {
+        let ids = plan.steps.iter().map(|step| step.id.0.clone());
+        ids.filter(|id| !id.contains("/packages.")).collect()
+    };
+    assert_eq!(of(&plan), of(&with_haproxy));
+    let added = added_behind_keepalived(site);
+    let of_lb1 = |plan: &Plan| -> String {
+        let text = plan.render();
+        let steps =
+            text.split("\n\n").filter(|step| step.starts_with("lb1/balancer") || step.starts_with("lb1/packages"));
+        steps.collect::<Vec<_>>().join("\n\n")
+    };
+    golden("keepalived-nginx", || {
+        assert_snapshot!("plan", of_lb1(&plan));
+        assert_snapshot!("add-node", of_lb1(&added));
+        assert_snapshot!("nginx", text(&plan, "/etc/kubexm/balancer/nginx.conf"));
+        assert_snapshot!("nginx-check", text(&plan, "/usr/local/bin/kubexm-nginx-check"));
+        assert_snapshot!("keepalived-unit", text(&plan, "/etc/systemd/system/kubexm-keepalived.service"));
+        for unit in ["kubexm-nginx", "kubexm-nginx-check"] {
+            assert_snapshot!(format!("{unit}-unit"), text(&plan, &format!("/etc/systemd/system/{unit}.service")));
+        }
+    });
+}
+
+#[test]
+fn keepalived_and_haproxy_before_three_control_planes() {
+    let site = behind_keepalived(ExternalKind::KubexmKh);
+    let plan = checked(&site);
+    let added = added_behind_keepalived(site);
     golden("keepalived", || {
         assert_snapshot!("plan", plan.render());
         assert_snapshot!("add-node", added.render());

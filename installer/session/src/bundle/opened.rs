@@ -10,8 +10,7 @@ use kubexm_manifests::Catalogue;
 use kubexm_plan::{BundleRecord, Facts};
 use kubexm_recipes::charts::CarriedCharts;
 use kubexm_recipes::packages::CarriedPackages;
-use kubexm_recipes::{Finding, PlanContext, RecipeError, bundle, config, unsupported};
-use kubexm_spec::Cluster;
+use kubexm_recipes::{Finding, PlanContext, bundle, config, unsupported};
 use kubexm_spec::event::EventKind;
 
 use super::cluster_file::ClusterFile;
@@ -154,22 +153,10 @@ impl Opened {
     /// Checks that recipes support everything in the cluster, that the bundle has everything that it needs, and that a
     /// plan can be made; every problem is reported.
     pub fn check_closed_world(&self) -> Result<(), SessionError> {
-        self.check_world(unsupported::refuse)
-    }
-
-    /// The same check for preflight, which accepts roles that no recipe installs yet.
-    ///
-    /// # Errors
-    /// Something else is missing, or a setting other than a role is not supported; every problem is reported.
-    pub fn check_for_preflight(&self) -> Result<(), SessionError> {
-        self.check_world(unsupported::refuse_preflight)
-    }
-
-    fn check_world(&self, refuse: impl Fn(&Cluster) -> Result<(), RecipeError>) -> Result<(), SessionError> {
         let facts = BTreeMap::new();
         let cx = self.plan_cx(&facts, &self.packages);
         cx.kubernetes()?;
-        refuse(cx.cluster)?;
+        unsupported::refuse(cx.cluster)?;
         self.materials.check()?;
         bundle::check(&cx)?;
         match config::check(&cx) {

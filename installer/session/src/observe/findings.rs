@@ -4,9 +4,8 @@ use std::collections::BTreeMap;
 use std::fmt::Write;
 
 use kubexm_plan::mesh::ConnectionResult;
+use kubexm_recipes::Finding;
 use kubexm_recipes::preflight::{CHECKS, Severity, mesh};
-use kubexm_recipes::unsupported::Unsupported;
-use kubexm_recipes::{Finding, RecipeError};
 use kubexm_spec::error_chain;
 use serde_json::{Value, json};
 
@@ -32,7 +31,6 @@ pub struct Findings {
     hosts: Vec<String>,
     findings: Vec<Finding>,
     dialed: BTreeMap<String, Vec<ConnectionResult>>,
-    unsupported: Vec<Unsupported>,
     /// Whether it was looked at what this home can open.
     authorities: bool,
 }
@@ -45,13 +43,7 @@ impl Findings {
         findings: Vec<Finding>,
         dialed: BTreeMap<String, Vec<ConnectionResult>>,
     ) -> Self {
-        Self { cluster, hosts, findings, dialed, unsupported: Vec::new(), authorities: false }
-    }
-
-    /// The same, for a cluster with settings that no recipe supports yet.
-    #[must_use]
-    pub fn without_recipe(self, unsupported: Vec<Unsupported>) -> Self {
-        Self { unsupported, ..self }
+        Self { cluster, hosts, findings, dialed, authorities: false }
     }
 
     /// Adds the check whether the authorities of the cluster can be used from this home, and why not.
@@ -66,17 +58,6 @@ impl Findings {
             fix: "see \"A second operator\" in docs/operations.md".to_owned(),
             detail: None,
         }));
-    }
-
-    /// Fails if the cluster has settings that no recipe supports yet, whatever the hosts are like.
-    ///
-    /// # Errors
-    /// [`kubexm_recipes::RecipeError::NotInstalled`], with all of them.
-    pub fn check_recipes(&self) -> Result<(), SessionError> {
-        match self.unsupported.as_slice() {
-            [] => Ok(()),
-            all => Err(RecipeError::NotInstalled { all: all.to_vec() }.into()),
-        }
     }
 
     /// Fails if the hosts do not pass.
@@ -127,9 +108,6 @@ impl Findings {
         }
         for finding in self.warnings() {
             let _ = write!(text, "\nwarn {finding}");
-        }
-        for row in &self.unsupported {
-            let _ = write!(text, "\nnot installed yet: {row}");
         }
         text
     }
@@ -193,12 +171,11 @@ impl Findings {
         json!({
             "schema": "kubexm.io/preflight/v1",
             "cluster": self.cluster,
-            "ok": self.failures().next().is_none() && self.unsupported.is_empty(),
+            "ok": self.failures().next().is_none(),
             "hosts": self.hosts,
             "checks": checks,
             "findings": self.findings,
             "mesh": dialed,
-            "unsupported": self.unsupported.iter().map(ToString::to_string).collect::<Vec<_>>(),
         })
     }
 }

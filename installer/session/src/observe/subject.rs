@@ -5,7 +5,6 @@ use std::collections::BTreeMap;
 use kubexm_engine::link::BlobSource;
 use kubexm_plan::Facts;
 use kubexm_plan::ledger::Record;
-use kubexm_recipes::unsupported;
 use zeroize::Zeroizing;
 
 use super::findings::Findings;
@@ -129,8 +128,7 @@ impl Subject for Opened {
         found.extend(external_etcd::findings(session, fleet, &cx).await);
         let cluster = self.cluster();
         let hosts = cluster.hosts.iter().map(|host| host.name.clone()).collect();
-        let findings =
-            Findings::new(cluster.name.clone(), hosts, found, dialed).without_recipe(unsupported::check(cluster));
+        let findings = Findings::new(cluster.name.clone(), hosts, found, dialed);
         Ok(BundleSurvey { facts, carried, findings })
     }
 }

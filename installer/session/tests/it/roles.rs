@@ -1,4 +1,4 @@
-//! Hosts of roles that no recipe installs yet: preflight looks at them, and what would change them is refused as before.
+//! Hosts that are no nodes: preflight looks at them too.
 
 use std::sync::atomic::Ordering;
 
@@ -26,43 +26,34 @@ fn site(more: &str) -> Site {
 }
 
 #[tokio::test]
-async fn hosts_of_etcd_and_of_the_load_balancer_are_checked_and_not_installed() {
+async fn hosts_of_etcd_and_of_the_load_balancer_are_checked() {
     let site = site("");
     let session = site.session();
     let options = BundleOptions { bundle: vec![site.bundle.clone()], ..BundleOptions::default() };
     let (hosts, trust) = (HostOptions::default(), TrustOptions::default());
     let opened = session.open(&options).unwrap();
-    assert_eq!(opened.check_closed_world().unwrap_err().exit_code(), ExitCode::Unsupported);
-    opened.check_for_preflight().unwrap();
+    opened.check_closed_world().unwrap();
     let access = Access::obtain(&session, opened.cluster(), &trust, &hosts).unwrap();
     let observed = session.observe("preflight", opened, &access, &hosts, Unreachable::Refused("")).await.unwrap();
     let survey = observed.leave().await.unwrap();
     assert_eq!(site.hosts.agents.connected.load(Ordering::Relaxed), HOSTS.len());
-    let findings = survey.findings();
-    let document = findings.document();
+    let document = survey.findings().document();
     assert_eq!(document["hosts"], serde_json::json!(HOSTS));
     let dials = document["mesh"].as_array().unwrap();
     let dialed = |from: &str, to: &str| dials.iter().any(|dial| dial["from"] == from && dial["to"] == to);
     assert!(dialed("n1", "etcd1") && dialed("lb1", "n1") && dialed("n1", "lb2"), "{document:#}");
-    let refused = findings.check_recipes().unwrap_err();
-    assert_eq!(refused.exit_code(), ExitCode::Unsupported);
-    let field = "spec.loadBalancer.external.type";
-    assert!(findings.table().contains(field) && refused.to_string().contains(field));
-    assert_eq!((document["ok"].as_bool(), document["unsupported"].as_array().unwrap().len()), (Some(false), 1));
-
-    let refused = site.create().await.unwrap_err();
-    assert_eq!(refused.exit_code(), ExitCode::Unsupported);
-    assert_eq!(site.hosts.agents.connected.load(Ordering::Relaxed), HOSTS.len(), "create connects to nobody");
 }
 
-#[test]
-fn settings_that_preflight_cannot_check_are_refused_before_it_observes_hosts() {
+#[tokio::test]
+async fn settings_that_no_recipe_supports_are_refused_before_a_host_is_asked() {
     let site = site("  system: {rpms: [nfs-utils]}\n");
     let options = BundleOptions { bundle: vec![site.bundle.clone()], ..BundleOptions::default() };
     let opened = site.session().open(&options).unwrap();
-    let refused = opened.check_for_preflight().unwrap_err();
+    let refused = opened.check_closed_world().unwrap_err();
     assert_eq!(refused.exit_code(), ExitCode::Unsupported);
-    for field in ["spec.loadBalancer.external.type", "spec.system.rpms"] {
-        assert!(refused.to_string().contains(field), "{refused}");
-    }
+    assert!(refused.to_string().contains("spec.system.rpms"), "{refused}");
+
+    let refused = site.create().await.unwrap_err();
+    assert_eq!(refused.exit_code(), ExitCode::Unsupported);
+    assert_eq!(site.hosts.agents.connected.load(Ordering::Relaxed), 0, "create connects to nobody");
 }

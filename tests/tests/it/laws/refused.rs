@@ -183,22 +183,29 @@ async fn law_5_refuses_a_proxy_that_leads_to_no_api_server() {
 
 #[tokio::test]
 async fn law_5_refuses_a_load_balancer_that_leads_to_no_api_server() {
-    let sample = FLEETS.iter().find(|sample| sample.name.starts_with("keepalived and haproxy")).expect("a sample");
-    let case = case(sample, Pipeline::Create).await;
-    let bent = case.bent(|plan| {
-        let elsewhere = Content::Text { digest: plan.text("server node4 10.0.0.14:6443\n") };
-        for host in ["lb1", "node3"] {
-            for op in &mut step(plan, &format!("{host}/balancer.serve")).ops {
-                if let Op::File(File { path, content, .. }) = op
-                    && path.ends_with("/haproxy.cfg")
-                {
-                    *content = elsewhere.clone();
+    let proxies = [
+        ("haproxy", "/haproxy.cfg", "server node4 10.0.0.14:6443\n"),
+        ("nginx", "/nginx.conf", "/readyz/node4 10.0.0.14:6443;\n"),
+    ];
+    for (proxy, config, text) in proxies {
+        let name = format!("keepalived and {proxy}");
+        let sample = FLEETS.iter().find(|sample| sample.name.starts_with(&name)).expect("a sample");
+        let case = case(sample, Pipeline::Create).await;
+        let bent = case.bent(|plan| {
+            let elsewhere = Content::Text { digest: plan.text(text) };
+            for host in ["lb1", "node3"] {
+                for op in &mut step(plan, &format!("{host}/balancer.serve")).ops {
+                    if let Op::File(File { path, content, .. }) = op
+                        && path.ends_with(config)
+                    {
+                        *content = elsewhere.clone();
+                    }
                 }
             }
-        }
-    });
-    let words = "the control plane's name leads to [\"10.0.0.14\"";
-    refuses(Law::Invariants, &bent.expect("a plan"), FEW, words).await;
+        });
+        let words = "the control plane's name leads to [\"10.0.0.14\"";
+        refuses(Law::Invariants, &bent.expect("a plan"), FEW, words).await;
+    }
 }
 
 #[tokio::test]

@@ -1,6 +1,6 @@
 //! What looks like trouble and is none.
 
-use kubexm_spec::cluster::Audit;
+use kubexm_spec::cluster::{Audit, ExternalKind, LoadBalancerMode};
 
 use super::edits::{configured, ipvs, member, mounts, packaged, stamp, written_by_kubeadm};
 use super::scene::Scene;
@@ -45,6 +45,16 @@ pub const FINE: &[(&str, Edit)] = &[
         s.host("lb1").process(4242, "nginx", &[]);
         s.node2().process(4242, "haproxy", &[]);
         s.node2().put("/etc/haproxy/haproxy.cfg", "global\n");
+    }),
+    ("an nginx in a container beside ours", |s| {
+        s.with_roles();
+        if let LoadBalancerMode::External { kind, .. } = &mut s.cluster.load_balancer.mode {
+            *kind = ExternalKind::KubexmKn;
+        }
+        for (pid, group) in [(4242, "/system.slice/docker-1.scope"), (4243, "/kubexm-harbor/2")] {
+            s.host("lb1").process(pid, "nginx", &[]);
+            s.host("lb1").put(&format!("/proc/{pid}/cgroup"), &format!("0::{group}\n"));
+        }
     }),
     ("etcd's ports on the control plane, whose members are elsewhere", |s| {
         s.with_roles();

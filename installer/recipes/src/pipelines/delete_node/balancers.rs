@@ -1,7 +1,7 @@
 //! The proxies before the API servers, on workers and on hosts of the load balancer, without the API servers of deleted control
 //! planes.
 
-use kubexm_plan::balancer::HAPROXY_CONFIG;
+use kubexm_plan::balancer::HostProxy;
 use kubexm_plan::ledger::not_rolled_back;
 use kubexm_plan::op::{Content, File};
 use kubexm_plan::{Op, Step, StepId, Undo};
@@ -20,21 +20,21 @@ pub(super) fn is_ready(cx: &DeleteContext<'_>, host: &str) -> bool {
 /// The proxy of a cluster, wherever it runs.
 enum Kind {
     OnWorkers(&'static Proxy),
-    OnHosts,
+    OnHosts(&'static HostProxy),
 }
 
 impl Kind {
     const fn program(&self) -> &'static str {
         match self {
             Self::OnWorkers(proxy) => proxy.program,
-            Self::OnHosts => "haproxy",
+            Self::OnHosts(proxy) => proxy.program,
         }
     }
 
     const fn path(&self) -> &'static str {
         match self {
             Self::OnWorkers(proxy) => proxy.config,
-            Self::OnHosts => HAPROXY_CONFIG,
+            Self::OnHosts(proxy) => proxy.config,
         }
     }
 }
@@ -50,7 +50,7 @@ pub(super) fn without(
     let (workers, hosts) = (balancer::of(cx.cluster), external::of(cx.cluster));
     let kind = match (workers, &hosts) {
         (Some(proxy), _) => Kind::OnWorkers(proxy),
-        (None, Some(_)) => Kind::OnHosts,
+        (None, Some(external)) => Kind::OnHosts(external.proxy),
         (None, None) => return Ok((Vec::new(), Vec::new())),
     };
     if !leaving.iter().any(|host| host.control_plane) {
@@ -61,8 +61,8 @@ pub(super) fn without(
         planes.filter_map(|name| Some(BackEnd::of(name, cx.cluster.host(name)?.node_ip()?))).collect();
     let text = match (&kind, &hosts) {
         (Kind::OnWorkers(proxy), _) => balancer::config(proxy, &back_ends)?,
-        (Kind::OnHosts, Some(external)) => external::config(external, &back_ends)?,
-        (Kind::OnHosts, None) => return Ok((Vec::new(), Vec::new())),
+        (Kind::OnHosts(_), Some(external)) => external::config(external, &back_ends)?,
+        (Kind::OnHosts(_), None) => return Ok((Vec::new(), Vec::new())),
     };
     let content = Content::Text { digest: Digest::of(&text) };
     let mut steps = Vec::new();
@@ -78,7 +78,7 @@ pub(super) fn without(
         let title = format!("Remove {} from the back-ends of {}", names.join(", "), kind.program());
         let step = Step::on(host.name, "delete.balancer", &title).ensure(config).undo(Undo::RestoreBefore);
         let step = match (&kind, is_ready(cx, host.name)) {
-            (Kind::OnHosts, _) => step.ensure(external::haproxy()),
+            (Kind::OnHosts(proxy), _) => step.ensure(external::serves(proxy)),
             (Kind::OnWorkers(proxy), true) => step
                 .ensure(balancer::loaded(proxy, cx.cluster.runtime.kind))
                 .probe(balancer::answers(), 90)

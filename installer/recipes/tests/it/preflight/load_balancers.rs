@@ -1,6 +1,6 @@
 //! Hosts of a load balancer that kubexm installs.
 
-use kubexm_plan::facts::{Balancer, Interface};
+use kubexm_plan::facts::{Balancer, Interface, Listener, SelinuxState};
 use kubexm_recipes::preflight::{Finding, Severity, preflight};
 use kubexm_recipes::sample;
 use kubexm_spec::cluster::{ExternalKind, LoadBalancerMode};
@@ -10,11 +10,15 @@ use crate::common::Site;
 
 /// Findings about lb1 of a cluster behind keepalived and haproxy.
 fn behind_keepalived(interface: Option<&str>, change: impl FnOnce(&mut Site)) -> Vec<Finding> {
+    behind(ExternalKind::KubexmKh, interface, change)
+}
+
+fn behind(kind: ExternalKind, interface: Option<&str>, change: impl FnOnce(&mut Site)) -> Vec<Finding> {
     let mut cluster = sample::fleet(1, 1);
     cluster.hosts.push(sample::host("lb1", 23));
     cluster.role_groups.load_balancer = vec!["lb1".to_owned()];
     cluster.load_balancer.mode = LoadBalancerMode::External {
-        kind: ExternalKind::KubexmKh,
+        kind,
         vip: [10, 77, 0, 100].into(),
         port: 6443,
         interface: interface.map(str::to_owned),
@@ -63,4 +67,35 @@ fn a_haproxy_of_the_operators_is_not_stopped_on_a_host_of_the_cluster_either() {
     };
     assert!(named(&with(false), "haproxy running (pid 77)"), "{:?}", with(false));
     assert!(!named(&with(true), "haproxy running"), "{:?}", with(true));
+}
+
+#[test]
+fn selinux_is_told_what_the_proxy_of_the_cluster_needs() {
+    let enforcing = |kind| {
+        let found = behind(kind, None, |site| {
+            site.facts.get_mut("lb1").unwrap().selinux = SelinuxState::Enforcing;
+        });
+        let of_policy = found.into_iter().find(|finding| finding.to_string().contains("SELinux enforcing")).unwrap();
+        of_policy.to_string()
+    };
+    let (haproxy, nginx) = (enforcing(ExternalKind::KubexmKh), enforcing(ExternalKind::KubexmKn));
+    assert!(haproxy.contains("haproxy_connect_any") && !haproxy.contains("httpd"), "{haproxy}");
+    assert!(nginx.contains("httpd_can_network_connect") && !nginx.contains("haproxy"), "{nginx}");
+}
+
+#[test]
+fn another_proxy_of_kubexms_than_the_one_that_runs_is_refused_with_all_its_units() {
+    let found = behind_keepalived(None, |site| {
+        let facts = site.facts.get_mut("lb1").unwrap();
+        stamped(facts);
+        facts.listeners.push(Listener {
+            protocol: "tcp".to_owned(),
+            port: 6445,
+            process: Some("nginx".to_owned()),
+            pid: Some(77),
+            ours: true,
+        });
+    });
+    assert!(named(&found, "keepalived and nginx of kubexm"), "{found:?}");
+    assert!(named(&found, "disable --now kubexm-keepalived kubexm-nginx-check kubexm-nginx`"), "{found:?}");
 }
