@@ -10,7 +10,7 @@ use kubexm_plan::runtime::{self, RuntimeTraits};
 use crate::Machine;
 use crate::system::Program;
 
-const JOURNALS: [&str; 9] = [
+const JOURNALS: [&str; 11] = [
     "kubelet",
     "kubexm-certs",
     "kubexm-depot",
