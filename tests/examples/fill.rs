@@ -136,7 +136,7 @@ async fn connect(arguments: &Arguments, options: &SshOptions, number: u8) -> Ssh
         login: Login { user: "root".to_owned(), keys: vec![KeySource::File(arguments.key.clone())], password: None },
         sudo_password: None,
         via: Vec::new(),
-        folders: Vec::new(),
+        folders: kubexm_plan::facts::DataFolders::default(),
     };
     SshLink::connect(target, options.clone(), agent).await.expect("a link")
 }
