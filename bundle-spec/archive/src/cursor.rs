@@ -13,6 +13,8 @@ use crate::source::OriginRange;
 
 /// The most readers of groups at a time for each opened bundle: 512 MiB of windows.
 const OPEN: usize = 4;
+/// The most of them when those that are open stand still.
+const MOST: usize = 16;
 /// So long nobody reads on, and one more is opened: who holds the others may be the one who waits, or waits for a host that has
 /// stopped.
 const STALLED: Duration = Duration::from_secs(5);
@@ -101,7 +103,7 @@ impl Cursor {
                 state = woken;
                 stalled = timeout.timed_out() && before == shared.pieces.load(Ordering::Relaxed);
             }
-            if state.kept.is_none() && (stalled || state.open < OPEN) {
+            if state.kept.is_none() && state.open < if stalled { MOST } else { OPEN } {
                 state.open += 1;
                 return Taken::Leave(Window(Some(Arc::clone(shared))));
             }

@@ -9,6 +9,7 @@ use std::sync::Arc;
 
 use kubexm_ops::Machine;
 use kubexm_ops::real::RealSystem;
+use kubexm_plan::facts::DataFolders;
 use kubexm_plan::{
     CONTROLLER, ClusterFacts, Facts, ObservedState, Probe, ProbeAnswer, SlotProvider, Step, StepDrift, Survey, Texts,
     Wave, ledger,
@@ -45,7 +46,7 @@ fn not_here<T>(what: &str) -> Result<T, String> {
 }
 
 impl Work for ControllerWork {
-    fn facts(&self, _: &str, _: &[String]) -> Result<Facts, String> {
+    fn facts(&self, _: &str, _: &DataFolders) -> Result<Facts, String> {
         not_here("a host's facts")
     }
 

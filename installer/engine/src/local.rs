@@ -8,6 +8,7 @@ use async_trait::async_trait;
 use kubexm_ops::Machine;
 use kubexm_plan::backup::{BackupAnswer, BackupAsk};
 use kubexm_plan::etcd_check::{EtcdAnswer, EtcdAsk};
+use kubexm_plan::facts::DataFolders;
 use kubexm_plan::op::Depots;
 use kubexm_plan::{
     ClusterFacts, Facts, ObservedState, Plan, Probe, ProbeAnswer, SlotProvider, Step, StepDrift, Survey, Wave, ledger,
@@ -163,7 +164,7 @@ impl<W: Work> Link for LocalLink<W> {
 
     async fn facts(&self) -> Result<Facts, LinkError> {
         let host = self.host.clone();
-        self.block(move |work| work.facts(&host, &[])).await
+        self.block(move |work| work.facts(&host, &DataFolders::default())).await
     }
 
     async fn cluster_facts(&self) -> Result<ClusterFacts, LinkError> {

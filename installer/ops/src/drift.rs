@@ -3,7 +3,8 @@
 //! The content of a file is shown only if the plan has it as a text: values of slots may be secrets.
 
 use kubexm_plan::op::{
-    Applied, Content, File, FoundManifests, HelmRelease, KubeObject, Manifests, Released, Resolver, Sysctl, Unit,
+    Applied, Content, File, FoundManifests, HelmRelease, KubeObject, Manifests, NodeApplied, NodePruned, Pruned,
+    Released, Resolver, Sysctl, Unit,
 };
 use kubexm_plan::{Difference, ObservedState, Op, PathEntry, Step, StepDrift};
 
@@ -61,6 +62,7 @@ fn describe(op: &Op, found: &ObservedState, machine: &Machine) -> Result<Differe
             }
         },
         Op::HelmRelease(_) => release_differs(&found.state::<HelmRelease>()?),
+        Op::NodePruned(_) => pruned_differs(&found.state::<NodePruned>()?),
         _ => "not as planned".to_owned(),
     };
     Ok(Difference { what: op.to_string(), how, diff: None })
@@ -126,6 +128,19 @@ fn release_differs(found: &Released) -> String {
         }
         Released::There(found) if found.blob.is_none() => format!("{} was installed by somebody else", found.chart),
         Released::There(found) => format!("{} is installed, from another chart or with other values", found.chart),
+    }
+}
+
+/// Each of them goes with the next `create`, so each is named.
+fn pruned_differs(found: &Pruned) -> String {
+    let labels = found.labels.keys().map(|key| format!("label {key}"));
+    let annotations = found.annotations.keys().map(|key| format!("annotation {key}"));
+    let taints = found.taints.iter().map(|taint| format!("taint {}", NodeApplied::taint(&taint.key, &taint.effect)));
+    let all: Vec<String> = labels.chain(annotations).chain(taints).collect();
+    match (found.known, all.is_empty()) {
+        (false, _) => "the API server does not answer, or does not know the node".to_owned(),
+        (true, true) => "the record of what is cluster.yaml's is another one".to_owned(),
+        (true, false) => format!("cluster.yaml does not have them any more: {}", all.join(", ")),
     }
 }
 

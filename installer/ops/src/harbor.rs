@@ -1,5 +1,7 @@
 //! Harbor's API v2.0: projects, robots, quotas, health (goharbor/harbor, api/v2.0/swagger.yaml; the same paths from 2.5 to 2.15).
 
+use std::collections::BTreeSet;
+
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use kubexm_plan::op::HarborAccess;
@@ -155,6 +157,7 @@ impl<'m> Harbor<'m> {
         }
         let quota = &quotas[0];
         Ok(Some(Project {
+            owner: body["owner_name"].as_str().unwrap_or(ADMIN).to_owned(),
             public: body["metadata"]["public"] == "true",
             storage: quota["hard"]["storage"].as_i64().unwrap_or(-1),
             quota: quota["id"].as_i64(),
@@ -177,6 +180,14 @@ impl<'m> Harbor<'m> {
     /// Gives a project this visibility and quota.
     pub(crate) fn change_project(&self, name: &str, public: bool, storage: i64) -> Result<(), OpError> {
         let found = self.project(name)?.ok_or_else(|| self.odd(&format!("no project {name} after it was made")))?;
+        if !found.is_administrators() {
+            let Self { url, .. } = self;
+            let owner = found.owner.escape_default().take(300).collect::<String>();
+            return Err(OpError::other(format!(
+                "the project {name} of Harbor at {url} was made by its user {owner}, who may move the tags that nodes pull from there: see \
+                 what is in it, delete it, and run `create` again, which makes it for the administrator"
+            )));
+        }
         if found.public != public {
             let body = json!({"metadata": {"public": public.to_string()}});
             let (status, body) = self.ask("PUT", &format!("/projects/{name}"), Some(&body))?;
@@ -294,10 +305,19 @@ pub(crate) const ROBOT_PREFIX: &str = "robot$";
 
 /// A project as Harbor has it.
 pub(crate) struct Project {
+    /// Who made it, and may move its tags.
+    pub(crate) owner: String,
     pub(crate) public: bool,
     /// In bytes; -1 for no limit.
     pub(crate) storage: i64,
     quota: Option<i64>,
+}
+
+impl Project {
+    /// Whoever makes a project administers it, and Harbor lets every user make some.
+    pub(crate) fn is_administrators(&self) -> bool {
+        self.owner == ADMIN
+    }
 }
 
 fn permission(project: &str) -> Value {
@@ -308,19 +328,17 @@ fn permission(project: &str) -> Value {
     })
 }
 
-/// Whether a robot may pull from all these projects, is not disabled and does not end.
+/// Whether a robot may pull from exactly these projects, may do nothing else, is not disabled and does not end.
 pub(crate) fn has_rights(robot: &Value, projects: &[&str]) -> bool {
-    let may_pull = |project: &&str| {
-        robot["permissions"].as_array().into_iter().flatten().any(|one| {
-            (one["namespace"] == *project || one["namespace"] == "*")
-                && one["access"]
-                    .as_array()
-                    .into_iter()
-                    .flatten()
-                    .any(|access| access["resource"] == "repository" && access["action"] == "pull")
-        })
+    let all = robot["permissions"].as_array().map(Vec::as_slice).unwrap_or_default();
+    let pulls = |one: &Value| {
+        let rights = one["access"].as_array().map(Vec::as_slice).unwrap_or_default();
+        !rights.is_empty()
+            && rights.iter().all(|access| access["resource"] == "repository" && access["action"] == "pull")
     };
-    robot["disable"] != true && robot["duration"] == -1 && projects.iter().all(may_pull)
+    let of: BTreeSet<&str> = all.iter().filter_map(|one| one["namespace"].as_str()).collect();
+    let wanted: BTreeSet<&str> = projects.iter().copied().collect();
+    robot["disable"] != true && robot["duration"] == -1 && of == wanted && all.iter().all(pulls)
 }
 
 fn text(value: &Value) -> String {

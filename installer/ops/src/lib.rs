@@ -32,6 +32,7 @@ pub mod ledger;
 pub mod machine;
 mod machine_files;
 mod managed_edit;
+mod node_record;
 mod oci_archive;
 mod ops;
 mod own_etcd;

@@ -103,6 +103,9 @@ pub struct Facts {
     /// State folders ([`crate::state_folders`]) that are not empty; not examined on a host with kubexm's stamp.
     #[serde(default)]
     pub state_folders: Vec<StateFolder>,
+    /// Folders of [`DataFolders`] that are not root's alone.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub open_folders: Vec<OpenFolder>,
     /// Mounts below state folders that are not a pod's, or are in use by a process of the host.
     #[serde(default)]
     pub foreign_mounts: Vec<ForeignMount>,
@@ -335,6 +338,33 @@ pub struct StateFolder {
     /// The folder to which an earlier [`crate::op::MoveAside`] moved its content, if that still exists.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub moved: Option<String>,
+}
+
+/// Folders that cluster.yaml names for data, which facts look at beside the usual ones.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct DataFolders {
+    /// Those that must be empty before services fill them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub filled: Vec<String>,
+    /// Those that may have data already: a registry's.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub kept: Vec<String>,
+}
+
+/// A folder for data in whose place somebody who is not root could put another one.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct OpenFolder {
+    /// As cluster.yaml names it.
+    pub folder: String,
+    /// It, or a folder on its way.
+    pub at: String,
+    /// Uid of its owner, if that is not root.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub owner: Option<u32>,
+    /// Its mode.
+    pub mode: u32,
 }
 
 impl StateFolder {

@@ -202,6 +202,7 @@ pub fn facts(name: &str, last: u8) -> Facts {
         docker: Vec::new(),
         balancers: Vec::new(),
         state_folders: Vec::new(),
+        open_folders: Vec::new(),
         foreign_mounts: Vec::new(),
         stamp: None,
         unreadable_stamp: None,

@@ -1,7 +1,7 @@
 //! Folders that cluster.yaml names for somebody's data: each belongs to that one alone.
 
 use super::etcd::EtcdKind;
-use super::{Cluster, Roles};
+use super::{Cluster, RegistryKind, Roles};
 
 /// Folders that no data may be in, and that may not be in them: of the system, of kubexm, and of what it installs.
 const NOT_FOR_DATA: [&str; 26] = [
@@ -56,5 +56,11 @@ impl Cluster {
         let etcd = roles.etcd && self.etcd.kind != EtcdKind::External && self.etcd.has_own_folder();
         let runtime = self.runtime.own_folder().filter(|_| roles.in_cluster());
         etcd.then_some(self.etcd.data_dir.as_str()).into_iter().chain(runtime).collect()
+    }
+
+    /// The folder of the data of a registry on a host with these roles. It may have been used by an earlier one.
+    pub fn registry_folder(&self, roles: Roles) -> Option<&str> {
+        let has_folder = matches!(self.registry.kind, RegistryKind::Registry | RegistryKind::Harbor);
+        (roles.registry && has_folder).then_some(self.registry.data_dir.as_str())
     }
 }

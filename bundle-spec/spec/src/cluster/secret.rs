@@ -118,7 +118,7 @@ impl SecretUse {
             Self::ExternalLogin => password(text, None),
             Self::ClusterCaKey | Self::EtcdKey => private_key(text),
             Self::ExternalCa => certificates(text),
-            Self::HarborAdmin | Self::HarborDatabase => password(text, None),
+            Self::HarborAdmin | Self::HarborDatabase => harbor_password(text),
         }
     }
 }
@@ -140,6 +140,19 @@ fn password(text: &str, most: Option<usize>) -> Result<(), &'static str> {
             Err("it is longer than 72 bytes, which is bcrypt's limit")
         }
         _ => Ok(()),
+    }
+}
+
+/// Harbor's `prepare` writes it without quotes into files of `NAME=value`, in which compose replaces `$NAME`: another, shorter password
+/// would be set (goharbor/harbor#16372).
+fn harbor_password(text: &str) -> Result<(), &'static str> {
+    password(text, None)?;
+    let line = password_line(text);
+    match line.contains(['$', '\'', '"', '\\', '#', '`']) || line.trim() != line {
+        true => {
+            Err("it has one of $ ' \" ` \\ # or a space at an end, which Harbor's installer does not keep as it is")
+        }
+        false => Ok(()),
     }
 }
 
@@ -243,6 +256,15 @@ mod tests {
         assert_eq!(SecretUse::ExternalCa.check(&certificate.repeat(2)), Ok(()));
         for bad in ["", "hunter2", &part("PRIVATE KEY"), &(certificate.clone() + &part("EC PRIVATE KEY"))] {
             assert!(SecretUse::ExternalCa.check(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn a_password_of_harbor_is_one_that_its_installer_keeps_as_it_is() {
+        assert_eq!(SecretUse::HarborAdmin.check("Kx1-a/b+c=%&!\n"), Ok(()));
+        for bad in ["Kx$secret1", " Kx1", "Kx1 ", "Kx'1", "Kx\"1", "Kx\\1", "Kx#1", "K`1"] {
+            let error = SecretUse::HarborDatabase.check(bad).unwrap_err();
+            assert!(!error.contains(bad), "{error}");
         }
     }
 

@@ -157,12 +157,13 @@ impl HostArgs {
 /// What happens to a run when something fails.
 #[derive(Clone, Debug, Default, clap::Args)]
 pub struct FailureArgs {
-    /// What to do when a step fails
-    #[arg(long, value_enum, default_value_t, value_name = "WHAT")]
-    pub on_failure: OnFailure,
+    /// What to do when a step fails [default: rollback]
+    #[arg(long, value_enum, value_name = "WHAT")]
+    pub on_failure: Option<OnFailure>,
     /// Continue without up to this many hosts that are workers and nothing else; exit code 72, and `resume` adds them later
-    #[arg(long, default_value_t, value_name = "N")]
-    pub max_failed_workers: usize,
+    /// [default: 0]
+    #[arg(long, value_name = "N")]
+    pub max_failed_workers: Option<usize>,
     /// Fail on purpose, to see the rollback before it is needed: `fail:STEP` reports a step as failed after it was
     /// done, `die:N` ends the program at the Nth record of the run's journal, as a power cut would
     #[arg(long, value_name = "DRILL", value_parser = drill)]
@@ -201,7 +202,8 @@ impl From<OnFailure> for engine::OnFailure {
 impl FailureArgs {
     /// For a session.
     pub fn options<'a>(&self, commands: &'a dyn Commands) -> RunOptions<'a> {
-        let (on_failure, max_failed_workers) = (self.on_failure.into(), self.max_failed_workers);
+        let on_failure = self.on_failure.unwrap_or_default().into();
+        let max_failed_workers = self.max_failed_workers.unwrap_or_default();
         RunOptions { on_failure, max_failed_workers, drill: self.drill.clone(), commands }
     }
 }

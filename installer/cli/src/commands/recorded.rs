@@ -8,7 +8,7 @@ use kubexm_session::{Direction, Home, RecordedCommand, escaped, events};
 use kubexm_spec::ExitCode;
 use kubexm_terminal::Failure;
 
-use super::args::{BundleArgs, FailureArgs, HostArgs, OnFailure};
+use super::args::{BundleArgs, FailureArgs, HostArgs};
 use super::resume_command::Again;
 
 /// Which run is continued, and with what.
@@ -62,11 +62,7 @@ impl Inputs {
         was.replace.allow_older |= bundle.replace.allow_older;
         was.replace.allow_other_signer |= bundle.replace.allow_other_signer;
         let hosts = HostArgs { known_hosts: hosts.known_hosts.or(host.known_hosts), ..hosts };
-        let failure = FailureArgs {
-            on_failure: if failure.on_failure == OnFailure::Keep { failure.on_failure } else { fail.on_failure },
-            max_failed_workers: failure.max_failed_workers.max(fail.max_failed_workers),
-            drill: failure.drill,
-        };
+        let failure = completed(failure, &fail);
         let run = Some(found.run.clone());
         let inputs = Self { run, bundle: was, hosts, failure, recorded: Some(found) };
         inputs.check_files(direction)?;
@@ -120,6 +116,15 @@ impl Inputs {
     }
 }
 
+/// What was typed, and for the rest what the run was started with. A drill is never repeated.
+fn completed(typed: FailureArgs, recorded: &FailureArgs) -> FailureArgs {
+    FailureArgs {
+        on_failure: typed.on_failure.or(recorded.on_failure),
+        max_failed_workers: typed.max_failed_workers.or(recorded.max_failed_workers),
+        drill: typed.drill,
+    }
+}
+
 /// The program's name, which comes first, may be any.
 fn parsed(command: &str) -> Option<Command> {
     let words = shlex::split(command)?;
@@ -131,7 +136,7 @@ mod tests {
     use kubexm_session::Commands as _;
 
     use super::*;
-    use crate::commands::args::{ReplaceArgs, TrustArgs};
+    use crate::commands::args::{OnFailure, ReplaceArgs, TrustArgs};
 
     #[test]
     fn every_argument_that_a_printed_command_has_is_read_back() {
@@ -149,7 +154,7 @@ mod tests {
             replace: ReplaceArgs { allow_older: true, allow_other_signer: true },
         };
         let hosts = HostArgs { accept_new_host_keys: false, known_hosts: Some("/etc/known".into()) };
-        let failure = FailureArgs { on_failure: OnFailure::Keep, max_failed_workers: 3, drill: None };
+        let failure = FailureArgs { on_failure: Some(OnFailure::Keep), max_failed_workers: Some(3), drill: None };
         let again = Again { bundle: &bundle, hosts: &hosts, failure: &failure };
         let read = parsed(&again.resume("run")).unwrap();
         let copy = Again { bundle: &read.bundle, hosts: &read.hosts, failure: &read.failure };
@@ -158,5 +163,18 @@ mod tests {
         let copy = Again { bundle: &read.bundle, hosts: &read.hosts, failure: &read.failure };
         assert_eq!(copy.rollback("run"), again.rollback("run"));
         assert!(parsed("kubexm-install resume run --option-of-a-later-program").is_none());
+    }
+
+    #[test]
+    fn what_is_typed_goes_before_what_was_recorded_also_where_it_is_a_default() {
+        let of = |words: &str| parsed(&format!("kubexm-install resume run --bundle x {words}")).unwrap().failure;
+        let recorded = of("--on-failure keep --max-failed-workers 3");
+        let both = |typed: &str| {
+            let failure = completed(of(typed), &recorded);
+            (failure.on_failure, failure.max_failed_workers)
+        };
+        assert_eq!(both(""), (Some(OnFailure::Keep), Some(3)));
+        assert_eq!(both("--on-failure rollback"), (Some(OnFailure::Rollback), Some(3)));
+        assert_eq!(both("--max-failed-workers 0"), (Some(OnFailure::Keep), Some(0)));
     }
 }

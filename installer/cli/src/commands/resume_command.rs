@@ -20,11 +20,11 @@ pub struct Again<'a> {
 impl Commands for Again<'_> {
     fn resume(&self, run: &str) -> String {
         let mut words = self.words("resume", run);
-        if self.failure.on_failure == OnFailure::Keep {
+        if self.failure.on_failure == Some(OnFailure::Keep) {
             words.push("--on-failure keep".to_owned());
         }
-        if self.failure.max_failed_workers > 0 {
-            words.push(format!("--max-failed-workers {}", self.failure.max_failed_workers));
+        if let Some(most) = self.failure.max_failed_workers.filter(|most| *most > 0) {
+            words.push(format!("--max-failed-workers {most}"));
         }
         // What the run may take the place of was said when it began; another run may have installed something since.
         let ReplaceArgs { allow_older, allow_other_signer } = self.bundle.replace;

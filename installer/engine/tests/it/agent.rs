@@ -16,6 +16,7 @@ use kubexm_engine::link::wire::{
     Frame, PROTOCOL, Request, RequestMessage, Response, ResponseMessage, Secrets, WireError,
 };
 use kubexm_engine::link::{Change, SlotValues};
+use kubexm_plan::facts::DataFolders;
 use kubexm_plan::{
     ClusterFacts, Facts, ObservedState, Probe, ProbeAnswer, SlotName, SlotProvider, Step, StepDrift, Survey, Texts,
     Undo, Wave, ledger,
@@ -31,7 +32,7 @@ struct Steered {
 }
 
 impl Work for Steered {
-    fn facts(&self, _: &str, _: &[String]) -> Result<Facts, String> {
+    fn facts(&self, _: &str, _: &DataFolders) -> Result<Facts, String> {
         Err("no facts".into())
     }
 

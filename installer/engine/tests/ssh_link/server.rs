@@ -115,7 +115,7 @@ impl Server {
             login: self.login(),
             sudo_password: None,
             via: Vec::new(),
-            folders: Vec::new(),
+            folders: kubexm_plan::facts::DataFolders::default(),
         }
     }
 

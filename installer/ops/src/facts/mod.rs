@@ -10,6 +10,7 @@ pub(crate) mod interfaces;
 mod leftovers;
 mod listeners;
 mod network;
+mod open_folders;
 mod os;
 mod ours;
 mod packages;
@@ -19,7 +20,7 @@ mod state_folders;
 
 use std::collections::BTreeMap;
 
-use kubexm_plan::facts::ModuleState;
+use kubexm_plan::facts::{DataFolders, ModuleState};
 use kubexm_plan::{Facts, KubeadmFiles, REGISTRY_CAS, SEALED_AUTHORITIES, etcd, runtime};
 use kubexm_spec::{Arch, Digest};
 
@@ -73,11 +74,11 @@ const CLUSTER_CA: &str = "/etc/kubernetes/pki/ca.crt";
 /// Gathers all facts. `host` is the name in cluster.yaml. The link sets `clock_offset_ms` and `round_trip_ms`, which a
 /// machine cannot measure itself.
 pub fn collect(machine: &Machine, host: &str) -> Result<Facts, OpError> {
-    collect_with(machine, host, &[])
+    collect_with(machine, host, &DataFolders::default())
 }
 
-/// The same, with the content of further folders: those that cluster.yaml names for data in place of the usual ones.
-pub fn collect_with(machine: &Machine, host: &str, folders: &[String]) -> Result<Facts, OpError> {
+/// The same, with further folders: those that cluster.yaml names for data.
+pub fn collect_with(machine: &Machine, host: &str, folders: &DataFolders) -> Result<Facts, OpError> {
     let kernel = machine.system().kernel()?;
     let hostname = machine.system().hostname()?;
     let release = os::release(machine)?;
@@ -144,8 +145,9 @@ pub fn collect_with(machine: &Machine, host: &str, folders: &[String]) -> Result
         leftovers: leftovers::look(machine, &processes, &ours)?,
         docker: leftovers::of_docker(machine, &processes, &ours),
         balancers: balancers::look(machine, &processes, &ours),
-        state_folders: if ours.stamped() { Vec::new() } else { state_folders::look(machine, folders)? },
-        foreign_mounts: foreign::look(machine, folders)?,
+        state_folders: if ours.stamped() { Vec::new() } else { state_folders::look(machine, &folders.filled)? },
+        open_folders: open_folders::look(machine, folders.filled.iter().chain(&folders.kept), ours.stamped())?,
+        foreign_mounts: foreign::look(machine, &folders.filled)?,
         stamp,
         unreadable_stamp,
         unreadable_mark,

@@ -79,7 +79,7 @@ fn asked(harbor: &mut Harbor, method: &str, path: &str, body: &Value) -> (u16, V
             let public = body["metadata"]["public"] == "true";
             let storage = body["storage_limit"].as_i64().unwrap_or(-1);
             let id = harbor.projects.len() + 1;
-            harbor.projects.insert(name, Project { id, public, storage });
+            harbor.projects.insert(name, Project { id, public, storage, owner: String::new() });
             (201, Value::Null)
         }
         (_, ["projects", name]) => {
@@ -88,7 +88,11 @@ fn asked(harbor: &mut Harbor, method: &str, path: &str, body: &Value) -> (u16, V
                 return refuse(404, "NOT_FOUND", &format!("project {name} not found"));
             };
             match method {
-                "GET" => (200, json!({"project_id": project.id, "metadata": {"public": project.public.to_string()}})),
+                "GET" => {
+                    let owner = if project.owner.is_empty() { "admin" } else { &project.owner };
+                    let metadata = json!({"public": project.public.to_string()});
+                    (200, json!({"project_id": project.id, "owner_name": owner, "metadata": metadata}))
+                }
                 "PUT" => {
                     project.public = body["metadata"]["public"] == "true";
                     (200, Value::Null)

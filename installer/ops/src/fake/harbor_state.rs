@@ -21,4 +21,6 @@ pub(super) struct Project {
     pub id: usize,
     pub public: bool,
     pub storage: i64,
+    /// Empty: the administrator.
+    pub owner: String,
 }

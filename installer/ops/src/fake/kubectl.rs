@@ -129,6 +129,8 @@ pub(super) fn kubectl(system: &RootedSystem, state: &mut State, args: &[&str], s
         }
         ["delete", "node", name, ..] => {
             state.cluster.nodes.remove(*name);
+            // As the garbage collector does, by the owner.
+            state.cluster.objects.remove(&format!("ConfigMap/kubexm-node-{name}"));
             Output::default()
         }
         ["drain", name, options @ ..] => drain(system, state, name, options),

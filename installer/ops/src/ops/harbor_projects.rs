@@ -15,7 +15,9 @@ impl Converge for HarborProjects {
         for name in &self.projects {
             match harbor.project(name)? {
                 None => drop(missing.insert(name.clone())),
-                Some(found) if (found.public, found.storage) != (self.public, storage(self)) => {
+                Some(found)
+                    if (found.public, found.storage) != (self.public, storage(self)) || !found.is_administrators() =>
+                {
                     other.insert(name.clone());
                 }
                 Some(_) => {}

@@ -2,11 +2,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use kubexm_plan::op::{APPLIED_TO_NODE, NodeApplied, NodePruned, Pruned, Taint};
+use kubexm_plan::op::{NodeApplied, NodePruned, Pruned, Taint};
 use serde_json::{Map, Value, json};
 
 use crate::kube::{self, kubectl};
-use crate::{Converge, Machine, OpError, Wave};
+use crate::{Converge, Machine, OpError, Wave, node_record};
 
 impl Converge for NodePruned {
     fn observe(&self, machine: &Machine) -> Result<Pruned, OpError> {
@@ -14,16 +14,15 @@ impl Converge for NodePruned {
             let (labels, annotations) = (BTreeMap::new(), BTreeMap::new());
             return Ok(Pruned { known: false, recorded: None, labels, annotations, taints: Vec::new() });
         };
-        let record =
-            node.pointer("/metadata/annotations").and_then(|all| all.get(APPLIED_TO_NODE)).and_then(Value::as_str);
-        let earlier = NodeApplied::of_text(record);
+        let recorded = node_record::read(machine, &node, &self.node)?;
+        let earlier = NodeApplied::of_text(recorded.as_deref());
         let is_stale = |taint: &Taint| {
             let name = NodeApplied::taint(&taint.key, &taint.effect);
             earlier.taints.contains(&name) && !self.applied.taints.contains(&name)
         };
         Ok(Pruned {
             known: true,
-            recorded: record.map(str::to_owned),
+            recorded,
             labels: stale(&node, "/metadata/labels", &earlier.labels, &self.applied.labels),
             annotations: stale(&node, "/metadata/annotations", &earlier.annotations, &self.applied.annotations),
             taints: kube::taints_of(&node, &self.node)?.into_iter().filter(is_stale).collect(),
@@ -47,7 +46,11 @@ impl Converge for NodePruned {
         }
         let labels = found.labels.into_keys().map(|key| (key, Value::Null)).collect();
         let annotations = found.annotations.into_keys().map(|key| (key, Value::Null)).collect();
-        patch(machine, &self.node, labels, annotations, self.applied.text())
+        patch(machine, &self.node, labels, annotations)?;
+        match kube::find_node(machine, &self.node)? {
+            Some(node) => node_record::write(machine, &node, &self.node, self.applied.text().as_deref()),
+            None => Err(OpError::other(format!("the cluster has no node {}", self.node))),
+        }
     }
 
     fn restore(&self, machine: &Machine, before: &Pruned, wave: Wave) -> Result<(), OpError> {
@@ -55,26 +58,26 @@ impl Converge for NodePruned {
             return Ok(());
         }
         // The node was deleted by a later part of an undo that is being repeated.
-        if kube::find_node(machine, &self.node)?.is_none() {
-            return Ok(());
-        }
+        let Some(node) = kube::find_node(machine, &self.node)? else { return Ok(()) };
         before.taints.iter().try_for_each(|taint| kube::taint(machine, &self.node, taint))?;
         let values = |all: &BTreeMap<String, String>| -> Map<String, Value> {
             all.iter().map(|(key, value)| (key.clone(), value.clone().into())).collect()
         };
-        patch(machine, &self.node, values(&before.labels), values(&before.annotations), before.recorded.clone())
+        patch(machine, &self.node, values(&before.labels), values(&before.annotations))?;
+        node_record::write(machine, &node, &self.node, before.recorded.as_deref())
     }
 }
 
-/// Labels, annotations and the record of them in one request.
+/// Labels and annotations in one request; null removes one.
 fn patch(
     machine: &Machine,
     node: &str,
     labels: Map<String, Value>,
-    mut annotations: Map<String, Value>,
-    record: Option<String>,
+    annotations: Map<String, Value>,
 ) -> Result<(), OpError> {
-    annotations.insert(APPLIED_TO_NODE.to_owned(), record.into());
+    if labels.is_empty() && annotations.is_empty() {
+        return Ok(());
+    }
     kube::patch_node(machine, node, &json!({"metadata": {"labels": labels, "annotations": annotations}}))
 }
 

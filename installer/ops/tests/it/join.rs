@@ -67,6 +67,13 @@ impl Fleet {
         serde_json::from_str(&text).unwrap_or_default()
     }
 
+    /// What somebody else does to the cluster.
+    pub(crate) fn change_state(&self, change: impl FnOnce(&mut Value)) {
+        let mut state = self.state();
+        change(&mut state);
+        std::fs::write(self.cluster.path().join("cluster.json"), state.to_string()).expect("written");
+    }
+
     fn nodes(&self) -> Vec<String> {
         self.state()["nodes"].as_object().map(|nodes| nodes.keys().cloned().collect()).unwrap_or_default()
     }

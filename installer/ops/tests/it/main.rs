@@ -14,6 +14,7 @@ mod every_op;
 mod evidence;
 mod facts;
 mod filled;
+mod harbor;
 mod helm_release;
 mod https;
 mod join;

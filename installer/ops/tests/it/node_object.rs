@@ -3,7 +3,7 @@
 #![allow(clippy::expect_used, reason = "the arrangement of a test: a fault here is a fault of the test")]
 
 use kubexm_ops::{Machine, Wave, dispatch};
-use kubexm_plan::op::{APPLIED_TO_NODE, NodeAnnotation, NodeApplied, NodeLabel, NodePruned, NodeTainted, Op};
+use kubexm_plan::op::{NodeAnnotation, NodeApplied, NodeLabel, NodePruned, NodeTainted, Op};
 use serde_json::{Value, json};
 
 use crate::join::{Fleet, act};
@@ -52,7 +52,9 @@ fn there(fleet: &Fleet) -> [Vec<String>; 3] {
 }
 
 fn record(fleet: &Fleet) -> Value {
-    fleet.state()["nodes"]["node2"]["metadata"]["annotations"][APPLIED_TO_NODE].clone()
+    let object = fleet.state()["objects"]["ConfigMap/kubexm-node-node2"].clone();
+    let object: Value = object.as_str().map_or(Value::Null, |text| serde_json::from_str(text).expect("JSON"));
+    object["data"]["applied"].clone()
 }
 
 #[test]
@@ -83,15 +85,39 @@ fn what_cluster_yaml_no_longer_sets_is_removed_and_what_others_have_set_stays() 
 }
 
 #[test]
-fn a_record_that_somebody_has_edited_removes_nothing() {
+fn a_node_has_no_say_in_what_is_removed_from_it() {
+    let fleet = Fleet::with_init(2);
+    dispatch::converge(&act(2, false), &fleet.ready(2)).expect("join");
+    let first = &fleet.hosts[0].machine;
+    converge(first, &[label("theirs"), taint("theirs")]);
+    // A kubelet may write its node's annotations, and not its taints.
+    let value = json!({"labels": ["theirs"], "annotations": [], "taints": ["theirs:NoExecute"]}).to_string();
+    let edited = NodeAnnotation { node: node(), key: "kubexm.io/applied".to_owned(), value };
+    converge(first, &[edited.into()]);
+    assert!(dispatch::observe(&pruned(None), first).expect("a look").satisfied);
+    converge(first, &[pruned(Some("ours"))]);
+    assert_eq!(
+        (&there(&fleet)[0][..], &there(&fleet)[2][..]),
+        (&["theirs".to_owned()][..], &["theirs".to_owned()][..])
+    );
+    let text = record(&fleet).as_str().expect("a record").to_owned();
+    let record: Value = serde_json::from_str(&text).expect("JSON");
+    assert_eq!(record, json!({"labels": ["ours"], "annotations": ["ours"], "taints": ["ours:NoExecute"]}));
+}
+
+#[test]
+fn a_record_of_another_object_of_that_name_or_one_that_cannot_be_read_removes_nothing() {
     let fleet = Fleet::with_init(2);
     dispatch::converge(&act(2, false), &fleet.ready(2)).expect("join");
     let first = &fleet.hosts[0].machine;
     converge(first, &[label("theirs")]);
-    let edited = NodeAnnotation { node: node(), key: APPLIED_TO_NODE.to_owned(), value: "{theirs".to_owned() };
-    converge(first, &[edited.into(), pruned(Some("ours"))]);
-    assert_eq!(there(&fleet)[0], ["theirs"]);
-    let text = record(&fleet).as_str().expect("a record").to_owned();
-    let record: Value = serde_json::from_str(&text).expect("JSON");
-    assert_eq!(record, json!({"labels": ["ours"], "annotations": ["ours"], "taints": ["ours:NoExecute"]}));
+    for (owner, text) in
+        [(json!([{"uid": "that of a node that was deleted"}]), "{\"labels\":[\"theirs\"]}"), (Value::Null, "{theirs")]
+    {
+        let metadata = json!({"name": "kubexm-node-node2", "ownerReferences": owner});
+        let object = json!({"kind": "ConfigMap", "metadata": metadata, "data": {"applied": text}});
+        fleet.change_state(|state| state["objects"]["ConfigMap/kubexm-node-node2"] = object.to_string().into());
+        converge(first, &[pruned(None)]);
+        assert_eq!(there(&fleet)[0], ["theirs"]);
+    }
 }

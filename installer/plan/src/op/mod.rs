@@ -72,7 +72,7 @@ pub use manifests::{FoundManifests, Inventory, Manifests};
 pub use move_aside::{AsideWas, MoveAside, MovedFolder, MovedFolders};
 pub use node_annotation::{Annotated, NodeAnnotation};
 pub use node_label::{Labelled, NodeLabel};
-pub use node_pruned::{APPLIED_TO_NODE, NodeApplied, NodePruned, Pruned};
+pub use node_pruned::{NodeApplied, NodePruned, Pruned};
 pub use node_tainted::NodeTainted;
 pub use node_untainted::{NodeUntainted, Taint, Taints};
 pub use packages::{PackageState, Packages, PackagesState, UnitWas, WantedPackage};

@@ -11,12 +11,9 @@ use crate::resource::{Resource, ResourceChange};
 
 use super::node_untainted::Taint;
 
-/// The annotation of a node that says which of its labels, annotations and taints are cluster.yaml's ([`NodeApplied`] as JSON).
-pub const APPLIED_TO_NODE: &str = "kubexm.io/applied";
-
 /// A node without the labels, annotations and taints that an earlier cluster.yaml had set and this one does not have. Those of
-/// others stay: the node itself says what is cluster.yaml's ([`APPLIED_TO_NODE`]). That is written before anything of it is set, so that an
-/// interrupted run leaves nothing that has no owner.
+/// others stay: a record in the cluster, which nodes cannot write, says what is cluster.yaml's. It is written before anything of it is set,
+/// so that an interrupted run leaves nothing that has no owner.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct NodePruned {
@@ -41,13 +38,13 @@ pub struct NodeApplied {
     pub taints: BTreeSet<String>,
 }
 
-/// What the node says is cluster.yaml's, and what of that is there and no longer wanted.
+/// What the record says is cluster.yaml's, and what of that is there and no longer wanted.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Pruned {
     /// Whether the API server answers and knows the node.
     pub known: bool,
-    /// The annotation's text; none if the node does not have it.
+    /// The record's text; none if there is none of this node.
     pub recorded: Option<String>,
     /// With their values.
     pub labels: BTreeMap<String, String>,
@@ -63,12 +60,12 @@ impl NodeApplied {
         self.labels.is_empty() && self.annotations.is_empty() && self.taints.is_empty()
     }
 
-    /// The annotation's text; none if there is nothing to say.
+    /// The record's text; none if there is nothing to say.
     pub fn text(&self) -> Option<String> {
         (!self.is_empty()).then(|| serde_json::json!(self).to_string())
     }
 
-    /// What an annotation says. One that cannot be read names nothing: what has no owner that is known is kept.
+    /// What a record says. One that cannot be read names nothing: what has no owner that is known is kept.
     pub fn of_text(text: Option<&str>) -> Self {
         text.and_then(|text| serde_json::from_str(text).ok()).unwrap_or_default()
     }
@@ -83,7 +80,7 @@ impl OpKind for NodePruned {
     type State = Pruned;
 
     fn resource_changes(&self) -> Vec<ResourceChange> {
-        let record = Resource::Annotation { node: self.node.clone(), key: APPLIED_TO_NODE.to_owned() };
+        let record = Resource::Objects(format!("kubexm-node-{}", self.node));
         vec![ResourceChange::sets(record, self.applied.text().as_deref().unwrap_or("absent"))]
     }
 

@@ -179,7 +179,9 @@ fn mtu_links(cx: &PlanContext<'_>) -> Option<String> {
         Some(interface) => Some(interface.clone()),
         None => node.interface().ok().map(str::to_owned),
     };
-    let links: BTreeSet<String> = nodes.iter().filter(|node| node.in_cluster()).filter_map(of_node).collect();
+    let links = nodes.iter().filter(|node| node.in_cluster()).filter_map(of_node);
+    // What one host calls its link goes into the pods of all: another name than links have is left out.
+    let links: BTreeSet<String> = links.filter(|link| is_plain(link)).collect();
     let named = || links.iter().map(|link| literal(link)).collect::<Vec<_>>().join("|");
     (!links.iter().all(|link| is_known_to_felix(link))).then(|| format!("^({})$", named()))
 }
@@ -189,6 +191,12 @@ fn is_known_to_felix(link: &str) -> bool {
     let rest = ["en", "wl", "ww", "sl", "ib"].iter().find_map(|prefix| link.strip_prefix(prefix));
     rest.is_some_and(|rest| rest.starts_with(|c| "Pcopsvx".contains(c)))
         || ["eth", "wlan", "wwan"].iter().any(|prefix| link.starts_with(prefix))
+}
+
+/// IFNAMSIZ, and characters that Go's regular expressions know with a backslash before them.
+fn is_plain(link: &str) -> bool {
+    (1..=15).contains(&link.len())
+        && link.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'_' | b'-' | b':' | b'@'))
 }
 
 /// As a regular expression.

@@ -14,7 +14,7 @@ use crate::error::RecipeError;
 use crate::identity::Identity;
 use crate::modules::time;
 use crate::pipelines::create;
-use crate::{balancer, network, paths, registries};
+use crate::{balancer, charts, network, paths, registries};
 
 /// Hosts of cluster.yaml that are not in the cluster yet, in its order.
 pub fn absent(cx: &PlanContext<'_>) -> Result<Vec<String>, RecipeError> {
@@ -84,13 +84,22 @@ pub fn add_node(cx: &PlanContext<'_>, running: &ClusterFacts, new: &[String]) ->
             step.ops.retain(|op| !matches!(op, Op::File(file) if file.path == pod));
         }
     }
-    // A manifest of the pod network replaces the pods of all nodes where another bundle has another version, whose images they have not
-    // been given: that is the business of an upgrade as well.
+    // A manifest or chart of the pod network replaces the pods of all nodes where another bundle has another version, whose images they
+    // have not been given: that is the business of an upgrade as well.
     let other_bundle = running.applied.as_ref().is_some_and(|applied| applied.bundle.manifest != cx.manifest_digest);
-    let of_network = |op: &Op| matches!(op, Op::Manifests(manifests) if manifests.in_plan);
+    let chart = charts::network(cx);
+    let of_network = |op: &Op| match op {
+        Op::Manifests(manifests) => manifests.in_plan,
+        Op::HelmRelease(release) => {
+            chart.as_ref().is_some_and(|chart| (&chart.name, &chart.namespace) == (&release.name, &release.namespace))
+        }
+        _ => false,
+    };
     let replaces = |step: &Step| other_bundle && step.ops.iter().any(of_network);
     // What such a step takes from its host's store (a network's chart) is brought there first: an earlier bundle may have had another.
-    let takes = |step: &&Step| depends_on_all.contains(&step.id) && step.ops.iter().any(|op| !op.blobs().is_empty());
+    let takes = |step: &&Step| {
+        depends_on_all.contains(&step.id) && !replaces(step) && step.ops.iter().any(|op| !op.blobs().is_empty())
+    };
     let stores: BTreeSet<StepId> =
         plan.steps.iter().filter(takes).map(|step| StepId(format!("{}/store.fill", step.host))).collect();
     let is_wanted = |step: &Step| {

@@ -20,8 +20,10 @@ mod load_balancers;
 mod membership;
 pub mod mesh;
 mod mtu;
+mod network_kept;
 mod networks;
 mod noexec;
+mod open_folders;
 mod os;
 mod os_settings;
 mod packages;
@@ -82,6 +84,7 @@ pub const CHECKS: &[Check] = &[
     Check { name: "sysctls", run: sysctls::run },
     Check { name: "os-settings", run: os_settings::run },
     Check { name: "noexec", run: noexec::run },
+    Check { name: "open-folders", run: open_folders::run },
     Check { name: "clones", run: clones::run },
     Check { name: "networks", run: networks::run },
     Check { name: "mtu", run: mtu::run },

@@ -6,14 +6,15 @@ use std::collections::{BTreeMap, BTreeSet};
 use kubexm_spec::Digest;
 use serde_json::Value;
 
-use super::etcd_members;
 use super::input::PreflightInput;
 use super::report::Report;
+use super::{etcd_members, network_kept};
 use crate::modules::{cluster_ca, kubeadm_config};
 
 pub(super) fn run(input: &PreflightInput<'_>, report: &mut Report) {
     etcd_members::run(input, report);
     same_ca(input, report);
+    network_kept::run(input, report);
     runtime_root(input, report);
     for Changed { host, settings } in changed(input) {
         let found = match settings {
@@ -56,6 +57,7 @@ const OF_KUBELET: &str = "KubeletConfiguration.";
 /// Versions may differ, and settings of kubelet, which kubeadm hands out with the upgrade.
 pub(super) fn before_upgrade(input: &PreflightInput<'_>, report: &mut Report) {
     same_ca(input, report);
+    network_kept::run(input, report);
     runtime_root(input, report);
     for Changed { host, settings } in changed(input) {
         let needed = "the settings of the running cluster: an upgrade changes versions, and settings of kubelet";

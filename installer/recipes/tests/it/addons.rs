@@ -5,9 +5,10 @@ use std::collections::BTreeSet;
 
 use crate::common::Site;
 use insta::{Settings, assert_snapshot};
+use kubexm_plan::cluster_facts::AppliedCluster;
 use kubexm_plan::op::{HelmRelease, Op, ReleaseInput};
-use kubexm_plan::{Plan, Step, Undo, lint};
-use kubexm_recipes::{RecipeError, sample};
+use kubexm_plan::{ClusterFacts, Plan, Step, Undo, lint};
+use kubexm_recipes::{RecipeError, add_node, sample};
 use kubexm_spec::cluster::{Addon, AddonKind, AddonSource, Cluster, NetworkPlugin};
 use kubexm_spec::{ArtifactKey, Digest, ExitCode};
 use serde_json::{Map, Value, json};
@@ -250,4 +251,21 @@ fn cilium_in_place_of_kube_proxy() {
         assert_snapshot!("values", &without.texts[&releases(&without)[0].1.input]);
         assert_snapshot!("kubeadm", crate::common::text(&without, "/etc/kubexm/kubeadm.yaml"));
     });
+}
+
+#[test]
+fn a_join_does_not_replace_ciliums_pods_by_those_of_another_bundle() {
+    let (mut site, plan) = cilium(json!({}), |_| ());
+    let map: Value = serde_json::from_str(crate::common::text(&plan, "kubexm-cluster")).unwrap();
+    site.join_all_but("node2");
+    let applied = Some(AppliedCluster::of_config_map(&map).unwrap());
+    let mut running = ClusterFacts { applied, ..ClusterFacts::default() };
+    let applies = |running: &ClusterFacts| {
+        let plan = add_node(&site.cx(), running, &["node2".to_owned()]).unwrap();
+        lint::check(plan.clone()).unwrap_or_else(|problems| panic!("{problems:#?}"));
+        plan.steps.iter().any(|step| step.id.0 == "node1/network.cilium")
+    };
+    assert!(applies(&running), "the number of its operators follows the nodes");
+    running.applied.as_mut().unwrap().bundle.manifest = Digest::of("another manifest.json");
+    assert!(!applies(&running), "the nodes have not been given the images of this bundle");
 }

@@ -4,6 +4,7 @@ use std::path::Path;
 
 use kubexm_engine::link::LinkError;
 use kubexm_engine::link::ssh::{Hop, KeySource, Login, SshTarget};
+use kubexm_plan::facts::DataFolders;
 use kubexm_spec::Cluster;
 use kubexm_spec::cluster::{Host, SecretSource};
 
@@ -18,7 +19,7 @@ pub struct Approach {
     way: Vec<Stop>,
     end: Stop,
     sudo_password: Option<SecretSource>,
-    folders: Vec<String>,
+    folders: DataFolders,
 }
 
 /// One login: on the host itself or on a bastion.
@@ -60,7 +61,12 @@ impl Approach {
                 password: jump.password.clone(),
             }
         });
-        let folders = cluster.data_folders(cluster.roles(&host.name)).into_iter().map(str::to_owned).collect();
+        let roles = cluster.roles(&host.name);
+        let owned = |folders: Vec<&str>| folders.into_iter().map(str::to_owned).collect();
+        let folders = DataFolders {
+            filled: owned(cluster.data_folders(roles)),
+            kept: owned(cluster.registry_folder(roles).into_iter().collect()),
+        };
         Self { name: host.name.clone(), way: way.collect(), end, sudo_password: host.sudo_password.clone(), folders }
     }
 

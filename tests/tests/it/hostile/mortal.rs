@@ -8,6 +8,7 @@ use kubexm_engine::link::agent::Work;
 use kubexm_engine::link::{Change, SlotValues};
 use kubexm_ops::fault::{FaultPoint, Faults};
 use kubexm_ops::{Machine, Wave};
+use kubexm_plan::facts::DataFolders;
 use kubexm_plan::{
     ClusterFacts, Facts, ObservedState, Probe, ProbeAnswer, SlotProvider, Step, StepDrift, Survey, Texts, ledger,
 };
@@ -47,7 +48,7 @@ impl Mortal {
 }
 
 impl Work for Mortal {
-    fn facts(&self, host: &str, folders: &[String]) -> Result<Facts, String> {
+    fn facts(&self, host: &str, folders: &DataFolders) -> Result<Facts, String> {
         Work::facts(&self.machine, host, folders)
     }
 

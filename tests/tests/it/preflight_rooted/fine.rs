@@ -166,6 +166,11 @@ pub const FINE: &[(&str, Edit)] = &[
     }),
     ("SELinux permissive", |s| s.node1().put("/sys/fs/selinux/enforce", "0")),
     ("a proxy in a comment", |s| s.node1().put("/etc/environment", "# HTTPS_PROXY=http://10.0.0.8:3128\n")),
+    ("a folder of root's in one where everybody may have some", |s| {
+        s.cluster.runtime.data_dir = Some("/data/containerd".to_owned());
+        s.node2().folder("/data/containerd", 0o755);
+        s.node2().folder("/data", 0o1777);
+    }),
     ("noexec where no program is put", |s| mounts(s.node1(), "26 25 8:2 / /tmp rw,noexec - ext4 /dev/sdb1 rw\n")),
     ("machines without a product uuid", |s| {
         s.node1().remove("/sys/class/dmi/id/product_uuid");

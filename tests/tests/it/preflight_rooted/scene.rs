@@ -1,12 +1,14 @@
 //! Two good hosts in directories, and what a row changes of them.
 
 use std::collections::BTreeMap;
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 
 use kubexm_manifests::{Catalogue, require};
 use kubexm_ops::fake::seed;
 use kubexm_ops::{Machine, dispatch, facts};
 use kubexm_plan::Facts;
+use kubexm_plan::facts::DataFolders;
 use kubexm_plan::op::Unit;
 use kubexm_recipes::preflight::Finding;
 use kubexm_recipes::{PlanContext, preflight, sample};
@@ -50,6 +52,13 @@ impl Host {
         let real = self.machine.path(path);
         std::fs::create_dir_all(real.parent().expect("a parent")).expect("folders");
         std::fs::write(real, text).expect("a file");
+    }
+
+    /// A folder with this mode.
+    pub fn folder(&self, path: &str, mode: u32) {
+        let real = self.machine.path(path);
+        std::fs::create_dir_all(&real).expect("folders");
+        std::fs::set_permissions(real, std::fs::Permissions::from_mode(mode)).expect("a mode");
     }
 
     pub fn read(&self, path: &str) -> String {
@@ -210,8 +219,13 @@ impl Scene {
 
     /// What the real facts say of a host.
     pub fn facts(&self, name: &str) -> Facts {
-        let folders = self.cluster.data_folders(self.cluster.roles(name)).into_iter().map(str::to_owned);
-        facts::collect_with(&self.hosts[name].machine, name, &folders.collect::<Vec<_>>()).expect("facts")
+        let roles = self.cluster.roles(name);
+        let owned = |folders: Vec<&str>| folders.into_iter().map(str::to_owned).collect();
+        let folders = DataFolders {
+            filled: owned(self.cluster.data_folders(roles)),
+            kept: owned(self.cluster.registry_folder(roles).into_iter().collect()),
+        };
+        facts::collect_with(&self.hosts[name].machine, name, &folders).expect("facts")
     }
 
     /// What preflight says of what the real facts say.

@@ -35,12 +35,17 @@ pub(in crate::cluster) fn user(text: &str) -> Result<String, String> {
     if good { Ok(text.to_owned()) } else { Err(not_a(text, "a user name")) }
 }
 
-/// A network interface's name (IFNAMSIZ: at most 15 bytes).
+/// A network interface's name (IFNAMSIZ: at most 15 bytes). The kernel takes nearly any character; these mean nothing to shells, units and
+/// configurations that it is written into.
 pub(in crate::cluster) fn interface(text: &str) -> Result<String, String> {
     let good = !text.is_empty()
         && text.len() <= 15
-        && text.bytes().all(|b| b.is_ascii_graphic() && !matches!(b, b'/' | b'"' | b'\'' | b'\\'));
-    if good { Ok(text.to_owned()) } else { Err(not_a(text, "a network interface's name (at most 15 characters)")) }
+        && text.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'.' | b'_' | b'-' | b':' | b'@'));
+    if good {
+        Ok(text.to_owned())
+    } else {
+        Err(not_a(text, "a network interface's name (at most 15 of letters, digits, . _ - : @)"))
+    }
 }
 
 /// `1.34`, `v1.34.4`, `1.34.4-rc.1` → with a `v`.

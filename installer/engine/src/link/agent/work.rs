@@ -8,6 +8,7 @@ use kubexm_ops::{
 };
 use kubexm_plan::backup::{BackupAnswer, BackupAsk};
 use kubexm_plan::etcd_check::{EndpointAnswer, EtcdAnswer, EtcdAsk};
+use kubexm_plan::facts::DataFolders;
 use kubexm_plan::{
     ClusterFacts, Facts, ObservedState, Probe, ProbeAnswer, SlotProvider, Step, StepDrift, Survey, Texts, Wave, ledger,
 };
@@ -24,7 +25,7 @@ pub const PRESENT_PATH: &str = "/run/kubexm/agents.lock";
 /// The node's side of a link. An error is one text that is sent to the controller: what, where, how to fix it.
 pub trait Work: Send + Sync + 'static {
     /// Gathers facts about the host, and about these folders; changes nothing.
-    fn facts(&self, host: &str, folders: &[String]) -> Result<Facts, String>;
+    fn facts(&self, host: &str, folders: &DataFolders) -> Result<Facts, String>;
     /// Observes the cluster; changes nothing.
     fn cluster_facts(&self, host: &str) -> ClusterFacts;
     /// Observes every op of a step.
@@ -70,7 +71,7 @@ pub trait Work: Send + Sync + 'static {
 }
 
 impl Work for Machine {
-    fn facts(&self, host: &str, folders: &[String]) -> Result<Facts, String> {
+    fn facts(&self, host: &str, folders: &DataFolders) -> Result<Facts, String> {
         said(facts::collect_with(self, host, folders))
     }
 

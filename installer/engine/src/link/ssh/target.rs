@@ -4,6 +4,8 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use kubexm_plan::facts::DataFolders;
+
 use super::secret::{Password, Prompt};
 use super::session::PROMPT;
 use super::shared::Shared;
@@ -23,8 +25,8 @@ pub struct SshTarget {
     pub sudo_password: Option<Password>,
     /// Bastions on the route to the host, the nearest first.
     pub via: Vec<Hop>,
-    /// Folders that facts are to look at, beside the usual ones: those that cluster.yaml names for data.
-    pub folders: Vec<String>,
+    /// Folders that facts are to look at, beside the usual ones.
+    pub folders: DataFolders,
 }
 
 /// A bastion.

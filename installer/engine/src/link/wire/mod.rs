@@ -13,6 +13,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use kubexm_plan::backup::{Archive, BackupAsk, SnapshotFacts};
 use kubexm_plan::etcd_check::{EtcdAnswer, EtcdAsk};
+use kubexm_plan::facts::DataFolders;
 use kubexm_plan::op::Depots;
 use kubexm_plan::{
     ClusterFacts, Facts, ObservedState, Probe, ProbeAnswer, SlotName, SlotProvider, Step, StepDrift, Survey, Texts,
@@ -63,9 +64,9 @@ pub enum Request {
     Facts {
         /// Name in cluster.yaml.
         host: String,
-        /// Further folders whose content is looked at.
-        #[serde(default, skip_serializing_if = "Vec::is_empty")]
-        folders: Vec<String>,
+        /// Further folders to look at.
+        #[serde(default)]
+        folders: DataFolders,
     },
     /// Observe the cluster that the host is a node of.
     ClusterFacts {

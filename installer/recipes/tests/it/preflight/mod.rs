@@ -15,7 +15,9 @@ use kubexm_plan::Facts;
 use kubexm_plan::facts::{BootSysctl, Leftover, Listener, ModuleState, SelinuxState, Stamp};
 use kubexm_recipes::preflight::{CHECKS, Finding, Severity};
 use kubexm_recipes::{preflight, sample};
-use kubexm_spec::cluster::{Firewall, InternalKind, LoadBalancerMode, ProxyMode, Registry, RegistryKind, Selinux};
+use kubexm_spec::cluster::{
+    Firewall, InternalKind, LoadBalancerMode, NetworkPlugin, ProxyMode, Registry, RegistryKind, Selinux,
+};
 use kubexm_spec::{Arch, ArtifactKey, Program};
 
 fn findings(change: impl FnOnce(&mut Site)) -> Vec<Finding> {

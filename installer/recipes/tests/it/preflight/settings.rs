@@ -111,6 +111,35 @@ fn a_node_that_runs_keeps_the_folder_of_its_images() {
 }
 
 #[test]
+fn a_node_that_runs_keeps_its_pod_network() {
+    let has = |config: &str, joined: bool, wanted: NetworkPlugin| {
+        let found = findings(|site| {
+            site.cluster.network.plugin = wanted;
+            let facts = site.facts();
+            stamped(facts);
+            facts.joined = joined;
+            facts.leftovers.push(Leftover { what: config.to_owned(), ours: true });
+        });
+        found
+            .into_iter()
+            .find(|finding| finding.found.contains("a node with the pod network"))
+            .map(|found| found.to_string())
+    };
+    let flannel = "/etc/cni/net.d/10-flannel.conflist";
+    let said = has(flannel, true, NetworkPlugin::Cilium).expect("two networks");
+    assert!(
+        said.contains(&format!("the pod network flannel ({flannel})")) && said.contains("plugin: flannel"),
+        "{said}"
+    );
+    let calico = "/etc/cni/net.d/10-calico.conflist";
+    assert!(has(calico, true, NetworkPlugin::Flannel).is_some_and(|said| said.contains("write plugin: calico")));
+    assert_eq!(has(flannel, true, NetworkPlugin::Flannel), None);
+    assert_eq!(has(flannel, true, NetworkPlugin::None), None, "handed over to the operator");
+    assert_eq!(has(flannel, false, NetworkPlugin::Calico), None, "no node yet");
+    assert_eq!(has("/etc/cni/net.d/87-podman-bridge.conflist", true, NetworkPlugin::Flannel), None);
+}
+
+#[test]
 fn machines_without_a_uuid_are_no_clones() {
     let found = findings(|site| {
         second_host(site);

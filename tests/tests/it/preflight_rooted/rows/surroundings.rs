@@ -174,6 +174,14 @@ pub const ROWS: &[Row] = rows! {
             s.node1().put("/data/lost+found/.keep", "");
             mounts(s.node1(), "26 25 8:2 / /data ro,relatime - ext4 /dev/sdb1 ro\n");
         } => "/data mounted read-only", "can be written for /data/etcd", "mount -o remount,rw /data";
+    "open-folders" Fail NODE2, "a folder of images in one that everybody may write to", |s| {
+            s.cluster.runtime.data_dir = Some("/data/containerd".to_owned());
+            s.node2().folder("/data", 0o777);
+        } => "/data/containerd: others than root may write to /data (mode 0777)", "root's alone", "chmod go-w /data";
+    "open-folders" Fail NODE1, "one that anybody can make before us", |s| {
+            s.cluster.etcd.data_dir = "/data/etcd".to_owned();
+            s.node1().folder("/data", 0o1777);
+        } => "/data/etcd: others than root may write to /data (mode 1777)", "root's alone", "name another folder";
     "noexec" Fail NODE2, "no programs from the folder that cluster.yaml names for images", |s| {
             s.cluster.runtime.data_dir = Some("/data/containerd".to_owned());
             s.node2().put("/data/lost+found/.keep", "");
