@@ -1,6 +1,6 @@
 # shellcheck shell=bash
-# tier: unproven
-# seconds: 480
+# tier: long
+# seconds: 600
 # needs: lab keepalived
 # keepalived and nginx on two hosts that are nothing else, before three control planes: one of these joins, one loses its API server and
 # gets it back, the holder of the address loses its nginx, its keepalived, its API servers. A client asks through the address all the time.
