@@ -3,6 +3,7 @@
 # seconds: 300
 # needs: lab
 # Timers of one control plane: started by hand, they renew certificates that end soon and back up etcd; they go with their fields.
+. "$ROOT/tests/e2e/host.sh"
 say "timers"
 HOME_NAME=home-timers
 lab host down --all

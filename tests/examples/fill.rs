@@ -1,7 +1,13 @@
 //! Fills the content stores of hosts over SSH, as `create` does in its step `store.fill`, and empties them again: for `scripts/bench
 //! fan-out`. Prints the seconds that the filling took, and what the run said of it.
 
-#![allow(clippy::expect_used, clippy::panic, clippy::print_stdout, reason = "a tool for whoever works on the tests")]
+#![allow(
+    clippy::expect_used,
+    clippy::panic,
+    clippy::print_stderr,
+    clippy::print_stdout,
+    reason = "a tool for whoever works on the tests"
+)]
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};

@@ -180,7 +180,7 @@ fn every_act_is_done_once_and_taken_back_by_its_undo() {
         same(&traces, &host.traces(), &format!("{name}: looking changed something"));
 
         let Some(undo) = undo.map(|undo| Op::from(undo())) else { continue };
-        assert_eq!(progress(&undo, &host), Progress::NotBegun, "{name}: its undo has work to do");
+        // Its own progress may be Done: a record of a node that is not there yet belongs to the undo of a lookup all the same.
         dispatch::converge(&undo, &host.machine).unwrap_or_else(|e| panic!("{name}, undone: {}", e.full()));
         assert_eq!(progress(&undo, &host), Progress::Done, "{name}, undone");
         assert_ne!(progress(&op, &host), Progress::Done, "{name}, undone");

@@ -20,6 +20,10 @@ pub(super) fn look<'f>(
     folders: impl Iterator<Item = &'f String>,
     ours: bool,
 ) -> Result<Vec<OpenFolder>, OpError> {
+    let mut folders = folders.peekable();
+    if folders.peek().is_none() {
+        return Ok(Vec::new());
+    }
     let root = machine.path("/");
     let root = fs::canonicalize(&root).map_err(OpError::path("look at", &root))?;
     // In a directory that stands for a machine nothing is root's: its owner is.

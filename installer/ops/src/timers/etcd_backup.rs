@@ -22,6 +22,8 @@ const STAMP: usize = 16;
 const COMES_UP: Duration = Duration::from_secs(600);
 /// Of the file system that etcd's own data is on, so much stays free: from less than a tenth on kubelet evicts pods.
 const FREE_PERCENT: u64 = 15;
+/// At most this many bytes of it.
+const MOST_SPARE: u64 = 4 << 30;
 
 /// What it did, and the mount that it is on.
 pub(super) fn back_up(machine: &Machine, config: &BackupConfig, now: i64) -> Result<(String, Option<String>), OpError> {
@@ -58,7 +60,8 @@ fn spare(machine: &Machine, dir: &str) -> Result<u64, OpError> {
         return Ok(etcd_snapshot::SPARE);
     }
     let size = machine.system().space(dir)?.size;
-    Ok(etcd_snapshot::SPARE.max(size / 100 * FREE_PERCENT))
+    // kubelet evicts pods by percent; a snapshot is small beside a large disk, which may be fuller than that for years.
+    Ok(etcd_snapshot::SPARE.max((size / 100 * FREE_PERCENT).min(MOST_SPARE)))
 }
 
 /// The mount of the folder. One that was there at the last backup and is not any more would let backups fill the disk below it, where

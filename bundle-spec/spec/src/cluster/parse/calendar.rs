@@ -49,7 +49,7 @@ fn is_calendar(text: &str) -> bool {
 fn are_days(token: &str) -> bool {
     let day = |name: &str| {
         let short = |full: &&str| full[..3].eq_ignore_ascii_case(name) || full.eq_ignore_ascii_case(name);
-        DAYS.iter().any(|full| short(&full))
+        DAYS.iter().any(short)
     };
     token.split(',').filter(|part| !part.is_empty()).all(|part| match part.split_once("..") {
         Some((first, last)) => day(first) && day(last),
