@@ -42,7 +42,7 @@ twice_more() { sleep 1 && fire kubexm-etcd-backup && sleep 1 && fire kubexm-etcd
 check "two more are made" twice_more
 old_goes() { backups; [ "$(backups | wc -l)" = 2 ] && ! backups | grep -qx "$first"; }
 check "and the first is gone" old_goes
-lab host root t1 mount -t tmpfs tmpfs /srv/backups/etcd
+lab host root t1 mount -t tmpfs -o mode=700 tmpfs /srv/backups/etcd
 check "on a disk of its own a backup lands too" done_with kubexm-etcd-backup "was backed up"
 lab host root t1 umount /srv/backups/etcd
 check "without that disk none is made" fails_with kubexm-etcd-backup "is not mounted"

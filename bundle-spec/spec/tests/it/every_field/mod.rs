@@ -56,7 +56,7 @@ const RICH: &str = r#"
     schedulerArgs: {v: "4"}
     certSANs: [k8s.example.com, "*.example.com"]
     ca: {certFile: ca.crt, keyFrom: {file: /ca.key}}
-    certificateValidityPeriod: 100h
+    certificateValidityPeriod: 200h
     caCertificateValidityPeriod: 100d
     autoRenewCerts: true
     nodelocaldns: {address: 169.254.25.11}

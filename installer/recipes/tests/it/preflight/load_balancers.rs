@@ -75,7 +75,10 @@ fn selinux_is_told_what_the_proxy_of_the_cluster_needs() {
         let found = behind(kind, None, |site| {
             site.facts.get_mut("lb1").unwrap().selinux = SelinuxState::Enforcing;
         });
-        let of_policy = found.into_iter().find(|finding| finding.to_string().contains("SELinux enforcing")).unwrap();
+        let of_policy = found
+            .into_iter()
+            .find(|finding| finding.check == "load-balancers" && finding.found.contains("SELinux"))
+            .unwrap();
         of_policy.to_string()
     };
     let (haproxy, nginx) = (enforcing(ExternalKind::KubexmKh), enforcing(ExternalKind::KubexmKn));
