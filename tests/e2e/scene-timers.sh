@@ -1,6 +1,6 @@
 # shellcheck shell=bash
-# tier: unproven
-# seconds: 300
+# tier: long
+# seconds: 260
 # needs: lab
 # Timers of one control plane: started by hand, they renew certificates that end soon and back up etcd; they go with their fields.
 . "$ROOT/tests/e2e/host.sh"
