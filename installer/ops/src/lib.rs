@@ -20,6 +20,7 @@ pub mod drift;
 mod environment;
 pub mod error;
 pub mod etcd_check;
+mod etcd_unit;
 pub mod evidence;
 pub mod facts;
 #[cfg(any(test, feature = "testing"))]

@@ -5,18 +5,13 @@ use std::time::Duration;
 
 use kubexm_plan::{etcd, state_folders};
 
+use crate::etcd_unit::has_member;
 use crate::ops::act::members::{Client, LOCAL, Member};
 use crate::{Machine, OpError, fsio};
 
 /// Others that were restarted right before may be electing a leader.
 const TRIES: u32 = 20;
 const PAUSE: Duration = Duration::from_millis(500);
-const UNITS: &str = "/etc/systemd/system";
-
-/// By its unit, which is written before its data, and removed after it.
-pub(crate) fn has_member(machine: &Machine) -> bool {
-    machine.path(format!("{UNITS}/{}", etcd::UNIT)).is_file()
-}
 
 /// kubeadm's own reset, as an operator runs it: without a static pod of etcd it takes etcd's usual folder for its own and deletes
 /// it (removeetcdmember.go), a member of ours or not.

@@ -80,7 +80,8 @@ impl OpKind for NodePruned {
     type State = Pruned;
 
     fn resource_changes(&self) -> Vec<ResourceChange> {
-        let record = Resource::Objects(format!("kubexm-node-{}", self.node));
+        // By the name that it had as an annotation: it belongs to the node, and goes with it.
+        let record = Resource::Annotation { node: self.node.clone(), key: "kubexm.io/applied".to_owned() };
         vec![ResourceChange::sets(record, self.applied.text().as_deref().unwrap_or("absent"))]
     }
 

@@ -14,7 +14,7 @@ use super::{files, mark};
 use crate::path_state::{PathEntry, PathState};
 use crate::system::{ActContext, Program};
 use crate::teardown::{self, cgroups, foreign, mounts, pods, unmount};
-use crate::{Machine, OpError, folder, fsio, own_etcd, systemd, transient};
+use crate::{Machine, OpError, etcd_unit, folder, fsio, own_etcd, systemd, transient};
 
 const LIMIT_S: u64 = 300;
 const CONFIGS: [&str; 6] = [
@@ -116,7 +116,7 @@ pub(super) fn traces(machine: &Machine) -> Result<Vec<String>, OpError> {
         found.retain(|path| path != CLUSTER_CA);
     }
     let member = format!("{}/member", own_etcd::data_dir(machine)?);
-    if machine.path(&member).exists() && !own_etcd::has_member(machine) {
+    if machine.path(&member).exists() && !etcd_unit::has_member(machine) {
         found.push(member);
     }
     Ok(found)

@@ -11,7 +11,7 @@ use serde_json::Value;
 
 use crate::kube::{self, kubectl};
 use crate::system::HttpsRequest;
-use crate::{Machine, OpError, fsio, own_etcd};
+use crate::{Machine, OpError, etcd_unit, fsio};
 
 const MANIFEST: &str = "/etc/kubernetes/manifests/etcd.yaml";
 const API_SERVER: &str = "/etc/kubernetes/manifests/kube-apiserver.yaml";
@@ -282,7 +282,7 @@ pub(crate) fn reach(machine: &Machine) -> Result<Option<Reach>, OpError> {
 /// The same; a host that has a member of an etcd of kubexm's asks that, also where no API server runs.
 pub(crate) fn own(machine: &Machine) -> Result<Option<Reach>, OpError> {
     let files = [etcd::CA, etcd::ADMIN_CERT, etcd::ADMIN_KEY].map(str::to_owned);
-    match Client::of_files(machine, &files)?.filter(|_| own_etcd::has_member(machine)) {
+    match Client::of_files(machine, &files)?.filter(|_| etcd_unit::has_member(machine)) {
         Some(client) => Ok(Some(Reach { client, files, endpoints: vec![LOCAL.to_owned()] })),
         None => reach(machine),
     }
