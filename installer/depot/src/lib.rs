@@ -7,6 +7,7 @@
 mod conditions;
 mod connections;
 mod content;
+mod earlier;
 mod guesses;
 mod login;
 mod paced;

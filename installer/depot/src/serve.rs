@@ -22,6 +22,7 @@ use tokio_rustls::TlsAcceptor;
 use crate::DepotError;
 use crate::connections::{Connections, Limits};
 use crate::content::{self, Store};
+use crate::earlier;
 use crate::guesses::{self, Guesses};
 use crate::login::{self, Login};
 use crate::paced::Pace;
@@ -83,7 +84,7 @@ pub async fn check_config(config_path: &FilePath) -> Result<(), DepotError> {
     read_config(config_path).await.map(drop)
 }
 
-async fn read_config(config_path: &FilePath) -> Result<depot::DepotConfig, DepotError> {
+pub(crate) async fn read_config(config_path: &FilePath) -> Result<depot::DepotConfig, DepotError> {
     let path = config_path.display().to_string();
     let text = read(&path).await?;
     serde_json::from_slice(&text).map_err(|source| DepotError::Config { path, source })
@@ -98,6 +99,7 @@ struct Loaded {
 
 async fn load(config_path: &FilePath, tls_folder: Option<&FilePath>) -> Result<Loaded, DepotError> {
     let mut config = read_config(config_path).await?;
+    earlier::add(&mut config, config_path).await?;
     if let Some(folder) = tls_folder {
         let at = |name| folder.join(name).display().to_string();
         config.tls = depot::Tls { cert: at(CERT), key: at(KEY) };

@@ -57,6 +57,7 @@ mod systemd;
 pub mod teardown;
 pub mod timers;
 mod transient;
+mod write_time;
 
 pub use converge::{Converge, Wave};
 pub use error::OpError;

@@ -105,6 +105,10 @@ impl System for RealSystem {
         space_of(Path::new(path))
     }
 
+    fn write_us(&self, folder: &str) -> Result<Option<u64>, OpError> {
+        crate::write_time::measure(Path::new(folder))
+    }
+
     fn interfaces(&self) -> Result<Vec<Interface>, OpError> {
         crate::facts::interfaces::of_this_machine(self)
     }
@@ -165,13 +169,14 @@ impl System for RealSystem {
     }
 }
 
+/// The path, or its nearest parent that exists.
+pub(crate) fn existing(path: &Path) -> &Path {
+    path.ancestors().find(|at| at.exists()).unwrap_or(Path::new("/"))
+}
+
 /// Space of the file system of a path, or of its nearest existing parent.
 pub(crate) fn space_of(path: &Path) -> Result<Space, OpError> {
-    let mut existing = path;
-    while !existing.exists() {
-        existing = existing.parent().unwrap_or(Path::new("/"));
-    }
-    let found = rustix::fs::statvfs(existing).map_err(|error| OpError::Path {
+    let found = rustix::fs::statvfs(existing(path)).map_err(|error| OpError::Path {
         action: "measure",
         path: path.display().to_string(),
         source: error.into(),

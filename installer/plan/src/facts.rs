@@ -3,7 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
-use kubexm_spec::{Arch, Digest, Family};
+use kubexm_spec::cluster::Roles;
+use kubexm_spec::{Arch, Cluster, Digest, Family};
 use serde::{Deserialize, Serialize};
 
 use crate::{BundleRecord, ClusterId, KubeadmFiles};
@@ -103,6 +104,9 @@ pub struct Facts {
     /// State folders ([`crate::state_folders`]) that are not empty; not examined on a host with kubexm's stamp.
     #[serde(default)]
     pub state_folders: Vec<StateFolder>,
+    /// Microseconds in which 99 of 100 small writes to the folder of etcd are on the disk; not measured on a host with kubexm's stamp.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub etcd_write_us: Option<u64>,
     /// Folders of [`DataFolders`] that are not root's alone.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub open_folders: Vec<OpenFolder>,
@@ -353,6 +357,21 @@ pub struct DataFolders {
     /// Those that may have data already: a registry's.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub kept: Vec<String>,
+    /// Where a member of etcd will write; none if the host has none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub etcd: Option<String>,
+}
+
+impl DataFolders {
+    /// Those of a host with these roles.
+    pub fn of(cluster: &Cluster, roles: Roles) -> Self {
+        let owned = |folders: Vec<&str>| folders.into_iter().map(str::to_owned).collect();
+        Self {
+            filled: owned(cluster.data_folders(roles)),
+            kept: owned(cluster.registry_folder(roles).into_iter().collect()),
+            etcd: cluster.etcd_folder(roles).map(str::to_owned),
+        }
+    }
 }
 
 /// A folder for data in whose place somebody who is not root could put another one.

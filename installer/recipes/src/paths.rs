@@ -22,6 +22,8 @@ pub const REGISTRY_LOGIN: &str = "/etc/kubexm/registry-login";
 pub const EXTERNAL_CA: &str = "/etc/kubexm/external-registry-ca.crt";
 /// Config of the depot.
 pub const DEPOT_CONFIG: &str = "/etc/kubexm/depot/config.json";
+/// The configs of all bundles that the cluster has had.
+pub const DEPOT_BUNDLES: &str = "/etc/kubexm/depot/bundles";
 /// The depot's copy of the CA.
 pub const DEPOT_CA: &str = "/etc/kubexm/depot/ca.crt";
 /// The depot's certificate.

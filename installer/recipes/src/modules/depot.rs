@@ -159,6 +159,13 @@ pub fn serve(draft: &mut Draft<'_>, node: &PlannedHost<'_>) -> Result<Step, Reci
         .ensure_all(identity)
         .ensure_all(htpasswd)
         .ensure_all(own_login)
+        // It stays when another bundle comes: pods of before ask for its images.
+        .ensure(Dir { path: paths::DEPOT_BUNDLES.to_owned(), mode: 0o755 })
+        .ensure(draft.file(
+            format!("{}/{}.json", paths::DEPOT_BUNDLES, &cx.manifest_digest.hex()[..16]),
+            0o644,
+            text.clone(),
+        ))
         .ensure(draft.file(paths::DEPOT_CONFIG, 0o644, text))
         .ensure(unit)
         .ensure(Unit {

@@ -205,6 +205,9 @@ impl System for Private {
         self.rooted.space(path)
     }
 
+    fn write_us(&self, folder: &str) -> Result<Option<u64>, OpError> {
+        self.inner.system().write_us(folder)
+    }
     fn interfaces(&self) -> Result<Vec<Interface>, OpError> {
         self.rooted.interfaces()
     }
