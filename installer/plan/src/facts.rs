@@ -347,6 +347,9 @@ pub struct StateFolder {
     pub moved: Option<String>,
 }
 
+/// Where kubexm's programs are.
+pub const PROGRAMS: &str = "/usr/local/bin";
+
 /// Folders that cluster.yaml names for data, which facts look at beside the usual ones.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -354,7 +357,7 @@ pub struct DataFolders {
     /// Those that must be empty before services fill them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub filled: Vec<String>,
-    /// Those that may have data already: a registry's.
+    /// Those that may have data already: a registry's, and [`PROGRAMS`] on a host whose keepalived runs a check from there.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub kept: Vec<String>,
     /// Where a member of etcd will write; none if the host has none.
@@ -366,9 +369,12 @@ impl DataFolders {
     /// Those of a host with these roles.
     pub fn of(cluster: &Cluster, roles: Roles) -> Self {
         let owned = |folders: Vec<&str>| folders.into_iter().map(str::to_owned).collect();
+        // keepalived runs no check of a folder that others may write to, and says so in its log alone.
+        let checked = roles.load_balancer && cluster.load_balancer.mode.proxy().is_some();
+        let kept = cluster.registry_folder(roles).into_iter().chain(checked.then_some(PROGRAMS));
         Self {
             filled: owned(cluster.data_folders(roles)),
-            kept: owned(cluster.registry_folder(roles).into_iter().collect()),
+            kept: owned(kept.collect()),
             etcd: cluster.etcd_folder(roles).map(str::to_owned),
         }
     }

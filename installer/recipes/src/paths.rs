@@ -11,7 +11,7 @@ pub const DEPOT_METADATA: &str = "/var/lib/kubexm/depot";
 /// Folder for the CA and keys on a host that uses the depot's repositories without being a node.
 pub const PACKAGE_CLIENT: &str = "/etc/kubexm-packages";
 /// Folder of kubexm's and Kubernetes' programs.
-pub const BIN: &str = "/usr/local/bin";
+pub const BIN: &str = kubexm_plan::facts::PROGRAMS;
 /// Folder of kubexm's configuration files.
 pub const CONFIG_DIR: &str = "/etc/kubexm";
 /// The registry's CA certificate, which nodes trust.
