@@ -39,7 +39,11 @@ async fn configs(folder: &Path) -> Result<Vec<String>, DepotError> {
     Ok(configs.into_iter().map(|(_, path)| path).collect())
 }
 
-fn merge(config: &mut DepotConfig, earlier: DepotConfig) {
+fn merge(config: &mut DepotConfig, mut earlier: DepotConfig) {
+    if config.images.is_empty() {
+        // They are in another registry.
+        earlier.images.clear();
+    }
     for (name, repository) in earlier.images {
         let served = config.images.entry(name).or_default();
         for (tag, digest) in repository.tags {

@@ -4,6 +4,7 @@ mod absent;
 pub(crate) mod act;
 mod binary;
 mod blobs;
+mod bundles_removed;
 mod certificates_renewed;
 mod dir;
 mod etcd_restored;

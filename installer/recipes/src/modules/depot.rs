@@ -14,10 +14,10 @@ use kubexm_spec::{ArtifactKey, Digest, Kind, Program, names};
 use minijinja::context;
 
 use crate::charts;
-use crate::context::PlannedHost;
+use crate::context::{PlanContext, PlannedHost};
 use crate::draft::Draft;
 use crate::error::RecipeError;
-use crate::modules::{images, login, packages};
+use crate::modules::{images, login, packages, registry};
 use crate::packages::{self as carried, NodePackages};
 use crate::templates::template;
 use crate::{fan_out, paths, registries};
@@ -117,13 +117,16 @@ pub fn serve(draft: &mut Draft<'_>, node: &PlannedHost<'_>) -> Result<Step, Reci
     if cx.cluster.registry.kind != RegistryKind::Embedded {
         config.images.clear();
     }
+    let name = record_of(cx, node);
+    config.bundle = Some(name.clone());
     let mut metadata = BTreeMap::new();
     config.packages = repositories(draft, node, &mut metadata);
     let folder = config.packages.is_some().then(|| Dir { path: paths::DEPOT_METADATA.to_owned(), mode: 0o755 });
     config.login = cx.cluster.depot_login().map(|_| paths::DEPOT_HTPASSWD.to_owned());
-    let mut text = serde_json::to_string_pretty(&config)
-        .map_err(|e| RecipeError::Document { name: "depot config", reason: e.to_string() })?;
-    text.push('\n');
+    let text = document(&config)?;
+    // What another registry has is in the record, too: by it a bundle's content is removed.
+    let images = if config.images.is_empty() { registry::repositories(cx) } else { config.images.clone() };
+    let record = document(&DepotConfig { images, ..config.clone() })?;
 
     let htpasswd = login::server_file(draft, paths::DEPOT_HTPASSWD, 0o600);
     let own_login = login::client_file(draft, paths::DEPOT_LOGIN);
@@ -161,11 +164,7 @@ pub fn serve(draft: &mut Draft<'_>, node: &PlannedHost<'_>) -> Result<Step, Reci
         .ensure_all(own_login)
         // It stays when another bundle comes: pods of before ask for its images.
         .ensure(Dir { path: paths::DEPOT_BUNDLES.to_owned(), mode: 0o755 })
-        .ensure(draft.file(
-            format!("{}/{}.json", paths::DEPOT_BUNDLES, &cx.manifest_digest.hex()[..16]),
-            0o644,
-            text.clone(),
-        ))
+        .ensure(draft.file(format!("{}/{name}.json", paths::DEPOT_BUNDLES), 0o644, record))
         .ensure(draft.file(paths::DEPOT_CONFIG, 0o644, text))
         .ensure(unit)
         .ensure(Unit {
@@ -180,6 +179,18 @@ pub fn serve(draft: &mut Draft<'_>, node: &PlannedHost<'_>) -> Result<Step, Reci
         .timeout_s(120)
         .undo(Undo::RestoreBefore)
         .build())
+}
+
+/// The name of the record of what a bundle brought to this host: `v1.34.4-` and the beginning of its manifest's digest.
+fn record_of(cx: &PlanContext<'_>, node: &PlannedHost<'_>) -> String {
+    let version = cx.kubernetes_version(node.platform).map(|version| format!("{version}-")).unwrap_or_default();
+    format!("{version}{}", &cx.manifest_digest.hex()[..16])
+}
+
+fn document(config: &DepotConfig) -> Result<String, RecipeError> {
+    let text = serde_json::to_string_pretty(config);
+    let text = text.map_err(|e| RecipeError::Document { name: "depot config", reason: e.to_string() })?;
+    Ok(format!("{text}\n"))
 }
 
 /// One repository for each package set of the bundle, with all files except the packages. Files are stored by digest,

@@ -42,7 +42,7 @@ pub fn folder(cx: &PlanContext<'_>, host: &str) -> String {
 }
 
 /// Every image of the bundle, under the names that nodes pull.
-fn repositories(cx: &PlanContext<'_>) -> BTreeMap<String, Repository> {
+pub fn repositories(cx: &PlanContext<'_>) -> BTreeMap<String, Repository> {
     // Reuses the depot's list of content; its address and files are not needed here.
     let unused = SocketAddr::from((Ipv4Addr::UNSPECIFIED, 0));
     let tls = Tls { cert: String::new(), key: String::new() };
