@@ -363,7 +363,7 @@ pub struct DataFolders {
     /// Those that must be empty before services fill them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub filled: Vec<String>,
-    /// Those that may have data already: a registry's, and [`PROGRAMS`] on a host whose keepalived runs a check from there.
+    /// Those that may have data already: a registry's, that of etcd's backups, and [`PROGRAMS`] on a host whose keepalived runs a check from there.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub kept: Vec<String>,
     /// Where a member of etcd will write; none if the host has none.
@@ -377,7 +377,9 @@ impl DataFolders {
         let owned = |folders: Vec<&str>| folders.into_iter().map(str::to_owned).collect();
         // keepalived runs no check of a folder that others may write to, and says so in its log alone.
         let checked = roles.load_balancer && cluster.load_balancer.mode.proxy().is_some();
-        let kept = cluster.registry_folder(roles).into_iter().chain(checked.then_some(PROGRAMS));
+        let backups = cluster.etcd.backup.as_ref().filter(|_| cluster.etcd_folder(roles).is_some());
+        let kept = cluster.registry_folder(roles).into_iter().chain(backups.map(|backup| backup.dir.as_str()));
+        let kept = kept.chain(checked.then_some(PROGRAMS));
         Self {
             filled: owned(cluster.data_folders(roles)),
             kept: owned(kept.collect()),

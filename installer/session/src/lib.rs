@@ -58,7 +58,7 @@ pub use access::Access;
 pub use authorities::AuthoritiesError;
 pub use backup::{BackedUp, BackupOptions, VerifiedBackup};
 pub use bundle::cluster_file::{ClusterFile, Origin};
-pub use bundle::cluster_source::ClusterSource;
+pub use bundle::cluster_source::{ClusterSource, check_hosts};
 pub use bundle::installed::installed_bundle;
 pub use bundle::inventory::inventory;
 pub use bundle::opened::{Opened, Verified};

@@ -1,10 +1,11 @@
 //! How single parts of cluster.yaml are read: secrets, scripts, addresses, roles.
 
+use kubexm_spec::ExitCode;
 use kubexm_spec::cluster::{
-    AddonSource, EtcdKind, ExtraFile, InternalKind, LoadBalancerMode, NetworkPlugin, ProblemKind,
+    AddonSource, EtcdKind, ExtraFile, InternalKind, LoadBalancerMode, NetworkPlugin, ProblemKind, parse,
 };
 
-use crate::cluster_rules::{HOSTS, cluster, refused};
+use crate::cluster_rules::{cluster, file, refused};
 
 #[test]
 fn secrets_are_refused_wherever_a_bundle_would_carry_them_and_never_shown() {
@@ -155,14 +156,55 @@ fn each_type_of_a_part_is_read_with_what_it_needs() {
 
 #[test]
 fn a_secret_key_given_for_a_recipient_is_refused_and_not_shown() {
-    let file = |recipient: &str| file(&format!("  operators: [{{name: alice, recipient: {recipient}}}]\n"));
+    let with = |recipient: &str| file(&format!("  operators: [{{name: alice, recipient: {recipient}}}]\n"));
     let secret = "AGE-SECRET-KEY-1J59TJ7NCP8QKV02YQXEXASFA54P3YC5K94MA674LWPWUHFEYQLJQRVVM63";
     for (recipient, said) in [(secret, "secret key"), ("ssh-ed25519", "no recipient"), ("age1abc", "no recipient")] {
-        let problems = parse(&file(recipient)).unwrap_err().to_string();
+        let problems = parse(&with(recipient)).unwrap_err().to_string();
         assert!(problems.contains(said) && !problems.contains("1J59TJ7"), "{problems}");
     }
     let twice = file("a").replace("recipient: a}", "recipient: a}, {name: alice, recipient: b}");
     assert!(parse(&twice).unwrap_err().to_string().contains("given twice"), "{twice}");
+}
+
+/// The first mistake that everybody makes with such a field.
+#[test]
+fn a_secret_where_its_source_is_wanted_is_refused_and_not_shown() {
+    for spec in [
+        "  hosts: [{name: a, address: 10.0.0.1, passwordFrom: hunter2}]\n",
+        "  hosts: [{name: a, address: 10.0.0.1, user: \"ops:hunter2\"}]\n",
+        "  registry: {auths: {registry.corp: \"ops:hunter2\"}}\n",
+        "  registry: {auths: {registry.corp: {username: ops, passwordFrom: hunter2}}}\n",
+        "  registry: {type: harbor, harborConfig: {adminPasswordFrom: hunter2}}\n",
+    ] {
+        let said = refused(spec).to_string();
+        assert!(!said.contains("hunter2"), "{said}");
+    }
+    let problems = refused("  hosts: [{name: a, address: 10.0.0.1, passwordFrom: hunter2}]\n");
+    assert_eq!(problems.exit_code(), ExitCode::InlineSecret);
+    assert!(problems.to_string().contains("give {env: NAME} or {file: PATH}"), "{problems}");
+}
+
+#[test]
+fn a_private_key_anywhere_in_the_file_is_refused_and_not_shown() {
+    let body = "b3BlbnNzaC1rZXktdjEAAAAABG5vbmUAAAAEbm9uZQAAAAAAAAABAAAAMwAAAAtz";
+    let key =
+        format!("-----BEGIN OPENSSH PRIVATE KEY-----\n        {body}\n        -----END OPENSSH PRIVATE KEY-----\n");
+    for spec in [
+        format!("  hosts:\n  - name: a\n    address: 10.0.0.1\n    privateKeyPath: |\n        {key}"),
+        format!("  system:\n    preInstall:\n    - name: a\n      bash: |\n        {key}"),
+    ] {
+        let problems = refused(&spec);
+        assert_eq!(problems.exit_code(), ExitCode::InlineSecret, "{problems}");
+        assert!(!problems.to_string().contains(body), "{problems}");
+    }
+}
+
+#[test]
+fn a_field_in_the_wrong_place_is_told_where_it_belongs() {
+    let said = refused("  podCidr: 10.244.0.0/16\n").to_string();
+    assert!(said.contains("unknown field \"podCidr\" (it belongs below spec.network)"), "{said}");
+    let said = refused("  weather: sunny\n").to_string();
+    assert!(!said.contains("did you mean"), "{said}");
 }
 
 #[test]

@@ -20,7 +20,7 @@ pub fn refused(spec: &str) -> Problems {
     }
 }
 
-pub const HOSTS: &str = "  hosts:\n  - {name: a, address: 10.0.0.1}\n  - {name: b, address: 10.0.0.2}\n";
+const HOSTS: &str = "  hosts:\n  - {name: a, address: 10.0.0.1}\n  - {name: b, address: 10.0.0.2}\n";
 
 /// What is wrong, the path it is reported at, and a part of what is said.
 const WRONG: &[(&str, &str, &str)] = &[

@@ -95,6 +95,7 @@ pub fn run(args: &Args, display: &Display) -> Result<(), Failure> {
     let (session, cluster, hosts) = (shell.session(), args.cluster.options(), args.hosts.options());
     let commands = Commands(args);
     let source = session.cluster(&cluster)?;
+    source.check_hosts(&args.nodes)?;
     let access = Access::obtain(&session, source.cluster(), &cluster.trust, &hosts)?;
     let options = RunOptions::strict(args.on_failure.into(), &commands);
     let skip = args.unreachable == Unreachable::Skip;

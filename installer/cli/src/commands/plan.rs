@@ -84,7 +84,8 @@ pub fn run(args: &Args, display: &Display) -> Result<(), Failure> {
         let observed = session.observe("plan", opened, &access, &hosts, Unreachable::Refused("")).await?;
         let checked = observed.plan(recipe).await?.check().await?;
         let drift = checked.drift().await;
-        Ok((checked.leave().await, drift))
+        let plan = checked.leave().await;
+        Ok((plan, drift?))
     })?;
     if let Some(drift) = &drift {
         summary::differences(plan.plan(), drift).lines().for_each(|line| note(shell.events(), line));

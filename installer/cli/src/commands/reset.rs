@@ -92,6 +92,7 @@ pub fn run(args: &Args, display: &Display) -> Result<(), Failure> {
     let (session, cluster, hosts) = (shell.session(), args.cluster.options(), args.hosts.options());
     let commands = Commands(args);
     let source = session.cluster(&cluster)?;
+    source.check_hosts(&args.only)?;
     if let Some(typed) = &args.delete_registry_data {
         let cluster = source.cluster();
         if *typed != cluster.name || cluster.registry.kind != RegistryKind::Harbor {

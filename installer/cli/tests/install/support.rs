@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::io::Read;
 
 use kubexm_engine::{ClusterPki, Run, RunId};
-use kubexm_plan::slot::SlotProvider;
+use kubexm_plan::SlotProvider;
 use predicates::str::contains;
 
 use crate::home::plan;

@@ -11,7 +11,7 @@ pub(crate) mod interfaces;
 mod leftovers;
 mod listeners;
 mod network;
-mod open_folders;
+pub(crate) mod open_folders;
 mod os;
 mod ours;
 mod packages;

@@ -47,14 +47,16 @@ fn image(tag: &str, manifest: Digest, layers: &[Digest]) -> Repository {
 
 /// A host that has had two bundles with a registry, which has an image of somebody else's too; the second is served.
 fn two_bundles(host: &Host) -> [Digest; 5] {
-    let all = ["old manifest", "new manifest", "old layer", "shared layer", "old kubelet"].map(|bytes| put(host, bytes));
+    let all =
+        ["old manifest", "new manifest", "old layer", "shared layer", "old kubelet"].map(|bytes| put(host, bytes));
     let [old, new, layer, shared, kubelet] = all;
     let name = "registry.k8s.io/pause".to_owned();
     let gone = "quay.io/gone".to_owned();
     let first = [(name.clone(), image("3.9", old, &[layer, shared])), (gone, image("1", old, &[layer]))];
     let second = [(name, image("3.10", new, &[shared]))];
     for images in [&first[..], &second[..]] {
-        let layout = RegistryLayout { data_dir: "/mnt/registry".to_owned(), repositories: images.iter().cloned().collect() };
+        let layout =
+            RegistryLayout { data_dir: "/mnt/registry".to_owned(), repositories: images.iter().cloned().collect() };
         dispatch::converge(&layout.into(), &host.machine).expect("images in the registry");
     }
     host.put("/mnt/registry/docker/registry/v2/repositories/quay.io/theirs/_layers/keep", "theirs");

@@ -32,7 +32,19 @@ fn a_project_that_another_user_has_made_is_refused_by_name() {
     change(&host, |harbor| harbor["projects"]["ghcr.io"]["owner"] = "mallory".into());
     assert!(!dispatch::observe(&op, &host.machine).expect("a look").satisfied);
     let error = dispatch::converge(&op, &host.machine).expect_err("whose tags mallory moves").full();
-    assert!(error.contains("ghcr.io") && error.contains("mallory") && error.contains("delete it"), "{error}");
+    assert!(error.contains("ghcr.io") && error.contains("mallory") && error.contains("delete the project"), "{error}");
+}
+
+/// Whom that user has added may still push.
+#[test]
+fn a_project_whose_makers_account_is_deleted_is_not_the_administrators() {
+    let mut host = Host::fresh();
+    let op = running(&mut host);
+    dispatch::converge(&op, &host.machine).expect("projects");
+    change(&host, |harbor| harbor["projects"]["ghcr.io"]["owner"] = "(deleted)".into());
+    assert!(!dispatch::observe(&op, &host.machine).expect("a look").satisfied);
+    let error = dispatch::converge(&op, &host.machine).expect_err("nobody knows whose it is").full();
+    assert!(error.contains("ghcr.io") && error.contains("account is deleted"), "{error}");
 }
 
 #[test]

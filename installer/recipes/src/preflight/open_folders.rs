@@ -4,7 +4,7 @@
 use kubexm_plan::facts::PROGRAMS;
 
 use super::input::PreflightInput;
-use super::report::Report;
+use super::report::{Report, word};
 
 pub(super) fn run(input: &PreflightInput<'_>, report: &mut Report) {
     for host in &input.hosts {
@@ -18,7 +18,7 @@ pub(super) fn run(input: &PreflightInput<'_>, report: &mut Report) {
                     host.name(),
                     format!("{PROGRAMS}: {how}"),
                     "programs that are root's alone: from such a folder keepalived runs no check, and the address would stay where nothing answers",
-                    format!("`chown root:root {at} && chmod go-w {at}`", at = open.at),
+                    format!("`chown root:root {at} && chmod go-w {at}`", at = word(&open.at)),
                 );
                 continue;
             }
@@ -28,7 +28,7 @@ pub(super) fn run(input: &PreflightInput<'_>, report: &mut Report) {
                 "folders of data that are root's alone, as is every folder that they are in",
                 format!(
                     "`chown root: {at} && chmod go-w {at}` if nobody else needs it, or name another folder in cluster.yaml",
-                    at = open.at
+                    at = word(&open.at)
                 ),
             );
         }

@@ -12,7 +12,7 @@ use flate2::Compression;
 use flate2::write::GzEncoder;
 use kubexm_engine::run;
 use kubexm_engine::{ClusterPki, RunId};
-use kubexm_plan::slot::SlotProvider;
+use kubexm_plan::SlotProvider;
 
 use self::redact::Known;
 use crate::error::SessionError;

@@ -25,8 +25,8 @@ use super::{
     Addon, Bundle, Cluster, Etcd, Extra, Kubernetes, LoadBalancer, Network, Operator, Registry, Runtime, Storage,
     System,
 };
-use crate::names;
-use crate::yaml::{self, At, Field, Mapping, Object, Problems, Shape, Sink};
+use crate::yaml::{self, At, Field, Mapping, Object, ProblemKind, Problems, Shape, Sink};
+use crate::{credential, names};
 
 /// The whole file.
 pub const FILE: Object = Object::new(
@@ -92,7 +92,12 @@ pub fn parse(text: &str) -> Result<Cluster, Problems> {
 pub fn read(text: &str) -> Result<Read, Problems> {
     let tree = yaml::parse(text).map_err(|problems| of_kubekey(text, problems))?;
     let sink = Sink::default();
-    let cluster = file(&At::root(&tree, &sink));
+    let root = At::root(&tree, &sink);
+    let cluster = file(&root);
+    if let Some(what) = credential::find(text) {
+        let hint = "take it out, and name the file that has it, on the machine that needs it";
+        root.fail(ProblemKind::InlineSecret, format!("{what} is in this file, which travels in the bundle"), hint);
+    }
     let seen = Sink::default();
     let written = written::written(&At::root(&tree, &seen));
     sink.finish(cluster).map(|cluster| Read { cluster, written })
