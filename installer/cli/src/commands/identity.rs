@@ -46,7 +46,10 @@ pub fn run(args: &Args, display: &Display) -> Result<(), Failure> {
         false => home.recipient(credentials)?,
     };
     match args.json {
-        true => display.answer(&json!({"recipient": recipient, "identity": home.identity()}).to_string()),
+        true => display.answer(
+            &json!({"schema": "kubexm.io/identity/v1", "recipient": recipient, "identity": home.identity()})
+                .to_string(),
+        ),
         false => display.answer(&recipient),
     }
     Ok(())

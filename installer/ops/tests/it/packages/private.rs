@@ -206,8 +206,9 @@ impl System for Private {
     }
 
     fn write_us(&self, folder: &str) -> Result<Option<u64>, OpError> {
-        self.inner.system().write_us(folder)
+        self.rooted.write_us(folder)
     }
+
     fn interfaces(&self) -> Result<Vec<Interface>, OpError> {
         self.rooted.interfaces()
     }
