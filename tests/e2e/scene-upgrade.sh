@@ -137,18 +137,6 @@ check "a second upgrade changes nothing" nothing_done
 create_next() { install create --bundle "$NEXT_FILE" -f "$NEXT_YAML" -y --accept-new-host-keys --json > "$WORK/created-next.jsonl"; }
 created_nothing() { create_next && python3 "$ROOT/tests/e2e/journal.py" nothing-done "$WORK/created-next.jsonl"; }
 check "a create with the new bundle changes nothing either" created_nothing
-prune() { install registry prune -f "$FLEET_YAML" -y --accept-new-host-keys "$@"; }
-store_size() { lab host root n1 du -sm /var/lib/kubexm/store | cut -f1; }
-pruned() {
-  local before; before=$(store_size)
-  prune > "$WORK/pruned.log" || { tail -n 5 "$WORK/pruned.log"; return 1; }
-  echo "store of n1: $before MB before, $(store_size) MB after"
-  [ "$(store_size)" -lt "$before" ] && ! old_image "v$LAB_K8S" && old_image "v$LAB_K8S_NEXT"
-}
-check "a bundle that is kept by name stays" says 0 "nothing to do" prune --keep "v$LAB_K8S-$(lab host root n1 ls /etc/kubexm/depot/bundles | sed -n "s/^v$LAB_K8S-\(.*\)\.json\$/\1/p")"
-check "the bundle before is removed from the registry" pruned
-check "a second time there is nothing to remove" says 0 "nothing to do" prune
-check "a create with the new bundle changes nothing then" created_nothing
 check "the earlier bundle is refused" says 53 "which is older" fleet upgrade -f "$FLEET_YAML" -y --accept-new-host-keys
 
 cat "$WORK/upgrade-figures"

@@ -273,7 +273,7 @@ impl Sample {
             Pipeline::Restore => !self.spec.contains("etcd: {type: kubexm"),
             Pipeline::AddNode => !self.added.is_empty(),
             Pipeline::DeleteNode => !self.deleted.is_empty(),
-            Pipeline::Upgrade | Pipeline::RegistryPrune => self.upgraded.is_some(),
+            Pipeline::Upgrade => self.upgraded.is_some(),
         }
     }
 

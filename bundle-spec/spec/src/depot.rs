@@ -13,9 +13,6 @@ use crate::{ArtifactKey, Digest, Family, Manifest, Platform};
 /// The schema this program writes and reads.
 pub const SCHEMA: &str = "kubexm.io/depot/v1";
 
-/// The file itself.
-pub const CONFIG: &str = "/etc/kubexm/depot/config.json";
-
 /// The folder beside the config with the configs of all bundles that the cluster has had, of which images and files are served too.
 pub const BUNDLES: &str = "bundles";
 
@@ -28,9 +25,6 @@ pub const HOW_TO: &str = "README";
 pub struct DepotConfig {
     /// Always [`SCHEMA`].
     pub schema: String,
-    /// The record in [`BUNDLES`] of the bundle that it was written for.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub bundle: Option<String>,
     /// Where it listens, `0.0.0.0:5443`.
     pub listen: SocketAddr,
     /// Content store of the node it runs on; blobs below `sha256/`.
@@ -109,7 +103,6 @@ impl DepotConfig {
     pub fn serving(manifest: &Manifest, listen: SocketAddr, store: &str, tls: Tls) -> Self {
         let mut config = Self {
             schema: SCHEMA.to_owned(),
-            bundle: None,
             listen,
             store: store.to_owned(),
             tls,

@@ -106,7 +106,7 @@ impl System for RealSystem {
     }
 
     fn write_us(&self, folder: &str) -> Result<Option<u64>, OpError> {
-        crate::write_time::measure(Path::new(folder))
+        Ok(crate::write_time::measure(Path::new(folder)))
     }
 
     fn interfaces(&self) -> Result<Vec<Interface>, OpError> {

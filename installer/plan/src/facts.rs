@@ -104,12 +104,6 @@ pub struct Facts {
     /// State folders ([`crate::state_folders`]) that are not empty; not examined on a host with kubexm's stamp.
     #[serde(default)]
     pub state_folders: Vec<StateFolder>,
-    /// Names of the bundles whose content a host of the registry has, by its records; empty on other hosts.
-    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
-    pub bundles: BTreeSet<String>,
-    /// The one of them that its depot serves; none if its configuration is that of no record.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub serving_bundle: Option<String>,
     /// Microseconds in which 99 of 100 small writes to the folder of etcd are on the disk; not measured on a host with kubexm's stamp.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub etcd_write_us: Option<u64>,

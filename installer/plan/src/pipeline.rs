@@ -23,7 +23,6 @@ macro_rules! for_each_pipeline {
             upgrade: Upgrade,
             certs_renew: CertsRenew,
             restore: Restore,
-            registry_prune: RegistryPrune,
             reset: Reset,
         }
     };
@@ -55,8 +54,6 @@ pub enum Pipeline {
     CertsRenew,
     /// Gives etcd the data of a backup, on the same hosts.
     Restore,
-    /// Removes earlier bundles from the registry's hosts.
-    RegistryPrune,
     /// Removes a cluster from its hosts.
     Reset,
 }
@@ -161,28 +158,6 @@ impl Row {
                     success: "cluster {cluster} has the data of the backup ({done} steps changed something); what etcd had before lies \
                               in .kubexm-before-* in etcd's data folder (/var/lib/etcd) of the control planes: remove it once nobody \
                               wants it back",
-                    kubeconfig: "",
-                    ..Self::INSTALLS.sentences
-                },
-            },
-            Pipeline::RegistryPrune => Self {
-                name: "registry-prune",
-                command: "registry prune",
-                needs: Needs { bundle: false, cluster: true, ledgers: false },
-                invariants: RUNNING,
-                after_success: AfterSuccess::ClusterKept,
-                nothing_to_do: NothingToDo::NoSteps,
-                // Each step says that it has no way back, and so does what is said before the question.
-                shows_warnings: false,
-                confirmed_by_name: false,
-                sentences: Sentences {
-                    before: Some(
-                        "Removed irreversibly, and back only with their bundle: images, charts and files that no other bundle has. A pod that \
-                         needs such an image does not start on a node that does not have it.",
-                    ),
-                    question: "Remove these bundles from the registry?",
-                    nothing_to_do: "nothing to do: the registry of cluster {cluster} has no bundle but those that are kept",
-                    success: "the registry of cluster {cluster} has what the kept bundles have ({done} steps changed something)",
                     kubeconfig: "",
                     ..Self::INSTALLS.sentences
                 },

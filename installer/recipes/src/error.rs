@@ -211,12 +211,6 @@ pub enum RecipeError {
         /// Every problem: host, what is wrong, what can be done.
         problems: Vec<String>,
     },
-    /// It is not known what of a registry may go.
-    #[error("the registry cannot be pruned; nothing was changed:{}", gap_lines(.problems))]
-    CannotPrune {
-        /// Every problem: host, what is wrong, what can be done.
-        problems: Vec<String>,
-    },
     /// The cluster is not in a state from which it can be upgraded with this bundle.
     #[error("cluster {cluster} cannot be upgraded to {target}; nothing was changed:{}", gap_lines(.problems))]
     CannotUpgrade {
@@ -364,7 +358,6 @@ impl RecipeError {
             | Self::NetworkChanged { .. }
             | Self::CannotRenew { .. }
             | Self::CannotRestore { .. }
-            | Self::CannotPrune { .. }
             | Self::Unobserved { .. }
             | Self::NewerLedger { .. }
             | Self::UnreadableState { .. } => ExitCode::Preflight,

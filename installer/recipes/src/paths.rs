@@ -21,7 +21,7 @@ pub const REGISTRY_LOGIN: &str = "/etc/kubexm/registry-login";
 /// The CA of the user's registry.
 pub const EXTERNAL_CA: &str = "/etc/kubexm/external-registry-ca.crt";
 /// Config of the depot.
-pub const DEPOT_CONFIG: &str = kubexm_spec::depot::CONFIG;
+pub const DEPOT_CONFIG: &str = "/etc/kubexm/depot/config.json";
 /// The configs of all bundles that the cluster has had.
 pub const DEPOT_BUNDLES: &str = "/etc/kubexm/depot/bundles";
 /// The depot's copy of the CA.

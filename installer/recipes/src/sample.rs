@@ -203,8 +203,6 @@ pub fn facts(name: &str, last: u8) -> Facts {
         docker: Vec::new(),
         balancers: Vec::new(),
         state_folders: Vec::new(),
-        bundles: BTreeSet::new(),
-        serving_bundle: None,
         etcd_write_us: None,
         open_folders: Vec::new(),
         foreign_mounts: Vec::new(),

@@ -4,8 +4,8 @@ use kubexm_engine::drift::Drift;
 use kubexm_plan::lint;
 use kubexm_plan::{CheckedPlan, ClusterFacts, Plan};
 use kubexm_recipes::{
-    DeleteContext, Deletion, Drain, Identity, PlanContext, PruneContext, Recipe, Renew, RenewContext, Renewed,
-    ResetContext, ResetHost, Running,
+    DeleteContext, Deletion, Drain, Identity, PlanContext, Recipe, Renew, RenewContext, Renewed, ResetContext,
+    ResetHost, Running,
 };
 use kubexm_spec::{Digest, one_line};
 
@@ -163,23 +163,6 @@ impl<'s> Observed<'s, ClusterSource> {
         for warning in warnings {
             events::warning(site.session.events, one_line(&warning));
         }
-        Ok(Planned { site, plan, clean: Vec::new(), created: true, authorities: Authorities::default() })
-    }
-}
-
-impl<'s> Observed<'s, ClusterSource> {
-    /// Plans the removal of earlier bundles from the registry. `keep`: names of those that stay beside the one that is served.
-    ///
-    /// # Errors
-    /// It is not known what is served, or a bundle is to be kept that no host has.
-    pub async fn plan_prune(self, keep: &[String]) -> Result<Planned<'s, ClusterSource>, SessionError> {
-        let (site, survey) = self.into_parts();
-        let cluster = site.subject.cluster();
-        let (cluster_digest, cluster_id) = (cluster.digest(), Identity::of(cluster, &survey.facts).id);
-        events::phase(site.session.events, "plan");
-        let cx = PruneContext { cluster, cluster_digest, cluster_id, facts: &survey.facts, keep };
-        let planned = kubexm_recipes::registry_prune(&cx).map_err(SessionError::from);
-        let plan = site.unless_refused(planned).await?;
         Ok(Planned { site, plan, clean: Vec::new(), created: true, authorities: Authorities::default() })
     }
 }

@@ -11,9 +11,7 @@ use kubexm_engine::sim::Snapshot;
 use kubexm_plan::backup::{Archive, BackupAnswer, BackupAsk};
 use kubexm_plan::lint::{self, Order};
 use kubexm_plan::{CONTROLLER, CheckedPlan, ClusterFacts, Facts, Pipeline, Plan, Undo, ledger};
-use kubexm_recipes::{
-    DeleteContext, Drain, PruneContext, Renew, RenewContext, ResetContext, ResetHost, RestoreContext,
-};
+use kubexm_recipes::{DeleteContext, Drain, Renew, RenewContext, ResetContext, ResetHost, RestoreContext};
 use kubexm_spec::cluster::Roles;
 
 use super::compare::{differences, refuse};
@@ -56,10 +54,10 @@ impl<F: Fleet> Case<F> {
                 sample.plan_create()
             }
             Pipeline::AddNode => sample.plan_before_add_node(),
-            Pipeline::Upgrade | Pipeline::RegistryPrune => sample.plan_before_upgrade(),
+            Pipeline::Upgrade => sample.plan_before_upgrade(),
         };
         let whole = match pipeline {
-            Pipeline::Upgrade | Pipeline::RegistryPrune => plan.clone(),
+            Pipeline::Upgrade => plan.clone(),
             _ => sample.plan_create().1,
         };
         let pki = Arc::new(scratch());
@@ -100,20 +98,6 @@ impl<F: Fleet> Case<F> {
             Pipeline::Restore => {
                 let (plan, bundle) = restore_plan(sample, &start, &setting).await?;
                 Setting { name: name_of_run, plan, bundle: Arc::new(bundle), ..setting }
-            }
-            Pipeline::RegistryPrune => {
-                let (bundle, plan) = sample.plan_upgrade(&running(sample, &start).await?);
-                start.serve(&plan);
-                let upgrade = Setting { name: "upgrade".to_owned(), plan, bundle: Arc::new(bundle), ..setting.clone() };
-                let outcome = Carried::new(&upgrade)?.begin(&start, &Silent, How::KEEP).await?.map_err(said)?;
-                if outcome != Outcome::Succeeded {
-                    return Err(format!("the upgrade before it ends {outcome:?}"));
-                }
-                start.live();
-                let plan = prune_plan(sample, &start).await?;
-                let start = start.fork();
-                let setting = Setting { name: name_of_run, plan, ..upgrade };
-                return Ok(Self { name, pipeline, setting, start, fresh: before, sample: *sample });
             }
             Pipeline::Reset => {
                 let plan = reset_plan(sample, &start).await?;
@@ -280,11 +264,9 @@ impl<F: Fleet> Case<F> {
             Pipeline::DeleteNode => delete_plan(&self.sample, fleet).await?,
             Pipeline::Reset => reset_again(self.plan(), fleet).await?,
             Pipeline::Upgrade => self.sample.plan_upgrade(&running(&self.sample, fleet).await?).1,
-            Pipeline::Create
-            | Pipeline::AddNode
-            | Pipeline::CertsRenew
-            | Pipeline::Restore
-            | Pipeline::RegistryPrune => self.setting.plan.clone(),
+            Pipeline::Create | Pipeline::AddNode | Pipeline::CertsRenew | Pipeline::Restore => {
+                self.setting.plan.clone()
+            }
         };
         Ok(Setting { plan, ..self.setting.clone() })
     }
@@ -354,26 +336,6 @@ async fn running<F: Fleet>(sample: &Sample, fleet: &F) -> Result<ClusterFacts, S
         looks.push(link.cluster_facts().await.map_err(said)?);
     }
     Ok(ClusterFacts::merged(looks))
-}
-
-/// Of all but the bundle that is served, by the files of the records: facts of the simulated fleet do not have them.
-async fn prune_plan<F: Fleet>(sample: &Sample, fleet: &F) -> Result<CheckedPlan, String> {
-    let (cluster, links, snapshot) = (sample.cluster(), fleet.links(), fleet.snapshot());
-    let mut facts = BTreeMap::new();
-    for (name, link) in &links {
-        let mut here = link.facts().await.map_err(said)?;
-        let records = snapshot[name]
-            .keys()
-            .filter_map(|key| key.split_once("/etc/kubexm/depot/bundles/")?.1.strip_suffix(".json"));
-        here.bundles = records.map(str::to_owned).collect();
-        // Their names begin with the version.
-        here.serving_bundle = here.bundles.last().cloned();
-        facts.insert(name.clone(), here);
-    }
-    let cluster_digest = kubexm_spec::Digest::of("yaml");
-    let cx = PruneContext { cluster: &cluster, cluster_digest, cluster_id: None, facts: &facts, keep: &[] };
-    let plan = kubexm_recipes::registry_prune(&cx).map_err(said)?;
-    lint::check(plan).map(|(plan, _)| plan).map_err(|problems| format!("{problems:?}"))
 }
 
 /// Of every certificate, as with `--force`; its files are as the hosts have them.

@@ -17,7 +17,6 @@ mod man_pages;
 mod plan;
 mod preflight;
 mod recorded;
-mod registry;
 mod report;
 mod reset;
 mod restore;
@@ -75,7 +74,6 @@ enum Verb {
     Certs(certs::Args),
     Backup(backup::Args),
     Restore(restore::Args),
-    Registry(registry::Args),
     Preflight(preflight::Args),
     Plan(plan::Args),
     Run(run::Args),
@@ -120,7 +118,6 @@ impl Cli {
             Some(Verb::Certs(args)) => args.json(),
             Some(Verb::Backup(args)) => args.json(),
             Some(Verb::Restore(args)) => args.json,
-            Some(Verb::Registry(args)) => args.json(),
             Some(Verb::Preflight(args)) => args.json,
             Some(Verb::Plan(args)) => args.json,
             Some(Verb::Run(args)) => args.change.json,
@@ -161,7 +158,6 @@ pub fn run(cli: Cli, display: &Display) -> Result<(), Failure> {
         (Some(Verb::Certs(args)), _) => certs::run(&args, display),
         (Some(Verb::Backup(args)), _) => backup::run(&args, display),
         (Some(Verb::Restore(args)), _) => restore::run(&args, display),
-        (Some(Verb::Registry(args)), _) => registry::run(&args, display),
         (Some(Verb::Preflight(args)), _) => preflight::run(&args, display),
         (Some(Verb::Plan(args)), _) => plan::run(&args, display),
         (Some(Verb::Run(args)), _) => run::run(&args, display),

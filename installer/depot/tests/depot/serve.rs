@@ -291,7 +291,6 @@ async fn a_key_that_does_not_fit_is_an_error_that_names_the_files() {
     std::fs::write(path("key"), "nothing").unwrap();
     let config = depot::DepotConfig {
         schema: depot::SCHEMA.to_owned(),
-        bundle: None,
         listen: "127.0.0.1:0".parse().unwrap(),
         store: path("store"),
         tls: depot::Tls { cert: path("crt"), key: path("key") },

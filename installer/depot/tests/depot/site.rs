@@ -53,7 +53,6 @@ pub async fn start_of(
     };
     let mut config = depot::DepotConfig {
         schema: depot::SCHEMA.to_owned(),
-        bundle: None,
         listen: "127.0.0.1:0".parse().unwrap(),
         store: store.display().to_string(),
         tls: depot::Tls {

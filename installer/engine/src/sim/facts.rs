@@ -66,8 +66,6 @@ pub fn facts(host: &str) -> Facts {
         docker: Vec::new(),
         balancers: Vec::new(),
         state_folders: Vec::new(),
-        bundles: BTreeSet::new(),
-        serving_bundle: None,
         etcd_write_us: None,
         open_folders: Vec::new(),
         foreign_mounts: Vec::new(),

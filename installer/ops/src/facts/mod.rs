@@ -2,7 +2,6 @@
 //! root where the kernel or the distribution has such files, so that a machine rooted in a directory can provide them.
 
 mod balancers;
-mod bundles;
 mod disks;
 mod dns;
 mod glibc;
@@ -101,11 +100,8 @@ pub fn collect_with(machine: &Machine, host: &str, folders: &DataFolders) -> Res
     let joined = stamped && machine.path(KUBELET_CONF).is_file();
     let processes = processes::all(machine);
     let services = services::look(machine)?;
-    let (bundles, serving_bundle) = bundles::look(machine, stamped)?;
     Ok(Facts {
         host: host.to_owned(),
-        bundles,
-        serving_bundle,
         hostname_addresses: network::addresses_in_hosts(machine, &hostname)?,
         hostname,
         os_id: release.get("ID").cloned().unwrap_or_default(),

@@ -4,7 +4,6 @@ mod absent;
 pub(crate) mod act;
 mod binary;
 mod blobs;
-mod bundles_removed;
 mod certificates_renewed;
 mod dir;
 mod etcd_restored;

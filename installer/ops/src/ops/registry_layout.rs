@@ -55,19 +55,6 @@ fn files(op: &RegistryLayout) -> BTreeMap<String, Has> {
     files
 }
 
-/// Every file of the layout in the order in which they can be removed: tags, what they name, and blobs.
-pub(super) fn paths(op: &RegistryLayout) -> Vec<String> {
-    let files = files(op);
-    let rank = |(path, has): &(&String, &Has)| match has {
-        Has::Link(_) if path.contains("/_manifests/tags/") => 0,
-        Has::Link(_) => 1,
-        Has::Blob(_) => 2,
-    };
-    let mut all: Vec<_> = files.iter().collect();
-    all.sort_by_key(rank);
-    all.into_iter().map(|(path, _)| path.clone()).collect()
-}
-
 impl Has {
     /// Whether an existing file has the right content. A blob is checked by its size: it got its name after its digest
     /// was computed over every byte, and clients that pull it verify it again.

@@ -3,7 +3,6 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test that cannot continue has failed")]
 
 mod backup;
-mod bundles_removed;
 mod certificates;
 mod cluster_facts;
 mod common;

@@ -4,7 +4,6 @@ mod absent;
 mod act;
 mod binary;
 mod blobs;
-mod bundles_removed;
 mod certificates_renewed;
 mod dir;
 mod etcd_restored;
@@ -53,7 +52,6 @@ pub use absent::Absent;
 pub use act::*;
 pub use binary::Binary;
 pub use blobs::{Blobs, Depots, Missing};
-pub use bundles_removed::{BundlesRemoved, BundlesThere};
 pub use certificates_renewed::{CertificatesRenewed, Renewal, RenewedFiles};
 pub use dir::Dir;
 pub use etcd_restored::{EtcdRestored, RestorePhase, RestoreState};
@@ -106,7 +104,7 @@ pub type Reset = reset::Reset<Op>;
 macro_rules! ops {
     ([$($then:tt)+] $($with:tt)*) => {
         $($then)+! { [$($with)*]
-            File Absent Dir StateDir MoveAside Link Blobs Binary Unpacked RegistryLayout BundlesRemoved Packages Unit Sysctl KernelModule SwapOff
+            File Absent Dir StateDir MoveAside Link Blobs Binary Unpacked RegistryLayout Packages Unit Sysctl KernelModule SwapOff
             HostsBlock Resolver SelinuxMode Hostname Timezone ImageLoaded Kubeconfig KubeObject NodeUntainted NodeTainted
             NodeLabel NodeAnnotation NodePruned Stamp StaticPodStarted CertificatesRenewed KubeletCertificate EtcdSnapshot EtcdRestored
             HelmRelease Manifests HarborProjects HarborImages Act Reset

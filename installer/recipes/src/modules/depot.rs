@@ -117,14 +117,12 @@ pub fn serve(draft: &mut Draft<'_>, node: &PlannedHost<'_>) -> Result<Step, Reci
     if cx.cluster.registry.kind != RegistryKind::Embedded {
         config.images.clear();
     }
-    let name = record_of(cx, node);
-    config.bundle = Some(name.clone());
     let mut metadata = BTreeMap::new();
     config.packages = repositories(draft, node, &mut metadata);
     let folder = config.packages.is_some().then(|| Dir { path: paths::DEPOT_METADATA.to_owned(), mode: 0o755 });
     config.login = cx.cluster.depot_login().map(|_| paths::DEPOT_HTPASSWD.to_owned());
     let text = document(&config)?;
-    // What another registry has is in the record, too: by it a bundle's content is removed.
+    // What another registry has is in the record, too: it says what a bundle has brought.
     let images = if config.images.is_empty() { registry::repositories(cx) } else { config.images.clone() };
     let record = document(&DepotConfig { images, ..config.clone() })?;
 
@@ -164,7 +162,7 @@ pub fn serve(draft: &mut Draft<'_>, node: &PlannedHost<'_>) -> Result<Step, Reci
         .ensure_all(own_login)
         // It stays when another bundle comes: pods of before ask for its images.
         .ensure(Dir { path: paths::DEPOT_BUNDLES.to_owned(), mode: 0o755 })
-        .ensure(draft.file(format!("{}/{name}.json", paths::DEPOT_BUNDLES), 0o644, record))
+        .ensure(draft.file(record_of(cx, node), 0o644, record))
         .ensure(draft.file(paths::DEPOT_CONFIG, 0o644, text))
         .ensure(unit)
         .ensure(Unit {
@@ -181,10 +179,10 @@ pub fn serve(draft: &mut Draft<'_>, node: &PlannedHost<'_>) -> Result<Step, Reci
         .build())
 }
 
-/// The name of the record of what a bundle brought to this host: `v1.34.4-` and the beginning of its manifest's digest.
+/// The record of what a bundle has brought to this host: `v1.34.4-` and the beginning of its manifest's digest.
 fn record_of(cx: &PlanContext<'_>, node: &PlannedHost<'_>) -> String {
     let version = cx.kubernetes_version(node.platform).map(|version| format!("{version}-")).unwrap_or_default();
-    format!("{version}{}", &cx.manifest_digest.hex()[..16])
+    format!("{}/{version}{}.json", paths::DEPOT_BUNDLES, &cx.manifest_digest.hex()[..16])
 }
 
 fn document(config: &DepotConfig) -> Result<String, RecipeError> {

@@ -91,7 +91,7 @@ const fn real(pipeline: Pipeline) -> &'static [&'static str] {
 }
 
 const NOBODY: Held = Held::Not(
-    "reset, delete-node, certs-renew, restore and registry-prune plan no host as optional: what is left on one host is reported, and they run again",
+    "reset, delete-node, certs-renew and restore plan no host as optional: what is left on one host is reported, and they run again",
 );
 const OF_RESET: Held =
     Held::Not("the state before anything is what removals alone promise; law 1 is about what was before the run");
@@ -125,10 +125,9 @@ pub fn row(law: Law, pipeline: Pipeline) -> Row {
         (Law::UndoFails, _) => usual(NO_UNDO),
         // Of reset: the files of units and what they loaded. etcd's quorum and the API's name are not asked, the cluster goes.
         (Law::SecondRun | Law::Invariants, _) => both(Held::Whole),
-        (
-            Law::LeavesOut,
-            Pipeline::DeleteNode | Pipeline::CertsRenew | Pipeline::Restore | Pipeline::RegistryPrune | Pipeline::Reset,
-        ) => both(NOBODY),
+        (Law::LeavesOut, Pipeline::DeleteNode | Pipeline::CertsRenew | Pipeline::Restore | Pipeline::Reset) => {
+            both(NOBODY)
+        }
         (Law::LeavesOut, Pipeline::Create) => Row { simulated: at(&[], 6), rooted: of(ON_THREE, 2) },
         (Law::LeavesOut, _) => Row { simulated: at(ON_THREE, 4), rooted: of(ON_THREE, 2) },
         (Law::AsBefore, Pipeline::DeleteNode | Pipeline::Reset) => both(Held::Whole),

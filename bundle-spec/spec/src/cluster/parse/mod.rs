@@ -25,8 +25,8 @@ use super::{
     Addon, Bundle, Cluster, Etcd, Extra, Kubernetes, LoadBalancer, Network, Operator, Registry, Runtime, Storage,
     System,
 };
-use crate::yaml::{self, At, Field, Mapping, Object, ProblemKind, Problems, Shape, Sink};
-use crate::{credential, names};
+use crate::names;
+use crate::yaml::{self, At, Field, Mapping, Object, Problems, Shape, Sink};
 
 /// The whole file.
 pub const FILE: Object = Object::new(
@@ -92,12 +92,7 @@ pub fn parse(text: &str) -> Result<Cluster, Problems> {
 pub fn read(text: &str) -> Result<Read, Problems> {
     let tree = yaml::parse(text).map_err(|problems| of_kubekey(text, problems))?;
     let sink = Sink::default();
-    let root = At::root(&tree, &sink);
-    let cluster = file(&root);
-    if let Some(what) = credential::find(text) {
-        let hint = "take it out, and name the file that has it, on the machine that needs it";
-        root.fail(ProblemKind::InlineSecret, format!("{what} is in this file, which travels in the bundle"), hint);
-    }
+    let cluster = file(&At::root(&tree, &sink));
     let seen = Sink::default();
     let written = written::written(&At::root(&tree, &seen));
     sink.finish(cluster).map(|cluster| Read { cluster, written })

@@ -72,7 +72,6 @@ impl Site {
         };
         let config = depot::DepotConfig {
             schema: depot::SCHEMA.to_owned(),
-            bundle: None,
             listen: "127.0.0.1:0".parse().unwrap(),
             store: folder.display().to_string(),
             tls: depot::Tls { cert: file("crt", cert.pem()), key: file("key", key.serialize_pem()) },
