@@ -179,7 +179,6 @@ mod tests {
     fn an_unknown_key_in_the_config_is_refused() {
         let config = DepotConfig {
             schema: SCHEMA.to_owned(),
-            bundle: None,
             listen: SocketAddr::from(([0, 0, 0, 0], 5443)),
             store: "/var/lib/kubexm/store".to_owned(),
             tls: Tls { cert: "/c".to_owned(), key: "/k".to_owned() },

@@ -5,13 +5,14 @@ use std::path::Path;
 use kubexm_spec::depot::{BUNDLES, DepotConfig};
 
 use crate::DepotError;
+use crate::config::read_config;
 
 /// Adds the images and files of the configs beside this one. Where names meet, what is there already stays: it is that of the bundle
 /// which the config was written for.
 pub async fn add(config: &mut DepotConfig, config_path: &Path) -> Result<(), DepotError> {
     for path in configs(&config_path.with_file_name(BUNDLES)).await? {
         // One that cannot be read costs its own images alone.
-        match crate::serve::read_config(Path::new(&path)).await {
+        match read_config(Path::new(&path)).await {
             Ok(earlier) => merge(config, earlier),
             Err(error) => tracing::error!(error = %kubexm_spec::error_chain(&error), "an earlier bundle is not served"),
         }

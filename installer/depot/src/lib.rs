@@ -5,6 +5,7 @@
 //! `/packages/<os>-<arch>/…`, repositories for apt and dnf.
 
 mod conditions;
+mod config;
 mod connections;
 mod content;
 mod earlier;

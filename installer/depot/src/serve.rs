@@ -20,6 +20,7 @@ use tokio::sync::mpsc;
 use tokio_rustls::TlsAcceptor;
 
 use crate::DepotError;
+use crate::config::{read, read_config};
 use crate::connections::{Connections, Limits};
 use crate::content::{self, Store};
 use crate::earlier;
@@ -82,12 +83,6 @@ pub async fn check(config_path: &FilePath, tls_folder: Option<&FilePath>) -> Res
 /// As [`check`], without certificate, key and login.
 pub async fn check_config(config_path: &FilePath) -> Result<(), DepotError> {
     read_config(config_path).await.map(drop)
-}
-
-pub(crate) async fn read_config(config_path: &FilePath) -> Result<depot::DepotConfig, DepotError> {
-    let path = config_path.display().to_string();
-    let text = read(&path).await?;
-    serde_json::from_slice(&text).map_err(|source| DepotError::Config { path, source })
 }
 
 /// Everything that a depot reads before it serves.
@@ -252,10 +247,6 @@ async fn file(
         Some(digest) => registry.store.answer(request, digest, "application/octet-stream").await,
         None => content::not_here(&name),
     }
-}
-
-async fn read(path: &str) -> Result<Vec<u8>, DepotError> {
-    tokio::fs::read(path).await.map_err(|source| DepotError::Read { path: path.to_owned(), source })
 }
 
 async fn tls(files: &depot::Tls) -> Result<TlsAcceptor, DepotError> {

@@ -17,7 +17,7 @@ use rustix::process::{Pid, PidfdFlags, Signal, kill_process_group, pidfd_open};
 
 use crate::environment::{environment, find};
 use crate::system::{ActContext, Head, HttpsRequest, HttpsServer, Kernel, Output, Program, PushRequest, Space, System};
-use crate::{Machine, OpError};
+use crate::{Machine, OpError, fsio};
 
 /// The most output of a program in bytes; the rest is dropped.
 const OUTPUT_LIMIT: u64 = 64 << 20;
@@ -169,14 +169,9 @@ impl System for RealSystem {
     }
 }
 
-/// The path, or its nearest parent that exists.
-pub(crate) fn existing(path: &Path) -> &Path {
-    path.ancestors().find(|at| at.exists()).unwrap_or(Path::new("/"))
-}
-
 /// Space of the file system of a path, or of its nearest existing parent.
 pub(crate) fn space_of(path: &Path) -> Result<Space, OpError> {
-    let found = rustix::fs::statvfs(existing(path)).map_err(|error| OpError::Path {
+    let found = rustix::fs::statvfs(fsio::existing(path)).map_err(|error| OpError::Path {
         action: "measure",
         path: path.display().to_string(),
         source: error.into(),

@@ -7,7 +7,7 @@ use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use crate::real::existing;
+use crate::fsio::existing;
 
 /// Bytes of a write, as in etcd's own advice for measuring a disk (fio, `--bs=2300`).
 const WRITE: usize = 2300;

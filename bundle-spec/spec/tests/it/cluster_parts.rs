@@ -162,7 +162,7 @@ fn a_secret_key_given_for_a_recipient_is_refused_and_not_shown() {
         let problems = parse(&with(recipient)).unwrap_err().to_string();
         assert!(problems.contains(said) && !problems.contains("1J59TJ7"), "{problems}");
     }
-    let twice = file("a").replace("recipient: a}", "recipient: a}, {name: alice, recipient: b}");
+    let twice = with("a").replace("recipient: a}", "recipient: a}, {name: alice, recipient: b}");
     assert!(parse(&twice).unwrap_err().to_string().contains("given twice"), "{twice}");
 }
 

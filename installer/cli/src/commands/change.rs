@@ -24,9 +24,7 @@ pub fn run(
     let opened = opened.with_new_registry_ca(ca.new_registry_ca).for_upgrade(matches!(recipe, Recipe::Upgrade(_)));
     opened.check_remembered(&session)?;
     opened.check_closed_world()?;
-    if let Recipe::AddNode(named) = recipe {
-        check_hosts(opened.cluster(), named)?;
-    }
+    check_hosts(opened.cluster(), recipe.named())?;
     let access = Access::obtain(&session, opened.cluster(), &bundle.trust, &hosts)?;
     let verified = opened.verify(&session)?;
     let options = args.failure.options(&again);

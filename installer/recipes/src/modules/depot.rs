@@ -17,7 +17,7 @@ use crate::charts;
 use crate::context::{PlanContext, PlannedHost};
 use crate::draft::Draft;
 use crate::error::RecipeError;
-use crate::modules::{images, login, packages, registry};
+use crate::modules::{images, login, packages};
 use crate::packages::{self as carried, NodePackages};
 use crate::templates::template;
 use crate::{fan_out, paths, registries};
@@ -123,7 +123,7 @@ pub fn serve(draft: &mut Draft<'_>, node: &PlannedHost<'_>) -> Result<Step, Reci
     config.login = cx.cluster.depot_login().map(|_| paths::DEPOT_HTPASSWD.to_owned());
     let text = document(&config)?;
     // What another registry has is in the record, too: it says what a bundle has brought.
-    let images = if config.images.is_empty() { registry::repositories(cx) } else { config.images.clone() };
+    let images = if config.images.is_empty() { registries::repositories(cx) } else { config.images.clone() };
     let record = document(&DepotConfig { images, ..config.clone() })?;
 
     let htpasswd = login::server_file(draft, paths::DEPOT_HTPASSWD, 0o600);

@@ -46,7 +46,15 @@ pub enum Running {
     EveryHost,
 }
 
-impl Recipe<'_> {
+impl<'a> Recipe<'a> {
+    /// Hosts that the operator has named.
+    pub const fn named(self) -> &'a [String] {
+        match self {
+            Self::AddNode(named) => named,
+            Self::Create | Self::Upgrade(_) => &[],
+        }
+    }
+
     /// What it plans.
     pub const fn pipeline(self) -> Pipeline {
         match self {
