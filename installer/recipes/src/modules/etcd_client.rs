@@ -41,19 +41,24 @@ pub fn step(draft: &mut Draft<'_>, node: &PlannedHost<'_>, members: &[Member]) -
 }
 
 fn give(node: &PlannedHost<'_>, files: Vec<File>, members: BTreeMap<String, String>, unnamed: bool) -> Step {
-    let probe = Probe::EtcdMembersHealthy {
-        members,
-        unnamed,
-        ca: CLIENT_CA.to_owned(),
-        certificate: CLIENT_CERT.to_owned(),
-        key: CLIENT_KEY.to_owned(),
-    };
+    let probe = healthy(members, unnamed);
     Step::on(node.name(), "etcd.client", "Give the API server its certificate for etcd, and ask every member with it")
         .ensure(Dir { path: CLIENT.to_owned(), mode: 0o700 })
         .ensure_all(files)
         .probe(probe, 60)
         .undo(Undo::RestoreBefore)
         .build()
+}
+
+/// Every member is asked with the API server's certificate.
+pub fn healthy(members: BTreeMap<String, String>, unnamed: bool) -> Probe {
+    Probe::EtcdMembersHealthy {
+        members,
+        unnamed,
+        ca: CLIENT_CA.to_owned(),
+        certificate: CLIENT_CERT.to_owned(),
+        key: CLIENT_KEY.to_owned(),
+    }
 }
 
 fn of_the_user(draft: &mut Draft<'_>, external: &ExternalEtcd) -> Result<Vec<File>, RecipeError> {
