@@ -116,7 +116,7 @@ same_members() { [ "$(member n1 member list | sort)" = "$id_before" ] || { membe
 check "they are the members that they were" same_members
 kubelets() { [ "$(kubectl_on n1 get nodes --no-headers -o custom-columns=:.status.nodeInfo.kubeletVersion | sort -u)" = "v$LAB_K8S_NEXT" ]; }
 check "every kubelet has the new version" kubelets
-no_pod() { ! kubectl_on n1 -n kube-system get pods --no-headers -o custom-columns=:.metadata.name | grep '^etcd-'; }
+no_pod() { kubectl_on n1 -n kube-system get pods --no-headers -o custom-columns=:.metadata.name > "$WORK/etcd-pods" && ! grep '^etcd-' "$WORK/etcd-pods"; }
 check "kubeadm made no etcd of its own" no_pod
 check "the object is there after it" kubectl_on n1 get configmap kept
 alone() { ! lab host root n3 'ls -d /usr/local/bin/kube{let,adm,ctl} /usr/local/bin/containerd /etc/kubernetes 2> /dev/null | grep .'; }
@@ -152,10 +152,12 @@ lose() {
   ! within 5 kubectl_on n1 get configmap kept
 }
 check "the data of every member is lost" lose
+fewer() { sed 's|etcd: \[n1, n2, n3\]|etcd: [n1]|; /name: n3,/d' "$NEXT_YAML" > "$WORK/etcd-fewer.yaml" && says 53 "as its etcd" install restore "$backup" -f "$WORK/etcd-fewer.yaml" -y; }
+check "a restore of fewer members than the cluster has is refused" fewer
 check "it is restored" restore -y
 [ "$HELD" = 1 ] || return 0
 check "what was there at the backup is there" within 60 kubectl_on n1 get configmap kept
-gone() { ! kubectl_on n1 get configmap later; }
+gone() { kubectl_on n1 get configmaps --no-headers -o custom-columns=:.metadata.name > "$WORK/etcd-maps" && grep -qx kept "$WORK/etcd-maps" && ! grep -x later "$WORK/etcd-maps"; }
 check "what was made since is not" gone
 check "all three members are healthy" within 60 three
 new_cluster() { [ "$(member n1 member list | sort)" != "$id_before" ]; }
@@ -168,7 +170,7 @@ check "a create has nothing to do after it" created_nothing
 check "an object is made after the restore" kubectl_on n1 create configmap since --from-literal=a=1
 check "it is restored once more, over data that is there" restore -y
 check "what was made in between is gone" within 60 kubectl_on n1 get configmap kept
-back() { restore -y --roll-back && within 90 kubectl_on n1 get configmap since; }
+back() { restore -y --roll-back "$(basename "$(last_run)")" && within 90 kubectl_on n1 get configmap since; }
 check "and a rollback brings it back" back
 check "all three members are healthy with it" within 60 three
 check "a create has nothing to do at the end" created_nothing

@@ -25,6 +25,17 @@ pub fn refuse_harbor(cluster: &Cluster, what: &str, hint: &str) -> Result<(), Re
     }
 }
 
+/// Refuses what is built for kubeadm's own etcd only.
+pub fn refuse_other_etcd(cluster: &Cluster, what: &str, hint: &str) -> Result<(), RecipeError> {
+    match cluster.etcd.kind {
+        EtcdKind::Kubeadm => Ok(()),
+        kind => {
+            let what = format!("{what} of a cluster with spec.etcd.type {kind}");
+            Err(RecipeError::Unsupported { what, hint: hint.to_owned() })
+        }
+    }
+}
+
 /// Refuses what is built for an etcd of the cluster's own only.
 pub fn refuse_external_etcd(cluster: &Cluster, what: &str, hint: &str) -> Result<(), RecipeError> {
     match cluster.etcd.kind {

@@ -77,10 +77,11 @@ impl Converge for EtcdRestored {
             (RestorePhase::Data { .. }, Wave::Data) => bring_back(self, machine)?,
             (RestorePhase::Stopped, Wave::Start) => {
                 // What etcd had before may be nothing that it can run with.
-                if self.on.has_own_member() {
-                    let _ = start_member(machine);
-                }
+                let member = if self.on.has_own_member() { start_member(machine) } else { Ok(()) };
                 start_pods(machine)?;
+                if Folders::of(self, machine)?.member.exists() {
+                    member?;
+                }
                 if self.on.is_stacked() {
                     runs(machine, self.runtime)?;
                 }
@@ -266,6 +267,14 @@ fn restore_data(op: &EtcdRestored, machine: &Machine) -> Result<(), OpError> {
     let [slot] = slots.as_slice() else {
         return Err(OpError::other("an archive has one key; this is a fault of the plan"));
     };
+    // Whatever the plan takes for the host's etcd: the folder is that of this unit.
+    if own_etcd::has_member(machine) && systemd::show(machine, etcd::UNIT)?.running() {
+        return Err(OpError::other(format!(
+            "{} runs on this host, and its data would be moved from under it: cluster.yaml does not say that etcd is kubexm's \
+             (spec.etcd.type, roleGroups.etcd), or somebody has started it; correct that, or stop it, then run again",
+            etcd::UNIT
+        )));
+    }
     let folders = Folders::of(op, machine)?;
     let database = format!("{SNAPSHOTS}/restore-{}.db", op.id);
     let folder = machine.path(SNAPSHOTS);

@@ -166,6 +166,12 @@ fn a_restored_member_is_stopped_for_boots_too_and_starts_with_a_record_of_its_st
         host.put(DATA, "written since");
         let (before, machine, ops) = (host.tree(), with_key(&host, &key), phases_on(digest, on));
         let link = host.machine.path("/etc/systemd/system/multi-user.target.wants/kubexm-etcd.service");
+        // The unit runs: nothing is moved from under it.
+        let early = dispatch::converge(&ops[1], &machine).expect_err("the member runs").full();
+        assert!(
+            early.contains("kubexm-etcd.service runs on this host") && host.read(DATA) == "written since",
+            "{early}"
+        );
         let mut found = carry_out(&ops[..1], &machine);
         assert!(!healthy(&host, "node1").holds && link.symlink_metadata().is_err(), "{on:?}");
         assert_eq!(host.machine.path(API_SERVER).is_file(), on == RestoredHost::Member, "{on:?}");

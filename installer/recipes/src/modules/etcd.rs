@@ -105,8 +105,9 @@ pub fn replace(
         .ensure(program)
         .ensure(config)
         .ensure(unit)
-        .ensure(running())
+        // Before it runs: a create with an earlier bundle is refused by this file, and must not put an older etcd on newer data.
         .ensure(known)
+        .ensure(running())
         .probe(healthy(members), STARTS_S)
         .timeout_s(STARTS_S + 120)
         .undo(undo)

@@ -2,7 +2,7 @@
 //!
 //! All control planes have the same certificate: kubeadm copies the files of the first one to those that join.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use kubexm_plan::etcd::{CLIENT, CLIENT_CA, CLIENT_CERT, CLIENT_KEY, KEYSPACE};
 use kubexm_plan::op::{Dir, File};
@@ -91,6 +91,13 @@ fn text<'a>(cx: &PlanContext<'a>, file: Option<&MaterialFile>) -> Result<&'a str
         hint: "give caFile, certFile and keyFrom in spec.etcd.externalConfig".to_owned(),
     };
     cx.material(file.ok_or_else(missing)?)
+}
+
+/// `etcd.external.endpoints` in a text of kubeadm's configuration; none where etcd is kubeadm's.
+pub fn endpoints_in(kubeadm_config: &str) -> BTreeSet<String> {
+    let documents: Vec<Value> = serde_saphyr::from_multiple(kubeadm_config).unwrap_or_default();
+    let endpoints = documents.iter().filter_map(|document| document.pointer("/etcd/external/endpoints")?.as_array());
+    endpoints.flatten().filter_map(|url| url.as_str().map(str::to_owned)).collect()
 }
 
 /// `etcd.external` of kubeadm's ClusterConfiguration; none if etcd is kubeadm's.

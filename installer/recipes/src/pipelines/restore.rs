@@ -4,7 +4,7 @@
 //! member has to be added afterwards. What was there is moved aside, and comes back with a rollback. Members are kubeadm's static
 //! pods on control planes, or kubexm's own units, on hosts that may be nothing else.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, SocketAddr};
 
 use kubexm_plan::backup::Archive;
@@ -15,7 +15,7 @@ use kubexm_spec::cluster::{Cluster, EtcdKind};
 
 use crate::error::RecipeError;
 use crate::identity::Identity;
-use crate::modules::etcd;
+use crate::modules::{etcd, etcd_client};
 use crate::preflight::disk_of;
 use crate::unsupported::refuse_external_etcd;
 
@@ -91,7 +91,7 @@ pub fn restore(cx: &RestoreContext<'_>) -> Result<Plan, RecipeError> {
             .undo(Undo::RestoreBefore)
             .build()
     });
-    let clients = || own.iter().map(|member| (member.name.to_owned(), member.url(CLIENTS))).collect();
+    let clients = || own.iter().map(|member| (member.name.to_owned(), url(member.ip, CLIENTS))).collect();
     steps.all(&own, |member| {
         Step::on(member.name, "restore.healthy", "Wait until every member of etcd is healthy")
             .probe(etcd::asked_from_a_member(clients()), 180)
@@ -159,12 +159,8 @@ impl RestoreHost<'_> {
         self.on.is_stacked() || self.on.has_own_member()
     }
 
-    fn url(&self, port: u16) -> String {
-        format!("https://{}", SocketAddr::from((self.ip, port)))
-    }
-
     fn peer(&self) -> String {
-        self.url(PEERS)
+        url(self.ip, PEERS)
     }
 
     const fn runs(&self) -> &'static str {
@@ -225,6 +221,7 @@ fn hosts<'a>(cx: &'a RestoreContext<'a>) -> Result<Vec<RestoreHost<'a>>, RecipeE
     let is_plane = |name: &String| groups.control_plane.contains(name);
     let members = groups.etcd.iter().filter(|name| own && !is_plane(name));
     let (mut found, mut problems) = (Vec::new(), Vec::new());
+    problems.extend(other_members(cx));
     for name in groups.control_plane.iter().chain(members) {
         let on = match (own, is_plane(name), groups.etcd.contains(name)) {
             (false, ..) => RestoredHost::Stacked,
@@ -256,15 +253,63 @@ fn hosts<'a>(cx: &'a RestoreContext<'a>) -> Result<Vec<RestoreHost<'a>>, RecipeE
 /// Why a host is none that the cluster runs on.
 fn not_ours(cx: &RestoreContext<'_>, name: &str, on: RestoredHost, facts: &Facts) -> Option<String> {
     let member = Identity::of(cx.cluster, cx.facts).is_member(cx.cluster, name, facts);
-    let what = if on.has_api_server() && !(member && facts.joined) {
-        "no control plane of this cluster"
-    } else if on.has_own_member() && !(member && facts.etcd_formed.is_some()) {
-        "no host with a member of this cluster's etcd (/etc/kubexm/etcd/formed)"
-    } else {
-        return None;
+    if on.has_own_member() && !(member && facts.etcd_formed.is_some()) {
+        return Some(format!(
+            "{name} has no member of this cluster's etcd any more (/etc/kubexm/etcd/formed is not there), and kubexm-install cannot make it \
+             one again yet: bring back its disk, or give the snapshot of the backup to every member by hand (docs/operations.md, \"etcd of \
+             its own\")"
+        ));
+    }
+    if on.has_api_server() && !(member && facts.joined) {
+        return Some(format!(
+            "{name} is no control plane of this cluster; a restore is for the hosts that the cluster runs on: create it there first, or \
+             remove the host from cluster.yaml"
+        ));
+    }
+    let stacked = on.is_stacked() && facts.etcd_formed.is_some();
+    stacked.then(|| {
+        format!(
+            "{name} has a member of an etcd of kubexm's own, and cluster.yaml does not say spec.etcd.type kubexm: use the cluster.yaml that \
+             the cluster was made with"
+        )
+    })
+}
+
+/// Where cluster.yaml and the cluster do not have the same members of etcd. One that got no data would come back with the old
+/// database, under an address that the API servers have.
+fn other_members(cx: &RestoreContext<'_>) -> Option<String> {
+    let planes = &cx.cluster.role_groups.control_plane;
+    let known = planes.iter().find_map(|name| cx.facts.get(name)?.kubeadm_config_text.as_deref());
+    let has = match known {
+        Some(text) => etcd_client::endpoints_in(text),
+        None if cx.cluster.etcd.kind == EtcdKind::Kubeadm => return None,
+        None => {
+            let text = "it is not known which members of etcd the cluster was made with, and one that is left out would come back with the old \
+                        data: /etc/kubexm/kubeadm.yaml is missing on its control planes, or was edited; restore it as kubexm wrote it";
+            return Some(text.to_owned());
+        }
     };
-    Some(format!(
-        "{name} is {what}; a restore is for the hosts that the cluster runs on: create it there first, or remove the host from \
-         cluster.yaml"
-    ))
+    let wanted: BTreeSet<String> = match cx.cluster.etcd.kind {
+        EtcdKind::Kubexm => {
+            let hosts = cx.cluster.role_groups.etcd.iter().filter_map(|name| cx.cluster.host(name)?.node_ip());
+            hosts.map(|ip| url(ip, CLIENTS)).collect()
+        }
+        EtcdKind::Kubeadm | EtcdKind::External => BTreeSet::new(),
+    };
+    let list = |urls: &BTreeSet<String>| match urls.is_empty() {
+        true => "kubeadm's own members".to_owned(),
+        false => urls.iter().map(String::as_str).collect::<Vec<_>>().join(", "),
+    };
+    (has != wanted).then(|| {
+        format!(
+            "the cluster was made with {} as its etcd (/etc/kubexm/kubeadm.yaml on its control planes), and cluster.yaml has {}: a member \
+             that is left out would come back with the old data; write spec.etcd.type and roleGroups.etcd as the cluster has them",
+            list(&has),
+            list(&wanted)
+        )
+    })
+}
+
+fn url(ip: IpAddr, port: u16) -> String {
+    format!("https://{}", SocketAddr::from((ip, port)))
 }

@@ -337,6 +337,8 @@ fn a_restore_stops_every_api_server_and_member_before_any_member_gets_data() {
         facts.joined = name.starts_with("node");
         facts.etcd_formed = ["node1", "etcd1", "etcd2"].contains(&name.as_str()).then(|| "id\n3.6.5\n".to_owned());
     }
+    let made = text(&site.create().unwrap(), "/etc/kubexm/kubeadm.yaml").to_owned();
+    site.facts().kubeadm_config_text = Some(made);
     let cx = kubexm_recipes::RestoreContext {
         cluster: &site.cluster,
         cluster_digest: kubexm_spec::Digest::of("yaml"),
@@ -367,8 +369,21 @@ fn a_restore_stops_every_api_server_and_member_before_any_member_gets_data() {
     lost.remove("etcd1");
     let error = kubexm_recipes::restore(&kubexm_recipes::RestoreContext { facts: &lost, ..cx.clone() });
     let error = error.unwrap_err().to_string();
-    assert!(error.contains("etcd2 is no host with a member of this cluster's etcd"), "{error}");
+    assert!(error.contains("etcd2 has no member of this cluster's etcd any more"), "{error}");
     assert!(error.contains("etcd1 was not reached"), "{error}");
+    // A member that is left out would come back with the old data.
+    let refused = |change: &dyn Fn(&mut Cluster)| {
+        let mut cluster = site.cluster.clone();
+        change(&mut cluster);
+        let refused = kubexm_recipes::restore(&kubexm_recipes::RestoreContext { cluster: &cluster, ..cx.clone() });
+        refused.unwrap_err().to_string()
+    };
+    let fewer = refused(&|cluster| cluster.role_groups.etcd.truncate(1));
+    let says = "the cluster was made with https://10.77.0.11:2379, https://10.77.0.21:2379, https://10.77.0.22:2379 as its etcd";
+    assert!(fewer.contains(says) && fewer.contains("cluster.yaml has https://10.77.0.11:2379:"), "{fewer}");
+    let stacked = refused(&|cluster| cluster.etcd.kind = EtcdKind::Kubeadm);
+    assert!(stacked.contains("cluster.yaml has kubeadm's own members"), "{stacked}");
+    assert!(stacked.contains("node1 has a member of an etcd of kubexm's own"), "{stacked}");
 }
 
 fn of_the_user(prefix: &str) -> Cluster {

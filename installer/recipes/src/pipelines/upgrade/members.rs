@@ -50,7 +50,7 @@ impl<'a> OwnMembers<'a> {
             found(node) != Some(target.as_str()) || recorded != Some(target.as_str())
         };
         let line = |version: &str| Version::of(version).line();
-        let crosses = |node: &&PlannedHost<'_>| found(node).is_some_and(|version| line(version) != line(&target));
+        let crosses = |node: &&PlannedHost<'_>| found(node).is_none_or(|version| line(version) != line(&target));
         let one_way = hosts.iter().rfind(crosses).map(|node| node.name().to_owned());
         let stops = hosts.iter().any(|node| found(node) != Some(target.as_str()));
         let replaced = hosts.iter().filter(|node| differs(node)).copied().collect();
