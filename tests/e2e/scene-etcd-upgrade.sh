@@ -167,15 +167,11 @@ check "they start with their hosts again" enabled
 check "every pod runs after it" within 180 all_running n1
 check "a create has nothing to do after it" created_nothing
 
-check "an object is made after the restore" kubectl_on n1 create configmap since --from-literal=a=1
-check "it is restored once more, over data that is there" restore -y
-check "what was made in between is gone" within 60 kubectl_on n1 get configmap kept
-back() { restore -y --roll-back "$(basename "$(last_run)")" && within 90 kubectl_on n1 get configmap since; }
-check "and a rollback brings it back" back
-check "all three members are healthy with it" within 60 three
-check "a create has nothing to do at the end" created_nothing
 cat "$WORK/etcd-upgrade-figures"
 check "the cluster is reset" install reset -f "$NEXT_YAML" -y
+# The upgrade's snapshot is the operator's to remove.
+taken() { lab host root n1 'rm /var/lib/kubexm/snapshots/before-v*.db && rmdir /var/lib/kubexm/snapshots /var/lib/kubexm'; }
+check "the snapshot of before is there, and nothing else of kubexm" taken
 check "every host is as it was before" as_before
 lab host down --all
 HOME_NAME=home
