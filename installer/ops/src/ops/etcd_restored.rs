@@ -55,7 +55,7 @@ impl Converge for EtcdRestored {
             RestorePhase::Data { .. } => restore_data(self, machine)?,
             RestorePhase::Started => {
                 start(self, machine)?;
-                if self.on.is_stacked() && !runs(machine, self.runtime)? {
+                if self.on.is_stacked() && !runs(machine, self.runtime, "etcd")? {
                     return Err(OpError::other(format!(
                         "etcd does not run {} s after its manifest is back: look at /var/log/pods/kube-system_etcd-*/etcd on this \
                          host, then run again",
@@ -82,8 +82,8 @@ impl Converge for EtcdRestored {
                 if Folders::of(self, machine)?.member.exists() {
                     member?;
                 }
-                if self.on.is_stacked() {
-                    runs(machine, self.runtime)?;
+                if self.on.has_api_server() {
+                    runs(machine, self.runtime, if self.on.is_stacked() { "etcd" } else { "kube-apiserver" })?;
                 }
             }
             _ => {}
@@ -195,11 +195,11 @@ fn start_pods(machine: &Machine) -> Result<(), OpError> {
     fsio::remove_folder(&machine.path(STOPPED)).map(drop)
 }
 
-/// Waits until etcd runs; the API server is started by then, and may end until etcd has a leader.
-fn runs(machine: &Machine, runtime: RuntimeKind) -> Result<bool, OpError> {
+/// Waits until a static pod runs. With etcd the API server is started, too, and may end until etcd has a leader.
+fn runs(machine: &Machine, runtime: RuntimeKind, pod: &str) -> Result<bool, OpError> {
     let begun = Instant::now();
     loop {
-        let all = containers::of_system_pod(machine, runtime, "etcd")?;
+        let all = containers::of_system_pod(machine, runtime, pod)?;
         if all.iter().any(|container| container.running) {
             return Ok(true);
         }
