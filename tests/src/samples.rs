@@ -50,7 +50,9 @@ const ONE: Sample = Sample {
 
 /// An upgrade that drains nodes.
 const MINOR: Option<[&str; 2]> = Some(["v1.34.4", "v1.35.4"]);
-/// One that does not.
+/// One with another minor version of etcd: its members cannot go back once all of them have it.
+const OVER_THE_GATE: Option<[&str; 2]> = Some(["v1.33.13", "v1.34.4"]);
+/// One that does not drain.
 const PATCH: Option<[&str; 2]> = Some(["v1.34.2", "v1.34.4"]);
 
 /// Samples of one host.
@@ -166,6 +168,7 @@ pub const FLEETS: [Sample; 15] = [
         spec: "  etcd: {type: kubexm, quota: 4Gi, dataDir: /srv/etcd}\n",
         added: &["node2"],
         deleted: &["node2"],
+        upgraded: OVER_THE_GATE,
         ..ONE
     },
     Sample {
@@ -175,6 +178,7 @@ pub const FLEETS: [Sample; 15] = [
         spec: "  etcd: {type: kubexm}\n",
         added: &["node3"],
         deleted: &["node3"],
+        upgraded: MINOR,
         ..ONE
     },
     Sample {
@@ -268,9 +272,7 @@ impl Sample {
     /// Whether a pipeline has anything to do in it.
     pub fn is_for(&self, pipeline: Pipeline) -> bool {
         match pipeline {
-            Pipeline::Create | Pipeline::CertsRenew | Pipeline::Reset => true,
-            // It is refused for an etcd that is not kubeadm's.
-            Pipeline::Restore => !self.spec.contains("etcd: {type: kubexm"),
+            Pipeline::Create | Pipeline::CertsRenew | Pipeline::Restore | Pipeline::Reset => true,
             Pipeline::AddNode => !self.added.is_empty(),
             Pipeline::DeleteNode => !self.deleted.is_empty(),
             Pipeline::Upgrade => self.upgraded.is_some(),

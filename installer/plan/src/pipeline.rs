@@ -156,7 +156,7 @@ impl Row {
                 sentences: Sentences {
                     question: "Type the name of the cluster to restore it",
                     success: "cluster {cluster} has the data of the backup ({done} steps changed something); what etcd had before lies \
-                              in .kubexm-before-* in etcd's data folder (/var/lib/etcd) of the control planes: remove it once nobody \
+                              in .kubexm-before-* in the data folder of etcd's members (/var/lib/etcd): remove it once nobody \
                               wants it back",
                     kubeconfig: "",
                     ..Self::INSTALLS.sentences

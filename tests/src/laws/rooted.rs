@@ -264,7 +264,8 @@ fn in_words(cluster: &Value) -> BTreeMap<String, String> {
     }
     for member in cluster["members"].as_object().into_iter().flatten().map(|(_, member)| member) {
         let name = member["name"].as_str().unwrap_or_default();
-        words.insert(format!("member:{name}"), format!("{} dead: {}", member["address"], member["dead"]));
+        let (address, dead, version) = (&member["address"], &member["dead"], &member["version"]);
+        words.insert(format!("member:{name}"), format!("{address} dead: {dead} version: {version}"));
     }
     words
 }

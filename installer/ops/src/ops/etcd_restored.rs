@@ -3,14 +3,15 @@
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use kubexm_plan::op::{EtcdRestored, RestorePhase, RestoreState, SNAPSHOTS};
+use kubexm_plan::etcd;
+use kubexm_plan::op::{EtcdRestored, RestorePhase, RestoreState, RestoredHost, SNAPSHOTS};
 use kubexm_spec::cluster::RuntimeKind;
 
 use super::static_pod_started::api_server_answers;
 use crate::fsio::{self, Access};
 use crate::path_state::{Look, PathState, PutBack};
 use crate::system::Program;
-use crate::{Converge, Machine, OpError, Wave, backup, containers, own_etcd, snapshot};
+use crate::{Converge, Machine, OpError, Wave, backup, containers, own_etcd, snapshot, started, systemd};
 
 const MANIFESTS: &str = "/etc/kubernetes/manifests";
 /// On the same file system, and not read by kubelet.
@@ -45,20 +46,25 @@ impl Converge for EtcdRestored {
     fn converge(&self, machine: &Machine) -> Result<(), OpError> {
         match &self.phase {
             RestorePhase::Stopped => {
-                can_restore(machine)?;
-                stop(machine, self.runtime)?;
+                // What has no member gets no data.
+                if self.on != RestoredHost::ApiServer {
+                    can_restore(machine)?;
+                }
+                stop(self, machine)?;
             }
             RestorePhase::Data { .. } => restore_data(self, machine)?,
             RestorePhase::Started => {
-                start(machine)?;
-                if !runs(machine, self.runtime)? {
+                start(self, machine)?;
+                if self.on.is_stacked() && !runs(machine, self.runtime, "etcd")? {
                     return Err(OpError::other(format!(
                         "etcd does not run {} s after its manifest is back: look at /var/log/pods/kube-system_etcd-*/etcd on this \
                          host, then run again",
                         STARTS.as_secs()
                     )));
                 }
-                answers(machine)?;
+                if self.on.has_api_server() {
+                    answers(machine)?;
+                }
             }
         }
         machine.write_file(&self.mark(), b"done\n", Access::mode(0o600))
@@ -67,12 +73,18 @@ impl Converge for EtcdRestored {
     fn restore(&self, machine: &Machine, before: &RestoreState, wave: Wave) -> Result<(), OpError> {
         match (&self.phase, wave) {
             // Before the data moves under them.
-            (RestorePhase::Started, Wave::Stop) => stop(machine, self.runtime)?,
+            (RestorePhase::Started, Wave::Stop) => stop(self, machine)?,
             (RestorePhase::Data { .. }, Wave::Data) => bring_back(self, machine)?,
             (RestorePhase::Stopped, Wave::Start) => {
-                start(machine)?;
-                // What it had before may be nothing that it can run with.
-                runs(machine, self.runtime)?;
+                // What etcd had before may be nothing that it can run with.
+                let member = if self.on.has_own_member() { start_member(machine) } else { Ok(()) };
+                start_pods(machine)?;
+                if Folders::of(self, machine)?.member.exists() {
+                    member?;
+                }
+                if self.on.has_api_server() {
+                    runs(machine, self.runtime, if self.on.is_stacked() { "etcd" } else { "kube-apiserver" })?;
+                }
             }
             _ => {}
         }
@@ -97,7 +109,20 @@ fn can_restore(machine: &Machine) -> Result<(), OpError> {
     }
 }
 
-fn stop(machine: &Machine, runtime: RuntimeKind) -> Result<(), OpError> {
+/// The API server first, which writes.
+fn stop(op: &EtcdRestored, machine: &Machine) -> Result<(), OpError> {
+    if op.on.has_api_server() {
+        stop_pods(machine, op.runtime)?;
+    }
+    if op.on.has_own_member() {
+        // A boot in the middle of a restore must not start it with data that the others do not have.
+        systemd::enable(machine, etcd::UNIT, false)?;
+        systemd::stop(machine, etcd::UNIT)?;
+    }
+    Ok(())
+}
+
+fn stop_pods(machine: &Machine, runtime: RuntimeKind) -> Result<(), OpError> {
     move_out(machine)?;
     let begun = Instant::now();
     for pod in PODS {
@@ -135,7 +160,31 @@ fn move_out(machine: &Machine) -> Result<(), OpError> {
     Ok(())
 }
 
-fn start(machine: &Machine) -> Result<(), OpError> {
+/// etcd first: the API server ends without it.
+fn start(op: &EtcdRestored, machine: &Machine) -> Result<(), OpError> {
+    if op.on.has_own_member() {
+        start_member(machine)?;
+    }
+    start_pods(machine)
+}
+
+/// With a record of what it was started with, as it had one: otherwise the next run would restart it.
+fn start_member(machine: &Machine) -> Result<(), OpError> {
+    systemd::enable(machine, etcd::UNIT, true)?;
+    if systemd::show(machine, etcd::UNIT)?.active() {
+        return Ok(());
+    }
+    let record = started::read_record(machine, etcd::UNIT)?;
+    let files: Vec<String> = record.into_iter().flat_map(|record| record.loaded.into_keys()).collect();
+    let loaded = started::digests(machine, files.iter())?;
+    systemd::start_anew(machine, etcd::UNIT)?;
+    match files.is_empty() {
+        true => Ok(()),
+        false => started::write_record(machine, etcd::UNIT, systemd::show(machine, etcd::UNIT)?.invocation, loaded),
+    }
+}
+
+fn start_pods(machine: &Machine) -> Result<(), OpError> {
     // etcd first: the API server ends without it, and is started with growing pauses.
     for pod in PODS.iter().rev() {
         let from = machine.path(manifest(STOPPED, pod));
@@ -146,11 +195,11 @@ fn start(machine: &Machine) -> Result<(), OpError> {
     fsio::remove_folder(&machine.path(STOPPED)).map(drop)
 }
 
-/// Waits until etcd runs; the API server is started by then, and may end until etcd has a leader.
-fn runs(machine: &Machine, runtime: RuntimeKind) -> Result<bool, OpError> {
+/// Waits until a static pod runs. With etcd the API server is started, too, and may end until etcd has a leader.
+fn runs(machine: &Machine, runtime: RuntimeKind, pod: &str) -> Result<bool, OpError> {
     let begun = Instant::now();
     loop {
-        let all = containers::of_system_pod(machine, runtime, "etcd")?;
+        let all = containers::of_system_pod(machine, runtime, pod)?;
         if all.iter().any(|container| container.running) {
             return Ok(true);
         }
@@ -218,6 +267,14 @@ fn restore_data(op: &EtcdRestored, machine: &Machine) -> Result<(), OpError> {
     let [slot] = slots.as_slice() else {
         return Err(OpError::other("an archive has one key; this is a fault of the plan"));
     };
+    // Whatever the plan takes for the host's etcd: the folder is that of this unit.
+    if own_etcd::has_member(machine) && systemd::show(machine, etcd::UNIT)?.running() {
+        return Err(OpError::other(format!(
+            "{} runs on this host, and its data would be moved from under it: cluster.yaml does not say that etcd is kubexm's \
+             (spec.etcd.type, roleGroups.etcd), or somebody has started it; correct that, or stop it, then run again",
+            etcd::UNIT
+        )));
+    }
     let folders = Folders::of(op, machine)?;
     let database = format!("{SNAPSHOTS}/restore-{}.db", op.id);
     let folder = machine.path(SNAPSHOTS);

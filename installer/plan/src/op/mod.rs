@@ -54,7 +54,7 @@ pub use binary::Binary;
 pub use blobs::{Blobs, Depots, Missing};
 pub use certificates_renewed::{CertificatesRenewed, Renewal, RenewedFiles};
 pub use dir::Dir;
-pub use etcd_restored::{EtcdRestored, RestorePhase, RestoreState};
+pub use etcd_restored::{EtcdRestored, RestorePhase, RestoreState, RestoredHost};
 pub use etcd_snapshot::{EtcdSnapshot, SNAPSHOTS, Snapshotted};
 pub use file::{Content, File};
 pub use harbor::{HARBOR_UNIT, HarborAccess};
