@@ -25,6 +25,7 @@
 //! rustls' provider (`rustls::crypto::ring::default_provider().install_default()`) and provides the async runtime.
 
 mod access;
+mod addons;
 mod authorities;
 mod backup;
 mod bundle;
@@ -55,6 +56,7 @@ mod session;
 pub mod support_bundle;
 
 pub use access::Access;
+pub use addons::{AddonChange, AddonDiff, AddonsDiff, AddonsView, Changed, ObjectDiff};
 pub use authorities::AuthoritiesError;
 pub use backup::{BackedUp, BackupOptions, VerifiedBackup};
 pub use bundle::cluster_file::{ClusterFile, Origin};

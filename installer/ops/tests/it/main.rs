@@ -23,6 +23,7 @@ mod kubeadm_upgrade;
 mod ledger;
 mod links;
 mod manifests;
+mod release_absent;
 mod node_object;
 mod packages;
 mod programs;

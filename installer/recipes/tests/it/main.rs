@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test that cannot continue has failed")]
 
 mod addons;
+mod removed_addons;
 mod balancer;
 mod calico;
 mod certs_renew;

@@ -13,9 +13,11 @@ use crate::{Machine, OpError};
 
 const NAMESPACE: &str = "kube-system";
 const KEY: &str = "inventory";
+/// Of the ConfigMaps' names.
+const PREFIX: &str = "kubexm-addon-";
 
 fn config_map(op: &Manifests) -> String {
-    format!("kubexm-addon-{}", op.name)
+    format!("{PREFIX}{}", op.name)
 }
 
 /// The record; none if the add-on was never applied.
@@ -31,6 +33,15 @@ pub(super) fn read(machine: &Machine, op: &Manifests) -> Result<Option<Inventory
             op.name
         ))
     })
+}
+
+/// The name of an add-on, and its record or why that cannot be read; none if the ConfigMap is another one.
+pub(crate) fn of_record(object: &Value) -> Option<(String, Result<Inventory, String>)> {
+    let name = object["metadata"]["name"].as_str()?.strip_prefix(PREFIX)?;
+    let text = object["data"][KEY].as_str().unwrap_or_default();
+    let inventory = serde_json::from_str(text)
+        .map_err(|error| format!("ConfigMap {NAMESPACE}/{PREFIX}{name} is not as kubexm writes it: {error}"));
+    Some((name.to_owned(), inventory))
 }
 
 pub(super) fn write(machine: &Machine, op: &Manifests, inventory: &Inventory) -> Result<(), OpError> {

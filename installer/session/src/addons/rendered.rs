@@ -1,0 +1,337 @@
+//! Charts of a plan, rendered with their real values before the first change: what needs an image, a kind of object or a version of
+//! Kubernetes that is not there is refused by name. Each step renders its chart again on its host, with what only the cluster can tell
+//! (`lookup`).
+
+use std::collections::BTreeSet;
+
+use kubexm_charts::judge::{Known, outside};
+use kubexm_charts::stored::comparable;
+use kubexm_charts::{documents, extract, objects};
+use kubexm_plan::addons::{AddonsAsk, InstalledAddon, InstalledAddons, InstalledKind};
+use kubexm_plan::lint::Order;
+use kubexm_plan::op::{HelmRelease, Manifests, ReleaseInput};
+use kubexm_plan::{Op, Plan};
+use kubexm_spec::cluster::NetworkPlugin;
+use kubexm_spec::{ExitCode, rendering};
+use serde_json::Value;
+
+use super::helm::{Helm, Job};
+use super::installed;
+use super::kinds::Kinds;
+use crate::bundle::opened::Opened;
+use crate::error::SessionError;
+use crate::events;
+use crate::fleet::Fleet;
+use crate::home::ClusterHome;
+use crate::session::Session;
+
+/// How often a chart is rendered until its own definitions change nothing any more.
+const ROUNDS: usize = 3;
+/// Objects of each add-on that a message names.
+const NAMED: usize = 5;
+/// Length of the label in which a release notes its chart.
+const LABEL: usize = 63;
+
+/// An add-on, or the pod network, of a plan.
+pub(super) struct Planned<'a> {
+    /// Of its step in the plan.
+    pub step: usize,
+    pub name: &'a str,
+    pub namespace: &'a str,
+    pub content: Content<'a>,
+}
+
+pub(super) enum Content<'a> {
+    Release(&'a HelmRelease, ReleaseInput),
+    Objects(&'a Manifests),
+}
+
+/// What a plan installs, in its order. Removals are not among it.
+pub(super) fn planned(plan: &Plan) -> Vec<Planned<'_>> {
+    let ops = plan.steps.iter().enumerate().flat_map(|(at, step)| step.ops.iter().map(move |op| (at, op)));
+    let mut all = Vec::new();
+    for (step, op) in ops {
+        match op {
+            Op::HelmRelease(release) => {
+                let input = plan.texts.get(&release.input).and_then(|text| serde_json::from_str(text).ok());
+                let content = Content::Release(release, input.unwrap_or_default());
+                all.push(Planned { step, name: &release.name, namespace: &release.namespace, content });
+            }
+            Op::Manifests(op) if !op.is_removal() => {
+                all.push(Planned { step, name: &op.name, namespace: &op.namespace, content: Content::Objects(op) });
+            }
+            _ => {}
+        }
+    }
+    all
+}
+
+/// The objects of a file of the bundle, or of a text of the plan; what is no YAML there is reported by its step.
+pub(super) fn of_file(opened: &Opened, plan: &Plan, op: &Manifests) -> Option<Vec<Value>> {
+    let text = match op.in_plan {
+        true => plan.texts.get(&op.blob).cloned()?,
+        false => {
+            let bytes = opened.bundle().read(&kubexm_archive::members::blob_name(&op.blob), documents::STREAM_LIMIT).ok()?;
+            String::from_utf8(bytes).ok()?
+        }
+    };
+    documents::read(&text).ok().map(objects::flattened)
+}
+
+/// Whether the cluster has a release already as it is planned.
+pub(super) fn is_installed(running: Option<&InstalledAddons>, release: &HelmRelease, input: &ReleaseInput) -> bool {
+    let label: String = release.chart.hex().chars().take(LABEL).collect();
+    let values = rendering::digest(&comparable(&input.values));
+    running.is_some_and(|running| {
+        running.addons.iter().any(|one| {
+            one.kind == InstalledKind::Helm
+                && (one.name.as_str(), one.namespace.as_str()) == (release.name.as_str(), release.namespace.as_str())
+                && one.status == "deployed"
+                && one.source.as_deref() == Some(&*label)
+                && one.values == Some(values)
+        })
+    })
+}
+
+/// Whether the cluster has the objects of a file already.
+pub(super) fn is_applied(running: Option<&InstalledAddons>, op: &Manifests) -> bool {
+    let is_it = |one: &InstalledAddon| {
+        one.kind == InstalledKind::Yaml
+            && (one.name.as_str(), one.namespace.as_str()) == (op.name.as_str(), op.namespace.as_str())
+            && one.source.as_deref() == Some(&*op.blob.hex())
+    };
+    running.is_some_and(|running| running.addons.iter().any(is_it))
+}
+
+/// What is rendered with.
+pub(super) struct Renderer<'a> {
+    pub opened: &'a Opened,
+    pub helm: Helm,
+    pub kubernetes: String,
+}
+
+impl<'a> Renderer<'a> {
+    /// None if the bundle's helm does not run on this machine, which is reported.
+    pub(super) fn of(
+        session: &Session<'_>,
+        opened: &'a Opened,
+        home: &ClusterHome,
+        running: Option<&InstalledAddons>,
+    ) -> Result<Option<Self>, SessionError> {
+        let found = Helm::of(opened.bundle(), opened.catalogue(), &home.folder);
+        let helm = found.map_err(|error| SessionError::disk("unpack helm in", &home.folder, &error))?;
+        let of_bundle = opened.bundle().manifest().cluster.as_ref().map(|cluster| cluster.kubernetes.clone());
+        let kubernetes = running.map(|running| running.kubernetes.clone()).filter(|version| !version.is_empty());
+        let Some(helm) = helm else {
+            let here = format!("{}/{}", std::env::consts::OS, std::env::consts::ARCH);
+            events::note(
+                session.events,
+                format!(
+                    "the bundle has no helm for this machine ({here}): charts are not rendered before the first change, but each on the first \
+                     control plane before its own step"
+                ),
+            );
+            return Ok(None);
+        };
+        Ok(Some(Self { opened, helm, kubernetes: kubernetes.or(of_bundle).unwrap_or_default() }))
+    }
+
+    /// The objects of a release; its own definitions are known when the rest is rendered, as helm does it.
+    pub(super) async fn render(
+        &self,
+        release: &HelmRelease,
+        input: &ReleaseInput,
+        kinds: &mut Kinds,
+        upgrade: bool,
+    ) -> Result<Vec<Value>, String> {
+        let mut rendered = Vec::new();
+        for _ in 0..ROUNDS {
+            let apis = kinds.apis();
+            let job = Job {
+                name: &release.name,
+                namespace: &release.namespace,
+                chart: &release.chart,
+                values: &input.values,
+                kubernetes: &self.kubernetes,
+                apis: &apis,
+                upgrade,
+            };
+            rendered = objects::flattened(self.helm.render(self.opened.bundle(), &job).await?);
+            if !kinds.learn(&rendered) {
+                break;
+            }
+        }
+        Ok(rendered)
+    }
+}
+
+/// Refuses a plan whose add-ons cannot be installed. `joined`: whether there is a cluster already.
+pub(crate) async fn check(
+    session: &Session<'_>,
+    opened: &Opened,
+    (home, fleet): (&ClusterHome, &Fleet),
+    plan: &Plan,
+    joined: bool,
+) -> Result<(), SessionError> {
+    let all = planned(plan);
+    if all.is_empty() {
+        return Ok(());
+    }
+    let running = match joined {
+        false => None,
+        true => {
+            let ask = AddonsAsk { apis: true, ..AddonsAsk::default() };
+            match installed::of(fleet, opened.cluster(), &ask).await {
+                Ok((_, running)) => Some(running),
+                Err(error) => {
+                    let text = format!("add-ons are checked at their own steps only, since the API server was not asked: {error}");
+                    events::warning(session.events, text);
+                    return Ok(());
+                }
+            }
+        }
+    };
+    let changes = |one: &Planned<'_>| match &one.content {
+        Content::Release(release, input) => !is_installed(running.as_ref(), release, input),
+        // What is in the plan is made here, or of a network that is tested.
+        Content::Objects(op) => !op.in_plan && !is_applied(running.as_ref(), op),
+    };
+    if !all.iter().any(changes) {
+        return Ok(());
+    }
+    events::phase(session.events, "render");
+    let of_chart = |one: &Planned<'_>| matches!(one.content, Content::Release(..)) && changes(one);
+    let renderer = match all.iter().any(of_chart) {
+        false => None,
+        true => match Renderer::of(session, opened, home, running.as_ref())? {
+            None => return Ok(()),
+            renderer => renderer,
+        },
+    };
+    let mut wrong = Problems::default();
+    let mut kinds = Kinds::of(running.as_ref().map(|running| running.apis.clone()));
+    if opened.cluster().network.plugin == NetworkPlugin::Cilium {
+        // Its operator registers them when it starts.
+        kinds.allow("cilium.io");
+    }
+    let mut found: Vec<(&Planned<'_>, Vec<Value>)> = Vec::new();
+    // Definitions of objects first: charts may ask for them.
+    for one in &all {
+        if let Content::Objects(op) = &one.content
+            && let Some(objects) = of_file(opened, plan, op)
+        {
+            kinds.learn(&objects);
+            found.push((one, objects));
+        }
+    }
+    for one in all.iter().filter(|one| changes(one)) {
+        let (Content::Release(release, input), Some(renderer)) = (&one.content, &renderer) else { continue };
+        match renderer.render(release, input, &mut kinds, running.is_some()).await {
+            Ok(objects) => {
+                wrong.images(one, input, &objects);
+                found.push((one, objects));
+            }
+            Err(why) => wrong.add(ExitCode::ChartRender, format!("the chart of add-on {} cannot be rendered: {why}", one.name)),
+        }
+    }
+    let order = Order::of(plan);
+    for (one, objects) in found.iter().filter(|(one, _)| changes(one)) {
+        wrong.kinds(one, objects, &found, &Served { kinds: &kinds, running: running.as_ref(), order: &order, plan });
+    }
+    wrong.result()
+}
+
+struct Served<'a> {
+    kinds: &'a Kinds,
+    running: Option<&'a InstalledAddons>,
+    order: &'a Order,
+    plan: &'a Plan,
+}
+
+#[derive(Default)]
+struct Problems(Vec<(ExitCode, String)>);
+
+impl Problems {
+    fn add(&mut self, code: ExitCode, text: String) {
+        self.0.push((code, text));
+    }
+
+    fn images(&mut self, one: &Planned<'_>, input: &ReleaseInput, objects: &[Value]) {
+        let known = Known::new(input.images.iter().map(String::as_str), input.ignored.iter().map(String::as_str));
+        let missing = outside(&extract::images(objects), &known);
+        if missing.is_empty() {
+            return;
+        }
+        let each: Vec<String> = missing.iter().map(|(name, place)| format!("{name} ({place})")).collect();
+        self.add(
+            ExitCode::BundleIncomplete,
+            format!(
+                "with the values of this site the chart of {} names images that the bundle does not have: {}; build a bundle with them \
+                 (spec.bundle.extraImages), or list what is no image under spec.bundle.ignoreImages",
+                one.name,
+                each.join(", ")
+            ),
+        );
+    }
+
+    /// Kinds that nobody serves, or that an add-on defines for which this one does not wait.
+    fn kinds(&mut self, one: &Planned<'_>, objects: &[Value], all: &[(&Planned<'_>, Vec<Value>)], served: &Served<'_>) {
+        let missing = served.kinds.missing(objects);
+        // What an add-on before it registers while it runs is not known here.
+        let waits = served.plan.steps.get(one.step).is_some_and(|step| {
+            step.after.iter().any(|id| id.0.split_once("/addons.").is_some_and(|(_, name)| !name.contains('.')))
+        });
+        if !missing.is_empty() && !waits {
+            self.add(
+                ExitCode::BundleIncomplete,
+                format!(
+                    "add-on {} has objects of kinds that neither Kubernetes {} nor another add-on brings: {}; add what defines them, \
+                     and if that is an add-on that registers them while it runs, name it in `after`",
+                    one.name,
+                    served.running.map_or("of the bundle", |running| running.kubernetes.as_str()),
+                    some(&missing)
+                ),
+            );
+        }
+        let mut alone = Kinds::of(served.running.map(|running| running.apis.clone()));
+        alone.learn(objects);
+        let mut definers = BTreeSet::new();
+        for name in alone.missing(objects) {
+            if missing.contains(&name) {
+                continue;
+            }
+            for (other, theirs) in all.iter().filter(|(other, _)| other.step != one.step) {
+                let mut with = alone.clone();
+                let defines = with.learn(theirs) && !with.missing(objects).contains(&name);
+                if defines {
+                    definers.insert((other.step, other.name.to_owned()));
+                }
+            }
+        }
+        let early: Vec<&str> =
+            definers.iter().filter(|(step, _)| !served.order.is_earlier(*step, one.step)).map(|(_, name)| name.as_str()).collect();
+        if !early.is_empty() && early.len() == definers.len() {
+            self.add(
+                ExitCode::Config,
+                format!(
+                    "add-on {} has objects of kinds that add-on {} defines, and does not wait for it: write `after: [{}]`",
+                    one.name, early[0], early[0]
+                ),
+            );
+        }
+    }
+
+    fn result(self) -> Result<(), SessionError> {
+        let code = self.0.iter().map(|(code, _)| *code).max_by_key(|code| code.code());
+        match code {
+            None => Ok(()),
+            Some(code) => Err(SessionError::Charts { problems: self.0.into_iter().map(|(_, text)| text).collect(), code }),
+        }
+    }
+}
+
+fn some(all: &[String]) -> String {
+    let more = all.len().saturating_sub(NAMED);
+    let named = all.iter().take(NAMED).cloned().collect::<Vec<_>>().join(", ");
+    if more == 0 { named } else { format!("{named} and {more} more") }
+}
