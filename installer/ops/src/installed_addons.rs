@@ -16,8 +16,7 @@ use crate::{Machine, OpError, kube, paths};
 /// Releases of all namespaces, without revisions that others have taken the place of.
 const RELEASES: &str = "/api/v1/secrets?labelSelector=owner%3Dhelm%2Cstatus%21%3Dsuperseded";
 /// What add-ons of YAML have applied.
-const RECORDS: &str =
-    "/api/v1/namespaces/kube-system/configmaps?labelSelector=app.kubernetes.io%2Fmanaged-by%3Dkubexm";
+const RECORDS: &str = "/api/v1/namespaces/kube-system/configmaps?labelSelector=app.kubernetes.io%2Fmanaged-by%3Dkubexm";
 
 /// Looks at the cluster from a control plane.
 ///
@@ -36,9 +35,12 @@ pub fn look(machine: &Machine, ask: &AddonsAsk) -> Result<InstalledAddons, OpErr
     }
     let records = kube::raw(machine, RECORDS)?.unwrap_or_default();
     for record in records["items"].as_array().into_iter().flatten() {
-        addons.extend(manifests::inventory::of_record(record).map(|(name, inventory)| objects(machine, name, inventory, ask)));
+        addons.extend(
+            manifests::inventory::of_record(record).map(|(name, inventory)| objects(machine, name, inventory, ask)),
+        );
     }
-    addons.sort_by(|one, other| (&one.namespace, &one.name, one.kind).cmp(&(&other.namespace, &other.name, other.kind)));
+    addons
+        .sort_by(|one, other| (&one.namespace, &one.name, one.kind).cmp(&(&other.namespace, &other.name, other.kind)));
     Ok(InstalledAddons { kubernetes: kubernetes.to_owned(), apis, addons })
 }
 
@@ -157,7 +159,8 @@ fn objects(
     match manifests::file(machine, &op) {
         Ok(Some(objects)) => {
             (addon.drifted, addon.not_compared) = compared(manifests::differing(machine, &op, &objects));
-            addon.objects = ask.objects.as_ref().map(|salt| objects.into_iter().map(|object| masked(object, salt)).collect());
+            addon.objects =
+                ask.objects.as_ref().map(|salt| objects.into_iter().map(|object| masked(object, salt)).collect());
         }
         Ok(None) => {
             addon.not_compared = Some("the store of this host does not have its file any more".to_owned());

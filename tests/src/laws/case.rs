@@ -272,11 +272,7 @@ impl<F: Fleet> Case<F> {
             Pipeline::DeleteNode => delete_plan(&self.sample, fleet).await?,
             Pipeline::Reset => reset_again(self.plan(), fleet).await?,
             Pipeline::Upgrade => self.sample.plan_upgrade(&running(&self.sample, fleet).await?).1,
-            Pipeline::Create
-            | Pipeline::AddNode
-            | Pipeline::AddonsApply
-            | Pipeline::CertsRenew
-            | Pipeline::Restore => {
+            Pipeline::Create | Pipeline::AddNode | Pipeline::AddonsApply | Pipeline::CertsRenew | Pipeline::Restore => {
                 self.setting.plan.clone()
             }
         };

@@ -100,7 +100,11 @@ const ADDON: Object = Object::new(
         Field::new("namespace", Shape::Text, "Namespace of its objects that name none"),
         Field::new("values", Shape::Raw, "Values of the chart, merged over those of valuesFile"),
         Field::new("valuesFile", Shape::Text, "Values of the chart, relative to this file; travels in the bundle"),
-        Field::new("after", <Vec<Label>>::SHAPE, "Add-ons before it in this list that must be there, and work, before it"),
+        Field::new(
+            "after",
+            <Vec<Label>>::SHAPE,
+            "Add-ons before it in this list that must be there, and work, before it",
+        ),
         Field::new("secrets", <NamedOnce<AddonSecret>>::SHAPE, "Secrets in that namespace, there before it"),
     ],
 );
@@ -173,7 +177,10 @@ impl FieldType for Addons {
         for map in at.list().iter().filter_map(At::open_mapping_quiet) {
             for after in map.get("after").iter().flat_map(At::list) {
                 if let Some(name) = after.text_quiet().filter(|name| !earlier.contains(*name)) {
-                    after.bad(format!("{name:?} is no add-on before it in this list"), "name one that is, or move it up");
+                    after.bad(
+                        format!("{name:?} is no add-on before it in this list"),
+                        "name one that is, or move it up",
+                    );
                 }
             }
             earlier.extend(map.get("name").and_then(|name| name.text_quiet().map(str::to_owned)));

@@ -1,8 +1,8 @@
 //! Add-ons: what is installed, and what a bundle would change. Pure.
 
 use kubexm_plan::addons::InstalledAddon;
-use kubexm_session::{AddonDiff, AddonsDiff, AddonsView, AddonChange, ObjectDiff, escaped};
-use kubexm_spec::{ExitCode, counted};
+use kubexm_session::{AddonChange, AddonDiff, AddonsDiff, AddonsView, ObjectDiff, escaped};
+use kubexm_spec::{ExitCode, counted_of};
 use serde_json::{Value, json};
 
 use super::table::table;
@@ -28,7 +28,8 @@ pub fn list_document(view: &AddonsView, exit_code: ExitCode) -> Value {
         }
         document
     };
-    let missing: Vec<&String> = wanted.iter().filter(|name| !installed.addons.iter().any(|one| one.name == **name)).collect();
+    let missing: Vec<&String> =
+        wanted.iter().filter(|name| !installed.addons.iter().any(|one| one.name == **name)).collect();
     json!({
         "schema": LIST_SCHEMA, "cluster": cluster, "host": host, "kubernetes": installed.kubernetes,
         "addons": installed.addons.iter().map(addon).collect::<Vec<_>>(), "notInstalled": missing, "exitCode": exit_code.code(),
@@ -43,7 +44,8 @@ fn is_wanted(view: &AddonsView, one: &InstalledAddon) -> bool {
 pub fn differs(view: &AddonsView) -> bool {
     let of_one = |one: &InstalledAddon| {
         one.ours
-            && (one.drifted.as_ref().is_some_and(|all| !all.is_empty()) || !["deployed", "applied"].contains(&one.status.as_str()))
+            && (one.drifted.as_ref().is_some_and(|all| !all.is_empty())
+                || !["deployed", "applied"].contains(&one.status.as_str()))
     };
     view.installed.addons.iter().any(of_one)
         || view.wanted.iter().any(|name| !view.installed.addons.iter().any(|one| one.ours && one.name == *name))
@@ -67,22 +69,42 @@ pub fn list_text(view: &AddonsView) -> String {
         let drifted = match &one.drifted {
             None => "?".to_owned(),
             Some(all) if all.is_empty() => "no".to_owned(),
-            Some(all) => counted(all.len(), "object"),
+            Some(all) => counted_of(all, "object"),
         };
         let revision = one.revision.map_or_else(|| "-".to_owned(), |number| number.to_string());
-        [escaped(&one.namespace), escaped(&one.name), one.kind.word().to_owned(), from, revision, escaped(&one.status), by.to_owned(), drifted]
+        [
+            escaped(&one.namespace),
+            escaped(&one.name),
+            one.kind.word().to_owned(),
+            from,
+            revision,
+            escaped(&one.status),
+            by.to_owned(),
+            drifted,
+        ]
     };
-    let missing = wanted.iter().filter(|name| !installed.addons.iter().any(|one| one.name == **name)).map(|name| {
-        ["-", name.as_str(), "-", "-", "-", "not installed", "-", "-"].map(escaped)
-    });
+    let missing = wanted
+        .iter()
+        .filter(|name| !installed.addons.iter().any(|one| one.name == **name))
+        .map(|name| ["-", name.as_str(), "-", "-", "-", "not installed", "-", "-"].map(escaped));
     let mut lines = vec![format!("cluster {cluster}, Kubernetes {}", escaped(&installed.kubernetes))];
     lines.extend(table(std::iter::once(heads).chain(installed.addons.iter().map(row)).chain(missing)));
     for one in &installed.addons {
         for object in one.drifted.iter().flatten() {
-            lines.push(format!("{}/{}: {} is not as it was installed", escaped(&one.namespace), escaped(&one.name), escaped(object)));
+            lines.push(format!(
+                "{}/{}: {} is not as it was installed",
+                escaped(&one.namespace),
+                escaped(&one.name),
+                escaped(object)
+            ));
         }
         if let Some(why) = one.not_compared.as_ref().filter(|_| one.ours) {
-            lines.push(format!("{}/{} was not compared: {}", escaped(&one.namespace), escaped(&one.name), escaped(why)));
+            lines.push(format!(
+                "{}/{} was not compared: {}",
+                escaped(&one.namespace),
+                escaped(&one.name),
+                escaped(why)
+            ));
         }
     }
     lines.join("\n")
@@ -126,7 +148,12 @@ pub fn diff_text(diff: &AddonsDiff) -> String {
         for object in one.objects.iter().flatten() {
             lines.push(format!("  {}", line(object)));
             for field in &object.fields {
-                lines.push(format!("      {}: {} -> {}", escaped(&field.field), value(field.before.as_ref()), value(field.after.as_ref())));
+                lines.push(format!(
+                    "      {}: {} -> {}",
+                    escaped(&field.field),
+                    value(field.before.as_ref()),
+                    value(field.after.as_ref())
+                ));
             }
         }
     }

@@ -12,8 +12,8 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use kubexm_plan::backup::{BackupAnswer, BackupAsk};
 use kubexm_plan::addons::{AddonsAsk, InstalledAddons};
+use kubexm_plan::backup::{BackupAnswer, BackupAsk};
 use kubexm_plan::etcd_check::{EtcdAnswer, EtcdAsk};
 use kubexm_plan::op::Depots;
 use kubexm_plan::{ClusterFacts, Facts, Plan, Probe, SlotProvider, Step, StepDrift, StepId, Wave, ledger, mesh};

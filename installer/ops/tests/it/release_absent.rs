@@ -125,7 +125,9 @@ fn objects_of_yaml_go_with_their_record_and_come_back() {
     let mut host = cluster();
     let map = |name: &str| json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}}).to_string();
     let claim = json!({"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": {"name": "data"}}).to_string();
-    let secret = json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "one"}, "data": {"k": "aHVudGVyMg=="}}).to_string();
+    let secret =
+        json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "one"}, "data": {"k": "aHVudGVyMg=="}})
+            .to_string();
     let blob = host.blob([map("one"), claim, secret].join("\n---\n"));
     let (name, namespace) = ("site".to_owned(), "apps".to_owned());
     let there: Op = Manifests { name, namespace, blob, in_plan: false, slots: Vec::new(), wait_s: 5 }.into();
@@ -147,7 +149,9 @@ fn objects_of_yaml_go_with_their_record_and_come_back() {
 fn what_is_installed_is_listed_with_what_has_drifted_and_no_secret() {
     let mut host = cluster();
     installed(&mut host, json!({"a": 1}));
-    let secret = json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "one"}, "data": {"k": "aHVudGVyMg=="}}).to_string();
+    let secret =
+        json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "one"}, "data": {"k": "aHVudGVyMg=="}})
+            .to_string();
     let blob = host.blob(secret);
     let (name, namespace) = ("site".to_owned(), "apps".to_owned());
     converge(&host, &Manifests { name, namespace, blob, in_plan: false, slots: Vec::new(), wait_s: 5 }.into());
@@ -157,7 +161,10 @@ fn what_is_installed_is_listed_with_what_has_drifted_and_no_secret() {
         all.iter().map(|one| (one.name.as_str(), one.kind, one.status.as_str(), one.drifted.clone())).collect();
     assert_eq!(
         said,
-        [("site", InstalledKind::Yaml, "applied", Some(vec![])), ("web", InstalledKind::Helm, "deployed", Some(vec![]))]
+        [
+            ("site", InstalledKind::Yaml, "applied", Some(vec![])),
+            ("web", InstalledKind::Helm, "deployed", Some(vec![]))
+        ]
     );
     assert_eq!((all[1].chart.as_deref(), all[1].revision), (Some("web-1.0.0"), Some(1)));
     assert_eq!(all[0].source.as_deref(), Some(&*blob.hex()));

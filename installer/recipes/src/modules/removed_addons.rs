@@ -49,7 +49,8 @@ pub fn recorded(applied: Option<&AppliedCluster>) -> Vec<RecordedAddon> {
 
 /// What is removed, the last add-on first, since it may need those before it.
 pub fn of(cluster: &Cluster, applied: Option<&AppliedCluster>) -> Vec<RemovedAddon> {
-    let mut removed: Vec<RemovedAddon> = recorded(applied).into_iter().filter_map(|addon| removal(cluster, addon)).collect();
+    let mut removed: Vec<RemovedAddon> =
+        recorded(applied).into_iter().filter_map(|addon| removal(cluster, addon)).collect();
     removed.reverse();
     removed
 }
@@ -73,7 +74,9 @@ impl RemovedAddon {
                 "add-on {name} in namespace {namespace} is not in cluster.yaml any more, and is removed; its volumes and claims, definitions \
                  of which there are objects, and its namespace stay"
             ),
-            false => format!("add-on {name} has no secrets in cluster.yaml any more: those in namespace {namespace} are removed"),
+            false => format!(
+                "add-on {name} has no secrets in cluster.yaml any more: those in namespace {namespace} are removed"
+            ),
         }
     }
 

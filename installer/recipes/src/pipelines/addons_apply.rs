@@ -10,8 +10,8 @@ use crate::context::PlanContext;
 use crate::draft::Drafted;
 use crate::error::RecipeError;
 use crate::identity::Identity;
-use crate::modules::removed_addons::{self, RemovedAddon};
 use crate::modules::record;
+use crate::modules::removed_addons::{self, RemovedAddon};
 use crate::pipelines::{create, subset};
 
 /// Steps that bring what add-ons are installed from: the store of the host that installs them, and the images that nodes pull.
@@ -37,10 +37,12 @@ pub fn addons_apply(
         });
     };
     let wanted = |name: &str| named.is_empty() || named.iter().any(|one| one == name);
-    let known: BTreeSet<String> = names(cx).chain(removed_addons::recorded(Some(applied)).into_iter().map(|one| one.name)).collect();
+    let known: BTreeSet<String> =
+        names(cx).chain(removed_addons::recorded(Some(applied)).into_iter().map(|one| one.name)).collect();
     if let Some(unknown) = named.iter().find(|name| !known.contains(*name)) {
         let known: Vec<&str> = known.iter().map(String::as_str).collect();
-        let known = if known.is_empty() { "there is none".to_owned() } else { format!("there are {}", known.join(", ")) };
+        let known =
+            if known.is_empty() { "there is none".to_owned() } else { format!("there are {}", known.join(", ")) };
         let reason = format!("no add-on of cluster.yaml or of the cluster is called {unknown}; {known}");
         return Err(RecipeError::CannotApplyAddons { reason });
     }
@@ -72,7 +74,8 @@ fn names<'a>(cx: &PlanContext<'a>) -> impl Iterator<Item = String> + 'a {
 fn brings_content(cx: &PlanContext<'_>, step: &Step, id: &str, first: &str, registries: &BTreeSet<String>) -> bool {
     if cx.cluster.registry.kind == RegistryKind::None {
         // Every node imports the images from its own store.
-        return id == "store.fill" || id.starts_with("images.") && step.ops.iter().any(|op| matches!(op, Op::ImageLoaded(_)));
+        return id == "store.fill"
+            || id.starts_with("images.") && step.ops.iter().any(|op| matches!(op, Op::ImageLoaded(_)));
     }
     let of_registry = registries.contains(&step.host) && OF_REGISTRY.iter().any(|of| id.starts_with(of));
     of_registry || (id == "store.fill" && step.host == first)
@@ -81,9 +84,10 @@ fn brings_content(cx: &PlanContext<'_>, step: &Step, id: &str, first: &str, regi
 /// The cluster runs, and has the bundle's version of Kubernetes: charts were rendered for it.
 fn check(cx: &PlanContext<'_>, running: &ClusterFacts) -> Result<(), RecipeError> {
     let first = cx.cluster.first_control_plane().ok_or(RecipeError::NoHosts { what: "control plane" })?;
-    let joined = cx.facts.get(&first.name).is_some_and(|facts| {
-        Identity::of(cx.cluster, cx.facts).has_joined(cx.cluster, &first.name, facts)
-    });
+    let joined = cx
+        .facts
+        .get(&first.name)
+        .is_some_and(|facts| Identity::of(cx.cluster, cx.facts).has_joined(cx.cluster, &first.name, facts));
     if !joined {
         return Err(RecipeError::CannotApplyAddons {
             reason: format!("{} is not in a cluster of kubexm-install yet; run `kubexm-install create`", first.name),

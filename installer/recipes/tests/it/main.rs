@@ -2,7 +2,6 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test that cannot continue has failed")]
 
 mod addons;
-mod removed_addons;
 mod balancer;
 mod calico;
 mod certs_renew;
@@ -23,6 +22,7 @@ mod older_bundle;
 mod packages;
 mod preflight;
 mod registries;
+mod removed_addons;
 mod reset;
 mod templates;
 mod time;

@@ -68,20 +68,25 @@ fn what_cluster_yaml_no_longer_has_is_removed_the_last_one_first_and_told() {
     let site = site(vec![addon("stays", AddonKind::Helm)]);
     let (plan, warnings) = Recipe::Create.plan(&site.cx(), &was).unwrap();
     let plan = checked(plan);
-    assert_eq!(
-        ids(&plan),
-        ["addons.site.removed", "addons.web.removed", "addons.web.secrets.removed", "addons.stays"]
-    );
+    assert_eq!(ids(&plan), ["addons.site.removed", "addons.web.removed", "addons.web.secrets.removed", "addons.stays"]);
     let all = of_addons(&plan);
     assert!(matches!(&all[0].ops[..], [Op::Manifests(op)] if op.is_removal() && op.name == "site"));
-    assert!(matches!(&all[1].ops[..], [Op::ReleaseAbsent(op)] if (op.name.as_str(), op.namespace.as_str()) == ("web", "apps")));
+    assert!(
+        matches!(&all[1].ops[..], [Op::ReleaseAbsent(op)] if (op.name.as_str(), op.namespace.as_str()) == ("web", "apps"))
+    );
     assert!(all[1].after.contains(&all[0].id), "one after the other");
     assert!(all[3].after.contains(&all[2].id), "room for what is new");
     assert!(all[..3].iter().all(|step| step.undo == Undo::RestoreBefore), "with a way back");
     assert_eq!(warnings.len(), 2);
-    assert!(warnings[0].contains("add-on site") && warnings[1].contains("add-on web") && warnings[1].contains("volumes"), "{warnings:?}");
+    assert!(
+        warnings[0].contains("add-on site") && warnings[1].contains("add-on web") && warnings[1].contains("volumes"),
+        "{warnings:?}"
+    );
     let (again, warnings) = Recipe::Create.plan(&site.cx(), &ClusterFacts::default()).unwrap();
-    assert!(!ids(&again).iter().any(|id| id.ends_with("removed")) && warnings.is_empty(), "nothing says what was there");
+    assert!(
+        !ids(&again).iter().any(|id| id.ends_with("removed")) && warnings.is_empty(),
+        "nothing says what was there"
+    );
 }
 
 #[test]
@@ -136,9 +141,11 @@ fn applying_add_ons_brings_what_they_need_and_touches_nothing_else() {
         ]
     );
     assert!(warnings[0].contains("add-on old"), "{warnings:?}");
-    let record = AppliedCluster::of_config_map(&serde_json::from_str(crate::common::text(&plan, "kubexm-cluster")).unwrap());
+    let record =
+        AppliedCluster::of_config_map(&serde_json::from_str(crate::common::text(&plan, "kubexm-cluster")).unwrap());
     let (record, last) = (record.unwrap(), was.applied.unwrap());
-    let listed: Vec<&str> = record.cluster["spec"]["addons"].as_array().unwrap().iter().map(|one| one["name"].as_str().unwrap()).collect();
+    let listed: Vec<&str> =
+        record.cluster["spec"]["addons"].as_array().unwrap().iter().map(|one| one["name"].as_str().unwrap()).collect();
     assert_eq!(listed, ["web", "new"]);
     assert_eq!((record.bundle, record.cluster_sha256), (last.bundle, last.cluster_sha256), "hosts are as they were");
 }
@@ -154,7 +161,12 @@ fn only_named_add_ons_are_applied_and_recorded() {
     let listed = |plan: &Plan| -> Vec<String> {
         let map: Value = serde_json::from_str(crate::common::text(plan, applied::CONFIG_MAP)).unwrap();
         let record = AppliedCluster::of_config_map(&map).unwrap();
-        record.cluster["spec"]["addons"].as_array().unwrap().iter().map(|one| one["name"].as_str().unwrap().to_owned()).collect()
+        record.cluster["spec"]["addons"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|one| one["name"].as_str().unwrap().to_owned())
+            .collect()
     };
     let plan = checked(apply(&["new"]).unwrap().0);
     assert_eq!((ids(&plan), listed(&plan)), (vec!["addons.new"], ["web", "new", "old"].map(str::to_owned).to_vec()));

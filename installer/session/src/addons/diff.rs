@@ -104,7 +104,7 @@ impl<S: Subject> Checked<'_, S> {
     /// No control plane answers.
     pub async fn addons_diff(self) -> Result<AddonsDiff, SessionError> {
         let compared = self.compared_addons().await;
-        self.leave().await;
+        drop(self.leave().await);
         compared
     }
 
@@ -162,7 +162,8 @@ impl<S: Subject> Checked<'_, S> {
                 }
                 (Content::Release(..), None) => {
                     diff.change = Change::Changed;
-                    diff.notes.push("the bundle has no helm for this machine, so its objects are not known here".to_owned());
+                    diff.notes
+                        .push("the bundle has no helm for this machine, so its objects are not known here".to_owned());
                     None
                 }
                 (Content::Objects(op), _) if is_source(there, op) => None,
@@ -188,7 +189,9 @@ impl<S: Subject> Checked<'_, S> {
             } else if there.is_none() {
                 diff.change = Change::Installed;
             }
-            if diff.change == Change::Same && there.and_then(|there| there.drifted.as_ref()).is_some_and(|all| !all.is_empty()) {
+            if diff.change == Change::Same
+                && there.and_then(|there| there.drifted.as_ref()).is_some_and(|all| !all.is_empty())
+            {
                 diff.change = Change::Changed;
             }
             addons.push(diff);
@@ -237,7 +240,8 @@ fn removals(plan: &Plan, running: &InstalledAddons) -> Vec<AddonDiff> {
             _ => continue,
         };
         let is_it = |there: &&InstalledAddon| {
-            (there.kind, there.name.as_str()) == (kind, name) && (kind != InstalledKind::Helm || there.namespace == namespace)
+            (there.kind, there.name.as_str()) == (kind, name)
+                && (kind != InstalledKind::Helm || there.namespace == namespace)
         };
         // One of somebody else is left alone.
         let Some(there) = running.addons.iter().find(is_it).filter(|there| there.ours) else { continue };

@@ -15,7 +15,7 @@ use kubexm_manifests::Catalogue;
 use kubexm_manifests::component::Payload;
 use kubexm_spec::{Arch, ArtifactKey, Digest, Program};
 use serde_json::{Map, Value};
-use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::process::Command;
 
 /// Longer than any chart takes that does not loop.
@@ -89,20 +89,23 @@ impl Helm {
             command.args(["--api-versions", &apis.join(",")]);
         }
         command.env_clear().env("HOME", home.path()).env("HELM_NO_PLUGINS", "1").current_dir(home.path());
-        for (name, folder) in [("HELM_CACHE_HOME", "cache"), ("HELM_CONFIG_HOME", "config"), ("HELM_DATA_HOME", "data")] {
+        for (name, folder) in [("HELM_CACHE_HOME", "cache"), ("HELM_CONFIG_HOME", "config"), ("HELM_DATA_HOME", "data")]
+        {
             command.env(name, home.path().join(folder));
         }
         command.env("HELM_PLUGINS", home.path().join("none"));
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).kill_on_drop(true);
         let values = Value::Object(job.values.clone()).to_string();
         let run = tokio::time::timeout(TIME, run(command, values)).await;
-        let (ok, stdout, stderr) =
-            run.map_err(|_| format!("helm did not end within {} s", TIME.as_secs()))?.map_err(|error| error.to_string())?;
+        let (ok, stdout, stderr) = run
+            .map_err(|_| format!("helm did not end within {} s", TIME.as_secs()))?
+            .map_err(|error| error.to_string())?;
         if !ok {
             return Err(printable(&stderr));
         }
         let text = String::from_utf8(stdout).map_err(|_| "helm's output is not text".to_owned())?;
-        documents::read(&text).map_err(|error| format!("what helm renders cannot be read: {}: {}", error.place, error.problem))
+        documents::read(&text)
+            .map_err(|error| format!("what helm renders cannot be read: {}: {}", error.place, error.problem))
     }
 }
 
@@ -115,18 +118,16 @@ async fn run(mut command: Command, values: String) -> io::Result<(bool, Vec<u8>,
             let _ = stdin.write_all(values.as_bytes()).await;
         }
     };
-    let read = async |stream: Option<&mut (dyn tokio::io::AsyncRead + Send + Unpin)>| {
-        let mut bytes = Vec::new();
-        match stream {
-            Some(stream) => stream.take(documents::STREAM_LIMIT).read_to_end(&mut bytes).await.map(|_| bytes),
-            None => Ok(bytes),
-        }
-    };
-    let (mut stdout, mut stderr) = (stdout, stderr);
-    let out = read(stdout.as_mut().map(|stream| stream as &mut (dyn tokio::io::AsyncRead + Send + Unpin)));
-    let err = read(stderr.as_mut().map(|stream| stream as &mut (dyn tokio::io::AsyncRead + Send + Unpin)));
-    let ((), out, err) = tokio::join!(give, out, err);
+    let ((), out, err) = tokio::join!(give, all(stdout), all(stderr));
     Ok((child.wait().await?.success(), out?, err?))
+}
+
+async fn all(stream: Option<impl AsyncRead + Unpin>) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    if let Some(stream) = stream {
+        stream.take(documents::STREAM_LIMIT).read_to_end(&mut bytes).await?;
+    }
+    Ok(bytes)
 }
 
 /// Bounded, and without control characters.

@@ -105,7 +105,8 @@ impl Kinds {
     }
 
     fn has(&self, object: &Value) -> bool {
-        let (version, kind) = (object["apiVersion"].as_str().unwrap_or_default(), object["kind"].as_str().unwrap_or_default());
+        let (version, kind) =
+            (object["apiVersion"].as_str().unwrap_or_default(), object["kind"].as_str().unwrap_or_default());
         let name = format!("{version}/{kind}");
         let group = version.split_once('/').map_or("", |(group, _)| group);
         if self.defined.contains(&name) || self.allowed.contains(group) {

@@ -71,7 +71,8 @@ pub(super) fn of_file(opened: &Opened, plan: &Plan, op: &Manifests) -> Option<Ve
     let text = match op.in_plan {
         true => plan.texts.get(&op.blob).cloned()?,
         false => {
-            let bytes = opened.bundle().read(&kubexm_archive::members::blob_name(&op.blob), documents::STREAM_LIMIT).ok()?;
+            let bytes =
+                opened.bundle().read(&kubexm_archive::members::blob_name(&op.blob), documents::STREAM_LIMIT).ok()?;
             String::from_utf8(bytes).ok()?
         }
     };
@@ -118,8 +119,10 @@ impl<'a> Renderer<'a> {
         home: &ClusterHome,
         running: Option<&InstalledAddons>,
     ) -> Result<Option<Self>, SessionError> {
-        let found = Helm::of(opened.bundle(), opened.catalogue(), &home.folder);
-        let helm = found.map_err(|error| SessionError::disk("unpack helm in", &home.folder, &error))?;
+        // Beside the clusters' folders: one that only looks makes none.
+        let folder = home.folder.parent().unwrap_or(&home.folder);
+        let found = Helm::of(opened.bundle(), opened.catalogue(), folder);
+        let helm = found.map_err(|error| SessionError::disk("unpack helm in", folder, &error))?;
         let of_bundle = opened.bundle().manifest().cluster.as_ref().map(|cluster| cluster.kubernetes.clone());
         let kubernetes = running.map(|running| running.kubernetes.clone()).filter(|version| !version.is_empty());
         let Some(helm) = helm else {
@@ -184,7 +187,9 @@ pub(crate) async fn check(
             match installed::of(fleet, opened.cluster(), &ask).await {
                 Ok((_, running)) => Some(running),
                 Err(error) => {
-                    let text = format!("add-ons are checked at their own steps only, since the API server was not asked: {error}");
+                    let text = format!(
+                        "add-ons are checked at their own steps only, since the API server was not asked: {error}"
+                    );
                     events::warning(session.events, text);
                     return Ok(());
                 }
@@ -231,7 +236,9 @@ pub(crate) async fn check(
                 wrong.images(one, input, &objects);
                 found.push((one, objects));
             }
-            Err(why) => wrong.add(ExitCode::ChartRender, format!("the chart of add-on {} cannot be rendered: {why}", one.name)),
+            Err(why) => {
+                wrong.add(ExitCode::ChartRender, format!("the chart of add-on {} cannot be rendered: {why}", one.name))
+            }
         }
     }
     let order = Order::of(plan);
@@ -308,8 +315,11 @@ impl Problems {
                 }
             }
         }
-        let early: Vec<&str> =
-            definers.iter().filter(|(step, _)| !served.order.is_earlier(*step, one.step)).map(|(_, name)| name.as_str()).collect();
+        let early: Vec<&str> = definers
+            .iter()
+            .filter(|(step, _)| !served.order.is_earlier(*step, one.step))
+            .map(|(_, name)| name.as_str())
+            .collect();
         if !early.is_empty() && early.len() == definers.len() {
             self.add(
                 ExitCode::Config,
@@ -325,7 +335,9 @@ impl Problems {
         let code = self.0.iter().map(|(code, _)| *code).max_by_key(|code| code.code());
         match code {
             None => Ok(()),
-            Some(code) => Err(SessionError::Charts { problems: self.0.into_iter().map(|(_, text)| text).collect(), code }),
+            Some(code) => {
+                Err(SessionError::Charts { problems: self.0.into_iter().map(|(_, text)| text).collect(), code })
+            }
         }
     }
 }

@@ -22,8 +22,7 @@ use super::addon::{Addons, NamedOnce};
 use super::field::{FieldType, optional};
 use super::network::Plugin;
 use super::{
-    Bundle, Cluster, Etcd, Extra, Kubernetes, LoadBalancer, Network, Operator, Registry, Runtime, Storage,
-    System,
+    Bundle, Cluster, Etcd, Extra, Kubernetes, LoadBalancer, Network, Operator, Registry, Runtime, Storage, System,
 };
 use crate::names;
 use crate::yaml::{self, At, Field, Mapping, Object, Problems, Shape, Sink};

@@ -5,8 +5,8 @@ use serde_json::{Map, Value, json};
 use crate::cluster::addon::{Addons, NamedOnce};
 use crate::cluster::field::put;
 use crate::cluster::{
-    Bundle, Cluster, Etcd, Extra, Host, Kubernetes, LoadBalancer, Network, Operator, Registry, RoleGroups,
-    Runtime, Storage, System,
+    Bundle, Cluster, Etcd, Extra, Host, Kubernetes, LoadBalancer, Network, Operator, Registry, RoleGroups, Runtime,
+    Storage, System,
 };
 use crate::names;
 

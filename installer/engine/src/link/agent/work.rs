@@ -4,7 +4,8 @@ use std::path::PathBuf;
 
 use kubexm_ops::paths::ADMIN_CONF;
 use kubexm_ops::{
-    Machine, OpError, backup, cluster_facts, drift, etcd_check, evidence, facts, installed_addons, probe, provide, step, survey,
+    Machine, OpError, backup, cluster_facts, drift, etcd_check, evidence, facts, installed_addons, probe, provide,
+    step, survey,
 };
 use kubexm_plan::addons::{AddonsAsk, InstalledAddons};
 use kubexm_plan::backup::{BackupAnswer, BackupAsk};

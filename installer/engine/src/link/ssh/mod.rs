@@ -27,8 +27,8 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use kubexm_ops::paths::ADMIN_CONF;
-use kubexm_plan::backup::{BackupAnswer, BackupAsk};
 use kubexm_plan::addons::{AddonsAsk, InstalledAddons};
+use kubexm_plan::backup::{BackupAnswer, BackupAsk};
 use kubexm_plan::etcd_check::{EtcdAnswer, EtcdAsk};
 use kubexm_plan::op::Depots;
 use kubexm_plan::{

@@ -10,8 +10,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::net::SocketAddr;
 
-use kubexm_plan::backup::{Archive, BackupAsk, SnapshotFacts};
 use kubexm_plan::addons::{AddonsAsk, InstalledAddons};
+use kubexm_plan::backup::{Archive, BackupAsk, SnapshotFacts};
 use kubexm_plan::etcd_check::{EtcdAnswer, EtcdAsk};
 use kubexm_plan::facts::DataFolders;
 use kubexm_plan::op::Depots;

@@ -47,7 +47,8 @@ pub(in crate::ops) fn bring_back(
     let Ok(content) = machine.ledger().content(history) else { return Ok(()) };
     let release = release_of(op);
     let now = look::history(machine, &release)?;
-    let is_there = |now: &FoundRelease| (&now.objects, &now.values, &now.status) == (&found.objects, &found.values, &found.status);
+    let is_there =
+        |now: &FoundRelease| (&now.objects, &now.values, &now.status) == (&found.objects, &found.values, &found.status);
     if now.last().map(look::found).transpose()?.as_ref().is_some_and(is_there) || !found.is_deployed() {
         return Ok(());
     }

@@ -82,7 +82,8 @@ pub(super) fn fields() -> Vec<(&'static str, By, Value)> {
         json!({"secrets": [whole]})
     };
     let after = || {
-        let one = |name: &str, after: Value| json!({"name": name, "type": "helm", "source": {"path": name}, "after": after});
+        let one =
+            |name: &str, after: Value| json!({"name": name, "type": "helm", "source": {"path": name}, "after": after});
         json!({"addons": [one("b", json!([])), one("a", json!(["b"]))]})
     };
     let sha256 = "0".repeat(64);
