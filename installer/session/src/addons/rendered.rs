@@ -347,3 +347,83 @@ fn some(all: &[String]) -> String {
     let named = all.iter().take(NAMED).cloned().collect::<Vec<_>>().join(", ");
     if more == 0 { named } else { format!("{named} and {more} more") }
 }
+
+#[cfg(test)]
+mod tests {
+    use kubexm_plan::{Pipeline, Step, StepId, Undo};
+    use kubexm_spec::Digest;
+    use serde_json::json;
+
+    use super::*;
+
+    /// Two add-ons of YAML, `a` and `b`; `b` waits for these steps.
+    fn plan(after: &[&str]) -> Plan {
+        let step = |name: &str| {
+            let op = Manifests {
+                name: name.to_owned(),
+                namespace: "apps".to_owned(),
+                blob: Digest::of(name),
+                in_plan: false,
+                slots: Vec::new(),
+                wait_s: 1,
+            };
+            Step::on("node1", &format!("addons.{name}"), "Apply").ensure(op).undo(Undo::RestoreBefore).build()
+        };
+        let (first, mut second) = (step("a"), step("b"));
+        second.after = after.iter().map(|id| StepId((*id).to_owned())).collect();
+        Plan {
+            schema: kubexm_plan::SCHEMA,
+            pipeline: Pipeline::Create,
+            cluster_name: "demo".to_owned(),
+            cluster_id: None,
+            cluster: Digest::of(""),
+            bundle: None,
+            hosts: Vec::new(),
+            fleet_concurrency: 1,
+            host_concurrency: 1,
+            slots: Default::default(),
+            texts: Default::default(),
+            steps: vec![first, second],
+        }
+    }
+
+    fn thing(version: &str) -> Value {
+        json!({"apiVersion": version, "kind": "Thing", "metadata": {"name": "x"}})
+    }
+
+    /// What is wrong with `b`, which has this object; `a` defines `Thing` of `example.com/v1`.
+    fn wrong(after: &[&str], object: Value) -> Vec<(ExitCode, String)> {
+        let spec = json!({"group": "example.com", "names": {"kind": "Thing"}, "versions": [{"name": "v1"}]});
+        let version = "apiextensions.k8s.io/v1";
+        let definition = json!({"apiVersion": version, "kind": "CustomResourceDefinition", "metadata": {"name": "t"}, "spec": spec});
+        let plan = plan(after);
+        let all = planned(&plan);
+        let mut kinds = Kinds::of(None);
+        kinds.learn(std::slice::from_ref(&definition));
+        let found = vec![(&all[0], vec![definition]), (&all[1], vec![object])];
+        let served = Served { kinds: &kinds, running: None, order: &Order::of(&plan), plan: &plan };
+        let mut problems = Problems::default();
+        for (one, objects) in &found {
+            problems.kinds(one, objects, &found, &served);
+        }
+        problems.0
+    }
+
+    #[test]
+    fn an_add_on_that_needs_anothers_definition_waits_for_it_or_is_refused_with_the_line() {
+        let found = wrong(&[], thing("example.com/v1"));
+        assert_eq!(found.len(), 1);
+        assert_eq!(found[0].0, ExitCode::Config);
+        assert!(found[0].1.contains("add-on b") && found[0].1.contains("`after: [a]`"), "{}", found[0].1);
+        assert!(wrong(&["node1/addons.a"], thing("example.com/v1")).is_empty());
+    }
+
+    #[test]
+    fn a_kind_that_nobody_brings_is_refused_unless_an_add_on_before_may_register_it() {
+        let found = wrong(&["node1/addons.b.secrets"], thing("other.example/v1"));
+        assert_eq!(found.len(), 1);
+        assert_eq!(found[0].0, ExitCode::BundleIncomplete);
+        assert!(found[0].1.contains("Thing x of other.example/v1"), "{}", found[0].1);
+        assert!(wrong(&["node1/addons.a"], thing("other.example/v1")).is_empty());
+    }
+}
