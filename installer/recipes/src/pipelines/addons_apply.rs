@@ -3,8 +3,9 @@
 
 use std::collections::BTreeSet;
 
+use kubexm_plan::cluster_facts::applied::{AppliedCluster, recorded};
 use kubexm_plan::{ClusterFacts, Op, Pipeline, Plan, Step};
-use kubexm_spec::cluster::{Addon, AddonKind, RegistryKind};
+use kubexm_spec::cluster::{Addon, AddonKind, RegistryKind, document};
 
 use crate::context::PlanContext;
 use crate::draft::Drafted;
@@ -36,6 +37,7 @@ pub fn addons_apply(
                 .to_owned(),
         });
     };
+    check_registry(cx, applied)?;
     let wanted = |name: &str| named.is_empty() || named.iter().any(|one| one == name);
     let known: BTreeSet<String> =
         names(cx).chain(removed_addons::recorded(Some(applied)).into_iter().map(|one| one.name)).collect();
@@ -73,22 +75,38 @@ fn names<'a>(cx: &PlanContext<'a>) -> impl Iterator<Item = String> + 'a {
 
 fn brings_content(cx: &PlanContext<'_>, step: &Step, id: &str, first: &str, registries: &BTreeSet<String>) -> bool {
     if cx.cluster.registry.kind == RegistryKind::None {
-        // Every node imports the images from its own store.
-        return id == "store.fill"
-            || id.starts_with("images.") && step.ops.iter().any(|op| matches!(op, Op::ImageLoaded(_)));
+        // Every node imports the images from its own store; a host that has not joined yet has neither.
+        let loads = || id.starts_with("images.") && step.ops.iter().any(|op| matches!(op, Op::ImageLoaded(_)));
+        return is_joined(cx, &step.host) && (id == "store.fill" || loads());
     }
     let of_registry = registries.contains(&step.host) && OF_REGISTRY.iter().any(|of| id.starts_with(of));
     of_registry || (id == "store.fill" && step.host == first)
 }
 
+fn is_joined(cx: &PlanContext<'_>, host: &str) -> bool {
+    let identity = Identity::of(cx.cluster, cx.facts);
+    cx.facts.get(host).is_some_and(|facts| identity.has_joined(cx.cluster, host, facts))
+}
+
+/// The registry is the one that nodes pull from: another one is the business of `create`, which tells the nodes.
+fn check_registry(cx: &PlanContext<'_>, applied: &AppliedCluster) -> Result<(), RecipeError> {
+    let wanted = recorded(document(cx.cluster));
+    let differs = |field: &&&str| applied.cluster.pointer(field) != wanted.pointer(field);
+    match ["/spec/registry", "/spec/roleGroups/registry"].iter().find(differs) {
+        None => Ok(()),
+        Some(field) => Err(RecipeError::CannotApplyAddons {
+            reason: format!(
+                "cluster.yaml has another {} than the cluster; run `kubexm-install create` first, which applies that to the nodes as well",
+                field.trim_start_matches('/').replace('/', ".")
+            ),
+        }),
+    }
+}
+
 /// The cluster runs, and has the bundle's version of Kubernetes: charts were rendered for it.
 fn check(cx: &PlanContext<'_>, running: &ClusterFacts) -> Result<(), RecipeError> {
     let first = cx.cluster.first_control_plane().ok_or(RecipeError::NoHosts { what: "control plane" })?;
-    let joined = cx
-        .facts
-        .get(&first.name)
-        .is_some_and(|facts| Identity::of(cx.cluster, cx.facts).has_joined(cx.cluster, &first.name, facts));
-    if !joined {
+    if !is_joined(cx, &first.name) {
         return Err(RecipeError::CannotApplyAddons {
             reason: format!("{} is not in a cluster of kubexm-install yet; run `kubexm-install create`", first.name),
         });

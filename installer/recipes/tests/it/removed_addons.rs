@@ -36,7 +36,11 @@ fn cluster(addons: Vec<Addon>) -> Cluster {
 
 /// The record of a cluster with these add-ons.
 fn running(addons: Vec<Addon>) -> ClusterFacts {
-    let plan = Site::of(cluster(addons)).create().unwrap();
+    record_of(cluster(addons))
+}
+
+fn record_of(cluster: Cluster) -> ClusterFacts {
+    let plan = Site::of(cluster).create().unwrap();
     let map: Value = serde_json::from_str(crate::common::text(&plan, "kubexm-cluster")).unwrap();
     ClusterFacts { applied: Some(AppliedCluster::of_config_map(&map).unwrap()), ..ClusterFacts::default() }
 }
@@ -195,10 +199,15 @@ fn add_ons_are_not_applied_to_a_cluster_that_is_not_there_or_is_another_version(
 fn without_a_registry_every_node_gets_the_images() {
     let mut without = cluster(vec![addon("web", AddonKind::Helm)]);
     without.registry.kind = RegistryKind::None;
-    let was = running(vec![addon("web", AddonKind::Helm)]);
-    let mut site = Site::of(without);
-    site.join_all_but("nobody");
+    let was = record_of(without.clone());
+    let mut site = Site::of(without.clone());
+    site.join_all_but("node3");
     let plan = checked(addons_apply(&site.cx(), &was, &[]).unwrap().0);
     let filled: Vec<&str> = plan.steps.iter().filter_map(|step| step.id.0.strip_suffix("/store.fill")).collect();
-    assert_eq!(filled, ["node1", "node2", "node3"]);
+    assert_eq!(filled, ["node1", "node2"], "node3 has not joined yet");
+    without.registry.kind = RegistryKind::Embedded;
+    let mut other = Site::of(without);
+    other.join_all_but("nobody");
+    let error = addons_apply(&other.cx(), &was, &[]).unwrap_err().to_string();
+    assert!(error.contains("another spec.registry than the cluster"), "{error}");
 }

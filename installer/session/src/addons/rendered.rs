@@ -395,7 +395,8 @@ mod tests {
     fn wrong(after: &[&str], object: Value) -> Vec<(ExitCode, String)> {
         let spec = json!({"group": "example.com", "names": {"kind": "Thing"}, "versions": [{"name": "v1"}]});
         let version = "apiextensions.k8s.io/v1";
-        let definition = json!({"apiVersion": version, "kind": "CustomResourceDefinition", "metadata": {"name": "t"}, "spec": spec});
+        let definition =
+            json!({"apiVersion": version, "kind": "CustomResourceDefinition", "metadata": {"name": "t"}, "spec": spec});
         let plan = plan(after);
         let all = planned(&plan);
         let mut kinds = Kinds::of(None);
