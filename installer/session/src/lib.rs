@@ -26,6 +26,7 @@
 
 mod access;
 mod addons;
+mod addons_diff;
 mod authorities;
 mod backup;
 mod bundle;
@@ -56,7 +57,8 @@ mod session;
 pub mod support_bundle;
 
 pub use access::Access;
-pub use addons::{AddonChange, AddonDiff, AddonsDiff, AddonsView, Changed, ObjectDiff};
+pub use addons::AddonsView;
+pub use addons_diff::{AddonDiff, AddonsDiff, Change as AddonChange, Changed, ObjectDiff};
 pub use authorities::AuthoritiesError;
 pub use backup::{BackedUp, BackupOptions, VerifiedBackup};
 pub use bundle::cluster_file::{ClusterFile, Origin};

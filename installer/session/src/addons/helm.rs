@@ -27,13 +27,13 @@ const CHART_LIMIT: u64 = 64 << 20;
 const REPORTED: usize = 2_000;
 
 /// A helm that can be run here.
-pub(super) struct Helm {
+pub(crate) struct Helm {
     program: PathBuf,
     folder: tempfile::TempDir,
 }
 
 /// What to render.
-pub(super) struct Job<'a> {
+pub(crate) struct Job<'a> {
     pub name: &'a str,
     pub namespace: &'a str,
     /// A blob of the bundle.
@@ -47,7 +47,7 @@ pub(super) struct Job<'a> {
 
 impl Helm {
     /// The bundle's, below a folder in which programs can be run; none if it has none for this machine.
-    pub(super) fn of(bundle: &Bundle, catalogue: &Catalogue, folder: &Path) -> io::Result<Option<Self>> {
+    pub(crate) fn of(bundle: &Bundle, catalogue: &Catalogue, folder: &Path) -> io::Result<Option<Self>> {
         let arch = match (std::env::consts::OS, std::env::consts::ARCH) {
             ("linux", "x86_64") => Arch::Amd64,
             ("linux", "aarch64") => Arch::Arm64,
@@ -73,7 +73,7 @@ impl Helm {
     }
 
     /// Everything that an install would create, but tests: templates, definitions and hooks. The error is what helm says.
-    pub(super) async fn render(&self, bundle: &Bundle, job: &Job<'_>) -> Result<Vec<Value>, String> {
+    pub(crate) async fn render(&self, bundle: &Bundle, job: &Job<'_>) -> Result<Vec<Value>, String> {
         let home = tempfile::tempdir_in(self.folder.path()).map_err(|error| error.to_string())?;
         let chart = home.path().join("chart.tgz");
         let archive = bundle.read(&kubexm_archive::members::blob_name(job.chart), CHART_LIMIT);

@@ -55,7 +55,7 @@ const GONE: [&str; 16] = [
 
 /// What a cluster serves.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Kinds {
+pub(crate) struct Kinds {
     /// `apps/v1/Deployment`; none of a cluster that does not exist yet.
     served: Option<BTreeSet<String>>,
     /// Of definitions: `example.com/v1`, `example.com/v1/Thing`.
@@ -66,34 +66,34 @@ pub(super) struct Kinds {
 
 impl Kinds {
     /// Of a cluster that runs, by what it serves; otherwise of one that will be made.
-    pub(super) fn of(served: Option<Vec<String>>) -> Self {
+    pub(crate) fn of(served: Option<Vec<String>>) -> Self {
         Self { served: served.map(|served| served.into_iter().collect()), ..Self::default() }
     }
 
     /// Adds what definitions among the objects define; whether that is anything new.
-    pub(super) fn learn(&mut self, objects: &[Value]) -> bool {
+    pub(crate) fn learn(&mut self, objects: &[Value]) -> bool {
         let before = self.defined.len();
         self.defined.extend(objects.iter().filter(|object| object["kind"] == DEFINITION).flat_map(defined));
         self.defined.len() > before
     }
 
     /// Takes every kind of a group as there.
-    pub(super) fn allow(&mut self, group: &str) {
+    pub(crate) fn allow(&mut self, group: &str) {
         self.allowed.insert(group.to_owned());
     }
 
     /// For helm's `--api-versions`, in addition to what it knows by itself.
-    pub(super) fn apis(&self) -> Vec<String> {
+    pub(crate) fn apis(&self) -> Vec<String> {
         self.served.iter().flatten().chain(&self.defined).cloned().collect()
     }
 
     /// Whether a cluster that runs serves all that a definition defines.
-    pub(super) fn has_defined(&self, definition: &Value) -> bool {
+    pub(crate) fn has_defined(&self, definition: &Value) -> bool {
         self.served.as_ref().is_some_and(|served| defined(definition).iter().all(|name| served.contains(name)))
     }
 
     /// Objects whose kind is not there: `Thing web of example.com/v1`.
-    pub(super) fn missing(&self, objects: &[Value]) -> Vec<String> {
+    pub(crate) fn missing(&self, objects: &[Value]) -> Vec<String> {
         let missing = objects.iter().filter(|object| !self.has(object));
         let names: BTreeSet<String> = missing
             .map(|object| {

@@ -33,7 +33,7 @@ const NAMED: usize = 5;
 const LABEL: usize = 63;
 
 /// An add-on, or the pod network, of a plan.
-pub(super) struct Planned<'a> {
+pub(crate) struct Planned<'a> {
     /// Of its step in the plan.
     pub step: usize,
     pub name: &'a str,
@@ -41,13 +41,13 @@ pub(super) struct Planned<'a> {
     pub content: Content<'a>,
 }
 
-pub(super) enum Content<'a> {
+pub(crate) enum Content<'a> {
     Release(&'a HelmRelease, ReleaseInput),
     Objects(&'a Manifests),
 }
 
 /// What a plan installs, in its order. Removals are not among it.
-pub(super) fn planned(plan: &Plan) -> Vec<Planned<'_>> {
+pub(crate) fn planned(plan: &Plan) -> Vec<Planned<'_>> {
     let ops = plan.steps.iter().enumerate().flat_map(|(at, step)| step.ops.iter().map(move |op| (at, op)));
     let mut all = Vec::new();
     for (step, op) in ops {
@@ -67,7 +67,7 @@ pub(super) fn planned(plan: &Plan) -> Vec<Planned<'_>> {
 }
 
 /// The objects of a file of the bundle, or of a text of the plan; what is no YAML there is reported by its step.
-pub(super) fn of_file(opened: &Opened, plan: &Plan, op: &Manifests) -> Option<Vec<Value>> {
+pub(crate) fn of_file(opened: &Opened, plan: &Plan, op: &Manifests) -> Option<Vec<Value>> {
     let text = match op.in_plan {
         true => plan.texts.get(&op.blob).cloned()?,
         false => {
@@ -80,7 +80,7 @@ pub(super) fn of_file(opened: &Opened, plan: &Plan, op: &Manifests) -> Option<Ve
 }
 
 /// Whether the cluster has a release already as it is planned.
-pub(super) fn is_installed(running: Option<&InstalledAddons>, release: &HelmRelease, input: &ReleaseInput) -> bool {
+pub(crate) fn is_installed(running: Option<&InstalledAddons>, release: &HelmRelease, input: &ReleaseInput) -> bool {
     let label: String = release.chart.hex().chars().take(LABEL).collect();
     let values = rendering::digest(&comparable(&input.values));
     running.is_some_and(|running| {
@@ -95,7 +95,7 @@ pub(super) fn is_installed(running: Option<&InstalledAddons>, release: &HelmRele
 }
 
 /// Whether the cluster has the objects of a file already.
-pub(super) fn is_applied(running: Option<&InstalledAddons>, op: &Manifests) -> bool {
+pub(crate) fn is_applied(running: Option<&InstalledAddons>, op: &Manifests) -> bool {
     let is_it = |one: &InstalledAddon| {
         one.kind == InstalledKind::Yaml
             && (one.name.as_str(), one.namespace.as_str()) == (op.name.as_str(), op.namespace.as_str())
@@ -105,7 +105,7 @@ pub(super) fn is_applied(running: Option<&InstalledAddons>, op: &Manifests) -> b
 }
 
 /// What is rendered with.
-pub(super) struct Renderer<'a> {
+pub(crate) struct Renderer<'a> {
     pub opened: &'a Opened,
     pub helm: Helm,
     pub kubernetes: String,
@@ -113,7 +113,7 @@ pub(super) struct Renderer<'a> {
 
 impl<'a> Renderer<'a> {
     /// None if the bundle's helm does not run on this machine, which is reported.
-    pub(super) fn of(
+    pub(crate) fn of(
         session: &Session<'_>,
         opened: &'a Opened,
         home: &ClusterHome,
@@ -140,7 +140,7 @@ impl<'a> Renderer<'a> {
     }
 
     /// The objects of a release; its own definitions are known when the rest is rendered, as helm does it.
-    pub(super) async fn render(
+    pub(crate) async fn render(
         &self,
         release: &HelmRelease,
         input: &ReleaseInput,

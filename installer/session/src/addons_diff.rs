@@ -9,9 +9,9 @@ use kubexm_plan::op::Manifests;
 use kubexm_plan::{Op, Plan};
 use serde_json::Value;
 
-use super::installed;
-use super::kinds::Kinds;
-use super::rendered::{Content, Planned, Renderer, is_installed, of_file, planned};
+use crate::addons::installed;
+use crate::addons::kinds::Kinds;
+use crate::addons::rendered::{Content, Planned, Renderer, is_installed, of_file, planned};
 use crate::error::SessionError;
 use crate::events;
 use crate::observe::subject::Subject;
