@@ -15,8 +15,6 @@ use crate::{Machine, OpError, kube, paths};
 
 /// Releases of all namespaces, without revisions that others have taken the place of.
 const RELEASES: &str = "/api/v1/secrets?labelSelector=owner%3Dhelm%2Cstatus%21%3Dsuperseded";
-/// What add-ons of YAML have applied.
-const RECORDS: &str = "/api/v1/namespaces/kube-system/configmaps?labelSelector=app.kubernetes.io%2Fmanaged-by%3Dkubexm";
 
 /// Looks at the cluster from a control plane.
 ///
@@ -31,9 +29,9 @@ pub fn look(machine: &Machine, ask: &AddonsAsk) -> Result<InstalledAddons, OpErr
     let apis = if ask.apis { apis::names(machine)? } else { Vec::new() };
     let mut addons = Vec::new();
     for last in last_revisions(&kube::raw(machine, RELEASES)?.unwrap_or_default()) {
-        addons.push(release(machine, &last, ask)?);
+        addons.push(release(machine, &last, ask).unwrap_or_else(|error| unreadable(&last, &error)));
     }
-    let records = kube::raw(machine, RECORDS)?.unwrap_or_default();
+    let records = kube::raw(machine, manifests::inventory::RECORDS)?.unwrap_or_default();
     for record in records["items"].as_array().into_iter().flatten() {
         addons.extend(
             manifests::inventory::of_record(record).map(|(name, inventory)| objects(machine, name, inventory, ask)),
@@ -93,6 +91,24 @@ fn release(machine: &Machine, last: &Revision, ask: &AddonsAsk) -> Result<Instal
         not_compared,
         objects,
     })
+}
+
+/// A Secret that is labelled as a release and is none is somebody else's.
+fn unreadable(last: &Revision, error: &OpError) -> InstalledAddon {
+    InstalledAddon {
+        namespace: last.namespace().to_owned(),
+        name: last.label("name").to_owned(),
+        kind: InstalledKind::Helm,
+        ours: false,
+        status: "unreadable".to_owned(),
+        chart: None,
+        revision: Some(last.number()),
+        source: None,
+        values: None,
+        drifted: None,
+        not_compared: Some(error.full()),
+        objects: None,
+    }
 }
 
 fn compared(drifted: Result<Vec<String>, OpError>) -> (Option<Vec<String>>, Option<String>) {

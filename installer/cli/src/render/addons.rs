@@ -16,7 +16,7 @@ const SHORT: usize = 12;
 
 /// What is installed, for machines. `exit_code`: of the program.
 pub fn list_document(view: &AddonsView, exit_code: ExitCode) -> Value {
-    let AddonsView { cluster, host, wanted, installed } = view;
+    let AddonsView { cluster, host, wanted, installed, .. } = view;
     let addon = |one: &InstalledAddon| {
         let mut document = json!({
             "name": one.name, "namespace": one.namespace, "type": one.kind.word(), "ours": one.ours, "status": one.status,
@@ -37,7 +37,11 @@ pub fn list_document(view: &AddonsView, exit_code: ExitCode) -> Value {
 }
 
 fn is_wanted(view: &AddonsView, one: &InstalledAddon) -> bool {
-    one.ours && view.wanted.contains(&one.name)
+    one.ours && (view.wanted.contains(&one.name) || is_network(view, one))
+}
+
+fn is_network(view: &AddonsView, one: &InstalledAddon) -> bool {
+    one.ours && one.name == view.network && !view.wanted.contains(&one.name)
 }
 
 /// Whether something of ours has drifted, is not as it should be, or is missing.
@@ -63,6 +67,7 @@ pub fn list_text(view: &AddonsView) -> String {
         let from = one.chart.clone().map(|chart| escaped(&chart)).or(source).unwrap_or_else(|| "-".to_owned());
         let by = match (one.ours, is_wanted(view, one)) {
             (false, _) => "somebody else",
+            (true, true) if is_network(view, one) => "kubexm, the pod network",
             (true, true) => "kubexm",
             (true, false) => "kubexm, not in cluster.yaml",
         };

@@ -179,3 +179,21 @@ fn what_is_installed_is_listed_with_what_has_drifted_and_no_secret() {
     let quick = list(&host, &AddonsAsk::default());
     assert!(quick.iter().all(|one| one.drifted.is_none() && one.not_compared.is_none()), "{quick:?}");
 }
+
+#[test]
+fn an_object_that_another_add_on_has_taken_over_stays() {
+    let mut host = cluster();
+    let map = |name: &str| json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}}).to_string();
+    let add = |host: &Host, name: &str, objects: &[String]| {
+        let (name, namespace, blob) = (name.to_owned(), "apps".to_owned(), host.blob(objects.join("\n---\n")));
+        converge(host, &Manifests { name, namespace, blob, in_plan: false, slots: Vec::new(), wait_s: 5 }.into());
+    };
+    add(&host, "old", &[map("one"), map("two")]);
+    add(&host, "new", &[map("one")]);
+    host.text(NOTHING);
+    converge(&host, &Manifests::none("old".to_owned(), "apps".to_owned(), 5).into());
+    assert!(objects(&host).contains_key("ConfigMap/one") && !objects(&host).contains_key("ConfigMap/two"));
+    add(&host, "third", &[map("one"), map("three")]);
+    add(&host, "new", &[map("four")]);
+    assert!(objects(&host).contains_key("ConfigMap/one"), "also when a version drops it");
+}

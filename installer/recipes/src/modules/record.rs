@@ -81,6 +81,25 @@ pub(crate) fn of_addons(cx: &PlanContext<'_>, last: &AppliedCluster, named: &[St
     object(&record)
 }
 
+/// Lets the record of a plan have the add-ons of the last one: the plan installs and removes none.
+pub(crate) fn keep_addons(plan: &mut Plan, last: Option<&AppliedCluster>) -> Result<(), RecipeError> {
+    let mut ops = plan.steps.iter().filter(|step| is_of(step)).flat_map(|step| &step.ops);
+    let (Some(last), Some(text)) = (last, ops.find_map(Op::text)) else { return Ok(()) };
+    let bug = |reason: String| RecipeError::Document { name: applied::CONFIG_MAP, reason };
+    let written = plan.texts.remove(&text).unwrap_or_default();
+    let written: Value = serde_json::from_str(&written).map_err(|error| bug(error.to_string()))?;
+    let mut record = AppliedCluster::of_config_map(&written).map_err(bug)?;
+    if let Some(spec) = record.cluster.pointer_mut("/spec").and_then(Value::as_object_mut) {
+        match last.cluster.pointer("/spec/addons") {
+            None => drop(spec.remove("addons")),
+            Some(addons) => drop(spec.insert("addons".to_owned(), addons.clone())),
+        }
+    }
+    let record = object(&record)?;
+    replace(plan, record);
+    Ok(())
+}
+
 /// Gives the step of the record another one.
 pub(crate) fn replace(plan: &mut Plan, record: String) {
     let text = plan.text(record);

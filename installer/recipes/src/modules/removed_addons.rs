@@ -39,6 +39,8 @@ pub struct RemovedAddon {
     pub whole: bool,
     /// Its Secrets.
     pub secrets: bool,
+    /// Whether cluster.yaml has another one of its name, which takes its place.
+    pub replaced: bool,
 }
 
 /// The add-ons of a record, in their order; a record that cannot be read has none.
@@ -62,7 +64,7 @@ fn removal(cluster: &Cluster, addon: RecordedAddon) -> Option<RemovedAddon> {
         now.kind.word() == addon.kind && (now.kind == AddonKind::Yaml || now.namespace == addon.namespace)
     });
     let secrets = !addon.secrets.is_empty() && now.is_none_or(|now| now.secrets.is_empty());
-    (!stays || secrets).then_some(RemovedAddon { addon, whole: !stays, secrets })
+    (!stays || secrets).then_some(RemovedAddon { replaced: now.is_some(), addon, whole: !stays, secrets })
 }
 
 impl RemovedAddon {
@@ -70,6 +72,10 @@ impl RemovedAddon {
     pub fn warning(&self) -> String {
         let RecordedAddon { name, namespace, .. } = &self.addon;
         match self.whole {
+            true if self.replaced => format!(
+                "add-on {name} in namespace {namespace} is another one in cluster.yaml now (its type or namespace): it is removed first; its \
+                 volumes and claims, definitions of which there are objects, and its namespace stay"
+            ),
             true => format!(
                 "add-on {name} in namespace {namespace} is not in cluster.yaml any more, and is removed; its volumes and claims, definitions \
                  of which there are objects, and its namespace stay"
@@ -100,6 +106,10 @@ impl RemovedAddon {
         steps
     }
 
+    fn goes_first(&self) -> bool {
+        self.whole && (self.replaced || self.needs_helm())
+    }
+
     /// Whether a release is uninstalled.
     pub fn needs_helm(&self) -> bool {
         self.whole && self.addon.kind == AddonKind::Helm.word()
@@ -114,16 +124,16 @@ fn removing(first: &str, name: &str, title: &str, op: Op) -> Step {
         .build()
 }
 
-/// Adds the removal of whole add-ons to the chain.
+/// Adds the removal of releases to the chain, whose objects helm lets nobody else have, and of what is replaced.
 pub fn before(draft: &mut Draft<'_>, first: &str, removed: &[RemovedAddon], chain: &mut Chain) {
-    for addon in removed.iter().filter(|addon| addon.whole) {
+    for addon in removed.iter().filter(|addon| addon.goes_first()) {
         chain.then(addon.steps(draft, first));
     }
 }
 
-/// Adds the removal of Secrets that the add-ons of now do without.
+/// Adds the removal of objects of YAML, which another add-on may have taken over by then, and of Secrets that the add-ons of now do without.
 pub fn after(draft: &mut Draft<'_>, first: &str, removed: &[RemovedAddon], chain: &mut Chain) {
-    for addon in removed.iter().filter(|addon| !addon.whole) {
+    for addon in removed.iter().filter(|addon| !addon.goes_first()) {
         chain.then(addon.steps(draft, first));
     }
 }

@@ -11,7 +11,7 @@ use crate::context::{PlanContext, PlannedHost};
 use crate::draft::Drafted;
 use crate::error::RecipeError;
 use crate::identity::Identity;
-use crate::modules::time;
+use crate::modules::{record, time};
 use crate::pipelines::{create, subset};
 use crate::{balancer, charts, network, paths, registries};
 
@@ -105,7 +105,9 @@ pub fn add_node(cx: &PlanContext<'_>, running: &ClusterFacts, new: &[String]) ->
         let for_all = depends_on_all.contains(&step.id) || stores.contains(&step.id);
         !replaces(step) && (for_all || is_new(step.domain()))
     };
-    Ok(subset::only(plan, is_wanted))
+    let mut plan = subset::only(plan, is_wanted);
+    record::keep_addons(&mut plan, running.applied.as_ref())?;
+    Ok(plan)
 }
 
 /// Nodes that are in the cluster pull from the registry hosts that cluster.yaml names: a join adds none.

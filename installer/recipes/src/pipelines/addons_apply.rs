@@ -15,8 +15,8 @@ use crate::modules::record;
 use crate::modules::removed_addons::{self, RemovedAddon};
 use crate::pipelines::{create, subset};
 
-/// Steps that bring what add-ons are installed from: the store of the host that installs them, and the images that nodes pull.
-const OF_REGISTRY: [&str; 5] = ["store.fill", "depot.serve", "registry.fill", "registry.serve", "harbor."];
+/// Steps of registry hosts that bring the images that nodes pull. The registry's own program is not among it.
+const OF_REGISTRY: [&str; 5] = ["store.fill", "depot.serve", "registry.fill", "harbor.projects", "harbor.images"];
 
 /// The plan that installs add-ons of cluster.yaml, and removes those that it no longer has; if some are named, only these. Returns what
 /// the operator is warned of, too.
@@ -79,7 +79,7 @@ fn brings_content(cx: &PlanContext<'_>, step: &Step, id: &str, first: &str, regi
         let loads = || id.starts_with("images.") && step.ops.iter().any(|op| matches!(op, Op::ImageLoaded(_)));
         return is_joined(cx, &step.host) && (id == "store.fill" || loads());
     }
-    let of_registry = registries.contains(&step.host) && OF_REGISTRY.iter().any(|of| id.starts_with(of));
+    let of_registry = registries.contains(&step.host) && OF_REGISTRY.contains(&id);
     of_registry || (id == "store.fill" && step.host == first)
 }
 

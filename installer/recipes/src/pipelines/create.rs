@@ -24,7 +24,15 @@ pub fn create(cx: &PlanContext<'_>) -> Result<Plan, RecipeError> {
 pub(super) fn create_again(cx: &PlanContext<'_>, running: &ClusterFacts) -> Result<(Plan, Vec<String>), RecipeError> {
     let removed = removed_addons::of(cx.cluster, running.applied.as_ref());
     let plan = plan_cluster(cx, Pipeline::Create, &removed)?.plan;
-    Ok((plan, removed.iter().map(RemovedAddon::warning).collect()))
+    let mut warnings: Vec<String> = removed.iter().map(RemovedAddon::warning).collect();
+    if finds_a_cluster(cx.cluster, cx.facts) && running.applied.is_none() {
+        warnings.push(
+            "what was applied to the cluster last could not be read: add-ons that cluster.yaml no longer has stay, and are not known \
+             afterwards (`kubexm-install addons list` shows them)"
+                .to_owned(),
+        );
+    }
+    Ok((plan, warnings))
 }
 
 /// Whether there is a cluster already, whose pod network and add-ons must be known.

@@ -70,7 +70,9 @@ pub fn upgrade(
         }
     }
     finish(&mut draft, &site, &mut turns, &done)?;
-    Ok(Upgrade { plan: draft.finish().plan, warnings })
+    let mut plan = draft.finish().plan;
+    record::keep_addons(&mut plan, running.applied.as_ref())?;
+    Ok(Upgrade { plan, warnings })
 }
 
 /// The snapshot that is taken before any control plane is upgraded. Each plan takes its own.

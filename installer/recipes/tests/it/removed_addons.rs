@@ -72,15 +72,16 @@ fn what_cluster_yaml_no_longer_has_is_removed_the_last_one_first_and_told() {
     let site = site(vec![addon("stays", AddonKind::Helm)]);
     let (plan, warnings) = Recipe::Create.plan(&site.cx(), &was).unwrap();
     let plan = checked(plan);
-    assert_eq!(ids(&plan), ["addons.site.removed", "addons.web.removed", "addons.web.secrets.removed", "addons.stays"]);
+    assert_eq!(ids(&plan), ["addons.web.removed", "addons.web.secrets.removed", "addons.stays", "addons.site.removed"]);
     let all = of_addons(&plan);
-    assert!(matches!(&all[0].ops[..], [Op::Manifests(op)] if op.is_removal() && op.name == "site"));
+    assert!(matches!(&all[3].ops[..], [Op::Manifests(op)] if op.is_removal() && op.name == "site"));
     assert!(
-        matches!(&all[1].ops[..], [Op::ReleaseAbsent(op)] if (op.name.as_str(), op.namespace.as_str()) == ("web", "apps"))
+        matches!(&all[0].ops[..], [Op::ReleaseAbsent(op)] if (op.name.as_str(), op.namespace.as_str()) == ("web", "apps"))
     );
     assert!(all[1].after.contains(&all[0].id), "one after the other");
-    assert!(all[3].after.contains(&all[2].id), "room for what is new");
-    assert!(all[..3].iter().all(|step| step.undo == Undo::RestoreBefore), "with a way back");
+    assert!(all[2].after.contains(&all[1].id), "room for what is new");
+    assert!(all[3].after.contains(&all[2].id), "another add-on may have its objects by then");
+    assert!([&all[..2], &all[3..]].concat().iter().all(|step| step.undo == Undo::RestoreBefore), "with a way back");
     assert_eq!(warnings.len(), 2);
     assert!(
         warnings[0].contains("add-on site") && warnings[1].contains("add-on web") && warnings[1].contains("volumes"),
@@ -210,4 +211,28 @@ fn without_a_registry_every_node_gets_the_images() {
     other.join_all_but("nobody");
     let error = addons_apply(&other.cx(), &was, &[]).unwrap_err().to_string();
     assert!(error.contains("another spec.registry than the cluster"), "{error}");
+}
+
+#[test]
+fn what_installs_no_add_ons_leaves_their_record() {
+    let was = running(vec![addon("web", AddonKind::Helm)]);
+    let mut site = Site::of(cluster(vec![addon("new", AddonKind::Yaml)]));
+    site.join_all_but("node3");
+    let plan = kubexm_recipes::add_node(&site.cx(), &was, &["node3".to_owned()]).unwrap();
+    lint::check(plan.clone()).unwrap_or_else(|problems| panic!("{problems:#?}"));
+    let map: Value = serde_json::from_str(crate::common::text(&plan, applied::CONFIG_MAP)).unwrap();
+    let record = AppliedCluster::of_config_map(&map).unwrap();
+    assert_eq!(record.cluster["spec"]["addons"], was.applied.unwrap().cluster["spec"]["addons"]);
+}
+
+#[test]
+fn the_programs_of_a_registry_are_not_replaced_by_applying_add_ons() {
+    let mut with = cluster(vec![addon("web", AddonKind::Helm)]);
+    with.registry.kind = RegistryKind::Registry;
+    let was = record_of(with.clone());
+    let mut site = Site::of(with);
+    site.join_all_but("nobody");
+    let plan = checked(addons_apply(&site.cx(), &was, &[]).unwrap().0);
+    assert!(plan.steps.iter().any(|step| step.id.0 == "node1/registry.fill"));
+    assert!(!plan.steps.iter().any(|step| step.id.0.ends_with("registry.serve")), "its program is the registry host's");
 }

@@ -69,7 +69,14 @@ impl Helm {
                 unpack(content, &member.unwrap_or_default(), &program)?;
             }
         }
-        Ok(Some(Self { program, folder }))
+        // A home may be on a file system from which nothing is run.
+        let mut tried = std::process::Command::new(&program);
+        tried.args(["version", "--short"]).env_clear().env("HOME", folder.path()).stdin(Stdio::null());
+        let tried = tried.output()?;
+        match tried.status.success() {
+            true => Ok(Some(Self { program, folder })),
+            false => Err(io::Error::other(printable(&tried.stderr))),
+        }
     }
 
     /// Everything that an install would create, but tests: templates, definitions and hooks. The error is what helm says.

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use kubexm_plan::addons::{AddonsAsk, InstalledAddons};
 use kubexm_spec::Cluster;
+use kubexm_spec::cluster::Keyword as _;
 
 use crate::access::Access;
 use crate::bundle::cluster_source::ClusterSource;
@@ -25,6 +26,8 @@ pub struct AddonsView {
     pub host: String,
     /// Names of the add-ons of the cluster.yaml.
     pub wanted: Vec<String>,
+    /// The pod network, whose release or record is listed, too.
+    pub network: String,
     pub installed: InstalledAddons,
 }
 
@@ -50,7 +53,8 @@ impl Session<'_> {
         self.check_interrupt()?;
         let (host, installed) = asked?;
         let wanted = cluster.addons.iter().map(|addon| addon.name.clone()).collect();
-        Ok(AddonsView { cluster: cluster.name.clone(), host, wanted, installed })
+        let network = cluster.network.plugin.word().to_owned();
+        Ok(AddonsView { cluster: cluster.name.clone(), host, wanted, network, installed })
     }
 }
 

@@ -8,7 +8,7 @@ use serde_json::Value;
 const DEFINITION: &str = "CustomResourceDefinition";
 
 /// API groups of Kubernetes itself (1.33 to 1.36); the core group has no name.
-const GROUPS: [&str; 22] = [
+const GROUPS: [&str; 23] = [
     "",
     "admissionregistration.k8s.io",
     "apiextensions.k8s.io",
@@ -31,6 +31,7 @@ const GROUPS: [&str; 22] = [
     "resource.k8s.io",
     "scheduling.k8s.io",
     "storage.k8s.io",
+    "storagemigration.k8s.io",
 ];
 
 /// Versions of them that no Kubernetes from 1.32 on serves (upstream's deprecation guide).

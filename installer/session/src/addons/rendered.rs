@@ -10,7 +10,7 @@ use kubexm_charts::{documents, extract, objects};
 use kubexm_plan::addons::{AddonsAsk, InstalledAddon, InstalledAddons, InstalledKind};
 use kubexm_plan::lint::Order;
 use kubexm_plan::op::{HelmRelease, Manifests, ReleaseInput};
-use kubexm_plan::{Op, Plan};
+use kubexm_plan::{Op, Pipeline, Plan};
 use kubexm_spec::cluster::NetworkPlugin;
 use kubexm_spec::{ExitCode, rendering};
 use serde_json::Value;
@@ -122,21 +122,25 @@ impl<'a> Renderer<'a> {
         // Beside the clusters' folders: one that only looks makes none.
         let folder = home.folder.parent().unwrap_or(&home.folder);
         let found = Helm::of(opened.bundle(), opened.catalogue(), folder);
-        let helm = found.map_err(|error| SessionError::disk("unpack helm in", folder, &error))?;
         let of_bundle = opened.bundle().manifest().cluster.as_ref().map(|cluster| cluster.kubernetes.clone());
         let kubernetes = running.map(|running| running.kubernetes.clone()).filter(|version| !version.is_empty());
-        let Some(helm) = helm else {
-            let here = format!("{}/{}", std::env::consts::OS, std::env::consts::ARCH);
-            events::note(
-                session.events,
-                format!(
-                    "the bundle has no helm for this machine ({here}): charts are not rendered before the first change, but each on the first \
-                     control plane before its own step"
-                ),
-            );
-            return Ok(None);
+        let why = match found {
+            Ok(Some(helm)) => {
+                return Ok(Some(Self { opened, helm, kubernetes: kubernetes.or(of_bundle).unwrap_or_default() }));
+            }
+            Ok(None) => {
+                format!("the bundle has none for this machine, {}/{}", std::env::consts::OS, std::env::consts::ARCH)
+            }
+            Err(error) => format!("below {}: {error}", folder.display()),
         };
-        Ok(Some(Self { opened, helm, kubernetes: kubernetes.or(of_bundle).unwrap_or_default() }))
+        events::note(
+            session.events,
+            format!(
+                "the bundle's helm does not run here ({why}): charts are not rendered before the first change, but each on the first control \
+                 plane before its own step"
+            ),
+        );
+        Ok(None)
     }
 
     /// The objects of a release; its own definitions are known when the rest is rendered, as helm does it.
@@ -208,10 +212,13 @@ pub(crate) async fn check(
     let of_chart = |one: &Planned<'_>| matches!(one.content, Content::Release(..)) && changes(one);
     let renderer = match all.iter().any(of_chart) {
         false => None,
-        true => match Renderer::of(session, opened, home, running.as_ref())? {
-            None => return Ok(()),
-            renderer => renderer,
-        },
+        true => {
+            match Renderer::of(session, opened, home, running.as_ref().filter(|_| plan.pipeline != Pipeline::Upgrade))?
+            {
+                None => return Ok(()),
+                renderer => renderer,
+            }
+        }
     };
     let mut wrong = Problems::default();
     let mut kinds = Kinds::of(running.as_ref().map(|running| running.apis.clone()));
@@ -350,7 +357,7 @@ fn some(all: &[String]) -> String {
 
 #[cfg(test)]
 mod tests {
-    use kubexm_plan::{Pipeline, Step, StepId, Undo};
+    use kubexm_plan::{Step, StepId, Undo};
     use kubexm_spec::Digest;
     use serde_json::json;
 

@@ -1,15 +1,15 @@
 //! The removal of a release that nobody wants any more, and its way back: helm's Secrets are put back as they were, and helm
 //! makes a new revision of the last one, which creates what is missing.
 
-use kubexm_charts::objects::list;
+use kubexm_charts::objects::{Identity, list};
 use kubexm_charts::stored::Revision;
 use kubexm_plan::op::{FoundRelease, FoundToRemove, HelmRelease, ReleaseAbsent};
 use kubexm_spec::Digest;
 use serde_json::{Value, json};
 
-use super::{helm, look, undo};
+use super::{helm, kept, look, undo};
 use crate::kube::objects::{FORCE, on, own, printed};
-use crate::kube::removal::by_namespace;
+use crate::kube::removal::{self, by_namespace};
 use crate::{Machine, OpError};
 
 pub(in crate::ops) fn observe(machine: &Machine, op: &ReleaseAbsent) -> Result<FoundToRemove, OpError> {
@@ -32,8 +32,20 @@ pub(in crate::ops) fn remove(machine: &Machine, op: &ReleaseAbsent) -> Result<()
         return Ok(());
     }
     machine.ledger().keep_bytes(list(&secrets(&history)).as_bytes())?;
-    // Whose the namespace is, nobody knows any more: it stays.
-    undo::uninstall(machine, &release, true, &[]).map(drop)
+    let Some(last) = history.last() else { return Ok(()) };
+    // As helm does it, what hooks have made stays: it may be a key to data that stay. Only what has run and holds nothing goes.
+    let hooks = undo::hooks(last)?.into_iter().map(|hook| hook.object).filter(has_run);
+    let mut unused = kept::take_out(machine, &release, last)?;
+    machine.run(&helm::uninstall(&release))?;
+    removal::delete(machine, &op.namespace, hooks)?;
+    // Whose a namespace is, nobody knows any more: it stays.
+    unused.retain(|object| object.kind == removal::CRD);
+    removal::remove_unused(machine, &unused)
+}
+
+fn has_run(object: &Value) -> bool {
+    let identity = Identity::of(object);
+    matches!((identity.group.as_str(), identity.kind.as_str()), ("batch", "Job") | ("", "Pod"))
 }
 
 /// Installs again what was removed.
@@ -43,10 +55,14 @@ pub(in crate::ops) fn bring_back(
     found: &FoundRelease,
     history: &Digest,
 ) -> Result<(), OpError> {
-    // Only a removal keeps them: if none was reached, the cluster has them still.
-    let Ok(content) = machine.ledger().content(history) else { return Ok(()) };
     let release = release_of(op);
     let now = look::history(machine, &release)?;
+    // Only a removal keeps them: if none was reached, the cluster has them still.
+    let content = match machine.ledger().content(history) {
+        Ok(content) => content,
+        Err(_) if !now.is_empty() => return Ok(()),
+        Err(error) => return Err(error),
+    };
     let is_there =
         |now: &FoundRelease| (&now.objects, &now.values, &now.status) == (&found.objects, &found.values, &found.status);
     if now.last().map(look::found).transpose()?.as_ref().is_some_and(is_there) || !found.is_deployed() {

@@ -13,6 +13,9 @@ use crate::{Machine, OpError};
 
 const NAMESPACE: &str = "kube-system";
 const KEY: &str = "inventory";
+/// All of them, by the API server's path.
+pub(crate) const RECORDS: &str =
+    "/api/v1/namespaces/kube-system/configmaps?labelSelector=app.kubernetes.io%2Fmanaged-by%3Dkubexm";
 /// Of the ConfigMaps' names.
 const PREFIX: &str = "kubexm-addon-";
 
@@ -33,6 +36,14 @@ pub(super) fn read(machine: &Machine, op: &Manifests) -> Result<Option<Inventory
             op.name
         ))
     })
+}
+
+/// Objects that other add-ons have recorded, too.
+pub(super) fn of_others(machine: &Machine, op: &Manifests) -> Result<Vec<Value>, OpError> {
+    let records = kube::raw(machine, RECORDS)?.unwrap_or_default();
+    let all = records["items"].as_array().into_iter().flatten().filter_map(of_record);
+    let others = all.filter(|(name, _)| *name != op.name).filter_map(|(_, inventory)| inventory.ok());
+    Ok(others.flat_map(|inventory| inventory.objects).collect())
 }
 
 /// The name of an add-on, and its record or why that cannot be read; none if the ConfigMap is another one.

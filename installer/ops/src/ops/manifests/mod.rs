@@ -61,7 +61,10 @@ impl Converge for Manifests {
         if self.is_removal() {
             let secrets = look::secrets(machine, self, &objects, &earlier)?;
             machine.ledger().keep_bytes(list(&secrets).as_bytes())?;
-            remove(machine, self, earlier.objects)?;
+            let mut gone = inventory::without(&earlier, &inventory::of_others(machine, self)?);
+            // Whose a namespace is, nobody knows any more: it stays.
+            gone.retain(|object| object["kind"] != "Namespace");
+            remove(machine, self, gone)?;
             return inventory::remove(machine, self);
         }
         let secrets = look::secrets(machine, self, &objects, &earlier)?;
@@ -74,7 +77,12 @@ impl Converge for Manifests {
         inventory::write(machine, self, &inventory::both(&wanted, &earlier))?;
         apply::rest(machine, self, &objects)?;
         ready::wait(machine, self, &objects)?;
-        remove(machine, self, inventory::without(&earlier, &wanted.objects))?;
+        let mut gone = inventory::without(&earlier, &wanted.objects);
+        if !gone.is_empty() {
+            let others = inventory::of_others(machine, self)?;
+            gone = inventory::without(&Inventory { objects: gone, ..earlier }, &others);
+        }
+        remove(machine, self, gone)?;
         inventory::write(machine, self, &wanted)
     }
 
