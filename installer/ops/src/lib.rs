@@ -30,6 +30,7 @@ mod folder;
 mod fsio;
 mod harbor;
 mod image_list;
+pub mod installed_addons;
 mod kube;
 pub mod ledger;
 pub mod machine;

@@ -18,13 +18,13 @@ use crate::events;
 use crate::observe::subject::Subject;
 use crate::run::secrets::ControllerSlots;
 
-/// Whether `create` is about hosts that all belong to the cluster already.
+/// Whether `create`, or what applies add-ons, is about hosts that all belong to the cluster already.
 pub(crate) fn is_created(plan: &Plan, facts: &BTreeMap<String, Facts>) -> bool {
     let stamped = |host: &str| {
         let stamp = facts.get(host).and_then(|facts| facts.stamp.as_ref());
         stamp.is_some_and(|stamp| stamp.cluster == plan.cluster_name)
     };
-    plan.pipeline == Pipeline::Create
+    matches!(plan.pipeline, Pipeline::Create | Pipeline::AddonsApply)
         && plan.hosts.iter().all(|host| host.name == CONTROLLER || stamped(&host.name))
         && facts.values().any(|facts| facts.joined)
 }

@@ -9,6 +9,7 @@ use kubexm_recipes::{
 };
 use kubexm_spec::{Digest, one_line};
 
+use crate::addons;
 use crate::authorities::{Authorities, Hosts};
 use crate::bundle::cluster_file::ClusterFile;
 use crate::bundle::cluster_source::ClusterSource;
@@ -70,6 +71,12 @@ impl<'s, S: Subject<Survey = BundleSurvey>> Observed<'s, S> {
             None => Err(SessionError::NoCluster),
         };
         let (plan, authorities) = site.unless_refused(plan).await?;
+        if let Some(opened) = site.subject.bundle() {
+            let first = cluster.first_control_plane().and_then(|host| survey.facts.get(&host.name));
+            let joined = first.is_some_and(|facts| facts.joined);
+            let checked = addons::check(site.session, opened, (&site.home, &site.fleet), &plan, joined).await;
+            site.unless_refused(checked).await?;
+        }
         let created = drift::is_created(&plan, &survey.facts);
         if created {
             drift::report_unrecorded(site.session.events, &survey.facts);

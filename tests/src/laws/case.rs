@@ -50,9 +50,12 @@ impl<F: Fleet> Case<F> {
     pub async fn of(sample: &Sample, pipeline: Pipeline) -> Result<Self, String> {
         let sample = &sample.occupied();
         let (bundle, plan) = match pipeline {
-            Pipeline::Create | Pipeline::DeleteNode | Pipeline::CertsRenew | Pipeline::Restore | Pipeline::Reset => {
-                sample.plan_create()
-            }
+            Pipeline::Create
+            | Pipeline::AddonsApply
+            | Pipeline::DeleteNode
+            | Pipeline::CertsRenew
+            | Pipeline::Restore
+            | Pipeline::Reset => sample.plan_create(),
             Pipeline::AddNode => sample.plan_before_add_node(),
             Pipeline::Upgrade => sample.plan_before_upgrade(),
         };
@@ -85,6 +88,11 @@ impl<F: Fleet> Case<F> {
             Pipeline::DeleteNode => {
                 let plan = delete_plan(sample, &start).await?;
                 Setting { name: name_of_run, plan, ..setting }
+            }
+            Pipeline::AddonsApply => {
+                let (bundle, plan) = sample.plan_addons_apply();
+                start.serve(&plan);
+                Setting { name: name_of_run, plan, bundle: Arc::new(bundle), ..setting }
             }
             Pipeline::Upgrade => {
                 let (bundle, plan) = sample.plan_upgrade(&running(sample, &start).await?);
@@ -264,7 +272,7 @@ impl<F: Fleet> Case<F> {
             Pipeline::DeleteNode => delete_plan(&self.sample, fleet).await?,
             Pipeline::Reset => reset_again(self.plan(), fleet).await?,
             Pipeline::Upgrade => self.sample.plan_upgrade(&running(&self.sample, fleet).await?).1,
-            Pipeline::Create | Pipeline::AddNode | Pipeline::CertsRenew | Pipeline::Restore => {
+            Pipeline::Create | Pipeline::AddNode | Pipeline::AddonsApply | Pipeline::CertsRenew | Pipeline::Restore => {
                 self.setting.plan.clone()
             }
         };

@@ -251,6 +251,11 @@ const WRONG: &[(&str, &str, &str)] = &[
         "spec.registry.auths.r.example.com",
         "\"passwordFrom\" is missing",
     ),
+    (
+        "  addons: [{name: a, type: yaml, source: {path: a}, after: [b]}, {name: b, type: yaml, source: {path: b}}]\n",
+        "spec.addons[0].after[0]",
+        "no add-on before it",
+    ),
     ("  addons: [{name: a, type: helm}]\n", "spec.addons[0]", "\"source\" is missing"),
     ("  addons: [{name: a, type: helm, source: {}}]\n", "spec.addons[0].source", "does not state its source"),
     (

@@ -59,6 +59,8 @@ enum Planned {
     Create,
     /// Add the hosts of cluster.yaml that are not in the cluster yet
     AddNode,
+    /// Apply the add-ons of cluster.yaml to the cluster
+    AddonsApply,
     /// Bring the cluster to the bundle's Kubernetes version
     Upgrade,
 }
@@ -78,6 +80,7 @@ pub fn run(args: &Args, display: &Display) -> Result<(), Failure> {
     let recipe = match args.pipeline {
         Planned::Create => Recipe::Create,
         Planned::AddNode => Recipe::AddNode(&[]),
+        Planned::AddonsApply => Recipe::AddonsApply(&[]),
         Planned::Upgrade => Recipe::Upgrade(&upgrade),
     };
     let (plan, drift) = shell.wait(async {

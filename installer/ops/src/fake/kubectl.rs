@@ -163,7 +163,9 @@ pub(super) fn kubectl(system: &RootedSystem, state: &mut State, args: &[&str], s
             state.cluster.objects.remove(&format!("Pod/{name}"));
             Output::default()
         }
-        ["apply", ..] => {
+        ["apply", options @ ..] => {
+            let namespace = options.iter().zip(options.iter().skip(1)).find(|(option, _)| **option == "--namespace");
+            let text = releases::put_back(state, namespace.map_or("default", |(_, namespace)| namespace), &text);
             state.cluster.objects.extend(documents(&text));
             Output::default()
         }
@@ -242,6 +244,11 @@ fn raw(system: &RootedSystem, state: &State, path: &str) -> Output {
         "/metrics" => return Output::text(String::new()),
         "/apis/policy/v1/poddisruptionbudgets" => Some(json!({"items": budgets})),
         "nodes" => Some(json!({"items": state.cluster.nodes.values().collect::<Vec<_>>()})),
+        "namespaces/kube-system/configmaps" => {
+            let maps = state.cluster.objects.iter().filter(|(key, _)| key.starts_with("ConfigMap/kubexm-"));
+            let maps: Vec<Value> = maps.map(|(key, document)| with_server_fields(key, document)).collect();
+            Some(json!({ "items": maps }))
+        }
         "namespaces/kube-system/pods" => Some(json!({"items": static_pods(state)})),
         other if is_namespace(state, other) => Some(json!({"kind": "Namespace"})),
         other => {

@@ -69,7 +69,9 @@ pub fn upgrade(
         }
     }
     finish(&mut draft, &site, &mut turns, &done)?;
-    Ok(Upgrade { plan: draft.finish().plan, warnings })
+    let mut plan = draft.finish().plan;
+    record::keep_addons(&mut plan, running.applied.as_ref())?;
+    Ok(Upgrade { plan, warnings })
 }
 
 /// How long the run can be rolled back, and what there is afterwards.
