@@ -56,7 +56,7 @@ impl<'a> Recipe<'a> {
     pub const fn named(self) -> &'a [String] {
         match self {
             Self::AddNode(named) => named,
-            Self::Create | Self::Upgrade(_) => &[],
+            Self::Create | Self::Upgrade(_) | Self::AddonsApply(_) => &[],
         }
     }
 
