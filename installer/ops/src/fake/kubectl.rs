@@ -165,8 +165,15 @@ pub(super) fn kubectl(system: &RootedSystem, state: &mut State, args: &[&str], s
         }
         ["apply", options @ ..] => {
             let namespace = options.iter().zip(options.iter().skip(1)).find(|(option, _)| **option == "--namespace");
-            let text = releases::put_back(state, namespace.map_or("default", |(_, namespace)| namespace), &text);
-            state.cluster.objects.extend(documents(&text));
+            let namespace = namespace.map_or("default", |(_, namespace)| namespace);
+            let text = releases::put_back(state, namespace, &text);
+            // An object that names the namespace which it is given anyway is the same one.
+            let named = format!("\"namespace\":\"{namespace}\"");
+            let stored = |(key, document): (String, String)| match document.contains(&named) {
+                true => (key, without_namespace(&document)),
+                false => (key, document),
+            };
+            state.cluster.objects.extend(documents(&text).map(stored));
             Output::default()
         }
         ["delete", ..] => {
