@@ -44,7 +44,7 @@ impl<'a> OwnMembers<'a> {
             let member = running.etcd.iter().find(|member| member.name == node.name());
             member.and_then(|member| member.version.as_deref())
         };
-        // What it runs decides, and what was recorded: a run may have been killed between the two.
+        // What it runs decides, and what was recorded, which a create goes by.
         let differs = |node: &PlannedHost<'_>| {
             let recorded = etcd::formed_version(node.facts);
             found(node) != Some(target.as_str()) || recorded != Some(target.as_str())
