@@ -26,9 +26,18 @@ const STARTS: Duration = Duration::from_secs(60);
 const ANSWERS: Duration = Duration::from_secs(180);
 const PAUSE: Duration = Duration::from_millis(300);
 const LIMIT_S: u64 = 3_600;
-/// Far more than a cluster writes between a backup and its restore: clients that have seen later revisions must not take
-/// older data for newer (etcd, "Disaster recovery").
-const BUMP: &str = "1000000000";
+/// Far more than a cluster writes between a backup and its restore.
+const LEAST_BUMP: u64 = 1_000_000_000;
+/// More than etcd writes in a second, for as long as a cluster lives.
+const WRITES_A_SECOND: u64 = 1_000;
+/// Revisions are 63 bits, and each restore adds to them.
+const MOST_BUMP: u64 = 1 << 53;
+
+/// What revisions are raised by: clients that have seen later ones must not take older data for newer (etcd, "Disaster recovery").
+/// What a restore of the same backup raises again is higher, since its id, the time, is: watches of clients of the first one go on.
+fn bump(id: &str) -> u64 {
+    id.parse::<u64>().unwrap_or_default().saturating_mul(WRITES_A_SECOND).clamp(LEAST_BUMP, MOST_BUMP)
+}
 
 impl Converge for EtcdRestored {
     fn observe(&self, machine: &Machine) -> Result<RestoreState, OpError> {
@@ -294,7 +303,7 @@ fn restore_data(op: &EtcdRestored, machine: &Machine) -> Result<(), OpError> {
                 .args(["--data-dir", &folders.scratch.display().to_string()])
                 .args(["--name", name, "--initial-advertise-peer-urls", peer, "--initial-cluster", initial_cluster])
                 .args(["--initial-cluster-token", &format!("kubexm-restore-{}", op.id)])
-                .args(["--bump-revision", BUMP, "--mark-compacted"])
+                .args(["--bump-revision", &bump(&op.id).to_string(), "--mark-compacted"])
                 .within(LIMIT_S);
             machine.run(&restore).map(drop)
         });
@@ -332,4 +341,17 @@ fn bring_back(op: &EtcdRestored, machine: &Machine) -> Result<(), OpError> {
 #[cfg(test)]
 impl crate::cases::Cases for EtcdRestored {
     const TESTED: crate::cases::Tested<crate::cases::Case<Self>> = crate::cases::Tested::In("backup.rs");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{LEAST_BUMP, MOST_BUMP, bump};
+
+    #[test]
+    fn a_later_restore_of_the_same_backup_raises_revisions_beyond_those_of_the_first() {
+        let (first, an_hour_later) = (bump("1795642200"), bump("1795645800"));
+        assert!(first > LEAST_BUMP && an_hour_later - first >= 3_600_000, "{first} {an_hour_later}");
+        assert_eq!([bump("1"), bump("no number")], [LEAST_BUMP; 2]);
+        assert_eq!(bump("18446744073709551615"), MOST_BUMP);
+    }
 }
