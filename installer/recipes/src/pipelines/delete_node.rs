@@ -12,7 +12,7 @@ mod record;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use kubexm_plan::op::{HostsBlock, MemberRemove, NodeDelete, NodeTainted};
+use kubexm_plan::op::{HostsBlock, MemberRemove, NodeDelete};
 use kubexm_plan::{Op, Pipeline, Plan, Step, StepId, Undo};
 use kubexm_spec::Digest;
 use kubexm_spec::cluster::{ExternalKind, LoadBalancerMode};
@@ -53,11 +53,7 @@ pub fn delete_node(cx: &DeleteContext<'_>) -> Result<Deletion, RecipeError> {
     };
     let steps = &mut plan.steps;
     let mut last: Vec<StepId> = Vec::new();
-    let drained = || leaving.iter().filter(|host| host.here.is_some() && host.node);
-    if drained().count() > 1 {
-        add(steps, kept_off(on, drained().map(|host| host.name)), &mut last);
-    }
-    for host in drained() {
+    for host in leaving.iter().filter(|host| host.here.is_some() && host.node) {
         let id = format!("delete.drain-{}", host.name);
         add(steps, drain::step(on, &id, host.name, cx.drain, None, None), &mut last);
     }
@@ -112,20 +108,6 @@ pub fn delete_node(cx: &DeleteContext<'_>) -> Result<Deletion, RecipeError> {
 fn add(steps: &mut Vec<Step>, step: Step, last: &mut Vec<StepId>) {
     let after = std::mem::replace(last, vec![step.id.clone()]);
     steps.push(Step { after, ..step });
-}
-
-/// Pods of the first that is drained would go to the next one, and be evicted again.
-fn kept_off<'h>(on: &str, nodes: impl Iterator<Item = &'h str>) -> Step {
-    let taint = |node: &str| NodeTainted {
-        node: node.to_owned(),
-        key: "kubexm.io/leaving".to_owned(),
-        value: String::new(),
-        effect: "NoSchedule".to_owned(),
-    };
-    Step::on(on, "delete.taint", "Keep new pods off the nodes that leave")
-        .ensure_all(nodes.map(taint))
-        .undo(Undo::RestoreBefore)
-        .build()
 }
 
 /// One step for each host that stays and has a deleted host's name in its managed block.
