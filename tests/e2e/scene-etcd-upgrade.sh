@@ -1,5 +1,5 @@
 # shellcheck shell=bash
-# tier: unproven
+# tier: large
 # seconds: 700
 # needs: lab minor
 # Day two of an etcd of kubexm's own, on two control planes and a host that is nothing else: its members go from 3.5 to 3.6 with an upgrade
