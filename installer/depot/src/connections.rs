@@ -6,12 +6,15 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use axum::Router;
+use hyper::Request;
+use hyper::body::Incoming;
 use hyper::server::conn::http1;
+use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
-use hyper_util::service::TowerToHyperService;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_rustls::TlsAcceptor;
+use tower::ServiceExt;
 
 use crate::paced::{Pace, Paced};
 
@@ -101,8 +104,9 @@ impl Connection {
         self.seat.of
     }
 
-    /// Answers its requests until it ends.
-    pub async fn answer(self, tls: TlsAcceptor, router: Router) {
+    /// Answers its requests until it ends, each by what `router` gives when it comes: a runtime keeps its connections, and pulls over
+    /// them what a reload has just brought.
+    pub async fn answer(self, tls: TlsAcceptor, router: impl Fn(&mut Request<Incoming>) -> Router) {
         let Self { stream, limits, server, seat, permit } = self;
         let _held = (permit, seat);
         let _ = stream.set_nodelay(true);
@@ -110,7 +114,7 @@ impl Connection {
         let _ = rustix::net::sockopt::set_tcp_user_timeout(&stream, unread);
         let shaken = tls.accept(Paced::new(stream, limits.pace));
         let Ok(Ok(stream)) = tokio::time::timeout(limits.patience, shaken).await else { return };
-        let service = TowerToHyperService::new(router);
+        let service = service_fn(|mut request| router(&mut request).oneshot(request));
         if let Err(error) = server.serve_connection(TokioIo::new(stream), service).await {
             tracing::debug!(%error, "connection ended");
         }

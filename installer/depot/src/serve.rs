@@ -5,18 +5,18 @@ use std::path::{Path as FilePath, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use axum::Router;
 use axum::body::Body;
 use axum::extract::{Path, State};
 use axum::http::{Request, Response};
 use axum::middleware;
 use axum::routing::{any, get};
-use axum::{Extension, Router};
 use kubexm_spec::{Digest, depot};
 use rustls::ServerConfig;
 use rustls_pki_types::pem::PemObject;
 use rustls_pki_types::{CertificateDer, PrivateKeyDer};
 use tokio::net::{TcpListener, TcpSocket};
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, watch};
 use tokio_rustls::TlsAcceptor;
 
 use crate::DepotError;
@@ -48,7 +48,8 @@ pub struct Running {
     listen: SocketAddr,
     listener: TcpListener,
     tls: TlsAcceptor,
-    router: Router,
+    /// Connections that are open ask it for each request.
+    router: watch::Sender<Router>,
     limits: Limits,
     guesses: Guesses,
     /// Where it listens, with the real port when the config said 0.
@@ -61,7 +62,7 @@ pub async fn serve(config_path: &FilePath, tls_folder: Option<&FilePath>) -> Res
     let Loaded { config, tls, login } = load(config_path, tls_folder).await?;
     let listen = config.listen;
     let (listener, address) = bind(listen)?;
-    let router = router(config, login);
+    let router = watch::Sender::new(router(config, login));
     Ok(Running {
         config: config_path.to_owned(),
         tls_folder: tls_folder.map(FilePath::to_owned),
@@ -159,9 +160,9 @@ impl Running {
         self.run_with_reloads(reloads).await;
     }
 
-    /// As [`Running::run`]. Whenever something comes from `reloads`, config, certificate and key are read again: connections
-    /// from then on have the new ones, those that are open end with the old. Where something is wrong with the new ones the
-    /// old stay, and the log says why.
+    /// As [`Running::run`]. Whenever something comes from `reloads`, config, certificate and key are read again: requests from then
+    /// on are answered by the new config, those of connections that are open too; these keep the old certificate until they end.
+    /// Where something is wrong with the new ones the old stay, and the log says why.
     pub async fn run_with_reloads(mut self, mut reloads: mpsc::Receiver<()>) {
         let connections = Connections::new(self.limits);
         loop {
@@ -173,8 +174,11 @@ impl Running {
                 }
             };
             let Some(connection) = next else { continue };
-            let router = self.router.clone().layer(Extension(self.guesses.client(connection.client())));
-            tokio::spawn(connection.answer(self.tls.clone(), router));
+            let (client, router) = (self.guesses.client(connection.client()), self.router.subscribe());
+            tokio::spawn(connection.answer(self.tls.clone(), move |request| {
+                request.extensions_mut().insert(client.clone());
+                router.borrow().clone()
+            }));
         }
     }
 }
@@ -198,7 +202,7 @@ impl Running {
             self.listen = config.listen;
         }
         self.tls = tls;
-        self.router = router(config, login);
+        drop(self.router.send_replace(router(config, login)));
         Ok(())
     }
 }

@@ -94,7 +94,8 @@ impl SharedBlobs {
         let connections = Connections::new(limits);
         loop {
             if let Some(connection) = connections.next(&self.listener).await {
-                tokio::spawn(connection.answer(self.tls.clone(), self.router.clone()));
+                let router = self.router.clone();
+                tokio::spawn(connection.answer(self.tls.clone(), move |_| router.clone()));
             }
         }
     }

@@ -102,9 +102,13 @@ impl Balancer {
     }
 }
 
+/// Held until the program ends: let go, the next server of another test could get it.
 fn closed_port() -> u16 {
-    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
-    listener.local_addr().expect("an address").port()
+    let socket = tokio::net::TcpSocket::new_v4().expect("a socket");
+    socket.bind("127.0.0.1:0".parse().expect("an address")).expect("a port");
+    let address = socket.local_addr().expect("an address");
+    std::mem::forget(socket);
+    address.port()
 }
 
 /// Answers for each node, as nginx passes them on.

@@ -124,8 +124,13 @@ impl Server {
 }
 
 /// An address where nobody listens.
+/// It is held until the program ends: let go, the next server of another test could get it.
 pub fn nobody() -> String {
-    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string()
+    let socket = tokio::net::TcpSocket::new_v4().unwrap();
+    socket.bind("127.0.0.1:0".parse().unwrap()).unwrap();
+    let address = socket.local_addr().unwrap();
+    std::mem::forget(socket);
+    address.to_string()
 }
 
 fn answer(stream: TcpStream, handler: &dyn Fn(&Request) -> Reply, seen: &Mutex<Vec<Request>>) -> std::io::Result<()> {

@@ -2,7 +2,7 @@
 //! memory that the bytes do not pay for.
 //!
 //! `tests/short.rs` drives them with a small mutator over `corpus/` in every run of the tests; `libfuzzer/` drives the same
-//! functions with coverage: `cargo +nightly fuzz run --fuzz-dir bundle-spec/archive/fuzz/libfuzzer NAME`.
+//! functions with coverage (`scripts/fuzz`).
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a target dies of what it finds")]
 
@@ -25,7 +25,7 @@ use kubexm_engine::fuzzing as hosts;
 
 /// A parser.
 pub struct Target {
-    /// Name of its folder in `corpus/`, and of its libFuzzer program.
+    /// Name of its folder in `corpus/`.
     pub name: &'static str,
     /// Feeds it.
     pub run: fn(&[u8]),

@@ -237,15 +237,3 @@ fn what_hosts_send_begins_with_what_is_understood() {
     assert!(of("kubeconfig").iter().any(|file| AdminKubeconfig::read(file, &cluster, "10.0.0.5").is_ok()));
     assert!(of("harbor").iter().any(|file| kubexm_builder::harbor::images(file.as_slice()).is_ok()));
 }
-
-#[test]
-fn every_target_has_a_program_for_libfuzzer() {
-    let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("libfuzzer");
-    let manifest = std::fs::read_to_string(folder.join("Cargo.toml")).unwrap();
-    let source = std::fs::read_to_string(folder.join("fuzz_target.rs")).unwrap();
-    assert!(source.contains("run(env!(\"CARGO_BIN_NAME\"), bytes)"), "{source}");
-    for target in TARGETS {
-        let program = format!("[[bin]]\nname = \"{}\"\npath = \"fuzz_target.rs\"\n", target.name);
-        assert!(manifest.contains(&program), "{}", target.name);
-    }
-}

@@ -69,8 +69,13 @@ pub fn cluster_yaml(hosts: &[(&str, u16)]) -> String {
 }
 
 /// A port of 127.0.0.1 where nobody listens.
+/// It is held until the program ends: let go, the next server of another test could get it.
 pub fn closed_port() -> u16 {
-    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
+    let socket = tokio::net::TcpSocket::new_v4().unwrap();
+    socket.bind("127.0.0.1:0".parse().unwrap()).unwrap();
+    let address = socket.local_addr().unwrap();
+    std::mem::forget(socket);
+    address.port()
 }
 
 /// A blob that is stored as it is, since it looks compressed.

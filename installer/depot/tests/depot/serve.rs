@@ -282,6 +282,32 @@ async fn a_reload_takes_over_all_that_is_new_or_nothing_and_open_connections_end
     assert_eq!(status_of(&old, depot.address, "/files/kubeadm").await, None, "the old certificate is gone");
 }
 
+/// A runtime keeps its connections: what it pulls over one right after a reload is what the reload brought.
+#[tokio::test]
+async fn an_open_connection_is_answered_with_what_is_served_when_it_asks() {
+    let depot = start().await;
+    let mut open = shaken(depot.address).await;
+    let mut ask = async || {
+        open.write_all(b"HEAD /files/kubeadm HTTP/1.1\r\nHost: localhost\r\n\r\n").await.unwrap();
+        let mut head = Vec::new();
+        while !head.ends_with(b"\r\n\r\n") {
+            head.push(open.read_u8().await.unwrap());
+        }
+        String::from_utf8(head).unwrap()
+    };
+    assert!(ask().await.starts_with("HTTP/1.1 200 "));
+    let at = depot.folder.path().join("config.json");
+    let mut without: depot::DepotConfig = serde_json::from_slice(&std::fs::read(&at).unwrap()).unwrap();
+    without.files.clear();
+    std::fs::write(&at, serde_json::to_vec(&without).unwrap()).unwrap();
+    // The third is taken only when the first has been read.
+    for _ in 0..3 {
+        depot.reload.send(()).await.unwrap();
+    }
+    let after = ask().await;
+    assert!(after.starts_with("HTTP/1.1 404 "), "{after}");
+}
+
 #[tokio::test]
 async fn a_key_that_does_not_fit_is_an_error_that_names_the_files() {
     let _ = rustls::crypto::ring::default_provider().install_default();

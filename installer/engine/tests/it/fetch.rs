@@ -156,8 +156,13 @@ fn pass(mut node: TcpStream, depot: SocketAddr, most: usize, count: &AtomicU64, 
 }
 
 /// An address where nobody listens.
+/// It is held until the program ends: let go, the next server of another test could get it.
 fn nobody() -> SocketAddr {
-    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap()
+    let socket = tokio::net::TcpSocket::new_v4().unwrap();
+    socket.bind("127.0.0.1:0".parse().unwrap()).unwrap();
+    let address = socket.local_addr().unwrap();
+    std::mem::forget(socket);
+    address
 }
 
 #[track_caller]

@@ -16,9 +16,14 @@ fn site(address: &str, fields: &str, secret: Option<&str>) -> Site {
     Site { secrets: NoSecrets(secret.map(str::to_owned)), ..Site::of("red", &["red1"], &yaml, write_bundle) }
 }
 
-/// A port at which nobody listens.
+/// An address where nobody listens.
+/// It is held until the program ends: let go, the next server of another test could get it.
 fn nobody() -> String {
-    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string()
+    let socket = tokio::net::TcpSocket::new_v4().unwrap();
+    socket.bind("127.0.0.1:0".parse().unwrap()).unwrap();
+    let address = socket.local_addr().unwrap();
+    std::mem::forget(socket);
+    address.to_string()
 }
 
 async fn refused(site: &Site) -> String {
