@@ -1,6 +1,5 @@
 //! A home, a small bundle that has everything its cluster needs (by name: contents are a few bytes), and the program.
 
-use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 
 use assert_cmd::Command;

@@ -1,6 +1,5 @@
 //! The user's registry is asked before any host is changed. What a real one answers is tested in the engine.
 
-use std::net::TcpListener;
 
 use kubexm_spec::{ExitCode, ExitError as _};
 
