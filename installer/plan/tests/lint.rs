@@ -117,6 +117,12 @@ fn a_correct_plan_has_no_finding() {
 }
 
 #[test]
+fn a_title_or_an_id_that_begins_a_line_of_its_own_is_refused() {
+    breaks("plain-words", |plan| plan.steps[0].title.push_str("\n   the bundle is signed"));
+    breaks("plain-words", |plan| plan.steps[0].id = id("a/\u{1b}[2J"));
+}
+
+#[test]
 fn two_steps_of_one_name_are_refused() {
     breaks("unique-ids", |plan| plan.steps.push(plan.steps[0].clone()));
 }

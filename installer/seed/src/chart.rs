@@ -45,7 +45,15 @@ pub fn chart(archive: impl Read, digest: Digest, size: u64, what: &str) -> Resul
 }
 
 /// Chart.yaml as JSON, which is what helm keeps as the config.
-fn metadata(archive: impl Read) -> Result<Value, String> {
+fn metadata(mut blob: impl Read) -> Result<Value, String> {
+    let unreadable = |e: std::io::Error| format!("is not a chart archive ({e})");
+    let metadata = of_archive(&mut blob)?;
+    // Whether the bundle has another blob there than its manifest names is known at its end.
+    std::io::copy(&mut blob, &mut std::io::sink()).map_err(unreadable)?;
+    Ok(metadata)
+}
+
+fn of_archive(archive: impl Read) -> Result<Value, String> {
     let unreadable = |e: std::io::Error| format!("is not a chart archive ({e})");
     let mut archive = tar::Archive::new(GzDecoder::new(archive).take(UNPACKED));
     for entry in archive.entries().map_err(unreadable)?.take(ENTRIES) {
@@ -113,5 +121,23 @@ mod tests {
             let error = chart(bytes.as_slice(), Digest::of(&bytes), 1, "chart x").unwrap_err().to_string();
             assert!(error.contains(said) && error.contains("chart x"), "{error}");
         }
+    }
+
+    #[test]
+    fn a_blob_that_fails_at_its_end_names_nothing() {
+        struct Forged<'a>(&'a [u8]);
+        impl Read for Forged<'_> {
+            fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
+                match self.0.read(buffer)? {
+                    0 => Err(std::io::Error::other("its digest is another")),
+                    read => Ok(read),
+                }
+            }
+        }
+        let mut bytes = archive(&[("app/Chart.yaml", "name: app\nversion: 9.9.9\n")]);
+        let digest = Digest::of(&bytes);
+        bytes.resize(bytes.len() + (1 << 20), 0);
+        let error = chart(Forged(&bytes), digest, 1, "chart x").unwrap_err().to_string();
+        assert!(error.contains("its digest is another"), "{error}");
     }
 }

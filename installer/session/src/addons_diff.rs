@@ -1,5 +1,5 @@
 //! What a bundle would change of the add-ons of a running cluster: object by object, and field by field. Nothing is changed for it, and
-//! no value of a Secret is shown.
+//! neither a value of a Secret nor what looks like one is shown.
 
 use std::collections::BTreeMap;
 
@@ -12,6 +12,7 @@ use serde_json::Value;
 use crate::addons::installed;
 use crate::addons::kinds::Kinds;
 use crate::addons::rendered::{Content, Planned, Renderer, is_installed, of_file, planned};
+use crate::diff::document_without_secrets;
 use crate::error::SessionError;
 use crate::events;
 use crate::observe::subject::Subject;
@@ -121,7 +122,7 @@ impl<S: Subject> Checked<'_, S> {
             Content::Objects(_) => false,
         };
         let renderer = match all.iter().any(is_new) {
-            true => Renderer::of(session, opened, &self.site.home, Some(&running))?,
+            true => Renderer::of(session, opened, &self.site.home, Some(&running)).await?,
             false => None,
         };
         let mut kinds = Kinds::of(Some(running.apis.clone()));
@@ -163,7 +164,7 @@ impl<S: Subject> Checked<'_, S> {
                 (Content::Release(..), None) => {
                     diff.change = Change::Changed;
                     diff.notes
-                        .push("the bundle has no helm for this machine, so its objects are not known here".to_owned());
+                        .push("its chart is not rendered here, so its objects are not known".to_owned());
                     None
                 }
                 (Content::Objects(op), _) if is_source(there, op) => None,
@@ -272,7 +273,8 @@ fn objects(before: Vec<Value>, after: Vec<Value>, default: &str) -> Vec<ObjectDi
             (None, _) => Change::Installed,
             (_, None) => Change::Removed,
             (Some(old), Some(new)) => {
-                changed("", Some(old), Some(new), &mut fields);
+                let (shown_old, shown_new) = (shown(old), shown(new));
+                changed("", (Some(old), Some(&shown_old)), (Some(new), Some(&shown_new)), &mut fields);
                 if fields.is_empty() { continue } else { Change::Changed }
             }
         };
@@ -307,10 +309,18 @@ fn by_identity(objects: Vec<Value>, default: &str) -> BTreeMap<Key, Value> {
     objects.into_iter().map(keyed).collect()
 }
 
+/// An object as it may be shown; values of Secrets were replaced before.
+fn shown(object: &Value) -> Value {
+    if object["kind"] == "Secret" { object.clone() } else { document_without_secrets(object) }
+}
+
+/// A value, and what is shown of it.
+type Pair<'a> = (Option<&'a Value>, Option<&'a Value>);
+
 /// Adds what differs between two documents, as deep as they have the same shape.
-fn changed(field: &str, before: Option<&Value>, after: Option<&Value>, into: &mut Vec<Changed>) {
-    match (before, after) {
-        _ if before == after => {}
+fn changed(field: &str, before: Pair<'_>, after: Pair<'_>, into: &mut Vec<Changed>) {
+    match (before.0, after.0) {
+        (old, new) if old == new => {}
         (Some(Value::Object(one)), Some(Value::Object(other))) => {
             let keys: std::collections::BTreeSet<&String> = one.keys().chain(other.keys()).collect();
             for key in keys {
@@ -319,15 +329,22 @@ fn changed(field: &str, before: Option<&Value>, after: Option<&Value>, into: &mu
                     (true, false) => key.clone(),
                     (false, false) => format!("{field}.{key}"),
                 };
-                changed(&name, one.get(key), other.get(key), into);
+                let of = |shown: Option<&'_ Value>| shown.and_then(|shown| shown.get(key)).cloned();
+                let (old, new) = (of(before.1), of(after.1));
+                changed(&name, (one.get(key), old.as_ref()), (other.get(key), new.as_ref()), into);
             }
         }
         (Some(Value::Array(one)), Some(Value::Array(other))) if one.len() == other.len() => {
             for (n, pair) in one.iter().zip(other).enumerate() {
-                changed(&format!("{field}[{n}]"), Some(pair.0), Some(pair.1), into);
+                let of = |shown: Option<&'_ Value>| shown.and_then(|shown| shown.get(n)).cloned();
+                let (old, new) = (of(before.1), of(after.1));
+                changed(&format!("{field}[{n}]"), (Some(pair.0), old.as_ref()), (Some(pair.1), new.as_ref()), into);
             }
         }
-        _ => into.push(Changed { field: field.to_owned(), before: before.cloned(), after: after.cloned() }),
+        _ => {
+            let changed = Changed { field: field.to_owned(), before: before.1.cloned(), after: after.1.cloned() };
+            into.push(changed);
+        }
     }
 }
 
@@ -358,5 +375,22 @@ mod tests {
             said,
             [("a", "changed", false), ("b", "removed", false), ("c", "installed", false), ("data", "removed", true)]
         );
+    }
+
+    #[test]
+    fn what_looks_like_a_secret_is_a_change_whose_values_are_not_shown() {
+        let of = |password: &str| {
+            let env = json!([{"name": "DB_PASSWORD", "value": password}, {"name": "LEVEL", "value": password.len().to_string()}]);
+            let pod = json!({"containers": [{"env": env, "args": [format!("--token={password}")]}]});
+            let deployment = json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "a"}, "spec": pod});
+            vec![map("a", json!({"password": password, "level": "1"})), deployment]
+        };
+        let found = objects(of("hunter2"), of("hunter23"), "apps");
+        assert!(!format!("{found:?}").contains("hunter"), "{found:?}");
+        let all: Vec<&Changed> = found.iter().flat_map(|one| &one.fields).collect();
+        let fields: Vec<&str> = all.iter().map(|one| one.field.as_str()).collect();
+        let of_pod = ["args[0]", "env[0].value", "env[1].value"].map(|name| format!("spec.containers[0].{name}"));
+        assert_eq!(fields, ["data.password", &of_pod[0], &of_pod[1], &of_pod[2]]);
+        assert_eq!(all[3].after, Some(json!("8")));
     }
 }

@@ -3,11 +3,18 @@
 use std::sync::LazyLock;
 
 use regex::Regex;
+use serde_json::Value;
 
 use crate::support_bundle::redact::{Known, MARK};
 
 /// A line of a diff with the value of an environment variable: its name, which may say `PASSWORD`, is on another line.
 static VALUE: LazyLock<Option<Regex>> = LazyLock::new(|| Regex::new(r"(?m)^([-+ ]\s*(?:-\s+)?value:).*$").ok());
+
+/// A document without what looks like a secret; of the same shape otherwise.
+pub(crate) fn document_without_secrets(document: &Value) -> Value {
+    let text = Known::default().redact(&document.to_string());
+    serde_json::from_str(&text).unwrap_or_else(|_| MARK.into())
+}
 
 /// A diff of a file that people have edited, without what looks like a secret.
 pub(crate) fn without_secrets(diff: &str) -> String {

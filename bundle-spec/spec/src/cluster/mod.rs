@@ -50,7 +50,7 @@ pub use self::material::{MATERIAL_LIMIT, MaterialFile};
 pub use self::materials::{BadMaterial, MaterialOf, MaterialUse};
 pub use self::network::{Network, NetworkPlugin, overlap};
 pub use self::operator::Operator;
-pub use self::parse::{FILE, Read, for_version, full_reference, parse, read, sample};
+pub use self::parse::{FILE, Read, for_version, full_reference, is_label, parse, read, sample};
 pub use self::profiles::Profile;
 pub use self::registry::{Harbor, Listen, Registry, RegistryAuth, RegistryKind};
 pub use self::registry_login::{ExternalRegistry, RegistryLogin};

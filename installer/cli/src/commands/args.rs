@@ -57,7 +57,8 @@ pub struct TrustArgs {
     #[arg(long, requires = "bundle")]
     pub require_signature: bool,
     /// Without asking, use the cluster.yaml of a bundle that no trusted key has signed: connect to the hosts that it
-    /// names, with the passwords and keys that it names. If any key is trusted, such a bundle is still refused
+    /// names, with the passwords and keys that it names; its helm renders charts on this machine. If any key is trusted,
+    /// such a bundle is still refused
     #[arg(long, requires = "bundle", conflicts_with = "require_signature")]
     pub allow_unsigned: bool,
 }

@@ -7,6 +7,7 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::{Component, Path, PathBuf};
 
 use kubexm_plan::facts::OpenFolder;
+use rustix::io::Errno;
 
 use crate::{Machine, OpError};
 
@@ -57,6 +58,11 @@ enum Next {
 
 /// The most links that are followed, as in the kernel.
 const MOST_LINKS: usize = 40;
+
+/// Whether a list names more users and groups than the mode does: its group bits are then the most that any of them may (acl(5)).
+fn has_list(at: &Path) -> bool {
+    !matches!(rustix::fs::lgetxattr(at, "system.posix_acl_access", &mut [0_u8; 0]), Err(Errno::NODATA | Errno::OPNOTSUPP))
+}
 
 /// What a path leads through, link by link, the outermost first: folders, and the links themselves.
 fn way(path: &Path) -> Vec<(PathBuf, Next)> {
@@ -114,7 +120,44 @@ fn open(at: &Path, next: Next, root: u32, of_service: bool) -> Option<(Option<u3
     let mode = found.mode() & 0o7777;
     let other = Some(found.uid()).filter(|uid| *uid != root && !(of_service && next == Next::Nothing));
     // The mode of a link says nothing.
-    let written = !found.is_symlink() && mode & WRITABLE != 0 && !(mode & WRITABLE == BY_GROUP && found.gid() == 0);
+    let of_roots_group = || mode & WRITABLE == BY_GROUP && found.gid() == 0 && !has_list(at);
+    let written = !found.is_symlink() && mode & WRITABLE != 0 && !of_roots_group();
     let kept = mode & STICKY != 0 && next == Next::There;
     (other.is_some() || (written && !kept)).then_some((other, mode))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt as _;
+
+    use super::*;
+
+    /// acl(5) in the kernel's form: version 2, then tag, rights and id of each entry.
+    fn list_with_a_user_who_may_write() -> Vec<u8> {
+        let none = u32::MAX;
+        let entries = [(1_u16, 7_u16, none), (2, 7, 54_321), (4, 5, none), (0x10, 7, none), (0x20, 5, none)];
+        let mut list = 2_u32.to_le_bytes().to_vec();
+        for (tag, rights, id) in entries {
+            list.extend([tag.to_le_bytes(), rights.to_le_bytes()].concat());
+            list.extend(id.to_le_bytes());
+        }
+        list
+    }
+
+    #[test]
+    fn a_user_who_may_write_by_a_list_is_seen_where_the_mode_says_roots_group() {
+        let folder = tempfile::tempdir().unwrap();
+        let data = folder.path().join("data");
+        fs::create_dir(&data).unwrap();
+        let owner = fs::metadata(&data).unwrap();
+        fs::set_permissions(&data, fs::Permissions::from_mode(0o775)).unwrap();
+        let look = || open(&data, Next::Nothing, owner.uid(), false);
+        // Where the tests' user is not of that group, any group is too many.
+        assert_eq!(look().is_none(), owner.gid() == 0);
+        let list = list_with_a_user_who_may_write();
+        rustix::fs::setxattr(&data, "system.posix_acl_access", &list, rustix::fs::XattrFlags::empty()).unwrap();
+        assert_eq!(look(), Some((None, 0o775)));
+        fs::set_permissions(&data, fs::Permissions::from_mode(0o755)).unwrap();
+        assert_eq!(look(), None, "the mode takes the right from everybody of the list");
+    }
 }

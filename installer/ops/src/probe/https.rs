@@ -14,6 +14,9 @@ use crate::OpError;
 use crate::system::{Head, HttpsRequest, HttpsServer};
 
 const LIMIT: Duration = Duration::from_secs(10);
+/// The most addresses of a name that are tried, and the least time for each.
+const MOST_ADDRESSES: usize = 9;
+const SHORTEST: Duration = Duration::from_secs(2);
 /// Longer than any response header.
 const HEAD_LIMIT: u64 = 4096;
 /// Larger than any list of etcd members, or of pods in the checked namespaces.
@@ -182,8 +185,11 @@ fn connect(url: &str, at: &Address<'_>, ca: &[u8], identity: Option<(&[u8], &[u8
 /// The first address that answers, in their order: the control plane's name has those of all control planes, one of which may be lost.
 fn connected(addresses: impl Iterator<Item = SocketAddr>) -> std::io::Result<TcpStream> {
     let mut last = std::io::Error::new(std::io::ErrorKind::NotFound, "no address");
+    // Who answers for the name does not decide how long this takes.
+    let addresses: Vec<SocketAddr> = addresses.take(MOST_ADDRESSES).collect();
+    let each = (LIMIT / u32::try_from(addresses.len().max(1)).unwrap_or(1)).max(SHORTEST);
     for address in addresses {
-        match TcpStream::connect_timeout(&address, LIMIT) {
+        match TcpStream::connect_timeout(&address, each) {
             Ok(socket) => return Ok(socket),
             Err(error) => last = error,
         }

@@ -24,6 +24,7 @@ pub(super) struct Rule {
 }
 
 pub(super) const RULES: &[Rule] = &[
+    Rule { name: "plain-words", severity: Severity::Error, run: plain_words },
     Rule { name: "unique-ids", severity: Severity::Error, run: unique_ids },
     Rule { name: "known-hosts", severity: Severity::Error, run: known_hosts },
     Rule { name: "known-steps", severity: Severity::Error, run: known_steps },
@@ -57,6 +58,13 @@ impl Rule {
         }
         Problem { severity: self.severity, rule: self.name, step, text }
     }
+}
+
+/// They are shown before the question, where nothing may begin a line of its own.
+fn plain_words(rule: &Rule, plan: &Plan, _: &Order) -> Vec<Problem> {
+    let is_plain = |text: &str| kubexm_spec::one_line(text) == text;
+    let wrong = plan.steps.iter().filter(|step| !is_plain(&step.id.0) || !is_plain(&step.title));
+    wrong.map(|step| rule.problem(None, format!("the id or title of {:?} has control characters", step.id.0))).collect()
 }
 
 fn unique_ids(rule: &Rule, plan: &Plan, _: &Order) -> Vec<Problem> {

@@ -5,7 +5,8 @@ use kubexm_plan::addons::of_secrets;
 use kubexm_plan::cluster_facts::AppliedCluster;
 use kubexm_plan::op::{Manifests, NOTHING, Op, ReleaseAbsent};
 use kubexm_plan::{Step, Undo};
-use kubexm_spec::cluster::{AddonKind, Cluster, Keyword as _};
+use kubexm_spec::cluster::{AddonKind, Cluster, Keyword as _, is_label};
+use kubexm_spec::counted;
 use serde::Deserialize;
 
 use crate::draft::{Chain, Draft};
@@ -43,10 +44,43 @@ pub struct RemovedAddon {
     pub replaced: bool,
 }
 
-/// The add-ons of a record, in their order; a record that cannot be read has none.
+/// The most add-ons of a record that are looked at.
+const MOST: usize = 1_000;
+/// Removed ones that have a line of their own.
+const NAMED: usize = 10;
+
+/// The add-ons of a record, in their order; a record that cannot be read has none. It is read from a control plane: what no cluster.yaml
+/// can have is not taken over.
 pub fn recorded(applied: Option<&AppliedCluster>) -> Vec<RecordedAddon> {
-    let all = applied.and_then(|applied| applied.cluster.pointer("/spec/addons")?.as_array());
-    all.into_iter().flatten().filter_map(|addon| RecordedAddon::deserialize(addon).ok()).collect()
+    all(applied).take(MOST).filter_map(read).collect()
+}
+
+fn all(applied: Option<&AppliedCluster>) -> impl Iterator<Item = &serde_json::Value> {
+    applied.and_then(|applied| applied.cluster.pointer("/spec/addons")?.as_array()).into_iter().flatten()
+}
+
+fn read(addon: &serde_json::Value) -> Option<RecordedAddon> {
+    let addon = RecordedAddon::deserialize(addon).ok()?;
+    let is_kind = AddonKind::ALL.iter().any(|kind| kind.word() == addon.kind);
+    (is_kind && is_label(&addon.name) && is_label(&addon.namespace)).then_some(addon)
+}
+
+/// What the operator reads before they are removed: a line for each of the first, and one for all others, so that no record pushes the
+/// question out of sight.
+pub fn warnings(removed: &[RemovedAddon], applied: Option<&AppliedCluster>) -> Vec<String> {
+    let mut lines: Vec<String> = removed.iter().take(NAMED).map(RemovedAddon::warning).collect();
+    let more: Vec<&str> = removed.iter().skip(NAMED).map(|removed| removed.addon.name.as_str()).collect();
+    if !more.is_empty() {
+        lines.push(format!("so are {} more: {}", more.len(), more.join(", ")));
+    }
+    let unreadable = all(applied).count() - recorded(applied).len();
+    if unreadable > 0 {
+        lines.push(format!(
+            "the record of what was applied to the cluster has {} that no cluster.yaml can have: nothing of them is removed",
+            counted(unreadable as u64, "add-on")
+        ));
+    }
+    lines
 }
 
 /// What is removed, the last add-on first, since it may need those before it.
@@ -68,8 +102,7 @@ fn removal(cluster: &Cluster, addon: RecordedAddon) -> Option<RemovedAddon> {
 }
 
 impl RemovedAddon {
-    /// What the operator reads before it happens.
-    pub fn warning(&self) -> String {
+    fn warning(&self) -> String {
         let RecordedAddon { name, namespace, .. } = &self.addon;
         match self.whole {
             true if self.replaced => format!(
@@ -135,5 +168,44 @@ pub fn before(draft: &mut Draft<'_>, first: &str, removed: &[RemovedAddon], chai
 pub fn after(draft: &mut Draft<'_>, first: &str, removed: &[RemovedAddon], chain: &mut Chain) {
     for addon in removed.iter().filter(|addon| !addon.goes_first()) {
         chain.then(addon.steps(draft, first));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn applied(addons: Value) -> AppliedCluster {
+        let applied = json!({"cluster": {"spec": {"addons": addons}}});
+        let mut of = AppliedCluster::default();
+        of.cluster = applied["cluster"].clone();
+        of
+    }
+
+    #[test]
+    fn what_no_cluster_yaml_can_have_is_left_alone_and_counted() {
+        let addon = |name: &str, kind: &str, namespace: &str| json!({"name": name, "type": kind, "namespace": namespace});
+        let of = applied(json!([
+            addon("web", "helm", "apps"),
+            addon("x\n   the bundle is signed by ops", "helm", "apps"),
+            addon("--kubeconfig=/x", "helm", "apps"),
+            addon("a", "helm", "a/secrets?labelSelector=name%3Dweb&x="),
+            addon("a", "program", "apps"),
+        ]));
+        let names: Vec<String> = recorded(Some(&of)).into_iter().map(|addon| addon.name).collect();
+        assert_eq!(names, ["web"]);
+        let warnings = warnings(&[], Some(&of));
+        assert!(matches!(&*warnings, [one] if one.contains("4 add-ons that no cluster.yaml can have")), "{warnings:?}");
+    }
+
+    #[test]
+    fn thousands_of_a_record_do_not_push_the_question_out_of_sight() {
+        let of = applied((0..5_000).map(|n| json!({"name": format!("a{n}"), "type": "yaml"})).collect());
+        let cluster = Cluster::named("demo");
+        let removed = super::of(&cluster, Some(&of));
+        assert_eq!(removed.len(), MOST);
+        assert_eq!(warnings(&removed, Some(&of)).len(), NAMED + 2);
     }
 }

@@ -66,7 +66,7 @@ pub fn addons_apply(
             None => brings_content(cx, step, id, &first, &registries),
         }
     };
-    Ok((subset::only(plan, is_wanted), removed.iter().map(RemovedAddon::warning).collect()))
+    Ok((subset::only(plan, is_wanted), removed_addons::warnings(&removed, Some(applied))))
 }
 
 fn names<'a>(cx: &PlanContext<'a>) -> impl Iterator<Item = String> + 'a {

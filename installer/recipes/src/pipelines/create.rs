@@ -24,7 +24,7 @@ pub fn create(cx: &PlanContext<'_>) -> Result<Plan, RecipeError> {
 pub(super) fn create_again(cx: &PlanContext<'_>, running: &ClusterFacts) -> Result<(Plan, Vec<String>), RecipeError> {
     let removed = removed_addons::of(cx.cluster, running.applied.as_ref());
     let plan = plan_cluster(cx, Pipeline::Create, &removed)?.plan;
-    let mut warnings: Vec<String> = removed.iter().map(RemovedAddon::warning).collect();
+    let mut warnings = removed_addons::warnings(&removed, running.applied.as_ref());
     if finds_a_cluster(cx.cluster, cx.facts) && running.applied.is_none() {
         warnings.push(
             "what was applied to the cluster last could not be read: add-ons that cluster.yaml no longer has stay, and are not known \

@@ -1,9 +1,9 @@
-//! The bundle's helm on the controller: only to render, before any host is changed. It has no network use, no plugins and no home but a
+//! The bundle's helm on the controller, where somebody trusted has signed it: only to render, before any host is changed. It has no network use, no plugins and no home but a
 //! folder that goes afterwards. Where the bundle has none for this machine, charts are rendered at their steps only.
 
-use std::fs::File;
+use std::fs::{File, Permissions};
 use std::io::{self, Read, Write};
-use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::time::Duration;
@@ -13,7 +13,8 @@ use kubexm_archive::Bundle;
 use kubexm_charts::documents;
 use kubexm_manifests::Catalogue;
 use kubexm_manifests::component::Payload;
-use kubexm_spec::{Arch, ArtifactKey, Digest, Program};
+use kubexm_spec::{Arch, ArtifactKey, Digest, Program, one_line};
+use rustix::process::{Pid, Resource, Rlimit};
 use serde_json::{Map, Value};
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::process::Command;
@@ -23,8 +24,8 @@ const TIME: Duration = Duration::from_secs(60);
 /// The most bytes of the program, and of a chart.
 const PROGRAM_LIMIT: u64 = 256 << 20;
 const CHART_LIMIT: u64 = 64 << 20;
-/// The most characters of what helm prints on errors.
-const REPORTED: usize = 2_000;
+/// The most memory of helm, which has a gigabyte of addresses for itself.
+const MEMORY: u64 = 4 << 30;
 
 /// A helm that can be run here.
 pub(crate) struct Helm {
@@ -47,7 +48,7 @@ pub(crate) struct Job<'a> {
 
 impl Helm {
     /// The bundle's, below a folder in which programs can be run; none if it has none for this machine.
-    pub(crate) fn of(bundle: &Bundle, catalogue: &Catalogue, folder: &Path) -> io::Result<Option<Self>> {
+    pub(crate) async fn of(bundle: &Bundle, catalogue: &Catalogue, folder: &Path) -> io::Result<Option<Self>> {
         let arch = match (std::env::consts::OS, std::env::consts::ARCH) {
             ("linux", "x86_64") => Arch::Amd64,
             ("linux", "aarch64") => Arch::Arm64,
@@ -62,20 +63,20 @@ impl Helm {
         let folder = tempfile::Builder::new().prefix(".helm-").tempdir_in(folder)?;
         let program = folder.path().join("helm");
         let content = bundle.blob(&artifact.digest).map_err(io::Error::other)?;
-        match component.payload(&artifact.version, arch) {
-            Payload::Raw(_) => copy(content, &program)?,
+        let member = match component.payload(&artifact.version, arch) {
+            Payload::Raw(_) => None,
             Payload::Archive(archive) => {
                 let member = archive.members.into_iter().find(|(_, name)| name == "helm").map(|(path, _)| path);
-                unpack(content, &member.unwrap_or_default(), &program)?;
+                Some(member.unwrap_or_default())
             }
-        }
+        };
+        make(content, member.as_deref(), &program)?;
         // A home may be on a file system from which nothing is run.
-        let mut tried = std::process::Command::new(&program);
-        tried.args(["version", "--short"]).env_clear().env("HOME", folder.path()).stdin(Stdio::null());
-        let tried = tried.output()?;
-        match tried.status.success() {
-            true => Ok(Some(Self { program, folder })),
-            false => Err(io::Error::other(printable(&tried.stderr))),
+        let mut tried = Command::new(&program);
+        tried.args(["version", "--short"]).env_clear().env("HOME", folder.path());
+        match within_limits(tried, String::new()).await? {
+            (true, ..) => Ok(Some(Self { program, folder })),
+            (false, _, stderr) => Err(io::Error::other(printable(&stderr))),
         }
     }
 
@@ -101,12 +102,8 @@ impl Helm {
             command.env(name, home.path().join(folder));
         }
         command.env("HELM_PLUGINS", home.path().join("none"));
-        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).kill_on_drop(true);
         let values = Value::Object(job.values.clone()).to_string();
-        let run = tokio::time::timeout(TIME, run(command, values)).await;
-        let (ok, stdout, stderr) = run
-            .map_err(|_| format!("helm did not end within {} s", TIME.as_secs()))?
-            .map_err(|error| error.to_string())?;
+        let (ok, stdout, stderr) = within_limits(command, values).await.map_err(|error| error.to_string())?;
         if !ok {
             return Err(printable(&stderr));
         }
@@ -116,8 +113,21 @@ impl Helm {
     }
 }
 
+/// Whether it ended well, and what it printed. One that takes longer, or more memory, than any chart needs is ended.
+async fn within_limits(mut command: Command, stdin: String) -> io::Result<(bool, Vec<u8>, Vec<u8>)> {
+    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).kill_on_drop(true);
+    match tokio::time::timeout(TIME, run(command, stdin)).await {
+        Ok(ended) => ended,
+        Err(_) => Err(io::Error::other(format!("helm did not end within {} s", TIME.as_secs()))),
+    }
+}
+
 async fn run(mut command: Command, values: String) -> io::Result<(bool, Vec<u8>, Vec<u8>)> {
     let mut child = command.spawn()?;
+    if let Some(pid) = child.id().and_then(|id| Pid::from_raw(id.cast_signed())) {
+        let most = Rlimit { current: Some(MEMORY), maximum: Some(MEMORY) };
+        rustix::process::prlimit(Some(pid), Resource::As, most)?;
+    }
     let (stdin, stdout, stderr) = (child.stdin.take(), child.stdout.take(), child.stderr.take());
     let give = async {
         if let Some(mut stdin) = stdin {
@@ -137,17 +147,30 @@ async fn all(stream: Option<impl AsyncRead + Unpin>) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// Bounded, and without control characters.
+/// Bounded, and on one line.
 fn printable(stderr: &[u8]) -> String {
     let text = String::from_utf8_lossy(stderr);
-    let clean: String = text.trim().chars().filter(|c| *c == '\n' || !c.is_control()).take(REPORTED).collect();
-    let text = clean.strip_prefix("Error: ").unwrap_or(&clean);
-    if text.is_empty() { "it printed nothing".to_owned() } else { text.to_owned() }
+    let text = text.trim();
+    let text = one_line(text.strip_prefix("Error: ").unwrap_or(text));
+    if text.is_empty() { "it printed nothing".to_owned() } else { text }
+}
+
+/// The program of a blob, or of a member of the archive that it is. A blob that is another than the manifest's is known at its end only:
+/// before that nothing of it can be run.
+fn make(mut blob: impl Read, member: Option<&str>, to: &Path) -> io::Result<()> {
+    match member {
+        None => copy(&mut blob, to)?,
+        Some(member) => unpack(&mut blob, member, to)?,
+    }
+    io::copy(&mut blob, &mut io::sink())?;
+    std::fs::set_permissions(to, Permissions::from_mode(0o700))
 }
 
 fn copy(from: impl Read, to: &Path) -> io::Result<()> {
-    let mut file = File::options().write(true).create_new(true).mode(0o700).open(to)?;
-    io::copy(&mut from.take(PROGRAM_LIMIT), &mut file)?;
+    let mut file = File::options().write(true).create_new(true).mode(0o600).open(to)?;
+    if io::copy(&mut from.take(PROGRAM_LIMIT + 1), &mut file)? > PROGRAM_LIMIT {
+        return Err(io::Error::other(format!("the bundle's helm has more than {PROGRAM_LIMIT} bytes")));
+    }
     file.flush()
 }
 
@@ -161,4 +184,55 @@ fn unpack(archive: impl Read, member: &str, to: &Path) -> io::Result<()> {
         }
     }
     Err(io::Error::other(format!("the bundle's archive of helm has no {member}")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// As a bundle's reader: the error comes with the last bytes.
+    struct Forged<'a>(&'a [u8]);
+
+    impl Read for Forged<'_> {
+        fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+            match self.0.read(buffer)? {
+                0 => Err(io::Error::other("its digest is another")),
+                read => Ok(read),
+            }
+        }
+    }
+
+    #[test]
+    fn a_forged_program_is_no_program_though_its_archive_ends_before_the_blob_does() {
+        let mut tar = tar::Builder::new(Vec::new());
+        let mut header = tar::Header::new_gnu();
+        header.set_size(9);
+        header.set_mode(0o755);
+        tar.append_data(&mut header, "linux-amd64/helm", "#!/bin/sh".as_bytes()).unwrap();
+        let mut archive = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+        archive.write_all(&tar.into_inner().unwrap()).unwrap();
+        let mut blob = archive.finish().unwrap();
+        blob.resize(blob.len() + (1 << 20), 0);
+        for member in [Some("linux-amd64/helm"), None] {
+            let folder = tempfile::tempdir().unwrap();
+            let program = folder.path().join("helm");
+            let error = make(Forged(&blob), member, &program).unwrap_err();
+            assert!(error.to_string().contains("its digest is another"), "{error}");
+            let mode = std::fs::metadata(&program).unwrap().permissions().mode();
+            assert_eq!(mode & 0o111, 0, "{mode:o}");
+        }
+        let folder = tempfile::tempdir().unwrap();
+        let program = folder.path().join("helm");
+        make(blob.as_slice(), Some("linux-amd64/helm"), &program).unwrap();
+        assert_eq!(std::fs::metadata(&program).unwrap().permissions().mode() & 0o777, 0o700);
+    }
+
+    #[tokio::test]
+    async fn what_takes_more_memory_than_any_chart_is_ended_and_its_words_are_one_line() {
+        let mut greedy = Command::new("/usr/bin/python3");
+        greedy.args(["-c", "import time; time.sleep(1); bytearray(6 << 30)"]);
+        let (ok, _, stderr) = within_limits(greedy, String::new()).await.unwrap();
+        assert!(!ok && printable(&stderr).contains("MemoryError"), "{}", printable(&stderr));
+        assert_eq!(printable(b"Error: a\n   the bundle is signed"), "a    the bundle is signed");
+    }
 }

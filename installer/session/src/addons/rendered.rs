@@ -112,8 +112,8 @@ pub(crate) struct Renderer<'a> {
 }
 
 impl<'a> Renderer<'a> {
-    /// None if the bundle's helm does not run on this machine, which is reported.
-    pub(crate) fn of(
+    /// None if the bundle's helm does not run on this machine, or may not: which is reported.
+    pub(crate) async fn of(
         session: &Session<'_>,
         opened: &'a Opened,
         home: &ClusterHome,
@@ -121,12 +121,18 @@ impl<'a> Renderer<'a> {
     ) -> Result<Option<Self>, SessionError> {
         // Beside the clusters' folders: one that only looks makes none.
         let folder = home.folder.parent().unwrap_or(&home.folder);
-        let found = Helm::of(opened.bundle(), opened.catalogue(), folder);
+        let found = match opened.may_run_here() {
+            true => Helm::of(opened.bundle(), opened.catalogue(), folder).await,
+            false => Ok(None),
+        };
         let of_bundle = opened.bundle().manifest().cluster.as_ref().map(|cluster| cluster.kubernetes.clone());
         let kubernetes = running.map(|running| running.kubernetes.clone()).filter(|version| !version.is_empty());
         let why = match found {
             Ok(Some(helm)) => {
                 return Ok(Some(Self { opened, helm, kubernetes: kubernetes.or(of_bundle).unwrap_or_default() }));
+            }
+            Ok(None) if !opened.may_run_here() => {
+                "nobody whom you trust has signed the bundle, and --allow-unsigned is not given".to_owned()
             }
             Ok(None) => {
                 format!("the bundle has none for this machine, {}/{}", std::env::consts::OS, std::env::consts::ARCH)
@@ -213,7 +219,7 @@ pub(crate) async fn check(
     let renderer = match all.iter().any(of_chart) {
         false => None,
         true => {
-            match Renderer::of(session, opened, home, running.as_ref().filter(|_| plan.pipeline != Pipeline::Upgrade))?
+            match Renderer::of(session, opened, home, running.as_ref().filter(|_| plan.pipeline != Pipeline::Upgrade)).await?
             {
                 None => return Ok(()),
                 renderer => renderer,

@@ -31,6 +31,8 @@ pub struct Opened {
     /// Its structure is valid; blobs are verified when they are used.
     pub(super) bundle: Bundle,
     pub(super) provenance: Provenance,
+    /// The operator takes it although nobody trusted has signed it.
+    pub(super) allow_unsigned: bool,
     pub(super) cluster: ClusterFile,
     /// The bundle's own.
     pub(super) catalogue: Catalogue,
@@ -85,6 +87,7 @@ impl Session<'_> {
         Ok(Opened {
             bundle,
             provenance,
+            allow_unsigned: options.trust.allow_unsigned,
             cluster,
             catalogue,
             packages,
@@ -138,6 +141,11 @@ impl Opened {
     /// The result of checking its signatures.
     pub const fn provenance(&self) -> &Provenance {
         &self.provenance
+    }
+
+    /// Whether a program of the bundle may run on this machine, with all that its operator may do.
+    pub(crate) fn may_run_here(&self) -> bool {
+        self.allow_unsigned || self.provenance.vouches_for(&self.bundle)
     }
 
     /// The bundle's own cluster.yaml, or the operator's.

@@ -99,7 +99,7 @@ impl Findings {
             severity: Severity::Fail,
             check: AUTHORITIES.to_owned(),
             host: None,
-            found: error_chain(error),
+            found: one_line(&error_chain(error)),
             needed: "a CA of the registry that this home can open".to_owned(),
             fix: "see \"A second operator\" in docs/operations.md".to_owned(),
             detail: None,

@@ -263,7 +263,8 @@ pub(in crate::cluster) fn path(text: &str) -> Result<std::path::PathBuf, String>
     Ok(text.into())
 }
 
-fn is_label(text: &str) -> bool {
+/// Whether it is a DNS-1123 label.
+pub fn is_label(text: &str) -> bool {
     let edge = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit();
     text.len() <= 63 && text.starts_with(edge) && text.ends_with(edge) && text.chars().all(|c| edge(c) || c == '-')
 }

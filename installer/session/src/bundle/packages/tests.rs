@@ -116,6 +116,7 @@ impl Site {
         let opened = Opened {
             bundle,
             provenance,
+            allow_unsigned: false,
             cluster,
             catalogue,
             packages,
