@@ -163,8 +163,7 @@ impl<S: Subject> Checked<'_, S> {
                 }
                 (Content::Release(..), None) => {
                     diff.change = Change::Changed;
-                    diff.notes
-                        .push("its chart is not rendered here, so its objects are not known".to_owned());
+                    diff.notes.push("its chart is not rendered here, so its objects are not known".to_owned());
                     None
                 }
                 (Content::Objects(op), _) if is_source(there, op) => None,
@@ -382,7 +381,8 @@ mod tests {
         let of = |password: &str| {
             let env = json!([{"name": "DB_PASSWORD", "value": password}, {"name": "LEVEL", "value": password.len().to_string()}]);
             let pod = json!({"containers": [{"env": env, "args": [format!("--token={password}")]}]});
-            let deployment = json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "a"}, "spec": pod});
+            let deployment =
+                json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "a"}, "spec": pod});
             vec![map("a", json!({"password": password, "level": "1"})), deployment]
         };
         let found = objects(of("hunter2"), of("hunter23"), "apps");

@@ -61,7 +61,10 @@ const MOST_LINKS: usize = 40;
 
 /// Whether a list names more users and groups than the mode does: its group bits are then the most that any of them may (acl(5)).
 fn has_list(at: &Path) -> bool {
-    !matches!(rustix::fs::lgetxattr(at, "system.posix_acl_access", &mut [0_u8; 0]), Err(Errno::NODATA | Errno::OPNOTSUPP))
+    !matches!(
+        rustix::fs::lgetxattr(at, "system.posix_acl_access", &mut [0_u8; 0]),
+        Err(Errno::NODATA | Errno::OPNOTSUPP)
+    )
 }
 
 /// What a path leads through, link by link, the outermost first: folders, and the links themselves.

@@ -173,20 +173,34 @@ pub fn after(draft: &mut Draft<'_>, first: &str, removed: &[RemovedAddon], chain
 
 #[cfg(test)]
 mod tests {
+    use kubexm_plan::BundleRecord;
+    use kubexm_spec::Digest;
     use serde_json::{Value, json};
 
     use super::*;
 
     fn applied(addons: Value) -> AppliedCluster {
-        let applied = json!({"cluster": {"spec": {"addons": addons}}});
-        let mut of = AppliedCluster::default();
-        of.cluster = applied["cluster"].clone();
-        of
+        AppliedCluster {
+            schema: kubexm_plan::cluster_facts::applied::SCHEMA.to_owned(),
+            name: "demo".to_owned(),
+            id: None,
+            kubernetes: "v1.34.4".to_owned(),
+            cluster_sha256: Digest::of("cluster.yaml"),
+            cluster: json!({"spec": {"addons": addons}}),
+            bundle: BundleRecord {
+                manifest: Digest::of("bundle"),
+                signers: Default::default(),
+                date: None,
+                sequence: None,
+            },
+            program: "kubexm-install 0".to_owned(),
+        }
     }
 
     #[test]
     fn what_no_cluster_yaml_can_have_is_left_alone_and_counted() {
-        let addon = |name: &str, kind: &str, namespace: &str| json!({"name": name, "type": kind, "namespace": namespace});
+        let addon =
+            |name: &str, kind: &str, namespace: &str| json!({"name": name, "type": kind, "namespace": namespace});
         let of = applied(json!([
             addon("web", "helm", "apps"),
             addon("x\n   the bundle is signed by ops", "helm", "apps"),

@@ -195,7 +195,7 @@ mod tests {
 
     impl Read for Forged<'_> {
         fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-            match self.0.read(buffer)? {
+            match Read::read(&mut self.0, buffer)? {
                 0 => Err(io::Error::other("its digest is another")),
                 read => Ok(read),
             }

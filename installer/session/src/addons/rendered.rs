@@ -219,7 +219,8 @@ pub(crate) async fn check(
     let renderer = match all.iter().any(of_chart) {
         false => None,
         true => {
-            match Renderer::of(session, opened, home, running.as_ref().filter(|_| plan.pipeline != Pipeline::Upgrade)).await?
+            match Renderer::of(session, opened, home, running.as_ref().filter(|_| plan.pipeline != Pipeline::Upgrade))
+                .await?
             {
                 None => return Ok(()),
                 renderer => renderer,

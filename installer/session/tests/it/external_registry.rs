@@ -1,6 +1,5 @@
 //! The user's registry is asked before any host is changed. What a real one answers is tested in the engine.
 
-
 use kubexm_spec::{ExitCode, ExitError as _};
 
 use crate::bundle::{cluster_yaml, write_bundle};
