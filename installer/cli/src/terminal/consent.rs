@@ -45,15 +45,10 @@ impl<'d> Terminal<'d> {
     fn show(&self, plan: &Plan, drift: Option<&Drift>) {
         let text = drift.map_or_else(|| summary::short(plan), |drift| summary::drifted(plan, drift));
         let shown = Shown(self.display);
-        match self.display.mode() {
-            Mode::Json => note(&shown, text.trim_end()),
-            mode => {
-                if mode == Mode::Terminal {
-                    self.display.clear();
-                }
-                text.lines().for_each(|line| note(&shown, line));
-            }
+        if self.display.mode() == Mode::Terminal {
+            self.display.clear();
         }
+        text.lines().for_each(|line| note(&shown, line));
     }
 
     /// Asks at the terminal; no is the default, and what Ctrl-C means.
