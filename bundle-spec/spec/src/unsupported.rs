@@ -10,7 +10,7 @@ use std::net::IpAddr;
 use serde_json::Value;
 
 use crate::cluster::{
-    API_PORT, Cluster, Etcd, EtcdKind, Host, InternalKind, Keyword, Kubernetes, KubernetesKind, LoadBalancerMode,
+    API_PORT, Cluster, Etcd, EtcdKind, Host, Keyword, Kubernetes, KubernetesKind, LoadBalancerMode,
     Network, NetworkPlugin, OsPackages, Registry, RegistryKind, Runtime, RuntimeKind, System,
 };
 use crate::names;
@@ -74,7 +74,6 @@ pub fn check(cluster: &Cluster) -> Vec<Unsupported> {
 
 /// Where preflight looks for keys of others, so it is written in one place.
 const ETCD_PREFIX: &str = "etcd-prefix";
-const INTERNAL_TYPE: &str = "spec.loadBalancer.internal.type";
 const LEAVE_OUT: &str = "leave it out";
 const NAME_SYSTEMS: &str = "name the hosts' systems in spec.bundle.os, so that the bundle has their packages";
 const V4: &str = "IPv4 only today";
@@ -187,11 +186,10 @@ impl All {
         match mode {
             LoadBalancerMode::None => {}
             LoadBalancerMode::External { vip, .. } => self.v4("spec.loadBalancer.vip", *vip),
-            LoadBalancerMode::Internal { kind: InternalKind::KubeVip, .. } => {
-                let instead = "it has not run on hosts yet; supported today: haproxy, nginx";
-                self.add(true, INTERNAL_TYPE, InternalKind::KubeVip.word(), instead);
-            }
-            LoadBalancerMode::Internal { kind: InternalKind::Haproxy | InternalKind::Nginx, port, .. } => {
+            LoadBalancerMode::Internal { vip, port, .. } => {
+                if let Some(vip) = vip {
+                    self.v4("spec.loadBalancer.vip", *vip);
+                }
                 // Everybody asks by one name and one port, and control planes ask themselves.
                 let instead = format!("leave it out: it is the port of the API servers, {API_PORT}");
                 self.add(*port != API_PORT, "spec.loadBalancer.port", port.to_string(), &instead);

@@ -7,7 +7,7 @@ use std::net::{IpAddr, Ipv4Addr};
 use ipnet::IpNet;
 use kubexm_plan::Facts;
 use kubexm_plan::mesh::{ConnectionCheck, PodAddress, Port, Protocol};
-use kubexm_spec::cluster::{API_PORT, LoadBalancerMode, RegistryKind, Roles, overlap};
+use kubexm_spec::cluster::{API_PORT, RegistryKind, Roles, overlap};
 use kubexm_spec::names::FAN_OUT_PORT;
 
 use crate::context::PlanContext;
@@ -72,7 +72,9 @@ pub fn mesh(cx: &PlanContext<'_>) -> Mesh {
             }
         }
     }
-    if let LoadBalancerMode::External { vip, port, .. } = cx.cluster.load_balancer.mode {
+    let mode = &cx.cluster.load_balancer.mode;
+    if let Some(vip) = mode.vip() {
+        let port = mode.port();
         for control_plane in hosts.iter().filter(|host| host.roles.control_plane) {
             listen.entry(control_plane.name).or_default().insert(tcp(API_SERVER));
         }

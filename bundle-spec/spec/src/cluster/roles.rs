@@ -77,6 +77,16 @@ impl LoadBalancerMode {
         self.proxy().is_some()
     }
 
+    /// Whether the address is one that kubexm moves from host to host: by keepalived, or by kube-vip.
+    pub const fn moves(&self) -> bool {
+        self.runs_on_role() || matches!(self, Self::Internal { kind: InternalKind::KubeVip, .. })
+    }
+
+    /// Whether a host of these roles may have that address.
+    pub const fn moves_to(&self, roles: Roles) -> bool {
+        self.moves() && if self.runs_on_role() { roles.load_balancer } else { roles.control_plane }
+    }
+
     /// The proxy beside keepalived on the hosts of the role loadbalancer, by the name of its process and package.
     pub const fn proxy(&self) -> Option<&'static str> {
         match self {

@@ -1,7 +1,7 @@
 //! Programs that the removal of a cluster calls: `umount` with the directory's mountinfo, packet filters as texts, links
 //! as folders.
 //!
-//! Tests set `ip-rules` (what `ip -4 rule show` says), `ip-routes` (what `ip -4 route show` says), `tc-filters` (what `tc filter show dev eth0 ingress` says), `busy-mounts.json` (mount points that cannot be unmounted) and `<program>-save` (that program's output, until
+//! Tests set `ip-rules` (what `ip -4 rule show` says), `ip-routes` (what `ip -4 route show` says), `ip-addresses` (interface and address on each line), `tc-filters` (what `tc filter show dev eth0 ingress` says), `busy-mounts.json` (mount points that cannot be unmounted) and `<program>-save` (that program's output, until
 //! something is restored; the input of `<program>-restore` is stored in a file of that name).
 
 use super::rooted::{FOLDER, RootedSystem};
@@ -58,6 +58,17 @@ pub(super) fn ip(system: &RootedSystem, args: &[&str]) -> Result<Output, OpError
             without(system, "ip-routes", &route)?;
         }
         _ => {}
+    }
+    if let ["-4", words @ ..] = args
+        && let ["-json", "address", "show", "to", address] | ["address", "delete", address, "dev", _] = words
+    {
+        let addresses = listed(system, "ip-addresses");
+        let names = addresses.lines().filter_map(|line| line.strip_suffix(&format!(" {address}")));
+        let found: Vec<_> = names.map(|name| serde_json::json!({"ifname": name})).collect();
+        if words.contains(&"show") {
+            return Ok(Output::text(serde_json::Value::from(found).to_string()));
+        }
+        without(system, "ip-addresses", &format!(" {address}"))?;
     }
     if let ["-4", "rule", verb, rest @ ..] = args {
         let rules = system.read(&format!("{FOLDER}/ip-rules")).unwrap_or_default();

@@ -9,6 +9,7 @@
 pub mod cgroups;
 pub mod foreign;
 pub mod mounts;
+pub mod moving_address;
 pub mod network;
 mod pins;
 pub mod pods;

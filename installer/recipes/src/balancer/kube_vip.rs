@@ -1,5 +1,4 @@
-//! kube-vip on every control plane, as a static pod: the leader of a lease has the address, and announces it by ARP. Planned only: it
-//! has run on no host yet, and `create` refuses it.
+//! kube-vip on every control plane, as a static pod: the leader of a lease has the address, and announces it by ARP.
 //!
 //! The one of the first control plane must run before kubeadm's init ends, which asks the API server by that address. Until
 //! then admin.conf may do nothing (Kubernetes 1.29 and later): it is given super-admin.conf first, and admin.conf right after. In the

@@ -36,7 +36,8 @@ pub(super) fn run(input: &PreflightInput<'_>, report: &mut Report) {
         );
     }
     let proxied = input.hosts.iter().any(|host| balancer::on(cluster, host.roles).is_some());
-    match &cluster.load_balancer.mode {
+    let mode = &cluster.load_balancer.mode;
+    match mode {
         LoadBalancerMode::None if number > 1 => add(
             Severity::Warn,
             format!("{number} control planes and no load balancer"),
@@ -64,15 +65,17 @@ pub(super) fn run(input: &PreflightInput<'_>, report: &mut Report) {
                     "give the load balancer's own address in `loadBalancer.external`, or set `mode: none`",
                 );
             }
-            if let Some(field) = inside(input, vip) {
-                add(
-                    Severity::Fail,
-                    format!("the load balancer's address {vip} inside spec.network.{field}"),
-                    "an address outside the networks of pods and services",
-                    "choose another network, or another address for the load balancer",
-                );
-            }
         }
+    }
+    if let Some(vip) = mode.vip()
+        && let Some(field) = inside(input, vip)
+    {
+        add(
+            Severity::Fail,
+            format!("the load balancer's address {vip} inside spec.network.{field}"),
+            "an address outside the networks of pods and services",
+            "choose another network, or another address for the load balancer",
+        );
     }
 }
 

@@ -1,5 +1,5 @@
 //! Hosts of a load balancer that kubexm installs: they have no other keepalived or proxy, and an interface in the
-//! network of the virtual IP. Workers with a proxy of ours, beside which another one runs.
+//! network of the virtual IP, as control planes with kube-vip have. Workers with a proxy of ours, beside which another one runs.
 
 use kubexm_plan::balancer::{HostProxy, NGINX, PROXIES};
 use kubexm_plan::facts::{Balancer, Interface, SelinuxState};
@@ -20,8 +20,13 @@ pub(super) fn run(input: &PreflightInput<'_>, report: &mut Report) {
             beside(host, proxy, report);
         }
     }
-    let Some(proxy) = input.cx.cluster.load_balancer.mode.proxy() else { return };
-    holders(input, report);
+    let mode = &input.cx.cluster.load_balancer.mode;
+    if mode.moves() {
+        holders(input, report);
+    }
+    let Some(proxy) = mode.proxy() else {
+        return input.hosts.iter().filter(|host| mode.moves_to(host.roles)).for_each(|host| address(input, host, report));
+    };
     let hosts: Vec<&ObservedHost<'_>> = input.load_balancers().collect();
     if let [only] = hosts.as_slice() {
         let words = Words {
@@ -135,17 +140,27 @@ fn guarded(input: &PreflightInput<'_>, host: &ObservedHost<'_>, proxy: &str, rep
     }
 }
 
-/// A host that has the address as its own: it would have it twice, or beside the host that keepalived gives it to.
+/// What an address that moves has to be.
+pub(super) fn free(mode: &LoadBalancerMode) -> String {
+    let mover = match mode.runs_on_role() {
+        true => "keepalived moves it between the hosts of the load balancer",
+        false => "kube-vip moves it between the control planes",
+    };
+    format!("an address that no machine has: {mover}")
+}
+
+/// A host that has the address as its own: it would have it twice, or beside the host that it is given to.
 fn holders(input: &PreflightInput<'_>, report: &mut Report) {
-    let Some(vip) = input.cx.cluster.load_balancer.mode.vip() else { return };
+    let mode = &input.cx.cluster.load_balancer.mode;
+    let Some(vip) = mode.vip() else { return };
     let is_vip = |text: &String| text.split_once('/').map_or(text.as_str(), |(ip, _)| ip).parse() == Ok(vip);
-    for host in input.hosts.iter().filter(|host| !(host.ours && host.roles.load_balancer)) {
+    for host in input.hosts.iter().filter(|host| !(host.ours && mode.moves_to(host.roles))) {
         let has = host.facts.interfaces.iter().find(|one| one.addresses.iter().any(is_vip));
         if let Some(interface) = has {
             report.fail(
                 host.name(),
                 format!("{vip} on {}, which is the load balancer's address", interface.name),
-                "an address that no machine has: keepalived moves it between the hosts of the load balancer",
+                free(mode),
                 "choose another `loadBalancer.vip`, or remove the address there",
             );
         }
@@ -207,9 +222,14 @@ fn beside(host: &ObservedHost<'_>, proxy: &Proxy, report: &mut Report) {
     );
 }
 
-/// keepalived announces the virtual IP in the network of one interface.
+/// keepalived and kube-vip announce the virtual IP in the network of one interface.
 fn address(input: &PreflightInput<'_>, host: &ObservedHost<'_>, report: &mut Report) {
-    let LoadBalancerMode::External { vip, interface, .. } = &input.cx.cluster.load_balancer.mode else { return };
+    let mode = &input.cx.cluster.load_balancer.mode;
+    let (vip, interface) = match mode {
+        LoadBalancerMode::External { vip, interface, .. }
+        | LoadBalancerMode::Internal { vip: Some(vip), interface, .. } => (vip, interface),
+        LoadBalancerMode::Internal { vip: None, .. } | LoadBalancerMode::None => return,
+    };
     let interfaces = &host.facts.interfaces;
     let found: Vec<String> = interfaces.iter().map(|i| format!("{} {}", i.name, i.addresses.join(" "))).collect();
     // keepalived's peers talk by the hosts' addresses: with another interface neither hears the other, and both take the address.
@@ -219,6 +239,7 @@ fn address(input: &PreflightInput<'_>, host: &ObservedHost<'_>, report: &mut Rep
     let own = interfaces.iter().find(has_host);
     if let (Some(wanted), Some(own)) = (interface, own)
         && *wanted != own.name
+        && mode.runs_on_role()
     {
         report.fail(
             host.name(),
@@ -229,12 +250,22 @@ fn address(input: &PreflightInput<'_>, host: &ObservedHost<'_>, report: &mut Rep
         return;
     }
     let holds = |text: &String| text.parse::<IpNet>().is_ok_and(|network| network.contains(vip));
-    if !own.is_some_and(|one| one.addresses.iter().any(holds)) {
-        report.fail(
-            host.name(),
-            format!("its address is in no network with {vip} ({})", found.join(", ")),
-            "the load balancer's address in a network of its hosts, where keepalived announces it",
-            "choose an address of that network that nobody has, or other hosts for the role loadbalancer",
-        );
+    // kube-vip's hosts hear of each other by the API: any interface will do.
+    let on = match interface {
+        Some(name) if !mode.runs_on_role() => interfaces.iter().find(|one| one.name == *name),
+        _ => own,
+    };
+    if !on.is_some_and(|one| one.addresses.iter().any(holds)) {
+        let (needed, fix) = match mode.runs_on_role() {
+            true => (
+                "the load balancer's address in a network of its hosts, where keepalived announces it",
+                "choose an address of that network that nobody has, or other hosts for the role loadbalancer",
+            ),
+            false => (
+                "the load balancer's address in a network of every control plane, where kube-vip announces it",
+                "choose an address of that network that nobody has, or name the interface (`loadBalancer.internal.interface`)",
+            ),
+        };
+        report.fail(host.name(), format!("its address is in no network with {vip} ({})", found.join(", ")), needed, fix);
     }
 }

@@ -5,10 +5,11 @@
 use std::collections::BTreeMap;
 
 use kubexm_plan::mesh::ConnectionResult;
-use kubexm_spec::cluster::Firewall;
+use kubexm_spec::cluster::{Firewall, Host};
 use kubexm_spec::counted;
 use kubexm_spec::names::FAN_OUT_PORT;
 
+use super::load_balancers;
 use super::report::{Finding, Severity};
 use crate::context::PlanContext;
 use crate::mesh::LOAD_BALANCER;
@@ -67,12 +68,12 @@ fn address(cx: &PlanContext<'_>, host: &str) -> String {
     }
 }
 
-/// Whether a dial has to fail: no host has the virtual IP until kubexm's keepalived runs.
+/// Whether a dial has to fail: no host has the virtual IP until kubexm's keepalived, or kube-vip, runs.
 pub fn is_expected(cx: &PlanContext<'_>, dialed: &ConnectionResult) -> bool {
-    cx.cluster.load_balancer.mode.runs_on_role() && dialed.dial.to == LOAD_BALANCER && dialed.blocked.is_some()
+    cx.cluster.load_balancer.mode.moves() && dialed.dial.to == LOAD_BALANCER && dialed.blocked.is_some()
 }
 
-/// The virtual IP is for kubexm's keepalived, but another machine already has it.
+/// The virtual IP is for hosts of the cluster, but another machine already has it.
 fn taken<'a>(
     cx: &PlanContext<'_>,
     mut all: impl Iterator<Item = (&'a String, &'a ConnectionResult)>,
@@ -81,8 +82,9 @@ fn taken<'a>(
         let stamp = cx.facts.get(host).and_then(|facts| facts.stamp.as_ref());
         stamp.is_some_and(|stamp| stamp.cluster == cx.cluster.name)
     };
-    let hosts = &cx.cluster.role_groups.load_balancer;
-    if !cx.cluster.load_balancer.mode.runs_on_role() || hosts.iter().any(|host| ours(host)) {
+    let mode = &cx.cluster.load_balancer.mode;
+    let may_have_it = |host: &&Host| mode.moves_to(cx.cluster.roles(&host.name));
+    if !mode.moves() || cx.cluster.hosts.iter().filter(may_have_it).any(|host| ours(&host.name)) {
         return None;
     }
     // A machine may have the address and nobody listening there. The neighbours of a host remember for a while that one of the
@@ -105,7 +107,7 @@ fn taken<'a>(
         check: NAME.to_owned(),
         host: Some(from.clone()),
         found,
-        needed: "an address that no machine has: keepalived moves it between the hosts of the load balancer".to_owned(),
+        needed: load_balancers::free(mode),
         fix: "choose another `loadBalancer.vip`, or remove the address from the machine that has it".to_owned(),
         detail: None,
     })

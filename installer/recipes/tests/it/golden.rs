@@ -68,7 +68,6 @@ fn a_network_that_the_operator_brings() {
     golden("network-none", || assert_snapshot!("plan", plan.render()));
 }
 
-/// The recipe is there and proven on no host: `create` refuses it, and this is what it would do.
 #[test]
 fn cri_o_in_place_of_containerd() {
     let mut cluster = sample::cluster();
@@ -392,12 +391,7 @@ fn kube_vip_on_the_control_planes() {
     cluster.load_balancer.mode =
         LoadBalancerMode::Internal { kind: InternalKind::KubeVip, vip, port: API_PORT, interface: None };
     let site = Site::of(cluster);
-    let error = site.create().unwrap_err();
-    assert!(matches!(error, RecipeError::NotInstalled { .. }));
-    assert!(error.to_string().contains("it has not run on hosts yet"), "{error}");
-    let plan = kubexm_recipes::create_unsupported(&site.cx()).unwrap();
-    let (_, warnings) = lint::check(plan.clone()).unwrap_or_else(|problems| panic!("{problems:#?}"));
-    assert_eq!(warnings, Vec::new());
+    let plan = checked(&site);
     golden("kube-vip", || {
         assert_snapshot!("plan", plan.render());
         assert_snapshot!("kubeadm", text(&plan, "/etc/kubexm/kubeadm.yaml"));

@@ -13,7 +13,7 @@ use super::perform::Perform;
 use super::{files, mark};
 use crate::path_state::{PathEntry, PathState};
 use crate::system::{ActContext, Program};
-use crate::teardown::{self, cgroups, foreign, mounts, pods, unmount};
+use crate::teardown::{self, cgroups, foreign, mounts, moving_address, pods, unmount};
 use crate::{Machine, OpError, etcd_unit, folder, fsio, own_etcd, systemd, transient};
 
 const LIMIT_S: u64 = 300;
@@ -131,6 +131,7 @@ fn gave_ca(machine: &Machine) -> Result<bool, OpError> {
 fn remove_leftovers(machine: &Machine, before: &[PathState]) -> Result<(), OpError> {
     // Stops what kubeadm has left running: it only warns if the runtime does not answer.
     pods::stop_all(machine)?;
+    moving_address::remove(machine)?;
     let mounts = runtime::INSTALLED.iter().flat_map(|runtime| runtime.container_mounts);
     mounts.into_iter().try_for_each(|folder| unmount::unmount_below(machine, folder))?;
     fsio::remove(&machine.path(files::JOIN_CONFIG))?;

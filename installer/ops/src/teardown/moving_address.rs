@@ -1,0 +1,55 @@
+//! The address of kube-vip: it gives it back when it ends, and not when it is killed.
+
+use std::net::IpAddr;
+
+use serde::Deserialize;
+
+use crate::system::Program;
+use crate::{Machine, OpError, fsio};
+
+/// As the recipe writes it; a host has it as long as kubelet is to run the pod.
+const MANIFEST: &str = "/etc/kubernetes/manifests/kube-vip.yaml";
+
+#[derive(Deserialize)]
+struct Listed {
+    ifname: String,
+}
+
+/// Takes it from the interfaces that have it as kube-vip gives it to them: alone, and in no network.
+pub(crate) fn remove(machine: &Machine) -> Result<(), OpError> {
+    let Some(address) = of_manifest(machine)? else { return Ok(()) };
+    let (family, whole) = if address.is_ipv4() { ("-4", 32) } else { ("-6", 128) };
+    let address = format!("{address}/{whole}");
+    let listed = machine.try_run(&Program::new("ip").args([family, "-json", "address", "show", "to", &address]))?;
+    let interfaces: Vec<Listed> = serde_json::from_slice(&listed.stdout).unwrap_or_default();
+    for interface in interfaces {
+        // It may have gone meanwhile; one in a network is the operator's own, and not found by this.
+        machine.try_run(&Program::new("ip").args([family, "address", "delete", &address, "dev", &interface.ifname]))?;
+    }
+    Ok(())
+}
+
+fn of_manifest(machine: &Machine) -> Result<Option<IpAddr>, OpError> {
+    let text = fsio::read_text(&machine.path(MANIFEST))?.unwrap_or_default();
+    let mut lines = text.lines().map(str::trim).skip_while(|line| *line != "- name: address");
+    let value = lines.nth(1).and_then(|line| line.strip_prefix("value: "));
+    Ok(value.and_then(|value| value.trim_matches('"').parse().ok()))
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::fake::host::Host;
+
+    use super::*;
+
+    #[test]
+    fn what_a_killed_kube_vip_has_left_goes_and_an_address_in_a_network_stays() {
+        let h = Host::fresh();
+        let environment = "    - name: vip_arp\n      value: \"true\"\n    - name: address\n      value: \"10.77.0.100\"\n";
+        h.put(MANIFEST, environment);
+        h.put("/run/kubexm-double/ip-addresses", "eth0 10.77.0.11/24\neth0 10.77.0.100/32\neth1 10.77.0.100/24\n");
+        remove(&h.machine).unwrap();
+        assert_eq!(h.read("/run/kubexm-double/ip-addresses"), "eth0 10.77.0.11/24\neth1 10.77.0.100/24\n");
+        remove(&h.machine).unwrap();
+    }
+}
