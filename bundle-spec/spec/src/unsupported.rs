@@ -10,8 +10,8 @@ use std::net::IpAddr;
 use serde_json::Value;
 
 use crate::cluster::{
-    API_PORT, Cluster, Etcd, EtcdKind, Host, Keyword, Kubernetes, KubernetesKind, LoadBalancerMode,
-    Network, NetworkPlugin, OsPackages, Registry, RegistryKind, Runtime, RuntimeKind, System,
+    API_PORT, Cluster, Etcd, EtcdKind, Host, Keyword, Kubernetes, KubernetesKind, LoadBalancerMode, Network,
+    NetworkPlugin, OsPackages, Registry, RegistryKind, Runtime, RuntimeKind, System,
 };
 use crate::names;
 

@@ -1,6 +1,6 @@
 //! What a host does in a cluster: the groups of cluster.yaml, with what follows from who runs etcd and the load balancer.
 
-use super::{Cluster, EtcdKind, ExternalKind, LoadBalancerMode};
+use super::{Cluster, EtcdKind, ExternalKind, InternalKind, LoadBalancerMode};
 
 /// What a host does. A host can do several things at once.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

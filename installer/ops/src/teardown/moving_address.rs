@@ -45,7 +45,8 @@ mod tests {
     #[test]
     fn what_a_killed_kube_vip_has_left_goes_and_an_address_in_a_network_stays() {
         let h = Host::fresh();
-        let environment = "    - name: vip_arp\n      value: \"true\"\n    - name: address\n      value: \"10.77.0.100\"\n";
+        let environment =
+            "    - name: vip_arp\n      value: \"true\"\n    - name: address\n      value: \"10.77.0.100\"\n";
         h.put(MANIFEST, environment);
         h.put("/run/kubexm-double/ip-addresses", "eth0 10.77.0.11/24\neth0 10.77.0.100/32\neth1 10.77.0.100/24\n");
         remove(&h.machine).unwrap();

@@ -25,7 +25,11 @@ pub(super) fn run(input: &PreflightInput<'_>, report: &mut Report) {
         holders(input, report);
     }
     let Some(proxy) = mode.proxy() else {
-        return input.hosts.iter().filter(|host| mode.moves_to(host.roles)).for_each(|host| address(input, host, report));
+        return input
+            .hosts
+            .iter()
+            .filter(|host| mode.moves_to(host.roles))
+            .for_each(|host| address(input, host, report));
     };
     let hosts: Vec<&ObservedHost<'_>> = input.load_balancers().collect();
     if let [only] = hosts.as_slice() {
@@ -266,6 +270,11 @@ fn address(input: &PreflightInput<'_>, host: &ObservedHost<'_>, report: &mut Rep
                 "choose an address of that network that nobody has, or name the interface (`loadBalancer.internal.interface`)",
             ),
         };
-        report.fail(host.name(), format!("its address is in no network with {vip} ({})", found.join(", ")), needed, fix);
+        report.fail(
+            host.name(),
+            format!("its address is in no network with {vip} ({})", found.join(", ")),
+            needed,
+            fix,
+        );
     }
 }
