@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """Which scenes run, in which lane, and which do not and why. A scene says it of itself, in comments at its top:
 
-  # tier: always | long | large | unproven
+  # tier: always | long | large | hand | unproven
                             `long` ones run when the commit's hash picks them, or with --long; `large` ones, whose part of the lab takes more
-                            than an hour to build, and `unproven` ones, which have never passed yet, with --long or by name
+                            than an hour to build, `hand` ones, of which the lab lacks a program, and `unproven` ones, which have never passed yet, with --long or by name
   # seconds: N              what it takes on two cores, the other lane beside it
   # needs: PART ...         what scripts/e2e prepares before it (prepare.sh)
   # compares-with: SCENE    it waits at its end for what that one leaves, which runs before it or in the other lane
@@ -19,6 +19,7 @@ KEYS = ("tier", "seconds", "needs", "compares-with", "starts-from", "makes")
 # Tiers of scenes that do not run each time, and why.
 RARE = {
     "long": "another commit's turn",
+    "hand": "its image is made by hand (the scene says how; by name)",
     "large": "its part of the lab takes more than an hour to build (--long, or by name)",
     "unproven": "it has never passed yet",
 }

@@ -146,9 +146,10 @@ const NOT_BUILT: &[(&str, &str)] = &[
     ),
     ("  network: {podCidr: [10.1.0.0/16, \"fd00::/48\"]}\n", "spec.network.podCidr"),
     ("  loadBalancer: {mode: internal, internal: {type: haproxy}, port: 8443}\n", "spec.loadBalancer.port"),
+    ("  loadBalancer: {mode: internal, internal: {type: kube-vip}, vip: \"fd00::9\"}\n", "spec.loadBalancer.vip"),
     (
-        "  loadBalancer: {mode: internal, internal: {type: kube-vip}, vip: 10.0.0.9}\n",
-        "spec.loadBalancer.internal.type",
+        "  loadBalancer: {mode: internal, internal: {type: kube-vip}, vip: 10.0.0.9, port: 8443}\n",
+        "spec.loadBalancer.port",
     ),
     ("  loadBalancer: {mode: external, vip: \"fd00::9\"}\n", "spec.loadBalancer.vip"),
     (

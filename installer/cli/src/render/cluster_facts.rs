@@ -80,7 +80,7 @@ fn balancers(all: &[BalancerFacts]) -> Vec<String> {
         0 => lines.push("  NO HOST that answered has the load balancer's address".to_owned()),
         1 => {}
         many => lines.push(format!(
-            "  {many} HOSTS HAVE the load balancer's address: they do not hear each other (VRRP, protocol 112)"
+            "  {many} HOSTS HAVE the load balancer's address: they do not hear each other (VRRP, protocol 112), or a kube-vip that was killed has kept it"
         )),
     }
     lines

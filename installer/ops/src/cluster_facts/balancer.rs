@@ -1,19 +1,31 @@
-//! keepalived and its proxy on a host of the load balancer: whether they run, and whether the host has the address.
+//! keepalived and its proxy on a host of the load balancer: whether they run, and whether the host has the address; the same of a control
+//! plane with kube-vip.
 
 use kubexm_plan::balancer::{HAPROXY, KEEPALIVED_CONFIG, PROXIES};
 use kubexm_plan::cluster_facts::BalancerFacts;
 
+use crate::teardown::moving_address;
 use crate::{Machine, OpError, fsio, systemd};
 
-/// None on a host that has no configuration of kubexm's.
+/// None on a host that has neither a configuration of kubexm's nor kube-vip.
 pub(super) fn look(machine: &Machine, host: &str) -> Result<Option<BalancerFacts>, OpError> {
-    let Some(config) = fsio::read_text(&machine.path(KEEPALIVED_CONFIG))? else { return Ok(None) };
+    let has = |address: &str| {
+        let is_it = |text: &String| text.split('/').next() == Some(address);
+        let interfaces = machine.system().interfaces()?;
+        Ok::<_, OpError>(interfaces.iter().any(|interface| interface.addresses.iter().any(is_it)))
+    };
+    let Some(config) = fsio::read_text(&machine.path(KEEPALIVED_CONFIG))? else {
+        // Whether its pod runs is shown with the other pods.
+        let Some(address) = moving_address::of_manifest(machine)?.map(|address| address.to_string()) else {
+            return Ok(None);
+        };
+        let holds = has(&address)?;
+        return Ok(Some(BalancerFacts { host: host.to_owned(), address, holds, stopped: Vec::new() }));
+    };
     let Some(address) = address(&config) else {
         return Err(OpError::other(format!("{KEEPALIVED_CONFIG} has no virtual address")));
     };
-    let interfaces = machine.system().interfaces()?;
-    let is_it = |text: &String| text.split('/').next() == Some(address);
-    let holds = interfaces.iter().any(|interface| interface.addresses.iter().any(is_it));
+    let holds = has(address)?;
     let proxy = PROXIES.into_iter().find(|proxy| machine.path(proxy.config).exists()).unwrap_or(&HAPROXY);
     let units: Vec<&str> = proxy.units().collect();
     let shown = systemd::show_all(machine, &units)?;

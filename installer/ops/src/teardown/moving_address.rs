@@ -29,7 +29,8 @@ pub(crate) fn remove(machine: &Machine) -> Result<(), OpError> {
     Ok(())
 }
 
-fn of_manifest(machine: &Machine) -> Result<Option<IpAddr>, OpError> {
+/// By the pod's manifest; none on a host without one.
+pub(crate) fn of_manifest(machine: &Machine) -> Result<Option<IpAddr>, OpError> {
     let text = fsio::read_text(&machine.path(MANIFEST))?.unwrap_or_default();
     let mut lines = text.lines().map(str::trim).skip_while(|line| *line != "- name: address");
     let value = lines.nth(1).and_then(|line| line.strip_prefix("value: "));

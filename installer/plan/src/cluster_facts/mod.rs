@@ -36,7 +36,7 @@ pub struct ClusterFacts {
     pub components: Vec<Component>,
     /// Sorted by host and path.
     pub certificates: Vec<Certificate>,
-    /// Hosts of a load balancer of kubexm's, sorted by host.
+    /// Hosts of a load balancer of kubexm's, and control planes with kube-vip, sorted by host.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub balancers: Vec<BalancerFacts>,
     /// Timers of kubexm's on hosts, sorted by host and name.
@@ -172,7 +172,7 @@ pub struct Certificate {
 pub struct BalancerFacts {
     /// Name in cluster.yaml.
     pub host: String,
-    /// The address that keepalived moves, by its configuration.
+    /// The address that keepalived or kube-vip moves, by its configuration.
     pub address: String,
     /// Whether the host has it now.
     pub holds: bool,

@@ -3,7 +3,7 @@
 use kubexm_plan::facts::{Balancer, Interface, Listener, SelinuxState};
 use kubexm_recipes::preflight::{Finding, Severity, preflight};
 use kubexm_recipes::sample;
-use kubexm_spec::cluster::{ExternalKind, LoadBalancerMode};
+use kubexm_spec::cluster::{ExternalKind, InternalKind, LoadBalancerMode};
 
 use super::stamped;
 use crate::common::Site;
@@ -53,6 +53,40 @@ fn keepalived_announces_on_the_interface_by_which_its_hosts_hear_each_other() {
         facts.interfaces[0].addresses = vec!["10.77.0.23/32".to_owned()];
     });
     assert!(named(&elsewhere, "its address is in no network with 10.77.0.100"), "{elsewhere:?}");
+}
+
+/// Findings about a control plane with kube-vip.
+fn with_kube_vip(vip: [u8; 4], change: impl FnOnce(&mut Site)) -> Vec<Finding> {
+    let mut cluster = sample::fleet(2, 1);
+    cluster.load_balancer.mode =
+        LoadBalancerMode::Internal { kind: InternalKind::KubeVip, vip: Some(vip.into()), port: 6443, interface: None };
+    let mut site = Site::of(cluster);
+    change(&mut site);
+    preflight(&site.cx())
+}
+
+#[test]
+fn the_address_of_kube_vip_is_one_of_the_control_planes_network_that_no_machine_has() {
+    let free = with_kube_vip([10, 77, 0, 100], |_| ());
+    assert!(!named(&free, "10.77.0.100"), "{free:?}");
+    let elsewhere = with_kube_vip([10, 78, 0, 100], |_| ());
+    assert!(named(&elsewhere, "node2: its address is in no network with 10.78.0.100"), "{elsewhere:?}");
+    assert!(!named(&elsewhere, "node3: its address"), "a worker announces nothing: {elsewhere:?}");
+    let of_pods = with_kube_vip([10, 244, 0, 100], |_| ());
+    assert!(named(&of_pods, "the load balancer's address 10.244.0.100 inside spec.network.podCidr"), "{of_pods:?}");
+    let has = |host: &'static str, ours: bool| {
+        with_kube_vip([10, 77, 0, 100], |site| {
+            let facts = site.facts.get_mut(host).unwrap();
+            facts.interfaces[0].addresses.push("10.77.0.100/32".to_owned());
+            if ours {
+                stamped(facts);
+            }
+        })
+    };
+    for (host, ours, refused) in [("node1", false, true), ("node1", true, false), ("node3", true, true)] {
+        let found = has(host, ours);
+        assert_eq!(named(&found, "kube-vip moves it between the control planes"), refused, "{host} {ours}: {found:?}");
+    }
 }
 
 #[test]
