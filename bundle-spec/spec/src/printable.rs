@@ -20,14 +20,17 @@ fn is_harmful(c: char) -> bool {
 /// Most characters of a text on one line.
 const LONGEST: usize = 2_000;
 
+/// A text on one line, whatever is in it: nothing of it is left out.
+pub fn on_one_line(text: &str) -> String {
+    text.chars().map(|c| if is_harmful(c) || c.is_whitespace() { ' ' } else { c }).collect()
+}
+
 /// A foreign text as a part of a message: on one line, so that it begins none of its own, and no longer than anybody reads.
 pub fn one_line(text: &str) -> String {
-    let shown = |c: char| if is_harmful(c) || c.is_whitespace() { ' ' } else { c };
-    let mut line: String = text.chars().take(LONGEST).map(shown).collect();
-    if text.chars().nth(LONGEST).is_some() {
-        line.push('\u{2026}');
+    match text.char_indices().nth(LONGEST) {
+        Some((at, _)) => on_one_line(&text[..at]) + "\u{2026}",
+        None => on_one_line(text),
     }
-    line
 }
 
 #[cfg(test)]

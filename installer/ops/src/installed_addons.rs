@@ -71,11 +71,12 @@ fn release(machine: &Machine, last: &Revision, ask: &AddonsAsk) -> Result<Instal
         true => compared(helm_release::drifted(machine, &op, last)),
     };
     let objects = match &ask.objects {
-        None => None,
-        Some(salt) => {
+        Some(salt) if ours => {
             let objects = helm_release::rendered(last)?;
             Some(objects.into_iter().map(|object| masked(object, salt)).collect())
         }
+        // What others have in theirs is nobody's business here.
+        _ => None,
     };
     Ok(InstalledAddon {
         namespace: op.namespace,

@@ -56,11 +56,16 @@ pub const READ_BY: [(&str, &[&str]); 4] = [
     ("kube-scheduler", &["/etc/kubernetes/scheduler.conf"]),
 ];
 
+/// kube-vip's pod, which asks with the administrator's certificate as it was when it started.
+pub const KUBE_VIP: (&str, &[&str]) = ("kube-vip", &["/etc/kubernetes/admin.conf"]);
+
 /// The same without what is not kubeadm's: an etcd of others has no pod, and its clients read their certificate with every connection.
-pub fn read_by(stacked: bool) -> impl Iterator<Item = (&'static str, Vec<&'static str>)> {
+/// With kube-vip, where it runs.
+pub fn read_by(stacked: bool, kube_vip: bool) -> impl Iterator<Item = (&'static str, Vec<&'static str>)> {
     let of_etcd = |path: &&str| path.ends_with("/apiserver-etcd-client.crt");
     READ_BY
         .into_iter()
+        .chain(kube_vip.then_some(KUBE_VIP))
         .filter(move |(pod, _)| stacked || *pod != "etcd")
         .map(move |(pod, files)| (pod, files.iter().copied().filter(|path| stacked || !of_etcd(path)).collect()))
 }
@@ -71,7 +76,7 @@ pub fn ready_after(pod: &str, ended: bool) -> PodReady {
     match (pod, ended) {
         ("etcd", false) => PodReady::Member,
         // Its peers may have ended certificates still.
-        ("etcd", true) => PodReady::Running,
+        ("etcd", true) | ("kube-vip", _) => PodReady::Running,
         (_, false) => PodReady::ApiServer,
         (_, true) => PodReady::ApiServerAgain,
     }

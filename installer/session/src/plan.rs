@@ -310,7 +310,7 @@ fn delete_node(
 fn report_unreadable(session: &Session<'_>, survey: &LedgerSurvey) {
     for (host, facts) in &survey.facts {
         if let Some(why) = &facts.unreadable_mark {
-            events::warning(session.events, format!("{host}: {why}"));
+            events::warning(session.events, format!("{host}: {}", one_line(why)));
         }
     }
 }

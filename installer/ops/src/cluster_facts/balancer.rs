@@ -3,9 +3,11 @@
 
 use kubexm_plan::balancer::{HAPROXY, KEEPALIVED_CONFIG, PROXIES};
 use kubexm_plan::cluster_facts::BalancerFacts;
+use kubexm_plan::kubeadm_certificates::KUBE_VIP;
+use kubexm_plan::runtime;
 
 use crate::teardown::moving_address;
-use crate::{Machine, OpError, fsio, systemd};
+use crate::{Machine, OpError, containers, fsio, systemd};
 
 /// None on a host that has neither a configuration of kubexm's nor kube-vip.
 pub(super) fn look(machine: &Machine, host: &str) -> Result<Option<BalancerFacts>, OpError> {
@@ -15,12 +17,17 @@ pub(super) fn look(machine: &Machine, host: &str) -> Result<Option<BalancerFacts
         Ok::<_, OpError>(interfaces.iter().any(|interface| interface.addresses.iter().any(is_it)))
     };
     let Some(config) = fsio::read_text(&machine.path(KEEPALIVED_CONFIG))? else {
-        // Whether its pod runs is shown with the other pods.
         let Some(address) = moving_address::of_manifest(machine)?.map(|address| address.to_string()) else {
             return Ok(None);
         };
         let holds = has(&address)?;
-        return Ok(Some(BalancerFacts { host: host.to_owned(), address, holds, stopped: Vec::new() }));
+        let mut runs = false;
+        for runtime in runtime::INSTALLED {
+            let all = containers::of_system_pod(machine, runtime.kind, KUBE_VIP.0)?;
+            runs |= all.iter().any(|container| container.running);
+        }
+        let stopped = if runs { Vec::new() } else { vec![KUBE_VIP.0.to_owned()] };
+        return Ok(Some(BalancerFacts { host: host.to_owned(), address, holds, stopped }));
     };
     let Some(address) = address(&config) else {
         return Err(OpError::other(format!("{KEEPALIVED_CONFIG} has no virtual address")));

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use kubexm_plan::kubeadm_certificates::READ_BY;
+use kubexm_plan::kubeadm_certificates::{KUBE_VIP, READ_BY};
 use kubexm_spec::Digest;
 use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
@@ -78,7 +78,7 @@ pub(super) fn run_manifest(system: &RootedSystem, state: &mut State) {
 }
 
 fn pods() -> impl Iterator<Item = &'static str> {
-    READ_BY.into_iter().map(|(pod, _)| pod).chain(proxies::PODS)
+    READ_BY.into_iter().chain([KUBE_VIP]).map(|(pod, _)| pod).chain(proxies::PODS)
 }
 
 fn get<'s>(state: &'s State, pod: &str) -> Option<&'s StaticPod> {

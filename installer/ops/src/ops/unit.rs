@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use kubexm_plan::etcd;
-use kubexm_plan::op::{Unit, UnitState};
+use kubexm_plan::op::{Started, Unit, UnitState};
 use kubexm_spec::Digest;
 
 use crate::started::{boot_id, digests, holds, read_record, remove_record, write_record};
@@ -139,8 +139,11 @@ fn take_over(unit: &Unit, machine: &Machine, found: &UnitState, now: &BTreeMap<S
         let by_reload = |path: &String| unit.reloaded.iter().any(|of| Path::new(path).starts_with(of));
         files.iter().filter(|(path, _)| !by_reload(path)).map(|(path, digest)| (path.clone(), *digest)).collect()
     };
-    // Whoever has started it since: what it takes over at a start only is as it was.
-    let runs_with_the_rest = found.record.as_ref().is_some_and(|record| by_start(&record.loaded) == by_start(now));
+    let boot = boot_id(machine)?;
+    let runs_with_the_rest = found.record.as_ref().is_some_and(|record| {
+        let record = Started { loaded: by_start(&record.loaded), ..record.clone() };
+        holds(&record, &found.invocation, &boot, &by_start(now))
+    });
     if found.active && !unit.reloaded.is_empty() && runs_with_the_rest {
         return systemd::reload(machine, &unit.name);
     }

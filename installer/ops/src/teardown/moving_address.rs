@@ -8,11 +8,11 @@ use crate::system::Program;
 use crate::{Machine, OpError, fsio};
 
 /// As the recipe writes it; a host has it as long as kubelet is to run the pod.
-const MANIFEST: &str = "/etc/kubernetes/manifests/kube-vip.yaml";
+pub(crate) const MANIFEST: &str = "/etc/kubernetes/manifests/kube-vip.yaml";
 
 #[derive(Deserialize)]
 struct Listed {
-    ifname: String,
+    ifname: Option<String>,
 }
 
 /// Takes it from the interfaces that have it as kube-vip gives it to them: alone, and in no network.
@@ -20,13 +20,28 @@ pub(crate) fn remove(machine: &Machine) -> Result<(), OpError> {
     let Some(address) = of_manifest(machine)? else { return Ok(()) };
     let (family, whole) = if address.is_ipv4() { ("-4", 32) } else { ("-6", 128) };
     let address = format!("{address}/{whole}");
-    let listed = machine.try_run(&Program::new("ip").args([family, "-json", "address", "show", "to", &address]))?;
-    let interfaces: Vec<Listed> = serde_json::from_slice(&listed.stdout).unwrap_or_default();
-    for interface in interfaces {
-        // It may have gone meanwhile; one in a network is the operator's own, and not found by this.
-        machine.try_run(&Program::new("ip").args([family, "address", "delete", &address, "dev", &interface.ifname]))?;
+    // One in a network is the operator's own, and not found by this.
+    for interface in having(machine, family, &address)? {
+        machine.try_run(&Program::new("ip").args([family, "address", "delete", &address, "dev", &interface]))?;
     }
-    Ok(())
+    // One that had gone meanwhile is no error.
+    match having(machine, family, &address)?.first() {
+        None => Ok(()),
+        Some(interface) => Err(OpError::other(format!(
+            "{address}, the address that kube-vip moves, is still on {interface}: `ip address delete {address} dev {interface}` takes it away; \
+             then run again"
+        ))),
+    }
+}
+
+fn having(machine: &Machine, family: &str, address: &str) -> Result<Vec<String>, OpError> {
+    let listed = machine.run(&Program::new("ip").args([family, "-json", "address", "show", "to", address]))?;
+    // Some versions print nothing, others an empty object for each interface without it.
+    let listed: Vec<Listed> = match listed.stdout.trim_ascii() {
+        b"" => Vec::new(),
+        json => serde_json::from_slice(json).map_err(|error| OpError::other(format!("ip -json: {error}")))?,
+    };
+    Ok(listed.into_iter().filter_map(|interface| interface.ifname).collect())
 }
 
 /// By the pod's manifest; none on a host without one.

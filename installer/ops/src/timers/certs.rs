@@ -20,6 +20,7 @@ use super::lease::Lease;
 use crate::cluster_facts::{certificates, members};
 use crate::fsio::{self, Access};
 use crate::ops::static_pod_started::api_server_answers;
+use crate::teardown::moving_address;
 use crate::{Machine, OpError, dispatch, probe};
 
 const DAY: i64 = 86_400;
@@ -100,7 +101,7 @@ fn renew_in_turn(
     mark.write(machine)?;
     let certificates = due.iter().map(|one| one.renewal()).collect();
     let renewal = (!due.is_empty()).then(|| Op::from(CertificatesRenewed { certificates }));
-    let rest: Vec<Op> = restarts(config, ended).chain(kubeconfigs(&mark.users)).collect();
+    let rest: Vec<Op> = restarts(machine, config, ended).chain(kubeconfigs(&mark.users)).collect();
     let changed = converge(machine, renewal.iter().chain(&rest))?;
     if !ended {
         whole(machine, config)?;
@@ -248,9 +249,10 @@ fn healthy(machine: &Machine) -> Result<(), OpError> {
     Ok(())
 }
 
-fn restarts(config: &CertsConfig, ended: bool) -> impl Iterator<Item = Op> {
+fn restarts(machine: &Machine, config: &CertsConfig, ended: bool) -> impl Iterator<Item = Op> {
     let runtime = config.runtime;
-    read_by(config.etcd == EtcdKind::Kubeadm).map(move |(pod, files)| {
+    let kube_vip = machine.path(moving_address::MANIFEST).exists();
+    read_by(config.etcd == EtcdKind::Kubeadm, kube_vip).map(move |(pod, files)| {
         let after = files.into_iter().map(str::to_owned).collect();
         StaticPodStarted { pod: pod.to_owned(), after, reloaded: Vec::new(), runtime, ready: ready_after(pod, ended) }
             .into()

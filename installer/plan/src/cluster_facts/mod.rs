@@ -176,7 +176,7 @@ pub struct BalancerFacts {
     pub address: String,
     /// Whether the host has it now.
     pub holds: bool,
-    /// Units that do not run and should.
+    /// Units that do not run and should, or kube-vip.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub stopped: Vec<String>,
 }

@@ -62,7 +62,7 @@ impl Rule {
 
 /// They are shown before the question, where nothing may begin a line of its own.
 fn plain_words(rule: &Rule, plan: &Plan, _: &Order) -> Vec<Problem> {
-    let is_plain = |text: &str| kubexm_spec::one_line(text) == text;
+    let is_plain = |text: &str| kubexm_spec::on_one_line(text) == text;
     let wrong = plan.steps.iter().filter(|step| !is_plain(&step.id.0) || !is_plain(&step.title));
     wrong.map(|step| rule.problem(None, format!("the id or title of {:?} has control characters", step.id.0))).collect()
 }

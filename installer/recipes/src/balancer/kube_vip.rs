@@ -6,7 +6,8 @@
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
-use kubexm_plan::op::{Dir, Op};
+use kubexm_plan::kubeadm_certificates::{KUBE_VIP, ready_after};
+use kubexm_plan::op::{Dir, Op, StaticPodStarted};
 use kubexm_plan::{Probe, Step, Undo};
 use kubexm_spec::ArtifactKey;
 use kubexm_spec::cluster::{API_PORT, Cluster, InternalKind, LoadBalancerMode};
@@ -20,10 +21,10 @@ use crate::error::RecipeError;
 use crate::{paths, yaml};
 
 /// Its pod, the pod's container, the manifest, and the feature of the catalogue with its image.
-const NAME: &str = "kube-vip";
+const NAME: &str = KUBE_VIP.0;
 /// kubeadm's check that nobody has put a manifest there before it.
 const DIRECTORY_CHECK: &str = "DirAvailable--etc-kubernetes-manifests";
-const ADMIN: &str = "/etc/kubernetes/admin.conf";
+const ADMIN: &str = KUBE_VIP.1[0];
 const SUPER_ADMIN: &str = "/etc/kubernetes/super-admin.conf";
 
 /// The address of a cluster with kube-vip.
@@ -32,6 +33,11 @@ fn address(cluster: &Cluster) -> Option<IpAddr> {
         LoadBalancerMode::Internal { kind: InternalKind::KubeVip, vip, .. } => vip,
         LoadBalancerMode::Internal { .. } | LoadBalancerMode::External { .. } | LoadBalancerMode::None => None,
     }
+}
+
+/// Whether a cluster has it.
+pub fn runs(cluster: &Cluster) -> bool {
+    address(cluster).is_some()
 }
 
 /// Its image in the bundle, for a control plane.
@@ -63,6 +69,13 @@ pub fn step(draft: &mut Draft<'_>, node: &PlannedHost<'_>) -> Result<Option<Step
     let url = format!("https://{}/readyz", SocketAddr::from((vip, API_PORT)));
     let step = Step::on(node.name(), "balancer.run", "Run kube-vip on this control plane")
         .ensure_all(files)
+        .ensure(StaticPodStarted {
+            pod: KUBE_VIP.0.to_owned(),
+            after: KUBE_VIP.1.iter().map(|path| (*path).to_owned()).collect(),
+            reloaded: Vec::new(),
+            runtime: draft.cx.cluster.runtime.kind,
+            ready: ready_after(KUBE_VIP.0, false),
+        })
         .probe(Probe::ApiReady { url, ca: CA.to_owned() }, 90)
         .undo(Undo::RestoreBefore);
     Ok(Some(step.build()))
@@ -132,7 +145,7 @@ fn manifest(cluster: &Cluster, node: &PlannedHost<'_>, image: &str, kubeconfig: 
                 "securityContext": {"capabilities": {"add": ["NET_ADMIN", "NET_RAW"], "drop": ["ALL"]}},
                 "volumeMounts": [{"name": "kubeconfig", "mountPath": ADMIN, "readOnly": true}],
             }],
-            "volumes": [{"name": "kubeconfig", "hostPath": {"path": kubeconfig}}],
+            "volumes": [{"name": "kubeconfig", "hostPath": {"path": kubeconfig, "type": "File"}}],
         },
     });
     yaml::documents("static pod", &[pod])

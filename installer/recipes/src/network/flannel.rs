@@ -107,7 +107,9 @@ fn text(value: &Value) -> Result<String, RecipeError> {
 /// have no default route, and where there are two networks the default route is often the wrong one. `status.hostIP` is
 /// kubelet's `--node-ip`, the node's address in cluster.yaml.
 fn interface(cx: &PlanContext<'_>) -> String {
-    format!("--iface={}", cx.cluster.network.interface.as_deref().unwrap_or("$(NODE_IP)"))
+    // The first address of an interface may become one that moves.
+    let named = cx.cluster.network.interface.as_deref().filter(|_| !cx.cluster.load_balancer.mode.moves());
+    format!("--iface={}", named.unwrap_or("$(NODE_IP)"))
 }
 
 fn daemon_set(cx: &PlanContext<'_>, daemon: &str, plugin: &str) -> Value {

@@ -18,6 +18,7 @@ use kubexm_plan::{
 use kubexm_spec::Digest;
 use kubexm_spec::cluster::EtcdKind;
 
+use crate::balancer::kube_vip;
 use crate::draft::plan_host;
 use crate::error::RecipeError;
 pub use context::{Renew, RenewContext};
@@ -164,7 +165,7 @@ impl Chain {
 
 /// Static pods with the files of kubeadm's that they read.
 fn pods(cx: &RenewContext<'_>) -> impl Iterator<Item = (&'static str, Vec<&'static str>)> {
-    read_by(cx.cluster.etcd.kind == EtcdKind::Kubeadm)
+    read_by(cx.cluster.etcd.kind == EtcdKind::Kubeadm, kube_vip::runs(cx.cluster))
 }
 
 fn restart(cx: &RenewContext<'_>, plane: &Plane<'_>, (pod, files): (&str, &[&str]), ended: bool) -> Step {

@@ -253,7 +253,9 @@ fn address(input: &PreflightInput<'_>, host: &ObservedHost<'_>, report: &mut Rep
         );
         return;
     }
-    let holds = |text: &String| text.parse::<IpNet>().is_ok_and(|network| network.contains(vip));
+    // Not by itself, where the host has it now.
+    let is_network = |network: &IpNet| network.prefix_len() < network.max_prefix_len();
+    let holds = |text: &String| text.parse::<IpNet>().is_ok_and(|one| is_network(&one) && one.contains(vip));
     // kube-vip's hosts hear of each other by the API: any interface will do.
     let on = match interface {
         Some(name) if !mode.runs_on_role() => interfaces.iter().find(|one| one.name == *name),

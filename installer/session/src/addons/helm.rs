@@ -180,7 +180,14 @@ fn unpack(archive: impl Read, member: &str, to: &Path) -> io::Result<()> {
         let entry = entry?;
         let path = entry.path_bytes().into_owned();
         if path.strip_prefix(b"./").unwrap_or(&path) == member.as_bytes() && entry.header().entry_type().is_file() {
-            return copy(entry, to);
+            let size = entry.size();
+            copy(entry, to)?;
+            return match to.metadata()?.len() == size {
+                true => Ok(()),
+                false => {
+                    Err(io::Error::other(format!("the bundle's archive of helm has more than {PROGRAM_LIMIT} bytes")))
+                }
+            };
         }
     }
     Err(io::Error::other(format!("the bundle's archive of helm has no {member}")))

@@ -12,7 +12,7 @@ use kubexm_plan::lint::Order;
 use kubexm_plan::op::{HelmRelease, Manifests, ReleaseInput};
 use kubexm_plan::{Op, Pipeline, Plan};
 use kubexm_spec::cluster::NetworkPlugin;
-use kubexm_spec::{ExitCode, rendering};
+use kubexm_spec::{ExitCode, one_line, rendering};
 use serde_json::Value;
 
 use super::helm::{Helm, Job};
@@ -198,7 +198,8 @@ pub(crate) async fn check(
                 Ok((_, running)) => Some(running),
                 Err(error) => {
                     let text = format!(
-                        "add-ons are checked at their own steps only, since the API server was not asked: {error}"
+                        "add-ons are checked at their own steps only, since the API server was not asked: {}",
+                        one_line(&error.to_string())
                     );
                     events::warning(session.events, text);
                     return Ok(());

@@ -12,8 +12,8 @@ use kubexm_engine::sealed::About;
 use kubexm_engine::{ClusterPki, EventSink, OperatorIdentity, PkiFiles};
 use kubexm_plan::{Authority, Plan, SlotProvider};
 use kubexm_recipes::Sealing;
-use kubexm_spec::Digest;
 use kubexm_spec::cluster::EtcdKind;
+use kubexm_spec::{Digest, one_line};
 
 pub use error::AuthoritiesError;
 pub(crate) use hosts::Hosts;
@@ -103,7 +103,7 @@ impl Authorities {
             }
         }
         let Some((one, files)) = opened else {
-            let for_whom = first.sealed.about.for_whom();
+            let for_whom = one_line(&first.sealed.about.for_whom());
             if here != *wanted {
                 return Err(AuthoritiesError::ForOthers { for_whom, own: own.clone() }.into());
             }

@@ -8,7 +8,7 @@ use kubexm_plan::Reset;
 use kubexm_plan::op::reset::Traces;
 
 use crate::ops::packages;
-use crate::teardown::{foreign, network, pods};
+use crate::teardown::{foreign, moving_address, network, pods};
 use crate::{Converge, Machine, OpError, Wave, systemd, transient};
 
 fn left(what: Vec<String>) -> Traces {
@@ -28,7 +28,8 @@ fn stop(machine: &Machine) -> Result<(), OpError> {
     if systemd::show(machine, KUBELET)?.running() {
         systemd::stop(machine, KUBELET)?;
     }
-    pods::stop_all(machine)
+    pods::stop_all(machine)?;
+    moving_address::remove(machine)
 }
 
 impl Converge for Reset {

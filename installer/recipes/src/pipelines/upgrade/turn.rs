@@ -8,7 +8,7 @@ use kubexm_plan::{Step, StepId, Undo};
 
 use super::found::{Found, FoundNode};
 use super::options::UpgradeOptions;
-use crate::balancer;
+use crate::balancer::{self, kube_vip};
 use crate::context::{PlanContext, PlannedHost};
 use crate::draft::{Chain, Draft};
 use crate::error::RecipeError;
@@ -160,6 +160,8 @@ impl<'f, 'a> Turns<'f, 'a> {
         chain.then([kubernetes::kubelet_upgraded(draft, node)?, ready(on, name, version)]);
         if node.roles.control_plane {
             chain.then(healthy(draft.cx, node)?);
+            // kubeadm has given it another certificate, and the bundle perhaps another version.
+            chain.then(kube_vip::step(draft, node)?);
         }
         chain.then([stamp]);
         // One that somebody else has cordoned stays so.
