@@ -8,7 +8,7 @@ use kubexm_plan::kubeadm_certificates::{AUTHORITIES, MANAGED};
 use kubexm_plan::op::{KUBELET_CLIENT, Op, PodReady};
 use kubexm_plan::{ClusterFacts, ClusterId, Facts, Probe, SlotProvider, lint};
 use kubexm_recipes::{RecipeError, Renew, RenewContext, Renewed, RestoreContext, certs_renew, restore, sample};
-use kubexm_spec::cluster::EtcdKind;
+use kubexm_spec::cluster::{API_PORT, EtcdKind, InternalKind, LoadBalancerMode};
 use kubexm_spec::{Cluster, Digest, ExitCode};
 
 const ID: ClusterId = ClusterId::from_random([7; 16]);
@@ -140,6 +140,20 @@ fn one_control_plane_is_renewed_and_healthy_before_the_next() {
         ("kube-scheduler", PodReady::ApiServer),
     ];
     assert_eq!(ready.take(4).collect::<Vec<_>>(), wanted);
+}
+
+/// It has admin.conf's certificate as long as it runs.
+#[test]
+fn kube_vip_is_started_anew_with_what_it_asks_with() {
+    let mut site = Site::of(2, 1, 30);
+    assert!(!site.steps().iter().any(|step| step.ends_with("restart-vip")));
+    let vip = Some([10, 77, 0, 100].into());
+    site.cluster.load_balancer.mode =
+        LoadBalancerMode::Internal { kind: InternalKind::KubeVip, vip, port: API_PORT, interface: None };
+    let steps = site.steps();
+    let at = |wanted: &str| steps.iter().position(|step| step == wanted).unwrap();
+    assert!(at("node1/certs.restart-vip") < at("node2/certs.renew"), "{steps:?}");
+    assert!(at("node2/certs.renew") < at("node2/certs.restart-vip"), "{steps:?}");
 }
 
 #[test]

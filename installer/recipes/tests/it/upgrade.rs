@@ -10,6 +10,7 @@ use kubexm_plan::lint::{self, Order};
 use kubexm_plan::op::{Act, KubeadmUpgrade, Op, Probe};
 use kubexm_plan::{ClusterFacts, Plan, Undo};
 use kubexm_recipes::{PauseAfter, RecipeError, Upgrade, UpgradeOptions, sample, upgrade};
+use kubexm_spec::cluster::{API_PORT, InternalKind, LoadBalancerMode};
 use kubexm_spec::{Cluster, ExitCode};
 
 use crate::common::Site;

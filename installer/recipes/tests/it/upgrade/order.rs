@@ -29,6 +29,29 @@ fn content_and_a_snapshot_come_first_then_control_planes_one_by_one_then_the_net
     }
 }
 
+/// With the certificate that kubeadm has renewed, and the bundle's version; its pods are looked at in the end.
+#[test]
+fn kube_vip_is_upgraded_in_the_turn_of_its_control_plane() {
+    let mut case = Case::of(2, 1, MINOR);
+    let vip = Some([10, 77, 0, 100].into());
+    let mut cluster = case.site.cluster.clone();
+    cluster.load_balancer.mode =
+        LoadBalancerMode::Internal { kind: InternalKind::KubeVip, vip, port: API_PORT, interface: None };
+    let facts = std::mem::take(&mut case.site.facts);
+    case.site = Site::of(cluster);
+    case.site.facts = facts;
+    case.running = running(&case.site.cluster);
+    let plan = case.steps();
+    for (one, other) in [
+        ("node1/upgrade.ready-node1", "node1/balancer.run"),
+        ("node1/balancer.run", "node2/upgrade.kubeadm"),
+        ("node2/upgrade.ready-node2", "node2/balancer.run"),
+    ] {
+        assert!(before(&plan, one, other), "{one} is not before {other}");
+    }
+    assert!(!has(&plan, "node3/balancer.run"));
+}
+
 #[test]
 fn a_patch_drains_nothing_unless_it_is_asked_for() {
     let mut case = Case::of(1, 2, PATCH);
