@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
 use kubexm_engine::link::agent::Work;
 use kubexm_engine::link::{Change, SlotValues};
@@ -22,20 +22,29 @@ pub struct Kill {
     pub comes_back: bool,
 }
 
-/// A machine and the kill that is still to come, shared by all links to it.
+/// The kill that is still to come.
+#[derive(Default)]
+pub struct Death {
+    pub kill: Mutex<Option<Kill>>,
+    /// Steps that are at work. Nobody appends to a ledger while its last line is taken away.
+    working: RwLock<()>,
+}
+
+/// A machine and what all links to it share.
 pub struct Mortal {
     pub machine: Machine,
-    pub kill: Arc<Mutex<Option<Kill>>>,
+    pub death: Arc<Death>,
 }
 
 impl Mortal {
     fn take(&self, step: &Step) -> Option<Kill> {
-        let mut kill = self.kill.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut kill = self.death.kill.lock().unwrap_or_else(PoisonError::into_inner);
         kill.take_if(|kill| step.id.0 == kill.step)
     }
 
     /// What a killed agent leaves: the ledger has that the step began, and some of its ops are done.
     fn die(&self, step: &Step, texts: Texts, slots: SlotValues, change: Change<'_>) {
+        let _alone = self.death.working.write().unwrap_or_else(PoisonError::into_inner);
         let faults = Arc::new(Faults::at(FaultPoint::Before(2)));
         let failed = Work::converge(&self.machine.with_faults(faults), step, texts, slots, change).unwrap_err();
         assert!(failed.contains("injected fault"), "{failed}");
@@ -76,10 +85,12 @@ impl Work for Mortal {
                 return Err("the agent was killed".to_owned());
             }
         }
+        let _working = self.death.working.read().unwrap_or_else(PoisonError::into_inner);
         Work::converge(&self.machine, step, texts, slots, change)
     }
 
     fn undo(&self, step: &Step, texts: Texts, change: Change<'_>, wave: Wave) -> Result<(), String> {
+        let _working = self.death.working.read().unwrap_or_else(PoisonError::into_inner);
         Work::undo(&self.machine, step, texts, change, wave)
     }
 

@@ -30,7 +30,7 @@ use tempfile::TempDir;
 use tokio_util::sync::CancellationToken;
 use zeroize::Zeroizing;
 
-use super::mortal::{Kill, Mortal};
+use super::mortal::{Death, Kill, Mortal};
 use super::picture::{self, Picture};
 use crate::preflight_rooted::scene::Host;
 
@@ -88,7 +88,7 @@ pub struct Rooted {
     /// Hosts that do not answer.
     pub lost: Mutex<Vec<String>>,
     /// The agent that is killed next.
-    pub kill: Arc<Mutex<Option<Kill>>>,
+    pub death: Arc<Death>,
 }
 
 struct RootedHost {
@@ -111,7 +111,7 @@ impl Connector for Rooted {
             fs::create_dir_all(agent.parent().unwrap()).unwrap();
             fs::write(&agent, "agent").unwrap();
         }
-        let machine = Mortal { machine: kubexm_ops::Machine::rooted(root.clone()), kill: Arc::clone(&self.kill) };
+        let machine = Mortal { machine: kubexm_ops::Machine::rooted(root.clone()), death: Arc::clone(&self.death) };
         Ok(Arc::new(RootedHost { link: Arc::new(LocalLink::new(target.name, machine)), agent, new }))
     }
 }
@@ -306,7 +306,7 @@ impl Site {
 
     /// The agent is killed in the middle of this step.
     pub fn kill_agent_in(&self, step: &str, comes_back: bool) {
-        *self.connector.kill.lock().unwrap() = Some(Kill { step: step.to_owned(), comes_back });
+        *self.connector.death.kill.lock().unwrap() = Some(Kill { step: step.to_owned(), comes_back });
     }
 
     pub fn host(&self, name: &str) -> &Host {
@@ -408,7 +408,7 @@ impl Site {
     fn pictures(&self) -> BTreeMap<String, Picture> {
         let until = Instant::now() + Duration::from_secs(60);
         // Each link, and each op it has begun, has a machine, which shares this with the connector.
-        while Arc::strong_count(&self.connector.kill) > 1 {
+        while Arc::strong_count(&self.connector.death) > 1 {
             assert!(Instant::now() < until, "an op has not ended");
             std::thread::sleep(Duration::from_millis(1));
         }

@@ -45,7 +45,7 @@ fn kube_vip_is_upgraded_in_the_turn_of_its_control_plane() {
     for (one, other) in [
         ("node1/upgrade.ready-node1", "node1/balancer.run"),
         ("node1/balancer.run", "node2/upgrade.kubeadm"),
-        ("node2/upgrade.ready-node2", "node2/balancer.run"),
+        ("node1/upgrade.ready-node2", "node2/balancer.run"),
     ] {
         assert!(before(&plan, one, other), "{one} is not before {other}");
     }
