@@ -77,6 +77,8 @@ pub fn step(draft: &mut Draft<'_>, node: &PlannedHost<'_>) -> Result<Option<Step
             ready: ready_after(KUBE_VIP.0, false),
         })
         .probe(Probe::ApiReady { url, ca: CA.to_owned() }, 90)
+        // A container that does not end within its grace, and the address of a lost holder, which waits for its lease.
+        .timeout_s(400)
         .undo(Undo::RestoreBefore);
     Ok(Some(step.build()))
 }
