@@ -218,10 +218,16 @@ fn mend(error: &TransportError, place: &str) -> String {
             "there is no project {project:?}, or these credentials do not see it, and none is made by this program; have it made, \
              or push below one that is there (--to {registry}/PROJECT)"
         ),
-        TransportError::Denied { reason, .. } if reason.starts_with("401") || reason.contains("login") => format!(
-            "the login is missing or wrong; log in (`docker login {registry}`, --auth-file), or give --username with \
-             --password-from"
-        ),
+        // Harbor's words to a login that is right.
+        TransportError::Denied { reason, .. }
+            if !said.contains("unauthorized to access repository")
+                && (reason.starts_with("401") || reason.contains("login")) =>
+        {
+            format!(
+                "the login is missing or wrong; log in (`docker login {registry}`, --auth-file), or give --username with \
+                 --password-from"
+            )
+        }
         TransportError::Denied { .. } => format!(
             "these credentials may not push there; use others (--auth-file, --username with --password-from), or have the right to \
              push to {project:?} given to them"
