@@ -65,8 +65,8 @@ type server struct {
 	tokens map[string]*token
 	// bytes of each open upload
 	uploads map[string]int64
-	proxy  *httputil.ReverseProxy
-	alive  func() bool
+	proxy   *httputil.ReverseProxy
+	alive   func() bool
 }
 
 var projectName = regexp.MustCompile(`^[a-z0-9]+(?:[._-][a-z0-9]+)*$`)
@@ -524,13 +524,18 @@ func main() {
 	} else {
 		// Only the first start takes it, as Harbor's own.
 		s.data.Admin = os.Getenv("HARBOR_ADMIN_PASSWORD")
+		// Each Harbor has this project from its first start.
+		s.data.Next = 1
+		s.data.Projects["library"] = &project{ID: 1, Name: "library", Public: true, Storage: -1}
 		s.save()
 	}
 	http.HandleFunc("/v2/", s.registry)
 	http.HandleFunc("/service/token", s.token)
 	http.HandleFunc("/api/v2.0/", s.api)
 	go func() {
-		redirect := func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, "https://"+s.host+r.URL.Path, http.StatusPermanentRedirect) }
+		redirect := func(w http.ResponseWriter, r *http.Request) {
+			http.Redirect(w, r, "https://"+s.host+r.URL.Path, http.StatusPermanentRedirect)
+		}
 		log.Fatal(http.ListenAndServe(":8080", http.HandlerFunc(redirect)))
 	}()
 	log.Fatal(http.ListenAndServeTLS(":8443", "/etc/cert/server.crt", "/etc/cert/server.key", nil))
