@@ -151,7 +151,7 @@ func (s *server) unauthorized(w http.ResponseWriter, r *http.Request, challenge 
 	}
 	w.Header().Set("Www-Authenticate", value)
 	w.Header().Set("Docker-Distribution-Api-Version", "registry/2.0")
-	refuse(w, http.StatusUnauthorized, "UNAUTHORIZED", message)
+	refuse(w, http.StatusUnauthorized, "UNAUTHORIZED", message+": "+message)
 }
 
 func project_of(repository string) string {
@@ -189,7 +189,7 @@ func (s *server) allowed(w http.ResponseWriter, r *http.Request, path string) bo
 	for _, one := range asked {
 		name := project_of(one[0])
 		if s.data.Projects[name] == nil {
-			s.unauthorized(w, r, false, "project "+name+" not found: project "+name+" not found")
+			s.unauthorized(w, r, false, "project "+name+" not found")
 			return false
 		}
 		may := s.may(user, name, one[1])

@@ -102,6 +102,11 @@ async fn a_registry_that_is_read_only() {
     let (text, code) = fails(&bundle(folder.path()), &options(folder.path(), &registry.address)).await;
     assert_eq!(code, 40, "{text}");
     assert!(text.contains("read-only"), "{text}");
+    let harbors_words = |seen: &Seen, _: usize| match seen.method.as_str() {
+        "POST" => error(403, "DENIED", "The system is in read only mode. Any modification is prohibited."),
+        _ => Fault::None,
+    };
+    refused(harbors_words, 40, &["takes no pushes now"]).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
