@@ -357,7 +357,11 @@ func (s *server) projects(w http.ResponseWriter, r *http.Request, rest []string,
 				json.Unmarshal(text, &storage)
 			}
 			public, good := metadata(body)
-			if !projectName.MatchString(name) || len(name) > 255 || !good || storage == 0 || storage < -1 {
+			if !projectName.MatchString(name) {
+				refuse(w, http.StatusBadRequest, "BAD_REQUEST", "project name is not in lower case or contains illegal characters")
+				return
+			}
+			if len(name) > 255 || !good || storage == 0 || storage < -1 {
 				refuse(w, http.StatusBadRequest, "BAD_REQUEST", "bad request: project "+name)
 				return
 			}
@@ -397,7 +401,7 @@ func (s *server) projects(w http.ResponseWriter, r *http.Request, rest []string,
 		answer(w, http.StatusOK, nil)
 	case http.MethodDelete:
 		if found.Used > 0 {
-			refuse(w, http.StatusPreconditionFailed, "PRECONDITION", "the project contains repositories, can not be deleted")
+			refuse(w, http.StatusPreconditionFailed, "PRECONDITION", "precondition failed: the project contains repositories, can not be deleted")
 			return
 		}
 		delete(s.data.Projects, rest[0])
@@ -425,7 +429,7 @@ func (s *server) quotas(w http.ResponseWriter, r *http.Request, rest []string, b
 		case r.Method == http.MethodPut && len(rest) == 1:
 			var hard map[string]int64
 			if json.Unmarshal(body["hard"], &hard) != nil || hard["storage"] == 0 {
-				refuse(w, http.StatusBadRequest, "BAD_REQUEST", "bad request: hard")
+				refuse(w, http.StatusBadRequest, "BAD_REQUEST", "invalid non-positive value for quota limit, value=0")
 				return
 			}
 			one.Storage = hard["storage"]
@@ -434,7 +438,21 @@ func (s *server) quotas(w http.ResponseWriter, r *http.Request, rest []string, b
 			return
 		}
 	}
+	if r.Method == http.MethodGet && len(rest) == 0 {
+		answer(w, http.StatusOK, []any{})
+		return
+	}
 	refuse(w, http.StatusNotFound, "NOT_FOUND", "quota "+wanted+" not found")
+}
+
+// missing is the first project of a robot's rights that is not there.
+func (s *server) missing(of *robot) string {
+	for _, one := range of.Permissions {
+		if one.Namespace != "*" && s.data.Projects[one.Namespace] == nil {
+			return one.Namespace
+		}
+	}
+	return ""
 }
 
 func (s *server) robots(w http.ResponseWriter, r *http.Request, rest []string, body map[string]json.RawMessage) {
@@ -454,10 +472,14 @@ func (s *server) robots(w http.ResponseWriter, r *http.Request, rest []string, b
 				refuse(w, http.StatusBadRequest, "BAD_REQUEST", "bad request: robot "+made.Name)
 				return
 			}
+			if missing := s.missing(made); missing != "" {
+				refuse(w, http.StatusNotFound, "NOT_FOUND", "project "+missing+" not found")
+				return
+			}
 			made.Name = "robot$" + made.Name
 			for _, one := range s.data.Robots {
 				if one.Name == made.Name {
-					refuse(w, http.StatusConflict, "CONFLICT", "robot "+made.Name+" already exists")
+					refuse(w, http.StatusConflict, "CONFLICT", "robot account 0:"+strings.TrimPrefix(made.Name, "robot$")+" already exists")
 					return
 				}
 			}
@@ -482,6 +504,9 @@ func (s *server) robots(w http.ResponseWriter, r *http.Request, rest []string, b
 	changed := robot{}
 	bad := json.Unmarshal(text, &changed) != nil
 	switch {
+	case r.Method == http.MethodPut && !bad && s.missing(&changed) != "":
+		refuse(w, http.StatusNotFound, "NOT_FOUND", "project "+s.missing(&changed)+" not found")
+		return
 	case r.Method == http.MethodPut && !bad && changed.Name == found.Name && changed.Level == found.Level:
 		changed.ID, changed.Secret = found.ID, found.Secret
 		*found = changed
