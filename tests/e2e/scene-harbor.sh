@@ -42,12 +42,19 @@ leaves_tables_alone() {
   ! grep -iE 'docker|policy drop' <<< "$rules" || return 1
   ! lab host root store ip -br link show docker0 2> /dev/null
 }
+# Who asks without a token gets 401 for a public project too: nobody's token says what nobody may do.
 private() {
-  local status
-  status=$(harbor_asks -o /dev/null -w '%{http_code}' "https://$NAME/v2/registry.k8s.io/pause/manifests/3.10.1") || return 1
+  local scope=repository:registry.k8s.io/pause:pull token status
+  token=$(harbor_asks "https://$NAME/service/token?service=harbor-registry&scope=$scope" | sed -n 's/.*"token": *"\([^"]*\)".*/\1/p') || return 1
+  [ -n "$token" ] || { echo "nobody gets no token"; return 1; }
+  status=$(harbor_asks -o /dev/null -w '%{http_code}' -H "Authorization: Bearer $token" "https://$NAME/v2/registry.k8s.io/pause/manifests/3.10.1") || return 1
   [ "$status" = 401 ] || { echo "it answers $status to who has no login"; return 1; }
 }
-quota_is() { asks GET "/api/v2.0/quotas?reference=project&reference_id=1" | grep -F "\"hard\":{\"storage\":$1}"; }
+quota_is() {
+  local id
+  id=$(asks GET /api/v2.0/projects/registry.k8s.io | sed -n 's/.*"project_id":\([0-9]*\).*/\1/p')
+  asks GET "/api/v2.0/quotas?reference=project&reference_id=$id" | grep -F "\"hard\":{\"storage\":$1}"
+}
 # Another team's, from a machine that has the name from its own DNS.
 others_push() {
   asks POST /api/v2.0/projects -H 'Content-Type: application/json' -d '{"project_name": "team", "metadata": {"public": "false"}}' &&

@@ -193,6 +193,12 @@ fn is_immutable(error: &TransportError) -> bool {
     error.to_string().to_ascii_lowercase().contains("immutable")
 }
 
+/// Whether a registry takes no pushes from anybody now; Harbor answers 403 then.
+fn is_read_only(error: &TransportError) -> bool {
+    let said = error.to_string().to_ascii_lowercase();
+    ["405 method not allowed", "read-only", "read only"].iter().any(|words| said.contains(words))
+}
+
 /// What to do about an answer of a registry.
 fn mend(error: &TransportError, place: &str) -> String {
     let registry = place.split('/').next().unwrap_or(place);
@@ -210,7 +216,7 @@ fn mend(error: &TransportError, place: &str) -> String {
     if said.contains("unknownissuer") || said.contains("invalid peer certificate") {
         return "its certificate is not trusted; give the CA's certificate with --ca-file".to_owned();
     }
-    if said.contains("405 method not allowed") || said.contains("read-only") || said.contains("read only") {
+    if is_read_only(error) {
         return "the registry takes no pushes now (it is read-only, or a cache); ask who runs it".to_owned();
     }
     match error {
@@ -218,10 +224,16 @@ fn mend(error: &TransportError, place: &str) -> String {
             "there is no project {project:?}, or these credentials do not see it, and none is made by this program; have it made, \
              or push below one that is there (--to {registry}/PROJECT)"
         ),
-        TransportError::Denied { reason, .. } if reason.starts_with("401") || reason.contains("login") => format!(
-            "the login is missing or wrong; log in (`docker login {registry}`, --auth-file), or give --username with \
-             --password-from"
-        ),
+        // Harbor's words to a login that is right.
+        TransportError::Denied { reason, .. }
+            if !said.contains("unauthorized to access repository")
+                && (reason.starts_with("401") || reason.contains("login")) =>
+        {
+            format!(
+                "the login is missing or wrong; log in (`docker login {registry}`, --auth-file), or give --username with \
+                 --password-from"
+            )
+        }
         TransportError::Denied { .. } => format!(
             "these credentials may not push there; use others (--auth-file, --username with --password-from), or have the right to \
              push to {project:?} given to them"
@@ -248,6 +260,7 @@ impl ExitError for SeedError {
             Self::PlainHttp(_) | Self::Name { .. } | Self::Collides(_) => ExitCode::Config,
             Self::TagsTaken(_) => ExitCode::TagTaken,
             Self::Registry { source, .. } if is_immutable(source) => ExitCode::TagTaken,
+            Self::Registry { source, .. } if is_read_only(source) => ExitCode::OriginDown,
             Self::Registry { source, .. } => source.exit_code(),
             Self::Audit(_) => ExitCode::OriginMismatch,
             Self::Partly { source, .. } => source.exit_code(),

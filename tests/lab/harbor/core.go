@@ -62,9 +62,11 @@ type server struct {
 	file   string
 	host   string
 	data   database
-	tokens map[string]string
-	proxy  *httputil.ReverseProxy
-	alive  func() bool
+	tokens map[string]*token
+	// bytes of each open upload
+	uploads map[string]int64
+	proxy   *httputil.ReverseProxy
+	alive   func() bool
 }
 
 var projectName = regexp.MustCompile(`^[a-z0-9]+(?:[._-][a-z0-9]+)*$`)
@@ -92,18 +94,20 @@ func (s *server) save() {
 	os.Rename(s.file+".new", s.file)
 }
 
-// user is who a request is from: "admin", "robot$…", or nobody.
-func (s *server) user(r *http.Request) (string, bool) {
-	if bearer, found := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer "); found {
-		name, known := s.tokens[bearer]
-		return name, known
-	}
+// A token of the token service: whose it is, and what it may do in which project. One for other projects is of no use.
+type token struct {
+	user   string
+	access map[string]map[string]bool
+}
+
+// login is whose name and password a request shows: "admin", "robot$…", or nobody.
+func (s *server) login(r *http.Request) (string, bool) {
 	name, password, given := r.BasicAuth()
 	if !given {
 		return "", true
 	}
-	if name == "admin" {
-		return name, password == s.data.Admin
+	if name == "admin" && password == s.data.Admin {
+		return name, true
 	}
 	for _, robot := range s.data.Robots {
 		if robot.Name == name && robot.Secret == password && !robot.Disable {
@@ -114,11 +118,11 @@ func (s *server) user(r *http.Request) (string, bool) {
 }
 
 func (s *server) may(user, name, action string) bool {
-	if user == "admin" {
-		return true
-	}
 	found := s.data.Projects[name]
-	if found != nil && found.Public && action == "pull" {
+	if found == nil {
+		return false
+	}
+	if user == "admin" || found.Public && action == "pull" {
 		return true
 	}
 	for _, robot := range s.data.Robots {
@@ -136,64 +140,159 @@ func (s *server) may(user, name, action string) bool {
 	return false
 }
 
-func (s *server) registry(w http.ResponseWriter, r *http.Request) {
-	s.mutex.Lock()
-	user, known := s.user(r)
-	path := strings.TrimPrefix(r.URL.Path, "/v2/")
-	name, _, _ := strings.Cut(path, "/")
-	action := "pull"
-	if r.Method != http.MethodGet && r.Method != http.MethodHead {
+// unauthorized is how Harbor's registry says no, to everybody: with where to get a token only to who shows nothing
+// (server/middleware/v2auth).
+func (s *server) unauthorized(w http.ResponseWriter, r *http.Request, challenge bool, message string) {
+	value := ""
+	if challenge && r.Header.Get("Authorization") == "" {
+		value = fmt.Sprintf(`Bearer realm="https://%s/service/token",service="harbor-registry"`, s.host)
+	} else if challenge {
+		value = `Basic realm="harbor"`
+	}
+	w.Header().Set("Www-Authenticate", value)
+	w.Header().Set("Docker-Distribution-Api-Version", "registry/2.0")
+	refuse(w, http.StatusUnauthorized, "UNAUTHORIZED", message+": "+message)
+}
+
+func project_of(repository string) string {
+	name, _, _ := strings.Cut(repository, "/")
+	return name
+}
+
+// allowed answers in Harbor's place if a request may not go on.
+func (s *server) allowed(w http.ResponseWriter, r *http.Request, path string) bool {
+	user, _ := s.login(r)
+	var shown *token
+	if bearer, found := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer "); found {
+		if shown = s.tokens[bearer]; shown != nil {
+			user = shown.user
+		}
+	}
+	if path == "" {
+		if user == "" {
+			s.unauthorized(w, r, true, "unauthorized")
+		}
+		return user != ""
+	}
+	action := map[string]string{"GET": "pull", "HEAD": "pull", "DELETE": "delete"}[r.Method]
+	if action == "" {
 		action = "push"
 	}
-	found := s.data.Projects[name]
-	allowed := known && (path == "" && user != "" || path != "" && s.may(user, name, action))
-	if allowed && found != nil && r.Method == http.MethodPatch && r.ContentLength > 0 {
-		if found.Storage >= 0 && found.Used+r.ContentLength > found.Storage {
-			s.mutex.Unlock()
-			refuse(w, http.StatusPreconditionFailed, "PRECONDITION", fmt.Sprintf(
-				"adding %d of storage resource, which when updated to current usage of %d will exceed the configured upper limit of %d",
-				r.ContentLength, found.Used, found.Storage))
-			return
+	if action == "pull" && r.Header.Get("Authorization") == "" {
+		s.unauthorized(w, r, true, "authorize header needed to send HEAD to repository")
+		return false
+	}
+	asked := [][2]string{{path, action}}
+	if from := r.URL.Query().Get("from"); r.Method == http.MethodPost && from != "" {
+		asked = append(asked, [2]string{from, "pull"})
+	}
+	for _, one := range asked {
+		name := project_of(one[0])
+		if s.data.Projects[name] == nil {
+			s.unauthorized(w, r, false, "project "+name+" not found")
+			return false
 		}
-		found.Used += r.ContentLength
+		may := s.may(user, name, one[1])
+		if shown != nil {
+			may = shown.access[name][one[1]]
+		}
+		if !may {
+			s.unauthorized(w, r, true, "unauthorized to access repository: "+one[0]+", action: "+one[1])
+			return false
+		}
+	}
+	return true
+}
+
+// size is a number of bytes as Harbor writes it (pkg/quota/types/format.go).
+func size(bytes int64) string {
+	if bytes < 1024 {
+		return fmt.Sprintf("%d B", bytes)
+	}
+	div, exp := int64(1024), 0
+	for n := bytes / 1024; n >= 1024; n /= 1024 {
+		div *= 1024
+		exp++
+	}
+	return fmt.Sprintf("%.1f %ciB", float64(bytes)/float64(div), "KMGTPE"[exp])
+}
+
+// full answers in Harbor's place if a blob is too large for the project's quota; it is asked when the last of it came.
+func (s *server) full(w http.ResponseWriter, r *http.Request, of *project, path string) bool {
+	switch {
+	case r.Method == http.MethodPatch && r.ContentLength > 0:
+		s.uploads[path] += r.ContentLength
+	case r.Method == http.MethodPut && strings.Contains(path, "/blobs/uploads/"):
+		sent := r.ContentLength
+		if sent <= 0 {
+			sent = s.uploads[path]
+		}
+		delete(s.uploads, path)
+		if of.Storage >= 0 && of.Used+sent > of.Storage {
+			refuse(w, http.StatusForbidden, "DENIED", fmt.Sprintf(
+				"adding %s of storage resource, which when updated to current usage of %s will exceed the configured upper limit of %s.",
+				size(sent), size(of.Used), size(of.Storage)))
+			return true
+		}
+		of.Used += sent
 		s.save()
 	}
-	s.mutex.Unlock()
-	switch {
-	case !allowed:
-		w.Header().Set("Www-Authenticate", fmt.Sprintf(`Bearer realm="https://%s/service/token",service="harbor-registry"`, s.host))
-		refuse(w, http.StatusUnauthorized, "UNAUTHORIZED", "unauthorized to access repository: "+path+", action: "+action)
-	case path != "" && found == nil:
-		refuse(w, http.StatusNotFound, "NOT_FOUND", "project "+name+" not found")
-	default:
-		// distribution itself knows no users.
-		r.Header.Del("Authorization")
-		r.Header.Set("X-Forwarded-Proto", "https")
-		r.Header.Set("X-Forwarded-Host", r.Host)
-		s.proxy.ServeHTTP(w, r)
+	return false
+}
+
+func (s *server) registry(w http.ResponseWriter, r *http.Request) {
+	path := strings.TrimPrefix(r.URL.Path, "/v2/")
+	s.mutex.Lock()
+	if !s.allowed(w, r, path) || path != "" && s.full(w, r, s.data.Projects[project_of(path)], path) {
+		s.mutex.Unlock()
+		return
 	}
+	s.mutex.Unlock()
+	// distribution itself knows no users.
+	r.Header.Del("Authorization")
+	r.Header.Set("X-Forwarded-Proto", "https")
+	r.Header.Set("X-Forwarded-Host", r.Host)
+	s.proxy.ServeHTTP(w, r)
 }
 
 func (s *server) token(w http.ResponseWriter, r *http.Request) {
 	s.mutex.Lock()
 	defer s.mutex.Unlock()
-	user, known := s.user(r)
-	if !known {
-		refuse(w, http.StatusUnauthorized, "UNAUTHORIZED", "unauthorized")
+	// Harbor gives a token to who shows a wrong password, too: one of nobody.
+	user, _ := s.login(r)
+	if user == "" && len(r.URL.Query()["scope"]) == 0 {
+		w.WriteHeader(http.StatusUnauthorized)
 		return
+	}
+	made := &token{user: user, access: map[string]map[string]bool{}}
+	for _, scope := range r.URL.Query()["scope"] {
+		for _, one := range strings.Fields(scope) {
+			parts := strings.Split(one, ":")
+			if len(parts) < 3 || parts[0] != "repository" {
+				continue
+			}
+			name := project_of(parts[1])
+			if made.access[name] == nil {
+				made.access[name] = map[string]bool{}
+			}
+			// Not what was asked for, but what this user may.
+			for _, action := range []string{"pull", "push", "delete"} {
+				made.access[name][action] = s.may(user, name, action)
+			}
+		}
 	}
 	bytes := make([]byte, 16)
 	rand.Read(bytes)
-	token := hex.EncodeToString(bytes)
-	s.tokens[token] = user
-	answer(w, http.StatusOK, map[string]any{"token": token, "expires_in": 1800})
+	text := hex.EncodeToString(bytes)
+	s.tokens[text] = made
+	answer(w, http.StatusOK, map[string]any{"token": text, "expires_in": 1800})
 }
 
 func (s *server) api(w http.ResponseWriter, r *http.Request) {
 	s.mutex.Lock()
 	defer s.mutex.Unlock()
 	parts := strings.Split(strings.Trim(strings.TrimPrefix(r.URL.Path, "/api/v2.0"), "/"), "/")
-	user, known := s.user(r)
+	user, known := s.login(r)
 	switch parts[0] {
 	case "health":
 		status := map[bool]string{true: "healthy", false: "unhealthy"}[s.alive()]
@@ -258,7 +357,11 @@ func (s *server) projects(w http.ResponseWriter, r *http.Request, rest []string,
 				json.Unmarshal(text, &storage)
 			}
 			public, good := metadata(body)
-			if !projectName.MatchString(name) || len(name) > 255 || !good || storage == 0 || storage < -1 {
+			if !projectName.MatchString(name) {
+				refuse(w, http.StatusBadRequest, "BAD_REQUEST", "project name is not in lower case or contains illegal characters")
+				return
+			}
+			if len(name) > 255 || !good || storage == 0 || storage < -1 {
 				refuse(w, http.StatusBadRequest, "BAD_REQUEST", "bad request: project "+name)
 				return
 			}
@@ -298,7 +401,7 @@ func (s *server) projects(w http.ResponseWriter, r *http.Request, rest []string,
 		answer(w, http.StatusOK, nil)
 	case http.MethodDelete:
 		if found.Used > 0 {
-			refuse(w, http.StatusPreconditionFailed, "PRECONDITION", "the project contains repositories, can not be deleted")
+			refuse(w, http.StatusPreconditionFailed, "PRECONDITION", "precondition failed: the project contains repositories, can not be deleted")
 			return
 		}
 		delete(s.data.Projects, rest[0])
@@ -326,7 +429,7 @@ func (s *server) quotas(w http.ResponseWriter, r *http.Request, rest []string, b
 		case r.Method == http.MethodPut && len(rest) == 1:
 			var hard map[string]int64
 			if json.Unmarshal(body["hard"], &hard) != nil || hard["storage"] == 0 {
-				refuse(w, http.StatusBadRequest, "BAD_REQUEST", "bad request: hard")
+				refuse(w, http.StatusBadRequest, "BAD_REQUEST", "invalid non-positive value for quota limit, value=0")
 				return
 			}
 			one.Storage = hard["storage"]
@@ -335,7 +438,21 @@ func (s *server) quotas(w http.ResponseWriter, r *http.Request, rest []string, b
 			return
 		}
 	}
+	if r.Method == http.MethodGet && len(rest) == 0 {
+		answer(w, http.StatusOK, []any{})
+		return
+	}
 	refuse(w, http.StatusNotFound, "NOT_FOUND", "quota "+wanted+" not found")
+}
+
+// missing is the first project of a robot's rights that is not there.
+func (s *server) missing(of *robot) string {
+	for _, one := range of.Permissions {
+		if one.Namespace != "*" && s.data.Projects[one.Namespace] == nil {
+			return one.Namespace
+		}
+	}
+	return ""
 }
 
 func (s *server) robots(w http.ResponseWriter, r *http.Request, rest []string, body map[string]json.RawMessage) {
@@ -355,10 +472,14 @@ func (s *server) robots(w http.ResponseWriter, r *http.Request, rest []string, b
 				refuse(w, http.StatusBadRequest, "BAD_REQUEST", "bad request: robot "+made.Name)
 				return
 			}
+			if missing := s.missing(made); missing != "" {
+				refuse(w, http.StatusNotFound, "NOT_FOUND", "project "+missing+" not found")
+				return
+			}
 			made.Name = "robot$" + made.Name
 			for _, one := range s.data.Robots {
 				if one.Name == made.Name {
-					refuse(w, http.StatusConflict, "CONFLICT", "robot "+made.Name+" already exists")
+					refuse(w, http.StatusConflict, "CONFLICT", "robot account 0:"+strings.TrimPrefix(made.Name, "robot$")+" already exists")
 					return
 				}
 			}
@@ -383,11 +504,17 @@ func (s *server) robots(w http.ResponseWriter, r *http.Request, rest []string, b
 	changed := robot{}
 	bad := json.Unmarshal(text, &changed) != nil
 	switch {
+	case r.Method == http.MethodPut && !bad && s.missing(&changed) != "":
+		refuse(w, http.StatusNotFound, "NOT_FOUND", "project "+s.missing(&changed)+" not found")
+		return
 	case r.Method == http.MethodPut && !bad && changed.Name == found.Name && changed.Level == found.Level:
 		changed.ID, changed.Secret = found.ID, found.Secret
 		*found = changed
-	case r.Method == http.MethodPatch && !bad && len(changed.Secret) >= 8 && strings.ContainsAny(changed.Secret, "0123456789"):
+	case r.Method == http.MethodPatch && !bad && goodSecret(changed.Secret):
 		found.Secret = changed.Secret
+	case r.Method == http.MethodPatch:
+		refuse(w, http.StatusBadRequest, "BAD_REQUEST", "the secret must be 8-128, inclusively, characters long with at least 1 uppercase letter, 1 lowercase letter and 1 number")
+		return
 	case r.Method == http.MethodDelete:
 		delete(s.data.Robots, id)
 	default:
@@ -398,9 +525,14 @@ func (s *server) robots(w http.ResponseWriter, r *http.Request, rest []string, b
 	answer(w, http.StatusOK, nil)
 }
 
+func goodSecret(text string) bool {
+	has := func(kinds string) bool { return regexp.MustCompile(kinds).MatchString(text) }
+	return len(text) >= 8 && len(text) <= 128 && has("[a-z]") && has("[A-Z]") && has("[0-9]")
+}
+
 func main() {
 	target, _ := url.Parse("http://registry:5000")
-	s := &server{file: "/data/core.json", host: os.Getenv("EXT_HOST"), tokens: map[string]string{}, proxy: httputil.NewSingleHostReverseProxy(target)}
+	s := &server{file: "/data/core.json", host: os.Getenv("EXT_HOST"), tokens: map[string]*token{}, uploads: map[string]int64{}, proxy: httputil.NewSingleHostReverseProxy(target)}
 	s.proxy.FlushInterval = -1
 	s.alive = func() bool {
 		got, err := http.Get(target.String() + "/v2/")
@@ -417,13 +549,18 @@ func main() {
 	} else {
 		// Only the first start takes it, as Harbor's own.
 		s.data.Admin = os.Getenv("HARBOR_ADMIN_PASSWORD")
+		// Each Harbor has this project from its first start.
+		s.data.Next = 1
+		s.data.Projects["library"] = &project{ID: 1, Name: "library", Public: true, Storage: -1}
 		s.save()
 	}
 	http.HandleFunc("/v2/", s.registry)
 	http.HandleFunc("/service/token", s.token)
 	http.HandleFunc("/api/v2.0/", s.api)
 	go func() {
-		redirect := func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, "https://"+s.host+r.URL.Path, http.StatusPermanentRedirect) }
+		redirect := func(w http.ResponseWriter, r *http.Request) {
+			http.Redirect(w, r, "https://"+s.host+r.URL.Path, http.StatusPermanentRedirect)
+		}
 		log.Fatal(http.ListenAndServe(":8080", http.HandlerFunc(redirect)))
 	}()
 	log.Fatal(http.ListenAndServeTLS(":8443", "/etc/cert/server.crt", "/etc/cert/server.key", nil))

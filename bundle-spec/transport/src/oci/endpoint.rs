@@ -171,6 +171,10 @@ impl Endpoint<'_> {
             let reason = if reported.is_empty() { status.to_string() } else { format!("{status}: {reported}") };
             return TransportError::NoRoom { origin: self.source(url).origin(), reason }.into();
         }
+        if lacks_project(status, &reported) {
+            let reason = format!("{status}: {reported}");
+            return TransportError::Missing { origin: self.source(url).origin(), reason }.into();
+        }
         match &mut attempt {
             Attempt::Again { error, .. } | Attempt::Fatal(error) => match error {
                 TransportError::Down { reason, .. }
@@ -252,6 +256,13 @@ fn is_full(status: StatusCode, reported: &str) -> bool {
     status == StatusCode::INSUFFICIENT_STORAGE || unclear && words.iter().any(|word| reported.contains(word))
 }
 
+/// Whether it has no such project. Harbor answers 401 then, with `project NAME not found`, to whomever it is (goharbor/harbor,
+/// server/middleware/v2auth).
+fn lacks_project(status: StatusCode, reported: &str) -> bool {
+    let reported = reported.to_ascii_lowercase();
+    status == StatusCode::UNAUTHORIZED && reported.contains("unauthorized project ") && reported.contains(" not found")
+}
+
 /// One line of a body that came with an error.
 pub(crate) fn short(text: &str) -> String {
     // What a registry says may not write to the terminal, nor turn other text around.
@@ -287,6 +298,14 @@ mod tests {
             assert!(!is_full(StatusCode::from_u16(status).unwrap(), reported), "{status}");
         }
         assert_eq!(short("a\u{202e}b\u{7}c"), "a b c");
+    }
+
+    #[test]
+    fn a_project_that_is_not_there_is_no_wrong_login() {
+        assert!(lacks_project(StatusCode::UNAUTHORIZED, "UNAUTHORIZED project mirror not found: project mirror not found"));
+        let no_right = "UNAUTHORIZED unauthorized to access repository: mirror/app, action: push";
+        assert!(!lacks_project(StatusCode::UNAUTHORIZED, no_right));
+        assert!(!lacks_project(StatusCode::UNAUTHORIZED, "UNAUTHORIZED authentication required"));
     }
 
     #[test]

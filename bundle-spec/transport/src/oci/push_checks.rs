@@ -44,13 +44,23 @@ impl Repository {
         let url = endpoint.url(&format!("manifests/{reference}"))?;
         let accept = image::MANIFEST_TYPES.join(", ");
         let request = Request::new(Method::HEAD, url.clone()).header(header::ACCEPT, &accept)?;
-        let (endpoint, request, url) = (&endpoint, &request, &url);
+        let in_words = Request::new(Method::GET, url.clone()).header(header::ACCEPT, &accept)?;
+        let (endpoint, request, in_words, url) = (&endpoint, &request, &in_words, &url);
         let found = retried(Retries::new(endpoint.options), || async move {
             let response = endpoint.send(request, &|_| {}).await?;
             page(endpoint.source(url).origin(), &response)?;
             match response.status() {
                 status if status.is_success() => Ok(Some(reported(&response))),
                 StatusCode::NOT_FOUND => Ok(None),
+                // To HEAD nobody says why, and Harbor answers so for a project that is not there, too.
+                StatusCode::UNAUTHORIZED => {
+                    let response = endpoint.send(in_words, &|_| {}).await?;
+                    match response.status() {
+                        status if status.is_success() => Ok(Some(reported(&response))),
+                        StatusCode::NOT_FOUND => Ok(None),
+                        _ => Err(endpoint.refused(url, response).await),
+                    }
+                }
                 _ => Err(endpoint.refused(url, response).await),
             }
         });

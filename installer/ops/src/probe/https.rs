@@ -100,19 +100,33 @@ fn authorization(login: Option<&str>) -> Zeroizing<String> {
     Zeroizing::new(login.map(|login| format!("Authorization: {login}\r\n")).unwrap_or_default())
 }
 
-/// Status and digest of each path, requested with HEAD on one connection.
+/// Status and digest of each path, requested with HEAD on one connection, and on another when the server ends it: nginx does after
+/// 1000 requests (`keepalive_requests`; before 1.19.10 after 100).
 pub(crate) fn heads(server: &HttpsServer<'_>, paths: &[String]) -> Result<Vec<Head>, OpError> {
     let url = server.url;
     let at = Address::parse(url)?;
-    let mut stream = std::io::BufReader::new(connect(url, &at, server.ca, None)?);
     let login = authorization(server.login);
-    paths
-        .iter()
-        .map(|path| head(&mut stream, &at, path, &login).map_err(|e| OpError::other(format!("{url}{path}: {e}"))))
-        .collect()
+    let mut open = None;
+    let mut one = |path: &String| -> Result<Head, OpError> {
+        let mut stream = match open.take() {
+            Some(stream) => stream,
+            None => std::io::BufReader::new(connect(url, &at, server.ca, None)?),
+        };
+        let asked = head(&mut stream, &at, path, &login);
+        let (head, ends) = asked.map_err(|e| OpError::other(format!("{url}{path}: {e}")))?;
+        open = (!ends).then_some(stream);
+        Ok(head)
+    };
+    paths.iter().map(&mut one).collect()
 }
 
-fn head(stream: &mut std::io::BufReader<Stream>, at: &Address<'_>, path: &str, login: &str) -> std::io::Result<Head> {
+/// The answer, and whether it is the connection's last.
+fn head(
+    stream: &mut std::io::BufReader<Stream>,
+    at: &Address<'_>,
+    path: &str,
+    login: &str,
+) -> std::io::Result<(Head, bool)> {
     let request = Zeroizing::new(format!(
         "HEAD {path} HTTP/1.1\r\nHost: {}\r\nUser-Agent: kubexm-install\r\nAccept: {MANIFESTS}\r\n{login}\r\n",
         at.authority
@@ -126,7 +140,8 @@ fn head(stream: &mut std::io::BufReader<Stream>, at: &Address<'_>, path: &str, l
         }
     }
     let status = status(&answer).ok_or_else(|| std::io::Error::other(not_http(&answer)))?;
-    Ok(Head { status, digest: header(&answer, "docker-content-digest") })
+    let ends = header(&answer, "connection").is_some_and(|word| word.eq_ignore_ascii_case("close"));
+    Ok((Head { status, digest: header(&answer, "docker-content-digest") }, ends))
 }
 
 /// The first header of this name.

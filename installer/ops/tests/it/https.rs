@@ -126,6 +126,19 @@ fn heads_have_no_body_and_need_no_goodbye_and_a_head_that_is_cut_off_is_no_answe
     assert!(ask(&serve("HTTP/1.1 200 OK\r\nDocker-Content-Digest: sha")).is_err());
 }
 
+/// nginx ends a connection after so many requests.
+#[test]
+fn heads_go_on_when_the_server_ends_the_connection() {
+    let server = serve_by(|request| match request.starts_with("HEAD /v2/a ") {
+        true => "HTTP/1.1 200 OK\r\nDocker-Content-Digest: sha256:aa\r\nConnection: close\r\n\r\n",
+        false => "HTTP/1.1 404 Not Found\r\nConnection: Close\r\n\r\n",
+    });
+    let url = server.url.trim_end_matches("/v2/");
+    let paths = ["/v2/a", "/v2/b", "/v2/a"].map(str::to_owned);
+    let heads = RealSystem.https_heads(&HttpsServer { url, ..server.at(&server.ca) }, &paths).expect("answers");
+    assert_eq!(heads.iter().map(|head| head.status).collect::<Vec<_>>(), [200, 404, 200]);
+}
+
 /// A server that answers 200 to who shows this header, and 401 to everybody else.
 #[test]
 fn a_login_is_sent_with_each_request_and_to_who_has_none_the_server_says_so() {

@@ -54,7 +54,7 @@ pub fn steps(draft: &mut Draft<'_>, node: &PlannedHost<'_>) -> Result<Vec<Step>,
         programs(cx, node)?,
         serve(draft, node, &config)?,
         projects(draft, node, &config, &images),
-        fill(cx, node, &config, images),
+        fill(cx, node, images),
     ])
 }
 
@@ -82,9 +82,12 @@ fn access(cx: &PlanContext<'_>) -> HarborAccess {
 
 /// Who makes the header that nodes show; none if everybody may pull.
 pub fn header(cx: &PlanContext<'_>) -> Option<SlotProvider> {
+    (!config(cx).public).then(robot_login)
+}
+
+fn robot_login() -> SlotProvider {
     let username = format!("{ROBOT_PREFIX}{ROBOT}");
-    let derived = SlotProvider::DerivedPassword { purpose: ROBOT_PURPOSE.to_owned(), username: Some(username) };
-    (!config(cx).public).then_some(derived)
+    SlotProvider::DerivedPassword { purpose: ROBOT_PURPOSE.to_owned(), username: Some(username) }
 }
 
 /// The port that redirects to https.
@@ -191,9 +194,9 @@ fn projects(
     let cx = draft.cx;
     let project = |image: &HarborImage| image.repository.split('/').next().unwrap_or_default().to_owned();
     let secret = SlotProvider::DerivedPassword { purpose: ROBOT_PURPOSE.to_owned(), username: None };
-    let login = header(cx).map(|provider| draft.slot_file(paths::HARBOR_LOGIN, 0o600, ROBOT_LOGIN_SLOT, provider));
+    let login = draft.slot_file(paths::HARBOR_LOGIN, 0o600, ROBOT_LOGIN_SLOT, robot_login());
     Step::on(node.name(), "harbor.projects", "Make Harbor's projects, and the account by which nodes pull")
-        .ensure_all(login)
+        .ensure(login)
         .ensure(HarborProjects {
             harbor: access(cx),
             projects: images.values().map(project).collect(),
@@ -207,7 +210,7 @@ fn projects(
         .build()
 }
 
-fn fill(cx: &PlanContext<'_>, node: &PlannedHost<'_>, harbor: &Harbor, images: BTreeMap<String, HarborImage>) -> Step {
+fn fill(cx: &PlanContext<'_>, node: &PlannedHost<'_>, images: BTreeMap<String, HarborImage>) -> Step {
     let mut repositories: BTreeMap<String, Repository> = BTreeMap::new();
     for image in images.values() {
         let repository = repositories.entry(image.repository.clone()).or_default();
@@ -223,7 +226,8 @@ fn fill(cx: &PlanContext<'_>, node: &PlannedHost<'_>, harbor: &Harbor, images: B
             Probe::RegistryServes {
                 url: format!("https://{}", address(cx)),
                 ca: paths::HARBOR_CA.to_owned(),
-                login: (!harbor.public).then(|| paths::HARBOR_LOGIN.to_owned()),
+                // Harbor answers 401 to whoever asks a public project without a token.
+                login: Some(paths::HARBOR_LOGIN.to_owned()),
                 repositories,
             },
             60,

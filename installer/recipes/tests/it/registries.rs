@@ -8,7 +8,7 @@ use kubexm_plan::op::{ImageLoaded, ImageSource, Op};
 use kubexm_plan::{Plan, Probe, lint};
 use kubexm_recipes::sample;
 use kubexm_spec::ExitCode;
-use kubexm_spec::cluster::{Cluster, ExtraImage, Registry, RegistryKind};
+use kubexm_spec::cluster::{Cluster, ExtraImage, Harbor, Registry, RegistryKind};
 use kubexm_spec::depot::DepotConfig;
 
 const DEPOT: &str = "/etc/kubexm/depot/config.json";
@@ -251,6 +251,25 @@ fn other_registry_hosts_come_with_create_before_nodes_are_added_or_upgraded() {
     // In another order they are the same hosts.
     site.cluster.role_groups.registry = vec!["node3".to_owned(), "node2".to_owned()];
     add(&site).unwrap();
+}
+
+/// Harbor answers 401 to whoever asks a public project without a token, so who looks at what it serves has a login; nodes need none.
+#[test]
+fn public_projects_of_harbor_are_looked_at_with_the_robots_login() {
+    let mut cluster = sample::fleet(1, 1);
+    cluster.hosts.push(sample::host("store", 30));
+    cluster.role_groups.registry = vec!["store".to_owned()];
+    let harbor = Some(Harbor { public: true, ..Harbor::default() });
+    cluster.registry = Registry { harbor, ..Registry::of(RegistryKind::Harbor) };
+    let plan = Site::of(cluster).create().unwrap();
+    let login = "/etc/kubexm/harbor/login";
+    let probe = plan.steps.iter().filter_map(|step| step.probe.as_ref()).find_map(|probe| match &probe.probe {
+        Probe::RegistryServes { login, .. } => Some(login.as_deref()),
+        _ => None,
+    });
+    assert_eq!(probe, Some(Some(login)));
+    assert!(paths(&plan).contains(login));
+    assert!(!text(&plan, "/etc/containerd/certs.d/registry.k8s.io/hosts.toml").contains("Authorization"));
 }
 
 #[test]

@@ -61,6 +61,27 @@ async fn a_project_that_is_missing_and_that_nobody_makes() {
     refused(choose, 42, &["no project \"mirror\"", "project mirror not found"]).await;
 }
 
+/// Harbor 2.10.2: 401 to a login that is right, without words to HEAD.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_project_that_harbor_does_not_have() {
+    let choose = |seen: &Seen, _: usize| match seen.target.contains("/mirror/") {
+        true => error(401, "UNAUTHORIZED", "project mirror not found: project mirror not found"),
+        false => Fault::None,
+    };
+    refused(choose, 42, &["no project \"mirror\"", "project mirror not found"]).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn no_right_to_push_to_a_project_of_harbor() {
+    let choose = |seen: &Seen, _: usize| match seen.method.as_str() {
+        "POST" => {
+            error(401, "UNAUTHORIZED", "unauthorized to access repository: mirror/quay.io/team/app, action: push")
+        }
+        _ => Fault::None,
+    };
+    refused(choose, 43, &["may not push", "action: push", "\"mirror\""]).await;
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_registry_that_answers_html() {
     let page = |_: &Seen, _: usize| {
@@ -81,6 +102,11 @@ async fn a_registry_that_is_read_only() {
     let (text, code) = fails(&bundle(folder.path()), &options(folder.path(), &registry.address)).await;
     assert_eq!(code, 40, "{text}");
     assert!(text.contains("read-only"), "{text}");
+    let harbors_words = |seen: &Seen, _: usize| match seen.method.as_str() {
+        "POST" => error(403, "DENIED", "The system is in read only mode. Any modification is prohibited."),
+        _ => Fault::None,
+    };
+    refused(harbors_words, 40, &["takes no pushes now"]).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
