@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use kubexm_plan::cluster_facts::applied;
-use kubexm_plan::{ClusterFacts, Op, Pipeline, Plan, SlotProvider, Step, StepId, Undo};
+use kubexm_plan::{ClusterFacts, Facts, Op, Pipeline, Plan, SlotProvider, Step, StepId, Undo};
 use kubexm_spec::Version;
 use kubexm_spec::cluster::{EtcdKind, document};
 
@@ -33,7 +33,10 @@ fn is_joined(cx: &PlanContext<'_>, host: &str) -> bool {
 pub fn add_node(cx: &PlanContext<'_>, running: &ClusterFacts, new: &[String]) -> Result<Plan, RecipeError> {
     let first = cx.cluster.first_control_plane().ok_or(RecipeError::NoHosts { what: "control plane" })?;
     if !is_joined(cx, &first.name) {
-        return Err(RecipeError::NoClusterYet { first: first.name.clone() });
+        return Err(match other_plane(cx, &first.name) {
+            Some(other) => RecipeError::FirstLost { first: first.name.clone(), other: other.to_owned() },
+            None => RecipeError::NoClusterYet { first: first.name.clone() },
+        });
     }
     let nodes = cx.nodes()?;
     check_compatible(cx, running, &nodes)?;
@@ -72,6 +75,9 @@ pub fn add_node(cx: &PlanContext<'_>, running: &ClusterFacts, new: &[String]) ->
         return Err(RecipeError::Packages { host: node.name().to_owned(), why: why.to_owned() });
     }
     check_balancer(cx, running, new)?;
+    if cx.cluster.etcd.kind == EtcdKind::Kubeadm {
+        check_members(running, new)?;
+    }
     check_registries(cx, running, new)?;
     network::unchanged(cx.cluster, running)?;
     let Drafted { mut plan, depends_on_all } = create::plan_cluster(cx, Pipeline::AddNode)?;
@@ -107,6 +113,31 @@ pub fn add_node(cx: &PlanContext<'_>, running: &ClusterFacts, new: &[String]) ->
         !replaces(step) && (for_all || is_new(step.domain()))
     };
     Ok(only(plan, is_wanted))
+}
+
+/// A control plane that is in a cluster of this name.
+fn other_plane<'a>(cx: &PlanContext<'a>, first: &str) -> Option<&'a str> {
+    let planes = cx.cluster.role_groups.control_plane.iter().map(String::as_str);
+    let joined = |name: &&str| {
+        let stamped = |facts: &Facts| facts.stamp.as_ref().is_some_and(|stamp| stamp.cluster == cx.cluster.name);
+        cx.facts.get(*name).is_some_and(|facts| facts.joined && stamped(facts))
+    };
+    planes.filter(|name| *name != first).find(joined)
+}
+
+/// A host that was lost and is there again, empty: its member would be taken for the new one, which has no data.
+fn check_members(running: &ClusterFacts, new: &[String]) -> Result<(), RecipeError> {
+    let stale = |host: &&String| running.etcd.iter().any(|member| member.name == **host);
+    match new.iter().find(stale) {
+        None => Ok(()),
+        Some(host) => Err(RecipeError::CannotJoin {
+            host: host.clone(),
+            reason: format!(
+                "etcd has a member of that name already, and this host has no data of it: it was lost, or installed anew; \
+                 `kubexm-install delete-node {host} -f cluster.yaml` removes what is left of it in the cluster, then run this again"
+            ),
+        }),
+    }
 }
 
 /// Nodes that are in the cluster pull from the registry hosts that cluster.yaml names: a join adds none.
