@@ -162,7 +162,8 @@ impl Session<'_> {
         let (archive, etcd) = fetched?;
         let (program, host) = (self.controller.tool.clone(), host.to_owned());
         let kubernetes = running.server_version.clone();
-        let about = about(cluster, (cluster_id, created), (kubernetes, host, program), recipients, (archive, etcd));
+        let mut about = about(cluster, (cluster_id, created), (kubernetes, host, program), recipients, (archive, etcd));
+        about.nodes = running.nodes.iter().map(|node| node.name.clone()).collect();
         let header = BackupHeader::seal(about, &key, &self.home.operator(self.credentials)?)?;
         files::write_private(&partial.folder.join(HEADER), header.to_json()?.as_bytes())?;
         // What is in the folder is read back before it has its name.
@@ -227,7 +228,8 @@ fn about(
     (archive, etcd): (Archive, SnapshotFacts),
 ) -> BackupAbout {
     let cluster = cluster.name.clone();
-    BackupAbout { cluster, cluster_id, created, kubernetes, host, program, recipients, archive, etcd }
+    let nodes = Vec::new();
+    BackupAbout { cluster, cluster_id, created, kubernetes, host, program, recipients, archive, etcd, nodes }
 }
 
 fn misfit(host: &str) -> SessionError {
@@ -365,6 +367,7 @@ mod tests {
             recipients: vec![Recipient { key: BackupKey::generate().recipient(), name: None }],
             archive: Archive { sha256: Digest::of("archive"), size: 7 },
             etcd: SnapshotFacts { revision: 1, keys: 1, size: 1 },
+            nodes: Vec::new(),
         }
     }
 

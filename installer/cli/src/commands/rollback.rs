@@ -3,7 +3,7 @@
 use kubexm_session::Direction;
 use kubexm_terminal::{Display, Failure};
 
-use super::args::{BundleArgs, FailureArgs, HostArgs, Unreachable};
+use super::args::{BackupArgs, BundleArgs, FailureArgs, HostArgs, Unreachable};
 use super::recorded::Inputs;
 use super::resume_command::Again;
 use crate::render::ended;

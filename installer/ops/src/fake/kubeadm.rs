@@ -61,7 +61,11 @@ fn init(system: &RootedSystem, state: &mut State, args: &[&str]) -> Result<Outpu
     }
     if !external {
         put_etcd_keys(system)?;
-        put(system, &format!("{}/member/snap/db", state.cluster.etcd_folder()), "double: etcd's data\n")?;
+        let data = format!("{}/member/snap/db", state.cluster.etcd_folder());
+        // etcd starts with what is there, which is that of a backup.
+        if !system.at(&data).exists() {
+            put(system, &data, "double: etcd's data\n")?;
+        }
     }
     let kill = system.at(&format!("{FOLDER}/kill-kubeadm-init"));
     if kill.exists() {

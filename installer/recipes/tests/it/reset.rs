@@ -29,7 +29,7 @@ fn unit(name: &str) -> Op {
 }
 
 fn init() -> Op {
-    KubeadmInit { config: "/etc/kubexm/kubeadm.yaml".into(), cri_socket: "unix:///c.sock".into(), ignore: vec![] }
+    KubeadmInit { config: "/etc/kubexm/kubeadm.yaml".into(), cri_socket: "unix:///c.sock".into(), ignore: vec![], from: None }
         .into()
 }
 
