@@ -8,6 +8,7 @@ mod crashes;
 mod failures;
 mod fleet;
 mod foreign;
+mod from_backup;
 mod left_out;
 mod lost;
 mod recorded;

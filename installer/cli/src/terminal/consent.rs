@@ -5,7 +5,7 @@ use std::io::{IsTerminal, Write as _};
 use async_trait::async_trait;
 use kubexm_engine::backup::BackupAbout;
 use kubexm_engine::clock::rfc3339;
-use kubexm_plan::Plan;
+use kubexm_plan::{Pipeline, Plan};
 use kubexm_session::events::{note, warning};
 use kubexm_session::{
     Answer, Change, Confirm, Drift, OutOfReach, Question, RestoredBackup, UnsignedCluster, WithoutThem, escaped,
