@@ -351,3 +351,30 @@ fn sixty_workers_make_a_plan_that_passes() {
     assert!(plan.fleet_concurrency >= 30, "sixty hosts go in more than two rounds");
     assert_eq!(step(&plan, "node1/check.pods").after_end.len(), 60);
 }
+
+#[test]
+fn a_host_that_was_lost_is_not_added_beside_its_own_member_nor_where_it_is_the_first() {
+    let mut site = Site::of(sample::fleet(3, 0));
+    site.join_all_but("node3");
+    let member = |name: &str| EtcdMember {
+        id: name.to_owned(),
+        name: name.to_owned(),
+        peer_urls: Vec::new(),
+        version: None,
+        healthy: name != "node3",
+        learner: false,
+    };
+    let running = ClusterFacts { etcd: ["node1", "node2", "node3"].map(member).to_vec(), ..ClusterFacts::default() };
+    let new = ["node3".to_owned()];
+    let refused = add_node(&site.cx(), &running, &new).unwrap_err().to_string();
+    assert!(refused.contains("`kubexm-install delete-node node3 -f cluster.yaml`"), "{refused}");
+    let without = ClusterFacts { etcd: ["node1", "node2"].map(member).to_vec(), ..ClusterFacts::default() };
+    add_node(&site.cx(), &without, &new).unwrap();
+
+    site.join_all_but("node1");
+    let error = add_node(&site.cx(), &ClusterFacts::default(), &["node1".to_owned()]).unwrap_err();
+    assert!(error.to_string().contains("Put node2 first in spec.roleGroups"), "{error}");
+    site.cluster.role_groups.registry = vec!["node1".to_owned()];
+    site.cluster.role_groups.control_plane.rotate_left(1);
+    checked(add_node(&site.cx(), &ClusterFacts::default(), &["node1".to_owned()]).unwrap());
+}
