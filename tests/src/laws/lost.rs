@@ -19,7 +19,8 @@ impl Case<Rooted> {
         let host = now.deleted.first().ok_or("the sample names no host that was lost")?;
         start.lose(host, made.start());
         let now = now.occupied();
-        let setting = Setting { name: "delete-node".to_owned(), plan: delete_plan(&now, &start).await?, ..made.setting };
+        let setting =
+            Setting { name: "delete-node".to_owned(), plan: delete_plan(&now, &start).await?, ..made.setting };
         let name = format!("delete-node of a host that was lost, of {}", now.name);
         Ok(Self { name, pipeline: Pipeline::DeleteNode, setting, start, sample: now, fresh: made.fresh })
     }
@@ -28,8 +29,7 @@ impl Case<Rooted> {
     pub async fn comes_back(&self) -> Result<Self, String> {
         let start = self.carried_out().await?.fork();
         let (bundle, plan) = self.sample.plan_add_node_to(&running(&self.sample, &start).await?)?;
-        let setting =
-            Setting { name: "add-node".to_owned(), plan, bundle: Arc::new(bundle), ..self.setting.clone() };
+        let setting = Setting { name: "add-node".to_owned(), plan, bundle: Arc::new(bundle), ..self.setting.clone() };
         let name = format!("add-node of a host that was lost, of {}", self.sample.name);
         Ok(Self { name, pipeline: Pipeline::AddNode, setting, start, sample: self.sample, fresh: self.fresh.clone() })
     }

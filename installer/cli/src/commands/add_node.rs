@@ -26,5 +26,13 @@ pub struct Args {
 }
 
 pub fn run(args: &Args, display: &Display) -> Result<(), Failure> {
-    change::run("add-node", &args.change, args.aside, CaArgs::default(), &BackupArgs::default(), Recipe::AddNode(&args.nodes), display)
+    change::run(
+        "add-node",
+        &args.change,
+        args.aside,
+        CaArgs::default(),
+        &BackupArgs::default(),
+        Recipe::AddNode(&args.nodes),
+        display,
+    )
 }

@@ -75,8 +75,7 @@ impl Inputs {
 
     /// The same with another bundle.
     fn command(&self, direction: Direction) -> String {
-        let again =
-            Again { bundle: &self.bundle, hosts: &self.hosts, failure: &self.failure, backup: &self.backup };
+        let again = Again { bundle: &self.bundle, hosts: &self.hosts, failure: &self.failure, backup: &self.backup };
         again.with_another_bundle(direction, self.run.as_deref().unwrap_or_default())
     }
 

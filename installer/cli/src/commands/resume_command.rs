@@ -138,7 +138,7 @@ mod tests {
     use std::path::PathBuf;
 
     use super::{Again, on_cluster, shell_word};
-    use crate::commands::args::{BundleArgs, ClusterArgs, FailureArgs, HostArgs, ReplaceArgs, TrustArgs};
+    use crate::commands::args::{BackupArgs, BundleArgs, ClusterArgs, FailureArgs, HostArgs, ReplaceArgs, TrustArgs};
     use kubexm_session::Commands as _;
 
     #[test]

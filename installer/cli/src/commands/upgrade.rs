@@ -82,5 +82,13 @@ impl UpgradeArgs {
 pub fn run(args: &Args, display: &Display) -> Result<(), Failure> {
     let options = args.upgrade.options();
     let recipe = Recipe::Upgrade(&options);
-    change::run("upgrade", &args.change, AsideArgs::default(), CaArgs::default(), &BackupArgs::default(), recipe, display)
+    change::run(
+        "upgrade",
+        &args.change,
+        AsideArgs::default(),
+        CaArgs::default(),
+        &BackupArgs::default(),
+        recipe,
+        display,
+    )
 }

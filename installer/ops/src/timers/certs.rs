@@ -43,6 +43,11 @@ impl Found {
         READ_BY.iter().any(|(_, files)| files.contains(&self.path)) || self.name == "admin.conf"
     }
 
+    /// Of its certificate and key.
+    fn files(&self) -> Vec<String> {
+        self.renewal().files().collect()
+    }
+
     fn renewal(&self) -> Renewal {
         Renewal { name: self.name.to_owned(), path: self.path.to_owned(), was: self.file }
     }
@@ -109,8 +114,7 @@ fn renew_in_turn(
     if !ended {
         healthy(machine)?;
     }
-    let mut mark =
-        mark.unwrap_or_else(|| Mark { ended, users: with_a_copy(machine, config), before: BTreeMap::new() });
+    let mut mark = mark.unwrap_or_else(|| Mark { ended, users: with_a_copy(machine, config), before: BTreeMap::new() });
     mark.keep(machine, due)?;
     mark.write(machine)?;
     let certificates = due.iter().map(|one| one.renewal()).collect();
@@ -118,7 +122,7 @@ fn renew_in_turn(
     let rest: Vec<Op> = restarts(config, ended).chain(kubeconfigs(&mark.users)).collect();
     let mut changed = converge(machine, renewal.iter())?;
     // Written by kubeadm in place: on the disk before anything starts with them.
-    due.iter().flat_map(|one| one.renewal().files()).try_for_each(|path| synced(machine, &path))?;
+    due.iter().flat_map(|one| one.files()).try_for_each(|path| synced(machine, &path))?;
     changed.extend(converge(machine, rest.iter())?);
     if !ended {
         whole(machine, config)?;
@@ -164,7 +168,7 @@ impl Mark {
 
     /// Notes what is there, but for what an earlier service has noted: that was whole.
     fn keep(&mut self, machine: &Machine, due: &[&Found]) -> Result<(), OpError> {
-        for path in due.iter().flat_map(|one| one.renewal().files()) {
+        for path in due.iter().flat_map(|one| one.files()) {
             if let (false, Some(bytes)) = (self.before.contains_key(&path), fsio::read(&machine.path(&path))?) {
                 self.before.insert(path, BASE64.encode(bytes));
             }

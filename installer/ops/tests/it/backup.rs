@@ -22,7 +22,8 @@ fn control_plane() -> Host {
     let host = Host::fresh();
     host.ready_for_init();
     let (config, cri_socket) = ("/etc/kubexm/kubeadm.yaml".into(), "unix:///run/containerd/containerd.sock".to_owned());
-    dispatch::converge(&Op::from(KubeadmInit { config, cri_socket, ignore: vec![], from: None }), &host.machine).expect("init");
+    dispatch::converge(&Op::from(KubeadmInit { config, cri_socket, ignore: vec![], from: None }), &host.machine)
+        .expect("init");
     host.put("/etc/kubexm/authorities.json", "sealed");
     host
 }
@@ -247,7 +248,8 @@ fn an_archive_that_was_altered_or_a_wrong_key_changes_nothing() {
 
 const SOCKET: &str = "unix:///run/containerd/containerd.sock";
 const CONFIG: &str = "/etc/kubexm/kubeadm.yaml";
-const NETWORKS: &str = "nodeRegistration:\n  name: node1\nnetworking:\n  podSubnet: 10.244.0.0/16\n  serviceSubnet: 10.96.0.0/12\n";
+const NETWORKS: &str =
+    "nodeRegistration:\n  name: node1\nnetworking:\n  podSubnet: 10.244.0.0/16\n  serviceSubnet: 10.96.0.0/12\n";
 const AUTHORITIES: [&str; 7] =
     ["ca.key", "etcd/ca.crt", "etcd/ca.key", "front-proxy-ca.crt", "front-proxy-ca.key", "sa.key", "sa.pub"];
 

@@ -61,7 +61,13 @@ fn healthy(host: &Host, name: &str) -> kubexm_plan::ProbeAnswer {
 }
 
 fn init() -> Op {
-    KubeadmInit { config: "/etc/kubexm/kubeadm.yaml".to_owned(), cri_socket: SOCKET.to_owned(), ignore: vec![], from: None }.into()
+    KubeadmInit {
+        config: "/etc/kubexm/kubeadm.yaml".to_owned(),
+        cri_socket: SOCKET.to_owned(),
+        ignore: vec![],
+        from: None,
+    }
+    .into()
 }
 
 #[test]

@@ -53,11 +53,12 @@ pub fn create_from(cx: &PlanContext<'_>, backup: &FromBackup<'_>) -> Result<(Pla
     let ip = ip.ok_or(RecipeError::NoHosts { what: "control plane" })?;
     let peer = if ip.is_ipv6() { format!("https://[{ip}]:2380") } else { format!("https://{ip}:2380") };
     let slot = SlotName("backup-key".to_owned());
-    let from =
-        InitFrom { archive: backup.archive.sha256, slots: vec![slot.clone()], name: first.name.clone(), peer };
+    let from = InitFrom { archive: backup.archive.sha256, slots: vec![slot.clone()], name: first.name.clone(), peer };
     plan.slots.insert(slot, SlotProvider::BackupKey);
     let is_init = |step: &Step| step.ops.iter().any(|op| matches!(op, Op::Act(Act::KubeadmInit(_))));
-    let Some(at) = plan.steps.iter().position(is_init) else { return Err(RecipeError::NoHosts { what: "control plane" }) };
+    let Some(at) = plan.steps.iter().position(is_init) else {
+        return Err(RecipeError::NoHosts { what: "control plane" });
+    };
     let mut archive = Step::on(&first.name, "backup.archive", "Copy the archive to the host")
         .ensure(Blobs { blobs: [(backup.archive.sha256, backup.archive.size)].into(), depots: None, shared_at: None })
         .timeout_s(7_200)
@@ -66,7 +67,8 @@ pub fn create_from(cx: &PlanContext<'_>, backup: &FromBackup<'_>) -> Result<(Pla
     if let Some(init) = plan.steps.get_mut(at) {
         archive.after.clone_from(&init.after);
         init.after.push(archive.id.clone());
-        "Start the control plane with kubeadm, with the authorities and the data of the backup".clone_into(&mut init.title);
+        "Start the control plane with kubeadm, with the authorities and the data of the backup"
+            .clone_into(&mut init.title);
         // etcd's data is copied twice before kubeadm starts.
         init.timeout_s = 7_200;
         for op in &mut init.ops {
@@ -137,7 +139,9 @@ fn room(cx: &PlanContext<'_>, backup: &FromBackup<'_>, name: &str, facts: &Facts
     }
     let full = wanted.into_iter().filter(|(_, (needed, free))| needed > free);
     full.map(|(mount, (needed, free))| {
-        format!("{name}: {mount} has {free} bytes free, and the backup needs {needed} there: make room, or use another host")
+        format!(
+            "{name}: {mount} has {free} bytes free, and the backup needs {needed} there: make room, or use another host"
+        )
     })
     .collect()
 }

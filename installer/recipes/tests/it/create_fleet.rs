@@ -5,7 +5,7 @@ use std::net::IpAddr;
 
 use crate::common::{Site, fleet_text, text};
 use kubexm_plan::ClusterFacts;
-use kubexm_plan::cluster_facts::AppliedCluster;
+use kubexm_plan::cluster_facts::{AppliedCluster, EtcdMember};
 use kubexm_plan::lint::{self, Order};
 use kubexm_plan::op::{NodeDelete, Op};
 use kubexm_plan::{Plan, Step, StepId, Undo};
