@@ -28,6 +28,8 @@ const DAY: i64 = 86_400;
 /// How long static pods may take until they are ready again.
 const WHOLE: Duration = Duration::from_secs(300);
 const PAUSE: Duration = Duration::from_secs(3);
+/// Longer than kubelet's longest pause before it starts a container again.
+const COMES_BACK: Duration = Duration::from_secs(360);
 
 /// A certificate that kubeadm manages, as it is.
 struct Found {
@@ -56,8 +58,10 @@ impl Found {
 /// What it did.
 pub(super) fn renew(machine: &Machine, config: &CertsConfig, now: i64) -> Result<String, OpError> {
     let mark = Mark::read(machine)?;
-    if let Some(mark) = &mark {
-        mark.put_back_what_was_cut(machine)?;
+    if let Some(mark) = &mark
+        && mark.put_back_what_was_cut(machine)?
+    {
+        await_api_server(machine)?;
     }
     let (all, mut problems) = managed(machine)?;
     let first = all.iter().min_by_key(|one| one.ends).ok_or_else(|| match problems.is_empty() {
@@ -176,8 +180,9 @@ impl Mark {
         Ok(())
     }
 
-    /// A certificate that cannot be read, with its key: as both were before.
-    fn put_back_what_was_cut(&self, machine: &Machine) -> Result<(), OpError> {
+    /// A certificate that cannot be read, with its key: as both were before. Whether there was one.
+    fn put_back_what_was_cut(&self, machine: &Machine) -> Result<bool, OpError> {
+        let mut put_back = false;
         for (name, path) in MANAGED {
             let pair = Renewal { name: name.to_owned(), path: path.to_owned(), was: Digest::of([]) };
             let mut whole = true;
@@ -192,10 +197,11 @@ impl Mark {
                 if let Some(bytes) = kept {
                     let mode = if file.ends_with(".crt") { 0o644 } else { 0o600 };
                     machine.write_file(&file, &bytes, Access::mode(mode))?;
+                    put_back = true;
                 }
             }
         }
-        Ok(())
+        Ok(put_back)
     }
 
     fn write(&self, machine: &Machine) -> Result<(), OpError> {
@@ -204,6 +210,15 @@ impl Mark {
         fsio::private_folder(&machine.path(RECORDS))?;
         machine.write_file(&CERTS.unfinished(), &text, Access::mode(0o600))
     }
+}
+
+/// What could not start with a cut file starts now: kubelet's pauses between two tries have grown meanwhile. Whether it does is asked later.
+fn await_api_server(machine: &Machine) -> Result<(), OpError> {
+    let begun = Instant::now();
+    while machine.is_real() && begun.elapsed() < COMES_BACK && !api_server_answers(machine)? {
+        std::thread::sleep(PAUSE);
+    }
+    Ok(())
 }
 
 fn is_whole(path: &str, bytes: Option<&[u8]>) -> bool {
