@@ -101,7 +101,10 @@ fn put_data(machine: &Machine, from: &InitFrom, archive: &std::path::Path, key: 
             let text = "the snapshot in the archive does not match its checksum; use another backup";
             return Err(OpError::other(text));
         }
-        fsio::private_folder(&machine.path(&data))?;
+        // As kubeadm does it: one that is there may be a disk of its own.
+        if !machine.path(&data).is_dir() {
+            fsio::private_folder(&machine.path(&data))?;
+        }
         remove_all(&scratch)?;
         let text = |path: &PathBuf| path.display().to_string();
         let restore = Program::new("etcdutl")
