@@ -223,7 +223,11 @@ fn await_api_server(machine: &Machine) -> Result<(), OpError> {
 
 fn is_whole(path: &str, bytes: Option<&[u8]>) -> bool {
     bytes.is_some_and(|bytes| match path.ends_with(".key") {
-        true => String::from_utf8_lossy(bytes).contains("-----END "),
+        // A file that was cut is empty, ends early, or has zeros in the place of what never reached the disk.
+        true => {
+            let text = String::from_utf8_lossy(bytes);
+            !bytes.is_empty() && !bytes.contains(&0) && (!text.contains("-----BEGIN ") || text.contains("-----END "))
+        }
         false => certificates::ends(path, bytes).is_some(),
     })
 }

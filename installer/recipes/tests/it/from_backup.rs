@@ -5,7 +5,7 @@ use kubexm_plan::facts::Stamp;
 use kubexm_plan::op::{Act, Op};
 use kubexm_plan::{ClusterId, SlotProvider, Step, lint};
 use kubexm_recipes::{FromBackup, RecipeError, create_from, sample};
-use kubexm_spec::{Digest, ExitCode, ExitError as _};
+use kubexm_spec::{Digest, ExitCode};
 
 use crate::common::Site;
 
