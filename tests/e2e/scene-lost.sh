@@ -50,6 +50,8 @@ check "the first one is lost" lose n1
 answers() { kubectl_on n2 create configmap without-n1 --from-literal=a=1; }
 check "the API answers without it" within 60 answers
 check "with the same cluster.yaml it is not added" says 50 "n1" lost add-node
+not_ready() { kubectl_on n2 get nodes --no-headers | grep -q '^n1 .*NotReady'; }
+check "the cluster sees that it is away" within 120 not_ready
 sed -i 's|master: \[n1, n2, n3\]|master: [n2, n1, n3], registry: [n1]|' "$FLEET_YAML"
 check "what is left of it is deleted while it is away" exits 72 lost delete-node n1 --unreachable skip
 check "etcd has the other two" members_are n2 "n2 n3"

@@ -8,7 +8,7 @@ use kubexm_engine::sim;
 use kubexm_manifests::Catalogue;
 use kubexm_plan::facts::{InstalledPackages, Stamp, StateFolder};
 use kubexm_plan::{CheckedPlan, ClusterFacts, Facts, Pipeline, Plan, lint};
-use kubexm_recipes::{FromBackup, PlanContext, RecipeError, UpgradeOptions};
+use kubexm_recipes::{PlanContext, RecipeError, UpgradeOptions};
 use kubexm_spec::{Cluster, Digest, Family, cluster};
 
 use crate::synthetic::SyntheticBundle;
@@ -238,14 +238,6 @@ pub const FLEETS: [Sample; 15] = [
     },
 ];
 
-/// Other hosts in the place of those of the first fleet.
-pub const ELSEWHERE: Sample = Sample {
-    name: "two control planes and a worker, with other names",
-    hosts: &[("node4", "{}"), ("node2", "{}"), ("node5", "{}")],
-    roles: "{master: [node4, node2], worker: [node5]}",
-    ..FLEETS[0]
-};
-
 /// A cluster and its cluster.yaml once a control plane was lost: another one, and the first, which serves the registry and the time.
 pub const LOST: [[Sample; 2]; 2] = [
     [FLEETS[2], FLEETS[2]],
@@ -385,12 +377,6 @@ impl Sample {
     /// The bundle and the plan of the whole cluster, for hosts as they are before anything was done.
     pub fn plan_create(&self) -> (SyntheticBundle, CheckedPlan) {
         self.plan_of(&self.cluster(), &self.facts(), kubexm_recipes::create)
-    }
-
-    /// The bundle and the plan that makes the cluster of a backup.
-    pub fn plan_from(&self, backup: &FromBackup<'_>) -> (SyntheticBundle, CheckedPlan) {
-        let plan = |cx: &PlanContext<'_>| Ok(kubexm_recipes::create_from(cx, backup)?.0);
-        self.plan_of(&self.cluster(), &self.facts(), plan)
     }
 
     /// The bundle and the plan that adds [`Sample::added`] to the cluster of the others.

@@ -1,7 +1,6 @@
 //! A backup on a control plane: a verified snapshot of etcd, PKI, configuration and kubexm's own state, as an archive (tar) that is
 //! encrypted (age). What opens it is nowhere on the host.
 
-use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
 use std::io::{BufWriter, Read as _, Seek as _, SeekFrom, Write};
 use std::path::Path;
@@ -194,49 +193,16 @@ fn read(path: &Path, offset: u64) -> Result<Vec<u8>, OpError> {
     read().map_err(failed)
 }
 
-fn damaged(why: &dyn std::fmt::Display) -> OpError {
-    OpError::other(format!("the archive of the backup cannot be used: {why}"))
-}
-
-/// What is in an archive, decrypted.
-fn opened(archive: &Path, key: &[u8]) -> Result<tar::Archive<impl std::io::Read>, OpError> {
+/// Writes the snapshot in an archive to a file.
+pub(crate) fn extract(archive: &Path, key: &[u8], target: &Path) -> Result<(), OpError> {
+    let damaged =
+        |why: &dyn std::fmt::Display| OpError::other(format!("the archive of the backup cannot be used: {why}"));
     let key = std::str::from_utf8(key).ok().and_then(|key| age::x25519::Identity::from_str(key).ok());
     let key = key.ok_or_else(|| damaged(&"its key is none"))?;
     let file = File::open(archive).map_err(OpError::path("read", archive))?;
     let decryptor = age::Decryptor::new(std::io::BufReader::new(file)).map_err(|error| damaged(&error))?;
     let reader = decryptor.decrypt(std::iter::once(&key as &dyn age::Identity)).map_err(|error| damaged(&error))?;
-    Ok(tar::Archive::new(reader))
-}
-
-/// The contents of plain files in an archive, by name; each has `most` bytes at most.
-pub(crate) fn files<'n>(
-    archive: &Path,
-    key: &[u8],
-    names: impl Iterator<Item = &'n String>,
-    most: u64,
-) -> Result<BTreeMap<String, Vec<u8>>, OpError> {
-    let wanted: BTreeSet<&str> = names.map(String::as_str).collect();
-    let mut found = BTreeMap::new();
-    let mut tar = opened(archive, key)?;
-    for entry in tar.entries().map_err(|error| damaged(&error))?.raw(true) {
-        let entry = entry.map_err(|error| damaged(&error))?;
-        let name = String::from_utf8_lossy(&entry.path_bytes()).into_owned();
-        if !wanted.contains(name.as_str()) {
-            continue;
-        }
-        if entry.header().entry_type() != tar::EntryType::Regular || entry.size() > most {
-            return Err(damaged(&format!("{name} in it is no plain file, or too large")));
-        }
-        let mut bytes = Vec::new();
-        entry.take(most).read_to_end(&mut bytes).map_err(|error| damaged(&error))?;
-        found.insert(name, bytes);
-    }
-    Ok(found)
-}
-
-/// Writes the snapshot in an archive to a file.
-pub(crate) fn extract(archive: &Path, key: &[u8], target: &Path) -> Result<(), OpError> {
-    let mut tar = opened(archive, key)?;
+    let mut tar = tar::Archive::new(reader);
     // Raw, as it was verified: a sparse file would be longer than the archive.
     for entry in tar.entries().map_err(|error| damaged(&error))?.raw(true) {
         let mut entry = entry.map_err(|error| damaged(&error))?;

@@ -162,8 +162,7 @@ impl Session<'_> {
         let (archive, etcd) = fetched?;
         let (program, host) = (self.controller.tool.clone(), host.to_owned());
         let kubernetes = running.server_version.clone();
-        let mut about = about(cluster, (cluster_id, created), (kubernetes, host, program), recipients, (archive, etcd));
-        about.nodes = running.nodes.iter().map(|node| node.name.clone()).collect();
+        let about = about(cluster, (cluster_id, created), (kubernetes, host, program), recipients, (archive, etcd));
         let header = BackupHeader::seal(about, &key, &self.home.operator(self.credentials)?)?;
         files::write_private(&partial.folder.join(HEADER), header.to_json()?.as_bytes())?;
         // What is in the folder is read back before it has its name.
@@ -228,8 +227,7 @@ fn about(
     (archive, etcd): (Archive, SnapshotFacts),
 ) -> BackupAbout {
     let cluster = cluster.name.clone();
-    let nodes = Vec::new();
-    BackupAbout { cluster, cluster_id, created, kubernetes, host, program, recipients, archive, etcd, nodes }
+    BackupAbout { cluster, cluster_id, created, kubernetes, host, program, recipients, archive, etcd }
 }
 
 fn misfit(host: &str) -> SessionError {
@@ -367,7 +365,6 @@ mod tests {
             recipients: vec![Recipient { key: BackupKey::generate().recipient(), name: None }],
             archive: Archive { sha256: Digest::of("archive"), size: 7 },
             etcd: SnapshotFacts { revision: 1, keys: 1, size: 1 },
-            nodes: Vec::new(),
         }
     }
 

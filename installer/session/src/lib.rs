@@ -41,7 +41,6 @@ pub mod events;
 mod file_system;
 mod files;
 mod fleet;
-mod from_backup;
 mod home;
 mod identity;
 mod link;

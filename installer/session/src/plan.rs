@@ -19,7 +19,6 @@ use crate::connected_cluster::ConnectedCluster;
 use crate::drift;
 use crate::error::{SessionError, problem_text};
 use crate::events;
-use crate::from_backup::OpenedBackup;
 use crate::home::ClusterHome;
 use crate::identity;
 use crate::observe::Observed;
@@ -222,8 +221,7 @@ fn with_bundle(
     // Adds the signed repositories that hosts install packages from.
     survey.carried.publish(opened, home)?;
     let record = opened.record_after(&survey.facts, home)?;
-    let backup = opened.backup().map(OpenedBackup::described).filter(|_| recipe == Recipe::Create);
-    let id = match backup.map(|backup| backup.id).or(known) {
+    let id = match known {
         Some(id) => Some(id),
         // Of a cluster that runs without an id, only `create` stamps all hosts.
         None if !recipe.pipeline().needs().cluster => Some(identity::new_id()?),
@@ -235,10 +233,7 @@ fn with_bundle(
         sealing: Some(&authorities.sealing),
         ..opened.plan_cx(&survey.facts, &survey.carried.packages)
     };
-    let (plan, warnings) = match &backup {
-        Some(backup) => kubexm_recipes::create_from(&cx, backup)?,
-        None => recipe.plan(&cx, running)?,
-    };
+    let (plan, warnings) = recipe.plan(&cx, running)?;
     for warning in warnings {
         events::warning(session.events, warning);
     }

@@ -4,7 +4,7 @@ use std::io::{Seek as _, SeekFrom};
 use std::path::{Path, PathBuf};
 
 use async_trait::async_trait;
-use kubexm_engine::backup::{ARCHIVE, BackupError, BackupHeader, BackupKey};
+use kubexm_engine::backup::{ARCHIVE, BackupError, BackupHeader, BackupKey, verify_archive, verify_contents};
 use kubexm_engine::link::BlobSource;
 use kubexm_plan::backup::Archive;
 use kubexm_recipes::{RestoreContext, restored_cluster};
@@ -20,7 +20,6 @@ use crate::confirm::RestoredBackup;
 use crate::error::SessionError;
 use crate::events;
 use crate::fleet::Fleet;
-use crate::from_backup::OpenedBackup;
 use crate::observe::Observed;
 use crate::observe::subject::{LedgerSurvey, Startable, Subject, sealed};
 use crate::plan::Planned;
@@ -48,9 +47,18 @@ impl Session<'_> {
         folder: &Path,
         allow_unauthenticated: bool,
     ) -> Result<RestoreSource, SessionError> {
-        let opened = self.open_backup(folder, &source.cluster().proven_operators(), allow_unauthenticated)?;
-        let OpenedBackup { folder, header, key, unauthenticated } = opened;
-        Ok(RestoreSource { source, folder, header, key, unauthenticated })
+        let header = BackupHeader::read(folder)?;
+        events::phase(self.events, "verify");
+        verify_archive(folder, &header.about)?;
+        let identity = self.home.operator(self.credentials)?;
+        let key = header.open(folder, &identity)?;
+        let operators = source.cluster().proven_operators();
+        let unauthenticated = match header.authenticate(folder, &identity, &operators) {
+            Err(error) if allow_unauthenticated => Some(error.to_string()),
+            checked => checked.map(|()| None)?,
+        };
+        verify_contents(folder, &header.about, &key)?;
+        Ok(RestoreSource { source, folder: folder.to_owned(), header, key, unauthenticated })
     }
 }
 
@@ -131,15 +139,9 @@ impl<'s> Observed<'s, RestoreSource> {
 }
 
 /// The archive as the only blob.
-pub(crate) struct BackupBlob {
+struct BackupBlob {
     path: PathBuf,
     digest: Digest,
-}
-
-impl BackupBlob {
-    pub(crate) const fn of(path: PathBuf, digest: Digest) -> Self {
-        Self { path, digest }
-    }
 }
 
 #[async_trait]

@@ -7,7 +7,6 @@ use kubexm_engine::Outcome;
 use kubexm_engine::backup::BackupKey;
 use kubexm_engine::events::Silent;
 use kubexm_engine::journal::Record;
-use kubexm_engine::link::Link;
 use kubexm_engine::sim::Snapshot;
 use kubexm_plan::backup::{Archive, BackupAnswer, BackupAsk};
 use kubexm_plan::lint::{self, Order};
@@ -386,7 +385,17 @@ async fn restore_plan<F: Fleet>(
         facts.insert(name, here);
     }
     let first = cluster.first_control_plane().and_then(|host| links.get(&host.name)).ok_or("no control plane")?;
-    let archive = archive(&**first, &key).await?;
+    let (name, recipient) = ("law".to_owned(), key.recipient());
+    let archive = match first.backup(&BackupAsk::Make { name: name.clone(), recipient }).await {
+        Ok(_) => {
+            let answer = first.backup(&BackupAsk::Read { name: name.clone(), offset: 0 }).await.map_err(said)?;
+            let BackupAnswer::Bytes { bytes } = answer else { return Err(format!("{answer:?}")) };
+            first.backup(&BackupAsk::Forget { name }).await.map_err(said)?;
+            bytes
+        }
+        // The simulated fleet has no data.
+        Err(_) => b"an archive".to_vec(),
+    };
     let mut bundle = (*setting.bundle).clone();
     let described = Archive { sha256: kubexm_spec::Digest::of(&archive), size: archive.len() as u64 };
     bundle.blobs.insert(described.sha256, archive);
@@ -395,21 +404,6 @@ async fn restore_plan<F: Fleet>(
         RestoreContext { cluster: &cluster, cluster_digest, facts: &facts, archive: described, snapshot: 1, id: "1" };
     let plan = kubexm_recipes::restore(&cx).map_err(said)?;
     Ok((lint::check(plan).map_err(|problems| format!("{problems:?}"))?.0, bundle))
-}
-
-/// Of a backup that a control plane makes.
-pub(super) async fn archive(plane: &dyn Link, key: &BackupKey) -> Result<Vec<u8>, String> {
-    let (name, recipient) = ("law".to_owned(), key.recipient());
-    match plane.backup(&BackupAsk::Make { name: name.clone(), recipient }).await {
-        Ok(_) => {
-            let answer = plane.backup(&BackupAsk::Read { name: name.clone(), offset: 0 }).await.map_err(said)?;
-            let BackupAnswer::Bytes { bytes } = answer else { return Err(format!("{answer:?}")) };
-            plane.backup(&BackupAsk::Forget { name }).await.map_err(said)?;
-            Ok(bytes)
-        }
-        // The simulated fleet has no data.
-        Err(_) => Ok(b"an archive".to_vec()),
-    }
 }
 
 async fn report<F: Fleet>(hosts: Vec<(String, Roles)>, fleet: &F) -> Result<Vec<Reported>, String> {

@@ -8,7 +8,6 @@ mod crashes;
 mod failures;
 mod fleet;
 mod foreign;
-mod from_backup;
 mod left_out;
 mod lost;
 mod recorded;

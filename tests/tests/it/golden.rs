@@ -4,17 +4,7 @@
 
 use kubexm_plan::Pipeline;
 use kubexm_tests::laws::{Case, Simulated};
-use kubexm_tests::samples::{ELSEWHERE, FLEETS, SAMPLES};
-
-#[tokio::test]
-async fn the_cluster_of_a_backup_has_a_golden_plan() {
-    let mut settings = insta::Settings::clone_current();
-    settings.set_snapshot_path("golden");
-    settings.set_prepend_module_to_snapshot(false);
-    settings.set_omit_expression(true);
-    let case = Case::<Simulated>::of_backup(&FLEETS[0], &ELSEWHERE).await.expect("a plan");
-    settings.bind(|| insta::assert_snapshot!("create-from-backup", case.plan().render()));
-}
+use kubexm_tests::samples::{FLEETS, SAMPLES};
 
 #[tokio::test]
 async fn every_pipeline_has_a_golden_plan() {

@@ -3,7 +3,7 @@
 use kubexm_session::Recipe;
 use kubexm_terminal::{Display, Failure};
 
-use super::args::{AsideArgs, BackupArgs, CaArgs, ChangeArgs};
+use super::args::{AsideArgs, CaArgs, ChangeArgs};
 use super::change;
 
 /// Add hosts of cluster.yaml to the cluster, as workers or control planes
@@ -26,13 +26,5 @@ pub struct Args {
 }
 
 pub fn run(args: &Args, display: &Display) -> Result<(), Failure> {
-    change::run(
-        "add-node",
-        &args.change,
-        args.aside,
-        CaArgs::default(),
-        &BackupArgs::default(),
-        Recipe::AddNode(&args.nodes),
-        display,
-    )
+    change::run("add-node", &args.change, args.aside, CaArgs::default(), Recipe::AddNode(&args.nodes), display)
 }

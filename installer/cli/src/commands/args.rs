@@ -103,17 +103,6 @@ pub struct CaArgs {
     pub new_registry_ca: bool,
 }
 
-/// The backup whose cluster is made.
-#[derive(Clone, Debug, Default, clap::Args)]
-pub struct BackupArgs {
-    /// Make the cluster of this backup, on hosts that have none: with its authorities and its objects
-    #[arg(long, value_name = "BACKUP")]
-    pub from_backup: Option<PathBuf>,
-    /// With --from-backup: although it is not known who made it, neither this home nor an operator of cluster.yaml
-    #[arg(long, requires = "from_backup")]
-    pub allow_unauthenticated: bool,
-}
-
 /// What a verb takes that begins a run.
 #[derive(Clone, Debug, clap::Args)]
 pub struct ChangeArgs {

@@ -3,7 +3,7 @@
 use kubexm_session::{Access, Recipe, Unreachable};
 use kubexm_terminal::{Display, Failure};
 
-use super::args::{AsideArgs, BackupArgs, CaArgs, ChangeArgs};
+use super::args::{AsideArgs, CaArgs, ChangeArgs};
 use super::resume_command::Again;
 use crate::render::ended;
 use crate::terminal::Shell;
@@ -14,21 +14,16 @@ pub fn run(
     args: &ChangeArgs,
     aside: AsideArgs,
     ca: CaArgs,
-    backup: &BackupArgs,
     recipe: Recipe<'_>,
     display: &Display,
 ) -> Result<(), Failure> {
     let shell = Shell::changing(display, args.yes)?;
     let (session, bundle, hosts) = (shell.session(), args.bundle.options(), args.hosts.options());
-    let again = Again { bundle: &args.bundle, hosts: &args.hosts, failure: &args.failure, backup };
+    let again = Again { bundle: &args.bundle, hosts: &args.hosts, failure: &args.failure };
     let opened = session.open(&bundle)?.setting_aside(aside.set_aside).without_fan_out(args.failure.no_fan_out);
     let opened = opened.with_new_registry_ca(ca.new_registry_ca).for_upgrade(matches!(recipe, Recipe::Upgrade(_)));
     opened.check_remembered(&session)?;
     opened.check_closed_world()?;
-    let opened = match &backup.from_backup {
-        Some(folder) => session.from_backup(opened, folder, backup.allow_unauthenticated)?,
-        None => opened,
-    };
     let access = Access::obtain(&session, opened.cluster(), &bundle.trust, &hosts)?;
     let verified = opened.verify(&session)?;
     let options = args.failure.options(&again);

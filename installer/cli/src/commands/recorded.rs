@@ -8,7 +8,7 @@ use kubexm_session::{Direction, Home, RecordedCommand, escaped, events};
 use kubexm_spec::ExitCode;
 use kubexm_terminal::Failure;
 
-use super::args::{BackupArgs, BundleArgs, FailureArgs, HostArgs};
+use super::args::{BundleArgs, FailureArgs, HostArgs};
 use super::resume_command::Again;
 
 /// Which run is continued, and with what.
@@ -19,7 +19,6 @@ pub struct Inputs {
     pub bundle: BundleArgs,
     pub hosts: HostArgs,
     pub failure: FailureArgs,
-    pub backup: BackupArgs,
     /// Whether the bundle is the one that the run has recorded.
     recorded: Option<RecordedCommand>,
 }
@@ -36,8 +35,6 @@ struct Command {
     hosts: HostArgs,
     #[command(flatten)]
     failure: FailureArgs,
-    #[command(flatten)]
-    backup: BackupArgs,
 }
 
 impl Inputs {
@@ -52,10 +49,10 @@ impl Inputs {
         let (bundle, hosts, failure) = (typed.0.clone(), typed.1.clone(), typed.2.clone());
         let run = run.map(str::to_owned);
         if !bundle.bundle.is_empty() {
-            return Ok(Self { run, bundle, hosts, failure, backup: BackupArgs::default(), recorded: None });
+            return Ok(Self { run, bundle, hosts, failure, recorded: None });
         }
         let found = home.recorded_command(run.as_deref(), direction)?;
-        let Some(Command { bundle: mut was, hosts: host, failure: fail, backup, .. }) = parsed(&found.command) else {
+        let Some(Command { bundle: mut was, hosts: host, failure: fail, .. }) = parsed(&found.command) else {
             let RecordedCommand { cluster, run, command } = &found;
             let text =
                 format!("the command that run {run} of cluster {cluster} has recorded is not understood; type it: ");
@@ -67,7 +64,7 @@ impl Inputs {
         let hosts = HostArgs { known_hosts: hosts.known_hosts.or(host.known_hosts), ..hosts };
         let failure = completed(failure, &fail);
         let run = Some(found.run.clone());
-        let inputs = Self { run, bundle: was, hosts, failure, backup, recorded: Some(found) };
+        let inputs = Self { run, bundle: was, hosts, failure, recorded: Some(found) };
         inputs.check_files(direction)?;
         inputs.report(shown);
         Ok(inputs)
@@ -75,7 +72,7 @@ impl Inputs {
 
     /// The same with another bundle.
     fn command(&self, direction: Direction) -> String {
-        let again = Again { bundle: &self.bundle, hosts: &self.hosts, failure: &self.failure, backup: &self.backup };
+        let again = Again { bundle: &self.bundle, hosts: &self.hosts, failure: &self.failure };
         again.with_another_bundle(direction, self.run.as_deref().unwrap_or_default())
     }
 
@@ -91,8 +88,7 @@ impl Inputs {
             let text = "bring it back (attach its medium), or name the same bundle where it is now: ";
             return Err(Failure::new(ExitCode::Usage, begin(path) + text + &self.command(direction)));
         }
-        let backup = self.backup.from_backup.iter();
-        let others = backup.chain(&bundle.file).chain(&bundle.trust.keys).chain(&bundle.trust.signatures);
+        let others = bundle.file.iter().chain(&bundle.trust.keys).chain(&bundle.trust.signatures);
         match others.chain(&self.hosts.known_hosts).find(missing) {
             Some(path) => {
                 Err(Failure::new(ExitCode::Usage, begin(path) + "bring it back, and type the same command again"))
@@ -165,13 +161,12 @@ mod tests {
             no_fan_out: true,
             drill: None,
         };
-        let backup = BackupArgs { from_backup: Some("/media/my usb/lab-1".into()), allow_unauthenticated: true };
-        let again = Again { bundle: &bundle, hosts: &hosts, failure: &failure, backup: &backup };
+        let again = Again { bundle: &bundle, hosts: &hosts, failure: &failure };
         let read = parsed(&again.resume("run")).unwrap();
-        let copy = Again { bundle: &read.bundle, hosts: &read.hosts, failure: &read.failure, backup: &read.backup };
+        let copy = Again { bundle: &read.bundle, hosts: &read.hosts, failure: &read.failure };
         assert_eq!(copy.resume("run"), again.resume("run"));
         let read = parsed(&again.rollback("run")).unwrap();
-        let copy = Again { bundle: &read.bundle, hosts: &read.hosts, failure: &read.failure, backup: &read.backup };
+        let copy = Again { bundle: &read.bundle, hosts: &read.hosts, failure: &read.failure };
         assert_eq!(copy.rollback("run"), again.rollback("run"));
         assert!(parsed("kubexm-install resume run --option-of-a-later-program").is_none());
     }

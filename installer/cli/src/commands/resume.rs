@@ -3,7 +3,7 @@
 use kubexm_session::Direction;
 use kubexm_terminal::{Display, Failure};
 
-use super::args::{BackupArgs, BundleArgs, FailureArgs, HostArgs};
+use super::args::{BundleArgs, FailureArgs, HostArgs};
 use super::recorded::Inputs;
 use super::resume_command::Again;
 use crate::render::ended;
@@ -32,8 +32,6 @@ pub struct Args {
     hosts: HostArgs,
     #[command(flatten)]
     failure: FailureArgs,
-    #[command(flatten)]
-    backup: BackupArgs,
     /// One JSON event a line
     #[arg(long)]
     pub json: bool,
@@ -45,15 +43,9 @@ pub fn run(args: &Args, display: &Display) -> Result<(), Failure> {
     let typed = (&args.bundle, &args.hosts, &args.failure);
     let inputs = Inputs::of(session.home, direction, args.run.as_deref(), typed, session.events)?;
     let hosts = inputs.hosts.options();
-    let backup = if args.backup.from_backup.is_some() { &args.backup } else { &inputs.backup };
-    let again = Again { bundle: &inputs.bundle, hosts: &inputs.hosts, failure: &inputs.failure, backup };
+    let again = Again { bundle: &inputs.bundle, hosts: &inputs.hosts, failure: &inputs.failure };
     let options = inputs.failure.options(&again);
-    let opened = session.open(&inputs.bundle.options())?;
-    let opened = match &backup.from_backup {
-        Some(folder) => session.from_backup(opened, folder, backup.allow_unauthenticated)?,
-        None => opened,
-    };
-    let loaded = session.run_to_resume(opened, inputs.run.as_deref());
+    let loaded = session.run_to_resume(session.open(&inputs.bundle.options())?, inputs.run.as_deref());
     let loaded = loaded.map_err(|error| inputs.explain(direction, error))?;
     options.check(loaded.plan().plan())?;
     let verified = loaded.verify()?;

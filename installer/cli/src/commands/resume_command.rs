@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use kubexm_session::{Commands, Direction};
 
-use super::args::{BackupArgs, BundleArgs, ClusterArgs, FailureArgs, HostArgs, OnFailure, ReplaceArgs, TrustArgs};
+use super::args::{BundleArgs, ClusterArgs, FailureArgs, HostArgs, OnFailure, ReplaceArgs, TrustArgs};
 
 /// The options of a run, for printing commands that continue it.
 #[derive(Clone, Copy, Debug)]
@@ -15,8 +15,6 @@ pub struct Again<'a> {
     pub hosts: &'a HostArgs,
     /// What happens on failures.
     pub failure: &'a FailureArgs,
-    /// The backup whose cluster is made.
-    pub backup: &'a BackupArgs,
 }
 
 impl Commands for Again<'_> {
@@ -33,8 +31,6 @@ impl Commands for Again<'_> {
         let ReplaceArgs { allow_older, allow_other_signer } = self.bundle.replace;
         words.extend(allow_older.then(|| "--allow-older".to_owned()));
         words.extend(allow_other_signer.then(|| "--allow-other-signer".to_owned()));
-        words.extend(self.backup.from_backup.iter().flat_map(|backup| path_words("--from-backup", backup)));
-        words.extend(self.backup.allow_unauthenticated.then(|| "--allow-unauthenticated".to_owned()));
         words.join(" ")
     }
 
@@ -52,7 +48,7 @@ impl Again<'_> {
     /// The command with a placeholder for the bundle.
     pub fn with_another_bundle(&self, direction: Direction, run: &str) -> String {
         let bundle = BundleArgs { bundle: Vec::new(), ..self.bundle.clone() };
-        let again = Again { bundle: &bundle, ..*self };
+        let again = Again { bundle: &bundle, hosts: self.hosts, failure: self.failure };
         let command = match direction {
             Direction::Forward => again.resume(run),
             Direction::Back => again.rollback(run),
@@ -138,7 +134,7 @@ mod tests {
     use std::path::PathBuf;
 
     use super::{Again, on_cluster, shell_word};
-    use crate::commands::args::{BackupArgs, BundleArgs, ClusterArgs, FailureArgs, HostArgs, ReplaceArgs, TrustArgs};
+    use crate::commands::args::{BundleArgs, ClusterArgs, FailureArgs, HostArgs, ReplaceArgs, TrustArgs};
     use kubexm_session::Commands as _;
 
     #[test]
@@ -170,8 +166,7 @@ mod tests {
         let bundle =
             BundleArgs { bundle: vec![PathBuf::from("/media/x.tar.zst")], bases: vec![], file: None, trust, replace };
         let hosts = HostArgs { accept_new_host_keys: false, known_hosts: None };
-        let (failure, backup) = (FailureArgs::default(), BackupArgs::default());
-        let again = Again { bundle: &bundle, hosts: &hosts, failure: &failure, backup: &backup };
+        let again = Again { bundle: &bundle, hosts: &hosts, failure: &FailureArgs::default() };
         let wanted = " --key /keys/a.pub --key /keys/b.pub --signature /media/x.sig --require-signature";
         let (resume, rollback) = (again.resume("run"), again.rollback("run"));
         assert!(resume.ends_with(&format!("{wanted} --allow-older")), "{resume}");

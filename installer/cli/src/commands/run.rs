@@ -6,7 +6,7 @@ use kubexm_plan::{Op, Pipeline};
 use kubexm_session::{Access, Unreachable, plan_file};
 use kubexm_terminal::{Display, Failure};
 
-use super::args::{BackupArgs, ChangeArgs};
+use super::args::ChangeArgs;
 use super::resume_command::Again;
 use crate::render::ended;
 use crate::terminal::Shell;
@@ -34,8 +34,7 @@ pub fn run(args: &Args, display: &Display) -> Result<(), Failure> {
     let Args { plan, change: args } = args;
     let shell = Shell::changing(display, args.yes)?;
     let (session, bundle, hosts) = (shell.session(), args.bundle.options(), args.hosts.options());
-    let backup = BackupArgs::default();
-    let again = Again { bundle: &args.bundle, hosts: &args.hosts, failure: &args.failure, backup: &backup };
+    let again = Again { bundle: &args.bundle, hosts: &args.hosts, failure: &args.failure };
     let opened = session.open(&bundle)?.without_fan_out(args.failure.no_fan_out);
     opened.check_remembered(&session)?;
     opened.check_closed_world()?;

@@ -6,7 +6,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use kubexm_session::{Drain, Recipe, UpgradeOptions};
 use kubexm_terminal::{Display, Failure};
 
-use super::args::{AsideArgs, BackupArgs, CaArgs, ChangeArgs};
+use super::args::{AsideArgs, CaArgs, ChangeArgs};
 use super::change;
 
 /// Bring the cluster to the Kubernetes version of a bundle, one minor version at a time
@@ -82,13 +82,5 @@ impl UpgradeArgs {
 pub fn run(args: &Args, display: &Display) -> Result<(), Failure> {
     let options = args.upgrade.options();
     let recipe = Recipe::Upgrade(&options);
-    change::run(
-        "upgrade",
-        &args.change,
-        AsideArgs::default(),
-        CaArgs::default(),
-        &BackupArgs::default(),
-        recipe,
-        display,
-    )
+    change::run("upgrade", &args.change, AsideArgs::default(), CaArgs::default(), recipe, display)
 }

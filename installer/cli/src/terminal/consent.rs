@@ -5,7 +5,7 @@ use std::io::{IsTerminal, Write as _};
 use async_trait::async_trait;
 use kubexm_engine::backup::BackupAbout;
 use kubexm_engine::clock::rfc3339;
-use kubexm_plan::{Pipeline, Plan};
+use kubexm_plan::Plan;
 use kubexm_session::events::{note, warning};
 use kubexm_session::{
     Answer, Change, Confirm, Drift, OutOfReach, Question, RestoredBackup, UnsignedCluster, WithoutThem, escaped,
@@ -90,10 +90,7 @@ impl<'d> Terminal<'d> {
                     if let Some(why) = unauthenticated {
                         warning(&shown, why.to_owned());
                     }
-                    match plan.pipeline {
-                        Pipeline::Restore => warning(&shown, what_is_restored(question.cluster, backup)),
-                        _ => note(&shown, what_comes_back(question.cluster, backup)),
-                    }
+                    warning(&shown, what_is_restored(question.cluster, backup));
                 }
                 sentences.question
             }
@@ -175,18 +172,6 @@ fn what_is_restored(cluster: &str, backup: &BackupAbout) -> String {
     )
 }
 
-/// On hosts that have no cluster.
-fn what_comes_back(cluster: &str, backup: &BackupAbout) -> String {
-    let version = backup.kubernetes.as_deref().map_or_else(|| "of an unknown version".to_owned(), escaped);
-    format!(
-        "it becomes cluster {cluster} with id {} again, with its authorities and the data of {} (Kubernetes {version}, etcd at revision {}); make \
-         sure that none of its earlier hosts still runs",
-        backup.cluster_id,
-        rfc3339(backup.created),
-        backup.etcd.revision
-    )
-}
-
 /// Of a plan that was read from a file: the signature that the question names is of the bundle.
 fn unsigned_plan(digest: &Digest) -> String {
     format!(
@@ -220,7 +205,6 @@ mod tests {
             recipients: Vec::new(),
             archive: Archive { sha256: Digest::of("archive"), size: 7 },
             etcd: SnapshotFacts { revision: 1, keys: 1, size: 1 },
-            nodes: Vec::new(),
         };
         let text = what_is_restored("red", &backup);
         assert!(!text.contains(['\n', '\u{1b}']) && text.contains(r"v1.34.4)\nthe bundle"), "{text}");

@@ -39,9 +39,6 @@ pub struct BackupAbout {
     pub recipients: Vec<Recipient>,
     pub archive: Archive,
     pub etcd: SnapshotFacts,
-    /// Names of the cluster's nodes; none of a program that did not write them.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub nodes: Vec<String>,
 }
 
 /// `backup.json`.

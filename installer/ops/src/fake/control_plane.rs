@@ -55,10 +55,6 @@ pub(super) fn not_ready(system: &RootedSystem, state: &State, args: &[&str]) -> 
 /// Client certificates for etcd.
 pub(super) fn put_etcd_keys(system: &RootedSystem) -> Result<(), OpError> {
     for name in ["ca.crt", "healthcheck-client.crt", "healthcheck-client.key"] {
-        // kubeadm signs with an authority that it finds.
-        if name == "ca.crt" && system.at("/etc/kubernetes/pki/etcd/ca.crt").exists() {
-            continue;
-        }
         put(system, &format!("/etc/kubernetes/pki/etcd/{name}"), &format!("double: etcd's {name}\n"))?;
     }
     Ok(())

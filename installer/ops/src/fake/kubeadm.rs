@@ -55,21 +55,13 @@ fn init(system: &RootedSystem, state: &mut State, args: &[&str]) -> Result<Outpu
             put(system, CLUSTER_CA_SECRET, "double: the CA's key\n")?;
         }
     }
-    for name in ["front-proxy-ca.crt", "front-proxy-ca.key", "sa.key", "sa.pub"] {
-        put_authority(system, name)?;
-    }
     let external = has_external_etcd(&config);
     if external && !state.cluster.has_quorum() {
         return refuse("ExternalEtcdVersion: etcd does not answer".to_owned());
     }
     if !external {
-        put_authority(system, "etcd/ca.key")?;
         put_etcd_keys(system)?;
-        let data = format!("{}/member/snap/db", state.cluster.etcd_folder());
-        // etcd starts with what is there, which is that of a backup.
-        if !system.at(&data).exists() {
-            put(system, &data, "double: etcd's data\n")?;
-        }
+        put(system, &format!("{}/member/snap/db", state.cluster.etcd_folder()), "double: etcd's data\n")?;
     }
     let kill = system.at(&format!("{FOLDER}/kill-kubeadm-init"));
     if kill.exists() {
@@ -105,12 +97,6 @@ fn init(system: &RootedSystem, state: &mut State, args: &[&str]) -> Result<Outpu
         state.cluster.objects.insert(format!("{kind}/{name}"), format!("kind: {kind}\n"));
     }
     Ok(Output::text("Your Kubernetes control-plane has initialized successfully!\n"))
-}
-
-/// It uses one that it finds.
-fn put_authority(system: &RootedSystem, name: &str) -> Result<(), OpError> {
-    let path = format!("/etc/kubernetes/pki/{name}");
-    if system.at(&path).exists() { Ok(()) } else { put(system, &path, &format!("double: {name}\n")) }
 }
 
 /// `kubeadm certs renew NAME`: the content is another one each time, and the same for every run that renews it once.

@@ -84,22 +84,6 @@ impl RootedSystem {
         Ok(State::load(self)?.cluster.objects.get(key).cloned())
     }
 
-    /// Puts a node into the cluster whose host is nowhere.
-    pub fn put_node(&self, name: &str) -> Result<(), OpError> {
-        let _lock = self.lock()?;
-        let mut state = State::load(self)?;
-        let before = state.clone();
-        let node = serde_json::json!({"kind": "Node", "metadata": {"name": name}});
-        state.cluster.nodes.insert(name.to_owned(), node);
-        state.save(self, &before)
-    }
-
-    /// The names of the cluster's nodes.
-    pub fn nodes(&self) -> Result<Vec<String>, OpError> {
-        let _lock = self.lock()?;
-        Ok(State::load(self)?.cluster.nodes.into_keys().collect())
-    }
-
     /// Switches a member of etcd off, by its host's node name: it stays in the member list.
     pub fn kill_member(&self, name: &str) -> Result<(), OpError> {
         let _lock = self.lock()?;

@@ -172,24 +172,35 @@ impl Mark {
 
     /// Notes what is there, but for what an earlier service has noted: that was whole.
     fn keep(&mut self, machine: &Machine, due: &[&Found]) -> Result<(), OpError> {
-        for path in due.iter().flat_map(|one| one.files()) {
-            if let (false, Some(bytes)) = (self.before.contains_key(&path), fsio::read(&machine.path(&path))?) {
-                self.before.insert(path, BASE64.encode(bytes));
+        for one in due.iter().filter(|one| !self.before.contains_key(one.path)) {
+            let mut pair = BTreeMap::new();
+            for path in one.files() {
+                let bytes = fsio::read(&machine.path(&path))?;
+                if let Some(bytes) = bytes.filter(|bytes| is_whole(&path, Some(bytes))) {
+                    pair.insert(path, BASE64.encode(bytes));
+                }
+            }
+            if pair.len() == one.files().len() {
+                self.before.extend(pair);
             }
         }
         Ok(())
     }
 
-    /// A certificate that cannot be read, with its key: as both were before. Whether there was one.
+    /// A certificate or key that was cut, and one that does not fit the other: as both were before. Whether there was one.
     fn put_back_what_was_cut(&self, machine: &Machine) -> Result<bool, OpError> {
         let mut put_back = false;
         for (name, path) in MANAGED {
             let pair = Renewal { name: name.to_owned(), path: path.to_owned(), was: Digest::of([]) };
-            let mut whole = true;
+            let (mut whole, mut same) = (true, Vec::new());
             for file in pair.files() {
-                whole = whole && is_whole(&file, fsio::read(&machine.path(&file))?.as_deref());
+                let found = fsio::read(&machine.path(&file))?;
+                whole = whole && is_whole(&file, found.as_deref());
+                same.push(self.before.get(&file) == found.map(|bytes| BASE64.encode(bytes)).as_ref());
             }
-            if whole || !self.before.contains_key(path) {
+            // kubeadm writes the key first: another key beside the certificate of before fits nothing.
+            let half = same == [true, false];
+            if (whole && !half) || !self.before.contains_key(path) {
                 continue;
             }
             for file in pair.files() {

@@ -8,7 +8,7 @@ use age::secrecy::ExposeSecret as _;
 use kubexm_ops::fake::RootedSystem;
 use kubexm_ops::{Machine, Wave, backup, dispatch};
 use kubexm_plan::backup::{BackupAnswer, BackupAsk};
-use kubexm_plan::op::{EtcdRestored, InitFrom, KubeadmInit, KubeadmReset, Op, RestorePhase, SNAPSHOTS};
+use kubexm_plan::op::{EtcdRestored, KubeadmInit, Op, RestorePhase, SNAPSHOTS};
 use kubexm_plan::{ObservedState, SlotName};
 use kubexm_spec::Digest;
 use kubexm_spec::cluster::RuntimeKind;
@@ -22,8 +22,7 @@ fn control_plane() -> Host {
     let host = Host::fresh();
     host.ready_for_init();
     let (config, cri_socket) = ("/etc/kubexm/kubeadm.yaml".into(), "unix:///run/containerd/containerd.sock".to_owned());
-    dispatch::converge(&Op::from(KubeadmInit { config, cri_socket, ignore: vec![], from: None }), &host.machine)
-        .expect("init");
+    dispatch::converge(&Op::from(KubeadmInit { config, cri_socket, ignore: vec![] }), &host.machine).expect("init");
     host.put("/etc/kubexm/authorities.json", "sealed");
     host
 }
@@ -244,114 +243,4 @@ fn an_archive_that_was_altered_or_a_wrong_key_changes_nothing() {
         assert!(!error.contains("AGE-SECRET"), "{error}");
         same(&before, &host.tree(), "a failed restore");
     }
-}
-
-const SOCKET: &str = "unix:///run/containerd/containerd.sock";
-const CONFIG: &str = "/etc/kubexm/kubeadm.yaml";
-const NETWORKS: &str =
-    "nodeRegistration:\n  name: node1\nnetworking:\n  podSubnet: 10.244.0.0/16\n  serviceSubnet: 10.96.0.0/12\n";
-const AUTHORITIES: [&str; 7] =
-    ["ca.key", "etcd/ca.crt", "etcd/ca.key", "front-proxy-ca.crt", "front-proxy-ca.key", "sa.key", "sa.pub"];
-
-/// The archive of a cluster whose hosts are gone.
-fn of_a_lost_cluster(key: &age::x25519::Identity) -> Vec<u8> {
-    let lost = control_plane();
-    lost.put(DATA, "the objects of before");
-    lost.put(CONFIG, NETWORKS);
-    for name in AUTHORITIES {
-        lost.put(&format!("/etc/kubernetes/pki/{name}"), format!("{name} of before"));
-    }
-    archive(&lost, key)
-}
-
-/// An empty host, and its init from an archive.
-fn anew(archive: Vec<u8>) -> (Host, Op) {
-    let host = Host::fresh();
-    host.ready_for_init();
-    host.put(CONFIG, NETWORKS);
-    let from = InitFrom {
-        archive: host.blob(archive),
-        slots: vec![SlotName("key".to_owned())],
-        name: "node1".to_owned(),
-        peer: "https://10.0.0.1:2380".to_owned(),
-    };
-    let init =
-        KubeadmInit { config: CONFIG.to_owned(), cri_socket: SOCKET.to_owned(), ignore: vec![], from: Some(from) };
-    (host, init.into())
-}
-
-fn is_back(host: &Host) {
-    assert_eq!(host.read(DATA), "the objects of before");
-    for name in AUTHORITIES {
-        assert_eq!(host.read(&format!("/etc/kubernetes/pki/{name}")), format!("{name} of before"));
-    }
-    assert!(!host.machine.path(SNAPSHOTS).exists(), "the snapshot, which is not encrypted, stays");
-}
-
-#[test]
-fn a_cluster_whose_hosts_are_gone_comes_back_on_an_empty_one() {
-    let key = key();
-    let (host, init) = anew(of_a_lost_cluster(&key));
-    let machine = with_key(&host, &key);
-    carry_out(&[init], &machine);
-    is_back(&host);
-    assert!(runs(&host, "etcd") && runs(&host, "kube-apiserver"));
-    let mode = |path: &str| {
-        let found = host.machine.path(path).metadata().expect("a file");
-        std::os::unix::fs::PermissionsExt::mode(&found.permissions()) & 0o777
-    };
-    assert_eq!((mode("/etc/kubernetes/pki/ca.key"), mode("/etc/kubernetes/pki/sa.pub")), (0o600, 0o644));
-}
-
-#[test]
-fn an_init_that_was_killed_is_not_repeated_with_an_empty_etcd() {
-    let key = key();
-    let (host, init) = anew(of_a_lost_cluster(&key));
-    let machine = with_key(&host, &key);
-    host.put("/run/kubexm-double/kill-kubeadm-init", "");
-    dispatch::converge(&init, &machine).expect_err("killed");
-    host.put("/etc/kubernetes/pki/sa.key", "cut");
-    carry_out(&[init], &machine);
-    is_back(&host);
-}
-
-#[test]
-fn its_rollback_leaves_neither_data_nor_authorities() {
-    let key = key();
-    let (host, init) = anew(of_a_lost_cluster(&key));
-    carry_out(&[init], &with_key(&host, &key));
-    dispatch::converge(&KubeadmReset { cri_socket: SOCKET.to_owned() }.into(), &host.machine).expect("a reset");
-    for path in ["/var/lib/etcd/member", "/etc/kubernetes/pki/ca.key", "/etc/kubernetes/pki/sa.key"] {
-        assert!(!host.machine.path(path).exists(), "{path}");
-    }
-}
-
-#[test]
-fn nodes_of_before_are_deleted_before_anybody_joins() {
-    let key = key();
-    let (host, init) = anew(of_a_lost_cluster(&key));
-    // As etcd's data would bring them.
-    let fake = RootedSystem::new(host.machine.root());
-    fake.put_node("node7").expect("a state");
-    carry_out(&[init], &with_key(&host, &key));
-    assert_eq!(fake.nodes().expect("a state"), ["node1"]);
-}
-
-#[test]
-fn another_network_than_the_backups_and_one_without_keys_are_named_before_kubeadm_runs() {
-    let key = key();
-    let refused = |change: &dyn Fn(&Host), archive: Vec<u8>| {
-        let (host, init) = anew(archive);
-        change(&host);
-        let error = dispatch::converge(&init, &with_key(&host, &key)).expect_err("a refusal").full();
-        assert!(!host.machine.path("/etc/kubernetes/admin.conf").exists(), "{error}");
-        error
-    };
-    let other = NETWORKS.replace("10.96.0.0/12", "10.112.0.0/12");
-    let network = refused(&|host| host.put(CONFIG, &other), of_a_lost_cluster(&key));
-    assert!(network.contains("serviceSubnet 10.96.0.0/12, and cluster.yaml 10.112.0.0/12"), "{network}");
-    let without = control_plane();
-    std::fs::remove_file(without.machine.path("/etc/kubernetes/pki/sa.key")).expect("a key");
-    let keyless = refused(&|_| {}, archive(&without, &key));
-    assert!(keyless.contains("the backup lacks") && keyless.contains("sa.key"), "{keyless}");
 }

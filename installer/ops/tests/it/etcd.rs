@@ -61,13 +61,7 @@ fn healthy(host: &Host, name: &str) -> kubexm_plan::ProbeAnswer {
 }
 
 fn init() -> Op {
-    KubeadmInit {
-        config: "/etc/kubexm/kubeadm.yaml".to_owned(),
-        cri_socket: SOCKET.to_owned(),
-        ignore: vec![],
-        from: None,
-    }
-    .into()
+    KubeadmInit { config: "/etc/kubexm/kubeadm.yaml".to_owned(), cri_socket: SOCKET.to_owned(), ignore: vec![] }.into()
 }
 
 #[test]

@@ -17,12 +17,7 @@ fn cluster() -> Host {
     let host = Host::fresh();
     host.ready_for_init();
     host.put("/usr/local/bin/helm", "#!/bin/true\n");
-    let init = KubeadmInit {
-        config: "/etc/kubexm/kubeadm.yaml".into(),
-        cri_socket: SOCKET.into(),
-        ignore: vec![],
-        from: None,
-    };
+    let init = KubeadmInit { config: "/etc/kubexm/kubeadm.yaml".into(), cri_socket: SOCKET.into(), ignore: vec![] };
     dispatch::converge(&init.into(), &host.machine).expect("kubeadm init");
     host
 }

@@ -112,8 +112,7 @@ fn join(number: usize, control_plane: bool) -> String {
 }
 
 pub(crate) fn init() -> Op {
-    KubeadmInit { config: "/etc/kubexm/kubeadm.yaml".into(), cri_socket: SOCKET.into(), ignore: vec![], from: None }
-        .into()
+    KubeadmInit { config: "/etc/kubexm/kubeadm.yaml".into(), cri_socket: SOCKET.into(), ignore: vec![] }.into()
 }
 
 pub(crate) fn act(number: usize, control_plane: bool) -> Op {

@@ -15,12 +15,7 @@ const COPIES: &str = "/var/lib/kubexm/kubeadm";
 fn initialised() -> Host {
     let host = Host::fresh();
     host.ready_for_init();
-    let init = KubeadmInit {
-        config: "/etc/kubexm/kubeadm.yaml".into(),
-        cri_socket: SOCKET.into(),
-        ignore: vec![],
-        from: None,
-    };
+    let init = KubeadmInit { config: "/etc/kubexm/kubeadm.yaml".into(), cri_socket: SOCKET.into(), ignore: vec![] };
     dispatch::converge(&Op::from(init), &host.machine).expect("init");
     host
 }
@@ -66,12 +61,7 @@ fn a_node_of_an_older_version_has_nothing_to_compare_with() {
 fn a_later_run_does_not_take_edited_files_for_what_kubeadm_wrote() {
     let host = initialised();
     host.put(API_SERVER, "edited\n");
-    let init = KubeadmInit {
-        config: "/etc/kubexm/kubeadm.yaml".into(),
-        cri_socket: SOCKET.into(),
-        ignore: vec![],
-        from: None,
-    };
+    let init = KubeadmInit { config: "/etc/kubexm/kubeadm.yaml".into(), cri_socket: SOCKET.into(), ignore: vec![] };
     dispatch::converge(&Op::from(init), &host.machine).expect("done already");
     assert_eq!(found(&host.machine).expect("compared").changed.len(), 1);
 }
@@ -84,8 +74,7 @@ fn without_its_end(host: &Host) {
 }
 
 fn init() -> Op {
-    KubeadmInit { config: "/etc/kubexm/kubeadm.yaml".into(), cri_socket: SOCKET.into(), ignore: vec![], from: None }
-        .into()
+    KubeadmInit { config: "/etc/kubexm/kubeadm.yaml".into(), cri_socket: SOCKET.into(), ignore: vec![] }.into()
 }
 
 #[test]

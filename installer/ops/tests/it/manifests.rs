@@ -16,12 +16,7 @@ const RECORD: &str = "ConfigMap/kubexm-addon-site";
 fn cluster() -> Host {
     let host = Host::fresh();
     host.ready_for_init();
-    let init = KubeadmInit {
-        config: "/etc/kubexm/kubeadm.yaml".into(),
-        cri_socket: SOCKET.into(),
-        ignore: vec![],
-        from: None,
-    };
+    let init = KubeadmInit { config: "/etc/kubexm/kubeadm.yaml".into(), cri_socket: SOCKET.into(), ignore: vec![] };
     dispatch::converge(&init.into(), &host.machine).expect("kubeadm init");
     host
 }

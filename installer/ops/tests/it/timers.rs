@@ -28,8 +28,7 @@ fn control_plane() -> Host {
     let host = Host::fresh();
     host.ready_for_init();
     let (config, cri_socket) = ("/etc/kubexm/kubeadm.yaml".into(), "unix:///run/containerd/containerd.sock".to_owned());
-    dispatch::converge(&Op::from(KubeadmInit { config, cri_socket, ignore: vec![], from: None }), &host.machine)
-        .expect("init");
+    dispatch::converge(&Op::from(KubeadmInit { config, cri_socket, ignore: vec![] }), &host.machine).expect("init");
     host
 }
 
@@ -297,6 +296,22 @@ fn what_a_loss_of_power_has_cut_is_put_back_and_renewed_the_next_night() {
         assert!(!host.read(&format!("/etc/kubernetes/{conf}")).is_empty(), "{conf}");
     }
     assert!(!host.machine.path(CERTS.unfinished()).exists(), "no key is left in it");
+}
+
+#[test]
+fn a_new_key_beside_the_certificate_of_before_is_put_back() {
+    const CERT: &str = "/etc/kubernetes/pki/apiserver.crt";
+    const KEY: &str = "/etc/kubernetes/pki/apiserver.key";
+    let host = renewing();
+    let (cert, key) = (host.read(CERT), host.read(KEY));
+    host.put("/run/kubexm-double/api-down", "");
+    assert!(renew(&host, AFTER).failed);
+    host.put(CERT, &cert);
+    host.put(KEY, "another whole key");
+    // It does not answer still, and fails in the same place: what was put back is renewed again.
+    let next = renew(&host, AFTER);
+    assert!(next.failed && is_renewed(&host), "{next:?}");
+    assert_eq!(host.read(KEY), format!("{key}renewed\n"), "of the key of before, and not of the other one");
 }
 
 #[test]

@@ -35,7 +35,6 @@ pub fn init(draft: &mut Draft<'_>, node: &PlannedHost<'_>) -> Result<Step, Recip
             config: paths::KUBEADM_CONFIG.to_owned(),
             cri_socket: runtime::of(cx.cluster).endpoint.to_owned(),
             ignore: ignored(cx, node)?.into_iter().chain(kube_vip::ignored(cx.cluster)).collect(),
-            from: None,
         })
         .timeout_s(600)
         .undo(Undo::Act { act: KubeadmReset { cri_socket: runtime::of(cx.cluster).endpoint.to_owned() }.into() })

@@ -1,11 +1,13 @@
 //! `add-node`: adds hosts to a cluster. It is `create` without the steps that do not concern the new hosts.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::net::{IpAddr, SocketAddr};
 
-use kubexm_plan::cluster_facts::applied;
+use kubexm_plan::cluster_facts::{EtcdMember, applied};
+use kubexm_plan::facts::Stamp;
 use kubexm_plan::{ClusterFacts, Facts, Op, Pipeline, Plan, SlotProvider, Step, StepId, Undo};
 use kubexm_spec::Version;
-use kubexm_spec::cluster::{EtcdKind, document};
+use kubexm_spec::cluster::{Cluster, EtcdKind, Host, document};
 
 use crate::balancer::external;
 use crate::context::{PlanContext, PlannedHost};
@@ -15,6 +17,9 @@ use crate::identity::Identity;
 use crate::modules::time;
 use crate::pipelines::create;
 use crate::{balancer, charts, network, paths, registries};
+
+/// Of kubeadm's etcd.
+const PEER_PORT: u16 = 2380;
 
 /// Hosts of cluster.yaml that are not in the cluster yet, in its order.
 pub fn absent(cx: &PlanContext<'_>) -> Result<Vec<String>, RecipeError> {
@@ -76,7 +81,7 @@ pub fn add_node(cx: &PlanContext<'_>, running: &ClusterFacts, new: &[String]) ->
     }
     check_balancer(cx, running, new)?;
     if cx.cluster.etcd.kind == EtcdKind::Kubeadm {
-        check_members(running, new)?;
+        check_members(cx, running, new)?;
     }
     check_registries(cx, running, new)?;
     network::unchanged(cx.cluster, running)?;
@@ -119,25 +124,41 @@ pub fn add_node(cx: &PlanContext<'_>, running: &ClusterFacts, new: &[String]) ->
 fn other_plane<'a>(cx: &PlanContext<'a>, first: &str) -> Option<&'a str> {
     let planes = cx.cluster.role_groups.control_plane.iter().map(String::as_str);
     let joined = |name: &&str| {
-        let stamped = |facts: &Facts| facts.stamp.as_ref().is_some_and(|stamp| stamp.cluster == cx.cluster.name);
+        let is_own = |stamp: &Stamp| {
+            let same = stamp.id.zip(cx.cluster_id).is_none_or(|(id, own)| id == own);
+            stamp.cluster == cx.cluster.name && same
+        };
+        let stamped = |facts: &Facts| facts.stamp.as_ref().is_some_and(is_own);
         cx.facts.get(*name).is_some_and(|facts| facts.joined && stamped(facts))
     };
     planes.filter(|name| *name != first).find(joined)
 }
 
-/// A host that was lost and is there again, empty: its member would be taken for the new one, which has no data.
-fn check_members(running: &ClusterFacts, new: &[String]) -> Result<(), RecipeError> {
-    let stale = |host: &&String| running.etcd.iter().any(|member| member.name == **host);
-    match new.iter().find(stale) {
-        None => Ok(()),
-        Some(host) => Err(RecipeError::CannotJoin {
+/// A host that was lost and is there again, empty: its member would be taken for the new one, which has no data. One that this cluster's
+/// stamp is on is in it, or was interrupted while it joined, which the join mends itself.
+fn check_members(cx: &PlanContext<'_>, running: &ClusterFacts, new: &[String]) -> Result<(), RecipeError> {
+    let is_prepared = |host: &str| {
+        let stamp = cx.facts.get(host).and_then(|facts| facts.stamp.as_ref());
+        stamp.is_some_and(|stamp| stamp.cluster == cx.cluster.name)
+    };
+    for host in new.iter().filter(|host| cx.cluster.role_groups.control_plane.contains(host) && !is_prepared(host)) {
+        let Some(member) = running.etcd.iter().find(|member| is_on(member, cx.cluster, host)) else { continue };
+        let name = if member.name.is_empty() { host } else { &member.name };
+        return Err(RecipeError::CannotJoin {
             host: host.clone(),
             reason: format!(
-                "etcd has a member of that name already, and this host has no data of it: it was lost, or installed anew; \
-                 `kubexm-install delete-node {host} -f cluster.yaml` removes what is left of it in the cluster, then run this again"
+                "etcd has a member of that name or address already ({name}), and this host has no data of it: it was lost, or installed anew; \
+                 `kubexm-install delete-node {name} -f cluster.yaml` removes what is left of it in the cluster, then run this again"
             ),
-        }),
+        });
     }
+    Ok(())
+}
+
+fn is_on(member: &EtcdMember, cluster: &Cluster, host: &str) -> bool {
+    let peer = |ip: IpAddr| format!("https://{}", SocketAddr::from((ip, PEER_PORT)));
+    let mut peers = cluster.host(host).into_iter().flat_map(Host::addresses).map(peer);
+    member.name == host || peers.any(|peer| member.peer_urls.contains(&peer))
 }
 
 /// Nodes that are in the cluster pull from the registry hosts that cluster.yaml names: a join adds none.

@@ -176,8 +176,8 @@ fn members<'a>(cx: &'a RestoreContext<'a>) -> Result<Vec<Member<'a>>, RecipeErro
         match (cx.facts.get(name), address) {
             (None, _) => problems.push(format!("{name} was not reached: every member of etcd gets the data of the backup")),
             (Some(facts), _) if !is_member(facts) => problems.push(format!(
-                "{name} is no control plane of this cluster; a restore is for the hosts that the cluster runs on: on new hosts \
-                 `kubexm-install create --from-backup` makes it, a single one comes back with `delete-node` and `add-node`"
+                "{name} is no control plane of this cluster; a restore is for the hosts that the cluster runs on: create it \
+                 there first, or remove the host from cluster.yaml"
             )),
             (Some(_), None) => problems.push(format!("{name} has no address of its own in cluster.yaml")),
             (Some(facts), Some(ip)) => {

@@ -370,6 +370,18 @@ fn a_host_that_was_lost_is_not_added_beside_its_own_member_nor_where_it_is_the_f
     assert!(refused.contains("`kubexm-install delete-node node3 -f cluster.yaml`"), "{refused}");
     let without = ClusterFacts { etcd: ["node1", "node2"].map(member).to_vec(), ..ClusterFacts::default() };
     add_node(&site.cx(), &without, &new).unwrap();
+    // One of another name has the address of a lost one.
+    let mut other = member("lost");
+    other.peer_urls = vec!["https://10.77.0.13:2380".to_owned()];
+    let running_with = ClusterFacts { etcd: vec![member("node1"), other], ..ClusterFacts::default() };
+    let refused = add_node(&site.cx(), &running_with, &new).unwrap_err().to_string();
+    assert!(refused.contains("`kubexm-install delete-node lost -f cluster.yaml`"), "{refused}");
+    // One that is in the cluster, and one whose join was interrupted.
+    let named = ["node2".to_owned()];
+    add_node(&site.cx(), &running, &named).unwrap();
+    let stamp = site.facts["node2"].stamp.clone();
+    site.facts.get_mut("node3").unwrap().stamp = stamp;
+    add_node(&site.cx(), &running, &new).unwrap();
 
     site.join_all_but("node1");
     let error = add_node(&site.cx(), &ClusterFacts::default(), &["node1".to_owned()]).unwrap_err();

@@ -444,6 +444,13 @@ fn a_registry_host_that_was_lost_may_go_and_stays_in_the_record_and_one_that_wor
     site.cluster.role_groups.control_plane.rotate_left(1);
     let refused = site.delete(&["node1"]).expect_err("a refusal").to_string();
     assert!(refused.contains("it serves the registry"), "{refused}");
+    let (facts, ledger) = (site.facts["node1"].clone(), site.ledgers["node1"].clone());
+    site.facts.get_mut("node1").expect("a host").stamp = None;
+    site.ledgers.insert("node1".to_owned(), Vec::new());
+    let refused = site.delete(&["node1"]).expect_err("it has lost its books, and works").to_string();
+    assert!(refused.contains("it serves the registry"), "{refused}");
+    site.facts.insert("node1".to_owned(), facts);
+    site.ledgers.insert("node1".to_owned(), ledger);
     site.running.nodes[0].ready = false;
     site.running.etcd[0].healthy = false;
     for is_back in [false, true] {

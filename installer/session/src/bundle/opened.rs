@@ -21,7 +21,6 @@ use super::{installed, lock, network_manifest, replace, values_files};
 use crate::error::SessionError;
 use crate::escaped::escaped;
 use crate::events;
-use crate::from_backup::OpenedBackup;
 use crate::home::ClusterHome;
 use crate::options::{BundleOptions, ReplaceOptions};
 use crate::session::Session;
@@ -48,8 +47,6 @@ pub struct Opened {
     pub(super) upgrade: bool,
     /// Which installed bundle it may replace.
     pub(super) replace: ReplaceOptions,
-    /// The backup whose cluster is made.
-    pub(super) backup: Option<OpenedBackup>,
 }
 
 /// An opened bundle of which every byte was read and verified, now or earlier. Only [`Opened::verify`] creates one.
@@ -98,7 +95,6 @@ impl Session<'_> {
             new_registry_ca,
             upgrade,
             replace,
-            backup: None,
         })
     }
 }
@@ -232,16 +228,6 @@ impl Opened {
     #[must_use]
     pub fn for_upgrade(self, upgrade: bool) -> Self {
         Self { upgrade, ..self }
-    }
-
-    /// Makes the cluster of a backup.
-    pub(crate) fn of_backup(self, backup: OpenedBackup) -> Self {
-        Self { backup: Some(backup), ..self }
-    }
-
-    /// The backup whose cluster is made.
-    pub(crate) const fn backup(&self) -> Option<&OpenedBackup> {
-        self.backup.as_ref()
     }
 
     /// The checks of preflight for what it is used for.

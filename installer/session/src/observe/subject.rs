@@ -20,7 +20,6 @@ use crate::diff::without_secrets;
 use crate::error::SessionError;
 use crate::events;
 use crate::fleet::Fleet;
-use crate::from_backup::OpenedBackup;
 use crate::session::Session;
 
 /// An opened bundle, a verified bundle, or an existing cluster. Sealed.
@@ -161,19 +160,7 @@ impl Subject for Verified {
 
 impl Startable for Verified {
     fn blobs(&self) -> Box<dyn BlobSource> {
-        let bundle = BundleBlobs(self.opened().bundle().clone());
-        match self.opened().backup() {
-            Some(backup) => backup.beside(bundle),
-            None => Box::new(bundle),
-        }
-    }
-
-    fn backup_key(&self) -> Option<Zeroizing<Vec<u8>>> {
-        self.opened().backup().map(OpenedBackup::secret)
-    }
-
-    fn restores(&self) -> Option<RestoredBackup<'_>> {
-        self.opened().backup().map(OpenedBackup::shown)
+        Box::new(BundleBlobs(self.opened().bundle().clone()))
     }
 }
 

@@ -56,8 +56,7 @@ impl SlotSource for ControllerSlots<'_> {
             SlotProvider::BackupKey => {
                 let missing = || EngineError::Slot {
                     slot: name.0.clone(),
-                    reason: "no backup was given: name it (`resume --from-backup FOLDER`), as when the run began"
-                        .to_owned(),
+                    reason: "no backup was given; this is a fault of the program".to_owned(),
                 };
                 return Ok(self.backup_key.as_ref().ok_or_else(missing)?.to_vec());
             }

@@ -5,7 +5,6 @@
 #![allow(clippy::print_stdout, reason = "how many points were tried, and how long it took, is said")]
 
 mod acts_half_done;
-mod from_backup;
 mod lost_plane;
 mod reconfigured;
 mod refused;

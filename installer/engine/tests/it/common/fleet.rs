@@ -49,7 +49,6 @@ pub fn plan(workers: &[&str]) -> Plan {
             config: "/etc/containerd/config.toml".to_owned(),
             cri_socket: SOCKET.to_owned(),
             ignore: Vec::new(),
-            from: None,
         })
         .after(&runtime)
         .undo(reset.clone())

@@ -12,7 +12,7 @@ use super::ignored::ignored;
 use super::mark::{self, Mark, Of};
 use super::members::Rest;
 use super::perform::Perform;
-use super::{files, init_from_backup, kubeadm_reset};
+use super::{files, kubeadm_reset};
 use crate::kube::kubectl;
 use crate::system::Program;
 use crate::{Machine, OpError, fsio, own_etcd, paths};
@@ -30,7 +30,7 @@ impl Perform for KubeadmInit {
     }
 
     fn perform(&self, machine: &Machine) -> Result<(), OpError> {
-        converge(self, machine)
+        converge(machine, &self.config, &self.cri_socket, &self.ignore)
     }
 }
 
@@ -58,17 +58,13 @@ fn has_joined(machine: &Machine) -> Result<bool, OpError> {
     Ok(mark::read(machine, Of::Join)?.is_some_and(|mark| mark.ended_well))
 }
 
-fn converge(op: &KubeadmInit, machine: &Machine) -> Result<(), OpError> {
-    let KubeadmInit { config, cri_socket: socket, ignore, from } = op;
+fn converge(machine: &Machine, config: &str, socket: &str, ignore: &[String]) -> Result<(), OpError> {
     let digest = fsio::read(&machine.path(config))?.map(Digest::of);
     if digest.is_none() {
         return Err(OpError::other(format!("{config} is not there: kubeadm's config must be written before its init")));
     }
     let mut init = Program::new("kubeadm").args(["init", "--config", config, "--skip-token-print"]).within(LIMIT_S);
-    let mut ignore = ignored(machine, ignore)?;
-    if from.is_some() {
-        ignore.push(init_from_backup::check_to_ignore(machine)?);
-    }
+    let ignore = ignored(machine, ignore)?;
     if !ignore.is_empty() {
         init = init.arg(format!("--ignore-preflight-errors={}", ignore.join(",")));
     }
@@ -83,7 +79,7 @@ fn converge(op: &KubeadmInit, machine: &Machine) -> Result<(), OpError> {
             )));
         }
         // Without a recorded end, a later run that finds the API server down would take this cluster for a half-done init.
-        Progress::Damaged if missing(machine).is_empty() => return end(op, machine, digest),
+        Progress::Damaged if missing(machine).is_empty() => return mark::write(machine, Of::Init, true, digest),
         Progress::Damaged => {
             return Err(OpError::other(format!(
                 "this node's control plane was set up by kubexm, and {} is missing now; it is not set up again, since \
@@ -102,7 +98,7 @@ fn converge(op: &KubeadmInit, machine: &Machine) -> Result<(), OpError> {
                 None => missing(machine).is_empty() && comes_up(machine)?,
             };
             if ended_well {
-                return end(op, machine, digest);
+                return mark::write(machine, Of::Init, true, digest);
             }
             if was_used(machine)? {
                 return Err(OpError::other(
@@ -116,20 +112,7 @@ fn converge(op: &KubeadmInit, machine: &Machine) -> Result<(), OpError> {
         Progress::NotBegun => {}
     }
     mark::write(machine, Of::Init, false, digest)?;
-    if let Some(from) = from {
-        init_from_backup::put(machine, from)?;
-    }
     machine.run_act(&init)?;
-    end(op, machine, digest)
-}
-
-/// Nobody has joined yet: later steps change the cluster.
-fn end(op: &KubeadmInit, machine: &Machine, digest: Option<Digest>) -> Result<(), OpError> {
-    if let Some(from) = &op.from
-        && !was_used(machine)?
-    {
-        init_from_backup::delete_other_nodes(machine, &from.name)?;
-    }
     mark::write(machine, Of::Init, true, digest)
 }
 
@@ -199,7 +182,7 @@ mod tests {
     use kubexm_plan::op::KubeadmReset;
 
     fn init() -> KubeadmInit {
-        KubeadmInit { config: "/etc/kubexm/kubeadm.yaml".into(), cri_socket: SOCKET.into(), ignore: vec![], from: None }
+        KubeadmInit { config: "/etc/kubexm/kubeadm.yaml".into(), cri_socket: SOCKET.into(), ignore: vec![] }
     }
 
     impl ActCases for KubeadmInit {

@@ -2,7 +2,6 @@
 
 mod files;
 mod ignored;
-mod init_from_backup;
 pub(crate) mod kubeadm_files;
 pub(crate) mod kubeadm_init;
 pub(crate) mod kubeadm_join;

@@ -4,13 +4,10 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use kubexm_spec::Digest;
-
 use super::effect::Effect;
 use super::kind::{ActKind, Review};
 use crate::kind::Needs;
 use crate::resource::{Resource, ResourceChange};
-use crate::slot::SlotName;
 
 /// `kubeadm init --config`. Done: admin.conf exists and the API server accepts it. Half done: undone by `kubeadm
 /// reset`.
@@ -23,23 +20,6 @@ pub struct KubeadmInit {
     pub cri_socket: String,
     /// Preflight checks of kubeadm to ignore, from the support matrix.
     pub ignore: Vec<String>,
-    /// The backup whose cluster it becomes; none for a new one.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub from: Option<InitFrom>,
-}
-
-/// A backup whose cluster an init brings back: its authorities, and the data of etcd, of which this host has the only member.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub struct InitFrom {
-    /// Blob of the node's store: the encrypted archive.
-    pub archive: Digest,
-    /// The slot with its key.
-    pub slots: Vec<SlotName>,
-    /// Of the member and of the node. Objects of all other nodes are deleted: their hosts are gone, or join again.
-    pub name: String,
-    /// `https://10.0.0.1:2380`.
-    pub peer: String,
 }
 
 impl ActKind for KubeadmInit {
@@ -52,11 +32,7 @@ impl ActKind for KubeadmInit {
     }
 
     fn needs(&self) -> Needs<'_> {
-        let resources = vec![Resource::Runtime, Resource::Path(self.config.clone())];
-        match &self.from {
-            Some(from) => Needs { resources, slots: &from.slots, blobs: vec![from.archive], ..Needs::nothing() },
-            None => Needs { resources, ..Needs::nothing() },
-        }
+        Needs { resources: vec![Resource::Runtime, Resource::Path(self.config.clone())], ..Needs::nothing() }
     }
 
     fn review(&self) -> Review {
@@ -69,8 +45,7 @@ impl ActKind for KubeadmInit {
                   with the init was deleted.",
             half_done: "A unit that still runs is awaited. Otherwise `kubeadm reset`, removal of everything that \
                   appeared since the init started (files, CNI configs, network rules, mounts, pods), then a new \
-                  init (from the archive again, if it brings a backup's cluster back); what existed before according to our mark \
-                  stays.",
+                  init; what existed before according to our mark stays.",
             rollback: "`kubeadm reset` on the host, in the first wave, while the container runtime still runs; only if nothing \
                   existed before, or only a half-done init of ours.",
         }
@@ -84,9 +59,6 @@ impl ActKind for KubeadmInit {
 impl fmt::Display for KubeadmInit {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "act kubeadm init with {}", self.config)?;
-        if let Some(from) = &self.from {
-            write!(f, ", of the cluster in archive {}", from.archive)?;
-        }
         if self.ignore.is_empty() { Ok(()) } else { write!(f, ", ignoring {}", self.ignore.join(", ")) }
     }
 }

@@ -97,9 +97,11 @@ fn refuse_needed(cx: &DeleteContext<'_>, name: &str) -> Result<(), RecipeError> 
     Ok(())
 }
 
-/// Whether a host is not reached, or is there again with nothing on it.
-pub(super) fn is_lost(cx: &DeleteContext<'_>, name: &str) -> bool {
-    cx.hosts.iter().find(|host| host.name == name).is_none_or(ResetHost::is_clean)
+/// Whether a host is not reached, or is there again with nothing on it, and the cluster knows that it does not work.
+fn is_lost(cx: &DeleteContext<'_>, name: &str) -> bool {
+    let ready = cx.running.nodes.iter().any(|node| node.name == name && node.ready);
+    let healthy = cx.running.etcd.iter().any(|member| is_of(member, cx, name) && member.healthy);
+    !ready && !healthy && cx.hosts.iter().find(|host| host.name == name).is_none_or(ResetHost::is_clean)
 }
 
 /// Refuses to decide about a cluster that does not answer.
