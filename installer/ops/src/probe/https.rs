@@ -1,7 +1,7 @@
 //! HTTPS requests with a private CA, since a node may not have curl.
 
 use std::io::{BufRead, Read, Write};
-use std::net::{TcpStream, ToSocketAddrs};
+use std::net::{SocketAddr, TcpStream, ToSocketAddrs};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -173,11 +173,22 @@ fn connect(url: &str, at: &Address<'_>, ca: &[u8], identity: Option<(&[u8], &[u8
     };
     let name = ServerName::try_from(at.host.to_owned()).map_err(|e| bad(&e))?;
     let connection = ClientConnection::new(Arc::new(config), name).map_err(|e| bad(&e))?;
-    let address =
-        (at.host, at.port).to_socket_addrs().map_err(|e| bad(&e))?.next().ok_or_else(|| bad(&"no address"))?;
-    let socket = TcpStream::connect_timeout(&address, LIMIT).map_err(|e| bad(&e))?;
+    let addresses = (at.host, at.port).to_socket_addrs().map_err(|e| bad(&e))?;
+    let socket = connected(addresses).map_err(|e| bad(&e))?;
     socket.set_read_timeout(Some(LIMIT)).and_then(|()| socket.set_write_timeout(Some(LIMIT))).map_err(|e| bad(&e))?;
     Ok(StreamOwned::new(connection, socket))
+}
+
+/// The first address that answers, in their order: the control plane's name has those of all control planes, one of which may be lost.
+fn connected(addresses: impl Iterator<Item = SocketAddr>) -> std::io::Result<TcpStream> {
+    let mut last = std::io::Error::new(std::io::ErrorKind::NotFound, "no address");
+    for address in addresses {
+        match TcpStream::connect_timeout(&address, LIMIT) {
+            Ok(socket) => return Ok(socket),
+            Err(error) => last = error,
+        }
+    }
+    Err(last)
 }
 
 fn status(answer: &[u8]) -> Option<u16> {
@@ -200,5 +211,23 @@ fn authority_parts(authority: &str) -> Option<(&str, u16)> {
         Some((host, port)) => Some((host, port.parse().ok()?)),
         None if authority.is_empty() => None,
         None => Some((authority, 443)),
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test")]
+mod tests {
+    use std::net::TcpListener;
+
+    use super::connected;
+
+    #[test]
+    fn an_address_where_nobody_listens_is_not_the_last_word() {
+        let closed = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let open = listener.local_addr().unwrap();
+        assert_eq!(connected([closed, open].into_iter()).unwrap().peer_addr().unwrap(), open);
+        assert_eq!(connected([closed].into_iter()).unwrap_err().kind(), std::io::ErrorKind::ConnectionRefused);
+        assert!(connected(std::iter::empty()).is_err());
     }
 }
