@@ -172,7 +172,10 @@ impl Mark {
 
     /// Notes what is there, but for what an earlier service has noted: that was whole.
     fn keep(&mut self, machine: &Machine, due: &[&Found]) -> Result<(), OpError> {
-        for one in due.iter().filter(|one| !self.before.contains_key(one.path)) {
+        for one in due {
+            if self.before.contains_key(one.path) {
+                continue;
+            }
             let mut pair = BTreeMap::new();
             for path in one.files() {
                 let bytes = fsio::read(&machine.path(&path))?;
