@@ -160,7 +160,16 @@ mod tests {
 
     fn addon(name: &str, kind: AddonKind, source: AddonSource) -> Addon {
         let (namespace, values) = ("apps".to_owned(), Map::from_iter([("a".to_owned(), json!(1))]));
-        Addon { name: name.to_owned(), kind, source, namespace, values, values_file: None, secrets: Vec::new() }
+        Addon {
+            name: name.to_owned(),
+            kind,
+            source,
+            namespace,
+            values,
+            values_file: None,
+            after: Vec::new(),
+            secrets: Vec::new(),
+        }
     }
 
     #[test]

@@ -53,8 +53,8 @@ impl CatalogueError {
 pub enum RequireError {
     /// No release of that minor.
     #[error(
-        "the catalogue has no Kubernetes {version}; nearest: {}. Name one of these, or add it with --catalogue: {}",
-        list(.nearest),
+        "the catalogue has no Kubernetes {version}{}add it with --catalogue: {}",
+        named(.nearest),
         new_minor(version, .nearest)
     )]
     UnknownKubernetes {
@@ -64,7 +64,7 @@ pub enum RequireError {
         nearest: Vec<String>,
     },
     /// No version of the same minor is known.
-    #[error("the catalogue has no {component} {version}; nearest: {}. Name one of these, or bring it with --catalogue (components.{component}.versions)", list(.nearest))]
+    #[error("the catalogue has no {component} {version}{}bring it with --catalogue (components.{component}.versions)", named(.nearest))]
     UnknownVersion {
         /// Component name.
         component: String,
@@ -122,7 +122,7 @@ pub enum RequireError {
         platform: Platform,
     },
     /// An add-on that the catalogue does not know.
-    #[error("{because}: the catalogue has no {name:?}; nearest: {}. Name one of these, or state its source", list(.nearest))]
+    #[error("{because}: the catalogue has no {name:?}{}state its source", named(.nearest))]
     UnknownFeature {
         /// The field that requests it.
         because: String,
@@ -308,6 +308,11 @@ fn new_minor(version: &str, nearest: &[String]) -> String {
         "releases: {{\"{minor}\": {{like: \"{like}\", constants: {{pause, coredns, etcd}}}}}}, and the versions of its programs \
          (components.kubelet.versions …)"
     )
+}
+
+/// What is there instead, if anything is.
+fn named(nearest: &[String]) -> String {
+    if nearest.is_empty() { ": ".to_owned() } else { format!("; nearest: {}. Name one of these, or ", list(nearest)) }
 }
 
 fn list(names: &[String]) -> String {

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """Which scenes run, in which lane, and which do not and why. A scene says it of itself, in comments at its top:
 
-  # tier: always | long | unproven
-                            `long` ones run when the commit's hash picks them, or with --long; `unproven` ones, which have never passed yet,
-                            with --long or by name
+  # tier: always | long | large | unproven
+                            `long` ones run when the commit's hash picks them, or with --long; `large` ones, whose part of the lab takes more
+                            than an hour to build, and `unproven` ones, which have never passed yet, with --long or by name
   # seconds: N              what it takes on two cores, the other lane beside it
   # needs: PART ...         what scripts/e2e prepares before it (prepare.sh)
   # compares-with: SCENE    it waits at its end for what that one leaves, which runs before it or in the other lane
@@ -16,6 +16,12 @@ import pathlib
 import re
 
 KEYS = ("tier", "seconds", "needs", "compares-with", "starts-from", "makes")
+# Tiers of scenes that do not run each time, and why.
+RARE = {
+    "long": "another commit's turn",
+    "large": "its part of the lab takes more than an hour to build (--long, or by name)",
+    "unproven": "it has never passed yet",
+}
 # A second long scene is picked where both together take no longer.
 PICKED = 600
 
@@ -26,7 +32,7 @@ def scenes(folder):
         head = re.match(r"(?:#.*\n)*", file.read_text()).group()
         said = dict(re.findall(r"^# ([a-z-]+): (.*)$", head, re.M))
         scene = {key: said.get(key, "") for key in KEYS}
-        if scene["tier"] not in ("always", "long", "unproven") or not scene["seconds"].isdigit():
+        if scene["tier"] not in ("always", *RARE) or not scene["seconds"].isdigit():
             raise SystemExit(f"{file} does not say its tier and its seconds")
         scene["seconds"] = int(scene["seconds"])
         found[file.stem.removeprefix("scene-")] = scene
@@ -111,7 +117,7 @@ def main():
                 chosen = wanted
     for name in found:
         if name not in chosen and not options.only:
-            left.setdefault(name, "it has never passed yet" if found[name]["tier"] == "unproven" else "another commit's turn")
+            left.setdefault(name, RARE.get(found[name]["tier"], RARE["long"]))
     print("run first build")
     two = [chosen, []] if options.only else lanes(chosen, found)[0]
     for number, lane in enumerate(two, 1):

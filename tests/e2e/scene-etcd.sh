@@ -70,10 +70,7 @@ check "objects are made" kubectl_on n1 create configmap kept --from-literal=a=1
 check "a backup is made" install backup --to "$WORK/etcd-backups" -f "$FLEET_YAML"
 verified() { says 0 "is whole" install backup verify "$(find "$WORK/etcd-backups" -mindepth 1 -maxdepth 1 -name 'lab-*' | tail -n 1)"; }
 check "it is whole" verified
-no_restore() { says 22 "spec.etcd.type kubexm" install restore "$(find "$WORK/etcd-backups" -mindepth 1 -maxdepth 1 -name 'lab-*' | tail -n 1)" -f "$FLEET_YAML" -y; }
-check "a restore is refused by name" no_restore
 check "a host with a member is not deleted" says 53 "member of etcd" install delete-node n2 -f "$FLEET_YAML" -y
-check "an upgrade is refused by name" says 22 "spec.etcd.type kubexm" fleet upgrade -f "$FLEET_YAML" -y
 
 check "a member's host is powered off" lab host stop n3
 writes() { kubectl_on n1 create configmap "$1" --from-literal=a=1; }

@@ -1,6 +1,6 @@
 # shellcheck shell=bash
-# tier: unproven
-# seconds: 900
+# tier: large
+# seconds: 780
 # needs: lab minor
 # Two control planes and a worker go from one minor version of Kubernetes to the next, over etcd's gate: refused before it, brought to it
 # with a bundle of their own version, then upgraded while clients ask, killed in the middle and resumed. An operator's cordon stays.

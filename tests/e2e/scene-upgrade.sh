@@ -121,6 +121,11 @@ check "the API was away only while its server restarted" answered api 150
 snapshot_there() { lab host root n1 'ls -l /var/lib/kubexm/snapshots/before-v*.db'; }
 check "a snapshot of etcd was taken before" snapshot_there
 
+# old_image TAG: the depot has it, though the cluster's bundle is another one
+old_image() { lab host root n1 curl -skf -m 10 -o /dev/null -w '%{http_code}' "https://10.77.0.11:5443/v2/registry.k8s.io/kube-proxy/manifests/$1"; }
+check "the depot answers for the images of the bundle before, too" old_image "v$LAB_K8S"
+check "and for those of the new one" old_image "v$LAB_K8S_NEXT"
+
 nothing_done() {
   fleet_trees still-before
   upgrade --json > "$WORK/upgraded-again.jsonl" || { tail -n 3 "$WORK/upgraded-again.jsonl"; return 1; }

@@ -6,9 +6,11 @@ use std::collections::BTreeMap;
 
 use kubexm_engine::sim;
 use kubexm_manifests::Catalogue;
+use kubexm_plan::cluster_facts::{AppliedCluster, applied};
 use kubexm_plan::facts::{InstalledPackages, Stamp, StateFolder};
-use kubexm_plan::{CheckedPlan, ClusterFacts, Facts, Pipeline, Plan, lint};
+use kubexm_plan::{CheckedPlan, ClusterFacts, Facts, Op, Pipeline, Plan, lint};
 use kubexm_recipes::{PlanContext, RecipeError, UpgradeOptions};
+use kubexm_spec::cluster::{Addon, AddonKind};
 use kubexm_spec::{Cluster, Digest, Family, cluster};
 
 use crate::synthetic::SyntheticBundle;
@@ -50,7 +52,9 @@ const ONE: Sample = Sample {
 
 /// An upgrade that drains nodes.
 const MINOR: Option<[&str; 2]> = Some(["v1.34.4", "v1.35.4"]);
-/// One that does not.
+/// One with another minor version of etcd: its members cannot go back once all of them have it.
+const OVER_THE_GATE: Option<[&str; 2]> = Some(["v1.33.13", "v1.34.4"]);
+/// One that does not drain.
 const PATCH: Option<[&str; 2]> = Some(["v1.34.2", "v1.34.4"]);
 
 /// Samples of one host.
@@ -166,6 +170,7 @@ pub const FLEETS: [Sample; 15] = [
         spec: "  etcd: {type: kubexm, quota: 4Gi, dataDir: /srv/etcd}\n",
         added: &["node2"],
         deleted: &["node2"],
+        upgraded: OVER_THE_GATE,
         ..ONE
     },
     Sample {
@@ -175,6 +180,7 @@ pub const FLEETS: [Sample; 15] = [
         spec: "  etcd: {type: kubexm}\n",
         added: &["node3"],
         deleted: &["node3"],
+        upgraded: MINOR,
         ..ONE
     },
     Sample {
@@ -293,12 +299,11 @@ impl Sample {
     /// Whether a pipeline has anything to do in it.
     pub fn is_for(&self, pipeline: Pipeline) -> bool {
         match pipeline {
-            Pipeline::Create | Pipeline::CertsRenew | Pipeline::Reset => true,
-            // It is refused for an etcd that is not kubeadm's.
-            Pipeline::Restore => !self.spec.contains("etcd: {type: kubexm"),
+            Pipeline::Create | Pipeline::CertsRenew | Pipeline::Restore | Pipeline::Reset => true,
             Pipeline::AddNode => !self.added.is_empty(),
             Pipeline::DeleteNode => !self.deleted.is_empty(),
             Pipeline::Upgrade => self.upgraded.is_some(),
+            Pipeline::AddonsApply => self.spec.contains("addons:"),
         }
     }
 
@@ -417,6 +422,36 @@ impl Sample {
         let (facts, options) = (self.facts_of_cluster_without(&[]), UpgradeOptions::default());
         let upgrade = |cx: &PlanContext<'_>| Ok(kubexm_recipes::upgrade(cx, running, &options)?.plan);
         self.plan_of(&self.of_version(to), &facts, upgrade)
+    }
+
+    /// The sample with other add-ons: the first has other values, the last is gone, and there is a new one that waits for the first.
+    pub fn cluster_with_other_addons(&self) -> Cluster {
+        let mut cluster = self.cluster();
+        cluster.addons.pop();
+        let Some(first) = cluster.addons.first_mut() else { return cluster };
+        first.values.insert("replicas".to_owned(), 3.into());
+        let (name, after) = ("more".to_owned(), vec![first.name.clone()]);
+        let more = Addon { name, after, kind: AddonKind::Yaml, values: Default::default(), ..first.clone() };
+        cluster.addons.push(more);
+        cluster
+    }
+
+    /// What its `create` records in the cluster.
+    pub fn applied(&self) -> AppliedCluster {
+        let (_, plan) = self.plan_create();
+        let text = plan.plan().steps.iter().flat_map(|step| &step.ops).find_map(|op| match op {
+            Op::KubeObject(object) if object.name == applied::CONFIG_MAP => plan.plan().texts.get(&object.text),
+            _ => None,
+        });
+        let object = serde_json::from_str(text.expect("a record")).expect("JSON");
+        AppliedCluster::of_config_map(&object).expect("a record")
+    }
+
+    /// The bundle and the plan that applies the add-ons of [`Sample::cluster_with_other_addons`] to the cluster.
+    pub fn plan_addons_apply(&self) -> (SyntheticBundle, CheckedPlan) {
+        let running = ClusterFacts { applied: Some(self.applied()), ..ClusterFacts::default() };
+        let apply = |cx: &PlanContext<'_>| Ok(kubexm_recipes::addons_apply(cx, &running, &[])?.0);
+        self.plan_of(&self.cluster_with_other_addons(), &self.facts_of_cluster_without(&[]), apply)
     }
 
     /// The bundle and the plan of the cluster that [`Sample::plan_add_node`] adds to.

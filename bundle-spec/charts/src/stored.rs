@@ -77,6 +77,16 @@ impl Revision {
         self.secret["metadata"]["annotations"][name].as_str().unwrap_or_default()
     }
 
+    /// The namespace that its Secret is in.
+    pub fn namespace(&self) -> &str {
+        self.secret["metadata"]["namespace"].as_str().unwrap_or_default()
+    }
+
+    /// The Secret, as the API server has it.
+    pub const fn secret(&self) -> &Value {
+        &self.secret
+    }
+
     /// Name of the Secret.
     pub fn secret_name(&self) -> &str {
         self.secret["metadata"]["name"].as_str().unwrap_or_default()

@@ -112,7 +112,11 @@ impl SigningError {
     /// How a program ends on it.
     pub fn exit_code(&self) -> ExitCode {
         match self {
-            Self::Io { source, .. } if source.kind() == io::ErrorKind::NotFound => ExitCode::Config,
+            Self::Io { source, .. }
+                if matches!(source.kind(), io::ErrorKind::NotFound | io::ErrorKind::PermissionDenied) =>
+            {
+                ExitCode::Config
+            }
             Self::Io { .. } | Self::NoRandomness { .. } => ExitCode::Disk,
             Self::Exists { .. } => ExitCode::Usage,
             Self::Output(error) => error.exit_code(),

@@ -13,6 +13,9 @@ use crate::{ArtifactKey, Digest, Family, Manifest, Platform};
 /// The schema this program writes and reads.
 pub const SCHEMA: &str = "kubexm.io/depot/v1";
 
+/// The folder beside the config with the configs of all bundles that the cluster has had, of which images and files are served too.
+pub const BUNDLES: &str = "bundles";
+
 /// The file of a repository of packages that says how a host comes to use it.
 pub const HOW_TO: &str = "README";
 

@@ -41,7 +41,7 @@ pub use family::Family;
 pub use lock::{Lock, PackageRole};
 pub use manifest::Manifest;
 pub use platform::{Arch, Platform};
-pub use printable::printable;
+pub use printable::{one_line, printable};
 pub use reference::Reference;
 pub use rendering::Rendering;
 pub use sources::Sources;

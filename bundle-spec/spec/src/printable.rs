@@ -17,9 +17,29 @@ fn is_harmful(c: char) -> bool {
     (c.is_control() && !matches!(c, '\n' | '\t')) || directs || matches!(c, '\u{2028}' | '\u{2029}')
 }
 
+/// Most characters of a text on one line.
+const LONGEST: usize = 2_000;
+
+/// A foreign text as a part of a message: on one line, so that it begins none of its own, and no longer than anybody reads.
+pub fn one_line(text: &str) -> String {
+    let shown = |c: char| if is_harmful(c) || c.is_whitespace() { ' ' } else { c };
+    let mut line: String = text.chars().take(LONGEST).map(shown).collect();
+    if text.chars().nth(LONGEST).is_some() {
+        line.push('\u{2026}');
+    }
+    line
+}
+
 #[cfg(test)]
 mod tests {
-    use super::printable;
+    use super::{LONGEST, one_line, printable};
+
+    #[test]
+    fn a_foreign_text_begins_no_line_of_its_own() {
+        assert_eq!(one_line("a\nthe bundle is signed\r\n\u{1b}[2Jb\u{2028}c é"), "a the bundle is signed   [2Jb c é");
+        assert_eq!(one_line(&"é".repeat(10_000)).chars().count(), LONGEST + 1);
+        assert_eq!(one_line(&"é".repeat(LONGEST)).chars().count(), LONGEST);
+    }
 
     #[test]
     fn a_foreign_text_cannot_write_to_the_terminal_what_is_no_text() {

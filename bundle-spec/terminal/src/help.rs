@@ -77,6 +77,7 @@ fn broken(line: &str) -> Vec<String> {
             let head = format!("{indent}{name:width$}", width = column - indent.len());
             wrapped(cell.trim_start(), &head, &" ".repeat(column), "")
         }
+        None if line.trim_start().starts_with("# ") => wrapped(line.trim_start(), &indent, &format!("{indent}# "), ""),
         None => wrapped(line.trim_start(), &indent, &format!("{indent}    "), " \\"),
     }
 }

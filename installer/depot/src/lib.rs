@@ -5,8 +5,10 @@
 //! `/packages/<os>-<arch>/…`, repositories for apt and dnf.
 
 mod conditions;
+mod config;
 mod connections;
 mod content;
+mod earlier;
 mod guesses;
 mod login;
 mod paced;

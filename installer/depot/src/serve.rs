@@ -20,8 +20,10 @@ use tokio::sync::mpsc;
 use tokio_rustls::TlsAcceptor;
 
 use crate::DepotError;
+use crate::config::{read, read_config};
 use crate::connections::{Connections, Limits};
 use crate::content::{self, Store};
+use crate::earlier;
 use crate::guesses::{self, Guesses};
 use crate::login::{self, Login};
 use crate::paced::Pace;
@@ -83,12 +85,6 @@ pub async fn check_config(config_path: &FilePath) -> Result<(), DepotError> {
     read_config(config_path).await.map(drop)
 }
 
-async fn read_config(config_path: &FilePath) -> Result<depot::DepotConfig, DepotError> {
-    let path = config_path.display().to_string();
-    let text = read(&path).await?;
-    serde_json::from_slice(&text).map_err(|source| DepotError::Config { path, source })
-}
-
 /// Everything that a depot reads before it serves.
 struct Loaded {
     config: depot::DepotConfig,
@@ -98,6 +94,7 @@ struct Loaded {
 
 async fn load(config_path: &FilePath, tls_folder: Option<&FilePath>) -> Result<Loaded, DepotError> {
     let mut config = read_config(config_path).await?;
+    earlier::add(&mut config, config_path).await?;
     if let Some(folder) = tls_folder {
         let at = |name| folder.join(name).display().to_string();
         config.tls = depot::Tls { cert: at(CERT), key: at(KEY) };
@@ -250,10 +247,6 @@ async fn file(
         Some(digest) => registry.store.answer(request, digest, "application/octet-stream").await,
         None => content::not_here(&name),
     }
-}
-
-async fn read(path: &str) -> Result<Vec<u8>, DepotError> {
-    tokio::fs::read(path).await.map_err(|source| DepotError::Read { path: path.to_owned(), source })
 }
 
 async fn tls(files: &depot::Tls) -> Result<TlsAcceptor, DepotError> {

@@ -19,16 +19,17 @@ pub struct Drift {
     pub skipped: usize,
 }
 
-/// Compares every step that has ops with its host; changes nothing on hosts and takes no lock there.
+/// Compares every step that has ops with its host; changes nothing on hosts and takes no lock there. With it the errors of hosts that
+/// did not answer: their steps count as not compared, and hide nothing of others.
 ///
 /// # Errors
-/// A host does not answer.
+/// A host answered what it was not asked ([`LinkError::Untrusted`]).
 pub async fn drift(
     plan: &Plan,
     links: &Links,
     source: &dyn SlotSource,
     events: &dyn EventSink,
-) -> Result<Drift, LinkError> {
+) -> Result<(Drift, Vec<LinkError>), LinkError> {
     let hosts = links.iter().map(|(host, link)| {
         let look = async move {
             let (mut steps, mut given, mut skipped): (Vec<&Step>, _, _) = (Vec::new(), Given::default(), 0);
@@ -38,21 +39,26 @@ pub async fn drift(
                     false => skipped += 1,
                 }
             }
-            let found = if steps.is_empty() { Vec::new() } else { link.drift(plan, &steps, &given.values).await? };
-            Ok::<_, LinkError>(Drift { steps: found, compared: steps.len(), skipped })
+            let found = if steps.is_empty() { Ok(Vec::new()) } else { link.drift(plan, &steps, &given.values).await };
+            match found {
+                Ok(found) => Ok((Drift { steps: found, compared: steps.len(), skipped }, None)),
+                Err(error @ LinkError::Untrusted { .. }) => Err(error),
+                Err(error) => Ok((Drift { skipped: skipped + steps.len(), ..Drift::default() }, Some(error))),
+            }
         };
         (host.clone(), look)
     });
-    let mut all = Drift::default();
+    let (mut all, mut failed) = (Drift::default(), Vec::new());
     for (_, found) in waits::of_hosts(events, "a comparison with the plan", hosts).await {
-        let found = found?;
+        let (found, error) = found?;
+        failed.extend(error);
         all.steps.extend(found.steps);
         all.compared += found.compared;
         all.skipped += found.skipped;
     }
     let place = |drift: &StepDrift| plan.steps.iter().position(|step| step.id == drift.step);
     all.steps.sort_by_key(place);
-    Ok(all)
+    Ok((all, failed))
 }
 
 /// Adds the values that a step reads; false if it cannot be compared without one. Hosts are not asked to make values,

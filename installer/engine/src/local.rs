@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use kubexm_ops::Machine;
+use kubexm_plan::addons::{AddonsAsk, InstalledAddons};
 use kubexm_plan::backup::{BackupAnswer, BackupAsk};
 use kubexm_plan::etcd_check::{EtcdAnswer, EtcdAsk};
 use kubexm_plan::facts::DataFolders;
@@ -261,6 +262,11 @@ impl<W: Work> Link for LocalLink<W> {
     async fn backup(&self, ask: &BackupAsk) -> Result<BackupAnswer, LinkError> {
         let ask = ask.clone();
         self.block(move |work| work.backup(&ask)).await
+    }
+
+    async fn addons(&self, ask: &AddonsAsk) -> Result<InstalledAddons, LinkError> {
+        let ask = ask.clone();
+        self.block(move |work| work.addons(&ask)).await
     }
 
     async fn ask_etcd(&self, ask: &EtcdAsk, key: &[u8]) -> Result<EtcdAnswer, LinkError> {

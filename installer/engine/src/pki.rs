@@ -194,12 +194,15 @@ impl ClusterPki {
         Ok(text.into_bytes())
     }
 
-    /// Whoever has the key has the password, and nobody gets from one to the other. Its form satisfies rules that ask for an
-    /// upper-case letter, a lower-case one and a digit.
-    fn derived_password(&self, purpose: &str) -> Result<Zeroizing<String>, EngineError> {
+    /// The value of such a slot: a password, or with a user name the header of both. Whoever has the key has the password, and
+    /// nobody gets from one to the other. Its form satisfies rules that ask for an upper-case letter, a lower-case one and a digit.
+    pub fn derived_password(&self, purpose: &str, username: Option<&str>) -> Result<Zeroizing<String>, EngineError> {
         let key = Zeroizing::new(self.authority(Authority::Registry)?.key);
         let text = Zeroizing::new(format!("kubexm password {purpose}\n{}", *key));
-        Ok(Zeroizing::new(format!("Kx1-{}", &Digest::of(text.as_bytes()).hex()[..40])))
+        let password = Zeroizing::new(format!("Kx1-{}", &Digest::of(text.as_bytes()).hex()[..40]));
+        let Some(username) = username else { return Ok(password) };
+        let pair = Zeroizing::new(format!("{username}:{}", *password));
+        Ok(Zeroizing::new(format!("Basic {}", BASE64.encode(pair.as_bytes()))))
     }
 
     fn authority(&self, authority: Authority) -> Result<Pair, EngineError> {
@@ -279,14 +282,7 @@ impl SlotSource for ClusterPki {
                 }),
             },
             SlotProvider::DerivedPassword { purpose, username } => {
-                let password = self.derived_password(purpose)?;
-                Ok(match username {
-                    None => password.as_bytes().to_vec(),
-                    Some(username) => {
-                        let pair = Zeroizing::new(format!("{username}:{}", *password));
-                        format!("Basic {}", BASE64.encode(pair.as_bytes())).into_bytes()
-                    }
-                })
+                Ok(self.derived_password(purpose, username.as_deref())?.as_bytes().to_vec())
             }
             SlotProvider::SealedAuthorities { recipients, .. } => self.sealed(name, plan, recipients, &|| None),
             SlotProvider::Secret { field } | SlotProvider::RegistryLogin { field, .. } => Err(EngineError::Slot {

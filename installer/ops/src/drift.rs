@@ -52,6 +52,10 @@ fn describe(op: &Op, found: &ObservedState, machine: &Machine) -> Result<Differe
             Applied::Absent => "they are missing".to_owned(),
             Applied::Different | Applied::Other { .. } | Applied::Same => "some are missing or different".to_owned(),
         },
+        Op::Manifests(op) if op.is_removal() => {
+            "they are there, and cluster.yaml does not have them any more".to_owned()
+        }
+        Op::ReleaseAbsent(_) => "it is installed, and cluster.yaml does not have it any more".to_owned(),
         Op::Manifests(_) => match found.state::<Manifests>()? {
             FoundManifests::Unknown => {
                 "the API server does not answer, or the node's store does not have them".to_owned()

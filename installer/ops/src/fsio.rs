@@ -157,6 +157,11 @@ pub(crate) fn rename(from: &Path, to: &Path) -> Result<(), OpError> {
     target.sync()
 }
 
+/// The path, or its nearest parent that exists.
+pub(crate) fn existing(path: &Path) -> &Path {
+    path.ancestors().find(|at| at.exists()).unwrap_or(Path::new("/"))
+}
+
 /// None if the file to open does not exist.
 pub(crate) fn there<T>(opened: Result<T, OpError>) -> Result<Option<T>, OpError> {
     match opened {

@@ -13,6 +13,8 @@ use crate::{Machine, OpError, fsio};
 
 /// The user who may do everything.
 pub(crate) const ADMIN: &str = "admin";
+/// The id of that user, whatever its name is.
+const ADMINS_ID: i64 = 1;
 /// The most entries of a page.
 const PAGE: usize = 100;
 
@@ -157,7 +159,12 @@ impl<'m> Harbor<'m> {
         }
         let quota = &quotas[0];
         Ok(Some(Project {
-            owner: body["owner_name"].as_str().unwrap_or(ADMIN).to_owned(),
+            // Harbor leaves the name out when the account is deleted; whom that user has added may still push.
+            owner: match (body["owner_name"].as_str(), body["owner_id"].as_i64()) {
+                (Some(name), _) if !name.is_empty() => name.to_owned(),
+                (_, Some(ADMINS_ID)) => ADMIN.to_owned(),
+                _ => "whose account is deleted".to_owned(),
+            },
             public: body["metadata"]["public"] == "true",
             storage: quota["hard"]["storage"].as_i64().unwrap_or(-1),
             quota: quota["id"].as_i64(),
@@ -185,7 +192,7 @@ impl<'m> Harbor<'m> {
             let owner = found.owner.escape_default().take(300).collect::<String>();
             return Err(OpError::other(format!(
                 "the project {name} of Harbor at {url} was made by its user {owner}, who may move the tags that nodes pull from there: see \
-                 what is in it, delete it, and run `create` again, which makes it for the administrator"
+                 what is in it, delete the project, and run `create` again, which makes it for the administrator"
             )));
         }
         if found.public != public {

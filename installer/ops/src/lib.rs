@@ -30,6 +30,7 @@ mod folder;
 mod fsio;
 mod harbor;
 mod image_list;
+pub mod installed_addons;
 mod kube;
 pub mod ledger;
 pub mod machine;
@@ -57,6 +58,7 @@ mod systemd;
 pub mod teardown;
 pub mod timers;
 mod transient;
+mod write_time;
 
 pub use converge::{Converge, Wave};
 pub use error::OpError;

@@ -1,16 +1,19 @@
 //! A member of an etcd that kubexm runs itself: whether a host has one, since etcd's data is not kubeadm's then, and whether it may be
 //! restarted.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use kubexm_plan::{etcd, state_folders};
 
-use crate::etcd_unit::has_member;
+pub(crate) use crate::etcd_unit::has_member;
 use crate::ops::act::members::{Client, LOCAL, Member};
 use crate::{Machine, OpError, fsio};
 
 /// Others that were restarted right before may be electing a leader.
-const TRIES: u32 = 20;
+pub(crate) const SOON: Duration = Duration::from_secs(10);
+/// A rollback restarts one member right after another, without a step that waits for it in between. Well below the time that a step has,
+/// since a host that is off answers nothing for seconds.
+pub(crate) const AFTER_EACH_OTHER: Duration = Duration::from_secs(90);
 const PAUSE: Duration = Duration::from_millis(500);
 
 /// kubeadm's own reset, as an operator runs it: without a static pod of etcd it takes etcd's usual folder for its own and deletes
@@ -59,8 +62,8 @@ fn of_static_pod(machine: &Machine) -> Result<Option<String>, OpError> {
 }
 
 /// Refuses the restart of a member that works, if the others would be left without a majority. Before it was healthy for the first
-/// time there is nothing to lose.
-pub(crate) fn may_restart(machine: &Machine) -> Result<(), OpError> {
+/// time there is nothing to lose. `patience`: how long they may take.
+pub(crate) fn may_restart(machine: &Machine, patience: Duration) -> Result<(), OpError> {
     let files = [etcd::CA, etcd::ADMIN_CERT, etcd::ADMIN_KEY].map(str::to_owned);
     let client = Client::of_files(machine, &files)?;
     let Some(client) = client.filter(|_| machine.path(etcd::FORMED).is_file()) else { return Ok(()) };
@@ -68,18 +71,20 @@ pub(crate) fn may_restart(machine: &Machine) -> Result<(), OpError> {
     let Ok(members) = client.list(machine, LOCAL) else { return Ok(()) };
     let own = own_name(machine)?;
     let voters: Vec<&Member> = members.iter().filter(|member| !member.learner).collect();
-    let mut down = Vec::new();
-    for attempt in 0..TRIES {
-        if attempt > 0 {
-            std::thread::sleep(PAUSE);
-        }
+    let begun = Instant::now();
+    let down = loop {
         let others = voters.iter().filter(|member| member.name != own);
-        down = others.filter(|member| !is_healthy(machine, &client, member)).map(|member| title(member)).collect();
+        let down: Vec<String> =
+            others.filter(|member| !is_healthy(machine, &client, member)).map(|member| title(member)).collect();
         // Without this one: more than half of all.
         if down.is_empty() || voters.len().saturating_sub(1 + down.len()) * 2 > voters.len() {
             return Ok(());
         }
-    }
+        if begun.elapsed() >= patience || !machine.is_real() {
+            break down;
+        }
+        std::thread::sleep(PAUSE);
+    };
     Err(OpError::other(format!(
         "a restart of this member of etcd ({own}) would leave the cluster without a majority, since these are not healthy: {}. Mend them \
          first (`kubexm-install status`, `journalctl -u {}` there), then run again; it was not restarted",

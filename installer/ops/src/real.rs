@@ -17,7 +17,7 @@ use rustix::process::{Pid, PidfdFlags, Signal, kill_process_group, pidfd_open};
 
 use crate::environment::{environment, find};
 use crate::system::{ActContext, Head, HttpsRequest, HttpsServer, Kernel, Output, Program, PushRequest, Space, System};
-use crate::{Machine, OpError};
+use crate::{Machine, OpError, fsio};
 
 /// The most output of a program in bytes; the rest is dropped.
 const OUTPUT_LIMIT: u64 = 64 << 20;
@@ -105,6 +105,10 @@ impl System for RealSystem {
         space_of(Path::new(path))
     }
 
+    fn write_us(&self, folder: &str) -> Result<Option<u64>, OpError> {
+        Ok(crate::write_time::measure(Path::new(folder)))
+    }
+
     fn interfaces(&self) -> Result<Vec<Interface>, OpError> {
         crate::facts::interfaces::of_this_machine(self)
     }
@@ -167,11 +171,7 @@ impl System for RealSystem {
 
 /// Space of the file system of a path, or of its nearest existing parent.
 pub(crate) fn space_of(path: &Path) -> Result<Space, OpError> {
-    let mut existing = path;
-    while !existing.exists() {
-        existing = existing.parent().unwrap_or(Path::new("/"));
-    }
-    let found = rustix::fs::statvfs(existing).map_err(|error| OpError::Path {
+    let found = rustix::fs::statvfs(fsio::existing(path)).map_err(|error| OpError::Path {
         action: "measure",
         path: path.display().to_string(),
         source: error.into(),

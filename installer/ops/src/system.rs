@@ -310,6 +310,10 @@ pub trait System: Send + Sync + fmt::Debug {
     /// Space of the file system that contains a path of the machine.
     fn space(&self, path: &str) -> Result<Space, OpError>;
 
+    /// Microseconds in which 99 of 100 small writes are on the disk of a folder, or of its nearest parent that exists. None where the
+    /// file system has no files without a name: nothing may stay there.
+    fn write_us(&self, folder: &str) -> Result<Option<u64>, OpError>;
+
     /// Interfaces with addresses.
     fn interfaces(&self) -> Result<Vec<kubexm_plan::facts::Interface>, OpError>;
 

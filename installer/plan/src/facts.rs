@@ -3,7 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
-use kubexm_spec::{Arch, Digest, Family};
+use kubexm_spec::cluster::Roles;
+use kubexm_spec::{Arch, Cluster, Digest, Family};
 use serde::{Deserialize, Serialize};
 
 use crate::{BundleRecord, ClusterId, KubeadmFiles};
@@ -103,6 +104,9 @@ pub struct Facts {
     /// State folders ([`crate::state_folders`]) that are not empty; not examined on a host with kubexm's stamp.
     #[serde(default)]
     pub state_folders: Vec<StateFolder>,
+    /// Microseconds in which 99 of 100 small writes to the folder of etcd are on the disk; not measured on a host with kubexm's stamp.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub etcd_write_us: Option<u64>,
     /// Folders of [`DataFolders`] that are not root's alone.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub open_folders: Vec<OpenFolder>,
@@ -343,6 +347,9 @@ pub struct StateFolder {
     pub moved: Option<String>,
 }
 
+/// Where kubexm's programs are.
+pub const PROGRAMS: &str = "/usr/local/bin";
+
 /// Folders that cluster.yaml names for data, which facts look at beside the usual ones.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -350,9 +357,29 @@ pub struct DataFolders {
     /// Those that must be empty before services fill them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub filled: Vec<String>,
-    /// Those that may have data already: a registry's.
+    /// Those that may have data already: a registry's, that of etcd's backups, and [`PROGRAMS`] on a host whose keepalived runs a check from there.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub kept: Vec<String>,
+    /// Where a member of etcd will write; none if the host has none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub etcd: Option<String>,
+}
+
+impl DataFolders {
+    /// Those of a host with these roles.
+    pub fn of(cluster: &Cluster, roles: Roles) -> Self {
+        let owned = |folders: Vec<&str>| folders.into_iter().map(str::to_owned).collect();
+        // keepalived runs no check of a folder that others may write to, and says so in its log alone.
+        let checked = roles.load_balancer && cluster.load_balancer.mode.proxy().is_some();
+        let backups = cluster.etcd.backup.as_ref().filter(|_| cluster.etcd_folder(roles).is_some());
+        let kept = cluster.registry_folder(roles).into_iter().chain(backups.map(|backup| backup.dir.as_str()));
+        let kept = kept.chain(checked.then_some(PROGRAMS));
+        Self {
+            filled: owned(cluster.data_folders(roles)),
+            kept: owned(kept.collect()),
+            etcd: cluster.etcd_folder(roles).map(str::to_owned),
+        }
+    }
 }
 
 /// A folder for data in whose place somebody who is not root could put another one.

@@ -5,6 +5,7 @@
 
 #![warn(missing_docs)]
 
+pub mod addons;
 pub mod backup;
 pub mod balancer;
 mod bundle_record;

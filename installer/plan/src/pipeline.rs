@@ -20,6 +20,7 @@ macro_rules! for_each_pipeline {
             create: Create,
             add_node: AddNode,
             delete_node: DeleteNode,
+            addons_apply: AddonsApply,
             upgrade: Upgrade,
             certs_renew: CertsRenew,
             restore: Restore,
@@ -48,6 +49,8 @@ pub enum Pipeline {
     AddNode,
     /// Removes hosts from a cluster, which stays.
     DeleteNode,
+    /// Installs, changes and removes the add-ons of a cluster.
+    AddonsApply,
     /// Brings a cluster to the bundle's Kubernetes version.
     Upgrade,
     /// Renews the certificates of a cluster.
@@ -114,6 +117,22 @@ impl Row {
                     ..Self::INSTALLS.sentences
                 },
             },
+            Pipeline::AddonsApply => Self {
+                name: "addons-apply",
+                command: "addons apply",
+                after_success: AfterSuccess::ClusterKept,
+                nothing_to_do: NothingToDo::NoDifference,
+                sentences: Sentences {
+                    question: "Apply these add-ons to the cluster?",
+                    rollback: "Roll back the add-ons to what they were before?",
+                    nothing_to_do: "nothing to do: the add-ons of cluster {cluster} are as cluster.yaml has them",
+                    success: "the add-ons of cluster {cluster} are as cluster.yaml has them: {done} steps changed something, \
+                              {satisfied} needed no change",
+                    kubeconfig: "",
+                    ..Self::INSTALLS.sentences
+                },
+                ..Self::INSTALLS
+            },
             Pipeline::Upgrade => Self {
                 name: "upgrade",
                 command: "upgrade",
@@ -156,7 +175,7 @@ impl Row {
                 sentences: Sentences {
                     question: "Type the name of the cluster to restore it",
                     success: "cluster {cluster} has the data of the backup ({done} steps changed something); what etcd had before lies \
-                              in .kubexm-before-* in etcd's data folder (/var/lib/etcd) of the control planes: remove it once nobody \
+                              in .kubexm-before-* in the data folder of etcd's members (/var/lib/etcd): remove it once nobody \
                               wants it back",
                     kubeconfig: "",
                     ..Self::INSTALLS.sentences

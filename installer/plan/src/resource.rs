@@ -79,6 +79,8 @@ pub enum Resource {
         /// Key.
         key: String,
     },
+    /// What of a node is cluster.yaml's, as the cluster has recorded it.
+    NodeRecord(String),
     /// The effect of a user's script, by its id.
     Script(String),
     /// The stamp of the node.
@@ -132,6 +134,7 @@ impl fmt::Display for Resource {
             Self::Taint { node, key } => write!(f, "node {node} taint {key}"),
             Self::Label { node, key } => write!(f, "node {node} label {key}"),
             Self::Annotation { node, key } => write!(f, "node {node} annotation {key}"),
+            Self::NodeRecord(node) => write!(f, "record of node {node}"),
             Self::Script(id) => write!(f, "script {id}"),
             Self::Stamp => f.write_str("stamp"),
             Self::Kubeadm => f.write_str("kubeadm"),

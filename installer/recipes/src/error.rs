@@ -76,6 +76,12 @@ pub enum RecipeError {
         /// Why, and what can be done.
         reason: String,
     },
+    /// Add-ons cannot be applied to the cluster.
+    #[error("the add-ons cannot be applied: {reason}")]
+    CannotApplyAddons {
+        /// Why, and what can be done.
+        reason: String,
+    },
     /// A reset would delete folders that contain mounts which are in use or do not belong to a pod.
     #[error(
         "mounts in folders that the reset would delete:\n{}\nnothing was stopped, changed or deleted; unmount them, or stop what uses them (`fuser -vm` lists it), then run again",
@@ -365,6 +371,7 @@ impl RecipeError {
             | Self::UnreadableStamp { .. }
             | Self::IdentityMismatch { .. }
             | Self::MinorMismatch { .. }
+            | Self::CannotApplyAddons { .. }
             | Self::StillMember { .. }
             | Self::CannotDelete { .. }
             | Self::CannotUpgrade { .. }

@@ -5,7 +5,7 @@ use kubexm_spec::cluster::{EXTERNAL_CA, RegistryKind};
 
 use crate::context::{PlanContext, PlannedHost};
 use crate::error::RecipeError;
-use crate::modules::{depot, harbor, login, registry};
+use crate::modules::{depot, harbor, login};
 use crate::{paths, registries};
 
 /// Slot of the login of the user's registry.
@@ -71,7 +71,7 @@ impl ImageRegistry {
     pub fn path(&self, cx: &PlanContext<'_>, host: &str) -> String {
         match cx.cluster.external_registry() {
             Some(external) => format!("/v2/{}", external.folder(host)),
-            None => format!("/v2/{}", registry::folder(cx, host)),
+            None => format!("/v2/{}", registries::folder(cx, host)),
         }
     }
 

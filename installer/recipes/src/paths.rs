@@ -11,7 +11,7 @@ pub const DEPOT_METADATA: &str = "/var/lib/kubexm/depot";
 /// Folder for the CA and keys on a host that uses the depot's repositories without being a node.
 pub const PACKAGE_CLIENT: &str = "/etc/kubexm-packages";
 /// Folder of kubexm's and Kubernetes' programs.
-pub const BIN: &str = "/usr/local/bin";
+pub const BIN: &str = kubexm_plan::facts::PROGRAMS;
 /// Folder of kubexm's configuration files.
 pub const CONFIG_DIR: &str = "/etc/kubexm";
 /// The registry's CA certificate, which nodes trust.
@@ -22,6 +22,8 @@ pub const REGISTRY_LOGIN: &str = "/etc/kubexm/registry-login";
 pub const EXTERNAL_CA: &str = "/etc/kubexm/external-registry-ca.crt";
 /// Config of the depot.
 pub const DEPOT_CONFIG: &str = "/etc/kubexm/depot/config.json";
+/// The configs of all bundles that the cluster has had.
+pub const DEPOT_BUNDLES: &str = "/etc/kubexm/depot/bundles";
 /// The depot's copy of the CA.
 pub const DEPOT_CA: &str = "/etc/kubexm/depot/ca.crt";
 /// The depot's certificate.

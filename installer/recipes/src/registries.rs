@@ -4,14 +4,17 @@
 //! several everybody asks addresses, one after the other: a runtime tries the next registry in its list when one does not
 //! answer, and not the next address of a name (decision 0067).
 
-use std::collections::BTreeSet;
-use std::net::SocketAddr;
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::{Ipv4Addr, SocketAddr};
 
 use kubexm_plan::ClusterFacts;
-use kubexm_spec::cluster::Cluster;
+use kubexm_spec::cluster::{Cluster, RegistryKind};
+use kubexm_spec::depot::{DepotConfig, Repository, Tls};
+use kubexm_spec::names;
 
 use crate::context::{PlanContext, PlannedHost};
 use crate::error::RecipeError;
+use crate::paths;
 
 /// In the order of the role group. The first is filled by the controller, the others from it.
 pub fn hosts<'a>(cx: &PlanContext<'a>) -> Result<Vec<PlannedHost<'a>>, RecipeError> {
@@ -75,4 +78,30 @@ pub fn own_address(cx: &PlanContext<'_>, node: &PlannedHost<'_>, port: u16, name
         0 | 1 => name,
         _ => at(node, port),
     }
+}
+
+/// Repository folder of an upstream host. A registry's name may contain a port, but a repository's name
+/// no colon (OCI distribution-spec, "Pulling manifests"); `_` cannot clash, since no host name contains it.
+pub fn folder(cx: &PlanContext<'_>, host: &str) -> String {
+    match cx.cluster.registry.kind {
+        // As `kubexm-install seed` calls it: its projects are named so.
+        RegistryKind::Harbor => names::registry_folder(host),
+        RegistryKind::Registry => host.to_ascii_lowercase().replace(':', "_"),
+        // The user's registry has names of its own (`ExternalRegistry::folder`).
+        RegistryKind::Embedded | RegistryKind::External | RegistryKind::None => host.to_owned(),
+    }
+}
+
+/// Every image of the bundle, under the names that nodes pull.
+pub fn repositories(cx: &PlanContext<'_>) -> BTreeMap<String, Repository> {
+    // Reuses the depot's list of content; its address and files are not needed here.
+    let unused = SocketAddr::from((Ipv4Addr::UNSPECIFIED, 0));
+    let tls = Tls { cert: String::new(), key: String::new() };
+    let all = DepotConfig::serving(cx.manifest, unused, paths::STORE, tls).images;
+    all.into_iter()
+        .map(|(name, repository)| match name.split_once('/') {
+            Some((host, path)) => (format!("{}/{path}", folder(cx, host)), repository),
+            None => (name, repository),
+        })
+        .collect()
 }

@@ -203,6 +203,7 @@ pub fn facts(name: &str, last: u8) -> Facts {
         docker: Vec::new(),
         balancers: Vec::new(),
         state_folders: Vec::new(),
+        etcd_write_us: None,
         open_folders: Vec::new(),
         foreign_mounts: Vec::new(),
         stamp: None,

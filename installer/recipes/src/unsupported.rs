@@ -35,3 +35,14 @@ pub fn refuse_other_etcd(cluster: &Cluster, what: &str, hint: &str) -> Result<()
         }
     }
 }
+
+/// Refuses what is built for an etcd of the cluster's own only.
+pub fn refuse_external_etcd(cluster: &Cluster, what: &str, hint: &str) -> Result<(), RecipeError> {
+    match cluster.etcd.kind {
+        EtcdKind::Kubeadm | EtcdKind::Kubexm => Ok(()),
+        EtcdKind::External => {
+            let what = format!("{what} of a cluster with spec.etcd.type external");
+            Err(RecipeError::Unsupported { what, hint: hint.to_owned() })
+        }
+    }
+}

@@ -65,8 +65,22 @@ impl Session<'_> {
     }
 }
 
+/// The same for a plan: a host that answers for others ends it.
+///
+/// # Errors
+/// There is one.
+pub(crate) async fn trusted(fleet: &Fleet, cluster: &Cluster, asked: Asked) -> Result<ClusterFacts, SessionError> {
+    let (facts, untrusted) = look(fleet, cluster, asked).await;
+    if untrusted.is_empty() { Ok(facts) } else { Err(SessionError::links(untrusted)) }
+}
+
 /// Asks hosts of a cluster, control planes first.
 pub(crate) async fn of(fleet: &Fleet, cluster: &Cluster, asked: Asked) -> ClusterFacts {
+    look(fleet, cluster, asked).await.0
+}
+
+/// With the errors of hosts that answered for others, which are gaps, too.
+async fn look(fleet: &Fleet, cluster: &Cluster, asked: Asked) -> (ClusterFacts, Vec<LinkError>) {
     let planes = &cluster.role_groups.control_plane;
     let others = cluster.hosts.iter().map(|host| &host.name).filter(|name| !planes.contains(name));
     let names: Vec<&String> = match asked {
@@ -75,20 +89,27 @@ pub(crate) async fn of(fleet: &Fleet, cluster: &Cluster, asked: Asked) -> Cluste
     };
     let links = names.into_iter().filter_map(|name| Some((name, fleet.link_of(name)?)));
     let looks = links.map(|(name, link)| async move {
-        match tokio::time::timeout(LIMIT, link.link().cluster_facts()).await {
+        let mut untrusted = None;
+        let facts = match tokio::time::timeout(LIMIT, link.link().cluster_facts()).await {
             Ok(Ok(facts)) if planes.contains(name) => facts,
             // A worker reports only its own files.
             Ok(Ok(ClusterFacts { certificates, balancers, timers, gaps, .. })) => {
                 ClusterFacts { certificates, balancers, timers, gaps, ..ClusterFacts::default() }
             }
-            Ok(Err(error)) => only(gap(name.clone(), &error)),
+            Ok(Err(error)) => {
+                let gap = only(gap(name.clone(), &error));
+                untrusted = Some(error).filter(|error| matches!(error, LinkError::Untrusted { .. }));
+                gap
+            }
             Err(_) => {
                 let why = format!("it did not answer within {} s", LIMIT.as_secs());
                 only(Gap { host: name.clone(), what: HOST.to_owned(), why })
             }
-        }
+        };
+        (facts, untrusted)
     });
-    ClusterFacts::merged(join_all(looks).await)
+    let (facts, untrusted): (Vec<ClusterFacts>, Vec<Option<LinkError>>) = join_all(looks).await.into_iter().unzip();
+    (ClusterFacts::merged(facts), untrusted.into_iter().flatten().collect())
 }
 
 fn only(gap: Gap) -> ClusterFacts {

@@ -5,9 +5,10 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use kubexm_engine::drift::Drift;
+use kubexm_engine::link::LinkError;
 use kubexm_engine::{EventSink, controller_link};
 use kubexm_plan::{CONTROLLER, CheckedPlan, Facts, Pipeline, Plan};
-use kubexm_spec::error_chain;
+use kubexm_spec::{ExitCode, ExitError as _, error_chain, one_line};
 
 use crate::authorities::Authorities;
 use crate::connected_cluster::ConnectedCluster;
@@ -17,13 +18,13 @@ use crate::events;
 use crate::observe::subject::Subject;
 use crate::run::secrets::ControllerSlots;
 
-/// Whether `create` is about hosts that all belong to the cluster already.
+/// Whether `create`, or what applies add-ons, is about hosts that all belong to the cluster already.
 pub(crate) fn is_created(plan: &Plan, facts: &BTreeMap<String, Facts>) -> bool {
     let stamped = |host: &str| {
         let stamp = facts.get(host).and_then(|facts| facts.stamp.as_ref());
         stamp.is_some_and(|stamp| stamp.cluster == plan.cluster_name)
     };
-    plan.pipeline == Pipeline::Create
+    matches!(plan.pipeline, Pipeline::Create | Pipeline::AddonsApply)
         && plan.hosts.iter().all(|host| host.name == CONTROLLER || stamped(&host.name))
         && facts.values().any(|facts| facts.joined)
 }
@@ -42,22 +43,49 @@ pub(crate) fn report_unrecorded(events: &dyn EventSink, facts: &BTreeMap<String,
     }
 }
 
-/// None if the hosts are not all in the cluster, or one does not answer.
+/// Warns of a comparison that does not take place though a cluster runs: it is what one host says that prevents it.
+pub(crate) fn report_newcomers(events: &dyn EventSink, plan: &Plan, facts: &BTreeMap<String, Facts>) {
+    let stamped = |name: &String| facts.get(name).is_some_and(|facts| facts.stamp.is_some());
+    let new: Vec<&str> = plan
+        .hosts
+        .iter()
+        .map(|host| &host.name)
+        .filter(|name| *name != CONTROLLER && !stamped(name))
+        .map(String::as_str)
+        .collect();
+    if plan.pipeline == Pipeline::Create && !new.is_empty() && facts.values().any(|facts| facts.joined) {
+        let text = format!(
+            "a cluster runs, and {} say that they are not in it: what was edited on the others is not compared, and is replaced without being shown",
+            new.join(", ")
+        );
+        events::warning(events, text);
+    }
+}
+
+/// None if the hosts are not all in the cluster, or nothing could be compared. Of a host that does not answer nothing is compared, which
+/// is said.
+///
+/// # Errors
+/// A host answered what it was not asked.
 pub(crate) async fn of<S: Subject>(
     site: &ConnectedCluster<'_, S>,
     plan: &CheckedPlan,
     created: bool,
     authorities: &Authorities,
-) -> Option<Drift> {
+) -> Result<Option<Drift>, SessionError> {
     if !created {
-        return None;
+        return Ok(None);
     }
-    match on_hosts(site, plan, authorities).await {
-        Ok(drift) => Some(drift),
+    let warn = |text: &str| events::warning(site.session.events, one_line(text));
+    match compared(site, plan, authorities).await {
+        Ok((drift, failed)) => {
+            failed.iter().for_each(|error| warn(&format!("not compared: {}", error_chain(error))));
+            Ok(Some(drift))
+        }
+        Err(error) if error.exit_code() == ExitCode::HostUntrusted => Err(error),
         Err(error) => {
-            let text = format!("what differs on the hosts could not be compared: {}", error_chain(&error));
-            events::warning(site.session.events, text);
-            None
+            warn(&format!("what differs on the hosts could not be compared: {}", error_chain(&error)));
+            Ok(None)
         }
     }
 }
@@ -73,6 +101,16 @@ pub(crate) async fn on_hosts<S: Subject>(
     plan: &CheckedPlan,
     authorities: &Authorities,
 ) -> Result<Drift, SessionError> {
+    let (drift, failed) = compared(site, plan, authorities).await?;
+    if failed.is_empty() { Ok(drift) } else { Err(SessionError::links(failed)) }
+}
+
+/// With the errors of hosts that did not answer.
+async fn compared<S: Subject>(
+    site: &ConnectedCluster<'_, S>,
+    plan: &CheckedPlan,
+    authorities: &Authorities,
+) -> Result<(Drift, Vec<LinkError>), SessionError> {
     let pki = authorities.view(&site.home)?;
     let (session, plan) = (site.session, plan.plan());
     events::phase(session.events, "compare");
@@ -91,8 +129,8 @@ pub(crate) async fn on_hosts<S: Subject>(
         refused: AtomicBool::new(false),
     };
     let found = kubexm_engine::drift::drift(plan, &links, &slots, session.events).await;
-    let mut drift = found.map_err(|error| SessionError::links([error]))?;
+    let (mut drift, failed) = found.map_err(|error| SessionError::links([error]))?;
     let all = drift.steps.iter_mut().flat_map(|step| &mut step.differences);
     all.for_each(|one| one.diff = one.diff.as_deref().map(without_secrets));
-    Ok(drift)
+    Ok((drift, failed))
 }

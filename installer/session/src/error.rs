@@ -165,6 +165,21 @@ pub enum SessionError {
         /// `metadata.name`.
         cluster: String,
     },
+    /// No control plane says which add-ons are installed.
+    #[error("no control plane of cluster {cluster} says what is installed: {why}")]
+    NoAddons {
+        /// `metadata.name`.
+        cluster: String,
+        /// Of each that was asked.
+        why: String,
+    },
+    /// Charts that cannot be installed.
+    #[error("add-ons cannot be installed, and nothing was changed:\n{}", .problems.join("\n"))]
+    Charts {
+        /// Every one of them, with what can be done.
+        problems: Vec<String>,
+        code: ExitCode,
+    },
     /// The authorities of the cluster cannot be used from this home.
     #[error(transparent)]
     Authorities(#[from] AuthoritiesError),
@@ -288,6 +303,8 @@ impl ExitError for SessionError {
             Self::Preflight { .. } => ExitCode::Preflight,
             Self::Lint(_) => ExitCode::PlanLint,
             Self::ClusterMismatch { .. } | Self::NotCreated { .. } => ExitCode::Preflight,
+            Self::NoAddons { .. } => ExitCode::HostUnreachable,
+            Self::Charts { code, .. } => *code,
             Self::Authorities(error) => error.exit_code(),
             Self::Backup(error) => error.exit_code(),
             Self::NoRandom(_) => ExitCode::Internal,

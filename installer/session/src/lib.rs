@@ -25,6 +25,8 @@
 //! rustls' provider (`rustls::crypto::ring::default_provider().install_default()`) and provides the async runtime.
 
 mod access;
+mod addons;
+mod addons_diff;
 mod authorities;
 mod backup;
 mod bundle;
@@ -55,10 +57,12 @@ mod session;
 pub mod support_bundle;
 
 pub use access::Access;
+pub use addons::AddonsView;
+pub use addons_diff::{AddonDiff, AddonsDiff, Change as AddonChange, Changed, ObjectDiff};
 pub use authorities::AuthoritiesError;
 pub use backup::{BackedUp, BackupOptions, VerifiedBackup};
 pub use bundle::cluster_file::{ClusterFile, Origin};
-pub use bundle::cluster_source::ClusterSource;
+pub use bundle::cluster_source::{ClusterSource, check_hosts};
 pub use bundle::installed::installed_bundle;
 pub use bundle::inventory::inventory;
 pub use bundle::opened::{Opened, Verified};

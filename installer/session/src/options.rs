@@ -80,6 +80,13 @@ pub struct RunOptions<'a> {
     pub commands: &'a dyn Commands,
 }
 
+impl<'a> RunOptions<'a> {
+    /// No host may be left out, and nothing fails on purpose.
+    pub fn strict(on_failure: OnFailure, commands: &'a dyn Commands) -> Self {
+        Self { on_failure, max_failed_workers: 0, fan_out: true, drill: None, commands }
+    }
+}
+
 /// The complete commands that resume a run or roll it back, valid in any folder.
 pub trait Commands: Send + Sync {
     /// Resumes a run.

@@ -7,8 +7,9 @@ use kubexm_recipes::{
     DeleteContext, Deletion, Drain, Identity, PlanContext, Recipe, Renew, RenewContext, Renewed, ResetContext,
     ResetHost, Running,
 };
-use kubexm_spec::Digest;
+use kubexm_spec::{Digest, one_line};
 
+use crate::addons;
 use crate::authorities::{Authorities, Hosts};
 use crate::bundle::cluster_file::ClusterFile;
 use crate::bundle::cluster_source::ClusterSource;
@@ -60,18 +61,27 @@ impl<'s, S: Subject<Survey = BundleSurvey>> Observed<'s, S> {
         site.unless_refused(survey.check(site.session)).await?;
         let cluster = site.subject.cluster();
         let running = match recipe.looks_at(cluster, &survey.facts) {
-            Some(Running::ControlPlanes) => cluster_facts::of(&site.fleet, cluster, Asked::ControlPlanes).await,
-            Some(Running::EveryHost) => cluster_facts::of(&site.fleet, cluster, Asked::All).await,
-            None => ClusterFacts::default(),
+            Some(Running::ControlPlanes) => cluster_facts::trusted(&site.fleet, cluster, Asked::ControlPlanes).await,
+            Some(Running::EveryHost) => cluster_facts::trusted(&site.fleet, cluster, Asked::All).await,
+            None => Ok(ClusterFacts::default()),
         };
+        let running = site.unless_refused(running).await?;
         let plan = match site.subject.bundle() {
             Some(opened) => with_bundle(site.session, opened, &site.home, (&mut survey, &running), recipe),
             None => Err(SessionError::NoCluster),
         };
         let (plan, authorities) = site.unless_refused(plan).await?;
+        if let Some(opened) = site.subject.bundle() {
+            let first = cluster.first_control_plane().and_then(|host| survey.facts.get(&host.name));
+            let joined = first.is_some_and(|facts| facts.joined);
+            let checked = addons::check(site.session, opened, (&site.home, &site.fleet), &plan, joined).await;
+            site.unless_refused(checked).await?;
+        }
         let created = drift::is_created(&plan, &survey.facts);
         if created {
             drift::report_unrecorded(site.session.events, &survey.facts);
+        } else {
+            drift::report_newcomers(site.session.events, &plan, &survey.facts);
         }
         Ok(Planned { site, plan, clean: Vec::new(), created, authorities })
     }
@@ -130,11 +140,12 @@ impl<'s> Observed<'s, ClusterSource> {
         drain: Drain,
     ) -> Result<Planned<'s, ClusterSource>, SessionError> {
         let (site, survey) = self.into_parts();
-        let running = cluster_facts::of(&site.fleet, site.subject.cluster(), Asked::ControlPlanes).await;
+        let running = cluster_facts::trusted(&site.fleet, site.subject.cluster(), Asked::ControlPlanes).await;
+        let running = site.unless_refused(running).await?;
         let planned = delete_node(&site, &survey, (&running, deleted), drain);
         let Deletion { plan, clean, warnings } = site.unless_refused(planned).await?;
         for warning in warnings {
-            events::warning(site.session.events, warning);
+            events::warning(site.session.events, one_line(&warning));
         }
         Ok(Planned { site, plan, clean, created: false, authorities: Authorities::default() })
     }
@@ -147,7 +158,8 @@ impl<'s> Observed<'s, ClusterSource> {
     /// Something must be mended first: a clock, a host that is not healthy, an authority that has ended.
     pub async fn plan_renewal(self, wanted: Renew) -> Result<Planned<'s, ClusterSource>, SessionError> {
         let (site, survey) = self.into_parts();
-        let running = cluster_facts::of(&site.fleet, site.subject.cluster(), Asked::All).await;
+        let running = cluster_facts::trusted(&site.fleet, site.subject.cluster(), Asked::All).await;
+        let running = site.unless_refused(running).await?;
         let cluster = site.subject.cluster();
         let (cluster_digest, cluster_id) = (cluster.digest(), Identity::of(cluster, &survey.facts).id);
         let (running, facts, now) = (&running, &survey.facts, site.session.unix_time());
@@ -156,7 +168,7 @@ impl<'s> Observed<'s, ClusterSource> {
         let planned = kubexm_recipes::certs_renew(&cx).map_err(SessionError::from);
         let Renewed { plan, warnings } = site.unless_refused(planned).await?;
         for warning in warnings {
-            events::warning(site.session.events, warning);
+            events::warning(site.session.events, one_line(&warning));
         }
         Ok(Planned { site, plan, clean: Vec::new(), created: true, authorities: Authorities::default() })
     }
@@ -193,7 +205,10 @@ impl<S: Subject> Checked<'_, S> {
 
     /// What differs on the hosts from the plan. None if a host is not in the cluster yet, or does not answer: then the
     /// steps of the plan say what will be done.
-    pub async fn drift(&self) -> Option<Drift> {
+    ///
+    /// # Errors
+    /// A host answered what it was not asked.
+    pub async fn drift(&self) -> Result<Option<Drift>, SessionError> {
         drift::of(&self.site, &self.plan, self.created, &self.authorities).await
     }
 
@@ -235,7 +250,7 @@ fn with_bundle(
     };
     let (plan, warnings) = recipe.plan(&cx, running)?;
     for warning in warnings {
-        events::warning(session.events, warning);
+        events::warning(session.events, one_line(&warning));
     }
     Ok((plan, authorities))
 }

@@ -93,6 +93,7 @@ fn addon(chart: &str, values: Value) -> ChartRelease {
         namespace: "kube-system".to_owned(),
         values: map(values),
         values_file: None,
+        after: Vec::new(),
         secrets: Vec::new(),
     }];
     releases(&cluster).remove(0)

@@ -284,7 +284,7 @@ func (s *server) projects(w http.ResponseWriter, r *http.Request, rest []string,
 	switch r.Method {
 	case http.MethodGet:
 		answer(w, http.StatusOK, map[string]any{
-			"project_id": found.ID, "name": found.Name,
+			"project_id": found.ID, "name": found.Name, "owner_id": 1, "owner_name": "admin",
 			"metadata": map[string]string{"public": strconv.FormatBool(found.Public)},
 		})
 	case http.MethodPut:

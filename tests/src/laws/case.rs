@@ -12,7 +12,7 @@ use kubexm_plan::backup::{Archive, BackupAnswer, BackupAsk};
 use kubexm_plan::lint::{self, Order};
 use kubexm_plan::{CONTROLLER, CheckedPlan, ClusterFacts, Facts, Pipeline, Plan, Undo, ledger};
 use kubexm_recipes::{DeleteContext, Drain, Renew, RenewContext, ResetContext, ResetHost, RestoreContext};
-use kubexm_spec::cluster::Roles;
+use kubexm_spec::cluster::{Cluster, EtcdKind, Roles};
 
 use super::compare::{differences, refuse};
 use super::run::{BACKUP_KEY, Camera, Carried, How, Setting, said};
@@ -50,9 +50,12 @@ impl<F: Fleet> Case<F> {
     pub async fn of(sample: &Sample, pipeline: Pipeline) -> Result<Self, String> {
         let sample = &sample.occupied();
         let (bundle, plan) = match pipeline {
-            Pipeline::Create | Pipeline::DeleteNode | Pipeline::CertsRenew | Pipeline::Restore | Pipeline::Reset => {
-                sample.plan_create()
-            }
+            Pipeline::Create
+            | Pipeline::AddonsApply
+            | Pipeline::DeleteNode
+            | Pipeline::CertsRenew
+            | Pipeline::Restore
+            | Pipeline::Reset => sample.plan_create(),
             Pipeline::AddNode => sample.plan_before_add_node(),
             Pipeline::Upgrade => sample.plan_before_upgrade(),
         };
@@ -85,6 +88,11 @@ impl<F: Fleet> Case<F> {
             Pipeline::DeleteNode => {
                 let plan = delete_plan(sample, &start).await?;
                 Setting { name: name_of_run, plan, ..setting }
+            }
+            Pipeline::AddonsApply => {
+                let (bundle, plan) = sample.plan_addons_apply();
+                start.serve(&plan);
+                Setting { name: name_of_run, plan, bundle: Arc::new(bundle), ..setting }
             }
             Pipeline::Upgrade => {
                 let (bundle, plan) = sample.plan_upgrade(&running(sample, &start).await?);
@@ -264,7 +272,7 @@ impl<F: Fleet> Case<F> {
             Pipeline::DeleteNode => delete_plan(&self.sample, fleet).await?,
             Pipeline::Reset => reset_again(self.plan(), fleet).await?,
             Pipeline::Upgrade => self.sample.plan_upgrade(&running(&self.sample, fleet).await?).1,
-            Pipeline::Create | Pipeline::AddNode | Pipeline::CertsRenew | Pipeline::Restore => {
+            Pipeline::Create | Pipeline::AddNode | Pipeline::AddonsApply | Pipeline::CertsRenew | Pipeline::Restore => {
                 self.setting.plan.clone()
             }
         };
@@ -381,7 +389,13 @@ async fn restore_plan<F: Fleet>(
     let mut facts = BTreeMap::new();
     for name in sample.hosts() {
         let link = links.get(&name).ok_or_else(|| format!("no link to {name}"))?;
-        let here = Facts { joined: cluster.roles(&name).in_cluster(), ..link.facts().await.map_err(said)? };
+        let roles = cluster.roles(&name);
+        let is_member = cluster.etcd.kind == EtcdKind::Kubexm && roles.etcd;
+        let etcd_formed = is_member.then(|| "demo\n3.6.5\n".to_owned());
+        let here = Facts { joined: roles.in_cluster(), etcd_formed, ..link.facts().await.map_err(said)? };
+        // The simulated fleet reports no files.
+        let kubeadm_config_text = here.kubeadm_config_text.clone().or_else(|| configured(&cluster));
+        let here = Facts { kubeadm_config_text, ..here };
         facts.insert(name, here);
     }
     let first = cluster.first_control_plane().and_then(|host| links.get(&host.name)).ok_or("no control plane")?;
@@ -404,6 +418,14 @@ async fn restore_plan<F: Fleet>(
         RestoreContext { cluster: &cluster, cluster_digest, facts: &facts, archive: described, snapshot: 1, id: "1" };
     let plan = kubexm_recipes::restore(&cx).map_err(said)?;
     Ok((lint::check(plan).map_err(|problems| format!("{problems:?}"))?.0, bundle))
+}
+
+/// What kubeadm was told of an etcd of kubexm's own.
+fn configured(cluster: &Cluster) -> Option<String> {
+    let members = cluster.role_groups.etcd.iter().filter_map(|name| cluster.host(name));
+    let urls: String = members.map(|host| format!("    - https://{}:2379\n", host.address)).collect();
+    let text = format!("kind: ClusterConfiguration\netcd:\n  external:\n    endpoints:\n{urls}");
+    (cluster.etcd.kind == EtcdKind::Kubexm).then_some(text)
 }
 
 async fn report<F: Fleet>(hosts: Vec<(String, Roles)>, fleet: &F) -> Result<Vec<Reported>, String> {

@@ -273,7 +273,10 @@ fn in_words(cluster: &Value) -> BTreeMap<String, String> {
     }
     for member in cluster["members"].as_object().into_iter().flatten().map(|(_, member)| member) {
         let name = member["name"].as_str().unwrap_or_default();
-        words.insert(format!("member:{name}"), format!("{} dead: {}", member["address"], member["dead"]));
+        let (address, dead) = (&member["address"], &member["dead"]);
+        // kubeadm's members have none.
+        let version = member["version"].as_str().map(|version| format!(" version: {version}")).unwrap_or_default();
+        words.insert(format!("member:{name}"), format!("{address} dead: {dead}{version}"));
     }
     words
 }

@@ -89,6 +89,7 @@ pub(super) fn of_add_ons(cluster: &Cluster, catalogue: &Catalogue) -> Vec<(Strin
                 namespace: "default".to_owned(),
                 values: serde_json::Map::new(),
                 values_file: None,
+                after: Vec::new(),
                 secrets: Vec::new(),
             });
             let name = &feature.name;

@@ -110,6 +110,7 @@ fn addon(plugin: NetworkPlugin) -> ChartRelease {
         namespace,
         values: Map::new(),
         values_file: None,
+        after: Vec::new(),
         secrets: Vec::new(),
     };
     cluster.addons = vec![addon];

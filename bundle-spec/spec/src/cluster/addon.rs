@@ -1,6 +1,6 @@
 //! `spec.addons`, and charts of `spec.bundle.extraCharts`: what runs in the cluster once it is there.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::marker::PhantomData;
 use std::path::PathBuf;
 
@@ -31,6 +31,9 @@ pub struct Addon {
     pub values: Map<String, Value>,
     /// Values of the chart, relative to cluster.yaml; travels in the bundle.
     pub values_file: Option<PathBuf>,
+    /// Names of add-ons before it in the list that are there, and work, before it begins.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub after: Vec<String>,
     /// Secrets that are there before it.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub secrets: Vec<AddonSecret>,
@@ -97,6 +100,11 @@ const ADDON: Object = Object::new(
         Field::new("namespace", Shape::Text, "Namespace of its objects that name none"),
         Field::new("values", Shape::Raw, "Values of the chart, merged over those of valuesFile"),
         Field::new("valuesFile", Shape::Text, "Values of the chart, relative to this file; travels in the bundle"),
+        Field::new(
+            "after",
+            <Vec<Label>>::SHAPE,
+            "Add-ons before it in this list that must be there, and work, before it",
+        ),
         Field::new("secrets", <NamedOnce<AddonSecret>>::SHAPE, "Secrets in that namespace, there before it"),
     ],
 );
@@ -155,6 +163,36 @@ impl<T: FieldType> FieldType for NamedOnce<T> {
     }
 }
 
+/// `spec.addons`: each has its own name, and waits only for earlier ones, so that there is an order.
+pub(super) struct Addons;
+
+impl FieldType for Addons {
+    type Value = Vec<Addon>;
+
+    const SHAPE: Shape = NamedOnce::<Addon>::SHAPE;
+
+    fn read(at: &At<'_>) -> Option<Self::Value> {
+        let all = NamedOnce::<Addon>::read(at);
+        let mut earlier = BTreeSet::new();
+        for map in at.list().iter().filter_map(At::open_mapping_quiet) {
+            for after in map.get("after").iter().flat_map(At::list) {
+                if let Some(name) = after.text_quiet().filter(|name| !earlier.contains(*name)) {
+                    after.bad(
+                        format!("{name:?} is no add-on before it in this list"),
+                        "name one that is, or move it up",
+                    );
+                }
+            }
+            earlier.extend(map.get("name").and_then(|name| name.text_quiet().map(str::to_owned)));
+        }
+        all
+    }
+
+    fn show(value: &Self::Value) -> Option<Value> {
+        NamedOnce::<Addon>::show(value)
+    }
+}
+
 impl FieldType for Addon {
     type Value = Self;
 
@@ -197,6 +235,7 @@ fn common(map: &Mapping<'_>, of: &Object, kind: Option<AddonKind>) -> Option<Add
     let namespace = optional::<Label>(map, "namespace", || "default".to_owned());
     let values = optional::<Map<_, _>>(map, "values", Map::new);
     let values_file = optional::<Option<PathBuf>>(map, "valuesFile", || None);
+    let after = optional::<Vec<Label>>(map, "after", Vec::new);
     let secrets = optional::<NamedOnce<AddonSecret>>(map, "secrets", Vec::new);
     if kind == Some(AddonKind::Yaml) {
         for at in ["values", "valuesFile"].iter().filter_map(|key| map.get(key)) {
@@ -210,6 +249,7 @@ fn common(map: &Mapping<'_>, of: &Object, kind: Option<AddonKind>) -> Option<Add
         namespace: namespace?,
         values: values?,
         values_file: values_file?,
+        after: after?,
         secrets: secrets?,
     })
 }
@@ -229,6 +269,7 @@ fn document(addon: &Addon) -> Map<String, Value> {
     put::<Label>(&mut document, "namespace", &addon.namespace);
     put::<Map<_, _>>(&mut document, "values", &addon.values);
     put::<Option<PathBuf>>(&mut document, "valuesFile", &addon.values_file);
+    put::<Vec<Label>>(&mut document, "after", &addon.after);
     put::<NamedOnce<AddonSecret>>(&mut document, "secrets", &addon.secrets);
     document
 }

@@ -53,9 +53,14 @@ pub(super) fn holds(outer: &str, inner: &str) -> bool {
 impl Cluster {
     /// Folders that cluster.yaml names for data in place of the usual ones, and that services of a host with these roles fill.
     pub fn data_folders(&self, roles: Roles) -> Vec<&str> {
-        let etcd = roles.etcd && self.etcd.kind != EtcdKind::External && self.etcd.has_own_folder();
+        let etcd = self.etcd_folder(roles).filter(|_| self.etcd.has_own_folder());
         let runtime = self.runtime.own_folder().filter(|_| roles.in_cluster());
-        etcd.then_some(self.etcd.data_dir.as_str()).into_iter().chain(runtime).collect()
+        etcd.into_iter().chain(runtime).collect()
+    }
+
+    /// Where a member of etcd writes on a host with these roles.
+    pub fn etcd_folder(&self, roles: Roles) -> Option<&str> {
+        (roles.etcd && self.etcd.kind != EtcdKind::External).then_some(self.etcd.data_dir.as_str())
     }
 
     /// The folder of the data of a registry on a host with these roles. It may have been used by an earlier one.

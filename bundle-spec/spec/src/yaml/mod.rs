@@ -9,7 +9,7 @@ mod schema;
 mod shape;
 mod tree;
 
-pub use problem::{Problem, ProblemKind, Problems, nearest};
+pub use problem::{Problem, ProblemKind, Problems, near, nearest};
 pub use reader::{At, Keys, Known, Mapping, Sink};
 pub use schema::schema;
 pub use shape::{Field, Object, Shape};

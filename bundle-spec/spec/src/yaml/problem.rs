@@ -81,6 +81,14 @@ impl fmt::Display for Problem {
 
 impl std::error::Error for Problems {}
 
+/// The nearest, if it is near enough to be what was meant.
+pub fn near<'a>(name: &str, candidates: &[&'a str]) -> Option<&'a str> {
+    let nearest = nearest(name, candidates.iter().copied()).into_iter().next()?;
+    let distance = strsim::damerau_levenshtein(&name.to_lowercase(), &nearest.to_lowercase());
+    // Of a word that is typed wrong at least half is right.
+    (distance <= 1.max(name.chars().count() / 2)).then_some(nearest)
+}
+
 /// The candidates by how near they are to a name, nearest first.
 pub fn nearest<'a>(name: &str, candidates: impl IntoIterator<Item = &'a str>) -> Vec<&'a str> {
     let name = name.to_lowercase();

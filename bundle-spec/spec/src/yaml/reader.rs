@@ -3,8 +3,8 @@
 use std::cell::RefCell;
 use std::ops::RangeInclusive;
 
-use super::problem::{Problem, ProblemKind, Problems, nearest};
-use super::shape::Object;
+use super::problem::{Problem, ProblemKind, Problems, near, nearest};
+use super::shape::{Field, Object};
 use super::tree::{Data, Key, Node};
 use crate::keywords::Keyword;
 
@@ -12,6 +12,11 @@ use crate::keywords::Keyword;
 pub trait Known {
     /// All of them.
     fn known(&self) -> Vec<&'static str>;
+
+    /// The key below which this one is known.
+    fn parent_of(&self, _: &str) -> Option<&'static str> {
+        None
+    }
 }
 
 /// The keys of one mapping, where nothing more is said of them than their names.
@@ -34,6 +39,11 @@ impl Known for Keys {
 impl Known for Object {
     fn known(&self) -> Vec<&'static str> {
         self.keys().collect()
+    }
+
+    fn parent_of(&self, key: &str) -> Option<&'static str> {
+        let has = |field: &&Field| field.shape.object().is_some_and(|object| object.field(key).is_some());
+        self.fields.iter().find(has).map(|field| field.name)
     }
 }
 
@@ -111,6 +121,8 @@ impl<'a> At<'a> {
     fn wrong_type(&self, wanted: &str) {
         let found = match &self.node.data {
             Data::Scalar { text, plain: true } if self.node.is_null() => format!("nothing ({text:?})"),
+            // It may be a secret, and says nothing about the mapping that is missing.
+            Data::Scalar { .. } if wanted.starts_with("a mapping") => "a text".to_owned(),
             Data::Scalar { text, .. } => format!("{text:?}"),
             Data::Sequence(_) => "a list".to_owned(),
             Data::Mapping(_) => "a mapping".to_owned(),
@@ -232,14 +244,17 @@ impl<'a> At<'a> {
         let mapping = self.open_mapping()?;
         let known = keys.known();
         for (key, _) in mapping.entries.iter().filter(|(key, _)| !known.contains(&key.text.as_str())) {
-            let near = nearest(&key.text, known.iter().copied());
+            let hint = match keys.parent_of(&key.text) {
+                Some(parent) => format!("it belongs below {}", join(&self.path, parent)),
+                None => near(&key.text, &known).map(|near| format!("did you mean {near}?")).unwrap_or_default(),
+            };
             self.sink.push(Problem {
                 line: key.line,
                 column: key.column,
                 path: join(&self.path, &key.text),
                 kind: ProblemKind::UnknownKey,
                 text: format!("unknown field {:?}", key.text),
-                hint: near.first().map(|near| format!("did you mean {near}?")).unwrap_or_default(),
+                hint,
             });
         }
         Some(mapping)

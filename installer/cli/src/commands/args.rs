@@ -168,7 +168,7 @@ pub struct FailureArgs {
     /// (port 5444 between hosts, while the run lasts)
     #[arg(long)]
     pub no_fan_out: bool,
-    /// Fail on purpose, to see the rollback before it is needed: `fail:STEP` reports a step as failed after it was
+    /// Fail on purpose, to see the rollback before it is needed: `fail:HOST/STEP` reports a step as failed after it was
     /// done, `die:N` ends the program at the Nth record of the run's journal, as a power cut would
     #[arg(long, value_name = "DRILL", value_parser = drill)]
     pub drill: Option<Drill>,

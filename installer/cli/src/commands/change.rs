@@ -1,6 +1,6 @@
 //! Common part of the verbs that start a run with a bundle.
 
-use kubexm_session::{Access, Recipe, Unreachable};
+use kubexm_session::{Access, Recipe, Unreachable, check_hosts};
 use kubexm_terminal::{Display, Failure};
 
 use super::args::{AsideArgs, CaArgs, ChangeArgs};
@@ -24,6 +24,7 @@ pub fn run(
     let opened = opened.with_new_registry_ca(ca.new_registry_ca).for_upgrade(matches!(recipe, Recipe::Upgrade(_)));
     opened.check_remembered(&session)?;
     opened.check_closed_world()?;
+    check_hosts(opened.cluster(), recipe.named())?;
     let access = Access::obtain(&session, opened.cluster(), &bundle.trust, &hosts)?;
     let verified = opened.verify(&session)?;
     let options = args.failure.options(&again);

@@ -95,14 +95,9 @@ pub fn run(args: &Args, display: &Display) -> Result<(), Failure> {
     let (session, cluster, hosts) = (shell.session(), args.cluster.options(), args.hosts.options());
     let commands = Commands(args);
     let source = session.cluster(&cluster)?;
+    source.check_hosts(&args.nodes)?;
     let access = Access::obtain(&session, source.cluster(), &cluster.trust, &hosts)?;
-    let options = RunOptions {
-        on_failure: args.on_failure.into(),
-        max_failed_workers: 0,
-        fan_out: true,
-        drill: None,
-        commands: &commands,
-    };
+    let options = RunOptions::strict(args.on_failure.into(), &commands);
     let skip = args.unreachable == Unreachable::Skip;
     let drain = Drain { limit_s: args.drain_timeout, force: args.force };
     let ended = match &args.roll_back {

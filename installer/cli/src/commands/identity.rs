@@ -16,9 +16,11 @@ use crate::terminal::Shell;
 /// command that needs it then asks for, or reads from the file that $KUBEXM_PASSPHRASE_FILE names.
 ///
 /// Examples:
-///   kubexm-install identity          # on the second operator's machine; add what it prints to cluster.yaml:
-///                                    # spec: {operators: [{name: bob, recipient: age1...}]}
-///   kubexm-install create --bundle site.tar.zst -f cluster.yaml   # on the first operator's machine; then on the second's
+///   kubexm-install identity          # on the second operator's machine
+///   # what it prints goes into cluster.yaml, below spec:
+///   #   operators: [{name: bob, recipient: age1...}]
+///   # then on the first operator's machine, and after that on the second's:
+///   kubexm-install create --bundle site.tar.zst -f cluster.yaml
 #[derive(Debug, clap::Args)]
 #[command(verbatim_doc_comment)]
 pub struct Args {
@@ -44,7 +46,10 @@ pub fn run(args: &Args, display: &Display) -> Result<(), Failure> {
         false => home.recipient(credentials)?,
     };
     match args.json {
-        true => display.answer(&json!({"recipient": recipient, "identity": home.identity()}).to_string()),
+        true => display.answer(
+            &json!({"schema": "kubexm.io/identity/v1", "recipient": recipient, "identity": home.identity()})
+                .to_string(),
+        ),
         false => display.answer(&recipient),
     }
     Ok(())

@@ -1,6 +1,7 @@
 //! One file per verb: arguments and `run`; the doc comment of the arguments is the help.
 
 mod add_node;
+mod addons;
 mod agent;
 mod args;
 mod backup;
@@ -68,6 +69,7 @@ pub struct Cli {
 enum Verb {
     Create(create::Args),
     AddNode(add_node::Args),
+    Addons(addons::Args),
     DeleteNode(delete_node::Args),
     Upgrade(upgrade::Args),
     Drift(drift::Args),
@@ -112,6 +114,7 @@ impl Cli {
             None => self.create.as_ref().is_some_and(|args| args.change.json),
             Some(Verb::Create(args)) => args.change.json,
             Some(Verb::AddNode(args)) => args.change.json,
+            Some(Verb::Addons(args)) => args.json(),
             Some(Verb::DeleteNode(args)) => args.json,
             Some(Verb::Upgrade(args)) => args.change.json,
             Some(Verb::Drift(args)) => args.json,
@@ -152,6 +155,7 @@ pub fn run(cli: Cli, display: &Display) -> Result<(), Failure> {
     match (cli.verb, cli.create) {
         (Some(Verb::Create(args)), _) | (None, Some(args)) => create::run(&args, display),
         (Some(Verb::AddNode(args)), _) => add_node::run(&args, display),
+        (Some(Verb::Addons(args)), _) => addons::run(&args, display),
         (Some(Verb::DeleteNode(args)), _) => delete_node::run(&args, display),
         (Some(Verb::Upgrade(args)), _) => upgrade::run(&args, display),
         (Some(Verb::Drift(args)), _) => drift::run(&args, display),

@@ -59,6 +59,8 @@ enum Planned {
     Create,
     /// Add the hosts of cluster.yaml that are not in the cluster yet
     AddNode,
+    /// Apply the add-ons of cluster.yaml to the cluster
+    AddonsApply,
     /// Bring the cluster to the bundle's Kubernetes version
     Upgrade,
 }
@@ -78,13 +80,15 @@ pub fn run(args: &Args, display: &Display) -> Result<(), Failure> {
     let recipe = match args.pipeline {
         Planned::Create => Recipe::Create,
         Planned::AddNode => Recipe::AddNode(&[]),
+        Planned::AddonsApply => Recipe::AddonsApply(&[]),
         Planned::Upgrade => Recipe::Upgrade(&upgrade),
     };
     let (plan, drift) = shell.wait(async {
         let observed = session.observe("plan", opened, &access, &hosts, Unreachable::Refused("")).await?;
         let checked = observed.plan(recipe).await?.check().await?;
         let drift = checked.drift().await;
-        Ok((checked.leave().await, drift))
+        let plan = checked.leave().await;
+        Ok((plan, drift?))
     })?;
     if let Some(drift) = &drift {
         summary::differences(plan.plan(), drift).lines().for_each(|line| note(shell.events(), line));

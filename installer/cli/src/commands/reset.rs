@@ -92,6 +92,7 @@ pub fn run(args: &Args, display: &Display) -> Result<(), Failure> {
     let (session, cluster, hosts) = (shell.session(), args.cluster.options(), args.hosts.options());
     let commands = Commands(args);
     let source = session.cluster(&cluster)?;
+    source.check_hosts(&args.only)?;
     if let Some(typed) = &args.delete_registry_data {
         let cluster = source.cluster();
         if *typed != cluster.name || cluster.registry.kind != RegistryKind::Harbor {
@@ -104,13 +105,7 @@ pub fn run(args: &Args, display: &Display) -> Result<(), Failure> {
         }
     }
     let access = Access::obtain(&session, source.cluster(), &cluster.trust, &hosts)?;
-    let options = RunOptions {
-        on_failure: args.on_failure.into(),
-        max_failed_workers: 0,
-        fan_out: true,
-        drill: None,
-        commands: &commands,
-    };
+    let options = RunOptions::strict(args.on_failure.into(), &commands);
     let skip = args.unreachable == Unreachable::Skip;
     let ended = match &args.roll_back {
         Some(run) => {

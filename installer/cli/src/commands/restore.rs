@@ -14,7 +14,7 @@ use crate::terminal::Shell;
 /// Give the cluster's etcd the data of a backup, on the hosts that the cluster runs on
 ///
 /// For a cluster that has lost its etcd's data, or whose data is to be as it was. All members get the snapshot at the same time: the
-/// API server and etcd stop on every control plane, what etcd has is moved aside (/var/lib/etcd/.kubexm-before-…), and both start
+/// API servers and members stop on every host that has one, what etcd has is moved aside (/var/lib/etcd/.kubexm-before-…), and both start
 /// again with the data of the backup. Objects that were made since are gone; pods of nodes keep running meanwhile. PKI and
 /// configuration of the hosts stay as they are. The backup is verified to its end before a host is contacted: also that this home or an
 /// operator of cluster.yaml (spec.operators) has made it, since what is in it becomes the cluster's.
@@ -86,13 +86,7 @@ pub fn run(args: &Args, display: &Display) -> Result<(), Failure> {
     let commands = Commands(args);
     let source = session.cluster(&cluster)?;
     let access = Access::obtain(&session, source.cluster(), &cluster.trust, &hosts)?;
-    let options = RunOptions {
-        on_failure: args.on_failure.into(),
-        max_failed_workers: 0,
-        fan_out: true,
-        drill: None,
-        commands: &commands,
-    };
+    let options = RunOptions::strict(args.on_failure.into(), &commands);
     let ended = match &args.roll_back {
         Some(run) => {
             let named = Some(run.as_str()).filter(|name| !name.is_empty());

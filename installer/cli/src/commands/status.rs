@@ -10,6 +10,7 @@ use kubexm_session::{Access, ClusterHome, ClusterOptions, ClusterStatus, Cluster
 use kubexm_terminal::{Display, Failure, Mode};
 
 use super::args::{HostArgs, TrustArgs};
+use super::support_bundle::known;
 use crate::render::cluster_facts;
 use crate::terminal::{Shell, home};
 
@@ -60,6 +61,9 @@ pub fn run(args: &Args, display: &Display) -> Result<(), Failure> {
     let asks = args.file.is_some() || args.bundle.is_some();
     let view = if asks { Some(view(args, display)?) } else { None };
     let home = home()?;
+    if let Some(name) = &args.cluster {
+        known(&home, name)?;
+    }
     let mut shown = None;
     loop {
         let named = args.cluster.as_ref().or(view.as_ref().map(|view| &view.cluster));

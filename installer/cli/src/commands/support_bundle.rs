@@ -75,21 +75,27 @@ pub fn run(args: &Args, display: &Display) -> Result<(), Failure> {
     Ok(())
 }
 
-fn choose(home: &Home, named: Option<&str>) -> Result<ClusterHome, Failure> {
+/// The cluster of this name, if something was done to it from here.
+pub fn known(home: &Home, name: &str) -> Result<ClusterHome, Failure> {
     let clusters = home.clusters()?;
-    let names = || clusters.iter().map(|cluster| cluster.name.as_str()).collect::<Vec<_>>().join(", ");
-    let usage = |text: String| Failure::new(ExitCode::Usage, text);
-    match named {
-        Some(name) => clusters.iter().find(|cluster| cluster.name == name).cloned().ok_or_else(|| {
-            usage(format!(
-                "there is no cluster {name} here; known: {}",
-                if clusters.is_empty() { "none".into() } else { names() }
-            ))
-        }),
-        None => match clusters.as_slice() {
-            [] => Err(usage("no cluster was installed from here: there is nothing to pack".to_owned())),
-            [one] => Ok(one.clone()),
-            _ => Err(usage(format!("name one of the clusters: {}", names()))),
-        },
+    clusters.iter().find(|cluster| cluster.name == name).cloned().ok_or_else(|| {
+        let known = if clusters.is_empty() { "none".to_owned() } else { names(&clusters) };
+        Failure::new(ExitCode::Usage, format!("there is no cluster {name} here; known: {known}"))
+    })
+}
+
+fn choose(home: &Home, named: Option<&str>) -> Result<ClusterHome, Failure> {
+    if let Some(name) = named {
+        return known(home, name);
     }
+    let usage = |text: String| Failure::new(ExitCode::Usage, text);
+    match home.clusters()?.as_slice() {
+        [] => Err(usage("no cluster was installed from here: there is nothing to pack".to_owned())),
+        [one] => Ok(one.clone()),
+        several => Err(usage(format!("name one of the clusters: {}", names(several)))),
+    }
+}
+
+fn names(clusters: &[ClusterHome]) -> String {
+    clusters.iter().map(|cluster| cluster.name.as_str()).collect::<Vec<_>>().join(", ")
 }

@@ -11,9 +11,10 @@ use super::change;
 
 /// Bring the cluster to the Kubernetes version of a bundle, one minor version at a time
 ///
-/// The bundle's content is put on every host first. Then the first control plane is upgraded, the others one at a time,
-/// and the workers in batches; a node is drained where a minor version of Kubernetes or of the runtime changes. Once the
-/// first control plane is being upgraded no version goes back; etcd's data of before is in a snapshot on that host, and
+/// The bundle's content is put on every host first. Then members of kubexm's own etcd get the bundle's, one at a time; the
+/// first control plane is upgraded, the others one at a time, and the workers in batches; a node is drained where a minor
+/// version of Kubernetes or of the runtime changes. Once the first control plane is being upgraded, or the last member has
+/// another minor version of etcd, no version goes back; etcd's data of before is in a snapshot on that host, and
 /// `backup`, made before, is what `restore` reads. A run that was interrupted is continued with `resume`.
 ///
 /// Examples:

@@ -1,5 +1,6 @@
 //! Texts about a plan and about the end of a run.
 
+pub mod addons;
 pub mod certificates;
 pub mod cluster_facts;
 pub mod drift;

@@ -35,8 +35,8 @@ impl<'d> Terminal<'d> {
         if !yes && !can_ask(display) {
             return Err(Failure::new(
                 ExitCode::NeedsYes,
-                "this changes hosts, and there is no terminal to ask for confirmation: look with `kubexm-install plan \
-                 create`, then confirm with -y",
+                "this changes hosts, and there is no terminal to ask for confirmation: confirm with -y once you know what it does \
+                 (`--help`; `kubexm-install plan`, `preflight` and `status` look and change nothing)",
             ));
         }
         Ok(Self { display, yes })

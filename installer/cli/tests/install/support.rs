@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 use std::io::Read;
 
-use kubexm_engine::{Run, RunId};
+use kubexm_engine::{ClusterPki, Run, RunId};
+use kubexm_plan::SlotProvider;
 use predicates::str::contains;
 
 use crate::home::plan;
@@ -58,6 +59,32 @@ fn no_planted_secret_comes_out_and_what_helps_does() {
     assert!(of_run("notes.txt").is_none());
     assert!(of_run("logs/node1/a.log").unwrap().contains("before"));
     assert_eq!(std::os::unix::fs::MetadataExt::mode(&output.metadata().unwrap()) & 0o777, 0o600);
+}
+
+/// The password of Harbor's robot is made of a key, and lies in no file of the controller.
+#[test]
+fn a_password_that_follows_from_a_key_does_not_come_out_either() {
+    let site = Site::new();
+    let cluster = site.path("home/clusters/demo");
+    Run::create(&cluster.join("runs"), RunId::named(RUN), &plan()).unwrap();
+    let run = cluster.join("runs").join(RUN);
+    let mut planned: serde_json::Value =
+        serde_json::from_slice(&std::fs::read(run.join("plan.json")).unwrap()).unwrap();
+    let username = Some("robot$node".to_owned());
+    let slot = SlotProvider::DerivedPassword { purpose: "harbor-robot".to_owned(), username };
+    planned["slots"] = serde_json::json!({ "harbor": slot });
+    std::fs::write(run.join("plan.json"), planned.to_string()).unwrap();
+    let pki = ClusterPki::open(&cluster.join("pki")).unwrap();
+    let [password, header] =
+        [None, Some("robot$node")].map(|username| pki.derived_password("harbor-robot", username).unwrap());
+    std::fs::create_dir_all(run.join("logs/node1")).unwrap();
+    std::fs::write(run.join("logs/node1/a.log"), format!("xx {} yy {} zz\n", *password, *header)).unwrap();
+
+    let output = site.path("out.tar.gz");
+    site.install(&["support-bundle", "-o", output.to_str().unwrap()]).assert().success();
+    let log = &unpacked(&output)[&format!("kubexm-support-demo/{RUN}/logs/node1/a.log")];
+    let secret = header.strip_prefix("Basic ").unwrap();
+    assert!(log.contains("zz") && !log.contains(&**password) && !log.contains(secret), "{log}");
 }
 
 #[test]

@@ -6,7 +6,7 @@ use std::path::Path;
 use kubexm_spec::{Digest, depot};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
-use crate::site::{start, start_with};
+use crate::site::{put, start, start_with};
 
 #[tokio::test]
 async fn a_sparse_index_is_served_byte_for_byte_by_tag_and_by_digest() {
@@ -304,4 +304,45 @@ async fn a_key_that_does_not_fit_is_an_error_that_names_the_files() {
         panic!("it must not start")
     };
     assert!(error.to_string().contains(&path("key")), "{error}");
+}
+
+/// A pod that was made before the cluster got another bundle starts again on a node that does not have its image.
+#[tokio::test]
+async fn what_earlier_bundles_have_is_served_until_its_config_is_taken_away() {
+    let depot = start().await;
+    let at = |name: &str| depot.folder.path().join(name);
+    std::fs::create_dir(at(depot::BUNDLES)).unwrap();
+    std::fs::copy(at("config.json"), at("bundles/first.json")).unwrap();
+    std::fs::write(at("bundles/damaged.json"), "{").unwrap();
+    let mut second: depot::DepotConfig = serde_json::from_slice(&std::fs::read(at("config.json")).unwrap()).unwrap();
+    let pause = second.images.remove("registry.k8s.io/pause").unwrap();
+    // The same tag, of another bundle, names another image.
+    let other = put(&at("store"), br#"{"schemaVersion":2,"layers":[]}"#);
+    let moved = depot::Repository { tags: [("3.10.1".to_owned(), other)].into(), manifests: [other].into(), ..pause };
+    second.images.insert("registry.k8s.io/moved".to_owned(), moved.clone());
+    second.files.clear();
+    std::fs::write(at("bundles/second.json"), serde_json::to_vec(&second).unwrap()).unwrap();
+    second.images.insert("registry.k8s.io/pause".to_owned(), moved);
+    std::fs::write(at("config.json"), serde_json::to_vec(&second).unwrap()).unwrap();
+
+    let ask = async |path: &str, wanted: u16| {
+        let until = std::time::Instant::now() + std::time::Duration::from_secs(60);
+        loop {
+            let answer = depot.client.get(format!("{}{path}", depot.base)).send().await.unwrap();
+            if answer.status() == wanted {
+                return answer.bytes().await.unwrap();
+            }
+            assert!(std::time::Instant::now() < until, "{path}: {}", answer.status());
+            tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+        }
+    };
+    depot.reload.send(()).await.unwrap();
+    ask("/v2/registry.k8s.io/moved/manifests/3.10.1", 200).await;
+    let tagged = ask("/v2/registry.k8s.io/pause/manifests/3.10.1", 200).await;
+    assert_eq!(Digest::of(tagged), other, "the tag is the new bundle's");
+    ask(&format!("/v2/registry.k8s.io/pause/manifests/{}", depot.index), 200).await;
+    assert_eq!(ask("/files/kubeadm", 200).await.as_ref(), b"layer bytes");
+    std::fs::remove_file(at("bundles/first.json")).unwrap();
+    depot.reload.send(()).await.unwrap();
+    ask("/files/kubeadm", 404).await;
 }

@@ -15,7 +15,7 @@ pub struct Fixture {
     pub reload: tokio::sync::mpsc::Sender<()>,
 }
 
-fn put(store: &Path, bytes: &[u8]) -> Digest {
+pub fn put(store: &Path, bytes: &[u8]) -> Digest {
     let digest = Digest::of(bytes);
     std::fs::create_dir_all(store.join("blobs/sha256")).unwrap();
     std::fs::write(store.join("blobs/sha256").join(digest.hex()), bytes).unwrap();

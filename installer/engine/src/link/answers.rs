@@ -12,6 +12,8 @@ use super::LinkError;
 const MOST_DIFFERENCES: usize = 200;
 /// Of one diff; an agent shows 120, and says how many more there are.
 const MOST_LINES: usize = 121;
+/// Of all diffs of a host.
+const MOST_LINES_OF_ALL: usize = 4_000;
 /// Of one line in bytes. A path has 4096 at most.
 const LONGEST_LINE: usize = 4096;
 
@@ -33,14 +35,25 @@ pub(crate) fn surveyed(host: &str, asked: &[&Step], survey: Survey) -> Result<Su
 /// Differences may be only of steps that the host was asked about. They are shown before the question, so each is cut off where an agent
 /// of ours would have ended it: what a host says must not push the rest out of sight.
 pub(crate) fn drift(host: &str, asked: &[&Step], mut drift: Vec<StepDrift>) -> Result<Vec<StepDrift>, LinkError> {
+    let mut lines = 0;
+    let mut answered = BTreeSet::new();
+    if let Some(twice) = drift.iter().find(|one| !answered.insert(&one.step)) {
+        return Err(untrusted(host, format!("it answered twice for the step {}", shown(&twice.step.0))));
+    }
     for one in &mut drift {
         one.differences.truncate(MOST_DIFFERENCES);
         for difference in &mut one.differences {
             cut(&mut difference.what, LONGEST_LINE);
             cut(&mut difference.how, LONGEST_LINE);
-            if let Some(diff) = &mut difference.diff {
-                *diff = shortened(diff);
+            let left = MOST_LINES_OF_ALL.saturating_sub(lines);
+            match &mut difference.diff {
+                Some(_) if left == 0 => {
+                    difference.diff = Some("... the lines are left out: there are too many".to_owned())
+                }
+                Some(diff) => *diff = shortened(diff),
+                None => {}
             }
+            lines += difference.diff.as_deref().map_or(0, |diff| diff.lines().count());
         }
     }
     match drift.iter().find(|one| !asked.iter().any(|step| step.host == host && step.id == one.step)) {
@@ -81,13 +94,39 @@ fn cut(text: &mut String, most: usize) {
     }
 }
 
-/// Certificates in a host's cluster facts must be from that host.
-pub(crate) fn cluster_facts(host: &str, facts: ClusterFacts) -> Result<ClusterFacts, LinkError> {
-    let hosts = facts.certificates.iter().map(|one| &one.host).chain(facts.gaps.iter().map(|gap| &gap.host));
-    let hosts = hosts.chain(facts.balancers.iter().map(|one| &one.host));
-    match hosts.into_iter().find(|named| *named != host) {
+/// What is of a host in its cluster facts must be of that host.
+pub(crate) fn cluster_facts(host: &str, mut facts: ClusterFacts) -> Result<ClusterFacts, LinkError> {
+    // Each list by its name: one that comes is looked at here, or it does not compile. What says something of the cluster is taken from
+    // control planes alone.
+    let ClusterFacts {
+        certificates,
+        balancers,
+        timers,
+        gaps,
+        schema: _,
+        name: _,
+        id: _,
+        server_version: _,
+        nodes: _,
+        etcd: _,
+        components: _,
+        tight_budgets: _,
+        deprecated_apis: _,
+        network: _,
+        applied: _,
+    } = &mut facts;
+    for last in timers.iter_mut().filter_map(|timer| timer.last.as_mut()) {
+        cut(&mut last.what, LONGEST_LINE);
+    }
+    for gap in gaps.iter_mut() {
+        cut(&mut gap.what, LONGEST_LINE);
+        cut(&mut gap.why, LONGEST_LINE);
+    }
+    let hosts = certificates.iter().map(|one| &one.host).chain(gaps.iter().map(|gap| &gap.host));
+    let hosts = hosts.chain(balancers.iter().map(|one| &one.host)).chain(timers.iter().map(|one| &one.host));
+    match hosts.into_iter().find(|named| *named != host).cloned() {
         None => Ok(facts),
-        Some(other) => Err(untrusted(host, format!("it reported files of {}", shown(other)))),
+        Some(other) => Err(untrusted(host, format!("it reported what is of {}", shown(&other)))),
     }
 }
 
@@ -163,7 +202,7 @@ fn shown(text: &str) -> String {
 mod tests {
     use std::net::IpAddr;
 
-    use kubexm_plan::cluster_facts::Gap;
+    use kubexm_plan::cluster_facts::{Gap, TimerFacts};
     use kubexm_plan::{Difference, Undo};
 
     use super::*;
@@ -235,10 +274,29 @@ mod tests {
     }
 
     #[test]
+    fn a_host_answers_once_for_a_step_and_all_its_lines_have_a_limit() {
+        let steps: Vec<Step> = (0..60).map(|n| step("a", &format!("os.s{n}"))).collect();
+        let asked: Vec<&Step> = steps.iter().collect();
+        let answer = |step: &Step| StepDrift {
+            step: step.id.clone(),
+            differences: vec![Difference { what: "x".into(), how: "y".into(), diff: Some("+\n".repeat(120)) }],
+        };
+        let kept = drift("a", &asked, asked.iter().map(|step| answer(step)).collect()).expect("shortened");
+        let lines = kept.iter().flat_map(|one| &one.differences).filter_map(|one| one.diff.as_deref());
+        assert!(lines.map(|diff| diff.lines().count()).sum::<usize>() < MOST_LINES_OF_ALL + 200);
+        assert_eq!(kept.len(), 60, "every difference is named");
+        assert!(drift("a", &asked, vec![answer(&steps[0]), answer(&steps[0])]).is_err());
+    }
+
+    #[test]
     fn a_host_may_report_only_its_own_files() {
         let gap = |host: &str| Gap { host: host.to_owned(), what: "w".to_owned(), why: "y".to_owned() };
         let facts = |host: &str| ClusterFacts { gaps: vec![gap(host)], ..ClusterFacts::default() };
         assert!(cluster_facts("a", facts("a")).is_ok());
+        let timer = |host: &str| TimerFacts { host: host.to_owned(), timer: "t".to_owned(), waits: true, last: None };
+        let timers = |host: &str| ClusterFacts { timers: vec![timer(host)], ..ClusterFacts::default() };
+        assert!(cluster_facts("a", timers("a")).is_ok());
+        assert!(cluster_facts("a", timers("cp1")).is_err(), "a worker says that a control plane's timer ran");
         let error = cluster_facts("a", facts("b\u{1b}")).expect_err("a lie").to_string();
         assert!(error.starts_with("a: ") && !error.contains('\u{1b}'), "{error}");
     }

@@ -12,6 +12,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use async_trait::async_trait;
+use kubexm_plan::addons::{AddonsAsk, InstalledAddons};
 use kubexm_plan::backup::{BackupAnswer, BackupAsk};
 use kubexm_plan::etcd_check::{EtcdAnswer, EtcdAsk};
 use kubexm_plan::op::Depots;
@@ -152,6 +153,12 @@ pub trait Link: Send + Sync {
     /// A part of a backup of the cluster, made on this control plane.
     async fn backup(&self, _: &BackupAsk) -> Result<BackupAnswer, LinkError> {
         let (host, text) = ("@".to_owned(), "no backup can be made over this link".to_owned());
+        Err(LinkError::Op { host, text })
+    }
+
+    /// What is installed in the cluster, by this control plane; changes nothing and takes no lock.
+    async fn addons(&self, _: &AddonsAsk) -> Result<InstalledAddons, LinkError> {
+        let (host, text) = ("@".to_owned(), "no add-ons can be looked up over this link".to_owned());
         Err(LinkError::Op { host, text })
     }
 

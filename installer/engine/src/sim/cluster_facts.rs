@@ -35,7 +35,7 @@ impl World {
                 .hosts
                 .iter()
                 .filter(|(_, host)| host.runs(etcd::UNIT))
-                .map(|(name, _)| member(name.clone()))
+                .map(|(name, host)| self.own_member(name, host.state.get(&format!("path:{}", etcd::FORMED))))
                 .collect(),
         };
         facts.gaps.push(gap(APPLIED, "the simulation keeps no texts of objects"));
@@ -63,6 +63,14 @@ impl World {
 }
 
 impl World {
+    /// Of the version that is recorded on its host.
+    fn own_member(&self, name: &str, formed: Option<&String>) -> EtcdMember {
+        let text = formed.and_then(|value| self.texts.get(value.rsplit(' ').next()?));
+        let version = text.and_then(|text| text.lines().nth(1)).map(str::to_owned);
+        let usual = member(name.to_owned());
+        EtcdMember { version: version.or(usual.version.clone()), ..usual }
+    }
+
     fn node_facts(&self, name: String) -> NodeFacts {
         NodeFacts {
             kubelet: self.kubelet_version(&name).to_owned(),

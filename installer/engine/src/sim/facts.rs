@@ -66,6 +66,7 @@ pub fn facts(host: &str) -> Facts {
         docker: Vec::new(),
         balancers: Vec::new(),
         state_folders: Vec::new(),
+        etcd_write_us: None,
         open_folders: Vec::new(),
         foreign_mounts: Vec::new(),
         stamp: None,

@@ -41,6 +41,7 @@ pub(super) fn key(resource: &Resource) -> Option<Key> {
         Resource::Taint { node, key } => Key::Cluster(format!("taint:{node}:{key}")),
         Resource::Label { node, key } => Key::Cluster(format!("label:{node}:{key}")),
         Resource::Annotation { node, key } => Key::Cluster(format!("annotation:{node}:{key}")),
+        Resource::NodeRecord(node) => Key::Cluster(format!("node-record:{node}")),
         Resource::HarborProject(name) => Key::Host(format!("harbor-project:{name}")),
         Resource::HarborRobot(name) => Key::Host(format!("harbor-robot:{name}")),
         Resource::HarborImage(name) => Key::Host(format!("harbor-image:{name}")),

@@ -327,7 +327,7 @@ impl<'a> Spread<'a> {
             // Its agent may be another one by now: who takes from it next opens it again.
             self.certificates().serving.remove(from);
         }
-        for reason in closed.into_iter().chain(done.reasons) {
+        for reason in closed.into_iter().chain(done.reasons).map(|reason| kubexm_spec::one_line(&reason)) {
             (fill.warn)(match &transfer.source {
                 Source::Host(_) => format!("{}: {reason}; it is left for a while", fill.step.id),
                 _ => format!("{}: {reason}; blobs that no depot serves are sent from this machine", fill.step.id),

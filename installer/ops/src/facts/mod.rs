@@ -10,7 +10,7 @@ pub(crate) mod interfaces;
 mod leftovers;
 mod listeners;
 mod network;
-mod open_folders;
+pub(crate) mod open_folders;
 mod os;
 mod ours;
 mod packages;
@@ -146,6 +146,7 @@ pub fn collect_with(machine: &Machine, host: &str, folders: &DataFolders) -> Res
         docker: leftovers::of_docker(machine, &processes, &ours),
         balancers: balancers::look(machine, &processes, &ours),
         state_folders: if ours.stamped() { Vec::new() } else { state_folders::look(machine, &folders.filled)? },
+        etcd_write_us: etcd_write(machine, folders.etcd.as_deref().filter(|_| !ours.stamped()))?,
         open_folders: open_folders::look(machine, folders.filled.iter().chain(&folders.kept), ours.stamped())?,
         foreign_mounts: foreign::look(machine, &folders.filled)?,
         stamp,
@@ -169,6 +170,11 @@ pub fn collect_with(machine: &Machine, host: &str, folders: &DataFolders) -> Res
         machine_id: os::line(machine, "/etc/machine-id")?,
         product_uuid: os::line(machine, "/sys/class/dmi/id/product_uuid")?.to_ascii_lowercase(),
     })
+}
+
+/// Where a member runs, its own metrics tell.
+fn etcd_write(machine: &Machine, folder: Option<&str>) -> Result<Option<u64>, OpError> {
+    folder.map_or(Ok(None), |folder| machine.system().write_us(folder))
 }
 
 /// A text of kubexm's own, on a host that belongs to a cluster.

@@ -13,6 +13,9 @@ use super::state::{Cluster, ETCD_FOLDER, Member, State};
 use crate::OpError;
 use crate::system::{HttpsRequest, Output};
 
+/// Of members whose program names none.
+const VERSION: &str = "3.6.5";
+
 /// A member answers if it is up; a change needs a quorum.
 pub(super) fn answer(
     system: &RootedSystem,
@@ -23,9 +26,8 @@ pub(super) fn answer(
     let (host, path) = request.url.trim_start_matches("https://").split_once(":2379/").ok_or_else(away)?;
     let own = system.address()?;
     let asked = if host == "127.0.0.1" { own.as_str() } else { host };
-    if !state.cluster.members.values().any(|member| member.address == asked && !member.dead) {
-        return Err(away());
-    }
+    let own = state.cluster.members.values().find(|member| member.address == asked && !member.dead);
+    let version = own.ok_or_else(away)?.version.clone().unwrap_or_else(|| VERSION.to_owned());
     let body: Value = serde_json::from_str(request.body).unwrap_or_default();
     let (status, answer) = match path {
         "v3/cluster/member/list" => {
@@ -34,7 +36,7 @@ pub(super) fn answer(
         }
         "v3/maintenance/status" => {
             let leader = if state.cluster.has_quorum() { "1" } else { "0" };
-            (200, json!({"version": "3.6.5", "leader": leader, "header": {"cluster_id": "77"}}))
+            (200, json!({"version": version, "leader": leader, "header": {"cluster_id": "77"}}))
         }
         "v3/kv/range" => {
             let keys = state.cluster.objects.len();
@@ -170,7 +172,7 @@ pub(super) fn add(system: &RootedSystem, state: &mut State, name: &str) -> Resul
     let address = system.address()?;
     // As large as etcd's own ids, so that a loss of digits is noticed.
     let id = (0xA000_0000_0000_0000_u64 + state.cluster.members.len() as u64 * 0x1_0000 + state.starts).to_string();
-    state.cluster.members.insert(id, Member { name: name.to_owned(), address, dead: false });
+    state.cluster.members.insert(id, Member { name: name.to_owned(), address, ..Member::default() });
     Ok(())
 }
 
@@ -198,8 +200,18 @@ pub(super) fn start(system: &RootedSystem, state: &mut State) -> Result<Option<S
         super::control_plane::put(system, &data, "double: etcd's data\n")?;
         add(system, state, &name)?;
     }
-    state.cluster.members.values_mut().filter(|member| member.address == own).for_each(|member| member.dead = false);
+    let version = program_version(system);
+    for member in state.cluster.members.values_mut().filter(|member| member.address == own) {
+        member.dead = false;
+        member.version.clone_from(&version);
+    }
     Ok(None)
+}
+
+/// From `etcd-v3.6.5-linux-amd64/etcd of binary/etcd 3.6.5 for Amd64`.
+fn program_version(system: &RootedSystem) -> Option<String> {
+    let text = system.read("/usr/local/bin/etcd")?;
+    text.split_whitespace().skip_while(|word| *word != "binary/etcd").nth(1).map(str::to_owned)
 }
 
 /// kubexm's unit stops; the member stays one.

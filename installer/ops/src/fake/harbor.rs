@@ -91,7 +91,13 @@ fn asked(harbor: &mut Harbor, method: &str, path: &str, body: &Value) -> (u16, V
                 "GET" => {
                     let owner = if project.owner.is_empty() { "admin" } else { &project.owner };
                     let metadata = json!({"public": project.public.to_string()});
-                    (200, json!({"project_id": project.id, "owner_name": owner, "metadata": metadata}))
+                    let mut shown = json!({"project_id": project.id, "metadata": metadata});
+                    if owner == "(deleted)" {
+                        shown["owner_id"] = 7.into();
+                    } else {
+                        shown["owner_name"] = owner.into();
+                    }
+                    (200, shown)
                 }
                 "PUT" => {
                     project.public = body["metadata"]["public"] == "true";

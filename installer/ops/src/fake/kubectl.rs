@@ -163,8 +163,17 @@ pub(super) fn kubectl(system: &RootedSystem, state: &mut State, args: &[&str], s
             state.cluster.objects.remove(&format!("Pod/{name}"));
             Output::default()
         }
-        ["apply", ..] => {
-            state.cluster.objects.extend(documents(&text));
+        ["apply", options @ ..] => {
+            let namespace = options.iter().zip(options.iter().skip(1)).find(|(option, _)| **option == "--namespace");
+            let namespace = namespace.map_or("default", |(_, namespace)| namespace);
+            let text = releases::put_back(state, namespace, &text);
+            // An object that names the namespace which it is given anyway is the same one.
+            let named = format!("\"namespace\":\"{namespace}\"");
+            let stored = |(key, document): (String, String)| match document.contains(&named) {
+                true => (key, without_namespace(&document)),
+                false => (key, document),
+            };
+            state.cluster.objects.extend(documents(&text).map(stored));
             Output::default()
         }
         ["delete", ..] => {
@@ -242,6 +251,11 @@ fn raw(system: &RootedSystem, state: &State, path: &str) -> Output {
         "/metrics" => return Output::text(String::new()),
         "/apis/policy/v1/poddisruptionbudgets" => Some(json!({"items": budgets})),
         "nodes" => Some(json!({"items": state.cluster.nodes.values().collect::<Vec<_>>()})),
+        "namespaces/kube-system/configmaps" => {
+            let maps = state.cluster.objects.iter().filter(|(key, _)| key.starts_with("ConfigMap/kubexm-"));
+            let maps: Vec<Value> = maps.map(|(key, document)| with_server_fields(key, document)).collect();
+            Some(json!({ "items": maps }))
+        }
         "namespaces/kube-system/pods" => Some(json!({"items": static_pods(state)})),
         other if is_namespace(state, other) => Some(json!({"kind": "Namespace"})),
         other => {

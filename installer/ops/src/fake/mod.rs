@@ -11,6 +11,7 @@ mod etcd;
 
 mod control_plane;
 mod harbor;
+pub mod harbor_host;
 mod harbor_state;
 mod helm;
 pub mod host;
@@ -203,6 +204,10 @@ impl System for RootedSystem {
         let (free, size) = found.unwrap_or((100 << 30, 120 << 30));
         let inodes: Option<(u64, u64)> = self.setting("inodes.json");
         Ok(Space { free, size, inodes: inodes.map(|(free, total)| Inodes { free, total }) })
+    }
+
+    fn write_us(&self, _: &str) -> Result<Option<u64>, OpError> {
+        Ok(self.setting("write-us"))
     }
 
     fn interfaces(&self) -> Result<Vec<Interface>, OpError> {

@@ -5,8 +5,22 @@ use serde_json::{Value, json};
 use super::state::State;
 use crate::system::Output;
 
-/// The answer to a request for the revisions of a release; none for other paths.
+/// The answer to a request for the revisions of a release, or for those of all that nothing has taken the place of; none for other
+/// paths.
 pub(super) fn listed(state: &State, path: &str) -> Option<Output> {
+    if path.starts_with("/api/v1/secrets?labelSelector=owner%3Dhelm") {
+        let of = |(key, all): (&String, &Vec<Value>)| -> Vec<Value> {
+            let namespace = key.split('/').next().unwrap_or_default();
+            let current = all.iter().filter(|secret| secret["metadata"]["labels"]["status"] != "superseded");
+            let placed = current.cloned().map(|mut secret| {
+                secret["metadata"]["namespace"] = namespace.into();
+                secret
+            });
+            placed.collect()
+        };
+        let all: Vec<Value> = state.cluster.releases.iter().flat_map(of).collect();
+        return Some(Output::text(json!({ "items": all }).to_string()));
+    }
     let (namespace, query) = path.strip_prefix("/api/v1/namespaces/")?.split_once("/secrets?")?;
     let name = query.rsplit("%3D").next().unwrap_or_default();
     let all = state.cluster.releases.get(&format!("{namespace}/{name}")).cloned().unwrap_or_default();
@@ -40,4 +54,18 @@ pub(super) fn replace(state: &mut State, namespace: &str, text: &str) -> Output 
         }
         None => Output::failed(1, format!("Error from server (NotFound): secrets \"{name}\" not found")),
     }
+}
+
+/// Takes helm's Secrets out of what is applied, and keeps them as revisions of their releases.
+pub(super) fn put_back(state: &mut State, namespace: &str, text: &str) -> String {
+    let Ok(mut list) = serde_json::from_str::<Value>(text) else { return text.to_owned() };
+    let Some(items) = list["items"].as_array_mut() else { return text.to_owned() };
+    let is_revision = |object: &Value| object["metadata"]["labels"]["owner"] == "helm";
+    for secret in items.extract_if(.., |object| is_revision(object)) {
+        let name = secret["metadata"]["labels"]["name"].as_str().unwrap_or_default();
+        let all = state.cluster.releases.entry(format!("{namespace}/{name}")).or_default();
+        all.retain(|known| known["metadata"]["name"] != secret["metadata"]["name"]);
+        all.push(secret);
+    }
+    list.to_string()
 }

@@ -104,6 +104,9 @@ pub(super) struct Member {
     pub address: String,
     /// A test has switched it off; it still counts as a member.
     pub dead: bool,
+    /// Of the program that kubexm's unit was started with, where that names it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub version: Option<String>,
 }
 
 impl Cluster {

@@ -81,6 +81,8 @@ pub(super) fn upgrade(system: &RootedSystem, state: &mut State, args: &[&str]) -
     if system.at(&format!("{MANIFESTS}/kube-apiserver.yaml")).exists() {
         for pod in STATIC_PODS {
             let image = match (pod, &state.cluster.etcd_tag) {
+                // kubeadm has none then.
+                ("etcd", _) if state.cluster.apart => continue,
                 ("etcd", Some(tag)) => format!("registry.k8s.io/etcd:{tag}"),
                 ("etcd", None) => continue,
                 _ => format!("registry.k8s.io/{pod}:{version}"),

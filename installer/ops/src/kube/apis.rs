@@ -32,6 +32,15 @@ pub(crate) fn served(machine: &Machine) -> Result<Vec<Api>, OpError> {
     Ok(listed.lines().filter_map(api).collect())
 }
 
+/// What `.Capabilities.APIVersions` of a chart has: `apps/v1`, `apps/v1/Deployment`.
+pub(crate) fn names(machine: &Machine) -> Result<Vec<String>, OpError> {
+    let names = served(machine)?.into_iter().flat_map(|api| [format!("{}/{}", api.version, api.kind), api.version]);
+    let mut all: Vec<String> = names.collect();
+    all.sort_unstable();
+    all.dedup();
+    Ok(all)
+}
+
 /// Names of the kinds that are in namespaces and can be listed and deleted, and whether these are all.
 pub(crate) fn in_namespaces(machine: &Machine) -> Result<(Vec<String>, bool), OpError> {
     let (listed, complete) = listed(machine, &["--namespaced", "--verbs=list,delete", "--output=name"])?;

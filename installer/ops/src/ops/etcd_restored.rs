@@ -3,14 +3,15 @@
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use kubexm_plan::op::{EtcdRestored, RestorePhase, RestoreState, SNAPSHOTS};
+use kubexm_plan::etcd;
+use kubexm_plan::op::{EtcdRestored, RestorePhase, RestoreState, RestoredHost, SNAPSHOTS};
 use kubexm_spec::cluster::RuntimeKind;
 
 use super::static_pod_started::api_server_answers;
 use crate::fsio::{self, Access};
 use crate::path_state::{Look, PathState, PutBack};
 use crate::system::Program;
-use crate::{Converge, Machine, OpError, Wave, backup, containers, own_etcd, snapshot};
+use crate::{Converge, Machine, OpError, Wave, backup, containers, own_etcd, snapshot, started, systemd};
 
 const MANIFESTS: &str = "/etc/kubernetes/manifests";
 /// On the same file system, and not read by kubelet.
@@ -25,9 +26,18 @@ const STARTS: Duration = Duration::from_secs(60);
 const ANSWERS: Duration = Duration::from_secs(180);
 const PAUSE: Duration = Duration::from_millis(300);
 const LIMIT_S: u64 = 3_600;
-/// Far more than a cluster writes between a backup and its restore: clients that have seen later revisions must not take
-/// older data for newer (etcd, "Disaster recovery").
-const BUMP: &str = "1000000000";
+/// Far more than a cluster writes between a backup and its restore.
+const LEAST_BUMP: u64 = 1_000_000_000;
+/// More than etcd writes in a second, for as long as a cluster lives.
+const WRITES_A_SECOND: u64 = 1_000;
+/// Revisions are 63 bits, and each restore adds to them.
+const MOST_BUMP: u64 = 1 << 53;
+
+/// What revisions are raised by: clients that have seen later ones must not take older data for newer (etcd, "Disaster recovery").
+/// What a restore of the same backup raises again is higher, since its id, the time, is: watches of clients of the first one go on.
+fn bump(id: &str) -> u64 {
+    id.parse::<u64>().unwrap_or_default().saturating_mul(WRITES_A_SECOND).clamp(LEAST_BUMP, MOST_BUMP)
+}
 
 impl Converge for EtcdRestored {
     fn observe(&self, machine: &Machine) -> Result<RestoreState, OpError> {
@@ -45,20 +55,25 @@ impl Converge for EtcdRestored {
     fn converge(&self, machine: &Machine) -> Result<(), OpError> {
         match &self.phase {
             RestorePhase::Stopped => {
-                can_restore(machine)?;
-                stop(machine, self.runtime)?;
+                // What has no member gets no data.
+                if self.on != RestoredHost::ApiServer {
+                    can_restore(machine)?;
+                }
+                stop(self, machine)?;
             }
             RestorePhase::Data { .. } => restore_data(self, machine)?,
             RestorePhase::Started => {
-                start(machine)?;
-                if !runs(machine, self.runtime)? {
+                start(self, machine)?;
+                if self.on.is_stacked() && !runs(machine, self.runtime, "etcd")? {
                     return Err(OpError::other(format!(
                         "etcd does not run {} s after its manifest is back: look at /var/log/pods/kube-system_etcd-*/etcd on this \
                          host, then run again",
                         STARTS.as_secs()
                     )));
                 }
-                answers(machine)?;
+                if self.on.has_api_server() {
+                    answers(machine)?;
+                }
             }
         }
         machine.write_file(&self.mark(), b"done\n", Access::mode(0o600))
@@ -67,12 +82,18 @@ impl Converge for EtcdRestored {
     fn restore(&self, machine: &Machine, before: &RestoreState, wave: Wave) -> Result<(), OpError> {
         match (&self.phase, wave) {
             // Before the data moves under them.
-            (RestorePhase::Started, Wave::Stop) => stop(machine, self.runtime)?,
+            (RestorePhase::Started, Wave::Stop) => stop(self, machine)?,
             (RestorePhase::Data { .. }, Wave::Data) => bring_back(self, machine)?,
             (RestorePhase::Stopped, Wave::Start) => {
-                start(machine)?;
-                // What it had before may be nothing that it can run with.
-                runs(machine, self.runtime)?;
+                // What etcd had before may be nothing that it can run with.
+                let member = if self.on.has_own_member() { start_member(machine) } else { Ok(()) };
+                start_pods(machine)?;
+                if Folders::of(self, machine)?.member.exists() {
+                    member?;
+                }
+                if self.on.has_api_server() {
+                    runs(machine, self.runtime, if self.on.is_stacked() { "etcd" } else { "kube-apiserver" })?;
+                }
             }
             _ => {}
         }
@@ -97,7 +118,20 @@ fn can_restore(machine: &Machine) -> Result<(), OpError> {
     }
 }
 
-fn stop(machine: &Machine, runtime: RuntimeKind) -> Result<(), OpError> {
+/// The API server first, which writes.
+fn stop(op: &EtcdRestored, machine: &Machine) -> Result<(), OpError> {
+    if op.on.has_api_server() {
+        stop_pods(machine, op.runtime)?;
+    }
+    if op.on.has_own_member() {
+        // A boot in the middle of a restore must not start it with data that the others do not have.
+        systemd::enable(machine, etcd::UNIT, false)?;
+        systemd::stop(machine, etcd::UNIT)?;
+    }
+    Ok(())
+}
+
+fn stop_pods(machine: &Machine, runtime: RuntimeKind) -> Result<(), OpError> {
     move_out(machine)?;
     let begun = Instant::now();
     for pod in PODS {
@@ -135,7 +169,31 @@ fn move_out(machine: &Machine) -> Result<(), OpError> {
     Ok(())
 }
 
-fn start(machine: &Machine) -> Result<(), OpError> {
+/// etcd first: the API server ends without it.
+fn start(op: &EtcdRestored, machine: &Machine) -> Result<(), OpError> {
+    if op.on.has_own_member() {
+        start_member(machine)?;
+    }
+    start_pods(machine)
+}
+
+/// With a record of what it was started with, as it had one: otherwise the next run would restart it.
+fn start_member(machine: &Machine) -> Result<(), OpError> {
+    systemd::enable(machine, etcd::UNIT, true)?;
+    if systemd::show(machine, etcd::UNIT)?.active() {
+        return Ok(());
+    }
+    let record = started::read_record(machine, etcd::UNIT)?;
+    let files: Vec<String> = record.into_iter().flat_map(|record| record.loaded.into_keys()).collect();
+    let loaded = started::digests(machine, files.iter())?;
+    systemd::start_anew(machine, etcd::UNIT)?;
+    match files.is_empty() {
+        true => Ok(()),
+        false => started::write_record(machine, etcd::UNIT, systemd::show(machine, etcd::UNIT)?.invocation, loaded),
+    }
+}
+
+fn start_pods(machine: &Machine) -> Result<(), OpError> {
     // etcd first: the API server ends without it, and is started with growing pauses.
     for pod in PODS.iter().rev() {
         let from = machine.path(manifest(STOPPED, pod));
@@ -146,11 +204,11 @@ fn start(machine: &Machine) -> Result<(), OpError> {
     fsio::remove_folder(&machine.path(STOPPED)).map(drop)
 }
 
-/// Waits until etcd runs; the API server is started by then, and may end until etcd has a leader.
-fn runs(machine: &Machine, runtime: RuntimeKind) -> Result<bool, OpError> {
+/// Waits until a static pod runs. With etcd the API server is started, too, and may end until etcd has a leader.
+fn runs(machine: &Machine, runtime: RuntimeKind, pod: &str) -> Result<bool, OpError> {
     let begun = Instant::now();
     loop {
-        let all = containers::of_system_pod(machine, runtime, "etcd")?;
+        let all = containers::of_system_pod(machine, runtime, pod)?;
         if all.iter().any(|container| container.running) {
             return Ok(true);
         }
@@ -218,6 +276,14 @@ fn restore_data(op: &EtcdRestored, machine: &Machine) -> Result<(), OpError> {
     let [slot] = slots.as_slice() else {
         return Err(OpError::other("an archive has one key; this is a fault of the plan"));
     };
+    // Whatever the plan takes for the host's etcd: the folder is that of this unit.
+    if own_etcd::has_member(machine) && systemd::show(machine, etcd::UNIT)?.running() {
+        return Err(OpError::other(format!(
+            "{} runs on this host, and its data would be moved from under it: cluster.yaml does not say that etcd is kubexm's \
+             (spec.etcd.type, roleGroups.etcd), or somebody has started it; correct that, or stop it, then run again",
+            etcd::UNIT
+        )));
+    }
     let folders = Folders::of(op, machine)?;
     let database = format!("{SNAPSHOTS}/restore-{}.db", op.id);
     let folder = machine.path(SNAPSHOTS);
@@ -237,7 +303,7 @@ fn restore_data(op: &EtcdRestored, machine: &Machine) -> Result<(), OpError> {
                 .args(["--data-dir", &folders.scratch.display().to_string()])
                 .args(["--name", name, "--initial-advertise-peer-urls", peer, "--initial-cluster", initial_cluster])
                 .args(["--initial-cluster-token", &format!("kubexm-restore-{}", op.id)])
-                .args(["--bump-revision", BUMP, "--mark-compacted"])
+                .args(["--bump-revision", &bump(&op.id).to_string(), "--mark-compacted"])
                 .within(LIMIT_S);
             machine.run(&restore).map(drop)
         });
@@ -275,4 +341,17 @@ fn bring_back(op: &EtcdRestored, machine: &Machine) -> Result<(), OpError> {
 #[cfg(test)]
 impl crate::cases::Cases for EtcdRestored {
     const TESTED: crate::cases::Tested<crate::cases::Case<Self>> = crate::cases::Tested::In("backup.rs");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{LEAST_BUMP, MOST_BUMP, bump};
+
+    #[test]
+    fn a_later_restore_of_the_same_backup_raises_revisions_beyond_those_of_the_first() {
+        let (first, an_hour_later) = (bump("1795642200"), bump("1795645800"));
+        assert!(first > LEAST_BUMP && an_hour_later - first >= 3_600_000, "{first} {an_hour_later}");
+        assert_eq!([bump("1"), bump("no number")], [LEAST_BUMP; 2]);
+        assert_eq!(bump("18446744073709551615"), MOST_BUMP);
+    }
 }

@@ -70,7 +70,7 @@ mod tests {
     use super::*;
     use crate::cases::{Case, Cases, Tested};
     use crate::dispatch;
-    use crate::ops::harbor_projects::tests::{harbor, harbor_access, projects};
+    use crate::fake::harbor_host::{access, harbor, projects};
     use kubexm_plan::op::HarborImage;
 
     impl Cases for HarborImages {
@@ -85,10 +85,7 @@ mod tests {
                 manifest: blobs[0],
                 blobs: blobs.into(),
             };
-            HarborImages {
-                harbor: harbor_access(),
-                images: [("registry.k8s.io/pause:3.10.1".to_owned(), image)].into(),
-            }
+            HarborImages { harbor: access(), images: [("registry.k8s.io/pause:3.10.1".to_owned(), image)].into() }
         })]);
     }
 }

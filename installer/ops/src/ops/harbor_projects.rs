@@ -95,13 +95,11 @@ fn secret(op: &HarborProjects, machine: &Machine) -> Result<Zeroizing<String>, O
 }
 
 #[cfg(test)]
-pub(super) mod tests {
+mod tests {
     use super::*;
     use crate::cases::{Case, Cases, Tested};
     use crate::dispatch;
-    use crate::fake::host::Host;
-    use kubexm_plan::SlotName;
-    use kubexm_plan::op::{HARBOR_UNIT, HarborAccess, Unit};
+    use crate::fake::harbor_host::{harbor, projects};
 
     impl Cases for HarborProjects {
         const TESTED: Tested<Case<Self>> =
@@ -111,37 +109,5 @@ pub(super) mod tests {
                 dispatch::converge(&found.into(), &h.machine).expect("what is there");
                 projects(h, &["quay.io", "registry.k8s.io"], true)
             })]);
-    }
-
-    /// A Harbor that runs.
-    pub(in crate::ops) fn harbor(host: &mut Host) {
-        host.put("/usr/local/lib/kubexm-harbor/start", "#!/bin/true\n");
-        host.put("/etc/kubexm/harbor/ca.crt", "a CA");
-        let unit = "[Service]\nExecStart=/usr/local/lib/kubexm-harbor/start\n[Install]\nWantedBy=multi-user.target\n";
-        host.put(&format!("/etc/systemd/system/{HARBOR_UNIT}"), unit);
-        let name = HARBOR_UNIT.to_owned();
-        let unit = Unit { name, enabled: true, running: Some(true), loaded: Vec::new(), reloaded: Vec::new() };
-        dispatch::converge(&unit.into(), &host.machine).expect("Harbor starts");
-    }
-
-    pub(in crate::ops) fn harbor_access() -> HarborAccess {
-        HarborAccess {
-            registry: "registry.demo.kubexm.internal".into(),
-            ca: "/etc/kubexm/harbor/ca.crt".into(),
-            admin_password: "/var/lib/kubexm-harbor/admin-password".into(),
-        }
-    }
-
-    pub(in crate::ops) fn projects(host: &mut Host, names: &[&str], public: bool) -> HarborProjects {
-        let slot = SlotName("robot".to_owned());
-        host.machine = host.machine.with_slots([(slot.clone(), b"Kx1-secret".to_vec())].into());
-        HarborProjects {
-            harbor: harbor_access(),
-            projects: names.iter().map(|name| (*name).to_owned()).collect(),
-            public,
-            quota: Some(1 << 30),
-            robot: "kubexm-nodes".into(),
-            slots: vec![slot],
-        }
     }
 }

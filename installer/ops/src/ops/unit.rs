@@ -77,7 +77,7 @@ impl Converge for Unit {
                 // Before the start: a file that changes between the two makes the record stale, not wrong.
                 let loaded = digests(machine, self.files())?;
                 if found.active && self.name == etcd::UNIT {
-                    own_etcd::may_restart(machine)?;
+                    own_etcd::may_restart(machine, own_etcd::SOON)?;
                 }
                 take_over(self, machine, &found, &loaded)?;
                 write_record(machine, &self.name, systemd::show(machine, &self.name)?.invocation, loaded)
@@ -125,6 +125,9 @@ impl Converge for Unit {
                     |record| record.loaded == loaded,
                 );
                 if !now.active || !reloaded {
+                    if now.active && self.name == etcd::UNIT {
+                        own_etcd::may_restart(machine, own_etcd::AFTER_EACH_OTHER)?;
+                    }
                     take_over(self, machine, &now, &loaded)?;
                 }
                 if before.record.is_some() {

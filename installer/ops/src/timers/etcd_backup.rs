@@ -4,11 +4,13 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 use std::time::Duration;
 
+use kubexm_plan::facts::OpenFolder;
 use kubexm_plan::timers::{BackupConfig, ETCD_BACKUP};
 use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
 
 use super::record;
+use crate::facts::open_folders;
 use crate::ops::etcd_snapshot;
 use crate::path_state::{Look as _, PathEntry};
 use crate::teardown::mounts;
@@ -33,6 +35,8 @@ pub(super) fn back_up(machine: &Machine, config: &BackupConfig, now: i64) -> Res
     let time = stamp(now)?;
     let name = format!("{PREFIX}{}-{time}", config.name);
     etcd_snapshot::await_member(machine, COMES_UP)?;
+    // That may have taken ten minutes.
+    refuse_open(machine, &config.dir)?;
     etcd_snapshot::save(machine, &config.dir, &name, spare(machine, &config.dir)?)?;
     let path = format!("{}/{name}{END}", config.dir);
     let size = machine.path(&path).metadata().map_err(OpError::path("look at", &path))?.len();
@@ -107,39 +111,35 @@ fn behind_links(machine: &Machine, dir: &str) -> String {
     there.map_or_else(|| dir.to_owned(), |path| path.to_string_lossy().trim_end_matches('/').to_owned())
 }
 
-/// Made for root alone. One that is there is left as it is, if it and all above it are root's, and nobody else can write there: etcdctl is
-/// given a path, at which another user could place a link or a file of his own.
+/// Made for root alone. One that is there is left as it is, if it and all that leads to it are root's, and nobody else can write there:
+/// etcdctl is given a path, at which another user could place a link or a file of his own.
 fn own_folder(machine: &Machine, dir: &str) -> Result<(), OpError> {
-    for folder in Path::new(dir).ancestors() {
-        let Ok(found) = machine.path(folder).symlink_metadata() else { continue };
-        let own = found.uid() == 0 || found.uid() == rustix::process::geteuid().as_raw();
-        if !own {
-            return Err(OpError::other(format!(
-                "{} belongs to another user, who could replace a backup or read it: `chown root:root`, or name a folder in \
-                 spec.etcd.backup.dir that is root's, with all above it (an export needs no_root_squash)",
-                folder.display()
-            )));
-        }
-        let others_write = found.is_dir() && found.mode() & 0o022 != 0 && found.mode() & 0o1000 == 0;
-        if others_write && folder != Path::new(dir) {
-            return Err(OpError::other(format!(
-                "{} can be written by others than its owner, who could replace {dir}: `chmod go-w`, or name another folder in \
-                 spec.etcd.backup.dir",
-                folder.display()
-            )));
-        }
-    }
+    refuse_open(machine, dir)?;
     match PathEntry::look(machine, dir)? {
-        PathEntry::Absent => fsio::private_folder(&machine.path(dir)),
-        PathEntry::Directory { mode } if mode & 0o022 == 0 => Ok(()),
-        PathEntry::Directory { mode } => Err(OpError::other(format!(
-            "{dir} can be written by others than its owner (mode {mode:04o}), who could replace a backup: `chmod go-w {dir}`, or name another \
-             folder in spec.etcd.backup.dir"
-        ))),
+        PathEntry::Absent => {
+            fsio::private_folder(&machine.path(dir))?;
+            // Somebody may have been first.
+            refuse_open(machine, dir)
+        }
+        PathEntry::Directory { .. } => Ok(()),
         PathEntry::File { .. } | PathEntry::Link { .. } | PathEntry::Special => Err(OpError::other(format!(
             "{dir} is no folder: name another one in spec.etcd.backup.dir, or move it away"
         ))),
     }
+}
+
+fn refuse_open(machine: &Machine, dir: &str) -> Result<(), OpError> {
+    let Some(OpenFolder { at, owner, mode, .. }) = open_folders::one(machine, dir, false)? else { return Ok(()) };
+    Err(OpError::other(match owner {
+        Some(_) => format!(
+            "{at} belongs to another user, who could replace a backup or read it: `chown root:root`, or name a folder in \
+             spec.etcd.backup.dir that is root's, with all that leads to it (an export needs no_root_squash)"
+        ),
+        None => format!(
+            "{at} can be written by others than its owner (mode {mode:04o}), who could replace a backup in {dir}: `chmod go-w`, or name \
+             another folder in spec.etcd.backup.dir"
+        ),
+    }))
 }
 
 /// The times of this host's backups, sorted.

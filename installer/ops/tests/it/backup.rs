@@ -8,7 +8,7 @@ use age::secrecy::ExposeSecret as _;
 use kubexm_ops::fake::RootedSystem;
 use kubexm_ops::{Machine, Wave, backup, dispatch};
 use kubexm_plan::backup::{BackupAnswer, BackupAsk};
-use kubexm_plan::op::{EtcdRestored, KubeadmInit, Op, RestorePhase, SNAPSHOTS};
+use kubexm_plan::op::{EtcdRestored, KubeadmInit, Op, RestorePhase, RestoredHost, SNAPSHOTS};
 use kubexm_plan::{ObservedState, SlotName};
 use kubexm_spec::Digest;
 use kubexm_spec::cluster::RuntimeKind;
@@ -27,12 +27,12 @@ fn control_plane() -> Host {
     host
 }
 
-fn key() -> age::x25519::Identity {
+pub(crate) fn key() -> age::x25519::Identity {
     age::x25519::Identity::generate()
 }
 
 /// The bytes of an archive that is made and forgotten.
-fn archive(host: &Host, key: &age::x25519::Identity) -> Vec<u8> {
+pub(crate) fn archive(host: &Host, key: &age::x25519::Identity) -> Vec<u8> {
     let ask = |ask: BackupAsk| backup::answer(&host.machine, &ask).unwrap_or_else(|error| panic!("{}", error.full()));
     let (name, recipient) = (NAME.to_owned(), key.to_public().to_string());
     let BackupAnswer::Made { archive, etcd } = ask(BackupAsk::Make { name: name.clone(), recipient }) else {
@@ -129,6 +129,10 @@ fn a_name_that_leads_elsewhere_is_refused() {
 }
 
 fn phases(archive: Digest) -> [Op; 3] {
+    phases_on(archive, RestoredHost::Stacked)
+}
+
+pub(crate) fn phases_on(archive: Digest, on: RestoredHost) -> [Op; 3] {
     let data = RestorePhase::Data {
         archive,
         slots: vec![SlotName("key".to_owned())],
@@ -137,15 +141,15 @@ fn phases(archive: Digest) -> [Op; 3] {
         initial_cluster: "node1=https://10.0.0.1:2380".to_owned(),
     };
     [RestorePhase::Stopped, data, RestorePhase::Started]
-        .map(|phase| EtcdRestored { id: "1".to_owned(), runtime: RuntimeKind::Containerd, phase }.into())
+        .map(|phase| EtcdRestored { id: "1".to_owned(), runtime: RuntimeKind::Containerd, on, phase }.into())
 }
 
-fn with_key(host: &Host, key: &age::x25519::Identity) -> Machine {
+pub(crate) fn with_key(host: &Host, key: &age::x25519::Identity) -> Machine {
     let secret = key.to_string().expose_secret().as_bytes().to_vec();
     host.machine.with_slots([(SlotName("key".to_owned()), secret)].into())
 }
 
-fn carry_out(ops: &[Op], machine: &Machine) -> Vec<ObservedState> {
+pub(crate) fn carry_out(ops: &[Op], machine: &Machine) -> Vec<ObservedState> {
     let mut found = Vec::new();
     for op in ops {
         found.push(dispatch::observe(op, machine).expect("a look"));
@@ -156,7 +160,7 @@ fn carry_out(ops: &[Op], machine: &Machine) -> Vec<ObservedState> {
     found
 }
 
-fn roll_back(ops: &[Op], found: &[ObservedState], machine: &Machine) {
+pub(crate) fn roll_back(ops: &[Op], found: &[ObservedState], machine: &Machine) {
     for wave in Wave::ALL {
         for (op, found) in ops.iter().zip(found).rev() {
             dispatch::restore(op, machine, found, wave).unwrap_or_else(|error| panic!("{op}: {}", error.full()));

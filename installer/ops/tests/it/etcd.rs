@@ -1,9 +1,10 @@
 //! A member of kubexm's own etcd on a host, beside what kubeadm does there.
 
-use crate::common::Host;
-use kubexm_ops::{cluster_facts, dispatch, etcd_check, probe};
+use crate::backup::{archive, carry_out, key, phases_on, roll_back, with_key};
+use crate::common::{Host, same};
+use kubexm_ops::{Wave, cluster_facts, dispatch, etcd_check, probe};
 use kubexm_plan::etcd_check::EtcdAsk;
-use kubexm_plan::op::{Act, EtcdSnapshot, KubeadmInit, KubeadmReset, Op, Unit};
+use kubexm_plan::op::{Act, EtcdSnapshot, KubeadmInit, KubeadmReset, Op, RestoredHost, Unit};
 use kubexm_plan::{Probe, etcd};
 use serde_json::json;
 
@@ -38,15 +39,13 @@ fn with_member() -> Host {
     host
 }
 
+fn unit(running: bool) -> Op {
+    let loaded = vec![etcd::CONFIG.to_owned()];
+    Unit { name: etcd::UNIT.to_owned(), enabled: running, running: Some(running), loaded, reloaded: Vec::new() }.into()
+}
+
 fn serve(host: &Host, running: bool) {
-    let unit = Unit {
-        name: etcd::UNIT.to_owned(),
-        enabled: running,
-        running: Some(running),
-        loaded: vec![etcd::CONFIG.to_owned()],
-        reloaded: Vec::new(),
-    };
-    dispatch::converge(&Op::from(unit), &host.machine).expect("the unit");
+    dispatch::converge(&unit(running), &host.machine).expect("the unit");
 }
 
 fn healthy(host: &Host, name: &str) -> kubexm_plan::ProbeAnswer {
@@ -122,18 +121,83 @@ fn a_member_is_not_restarted_while_another_one_is_down() {
     serve(&host, true);
     host.put(etcd::FORMED, "id\n3.6.5\n");
     other_member(&host, true);
-    let unit = Unit {
-        name: etcd::UNIT.to_owned(),
-        enabled: true,
-        running: Some(true),
-        loaded: vec![etcd::CONFIG.to_owned()],
-        reloaded: Vec::new(),
-    };
     host.put(etcd::CONFIG, "---\nname: node1\ndata-dir: /var/lib/etcd\nquota-backend-bytes: 1\n");
-    let error = dispatch::converge(&Op::from(unit.clone()), &host.machine).expect_err("a majority is lost").full();
+    let error = dispatch::converge(&unit(true), &host.machine).expect_err("a majority is lost").full();
     assert!(error.contains("without a majority") && error.contains("node2"), "{error}");
     other_member(&host, false);
-    dispatch::converge(&Op::from(unit), &host.machine).expect("restarted");
+    dispatch::converge(&unit(true), &host.machine).expect("restarted");
+}
+
+#[test]
+fn a_rollback_does_not_restart_a_member_while_another_one_is_down_either() {
+    let host = with_member();
+    serve(&host, true);
+    host.put(etcd::FORMED, "id\n3.6.5\n");
+    other_member(&host, false);
+    let before = dispatch::observe(&unit(true), &host.machine).expect("a look");
+    let earlier = host.read(etcd::CONFIG);
+    host.put(etcd::CONFIG, "---\nname: node1\ndata-dir: /var/lib/etcd\nquota-backend-bytes: 1\n");
+    serve(&host, true);
+    host.put(etcd::CONFIG, earlier);
+    other_member(&host, true);
+    let back = || dispatch::restore(&unit(true), &host.machine, &before, Wave::Start);
+    let error = back().expect_err("a majority is lost").full();
+    assert!(error.contains("without a majority") && error.contains("node2"), "{error}");
+    other_member(&host, false);
+    back().expect("restarted");
+    assert!(dispatch::observe(&unit(true), &host.machine).expect("a look").satisfied);
+}
+
+const DATA: &str = "/var/lib/etcd/member/snap/db";
+
+#[test]
+fn a_restored_member_is_stopped_for_boots_too_and_starts_with_a_record_of_its_start() {
+    for on in [RestoredHost::Member, RestoredHost::ApiServerAndMember] {
+        let host = with_member();
+        serve(&host, true);
+        dispatch::converge(&init(), &host.machine).expect("init");
+        host.put(etcd::FORMED, "id\n3.6.5\n");
+        for program in ["etcdctl", "etcdutl"] {
+            host.put(&format!("/usr/local/bin/{program}"), "#!/bin/true\n");
+        }
+        host.put(DATA, "the objects of before");
+        let key = key();
+        let digest = host.blob(archive(&host, &key));
+        host.put(DATA, "written since");
+        let (before, machine, ops) = (host.tree(), with_key(&host, &key), phases_on(digest, on));
+        let link = host.machine.path("/etc/systemd/system/multi-user.target.wants/kubexm-etcd.service");
+        // The unit runs: nothing is moved from under it.
+        let early = dispatch::converge(&ops[1], &machine).expect_err("the member runs").full();
+        assert!(
+            early.contains("kubexm-etcd.service runs on this host") && host.read(DATA) == "written since",
+            "{early}"
+        );
+        let mut found = carry_out(&ops[..1], &machine);
+        assert!(!healthy(&host, "node1").holds && link.symlink_metadata().is_err(), "{on:?}");
+        assert_eq!(host.machine.path(API_SERVER).is_file(), on == RestoredHost::Member, "{on:?}");
+        found.extend(carry_out(&ops[1..], &machine));
+        assert_eq!(host.read(DATA), "the objects of before");
+        assert!(healthy(&host, "node1").holds && link.symlink_metadata().is_ok(), "{on:?}");
+        assert!(host.machine.path(API_SERVER).is_file());
+        assert!(dispatch::observe(&unit(true), &host.machine).expect("a look").satisfied, "a create would restart it");
+        roll_back(&ops, &found, &machine);
+        same(&before, &host.tree(), &format!("a rollback, {on:?}"));
+        assert!(dispatch::observe(&unit(true), &host.machine).expect("a look").satisfied, "{on:?}");
+    }
+}
+
+#[test]
+fn an_api_server_without_a_member_stops_for_a_restore_and_comes_back() {
+    let host = with_member();
+    serve(&host, true);
+    dispatch::converge(&init(), &host.machine).expect("init");
+    let [stop, _, start] = phases_on(kubexm_spec::Digest::of("none"), RestoredHost::ApiServer);
+    // It needs no etcdutl.
+    host.put("/run/kubexm-double/old-etcdutl", "");
+    carry_out(&[stop], &host.machine);
+    assert!(!host.machine.path(API_SERVER).exists() && healthy(&host, "node1").holds);
+    carry_out(&[start], &host.machine);
+    assert!(host.machine.path(API_SERVER).is_file());
 }
 
 #[test]

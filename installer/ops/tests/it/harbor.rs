@@ -3,8 +3,8 @@
 #![allow(clippy::expect_used, reason = "the arrangement of a test: a fault here is a fault of the test")]
 
 use kubexm_ops::dispatch;
-use kubexm_plan::SlotName;
-use kubexm_plan::op::{HARBOR_UNIT, HarborAccess, HarborProjects, Op, Unit};
+use kubexm_ops::fake::harbor_host::{harbor, projects};
+use kubexm_plan::op::Op;
 use serde_json::Value;
 
 use crate::common::Host;
@@ -12,29 +12,9 @@ use crate::common::Host;
 const STATE: &str = "/run/kubexm-double/state.json";
 
 /// Its projects, on a host where it runs.
-fn projects(host: &mut Host) -> Op {
-    host.put("/usr/local/lib/kubexm-harbor/start", "#!/bin/true\n");
-    host.put("/etc/kubexm/harbor/ca.crt", "a CA");
-    let unit = "[Service]\nExecStart=/usr/local/lib/kubexm-harbor/start\n[Install]\nWantedBy=multi-user.target\n";
-    host.put(&format!("/etc/systemd/system/{HARBOR_UNIT}"), unit);
-    let name = HARBOR_UNIT.to_owned();
-    let unit = Unit { name, enabled: true, running: Some(true), loaded: Vec::new(), reloaded: Vec::new() };
-    dispatch::converge(&unit.into(), &host.machine).expect("Harbor starts");
-    let slot = SlotName("robot".to_owned());
-    host.machine = host.machine.with_slots([(slot.clone(), b"Kx1-secret".to_vec())].into());
-    HarborProjects {
-        harbor: HarborAccess {
-            registry: "registry.demo.kubexm.internal".into(),
-            ca: "/etc/kubexm/harbor/ca.crt".into(),
-            admin_password: "/var/lib/kubexm-harbor/admin-password".into(),
-        },
-        projects: ["ghcr.io", "registry.k8s.io"].map(str::to_owned).into(),
-        public: false,
-        quota: None,
-        robot: "kubexm-nodes".into(),
-        slots: vec![slot],
-    }
-    .into()
+fn running(host: &mut Host) -> Op {
+    harbor(host);
+    projects(host, &["ghcr.io", "registry.k8s.io"], false).into()
 }
 
 fn change(host: &Host, change: impl FnOnce(&mut Value)) {
@@ -46,19 +26,31 @@ fn change(host: &Host, change: impl FnOnce(&mut Value)) {
 #[test]
 fn a_project_that_another_user_has_made_is_refused_by_name() {
     let mut host = Host::fresh();
-    let op = projects(&mut host);
+    let op = running(&mut host);
     dispatch::converge(&op, &host.machine).expect("projects");
     assert!(dispatch::observe(&op, &host.machine).expect("a look").satisfied);
     change(&host, |harbor| harbor["projects"]["ghcr.io"]["owner"] = "mallory".into());
     assert!(!dispatch::observe(&op, &host.machine).expect("a look").satisfied);
     let error = dispatch::converge(&op, &host.machine).expect_err("whose tags mallory moves").full();
-    assert!(error.contains("ghcr.io") && error.contains("mallory") && error.contains("delete it"), "{error}");
+    assert!(error.contains("ghcr.io") && error.contains("mallory") && error.contains("delete the project"), "{error}");
+}
+
+/// Whom that user has added may still push.
+#[test]
+fn a_project_whose_makers_account_is_deleted_is_not_the_administrators() {
+    let mut host = Host::fresh();
+    let op = running(&mut host);
+    dispatch::converge(&op, &host.machine).expect("projects");
+    change(&host, |harbor| harbor["projects"]["ghcr.io"]["owner"] = "(deleted)".into());
+    assert!(!dispatch::observe(&op, &host.machine).expect("a look").satisfied);
+    let error = dispatch::converge(&op, &host.machine).expect_err("nobody knows whose it is").full();
+    assert!(error.contains("ghcr.io") && error.contains("account is deleted"), "{error}");
 }
 
 #[test]
 fn a_robot_that_may_do_more_than_pull_is_given_its_rights_anew() {
     let mut host = Host::fresh();
-    let op = projects(&mut host);
+    let op = running(&mut host);
     dispatch::converge(&op, &host.machine).expect("projects");
     let push = serde_json::json!({"resource": "repository", "action": "push"});
     let more: [&dyn Fn(&mut Value); 2] =

@@ -115,6 +115,34 @@ fn another_users_folder_gets_no_backup() {
     assert_eq!(files(&host, DIR), Vec::<String>::new());
 }
 
+/// Whoever owns a folder that a link leads through can put another one there.
+#[test]
+fn a_folder_behind_a_link_is_looked_at_where_the_link_leads() {
+    let host = backing_up(1);
+    let real = host.machine.path("/home/bob/data/etcd");
+    std::fs::create_dir_all(&real).expect("a folder");
+    std::fs::create_dir_all(host.machine.path("/mnt")).expect("a folder");
+    std::os::unix::fs::symlink(host.machine.path("/home/bob/link"), host.machine.path("/mnt/backup")).expect("a link");
+    std::os::unix::fs::symlink("data", host.machine.path("/home/bob/link")).expect("a link");
+    let bob = host.machine.path("/home/bob");
+    if std::os::unix::fs::chown(&bob, Some(54321), Some(54321)).is_err() {
+        return;
+    }
+    let refused = back_up(&host, EARLY);
+    assert!(refused.failed && refused.what.contains("/home/bob belongs to another user"), "{refused:?}");
+    assert_eq!(std::fs::read_dir(real).expect("a list").count(), 0);
+}
+
+#[test]
+fn a_folder_that_anybody_could_make_first_gets_no_backup() {
+    let host = backing_up(1);
+    std::fs::create_dir_all(host.machine.path("/mnt")).expect("a folder");
+    std::fs::set_permissions(host.machine.path("/mnt"), std::fs::Permissions::from_mode(0o1777)).expect("a mode");
+    let refused = back_up(&host, EARLY);
+    assert!(refused.failed && refused.what.contains("/mnt can be written by others"), "{refused:?}");
+    assert!(!host.machine.path("/mnt/backup").exists());
+}
+
 #[test]
 fn a_backup_that_fails_removes_none_and_says_why() {
     let host = backing_up(1);

@@ -11,6 +11,9 @@ use crate::path_state::PathState;
 use crate::resource::{Resource, ResourceChange};
 use crate::slot::SlotName;
 
+/// The text of an add-on without objects.
+pub const NOTHING: &str = "";
+
 /// Objects of an add-on (server-side apply, field manager `kubexm`), in the order in which they need each other, until they are
 /// ready; what an earlier version of the add-on had and this one has not is removed.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -71,6 +74,18 @@ pub struct Inventory {
     pub objects: Vec<Value>,
 }
 
+impl Manifests {
+    /// The add-on with this name has no objects any more: what an earlier version has applied is removed.
+    pub fn none(name: String, namespace: String, wait_s: u64) -> Self {
+        Self { name, namespace, blob: Digest::of(NOTHING), in_plan: true, slots: Vec::new(), wait_s }
+    }
+
+    /// Whether it has no objects.
+    pub fn is_removal(&self) -> bool {
+        self.in_plan && self.blob == Digest::of(NOTHING)
+    }
+}
+
 impl OpKind for Manifests {
     type State = FoundManifests;
 
@@ -101,6 +116,9 @@ impl OpKind for Manifests {
 
 impl fmt::Display for Manifests {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.is_removal() {
+            return write!(f, "no objects of add-on {} in {}", self.name, self.namespace);
+        }
         write!(f, "objects of add-on {} in {} from {}", self.name, self.namespace, self.blob.short())?;
         let slots: Vec<&str> = self.slots.iter().map(|slot| slot.0.as_str()).collect();
         if slots.is_empty() { Ok(()) } else { write!(f, " with slot {}", slots.join(", ")) }

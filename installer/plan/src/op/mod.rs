@@ -30,6 +30,7 @@ mod node_untainted;
 mod packages;
 mod probe;
 mod registry_layout;
+mod release_absent;
 pub mod reset;
 mod resolver;
 mod selinux_mode;
@@ -54,7 +55,7 @@ pub use binary::Binary;
 pub use blobs::{Blobs, Depots, Missing};
 pub use certificates_renewed::{CertificatesRenewed, Renewal, RenewedFiles};
 pub use dir::Dir;
-pub use etcd_restored::{EtcdRestored, RestorePhase, RestoreState};
+pub use etcd_restored::{EtcdRestored, RestorePhase, RestoreState, RestoredHost};
 pub use etcd_snapshot::{EtcdSnapshot, SNAPSHOTS, Snapshotted};
 pub use file::{Content, File};
 pub use harbor::{HARBOR_UNIT, HarborAccess};
@@ -69,7 +70,7 @@ pub use kube_object::{Applied, KubeObject};
 pub use kubeconfig::{Copied, Kubeconfig};
 pub use kubelet_certificate::{KUBELET_CLIENT, KUBELET_CLIENT_RENEWED, KubeletCertificate, KubeletClient};
 pub use link::Link;
-pub use manifests::{FoundManifests, Inventory, Manifests};
+pub use manifests::{FoundManifests, Inventory, Manifests, NOTHING};
 pub use move_aside::{AsideWas, MoveAside, MovedFolder, MovedFolders};
 pub use node_metadata::{NodeAnnotation, NodeLabel, NodeMetadata, NodeValue};
 pub use node_pruned::{NodeApplied, NodePruned, Pruned};
@@ -78,6 +79,7 @@ pub use node_untainted::{NodeUntainted, Taint, Taints};
 pub use packages::{PackageState, Packages, PackagesState, UnitWas, WantedPackage};
 pub use probe::Probe;
 pub use registry_layout::{LayoutDifference, RegistryLayout};
+pub use release_absent::{FoundToRemove, ReleaseAbsent};
 pub use resolver::{Resolver, Servers, Way};
 pub use selinux_mode::{Modes, SelinuxMode};
 pub use stamp::{Stamp, Stamped};
@@ -107,7 +109,7 @@ macro_rules! ops {
             File Absent Dir StateDir MoveAside Link Blobs Binary Unpacked RegistryLayout Packages Unit Sysctl KernelModule SwapOff
             HostsBlock Resolver SelinuxMode Hostname Timezone ImageLoaded Kubeconfig KubeObject NodeUntainted NodeTainted
             NodeLabel NodeAnnotation NodePruned Stamp StaticPodStarted CertificatesRenewed KubeletCertificate EtcdSnapshot EtcdRestored
-            HelmRelease Manifests HarborProjects HarborImages Act Reset
+            HelmRelease ReleaseAbsent Manifests HarborProjects HarborImages Act Reset
         }
     };
 }

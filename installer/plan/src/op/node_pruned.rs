@@ -80,8 +80,7 @@ impl OpKind for NodePruned {
     type State = Pruned;
 
     fn resource_changes(&self) -> Vec<ResourceChange> {
-        // By the name that it had as an annotation: it belongs to the node, and goes with it.
-        let record = Resource::Annotation { node: self.node.clone(), key: "kubexm.io/applied".to_owned() };
+        let record = Resource::NodeRecord(self.node.clone());
         vec![ResourceChange::sets(record, self.applied.text().as_deref().unwrap_or("absent"))]
     }
 

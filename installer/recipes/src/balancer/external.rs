@@ -125,7 +125,11 @@ pub fn step(
     let vip = external.address.ip();
     let prefix = if vip.is_ipv6() { 128 } else { 32 };
     let others = nodes.iter().filter(|other| other.roles.load_balancer && other.name() != node.name());
-    let peers: Vec<String> = others.map(|other| other.ip.to_string()).collect();
+    let mut peers: Vec<String> = others.map(|other| other.ip.to_string()).collect();
+    if peers.is_empty() {
+        // Without a peer keepalived goes back to multicast, and gives the address to whoever sends a higher priority.
+        peers.push(if node.ip.is_ipv6() { "::1" } else { "127.0.0.1" }.to_owned());
+    }
     let config = config(&external, &super::back_ends(cx.cluster, nodes))?;
     let keepalived = context! {
         name => node.name(), check => paths::bin(CHECK), interface, router => external.router, ip => node.ip.to_string(),

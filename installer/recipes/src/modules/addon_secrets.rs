@@ -1,6 +1,7 @@
 //! Secrets of an add-on: cluster.yaml says where their values come from, and they are read on the controller when the step needs them.
 
 use kubexm_manifests::ChartRelease;
+use kubexm_plan::addons::of_secrets;
 use kubexm_plan::op::Manifests;
 use kubexm_plan::{SlotProvider, Step};
 use serde_json::{Map, json};
@@ -13,7 +14,7 @@ use crate::phases::ControlPlane;
 use crate::yaml;
 
 /// How long the API server may take to have them, in seconds.
-const WAIT: u64 = 30;
+pub(super) const WAIT: u64 = 30;
 
 /// The step that creates them, before the add-on; none if it has none. One that cluster.yaml no longer has goes as an object of an earlier
 /// version of an add-on does.
@@ -43,8 +44,7 @@ pub fn step(
         }));
     }
     let blob = draft.text(yaml::documents("Secrets of an add-on", &objects)?);
-    // No add-on has a name with a dot.
-    let name = format!("{}.secrets", of.name);
+    let name = of_secrets(&of.name);
     let step = Step::on(first.name(), &format!("addons.{name}"), &format!("Create the Secrets of {}", of.name))
         .ensure(Manifests { name, namespace: of.namespace.clone(), blob, in_plan: true, slots, wait_s: WAIT })
         .retries(3)

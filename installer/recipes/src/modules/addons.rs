@@ -1,5 +1,6 @@
-//! Add-ons: charts of the bundle, installed by its helm, and YAML that is applied as it is. Both on the first control plane, in
-//! parallel, after the final check of the cluster, which they may need whole: its nodes, its DNS, its pod network.
+//! Add-ons: charts of the bundle, installed by its helm, and YAML that is applied as it is. Both on the first control plane, after the
+//! final check of the cluster, which they may need whole: its nodes, its DNS, its pod network. They run in parallel, but one that names
+//! others (`after`) waits for those. What cluster.yaml no longer has is removed before.
 
 use kubexm_manifests::ChartRelease;
 use kubexm_plan::op::{Manifests, Op};
@@ -10,6 +11,7 @@ use crate::charts;
 use crate::context::{PlanContext, PlannedHost};
 use crate::draft::{Chain, Draft};
 use crate::error::RecipeError;
+use crate::modules::removed_addons::{self, RemovedAddon};
 use crate::modules::{addon_secrets, release};
 use crate::phases::{ClusterHosts, ControlPlane, Prepared};
 
@@ -19,13 +21,14 @@ pub fn run<'a>(
     site: &ClusterHosts<'a>,
     prepared: &Prepared<'a>,
     cluster: &ControlPlane,
-    checked: &[StepId],
+    (checked, removed): (&[StepId], &[RemovedAddon]),
 ) -> Result<Vec<StepId>, RecipeError> {
     let mut chain = Chain::after(checked.iter().cloned());
     let addons: Vec<ChartRelease> = charts::addons(draft.cx);
-    if addons.iter().any(is_chart) {
+    if addons.iter().any(is_chart) || removed.iter().any(RemovedAddon::needs_helm) {
         chain.wait(prepared.helm.as_slice());
     }
+    removed_addons::before(draft, site.first.name(), removed, &mut chain);
     let mut steps = Vec::new();
     for addon in &addons {
         let mut step = step(draft, &site.first, addon, cluster)?;
@@ -33,10 +36,22 @@ pub fn run<'a>(
             step.after.push(secrets.id.clone());
             steps.push(secrets);
         }
+        step.after.extend(earlier(draft.cx, addon).map(|name| id(&site.first, name)));
         steps.push(step);
     }
     chain.together(steps);
+    removed_addons::after(draft, site.first.name(), removed, &mut chain);
     Ok(draft.add(chain))
+}
+
+/// The add-ons that it waits for.
+fn earlier<'a>(cx: &PlanContext<'a>, addon: &ChartRelease) -> impl Iterator<Item = &'a str> {
+    let of = cx.cluster.addons.iter().find(|of| of.name == addon.name);
+    of.into_iter().flat_map(|of| &of.after).map(String::as_str)
+}
+
+fn id(first: &PlannedHost<'_>, name: &str) -> StepId {
+    StepId(format!("{}/addons.{name}", first.name()))
 }
 
 fn step(

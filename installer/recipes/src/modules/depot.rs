@@ -14,7 +14,7 @@ use kubexm_spec::{ArtifactKey, Digest, Kind, Program, names};
 use minijinja::context;
 
 use crate::charts;
-use crate::context::PlannedHost;
+use crate::context::{PlanContext, PlannedHost};
 use crate::draft::Draft;
 use crate::error::RecipeError;
 use crate::modules::{images, login, packages};
@@ -121,9 +121,10 @@ pub fn serve(draft: &mut Draft<'_>, node: &PlannedHost<'_>) -> Result<Step, Reci
     config.packages = repositories(draft, node, &mut metadata);
     let folder = config.packages.is_some().then(|| Dir { path: paths::DEPOT_METADATA.to_owned(), mode: 0o755 });
     config.login = cx.cluster.depot_login().map(|_| paths::DEPOT_HTPASSWD.to_owned());
-    let mut text = serde_json::to_string_pretty(&config)
-        .map_err(|e| RecipeError::Document { name: "depot config", reason: e.to_string() })?;
-    text.push('\n');
+    let text = document(&config)?;
+    // What another registry has is in the record, too: it says what a bundle has brought.
+    let images = if config.images.is_empty() { registries::repositories(cx) } else { config.images.clone() };
+    let record = document(&DepotConfig { images, ..config.clone() })?;
 
     let htpasswd = login::server_file(draft, paths::DEPOT_HTPASSWD, 0o600);
     let own_login = login::client_file(draft, paths::DEPOT_LOGIN);
@@ -159,6 +160,9 @@ pub fn serve(draft: &mut Draft<'_>, node: &PlannedHost<'_>) -> Result<Step, Reci
         .ensure_all(identity)
         .ensure_all(htpasswd)
         .ensure_all(own_login)
+        // It stays when another bundle comes: pods of before ask for its images.
+        .ensure(Dir { path: paths::DEPOT_BUNDLES.to_owned(), mode: 0o755 })
+        .ensure(draft.file(record_of(cx, node), 0o644, record))
         .ensure(draft.file(paths::DEPOT_CONFIG, 0o644, text))
         .ensure(unit)
         .ensure(Unit {
@@ -173,6 +177,18 @@ pub fn serve(draft: &mut Draft<'_>, node: &PlannedHost<'_>) -> Result<Step, Reci
         .timeout_s(120)
         .undo(Undo::RestoreBefore)
         .build())
+}
+
+/// The record of what a bundle has brought to this host: `v1.34.4-` and the beginning of its manifest's digest.
+fn record_of(cx: &PlanContext<'_>, node: &PlannedHost<'_>) -> String {
+    let version = cx.kubernetes_version(node.platform).map(|version| format!("{version}-")).unwrap_or_default();
+    format!("{}/{version}{}.json", paths::DEPOT_BUNDLES, &cx.manifest_digest.hex()[..16])
+}
+
+fn document(config: &DepotConfig) -> Result<String, RecipeError> {
+    let text = serde_json::to_string_pretty(config);
+    let text = text.map_err(|e| RecipeError::Document { name: "depot config", reason: e.to_string() })?;
+    Ok(format!("{text}\n"))
 }
 
 /// One repository for each package set of the bundle, with all files except the packages. Files are stored by digest,

@@ -9,7 +9,7 @@ use kubexm_plan::etcd::{
     ADMIN_CERT, ADMIN_KEY, CA, CONFIG, FORMED, MEMBER, PEER_CERT, PEER_KEY, SERVER_CERT, SERVER_KEY, UNIT,
 };
 use kubexm_plan::op::{Dir, File, StateDir, Unit};
-use kubexm_plan::{Authority, CertificateUse, Probe, SlotName, SlotProvider, Step, Undo};
+use kubexm_plan::{Authority, CertificateUse, Facts, Probe, SlotName, SlotProvider, Step, Undo};
 use kubexm_spec::cluster::EtcdKind;
 use kubexm_spec::{Program, Version};
 use minijinja::context;
@@ -71,13 +71,7 @@ pub fn serve(
     runs: bool,
 ) -> Result<Step, RecipeError> {
     let data_dir = draft.cx.cluster.etcd.data_dir.clone();
-    let config = yaml::documents("etcd config", &[config(draft.cx, node, members)?])?;
-    let config = draft.file(CONFIG, 0o644, config);
-    let unit = draft.template(
-        paths::unit(UNIT),
-        template!("kubexm-etcd.service"),
-        context! { bin => paths::BIN, config => CONFIG, formed => FORMED, data_dir => &data_dir },
-    )?;
+    let (config, unit) = started_with(draft, node, members)?;
     let files = certificates(draft, node);
     let program = programs::etcd(draft.cx, node, paths::BIN)?;
     let own: Vec<&Member> = members.iter().filter(|member| member.name == node.name()).collect();
@@ -89,40 +83,96 @@ pub fn serve(
         .ensure(StateDir::at(&data_dir))
         .ensure(Dir { path: data_dir, mode: 0o700 })
         .ensure(unit)
-        .ensure(Unit {
-            name: UNIT.to_owned(),
-            enabled: true,
-            running: Some(true),
-            loaded: [CONFIG, CA]
-                .map(str::to_owned)
-                .into_iter()
-                .chain([paths::unit(UNIT), paths::bin("etcd")])
-                .collect(),
-            reloaded: Vec::new(),
-        })
+        .ensure(running())
         .timeout_s(STARTS_S + 120);
     let step = if runs { step.probe(healthy(own), STARTS_S) } else { step };
     Ok(step.undo(Undo::RestoreBefore).build())
 }
 
+/// Another etcd in the place of the member's program, with the data that it has: the configuration goes with the version. Ends when
+/// every member is healthy.
+pub fn replace(
+    draft: &mut Draft<'_>,
+    node: &PlannedHost<'_>,
+    members: &[Member],
+    undo: Undo,
+) -> Result<Step, RecipeError> {
+    let program = programs::etcd(draft.cx, node, paths::BIN)?;
+    let (config, unit) = started_with(draft, node, members)?;
+    let known = known(draft, node)?;
+    let version = &draft.cx.program(Program::Etcd, node.platform)?.version;
+    Ok(Step::on(node.name(), "upgrade.member", &format!("Replace the host's member of etcd by etcd {version}"))
+        .ensure(program)
+        .ensure(config)
+        .ensure(unit)
+        // Before it runs: a create with an earlier bundle is refused by this file, and must not put an older etcd on newer data.
+        .ensure(known)
+        .ensure(running())
+        .probe(healthy(members), STARTS_S)
+        .timeout_s(STARTS_S + 120)
+        .undo(undo)
+        .build())
+}
+
+/// While it is replaced the others serve alone.
+pub fn others_are_healthy(node: &PlannedHost<'_>, members: &[Member]) -> Option<Step> {
+    let others: Vec<&Member> = members.iter().filter(|member| member.name != node.name()).collect();
+    let step = Step::on(node.name(), "upgrade.other-members", "Check that every other member of etcd is healthy");
+    (!others.is_empty()).then(|| step.probe(healthy(others), 60).timeout_s(80).undo(Undo::Nothing).build())
+}
+
+/// The files that a member is started with, beside its certificates.
+fn started_with(
+    draft: &mut Draft<'_>,
+    node: &PlannedHost<'_>,
+    members: &[Member],
+) -> Result<(File, File), RecipeError> {
+    let config = yaml::documents("etcd config", &[config(draft.cx, node, members)?])?;
+    let config = draft.file(CONFIG, 0o644, config);
+    let values =
+        context! { bin => paths::BIN, config => CONFIG, formed => FORMED, data_dir => &draft.cx.cluster.etcd.data_dir };
+    Ok((config, draft.template(paths::unit(UNIT), template!("kubexm-etcd.service"), values)?))
+}
+
+fn running() -> Unit {
+    let loaded = [CONFIG, CA].map(str::to_owned).into_iter().chain([paths::unit(UNIT), paths::bin("etcd")]);
+    Unit { name: UNIT.to_owned(), enabled: true, running: Some(true), loaded: loaded.collect(), reloaded: Vec::new() }
+}
+
 /// After all members have started: each is asked from here. Then the member is known to have data.
 pub fn formed(draft: &mut Draft<'_>, node: &PlannedHost<'_>, members: &[Member]) -> Result<Step, RecipeError> {
-    let version = &draft.cx.program(Program::Etcd, node.platform)?.version;
-    let etcd = &draft.cx.cluster.etcd;
-    // A line of its own only where it is not the usual folder: the file of members of earlier versions stays as it is.
-    let folder = if etcd.has_own_folder() { format!("{}\n", etcd.data_dir) } else { String::new() };
-    let text = format!("{}\n{version}\n{folder}", token(draft.cx));
+    let known = known(draft, node)?;
     Ok(Step::on(node.name(), "etcd.formed", "Check that every member of etcd is healthy")
-        .ensure(draft.file(FORMED, 0o644, text))
+        .ensure(known)
         .probe(healthy(members), STARTS_S)
         .timeout_s(STARTS_S + 30)
         .undo(Undo::RestoreBefore)
         .build())
 }
 
+/// The file that says that the member has data, and which version it runs.
+fn known(draft: &mut Draft<'_>, node: &PlannedHost<'_>) -> Result<File, RecipeError> {
+    let version = &draft.cx.program(Program::Etcd, node.platform)?.version;
+    let etcd = &draft.cx.cluster.etcd;
+    // A line of its own only where it is not the usual folder: the file of members of earlier versions stays as it is.
+    let folder = if etcd.has_own_folder() { format!("{}\n", etcd.data_dir) } else { String::new() };
+    let text = format!("{}\n{version}\n{folder}", token(draft.cx));
+    Ok(draft.file(FORMED, 0o644, text))
+}
+
+/// The version in that file; none of a host whose member was never healthy.
+pub fn formed_version(facts: &Facts) -> Option<&str> {
+    facts.etcd_formed.as_deref().map(|text| text.lines().nth(1).unwrap_or_default())
+}
+
 fn healthy<'m>(members: impl IntoIterator<Item = &'m Member>) -> Probe {
+    asked_from_a_member(urls(members))
+}
+
+/// Members by their names and client URLs, asked with the client's certificate that is on a member's host.
+pub fn asked_from_a_member(members: BTreeMap<String, String>) -> Probe {
     Probe::EtcdMembersHealthy {
-        members: urls(members),
+        members,
         unnamed: false,
         ca: CA.to_owned(),
         certificate: ADMIN_CERT.to_owned(),

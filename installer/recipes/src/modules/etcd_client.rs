@@ -2,7 +2,7 @@
 //!
 //! All control planes have the same certificate: kubeadm copies the files of the first one to those that join.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use kubexm_plan::etcd::{CLIENT, CLIENT_CA, CLIENT_CERT, CLIENT_KEY, KEYSPACE};
 use kubexm_plan::op::{Dir, File};
@@ -41,19 +41,24 @@ pub fn step(draft: &mut Draft<'_>, node: &PlannedHost<'_>, members: &[Member]) -
 }
 
 fn give(node: &PlannedHost<'_>, files: Vec<File>, members: BTreeMap<String, String>, unnamed: bool) -> Step {
-    let probe = Probe::EtcdMembersHealthy {
-        members,
-        unnamed,
-        ca: CLIENT_CA.to_owned(),
-        certificate: CLIENT_CERT.to_owned(),
-        key: CLIENT_KEY.to_owned(),
-    };
+    let probe = healthy(members, unnamed);
     Step::on(node.name(), "etcd.client", "Give the API server its certificate for etcd, and ask every member with it")
         .ensure(Dir { path: CLIENT.to_owned(), mode: 0o700 })
         .ensure_all(files)
         .probe(probe, 60)
         .undo(Undo::RestoreBefore)
         .build()
+}
+
+/// Every member is asked with the API server's certificate.
+pub fn healthy(members: BTreeMap<String, String>, unnamed: bool) -> Probe {
+    Probe::EtcdMembersHealthy {
+        members,
+        unnamed,
+        ca: CLIENT_CA.to_owned(),
+        certificate: CLIENT_CERT.to_owned(),
+        key: CLIENT_KEY.to_owned(),
+    }
 }
 
 fn of_the_user(draft: &mut Draft<'_>, external: &ExternalEtcd) -> Result<Vec<File>, RecipeError> {
@@ -86,6 +91,13 @@ fn text<'a>(cx: &PlanContext<'a>, file: Option<&MaterialFile>) -> Result<&'a str
         hint: "give caFile, certFile and keyFrom in spec.etcd.externalConfig".to_owned(),
     };
     cx.material(file.ok_or_else(missing)?)
+}
+
+/// `etcd.external.endpoints` in a text of kubeadm's configuration; none where etcd is kubeadm's.
+pub fn endpoints_in(kubeadm_config: &str) -> BTreeSet<String> {
+    let documents: Vec<Value> = serde_saphyr::from_multiple(kubeadm_config).unwrap_or_default();
+    let endpoints = documents.iter().filter_map(|document| document.pointer("/etcd/external/endpoints")?.as_array());
+    endpoints.flatten().filter_map(|url| url.as_str().map(str::to_owned)).collect()
 }
 
 /// `etcd.external` of kubeadm's ClusterConfiguration; none if etcd is kubeadm's.

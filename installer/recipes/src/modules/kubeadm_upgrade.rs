@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use kubexm_plan::op::{KubeadmUpgrade, KubeadmUpgradeUndo, Probe, UpgradeOf};
 use kubexm_plan::{Step, Undo};
 use kubexm_spec::ClusterImage;
+use kubexm_spec::cluster::EtcdKind;
 
 use crate::context::{PlanContext, PlannedHost};
 use crate::draft::Draft;
@@ -20,12 +21,13 @@ pub const STATIC_PODS: [(&str, ClusterImage); 4] = [
     ("kube-scheduler", ClusterImage::KubeScheduler),
 ];
 
-/// The images of a control plane's static pods in the bundle.
+/// The images of a control plane's static pods in the bundle. An etcd that is not kubeadm's has no pod.
 pub fn images<'a>(
     cx: &PlanContext<'a>,
     node: &PlannedHost<'_>,
 ) -> Result<BTreeMap<&'static str, &'a str>, RecipeError> {
-    let pods = STATIC_PODS.into_iter();
+    let stacked = cx.cluster.etcd.kind == EtcdKind::Kubeadm;
+    let pods = STATIC_PODS.into_iter().filter(|(_, image)| stacked || *image != ClusterImage::Etcd);
     pods.map(|(pod, image)| Ok((pod, cx.image(image, node.platform)?.name.as_str()))).collect()
 }
 

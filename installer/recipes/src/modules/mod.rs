@@ -29,6 +29,7 @@ pub mod programs;
 pub mod record;
 pub mod registry;
 pub mod release;
+pub mod removed_addons;
 pub mod route;
 pub mod scripts;
 pub mod time;

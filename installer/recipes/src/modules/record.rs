@@ -2,9 +2,9 @@
 
 use kubexm_plan::cluster_facts::applied::{self, AppliedCluster, recorded};
 use kubexm_plan::op::KubeObject;
-use kubexm_plan::{BundleRecord, Step, StepId, Undo};
+use kubexm_plan::{BundleRecord, Op, Plan, Step, StepId, Undo};
 use kubexm_spec::cluster::document;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::context::{PlanContext, PlannedHost};
 use crate::draft::{Chain, Draft};
@@ -47,6 +47,65 @@ fn config_map(cx: &PlanContext<'_>, first: &PlannedHost<'_>) -> Result<String, R
         program: PROGRAM.to_owned(),
     };
     object(&record)
+}
+
+/// Whether it is the step that writes the record.
+pub(crate) fn is_of(step: &Step) -> bool {
+    let is_record = |op: &Op| matches!(op, Op::KubeObject(object) if object.name == applied::CONFIG_MAP);
+    !step.ops.is_empty() && step.ops.iter().all(is_record)
+}
+
+/// The record of a cluster of which only add-ons are applied: all else is what it was. If some are named, only these are.
+pub(crate) fn of_addons(cx: &PlanContext<'_>, last: &AppliedCluster, named: &[String]) -> Result<String, RecipeError> {
+    let list = |document: &Value| -> Vec<Value> {
+        document.pointer("/spec/addons").and_then(Value::as_array).cloned().unwrap_or_default()
+    };
+    let (old, new) = (list(&last.cluster), list(&recorded(document(cx.cluster))));
+    let applies = |addon: &Value| named.is_empty() || named.iter().any(|name| addon["name"] == name.as_str());
+    let is = |one: &Value, other: &Value| one["name"] == other["name"];
+    // In the order of cluster.yaml; others keep what was applied.
+    let mut all: Vec<Value> = new
+        .iter()
+        .filter_map(|addon| if applies(addon) { Some(addon) } else { old.iter().find(|last| is(last, addon)) })
+        .cloned()
+        .collect();
+    let left = old.iter().filter(|last| !applies(last) && !new.iter().any(|addon| is(addon, last)));
+    all.extend(left.cloned());
+    let mut record = AppliedCluster { program: PROGRAM.to_owned(), ..last.clone() };
+    if let Some(spec) = record.cluster.pointer_mut("/spec").and_then(Value::as_object_mut) {
+        match all.is_empty() {
+            true => drop(spec.remove("addons")),
+            false => drop(spec.insert("addons".to_owned(), all.into())),
+        }
+    }
+    object(&record)
+}
+
+/// Lets the record of a plan have the add-ons of the last one: the plan installs and removes none.
+pub(crate) fn keep_addons(plan: &mut Plan, last: Option<&AppliedCluster>) -> Result<(), RecipeError> {
+    let mut ops = plan.steps.iter().filter(|step| is_of(step)).flat_map(|step| &step.ops);
+    let (Some(last), Some(text)) = (last, ops.find_map(Op::text)) else { return Ok(()) };
+    let bug = |reason: String| RecipeError::Document { name: applied::CONFIG_MAP, reason };
+    let written = plan.texts.remove(&text).unwrap_or_default();
+    let written: Value = serde_json::from_str(&written).map_err(|error| bug(error.to_string()))?;
+    let mut record = AppliedCluster::of_config_map(&written).map_err(bug)?;
+    if let Some(spec) = record.cluster.pointer_mut("/spec").and_then(Value::as_object_mut) {
+        match last.cluster.pointer("/spec/addons") {
+            None => drop(spec.remove("addons")),
+            Some(addons) => drop(spec.insert("addons".to_owned(), addons.clone())),
+        }
+    }
+    let record = object(&record)?;
+    replace(plan, record);
+    Ok(())
+}
+
+/// Gives the step of the record another one.
+pub(crate) fn replace(plan: &mut Plan, record: String) {
+    let text = plan.text(record);
+    for step in plan.steps.iter_mut().filter(|step| is_of(step)) {
+        step.ops = vec![KubeObject::new(applied::CONFIG_MAP, text).into()];
+    }
 }
 
 /// The ConfigMap with a record: JSON, which is YAML.

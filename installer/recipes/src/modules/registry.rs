@@ -2,13 +2,12 @@
 //! written from the node's content store and served read-only; then every image is requested once as a check.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::net::{Ipv4Addr, SocketAddr};
 
 use kubexm_plan::op::{Blobs, Dir, RegistryLayout, Unit};
 use kubexm_plan::{Probe, SlotProvider, Step, Undo};
 use kubexm_spec::cluster::RegistryKind;
-use kubexm_spec::depot::{DepotConfig, Repository, Tls};
-use kubexm_spec::{Kind, Program, names};
+use kubexm_spec::depot::Repository;
+use kubexm_spec::{Kind, Program};
 use minijinja::context;
 
 use crate::context::{PlanContext, PlannedHost};
@@ -25,34 +24,8 @@ pub fn steps(draft: &mut Draft<'_>, node: &PlannedHost<'_>) -> Result<Vec<Step>,
     if draft.cx.cluster.registry.kind != RegistryKind::Registry {
         return Ok(Vec::new());
     }
-    let repositories = repositories(draft.cx);
+    let repositories = registries::repositories(draft.cx);
     Ok(vec![layout(draft.cx, node, repositories.clone()), serve(draft, node, repositories)?])
-}
-
-/// Repository folder of an upstream host. A registry's name may contain a port, but a repository's name
-/// no colon (OCI distribution-spec, "Pulling manifests"); `_` cannot clash, since no host name contains it.
-pub fn folder(cx: &PlanContext<'_>, host: &str) -> String {
-    match cx.cluster.registry.kind {
-        // As `kubexm-install seed` calls it: its projects are named so.
-        RegistryKind::Harbor => names::registry_folder(host),
-        RegistryKind::Registry => host.to_ascii_lowercase().replace(':', "_"),
-        // The user's registry has names of its own (`ExternalRegistry::folder`).
-        RegistryKind::Embedded | RegistryKind::External | RegistryKind::None => host.to_owned(),
-    }
-}
-
-/// Every image of the bundle, under the names that nodes pull.
-fn repositories(cx: &PlanContext<'_>) -> BTreeMap<String, Repository> {
-    // Reuses the depot's list of content; its address and files are not needed here.
-    let unused = SocketAddr::from((Ipv4Addr::UNSPECIFIED, 0));
-    let tls = Tls { cert: String::new(), key: String::new() };
-    let all = DepotConfig::serving(cx.manifest, unused, paths::STORE, tls).images;
-    all.into_iter()
-        .map(|(name, repository)| match name.split_once('/') {
-            Some((host, path)) => (format!("{}/{path}", folder(cx, host)), repository),
-            None => (name, repository),
-        })
-        .collect()
 }
 
 fn layout(cx: &PlanContext<'_>, node: &PlannedHost<'_>, repositories: BTreeMap<String, Repository>) -> Step {

@@ -39,11 +39,6 @@ pub fn step(draft: &mut Draft<'_>, first: &PlannedHost<'_>, undo: Undo) -> Resul
     }
 }
 
-/// Whether it has settings that nothing changes in a running cluster, so that what was applied to it must be known.
-pub const fn is_made_once(cluster: &Cluster) -> bool {
-    matches!(cluster.network.plugin, NetworkPlugin::Calico)
-}
-
 /// Fails if the bundle has the network in a form that no recipe knows.
 pub fn check(cx: &PlanContext<'_>) -> Result<(), RecipeError> {
     if pool::is_of(cx.cluster) { calico::check(cx) } else { Ok(()) }

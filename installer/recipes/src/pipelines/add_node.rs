@@ -1,11 +1,11 @@
 //! `add-node`: adds hosts to a cluster. It is `create` without the steps that do not concern the new hosts.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::net::{IpAddr, SocketAddr};
 
-use kubexm_plan::cluster_facts::{EtcdMember, applied};
+use kubexm_plan::cluster_facts::EtcdMember;
 use kubexm_plan::facts::Stamp;
-use kubexm_plan::{ClusterFacts, Facts, Op, Pipeline, Plan, SlotProvider, Step, StepId, Undo};
+use kubexm_plan::{ClusterFacts, Facts, Op, Pipeline, Plan, Step, StepId};
 use kubexm_spec::Version;
 use kubexm_spec::cluster::{Cluster, EtcdKind, Host, document};
 
@@ -14,8 +14,8 @@ use crate::context::{PlanContext, PlannedHost};
 use crate::draft::Drafted;
 use crate::error::RecipeError;
 use crate::identity::Identity;
-use crate::modules::time;
-use crate::pipelines::create;
+use crate::modules::{record, time};
+use crate::pipelines::{create, subset};
 use crate::{balancer, charts, network, paths, registries};
 
 /// Of kubeadm's etcd.
@@ -85,7 +85,7 @@ pub fn add_node(cx: &PlanContext<'_>, running: &ClusterFacts, new: &[String]) ->
     }
     check_registries(cx, running, new)?;
     network::unchanged(cx.cluster, running)?;
-    let Drafted { mut plan, depends_on_all } = create::plan_cluster(cx, Pipeline::AddNode)?;
+    let Drafted { mut plan, depends_on_all } = create::plan_cluster(cx, Pipeline::AddNode, &[])?;
     let is_new = |host: &str| new.iter().any(|name| name == host);
     if let Some(proxy) = balancer::of(cx.cluster) {
         // Proxies that run get the new back-ends. Their image is the business of an upgrade: this bundle may have another one,
@@ -117,7 +117,9 @@ pub fn add_node(cx: &PlanContext<'_>, running: &ClusterFacts, new: &[String]) ->
         let for_all = depends_on_all.contains(&step.id) || stores.contains(&step.id);
         !replaces(step) && (for_all || is_new(step.domain()))
     };
-    Ok(only(plan, is_wanted))
+    let mut plan = subset::only(plan, is_wanted);
+    record::keep_addons(&mut plan, running.applied.as_ref())?;
+    Ok(plan)
 }
 
 /// A control plane that is in a cluster of this name.
@@ -227,61 +229,4 @@ fn check_compatible(
         }
         _ => Ok(()),
     }
-}
-
-/// The wanted steps in their order, with only the texts and slots that they read.
-fn only(mut plan: Plan, wanted: impl Fn(&Step) -> bool) -> Plan {
-    let mut dropped: BTreeMap<StepId, Step> = BTreeMap::new();
-    let mut kept: Vec<Step> = Vec::new();
-    for mut step in std::mem::take(&mut plan.steps) {
-        skip_dropped(&mut step, &dropped);
-        if wanted(&step) {
-            kept.push(step);
-        } else {
-            dropped.insert(step.id.clone(), step);
-        }
-    }
-    for step in &mut kept {
-        if matches!(&step.undo, Undo::WithParent { step } if dropped.contains_key(step)) {
-            // An earlier version of the record exists, and nobody else edits it, so it can be restored.
-            let is_record = |op: &Op| matches!(op, Op::KubeObject(object) if object.name == applied::CONFIG_MAP);
-            step.undo = match step.ops.iter().all(is_record) {
-                true => Undo::RestoreBefore,
-                false => Undo::Irreversible { why: "it belongs to the whole cluster, which stays".to_owned() },
-            };
-        }
-    }
-    let ops = || kept.iter().flat_map(|step| &step.ops);
-    let mut slots: BTreeSet<_> = ops().flat_map(Op::slots).cloned().collect();
-    let needed: Vec<_> = slots.iter().filter_map(|slot| plan.slots.get(slot)).filter_map(SlotProvider::needs).collect();
-    let needed: Vec<_> = needed.into_iter().cloned().collect();
-    slots.extend(needed);
-    let texts: BTreeSet<_> = ops().filter_map(Op::text).collect();
-    plan.slots.retain(|slot, _| slots.contains(slot));
-    plan.texts.retain(|digest, _| texts.contains(digest));
-    plan.steps = kept;
-    plan
-}
-
-/// Replaces dependencies on dropped steps by the dependencies of those, which are resolved already.
-fn skip_dropped(step: &mut Step, dropped: &BTreeMap<StepId, Step>) {
-    let (mut after, mut after_end) = (Vec::new(), Vec::new());
-    for id in std::mem::take(&mut step.after) {
-        match dropped.get(&id) {
-            Some(earlier) => {
-                after.extend(earlier.after.iter().cloned());
-                after_end.extend(earlier.after_end.iter().cloned());
-            }
-            None => after.push(id),
-        }
-    }
-    for id in std::mem::take(&mut step.after_end) {
-        match dropped.get(&id) {
-            Some(earlier) => after_end.extend(earlier.after.iter().chain(&earlier.after_end).cloned()),
-            None => after_end.push(id),
-        }
-    }
-    let mut seen = BTreeSet::new();
-    step.after = after.into_iter().filter(|id| seen.insert(id.clone())).collect();
-    step.after_end = after_end.into_iter().filter(|id| seen.insert(id.clone())).collect();
 }

@@ -2,42 +2,63 @@
 
 use std::collections::BTreeMap;
 
-use kubexm_plan::{Facts, Pipeline, Plan, Undo};
+use kubexm_plan::{ClusterFacts, Facts, Pipeline, Plan, Undo};
 use kubexm_spec::cluster::{Cluster, Host};
 
 use crate::context::PlanContext;
 use crate::draft::{Draft, Drafted};
 use crate::error::RecipeError;
 use crate::identity::Identity;
+use crate::modules::removed_addons::{self, RemovedAddon};
 use crate::modules::{addons, check, record, scripts, timers};
 use crate::phases::{ClusterHosts, join, prepare, set_clocks, start, start_balancers, start_etcd};
-use crate::{bundle, network, unsupported};
+use crate::{bundle, unsupported};
 
 /// The plan that creates a cluster, or completes it: every step checks before it changes anything.
 pub fn create(cx: &PlanContext<'_>) -> Result<Plan, RecipeError> {
-    Ok(plan_cluster(cx, Pipeline::Create)?.plan)
+    Ok(plan_cluster(cx, Pipeline::Create, &[])?.plan)
 }
 
-/// Whether there is a cluster already, whose pod network cannot become another one.
-pub(super) fn keeps_its_network(cluster: &Cluster, facts: &BTreeMap<String, Facts>) -> bool {
+/// The same for a cluster that runs, if it does: add-ons that cluster.yaml no longer has are removed. Returns what the operator is
+/// warned of, too.
+pub(super) fn create_again(cx: &PlanContext<'_>, running: &ClusterFacts) -> Result<(Plan, Vec<String>), RecipeError> {
+    let removed = removed_addons::of(cx.cluster, running.applied.as_ref());
+    let plan = plan_cluster(cx, Pipeline::Create, &removed)?.plan;
+    let mut warnings: Vec<String> = removed.iter().map(RemovedAddon::warning).collect();
+    if finds_a_cluster(cx.cluster, cx.facts) && running.applied.is_none() {
+        warnings.push(
+            "what was applied to the cluster last could not be read: add-ons that cluster.yaml no longer has stay, and are not known \
+             afterwards (`kubexm-install addons list` shows them)"
+                .to_owned(),
+        );
+    }
+    Ok((plan, warnings))
+}
+
+/// Whether there is a cluster already, whose pod network and add-ons must be known.
+pub(super) fn finds_a_cluster(cluster: &Cluster, facts: &BTreeMap<String, Facts>) -> bool {
     let identity = Identity::of(cluster, facts);
     let joined =
         |host: &Host| facts.get(&host.name).is_some_and(|facts| identity.has_joined(cluster, &host.name, facts));
-    network::is_made_once(cluster) && cluster.first_control_plane().is_some_and(joined)
+    cluster.first_control_plane().is_some_and(joined)
 }
 
 /// The plan of the whole cluster, for this pipeline.
-pub(super) fn plan_cluster(cx: &PlanContext<'_>, pipeline: Pipeline) -> Result<Drafted, RecipeError> {
+pub(super) fn plan_cluster(
+    cx: &PlanContext<'_>,
+    pipeline: Pipeline,
+    removed: &[RemovedAddon],
+) -> Result<Drafted, RecipeError> {
     unsupported::refuse(cx.cluster)?;
-    compose(cx, pipeline)
+    compose(cx, pipeline, removed)
 }
 
 /// The plan even for features that are not supported yet, for developing recipes. No program executes it.
 pub fn create_unsupported(cx: &PlanContext<'_>) -> Result<Plan, RecipeError> {
-    Ok(compose(cx, Pipeline::Create)?.plan)
+    Ok(compose(cx, Pipeline::Create, &[])?.plan)
 }
 
-fn compose(cx: &PlanContext<'_>, pipeline: Pipeline) -> Result<Drafted, RecipeError> {
+fn compose(cx: &PlanContext<'_>, pipeline: Pipeline, removed: &[RemovedAddon]) -> Result<Drafted, RecipeError> {
     bundle::check(cx)?;
     let site = ClusterHosts::of(cx)?;
     let mut draft = Draft::new(cx, pipeline, &site.nodes);
@@ -48,7 +69,7 @@ fn compose(cx: &PlanContext<'_>, pipeline: Pipeline) -> Result<Drafted, RecipeEr
     let cluster = start(&mut draft, &site, &prepared)?;
     let joined = join(&mut draft, &site, &prepared, &cluster)?;
     let checked = check::run(&mut draft, &site, &cluster.network, |node| joined.registered(node))?;
-    let mut installed = addons::run(&mut draft, &site, &prepared, &cluster, &checked)?;
+    let mut installed = addons::run(&mut draft, &site, &prepared, &cluster, (&checked, removed))?;
     installed.extend(timers::run(&mut draft, &site, &checked)?);
     record::finish(&mut draft, &site.first, Undo::WithParent { step: cluster.init }, &installed)?;
     scripts::finish(&mut draft, &site.nodes, &installed)?;

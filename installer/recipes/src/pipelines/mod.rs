@@ -2,12 +2,14 @@
 //! are planned with a bundle.
 
 mod add_node;
+mod addons_apply;
 mod certs_renew;
 mod create;
 mod delete_node;
 mod host_removal;
 mod reset;
 mod restore;
+mod subset;
 mod upgrade;
 
 use std::collections::BTreeMap;
@@ -19,6 +21,7 @@ use crate::context::PlanContext;
 use crate::error::RecipeError;
 
 pub use add_node::{absent, add_node};
+pub use addons_apply::addons_apply;
 pub use certs_renew::{Renew, RenewContext, Renewed, certs_renew};
 pub use create::{create, create_unsupported};
 pub use delete_node::{DeleteContext, Deletion, delete_node};
@@ -33,6 +36,8 @@ pub enum Recipe<'a> {
     Create,
     /// Add these hosts; if none is named, all hosts that are not in the cluster yet.
     AddNode(&'a [String]),
+    /// Apply these add-ons; if none is named, all of cluster.yaml, and remove those that it no longer has.
+    AddonsApply(&'a [String]),
     /// Bring the cluster to the bundle's Kubernetes version. The bundle was opened for an upgrade.
     Upgrade(&'a UpgradeOptions),
 }
@@ -46,12 +51,21 @@ pub enum Running {
     EveryHost,
 }
 
-impl Recipe<'_> {
+impl<'a> Recipe<'a> {
+    /// Hosts that the operator has named.
+    pub const fn named(self) -> &'a [String] {
+        match self {
+            Self::AddNode(named) => named,
+            Self::Create | Self::Upgrade(_) | Self::AddonsApply(_) => &[],
+        }
+    }
+
     /// What it plans.
     pub const fn pipeline(self) -> Pipeline {
         match self {
             Self::Create => Pipeline::Create,
             Self::AddNode(_) => Pipeline::AddNode,
+            Self::AddonsApply(_) => Pipeline::AddonsApply,
             Self::Upgrade(_) => Pipeline::Upgrade,
         }
     }
@@ -59,8 +73,8 @@ impl Recipe<'_> {
     /// What it has to know of the cluster that runs; nothing of one that does not exist yet, or whose answers would change nothing.
     pub fn looks_at(self, cluster: &Cluster, facts: &BTreeMap<String, Facts>) -> Option<Running> {
         match self {
-            Self::Create => create::keeps_its_network(cluster, facts).then_some(Running::ControlPlanes),
-            Self::AddNode(_) => Some(Running::ControlPlanes),
+            Self::Create => create::finds_a_cluster(cluster, facts).then_some(Running::ControlPlanes),
+            Self::AddNode(_) | Self::AddonsApply(_) => Some(Running::ControlPlanes),
             Self::Upgrade(_) => Some(Running::EveryHost),
         }
     }
@@ -73,8 +87,9 @@ impl Recipe<'_> {
         let plan = match self {
             Self::Create => {
                 crate::network::unchanged(cx.cluster, running)?;
-                create(cx)?
+                return create::create_again(cx, running);
             }
+            Self::AddonsApply(named) => return addons_apply(cx, running, named),
             Self::AddNode([]) => add_node(cx, running, &absent(cx)?)?,
             Self::AddNode(named) => add_node(cx, running, named)?,
             Self::Upgrade(options) => {

@@ -1,12 +1,13 @@
 //! `upgrade`: brings a running cluster to the Kubernetes version of the bundle, node by node.
 //!
 //! Everything that can fail without a way back being lost comes first: the content is staged on all hosts, and nothing
-//! of what runs is changed by that. Then the first control plane, the others one at a time, the pod network, and the
-//! workers in batches. kubeadm has no way back once a control plane has been upgraded; a worker can be rolled back until
-//! it has been used with the new version.
+//! of what runs is changed by that. Then the members of an etcd of kubexm's own, one at a time, the
+//! first control plane, the others one at a time, the pod network, and the workers in batches. kubeadm has no way back
+//! once a control plane has been upgraded; a worker can be rolled back until it has been used with the new version.
 
 mod check;
 mod found;
+mod members;
 mod options;
 mod stage;
 mod turn;
@@ -25,6 +26,7 @@ use crate::modules::{check as final_check, record};
 use crate::phases::ClusterHosts;
 use crate::{bundle, network, unsupported};
 use found::Found;
+use members::OwnMembers;
 pub use options::{PauseAfter, UpgradeOptions};
 use stage::Staged;
 use turn::Turns;
@@ -45,23 +47,20 @@ pub fn upgrade(
 ) -> Result<Upgrade, RecipeError> {
     unsupported::refuse(cx.cluster)?;
     let hint = "create a cluster with the new bundle beside it, and move the workloads";
-    unsupported::refuse_other_etcd(cx.cluster, "the upgrade", hint)?;
+    unsupported::refuse_external_etcd(cx.cluster, "the upgrade", hint)?;
     unsupported::refuse_harbor(cx.cluster, "the upgrade", hint)?;
     bundle::check(cx)?;
     let site = ClusterHosts::of(cx)?;
     let found = Found::of(cx, &site, running)?;
-    let mut warnings = check::run(cx, &site, running, &found, options)?;
-    if let Some(snapshot) = snapshot(&site, &found, options) {
-        warnings.push(format!(
-            "a run that fails is rolled back until kubeadm begins to upgrade {}; from then on no version goes back. The data of \
-             before is in the snapshot of etcd that is taken there first, {}; make a backup of your own before, with \
-             `kubexm-install backup`, which `restore` reads",
-            site.first.name(),
-            snapshot.path()
-        ));
-    }
+    let members = OwnMembers::of(cx, &site, running)?;
+    let mut warnings = check::run(cx, &site, running, (&found, members.as_ref()), options)?;
+    let snapshot = snapshot(&site, &found, members.as_ref(), options);
+    warnings.extend(snapshot.as_ref().map(|snapshot| way_back(&site, members.as_ref(), snapshot)));
     let mut draft = Draft::new(cx, Pipeline::Upgrade, &site.nodes);
-    let Staged { all: mut done, hosts } = stage::run(&mut draft, &site, snapshot(&site, &found, options))?;
+    let Staged { all: mut done, hosts } = stage::run(&mut draft, &site, snapshot)?;
+    if let Some(members) = &members {
+        done = members::run(&mut draft, &site, &found, members, &done)?;
+    }
     let mut turns = Turns::new(&site, &found, hosts, options);
     for node in std::iter::once(&site.first).chain(&site.others) {
         done = turns.control_plane(&mut draft, node, &done)?;
@@ -70,13 +69,35 @@ pub fn upgrade(
         }
     }
     finish(&mut draft, &site, &mut turns, &done)?;
-    Ok(Upgrade { plan: draft.finish().plan, warnings })
+    let mut plan = draft.finish().plan;
+    record::keep_addons(&mut plan, running.applied.as_ref())?;
+    Ok(Upgrade { plan, warnings })
 }
 
-/// The snapshot that is taken before any control plane is upgraded. Each plan takes its own.
-fn snapshot(site: &ClusterHosts<'_>, found: &Found<'_>, options: &UpgradeOptions) -> Option<EtcdSnapshot> {
+/// How long the run can be rolled back, and what there is afterwards.
+fn way_back(site: &ClusterHosts<'_>, members: Option<&OwnMembers<'_>>, snapshot: &EtcdSnapshot) -> String {
+    let first = site.first.name();
+    let until = match members.and_then(|members| Some((&members.target, members.one_way.as_ref()?))) {
+        Some((target, last)) => format!("the last member of etcd, that of {last}, is replaced by etcd {target}"),
+        None => format!("kubeadm begins to upgrade {first}"),
+    };
+    format!(
+        "a run that fails is rolled back until {until}; from then on no version goes back. The data of before is in the snapshot of \
+         etcd that is taken on {first} first, {}; make a backup of your own before, with `kubexm-install backup`, which `restore` reads",
+        snapshot.path()
+    )
+}
+
+/// The snapshot that is taken before any member of etcd or control plane is upgraded. Each plan takes its own.
+fn snapshot(
+    site: &ClusterHosts<'_>,
+    found: &Found<'_>,
+    members: Option<&OwnMembers<'_>>,
+    options: &UpgradeOptions,
+) -> Option<EtcdSnapshot> {
     let planes = || std::iter::once(&site.first).chain(&site.others);
     let needed = planes().any(|plane| found.node(plane.name()).is_some_and(|node| node.other_kubernetes));
+    let needed = needed || members.is_some_and(|members| members.stops);
     needed.then(|| EtcdSnapshot { name: format!("before-{}-{}", found.target, options.now) })
 }
 

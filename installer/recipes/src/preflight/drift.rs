@@ -1,7 +1,7 @@
 //! Files that kubeadm wrote on a node and that were edited since. `create` does not change them: it shows the edits.
 
 use super::input::PreflightInput;
-use super::report::Report;
+use super::report::{Report, word};
 
 /// Below it are copies of the files as kubeadm wrote them, by their paths.
 const COPIES: &str = "/var/lib/kubexm/kubeadm";
@@ -20,7 +20,11 @@ pub(super) fn run(input: &PreflightInput<'_>, report: &mut Report) {
                 host.name(),
                 format!("{path} edited since kubeadm wrote it ({})", changed.how),
                 "what kubeadm wrote: `create` leaves this file as it is",
-                format!("to undo the edit, on that host: `cp {COPIES}{path} {path}`{restart}"),
+                format!(
+                    "to undo the edit, on that host: `cp {} {}`{restart}",
+                    word(&format!("{COPIES}{path}")),
+                    word(path)
+                ),
             );
             report.show(changed.diff.clone());
         }

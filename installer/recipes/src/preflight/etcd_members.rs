@@ -1,15 +1,27 @@
-//! Members of an etcd of kubexm's that runs are all there, and get no other line of versions: a create completes a cluster, and
-//! neither replaces members nor upgrades them.
+//! Members of an etcd of kubexm's that runs are all there, and a create gives them no other line of versions: it completes a
+//! cluster, and neither replaces members nor upgrades them.
 
-use kubexm_plan::Facts;
 use kubexm_spec::cluster::{Etcd, EtcdKind};
 use kubexm_spec::{Cluster, Program, Version};
 
 use super::input::{ObservedHost, PreflightInput};
 use super::report::Report;
 use crate::identity::Identity;
+use crate::modules::etcd;
 
 pub(super) fn run(input: &PreflightInput<'_>, report: &mut Report) {
+    members(input, report, version_fits);
+}
+
+/// The upgrade has rules of its own for versions.
+pub(super) fn before_upgrade(input: &PreflightInput<'_>, report: &mut Report) {
+    members(input, report, |_, _, _, _| {});
+}
+
+/// Judges the version of a member.
+type Fits = fn(&PreflightInput<'_>, &ObservedHost<'_>, &str, &mut Report);
+
+fn members(input: &PreflightInput<'_>, report: &mut Report, fits: Fits) {
     let cluster = input.cx.cluster;
     if cluster.etcd.kind != EtcdKind::Kubexm {
         return;
@@ -19,7 +31,7 @@ pub(super) fn run(input: &PreflightInput<'_>, report: &mut Report) {
         |host: &ObservedHost<'_>| host.roles.control_plane && identity.has_joined(cluster, host.name(), host.facts);
     let runs = input.hosts.iter().any(runs);
     for host in input.hosts.iter().filter(|host| host.roles.etcd) {
-        match version(host.facts) {
+        match etcd::formed_version(host.facts) {
             None if runs => report.fail(
                 host.name(),
                 "no member of etcd, and the cluster runs with one there",
@@ -28,16 +40,11 @@ pub(super) fn run(input: &PreflightInput<'_>, report: &mut Report) {
             ),
             None => {}
             Some(old) => {
-                version_fits(input, host, old, report);
+                fits(input, host, old, report);
                 folder_stays(cluster, host, report);
             }
         }
     }
-}
-
-/// The version of a member that was healthy once.
-fn version(facts: &Facts) -> Option<&str> {
-    facts.etcd_formed.as_deref().map(|text| text.lines().nth(1).unwrap_or_default())
 }
 
 /// A member is not moved: it would start without its data.
@@ -66,7 +73,7 @@ fn version_fits(input: &PreflightInput<'_>, host: &ObservedHost<'_>, old: &str, 
             host.name(),
             format!("a member of etcd {old}, and the bundle has etcd {new}"),
             format!("etcd {}.{} of this patch or a later one", was[0], was[1]),
-            "use a bundle with that etcd; another minor version and an older one are not put on members that run",
+            "use a bundle with that etcd, or `kubexm-install upgrade` for a later minor version; members never go back",
         );
     }
 }

@@ -9,6 +9,7 @@ mod clones;
 mod control_planes;
 mod dns;
 mod drift;
+mod etcd_disk;
 mod etcd_members;
 mod existing;
 mod glibc;
@@ -63,6 +64,7 @@ pub const CHECKS: &[Check] = &[
     Check { name: "os", run: os::run },
     Check { name: "hardware", run: hardware::run },
     Check { name: "space", run: space::run },
+    Check { name: "etcd-disk", run: etcd_disk::run },
     Check { name: "kernel", run: kernel::run },
     Check { name: "glibc", run: glibc::run },
     Check { name: "systemd", run: systemd::run },

@@ -1,7 +1,7 @@
 //! Programs can be executed where they are installed (no `noexec` mount).
 
 use super::input::PreflightInput;
-use super::report::Report;
+use super::report::{Report, word};
 use super::space::disk_of;
 
 pub(super) fn run(input: &PreflightInput<'_>, report: &mut Report) {
@@ -15,7 +15,7 @@ pub(super) fn run(input: &PreflightInput<'_>, report: &mut Report) {
                 host.name(),
                 format!("{mount} mounted noexec"),
                 "a mount that programs may run from",
-                format!("`mount -o remount,exec {mount}`, and the same in /etc/fstab"),
+                format!("`mount -o remount,exec {}`, and the same in /etc/fstab", word(mount)),
             );
         }
     }

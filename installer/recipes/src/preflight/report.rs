@@ -1,5 +1,6 @@
 //! Findings, and how checks add them.
 
+use std::borrow::Cow;
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
@@ -52,16 +53,9 @@ pub(super) struct Words {
     pub(super) fix: String,
 }
 
-/// Most characters of what was found that are shown.
-const LONGEST: usize = 2_000;
-
-/// What was found comes from hosts: it can neither add lines to the report, before a question, nor fill the screen.
-fn one_line(found: &str) -> String {
-    let mut line: String = found.chars().take(LONGEST).map(|c| if c.is_control() { ' ' } else { c }).collect();
-    if line.len() < found.len() {
-        line.push('\u{2026}');
-    }
-    line
+/// A path of a host in a command for its shell: a user of the host may have chosen it.
+pub(super) fn word(path: &str) -> Cow<'_, str> {
+    shlex::try_quote(path).unwrap_or(Cow::Borrowed("PATH"))
 }
 
 /// Findings as checks add them.
@@ -74,7 +68,6 @@ pub(super) struct Report {
 impl Report {
     pub(super) fn add(&mut self, severity: Severity, host: Option<&str>, words: Words) {
         let Words { found, needed, fix } = words;
-        let found = one_line(&found);
         let (check, host) = (self.check.to_owned(), host.map(str::to_owned));
         self.findings.push(Finding { severity, check, host, found, needed, fix, detail: None });
     }

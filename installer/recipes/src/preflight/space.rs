@@ -8,7 +8,7 @@ use kubexm_spec::manifest::{Artifact, Blob};
 use kubexm_spec::{ArtifactKey, Kind, Program};
 
 use super::input::{ObservedHost, PreflightInput, gib};
-use super::report::{Report, Words};
+use super::report::{Report, Words, word};
 use crate::packages::NodePackages;
 use crate::paths;
 use crate::preflight::Severity;
@@ -84,7 +84,7 @@ fn read_only(input: &PreflightInput<'_>, seen: &ObservedHost<'_>, report: &mut R
             format!(
                 "`mount -o remount,rw {}`, and the same in /etc/fstab; if the kernel made it read-only after an error, \
                  `dmesg` shows why: check the disk first",
-                disk.mount
+                word(&disk.mount)
             ),
         );
     }

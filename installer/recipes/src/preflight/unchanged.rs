@@ -56,6 +56,7 @@ const OF_KUBELET: &str = "KubeletConfiguration.";
 
 /// Versions may differ, and settings of kubelet, which kubeadm hands out with the upgrade.
 pub(super) fn before_upgrade(input: &PreflightInput<'_>, report: &mut Report) {
+    etcd_members::before_upgrade(input, report);
     same_ca(input, report);
     network_kept::run(input, report);
     runtime_root(input, report);

@@ -12,7 +12,7 @@ use super::steps::RuntimeSteps;
 use crate::context::{PlanContext, PlannedHost};
 use crate::draft::Draft;
 use crate::error::RecipeError;
-use crate::modules::{depot, programs, registry};
+use crate::modules::{depot, programs};
 use crate::templates::template;
 use crate::{network, paths, registries, selinux};
 
@@ -67,7 +67,7 @@ fn mirrors(draft: &mut Draft<'_>, node: &PlannedHost<'_>) -> Result<Step, Recipe
     }
     let mirrors: Vec<_> = upstream_hosts(cx)
         .into_iter()
-        .map(|host| context! { folder => registry::folder(cx, &host), host => host })
+        .map(|host| context! { folder => registries::folder(cx, &host), host => host })
         .collect();
     let registries = registries::pulled_from(cx, node)?;
     let values = context! { registries => &registries, mirrors };

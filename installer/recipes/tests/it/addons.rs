@@ -23,6 +23,7 @@ fn addon(name: &str, values: Value) -> Addon {
         namespace,
         values,
         values_file: None,
+        after: Vec::new(),
         secrets: Vec::new(),
     }
 }

@@ -6,7 +6,7 @@ use insta::{Settings, assert_snapshot};
 use kubexm_plan::op::{Blobs, Content, Op};
 use kubexm_plan::{Plan, lint};
 use kubexm_recipes::packages::RepositoryFile;
-use kubexm_recipes::sample;
+use kubexm_recipes::{PlanContext, sample};
 use kubexm_spec::cluster::{Listen, RegistryKind};
 use kubexm_spec::depot::{DepotConfig, Packages};
 use kubexm_spec::{ArtifactKey, Cluster, Digest};
@@ -249,4 +249,17 @@ fn hosts_serve_each_other_what_the_bundle_brings_and_no_material_of_the_user() {
     // Without the others it has all the time that it would have had.
     assert!(beside_others > fill(&several) + 100, "{beside_others}");
     assert_eq!(shared(&Site::of(sample::fleet(1, 0))), [], "one host has nobody to take from it");
+}
+
+/// The depot goes on answering for a bundle when the cluster has got another one.
+#[test]
+fn what_a_bundle_has_is_also_in_a_file_of_its_own() {
+    let site = site(cluster());
+    let of = |digest: Digest| {
+        let plan = kubexm_recipes::create(&PlanContext { manifest_digest: digest, ..site.cx() }).unwrap();
+        let own = format!("/etc/kubexm/depot/bundles/v1.34.4-{}.json", &digest.hex()[..16]);
+        assert_eq!(text(&plan, &own), text(&plan, "/etc/kubexm/depot/config.json"));
+        own
+    };
+    assert_ne!(of(Digest::of("one")), of(Digest::of("another")));
 }

@@ -315,11 +315,75 @@ fn pipelines_that_cannot_do_it_say_so() {
     let mut site = Site::of(sample::with_etcd());
     site.join_all_but("");
     let running = kubexm_plan::ClusterFacts::default();
-    let error = kubexm_recipes::upgrade(&site.cx(), &running, &Default::default()).unwrap_err();
-    assert_eq!(error.exit_code(), ExitCode::Unsupported);
-    assert!(error.to_string().contains("the upgrade of a cluster with spec.etcd.type kubexm"), "{error}");
     let error = kubexm_recipes::add_node(&site.cx(), &running, &["etcd3".to_owned()]).unwrap_err();
     assert!(matches!(&error, RecipeError::CannotJoin { reason, .. } if reason.contains("role etcd")), "{error}");
+}
+
+#[test]
+fn an_etcd_of_the_users_is_neither_upgraded_nor_restored_with_the_cluster() {
+    let site = Site::of(of_the_user("/registry"));
+    let running = kubexm_plan::ClusterFacts::default();
+    let error = kubexm_recipes::upgrade(&site.cx(), &running, &Default::default()).unwrap_err();
+    assert_eq!(error.exit_code(), ExitCode::Unsupported);
+    assert!(error.to_string().contains("the upgrade of a cluster with spec.etcd.type external"), "{error}");
+}
+
+#[test]
+fn a_restore_stops_every_api_server_and_member_before_any_member_gets_data() {
+    let mut site = Site::of(shared());
+    site.cluster.role_groups.control_plane.push("node2".to_owned());
+    site.join_all_but("");
+    for (name, facts) in &mut site.facts {
+        facts.joined = name.starts_with("node");
+        facts.etcd_formed = ["node1", "etcd1", "etcd2"].contains(&name.as_str()).then(|| "id\n3.6.5\n".to_owned());
+    }
+    let made = text(&site.create().unwrap(), "/etc/kubexm/kubeadm.yaml").to_owned();
+    site.facts().kubeadm_config_text = Some(made);
+    let cx = kubexm_recipes::RestoreContext {
+        cluster: &site.cluster,
+        cluster_digest: kubexm_spec::Digest::of("yaml"),
+        facts: &site.facts,
+        archive: kubexm_plan::backup::Archive { sha256: kubexm_spec::Digest::of("archive"), size: 7 },
+        snapshot: 7,
+        id: "1",
+    };
+    let plan = kubexm_recipes::restore(&cx).unwrap();
+    lint::check(plan.clone()).unwrap_or_else(|problems| panic!("{problems:#?}"));
+    let mut settings = Settings::clone_current();
+    settings.set_snapshot_path("../golden/etcd");
+    settings.set_prepend_module_to_snapshot(false);
+    settings.set_omit_expression(true);
+    settings.bind(|| assert_snapshot!("restore", plan.render()));
+    let order = lint::Order::of(&plan);
+    let at = |id: &str| plan.steps.iter().position(|step| step.id.0 == id).unwrap_or_else(|| panic!("no {id}"));
+    for member in ["node1", "etcd1", "etcd2"] {
+        for stopped in ["node1", "node2", "etcd1", "etcd2"] {
+            assert!(order.is_earlier(at(&format!("{stopped}/restore.stop")), at(&format!("{member}/restore.data"))));
+            assert!(order.is_earlier(at(&format!("{member}/restore.data")), at(&format!("{stopped}/restore.start"))));
+        }
+    }
+    assert!(!plan.steps.iter().any(|step| step.id.0 == "node2/restore.data"), "it has no member");
+    // Nobody knows what a host has that does not say so.
+    let mut lost = site.facts.clone();
+    lost.get_mut("etcd2").unwrap().etcd_formed = None;
+    lost.remove("etcd1");
+    let error = kubexm_recipes::restore(&kubexm_recipes::RestoreContext { facts: &lost, ..cx.clone() });
+    let error = error.unwrap_err().to_string();
+    assert!(error.contains("etcd2 has no member of this cluster's etcd any more"), "{error}");
+    assert!(error.contains("etcd1 was not reached"), "{error}");
+    // A member that is left out would come back with the old data.
+    let refused = |change: &dyn Fn(&mut Cluster)| {
+        let mut cluster = site.cluster.clone();
+        change(&mut cluster);
+        let refused = kubexm_recipes::restore(&kubexm_recipes::RestoreContext { cluster: &cluster, ..cx.clone() });
+        refused.unwrap_err().to_string()
+    };
+    let fewer = refused(&|cluster| cluster.role_groups.etcd.truncate(1));
+    let says = "the cluster was made with https://10.77.0.11:2379, https://10.77.0.21:2379, https://10.77.0.22:2379 as its etcd";
+    assert!(fewer.contains(says) && fewer.contains("cluster.yaml has https://10.77.0.11:2379:"), "{fewer}");
+    let stacked = refused(&|cluster| cluster.etcd.kind = EtcdKind::Kubeadm);
+    assert!(stacked.contains("cluster.yaml has kubeadm's own members"), "{stacked}");
+    assert!(stacked.contains("node1 has a member of an etcd of kubexm's own"), "{stacked}");
 }
 
 fn of_the_user(prefix: &str) -> Cluster {

@@ -372,6 +372,18 @@ fn keepalived_and_haproxy_before_three_control_planes() {
     });
 }
 
+/// keepalived without a peer falls back to multicast, where anybody of the network may take the address.
+#[test]
+fn a_single_host_before_the_control_planes_hears_nobody() {
+    let mut cluster = behind_keepalived(ExternalKind::KubexmKh).cluster;
+    cluster.hosts.pop();
+    cluster.role_groups.load_balancer.pop();
+    let plan = checked(&Site::of(cluster));
+    let config = text(&plan, "/etc/kubexm/balancer/keepalived.conf");
+    let (_, peers) = config.split_once("unicast_peer {").unwrap();
+    assert_eq!(peers.split_once('}').unwrap().0.trim(), "127.0.0.1");
+}
+
 /// The recipe is there and proven on no host: `create` refuses it, and this is what it would do.
 #[test]
 fn kube_vip_on_the_control_planes() {

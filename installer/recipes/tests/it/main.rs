@@ -22,6 +22,7 @@ mod older_bundle;
 mod packages;
 mod preflight;
 mod registries;
+mod removed_addons;
 mod reset;
 mod templates;
 mod time;

@@ -15,6 +15,7 @@ use kubexm_spec::{Cluster, ExitCode};
 use crate::common::Site;
 
 mod order;
+mod own_etcd;
 mod refused;
 
 const OLD: &str = "v1.34.4";

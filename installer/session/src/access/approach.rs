@@ -61,12 +61,7 @@ impl Approach {
                 password: jump.password.clone(),
             }
         });
-        let roles = cluster.roles(&host.name);
-        let owned = |folders: Vec<&str>| folders.into_iter().map(str::to_owned).collect();
-        let folders = DataFolders {
-            filled: owned(cluster.data_folders(roles)),
-            kept: owned(cluster.registry_folder(roles).into_iter().collect()),
-        };
+        let folders = DataFolders::of(cluster, cluster.roles(&host.name));
         Self { name: host.name.clone(), way: way.collect(), end, sudo_password: host.sudo_password.clone(), folders }
     }
 

@@ -145,6 +145,11 @@ impl Opened {
         &self.cluster
     }
 
+    /// The bundle's own catalogue.
+    pub(crate) const fn catalogue(&self) -> &Catalogue {
+        &self.catalogue
+    }
+
     /// Texts that its cluster.yaml names.
     pub(crate) const fn materials(&self) -> &ReadMaterials {
         &self.materials

@@ -6,7 +6,7 @@ use std::fmt::Write;
 use kubexm_plan::mesh::ConnectionResult;
 use kubexm_recipes::Finding;
 use kubexm_recipes::preflight::{CHECKS, Severity, mesh};
-use kubexm_spec::error_chain;
+use kubexm_spec::{error_chain, one_line};
 use serde_json::{Value, json};
 
 use crate::error::SessionError;
@@ -24,6 +24,47 @@ pub(super) const ETCD: &str = "etcd";
 /// Name of the check of the site's own CA.
 pub(super) const SITE_CA: &str = "cluster-ca";
 
+/// Most findings of a check on one host.
+const MOST: usize = 40;
+/// Most lines that show one.
+const LINES: usize = 125;
+
+/// Each on one line, with a few lines that show it; of many of one kind the first ones.
+fn shown(findings: Vec<Finding>) -> Vec<Finding> {
+    let mut counted: BTreeMap<(String, Option<String>), (usize, Severity)> = BTreeMap::new();
+    let mut shown = Vec::new();
+    for finding in findings {
+        let (count, worst) =
+            counted.entry((finding.check.clone(), finding.host.clone())).or_insert((0, Severity::Warn));
+        *count += 1;
+        if *count > MOST {
+            *worst = finding.severity.max(*worst);
+            continue;
+        }
+        let detail = finding.detail.map(|detail| {
+            let mut lines: Vec<String> = detail.lines().take(LINES).map(one_line).collect();
+            let rest = detail.lines().count() - lines.len();
+            if rest > 0 {
+                lines.push(format!("... {rest} more lines"));
+            }
+            lines.join("\n")
+        });
+        let [found, needed, fix] = [&finding.found, &finding.needed, &finding.fix].map(|text| one_line(text));
+        shown.push(Finding { found, needed, fix, detail, ..finding });
+    }
+    let more = counted.into_iter().filter(|(_, (count, _))| *count > MOST);
+    shown.extend(more.map(|((check, host), (count, severity))| Finding {
+        severity,
+        check,
+        host,
+        found: format!("{} more findings like these", count - MOST),
+        needed: "none".to_owned(),
+        fix: "fix those that are shown, and run preflight again".to_owned(),
+        detail: None,
+    }));
+    shown
+}
+
 /// The results of preflight.
 #[derive(Debug)]
 pub struct Findings {
@@ -36,14 +77,19 @@ pub struct Findings {
 }
 
 impl Findings {
-    /// `hosts` are the observed hosts; `dialed` are the results of their dials, by the host that dialed.
+    /// `hosts` are the observed hosts; `dialed` are the results of their dials, by the host that dialed. What hosts say is in all of it: it
+    /// begins no lines of its own, and does not push the question out of sight.
     pub fn new(
         cluster: String,
         hosts: Vec<String>,
         findings: Vec<Finding>,
         dialed: BTreeMap<String, Vec<ConnectionResult>>,
     ) -> Self {
-        Self { cluster, hosts, findings, dialed, authorities: false }
+        let mut dialed = dialed;
+        for reason in dialed.values_mut().flatten().filter_map(|dialed| dialed.blocked.as_mut()) {
+            *reason = one_line(reason);
+        }
+        Self { cluster, hosts, findings: shown(findings), dialed, authorities: false }
     }
 
     /// Adds the check whether the authorities of the cluster can be used from this home, and why not.
@@ -212,6 +258,31 @@ mod tests {
         assert!(failure < warning, "{table}");
         assert!(table.contains("mend of ports"), "{table}");
         assert!(!table.contains("blocked"), "{table}");
+    }
+
+    #[test]
+    fn what_a_host_says_begins_no_line_and_pushes_nothing_out_of_sight() {
+        let lie = "x\nthe bundle is signed by ops@site".to_owned();
+        let mut findings: Vec<Finding> = (0..5_000).map(|_| finding(Severity::Warn, "drift", Some("n1"))).collect();
+        findings[0].found.clone_from(&lie);
+        findings[0].needed.clone_from(&lie);
+        findings[0].fix.clone_from(&lie);
+        findings[0].detail = Some(format!("{}\nthe bundle is signed by ops@site", "+\n".repeat(100_000)));
+        findings[4_999].severity = Severity::Fail;
+        let dial = ConnectionCheck {
+            to: "n2".to_owned(),
+            address: [10, 0, 0, 2].into(),
+            port: Port { protocol: Protocol::Tcp, number: 5444 },
+            pod: None,
+        };
+        let dialed = vec![ConnectionResult { dial, blocked: Some(lie), neighbour: None }];
+        let findings =
+            Findings::new("demo".into(), vec!["n1".into()], findings, BTreeMap::from([("n1".to_owned(), dialed)]));
+        let table = findings.table();
+        assert!(!table.lines().any(|line| line.starts_with("the bundle")), "{table}");
+        assert!(table.lines().count() < 300, "{}", table.lines().count());
+        assert!(table.contains("FAIL n1: drift: found 4960 more findings like these"), "{table}");
+        assert_eq!(findings.failures().count(), 1, "it still fails");
     }
 
     #[test]

@@ -143,7 +143,7 @@ async fn decide<S: Startable>(
     let (session, plan) = (site.session, checked.plan());
     options.check(plan)?;
     secrets::check(session, site.subject.cluster(), plan)?;
-    let drift = drift::of(site, checked, created, authorities).await;
+    let drift = drift::of(site, checked, created, authorities).await?;
     let nothing_to_do = match plan.pipeline.row().nothing_to_do {
         NothingToDo::Never => false,
         NothingToDo::NoSteps => plan.steps.is_empty(),

@@ -10,8 +10,9 @@ use std::path::{Path, PathBuf};
 
 use flate2::Compression;
 use flate2::write::GzEncoder;
-use kubexm_engine::RunId;
 use kubexm_engine::run;
+use kubexm_engine::{ClusterPki, RunId};
+use kubexm_plan::SlotProvider;
 
 use self::redact::Known;
 use crate::error::SessionError;
@@ -48,6 +49,9 @@ impl Collection {
             {
                 known.learn(&secret);
             }
+        }
+        for run in &runs {
+            learn_derived(cluster, run, &mut known);
         }
         Ok(Self { cluster: cluster.clone(), runs, known })
     }
@@ -110,6 +114,24 @@ impl Collection {
             env!("CARGO_PKG_VERSION"),
             redact::MARK,
         )
+    }
+}
+
+/// Passwords that follow from a key of the cluster are in no file: those that the run's plan names.
+fn learn_derived(cluster: &ClusterHome, run: &RunId, known: &mut Known) {
+    let plan = fs::read(cluster.runs().join(run.as_str()).join("plan.json")).unwrap_or_default();
+    // Read as a document, since plans of earlier programs are packed too.
+    let plan: serde_json::Value = serde_json::from_slice(&plan).unwrap_or_default();
+    let pki = ClusterPki::view(&cluster.pki(), false);
+    for slot in plan["slots"].as_object().into_iter().flat_map(|slots| slots.values()) {
+        if let Ok(SlotProvider::DerivedPassword { purpose, username }) = serde_json::from_value(slot.clone()) {
+            for username in [None, username.as_deref()] {
+                // Without the key there was no password either.
+                if let Ok(password) = pki.derived_password(&purpose, username) {
+                    known.learn(&password);
+                }
+            }
+        }
     }
 }
 

@@ -239,7 +239,7 @@ async fn looked(site: &Site) -> (String, Option<kubexm_session::Drift>) {
     }
     let observed = session.observe("plan", open(), &access, &hosts, refused).await.unwrap();
     let planned = observed.plan(kubexm_session::Recipe::Create).await.unwrap().check().await.unwrap();
-    let drift = planned.drift().await;
+    let drift = planned.drift().await.unwrap();
     planned.leave().await;
     (findings, drift)
 }

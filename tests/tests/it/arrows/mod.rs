@@ -205,8 +205,14 @@ const OF_THE_PROCESS: [&str; 9] = [
 ];
 
 /// Why a file may use one of them.
-const MAY: [(&str, &str, &str); 1] =
-    [("builder/core/src/charts/sandbox.rs", "std::process", "it starts helm, and waits for its exit status")];
+const MAY: [(&str, &str, &str); 2] = [
+    ("builder/core/src/charts/sandbox.rs", "std::process", "it starts helm, and waits for its exit status"),
+    (
+        "installer/session/src/addons/helm.rs",
+        "std::process",
+        "it starts the bundle's helm, which renders charts before a run",
+    ),
+];
 
 /// Whether a line declares a value of the whole process that can change. A constant that is computed once cannot.
 fn is_shared(line: &str) -> bool {

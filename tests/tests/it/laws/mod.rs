@@ -5,6 +5,7 @@
 #![allow(clippy::print_stdout, reason = "how many points were tried, and how long it took, is said")]
 
 mod acts_half_done;
+mod addons_removed;
 mod lost_plane;
 mod reconfigured;
 mod refused;

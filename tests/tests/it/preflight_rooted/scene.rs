@@ -219,12 +219,7 @@ impl Scene {
 
     /// What the real facts say of a host.
     pub fn facts(&self, name: &str) -> Facts {
-        let roles = self.cluster.roles(name);
-        let owned = |folders: Vec<&str>| folders.into_iter().map(str::to_owned).collect();
-        let folders = DataFolders {
-            filled: owned(self.cluster.data_folders(roles)),
-            kept: owned(self.cluster.registry_folder(roles).into_iter().collect()),
-        };
+        let folders = DataFolders::of(&self.cluster, self.cluster.roles(name));
         facts::collect_with(&self.hosts[name].machine, name, &folders).expect("facts")
     }
 

@@ -15,10 +15,13 @@ use super::verbs::verbs;
 ///   name: mine
 ///   components:
 ///     containerd: {default: 2.2.9, versions: {2.2.9: {amd64: {sha256: 1f0e...}}}}
-///     kubelet: {versions: {1.37.0: {}}}        # no digest: the one that upstream publishes beside the file
+///     # no digest: the one that upstream publishes beside the file
+///     kubelet: {versions: {1.37.0: {}}}
 ///   images: {"registry.k8s.io/pause:3.11": "sha256:a1b2..."}
 ///   releases:
-///     "1.37": {like: "1.36", constants: {pause: "3.11", coredns: v1.15.0, etcd: 3.6.9-0}}
+///     "1.37":
+///       like: "1.36"
+///       constants: {pause: "3.11", coredns: v1.15.0, etcd: 3.6.9-0}
 ///
 /// Examples:
 ///   kubexm-bundle catalogue check

@@ -18,12 +18,11 @@ use std::collections::BTreeSet;
 
 use self::hosts::Hosts;
 use self::rules::Parts;
-use super::addon::NamedOnce;
+use super::addon::{Addons, NamedOnce};
 use super::field::{FieldType, optional};
 use super::network::Plugin;
 use super::{
-    Addon, Bundle, Cluster, Etcd, Extra, Kubernetes, LoadBalancer, Network, Operator, Registry, Runtime, Storage,
-    System,
+    Bundle, Cluster, Etcd, Extra, Kubernetes, LoadBalancer, Network, Operator, Registry, Runtime, Storage, System,
 };
 use crate::names;
 use crate::yaml::{self, At, Field, Mapping, Object, Problems, Shape, Sink};
@@ -62,7 +61,7 @@ const SPEC: Object = Object::new(
         Field::new("network", Network::SHAPE, "The network of pods and services"),
         Field::new("loadBalancer", LoadBalancer::SHAPE, "Load balancer in front of the control planes"),
         Field::new("registry", Registry::SHAPE, "Where images come from inside the gap"),
-        Field::new("addons", NamedOnce::<Addon>::SHAPE, "What runs in the cluster beyond its own, in order"),
+        Field::new("addons", Addons::SHAPE, "What runs in the cluster beyond its own, in order"),
         Field::new("storage", Storage::SHAPE, "What makes volumes"),
         Field::new("bundle", Bundle::SHAPE, "What goes into the bundle beyond what the cluster needs"),
     ],
@@ -158,7 +157,7 @@ fn file(at: &At<'_>) -> Option<Cluster> {
     let network = network(&spec);
     let load_balancer = optional::<LoadBalancer>(&spec, "loadBalancer", LoadBalancer::default);
     let registry = registry(&spec);
-    let addons = optional::<NamedOnce<Addon>>(&spec, "addons", Vec::new);
+    let addons = optional::<Addons>(&spec, "addons", Vec::new);
     let storage = optional::<Storage>(&spec, "storage", Storage::default);
     let bundle = optional::<Bundle>(&spec, "bundle", Bundle::default);
     let parts = Parts {

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use crate::cluster::SecretSource;
 use crate::cluster::field::FieldType;
-use crate::yaml::{At, Field, Object, Shape};
+use crate::yaml::{At, Field, Object, ProblemKind, Shape};
 
 /// `{env: NAME}` or `{file: PATH}`.
 const SOURCE: Object = Object::new(
@@ -22,18 +22,25 @@ const SOURCE: Object = Object::new(
 )
 .one_of(&["env", "file"]);
 
+const SOURCES: &str = "give {env: NAME} or {file: PATH}";
+
 impl FieldType for SecretSource {
     type Value = Self;
 
     const SHAPE: Shape = Shape::Mapping(&SOURCE);
 
     fn read(at: &At<'_>) -> Option<Self> {
+        if at.text_quiet().is_some_and(|text| !text.is_empty()) {
+            // Everybody's first mistake with such a field. What stands there is the secret.
+            at.fail(ProblemKind::InlineSecret, "a secret is in a file that travels in the bundle", SOURCES);
+            return None;
+        }
         let map = at.mapping(&SOURCE)?;
         match (map.get("env"), map.get("file")) {
             (Some(at), None) => at.parsed(variable).map(Self::Env),
             (None, Some(at)) => PathBuf::read(&at).map(Self::File),
             _ => {
-                at.bad("a secret has one source", "give {env: NAME} or {file: PATH}");
+                at.bad("a secret has one source", SOURCES);
                 None
             }
         }

@@ -52,7 +52,12 @@ pub(in crate::cluster) fn user(text: &str) -> Result<String, String> {
     let good = text.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_')
         && text.len() <= 64
         && text.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'-' | b'.' | b'@' | b'\\'));
-    if good { Ok(text.to_owned()) } else { Err(not_a(text, "a user name")) }
+    match good {
+        true => Ok(text.to_owned()),
+        // Behind the colon somebody writes the password.
+        false if text.contains(':') => Err("this is not a user name".to_owned()),
+        false => Err(not_a(text, "a user name")),
+    }
 }
 
 /// A network interface's name (IFNAMSIZ: at most 15 bytes). The kernel takes nearly any character; these mean nothing to shells, units and
@@ -247,6 +252,10 @@ pub(in crate::cluster) fn nfs_export(text: &str) -> Result<String, String> {
 pub(in crate::cluster) fn path(text: &str) -> Result<std::path::PathBuf, String> {
     if text.is_empty() {
         return Err("the path is empty".to_owned());
+    }
+    if text.contains(char::is_control) {
+        // A key where the path of its file is wanted.
+        return Err("expected a path, got several lines".to_owned());
     }
     if text.contains("://") {
         return Err("expected a path, got an address: fetch the file, and give its path".to_owned());

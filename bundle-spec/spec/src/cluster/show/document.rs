@@ -2,11 +2,11 @@
 
 use serde_json::{Map, Value, json};
 
-use crate::cluster::addon::NamedOnce;
+use crate::cluster::addon::{Addons, NamedOnce};
 use crate::cluster::field::put;
 use crate::cluster::{
-    Addon, Bundle, Cluster, Etcd, Extra, Host, Kubernetes, LoadBalancer, Network, Operator, Registry, RoleGroups,
-    Runtime, Storage, System,
+    Bundle, Cluster, Etcd, Extra, Host, Kubernetes, LoadBalancer, Network, Operator, Registry, RoleGroups, Runtime,
+    Storage, System,
 };
 use crate::names;
 
@@ -28,7 +28,7 @@ pub fn document(cluster: &Cluster) -> Value {
         put::<Network>(&mut spec, "network", &cluster.network);
         put::<LoadBalancer>(&mut spec, "loadBalancer", &cluster.load_balancer);
         put::<Registry>(&mut spec, "registry", &cluster.registry);
-        put::<NamedOnce<Addon>>(&mut spec, "addons", &cluster.addons);
+        put::<Addons>(&mut spec, "addons", &cluster.addons);
         put::<Storage>(&mut spec, "storage", &cluster.storage);
     }
     put::<Bundle>(&mut spec, "bundle", &cluster.bundle);

@@ -86,7 +86,7 @@ const RICH: &str = r#"
     namespaceOverride: kubexm
   addons:
   - {name: a, type: helm, source: {repo: "https://charts.example.com/x", chart: a, version: 1.2.3}, namespace: kube-system, values: {a: [1]}, valuesFile: a.yaml, secrets: [{name: login, type: kubernetes.io/basic-auth, dataFrom: {username: {env: WHO}, password: {file: secrets/a}}}]}
-  - {name: b, type: helm, source: {oci: "oci://ghcr.io/org/b", version: 1.0.0}}
+  - {name: b, type: helm, source: {oci: "oci://ghcr.io/org/b", version: 1.0.0}, after: [a]}
   - {name: c, type: yaml, source: {url: "https://example.com/c.yaml", sha256: 1111111111111111111111111111111111111111111111111111111111111111}}
   - {name: d, type: yaml, source: {path: d/}}
   - {name: e, type: helm, source: {catalogue: metrics-server, version: 3.13.0}}

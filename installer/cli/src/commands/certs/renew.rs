@@ -86,13 +86,7 @@ pub fn run(args: &Args, display: &Display) -> Result<(), Failure> {
     let commands = Commands(args);
     let source = session.cluster(&cluster)?;
     let access = Access::obtain(&session, source.cluster(), &cluster.trust, &hosts)?;
-    let options = RunOptions {
-        on_failure: args.on_failure.into(),
-        max_failed_workers: 0,
-        fan_out: true,
-        drill: None,
-        commands: &commands,
-    };
+    let options = RunOptions::strict(args.on_failure.into(), &commands);
     let ended = match &args.roll_back {
         Some(run) => {
             let named = Some(run.as_str()).filter(|name| !name.is_empty());

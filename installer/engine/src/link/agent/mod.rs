@@ -229,6 +229,9 @@ impl<W: Work> Agent<W> {
                     BackupAnswer::Forgotten => Response::BackupForgotten,
                 })
             }
+            Request::Addons { ask } => {
+                self.work.addons(&ask).map(|installed| Response::Addons { installed: Box::new(installed) })
+            }
             Request::AskEtcd { what, key } => {
                 Ok(Response::EtcdAnswered { answer: self.work.ask_etcd(&what, &Zeroizing::new(key.0)) })
             }

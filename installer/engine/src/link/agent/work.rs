@@ -4,8 +4,10 @@ use std::path::PathBuf;
 
 use kubexm_ops::paths::ADMIN_CONF;
 use kubexm_ops::{
-    Machine, OpError, backup, cluster_facts, drift, etcd_check, evidence, facts, probe, provide, step, survey,
+    Machine, OpError, backup, cluster_facts, drift, etcd_check, evidence, facts, installed_addons, probe, provide,
+    step, survey,
 };
+use kubexm_plan::addons::{AddonsAsk, InstalledAddons};
 use kubexm_plan::backup::{BackupAnswer, BackupAsk};
 use kubexm_plan::etcd_check::{EndpointAnswer, EtcdAnswer, EtcdAsk};
 use kubexm_plan::facts::DataFolders;
@@ -49,6 +51,10 @@ pub trait Work: Send + Sync + 'static {
     /// A part of a backup; only nodes make one.
     fn backup(&self, _: &BackupAsk) -> Result<BackupAnswer, String> {
         Err("a backup is made on a control plane".to_owned())
+    }
+    /// What is installed in the cluster; changes nothing. Only control planes know it.
+    fn addons(&self, _: &AddonsAsk) -> Result<InstalledAddons, String> {
+        Err("add-ons are looked up on a control plane".to_owned())
     }
     /// Asks an etcd of the user's.
     fn ask_etcd(&self, ask: &EtcdAsk, _key: &[u8]) -> EtcdAnswer {
@@ -119,6 +125,10 @@ impl Work for Machine {
 
     fn backup(&self, ask: &BackupAsk) -> Result<BackupAnswer, String> {
         said(backup::answer(self, ask))
+    }
+
+    fn addons(&self, ask: &AddonsAsk) -> Result<InstalledAddons, String> {
+        said(installed_addons::look(self, ask))
     }
 
     fn ask_etcd(&self, ask: &EtcdAsk, key: &[u8]) -> EtcdAnswer {

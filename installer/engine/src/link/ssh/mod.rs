@@ -27,6 +27,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use kubexm_ops::paths::ADMIN_CONF;
+use kubexm_plan::addons::{AddonsAsk, InstalledAddons};
 use kubexm_plan::backup::{BackupAnswer, BackupAsk};
 use kubexm_plan::etcd_check::{EtcdAnswer, EtcdAsk};
 use kubexm_plan::op::Depots;
@@ -467,6 +468,13 @@ impl Link for SshLink {
             Response::BackupMade { archive, etcd } => Ok(BackupAnswer::Made { archive, etcd }),
             Response::BackupBytes { bytes } => Ok(BackupAnswer::Bytes { bytes: bytes.0 }),
             Response::BackupForgotten => Ok(BackupAnswer::Forgotten),
+            _ => Err(self.misfit()),
+        }
+    }
+
+    async fn addons(&self, ask: &AddonsAsk) -> Result<InstalledAddons, LinkError> {
+        match self.ask(&Request::Addons { ask: ask.clone() }, LOOK).await? {
+            Response::Addons { installed } => Ok(*installed),
             _ => Err(self.misfit()),
         }
     }

@@ -10,6 +10,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::net::SocketAddr;
 
+use kubexm_plan::addons::{AddonsAsk, InstalledAddons};
 use kubexm_plan::backup::{Archive, BackupAsk, SnapshotFacts};
 use kubexm_plan::etcd_check::{EtcdAnswer, EtcdAsk};
 use kubexm_plan::facts::DataFolders;
@@ -196,6 +197,8 @@ pub enum Request {
         /// What.
         what: BackupAsk,
     },
+    /// What is installed in the cluster.
+    Addons { ask: AddonsAsk },
     /// Ask an etcd of the user's.
     AskEtcd {
         what: EtcdAsk,
@@ -309,6 +312,8 @@ pub enum Response {
         /// What the bytes hash to.
         found: Digest,
     },
+    /// To `Addons`.
+    Addons { installed: Box<InstalledAddons> },
     /// To `AskEtcd`.
     EtcdAnswered { answer: EtcdAnswer },
     /// To `Backup`.

@@ -91,7 +91,7 @@ fn is_of(file: &str, object: &Value, default: &str) -> bool {
 }
 
 /// The objects of a diff, by the names of its files: `apps.v1.Deployment.default.web`.
-fn changed(diff: &str) -> Vec<String> {
+pub(in crate::ops) fn changed(diff: &str) -> Vec<String> {
     let of_line = |line: &str| {
         let file = line.strip_prefix("diff ")?.split_whitespace().next_back()?;
         Some(file.rsplit('/').next().unwrap_or(file).to_owned())

@@ -6,16 +6,17 @@
 //!
 //! Removing a release never removes what holds data or objects of others, see [`kept`].
 
-mod drift;
+pub(in crate::ops) mod drift;
 mod failure;
 mod helm;
 mod kept;
 mod look;
+pub(in crate::ops) mod removal;
 mod render;
 mod undo;
 
 use kubexm_charts::stored::{self, Revision};
-use kubexm_plan::op::{HelmRelease, ReleaseInput, Released};
+use kubexm_plan::op::{FoundRelease, HelmRelease, ReleaseInput, Released};
 use kubexm_spec::{Digest, rendering};
 use serde_json::{Map, Value};
 
@@ -89,6 +90,23 @@ impl Converge for HelmRelease {
             Released::There(found) => undo::to_revision(machine, self, found),
         }
     }
+}
+
+/// The state of a revision, without what has drifted.
+pub(crate) fn found(last: &Revision) -> Result<FoundRelease, OpError> {
+    look::found(last)
+}
+
+/// Its objects that are missing, or are not as they were rendered.
+pub(crate) fn drifted(machine: &Machine, op: &HelmRelease, last: &Revision) -> Result<Vec<String>, OpError> {
+    drift::of(machine, op, last)
+}
+
+/// Its objects, with hooks, as they were rendered.
+pub(crate) fn rendered(last: &Revision) -> Result<Vec<Value>, OpError> {
+    let mut objects = look::objects(&look::read(last)?)?;
+    objects.extend(undo::hooks(last)?.into_iter().map(|hook| hook.object));
+    Ok(objects)
 }
 
 /// What helm is given, with the values of slots.

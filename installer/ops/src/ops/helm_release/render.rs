@@ -23,7 +23,7 @@ pub(super) fn checked(
     input: &ReleaseInput,
     upgrade: bool,
 ) -> Result<Vec<Value>, OpError> {
-    let (kubernetes, mut apis) = (server_version(machine)?, apis(machine)?);
+    let (kubernetes, mut apis) = (server_version(machine)?, apis::names(machine)?);
     for _ in 0..ROUNDS {
         let output = machine.run(&helm::template(machine, op, &input.values, upgrade, (&kubernetes, &apis)))?;
         let documents = documents::read(&output.stdout()).map_err(|error| unreadable(op, &error))?;
@@ -88,14 +88,4 @@ fn server_version(machine: &Machine) -> Result<String, OpError> {
     let version = kube::raw(machine, "/version")?;
     let text = version.as_ref().and_then(|version| version["gitVersion"].as_str());
     text.map(str::to_owned).ok_or_else(|| OpError::other("the API server does not report its version; run again"))
-}
-
-/// What `.Capabilities.APIVersions` of a chart has: `apps/v1`, `apps/v1/Deployment`.
-fn apis(machine: &Machine) -> Result<Vec<String>, OpError> {
-    let served = apis::served(machine)?;
-    let names = served.into_iter().flat_map(|api| [format!("{}/{}", api.version, api.kind), api.version]);
-    let mut all: Vec<String> = names.collect();
-    all.sort_unstable();
-    all.dedup();
-    Ok(all)
 }

@@ -13,9 +13,14 @@ use crate::{Machine, OpError};
 
 const NAMESPACE: &str = "kube-system";
 const KEY: &str = "inventory";
+/// All of them, by the API server's path.
+pub(crate) const RECORDS: &str =
+    "/api/v1/namespaces/kube-system/configmaps?labelSelector=app.kubernetes.io%2Fmanaged-by%3Dkubexm";
+/// Of the ConfigMaps' names.
+const PREFIX: &str = "kubexm-addon-";
 
 fn config_map(op: &Manifests) -> String {
-    format!("kubexm-addon-{}", op.name)
+    format!("{PREFIX}{}", op.name)
 }
 
 /// The record; none if the add-on was never applied.
@@ -31,6 +36,23 @@ pub(super) fn read(machine: &Machine, op: &Manifests) -> Result<Option<Inventory
             op.name
         ))
     })
+}
+
+/// Objects that other add-ons have recorded, too.
+pub(super) fn of_others(machine: &Machine, op: &Manifests) -> Result<Vec<Value>, OpError> {
+    let records = kube::raw(machine, RECORDS)?.unwrap_or_default();
+    let all = records["items"].as_array().into_iter().flatten().filter_map(of_record);
+    let others = all.filter(|(name, _)| *name != op.name).filter_map(|(_, inventory)| inventory.ok());
+    Ok(others.flat_map(|inventory| inventory.objects).collect())
+}
+
+/// The name of an add-on, and its record or why that cannot be read; none if the ConfigMap is another one.
+pub(crate) fn of_record(object: &Value) -> Option<(String, Result<Inventory, String>)> {
+    let name = object["metadata"]["name"].as_str()?.strip_prefix(PREFIX)?;
+    let text = object["data"][KEY].as_str().unwrap_or_default();
+    let inventory = serde_json::from_str(text)
+        .map_err(|error| format!("ConfigMap {NAMESPACE}/{PREFIX}{name} is not as kubexm writes it: {error}"));
+    Some((name.to_owned(), inventory))
 }
 
 pub(super) fn write(machine: &Machine, op: &Manifests, inventory: &Inventory) -> Result<(), OpError> {

@@ -1,5 +1,6 @@
 //! The objects of an add-on: as the bundle has them, and as the cluster has them.
 
+use std::collections::BTreeSet;
 use std::io::Read;
 
 use kubexm_charts::documents;
@@ -13,6 +14,7 @@ use crate::kube::apis::{self, Api};
 use crate::kube::objects::{FORCE, is_secret, on, own, printed};
 use crate::kube::removal::by_namespace;
 use crate::kube::{self, kubectl};
+use crate::ops::helm_release::drift::changed;
 use crate::{Machine, OpError};
 
 /// The objects of the bundle; none if the node's store does not have their file yet.
@@ -59,6 +61,30 @@ pub(super) fn is_same(machine: &Machine, op: &Manifests, objects: &[Value]) -> R
         }
     }
     Ok(true)
+}
+
+/// Names of the objects that an apply would change or create, in kubectl's form (`apps.v1.Deployment.default.web`).
+pub(super) fn differing(machine: &Machine, op: &Manifests, objects: &[Value]) -> Result<Vec<String>, OpError> {
+    let mut names = Vec::new();
+    for (namespace, objects) in by_namespace(objects.iter().cloned(), &op.namespace) {
+        let diff = on("diff", FORCE, &list(&objects)).args(["--concurrency=8", "--namespace", &namespace]);
+        let found = machine.try_run(&diff)?;
+        if found.code > 1 {
+            return Err(OpError::other(format!("`{diff}` failed: {}", found.tail())));
+        }
+        names.extend(changed(&found.stdout()));
+    }
+    Ok(names)
+}
+
+/// Names of the recorded objects that do not exist.
+pub(super) fn missing(machine: &Machine, inventory: &Inventory) -> Result<Vec<String>, OpError> {
+    let op = Manifests::none(String::new(), inventory.namespace.clone(), 0);
+    let served = apis::served(machine)?;
+    let found = there(machine, &op, inventory.objects.clone(), &served)?;
+    let found: BTreeSet<Identity> = found.iter().map(Identity::of).collect();
+    let all = inventory.objects.iter().map(Identity::of);
+    Ok(all.filter(|object| !found.contains(object)).map(|object| object.to_string()).collect())
 }
 
 /// What exists of these objects and of those of an earlier version: the state before a change.

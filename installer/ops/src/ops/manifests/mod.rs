@@ -5,7 +5,7 @@
 //! new one: an interrupted run loses none of them.
 
 mod apply;
-mod inventory;
+pub(crate) mod inventory;
 mod look;
 mod ready;
 
@@ -31,6 +31,9 @@ impl Converge for Manifests {
             Err(_) => (look::wanted(machine, self)?, false),
         };
         let Some(objects) = found else { return Ok(FoundManifests::Unknown) };
+        if self.is_removal() && inventory.is_none() {
+            return Ok(FoundManifests::Same);
+        }
         let current =
             |inventory: &Inventory| inventory.blob == Some(self.blob) && inventory.namespace == self.namespace;
         if comparable && inventory.as_ref().is_some_and(current) && look::is_same(machine, self, &objects)? {
@@ -55,6 +58,15 @@ impl Converge for Manifests {
             ))
         })?;
         let earlier = inventory::read(machine, self)?.unwrap_or_default();
+        if self.is_removal() {
+            let secrets = look::secrets(machine, self, &objects, &earlier)?;
+            machine.ledger().keep_bytes(list(&secrets).as_bytes())?;
+            let mut gone = inventory::without(&earlier, &inventory::of_others(machine, self)?);
+            // Whose a namespace is, nobody knows any more: it stays.
+            gone.retain(|object| object["kind"] != "Namespace");
+            remove(machine, self, gone)?;
+            return inventory::remove(machine, self);
+        }
         let secrets = look::secrets(machine, self, &objects, &earlier)?;
         if !secrets.is_empty() {
             machine.ledger().keep_bytes(list(&secrets).as_bytes())?;
@@ -65,7 +77,12 @@ impl Converge for Manifests {
         inventory::write(machine, self, &inventory::both(&wanted, &earlier))?;
         apply::rest(machine, self, &objects)?;
         ready::wait(machine, self, &objects)?;
-        remove(machine, self, inventory::without(&earlier, &wanted.objects))?;
+        let mut gone = inventory::without(&earlier, &wanted.objects);
+        if !gone.is_empty() {
+            let others = inventory::of_others(machine, self)?;
+            gone = inventory::without(&Inventory { objects: gone, ..earlier }, &others);
+        }
+        remove(machine, self, gone)?;
         inventory::write(machine, self, &wanted)
     }
 
@@ -99,6 +116,21 @@ impl Converge for Manifests {
             }
         }
     }
+}
+
+/// The objects of the add-on's file; none if the node's store does not have it.
+pub(crate) fn file(machine: &Machine, op: &Manifests) -> Result<Option<Vec<Value>>, OpError> {
+    look::wanted(machine, op)
+}
+
+/// Names of the objects that are missing, or that an apply would change.
+pub(crate) fn differing(machine: &Machine, op: &Manifests, objects: &[Value]) -> Result<Vec<String>, OpError> {
+    look::differing(machine, op, objects)
+}
+
+/// Names of the recorded objects that are missing.
+pub(crate) fn missing(machine: &Machine, inventory: &Inventory) -> Result<Vec<String>, OpError> {
+    look::missing(machine, inventory)
 }
 
 /// Deletes objects; of what holds data or objects of others only what nobody uses.

@@ -205,6 +205,10 @@ impl System for Private {
         self.rooted.space(path)
     }
 
+    fn write_us(&self, folder: &str) -> Result<Option<u64>, OpError> {
+        self.rooted.write_us(folder)
+    }
+
     fn interfaces(&self) -> Result<Vec<Interface>, OpError> {
         self.rooted.interfaces()
     }

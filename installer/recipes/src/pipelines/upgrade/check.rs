@@ -10,6 +10,7 @@ use kubexm_plan::ClusterFacts;
 use kubexm_spec::Version;
 
 use super::found::Found;
+use super::members::OwnMembers;
 use super::options::UpgradeOptions;
 use crate::context::PlanContext;
 use crate::error::RecipeError;
@@ -34,10 +35,10 @@ pub(super) fn run(
     cx: &PlanContext<'_>,
     site: &ClusterHosts<'_>,
     running: &ClusterFacts,
-    found: &Found<'_>,
+    (found, own_members): (&Found<'_>, Option<&OwnMembers<'_>>),
     options: &UpgradeOptions,
 ) -> Result<Lines, RecipeError> {
-    let case = Case { cx, site, running, found, options };
+    let case = Case { cx, site, running, found, own_members, options };
     let (mut problems, mut warnings) = (Lines::new(), Lines::new());
     for rule in RULES {
         rule(&case, &mut problems, &mut warnings);

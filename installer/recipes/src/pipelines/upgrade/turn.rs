@@ -12,7 +12,7 @@ use crate::balancer;
 use crate::context::{PlanContext, PlannedHost};
 use crate::draft::{Chain, Draft};
 use crate::error::RecipeError;
-use crate::modules::{audit, control_plane, drain, kubeadm_upgrade, kubeconfig, kubernetes, os};
+use crate::modules::{audit, control_plane, drain, etcd, etcd_client, kubeadm_upgrade, kubeconfig, kubernetes, os};
 use crate::phases::ClusterHosts;
 use crate::runtime;
 
@@ -181,15 +181,20 @@ fn healthy(cx: &PlanContext<'_>, node: &PlannedHost<'_>) -> Result<[Step; 2], Re
     let name = node.name();
     let images = kubeadm_upgrade::images(cx, node)?;
     let images = images.into_iter().map(|(pod, image)| (pod.to_owned(), image.to_owned())).collect();
-    let members = cx.cluster.role_groups.control_plane.len();
+    let own = etcd::members(cx)?;
+    let (external_etcd, of_etcd) = if own.is_empty() {
+        (false, Probe::EtcdHealthy { members: cx.cluster.role_groups.control_plane.len() })
+    } else {
+        (true, etcd_client::healthy(etcd::urls(&own), false))
+    };
     Ok([
         Step::on(name, "upgrade.static-pods", "Wait until the static pods are Ready with the images of the bundle")
-            .probe(Probe::StaticPodsReady { node: name.to_owned(), images, external_etcd: false }, 300)
+            .probe(Probe::StaticPodsReady { node: name.to_owned(), images, external_etcd }, 300)
             .timeout_s(320)
             .undo(Undo::Nothing)
             .build(),
         Step::on(name, "upgrade.etcd", "Wait until every member of etcd is healthy")
-            .probe(Probe::EtcdHealthy { members }, 120)
+            .probe(of_etcd, 120)
             .timeout_s(140)
             .undo(Undo::Nothing)
             .build(),

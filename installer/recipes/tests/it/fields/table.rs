@@ -81,6 +81,11 @@ pub(super) fn fields() -> Vec<(&'static str, By, Value)> {
         }
         json!({"secrets": [whole]})
     };
+    let after = || {
+        let one =
+            |name: &str, after: Value| json!({"name": name, "type": "helm", "source": {"path": name}, "after": after});
+        json!({"addons": [one("b", json!([])), one("a", json!(["b"]))]})
+    };
     let sha256 = "0".repeat(64);
     let from = |source: Value| json!({"addons": [{"name": "a", "type": "helm", "source": source}]});
     let repo = || json!({"repo": "https://charts.example.com", "chart": "a", "version": "1.0.0"});
@@ -313,6 +318,7 @@ pub(super) fn fields() -> Vec<(&'static str, By, Value)> {
         ("addons[].namespace", Recipe, addon(json!({"namespace": "other"}))),
         ("addons[].values", Recipe, addon(json!({"values": {"a": 1}}))),
         ("addons[].valuesFile", Recipe, addon(json!({"valuesFile": "values.yaml"}))),
+        ("addons[].after", Recipe, after()),
         ("addons[].secrets[].name", Recipe, addon(secret(json!({"name": "b"})))),
         ("addons[].secrets[].type", Recipe, addon(secret(json!({"type": "example.com/own"})))),
         ("addons[].secrets[].dataFrom{}.env", Recipe, addon(secret(json!({})))),

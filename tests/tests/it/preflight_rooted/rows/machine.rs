@@ -25,6 +25,8 @@ pub const ROWS: &[Row] = rows! {
 
     "space" Fail NODE1, "a disk too small", |s| s.node1().fake("space.json", "{\"/\": [1073741824, 10737418240]}")
         => "1.0 GiB free on /", "/var/lib/etcd", "free some space";
+    "etcd-disk" Warn NODE1, "a disk that takes long to keep a write", |s| s.node1().fake("write-us", "38001")
+        => "/var/lib/etcd takes 39 ms", "10 ms for a member of etcd", "a disk of its own";
     "space" Fail NODE1, "a small disk of etcd's own", |s| {
             mounts(s.node1(), "26 25 8:2 / /var/lib/etcd rw,noatime - ext4 /dev/sdb1 rw\n");
             s.node1().fake("space.json", "{\"/var/lib/etcd\": [1073741824, 1073741824]}");

@@ -178,6 +178,10 @@ pub const ROWS: &[Row] = rows! {
             s.cluster.runtime.data_dir = Some("/data/containerd".to_owned());
             s.node2().folder("/data", 0o777);
         } => "/data/containerd: others than root may write to /data (mode 0777)", "root's alone", "chmod go-w /data";
+    "open-folders" Fail LB1, "programs in a folder that a group may write to, as on an older Debian", |s| {
+            s.with_roles();
+            s.host("lb1").folder("/usr/local/bin", 0o777);
+        } => "/usr/local/bin: others than root may write to /usr/local/bin (mode 0777)", "keepalived runs no check", "chmod go-w /usr/local/bin";
     "open-folders" Fail NODE1, "one that anybody can make before us", |s| {
             s.cluster.etcd.data_dir = "/data/etcd".to_owned();
             s.node1().folder("/data", 0o1777);

@@ -5,6 +5,7 @@ use kubexm_plan::ClusterFacts;
 use crate::context::PlanContext;
 use crate::phases::ClusterHosts;
 use crate::pipelines::upgrade::found::{Found, FoundNode};
+use crate::pipelines::upgrade::members::OwnMembers;
 use crate::pipelines::upgrade::options::UpgradeOptions;
 
 /// What is judged.
@@ -13,6 +14,8 @@ pub(super) struct Case<'c> {
     pub site: &'c ClusterHosts<'c>,
     pub running: &'c ClusterFacts,
     pub found: &'c Found<'c>,
+    /// Where etcd is kubexm's own.
+    pub own_members: Option<&'c OwnMembers<'c>>,
     pub options: &'c UpgradeOptions,
 }
 
@@ -23,6 +26,11 @@ impl Case<'_> {
     /// Whether this node is drained.
     pub(super) const fn drains(&self, node: &FoundNode<'_>) -> bool {
         node.differs() && (node.crosses_minor || self.options.always_drain)
+    }
+
+    /// Whether a member of etcd may be stopped: with a control plane, or by itself.
+    pub(super) fn stops_members(&self) -> bool {
+        self.upgrades_a_control_plane() || self.own_members.is_some_and(|members| members.stops)
     }
 
     /// Whether some control plane has to be upgraded.

@@ -11,29 +11,87 @@ const GATED: [u64; 2] = [3, 6];
 const GATE: [u64; 3] = [3, 5, 26];
 
 pub(super) fn members(case: &Case<'_>, problems: &mut Lines, _: &mut Lines) {
-    if !case.upgrades_a_control_plane() {
+    if !case.stops_members() {
         return;
     }
     for member in case.running.etcd.iter().filter(|member| !member.healthy || member.learner) {
         let name = if member.name.is_empty() { &member.id } else { &member.name };
         let what = if member.healthy { "is a learner, which does not vote" } else { "is not healthy" };
+        let mend = match case.own_members {
+            Some(_) => "mend it (`journalctl -u kubexm-etcd` on its host)",
+            None => "mend it, or delete its host with `kubexm-install delete-node`",
+        };
         problems.push(format!(
-            "etcd's member {name} {what}: an upgrade stops one member after another, and the others must keep a quorum; mend \
-             it, or delete its host with `kubexm-install delete-node`"
+            "etcd's member {name} {what}: an upgrade stops one member after another, and the others must keep a quorum; {mend}"
         ));
     }
-    let planes = case.cx.cluster.role_groups.control_plane.len();
-    if case.running.etcd.len() < planes {
-        problems.push(format!(
-            "etcd has {} members, and there are {planes} control planes: an upgrade stops one member after another, and needs all \
-             of them; `kubexm-install status` shows which is missing",
-            case.running.etcd.len()
-        ));
+    missing(case, problems);
+    let Some(bundled) = bundled(case) else { return };
+    newer_than_the_bundle(case, &bundled, problems);
+    minor_is_skipped(case, &bundled, problems);
+    before_the_gate(case, &bundled, problems);
+}
+
+/// The etcd of the bundle: its program where it is kubexm's own, else the tag of kubeadm's image.
+fn bundled(case: &Case<'_>) -> Option<String> {
+    if let Some(members) = case.own_members {
+        return Some(members.target.clone());
     }
-    let bundled = case.cx.image(ClusterImage::Etcd, case.site.first.platform);
-    let Some(tag) = bundled.ok().and_then(|image| depot::split_reference(&image.name).1) else { return };
-    newer_than_the_bundle(case, tag, problems);
-    if Version::of(tag).line().is_none_or(|bundled| bundled < GATED) {
+    let image = case.cx.image(ClusterImage::Etcd, case.site.first.platform).ok()?;
+    depot::split_reference(&image.name).1.map(str::to_owned)
+}
+
+/// Members that are wanted and not there; of an etcd of kubexm's also those that nobody has asked for.
+fn missing(case: &Case<'_>, problems: &mut Lines) {
+    let found = &case.running.etcd;
+    let Some(own) = case.own_members else {
+        let planes = case.cx.cluster.role_groups.control_plane.len();
+        if found.len() < planes {
+            problems.push(format!(
+                "etcd has {} members, and there are {planes} control planes: an upgrade stops one member after another, and needs \
+                 all of them; `kubexm-install status` shows which is missing",
+                found.len()
+            ));
+        }
+        return;
+    };
+    let missing = own.all.iter().filter(|member| !found.iter().any(|one| one.name == member.name));
+    problems.extend(missing.map(|member| {
+        format!(
+            "etcd has no member on {}, which is in roleGroups.etcd: an upgrade replaces one member after another, and needs all of \
+             them; add it again as docs/operations.md says (\"etcd of its own\")",
+            member.name
+        )
+    }));
+    let known = |name: &str| name.is_empty() || own.all.iter().any(|member| member.name == name);
+    problems.extend(found.iter().filter(|member| !known(&member.name)).map(|member| {
+        format!(
+            "etcd has a member {}, which is no host of roleGroups.etcd: it would stay at its version; remove it with etcdctl \
+             (`member remove {}`), or add its host to cluster.yaml",
+            member.name, member.id
+        )
+    }));
+}
+
+/// etcd's upgrade guides go from one minor version to the next.
+fn minor_is_skipped(case: &Case<'_>, bundled: &str, problems: &mut Lines) {
+    let Some([major, minor]) = Version::of(bundled).line() else { return };
+    for member in &case.running.etcd {
+        let Some(version) = member.version.as_deref() else { continue };
+        let Some([was_major, was]) = Version::of(version).line() else { continue };
+        if was_major == major && was + 1 < minor {
+            problems.push(format!(
+                "etcd's member {} runs {version}, and the bundle has etcd {bundled}: minor versions of etcd cannot be skipped; upgrade \
+                 with a bundle that has etcd {major}.{} first",
+                member.name,
+                was + 1
+            ));
+        }
+    }
+}
+
+fn before_the_gate(case: &Case<'_>, bundled: &str, problems: &mut Lines) {
+    if Version::of(bundled).line().is_none_or(|bundled| bundled < GATED) {
         return;
     }
     let passes = |version: &str| {
@@ -48,7 +106,7 @@ pub(super) fn members(case: &Case<'_>, problems: &mut Lines, _: &mut Lines) {
     if !older.is_empty() {
         let [major, minor, patch] = GATE;
         problems.push(format!(
-            "etcd's {}, and the bundle has etcd {tag}: before 3.6 every member must run {major}.{minor}.{patch} or newer, since \
+            "etcd's {}, and the bundle has etcd {bundled}: before 3.6 every member must run {major}.{minor}.{patch} or newer, since \
              members that were removed earlier come back otherwise. This kubexm-bundle builds bundles of v1.{} with such an \
              etcd: build one of {found} from the cluster's cluster.yaml, run `kubexm-install upgrade --bundle` with it, which \
              leaves Kubernetes at its version (`spec.runtime.version` keeps the runtime at its own, too), then upgrade again",
@@ -59,14 +117,15 @@ pub(super) fn members(case: &Case<'_>, problems: &mut Lines, _: &mut Lines) {
     }
 }
 
-/// kubeadm leaves an etcd alone that is newer than the one it is given, and says that all went well.
+/// kubeadm leaves an etcd alone that is newer than the one it is given, and says that all went well. One of kubexm's own does not go
+/// back either: members of an earlier version may not read the data.
 fn newer_than_the_bundle(case: &Case<'_>, tag: &str, problems: &mut Lines) {
     for member in &case.running.etcd {
         let Some(version) = member.version.as_deref() else { continue };
         if Version::of(version).release() > Version::of(tag).release() {
             problems.push(format!(
-                "etcd's member {} runs {version}, which is newer than the bundle's etcd {tag}, and kubeadm never makes etcd older: \
-                 build the bundle with an image of etcd of {version} or newer (an overlay of the catalogue, `--catalogue`)",
+                "etcd's member {} runs {version}, which is newer than the bundle's etcd {tag}, and etcd never goes back: build the \
+                 bundle with an etcd of {version} or newer (an overlay of the catalogue, `--catalogue`)",
                 member.name
             ));
         }

@@ -1,0 +1,187 @@
+//! What is installed in the cluster beyond its own: releases of helm, whoever made them, and what add-ons of YAML have applied.
+//! Read-only.
+
+use std::collections::BTreeMap;
+
+use kubexm_charts::stored::{self, Revision};
+use kubexm_plan::addons::{AddonsAsk, InstalledAddon, InstalledAddons, InstalledKind, masked, secrets_of};
+use kubexm_plan::op::{HelmRelease, Manifests};
+use kubexm_spec::Digest;
+use serde_json::Value;
+
+use crate::kube::apis;
+use crate::ops::{helm_release, manifests};
+use crate::{Machine, OpError, kube, paths};
+
+/// Releases of all namespaces, without revisions that others have taken the place of.
+const RELEASES: &str = "/api/v1/secrets?labelSelector=owner%3Dhelm%2Cstatus%21%3Dsuperseded";
+
+/// Looks at the cluster from a control plane.
+///
+/// # Errors
+/// The host is none, or the API server does not answer.
+pub fn look(machine: &Machine, ask: &AddonsAsk) -> Result<InstalledAddons, OpError> {
+    if !kube::has_admin_conf(machine) {
+        return Err(OpError::other(format!("{} is missing: this host is no control plane", paths::ADMIN_CONF)));
+    }
+    let version = kube::raw(machine, "/version")?;
+    let kubernetes = version.as_ref().and_then(|version| version["gitVersion"].as_str()).unwrap_or_default();
+    let apis = if ask.apis { apis::names(machine)? } else { Vec::new() };
+    let mut addons = Vec::new();
+    for last in last_revisions(&kube::raw(machine, RELEASES)?.unwrap_or_default()) {
+        addons.push(release(machine, &last, ask).unwrap_or_else(|error| unreadable(&last, &error)));
+    }
+    let records = kube::raw(machine, manifests::inventory::RECORDS)?.unwrap_or_default();
+    for record in records["items"].as_array().into_iter().flatten() {
+        addons.extend(
+            manifests::inventory::of_record(record).map(|(name, inventory)| objects(machine, name, inventory, ask)),
+        );
+    }
+    addons
+        .sort_by(|one, other| (&one.namespace, &one.name, one.kind).cmp(&(&other.namespace, &other.name, other.kind)));
+    Ok(InstalledAddons { kubernetes: kubernetes.to_owned(), apis, addons })
+}
+
+/// The last revision of each release.
+fn last_revisions(secrets: &Value) -> Vec<Revision> {
+    let mut last: BTreeMap<(String, String), Revision> = BTreeMap::new();
+    // Oldest first.
+    for revision in stored::revisions(secrets) {
+        let key = (revision.namespace().to_owned(), revision.label("name").to_owned());
+        last.insert(key, revision);
+    }
+    last.into_values().collect()
+}
+
+fn release(machine: &Machine, last: &Revision, ask: &AddonsAsk) -> Result<InstalledAddon, OpError> {
+    let nothing = Digest::of("");
+    let op = HelmRelease {
+        name: last.label("name").to_owned(),
+        namespace: last.namespace().to_owned(),
+        chart: nothing,
+        input: nothing,
+        slots: Vec::new(),
+        wait_s: 0,
+    };
+    let found = helm_release::found(last)?;
+    let ours = found.blob.is_some();
+    let (drifted, not_compared) = match ours {
+        _ if !ask.compare => (None, None),
+        false => (None, Some("somebody else has installed it".to_owned())),
+        true => compared(helm_release::drifted(machine, &op, last)),
+    };
+    let objects = match &ask.objects {
+        None => None,
+        Some(salt) => {
+            let objects = helm_release::rendered(last)?;
+            Some(objects.into_iter().map(|object| masked(object, salt)).collect())
+        }
+    };
+    Ok(InstalledAddon {
+        namespace: op.namespace,
+        name: op.name,
+        kind: InstalledKind::Helm,
+        ours,
+        status: found.status,
+        chart: Some(found.chart),
+        revision: Some(found.revision),
+        source: found.blob,
+        values: Some(found.values),
+        drifted,
+        not_compared,
+        objects,
+    })
+}
+
+/// A Secret that is labelled as a release and is none is somebody else's.
+fn unreadable(last: &Revision, error: &OpError) -> InstalledAddon {
+    InstalledAddon {
+        namespace: last.namespace().to_owned(),
+        name: last.label("name").to_owned(),
+        kind: InstalledKind::Helm,
+        ours: false,
+        status: "unreadable".to_owned(),
+        chart: None,
+        revision: Some(last.number()),
+        source: None,
+        values: None,
+        drifted: None,
+        not_compared: Some(error.full()),
+        objects: None,
+    }
+}
+
+fn compared(drifted: Result<Vec<String>, OpError>) -> (Option<Vec<String>>, Option<String>) {
+    match drifted {
+        Ok(mut drifted) => {
+            drifted.sort_unstable();
+            (Some(drifted), None)
+        }
+        Err(error) => (None, Some(error.full())),
+    }
+}
+
+fn objects(
+    machine: &Machine,
+    name: String,
+    inventory: Result<kubexm_plan::op::Inventory, String>,
+    ask: &AddonsAsk,
+) -> InstalledAddon {
+    let (kind, name) = match secrets_of(&name) {
+        Some(addon) => (InstalledKind::Secrets, addon.to_owned()),
+        None => (InstalledKind::Yaml, name),
+    };
+    let mut addon = InstalledAddon {
+        namespace: String::new(),
+        name,
+        kind,
+        ours: true,
+        status: "applied".to_owned(),
+        chart: None,
+        revision: None,
+        source: None,
+        values: None,
+        drifted: None,
+        not_compared: None,
+        objects: None,
+    };
+    let inventory = match inventory {
+        Ok(inventory) => inventory,
+        Err(why) => return InstalledAddon { status: "unknown".to_owned(), not_compared: Some(why), ..addon },
+    };
+    addon.namespace.clone_from(&inventory.namespace);
+    let Some(blob) = inventory.blob else {
+        addon.status = "changing".to_owned();
+        addon.not_compared = Some("one version has not yet taken the place of another; apply it again".to_owned());
+        return addon;
+    };
+    addon.source = Some(blob.hex());
+    if !ask.compare && ask.objects.is_none() {
+        return addon;
+    }
+    if kind == InstalledKind::Secrets {
+        // Their values are known to runs only; whether they are there, everybody may see.
+        (addon.drifted, addon.not_compared) = compared(manifests::missing(machine, &inventory));
+        return addon;
+    }
+    let op = Manifests {
+        name: addon.name.clone(),
+        namespace: inventory.namespace.clone(),
+        blob,
+        in_plan: false,
+        slots: Vec::new(),
+        wait_s: 0,
+    };
+    match manifests::file(machine, &op) {
+        Ok(Some(objects)) => {
+            (addon.drifted, addon.not_compared) = compared(manifests::differing(machine, &op, &objects));
+            addon.objects =
+                ask.objects.as_ref().map(|salt| objects.into_iter().map(|object| masked(object, salt)).collect());
+        }
+        Ok(None) => {
+            addon.not_compared = Some("the store of this host does not have its file any more".to_owned());
+        }
+        Err(error) => addon.not_compared = Some(error.full()),
+    }
+    addon
+}

@@ -1,0 +1,163 @@
+//! Which kinds of objects a cluster has: of Kubernetes itself, and of definitions that add-ons bring. Pure.
+
+use std::collections::BTreeSet;
+
+use kubexm_charts::objects::Identity;
+use serde_json::Value;
+
+const DEFINITION: &str = "CustomResourceDefinition";
+
+/// API groups of Kubernetes itself (1.33 to 1.36); the core group has no name.
+const GROUPS: [&str; 23] = [
+    "",
+    "admissionregistration.k8s.io",
+    "apiextensions.k8s.io",
+    "apiregistration.k8s.io",
+    "apps",
+    "authentication.k8s.io",
+    "authorization.k8s.io",
+    "autoscaling",
+    "batch",
+    "certificates.k8s.io",
+    "coordination.k8s.io",
+    "discovery.k8s.io",
+    "events.k8s.io",
+    "flowcontrol.apiserver.k8s.io",
+    "internal.apiserver.k8s.io",
+    "networking.k8s.io",
+    "node.k8s.io",
+    "policy",
+    "rbac.authorization.k8s.io",
+    "resource.k8s.io",
+    "scheduling.k8s.io",
+    "storage.k8s.io",
+    "storagemigration.k8s.io",
+];
+
+/// Versions of them that no Kubernetes from 1.32 on serves (upstream's deprecation guide).
+const GONE: [&str; 16] = [
+    "apiextensions.k8s.io/v1beta1",
+    "apps/v1beta1",
+    "apps/v1beta2",
+    "autoscaling/v2beta1",
+    "autoscaling/v2beta2",
+    "batch/v1beta1",
+    "batch/v2alpha1",
+    "discovery.k8s.io/v1beta1",
+    "events.k8s.io/v1beta1",
+    "flowcontrol.apiserver.k8s.io/v1beta1",
+    "flowcontrol.apiserver.k8s.io/v1beta2",
+    "flowcontrol.apiserver.k8s.io/v1beta3",
+    "node.k8s.io/v1beta1",
+    "policy/v1beta1",
+    "rbac.authorization.k8s.io/v1beta1",
+    "scheduling.k8s.io/v1beta1",
+];
+
+/// What a cluster serves.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Kinds {
+    /// `apps/v1/Deployment`; none of a cluster that does not exist yet.
+    served: Option<BTreeSet<String>>,
+    /// Of definitions: `example.com/v1`, `example.com/v1/Thing`.
+    defined: BTreeSet<String>,
+    /// Groups of which all is there.
+    allowed: BTreeSet<String>,
+}
+
+impl Kinds {
+    /// Of a cluster that runs, by what it serves; otherwise of one that will be made.
+    pub(crate) fn of(served: Option<Vec<String>>) -> Self {
+        Self { served: served.map(|served| served.into_iter().collect()), ..Self::default() }
+    }
+
+    /// Adds what definitions among the objects define; whether that is anything new.
+    pub(crate) fn learn(&mut self, objects: &[Value]) -> bool {
+        let before = self.defined.len();
+        self.defined.extend(objects.iter().filter(|object| object["kind"] == DEFINITION).flat_map(defined));
+        self.defined.len() > before
+    }
+
+    /// Takes every kind of a group as there.
+    pub(crate) fn allow(&mut self, group: &str) {
+        self.allowed.insert(group.to_owned());
+    }
+
+    /// For helm's `--api-versions`, in addition to what it knows by itself.
+    pub(crate) fn apis(&self) -> Vec<String> {
+        self.served.iter().flatten().chain(&self.defined).cloned().collect()
+    }
+
+    /// Whether a cluster that runs serves all that a definition defines.
+    pub(crate) fn has_defined(&self, definition: &Value) -> bool {
+        self.served.as_ref().is_some_and(|served| defined(definition).iter().all(|name| served.contains(name)))
+    }
+
+    /// Objects whose kind is not there: `Thing web of example.com/v1`.
+    pub(crate) fn missing(&self, objects: &[Value]) -> Vec<String> {
+        let missing = objects.iter().filter(|object| !self.has(object));
+        let names: BTreeSet<String> = missing
+            .map(|object| {
+                let version = object["apiVersion"].as_str().unwrap_or_default();
+                format!("{} {} of {version}", Identity::of(object).kind, Identity::of(object).name)
+            })
+            .collect();
+        names.into_iter().collect()
+    }
+
+    fn has(&self, object: &Value) -> bool {
+        let (version, kind) =
+            (object["apiVersion"].as_str().unwrap_or_default(), object["kind"].as_str().unwrap_or_default());
+        let name = format!("{version}/{kind}");
+        let group = version.split_once('/').map_or("", |(group, _)| group);
+        if self.defined.contains(&name) || self.allowed.contains(group) {
+            return true;
+        }
+        match &self.served {
+            Some(served) => served.contains(&name),
+            None => GROUPS.contains(&group) && !GONE.contains(&version),
+        }
+    }
+}
+
+fn defined(definition: &Value) -> Vec<String> {
+    let spec = &definition["spec"];
+    let (Some(group), Some(kind)) = (spec["group"].as_str(), spec["names"]["kind"].as_str()) else { return Vec::new() };
+    let versions = spec["versions"].as_array().into_iter().flatten().filter_map(|version| version["name"].as_str());
+    versions.flat_map(|version| [format!("{group}/{version}"), format!("{group}/{version}/{kind}")]).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn object(version: &str, kind: &str) -> Value {
+        json!({"apiVersion": version, "kind": kind, "metadata": {"name": "x"}})
+    }
+
+    fn definition() -> Value {
+        let spec = json!({"group": "example.com", "names": {"kind": "Thing"}, "versions": [{"name": "v1"}]});
+        json!({"apiVersion": "apiextensions.k8s.io/v1", "kind": DEFINITION, "metadata": {"name": "things.example.com"}, "spec": spec})
+    }
+
+    #[test]
+    fn a_kind_is_kubernetes_own_or_an_add_ons_or_missing() {
+        let mut kinds = Kinds::of(None);
+        let own = [object("apps/v1", "Deployment"), object("v1", "ConfigMap"), definition()];
+        assert!(kinds.missing(&own).is_empty());
+        let others = [object("example.com/v1", "Thing"), object("policy/v1beta1", "PodSecurityPolicy")];
+        assert_eq!(kinds.missing(&others), ["PodSecurityPolicy x of policy/v1beta1", "Thing x of example.com/v1"]);
+        assert!(kinds.learn(&own) && !kinds.learn(&own));
+        assert_eq!(kinds.missing(&others), ["PodSecurityPolicy x of policy/v1beta1"]);
+        assert_eq!(kinds.apis(), ["example.com/v1", "example.com/v1/Thing"]);
+    }
+
+    #[test]
+    fn of_a_cluster_that_runs_its_own_answer_counts() {
+        let kinds = Kinds::of(Some(vec!["v1/ConfigMap".to_owned(), "monitoring.example/v1/Rule".to_owned()]));
+        let all = [object("v1", "ConfigMap"), object("monitoring.example/v1", "Rule"), object("apps/v1", "Deployment")];
+        assert_eq!(kinds.missing(&all), ["Deployment x of apps/v1"]);
+    }
+}

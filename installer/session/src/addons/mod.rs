@@ -1,0 +1,9 @@
+//! Add-ons: what is installed, and charts rendered before the first change of a run.
+
+mod helm;
+pub(crate) mod installed;
+pub(crate) mod kinds;
+pub(crate) mod rendered;
+
+pub use installed::AddonsView;
+pub(crate) use rendered::check;
