@@ -38,7 +38,7 @@ check "the third one is lost" lose n3
 check "and installed anew" anew n3 10.77.0.13
 check "its new key is refused, and the command that forgets the old one is named" says 51 "ssh-keygen -f" lost add-node
 check "the old key is forgotten" forget_key 10.77.0.13
-check "it is not added beside its own member" says 20 "etcd has a member of that name already" lost add-node
+check "it is not added beside its own member" says 20 "etcd has a member of that name or address already" lost add-node
 check "what is left of it is deleted" lost delete-node n3
 check "etcd has two members" members_are n2 "n1 n2"
 check "it is added from the same bundle" lost add-node

@@ -235,15 +235,22 @@ fn await_api_server(machine: &Machine) -> Result<(), OpError> {
     Ok(())
 }
 
+/// One that was cut is empty, ends early, or has zeros in the place of what never reached the disk.
 fn is_whole(path: &str, bytes: Option<&[u8]>) -> bool {
-    bytes.is_some_and(|bytes| match path.ends_with(".key") {
-        // A file that was cut is empty, ends early, or has zeros in the place of what never reached the disk.
-        true => {
-            let text = String::from_utf8_lossy(bytes);
-            !bytes.is_empty() && !bytes.contains(&0) && (!text.contains("-----BEGIN ") || text.contains("-----END "))
+    bytes.is_some_and(|bytes| match path.rsplit('.').next() {
+        Some("key") => is_whole_key(bytes),
+        Some("conf") => {
+            // The key is the last thing in it.
+            let key = certificates::of_kubeconfig(bytes, "client-key-data");
+            certificates::ends(path, bytes).is_some() && key.is_some_and(|key| is_whole_key(&key))
         }
-        false => certificates::ends(path, bytes).is_some(),
+        _ => certificates::ends(path, bytes).is_some(),
     })
+}
+
+fn is_whole_key(bytes: &[u8]) -> bool {
+    let text = String::from_utf8_lossy(bytes);
+    !bytes.contains(&0) && text.contains("-----BEGIN ") && text.contains("-----END ")
 }
 
 fn with_a_copy(machine: &Machine, config: &CertsConfig) -> Vec<String> {

@@ -200,12 +200,18 @@ fn certificate(year: i32) -> String {
     params.self_signed(&key).expect("a certificate").pem()
 }
 
+const KEY_FILE: &str = "-----BEGIN KEY-----\n-----END KEY-----\n";
+
 fn renewing() -> Host {
     let host = control_plane();
     let pem = certificate(2026);
     for (_, path) in MANAGED {
-        let kubeconfig = format!("    client-certificate-data: {}\n", BASE64.encode(&pem));
+        let (certificate, key) = (BASE64.encode(&pem), BASE64.encode(KEY_FILE));
+        let kubeconfig = format!("    client-certificate-data: {certificate}\n    client-key-data: {key}\n");
         host.put(path, if path.ends_with(".crt") { pem.clone() } else { kubeconfig });
+        if path.ends_with(".crt") {
+            host.put(&path.replace(".crt", ".key"), KEY_FILE);
+        }
     }
     for ca in AUTHORITIES {
         host.put(ca, certificate(2029));
@@ -306,7 +312,6 @@ fn what_a_loss_of_power_has_cut_is_put_back_and_renewed_the_next_night() {
     const CERT: &str = "/etc/kubernetes/pki/apiserver.crt";
     const KEY: &str = "/etc/kubernetes/pki/apiserver.key";
     let host = renewing();
-    host.put(KEY, "-----BEGIN KEY-----\n-----END KEY-----\n");
     host.put("/run/kubexm-double/api-down", "");
     let failed = renew(&host, AFTER);
     assert!(failed.failed, "{failed:?}");
@@ -317,8 +322,13 @@ fn what_a_loss_of_power_has_cut_is_put_back_and_renewed_the_next_night() {
         host.put(also, "");
     }
     std::fs::remove_file(host.machine.path("/run/kubexm-double/api-down")).expect("removed");
+    // Behind the certificate in it, of which nothing is missing.
+    let manager = host.read("/etc/kubernetes/controller-manager.conf");
+    host.put("/etc/kubernetes/controller-manager.conf", &manager[..manager.len() - 30]);
     let next = renew(&host, AFTER);
     assert!(!next.failed && next.what.starts_with("renewed: "), "{next:?}");
+    let manager = host.read("/etc/kubernetes/controller-manager.conf");
+    assert!(manager.contains(&BASE64.encode(KEY_FILE)), "{manager}");
     assert!(is_renewed(&host) && host.read(KEY).contains("-----END "), "{next:?}");
     for conf in ["scheduler.conf", "admin.conf"] {
         assert!(!host.read(&format!("/etc/kubernetes/{conf}")).is_empty(), "{conf}");
@@ -335,7 +345,7 @@ fn a_new_key_beside_the_certificate_of_before_is_put_back() {
     host.put("/run/kubexm-double/api-down", "");
     assert!(renew(&host, AFTER).failed);
     host.put(CERT, &cert);
-    host.put(KEY, "another whole key");
+    host.put(KEY, "-----BEGIN KEY-----\nanother\n-----END KEY-----\n");
     // It does not answer still, and fails in the same place: what was put back is renewed again.
     let next = renew(&host, AFTER);
     assert!(next.failed && is_renewed(&host), "{next:?}");

@@ -24,7 +24,7 @@ async fn comes_back(index: usize) -> Result<(), String> {
     let lost = Case::of_lost(made, now).await?;
     assert_eq!(members(lost.start()).iter().filter(|member| member.ends_with("dead: true")).count(), 1);
     let refused = lost.refused_before().await?;
-    assert!(refused.contains("etcd has a member of that name already"), "{refused}");
+    assert!(refused.contains("etcd has a member of that name or address already"), "{refused}");
     assert!(refused.contains("kubexm-install delete-node"), "{refused}");
     hold(&lost).await?;
     let back = lost.comes_back().await?;
