@@ -170,12 +170,9 @@ impl Mark {
         Ok(bytes.map(|bytes| serde_json::from_slice(&bytes).unwrap_or_else(|_| cut())))
     }
 
-    /// Notes what is there, but for what an earlier service has noted: that was whole.
+    /// Notes what is there, if it is whole: what an earlier service has noted is put back by now, or was renewed since.
     fn keep(&mut self, machine: &Machine, due: &[&Found]) -> Result<(), OpError> {
         for one in due {
-            if self.before.contains_key(one.path) {
-                continue;
-            }
             let mut pair = BTreeMap::new();
             for path in one.files() {
                 let bytes = fsio::read(&machine.path(&path))?;

@@ -350,6 +350,13 @@ fn a_new_key_beside_the_certificate_of_before_is_put_back() {
     let next = renew(&host, AFTER);
     assert!(next.failed && is_renewed(&host), "{next:?}");
     assert_eq!(host.read(KEY), format!("{key}renewed\n"), "of the key of before, and not of the other one");
+    // The pair of before is that of the last renewal, not of the first.
+    let (cert, key) = (host.read(CERT), host.read(KEY));
+    assert!(renew(&host, AFTER).failed);
+    host.put(CERT, &cert);
+    host.put(KEY, "-----BEGIN KEY-----\nanother\n-----END KEY-----\n");
+    assert!(renew(&host, AFTER).failed);
+    assert_eq!(host.read(KEY), format!("{key}renewed\n"));
 }
 
 #[test]

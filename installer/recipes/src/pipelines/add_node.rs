@@ -20,6 +20,8 @@ use crate::{balancer, charts, network, paths, registries};
 
 /// Of kubeadm's etcd.
 const PEER_PORT: u16 = 2380;
+/// Of static pods.
+const MANIFESTS: &str = "/etc/kubernetes/manifests/";
 
 /// Hosts of cluster.yaml that are not in the cluster yet, in its order.
 pub fn absent(cx: &PlanContext<'_>) -> Result<Vec<String>, RecipeError> {
@@ -136,20 +138,32 @@ fn other_plane<'a>(cx: &PlanContext<'a>, first: &str) -> Option<&'a str> {
     planes.filter(|name| *name != first).find(joined)
 }
 
-/// A host that was lost and is there again, empty: its member would be taken for the new one, which has no data. One that this cluster's
-/// stamp is on is in it, or was interrupted while it joined, which the join mends itself.
+/// A host that was lost and is there again, empty: its member would be taken for the new one, which has no data. One with this cluster's
+/// stamp is in it, or was interrupted while it joined, which the join mends itself by what kubeadm has left: its manifests are there before
+/// etcd knows it. Without them it was reset by hand, or comes from a snapshot of before.
 fn check_members(cx: &PlanContext<'_>, running: &ClusterFacts, new: &[String]) -> Result<(), RecipeError> {
     let is_prepared = |host: &str| {
-        let stamp = cx.facts.get(host).and_then(|facts| facts.stamp.as_ref());
-        stamp.is_some_and(|stamp| stamp.cluster == cx.cluster.name)
+        let facts = cx.facts.get(host);
+        let is_ours = |facts: &&Facts| facts.stamp.as_ref().is_some_and(|stamp| stamp.cluster == cx.cluster.name);
+        let has_traces = |facts: &Facts| facts.leftovers.iter().any(|left| left.what.starts_with(MANIFESTS));
+        facts.filter(is_ours).is_some_and(|facts| facts.joined || has_traces(facts))
     };
     for host in new.iter().filter(|host| cx.cluster.role_groups.control_plane.contains(host) && !is_prepared(host)) {
         let Some(member) = running.etcd.iter().find(|member| is_on(member, cx.cluster, host)) else { continue };
         let name = if member.name.is_empty() { host } else { &member.name };
+        if member.healthy {
+            return Err(RecipeError::CannotJoin {
+                host: host.clone(),
+                reason: format!(
+                    "etcd has a member of that name or address that works ({name}), and nothing on the host says that kubexm has set it up \
+                     (/var/lib/kubexm): bring that folder back; if another host has its name or address, give this one others"
+                ),
+            });
+        }
         return Err(RecipeError::CannotJoin {
             host: host.clone(),
             reason: format!(
-                "etcd has a member of that name or address already ({name}), and this host has no data of it: it was lost, or installed anew; \
+                "etcd has a member of that name or address already ({name}), and this host has no data of it: it was lost, installed anew, or reset by hand; \
                  `kubexm-install delete-node {name} -f cluster.yaml` removes what is left of it in the cluster, then run this again"
             ),
         });

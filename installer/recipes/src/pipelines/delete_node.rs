@@ -91,6 +91,10 @@ pub fn delete_node(cx: &DeleteContext<'_>) -> Result<Deletion, RecipeError> {
     for (here, owned) in leaving.iter().filter_map(|host| host.here.as_ref()) {
         plan.steps.push(host_removal::purge(here.name, owned, &last));
     }
+    // What is done for a host that was not reached fails with the host that does it.
+    let known: BTreeSet<&str> = cx.hosts.iter().map(|host| host.name).collect();
+    let is_away = |step: &&mut Step| step.domain.as_deref().is_some_and(|host| !known.contains(host));
+    plan.steps.iter_mut().filter(is_away).for_each(|step| step.domain = None);
     let works_on = |host: &&ResetHost<'_>| !plan.steps.iter().any(|step| step.host == host.name);
     let clean = cx.hosts.iter().filter(works_on).map(|host| host.name.to_owned()).collect();
     let mut warnings = warnings(cx, &leaving);

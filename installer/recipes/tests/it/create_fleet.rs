@@ -6,6 +6,7 @@ use std::net::IpAddr;
 use crate::common::{Site, fleet_text, text};
 use kubexm_plan::ClusterFacts;
 use kubexm_plan::cluster_facts::{AppliedCluster, EtcdMember};
+use kubexm_plan::facts::Leftover;
 use kubexm_plan::lint::{self, Order};
 use kubexm_plan::op::{NodeDelete, Op};
 use kubexm_plan::{Plan, Step, StepId, Undo};
@@ -381,7 +382,17 @@ fn a_host_that_was_lost_is_not_added_beside_its_own_member_nor_where_it_is_the_f
     add_node(&site.cx(), &running, &named).unwrap();
     let stamp = site.facts["node2"].stamp.clone();
     site.facts.get_mut("node3").unwrap().stamp = stamp;
+    let refused = add_node(&site.cx(), &running, &new).unwrap_err().to_string();
+    assert!(refused.contains("or reset by hand"), "nothing of kubeadm is on it: {refused}");
+    let what = "/etc/kubernetes/manifests/etcd.yaml".to_owned();
+    site.facts.get_mut("node3").unwrap().leftovers = vec![Leftover { what, ours: true }];
     add_node(&site.cx(), &running, &new).unwrap();
+    // One that works, and has lost its stamp.
+    site.facts.get_mut("node3").unwrap().stamp = None;
+    let mut works = running.clone();
+    works.etcd[2].healthy = true;
+    let refused = add_node(&site.cx(), &works, &new).unwrap_err().to_string();
+    assert!(refused.contains("that works (node3)") && !refused.contains("delete-node"), "{refused}");
 
     site.join_all_but("node1");
     let error = add_node(&site.cx(), &ClusterFacts::default(), &["node1".to_owned()]).unwrap_err();

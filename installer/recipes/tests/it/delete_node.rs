@@ -462,6 +462,7 @@ fn a_registry_host_that_was_lost_may_go_and_stays_in_the_record_and_one_that_wor
             site.missing = vec!["node1".to_owned()];
         }
         let deletion = site.delete(&["node1"]).expect("a plan");
+        lint::check(deletion.plan.clone()).unwrap_or_else(|problems| panic!("{problems:#?}"));
         let all = ids(&deletion);
         assert!(all.contains(&"node2/delete.member-node1"), "{all:?}");
         assert!(
@@ -470,4 +471,16 @@ fn a_registry_host_that_was_lost_may_go_and_stays_in_the_record_and_one_that_wor
             deletion.warnings
         );
     }
+}
+
+#[test]
+fn a_control_plane_that_works_is_not_deleted_where_nothing_on_it_is_known() {
+    let mut site = Site::of(3, 0);
+    site.facts.get_mut("node2").expect("a host").stamp = None;
+    site.ledgers.insert("node2".to_owned(), Vec::new());
+    let refused = site.delete(&["node2"]).expect_err("nothing on it would be stopped").to_string();
+    assert!(refused.contains("its member of etcd works"), "{refused}");
+    let at = site.running.etcd.iter().position(|member| member.name == "node2").expect("a member");
+    site.running.etcd[at].healthy = false;
+    site.delete(&["node2"]).expect("a plan");
 }

@@ -175,6 +175,13 @@ fn leaves<'a>(cx: &'a DeleteContext<'a>, name: &'a str, on: &str) -> Result<Leav
              the connection to it, or switch it off",
         );
     }
+    if reached.is_some_and(ResetHost::is_clean) && member.is_some_and(|member| member.healthy) {
+        return cannot(
+            name,
+            "nothing on it says that kubexm has set it up (/var/lib/kubexm), but its member of etcd works: the member would be removed, and \
+             nothing on the host stopped; bring that folder back, or stop kubelet and etcd there (or switch it off) first",
+        );
+    }
     let here = match reached.filter(|host| !host.is_clean()) {
         None => None,
         Some(host) => {
