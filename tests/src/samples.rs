@@ -244,6 +244,31 @@ pub const FLEETS: [Sample; 15] = [
     },
 ];
 
+/// A cluster and its cluster.yaml once a control plane was lost: another one, and the first, which serves the registry and the time.
+pub const LOST: [[Sample; 2]; 2] = [
+    [FLEETS[2], FLEETS[2]],
+    [
+        Sample {
+            name: "three control planes, the first of which gives the others the time",
+            hosts: &[("node1", "{}"), ("node2", "{}"), ("node3", "{}")],
+            roles: "{master: [node1, node2, node3], worker: [node3]}",
+            spec: "  bundle: {os: [debian-12]}\n  system: {ntpServers: [node1]}\n",
+            facts: bare,
+            ..ONE
+        },
+        Sample {
+            name: "three control planes, the first of which was lost",
+            hosts: &[("node1", "{}"), ("node2", "{}"), ("node3", "{}")],
+            roles: "{registry: [node1], master: [node2, node1, node3], worker: [node3]}",
+            spec: "  bundle: {os: [debian-12]}\n  system: {ntpServers: [node1]}\n",
+            facts: bare,
+            added: &["node1"],
+            deleted: &["node1"],
+            ..ONE
+        },
+    ],
+];
+
 /// Nobody has chrony; on node2 it takes the place of timesyncd, and socat lacks too.
 fn bare(facts: &mut Facts) {
     let socat = (facts.host != "node2").then_some("socat");
@@ -367,6 +392,15 @@ impl Sample {
         self.plan_of(&self.cluster(), &self.facts_before_add_node(), add)
     }
 
+    /// The same, of a cluster as it was found.
+    ///
+    /// # Errors
+    /// Why they cannot be added.
+    pub fn plan_add_node_to(&self, running: &ClusterFacts) -> Result<(SyntheticBundle, CheckedPlan), String> {
+        let add = |cx: &PlanContext<'_>| kubexm_recipes::add_node(cx, running, &kubexm_recipes::absent(cx)?);
+        self.try_plan_of(&self.cluster(), &self.facts_before_add_node(), add).map_err(|error| error.to_string())
+    }
+
     /// The cluster of another version.
     fn of_version(&self, version: &str) -> Cluster {
         let mut cluster = self.cluster();
@@ -431,6 +465,15 @@ impl Sample {
         facts: &BTreeMap<String, Facts>,
         pipeline: impl Fn(&PlanContext<'_>) -> Result<Plan, RecipeError>,
     ) -> (SyntheticBundle, CheckedPlan) {
+        self.try_plan_of(cluster, facts, pipeline).expect("a plan for a sample")
+    }
+
+    fn try_plan_of(
+        &self,
+        cluster: &Cluster,
+        facts: &BTreeMap<String, Facts>,
+        pipeline: impl Fn(&PlanContext<'_>) -> Result<Plan, RecipeError>,
+    ) -> Result<(SyntheticBundle, CheckedPlan), RecipeError> {
         let catalogue = Catalogue::embedded();
         let bundle = SyntheticBundle::of(cluster, &catalogue).expect("a bundle for a sample");
         let cx = PlanContext {
@@ -449,8 +492,8 @@ impl Sample {
             charts: &kubexm_recipes::sample::charts(cluster, &bundle.manifest),
             sealing: Some(&kubexm_recipes::sample::sealing()),
         };
-        let plan = pipeline(&cx).expect("a plan for a sample");
+        let plan = pipeline(&cx)?;
         let (plan, _) = lint::check(plan).expect("the plan passes its lint");
-        (bundle, plan)
+        Ok((bundle, plan))
     }
 }

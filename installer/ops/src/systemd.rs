@@ -45,6 +45,16 @@ impl Shown {
         self.state == "failed"
     }
 
+    /// Whether its file has no [Install], so that it can be neither enabled nor disabled.
+    pub(crate) fn is_static(&self) -> bool {
+        self.file_state == "static"
+    }
+
+    /// Whether it has no file any more, and runs still or has failed: what systemd then shows until it is told to forget it.
+    pub(crate) fn lingers(&self) -> bool {
+        !self.exists() && (self.running() || self.failed())
+    }
+
     /// Whether it is active or activating.
     pub(crate) fn running(&self) -> bool {
         self.sub_state != "exited"
@@ -120,6 +130,11 @@ pub(crate) fn enable(machine: &Machine, unit: &str, enabled: bool) -> Result<(),
 pub(crate) fn stop(machine: &Machine, unit: &str) -> Result<(), OpError> {
     machine.run(&systemctl(["stop", unit]))?;
     forget_failure(machine, unit)
+}
+
+/// Ends what has no file any more.
+pub(crate) fn end(machine: &Machine, unit: &str) -> Result<(), OpError> {
+    if show(machine, unit)?.running() { stop(machine, unit) } else { forget_failure(machine, unit) }
 }
 
 /// Otherwise the failed state remains and counts against the start limit.

@@ -57,6 +57,18 @@ pub enum RecipeError {
         /// The first control plane.
         first: String,
     },
+    /// The first control plane was lost, and the cluster runs on others.
+    #[error(
+        "{first} is the first control plane of cluster.yaml and is in no cluster, but {other} is: {first} was lost, or installed anew. Put \
+         {other} first in spec.roleGroups (and name {first} in spec.roleGroups.registry if no host is named there), then run \
+         `kubexm-install delete-node {first}` and this again; see \"A control plane that was lost\" in docs/operations.md"
+    )]
+    FirstLost {
+        /// The first control plane.
+        first: String,
+        /// One that is in the cluster.
+        other: String,
+    },
     /// A host that cannot be added.
     #[error("{host} cannot be added: {reason}")]
     CannotJoin {
@@ -354,6 +366,7 @@ impl RecipeError {
             | Self::UnknownArch { .. }
             | Self::Mounted { .. }
             | Self::NoClusterYet { .. }
+            | Self::FirstLost { .. }
             | Self::ClusterMismatch { .. }
             | Self::UnreadableStamp { .. }
             | Self::IdentityMismatch { .. }

@@ -33,8 +33,8 @@ pub struct Case<F> {
     /// The hosts before it.
     pub(super) start: F,
     /// The hosts before anything.
-    fresh: Snapshot,
-    sample: Sample,
+    pub(super) fresh: Snapshot,
+    pub(super) sample: Sample,
 }
 
 /// How a plan that nothing disturbs ends.
@@ -317,7 +317,7 @@ async fn reset_again<F: Fleet>(plan: &Plan, fleet: &F) -> Result<CheckedPlan, St
 }
 
 /// As [`reset_plan`], for the hosts that the sample deletes.
-async fn delete_plan<F: Fleet>(sample: &Sample, fleet: &F) -> Result<CheckedPlan, String> {
+pub(super) async fn delete_plan<F: Fleet>(sample: &Sample, fleet: &F) -> Result<CheckedPlan, String> {
     let cluster = sample.cluster();
     let hosts = sample.hosts().into_iter().map(|name| (name.clone(), cluster.roles(&name)));
     let reported = report(hosts.collect(), fleet).await?;
@@ -337,7 +337,7 @@ async fn delete_plan<F: Fleet>(sample: &Sample, fleet: &F) -> Result<CheckedPlan
 }
 
 /// What the control planes say of the cluster.
-async fn running<F: Fleet>(sample: &Sample, fleet: &F) -> Result<ClusterFacts, String> {
+pub(super) async fn running<F: Fleet>(sample: &Sample, fleet: &F) -> Result<ClusterFacts, String> {
     let (cluster, links) = (sample.cluster(), fleet.links());
     let mut looks = Vec::new();
     for link in cluster.role_groups.control_plane.iter().filter_map(|name| links.get(name)) {

@@ -9,6 +9,7 @@ mod failures;
 mod fleet;
 mod foreign;
 mod left_out;
+mod lost;
 mod recorded;
 mod rooted;
 mod run;

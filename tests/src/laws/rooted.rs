@@ -80,6 +80,16 @@ impl Rooted {
         Machine::rooted(self.root(host))
     }
 
+    /// The host is installed anew: its member of etcd is dead, and it is as in `fresh`.
+    pub(super) fn lose(&self, host: &str, fresh: &Self) {
+        self.system(host).kill_member(host).expect("a member");
+        self.system(host).lose_node(host).expect("a node");
+        std::fs::remove_dir_all(self.root(host)).expect("a host");
+        copy_tree(&fresh.root(host), &self.root(host)).expect("a copy");
+        self.share();
+        self.system(host).mark_as_copy().expect("written");
+    }
+
     fn share(&self) {
         for host in &self.hosts {
             self.system(host).share(&self.root(CLUSTER)).expect("a cluster");

@@ -92,6 +92,8 @@ pub(super) fn timers(all: &[TimerFacts]) -> Vec<String> {
         let waits = if one.waits { "" } else { " DOES NOT RUN;" };
         let last = match &one.last {
             None => "has not run yet".to_owned(),
+            // What has recorded nothing has no time.
+            Some(TimerRun { ended: 0, failed: true, what, .. }) => format!("FAILED: {what}"),
             Some(TimerRun { ended, failed: true, what, .. }) => format!("FAILED at {}: {what}", rfc3339(*ended)),
             Some(TimerRun { ended, what, .. }) => format!("{}: {what}", rfc3339(*ended)),
         };

@@ -57,7 +57,8 @@ pub(super) fn look(machine: &Machine, host: &str) -> (Vec<Certificate>, Vec<Gap>
         let what = format!("certificate {path}");
         let Some(Some(bytes)) = gaps.note(&what, fsio::read(&machine.path(path))) else { continue };
         let file = Digest::of(&bytes);
-        let pem = if KUBECONFIGS.contains(&path) { of_kubeconfig(&bytes) } else { Some(bytes) };
+        let pem =
+            if KUBECONFIGS.contains(&path) { of_kubeconfig(&bytes, "client-certificate-data") } else { Some(bytes) };
         if path == KUBELET_CONF && pem.is_none() {
             continue;
         }
@@ -72,15 +73,17 @@ pub(super) fn look(machine: &Machine, host: &str) -> (Vec<Certificate>, Vec<Gap>
     (found, gaps.found)
 }
 
-fn of_kubeconfig(bytes: &[u8]) -> Option<Vec<u8>> {
+/// The certificate (`client-certificate-data`) or the key (`client-key-data`) in a kubeconfig.
+pub(crate) fn of_kubeconfig(bytes: &[u8], field: &str) -> Option<Vec<u8>> {
     let text = String::from_utf8_lossy(bytes);
-    let encoded = text.lines().find_map(|line| line.trim().strip_prefix("client-certificate-data: "))?;
+    let encoded = text.lines().find_map(|line| line.trim().strip_prefix(field)?.strip_prefix(": "))?;
     BASE64.decode(encoded.trim().trim_matches('"')).ok()
 }
 
 /// When the first certificate of a file ends, in seconds of Unix time; none if there is none that can be read.
 pub(crate) fn ends(path: &str, bytes: &[u8]) -> Option<i64> {
-    let pem = if KUBECONFIGS.contains(&path) { of_kubeconfig(bytes)? } else { bytes.to_vec() };
+    let pem =
+        if KUBECONFIGS.contains(&path) { of_kubeconfig(bytes, "client-certificate-data")? } else { bytes.to_vec() };
     read(&pem).map(|(_, ends)| ends)
 }
 

@@ -85,6 +85,17 @@ impl RootedSystem {
         Ok(State::load(self)?.cluster.objects.get(key).cloned())
     }
 
+    /// The host of a node is gone: the cluster has not heard of its kubelet for a while.
+    pub fn lose_node(&self, name: &str) -> Result<(), OpError> {
+        let _lock = self.lock()?;
+        let mut state = State::load(self)?;
+        let before = state.clone();
+        if let Some(node) = state.cluster.nodes.get_mut(name) {
+            node["status"]["conditions"] = serde_json::json!([{"type": "Ready", "status": "Unknown"}]);
+        }
+        state.save(self, &before)
+    }
+
     /// Switches a member of etcd off, by its host's node name: it stays in the member list.
     pub fn kill_member(&self, name: &str) -> Result<(), OpError> {
         let _lock = self.lock()?;

@@ -27,6 +27,7 @@ impl Converge for Unit {
             active: shown.active(),
             current,
             needs_reload: shown.needs_reload,
+            lingers: shown.lingers(),
             invocation: shown.invocation,
             record,
         })
@@ -34,7 +35,11 @@ impl Converge for Unit {
 
     fn satisfied(&self, found: &UnitState, _: &Machine) -> bool {
         if !found.exists {
-            return !self.enabled && self.running != Some(true);
+            return match self.running {
+                Some(true) => false,
+                Some(false) => !self.enabled && !found.lingers,
+                None => !self.enabled,
+            };
         }
         found.enabled == self.enabled
             && !found.needs_reload
@@ -59,7 +64,10 @@ impl Converge for Unit {
                     self.name
                 )));
             }
-            return Ok(());
+            return match self.running {
+                Some(false) if found.lingers => systemd::end(machine, &self.name),
+                _ => Ok(()),
+            };
         }
         if found.enabled != self.enabled {
             systemd::enable(machine, &self.name, self.enabled)?;
@@ -90,7 +98,7 @@ impl Converge for Unit {
                     systemd::forget_failure(machine, &self.name)?;
                 }
                 // While its file, whose [Install] says which links to remove, is still there.
-                if now.exists() && now.enabled() && !before.enabled {
+                if now.exists() && now.enabled() && !now.is_static() && !before.enabled {
                     systemd::enable(machine, &self.name, false)?;
                 }
                 if before.record.is_none() && !before.active {
@@ -171,6 +179,21 @@ mod tests {
             ("a unit that is only enabled", |h| {
                 h.unit("a.service", "/usr/local/bin/a");
                 Unit { name: "a.service".into(), enabled: true, running: None, loaded: vec![], reloaded: Vec::new() }
+            }),
+            ("a unit that has failed, and whose file is gone", |h| {
+                h.unit("a.service", "/usr/local/bin/a");
+                let on = Unit {
+                    name: "a.service".into(),
+                    enabled: false,
+                    running: Some(true),
+                    loaded: vec![],
+                    reloaded: Vec::new(),
+                };
+                std::fs::remove_file(h.machine.path("/usr/local/bin/a")).expect("removed");
+                dispatch::converge(&on.clone().into(), &h.machine).expect_err("it has no program");
+                std::fs::remove_file(h.machine.path("/etc/systemd/system/a.service")).expect("removed");
+                systemd::daemon_reload(&h.machine).expect("a reload");
+                Unit { running: Some(false), ..on }
             }),
             ("a unit that must be off", |h| {
                 h.unit("a.service", "/usr/local/bin/a");

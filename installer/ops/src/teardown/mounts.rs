@@ -134,7 +134,7 @@ pub(super) fn real(machine: &Machine, path: &str) -> String {
     canonical.map_or_else(|| path.trim_end_matches('/').to_owned(), |path| path.to_string_lossy().into_owned())
 }
 
-pub(super) fn fstab_points(machine: &Machine) -> Result<Vec<String>, OpError> {
+pub(crate) fn fstab_points(machine: &Machine) -> Result<Vec<String>, OpError> {
     let text = fsio::read_text(&machine.path("/etc/fstab"))?.unwrap_or_default();
     let lines = text.lines().filter(|line| !line.trim_start().starts_with('#'));
     Ok(lines.filter_map(|line| line.split_whitespace().nth(1)).map(unescape).collect())

@@ -7,6 +7,8 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD as BASE64;
 use kubexm_plan::kubeadm_certificates::{MANAGED, READ_BY, authority, read_by, ready_after};
 use kubexm_plan::op::{CertificatesRenewed, KUBELET_CLIENT, Kubeconfig, Renewal, StaticPodStarted};
 use kubexm_plan::timers::{CERTS, CertsConfig, RECORDS};
@@ -27,6 +29,8 @@ const DAY: i64 = 86_400;
 /// How long static pods may take until they are ready again.
 const WHOLE: Duration = Duration::from_secs(300);
 const PAUSE: Duration = Duration::from_secs(3);
+/// Longer than kubelet's longest pause before it starts a container again.
+const COMES_BACK: Duration = Duration::from_secs(360);
 
 /// A certificate that kubeadm manages, as it is.
 struct Found {
@@ -42,6 +46,11 @@ impl Found {
         READ_BY.iter().any(|(_, files)| files.contains(&self.path)) || self.name == "admin.conf"
     }
 
+    /// Of its certificate and key.
+    fn files(&self) -> Vec<String> {
+        self.renewal().files().collect()
+    }
+
     fn renewal(&self) -> Renewal {
         Renewal { name: self.name.to_owned(), path: self.path.to_owned(), was: self.file }
     }
@@ -49,9 +58,16 @@ impl Found {
 
 /// What it did.
 pub(super) fn renew(machine: &Machine, config: &CertsConfig, now: i64) -> Result<String, OpError> {
-    let all = managed(machine)?;
-    let first = all.iter().min_by_key(|one| one.ends).ok_or_else(|| {
-        OpError::other("none of kubeadm's certificates is on this host: it is no control plane any more; `kubexm-install create` takes the timer away")
+    let mark = Mark::read(machine)?;
+    if let Some(mark) = &mark
+        && mark.put_back_what_was_cut(machine)?
+    {
+        await_api_server(machine)?;
+    }
+    let (all, mut problems) = managed(machine)?;
+    let first = all.iter().min_by_key(|one| one.ends).ok_or_else(|| match problems.is_empty() {
+        false => OpError::other(problems.join("; ")),
+        true => OpError::other("none of kubeadm's certificates is on this host: it is no control plane any more; `kubexm-install create` takes the timer away"),
     })?;
     let late = all.iter().filter(|one| one.ends.saturating_sub(now) < config.renew_before_s);
     // What ends with its authority would end with it again.
@@ -63,9 +79,11 @@ pub(super) fn renew(machine: &Machine, config: &CertsConfig, now: i64) -> Result
             authority(ended.path)
         )));
     }
-    signable(machine, &due)?;
-    let mark = Mark::read(machine)?;
+    let due = signable(machine, due, &mut problems);
     if due.is_empty() && mark.is_none() {
+        if !problems.is_empty() {
+            return Err(OpError::other(problems.join("; ")));
+        }
         let with = last.first().map(|one| format!("; {} ends then, too, and a new one is needed", authority(one.path)));
         let with = with.unwrap_or_default();
         return Ok(format!(
@@ -83,7 +101,11 @@ pub(super) fn renew(machine: &Machine, config: &CertsConfig, now: i64) -> Result
     if let Some(lease) = lease {
         lease.give_back(machine);
     }
-    done
+    match problems.as_slice() {
+        [] => done,
+        // What could be done was done; the rest would end as well if nobody heard of it.
+        problems => done.and_then(|what| Err(OpError::other(format!("{}; {what}", problems.join("; "))))),
+    }
 }
 
 /// While no other control plane does so. Health is asked now and not before the turn came: the one before may have failed.
@@ -97,12 +119,16 @@ fn renew_in_turn(
     if !ended {
         healthy(machine)?;
     }
-    let mark = mark.unwrap_or_else(|| Mark { ended, users: with_a_copy(machine, config) });
+    let mut mark = mark.unwrap_or_else(|| Mark { ended, users: with_a_copy(machine, config), before: BTreeMap::new() });
+    mark.keep(machine, due)?;
     mark.write(machine)?;
     let certificates = due.iter().map(|one| one.renewal()).collect();
     let renewal = (!due.is_empty()).then(|| Op::from(CertificatesRenewed { certificates }));
     let rest: Vec<Op> = restarts(machine, config, ended).chain(kubeconfigs(&mark.users)).collect();
-    let changed = converge(machine, renewal.iter().chain(&rest))?;
+    let mut changed = converge(machine, renewal.iter())?;
+    // Written by kubeadm in place: on the disk before anything starts with them.
+    due.iter().flat_map(|one| one.files()).try_for_each(|path| synced(machine, &path))?;
+    changed.extend(converge(machine, rest.iter())?);
     if !ended {
         whole(machine, config)?;
     }
@@ -131,14 +157,63 @@ struct Mark {
     ended: bool,
     /// Users whose kubeconfig was a copy of admin.conf then: an edited one is its user's.
     users: Vec<String>,
+    /// By path, in base64: what is renewed, as it was, with its keys. kubeadm writes in place, and what a loss of power has cut nobody could
+    /// renew.
+    #[serde(default)]
+    before: BTreeMap<String, String>,
 }
 
 impl Mark {
     fn read(machine: &Machine) -> Result<Option<Self>, OpError> {
         let bytes = fsio::read(&machine.path(CERTS.unfinished()))?;
         // One that was cut off says no more than that it is there.
-        let cut = || Self { ended: false, users: Vec::new() };
+        let cut = || Self { ended: false, users: Vec::new(), before: BTreeMap::new() };
         Ok(bytes.map(|bytes| serde_json::from_slice(&bytes).unwrap_or_else(|_| cut())))
+    }
+
+    /// Notes what is there, if it is whole: what an earlier service has noted is put back by now, or was renewed since.
+    fn keep(&mut self, machine: &Machine, due: &[&Found]) -> Result<(), OpError> {
+        for one in due {
+            let mut pair = BTreeMap::new();
+            for path in one.files() {
+                let bytes = fsio::read(&machine.path(&path))?;
+                if let Some(bytes) = bytes.filter(|bytes| is_whole(&path, Some(bytes))) {
+                    pair.insert(path, BASE64.encode(bytes));
+                }
+            }
+            if pair.len() == one.files().len() {
+                self.before.extend(pair);
+            }
+        }
+        Ok(())
+    }
+
+    /// A certificate or key that was cut, and one that does not fit the other: as both were before. Whether there was one.
+    fn put_back_what_was_cut(&self, machine: &Machine) -> Result<bool, OpError> {
+        let mut put_back = false;
+        for (name, path) in MANAGED {
+            let pair = Renewal { name: name.to_owned(), path: path.to_owned(), was: Digest::of([]) };
+            let (mut whole, mut same) = (true, Vec::new());
+            for file in pair.files() {
+                let found = fsio::read(&machine.path(&file))?;
+                whole = whole && is_whole(&file, found.as_deref());
+                same.push(self.before.get(&file) == found.map(|bytes| BASE64.encode(bytes)).as_ref());
+            }
+            // kubeadm writes the key first: another key beside the certificate of before fits nothing.
+            let half = same == [true, false];
+            if (whole && !half) || !self.before.contains_key(path) {
+                continue;
+            }
+            for file in pair.files() {
+                let kept = self.before.get(&file).and_then(|text| BASE64.decode(text).ok());
+                if let Some(bytes) = kept {
+                    let mode = if file.ends_with(".crt") { 0o644 } else { 0o600 };
+                    machine.write_file(&file, &bytes, Access::mode(mode))?;
+                    put_back = true;
+                }
+            }
+        }
+        Ok(put_back)
     }
 
     fn write(&self, machine: &Machine) -> Result<(), OpError> {
@@ -147,6 +222,33 @@ impl Mark {
         fsio::private_folder(&machine.path(RECORDS))?;
         machine.write_file(&CERTS.unfinished(), &text, Access::mode(0o600))
     }
+}
+
+/// What could not start with a cut file starts now: kubelet's pauses between two tries have grown meanwhile. Whether it does is asked later.
+fn await_api_server(machine: &Machine) -> Result<(), OpError> {
+    let begun = Instant::now();
+    while machine.is_real() && begun.elapsed() < COMES_BACK && !api_server_answers(machine)? {
+        std::thread::sleep(PAUSE);
+    }
+    Ok(())
+}
+
+/// One that was cut is empty, ends early, or has zeros in the place of what never reached the disk.
+fn is_whole(path: &str, bytes: Option<&[u8]>) -> bool {
+    bytes.is_some_and(|bytes| match path.rsplit('.').next() {
+        Some("key") => is_whole_key(bytes),
+        Some("conf") => {
+            // The key is the last thing in it.
+            let key = certificates::of_kubeconfig(bytes, "client-key-data");
+            certificates::ends(path, bytes).is_some() && key.is_some_and(|key| is_whole_key(&key))
+        }
+        _ => certificates::ends(path, bytes).is_some(),
+    })
+}
+
+fn is_whole_key(bytes: &[u8]) -> bool {
+    let text = String::from_utf8_lossy(bytes);
+    !bytes.contains(&0) && text.contains("-----BEGIN ") && text.contains("-----END ")
 }
 
 fn with_a_copy(machine: &Machine, config: &CertsConfig) -> Vec<String> {
@@ -178,18 +280,26 @@ fn whole(machine: &Machine, config: &CertsConfig) -> Result<(), OpError> {
     }
 }
 
-fn managed(machine: &Machine) -> Result<Vec<Found>, OpError> {
-    let mut all = Vec::new();
+/// And those that cannot be read: the others are renewed all the same.
+fn managed(machine: &Machine) -> Result<(Vec<Found>, Vec<String>), OpError> {
+    let (mut all, mut problems) = (Vec::new(), Vec::new());
     for (name, path) in MANAGED {
         let Some(bytes) = fsio::read(&machine.path(path))? else { continue };
-        let ends = certificates::ends(path, &bytes).ok_or_else(|| {
-            OpError::other(format!(
-                "there is no certificate in {path} that can be read: restore it, or make another with kubeadm"
-            ))
-        })?;
-        all.push(Found { name, path, ends, file: Digest::of(&bytes) });
+        match certificates::ends(path, &bytes) {
+            Some(ends) => all.push(Found { name, path, ends, file: Digest::of(&bytes) }),
+            None => problems.push(format!(
+                "there is no certificate in {path} that can be read: restore it, or move it away and make another with kubeadm \
+                 (`kubeadm init phase certs` or `kubeadm init phase kubeconfig`)"
+            )),
+        }
     }
-    Ok(all)
+    Ok((all, problems))
+}
+
+fn synced(machine: &Machine, path: &str) -> Result<(), OpError> {
+    let real = machine.path(path);
+    std::fs::File::open(&real).and_then(|file| file.sync_all()).map_err(OpError::path("write to the disk", &real))?;
+    real.parent().map_or(Ok(()), fsio::sync_folder)
 }
 
 fn ends_with_authority(machine: &Machine, one: &Found) -> bool {
@@ -198,16 +308,19 @@ fn ends_with_authority(machine: &Machine, one: &Found) -> bool {
     bytes.and_then(|bytes| certificates::ends(ca, &bytes)).is_some_and(|end| end.saturating_sub(one.ends) < DAY)
 }
 
-/// The key of each authority that has to sign is here.
-fn signable(machine: &Machine, due: &[&Found]) -> Result<(), OpError> {
-    let mut problems = Vec::new();
+/// Those whose authority's key is here. The others are named.
+fn signable<'a>(machine: &Machine, due: Vec<&'a Found>, problems: &mut Vec<String>) -> Vec<&'a Found> {
     let mut authorities: Vec<&str> = due.iter().map(|one| authority(one.path)).collect();
     authorities.sort_unstable();
     authorities.dedup();
+    let mut kept = due;
     for ca in authorities {
         let key = ca.replace(".crt", ".key");
         if !machine.path(&key).is_file() {
-            let names: Vec<&str> = due.iter().filter(|one| authority(one.path) == ca).map(|one| one.path).collect();
+            let (others, here): (Vec<&Found>, Vec<&Found>) =
+                kept.into_iter().partition(|one| authority(one.path) == ca);
+            kept = here;
+            let names: Vec<&str> = others.iter().map(|one| one.path).collect();
             problems.push(format!(
                 "the key of {ca} is not on this host ({key}), so kubeadm cannot renew what it has signed: renew these where the key is, and \
                  put them here: {}",
@@ -215,7 +328,7 @@ fn signable(machine: &Machine, due: &[&Found]) -> Result<(), OpError> {
             ));
         }
     }
-    if problems.is_empty() { Ok(()) } else { Err(OpError::other(problems.join("; "))) }
+    kept
 }
 
 /// kubelet restarts the pods. One whose certificate has ended cannot, and gets no other by itself.

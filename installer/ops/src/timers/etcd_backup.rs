@@ -71,11 +71,20 @@ fn spare(machine: &Machine, dir: &str) -> Result<u64, OpError> {
 /// The mount of the folder. One that was there at the last backup and is not any more would let backups fill the disk below it, where
 /// nobody looks for them.
 fn mounted(machine: &Machine, dir: &str) -> Result<Option<String>, OpError> {
+    let dir = &behind_links(machine, dir);
     let mut now = None;
     for folder in Path::new(dir).ancestors().take_while(|folder| folder.parent().is_some()) {
         if mounts::at(machine, &folder.to_string_lossy())?.is_some() {
             now = Some(folder.to_string_lossy().into_owned());
             break;
+        }
+    }
+    let above = |point: &String| point != "/" && Path::new(dir).starts_with(point);
+    for point in mounts::fstab_points(machine)?.into_iter().filter(above) {
+        if !mounts::is_point(machine, &point)? {
+            return Err(OpError::other(format!(
+                "/etc/fstab has a file system at {point}, where the backups are to be, and it is not mounted: mount it, or remove that line"
+            )));
         }
     }
     let before = record::read(machine, ETCD_BACKUP)?.and_then(|last| last.mount);
@@ -90,6 +99,16 @@ fn mounted(machine: &Machine, dir: &str) -> Result<Option<String>, OpError> {
         }
         _ => Ok(now),
     }
+}
+
+/// The folder as the kernel names it: one above it may be a link to another disk.
+fn behind_links(machine: &Machine, dir: &str) -> String {
+    let there = Path::new(dir).ancestors().find_map(|folder| {
+        let real = machine.is_real().then(|| std::fs::canonicalize(folder).ok()).flatten()?;
+        Some(real.join(Path::new(dir).strip_prefix(folder).ok()?))
+    });
+    // Without the slash that `join` leaves where nothing follows.
+    there.map_or_else(|| dir.to_owned(), |path| path.to_string_lossy().trim_end_matches('/').to_owned())
 }
 
 /// Made for root alone. One that is there is left as it is, if it and all that leads to it are root's, and nobody else can write there:

@@ -45,7 +45,10 @@ pub fn run(machine: &Machine, timer: HostTimer, now: i64) -> Result<TimerRun, Op
 pub fn left_out(machine: &Machine, timer: HostTimer, now: i64, why: String) -> Result<TimerRun, OpError> {
     let mount = record::read(machine, timer)?.and_then(|last| last.mount);
     let run = TimerRun { ended: now, failed: true, what: why, mount };
-    record::write(machine, timer, &run)?;
+    // The run that had the host may have taken the timer away, and nobody would look for a record that comes after that.
+    if machine.path(timer.config()).is_file() {
+        record::write(machine, timer, &run)?;
+    }
     Ok(run)
 }
 

@@ -18,14 +18,37 @@ pub(super) fn write(machine: &Machine, timer: HostTimer, run: &TimerRun) -> Resu
     machine.write_file(&timer.record(), &text, Access::mode(0o600))
 }
 
+/// A service that was killed, or could not start, has recorded nothing: what it recorded before says that all is well.
+fn ended_without_a_record(
+    machine: &Machine,
+    timer: HostTimer,
+    last: Option<TimerRun>,
+) -> Result<Option<TimerRun>, OpError> {
+    let shown = systemd::show(machine, &timer.service())?;
+    if !shown.failed() || last.as_ref().is_some_and(|last| last.failed) {
+        return Ok(last);
+    }
+    let (ended, mount, before) = match last {
+        Some(last) => (last.ended, last.mount, format!("; before that: {}", last.what)),
+        None => (0, None, String::new()),
+    };
+    let what = format!(
+        "{} ended since then and recorded nothing ({}): `journalctl -u {}` on this host says why{before}",
+        timer.service(),
+        shown.result,
+        timer.service()
+    );
+    Ok(Some(TimerRun { ended, failed: true, what, mount }))
+}
+
 /// The timers that the host has.
 pub(crate) fn look(machine: &Machine, host: &str) -> Result<Vec<TimerFacts>, OpError> {
     let there: Vec<HostTimer> = TIMERS.into_iter().filter(|timer| machine.path(timer.config()).is_file()).collect();
     let mut found = Vec::new();
     for timer in there {
         let waits = systemd::show(machine, &timer.timer())?.active();
-        let (host, timer, last) = (host.to_owned(), timer.timer(), read(machine, timer)?);
-        found.push(TimerFacts { host, timer, waits, last });
+        let last = ended_without_a_record(machine, timer, read(machine, timer)?)?;
+        found.push(TimerFacts { host: host.to_owned(), timer: timer.timer(), waits, last });
     }
     Ok(found)
 }

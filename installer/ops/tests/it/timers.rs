@@ -200,12 +200,18 @@ fn certificate(year: i32) -> String {
     params.self_signed(&key).expect("a certificate").pem()
 }
 
+const KEY_FILE: &str = "-----BEGIN KEY-----\n-----END KEY-----\n";
+
 fn renewing() -> Host {
     let host = control_plane();
     let pem = certificate(2026);
     for (_, path) in MANAGED {
-        let kubeconfig = format!("    client-certificate-data: {}\n", BASE64.encode(&pem));
+        let (certificate, key) = (BASE64.encode(&pem), BASE64.encode(KEY_FILE));
+        let kubeconfig = format!("    client-certificate-data: {certificate}\n    client-key-data: {key}\n");
         host.put(path, if path.ends_with(".crt") { pem.clone() } else { kubeconfig });
+        if path.ends_with(".crt") {
+            host.put(&path.replace(".crt", ".key"), KEY_FILE);
+        }
     }
     for ca in AUTHORITIES {
         host.put(ca, certificate(2029));
@@ -291,12 +297,92 @@ fn a_restart_that_a_killed_service_has_not_made_is_made_by_the_next() {
 }
 
 #[test]
-fn without_the_key_of_an_authority_nothing_is_renewed_and_the_files_are_named() {
+fn without_the_key_of_an_authority_the_others_are_renewed_and_its_files_are_named() {
     let host = renewing();
     std::fs::remove_file(host.machine.path("/etc/kubernetes/pki/front-proxy-ca.key")).expect("removed");
-    let refused = renew(&host, LATE);
-    assert!(refused.failed && refused.what.contains("/etc/kubernetes/pki/front-proxy-client.crt"), "{refused:?}");
-    assert!(!refused.what.contains("apiserver.crt") && !is_renewed(&host), "{refused:?}");
+    let ends = host.read("/etc/kubernetes/pki/front-proxy-client.crt");
+    let failed = renew(&host, LATE);
+    assert!(failed.failed && failed.what.contains("/etc/kubernetes/pki/front-proxy-client.crt"), "{failed:?}");
+    assert!(!failed.what.contains("apiserver.crt") && is_renewed(&host), "{failed:?}");
+    assert_eq!(host.read("/etc/kubernetes/pki/front-proxy-client.crt"), ends);
+}
+
+#[test]
+fn what_a_loss_of_power_has_cut_is_put_back_and_renewed_the_next_night() {
+    const CERT: &str = "/etc/kubernetes/pki/apiserver.crt";
+    const KEY: &str = "/etc/kubernetes/pki/apiserver.key";
+    let host = renewing();
+    host.put("/run/kubexm-double/api-down", "");
+    let failed = renew(&host, AFTER);
+    assert!(failed.failed, "{failed:?}");
+    assert_eq!(mode(&host, &CERTS.unfinished()), 0o600);
+    // As kubeadm leaves them in the moment in which it writes them.
+    for (cut, also) in [(CERT, "/etc/kubernetes/scheduler.conf"), (KEY, "/etc/kubernetes/admin.conf")] {
+        host.put(cut, "");
+        host.put(also, "");
+    }
+    std::fs::remove_file(host.machine.path("/run/kubexm-double/api-down")).expect("removed");
+    // Behind the certificate in it, of which nothing is missing.
+    let manager = host.read("/etc/kubernetes/controller-manager.conf");
+    host.put("/etc/kubernetes/controller-manager.conf", &manager[..manager.len() - 30]);
+    let next = renew(&host, AFTER);
+    assert!(!next.failed && next.what.starts_with("renewed: "), "{next:?}");
+    let manager = host.read("/etc/kubernetes/controller-manager.conf");
+    assert!(manager.contains(&BASE64.encode(KEY_FILE)), "{manager}");
+    assert!(is_renewed(&host) && host.read(KEY).contains("-----END "), "{next:?}");
+    for conf in ["scheduler.conf", "admin.conf"] {
+        assert!(!host.read(&format!("/etc/kubernetes/{conf}")).is_empty(), "{conf}");
+    }
+    assert!(!host.machine.path(CERTS.unfinished()).exists(), "no key is left in it");
+}
+
+#[test]
+fn a_new_key_beside_the_certificate_of_before_is_put_back() {
+    const CERT: &str = "/etc/kubernetes/pki/apiserver.crt";
+    const KEY: &str = "/etc/kubernetes/pki/apiserver.key";
+    let host = renewing();
+    let (cert, key) = (host.read(CERT), host.read(KEY));
+    host.put("/run/kubexm-double/api-down", "");
+    assert!(renew(&host, AFTER).failed);
+    host.put(CERT, &cert);
+    host.put(KEY, "-----BEGIN KEY-----\nanother\n-----END KEY-----\n");
+    // It does not answer still, and fails in the same place: what was put back is renewed again.
+    let next = renew(&host, AFTER);
+    assert!(next.failed && is_renewed(&host), "{next:?}");
+    assert_eq!(host.read(KEY), format!("{key}renewed\n"), "of the key of before, and not of the other one");
+    // The pair of before is that of the last renewal, not of the first.
+    let (cert, key) = (host.read(CERT), host.read(KEY));
+    assert!(renew(&host, AFTER).failed);
+    host.put(CERT, &cert);
+    host.put(KEY, "-----BEGIN KEY-----\nanother\n-----END KEY-----\n");
+    assert!(renew(&host, AFTER).failed);
+    assert_eq!(host.read(KEY), format!("{key}renewed\n"));
+}
+
+#[test]
+fn a_cut_file_of_which_there_is_no_copy_is_named_and_the_others_are_renewed() {
+    let host = renewing();
+    host.put("/etc/kubernetes/super-admin.conf", "");
+    let failed = renew(&host, LATE);
+    assert!(failed.failed && failed.what.contains("no certificate in /etc/kubernetes/super-admin.conf"), "{failed:?}");
+    assert!(is_renewed(&host), "{failed:?}");
+}
+
+#[test]
+fn a_service_that_waited_for_a_run_that_took_its_timer_away_leaves_nothing() {
+    let host = renewing();
+    std::fs::remove_file(host.machine.path(CERTS.config())).expect("removed");
+    let left = timers::left_out(&host.machine, CERTS, LATE, "locked".to_owned()).expect("an answer");
+    assert!(left.failed && !host.machine.path(CERTS.record()).exists(), "{left:?}");
+}
+
+#[test]
+fn a_disk_of_fstab_that_is_not_mounted_gets_no_backup_below_it() {
+    let host = backing_up(1);
+    host.put("/etc/fstab", "server:/export /mnt/backup nfs nofail 0 0\n");
+    let refused = back_up(&host, EARLY);
+    assert!(refused.failed && refused.what.contains("/etc/fstab has a file system at /mnt/backup"), "{refused:?}");
+    assert!(!host.machine.path(DIR).exists());
 }
 
 #[test]

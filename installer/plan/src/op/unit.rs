@@ -50,6 +50,9 @@ pub struct UnitState {
     pub current: bool,
     /// Whether its unit files were changed since systemd read them.
     pub needs_reload: bool,
+    /// Whether systemd has no file for it any more, and still runs it or remembers that it failed.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub lingers: bool,
     /// systemd's invocation id; empty if it does not run.
     #[serde(default)]
     pub invocation: String,

@@ -71,7 +71,9 @@ fn start(draft: &mut Draft<'_>, node: &PlannedHost<'_>) -> Result<Option<Step>, 
     let mut step = Step::on(node.name(), "timers.start", "Start the host's timers").ensure(StateDir::at(RECORDS));
     for timer in wanted {
         let [config, service, unit] = files(draft, node, timer)?;
-        step = step.ensure(StateDir::at(&timer.stamp())).ensure_all([config, service, unit]).ensure(Unit {
+        step = step.ensure(StateDir::at(&timer.stamp())).ensure_all([config, service, unit]);
+        // The timer starts it. It has no [Install], which counts as enabled.
+        step = step.ensure(service_unit(timer, true, None)).ensure(Unit {
             name: timer.timer(),
             enabled: true,
             running: Some(true),
@@ -108,7 +110,7 @@ fn files(draft: &mut Draft<'_>, node: &PlannedHost<'_>, timer: HostTimer) -> Res
     let service = draft.template(
         paths::unit(&timer.service()),
         template!("kubexm-timer.service"),
-        context! { bin => paths::BIN, mode => timer.mode, description },
+        context! { bin => paths::BIN, mode => timer.mode, description, limit => limit(timer) },
     )?;
     let unit = draft.template(
         paths::unit(&timer.timer()),
@@ -156,6 +158,18 @@ fn remove(cluster: &Cluster, node: &PlannedHost<'_>) -> Option<Step> {
         let units = [timer.timer(), timer.service()].map(|unit| paths::unit(&unit));
         let files = units.into_iter().chain([timer.config(), timer.record(), timer.unfinished(), timer.stamp()]);
         step = step.ensure(stopped).ensure_all(files.map(|path| Absent { path }));
+        // Once systemd has no file for it: one that waits for this run to end would work afterwards, and one that has failed would be shown
+        // until the next boot.
+        step = step.ensure(service_unit(timer, false, Some(false)));
     }
     Some(step.undo(Undo::RestoreBefore).build())
+}
+
+fn service_unit(timer: HostTimer, enabled: bool, running: Option<bool>) -> Unit {
+    Unit { name: timer.service(), enabled, running, loaded: Vec::new(), reloaded: Vec::new() }
+}
+
+/// How long its service may take, with what it waits for. It has the host's lock meanwhile, also where an export hangs.
+fn limit(timer: HostTimer) -> &'static str {
+    if timer == ETCD_BACKUP { "90min" } else { "3h" }
 }

@@ -1,10 +1,13 @@
 //! `add-node`: adds hosts to a cluster. It is `create` without the steps that do not concern the new hosts.
 
 use std::collections::BTreeSet;
+use std::net::{IpAddr, SocketAddr};
 
-use kubexm_plan::{ClusterFacts, Op, Pipeline, Plan, Step, StepId};
+use kubexm_plan::cluster_facts::EtcdMember;
+use kubexm_plan::facts::Stamp;
+use kubexm_plan::{ClusterFacts, Facts, Op, Pipeline, Plan, Step, StepId};
 use kubexm_spec::Version;
-use kubexm_spec::cluster::{EtcdKind, document};
+use kubexm_spec::cluster::{Cluster, EtcdKind, Host, document};
 
 use crate::balancer::external;
 use crate::context::{PlanContext, PlannedHost};
@@ -14,6 +17,11 @@ use crate::identity::Identity;
 use crate::modules::{record, time};
 use crate::pipelines::{create, subset};
 use crate::{balancer, charts, network, paths, registries};
+
+/// Of kubeadm's etcd.
+const PEER_PORT: u16 = 2380;
+/// Of static pods.
+const MANIFESTS: &str = "/etc/kubernetes/manifests/";
 
 /// Hosts of cluster.yaml that are not in the cluster yet, in its order.
 pub fn absent(cx: &PlanContext<'_>) -> Result<Vec<String>, RecipeError> {
@@ -32,7 +40,10 @@ fn is_joined(cx: &PlanContext<'_>, host: &str) -> bool {
 pub fn add_node(cx: &PlanContext<'_>, running: &ClusterFacts, new: &[String]) -> Result<Plan, RecipeError> {
     let first = cx.cluster.first_control_plane().ok_or(RecipeError::NoHosts { what: "control plane" })?;
     if !is_joined(cx, &first.name) {
-        return Err(RecipeError::NoClusterYet { first: first.name.clone() });
+        return Err(match other_plane(cx, &first.name) {
+            Some(other) => RecipeError::FirstLost { first: first.name.clone(), other: other.to_owned() },
+            None => RecipeError::NoClusterYet { first: first.name.clone() },
+        });
     }
     let nodes = cx.nodes()?;
     check_compatible(cx, running, &nodes)?;
@@ -71,6 +82,9 @@ pub fn add_node(cx: &PlanContext<'_>, running: &ClusterFacts, new: &[String]) ->
         return Err(RecipeError::Packages { host: node.name().to_owned(), why: why.to_owned() });
     }
     check_balancer(cx, running, new)?;
+    if cx.cluster.etcd.kind == EtcdKind::Kubeadm {
+        check_members(cx, running, new)?;
+    }
     check_registries(cx, running, new)?;
     network::unchanged(cx.cluster, running)?;
     let Drafted { mut plan, depends_on_all } = create::plan_cluster(cx, Pipeline::AddNode, &[])?;
@@ -108,6 +122,59 @@ pub fn add_node(cx: &PlanContext<'_>, running: &ClusterFacts, new: &[String]) ->
     let mut plan = subset::only(plan, is_wanted);
     record::keep_addons(&mut plan, running.applied.as_ref())?;
     Ok(plan)
+}
+
+/// A control plane that is in a cluster of this name.
+fn other_plane<'a>(cx: &PlanContext<'a>, first: &str) -> Option<&'a str> {
+    let planes = cx.cluster.role_groups.control_plane.iter().map(String::as_str);
+    let joined = |name: &&str| {
+        let is_own = |stamp: &Stamp| {
+            let same = stamp.id.zip(cx.cluster_id).is_none_or(|(id, own)| id == own);
+            stamp.cluster == cx.cluster.name && same
+        };
+        let stamped = |facts: &Facts| facts.stamp.as_ref().is_some_and(is_own);
+        cx.facts.get(*name).is_some_and(|facts| facts.joined && stamped(facts))
+    };
+    planes.filter(|name| *name != first).find(joined)
+}
+
+/// A host that was lost and is there again, empty: its member would be taken for the new one, which has no data. One with this cluster's
+/// stamp is in it, or was interrupted while it joined, which the join mends itself by what kubeadm has left: its manifests are there before
+/// etcd knows it. Without them it was reset by hand, or comes from a snapshot of before.
+fn check_members(cx: &PlanContext<'_>, running: &ClusterFacts, new: &[String]) -> Result<(), RecipeError> {
+    let is_prepared = |host: &str| {
+        let facts = cx.facts.get(host);
+        let is_ours = |facts: &&Facts| facts.stamp.as_ref().is_some_and(|stamp| stamp.cluster == cx.cluster.name);
+        let has_traces = |facts: &Facts| facts.leftovers.iter().any(|left| left.what.starts_with(MANIFESTS));
+        facts.filter(is_ours).is_some_and(|facts| facts.joined || has_traces(facts))
+    };
+    for host in new.iter().filter(|host| cx.cluster.role_groups.control_plane.contains(host) && !is_prepared(host)) {
+        let Some(member) = running.etcd.iter().find(|member| is_on(member, cx.cluster, host)) else { continue };
+        let name = if member.name.is_empty() { host } else { &member.name };
+        if member.healthy {
+            return Err(RecipeError::CannotJoin {
+                host: host.clone(),
+                reason: format!(
+                    "etcd has a member of that name or address that works ({name}), and nothing on the host says that kubexm has set it up \
+                     (/var/lib/kubexm): bring that folder back; if another host has its name or address, give this one others"
+                ),
+            });
+        }
+        return Err(RecipeError::CannotJoin {
+            host: host.clone(),
+            reason: format!(
+                "etcd has a member of that name or address already ({name}), and this host has no data of it: it was lost, installed anew, or reset by hand; \
+                 `kubexm-install delete-node {name} -f cluster.yaml` removes what is left of it in the cluster, then run this again"
+            ),
+        });
+    }
+    Ok(())
+}
+
+fn is_on(member: &EtcdMember, cluster: &Cluster, host: &str) -> bool {
+    let peer = |ip: IpAddr| format!("https://{}", SocketAddr::from((ip, PEER_PORT)));
+    let mut peers = cluster.host(host).into_iter().flat_map(Host::addresses).map(peer);
+    member.name == host || peers.any(|peer| member.peer_urls.contains(&peer))
 }
 
 /// Nodes that are in the cluster pull from the registry hosts that cluster.yaml names: a join adds none.

@@ -21,6 +21,7 @@ use super::host_removal::{self, ResetHost};
 use crate::draft::plan_host;
 use crate::error::RecipeError;
 use crate::modules::drain;
+use crate::time_servers::is_server;
 use check::Leaving;
 pub use context::DeleteContext;
 
@@ -90,6 +91,10 @@ pub fn delete_node(cx: &DeleteContext<'_>) -> Result<Deletion, RecipeError> {
     for (here, owned) in leaving.iter().filter_map(|host| host.here.as_ref()) {
         plan.steps.push(host_removal::purge(here.name, owned, &last));
     }
+    // What is done for a host that was not reached fails with the host that does it.
+    let known: BTreeSet<&str> = cx.hosts.iter().map(|host| host.name).collect();
+    let is_away = |step: &&mut Step| step.domain.as_deref().is_some_and(|host| !known.contains(host));
+    plan.steps.iter_mut().filter(is_away).for_each(|step| step.domain = None);
     let works_on = |host: &&ResetHost<'_>| !plan.steps.iter().any(|step| step.host == host.name);
     let clean = cx.hosts.iter().filter(works_on).map(|host| host.name.to_owned()).collect();
     let mut warnings = warnings(cx, &leaving);
@@ -157,6 +162,17 @@ fn warnings(cx: &DeleteContext<'_>, leaving: &[Leaving<'_>]) -> Vec<String> {
         let text = "is a back-end of your own load balancer; remove it there before you continue";
         warnings.extend(planes.iter().map(|host| format!("{host} {text}")));
     }
+    let serves = |host: &&Leaving<'_>| {
+        let is_server = cx.cluster.host(host.name).is_some_and(|host| is_server(cx.cluster, host));
+        cx.cluster.roles(host.name).registry || is_server
+    };
+    warnings.extend(leaving.iter().filter(serves).map(|host| {
+        format!(
+            "{} served the registry or the time to the others, which do without until it is back: leave it in cluster.yaml and add it again \
+             (`kubexm-install add-node {}`)",
+            host.name, host.name
+        )
+    }));
     let balancers = leaving.iter().filter(|host| cx.cluster.roles(host.name).load_balancer);
     warnings.extend(balancers.map(|host| {
         format!(

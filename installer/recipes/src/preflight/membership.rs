@@ -46,6 +46,16 @@ pub(super) fn run(input: &PreflightInput<'_>, report: &mut Report) {
                 format!("{first} to be that cluster's first control plane, or this host to be without a stamp"),
             ),
         };
+        if matches!(non_member, NonMember::NoCluster) && host.facts.joined && is_plane(input, host) {
+            // Its data is all that is left of that cluster.
+            let fix = format!(
+                "if {first} was lost and the cluster runs on {0}: put {0} first in spec.roleGroups, and see \"A control plane that was lost\" \
+                 in docs/operations.md; only if nobody needs what is on {0}: `kubexm-install reset -f cluster.yaml --only {0}`",
+                host.name()
+            );
+            report.fail(host.name(), found, needed, fix);
+            continue;
+        }
         report.fail(
             host.name(),
             found,
@@ -57,6 +67,10 @@ pub(super) fn run(input: &PreflightInput<'_>, report: &mut Report) {
             ),
         );
     }
+}
+
+fn is_plane(input: &PreflightInput<'_>, host: &ObservedHost<'_>) -> bool {
+    input.cx.cluster.role_groups.control_plane.iter().any(|name| name == host.name())
 }
 
 fn stamp<'a>(host: &'a ObservedHost<'_>) -> Option<&'a Stamp> {

@@ -5,7 +5,8 @@ use std::net::IpAddr;
 
 use crate::common::{Site, fleet_text, text};
 use kubexm_plan::ClusterFacts;
-use kubexm_plan::cluster_facts::AppliedCluster;
+use kubexm_plan::cluster_facts::{AppliedCluster, EtcdMember};
+use kubexm_plan::facts::Leftover;
 use kubexm_plan::lint::{self, Order};
 use kubexm_plan::op::{NodeDelete, Op};
 use kubexm_plan::{Plan, Step, StepId, Undo};
@@ -350,4 +351,53 @@ fn sixty_workers_make_a_plan_that_passes() {
     let plan = plan(&Site::of(sample::fleet(3, 60)));
     assert!(plan.fleet_concurrency >= 30, "sixty hosts go in more than two rounds");
     assert_eq!(step(&plan, "node1/check.pods").after_end.len(), 60);
+}
+
+#[test]
+fn a_host_that_was_lost_is_not_added_beside_its_own_member_nor_where_it_is_the_first() {
+    let mut site = Site::of(sample::fleet(3, 0));
+    site.join_all_but("node3");
+    let member = |name: &str| EtcdMember {
+        id: name.to_owned(),
+        name: name.to_owned(),
+        peer_urls: Vec::new(),
+        version: None,
+        healthy: name != "node3",
+        learner: false,
+    };
+    let running = ClusterFacts { etcd: ["node1", "node2", "node3"].map(member).to_vec(), ..ClusterFacts::default() };
+    let new = ["node3".to_owned()];
+    let refused = add_node(&site.cx(), &running, &new).unwrap_err().to_string();
+    assert!(refused.contains("`kubexm-install delete-node node3 -f cluster.yaml`"), "{refused}");
+    let without = ClusterFacts { etcd: ["node1", "node2"].map(member).to_vec(), ..ClusterFacts::default() };
+    add_node(&site.cx(), &without, &new).unwrap();
+    // One of another name has the address of a lost one.
+    let mut other = member("lost");
+    other.peer_urls = vec!["https://10.77.0.13:2380".to_owned()];
+    let running_with = ClusterFacts { etcd: vec![member("node1"), other], ..ClusterFacts::default() };
+    let refused = add_node(&site.cx(), &running_with, &new).unwrap_err().to_string();
+    assert!(refused.contains("`kubexm-install delete-node lost -f cluster.yaml`"), "{refused}");
+    // One that is in the cluster, and one whose join was interrupted.
+    let named = ["node2".to_owned()];
+    add_node(&site.cx(), &running, &named).unwrap();
+    let stamp = site.facts["node2"].stamp.clone();
+    site.facts.get_mut("node3").unwrap().stamp = stamp;
+    let refused = add_node(&site.cx(), &running, &new).unwrap_err().to_string();
+    assert!(refused.contains("or reset by hand"), "nothing of kubeadm is on it: {refused}");
+    let what = "/etc/kubernetes/manifests/etcd.yaml".to_owned();
+    site.facts.get_mut("node3").unwrap().leftovers = vec![Leftover { what, ours: true }];
+    add_node(&site.cx(), &running, &new).unwrap();
+    // One that works, and has lost its stamp.
+    site.facts.get_mut("node3").unwrap().stamp = None;
+    let mut works = running.clone();
+    works.etcd[2].healthy = true;
+    let refused = add_node(&site.cx(), &works, &new).unwrap_err().to_string();
+    assert!(refused.contains("that works (node3)") && !refused.contains("delete-node"), "{refused}");
+
+    site.join_all_but("node1");
+    let error = add_node(&site.cx(), &ClusterFacts::default(), &["node1".to_owned()]).unwrap_err();
+    assert!(error.to_string().contains("Put node2 first in spec.roleGroups"), "{error}");
+    site.cluster.role_groups.registry = vec!["node1".to_owned()];
+    site.cluster.role_groups.control_plane.rotate_left(1);
+    checked(add_node(&site.cx(), &ClusterFacts::default(), &["node1".to_owned()]).unwrap());
 }

@@ -435,3 +435,52 @@ fn a_host_that_nodes_still_pull_from_stays() {
     site.running.applied = Some(applied);
     site.delete(&["node5"]).expect("a plan");
 }
+
+#[test]
+fn a_registry_host_that_was_lost_may_go_and_stays_in_the_record_and_one_that_works_may_not() {
+    let mut site = Site::of(3, 0);
+    site.cluster.hosts.retain(|host| host.name != "store");
+    site.cluster.role_groups.registry = vec!["node1".to_owned()];
+    site.cluster.role_groups.control_plane.rotate_left(1);
+    let refused = site.delete(&["node1"]).expect_err("a refusal").to_string();
+    assert!(refused.contains("it serves the registry"), "{refused}");
+    let (facts, ledger) = (site.facts["node1"].clone(), site.ledgers["node1"].clone());
+    site.facts.get_mut("node1").expect("a host").stamp = None;
+    site.ledgers.insert("node1".to_owned(), Vec::new());
+    let refused = site.delete(&["node1"]).expect_err("it has lost its books, and works").to_string();
+    assert!(refused.contains("it serves the registry"), "{refused}");
+    site.facts.insert("node1".to_owned(), facts);
+    site.ledgers.insert("node1".to_owned(), ledger);
+    site.running.nodes[0].ready = false;
+    site.running.etcd[0].healthy = false;
+    for is_back in [false, true] {
+        if is_back {
+            site.missing.clear();
+            site.facts.get_mut("node1").expect("a host").stamp = None;
+            site.ledgers.insert("node1".to_owned(), Vec::new());
+        } else {
+            site.missing = vec!["node1".to_owned()];
+        }
+        let deletion = site.delete(&["node1"]).expect("a plan");
+        lint::check(deletion.plan.clone()).unwrap_or_else(|problems| panic!("{problems:#?}"));
+        let all = ids(&deletion);
+        assert!(all.contains(&"node2/delete.member-node1"), "{all:?}");
+        assert!(
+            deletion.warnings.iter().any(|text| text.contains("kubexm-install add-node node1")),
+            "{:?}",
+            deletion.warnings
+        );
+    }
+}
+
+#[test]
+fn a_control_plane_that_works_is_not_deleted_where_nothing_on_it_is_known() {
+    let mut site = Site::of(3, 0);
+    site.facts.get_mut("node2").expect("a host").stamp = None;
+    site.ledgers.insert("node2".to_owned(), Vec::new());
+    let refused = site.delete(&["node2"]).expect_err("nothing on it would be stopped").to_string();
+    assert!(refused.contains("its member of etcd works"), "{refused}");
+    let at = site.running.etcd.iter().position(|member| member.name == "node2").expect("a member");
+    site.running.etcd[at].healthy = false;
+    site.delete(&["node2"]).expect("a plan");
+}

@@ -97,7 +97,9 @@ fn a_timer_goes_with_its_field_and_the_other_stays() {
                 name
             })
             .collect();
-        assert_eq!(units, ["kubexm-certs.timer"]);
+        assert_eq!(units, ["kubexm-certs.timer", "kubexm-certs.service"]);
+        // Before that systemd would have a file for it.
+        assert!(matches!(step.ops.last(), Some(Op::Unit(unit)) if unit.name == "kubexm-certs.service"));
         let gone: Vec<&str> = step
             .ops
             .iter()

@@ -11,7 +11,9 @@ fn removed(timer: HostTimer) -> Vec<Op> {
         Unit { name: timer.timer(), enabled: false, running: Some(false), loaded: Vec::new(), reloaded: Vec::new() };
     let units = [timer.timer(), timer.service()].map(|unit| format!("/etc/systemd/system/{unit}"));
     let files = units.into_iter().chain([timer.config(), timer.record(), timer.unfinished(), timer.stamp()]);
-    std::iter::once(stopped.into()).chain(files.map(|path| Absent { path }.into())).collect()
+    let ended = Unit { name: timer.service(), ..stopped.clone() };
+    let gone = files.map(|path| Absent { path }.into());
+    std::iter::once(stopped.into()).chain(gone).chain([ended.into()]).collect()
 }
 
 /// As the recipe writes it where the hosts have them.

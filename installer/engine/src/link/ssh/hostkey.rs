@@ -92,7 +92,10 @@ fn judged(verdict: Verdict, shown: &str, host: &str, port: u16, options: &SshOpt
         Verdict::Revoked(place) => format!("its host key {shown} is revoked in {place}; do not continue"),
         Verdict::Changed(place) => format!(
             "its host key {shown} is not the one recorded in {place}: somebody may be intercepting the connection. If \
-             the host was installed anew, remove that line and run again"
+             the host was installed anew, compare the key with `ssh-keygen -lf /etc/ssh/ssh_host_*_key.pub` on the host, forget the \
+             recorded one with `ssh-keygen -f {} -R '{}'`, and run again with --accept-new-host-keys",
+            place.path.display(),
+            if port == 22 { host.to_owned() } else { format!("[{host}]:{port}") }
         ),
         Verdict::Unknown => format!("its host key {shown} is not known; {record}"),
         Verdict::Authority(place) => format!(

@@ -62,16 +62,19 @@ fn refuse_needed(cx: &DeleteContext<'_>, name: &str) -> Result<(), RecipeError> 
     if cx.cluster.roles(name).load_balancer && balancers.clone().all(|host| cx.deleted.contains(host)) {
         return cannot(name, "no host of the load balancer would be left, and nodes reach the API servers through it");
     }
-    if cx.cluster.roles(name).registry {
+    // It serves nothing any more, and the same host is to come back.
+    let is_lost = is_lost(cx, name);
+    if cx.cluster.roles(name).registry && !is_lost {
         return cannot(name, "it serves the registry, from which nodes pull their images");
     }
-    if registries::recorded(cx.running).is_some_and(|recorded| recorded.iter().any(|host| host == name)) {
+    let is_recorded = registries::recorded(cx.running).is_some_and(|recorded| recorded.iter().any(|host| host == name));
+    if is_recorded && !is_lost {
         return cannot(
             name,
             "nodes still pull from it: run `kubexm-install create` first, which brings them the registry hosts of cluster.yaml",
         );
     }
-    if cx.cluster.host(name).is_some_and(|host| is_server(cx.cluster, host)) {
+    if cx.cluster.host(name).is_some_and(|host| is_server(cx.cluster, host)) && !is_lost {
         return cannot(
             name,
             "spec.system.ntpServers names it: the other hosts take the time from it; name another server there and run \
@@ -92,6 +95,13 @@ fn refuse_needed(cx: &DeleteContext<'_>, name: &str) -> Result<(), RecipeError> 
         return cannot(name, "it is neither control plane nor worker of the cluster");
     }
     Ok(())
+}
+
+/// Whether a host is not reached, or is there again with nothing on it, and the cluster knows that it does not work.
+fn is_lost(cx: &DeleteContext<'_>, name: &str) -> bool {
+    let ready = cx.running.nodes.iter().any(|node| node.name == name && node.ready);
+    let healthy = cx.running.etcd.iter().any(|member| is_of(member, cx, name) && member.healthy);
+    !ready && !healthy && cx.hosts.iter().find(|host| host.name == name).is_none_or(ResetHost::is_clean)
 }
 
 /// Refuses to decide about a cluster that does not answer.
@@ -163,6 +173,13 @@ fn leaves<'a>(cx: &'a DeleteContext<'a>, name: &'a str, on: &str) -> Result<Leav
             name,
             "it cannot be reached from here, but it works as a member of the cluster, and would come back at once; fix \
              the connection to it, or switch it off",
+        );
+    }
+    if reached.is_some_and(ResetHost::is_clean) && member.is_some_and(|member| member.healthy) {
+        return cannot(
+            name,
+            "nothing on it says that kubexm has set it up (/var/lib/kubexm), but its member of etcd works: the member would be removed, and \
+             nothing on the host stopped; bring that folder back, or stop kubelet and etcd there (or switch it off) first",
         );
     }
     let here = match reached.filter(|host| !host.is_clean()) {
