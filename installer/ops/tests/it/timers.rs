@@ -202,12 +202,17 @@ fn certificate(year: i32) -> String {
 
 const KEY_FILE: &str = "-----BEGIN KEY-----\n-----END KEY-----\n";
 
+/// As kubeadm writes one: the key is the last thing in it.
+fn kubeconfig(pem: &str) -> String {
+    let (certificate, key) = (BASE64.encode(pem), BASE64.encode(KEY_FILE));
+    format!("    client-certificate-data: {certificate}\n    client-key-data: {key}\n")
+}
+
 fn renewing() -> Host {
     let host = control_plane();
     let pem = certificate(2026);
     for (_, path) in MANAGED {
-        let (certificate, key) = (BASE64.encode(&pem), BASE64.encode(KEY_FILE));
-        let kubeconfig = format!("    client-certificate-data: {certificate}\n    client-key-data: {key}\n");
+        let kubeconfig = kubeconfig(&pem);
         host.put(path, if path.ends_with(".crt") { pem.clone() } else { kubeconfig });
         if path.ends_with(".crt") {
             host.put(&path.replace(".crt", ".key"), KEY_FILE);
@@ -287,7 +292,7 @@ fn a_restart_that_a_killed_service_has_not_made_is_made_by_the_next() {
     std::fs::remove_file(host.machine.path("/run/kubexm-double/api-down")).expect("removed");
     for (_, path) in MANAGED {
         let pem = certificate(2027);
-        let kubeconfig = format!("    client-certificate-data: {}\n", BASE64.encode(&pem));
+        let kubeconfig = kubeconfig(&pem);
         host.put(path, if path.ends_with(".crt") { pem.clone() } else { kubeconfig });
     }
     let next = renew(&host, AFTER);

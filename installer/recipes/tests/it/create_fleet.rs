@@ -374,6 +374,7 @@ fn a_host_that_was_lost_is_not_added_beside_its_own_member_nor_where_it_is_the_f
     // One of another name has the address of a lost one.
     let mut other = member("lost");
     other.peer_urls = vec!["https://10.77.0.13:2380".to_owned()];
+    other.healthy = false;
     let running_with = ClusterFacts { etcd: vec![member("node1"), other], ..ClusterFacts::default() };
     let refused = add_node(&site.cx(), &running_with, &new).unwrap_err().to_string();
     assert!(refused.contains("`kubexm-install delete-node lost -f cluster.yaml`"), "{refused}");
