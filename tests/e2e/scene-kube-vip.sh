@@ -45,7 +45,7 @@ check "every node is Ready" within 180 vip_ready 3
 check "exactly one host has the address" within 30 one_holder
 check "the API answers through it" within 20 answers
 check "the worker asks through it" within 60 through
-of_admin() { lab host root n1 "grep -A1 hostPath /etc/kubernetes/manifests/kube-vip.yaml" | grep -q "path: /etc/kubernetes/admin.conf"; }
+of_admin() { [ "$(lab host root n1 readlink /etc/kubexm/kube-vip.conf)" = /etc/kubernetes/admin.conf ]; }
 check "after init it has the administrator's rights of a cluster, and no more" of_admin
 check "a second create changes nothing" vip_nothing_to_do vip-2
 check "a control plane is added, and the client sees nothing of it" during 5 join 2 vip vip-3 add-node

@@ -7,7 +7,7 @@
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
 use kubexm_plan::kubeadm_certificates::{KUBE_VIP, ready_after};
-use kubexm_plan::op::{Dir, Op, StaticPodStarted};
+use kubexm_plan::op::{Dir, Link, Op, StaticPodStarted};
 use kubexm_plan::{Probe, Step, Undo};
 use kubexm_spec::ArtifactKey;
 use kubexm_spec::cluster::{API_PORT, Cluster, InternalKind, LoadBalancerMode};
@@ -26,6 +26,8 @@ const NAME: &str = KUBE_VIP.0;
 const DIRECTORY_CHECK: &str = "DirAvailable--etc-kubernetes-manifests";
 const ADMIN: &str = KUBE_VIP.1[0];
 const SUPER_ADMIN: &str = "/etc/kubernetes/super-admin.conf";
+/// What the pod is given in place of admin.conf: a link, so that its manifest is the same before init and after.
+const CREDENTIALS: &str = "/etc/kubexm/kube-vip.conf";
 
 /// The address of a cluster with kube-vip.
 fn address(cluster: &Cluster) -> Option<IpAddr> {
@@ -63,37 +65,43 @@ pub fn before_init(draft: &mut Draft<'_>, first: &PlannedHost<'_>) -> Result<Opt
     Ok(Some(step.undo(Undo::RestoreBefore).build()))
 }
 
-/// On a control plane that has been made.
-pub fn step(draft: &mut Draft<'_>, node: &PlannedHost<'_>) -> Result<Option<Step>, RecipeError> {
-    let (Some(files), Some(vip)) = (files(draft, node, ADMIN)?, address(draft.cx.cluster)) else { return Ok(None) };
+/// On a control plane that has been made. kubelet replaces the pod by itself when its manifest has changed, and not when what it reads
+/// has: that is a step of its own, after the first.
+pub fn steps(draft: &mut Draft<'_>, node: &PlannedHost<'_>) -> Result<Vec<Step>, RecipeError> {
+    let (Some(files), Some(vip)) = (files(draft, node, ADMIN)?, address(draft.cx.cluster)) else {
+        return Ok(Vec::new());
+    };
     let url = format!("https://{}/readyz", SocketAddr::from((vip, API_PORT)));
-    let step = Step::on(node.name(), "balancer.run", "Run kube-vip on this control plane")
-        .ensure_all(files)
-        .ensure(StaticPodStarted {
-            pod: KUBE_VIP.0.to_owned(),
-            after: KUBE_VIP.1.iter().map(|path| (*path).to_owned()).collect(),
-            reloaded: Vec::new(),
-            runtime: draft.cx.cluster.runtime.kind,
-            ready: ready_after(KUBE_VIP.0, false),
-        })
-        .probe(Probe::ApiReady { url, ca: CA.to_owned() }, 90)
+    let probe = || Probe::ApiReady { url: url.clone(), ca: CA.to_owned() };
+    let runs = Step::on(node.name(), "balancer.run", "Run kube-vip on this control plane").ensure_all(files);
+    let started = StaticPodStarted {
+        pod: NAME.to_owned(),
+        after: [CREDENTIALS].iter().chain(KUBE_VIP.1).map(|path| (*path).to_owned()).collect(),
+        reloaded: Vec::new(),
+        runtime: draft.cx.cluster.runtime.kind,
+        ready: ready_after(NAME, false),
+    };
+    let reads = Step::on(node.name(), "balancer.rights", "Have kube-vip ask with the administrator's certificate")
+        .ensure(started);
+    Ok(vec![
+        runs.probe(probe(), 90).undo(Undo::RestoreBefore).build(),
         // A container that does not end within its grace, and the address of a lost holder, which waits for its lease.
-        .timeout_s(400)
-        .undo(Undo::RestoreBefore);
-    Ok(Some(step.build()))
+        reads.probe(probe(), 90).timeout_s(400).undo(Undo::RestoreBefore).build(),
+    ])
 }
 
-/// The folder and the manifest; none where there is no kube-vip.
-fn files(draft: &mut Draft<'_>, node: &PlannedHost<'_>, kubeconfig: &str) -> Result<Option<[Op; 2]>, RecipeError> {
+/// The folder, what it asks with, and the manifest; none where there is no kube-vip.
+fn files(draft: &mut Draft<'_>, node: &PlannedHost<'_>, kubeconfig: &str) -> Result<Option<[Op; 3]>, RecipeError> {
     let Some(image) = image(draft.cx, node)? else { return Ok(None) };
-    let text = manifest(draft.cx.cluster, node, &image.name, kubeconfig)?;
+    let text = manifest(draft.cx.cluster, node, &image.name)?;
     let folder = Dir { path: paths::STATIC_PODS.to_owned(), mode: 0o700 };
-    Ok(Some([folder.into(), draft.file(paths::static_pod(NAME), 0o600, text).into()]))
+    let link = Link { path: CREDENTIALS.to_owned(), target: kubeconfig.to_owned() };
+    Ok(Some([folder.into(), link.into(), draft.file(paths::static_pod(NAME), 0o600, text).into()]))
 }
 
 /// As `kube-vip manifest pod --controlplane --arp --leaderElection` prints it (kube-vip's `config_generator.go`), with the host's own
 /// API server in place of an alias in the pod's /etc/hosts.
-fn manifest(cluster: &Cluster, node: &PlannedHost<'_>, image: &str, kubeconfig: &str) -> Result<String, RecipeError> {
+fn manifest(cluster: &Cluster, node: &PlannedHost<'_>, image: &str) -> Result<String, RecipeError> {
     let LoadBalancerMode::Internal { vip: Some(vip), interface, .. } = &cluster.load_balancer.mode else {
         return Ok(String::new());
     };
@@ -147,7 +155,7 @@ fn manifest(cluster: &Cluster, node: &PlannedHost<'_>, image: &str, kubeconfig: 
                 "securityContext": {"capabilities": {"add": ["NET_ADMIN", "NET_RAW"], "drop": ["ALL"]}},
                 "volumeMounts": [{"name": "kubeconfig", "mountPath": ADMIN, "readOnly": true}],
             }],
-            "volumes": [{"name": "kubeconfig", "hostPath": {"path": kubeconfig, "type": "File"}}],
+            "volumes": [{"name": "kubeconfig", "hostPath": {"path": CREDENTIALS, "type": "File"}}],
         },
     });
     yaml::documents("static pod", &[pod])

@@ -33,10 +33,10 @@ pub fn start<'a>(
     chain.then(audit::step(draft, first)?);
     chain.then(cluster_ca::step(draft, first)?);
     chain.then([step]);
-    let moved = kube_vip::step(draft, first)?;
+    let moved = kube_vip::steps(draft, first)?;
     let loaded = audit::loaded(draft.cx, first)?;
     // Others join by the address, which is away while kube-vip is given its rights.
-    let answers = loaded.as_ref().or(moved.as_ref()).map_or(&init, |step| &step.id).clone();
+    let answers = loaded.as_ref().or(moved.last()).map_or(&init, |step| &step.id).clone();
     chain.then(moved);
     // Before anything in the cluster is changed, so that the restart interrupts no other step.
     chain.then(loaded);

@@ -69,7 +69,7 @@ impl<'a> Joined<'a> {
         let mut users = chain.fork();
         if node.roles.control_plane {
             users.then([kubeconfig::step(node)]);
-            chain.then(kube_vip::step(draft, node)?);
+            chain.then(kube_vip::steps(draft, node)?);
         }
         let mut done = register.id.clone();
         chain.then([register]);

@@ -161,7 +161,7 @@ impl<'f, 'a> Turns<'f, 'a> {
         if node.roles.control_plane {
             chain.then(healthy(draft.cx, node)?);
             // kubeadm has given it another certificate, and the bundle perhaps another version.
-            chain.then(kube_vip::step(draft, node)?);
+            chain.then(kube_vip::steps(draft, node)?);
         }
         chain.then([stamp]);
         // One that somebody else has cordoned stays so.
