@@ -302,7 +302,10 @@ mod tests {
 
     #[test]
     fn a_project_that_is_not_there_is_no_wrong_login() {
-        assert!(lacks_project(StatusCode::UNAUTHORIZED, "UNAUTHORIZED project mirror not found: project mirror not found"));
+        assert!(lacks_project(
+            StatusCode::UNAUTHORIZED,
+            "UNAUTHORIZED project mirror not found: project mirror not found"
+        ));
         let no_right = "UNAUTHORIZED unauthorized to access repository: mirror/app, action: push";
         assert!(!lacks_project(StatusCode::UNAUTHORIZED, no_right));
         assert!(!lacks_project(StatusCode::UNAUTHORIZED, "UNAUTHORIZED authentication required"));
