@@ -193,10 +193,9 @@ fn is_immutable(error: &TransportError) -> bool {
     error.to_string().to_ascii_lowercase().contains("immutable")
 }
 
-/// Whether a registry takes no pushes from anybody now; Harbor answers 403 then.
+/// Whether it is Harbor that takes no pushes from anybody now: it answers 403, as to who has no right.
 fn is_read_only(error: &TransportError) -> bool {
-    let said = error.to_string().to_ascii_lowercase();
-    ["405 method not allowed", "read-only", "read only"].iter().any(|words| said.contains(words))
+    matches!(error, TransportError::Denied { reason, .. } if reason.to_ascii_lowercase().contains("in read only mode"))
 }
 
 /// What to do about an answer of a registry.
@@ -216,7 +215,7 @@ fn mend(error: &TransportError, place: &str) -> String {
     if said.contains("unknownissuer") || said.contains("invalid peer certificate") {
         return "its certificate is not trusted; give the CA's certificate with --ca-file".to_owned();
     }
-    if is_read_only(error) {
+    if said.contains("405 method not allowed") || said.contains("read-only") || said.contains("read only") {
         return "the registry takes no pushes now (it is read-only, or a cache); ask who runs it".to_owned();
     }
     match error {

@@ -1,5 +1,7 @@
 //! Hosts of a load balancer that kubexm installs.
 
+use std::net::IpAddr;
+
 use kubexm_plan::facts::{Balancer, Interface, Listener, SelinuxState};
 use kubexm_recipes::preflight::{Finding, Severity, preflight};
 use kubexm_recipes::sample;
@@ -56,7 +58,7 @@ fn keepalived_announces_on_the_interface_by_which_its_hosts_hear_each_other() {
 }
 
 /// Findings about a control plane with kube-vip.
-fn with_kube_vip(vip: [u8; 4], change: impl FnOnce(&mut Site)) -> Vec<Finding> {
+fn with_kube_vip(vip: impl Into<IpAddr>, change: impl FnOnce(&mut Site)) -> Vec<Finding> {
     let mut cluster = sample::fleet(2, 1);
     cluster.load_balancer.mode =
         LoadBalancerMode::Internal { kind: InternalKind::KubeVip, vip: Some(vip.into()), port: 6443, interface: None };
@@ -76,8 +78,9 @@ fn the_address_of_kube_vip_is_one_of_the_control_planes_network_that_no_machine_
         .filter_map(|one| one.host.as_deref())
         .collect();
     assert_eq!(hosts, ["node1", "node2"], "a worker announces nothing");
-    let of_pods = with_kube_vip([10, 244, 0, 100], |_| ());
-    assert!(named(&of_pods, "the load balancer's address 10.244.0.100 inside spec.network.podCidr"), "{of_pods:?}");
+    let pods = sample::fleet(1, 0).network.pod_cidr.hosts().nth(9).unwrap();
+    let of_pods = with_kube_vip(pods, |_| ());
+    assert!(named(&of_pods, &format!("the load balancer's address {pods} inside spec.network.podCidr")), "{of_pods:?}");
     let has = |host: &'static str, ours: bool| {
         with_kube_vip([10, 77, 0, 100], |site| {
             let facts = site.facts.get_mut(host).unwrap();
