@@ -53,6 +53,7 @@ check "status shows who has it" kube_vip_status
 check "a further create changes nothing" vip_nothing_to_do vip-3
 
 say "what the holder loses"
+check "exactly one host has the address before" within 40 one_holder
 HOLDER=$(holder)
 check "its kube-vip is killed" during 10 kube-vip 12 lose "$HOLDER" "pkill -9 -x kube-vip"
 check "exactly one host has the address then" within 40 one_holder

@@ -1,6 +1,6 @@
 # shellcheck shell=bash
-# tier: unproven
-# seconds: 500
+# tier: long
+# seconds: 560
 # needs: lab
 # Of three control planes one is lost and installed anew, then the first one, which serves the registry: each comes back from the same bundle,
 # as docs/operations.md says ("A control plane that was lost"), while the cluster runs on.
