@@ -24,6 +24,7 @@ use crate::{paths, yaml};
 const NAME: &str = KUBE_VIP.0;
 /// kubeadm's check that nobody has put a manifest there before it.
 const DIRECTORY_CHECK: &str = "DirAvailable--etc-kubernetes-manifests";
+const KUBERNETES: &str = "/etc/kubernetes";
 const ADMIN: &str = KUBE_VIP.1[0];
 const SUPER_ADMIN: &str = "/etc/kubernetes/super-admin.conf";
 /// What the pod is given in place of admin.conf: a link, so that its manifest is the same before init and after.
@@ -61,7 +62,10 @@ pub fn before_init(draft: &mut Draft<'_>, first: &PlannedHost<'_>) -> Result<Opt
         return Ok(None);
     }
     let Some(files) = files(draft, first, SUPER_ADMIN)? else { return Ok(None) };
-    let step = Step::on(first.name(), "balancer.before-init", "Prepare kube-vip for kubeadm's init").ensure_all(files);
+    let folders = [(KUBERNETES, 0o755), (paths::STATIC_PODS, 0o700)];
+    let step = Step::on(first.name(), "balancer.before-init", "Prepare kube-vip for kubeadm's init")
+        .ensure_all(folders.map(|(path, mode)| Dir { path: path.to_owned(), mode }))
+        .ensure_all(files);
     Ok(Some(step.undo(Undo::RestoreBefore).build()))
 }
 
@@ -90,13 +94,12 @@ pub fn steps(draft: &mut Draft<'_>, node: &PlannedHost<'_>) -> Result<Vec<Step>,
     ])
 }
 
-/// The folder, what it asks with, and the manifest; none where there is no kube-vip.
-fn files(draft: &mut Draft<'_>, node: &PlannedHost<'_>, kubeconfig: &str) -> Result<Option<[Op; 3]>, RecipeError> {
+/// What it asks with, and the manifest; none where there is no kube-vip. Folders are kubeadm's, once it has made a control plane.
+fn files(draft: &mut Draft<'_>, node: &PlannedHost<'_>, kubeconfig: &str) -> Result<Option<[Op; 2]>, RecipeError> {
     let Some(image) = image(draft.cx, node)? else { return Ok(None) };
     let text = manifest(draft.cx.cluster, node, &image.name)?;
-    let folder = Dir { path: paths::STATIC_PODS.to_owned(), mode: 0o700 };
     let link = Link { path: CREDENTIALS.to_owned(), target: kubeconfig.to_owned() };
-    Ok(Some([folder.into(), link.into(), draft.file(paths::static_pod(NAME), 0o600, text).into()]))
+    Ok(Some([link.into(), draft.file(paths::static_pod(NAME), 0o600, text).into()]))
 }
 
 /// As `kube-vip manifest pod --controlplane --arp --leaderElection` prints it (kube-vip's `config_generator.go`), with the host's own
