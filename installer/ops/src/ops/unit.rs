@@ -23,7 +23,8 @@ impl Converge for Unit {
             || record.as_ref().is_some_and(|started| holds(started, &shown.invocation, &boot, &now));
         Ok(UnitState {
             exists: shown.exists(),
-            enabled: shown.enabled(),
+            // What others start is off when it does not run.
+            enabled: shown.enabled() && (self.enabled || !shown.is_static()),
             active: shown.active(),
             current,
             needs_reload: shown.needs_reload,
