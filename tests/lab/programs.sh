@@ -145,6 +145,8 @@ other_programs() {
   program "$LAB_COSIGN" cosign $m $m/cmd/cosign
   m=oras.land/oras
   program "$LAB_ORAS" oras $m $m/cmd/oras
+  m=github.com/google/go-containerregistry
+  program "$LAB_CRANE" crane $m $m/cmd/crane
   [ "$BIN/pause" -nt "$HERE/pause.c" ] || step pause build_pause
 }
 

@@ -23,4 +23,6 @@ LAB_HELM=3.22.0
 LAB_COSIGN=2.6.5
 # a referee: it reads the layouts of bundles
 LAB_ORAS=1.2.3
+# a referee: it reads what was seeded
+LAB_CRANE=0.22.1
 LAB_SUITE=bookworm

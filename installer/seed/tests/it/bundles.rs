@@ -16,6 +16,7 @@ use serde_json::{Value, json};
 pub const INDEX: &str = "application/vnd.oci.image.index.v1+json";
 pub const MANIFEST: &str = "application/vnd.oci.image.manifest.v1+json";
 const LAYER: &str = "application/vnd.oci.image.layer.v1.tar+gzip";
+const SIMPLE_SIGNING: &str = "application/vnd.dev.cosign.simplesigning.v1+json";
 const CONFIG: &str = "application/vnd.oci.image.config.v1+json";
 
 /// A bundle in the making.
@@ -105,12 +106,31 @@ impl Maker {
         Made { target, manifests }
     }
 
-    /// Attaches a signature to something of the image that was made last: by its subject, or under a tag of cosign's.
+    /// Attaches something that looks like a signature to something of the image that was made last: by its subject, or under a tag of
+    /// cosign's.
     pub fn attach(&mut self, reference: &str, subject: &Descriptor, by_tag: bool) -> Digest {
-        let layer =
-            self.blob("application/vnd.dev.cosign.simplesigning.v1+json", format!("{subject:?}{by_tag}").into());
+        let layer = self.blob(SIMPLE_SIGNING, format!("{subject:?}{by_tag}").into());
+        self.attach_layer(reference, subject, by_tag, &layer, json!(layer))
+    }
+
+    /// Attaches a signature of a payload, under the tag of cosign's.
+    pub fn sign(&mut self, reference: &str, subject: &Descriptor, payload: &[u8], signature: &str) -> Digest {
+        let layer = self.blob(SIMPLE_SIGNING, payload.to_vec());
+        let mut written = json!(layer);
+        written["annotations"] = json!({"dev.cosignproject.cosign/signature": signature});
+        self.attach_layer(reference, subject, true, &layer, written)
+    }
+
+    fn attach_layer(
+        &mut self,
+        reference: &str,
+        subject: &Descriptor,
+        by_tag: bool,
+        layer: &Descriptor,
+        written: Value,
+    ) -> Digest {
         let config = self.blob("application/vnd.oci.empty.v1+json", b"{}".to_vec());
-        let mut manifest = json!({"schemaVersion": 2, "mediaType": MANIFEST, "config": config, "layers": [layer]});
+        let mut manifest = json!({"schemaVersion": 2, "mediaType": MANIFEST, "config": config, "layers": [written]});
         if !by_tag {
             manifest["artifactType"] = json!("application/vnd.dev.sigstore.bundle.v0.3+json");
             manifest["subject"] =
@@ -118,8 +138,8 @@ impl Maker {
         }
         let manifest = self.blob(MANIFEST, manifest.to_string().into_bytes());
         let tag = by_tag.then(|| format!("sha256-{}.sig", subject.digest.hex()));
-        let referrer =
-            Referrer { subject: subject.digest, tag, manifest: manifest.clone(), blobs: vec![config, layer] };
+        let blobs = vec![config, layer.clone()];
+        let referrer = Referrer { subject: subject.digest, tag, manifest: manifest.clone(), blobs };
         for item in &mut self.items {
             if let Content::Image { reference: of, referrers, .. } = &mut item.content
                 && of == reference

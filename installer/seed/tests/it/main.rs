@@ -1,5 +1,5 @@
-//! Bundles in real registries: Debian's docker-registry and distribution 3 (`scripts/lab build`), read back by skopeo, and
-//! behind a proxy that fails as a test says. Needs the Debian packages docker-registry and skopeo.
+//! Bundles in real registries: Debian's docker-registry and distribution 3 (`scripts/lab build`), read back by skopeo, crane,
+//! oras, cosign and helm, and behind a proxy that fails as a test says. Needs the Debian packages docker-registry and skopeo.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot be set up has failed")]
 
@@ -7,6 +7,7 @@ mod bundles;
 mod faults;
 mod forms;
 mod proxy;
+mod readers;
 mod refused;
 mod registry;
 mod resume;

@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use crate::bundles::{Maker, noise};
 use crate::proxy::{Fault, Proxy};
-use crate::registry::{PASSWORD, Registry, Setup, USER, distribution_3, lab_program};
+use crate::registry::{Registry, Setup, distribution_3};
 use crate::site::{notes, options, options_for, run};
 
 const BOTH: [Platform; 2] = [Platform::LINUX_AMD64, Platform::LINUX_ARM64];
@@ -177,29 +177,4 @@ async fn a_delta_is_seeded_where_the_registry_or_another_bundle_has_the_rest_and
     options.dry_run = false;
     let whole = delta.on_bases(vec![january]).unwrap();
     assert_eq!(run(&whole, &options).await.unwrap().count(State::Pushed), 2);
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn helm_pulls_a_chart_with_its_version_from_where_it_was_seeded() {
-    let setup = Setup { tls: true, password: true, ..Setup::default() };
-    let registry = Registry::start(setup);
-    let folder = tempfile::tempdir().unwrap();
-    let mut maker = Maker::new(&ONE);
-    let chart = maker.chart("web", "1.2.3+4");
-    let bundle = maker.bundle(folder.path());
-    run(&bundle, &options_for(folder.path(), &registry, setup)).await.unwrap();
-    let helm = lab_program("helm");
-    assert!(helm.exists(), "{} is needed (scripts/lab build)", helm.display());
-    let pulled = std::process::Command::new(helm)
-        .arg("pull")
-        .arg(format!("oci://{}/mirror/kubexm/charts/web", registry.address))
-        .args(["--version", "1.2.3+4", "--username", USER, "--password", PASSWORD, "--ca-file"])
-        .arg(registry.ca())
-        .current_dir(folder.path())
-        .env("HOME", folder.path())
-        .output()
-        .unwrap();
-    assert!(pulled.status.success(), "{}", String::from_utf8_lossy(&pulled.stderr));
-    let archive = std::fs::read(folder.path().join("web-1.2.3+4.tgz")).unwrap();
-    assert_eq!(Digest::of(archive), chart);
 }
