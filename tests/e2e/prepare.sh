@@ -13,7 +13,8 @@ need_programs() {
   (cd "$ROOT" && cargo build --quiet --profile e2e --target "$TARGET" -p kubexm-bundle -p kubexm-install)
 }
 need_lab() { lab build; }
-need_minor() { lab minor build; }
+need_minor() { lab minor build before; }
+need_minor-next() { lab minor build next; }
 need_balancers() { lab balancers; }
 need_calico() { lab calico; }
 need_keepalived() { lab keepalived; }
@@ -35,7 +36,7 @@ prepare() {
   : > "$TOP/lacking"
   words=$(while read -r _ _ scene; do declared "$scene" needs; done < <(grep '^run ' <<< "$1") | tr ' ' '\n' | sort -u)
   # What the lab's programs are built of is in the cache still when those of `minor` are.
-  ! grep -qx minor <<< "$words" || export KEEP_GO=1
+  ! grep -qxE 'minor(-next)?' <<< "$words" || export KEEP_GO=1
   for word in programs lab $(grep -vxE 'programs|lab' <<< "$words"); do
     [ "$(type -t "need_$word")" = function ] || { echo "a scene needs '$word', which tests/e2e/prepare.sh does not know"; exit 1; }
     # Not in a condition, where set -e would not hold within it.
@@ -43,7 +44,6 @@ prepare() {
     (set -e; "need_$word") > "$TOP/need-$word.log" 2>&1
     local code=$?
     set -e
-    [ "$word" != minor ] || [ -z "${KEEP_GO:-}" ] || rm -rf "$LAB/go"
     [ "$code" != 0 ] || continue
     FAILED=$((FAILED + 1))
     printf 'FAIL  what scenes need is there: %s\n' "$word"
@@ -51,6 +51,7 @@ prepare() {
     case $word in programs | lab) echo "not run: any scene, since all of them need $word"; exit 1 ;; esac
     echo "$word" >> "$TOP/lacking"
   done
+  ! grep -qxE 'minor(-next)?' <<< "$words" || rm -rf "$LAB/go"
 }
 
 # scene_lacks SCENE: what it needs and cannot have

@@ -5,7 +5,7 @@
 # Two control planes and a worker go from one minor version of Kubernetes to the next, over etcd's gate: refused before it, brought to it
 # with a bundle of their own version, then upgraded while clients ask, killed in the middle and resumed. An operator's cordon stays.
 . "$ROOT/tests/e2e/fleet.sh"
-. "$ROOT/tests/lab/versions.sh"
+. "$ROOT/tests/e2e/upgrade.sh"
 say "a new minor version"
 HOME_NAME=home-minor
 BEFORE=1.33.13
@@ -23,70 +23,25 @@ schema: kubexm.io/catalogue/v1
 name: old-etcd
 releases: {"1.33": {constants: {etcd: 3.5.24-0}}}
 YAML
-# minor_bundle NAME YAML [OVERLAY...]
-minor_bundle() {
-  local name=$1 yaml=$2 overlay overlays=(--catalogue "$LAB_OVERLAY")
-  shift 2
-  for overlay in "$@"; do overlays+=(--catalogue "$overlay"); done
-  "$BUNDLE" build -f "$yaml" --zone "$LAB_ZONE" "${overlays[@]}" --cache "$WORK/cache" -o "$WORK/minor-$name.tar.zst"
-}
-check "a bundle of v$BEFORE with the etcd of earlier programs is built" minor_bundle old "$BEFORE_YAML" "$MINOR_OVERLAY" "$WORK/old-etcd.yaml"
+check "a bundle of v$BEFORE with the etcd of earlier programs is built" version_bundle old "$BEFORE_YAML" "$MINOR_OVERLAY" "$WORK/old-etcd.yaml"
 [ "$HELD" = 1 ] || return 0
-check "one with the etcd of this program" minor_bundle gate "$BEFORE_YAML" "$MINOR_OVERLAY"
-check "and one of v$LAB_K8S" minor_bundle next "$FLEET_YAML"
+check "one with the etcd of this program" version_bundle gate "$BEFORE_YAML" "$MINOR_OVERLAY"
+check "and one of v$LAB_K8S" version_bundle next "$FLEET_YAML"
 [ "$HELD" = 1 ] || return 0
 # of NAME VERB ARGS...: the installer with that bundle
 of() {
   local yaml=$BEFORE_YAML
   [ "$1" != next ] || yaml=$FLEET_YAML
-  install "$2" --bundle "$WORK/minor-$1.tar.zst" -f "$yaml" --accept-new-host-keys "${@:3}"
+  install "$2" --bundle "$WORK/version-$1.tar.zst" -f "$yaml" --accept-new-host-keys "${@:3}"
 }
 check "a cluster of v$BEFORE is created" of old create -y
 [ "$HELD" = 1 ] || return 0
 check "every node is Ready (minor)" fleet_becomes_ready 120
 
-web() {
-  cat << YAML
-apiVersion: apps/v1
-kind: Deployment
-metadata: {name: web, namespace: default}
-spec:
-  replicas: 2
-  selector: {matchLabels: {app: web}}
-  template:
-    metadata: {labels: {app: web}}
-    spec:
-      terminationGracePeriodSeconds: 5
-      tolerations: [{key: node-role.kubernetes.io/control-plane, operator: Exists}]
-      topologySpreadConstraints:
-        - {maxSkew: 1, topologyKey: kubernetes.io/hostname, whenUnsatisfiable: ScheduleAnyway, labelSelector: {matchLabels: {app: web}}}
-      containers:
-        - name: web
-          image: "registry.k8s.io/coredns/coredns:v1.12.0"
-          readinessProbe: {tcpSocket: {port: 53}, periodSeconds: 1}
-          lifecycle: {preStop: {sleep: {seconds: 2}}}
----
-apiVersion: policy/v1
-kind: PodDisruptionBudget
-metadata: {name: web, namespace: default}
-spec: {maxUnavailable: 1, selector: {matchLabels: {app: web}}}
-YAML
-}
-web_answers() { web | kubectl_on n1 apply -f - && kubectl_on n1 rollout status deployment/web --timeout=90s; }
+WEB_TAG=1.12.0
 check "a Deployment runs" web_answers
 
 check "etcd before its gate is refused by name, and the way is said" says 53 "build one of v$BEFORE" of next upgrade -y
-# etcd_is VERSION: by each member's own word
-etcd_is() {
-  local host found
-  for host in n1 n2; do
-    found=$(lab host root "$host" env ETCDCTL_API=3 etcdctl --endpoints https://127.0.0.1:2379 --cacert /etc/kubernetes/pki/etcd/ca.crt \
-      --cert /etc/kubernetes/pki/etcd/healthcheck-client.crt --key /etc/kubernetes/pki/etcd/healthcheck-client.key endpoint status) || return 1
-    echo "$host: $found"
-    grep -q ", $1, " <<< "$found" || return 1
-  done
-}
-kubelets_are() { [ "$(kubectl_on n1 get nodes --no-headers -o custom-columns=:.status.nodeInfo.kubeletVersion | sort -u)" = "v$1" ]; }
 check "etcd is the one of the bundle" etcd_is 3.5.24
 FROM=$SECONDS
 check "a bundle of the same version brings etcd over its gate" of gate upgrade -y
@@ -107,13 +62,7 @@ check "it is resumed, and ends (minor)" of next resume
 echo "v$BEFORE to v$LAB_K8S: $((SECONDS - FROM)) s" >> "$WORK/minor-figures"
 check "every kubelet has v$LAB_K8S" kubelets_are "$LAB_K8S"
 check "each member of etcd has 3.6" etcd_is "$LAB_ETCD"
-minor_images_are() {
-  local found; found=$(kubectl_on n1 -n kube-system get pods -l tier=control-plane --no-headers -o 'custom-columns=:.spec.containers[0].image' |
-    grep -v /etcd: | sed 's/.*://' | sort -u)
-  echo "static pods: $found"
-  [ "$found" = "v$LAB_K8S" ]
-}
-check "and every API server, controller manager and scheduler (minor)" minor_images_are
+check "and every API server, controller manager and scheduler (minor)" static_pods_are "$LAB_K8S"
 check "every pod runs (minor)" within 120 all_running n1
 # cordons NODE...: these are cordoned, no other is, and nobody has a mark of ours
 cordons() {

@@ -6,13 +6,13 @@
 # Two control planes and a worker get the next patch version while clients ask: killed in the middle and resumed, then again with nothing
 # to do. Bundles that the cluster cannot be upgraded with are refused before any change.
 . "$ROOT/tests/e2e/fleet.sh"
+. "$ROOT/tests/e2e/upgrade.sh"
 say "a new version"
 HOME_NAME=home-upgrade
 check "the fleet is up again, for an upgrade" start_from fleet
 [ "$HELD" = 1 ] || return 0
 
 # The same cluster.yaml with another version.
-. "$ROOT/tests/lab/versions.sh"
 NEXT_YAML=$WORK/next.yaml
 NEXT_FILE=$WORK/next.tar.zst
 next_bundle() {
@@ -28,66 +28,8 @@ check "its plan is shown, and nothing is changed" says 0 "upgrade.apply" planned
 check "create does not upgrade, and says what does" says 53 "kubexm-install upgrade" \
   install create --bundle "$NEXT_FILE" -f "$NEXT_YAML" -y --accept-new-host-keys
 
-# CoreDNS without a Corefile answers any question on port 53.
-web() {
-  cat << YAML
-apiVersion: apps/v1
-kind: Deployment
-metadata: {name: web, namespace: default}
-spec:
-  replicas: 2
-  selector: {matchLabels: {app: web}}
-  template:
-    metadata: {labels: {app: web}}
-    spec:
-      terminationGracePeriodSeconds: 5
-      tolerations: [{key: node-role.kubernetes.io/control-plane, operator: Exists}]
-      topologySpreadConstraints:
-        - {maxSkew: 1, topologyKey: kubernetes.io/hostname, whenUnsatisfiable: ScheduleAnyway, labelSelector: {matchLabels: {app: web}}}
-      containers:
-        - name: web
-          image: "registry.k8s.io/coredns/coredns:v$LAB_COREDNS"
-          readinessProbe: {tcpSocket: {port: 53}, periodSeconds: 1}
-          lifecycle: {preStop: {sleep: {seconds: 2}}}
----
-apiVersion: v1
-kind: Service
-metadata: {name: web, namespace: default}
-spec: {clusterIP: 10.233.0.99, selector: {app: web}, ports: [{port: 53, protocol: TCP}]}
----
-apiVersion: policy/v1
-kind: PodDisruptionBudget
-metadata: {name: web, namespace: default}
-spec: {maxUnavailable: 1, selector: {matchLabels: {app: web}}}
-YAML
-}
-web_answers() { web | kubectl_on n1 apply -f - && kubectl_on n1 rollout status deployment/web --timeout=90s; }
 check "a Deployment answers requests" web_answers
 
-# asked NAME HOST: ten times a second, until the file /run/asks is gone; one line each, with milliseconds
-asking() {
-  # shellcheck disable=SC2016  # for the host's shell
-  lab host root "$2" bash -s "$1" << 'SH' > "$WORK/asked-$1" 2>&1 &
-kind=$1
-touch /run/asks
-end() { [ "$1" = 0 ] && echo "$(date +%s%3N) ok" || echo "$(date +%s%3N) failed"; }
-while [ -e /run/asks ]; do
-  case $kind in
-    web) timeout 2 bash -c '< /dev/tcp/10.233.0.99/53' 2> /dev/null; end $? ;;
-    api) KUBECONFIG=/etc/kubernetes/admin.conf KUBECACHEDIR=/run/e2e-kubectl kubectl --request-timeout=2s get --raw /readyz > /dev/null 2>&1; end $? ;;
-  esac
-  sleep 0.1
-done
-SH
-}
-# answered NAME MOST: how many requests failed, and for how long in a row; at most MOST of them
-answered() {
-  local asked failed
-  asked=$(wc -l < "$WORK/asked-$1") failed=$(grep -c failed "$WORK/asked-$1" || true)
-  echo "$1: $failed of $asked requests failed"
-  echo "$1: $failed of $asked requests failed" >> "$WORK/upgrade-figures"
-  [ "$asked" -gt 100 ] && [ "$failed" -le "$2" ]
-}
 asking web n3
 asking api n2
 
@@ -98,21 +40,9 @@ killed_in_the_middle() {
 }
 check "an upgrade is killed in the middle" killed_in_the_middle
 check "it is resumed, and ends" install resume --bundle "$NEXT_FILE" -f "$NEXT_YAML" --accept-new-host-keys
-for host in n2 n3; do lab host root "$host" rm -f /run/asks; done
-wait
-versions() {
-  local found; found=$(kubectl_on n1 get nodes --no-headers -o custom-columns=:.status.nodeInfo.kubeletVersion | sort -u)
-  echo "kubelets: $found"
-  [ "$found" = "v$LAB_K8S_NEXT" ]
-}
-check "every kubelet has the new version" versions
-images() {
-  local found; found=$(kubectl_on n1 -n kube-system get pods -l tier=control-plane --no-headers -o 'custom-columns=:.spec.containers[0].image' |
-    grep -v /etcd: | sed 's/.*://' | sort -u)
-  echo "static pods: $found"
-  [ "$found" = "v$LAB_K8S_NEXT" ]
-}
-check "and every API server, controller manager and scheduler" images
+ended_asking
+check "every kubelet has the new version" kubelets_are "$LAB_K8S_NEXT"
+check "and every API server, controller manager and scheduler" static_pods_are "$LAB_K8S_NEXT"
 check "every node is Ready" fleet_becomes_ready 120
 check "every pod runs" within 120 all_running n1
 check "the Deployment has answered every request" answered web 0

@@ -1,30 +1,42 @@
 # shellcheck shell=bash
-# `lab minor`: the minor version of Kubernetes before the lab's own. Apart from the rest, so that it is built only where a scene
-# upgrades from it: five minutes with empty caches, 1.2 GB.
+# `lab minor`: the minor version of Kubernetes before the lab's own, and the one after it. Apart from the rest, so that each is built only where
+# a scene upgrades from it or to it: five minutes with empty caches, 1.2 GB.
 . "$HERE/programs.sh"
 . "$HERE/images.sh"
 . "$HERE/artifacts.sh"
 . "$HERE/origins.sh"
 . "$HERE/tools.sh"
 
-MINOR_K8S=1.33.13
-MINOR_COREDNS=1.12.0
-MINOR_PAUSE=3.10
-# The first behind etcd's gate, and what kubeadm of $MINOR_K8S names: one program, which calls itself so. As long as its own version, which is
-# written over. The module proxy has neither of them; it is behind the gate itself.
-MINOR_ETCD_BUILT=3.5.35
-MINOR_ETCD=3.5.26
-MINOR_ETCD_OLD=3.5.24
-
-MINOR_K8S_BIN=$LAB/k8s/$MINOR_K8S
-MINOR_BIN_BUILT=$LAB/bin-minor-built
-MINOR_BIN=$LAB/bin-minor
-MINOR_BIN_OLD=$LAB/bin-minor-old
-MINOR_OCI=$LAB/oci-minor
-MINOR_FILES=$LAB/origin-minor
+# minor_line before|next: what belongs to it
+minor_line() {
+  local line=minor
+  case $1 in
+    before)
+      MINOR_K8S=1.33.13 MINOR_COREDNS=1.12.0 MINOR_PAUSE=3.10
+      # The first behind etcd's gate, and what kubeadm of $MINOR_K8S names: one program, which calls itself so. As long as its own version,
+      # which is written over. The module proxy has neither of them; it is behind the gate itself.
+      MINOR_ETCD_BUILT=3.5.35 MINOR_ETCD=3.5.26 MINOR_ETCD_OLD=3.5.24
+      ;;
+    next)
+      line=minor-next MINOR_K8S=1.35.4 MINOR_COREDNS=1.13.1 MINOR_PAUSE=3.10.1
+      # The lab's own etcd, under the version that kubeadm of $MINOR_K8S names.
+      MINOR_ETCD_BUILT=$LAB_ETCD MINOR_ETCD=3.6.6 MINOR_ETCD_OLD=
+      ;;
+    *) die "usage: lab minor build|up [before|next]" ;;
+  esac
+  MINOR_K8S_BIN=$LAB/k8s/$MINOR_K8S
+  MINOR_BIN_BUILT=$LAB/bin-$line-built
+  [ "$1" != next ] || MINOR_BIN_BUILT=$BIN
+  MINOR_BIN=$LAB/bin-$line
+  MINOR_BIN_OLD=$LAB/bin-$line-old
+  MINOR_OCI=$LAB/oci-$line
+  MINOR_FILES=$LAB/origin-$line
+  MINOR_OVERLAY=$RUN/$line-overlay.yaml
+}
 ETCD_PROGRAMS=(etcd etcdctl etcdutl)
 
 lab_minor() {
+  minor_line "${2:-before}"
   case ${1:-} in
     build)
       lock
@@ -34,7 +46,7 @@ lab_minor() {
       minor_artifacts
       ;;
     up) minor_up ;;
-    *) die "usage: lab minor build|up" ;;
+    *) die "usage: lab minor build|up [before|next]" ;;
   esac
 }
 
@@ -45,12 +57,15 @@ minor_programs() {
     go_present
     step "kubernetes-$MINOR_K8S" build_kubernetes "$MINOR_K8S" "${K8S_PROGRAMS[@]}"
   }
-  BIN=$MINOR_BIN_BUILT program "$MINOR_ETCD_BUILT" server:etcd $m/server/v3 $m/server/v3
-  BIN=$MINOR_BIN_BUILT program "$MINOR_ETCD_BUILT" etcdctl $m/etcdctl/v3 $m/etcdctl/v3
-  BIN=$MINOR_BIN_BUILT program "$MINOR_ETCD_BUILT" etcdutl $m/etcdutl/v3 $m/etcdutl/v3
+  [ "$MINOR_BIN_BUILT" = "$BIN" ] || {
+    BIN=$MINOR_BIN_BUILT program "$MINOR_ETCD_BUILT" server:etcd $m/server/v3 $m/server/v3
+    BIN=$MINOR_BIN_BUILT program "$MINOR_ETCD_BUILT" etcdctl $m/etcdctl/v3 $m/etcdctl/v3
+    BIN=$MINOR_BIN_BUILT program "$MINOR_ETCD_BUILT" etcdutl $m/etcdutl/v3 $m/etcdutl/v3
+  }
   [ "$MINOR_BIN/etcd" -nt "$MINOR_BIN_BUILT/etcd" ] || step "etcd-$MINOR_ETCD" relabel_etcd "$MINOR_BIN" "$MINOR_ETCD"
-  [ "$MINOR_BIN_OLD/etcd" -nt "$MINOR_BIN_BUILT/etcd" ] || step "etcd-$MINOR_ETCD_OLD" relabel_etcd "$MINOR_BIN_OLD" "$MINOR_ETCD_OLD"
-  # CoreDNS of the minor version before is the lab's under another tag; the rest of the images are the lab's own.
+  [ -z "$MINOR_ETCD_OLD" ] || [ "$MINOR_BIN_OLD/etcd" -nt "$MINOR_BIN_BUILT/etcd" ] ||
+    step "etcd-$MINOR_ETCD_OLD" relabel_etcd "$MINOR_BIN_OLD" "$MINOR_ETCD_OLD"
+  # Its CoreDNS is the lab's under another tag; the rest of the images are the lab's own.
   for name in coredns flanneld flannel pause; do ln -sfn "$BIN/$name" "$MINOR_BIN/$name"; done
 }
 
@@ -75,7 +90,7 @@ minor_images() {
     LAB_ETCD_TAG=$MINOR_ETCD-0 LAB_COREDNS=$MINOR_COREDNS LAB_PAUSE=$MINOR_PAUSE
     lab_images
   )
-  ! grep -q "^$old" "$MINOR_OCI/images.tsv" || return 0
+  [ -n "$MINOR_ETCD_OLD" ] && ! grep -q "^$old" "$MINOR_OCI/images.tsv" || return 0
   "$HERE/mkimg.py" "$MINOR_OCI/${old%:*}" "$old" --file "$MINOR_BIN_OLD/etcd:/usr/local/bin/etcd" \
     --file "$MINOR_BIN_OLD/etcdctl:/usr/local/bin/etcdctl" --file "$MINOR_BIN_OLD/etcdutl:/usr/local/bin/etcdutl" \
     --dir var/lib/etcd >> "$MINOR_OCI/images.tsv"
@@ -113,7 +128,7 @@ minor_artifacts() (
 minor_up() {
   local name version path ref digest file
   [ -f "$RUN/origins.env" ] || die "the origins are not up: scripts/lab origins up"
-  [ -f "$MINOR_FILES/.stamp" ] || die "nothing is built yet: scripts/lab minor build"
+  [ -f "$MINOR_FILES/.stamp" ] || die "nothing is built yet: scripts/lab minor build [before|next]"
   for file in dl.k8s.io github.com; do cp -alf "$MINOR_FILES/$file" "$FILES/"; done
   (OCI=$MINOR_OCI registry_fill "127.0.0.1:$(registry_port)")
   {
@@ -125,7 +140,7 @@ minor_up() {
     done < <(minor_components)
     echo "images:"
     while IFS=$'\t' read -r ref digest; do printf '  "%s": %s\n' "$ref" "$digest"; done < <(sort -u "$MINOR_OCI/images.tsv")
-  } > "$RUN/minor-overlay.$$"
-  mv "$RUN/minor-overlay.$$" "$RUN/minor-overlay.yaml"
-  echo "$RUN/minor-overlay.yaml"
+  } > "$MINOR_OVERLAY.$$"
+  mv "$MINOR_OVERLAY.$$" "$MINOR_OVERLAY"
+  echo "$MINOR_OVERLAY"
 }
