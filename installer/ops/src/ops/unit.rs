@@ -196,6 +196,19 @@ mod tests {
                 systemd::daemon_reload(&h.machine).expect("a reload");
                 Unit { running: Some(false), ..on }
             }),
+            ("a unit without [Install], which others start, that must be off", |h| {
+                h.put("/usr/local/bin/a", "#!/bin/true\n");
+                h.put("/etc/systemd/system/a.service", "[Service]\nExecStart=/usr/local/bin/a\n");
+                let on = Unit {
+                    name: "a.service".into(),
+                    enabled: true,
+                    running: Some(true),
+                    loaded: vec![],
+                    reloaded: Vec::new(),
+                };
+                dispatch::converge(&on.clone().into(), &h.machine).expect("on");
+                Unit { enabled: false, running: Some(false), ..on }
+            }),
             ("a unit that must be off", |h| {
                 h.unit("a.service", "/usr/local/bin/a");
                 let on = Unit {
