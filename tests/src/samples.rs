@@ -94,9 +94,15 @@ pub const FLEETS: [Sample; 16] = [
         ..ONE
     },
     Sample {
-        name: "a control plane and three workers with labels, one without a resolver",
-        hosts: &[("node1", "{}"), ("node2", "{rack: a, disk: ssd}"), ("node3", "{rack: a}"), ("node4", "{rack: b}")],
+        name: "a control plane and three workers with labels and two stacks, one without a resolver",
+        hosts: &[
+            ("node1", "{}, internalAddress: [10.0.0.11, \"fd00::11\"]"),
+            ("node2", "{rack: a, disk: ssd}, internalAddress: [10.0.0.12, \"fd00::12\"]"),
+            ("node3", "{rack: a}, internalAddress: [10.0.0.13, \"fd00::13\"]"),
+            ("node4", "{rack: b}, internalAddress: [10.0.0.14, \"fd00::14\"]"),
+        ],
         roles: "{master: [node1], worker: [node2, node3, node4]}",
+        spec: "  network: {podCidr: [10.233.64.0/18, \"fd85:1::/56\"], serviceCidr: [10.233.0.0/18, \"fd85:2::/112\"]}\n",
         facts: |facts| {
             if facts.host != "node4" {
                 facts.nameservers = Some(vec![[10, 0, 0, 53].into()]);

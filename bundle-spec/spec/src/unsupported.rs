@@ -7,6 +7,7 @@
 use std::fmt;
 use std::net::IpAddr;
 
+use ipnet::IpNet;
 use serde_json::Value;
 
 use crate::cluster::{
@@ -40,7 +41,7 @@ impl fmt::Display for Unsupported {
 pub fn check(cluster: &Cluster) -> Vec<Unsupported> {
     let mut all = All::default();
     for (index, host) in cluster.hosts.iter().enumerate() {
-        all.host(&format!("spec.hosts[{index}]"), host);
+        all.host(&format!("spec.hosts[{index}]"), host, cluster.network.has_two_stacks());
     }
     all.system(&cluster.system, &cluster.bundle.os);
     for (index, host) in cluster.extra.hosts.iter().enumerate() {
@@ -102,15 +103,16 @@ impl All {
         self.add(address.is_ipv6(), path, address.to_string(), V4);
     }
 
-    fn host(&mut self, path: &str, host: &Host) {
+    fn host(&mut self, path: &str, host: &Host, two_stacks: bool) {
         let v6 = |text: &str| text.parse::<IpAddr>().is_ok_and(|address| address.is_ipv6());
         self.add(v6(&host.address), &format!("{path}.address"), &host.address, V4);
         self.add(!host.more_addresses.is_empty(), &format!("{path}.address"), "", "give one address");
         if let Some(address) = host.internal_address {
             self.v4(&format!("{path}.internalAddress"), address);
         }
-        let internal = &host.more_internal_addresses;
-        self.add(!internal.is_empty(), &format!("{path}.internalAddress"), "", "give one address");
+        let second = !host.more_internal_addresses.is_empty() && !two_stacks;
+        let instead = "give one address, or networks of both families in spec.network.podCidr and serviceCidr";
+        self.add(second, &format!("{path}.internalAddress"), "", instead);
         for (index, jump) in host.via.iter().enumerate() {
             self.add(v6(&jump.address), &format!("{path}.via[{index}].address"), &jump.address, V4);
         }
@@ -149,14 +151,7 @@ impl All {
             &[NetworkPlugin::Flannel, NetworkPlugin::Calico, NetworkPlugin::Cilium, NetworkPlugin::None],
         );
         self.add(network.multus, "spec.network.multus", "true", LEAVE_OUT);
-        for (key, first, more) in [
-            ("podCidr", network.pod_cidr, &network.more_pod_cidrs),
-            ("serviceCidr", network.service_cidr, &network.more_service_cidrs),
-        ] {
-            let written = std::iter::once(&first).chain(more).map(ToString::to_string).collect::<Vec<_>>().join(", ");
-            let v6 = written.contains(':');
-            self.add(v6, &format!("spec.network.{key}"), written, "one IPv4 network today");
-        }
+        self.stacks(network);
         // Which ones there are is looked at when the file is read.
         let known =
             matches!(network.plugin, NetworkPlugin::Calico | NetworkPlugin::Cilium) || network.options.is_empty();
@@ -167,6 +162,26 @@ impl All {
         self.add(replaces, "spec.network.options.kubeProxyReplacement", "true", LEAVE_OUT);
         if network.plugin == NetworkPlugin::Calico {
             self.calico(network);
+        }
+    }
+
+    /// One family, or IPv4 before IPv6 for pods and services alike.
+    fn stacks(&mut self, network: &Network) {
+        let both = network.has_two_stacks() && !network.more_service_cidrs.is_empty();
+        for (key, first, more) in [
+            ("podCidr", network.pod_cidr, &network.more_pod_cidrs),
+            ("serviceCidr", network.service_cidr, &network.more_service_cidrs),
+        ] {
+            let right = matches!(first, IpNet::V4(_)) && (more.is_empty() || both);
+            let written = std::iter::once(&first).chain(more).map(ToString::to_string).collect::<Vec<_>>().join(", ");
+            let instead = "one IPv4 network today, or of podCidr and serviceCidr both families, IPv4 first";
+            self.add(!right, &format!("spec.network.{key}"), written, instead);
+        }
+        let plugins = [NetworkPlugin::Flannel, NetworkPlugin::None];
+        if both && !plugins.contains(&network.plugin) {
+            let words: Vec<&str> = plugins.iter().map(Keyword::word).collect();
+            let instead = format!("pods have both families with {} today", words.join(", "));
+            self.add(true, "spec.network.podCidr", network.plugin.word(), &instead);
         }
     }
 

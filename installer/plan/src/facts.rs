@@ -60,6 +60,10 @@ pub struct Facts {
     pub interfaces: Vec<Interface>,
     /// Whether there is a default route.
     pub default_route: bool,
+    /// Interfaces whose default route of IPv6 the kernel has from a router, and asks none for any more once it forwards
+    /// packets (`accept_ra` is 1).
+    #[serde(default)]
+    pub routers_asked_on: Vec<String>,
     /// Destination networks of routes (CIDR text), without the default route.
     pub routes: Vec<String>,
     /// Nameservers of /etc/resolv.conf; none if the file does not exist.

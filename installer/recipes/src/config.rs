@@ -20,6 +20,10 @@ pub fn check(cx: &PlanContext<'_>) -> Vec<RecipeError> {
     for host in cluster.hosts.iter().filter(|host| host.node_ip().is_none()) {
         problems.push(RecipeError::NoAddress { host: host.name.clone(), address: host.address.clone() });
     }
+    let one_family = |name: &String| cluster.network.has_two_stacks() && cluster.roles(name).in_cluster();
+    for host in cluster.hosts.iter().filter(|host| one_family(&host.name) && host.second_node_ip().is_none()) {
+        problems.push(RecipeError::OneFamily { host: host.name.clone() });
+    }
     problems.extend(SERVICES.iter().find_map(|n| cx.service_address(*n).err()));
     problems.extend(runtime::unknown_version(cx));
     for platform in &cx.manifest.platforms {

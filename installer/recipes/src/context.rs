@@ -86,6 +86,16 @@ impl PlannedHost<'_> {
         &self.host.name
     }
 
+    /// Its addresses inside the cluster as kubelet takes them (`--node-ip`): one, or one of each family.
+    pub fn ips(&self, cluster: &Cluster) -> Result<String, RecipeError> {
+        if !cluster.network.has_two_stacks() {
+            return Ok(self.ip.to_string());
+        }
+        let second =
+            self.host.second_node_ip().ok_or_else(|| RecipeError::OneFamily { host: self.name().to_owned() })?;
+        Ok(format!("{},{second}", self.ip))
+    }
+
     /// Whether it is a node of the cluster; a host that only serves the registry is not.
     pub const fn in_cluster(&self) -> bool {
         self.roles.in_cluster()

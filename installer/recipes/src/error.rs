@@ -103,6 +103,12 @@ pub enum RecipeError {
         /// The value in cluster.yaml.
         address: String,
     },
+    /// Pods have addresses of two families, and the node has one.
+    #[error(
+        "{host} has no IPv6 address in cluster.yaml, and spec.network.podCidr has both families; \
+         write `internalAddress: [IPV4, IPV6]`, both of one interface"
+    )]
+    OneFamily { host: String },
     /// The machine's architecture differs from cluster.yaml.
     #[error(
         "{host}: its architecture is {found}, but cluster.yaml has `arch: {configured}`; correct it, or leave it out"
@@ -355,6 +361,7 @@ impl RecipeError {
             Self::NoCluster
             | Self::NoHosts { .. }
             | Self::NoAddress { .. }
+            | Self::OneFamily { .. }
             | Self::ArchMismatch { .. }
             | Self::BadNetwork { .. }
             | Self::ExtraConfig { .. }

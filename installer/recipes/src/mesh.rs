@@ -36,6 +36,8 @@ pub struct Mesh {
 struct Host<'a> {
     name: &'a str,
     ip: IpAddr,
+    /// Of the other family, where pods have both.
+    second: Option<IpAddr>,
     roles: Roles,
     /// UDP ports that are in use, so that the agent cannot echo on them.
     taken: Vec<u16>,
@@ -65,10 +67,15 @@ pub fn mesh(cx: &PlanContext<'_>) -> Mesh {
     let mut listen: BTreeMap<&str, BTreeSet<Port>> = BTreeMap::new();
     for from in &hosts {
         for to in hosts.iter().filter(|to| to.name != from.name && to.ip != from.ip) {
-            for port in ports(cx, from, to) {
-                let dial = ConnectionCheck { to: to.name.to_owned(), address: to.ip, port, pod: None };
+            let mut check = |address: IpAddr, port: Port| {
+                let dial = ConnectionCheck { to: to.name.to_owned(), address, port, pod: None };
                 dials.entry(from.name).or_default().insert(dial);
                 listen.entry(to.name).or_default().insert(port);
+            };
+            ports(cx, from, to).into_iter().for_each(|port| check(to.ip, port));
+            // Packets between pods go by the nodes' addresses of the same family.
+            if let Some(second) = to.second.filter(|_| from.roles.in_cluster() && to.roles.in_cluster()) {
+                of_pods(cx, to).into_iter().for_each(|port| check(second, port));
             }
         }
     }
@@ -107,6 +114,7 @@ fn hosts<'a>(cx: &PlanContext<'a>) -> Vec<Host<'a>> {
         Some(Host {
             name: &host.name,
             ip: host.node_ip()?,
+            second: host.second_node_ip().filter(|_| cx.cluster.network.has_two_stacks()),
             roles: cx.cluster.roles(&host.name),
             taken: udp.map(|listener| listener.port).collect(),
             balances: facts.listeners.iter().any(|one| one.protocol == "tcp" && one.port == port),
@@ -147,11 +155,7 @@ fn ports(cx: &PlanContext<'_>, from: &Host<'_>, to: &Host<'_>) -> Vec<Port> {
         if client.control_plane {
             ports.push(tcp(KUBELET));
         }
-        let traits = network::of(cx.cluster).ok();
-        let udp = traits.map(|network| network.udp_ports).unwrap_or_default();
-        let free = udp.iter().filter(|number| !to.taken.contains(number));
-        ports.extend(free.map(|number| Port { protocol: Protocol::Udp, number: *number }));
-        ports.extend(traits.into_iter().flat_map(|network| network.tcp_ports).copied().map(tcp));
+        ports.extend(of_pods(cx, to));
     }
     if fan_out::is_used(cx.cluster) && !cx.without_fan_out {
         ports.push(tcp(FAN_OUT_PORT));
@@ -164,6 +168,15 @@ fn ports(cx: &PlanContext<'_>, from: &Host<'_>, to: &Host<'_>) -> Vec<Port> {
         }
     }
     ports
+}
+
+/// Ports of the pod network on a node.
+fn of_pods(cx: &PlanContext<'_>, to: &Host<'_>) -> Vec<Port> {
+    let traits = network::of(cx.cluster).ok();
+    let udp = traits.map(|network| network.udp_ports).unwrap_or_default();
+    let free = udp.iter().filter(|number| !to.taken.contains(number));
+    let udp = free.map(|number| Port { protocol: Protocol::Udp, number: *number });
+    udp.chain(traits.into_iter().flat_map(|network| network.tcp_ports).copied().map(tcp)).collect()
 }
 
 const fn tcp(number: u16) -> Port {

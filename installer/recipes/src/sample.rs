@@ -184,6 +184,7 @@ pub fn facts(name: &str, last: u8) -> Facts {
             mtu: 1500,
         }],
         default_route: true,
+        routers_asked_on: Vec::new(),
         routes: vec!["10.77.0.0/24".to_owned()],
         nameservers: Some(vec![IpAddr::V4(Ipv4Addr::new(10, 77, 0, 1))]),
         resolved_nameservers: None,

@@ -192,6 +192,11 @@ impl Host {
         self.internal_address.or_else(|| self.address.parse().ok())
     }
 
+    /// The address of the other family inside the cluster, where cluster.yaml names one.
+    pub fn second_node_ip(&self) -> Option<IpAddr> {
+        self.more_internal_addresses.first().copied()
+    }
+
     /// Every address of the machine that is known without asking DNS, the cluster's first.
     pub fn addresses(&self) -> impl Iterator<Item = IpAddr> {
         let written = std::iter::once(&self.address).chain(&self.more_addresses).filter_map(|text| text.parse().ok());

@@ -66,6 +66,11 @@ impl Network {
         std::iter::once(self.pod_cidr).chain(self.more_pod_cidrs.iter().copied())
     }
 
+    /// Whether pods have addresses of both families.
+    pub fn has_two_stacks(&self) -> bool {
+        !self.more_pod_cidrs.is_empty()
+    }
+
     /// The networks of services, the first family first.
     pub fn service_cidrs(&self) -> impl Iterator<Item = IpNet> {
         std::iter::once(self.service_cidr).chain(self.more_service_cidrs.iter().copied())

@@ -47,6 +47,7 @@ pub fn facts(host: &str) -> Facts {
             mtu: 1500,
         }],
         default_route: true,
+        routers_asked_on: Vec::new(),
         routes: vec!["10.0.0.0/24".to_owned()],
         nameservers: Some(Vec::new()),
         resolved_nameservers: None,

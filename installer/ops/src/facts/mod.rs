@@ -34,8 +34,12 @@ use crate::{Machine, OpError, fsio, paths, systemd, timers};
 /// nf_conntrack) cannot be distinguished from missing ones if they are built in without parameters.
 const MODULES: [&str; 6] = ["br_netfilter", "overlay", "ip_vs", "ip_vs_rr", "ip_vs_wrr", "ip_vs_sh"];
 /// Kernel parameters that kubexm sets on a node.
-const SYSCTLS: [&str; 3] =
-    ["net.ipv4.ip_forward", "net.bridge.bridge-nf-call-iptables", "net.bridge.bridge-nf-call-ip6tables"];
+const SYSCTLS: [&str; 4] = [
+    "net.ipv4.ip_forward",
+    "net.ipv6.conf.all.forwarding",
+    "net.bridge.bridge-nf-call-iptables",
+    "net.bridge.bridge-nf-call-ip6tables",
+];
 /// Programs that kubeadm, kubelet, kube-proxy, the CNI plugins and kubexm call, and those in the table of root
 /// packages.
 const PROGRAMS: [&str; 25] = [
@@ -122,6 +126,7 @@ pub fn collect_with(machine: &Machine, host: &str, folders: &DataFolders) -> Res
         packages: packages::look(machine, &release),
         interfaces: machine.system().interfaces()?,
         default_route,
+        routers_asked_on: network::routers_asked_on(machine)?,
         routes,
         dns_wildcards: dns::wildcards(
             machine,

@@ -30,6 +30,31 @@ pub(super) fn routes(machine: &Machine) -> Result<(bool, Vec<String>), OpError> 
     Ok((default, routes))
 }
 
+/// Interfaces whose default route of IPv6 comes from a router, by the kernel's own hand, and goes once the host forwards packets.
+pub(super) fn routers_asked_on(machine: &Machine) -> Result<Vec<String>, OpError> {
+    /// RTF_ADDRCONF of linux/ipv6_route.h: learnt from a router's advertisement.
+    const ADVERTISED: u32 = 0x0004_0000;
+    let table = fsio::read_text(&machine.path("/proc/net/ipv6_route"))?.unwrap_or_default();
+    let mut found = Vec::new();
+    for line in table.lines() {
+        let fields: Vec<&str> = line.split_whitespace().collect();
+        let (Some(prefix), Some(flags), Some(device)) = (fields.get(1), fields.get(8), fields.get(9)) else { continue };
+        let flags = u32::from_str_radix(flags, 16).unwrap_or_default();
+        // The name becomes a part of a path.
+        if *prefix != "00" || flags & ADVERTISED == 0 || device.contains(['/', '.']) {
+            continue;
+        }
+        let setting = machine.path(format!("/proc/sys/net/ipv6/conf/{device}/accept_ra"));
+        // 2: also of a host that forwards.
+        if fsio::read_text(&setting)?.is_some_and(|value| value.trim() == "1") {
+            found.push((*device).to_owned());
+        }
+    }
+    found.sort();
+    found.dedup();
+    Ok(found)
+}
+
 /// `Iface Destination Gateway Flags RefCnt Use Metric Mask …`, addresses as the machine's own words in hex.
 fn route_v4(line: &str) -> Option<(IpAddr, u32)> {
     let fields: Vec<&str> = line.split_whitespace().collect();

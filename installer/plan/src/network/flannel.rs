@@ -5,7 +5,7 @@ use kubexm_spec::ClusterImage;
 use super::traits::{NOTHING, NetworkTraits};
 
 pub(super) const TRAITS: NetworkTraits = NetworkTraits {
-    links: &["cni0", "flannel.1"],
+    links: &["cni0", "flannel.1", "flannel-v6.1"],
     bridges: &["cni0"],
     chains: &["FLANNEL-"],
     tables: &[("ip", "flannel-ipv4"), ("ip6", "flannel-ipv6")],

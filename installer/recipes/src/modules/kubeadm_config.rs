@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 
+use ipnet::IpNet;
 use kubexm_spec::cluster::{API_PORT, Kubernetes, ProxyMode};
 use kubexm_spec::{ClusterImage, depot};
 use serde_json::{Value, json};
@@ -66,8 +67,7 @@ fn local_endpoint(node: &PlannedHost<'_>) -> Value {
 }
 
 fn registration(cx: &PlanContext<'_>, node: &PlannedHost<'_>) -> Result<Value, RecipeError> {
-    let ip = node.ip.to_string();
-    let arguments = arguments(cx, node, vec![("node-ip", ip)])?;
+    let arguments = arguments(cx, node, vec![("node-ip", node.ips(cx.cluster)?)])?;
     let mut registration = json!({
         "name": node.name(),
         "criSocket": runtime::of(cx.cluster).endpoint,
@@ -130,8 +130,8 @@ fn cluster_configuration(cx: &PlanContext<'_>, node: &PlannedHost<'_>) -> Result
         "etcd": etcd(cx, node)?,
         "dns": {"imageTag": tag(cx, node, ClusterImage::Coredns)?},
         "networking": {
-            "podSubnet": network.pod_cidr,
-            "serviceSubnet": network.service_cidr,
+            "podSubnet": joined(network.pod_cidrs()),
+            "serviceSubnet": joined(network.service_cidrs()),
             "dnsDomain": kubernetes.dns_domain,
         },
         "apiServer": api_server(cx, node)?,
@@ -153,6 +153,11 @@ fn cluster_configuration(cx: &PlanContext<'_>, node: &PlannedHost<'_>) -> Result
         }
     }
     Ok(config)
+}
+
+/// Both families in one text, as kubeadm takes them.
+fn joined(networks: impl Iterator<Item = IpNet>) -> String {
+    networks.map(|network| network.to_string()).collect::<Vec<_>>().join(",")
 }
 
 fn etcd(cx: &PlanContext<'_>, node: &PlannedHost<'_>) -> Result<Value, RecipeError> {

@@ -43,8 +43,12 @@ pub fn kernel_modules(cluster: &Cluster) -> Vec<&'static str> {
 }
 
 /// Kernel parameters that are set to 1 on every host.
-pub const SYSCTLS: [&str; 3] =
-    ["net.ipv4.ip_forward", "net.bridge.bridge-nf-call-iptables", "net.bridge.bridge-nf-call-ip6tables"];
+pub fn sysctls_of(cluster: &Cluster) -> impl Iterator<Item = &'static str> {
+    let v6 = cluster.network.has_two_stacks().then_some("net.ipv6.conf.all.forwarding");
+    ["net.ipv4.ip_forward", "net.bridge.bridge-nf-call-iptables", "net.bridge.bridge-nf-call-ip6tables"]
+        .into_iter()
+        .chain(v6)
+}
 
 /// Kernel parameters that the cluster's own services set, and that a rollback therefore restores: kubelet
 /// (cm/container_manager_linux.go) the first six, kube-proxy (server_linux.go; proxier.go of iptables and of ipvs) the
@@ -222,7 +226,7 @@ fn sysctls(cx: &PlanContext<'_>, node: &PlannedHost<'_>) -> Result<Step, RecipeE
     let of_network = network::of(cx.cluster)?.sysctls;
     let of_ipvs = IPVS_REMEMBERED.iter().filter(|_| uses_ipvs(cx.cluster));
     let remembered = REMEMBERED.iter().chain(of_ipvs).chain(of_network).map(|name| (*name).to_owned()).collect();
-    let values: BTreeMap<String, String> = SYSCTLS.into_iter().map(|n| (n.to_owned(), "1".to_owned())).collect();
+    let values: BTreeMap<String, String> = sysctls_of(cx.cluster).map(|n| (n.to_owned(), "1".to_owned())).collect();
     Ok(Step::on(node.name(), "os.sysctl", "Set kernel parameters, now and at boot")
         .ensure(Sysctl { path: paths::SYSCTL.to_owned(), values, remembered })
         .undo(Undo::RestoreBefore)

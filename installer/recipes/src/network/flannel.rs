@@ -85,7 +85,12 @@ fn config(cx: &PlanContext<'_>) -> Result<Value, RecipeError> {
             {"type": "portmap", "capabilities": {"portMappings": true}},
         ],
     });
-    let net = json!({"Network": cx.cluster.network.pod_cidr, "Backend": {"Type": "vxlan"}});
+    let network = &cx.cluster.network;
+    let mut net = json!({"Network": network.pod_cidr, "Backend": {"Type": "vxlan"}});
+    if let Some(v6) = network.more_pod_cidrs.first() {
+        net["EnableIPv6"] = json!(true);
+        net["IPv6Network"] = json!(v6);
+    }
     Ok(json!({
         "apiVersion": "v1",
         "kind": "ConfigMap",
@@ -110,6 +115,19 @@ fn interface(cx: &PlanContext<'_>) -> String {
     // The first address of an interface may become one that moves.
     let named = cx.cluster.network.interface.as_deref().filter(|_| !cx.cluster.load_balancer.mode.moves());
     format!("--iface={}", named.unwrap_or("$(NODE_IP)"))
+}
+
+/// With two stacks flanneld wants the node's address of IPv6 as well (`--public-ipv6`), which is the last of `status.hostIPs`: kubelet's
+/// `--node-ip` again. Kubernetes cannot take it out of the list, a shell can.
+fn command(cx: &PlanContext<'_>) -> (Vec<String>, Vec<String>) {
+    const FLANNELD: &str = "/opt/bin/flanneld";
+    let arguments = ["--ip-masq".to_owned(), "--kube-subnet-mgr".to_owned(), interface(cx)];
+    if !cx.cluster.network.has_two_stacks() {
+        return (vec![FLANNELD.to_owned()], arguments.into());
+    }
+    let script = format!("exec {FLANNELD} \"$@\" --public-ipv6=\"${{NODE_IPS##*,}}\"");
+    let shell = ["sh".to_owned(), "-c".to_owned(), script, "flanneld".to_owned()];
+    (shell.into(), arguments.into())
 }
 
 fn daemon_set(cx: &PlanContext<'_>, daemon: &str, plugin: &str) -> Value {
@@ -176,12 +194,13 @@ fn init_container(name: &str, image: &str, [from, to]: [&str; 2], mounts: Value)
 fn flanneld(cx: &PlanContext<'_>, image: &str) -> Value {
     let field = |name: &str, path: &str| json!({"name": name, "valueFrom": {"fieldRef": {"fieldPath": path}}});
     let plain = |name: &str, value: String| json!({"name": name, "value": value});
-    json!({
+    let (command, arguments) = command(cx);
+    let mut container = json!({
         "name": "kube-flannel",
         "image": image,
         "imagePullPolicy": "IfNotPresent",
-        "command": ["/opt/bin/flanneld"],
-        "args": ["--ip-masq", "--kube-subnet-mgr", interface(cx)],
+        "command": command,
+        "args": arguments,
         "lifecycle": {"postStart": {"exec": {"command": ["sh", "-c", INSTALL_CNI]}}},
         "resources": {"requests": {"cpu": "100m", "memory": "50Mi"}},
         "securityContext": {"privileged": false, "capabilities": {"add": ["NET_ADMIN", "NET_RAW"]}},
@@ -198,5 +217,11 @@ fn flanneld(cx: &PlanContext<'_>, image: &str) -> Value {
             {"name": "flannel-cfg", "mountPath": "/etc/kube-flannel/"},
             {"name": "xtables-lock", "mountPath": "/run/xtables.lock"},
         ],
-    })
+    });
+    if cx.cluster.network.has_two_stacks()
+        && let Some(environment) = container["env"].as_array_mut()
+    {
+        environment.push(field("NODE_IPS", "status.hostIPs"));
+    }
+    container
 }

@@ -48,12 +48,18 @@ pub(super) fn run(input: &PreflightInput<'_>, report: &mut Report) {
         };
         report.add(Severity::Warn, None, words);
     }
+    let ours: Vec<(&str, IpNet)> = cluster
+        .network
+        .pod_cidrs()
+        .map(|network| ("podCidr", network))
+        .chain(cluster.network.service_cidrs().map(|network| ("serviceCidr", network)))
+        .collect();
     for host in input.nodes() {
-        overlaps(host, [("podCidr", pods), ("serviceCidr", services)], report);
+        overlaps(host, &ours, report);
     }
 }
 
-fn overlaps(host: &ObservedHost<'_>, ours: [(&str, IpNet); 2], report: &mut Report) {
+fn overlaps(host: &ObservedHost<'_>, ours: &[(&str, IpNet)], report: &mut Report) {
     let interfaces =
         host.facts.interfaces.iter().flat_map(|i| {
             i.addresses.iter().map(move |address| (format!("{address} on {}", i.name), address.as_str()))
@@ -73,7 +79,8 @@ fn overlaps(host: &ObservedHost<'_>, ours: [(&str, IpNet); 2], report: &mut Repo
             );
         }
     }
-    if let Some((field, ip)) = host.ip.and_then(|ip| ours.iter().find(|(_, n)| n.contains(&ip)).map(|(f, _)| (f, ip))) {
+    let ips = host.ip.into_iter().chain(host.spec.second_node_ip());
+    for (field, ip) in ips.filter_map(|ip| Some((ours.iter().find(|(_, network)| network.contains(&ip))?.0, ip))) {
         report.fail(
             host.name(),
             format!("the node's address {ip}"),

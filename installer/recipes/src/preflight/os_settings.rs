@@ -6,7 +6,7 @@ use kubexm_spec::Cluster;
 
 use super::input::{ObservedHost, PreflightInput};
 use super::report::Report;
-use crate::modules::os::{SYSCTLS, kernel_modules};
+use crate::modules::os::{kernel_modules, sysctls_of};
 
 const SKIPPED: &str = "since `system.skipConfigureOS` leaves it to you";
 
@@ -32,7 +32,7 @@ pub(super) fn run(input: &PreflightInput<'_>, report: &mut Report) {
             swap(host, report);
         }
         kernel_modules(cluster).into_iter().for_each(|module| loaded(host, module, report));
-        SYSCTLS.into_iter().for_each(|key| is_set(host, key, report));
+        sysctls_of(cluster).for_each(|key| is_set(host, key, report));
     }
 }
 

@@ -2,7 +2,7 @@
 
 use super::input::PreflightInput;
 use super::report::Report;
-use crate::modules::os::SYSCTLS;
+use crate::modules::os::sysctls_of;
 use crate::paths;
 
 pub(super) fn run(input: &PreflightInput<'_>, report: &mut Report) {
@@ -12,7 +12,7 @@ pub(super) fn run(input: &PreflightInput<'_>, report: &mut Report) {
     }
     let name = |path: &str| path.rsplit('/').next().unwrap_or(path).to_owned();
     for host in input.nodes() {
-        for key in SYSCTLS {
+        for key in sysctls_of(input.cx.cluster) {
             let Some(boot) = host.facts.boot_sysctls.get(key).filter(|boot| boot.value != "1") else { continue };
             // Files are read by name, whatever folder they are in (sysctl.d(5)).
             let file = boot.line.rsplit_once(':').map_or(boot.line.as_str(), |(file, _)| file);

@@ -61,6 +61,22 @@ fn one_host_without_default_route_and_with_an_empty_resolv_conf() {
 }
 
 #[test]
+fn pods_with_addresses_of_both_families() {
+    let mut cluster = sample::cluster();
+    cluster.network.more_pod_cidrs = vec!["fd85:1::/56".parse().unwrap()];
+    cluster.network.more_service_cidrs = vec!["fd85:2::/112".parse().unwrap()];
+    let first = cluster.hosts[0].node_ip();
+    cluster.hosts[0].internal_address = first;
+    cluster.hosts[0].more_internal_addresses = vec!["fd00::11".parse().unwrap()];
+    let plan = checked(&Site::of(cluster));
+    golden("two-stacks", || {
+        assert_snapshot!("kubeadm", text(&plan, "/etc/kubexm/kubeadm.yaml"));
+        assert_snapshot!("flannel", text(&plan, "flannel"));
+        assert!(plan.render().contains("net.ipv6.conf.all.forwarding"));
+    });
+}
+
+#[test]
 fn a_network_that_the_operator_brings() {
     let mut cluster = sample::cluster();
     cluster.network.plugin = NetworkPlugin::None;

@@ -1,7 +1,7 @@
 //! Tests connectivity: this host listens on ports that will be used later, and dials the other hosts.
 
 use std::io::ErrorKind;
-use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::time::Duration;
 
 use futures::StreamExt;
@@ -41,22 +41,53 @@ impl Listening {
         let runtime = Builder::new_multi_thread().worker_threads(1).enable_all().build().map_err(starting)?;
         let listening = Self(Some(runtime));
         let Some(runtime) = &listening.0 else { return Ok(None) };
-        for port in ports {
-            let address = SocketAddr::from((Ipv4Addr::UNSPECIFIED, port.number));
-            let bound = runtime.block_on(async {
-                match port.protocol {
-                    Protocol::Tcp => TcpListener::bind(address).await.map(|socket| drop(runtime.spawn(accept(socket)))),
-                    Protocol::Udp => UdpSocket::bind(address).await.map(|socket| drop(runtime.spawn(echo(socket)))),
-                }
-            });
+        // Each family by itself: a port that is in use in one may be free in the other.
+        let families = [IpAddr::from(Ipv4Addr::UNSPECIFIED), Ipv6Addr::UNSPECIFIED.into()];
+        for (port, any) in ports.iter().flat_map(|port| families.map(|any| (port, any))) {
+            let bound = runtime.block_on(async { listen(SocketAddr::from((any, port.number)), port.protocol) });
             match bound {
-                Ok(()) => (),
+                Ok(Socket::Tcp(socket)) => drop(runtime.spawn(accept(socket))),
+                Ok(Socket::Udp(socket)) => drop(runtime.spawn(echo(socket))),
                 Err(error) if error.kind() == ErrorKind::AddrInUse => (),
+                // A kernel without IPv6 has nobody who dials it.
+                Err(error) if any.is_ipv6() => tracing::debug!(%error, %port, "cannot listen by IPv6"),
                 Err(error) => return Err(format!("cannot listen on {port}: {error}")),
             }
         }
         Ok(Some(listening))
     }
+}
+
+enum Socket {
+    Tcp(TcpListener),
+    Udp(UdpSocket),
+}
+
+/// As tokio's `bind` does it, but that a socket of IPv6 leaves IPv4 alone.
+fn listen(address: SocketAddr, protocol: Protocol) -> std::io::Result<Socket> {
+    use rustix::net::{AddressFamily, SocketFlags, SocketType, bind, listen, socket_with, sockopt};
+    let (family, kind) = match (address, protocol) {
+        (SocketAddr::V4(_), Protocol::Tcp) => (AddressFamily::INET, SocketType::STREAM),
+        (SocketAddr::V4(_), Protocol::Udp) => (AddressFamily::INET, SocketType::DGRAM),
+        (SocketAddr::V6(_), Protocol::Tcp) => (AddressFamily::INET6, SocketType::STREAM),
+        (SocketAddr::V6(_), Protocol::Udp) => (AddressFamily::INET6, SocketType::DGRAM),
+    };
+    let socket = socket_with(family, kind, SocketFlags::CLOEXEC | SocketFlags::NONBLOCK, None)?;
+    if address.is_ipv6() {
+        sockopt::set_ipv6_v6only(&socket, true)?;
+    }
+    Ok(match protocol {
+        Protocol::Tcp => {
+            sockopt::set_socket_reuseaddr(&socket, true)?;
+            bind(&socket, &address)?;
+            listen(&socket, 1024)?;
+            Socket::Tcp(TcpListener::from_std(socket.into())?)
+        }
+        Protocol::Udp => {
+            bind(&socket, &address)?;
+            Socket::Udp(UdpSocket::from_std(socket.into())?)
+        }
+    })
 }
 
 impl Drop for Listening {
@@ -199,7 +230,8 @@ async fn dial_tcp(address: SocketAddr) -> Result<(), String> {
 }
 
 async fn dial_udp(address: SocketAddr) -> Result<(), String> {
-    let any = SocketAddr::from((Ipv4Addr::UNSPECIFIED, 0));
+    let any: IpAddr = if address.is_ipv4() { Ipv4Addr::UNSPECIFIED.into() } else { Ipv6Addr::UNSPECIFIED.into() };
+    let any = SocketAddr::from((any, 0));
     let socket = UdpSocket::bind(any).await.map_err(|error| said(&error))?;
     socket.connect(address).await.map_err(|error| said(&error))?;
     let nonce = nonce();
@@ -287,6 +319,16 @@ mod tests {
         drop(listening);
         std::net::TcpListener::bind((Ipv4Addr::UNSPECIFIED, ports[0].number)).unwrap();
         std::net::UdpSocket::bind((Ipv4Addr::UNSPECIFIED, ports[1].number)).unwrap();
+    }
+
+    #[test]
+    fn a_port_is_reached_by_both_families() {
+        let ports = [free(Protocol::Tcp), free(Protocol::Udp)];
+        let _listening = Listening::on(&ports).unwrap();
+        let by = |address: IpAddr| ports.map(|port| ConnectionCheck { address, ..to(port) });
+        let dials = by(Ipv4Addr::LOCALHOST.into()).into_iter().chain(by(Ipv6Addr::LOCALHOST.into())).collect();
+        let results: Vec<_> = dial(dials).unwrap().into_iter().map(|dialed| dialed.blocked).collect();
+        assert_eq!(results, [None, None, None, None]);
     }
 
     #[test]
