@@ -41,6 +41,7 @@ COMPARED = [
     ("packages-solve", "apt-solve", "read indexes and solve for 15 OS packages", "apt-get --print-uris, all its caches warm"),
     ("packages-solve", "apt-solve-cold", "read indexes and solve for 15 OS packages", "apt-get --print-uris, without its binary cache"),
     ("fleet-create", "fleet-by-hand", "install on three hosts", "a shell script: ssh, kubeadm, kubectl, hosts in parallel"),
+    ("planes-kubexm", "planes-kubeadm", "three control planes with an etcd of kubexm's", "with kubeadm's etcd"),
     ("fleet-again", "ansible", "create on three hosts where all holds", "ansible looking at the same files, units and packages"),
 ]
 MEMORY = [
