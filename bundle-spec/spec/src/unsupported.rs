@@ -179,7 +179,7 @@ impl All {
         }
         let plugins = [NetworkPlugin::Flannel, NetworkPlugin::None];
         if both && !plugins.contains(&network.plugin) {
-            let words: Vec<&str> = plugins.iter().map(Keyword::word).collect();
+            let words: Vec<&str> = plugins.iter().map(|plugin| plugin.word()).collect();
             let instead = format!("pods have both families with {} today", words.join(", "));
             self.add(true, "spec.network.podCidr", network.plugin.word(), &instead);
         }

@@ -8,8 +8,12 @@ use crate::keywords::keywords;
 
 /// The TCP port of an API server on its own host.
 pub const API_PORT: u16 = 6443;
-/// The TCP port on which the proxy beside keepalived answers its own host, on 127.0.0.1.
-pub const BALANCER_STATUS_PORT: u16 = 6445;
+/// The TCP port on which the proxy beside keepalived answers its own host, on 127.0.0.1. Below 1024: a user of the host who could listen
+/// there while the proxy is away would keep the cluster's address on a host without a proxy. Not among those that bindresvport(3) takes, and
+/// unassigned (IANA).
+pub const BALANCER_STATUS_PORT: u16 = 326;
+/// The same in clusters of earlier programs.
+pub const EARLIER_STATUS_PORT: u16 = 6445;
 
 /// `spec.loadBalancer`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]

@@ -44,7 +44,7 @@ pub use self::host::{Host, Jump, Role, RoleGroups, SecretSource};
 pub use self::image_signatures::{Acceptance, EVERY_OTHER, ImageSignatureRule, SignedAs, SignerIdentity, rule_for};
 pub use self::kubernetes::{Audit, AuditWebhook, Kubernetes, KubernetesKind, NodeLocalDns, ProxyMode};
 pub use self::load_balancer::{
-    API_PORT, BALANCER_STATUS_PORT, ExternalKind, InternalKind, LoadBalancer, LoadBalancerMode,
+    API_PORT, BALANCER_STATUS_PORT, EARLIER_STATUS_PORT, ExternalKind, InternalKind, LoadBalancer, LoadBalancerMode,
 };
 pub use self::material::{MATERIAL_LIMIT, MaterialFile};
 pub use self::materials::{BadMaterial, MaterialOf, MaterialUse};

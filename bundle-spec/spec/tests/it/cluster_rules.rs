@@ -213,7 +213,7 @@ const WRONG: &[(&str, &str, &str)] = &[
         "port 6443 itself",
     ),
     (
-        "HOSTS  roleGroups: {master: [a], worker: [b], loadbalancer: [b]}\n  loadBalancer: {mode: external, external: {type: kubexm-kh}, vip: 10.0.0.9, port: 6445}\n",
+        "HOSTS  roleGroups: {master: [a], worker: [b], loadbalancer: [b]}\n  loadBalancer: {mode: external, external: {type: kubexm-kh}, vip: 10.0.0.9, port: 326}\n",
         "spec.loadBalancer.port",
         "answers its own host",
     ),

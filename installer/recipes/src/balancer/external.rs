@@ -92,6 +92,21 @@ pub fn serves(proxy: &HostProxy) -> Unit {
     }
 }
 
+/// What asks the proxy on its own host, at the port that its configuration has: the path of each script, and its text.
+pub fn scripts(proxy: &HostProxy) -> Result<Vec<(String, String)>, RecipeError> {
+    let check = templates::render(template!("balancer-check.sh"), context! { status_port => BALANCER_STATUS_PORT })?;
+    let mut all = vec![(paths::bin(CHECK), check)];
+    if proxy.checker.is_some() {
+        all.push((paths::bin(nginx::CHECK), nginx::script(proxy)?));
+    }
+    Ok(all)
+}
+
+/// What runs such a script all the time, with the script as it is on disk.
+pub fn checker(proxy: &HostProxy) -> Option<Unit> {
+    proxy.checker.map(nginx::checker)
+}
+
 /// Its unit, and what asks the API servers where it does not ask them itself.
 fn own_files(draft: &mut Draft<'_>, proxy: &HostProxy) -> Result<Vec<File>, RecipeError> {
     let values = context! {
@@ -100,7 +115,7 @@ fn own_files(draft: &mut Draft<'_>, proxy: &HostProxy) -> Result<Vec<File>, Reci
     let unit = if proxy == &NGINX { template!("kubexm-nginx.service") } else { template!("kubexm-haproxy.service") };
     let mut files = vec![draft.template(paths::unit(proxy.unit), unit, values)?];
     if let Some(unit) = proxy.checker {
-        files.extend(nginx::files(draft, proxy, unit)?);
+        files.push(nginx::file(draft, proxy, unit)?);
     }
     Ok(files)
 }
@@ -135,13 +150,12 @@ pub fn step(
         name => node.name(), check => paths::bin(CHECK), interface, router => external.router, ip => node.ip.to_string(),
         peers, vip => vip.to_string(), prefix,
     };
-    let check = templates::render(template!("balancer-check.sh"), context! { status_port => BALANCER_STATUS_PORT })?;
     let proxy = external.proxy;
     let mut files = vec![
         draft.file(proxy.config, 0o644, config),
         draft.template(KEEPALIVED_CONFIG, template!("keepalived.conf"), keepalived)?,
-        draft.file(paths::bin(CHECK), 0o755, check),
     ];
+    files.extend(scripts(proxy)?.into_iter().map(|(path, text)| draft.file(path, 0o755, text)));
     files.extend(own_files(draft, proxy)?);
     files.push(draft.template(
         paths::unit(KEEPALIVED_UNIT),
@@ -163,7 +177,7 @@ pub fn step(
         .ensure_all(files)
         .ensure_all(proxy.checker.map(|_| StateDir::at(nginx::STATE)))
         .ensure(serves(proxy))
-        .ensure_all(proxy.checker.map(nginx::checker))
+        .ensure_all(checker(proxy))
         .ensure(Unit {
             name: KEEPALIVED_UNIT.to_owned(),
             enabled: true,

@@ -138,6 +138,9 @@ fn other_plane<'a>(cx: &PlanContext<'a>, first: &str) -> Option<&'a str> {
     planes.filter(|name| *name != first).find(joined)
 }
 
+/// Characters of a member's name that are shown.
+const MOST_OF_A_NAME: usize = 100;
+
 /// A host that was lost and is there again, empty: its member would be taken for the new one, which has no data. One with this cluster's
 /// stamp is in it, or was interrupted while it joined, which the join mends itself by what kubeadm has left: its manifests are there before
 /// etcd knows it. Without them it was reset by hand, or comes from a snapshot of before.
@@ -150,7 +153,9 @@ fn check_members(cx: &PlanContext<'_>, running: &ClusterFacts, new: &[String]) -
     };
     for host in new.iter().filter(|host| cx.cluster.role_groups.control_plane.contains(host) && !is_prepared(host)) {
         let Some(member) = running.etcd.iter().find(|member| is_on(member, cx.cluster, host)) else { continue };
-        let name = if member.name.is_empty() { host } else { &member.name };
+        // A control plane says so: no part of a command.
+        let name = format!("{:?}", if member.name.is_empty() { host } else { &member.name });
+        let name: String = name.chars().take(MOST_OF_A_NAME).collect();
         if member.healthy {
             return Err(RecipeError::CannotJoin {
                 host: host.clone(),
@@ -164,7 +169,7 @@ fn check_members(cx: &PlanContext<'_>, running: &ClusterFacts, new: &[String]) -
             host: host.clone(),
             reason: format!(
                 "etcd has a member of that name or address already ({name}), and this host has no data of it: it was lost, installed anew, or reset by hand; \
-                 `kubexm-install delete-node {name} -f cluster.yaml` removes what is left of it in the cluster, then run this again"
+                 `kubexm-install delete-node {host} -f cluster.yaml` removes what is left of it in the cluster, then run this again"
             ),
         });
     }

@@ -3,7 +3,7 @@
 
 use kubexm_plan::balancer::{HostProxy, NGINX, PROXIES};
 use kubexm_plan::facts::{Balancer, Interface, SelinuxState};
-use kubexm_spec::cluster::{BALANCER_STATUS_PORT, Firewall, LoadBalancerMode, Selinux};
+use kubexm_spec::cluster::{BALANCER_STATUS_PORT, EARLIER_STATUS_PORT, Firewall, LoadBalancerMode, Selinux};
 
 use super::input::{ObservedHost, PreflightInput};
 use super::report::{Report, Severity, Words};
@@ -175,7 +175,8 @@ fn holders(input: &PreflightInput<'_>, report: &mut Report) {
 fn left(input: &PreflightInput<'_>, host: &ObservedHost<'_>, report: &mut Report) {
     let runs = |program: &str| {
         let mut listeners = host.facts.listeners.iter();
-        listeners.any(|one| one.port == BALANCER_STATUS_PORT && one.process.as_deref() == Some(program))
+        let ports = [BALANCER_STATUS_PORT, EARLIER_STATUS_PORT];
+        listeners.any(|one| ports.contains(&one.port) && one.process.as_deref() == Some(program))
     };
     let wanted = input.cx.cluster.load_balancer.mode.proxy().filter(|_| host.roles.load_balancer);
     let other = |proxy: &&HostProxy| host.ours && Some(proxy.program) != wanted;

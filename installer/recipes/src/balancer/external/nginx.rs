@@ -9,8 +9,8 @@ use minijinja::context;
 
 use crate::draft::Draft;
 use crate::error::RecipeError;
-use crate::paths;
 use crate::templates::template;
+use crate::{paths, templates};
 
 /// The script.
 pub(super) const CHECK: &str = "kubexm-nginx-check";
@@ -18,12 +18,16 @@ pub(super) const CHECK: &str = "kubexm-nginx-check";
 /// this name (`/run/nginx.*`).
 pub(super) const STATE: &str = "/run/nginx-kubexm";
 
-/// The script and its unit.
-pub(super) fn files(draft: &mut Draft<'_>, proxy: &HostProxy, unit: &'static str) -> Result<[File; 2], RecipeError> {
+/// The script's text.
+pub(super) fn script(proxy: &HostProxy) -> Result<String, RecipeError> {
     let values = context! { config => proxy.config, state => STATE, status_port => BALANCER_STATUS_PORT };
-    let script = File { mode: 0o755, ..draft.template(paths::bin(CHECK), template!("kubexm-nginx-check.sh"), values)? };
+    templates::render(template!("kubexm-nginx-check.sh"), values)
+}
+
+/// Its unit.
+pub(super) fn file(draft: &mut Draft<'_>, proxy: &HostProxy, unit: &'static str) -> Result<File, RecipeError> {
     let values = context! { check => paths::bin(CHECK), proxy_unit => proxy.unit, state => STATE };
-    Ok([script, draft.template(paths::unit(unit), template!("kubexm-nginx-check.service"), values)?])
+    draft.template(paths::unit(unit), template!("kubexm-nginx-check.service"), values)
 }
 
 /// It runs, as the script is on disk.

@@ -64,21 +64,40 @@ pub(super) fn without(
         (Kind::OnHosts(_), Some(external)) => external::config(external, &back_ends)?,
         (Kind::OnHosts(_), None) => return Ok((Vec::new(), Vec::new())),
     };
+    // Of a cluster of an earlier program, too, they ask at the port that the configuration has from now on.
+    let scripts = match &kind {
+        Kind::OnHosts(proxy) => external::scripts(proxy)?,
+        Kind::OnWorkers(_) => Vec::new(),
+    };
     let content = Content::Text { digest: Digest::of(&text) };
     let mut steps = Vec::new();
     for host in cx.hosts.iter().filter(|host| !gone(host.name)) {
         let config = File { path: kind.path().to_owned(), content: content.clone(), mode: 0o644 };
         let ops = || not_rolled_back(host.ledger.iter()).flat_map(|record| &record.ops);
-        let newest = ops().filter_map(|op| if let Op::File(file) = op { Some(file) } else { None });
-        let newest = newest.filter(|file| file.path == kind.path()).last();
-        if newest.is_none_or(|file| *file == config) {
+        let newest = |path: &str| {
+            let files = ops().filter_map(|op| if let Op::File(file) = op { Some(file) } else { None });
+            files.filter(|file| file.path == path).last()
+        };
+        if newest(kind.path()).is_none_or(|file| *file == config) {
             continue;
         }
+        let others: Vec<File> = scripts
+            .iter()
+            .map(|(path, text)| File {
+                path: path.clone(),
+                content: Content::Text { digest: Digest::of(text) },
+                mode: 0o755,
+            })
+            .filter(|script| newest(&script.path).is_some_and(|written| written != script))
+            .collect();
         let names: Vec<&str> = leaving.iter().filter(|host| host.control_plane).map(|host| host.name).collect();
         let title = format!("Remove {} from the back-ends of {}", names.join(", "), kind.program());
         let step = Step::on(host.name, "delete.balancer", &title).ensure(config).undo(Undo::RestoreBefore);
         let step = match (&kind, is_ready(cx, host.name)) {
-            (Kind::OnHosts(proxy), _) => step.ensure(external::serves(proxy)),
+            (Kind::OnHosts(proxy), _) => {
+                let checker = external::checker(proxy).filter(|_| !others.is_empty());
+                step.ensure_all(others).ensure(external::serves(proxy)).ensure_all(checker)
+            }
             (Kind::OnWorkers(proxy), true) => step
                 .ensure(balancer::loaded(proxy, cx.cluster.runtime.kind))
                 .probe(balancer::answers(), 90)
@@ -89,6 +108,10 @@ pub(super) fn without(
         };
         steps.push(Step { after: after.to_vec(), ..step.build() });
     }
-    let texts = if steps.is_empty() { Vec::new() } else { vec![text] };
+    let is_used = |text: &String| {
+        let digest = Digest::of(text);
+        steps.iter().flat_map(|step: &Step| &step.ops).any(|op| op.text() == Some(digest))
+    };
+    let texts = std::iter::once(text).chain(scripts.into_iter().map(|(_, text)| text)).filter(is_used).collect();
     Ok((steps, texts))
 }

@@ -145,7 +145,7 @@ fn is_of(member: &EtcdMember, cx: &DeleteContext<'_>, host: &str) -> bool {
     cx.cluster.etcd.kind == EtcdKind::Kubeadm && is_named(member, cx, host)
 }
 
-/// One that has not started has no name.
+/// Or has its address: one that has not started has no name, and one of before may have another.
 fn is_named(member: &EtcdMember, cx: &DeleteContext<'_>, host: &str) -> bool {
     let peer = |ip: std::net::IpAddr| match ip.is_ipv6() {
         true => format!("https://[{ip}]:2380"),
@@ -153,7 +153,7 @@ fn is_named(member: &EtcdMember, cx: &DeleteContext<'_>, host: &str) -> bool {
     };
     let host_of = cx.cluster.host(host);
     let mut peers = host_of.into_iter().flat_map(|host| host.addresses()).map(peer);
-    member.name == host || (member.name.is_empty() && peers.any(|peer| member.peer_urls.contains(&peer)))
+    member.name == host || peers.any(|peer| member.peer_urls.contains(&peer))
 }
 
 /// Whether a host belongs to another cluster of the same name: by its id, or for one without ids by its CA.

@@ -277,8 +277,8 @@ pub const ROWS: &[Row] = rows! {
     "ports" Fail LB2, "the port on which the proxy answers its own host, taken", |s| {
             s.with_roles();
             s.host("lb2").process(4242, "other", &[99]);
-            s.host("lb2").listener("tcp", 6445, 99);
-        } => "6445/tcp in use by other (pid 4242)", "a free port for haproxy", "stop that process";
+            s.host("lb2").listener("tcp", 326, 99);
+        } => "326/tcp in use by other (pid 4242)", "a free port for haproxy", "stop that process";
     "load-balancers" Fail LB2, "no keepalived, and none in the bundle", |s| {
             s.with_roles();
             s.host("lb2").remove("/usr/sbin/keepalived");
