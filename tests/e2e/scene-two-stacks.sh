@@ -19,7 +19,7 @@ check "a bundle with two stacks is built" stacks_bundle
 [ "$HELD" = 1 ] || return 0
 lab host up d1 10.77.0.51 d2 10.77.0.52
 check "a host without its second address is refused" says 53 "no interface with fd00:77::51" stacks create -y
-for number in 51 52; do lab host root "d${number#5}" ip -6 address add "fd00:77::$number/64" dev eth0 nodad; done
+for number in 51 52; do lab host root "d${number#5}" ip -6 address add "fd00:77::$number/64" dev host0 nodad; done
 states before
 check "two hosts become a cluster with two stacks" stacks create -y
 [ "$HELD" = 1 ] || return 0
@@ -60,12 +60,13 @@ print(next(one["ip"] for one in pods[0]["status"]["podIPs"] if one["ip"].startsw
 from_pod() {
   # shellcheck disable=SC2016  # for the host's shell
   lab host root "$1" bash -s "$2" << 'SH'
-pid=$(pgrep -o coredns) || exit 1
-# Of several, the one whose network is not the host's and that has no Corefile.
+# Not the one of cluster DNS, which has a Corefile.
+found=
 for pid in $(pgrep coredns); do
-  tr '\0' ' ' < "/proc/$pid/cmdline" | grep -q Corefile || break
+  tr '\0' ' ' < "/proc/$pid/cmdline" | grep -q Corefile || { found=$pid; break; }
 done
-nsenter -t "$pid" -n timeout 3 bash -c "< /dev/tcp/$1/53"
+[ -n "$found" ] || { echo "the pod does not run"; exit 1; }
+nsenter -t "$found" -n timeout 3 bash -c "< /dev/tcp/$1/53"
 SH
 }
 across_hosts() {

@@ -1,6 +1,7 @@
 # shellcheck shell=bash
 # What scenes of upgrades share: a Deployment that answers, clients that ask all the while, and which versions run afterwards.
 . "$ROOT/tests/lab/versions.sh"
+WEB_TAG=
 
 # CoreDNS without a Corefile answers any question on port 53.
 web() {

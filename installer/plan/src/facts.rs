@@ -58,9 +58,9 @@ pub struct Facts {
     pub packages: Option<InstalledPackages>,
     /// Interfaces with their addresses.
     pub interfaces: Vec<Interface>,
-    /// Whether there is a default route.
+    /// Whether there is a default route of IPv4.
     pub default_route: bool,
-    /// Interfaces whose default route of IPv6 the kernel has from a router, and asks none for any more once it forwards
+    /// Interfaces on which the kernel has routes or addresses of IPv6 from a router, and takes none any more once it forwards
     /// packets (`accept_ra` is 1).
     #[serde(default)]
     pub routers_asked_on: Vec<String>,

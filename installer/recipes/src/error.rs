@@ -103,6 +103,16 @@ pub enum RecipeError {
         /// The value in cluster.yaml.
         address: String,
     },
+    /// An address that no node can have.
+    #[error(
+        "{host}: {address} in `internalAddress` is one of a link, of a loopback or of a group, which kubelet takes for no node's address; \
+         give the host one that the others reach it by"
+    )]
+    BadAddress {
+        host: String,
+        /// The value in cluster.yaml.
+        address: std::net::IpAddr,
+    },
     /// Pods have addresses of two families, and the node has one.
     #[error(
         "{host} has no IPv6 address in cluster.yaml, and spec.network.podCidr has both families; \
@@ -362,6 +372,7 @@ impl RecipeError {
             | Self::NoHosts { .. }
             | Self::NoAddress { .. }
             | Self::OneFamily { .. }
+            | Self::BadAddress { .. }
             | Self::ArchMismatch { .. }
             | Self::BadNetwork { .. }
             | Self::ExtraConfig { .. }

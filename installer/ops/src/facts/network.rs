@@ -11,7 +11,7 @@ const REJECT: u32 = 0x0200;
 const RESOLVED_STUBS: [IpAddr; 2] =
     [IpAddr::V4(Ipv4Addr::new(127, 0, 0, 53)), IpAddr::V4(Ipv4Addr::new(127, 0, 0, 54))];
 
-/// Whether there is a default route, and the destinations of all other routes as CIDRs.
+/// Whether there is a default route of IPv4, and the destinations of all other routes as CIDRs.
 pub(super) fn routes(machine: &Machine) -> Result<(bool, Vec<String>), OpError> {
     let v4 = fsio::read_text(&machine.path("/proc/net/route"))?.unwrap_or_default();
     let v6 = fsio::read_text(&machine.path("/proc/net/ipv6_route"))?.unwrap_or_default();
@@ -20,7 +20,7 @@ pub(super) fn routes(machine: &Machine) -> Result<(bool, Vec<String>), OpError> 
     let mut routes = Vec::new();
     for (address, prefix) in all {
         if prefix == 0 {
-            default = true;
+            default |= address.is_ipv4();
         } else {
             routes.push(format!("{address}/{prefix}"));
         }
@@ -30,7 +30,8 @@ pub(super) fn routes(machine: &Machine) -> Result<(bool, Vec<String>), OpError> 
     Ok((default, routes))
 }
 
-/// Interfaces whose default route of IPv6 comes from a router, by the kernel's own hand, and goes once the host forwards packets.
+/// Interfaces whose routes of IPv6 come from a router, by the kernel's own hand: once the host forwards packets, a default route of these
+/// goes at once, and an address is not renewed any more.
 pub(super) fn routers_asked_on(machine: &Machine) -> Result<Vec<String>, OpError> {
     /// RTF_ADDRCONF of linux/ipv6_route.h: learnt from a router's advertisement.
     const ADVERTISED: u32 = 0x0004_0000;
@@ -38,10 +39,13 @@ pub(super) fn routers_asked_on(machine: &Machine) -> Result<Vec<String>, OpError
     let mut found = Vec::new();
     for line in table.lines() {
         let fields: Vec<&str> = line.split_whitespace().collect();
-        let (Some(prefix), Some(flags), Some(device)) = (fields.get(1), fields.get(8), fields.get(9)) else { continue };
+        let (Some(address), Some(flags), Some(device)) = (fields.first(), fields.get(8), fields.get(9)) else {
+            continue;
+        };
         let flags = u32::from_str_radix(flags, 16).unwrap_or_default();
         // The name becomes a part of a path.
-        if *prefix != "00" || flags & ADVERTISED == 0 || device.contains(['/', '.']) {
+        let is_name = !device.contains('/') && !matches!(*device, "." | "..");
+        if address.starts_with("fe80") || flags & ADVERTISED == 0 || !is_name {
             continue;
         }
         let setting = machine.path(format!("/proc/sys/net/ipv6/conf/{device}/accept_ra"));

@@ -268,6 +268,23 @@ fn names_routes_and_resolvers_of_an_isolated_network() {
 }
 
 #[test]
+fn what_a_router_announced_goes_once_the_host_forwards_unless_it_asks_on() {
+    let host = Host::fresh();
+    let zero = "0".repeat(32);
+    let route = |device: &str, flags: &str| {
+        format!("{zero} 00 {zero} 00 fe800000000000000000000000000001 00000400 00000001 00000000 {flags} {device}\n")
+    };
+    let routes = [("eth0.100", "00450003"), ("eth1", "00450003"), ("eth2", "00000003")];
+    host.put("/proc/net/ipv6_route", routes.map(|(device, flags)| route(device, flags)).concat());
+    for (device, accepts) in [("eth0.100", "1\n"), ("eth1", "2\n"), ("eth2", "1\n")] {
+        host.put(&format!("/proc/sys/net/ipv6/conf/{device}/accept_ra"), accepts);
+    }
+    let facts = look(&host);
+    assert_eq!(facts.routers_asked_on, ["eth0.100"]);
+    assert!(facts.routes.iter().all(|route| !route.ends_with("/0")), "{:?}", facts.routes);
+}
+
+#[test]
 fn servers_behind_systemd_resolved_are_read_and_its_file_is_ignored_elsewhere() {
     let host = Host::fresh();
     let address = |text: &str| text.parse::<IpAddr>().expect("an address");

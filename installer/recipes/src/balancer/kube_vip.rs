@@ -7,7 +7,7 @@
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
 use kubexm_plan::kubeadm_certificates::{KUBE_VIP, ready_after};
-use kubexm_plan::op::{Dir, Link, Op, StaticPodStarted};
+use kubexm_plan::op::{Dir, Link, Op, StateDir, StaticPodStarted};
 use kubexm_plan::{Probe, Step, Undo};
 use kubexm_spec::ArtifactKey;
 use kubexm_spec::cluster::{API_PORT, Cluster, InternalKind, LoadBalancerMode};
@@ -64,6 +64,9 @@ pub fn before_init(draft: &mut Draft<'_>, first: &PlannedHost<'_>) -> Result<Opt
     let Some(files) = files(draft, first, SUPER_ADMIN)? else { return Ok(None) };
     let folders = [(KUBERNETES, 0o755), (paths::STATIC_PODS, 0o700)];
     let step = Step::on(first.name(), "balancer.before-init", "Prepare kube-vip for kubeadm's init")
+        // It goes as a whole where it was not there before. By the record of the init alone, which finds the manifest in it, a reset
+        // would keep both folders, each with what was moved aside in it.
+        .ensure(StateDir::at(KUBERNETES))
         .ensure_all(folders.map(|(path, mode)| Dir { path: path.to_owned(), mode }))
         .ensure_all(files);
     Ok(Some(step.undo(Undo::RestoreBefore).build()))

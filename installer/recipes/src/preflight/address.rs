@@ -27,7 +27,9 @@ pub(super) fn run(input: &PreflightInput<'_>, report: &mut Report) {
                 "set `internalAddress` to the address that the other nodes reach it by",
             );
         }
-        second(host, report);
+        if host.roles.in_cluster() {
+            second(host, input.cx.cluster.network.interface.as_deref(), report);
+        }
         let same = |other: &&super::input::ObservedHost<'_>| other.ip == Some(ip) && other.name() != host.name();
         if let Some(other) = input.hosts.iter().take_while(|other| other.name() != host.name()).find(same) {
             report.fail(
@@ -52,38 +54,41 @@ pub(super) fn run(input: &PreflightInput<'_>, report: &mut Report) {
 }
 
 /// flanneld takes both addresses from one interface, and none of another one.
-fn second(host: &ObservedHost<'_>, report: &mut Report) {
+fn second(host: &ObservedHost<'_>, named: Option<&str>, report: &mut Report) {
     let Some(second) = host.spec.second_node_ip() else { return };
     let on = |ip: IpAddr| {
         let has = |text: &String| text.split_once('/').map_or(text.as_str(), |(ip, _)| ip).parse() == Ok(ip);
         host.facts.interfaces.iter().find(|interface| interface.addresses.iter().any(has)).map(|i| i.name.as_str())
     };
-    let first = host.ip.and_then(on);
+    let (field, wanted) = match named {
+        Some(name) => ("`spec.network.interface`", Some(name)),
+        None => ("the first address", host.ip.and_then(on)),
+    };
+    let wanted = wanted.unwrap_or_default();
     match on(second) {
         None => report.fail(
             host.name(),
             format!("no interface with {second}"),
-            format!("the second address of `internalAddress` on {}", first.unwrap_or("the interface of the first")),
+            format!("the second address of `internalAddress` on {wanted}, the interface of {field}"),
             "add it there, now and at boot, or correct it in cluster.yaml",
         ),
-        Some(interface) if first.is_some_and(|first| first != interface) => report.fail(
+        Some(interface) if interface != wanted && !wanted.is_empty() => report.fail(
             host.name(),
-            format!("{second} on {interface}, and the first address on {}", first.unwrap_or_default()),
-            "both addresses of a node on one interface",
+            format!("{second} on {interface}"),
+            format!("the second address of `internalAddress` on {wanted}, the interface of {field}"),
             "correct `internalAddress` in cluster.yaml",
         ),
         Some(_) => {}
     }
-    let v6 = match host.facts.routers_asked_on.as_slice() {
-        [] => return,
-        some => some.join(", "),
-    };
-    report.fail(
-        host.name(),
-        format!("a default route of IPv6 that a router has announced on {v6}, with accept_ra = 1"),
-        "one that stays: a host that forwards packets, as every node does, takes no more announcements",
-        format!(
-            "`sysctl -w net.ipv6.conf.INTERFACE.accept_ra=2` for {v6}, and in /etc/sysctl.d, or set the route by hand"
-        ),
-    );
+    if !host.facts.routers_asked_on.is_empty() {
+        let interfaces = host.facts.routers_asked_on.join(", ");
+        report.fail(
+            host.name(),
+            format!("routes or addresses of IPv6 that a router has announced on {interfaces}, with accept_ra = 1"),
+            "those that stay: a host that forwards packets, as every node does, loses the default route at once, and the address later",
+            format!(
+                "`sysctl -w net/ipv6/conf/INTERFACE/accept_ra=2` for {interfaces}, and the same in /etc/sysctl.d; or set address and route by hand"
+            ),
+        );
+    }
 }

@@ -117,7 +117,10 @@ fn finding(cx: &PlanContext<'_>, from: &str, dialed: &ConnectionResult, reason: 
     let dial = &dialed.dial;
     let source = match dial.pod {
         Some(pod) => format!("the pod address {}", pod.pod),
-        None => address(cx, from),
+        None => match cx.cluster.host(from).and_then(Host::second_node_ip).filter(|_| dial.address.is_ipv6()) {
+            Some(second) => second.to_string(),
+            None => address(cx, from),
+        },
     };
     let (severity, needed, fix) = if dial.to == LOAD_BALANCER {
         let fix = "nothing forwards it now, which is normal for one with health checks: make sure that it forwards \

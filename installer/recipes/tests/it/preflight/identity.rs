@@ -40,6 +40,37 @@ fn one_address_for_two_hosts_is_refused() {
 }
 
 #[test]
+fn a_second_address_is_on_the_first_ones_interface_and_stays_when_the_host_forwards() {
+    let with = |change: fn(&mut Facts)| {
+        let found = findings(|site| {
+            let network = &mut site.cluster.network;
+            network.more_pod_cidrs = vec!["fd85:1::/56".parse().unwrap()];
+            network.more_service_cidrs = vec!["fd85:2::/112".parse().unwrap()];
+            let host = &mut site.cluster.hosts[0];
+            host.internal_address = host.node_ip();
+            host.more_internal_addresses = vec!["fd00::11".parse().unwrap()];
+            change(site.facts());
+        });
+        found.into_iter().filter(|finding| finding.check == "address").collect::<Vec<_>>()
+    };
+    let there = |facts: &mut Facts| facts.interfaces[0].addresses.push("fd00::11/64".to_owned());
+    one(with(|_| {}), Severity::Fail, "address", "no interface with fd00::11");
+    assert_eq!(with(there), []);
+    let elsewhere = |facts: &mut Facts| {
+        let mut other = facts.interfaces[0].clone();
+        other.name = "eth7".to_owned();
+        other.addresses = vec!["fd00::11/64".to_owned()];
+        facts.interfaces.push(other);
+    };
+    one(with(elsewhere), Severity::Fail, "address", "fd00::11 on eth7");
+    let announced = |facts: &mut Facts| {
+        facts.interfaces[0].addresses.push("fd00::11/64".to_owned());
+        facts.routers_asked_on = vec!["eth0.100".to_owned()];
+    };
+    one(with(announced), Severity::Fail, "address", "announced on eth0.100");
+}
+
+#[test]
 fn a_parameter_that_a_later_file_sets_otherwise_is_refused_before_anything_is_changed() {
     let boot = |value: &str, line: &str| {
         let boot = BootSysctl { value: value.to_owned(), line: line.to_owned() };
