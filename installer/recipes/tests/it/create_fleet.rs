@@ -371,13 +371,14 @@ fn a_host_that_was_lost_is_not_added_beside_its_own_member_nor_where_it_is_the_f
     assert!(refused.contains("`kubexm-install delete-node node3 -f cluster.yaml`"), "{refused}");
     let without = ClusterFacts { etcd: ["node1", "node2"].map(member).to_vec(), ..ClusterFacts::default() };
     add_node(&site.cx(), &without, &new).unwrap();
-    // One of another name has the address of a lost one.
-    let mut other = member("lost");
+    // One of another name has the address of a lost one. A control plane says the name: it is shown, and no part of the command.
+    let mut other = member("lost; reboot\n");
     other.peer_urls = vec!["https://10.77.0.13:2380".to_owned()];
     other.healthy = false;
     let running_with = ClusterFacts { etcd: vec![member("node1"), other], ..ClusterFacts::default() };
     let refused = add_node(&site.cx(), &running_with, &new).unwrap_err().to_string();
-    assert!(refused.contains("`kubexm-install delete-node lost -f cluster.yaml`"), "{refused}");
+    assert!(refused.contains("`kubexm-install delete-node node3 -f cluster.yaml`"), "{refused}");
+    assert!(refused.contains(r#"("lost; reboot\n")"#) && !refused.contains('\n'), "{refused}");
     // One that is in the cluster, and one whose join was interrupted.
     let named = ["node2".to_owned()];
     add_node(&site.cx(), &running, &named).unwrap();
