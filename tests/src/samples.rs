@@ -79,7 +79,7 @@ pub const SAMPLES: [Sample; 3] = [
 ];
 
 /// Samples of several hosts.
-pub const FLEETS: [Sample; 16] = [
+pub const FLEETS: [Sample; 15] = [
     Sample {
         name: "two control planes and a worker",
         hosts: &[("node1", "{}"), ("node2", "{}"), ("node3", "{}")],
@@ -196,16 +196,6 @@ pub const FLEETS: [Sample; 16] = [
         spec: "  loadBalancer: {mode: internal, internal: {type: haproxy}}\n",
         added: &["node2", "node4"],
         deleted: &["node2", "node4"],
-        upgraded: MINOR,
-        ..ONE
-    },
-    Sample {
-        name: "kube-vip on two control planes",
-        hosts: &[("node1", "{}"), ("node2", "{}"), ("node3", "{}")],
-        roles: "{master: [node1, node2], worker: [node3]}",
-        spec: "  loadBalancer: {mode: internal, internal: {type: kube-vip}, vip: 10.0.0.100}\n",
-        added: &["node2"],
-        deleted: &["node2"],
         upgraded: MINOR,
         ..ONE
     },
