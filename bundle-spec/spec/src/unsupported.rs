@@ -148,7 +148,6 @@ impl All {
             network.plugin,
             &[NetworkPlugin::Flannel, NetworkPlugin::Calico, NetworkPlugin::Cilium, NetworkPlugin::None],
         );
-        self.add(network.multus, "spec.network.multus", "true", LEAVE_OUT);
         for (key, first, more) in [
             ("podCidr", network.pod_cidr, &network.more_pod_cidrs),
             ("serviceCidr", network.service_cidr, &network.more_service_cidrs),

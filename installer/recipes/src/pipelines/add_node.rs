@@ -86,7 +86,7 @@ pub fn add_node(cx: &PlanContext<'_>, running: &ClusterFacts, new: &[String]) ->
         check_members(cx, running, new)?;
     }
     check_registries(cx, running, new)?;
-    network::unchanged(cx.cluster, running)?;
+    network::same(cx.cluster, running)?;
     let Drafted { mut plan, depends_on_all } = create::plan_cluster(cx, Pipeline::AddNode, &[])?;
     let is_new = |host: &str| new.iter().any(|name| name == host);
     if let Some(proxy) = balancer::of(cx.cluster) {
