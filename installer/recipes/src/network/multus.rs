@@ -1,9 +1,9 @@
 //! Multus before the pod network: pods get further interfaces by NetworkAttachmentDefinitions. A manifest of kubexm's for the thin plugin
 //! (multus 4.2), and its configuration for the runtime as a file of each node (decision 0087).
 
-use kubexm_plan::network::multus::{CONFIG, CREDENTIALS, TRAITS};
+use kubexm_plan::network::multus::{CONFIG, CREDENTIALS, NETWORK, TRAITS};
 use kubexm_plan::network::{self, NetworkTraits};
-use kubexm_plan::op::{File, Manifests};
+use kubexm_plan::op::{File, Link, Manifests};
 use kubexm_plan::{ClusterFacts, Step, Undo};
 use kubexm_spec::ArtifactKey;
 use kubexm_spec::cluster::Cluster;
@@ -69,9 +69,11 @@ pub fn config(draft: &mut Draft<'_>, node: &PlannedHost<'_>) -> Result<Option<St
     if !draft.cx.cluster.network.multus {
         return Ok(None);
     }
-    let file = config_file(draft)?;
-    let step = Step::on(node.name(), "network.multus-config", "Put multus before the pod network").ensure(file);
-    Ok(Some(step.undo(Undo::RestoreBefore).build()))
+    let primary = primary(draft.cx.cluster)?;
+    let link = Link { path: format!("{NETWORK}/primary.conflist"), target: primary.to_owned() };
+    let file = config_file(draft, primary)?;
+    let step = Step::on(node.name(), "network.multus-config", "Put multus before the pod network");
+    Ok(Some(step.ensure(link).ensure(file).undo(Undo::RestoreBefore).build()))
 }
 
 /// Whether a node's configuration has to wait until multus runs. One that joins has it before: it may get pods as soon as its network is
@@ -80,20 +82,25 @@ pub fn waits(cx: &PlanContext<'_>, node: &PlannedHost<'_>) -> bool {
     Identity::of(cx.cluster, cx.facts).has_joined(cx.cluster, node.name(), node.facts)
 }
 
-/// Multus reads the network before which it is each time, so what that network's pods change (its MTU) counts for new pods. It waits
-/// until the file is there.
-fn config_file(draft: &mut Draft<'_>) -> Result<File, RecipeError> {
-    let plugin = draft.cx.cluster.network.plugin;
+/// The configuration that the pod network's own pods write.
+fn primary(cluster: &Cluster) -> Result<&'static str, RecipeError> {
+    let plugin = cluster.network.plugin;
     let configs = network::of(plugin).map(|traits| traits.cni_configs).unwrap_or_default();
-    let primary =
-        configs.iter().find(|config| config.ends_with(".conflist")).ok_or_else(|| super::unsupported(plugin))?;
+    let found = configs.iter().copied().find(|config| config.ends_with(".conflist"));
+    found.ok_or_else(|| super::unsupported(plugin))
+}
+
+/// Multus reads the configuration of the network before which it is for each pod, so what that network's pods change (its MTU) counts for
+/// new ones; it waits until the file is there. A folder is named and not the file: of a list that is named as a file, multus 4.2 remembers
+/// less than the plugins need to free a pod's addresses.
+fn config_file(draft: &mut Draft<'_>, primary: &str) -> Result<File, RecipeError> {
     let config = json!({
         "cniVersion": CNI_VERSION,
         "name": "multus-cni-network",
         "type": "multus",
         // The runtime hands over only what is named here; each network takes what it knows.
         "capabilities": {"bandwidth": true, "portMappings": true},
-        "clusterNetwork": primary,
+        "clusterNetwork": NETWORK,
         "kubeconfig": format!("{CREDENTIALS}/multus.kubeconfig"),
         "readinessindicatorfile": primary,
     });
