@@ -87,7 +87,10 @@ fn primary(cluster: &Cluster) -> Result<&'static str, RecipeError> {
     let plugin = cluster.network.plugin;
     let configs = network::of(plugin).map(|traits| traits.cni_configs).unwrap_or_default();
     let found = configs.iter().copied().find(|config| config.ends_with(".conflist"));
-    found.ok_or_else(|| super::unsupported(plugin))
+    found.ok_or_else(|| RecipeError::Unsupported {
+        what: format!("spec.network.multus before {plugin}"),
+        hint: "name flannel, calico or cilium as spec.network.plugin, or leave multus out".to_owned(),
+    })
 }
 
 /// Multus reads the configuration of the network before which it is for each pod, so what that network's pods change (its MTU) counts for
