@@ -79,7 +79,7 @@ fn cilium(network: &Network, options: &Map<String, Value>) -> Values {
         let size = prefix.max(first.prefix_len().saturating_add(2)).min(longest);
         pool.insert(format!("clusterPool{family}MaskSize"), json!(size));
     }
-    let families = json!({
+    let mut own = json!({
         "ipv4": {"enabled": !v4.is_empty()}, "ipv6": {"enabled": !v6.is_empty()}, "ipam": {"operator": pool},
     });
     let mut placeholders = json!({"operator": {"replicas": 1}});
@@ -96,7 +96,11 @@ fn cilium(network: &Network, options: &Map<String, Value>) -> Values {
             cidrs.first().into_iter().for_each(|cidr| defaults[name] = json!(cidr));
         }
     }
-    (placeholders, defaults, families)
+    if network.multus {
+        // Else the agent renames every configuration but its own, and multus' with them.
+        own["cni"] = json!({"exclusive": false});
+    }
+    (placeholders, defaults, own)
 }
 
 fn kube_ovn(network: &Network) -> Values {

@@ -79,7 +79,7 @@ pub const SAMPLES: [Sample; 3] = [
 ];
 
 /// Samples of several hosts.
-pub const FLEETS: [Sample; 15] = [
+pub const FLEETS: [Sample; 16] = [
     Sample {
         name: "two control planes and a worker",
         hosts: &[("node1", "{}"), ("node2", "{}"), ("node3", "{}")],
@@ -245,6 +245,16 @@ pub const FLEETS: [Sample; 15] = [
         spec: "  network: {plugin: calico, options: {mtu: 1400}}\n",
         added: &["node3"],
         deleted: &["node2"],
+        upgraded: PATCH,
+        ..ONE
+    },
+    Sample {
+        name: "multus before the pod network",
+        hosts: &[("node1", "{}"), ("node2", "{}"), ("node3", "{}")],
+        roles: "{master: [node1, node2], worker: [node3]}",
+        spec: "  network: {multus: true}\n",
+        added: &["node2", "node3"],
+        deleted: &["node2", "node3"],
         upgraded: PATCH,
         ..ONE
     },

@@ -150,7 +150,6 @@ impl All {
             network.plugin,
             &[NetworkPlugin::Flannel, NetworkPlugin::Calico, NetworkPlugin::Cilium, NetworkPlugin::None],
         );
-        self.add(network.multus, "spec.network.multus", "true", LEAVE_OUT);
         self.stacks(network);
         // Which ones there are is looked at when the file is read.
         let known =

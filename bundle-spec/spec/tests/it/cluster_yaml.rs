@@ -139,7 +139,6 @@ const NOT_BUILT: &[(&str, &str)] = &[
     ),
     ("  runtime: {type: docker}\n", "spec.runtime.type"),
     ("  network: {plugin: kube-ovn}\n", "spec.network.plugin"),
-    ("  network: {plugin: multus}\n", "spec.network.multus"),
     (
         "  network: {plugin: cilium, options: {kubeProxyReplacement: true}}\n",
         "spec.network.options.kubeProxyReplacement",

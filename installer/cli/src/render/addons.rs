@@ -41,7 +41,9 @@ fn is_wanted(view: &AddonsView, one: &InstalledAddon) -> bool {
 }
 
 fn is_network(view: &AddonsView, one: &InstalledAddon) -> bool {
-    one.ours && one.name == view.network && !view.wanted.contains(&one.name)
+    // A chart has the plugin's own name; manifests of a network have one that no add-on can have.
+    let is_its = one.name == view.network || one.name.starts_with("network.");
+    one.ours && is_its && !view.wanted.contains(&one.name)
 }
 
 /// Whether something of ours has drifted, is not as it should be, or is missing.

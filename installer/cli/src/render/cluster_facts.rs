@@ -17,7 +17,9 @@ pub fn text(name: &str, facts: &ClusterFacts, now: i64) -> String {
     let version = facts.server_version.as_deref().unwrap_or("which does not answer");
     let mut lines = vec![format!("cluster {name}, {id}: Kubernetes {version}")];
     if let Some(network) = &facts.network {
-        lines.push(format!("  network: {network}"));
+        let applied = facts.applied.as_ref().and_then(|applied| applied.cluster.pointer("/spec/network/multus"));
+        let before = if applied.is_some_and(|multus| *multus == true) { ", with multus before it" } else { "" };
+        lines.push(format!("  network: {network}{before}"));
     }
     if let Some(applied) = &facts.applied {
         lines.push(format!(

@@ -5,6 +5,7 @@ mod calico;
 mod cilium;
 mod cluster;
 mod flannel;
+pub mod multus;
 mod none;
 mod traits;
 
@@ -13,8 +14,9 @@ use kubexm_spec::cluster::NetworkPlugin;
 pub use cluster::{CLUSTER, IPVS};
 pub use traits::NetworkTraits;
 
-/// Every network that recipes install; the remains of an earlier run may be of any of them.
-pub const ALL: [&NetworkTraits; 4] = [&flannel::TRAITS, &calico::TRAITS, &cilium::TRAITS, &none::TRAITS];
+/// Every network that recipes install, and multus, which is before one of them; the remains of an earlier run may be of any of them.
+pub const ALL: [&NetworkTraits; 5] =
+    [&flannel::TRAITS, &calico::TRAITS, &cilium::TRAITS, &none::TRAITS, &multus::TRAITS];
 
 /// The traits of a plugin; `None` if no recipe installs it.
 pub const fn of(plugin: NetworkPlugin) -> Option<&'static NetworkTraits> {

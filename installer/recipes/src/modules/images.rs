@@ -37,9 +37,10 @@ pub fn of_roles(cluster: &Cluster, node: &PlannedHost<'_>) -> impl Iterator<Item
 /// The images of the pod network's chart or manifest, which no node can do without.
 fn of_network<'a>(cx: &PlanContext<'a>, node: &PlannedHost<'_>) -> impl Iterator<Item = &'a Artifact> {
     let (platform, names) = (node.platform, charts::network_images(cx));
-    let features = network::of(cx.cluster).map(|network| network.feature_images).unwrap_or_default();
+    let features: BTreeSet<&str> =
+        network::all_of(cx.cluster).into_iter().flatten().flat_map(|network| network.feature_images).copied().collect();
     let of_feature =
-        |key: &ArtifactKey| matches!(key, ArtifactKey::FeatureImage(name) if features.contains(&name.as_str()));
+        move |key: &ArtifactKey| matches!(key, ArtifactKey::FeatureImage(name) if features.contains(name.as_str()));
     let artifacts = cx.manifest.artifacts.iter().filter(move |a| a.platform.is_none_or(|p| p == platform));
     artifacts.filter(move |a| names.contains(&a.name) || of_feature(&a.key))
 }

@@ -10,7 +10,7 @@ use kubexm_spec::{ArtifactKey, Program};
 use serde_json::{Value, json};
 
 use super::manifest::{Container, Manifest};
-use super::pool;
+use super::{pool, rollout};
 use crate::context::{PlanContext, PlannedHost};
 use crate::draft::Draft;
 use crate::error::RecipeError;
@@ -31,10 +31,6 @@ const RECORD: &str = "network.calico";
 const CONFIG_DIGEST: &str = "kubexm.io/config";
 /// From this many nodes on, upstream puts typha between Felix and the API servers.
 const LARGE: usize = 50;
-/// One pod in ten is replaced at once, rounded up.
-const AT_ONCE: &str = "10%";
-/// How long a node's pod takes to end and to be ready again, its image being there, in seconds.
-const ROUND: u64 = 60;
 /// Plugins of CNI that the bundle brings itself. Upstream's image has its own copies of some and would overwrite them, and flannel's.
 const OTHER_PLUGINS: &str = "bandwidth,bridge,dhcp,dummy,firewall,flannel,host-device,host-local,ipvlan,loopback,macvlan,portmap,ptp,\
                              sbr,static,tap,tuning,vlan,vrf";
@@ -47,20 +43,9 @@ fn vxlan(cluster: &Cluster) -> &'static str {
     }
 }
 
-fn nodes(cluster: &Cluster) -> usize {
-    cluster.hosts.iter().filter(|host| cluster.roles(&host.name).in_cluster()).count()
-}
-
 /// Whether upstream would install typha.
 pub fn is_large(cluster: &Cluster) -> bool {
-    pool::is_of(cluster) && nodes(cluster) >= LARGE
-}
-
-/// How long to wait for its pods, in seconds: those of all nodes may have to be replaced, some at once.
-fn wait(cluster: &Cluster) -> u64 {
-    let nodes = nodes(cluster);
-    let rounds = nodes.div_ceil(nodes.div_ceil(10).max(1));
-    release::WAIT + ROUND * u64::try_from(rounds).unwrap_or(10)
+    pool::is_of(cluster) && rollout::nodes(cluster) >= LARGE
 }
 
 /// Applies the manifest. How a node finds its MTU depends on the links of all.
@@ -68,7 +53,7 @@ pub fn step(draft: &mut Draft<'_>, first: &PlannedHost<'_>, undo: Undo) -> Resul
     let objects = objects(draft.cx, first)?;
     let blob = draft.text(yaml::documents("calico manifest", &objects)?);
     let (name, namespace) = (RECORD.to_owned(), NAMESPACE.to_owned());
-    let wait_s = wait(draft.cx.cluster);
+    let wait_s = rollout::wait(draft.cx.cluster);
     let step = Step::on(first.name(), "network.calico", "Apply the pod network")
         .timeout_s(release::timeout(wait_s))
         .ensure(Manifests { name, namespace, blob, in_plan: true, slots: Vec::new(), wait_s })
@@ -129,7 +114,7 @@ fn config(cluster: &Cluster, manifest: &mut Manifest) {
 fn node(cx: &PlanContext<'_>, manifest: &mut Manifest) {
     let cluster = cx.cluster;
     manifest.object("DaemonSet", NODE, |mut set| {
-        set.set("/spec/updateStrategy/rollingUpdate/maxUnavailable", AT_ONCE);
+        set.set("/spec/updateStrategy/rollingUpdate/maxUnavailable", rollout::AT_ONCE);
         set.container(NODE, |mut container| {
             set_pool(cluster, &mut container);
             container.put_env("IP_AUTODETECTION_METHOD", &autodetection(cluster));

@@ -5,14 +5,16 @@ mod calico;
 mod cilium;
 mod flannel;
 mod manifest;
+pub mod multus;
 mod pool;
+mod rollout;
 
 pub use calico::is_large;
 pub use cilium::replaces_kube_proxy;
 use kubexm_plan::network::{self, NetworkTraits};
-use kubexm_plan::{Step, Undo};
+use kubexm_plan::{ClusterFacts, Step, Undo};
 use kubexm_spec::cluster::{Cluster, NetworkPlugin};
-pub use pool::{changed, shares, unchanged};
+pub use pool::shares;
 
 use crate::context::{PlanContext, PlannedHost};
 use crate::draft::Draft;
@@ -21,6 +23,11 @@ use crate::error::RecipeError;
 /// The pod network of a cluster, as seen on nodes.
 pub fn of(cluster: &Cluster) -> Result<&'static NetworkTraits, RecipeError> {
     network::of(cluster.network.plugin).ok_or_else(|| unsupported(cluster.network.plugin))
+}
+
+/// What a cluster has of networks on its nodes: the pod network's own, and multus' before it.
+pub fn all_of(cluster: &Cluster) -> Result<Vec<&'static NetworkTraits>, RecipeError> {
+    Ok(std::iter::once(of(cluster)?).chain(multus::traits(cluster)).collect())
 }
 
 /// Whether the operator installs the network: nodes are not Ready until then.
@@ -36,6 +43,29 @@ pub fn step(draft: &mut Draft<'_>, first: &PlannedHost<'_>, undo: Undo) -> Resul
         NetworkPlugin::Cilium => cilium::step(draft, first, undo).map(Some),
         NetworkPlugin::None => Ok(None),
         plugin @ (NetworkPlugin::KubeOvn | NetworkPlugin::Hybridnet) => Err(unsupported(plugin)),
+    }
+}
+
+/// Fails if the pod network of a running cluster has been made with other settings that nothing changes afterwards. What was applied is not
+/// known of an older cluster.
+pub fn unchanged(cluster: &Cluster, running: &ClusterFacts) -> Result<(), RecipeError> {
+    refused(cluster, pool::changed(cluster, running))
+}
+
+/// The same for commands that bring no node what it lacks of the network.
+pub fn same(cluster: &Cluster, running: &ClusterFacts) -> Result<(), RecipeError> {
+    refused(cluster, changed(cluster, running))
+}
+
+/// What was applied to it and is something else in cluster.yaml, as text for people.
+pub fn changed(cluster: &Cluster, running: &ClusterFacts) -> Vec<String> {
+    pool::changed(cluster, running).into_iter().chain(multus::added(cluster, running)).collect()
+}
+
+fn refused(cluster: &Cluster, changed: Vec<String>) -> Result<(), RecipeError> {
+    match changed.is_empty() {
+        true => Ok(()),
+        false => Err(RecipeError::NetworkChanged { cluster: cluster.name.clone(), changed }),
     }
 }
 

@@ -4,8 +4,6 @@ use kubexm_plan::ClusterFacts;
 use kubexm_spec::cluster::{Cluster, Keyword as _, NetworkPlugin};
 use serde_json::{Map, Value};
 
-use crate::error::RecipeError;
-
 /// Calico's own.
 const ENCAPSULATION: &str = "VXLAN";
 const BLOCK_SIZE: u64 = 26;
@@ -37,17 +35,8 @@ pub fn shares(cluster: &Cluster) -> Option<u64> {
     is_of(cluster).then(|| 1_u64.checked_shl(u32::try_from(free).unwrap_or(u32::MAX)).unwrap_or(u64::MAX))
 }
 
-/// Fails if the pod network of a running cluster has been made with other settings that nothing changes afterwards. What was applied is not
-/// known of an older cluster.
-pub fn unchanged(cluster: &Cluster, running: &ClusterFacts) -> Result<(), RecipeError> {
-    match changed(cluster, running).as_slice() {
-        [] => Ok(()),
-        changed => Err(RecipeError::NetworkChanged { cluster: cluster.name.clone(), changed: changed.to_vec() }),
-    }
-}
-
 /// What was applied to it and is something else in cluster.yaml, as text for people.
-pub fn changed(cluster: &Cluster, running: &ClusterFacts) -> Vec<String> {
+pub(super) fn changed(cluster: &Cluster, running: &ClusterFacts) -> Vec<String> {
     let Some(network) = running.applied.as_ref().and_then(|applied| applied.cluster.pointer("/spec/network")) else {
         return Vec::new();
     };

@@ -60,6 +60,9 @@ pub fn start<'a>(
         Undo::WithParent { step: init.clone() }
     };
     chain.then(network::step(draft, first, undo)?);
+    let undo = release::undo(draft.cx, first, &init);
+    chain.then(network::multus::step(draft, first, undo)?);
+    chain.then(network::multus::config(draft, first)?);
     let network = draft.add(chain);
     let mut operator = Chain::default();
     operator.then([kubeconfig::of_operator(draft, first, &init)]);

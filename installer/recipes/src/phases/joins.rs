@@ -10,6 +10,7 @@ use crate::context::PlannedHost;
 use crate::draft::{Chain, Draft, rolling};
 use crate::error::RecipeError;
 use crate::modules::{audit, join, kubeconfig};
+use crate::network::multus;
 
 /// Nodes that joined.
 #[derive(Debug, Default)]
@@ -65,6 +66,12 @@ impl<'a> Joined<'a> {
         if node.roles.control_plane {
             chain.then(audit::step(draft, node)?);
         }
+        let config = multus::config(draft, node)?;
+        let (late, early) = config.map_or((None, None), |step| match multus::waits(draft.cx, node) {
+            true => (Some(step), None),
+            false => (None, Some(step)),
+        });
+        chain.then(early);
         chain.then([lookup, join::step(draft, first, node)?]);
         let mut users = chain.fork();
         if node.roles.control_plane {
@@ -80,6 +87,11 @@ impl<'a> Joined<'a> {
             // it restarts only after them.
             chain.wait(&cluster.network);
             chain.then([loaded]);
+        }
+        if let Some(step) = late {
+            chain.wait(&cluster.network);
+            done = step.id.clone();
+            chain.then([step]);
         }
         if let Some(step) = balancer::step(draft, &site.nodes, node)? {
             // The back-ends of a running proxy change only when the new one serves.

@@ -86,7 +86,7 @@ pub fn add_node(cx: &PlanContext<'_>, running: &ClusterFacts, new: &[String]) ->
         check_members(cx, running, new)?;
     }
     check_registries(cx, running, new)?;
-    network::unchanged(cx.cluster, running)?;
+    network::same(cx.cluster, running)?;
     let Drafted { mut plan, depends_on_all } = create::plan_cluster(cx, Pipeline::AddNode, &[])?;
     let is_new = |host: &str| new.iter().any(|name| name == host);
     if let Some(proxy) = balancer::of(cx.cluster) {
@@ -154,8 +154,8 @@ fn check_members(cx: &PlanContext<'_>, running: &ClusterFacts, new: &[String]) -
     for host in new.iter().filter(|host| cx.cluster.role_groups.control_plane.contains(host) && !is_prepared(host)) {
         let Some(member) = running.etcd.iter().find(|member| is_on(member, cx.cluster, host)) else { continue };
         // A control plane says so: no part of a command.
-        let name = format!("{:?}", if member.name.is_empty() { host } else { &member.name });
-        let name: String = name.chars().take(MOST_OF_A_NAME).collect();
+        let name = if member.name.is_empty() { host } else { &member.name };
+        let name: String = name.chars().take(MOST_OF_A_NAME).flat_map(char::escape_debug).collect();
         if member.healthy {
             return Err(RecipeError::CannotJoin {
                 host: host.clone(),

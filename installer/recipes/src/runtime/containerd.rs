@@ -103,7 +103,7 @@ fn programs(cx: &PlanContext<'_>, node: &PlannedHost<'_>) -> Result<Step, Recipe
     Ok(Step::on(node.name(), "runtime.programs", "Install containerd, runc and the CNI plugins")
         .ensure(programs::install(cx, node, Program::Containerd, paths::BIN)?)
         .ensure(programs::install(cx, node, Program::Runc, paths::BIN)?)
-        .ensure_all(state_folders::of_cni(&[network::of(cx.cluster)?]).into_iter().map(StateDir::at))
+        .ensure_all(state_folders::of_cni(&network::all_of(cx.cluster)?).into_iter().map(StateDir::at))
         .ensure(Dir { path: paths::CNI_BIN.to_owned(), mode: 0o755 })
         .ensure(programs::install(cx, node, Program::CniPlugins, paths::CNI_BIN)?)
         .timeout_s(300)

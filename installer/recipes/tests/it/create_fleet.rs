@@ -378,7 +378,7 @@ fn a_host_that_was_lost_is_not_added_beside_its_own_member_nor_where_it_is_the_f
     let running_with = ClusterFacts { etcd: vec![member("node1"), other], ..ClusterFacts::default() };
     let refused = add_node(&site.cx(), &running_with, &new).unwrap_err().to_string();
     assert!(refused.contains("`kubexm-install delete-node node3 -f cluster.yaml`"), "{refused}");
-    assert!(refused.contains(r#"("lost; reboot\n")"#) && !refused.contains('\n'), "{refused}");
+    assert!(refused.contains(r"(lost; reboot\n)") && !refused.contains('\n'), "{refused}");
     // One that is in the cluster, and one whose join was interrupted.
     let named = ["node2".to_owned()];
     add_node(&site.cx(), &running, &named).unwrap();

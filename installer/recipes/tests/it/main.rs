@@ -18,6 +18,7 @@ mod golden;
 mod logins;
 mod matrix;
 mod mesh;
+mod multus;
 mod older_bundle;
 mod packages;
 mod preflight;

@@ -66,6 +66,16 @@ pub const ROWS: &[Row] = rows! {
             initialised(s.node1(), &Digest::of(text).to_string());
         } => "created with other settings: ", "the bundle it was created with", "not supported yet";
 
+    "unchanged" Fail NODE1, "a node with multus, which cluster.yaml no longer has", |s| {
+            member(s.node1(), "00000000-0000-4000-8000-00000000000a", "ca");
+            s.node1().put("/etc/cni/net.d/00-multus-kubexm.conf", "{}");
+        } => "a node with multus before its pod network", "no command takes multus out", "roll it back first";
+    "unchanged" Fail NODE1, "a multus of the operator's on a node", |s| {
+            s.cluster.network.multus = true;
+            member(s.node1(), "00000000-0000-4000-8000-00000000000a", "ca");
+            s.node1().put("/etc/cni/net.d/00-multus.conf", "{}");
+        } => "a multus that kubexm-install has not installed (/etc/cni/net.d/00-multus.conf)", "a node without multus", "leave spec.network.multus out";
+
     "drift" Warn NODE1, "an edited static pod", |s| {
             member(s.node1(), "00000000-0000-4000-8000-00000000000a", "ca");
             let path = "/etc/kubernetes/manifests/kube-scheduler.yaml";
