@@ -99,6 +99,8 @@ fn cilium(network: &Network, options: &Map<String, Value>) -> Values {
     if network.multus {
         // Else the agent renames every configuration but its own, and multus' with them.
         own["cni"] = json!({"exclusive": false});
+        // An agent reads that when it starts.
+        own["rollOutCiliumPods"] = json!(true);
     }
     (placeholders, defaults, own)
 }

@@ -59,9 +59,11 @@ pub fn start<'a>(
         // It is removed with the cluster.
         Undo::WithParent { step: init.clone() }
     };
+    // Its program, before anything waits for pods: those of a node that joined meanwhile, whose configuration names multus already, could not
+    // start. Its own are of the host's network.
+    let multus = release::undo(draft.cx, first, &init);
+    chain.then(network::multus::step(draft, first, multus)?);
     chain.then(network::step(draft, first, undo)?);
-    let undo = release::undo(draft.cx, first, &init);
-    chain.then(network::multus::step(draft, first, undo)?);
     chain.then(network::multus::config(draft, first)?);
     let network = draft.add(chain);
     let mut operator = Chain::default();
