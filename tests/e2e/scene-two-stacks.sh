@@ -43,7 +43,7 @@ spec:
 apiVersion: v1
 kind: Service
 metadata: {name: answers, namespace: default}
-spec: {ipFamilyPolicy: RequireDualStack, ipFamilies: [IPv4, IPv6], clusterIPs: [10.233.0.99, "fd85:2::99"], selector: {app: answers}, ports: [{port: 53, protocol: TCP}]}
+spec: {ipFamilyPolicy: RequireDualStack, ipFamilies: [IPv4, IPv6], clusterIP: 10.233.0.99, clusterIPs: [10.233.0.99, "fd85:2::99"], selector: {app: answers}, ports: [{port: 53, protocol: TCP}]}
 YAML
 }
 . "$ROOT/tests/lab/versions.sh"
