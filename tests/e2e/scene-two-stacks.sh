@@ -1,5 +1,5 @@
 # shellcheck shell=bash
-# tier: unproven
+# tier: long
 # seconds: 240
 # needs: lab
 # Pods and services with addresses of both families, on two hosts that have both: a node without its second address is refused, pods reach each
