@@ -4,9 +4,9 @@ use std::path::Path;
 use std::process::Command;
 
 use kubexm_archive::{Bundle, Input, Options, write};
-use kubexm_spec::lock::Descriptor;
-use kubexm_spec::manifest::Member;
-use kubexm_spec::{Digest, ExitCode};
+use kubexm_spec::lock::{Content, Descriptor};
+use kubexm_spec::manifest::{Artifact, Member};
+use kubexm_spec::{ArtifactKey, Digest, ExitCode, Lock};
 use serde_json::Value;
 
 use crate::images::two_platforms;
@@ -264,8 +264,14 @@ fn a_lock_that_claims_a_signature_does_not_make_one() {
 
 /// The bundle again, with another text under one name.
 fn repacked(site: &Site, name: &str, change: impl Fn(&str) -> String) {
+    relisted(site, name, change, |_| {});
+}
+
+/// The same, and with another list of artifacts.
+fn relisted(site: &Site, name: &str, change: impl Fn(&str) -> String, list: impl Fn(&mut Vec<Artifact>)) {
     let bundle = Bundle::open(&site.path("out.tar.zst")).unwrap();
     let mut manifest = bundle.manifest().clone();
+    list(&mut manifest.artifacts);
     let content = |member: &Member| {
         let content = bundle.read(&member.name, 1 << 30).unwrap();
         match member.name == name {
@@ -306,6 +312,34 @@ fn verify_judges_a_bundle_by_its_own_rules_whatever_its_lock_says() {
     refused(&["the lock of the bundle says signed by key b.pub", "signature not checked"]);
     repacked(&all.site, "lock.yaml", |text| text.replace("registry.test/team/app:v1", "registry.test/team/app:v2"));
     refused(&["registry.test/team/app:v1: the lock of the bundle has another image, or none"]);
+}
+
+#[test]
+fn an_image_that_the_manifest_does_not_call_one_or_that_only_the_lock_has_is_judged_too() {
+    let all = Signed::new();
+    all.sign("b", Form::Tag, &all.index.digest);
+    all.demand("- {repositories: [registry.test], keys: [b.pub]}");
+    all.site.built(&[]);
+    let refused = |text: &str| {
+        let ended = all.site.run(&["verify", "other.tar.zst"]).must(ExitCode::ImageUnsigned);
+        assert_contains(&ended.err, &[text]);
+    };
+    // Nodes load what has the key of an image, whatever else is said of it.
+    let unnamed = |artifacts: &mut Vec<Artifact>| artifacts.iter_mut().for_each(|artifact| artifact.manifest = None);
+    relisted(&all.site, "lock.yaml", str::to_owned, unnamed);
+    refused("registry.test/team/app:v1: the lock of the bundle has another image, or none");
+    // A registry is seeded by the lock.
+    let twice = |text: &str| {
+        let mut lock: Lock = serde_saphyr::from_str(text).unwrap();
+        let mut other = lock.items.iter().find(|item| matches!(item.content, Content::Image { .. })).unwrap().clone();
+        other.key = ArtifactKey::ExtraImage("registry.test/team/app:v9".into());
+        let Content::Image { reference, .. } = &mut other.content else { unreachable!() };
+        *reference = "registry.test/team/app:v9".into();
+        lock.items.push(other);
+        serde_saphyr::to_string(&lock).unwrap()
+    };
+    repacked(&all.site, "lock.yaml", twice);
+    refused("registry.test/team/app:v9: the lock of the bundle has it, and its manifest does not");
 }
 
 #[test]

@@ -6,7 +6,7 @@ use kubexm_signing::image::{Image, check};
 use kubexm_spec::cluster::{MATERIAL_LIMIT, MaterialOf};
 use kubexm_spec::lock::{Content, Descriptor, SignatureCheck};
 use kubexm_spec::manifest::Artifact;
-use kubexm_spec::{ArtifactKey, Lock, error_chain};
+use kubexm_spec::{ArtifactKey, Kind, Lock, Manifest, error_chain};
 use kubexm_transport::oci::MANIFEST_LIMIT;
 
 use super::policy_of;
@@ -33,8 +33,9 @@ pub fn of_bundle(bundle: &dyn Documents) -> Result<Option<Carried>, BuildError> 
         bundle.document(&name, MANIFEST_LIMIT).map_err(|error| error_chain(&error))
     };
     let mut found = Carried::default();
-    // Nodes are given what the manifest lists; the lock has more about it.
-    for artifact in bundle.manifest().artifacts.iter().filter(|artifact| artifact.manifest.is_some()) {
+    // Nodes are given what the manifest lists, by its key or by its name; the lock has more about it.
+    let is_image = |artifact: &&Artifact| artifact.manifest.is_some() || artifact.key.kind() == Kind::Image;
+    for artifact in bundle.manifest().artifacts.iter().filter(is_image) {
         let shown = &artifact.name;
         let Some((image, signed)) = locked(artifact, &lock) else {
             found.problems.push(format!("{shown}: the lock of the bundle has another image, or none"));
@@ -50,7 +51,17 @@ pub fn of_bundle(bundle: &dyn Documents) -> Result<Option<Carried>, BuildError> 
             Ok(_) => found.accepted += 1,
         }
     }
+    found.problems.extend(unlisted(bundle.manifest(), &lock));
     Ok(Some(found))
+}
+
+/// Images of the lock that the manifest does not list: nobody judged them, and a registry is seeded by the lock.
+fn unlisted<'a>(manifest: &'a Manifest, lock: &'a Lock) -> impl Iterator<Item = String> + use<'a> {
+    let listed = |key: &ArtifactKey, platform| manifest.artifacts.iter().any(|a| a.key == *key && a.platform == platform);
+    let images = lock.items.iter().filter_map(|item| Some((item, Image::of(&item.content)?)));
+    images
+        .filter(move |(item, _)| !listed(&item.key, item.platform))
+        .map(|(_, image)| format!("{}: the lock of the bundle has it, and its manifest does not", image.reference))
 }
 
 /// What the lock says of an image that the manifest lists.
