@@ -66,7 +66,7 @@ pub use layout::{Layout, StoredMember};
 pub use member_reader::{MemberReader, Unverified};
 pub use members::StoredAt;
 pub use merge::merge;
-pub use partial::{open_locked, partial_path};
+pub use partial::{make_mark, open_locked, partial_path};
 pub use read::Bundle;
 pub use references::{Incomplete, Missing, check_references};
 pub use sidecar::{BUNDLE, check_target, foreign_sums, taken_by};

@@ -69,6 +69,17 @@ pub fn open_locked(path: &Path) -> Result<Option<File>, (&'static str, io::Error
     }
 }
 
+/// Makes the file that says whose a folder is, on the disk. Never through a link, and never what has a second name: on a medium, somebody else may
+/// have laid it there.
+pub fn make_mark(path: &Path) -> io::Result<()> {
+    match open_locked(path) {
+        Ok(Some(file)) if file.metadata()?.is_file() => file.sync_all(),
+        Ok(Some(_)) => Err(io::Error::other("it is no file")),
+        Ok(None) => Err(io::Error::other("another program holds it")),
+        Err((_, error)) => Err(error),
+    }
+}
+
 /// `.NAME.partial` beside the target, locked; removed when dropped without [`Partial::commit`].
 ///
 /// After a kill the file stays, without a lock, and the next writer takes it over.

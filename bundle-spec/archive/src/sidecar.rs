@@ -17,9 +17,6 @@ use crate::{ArchiveError, frame, partial, sums};
 const MANIFEST: &[u8] = b"manifest.json\0";
 /// Bytes until its end.
 const FIRST: u64 = (frame::RAW_CONTENT + MANIFEST.len()) as u64;
-/// More than the lines of 999 volumes.
-const SUMS_LIMIT: u64 = 1 << 20;
-
 /// `NAME.sums` beside a bundle that is to be written.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Sums {
@@ -124,7 +121,7 @@ fn sums_of(target: &Path) -> Result<Sums, ArchiveError> {
     match fs::symlink_metadata(&path) {
         Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(Sums::Absent),
         Err(e) => return Err(io_error("examine", &path)(e)),
-        Ok(there) if !there.is_file() || there.len() > SUMS_LIMIT => return Ok(Sums::Foreign),
+        Ok(there) if !there.is_file() || there.len() > sums::SUMS_LIMIT => return Ok(Sums::Foreign),
         Ok(_) => {}
     }
     let names: Vec<String> = match sums::read(&path) {

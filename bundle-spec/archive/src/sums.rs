@@ -1,7 +1,7 @@
 //! `NAME.sums`: the files of a bundle in the form of `sha256sum -c`.
 
 use std::fs;
-use std::io::Write;
+use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
 
 use kubexm_spec::Digest;
@@ -9,6 +9,9 @@ use kubexm_spec::Digest;
 use crate::ArchiveError;
 use crate::partial::Partial;
 use crate::source::io_error;
+
+/// What sums are never longer than, in bytes: more than the lines of 999 volumes.
+pub(crate) const SUMS_LIMIT: u64 = 1 << 20;
 
 /// Where the sums of a bundle are: `x.tar.zst` has `x.sums`, a name that `x.tar.zst.*` does not match.
 pub fn path_of(bundle: &Path) -> PathBuf {
@@ -30,7 +33,17 @@ pub fn text(files: &[(Digest, String)]) -> String {
 
 /// Reads them; lines of another form are an error.
 pub fn read(sums: &Path) -> Result<Vec<(Digest, String)>, ArchiveError> {
-    let text = fs::read_to_string(sums).map_err(io_error("read", sums))?;
+    let mut text = String::new();
+    let read = fs::File::open(sums).and_then(|file| file.take(SUMS_LIMIT + 1).read_to_string(&mut text));
+    if read.map_err(io_error("read", sums))? as u64 > SUMS_LIMIT {
+        let problem = format!("sums have at most {SUMS_LIMIT} bytes");
+        return Err(ArchiveError::Damaged {
+            path: sums.to_owned(),
+            part: "the file".to_owned(),
+            offset: SUMS_LIMIT,
+            problem,
+        });
+    }
     text.lines()
         .enumerate()
         .map(|(number, line)| {

@@ -258,3 +258,39 @@ fn sums_that_name_files_outside_of_their_folder_are_refused() {
         assert_eq!(names(&stick), Vec::<String>::new());
     }
 }
+
+/// Whoever wrote the medium chose what lies on it: links to files of whoever reads it, hidden files, programs that become root's.
+#[test]
+fn of_a_medium_only_files_with_plain_names_and_modes_go_on() {
+    let site = split();
+    let stick = stick(&site);
+    site.write("secret", "a key of the operator's");
+    for name in ["site.sig", "site.sums.sig"] {
+        let link = site.path("volumes").join(name);
+        std::os::unix::fs::symlink(site.path("secret"), &link).unwrap();
+        assert_contains(&copy(&site, &stick).must(ExitCode::Usage).out, &[name, "link"]);
+        assert!(names(&stick).is_empty(), "{:?}", names(&stick));
+        std::fs::remove_file(&link).unwrap();
+    }
+    let sums = site.path("volumes/site.sums");
+    let honest = std::fs::read_to_string(&sums).unwrap();
+    let list = |name: &str| {
+        let line = format!("{}  {name}\n", digest(&site.path("volumes").join(name)).hex());
+        std::fs::write(&sums, format!("{honest}{line}")).unwrap();
+    };
+    std::os::unix::fs::symlink(site.path("secret"), site.path("volumes/listed")).unwrap();
+    list("listed");
+    assert_contains(&copy(&site, &stick).must(ExitCode::Usage).out, &["listed", "link"]);
+    site.write("volumes/.bash_profile", "run me");
+    list(".bash_profile");
+    assert_contains(&copy(&site, &stick).must(ExitCode::BundleDamaged).out, &[".bash_profile"]);
+    assert!(names(&stick).is_empty(), "{:?}", names(&stick));
+    site.write("volumes/tool", "a program");
+    let mode = |bits| std::os::unix::fs::PermissionsExt::from_mode(bits);
+    std::fs::set_permissions(site.path("volumes/tool"), mode(0o6777)).unwrap();
+    list("tool");
+    copy(&site, &stick).must(ExitCode::Ok);
+    assert_eq!(std::fs::metadata(stick.join("tool")).unwrap().mode() & 0o7777, 0o755);
+    std::fs::File::create(&sums).unwrap().set_len(8 << 20).unwrap();
+    assert_contains(&copy(&site, &stick).must(ExitCode::BundleDamaged).out, &["site.sums", "at most"]);
+}

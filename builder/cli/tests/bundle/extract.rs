@@ -311,3 +311,22 @@ fn a_split_bundle_is_extracted_like_one_in_a_file() {
     let files = site.run(&["provenance", &first, "--files"]).must(ExitCode::Ok).document()["subject"].clone();
     assert_eq!(files.as_array().unwrap().len(), 3, "manifest.json and two volumes: {files}");
 }
+
+/// A medium that came back may have such a folder, with links in it.
+#[test]
+fn links_in_an_unfinished_folder_lead_nowhere() {
+    let site = sample();
+    site.write("precious/keep", "keep");
+    std::fs::create_dir(site.path(".new.partial")).unwrap();
+    let mark = site.path(".new.partial/.kubexm-extract");
+    std::os::unix::fs::symlink(site.path("precious/keep"), &mark).unwrap();
+    let all = ["--all", "-C", "new"];
+    assert_contains(&extract(&site, &all, ExitCode::Usage).1, &[".new.partial"]);
+    assert_eq!(std::fs::read_to_string(site.path("precious/keep")).unwrap(), "keep");
+    std::fs::remove_file(&mark).unwrap();
+    site.write(".new.partial/.kubexm-extract", "");
+    std::os::unix::fs::symlink(site.path("precious"), site.path(".new.partial/blobs")).unwrap();
+    extract(&site, &all, ExitCode::Ok);
+    assert_eq!(names(&site.path("precious")), ["keep"]);
+    assert!(!std::fs::symlink_metadata(site.path("new/blobs")).is_ok_and(|there| there.is_symlink()));
+}

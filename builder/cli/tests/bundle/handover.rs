@@ -295,6 +295,25 @@ fn two_writers_of_one_folder_exclude_each_other_and_leftovers_of_a_dead_one_are_
     assert!(!Path::new(&site.path(".folder.partial")).exists());
 }
 
+/// A medium that came back may have such a folder with a link, or a second name, for the mark in it.
+#[test]
+fn the_mark_of_a_temporary_folder_empties_no_other_file() {
+    let site = built();
+    site.write("precious", "keep");
+    std::fs::create_dir(site.path(".folder.partial")).unwrap();
+    let mark = site.path(".folder.partial/.kubexm-hand-over");
+    std::os::unix::fs::symlink(site.path("precious"), &mark).unwrap();
+    assert_contains(&hand_over(&site, &[]).must(ExitCode::Usage).err, &[".folder.partial", "move it away"]);
+    std::fs::remove_file(&mark).unwrap();
+    std::fs::hard_link(site.path("precious"), &mark).unwrap();
+    assert_contains(&hand_over(&site, &[]).must(ExitCode::Disk).err, &[".kubexm-hand-over", "second name"]);
+    assert_eq!(std::fs::read_to_string(site.path("precious")).unwrap(), "keep");
+    std::fs::remove_file(&mark).unwrap();
+    std::os::unix::fs::symlink(site.path("nothing"), &mark).unwrap();
+    hand_over(&site, &[]).must(ExitCode::Usage);
+    assert!(!site.path("nothing").exists() && !site.path("folder").exists());
+}
+
 #[test]
 fn foreign_files_in_the_temporary_folder_are_kept() {
     let site = built();

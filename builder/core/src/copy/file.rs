@@ -1,7 +1,8 @@
 //! One file: compared with what is there, copied, read back, named.
 
-use std::fs::{self, File};
+use std::fs::{self, File, Permissions};
 use std::io::{self, Read, Seek, SeekFrom, Write};
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
 use kubexm_archive::{open_locked, partial_path};
@@ -15,6 +16,8 @@ use super::medium::{FromMedium, PIECE, ReadBack};
 
 /// Bytes written between two syncs: progress then shows what is on the medium, not in the page cache.
 const SYNC: u64 = 32 << 20;
+/// What a copy takes of its source's permissions: nobody gets more than the reader has, and no program of a medium becomes root's.
+const MODES: u32 = 0o755;
 
 /// What was read of a source, so that it can be compared with what the medium gives back.
 #[derive(Default)]
@@ -39,7 +42,7 @@ pub(crate) fn look(item: &Item, target: &Path, progress: &dyn Fn(u64)) -> Result
     if !there.is_file() || there.len() != item.size {
         return Ok((There::Wrong, None));
     }
-    let mut source = File::open(&item.source).map_err(io_error("open", &item.source))?;
+    let mut source = item.open()?;
     let mut medium = FromMedium::open(target).map_err(io_error("read back", target))?;
     let (mut sums, mut done) = (Sums::default(), 0);
     let same = same_from_start(&mut source, &mut medium, item, target, &mut |piece| {
@@ -128,9 +131,9 @@ pub(crate) fn one(item: &Item, target: &Path, progress: &dyn Fn(Doing, u64)) -> 
             return Err(error);
         }
     };
-    let mode = fs::metadata(&item.source).map_err(io_error("examine", &item.source))?.permissions();
+    let mode = fs::metadata(&item.source).map_err(io_error("examine", &item.source))?.permissions().mode();
     // FAT keeps no modes and refuses some; programs are made executable again where they arrive.
-    let _ = partial.file.set_permissions(mode);
+    let _ = partial.file.set_permissions(Permissions::from_mode(mode & MODES));
     fs::rename(&partial.path, target).map_err(io_error("name", target))?;
     let folder = target.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
     File::open(folder).and_then(|open| open.sync_all()).map_err(io_error("write out", folder))?;
@@ -138,7 +141,7 @@ pub(crate) fn one(item: &Item, target: &Path, progress: &dyn Fn(Doing, u64)) -> 
 }
 
 fn write(item: &Item, partial: &Partial, progress: &dyn Fn(Doing, u64)) -> Result<Sums, CopyError> {
-    let mut source = File::open(&item.source).map_err(io_error("open", &item.source))?;
+    let mut source = item.open()?;
     let mut sums = Sums::default();
     let there = partial.file.metadata().map_err(io_error("examine", &partial.path))?.len();
     let mut done = 0;

@@ -3,10 +3,13 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::io::Read;
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
 use kubexm_archive::{Bundle, detached_path_of, sums};
+use kubexm_files::check_regular;
 use kubexm_spec::Digest;
+use rustix::fs::OFlags;
 
 use super::CopyError;
 use super::error::io_error;
@@ -19,8 +22,21 @@ pub(crate) struct Item {
     pub(crate) name: String,
     /// In bytes.
     pub(crate) size: u64,
+    /// Whether it is one of the bundle's own, which may be a link: it was read as a bundle. What lies beside it is taken for what it is
+    /// called, and a link could lead to any file of the reader.
+    pub(crate) own: bool,
     /// What `NAME.sums` says of it, and where that is.
     pub(crate) sum: Option<(Digest, PathBuf)>,
+}
+
+impl Item {
+    /// To be read.
+    pub(crate) fn open(&self) -> Result<fs::File, CopyError> {
+        let follow = if self.own { OFlags::empty() } else { OFlags::NOFOLLOW };
+        let flags = follow.bits().cast_signed();
+        let opened = fs::OpenOptions::new().read(true).custom_flags(flags).open(&self.source);
+        opened.map_err(io_error("open", &self.source))
+    }
 }
 
 /// The bundle's files in order, then what lies beside them, sums and signatures last.
@@ -30,18 +46,20 @@ pub(crate) fn items(bundle: &Bundle) -> Result<Vec<Item>, CopyError> {
     let folder = &first.parent().unwrap_or(Path::new("")).to_owned();
     let name = bundle.path().file_name().unwrap_or_default();
     let sums_path = sums::path_of(&folder.join(name));
-    let listed = if sums_path.is_file() { sums::read(&sums_path)? } else { Vec::new() };
+    let listed = if check_regular(&sums_path)?.is_some() { sums::read(&sums_path)? } else { Vec::new() };
 
+    let own = files.len();
     let mut sources = files;
     for (_, name) in &listed {
-        if Path::new(name).file_name().is_none_or(|own| own != name.as_str()) {
+        // A hidden file has a meaning where it arrives: `.bash_profile`.
+        if Path::new(name).file_name().is_none_or(|own| own != name.as_str()) || name.starts_with('.') {
             return Err(CopyError::Name { sums: sums_path, name: name.clone() });
         }
         if sources.iter().any(|source| source.file_name().is_some_and(|own| own == name.as_str())) {
             continue;
         }
         let source = folder.join(name);
-        if !source.is_file() {
+        if check_regular(&source)?.is_none() {
             return Err(CopyError::Missing { sums: sums_path, name: name.clone() });
         }
         sources.push(source);
@@ -50,20 +68,20 @@ pub(crate) fn items(bundle: &Bundle) -> Result<Vec<Item>, CopyError> {
     sums_signature.push(".sig");
     let last = [detached_path_of(&folder.join(name)), PathBuf::from(sums_signature), sums_path.clone()];
     for path in last {
-        if path.is_file() && !sources.contains(&path) {
+        if check_regular(&path)?.is_some() && !sources.contains(&path) {
             sources.push(path);
         }
     }
     let sum = |name: &str| listed.iter().find(|(_, listed)| listed == name).map(|(sum, _)| (*sum, sums_path.clone()));
     let mut seen = BTreeMap::new();
     let mut items = Vec::with_capacity(sources.len());
-    for source in sources {
+    for (place, source) in sources.into_iter().enumerate() {
         let name = source.file_name().unwrap_or_default().to_string_lossy().into_owned();
         if let Some(one) = seen.insert(name.to_lowercase(), source.clone()) {
             return Err(CopyError::SameName { one, other: source });
         }
         let size = fs::metadata(&source).map_err(io_error("examine", &source))?.len();
-        items.push(Item { sum: sum(&name), source, name, size });
+        items.push(Item { own: place < own, sum: sum(&name), source, name, size });
     }
     Ok(items)
 }

@@ -5,6 +5,8 @@ use std::fs::{self, File, TryLockError};
 use std::io;
 use std::path::{Path, PathBuf};
 
+use kubexm_archive::make_mark;
+
 use super::{ExtractError, Plan, io_error};
 
 /// Marks a folder that an extract created: only files in such a folder are reused or removed.
@@ -44,10 +46,10 @@ impl Work {
         }
         let mark = path.join(MARK);
         let is_empty = fs::read_dir(&path).map_err(io_error("look into", &path))?.next().is_none();
-        if !is_empty && !mark.is_file() {
+        if !is_empty && !fs::symlink_metadata(&mark).is_ok_and(|mark| mark.is_file()) {
             return Err(ExtractError::InTheWay { path });
         }
-        File::create(&mark).and_then(|open| open.sync_all()).map_err(io_error("create", &mark))?;
+        make_mark(&mark).map_err(io_error("create", &mark))?;
         let keep: BTreeSet<PathBuf> = plan
             .keys()
             .map(|file| path.join(file))
@@ -84,7 +86,8 @@ fn prune(folder: &Path, keep: &BTreeSet<PathBuf>, mark: &Path) -> Result<(), Ext
         let entry = entry.map_err(io_error("look into", folder))?;
         let (path, kind) = (entry.path(), entry.file_type().map_err(io_error("examine", folder))?);
         let kept = keep.contains(&path) || path == mark;
-        match (kind.is_dir(), kept) {
+        // What is to be written below a link would be somewhere else.
+        match (kind.is_dir(), kept && !kind.is_symlink()) {
             (true, true) => prune(&path, keep, mark)?,
             (true, false) => fs::remove_dir_all(&path).map_err(io_error("remove", &path))?,
             (false, false) => fs::remove_file(&path).map_err(io_error("remove", &path))?,

@@ -5,6 +5,7 @@ use std::io::{self, Read, Write};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
+use kubexm_archive::make_mark;
 use kubexm_spec::Digest;
 use kubexm_spec::digest::Hasher;
 
@@ -161,14 +162,14 @@ fn take_over(work: &Path) -> Result<(), HandOverError> {
         .and_then(|entries| entries.map(|entry| Ok(entry?.path())).collect())
         .map_err(io_error("look into", work))?;
     let mark = work.join(MARK);
-    if !there.is_empty() && !there.contains(&mark) {
+    if !there.is_empty() && !fs::symlink_metadata(&mark).is_ok_and(|mark| mark.is_file()) {
         return Err(HandOverError::InTheWay { path: work.to_owned() });
     }
     for path in there.iter().filter(|path| **path != mark) {
         fs::remove_file(path).map_err(io_error("remove", path))?;
     }
     // It must not be on the disk later than what it stands for.
-    File::create(&mark).and_then(|open| open.sync_all()).map_err(io_error("create", &mark))
+    make_mark(&mark).map_err(io_error("create", &mark))
 }
 
 fn parent(path: &Path) -> &Path {

@@ -57,7 +57,8 @@ pub fn of_bundle(bundle: &dyn Documents) -> Result<Option<Carried>, BuildError> 
 
 /// Images of the lock that the manifest does not list: nobody judged them, and a registry is seeded by the lock.
 fn unlisted<'a>(manifest: &'a Manifest, lock: &'a Lock) -> impl Iterator<Item = String> + use<'a> {
-    let listed = |key: &ArtifactKey, platform| manifest.artifacts.iter().any(|a| a.key == *key && a.platform == platform);
+    let listed =
+        |key: &ArtifactKey, platform| manifest.artifacts.iter().any(|a| a.key == *key && a.platform == platform);
     let images = lock.items.iter().filter_map(|item| Some((item, Image::of(&item.content)?)));
     images
         .filter(move |(item, _)| !listed(&item.key, item.platform))

@@ -1,7 +1,7 @@
 //! `modules.yaml`: streams of modules, and which packages they leave to be seen
 //! (<https://github.com/fedora-modularity/libmodulemd>, modulemd 2 and modulemd-defaults 1).
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 
 use serde::Deserialize;
 
@@ -9,6 +9,8 @@ use super::DocumentError;
 
 /// Of the whole, unpacked, in bytes; EL8's has some 10 MiB.
 pub const LIMIT: u64 = 128 * 1024 * 1024;
+/// Documents of the whole: each is looked at for each default. EL8's has some thousands.
+const DOCUMENTS: usize = 50_000;
 /// Nodes of one document.
 const NODES: usize = 1_000_000;
 const NAME: &str = "modules.yaml";
@@ -22,7 +24,7 @@ pub struct Modules {
 }
 
 /// One build of a stream.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Build {
     pub(super) module: String,
     pub(super) stream: String,
@@ -94,7 +96,11 @@ impl Modules {
     pub fn read(text: &str) -> Result<Self, DocumentError> {
         let mut modules = Self::default();
         let mut at = 0;
-        for document in documents(text) {
+        for (number, document) in documents(text).into_iter().enumerate() {
+            if number == DOCUMENTS {
+                let why = format!("it has more than {DOCUMENTS} modules");
+                return Err(DocumentError { document: NAME, why, at });
+            }
             let wrong = |why: String| DocumentError { document: NAME, why, at };
             if !document.trim().is_empty() {
                 modules.add(document).map_err(wrong)?;
@@ -146,11 +152,10 @@ impl Modules {
 
     /// Adds what another repository says.
     pub fn merge(&mut self, other: Self) {
-        for build in other.builds {
-            if !self.builds.contains(&build) {
-                self.builds.push(build);
-            }
-        }
+        self.builds.extend(other.builds);
+        let mut seen = HashSet::new();
+        let mut first = self.builds.iter().map(|build| seen.insert(build)).collect::<Vec<_>>().into_iter();
+        self.builds.retain(|_| first.next().unwrap_or(true));
         for (module, stream) in other.defaults {
             self.set_default(module, stream);
         }

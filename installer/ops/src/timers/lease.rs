@@ -107,7 +107,8 @@ fn read(machine: &Machine) -> Result<Option<Value>, OpError> {
 fn is_over(lease: &Value, now: i64) -> bool {
     let begun = lease.pointer("/spec/acquireTime").and_then(Value::as_str);
     let begun = begun.and_then(|text| OffsetDateTime::parse(text, &Rfc3339).ok());
-    begun.is_none_or(|begun| now > begun.unix_timestamp().saturating_add(LASTS_S))
+    // One of a clock that is far ahead would otherwise keep all away for as long.
+    begun.is_none_or(|begun| now.abs_diff(begun.unix_timestamp()) > LASTS_S.unsigned_abs())
 }
 
 fn object(holder: &str, now: i64, version: Option<&str>) -> Result<String, OpError> {
@@ -126,4 +127,22 @@ fn object(holder: &str, now: i64, version: Option<&str>) -> Result<String, OpErr
         "spec": {"holderIdentity": holder, "acquireTime": begun, "leaseDurationSeconds": LASTS_S},
     });
     Ok(lease.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_lease_is_over_after_its_time_and_when_it_begins_long_after_now() {
+        let (begun, minute) = (1_700_000_000, 60);
+        let lease: Value = serde_json::from_str(&object("node1", begun, None).unwrap_or_default()).unwrap_or_default();
+        assert!(lease["spec"]["acquireTime"].is_string(), "{lease}");
+        assert!(!is_over(&lease, begun) && !is_over(&lease, begun + LASTS_S));
+        assert!(is_over(&lease, begun + LASTS_S + minute));
+        // Clocks of two hosts differ a little; one that is years ahead keeps nobody away for years.
+        assert!(!is_over(&lease, begun - minute));
+        assert!(is_over(&lease, begun - 365 * 86_400));
+        assert!(is_over(&json!({"spec": {}}), begun));
+    }
 }
