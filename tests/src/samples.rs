@@ -10,7 +10,7 @@ use kubexm_plan::cluster_facts::{AppliedCluster, applied};
 use kubexm_plan::facts::{InstalledPackages, Stamp, StateFolder};
 use kubexm_plan::{CheckedPlan, ClusterFacts, Facts, Op, Pipeline, Plan, lint};
 use kubexm_recipes::{PlanContext, RecipeError, UpgradeOptions};
-use kubexm_spec::cluster::{Addon, AddonKind};
+use kubexm_spec::cluster::{Addon, AddonKind, RegistryKind};
 use kubexm_spec::{Cluster, Digest, Family, cluster};
 
 use crate::synthetic::SyntheticBundle;
@@ -319,6 +319,10 @@ impl Sample {
             Pipeline::AddNode => !self.added.is_empty(),
             Pipeline::DeleteNode => !self.deleted.is_empty(),
             Pipeline::Upgrade => self.upgraded.is_some(),
+            // What an upgrade has left.
+            Pipeline::RegistryPrune => {
+                self.upgraded.is_some() && self.cluster().registry.kind == RegistryKind::Embedded
+            }
             Pipeline::AddonsApply => self.spec.contains("addons:"),
         }
     }

@@ -13,6 +13,19 @@ pub fn counted_of<T>(things: &[T], thing: &str) -> String {
     counted(things.len() as u64, thing)
 }
 
+/// Units of 1024 bytes each.
+const UNITS: [&str; 5] = ["KiB", "MiB", "GiB", "TiB", "PiB"];
+
+/// `1.4 GiB`, rounded down; bytes below 1 KiB.
+pub fn amount(bytes: u64) -> String {
+    let power = (bytes.checked_ilog2().unwrap_or(0) / 10).min(5);
+    let Some(unit) = power.checked_sub(1).and_then(|at| UNITS.get(usize::try_from(at).ok()?)) else {
+        return counted(bytes, "byte");
+    };
+    let tenths = (u128::from(bytes) * 10) >> (10 * power);
+    format!("{}.{} {unit}", tenths / 10, tenths % 10)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -21,5 +34,19 @@ mod tests {
     fn only_a_count_of_one_is_singular() {
         assert_eq!([0u64, 1, 2].map(|number| counted(number, "hole")), ["0 holes", "1 hole", "2 holes"]);
         assert_eq!(counted_of(&["a"], "artifact"), "1 artifact");
+    }
+
+    #[test]
+    fn bytes_are_said_in_the_largest_unit_of_which_there_is_one() {
+        for (bytes, text) in [
+            (0, "0 bytes"),
+            (1, "1 byte"),
+            (1023, "1023 bytes"),
+            (1024, "1.0 KiB"),
+            (1_610_612_736, "1.5 GiB"),
+            (u64::MAX, "16383.9 PiB"),
+        ] {
+            assert_eq!(amount(bytes), text);
+        }
     }
 }

@@ -130,6 +130,25 @@ impl DepotConfig {
         }
         config
     }
+
+    /// Adds what an earlier bundle has. Where names meet, what is here already stays.
+    pub fn add_earlier(&mut self, mut earlier: Self) {
+        if self.images.is_empty() {
+            // They are in another registry.
+            earlier.images.clear();
+        }
+        for (name, repository) in earlier.images {
+            let served = self.images.entry(name).or_default();
+            for (tag, digest) in repository.tags {
+                served.tags.entry(tag).or_insert(digest);
+            }
+            served.manifests.extend(repository.manifests);
+            served.blobs.extend(repository.blobs);
+        }
+        for (name, digest) in earlier.files {
+            self.files.entry(name).or_insert(digest);
+        }
+    }
 }
 
 /// Whether a depot has an artifact: whatever reaches its port may read it, and nothing that hosts do needs files of the user's own,

@@ -13,7 +13,7 @@ pub async fn add(config: &mut DepotConfig, config_path: &Path) -> Result<(), Dep
     for path in configs(&config_path.with_file_name(BUNDLES)).await? {
         // One that cannot be read costs its own images alone.
         match read_config(Path::new(&path)).await {
-            Ok(earlier) => merge(config, earlier),
+            Ok(earlier) => config.add_earlier(earlier),
             Err(error) => tracing::error!(error = %kubexm_spec::error_chain(&error), "an earlier bundle is not served"),
         }
     }
@@ -38,22 +38,4 @@ async fn configs(folder: &Path) -> Result<Vec<String>, DepotError> {
     }
     configs.sort_by(|a, b| b.cmp(a));
     Ok(configs.into_iter().map(|(_, path)| path).collect())
-}
-
-fn merge(config: &mut DepotConfig, mut earlier: DepotConfig) {
-    if config.images.is_empty() {
-        // They are in another registry.
-        earlier.images.clear();
-    }
-    for (name, repository) in earlier.images {
-        let served = config.images.entry(name).or_default();
-        for (tag, digest) in repository.tags {
-            served.tags.entry(tag).or_insert(digest);
-        }
-        served.manifests.extend(repository.manifests);
-        served.blobs.extend(repository.blobs);
-    }
-    for (name, digest) in earlier.files {
-        config.files.entry(name).or_insert(digest);
-    }
 }

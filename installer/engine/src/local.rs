@@ -8,6 +8,7 @@ use async_trait::async_trait;
 use kubexm_ops::Machine;
 use kubexm_plan::addons::{AddonsAsk, InstalledAddons};
 use kubexm_plan::backup::{BackupAnswer, BackupAsk};
+use kubexm_plan::depot::DepotContent;
 use kubexm_plan::etcd_check::{EtcdAnswer, EtcdAsk};
 use kubexm_plan::facts::DataFolders;
 use kubexm_plan::op::Depots;
@@ -267,6 +268,10 @@ impl<W: Work> Link for LocalLink<W> {
     async fn addons(&self, ask: &AddonsAsk) -> Result<InstalledAddons, LinkError> {
         let ask = ask.clone();
         self.block(move |work| work.addons(&ask)).await
+    }
+
+    async fn depot(&self) -> Result<DepotContent, LinkError> {
+        self.block(|work| work.depot()).await
     }
 
     async fn ask_etcd(&self, ask: &EtcdAsk, key: &[u8]) -> Result<EtcdAnswer, LinkError> {

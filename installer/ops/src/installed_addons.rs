@@ -28,7 +28,7 @@ pub fn look(machine: &Machine, ask: &AddonsAsk) -> Result<InstalledAddons, OpErr
     let kubernetes = version.as_ref().and_then(|version| version["gitVersion"].as_str()).unwrap_or_default();
     let apis = if ask.apis { apis::names(machine)? } else { Vec::new() };
     let mut addons = Vec::new();
-    for last in last_revisions(&kube::raw(machine, RELEASES)?.unwrap_or_default()) {
+    for last in releases(machine)? {
         addons.push(release(machine, &last, ask).unwrap_or_else(|error| unreadable(&last, &error)));
     }
     let records = kube::raw(machine, manifests::inventory::RECORDS)?.unwrap_or_default();
@@ -40,6 +40,11 @@ pub fn look(machine: &Machine, ask: &AddonsAsk) -> Result<InstalledAddons, OpErr
     addons
         .sort_by(|one, other| (&one.namespace, &one.name, one.kind).cmp(&(&other.namespace, &other.name, other.kind)));
     Ok(InstalledAddons { kubernetes: kubernetes.to_owned(), apis, addons })
+}
+
+/// The last revision of each release of helm, whoever installed it.
+pub(crate) fn releases(machine: &Machine) -> Result<Vec<Revision>, OpError> {
+    Ok(last_revisions(&kube::raw(machine, RELEASES)?.unwrap_or_default()))
 }
 
 /// The last revision of each release.

@@ -11,6 +11,7 @@ pub mod balancer;
 mod bundle_record;
 pub mod cluster_facts;
 mod cluster_id;
+pub mod depot;
 pub mod drift;
 pub mod etcd;
 pub mod etcd_check;

@@ -23,6 +23,7 @@ macro_rules! for_each_pipeline {
             addons_apply: AddonsApply,
             upgrade: Upgrade,
             certs_renew: CertsRenew,
+            registry_prune: RegistryPrune,
             restore: Restore,
             reset: Reset,
         }
@@ -55,6 +56,8 @@ pub enum Pipeline {
     Upgrade,
     /// Renews the certificates of a cluster.
     CertsRenew,
+    /// Removes earlier bundles of a cluster from its registry.
+    RegistryPrune,
     /// Gives etcd the data of a backup, on the same hosts.
     Restore,
     /// Removes a cluster from its hosts.
@@ -159,6 +162,30 @@ impl Row {
                     success: "the certificates of cluster {cluster} are renewed, and in use: {done} steps changed something, \
                               {satisfied} needed no change",
                     kubeconfig: "\nthe kubeconfig on this machine is {kubeconfig}; give it anew to whoever has a copy of the earlier one",
+                    ..Self::INSTALLS.sentences
+                },
+            },
+            Pipeline::RegistryPrune => Self {
+                name: "registry-prune",
+                command: "registry prune",
+                needs: Needs { bundle: false, cluster: true, ledgers: true },
+                invariants: RUNNING,
+                after_success: AfterSuccess::ClusterKept,
+                nothing_to_do: NothingToDo::NoSteps,
+                shows_warnings: false,
+                confirmed_by_name: false,
+                sentences: Sentences {
+                    before: Some(
+                        "Deleted at the end, irreversibly: the blobs in the stores of the registry hosts that only the removed bundles \
+                         need. An image of them comes back only with a bundle that has it, by create or upgrade.",
+                    ),
+                    question: "Remove these bundles from the registry and delete their blobs?",
+                    rollback: "Roll back the removal, so that the registry serves these bundles again?",
+                    nothing_to_do: "nothing to do: the registry of cluster {cluster} has no bundle and no blob beside those that are kept",
+                    success: "the registry of cluster {cluster} has the kept bundles only: {done} steps changed something, {satisfied} \
+                              needed no change",
+                    kubeconfig: "",
+                    rolled_back: "run {run} was rolled back: {undone} steps, the registry serves what it served before it",
                     ..Self::INSTALLS.sentences
                 },
             },

@@ -82,6 +82,12 @@ pub enum RecipeError {
         /// Why, and what can be done.
         reason: String,
     },
+    /// The registry cannot be pruned.
+    #[error("the registry cannot be pruned: {reason}")]
+    CannotPrune {
+        /// Why, and what can be done.
+        reason: String,
+    },
     /// A reset would delete folders that contain mounts which are in use or do not belong to a pod.
     #[error(
         "mounts in folders that the reset would delete:\n{}\nnothing was stopped, changed or deleted; unmount them, or stop what uses them (`fuser -vm` lists it), then run again",
@@ -390,6 +396,7 @@ impl RecipeError {
             | Self::IdentityMismatch { .. }
             | Self::MinorMismatch { .. }
             | Self::CannotApplyAddons { .. }
+            | Self::CannotPrune { .. }
             | Self::StillMember { .. }
             | Self::CannotDelete { .. }
             | Self::CannotUpgrade { .. }

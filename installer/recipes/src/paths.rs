@@ -21,11 +21,11 @@ pub const REGISTRY_LOGIN: &str = "/etc/kubexm/registry-login";
 /// The CA of the user's registry.
 pub const EXTERNAL_CA: &str = "/etc/kubexm/external-registry-ca.crt";
 /// Config of the depot.
-pub const DEPOT_CONFIG: &str = "/etc/kubexm/depot/config.json";
+pub const DEPOT_CONFIG: &str = kubexm_plan::depot::CONFIG;
 /// The configs of all bundles that the cluster has had.
-pub const DEPOT_BUNDLES: &str = "/etc/kubexm/depot/bundles";
+pub const DEPOT_BUNDLES: &str = kubexm_plan::depot::BUNDLES;
 /// The depot's copy of the CA.
-pub const DEPOT_CA: &str = "/etc/kubexm/depot/ca.crt";
+pub const DEPOT_CA: &str = kubexm_plan::depot::CA;
 /// The depot's certificate.
 pub const DEPOT_CERT: &str = "/etc/kubexm/depot/tls.crt";
 /// The depot's key.
@@ -33,7 +33,7 @@ pub const DEPOT_KEY: &str = "/etc/kubexm/depot/tls.key";
 /// The login that the depot demands.
 pub const DEPOT_HTPASSWD: &str = "/etc/kubexm/depot/htpasswd";
 /// The same as a client of the depot's own host shows it.
-pub const DEPOT_LOGIN: &str = "/etc/kubexm/depot/login";
+pub const DEPOT_LOGIN: &str = kubexm_plan::depot::LOGIN;
 /// Config of the distribution registry.
 pub const REGISTRY_CONFIG: &str = "/etc/kubexm/registry/config.yml";
 /// The registry's certificate.

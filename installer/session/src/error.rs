@@ -173,6 +173,27 @@ pub enum SessionError {
         /// Of each that was asked.
         why: String,
     },
+    /// Images that would go from the registry are used, or it is not known.
+    #[error(
+        "the registry is not pruned, since images of bundles that would be removed are used in the cluster, or it is not known whether they are: {seen}; \
+         keep those bundles (`--keep`), or move what uses the images to others first; nothing was changed"
+    )]
+    ImagesUsed {
+        /// By what.
+        seen: String,
+    },
+    /// A run from before a removal of bundles.
+    #[error(
+        "run {run} can neither be continued nor rolled back: since it began, `registry prune` (run {by}) has deleted content of bundles on \
+         {host}, which the run would serve again; run `kubexm-install create` or `upgrade` with the bundle that the cluster is to have, which begins \
+         with what it finds"
+    )]
+    PrunedSince {
+        run: String,
+        host: String,
+        /// The run of the removal.
+        by: String,
+    },
     /// Charts that cannot be installed.
     #[error("add-ons cannot be installed, and nothing was changed:\n{}", .problems.join("\n"))]
     Charts {
@@ -294,7 +315,7 @@ impl ExitError for SessionError {
             Self::Secrets(_) => ExitCode::Config,
             Self::Materials(errors) => MaterialError::exit_code_of(errors),
             Self::Problems { problems, .. } => problems.exit_code(),
-            Self::NoCluster | Self::NoStepToFail(_) | Self::Run(_) => ExitCode::Usage,
+            Self::NoCluster | Self::NoStepToFail(_) | Self::Run(_) | Self::PrunedSince { .. } => ExitCode::Usage,
             Self::UnsignedCluster { .. } => ExitCode::UnsignedCluster,
             Self::UnsignedDeclined | Self::Declined | Self::Interrupted => ExitCode::Declined,
             // The most severe exit code is used.
@@ -304,6 +325,7 @@ impl ExitError for SessionError {
             Self::Lint(_) => ExitCode::PlanLint,
             Self::ClusterMismatch { .. } | Self::NotCreated { .. } => ExitCode::Preflight,
             Self::NoAddons { .. } => ExitCode::HostUnreachable,
+            Self::ImagesUsed { .. } => ExitCode::Preflight,
             Self::Charts { code, .. } => *code,
             Self::Authorities(error) => error.exit_code(),
             Self::Backup(error) => error.exit_code(),

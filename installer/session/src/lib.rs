@@ -51,6 +51,7 @@ mod observe;
 mod operator;
 mod options;
 mod plan;
+mod registry;
 mod restore;
 mod run;
 mod session;
@@ -80,7 +81,7 @@ pub use fleet::Unreachable;
 pub use home::{ClusterHome, Home};
 pub use kubexm_engine::LostHost;
 pub use kubexm_engine::drift::Drift;
-pub use kubexm_recipes::{Drain, PauseAfter, Recipe, Renew, UpgradeOptions};
+pub use kubexm_recipes::{Bundle as RegistryBundle, Drain, Keep, PauseAfter, Recipe, Renew, UpgradeOptions};
 pub use link::{Connector, HostLink, Ssh};
 pub use medium::Medium;
 pub use observe::Observed;
@@ -88,6 +89,7 @@ pub use observe::findings::Findings;
 pub use observe::subject::{BundleSurvey, LedgerSurvey, Startable, Subject};
 pub use options::{BundleOptions, ClusterOptions, Commands, HostOptions, ReplaceOptions, RunOptions, TrustOptions};
 pub use plan::{Checked, Planned};
+pub use registry::{RegistryView, bundle_manifest};
 pub use restore::RestoreSource;
 pub use run::{
     ClusterStatus, Direction, Ended, EndedRun, Loaded, RecordedCommand, RecordedRun, Restore, RunReport, Running,

@@ -11,7 +11,9 @@ use kubexm_engine::sim::Snapshot;
 use kubexm_plan::backup::{Archive, BackupAnswer, BackupAsk};
 use kubexm_plan::lint::{self, Order};
 use kubexm_plan::{CONTROLLER, CheckedPlan, ClusterFacts, Facts, Pipeline, Plan, Undo, ledger};
-use kubexm_recipes::{DeleteContext, Drain, Renew, RenewContext, ResetContext, ResetHost, RestoreContext};
+use kubexm_recipes::{
+    DeleteContext, Drain, PruneContext, Renew, RenewContext, ResetContext, ResetHost, RestoreContext,
+};
 use kubexm_spec::cluster::{Cluster, EtcdKind, Roles};
 
 use super::compare::{differences, refuse};
@@ -57,10 +59,10 @@ impl<F: Fleet> Case<F> {
             | Pipeline::Restore
             | Pipeline::Reset => sample.plan_create(),
             Pipeline::AddNode => sample.plan_before_add_node(),
-            Pipeline::Upgrade => sample.plan_before_upgrade(),
+            Pipeline::Upgrade | Pipeline::RegistryPrune => sample.plan_before_upgrade(),
         };
         let whole = match pipeline {
-            Pipeline::Upgrade => plan.clone(),
+            Pipeline::Upgrade | Pipeline::RegistryPrune => plan.clone(),
             _ => sample.plan_create().1,
         };
         let pki = Arc::new(scratch());
@@ -78,6 +80,10 @@ impl<F: Fleet> Case<F> {
         }
         fresh.live();
         let start = fresh.fork();
+        let start = match pipeline {
+            Pipeline::RegistryPrune => upgraded(sample, &start, &setting).await?,
+            _ => start,
+        };
         let name_of_run = pipeline.name().to_owned();
         let setting = match pipeline {
             Pipeline::Create => setting,
@@ -101,6 +107,10 @@ impl<F: Fleet> Case<F> {
             }
             Pipeline::CertsRenew => {
                 let plan = renew_plan(sample, &start).await?;
+                Setting { name: name_of_run, plan, ..setting }
+            }
+            Pipeline::RegistryPrune => {
+                let plan = prune_plan(sample, &start).await?;
                 Setting { name: name_of_run, plan, ..setting }
             }
             Pipeline::Restore => {
@@ -272,9 +282,12 @@ impl<F: Fleet> Case<F> {
             Pipeline::DeleteNode => delete_plan(&self.sample, fleet).await?,
             Pipeline::Reset => reset_again(self.plan(), fleet).await?,
             Pipeline::Upgrade => self.sample.plan_upgrade(&running(&self.sample, fleet).await?).1,
-            Pipeline::Create | Pipeline::AddNode | Pipeline::AddonsApply | Pipeline::CertsRenew | Pipeline::Restore => {
-                self.setting.plan.clone()
-            }
+            Pipeline::Create
+            | Pipeline::AddNode
+            | Pipeline::AddonsApply
+            | Pipeline::CertsRenew
+            | Pipeline::RegistryPrune
+            | Pipeline::Restore => self.setting.plan.clone(),
         };
         Ok(Setting { plan, ..self.setting.clone() })
     }
@@ -375,6 +388,46 @@ async fn renew_plan<F: Fleet>(sample: &Sample, fleet: &F) -> Result<CheckedPlan,
         wanted: Renew { force: true, ..Renew::default() },
     };
     let plan = kubexm_recipes::certs_renew(&cx).map_err(said)?.plan;
+    lint::check(plan).map(|(plan, _)| plan).map_err(|problems| format!("{problems:?}"))
+}
+
+/// Gives the cluster another bundle, so that its registry has two.
+async fn upgraded<F: Fleet>(sample: &Sample, fleet: &F, made: &Setting) -> Result<F, String> {
+    let (bundle, plan) = sample.plan_upgrade(&running(sample, fleet).await?);
+    fleet.serve(&plan);
+    let setting = Setting { name: "upgrade".to_owned(), plan, bundle: Arc::new(bundle), ..made.clone() };
+    let run = Carried::new(&setting)?;
+    let outcome = run.begin(fleet, &Silent, How::KEEP).await?.map_err(said)?;
+    if outcome != Outcome::Succeeded {
+        return Err(format!("the cluster before it cannot be upgraded: {outcome:?}\n{}", run.report()));
+    }
+    fleet.live();
+    Ok(fleet.fork())
+}
+
+/// Of everything but the bundle of the upgrade.
+async fn prune_plan<F: Fleet>(sample: &Sample, fleet: &F) -> Result<CheckedPlan, String> {
+    let (cluster, links) = (sample.cluster(), fleet.links());
+    let (mut facts, mut ledgers, mut depots) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
+    for name in sample.hosts() {
+        let link = links.get(&name).ok_or_else(|| format!("no link to {name}"))?;
+        let roles = cluster.roles(&name);
+        facts.insert(name.clone(), Facts { joined: roles.in_cluster(), ..link.facts().await.map_err(said)? });
+        ledgers.insert(name.clone(), link.ledger().await.map_err(said)?);
+        if roles.registry {
+            depots.insert(name.clone(), link.depot().await.map_err(said)?);
+        }
+    }
+    let cx = PruneContext {
+        cluster: &cluster,
+        cluster_digest: kubexm_spec::Digest::of("yaml"),
+        running: &running(sample, fleet).await?,
+        facts: &facts,
+        ledgers: &ledgers,
+        depots: &depots,
+        keep: &[],
+    };
+    let plan = kubexm_recipes::registry_prune(&cx).map_err(said)?.plan;
     lint::check(plan).map(|(plan, _)| plan).map_err(|problems| format!("{problems:?}"))
 }
 

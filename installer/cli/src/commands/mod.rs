@@ -18,6 +18,7 @@ mod man_pages;
 mod plan;
 mod preflight;
 mod recorded;
+mod registry;
 mod report;
 mod reset;
 mod restore;
@@ -74,6 +75,7 @@ enum Verb {
     Upgrade(upgrade::Args),
     Drift(drift::Args),
     Certs(certs::Args),
+    Registry(registry::Args),
     Backup(backup::Args),
     Restore(restore::Args),
     Preflight(preflight::Args),
@@ -119,6 +121,7 @@ impl Cli {
             Some(Verb::Upgrade(args)) => args.change.json,
             Some(Verb::Drift(args)) => args.json,
             Some(Verb::Certs(args)) => args.json(),
+            Some(Verb::Registry(args)) => args.json(),
             Some(Verb::Backup(args)) => args.json(),
             Some(Verb::Restore(args)) => args.json,
             Some(Verb::Preflight(args)) => args.json,
@@ -160,6 +163,7 @@ pub fn run(cli: Cli, display: &Display) -> Result<(), Failure> {
         (Some(Verb::Upgrade(args)), _) => upgrade::run(&args, display),
         (Some(Verb::Drift(args)), _) => drift::run(&args, display),
         (Some(Verb::Certs(args)), _) => certs::run(&args, display),
+        (Some(Verb::Registry(args)), _) => registry::run(&args, display),
         (Some(Verb::Backup(args)), _) => backup::run(&args, display),
         (Some(Verb::Restore(args)), _) => restore::run(&args, display),
         (Some(Verb::Preflight(args)), _) => preflight::run(&args, display),

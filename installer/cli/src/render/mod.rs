@@ -7,5 +7,6 @@ pub mod drift;
 pub mod ended;
 pub mod out_of_reach;
 pub mod pipelines;
+pub mod registry;
 pub mod summary;
 mod table;

@@ -14,6 +14,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use kubexm_plan::addons::{AddonsAsk, InstalledAddons};
 use kubexm_plan::backup::{BackupAnswer, BackupAsk};
+use kubexm_plan::depot::DepotContent;
 use kubexm_plan::etcd_check::{EtcdAnswer, EtcdAsk};
 use kubexm_plan::op::Depots;
 use kubexm_plan::{ClusterFacts, Facts, Plan, Probe, SlotProvider, Step, StepDrift, StepId, Wave, ledger, mesh};
@@ -159,6 +160,12 @@ pub trait Link: Send + Sync {
     /// What is installed in the cluster, by this control plane; changes nothing and takes no lock.
     async fn addons(&self, _: &AddonsAsk) -> Result<InstalledAddons, LinkError> {
         let (host, text) = ("@".to_owned(), "no add-ons can be looked up over this link".to_owned());
+        Err(LinkError::Op { host, text })
+    }
+
+    /// What the depot of this host has; changes nothing and takes no lock.
+    async fn depot(&self) -> Result<DepotContent, LinkError> {
+        let (host, text) = ("@".to_owned(), "no depot can be looked at over this link".to_owned());
         Err(LinkError::Op { host, text })
     }
 

@@ -20,6 +20,11 @@ impl SimFleet {
         self.lock().depots.insert(blob);
     }
 
+    /// Something in the cluster uses this image from now on.
+    pub fn use_image(&self, image: &str) {
+        self.lock().used_images.insert(image.to_owned());
+    }
+
     /// Adds a problem of a depot, which every node that fetches from it reports.
     pub fn depot_fails(&self, trouble: &str) {
         self.lock().depot_troubles.push(trouble.to_owned());

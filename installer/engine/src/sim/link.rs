@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
+use kubexm_plan::depot::DepotContent;
 use kubexm_plan::facts::Stamp;
 use kubexm_plan::op::{self, Depots};
 use kubexm_plan::{
@@ -143,6 +144,11 @@ impl Link for SimLink {
     async fn cluster_facts(&self) -> Result<ClusterFacts, LinkError> {
         let facts = self.facts().await?;
         Ok(self.fleet.lock().cluster_facts(&self.host, facts))
+    }
+
+    async fn depot(&self) -> Result<DepotContent, LinkError> {
+        self.reach()?;
+        self.fleet.lock().depot(&self.host).map_err(|text| self.refused(text))
     }
 
     async fn hold(&self) -> Result<(), LinkError> {

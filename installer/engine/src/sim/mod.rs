@@ -8,6 +8,7 @@
 mod acts;
 mod aside;
 mod cluster_facts;
+mod depot;
 mod facts;
 mod failure;
 mod faults;

@@ -108,6 +108,7 @@ impl World {
         let brought = op
             .resource_changes()
             .into_iter()
+            .filter(|change| change.value.as_deref() != Some("absent"))
             .map(|change| change.resource)
             .filter(|resource| matches!(resource, Resource::Blob(_)));
         let blobs = needs.blobs.iter().copied().map(Resource::Blob);
@@ -231,6 +232,14 @@ impl World {
                 let runs = ["kubexm-registry.service", kubexm_plan::op::HARBOR_UNIT].iter().any(|unit| here.runs(unit));
                 (!runs).then(|| format!("nobody serves {url}"))
             }
+            Probe::DepotLacks { ca, .. } if !here.has_path(ca) => Some(format!("{ca} is missing")),
+            Probe::DepotLacks { url, .. } => {
+                (!here.runs(kubexm_plan::depot::UNIT)).then(|| format!("nobody serves {url}"))
+            }
+            Probe::ImagesUnused { images } => cluster().or_else(|| {
+                let used = self.used_images.intersection(images).next();
+                used.map(|image| format!("in use: {image} (Pod default/simulated)"))
+            }),
             Probe::HarborHealthy { url, .. } => {
                 let runs = here.runs(kubexm_plan::op::HARBOR_UNIT);
                 (!runs).then(|| format!("nobody serves {url}"))

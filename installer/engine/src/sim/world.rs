@@ -66,6 +66,8 @@ pub(super) struct World {
     pub(super) silent: BTreeSet<String>,
     /// Each blob that a host took from another: the one, the other.
     pub(super) taken: Vec<(String, String)>,
+    /// Images that something in the cluster uses.
+    pub(super) used_images: BTreeSet<String>,
     /// Unreachable hosts.
     pub(super) cut: BTreeSet<String>,
     /// Kinds of the values made for slots.
@@ -143,7 +145,7 @@ impl World {
     }
 
     pub(super) fn has_blob(&self, host: &str, digest: &Digest) -> bool {
-        self.hosts.get(host).is_some_and(|h| h.state.contains_key(&blob_key(digest)))
+        self.hosts.get(host).is_some_and(|h| h.state.get(&blob_key(digest)).is_some_and(|state| state == "present"))
     }
 
     pub(super) fn add_blob(&mut self, host: &str, digest: &Digest) {

@@ -66,6 +66,10 @@ pub(super) fn kubectl(system: &RootedSystem, state: &mut State, args: &[&str], s
             let on_node = workloads(system).into_iter().filter(|pod| pod["spec"]["nodeName"] == node);
             Output::text(json!({"items": on_node.collect::<Vec<_>>()}).to_string())
         }
+        // `workloads.json` has what the cluster runs, of any kind.
+        ["get", "-o", "json", "--all-namespaces", _] => {
+            Output::text(json!({"kind": "List", "items": workloads(system)}).to_string())
+        }
         ["get", "-o", "json", "poddisruptionbudgets", ..] => {
             let budgets: Vec<Value> = system.setting("budgets.json").unwrap_or_default();
             Output::text(json!({ "items": budgets }).to_string())

@@ -31,6 +31,9 @@ pub(super) fn heads(
     server: &HttpsServer<'_>,
     paths: &[String],
 ) -> Result<Vec<Head>, OpError> {
+    if paths.iter().all(|path| path.starts_with("/blobs/")) {
+        return depot_heads(system, state, server, paths);
+    }
     if super::harbor::runs(state) {
         return Ok(super::harbor::heads(state, server, paths));
     }
@@ -43,6 +46,22 @@ pub(super) fn heads(
     let root = root.ok_or_else(|| OpError::other(format!("{UNIT} has no rootdirectory")))?;
     let root = format!("{}/docker/registry/v2", root.trim().trim_matches('"'));
     Ok(paths.iter().map(|path| head(system, &root, path)).collect())
+}
+
+/// The depot answers for what its configuration or a record of a bundle names.
+fn depot_heads(
+    system: &RootedSystem,
+    state: &State,
+    server: &HttpsServer<'_>,
+    paths: &[String],
+) -> Result<Vec<Head>, OpError> {
+    runs(state, DEPOT, server)?;
+    let mut texts = vec![system.read("/etc/kubexm/depot/config.json").unwrap_or_default()];
+    let records = std::fs::read_dir(system.at("/etc/kubexm/depot/bundles")).into_iter().flatten().flatten();
+    let records = records.map(|entry| entry.path()).filter(|path| path.extension().is_some_and(|end| end == "json"));
+    texts.extend(records.filter_map(|path| std::fs::read_to_string(path).ok()));
+    let has = |path: &String| path.rsplit('/').next().is_some_and(|hex| texts.iter().any(|text| text.contains(hex)));
+    Ok(paths.iter().map(|path| Head { status: if has(path) { 200 } else { 404 }, digest: None }).collect())
 }
 
 fn head(system: &RootedSystem, root: &str, path: &str) -> Head {

@@ -4,6 +4,8 @@ mod absent;
 pub(crate) mod act;
 mod binary;
 mod blobs;
+mod blobs_removed;
+mod bundles_removed;
 mod certificates_renewed;
 mod dir;
 mod etcd_restored;

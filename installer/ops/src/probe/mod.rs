@@ -4,11 +4,13 @@
 mod answer;
 mod clock;
 mod cri;
+mod depot_lacks;
 pub(crate) mod dns;
 mod etcd;
 mod harbor;
 pub(crate) mod http;
 pub(crate) mod https;
+mod images_unused;
 mod kubeadm_upgrade;
 pub(crate) mod netns;
 mod nodes;
@@ -38,6 +40,8 @@ pub fn look(probe: &Probe, machine: &Machine) -> Result<ProbeAnswer, OpError> {
         Probe::RegistryServes { url, ca, login, repositories } => {
             registry::look(machine, (url, ca, login.as_deref()), repositories)
         }
+        Probe::DepotLacks { url, ca, login, blobs } => depot_lacks::look(machine, (url, ca, login.as_deref()), blobs),
+        Probe::ImagesUnused { images } => images_unused::look(machine, images),
         Probe::HarborHealthy { url, ca } => harbor::healthy(machine, url, ca),
         Probe::ClockFollows { servers } => clock::look(machine, servers),
         Probe::EtcdMembersHealthy { members, unnamed, ca, certificate, key } => {

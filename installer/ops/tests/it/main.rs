@@ -27,6 +27,7 @@ mod node_object;
 mod packages;
 mod programs;
 mod registry_layout;
+mod registry_prune;
 mod release_absent;
 mod scripts;
 mod shared_files;

@@ -4,6 +4,8 @@ mod absent;
 mod act;
 mod binary;
 mod blobs;
+mod blobs_removed;
+mod bundles_removed;
 mod certificates_renewed;
 mod dir;
 mod etcd_restored;
@@ -53,6 +55,8 @@ pub use absent::Absent;
 pub use act::*;
 pub use binary::Binary;
 pub use blobs::{Blobs, Depots, Missing};
+pub use blobs_removed::{BlobsRemoved, Present};
+pub use bundles_removed::{BundlesRemoved, FoundRecords};
 pub use certificates_renewed::{CertificatesRenewed, Renewal, RenewedFiles};
 pub use dir::Dir;
 pub use etcd_restored::{EtcdRestored, RestorePhase, RestoreState, RestoredHost};
@@ -109,7 +113,7 @@ macro_rules! ops {
             File Absent Dir StateDir MoveAside Link Blobs Binary Unpacked RegistryLayout Packages Unit Sysctl KernelModule SwapOff
             HostsBlock Resolver SelinuxMode Hostname Timezone ImageLoaded Kubeconfig KubeObject NodeUntainted NodeTainted
             NodeLabel NodeAnnotation NodePruned Stamp StaticPodStarted CertificatesRenewed KubeletCertificate EtcdSnapshot EtcdRestored
-            HelmRelease ReleaseAbsent Manifests HarborProjects HarborImages Act Reset
+            HelmRelease ReleaseAbsent Manifests HarborProjects HarborImages BundlesRemoved BlobsRemoved Act Reset
         }
     };
 }

@@ -1,8 +1,9 @@
 //! Conditions that are polled until they are true.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 
+use kubexm_spec::Digest;
 use kubexm_spec::cluster::RuntimeKind;
 use kubexm_spec::depot::Repository;
 use serde::{Deserialize, Serialize};
@@ -57,6 +58,23 @@ pub enum Probe {
         login: Option<String>,
         /// The content to request.
         repositories: BTreeMap<String, Repository>,
+    },
+    /// A depot that runs answers for none of these blobs: it has read again which bundles it serves.
+    DepotLacks {
+        /// `https://registry.example.kubexm.internal:5443`.
+        url: String,
+        /// PEM file on the node.
+        ca: String,
+        /// File on the node with the `Authorization` header that the depot demands.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        login: Option<String>,
+        /// Which the depot would serve, had it not been told to stop.
+        blobs: BTreeSet<Digest>,
+    },
+    /// Nothing in the cluster uses one of these images: pods that have not ended, what makes pods, and hooks of helm's releases.
+    ImagesUnused {
+        /// `registry.k8s.io/pause:3.10.1`, or with `@` and a digest.
+        images: BTreeSet<String>,
     },
     /// Harbor reports that it and all its components are healthy (`/api/v2.0/health`, which answers 200 in any case).
     HarborHealthy {
@@ -181,6 +199,8 @@ impl std::fmt::Display for Probe {
             Self::RegistryServes { url, repositories, .. } => {
                 write!(f, "{url} serves every reference and blob of {} repositories", repositories.len())
             }
+            Self::DepotLacks { url, .. } => write!(f, "{url} serves the removed bundles no more"),
+            Self::ImagesUnused { images } => write!(f, "nothing in the cluster uses one of {} images", images.len()),
             Self::HarborHealthy { url, ca } => write!(f, "Harbor at {url} is healthy, trusted by {ca}"),
             Self::ClockFollows { servers } => write!(f, "the clock follows {}", servers.join(" or ")),
             Self::EtcdMembersHealthy { members, unnamed: true, .. } => {

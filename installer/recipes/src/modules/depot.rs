@@ -28,7 +28,7 @@ pub const CA_SLOT: &str = "registry-ca";
 const CERT_SLOT: &str = "registry-cert";
 /// Slot of its key.
 const KEY_SLOT: &str = "registry-key";
-const UNIT: &str = "kubexm-depot.service";
+const UNIT: &str = kubexm_plan::depot::UNIT;
 /// The first version of systemd with `LoadCredential=` (its NEWS).
 const LOAD_CREDENTIAL: u32 = 247;
 /// The first port that needs no capability (ip(7), `ip_unprivileged_port_start`).

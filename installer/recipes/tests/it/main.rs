@@ -23,6 +23,7 @@ mod older_bundle;
 mod packages;
 mod preflight;
 mod registries;
+mod registry_prune;
 mod removed_addons;
 mod reset;
 mod templates;

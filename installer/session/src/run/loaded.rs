@@ -16,6 +16,7 @@ use crate::fleet::{Fleet, Reach, Unreachable};
 use crate::home::ClusterHome;
 use crate::observe::subject::Subject;
 use crate::options::{HostOptions, RunOptions};
+use crate::registry::not_pruned_since;
 use crate::restore::RestoreSource;
 use crate::session::Session;
 
@@ -158,6 +159,7 @@ impl<S: Subject> Loaded<'_, S> {
         let holder = session.holder("rollback", &self.home.name);
         let reach = Reach { access: &self.access, bundle: self.subject.bundle(), hosts, holder: &holder };
         let fleet = Fleet::connect(session, reach, unreachable).await?;
+        not_pruned_since(session, &fleet, (self.run.id().as_str(), self.plan.plan())).await?;
         fleet.keep(session.events).await;
         let (cluster, home, plan) = (self.subject.cluster(), &self.home, &self.plan);
         let bundle = self.subject.bundle();

@@ -23,6 +23,7 @@ use crate::fleet::{Fleet, Reach, Unreachable};
 use crate::observe::subject::Startable;
 use crate::options::{HostOptions, RunOptions};
 use crate::plan::Checked;
+use crate::registry::not_pruned_since;
 use crate::restore::RestoreSource;
 
 /// A run that may change hosts. Only [`Checked::start`] and [`Loaded::resume`] create one.
@@ -90,6 +91,7 @@ impl<'s, S: Startable> Loaded<'s, S> {
         let reach = Reach { access: &access, bundle: subject.bundle(), hosts, holder: &holder };
         let unreachable = Unreachable::LeftOut(plan.plan(), options.max_failed_workers);
         let fleet = Fleet::connect(session, reach, unreachable).await?;
+        not_pruned_since(session, &fleet, (run.id().as_str(), plan.plan())).await?;
         fleet.keep(session.events).await;
         let site = ConnectedCluster { session, subject, fleet, home, lock: Some(lock) };
         Ok(Running { site, plan, run: Some(run), options, operator: None })

@@ -15,6 +15,7 @@ mod inventory;
 mod materials;
 mod out_of_reach;
 mod recorded;
+mod registry;
 mod restore;
 mod roles;
 mod run_report;

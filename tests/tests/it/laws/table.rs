@@ -91,7 +91,7 @@ const fn real(pipeline: Pipeline) -> &'static [&'static str] {
 }
 
 const NOBODY: Held = Held::Not(
-    "reset, delete-node, certs-renew and restore plan no host as optional: what is left on one host is reported, and they run again",
+    "reset, delete-node, certs-renew, registry-prune and restore plan no host as optional: what is left on one host is reported, and they run again",
 );
 const NO_WORKER: Held =
     Held::Not("applying add-ons of the samples has steps on the first control plane alone, which no run is without");
@@ -127,9 +127,10 @@ pub fn row(law: Law, pipeline: Pipeline) -> Row {
         (Law::UndoFails, _) => usual(NO_UNDO),
         // Of reset: the files of units and what they loaded. etcd's quorum and the API's name are not asked, the cluster goes.
         (Law::SecondRun | Law::Invariants, _) => both(Held::Whole),
-        (Law::LeavesOut, Pipeline::DeleteNode | Pipeline::CertsRenew | Pipeline::Restore | Pipeline::Reset) => {
-            both(NOBODY)
-        }
+        (
+            Law::LeavesOut,
+            Pipeline::DeleteNode | Pipeline::CertsRenew | Pipeline::RegistryPrune | Pipeline::Restore | Pipeline::Reset,
+        ) => both(NOBODY),
         (Law::LeavesOut, Pipeline::AddonsApply) => both(NO_WORKER),
         (Law::LeavesOut, Pipeline::Create) => Row { simulated: at(&[], 6), rooted: of(ON_THREE, 2) },
         (Law::LeavesOut, _) => Row { simulated: at(ON_THREE, 4), rooted: of(ON_THREE, 2) },

@@ -232,6 +232,7 @@ impl<W: Work> Agent<W> {
             Request::Addons { ask } => {
                 self.work.addons(&ask).map(|installed| Response::Addons { installed: Box::new(installed) })
             }
+            Request::Depot => self.work.depot().map(|content| Response::Depot { content: Box::new(content) }),
             Request::AskEtcd { what, key } => {
                 Ok(Response::EtcdAnswered { answer: self.work.ask_etcd(&what, &Zeroizing::new(key.0)) })
             }

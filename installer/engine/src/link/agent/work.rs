@@ -4,11 +4,12 @@ use std::path::PathBuf;
 
 use kubexm_ops::paths::ADMIN_CONF;
 use kubexm_ops::{
-    Machine, OpError, backup, cluster_facts, drift, etcd_check, evidence, facts, installed_addons, probe, provide,
-    step, survey,
+    Machine, OpError, backup, cluster_facts, depot_content, drift, etcd_check, evidence, facts, installed_addons,
+    probe, provide, step, survey,
 };
 use kubexm_plan::addons::{AddonsAsk, InstalledAddons};
 use kubexm_plan::backup::{BackupAnswer, BackupAsk};
+use kubexm_plan::depot::DepotContent;
 use kubexm_plan::etcd_check::{EndpointAnswer, EtcdAnswer, EtcdAsk};
 use kubexm_plan::facts::DataFolders;
 use kubexm_plan::{
@@ -55,6 +56,10 @@ pub trait Work: Send + Sync + 'static {
     /// What is installed in the cluster; changes nothing. Only control planes know it.
     fn addons(&self, _: &AddonsAsk) -> Result<InstalledAddons, String> {
         Err("add-ons are looked up on a control plane".to_owned())
+    }
+    /// What the depot of the host has; changes nothing.
+    fn depot(&self) -> Result<DepotContent, String> {
+        Err("a depot is on a host of the registry".to_owned())
     }
     /// Asks an etcd of the user's.
     fn ask_etcd(&self, ask: &EtcdAsk, _key: &[u8]) -> EtcdAnswer {
@@ -129,6 +134,10 @@ impl Work for Machine {
 
     fn addons(&self, ask: &AddonsAsk) -> Result<InstalledAddons, String> {
         said(installed_addons::look(self, ask))
+    }
+
+    fn depot(&self) -> Result<DepotContent, String> {
+        said(depot_content::look(self))
     }
 
     fn ask_etcd(&self, ask: &EtcdAsk, key: &[u8]) -> EtcdAnswer {

@@ -29,6 +29,7 @@ use async_trait::async_trait;
 use kubexm_ops::paths::ADMIN_CONF;
 use kubexm_plan::addons::{AddonsAsk, InstalledAddons};
 use kubexm_plan::backup::{BackupAnswer, BackupAsk};
+use kubexm_plan::depot::DepotContent;
 use kubexm_plan::etcd_check::{EtcdAnswer, EtcdAsk};
 use kubexm_plan::op::Depots;
 use kubexm_plan::{
@@ -475,6 +476,13 @@ impl Link for SshLink {
     async fn addons(&self, ask: &AddonsAsk) -> Result<InstalledAddons, LinkError> {
         match self.ask(&Request::Addons { ask: ask.clone() }, LOOK).await? {
             Response::Addons { installed } => Ok(*installed),
+            _ => Err(self.misfit()),
+        }
+    }
+
+    async fn depot(&self) -> Result<DepotContent, LinkError> {
+        match self.ask(&Request::Depot, LOOK).await? {
+            Response::Depot { content } => Ok(*content),
             _ => Err(self.misfit()),
         }
     }

@@ -12,6 +12,7 @@ use std::net::SocketAddr;
 
 use kubexm_plan::addons::{AddonsAsk, InstalledAddons};
 use kubexm_plan::backup::{Archive, BackupAsk, SnapshotFacts};
+use kubexm_plan::depot::DepotContent;
 use kubexm_plan::etcd_check::{EtcdAnswer, EtcdAsk};
 use kubexm_plan::facts::DataFolders;
 use kubexm_plan::op::Depots;
@@ -199,6 +200,8 @@ pub enum Request {
     },
     /// What is installed in the cluster.
     Addons { ask: AddonsAsk },
+    /// What the host's depot has.
+    Depot,
     /// Ask an etcd of the user's.
     AskEtcd {
         what: EtcdAsk,
@@ -314,6 +317,8 @@ pub enum Response {
     },
     /// To `Addons`.
     Addons { installed: Box<InstalledAddons> },
+    /// To `Depot`.
+    Depot { content: Box<DepotContent> },
     /// To `AskEtcd`.
     EtcdAnswered { answer: EtcdAnswer },
     /// To `Backup`.

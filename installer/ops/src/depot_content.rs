@@ -1,0 +1,104 @@
+//! What the depot of this host has: its configuration, the records of bundles beside it, and the blobs in the store. Read-only.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::os::unix::fs::MetadataExt as _;
+use std::path::Path;
+
+use kubexm_plan::depot::{self, DepotContent, Filled, RecordedBundle};
+use kubexm_spec::Digest;
+use kubexm_spec::depot::DepotConfig;
+
+use crate::{Machine, OpError, fsio};
+
+/// Looks at it.
+///
+/// # Errors
+/// The configuration is there and cannot be read, or a folder cannot.
+pub fn look(machine: &Machine) -> Result<DepotContent, OpError> {
+    let mut content = DepotContent { config: config(machine)?, blobs: blobs(machine)?, ..DepotContent::default() };
+    for name in names(&machine.path(depot::BUNDLES))? {
+        let (bundle, served) = match (name.strip_suffix(depot::LEFT), name.strip_suffix(depot::RECORD)) {
+            (Some(bundle), _) => (bundle, false),
+            (None, Some(bundle)) => (bundle, true),
+            (None, None) => continue,
+        };
+        let path = format!("{}/{name}", depot::BUNDLES);
+        match record(machine, &path) {
+            Ok(Some(found)) if served => drop(content.bundles.insert(bundle.to_owned(), found)),
+            Ok(Some(found)) => drop(content.left.insert(bundle.to_owned(), found)),
+            // It has gone meanwhile.
+            Ok(None) => {}
+            Err(error) => drop(content.unreadable.insert(path, error.full())),
+        }
+    }
+    Ok(content)
+}
+
+/// The digests that nothing may delete: what the depot's configuration and the records of bundles name, and what the ledger needs.
+pub(crate) fn needed(machine: &Machine) -> Result<BTreeSet<Digest>, OpError> {
+    let found = look(machine)?;
+    if let Some((path, why)) = found.unreadable.first_key_value() {
+        return Err(OpError::other(format!("{path} cannot be read, so nobody knows which blobs it needs: {why}")));
+    }
+    let mut needed = Filled::of(&machine.ledger().records()?).needed;
+    needed.extend(found.config.iter().flat_map(depot::named));
+    needed.extend(found.bundles.values().flat_map(|bundle| depot::named(&bundle.content)));
+    Ok(needed)
+}
+
+/// Takes away the records that are served no more: their blobs are gone.
+pub(crate) fn forget_left(machine: &Machine) -> Result<(), OpError> {
+    let folder = machine.path(depot::BUNDLES);
+    let left = names(&folder)?.into_iter().filter(|name| name.ends_with(depot::LEFT));
+    left.map(|name| folder.join(name)).try_for_each(|path| fsio::remove(&path))
+}
+
+fn config(machine: &Machine) -> Result<Option<DepotConfig>, OpError> {
+    let Some(bytes) = fsio::read(&machine.path(depot::CONFIG))? else { return Ok(None) };
+    parse(depot::CONFIG, &bytes).map(Some)
+}
+
+fn parse(path: &str, bytes: &[u8]) -> Result<DepotConfig, OpError> {
+    serde_json::from_slice(bytes).map_err(|error| {
+        OpError::other(format!(
+            "{path} is no configuration of a depot that this program can read: {error}; `kubexm-install create` with the bundle \
+             writes it again"
+        ))
+    })
+}
+
+fn record(machine: &Machine, path: &str) -> Result<Option<RecordedBundle>, OpError> {
+    let real = machine.path(path);
+    let Some(bytes) = fsio::read(&real)? else { return Ok(None) };
+    let written = real.metadata().map_err(OpError::path("look at", &real))?.mtime();
+    Ok(Some(RecordedBundle { digest: Digest::of(&bytes), written, content: parse(path, &bytes)? }))
+}
+
+fn blobs(machine: &Machine) -> Result<BTreeMap<Digest, u64>, OpError> {
+    let blob = machine.blob(&Digest::of(b""));
+    let folder = blob.parent().unwrap_or(&blob);
+    let mut blobs = BTreeMap::new();
+    for name in names(folder)? {
+        // Parts of transfers have other names.
+        let Ok(digest) = Digest::from_hex(&name) else { continue };
+        if let Ok(found) = folder.join(&name).symlink_metadata()
+            && found.is_file()
+        {
+            blobs.insert(digest, found.len());
+        }
+    }
+    Ok(blobs)
+}
+
+/// The names in a folder, sorted; none if there is no folder.
+fn names(folder: &Path) -> Result<BTreeSet<String>, OpError> {
+    let entries = match folder.read_dir() {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(BTreeSet::new()),
+        other => other.map_err(OpError::path("list", folder))?,
+    };
+    let name = |entry: std::io::Result<std::fs::DirEntry>| {
+        let entry = entry.map_err(OpError::path("list", folder))?;
+        Ok(entry.file_name().to_string_lossy().into_owned())
+    };
+    entries.map(name).collect()
+}

@@ -1,0 +1,96 @@
+//! `registry prune`: removes earlier bundles of a cluster from the depots of its registry hosts.
+//!
+//! Needs no bundle: what a depot has is what its host reports, and what kubexm has put into a store is in the host's ledger. First it is asked
+//! once more whether something uses an image that goes; then every depot stops to serve the bundles, which can be rolled back; and when all of
+//! them do, blobs are deleted that nothing names any more, which cannot.
+
+mod check;
+mod context;
+mod select;
+
+use std::collections::BTreeMap;
+
+use kubexm_plan::depot;
+use kubexm_plan::op::{BlobsRemoved, BundlesRemoved, Probe};
+use kubexm_plan::{Pipeline, Plan, Step, StepId, Undo};
+use kubexm_spec::Digest;
+
+use crate::draft::plan_host;
+use crate::error::RecipeError;
+use crate::identity::Identity;
+pub use context::{Bundle, Keep, PruneContext, Pruned};
+use select::{Leaving, Selection};
+pub use select::{bundles, gone_images};
+
+/// So many blobs are asked for to see that a depot serves a bundle no more: it reads all of its folder again, or nothing of it.
+const ASKED: usize = 8;
+/// How long a depot may take to read its folder again, in seconds.
+const RELOAD_S: u64 = 60;
+/// How long something that uses an image may take to end, in seconds.
+const UNUSED_S: u64 = 20;
+/// A store of some hundred gigabytes in small files takes no longer.
+const DELETE_S: u64 = 1800;
+
+/// The plan that prunes. It has no steps if there is nothing to remove.
+pub fn registry_prune(cx: &PruneContext<'_>) -> Result<Pruned, RecipeError> {
+    let plane = check::site(cx)?;
+    let selection = Selection::of(cx)?;
+    let mut steps: Vec<Step> = Vec::new();
+    let gone = (!selection.gone.is_empty())
+        .then(|| (plane.to_owned(), Probe::ImagesUnused { images: selection.gone.clone() }));
+    if let Some((plane, probe)) = &gone {
+        steps.push(
+            Step::on(plane, "prune.unused", "Check that nothing uses an image of the removed bundles")
+                .probe(probe.clone(), UNUSED_S)
+                .timeout_s(UNUSED_S + 180)
+                .undo(Undo::Nothing)
+                .build(),
+        );
+    }
+    let checked: Vec<StepId> = steps.iter().map(|step| step.id.clone()).collect();
+    let stops =
+        |leaving: &&Leaving| !leaving.bundles.is_empty() || !leaving.blobs.is_empty() && !leaving.named.is_empty();
+    for (host, leaving) in selection.hosts.iter().filter(|(_, leaving)| stops(leaving)) {
+        let mut step = Step::on(host, "prune.bundles", "Stop serving the removed bundles");
+        // Of a removal that was cut off nothing may be left to stop, and the depot is asked all the same.
+        if !leaving.bundles.is_empty() {
+            step = step.ensure(BundlesRemoved { bundles: leaving.bundles.clone() });
+        }
+        let asked: Vec<Digest> = leaving.named.iter().take(ASKED).copied().collect();
+        if let (Some(url), false) = (&leaving.url, asked.is_empty()) {
+            let login = leaving.login.then(|| depot::LOGIN.to_owned());
+            let (url, ca, blobs) = (url.clone(), depot::CA.to_owned(), asked.into_iter().collect());
+            step = step.probe(Probe::DepotLacks { url, ca, login, blobs }, RELOAD_S);
+        }
+        let step = step.timeout_s(RELOAD_S + 180).undo(Undo::RestoreBefore).build();
+        steps.push(Step { after: checked.clone(), ..step });
+    }
+    // Nothing is deleted before the last depot has stopped to serve it: until then all of it can be rolled back.
+    let stopped: Vec<StepId> = steps.iter().map(|step| step.id.clone()).collect();
+    for (host, leaving) in selection.hosts.iter().filter(|(_, leaving)| !leaving.blobs.is_empty()) {
+        let why = "deleted blobs come back only with a bundle that has them";
+        let step = Step::on(host, "prune.blobs", "Delete the blobs that no bundle of the registry needs")
+            .ensure(BlobsRemoved { blobs: leaving.blobs.clone() })
+            .timeout_s(DELETE_S)
+            .undo(Undo::Irreversible { why: why.to_owned() })
+            .build();
+        steps.push(Step { after: stopped.clone(), ..step });
+    }
+    let plan = Plan {
+        schema: kubexm_plan::SCHEMA,
+        pipeline: Pipeline::RegistryPrune,
+        cluster_name: cx.cluster.name.clone(),
+        cluster_id: Identity::of(cx.cluster, cx.facts).id,
+        cluster: cx.cluster_digest,
+        bundle: None,
+        hosts: cx.cluster.hosts.iter().map(|host| plan_host(&host.name, cx.cluster.roles(&host.name), false)).collect(),
+        fleet_concurrency: 16,
+        host_concurrency: 4,
+        slots: BTreeMap::new(),
+        texts: BTreeMap::new(),
+        steps,
+    };
+    let freed = selection.hosts.iter().map(|(host, leaving)| (host.clone(), leaving.blobs.values().sum()));
+    let freed = freed.filter(|(_, bytes)| *bytes > 0).collect();
+    Ok(Pruned { plan, bundles: selection.bundles, freed, gone })
+}

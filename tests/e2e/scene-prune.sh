@@ -1,0 +1,91 @@
+# shellcheck shell=bash
+# tier: unproven
+# seconds: 200
+# needs: lab
+# Two bundles on one host, with the embedded registry: the first has an image that the second lacks. It is refused while a pod uses that image,
+# kept by name and by file, and removed with its blobs; a run from before it is not rolled back from a home that does not know of it.
+. "$ROOT/tests/e2e/fleet.sh"
+. "$ROOT/tests/e2e/host.sh"
+say "prune: two bundles in one registry"
+BUSYBOX=docker.io/library/busybox:1
+# shellcheck disable=SC2034  # fleet.sh reads it
+FLEET=(p1)
+lab cluster-yaml p1 10.77.0.24 > "$WORK/two.yaml"
+sed "s,bundle: {,bundle: {extraImages: [{name: \"$BUSYBOX\"}]\, ," "$WORK/two.yaml" > "$WORK/one.yaml"
+bundle_of() { "$BUNDLE" build -f "$WORK/$1.yaml" --zone "$LAB_ZONE" --catalogue "$LAB_OVERLAY" --cache "$WORK/cache" -o "$WORK/$1.tar.zst"; }
+create_of() { install create --bundle "$WORK/$1.tar.zst" --allow-unsigned --accept-new-host-keys -y; }
+HOME_NAME=home-prune
+registry() { local verb=$1; shift; install registry "$verb" -f "$WORK/two.yaml" "$@"; }
+elsewhere() { HOME_NAME=home-prune-elsewhere registry "$@" --accept-new-host-keys; }
+bundles() { registry list --json | jq -r '.bundles[] | "\(.name) \(.present)"'; }
+has_bundles() {
+  local found; found=$(bundles); echo "$found"
+  [ "$(wc -l <<< "$found")" = "$1" ] && [ "$(grep -c ' true$' <<< "$found")" = 1 ]
+}
+earlier() { bundles | sed -n 's/ false$//p'; }
+# As a node that does not have the image asks for it.
+pulls() { lab host root p1 "ctr -n k8s.io images rm $1 > /dev/null 2>&1; ctr -n k8s.io images pull --local --platform linux/amd64 --hosts-dir /etc/containerd/certs.d $1"; }
+pulls_not() { ! pulls "$1"; }
+store() { lab host root p1 du -sb /var/lib/kubexm/store | cut -f 1; }
+user_of_image() {
+  kubectl_on p1 apply -f - << YAML
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: sleeper, namespace: default}
+spec:
+  replicas: 1
+  selector: {matchLabels: {app: sleeper}}
+  template:
+    metadata: {labels: {app: sleeper}}
+    spec:
+      terminationGracePeriodSeconds: 1
+      tolerations: [{key: node-role.kubernetes.io/control-plane, operator: Exists}]
+      containers: [{name: c, image: "busybox:1", command: [sleep, "3600"]}]
+YAML
+}
+changes_nothing_here() {
+  tree p1 > "$WORK/tree-before"
+  "$@" || return 1
+  tree p1 > "$WORK/tree-after"
+  same "$WORK/tree-before" "$WORK/tree-after"
+}
+
+lab host up p1 10.77.0.24
+states before
+check "a bundle with an image of the user's" bundle_of one
+check "a bundle without it" bundle_of two
+check "a cluster comes up with the first" create_of one
+[ "$HELD" = 1 ] || return 0
+check "and gets the second" create_of two
+[ "$HELD" = 1 ] || return 0
+check "the registry serves both, and knows which is present" has_bundles 2
+check "an image of the earlier bundle is pulled" pulls "$BUSYBOX"
+check "something uses it" user_of_image
+check "its bundle is not removed, and the user is named" says 53 "default/sleeper" registry prune -y
+kubectl_on p1 delete deployment sleeper > /dev/null
+gone() { ! kubectl_on p1 get pods -n default --no-headers 2> /dev/null | grep -q .; }
+within 60 gone || true
+NAME=$(earlier)
+check "kept by its name there is nothing to do" says 0 "nothing to do" registry prune --keep "$NAME" -y
+check "kept by its file there is nothing to do" says 0 "nothing to do" registry prune --keep "$WORK/one.tar.zst" -y
+check "a bundle that is not there is named, and what is" says 53 "$NAME" registry prune --keep nonsense -y
+check "a plan changes nothing on the host" changes_nothing_here says 0 "prune.blobs" registry prune --dry-run
+BEFORE=$(store)
+check "from another machine it is removed" says 0 "kept bundles only" elsewhere prune -y
+smaller() { local now; now=$(store); echo "$BEFORE bytes, then $now"; [ "$now" -lt "$BEFORE" ]; }
+check "the store is smaller" smaller
+check "the registry serves the present bundle alone" has_bundles 1
+check "a removed image is not pulled any more" pulls_not "$BUSYBOX"
+# shellcheck disable=SC1091  # the lab's
+COREDNS=$(. "$ROOT/tests/lab/versions.sh" && echo "$LAB_COREDNS")
+check "a kept one is" pulls "registry.k8s.io/coredns/coredns:v$COREDNS"
+check "again, it changes nothing" changes_nothing_here says 0 "nothing to do" registry prune -y
+last_run() { find "$WORK/$HOME_NAME/clusters/lab/runs" -mindepth 1 -maxdepth 1 -printf "%f\n" | sort | tail -n 1; }
+check "the run before it is not rolled back by a home that does not know of it" says 2 "registry prune" \
+  install rollback "$(last_run)" --bundle "$WORK/two.tar.zst" --allow-unsigned -y
+check "a create with the first bundle brings its image back" create_of one
+check "which is pulled again" pulls "$BUSYBOX"
+check "the cluster is reset" install reset -f "$WORK/one.yaml" -y
+check "after reset the host is as it was before" as_before
+lab host down --all
+HOME_NAME=home
