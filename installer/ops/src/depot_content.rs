@@ -10,6 +10,9 @@ use kubexm_spec::depot::DepotConfig;
 
 use crate::{Machine, OpError, fsio};
 
+/// The end of a record's name while the depot may serve it still.
+pub(crate) const LEAVING: &str = ".leaving";
+
 /// Looks at it.
 ///
 /// # Errors
@@ -17,14 +20,16 @@ use crate::{Machine, OpError, fsio};
 pub fn look(machine: &Machine) -> Result<DepotContent, OpError> {
     let mut content = DepotContent { config: config(machine)?, blobs: blobs(machine)?, ..DepotContent::default() };
     for name in names(&machine.path(depot::BUNDLES))? {
-        let (bundle, served) = match (name.strip_suffix(depot::LEFT), name.strip_suffix(depot::RECORD)) {
+        // One on its way out may be served still.
+        let recorded = name.strip_suffix(LEAVING).unwrap_or(&name).strip_suffix(depot::RECORD);
+        let (bundle, served) = match (name.strip_suffix(depot::LEFT), recorded) {
             (Some(bundle), _) => (bundle, false),
             (None, Some(bundle)) => (bundle, true),
             (None, None) => continue,
         };
         let path = format!("{}/{name}", depot::BUNDLES);
         match record(machine, &path) {
-            Ok(Some(found)) if served => drop(content.bundles.insert(bundle.to_owned(), found)),
+            Ok(Some(found)) if served => drop(content.bundles.entry(bundle.to_owned()).or_insert(found)),
             Ok(Some(found)) => drop(content.left.insert(bundle.to_owned(), found)),
             // It has gone meanwhile.
             Ok(None) => {}

@@ -7,7 +7,7 @@ use kubexm_plan::depot;
 use kubexm_plan::op::{BundlesRemoved, FoundRecords};
 
 use crate::path_state::{Look, PathEntry, PathState, PutBack};
-use crate::{Converge, Machine, OpError, Wave, fsio, systemd};
+use crate::{Converge, Machine, OpError, Wave, depot_content, fsio, systemd};
 
 impl Converge for BundlesRemoved {
     fn observe(&self, machine: &Machine) -> Result<FoundRecords, OpError> {
@@ -66,7 +66,7 @@ impl Converge for BundlesRemoved {
 
 /// The name of a record that the depot may serve still.
 fn leaving(path: &str) -> String {
-    format!("{path}.leaving")
+    format!("{path}{}", depot_content::LEAVING)
 }
 
 /// The name of one that it does not, until the blobs are deleted.

@@ -110,7 +110,9 @@ fn a_record_goes_and_comes_back_byte_for_byte_also_when_it_went_only_half_way() 
     // Killed after the record got its other name: the depot may serve it still.
     let record = host.machine.path(record_path("v1-first"));
     std::fs::rename(&record, record.with_extension("json.leaving")).expect("a rename");
-    assert!(!look(&host, &op).satisfied, "the depot was not told yet");
+    assert!(!look(&host, &op).satisfied, "the depot has not read its folder yet");
+    let content = depot_content::look(&host.machine).expect("a look");
+    assert!(content.bundles.contains_key("v1-first"), "the next removal has it again");
     back(&host);
     std::fs::rename(&record, record.with_extension("json.leaving")).expect("a rename");
     converge(&host, &op);
