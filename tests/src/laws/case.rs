@@ -1,26 +1,20 @@
 //! A sample, a pipeline, and hosts as they are before it: what a law is compared with.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use kubexm_engine::Outcome;
-use kubexm_engine::backup::BackupKey;
 use kubexm_engine::events::Silent;
 use kubexm_engine::journal::Record;
 use kubexm_engine::sim::Snapshot;
-use kubexm_plan::backup::{Archive, BackupAnswer, BackupAsk};
 use kubexm_plan::lint::{self, Order};
-use kubexm_plan::{CONTROLLER, CheckedPlan, ClusterFacts, Facts, Pipeline, Plan, Undo, ledger};
-use kubexm_recipes::{
-    DeleteContext, Drain, PruneContext, Renew, RenewContext, ResetContext, ResetHost, RestoreContext,
-};
-use kubexm_spec::cluster::{Cluster, EtcdKind, Roles};
+use kubexm_plan::{CONTROLLER, Pipeline, Plan, Undo};
 
 use super::compare::{differences, refuse};
-use super::run::{BACKUP_KEY, Camera, Carried, How, Setting, said};
+use super::plans::{delete_plan, prune_plan, renew_plan, reset_again, reset_plan, restore_plan, running, upgraded};
+use super::run::{Camera, Carried, How, Setting, said};
 use super::{Fleet, scratch};
 use crate::samples::Sample;
-use crate::synthetic::SyntheticBundle;
 
 /// What stands for the cluster where a host is named.
 pub(super) const CLUSTER: &str = "(cluster)";
@@ -291,217 +285,4 @@ impl<F: Fleet> Case<F> {
         };
         Ok(Setting { plan, ..self.setting.clone() })
     }
-}
-
-struct Reported {
-    name: String,
-    roles: Roles,
-    facts: Facts,
-    ledger: Vec<ledger::Record>,
-}
-
-impl Reported {
-    fn host(&self) -> ResetHost<'_> {
-        let Self { name, roles, facts, ledger } = self;
-        ResetHost { name, roles: *roles, facts, ledger }
-    }
-}
-
-async fn reset_plan<F: Fleet>(sample: &Sample, fleet: &F) -> Result<CheckedPlan, String> {
-    let cluster = sample.cluster();
-    let hosts = sample.hosts().into_iter().map(|name| (name.clone(), cluster.roles(&name)));
-    plan_reset(hosts.collect(), fleet).await
-}
-
-/// As another controller plans it, from cluster.yaml and what the hosts say.
-async fn reset_again<F: Fleet>(plan: &Plan, fleet: &F) -> Result<CheckedPlan, String> {
-    let hosts = plan.hosts.iter().map(|host| {
-        let has = |role: &str| host.roles.iter().any(|has| has == role);
-        let roles = Roles {
-            control_plane: has("control-plane"),
-            worker: has("worker"),
-            etcd: has("etcd"),
-            load_balancer: has("loadbalancer"),
-            registry: has("registry"),
-        };
-        (host.name.clone(), roles)
-    });
-    plan_reset(hosts.collect(), fleet).await
-}
-
-/// As [`reset_plan`], for the hosts that the sample deletes.
-pub(super) async fn delete_plan<F: Fleet>(sample: &Sample, fleet: &F) -> Result<CheckedPlan, String> {
-    let cluster = sample.cluster();
-    let hosts = sample.hosts().into_iter().map(|name| (name.clone(), cluster.roles(&name)));
-    let reported = report(hosts.collect(), fleet).await?;
-    let running = running(sample, fleet).await?;
-    let deleted: Vec<String> = sample.deleted.iter().map(|host| (*host).to_owned()).collect();
-    let cx = DeleteContext {
-        cluster: &cluster,
-        cluster_digest: kubexm_spec::Digest::of("yaml"),
-        running: &running,
-        deleted: &deleted,
-        hosts: reported.iter().map(Reported::host).collect(),
-        missing: &[],
-        drain: Drain::default(),
-    };
-    let plan = kubexm_recipes::delete_node(&cx).map_err(said)?.plan;
-    lint::check(plan).map(|(plan, _)| plan).map_err(|problems| format!("{problems:?}"))
-}
-
-/// What the control planes say of the cluster.
-pub(super) async fn running<F: Fleet>(sample: &Sample, fleet: &F) -> Result<ClusterFacts, String> {
-    let (cluster, links) = (sample.cluster(), fleet.links());
-    let mut looks = Vec::new();
-    for link in cluster.role_groups.control_plane.iter().filter_map(|name| links.get(name)) {
-        looks.push(link.cluster_facts().await.map_err(said)?);
-    }
-    Ok(ClusterFacts::merged(looks))
-}
-
-/// Of every certificate, as with `--force`; its files are as the hosts have them.
-async fn renew_plan<F: Fleet>(sample: &Sample, fleet: &F) -> Result<CheckedPlan, String> {
-    let cluster = sample.cluster();
-    let links = fleet.links();
-    let (mut facts, mut looks) = (BTreeMap::new(), Vec::new());
-    for name in sample.hosts() {
-        let link = links.get(&name).ok_or_else(|| format!("no link to {name}"))?;
-        let plane = cluster.role_groups.control_plane.contains(&name);
-        let here = Facts { joined: cluster.roles(&name).in_cluster(), ..link.facts().await.map_err(said)? };
-        facts.insert(name.clone(), here);
-        let mut seen = link.cluster_facts().await.map_err(said)?;
-        // The fake's certificates cannot be parsed.
-        let of_fake = fleet.certificates(&name);
-        if plane && !of_fake.is_empty() {
-            seen.certificates = of_fake;
-            seen.gaps.clear();
-        }
-        looks.push(seen);
-    }
-    let cx = RenewContext {
-        cluster: &cluster,
-        cluster_digest: kubexm_spec::Digest::of("yaml"),
-        cluster_id: None,
-        running: &ClusterFacts::merged(looks),
-        facts: &facts,
-        now: 0,
-        wanted: Renew { force: true, ..Renew::default() },
-    };
-    let plan = kubexm_recipes::certs_renew(&cx).map_err(said)?.plan;
-    lint::check(plan).map(|(plan, _)| plan).map_err(|problems| format!("{problems:?}"))
-}
-
-/// Gives the cluster another bundle, so that its registry has two.
-async fn upgraded<F: Fleet>(sample: &Sample, fleet: &F, made: &Setting) -> Result<F, String> {
-    let (bundle, plan) = sample.plan_upgrade(&running(sample, fleet).await?);
-    fleet.serve(&plan);
-    let setting = Setting { name: "upgrade".to_owned(), plan, bundle: Arc::new(bundle), ..made.clone() };
-    let run = Carried::new(&setting)?;
-    let outcome = run.begin(fleet, &Silent, How::KEEP).await?.map_err(said)?;
-    if outcome != Outcome::Succeeded {
-        return Err(format!("the cluster before it cannot be upgraded: {outcome:?}\n{}", run.report()));
-    }
-    fleet.live();
-    Ok(fleet.fork())
-}
-
-/// Of everything but the bundle of the upgrade.
-async fn prune_plan<F: Fleet>(sample: &Sample, fleet: &F) -> Result<CheckedPlan, String> {
-    let (cluster, links) = (sample.cluster(), fleet.links());
-    let (mut facts, mut ledgers, mut depots) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
-    for name in sample.hosts() {
-        let link = links.get(&name).ok_or_else(|| format!("no link to {name}"))?;
-        let roles = cluster.roles(&name);
-        facts.insert(name.clone(), Facts { joined: roles.in_cluster(), ..link.facts().await.map_err(said)? });
-        ledgers.insert(name.clone(), link.ledger().await.map_err(said)?);
-        if roles.registry {
-            depots.insert(name.clone(), link.depot().await.map_err(said)?);
-        }
-    }
-    let cx = PruneContext {
-        cluster: &cluster,
-        cluster_digest: kubexm_spec::Digest::of("yaml"),
-        running: &running(sample, fleet).await?,
-        facts: &facts,
-        ledgers: &ledgers,
-        depots: &depots,
-        keep: &[],
-    };
-    let plan = kubexm_recipes::registry_prune(&cx).map_err(said)?.plan;
-    lint::check(plan).map(|(plan, _)| plan).map_err(|problems| format!("{problems:?}"))
-}
-
-/// Of a backup that the first control plane makes, where it can; its key is beside the controller's certificates.
-async fn restore_plan<F: Fleet>(
-    sample: &Sample,
-    fleet: &F,
-    setting: &Setting,
-) -> Result<(CheckedPlan, SyntheticBundle), String> {
-    let (cluster, links, key) = (sample.cluster(), fleet.links(), BackupKey::generate());
-    std::fs::write(setting.pki.path().join(BACKUP_KEY), &*key.secret()).map_err(said)?;
-    let mut facts = BTreeMap::new();
-    for name in sample.hosts() {
-        let link = links.get(&name).ok_or_else(|| format!("no link to {name}"))?;
-        let roles = cluster.roles(&name);
-        let is_member = cluster.etcd.kind == EtcdKind::Kubexm && roles.etcd;
-        let etcd_formed = is_member.then(|| "demo\n3.6.5\n".to_owned());
-        let here = Facts { joined: roles.in_cluster(), etcd_formed, ..link.facts().await.map_err(said)? };
-        // The simulated fleet reports no files.
-        let kubeadm_config_text = here.kubeadm_config_text.clone().or_else(|| configured(&cluster));
-        let here = Facts { kubeadm_config_text, ..here };
-        facts.insert(name, here);
-    }
-    let first = cluster.first_control_plane().and_then(|host| links.get(&host.name)).ok_or("no control plane")?;
-    let (name, recipient) = ("law".to_owned(), key.recipient());
-    let archive = match first.backup(&BackupAsk::Make { name: name.clone(), recipient }).await {
-        Ok(_) => {
-            let answer = first.backup(&BackupAsk::Read { name: name.clone(), offset: 0 }).await.map_err(said)?;
-            let BackupAnswer::Bytes { bytes } = answer else { return Err(format!("{answer:?}")) };
-            first.backup(&BackupAsk::Forget { name }).await.map_err(said)?;
-            bytes
-        }
-        // The simulated fleet has no data.
-        Err(_) => b"an archive".to_vec(),
-    };
-    let mut bundle = (*setting.bundle).clone();
-    let described = Archive { sha256: kubexm_spec::Digest::of(&archive), size: archive.len() as u64 };
-    bundle.blobs.insert(described.sha256, archive);
-    let cluster_digest = kubexm_spec::Digest::of("yaml");
-    let cx =
-        RestoreContext { cluster: &cluster, cluster_digest, facts: &facts, archive: described, snapshot: 1, id: "1" };
-    let plan = kubexm_recipes::restore(&cx).map_err(said)?;
-    Ok((lint::check(plan).map_err(|problems| format!("{problems:?}"))?.0, bundle))
-}
-
-/// What kubeadm was told of an etcd of kubexm's own.
-fn configured(cluster: &Cluster) -> Option<String> {
-    let members = cluster.role_groups.etcd.iter().filter_map(|name| cluster.host(name));
-    let urls: String = members.map(|host| format!("    - https://{}:2379\n", host.address)).collect();
-    let text = format!("kind: ClusterConfiguration\netcd:\n  external:\n    endpoints:\n{urls}");
-    (cluster.etcd.kind == EtcdKind::Kubexm).then_some(text)
-}
-
-async fn report<F: Fleet>(hosts: Vec<(String, Roles)>, fleet: &F) -> Result<Vec<Reported>, String> {
-    let links = fleet.links();
-    let mut reported = Vec::new();
-    for (name, roles) in hosts {
-        let link = links.get(&name).ok_or_else(|| format!("no link to {name}"))?;
-        let (facts, ledger) = (link.facts().await.map_err(said)?, link.ledger().await.map_err(said)?);
-        reported.push(Reported { name, roles, facts, ledger });
-    }
-    Ok(reported)
-}
-
-async fn plan_reset<F: Fleet>(hosts: Vec<(String, Roles)>, fleet: &F) -> Result<CheckedPlan, String> {
-    let reported = report(hosts, fleet).await?;
-    let hosts = reported.iter().map(Reported::host);
-    let cx = ResetContext {
-        cluster: "demo",
-        cluster_id: None,
-        cluster_digest: kubexm_spec::Digest::of("yaml"),
-        hosts: hosts.collect(),
-        registry_data: None,
-    };
-    let plan = kubexm_recipes::reset(&cx).map_err(said)?;
-    lint::check(plan).map(|(plan, _)| plan).map_err(|problems| format!("{problems:?}"))
 }

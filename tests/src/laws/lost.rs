@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use kubexm_plan::Pipeline;
 
-use super::case::{Case, delete_plan, running};
+use super::case::Case;
+use super::plans::{delete_plan, running};
 use super::run::Setting;
 use super::{Fleet, Rooted};
 use crate::samples::Sample;

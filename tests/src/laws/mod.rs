@@ -10,6 +10,7 @@ mod fleet;
 mod foreign;
 mod left_out;
 mod lost;
+mod plans;
 mod recorded;
 mod rooted;
 mod run;
