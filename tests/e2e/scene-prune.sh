@@ -1,16 +1,16 @@
 # shellcheck shell=bash
 # tier: long
-# seconds: 150
+# seconds: 240
 # needs: lab
-# Two bundles on one host, with the embedded registry: the first has an image that the second lacks. It is refused while a pod uses that image,
-# kept by name and by file, and removed with its blobs; a run from before it is not rolled back from a home that does not know of it.
+# Two bundles in the embedded registry of two hosts: the first has an image that the second lacks. It is refused while a pod uses that image,
+# kept by name and by file, and removed with its blobs from both; a run from before it is not rolled back from a home that does not know of it.
 . "$ROOT/tests/e2e/fleet.sh"
 . "$ROOT/tests/e2e/host.sh"
 say "prune: two bundles in one registry"
 BUSYBOX=docker.io/library/busybox:1
 # shellcheck disable=SC2034  # fleet.sh reads it
-FLEET=(p1)
-lab cluster-yaml p1 10.77.0.24 > "$WORK/two.yaml"
+FLEET=(p1 p2)
+lab cluster-yaml --control-planes 1 p1 10.77.0.24 p2 10.77.0.25 | sed 's/roleGroups: {/&registry: [p1, p2], /' > "$WORK/two.yaml"
 sed "s,bundle: {,bundle: {extraImages: [{name: \"$BUSYBOX\"}]\, ," "$WORK/two.yaml" > "$WORK/one.yaml"
 bundle_of() { "$BUNDLE" build -f "$WORK/$1.yaml" --zone "$LAB_ZONE" --catalogue "$LAB_OVERLAY" --cache "$WORK/cache" -o "$WORK/$1.tar.zst"; }
 create_of() { install create --bundle "$WORK/$1.tar.zst" --allow-unsigned --accept-new-host-keys -y; }
@@ -23,13 +23,16 @@ has_bundles() {
   [ "$(wc -l <<< "$found")" = "$1" ] && [ "$(grep -c ' true$' <<< "$found")" = 1 ]
 }
 earlier() { bundles | sed -n 's/ false$//p'; }
-# asked CODE IMAGE: what the depot answers for it, as a node's runtime asks
+# asked CODE IMAGE: what each depot answers for it, as a node's runtime asks
 asked() {
-  local got url="https://10.77.0.24:5443/v2/${2%:*}/manifests/${2##*:}"
-  got=$(lab in-net curl --silent --insecure --output /dev/null --write-out '%{http_code}' --header 'Accept: application/vnd.oci.image.index.v1+json' "$url")
-  [ "$got" = "$1" ] || { echo "$url: $got, wanted $1"; return 1; }
+  local address got url
+  for address in 10.77.0.24 10.77.0.25; do
+    url="https://$address:5443/v2/${2%:*}/manifests/${2##*:}"
+    got=$(lab in-net curl --silent --insecure --output /dev/null --write-out '%{http_code}' --header 'Accept: application/vnd.oci.image.index.v1+json' "$url")
+    [ "$got" = "$1" ] || { echo "$url: $got, wanted $1"; return 1; }
+  done
 }
-store() { lab host root p1 du -sb /var/lib/kubexm/store | cut -f 1; }
+store() { lab host root "$1" du -sb /var/lib/kubexm/store | cut -f 1; }
 user_of_image() {
   kubectl_on p1 apply -f - << YAML
 apiVersion: apps/v1
@@ -47,13 +50,16 @@ spec:
 YAML
 }
 changes_nothing_here() {
-  tree p1 > "$WORK/tree-before"
+  local host
+  for host in "${FLEET[@]}"; do tree "$host" > "$WORK/tree-before-$host"; done
   "$@" || return 1
-  tree p1 > "$WORK/tree-after"
-  same "$WORK/tree-before" "$WORK/tree-after"
+  for host in "${FLEET[@]}"; do
+    tree "$host" > "$WORK/tree-after-$host"
+    same "$WORK/tree-before-$host" "$WORK/tree-after-$host" || return 1
+  done
 }
 
-lab host up p1 10.77.0.24
+lab host up p1 10.77.0.24 p2 10.77.0.25
 states before
 check "a bundle with an image of the user's" bundle_of one
 check "a bundle without it" bundle_of two
@@ -72,11 +78,19 @@ NAME=$(earlier)
 check "kept by its name there is nothing to do" says 0 "nothing to do" registry prune --keep "$NAME" -y
 check "kept by its file there is nothing to do" says 0 "nothing to do" registry prune --keep "$WORK/one.tar.zst" -y
 check "a bundle that is not there is named, and what is" says 53 "$NAME" registry prune --keep nonsense -y
-check "a plan changes nothing on the host" changes_nothing_here says 0 "prune.blobs" registry prune --dry-run
-BEFORE=$(store)
+check "a plan changes nothing on the hosts" changes_nothing_here says 0 "prune.blobs" registry prune --dry-run
+declare -A BEFORE
+for host in "${FLEET[@]}"; do BEFORE[$host]=$(store "$host"); done
 check "from another machine it is removed" says 0 "kept bundles only" elsewhere prune -y
-smaller() { local now; now=$(store); echo "$BEFORE bytes, then $now"; [ "$now" -lt "$BEFORE" ]; }
-check "the store is smaller" smaller
+smaller() {
+  local host now
+  for host in "${FLEET[@]}"; do
+    now=$(store "$host")
+    echo "$host: ${BEFORE[$host]} bytes, then $now"
+    [ "$now" -lt "${BEFORE[$host]}" ] || return 1
+  done
+}
+check "the store of each host is smaller" smaller
 check "the registry serves the present bundle alone" has_bundles 1
 check "it does not for a removed image" asked 404 "$BUSYBOX"
 # shellcheck disable=SC1091  # the lab's
@@ -89,6 +103,6 @@ check "the run before it is not rolled back by a home that does not know of it" 
 check "a create with the first bundle brings its image back" create_of one
 check "the depot answers for it again" asked 200 "$BUSYBOX"
 check "the cluster is reset" install reset -f "$WORK/one.yaml" -y
-check "after reset the host is as it was before" as_before
+check "after reset each host is as it was before" as_before
 lab host down --all
 HOME_NAME=home

@@ -10,6 +10,8 @@ pub const STREAM_LIMIT: u64 = 64 << 20;
 const DOCUMENTS_LIMIT: usize = 20_000;
 /// The most values in one document; a CRD has thousands.
 const NODES_LIMIT: usize = 500_000;
+/// The most values in one stream: all of an operator with its CRDs has some hundred thousand.
+const STREAM_NODES_LIMIT: usize = 1_000_000;
 
 /// A document that cannot be read.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -22,7 +24,7 @@ pub struct Unreadable {
 
 /// Every document of a stream that is not empty.
 pub fn read(text: &str) -> Result<Vec<Value>, Unreadable> {
-    let mut all = Vec::new();
+    let (mut all, mut nodes) = (Vec::new(), 0);
     for (index, document) in split(text).into_iter().enumerate() {
         let wrong = |problem: String| Unreadable { place: place(document, index), problem };
         if index >= DOCUMENTS_LIMIT {
@@ -30,10 +32,25 @@ pub fn read(text: &str) -> Result<Vec<Value>, Unreadable> {
         }
         match one(document).map_err(wrong)? {
             Value::Null => {}
-            value => all.push(value),
+            value => {
+                nodes += count(&value);
+                if nodes > STREAM_NODES_LIMIT {
+                    return Err(wrong(format!("the stream has more than {STREAM_NODES_LIMIT} values")));
+                }
+                all.push(value);
+            }
         }
     }
     Ok(all)
+}
+
+/// The values of a document, itself among them.
+fn count(value: &Value) -> usize {
+    match value {
+        Value::Array(items) => 1 + items.iter().map(count).sum::<usize>(),
+        Value::Object(map) => 1 + map.values().map(count).sum::<usize>(),
+        _ => 1,
+    }
 }
 
 /// One document; nothing but comments is null.
@@ -128,6 +145,8 @@ mod tests {
         }
         assert!(read(&aliases).is_err());
         assert!(read(&"[".repeat(100_000)).is_err());
+        let many = format!("---\n[{}0]\n", "0, ".repeat(400_000)).repeat(3);
+        assert!(read(&many).unwrap_err().problem.contains("1000000 values"));
         assert!(read(&"{a: ".repeat(100_000)).is_err());
     }
 

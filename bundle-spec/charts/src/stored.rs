@@ -7,13 +7,16 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use flate2::read::GzDecoder;
 use flate2::write::GzEncoder;
+use kubexm_spec::json::memory_of;
 use serde_json::{Map, Value};
 
 use crate::documents::{self, Unreadable};
 use crate::objects::{Identity, flattened};
 
-/// The most bytes of a release's JSON. A Secret has at most 1 MiB.
-const LIMIT: u64 = 64 << 20;
+/// The most bytes of a release's JSON, and of the memory that it takes. A Secret has at most 1 MiB, and whoever may make one in any namespace
+/// can have it looked like a release.
+const LIMIT: u64 = 32 << 20;
+const MEMORY_LIMIT: usize = 128 << 20;
 const GZIP: [u8; 3] = [0x1f, 0x8b, 0x08];
 
 /// A revision that cannot be read.
@@ -108,6 +111,9 @@ impl Revision {
         };
         if json.len() as u64 > LIMIT {
             return Err(wrong(format!("it has more than {LIMIT} bytes")));
+        }
+        if memory_of(&json) > MEMORY_LIMIT {
+            return Err(wrong(format!("its values take more than {} MiB of memory", MEMORY_LIMIT >> 20)));
         }
         let release = serde_json::from_slice(&json).map_err(|error| wrong(error.to_string()))?;
         Ok(Release { secret: self.secret.clone(), release })
@@ -267,6 +273,10 @@ mod tests {
         let zeros = Value::String(" ".repeat(usize::try_from(LIMIT).unwrap() + 1));
         let error = revisions(&json!({"items": [secret(1, "deployed", &zeros)]}))[0].read().unwrap_err();
         assert!(error.problem.contains("more than"), "{error}");
+        // 6 bytes of text each, and 650 of memory.
+        let maps = json!({"name": "x", "chart": vec![json!({"": 0}); 200_000]});
+        let error = revisions(&json!({"items": [secret(1, "deployed", &maps)]}))[0].read().unwrap_err();
+        assert!(error.problem.contains("128 MiB of memory"), "{error}");
     }
 
     #[test]

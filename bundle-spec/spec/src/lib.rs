@@ -16,6 +16,7 @@ pub mod event;
 pub mod exit;
 mod family;
 pub mod inventory;
+pub mod json;
 pub mod keywords;
 pub mod lock;
 pub mod manifest;

@@ -9,11 +9,15 @@ use std::io::{Read, Seek, SeekFrom, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
+use kubexm_spec::json::memory_of;
 use serde::{Deserialize, Serialize};
 
 use crate::record::NAMES;
 pub use crate::record::{Ended, Record, Scope, UndoEnd};
 use crate::{EngineError, clock};
+
+/// What a line may take as memory while it is read, in bytes: several times what a host's answers may.
+const LINE_MEMORY: usize = 512 << 20;
 
 /// A record with its time.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -90,6 +94,10 @@ fn never_synced<'a>(line: &[u8], rest: impl Iterator<Item = &'a [u8]>) -> bool {
 
 fn parse_line(line: &[u8], number: usize) -> Result<Entry, ParseError> {
     let damaged = |e: serde_json::Error| ParseError::Damaged { line: number, reason: e.to_string() };
+    if memory_of(line) > LINE_MEMORY {
+        let reason = format!("its values would take more than {} MiB of memory", LINE_MEMORY >> 20);
+        return Err(ParseError::Damaged { line: number, reason });
+    }
     let value: serde_json::Value = serde_json::from_slice(line).map_err(damaged)?;
     if let Some(name) = value.get("record").and_then(serde_json::Value::as_str)
         && !NAMES.contains(&name)

@@ -2,6 +2,7 @@
 //! Read-only.
 
 use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
 
 use kubexm_charts::stored::{self, Revision};
 use kubexm_plan::addons::{AddonsAsk, InstalledAddon, InstalledAddons, InstalledKind, masked, secrets_of};
@@ -16,6 +17,40 @@ use crate::{Machine, OpError, kube, paths};
 /// Releases of all namespaces, without revisions that others have taken the place of.
 const RELEASES: &str = "/api/v1/secrets?labelSelector=owner%3Dhelm%2Cstatus%21%3Dsuperseded";
 
+/// How long objects are compared, of all add-ons together: whoever may make Secrets in any namespace can have one looked at as a release.
+const COMPARING: Duration = Duration::from_secs(100);
+/// What is answered of objects, of all add-ons together, in bytes of JSON.
+const MOST_OF_OBJECTS: usize = 24 << 20;
+
+/// What is left of the limits of one answer.
+struct Left {
+    until: Instant,
+    objects: usize,
+}
+
+impl Left {
+    /// The objects of an add-on, masked; none if there are too many.
+    fn shown(&mut self, objects: Vec<Value>, salt: &str) -> Option<Vec<Value>> {
+        let objects: Vec<Value> = objects.into_iter().map(|object| masked(object, salt)).collect();
+        let size: usize = objects.iter().map(|object| object.to_string().len()).sum();
+        self.objects = self.objects.checked_sub(size)?;
+        Some(objects)
+    }
+
+    fn compared(
+        &self,
+        drifted: impl FnOnce() -> Result<Vec<String>, OpError>,
+    ) -> (Option<Vec<String>>, Option<String>) {
+        if Instant::now() >= self.until {
+            let why = format!("comparing the add-ons before it took {} s", COMPARING.as_secs());
+            return (None, Some(why));
+        }
+        compared(drifted())
+    }
+}
+
+const TOO_LARGE: &str = "its objects are more than one answer may have";
+
 /// Looks at the cluster from a control plane.
 ///
 /// # Errors
@@ -27,14 +62,16 @@ pub fn look(machine: &Machine, ask: &AddonsAsk) -> Result<InstalledAddons, OpErr
     let version = kube::raw(machine, "/version")?;
     let kubernetes = version.as_ref().and_then(|version| version["gitVersion"].as_str()).unwrap_or_default();
     let apis = if ask.apis { apis::names(machine)? } else { Vec::new() };
+    let mut left = Left { until: Instant::now() + COMPARING, objects: MOST_OF_OBJECTS };
     let mut addons = Vec::new();
     for last in releases(machine)? {
-        addons.push(release(machine, &last, ask).unwrap_or_else(|error| unreadable(&last, &error)));
+        addons.push(release(machine, &last, ask, &mut left).unwrap_or_else(|error| unreadable(&last, &error)));
     }
     let records = kube::raw(machine, manifests::inventory::RECORDS)?.unwrap_or_default();
     for record in records["items"].as_array().into_iter().flatten() {
         addons.extend(
-            manifests::inventory::of_record(record).map(|(name, inventory)| objects(machine, name, inventory, ask)),
+            manifests::inventory::of_record(record)
+                .map(|(name, inventory)| objects(machine, name, inventory, ask, &mut left)),
         );
     }
     addons
@@ -58,7 +95,7 @@ fn last_revisions(secrets: &Value) -> Vec<Revision> {
     last.into_values().collect()
 }
 
-fn release(machine: &Machine, last: &Revision, ask: &AddonsAsk) -> Result<InstalledAddon, OpError> {
+fn release(machine: &Machine, last: &Revision, ask: &AddonsAsk, left: &mut Left) -> Result<InstalledAddon, OpError> {
     let nothing = Digest::of("");
     let op = HelmRelease {
         name: last.label("name").to_owned(),
@@ -70,15 +107,18 @@ fn release(machine: &Machine, last: &Revision, ask: &AddonsAsk) -> Result<Instal
     };
     let found = helm_release::found(last)?;
     let ours = found.blob.is_some();
-    let (drifted, not_compared) = match ours {
+    let (drifted, mut not_compared) = match ours {
         _ if !ask.compare => (None, None),
         false => (None, Some("somebody else has installed it".to_owned())),
-        true => compared(helm_release::drifted(machine, &op, last)),
+        true => left.compared(|| helm_release::drifted(machine, &op, last)),
     };
     let objects = match &ask.objects {
         Some(salt) if ours => {
-            let objects = helm_release::rendered(last)?;
-            Some(objects.into_iter().map(|object| masked(object, salt)).collect())
+            let shown = left.shown(helm_release::rendered(last)?, salt);
+            if shown.is_none() {
+                not_compared = Some(TOO_LARGE.to_owned());
+            }
+            shown
         }
         // What others have in theirs is nobody's business here.
         _ => None,
@@ -132,6 +172,7 @@ fn objects(
     name: String,
     inventory: Result<kubexm_plan::op::Inventory, String>,
     ask: &AddonsAsk,
+    left: &mut Left,
 ) -> InstalledAddon {
     let (kind, name) = match secrets_of(&name) {
         Some(addon) => (InstalledKind::Secrets, addon.to_owned()),
@@ -167,7 +208,7 @@ fn objects(
     }
     if kind == InstalledKind::Secrets {
         // Their values are known to runs only; whether they are there, everybody may see.
-        (addon.drifted, addon.not_compared) = compared(manifests::missing(machine, &inventory));
+        (addon.drifted, addon.not_compared) = left.compared(|| manifests::missing(machine, &inventory));
         return addon;
     }
     let op = Manifests {
@@ -180,9 +221,13 @@ fn objects(
     };
     match manifests::file(machine, &op) {
         Ok(Some(objects)) => {
-            (addon.drifted, addon.not_compared) = compared(manifests::differing(machine, &op, &objects));
-            addon.objects =
-                ask.objects.as_ref().map(|salt| objects.into_iter().map(|object| masked(object, salt)).collect());
+            (addon.drifted, addon.not_compared) = left.compared(|| manifests::differing(machine, &op, &objects));
+            if let Some(salt) = &ask.objects {
+                addon.objects = left.shown(objects, salt);
+                if addon.objects.is_none() {
+                    addon.not_compared = Some(TOO_LARGE.to_owned());
+                }
+            }
         }
         Ok(None) => {
             addon.not_compared = Some("the store of this host does not have its file any more".to_owned());

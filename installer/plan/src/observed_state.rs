@@ -1,6 +1,8 @@
 //! The results of observing a host: the state of an op, and whether a probe succeeds.
 
-use serde::{Deserialize, Serialize};
+use std::sync::Arc;
+
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::Value;
 
 use crate::kind::{OpKind, State};
@@ -15,9 +17,19 @@ pub struct ObservedState {
     /// Version of the state's format, by [`State::SCHEMA`].
     #[serde(default = "first", skip_serializing_if = "is_first")]
     schema: u32,
-    state: Value,
+    /// Its JSON as text: a run keeps those of all steps, and as values they would take many times as much memory.
+    #[serde(serialize_with = "written", deserialize_with = "read")]
+    state: Arc<str>,
     /// Whether nothing has to be changed.
     pub satisfied: bool,
+}
+
+fn written<S: Serializer>(state: &str, serializer: S) -> Result<S::Ok, S::Error> {
+    serde_json::from_str::<Value>(state).map_err(serde::ser::Error::custom)?.serialize(serializer)
+}
+
+fn read<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Arc<str>, D::Error> {
+    Ok(Value::deserialize(deserializer)?.to_string().into())
 }
 
 const fn first() -> u32 {
@@ -51,12 +63,12 @@ pub enum StateError {
 impl ObservedState {
     /// The state of an op of this kind.
     pub fn new<K: OpKind>(state: &K::State, satisfied: bool) -> Result<Self, serde_json::Error> {
-        Ok(Self { schema: K::State::SCHEMA, state: serde_json::to_value(state)?, satisfied })
+        Ok(Self { schema: K::State::SCHEMA, state: serde_json::to_value(state)?.to_string().into(), satisfied })
     }
 
     /// A state that only its own link can read, such as that of a simulated host.
-    pub const fn opaque(state: Value, satisfied: bool) -> Self {
-        Self { schema: first(), state, satisfied }
+    pub fn opaque(state: &Value, satisfied: bool) -> Self {
+        Self { schema: first(), state: state.to_string().into(), satisfied }
     }
 
     /// The state as the type of this op kind.
@@ -65,12 +77,17 @@ impl ObservedState {
         if self.schema > known {
             return Err(StateError::Newer { found: self.schema, known });
         }
-        K::State::deserialize(&self.state).map_err(|error| StateError::Unreadable(error.to_string()))
+        serde_json::from_str(&self.state).map_err(|error| StateError::Unreadable(error.to_string()))
     }
 
     /// The state as JSON, for callers that made it with [`ObservedState::opaque`], and for people.
-    pub const fn raw(&self) -> &Value {
-        &self.state
+    pub fn raw(&self) -> Value {
+        serde_json::from_str(&self.state).unwrap_or_default()
+    }
+
+    /// The length of its JSON in bytes, and what parsing it takes as memory at most.
+    pub fn size(&self) -> (usize, usize) {
+        (self.state.len(), kubexm_spec::json::memory_of(self.state.as_bytes()))
     }
 }
 
@@ -113,7 +130,7 @@ mod tests {
 
     #[test]
     fn a_state_of_another_kind_is_no_state() {
-        let found = ObservedState::opaque(json!({"path": "/etc/x", "entry": {"is": "absent"}}), false);
+        let found = ObservedState::opaque(&json!({"path": "/etc/x", "entry": {"is": "absent"}}), false);
         let error = found.state::<Packages>().unwrap_err();
         assert!(
             error.to_string().contains("cannot be read") && error.to_string().contains("another version"),
@@ -122,7 +139,7 @@ mod tests {
         let place = Op::from(StateDir::at("/etc/x"));
         assert_eq!(place.places(&found).unwrap().len(), 1);
         let gone = json!({"packages": {"socat": {"is": "absent"}}, "links": []});
-        let standing = ObservedState::opaque(gone, false).state::<Packages>().unwrap().packages;
+        let standing = ObservedState::opaque(&gone, false).state::<Packages>().unwrap().packages;
         assert_eq!(standing["socat"], PackageState::Absent);
     }
 }

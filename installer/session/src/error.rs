@@ -186,7 +186,8 @@ pub enum SessionError {
     #[error(
         "run {run} can neither be continued nor rolled back: since it began, `registry prune` (run {by}) has deleted content of bundles on \
          {host}, which the run would serve again; run `kubexm-install create` or `upgrade` with the bundle that the cluster is to have, which begins \
-         with what it finds"
+         with what it finds. If nobody has removed anything there, that host does not tell the truth: take it off the network, and run the same command \
+         with `--unreachable skip`"
     )]
     PrunedSince {
         run: String,

@@ -292,7 +292,7 @@ mod tests {
             "open-iscsi": {"is": "absent"}, "socat": {"is": "absent"}, "nginx": {"is": "configuration"},
             "vim": {"is": "installed", "version": "0", "whole": true},
         }, "links": []});
-        let before = vec![ObservedState::opaque(found, false)];
+        let before = vec![ObservedState::opaque(&found, false)];
         let revert =
             Step::on("node1", "reset.revert", "Bring back").ensure(Reset::Reverted { ops: created.ops, before });
         let reported = packages_to_remove(&plan(vec![revert.undo(Undo::RestoreBefore).build()]));

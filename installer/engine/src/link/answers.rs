@@ -2,9 +2,11 @@
 //! a false answer about its own host harms only that host, and answers about others are refused here.
 
 use std::collections::BTreeSet;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
+use kubexm_plan::depot::DepotContent;
 use kubexm_plan::etcd_check::{EtcdAnswer, EtcdAsk};
-use kubexm_plan::{ClusterFacts, SlotProvider, Step, StepDrift, StepId, Survey, mesh};
+use kubexm_plan::{ClusterFacts, ObservedState, SlotProvider, Step, StepDrift, StepId, Survey, mesh};
 
 use super::LinkError;
 
@@ -20,6 +22,87 @@ const LONGEST_LINE: usize = 4096;
 /// Errors of sources of one request, which are few; and the bytes of one.
 const MOST_REASONS: usize = 4;
 const LONGEST_REASON: usize = 300;
+
+/// The states of one step are kept, as JSON in bytes, and take memory of whoever reads them again: those of an add-on's YAML have its objects,
+/// those of a folder its names.
+const MOST_OF_STATES: usize = 24 << 20;
+const MOST_MEMORY: usize = 256 << 20;
+/// Of all states of a host in one run, as JSON in bytes.
+pub(crate) const MOST_OF_A_RUN: usize = 128 << 20;
+
+/// What a host may report of the bundles in its registry.
+const MOST_RECORDS: usize = 1000;
+
+/// A step's log and the file of an evidence in bytes; a host's own agent cuts logs at less. The number of files of an evidence.
+const LONGEST_LOG: usize = 4 << 20;
+const MOST_FILES: usize = 100;
+/// Of an error, which becomes a line of the journal and of a terminal.
+const LONGEST_ERROR: usize = 64 << 10;
+
+/// One state for each op of the step, each in the form of its kind: what is journalled before a change can be read by whoever undoes it.
+pub(crate) fn observed(
+    host: &str,
+    step: &Step,
+    found: Vec<ObservedState>,
+    left: &AtomicUsize,
+) -> Result<Vec<ObservedState>, LinkError> {
+    if found.len() != step.ops.len() {
+        return Err(untrusted(
+            host,
+            format!("it reported {} states of the {} of {}", found.len(), step.ops.len(), step.id),
+        ));
+    }
+    let (mut bytes, mut memory) = (0, 0);
+    for (op, state) in step.ops.iter().zip(&found) {
+        let size = state.size();
+        bytes += size.0;
+        memory += size.1;
+        if bytes > MOST_OF_STATES || memory > MOST_MEMORY {
+            return Err(untrusted(
+                host,
+                format!("the states that it reported of {} are larger than any that a host has", step.id),
+            ));
+        }
+        if op.places(state).is_err() {
+            return Err(untrusted(host, format!("a state that it reported of {} is not one of its kind", step.id)));
+        }
+    }
+    let takes = |left: usize| left.checked_sub(bytes);
+    match left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, takes) {
+        Ok(_) => Ok(found),
+        Err(_) => Err(untrusted(host, format!("its states of this run are more than {} MiB", MOST_OF_A_RUN >> 20))),
+    }
+}
+
+/// What a registry host says of its bundles: so many that they can be compared with each other.
+pub(crate) fn depot(host: &str, content: DepotContent) -> Result<DepotContent, LinkError> {
+    match content.bundles.len() + content.left.len() + content.unreadable.len() {
+        0..=MOST_RECORDS => Ok(content),
+        more => {
+            Err(untrusted(host, format!("it reported {more} bundles of its registry; {MOST_RECORDS} are the most")))
+        }
+    }
+}
+
+/// Journals and listings of a host where a step failed: the first ones, and of each the end, where the failure is.
+pub(crate) fn evidence(mut files: Vec<(String, String)>) -> Vec<(String, String)> {
+    files.truncate(MOST_FILES);
+    files.into_iter().map(|(name, text)| (name, log(text))).collect()
+}
+
+/// The end of a long log.
+pub(crate) fn log(text: String) -> String {
+    match text.len().checked_sub(LONGEST_LOG) {
+        None | Some(0) => text,
+        Some(over) => format!("... {over} bytes before this are left out\n{}", &text[text.ceil_char_boundary(over)..]),
+    }
+}
+
+/// An op's error.
+pub(crate) fn error(mut text: String) -> String {
+    cut(&mut text, LONGEST_ERROR);
+    text
+}
 
 /// A survey may contain only steps that the host was asked about.
 pub(crate) fn surveyed(host: &str, asked: &[&Step], survey: Survey) -> Result<Survey, LinkError> {
@@ -203,6 +286,7 @@ mod tests {
     use std::net::IpAddr;
 
     use kubexm_plan::cluster_facts::{Gap, TimerFacts};
+    use kubexm_plan::op::StateDir;
     use kubexm_plan::{Difference, Undo};
 
     use super::*;
@@ -237,6 +321,42 @@ mod tests {
             let error = drift("a", &[&own, &other], vec![differs(lie)]).expect_err(lie).to_string();
             assert!(error.starts_with("a: ") && !error.contains('\u{1b}'), "{error}");
         }
+    }
+
+    #[test]
+    fn states_that_nobody_could_read_again_are_not_taken() {
+        let step = Step::on("a", "os.x", "Do").ensure(StateDir::at("/var/lib/x")).undo(Undo::RestoreBefore).build();
+        let state = |state: serde_json::Value| vec![ObservedState::opaque(&state, false)];
+        let absent = serde_json::json!({"path": "/var/lib/x", "entry": {"is": "absent"}});
+        let left = AtomicUsize::new(MOST_OF_A_RUN);
+        let observed = |found| observed("a", &step, found, &left);
+        assert!(observed(state(absent.clone())).is_ok());
+        let holds = |names: Vec<String>| {
+            let mut folder = absent.clone();
+            folder["held"] = names.into();
+            state(folder)
+        };
+        let (large, dear) = (holds(vec!["x".repeat(MOST_OF_STATES)]), holds(vec![String::new(); 2_000_000]));
+        for lie in [vec![], state(serde_json::json!([{"": 0}])), large, dear] {
+            let error = observed(lie).expect_err("a lie");
+            assert!(matches!(error, LinkError::Untrusted { .. }) && error.to_string().starts_with("a: "), "{error}");
+        }
+        let names = vec!["x".repeat(MOST_OF_STATES / 2)];
+        let taken = (0..20).take_while(|_| observed(holds(names.clone())).is_ok()).count();
+        assert_eq!(taken, 10, "there is an end to what a run keeps of a host");
+    }
+
+    #[test]
+    fn texts_of_a_host_have_an_end() {
+        assert_eq!(log("short".to_owned()), "short");
+        let long = log(format!("{}the end", "é".repeat(LONGEST_LOG)));
+        assert!(long.len() < LONGEST_LOG + 100 && long.starts_with("... ") && long.ends_with("the end"));
+        let files = evidence(vec![("n".to_owned(), "x".repeat(LONGEST_LOG + 1)); MOST_FILES + 1]);
+        assert!(files.len() == MOST_FILES && files[0].1.starts_with("... 1 bytes"));
+        assert!(error("é".repeat(LONGEST_ERROR)).len() <= LONGEST_ERROR + 3);
+        let record = |n| (format!("b{n}"), String::new());
+        let of = |n| DepotContent { unreadable: (0..n).map(record).collect(), ..DepotContent::default() };
+        assert!(depot("a", of(MOST_RECORDS)).is_ok() && depot("a", of(MOST_RECORDS + 1)).is_err());
     }
 
     #[test]

@@ -396,7 +396,7 @@ mod tests {
             steps: Vec::new(),
         };
         let slots = SlotValues::from([(token, b"abcdef.0123".to_vec()), (hash, b"sha256:ca".to_vec())]);
-        let state = |text: &str| [ObservedState::opaque(serde_json::json!({ "path:/etc/x": text }), false)];
+        let state = |text: &str| [ObservedState::opaque(&serde_json::json!({ "path:/etc/x": text }), false)];
         assert_eq!(shows_no_secret(&plan, &slots, &state("file sha256:ca")), Ok(()));
         let refused = shows_no_secret(&plan, &slots, &state("token abcdef.0123"));
         assert_eq!(refused, Err("a state contains the value of slot token".to_owned()));

@@ -49,7 +49,7 @@ impl World {
         };
         let state =
             serde_json::json!({ "host": look(&want.host, here), "cluster": look(&want.cluster, &self.cluster) });
-        Ok(ObservedState::opaque(state, satisfied))
+        Ok(ObservedState::opaque(&state, satisfied))
     }
 
     /// The earlier content of a service's folder tells a reset what to keep; it is listed as on a real host.

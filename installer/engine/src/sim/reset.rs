@@ -20,7 +20,7 @@ impl World {
         let left = |keys: Vec<&String>| {
             let there: BTreeMap<&String, Option<&String>> =
                 keys.iter().map(|key| (*key, here.state.get(*key))).collect();
-            ObservedState::opaque(json!({ "host": there, "cluster": {} }), keys.is_empty())
+            ObservedState::opaque(&json!({ "host": there, "cluster": {} }), keys.is_empty())
         };
         Ok(match reset {
             Reset::PodsStopped => left(here.state.keys().filter(|key| *key == PODS).collect()),
@@ -38,7 +38,7 @@ impl World {
                 let looks = ops.iter().zip(before).map(|(op, then)| self.as_it_is(host, op, then));
                 let states = looks.collect::<Result<Vec<_>, _>>()?;
                 let back = self.all_reverted(host, ops, before)?;
-                ObservedState::opaque(json!({ "states": states }), back)
+                ObservedState::opaque(&json!({ "states": states }), back)
             }
         })
     }
@@ -52,7 +52,7 @@ impl World {
         }
         let here = &self.host(host)?.state;
         let now: Keys = keys(then, "host")?.into_keys().map(|key| (key.clone(), here.get(&key).cloned())).collect();
-        Ok(ObservedState::opaque(json!({ "host": now, "cluster": {} }), true))
+        Ok(ObservedState::opaque(&json!({ "host": now, "cluster": {} }), true))
     }
 
     /// Whether every key has the value that the oldest op (the last one) recorded.
@@ -128,7 +128,7 @@ impl World {
     ) -> Result<(), String> {
         match reset {
             Reset::MoveStateAside { .. } if wave == Wave::Data => {
-                let found = ObservedState::opaque(before.clone(), false);
+                let found = ObservedState::opaque(before, false);
                 for (key, was) in keys(&found, "host")? {
                     if let Some(was) = was {
                         self.remove(host, &format!("{ASIDE}{key}"))?;

@@ -50,7 +50,7 @@ impl World {
     /// Restores the state that one op had observed.
     pub(super) fn restore(&mut self, host: &str, op: &Op, found: &ObservedState, wave: Wave) -> Result<(), String> {
         if let Op::Reset(reset) = op {
-            return self.restore_reset(host, reset, found.raw(), wave);
+            return self.restore_reset(host, reset, &found.raw(), wave);
         }
         let (here, cluster) = (keys(found, "host")?, keys(found, "cluster")?);
         match (op, op.scope(), wave) {

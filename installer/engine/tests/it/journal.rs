@@ -15,7 +15,7 @@ fn step(name: &str) -> StepId {
 }
 
 fn found(text: &str) -> ObservedState {
-    ObservedState::opaque(serde_json::json!({ "digest": text }), false)
+    ObservedState::opaque(&serde_json::json!({ "digest": text }), false)
 }
 
 fn started() -> Record {
@@ -131,6 +131,20 @@ fn a_record_of_a_newer_version_is_named_and_not_skipped() {
     let error = Journal::open(&path).expect_err("unknown");
     assert!(matches!(error, EngineError::JournalNewer { .. }), "{error}");
     assert_eq!(error.exit_code(), ExitCode::PlanMismatch);
+}
+
+/// A host of an earlier run may have said so: its states are lines of the journal.
+#[test]
+fn a_line_of_very_many_values_is_refused_before_it_takes_the_memory() {
+    let record = Record::StepPrepared { step: step("x"), sequence: 1, before: vec![found("x")] };
+    let line = bytes(&[entry(record)]);
+    let many = vec![r#"{"":0}"#; 1 << 20].join(",");
+    let text = String::from_utf8(line.clone()).expect("JSON").replace("\"x\"", &format!("[{many}]"));
+    let refused = parse(&[line, text.into_bytes()].concat());
+    assert!(
+        matches!(&refused, Err(ParseError::Damaged { line: 2, reason }) if reason.contains("512 MiB")),
+        "{refused:?}"
+    );
 }
 
 #[test]

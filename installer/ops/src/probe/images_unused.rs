@@ -27,21 +27,28 @@ pub(crate) const KINDS: [&str; 8] = [
 const NAMED: usize = 10;
 
 pub(super) fn look(machine: &Machine, images: &BTreeSet<String>) -> Result<ProbeAnswer, OpError> {
-    let mut objects: Vec<Value> = Vec::new();
-    // What one answer may be long is limited: one kind at a time.
+    let mut used_so_far: BTreeMap<String, String> = BTreeMap::new();
+    let mut look_at = |objects: &[Value]| {
+        for (image, by) in used(objects, images) {
+            used_so_far.entry(image).or_insert(by);
+        }
+    };
+    // What one answer may be long is limited, and so is what is kept: one kind and one release at a time.
     for kind in KINDS {
         let mut list = kube::get(machine, ["--all-namespaces", kind])?;
         let found = list["items"].as_array_mut().map(std::mem::take).unwrap_or_default();
-        objects.extend(found.into_iter().filter(may_pull));
+        let mut objects: Vec<Value> = found.into_iter().filter(may_pull).collect();
+        objects.iter_mut().for_each(without_status);
+        look_at(&objects);
     }
-    objects.iter_mut().for_each(without_status);
     for last in installed_addons::releases(machine)? {
         // A Secret that only looks like a release is somebody else's.
         let Ok(release) = last.read() else { continue };
-        objects.extend(release.objects().unwrap_or_default());
-        objects.extend(release.hooks().unwrap_or_default().into_iter().map(|hook| hook.object));
+        look_at(&release.objects().unwrap_or_default());
+        let hooks = release.hooks().unwrap_or_default();
+        look_at(&hooks.into_iter().map(|hook| hook.object).collect::<Vec<_>>());
     }
-    let used = used(&objects, images);
+    let used = used_so_far;
     if used.is_empty() {
         return Ok(yes(format!("nothing uses one of the {} images", images.len())));
     }

@@ -51,7 +51,7 @@ fn an_object_with_other_content_comes_back_and_a_new_one_goes() {
     }
     assert!(holds(&mut host, &[old]));
     let new = apply(&mut host, &[object("ConfigMap", "new", "ours")]);
-    assert_eq!(dispatch::observe(&new, &host.machine).expect("a look").raw(), &json!("absent"));
+    assert_eq!(dispatch::observe(&new, &host.machine).expect("a look").raw(), json!("absent"));
 }
 
 #[test]
@@ -72,7 +72,7 @@ fn what_a_secret_says_is_in_no_state_and_comes_back() {
 
 fn observe_new(host: &mut Host) -> Value {
     let new = apply(host, &[object("ConfigMap", "new", "ours")]);
-    dispatch::observe(&new, &host.machine).expect("a look").raw().clone()
+    dispatch::observe(&new, &host.machine).expect("a look").raw()
 }
 
 /// A Secret with a slot: in YAML, as recipes write it.
@@ -105,11 +105,11 @@ fn the_value_of_a_slot_is_in_the_secret_in_base64_and_in_nothing_that_is_written
     let (op, slot) = with_slot(&mut host);
     // Without its value nothing can be compared; but what a rollback has to restore is known.
     let found = dispatch::observe(&op, &host.machine).expect("a look");
-    assert_eq!((found.raw(), found.satisfied), (&json!("absent"), false));
+    assert_eq!((found.raw(), found.satisfied), (json!("absent"), false));
     // What would end a field of YAML ends none.
     let value = "hunter2: \"}\nkind: Evil\n---\n";
     let machine = host.machine.with_slots([(slot, value.as_bytes().to_vec())].into());
-    assert_eq!(dispatch::observe(&op, &machine).expect("a look").raw(), &json!("absent"));
+    assert_eq!(dispatch::observe(&op, &machine).expect("a look").raw(), json!("absent"));
     dispatch::converge(&op, &machine).expect("applied");
     let after = dispatch::observe(&op, &machine).expect("a look");
     assert!(after.satisfied, "{}", after.raw());
@@ -118,11 +118,11 @@ fn the_value_of_a_slot_is_in_the_secret_in_base64_and_in_nothing_that_is_written
     assert!(!found.raw().to_string().contains("aHVudGVy"), "{}", found.raw());
     let cluster = host.read(&format!("{}/state.json", kubexm_ops::fake::FOLDER));
     assert!(cluster.contains("password: aHVudGVyMjogIn0Ka2luZDogRXZpbAotLS0K"), "{cluster}");
-    let absent = ObservedState::opaque(json!("absent"), false);
+    let absent = ObservedState::opaque(&json!("absent"), false);
     for wave in Wave::ALL {
         dispatch::restore(&op, &host.machine, &absent, wave).expect("its undo needs no value");
     }
-    assert_eq!(dispatch::observe(&op, &machine).expect("a look").raw(), &json!("absent"));
+    assert_eq!(dispatch::observe(&op, &machine).expect("a look").raw(), json!("absent"));
 }
 
 #[test]
@@ -131,7 +131,7 @@ fn a_state_without_content_from_an_older_program_does_not_stop_a_rollback() {
     let op = apply(&mut host, &[object("ConfigMap", "coredns", "ours")]);
     dispatch::converge(&op, &host.machine).expect("applied");
     for wave in Wave::ALL {
-        dispatch::restore(&op, &host.machine, &ObservedState::opaque(json!("different"), false), wave)
+        dispatch::restore(&op, &host.machine, &ObservedState::opaque(&json!("different"), false), wave)
             .expect("it continues");
     }
 }

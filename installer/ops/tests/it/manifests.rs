@@ -62,7 +62,7 @@ fn what_a_later_version_dropped_is_removed_and_comes_back_with_a_rollback() {
     let host = cluster();
     let first = addon(&host, &[object("ConfigMap", "one", "1"), object("ConfigMap", "two", "1")]);
     let before = look(&host, &first);
-    assert_eq!(before.raw(), &json!({"found": "absent", "namespace": false}));
+    assert_eq!(before.raw(), json!({"found": "absent", "namespace": false}));
     converge(&host, &first);
     converge(&host, &first);
     assert_eq!(names(&host), ["ConfigMap/one", "ConfigMap/two"]);

@@ -254,7 +254,7 @@ fn a_reset_keeps_earlier_content_of_a_folder_and_removes_new_content() {
     host.put("/etc/kubernetes/audit-policy.yaml", "theirs");
     host.put("/etc/kubernetes/lost+found/x", "the file system's");
     std::fs::create_dir_all(host.machine.path(&manifests)).expect("a folder");
-    let before = dispatch::observe(&StateDir::at(&folder).into(), &host.machine).expect("a look").raw().clone();
+    let before = dispatch::observe(&StateDir::at(&folder).into(), &host.machine).expect("a look").raw();
     assert_eq!(before["held"], json!(["audit-policy.yaml", "manifests/"]));
 
     host.put("/etc/kubernetes/admin.conf", "ours");

@@ -151,7 +151,7 @@ fn ledger(cluster: &Cluster, host: &str) -> Vec<Record> {
             step: StepId(format!("{host}/{step}")),
             ops,
             undo: Undo::RestoreBefore,
-            before: before.into_iter().map(|before| ObservedState::opaque(before, false)).collect(),
+            before: before.into_iter().map(|before| ObservedState::opaque(&before, false)).collect(),
             outcome: Outcome::Done,
         }
     };

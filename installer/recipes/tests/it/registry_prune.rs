@@ -184,6 +184,20 @@ fn a_kept_bundle_keeps_its_images_and_blobs_and_a_tag_that_would_change_counts_a
     assert_eq!(pruned.plan.steps.len(), 1, "what the ledger knows alone: {:#?}", pruned.plan.steps);
 }
 
+/// One registry host invents a record by the version's name; the other one is honest.
+#[test]
+fn the_beginning_of_a_name_is_of_one_bundle_though_a_host_has_a_record_of_that_name() {
+    let mut site = one();
+    let of_two = name("two");
+    let two = &of_two[..of_two.len() - 4];
+    site.plan(&[Keep::Name(two.to_owned())]).unwrap();
+    let depot = site.depots.get_mut("node1").unwrap();
+    depot.bundles.insert(two.to_owned(), bundle(1, &[("a.b/x", "x")]));
+    let error = site.plan(&[Keep::Name(two.to_owned())]).unwrap_err().to_string();
+    assert!(error.contains("may be several bundles"), "{error}");
+    site.plan(&[Keep::Name(of_two)]).unwrap();
+}
+
 #[test]
 fn a_host_that_paused_with_an_earlier_bundle_keeps_that_one() {
     let mut site = one();

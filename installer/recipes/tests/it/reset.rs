@@ -42,7 +42,7 @@ fn record(run: &str, step: &str, ops: &[(Op, &str)], outcome: Outcome) -> Record
         step: StepId(format!("node1/{step}")),
         ops: ops.iter().map(|(op, _)| op.clone()).collect(),
         undo: Undo::RestoreBefore,
-        before: ops.iter().map(|(_, before)| ObservedState::opaque(json!(before), false)).collect(),
+        before: ops.iter().map(|(_, before)| ObservedState::opaque(&json!(before), false)).collect(),
         outcome,
     }
 }
@@ -65,7 +65,7 @@ fn folders() -> Record {
     let ops = paths.map(|path| (Op::StateDir(StateDir::at(path)), ""));
     let mut record = record("create", "kubernetes.folders", &ops, Outcome::Done);
     for (path, found) in paths.iter().zip(&mut record.before) {
-        *found = ObservedState::opaque(json!({"path": path, "entry": {"is": "absent"}}), false);
+        *found = ObservedState::opaque(&json!({"path": path, "entry": {"is": "absent"}}), false);
     }
     record
 }
@@ -257,15 +257,15 @@ fn a_services_folder_is_removed_if_it_is_new_and_else_only_its_new_entries() {
             None => json!({"path": path, "entry": {"is": "absent"}, "missing": ["/srv/made"]}),
             Some(held) => json!({"path": path, "entry": {"is": "directory", "mode": 493}, "held": held}),
         };
-        ObservedState::opaque(state, true)
+        ObservedState::opaque(&state, true)
     };
     let dir = |path: &str| (Op::StateDir(StateDir::at(path)), "");
     let (new, old, unknown) = ("/etc/cni", "/etc/kubernetes", "/var/lib/kubelet");
     let ops = [dir(new), dir(old), dir(unknown), (init(), "")];
     let mut create = record("create", "kubernetes.kubelet", &ops, Outcome::Done);
-    let older = ObservedState::opaque(json!({"path": unknown, "entry": {"is": "directory", "mode": 493}}), true);
+    let older = ObservedState::opaque(&json!({"path": unknown, "entry": {"is": "directory", "mode": 493}}), true);
     let theirs = ["audit-policy.yaml", "manifests/", "pki/", "pki/etcd/", "pki/etcd/site.crt"];
-    let begun = ObservedState::opaque(json!("x"), false);
+    let begun = ObservedState::opaque(&json!("x"), false);
     create.before = vec![state(new, None), state(old, Some(&theirs)), older, begun];
     // It finds what the first run has made.
     let mut again = record("again", "kubernetes.kubelet", &[dir(new), dir(old)], Outcome::Done);
@@ -393,7 +393,7 @@ fn packages_of_each_run_are_removed_and_those_of_an_older_run_only_once() {
 fn a_configuration_file_of_a_removed_package_is_set_aside_and_not_restored() {
     let (conf, dir) = ("/etc/chrony/chrony.conf", "/var/lib/chrony");
     let mut before = record("create", "time.before", &[(Op::StateDir(StateDir::at(conf)), "")], Outcome::Done);
-    before.before[0] = ObservedState::opaque(json!({"path": conf, "entry": {"is": "absent"}}), false);
+    before.before[0] = ObservedState::opaque(&json!({"path": conf, "entry": {"is": "absent"}}), false);
     let written = record(
         "create",
         "time.client",
@@ -446,7 +446,7 @@ fn what_was_moved_aside_is_brought_back_last_when_the_clusters_folders_are_gone(
         // Somebody emptied it before it was moved.
         {"path": "/var/lib/cni", "was": "empty"},
     ]});
-    ledger[0].before[0] = ObservedState::opaque(folders_before, false);
+    ledger[0].before[0] = ObservedState::opaque(&folders_before, false);
     ledger.extend([folders()].into_iter().chain(a_cluster()));
     let plan = one(&ledger);
     let at = |id: &str| plan.steps.iter().position(|step| step.id.0 == id).expect("a step");

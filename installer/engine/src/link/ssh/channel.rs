@@ -76,7 +76,18 @@ impl AgentChannel {
         let answered = Arc::clone(&waiting);
         tasks.spawn(async move {
             while let Ok(Some(Frame::Message(body))) = frame::next_frame(&mut reader).await {
-                let Ok(ResponseMessage { id, answer }) = frame::parse(&body) else { break };
+                let ResponseMessage { id, answer } = match frame::parse(&body) {
+                    Ok(message) => message,
+                    // Asked again it would say the same.
+                    Err(error @ WireError::TooMany) => match frame::id(&body) {
+                        Some(id) => ResponseMessage {
+                            id,
+                            answer: Response::NotUnderstood { reason: format!("it answered with {error}") },
+                        },
+                        None => break,
+                    },
+                    Err(_) => break,
+                };
                 let sender = lock(&answered).as_mut().and_then(|waiting| waiting.remove(&id));
                 // Nobody waits for the answer to a heartbeat, or to a request that timed out.
                 if let Some(sender) = sender {

@@ -9,7 +9,7 @@ use tokio::sync::{mpsc, oneshot};
 
 use super::channel::{AgentChannel, ChannelError, unexpected};
 use crate::link::wire::{Request, Response, frame};
-use crate::link::{BlobSource, DeliverProgress};
+use crate::link::{BlobSource, DeliverProgress, answers};
 
 /// Bytes of a data frame.
 const CHUNK: usize = 256 << 10;
@@ -51,7 +51,7 @@ pub async fn deliver(
     let answered = tokio::time::timeout(ANSWER, channel.ask(&question)).await;
     let have = match answered.unwrap_or(Err(ChannelError::Lost)).map_err(lost)? {
         Response::Missing { have } => have,
-        Response::Failed { text } => return Err(Interrupted::Node(text)),
+        Response::Failed { text } => return Err(Interrupted::Node(answers::error(text))),
         other => return Err(lost(unexpected(&other))),
     };
     let missing = have.iter().map(|(digest, have)| sizes.get(digest).copied().unwrap_or(0).saturating_sub(*have)).sum();
@@ -88,7 +88,7 @@ pub async fn deliver(
             match wait(answer).await.map_err(cut)? {
                 Response::Stored => progress(digest, size, size),
                 Response::Corrupt { found } => return Err(Interrupted::Corrupt { digest, found }),
-                Response::Failed { text } => return Err(Interrupted::Node(text)),
+                Response::Failed { text } => return Err(Interrupted::Node(answers::error(text))),
                 other => return Err(cut(unexpected(&other))),
             }
         }

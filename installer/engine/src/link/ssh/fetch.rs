@@ -8,8 +8,9 @@ use kubexm_plan::StepId;
 use kubexm_plan::op::Depots;
 use kubexm_spec::Digest;
 
+use super::requests::GRACE;
 use super::unwanted::Waiting;
-use super::{GRACE, LOOK, SshLink};
+use super::{LOOK, SshLink};
 use crate::link::agent::fetch::Limits;
 use crate::link::answers;
 use crate::link::wire::{Request, Response};

@@ -9,6 +9,7 @@ use std::io::{Read, Write};
 use flate2::Compression;
 use flate2::read::ZlibDecoder;
 use flate2::write::ZlibEncoder;
+use kubexm_spec::json::memory_of;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use tokio::io::{AsyncBufRead, AsyncBufReadExt as _, AsyncRead, AsyncReadExt as _};
@@ -20,6 +21,8 @@ use super::PROTOCOL;
 pub const MAX_MESSAGE: usize = 32 << 20;
 /// The maximum length of the body of a data frame in bytes.
 pub const MAX_DATA: usize = 1 << 20;
+/// What a message's JSON may take as memory, in bytes: a ledger of ten thousand records takes less.
+pub const MAX_MEMORY: usize = 512 << 20;
 /// The most bytes before the magic line.
 pub const MAX_NOISE: usize = 256 << 10;
 
@@ -72,6 +75,9 @@ pub enum WireError {
     /// A compressed message is not a zlib stream.
     #[error("a compressed message that cannot be decompressed")]
     Packed,
+    /// Its JSON would take too much memory.
+    #[error("a message whose values would take more than the {} MiB of memory allowed", MAX_MEMORY >> 20)]
+    TooMany,
     /// The JSON is not a message. serde's text is omitted, since it may quote a secret.
     #[error("a message that cannot be parsed (line {line}, column {column})")]
     Message {
@@ -167,7 +173,19 @@ fn unpack(body: &[u8]) -> Result<Vec<u8>, WireError> {
 
 /// Reads a message's JSON.
 pub fn parse<T: DeserializeOwned>(body: &[u8]) -> Result<T, WireError> {
+    if memory_of(body) > MAX_MEMORY {
+        return Err(WireError::TooMany);
+    }
     serde_json::from_slice(body).map_err(not_understood)
+}
+
+/// The id of a message that is not parsed.
+pub fn id(body: &[u8]) -> Option<u64> {
+    #[derive(serde::Deserialize)]
+    struct Id {
+        id: u64,
+    }
+    serde_json::from_slice::<Id>(body).ok().map(|message| message.id)
 }
 
 fn not_understood(error: serde_json::Error) -> WireError {
@@ -244,6 +262,16 @@ mod tests {
         let Some(Frame::Message(body)) = read_frame(&mut bytes.as_slice()).unwrap() else { panic!("no message") };
         assert_eq!(parse::<Vec<String>>(&body).unwrap(), long);
         assert_eq!(message_frame(&["short"]).unwrap()[4], MESSAGE);
+    }
+
+    #[test]
+    fn a_message_of_many_small_values_is_refused_before_it_is_parsed() {
+        let body = format!(r#"{{"id":7,"answer":[{}]}}"#, vec![r#"{"":0}"#; 1 << 20].join(","));
+        assert!(body.len() < MAX_MESSAGE / 4);
+        let refused = parse::<serde_json::Value>(body.as_bytes()).unwrap_err();
+        assert!(matches!(refused, WireError::TooMany) && refused.to_string().contains("512 MiB"), "{refused}");
+        assert_eq!(id(body.as_bytes()), Some(7), "who waits for it is told");
+        assert_eq!(id(b"{}"), None);
     }
 
     #[test]

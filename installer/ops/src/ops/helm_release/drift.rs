@@ -23,6 +23,11 @@ const DIFF: [&str; 6] =
 
 const APPLY: [&str; 5] = ["apply", "--server-side", "--force-conflicts", "--field-manager=helm", "--filename"];
 
+/// So many objects of a namespace are compared one by one, each by a kubectl of its own, if they cannot be compared together.
+const MOST_ALONE: usize = 200;
+/// So many objects of a release are compared.
+const MOST: usize = 5_000;
+
 /// Names of the objects that have drifted.
 pub(super) fn of(machine: &Machine, op: &HelmRelease, revision: &Revision) -> Result<Vec<String>, OpError> {
     let own: BTreeSet<&str> = revision.annotation(OWN).split_whitespace().collect();
@@ -64,6 +69,9 @@ pub(super) fn settle(machine: &Machine, op: &HelmRelease, drifted: &[String]) ->
 
 fn different(machine: &Machine, op: &HelmRelease, revision: &Revision) -> Result<BTreeSet<String>, OpError> {
     let all = look::objects(&look::read(revision)?)?;
+    if all.len() > MOST {
+        return Err(OpError::other(format!("release {}/{} has more than {MOST} objects", op.namespace, op.name)));
+    }
     let mut names = BTreeSet::new();
     for (namespace, objects) in by_namespace(all, &op.namespace) {
         let diff = |objects: &[Value]| {
@@ -73,6 +81,13 @@ fn different(machine: &Machine, op: &HelmRelease, revision: &Revision) -> Result
         let found = diff(&objects)?;
         names.extend(changed(&found.stdout()));
         if found.code > 1 {
+            if objects.len() > MOST_ALONE {
+                return Err(OpError::other(format!(
+                    "one of the {} objects in {namespace} cannot be compared, and they are too many to be asked for one by one: {}",
+                    objects.len(),
+                    found.tail()
+                )));
+            }
             // One cannot be compared: a webhook that answers no dry run, a kind whose definition is gone. The others can.
             for object in &objects {
                 names.extend(changed(&diff(std::slice::from_ref(object))?.stdout()));

@@ -127,10 +127,11 @@ fn kept(keep: &[Keep], names: &BTreeSet<&String>) -> Result<BTreeSet<String>, Re
                 (format!("the bundle with the manifest {digest}"), all)
             }
             Keep::Name(text) => {
-                let exact: Vec<_> = names.iter().filter(|name| name.as_str() == text).collect();
-                let begins = |name: &&&String| name.starts_with(text) || digest_part(name).starts_with(text);
-                let all = if exact.is_empty() { names.iter().filter(begins).collect() } else { exact };
-                (format!("{text:?}"), all)
+                // A record that one host has by a shorter name must not stand for the bundle that is meant.
+                let whole = digest_part(text).len() == SHORT && names.contains(text);
+                let begins = |name: &str| name.starts_with(text) || digest_part(name).starts_with(text);
+                let is_meant = |name: &&&String| if whole { name.as_str() == text } else { begins(name) };
+                (format!("{text:?}"), names.iter().filter(is_meant).collect())
             }
         };
         match matching.as_slice() {
@@ -155,16 +156,20 @@ pub fn bundles(facts: &BTreeMap<String, Facts>, depots: &BTreeMap<String, DepotC
     }
     let named: BTreeMap<&String, BTreeSet<Digest>> =
         found.iter().map(|(name, (content, _))| (*name, depot::named(content))).collect();
-    let bytes = |digest: &Digest| sizes.get(digest).copied().unwrap_or_default();
+    let mut times: BTreeMap<Digest, usize> = BTreeMap::new();
+    named.values().flatten().for_each(|digest| *times.entry(*digest).or_default() += 1);
+    let bytes = |digests: &mut dyn Iterator<Item = &Digest>| {
+        digests.fold(0_u64, |sum, digest| sum.saturating_add(sizes.get(digest).copied().unwrap_or_default()))
+    };
     let of_one = |(name, (content, hosts)): (&String, (&DepotConfig, Vec<String>))| {
         let all = &named[name];
-        let others = |digest: &&Digest| !named.iter().any(|(other, has)| *other != name && has.contains(*digest));
+        let own = |digest: &&Digest| times.get(*digest) == Some(&1);
         Bundle {
             name: name.clone(),
             present: present.contains(name),
             kept: true,
-            size: all.iter().map(bytes).sum(),
-            own: all.iter().filter(others).map(bytes).sum(),
+            size: bytes(&mut all.iter()),
+            own: bytes(&mut all.iter().filter(own)),
             images: content.images.values().map(|repository| repository.tags.len().max(1)).sum(),
             hosts,
         }

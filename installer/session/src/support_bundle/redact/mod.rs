@@ -8,12 +8,15 @@ mod mark;
 mod text;
 mod value;
 
+use kubexm_spec::json::memory_of;
 use serde_json::Value;
 
 pub use self::mark::MARK;
 
 /// The longest text that is parsed as YAML, in bytes; longer ones are searched as plain text.
 const LONGEST_YAML: usize = 1 << 20;
+/// What JSON may take as memory while it is looked through, in bytes; more is removed.
+const MOST_MEMORY: usize = 256 << 20;
 /// Limit for texts within texts (JSON in a string of JSON in a string of YAML). Deeper ones are removed.
 const DEEPEST: usize = 200;
 
@@ -66,6 +69,9 @@ impl Known {
         let trimmed = text.trim();
         if !trimmed.starts_with(['{', '[']) {
             return None;
+        }
+        if memory_of(trimmed.as_bytes()) > MOST_MEMORY {
+            return Some(format!("{MARK} (JSON of too many values to be looked through)"));
         }
         let mut value: Value = serde_json::from_str(trimmed).ok()?;
         value::redact(&|text, depth| self.redact_within(text, depth), &mut value, depth);
